@@ -1,0 +1,117 @@
+#include "base/arena.h"
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ARENA_ALIGN = 16, ARENA_FIRST_BLOCK = 4096, ARENA_LARGEST_BLOCK = 1 << 20 };
+
+struct arena_block {
+    arena_block *older;
+    size_t bytes;
+};
+
+static size_t header_bytes(void)
+{
+    return (sizeof(arena_block) + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+}
+
+void arena_deinit(arena *a)
+{
+    while (a->blocks != NULL) {
+        arena_block *older = a->blocks->older;
+        free(a->blocks);
+        a->blocks = older;
+    }
+    *a = (arena){0};
+}
+
+/* Blocks double up to a megabyte: a small model costs a page, a large one few calls. */
+static bool grow(arena *a, size_t bytes)
+{
+    size_t block_bytes = a->blocks == NULL ? ARENA_FIRST_BLOCK : a->blocks->bytes * 2;
+    arena_block *b;
+
+    if (block_bytes > ARENA_LARGEST_BLOCK)
+        block_bytes = ARENA_LARGEST_BLOCK;
+    if (block_bytes < bytes)
+        block_bytes = bytes;
+    if (block_bytes > SIZE_MAX - header_bytes())
+        return false;
+    b = calloc(1, header_bytes() + block_bytes);
+    if (b == NULL)
+        return false;
+    b->older = a->blocks;
+    b->bytes = block_bytes;
+    a->blocks = b;
+    a->next = (char *)b + header_bytes();
+    a->end = a->next + block_bytes;
+    a->total_bytes += header_bytes() + block_bytes;
+    return true;
+}
+
+void *arena_alloc(arena *a, size_t bytes)
+{
+    void *p;
+
+    if (bytes > SIZE_MAX - ARENA_ALIGN)
+        return NULL;
+    bytes = (bytes + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+    if (bytes == 0)
+        bytes = ARENA_ALIGN;
+    if (a->next == NULL || (size_t)(a->end - a->next) < bytes) {
+        if (!grow(a, bytes))
+            return NULL;
+    }
+    p = a->next;
+    a->next += bytes;
+    return p;
+}
+
+void *arena_array(arena *a, size_t count, size_t element_bytes)
+{
+    if (element_bytes != 0 && count > SIZE_MAX / element_bytes)
+        return NULL;
+    return arena_alloc(a, count * element_bytes);
+}
+
+void *arena_copy(arena *a, const void *data, size_t bytes)
+{
+    void *p = arena_alloc(a, bytes);
+
+    if (p != NULL && bytes > 0)
+        memcpy(p, data, bytes);
+    return p;
+}
+
+char *arena_string_n(arena *a, const char *text, size_t bytes)
+{
+    char *p = bytes < SIZE_MAX ? arena_alloc(a, bytes + 1) : NULL;
+
+    if (p != NULL && bytes > 0)
+        memcpy(p, text, bytes);
+    return p;
+}
+
+char *arena_string(arena *a, const char *text)
+{
+    return arena_string_n(a, text, strlen(text));
+}
+
+char *arena_format(arena *a, const char *format, ...)
+{
+    va_list args;
+    char *p;
+    int n;
+
+    va_start(args, format);
+    n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    p = n < 0 ? NULL : arena_alloc(a, (size_t)n + 1);
+    if (p != NULL) {
+        va_start(args, format);
+        (void)vsnprintf(p, (size_t)n + 1, format, args);
+        va_end(args);
+    }
+    return p;
+}

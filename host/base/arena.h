@@ -1,0 +1,30 @@
+/* base/arena.h - memory that is freed all at once.
+ *
+ * The three lifetimes of the host (model, session, run) are an arena each. Not thread-safe: one thread builds, then
+ * everybody reads. */
+#ifndef BASE_ARENA_H
+#define BASE_ARENA_H
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct arena_block arena_block;
+typedef struct arena {
+    arena_block *blocks; /* newest first */
+    char *next;          /* free space of the newest block */
+    char *end;
+    size_t total_bytes; /* taken from the system */
+} arena;
+
+/* {0} is an empty arena. */
+void arena_deinit(arena *a); /* frees all blocks; the arena is empty again */
+
+/* Zeroed memory aligned to 16 bytes, NULL when the system has none. bytes 0 gives a valid pointer. */
+void *arena_alloc(arena *a, size_t bytes);
+/* As above, for count elements; NULL also when the product overflows. */
+void *arena_array(arena *a, size_t count, size_t element_bytes);
+void *arena_copy(arena *a, const void *data, size_t bytes);
+char *arena_string(arena *a, const char *text);
+char *arena_string_n(arena *a, const char *text, size_t bytes); /* adds the NUL */
+char *arena_format(arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#endif

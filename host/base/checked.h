@@ -1,0 +1,47 @@
+/* base/checked.h - size arithmetic that says when it overflows. */
+#ifndef BASE_CHECKED_H
+#define BASE_CHECKED_H
+#include "inlay/types.h"
+#include <stdbool.h>
+
+static inline bool add_size(size_t *total, size_t more)
+{
+    return !__builtin_add_overflow(*total, more, total);
+}
+static inline bool mul_size(size_t *total, size_t factor)
+{
+    return !__builtin_mul_overflow(*total, factor, total);
+}
+/* *count *= dim; false if dim < 0 or on overflow. */
+static inline bool mul_dim(int64_t *count, int64_t dim)
+{
+    return dim >= 0 && !__builtin_mul_overflow(*count, dim, count);
+}
+/* The product of dims, false if one is negative or it overflows. A zero anywhere makes it 0. */
+static inline bool dims_count(const int64_t *dims, uint32_t rank, int64_t *out_count)
+{
+    int64_t n = 1;
+    bool zero = false;
+
+    for (uint32_t i = 0; i < rank; i++) {
+        if (dims[i] < 0)
+            return false;
+        zero |= dims[i] == 0;
+    }
+    for (uint32_t i = 0; i < rank && !zero; i++)
+        if (!mul_dim(&n, dims[i]))
+            return false;
+    *out_count = zero ? 0 : n;
+    return true;
+}
+/* Bytes of count packed elements of dtype, false on overflow or an unknown dtype. */
+static inline bool dtype_bytes(inlay_dtype dtype, int64_t count, size_t *out_bytes)
+{
+    uint64_t bits = inlay_dtype_bits(dtype), total;
+
+    if (bits == 0 || count < 0 || __builtin_mul_overflow((uint64_t)count, bits, &total) || total > UINT64_MAX - 7)
+        return false;
+    *out_bytes = (size_t)((total + 7) / 8);
+    return true;
+}
+#endif

@@ -1,0 +1,187 @@
+/* graph/graph.h - the host's model of a model: graphs of nodes and values, known by index.
+ *
+ * A model owns one arena; graphs, nodes, names, dims and attributes live in it and are freed with it. Constant data is
+ * not in the arena but mapped from the files, or owned by the model's blob list.
+ *
+ * The structs that a plugin sees (inlay_node_info, inlay_value_info) are embedded here, so a snapshot is a gather of
+ * arrays and not a translation. Bodies of If, Loop and Scan are graphs of their own; what they use of the outer scope is
+ * explicit: the body has one extra value per capture, and the node lists the outer values in `captures`. So every graph
+ * is closed, and liveness and planning treat a capture as one more input. */
+#ifndef GRAPH_GRAPH_H
+#define GRAPH_GRAPH_H
+#include "base/arena.h"
+#include "inlay/plugin.h"
+#include "schema.h"
+#include <stdbool.h>
+
+typedef struct graph graph;
+typedef struct graph_model graph_model;
+
+/* A value type deeper than an element type: seq(tensor), optional(seq(tensor)), seq(map). info.kind is the outermost
+ * kind, info.dtype, rank and dims describe the innermost tensor (of a map: its value). */
+typedef struct graph_value {
+    inlay_value_info info;  /* producer and the flags are kept current by graph_finish() */
+    uint32_t inner_kind;    /* of SEQUENCE and OPTIONAL: INLAY_VALUE_TENSOR, SEQUENCE or MAP; otherwise 0 */
+    inlay_dtype map_key;    /* MAP: INT64 or STRING */
+    const char *doc;        /* doc_string, or NULL */
+    bool declared;          /* stands in graph input, output or value_info: then the declared type is: */
+    bool has_default;       /* a graph input that also is an initializer (IR 3; a default value from IR 4 on) */
+    inlay_dtype declared_dtype; /* UNDEFINED if the file gave none */
+    uint32_t declared_rank;
+    const inlay_dim *declared_dims;
+} graph_value;
+
+/* A subgraph attribute of a node. */
+typedef struct graph_body {
+    const char *attr;          /* "then_branch", "else_branch", "body" */
+    graph *graph;
+    uint32_t *capture_outer;   /* [capture_count] values of the enclosing graph ... */
+    uint32_t *capture_inner;   /* ... and the body's values that stand for them */
+    uint32_t capture_count;
+} graph_body;
+
+typedef struct graph_node {
+    inlay_node_info info; /* inputs and outputs point into the arena and may be rewritten by passes */
+    const op_row *row;              /* the schema's row; NULL until graph_bind, and for custom operators */
+    const op_schema *schema;        /* parsed, shared by nodes of the same row */
+    const inlay_operator *custom;   /* a plugin's operator, or NULL */
+    int64_t opset;          /* the import that holds for its domain here (functions have their own) */
+    const char *overload;   /* of a model-local function (IR 10), or "" */
+    const char *doc;
+    graph_body *bodies;     /* [body_count] */
+    uint32_t body_count;
+    uint32_t *captures;     /* [capture_count] outer values used by any body, each once */
+    uint32_t capture_count;
+    const graph_value *type_attr; /* attribute of kind TYPE_PROTO (Optional), or NULL */
+    const char *type_attr_name;
+} graph_node;
+
+struct graph {
+    graph_model *model;
+    graph *parent;          /* NULL for the main graph and for functions */
+    const char *name;
+    const char *doc;
+    graph_value *values;    /* [value_count]; grows, so hold indexes and not pointers while adding */
+    uint32_t value_count, value_capacity;
+    graph_node **nodes;     /* [node_count] in topological order after graph_finish(); node pointers are stable */
+    uint32_t node_count, node_capacity;
+    uint32_t *inputs;       /* formal inputs, in file order; initializers with an input of the same name count when
+                               ir_version is 4 or more (they are defaults) */
+    uint32_t *outputs;
+    uint32_t input_count, output_count;
+    uint32_t *captured;     /* [captured_count] values that stand for outer ones (bodies only) */
+    uint32_t captured_count;
+};
+
+typedef struct graph_opset {
+    const char *domain; /* "ai.onnx" for "" */
+    int64_t version;
+} graph_opset;
+
+typedef struct graph_property {
+    const char *key, *value;
+} graph_property;
+
+/* A model-local function, before inlining. */
+typedef struct graph_function {
+    const char *domain, *name, *overload, *doc;
+    graph *body; /* inputs and outputs are the formal ones, untyped */
+    const char **attrs; /* names without default */
+    uint32_t attr_count;
+    const inlay_attr_info *defaults; /* attribute_proto */
+    uint32_t default_count;
+    graph_opset *opsets;
+    uint32_t opset_count;
+} graph_function;
+
+typedef struct graph_blob graph_blob; /* a mapping or a heap block that constants point into; see graph.c */
+
+struct graph_model {
+    arena arena;
+    int64_t ir_version;
+    const char *producer_name, *producer_version, *domain, *doc;
+    int64_t model_version;
+    graph_opset *opsets;
+    uint32_t opset_count;
+    graph_property *metadata;
+    uint32_t metadata_count;
+    graph_function *functions;
+    uint32_t function_count;
+    graph *main;
+    inlay_symbol_info *symbols; /* [symbol_count], 0 reserved */
+    uint32_t symbol_count, symbol_capacity;
+    void *symbol_table;  /* uthash, private to graph.c */
+    graph_blob *blobs;   /* everything that is unmapped or freed with the model */
+    const char *path;    /* of the file, or NULL */
+};
+
+/* An empty model with an empty main graph, NULL when memory is out. */
+graph_model *graph_model_create(void);
+void graph_model_destroy(graph_model *model); /* NULL is a no-op */
+
+/* A new graph in the model's arena; parent NULL for a main graph. NULL: out of memory. */
+graph *graph_create(graph_model *model, graph *parent, const char *name);
+/* Adds a value; returns its index, INLAY_NONE when memory is out. name is copied; NULL makes one up. Names are unique
+ * within a graph; graph_find_value finds them. */
+uint32_t graph_add_value(graph *g, const char *name, size_t name_bytes);
+uint32_t graph_find_value(const graph *g, const char *name); /* linear; the loader keeps its own table */
+/* Adds a node with room for the given counts (all INLAY_NONE); NULL: out of memory. */
+graph_node *graph_add_node(graph *g, const char *op_type, const char *domain, const char *name, uint32_t input_count,
+                           uint32_t output_count);
+/* Makes value v a constant. data is borrowed from a blob of the model, or from the arena. */
+inlay_status graph_set_constant(graph *g, uint32_t v, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                                const void *data, uint64_t bytes);
+/* Heap memory aligned to 64 bytes that is freed with the model. NULL: out of memory. */
+void *graph_blob_alloc(graph_model *model, size_t bytes);
+/* Hands a mapping to the model, which unmaps it in the end. On failure the caller keeps it. */
+inlay_status graph_blob_map(graph_model *model, void *address, size_t bytes);
+
+/* The interned symbol of that name; 0 when memory is out. */
+uint32_t graph_symbol(graph_model *model, const char *name);
+
+/* The attribute of that name, or NULL. */
+const inlay_attr_info *graph_attr(const graph_node *n, const char *name);
+/* Sets or replaces an attribute; strings and lists are copied into the arena. */
+inlay_status graph_set_attr_int(graph *g, graph_node *n, const char *name, int64_t value);
+inlay_status graph_set_attr_ints(graph *g, graph_node *n, const char *name, const int64_t *values, uint32_t count);
+inlay_status graph_set_attr_float(graph *g, graph_node *n, const char *name, double value);
+inlay_status graph_set_attr_string(graph *g, graph_node *n, const char *name, const char *value);
+
+/* Sorts nodes topologically (stable: file order where it is legal), sets producers and flags, gives nameless nodes a
+ * name, drops nothing. A cycle, a value with two producers or an input that nobody makes is INLAY_INVALID_MODEL with
+ * graph, node and input named. Recurses into bodies. */
+INLAY_NODISCARD inlay_status graph_finish(graph *g, inlay_diag *diag);
+
+/* The operators that plugins brought. */
+typedef struct graph_operators {
+    const inlay_operator *(*find)(void *ctx, const char *domain, const char *op_type, int64_t opset);
+    bool (*knows_domain)(void *ctx, const char *domain);
+    void *ctx;
+    const char *searched; /* directories, for the message about a missing domain; or NULL */
+} graph_operators;
+
+/* Binds each node to its schema: resolves since_version, fills attribute defaults, checks arity, attributes and (as far
+ * as known) element types. operators may be NULL. Recurses into bodies and functions. */
+INLAY_NODISCARD inlay_status graph_bind(graph_model *model, const graph_operators *operators, inlay_diag *diag);
+
+/* Replaces calls of model-local functions by their bodies, innermost last; recursion is an error. */
+INLAY_NODISCARD inlay_status graph_inline_functions(graph_model *model, inlay_diag *diag);
+
+/* Shape and type inference over the main graph and, with the types at the node, its bodies. Declared shapes are checked
+ * against what is inferred; where they disagree in rank (exporters do that for outputs) inference wins. */
+INLAY_NODISCARD inlay_status graph_infer(graph_model *model, inlay_diag *diag);
+
+/* Infers one node. in[i] and out[i] stand for its inputs and outputs (NULL = omitted); out's dtype, rank, dims and
+ * elements are set. scratch holds dims. For nodes with bodies see infer.c. Used by graph_infer and by the planner. */
+INLAY_NODISCARD inlay_status graph_infer_node(graph_model *model, const graph_node *n,
+                                              const inlay_value_info *const *in, inlay_value_info *const *out,
+                                              arena *scratch, inlay_diag *diag);
+
+/* A flat snapshot for providers. Borrows from g, which must not change while it is in use. nodes_map (may be NULL)
+ * receives nothing: node and value indexes are those of g. Memory comes from a. */
+INLAY_NODISCARD inlay_status graph_snapshot(const graph *g, arena *a, inlay_graph *out, inlay_diag *diag);
+
+/* Writes the graph as text, for people and for tests, through `write`. */
+typedef void (*graph_write_fn)(void *ctx, const char *text, size_t bytes);
+void graph_dump(const graph *g, graph_write_fn write, void *ctx);
+#endif

@@ -1,0 +1,16 @@
+/* Identity: ONNX 1, 13, 14, 16, 19, 21, 23, 24, 25, tensors of any type. Sequences and optionals are the host's. */
+#include "reference.h"
+
+static inlay_status run_identity(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0];
+
+    if (x->data != call->out[0].data)
+        memcpy(call->out[0].data, x->data, kit_bytes(x->dtype, x->count));
+    return INLAY_OK;
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "Identity", .flags = KIT_IN_PLACE, .run = run_identity },
+};
+const kit_table reference_identity = { kernels, KIT_COUNT(kernels) };

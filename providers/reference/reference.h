@@ -1,0 +1,15 @@
+/* reference.h - what the kernel files of the reference provider share.
+ *
+ * A kernel file defines its kernels and ends in one table, which kernels.def lists:
+ *
+ *     static const kit_kernel kernels[] = { { .op_type = "Relu", ... }, ... };
+ *     const kit_table reference_relu = { kernels, KIT_COUNT(kernels) };
+ */
+#ifndef REFERENCE_H
+#define REFERENCE_H
+#include "inlay/kit.h"
+
+#define TABLE(stem) extern const kit_table reference_##stem;
+#include "kernels.def"
+#undef TABLE
+#endif
