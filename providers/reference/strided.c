@@ -1,0 +1,373 @@
+/* The engine of strided.h. Nothing here knows a type: elements are 1, 2, 4, 8 or 16 bytes. */
+#include "strided.h"
+#include <stdlib.h>
+
+/* A range of work that pays for waking a second thread. */
+enum { GRAIN_BYTES = 128 * 1024 };
+
+enum { KIND_ROWS, KIND_FILL, KIND_TRANSPOSE, KIND_GATHER };
+
+typedef uint8_t element1;
+typedef uint16_t __attribute__((aligned(1), may_alias)) element2;
+typedef uint32_t __attribute__((aligned(1), may_alias)) element4;
+typedef uint64_t __attribute__((aligned(1), may_alias)) element8;
+typedef struct __attribute__((packed, may_alias)) element16 {
+    uint64_t low, high;
+} element16;
+
+typedef uint16_t v8u16 __attribute__((vector_size(16), aligned(1), may_alias));
+typedef uint32_t v4u32 __attribute__((vector_size(16), aligned(1), may_alias));
+
+/* The 4 x 4 transposition of 32-bit elements in registers. */
+static inline void micro_4(const char *in, int64_t in_step, char *out, int64_t out_step)
+{
+    const v4u32 a = *(const v4u32 *)(const void *)in;
+    const v4u32 b = *(const v4u32 *)(const void *)(in + in_step);
+    const v4u32 c = *(const v4u32 *)(const void *)(in + 2 * in_step);
+    const v4u32 d = *(const v4u32 *)(const void *)(in + 3 * in_step);
+    const v4u32 ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    const v4u32 cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+
+    *(v4u32 *)(void *)out = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
+    *(v4u32 *)(void *)(out + out_step) = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
+    *(v4u32 *)(void *)(out + 2 * out_step) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
+    *(v4u32 *)(void *)(out + 3 * out_step) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
+}
+
+/* The 8 x 8 transposition of 16-bit elements: three rounds of interleaving row i with row i + 4. */
+static inline void micro_2(const char *in, int64_t in_step, char *out, int64_t out_step)
+{
+    v8u16 rows[8], next[8];
+
+    for (int i = 0; i < 8; i++)
+        rows[i] = *(const v8u16 *)(const void *)(in + i * in_step);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 4; i++) {
+            next[2 * i] = __builtin_shufflevector(rows[i], rows[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
+            next[2 * i + 1] = __builtin_shufflevector(rows[i], rows[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
+        }
+        for (int i = 0; i < 8; i++)
+            rows[i] = next[i];
+    }
+    for (int i = 0; i < 8; i++)
+        *(v8u16 *)(void *)(out + i * out_step) = rows[i];
+}
+
+#define T element1
+#define NAME(x) x##_1
+#include "strided.inc"
+#undef T
+#undef NAME
+#define T element2
+#define NAME(x) x##_2
+#define MICRO 8
+#include "strided.inc"
+#undef T
+#undef NAME
+#undef MICRO
+#define T element4
+#define NAME(x) x##_4
+#define MICRO 4
+#include "strided.inc"
+#undef T
+#undef NAME
+#undef MICRO
+#define T element8
+#define NAME(x) x##_8
+#include "strided.inc"
+#undef T
+#undef NAME
+#define T element16
+#define NAME(x) x##_16
+#include "strided.inc"
+#undef T
+#undef NAME
+
+typedef void (*kernel_fn)(const char *in, char *out, const strided_axis *major, const strided_axis *minor);
+
+/* Rows that are contiguous on both sides; minor.count is their length in elements. */
+static void rows(const char *in, char *out, const strided_axis *major, const strided_axis *minor)
+{
+    const size_t bytes = (size_t)(minor->count * minor->out);
+
+    for (int64_t i = 0; i < major->count; i++)
+        memcpy(out + i * major->out, in + i * major->in, bytes);
+}
+
+/* log2 of 1, 2, 4, 8, 16. */
+static uint32_t size_class(uint32_t element_bytes)
+{
+    return (uint32_t)__builtin_ctz(element_bytes);
+}
+
+static kernel_fn find_kernel(uint32_t kind, uint32_t element)
+{
+    static const kernel_fn fills[] = { fill_1, fill_2, fill_4, fill_8, fill_16 };
+    static const kernel_fn gathers[] = { gather_1, gather_2, gather_4, gather_8, gather_16 };
+    static const kernel_fn transposes[] = { transpose_1, transpose_2, transpose_4, transpose_8, transpose_16 };
+    const uint32_t size = size_class(element);
+
+    return kind == KIND_ROWS ? rows
+           : kind == KIND_FILL ? fills[size]
+           : kind == KIND_TRANSPOSE ? transposes[size]
+                                    : gathers[size];
+}
+
+/* ------------------------------------------------------------------ planning */
+
+/* Takes over the axes that matter, the target's outermost first: writing in order is what caches like best. */
+static uint32_t sort_axes(strided_axis *axes, uint32_t rank, const int64_t *dims, const int64_t *in_steps,
+                          const int64_t *out_steps)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < rank; i++) {
+        strided_axis axis = { dims[i], in_steps[i], out_steps[i] };
+        uint32_t at = n;
+
+        if (axis.count == 1)
+            continue;
+        for (; at > 0 && llabs(axes[at - 1].out) < llabs(axis.out); at--)
+            axes[at] = axes[at - 1];
+        axes[at] = axis;
+        n++;
+    }
+    return n;
+}
+
+/* Joins neighbours that one step walks through on both sides. */
+static uint32_t merge_axes(strided_axis *axes, uint32_t rank)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < rank; i++) {
+        if (n > 0 && axes[n - 1].in == axes[i].in * axes[i].count && axes[n - 1].out == axes[i].out * axes[i].count) {
+            axes[n - 1] = (strided_axis){ axes[n - 1].count * axes[i].count, axes[i].in, axes[i].out };
+        } else {
+            axes[n++] = axes[i];
+        }
+    }
+    return n;
+}
+
+/* Moves axis i to position `to` and closes the gap. */
+static void move_axis(strided_axis *axes, uint32_t i, uint32_t to)
+{
+    strided_axis axis = axes[i];
+
+    for (; i < to; i++)
+        axes[i] = axes[i + 1];
+    for (; i > to; i--)
+        axes[i] = axes[i - 1];
+    axes[to] = axis;
+}
+
+/* Picks the inner kernel for axes[0 .. rank - 1]; may reorder them so that its two axes are the last ones. */
+static uint32_t choose_kind(strided_axis *axes, uint32_t rank, int64_t element)
+{
+    const strided_axis *last = &axes[rank - 1];
+
+    if (last->out != element)
+        return KIND_GATHER;
+    if (last->in == element)
+        return KIND_ROWS;
+    if (last->in == 0)
+        return KIND_FILL;
+    for (uint32_t i = rank - 1; i-- > 0;) {
+        if (axes[i].in == element) {
+            move_axis(axes, i, rank - 2);
+            return KIND_TRANSPOSE;
+        }
+    }
+    return KIND_GATHER;
+}
+
+void strided_plan_init(strided_plan *plan, uint32_t element_bytes, uint32_t rank, const int64_t *dims,
+                       const int64_t *in_steps, const int64_t *out_steps)
+{
+    strided_axis *axes = plan->axes;
+    uint32_t n;
+
+    plan->element = element_bytes;
+    plan->outer = 1;
+    plan->rank = plan->reserved = 0;
+    plan->kind = KIND_ROWS;
+    plan->chunk = 1;
+    plan->major = (strided_axis){ 1, 0, 0 };
+    plan->minor = (strided_axis){ 1, element_bytes, element_bytes };
+    for (uint32_t i = 0; i < rank; i++)
+        if (dims[i] == 0)
+            plan->outer = 0;
+    if (plan->outer == 0)
+        return;
+    n = merge_axes(axes, sort_axes(axes, rank, dims, in_steps, out_steps));
+    /* A short contiguous run becomes the element, if it has a size that a register has. */
+    while (n > 1) {
+        const strided_axis *last = &axes[n - 1];
+        int64_t bytes = last->count * plan->element;
+
+        if (last->in != plan->element || last->out != plan->element || bytes > 16 || (bytes & (bytes - 1)) != 0)
+            break;
+        plan->element = (uint32_t)bytes;
+        n--;
+    }
+    if (n == 0)
+        return;
+    plan->kind = choose_kind(axes, n, plan->element);
+    plan->minor = axes[n - 1];
+    if (n > 1)
+        plan->major = axes[n - 2];
+    plan->rank = n > 2 ? n - 2 : 0;
+    for (uint32_t i = 0; i < plan->rank; i++)
+        plan->outer *= axes[i].count;
+    /* Chunks of whole tiles, large enough to be worth handing out. */
+    plan->chunk = GRAIN_BYTES / 2 / (plan->minor.count * plan->element) + 1;
+    plan->chunk = (plan->chunk + 63) / 64 * 64;
+    if (plan->kind != KIND_TRANSPOSE && plan->minor.count * plan->element >= GRAIN_BYTES / 64)
+        plan->chunk = GRAIN_BYTES / 2 / (plan->minor.count * plan->element) + 1;
+    if (plan->chunk > plan->major.count)
+        plan->chunk = plan->major.count;
+}
+
+/* ------------------------------------------------------------------ running */
+
+typedef struct copy_job {
+    const strided_plan *plan;
+    const char *in;
+    char *out;
+    kernel_fn kernel;
+    int64_t chunks; /* per turn of the outer loops */
+} copy_job;
+
+/* Units are (outer index, chunk of major), the chunk running fastest. */
+static inlay_status copy_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const copy_job *job = user;
+    const strided_plan *plan = job->plan;
+    int64_t index[STRIDED_MAX_AXES];
+    int64_t chunk = begin % job->chunks, rest = begin / job->chunks;
+    const char *in = job->in;
+    char *out = job->out;
+
+    (void)worker;
+    for (uint32_t i = plan->rank; i-- > 0;) {
+        index[i] = rest % plan->axes[i].count;
+        rest /= plan->axes[i].count;
+        in += index[i] * plan->axes[i].in;
+        out += index[i] * plan->axes[i].out;
+    }
+    for (int64_t unit = begin; unit < end; unit++) {
+        strided_axis major = plan->major;
+        int64_t at = chunk * plan->chunk;
+
+        major.count = major.count - at < plan->chunk ? major.count - at : plan->chunk;
+        job->kernel(in + at * major.in, out + at * major.out, &major, &plan->minor);
+        if (++chunk < job->chunks)
+            continue;
+        chunk = 0;
+        for (uint32_t i = plan->rank; i-- > 0;) {
+            in += plan->axes[i].in;
+            out += plan->axes[i].out;
+            if (++index[i] < plan->axes[i].count)
+                break;
+            in -= plan->axes[i].count * plan->axes[i].in;
+            out -= plan->axes[i].count * plan->axes[i].out;
+            index[i] = 0;
+        }
+    }
+    return INLAY_OK;
+}
+
+static copy_job make_job(const strided_plan *plan, const void *in, void *out)
+{
+    return (copy_job){ .plan = plan,
+                       .in = in,
+                       .out = out,
+                       .kernel = find_kernel(plan->kind, plan->element),
+                       .chunks = (plan->major.count + plan->chunk - 1) / plan->chunk };
+}
+
+inlay_status strided_copy(const kit_call *call, const strided_plan *plan, const void *in, void *out)
+{
+    copy_job job;
+    int64_t unit_bytes;
+
+    if (plan->outer == 0)
+        return INLAY_OK;
+    if (plan->kind == KIND_ROWS && plan->major.count == 1 && plan->outer == 1)
+        return strided_memcpy(call, out, in, (uint64_t)(plan->minor.count * plan->element));
+    job = make_job(plan, in, out);
+    unit_bytes = plan->chunk * plan->minor.count * plan->element;
+    return kit_parallel(call, plan->outer * job.chunks, GRAIN_BYTES / unit_bytes + 1, copy_range, &job);
+}
+
+void strided_copy_here(const strided_plan *plan, const void *in, void *out)
+{
+    if (plan->outer > 0) {
+        copy_job job = make_job(plan, in, out);
+        (void)copy_range(&job, 0, plan->outer * job.chunks, 0);
+    }
+}
+
+typedef struct memcpy_job {
+    const char *in;
+    char *out;
+} memcpy_job;
+
+static inlay_status memcpy_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const memcpy_job *job = user;
+
+    (void)worker;
+    memcpy(job->out + begin, job->in + begin, (size_t)(end - begin));
+    return INLAY_OK;
+}
+
+inlay_status strided_memcpy(const kit_call *call, void *out, const void *in, uint64_t bytes)
+{
+    memcpy_job job = { in, out };
+
+    if (bytes == 0 || in == out)
+        return INLAY_OK;
+    if (bytes <= 2 * GRAIN_BYTES) {
+        memcpy(out, in, (size_t)bytes);
+        return INLAY_OK;
+    }
+    return kit_parallel(call, (int64_t)bytes, GRAIN_BYTES, memcpy_range, &job);
+}
+
+void strided_fill(void *out, const void *element, uint32_t element_bytes, int64_t count)
+{
+    static void (*const fills[])(void *, const void *, int64_t) = { fill_run_1, fill_run_2, fill_run_4, fill_run_8,
+                                                                    fill_run_16 };
+    fills[size_class(element_bytes)](out, element, count);
+}
+
+/* ------------------------------------------------------------------ sub-byte types */
+
+void strided_unpack(inlay_dtype dtype, const void *packed, int64_t count, uint8_t *out_bytes)
+{
+    const uint8_t *from = packed;
+
+    if (inlay_dtype_bits(dtype) == 4)
+        for (int64_t i = 0; i < count; i++)
+            out_bytes[i] = (uint8_t)(from[i / 2] >> (i % 2 * 4) & 15);
+    else
+        for (int64_t i = 0; i < count; i++)
+            out_bytes[i] = (uint8_t)(from[i / 4] >> (i % 4 * 2) & 3);
+}
+
+void strided_pack(inlay_dtype dtype, const uint8_t *bytes, int64_t count, void *out_packed)
+{
+    const int64_t per_byte = inlay_dtype_bits(dtype) == 4 ? 2 : 4;
+    const uint32_t bits = inlay_dtype_bits(dtype), mask = (1u << bits) - 1;
+    uint8_t *to = out_packed;
+
+    for (int64_t i = 0; i < count; i += per_byte) {
+        uint32_t byte = 0;
+
+        for (int64_t k = 0; k < per_byte && i + k < count; k++)
+            byte |= (bytes[i + k] & mask) << (uint32_t)k * bits;
+        *to++ = (uint8_t)byte;
+    }
+}
