@@ -53,11 +53,12 @@ INLAY_API inlay_status inlay_options_get(const inlay_options *options, const cha
 
 /* What an option is, for listings. */
 typedef struct inlay_option_doc {
+    uint64_t struct_size;
     const char *name;
     const char *doc;
     const char *default_value;
 } inlay_option_doc;
-/* The index-th option; INLAY_NOT_FOUND past the last. */
+/* The index-th option into *out_doc (set struct_size); INLAY_NOT_FOUND past the last. */
 INLAY_API inlay_status inlay_options_describe(uint32_t index, inlay_option_doc *out_doc);
 
 /* A line of the library's log: level is INLAY_LOG_* of plugin.h (0 error ... 3 debug). Any thread. */

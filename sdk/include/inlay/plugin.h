@@ -21,7 +21,9 @@
  * Rules that hold everywhere:
  *  - Growth. Every struct that is passed on its own starts with struct_size, the sizeof its writer was compiled with;
  *    every array states the stride of its elements. Fields are appended, never moved or removed. Code asks whether
- *    struct_size reaches a field (INLAY_HAS), never for a version. What is past struct_size reads as zero = default.
+ *    struct_size reaches a field (INLAY_HAS), never for a version; for an element of an array it asks the stride
+ *    (INLAY_STRIDE_HAS). What is past either reads as zero = default. Structs that have neither never grow: inlay_str,
+ *    inlay_dim, inlay_layout, inlay_buffer, inlay_fence, inlay_tensor_view.
  *    Unknown flag bits are refused where the low half of the word is concerned and ignored in the high half.
  *  - Ownership. What a call receives is borrowed for that call unless its comment says otherwise. Nobody frees what
  *    another module allocated.
@@ -45,6 +47,9 @@ extern "C" {
 /* Does the struct behind p, as its writer was compiled, reach field? */
 #define INLAY_HAS(p, field) \
     ((p)->struct_size >= offsetof(__typeof__(*(p)), field) + sizeof((p)->field))
+
+/* The same for the elements of an array of type with the given stride. */
+#define INLAY_STRIDE_HAS(type, stride, field) ((stride) >= offsetof(type, field) + sizeof(((const type *)0)->field))
 
 /* The i-th element of an array that was laid out with another stride than ours. */
 #define INLAY_AT(type, array, stride, i) ((const type *)(const void *)((const char *)(array) + (size_t)(stride) * (i)))
@@ -200,8 +205,9 @@ typedef struct inlay_host {
     /* The most workers that parallel_for may use for this run; run may be NULL: the process's budget. */
     uint32_t (*thread_count)(void *ctx, inlay_run *run);
 
-    /* Memory for the output of a running node whose shape was not known before (see inlay_exec_args). Fills *out, which
-     * lives as long as the output is needed. dims are copied. A repeated call for the same output replaces it. */
+    /* Memory for the output of a running region whose shape was not known before (INLAY_OUTPUT_ALLOCATED): output counts
+     * in the request's outputs. Fills *out, in the provider's default domain (the host may call buffer_alloc from here),
+     * which lives as long as the output is needed. dims are copied. A repeated call for the same output replaces it. */
     inlay_status (*output_alloc)(void *ctx, inlay_run *run, uint32_t output, uint32_t rank, const int64_t *dims,
                                  inlay_buffer *out);
     /* Bytes for the elements of string tensors, alive until the outputs of the run are released. NULL: out of memory. */
@@ -324,7 +330,8 @@ typedef struct inlay_cost {
     uint32_t reserved;
 } inlay_cost;
 
-/* A value at concrete shapes, when planning. Arrays of these run parallel to inlay_graph.values. */
+/* A value at concrete shapes, when planning. Arrays of these run parallel to inlay_graph.values. All pointers are
+ * borrowed for the call. */
 typedef struct inlay_value_state {
     const int64_t *dims; /* [rank]; -1 = known only when the data is; NULL when rank is unknown */
     const void *data;    /* host elements when known before the run, aligned; otherwise NULL */
@@ -332,6 +339,18 @@ typedef struct inlay_value_state {
     uint32_t rank;     /* or INLAY_RANK_UNKNOWN */
     inlay_dtype dtype;
 } inlay_value_state;
+
+/* What cost is asked. */
+typedef struct inlay_cost_request {
+    uint64_t struct_size;
+    const inlay_graph *graph;
+    const inlay_offer *offer;        /* as the provider made it */
+    const inlay_value_state *values; /* [value_count] parallel to graph->values */
+    uint32_t value_count;
+    uint32_t value_stride;
+    uint32_t max_threads; /* workers that a run may use */
+    uint32_t reserved;
+} inlay_cost_request;
 
 /* ------------------------------------------------------------------ compile, specialize, execute */
 
@@ -366,6 +385,11 @@ typedef struct inlay_compile_request {
     inlay_status (*store_cache)(void *ctx, const void *blob, uint64_t bytes);
     void (*progress)(void *ctx, double fraction, const char *what);
     inlay_status (*poll)(void *ctx); /* INLAY_CANCELLED when the user gave up */
+
+    /* The shapes that runs are expected to have, for choosing kernels; a hint. NULL = none. */
+    const inlay_value_state *profile; /* [graph->value_count] */
+    uint32_t profile_stride;
+    uint32_t max_threads; /* workers that a run may use */
 } inlay_compile_request;
 
 typedef struct inlay_compiled inlay_compiled; /* the provider's, shared by all shapes and threads */
@@ -383,7 +407,7 @@ typedef struct inlay_output_plan {
                            place. INLAY_NONE = no */
 } inlay_output_plan;
 
-/* In: the shapes. Out: what a run needs. */
+/* In: the shapes; the dims of the region's inputs are all known. Out: what a run needs. */
 typedef struct inlay_specialize_request {
     uint64_t struct_size;
     const inlay_value_state *values; /* [graph->value_count] of the compile's snapshot */
@@ -395,17 +419,19 @@ typedef struct inlay_specialize_request {
     uint64_t workspace_alignment;  /* out: pre-set to 64 */
     inlay_output_plan *outputs;    /* out: [output_count], pre-set to KNOWN without alias */
     uint32_t output_count;
-    uint32_t reserved2;
+    uint32_t output_stride; /* bytes from one output plan to the next */
 } inlay_specialize_request;
 
-/* A tensor of a run. */
+/* A tensor of a run. In host memory it starts at a multiple of 64 bytes when the host placed it, and of the element's
+ * size when the user did. Tensors without elements have a handle too. */
 typedef struct inlay_tensor_arg {
-    inlay_buffer buffer; /* handle 0: an omitted input, or an output of kind ALLOCATED */
+    inlay_buffer buffer; /* handle 0: an output of kind ALLOCATED */
     int64_t *dims;       /* [rank]; execute writes them for BOUNDED outputs, otherwise read-only */
     uint32_t rank;
     inlay_dtype dtype;
 } inlay_tensor_arg;
 
+/* Borrowed for the call, save that run and cancel stay valid until signal is reached. */
 typedef struct inlay_exec_args {
     uint64_t struct_size;
     inlay_run *run;
@@ -483,9 +509,7 @@ typedef struct inlay_provider {
      * host keeps the rest for itself. */
     inlay_status (*assess)(void *state, const inlay_graph *graph, const uint8_t *candidates,
                            const inlay_assess_sink *sink, inlay_diag *diag);
-    /* values runs parallel to graph->values. */
-    inlay_status (*cost)(void *state, const inlay_graph *graph, const inlay_offer *offer,
-                         const inlay_value_state *values, uint32_t value_stride, inlay_cost *cost);
+    inlay_status (*cost)(void *state, const inlay_cost_request *request, inlay_cost *cost);
 
     inlay_status (*compile)(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
                             inlay_diag *diag);
@@ -535,9 +559,11 @@ typedef struct inlay_infer {
     uint64_t struct_size;
     void *ctx; /* first argument of the functions below */
     const inlay_node_info *node;
-    const inlay_value_info *const *inputs; /* [node->input_count]; NULL = omitted */
+    const inlay_value_info *const *inputs; /* [input_count]; NULL = omitted */
     uint32_t input_count;
     uint32_t output_count;
+    uint32_t node_bytes;  /* sizes of the two structs as the host was compiled, for INLAY_STRIDE_HAS */
+    uint32_t value_bytes;
     /* States type and shape of an output. dtype INLAY_UNDEFINED leaves what the schema gave. dims are copied. */
     inlay_status (*set_output)(void *ctx, uint32_t output, inlay_dtype dtype, uint32_t rank, const inlay_dim *dims);
     /* The symbol with this name or expression, made if it is new. */
@@ -555,6 +581,10 @@ typedef struct inlay_op_example {
     double rtol, atol; /* |got - want| <= atol + rtol * |want| */
 } inlay_op_example;
 
+enum {
+    INLAY_OPERATOR_RANDOM = 1u << 0 /* two runs may differ, or have effects: never folded, never merged */
+};
+
 typedef struct inlay_operator {
     uint64_t struct_size;
     const char *domain;  /* "com.example"; the domains of ONNX are refused */
@@ -562,7 +592,7 @@ typedef struct inlay_operator {
     const char *signature;
     const char *doc; /* optional: one paragraph */
     uint32_t since_version;
-    uint32_t flags; /* 0 in version 1 */
+    uint32_t flags; /* INLAY_OPERATOR_* */
     void *ctx;      /* first argument of infer */
     inlay_status (*infer)(void *ctx, inlay_infer *infer, inlay_diag *diag); /* optional: shapes known only at run time */
     const inlay_op_example *examples;
@@ -575,6 +605,7 @@ enum {
     INLAY_PLUGIN_DLCLOSE = 1u << 0 /* may be unmapped after shutdown: no thread, atexit handler or TLS destructor stays */
 };
 
+/* The first five members stay what they are in every major, so that a refusal can name the plugin. */
 typedef struct inlay_plugin {
     uint64_t struct_size;
     uint32_t abi_major; /* INLAY_ABI_MAJOR and MINOR that the plugin was compiled with */

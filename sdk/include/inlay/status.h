@@ -112,7 +112,7 @@ static inline uint32_t inlay_status_class(inlay_status status)
 INLAY_PRINTF(3, 4)
 static inline inlay_status inlay_fail(inlay_diag *diag, inlay_status code, const char *format, ...)
 {
-    if (diag != NULL && diag->struct_size >= sizeof *diag) {
+    if (diag != NULL && diag->struct_size >= offsetof(inlay_diag, tensor) + sizeof diag->tensor) {
         va_list args;
         diag->code = code;
         diag->error_class = inlay_status_class(code);
