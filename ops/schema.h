@@ -1,12 +1,39 @@
 /* ops/schema.h - the schemas of ONNX's operators: every since_version as a const row.
  *
- * A row's signature says in one line what ONNX's documentation says in a table, in the notation of inlay_operator
- * (inlay/plugin.h):
+ * A row's signature says in one line what ONNX's documentation says in a table:
  *
- *     { "Gemm", 13, "A:T, B:T, C?:T -> Y:T; T=float16|float|...; alpha:f=1, beta:f=1, transA:i=0, transB:i=0", infer_gemm }
+ *     { "Gemm", 13, 0, "A:T, B:T, C?:T -> Y:T; T=@math_ir4; alpha:f=1, beta:f=1, transA:i=0, transB:i=0", infer_gemm },
  *
- * Rows live in one file per operator or family under ops/<domain>/, are listed in ops/ops.def, and are parsed when a
- * model first uses them: an unused operator costs its text. Custom operators of plugins are parsed by the same code. */
+ * Rows live in one file per operator or family under ops/<dir>/, are listed in ops/ops.def, and are parsed when a model
+ * first uses them: an unused operator costs its text. Custom operators of plugins (inlay_operator in inlay/plugin.h)
+ * are written in the same notation and parsed by the same code:
+ *
+ *     signature = [formals] "->" [formals] [";" [types] [";" [attrs]]]
+ *     formals   = formal {"," formal}
+ *     formal    = name ["?" | "*" [number] | "%" [number]] ":" (name of a type | set)
+ *     types     = name "=" set {"," name "=" set}
+ *     set       = term {("|" | "-") term}
+ *     term      = element type | "@" alias | "seq(" set ")" | "optional(" set ")" | "map(" key "," value ")"
+ *     attrs     = name ":" kind ["!" | "=" default] {"," ...}
+ *
+ * "?" marks an optional formal. "*" marks the last one as variadic, all of one type, "%" as variadic with types that may
+ * differ; the number is the least count (1 if left out). Formals that share a named type have the same type in a node.
+ * Element types are named as in ONNX and mean tensors ("float" is tensor(float)). "-" takes away from what stands to the
+ * left of it. map keys are int64 and string, map values float, double, int64 and string.
+ *
+ * Kinds of attributes: i int, f float, s string, t tensor, g graph, and is, fs, ss, ts, gs the lists of these; sp sparse
+ * tensor, tp type. "!" makes the attribute required. Defaults: 3, 0.5, 'text', [1,2], ['a','b'].
+ *
+ * Aliases of sets of element types:
+ *     @signed, @unsigned, @integer   int8 to int64, uint8 to uint64, both
+ *     @float, @float_ir4             float16, float and double; with bfloat16
+ *     @float8                        the four 8-bit floats of IR 9 (not float8e8m0)
+ *     @complex                       complex64 and complex128
+ *     @numeric, @numeric_ir4         @integer and @float; with bfloat16
+ *     @math, @math_ir4               the same without the 8- and 16-bit integers
+ *     @all                           @numeric, bool, string, @complex: what ONNX had at first
+ *     @all_ir4, _ir9 ... _ir13       with what each IR version added: bfloat16; @float8; uint4 and int4; float4e2m1;
+ *                                    float8e8m0; uint2 and int2 */
 #ifndef OPS_SCHEMA_H
 #define OPS_SCHEMA_H
 #include "infer/infer.h"
@@ -34,8 +61,8 @@ typedef struct op_table {
 } op_table;
 
 /* The row that an import of `domain` at `opset` binds: the newest since_version not above opset. domain "" is
- * "ai.onnx". NULL: no such operator, or it is newer than opset; *out_newest (may be NULL) is then the lowest
- * since_version there is, 0 when the operator is unknown. Thread-safe. */
+ * "ai.onnx". NULL: no such operator, or it is newer than opset; *out_lowest (may be NULL) is the lowest since_version
+ * there is, 0 when the operator is unknown. Thread-safe. */
 const op_row *op_find(const char *domain, const char *op_type, int64_t opset, uint32_t *out_lowest);
 
 /* Is the domain one of ONNX's own? */
@@ -45,7 +72,13 @@ int64_t op_domain_newest(const char *domain);
 /* The operator of that domain whose name is nearest (edit distance at most 3), NULL if none is: for messages. */
 const char *op_nearest(const char *domain, const char *op_type);
 /* All tables, for tests and listings. */
-const op_table *op_tables(uint32_t *out_count);
+const op_table *const *op_tables(uint32_t *out_count);
+
+#define OP_COUNT(rows) ((uint32_t)(sizeof(rows) / sizeof((rows)[0])))
+
+#define TABLE(dir, stem) extern const op_table op_##dir##_##stem;
+#include "ops.def"
+#undef TABLE
 
 /* ------------------------------------------------------------------ a parsed signature */
 
@@ -58,9 +91,12 @@ typedef struct op_types {
     uint32_t sequence;
     uint32_t optional;
     uint32_t optional_sequence;
-    uint32_t sequence_map; /* bit 0: seq(map(string,float)), bit 1: seq(map(int64,float)) */
-    uint32_t map;          /* bit 8 * (key is string) + index of the value type, see schema.c */
+    uint32_t sequence_map; /* seq(map(K,V)), by op_map_bit() */
+    uint32_t map;          /* map(K,V), by op_map_bit() */
 } op_types;
+
+/* The bit of map(key,value): key INT64 or STRING; value FLOAT, DOUBLE, INT64 or STRING. 0 for others. */
+uint32_t op_map_bit(inlay_dtype key, inlay_dtype value);
 
 typedef struct op_formal {
     const char *name;
@@ -76,16 +112,16 @@ typedef struct op_type_param {
 
 typedef struct op_attr {
     const char *name;
-    uint32_t kind;     /* INLAY_ATTR_*, or OP_ATTR_* below */
+    uint32_t kind; /* INLAY_ATTR_*, or OP_ATTR_* below */
     bool required;
     bool has_default;
     int64_t i;         /* default of INT */
-    double f;          /* default of FLOAT */
+    double f;          /* default of FLOAT: a float, widened */
     const char *s;     /* default of STRING */
-    const int64_t *ints; /* default of INTS */
-    const char **strings; /* default of STRINGS */
-    const float *floats;
-    uint32_t count;
+    const int64_t *ints;        /* default of INTS */
+    const char *const *strings; /* default of STRINGS */
+    const float *floats;        /* default of FLOATS */
+    uint32_t count;             /* of the default list */
 } op_attr;
 
 /* Kinds of attributes that only the host handles; the numbers are AttributeProto's. */
@@ -101,8 +137,10 @@ typedef struct op_schema {
     uint32_t min_outputs, max_outputs;
 } op_schema;
 
-/* Parses a signature. Memory comes from alloc (zeroed is not required; freed by its owner). A mistake in the text is
- * INLAY_INVALID_ARGUMENT with the place. */
+/* Parses a signature. Memory comes from alloc (at least 8-byte aligned; zeroed is not required; freed by its owner); the
+ * schema keeps no pointer into the text. A mistake in the text is INLAY_INVALID_ARGUMENT with the place, more than
+ * OP_MAX_FORMALS or OP_MAX_ATTRS is INLAY_LIMIT_EXCEEDED. Thread-safe when alloc is. */
+enum { OP_MAX_FORMALS = 64, OP_MAX_ATTRS = 64, OP_MAX_LIST = 64 };
 typedef void *(*op_alloc_fn)(void *ctx, size_t bytes);
 INLAY_NODISCARD inlay_status op_schema_parse(const char *signature, op_alloc_fn alloc, void *alloc_ctx,
                                              op_schema *out_schema, inlay_diag *diag);

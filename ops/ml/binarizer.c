@@ -1,0 +1,8 @@
+/* ml/binarizer.c - 0 or 1 by a threshold. */
+#include "schema.h"
+
+static const op_row rows[] = {
+    { "Binarizer", 1, 0, "X:T -> Y:T; T=int32|int64|float|double; threshold:f=0", NULL },
+};
+
+const op_table op_ml_binarizer = { "ai.onnx.ml", rows, OP_COUNT(rows) };

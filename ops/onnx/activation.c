@@ -1,0 +1,41 @@
+/* onnx/activation.c - activation functions, element by element. */
+#include "schema.h"
+
+static const op_row rows[] = {
+    { "Celu", 12, 0, "X:T -> Y:T; T=float; alpha:f=1", NULL },
+    { "Celu", 28, 0, "X:T -> Y:T; T=@float_ir4; alpha:f=1", NULL },
+    { "Elu", 1, 0, "X:T -> Y:T; T=@float; alpha:f=1, consumed_inputs:is", NULL },
+    { "Elu", 6, 0, "X:T -> Y:T; T=@float; alpha:f=1", NULL },
+    { "Elu", 22, 0, "X:T -> Y:T; T=@float_ir4; alpha:f=1", NULL },
+    { "Gelu", 20, 0, "X:T -> Y:T; T=@float_ir4; approximate:s='none'", NULL },
+    { "HardSigmoid", 1, 0, "X:T -> Y:T; T=@float; alpha:f=0.2, beta:f=0.5, consumed_inputs:is", NULL },
+    { "HardSigmoid", 6, 0, "X:T -> Y:T; T=@float; alpha:f=0.2, beta:f=0.5", NULL },
+    { "HardSigmoid", 22, 0, "X:T -> Y:T; T=@float_ir4; alpha:f=0.2, beta:f=0.5", NULL },
+    { "HardSwish", 14, 0, "X:T -> Y:T; T=@float", NULL },
+    { "HardSwish", 22, 0, "X:T -> Y:T; T=@float_ir4", NULL },
+    { "LeakyRelu", 1, 0, "X:T -> Y:T; T=@float; alpha:f=0.01, consumed_inputs:is", NULL },
+    { "LeakyRelu", 6, 0, "X:T -> Y:T; T=@float; alpha:f=0.01", NULL },
+    { "LeakyRelu", 16, 0, "X:T -> Y:T; T=@float_ir4; alpha:f=0.01", NULL },
+    { "Mish", 18, 0, "X:T -> Y:T; T=@float", NULL },
+    { "Mish", 22, 0, "X:T -> Y:T; T=@float_ir4", NULL },
+    { "Relu", 1, 0, "X:T -> Y:T; T=@float; consumed_inputs:is", NULL },
+    { "Relu", 6, 0, "X:T -> Y:T; T=@float", NULL },
+    { "Relu", 13, 0, "X:T -> Y:T; T=@float_ir4", NULL },
+    { "Relu", 14, 0, "X:T -> Y:T; T=@float_ir4|@signed", NULL },
+    { "Selu", 1, 0, "X:T -> Y:T; T=@float; alpha:f=1.6732, consumed_inputs:is, gamma:f=1.0507", NULL },
+    { "Selu", 6, 0, "X:T -> Y:T; T=@float; alpha:f=1.6732632, gamma:f=1.050701", NULL },
+    { "Selu", 22, 0, "X:T -> Y:T; T=@float_ir4; alpha:f=1.6732632, gamma:f=1.050701", NULL },
+    { "Shrink", 9, 0, "input:T -> output:T; T=@numeric; bias:f=0, lambd:f=0.5", NULL },
+    { "Sigmoid", 1, 0, "X:T -> Y:T; T=@float; consumed_inputs:is", NULL },
+    { "Sigmoid", 6, 0, "X:T -> Y:T; T=@float", NULL },
+    { "Sigmoid", 13, 0, "X:T -> Y:T; T=@float_ir4", NULL },
+    { "Softplus", 1, 0, "X:T -> Y:T; T=@float", NULL },
+    { "Softplus", 22, 0, "X:T -> Y:T; T=@float_ir4", NULL },
+    { "Softsign", 1, 0, "input:T -> output:T; T=@float", NULL },
+    { "Softsign", 22, 0, "input:T -> output:T; T=@float_ir4", NULL },
+    { "Swish", 24, 0, "X:T -> Y:T; T=@float_ir4; alpha:f=1", NULL },
+    { "ThresholdedRelu", 10, 0, "X:T -> Y:T; T=@float; alpha:f=1", NULL },
+    { "ThresholdedRelu", 22, 0, "X:T -> Y:T; T=@float_ir4; alpha:f=1", NULL },
+};
+
+const op_table op_onnx_activation = { "ai.onnx", rows, OP_COUNT(rows) };

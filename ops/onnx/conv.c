@@ -1,0 +1,19 @@
+/* onnx/conv.c - convolution. */
+#include "schema.h"
+
+static const op_row rows[] = {
+    { "Conv", 1, 0,
+      "X:T, W:T, B?:T -> Y:T; T=@float; auto_pad:s='NOTSET', dilations:is, group:i=1, kernel_shape:is, pads:is, "
+      "strides:is",
+      NULL },
+    { "Conv", 11, 0,
+      "X:T, W:T, B?:T -> Y:T; T=@float; auto_pad:s='NOTSET', dilations:is, group:i=1, kernel_shape:is, pads:is, "
+      "strides:is",
+      NULL },
+    { "Conv", 22, 0,
+      "X:T, W:T, B?:T -> Y:T; T=@float_ir4; auto_pad:s='NOTSET', dilations:is, group:i=1, kernel_shape:is, pads:is, "
+      "strides:is",
+      NULL },
+};
+
+const op_table op_onnx_conv = { "ai.onnx", rows, OP_COUNT(rows) };

@@ -1,0 +1,15 @@
+/* onnx/deform_conv.c - deformable convolution. */
+#include "schema.h"
+
+static const op_row rows[] = {
+    { "DeformConv", 19, 0,
+      "X:T, W:T, offset:T, B?:T, mask?:T -> Y:T; T=@float; dilations:is, group:i=1, kernel_shape:is, "
+      "offset_group:i=1, pads:is, strides:is",
+      NULL },
+    { "DeformConv", 22, 0,
+      "X:T, W:T, offset:T, B?:T, mask?:T -> Y:T; T=@float_ir4; dilations:is, group:i=1, kernel_shape:is, "
+      "offset_group:i=1, pads:is, strides:is",
+      NULL },
+};
+
+const op_table op_onnx_deform_conv = { "ai.onnx", rows, OP_COUNT(rows) };

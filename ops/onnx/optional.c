@@ -1,0 +1,16 @@
+/* onnx/optional.c - optional values; run by the host. */
+#include "schema.h"
+
+static const op_row rows[] = {
+    { "Optional", 15, OP_HOST, "input?:V -> output:O; V=@all|seq(@all), O=optional(@all)|optional(seq(@all)); type:tp",
+      NULL },
+    { "OptionalGetElement", 15, OP_HOST, "input:O -> output:V; O=optional(@all)|optional(seq(@all)), V=@all|seq(@all)",
+      NULL },
+    { "OptionalGetElement", 18, OP_HOST,
+      "input:O -> output:V; O=@all|seq(@all)|optional(@all)|optional(seq(@all)), V=@all|seq(@all)", NULL },
+    { "OptionalHasElement", 15, OP_HOST, "input:O -> output:B; O=optional(@all)|optional(seq(@all)), B=bool", NULL },
+    { "OptionalHasElement", 18, OP_HOST,
+      "input?:O -> output:B; O=@all|seq(@all)|optional(@all)|optional(seq(@all)), B=bool", NULL },
+};
+
+const op_table op_onnx_optional = { "ai.onnx", rows, OP_COUNT(rows) };

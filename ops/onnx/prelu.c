@@ -1,0 +1,12 @@
+/* onnx/prelu.c - PRelu: a leaky Relu with a slope tensor. */
+#include "schema.h"
+
+static const op_row rows[] = {
+    { "PRelu", 1, 0, "X:T, slope:T -> Y:T; T=@float; consumed_inputs:is", NULL },
+    { "PRelu", 6, 0, "X:T, slope:T -> Y:T; T=@float", NULL },
+    { "PRelu", 7, 0, "X:T, slope:T -> Y:T; T=@float", NULL },
+    { "PRelu", 9, 0, "X:T, slope:T -> Y:T; T=@math", NULL },
+    { "PRelu", 16, 0, "X:T, slope:T -> Y:T; T=@math_ir4", NULL },
+};
+
+const op_table op_onnx_prelu = { "ai.onnx", rows, OP_COUNT(rows) };

@@ -1,0 +1,9 @@
+/* onnx/rms_normalization.c - root mean square normalization. */
+#include "schema.h"
+
+static const op_row rows[] = {
+    { "RMSNormalization", 23, 0,
+      "X:T, scale:V -> Y:V; T=@float_ir4, V=@float_ir4; axis:i=-1, epsilon:f=1e-05, stash_type:i=1", NULL },
+};
+
+const op_table op_onnx_rms_normalization = { "ai.onnx", rows, OP_COUNT(rows) };

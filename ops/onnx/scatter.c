@@ -1,0 +1,24 @@
+/* onnx/scatter.c - writing by index. */
+#include "schema.h"
+
+static const op_row rows[] = {
+    { "Scatter", 9, 0, "data:T, indices:Tind, updates:T -> output:T; T=@all, Tind=int32|int64; axis:i=0", NULL },
+    { "Scatter", 11, OP_DEPRECATED, "data:T, indices:Tind, updates:T -> output:T; T=@all, Tind=int32|int64; axis:i=0",
+      NULL },
+
+    { "ScatterElements", 11, 0, "data:T, indices:Tind, updates:T -> output:T; T=@all, Tind=int32|int64; axis:i=0",
+      NULL },
+    { "ScatterElements", 13, 0, "data:T, indices:Tind, updates:T -> output:T; T=@all_ir4, Tind=int32|int64; axis:i=0",
+      NULL },
+    { "ScatterElements", 16, 0,
+      "data:T, indices:Tind, updates:T -> output:T; T=@all_ir4, Tind=int32|int64; axis:i=0, reduction:s='none'", NULL },
+    { "ScatterElements", 18, 0,
+      "data:T, indices:Tind, updates:T -> output:T; T=@all_ir4, Tind=int32|int64; axis:i=0, reduction:s='none'", NULL },
+
+    { "ScatterND", 11, 0, "data:T, indices:int64, updates:T -> output:T; T=@all", NULL },
+    { "ScatterND", 13, 0, "data:T, indices:int64, updates:T -> output:T; T=@all_ir4", NULL },
+    { "ScatterND", 16, 0, "data:T, indices:int64, updates:T -> output:T; T=@all_ir4; reduction:s='none'", NULL },
+    { "ScatterND", 18, 0, "data:T, indices:int64, updates:T -> output:T; T=@all_ir4; reduction:s='none'", NULL },
+};
+
+const op_table op_onnx_scatter = { "ai.onnx", rows, OP_COUNT(rows) };

@@ -1,0 +1,8 @@
+/* onnx/trilu.c - upper or lower triangle. */
+#include "schema.h"
+
+static const op_row rows[] = {
+    { "Trilu", 14, 0, "input:T, k?:int64 -> output:T; T=@all_ir4; upper:i=1", NULL },
+};
+
+const op_table op_onnx_trilu = { "ai.onnx", rows, OP_COUNT(rows) };
