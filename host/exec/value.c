@@ -1,0 +1,324 @@
+#include "exec/value.h"
+#include "base/checked.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { VALUE_ALIGN = 64 };
+
+static void free_own_memory(void *owner, inlay_value *value)
+{
+    (void)value;
+    free(owner);
+}
+
+static inlay_status check_shape(inlay_dtype dtype, uint32_t rank, const int64_t *dims, int64_t *out_count,
+                                size_t *out_bytes, inlay_diag *diag)
+{
+    if (inlay_dtype_bits(dtype) == 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "element type %d does not exist; see INLAY_DTYPE_LIST",
+                          (int)dtype);
+    if (rank > INLAY_MAX_RANK)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "rank %u is above the limit of %d", rank, INLAY_MAX_RANK);
+    if (rank > 0 && dims == NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "dims is NULL for a tensor of rank %u", rank);
+    for (uint32_t i = 0; i < rank; i++)
+        if (dims[i] < 0)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "dims[%u] is %lld; a size can't be negative", i,
+                              (long long)dims[i]);
+    if (!dims_count(dims, rank, out_count) || !dtype_bytes(dtype, *out_count, out_bytes) ||
+        *out_bytes > (size_t)PTRDIFF_MAX - 2 * VALUE_ALIGN)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "a tensor of this shape has more bytes than memory can hold");
+    return INLAY_OK;
+}
+
+static inlay_value *new_tensor(inlay_dtype dtype, uint32_t rank, const int64_t *dims, int64_t count)
+{
+    inlay_value *v = calloc(1, sizeof *v);
+
+    if (v == NULL)
+        return NULL;
+    v->references = 1;
+    v->kind = INLAY_KIND_TENSOR;
+    v->dtype = dtype;
+    v->rank = rank;
+    if (rank > 0)
+        memcpy(v->dims, dims, rank * sizeof *dims);
+    v->count = count;
+    return v;
+}
+
+inlay_status value_create(inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool zeroed, inlay_value **out_value,
+                          inlay_diag *diag)
+{
+    inlay_status status;
+    int64_t count;
+    size_t bytes, room;
+    inlay_value *v;
+    void *memory;
+
+    *out_value = NULL;
+    status = check_shape(dtype, rank, dims, &count, &bytes, diag);
+    if (status != INLAY_OK)
+        return status;
+    room = bytes == 0 ? VALUE_ALIGN : (bytes + VALUE_ALIGN - 1) / VALUE_ALIGN * VALUE_ALIGN;
+    v = new_tensor(dtype, rank, dims, count);
+    memory = aligned_alloc(VALUE_ALIGN, room);
+    if (v == NULL || memory == NULL) {
+        free(v);
+        free(memory);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a tensor of %zu bytes", bytes);
+    }
+    /* Strings are cleared always: a kernel that fails half-way must not leave wild pointers to be copied. */
+    if (zeroed || dtype == INLAY_STRING)
+        memset(memory, 0, room);
+    v->buffer = (inlay_buffer){ .handle = (uintptr_t)memory, .bytes = bytes };
+    v->capacity = room;
+    v->owner = memory;
+    v->free_memory = free_own_memory;
+    *out_value = v;
+    return INLAY_OK;
+}
+
+bool value_reshape(inlay_value *v, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
+{
+    int64_t count;
+    size_t bytes;
+
+    if (check_shape(dtype, rank, dims, &count, &bytes, NULL) != INLAY_OK || bytes > v->capacity)
+        return false;
+    v->dtype = dtype;
+    v->rank = rank;
+    if (rank > 0)
+        memmove(v->dims, dims, rank * sizeof *dims);
+    v->count = count;
+    v->buffer.bytes = bytes;
+    return true;
+}
+
+inlay_status inlay_value_create(inlay_dtype dtype, uint32_t rank, const int64_t *dims, inlay_value **out_value,
+                                inlay_diag *diag)
+{
+    return value_create(dtype, rank, dims, true, out_value, diag);
+}
+
+inlay_status inlay_value_borrow(inlay_dtype dtype, uint32_t rank, const int64_t *dims, void *data, uint64_t bytes,
+                                inlay_value **out_value, inlay_diag *diag)
+{
+    inlay_status status;
+    int64_t count;
+    size_t need;
+    inlay_value *v;
+
+    *out_value = NULL;
+    status = check_shape(dtype, rank, dims, &count, &need, diag);
+    if (status != INLAY_OK)
+        return status;
+    if (bytes < need)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the buffer has %llu bytes; this shape needs %zu",
+                          (unsigned long long)bytes, need);
+    if (data == NULL && need > 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "data is NULL for a tensor of %zu bytes", need);
+    v = new_tensor(dtype, rank, dims, count);
+    if (v == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a tensor header");
+    v->buffer = (inlay_buffer){ .handle = (uintptr_t)data, .bytes = need };
+    v->capacity = bytes;
+    *out_value = v;
+    return INLAY_OK;
+}
+
+/* The texts lie behind the elements, in one block. */
+inlay_status inlay_value_create_strings(uint32_t rank, const int64_t *dims, const inlay_str *texts,
+                                        inlay_value **out_value, inlay_diag *diag)
+{
+    inlay_status status;
+    int64_t count;
+    size_t bytes, total;
+    inlay_value *v;
+    inlay_str *elements;
+    char *text;
+
+    *out_value = NULL;
+    status = check_shape(INLAY_STRING, rank, dims, &count, &bytes, diag);
+    if (status != INLAY_OK)
+        return status;
+    total = bytes;
+    for (int64_t i = 0; i < count; i++)
+        if (!add_size(&total, texts[i].bytes) || !add_size(&total, 1))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the texts have more bytes than memory can hold");
+    v = new_tensor(INLAY_STRING, rank, dims, count);
+    elements = malloc(total + 1);
+    if (v == NULL || elements == NULL) {
+        free(v);
+        free(elements);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %zu bytes of text", total);
+    }
+    text = (char *)elements + bytes;
+    for (int64_t i = 0; i < count; i++) {
+        if (texts[i].bytes > 0)
+            memcpy(text, texts[i].data, texts[i].bytes);
+        text[texts[i].bytes] = '\0';
+        elements[i] = (inlay_str){ text, texts[i].bytes };
+        text += texts[i].bytes + 1;
+    }
+    v->buffer = (inlay_buffer){ .handle = (uintptr_t)elements, .bytes = bytes };
+    v->capacity = bytes;
+    v->owner = elements;
+    v->free_memory = free_own_memory;
+    *out_value = v;
+    return INLAY_OK;
+}
+
+inlay_status value_create_list(uint32_t kind, inlay_dtype dtype, inlay_value *const *items, uint32_t count,
+                               inlay_value **out_value, inlay_diag *diag)
+{
+    inlay_value *v = calloc(1, sizeof *v);
+
+    *out_value = NULL;
+    if (v != NULL)
+        v->items = calloc((size_t)count + 1, sizeof(inlay_value *));
+    if (v == NULL || v->items == NULL) {
+        free(v);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a list of %u values", count);
+    }
+    v->references = 1;
+    v->kind = kind;
+    v->dtype = dtype;
+    v->count = count;
+    for (uint32_t i = 0; i < count; i++)
+        v->items[i] = inlay_value_ref(items[i]);
+    *out_value = v;
+    return INLAY_OK;
+}
+
+inlay_status inlay_value_create_list(uint32_t kind, inlay_dtype dtype, inlay_value *const *items, uint32_t count,
+                                     inlay_value **out_value, inlay_diag *diag)
+{
+    *out_value = NULL;
+    if (kind != INLAY_KIND_SEQUENCE && kind != INLAY_KIND_OPTIONAL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "kind %u is no list; use INLAY_KIND_SEQUENCE or OPTIONAL", kind);
+    if (kind == INLAY_KIND_OPTIONAL && count > 1)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "an optional holds at most one value, not %u", count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (items[i] == NULL)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "items[%u] is NULL", i);
+        if (items[i]->dtype != dtype)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "items[%u] has element type %s, the list %s", i,
+                              inlay_dtype_name(items[i]->dtype), inlay_dtype_name(dtype));
+    }
+    return value_create_list(kind, dtype, items, count, out_value, diag);
+}
+
+inlay_value *inlay_value_ref(inlay_value *value)
+{
+    if (value != NULL)
+        (void)__atomic_add_fetch(&value->references, 1, __ATOMIC_RELAXED);
+    return value;
+}
+
+void inlay_value_unref(inlay_value *value)
+{
+    if (value == NULL || __atomic_sub_fetch(&value->references, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    if (value->items != NULL) {
+        for (int64_t i = 0; i < value->count; i++)
+            inlay_value_unref(value->items[i]);
+        free(value->items);
+    }
+    if (value->free_memory != NULL)
+        value->free_memory(value->owner, value);
+    free(value);
+}
+
+uint32_t inlay_value_kind(const inlay_value *value)
+{
+    return value->kind;
+}
+
+inlay_dtype inlay_value_dtype(const inlay_value *value)
+{
+    return value->dtype;
+}
+
+uint32_t inlay_value_rank(const inlay_value *value)
+{
+    return value->rank;
+}
+
+const int64_t *inlay_value_dims(const inlay_value *value)
+{
+    return value->dims;
+}
+
+int64_t inlay_value_count(const inlay_value *value)
+{
+    return value->count;
+}
+
+void *inlay_value_data(const inlay_value *value)
+{
+    bool here = value->kind == INLAY_KIND_TENSOR && value->buffer.domain == INLAY_DOMAIN_HOST;
+
+    return here ? inlay_buffer_host(&value->buffer) : NULL;
+}
+
+uint64_t inlay_value_bytes(const inlay_value *value)
+{
+    return value->buffer.bytes;
+}
+
+const inlay_value *inlay_value_item(const inlay_value *value, uint32_t index)
+{
+    return value->items != NULL && (int64_t)index < value->count ? value->items[index] : NULL;
+}
+
+rt_value rt_from_value(inlay_value *v)
+{
+    if (v == NULL)
+        return (rt_value){ 0 };
+    return (rt_value){ .kind = v->kind, .dtype = v->dtype, .rank = v->rank, .dims = v->dims, .buffer = v->buffer,
+                       .owner = v };
+}
+
+inlay_status rt_to_value(const rt_value *r, inlay_value **out_value, inlay_diag *diag)
+{
+    inlay_status status;
+
+    *out_value = NULL;
+    /* The texts of a string tensor may live in the run's arena, so a reference would not do. */
+    if (r->owner != NULL && (r->kind != INLAY_KIND_TENSOR || r->dtype != INLAY_STRING)) {
+        *out_value = inlay_value_ref(r->owner);
+        return INLAY_OK;
+    }
+    if (r->dtype == INLAY_STRING)
+        return inlay_value_create_strings(r->rank, r->dims, inlay_buffer_host(&r->buffer), out_value, diag);
+    status = value_create(r->dtype, r->rank, r->dims, false, out_value, diag);
+    if (status == INLAY_OK && (*out_value)->buffer.bytes > 0)
+        memcpy(inlay_buffer_host(&(*out_value)->buffer), inlay_buffer_host(&r->buffer), (*out_value)->buffer.bytes);
+    return status;
+}
+
+int64_t rt_count(const rt_value *r)
+{
+    int64_t n = 1;
+
+    for (uint32_t i = 0; i < r->rank; i++)
+        n *= r->dims[i];
+    return n;
+}
+
+const char *rt_describe(const rt_value *r, char text[128])
+{
+    static const char *const kinds[] = { "nothing", "tensor", "sequence", "optional", "map" };
+    size_t at;
+
+    if (r->kind != INLAY_KIND_TENSOR) {
+        (void)snprintf(text, 128, "%s of %s", kinds[r->kind <= 4 ? r->kind : 0], inlay_dtype_name(r->dtype));
+        return text;
+    }
+    at = (size_t)snprintf(text, 128, "%s[", inlay_dtype_name(r->dtype));
+    for (uint32_t i = 0; i < r->rank && at < 100; i++)
+        at += (size_t)snprintf(text + at, 128 - at, "%s%lld", i > 0 ? "," : "", (long long)r->dims[i]);
+    (void)snprintf(text + at, 128 - at, "]");
+    return text;
+}

@@ -1,0 +1,60 @@
+/* exec/value.h - what flows at run time: reference-counted tensors, sequences, optionals and maps.
+ *
+ * inlay_value is the public object (inlay.h) and the owner of memory. Inside a run most tensors have no object: they are
+ * places in the slab, described by an rt_value, which borrows. */
+#ifndef EXEC_VALUE_H
+#define EXEC_VALUE_H
+#include "inlay/inlay.h"
+#include "inlay/plugin.h"
+#include <stdbool.h>
+
+/* Who gives the memory of a value back; called once, when the last reference goes. */
+typedef void (*value_free_fn)(void *owner, inlay_value *value);
+
+struct inlay_value {
+    uint32_t references; /* atomic */
+    uint32_t kind;       /* INLAY_KIND_* */
+    inlay_dtype dtype;   /* of lists: of the tensors in them */
+    uint32_t rank;
+    int64_t dims[INLAY_MAX_RANK];
+    int64_t count;       /* elements, or items */
+    inlay_buffer buffer; /* TENSOR; host domain except inside a run */
+    uint64_t capacity;   /* bytes that the memory has room for */
+    inlay_value **items; /* lists; MAP: items[0] the keys, items[1] the values */
+    value_free_fn free_memory; /* NULL: the memory is borrowed */
+    void *owner;
+};
+
+/* A tensor in 64-byte aligned memory of its own, not cleared unless zeroed. A bad shape is INLAY_INVALID_ARGUMENT. */
+INLAY_NODISCARD inlay_status value_create(inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool zeroed,
+                                          inlay_value **out_value, inlay_diag *diag);
+/* Gives an unshared tensor another shape if its memory has room for it. */
+bool value_reshape(inlay_value *v, inlay_dtype dtype, uint32_t rank, const int64_t *dims);
+/* Is the caller the only one that holds it? */
+static inline bool value_is_unshared(const inlay_value *v)
+{
+    return __atomic_load_n(&v->references, __ATOMIC_ACQUIRE) == 1;
+}
+/* A list of count items, each gaining a reference. */
+INLAY_NODISCARD inlay_status value_create_list(uint32_t kind, inlay_dtype dtype, inlay_value *const *items,
+                                               uint32_t count, inlay_value **out_value, inlay_diag *diag);
+
+/* A value of a run: borrowed, valid while its owner or its place in the slab is. kind 0: absent. */
+typedef struct rt_value {
+    uint32_t kind;
+    inlay_dtype dtype;
+    uint32_t rank;
+    uint32_t reserved;
+    const int64_t *dims;
+    inlay_buffer buffer;
+    inlay_value *owner; /* the object, if there is one; of lists always */
+} rt_value;
+
+/* The view of an object; v NULL gives an absent value. */
+rt_value rt_from_value(inlay_value *v);
+/* An object for the value: a reference when it has one, otherwise a copy. String elements are copied deeply. */
+INLAY_NODISCARD inlay_status rt_to_value(const rt_value *r, inlay_value **out_value, inlay_diag *diag);
+int64_t rt_count(const rt_value *r); /* elements of a tensor */
+/* "float[2,3]" for messages; returns text. */
+const char *rt_describe(const rt_value *r, char text[128]);
+#endif
