@@ -1,0 +1,28 @@
+/* exec/run.h - one execution in progress, as the host table's functions see it.
+ *
+ * inlay_run is opaque to plugins. The table (plugin/host_table.c) reads the members below and calls the hooks; the run
+ * loop fills them in. A run lives on the stack or in a context; nothing here is allocated per run. */
+#ifndef EXEC_RUN_H
+#define EXEC_RUN_H
+#include "inlay/plugin.h"
+
+struct inlay_run {
+    const uint32_t *cancel; /* read atomically; never NULL */
+    uint64_t deadline_ns;   /* CLOCK_MONOTONIC; 0 = none */
+    uint32_t max_threads;   /* the session's intra_threads, at least 1 */
+    uint32_t reserved;
+    void *ctx; /* first argument of the hooks */
+    /* See inlay_host.output_alloc and string_alloc. Any thread. */
+    inlay_status (*output_alloc)(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out);
+    char *(*string_alloc)(void *ctx, uint64_t bytes);
+};
+
+/* What inlay_compile_request.handle points to: the owner of align_constant for the region in hand. */
+typedef struct run_compile_hooks {
+    void *ctx;
+    const void *(*align_constant)(void *ctx, uint32_t value, uint32_t alignment);
+} run_compile_hooks;
+
+/* INLAY_OK, INLAY_CANCELLED or INLAY_DEADLINE_EXCEEDED; in plugin/host_table.c. */
+inlay_status run_poll(const inlay_run *run);
+#endif
