@@ -1,0 +1,153 @@
+/* broadcast.h - numpy broadcasting, worked out once per shape.
+ *
+ * bcast_init() turns the shapes of up to BCAST_MAX inputs and of the output into strides and merges neighbouring
+ * dimensions that are walked alike, so that [N, C, H, W] + [C, 1, 1] becomes [N, C, H * W] and equal shapes become one
+ * dimension. A kernel keeps the bcast in its plan and walks it in rows: along a row every input advances by step 0 or 1.
+ *
+ *     bcast_cursor c;
+ *     for (bcast_start(b, begin, &c); bcast_row(b, &c, end); )
+ *         loop(out + c.out, x + c.at[0], b->step[0], y + c.at[1], b->step[1], c.count);
+ *
+ * All offsets count elements. Ranges [begin, end) of output elements may be given to different threads. */
+#ifndef BROADCAST_H
+#define BROADCAST_H
+#include "inlay/kit.h"
+
+enum { BCAST_MAX = 4 };
+
+typedef struct bcast {
+    int64_t count;  /* elements of the output; 0 when a dimension is 0 */
+    int64_t row;    /* elements of a row: dims[rank - 1] */
+    uint32_t rank;  /* merged dimensions, at least 1 */
+    uint32_t inputs;
+    int64_t step[BCAST_MAX];                   /* along a row: 0 or 1 */
+    int64_t dims[INLAY_MAX_RANK];              /* merged, outermost first */
+    int64_t stride[BCAST_MAX][INLAY_MAX_RANK]; /* 0 where the input is repeated */
+} bcast;
+
+/* Where a walk stands. */
+typedef struct bcast_cursor {
+    int64_t out;             /* first output element of the piece in hand */
+    int64_t at[BCAST_MAX];   /* the input elements that go with it */
+    int64_t count;           /* elements of the piece */
+    int64_t next;            /* first output element of the piece after it */
+    int64_t index[INLAY_MAX_RANK];
+    int64_t base[BCAST_MAX]; /* of the row in hand */
+    int64_t in_row;          /* position in the row where the next piece starts */
+} bcast_cursor;
+
+/* What bcast_init() reads of a shape. */
+typedef struct bcast_shape {
+    const int64_t *dims;
+    uint32_t rank;
+} bcast_shape;
+
+/* False when an input does not broadcast to the output, or there are more dimensions than INLAY_MAX_RANK or more inputs
+ * than BCAST_MAX. */
+static inline bool bcast_init(bcast *b, uint32_t inputs, const bcast_shape *in, bcast_shape out)
+{
+    *b = (bcast){ .count = 1, .rank = 0, .inputs = inputs };
+    if (inputs > BCAST_MAX || out.rank > INLAY_MAX_RANK)
+        return false;
+    for (uint32_t k = 0; k < inputs; k++)
+        if (in[k].rank > out.rank)
+            return false;
+    for (uint32_t d = 0; d < out.rank; d++)
+        for (uint32_t k = 0; k < inputs; k++) {
+            uint32_t skip = out.rank - in[k].rank;
+            if (d >= skip && in[k].dims[d - skip] != 1 && in[k].dims[d - skip] != out.dims[d])
+                return false;
+        }
+    /* From the innermost dimension outwards, in reverse order for now. */
+    int64_t size[BCAST_MAX] = { 1, 1, 1, 1 };
+    for (uint32_t d = out.rank; d-- > 0;) {
+        int64_t n = out.dims[d], stride[BCAST_MAX] = { 0 };
+        b->count *= n;
+        if (n == 1)
+            continue;
+        for (uint32_t k = 0; k < inputs; k++) {
+            uint32_t skip = out.rank - in[k].rank;
+            bool repeated = d < skip || in[k].dims[d - skip] == 1;
+            stride[k] = repeated ? 0 : size[k];
+            size[k] *= repeated ? 1 : n;
+        }
+        bool merge = b->rank > 0;
+        for (uint32_t k = 0; k < inputs && merge; k++)
+            merge = stride[k] == b->stride[k][b->rank - 1] * b->dims[b->rank - 1];
+        if (merge) {
+            b->dims[b->rank - 1] *= n;
+            continue;
+        }
+        for (uint32_t k = 0; k < inputs; k++)
+            b->stride[k][b->rank] = stride[k];
+        b->dims[b->rank++] = n;
+    }
+    if (b->rank == 0)
+        b->dims[b->rank++] = 1;
+    for (uint32_t i = 0, j = b->rank - 1; i < j; i++, j--) {
+        int64_t n = b->dims[i];
+        b->dims[i] = b->dims[j];
+        b->dims[j] = n;
+        for (uint32_t k = 0; k < inputs; k++) {
+            int64_t s = b->stride[k][i];
+            b->stride[k][i] = b->stride[k][j];
+            b->stride[k][j] = s;
+        }
+    }
+    b->row = b->dims[b->rank - 1];
+    for (uint32_t k = 0; k < inputs; k++)
+        b->step[k] = b->stride[k][b->rank - 1];
+    return true;
+}
+
+/* bcast_init() from the tensors of a plan or a call: inputs 0 to inputs - 1 and output 0. */
+static inline bool bcast_init_tensors(bcast *b, uint32_t inputs, const kit_tensor *in, const kit_tensor *out)
+{
+    bcast_shape shapes[BCAST_MAX];
+
+    for (uint32_t k = 0; k < inputs && k < BCAST_MAX; k++)
+        shapes[k] = (bcast_shape){ in[k].dims, in[k].rank };
+    return bcast_init(b, inputs, shapes, (bcast_shape){ out->dims, out->rank });
+}
+
+/* Stands before output element begin. */
+static inline void bcast_start(const bcast *b, int64_t begin, bcast_cursor *c)
+{
+    int64_t rest = begin;
+
+    c->next = begin;
+    for (uint32_t k = 0; k < BCAST_MAX; k++)
+        c->base[k] = 0;
+    for (uint32_t d = b->rank; d-- > 0;) {
+        c->index[d] = b->dims[d] > 0 ? rest % b->dims[d] : 0;
+        rest = b->dims[d] > 0 ? rest / b->dims[d] : 0;
+    }
+    for (uint32_t d = 0; d + 1 < b->rank; d++)
+        for (uint32_t k = 0; k < b->inputs; k++)
+            c->base[k] += c->index[d] * b->stride[k][d];
+    c->in_row = c->index[b->rank - 1];
+}
+
+/* Steps to the next piece of a row that lies before end; false when there is none. */
+static inline bool bcast_row(const bcast *b, bcast_cursor *c, int64_t end)
+{
+    if (c->next >= end)
+        return false;
+    c->out = c->next;
+    c->count = b->row - c->in_row < end - c->out ? b->row - c->in_row : end - c->out;
+    for (uint32_t k = 0; k < b->inputs; k++)
+        c->at[k] = c->base[k] + c->in_row * b->step[k];
+    c->next += c->count;
+    c->in_row = 0; /* only a walk's last piece ends within a row */
+    for (uint32_t d = b->rank - 1; d-- > 0;) {
+        for (uint32_t k = 0; k < b->inputs; k++)
+            c->base[k] += b->stride[k][d];
+        if (++c->index[d] < b->dims[d])
+            break;
+        for (uint32_t k = 0; k < b->inputs; k++)
+            c->base[k] -= b->dims[d] * b->stride[k][d];
+        c->index[d] = 0;
+    }
+    return true;
+}
+#endif

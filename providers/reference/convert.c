@@ -1,0 +1,201 @@
+/* convert.c - ranges of any element type; no kernels here. */
+#include "convert.h"
+#include "reference.h"
+
+/* One loop per type and direction. EXPR reads element i (of type T, at p[i]) or, for packed types, first + i. */
+#define TO_CASES(D)                                                      \
+    CASE(FLOAT, float, (D)p[i])                                          \
+    CASE(DOUBLE, double, FROM_F64(p[i]))                                 \
+    CASE(UINT8, uint8_t, (D)p[i])                                        \
+    CASE(INT8, int8_t, (D)p[i])                                          \
+    CASE(UINT16, uint16_t, (D)p[i])                                      \
+    CASE(INT16, int16_t, (D)p[i])                                        \
+    CASE(INT32, int32_t, (D)p[i])                                        \
+    CASE(INT64, int64_t, (D)p[i])                                        \
+    CASE(UINT32, uint32_t, (D)p[i])                                      \
+    CASE(UINT64, uint64_t, (D)p[i])                                      \
+    CASE(BOOL, uint8_t, (D)(p[i] != 0))                                  \
+    CASE(FLOAT16, uint16_t, FROM_F32(f16_to_f32(p[i])))                  \
+    CASE(BFLOAT16, uint16_t, FROM_F32(bf16_to_f32(p[i])))                \
+    CASE(FLOAT8E4M3FN, uint8_t, FROM_F32(f8e4m3fn_to_f32(p[i])))         \
+    CASE(FLOAT8E4M3FNUZ, uint8_t, FROM_F32(f8e4m3fnuz_to_f32(p[i])))     \
+    CASE(FLOAT8E5M2, uint8_t, FROM_F32(f8e5m2_to_f32(p[i])))             \
+    CASE(FLOAT8E5M2FNUZ, uint8_t, FROM_F32(f8e5m2fnuz_to_f32(p[i])))     \
+    CASE(FLOAT8E8M0, uint8_t, FROM_F32(f8e8m0_to_f32(p[i])))             \
+    PACKED(UINT4, (D)get_u4(src, first + i))                             \
+    PACKED(INT4, (D)s4(get_u4(src, first + i)))                          \
+    PACKED(FLOAT4E2M1, FROM_F32(f4e2m1_to_f32(get_u4(src, first + i))))  \
+    PACKED(UINT2, (D)get_u2(src, first + i))                             \
+    PACKED(INT2, (D)s2(get_u2(src, first + i)))
+
+#define CASE(NAME, T, EXPR)                      \
+    case INLAY_##NAME: {                         \
+        const T *p = (const T *)src + first;     \
+        for (int64_t i = 0; i < count; i++)      \
+            dst[i] = EXPR;                       \
+        break;                                   \
+    }
+#define PACKED(NAME, EXPR)                       \
+    case INLAY_##NAME:                           \
+        for (int64_t i = 0; i < count; i++)      \
+            dst[i] = EXPR;                       \
+        break;
+
+#define FROM_F32(x) (x)
+#define FROM_F64(x) ((float)(x))
+KIT_MULTIVERSION
+void convert_to_f32(float *restrict dst, inlay_dtype from, const void *restrict src, int64_t first, int64_t count)
+{
+    switch (from) {
+        TO_CASES(float)
+    default:
+        break;
+    }
+}
+#undef FROM_F64
+#define FROM_F64(x) (x)
+KIT_MULTIVERSION
+void convert_to_f64(double *restrict dst, inlay_dtype from, const void *restrict src, int64_t first, int64_t count)
+{
+    switch (from) {
+        TO_CASES(double)
+    default:
+        break;
+    }
+}
+#undef FROM_F64
+#undef FROM_F32
+#define FROM_F32(x) f32_to_i64(x)
+#define FROM_F64(x) f64_to_i64(x)
+#undef CASE
+/* The cast of a float to int64 must be the checked one. */
+#define CASE(NAME, T, EXPR)                                               \
+    case INLAY_##NAME: {                                                  \
+        const T *p = (const T *)src + first;                              \
+        for (int64_t i = 0; i < count; i++)                               \
+            dst[i] = _Generic((T)0, float: f32_to_i64((float)p[i]), default: EXPR); \
+        break;                                                            \
+    }
+KIT_MULTIVERSION
+void convert_to_i64(int64_t *restrict dst, inlay_dtype from, const void *restrict src, int64_t first, int64_t count)
+{
+    switch (from) {
+        TO_CASES(int64_t)
+    default:
+        break;
+    }
+}
+#undef CASE
+#undef PACKED
+
+#define FROM_CASES                                                \
+    CASE(FLOAT, float, AS_F32(src[i]))                            \
+    CASE(DOUBLE, double, (double)src[i])                          \
+    CASE(UINT8, uint8_t, (uint8_t)AS_I32(src[i]))                 \
+    CASE(INT8, int8_t, (int8_t)AS_I32(src[i]))                    \
+    CASE(UINT16, uint16_t, (uint16_t)AS_I32(src[i]))              \
+    CASE(INT16, int16_t, (int16_t)AS_I32(src[i]))                 \
+    CASE(INT32, int32_t, AS_I32(src[i]))                          \
+    CASE(INT64, int64_t, AS_I64(src[i]))                          \
+    CASE(UINT32, uint32_t, (uint32_t)AS_I64(src[i]))              \
+    CASE(UINT64, uint64_t, AS_U64(src[i]))                        \
+    CASE(BOOL, uint8_t, src[i] != 0)                              \
+    CASE(FLOAT16, uint16_t, f32_to_f16(AS_ODD(src[i])))           \
+    CASE(BFLOAT16, uint16_t, f32_to_bf16(AS_ODD(src[i])))         \
+    CASE(FLOAT8E4M3FN, uint8_t, f32_to_f8e4m3fn(AS_ODD(src[i]), saturate))     \
+    CASE(FLOAT8E4M3FNUZ, uint8_t, f32_to_f8e4m3fnuz(AS_ODD(src[i]), saturate)) \
+    CASE(FLOAT8E5M2, uint8_t, f32_to_f8e5m2(AS_ODD(src[i]), saturate))         \
+    CASE(FLOAT8E5M2FNUZ, uint8_t, f32_to_f8e5m2fnuz(AS_ODD(src[i]), saturate)) \
+    CASE(FLOAT8E8M0, uint8_t, f32_to_f8e8m0(AS_ODD(src[i]), saturate, mode))   \
+    NIBBLE(UINT4, (uint8_t)AS_I32(src[i]))                        \
+    NIBBLE(INT4, (uint8_t)AS_I32(src[i]))                         \
+    NIBBLE(FLOAT4E2M1, f32_to_f4e2m1(AS_ODD(src[i])))             \
+    PAIR(UINT2, (uint8_t)AS_I32(src[i]))                          \
+    PAIR(INT2, (uint8_t)AS_I32(src[i]))
+
+#define CASE(NAME, T, EXPR)                 \
+    case INLAY_##NAME: {                    \
+        T *p = (T *)dst + first;            \
+        for (int64_t i = 0; i < count; i++) \
+            p[i] = EXPR;                    \
+        break;                              \
+    }
+#define NIBBLE(NAME, EXPR)                      \
+    case INLAY_##NAME:                          \
+        for (int64_t i = 0; i < count; i++)     \
+            set_u4(dst, first + i, EXPR);       \
+        break;
+#define PAIR(NAME, EXPR)                        \
+    case INLAY_##NAME:                          \
+        for (int64_t i = 0; i < count; i++)     \
+            set_u2(dst, first + i, EXPR);       \
+        break;
+
+#define AS_F32(x) (x)
+#define AS_ODD(x) (x)
+#define AS_I32(x) f32_to_i32(x)
+#define AS_I64(x) f32_to_i64(x)
+#define AS_U64(x) f64_to_u64((double)(x))
+KIT_MULTIVERSION
+void convert_from_f32(inlay_dtype to, void *restrict dst, int64_t first, int64_t count, const float *restrict src,
+                      uint32_t how)
+{
+    bool saturate = (how & CONVERT_SATURATE) != 0;
+    uint32_t mode = how >> CONVERT_E8M0_SHIFT & 3;
+
+    switch (to) {
+        FROM_CASES
+    default:
+        break;
+    }
+}
+#undef AS_F32
+#undef AS_ODD
+#undef AS_I32
+#undef AS_I64
+#undef AS_U64
+#define AS_F32(x) ((float)(x))
+#define AS_ODD(x) f64_to_f32_odd((double)(x))
+#define AS_I32(x) f64_to_i32(x)
+#define AS_I64(x) f64_to_i64(x)
+#define AS_U64(x) f64_to_u64(x)
+
+static inline int32_t f64_to_i32(double x)
+{
+    double low = x > -2147483648.0 ? x : -2147483648.0;
+    int32_t i = (int32_t)(low < 2147483647.0 ? low : 2147483647.0);
+    return x != x ? 0 : i;
+}
+
+KIT_MULTIVERSION
+void convert_from_f64(inlay_dtype to, void *restrict dst, int64_t first, int64_t count, const double *restrict src,
+                      uint32_t how)
+{
+    bool saturate = (how & CONVERT_SATURATE) != 0;
+    uint32_t mode = how >> CONVERT_E8M0_SHIFT & 3;
+
+    switch (to) {
+        FROM_CASES
+    default:
+        break;
+    }
+}
+#undef AS_I32
+#undef AS_I64
+#undef AS_U64
+#define AS_I32(x) ((int32_t)(x))
+#define AS_I64(x) (x)
+#define AS_U64(x) ((uint64_t)(x))
+KIT_MULTIVERSION
+void convert_from_i64(inlay_dtype to, void *restrict dst, int64_t first, int64_t count, const int64_t *restrict src,
+                      uint32_t how)
+{
+    bool saturate = (how & CONVERT_SATURATE) != 0;
+    uint32_t mode = how >> CONVERT_E8M0_SHIFT & 3;
+
+    switch (to) {
+        FROM_CASES
+    default:
+        break;
+    }
+}
