@@ -161,7 +161,8 @@ static inline bool kit_has_output(const kit_call *call, uint32_t i)
 /* Runs fn over [0, count) in ranges of at least grain elements on the pool; a small loop runs on the caller at once. */
 inlay_status kit_parallel(const kit_call *call, int64_t count, int64_t grain, inlay_parallel_fn fn, void *user);
 
-/* Gives output i its shape and memory, for kernels that set kit_plan.allocates; fills call->out[i]. */
+/* Gives output i its shape and memory, for kernels that set kit_plan.allocates; fills call->out[i], whose dims are then
+ * the caller's array. An omitted output is left alone and is no error. */
 inlay_status kit_alloc_output(const kit_call *call, uint32_t i, uint32_t rank, const int64_t *dims);
 
 /* Bytes for string elements of an output; NULL: out of memory. */
@@ -191,7 +192,7 @@ INLAY_PRINTF(4, 5)
 bool kit_refuse(kit_refusal *why, uint32_t code, const char *accepted_if, const char *format, ...);
 
 /* What shape sees and fills in. in and out carry dims (of out: as inferred; count -1 when not known) and, where the
- * elements are known before the run, in[i].data. */
+ * elements are known before the run, in[i].data. An output whose rank is not known either has rank 0. */
 typedef struct kit_plan {
     const kit_tensor *in;
     const kit_tensor *out;
@@ -213,7 +214,9 @@ typedef struct kit_kernel {
     uint32_t flags;         /* KIT_IN_PLACE ... */
     /* All but run may be NULL. */
     bool (*supports)(const kit_node *node, kit_refusal *why);
-    void (*cost)(const kit_node *node, const kit_plan *shapes, inlay_cost *cost); /* default: from bytes and outputs */
+    /* Finds *cost filled in from the bytes of inputs and outputs and one operation an output element; sets what it knows
+     * better. Setting flops alone is enough: ns then follows. For MatMul and the like. */
+    void (*cost)(const kit_node *node, const kit_plan *shapes, inlay_cost *cost);
     inlay_status (*prepare)(const kit_node *node, void **out_state, inlay_diag *diag);
     void (*release)(void *state); /* default: free */
     inlay_status (*shape)(const void *state, kit_plan *plan, inlay_diag *diag);
@@ -253,9 +256,11 @@ typedef struct kit_plugin {
 typedef struct kit_exports {
     inlay_plugin plugin;
     inlay_provider provider;
+    char build_id[72];
 } kit_exports;
 
-/* Checks the host's ABI and describes the plugin; the body of inlay_plugin_open. The build id is the linker's. */
+/* Checks the host's ABI and describes the plugin; the body of inlay_plugin_open. The build id is the linker's
+ * (--build-id), or else a hash of the code. */
 inlay_status kit_open(const kit_plugin *self, kit_exports *exports, const inlay_host *host,
                       const inlay_plugin **out_plugin, inlay_diag *diag);
 
