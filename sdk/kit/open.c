@@ -1,4 +1,5 @@
 /* The handshake, and the build id that tells one build of a plugin from another. */
+#define _GNU_SOURCE /* dl_iterate_phdr */
 #include "internal.h"
 #include <elf.h>
 #include <link.h>

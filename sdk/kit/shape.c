@@ -43,6 +43,12 @@ inlay_status kit_describe(const inlay_value_state *values, uint32_t stride, uint
     return INLAY_OK;
 }
 
+/* Does the run allocate output o? All bits set means all outputs, however many. */
+static bool is_allocated(uint32_t allocates, uint32_t o)
+{
+    return allocates == UINT32_MAX || (o < 32 && (allocates >> o & 1) != 0);
+}
+
 /* Adds bytes, rounded up to the alignment, to *total and gives the offset they start at. */
 static bool reserve(uint64_t *total, uint64_t bytes, uint64_t *out_offset)
 {
@@ -118,7 +124,7 @@ static inlay_status place_inner(const kit_unit *unit, const kit_step *step, inla
 
         if (unit->refs[i].kind != KIT_REF_INNER)
             continue;
-        if (t->count < 0 || (step->allocates >> (i - unit->in_count) & 1) != 0)
+        if (t->count < 0 || is_allocated(step->allocates, i - unit->in_count))
             return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': the shape of an inner value depends on data",
                               unit->name);
         if (!reserve(&r->workspace_bytes, kit_bytes(t->dtype, t->count), &at->inner[unit->refs[i].index]))
@@ -139,7 +145,7 @@ static void bind_tensors(const kit_unit *unit, kit_step *step, const cursor *at)
             step->tensors[i].data = (void *)(uintptr_t)ref->address;
         if (ref->kind == KIT_REF_NONE || ref->kind == KIT_REF_FIXED)
             continue;
-        if (output && (step->allocates >> (i - unit->in_count) & 1) != 0)
+        if (output && is_allocated(step->allocates, i - unit->in_count))
             continue;
         step->patches[step->patch_count++] =
             (kit_patch){ .tensor = i,
@@ -158,7 +164,7 @@ static void plan_outputs(const kit_unit *unit, const kit_step *step, inlay_speci
         if (ref->kind != KIT_REF_OUTPUT || ref->index >= r->output_count)
             continue;
         plan = (inlay_output_plan *)(void *)((char *)r->outputs + (size_t)r->output_stride * ref->index);
-        plan->kind = (step->allocates >> o & 1) != 0 ? INLAY_OUTPUT_ALLOCATED : INLAY_OUTPUT_KNOWN;
+        plan->kind = is_allocated(step->allocates, o) ? INLAY_OUTPUT_ALLOCATED : INLAY_OUTPUT_KNOWN;
         plan->alias = INLAY_NONE;
         if (o == 0 && unit->alias != INLAY_NONE && plan->kind == INLAY_OUTPUT_KNOWN) {
             const kit_tensor *x = &step->tensors[unit->alias], *y = &step->tensors[unit->in_count];
@@ -194,7 +200,7 @@ static inlay_status ask_kernel(const kit_unit *unit, inlay_specialize_request *r
         const kit_tensor *t = &plan.out[o];
 
         if (unit->refs[unit->in_count + o].kind != KIT_REF_NONE && t->count < 0 &&
-            (o >= 32 || (plan.allocates >> o & 1) == 0))
+            !is_allocated(plan.allocates, o))
             return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': the shape of output %u is not known before the run",
                               unit->name, o);
     }

@@ -199,7 +199,7 @@ typedef struct kit_plan {
     uint32_t in_count;
     uint32_t out_count;
     uint32_t max_threads;
-    uint32_t allocates;       /* out: bit i set = run allocates output i */
+    uint32_t allocates;       /* out: bit i set = run allocates output i; UINT32_MAX = all */
     uint64_t workspace_bytes; /* out */
     void *plan;               /* out: allocated with malloc, freed by the kit */
 } kit_plan;
