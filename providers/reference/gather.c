@@ -1,0 +1,274 @@
+/* Gather (ONNX 1, 11, 13), GatherElements (11, 13), GatherND (11, 12, 13): elements move by their size. */
+#include "args.h"
+#include "reference.h"
+#include "strided.h"
+
+typedef struct gather_state {
+    int64_t axis;
+    int64_t batch_dims;
+} gather_state;
+
+static inlay_status prepare_gather(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_status status = arg_state(sizeof(gather_state), out_state, diag);
+
+    if (status == INLAY_OK) {
+        gather_state *state = *out_state;
+        state->axis = kit_attr_int(node->info, "axis", 0);
+        state->batch_dims = kit_attr_int(node->info, "batch_dims", 0);
+    }
+    return status;
+}
+
+/* Every index must lie in [-dim, dim): checked before anything is read, on the calling thread, so that the sentence can
+ * name the first bad one. */
+static inlay_status check_indices(const kit_call *call, const kit_tensor *indices, int64_t dim)
+{
+    for (int64_t i = 0; i < indices->count; i++) {
+        int64_t index = arg_index(indices, i);
+
+        if (index < -dim || index >= dim)
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "indices[%lld] is %lld, outside [-%lld, %lld)",
+                              (long long)i, (long long)index, (long long)dim, (long long)dim);
+    }
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ Gather */
+
+typedef struct gather_job {
+    const char *in;
+    char *out;
+    const kit_tensor *indices;
+    int64_t dim;   /* of the gathered axis */
+    int64_t block; /* bytes of one row */
+} gather_job;
+
+/* Rows [begin, end) of outer * indices.count. */
+static inlay_status gather_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const gather_job *job = user;
+    const int64_t count = job->indices->count, block = job->block;
+    int64_t at = begin % count;
+    const char *plane = job->in + begin / count * job->dim * block;
+    char *to = job->out + begin * block;
+
+    (void)worker;
+    for (int64_t i = begin; i < end; i++, to += block) {
+        int64_t index = arg_index(job->indices, at);
+        const char *from = plane + (index < 0 ? index + job->dim : index) * block;
+
+        switch (block) {
+        case 4:
+            memcpy(to, from, 4);
+            break;
+        case 8:
+            memcpy(to, from, 8);
+            break;
+        default:
+            memcpy(to, from, (size_t)block);
+        }
+        if (++at == count) {
+            at = 0;
+            plane += job->dim * block;
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_gather(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0], *indices = &call->in[1], *y = &call->out[0];
+    int64_t dims[2 * INLAY_MAX_RANK];
+    uint32_t axis;
+    gather_job job = { x->data, y->data, indices, 0, 0 };
+    inlay_status status = INLAY_OK;
+
+    INLAY_TRY(arg_axis(call->diag, ((const gather_state *)call->state)->axis, x->rank, "axis", &axis));
+    for (uint32_t i = 0; i < axis; i++)
+        dims[i] = x->dims[i];
+    for (uint32_t i = 0; i < indices->rank; i++)
+        dims[axis + i] = indices->dims[i];
+    for (uint32_t i = axis + 1; i < x->rank; i++)
+        dims[indices->rank + i - 1] = x->dims[i];
+    INLAY_TRY(arg_expect_dims(call->diag, y, x->rank + indices->rank - 1, dims));
+    INLAY_TRY(check_indices(call, indices, x->dims[axis]));
+    if (y->count == 0)
+        goto done;
+    job.dim = x->dims[axis];
+    job.block = strided_product(x->dims, axis + 1, x->rank) * strided_element_bytes(x->dtype);
+    INLAY_TRY(kit_parallel(call, strided_product(x->dims, 0, axis) * indices->count, 65536 / job.block + 1,
+                           gather_range, &job));
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ GatherElements */
+
+typedef struct elements_job {
+    const char *in;
+    char *out;
+    const kit_tensor *indices;
+    int64_t dim;       /* of data on the axis */
+    int64_t axis_step; /* elements from one index of the axis to the next */
+    int64_t row_step;  /* elements from one column of a row to the next: 0 when the axis is the last */
+    int64_t columns;
+    uint32_t element;
+    uint32_t row_rank; /* axes that make up the rows */
+    int64_t in_steps[INLAY_MAX_RANK]; /* elements; 0 on the axis */
+} elements_job;
+
+/* Rows of the indices: all axes but the last. */
+static inlay_status elements_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const elements_job *job = user;
+    strided_walk walk;
+
+    (void)worker;
+    strided_walk_init(&walk, job->row_rank, job->indices->dims, job->in_steps, NULL);
+    strided_walk_seek(&walk, begin);
+    for (int64_t row = begin; row < end; row++, strided_walk_next(&walk)) {
+        const int64_t first = row * job->columns;
+
+        for (int64_t j = 0; j < job->columns; j++) {
+            int64_t index = arg_index(job->indices, first + j);
+            const int64_t at = walk.offset[0] + j * job->row_step + (index < 0 ? index + job->dim : index) * job->axis_step;
+            const char *from = job->in + at * job->element;
+            char *to = job->out + (first + j) * job->element;
+
+            if (job->element == 4)
+                memcpy(to, from, 4);
+            else
+                memcpy(to, from, job->element);
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_gather_elements(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0], *indices = &call->in[1], *y = &call->out[0];
+    uint32_t axis;
+    elements_job job = { .in = x->data, .out = y->data, .indices = indices };
+    inlay_status status = INLAY_OK;
+
+    INLAY_TRY(arg_axis(call->diag, ((const gather_state *)call->state)->axis, x->rank, "axis", &axis));
+    INLAY_TRY(arg_expect_dims(call->diag, y, indices->rank, indices->dims));
+    if (indices->rank != x->rank)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "indices have rank %u, data %u; they must agree",
+                          indices->rank, x->rank);
+    for (uint32_t i = 0; i < x->rank; i++)
+        if (i != axis && indices->dims[i] > x->dims[i])
+            return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "indices have size %lld on axis %u, data only %lld",
+                              (long long)indices->dims[i], i, (long long)x->dims[i]);
+    INLAY_TRY(check_indices(call, indices, x->dims[axis]));
+    if (y->count == 0)
+        goto done;
+    job.dim = x->dims[axis];
+    job.element = strided_element_bytes(x->dtype);
+    job.row_rank = x->rank - 1;
+    job.columns = indices->dims[x->rank - 1];
+    strided_row_major(x->rank, x->dims, 1, job.in_steps);
+    job.axis_step = job.in_steps[axis];
+    job.in_steps[axis] = 0;
+    job.row_step = axis + 1 == x->rank ? 0 : 1;
+    INLAY_TRY(kit_parallel(call, y->count / job.columns, 16384 / job.columns + 1, elements_range, &job));
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ GatherND */
+
+typedef struct nd_job {
+    const char *in;
+    char *out;
+    const int64_t *indices;
+    const int64_t *dims;      /* of data, from the first that a tuple indexes */
+    uint32_t depth;           /* values of a tuple */
+    uint32_t reserved;
+    int64_t steps[INLAY_MAX_RANK]; /* bytes, of those dims */
+    int64_t block;            /* bytes that a tuple selects */
+    int64_t tuples_per_batch;
+    int64_t batch_step;       /* bytes of data from one batch to the next */
+} nd_job;
+
+static inlay_status nd_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const nd_job *job = user;
+
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        const char *from = job->in + i / job->tuples_per_batch * job->batch_step;
+
+        for (uint32_t k = 0; k < job->depth; k++) {
+            int64_t index = job->indices[i * job->depth + k];
+            from += (index < 0 ? index + job->dims[k] : index) * job->steps[k];
+        }
+        memcpy(job->out + i * job->block, from, (size_t)job->block);
+    }
+    return INLAY_OK;
+}
+
+/* The shape that GatherND-12 prescribes: indices without its last axis, then what of data no tuple indexes. */
+static inlay_status check_nd(const kit_call *call, uint32_t batch_dims, uint32_t depth)
+{
+    const kit_tensor *x = &call->in[0], *indices = &call->in[1];
+    int64_t dims[2 * INLAY_MAX_RANK];
+    uint32_t rank = 0;
+
+    for (uint32_t i = 0; i < batch_dims; i++)
+        if (x->dims[i] != indices->dims[i])
+            return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "batch axis %u has size %lld in data and %lld in indices",
+                              i, (long long)x->dims[i], (long long)indices->dims[i]);
+    for (uint32_t i = 0; i + 1 < indices->rank; i++)
+        dims[rank++] = indices->dims[i];
+    for (uint32_t i = batch_dims + depth; i < x->rank; i++)
+        dims[rank++] = x->dims[i];
+    for (int64_t i = 0; depth > 0 && i < indices->count; i++) {
+        const int64_t index = ((const int64_t *)indices->data)[i], dim = x->dims[batch_dims + (uint32_t)(i % depth)];
+
+        if (index < -dim || index >= dim)
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "indices[%lld] is %lld, outside [-%lld, %lld)",
+                              (long long)i, (long long)index, (long long)dim, (long long)dim);
+    }
+    return arg_expect_dims(call->diag, &call->out[0], rank, dims);
+}
+
+static inlay_status run_gather_nd(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0], *indices = &call->in[1], *y = &call->out[0];
+    const int64_t batch = ((const gather_state *)call->state)->batch_dims;
+    int64_t steps[INLAY_MAX_RANK] = { 0 }, depth;
+    nd_job job = { .in = x->data, .out = y->data, .indices = indices->data };
+    inlay_status status = INLAY_OK;
+
+    if (indices->rank == 0 || x->rank == 0)
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "data and indices must have at least one axis");
+    depth = indices->dims[indices->rank - 1];
+    if (batch < 0 || batch >= (int64_t)indices->rank || batch > (int64_t)x->rank || depth > (int64_t)x->rank - batch)
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
+                          "index tuples of %lld values after %lld batch axes do not fit data of rank %u and indices of "
+                          "rank %u", (long long)depth, (long long)batch, x->rank, indices->rank);
+    INLAY_TRY(check_nd(call, (uint32_t)batch, (uint32_t)depth));
+    if (y->count == 0)
+        goto done;
+    strided_row_major(x->rank, x->dims, strided_element_bytes(x->dtype), steps);
+    job.depth = (uint32_t)depth;
+    job.dims = x->dims + batch;
+    for (uint32_t k = 0; k < job.depth; k++)
+        job.steps[k] = steps[(uint32_t)batch + k];
+    job.block = strided_product(x->dims, (uint32_t)(batch + depth), x->rank) * strided_element_bytes(x->dtype);
+    job.tuples_per_batch = strided_product(indices->dims, (uint32_t)batch, indices->rank - 1);
+    job.batch_step = strided_product(x->dims, (uint32_t)batch, x->rank) * strided_element_bytes(x->dtype);
+    INLAY_TRY(kit_parallel(call, strided_product(indices->dims, 0, indices->rank - 1), 65536 / job.block + 1, nd_range,
+                           &job));
+done:
+    return status;
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "Gather", .prepare = prepare_gather, .run = run_gather },
+    { .op_type = "GatherElements", .prepare = prepare_gather, .run = run_gather_elements },
+    { .op_type = "GatherND", .prepare = prepare_gather, .run = run_gather_nd },
+};
+const kit_table reference_gather = { kernels, KIT_COUNT(kernels) };

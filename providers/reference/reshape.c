@@ -1,0 +1,25 @@
+/* Operators that give the same elements, in the same order, another shape: Reshape (ONNX 1, 5, 13, 14, 19, 21, 23, 24,
+ * 25), Flatten (1, 9, 11, 13, 21, 23, 24, 25), Squeeze and Unsqueeze (1, 11, 13, 21, 23, 24, 25). Shape inference does
+ * the thinking; here the elements are copied, unless the buffers are one already. */
+#include "args.h"
+#include "reference.h"
+#include "strided.h"
+
+static inlay_status run_reshape(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0];
+    kit_tensor *y = &call->out[0];
+
+    if (x->count != y->count)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "%lld elements do not fill a shape of %lld",
+                          (long long)x->count, (long long)y->count);
+    return strided_memcpy(call, y->data, x->data, kit_bytes(x->dtype, x->count));
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "Reshape", .flags = KIT_IN_PLACE, .run = run_reshape },
+    { .op_type = "Flatten", .flags = KIT_IN_PLACE, .run = run_reshape },
+    { .op_type = "Squeeze", .flags = KIT_IN_PLACE, .run = run_reshape },
+    { .op_type = "Unsqueeze", .flags = KIT_IN_PLACE, .run = run_reshape },
+};
+const kit_table reference_reshape = { kernels, KIT_COUNT(kernels) };

@@ -1,0 +1,90 @@
+/* Transpose: ONNX 1, 13, 21, 23, 24, 25. */
+#include "args.h"
+#include "reference.h"
+#include "strided.h"
+
+typedef struct transpose_state {
+    int64_t perm[INLAY_MAX_RANK];
+    int32_t count; /* -1: reverse the axes */
+} transpose_state;
+
+static inlay_status prepare_transpose(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_status status = arg_state(sizeof(transpose_state), out_state, diag);
+
+    if (status == INLAY_OK) {
+        transpose_state *state = *out_state;
+        status = arg_ints(node, "perm", state->perm, INLAY_MAX_RANK, &state->count, diag);
+    }
+    return status;
+}
+
+/* The permutation in full, checked. */
+static inlay_status find_perm(const transpose_state *state, uint32_t rank, uint32_t *perm, inlay_diag *diag)
+{
+    uint32_t seen = 0;
+
+    if (state->count >= 0 && (uint32_t)state->count != rank)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "perm has %d values for a tensor of rank %u", (int)state->count,
+                          rank);
+    for (uint32_t i = 0; i < rank; i++) {
+        int64_t axis = state->count < 0 ? (int64_t)(rank - 1 - i) : state->perm[i];
+
+        if (axis < 0 || axis >= (int64_t)rank || (seen >> axis & 1) != 0)
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "perm[%u] is %lld; perm must name each of %u axes once", i,
+                              (long long)axis, rank);
+        seen |= 1u << axis;
+        perm[i] = (uint32_t)axis;
+    }
+    return INLAY_OK;
+}
+
+static inlay_status shape_transpose(const void *opaque, kit_plan *plan, inlay_diag *diag)
+{
+    const kit_tensor *x = &plan->in[0];
+    int64_t in_steps[INLAY_MAX_RANK], from[INLAY_MAX_RANK], to[INLAY_MAX_RANK], dims[INLAY_MAX_RANK];
+    uint32_t perm[INLAY_MAX_RANK];
+    const uint32_t element = strided_element_bytes(x->dtype);
+    inlay_status status = find_perm(opaque, x->rank, perm, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    strided_row_major(x->rank, x->dims, element, in_steps);
+    for (uint32_t i = 0; i < x->rank; i++) {
+        dims[i] = x->dims[perm[i]];
+        from[i] = in_steps[perm[i]];
+    }
+    status = arg_expect_dims(diag, &plan->out[0], x->rank, dims);
+    if (status != INLAY_OK)
+        return status;
+    strided_row_major(x->rank, dims, element, to);
+    plan->plan = malloc(sizeof(strided_plan));
+    if (plan->plan == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a transposition");
+    strided_plan_init(plan->plan, element, x->rank, dims, from, to);
+    if (strided_is_packed(x->dtype))
+        plan->workspace_bytes = 2 * (uint64_t)x->count;
+    return INLAY_OK;
+}
+
+static inlay_status run_transpose(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0];
+    kit_tensor *y = &call->out[0];
+    inlay_status status;
+
+    if (strided_is_packed(x->dtype)) {
+        uint8_t *from = call->workspace, *to = from + x->count;
+
+        strided_unpack(x->dtype, x->data, x->count, from);
+        status = strided_copy(call, call->plan, from, to);
+        strided_pack(x->dtype, to, x->count, y->data);
+        return status;
+    }
+    return strided_copy(call, call->plan, x->data, y->data);
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "Transpose", .prepare = prepare_transpose, .shape = shape_transpose, .run = run_transpose },
+};
+const kit_table reference_transpose = { kernels, KIT_COUNT(kernels) };
