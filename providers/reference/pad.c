@@ -1,0 +1,264 @@
+/* Pad: ONNX 1, 2 (attributes), 11, 13, 18, 19, 21, 23, 24, 25 (inputs; axes from 18, mode wrap from 19).
+ *
+ * The axes behind the last padded one travel as one block, and each axis gets a table that says which index of the input
+ * an index of the output shows (-1: the constant). So every mode is the same loop over rows, with a memcpy of the part
+ * that the input covers. Negative pads cut the input first. */
+#include "args.h"
+#include "convert.h"
+#include "reference.h"
+#include "strided.h"
+
+enum { MODE_CONSTANT, MODE_REFLECT, MODE_EDGE, MODE_WRAP };
+
+typedef struct pad_state {
+    int64_t pads[2 * INLAY_MAX_RANK];
+    int32_t pad_count;
+    uint32_t mode;
+    bool by_attributes;
+    double value;
+} pad_state;
+
+static inlay_status prepare_pad(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    static const char *const modes[] = { "constant", "reflect", "edge", "wrap" };
+    const char *mode = kit_attr_string(node->info, "mode", "constant");
+    const uint32_t version = node->info->since_version;
+    inlay_status status = INLAY_OK;
+    pad_state *state;
+
+    INLAY_TRY(arg_state(sizeof(pad_state), out_state, diag));
+    state = *out_state;
+    while (state->mode < KIT_COUNT(modes) && strcmp(mode, modes[state->mode]) != 0)
+        state->mode++;
+    if (state->mode >= (version < 19 ? 3 : KIT_COUNT(modes)))
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "mode '%s' is none of constant, reflect, edge%s", mode,
+                          version < 19 ? "" : ", wrap");
+    state->by_attributes = version < 11;
+    state->value = kit_attr_float(node->info, "value", 0);
+    if (state->by_attributes)
+        INLAY_TRY(arg_ints(node, version < 2 ? "paddings" : "pads", state->pads, KIT_COUNT(state->pads),
+                           &state->pad_count, diag));
+done:
+    return status;
+}
+
+/* Room for one table per axis, which hold the indexes of the output's axes, and for the bytes of packed elements. */
+static inlay_status shape_pad(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const kit_tensor *x = &plan->in[0], *y = &plan->out[0];
+    uint64_t indexes = 0;
+
+    (void)state;
+    (void)diag;
+    for (uint32_t i = 0; i < y->rank && y->count > 0; i++)
+        indexes += (uint64_t)y->dims[i];
+    plan->workspace_bytes = indexes * sizeof(int64_t);
+    if (strided_is_packed(x->dtype) && y->count > 0)
+        plan->workspace_bytes += (uint64_t)x->count + (uint64_t)y->count;
+    return INLAY_OK;
+}
+
+/* before[i] and after[i], 0 for the axes that are not named; checked against the output's dims. */
+static inlay_status read_pads(const kit_call *call, int64_t *before, int64_t *after)
+{
+    const pad_state *state = call->state;
+    const kit_tensor *x = &call->in[0];
+    const bool has_axes = !state->by_attributes && kit_has_input(call, 3);
+    const int64_t count = has_axes ? call->in[3].count : (int64_t)x->rank;
+    const int64_t have = state->by_attributes ? state->pad_count : call->in[1].count;
+    int64_t dims[INLAY_MAX_RANK];
+    uint32_t seen = 0;
+
+    if (have != 2 * count)
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "pads has %lld values; %lld axes need %lld",
+                          (long long)have, (long long)count, 2 * (long long)count);
+    memset(before, 0, x->rank * sizeof *before);
+    memset(after, 0, x->rank * sizeof *after);
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t axis;
+        inlay_status status = arg_axis(call->diag, has_axes ? arg_index(&call->in[3], i) : i, x->rank, "axes", &axis);
+
+        if (status != INLAY_OK)
+            return status;
+        if ((seen >> axis & 1) != 0)
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "axes names axis %u twice", axis);
+        seen |= 1u << axis;
+        before[axis] = state->by_attributes ? state->pads[i] : arg_index(&call->in[1], i);
+        after[axis] = state->by_attributes ? state->pads[count + i] : arg_index(&call->in[1], count + i);
+    }
+    for (uint32_t i = 0; i < x->rank; i++)
+        if (__builtin_add_overflow(x->dims[i], before[i], &dims[i]) ||
+            __builtin_add_overflow(dims[i], after[i], &dims[i]) || dims[i] < 0)
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "pads %lld and %lld on axis %u of size %lld",
+                              (long long)before[i], (long long)after[i], i, (long long)x->dims[i]);
+    return arg_expect_dims(call->diag, &call->out[0], x->rank, dims);
+}
+
+/* Which index of the input the output's index shows, when `inside` of its `size` lie in [0, kept). */
+static int64_t map_index(uint32_t mode, int64_t i, int64_t kept)
+{
+    int64_t period;
+
+    if (i >= 0 && i < kept)
+        return i;
+    switch (mode) {
+    case MODE_EDGE:
+        return i < 0 ? 0 : kept - 1;
+    case MODE_WRAP:
+        i %= kept;
+        return i < 0 ? i + kept : i;
+    case MODE_REFLECT:
+        if (kept == 1)
+            return 0;
+        period = 2 * (kept - 1);
+        i %= period;
+        i = i < 0 ? i + period : i;
+        return i < kept ? i : period - i;
+    default:
+        return -1;
+    }
+}
+
+/* Fills map (size entries) for one axis; *first and *length say which part of the output the input covers as it is. */
+static void map_axis(uint32_t mode, int64_t dim, int64_t before, int64_t after, int64_t *map, int64_t size,
+                     int64_t *first, int64_t *length)
+{
+    const int64_t cut_low = before < 0 ? -before : 0, cut_high = after < 0 ? -after : 0;
+    const int64_t kept = dim - cut_low - cut_high, start = before > 0 ? before : 0;
+
+    for (int64_t i = 0; i < size; i++) {
+        int64_t at = kept > 0 ? map_index(mode, i - start, kept) : -1;
+        map[i] = at < 0 ? -1 : at + cut_low;
+    }
+    *first = start < size ? start : size;
+    *length = kept <= 0 ? 0 : kept < size - *first ? kept : size - *first;
+}
+
+typedef struct pad_job {
+    const char *in;
+    char *out;
+    const int64_t *maps[INLAY_MAX_RANK];
+    int64_t steps[INLAY_MAX_RANK]; /* bytes of the input */
+    const int64_t *dims;           /* of the output */
+    uint32_t rank;                 /* axes up to the last padded one, which is the row */
+    uint32_t element;
+    int64_t block; /* bytes behind the row's axis */
+    int64_t first, length;
+    char value[16];
+} pad_job;
+
+/* Positions [begin, end) of the row that starts at `out`, one by one. */
+static void pad_columns(const pad_job *job, const char *row, char *out, int64_t begin, int64_t end)
+{
+    const int64_t *map = job->maps[job->rank - 1];
+
+    for (int64_t i = begin; i < end; i++) {
+        if (row != NULL && map[i] >= 0)
+            memcpy(out + i * job->block, row + map[i] * job->block, (size_t)job->block);
+        else
+            strided_fill(out + i * job->block, job->value, job->element, job->block / job->element);
+    }
+}
+
+static inlay_status pad_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const pad_job *job = user;
+    const uint32_t last = job->rank - 1;
+    const int64_t columns = job->dims[last];
+    int64_t index[INLAY_MAX_RANK] = { 0 }, rest = begin;
+    char *out = job->out + begin * columns * job->block;
+
+    (void)worker;
+    for (uint32_t i = last; i-- > 0;) {
+        index[i] = rest % job->dims[i];
+        rest /= job->dims[i];
+    }
+    for (int64_t r = begin; r < end; r++, out += columns * job->block) {
+        const char *row = job->in;
+
+        for (uint32_t i = 0; i < last && row != NULL; i++)
+            row = job->maps[i][index[i]] < 0 ? NULL : row + job->maps[i][index[i]] * job->steps[i];
+        if (row == NULL) {
+            strided_fill(out, job->value, job->element, columns * job->block / job->element);
+        } else {
+            pad_columns(job, row, out, 0, job->first);
+            if (job->length > 0)
+                memcpy(out + job->first * job->block, row + job->maps[last][job->first] * job->block,
+                       (size_t)(job->length * job->block));
+            pad_columns(job, row, out, job->first + job->length, columns);
+        }
+        for (uint32_t i = last; i-- > 0;) {
+            if (++index[i] < job->dims[i])
+                break;
+            index[i] = 0;
+        }
+    }
+    return INLAY_OK;
+}
+
+/* The element to pad with; without one it is 0, false or the empty string. */
+static void read_value(const kit_call *call, char value[16])
+{
+    const pad_state *state = call->state;
+    const inlay_dtype dtype = call->in[0].dtype;
+
+    memset(value, 0, 16);
+    if (state->by_attributes)
+        convert_from_f64(dtype, value, 0, 1, &state->value, 0);
+    else if (kit_has_input(call, 2) && call->in[2].count > 0 && strided_is_packed(dtype))
+        strided_unpack(dtype, call->in[2].data, 1, (uint8_t *)value);
+    else if (kit_has_input(call, 2) && call->in[2].count > 0)
+        memcpy(value, call->in[2].data, strided_element_bytes(dtype));
+}
+
+static inlay_status run_pad(const kit_call *call)
+{
+    const pad_state *state = call->state;
+    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    const bool packed = strided_is_packed(x->dtype);
+    int64_t before[INLAY_MAX_RANK], after[INLAY_MAX_RANK], *map = call->workspace;
+    pad_job job = { .in = x->data, .out = y->data, .dims = y->dims, .element = strided_element_bytes(x->dtype) };
+    inlay_status status = INLAY_OK;
+    uint32_t last = 0;
+
+    INLAY_TRY(read_pads(call, before, after));
+    if (y->count == 0)
+        goto done;
+    for (uint32_t i = 0; i < x->rank; i++) {
+        if (state->mode != MODE_CONSTANT && x->dims[i] + (before[i] < 0 ? before[i] : 0) +
+                                                    (after[i] < 0 ? after[i] : 0) <= 0)
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "axis %u has nothing left to %s", i,
+                              state->mode == MODE_REFLECT ? "reflect" : state->mode == MODE_EDGE ? "repeat" : "wrap");
+        last = before[i] != 0 || after[i] != 0 ? i : last;
+    }
+    strided_row_major(x->rank, x->dims, job.element, job.steps);
+    job.rank = x->rank > 0 ? last + 1 : 0;
+    job.block = strided_product(x->dims, job.rank, x->rank) * job.element;
+    for (uint32_t i = 0; i < job.rank; i++, map += y->dims[i - 1]) {
+        job.maps[i] = map;
+        map_axis(state->mode, x->dims[i], before[i], after[i], map, y->dims[i], &job.first, &job.length);
+    }
+    read_value(call, job.value);
+    if (packed) {
+        uint8_t *bytes = (uint8_t *)map;
+
+        /* map has passed the axes up to the last padded one: the rest of the index area is unused. */
+        strided_unpack(x->dtype, x->data, x->count, bytes);
+        job.in = (const char *)bytes;
+        job.out = (char *)bytes + x->count;
+    }
+    if (job.rank == 0) /* a scalar: there is nothing to pad */
+        memcpy(job.out, job.in, job.element);
+    else
+        INLAY_TRY(kit_parallel(call, strided_product(y->dims, 0, last), 65536 / (y->dims[last] * job.block) + 1,
+                               pad_rows, &job));
+    if (packed)
+        strided_pack(x->dtype, (const uint8_t *)job.out, y->count, y->data);
+done:
+    return status;
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "Pad", .prepare = prepare_pad, .shape = shape_pad, .run = run_pad },
+};
+const kit_table reference_pad = { kernels, KIT_COUNT(kernels) };
