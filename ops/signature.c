@@ -466,7 +466,7 @@ static inlay_status read_float(parser *p, double *out)
     for (exponent = small ? -exponent : exponent; exponent > 0; exponent--)
         power *= 10;
     value = small ? (double)digits / power : (double)digits * power;
-    if (value > 3.4028234663852886e38)
+    if (value > 3.40282356e38)
         return mistake(p, place, "a number that no float holds");
     *out = (float)(minus ? -value : value);
     return INLAY_OK;

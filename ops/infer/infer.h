@@ -46,6 +46,8 @@ inlay_dim infer_dim(const op_infer *infer, uint32_t i, uint32_t d);
 const inlay_dim *infer_elements(op_infer *infer, uint32_t i, uint32_t *out_count);
 /* As above but all fixed: fills values (room for max) and returns true, or returns false. */
 bool infer_ints(op_infer *infer, uint32_t i, int64_t *values, uint32_t max, uint32_t *out_count);
+/* The elements of constant float, double, float16, bfloat16 or integer input i: as infer_ints(). */
+bool infer_floats(op_infer *infer, uint32_t i, double *values, uint32_t max, uint32_t *out_count);
 /* Attributes, from the node (complete with defaults). */
 int64_t infer_attr_int(const op_infer *infer, const char *name, int64_t otherwise);
 double infer_attr_float(const op_infer *infer, const char *name, double otherwise);
@@ -67,7 +69,8 @@ INLAY_NODISCARD inlay_status infer_set_elements(op_infer *infer, uint32_t o, uin
 /* ------------------------------------------------------------------ dimensions
  *
  * Arithmetic on fixed dims is exact; on symbols it makes an expression symbol, so that equal expressions stay equal;
- * with an unknown operand the result is unknown. Division rounds down as Python's //. */
+ * with an unknown operand the result is unknown. Division rounds down as Python's //. Results that
+ * 64 bits do not hold, and divisions by 0, are unknown. */
 
 static inline inlay_dim dim_fixed(int64_t value)
 {
@@ -93,5 +96,9 @@ INLAY_NODISCARD inlay_status dim_broadcast(const op_infer *infer, inlay_dim a, i
 
 inlay_status infer_same_as_first(op_infer *infer);      /* output 0: dtype by schema, shape of input 0 */
 inlay_status infer_broadcast_all(op_infer *infer);      /* output 0: broadcast of all inputs */
+/* The broadcast of inputs first to end - 1; out_dims has room for INLAY_MAX_RANK. A rank that is not known makes
+ * *out_rank INLAY_RANK_UNKNOWN. */
+INLAY_NODISCARD inlay_status infer_broadcast(op_infer *infer, uint32_t first, uint32_t end, uint32_t *out_rank,
+                                             inlay_dim *out_dims);
 inlay_status infer_scalar(op_infer *infer);             /* output 0: rank 0 */
 #endif

@@ -1,0 +1,536 @@
+/* Arithmetic on dimensions.
+ *
+ * A symbolic size is known by the text of its name, so equal sizes must get equal texts: every result is brought into
+ * one normal form, a sum of products with integer factors, sorted:
+ *
+ *     2*batch*seq + floor((height + 1)/2) - 3
+ *
+ * The text is parsed again when it becomes an operand. A name from a model that is no such expression counts as one
+ * opaque atom, and is written in brackets within longer ones. Expressions that outgrow the limits below become unknown,
+ * which is always safe. */
+#include "infer.h"
+#include <string.h>
+
+enum { MAX_TERMS = 12, MAX_ATOMS = 6, MAX_TEXT = 240 };
+
+typedef struct atom {
+    const char *text;
+    size_t bytes;
+} atom;
+
+/* factor * atoms[0] * ... * atoms[count - 1], the atoms sorted; none for the constant */
+typedef struct term {
+    int64_t factor;
+    atom atoms[MAX_ATOMS];
+    uint32_t count;
+} term;
+
+/* A sum of terms that differ in their atoms, none with factor 0, sorted, the constant last. */
+typedef struct sum {
+    term terms[MAX_TERMS];
+    uint32_t count;
+} sum;
+
+/* A text under construction. */
+typedef struct text {
+    char data[MAX_TEXT + 1];
+    size_t bytes;
+    bool full;
+} text;
+
+/* ------------------------------------------------------------------ normal form */
+
+static int compare_atoms(atom a, atom b)
+{
+    size_t n = a.bytes < b.bytes ? a.bytes : b.bytes;
+    int order = memcmp(a.text, b.text, n);
+
+    return order != 0 ? order : (a.bytes > b.bytes) - (a.bytes < b.bytes);
+}
+
+/* The constant term comes last. */
+static int compare_terms(const term *a, const term *b)
+{
+    if (a->count == 0 || b->count == 0)
+        return (a->count == 0) - (b->count == 0);
+    for (uint32_t i = 0; i < a->count && i < b->count; i++) {
+        int order = compare_atoms(a->atoms[i], b->atoms[i]);
+
+        if (order != 0)
+            return order;
+    }
+    return (a->count > b->count) - (a->count < b->count);
+}
+
+/* Adds a term and keeps the form; false when there is no room or a factor overflows. */
+static bool sum_add(sum *s, const term *t)
+{
+    uint32_t i = 0;
+    int order = 1;
+
+    if (t->factor == 0)
+        return true;
+    for (; i < s->count && (order = compare_terms(&s->terms[i], t)) < 0; i++)
+        ;
+    if (i < s->count && order == 0) {
+        if (__builtin_add_overflow(s->terms[i].factor, t->factor, &s->terms[i].factor))
+            return false;
+        if (s->terms[i].factor == 0)
+            memmove(&s->terms[i], &s->terms[i + 1], (--s->count - i) * sizeof s->terms[0]);
+        return true;
+    }
+    if (s->count == MAX_TERMS)
+        return false;
+    memmove(&s->terms[i + 1], &s->terms[i], (s->count++ - i) * sizeof s->terms[0]);
+    s->terms[i] = *t;
+    return true;
+}
+
+static bool term_multiply(const term *a, const term *b, term *out)
+{
+    uint32_t i = 0, j = 0;
+
+    if (a->count + b->count > MAX_ATOMS || __builtin_mul_overflow(a->factor, b->factor, &out->factor))
+        return false;
+    for (out->count = 0; i < a->count || j < b->count; out->count++) {
+        bool first = j == b->count || (i < a->count && compare_atoms(a->atoms[i], b->atoms[j]) <= 0);
+
+        out->atoms[out->count] = first ? a->atoms[i++] : b->atoms[j++];
+    }
+    return true;
+}
+
+/* a / b when it leaves no rest. */
+static bool term_divide(const term *a, const term *b, term *out)
+{
+    uint32_t j = 0;
+
+    if (b->factor == 0 || (a->factor == INT64_MIN && b->factor == -1) || a->factor % b->factor != 0)
+        return false;
+    out->factor = a->factor / b->factor;
+    out->count = 0;
+    for (uint32_t i = 0; i < a->count; i++) {
+        if (j < b->count && compare_atoms(a->atoms[i], b->atoms[j]) == 0)
+            j++;
+        else
+            out->atoms[out->count++] = a->atoms[i];
+    }
+    return j == b->count;
+}
+
+/* ------------------------------------------------------------------ writing */
+
+static void put(text *t, const char *data, size_t bytes)
+{
+    if (bytes > MAX_TEXT - t->bytes) {
+        t->full = true;
+        return;
+    }
+    memcpy(t->data + t->bytes, data, bytes);
+    t->bytes += bytes;
+    t->data[t->bytes] = '\0';
+}
+
+static void put_text(text *t, const char *data)
+{
+    put(t, data, strlen(data));
+}
+
+static void put_number(text *t, uint64_t value)
+{
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
+
+    put(t, digits, (size_t)n);
+}
+
+static void put_term(text *t, const term *product, bool first)
+{
+    uint64_t size = product->factor < 0 ? 0 - (uint64_t)product->factor : (uint64_t)product->factor;
+
+    if (product->factor < 0)
+        put_text(t, first ? "-" : " - ");
+    else if (!first)
+        put_text(t, " + ");
+    if (size != 1 || product->count == 0)
+        put_number(t, size);
+    for (uint32_t i = 0; i < product->count; i++) {
+        if (i > 0 || size != 1)
+            put_text(t, "*");
+        put(t, product->atoms[i].text, product->atoms[i].bytes);
+    }
+}
+
+static void put_sum(text *t, const sum *s)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        put_term(t, &s->terms[i], i == 0);
+    if (s->count == 0)
+        put_text(t, "0");
+}
+
+/* ------------------------------------------------------------------ reading */
+
+static bool name_char(char c, bool first)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+           (!first && ((c >= '0' && c <= '9') || c == '.'));
+}
+
+/* A name, floor(...) or [...]; NULL if there is none. */
+static const char *read_atom(const char *at, atom *out)
+{
+    uint32_t open = 0;
+
+    out->text = at;
+    if (*at == '[') {
+        at = strchr(at, ']');
+        at = at != NULL ? at + 1 : NULL;
+    } else if (strncmp(at, "floor(", 6) == 0) {
+        do {
+            open += *at == '(';
+            open -= *at == ')' && open > 0;
+            at++;
+        } while (*at != '\0' && (open > 0 || at < out->text + 6));
+        at = open == 0 ? at : NULL;
+    } else {
+        while (name_char(*at, at == out->text))
+            at++;
+    }
+    if (at == NULL || at == out->text)
+        return NULL;
+    out->bytes = (size_t)(at - out->text);
+    return at;
+}
+
+static const char *read_term(const char *at, term *out)
+{
+    bool number = *at >= '0' && *at <= '9';
+    term one = { .count = 1, .factor = 1 }, product;
+
+    *out = (term){ .factor = 1 };
+    if (number) {
+        for (out->factor = 0; *at >= '0' && *at <= '9'; at++)
+            if (__builtin_mul_overflow(out->factor, 10, &out->factor) ||
+                __builtin_add_overflow(out->factor, *at - '0', &out->factor))
+                return NULL;
+        if (*at != '*')
+            return at;
+        at++;
+    }
+    for (;;) {
+        at = read_atom(at, &one.atoms[0]);
+        if (at == NULL || !term_multiply(out, &one, &product))
+            return NULL;
+        *out = product;
+        if (*at != '*')
+            return at;
+        at++;
+    }
+}
+
+static bool read_sum(const char *at, sum *out)
+{
+    int64_t sign = 1;
+
+    out->count = 0;
+    if (*at == '-') {
+        sign = -1;
+        at++;
+    }
+    for (;;) {
+        term t;
+
+        at = read_term(at, &t);
+        if (at == NULL)
+            return false;
+        t.factor *= sign;
+        if (!sum_add(out, &t))
+            return false;
+        if (*at == '\0')
+            return true;
+        if (strncmp(at, " + ", 3) != 0 && strncmp(at, " - ", 3) != 0)
+            return false;
+        sign = at[1] == '+' ? 1 : -1;
+        at += 3;
+    }
+}
+
+/* The sum that a dim stands for; opaque names are bracketed in scratch. False: not to be expressed. */
+static bool sum_of(const op_infer *infer, inlay_dim d, text *scratch, sum *out)
+{
+    const char *name;
+
+    out->count = 0;
+    if (d.kind == INLAY_DIM_FIXED)
+        return sum_add(out, &(term){ .factor = d.value });
+    if (d.kind != INLAY_DIM_SYMBOLIC)
+        return false;
+    name = infer->symbol_name(infer->ctx, d.symbol);
+    if (name == NULL)
+        return false;
+    if (read_sum(name, out))
+        return true;
+    if (strchr(name, ']') != NULL)
+        return false;
+    scratch->bytes = 0;
+    scratch->full = false;
+    put_text(scratch, "[");
+    put_text(scratch, name);
+    put_text(scratch, "]");
+    out->count = 1;
+    out->terms[0] = (term){ .factor = 1, .count = 1, .atoms = { { scratch->data, scratch->bytes } } };
+    return !scratch->full;
+}
+
+static inlay_dim dim_of(op_infer *infer, const sum *s)
+{
+    text t = { .bytes = 0 };
+    const char *name = t.data;
+    uint32_t symbol;
+
+    if (s->count == 0)
+        return dim_fixed(0);
+    if (s->count == 1 && s->terms[0].count == 0)
+        return dim_fixed(s->terms[0].factor);
+    put_sum(&t, s);
+    if (t.full)
+        return dim_unknown();
+    if (s->count == 1 && s->terms[0].count == 1 && s->terms[0].factor == 1 && t.data[0] == '[') {
+        t.data[t.bytes - 1] = '\0';
+        name++;
+    }
+    symbol = infer->symbol(infer->ctx, name);
+    if (symbol == 0)
+        return dim_unknown();
+    return (inlay_dim){ .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = symbol };
+}
+
+/* ------------------------------------------------------------------ operations */
+
+bool dim_same(inlay_dim a, inlay_dim b)
+{
+    if (a.kind != b.kind || a.kind == INLAY_DIM_UNKNOWN)
+        return false;
+    return a.kind == INLAY_DIM_FIXED ? a.value == b.value : a.symbol == b.symbol;
+}
+
+static bool both_fixed(inlay_dim a, inlay_dim b)
+{
+    return a.kind == INLAY_DIM_FIXED && b.kind == INLAY_DIM_FIXED;
+}
+
+static bool is_fixed(inlay_dim a, int64_t value)
+{
+    return a.kind == INLAY_DIM_FIXED && a.value == value;
+}
+
+/* a + factor * b */
+static inlay_dim add_times(op_infer *infer, inlay_dim a, inlay_dim b, int64_t factor)
+{
+    text text_a, text_b;
+    sum s, other;
+
+    if (!sum_of(infer, a, &text_a, &s) || !sum_of(infer, b, &text_b, &other))
+        return dim_unknown();
+    for (uint32_t i = 0; i < other.count; i++) {
+        if (__builtin_mul_overflow(other.terms[i].factor, factor, &other.terms[i].factor) ||
+            !sum_add(&s, &other.terms[i]))
+            return dim_unknown();
+    }
+    return dim_of(infer, &s);
+}
+
+inlay_dim dim_add(op_infer *infer, inlay_dim a, inlay_dim b)
+{
+    int64_t value;
+
+    if (both_fixed(a, b))
+        return __builtin_add_overflow(a.value, b.value, &value) ? dim_unknown() : dim_fixed(value);
+    if (is_fixed(a, 0))
+        return b;
+    return is_fixed(b, 0) ? a : add_times(infer, a, b, 1);
+}
+
+inlay_dim dim_sub(op_infer *infer, inlay_dim a, inlay_dim b)
+{
+    int64_t value;
+
+    if (both_fixed(a, b))
+        return __builtin_sub_overflow(a.value, b.value, &value) ? dim_unknown() : dim_fixed(value);
+    return is_fixed(b, 0) ? a : add_times(infer, a, b, -1);
+}
+
+inlay_dim dim_mul(op_infer *infer, inlay_dim a, inlay_dim b)
+{
+    text text_a, text_b;
+    sum x, y, product = { .count = 0 };
+    int64_t value;
+
+    if (both_fixed(a, b))
+        return __builtin_mul_overflow(a.value, b.value, &value) ? dim_unknown() : dim_fixed(value);
+    if (is_fixed(a, 0) || is_fixed(b, 0))
+        return dim_fixed(0);
+    if (is_fixed(a, 1))
+        return b;
+    if (is_fixed(b, 1))
+        return a;
+    if (!sum_of(infer, a, &text_a, &x) || !sum_of(infer, b, &text_b, &y))
+        return dim_unknown();
+    for (uint32_t i = 0; i < x.count; i++) {
+        for (uint32_t j = 0; j < y.count; j++) {
+            term t;
+
+            if (!term_multiply(&x.terms[i], &y.terms[j], &t) || !sum_add(&product, &t))
+                return dim_unknown();
+        }
+    }
+    return dim_of(infer, &product);
+}
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+/* Appends the atom floor(rest/divisor) to quotient. */
+static bool add_floor(sum *quotient, const sum *rest, const sum *divisor, text *t)
+{
+    term one = { .factor = 1, .count = 1 };
+    bool simple;
+
+    t->bytes = 0;
+    t->full = false;
+    put_text(t, "floor(");
+    put_text(t, rest->count > 1 ? "(" : "");
+    put_sum(t, rest);
+    put_text(t, rest->count > 1 ? ")/" : "/");
+    simple = divisor->count == 1 &&
+             (divisor->terms[0].count == 0 || (divisor->terms[0].count == 1 && divisor->terms[0].factor == 1));
+    put_text(t, simple ? "" : "(");
+    put_sum(t, divisor);
+    put_text(t, simple ? ")" : "))");
+    one.atoms[0] = (atom){ t->data, t->bytes };
+    return !t->full && sum_add(quotient, &one);
+}
+
+/* floor((floor(X/m) + c)/k) is floor((X + c*m)/(m*k)): a chain of strides stays one division. Rewrites rest and divisor
+ * where they have that form; the atoms of the new rest lie in t. */
+static void join_floors(sum *rest, sum *divisor, text *t)
+{
+    const term *first = &rest->terms[0];
+    int64_t c = rest->count == 2 ? rest->terms[1].factor : 0, m = 0, k = divisor->terms[0].factor;
+    const char *end, *slash;
+    sum inner;
+
+    if (rest->count > 2 || (rest->count == 2 && rest->terms[1].count != 0) || first->factor != 1 || first->count != 1 ||
+        strncmp(first->atoms[0].text, "floor(", 6) != 0)
+        return;
+    end = first->atoms[0].text + first->atoms[0].bytes - 1;
+    for (slash = end - 1; *slash >= '0' && *slash <= '9'; slash--)
+        ;
+    for (const char *digit = slash + 1; digit < end; digit++)
+        if (__builtin_mul_overflow(m, 10, &m) || __builtin_add_overflow(m, *digit - '0', &m))
+            return;
+    if (*slash != '/' || m == 0 || __builtin_mul_overflow(c, m, &c) || __builtin_mul_overflow(m, k, &m))
+        return;
+    t->bytes = 0;
+    t->full = false;
+    if (first->atoms[0].text[6] == '(')
+        put(t, first->atoms[0].text + 7, (size_t)(slash - first->atoms[0].text) - 8);
+    else
+        put(t, first->atoms[0].text + 6, (size_t)(slash - first->atoms[0].text) - 6);
+    if (t->full || !read_sum(t->data, &inner) || !sum_add(&inner, &(term){ .factor = c }))
+        return;
+    *rest = inner;
+    divisor->terms[0].factor = m;
+}
+
+/* Moves the whole multiples of the divisor out of rest: floor((3*h + 5)/2) is h + 2 + floor((h + 1)/2). */
+static bool take_quotient(sum *rest, const sum *divisor, sum *quotient)
+{
+    sum x = *rest;
+
+    rest->count = 0;
+    for (uint32_t i = 0; i < x.count; i++) {
+        const term *d = &divisor->terms[0];
+        term t = x.terms[i], q;
+
+        if (divisor->count == 1 && term_divide(&t, d, &q)) {
+            t.factor = 0;
+        } else if (divisor->count == 1 && d->count == 0 && d->factor > 0) {
+            q = t;
+            q.factor = floor_div(t.factor, d->factor);
+            t.factor -= q.factor * d->factor;
+        } else {
+            q.factor = 0;
+        }
+        if (!sum_add(quotient, &q) || !sum_add(rest, &t))
+            return false;
+    }
+    return true;
+}
+
+inlay_dim dim_div(op_infer *infer, inlay_dim a, inlay_dim b)
+{
+    text text_a, text_b, text_floor, text_join;
+    sum rest, divisor, quotient = { .count = 0 };
+
+    if (is_fixed(b, 0) || (is_fixed(a, INT64_MIN) && is_fixed(b, -1)))
+        return dim_unknown();
+    if (both_fixed(a, b))
+        return dim_fixed(floor_div(a.value, b.value));
+    if (is_fixed(b, 1))
+        return a;
+    if (dim_same(a, b))
+        return dim_fixed(1);
+    if (!sum_of(infer, a, &text_a, &rest) || !sum_of(infer, b, &text_b, &divisor) ||
+        !take_quotient(&rest, &divisor, &quotient))
+        return dim_unknown();
+    if (b.kind == INLAY_DIM_FIXED && b.value > 0 && rest.count > 0) {
+        join_floors(&rest, &divisor, &text_join);
+        if (!take_quotient(&rest, &divisor, &quotient))
+            return dim_unknown();
+        if (rest.count == 1 && rest.terms[0].count == 0)
+            rest.count = 0; /* a constant in [0, divisor) */
+    }
+    if (rest.count > 0 && !add_floor(&quotient, &rest, &divisor, &text_floor))
+        return dim_unknown();
+    return dim_of(infer, &quotient);
+}
+
+inlay_dim dim_ceil_div(op_infer *infer, inlay_dim a, inlay_dim b)
+{
+    inlay_dim quotient;
+
+    if (b.kind == INLAY_DIM_FIXED && b.value > 0)
+        return dim_div(infer, dim_add(infer, a, dim_fixed(b.value - 1)), b);
+    quotient = dim_div(infer, a, b);
+    return dim_same(dim_mul(infer, quotient, b), a) ? quotient : dim_unknown();
+}
+
+inlay_status dim_merge(const op_infer *infer, inlay_dim a, inlay_dim b, const char *what, inlay_dim *out)
+{
+    *out = a;
+    if (both_fixed(a, b) && a.value != b.value)
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "%s is %lld in one place and %lld in another", what,
+                          (long long)a.value, (long long)b.value);
+    if (a.kind == INLAY_DIM_UNKNOWN || (a.kind == INLAY_DIM_SYMBOLIC && b.kind == INLAY_DIM_FIXED))
+        *out = b;
+    return INLAY_OK;
+}
+
+inlay_status dim_broadcast(const op_infer *infer, inlay_dim a, inlay_dim b, inlay_dim *out)
+{
+    if (is_fixed(a, 1) || is_fixed(b, 1)) {
+        *out = is_fixed(a, 1) ? b : a;
+    } else if (both_fixed(a, b) && a.value != b.value) {
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "sizes %lld and %lld do not broadcast: they must be equal or 1",
+                          (long long)a.value, (long long)b.value);
+    } else if (a.kind == INLAY_DIM_FIXED || b.kind == INLAY_DIM_FIXED) {
+        *out = a.kind == INLAY_DIM_FIXED ? a : b; /* the other one is that size or 1 */
+    } else {
+        *out = dim_same(a, b) ? a : dim_unknown();
+    }
+    return INLAY_OK;
+}

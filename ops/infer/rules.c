@@ -1,0 +1,52 @@
+/* Rules of shape inference that many operators share. */
+#include "infer.h"
+
+inlay_status infer_same_as_first(op_infer *infer)
+{
+    if (!infer_has_in(infer, 0))
+        return INLAY_OK;
+    return infer_set_shape(infer, 0, infer->in[0]->rank, infer->in[0]->dims);
+}
+
+inlay_status infer_broadcast(op_infer *infer, uint32_t first, uint32_t end, uint32_t *out_rank, inlay_dim *out_dims)
+{
+    inlay_status status = INLAY_OK;
+    uint32_t rank = 0;
+
+    *out_rank = INLAY_RANK_UNKNOWN;
+    for (uint32_t i = first; i < end; i++) {
+        if (!infer_has_in(infer, i))
+            continue;
+        if (infer_rank(infer, i) == INLAY_RANK_UNKNOWN || infer_rank(infer, i) > INLAY_MAX_RANK)
+            return INLAY_OK;
+        rank = infer_rank(infer, i) > rank ? infer_rank(infer, i) : rank;
+    }
+    for (uint32_t d = 0; d < rank; d++)
+        out_dims[d] = dim_fixed(1);
+    for (uint32_t i = first; i < end; i++) {
+        uint32_t offset;
+
+        if (!infer_has_in(infer, i))
+            continue;
+        offset = rank - infer_rank(infer, i);
+        for (uint32_t d = offset; d < rank; d++)
+            INLAY_TRY(dim_broadcast(infer, out_dims[d], infer_dim(infer, i, d - offset), &out_dims[d]));
+    }
+    *out_rank = rank;
+done:
+    return status;
+}
+
+inlay_status infer_broadcast_all(op_infer *infer)
+{
+    inlay_dim dims[INLAY_MAX_RANK];
+    uint32_t rank;
+    inlay_status status = infer_broadcast(infer, 0, infer->in_count, &rank, dims);
+
+    return status == INLAY_OK ? infer_set_shape(infer, 0, rank, dims) : status;
+}
+
+inlay_status infer_scalar(op_infer *infer)
+{
+    return infer_set_shape(infer, 0, 0, NULL);
+}
