@@ -10,6 +10,7 @@
 #ifndef GRAPH_GRAPH_H
 #define GRAPH_GRAPH_H
 #include "base/arena.h"
+#include "base/names.h"
 #include "inlay/plugin.h"
 #include "schema.h"
 #include <stdbool.h>
@@ -25,10 +26,13 @@ typedef struct graph_value {
     inlay_dtype map_key;    /* MAP: INT64 or STRING */
     const char *doc;        /* doc_string, or NULL */
     bool declared;          /* stands in graph input, output or value_info: then the declared type is: */
-    bool has_default;       /* a graph input that also is an initializer (IR 3; a default value from IR 4 on) */
+    bool has_default;       /* a graph input that also is an initializer: in IR 3 simply a constant, which is then not
+                               among graph.inputs; from IR 4 on an input that the caller may leave out: */
+    const inlay_tensor_view *default_value; /* IR 4 on: what such an input is then; info.data stays NULL */
     inlay_dtype declared_dtype; /* UNDEFINED if the file gave none */
     uint32_t declared_rank;
-    const inlay_dim *declared_dims;
+    const inlay_dim *declared_dims; /* UNKNOWN where the file says -1 or nothing; info.dims of inputs have symbols there */
+    inlay_str extra;        /* see graph_node.extra */
 } graph_value;
 
 /* A subgraph attribute of a node. */
@@ -38,7 +42,15 @@ typedef struct graph_body {
     uint32_t *capture_outer;   /* [capture_count] values of the enclosing graph ... */
     uint32_t *capture_inner;   /* ... and the body's values that stand for them */
     uint32_t capture_count;
+    bool in_list;              /* an element of an attribute of kind GRAPHS; the bodies of one list stand together */
 } graph_body;
+
+/* An attribute of a node in a function's body whose value the caller of the function gives. */
+typedef struct graph_attr_ref {
+    const char *name; /* of the node's attribute */
+    const char *from; /* of the function's attribute */
+    uint32_t kind;    /* INLAY_ATTR_* */
+} graph_attr_ref;
 
 typedef struct graph_node {
     inlay_node_info info; /* inputs and outputs point into the arena and may be rewritten by passes */
@@ -54,6 +66,11 @@ typedef struct graph_node {
     uint32_t capture_count;
     const graph_value *type_attr; /* attribute of kind TYPE_PROTO (Optional), or NULL */
     const char *type_attr_name;
+    graph_attr_ref *refs;   /* [ref_count]; only in functions, gone after inlining */
+    uint32_t ref_count;
+    uint32_t own_attr_count; /* the first attributes stood in the file or were set; what bind fills in comes after */
+    inlay_str extra;        /* fields of the file that inlay does not interpret (metadata_props, device
+                               configurations), in wire form; the writer puts them back */
 } graph_node;
 
 struct graph {
@@ -71,6 +88,7 @@ struct graph {
     uint32_t input_count, output_count;
     uint32_t *captured;     /* [captured_count] values that stand for outer ones (bodies only) */
     uint32_t captured_count;
+    inlay_str extra;        /* see graph_node.extra; quantization annotations among others */
 };
 
 typedef struct graph_opset {
@@ -92,6 +110,7 @@ typedef struct graph_function {
     uint32_t default_count;
     graph_opset *opsets;
     uint32_t opset_count;
+    inlay_str extra;
 } graph_function;
 
 typedef struct graph_blob graph_blob; /* a mapping or a heap block that constants point into; see graph.c */
@@ -110,10 +129,18 @@ struct graph_model {
     graph *main;
     inlay_symbol_info *symbols; /* [symbol_count], 0 reserved */
     uint32_t symbol_count, symbol_capacity;
-    void *symbol_table;  /* uthash, private to graph.c */
+    names_table symbol_table;  /* name -> index into symbols */
+    uint64_t next_name;  /* number of the next name that graph_add_value makes up */
     graph_blob *blobs;   /* everything that is unmapped or freed with the model */
     const char *path;    /* of the file, or NULL */
+    inlay_str extra;     /* see graph_node.extra */
 };
+
+/* Fails with "graph 'g', node 'n' (Conv): <text>"; n and tensor may be NULL. The text stays on one line whatever the names
+ * in it hold. */
+INLAY_PRINTF(6, 7)
+inlay_status graph_fail(const graph *g, const graph_node *n, const char *tensor, inlay_status code, inlay_diag *diag,
+                        const char *format, ...);
 
 /* An empty model with an empty main graph, NULL when memory is out. */
 graph_model *graph_model_create(void);
@@ -133,6 +160,8 @@ inlay_status graph_set_constant(graph *g, uint32_t v, inlay_dtype dtype, uint32_
                                 const void *data, uint64_t bytes);
 /* Heap memory aligned to 64 bytes that is freed with the model. NULL: out of memory. */
 void *graph_blob_alloc(graph_model *model, size_t bytes);
+/* Has the model free(block) in the end. On failure the caller keeps it. */
+inlay_status graph_blob_adopt(graph_model *model, void *block, size_t bytes);
 /* Hands a mapping to the model, which unmaps it in the end. On failure the caller keeps it. */
 inlay_status graph_blob_map(graph_model *model, void *address, size_t bytes);
 
@@ -146,6 +175,16 @@ inlay_status graph_set_attr_int(graph *g, graph_node *n, const char *name, int64
 inlay_status graph_set_attr_ints(graph *g, graph_node *n, const char *name, const int64_t *values, uint32_t count);
 inlay_status graph_set_attr_float(graph *g, graph_node *n, const char *name, double value);
 inlay_status graph_set_attr_string(graph *g, graph_node *n, const char *name, const char *value);
+/* Any other kind: name and all pointers of attr are kept, not copied. */
+inlay_status graph_set_attr(graph *g, graph_node *n, const inlay_attr_info *attr);
+
+/* Makes the default values of inputs constants and takes those inputs off graph.inputs, as IR 3 has it. For models whose
+ * exporter lists every weight as an input; what was an optional input can no longer be given. */
+inlay_status graph_freeze_defaults(graph *g);
+/* In all bodies below g: a capture of a constant becomes a constant of the body. graph_finish() is due afterwards. */
+inlay_status graph_localize_constants(graph *g);
+/* The opset version that the model imports for the domain ("" is "ai.onnx"), 0 if it does not. */
+int64_t graph_model_opset(const graph_model *model, const char *domain);
 
 /* Sorts nodes topologically (stable: file order where it is legal), sets producers and flags, gives nameless nodes a
  * name, drops nothing. A cycle, a value with two producers or an input that nobody makes is INLAY_INVALID_MODEL with
@@ -184,4 +223,7 @@ INLAY_NODISCARD inlay_status graph_snapshot(const graph *g, arena *a, inlay_grap
 /* Writes the graph as text, for people and for tests, through `write`. */
 typedef void (*graph_write_fn)(void *ctx, const char *text, size_t bytes);
 void graph_dump(const graph *g, graph_write_fn write, void *ctx);
+
+/* The content hash of a constant (dtype, dims, elements), made once and kept in info.content_hash; 0 for others. */
+uint64_t graph_constant_hash(const graph *g, uint32_t v);
 #endif

@@ -1,0 +1,54 @@
+#include "base/hash.h"
+#include <string.h>
+
+static const uint64_t K0 = UINT64_C(0x9e3779b97f4a7c15), K1 = UINT64_C(0xc2b2ae3d27d4eb4f),
+                      K2 = UINT64_C(0xd6e8feb86659fd93), K3 = UINT64_C(0xa0761d6478bd642f);
+
+__extension__ typedef unsigned __int128 hash_u128;
+
+static inline uint64_t fold(uint64_t a, uint64_t b)
+{
+    hash_u128 product = (hash_u128)a * b;
+
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline uint64_t load64(const unsigned char *p)
+{
+    uint64_t x;
+
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+
+/* The last 0 to 15 bytes as two words; the length goes into the hash separately, so padding by zero is unambiguous. */
+static void load_tail(const unsigned char *p, size_t bytes, uint64_t *a, uint64_t *b)
+{
+    unsigned char tail[16] = { 0 };
+
+    if (bytes > 0)
+        memcpy(tail, p, bytes);
+    *a = load64(tail);
+    *b = load64(tail + 8);
+}
+
+uint64_t hash_bytes(const void *data, size_t bytes, uint64_t seed)
+{
+    const unsigned char *p = data;
+    uint64_t h = seed ^ K0, a, b;
+    size_t left = bytes;
+
+    if (left >= 64) {
+        uint64_t lane[4] = { h, h ^ K1, h ^ K2, h ^ K3 };
+
+        for (; left >= 64; p += 64, left -= 64)
+            for (int i = 0; i < 4; i++)
+                lane[i] = fold(load64(p + 16 * i) ^ K1, load64(p + 16 * i + 8) ^ lane[i]);
+        h = fold(lane[0] ^ K0, lane[1] ^ K2) ^ fold(lane[2] ^ K1, lane[3] ^ K3);
+    }
+    for (; left >= 16; p += 16, left -= 16)
+        h = fold(load64(p) ^ K1, load64(p + 8) ^ h);
+    load_tail(p, left, &a, &b);
+    h = fold(a ^ K2, b ^ h);
+    return fold(h ^ K3, (uint64_t)bytes ^ K1);
+}
