@@ -17,9 +17,9 @@ static inlay_status run_reshape(const kit_call *call)
 }
 
 static const kit_kernel kernels[] = {
-    { .op_type = "Reshape", .flags = KIT_IN_PLACE, .run = run_reshape },
-    { .op_type = "Flatten", .flags = KIT_IN_PLACE, .run = run_reshape },
-    { .op_type = "Squeeze", .flags = KIT_IN_PLACE, .run = run_reshape },
-    { .op_type = "Unsqueeze", .flags = KIT_IN_PLACE, .run = run_reshape },
+    { .op_type = "Reshape", .flags = KIT_IN_PLACE_FIRST, .run = run_reshape },
+    { .op_type = "Flatten", .flags = KIT_IN_PLACE_FIRST, .run = run_reshape },
+    { .op_type = "Squeeze", .flags = KIT_IN_PLACE_FIRST, .run = run_reshape },
+    { .op_type = "Unsqueeze", .flags = KIT_IN_PLACE_FIRST, .run = run_reshape },
 };
 const kit_table reference_reshape = { kernels, KIT_COUNT(kernels) };

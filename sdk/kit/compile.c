@@ -109,9 +109,14 @@ static void choose_alias(const inlay_compile_request *request, uint32_t n, kit_u
     uint32_t candidates[4], count = 0;
 
     unit->alias = INLAY_NONE;
-    if ((unit->kernel->flags & KIT_IN_PLACE) == 0 || unit->out_count == 0 ||
+    if ((unit->kernel->flags & (KIT_IN_PLACE | KIT_IN_PLACE_FIRST)) == 0 || unit->out_count == 0 ||
         unit->refs[unit->in_count].kind != KIT_REF_OUTPUT)
         return;
+    if ((unit->kernel->flags & KIT_IN_PLACE_FIRST) != 0) {
+        if (unit->in_count > 0 && unit->refs[0].kind == KIT_REF_INPUT)
+            unit->alias = 0;
+        return;
+    }
     y = inlay_graph_value(request->graph, unit->refs[unit->in_count].value);
     for (uint32_t i = 0; i < unit->in_count && count < 4; i++) {
         const kit_ref *ref = &unit->refs[i];

@@ -168,9 +168,11 @@ static void plan_outputs(const kit_unit *unit, const kit_step *step, inlay_speci
         plan->alias = INLAY_NONE;
         if (o == 0 && unit->alias != INLAY_NONE && plan->kind == INLAY_OUTPUT_KNOWN) {
             const kit_tensor *x = &step->tensors[unit->alias], *y = &step->tensors[unit->in_count];
+            const bool any_dims = (unit->kernel->flags & KIT_IN_PLACE_FIRST) != 0 && x->count == y->count;
 
-            if (x->dtype == y->dtype && x->rank == y->rank &&
-                (x->rank == 0 || memcmp(x->dims, y->dims, x->rank * sizeof *x->dims) == 0))
+            if (x->dtype == y->dtype &&
+                (any_dims || (x->rank == y->rank &&
+                              (x->rank == 0 || memcmp(x->dims, y->dims, x->rank * sizeof *x->dims) == 0))))
                 plan->alias = unit->refs[unit->alias].index;
         }
     }

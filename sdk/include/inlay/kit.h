@@ -178,7 +178,10 @@ static inline uint64_t kit_bytes(inlay_dtype dtype, int64_t count)
 
 enum {
     KIT_IN_PLACE = 1u << 0, /* output 0 may share the buffer of an input of the same dtype and dims */
-    KIT_SHAPES_AT_RUN = 1u << 1 /* every output is allocated by run: its shape depends on data */
+    KIT_SHAPES_AT_RUN = 1u << 1, /* every output is allocated by run: its shape depends on data */
+    /* Output 0 may share the buffer of input 0, and of no other, when dtype and number of elements agree, whatever the
+     * dims: Reshape, which then has nothing to do, and ScatterND, which starts from a copy of input 0. */
+    KIT_IN_PLACE_FIRST = 1u << 2
 };
 
 /* Where a kernel says why not. */
