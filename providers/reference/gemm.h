@@ -1,0 +1,122 @@
+/* gemm.h - the blocked matrix product that MatMul, Conv, LSTM, Attention and their relatives stand on.
+ *
+ *     C[m, n] = sum over k of A[m, k] * B[k, n]        for `batch` independent products
+ *
+ * It is built as Goto and van de Geijn describe ("Anatomy of High-Performance Matrix Multiplication"): a microkernel keeps
+ * a tile of mr x nr sums in registers and reads A and B from panels that were packed for it. Around it,
+ *     a job    describes the product: its sizes, where A and B come from, where C goes
+ *     a tile   is a rectangle of C that one thread computes from start to end; tiles share nothing
+ *
+ * A and B are symmetrical: both are sets of *lines* along k (rows of A, columns of B), packed as panels of `width`
+ * lines (mr for A, nr for B): panel, then k, then line; lines beyond the last are zero. k is cut into blocks of kc, and
+ * a packed matrix holds block after block. Constants are packed once (gemm_pack_all); the rest tile by tile, by a
+ * function that may read any layout (strides, half precision, the windows of a convolution).
+ *
+ * Nothing here allocates: gemm_plan says how much workspace a thread needs. */
+#ifndef GEMM_H
+#define GEMM_H
+#include "inlay/kit.h"
+
+/* What is multiplied and summed. */
+enum {
+    GEMM_F32 = 0, /* float; also for float16 and bfloat16, which are converted while packing */
+    GEMM_F64 = 1, /* double */
+    GEMM_U32 = 2, /* 32-bit integers, signed or not: they wrap alike */
+    GEMM_U64 = 3, /* 64-bit integers */
+    GEMM_S16 = 4, /* int16_t products summed in int32_t: 8-bit integers less their zero point */
+    GEMM_TYPE_COUNT = 5
+};
+
+enum { GEMM_MAX_MR = 8, GEMM_MAX_NR = 48 };
+
+/* Adds (or writes, when !add) one tile of sums to c: rows x cols elements, rows at c_stride. a: packed panel. b: packed
+ * panel, or rows of a matrix in place; b_stride elements from one k (k pair for S16) to the next. */
+typedef void (*gemm_tile_fn)(int64_t kc, const void *a, const void *b, int64_t b_stride, void *c, int64_t c_stride,
+                             int64_t cols, bool add);
+
+/* The microkernels for one type on one instruction set. */
+typedef struct gemm_kernel {
+    const char *isa;    /* "base", "avx2", "avx512" */
+    uint32_t mr, nr;    /* lines of A's and B's panels; nr = 3 * lanes */
+    uint32_t lanes;     /* sums in one vector register */
+    uint32_t in_bytes;  /* of a packed element */
+    uint32_t acc_bytes; /* of a sum */
+    uint32_t k_step;    /* packed k is rounded up to a multiple: 2 for S16 */
+    const gemm_tile_fn *tile; /* [mr * 3]: tile[3 * (rows - 1) + vectors - 1] */
+} gemm_kernel;
+
+/* The best kernel for a type on this CPU. */
+const gemm_kernel *gemm_kernel_best(uint32_t type);
+/* The i-th kernel that this CPU can run, best first; NULL when there are no more. For tests. */
+const gemm_kernel *gemm_kernel_at(uint32_t type, uint32_t i);
+
+typedef struct gemm_operand gemm_operand;
+
+/* Packs lines [line, line_end) and k [k0, k1) of one batch into panels of `width` lines at out (64-byte aligned). */
+typedef void (*gemm_pack_fn)(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0,
+                             int64_t k1, uint32_t width, void *out);
+
+/* Where A or B comes from. Either it is packed already, or pack makes panels of it. */
+struct gemm_operand {
+    const void *packed;      /* whole, from gemm_pack_all; shared by all batches unless packed_stride is set */
+    int64_t packed_stride;   /* bytes from one batch to the next */
+    gemm_pack_fn pack;       /* gemm_strided_pack(), or the caller's own */
+    const void *data;        /* the rest is for pack */
+    int64_t line_stride;     /* elements between lines and between steps of k */
+    int64_t k_stride;
+    const int64_t *offset;   /* [batch] elements from data to each batch; NULL: batch_stride */
+    int64_t batch_stride;    /* 0 = the same matrix for all */
+    double scale;            /* GEMM_F32 and F64: factor applied while packing; 0 reads as 1 */
+    const void *zero;        /* GEMM_S16: zero points to subtract, in the operand's dtype; NULL = 0 */
+    int64_t zero_stride;     /* 0: one for all lines; 1: one a line */
+    int64_t zero_batch_stride;
+    bool in_place;           /* B only: rows along n are dense and of the kernel's type, so it may be read unpacked */
+    const void *user;
+};
+
+/* The packing function for strided matrices of dtype as input to kernels of `type`; NULL if they do not go together.
+ * F32: float, float16, bfloat16. F64: double, and float. U32, U64: integers of that size. S16: int8, uint8. */
+gemm_pack_fn gemm_strided_pack(uint32_t type, inlay_dtype dtype);
+
+/* A rectangle of C: rows [i0, i1) and columns [j0, j1) of a batch; c is its first element. */
+typedef struct gemm_tile {
+    int64_t batch, i0, i1, j0, j1;
+    void *c;
+    int64_t c_stride; /* elements between rows */
+} gemm_tile;
+typedef void (*gemm_tile_hook)(void *user, const gemm_tile *tile);
+
+typedef struct gemm_job {
+    const gemm_kernel *kernel;
+    int64_t batch, m, n, k;
+    gemm_operand a, b;
+    void *c;                /* sums, dense along n; NULL: each tile is made in the workspace, and finish stores it */
+    int64_t c_stride;       /* elements between rows */
+    int64_t c_batch_stride;
+    gemm_tile_hook init;    /* optional: writes what the sums start from (a bias); otherwise they start from 0 */
+    gemm_tile_hook finish;  /* optional: sees the finished tile */
+    void *user;
+    /* Filled in by gemm_plan. */
+    int64_t tile_m, tile_n;
+    uint64_t thread_bytes; /* workspace of one thread, a multiple of 64 */
+} gemm_job;
+
+/* Depth of a block of k, for a kernel; the same for packing and computing. */
+int64_t gemm_depth(const gemm_kernel *kernel, int64_t k);
+/* Bytes of a whole packed operand with that many lines; false on overflow. */
+bool gemm_packed_bytes(const gemm_kernel *kernel, uint32_t width, int64_t lines, int64_t k, uint64_t *out_bytes);
+/* Packs a whole operand. width is kernel->mr for A and kernel->nr for B. */
+void gemm_pack_all(const gemm_kernel *kernel, uint32_t width, const gemm_operand *source, int64_t batch, int64_t lines,
+                   int64_t k, void *out);
+
+/* Cuts the job into tiles for so many threads, in shape. It depends on sizes, on which operands are packed or in place,
+ * and on whether c is NULL: set those first (any non-NULL pointer will do). run then works with a copy of the job, in
+ * which it sets the pointers. */
+void gemm_plan(gemm_job *job, uint32_t threads);
+/* Workspace for gemm_run with so many threads; false on overflow. */
+bool gemm_workspace(const gemm_job *job, uint32_t threads, uint64_t *out_bytes);
+/* Computes all batches on the pool. workspace: gemm_workspace() bytes, 64-byte aligned. */
+inlay_status gemm_run(const kit_call *call, const gemm_job *job, void *workspace);
+/* Computes one batch on the calling thread, planned for one thread. workspace: job->thread_bytes, 64-byte aligned. */
+void gemm_run_serial(const gemm_job *job, int64_t batch, void *workspace);
+#endif

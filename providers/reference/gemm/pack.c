@@ -1,0 +1,120 @@
+/* pack.c - packs strided matrices of any type that the microkernels take. */
+#include "gemm.h"
+
+static inline float from_float16(uint16_t h)
+{
+    /* Multiplying by 2^112 puts the exponent where float has it, subnormals included; Inf and NaN need theirs filled. */
+    uint32_t bits = (uint32_t)(h & 0x7fff) << 13, sign = (uint32_t)(h & 0x8000) << 16;
+    float scaled, magic = 0x1p112f;
+
+    memcpy(&scaled, &bits, 4);
+    scaled *= magic;
+    memcpy(&bits, &scaled, 4);
+    bits |= (h & 0x7c00) == 0x7c00 ? 0x7f800000u : 0;
+    bits |= sign;
+    memcpy(&scaled, &bits, 4);
+    return scaled;
+}
+
+static inline float from_bfloat16(uint16_t h)
+{
+    uint32_t bits = (uint32_t)h << 16;
+    float f;
+
+    memcpy(&f, &bits, 4);
+    return f;
+}
+
+#define SAME(x) (x)
+#define WIDEN(x) ((double)(x))
+
+#define SRC float
+#define DST float
+#define LOAD SAME
+#define SCALED 0
+#define NAME(x) f32_##x
+#include "gemm/pack.inc"
+#undef NAME
+#undef SCALED
+#define SCALED 1
+#define NAME(x) f32_scaled_##x
+#include "gemm/pack.inc"
+#undef NAME
+#undef LOAD
+#undef SRC
+#define SRC uint16_t
+#define LOAD from_float16
+#define NAME(x) f16_##x
+#include "gemm/pack.inc"
+#undef NAME
+#undef LOAD
+#define LOAD from_bfloat16
+#define NAME(x) bf16_##x
+#include "gemm/pack.inc"
+#undef NAME
+#undef LOAD
+#undef SRC
+#undef DST
+#define SRC double
+#define DST double
+#define LOAD SAME
+#define NAME(x) f64_##x
+#include "gemm/pack.inc"
+#undef NAME
+#undef LOAD
+#undef SRC
+#define SRC float
+#define LOAD WIDEN
+#define NAME(x) f64_from_f32_##x
+#include "gemm/pack.inc"
+#undef NAME
+#undef LOAD
+#undef SCALED
+#undef SRC
+#undef DST
+#define SCALED 0
+#define LOAD SAME
+#define SRC uint32_t
+#define DST uint32_t
+#define NAME(x) u32_##x
+#include "gemm/pack.inc"
+#undef NAME
+#undef SRC
+#undef DST
+#define SRC uint64_t
+#define DST uint64_t
+#define NAME(x) u64_##x
+#include "gemm/pack.inc"
+#undef NAME
+#undef SRC
+#undef DST
+
+#define SRC int8_t
+#define NAME(x) s8_##x
+#include "gemm/pack_s16.inc"
+#undef NAME
+#undef SRC
+#define SRC uint8_t
+#define NAME(x) u8_##x
+#include "gemm/pack_s16.inc"
+#undef NAME
+#undef SRC
+
+static void f32_either_pack(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0,
+                            int64_t k1, uint32_t width, void *out)
+{
+    bool scaled = self->scale != 0 && self->scale != 1;
+    (scaled ? f32_scaled_pack : f32_pack)(self, batch, line, line_end, k0, k1, width, out);
+}
+
+gemm_pack_fn gemm_strided_pack(uint32_t type, inlay_dtype dtype)
+{
+    static const gemm_pack_fn table[GEMM_TYPE_COUNT][INLAY_DTYPE_COUNT] = {
+        [GEMM_F32] = { [INLAY_FLOAT] = f32_either_pack, [INLAY_FLOAT16] = f16_pack, [INLAY_BFLOAT16] = bf16_pack },
+        [GEMM_F64] = { [INLAY_DOUBLE] = f64_pack, [INLAY_FLOAT] = f64_from_f32_pack },
+        [GEMM_U32] = { [INLAY_UINT32] = u32_pack, [INLAY_INT32] = u32_pack },
+        [GEMM_U64] = { [INLAY_UINT64] = u64_pack, [INLAY_INT64] = u64_pack },
+        [GEMM_S16] = { [INLAY_INT8] = s8_pack, [INLAY_UINT8] = u8_pack },
+    };
+    return type < GEMM_TYPE_COUNT && dtype > 0 && dtype < INLAY_DTYPE_COUNT ? table[type][dtype] : NULL;
+}
