@@ -1,0 +1,19 @@
+/* exec/fence.h - timelines: counters that devices move and others wait for.
+ *
+ * A timeline is a number that is never used again, so a device that signals late, after its timeline is gone, does no
+ * harm. Fences name a point on one (inlay_fence); those of timeline 0 are always reached. */
+#ifndef EXEC_FENCE_H
+#define EXEC_FENCE_H
+#include "inlay/plugin.h"
+#include <stdbool.h>
+
+/* A new timeline at 0. */
+INLAY_NODISCARD inlay_status timeline_create(uint64_t *out_timeline, inlay_diag *diag);
+/* Nobody may be waiting. 0 is a no-op. */
+void timeline_destroy(uint64_t timeline);
+/* See inlay_host.fence_signal and fence_wait. */
+void fence_signal(inlay_fence fence, inlay_status status, const inlay_diag *why);
+INLAY_NODISCARD inlay_status fence_wait(inlay_fence fence, const inlay_run *run, inlay_diag *diag);
+/* Has it been reached (or will never be)? *out_status (may be NULL) is what a wait would return. */
+bool fence_reached(inlay_fence fence, inlay_status *out_status);
+#endif

@@ -1,0 +1,109 @@
+/* plugin/plugin.h - the plugins of this process: found in directories, loaded, and their providers opened.
+ *
+ *     plugin_set_create      directories -> files -> dlopen -> handshake -> providers and operators, none of them opened
+ *     provider_open          options checked, device opened; equal requests share one
+ *     provider_close         quiesce, destroy, when the last user is gone
+ *     plugin_set_destroy     shutdown and, where a plugin allows it, dlclose, when the last set is gone
+ *
+ * Loaded files and open providers belong to the process and are counted; a plugin_set is one session's view of them.
+ * Any thread may call anything here; a set itself is read-only once it is made.
+ *
+ * What plugins hand over is copied into structs as this host knows them, zero where a plugin was compiled with less. So
+ * the rest of the host reads inlay_provider and its like without asking how far they reach. */
+#ifndef PLUGIN_PLUGIN_H
+#define PLUGIN_PLUGIN_H
+#include "graph/graph.h"
+
+typedef struct plugin_set plugin_set;
+
+/* What became of a file that was found. */
+typedef struct plugin_file {
+    const char *path;
+    bool loaded;
+    const char *reason;   /* why not, one line; NULL when loaded */
+    const char *name;     /* of the plugin, once it has said so; otherwise NULL, like the next two */
+    const char *version;
+    const char *build_id;
+    uint32_t provider_count;
+    uint32_t operator_count;
+} plugin_file;
+
+/* A provider that could be opened. */
+typedef struct plugin_provider {
+    inlay_provider table;        /* options and domains point to the next two; strides are this host's */
+    const inlay_option *options;
+    const inlay_domain_info *domains;
+    const plugin_file *file;     /* that brought it */
+    uint32_t slot;               /* private to plugin.c */
+} plugin_provider;
+
+/* Where plugins are looked for when nobody says otherwise: ../lib/inlay/plugins beside the directory of the library or
+ * executable that this code is in. Writes the path into text and returns it, NULL if there is no such directory. */
+const char *plugin_default_dir(char *text, size_t bytes);
+
+typedef void (*plugin_log_fn)(void *user, uint32_t level, const char *text);
+
+/* Loads every *.so of the directories, in their order and then by name. A directory that is missing, or is the working
+ * directory, is an error; a file that cannot be loaded is not: its plugin_file says why. Two plugins with a provider, or
+ * an operator version, of the same name are an error that names both files. log may be NULL; it also hears what plugins
+ * say while the set lives. */
+INLAY_NODISCARD inlay_status plugin_set_create(const char *const *dirs, uint32_t dir_count, plugin_log_fn log,
+                                               void *log_user, plugin_set **out_set, inlay_diag *diag);
+/* Open providers keep their plugin loaded by themselves. NULL is a no-op. */
+void plugin_set_destroy(plugin_set *set);
+
+uint32_t plugin_set_file_count(const plugin_set *set);
+const plugin_file *plugin_set_file(const plugin_set *set, uint32_t i);
+uint32_t plugin_set_provider_count(const plugin_set *set);
+const plugin_provider *plugin_set_provider(const plugin_set *set, uint32_t i);
+/* By name; NULL: none. */
+const plugin_provider *plugin_set_find(const plugin_set *set, const char *name);
+/* The operators that plugins brought, for graph_bind; as long as the set. */
+const graph_operators *plugin_set_operators(const plugin_set *set);
+uint32_t plugin_set_operator_count(const plugin_set *set);
+const inlay_operator *plugin_set_operator(const plugin_set *set, uint32_t i);
+
+/* ------------------------------------------------------------------ open providers */
+
+/* A setting as somebody wrote it. */
+typedef struct provider_setting {
+    const char *name;
+    const char *value;
+} provider_setting;
+
+/* An open provider. Read-only. */
+typedef struct provider {
+    const inlay_provider *table; /* first argument of its functions: state */
+    void *state;
+    const char *name;
+    const char *path;     /* of the plugin */
+    const char *version;  /* of the plugin; with build_id and settings the key of caches */
+    const char *build_id;
+    uint32_t first_domain; /* host-wide id of its domains[0] */
+} provider;
+
+/* Opens the provider of that name with settings, or shares one that is open with the same. An unknown name or setting
+ * is INLAY_INVALID_ARGUMENT with the nearest known one; INLAY_UNSUPPORTED is a device that is not there. */
+INLAY_NODISCARD inlay_status provider_open(plugin_set *set, const char *name, const provider_setting *settings,
+                                           uint32_t setting_count, const provider **out_provider, inlay_diag *diag);
+/* All that was compiled with it must be released. NULL is a no-op. */
+void provider_close(const provider *p);
+/* After INLAY_DEVICE_LOST: nobody is handed this one any more; the next provider_open opens the device anew. */
+void provider_lost(const provider *p);
+/* The open provider whose domain that is; NULL for the host's and for unknown ones. */
+const provider *provider_of_domain(uint32_t domain, const inlay_domain_info **out_info);
+
+/* Parses the settings of a provider against its schema into values (one per option, in the order of the schema; strings
+ * borrow from settings and schema). who names the provider in messages. */
+INLAY_NODISCARD inlay_status provider_parse_options(const char *who, const inlay_option *options, uint32_t count,
+                                                    const provider_setting *settings, uint32_t setting_count,
+                                                    inlay_option_value *values, inlay_diag *diag);
+
+/* ------------------------------------------------------------------ the host table */
+
+/* What every plugin gets. */
+const inlay_host *host_table(void);
+/* Who hears inlay_host.log. Added and removed in pairs; several sessions with the same log count once. */
+inlay_status host_log_add(plugin_log_fn log, void *user);
+void host_log_remove(plugin_log_fn log, void *user);
+#endif
