@@ -1,0 +1,535 @@
+/* ReduceSum, Mean, Max, Min, Prod, L1, L2, LogSum, LogSumExp, SumSquare: ONNX 1, 11, 13, 18, 20.
+ *
+ * Each operator is a fold (how elements come together) and a finish (what becomes of the result). Axes that lie side by
+ * side are merged first, so that what remains alternates between kept and reduced, and one of two loops does the work:
+ * rows (the innermost axes are reduced: contiguous sums) or tiles (they are kept: columns side by side). */
+#include "convert.h"
+#include "reference.h"
+#include <float.h>
+#include <math.h>
+#include <stdalign.h>
+#include <stdlib.h>
+
+enum { REDUCE_TILE = 512, REDUCE_BLOCK = 1024, REDUCE_SPLIT_MIN = 1 << 16, REDUCE_GRAIN = 1 << 15 };
+
+enum {
+    FOLD_SUM,
+    FOLD_SQUARES,
+    FOLD_MAGNITUDES,
+    FOLD_PRODUCT,
+    FOLD_MAX,
+    FOLD_MIN,
+    FOLD_EXPONENTIALS,
+    FOLD_COUNT
+};
+enum { FINISH_NONE, FINISH_MEAN, FINISH_ROOT, FINISH_LOG, FINISH_SHIFTED_LOG };
+
+/* The loops for one element type. acc, shifts: arrays of acc_bytes an element. */
+typedef void (*reduce_fold)(void *acc, const void *x, int64_t rows, int64_t stride, int64_t n, const void *shifts);
+typedef struct reduce_type {
+    uint32_t elem_bytes;
+    uint32_t acc_bytes;
+    reduce_fold row[FOLD_COUNT];
+    reduce_fold tile[FOLD_COUNT];
+    void (*init)(void *acc, int64_t n, uint32_t fold);
+    void (*combine)(void *acc, const void *other, int64_t n, uint32_t fold);
+    void (*finish)(void *y, const void *acc, const void *shifts, int64_t n, uint32_t finish, int64_t reduced);
+    void (*tame)(void *shifts, int64_t n); /* only where FOLD_EXPONENTIALS exists */
+} reduce_type;
+
+/* A whole number from a double, for the roots and logarithms of integers; those of nothing are as small as can be. */
+static inline int64_t whole(double v, double least, double most)
+{
+    return v >= most ? (int64_t)most : v > least ? (int64_t)v : (int64_t)least;
+}
+
+#define SUFFIX f32
+#define T float
+#define LOAD(x) (x)
+#define STORE(v) (v)
+#define ACC float
+#define ACC_IS_FLOAT 1
+#define EXP(v) expf(v)
+#define LOWEST (-INFINITY)
+#define HIGHEST INFINITY
+#define CLONES KIT_MULTIVERSION
+#include "reduce.inc"
+
+#define SUFFIX f64
+#define T double
+#define LOAD(x) (x)
+#define STORE(v) (v)
+#define ACC double
+#define ACC_IS_FLOAT 1
+#define EXP(v) exp(v)
+#define LOWEST ((double)-INFINITY)
+#define HIGHEST ((double)INFINITY)
+#define CLONES
+#include "reduce.inc"
+
+#define SUFFIX f16
+#define T uint16_t
+#define LOAD(x) f16_to_f32(x)
+#define STORE(v) f32_to_f16(v)
+#define ACC float
+#define ACC_IS_FLOAT 1
+#define EXP(v) expf(v)
+#define LOWEST (-INFINITY)
+#define HIGHEST INFINITY
+#define CLONES
+#include "reduce.inc"
+
+#define SUFFIX bf16
+#define T uint16_t
+#define LOAD(x) bf16_to_f32(x)
+#define STORE(v) f32_to_bf16(v)
+#define ACC float
+#define ACC_IS_FLOAT 1
+#define EXP(v) expf(v)
+#define LOWEST (-INFINITY)
+#define HIGHEST INFINITY
+#define CLONES
+#include "reduce.inc"
+
+#define SUFFIX i32
+#define T int32_t
+#define LOAD(x) (x)
+#define STORE(v) ((int32_t)(v))
+#define ACC int64_t
+#define ACC_IS_FLOAT 0
+#define LOWEST INT32_MIN
+#define HIGHEST INT32_MAX
+#define CLONES
+#include "reduce.inc"
+
+#define SUFFIX i64
+#define T int64_t
+#define LOAD(x) (x)
+#define STORE(v) (v)
+#define ACC int64_t
+#define ACC_IS_FLOAT 0
+#define LOWEST INT64_MIN
+#define HIGHEST INT64_MAX
+#define CLONES
+#include "reduce.inc"
+
+#define SUFFIX u32
+#define T uint32_t
+#define LOAD(x) (x)
+#define STORE(v) ((uint32_t)(v))
+#define ACC uint64_t
+#define ACC_IS_FLOAT 0
+#define LOWEST 0
+#define HIGHEST UINT32_MAX
+#define CLONES
+#include "reduce.inc"
+
+#define SUFFIX u64
+#define T uint64_t
+#define LOAD(x) (x)
+#define STORE(v) (v)
+#define ACC uint64_t
+#define ACC_IS_FLOAT 0
+#define LOWEST 0
+#define HIGHEST UINT64_MAX
+#define CLONES
+#include "reduce.inc"
+
+#define SUFFIX i8
+#define T int8_t
+#define LOAD(x) (x)
+#define STORE(v) ((int8_t)(v))
+#define ACC int32_t
+#define ACC_IS_FLOAT 0
+#define LOWEST INT8_MIN
+#define HIGHEST INT8_MAX
+#define CLONES
+#include "reduce.inc"
+
+#define SUFFIX u8
+#define T uint8_t
+#define LOAD(x) (x)
+#define STORE(v) ((uint8_t)(v))
+#define ACC int32_t
+#define ACC_IS_FLOAT 0
+#define LOWEST 0
+#define HIGHEST UINT8_MAX
+#define CLONES
+#include "reduce.inc"
+
+#define SUFFIX flag
+#define T uint8_t
+#define LOAD(x) ((x) != 0)
+#define STORE(v) ((uint8_t)(v))
+#define ACC int32_t
+#define ACC_IS_FLOAT 0
+#define LOWEST 0
+#define HIGHEST 1
+#define CLONES
+#include "reduce.inc"
+
+/* Integers whose result is a root or a logarithm are folded as doubles. */
+#define SUFFIX i32_real
+#define T int32_t
+#define LOAD(x) (x)
+#define STORE(v) ((int32_t)whole(v, INT32_MIN, INT32_MAX))
+#define ACC double
+#define ACC_IS_FLOAT 1
+#define EXP(v) exp(v)
+#define LOWEST ((double)-INFINITY)
+#define HIGHEST ((double)INFINITY)
+#define CLONES
+#include "reduce.inc"
+
+#define SUFFIX i64_real
+#define T int64_t
+#define LOAD(x) (x)
+#define STORE(v) whole(v, -9223372036854775808.0, 9223372036854774784.0)
+#define ACC double
+#define ACC_IS_FLOAT 1
+#define EXP(v) exp(v)
+#define LOWEST ((double)-INFINITY)
+#define HIGHEST ((double)INFINITY)
+#define CLONES
+#include "reduce.inc"
+
+#define SUFFIX u32_real
+#define T uint32_t
+#define LOAD(x) (x)
+#define STORE(v) ((uint32_t)whole(v, 0, UINT32_MAX))
+#define ACC double
+#define ACC_IS_FLOAT 1
+#define EXP(v) exp(v)
+#define LOWEST ((double)-INFINITY)
+#define HIGHEST ((double)INFINITY)
+#define CLONES
+#include "reduce.inc"
+
+#define SUFFIX u64_real
+#define T uint64_t
+#define LOAD(x) (x)
+#define STORE(v) ((uint64_t)whole(v, 0, 9223372036854774784.0))
+#define ACC double
+#define ACC_IS_FLOAT 1
+#define EXP(v) exp(v)
+#define LOWEST ((double)-INFINITY)
+#define HIGHEST ((double)INFINITY)
+#define CLONES
+#include "reduce.inc"
+
+static const reduce_type *const reduce_types[INLAY_DTYPE_COUNT] = {
+    [INLAY_FLOAT] = &reduce_type_f32,   [INLAY_DOUBLE] = &reduce_type_f64,    [INLAY_FLOAT16] = &reduce_type_f16,
+    [INLAY_BFLOAT16] = &reduce_type_bf16, [INLAY_INT32] = &reduce_type_i32,   [INLAY_INT64] = &reduce_type_i64,
+    [INLAY_UINT32] = &reduce_type_u32,  [INLAY_UINT64] = &reduce_type_u64,    [INLAY_INT8] = &reduce_type_i8,
+    [INLAY_UINT8] = &reduce_type_u8,    [INLAY_BOOL] = &reduce_type_flag,
+};
+static const reduce_type *const reduce_real_types[INLAY_DTYPE_COUNT] = {
+    [INLAY_FLOAT] = &reduce_type_f32,        [INLAY_DOUBLE] = &reduce_type_f64,
+    [INLAY_FLOAT16] = &reduce_type_f16,      [INLAY_BFLOAT16] = &reduce_type_bf16,
+    [INLAY_INT32] = &reduce_type_i32_real,   [INLAY_INT64] = &reduce_type_i64_real,
+    [INLAY_UINT32] = &reduce_type_u32_real,  [INLAY_UINT64] = &reduce_type_u64_real,
+};
+
+/* ------------------------------------------------------------------ the operators */
+
+typedef struct reduce_op {
+    const char *name;
+    uint32_t fold;
+    uint32_t finish;
+} reduce_op;
+
+static const reduce_op reduce_ops[] = {
+    { "ReduceSum", FOLD_SUM, FINISH_NONE },
+    { "ReduceMean", FOLD_SUM, FINISH_MEAN },
+    { "ReduceMax", FOLD_MAX, FINISH_NONE },
+    { "ReduceMin", FOLD_MIN, FINISH_NONE },
+    { "ReduceProd", FOLD_PRODUCT, FINISH_NONE },
+    { "ReduceL1", FOLD_MAGNITUDES, FINISH_NONE },
+    { "ReduceL2", FOLD_SQUARES, FINISH_ROOT },
+    { "ReduceLogSum", FOLD_SUM, FINISH_LOG },
+    { "ReduceLogSumExp", FOLD_EXPONENTIALS, FINISH_SHIFTED_LOG },
+    { "ReduceSumSquare", FOLD_SQUARES, FINISH_NONE },
+};
+
+typedef struct reduce_state {
+    const reduce_op *op;
+    bool keep_all_when_empty; /* noop_with_empty_axes */
+    bool has_axes;            /* as an attribute */
+    uint32_t axis_count;
+    int64_t axes[INLAY_MAX_RANK];
+} reduce_state;
+
+static inlay_status prepare_reduce(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    reduce_state *s = calloc(1, sizeof *s);
+    uint32_t count;
+    const int64_t *axes = kit_attr_ints(node->info, "axes", &count);
+
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a reduction's attributes");
+    if (count > INLAY_MAX_RANK) {
+        free(s);
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "axes has %u entries, more than any tensor has axes", count);
+    }
+    for (uint32_t i = 0; i < KIT_COUNT(reduce_ops); i++)
+        if (strcmp(reduce_ops[i].name, node->info->op_type.data) == 0)
+            s->op = &reduce_ops[i];
+    s->keep_all_when_empty = kit_attr_int(node->info, "noop_with_empty_axes", 0) != 0;
+    s->has_axes = axes != NULL;
+    s->axis_count = count;
+    if (count > 0)
+        memcpy(s->axes, axes, count * sizeof *axes);
+    *out_state = s;
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ which axes, merged */
+
+/* A reduction as loops: kept axes outside, reduced axes inside them, and the innermost group `inner`, which is of one
+ * of the two kinds. Strides are in elements. The last reduced axis stands apart as `rows`. */
+typedef struct reduce_layout {
+    int64_t kept_dims[INLAY_MAX_RANK], kept_strides[INLAY_MAX_RANK];
+    int64_t reduced_dims[INLAY_MAX_RANK], reduced_strides[INLAY_MAX_RANK];
+    uint32_t kept_rank, reduced_rank;
+    int64_t rows, row_stride;
+    int64_t inner;
+    bool inner_reduced;
+    int64_t kept;    /* product of kept_dims */
+    int64_t outputs; /* kept * inner when that is kept */
+    int64_t reduced; /* elements behind each output */
+    int64_t tiles;   /* per kept index: 1 for rows */
+    int64_t splits;  /* parts that the reduced elements of an output are cut into, for more threads */
+} reduce_layout;
+
+static inlay_status reduce_axes(const reduce_state *s, const kit_tensor *x, const kit_tensor *input_axes,
+                                bool is_reduced[INLAY_MAX_RANK], inlay_diag *diag)
+{
+    const int64_t *axes = s->axes;
+    int64_t count = s->axis_count;
+
+    if (input_axes != NULL) {
+        axes = input_axes->data;
+        count = input_axes->count;
+    }
+    for (uint32_t d = 0; d < x->rank; d++)
+        is_reduced[d] = count == 0 && !s->keep_all_when_empty;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t axis = axes[i] < 0 ? axes[i] + x->rank : axes[i];
+        if (axis < 0 || axis >= x->rank)
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%s: axis %lld is outside the input's rank %u", s->op->name,
+                              (long long)axes[i], x->rank);
+        is_reduced[axis] = true;
+    }
+    return INLAY_OK;
+}
+
+/* Merges neighbouring axes of one kind, drops axes of size 1, and sorts what is left into the layout. */
+static void reduce_merge(const kit_tensor *x, const bool *is_reduced, uint32_t max_threads, bool may_split,
+                         reduce_layout *l)
+{
+    int64_t dims[INLAY_MAX_RANK], strides[INLAY_MAX_RANK], stride = 1;
+    bool kinds[INLAY_MAX_RANK];
+    uint32_t n = 0; /* groups, innermost first */
+
+    *l = (reduce_layout){ .rows = 1, .inner = 1, .kept = 1, .outputs = 1, .reduced = 1, .tiles = 1, .splits = 1 };
+    for (uint32_t d = x->rank; d-- > 0; stride *= x->dims[d]) {
+        if (is_reduced[d])
+            l->reduced *= x->dims[d];
+        else
+            l->outputs *= x->dims[d];
+        if (x->dims[d] == 1)
+            continue;
+        if (n > 0 && kinds[n - 1] == is_reduced[d]) {
+            dims[n - 1] *= x->dims[d];
+            continue;
+        }
+        dims[n] = x->dims[d];
+        strides[n] = stride;
+        kinds[n++] = is_reduced[d];
+    }
+    if (n > 0) {
+        l->inner = dims[0];
+        l->inner_reduced = kinds[0];
+    }
+    for (uint32_t g = n; g-- > 1;) { /* outermost first */
+        if (kinds[g]) {
+            l->reduced_dims[l->reduced_rank] = dims[g];
+            l->reduced_strides[l->reduced_rank++] = strides[g];
+        } else {
+            l->kept_dims[l->kept_rank] = dims[g];
+            l->kept_strides[l->kept_rank++] = strides[g];
+            l->kept *= dims[g];
+        }
+    }
+    if (l->reduced_rank > 0) {
+        l->rows = l->reduced_dims[--l->reduced_rank];
+        l->row_stride = l->reduced_strides[l->reduced_rank];
+    }
+    if (!l->inner_reduced)
+        l->tiles = (l->inner + REDUCE_TILE - 1) / REDUCE_TILE;
+    if (may_split && l->kept * l->tiles < max_threads && l->reduced > 0 && l->outputs <= REDUCE_SPLIT_MIN &&
+        l->reduced * l->outputs >= 2 * REDUCE_SPLIT_MIN) {
+        int64_t most = l->reduced * l->outputs / REDUCE_SPLIT_MIN;
+        l->splits = most < max_threads ? most : max_threads;
+    }
+}
+
+static inlay_status shape_reduce(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const reduce_state *s = state;
+    const kit_tensor *x = &plan->in[0];
+    const kit_tensor *axes = plan->in_count > 1 && plan->in[1].dtype != INLAY_UNDEFINED ? &plan->in[1] : NULL;
+    const reduce_type *type = s->op->finish >= FINISH_ROOT ? reduce_real_types[x->dtype] : reduce_types[x->dtype];
+    bool is_reduced[INLAY_MAX_RANK];
+    reduce_layout *l;
+    inlay_status status;
+
+    if (axes != NULL && axes->data == NULL && axes->count > 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%s: the axes must be known before the node runs", s->op->name);
+    status = reduce_axes(s, x, axes, is_reduced, diag);
+    if (status != INLAY_OK)
+        return status;
+    l = malloc(sizeof *l);
+    if (l == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a reduction's plan");
+    if (x->count == 0) { /* the products of the other dims may be huge: every output there is gets the neutral element */
+        int64_t outputs = plan->out[0].count > 0 ? plan->out[0].count : 0;
+        *l = (reduce_layout){ .inner_reduced = true, .kept = outputs, .outputs = outputs, .tiles = 1, .splits = 1 };
+    } else {
+        reduce_merge(x, is_reduced, plan->max_threads, s->op->fold != FOLD_EXPONENTIALS, l);
+    }
+    if (l->splits > 1)
+        plan->workspace_bytes = (uint64_t)l->splits * (uint64_t)l->outputs * type->acc_bytes;
+    plan->plan = l;
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ the loops */
+
+typedef struct reduce_job {
+    const reduce_layout *l;
+    const reduce_type *type;
+    const reduce_op *op;
+    const char *x;
+    char *y;
+    char *partials; /* [splits, outputs] accumulators; NULL without splits */
+} reduce_job;
+
+/* Folds everything behind the outputs [0, n) that start at x into acc. split cuts the last reduced axis. */
+static void reduce_fold_item(const reduce_job *job, reduce_fold fold, const char *x, int64_t n, int64_t split,
+                             void *acc, const void *shifts)
+{
+    const reduce_layout *l = job->l;
+    int64_t index[INLAY_MAX_RANK] = { 0 };
+    int64_t rows = l->rows, row_begin = 0;
+    int64_t elem = job->type->elem_bytes;
+
+    if (l->reduced == 0)
+        return;
+    if (l->splits > 1) { /* cut the rows, or the one row that there is */
+        int64_t *cut = rows > 1 || !l->inner_reduced ? &rows : &n;
+        int64_t whole_length = *cut, begin = whole_length * split / l->splits;
+        *cut = whole_length * (split + 1) / l->splits - begin;
+        row_begin = begin * (cut == &rows ? l->row_stride : 1);
+    }
+    x += row_begin * elem;
+    for (;;) {
+        uint32_t d = l->reduced_rank;
+        fold(acc, x, rows, l->row_stride, n, shifts);
+        while (d > 0) { /* the next index of the outer reduced axes */
+            d--;
+            x += l->reduced_strides[d] * elem;
+            if (++index[d] < l->reduced_dims[d])
+                break;
+            x -= index[d] * l->reduced_strides[d] * elem;
+            index[d] = 0;
+            if (d == 0)
+                return;
+        }
+        if (l->reduced_rank == 0)
+            return;
+    }
+}
+
+/* Item i is (split, kept index, tile), the last fastest. */
+static inlay_status reduce_items(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const reduce_job *job = user;
+    const reduce_layout *l = job->l;
+    const reduce_type *type = job->type;
+    alignas(64) char acc[REDUCE_TILE * sizeof(double)];
+    alignas(64) char shifts[REDUCE_TILE * sizeof(double)] = { 0 };
+
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t tile = i % l->tiles, kept = i / l->tiles % l->kept, split = i / l->tiles / l->kept;
+        int64_t first = tile * REDUCE_TILE; /* column */
+        int64_t n = l->inner_reduced ? l->inner : l->inner - first < REDUCE_TILE ? l->inner - first : REDUCE_TILE;
+        int64_t width = l->inner_reduced ? 1 : n;
+        int64_t output = l->inner_reduced ? kept : kept * l->inner + first;
+        int64_t offset = l->inner_reduced ? 0 : first;
+        const reduce_fold *folds = l->inner_reduced ? type->row : type->tile;
+        const char *x;
+
+        for (uint32_t d = l->kept_rank; d-- > 0; kept /= l->kept_dims[d])
+            offset += kept % l->kept_dims[d] * l->kept_strides[d];
+        x = job->x + offset * type->elem_bytes;
+        if (job->op->fold == FOLD_EXPONENTIALS) { /* exp(x - max) cannot overflow */
+            type->init(shifts, width, FOLD_MAX);
+            reduce_fold_item(job, folds[FOLD_MAX], x, n, split, shifts, shifts);
+            type->tame(shifts, width);
+        }
+        type->init(acc, width, job->op->fold);
+        reduce_fold_item(job, folds[job->op->fold], x, n, split, acc, shifts);
+        if (job->partials != NULL)
+            memcpy(job->partials + (split * l->outputs + output) * type->acc_bytes, acc,
+                   (size_t)width * type->acc_bytes);
+        else
+            type->finish(job->y + output * type->elem_bytes, acc, shifts, width, job->op->finish, l->reduced);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_reduce(const kit_call *call)
+{
+    const reduce_state *s = call->state;
+    const reduce_layout *l = call->plan;
+    const kit_tensor *x = &call->in[0];
+    const reduce_type *type = s->op->finish >= FINISH_ROOT ? reduce_real_types[x->dtype] : reduce_types[x->dtype];
+    reduce_job job = { l, type, s->op, x->data, call->out[0].data, NULL };
+    int64_t per_item, grain;
+    inlay_status status;
+
+    if (call->out[0].count != l->outputs)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "%s: the output has %lld elements, the reduction %lld",
+                          s->op->name, (long long)call->out[0].count, (long long)l->outputs);
+    if (l->outputs == 0)
+        return INLAY_OK;
+    if (l->splits > 1)
+        job.partials = call->workspace;
+    per_item = l->reduced * l->outputs / (l->splits * l->kept * l->tiles) + 1;
+    grain = REDUCE_GRAIN / per_item + 1;
+    status = kit_parallel(call, l->splits * l->kept * l->tiles, grain, reduce_items, &job);
+    if (status == INLAY_OK && l->splits > 1) {
+        int64_t bytes = l->outputs * type->acc_bytes;
+        for (int64_t i = 1; i < l->splits; i++)
+            type->combine(job.partials, job.partials + i * bytes, l->outputs, s->op->fold);
+        type->finish(job.y, job.partials, job.partials, l->outputs, s->op->finish, l->reduced);
+    }
+    return status;
+}
+
+#define REDUCE_NUMBERS \
+    (KIT_FLOATS | KIT_BIT(INT32) | KIT_BIT(INT64) | KIT_BIT(UINT32) | KIT_BIT(UINT64))
+#define REDUCE_ORDERED (REDUCE_NUMBERS | KIT_BIT(INT8) | KIT_BIT(UINT8) | KIT_BIT(BOOL))
+#define REDUCE(name, types) \
+    { .op_type = name, .in_types = { types }, .prepare = prepare_reduce, .shape = shape_reduce, .run = run_reduce }
+
+static const kit_kernel kernels[] = {
+    REDUCE("ReduceSum", REDUCE_NUMBERS),    REDUCE("ReduceMean", REDUCE_NUMBERS),
+    REDUCE("ReduceMax", REDUCE_ORDERED),    REDUCE("ReduceMin", REDUCE_ORDERED),
+    REDUCE("ReduceProd", REDUCE_NUMBERS),   REDUCE("ReduceL1", REDUCE_NUMBERS),
+    REDUCE("ReduceL2", REDUCE_NUMBERS),     REDUCE("ReduceLogSum", REDUCE_NUMBERS),
+    REDUCE("ReduceLogSumExp", REDUCE_NUMBERS), REDUCE("ReduceSumSquare", REDUCE_NUMBERS),
+};
+const kit_table reference_reduce = { kernels, KIT_COUNT(kernels) };
