@@ -3,8 +3,8 @@
  * Each operator is a fold (how elements come together) and a finish (what becomes of the result). Axes that lie side by
  * side are merged first, so that what remains alternates between kept and reduced, and one of two loops does the work:
  * rows (the innermost axes are reduced: contiguous sums) or tiles (they are kept: columns side by side). */
-#include "convert.h"
 #include "reference.h"
+#include "vecmath.h"
 #include <float.h>
 #include <math.h>
 #include <stdalign.h>
@@ -49,7 +49,7 @@ static inline int64_t whole(double v, double least, double most)
 #define STORE(v) (v)
 #define ACC float
 #define ACC_IS_FLOAT 1
-#define EXP(v) expf(v)
+#define EXP(v) vm_exp(v)
 #define LOWEST (-INFINITY)
 #define HIGHEST INFINITY
 #define CLONES KIT_MULTIVERSION
@@ -73,7 +73,7 @@ static inline int64_t whole(double v, double least, double most)
 #define STORE(v) f32_to_f16(v)
 #define ACC float
 #define ACC_IS_FLOAT 1
-#define EXP(v) expf(v)
+#define EXP(v) vm_exp(v)
 #define LOWEST (-INFINITY)
 #define HIGHEST INFINITY
 #define CLONES
@@ -85,7 +85,7 @@ static inline int64_t whole(double v, double least, double most)
 #define STORE(v) f32_to_bf16(v)
 #define ACC float
 #define ACC_IS_FLOAT 1
-#define EXP(v) expf(v)
+#define EXP(v) vm_exp(v)
 #define LOWEST (-INFINITY)
 #define HIGHEST INFINITY
 #define CLONES

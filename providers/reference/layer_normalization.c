@@ -1,0 +1,236 @@
+/* LayerNormalization (ONNX 17) and RMSNormalization (ONNX 23): each row, the axes from `axis` on, is normalised.
+ *
+ * stash_type is the least precision of the statistics; these are made in float, for double in double, which is never
+ * less. Scale and bias broadcast to X: nearly always they are one row for all, sometimes one element, and very rarely
+ * they differ between rows, in which case each row's is gathered. */
+#include "reference.h"
+#include "vecmath.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { LAYER_GRAIN = 1 << 14 };
+
+typedef struct layer_row_args {
+    double epsilon;
+    bool root_mean_square;
+    bool wide;
+} layer_row_args;
+
+#define BODY "layer_normalization.inc"
+#include "floats.inc"
+
+typedef void (*layer_row_fn)(const void *x, void *y, int64_t n, const void *scale, const void *bias,
+                             const layer_row_args *args, double *out_mean, double *out_inverse);
+static const layer_row_fn layer_row[INLAY_DTYPE_COUNT] = BY_FLOAT(layer_row);
+
+typedef struct layer_state {
+    double epsilon;
+    int64_t axis;
+    bool root_mean_square;
+} layer_state;
+
+/* How input i (scale or bias) is read. */
+typedef struct layer_operand {
+    bool present;
+    bool direct;     /* already a row of ACC */
+    bool per_row;    /* differs between rows: gather each */
+    int64_t strides[INLAY_MAX_RANK]; /* along the axes of X, 0 where it is repeated */
+    uint64_t offset; /* of its row in the workspace: one for all, or one a worker */
+} layer_operand;
+
+typedef struct layer_plan {
+    uint32_t axis;
+    int64_t rows, n;
+    uint32_t acc_bytes;
+    layer_operand operands[2];
+    bool converts;    /* Y has another type than X: rows are made in ACC first */
+    uint64_t row_offset;
+    uint64_t worker_bytes; /* workspace of one worker; the shared part comes first */
+    uint64_t shared_bytes;
+} layer_plan;
+
+static inlay_status prepare_layer(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    layer_state *s = malloc(sizeof *s);
+
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of a normalization");
+    s->epsilon = kit_attr_float(node->info, "epsilon", 1e-5);
+    s->axis = kit_attr_int(node->info, "axis", -1);
+    s->root_mean_square = node->info->op_type.data[0] == 'R';
+    *out_state = s;
+    return INLAY_OK;
+}
+
+static inlay_status layer_operand_plan(const kit_tensor *x, const kit_tensor *t, layer_plan *p, layer_operand *o,
+                                       inlay_diag *diag)
+{
+    int64_t stride = 1;
+    bool whole = true; /* its elements lie as a row's do */
+
+    o->present = true;
+    if (t->rank > x->rank)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "scale or bias of rank %u does not broadcast to rank %u", t->rank,
+                          x->rank);
+    for (uint32_t k = 1; k <= t->rank; k++) {
+        uint32_t d = x->rank - k;
+        int64_t dim = t->dims[t->rank - k];
+        if (dim != 1 && dim != x->dims[d])
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "scale or bias has %lld elements along axis %u, X has %lld",
+                              (long long)dim, d, (long long)x->dims[d]);
+        o->strides[d] = dim == 1 ? 0 : stride;
+        o->per_row |= d < p->axis && dim != 1;
+        stride *= dim;
+    }
+    for (uint32_t d = p->axis; d < x->rank; d++)
+        whole = whole && (o->strides[d] != 0 || x->dims[d] == 1);
+    o->direct = whole && !o->per_row && t->dtype == (p->acc_bytes == 8 ? INLAY_DOUBLE : INLAY_FLOAT);
+    return INLAY_OK;
+}
+
+static inlay_status shape_layer(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const layer_state *s = state;
+    const kit_tensor *x = &plan->in[0];
+    int64_t axis = s->axis < 0 ? s->axis + x->rank : s->axis;
+    layer_plan *p;
+    uint64_t row_bytes;
+    inlay_status status;
+
+    if (axis < 0 || axis >= x->rank)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "axis %lld is outside X's rank %u", (long long)s->axis, x->rank);
+    p = calloc(1, sizeof *p);
+    if (p == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a normalization");
+    plan->plan = p; /* from here the kit frees it */
+    p->axis = (uint32_t)axis;
+    p->rows = p->n = 1;
+    p->acc_bytes = x->dtype == INLAY_DOUBLE ? 8 : 4;
+    p->converts = plan->out[0].dtype != x->dtype;
+    for (uint32_t d = 0; d < x->rank && x->count > 0; d++)
+        *(d < p->axis ? &p->rows : &p->n) *= x->dims[d];
+    row_bytes = ((uint64_t)p->n * p->acc_bytes + 63) / 64 * 64;
+    for (uint32_t i = 0; i < 2; i++) {
+        layer_operand *o = &p->operands[i];
+        if (plan->in_count <= 1 + i || plan->in[1 + i].dtype == INLAY_UNDEFINED)
+            continue;
+        status = layer_operand_plan(x, &plan->in[1 + i], p, o, diag);
+        if (status != INLAY_OK)
+            return status;
+        if (!o->direct) {
+            uint64_t *where = o->per_row ? &p->worker_bytes : &p->shared_bytes;
+            o->offset = *where;
+            *where += row_bytes;
+        }
+    }
+    if (p->converts) {
+        p->row_offset = p->worker_bytes;
+        p->worker_bytes += row_bytes;
+    }
+    plan->workspace_bytes = p->shared_bytes + p->worker_bytes * plan->max_threads;
+    return INLAY_OK;
+}
+
+/* The part of operand t that belongs to a row, as [n] of ACC. */
+static void layer_gather(const layer_plan *p, const layer_operand *o, const kit_tensor *x, const kit_tensor *t,
+                         int64_t row, void *out)
+{
+    int64_t index[INLAY_MAX_RANK] = { 0 }, base = 0;
+
+    for (uint32_t d = p->axis; d-- > 0; row /= x->dims[d])
+        base += row % x->dims[d] * o->strides[d];
+    for (int64_t j = 0; j < p->n; j++) {
+        if (p->acc_bytes == 8)
+            convert_to_f64((double *)out + j, t->dtype, t->data, base, 1);
+        else
+            convert_to_f32((float *)out + j, t->dtype, t->data, base, 1);
+        for (uint32_t d = x->rank; d-- > p->axis;) {
+            base += o->strides[d];
+            if (++index[d] < x->dims[d])
+                break;
+            base -= o->strides[d] * x->dims[d];
+            index[d] = 0;
+        }
+    }
+}
+
+typedef struct layer_job {
+    const kit_call *call;
+    const layer_plan *p;
+    layer_row_args args;
+    const void *shared[2]; /* scale, bias where they are the same for all rows */
+} layer_job;
+
+static inlay_status layer_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const layer_job *job = user;
+    const layer_plan *p = job->p;
+    const kit_call *call = job->call;
+    const kit_tensor *x = &call->in[0];
+    kit_tensor *y = &call->out[0];
+    char *mine = (char *)call->workspace + p->shared_bytes + worker * p->worker_bytes;
+    int64_t x_bytes = p->n * (int64_t)(inlay_dtype_bits(x->dtype) / 8);
+
+    for (int64_t row = begin; row < end; row++) {
+        const char *from = (const char *)x->data + row * x_bytes;
+        char *to = p->converts ? mine + p->row_offset : (char *)y->data + row * x_bytes;
+        const void *operands[2] = { job->shared[0], job->shared[1] };
+        double mean, inverse;
+
+        for (uint32_t i = 0; i < 2; i++) {
+            if (p->operands[i].per_row) {
+                layer_gather(p, &p->operands[i], x, &call->in[1 + i], row, mine + p->operands[i].offset);
+                operands[i] = mine + p->operands[i].offset;
+            }
+        }
+        layer_row[x->dtype](from, to, p->n, operands[0], operands[1], &job->args, &mean, &inverse);
+        if (p->converts && p->acc_bytes == 8)
+            convert_from_f64(y->dtype, y->data, row * p->n, p->n, (double *)(void *)to, 0);
+        else if (p->converts)
+            convert_from_f32(y->dtype, y->data, row * p->n, p->n, (float *)(void *)to, 0);
+        if (kit_has_output(call, 1))
+            convert_from_f64(call->out[1].dtype, call->out[1].data, row, 1, &mean, 0);
+        if (kit_has_output(call, 2))
+            convert_from_f64(call->out[2].dtype, call->out[2].data, row, 1, &inverse, 0);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_layer(const kit_call *call)
+{
+    const layer_state *s = call->state;
+    const layer_plan *p = call->plan;
+    layer_job job = { .call = call, .p = p, .args = { s->epsilon, s->root_mean_square, p->converts } };
+
+    if (call->in[0].count == 0) { /* statistics of nothing */
+        for (uint32_t i = 1; i <= 2; i++)
+            for (int64_t j = 0; kit_has_output(call, i) && j < call->out[i].count; j++)
+                convert_from_f64(call->out[i].dtype, call->out[i].data, j, 1, &(double){ NAN }, 0);
+        return INLAY_OK;
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        const layer_operand *o = &p->operands[i];
+        const kit_tensor *t = &call->in[1 + i];
+        if (!o->present || o->per_row)
+            continue;
+        job.shared[i] = o->direct ? t->data : (char *)call->workspace + o->offset;
+        if (!o->direct)
+            layer_gather(p, o, &call->in[0], t, 0, (char *)call->workspace + o->offset);
+    }
+    return kit_parallel(call, p->rows, LAYER_GRAIN / p->n + 1, layer_rows, &job);
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "LayerNormalization",
+      .in_types = { KIT_FLOATS, KIT_FLOATS, KIT_FLOATS },
+      .flags = KIT_IN_PLACE,
+      .prepare = prepare_layer,
+      .shape = shape_layer,
+      .run = run_layer },
+    { .op_type = "RMSNormalization",
+      .in_types = { KIT_FLOATS, KIT_FLOATS },
+      .prepare = prepare_layer,
+      .shape = shape_layer,
+      .run = run_layer },
+};
+const kit_table reference_layer_normalization = { kernels, KIT_COUNT(kernels) };
