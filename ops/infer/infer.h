@@ -101,4 +101,8 @@ inlay_status infer_broadcast_all(op_infer *infer);      /* output 0: broadcast o
 INLAY_NODISCARD inlay_status infer_broadcast(op_infer *infer, uint32_t first, uint32_t end, uint32_t *out_rank,
                                              inlay_dim *out_dims);
 inlay_status infer_scalar(op_infer *infer);             /* output 0: rank 0 */
+/* Output 0 gets the elements of input 0 when those are known: for operators that keep their order (Reshape, Identity). */
+inlay_status infer_same_elements(op_infer *infer);
+/* The product of dims[0] ... dims[count - 1]; 1 when count is 0. */
+inlay_dim dim_product(op_infer *infer, const inlay_dim *dims, uint32_t count);
 #endif

@@ -50,3 +50,20 @@ inlay_status infer_scalar(op_infer *infer)
 {
     return infer_set_shape(infer, 0, 0, NULL);
 }
+
+inlay_status infer_same_elements(op_infer *infer)
+{
+    uint32_t count;
+    const inlay_dim *elements = infer_elements(infer, 0, &count);
+
+    return elements != NULL ? infer_set_elements(infer, 0, count, elements) : INLAY_OK;
+}
+
+inlay_dim dim_product(op_infer *infer, const inlay_dim *dims, uint32_t count)
+{
+    inlay_dim product = dim_fixed(1);
+
+    for (uint32_t i = 0; i < count; i++)
+        product = dim_mul(infer, product, dims[i]);
+    return product;
+}

@@ -1,14 +1,160 @@
 /* onnx/slice.c - slices along axes. */
 #include "schema.h"
 
+/* What one axis is cut to. */
+typedef struct cut {
+    bool named, known; /* known: the three below hold */
+    int64_t start, end, step;
+} cut;
+
+/* Reads starts, ends, axes and steps into cuts[rank]. False: the axes are not known, so any may be cut. */
+static inlay_status read_cuts(op_infer *infer, uint32_t rank, cut *cuts, bool *out_known)
+{
+    const bool attributes = infer->node->since_version < 10;
+    int64_t starts[INLAY_MAX_RANK], ends[INLAY_MAX_RANK], axes[INLAY_MAX_RANK], steps[INLAY_MAX_RANK];
+    uint32_t count = 0, end_count = 0, axis_count = 0, step_count = 0;
+    bool has_values, has_axes;
+
+    *out_known = true;
+    if (attributes) {
+        const int64_t *s = infer_attr_ints(infer, "starts", &count), *e = infer_attr_ints(infer, "ends", &end_count);
+        const int64_t *a = infer_attr_ints(infer, "axes", &axis_count);
+
+        has_values = true;
+        has_axes = a != NULL && axis_count > 0;
+        if (count > rank || end_count != count || (has_axes && axis_count != count))
+            return infer_fail(infer, INLAY_INVALID_MODEL, "starts, ends and axes must have one length, at most %u",
+                              rank);
+        for (uint32_t i = 0; i < count; i++) {
+            starts[i] = s[i];
+            ends[i] = e[i];
+            axes[i] = has_axes ? a[i] : (int64_t)i;
+            steps[i] = 1;
+        }
+    } else {
+        const inlay_dim length = infer_dim(infer, 1, 0);
+
+        has_values = infer_ints(infer, 1, starts, INLAY_MAX_RANK, &count) &&
+                     infer_ints(infer, 2, ends, INLAY_MAX_RANK, &end_count) && count == end_count;
+        has_axes = infer_has_in(infer, 3);
+        if (!has_values && length.kind == INLAY_DIM_FIXED && length.value <= (int64_t)rank)
+            count = (uint32_t)length.value;
+        else if (!has_values)
+            *out_known = has_axes;
+        if (has_axes && !infer_ints(infer, 3, axes, INLAY_MAX_RANK, &axis_count))
+            *out_known = false;
+        count = has_axes ? axis_count : count;
+        if (!*out_known)
+            return INLAY_OK;
+        for (uint32_t i = 0; i < count && i < INLAY_MAX_RANK; i++)
+            steps[i] = 1;
+        if (infer_has_in(infer, 4) && !infer_ints(infer, 4, steps, INLAY_MAX_RANK, &step_count))
+            has_values = false;
+        if (count > rank || (has_values && (end_count != count || (step_count > 0 && step_count != count))))
+            return infer_fail(infer, INLAY_INVALID_MODEL,
+                              "starts, ends, axes and steps must have one length, at most %u", rank);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t axis;
+        inlay_status status = infer_axis(infer, has_axes ? axes[i] : (int64_t)i, rank, "axes", &axis);
+
+        if (status != INLAY_OK)
+            return status;
+        if (cuts[axis].named)
+            return infer_fail(infer, INLAY_INVALID_MODEL, "axes names axis %u twice", axis);
+        if (has_values && steps[i] == 0)
+            return infer_fail(infer, INLAY_INVALID_MODEL, "steps[%u] is 0", i);
+        cuts[axis] = (cut){ .named = true, .known = has_values };
+        if (has_values)
+            cuts[axis] = (cut){ true, true, starts[i], ends[i], steps[i] };
+    }
+    return INLAY_OK;
+}
+
+/* Elements left of an axis of fixed size; *out_start is the first. Slice-10: negative values count from the end,
+ * everything is clamped, and a negative step runs down to -1 exclusive. */
+static int64_t cut_fixed(int64_t dim, const cut *c, int64_t *out_start)
+{
+    const int64_t low = c->step < 0 ? -1 : 0, high = c->step < 0 ? dim - 1 : dim;
+    int64_t start = c->start < 0 ? c->start + dim : c->start, end = c->end < 0 ? c->end + dim : c->end;
+    uint64_t span, stride = c->step < 0 ? 0 - (uint64_t)c->step : (uint64_t)c->step;
+
+    start = start < 0 ? 0 : start > high ? high : start;
+    end = end < low ? low : end > high ? high : end;
+    *out_start = start;
+    if (dim == 0 || (c->step > 0 ? end <= start : end >= start))
+        return 0;
+    span = (uint64_t)(c->step > 0 ? end - start : start - end);
+    return (int64_t)((span - 1) / stride + 1);
+}
+
+/* Of an axis of symbolic size only what no clamping can change. */
+static inlay_dim cut_symbolic(op_infer *infer, inlay_dim dim, const cut *c)
+{
+    if (c->step == -1 && (c->start == -1 || c->start >= INT32_MAX) && c->end <= -INT32_MAX)
+        return dim;
+    if (c->step != 1)
+        return c->start == 0 && c->end >= INT32_MAX && c->step > 0 ? dim_ceil_div(infer, dim, dim_fixed(c->step))
+                                                                   : dim_unknown();
+    if (c->start >= 0 && c->end >= INT32_MAX)
+        return dim_sub(infer, dim, dim_fixed(c->start));
+    if (c->start >= 0 && c->end < 0)
+        return dim_add(infer, dim, dim_fixed(c->end - c->start));
+    return dim_unknown();
+}
+
+static inlay_status slice_elements(op_infer *infer, const cut *c)
+{
+    inlay_dim kept[INFER_MAX_ELEMENTS];
+    uint32_t count;
+    const inlay_dim *elements = infer_elements(infer, 0, &count);
+    int64_t start = 0, left;
+
+    if (elements == NULL || (c->named && !c->known))
+        return INLAY_OK;
+    left = c->named ? cut_fixed((int64_t)count, c, &start) : (int64_t)count;
+    for (int64_t i = 0; i < left; i++)
+        kept[i] = elements[i == 0 ? start : start + i * c->step];
+    return infer_set_elements(infer, 0, (uint32_t)left, kept);
+}
+
+static inlay_status infer_slice(op_infer *infer)
+{
+    const uint32_t rank = infer_rank(infer, 0);
+    cut cuts[INLAY_MAX_RANK] = { { .named = false } };
+    inlay_dim dims[INLAY_MAX_RANK];
+    inlay_status status = INLAY_OK;
+    bool known;
+
+    if (rank == INLAY_RANK_UNKNOWN)
+        return INLAY_OK;
+    INLAY_TRY(read_cuts(infer, rank, cuts, &known));
+    for (uint32_t d = 0; d < rank; d++) {
+        int64_t start;
+
+        dims[d] = infer_dim(infer, 0, d);
+        if (!known || (cuts[d].named && !cuts[d].known))
+            dims[d] = dim_unknown();
+        else if (cuts[d].named)
+            dims[d] = dims[d].kind == INLAY_DIM_FIXED ? dim_fixed(cut_fixed(dims[d].value, &cuts[d], &start))
+                                                      : cut_symbolic(infer, dims[d], &cuts[d]);
+    }
+    INLAY_TRY(infer_set_shape(infer, 0, rank, dims));
+    if (rank == 1 && known)
+        status = slice_elements(infer, &cuts[0]);
+done:
+    return status;
+}
+
 static const op_row rows[] = {
-    { "Slice", 1, 0, "data:T -> output:T; T=@all; axes:is, ends:is!, starts:is!", NULL },
+    { "Slice", 1, 0, "data:T -> output:T; T=@all; axes:is, ends:is!, starts:is!", infer_slice },
     { "Slice", 10, 0, "data:T, starts:Tind, ends:Tind, axes?:Tind, steps?:Tind -> output:T; T=@all, Tind=int32|int64",
-      NULL },
+      infer_slice },
     { "Slice", 11, 0, "data:T, starts:Tind, ends:Tind, axes?:Tind, steps?:Tind -> output:T; T=@all, Tind=int32|int64",
-      NULL },
+      infer_slice },
     { "Slice", 13, 0,
-      "data:T, starts:Tind, ends:Tind, axes?:Tind, steps?:Tind -> output:T; T=@all_ir4, Tind=int32|int64", NULL },
+      "data:T, starts:Tind, ends:Tind, axes?:Tind, steps?:Tind -> output:T; T=@all_ir4, Tind=int32|int64",
+      infer_slice },
 };
 
 const op_table op_onnx_slice = { "ai.onnx", rows, OP_COUNT(rows) };
