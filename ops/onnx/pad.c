@@ -1,29 +1,88 @@
 /* onnx/pad.c - padding, or cropping by negative pads. */
 #include "schema.h"
 
+/* before + after of each axis into added; false: not known. */
+static inlay_status read_pads(op_infer *infer, uint32_t rank, inlay_dim *added, bool *out_known)
+{
+    const bool attributes = infer->node->since_version < 11;
+    int64_t axes[INLAY_MAX_RANK];
+    inlay_dim room[2 * INLAY_MAX_RANK];
+    uint32_t count = 0, axis_count = rank;
+    const inlay_dim *pads = room;
+    const int64_t *ints;
+    const bool has_axes = !attributes && infer_has_in(infer, 3);
+
+    *out_known = false;
+    for (uint32_t i = 0; i < rank; i++) {
+        axes[i] = (int64_t)i;
+        added[i] = dim_fixed(0);
+    }
+    if (has_axes && !infer_ints(infer, 3, axes, INLAY_MAX_RANK, &axis_count))
+        return INLAY_OK;
+    if (attributes) {
+        ints = infer_attr_ints(infer, infer->node->since_version < 2 ? "paddings" : "pads", &count);
+        for (uint32_t i = 0; i < count && i < 2 * INLAY_MAX_RANK; i++)
+            room[i] = dim_fixed(ints[i]);
+    } else {
+        pads = infer_elements(infer, 1, &count);
+    }
+    if (pads == NULL)
+        return INLAY_OK;
+    if (count != 2 * axis_count || axis_count > rank)
+        return infer_fail(infer, INLAY_INVALID_MODEL, "pads has %u values; %u axes need %u", count, axis_count,
+                          2 * axis_count);
+    for (uint32_t i = 0; i < axis_count; i++) {
+        uint32_t axis;
+        inlay_status status = infer_axis(infer, axes[i], rank, "axes", &axis);
+
+        if (status != INLAY_OK)
+            return status;
+        added[axis] = dim_add(infer, pads[i], pads[axis_count + i]);
+    }
+    *out_known = true;
+    return INLAY_OK;
+}
+
+static inlay_status infer_pad(op_infer *infer)
+{
+    const uint32_t rank = infer_rank(infer, 0);
+    inlay_dim dims[INLAY_MAX_RANK];
+    inlay_status status;
+    bool known;
+
+    if (rank == INLAY_RANK_UNKNOWN)
+        return INLAY_OK;
+    status = read_pads(infer, rank, dims, &known);
+    if (status != INLAY_OK)
+        return status;
+    for (uint32_t i = 0; i < rank; i++)
+        dims[i] = known ? dim_add(infer, infer_dim(infer, 0, i), dims[i]) : dim_unknown();
+    return infer_set_shape(infer, 0, rank, dims);
+}
+
 static const op_row rows[] = {
-    { "Pad", 1, 0, "data:T -> output:T; T=@float; mode:s='constant', paddings:is!, value:f=0", NULL },
-    { "Pad", 2, 0, "data:T -> output:T; T=@float; mode:s='constant', pads:is!, value:f=0", NULL },
-    { "Pad", 11, 0, "data:T, pads:int64, constant_value?:T -> output:T; T=@numeric; mode:s='constant'", NULL },
-    { "Pad", 13, 0, "data:T, pads:int64, constant_value?:T -> output:T; T=@all_ir4; mode:s='constant'", NULL },
+    { "Pad", 1, 0, "data:T -> output:T; T=@float; mode:s='constant', paddings:is!, value:f=0", infer_pad },
+    { "Pad", 2, 0, "data:T -> output:T; T=@float; mode:s='constant', pads:is!, value:f=0", infer_pad },
+    { "Pad", 11, 0, "data:T, pads:int64, constant_value?:T -> output:T; T=@numeric; mode:s='constant'", infer_pad },
+    { "Pad", 13, 0, "data:T, pads:int64, constant_value?:T -> output:T; T=@all_ir4; mode:s='constant'", infer_pad },
     { "Pad", 18, 0,
       "data:T, pads:int64, constant_value?:T, axes?:Tind -> output:T; T=@all_ir4, Tind=int32|int64; mode:s='constant'",
-      NULL },
+      infer_pad },
     { "Pad", 19, 0,
       "data:T, pads:int64, constant_value?:T, axes?:Tind -> output:T; T=@all_ir4, Tind=int32|int64; mode:s='constant'",
-      NULL },
+      infer_pad },
     { "Pad", 21, 0,
       "data:T, pads:int64, constant_value?:T, axes?:Tind -> output:T; T=@all_ir10, Tind=int32|int64; mode:s='constant'",
-      NULL },
+      infer_pad },
     { "Pad", 23, 0,
       "data:T, pads:int64, constant_value?:T, axes?:Tind -> output:T; T=@all_ir11, Tind=int32|int64; mode:s='constant'",
-      NULL },
+      infer_pad },
     { "Pad", 24, 0,
       "data:T, pads:int64, constant_value?:T, axes?:Tind -> output:T; T=@all_ir12, Tind=int32|int64; mode:s='constant'",
-      NULL },
+      infer_pad },
     { "Pad", 25, 0,
       "data:T, pads:int64, constant_value?:T, axes?:Tind -> output:T; T=@all_ir13, Tind=int32|int64; mode:s='constant'",
-      NULL },
+      infer_pad },
 };
 
 const op_table op_onnx_pad = { "ai.onnx", rows, OP_COUNT(rows) };

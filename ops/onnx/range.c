@@ -1,9 +1,83 @@
 /* onnx/range.c - an arithmetic sequence. */
 #include "schema.h"
 
+/* max(ceil((limit - start) / delta), 0) for floats; false: more than can be counted, or no number. */
+static bool count_floats(double start, double limit, double delta, inlay_dtype dtype, int64_t *out_count)
+{
+    double n = (limit - start) / delta;
+
+    /* Range-11 computes in the element type. */
+    if (dtype != INLAY_DOUBLE)
+        n = (double)(((float)limit - (float)start) / (float)delta);
+    if (n != n || n > 9e15)
+        return false;
+    *out_count = n <= 0 ? 0 : (int64_t)n + ((double)(int64_t)n < n);
+    return true;
+}
+
+static inlay_status range_integers(op_infer *infer, const int64_t *v, inlay_dim *out_count)
+{
+    inlay_dim elements[INFER_MAX_ELEMENTS];
+    uint64_t span, stride, count = 0;
+    inlay_status status;
+
+    if (v[2] > 0 ? v[1] > v[0] : v[1] < v[0]) {
+        span = v[2] > 0 ? (uint64_t)v[1] - (uint64_t)v[0] : (uint64_t)v[0] - (uint64_t)v[1];
+        stride = v[2] > 0 ? (uint64_t)v[2] : 0 - (uint64_t)v[2];
+        count = (span - 1) / stride + 1;
+    }
+    if (count > INT64_MAX)
+        return infer_fail(infer, INLAY_LIMIT_EXCEEDED, "from %lld to %lld there are too many elements", (long long)v[0],
+                          (long long)v[1]);
+    *out_count = dim_fixed((int64_t)count);
+    status = infer_set_shape(infer, 0, 1, out_count);
+    if (status != INLAY_OK || count > INFER_MAX_ELEMENTS)
+        return status;
+    for (uint64_t i = 0; i < count; i++)
+        elements[i] = dim_fixed((int64_t)((uint64_t)v[0] + i * (uint64_t)v[2]));
+    return infer_set_elements(infer, 0, (uint32_t)count, elements);
+}
+
+static inlay_status infer_range(op_infer *infer)
+{
+    const inlay_dtype dtype = infer_has_in(infer, 0) ? infer->in[0]->dtype : INLAY_UNDEFINED;
+    inlay_dim count = dim_unknown();
+    const inlay_dim *e[3];
+    uint32_t n[3];
+
+    if (dtype == INLAY_FLOAT || dtype == INLAY_DOUBLE || dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16) {
+        double v[3];
+
+        for (uint32_t i = 0; i < 3; i++)
+            if (!infer_floats(infer, i, &v[i], 1, &n[i]) || n[i] != 1)
+                return infer_set_shape(infer, 0, 1, &count);
+        if (v[2] == 0 || !count_floats(v[0], v[1], v[2], dtype, &count.value))
+            return infer_fail(infer, INLAY_INVALID_MODEL, "from %g to %g by %g there is no number of elements", v[0],
+                              v[1], v[2]);
+        count.kind = INLAY_DIM_FIXED;
+        return infer_set_shape(infer, 0, 1, &count);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        e[i] = infer_elements(infer, i, &n[i]);
+        if (e[i] == NULL || n[i] != 1)
+            return infer_set_shape(infer, 0, 1, &count);
+    }
+    if (e[2]->kind == INLAY_DIM_FIXED && e[2]->value == 0)
+        return infer_fail(infer, INLAY_INVALID_MODEL, "delta is 0");
+    if (e[0]->kind == INLAY_DIM_FIXED && e[1]->kind == INLAY_DIM_FIXED && e[2]->kind == INLAY_DIM_FIXED) {
+        const int64_t v[3] = { e[0]->value, e[1]->value, e[2]->value };
+        return range_integers(infer, v, &count);
+    }
+    /* A size counts from 0 to itself; other expressions might be negative and give none. */
+    if (dim_same(*e[0], dim_fixed(0)) && dim_same(*e[2], dim_fixed(1)))
+        count = *e[1];
+    return infer_set_shape(infer, 0, 1, &count);
+}
+
 static const op_row rows[] = {
-    { "Range", 11, 0, "start:T, limit:T, delta:T -> output:T; T=int16|int32|int64|float|double", NULL },
-    { "Range", 27, 0, "start:T, limit:T, delta:T -> output:T; T=@float_ir4|int16|int32|int64; stash_type:i=1", NULL },
+    { "Range", 11, 0, "start:T, limit:T, delta:T -> output:T; T=int16|int32|int64|float|double", infer_range },
+    { "Range", 27, 0, "start:T, limit:T, delta:T -> output:T; T=@float_ir4|int16|int32|int64; stash_type:i=1",
+      infer_range },
 };
 
 const op_table op_onnx_range = { "ai.onnx", rows, OP_COUNT(rows) };

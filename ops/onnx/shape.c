@@ -19,9 +19,8 @@ static inlay_status infer_shape(op_infer *infer)
     end = end < start ? start : end;
     length = dim_fixed(end - start);
     status = infer_set_shape(infer, 0, 1, &length);
-    return status == INLAY_OK
-               ? infer_set_elements(infer, 0, (uint32_t)(end - start), infer->in[0]->dims + start)
-               : status;
+    return status == INLAY_OK ? infer_set_elements(infer, 0, (uint32_t)(end - start), infer->in[0]->dims + start)
+                              : status;
 }
 
 static inlay_status infer_size(op_infer *infer)

@@ -44,16 +44,14 @@ INLAY_NODISCARD static inline inlay_status arg_expect_dims(inlay_diag *diag, con
     if (t->rank == rank && (rank == 0 || memcmp(t->dims, dims, rank * sizeof *dims) == 0))
         return INLAY_OK;
     return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the output's shape was planned as %s but the inputs make it %s",
-                      arg_dims_text(t->rank, t->dims, have, sizeof have),
-                      arg_dims_text(rank, dims, want, sizeof want));
+                      arg_dims_text(t->rank, t->dims, have, sizeof have), arg_dims_text(rank, dims, want, sizeof want));
 }
 
 /* A zeroed state for kit_kernel.prepare, or the failure. */
 INLAY_NODISCARD static inline inlay_status arg_state(size_t bytes, void **out_state, inlay_diag *diag)
 {
     *out_state = calloc(1, bytes);
-    return *out_state != NULL ? INLAY_OK
-                              : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the state of a kernel");
+    return *out_state != NULL ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the state of a kernel");
 }
 
 /* An INTS attribute copied into a state; more than max values fail. count -1: the attribute is absent. */

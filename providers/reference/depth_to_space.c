@@ -33,7 +33,8 @@ static inlay_status shape_block(const block_state *state, bool to_space, kit_pla
     inlay_status status;
 
     if (plan->in[0].rank != 4)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the input has rank %u; [N, C, H, W] is needed", plan->in[0].rank);
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the input has rank %u; [N, C, H, W] is needed",
+                          plan->in[0].rank);
     if (to_space ? plan->in[0].dims[1] % (b * b) != 0 : plan->in[0].dims[2] % b != 0 || plan->in[0].dims[3] % b != 0)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "blocksize %lld does not divide the input's %s", (long long)b,
                           to_space ? "channels by its square" : "height and width");

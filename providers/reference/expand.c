@@ -22,7 +22,8 @@ static inlay_status run_expand(const kit_call *call)
     strided_row_major(x->rank, x->dims, element, steps);
     for (uint32_t i = 0; i < rank; i++) {
         const int64_t have = i + x->rank < rank ? 1 : x->dims[i + x->rank - rank];
-        const int64_t want = i + (uint32_t)wanted < rank ? 1 : ((const int64_t *)call->in[1].data)[i + (uint32_t)wanted - rank];
+        const int64_t want =
+            i + (uint32_t)wanted < rank ? 1 : ((const int64_t *)call->in[1].data)[i + (uint32_t)wanted - rank];
 
         if (have != want && have != 1 && want != 1)
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "axis %u of size %lld cannot be expanded to %lld", i,
@@ -79,8 +80,8 @@ static inlay_status run_tile(const kit_call *call)
         return status;
     for (uint32_t i = 0; i < x->rank; i++)
         if (repeats[i] < 0 || __builtin_mul_overflow(x->dims[i], repeats[i], &dims[i]))
-            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "axis %u of size %lld cannot be repeated %lld times", i,
-                              (long long)x->dims[i], (long long)repeats[i]);
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "axis %u of size %lld cannot be repeated %lld times",
+                              i, (long long)x->dims[i], (long long)repeats[i]);
     status = arg_expect_dims(call->diag, y, x->rank, dims);
     if (status != INLAY_OK || y->count == 0)
         return status;

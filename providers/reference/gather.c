@@ -114,7 +114,7 @@ typedef struct elements_job {
     int64_t row_step;  /* elements from one column of a row to the next: 0 when the axis is the last */
     int64_t columns;
     uint32_t element;
-    uint32_t row_rank; /* axes that make up the rows */
+    uint32_t row_rank;                /* axes that make up the rows */
     int64_t in_steps[INLAY_MAX_RANK]; /* elements; 0 on the axis */
 } elements_job;
 
@@ -132,7 +132,8 @@ static inlay_status elements_range(void *user, int64_t begin, int64_t end, uint3
 
         for (int64_t j = 0; j < job->columns; j++) {
             int64_t index = arg_index(job->indices, first + j);
-            const int64_t at = walk.offset[0] + j * job->row_step + (index < 0 ? index + job->dim : index) * job->axis_step;
+            const int64_t at =
+                walk.offset[0] + j * job->row_step + (index < 0 ? index + job->dim : index) * job->axis_step;
             const char *from = job->in + at * job->element;
             char *to = job->out + (first + j) * job->element;
 
@@ -183,13 +184,13 @@ typedef struct nd_job {
     const char *in;
     char *out;
     const int64_t *indices;
-    const int64_t *dims;      /* of data, from the first that a tuple indexes */
-    uint32_t depth;           /* values of a tuple */
+    const int64_t *dims; /* of data, from the first that a tuple indexes */
+    uint32_t depth;      /* values of a tuple */
     uint32_t reserved;
     int64_t steps[INLAY_MAX_RANK]; /* bytes, of those dims */
-    int64_t block;            /* bytes that a tuple selects */
+    int64_t block;                 /* bytes that a tuple selects */
     int64_t tuples_per_batch;
-    int64_t batch_step;       /* bytes of data from one batch to the next */
+    int64_t batch_step; /* bytes of data from one batch to the next */
 } nd_job;
 
 static inlay_status nd_range(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -218,8 +219,9 @@ static inlay_status check_nd(const kit_call *call, uint32_t batch_dims, uint32_t
 
     for (uint32_t i = 0; i < batch_dims; i++)
         if (x->dims[i] != indices->dims[i])
-            return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "batch axis %u has size %lld in data and %lld in indices",
-                              i, (long long)x->dims[i], (long long)indices->dims[i]);
+            return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                              "batch axis %u has size %lld in data and %lld in indices", i, (long long)x->dims[i],
+                              (long long)indices->dims[i]);
     for (uint32_t i = 0; i + 1 < indices->rank; i++)
         dims[rank++] = indices->dims[i];
     for (uint32_t i = batch_dims + depth; i < x->rank; i++)
@@ -248,7 +250,8 @@ static inlay_status run_gather_nd(const kit_call *call)
     if (batch < 0 || batch >= (int64_t)indices->rank || batch > (int64_t)x->rank || depth > (int64_t)x->rank - batch)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
                           "index tuples of %lld values after %lld batch axes do not fit data of rank %u and indices of "
-                          "rank %u", (long long)depth, (long long)batch, x->rank, indices->rank);
+                          "rank %u",
+                          (long long)depth, (long long)batch, x->rank, indices->rank);
     INLAY_TRY(check_nd(call, (uint32_t)batch, (uint32_t)depth));
     if (y->count == 0)
         goto done;

@@ -1,8 +1,8 @@
 /* Pad: ONNX 1, 2 (attributes), 11, 13, 18, 19, 21, 23, 24, 25 (inputs; axes from 18, mode wrap from 19).
  *
- * The axes behind the last padded one travel as one block, and each axis gets a table that says which index of the input
- * an index of the output shows (-1: the constant). So every mode is the same loop over rows, with a memcpy of the part
- * that the input covers. Negative pads cut the input first. */
+ * The axes behind the last padded one travel as one block, and each axis gets a table that says which index of the
+ * input an index of the output shows (-1: the constant). So every mode is the same loop over rows, with a memcpy of the
+ * part that the input covers. Negative pads cut the input first. */
 #include "args.h"
 #include "convert.h"
 #include "reference.h"
@@ -225,10 +225,12 @@ static inlay_status run_pad(const kit_call *call)
     if (y->count == 0)
         goto done;
     for (uint32_t i = 0; i < x->rank; i++) {
-        if (state->mode != MODE_CONSTANT && x->dims[i] + (before[i] < 0 ? before[i] : 0) +
-                                                    (after[i] < 0 ? after[i] : 0) <= 0)
+        if (state->mode != MODE_CONSTANT &&
+            x->dims[i] + (before[i] < 0 ? before[i] : 0) + (after[i] < 0 ? after[i] : 0) <= 0)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "axis %u has nothing left to %s", i,
-                              state->mode == MODE_REFLECT ? "reflect" : state->mode == MODE_EDGE ? "repeat" : "wrap");
+                              state->mode == MODE_REFLECT ? "reflect"
+                              : state->mode == MODE_EDGE  ? "repeat"
+                                                          : "wrap");
         last = before[i] != 0 || after[i] != 0 ? i : last;
     }
     strided_row_major(x->rank, x->dims, job.element, job.steps);

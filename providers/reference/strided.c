@@ -107,8 +107,8 @@ static kernel_fn find_kernel(uint32_t kind, uint32_t element)
     static const kernel_fn transposes[] = { transpose_1, transpose_2, transpose_4, transpose_8, transpose_16 };
     const uint32_t size = size_class(element);
 
-    return kind == KIND_ROWS ? rows
-           : kind == KIND_FILL ? fills[size]
+    return kind == KIND_ROWS        ? rows
+           : kind == KIND_FILL      ? fills[size]
            : kind == KIND_TRANSPOSE ? transposes[size]
                                     : gathers[size];
 }

@@ -1,9 +1,10 @@
 /* strided.h - copying N-dimensional blocks whose axes have any byte step on either side.
  *
  * One engine moves the data of Transpose, Slice, Expand, Tile, Concat, Split, DepthToSpace and of every other operator
- * that only rearranges elements: it is told, axis by axis, how many elements there are and how far apart they lie in the
- * source and in the target. Step 0 in the source repeats, a negative step reverses. The planner drops and merges axes,
- * so that [N, H, W, C] -> [N, C, H, W] becomes a batch of 2-D transpositions, and a slice of whole rows a few memcpy.
+ * that only rearranges elements: it is told, axis by axis, how many elements there are and how far apart they lie in
+ * the source and in the target. Step 0 in the source repeats, a negative step reverses. The planner drops and merges
+ * axes, so that [N, H, W, C] -> [N, C, H, W] becomes a batch of 2-D transpositions, and a slice of whole rows a few
+ * memcpy.
  *
  *     int64_t from[INLAY_MAX_RANK], to[INLAY_MAX_RANK];
  *     strided_row_major(rank, in_dims, bytes, from);          // then permute, offset or scale the steps
