@@ -1,0 +1,233 @@
+#include "base/element.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A small float with its exponent's bias. Which codes are special differs between the families. */
+typedef struct small_float {
+    uint32_t exp_bits, man_bits;
+    int bias;
+    enum { IEEE_SPECIALS, NAN_ALL_ONES, NAN_MINUS_ZERO, NO_SPECIALS } specials;
+} small_float;
+
+static const small_float formats[INLAY_DTYPE_COUNT] = {
+    [INLAY_FLOAT16] = { 5, 10, 15, IEEE_SPECIALS },
+    [INLAY_BFLOAT16] = { 8, 7, 127, IEEE_SPECIALS },
+    [INLAY_FLOAT8E4M3FN] = { 4, 3, 7, NAN_ALL_ONES },
+    [INLAY_FLOAT8E4M3FNUZ] = { 4, 3, 8, NAN_MINUS_ZERO },
+    [INLAY_FLOAT8E5M2] = { 5, 2, 15, IEEE_SPECIALS },
+    [INLAY_FLOAT8E5M2FNUZ] = { 5, 2, 16, NAN_MINUS_ZERO },
+    [INLAY_FLOAT4E2M1] = { 2, 1, 1, NO_SPECIALS },
+};
+
+static double decode(const small_float *f, uint32_t bits)
+{
+    uint32_t sign = bits >> (f->exp_bits + f->man_bits) & 1;
+    uint32_t exp = bits >> f->man_bits & ((1u << f->exp_bits) - 1);
+    uint32_t man = bits & ((1u << f->man_bits) - 1);
+    uint32_t all_ones = (1u << f->exp_bits) - 1;
+    double v;
+
+    if (f->specials == IEEE_SPECIALS && exp == all_ones)
+        return man != 0 ? NAN : sign ? -INFINITY : INFINITY;
+    if (f->specials == NAN_ALL_ONES && exp == all_ones && man == (1u << f->man_bits) - 1)
+        return NAN;
+    if (f->specials == NAN_MINUS_ZERO && sign && exp == 0 && man == 0)
+        return NAN;
+    v = exp == 0 ? ldexp(man, 1 - f->bias - (int)f->man_bits)
+                 : ldexp(man + (1u << f->man_bits), (int)exp - f->bias - (int)f->man_bits);
+    return sign ? -v : v;
+}
+
+/* The code of a sub-byte element: packed low bits first. */
+static uint32_t packed_code(const void *data, int64_t index, uint32_t bits)
+{
+    uint64_t bit = (uint64_t)index * bits;
+    return ((const uint8_t *)data)[bit / 8] >> (bit % 8) & ((1u << bits) - 1);
+}
+
+static int64_t sign_extend(uint32_t code, uint32_t bits)
+{
+    return code >> (bits - 1) ? (int64_t)code - (1 << bits) : (int64_t)code;
+}
+
+bool element_integer(inlay_dtype dtype, const void *data, int64_t index, int64_t *out_value)
+{
+    uint32_t bytes = inlay_dtype_bits(dtype) / 8;
+    uint64_t raw = 0;
+
+    switch (dtype) {
+    case INLAY_BOOL:
+    case INLAY_UINT8:
+    case INLAY_UINT16:
+    case INLAY_UINT32:
+    case INLAY_UINT64:
+    case INLAY_INT8:
+    case INLAY_INT16:
+    case INLAY_INT32:
+    case INLAY_INT64:
+        break;
+    default:
+        return false;
+    }
+    memcpy(&raw, (const char *)data + (size_t)index * bytes, bytes); /* little-endian machines only, as ONNX files */
+    if (dtype == INLAY_BOOL)
+        *out_value = raw != 0;
+    else if (dtype == INLAY_INT8)
+        *out_value = (int8_t)raw;
+    else if (dtype == INLAY_INT16)
+        *out_value = (int16_t)raw;
+    else if (dtype == INLAY_INT32)
+        *out_value = (int32_t)raw;
+    else
+        *out_value = (int64_t)raw;
+    return true;
+}
+
+bool element_number(inlay_dtype dtype, const void *data, int64_t index, double *out_re, double *out_im)
+{
+    const char *at = (const char *)data + (size_t)index * (inlay_dtype_bits(dtype) / 8);
+    double unused_im, *im = out_im != NULL ? out_im : &unused_im;
+    uint16_t half = 0;
+    int64_t integer;
+    float f[2];
+    double d[2];
+
+    *im = 0;
+    switch (dtype) {
+    case INLAY_FLOAT:
+        memcpy(f, at, sizeof f[0]);
+        *out_re = f[0];
+        return true;
+    case INLAY_DOUBLE:
+        memcpy(out_re, at, sizeof *out_re);
+        return true;
+    case INLAY_COMPLEX64:
+        memcpy(f, at, sizeof f);
+        *out_re = f[0];
+        *im = f[1];
+        return true;
+    case INLAY_COMPLEX128:
+        memcpy(d, at, sizeof d);
+        *out_re = d[0];
+        *im = d[1];
+        return true;
+    case INLAY_FLOAT16:
+    case INLAY_BFLOAT16:
+        memcpy(&half, at, sizeof half);
+        *out_re = decode(&formats[dtype], half);
+        return true;
+    case INLAY_FLOAT8E4M3FN:
+    case INLAY_FLOAT8E4M3FNUZ:
+    case INLAY_FLOAT8E5M2:
+    case INLAY_FLOAT8E5M2FNUZ:
+        *out_re = decode(&formats[dtype], *(const uint8_t *)at);
+        return true;
+    case INLAY_FLOAT8E8M0:
+        *out_re = *(const uint8_t *)at == 0xff ? NAN : ldexp(1, *(const uint8_t *)at - 127);
+        return true;
+    case INLAY_FLOAT4E2M1:
+        *out_re = decode(&formats[dtype], packed_code(data, index, 4));
+        return true;
+    case INLAY_UINT4:
+    case INLAY_UINT2:
+        *out_re = packed_code(data, index, inlay_dtype_bits(dtype));
+        return true;
+    case INLAY_INT4:
+    case INLAY_INT2:
+        *out_re = (double)sign_extend(packed_code(data, index, inlay_dtype_bits(dtype)), inlay_dtype_bits(dtype));
+        return true;
+    default:
+        if (!element_integer(dtype, data, index, &integer))
+            return false;
+        *out_re = dtype == INLAY_UINT64 ? (double)(uint64_t)integer : (double)integer;
+        return true;
+    }
+}
+
+bool element_is_float(inlay_dtype dtype)
+{
+    return dtype == INLAY_FLOAT || dtype == INLAY_DOUBLE || dtype == INLAY_FLOAT8E8M0 ||
+           (dtype > 0 && dtype < INLAY_DTYPE_COUNT && formats[dtype].exp_bits != 0);
+}
+
+/* A string in quotes. What does not fit is cut, and the cut is shown by three dots. */
+static void quote(const inlay_str *s, char *text, size_t bytes)
+{
+    size_t used = 0;
+    bool cut = false;
+
+    if (bytes < 8) {
+        text[0] = '\0';
+        return;
+    }
+    text[used++] = '"';
+    for (uint64_t i = 0; i < s->bytes && !cut; i++) {
+        unsigned char c = (unsigned char)s->data[i];
+        if (used + 10 > bytes)
+            cut = true;
+        else if (c == '"' || c == '\\')
+            used += (size_t)snprintf(text + used, bytes - used, "\\%c", c);
+        else if (c < 0x20 || c == 0x7f)
+            used += (size_t)snprintf(text + used, bytes - used, "\\x%02x", c);
+        else
+            text[used++] = (char)c;
+    }
+    (void)snprintf(text + used, bytes - used, "%s\"", cut ? "..." : "");
+}
+
+char *element_text(inlay_dtype dtype, const void *data, int64_t index, char *text, size_t bytes)
+{
+    int digits = dtype == INLAY_DOUBLE || dtype == INLAY_COMPLEX128 ? 15 : 7;
+    double re, im;
+    int64_t integer;
+
+    if (dtype == INLAY_STRING) {
+        inlay_str s;
+        memcpy(&s, (const inlay_str *)data + index, sizeof s);
+        quote(&s, text, bytes);
+    } else if (dtype == INLAY_BOOL) {
+        (void)snprintf(text, bytes, "%s", ((const uint8_t *)data)[index] ? "true" : "false");
+    } else if (element_integer(dtype, data, index, &integer)) {
+        if (dtype == INLAY_UINT64)
+            (void)snprintf(text, bytes, "%" PRIu64, (uint64_t)integer);
+        else
+            (void)snprintf(text, bytes, "%" PRId64, integer);
+    } else if (!element_number(dtype, data, index, &re, &im)) {
+        (void)snprintf(text, bytes, "?");
+    } else if (dtype == INLAY_COMPLEX64 || dtype == INLAY_COMPLEX128) {
+        (void)snprintf(text, bytes, "%.*g%+.*gi", digits, re, digits, im);
+    } else {
+        (void)snprintf(text, bytes, "%.*g", digits, re);
+    }
+    return text;
+}
+
+uint16_t element_half(float value)
+{
+    uint32_t bits, sign, man, half;
+    int exp;
+
+    memcpy(&bits, &value, sizeof bits);
+    sign = bits >> 16 & 0x8000;
+    exp = (int)(bits >> 23 & 0xff) - 127;
+    man = bits & 0x7fffff;
+    if (exp == 128) /* infinity, NaN */
+        return (uint16_t)(sign | 0x7c00 | (man != 0 ? 0x200 : 0));
+    if (exp > 15)
+        return (uint16_t)(sign | 0x7c00);
+    if (exp < -25)
+        return (uint16_t)sign;
+    man |= 0x800000;
+    {
+        /* Shift out the bits that the target lacks: more of them below the smallest normal number. */
+        uint32_t shift = exp < -14 ? (uint32_t)(-1 - exp) : 13;
+        uint32_t rest = man & ((1u << shift) - 1), middle = 1u << (shift - 1);
+        half = man >> shift;
+        half += rest > middle || (rest == middle && (half & 1));
+    }
+    if (exp >= -14)
+        half += (uint32_t)(exp + 14) << 10; /* the implicit bit, now at 0x400, adds the last step of the exponent */
+    return (uint16_t)(sign | half);
+}

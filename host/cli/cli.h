@@ -1,0 +1,79 @@
+/* cli/cli.h - what the verbs share: flags, exit codes, error lines, progress, Ctrl-C.
+ *
+ * A verb is a function cmd_<name>(argc, argv) in cmd_<name>.c that returns an exit code. It prints results to stdout,
+ * everything else to stderr; with --json, stdout carries one JSON value, also when the verb fails. */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+#include "inlay/inlay.h"
+#include <argp.h>
+#include <jansson.h>
+#include <stdbool.h>
+
+/* Exit codes; `inlay help exit-codes` prints this list. */
+#define CLI_EXIT_LIST(X)                                                          \
+    X(0, OK, "done")                                                              \
+    X(1, FAILED, "the work failed: a run, a test case, a comparison, a check")    \
+    X(2, USAGE, "wrong use: an unknown verb, a wrong flag or value")              \
+    X(3, BAD_FILE, "a model or another file is missing, unreadable or invalid")   \
+    X(4, UNSUPPORTED, "no provider runs an operator, version or type of the model") \
+    X(130, CANCELLED, "stopped with Ctrl-C")
+enum {
+#define CLI_EXIT_ENUM(number, name, text) CLI_##name = number,
+    CLI_EXIT_LIST(CLI_EXIT_ENUM)
+#undef CLI_EXIT_ENUM
+};
+
+/* The flags that all verbs take, and the session options that come from flags and environment. */
+typedef struct cli_common {
+    const char *verb;       /* "inlay run", for error lines */
+    inlay_options *options; /* every option of the library, by flag and by INLAY_<NAME> */
+    const char **dims;      /* [dim_count] the values of --dim, "NAME=N" */
+    uint32_t dim_count;
+    bool json;
+    bool quiet;   /* no progress bar */
+    bool many_sessions; /* set by a verb that makes many and draws the bar itself */
+    bool verbose; /* print the library's log down to debug lines */
+} cli_common;
+
+/* Parses a verb's flags on top of the common ones. verb has its own options, parser, args_doc and doc; its parser gets
+ * input as state->input. with_session adds the library's options. Wrong flags end the process with CLI_USAGE, --help
+ * with CLI_OK, as argp does it. INLAY_OK: release with cli_common_deinit(). */
+void cli_parse(const struct argp *verb, bool with_session, int argc, char **argv, cli_common *common, void *input);
+void cli_common_deinit(cli_common *common);
+
+/* The number in arg, within [min, max]; anything else ends the process with CLI_USAGE and a line that names the flag. */
+double cli_number(struct argp_state *state, const char *flag, const char *arg, double min, double max);
+
+/* Creates the session, with a progress bar, the log and Ctrl-C attached. */
+INLAY_NODISCARD inlay_status cli_open(cli_common *common, const char *path, inlay_session **out_session,
+                                      inlay_diag *diag);
+
+/* Prints the failure (with --json as {"error": ...}) and returns the exit code that belongs to it. */
+int cli_fail(const cli_common *common, const inlay_diag *diag);
+/* {"code": "invalid model", "text": ..., "node": ..., "tensor": ...} */
+json_t *cli_diag_json(const inlay_diag *diag);
+/* The exit code of a status. */
+int cli_exit_code(inlay_status status);
+/* Prints json to stdout and releases it; NULL (no memory) is an error line. Returns code, or CLI_FAILED. */
+int cli_print_json(const cli_common *common, json_t *json, int code);
+
+/* ------------------------------------------------------------------ progress.c */
+
+/* From here Ctrl-C sets *cli_cancel() instead of ending the process; a second one ends it. */
+void cli_catch_interrupt(void);
+/* Non-zero once the user gave up. What inlay_run_options.cancel points to. */
+const uint32_t *cli_cancel(void);
+bool cli_cancelled(void);
+
+/* Draws a bar on stderr where that is a terminal; an inlay_progress_fn (user is ignored). fraction is in [0, 1]. Returns
+ * non-zero when the user gave up. */
+int cli_progress(void *user, double fraction, const char *what);
+void cli_progress_enable(bool on);
+void cli_progress_clear(void); /* before other output */
+
+/* ------------------------------------------------------------------ the verbs */
+
+#define VERB(name, summary) int cmd_##name(int argc, char **argv);
+#include "cli/verbs.def"
+#undef VERB
+#endif

@@ -1,0 +1,167 @@
+/* inlay bench: how long a model takes. */
+#include "cli/cli.h"
+#include "cli/feed.h"
+#include "cli/timing.h"
+#include <stdlib.h>
+
+static const char doc[] =
+    "Times MODEL: creating the session, the first run, and as many further runs as fit in the given seconds.\v"
+    "Inputs that nothing is said about are random, the same for the same --seed. peak_mb is the most memory that the "
+    "process held, in MiB.\n\n"
+    "Examples:\n"
+    "  inlay bench model.onnx\n"
+    "  inlay bench model.onnx --intra-threads 1 --seconds 5 --json\n"
+    "  inlay bench model.onnx --dim batch=8 --warmup 3\n";
+
+enum { KEY_SECONDS = 0x4000, KEY_WARMUP, KEY_RUNS, MAX_RUNS = 1000000 };
+static const struct argp_option flags[] = {
+    FEED_FLAGS,
+    { "seconds", KEY_SECONDS, "S", 0, "Time runs for S seconds (default: 3)", 0 },
+    { "warmup", KEY_WARMUP, "N", 0, "Run N times before timing, beyond the first run (default: 2)", 0 },
+    { "runs", KEY_RUNS, "N", 0, "Stop after N timed runs (default: no limit)", 0 },
+    { 0 },
+};
+
+typedef struct bench_args {
+    feed feed;
+    const char *model;
+    double seconds;
+    size_t warmup;
+    size_t max_runs;
+} bench_args;
+
+typedef struct bench_result {
+    double create_ms, first_ms;
+    double *times; /* [runs] milliseconds, sorted; owned */
+    size_t runs;
+    inlay_plan_info plan;
+} bench_result;
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    bench_args *args = state->input;
+
+    switch (key) {
+    case KEY_SECONDS:
+        args->seconds = cli_number(state, "--seconds", arg, 0, 1e6);
+        return 0;
+    case KEY_WARMUP:
+        args->warmup = (size_t)cli_number(state, "--warmup", arg, 0, 1e9);
+        return 0;
+    case KEY_RUNS:
+        args->max_runs = (size_t)cli_number(state, "--runs", arg, 1, MAX_RUNS);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (args->model != NULL)
+            argp_error(state, "one model at a time: '%s' is one too many", arg);
+        args->model = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (args->model == NULL)
+            argp_error(state, "which model?");
+        return 0;
+    default:
+        return feed_parse(&args->feed, key, arg, state);
+    }
+}
+
+/* The timed runs; at least one. */
+static inlay_status time_runs(const bench_args *args, inlay_context *context, const inlay_run_options *options,
+                              bench_result *result, inlay_diag *diag)
+{
+    double begin = cli_now_ms(), end = begin + args->seconds * 1e3, now = begin;
+    size_t capacity = 0;
+    inlay_status status = INLAY_OK;
+
+    do {
+        double start = cli_now_ms();
+        if (result->runs == capacity) {
+            double *more = realloc(result->times, (capacity = capacity * 2 + 1024) * sizeof *more);
+            if (more == NULL)
+                return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the times");
+            result->times = more;
+            start = cli_now_ms();
+        }
+        INLAY_TRY(inlay_context_run(context, options, diag));
+        now = cli_now_ms();
+        result->times[result->runs++] = now - start;
+        if (args->seconds > 0)
+            (void)cli_progress(NULL, (now - begin) / (end - begin), "timing");
+    } while (now < end && result->runs < args->max_runs);
+done:
+    cli_progress_clear();
+    return status;
+}
+
+static inlay_status bench(const bench_args *args, cli_common *common, bench_result *result, inlay_diag *diag)
+{
+    inlay_run_options options = { .struct_size = sizeof options, .cancel = cli_cancel() };
+    inlay_session *session = NULL;
+    inlay_context *context = NULL;
+    inlay_value **inputs = NULL;
+    double start = cli_now_ms();
+    inlay_status status;
+
+    INLAY_TRY(cli_open(common, args->model, &session, diag));
+    result->create_ms = cli_now_ms() - start;
+    INLAY_TRY(feed_make(&args->feed, common, session, &inputs, diag));
+    INLAY_TRY(inlay_context_create(session, &context, diag));
+    INLAY_TRY(feed_bind(inputs, session, context, diag));
+    start = cli_now_ms();
+    INLAY_TRY(inlay_context_run(context, &options, diag));
+    result->first_ms = cli_now_ms() - start;
+    for (size_t i = 0; i < args->warmup; i++)
+        INLAY_TRY(inlay_context_run(context, &options, diag));
+    INLAY_TRY(time_runs(args, context, &options, result, diag));
+    timing_sort(result->times, result->runs);
+    result->plan = (inlay_plan_info){ .struct_size = sizeof result->plan };
+    (void)inlay_context_plan(context, &result->plan);
+done:
+    inlay_context_destroy(context);
+    feed_release(inputs, session);
+    inlay_session_destroy(session);
+    return status;
+}
+
+static int print_result(const bench_args *args, const cli_common *common, const bench_result *r)
+{
+    double median = timing_quantile(r->times, r->runs, 0.5), p95 = timing_quantile(r->times, r->runs, 0.95);
+    double p99 = timing_quantile(r->times, r->runs, 0.99);
+
+    if (common->json)
+        return cli_print_json(common,
+                              json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:I, s:I}", "model",
+                                        args->model, "create_ms", r->create_ms, "first_ms", r->first_ms, "median_ms",
+                                        median, "min_ms", r->times[0], "p95_ms", p95, "p99_ms", p99, "runs",
+                                        (json_int_t)r->runs, "peak_mb", timing_peak_mb(), "slab_bytes",
+                                        (json_int_t)r->plan.slab_bytes, "lower_bound_bytes",
+                                        (json_int_t)r->plan.lower_bound_bytes, "constant_bytes",
+                                        (json_int_t)r->plan.constant_bytes, "steps", (json_int_t)r->plan.step_count),
+                              CLI_OK);
+    (void)printf("create  %10.1f ms\nfirst   %10.3f ms\n", r->create_ms, r->first_ms);
+    (void)printf("median  %10.4f ms   (%zu runs)\nmin     %10.4f ms\np95     %10.4f ms\np99     %10.4f ms\n", median,
+                 r->runs, r->times[0], p95, p99);
+    (void)printf("memory  %10.1f MiB  peak of the process\n", timing_peak_mb());
+    (void)printf("        %10.3f MiB  planned for intermediate values (lower bound %.3f), %.3f MiB of weights\n",
+                 (double)r->plan.slab_bytes / 1048576, (double)r->plan.lower_bound_bytes / 1048576,
+                 (double)r->plan.constant_bytes / 1048576);
+    return CLI_OK;
+}
+
+int cmd_bench(int argc, char **argv)
+{
+    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    bench_args args = { .seconds = 3, .warmup = 2, .max_runs = MAX_RUNS };
+    bench_result result = { 0 };
+    cli_common common;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    int code;
+
+    cli_parse(&argp, true, argc, argv, &common, &args);
+    code = bench(&args, &common, &result, &diag) == INLAY_OK ? print_result(&args, &common, &result)
+                                                              : cli_fail(&common, &diag);
+    free(result.times);
+    feed_deinit(&args.feed);
+    cli_common_deinit(&common);
+    return code;
+}

@@ -1,0 +1,305 @@
+/* Flags that all verbs share, and the way from flags and environment to the library's options. */
+#include "cli/cli.h"
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_OPTIONS = 128,   /* of the library; more are ignored, which a test would notice */
+    KEY_JSON = 0x1000,
+    KEY_QUIET,
+    KEY_VERBOSE,
+    KEY_OPTION,
+    KEY_SESSION = 0x2000 /* + index of the library's option */
+};
+
+/* What the root parser hands to its children. */
+typedef struct parse_input {
+    void *verb;
+    cli_common *common;
+    bool with_session;
+} parse_input;
+
+/* Names and docs of the library's options as flags; filled once, the process keeps it. */
+static struct argp_option session_flags[MAX_OPTIONS + 2];
+static char flag_names[MAX_OPTIONS][64];
+static char flag_docs[MAX_OPTIONS][256];
+
+static void describe_flags(void)
+{
+    inlay_option_doc doc;
+    uint32_t n = 0;
+
+    for (; n < MAX_OPTIONS && inlay_options_describe(n, &doc) == INLAY_OK; n++) {
+        bool is_switch = doc.default_value != NULL &&
+                         (strcmp(doc.default_value, "true") == 0 || strcmp(doc.default_value, "false") == 0);
+        (void)snprintf(flag_names[n], sizeof flag_names[n], "%s", doc.name);
+        for (char *c = flag_names[n]; *c != '\0'; c++)
+            *c = *c == '_' ? '-' : *c;
+        if (doc.default_value != NULL && doc.default_value[0] != '\0')
+            (void)snprintf(flag_docs[n], sizeof flag_docs[n], "%s (default: %s)", doc.doc, doc.default_value);
+        else
+            (void)snprintf(flag_docs[n], sizeof flag_docs[n], "%s", doc.doc);
+        session_flags[n] = (struct argp_option){
+            .name = flag_names[n],
+            .key = KEY_SESSION + (int)n,
+            .arg = strcmp(doc.name, "dim") == 0 ? "NAME=N" : is_switch ? "true|false" : "VALUE",
+            .flags = is_switch ? OPTION_ARG_OPTIONAL : 0,
+            .doc = flag_docs[n],
+        };
+    }
+    session_flags[n] = (struct argp_option){
+        .name = "option", .key = KEY_OPTION, .arg = "NAME=VALUE",
+        .doc = "Set any option by its name, for instance one of a provider: --option reference.NAME=VALUE",
+    };
+}
+
+static inlay_status remember_dim(cli_common *common, const char *value, inlay_diag *diag)
+{
+    const char **more = realloc(common->dims, (common->dim_count + 1) * sizeof *more);
+
+    if (more == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for --dim");
+    common->dims = more;
+    common->dims[common->dim_count++] = value;
+    return INLAY_OK;
+}
+
+static inlay_status set_option(cli_common *common, const char *name, const char *value, inlay_diag *diag)
+{
+    inlay_status status = inlay_options_set(common->options, name, value, diag);
+
+    if (status == INLAY_OK && strcmp(name, "dim") == 0)
+        status = remember_dim(common, value, diag);
+    return status;
+}
+
+static inlay_status set_pair(cli_common *common, const char *pair, inlay_diag *diag)
+{
+    const char *equals = strchr(pair, '=');
+    char name[128];
+
+    if (equals == NULL || equals == pair || (size_t)(equals - pair) >= sizeof name)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--option %s: expected NAME=VALUE", pair);
+    (void)snprintf(name, sizeof name, "%.*s", (int)(equals - pair), pair);
+    return set_option(common, name, equals + 1, diag);
+}
+
+static error_t parse_session(int key, char *arg, struct argp_state *state)
+{
+    cli_common *common = state->input;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_option_doc doc;
+    inlay_status status;
+
+    if (key == KEY_OPTION) {
+        status = set_pair(common, arg, &diag);
+    } else if (key >= KEY_SESSION && key < KEY_SESSION + MAX_OPTIONS) {
+        if (inlay_options_describe((uint32_t)(key - KEY_SESSION), &doc) != INLAY_OK)
+            return ARGP_ERR_UNKNOWN;
+        status = set_option(common, doc.name, arg != NULL ? arg : "true", &diag);
+    } else {
+        return ARGP_ERR_UNKNOWN;
+    }
+    if (status != INLAY_OK)
+        argp_failure(state, CLI_USAGE, 0, "%s", diag.text);
+    return 0;
+}
+
+static const struct argp_option common_flags[] = {
+    { "json", KEY_JSON, NULL, 0, "Print one JSON value instead of text", -2 },
+    { "quiet", KEY_QUIET, NULL, 0, "No progress bar, no notes", -2 },
+    { "verbose", KEY_VERBOSE, NULL, 0, "More detail, and the library's log on stderr", -2 },
+    { 0 },
+};
+
+static error_t parse_common(int key, char *arg, struct argp_state *state)
+{
+    cli_common *common = state->input;
+
+    (void)arg;
+    if (key == KEY_JSON)
+        common->json = true;
+    else if (key == KEY_QUIET)
+        common->quiet = true;
+    else if (key == KEY_VERBOSE)
+        common->verbose = true;
+    else
+        return ARGP_ERR_UNKNOWN;
+    return 0;
+}
+
+static error_t parse_root(int key, char *arg, struct argp_state *state)
+{
+    parse_input *in = state->input;
+
+    (void)arg;
+    if (key != ARGP_KEY_INIT)
+        return ARGP_ERR_UNKNOWN;
+    state->child_inputs[0] = in->verb;
+    state->child_inputs[1] = in->common;
+    if (in->with_session)
+        state->child_inputs[2] = in->common;
+    return 0;
+}
+
+/* INLAY_INTRA_THREADS=2 and so on, for the options that there are; other INLAY_* variables are somebody else's. */
+static void read_environment(cli_common *common)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_option_doc doc;
+
+    for (uint32_t i = 0; inlay_options_describe(i, &doc) == INLAY_OK; i++) {
+        char name[80];
+        const char *value;
+
+        (void)snprintf(name, sizeof name, "INLAY_%s", doc.name);
+        for (char *c = name; *c != '\0'; c++)
+            *c = (char)toupper((unsigned char)*c);
+        value = secure_getenv(name);
+        if (value != NULL && set_option(common, doc.name, value, &diag) != INLAY_OK) {
+            (void)fprintf(stderr, "%s: %s in the environment: %s\n", common->verb, name, diag.text);
+            exit(CLI_USAGE);
+        }
+    }
+}
+
+void cli_parse(const struct argp *verb, bool with_session, int argc, char **argv, cli_common *common, void *input)
+{
+    static const struct argp common_argp = { common_flags, parse_common, NULL, NULL, NULL, NULL, NULL };
+    static const struct argp session_argp = { session_flags, parse_session, NULL, NULL, NULL, NULL, NULL };
+    struct argp own = *verb;
+    struct argp_child children[] = {
+        { &own, 0, NULL, 0 },
+        { &common_argp, 0, NULL, 0 },
+        { with_session ? &session_argp : NULL, 0, "Session options (also as INLAY_<NAME> in the environment):", 10 },
+        { 0 },
+    };
+    struct argp root = { NULL, parse_root, verb->args_doc, verb->doc, children, NULL, NULL };
+    parse_input in = { input, common, with_session };
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    own.args_doc = NULL;
+    own.doc = NULL;
+    *common = (cli_common){ .verb = argv[0] };
+    if (inlay_options_create(&common->options, &diag) != INLAY_OK) {
+        (void)fprintf(stderr, "%s: %s\n", common->verb, diag.text);
+        exit(CLI_FAILED);
+    }
+    if (with_session) {
+        describe_flags();
+        read_environment(common);
+    }
+    if (argp_parse(&root, argc, argv, 0, NULL, &in) != 0)
+        exit(CLI_USAGE); /* out of memory; everything else has ended the process with a message */
+    cli_progress_enable(!common->quiet);
+    cli_catch_interrupt();
+}
+
+void cli_common_deinit(cli_common *common)
+{
+    inlay_options_destroy(common->options);
+    free(common->dims);
+    *common = (cli_common){ 0 };
+}
+
+double cli_number(struct argp_state *state, const char *flag, const char *arg, double min, double max)
+{
+    char *end = NULL;
+    double value = strtod(arg, &end);
+
+    if (end == arg || *end != '\0' || !(value >= min && value <= max))
+        argp_failure(state, CLI_USAGE, 0, "%s %s: expected a number from %.10g to %.10g", flag, arg, min, max);
+    return value;
+}
+
+/* ------------------------------------------------------------------ sessions */
+
+static void print_log(void *user, uint32_t level, const char *text)
+{
+    static const char *const words[] = { "error", "warning", "info", "debug" };
+    const cli_common *common = user;
+
+    if (common->quiet || (level > 1 && !common->verbose)) /* errors and warnings always */
+        return;
+    cli_progress_clear();
+    (void)fprintf(stderr, "%s: %s: %s\n", common->verb, level < 4 ? words[level] : "debug", text);
+}
+
+static int only_cancel(void *user, double fraction, const char *what)
+{
+    (void)user;
+    (void)fraction;
+    (void)what;
+    return cli_cancelled();
+}
+
+inlay_status cli_open(cli_common *common, const char *path, inlay_session **out_session, inlay_diag *diag)
+{
+    inlay_status status;
+
+    inlay_options_set_log(common->options, print_log, common);
+    inlay_options_set_progress(common->options, common->many_sessions ? only_cancel : cli_progress, NULL);
+    status = inlay_session_create(path, common->options, out_session, diag);
+    if (!common->many_sessions)
+        cli_progress_clear();
+    return status;
+}
+
+/* ------------------------------------------------------------------ failures */
+
+int cli_exit_code(inlay_status status)
+{
+    switch (status) {
+    case INLAY_OK:
+        return CLI_OK;
+    case INLAY_INVALID_ARGUMENT:
+        return CLI_USAGE;
+    case INLAY_NOT_FOUND:
+    case INLAY_INVALID_MODEL:
+    case INLAY_IO_ERROR:
+    case INLAY_LIMIT_EXCEEDED:
+        return CLI_BAD_FILE;
+    case INLAY_UNSUPPORTED:
+        return CLI_UNSUPPORTED;
+    case INLAY_CANCELLED:
+        return CLI_CANCELLED;
+    default:
+        return CLI_FAILED;
+    }
+}
+
+json_t *cli_diag_json(const inlay_diag *diag)
+{
+    json_t *json = json_pack("{s:s, s:s}", "code", inlay_status_text(diag->code), "text", diag->text);
+
+    if (json == NULL) /* not UTF-8: a name out of a hostile file */
+        json = json_pack("{s:s, s:s}", "code", inlay_status_text(diag->code), "text", "(not printable)");
+    if (diag->node[0] != '\0')
+        (void)json_object_set_new(json, "node", json_string(diag->node));
+    if (diag->tensor[0] != '\0')
+        (void)json_object_set_new(json, "tensor", json_string(diag->tensor));
+    return json;
+}
+
+int cli_fail(const cli_common *common, const inlay_diag *diag)
+{
+    cli_progress_clear();
+    (void)fflush(stdout);
+    (void)fprintf(stderr, "%s: %s\n", common->verb, diag->text[0] != '\0' ? diag->text : inlay_status_text(diag->code));
+    if (common->json)
+        (void)cli_print_json(common, json_pack("{s:o}", "error", cli_diag_json(diag)), 0);
+    return cli_exit_code(diag->code);
+}
+
+int cli_print_json(const cli_common *common, json_t *json, int code)
+{
+    if (json == NULL || json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(10)) != 0) {
+        (void)fprintf(stderr, "%s: cannot print the result as JSON\n", common->verb);
+        code = CLI_FAILED;
+    }
+    (void)putchar('\n');
+    json_decref(json);
+    return code;
+}

@@ -1,0 +1,345 @@
+#include "cli/feed.h"
+#include "base/checked.h"
+#include "base/element.h"
+#include "cli/value.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+error_t feed_parse(feed *f, int key, char *arg, struct argp_state *state)
+{
+    const char **more;
+    char *end = NULL;
+
+    switch (key) {
+    case FEED_KEY_INPUT:
+        if (strchr(arg, '=') == NULL)
+            argp_failure(state, CLI_USAGE, 0, "--input %s: expected NAME=FILE.npy, NAME=FILE.pb or NAME=random", arg);
+        more = realloc(f->specs, (f->spec_count + 1) * sizeof *more);
+        if (more == NULL)
+            return ENOMEM;
+        f->specs = more;
+        f->specs[f->spec_count++] = arg;
+        return 0;
+    case FEED_KEY_INPUTS:
+        f->dir = arg;
+        return 0;
+    case FEED_KEY_SEED:
+        errno = 0;
+        f->seed = strtoull(arg, &end, 0);
+        if (*end != '\0' || end == arg || errno != 0)
+            argp_failure(state, CLI_USAGE, 0, "--seed %s: expected a number", arg);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+void feed_deinit(feed *f)
+{
+    free(f->specs);
+    *f = (feed){ 0 };
+}
+
+/* ------------------------------------------------------------------ random contents */
+
+/* Steele, Lea and Flood's SplitMix64: small, and good enough for test inputs. */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+/* The mean of three uniform numbers: bell-shaped and within [-1, 1]. */
+static float next_float(uint64_t *state)
+{
+    uint64_t bits = next_random(state);
+    uint64_t sum = (bits & 0xfffff) + (bits >> 20 & 0xfffff) + (bits >> 40 & 0xfffff);
+    return (float)((double)sum * (2.0 / (3.0 * 0xfffff)) - 1.0);
+}
+
+static uint64_t hash_name(const char *name)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    for (; *name != '\0'; name++)
+        h = (h ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+void feed_random(inlay_dtype dtype, void *data, int64_t count, uint64_t seed)
+{
+    uint32_t bits = inlay_dtype_bits(dtype);
+    size_t bytes = bits / 8;
+    char *at = data;
+
+    if (dtype == INLAY_STRING)
+        return;
+    if (bits < 8) { /* any code is a number */
+        for (int64_t i = 0; i < (count * (int64_t)bits + 7) / 8; i++)
+            at[i] = (char)next_random(&seed);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++, at += bytes) {
+        float f[2] = { next_float(&seed), 0 };
+        double d[2] = { f[0], 0 };
+        uint64_t integer = next_random(&seed) & (dtype == INLAY_BOOL ? 1 : 7);
+        uint32_t word;
+
+        if (dtype == INLAY_COMPLEX64 || dtype == INLAY_COMPLEX128)
+            d[1] = f[1] = next_float(&seed);
+        memcpy(&word, &f[0], sizeof word);
+        if (dtype == INLAY_FLOAT || dtype == INLAY_COMPLEX64)
+            memcpy(at, f, bytes);
+        else if (dtype == INLAY_DOUBLE || dtype == INLAY_COMPLEX128)
+            memcpy(at, d, bytes);
+        else if (dtype == INLAY_FLOAT16)
+            memcpy(at, &(uint16_t){ element_half(f[0]) }, bytes);
+        else if (dtype == INLAY_BFLOAT16)
+            memcpy(at, &(uint16_t){ (uint16_t)(word >> 16) }, bytes);
+        else if (dtype == INLAY_FLOAT8E8M0)
+            *at = (char)(124 + integer); /* 1/8 to 16 */
+        else if (element_is_float(dtype))
+            *at = (char)(1 + (next_random(&seed) & 0xbe)); /* of size below 2, of both signs, no NaN in any 8-bit type */
+        else
+            memcpy(at, &integer, bytes); /* little-endian */
+    }
+}
+
+/* ------------------------------------------------------------------ making inputs */
+
+/* Where the value of an input comes from. */
+typedef struct request {
+    const feed *feed;
+    const cli_common *common;
+    const inlay_io_info *info;
+    inlay_diag *diag;
+} request;
+
+/* The shape after "random:", as in 2,3,224,224 or 2x3x224x224; "" is rank 0. */
+static inlay_status parse_shape(const request *r, const char *text, int64_t *dims, uint32_t *out_rank)
+{
+    *out_rank = 0;
+    while (*text != '\0') {
+        char *end = NULL;
+        long long size;
+
+        errno = 0;
+        size = *text >= '0' && *text <= '9' ? strtoll(text, &end, 10) : -1;
+        if (size < 0 || errno != 0 || *out_rank == INLAY_MAX_RANK || (*end != '\0' && *end != ',' && *end != 'x'))
+            return inlay_fail(r->diag, INLAY_INVALID_ARGUMENT,
+                              "--input %s=random:...: expected sizes as in random:2,3,224,224", r->info->name);
+        dims[(*out_rank)++] = size;
+        text = *end == '\0' ? end : end + 1;
+    }
+    return INLAY_OK;
+}
+
+/* The size that --dim gives a name, -1 if none does. The library has checked the text. */
+static int64_t named_dim(const cli_common *common, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (uint32_t i = 0; i < common->dim_count; i++)
+        if (strncmp(common->dims[i], name, n) == 0 && common->dims[i][n] == '=')
+            return strtoll(common->dims[i] + n + 1, NULL, 10);
+    return -1;
+}
+
+/* The declared shape; what it leaves open is 1, with a note. */
+static inlay_status assume_shape(const request *r, int64_t *dims, uint32_t *out_rank)
+{
+    const inlay_io_info *info = r->info;
+
+    if (info->rank == INLAY_RANK_UNKNOWN || info->rank > INLAY_MAX_RANK)
+        return inlay_fail(r->diag, INLAY_INVALID_ARGUMENT,
+                          "input '%s' has no declared shape: give it a file, or --input %s=random:SIZES", info->name,
+                          info->name);
+    *out_rank = info->rank;
+    for (uint32_t i = 0; i < info->rank; i++) {
+        dims[i] = info->dims[i];
+        if (dims[i] < 0)
+            dims[i] = named_dim(r->common, info->dim_names[i]);
+        if (dims[i] >= 0)
+            continue;
+        dims[i] = 1;
+        if (!r->common->quiet && info->dim_names[i][0] != '\0')
+            (void)fprintf(stderr, "%s: input '%s': %s taken as 1 (--dim %s=N)\n", r->common->verb, info->name,
+                          info->dim_names[i], info->dim_names[i]);
+        else if (!r->common->quiet)
+            (void)fprintf(stderr, "%s: input '%s': dimension %u taken as 1 (--input %s=random:SIZES)\n",
+                          r->common->verb, info->name, i, info->name);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status random_strings(uint32_t rank, const int64_t *dims, uint64_t seed, inlay_value **out_value,
+                                   inlay_diag *diag)
+{
+    static const char *const words[] = { "", "a", "word", "some words", "42", "-1.5", "Zürich", "UPPER" };
+    inlay_str *texts = NULL;
+    inlay_status status;
+    int64_t count;
+
+    if (!dims_count(dims, rank, &count) || (texts = calloc((size_t)count + 1, sizeof *texts)) == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for random strings");
+    for (int64_t i = 0; i < count; i++) {
+        const char *word = words[next_random(&seed) & 7];
+        texts[i] = (inlay_str){ word, strlen(word) };
+    }
+    status = inlay_value_create_strings(rank, dims, texts, out_value, diag);
+    free(texts);
+    return status;
+}
+
+/* shape is what stood after "random:", NULL if nothing did. */
+static inlay_status make_random(const request *r, const char *shape, inlay_value **out_value)
+{
+    const inlay_io_info *info = r->info;
+    uint64_t seed = r->feed->seed ^ hash_name(info->name);
+    int64_t dims[INLAY_MAX_RANK];
+    uint32_t rank = 0;
+    inlay_value *tensor = NULL;
+    inlay_status status;
+
+    if (info->kind == INLAY_KIND_MAP || info->dtype == INLAY_UNDEFINED)
+        return inlay_fail(r->diag, INLAY_INVALID_ARGUMENT, "input '%s' cannot be random: give it a file", info->name);
+    INLAY_TRY(shape != NULL ? parse_shape(r, shape, dims, &rank) : assume_shape(r, dims, &rank));
+    if (info->dtype == INLAY_STRING) {
+        INLAY_TRY(random_strings(rank, dims, seed, &tensor, r->diag));
+    } else {
+        INLAY_TRY(inlay_value_create(info->dtype, rank, dims, &tensor, r->diag));
+        feed_random(info->dtype, inlay_value_data(tensor), inlay_value_count(tensor), seed);
+    }
+    if (info->kind == INLAY_KIND_TENSOR) {
+        *out_value = tensor;
+        tensor = NULL;
+    } else { /* a list of one */
+        status = inlay_value_create_list(info->kind, info->dtype, &tensor, 1, out_value, r->diag);
+    }
+done:
+    inlay_value_unref(tensor);
+    return status;
+}
+
+/* DIR/<name>.npy or .pb; *out_value stays NULL when neither is there. */
+static inlay_status load_from_dir(const request *r, inlay_value **out_value)
+{
+    static const char *const suffixes[] = { ".npy", ".pb" };
+    arena a = { 0 };
+    inlay_status status = INLAY_OK;
+
+    for (int i = 0; i < 2 && status == INLAY_OK && *out_value == NULL; i++) {
+        char *path = value_path(&a, r->feed->dir, r->info->name, suffixes[i]);
+        if (path == NULL)
+            status = inlay_fail(r->diag, INLAY_OUT_OF_MEMORY, "no memory for a path");
+        else if (access(path, F_OK) == 0)
+            status = value_load(path, r->info, out_value, r->diag);
+    }
+    arena_deinit(&a);
+    return status;
+}
+
+static inlay_status make_one(const request *r, inlay_value **out_value)
+{
+    const char *source = NULL;
+    size_t n = strlen(r->info->name);
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < r->feed->spec_count; i++)
+        if (strncmp(r->feed->specs[i], r->info->name, n) == 0 && r->feed->specs[i][n] == '=')
+            source = r->feed->specs[i] + n + 1;
+    if (source != NULL && strcmp(source, "random") == 0)
+        return make_random(r, NULL, out_value);
+    if (source != NULL && strncmp(source, "random:", 7) == 0)
+        return make_random(r, source + 7, out_value);
+    if (source != NULL)
+        return value_load(source, r->info, out_value, r->diag);
+    if (r->feed->dir != NULL) {
+        status = load_from_dir(r, out_value);
+        if (status == INLAY_OK && *out_value == NULL && !r->info->optional)
+            status = inlay_fail(r->diag, INLAY_NOT_FOUND, "input '%s': neither .npy nor .pb of that name in %s",
+                                r->info->name, r->feed->dir);
+        return status;
+    }
+    return r->info->optional ? INLAY_OK : make_random(r, NULL, out_value);
+}
+
+/* Every --input must name an input. */
+static inlay_status check_names(const feed *f, const inlay_session *session, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < f->spec_count; i++) {
+        const char *equals = strchr(f->specs[i], '=');
+        bool found = false;
+
+        /* A name may itself hold '=': every cut is tried. */
+        for (; equals != NULL && !found; equals = strchr(equals + 1, '=')) {
+            char name[512];
+            (void)snprintf(name, sizeof name, "%.*s", (int)(equals - f->specs[i]), f->specs[i]);
+            found = inlay_session_find_input(session, name) != INLAY_NONE;
+        }
+        if (!found) {
+            char names[256] = "";
+            size_t used = 0;
+            for (uint32_t k = 0; k < inlay_session_input_count(session) && used < sizeof names; k++) {
+                inlay_io_info info = { .struct_size = sizeof info };
+                if (inlay_session_input(session, k, &info) == INLAY_OK)
+                    used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", k > 0 ? ", " : "", info.name);
+            }
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--input %s: the model has no such input; it has %s",
+                              f->specs[i], names[0] != '\0' ? names : "none");
+        }
+    }
+    return INLAY_OK;
+}
+
+inlay_status feed_make(const feed *f, const cli_common *common, const inlay_session *session,
+                       inlay_value ***out_values, inlay_diag *diag)
+{
+    uint32_t count = inlay_session_input_count(session);
+    inlay_value **values = NULL;
+    inlay_status status;
+
+    *out_values = NULL;
+    if (f->dir != NULL && access(f->dir, R_OK | X_OK) != 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "--inputs %s: %s", f->dir, strerror(errno));
+    INLAY_TRY(check_names(f, session, diag));
+    values = calloc((size_t)count + 1, sizeof(inlay_value *));
+    if (values == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u inputs", count);
+        goto done;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+        request r = { f, common, &info, diag };
+        INLAY_TRY(inlay_session_input(session, i, &info));
+        INLAY_TRY(make_one(&r, &values[i]));
+    }
+    *out_values = values;
+    values = NULL;
+done:
+    feed_release(values, session);
+    return status;
+}
+
+inlay_status feed_bind(inlay_value *const *values, const inlay_session *session, inlay_context *context,
+                       inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < inlay_session_input_count(session) && status == INLAY_OK; i++)
+        if (values[i] != NULL)
+            status = inlay_context_set_input(context, i, values[i], diag);
+    return status;
+}
+
+void feed_release(inlay_value **values, const inlay_session *session)
+{
+    if (values == NULL)
+        return;
+    for (uint32_t i = 0; i < inlay_session_input_count(session); i++)
+        inlay_value_unref(values[i]);
+    free((void *)values);
+}

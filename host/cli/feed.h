@@ -1,0 +1,43 @@
+/* cli/feed.h - the inputs of a run: from files, from a folder, or random.
+ *
+ *     --input NAME=FILE.npy | NAME=FILE.pb | NAME=random | NAME=random:2,3,224,224     --inputs DIR     --seed N
+ *
+ * An input that --input does not name is read from DIR/<name>.npy or .pb; without --inputs it is random. Random contents
+ * depend on the seed and the input's name alone. */
+#ifndef CLI_FEED_H
+#define CLI_FEED_H
+#include "cli/cli.h"
+
+typedef struct feed {
+    const char **specs; /* [spec_count] arguments of --input */
+    uint32_t spec_count;
+    const char *dir; /* of --inputs, or NULL */
+    uint64_t seed;
+} feed;
+
+enum { FEED_KEY_INPUT = 0x3000, FEED_KEY_INPUTS, FEED_KEY_SEED };
+/* Rows for a verb's argp_option table. */
+#define FEED_FLAGS                                                                                             \
+    { "input", FEED_KEY_INPUT, "NAME=FILE", 0,                                                                 \
+      "Input NAME from a .npy or .pb file, or random, or random:2,3,4 to give its shape", 0 },                 \
+    { "inputs", FEED_KEY_INPUTS, "DIR", 0, "Inputs from DIR/<name>.npy or .pb; '/' and ':' in names read as '_'", 0 }, \
+    { "seed", FEED_KEY_SEED, "N", 0, "Of random inputs (default: 0)", 0 }
+
+/* Handles the keys above; ARGP_ERR_UNKNOWN for others. Sizes are checked when the inputs are made. */
+error_t feed_parse(feed *f, int key, char *arg, struct argp_state *state);
+void feed_deinit(feed *f);
+
+/* Makes every input of the session: *out_values is an array of inlay_session_input_count() values, NULL where an input
+ * with a default is left to it. Release with feed_release(). Dimensions that had to
+ * be assumed are noted on stderr. */
+INLAY_NODISCARD inlay_status feed_make(const feed *f, const cli_common *common, const inlay_session *session,
+                                       inlay_value ***out_values, inlay_diag *diag);
+/* Binds them. */
+INLAY_NODISCARD inlay_status feed_bind(inlay_value *const *values, const inlay_session *session,
+                                       inlay_context *context, inlay_diag *diag);
+void feed_release(inlay_value **values, const inlay_session *session); /* NULL is a no-op */
+
+/* Fills count elements of a tensor: floats in [-1, 1], more of them near 0; integers from 0 to 7; booleans. Strings are
+ * left alone. */
+void feed_random(inlay_dtype dtype, void *data, int64_t count, uint64_t seed);
+#endif

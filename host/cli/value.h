@@ -1,0 +1,40 @@
+/* cli/value.h - values of the runtime from and to files, text and JSON. */
+#ifndef CLI_VALUE_H
+#define CLI_VALUE_H
+#include "base/arena.h"
+#include "inlay/inlay.h"
+#include "model/model.h"
+#include <jansson.h>
+#include <stdio.h>
+
+/* A new value with a copy of the tensor's elements. */
+INLAY_NODISCARD inlay_status value_from_view(const inlay_tensor_view *view, inlay_value **out_value, inlay_diag *diag);
+/* The same of ONNX test data, lists included. dtype is the declared element type, for lists that are empty. */
+INLAY_NODISCARD inlay_status value_from_datum(const model_datum *datum, inlay_dtype dtype, inlay_value **out_value,
+                                              inlay_diag *diag);
+/* A tensor as a view; borrows from the value. False for other kinds, and for memory that the host cannot see. */
+bool value_view(const inlay_value *value, inlay_tensor_view *out);
+
+/* Reads path for an input of that kind and type: .npy (tensors) or .pb (TensorProto, SequenceProto, OptionalProto). A
+ * tensor for an optional input is wrapped. The element type must be right, there is no conversion. */
+INLAY_NODISCARD inlay_status value_load(const char *path, const inlay_io_info *info, inlay_value **out_value,
+                                        inlay_diag *diag);
+
+/* Writes a value below dir: a tensor as <name>.npy, the items of a list as <name>.0.npy and so on, an optional as its
+ * content or not at all. '/' and ':' in names become '_'. */
+INLAY_NODISCARD inlay_status value_save(const char *dir, const char *name, const inlay_value *value, inlay_diag *diag);
+
+/* "dir/name" + suffix with '/' and ':' of the name as '_', in the arena; NULL: out of memory. */
+char *value_path(arena *a, const char *dir, const char *name, const char *suffix);
+
+/* "float[2, 3]", "sequence(4)", "optional(float[2])": the type in words, cut to fit. Returns text. */
+char *value_type_text(const inlay_value *value, char *text, size_t bytes);
+/* The same of a declaration: "float[batch, 3, ?]". */
+char *value_declared_text(const inlay_io_info *info, char *text, size_t bytes);
+
+/* One line: type, first elements (at most max of each tensor), minimum, maximum and mean; lists have a line an item. */
+void value_print(FILE *to, const char *name, const inlay_value *value, uint32_t max);
+/* {"type", "shape", "values" (the first max), "min", "max", "mean", "nan"}. NaN and infinities, which JSON lacks, are
+ * strings. NULL: out of memory. */
+json_t *value_json(const char *name, const inlay_value *value, uint32_t max);
+#endif
