@@ -1,0 +1,331 @@
+/* inlay inspect: what is in a model file. Nothing is compiled, and unknown operators are no obstacle. */
+#include "base/checked.h"
+#include "cli/cli.h"
+#include "model/model.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const char doc[] =
+    "Shows what is in MODEL: producer, opsets, inputs, outputs, operators, parameters, subgraphs, metadata.\v"
+    "Examples:\n"
+    "  inlay inspect model.onnx\n"
+    "  inlay inspect model.onnx --nodes\n"
+    "  inlay inspect model.onnx --json | jq .operators\n";
+
+enum { KEY_NODES = 0x4000 };
+static const struct argp_option flags[] = {
+    { "nodes", KEY_NODES, NULL, 0, "List every node with its inputs, outputs and attributes", 0 },
+    { 0 },
+};
+
+typedef struct inspect_args {
+    const char *model;
+    bool nodes;
+} inspect_args;
+
+/* An operator and how often it occurs. */
+typedef struct op_count {
+    const char *domain, *op_type;
+    uint32_t count;
+} op_count;
+
+typedef struct summary {
+    op_count *ops; /* [op_kinds] most frequent first, then by name; owned */
+    uint32_t op_kinds, op_capacity;
+    uint64_t nodes, subgraphs, initializers;
+    uint32_t depth;       /* of subgraphs within each other */
+    uint64_t parameters;  /* elements of initializers and of Constant nodes */
+    uint64_t bytes;       /* that they take */
+    bool out_of_memory;
+} summary;
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    inspect_args *args = state->input;
+
+    switch (key) {
+    case KEY_NODES:
+        args->nodes = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (args->model != NULL)
+            argp_error(state, "one model at a time: '%s' is one too many", arg);
+        args->model = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (args->model == NULL)
+            argp_error(state, "which model?");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* ------------------------------------------------------------------ counting */
+
+static void count_op(summary *s, const graph_node *n)
+{
+    for (uint32_t i = 0; i < s->op_kinds; i++) {
+        if (strcmp(s->ops[i].op_type, n->info.op_type.data) == 0 && strcmp(s->ops[i].domain, n->info.domain.data) == 0) {
+            s->ops[i].count++;
+            return;
+        }
+    }
+    if (s->op_kinds == s->op_capacity) {
+        op_count *more = realloc(s->ops, (s->op_capacity * 2 + 64) * sizeof *more);
+        if (more == NULL) {
+            s->out_of_memory = true;
+            return;
+        }
+        s->ops = more;
+        s->op_capacity = s->op_capacity * 2 + 64;
+    }
+    s->ops[s->op_kinds++] = (op_count){ n->info.domain.data, n->info.op_type.data, 1 };
+}
+
+static void count_graph(summary *s, const graph *g, uint32_t depth)
+{
+    s->depth = depth > s->depth ? depth : s->depth;
+    for (uint32_t v = 0; v < g->value_count; v++) {
+        const inlay_value_info *info = &g->values[v].info;
+        uint64_t elements = 1;
+
+        if ((info->flags & INLAY_VALUE_CONSTANT) == 0)
+            continue;
+        for (uint32_t d = 0; d < info->rank && info->rank != INLAY_RANK_UNKNOWN; d++)
+            elements *= (uint64_t)info->dims[d].value; /* the loader has checked the product */
+        s->initializers++;
+        s->parameters += elements;
+        s->bytes += info->data_bytes;
+    }
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        const graph_node *n = g->nodes[i];
+        const inlay_attr_info *value = strcmp(n->info.op_type.data, "Constant") == 0 ? graph_attr(n, "value") : NULL;
+        int64_t elements;
+
+        s->nodes++;
+        count_op(s, n);
+        if (value != NULL && value->kind == INLAY_ATTR_TENSOR &&
+            dims_count(value->tensor->dims, value->tensor->rank, &elements)) {
+            s->parameters += (uint64_t)elements;
+            s->bytes += value->tensor->bytes;
+        }
+        for (uint32_t b = 0; b < n->body_count; b++) {
+            s->subgraphs++;
+            count_graph(s, n->bodies[b].graph, depth + 1);
+        }
+    }
+}
+
+static int by_count(const void *a, const void *b)
+{
+    const op_count *x = a, *y = b;
+
+    if (x->count != y->count)
+        return x->count < y->count ? 1 : -1;
+    int order = strcmp(x->op_type, y->op_type);
+    return order != 0 ? order : strcmp(x->domain, y->domain);
+}
+
+static summary summarize(const graph_model *m)
+{
+    summary s = { 0 };
+
+    count_graph(&s, m->main, 0);
+    for (uint32_t i = 0; i < m->function_count; i++)
+        count_graph(&s, m->functions[i].body, 0);
+    if (s.op_kinds > 0)
+        qsort(s.ops, s.op_kinds, sizeof *s.ops, by_count);
+    return s;
+}
+
+/* ------------------------------------------------------------------ types of inputs and outputs */
+
+static const char *kind_text(const inlay_value_info *info)
+{
+    static const char *const kinds[] = { "?", "tensor", "sequence", "optional", "map" };
+    return kinds[info->kind < 5 ? info->kind : 0];
+}
+
+/* The name of a dimension that is not a number. */
+static const char *dim_name(const graph_model *m, const inlay_dim *d)
+{
+    if (d->kind != INLAY_DIM_SYMBOLIC || d->symbol >= m->symbol_count)
+        return "?";
+    return m->symbols[d->symbol].name.data;
+}
+
+static void print_value(const graph_model *m, const graph_value *v)
+{
+    const inlay_value_info *info = &v->info;
+
+    (void)printf("  %-24s %s%s%s", info->name.data, info->kind == INLAY_VALUE_TENSOR ? "" : kind_text(info),
+                 info->kind == INLAY_VALUE_TENSOR ? "" : " of ", inlay_dtype_name(info->dtype));
+    if (info->rank == INLAY_RANK_UNKNOWN) {
+        (void)printf("[...]");
+    } else {
+        for (uint32_t i = 0; i < info->rank; i++) {
+            (void)printf("%s", i == 0 ? "[" : ", ");
+            if (info->dims[i].kind == INLAY_DIM_FIXED)
+                (void)printf("%lld", (long long)info->dims[i].value);
+            else
+                (void)printf("%s", dim_name(m, &info->dims[i]));
+        }
+        (void)printf("%s", info->rank == 0 ? "[]" : "]");
+    }
+    (void)printf("%s\n", v->has_default ? "  (has a default)" : "");
+}
+
+static json_t *value_to_json(const graph_model *m, const graph_value *v)
+{
+    const inlay_value_info *info = &v->info;
+    json_t *shape = json_null();
+    json_t *json;
+
+    if (info->rank != INLAY_RANK_UNKNOWN) {
+        shape = json_array();
+        for (uint32_t i = 0; i < info->rank; i++)
+            (void)json_array_append_new(shape, info->dims[i].kind == INLAY_DIM_FIXED
+                                                   ? json_integer(info->dims[i].value)
+                                                   : json_string(dim_name(m, &info->dims[i])));
+    }
+    json = json_pack("{s:s, s:s, s:s, s:o}", "name", info->name.data, "kind", kind_text(info), "type",
+                     inlay_dtype_name(info->dtype), "shape", shape);
+    if (v->has_default)
+        (void)json_object_set_new(json, "has_default", json_true());
+    return json;
+}
+
+/* ------------------------------------------------------------------ output */
+
+static void write_out(void *ctx, const char *text, size_t bytes)
+{
+    (void)fwrite(text, 1, bytes, ctx);
+}
+
+static void print_header(const graph_model *m, const char *path)
+{
+    (void)printf("%s: IR version %lld", path, (long long)m->ir_version);
+    if (m->producer_name != NULL && m->producer_name[0] != '\0')
+        (void)printf(", by %s %s", m->producer_name, m->producer_version != NULL ? m->producer_version : "");
+    (void)printf("\nopsets:");
+    for (uint32_t i = 0; i < m->opset_count; i++)
+        (void)printf(" %s %lld", m->opsets[i].domain, (long long)m->opsets[i].version);
+    (void)printf("\ngraph '%s'\n", m->main->name);
+}
+
+static void print_text(const inspect_args *args, const graph_model *m, const summary *s)
+{
+    print_header(m, args->model);
+    (void)printf("inputs:\n");
+    for (uint32_t i = 0; i < m->main->input_count; i++)
+        print_value(m, &m->main->values[m->main->inputs[i]]);
+    (void)printf("outputs:\n");
+    for (uint32_t i = 0; i < m->main->output_count; i++)
+        print_value(m, &m->main->values[m->main->outputs[i]]);
+    (void)printf("parameters: %llu in %llu initializers, %.2f MiB\n", (unsigned long long)s->parameters,
+                 (unsigned long long)s->initializers, (double)s->bytes / 1048576);
+    if (s->subgraphs > 0)
+        (void)printf("subgraphs: %llu, nested %u deep\n", (unsigned long long)s->subgraphs, s->depth);
+    (void)printf("nodes: %llu of %u kinds\n", (unsigned long long)s->nodes, s->op_kinds);
+    for (uint32_t i = 0; i < s->op_kinds; i++) {
+        bool onnx = strcmp(s->ops[i].domain, "ai.onnx") == 0;
+        (void)printf("  %6u %s%s%s\n", s->ops[i].count, onnx ? "" : s->ops[i].domain, onnx ? "" : ".",
+                     s->ops[i].op_type);
+    }
+    for (uint32_t i = 0; i < m->function_count; i++)
+        (void)printf("%s  %s.%s: %u nodes\n", i == 0 ? "functions:\n" : "", m->functions[i].domain,
+                     m->functions[i].name, m->functions[i].body->node_count);
+    for (uint32_t i = 0; i < m->metadata_count; i++)
+        (void)printf("%s  %s = %.200s\n", i == 0 ? "metadata:\n" : "", m->metadata[i].key, m->metadata[i].value);
+    if (args->nodes)
+        graph_dump(m->main, write_out, stdout);
+}
+
+static json_t *names_to_json(const graph *g, const uint32_t *values, uint32_t count)
+{
+    json_t *names = json_array();
+
+    for (uint32_t i = 0; i < count; i++)
+        (void)json_array_append_new(names, values[i] == INLAY_NONE ? json_null()
+                                                                   : json_string(g->values[values[i]].info.name.data));
+    return names;
+}
+
+static json_t *nodes_to_json(const graph *g)
+{
+    json_t *nodes = json_array();
+
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        const inlay_node_info *n = &g->nodes[i]->info;
+        json_t *json = json_pack("{s:s, s:s, s:s, s:o, s:o}", "name", n->name.data, "domain", n->domain.data, "operator",
+                                 n->op_type.data, "inputs", names_to_json(g, n->inputs, n->input_count), "outputs",
+                                 names_to_json(g, n->outputs, n->output_count));
+        for (uint32_t b = 0; json != NULL && b < g->nodes[i]->body_count; b++)
+            (void)json_object_set_new(json, g->nodes[i]->bodies[b].attr, nodes_to_json(g->nodes[i]->bodies[b].graph));
+        (void)json_array_append_new(nodes, json);
+    }
+    return nodes;
+}
+
+static json_t *make_json(const inspect_args *args, const graph_model *m, const summary *s)
+{
+    json_t *inputs = json_array(), *outputs = json_array(), *ops = json_array(), *opsets = json_object();
+    json_t *metadata = json_object(), *functions = json_array(), *json;
+
+    for (uint32_t i = 0; i < m->main->input_count; i++)
+        (void)json_array_append_new(inputs, value_to_json(m, &m->main->values[m->main->inputs[i]]));
+    for (uint32_t i = 0; i < m->main->output_count; i++)
+        (void)json_array_append_new(outputs, value_to_json(m, &m->main->values[m->main->outputs[i]]));
+    for (uint32_t i = 0; i < s->op_kinds; i++)
+        (void)json_array_append_new(ops, json_pack("{s:s, s:s, s:I}", "domain", s->ops[i].domain, "operator",
+                                                   s->ops[i].op_type, "count", (json_int_t)s->ops[i].count));
+    for (uint32_t i = 0; i < m->opset_count; i++)
+        (void)json_object_set_new(opsets, m->opsets[i].domain, json_integer(m->opsets[i].version));
+    for (uint32_t i = 0; i < m->function_count; i++)
+        (void)json_array_append_new(functions, json_pack("{s:s, s:s, s:I}", "domain", m->functions[i].domain, "name",
+                                                         m->functions[i].name, "nodes",
+                                                         (json_int_t)m->functions[i].body->node_count));
+    for (uint32_t i = 0; i < m->metadata_count; i++)
+        (void)json_object_set_new(metadata, m->metadata[i].key, json_string(m->metadata[i].value));
+    json = json_pack("{s:s, s:I, s:s?, s:s?, s:o, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "model",
+                     args->model, "ir_version", (json_int_t)m->ir_version, "producer", m->producer_name,
+                     "producer_version", m->producer_version, "opsets", opsets, "graph", m->main->name, "inputs", inputs,
+                     "outputs", outputs, "nodes", (json_int_t)s->nodes, "parameters", (json_int_t)s->parameters,
+                     "parameter_bytes", (json_int_t)s->bytes, "initializers", (json_int_t)s->initializers, "subgraphs",
+                     (json_int_t)s->subgraphs, "subgraph_depth", (json_int_t)s->depth, "operators", ops, "functions",
+                     functions, "metadata", metadata);
+    if (args->nodes && json != NULL)
+        (void)json_object_set_new(json, "node_list", nodes_to_json(m->main));
+    return json;
+}
+
+int cmd_inspect(int argc, char **argv)
+{
+    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    inspect_args args = { 0 };
+    cli_common common;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    graph_model *model = NULL;
+    summary s = { 0 };
+    inlay_status status;
+    int code = CLI_OK;
+
+    cli_parse(&argp, false, argc, argv, &common, &args);
+    status = model_load_path(args.model, NULL, &model, &diag);
+    if (status == INLAY_OK) {
+        s = summarize(model);
+        if (s.out_of_memory)
+            status = inlay_fail(&diag, INLAY_OUT_OF_MEMORY, "no memory to count operators");
+    }
+    if (status != INLAY_OK)
+        code = cli_fail(&common, &diag);
+    else if (common.json)
+        code = cli_print_json(&common, make_json(&args, model, &s), CLI_OK);
+    else
+        print_text(&args, model, &s);
+    free(s.ops);
+    graph_model_destroy(model);
+    cli_common_deinit(&common);
+    return code;
+}

@@ -1,0 +1,140 @@
+/* inlay providers: every plugin file, what became of it, and what it brings. */
+#include "cli/cli.h"
+#include "cli/plugins.h"
+#include <string.h>
+
+static const char doc[] =
+    "Lists the plugin files that were found and what became of each, the providers with their options, and the operators "
+    "that plugins bring.\v"
+    "A file that could not be loaded says why. Options of a provider are set with --option PROVIDER.NAME=VALUE.\n\n"
+    "Examples:\n"
+    "  inlay providers\n"
+    "  inlay providers --plugin-dirs /opt/my/plugins --json\n";
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    if (key == ARGP_KEY_ARG)
+        argp_error(state, "'%s': this verb takes no arguments", arg);
+    return key == ARGP_KEY_ARG ? 0 : ARGP_ERR_UNKNOWN;
+}
+
+static const char *or_empty(const char *text)
+{
+    return text != NULL ? text : "";
+}
+
+static const char *device_text(uint32_t kind)
+{
+    static const char *const kinds[] = { "?", "CPU", "GPU", "NPU", "other device" };
+    return kinds[kind < 5 ? kind : 0];
+}
+
+static const char *option_kind_text(uint32_t kind)
+{
+    static const char *const kinds[] = { "?", "bool", "int", "float", "string", "enum" };
+    return kinds[kind < 6 ? kind : 0];
+}
+
+static void print_option(const char *owner, const inlay_option *o)
+{
+    (void)printf("    %s.%s (%s", owner, o->name, option_kind_text(o->kind));
+    if (o->kind == INLAY_OPTION_ENUM && o->choices != NULL)
+        (void)printf(": %s", o->choices);
+    if (o->kind == INLAY_OPTION_INT && (o->min != 0 || o->max != 0))
+        (void)printf(" from %lld to %lld", (long long)o->min, (long long)o->max);
+    if (o->default_value != NULL)
+        (void)printf(", default %s", o->default_value);
+    (void)printf("): %s\n", or_empty(o->doc));
+}
+
+static void print_provider(const plugin_provider *p)
+{
+    (void)printf("  provider %s on %s: %s\n", p->table.name, device_text(p->table.device_kind),
+                 or_empty(p->table.description));
+    for (uint32_t i = 0; i < p->table.domain_count; i++)
+        (void)printf("    memory %s, %llu bytes aligned to %llu\n", p->domains[i].name,
+                     (unsigned long long)p->domains[i].memory_bytes, (unsigned long long)p->domains[i].alignment);
+    for (uint32_t i = 0; i < p->table.option_count; i++)
+        print_option(p->table.name, &p->options[i]);
+}
+
+static void print_text(const plugin_set *set)
+{
+    for (uint32_t i = 0; i < plugin_set_file_count(set); i++) {
+        const plugin_file *f = plugin_set_file(set, i);
+        if (!f->loaded) {
+            (void)printf("%s: not loaded: %s\n", f->path, or_empty(f->reason));
+            continue;
+        }
+        (void)printf("%s: %s %s\n", f->path, or_empty(f->name), or_empty(f->version));
+        for (uint32_t k = 0; k < plugin_set_provider_count(set); k++)
+            if (plugin_set_provider(set, k)->file == f)
+                print_provider(plugin_set_provider(set, k));
+    }
+    for (uint32_t i = 0; i < plugin_set_operator_count(set); i++) {
+        const inlay_operator *o = plugin_set_operator(set, i);
+        (void)printf("%s  %s.%s since version %u: %s\n", i == 0 ? "operators:\n" : "", o->domain, o->op_type,
+                     o->since_version, o->signature);
+    }
+    if (plugin_set_file_count(set) == 0)
+        (void)printf("no plugin found; --plugin-dirs says where to look\n");
+}
+
+static json_t *provider_json(const plugin_provider *p)
+{
+    json_t *options = json_array(), *domains = json_array();
+
+    for (uint32_t i = 0; i < p->table.option_count; i++) {
+        const inlay_option *o = &p->options[i];
+        (void)json_array_append_new(options, json_pack("{s:s, s:s, s:s?, s:s?, s:s?}", "name", o->name, "kind",
+                                                       option_kind_text(o->kind), "default", o->default_value, "choices",
+                                                       o->choices, "doc", o->doc));
+    }
+    for (uint32_t i = 0; i < p->table.domain_count; i++)
+        (void)json_array_append_new(domains, json_pack("{s:s, s:I}", "name", p->domains[i].name, "bytes",
+                                                       (json_int_t)p->domains[i].memory_bytes));
+    return json_pack("{s:s, s:s?, s:s, s:s, s:o, s:o}", "name", p->table.name, "description", p->table.description,
+                     "device", device_text(p->table.device_kind), "file", p->file->path, "options", options, "domains",
+                     domains);
+}
+
+static json_t *make_json(const plugin_set *set)
+{
+    json_t *files = json_array(), *providers = json_array(), *operators = json_array();
+
+    for (uint32_t i = 0; i < plugin_set_file_count(set); i++) {
+        const plugin_file *f = plugin_set_file(set, i);
+        (void)json_array_append_new(files, json_pack("{s:s, s:b, s:s?, s:s?, s:s?, s:s?}", "path", f->path, "loaded",
+                                                     (int)f->loaded, "reason", f->reason, "name", f->name, "version",
+                                                     f->version, "build_id", f->build_id));
+    }
+    for (uint32_t i = 0; i < plugin_set_provider_count(set); i++)
+        (void)json_array_append_new(providers, provider_json(plugin_set_provider(set, i)));
+    for (uint32_t i = 0; i < plugin_set_operator_count(set); i++) {
+        const inlay_operator *o = plugin_set_operator(set, i);
+        (void)json_array_append_new(operators, json_pack("{s:s, s:s, s:I, s:s, s:s?}", "domain", o->domain, "operator",
+                                                         o->op_type, "since_version", (json_int_t)o->since_version,
+                                                         "signature", o->signature, "doc", o->doc));
+    }
+    return json_pack("{s:o, s:o, s:o}", "files", files, "providers", providers, "operators", operators);
+}
+
+int cmd_providers(int argc, char **argv)
+{
+    static const struct argp argp = { NULL, parse, NULL, doc, NULL, NULL, NULL };
+    cli_common common;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    plugin_set *set = NULL;
+    int code = CLI_OK;
+
+    cli_parse(&argp, true, argc, argv, &common, NULL);
+    if (cli_plugins(&common, &set, &diag) != INLAY_OK)
+        code = cli_fail(&common, &diag);
+    else if (common.json)
+        code = cli_print_json(&common, make_json(set), CLI_OK);
+    else
+        print_text(set);
+    plugin_set_destroy(set);
+    cli_common_deinit(&common);
+    return code;
+}

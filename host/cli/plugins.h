@@ -1,0 +1,8 @@
+/* cli/plugins.h - the plugins that a session with the same options would see. */
+#ifndef CLI_PLUGINS_H
+#define CLI_PLUGINS_H
+#include "cli/cli.h"
+#include "plugin/plugin.h"
+
+INLAY_NODISCARD inlay_status cli_plugins(const cli_common *common, plugin_set **out_set, inlay_diag *diag);
+#endif

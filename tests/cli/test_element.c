@@ -1,0 +1,106 @@
+/* Single elements of every type as numbers and text. */
+#include "base/element.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+static void small_floats(void **state)
+{
+    static const struct {
+        inlay_dtype dtype;
+        uint16_t code;
+        double value;
+    } rows[] = {
+        { INLAY_FLOAT16, 0x3c00, 1 },           { INLAY_FLOAT16, 0xfbff, -65504 },
+        { INLAY_FLOAT16, 0x0001, 0x1p-24 },     { INLAY_FLOAT16, 0x7c00, INFINITY },
+        { INLAY_FLOAT16, 0x7e00, NAN },         { INLAY_BFLOAT16, 0x3fc0, 1.5 },
+        { INLAY_BFLOAT16, 0xff80, -INFINITY },  { INLAY_FLOAT8E4M3FN, 0x7e, 448 },
+        { INLAY_FLOAT8E4M3FN, 0x7f, NAN },      { INLAY_FLOAT8E4M3FN, 0x01, 0x1p-9 },
+        { INLAY_FLOAT8E4M3FNUZ, 0x7f, 240 },    { INLAY_FLOAT8E4M3FNUZ, 0x80, NAN },
+        { INLAY_FLOAT8E5M2, 0x7b, 57344 },      { INLAY_FLOAT8E5M2, 0x7c, INFINITY },
+        { INLAY_FLOAT8E5M2FNUZ, 0x7f, 57344 },  { INLAY_FLOAT8E5M2FNUZ, 0x80, NAN },
+        { INLAY_FLOAT8E8M0, 0x7f, 1 },          { INLAY_FLOAT8E8M0, 0xff, NAN },
+        { INLAY_FLOAT4E2M1, 0x07, 6 },          { INLAY_FLOAT4E2M1, 0x09, -0.5 },
+        { INLAY_INT4, 0x0f, -1 },               { INLAY_UINT4, 0x0f, 15 },
+        { INLAY_INT2, 0x02, -2 },               { INLAY_UINT2, 0x03, 3 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        double v = 0;
+        assert_true(element_number(rows[i].dtype, &rows[i].code, 0, &v, NULL));
+        assert_true(isnan(rows[i].value) ? isnan(v) : v == rows[i].value);
+    }
+}
+
+static void packed(void **state)
+{
+    static const uint8_t bytes[] = { 0x21, 0x43, 0xe4 };
+    double v;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        assert_true(element_number(INLAY_UINT4, bytes, i, &v, NULL));
+        assert_true(v == i + 1);
+        assert_true(element_number(INLAY_UINT2, bytes + 2, i, &v, NULL));
+        assert_true(v == i);
+    }
+}
+
+/* Every finite float16 is the nearest to itself, and the middle between two goes to the even one. */
+static void halves(void **state)
+{
+    (void)state;
+    for (uint32_t code = 0; code < 0x7c00; code++) {
+        uint16_t bits = (uint16_t)code, next = (uint16_t)(code + 1);
+        double v, w;
+
+        (void)element_number(INLAY_FLOAT16, &bits, 0, &v, NULL);
+        assert_int_equal(element_half((float)v), code);
+        assert_int_equal(element_half((float)-v), code | 0x8000);
+        if (code == 0x7bff)
+            break;
+        (void)element_number(INLAY_FLOAT16, &next, 0, &w, NULL);
+        assert_int_equal(element_half((float)((v + w) / 2)), code & 1 ? code + 1 : code);
+    }
+    assert_int_equal(element_half(65519.0f), 0x7bff);
+    assert_int_equal(element_half(65520.0f), 0x7c00);
+    assert_int_equal(element_half(1e30f), 0x7c00);
+    assert_int_equal(element_half(INFINITY), 0x7c00);
+    assert_int_equal(element_half(NAN) & 0x7e00, 0x7e00);
+    assert_int_equal(element_half(0x1p-25f), 0);
+    assert_int_equal(element_half(0x1.8p-25f), 1);
+}
+
+static void texts(void **state)
+{
+    static const inlay_str odd = { "a\"b\n", 4 };
+    static const uint64_t big = UINT64_MAX;
+    static const int64_t low = INT64_MIN;
+    static const float c[] = { 1.5f, -2 };
+    char text[64], tiny[12];
+
+    (void)state;
+    assert_string_equal(element_text(INLAY_STRING, &odd, 0, text, sizeof text), "\"a\\\"b\\x0a\"");
+    assert_true(strlen(element_text(INLAY_STRING, &(inlay_str){ "long long text", 14 }, 0, tiny, sizeof tiny)) < 12);
+    assert_string_equal(element_text(INLAY_UINT64, &big, 0, text, sizeof text), "18446744073709551615");
+    assert_string_equal(element_text(INLAY_INT64, &low, 0, text, sizeof text), "-9223372036854775808");
+    assert_string_equal(element_text(INLAY_COMPLEX64, c, 0, text, sizeof text), "1.5-2i");
+    assert_string_equal(element_text(INLAY_BOOL, "\1", 0, text, sizeof text), "true");
+    assert_string_equal(element_text(99, "\1", 0, text, sizeof text), "?");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_floats),
+        cmocka_unit_test(packed),
+        cmocka_unit_test(halves),
+        cmocka_unit_test(texts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,271 @@
+/* .npy files: what numpy writes is read, what is written comes back, and wrong files are refused with a sentence. */
+#include "cli/npy.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static char path[] = "/tmp/inlay-npy-XXXXXX";
+
+/* A file of version major with this header text and data. */
+static void write_file(int major, const char *header, const void *data, size_t bytes)
+{
+    FILE *f = fopen(path, "wb");
+    size_t n = strlen(header);
+
+    assert_non_null(f);
+    (void)fwrite("\x93NUMPY", 1, 6, f);
+    (void)fputc(major, f);
+    (void)fputc(0, f);
+    (void)fputc((int)(n & 0xff), f);
+    (void)fputc((int)(n >> 8 & 0xff), f);
+    if (major > 1) {
+        (void)fputc(0, f);
+        (void)fputc(0, f);
+    }
+    (void)fwrite(header, 1, n, f);
+    (void)fwrite(data, 1, bytes, f);
+    (void)fclose(f);
+}
+
+static const int16_t six[] = { 1, 2, 3, 4, 5, 6 };
+
+static void versions_and_spellings(void **state)
+{
+    static const struct {
+        int major;
+        const char *header;
+    } rows[] = {
+        { 1, "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 3), }         \n" },
+        { 2, "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 3), }\n" },
+        { 3, "{'shape': (2, 3), 'fortran_order': False, 'descr': '<i2'}\n" },
+        { 1, "{\"descr\":\"<i2\",\"fortran_order\":False,\"shape\":(2L,3L,)}" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        arena a = { 0 };
+        inlay_tensor_view t;
+        inlay_diag diag = INLAY_DIAG_INIT;
+
+        write_file(rows[i].major, rows[i].header, six, sizeof six);
+        assert_int_equal(npy_load(path, INLAY_UNDEFINED, &a, &t, &diag), INLAY_OK);
+        assert_int_equal(t.dtype, INLAY_INT16);
+        assert_int_equal(t.rank, 2);
+        assert_int_equal(t.dims[0], 2);
+        assert_int_equal(t.dims[1], 3);
+        assert_int_equal(t.bytes, sizeof six);
+        assert_memory_equal(t.data, six, sizeof six);
+        arena_deinit(&a);
+    }
+}
+
+static void fortran_and_big_endian(void **state)
+{
+    static const int16_t columns[] = { 1, 4, 2, 5, 3, 6 };
+    static const unsigned char big[] = { 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6 };
+    arena a = { 0 };
+    inlay_tensor_view t;
+
+    (void)state;
+    write_file(1, "{'descr': '<i2', 'fortran_order': True, 'shape': (2, 3)}", columns, sizeof columns);
+    assert_int_equal(npy_load(path, INLAY_UNDEFINED, &a, &t, NULL), INLAY_OK);
+    assert_memory_equal(t.data, six, sizeof six);
+    write_file(1, "{'descr': '>i2', 'fortran_order': False, 'shape': (2, 3)}", big, sizeof big);
+    assert_int_equal(npy_load(path, INLAY_UNDEFINED, &a, &t, NULL), INLAY_OK);
+    assert_memory_equal(t.data, six, sizeof six);
+    arena_deinit(&a);
+}
+
+static void strings(void **state)
+{
+    static const uint32_t utf32[] = { 'a', 0, 0xfc, 0x1f600, 0, 0, 'b', 'c' };
+    static const inlay_str odd[] = { { "\xff\xfe", 2 }, { "plain", 5 } };
+    const int64_t dims[] = { 2 };
+    arena a = { 0 };
+    inlay_tensor_view t;
+    const inlay_str *s;
+
+    (void)state;
+    write_file(1, "{'descr': '<U2', 'fortran_order': False, 'shape': (4,)}", utf32, sizeof utf32);
+    assert_int_equal(npy_load(path, INLAY_UNDEFINED, &a, &t, NULL), INLAY_OK);
+    assert_int_equal(t.dtype, INLAY_STRING);
+    s = t.data;
+    assert_int_equal(s[0].bytes, 1);
+    assert_int_equal(s[1].bytes, 6);
+    assert_memory_equal(s[1].data, "\xc3\xbc\xf0\x9f\x98\x80", 6);
+    assert_int_equal(s[2].bytes, 0);
+    /* What was read can be written and read again; what is not UTF-8 goes as bytes. */
+    assert_int_equal(npy_save(path, &t, NULL), INLAY_OK);
+    assert_int_equal(npy_load(path, INLAY_UNDEFINED, &a, &t, NULL), INLAY_OK);
+    s = t.data;
+    assert_memory_equal(s[1].data, "\xc3\xbc\xf0\x9f\x98\x80", 6);
+    t = (inlay_tensor_view){ .data = odd, .bytes = sizeof odd, .dims = dims, .rank = 1, .dtype = INLAY_STRING };
+    assert_int_equal(npy_save(path, &t, NULL), INLAY_OK);
+    assert_int_equal(npy_load(path, INLAY_UNDEFINED, &a, &t, NULL), INLAY_OK);
+    s = t.data;
+    assert_int_equal(s[0].bytes, 2);
+    assert_memory_equal(s[0].data, "\xff\xfe", 2);
+    assert_int_equal(s[1].bytes, 5);
+    arena_deinit(&a);
+}
+
+/* Every type, at several ranks, comes back when it is asked for. */
+static void round_trip(void **state)
+{
+    static const int64_t dims[] = { 3, 1, 5 };
+    unsigned char data[15 * 16];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (unsigned char)(i * 37 + 11);
+    for (inlay_dtype type = 1; type < INLAY_DTYPE_COUNT; type++) {
+        for (uint32_t rank = 0; rank <= 3 && type != INLAY_STRING; rank++) {
+            int64_t count = rank == 0 ? 1 : rank == 3 ? 15 : 3;
+            inlay_tensor_view out = { .data = data, .dims = dims, .rank = rank, .dtype = type };
+            inlay_tensor_view in;
+            inlay_diag diag = INLAY_DIAG_INIT;
+            arena a = { 0 };
+            unsigned char bools[16];
+
+            out.bytes = ((uint64_t)count * inlay_dtype_bits(type) + 7) / 8;
+            if (type == INLAY_BOOL) {
+                for (size_t i = 0; i < sizeof bools; i++)
+                    bools[i] = i % 3 == 0;
+                out.data = bools;
+            }
+            assert_int_equal(npy_save(path, &out, &diag), INLAY_OK);
+            assert_int_equal(npy_load(path, type, &a, &in, &diag), INLAY_OK);
+            assert_int_equal(in.dtype, type);
+            assert_int_equal(in.rank, rank);
+            assert_int_equal(in.bytes, out.bytes);
+            /* The last byte of packed types may hold unused bits. */
+            assert_memory_equal(in.data, out.data, (uint64_t)count * inlay_dtype_bits(type) / 8);
+            assert_true(npy_note(type) == NULL || inlay_dtype_bits(type) <= 16);
+            arena_deinit(&a);
+        }
+    }
+}
+
+static void zero_sizes(void **state)
+{
+    static const int64_t dims[] = { 0, 7 };
+    inlay_tensor_view t = { .data = "", .dims = dims, .rank = 2, .dtype = INLAY_FLOAT };
+    arena a = { 0 };
+
+    (void)state;
+    assert_int_equal(npy_save(path, &t, NULL), INLAY_OK);
+    assert_int_equal(npy_load(path, INLAY_UNDEFINED, &a, &t, NULL), INLAY_OK);
+    assert_int_equal(t.bytes, 0);
+    assert_int_equal(t.dims[1], 7);
+    arena_deinit(&a);
+}
+
+static void wrong_files(void **state)
+{
+    static const struct {
+        int major;
+        const char *header;
+        inlay_status status;
+        const char *part; /* of the message */
+    } rows[] = {
+        { 1, "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 4)}", INLAY_IO_ERROR, "needs more" },
+        { 1, "{'descr': '<i8', 'fortran_order': False, 'shape': (4611686018427387904, 8)}", INLAY_IO_ERROR, "more" },
+        { 1, "{'descr': '<i8', 'fortran_order': False, 'shape': (9223372036854775808,)}", INLAY_INVALID_ARGUMENT,
+          "sizes" },
+        { 1, "{'descr': '<i2', 'fortran_order': False, 'shape': (-1,)}", INLAY_INVALID_ARGUMENT, "sizes" },
+        { 1, "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 3}", INLAY_INVALID_ARGUMENT, "expected" },
+        { 1, "{'descr': '<i2', 'fortran_order': False, 'shape': 6}", INLAY_INVALID_ARGUMENT, "tuple" },
+        { 1, "{'descr': '<i2', 'fortran_order': Maybe, 'shape': (6,)}", INLAY_INVALID_ARGUMENT, "True or False" },
+        { 1, "{'descr': '<i2', 'shape': (6,)}", INLAY_INVALID_ARGUMENT, "keys" },
+        { 1, "{'descr': '<i2', 'fortran_order': False, 'shape': (6,), 'x': 1}", INLAY_INVALID_ARGUMENT, "keys" },
+        { 1, "{'descr': '|O', 'fortran_order': False, 'shape': (6,)}", INLAY_INVALID_ARGUMENT, "Python objects" },
+        { 1, "{'descr': '<M8[ns]', 'fortran_order': False, 'shape': (6,)}", INLAY_INVALID_ARGUMENT, "cannot be read" },
+        { 1, "{'descr': [('a', '<i2')], 'fortran_order': False, 'shape': (6,)}", INLAY_INVALID_ARGUMENT, "structured" },
+        { 1, "{'descr': '<f3', 'fortran_order': False, 'shape': (1,)}", INLAY_INVALID_ARGUMENT, "no type" },
+        { 1, "{'descr': '<i2', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,6)}",
+          INLAY_LIMIT_EXCEEDED, "dimensions" },
+        { 1, "{'descr': '<U0', 'fortran_order': False, 'shape': (99999999999,)}", INLAY_IO_ERROR, "" },
+        { 1, "{'descr': '<U1', 'fortran_order': False, 'shape': (3,)}", INLAY_INVALID_ARGUMENT, "no character" },
+        { 4, "{}", INLAY_INVALID_ARGUMENT, "version" },
+        { 1, "", INLAY_INVALID_ARGUMENT, "expected '{'" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        arena a = { 0 };
+        inlay_tensor_view t;
+        inlay_diag diag = INLAY_DIAG_INIT;
+        inlay_status status;
+
+        write_file(rows[i].major, rows[i].header, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 12);
+        status = npy_load(path, INLAY_UNDEFINED, &a, &t, &diag);
+        if (status == INLAY_OK || strstr(diag.text, rows[i].part) == NULL)
+            print_error("row %zu: %d %s\n", i, status, diag.text);
+        assert_true(status == rows[i].status || (status != INLAY_OK && rows[i].part[0] == '\0'));
+        assert_non_null(strstr(diag.text, rows[i].part));
+        assert_non_null(strstr(diag.text, path));
+        assert_null(strchr(diag.text, '\n'));
+        arena_deinit(&a);
+    }
+}
+
+/* Cut anywhere, a file is an error and nothing else. */
+static void truncated(void **state)
+{
+    static const char header[] = "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 3), }\n";
+    size_t whole = 10 + sizeof header - 1 + sizeof six;
+
+    (void)state;
+    for (size_t n = 0; n < whole; n++) {
+        arena a = { 0 };
+        inlay_tensor_view t;
+
+        write_file(1, header, six, sizeof six);
+        assert_int_equal(truncate(path, (off_t)n), 0);
+        assert_int_not_equal(npy_load(path, INLAY_UNDEFINED, &a, &t, NULL), INLAY_OK);
+        arena_deinit(&a);
+    }
+}
+
+static void no_file(void **state)
+{
+    arena a = { 0 };
+    inlay_tensor_view t;
+
+    (void)state;
+    assert_int_equal(npy_load("/no/such/file.npy", INLAY_UNDEFINED, &a, &t, NULL), INLAY_IO_ERROR);
+    assert_int_equal(npy_load("/tmp", INLAY_UNDEFINED, &a, &t, NULL), INLAY_IO_ERROR);
+    t = (inlay_tensor_view){ .data = six, .bytes = 2, .dtype = INLAY_INT16 };
+    assert_int_equal(npy_save("/no/such/dir/file.npy", &t, NULL), INLAY_IO_ERROR);
+    if (access("/dev/full", W_OK) == 0) /* the write, not the open, fails */
+        assert_int_equal(npy_save("/dev/full", &t, NULL), INLAY_IO_ERROR);
+    arena_deinit(&a);
+}
+
+static int make_file(void **state)
+{
+    int fd = mkstemp(path);
+    (void)state;
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int remove_file(void **state)
+{
+    (void)state;
+    return unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(versions_and_spellings), cmocka_unit_test(fortran_and_big_endian),
+        cmocka_unit_test(strings),                cmocka_unit_test(round_trip),
+        cmocka_unit_test(zero_sizes),             cmocka_unit_test(wrong_files),
+        cmocka_unit_test(truncated),              cmocka_unit_test(no_file),
+    };
+    return cmocka_run_group_tests(tests, make_file, remove_file);
+}
