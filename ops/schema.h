@@ -144,4 +144,34 @@ enum { OP_MAX_FORMALS = 64, OP_MAX_ATTRS = 64, OP_MAX_LIST = 64 };
 typedef void *(*op_alloc_fn)(void *ctx, size_t bytes);
 INLAY_NODISCARD inlay_status op_schema_parse(const char *signature, op_alloc_fn alloc, void *alloc_ctx,
                                              op_schema *out_schema, inlay_diag *diag);
+
+/* ------------------------------------------------------------------ types of a node's values */
+
+/* The type of a value, as graph_value has it. */
+typedef struct op_value_type {
+    uint32_t kind;       /* INLAY_VALUE_*; 0 = unknown or omitted */
+    uint32_t inner_kind; /* SEQUENCE: TENSOR or MAP; OPTIONAL: TENSOR or SEQUENCE; otherwise 0 */
+    inlay_dtype dtype;   /* of the innermost tensor, of a map its value; UNDEFINED = unknown */
+    inlay_dtype map_key; /* MAP and sequences of it: INT64 or STRING */
+} op_value_type;
+
+/* Is the type one of the set? A type that is not fully known is, when any completion of it could be. */
+bool op_types_allow(const op_types *types, const op_value_type *type);
+/* Is there just one type in the set? Then *out is it. */
+bool op_types_single(const op_types *types, op_value_type *out);
+/* Writes "float16, float or double", "seq(float)"; always NUL-terminated, cut to fit with "...". */
+void op_types_text(const op_types *types, char *out, size_t bytes);
+/* Writes "float", "seq(float)", "optional(seq(int64))", "map(int64,float)". */
+void op_value_type_text(const op_value_type *type, char *out, size_t bytes);
+
+/* The formal that stands for actual input (output) i, the last one for the tail of a variadic list. NULL: beyond. */
+const op_formal *op_input_formal(const op_schema *schema, uint32_t i);
+const op_formal *op_output_formal(const op_schema *schema, uint32_t i);
+
+/* Checks the types of the inputs (those that are known) and sets those of the outputs that follow from the schema: from
+ * an input with the same type parameter, or because only one type is possible. Other outputs stay as they are. in and
+ * out have the node's counts, which fit the schema. A type that the schema does not allow is INLAY_INVALID_MODEL and a
+ * sentence with the node, the input, its type and the types that it could have. */
+INLAY_NODISCARD inlay_status op_infer_types(const op_schema *schema, const inlay_node_info *node,
+                                            const op_value_type *in, op_value_type *out, inlay_diag *diag);
 #endif

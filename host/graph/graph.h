@@ -199,8 +199,9 @@ typedef struct graph_operators {
     const char *searched; /* directories, for the message about a missing domain; or NULL */
 } graph_operators;
 
-/* Binds each node to its schema: resolves since_version, fills attribute defaults, checks arity, attributes and (as far
- * as known) element types. operators may be NULL. Recurses into bodies and functions. */
+/* Binds each node to its schema: resolves since_version, fills attribute defaults, checks arity and attributes (types
+ * are graph_infer's). operators may be NULL. Recurses into bodies and functions. Nodes that are bound already are left
+ * alone, so it may run again after passes have added nodes. */
 INLAY_NODISCARD inlay_status graph_bind(graph_model *model, const graph_operators *operators, inlay_diag *diag);
 
 /* Replaces calls of model-local functions by their bodies, innermost last; recursion is an error. */
@@ -210,8 +211,10 @@ INLAY_NODISCARD inlay_status graph_inline_functions(graph_model *model, inlay_di
  * against what is inferred; where they disagree in rank (exporters do that for outputs) inference wins. */
 INLAY_NODISCARD inlay_status graph_infer(graph_model *model, inlay_diag *diag);
 
-/* Infers one node. in[i] and out[i] stand for its inputs and outputs (NULL = omitted); out's dtype, rank, dims and
- * elements are set. scratch holds dims. For nodes with bodies see infer.c. Used by graph_infer and by the planner. */
+/* Infers one node. in[i] and out[i] stand for its inputs and outputs (NULL = omitted); out's rank, dims and elements are
+ * set, and its dtype where the operator computes it (Cast); otherwise dtype must be there already. scratch holds dims. Of
+ * a node with bodies it gives what the bodies' last inference fixed. Symbols are made only when scratch is the model's
+ * arena; with another one nothing of the model changes, so planners may call it from any number of threads. */
 INLAY_NODISCARD inlay_status graph_infer_node(graph_model *model, const graph_node *n,
                                               const inlay_value_info *const *in, inlay_value_info *const *out,
                                               arena *scratch, inlay_diag *diag);

@@ -1,0 +1,387 @@
+/* graph/bind.c - ties each node to the schema of its operator version.
+ *
+ * After this a node's attributes are complete and of the right kinds, its inputs and outputs fit in number, and its
+ * info.since_version says which version of the operator it is. Binding twice is harmless: nodes that passes or inlining
+ * have added are bound, the others are left alone. */
+#include "graph/graph.h"
+#include <string.h>
+
+/* A parsed signature, shared by all nodes of the model whose schema reads the same. */
+typedef struct parsed {
+    op_schema schema;
+    inlay_attr_info *defaults; /* [default_count] */
+    uint32_t default_count;
+} parsed;
+
+typedef struct binder {
+    graph_model *model;
+    const graph_operators *operators; /* or NULL */
+    inlay_diag *diag;
+    names_table by_signature; /* signature -> index into all */
+    parsed **all;
+    uint32_t count, capacity;
+    const graph_opset *opsets; /* that hold where we are */
+    uint32_t opset_count;
+} binder;
+
+static inlay_status bind_graph(binder *b, graph *g);
+
+static inlay_status no_memory(const binder *b, const graph *g)
+{
+    return graph_fail(g, NULL, NULL, INLAY_OUT_OF_MEMORY, b->diag, "out of memory while binding operators");
+}
+
+/* ------------------------------------------------------------------ schemas */
+
+static void *arena_for_schema(void *ctx, size_t bytes)
+{
+    return arena_alloc(ctx, bytes);
+}
+
+static inlay_str str_of(const char *text)
+{
+    return (inlay_str){ text, strlen(text) };
+}
+
+static bool default_attr(arena *a, const op_attr *from, inlay_attr_info *to)
+{
+    *to = (inlay_attr_info){ .name = str_of(from->name), .kind = from->kind, .count = from->count };
+    to->i = from->i;
+    to->f = from->f;
+    to->ints = from->ints;
+    to->floats = from->floats;
+    if (from->kind == INLAY_ATTR_STRING)
+        to->s = str_of(from->s);
+    if (from->kind == INLAY_ATTR_STRINGS) {
+        inlay_str *strings = arena_array(a, from->count, sizeof *strings);
+
+        if (strings == NULL)
+            return false;
+        for (uint32_t i = 0; i < from->count; i++)
+            strings[i] = str_of(from->strings[i]);
+        to->strings = strings;
+    }
+    return true;
+}
+
+static inlay_status parse(binder *b, const graph *g, const graph_node *n, const char *signature, parsed **out)
+{
+    arena *a = &b->model->arena;
+    inlay_diag why = INLAY_DIAG_INIT;
+    parsed *p = arena_alloc(a, sizeof *p);
+    inlay_status status;
+
+    *out = p;
+    if (p == NULL)
+        return no_memory(b, g);
+    status = op_schema_parse(signature, arena_for_schema, a, &p->schema, &why);
+    if (status == INLAY_OUT_OF_MEMORY)
+        return no_memory(b, g);
+    if (status != INLAY_OK)
+        return graph_fail(g, n, NULL, status, b->diag, "the operator's %s", why.text);
+    p->defaults = arena_array(a, p->schema.attr_count, sizeof *p->defaults);
+    if (p->defaults == NULL)
+        return no_memory(b, g);
+    for (uint32_t i = 0; i < p->schema.attr_count; i++)
+        if (p->schema.attrs[i].has_default && !default_attr(a, &p->schema.attrs[i], &p->defaults[p->default_count++]))
+            return no_memory(b, g);
+    return INLAY_OK;
+}
+
+static inlay_status schema_for(binder *b, const graph *g, const graph_node *n, const char *signature, parsed **out)
+{
+    uint32_t found = names_find(&b->by_signature, signature, strlen(signature));
+    inlay_status status;
+
+    if (found != NAMES_NONE) {
+        *out = b->all[found];
+        return INLAY_OK;
+    }
+    status = parse(b, g, n, signature, out);
+    if (status != INLAY_OK)
+        return status;
+    if (b->count == b->capacity) {
+        uint32_t capacity = b->capacity == 0 ? 32 : 2 * b->capacity;
+        parsed **bigger = arena_array(&b->model->arena, capacity, sizeof(parsed *));
+
+        if (bigger == NULL)
+            return no_memory(b, g);
+        if (b->count > 0)
+            memcpy(bigger, b->all, b->count * sizeof(parsed *));
+        b->all = bigger;
+        b->capacity = capacity;
+    }
+    if (!names_add(&b->by_signature, signature, strlen(signature), b->count, NULL))
+        return no_memory(b, g);
+    b->all[b->count++] = *out;
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ which operator */
+
+/* The imported version of a domain, 0 if there is none. Files older than opset imports mean version 1. */
+static int64_t imported(const binder *b, const char *domain)
+{
+    for (uint32_t i = 0; i < b->opset_count; i++)
+        if (strcmp(b->opsets[i].domain, domain) == 0)
+            return b->opsets[i].version;
+    return b->opset_count == 0 && strcmp(domain, "ai.onnx") == 0 ? 1 : 0;
+}
+
+static inlay_status find_row(const binder *b, const graph *g, graph_node *n)
+{
+    const char *domain = n->info.domain.data, *op_type = n->info.op_type.data, *nearest;
+    uint32_t lowest;
+
+    if (n->opset > op_domain_newest(domain))
+        return graph_fail(
+            g, n, NULL, INLAY_UNSUPPORTED, b->diag,
+            "the model imports opset %lld of %s; this build knows opsets up to %lld: export the model for "
+            "that opset",
+            (long long)n->opset, domain, (long long)op_domain_newest(domain));
+    n->row = op_find(domain, op_type, n->opset, &lowest);
+    if (n->row != NULL)
+        return INLAY_OK;
+    if (lowest != 0)
+        return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, b->diag,
+                          "operator %.64s of %s exists from opset %u on, but the model imports opset %lld", op_type,
+                          domain, lowest, (long long)n->opset);
+    nearest = op_nearest(domain, op_type);
+    return graph_fail(g, n, NULL, INLAY_UNSUPPORTED, b->diag, "operator %.64s is not in domain %s at opset %lld%s%s%s",
+                      op_type, domain, (long long)n->opset, nearest != NULL ? "; did you mean " : "",
+                      nearest != NULL ? nearest : "", nearest != NULL ? "?" : "");
+}
+
+static inlay_status find_custom(const binder *b, const graph *g, graph_node *n)
+{
+    const graph_operators *ops = b->operators;
+    const char *domain = n->info.domain.data, *op_type = n->info.op_type.data;
+
+    if (ops != NULL && ops->find != NULL)
+        n->custom = ops->find(ops->ctx, domain, op_type, n->opset);
+    if (n->custom != NULL && n->custom->signature != NULL)
+        return INLAY_OK;
+    n->custom = NULL;
+    if (ops != NULL && ops->knows_domain != NULL && ops->knows_domain(ops->ctx, domain))
+        return graph_fail(g, n, NULL, INLAY_UNSUPPORTED, b->diag,
+                          "the plugins that bring domain '%.96s' have no operator %.64s at version %lld", domain,
+                          op_type, (long long)n->opset);
+    return graph_fail(g, n, NULL, INLAY_UNSUPPORTED, b->diag,
+                      "no plugin brings operator %.64s of domain '%.96s' (searched: %.160s)", op_type, domain,
+                      ops != NULL && ops->searched != NULL ? ops->searched : "no plugin directory");
+}
+
+static bool is_function(const binder *b, const graph_node *n)
+{
+    for (uint32_t i = 0; i < b->model->function_count; i++) {
+        const graph_function *fn = &b->model->functions[i];
+
+        if (strcmp(fn->name, n->info.op_type.data) == 0 && strcmp(fn->domain, n->info.domain.data) == 0 &&
+            strcmp(fn->overload, n->overload) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* ------------------------------------------------------------------ inputs, outputs, attributes */
+
+static inlay_status check_inputs(const binder *b, const graph *g, const graph_node *n)
+{
+    const op_schema *schema = n->schema;
+    const inlay_node_info *info = &n->info;
+
+    if (info->input_count > schema->max_inputs)
+        return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, b->diag, "has %u inputs; %.48s-%u takes at most %u",
+                          info->input_count, info->op_type.data, info->since_version, schema->max_inputs);
+    for (uint32_t i = 0; i < schema->input_count; i++) {
+        bool there = i < info->input_count && info->inputs[i] != INLAY_NONE;
+
+        if (schema->inputs[i].option == OP_SINGLE && !there)
+            return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, b->diag,
+                              "lacks input %u (%.64s), which %.48s-%u requires", i, schema->inputs[i].name,
+                              info->op_type.data, info->since_version);
+    }
+    if (info->input_count < schema->min_inputs)
+        return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, b->diag, "has %u inputs; %.48s-%u takes at least %u",
+                          info->input_count, info->op_type.data, info->since_version, schema->min_inputs);
+    if (info->output_count > schema->max_outputs)
+        return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, b->diag, "has %u outputs; %.48s-%u gives at most %u",
+                          info->output_count, info->op_type.data, info->since_version, schema->max_outputs);
+    if (info->output_count < schema->min_outputs)
+        return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, b->diag, "has %u outputs; %.48s-%u gives at least %u",
+                          info->output_count, info->op_type.data, info->since_version, schema->min_outputs);
+    return INLAY_OK;
+}
+
+static const op_attr *attr_schema(const op_schema *schema, const char *name)
+{
+    for (uint32_t i = 0; i < schema->attr_count; i++)
+        if (strcmp(schema->attrs[i].name, name) == 0)
+            return &schema->attrs[i];
+    return NULL;
+}
+
+static const char *kind_name(uint32_t kind)
+{
+    static const char *const names[] = { "no value", "a float",         "an int",         "a string", "a tensor",
+                                         "a graph",  "floats",          "ints",           "strings",  "tensors",
+                                         "graphs",   "a sparse tensor", "sparse tensors", "a type" };
+
+    return kind < sizeof names / sizeof names[0] ? names[kind] : "of an unknown kind";
+}
+
+/* The loader gives sparse tensors as dense ones. */
+static bool kind_fits(uint32_t wanted, uint32_t got)
+{
+    return wanted == got || (wanted == OP_ATTR_SPARSE_TENSOR && got == INLAY_ATTR_TENSOR);
+}
+
+static inlay_status check_attr(const binder *b, const graph *g, const graph_node *n, const char *name, uint32_t kind)
+{
+    const op_attr *attr = attr_schema(n->schema, name);
+
+    if (attr == NULL)
+        return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, b->diag, "%.48s-%u has no attribute '%.64s'",
+                          n->info.op_type.data, n->info.since_version, name);
+    if (!kind_fits(attr->kind, kind))
+        return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, b->diag, "attribute '%.64s' is %s; %.48s-%u takes %s", name,
+                          kind_name(kind), n->info.op_type.data, n->info.since_version, kind_name(attr->kind));
+    return INLAY_OK;
+}
+
+/* Does the node state the attribute, in whatever form? */
+static bool has_attr(const graph_node *n, const char *name)
+{
+    if (graph_attr(n, name) != NULL || (n->type_attr != NULL && strcmp(n->type_attr_name, name) == 0))
+        return true;
+    for (uint32_t i = 0; i < n->body_count; i++)
+        if (strcmp(n->bodies[i].attr, name) == 0)
+            return true;
+    for (uint32_t i = 0; i < n->ref_count; i++)
+        if (strcmp(n->refs[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static inlay_status check_attrs(const binder *b, const graph *g, const graph_node *n)
+{
+    const op_schema *schema = n->schema;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < n->info.attr_count; i++)
+        INLAY_TRY(check_attr(b, g, n, n->info.attrs[i].name.data, n->info.attrs[i].kind));
+    for (uint32_t i = 0; i < n->body_count; i++)
+        INLAY_TRY(check_attr(b, g, n, n->bodies[i].attr, n->bodies[i].in_list ? OP_ATTR_GRAPHS : OP_ATTR_GRAPH));
+    for (uint32_t i = 0; i < n->ref_count; i++)
+        if (n->refs[i].kind != 0)
+            INLAY_TRY(check_attr(b, g, n, n->refs[i].name, n->refs[i].kind));
+    if (n->type_attr != NULL)
+        INLAY_TRY(check_attr(b, g, n, n->type_attr_name, OP_ATTR_TYPE_PROTO));
+    for (uint32_t i = 0; i < schema->attr_count; i++)
+        if (schema->attrs[i].required && !has_attr(n, schema->attrs[i].name))
+            return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, b->diag,
+                              "lacks attribute '%.64s', which %.48s-%u requires", schema->attrs[i].name,
+                              n->info.op_type.data, n->info.since_version);
+done:
+    return status;
+}
+
+/* Appends the defaults of what the node does not state, or only by reference: a reference may lead to nothing. A node
+ * that states nothing shares the list. */
+static inlay_status fill_defaults(const binder *b, const graph *g, graph_node *n, const parsed *p)
+{
+    inlay_attr_info *list;
+    uint32_t count = n->info.attr_count;
+
+    n->own_attr_count = count;
+    if (p->default_count == 0)
+        return INLAY_OK;
+    if (count == 0) {
+        n->info.attrs = p->defaults;
+        n->info.attr_count = p->default_count;
+        n->info.attr_stride = sizeof *p->defaults;
+        return INLAY_OK;
+    }
+    list = arena_array(&b->model->arena, (size_t)count + p->default_count, sizeof *list);
+    if (list == NULL)
+        return no_memory(b, g);
+    for (uint32_t i = 0; i < count; i++)
+        list[i] = n->info.attrs[i];
+    for (uint32_t i = 0; i < p->default_count; i++)
+        if (graph_attr(n, p->defaults[i].name.data) == NULL)
+            list[count++] = p->defaults[i];
+    n->info.attrs = list;
+    n->info.attr_count = count;
+    n->info.attr_stride = sizeof *list;
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ nodes, graphs, the model */
+
+static inlay_status bind_node(binder *b, graph *g, graph_node *n)
+{
+    const char *domain = n->info.domain.data;
+    inlay_status status = INLAY_OK;
+    parsed *p;
+
+    if (n->schema != NULL || is_function(b, n))
+        return INLAY_OK;
+    if (n->opset == 0)
+        n->opset = imported(b, domain);
+    if (n->opset == 0) {
+        status = graph_fail(g, n, NULL, INLAY_INVALID_MODEL, b->diag,
+                            "operator %.64s is of domain '%.96s', which the model does not import",
+                            n->info.op_type.data, domain);
+        goto done;
+    }
+    if (op_domain_known(domain)) {
+        INLAY_TRY(find_row(b, g, n));
+        n->info.since_version = n->row->since_version;
+        INLAY_TRY(schema_for(b, g, n, n->row->signature, &p));
+    } else {
+        INLAY_TRY(find_custom(b, g, n));
+        n->info.since_version = n->custom->since_version;
+        INLAY_TRY(schema_for(b, g, n, n->custom->signature, &p));
+    }
+    n->schema = &p->schema;
+    INLAY_TRY(check_inputs(b, g, n));
+    INLAY_TRY(check_attrs(b, g, n));
+    INLAY_TRY(fill_defaults(b, g, n, p));
+done:
+    if (status != INLAY_OK)
+        n->schema = NULL;
+    return status;
+}
+
+static inlay_status bind_graph(binder *b, graph *g)
+{
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        INLAY_TRY(bind_node(b, g, g->nodes[i]));
+        for (uint32_t k = 0; k < g->nodes[i]->body_count; k++)
+            INLAY_TRY(bind_graph(b, g->nodes[i]->bodies[k].graph));
+    }
+done:
+    return status;
+}
+
+inlay_status graph_bind(graph_model *model, const graph_operators *operators, inlay_diag *diag)
+{
+    binder b = { .model = model, .operators = operators, .diag = diag };
+    inlay_status status;
+
+    b.opsets = model->opsets;
+    b.opset_count = model->opset_count;
+    INLAY_TRY(bind_graph(&b, model->main));
+    for (uint32_t i = 0; i < model->function_count; i++) {
+        const graph_function *fn = &model->functions[i];
+
+        b.opsets = fn->opset_count > 0 ? fn->opsets : model->opsets;
+        b.opset_count = fn->opset_count > 0 ? fn->opset_count : model->opset_count;
+        INLAY_TRY(bind_graph(&b, fn->body));
+    }
+done:
+    names_deinit(&b.by_signature);
+    return status;
+}

@@ -1,0 +1,327 @@
+/* graph/infer.c - types and shapes of all values, node by node.
+ *
+ * Types follow from the schema where they can (op_infer_types), shapes and the remaining types from the operator's
+ * infer function. What the file declares about inner values fills gaps but never overrides: exporters get outputs
+ * wrong. */
+#include "graph/infer.h"
+#include <string.h>
+
+/* The context of op_infer's callbacks. */
+typedef struct scope {
+    graph_model *model;
+    arena *scratch;
+} scope;
+
+static void *scope_alloc(void *ctx, size_t bytes)
+{
+    return arena_alloc(((scope *)ctx)->scratch, bytes);
+}
+
+/* Planning may run on several threads, so then no symbol is made: the result becomes unknown instead. */
+static uint32_t scope_symbol(void *ctx, const char *name)
+{
+    scope *s = ctx;
+
+    return s->scratch == &s->model->arena ? graph_symbol(s->model, name) : 0;
+}
+
+static const char *scope_symbol_name(void *ctx, uint32_t symbol)
+{
+    const scope *s = ctx;
+
+    return symbol < s->model->symbol_count ? s->model->symbols[symbol].name.data : NULL;
+}
+
+/* Names come from the file: what is reported stays one line. */
+static inlay_status one_line(inlay_status status, inlay_diag *diag)
+{
+    if (status != INLAY_OK && diag != NULL && diag->struct_size >= sizeof *diag)
+        for (char *c = diag->text; *c != '\0'; c++)
+            if ((unsigned char)*c < ' ' || *c == 0x7f)
+                *c = '?';
+    return status;
+}
+
+/* ------------------------------------------------------------------ operators of plugins */
+
+static inlay_status custom_set_output(void *ctx, uint32_t output, inlay_dtype dtype, uint32_t rank,
+                                      const inlay_dim *dims)
+{
+    op_infer *infer = ctx;
+    inlay_dim checked[INLAY_MAX_RANK];
+
+    if (output >= infer->out_count)
+        return infer_fail(infer, INLAY_INVALID_ARGUMENT, "its shape inference sets output %u of %u", output,
+                          infer->out_count);
+    if (dtype != INLAY_UNDEFINED && inlay_dtype_bits(dtype) == 0)
+        return infer_fail(infer, INLAY_INVALID_ARGUMENT, "its shape inference gives output %u the type number %d",
+                          output, (int)dtype);
+    if (rank != INLAY_RANK_UNKNOWN && (rank > INLAY_MAX_RANK || (rank > 0 && dims == NULL)))
+        return infer_fail(infer, INLAY_INVALID_ARGUMENT, "its shape inference gives output %u the rank %u", output,
+                          rank);
+    for (uint32_t d = 0; rank != INLAY_RANK_UNKNOWN && d < rank; d++) {
+        checked[d] = dims[d];
+        if (dims[d].kind == INLAY_DIM_SYMBOLIC && dims[d].symbol != 0 && dims[d].symbol < UINT32_MAX)
+            checked[d].value = -1;
+        else if (dims[d].kind != INLAY_DIM_FIXED)
+            checked[d] = dim_unknown();
+        if (checked[d].kind == INLAY_DIM_SYMBOLIC && infer->symbol_name(infer->ctx, checked[d].symbol) == NULL)
+            return infer_fail(infer, INLAY_INVALID_ARGUMENT, "its shape inference uses a symbol that does not exist");
+    }
+    if (dtype != INLAY_UNDEFINED)
+        infer_set_dtype(infer, output, dtype);
+    return infer_set_shape(infer, output, rank, checked);
+}
+
+static uint32_t custom_symbol(void *ctx, const char *name)
+{
+    const op_infer *infer = ctx;
+
+    return name == NULL ? 0 : infer->symbol(infer->ctx, name);
+}
+
+static inlay_status infer_custom(op_infer *infer, const inlay_operator *op)
+{
+    inlay_infer args = { .struct_size = sizeof args,
+                         .ctx = infer,
+                         .node = infer->node,
+                         .inputs = infer->in,
+                         .input_count = infer->in_count,
+                         .output_count = infer->out_count,
+                         .set_output = custom_set_output,
+                         .symbol = custom_symbol };
+    inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    if (!INLAY_HAS(op, infer) || op->infer == NULL)
+        return INLAY_OK;
+    why.text[0] = '\0';
+    status = op->infer(op->ctx, &args, &why);
+    if (status == INLAY_OK)
+        return INLAY_OK;
+    why.text[sizeof why.text - 1] = '\0';
+    return infer_fail(infer, status, "%s", why.text[0] != '\0' ? why.text : inlay_status_text(status));
+}
+
+/* ------------------------------------------------------------------ one node */
+
+inlay_status graph_infer_node(graph_model *model, const graph_node *n, const inlay_value_info *const *in,
+                              inlay_value_info *const *out, arena *scratch, inlay_diag *diag)
+{
+    scope s = { model, scratch };
+    op_infer infer = { .node = &n->info,
+                       .in = in,
+                       .out = out,
+                       .in_count = n->info.input_count,
+                       .out_count = n->info.output_count,
+                       .ctx = &s,
+                       .alloc = scope_alloc,
+                       .symbol = scope_symbol,
+                       .symbol_name = scope_symbol_name,
+                       .diag = diag };
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t o = 0; o < n->info.output_count; o++) {
+        if (out[o] == NULL)
+            continue;
+        out[o]->rank = INLAY_RANK_UNKNOWN;
+        out[o]->dims = NULL;
+        out[o]->elements = NULL;
+        out[o]->element_count = 0;
+    }
+    if (n->body_count > 0)
+        status = infer_body_outputs(n, out, scratch);
+    else if (n->custom != NULL)
+        status = infer_custom(&infer, n->custom);
+    else if (n->row != NULL && n->row->infer != NULL)
+        status = n->row->infer(&infer);
+    return one_line(status, diag);
+}
+
+/* ------------------------------------------------------------------ types */
+
+static op_value_type type_of(const graph_value *v)
+{
+    return (op_value_type){ v->info.kind, v->inner_kind, v->info.dtype, v->map_key };
+}
+
+static void set_type(graph_value *v, const op_value_type *type)
+{
+    v->info.kind = type->kind;
+    v->info.dtype = type->dtype;
+    v->inner_kind = type->inner_kind;
+    v->map_key = type->map_key;
+}
+
+void infer_copy_type(graph_value *to, const graph_value *from)
+{
+    to->info.kind = from->info.kind;
+    to->info.dtype = from->info.dtype;
+    to->info.rank = from->info.rank;
+    to->info.dims = from->info.dims;
+    to->inner_kind = from->inner_kind;
+    to->map_key = from->map_key;
+}
+
+void infer_forget(graph_value *v)
+{
+    v->info.kind = INLAY_VALUE_TENSOR;
+    v->info.dtype = INLAY_UNDEFINED;
+    v->info.rank = INLAY_RANK_UNKNOWN;
+    v->info.dims = NULL;
+    v->info.elements = NULL;
+    v->info.element_count = 0;
+    v->inner_kind = 0;
+    v->map_key = INLAY_UNDEFINED;
+}
+
+void infer_use_declared(graph_value *v)
+{
+    if (!v->declared || (v->info.flags & INLAY_VALUE_CONSTANT) != 0)
+        return;
+    if (v->info.dtype == INLAY_UNDEFINED && v->info.kind == INLAY_VALUE_TENSOR)
+        v->info.dtype = v->declared_dtype;
+    if (v->info.rank == INLAY_RANK_UNKNOWN && v->declared_rank != INLAY_RANK_UNKNOWN) {
+        v->info.rank = v->declared_rank;
+        v->info.dims = v->declared_dims;
+    }
+}
+
+/* The outputs whose type the schema leaves open and the node's inputs settle: the operators on sequences and optionals.
+ */
+static void derive_type(const graph *g, const graph_node *n, op_value_type *out)
+{
+    const char *op = n->info.op_type.data;
+    op_value_type type;
+
+    if (n->row == NULL || (n->row->flags & OP_HOST) == 0 || n->info.output_count == 0 || out[0].kind == 0)
+        return;
+    if (n->info.input_count == 0 || n->info.inputs[0] == INLAY_NONE) {
+        if (strcmp(op, "Optional") == 0 && n->type_attr != NULL) {
+            type = type_of(n->type_attr);
+            out[0] = (op_value_type){ INLAY_VALUE_OPTIONAL, type.kind, type.dtype, type.map_key };
+        } else if (strcmp(op, "SequenceEmpty") == 0) {
+            const inlay_attr_info *dtype = graph_attr(n, "dtype");
+            inlay_dtype number = dtype != NULL ? (inlay_dtype)dtype->i : INLAY_FLOAT;
+
+            out[0] = (op_value_type){ INLAY_VALUE_SEQUENCE, INLAY_VALUE_TENSOR, number, INLAY_UNDEFINED };
+        }
+        return;
+    }
+    type = type_of(&g->values[n->info.inputs[0]]);
+    if (strcmp(op, "SequenceConstruct") == 0 || strcmp(op, "SplitToSequence") == 0)
+        out[0] = (op_value_type){ INLAY_VALUE_SEQUENCE, INLAY_VALUE_TENSOR, type.dtype, INLAY_UNDEFINED };
+    else if (strcmp(op, "SequenceAt") == 0 || strcmp(op, "ConcatFromSequence") == 0)
+        out[0] = (op_value_type){ INLAY_VALUE_TENSOR, 0, type.dtype, INLAY_UNDEFINED };
+    else if (strcmp(op, "Optional") == 0)
+        out[0] = (op_value_type){ INLAY_VALUE_OPTIONAL, type.kind, type.dtype, type.map_key };
+    else if (strcmp(op, "OptionalGetElement") == 0)
+        out[0] =
+            type.kind != INLAY_VALUE_OPTIONAL || type.inner_kind == 0
+                ? type
+                : (op_value_type){ type.inner_kind, type.inner_kind == INLAY_VALUE_SEQUENCE ? INLAY_VALUE_TENSOR : 0,
+                                   type.dtype, type.map_key };
+}
+
+static inlay_status infer_types(inference *inf, graph *g, const graph_node *n)
+{
+    arena *a = &inf->model->arena;
+    const inlay_node_info *info = &n->info;
+    op_value_type small[16], *in = small, *out;
+    size_t count = (size_t)info->input_count + info->output_count;
+    inlay_status status;
+
+    if (count > sizeof small / sizeof small[0])
+        in = arena_array(a, count, sizeof *in);
+    if (in == NULL)
+        return graph_fail(g, n, NULL, INLAY_OUT_OF_MEMORY, inf->diag, "out of memory while inferring types");
+    out = in + info->input_count;
+    for (uint32_t i = 0; i < info->input_count; i++)
+        in[i] = info->inputs[i] == INLAY_NONE ? (op_value_type){ 0 } : type_of(&g->values[info->inputs[i]]);
+    for (uint32_t o = 0; o < info->output_count; o++)
+        out[o] = (op_value_type){ .kind = INLAY_VALUE_TENSOR };
+    if (n->schema != NULL) {
+        status = op_infer_types(n->schema, info, in, out, inf->diag);
+        if (status != INLAY_OK)
+            return one_line(status, inf->diag);
+    }
+    derive_type(g, n, out);
+    for (uint32_t o = 0; o < info->output_count; o++)
+        if (info->outputs[o] != INLAY_NONE)
+            set_type(&g->values[info->outputs[o]], &out[o]);
+    return INLAY_OK;
+}
+
+/* Types that an infer function or a body has set must be among those that the schema allows. */
+static inlay_status check_outputs(inference *inf, graph *g, const graph_node *n)
+{
+    for (uint32_t o = 0; o < n->info.output_count && n->schema != NULL; o++) {
+        const op_formal *formal = op_output_formal(n->schema, o);
+        const graph_value *v;
+        op_value_type type;
+        char got[48], allowed[200];
+
+        if (n->info.outputs[o] == INLAY_NONE || formal == NULL)
+            continue;
+        v = &g->values[n->info.outputs[o]];
+        type = type_of(v);
+        if (type.dtype == INLAY_UNDEFINED || op_types_allow(&n->schema->types[formal->type_param].types, &type))
+            continue;
+        op_value_type_text(&type, got, sizeof got);
+        op_types_text(&n->schema->types[formal->type_param].types, allowed, sizeof allowed);
+        return graph_fail(g, n, v->info.name.data, INLAY_INVALID_MODEL, inf->diag,
+                          "output %u (%.48s) would be %s; %.48s-%u gives %s", o, formal->name, got,
+                          n->info.op_type.data, n->info.since_version, allowed);
+    }
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ graphs */
+
+static inlay_status infer_one(inference *inf, graph *g, const graph_node *n)
+{
+    arena *a = &inf->model->arena;
+    const inlay_node_info *info = &n->info;
+    size_t count = (size_t)info->input_count + info->output_count;
+    const inlay_value_info **in = arena_array(a, count, sizeof *in);
+    inlay_value_info **out = arena_array(a, info->output_count, sizeof *out);
+    inlay_status status = INLAY_OK;
+
+    if (in == NULL || out == NULL)
+        return graph_fail(g, n, NULL, INLAY_OUT_OF_MEMORY, inf->diag, "out of memory while inferring shapes");
+    for (uint32_t i = 0; i < info->input_count; i++)
+        in[i] = info->inputs[i] == INLAY_NONE ? NULL : &g->values[info->inputs[i]].info;
+    for (uint32_t o = 0; o < info->output_count; o++) {
+        out[o] = info->outputs[o] == INLAY_NONE ? NULL : &g->values[info->outputs[o]].info;
+        if (out[o] != NULL)
+            infer_forget(&g->values[info->outputs[o]]);
+    }
+    INLAY_TRY(infer_types(inf, g, n));
+    if (n->body_count > 0)
+        INLAY_TRY(infer_bodies(inf, g, n));
+    else
+        INLAY_TRY(graph_infer_node(inf->model, n, in, out, a, inf->diag));
+    for (uint32_t o = 0; o < info->output_count; o++)
+        if (info->outputs[o] != INLAY_NONE)
+            infer_use_declared(&g->values[info->outputs[o]]);
+    INLAY_TRY(check_outputs(inf, g, n));
+done:
+    return status;
+}
+
+inlay_status infer_graph(inference *inf, graph *g)
+{
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < g->node_count; i++)
+        INLAY_TRY(infer_one(inf, g, g->nodes[i]));
+done:
+    return status;
+}
+
+inlay_status graph_infer(graph_model *model, inlay_diag *diag)
+{
+    inference inf = { .model = model, .diag = diag };
+
+    return infer_graph(&inf, model->main);
+}

@@ -1,0 +1,29 @@
+/* graph/infer.h - what infer.c and infer_bodies.c share. */
+#ifndef GRAPH_INFER_H
+#define GRAPH_INFER_H
+#include "graph/graph.h"
+
+/* State of one graph_infer(). */
+typedef struct inference {
+    graph_model *model;
+    inlay_diag *diag;
+    uint32_t depth; /* of bodies that iterate, around where we are */
+} inference;
+
+/* Infers all nodes of g in order. */
+INLAY_NODISCARD inlay_status infer_graph(inference *inf, graph *g);
+
+/* A node with bodies: gives the bodies' inputs and captures their types, infers them, and states the node's outputs. */
+INLAY_NODISCARD inlay_status infer_bodies(inference *inf, graph *g, const graph_node *n);
+
+/* The shapes of the outputs of a node with bodies as far as they follow from the bodies' outputs and are fixed; for use
+ * when planning. out as in graph_infer_node(). */
+INLAY_NODISCARD inlay_status infer_body_outputs(const graph_node *n, inlay_value_info *const *out, arena *scratch);
+
+/* Copies type, rank and dims (not elements, data, name or flags). */
+void infer_copy_type(graph_value *to, const graph_value *from);
+/* Forgets type and shape: a tensor of unknown type and rank. */
+void infer_forget(graph_value *v);
+/* Takes what the file declares about v where nothing better is known. */
+void infer_use_declared(graph_value *v);
+#endif

@@ -1,0 +1,470 @@
+/* graph/infer_bodies.c - If, Loop, Scan and SequenceMap: types and shapes through their bodies.
+ *
+ * The shape of a value that a loop carries must hold for every iteration. It starts as that of the initial value; where
+ * the body gives it back with another size, that size is unknown, and the body is inferred again, until nothing
+ * changes. Loops in loops in loops would multiply these rounds: from MAX_DEPTH on one round with unknown sizes has to
+ * do. */
+#include "graph/infer.h"
+#include <string.h>
+
+enum { MAX_DEPTH = 3, MAX_ROUNDS = 4 };
+
+static inlay_status no_memory(const inference *inf, const graph *g, const graph_node *n)
+{
+    return graph_fail(g, n, NULL, INLAY_OUT_OF_MEMORY, inf->diag, "out of memory while inferring shapes");
+}
+
+static const graph_body *body_named(const graph_node *n, const char *attr)
+{
+    for (uint32_t i = 0; i < n->body_count; i++)
+        if (strcmp(n->bodies[i].attr, attr) == 0)
+            return &n->bodies[i];
+    return NULL;
+}
+
+static void set_captures(const graph *g, const graph_body *body)
+{
+    for (uint32_t c = 0; c < body->capture_count; c++) {
+        const graph_value *outer = &g->values[body->capture_outer[c]];
+        graph_value *inner = &body->graph->values[body->capture_inner[c]];
+
+        infer_copy_type(inner, outer);
+        inner->info.elements = outer->info.elements;
+        inner->info.element_count = outer->info.element_count;
+        inner->info.data = outer->info.data;
+        inner->info.data_bytes = outer->info.data_bytes;
+    }
+}
+
+/* Gives a body's input the type of an outer value; what that lacks may be declared in the body. */
+static void set_input(const graph *body, uint32_t i, const graph_value *from)
+{
+    graph_value *v = &body->values[body->inputs[i]];
+
+    infer_forget(v);
+    if (from != NULL)
+        infer_copy_type(v, from);
+    infer_use_declared(v);
+}
+
+static void set_scalar(const graph *body, uint32_t i, inlay_dtype dtype)
+{
+    graph_value *v = &body->values[body->inputs[i]];
+
+    infer_forget(v);
+    infer_use_declared(v);
+    v->info.dtype = dtype;
+    if (v->info.rank == INLAY_RANK_UNKNOWN)
+        v->info.rank = 0;
+}
+
+static const graph_value *node_input(const graph *g, const graph_node *n, uint32_t i)
+{
+    return i < n->info.input_count && n->info.inputs[i] != INLAY_NONE ? &g->values[n->info.inputs[i]] : NULL;
+}
+
+static graph_value *node_output(const graph *g, const graph_node *n, uint32_t o)
+{
+    return o < n->info.output_count && n->info.outputs[o] != INLAY_NONE ? &g->values[n->info.outputs[o]] : NULL;
+}
+
+static const graph_value *body_output(const graph *body, uint32_t o)
+{
+    return &body->values[body->outputs[o]];
+}
+
+/* ------------------------------------------------------------------ shapes that must hold for two values */
+
+static bool same_shape(const inlay_value_info *a, const inlay_value_info *b)
+{
+    if (a->rank != b->rank)
+        return false;
+    for (uint32_t d = 0; a->rank != INLAY_RANK_UNKNOWN && d < a->rank; d++)
+        if (!dim_same(a->dims[d], b->dims[d]) &&
+            (a->dims[d].kind != INLAY_DIM_UNKNOWN || b->dims[d].kind != INLAY_DIM_UNKNOWN))
+            return false;
+    return true;
+}
+
+/* Widens shape a until b fits it too. False: out of memory. */
+static bool widen(inlay_value_info *a, const inlay_value_info *b, arena *scratch)
+{
+    inlay_dim *dims;
+
+    if (same_shape(a, b))
+        return true;
+    if (a->rank != b->rank) {
+        a->rank = INLAY_RANK_UNKNOWN;
+        a->dims = NULL;
+        return true;
+    }
+    dims = arena_array(scratch, a->rank, sizeof *dims);
+    if (dims == NULL)
+        return false;
+    for (uint32_t d = 0; d < a->rank; d++)
+        dims[d] = dim_same(a->dims[d], b->dims[d]) ? a->dims[d] : dim_unknown();
+    a->dims = dims;
+    return true;
+}
+
+/* The shape with a dimension put in at axis, or taken out; an axis that does not fit makes the rank unknown. */
+static bool insert_dim(inlay_value_info *v, int64_t axis, inlay_dim dim, arena *scratch)
+{
+    inlay_dim *dims;
+
+    if (v->rank == INLAY_RANK_UNKNOWN)
+        return true;
+    axis = axis < 0 ? axis + (int64_t)v->rank + 1 : axis;
+    if (axis < 0 || axis > (int64_t)v->rank || v->rank == INLAY_MAX_RANK) {
+        v->rank = INLAY_RANK_UNKNOWN;
+        return true;
+    }
+    dims = arena_array(scratch, (size_t)v->rank + 1, sizeof *dims);
+    if (dims == NULL)
+        return false;
+    for (uint32_t d = 0; d <= v->rank; d++)
+        dims[d] = d == (uint32_t)axis ? dim : v->dims[d - (d > (uint32_t)axis)];
+    v->dims = dims;
+    v->rank++;
+    return true;
+}
+
+static bool remove_dim(inlay_value_info *v, int64_t axis, inlay_dim *out_dim, arena *scratch)
+{
+    inlay_dim *dims;
+
+    *out_dim = dim_unknown();
+    if (v->rank == INLAY_RANK_UNKNOWN)
+        return true;
+    axis = axis < 0 ? axis + (int64_t)v->rank : axis;
+    if (axis < 0 || axis >= (int64_t)v->rank) {
+        v->rank = INLAY_RANK_UNKNOWN;
+        return true;
+    }
+    dims = arena_array(scratch, v->rank, sizeof *dims);
+    if (dims == NULL)
+        return false;
+    *out_dim = v->dims[axis];
+    for (uint32_t d = 0; d + 1 < v->rank; d++)
+        dims[d] = v->dims[d + (d >= (uint32_t)axis)];
+    v->dims = dims;
+    v->rank--;
+    return true;
+}
+
+static void all_unknown(graph_value *v)
+{
+    v->info.rank = INLAY_RANK_UNKNOWN;
+    v->info.dims = NULL;
+}
+
+/* ------------------------------------------------------------------ If */
+
+static inlay_status infer_if(inference *inf, graph *g, const graph_node *n)
+{
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t b = 0; b < n->body_count; b++) {
+        const graph_body *body = &n->bodies[b];
+
+        if (body->graph->output_count != n->info.output_count)
+            return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, inf->diag, "has %u outputs, but its %s has %u",
+                              n->info.output_count, body->attr, body->graph->output_count);
+        set_captures(g, body);
+        INLAY_TRY(infer_graph(inf, body->graph));
+    }
+    for (uint32_t o = 0; o < n->info.output_count; o++) {
+        graph_value *v = node_output(g, n, o);
+        const graph_value *first = body_output(n->bodies[0].graph, o), *other;
+
+        if (v == NULL)
+            continue;
+        infer_copy_type(v, first);
+        for (uint32_t b = 1; b < n->body_count; b++) {
+            other = body_output(n->bodies[b].graph, o);
+            if (v->info.dtype == INLAY_UNDEFINED) {
+                infer_copy_type(v, other);
+                all_unknown(v);
+            } else if (other->info.dtype != INLAY_UNDEFINED &&
+                       (v->info.kind != other->info.kind || v->info.dtype != other->info.dtype)) {
+                return graph_fail(g, n, v->info.name.data, INLAY_INVALID_MODEL, inf->diag,
+                                  "output %u is %s in one branch and %s in the other", o,
+                                  inlay_dtype_name(v->info.dtype), inlay_dtype_name(other->info.dtype));
+            }
+            if (!widen(&v->info, &other->info, &inf->model->arena))
+                return no_memory(inf, g, n);
+        }
+    }
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ carried values */
+
+/* Infers a body whose inputs first .. first + count - 1 are carried around to its outputs from .. from + count - 1. The
+ * inputs hold the initial types when called, and types that hold for all iterations afterwards. */
+static inlay_status infer_carried(inference *inf, graph *g, const graph_node *n, const graph_body *body, uint32_t first,
+                                  uint32_t from, uint32_t count)
+{
+    graph *inner = body->graph;
+    inlay_status status = INLAY_OK;
+    uint32_t rounds = inf->depth >= MAX_DEPTH ? 1 : MAX_ROUNDS;
+
+    inf->depth++;
+    for (uint32_t round = 1; round <= rounds; round++) {
+        bool changed = false;
+
+        for (uint32_t i = 0; i < count && round == rounds; i++)
+            all_unknown(&inner->values[inner->inputs[first + i]]);
+        INLAY_TRY(infer_graph(inf, inner));
+        for (uint32_t i = 0; i < count && round < rounds; i++) {
+            graph_value *in = &inner->values[inner->inputs[first + i]];
+            const graph_value *out = body_output(inner, from + i);
+
+            if (in->info.dtype == INLAY_UNDEFINED && out->info.dtype != INLAY_UNDEFINED) {
+                in->info.kind = out->info.kind;
+                in->info.dtype = out->info.dtype;
+                in->inner_kind = out->inner_kind;
+                changed = true;
+            }
+            if (out->info.dtype != INLAY_UNDEFINED &&
+                (in->info.dtype != out->info.dtype || in->info.kind != out->info.kind)) {
+                status = graph_fail(g, n, NULL, INLAY_INVALID_MODEL, inf->diag,
+                                    "carried value %u is %s before an iteration and %s after it", i,
+                                    inlay_dtype_name(in->info.dtype), inlay_dtype_name(out->info.dtype));
+                goto done;
+            }
+            if (same_shape(&in->info, &out->info))
+                continue;
+            if (!widen(&in->info, &out->info, &inf->model->arena)) {
+                status = no_memory(inf, g, n);
+                goto done;
+            }
+            changed = true;
+        }
+        if (!changed)
+            break;
+    }
+done:
+    inf->depth--;
+    return status;
+}
+
+/* A carried value after the last iteration: what came in if there was none, so the widened input. */
+static void set_carried_output(const graph *g, const graph_node *n, uint32_t o, const graph *body, uint32_t input)
+{
+    graph_value *v = node_output(g, n, o);
+
+    if (v != NULL)
+        infer_copy_type(v, &body->values[body->inputs[input]]);
+}
+
+static inlay_status check_counts(const inference *inf, const graph *g, const graph_node *n, const graph *body,
+                                 uint32_t inputs, uint32_t outputs)
+{
+    if (body->input_count == inputs && body->output_count == outputs)
+        return INLAY_OK;
+    return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, inf->diag,
+                      "its body must have %u inputs and %u outputs, but has %u and %u", inputs, outputs,
+                      body->input_count, body->output_count);
+}
+
+/* ------------------------------------------------------------------ Loop */
+
+static inlay_status infer_loop(inference *inf, graph *g, const graph_node *n)
+{
+    const graph_body *body = &n->bodies[0];
+    graph *inner = body->graph;
+    uint32_t carried = n->info.input_count > 2 ? n->info.input_count - 2 : 0;
+    inlay_status status;
+
+    if (n->info.output_count < carried)
+        return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, inf->diag, "carries %u values but has %u outputs", carried,
+                          n->info.output_count);
+    INLAY_TRY(check_counts(inf, g, n, inner, carried + 2, n->info.output_count + 1));
+    set_captures(g, body);
+    set_scalar(inner, 0, INLAY_INT64);
+    set_scalar(inner, 1, INLAY_BOOL);
+    for (uint32_t i = 0; i < carried; i++)
+        set_input(inner, i + 2, node_input(g, n, i + 2));
+    INLAY_TRY(infer_carried(inf, g, n, body, 2, 1, carried));
+    for (uint32_t o = 0; o < n->info.output_count; o++) {
+        graph_value *v = node_output(g, n, o);
+
+        if (o < carried) {
+            set_carried_output(g, n, o, inner, o + 2);
+        } else if (v != NULL) {
+            infer_copy_type(v, body_output(inner, o + 1));
+            if (!insert_dim(&v->info, 0, dim_unknown(), &inf->model->arena))
+                status = no_memory(inf, g, n);
+        }
+    }
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ Scan */
+
+static int64_t axis_of(const graph_node *n, const char *attr, uint32_t i)
+{
+    const inlay_attr_info *a = graph_attr(n, attr);
+
+    return a != NULL && a->kind == INLAY_ATTR_INTS && i < a->count ? a->ints[i] : 0;
+}
+
+/* Scan-8 has a leading batch axis everywhere, and lengths as its first input; Scan-9 has neither, but chooses axes. */
+static inlay_status infer_scan(inference *inf, graph *g, const graph_node *n)
+{
+    arena *a = &inf->model->arena;
+    const graph_body *body = &n->bodies[0];
+    graph *inner = body->graph;
+    const inlay_attr_info *scans = graph_attr(n, "num_scan_inputs");
+    bool batched = n->info.since_version < 9;
+    uint32_t skip = batched ? 1 : 0, inputs = n->info.input_count - skip, scanned, carried;
+    inlay_dim batch = dim_unknown(), length = dim_unknown(), dim;
+    inlay_status status;
+
+    if (n->info.input_count < skip || scans == NULL || scans->i < 1 || scans->i > (int64_t)inputs)
+        return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, inf->diag, "num_scan_inputs must be in [1, %u]", inputs);
+    scanned = (uint32_t)scans->i;
+    carried = inputs - scanned;
+    if (n->info.output_count < carried)
+        return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, inf->diag, "carries %u values but has %u outputs", carried,
+                          n->info.output_count);
+    INLAY_TRY(check_counts(inf, g, n, inner, inputs, n->info.output_count));
+    set_captures(g, body);
+    for (uint32_t i = 0; i < inputs; i++) {
+        const graph_value *outer = node_input(g, n, i + skip);
+        graph_value *v = &inner->values[inner->inputs[i]];
+        bool ok = true;
+
+        infer_forget(v);
+        if (outer != NULL)
+            infer_copy_type(v, outer);
+        if (batched) {
+            ok = remove_dim(&v->info, 0, &dim, a);
+            batch = batch.kind == INLAY_DIM_UNKNOWN ? dim : batch;
+        }
+        if (ok && i >= carried) {
+            ok = remove_dim(&v->info, batched ? 0 : axis_of(n, "scan_input_axes", i - carried), &dim, a);
+            length = length.kind == INLAY_DIM_UNKNOWN || dim.kind == INLAY_DIM_FIXED ? dim : length;
+        }
+        if (!ok) {
+            status = no_memory(inf, g, n);
+            goto done;
+        }
+        infer_use_declared(v);
+    }
+    INLAY_TRY(infer_carried(inf, g, n, body, 0, 0, carried));
+    for (uint32_t o = 0; o < n->info.output_count; o++) {
+        graph_value *v = node_output(g, n, o);
+        bool ok = true;
+
+        if (v == NULL)
+            continue;
+        if (o < carried)
+            set_carried_output(g, n, o, inner, o);
+        else
+            infer_copy_type(v, body_output(inner, o));
+        if (o >= carried)
+            ok = insert_dim(&v->info, batched ? 0 : axis_of(n, "scan_output_axes", o - carried), length, a);
+        if (ok && batched)
+            ok = insert_dim(&v->info, 0, batch, a);
+        if (!ok)
+            status = no_memory(inf, g, n);
+    }
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ SequenceMap */
+
+static void set_element_input(const graph *body, uint32_t i, const graph_value *from)
+{
+    graph_value *v = &body->values[body->inputs[i]];
+
+    infer_forget(v);
+    if (from != NULL) {
+        infer_copy_type(v, from);
+        v->info.kind = INLAY_VALUE_TENSOR;
+        v->inner_kind = 0;
+    }
+    infer_use_declared(v);
+}
+
+static inlay_status infer_sequence_map(inference *inf, graph *g, const graph_node *n)
+{
+    const graph_body *body = &n->bodies[0];
+    graph *inner = body->graph;
+    inlay_status status;
+
+    INLAY_TRY(check_counts(inf, g, n, inner, n->info.input_count, n->info.output_count));
+    set_captures(g, body);
+    for (uint32_t i = 0; i < n->info.input_count; i++)
+        set_element_input(inner, i, node_input(g, n, i));
+    INLAY_TRY(infer_graph(inf, inner));
+    for (uint32_t o = 0; o < n->info.output_count; o++) {
+        graph_value *v = node_output(g, n, o);
+
+        if (v == NULL)
+            continue;
+        infer_copy_type(v, body_output(inner, o));
+        v->info.kind = INLAY_VALUE_SEQUENCE;
+        v->inner_kind = INLAY_VALUE_TENSOR;
+    }
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ all of them */
+
+inlay_status infer_bodies(inference *inf, graph *g, const graph_node *n)
+{
+    static const struct {
+        const char *op_type;
+        inlay_status (*infer)(inference *inf, graph *g, const graph_node *n);
+    } operators[] = {
+        { "If", infer_if },
+        { "Loop", infer_loop },
+        { "Scan", infer_scan },
+        { "SequenceMap", infer_sequence_map },
+    };
+
+    for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++)
+        if (n->row != NULL && strcmp(n->info.op_type.data, operators[i].op_type) == 0)
+            return operators[i].infer(inf, g, n);
+    return INLAY_OK; /* other operators with graphs are compiled by a provider, or refused */
+}
+
+inlay_status infer_body_outputs(const graph_node *n, inlay_value_info *const *out, arena *scratch)
+{
+    if (strcmp(n->info.op_type.data, "If") != 0 || body_named(n, "then_branch") == NULL)
+        return INLAY_OK;
+    for (uint32_t o = 0; o < n->info.output_count; o++) {
+        if (out[o] == NULL)
+            continue;
+        for (uint32_t b = 0; b < n->body_count; b++) {
+            const inlay_value_info *from;
+            inlay_dim *dims;
+
+            if (o >= n->bodies[b].graph->output_count)
+                return INLAY_OK;
+            from = &body_output(n->bodies[b].graph, o)->info;
+            if (b > 0) {
+                if (!widen(out[o], from, scratch))
+                    return INLAY_OUT_OF_MEMORY;
+                continue;
+            }
+            out[o]->rank = from->rank;
+            if (from->rank == INLAY_RANK_UNKNOWN)
+                continue;
+            dims = arena_array(scratch, from->rank, sizeof *dims);
+            if (dims == NULL)
+                return INLAY_OUT_OF_MEMORY;
+            for (uint32_t d = 0; d < from->rank; d++) /* symbols mean nothing when sizes are concrete */
+                dims[d] = from->dims[d].kind == INLAY_DIM_FIXED ? from->dims[d] : dim_unknown();
+            out[o]->dims = dims;
+        }
+    }
+    return INLAY_OK;
+}

@@ -1,0 +1,263 @@
+/* Sets of value types, and what follows from them for the outputs of a node. */
+#include "schema.h"
+#include <string.h>
+
+/* ------------------------------------------------------------------ texts */
+
+typedef struct text {
+    char *out;
+    size_t bytes, used;
+} text;
+
+static void put(text *t, const char *s)
+{
+    size_t n = strlen(s);
+
+    if (t->bytes == 0)
+        return;
+    if (n < t->bytes - t->used) {
+        memcpy(t->out + t->used, s, n + 1);
+        t->used += n;
+    } else if (t->bytes > 4) { /* full: it ends in dots, and nothing more fits */
+        size_t at = t->used < t->bytes - 4 ? t->used : t->bytes - 4;
+
+        memcpy(t->out + at, "...", 4);
+        t->used = t->bytes - 1;
+    }
+}
+
+void op_value_type_text(const op_value_type *type, char *out, size_t bytes)
+{
+    text t = { .out = out, .bytes = bytes };
+    uint32_t core = type->kind;
+    const char *close = "";
+
+    if (bytes > 0)
+        out[0] = '\0';
+    if (core == INLAY_VALUE_OPTIONAL) {
+        put(&t, type->inner_kind == INLAY_VALUE_SEQUENCE ? "optional(seq(" : "optional(");
+        close = type->inner_kind == INLAY_VALUE_SEQUENCE ? "))" : ")";
+        core = INLAY_VALUE_TENSOR;
+    } else if (core == INLAY_VALUE_SEQUENCE) {
+        put(&t, "seq(");
+        close = ")";
+        core = type->inner_kind;
+    }
+    if (core == INLAY_VALUE_MAP) {
+        put(&t, "map(");
+        put(&t, inlay_dtype_name(type->map_key));
+        put(&t, ",");
+        put(&t, inlay_dtype_name(type->dtype));
+        put(&t, ")");
+    } else {
+        put(&t, inlay_dtype_name(type->dtype));
+    }
+    put(&t, close);
+}
+
+/* Calls visit for every type of the set, until it returns false. */
+static void each_type(const op_types *types, bool (*visit)(void *ctx, const op_value_type *type), void *ctx)
+{
+    static const inlay_dtype keys[] = { INLAY_INT64, INLAY_STRING };
+    const struct {
+        uint32_t set, kind, inner_kind;
+    } plain[] = {
+        { types->tensor, INLAY_VALUE_TENSOR, 0 },
+        { types->sequence, INLAY_VALUE_SEQUENCE, INLAY_VALUE_TENSOR },
+        { types->optional, INLAY_VALUE_OPTIONAL, INLAY_VALUE_TENSOR },
+        { types->optional_sequence, INLAY_VALUE_OPTIONAL, INLAY_VALUE_SEQUENCE },
+    }, maps[] = {
+        { types->map, INLAY_VALUE_MAP, 0 },
+        { types->sequence_map, INLAY_VALUE_SEQUENCE, INLAY_VALUE_MAP },
+    };
+
+    for (uint32_t p = 0; p < OP_COUNT(plain); p++)
+        for (inlay_dtype dtype = 1; dtype < INLAY_DTYPE_COUNT; dtype++)
+            if ((plain[p].set & INLAY_DTYPE_BIT(dtype)) != 0 &&
+                !visit(ctx, &(op_value_type){ plain[p].kind, plain[p].inner_kind, dtype, INLAY_UNDEFINED }))
+                return;
+    for (uint32_t m = 0; m < OP_COUNT(maps); m++)
+        for (uint32_t k = 0; k < OP_COUNT(keys); k++)
+            for (inlay_dtype dtype = 1; dtype < INLAY_DTYPE_COUNT; dtype++)
+                if ((maps[m].set & op_map_bit(keys[k], dtype)) != 0 &&
+                    !visit(ctx, &(op_value_type){ maps[m].kind, maps[m].inner_kind, dtype, keys[k] }))
+                    return;
+}
+
+typedef struct listing {
+    text text;
+    uint32_t seen, total;
+} listing;
+
+static bool count_type(void *ctx, const op_value_type *type)
+{
+    (void)type;
+    ((listing *)ctx)->total++;
+    return true;
+}
+
+static bool list_type(void *ctx, const op_value_type *type)
+{
+    listing *l = ctx;
+    char one[48];
+
+    op_value_type_text(type, one, sizeof one);
+    if (l->seen > 0)
+        put(&l->text, l->seen + 1 == l->total ? " or " : ", ");
+    put(&l->text, one);
+    l->seen++;
+    return true;
+}
+
+void op_types_text(const op_types *types, char *out, size_t bytes)
+{
+    listing l = { .text = { .out = out, .bytes = bytes } };
+
+    if (bytes > 0)
+        out[0] = '\0';
+    each_type(types, count_type, &l);
+    each_type(types, list_type, &l);
+}
+
+/* ------------------------------------------------------------------ sets */
+
+typedef struct search {
+    const op_value_type *wanted;
+    op_value_type first;
+    uint32_t count;
+    bool found;
+} search;
+
+static bool match_type(void *ctx, const op_value_type *type)
+{
+    search *s = ctx;
+    const op_value_type *w = s->wanted;
+
+    s->found = w->kind == type->kind && (w->inner_kind == 0 || w->inner_kind == type->inner_kind) &&
+               (w->dtype == INLAY_UNDEFINED || w->dtype == type->dtype) &&
+               (w->map_key == INLAY_UNDEFINED || w->map_key == type->map_key);
+    return !s->found;
+}
+
+bool op_types_allow(const op_types *types, const op_value_type *type)
+{
+    search s = { .wanted = type };
+
+    if (type->kind == 0)
+        return true;
+    each_type(types, match_type, &s);
+    return s.found;
+}
+
+static bool keep_first(void *ctx, const op_value_type *type)
+{
+    search *s = ctx;
+
+    if (s->count == 0)
+        s->first = *type;
+    return ++s->count < 2;
+}
+
+bool op_types_single(const op_types *types, op_value_type *out)
+{
+    search s = { 0 };
+
+    each_type(types, keep_first, &s);
+    if (s.count == 1)
+        *out = s.first;
+    return s.count == 1;
+}
+
+/* ------------------------------------------------------------------ inference */
+
+const op_formal *op_input_formal(const op_schema *schema, uint32_t i)
+{
+    if (i < schema->input_count)
+        return &schema->inputs[i];
+    return schema->max_inputs == UINT32_MAX ? &schema->inputs[schema->input_count - 1] : NULL;
+}
+
+const op_formal *op_output_formal(const op_schema *schema, uint32_t i)
+{
+    if (i < schema->output_count)
+        return &schema->outputs[i];
+    return schema->max_outputs == UINT32_MAX ? &schema->outputs[schema->output_count - 1] : NULL;
+}
+
+static bool known(const op_value_type *type)
+{
+    return type->kind != 0 && type->dtype != INLAY_UNDEFINED;
+}
+
+static bool same(const op_value_type *a, const op_value_type *b)
+{
+    return a->kind == b->kind && a->dtype == b->dtype && a->map_key == b->map_key &&
+           (a->inner_kind == b->inner_kind || a->inner_kind == 0 || b->inner_kind == 0);
+}
+
+/* Which input has fixed a type parameter, and to what. */
+typedef struct binding {
+    op_value_type type;
+    uint32_t input;
+} binding;
+
+enum { MAX_PARAMS = 3 * OP_MAX_FORMALS };
+
+static inlay_status check_input(const op_schema *schema, const inlay_node_info *node, uint32_t i,
+                                const op_value_type *type, binding *bound, inlay_diag *diag)
+{
+    const op_formal *formal = op_input_formal(schema, i);
+    char got[48], allowed[200];
+    binding *b;
+
+    if (formal == NULL || !known(type))
+        return INLAY_OK;
+    op_value_type_text(type, got, sizeof got);
+    if (!op_types_allow(&schema->types[formal->type_param].types, type)) {
+        op_types_text(&schema->types[formal->type_param].types, allowed, sizeof allowed);
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "%.48s node '%.80s': input %u (%.48s) is %s; %.48s-%u takes %s there", node->op_type.data,
+                          node->name.data, i, formal->name, got, node->op_type.data, node->since_version, allowed);
+    }
+    if (formal->option == OP_VARIADIC_MIXED)
+        return INLAY_OK;
+    b = &bound[formal->type_param];
+    if (b->type.kind == 0) {
+        b->type = *type;
+        b->input = i;
+    } else if (!same(&b->type, type)) {
+        op_value_type_text(&b->type, allowed, sizeof allowed);
+        return inlay_fail(
+            diag, INLAY_INVALID_MODEL,
+            "%.48s node '%.80s': input %u (%.48s) is %s but input %u is %s; they must have the same type: "
+            "insert a Cast",
+            node->op_type.data, node->name.data, i, formal->name, got, b->input, allowed);
+    }
+    return INLAY_OK;
+}
+
+inlay_status op_infer_types(const op_schema *schema, const inlay_node_info *node, const op_value_type *in,
+                            op_value_type *out, inlay_diag *diag)
+{
+    binding bound[MAX_PARAMS];
+    inlay_status status = INLAY_OK;
+
+    memset(bound, 0, sizeof bound);
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (node->inputs[i] != INLAY_NONE)
+            INLAY_TRY(check_input(schema, node, i, &in[i], bound, diag));
+    for (uint32_t o = 0; o < node->output_count; o++) {
+        const op_formal *formal = op_output_formal(schema, o);
+
+        if (formal == NULL || node->outputs[o] == INLAY_NONE)
+            continue;
+        if (formal->option != OP_VARIADIC_MIXED && bound[formal->type_param].type.kind != 0)
+            out[o] = bound[formal->type_param].type;
+        else
+            (void)op_types_single(&schema->types[formal->type_param].types, &out[o]);
+    }
+done:
+    if (status != INLAY_OK && diag != NULL && diag->struct_size >= sizeof *diag)
+        (void)snprintf(diag->node, sizeof diag->node, "%s", node->name.data);
+    return status;
+}
