@@ -34,7 +34,7 @@ typedef struct plugin_provider {
     const inlay_option *options;
     const inlay_domain_info *domains;
     const plugin_file *file;     /* that brought it */
-    uint32_t slot;               /* private to plugin.c */
+    struct plugin_module *module; /* private to this folder */
 } plugin_provider;
 
 /* Where plugins are looked for when nobody says otherwise: ../lib/inlay/plugins beside the directory of the library or

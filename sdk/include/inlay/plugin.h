@@ -14,7 +14,8 @@
  *     provider.release_*    undo specialize, compile
  *     provider.quiesce      stop: finish what is in flight, start nothing
  *     provider.destroy      close the device
- *     plugin.shutdown       last call; the host may dlclose afterwards if the plugin allows it
+ *     plugin.shutdown       the end: the host may dlclose afterwards if the plugin allows it; one that stays mapped may
+ *                           be opened again
  *
  * Most authors do not fill these in by hand: the kit (inlay/kit.h) turns a table of kernels into a provider.
  *

@@ -1,0 +1,238 @@
+/* The pool: the only file with an OpenMP pragma. */
+#include "exec/threads.h"
+#include "exec/run.h"
+#include <omp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ------------------------------------------------------------------ the budget */
+
+static uint32_t cpus_by_affinity(void)
+{
+    /* More CPUs than a cpu_set_t has room for make the call fail until the set is large enough. */
+    for (int n = 1024; n <= 1024 * 1024; n *= 4) {
+        cpu_set_t *set = CPU_ALLOC((size_t)n);
+        size_t bytes = CPU_ALLOC_SIZE((size_t)n);
+        int count = 0;
+
+        if (set == NULL)
+            break;
+        if (sched_getaffinity(0, bytes, set) == 0)
+            count = CPU_COUNT_S(bytes, set);
+        CPU_FREE(set);
+        if (count > 0)
+            return (uint32_t)count;
+    }
+    return 1;
+}
+
+static bool read_line(const char *path, char *text, int bytes)
+{
+    FILE *f = fopen(path, "re");
+    bool ok = f != NULL && fgets(text, bytes, f) != NULL;
+
+    if (f != NULL)
+        (void)fclose(f);
+    return ok;
+}
+
+/* Whole CPUs that quota microseconds in every period allow, 0 = no limit. */
+static uint32_t cpus_of_quota(long long quota, long long period)
+{
+    if (quota <= 0 || period <= 0)
+        return 0;
+    return (uint32_t)((quota + period - 1) / period);
+}
+
+/* The tightest quota of the control group of this process and those above it (cgroup v2), or of a container whose root
+ * is mounted (v1); 0 = none. */
+static uint32_t cpus_by_cgroup(void)
+{
+    char group[512] = "", path[1024], line[128];
+    long long quota, period;
+    uint32_t least = 0;
+    FILE *f = fopen("/proc/self/cgroup", "re");
+
+    while (f != NULL && fgets(path, sizeof path, f) != NULL)
+        if (strncmp(path, "0::", 3) == 0)
+            (void)snprintf(group, sizeof group, "%.*s", (int)strcspn(path + 3, "\n"), path + 3);
+    if (f != NULL)
+        (void)fclose(f);
+    for (;;) {
+        char *slash;
+
+        (void)snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
+        if (read_line(path, line, sizeof line) && sscanf(line, "%lld %lld", &quota, &period) == 2) {
+            uint32_t cpus = cpus_of_quota(quota, period);
+            if (cpus > 0 && (least == 0 || cpus < least))
+                least = cpus;
+        }
+        slash = strrchr(group, '/');
+        if (slash == NULL)
+            break;
+        *slash = '\0';
+    }
+    if (least == 0 && read_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", line, sizeof line)) {
+        quota = strtoll(line, NULL, 10);
+        if (read_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us", line, sizeof line))
+            least = cpus_of_quota(quota, strtoll(line, NULL, 10));
+    }
+    return least;
+}
+
+static uint32_t budget;
+static pthread_once_t budget_once = PTHREAD_ONCE_INIT;
+
+static void find_budget(void)
+{
+    uint32_t quota = cpus_by_cgroup();
+
+    budget = cpus_by_affinity();
+    if (quota > 0 && quota < budget)
+        budget = quota;
+}
+
+uint32_t threads_budget(void)
+{
+    (void)pthread_once(&budget_once, find_budget);
+    return budget;
+}
+
+uint32_t threads_limit(const inlay_run *run)
+{
+    return run != NULL && run->max_threads > 0 ? run->max_threads : threads_budget();
+}
+
+/* Threads inside loops now, callers included. A session may ask for more threads than the budget has (a test of
+ * scaling, say): it then gets them when it is alone. */
+static uint32_t in_use;
+
+static uint32_t lease(uint32_t want, uint32_t limit)
+{
+    uint32_t most = limit > threads_budget() ? limit : threads_budget();
+    uint32_t used = __atomic_load_n(&in_use, __ATOMIC_RELAXED), got;
+
+    do {
+        got = used >= most ? 1 : most - used; /* the caller runs anyway */
+        got = got < want ? got : want;
+    } while (!__atomic_compare_exchange_n(&in_use, &used, used + got, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return got;
+}
+
+static void give_back(uint32_t count)
+{
+    (void)__atomic_fetch_sub(&in_use, count, __ATOMIC_RELAXED);
+}
+
+/* ------------------------------------------------------------------ the loop */
+
+/* ThreadSanitizer does not see what libgomp does between threads, so the loop says it: what happened before the loop
+ * is known to every worker, and what workers did is known to the caller. */
+#if defined(__SANITIZE_THREAD__)
+#define HAS_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HAS_TSAN 1
+#endif
+#endif
+#ifdef HAS_TSAN
+void __tsan_acquire(void *address);
+void __tsan_release(void *address);
+#define TSAN_ACQUIRE(address) __tsan_acquire(address)
+#define TSAN_RELEASE(address) __tsan_release(address)
+#else
+#define TSAN_ACQUIRE(address) ((void)0)
+#define TSAN_RELEASE(address) ((void)0)
+#endif
+
+typedef struct loop {
+    inlay_parallel_fn fn;
+    void *user;
+    const inlay_run *run;
+    int64_t count;
+    int64_t ranges; /* [0, count) in this many parts whose sizes differ by at most 1 */
+    int64_t next;   /* atomic: the first range that nobody has taken */
+    int32_t status; /* atomic: the first failure */
+} loop;
+
+/* The worker that this thread is, and whether it is in a loop at all. A nested loop stays on its caller and keeps its
+ * number, so that two workers of the outer loop never share one. */
+static _Thread_local uint32_t this_worker;
+static _Thread_local bool in_loop;
+
+static void take_ranges(loop *l)
+{
+    int64_t size = l->count / l->ranges, longer = l->count % l->ranges;
+
+    while (__atomic_load_n(&l->status, __ATOMIC_RELAXED) == INLAY_OK) {
+        int64_t r = __atomic_fetch_add(&l->next, 1, __ATOMIC_RELAXED), begin, end;
+        int32_t none = INLAY_OK;
+        inlay_status status = INLAY_OK;
+
+        if (r >= l->ranges)
+            return;
+        begin = r * size + (r < longer ? r : longer);
+        end = begin + size + (r < longer);
+        if (l->run != NULL)
+            status = run_poll(l->run);
+        if (status == INLAY_OK)
+            status = l->fn(l->user, begin, end, this_worker);
+        if (status != INLAY_OK)
+            (void)__atomic_compare_exchange_n(&l->status, &none, status, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    }
+}
+
+/* Not inlined: the function with the pragma is exempt from ThreadSanitizer, this one is not. */
+static __attribute__((noinline)) void be_worker(loop *l, uint32_t worker)
+{
+    bool was_in_loop = in_loop;
+
+    TSAN_ACQUIRE(l);
+    in_loop = true;
+    this_worker = worker;
+    take_ranges(l);
+    this_worker = 0;
+    in_loop = was_in_loop;
+    TSAN_RELEASE(l);
+}
+
+static __attribute__((noinline, no_sanitize("thread"))) void start_team(loop *l, uint32_t team)
+{
+#pragma omp parallel num_threads(team) firstprivate(l)
+    be_worker(l, (uint32_t)omp_get_thread_num());
+}
+
+enum { RANGES_PER_WORKER = 4 }; /* enough to even out workers that are slower or start later */
+
+inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t grain, inlay_parallel_fn fn, void *user)
+{
+    loop l = { .fn = fn, .user = user, .run = run, .count = count };
+    uint32_t limit, team;
+
+    if (count <= 0)
+        return INLAY_OK;
+    limit = threads_limit(run);
+    /* An application's own OpenMP region counts as a loop: teams within teams would be more threads than CPUs. */
+    if (count <= grain || limit <= 1 || in_loop || omp_in_parallel())
+        return fn(user, 0, count, this_worker);
+    /* The team is as large for a short loop as for a long one: libgomp ends threads that the next team does not need
+     * and would have to start them again, which costs far more than waking them for nothing. */
+    team = lease(limit, limit);
+    l.ranges = count / (grain > 0 ? grain : 1);
+    if (l.ranges > (int64_t)team * RANGES_PER_WORKER)
+        l.ranges = (int64_t)team * RANGES_PER_WORKER;
+    if (team <= 1) {
+        be_worker(&l, 0);
+    } else {
+        TSAN_RELEASE(&l);
+        start_team(&l, team);
+        TSAN_ACQUIRE(&l);
+    }
+    give_back(team);
+    return l.status;
+}

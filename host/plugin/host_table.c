@@ -1,0 +1,179 @@
+/* The table that every plugin gets: thin fronts of what other folders do. */
+#include "exec/fence.h"
+#include "exec/run.h"
+#include "exec/threads.h"
+#include "plugin/plugin.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* ------------------------------------------------------------------ log */
+
+typedef struct listener {
+    plugin_log_fn log;
+    void *user;
+    uint32_t count;
+} listener;
+
+static listener *listeners;
+static uint32_t listener_count, listener_capacity;
+static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+inlay_status host_log_add(plugin_log_fn log, void *user)
+{
+    inlay_status status = INLAY_OK;
+    uint32_t i = 0;
+
+    if (log == NULL)
+        return INLAY_OK;
+    (void)pthread_mutex_lock(&log_mutex);
+    while (i < listener_count && (listeners[i].log != log || listeners[i].user != user))
+        i++;
+    if (i == listener_capacity) {
+        uint32_t capacity = listener_capacity > 0 ? 2 * listener_capacity : 4;
+        listener *more = realloc(listeners, capacity * sizeof *more);
+
+        if (more == NULL) {
+            status = INLAY_OUT_OF_MEMORY;
+            goto done;
+        }
+        listeners = more;
+        listener_capacity = capacity;
+    }
+    if (i == listener_count)
+        listeners[listener_count++] = (listener){ .log = log, .user = user };
+    listeners[i].count++;
+done:
+    (void)pthread_mutex_unlock(&log_mutex);
+    return status;
+}
+
+void host_log_remove(plugin_log_fn log, void *user)
+{
+    if (log == NULL)
+        return;
+    (void)pthread_mutex_lock(&log_mutex);
+    for (uint32_t i = 0; i < listener_count; i++) {
+        if (listeners[i].log == log && listeners[i].user == user) {
+            if (--listeners[i].count == 0)
+                listeners[i] = listeners[--listener_count];
+            break;
+        }
+    }
+    if (listener_count == 0) {
+        free(listeners);
+        listeners = NULL;
+        listener_capacity = 0;
+    }
+    (void)pthread_mutex_unlock(&log_mutex);
+}
+
+/* The lock is held while listeners run, so that a removed one is never called again; they must not log through here. */
+static void table_log(void *ctx, uint32_t level, const char *text)
+{
+    (void)ctx;
+    (void)pthread_mutex_lock(&log_mutex);
+    for (uint32_t i = 0; i < listener_count; i++)
+        listeners[i].log(listeners[i].user, level, text != NULL ? text : "");
+    (void)pthread_mutex_unlock(&log_mutex);
+}
+
+/* ------------------------------------------------------------------ runs */
+
+inlay_status run_poll(const inlay_run *run)
+{
+    struct timespec now;
+
+    if (__atomic_load_n(run->cancel, __ATOMIC_RELAXED) != 0)
+        return INLAY_CANCELLED;
+    if (run->deadline_ns == 0)
+        return INLAY_OK;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec < run->deadline_ns ? INLAY_OK
+                                                                                         : INLAY_DEADLINE_EXCEEDED;
+}
+
+static inlay_status table_poll(void *ctx, inlay_run *run)
+{
+    (void)ctx;
+    return run != NULL ? run_poll(run) : INLAY_OK;
+}
+
+static inlay_status table_parallel_for(void *ctx, inlay_run *run, int64_t count, int64_t grain, inlay_parallel_fn fn,
+                                       void *user)
+{
+    (void)ctx;
+    return threads_parallel_for(run, count, grain, fn, user);
+}
+
+static uint32_t table_thread_count(void *ctx, inlay_run *run)
+{
+    (void)ctx;
+    return threads_limit(run);
+}
+
+static inlay_status table_output_alloc(void *ctx, inlay_run *run, uint32_t output, uint32_t rank, const int64_t *dims,
+                                       inlay_buffer *out)
+{
+    (void)ctx;
+    *out = (inlay_buffer){ 0 };
+    if (run == NULL || run->output_alloc == NULL || rank > INLAY_MAX_RANK || (rank > 0 && dims == NULL))
+        return INLAY_INVALID_ARGUMENT;
+    return run->output_alloc(run->ctx, output, rank, dims, out);
+}
+
+static char *table_string_alloc(void *ctx, inlay_run *run, uint64_t bytes)
+{
+    (void)ctx;
+    return run != NULL && run->string_alloc != NULL ? run->string_alloc(run->ctx, bytes) : NULL;
+}
+
+static void table_fence_signal(void *ctx, inlay_fence fence, inlay_status status, const inlay_diag *why)
+{
+    (void)ctx;
+    fence_signal(fence, status, why);
+}
+
+static inlay_status table_fence_wait(void *ctx, inlay_run *run, inlay_fence fence, inlay_diag *diag)
+{
+    (void)ctx;
+    return fence_wait(fence, run, diag);
+}
+
+static const void *table_align_constant(void *ctx, void *compile, uint32_t value, uint32_t alignment)
+{
+    const run_compile_hooks *hooks = compile;
+
+    (void)ctx;
+    if (hooks == NULL || alignment == 0 || alignment > 4096 || (alignment & (alignment - 1)) != 0)
+        return NULL;
+    return hooks->align_constant(hooks->ctx, value, alignment);
+}
+
+static const void *table_extension(void *ctx, const char *name)
+{
+    (void)ctx;
+    (void)name;
+    return NULL; /* version 1 has none */
+}
+
+const inlay_host *host_table(void)
+{
+    static const inlay_host table = {
+        .struct_size = sizeof table,
+        .abi_major = INLAY_ABI_MAJOR,
+        .abi_minor = INLAY_ABI_MINOR,
+        .abi_major_oldest = INLAY_ABI_MAJOR,
+        .log = table_log,
+        .parallel_for = table_parallel_for,
+        .thread_count = table_thread_count,
+        .output_alloc = table_output_alloc,
+        .string_alloc = table_string_alloc,
+        .poll = table_poll,
+        .fence_signal = table_fence_signal,
+        .fence_wait = table_fence_wait,
+        .align_constant = table_align_constant,
+        .extension = table_extension,
+    };
+    return &table;
+}

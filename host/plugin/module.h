@@ -1,0 +1,33 @@
+/* plugin/module.h - one loaded file. Private to this folder; the registry's lock is held around everything here. */
+#ifndef PLUGIN_MODULE_H
+#define PLUGIN_MODULE_H
+#include "plugin/plugin.h"
+#include <sys/stat.h>
+
+typedef struct plugin_module {
+    plugin_file file;
+    plugin_provider *providers; /* [file.provider_count] */
+    inlay_operator *operators;  /* [file.operator_count] */
+    inlay_plugin table;         /* as this host knows it */
+    void *handle;
+    dev_t device; /* the file's identity */
+    ino_t inode;
+    struct timespec changed;
+    uint32_t references; /* sets and open providers */
+    arena arena;
+    struct plugin_module *next; /* in the registry */
+} plugin_module;
+
+/* Maps the file, shakes hands and checks what the plugin says. The module has no reference yet. A failure's sentence is
+ * in diag; nothing is left behind but, perhaps, the mapping. */
+inlay_status module_load(const char *path, const struct stat *identity, plugin_module **out_module, inlay_diag *diag);
+/* shutdown, and dlclose where the plugin allows it. */
+void module_unload(plugin_module *m);
+
+/* The registry's lock: all that changes modules or open providers, and calls open, create, destroy or shutdown of
+ * plugins, which are owed one thread at a time. */
+void registry_lock(void);
+void registry_unlock(void);
+/* One reference less; unloads with the last. The lock is held. */
+void registry_put(plugin_module *m);
+#endif

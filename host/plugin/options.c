@@ -1,0 +1,136 @@
+/* Settings of a provider: text -> typed values, checked against the provider's schema. */
+#include "base/nearest.h"
+#include "plugin/plugin.h"
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *option_name(const void *ctx, uint32_t i)
+{
+    return ((const inlay_option *)ctx)[i].name;
+}
+
+/* '-' and '_' are the same, as on command lines. */
+static bool same_name(const char *a, const char *b)
+{
+    while (*a != '\0' && (*a == '-' ? '_' : *a) == (*b == '-' ? '_' : *b)) {
+        a++;
+        b++;
+    }
+    return *a == '\0' && *b == '\0';
+}
+
+static bool parse_bool(const char *text, int64_t *out)
+{
+    static const char *const words[] = { "0", "1", "false", "true", "no", "yes", "off", "on" };
+
+    for (uint32_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *out = i & 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is text one of "a|b|c"? Points *out at text's equal in choices' place, that is at text itself. */
+static bool is_choice(const char *text, const char *choices)
+{
+    size_t bytes = strlen(text);
+
+    for (const char *c = choices; c != NULL && *c != '\0';) {
+        size_t n = strcspn(c, "|");
+
+        if (n == bytes && memcmp(c, text, n) == 0)
+            return true;
+        c += n;
+        c += *c == '|';
+    }
+    return false;
+}
+
+static bool at_end(const char *text, const char *end)
+{
+    return *text != '\0' && end != text && *end == '\0' && !isspace((unsigned char)*text);
+}
+
+static inlay_status parse_int(const char *who, const inlay_option *o, const char *text, int64_t *out, inlay_diag *diag)
+{
+    char *end;
+    long long value;
+
+    errno = 0;
+    value = strtoll(text, &end, 0);
+    if (!at_end(text, end) || errno == ERANGE)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is not an integer", who, o->name, text);
+    if ((o->min != 0 || o->max != 0) && (value < o->min || value > o->max))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: %lld is outside [%lld, %lld]", who, o->name, value,
+                          (long long)o->min, (long long)o->max);
+    *out = value;
+    return INLAY_OK;
+}
+
+static inlay_status parse_value(const char *who, const inlay_option *o, const char *text, inlay_option_value *v,
+                                inlay_diag *diag)
+{
+    char *end;
+
+    switch (o->kind) {
+    case INLAY_OPTION_BOOL:
+        if (!parse_bool(text, &v->i))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is neither true nor false", who, o->name, text);
+        return INLAY_OK;
+    case INLAY_OPTION_INT:
+        return parse_int(who, o, text, &v->i, diag);
+    case INLAY_OPTION_FLOAT:
+        v->f = strtod(text, &end);
+        if (!at_end(text, end) || isnan(v->f))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is not a number", who, o->name, text);
+        return INLAY_OK;
+    case INLAY_OPTION_ENUM:
+        if (!is_choice(text, o->choices))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is none of %s", who, o->name, text, o->choices);
+        v->s = text;
+        return INLAY_OK;
+    default:
+        v->s = text;
+        return INLAY_OK;
+    }
+}
+
+inlay_status provider_parse_options(const char *who, const inlay_option *options, uint32_t count,
+                                    const provider_setting *settings, uint32_t setting_count,
+                                    inlay_option_value *values, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        inlay_status status = INLAY_OK;
+
+        values[i] = (inlay_option_value){ .name = options[i].name, .kind = options[i].kind };
+        if (options[i].default_value != NULL)
+            status = parse_value(who, &options[i], options[i].default_value, &values[i], diag);
+        if (status != INLAY_OK)
+            return status;
+    }
+    for (uint32_t s = 0; s < setting_count; s++) {
+        inlay_status status;
+        uint32_t i = 0;
+
+        while (i < count && !same_name(settings[s].name, options[i].name))
+            i++;
+        if (i == count) {
+            const char *near = nearest_name(settings[s].name, option_name, options, count);
+
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s has no option '%s'%s%s%s", who,
+                              settings[s].name, near != NULL ? "; did you mean '" : count == 0 ? "; it has none at all" : "",
+                              near != NULL ? near : "", near != NULL ? "'?" : "");
+        }
+        status = parse_value(who, &options[i], settings[s].value, &values[i], diag);
+        if (status != INLAY_OK)
+            return status;
+        values[i].is_set = 1;
+    }
+    return INLAY_OK;
+}

@@ -1,0 +1,438 @@
+/* Sets of plugins, and the process-wide registry of loaded files behind them. */
+#include "plugin/plugin.h"
+#include "plugin/module.h"
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ------------------------------------------------------------------ registry */
+
+static plugin_module *registry; /* loaded files */
+static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+void registry_lock(void)
+{
+    (void)pthread_mutex_lock(&registry_mutex);
+}
+
+void registry_unlock(void)
+{
+    (void)pthread_mutex_unlock(&registry_mutex);
+}
+
+/* A reference to the loaded file, which is loaded if it is not yet. A file that was replaced is another file. */
+static inlay_status registry_get(const char *path, const struct stat *st, plugin_module **out_module, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    plugin_module *m = registry;
+
+    while (m != NULL && (m->device != st->st_dev || m->inode != st->st_ino || m->changed.tv_sec != st->st_mtim.tv_sec ||
+                         m->changed.tv_nsec != st->st_mtim.tv_nsec))
+        m = m->next;
+    if (m == NULL) {
+        status = module_load(path, st, &m, diag);
+        if (status == INLAY_OK) {
+            m->next = registry;
+            registry = m;
+        }
+    }
+    if (status == INLAY_OK)
+        m->references++;
+    *out_module = m;
+    return status;
+}
+
+void registry_put(plugin_module *m)
+{
+    plugin_module **link = &registry;
+
+    if (--m->references > 0)
+        return;
+    while (*link != m)
+        link = &(*link)->next;
+    *link = m->next;
+    module_unload(m);
+}
+
+/* ------------------------------------------------------------------ sets */
+
+struct plugin_set {
+    arena arena;
+    plugin_log_fn log;
+    void *log_user;
+    const plugin_file **files;
+    plugin_module **modules;
+    const plugin_provider **providers;
+    const inlay_operator **operators;
+    uint32_t file_count, module_count, provider_count, operator_count;
+    uint32_t file_room, module_room, provider_room, operator_room;
+    graph_operators lookup;
+    char *searched;
+};
+
+static inlay_status no_memory(inlay_diag *diag)
+{
+    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the list of plugins");
+}
+
+/* Makes room for one more pointer in a list that lives in the arena. */
+static bool grow(arena *a, void *list_address, uint32_t count, uint32_t *room)
+{
+    void **list, **more;
+
+    memcpy(&list, list_address, sizeof list);
+    if (count < *room)
+        return true;
+    more = arena_array(a, *room > 0 ? 2 * (size_t)*room : 8, sizeof *more);
+    if (more == NULL)
+        return false;
+    if (count > 0)
+        memcpy(more, list, count * sizeof *more);
+    memcpy(list_address, &more, sizeof more);
+    *room = *room > 0 ? 2 * *room : 8;
+    return true;
+}
+
+static inlay_status add_file(plugin_set *set, const plugin_file *file, inlay_diag *diag)
+{
+    if (!grow(&set->arena, &set->files, set->file_count, &set->file_room))
+        return no_memory(diag);
+    set->files[set->file_count++] = file;
+    return INLAY_OK;
+}
+
+static inlay_status add_refused(plugin_set *set, const char *path, const char *reason, inlay_diag *diag)
+{
+    plugin_file *file = arena_alloc(&set->arena, sizeof *file);
+
+    if (file == NULL || (file->path = arena_string(&set->arena, path)) == NULL ||
+        (file->reason = arena_string(&set->arena, reason)) == NULL)
+        return no_memory(diag);
+    if (set->log != NULL) {
+        char line[1024];
+
+        (void)snprintf(line, sizeof line, "plugin %s was not loaded: %s", path, reason);
+        set->log(set->log_user, INLAY_LOG_WARNING, line);
+    }
+    return add_file(set, file, diag);
+}
+
+static inlay_status add_provider(plugin_set *set, const plugin_provider *p, inlay_diag *diag)
+{
+    const plugin_provider *other = plugin_set_find(set, p->table.name);
+
+    if (other != NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "two plugins bring a provider '%s': %s and %s; remove one",
+                          p->table.name, other->file->path, p->file->path);
+    if (!grow(&set->arena, &set->providers, set->provider_count, &set->provider_room))
+        return no_memory(diag);
+    set->providers[set->provider_count++] = p;
+    return INLAY_OK;
+}
+
+static bool same_operator(const inlay_operator *a, const inlay_operator *b)
+{
+    return a->since_version == b->since_version && strcmp(a->op_type, b->op_type) == 0 &&
+           strcmp(a->domain, b->domain) == 0;
+}
+
+/* The file that brought an operator of the set. */
+static const char *path_of_operator(const plugin_set *set, const inlay_operator *op)
+{
+    for (uint32_t m = 0; m < set->module_count; m++)
+        if (op >= set->modules[m]->operators && op < set->modules[m]->operators + set->modules[m]->file.operator_count)
+            return set->modules[m]->file.path;
+    return "?";
+}
+
+static inlay_status add_operator(plugin_set *set, const inlay_operator *op, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < set->operator_count; i++)
+        if (same_operator(op, set->operators[i]))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "two plugins bring operator %s.%s-%u: %s and %s; remove one",
+                              op->domain, op->op_type, op->since_version, path_of_operator(set, set->operators[i]),
+                              path_of_operator(set, op));
+    if (!grow(&set->arena, &set->operators, set->operator_count, &set->operator_room))
+        return no_memory(diag);
+    set->operators[set->operator_count++] = op;
+    return INLAY_OK;
+}
+
+static inlay_status add_module(plugin_set *set, plugin_module *m, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < set->module_count; i++)
+        if (set->modules[i] == m)
+            return INLAY_OK; /* the same file under another name */
+    if (!grow(&set->arena, &set->modules, set->module_count, &set->module_room))
+        return no_memory(diag);
+    m->references++;
+    set->modules[set->module_count++] = m;
+    INLAY_TRY(add_file(set, &m->file, diag));
+    for (uint32_t p = 0; p < m->file.provider_count; p++)
+        INLAY_TRY(add_provider(set, &m->providers[p], diag));
+    for (uint32_t o = 0; o < m->file.operator_count; o++)
+        INLAY_TRY(add_operator(set, &m->operators[o], diag));
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ directories */
+
+/* Loads one file into the set. Fails only when the set as a whole is in trouble. */
+static inlay_status load_file(plugin_set *set, const char *path, inlay_diag *diag)
+{
+    inlay_diag why = INLAY_DIAG_INIT;
+    plugin_module *m = NULL;
+    inlay_status status;
+    struct stat st;
+
+    if (stat(path, &st) != 0)
+        return add_refused(set, path, strerror(errno), diag);
+    if (!S_ISREG(st.st_mode))
+        return add_refused(set, path, "not a regular file", diag);
+    if ((st.st_mode & S_IWOTH) != 0)
+        return add_refused(set, path, "anybody may write to it: chmod o-w", diag);
+    if (registry_get(path, &st, &m, &why) != INLAY_OK)
+        return add_refused(set, path, why.text, diag);
+    status = add_module(set, m, diag);
+    registry_put(m); /* the set holds its own reference */
+    return status;
+}
+
+static int is_library(const struct dirent *entry)
+{
+    size_t bytes = strlen(entry->d_name);
+
+    return entry->d_name[0] != '.' && bytes > 3 && strcmp(entry->d_name + bytes - 3, ".so") == 0;
+}
+
+/* By bytes, not by the locale: the order must not depend on who runs it. */
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+/* The directory as an absolute path without links, or why it may not be searched. */
+static inlay_status check_dir(const char *dir, char real[PATH_MAX], inlay_diag *diag)
+{
+    char cwd[PATH_MAX];
+    struct stat st;
+
+    if (*dir == '\0')
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "plugin_dirs: an empty name would mean the working directory");
+    if (realpath(dir, real) == NULL || stat(real, &st) != 0)
+        return inlay_fail(diag, INLAY_NOT_FOUND, "plugin directory '%s': %s", dir, strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "plugin directory '%s' is not a directory", dir);
+    if (getcwd(cwd, sizeof cwd) != NULL && strcmp(cwd, real) == 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "plugin directory '%s' is the working directory, from which "
+                          "nothing is loaded; start from elsewhere or move the plugins", dir);
+    if ((st.st_mode & S_IWOTH) != 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "plugin directory '%s' can be written to by anybody: chmod o-w",
+                          dir);
+    return INLAY_OK;
+}
+
+static inlay_status load_dir(plugin_set *set, const char *dir, inlay_diag *diag)
+{
+    char real[PATH_MAX], path[PATH_MAX + NAME_MAX + 2];
+    struct dirent **entries = NULL;
+    inlay_status status;
+    int count;
+
+    status = check_dir(dir, real, diag);
+    if (status != INLAY_OK)
+        return status;
+    count = scandir(real, &entries, is_library, by_name);
+    if (count < 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "plugin directory '%s': %s", dir, strerror(errno));
+    for (int i = 0; i < count; i++) {
+        if (status == INLAY_OK) {
+            (void)snprintf(path, sizeof path, "%s/%s", real, entries[i]->d_name);
+            status = load_file(set, path, diag);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    return status;
+}
+
+static const char *beside(const char *dir, const char *relative, char *text, size_t bytes)
+{
+    char path[PATH_MAX + 256];
+    char real[PATH_MAX];
+    struct stat st;
+
+    (void)snprintf(path, sizeof path, "%s/%s", dir, relative);
+    if (realpath(path, real) == NULL || stat(real, &st) != 0 || !S_ISDIR(st.st_mode) || strlen(real) >= bytes)
+        return NULL;
+    return strcpy(text, real);
+}
+
+const char *plugin_default_dir(char *text, size_t bytes)
+{
+    static const char here; /* an address in the library or executable that this is part of */
+    char path[PATH_MAX];
+    struct link_map *map = NULL;
+    const char *found;
+    Dl_info info;
+    char *slash;
+
+    if (dladdr1(&here, &info, (void **)&map, RTLD_DL_LINKMAP) == 0)
+        return NULL;
+    if (map == NULL || map->l_name == NULL || map->l_name[0] == '\0') {
+        /* The executable, whose name as the linker knows it may be relative to a directory that was left since. */
+        ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+
+        if (n <= 0)
+            return NULL;
+        path[n] = '\0';
+    } else if (realpath(map->l_name, path) == NULL) {
+        return NULL;
+    }
+    slash = strrchr(path, '/');
+    if (slash == NULL)
+        return NULL;
+    *slash = '\0';
+    found = beside(path, "../lib/inlay/plugins", text, bytes);
+    if (found == NULL)
+        found = beside(path, "../" INLAY_PLUGIN_SUBDIR, text, bytes);
+    return found != NULL ? found : beside(path, "inlay/plugins", text, bytes);
+}
+
+/* ------------------------------------------------------------------ the set as others see it */
+
+static const inlay_operator *find_operator(void *ctx, const char *domain, const char *op_type, int64_t opset)
+{
+    const plugin_set *set = ctx;
+    const inlay_operator *best = NULL;
+
+    for (uint32_t i = 0; i < set->operator_count; i++) {
+        const inlay_operator *op = set->operators[i];
+
+        if ((int64_t)op->since_version <= opset && (best == NULL || op->since_version > best->since_version) &&
+            strcmp(op->op_type, op_type) == 0 && strcmp(op->domain, domain) == 0)
+            best = op;
+    }
+    return best;
+}
+
+static bool knows_domain(void *ctx, const char *domain)
+{
+    const plugin_set *set = ctx;
+
+    for (uint32_t i = 0; i < set->operator_count; i++)
+        if (strcmp(set->operators[i]->domain, domain) == 0)
+            return true;
+    return false;
+}
+
+static inlay_status note_searched(plugin_set *set, const char *const *dirs, uint32_t dir_count, inlay_diag *diag)
+{
+    size_t bytes = 1, used = 0;
+
+    for (uint32_t d = 0; d < dir_count; d++)
+        bytes += strlen(dirs[d]) + 2;
+    set->searched = arena_alloc(&set->arena, bytes);
+    if (set->searched == NULL)
+        return no_memory(diag);
+    for (uint32_t d = 0; d < dir_count; d++)
+        used += (size_t)snprintf(set->searched + used, bytes - used, "%s%s", d > 0 ? ", " : "", dirs[d]);
+    return INLAY_OK;
+}
+
+inlay_status plugin_set_create(const char *const *dirs, uint32_t dir_count, plugin_log_fn log, void *log_user,
+                               plugin_set **out_set, inlay_diag *diag)
+{
+    plugin_set *set = calloc(1, sizeof *set);
+    inlay_status status;
+
+    *out_set = NULL;
+    if (set == NULL)
+        return no_memory(diag);
+    if (host_log_add(log, log_user) != INLAY_OK) {
+        free(set);
+        return no_memory(diag);
+    }
+    set->log = log;
+    set->log_user = log_user;
+    registry_lock();
+    status = note_searched(set, dirs, dir_count, diag);
+    for (uint32_t d = 0; d < dir_count && status == INLAY_OK; d++)
+        status = load_dir(set, dirs[d], diag);
+    registry_unlock();
+    set->lookup = (graph_operators){
+        .find = find_operator, .knows_domain = knows_domain, .ctx = set, .searched = set->searched
+    };
+    if (status != INLAY_OK) {
+        plugin_set_destroy(set);
+        return status;
+    }
+    *out_set = set;
+    return INLAY_OK;
+}
+
+void plugin_set_destroy(plugin_set *set)
+{
+    if (set == NULL)
+        return;
+    registry_lock();
+    for (uint32_t m = set->module_count; m-- > 0;)
+        registry_put(set->modules[m]);
+    registry_unlock();
+    host_log_remove(set->log, set->log_user);
+    arena_deinit(&set->arena);
+    free(set);
+}
+
+uint32_t plugin_set_file_count(const plugin_set *set)
+{
+    return set->file_count;
+}
+
+const plugin_file *plugin_set_file(const plugin_set *set, uint32_t i)
+{
+    return i < set->file_count ? set->files[i] : NULL;
+}
+
+uint32_t plugin_set_provider_count(const plugin_set *set)
+{
+    return set->provider_count;
+}
+
+const plugin_provider *plugin_set_provider(const plugin_set *set, uint32_t i)
+{
+    return i < set->provider_count ? set->providers[i] : NULL;
+}
+
+const plugin_provider *plugin_set_find(const plugin_set *set, const char *name)
+{
+    for (uint32_t i = 0; i < set->provider_count; i++)
+        if (strcmp(set->providers[i]->table.name, name) == 0)
+            return set->providers[i];
+    return NULL;
+}
+
+const graph_operators *plugin_set_operators(const plugin_set *set)
+{
+    return &set->lookup;
+}
+
+uint32_t plugin_set_operator_count(const plugin_set *set)
+{
+    return set->operator_count;
+}
+
+const inlay_operator *plugin_set_operator(const plugin_set *set, uint32_t i)
+{
+    return i < set->operator_count ? set->operators[i] : NULL;
+}

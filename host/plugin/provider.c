@@ -1,0 +1,189 @@
+/* Open providers: shared by sessions that ask for the same one with the same settings. */
+#include "base/nearest.h"
+#include "exec/threads.h"
+#include "plugin/module.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct open_provider {
+    provider shown; /* first, so that a provider * is an open_provider * */
+    const plugin_provider *info;
+    char *key; /* the settings, all of them, as text */
+    uint32_t references;
+    bool lost;
+    struct open_provider *next;
+} open_provider;
+
+static open_provider *opened;    /* the registry's lock guards it */
+static uint32_t next_domain = 1; /* ids are never used again; 0 is the host's */
+
+/* Writes the values as "a=1;b=x;" into memory of the caller; NULL: out of memory. */
+static char *make_key(const inlay_option_value *values, uint32_t count)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *f = open_memstream(&text, &bytes);
+
+    if (f == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < count; i++)
+        (void)fprintf(f, "%s=%lld,%a,%s;", values[i].name, (long long)values[i].i, values[i].f,
+                      values[i].s != NULL ? values[i].s : "");
+    if (fclose(f) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+static const char *provider_name(const void *ctx, uint32_t i)
+{
+    return plugin_set_provider(ctx, i)->table.name;
+}
+
+static inlay_status unknown_provider(const plugin_set *set, const char *name, inlay_diag *diag)
+{
+    const char *near = nearest_name(name, provider_name, set, plugin_set_provider_count(set));
+    char known[256] = "";
+    size_t used = 0;
+
+    for (uint32_t i = 0; i < plugin_set_provider_count(set) && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "", provider_name(set, i));
+    if (near != NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no provider '%s'; did you mean '%s'? (There are: %s)", name,
+                          near, known);
+    for (uint32_t i = 0; i < plugin_set_file_count(set); i++) {
+        const plugin_file *file = plugin_set_file(set, i);
+
+        if (!file->loaded && strstr(file->path, name) != NULL)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no provider '%s'; %s was not loaded: %s", name, file->path,
+                              file->reason);
+    }
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no provider '%s' in %s; there are: %s", name,
+                      plugin_set_operators(set)->searched, used > 0 ? known : "none");
+}
+
+/* Makes a new open provider; the lock is held. Takes key. */
+static inlay_status open_anew(const plugin_provider *info, const inlay_option_value *values, char *key,
+                              open_provider **out, inlay_diag *diag)
+{
+    open_provider *p = calloc(1, sizeof *p);
+    const inlay_create_args args = { .struct_size = sizeof args,
+                                     .options = values,
+                                     .option_count = info->table.option_count,
+                                     .option_stride = sizeof *values,
+                                     .first_domain = next_domain,
+                                     .max_threads = threads_budget() };
+    inlay_status status;
+
+    if (p == NULL || info->table.domain_count > UINT32_MAX - next_domain) {
+        free(p);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to open provider %s", info->table.name);
+    }
+    status = info->table.create(info->table.ctx, host_table(), &args, &p->shown.state, diag);
+    if (status != INLAY_OK) {
+        free(p);
+        return status;
+    }
+    p->shown.table = &info->table;
+    p->shown.name = info->table.name;
+    p->shown.path = info->file->path;
+    p->shown.version = info->file->version;
+    p->shown.build_id = info->file->build_id;
+    p->shown.first_domain = next_domain;
+    next_domain += info->table.domain_count;
+    p->info = info;
+    p->key = key;
+    info->module->references++;
+    p->next = opened;
+    opened = p;
+    *out = p;
+    return INLAY_OK;
+}
+
+inlay_status provider_open(plugin_set *set, const char *name, const provider_setting *settings, uint32_t setting_count,
+                           const provider **out_provider, inlay_diag *diag)
+{
+    const plugin_provider *info = plugin_set_find(set, name);
+    inlay_option_value *values = NULL;
+    open_provider *p = NULL;
+    inlay_status status;
+    char *key = NULL;
+
+    *out_provider = NULL;
+    if (info == NULL)
+        return unknown_provider(set, name, diag);
+    values = calloc(info->table.option_count + 1, sizeof *values);
+    if (values == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to open provider %s", name);
+    INLAY_TRY(provider_parse_options(name, info->options, info->table.option_count, settings, setting_count, values,
+                                     diag));
+    key = make_key(values, info->table.option_count);
+    if (key == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to open provider %s", name);
+        goto done;
+    }
+    registry_lock();
+    for (p = opened; p != NULL && (p->info != info || p->lost || strcmp(p->key, key) != 0);)
+        p = p->next;
+    if (p == NULL) {
+        status = open_anew(info, values, key, &p, diag);
+        if (status == INLAY_OK)
+            key = NULL;
+    }
+    if (status == INLAY_OK) {
+        p->references++;
+        *out_provider = &p->shown;
+    }
+    registry_unlock();
+done:
+    free(key);
+    free(values);
+    return status;
+}
+
+void provider_close(const provider *shown)
+{
+    open_provider *p = (open_provider *)(uintptr_t)shown, **link = &opened;
+
+    if (p == NULL)
+        return;
+    registry_lock();
+    if (--p->references == 0) {
+        while (*link != p)
+            link = &(*link)->next;
+        *link = p->next;
+        if (p->shown.table->quiesce != NULL)
+            p->shown.table->quiesce(p->shown.state);
+        p->shown.table->destroy(p->shown.state);
+        registry_put(p->info->module);
+        free(p->key);
+        free(p);
+    }
+    registry_unlock();
+}
+
+void provider_lost(const provider *shown)
+{
+    registry_lock();
+    ((open_provider *)(uintptr_t)shown)->lost = true;
+    registry_unlock();
+}
+
+const provider *provider_of_domain(uint32_t domain, const inlay_domain_info **out_info)
+{
+    const provider *found = NULL;
+
+    registry_lock();
+    for (const open_provider *p = opened; p != NULL && found == NULL; p = p->next) {
+        /* Unsigned: a domain below the first is far above the last. */
+        if (domain != INLAY_DOMAIN_HOST && domain - p->shown.first_domain < p->shown.table->domain_count) {
+            found = &p->shown;
+            if (out_info != NULL)
+                *out_info = &p->info->domains[domain - p->shown.first_domain];
+        }
+    }
+    registry_unlock();
+    return found;
+}
