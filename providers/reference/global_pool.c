@@ -1,0 +1,83 @@
+/* GlobalAveragePool (ONNX 1, 22), GlobalMaxPool (1, 22), GlobalLpPool (1, 2, 22): each plane [D1, ...] becomes one
+ * element. */
+#include "reference.h"
+#include "vecmath.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { GLOBAL_GRAIN = 1 << 15 };
+
+#define BODY "global_pool.inc"
+#include "floats.inc"
+
+typedef void (*global_fn)(const void *x, void *y, int64_t n, double p);
+enum { GLOBAL_MEAN, GLOBAL_MAX, GLOBAL_MAGNITUDE, GLOBAL_EUCLID, GLOBAL_POWER, GLOBAL_KINDS };
+static const global_fn global_fns[GLOBAL_KINDS][INLAY_DTYPE_COUNT] = {
+    BY_FLOAT(global_mean), BY_FLOAT(global_max), BY_FLOAT(global_magnitude), BY_FLOAT(global_euclid),
+    BY_FLOAT(global_power),
+};
+
+typedef struct global_state {
+    uint32_t kind;
+    double p;
+} global_state;
+
+static inlay_status prepare_global(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const inlay_attr_info *p = kit_attr(node->info, "p"); /* a float before GlobalLpPool-2 */
+    const char *name = node->info->op_type.data + strlen("Global");
+    global_state *s = malloc(sizeof *s);
+
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of a pooling");
+    s->p = p == NULL ? 2 : p->kind == INLAY_ATTR_FLOAT ? p->f : (double)p->i;
+    if (name[0] == 'A')
+        s->kind = GLOBAL_MEAN;
+    else if (name[0] == 'M')
+        s->kind = GLOBAL_MAX;
+    else
+        s->kind = s->p == 1 ? GLOBAL_MAGNITUDE : s->p == 2 ? GLOBAL_EUCLID : GLOBAL_POWER;
+    *out_state = s;
+    return INLAY_OK;
+}
+
+typedef struct global_job {
+    const kit_call *call;
+    global_fn fn;
+    double p;
+    int64_t n;
+} global_job;
+
+static inlay_status global_planes(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const global_job *job = user;
+    int64_t elem = inlay_dtype_bits(job->call->in[0].dtype) / 8;
+
+    (void)worker;
+    for (int64_t i = begin; i < end; i++)
+        job->fn((const char *)job->call->in[0].data + i * job->n * elem, (char *)job->call->out[0].data + i * elem, job->n,
+                job->p);
+    return INLAY_OK;
+}
+
+static inlay_status run_global(const kit_call *call)
+{
+    const global_state *s = call->state;
+    const kit_tensor *x = &call->in[0];
+    int64_t planes = call->out[0].count; /* [N, C, 1, ...] */
+    global_job job = { call, global_fns[s->kind][x->dtype], s->p, planes > 0 ? x->count / planes : 0 };
+
+    if (x->rank < 2 || (x->count > 0 && planes != x->dims[0] * x->dims[1]))
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X has rank %u; it must be [N, C, ...]", x->rank);
+    return kit_parallel(call, planes, GLOBAL_GRAIN / (job.n + 1) + 1, global_planes, &job);
+}
+
+#define GLOBAL_KERNEL(name) \
+    { .op_type = name, .in_types = { KIT_FLOATS }, .prepare = prepare_global, .run = run_global }
+
+static const kit_kernel kernels[] = {
+    GLOBAL_KERNEL("GlobalAveragePool"),
+    GLOBAL_KERNEL("GlobalMaxPool"),
+    GLOBAL_KERNEL("GlobalLpPool"),
+};
+const kit_table reference_global_pool = { kernels, KIT_COUNT(kernels) };

@@ -1,0 +1,89 @@
+/* LRN: ONNX 1, 13. Each element is divided by a power of the sum of squares over neighbouring channels:
+ * y[c] = x[c] / (bias + alpha / size * sum x[c - floor((size - 1) / 2)] ... x[c + ceil((size - 1) / 2)] squared)^beta. */
+#include "reference.h"
+#include "vecmath.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { LRN_TILE = 256, LRN_GRAIN = 1 << 13 };
+
+typedef struct lrn_args {
+    double factor, beta, bias; /* factor: alpha / size */
+    int64_t before, after;     /* channels of the window on either side */
+    bool is_three_quarters;
+} lrn_args;
+
+#define BODY "lrn.inc"
+#include "floats.inc"
+
+typedef void (*lrn_fn)(const void *x, void *y, int64_t channels, int64_t s, int64_t columns, const lrn_args *args);
+static const lrn_fn lrn_columns[INLAY_DTYPE_COUNT] = BY_FLOAT(lrn_columns);
+
+static inlay_status prepare_lrn(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    int64_t size = kit_attr_int(node->info, "size", 0);
+    lrn_args *s;
+
+    if (size <= 0)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "LRN: size is %lld; it must be at least 1", (long long)size);
+    s = malloc(sizeof *s);
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of an LRN");
+    s->factor = kit_attr_float(node->info, "alpha", 1e-4) / (double)size;
+    s->beta = kit_attr_float(node->info, "beta", 0.75);
+    s->bias = kit_attr_float(node->info, "bias", 1);
+    s->before = (size - 1) / 2;
+    s->after = size / 2;
+    s->is_three_quarters = s->beta == 0.75;
+    *out_state = s;
+    return INLAY_OK;
+}
+
+typedef struct lrn_job {
+    const kit_call *call;
+    lrn_args args;
+    int64_t channels, inner, tiles;
+} lrn_job;
+
+static inlay_status lrn_items(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const lrn_job *job = user;
+    const kit_tensor *x = &job->call->in[0];
+    int64_t elem = inlay_dtype_bits(x->dtype) / 8;
+
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t first = i % job->tiles * LRN_TILE;
+        int64_t columns = job->inner - first < LRN_TILE ? job->inner - first : LRN_TILE;
+        int64_t offset = (i / job->tiles * job->channels * job->inner + first) * elem;
+        lrn_columns[x->dtype]((const char *)x->data + offset, (char *)job->call->out[0].data + offset, job->channels,
+                              job->inner, columns, &job->args);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_lrn(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0];
+    lrn_job job = { .call = call, .args = *(const lrn_args *)call->state, .inner = 1 };
+
+    if (x->rank < 2)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "LRN: X has rank %u; it must be [N, C, ...]", x->rank);
+    if (x->count == 0)
+        return INLAY_OK;
+    job.channels = x->dims[1];
+    if (job.args.before >= job.channels) /* windows longer than the tensor */
+        job.args.before = job.channels - 1;
+    if (job.args.after >= job.channels)
+        job.args.after = job.channels - 1;
+    for (uint32_t d = 2; d < x->rank; d++)
+        job.inner *= x->dims[d];
+    job.tiles = (job.inner + LRN_TILE - 1) / LRN_TILE;
+    return kit_parallel(call, x->dims[0] * job.tiles, LRN_GRAIN / (x->count / (x->dims[0] * job.tiles) + 1) + 1, lrn_items,
+                        &job);
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "LRN", .in_types = { KIT_FLOATS }, .prepare = prepare_lrn, .run = run_lrn },
+};
+const kit_table reference_lrn = { kernels, KIT_COUNT(kernels) };

@@ -1,0 +1,157 @@
+/* MeanVarianceNormalization: ONNX 9, 13. (x - mean) / (deviation + 1e-9) over any set of axes. */
+#include "reference.h"
+#include "vecmath.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { MVN_GRAIN = 1 << 14 };
+
+/* The axes that are normalised over: `rows` rows, the indexes of dims [rank], of n elements. */
+typedef struct mvn_run {
+    int64_t dims[INLAY_MAX_RANK], strides[INLAY_MAX_RANK];
+    uint32_t rank;
+    int64_t rows, n, step;
+} mvn_run;
+
+/* Moves index to the next row; returns by how many elements that moves the offset. */
+static inline int64_t mvn_next(const mvn_run *run, int64_t *index)
+{
+    int64_t moved = 0;
+
+    for (uint32_t d = run->rank; d-- > 0;) {
+        moved += run->strides[d];
+        if (++index[d] < run->dims[d])
+            break;
+        moved -= run->strides[d] * run->dims[d];
+        index[d] = 0;
+    }
+    return moved;
+}
+
+#define BODY "mean_variance_normalization.inc"
+#include "floats.inc"
+
+typedef void (*mvn_group_fn)(const void *x, void *y, const mvn_run *run);
+static const mvn_group_fn mvn_group[INLAY_DTYPE_COUNT] = BY_FLOAT(mvn_group);
+
+typedef struct mvn_state {
+    uint32_t axis_count;
+    int64_t axes[INLAY_MAX_RANK];
+} mvn_state;
+
+typedef struct mvn_plan {
+    mvn_run run;
+    int64_t kept_dims[INLAY_MAX_RANK], kept_strides[INLAY_MAX_RANK];
+    uint32_t kept_rank;
+    int64_t groups;
+} mvn_plan;
+
+static inlay_status prepare_mvn(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    static const int64_t usual[] = { 0, 2, 3 };
+    uint32_t count;
+    const int64_t *axes = kit_attr_ints(node->info, "axes", &count);
+    mvn_state *s;
+
+    if (axes == NULL) {
+        axes = usual;
+        count = KIT_COUNT(usual);
+    }
+    if (count > INLAY_MAX_RANK)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "axes has %u entries, more than any tensor has axes", count);
+    s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of a normalization");
+    s->axis_count = count;
+    if (count > 0)
+        memcpy(s->axes, axes, count * sizeof *axes);
+    *out_state = s;
+    return INLAY_OK;
+}
+
+static inlay_status shape_mvn(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const mvn_state *s = state;
+    const kit_tensor *x = &plan->in[0];
+    bool normalised[INLAY_MAX_RANK] = { false };
+    int64_t stride = 1, strides[INLAY_MAX_RANK];
+    mvn_plan *p;
+
+    for (uint32_t i = 0; i < s->axis_count; i++) {
+        int64_t axis = s->axes[i] < 0 ? s->axes[i] + x->rank : s->axes[i];
+        if (axis < 0 || axis >= x->rank)
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "axis %lld is outside the input's rank %u",
+                              (long long)s->axes[i], x->rank);
+        normalised[axis] = true;
+    }
+    p = calloc(1, sizeof *p);
+    if (p == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a normalization");
+    plan->plan = p;
+    p->groups = p->run.rows = p->run.n = p->run.step = 1;
+    if (x->count == 0)
+        return INLAY_OK;
+    for (uint32_t d = x->rank; d-- > 0; stride *= x->dims[d])
+        strides[d] = stride;
+    for (uint32_t d = 0; d < x->rank; d++) {
+        mvn_run *r = &p->run;
+        if (x->dims[d] == 1)
+            continue;
+        if (!normalised[d]) {
+            p->kept_dims[p->kept_rank] = x->dims[d];
+            p->kept_strides[p->kept_rank++] = strides[d];
+            p->groups *= x->dims[d];
+        } else if (r->rank > 0 && r->strides[r->rank - 1] == strides[d] * x->dims[d]) { /* joins the axis before */
+            r->dims[r->rank - 1] *= x->dims[d];
+            r->strides[r->rank - 1] = strides[d];
+        } else {
+            r->dims[r->rank] = x->dims[d];
+            r->strides[r->rank++] = strides[d];
+        }
+    }
+    if (p->run.rank > 0) {
+        p->run.rank--;
+        p->run.n = p->run.dims[p->run.rank];
+        p->run.step = p->run.strides[p->run.rank];
+    }
+    for (uint32_t d = 0; d < p->run.rank; d++)
+        p->run.rows *= p->run.dims[d];
+    return INLAY_OK;
+}
+
+static inlay_status mvn_groups(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const kit_call *call = user;
+    const mvn_plan *p = call->plan;
+    const kit_tensor *x = &call->in[0];
+
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t offset = 0, rest = i;
+        for (uint32_t d = p->kept_rank; d-- > 0; rest /= p->kept_dims[d])
+            offset += rest % p->kept_dims[d] * p->kept_strides[d];
+        offset *= inlay_dtype_bits(x->dtype) / 8;
+        mvn_group[x->dtype]((const char *)x->data + offset, (char *)call->out[0].data + offset, &p->run);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_mvn(const kit_call *call)
+{
+    const mvn_plan *p = call->plan;
+    kit_call job = *call;
+
+    if (call->in[0].count == 0)
+        return INLAY_OK;
+    return kit_parallel(call, p->groups, MVN_GRAIN / (p->run.n * p->run.rows) + 1, mvn_groups, &job);
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "MeanVarianceNormalization",
+      .in_types = { KIT_FLOATS },
+      .flags = KIT_IN_PLACE_FIRST,
+      .prepare = prepare_mvn,
+      .shape = shape_mvn,
+      .run = run_mvn },
+};
+const kit_table reference_mean_variance_normalization = { kernels, KIT_COUNT(kernels) };

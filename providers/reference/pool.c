@@ -1,0 +1,274 @@
+/* MaxPool (ONNX 1, 8, 10, 11, 12, 22), AveragePool (1, 7, 10, 11, 19, 22), LpPool (1, 2, 11, 18, 22), any number of
+ * spatial axes. */
+#include "pool.h"
+#include "vecmath.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { POOL_GRAIN = 1 << 14 };
+enum { POOL_MAX, POOL_MEAN, POOL_MAGNITUDE, POOL_EUCLID, POOL_POWER, POOL_KINDS };
+
+#define BODY "pool.inc"
+#include "floats.inc"
+
+#define NAME(what) what##_i8
+#define SUFFIX i8
+#define T int8_t
+#define ACC int8_t
+#define LOAD(x) (x)
+#define STORE(v) (v)
+#define CLONES KIT_MULTIVERSION
+#define POOL_MAX_ONLY INT8_MIN
+#include "pool.inc"
+#undef NAME
+#undef SUFFIX
+#undef T
+#undef ACC
+#define NAME(what) what##_u8
+#define SUFFIX u8
+#define T uint8_t
+#define ACC uint8_t
+#define POOL_MAX_ONLY 0
+#include "pool.inc"
+#undef NAME
+#undef SUFFIX
+#undef T
+#undef ACC
+#undef LOAD
+#undef STORE
+#undef CLONES
+
+typedef void (*pool_rows_fn)(const pool_plan *plan, const void *x, void *y, int64_t begin, int64_t end, void *scratch);
+typedef void (*pool_indices_fn)(const pool_plan *plan, const void *x, void *y, int64_t *indices, int64_t begin,
+                                int64_t end);
+
+static const pool_rows_fn pool_rows[POOL_KINDS][INLAY_DTYPE_COUNT] = {
+    { [INLAY_FLOAT] = pool_rows_max_f32, [INLAY_DOUBLE] = pool_rows_max_f64, [INLAY_FLOAT16] = pool_rows_max_f16,
+      [INLAY_BFLOAT16] = pool_rows_max_bf16, [INLAY_INT8] = pool_rows_max_i8, [INLAY_UINT8] = pool_rows_max_u8 },
+    BY_FLOAT(pool_rows_mean),
+    BY_FLOAT(pool_rows_magnitude),
+    BY_FLOAT(pool_rows_euclid),
+    BY_FLOAT(pool_rows_power),
+};
+static const pool_indices_fn pool_indices[INLAY_DTYPE_COUNT] = {
+    [INLAY_FLOAT] = pool_indices_f32, [INLAY_DOUBLE] = pool_indices_f64, [INLAY_FLOAT16] = pool_indices_f16,
+    [INLAY_BFLOAT16] = pool_indices_bf16, [INLAY_INT8] = pool_indices_i8, [INLAY_UINT8] = pool_indices_u8,
+};
+
+/* ------------------------------------------------------------------ attributes */
+
+enum { PAD_EXPLICIT, PAD_VALID, PAD_SAME_UPPER, PAD_SAME_LOWER };
+
+typedef struct pool_state {
+    uint32_t kind;
+    uint32_t rank; /* of the kernel */
+    uint32_t auto_pad;
+    bool ceil_mode, include_pad, column_major;
+    double p;
+    int64_t kernel[INLAY_MAX_RANK], strides[INLAY_MAX_RANK], dilations[INLAY_MAX_RANK];
+    int64_t pads[2 * INLAY_MAX_RANK]; /* all begins, then all ends */
+} pool_state;
+
+/* An attribute with `count` entries, all at least `least`; `otherwise` when the node has none. */
+static inlay_status pool_ints(const kit_node *node, const char *name, uint32_t count, int64_t least, int64_t otherwise,
+                              int64_t *out, inlay_diag *diag)
+{
+    uint32_t n;
+    const int64_t *values = kit_attr_ints(node->info, name, &n);
+
+    if (n != 0 && n != count)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "%s has %u entries; with this kernel_shape it must have %u", name, n,
+                          count);
+    for (uint32_t i = 0; i < count; i++) {
+        out[i] = n == 0 ? otherwise : values[i];
+        if (out[i] < least || out[i] > INT32_MAX)
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "%s[%u] is %lld; it must be at least %lld and below 2^31", name,
+                              i, (long long)out[i], (long long)least);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status pool_attributes(const kit_node *node, pool_state *s, inlay_diag *diag)
+{
+    const inlay_node_info *info = node->info;
+    const char *auto_pad = kit_attr_string(info, "auto_pad", "NOTSET");
+    const inlay_attr_info *p = kit_attr(info, "p");
+    inlay_status status;
+
+    (void)kit_attr_ints(info, "kernel_shape", &s->rank);
+    if (s->rank == 0 || s->rank > INLAY_MAX_RANK - 2)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "kernel_shape has %u entries; it must have one a spatial axis",
+                          s->rank);
+    INLAY_TRY(pool_ints(node, "kernel_shape", s->rank, 1, 1, s->kernel, diag));
+    INLAY_TRY(pool_ints(node, "strides", s->rank, 1, 1, s->strides, diag));
+    INLAY_TRY(pool_ints(node, "dilations", s->rank, 1, 1, s->dilations, diag));
+    INLAY_TRY(pool_ints(node, "pads", 2 * s->rank, 0, 0, s->pads, diag));
+    if (strcmp(auto_pad, "VALID") == 0)
+        s->auto_pad = PAD_VALID;
+    else if (strcmp(auto_pad, "SAME_UPPER") == 0)
+        s->auto_pad = PAD_SAME_UPPER;
+    else if (strcmp(auto_pad, "SAME_LOWER") == 0)
+        s->auto_pad = PAD_SAME_LOWER;
+    else if (strcmp(auto_pad, "NOTSET") != 0 && auto_pad[0] != '\0')
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "auto_pad is '%s'; it must be NOTSET, VALID, SAME_UPPER or SAME_LOWER", auto_pad);
+    s->ceil_mode = kit_attr_int(info, "ceil_mode", 0) != 0;
+    s->include_pad = kit_attr_int(info, "count_include_pad", 0) != 0;
+    s->column_major = kit_attr_int(info, "storage_order", 0) == 1;
+    s->p = p == NULL ? 2 : p->kind == INLAY_ATTR_FLOAT ? p->f : (double)p->i;
+    if (info->op_type.data[0] == 'M')
+        s->kind = POOL_MAX;
+    else if (info->op_type.data[0] == 'A')
+        s->kind = POOL_MEAN;
+    else
+        s->kind = s->p == 1 ? POOL_MAGNITUDE : s->p == 2 ? POOL_EUCLID : POOL_POWER;
+done:
+    return status;
+}
+
+static inlay_status prepare_pool(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    pool_state *s = calloc(1, sizeof *s);
+    inlay_status status;
+
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of a pooling");
+    status = pool_attributes(node, s, diag);
+    if (status == INLAY_OK)
+        *out_state = s;
+    else
+        free(s);
+    return status;
+}
+
+/* ------------------------------------------------------------------ shapes */
+
+/* Fills out and the pads of an axis whose other members are set (ONNX AveragePool-22: output shape). Rounding up does
+ * not make a window that would start in the padding behind the input. */
+static void pool_axis_size(const pool_state *s, pool_axis *a)
+{
+    int64_t reach = (a->kernel - 1) * a->dilation + 1, room, total;
+
+    if (s->auto_pad == PAD_SAME_UPPER || s->auto_pad == PAD_SAME_LOWER) {
+        a->out = (a->in + a->stride - 1) / a->stride;
+        total = (a->out - 1) * a->stride + reach - a->in;
+        total = total > 0 ? total : 0;
+        a->pad_begin = s->auto_pad == PAD_SAME_UPPER ? total / 2 : total - total / 2;
+        a->pad_end = total - a->pad_begin;
+        return;
+    }
+    if (s->auto_pad == PAD_VALID)
+        a->pad_begin = a->pad_end = 0;
+    room = a->in + a->pad_begin + a->pad_end - reach;
+    if (room < 0) {
+        a->out = 0;
+        return;
+    }
+    a->out = room / a->stride + 1;
+    if (s->ceil_mode && s->auto_pad != PAD_VALID && room % a->stride != 0 &&
+        a->out * a->stride < a->in + a->pad_begin)
+        a->out++;
+}
+
+static inlay_status shape_pool(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const pool_state *s = state;
+    const kit_tensor *x = &plan->in[0], *y = &plan->out[0];
+    pool_axis axes[INLAY_MAX_RANK], *w = &axes[s->rank - 1];
+    uint32_t acc_bytes = x->dtype == INLAY_DOUBLE ? 8 : 4;
+    pool_plan *p;
+
+    if (x->rank != s->rank + 2)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X has rank %u; with this kernel_shape it must have %u", x->rank,
+                          s->rank + 2);
+    for (uint32_t d = 0; d < s->rank; d++) {
+        axes[d] = (pool_axis){ .in = x->dims[2 + d],
+                               .kernel = s->kernel[d],
+                               .stride = s->strides[d],
+                               .dilation = s->dilations[d],
+                               .pad_begin = s->pads[d],
+                               .pad_end = s->pads[s->rank + d] };
+        pool_axis_size(s, &axes[d]);
+        if (y->count >= 0 && y->dims[2 + d] != axes[d].out)
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "spatial axis %u gives %lld windows where %lld were expected", d,
+                              (long long)axes[d].out, (long long)y->dims[2 + d]);
+    }
+    p = calloc(1, sizeof *p + (x->count > 0 && y->count > 0 ? (size_t)w->out * sizeof(float) : 0));
+    if (p == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a pooling");
+    plan->plan = p;
+    memcpy(p->axes, axes, s->rank * sizeof axes[0]);
+    p->rank = s->rank;
+    p->include_pad = s->include_pad;
+    p->column_major = s->column_major;
+    p->p = s->p;
+    p->counts = (float *)(p + 1);
+    p->planes = p->in_plane = p->rows = 1;
+    if (x->count == 0 || y->count == 0)
+        return INLAY_OK;
+    p->planes = x->dims[0] * x->dims[1];
+    for (uint32_t d = s->rank; d-- > 0; p->in_plane *= axes[d].in) {
+        p->steps[d] = p->in_plane;
+        if (d + 1 < s->rank)
+            p->rows *= axes[d].out;
+    }
+    for (int64_t o = 0; o < w->out; o++)
+        p->counts[o] = (float)pool_count(p, w, o);
+    p->width = (w->out - 1) * w->stride + (w->kernel - 1) * w->dilation + 1;
+    p->first = w->pad_begin < p->width ? w->pad_begin : p->width;
+    p->used = w->in < p->width - p->first ? w->in : p->width - p->first;
+    plan->workspace_bytes = (uint64_t)plan->max_threads * (((uint64_t)(p->width + w->out) * acc_bytes + 63) / 64 * 64);
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ run */
+
+typedef struct pool_job {
+    const kit_call *call;
+    const pool_plan *plan;
+    uint32_t kind;
+    int64_t scratch_bytes; /* a worker's */
+} pool_job;
+
+static inlay_status pool_items(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const pool_job *job = user;
+    const kit_call *call = job->call;
+    const kit_tensor *x = &call->in[0];
+
+    if (kit_has_output(call, 1))
+        pool_indices[x->dtype](job->plan, x->data, call->out[0].data, call->out[1].data, begin, end);
+    else
+        pool_rows[job->kind][x->dtype](job->plan, x->data, call->out[0].data, begin, end,
+                                       (char *)call->workspace + worker * job->scratch_bytes);
+    return INLAY_OK;
+}
+
+static inlay_status run_pool(const kit_call *call)
+{
+    const pool_state *s = call->state;
+    const pool_plan *p = call->plan;
+    const kit_tensor *x = &call->in[0];
+    const pool_axis *w = &p->axes[p->rank - 1];
+    pool_job job = { call, p, s->kind, 0 };
+    int64_t per_row = w->in;
+
+    if (call->out[0].count == 0)
+        return INLAY_OK;
+    if (x->count == 0)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X has no elements along a spatial axis; nothing to pool");
+    job.scratch_bytes = ((p->width + w->out) * (x->dtype == INLAY_DOUBLE ? 8 : 4) + 63) / 64 * 64;
+    for (uint32_t d = 0; d + 1 < p->rank; d++)
+        per_row *= p->axes[d].kernel < p->axes[d].in ? p->axes[d].kernel : p->axes[d].in;
+    return kit_parallel(call, p->planes * p->rows, POOL_GRAIN / (per_row + 1) + 1, pool_items, &job);
+}
+
+#define POOL_KERNEL(name, types) \
+    { .op_type = name, .in_types = { types }, .prepare = prepare_pool, .shape = shape_pool, .run = run_pool }
+
+static const kit_kernel kernels[] = {
+    POOL_KERNEL("MaxPool", KIT_FLOATS | KIT_BIT(INT8) | KIT_BIT(UINT8)),
+    POOL_KERNEL("AveragePool", KIT_FLOATS),
+    POOL_KERNEL("LpPool", KIT_FLOATS),
+};
+const kit_table reference_pool = { kernels, KIT_COUNT(kernels) };
