@@ -1,11 +1,34 @@
 /* onnx/layer_normalization.c - layer normalization. */
 #include "schema.h"
 
+static inlay_status infer_layer_normalization(op_infer *infer)
+{
+    const uint32_t rank = infer_rank(infer, 0);
+    inlay_dim dims[INLAY_MAX_RANK];
+    inlay_status status = INLAY_OK;
+    uint32_t axis;
+
+    INLAY_TRY(infer_same_as_first(infer));
+    for (uint32_t o = 1; o <= 2; o++) /* U stands in no input: stash_type states it */
+        if (infer_has_out(infer, o))
+            infer_set_dtype(infer, o, (inlay_dtype)infer_attr_int(infer, "stash_type", INLAY_FLOAT));
+    if (rank == INLAY_RANK_UNKNOWN || rank > INLAY_MAX_RANK)
+        goto done;
+    INLAY_TRY(infer_axis(infer, infer_attr_int(infer, "axis", -1), rank, "axis", &axis));
+    for (uint32_t d = 0; d < rank; d++)
+        dims[d] = d < axis ? infer_dim(infer, 0, d) : dim_fixed(1);
+    for (uint32_t o = 1; o <= 2; o++)
+        if (infer_has_out(infer, o))
+            INLAY_TRY(infer_set_shape(infer, o, rank, dims));
+done:
+    return status;
+}
+
 static const op_row rows[] = {
     { "LayerNormalization", 17, 0,
       "X:T, Scale:T, B?:T -> Y:T, Mean?:U, InvStdDev?:U; T=@float_ir4, U=bfloat16|float; axis:i=-1, epsilon:f=1e-05, "
       "stash_type:i=1",
-      NULL },
+      infer_layer_normalization },
 };
 
 const op_table op_onnx_layer_normalization = { "ai.onnx", rows, OP_COUNT(rows) };

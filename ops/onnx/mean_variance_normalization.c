@@ -2,8 +2,8 @@
 #include "schema.h"
 
 static const op_row rows[] = {
-    { "MeanVarianceNormalization", 9, 0, "X:T -> Y:T; T=@float; axes:is=[0,2,3]", NULL },
-    { "MeanVarianceNormalization", 13, 0, "X:T -> Y:T; T=@float_ir4; axes:is=[0,2,3]", NULL },
+    { "MeanVarianceNormalization", 9, 0, "X:T -> Y:T; T=@float; axes:is=[0,2,3]", infer_same_as_first },
+    { "MeanVarianceNormalization", 13, 0, "X:T -> Y:T; T=@float_ir4; axes:is=[0,2,3]", infer_same_as_first },
 };
 
 const op_table op_onnx_mean_variance_normalization = { "ai.onnx", rows, OP_COUNT(rows) };
