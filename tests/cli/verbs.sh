@@ -1,0 +1,191 @@
+#!/bin/bash
+# Every verb of the command line on small models: exit codes, what is printed, one-line errors, JSON, --help.
+#   verbs.sh INLAY DATA     the executable; the folder of ONNX's test data (node/test_add/... below it)
+set -u
+inlay=$1
+node=$2/node
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+checks=0
+wrong=0
+
+complain() {
+    wrong=$((wrong + 1))
+    echo "FAIL $1"
+    shift
+    printf '     %s\n' "$@"
+}
+
+# expect CODE PATTERN ARGUMENT...   runs inlay; its exit code and a line of its output (either stream) must be so.
+expect() {
+    local code=$1 pattern=$2 got
+    shift 2
+    checks=$((checks + 1))
+    "$inlay" "$@" >"$work/out" 2>"$work/err" </dev/null
+    got=$?
+    if [ $got -ne "$code" ]; then
+        complain "inlay $*" "exit code $got, not $code" "$(head -c 600 "$work/err")" "$(head -c 300 "$work/out")"
+    elif ! grep -qE -- "$pattern" "$work/out" "$work/err"; then
+        complain "inlay $*" "nothing like '$pattern'" "$(head -c 600 "$work/err")" "$(head -c 600 "$work/out")"
+    fi
+}
+
+# The same, and stderr must be one line of at most 600 characters that begins with 'inlay', stdout empty.
+refuses() {
+    expect "$@"
+    if [ "$(wc -l <"$work/err")" -ne 1 ] || ! grep -qE '^inlay' "$work/err" || [ -s "$work/out" ]; then
+        shift 2
+        complain "inlay $*" "not a one-line error:" "$(cat "$work/err")" "$(head -c 300 "$work/out")"
+    fi
+}
+
+# json CODE FILTER ARGUMENT...   stdout must be JSON for which jq's FILTER is true.
+json() {
+    local code=$1 filter=$2
+    shift 2
+    expect "$code" '' "$@"
+    if ! jq -e "$filter" "$work/out" >/dev/null 2>&1; then
+        complain "inlay $*" "jq '$filter' says no" "$(head -c 600 "$work/out")"
+    fi
+}
+
+# check TEXT COMMAND...   the command must succeed.
+check() {
+    local text=$1
+    shift
+    checks=$((checks + 1))
+    "$@" >/dev/null 2>&1 || complain "$text"
+}
+
+add=$node/test_add/model.onnx
+verbs='run test bench inspect check explain providers'
+
+# ---- help and wrong use
+expect 2 'Usage: inlay VERB'
+expect 0 'Usage: inlay VERB' --help
+expect 0 '^inlay [0-9]+\.[0-9]+' --version
+expect 0 'Usage: inlay VERB' help
+expect 0 '130' help exit-codes
+for verb in $verbs; do
+    expect 0 "Usage: inlay $verb" "$verb" --help
+    expect 0 'Examples:' "$verb" --help
+    expect 0 "Usage: inlay $verb" help "$verb"
+    expect 2 'unrecognized option' "$verb" --no-such-flag
+done
+refuses 2 "did you mean 'inspect'" insepct
+refuses 2 "no verb 'xyzzy'" xyzzy
+refuses 2 "no verb 'xyzzy'" help xyzzy
+for verb in run bench inspect check explain; do
+    expect 2 'which model' "$verb"
+    expect 2 'one too many' "$verb" "$add" "$add"
+done
+expect 2 'which folder' test
+expect 2 'takes no arguments' providers x
+
+# ---- wrong files
+printf 'this is not a model, it is a text\n' >"$work/text.onnx"
+head -c 60 "$add" >"$work/cut.onnx"
+: >"$work/empty.onnx"
+for verb in run bench inspect check explain; do
+    refuses 3 'no-such.onnx' "$verb" "$work/no-such.onnx"
+    refuses 3 'text.onnx' "$verb" "$work/text.onnx"
+    refuses 3 'cut.onnx' "$verb" "$work/cut.onnx"
+    refuses 3 'empty.onnx' "$verb" "$work/empty.onnx"
+    refuses 3 "$work" "$verb" "$work"
+    json 3 '.error.code and .error.text' "$verb" "$work/no-such.onnx" --json
+done
+refuses 3 'no-such' test "$work/no-such"
+mkdir -p "$work/nothing"
+refuses 3 'no test case here' test "$work/nothing"
+
+# ---- wrong options
+refuses 2 'intra.threads' run "$add" --intra-threads nonsense
+refuses 2 'seconds' bench "$add" --seconds soon
+refuses 2 'expected NAME=VALUE' run "$add" --option nonsense
+refuses 2 'no_such_option' run "$add" --option no_such_option=1
+refuses 2 'NAME=FILE' run "$add" --input nonsense
+refuses 2 'it has x, y' run "$add" --input z=random
+refuses 2 'random:' run "$add" --input x=random:2,-3
+refuses 2 'seed' run "$add" --seed x
+refuses 3 'nothing' run "$add" --inputs "$work/no-such"
+refuses 2 'nosuchprovider' run "$add" --providers nosuchprovider
+INLAY_INTRA_THREADS=many refuses 2 'INLAY_INTRA_THREADS' run "$add"
+INLAY_NO_SUCH_THING=1 expect 0 '^sum: float' run "$add"
+INLAY_INTRA_THREADS=1 expect 0 '^sum: float' run "$add"
+
+# ---- run
+expect 0 '^sum: float\[3, 4, 5\] = .*min .*max .*mean' run "$add"
+json 0 '.outputs[0].name == "sum" and .outputs[0].shape == [3,4,5] and (.outputs[0].values | length) == 8' \
+    run "$add" --json
+json 0 '(.outputs[0].values | length) == 60 and ([.outputs[0].values[] | select(. < -2 or . > 2)] | length) == 0' \
+    run "$add" --json --values 100
+"$inlay" run "$add" --seed 5 --outputs "$work/a" >/dev/null 2>&1
+"$inlay" run "$add" --seed 5 --outputs "$work/b" >/dev/null 2>&1
+"$inlay" run "$add" --seed 6 --outputs "$work/c" >/dev/null 2>&1
+check 'the same seed gives the same outputs' cmp "$work/a/sum.npy" "$work/b/sum.npy"
+check 'another seed gives others' bash -c "! cmp -s '$work/a/sum.npy' '$work/c/sum.npy'"
+# What was written can be read: x + y with x from .npy and y from ONNX's .pb.
+mkdir -p "$work/in"
+cp "$work/a/sum.npy" "$work/in/x.npy"
+cp "$node/test_add/test_data_set_0/input_1.pb" "$work/in/y.pb"
+expect 0 '^sum: float' run "$add" --inputs "$work/in"
+expect 0 '^sum: float' run "$add" --input "x=$work/in/x.npy" --input "y=$work/in/y.pb"
+rm "$work/in/y.pb"
+refuses 3 "input 'y'" run "$add" --inputs "$work/in"
+refuses 2 'random' run "$add" --input "x=$work/in/x.txt"
+refuses 3 'gone.npy' run "$add" --input "x=$work/in/gone.npy"
+head -c 100 "$work/a/sum.npy" >"$work/in/short.npy"
+refuses 3 'short.npy' run "$add" --input "x=$work/in/short.npy"
+expect 1 'x' run "$add" --input x=random:2,2 --input y=random:3,3
+printf 'x' >"$work/file"
+refuses 3 'file' run "$add" --outputs "$work/file/below"
+
+# ---- test
+expect 0 '^1 passed, 0 failed, 0 skipped$' test "$node/test_add"
+check 'the sum is the last line' bash -c "tail -n 1 '$work/out' | grep -qx '1 passed, 0 failed, 0 skipped'"
+mkdir -p "$work/cases/deep/down"
+cp -r "$node/test_add" "$work/cases/deep/down/good"
+cp -r "$node/test_add" "$work/cases/deep/bad"
+cp "$node/test_sub/test_data_set_0/output_0.pb" "$work/cases/deep/bad/test_data_set_0/output_0.pb"
+cp -r "$node/test_add" "$work/cases/wrong_type"
+cp "$node/test_and2d/test_data_set_0/output_0.pb" "$work/cases/wrong_type/test_data_set_0/output_0.pb"
+cp -r "$node/test_add" "$work/cases/broken"
+cp "$work/text.onnx" "$work/cases/broken/model.onnx"
+expect 1 '^1 passed, 3 failed, 0 skipped$' test "$work/cases"
+for line in "^FAIL deep/bad: test_data_set_0 output 'sum': \[0,0,0\] got .*, want .* \([0-9]+ of 60 wrong, worst error" \
+    "^FAIL wrong_type: test_data_set_0 output 'sum': got float\[3, 4, 5\], want bool\[3, 4\]" '^FAIL broken: '; do
+    check "inlay test prints $line" grep -qE "$line" "$work/out"
+done
+expect 1 '^0 passed, 1 failed, 0 skipped$' test "$work/cases" --fail-fast
+expect 0 '^pass deep/down/good$' test "$work/cases" --match 'deep/down/*' --verbose
+json 1 '.passed == 1 and .failed == 3 and .skipped == 0 and (.cases | length) == 4' test "$work/cases" --json
+json 1 '[.cases[] | select(.result == "failed") | .problems[0]] | length == 3' test "$work/cases" --json
+expect 0 '^1 passed, 0 failed, 0 skipped$' test "$work/cases/deep/bad" --atol 100
+
+# ---- bench
+json 0 '.create_ms >= 0 and .first_ms >= 0 and .median_ms >= .min_ms and .p95_ms >= .median_ms and .p99_ms >= .p95_ms
+    and .runs >= 1 and .peak_mb > 0' bench "$add" --seconds 0.05 --warmup 1 --intra-threads 1 --json
+json 0 '.runs == 3' bench "$add" --seconds 60 --runs 3 --json
+expect 0 '^median' bench "$add" --seconds 0.01
+
+# ---- inspect, check, explain, providers
+expect 0 '^ +1 Add$' inspect "$add"
+json 0 '.nodes == 1 and .operators[0].operator == "Add" and .inputs[0].shape == [3,4,5] and .opsets["ai.onnx"] > 0' \
+    inspect "$add" --json
+json 0 '.node_list[0].inputs == ["x", "y"]' inspect "$add" --json --nodes
+expect 0 'Add' inspect "$add" --nodes
+expect 0 'If' inspect "$node/test_if/model.onnx"
+json 0 '.subgraphs == 2' inspect "$node/test_if/model.onnx" --json
+expect 0 'OK: 1 nodes' check "$add"
+json 0 '.ok and .nodes == 1 and .shaped == .values' check "$add" --json
+expect 0 'reference' explain "$add"
+json 0 'type == "object"' explain "$add" --json
+expect 0 'provider reference' providers
+json 0 '(.files | length) >= 1 and ([.providers[] | select(.name == "reference")] | length) == 1' providers --json
+cp "$work/text.onnx" "$work/nothing/fake.so"
+chmod 755 "$work/nothing"
+expect 0 'fake.so: not loaded: ' providers --plugin-dirs "$work/nothing"
+refuses 3 'no-such' providers --plugin-dirs "$work/no-such"
+
+echo "$checks checks, $wrong wrong"
+[ $wrong -eq 0 ]

@@ -1,0 +1,65 @@
+#!/bin/bash
+# Sets up a fresh Debian 12, builds, and runs every test: an optimised build, and one with AddressSanitizer and
+# UndefinedBehaviorSanitizer. The last line is 'N passed, N failed'; the exit code is 0 only when nothing failed.
+#
+#   tests/run.sh            release and asan
+#   tests/run.sh --all      also tsan, and a build with Clang if it is installed
+#   tests/run.sh PRESET...  these presets of CMakePresets.json
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+presets=(release asan)
+with_clang=
+if [ "${1:-}" = --all ]; then
+    presets=(release asan tsan)
+    with_clang=$(command -v clang || command -v clang-14 || true)
+elif [ $# -gt 0 ]; then
+    presets=("$@")
+fi
+
+sh tests/install.sh || exit 1
+jobs=$(nproc)
+launcher=()
+if command -v ccache >/dev/null; then
+    launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
+fi
+
+passed=0
+failed=0
+
+# Configures and builds in build/$1 and counts the tests that pass there.
+# $1: name of the build, $2: preset, the rest: further arguments to cmake
+check() {
+    local name=$1 preset=$2 log=build/$1/run.log summary total wrong
+    shift 2
+    echo "== $name"
+    mkdir -p "build/$name"
+    if ! cmake --preset "$preset" -B "build/$name" "${launcher[@]}" "$@" >"$log" 2>&1 ||
+        ! cmake --build "build/$name" -j "$jobs" >>"$log" 2>&1; then
+        tail -n 40 "$log"
+        echo "$name: the build failed"
+        failed=$((failed + 1))
+        return
+    fi
+    # Each test may itself use every core, so few run at a time.
+    ctest --test-dir "build/$name" -j 2 --output-on-failure --no-tests=error 2>&1 | tee "$log"
+    summary=$(grep -E 'tests passed, [0-9]+ tests? failed out of [0-9]+' "$log")
+    if [ -z "$summary" ]; then
+        echo "$name: no test ran"
+        failed=$((failed + 1))
+        return
+    fi
+    wrong=$(sed -E 's/.*, ([0-9]+) tests? failed out of.*/\1/' <<<"$summary")
+    total=$(sed -E 's/.*out of ([0-9]+).*/\1/' <<<"$summary")
+    failed=$((failed + wrong))
+    passed=$((passed + total - wrong))
+}
+
+for preset in "${presets[@]}"; do
+    check "$preset" "$preset"
+done
+if [ -n "$with_clang" ]; then
+    check clang release "-DCMAKE_C_COMPILER=$with_clang"
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
