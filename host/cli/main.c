@@ -1,5 +1,4 @@
 /* inlay: the command line of libinlay. Finds the verb; the rest is in cmd_<verb>.c. */
-#include "base/nearest.h"
 #include "cli/cli.h"
 #include <stdio.h>
 #include <string.h>
@@ -42,10 +41,16 @@ static const verb *find_verb(const char *name)
     return NULL;
 }
 
-static const char *verb_name(const void *ctx, uint32_t i)
+/* The verb that begins or ends like the word: enough for slips of the finger. */
+static const verb *guess_verb(const char *name)
 {
-    (void)ctx;
-    return verbs[i].name;
+    size_t n = strlen(name);
+
+    for (size_t shared = n; shared >= 2; shared--)
+        for (int i = 0; i < VERB_COUNT; i++)
+            if (strncmp(verbs[i].name, name, shared) == 0)
+                return &verbs[i];
+    return NULL;
 }
 
 /* argv[0] is the verb. argp names the program after it in help and errors. */
@@ -60,10 +65,10 @@ static int run_verb(const verb *v, int argc, char **argv)
 
 static int unknown_verb(const char *name)
 {
-    const char *near = nearest_name(name, verb_name, NULL, VERB_COUNT);
+    const verb *near = guess_verb(name);
 
     (void)fprintf(stderr, "inlay: no verb '%s'%s%s%s; inlay --help lists them\n", name, near ? "; did you mean '" : "",
-                  near ? near : "", near ? "'?" : "");
+                  near ? near->name : "", near ? "'?" : "");
     return CLI_USAGE;
 }
 

@@ -1,0 +1,300 @@
+/* The registry: what is loaded from directories, what is refused and with which sentence, and how providers open. */
+#include "cmocka_all.h"
+#include "plugin/plugin.h"
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char log_text[4096];
+
+static void keep_log(void *user, uint32_t level, const char *text)
+{
+    size_t used = strlen(log_text);
+
+    (void)user;
+    (void)snprintf(log_text + used, sizeof log_text - used, "%u %s\n", level, text);
+}
+
+static plugin_set *load(const char *variant)
+{
+    char dir[512];
+    const char *dirs[] = { dir };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    plugin_set *set = NULL;
+
+    log_text[0] = '\0';
+    (void)snprintf(dir, sizeof dir, "%s/%s", VARIANT_DIR, variant);
+    if (plugin_set_create(dirs, 1, keep_log, NULL, &set, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    return set;
+}
+
+static void a_good_plugin(void **state)
+{
+    plugin_set *set = load("good");
+    const plugin_file *file = plugin_set_file(set, 0);
+
+    (void)state;
+    assert_int_equal(plugin_set_file_count(set), 1);
+    assert_true(file->loaded);
+    assert_null(file->reason);
+    assert_string_equal(file->name, "variant");
+    assert_string_equal(file->version, "1.0");
+    assert_non_null(strstr(file->path, "/good/good.so"));
+    assert_int_equal(plugin_set_provider_count(set), 1);
+    assert_ptr_equal(plugin_set_find(set, "variant"), plugin_set_provider(set, 0));
+    assert_null(plugin_set_find(set, "other"));
+    assert_null(plugin_set_provider(set, 1));
+    assert_int_equal(plugin_set_operator_count(set), 0);
+    plugin_set_destroy(set);
+    plugin_set_destroy(NULL);
+}
+
+/* A plugin with shorter structs reads as zero where it ends; one with longer structs and strides is walked rightly. */
+static void sizes_of_other_versions(void **state)
+{
+    const provider *open = NULL;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    plugin_set *set = load("older");
+    const plugin_provider *p = plugin_set_find(set, "older");
+
+    (void)state;
+    assert_non_null(p);
+    assert_null(p->table.fingerprint);
+    assert_null(p->table.buffer_alloc);
+    assert_null(p->table.extension);
+    assert_non_null(p->table.execute);
+    assert_int_equal(provider_open(set, "older", NULL, 0, &open, &diag), INLAY_OK);
+    provider_close(open);
+    plugin_set_destroy(set);
+
+    set = load("newer");
+    assert_int_equal(plugin_set_provider_count(set), 2);
+    p = plugin_set_find(set, "newer2");
+    assert_non_null(p);
+    assert_int_equal(p->table.option_count, 2);
+    assert_string_equal(p->options[1].name, "scale");
+    assert_int_equal(p->options[1].kind, INLAY_OPTION_FLOAT);
+    plugin_set_destroy(set);
+
+    set = load("high_flag"); /* a bit that says "ignore me if you do not know me" */
+    assert_non_null(plugin_set_find(set, "high_flag"));
+    plugin_set_destroy(set);
+}
+
+static void refused_files_say_why(void **state)
+{
+    static const struct {
+        const char *variant, *words;
+    } rows[] = {
+        { "next_major", "built for plugin ABI 2.0" }, { "no_symbol", "exports no inlay_plugin_open" },
+        { "refuses", "not on a Friday" },             { "no_execute", "lacks one of" },
+        { "low_flag", "flags 0x200" },                { "onnx_domain", "is ONNX's own" },
+        { "bad_signature", "com.example.Blur" },      { "bad_default", "'many' is not an integer" },
+        { "nothing", "neither providers nor operators" },
+    };
+
+    (void)state;
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        plugin_set *set = load(rows[r].variant);
+        const plugin_file *file = plugin_set_file(set, 0);
+
+        assert_int_equal(plugin_set_file_count(set), 1);
+        assert_false(file->loaded);
+        if (strstr(file->reason, rows[r].words) == NULL)
+            fail_msg("%s: '%s' does not say '%s'", rows[r].variant, file->reason, rows[r].words);
+        assert_non_null(strstr(log_text, rows[r].words));
+        assert_int_equal(plugin_set_provider_count(set), 0);
+        plugin_set_destroy(set);
+    }
+}
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+
+    assert_non_null(f);
+    (void)fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void files_that_are_no_plugins(void **state)
+{
+    char dir[] = "/tmp/inlay-plugins-XXXXXX", path[128];
+    const char *dirs[] = { dir };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    plugin_set *set;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(path, sizeof path, "%s/a.so", dir);
+    write_text(path, "not an ELF file");
+    (void)snprintf(path, sizeof path, "%s/b.so", dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    (void)snprintf(path, sizeof path, "%s/c.so", dir);
+    write_text(path, "");
+    assert_int_equal(chmod(path, 0666), 0);
+    (void)snprintf(path, sizeof path, "%s/d.so", dir);
+    assert_int_equal(symlink("/nowhere/at/all", path), 0);
+    (void)snprintf(path, sizeof path, "%s/readme.txt", dir);
+    write_text(path, "hello");
+    assert_int_equal(plugin_set_create(dirs, 1, NULL, NULL, &set, &diag), INLAY_OK);
+    assert_int_equal(plugin_set_file_count(set), 4);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_false(plugin_set_file(set, i)->loaded);
+    assert_string_equal(plugin_set_file(set, 1)->reason, "not a regular file");
+    assert_non_null(strstr(plugin_set_file(set, 2)->reason, "chmod o-w"));
+    plugin_set_destroy(set);
+
+    assert_int_equal(chmod(dir, 0777), 0);
+    assert_int_equal(plugin_set_create(dirs, 1, NULL, NULL, &set, &diag), INLAY_INVALID_ARGUMENT);
+    assert_non_null(strstr(diag.text, "chmod o-w"));
+    assert_null(set);
+    for (const char *name = "a.so\0b.so\0c.so\0d.so\0readme.txt\0"; *name != '\0'; name += strlen(name) + 1) {
+        (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+        assert_int_equal(remove(path), 0);
+    }
+    assert_int_equal(rmdir(dir), 0);
+}
+
+static void directories_that_are_refused(void **state)
+{
+    static const struct {
+        const char *dir, *words;
+    } rows[] = { { "", "working directory" }, { ".", "working directory" }, { "/does/not/exist", "No such file" },
+                 { "/dev/null", "not a directory" } };
+
+    (void)state;
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        plugin_set *set;
+
+        assert_int_not_equal(plugin_set_create(&rows[r].dir, 1, NULL, NULL, &set, &diag), INLAY_OK);
+        if (strstr(diag.text, rows[r].words) == NULL)
+            fail_msg("'%s' does not say '%s'", diag.text, rows[r].words);
+    }
+}
+
+static void two_providers_of_one_name(void **state)
+{
+    const char *dirs[] = { VARIANT_DIR "/good", VARIANT_DIR "/twin" };
+    const char *same[] = { VARIANT_DIR "/good", VARIANT_DIR "/older/../good" };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    plugin_set *set;
+
+    (void)state;
+    assert_int_equal(plugin_set_create(dirs, 2, NULL, NULL, &set, &diag), INLAY_INVALID_ARGUMENT);
+    assert_non_null(strstr(diag.text, "good.so"));
+    assert_non_null(strstr(diag.text, "twin.so"));
+    assert_int_equal(plugin_set_create(same, 2, NULL, NULL, &set, &diag), INLAY_OK);
+    assert_int_equal(plugin_set_provider_count(set), 1);
+    plugin_set_destroy(set);
+}
+
+static void opening_and_sharing(void **state)
+{
+    static const provider_setting device1[] = { { "device", "1" } }, also1[] = { { "device", "0x1" } },
+                                  device13[] = { { "device", "13" } };
+    plugin_set *set = load("good"), *second = load("good");
+    const provider *a, *b, *c, *d;
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)state;
+    assert_int_equal(provider_open(set, "variant", NULL, 0, &a, &diag), INLAY_OK);
+    assert_non_null(strstr(log_text, "created"));
+    assert_int_equal(provider_open(second, "variant", NULL, 0, &b, &diag), INLAY_OK);
+    assert_ptr_equal(a, b);
+    assert_int_equal(provider_open(set, "variant", device1, 1, &c, &diag), INLAY_OK);
+    assert_int_equal(provider_open(set, "variant", also1, 1, &d, &diag), INLAY_OK);
+    assert_ptr_not_equal(a, c);
+    assert_ptr_equal(c, d);
+    assert_string_equal(a->name, "variant");
+    assert_int_equal(provider_open(set, "variant", device13, 1, &d, &diag), INLAY_UNSUPPORTED);
+    assert_string_equal(diag.text, "there is no device 13");
+    assert_null(d);
+
+    provider_lost(c);
+    assert_int_equal(provider_open(set, "variant", device1, 1, &d, &diag), INLAY_OK);
+    assert_ptr_not_equal(c, d);
+    /* Open providers outlive the sets. */
+    plugin_set_destroy(set);
+    plugin_set_destroy(second);
+    provider_close(a);
+    provider_close(b);
+    provider_close(c);
+    provider_close(c);
+    provider_close(d);
+    provider_close(NULL);
+}
+
+static void wrong_names_and_values(void **state)
+{
+    static const struct {
+        const char *name, *value, *words;
+    } rows[] = {
+        { "devcie", "1", "did you mean 'device'" },     { "device", "16", "outside [0, 15]" },
+        { "device", "one", "'one' is not an integer" }, { "device", "", "'' is not an integer" },
+        { "fast-math", "maybe", "true nor false" },     { "tile", "tiny", "none of auto|small|large" },
+        { "tile", "small|large", "none of" },           { "scale", "big", "not a number" },
+        { "zzzzzz", "1", "has no option 'zzzzzz'" },    { "device", "99999999999999999999", "not an integer" },
+    };
+    plugin_set *set = load("good");
+    inlay_diag diag = INLAY_DIAG_INIT;
+    const provider *p;
+
+    (void)state;
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        const provider_setting setting = { rows[r].name, rows[r].value };
+
+        assert_int_equal(provider_open(set, "variant", &setting, 1, &p, &diag), INLAY_INVALID_ARGUMENT);
+        if (strstr(diag.text, rows[r].words) == NULL)
+            fail_msg("'%s' does not say '%s'", diag.text, rows[r].words);
+    }
+    assert_int_equal(provider_open(set, "varaint", NULL, 0, &p, &diag), INLAY_INVALID_ARGUMENT);
+    assert_non_null(strstr(diag.text, "did you mean 'variant'"));
+    plugin_set_destroy(set);
+    set = load("refuses");
+    assert_int_equal(provider_open(set, "refuses", NULL, 0, &p, &diag), INLAY_INVALID_ARGUMENT);
+    assert_non_null(strstr(diag.text, "not on a Friday"));
+    plugin_set_destroy(set);
+}
+
+static void typed_values(void **state)
+{
+    static const inlay_option options[] = {
+        { .name = "device", .default_value = "3", .kind = INLAY_OPTION_INT },
+        { .name = "fast_math", .kind = INLAY_OPTION_BOOL },
+        { .name = "scale", .default_value = "0.5", .kind = INLAY_OPTION_FLOAT },
+        { .name = "tile", .default_value = "auto", .choices = "auto|large", .kind = INLAY_OPTION_ENUM },
+        { .name = "label", .kind = INLAY_OPTION_STRING },
+    };
+    static const provider_setting settings[] = { { "fast-math", "yes" }, { "tile", "large" }, { "label", "a=b;" } };
+    inlay_option_value v[5];
+
+    (void)state;
+    assert_int_equal(provider_parse_options("p", options, 5, settings, 3, v, NULL), INLAY_OK);
+    assert_int_equal(v[0].i, 3);
+    assert_int_equal(v[0].is_set, 0);
+    assert_int_equal(v[1].i, 1);
+    assert_int_equal(v[1].is_set, 1);
+    assert_true(v[2].f == 0.5);
+    assert_string_equal(v[3].s, "large");
+    assert_string_equal(v[4].s, "a=b;");
+    assert_int_equal(v[4].kind, INLAY_OPTION_STRING);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_good_plugin),
+        cmocka_unit_test(sizes_of_other_versions),
+        cmocka_unit_test(refused_files_say_why),
+        cmocka_unit_test(files_that_are_no_plugins),
+        cmocka_unit_test(directories_that_are_refused),
+        cmocka_unit_test(two_providers_of_one_name),
+        cmocka_unit_test(opening_and_sharing),
+        cmocka_unit_test(wrong_names_and_values),
+        cmocka_unit_test(typed_values),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,216 @@
+/* The pool: every index once, workers never shared, errors and cancellation stop the loop, nesting stays put. */
+#include "cmocka_all.h"
+#include "exec/run.h"
+#include "exec/threads.h"
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+static uint32_t no_cancel;
+
+static inlay_run run_with(uint32_t threads)
+{
+    return (inlay_run){ .cancel = &no_cancel, .max_threads = threads };
+}
+
+typedef struct marks {
+    int32_t *seen;
+    int32_t busy[64]; /* per worker */
+    int64_t shortest;
+} marks;
+
+static inlay_status mark(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    marks *m = user;
+    int64_t shortest = __atomic_load_n(&m->shortest, __ATOMIC_RELAXED);
+
+    if (worker >= 64 || __atomic_exchange_n(&m->busy[worker], 1, __ATOMIC_RELAXED) != 0)
+        return INLAY_INTERNAL;
+    for (int64_t i = begin; i < end; i++)
+        m->seen[i]++; /* not atomic on purpose: ThreadSanitizer would notice a shared index */
+    while (end - begin < shortest &&
+           !__atomic_compare_exchange_n(&m->shortest, &shortest, end - begin, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    __atomic_store_n(&m->busy[worker], 0, __ATOMIC_RELAXED);
+    return INLAY_OK;
+}
+
+static void every_index_once(void **state)
+{
+    static const struct {
+        int64_t count, grain;
+        uint32_t threads;
+    } rows[] = { { 0, 1, 4 }, { 1, 1, 4 }, { 7, 1, 4 }, { 7, 100, 4 }, { 1000, 1, 4 }, { 1000, 333, 3 },
+                 { 1000, 999, 3 }, { 100000, 64, 1 }, { 100000, 64, 2 }, { 100003, 64, 8 }, { 5, 0, 4 } };
+
+    (void)state;
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        inlay_run run = run_with(rows[r].threads);
+        marks m = { .seen = calloc((size_t)rows[r].count + 1, sizeof(int32_t)), .shortest = INT64_MAX };
+
+        assert_int_equal(threads_parallel_for(&run, rows[r].count, rows[r].grain, mark, &m), INLAY_OK);
+        for (int64_t i = 0; i < rows[r].count; i++)
+            assert_int_equal(m.seen[i], 1);
+        if (rows[r].count >= rows[r].grain && rows[r].count > 0)
+            assert_true(m.shortest >= rows[r].grain);
+        free(m.seen);
+    }
+}
+
+/* What one loop wrote is seen by the next, whoever runs it. */
+typedef struct sums {
+    double *values;
+    double total[64];
+} sums;
+static inlay_status fill(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    (void)worker;
+    for (int64_t i = begin; i < end; i++)
+        ((sums *)user)->values[i] = (double)i;
+    return INLAY_OK;
+}
+static inlay_status add(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    sums *s = user;
+
+    for (int64_t i = begin; i < end; i++)
+        s->total[worker] += s->values[i];
+    return INLAY_OK;
+}
+static void loops_follow_each_other(void **state)
+{
+    enum { N = 4096 };
+    inlay_run run = run_with(4);
+    sums s = { .values = malloc(N * sizeof(double)) };
+    double total;
+
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        memset(s.total, 0, sizeof s.total);
+        assert_int_equal(threads_parallel_for(&run, N, 16, fill, &s), INLAY_OK);
+        assert_int_equal(threads_parallel_for(&run, N, 100, add, &s), INLAY_OK);
+        total = 0;
+        for (int w = 0; w < 64; w++)
+            total += s.total[w];
+        assert_true(total == (double)N * (N - 1) / 2);
+    }
+    free(s.values);
+}
+
+static inlay_status fail_at_40(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    (void)worker;
+    __atomic_fetch_add((int64_t *)user, end - begin, __ATOMIC_RELAXED);
+    return begin <= 40 && 40 < end ? INLAY_SHAPE_MISMATCH : INLAY_OK;
+}
+static void a_failure_stops(void **state)
+{
+    inlay_run run = run_with(1);
+    int64_t done = 0;
+
+    (void)state;
+    assert_int_equal(threads_parallel_for(&run, 1000, 1, fail_at_40, &done), INLAY_SHAPE_MISMATCH);
+    run.max_threads = 4;
+    done = 0;
+    assert_int_equal(threads_parallel_for(&run, 1000, 1, fail_at_40, &done), INLAY_SHAPE_MISMATCH);
+}
+
+static inlay_status cancel_now(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    (void)begin, (void)end, (void)worker;
+    __atomic_store_n((uint32_t *)user, 1, __ATOMIC_RELAXED);
+    return INLAY_OK;
+}
+static void a_cancelled_run_stops(void **state)
+{
+    uint32_t cancel = 0;
+    inlay_run run = { .cancel = &cancel, .max_threads = 2 };
+
+    (void)state;
+    assert_int_equal(threads_parallel_for(&run, 1000, 1, cancel_now, &cancel), INLAY_CANCELLED);
+    cancel = 0;
+    run.deadline_ns = 1; /* long ago */
+    assert_int_equal(threads_parallel_for(&run, 1000, 1, cancel_now, &cancel), INLAY_DEADLINE_EXCEEDED);
+    assert_int_equal(cancel, 0);
+}
+
+typedef struct nest {
+    inlay_run run;
+    int32_t *seen;
+    uint32_t outer[64];
+} nest;
+static inlay_status inner(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    nest *n = user;
+
+    for (int64_t i = begin; i < end; i++)
+        __atomic_fetch_add(&n->seen[i], 1, __ATOMIC_RELAXED);
+    return n->outer[worker] == worker + 1 ? INLAY_OK : INLAY_INTERNAL; /* the number of the outer loop's worker */
+}
+static inlay_status outer(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    nest *n = user;
+
+    n->outer[worker] = worker + 1;
+    for (int64_t i = begin; i < end; i++) {
+        inlay_status status = threads_parallel_for(&n->run, 100, 1, inner, n);
+        if (status != INLAY_OK)
+            return status;
+    }
+    return INLAY_OK;
+}
+static void nested_loops_stay_on_their_worker(void **state)
+{
+    nest n = { .run = run_with(4), .seen = calloc(100, sizeof(int32_t)) };
+
+    (void)state;
+    assert_int_equal(threads_parallel_for(&n.run, 50, 1, outer, &n), INLAY_OK);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(n.seen[i], 50);
+    free(n.seen);
+}
+
+static void *run_many(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 100; i++) {
+        inlay_run run = run_with(1 + (uint32_t)i % 4);
+        marks m = { .seen = calloc(500, sizeof(int32_t)), .shortest = INT64_MAX };
+        bool good = threads_parallel_for(&run, 500, 8, mark, &m) == INLAY_OK;
+
+        for (int k = 0; k < 500; k++)
+            good &= m.seen[k] == 1;
+        free(m.seen);
+        if (!good)
+            return (void *)1;
+    }
+    return NULL;
+}
+static void several_threads_share_the_budget(void **state)
+{
+    pthread_t threads[4];
+    void *bad;
+
+    (void)state;
+    for (int t = 0; t < 4; t++)
+        assert_int_equal(pthread_create(&threads[t], NULL, run_many, NULL), 0);
+    for (int t = 0; t < 4; t++) {
+        assert_int_equal(pthread_join(threads[t], &bad), 0);
+        assert_null(bad);
+    }
+    assert_true(threads_budget() >= 1);
+    assert_int_equal(threads_limit(NULL), threads_budget());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_index_once),
+        cmocka_unit_test(loops_follow_each_other),
+        cmocka_unit_test(a_failure_stops),
+        cmocka_unit_test(a_cancelled_run_stops),
+        cmocka_unit_test(nested_loops_stay_on_their_worker),
+        cmocka_unit_test(several_threads_share_the_budget),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
