@@ -594,8 +594,7 @@ static void count_formals(const op_formal *formals, uint32_t count, uint32_t *ou
             *out_min = i + 1;
         if (formals[i].option >= OP_VARIADIC) {
             *out_max = UINT32_MAX;
-            if (formals[i].min_arity > 0)
-                *out_min = i + formals[i].min_arity;
+            *out_min = i + formals[i].min_arity; /* places, which may be left empty by optional ones */
         }
     }
 }

@@ -75,11 +75,11 @@ bool element_integer(inlay_dtype dtype, const void *data, int64_t index, int64_t
     if (dtype == INLAY_BOOL)
         *out_value = raw != 0;
     else if (dtype == INLAY_INT8)
-        *out_value = (int8_t)raw;
+        *out_value = (int64_t)(raw ^ 0x80) - 0x80;
     else if (dtype == INLAY_INT16)
-        *out_value = (int16_t)raw;
+        *out_value = (int64_t)(raw ^ 0x8000) - 0x8000;
     else if (dtype == INLAY_INT32)
-        *out_value = (int32_t)raw;
+        *out_value = (int64_t)(raw ^ 0x80000000) - 0x80000000;
     else
         *out_value = (int64_t)raw;
     return true;

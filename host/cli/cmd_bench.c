@@ -69,7 +69,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static inlay_status time_runs(const bench_args *args, inlay_context *context, const inlay_run_options *options,
                               bench_result *result, inlay_diag *diag)
 {
-    double begin = cli_now_ms(), end = begin + args->seconds * 1e3, now = begin;
+    double begin = cli_now_ms(), end = begin + args->seconds * 1e3, now;
     size_t capacity = 0;
     inlay_status status = INLAY_OK;
 

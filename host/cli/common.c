@@ -28,7 +28,7 @@ static char flag_docs[MAX_OPTIONS][256];
 
 static void describe_flags(void)
 {
-    inlay_option_doc doc;
+    inlay_option_doc doc = { .struct_size = sizeof doc };
     uint32_t n = 0;
 
     for (; n < MAX_OPTIONS && inlay_options_describe(n, &doc) == INLAY_OK; n++) {
@@ -90,7 +90,7 @@ static error_t parse_session(int key, char *arg, struct argp_state *state)
 {
     cli_common *common = state->input;
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_option_doc doc;
+    inlay_option_doc doc = { .struct_size = sizeof doc };
     inlay_status status;
 
     if (key == KEY_OPTION) {
@@ -148,7 +148,7 @@ static error_t parse_root(int key, char *arg, struct argp_state *state)
 static void read_environment(cli_common *common)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_option_doc doc;
+    inlay_option_doc doc = { .struct_size = sizeof doc };
 
     for (uint32_t i = 0; inlay_options_describe(i, &doc) == INLAY_OK; i++) {
         char name[80];

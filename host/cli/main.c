@@ -1,4 +1,5 @@
 /* inlay: the command line of libinlay. Finds the verb; the rest is in cmd_<verb>.c. */
+#include "base/nearest.h"
 #include "cli/cli.h"
 #include <stdio.h>
 #include <string.h>
@@ -41,16 +42,10 @@ static const verb *find_verb(const char *name)
     return NULL;
 }
 
-/* The verb that begins or ends like the word: enough for slips of the finger. */
-static const verb *guess_verb(const char *name)
+static const char *verb_name(const void *ctx, uint32_t i)
 {
-    size_t n = strlen(name);
-
-    for (size_t shared = n; shared >= 2; shared--)
-        for (int i = 0; i < VERB_COUNT; i++)
-            if (strncmp(verbs[i].name, name, shared) == 0)
-                return &verbs[i];
-    return NULL;
+    (void)ctx;
+    return verbs[i].name;
 }
 
 /* argv[0] is the verb. argp names the program after it in help and errors. */
@@ -65,10 +60,10 @@ static int run_verb(const verb *v, int argc, char **argv)
 
 static int unknown_verb(const char *name)
 {
-    const verb *near = guess_verb(name);
+    const char *near = nearest_name(name, verb_name, NULL, VERB_COUNT);
 
     (void)fprintf(stderr, "inlay: no verb '%s'%s%s%s; inlay --help lists them\n", name, near ? "; did you mean '" : "",
-                  near ? near->name : "", near ? "'?" : "");
+                  near ? near : "", near ? "'?" : "");
     return CLI_USAGE;
 }
 

@@ -128,7 +128,7 @@ static inlay_status scan_shape(scanner *s, header *h)
 /* "<f4", "|b1", ">U12". */
 static inlay_status scan_descr(scanner *s, header *h)
 {
-    char text[32];
+    char text[32] = "";
     char *end = NULL;
     inlay_status status;
 
@@ -365,7 +365,7 @@ inlay_status npy_load(const char *path, inlay_dtype want, arena *a, inlay_tensor
     int64_t count, *dims;
     unsigned char *data;
     inlay_dtype dtype;
-    header h;
+    header h = { 0 };
     inlay_status status;
 
     *out = (inlay_tensor_view){ 0 };

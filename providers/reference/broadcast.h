@@ -128,7 +128,7 @@ static inline void bcast_start(const bcast *b, int64_t begin, bcast_cursor *c)
     c->in_row = c->index[b->rank - 1];
 }
 
-/* Steps to the next piece of a row that lies before end; false when there is none. */
+/* Steps to the next piece of a row that lies before end; false when there is none. A walk may go on with a later end. */
 static inline bool bcast_row(const bcast *b, bcast_cursor *c, int64_t end)
 {
     if (c->next >= end)
@@ -138,7 +138,10 @@ static inline bool bcast_row(const bcast *b, bcast_cursor *c, int64_t end)
     for (uint32_t k = 0; k < b->inputs; k++)
         c->at[k] = c->base[k] + c->in_row * b->step[k];
     c->next += c->count;
-    c->in_row = 0; /* only a walk's last piece ends within a row */
+    c->in_row += c->count;
+    if (c->in_row < b->row)
+        return true;
+    c->in_row = 0;
     for (uint32_t d = b->rank - 1; d-- > 0;) {
         for (uint32_t k = 0; k < b->inputs; k++)
             c->base[k] += b->stride[k][d];

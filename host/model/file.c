@@ -1,0 +1,244 @@
+/* model/file.c - files in memory, and the way to external data. */
+#include "model/load.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What cannot be mapped is read; nobody pipes more than this. */
+#define MAX_PIPED_BYTES (UINT64_C(4) << 30)
+
+static inlay_status read_all(int fd, file_map *out, inlay_diag *diag)
+{
+    uint8_t *bytes = NULL;
+    size_t count = 0, capacity = 0;
+
+    for (;;) {
+        ssize_t got;
+
+        if (count == capacity) {
+            size_t wanted = capacity == 0 ? 65536 : capacity * 2;
+            uint8_t *bigger = wanted <= MAX_PIPED_BYTES ? realloc(bytes, wanted) : NULL;
+
+            if (bigger == NULL) {
+                free(bytes);
+                return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory while reading a pipe; save it as a file");
+            }
+            bytes = bigger;
+            capacity = wanted;
+        }
+        got = read(fd, bytes + count, capacity - count);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            free(bytes);
+            return inlay_fail(diag, INLAY_IO_ERROR, "cannot be read: %s", strerror(errno));
+        }
+        if (got == 0)
+            break;
+        count += (size_t)got;
+    }
+    *out = (file_map){ .bytes = bytes, .count = count };
+    return INLAY_OK;
+}
+
+inlay_status file_map_fd(int fd, file_map *out, inlay_diag *diag)
+{
+    struct stat st;
+    void *address;
+
+    *out = (file_map){ 0 };
+    if (fstat(fd, &st) != 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "cannot be read: %s", strerror(errno));
+    if (S_ISDIR(st.st_mode))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "is a directory; name the .onnx file in it");
+    if (!S_ISREG(st.st_mode))
+        return read_all(fd, out, diag);
+    if (st.st_size == 0)
+        return INLAY_OK;
+    address = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (address == MAP_FAILED)
+        return inlay_fail(diag, errno == ENOMEM ? INLAY_OUT_OF_MEMORY : INLAY_IO_ERROR, "cannot be mapped: %s",
+                          strerror(errno));
+    *out = (file_map){ .bytes = address, .count = (size_t)st.st_size, .mapped = true };
+    return INLAY_OK;
+}
+
+inlay_status file_map_path(const char *path, file_map *out, inlay_diag *diag)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    inlay_status status;
+
+    *out = (file_map){ 0 };
+    if (fd < 0)
+        return inlay_fail(diag, errno == ENOENT ? INLAY_NOT_FOUND : INLAY_IO_ERROR, "cannot be opened: %s",
+                          strerror(errno));
+    status = file_map_fd(fd, out, diag);
+    (void)close(fd);
+    return status;
+}
+
+void file_unmap(file_map *map)
+{
+    if (map->mapped)
+        (void)munmap((void *)(uintptr_t)map->bytes, map->count);
+    else
+        free((void *)(uintptr_t)map->bytes);
+    *map = (file_map){ 0 };
+}
+
+inlay_status file_give(file_map *map, graph_model *model, inlay_diag *diag)
+{
+    void *address = (void *)(uintptr_t)map->bytes;
+    inlay_status status = INLAY_OK;
+
+    if (address != NULL)
+        status = map->mapped ? graph_blob_map(model, address, map->count) : graph_blob_adopt(model, address, map->count);
+    if (status != INLAY_OK) {
+        file_unmap(map);
+        return inlay_fail(diag, status, "out of memory");
+    }
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ external data */
+
+/* The path below the folder once all symbolic links are resolved, in path (PATH_MAX bytes); *out_dir is the folder,
+ * opened. What is opened later is this resolved path, link by link, so nothing can be swapped in between. */
+static inlay_status resolve(const external_files *files, const char *location, char *path, int *out_dir,
+                            inlay_diag *diag)
+{
+    char dir[PATH_MAX], joined[PATH_MAX];
+    size_t dir_bytes;
+    int n;
+
+    *out_dir = -1;
+    if (realpath(files->dir[0] == '\0' ? "." : files->dir, dir) == NULL)
+        return inlay_fail(diag, INLAY_IO_ERROR, "the folder of external data '%.200s' cannot be opened: %s", files->dir,
+                          strerror(errno));
+    n = snprintf(joined, sizeof joined, "%s/%s", dir, location);
+    if (n < 0 || (size_t)n >= sizeof joined)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "the location of external data is too long");
+    if (realpath(joined, path) == NULL)
+        return inlay_fail(diag, errno == ENOENT ? INLAY_NOT_FOUND : INLAY_IO_ERROR,
+                          "external file '%.200s' cannot be opened in '%.100s': %s; put it beside the model", location,
+                          dir, strerror(errno));
+    dir_bytes = strcmp(dir, "/") == 0 ? 0 : strlen(dir);
+    if (strncmp(path, dir, dir_bytes) != 0 || path[dir_bytes] != '/')
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "external file '%.200s' is a symbolic link that leaves the folder '%.100s'; put the file itself "
+                          "there", location, dir);
+    memmove(path, path + dir_bytes + 1, strlen(path + dir_bytes + 1) + 1);
+    *out_dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*out_dir < 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "the folder of external data '%.200s' cannot be opened: %s", dir,
+                          strerror(errno));
+    return INLAY_OK;
+}
+
+/* Opens path below dir without following any link. Closes dir. */
+static int open_below(int dir, char *path)
+{
+    char *rest = path;
+
+    while (dir >= 0) {
+        char *slash = strchr(rest, '/');
+        int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | (slash != NULL ? O_DIRECTORY : O_NONBLOCK), next, error;
+
+        if (slash != NULL)
+            *slash = '\0';
+        next = openat(dir, rest, flags);
+        error = errno;
+        (void)close(dir);
+        errno = error;
+        if (slash == NULL)
+            return next;
+        dir = next;
+        rest = slash + 1;
+    }
+    return -1;
+}
+
+static bool leaves_folder(const char *location)
+{
+    if (location[0] == '/')
+        return true;
+    for (const char *part = location; part != NULL; part = strchr(part, '/')) {
+        part += *part == '/';
+        if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || part[2] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+static inlay_status open_external(const external_files *files, const char *location, file_map *out, inlay_diag *diag)
+{
+    char path[PATH_MAX];
+    int dir, fd;
+    struct stat st;
+    inlay_status status;
+
+    if (files->dir == NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "lies in external file '%.200s', but a model from memory has no folder; set external_dir",
+                          location);
+    if (location[0] == '\0')
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "external data has no location");
+    if (leaves_folder(location))
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "external file '%.200s' would lie outside the model's folder; use a path relative to it "
+                          "without '..'", location);
+    status = resolve(files, location, path, &dir, diag);
+    if (status != INLAY_OK)
+        return status;
+    fd = open_below(dir, path);
+    if (fd < 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "external file '%.200s' cannot be opened: %s", location,
+                          strerror(errno));
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        status = inlay_fail(diag, INLAY_INVALID_MODEL, "external file '%.200s' is not a regular file", location);
+    else
+        status = file_map_fd(fd, out, diag);
+    (void)close(fd);
+    return status;
+}
+
+inlay_status external_open(external_files *files, const char *location, file_map *out, inlay_diag *diag)
+{
+    size_t bytes = strlen(location);
+    uint32_t found = names_find(&files->index, location, bytes);
+    file_map *bigger;
+    const char *key;
+    inlay_status status;
+
+    if (found != NAMES_NONE) {
+        *out = files->maps[found];
+        return INLAY_OK;
+    }
+    status = open_external(files, location, out, diag);
+    if (status != INLAY_OK)
+        return status;
+    status = file_give(out, files->model, diag);
+    if (status != INLAY_OK)
+        return status;
+    bigger = realloc(files->maps, ((size_t)files->count + 1) * sizeof *bigger);
+    key = arena_string(&files->scratch, location);
+    if (bigger != NULL)
+        files->maps = bigger;
+    if (bigger == NULL || key == NULL || !names_add(&files->index, key, bytes, files->count, NULL))
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
+    files->maps[files->count++] = *out;
+    return INLAY_OK;
+}
+
+void external_deinit(external_files *files)
+{
+    names_deinit(&files->index);
+    arena_deinit(&files->scratch);
+    free(files->maps);
+    files->maps = NULL;
+}

@@ -1,0 +1,389 @@
+/* model/load.c - a file becomes a model: the way in, and what stands around the graphs. */
+#include "model/load.h"
+#include "model/prescan.h"
+#include <inttypes.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OLDEST_IR = 3, NEWEST_IR = 14, MAX_OPSETS = 256 };
+
+model_limits model_limits_default(void)
+{
+    return (model_limits){ .max_depth = 100,
+                           .max_subgraph_depth = 32,
+                           .max_nodes = UINT64_C(4) << 20,
+                           .max_values = UINT64_C(16) << 20,
+                           .max_tensor_bytes = UINT64_C(1) << 40,
+                           .max_densified_bytes = UINT64_C(1) << 30,
+                           .max_parsed_bytes = UINT64_C(1) << 30 };
+}
+
+static model_limits with_defaults(const model_load_options *options)
+{
+    model_limits given = options == NULL ? (model_limits){ 0 } : options->limits, l = model_limits_default();
+
+    l.max_depth = given.max_depth == 0 ? l.max_depth : given.max_depth;
+    l.max_subgraph_depth = given.max_subgraph_depth == 0 ? l.max_subgraph_depth : given.max_subgraph_depth;
+    l.max_nodes = given.max_nodes == 0 ? l.max_nodes : given.max_nodes;
+    l.max_values = given.max_values == 0 ? l.max_values : given.max_values;
+    l.max_tensor_bytes = given.max_tensor_bytes == 0 ? l.max_tensor_bytes : given.max_tensor_bytes;
+    l.max_densified_bytes = given.max_densified_bytes == 0 ? l.max_densified_bytes : given.max_densified_bytes;
+    l.max_parsed_bytes = given.max_parsed_bytes == 0 ? l.max_parsed_bytes : given.max_parsed_bytes;
+    return l;
+}
+
+/* ------------------------------------------------------------------ small things */
+
+inlay_status load_no_memory(const loader *l, const graph *g)
+{
+    return graph_fail(g, NULL, NULL, INLAY_OUT_OF_MEMORY, l->diag, "out of memory while loading");
+}
+
+void load_prefix(inlay_diag *diag, const char *place)
+{
+    char text[sizeof diag->text];
+    size_t used, room;
+
+    if (diag == NULL || diag->struct_size < sizeof *diag)
+        return;
+    memcpy(text, diag->text, sizeof text);
+    (void)snprintf(diag->text, sizeof diag->text, "%.200s: ", place);
+    used = strlen(diag->text);
+    room = sizeof diag->text - used - 1;
+    (void)strncat(diag->text + used, text, room);
+    for (char *c = diag->text; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+}
+
+const char *load_text(const loader *l, const char *text)
+{
+    return text == NULL || text[0] == '\0' ? "" : arena_string(&l->model->arena, text);
+}
+
+static size_t put_varint(uint8_t *to, uint64_t value)
+{
+    size_t n = 0;
+
+    for (; value > 0x7f; value >>= 7)
+        to[n++] = (uint8_t)(value | 0x80);
+    to[n++] = (uint8_t)value;
+    return n;
+}
+
+inlay_status load_extra(const loader *l, const ProtobufCMessage *message, inlay_str *out)
+{
+    size_t bytes = 0;
+    uint8_t *at;
+
+    *out = (inlay_str){ 0 };
+    for (unsigned i = 0; i < message->n_unknown_fields; i++)
+        bytes += 10 + message->unknown_fields[i].len;
+    if (bytes == 0)
+        return INLAY_OK;
+    at = arena_alloc(&l->model->arena, bytes);
+    if (at == NULL)
+        return load_no_memory(l, NULL);
+    out->data = (const char *)at;
+    for (unsigned i = 0; i < message->n_unknown_fields; i++) {
+        const ProtobufCMessageUnknownField *f = &message->unknown_fields[i];
+
+        at += put_varint(at, (uint64_t)f->tag << 3 | (uint64_t)f->wire_type);
+        memcpy(at, f->data, f->len); /* a length, where there is one, is part of the data */
+        at += f->len;
+    }
+    out->bytes = (uint64_t)((const char *)at - out->data);
+    return INLAY_OK;
+}
+
+/* protobuf-c's memory: an arena, because all of it goes at once. */
+static void *proto_alloc(void *ctx, size_t bytes)
+{
+    return arena_alloc(ctx, bytes);
+}
+
+static void proto_free(void *ctx, void *pointer)
+{
+    (void)ctx;
+    (void)pointer;
+}
+
+static void *blob_alloc(void *ctx, size_t bytes)
+{
+    return graph_blob_alloc(ctx, bytes);
+}
+
+/* ------------------------------------------------------------------ the model */
+
+static inlay_status load_opsets(const loader *l, size_t count, Onnx__Opset *const *protos, graph_opset **out,
+                                uint32_t *out_count)
+{
+    graph_opset *list = arena_array(&l->model->arena, count, sizeof *list);
+    uint32_t n = 0;
+
+    if (count > MAX_OPSETS)
+        return inlay_fail(l->diag, INLAY_LIMIT_EXCEEDED, "imports %zu opsets; inlay takes up to %d", count, MAX_OPSETS);
+    if (list == NULL)
+        return load_no_memory(l, NULL);
+    for (size_t i = 0; i < count; i++) {
+        const char *domain = domain_of(protos[i]->domain);
+        uint32_t k = 0;
+
+        while (k < n && strcmp(list[k].domain, domain) != 0)
+            k++;
+        if (k < n && list[k].version != protos[i]->version)
+            return inlay_fail(l->diag, INLAY_INVALID_MODEL,
+                              "domain '%.100s' is imported as opset %" PRId64 " and as opset %" PRId64 "; keep one",
+                              domain, list[k].version, protos[i]->version);
+        if (k < n)
+            continue;
+        list[n] = (graph_opset){ .domain = load_text(l, domain), .version = protos[i]->version };
+        if (list[n++].domain == NULL)
+            return load_no_memory(l, NULL);
+    }
+    *out = list;
+    *out_count = n;
+    return INLAY_OK;
+}
+
+static inlay_status load_properties(const loader *l, const Onnx__Model *proto)
+{
+    graph_model *m = l->model;
+
+    m->metadata = arena_array(&m->arena, proto->n_metadata_props, sizeof *m->metadata);
+    if (m->metadata == NULL)
+        return load_no_memory(l, NULL);
+    for (size_t i = 0; i < proto->n_metadata_props; i++) {
+        m->metadata[i] = (graph_property){ .key = load_text(l, proto->metadata_props[i]->key),
+                                           .value = load_text(l, proto->metadata_props[i]->value) };
+        if (m->metadata[i].key == NULL || m->metadata[i].value == NULL)
+            return load_no_memory(l, NULL);
+    }
+    m->metadata_count = (uint32_t)proto->n_metadata_props;
+    return INLAY_OK;
+}
+
+static inlay_status check_version(const loader *l, const Onnx__Model *proto)
+{
+    if (proto->graph == NULL)
+        return inlay_fail(l->diag, INLAY_INVALID_MODEL, "has no graph; it is no ONNX model, or an empty one");
+    if (proto->ir_version < OLDEST_IR)
+        return inlay_fail(l->diag, proto->ir_version == 0 ? INLAY_INVALID_MODEL : INLAY_UNSUPPORTED,
+                          "has ir_version %" PRId64 "; inlay reads IR %d to %d: convert it with onnx.version_converter",
+                          proto->ir_version, OLDEST_IR, NEWEST_IR);
+    if (proto->ir_version > NEWEST_IR)
+        return inlay_fail(l->diag, INLAY_UNSUPPORTED,
+                          "has ir_version %" PRId64 "; inlay reads IR %d to %d: export it for an older opset",
+                          proto->ir_version, OLDEST_IR, NEWEST_IR);
+    return INLAY_OK;
+}
+
+/* Domain, name and overload together are what a call names. */
+static inlay_status check_function_name(loader *l, names_table *seen, const graph_function *f)
+{
+    const char *key = arena_format(&l->external.scratch, "%s\1%s\1%s", f->domain, f->name, f->overload);
+    uint32_t present;
+
+    if (key == NULL || !names_add(seen, key, strlen(key), 0, &present))
+        return load_no_memory(l, NULL);
+    if (present != NAMES_NONE)
+        return inlay_fail(l->diag, INLAY_INVALID_MODEL, "function '%.100s' of domain '%.100s' is there twice", f->name,
+                          f->domain);
+    return INLAY_OK;
+}
+
+static inlay_status load_functions(loader *l, const Onnx__Model *proto)
+{
+    graph_model *m = l->model;
+    names_table seen = { 0 };
+    inlay_status status = INLAY_OK;
+
+    m->functions = arena_array(&m->arena, proto->n_functions, sizeof *m->functions);
+    if (m->functions == NULL)
+        return load_no_memory(l, NULL);
+    for (size_t i = 0; i < proto->n_functions; i++) {
+        const Onnx__Function *f = proto->functions[i];
+        graph_function *out = &m->functions[i];
+
+        INLAY_TRY(load_opsets(l, f->n_opset_import, f->opset_import, &out->opsets, &out->opset_count));
+        INLAY_TRY(load_function(l, f, out));
+        INLAY_TRY(check_function_name(l, &seen, out));
+        m->function_count++;
+    }
+done:
+    names_deinit(&seen);
+    return status;
+}
+
+static inlay_status load_model(loader *l, const Onnx__Model *proto)
+{
+    graph_model *m = l->model;
+    scope s = { .g = m->main };
+    inlay_status status = check_version(l, proto);
+
+    if (status != INLAY_OK)
+        return status;
+    m->ir_version = proto->ir_version;
+    m->model_version = proto->model_version;
+    m->producer_name = load_text(l, proto->producer_name);
+    m->producer_version = load_text(l, proto->producer_version);
+    m->domain = load_text(l, proto->domain);
+    m->doc = load_text(l, proto->doc_string);
+    if (m->producer_name == NULL || m->producer_version == NULL || m->domain == NULL || m->doc == NULL)
+        return load_no_memory(l, NULL);
+    INLAY_TRY(load_properties(l, proto));
+    INLAY_TRY(load_extra(l, &proto->base, &m->extra));
+    INLAY_TRY(load_opsets(l, proto->n_opset_import, proto->opset_import, &m->opsets, &m->opset_count));
+    INLAY_TRY(load_functions(l, proto));
+    l->opsets = m->opsets;
+    l->opset_count = m->opset_count;
+    INLAY_TRY(load_graph(l, &s, proto->graph));
+    INLAY_TRY(graph_finish(m->main, l->diag));
+done:
+    scope_deinit(&s);
+    return status;
+}
+
+/* Files that people take for ONNX models. */
+static inlay_status check_kind(const uint8_t *bytes, size_t count, inlay_diag *diag)
+{
+    static const struct {
+        size_t at;
+        const char *magic, *text;
+    } kinds[] = {
+        { 0, "version https://git-lfs", "is a Git LFS pointer, not the model; run 'git lfs pull'" },
+        { 0, "PK\003\004", "is a zip archive (a torch checkpoint?), not an ONNX model" },
+        { 4, "ORTM", "is in ONNX Runtime's own format; use the .onnx file that it was made from" },
+        { 0, "<!DOCTYPE", "is a web page, not an ONNX model; the download went wrong" },
+    };
+
+    if (count == 0)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "is empty");
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        size_t n = strlen(kinds[i].magic);
+
+        if (count >= kinds[i].at + n && memcmp(bytes + kinds[i].at, kinds[i].magic, n) == 0)
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "%s", kinds[i].text);
+    }
+    return INLAY_OK;
+}
+
+/* bytes outlive the model. dir NULL: no external data. */
+static inlay_status load(graph_model *model, const void *bytes, size_t count, const model_load_options *options,
+                         const char *dir, inlay_diag *diag)
+{
+    arena parsed = { 0 };
+    ProtobufCAllocator allocator = { .alloc = proto_alloc, .free = proto_free, .allocator_data = &parsed };
+    prescan_result scanned = { 0 };
+    Onnx__Model *proto;
+    loader l = { .model = model, .limits = with_defaults(options), .diag = diag };
+    inlay_status status;
+
+    l.external = (external_files){ .model = model, .dir = options != NULL && options->external_dir != NULL
+                                                              ? options->external_dir : dir };
+    l.source = (tensor_source){ .file = bytes,
+                                .file_bytes = count,
+                                .limits = &l.limits,
+                                .external = &l.external,
+                                .a = &model->arena,
+                                .alloc = blob_alloc,
+                                .alloc_ctx = model };
+    INLAY_TRY(check_kind(bytes, count, diag));
+    INLAY_TRY(prescan(bytes, count, PRESCAN_MODEL, &l.limits, &scanned, diag));
+    proto = onnx__model__unpack(&allocator, scanned.count, scanned.bytes);
+    if (proto == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory while parsing");
+        goto done;
+    }
+    INLAY_TRY(load_model(&l, proto));
+done:
+    free(scanned.bytes);
+    external_deinit(&l.external);
+    arena_deinit(&parsed);
+    return status;
+}
+
+/* ------------------------------------------------------------------ the way in */
+
+/* Loads from a mapped file, which becomes the model's. */
+static inlay_status load_map(file_map *map, const char *what, const char *path, const char *dir,
+                             const model_load_options *options, graph_model **out_model, inlay_diag *diag)
+{
+    graph_model *model = graph_model_create();
+    const void *bytes = map->bytes;
+    size_t count = map->count;
+    inlay_status status;
+
+    if (model == NULL) {
+        file_unmap(map);
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
+        goto done;
+    }
+    INLAY_TRY(file_give(map, model, diag));
+    if (path != NULL) {
+        model->path = arena_string(&model->arena, path);
+        if (model->path == NULL) {
+            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
+            goto done;
+        }
+    }
+    INLAY_TRY(load(model, bytes, count, options, dir, diag));
+    *out_model = model;
+    model = NULL;
+done:
+    if (status != INLAY_OK)
+        load_prefix(diag, what);
+    graph_model_destroy(model);
+    return status;
+}
+
+inlay_status model_load_path(const char *path, const model_load_options *options, graph_model **out_model,
+                             inlay_diag *diag)
+{
+    file_map map;
+    char *copy = strdup(path);
+    inlay_status status;
+
+    *out_model = NULL;
+    if (copy == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
+    status = file_map_path(path, &map, diag);
+    if (status == INLAY_OK)
+        status = load_map(&map, path, path, dirname(copy), options, out_model, diag);
+    else
+        load_prefix(diag, path);
+    free(copy);
+    return status;
+}
+
+inlay_status model_load_fd(int fd, const model_load_options *options, graph_model **out_model, inlay_diag *diag)
+{
+    file_map map;
+    inlay_status status = file_map_fd(fd, &map, diag);
+
+    *out_model = NULL;
+    if (status == INLAY_OK)
+        return load_map(&map, "model", NULL, NULL, options, out_model, diag);
+    load_prefix(diag, "model");
+    return status;
+}
+
+inlay_status model_load_bytes(const void *data, size_t bytes, const model_load_options *options,
+                              graph_model **out_model, inlay_diag *diag)
+{
+    graph_model *model = graph_model_create();
+    inlay_status status;
+
+    *out_model = NULL;
+    if (model == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
+    status = load(model, data, bytes, options, NULL, diag);
+    if (status == INLAY_OK) {
+        *out_model = model;
+        return INLAY_OK;
+    }
+    load_prefix(diag, "model");
+    graph_model_destroy(model);
+    return status;
+}

@@ -1,0 +1,514 @@
+/* model/load_graph.c - graphs and functions: names, inputs, initializers, types. */
+#include "model/load.h"
+#include <inttypes.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ names */
+
+static inlay_status add_name(loader *l, scope *s, const char *name, uint32_t *out_value)
+{
+    size_t bytes = strlen(name);
+    uint32_t v = graph_add_value(s->g, name, bytes);
+
+    *out_value = v;
+    if (v == INLAY_NONE || !names_add(&s->table, s->g->values[v].info.name.data, bytes, v, NULL))
+        return load_no_memory(l, s->g);
+    return INLAY_OK;
+}
+
+inlay_status scope_define(loader *l, scope *s, const char *name, const char *what, uint32_t *out_value)
+{
+    if (names_find(&s->table, name, strlen(name)) != NAMES_NONE)
+        return graph_fail(s->g, NULL, name, INLAY_INVALID_MODEL, l->diag,
+                          "%s '%.96s' has the name of another value; names must be unique in a graph", what, name);
+    return add_name(l, s, name, out_value);
+}
+
+/* Notes that `inner` stands for `outer` of the graph around. */
+static inlay_status add_capture(loader *l, scope *s, uint32_t outer, uint32_t inner)
+{
+    arena *a = &l->model->arena;
+
+    if (s->capture_count == s->capture_capacity) {
+        uint32_t capacity = s->capture_capacity == 0 ? 8 : s->capture_capacity * 2;
+        uint32_t *o = arena_array(a, capacity, sizeof *o), *i = arena_array(a, capacity, sizeof *i);
+
+        if (o == NULL || i == NULL)
+            return load_no_memory(l, s->g);
+        if (s->capture_count > 0) {
+            memcpy(o, s->capture_outer, s->capture_count * sizeof *o);
+            memcpy(i, s->capture_inner, s->capture_count * sizeof *i);
+        }
+        s->capture_outer = o;
+        s->capture_inner = i;
+        s->capture_capacity = capacity;
+    }
+    s->capture_outer[s->capture_count] = outer;
+    s->capture_inner[s->capture_count++] = inner;
+    return INLAY_OK;
+}
+
+inlay_status scope_resolve(loader *l, scope *s, const char *name, uint32_t *out_value)
+{
+    uint32_t outer, v;
+    inlay_status status;
+
+    *out_value = names_find(&s->table, name, strlen(name));
+    if (*out_value != NAMES_NONE || s->outer == NULL)
+        return INLAY_OK;
+    status = scope_resolve(l, s->outer, name, &outer);
+    if (status != INLAY_OK || outer == INLAY_NONE)
+        return status;
+    status = add_name(l, s, name, &v);
+    if (status != INLAY_OK)
+        return status;
+    s->g->values[v].info.kind = s->outer->g->values[outer].info.kind;
+    s->g->values[v].inner_kind = s->outer->g->values[outer].inner_kind;
+    s->g->values[v].map_key = s->outer->g->values[outer].map_key;
+    *out_value = v;
+    return add_capture(l, s, outer, v);
+}
+
+void scope_deinit(scope *s)
+{
+    names_deinit(&s->table);
+}
+
+/* ------------------------------------------------------------------ types */
+
+static inlay_status load_dim(loader *l, const Onnx__Dim *proto, inlay_dim *out)
+{
+    *out = (inlay_dim){ .value = -1, .kind = INLAY_DIM_UNKNOWN };
+    if (proto->has_dim_value && proto->dim_value >= 0) {
+        *out = (inlay_dim){ .value = proto->dim_value, .kind = INLAY_DIM_FIXED };
+    } else if (proto->dim_param != NULL && proto->dim_param[0] != '\0') {
+        out->kind = INLAY_DIM_SYMBOLIC;
+        out->symbol = graph_symbol(l->model, proto->dim_param);
+        if (out->symbol == 0)
+            return load_no_memory(l, NULL);
+    }
+    return INLAY_OK; /* -1, "" and nothing at all are how exporters say that they do not know */
+}
+
+/* An input's dim that the file leaves open still is one number in each run: a symbol of its own. */
+static inlay_status name_dim(loader *l, const char *input, uint32_t axis, inlay_dim *dim)
+{
+    const char *name;
+
+    if (dim->kind != INLAY_DIM_UNKNOWN)
+        return INLAY_OK;
+    name = arena_format(&l->external.scratch, "%s[%u]", input, axis);
+    dim->symbol = name == NULL ? 0 : graph_symbol(l->model, name);
+    dim->kind = INLAY_DIM_SYMBOLIC;
+    return dim->symbol == 0 ? load_no_memory(l, NULL) : INLAY_OK;
+}
+
+static inlay_status load_tensor_type(loader *l, const graph *g, const Onnx__TensorType *proto, graph_value *v,
+                                     bool as_fact)
+{
+    size_t rank = proto->shape == NULL ? 0 : proto->shape->n_dim;
+    inlay_dim *declared, *facts;
+    inlay_status status = INLAY_OK;
+
+    if (proto->elem_type != INLAY_UNDEFINED && inlay_dtype_bits(proto->elem_type) == 0)
+        return graph_fail(g, NULL, v->info.name.data, INLAY_UNSUPPORTED, l->diag,
+                          "value '%.96s' has element type %" PRId32 ", which ONNX up to IR 14 does not know",
+                          v->info.name.data, proto->elem_type);
+    if (rank > INLAY_MAX_RANK)
+        return graph_fail(g, NULL, v->info.name.data, INLAY_UNSUPPORTED, l->diag,
+                          "value '%.96s' has rank %zu; inlay takes up to %d", v->info.name.data, rank, INLAY_MAX_RANK);
+    declared = arena_array(&l->model->arena, rank, sizeof *declared);
+    facts = as_fact ? arena_array(&l->model->arena, rank, sizeof *facts) : declared;
+    if (declared == NULL || facts == NULL)
+        return load_no_memory(l, g);
+    for (uint32_t i = 0; status == INLAY_OK && i < rank; i++) {
+        status = load_dim(l, proto->shape->dim[i], &declared[i]);
+        if (status == INLAY_OK && as_fact) {
+            facts[i] = declared[i];
+            status = name_dim(l, v->info.name.data, i, &facts[i]);
+        }
+    }
+    v->declared_dtype = proto->elem_type;
+    v->declared_rank = proto->shape == NULL ? INLAY_RANK_UNKNOWN : (uint32_t)rank;
+    v->declared_dims = declared;
+    if (as_fact) {
+        v->info.dtype = v->declared_dtype;
+        v->info.rank = v->declared_rank;
+        v->info.dims = facts;
+    }
+    return status;
+}
+
+static uint32_t kind_of(const Onnx__Type *t)
+{
+    if (t == NULL)
+        return 0;
+    if (t->sequence_type != NULL)
+        return INLAY_VALUE_SEQUENCE;
+    if (t->optional_type != NULL)
+        return INLAY_VALUE_OPTIONAL;
+    if (t->map_type != NULL)
+        return INLAY_VALUE_MAP;
+    return t->tensor_type != NULL || t->sparse_tensor_type != NULL ? INLAY_VALUE_TENSOR : 0;
+}
+
+/* The type inside a sequence, optional or map. */
+static const Onnx__Type *inside(const Onnx__Type *t)
+{
+    if (t->sequence_type != NULL)
+        return t->sequence_type->elem_type;
+    if (t->optional_type != NULL)
+        return t->optional_type->elem_type;
+    return t->map_type->value_type;
+}
+
+inlay_status load_type(loader *l, const graph *g, const Onnx__Type *proto, graph_value *v, bool as_fact)
+{
+    uint32_t kind = kind_of(proto);
+    const Onnx__Type *t = proto;
+
+    v->declared = true;
+    if (kind == 0) /* nothing said, or an opaque type, which nobody ever used */
+        return INLAY_OK;
+    v->info.kind = kind;
+    for (uint32_t level = 0; kind_of(t) > INLAY_VALUE_TENSOR; level++) {
+        if (t->map_type != NULL)
+            v->map_key = t->map_type->key_type;
+        if (t->map_type != NULL && t->map_type->key_type != INLAY_STRING && t->map_type->key_type != INLAY_INT64)
+            return graph_fail(g, NULL, v->info.name.data, INLAY_UNSUPPORTED, l->diag,
+                              "value '%.96s' is a map with keys of type %s; inlay takes int64 and string",
+                              v->info.name.data, inlay_dtype_name(t->map_type->key_type));
+        t = inside(t);
+        if (level == 0)
+            v->inner_kind = kind == INLAY_VALUE_MAP ? 0 : kind_of(t);
+        else if (kind_of(t) > INLAY_VALUE_TENSOR)
+            return graph_fail(g, NULL, v->info.name.data, INLAY_UNSUPPORTED, l->diag,
+                              "value '%.96s' has a type of more than two levels, such as seq(seq(seq(tensor)))",
+                              v->info.name.data);
+    }
+    if (kind_of(t) == 0)
+        return INLAY_OK;
+    return load_tensor_type(l, g, t->tensor_type != NULL ? t->tensor_type : t->sparse_tensor_type, v, as_fact);
+}
+
+/* ------------------------------------------------------------------ inputs, initializers, outputs */
+
+/* Fills what the declaration says about value index v. */
+static inlay_status declare(loader *l, const graph *g, const Onnx__ValueInfo *proto, uint32_t v, bool as_fact)
+{
+    graph_value *value = &g->values[v];
+    inlay_status status = INLAY_OK;
+
+    if (proto->doc_string != NULL) {
+        value->doc = load_text(l, proto->doc_string);
+        if (value->doc == NULL)
+            return load_no_memory(l, g);
+    }
+    INLAY_TRY(load_extra(l, &proto->base, &value->extra));
+    INLAY_TRY(load_type(l, g, proto->type, value, as_fact));
+done:
+    return status;
+}
+
+static inlay_status load_inputs(loader *l, scope *s, const Onnx__Graph *proto)
+{
+    graph *g = s->g;
+    inlay_status status = INLAY_OK;
+
+    g->inputs = arena_array(&l->model->arena, proto->n_input, sizeof *g->inputs);
+    if (g->inputs == NULL)
+        return load_no_memory(l, g);
+    for (size_t i = 0; i < proto->n_input; i++) {
+        const char *name = text_of(proto->input[i]->name);
+        uint32_t v;
+
+        if (name[0] == '\0')
+            return graph_fail(g, NULL, NULL, INLAY_INVALID_MODEL, l->diag, "input %zu has no name", i);
+        INLAY_TRY(scope_define(l, s, name, "input", &v));
+        INLAY_TRY(declare(l, g, proto->input[i], v, s->outer == NULL));
+        if (s->outer != NULL) /* a body: the element type is a fact, the shape often is not */
+            g->values[v].info.dtype = g->values[v].declared_dtype;
+        g->inputs[g->input_count++] = v;
+    }
+done:
+    return status;
+}
+
+/* What IR 3 lists among the inputs although it is a constant is none to anybody. */
+static void drop_constant_inputs(graph *g)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < g->input_count; i++)
+        if ((g->values[g->inputs[i]].info.flags & INLAY_VALUE_CONSTANT) == 0)
+            g->inputs[kept++] = g->inputs[i];
+    g->input_count = kept;
+}
+
+/* An initializer's tensor becomes a constant, or the default of an input of the same name. */
+static inlay_status place_initializer(loader *l, scope *s, const char *name, const inlay_tensor_view *t)
+{
+    graph *g = s->g;
+    uint32_t v = names_find(&s->table, name, strlen(name));
+    graph_value *value;
+    inlay_status status;
+
+    if (v == NAMES_NONE) {
+        status = scope_define(l, s, name, "initializer", &v);
+        if (status != INLAY_OK)
+            return status;
+    } else {
+        value = &g->values[v];
+        if (value->default_value != NULL || (value->info.flags & INLAY_VALUE_CONSTANT) != 0)
+            return graph_fail(g, NULL, name, INLAY_INVALID_MODEL, l->diag,
+                              "initializer '%.96s' is there twice; names must be unique in a graph", name);
+        value->has_default = true;
+        /* IR 3 lists every initializer among the inputs. A body's inputs go by position: none may vanish. */
+        if (l->model->ir_version >= 4 || s->outer != NULL) {
+            value->default_value = arena_copy(&l->model->arena, t, sizeof *t);
+            return value->default_value == NULL ? load_no_memory(l, g) : INLAY_OK;
+        }
+    }
+    if (graph_set_constant(g, v, t->dtype, t->rank, t->dims, t->data, t->bytes) != INLAY_OK)
+        return load_no_memory(l, g);
+    return INLAY_OK;
+}
+
+static inlay_status fail_tensor(loader *l, const graph *g, const char *name, inlay_status status)
+{
+    char place[240];
+
+    (void)snprintf(place, sizeof place, "graph '%.64s', tensor '%.120s'", g->name, name);
+    load_prefix(l->diag, place);
+    if (l->diag != NULL && l->diag->struct_size >= sizeof *l->diag)
+        (void)snprintf(l->diag->tensor, sizeof l->diag->tensor, "%s", name);
+    return status;
+}
+
+static inlay_status load_initializers(loader *l, scope *s, const Onnx__Graph *proto)
+{
+    graph *g = s->g;
+    inlay_tensor_view t;
+    inlay_status status = INLAY_OK;
+
+    for (size_t i = 0; status == INLAY_OK && i < proto->n_initializer + proto->n_sparse_initializer; i++) {
+        const Onnx__SparseTensor *sparse = i < proto->n_initializer ? NULL
+                                                                    : proto->sparse_initializer[i - proto->n_initializer];
+        const Onnx__Tensor *dense = sparse == NULL ? proto->initializer[i] : sparse->values;
+        const char *name = dense == NULL ? "" : text_of(dense->name);
+
+        if (name[0] == '\0')
+            return graph_fail(g, NULL, NULL, INLAY_INVALID_MODEL, l->diag, "initializer %zu has no name", i);
+        status = sparse == NULL ? tensor_read(&l->source, dense, &t, l->diag)
+                                : tensor_read_sparse(&l->source, sparse, &t, l->diag);
+        if (status != INLAY_OK)
+            return fail_tensor(l, g, name, status);
+        status = place_initializer(l, s, name, &t);
+    }
+    drop_constant_inputs(g);
+    return status;
+}
+
+static inlay_status load_outputs(loader *l, scope *s, const Onnx__Graph *proto)
+{
+    graph *g = s->g;
+    inlay_status status = INLAY_OK;
+
+    g->outputs = arena_array(&l->model->arena, proto->n_output, sizeof *g->outputs);
+    if (g->outputs == NULL)
+        return load_no_memory(l, g);
+    for (size_t i = 0; i < proto->n_output; i++) {
+        const char *name = text_of(proto->output[i]->name);
+        uint32_t v;
+
+        INLAY_TRY(scope_resolve(l, s, name, &v));
+        if (v == INLAY_NONE)
+            return graph_fail(g, NULL, name, INLAY_INVALID_MODEL, l->diag,
+                              "nothing makes output %zu '%.96s'; give it a node or take it off the outputs", i, name);
+        if (!g->values[v].declared)
+            INLAY_TRY(declare(l, g, proto->output[i], v, false));
+        g->outputs[g->output_count++] = v;
+    }
+done:
+    return status;
+}
+
+/* Declarations of values that are not there are left-overs of an exporter's optimiser. */
+static inlay_status load_value_infos(loader *l, scope *s, size_t count, Onnx__ValueInfo *const *protos)
+{
+    inlay_status status = INLAY_OK;
+
+    for (size_t i = 0; status == INLAY_OK && i < count; i++) {
+        const char *name = text_of(protos[i]->name);
+        uint32_t v = names_find(&s->table, name, strlen(name));
+
+        if (v != NAMES_NONE && !s->g->values[v].declared)
+            status = declare(l, s->g, protos[i], v, false);
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------ nodes */
+
+static int64_t opset_of(const loader *l, const char *domain)
+{
+    for (uint32_t i = 0; i < l->opset_count; i++)
+        if (strcmp(l->opsets[i].domain, domain) == 0)
+            return l->opsets[i].version;
+    return 0;
+}
+
+/* Adds the node and defines its outputs, so that nodes may stand in any order. */
+static inlay_status define_node(loader *l, scope *s, const Onnx__Node *proto, graph_node **out)
+{
+    graph *g = s->g;
+    graph_node *n;
+    uint32_t *outputs;
+    inlay_status status = INLAY_OK;
+
+    n = graph_add_node(g, text_of(proto->op_type), text_of(proto->domain), text_of(proto->name),
+                       (uint32_t)proto->n_input, (uint32_t)proto->n_output);
+    if (n == NULL)
+        return load_no_memory(l, g);
+    *out = n;
+    n->opset = opset_of(l, n->info.domain.data);
+    n->overload = load_text(l, proto->overload);
+    n->doc = load_text(l, proto->doc_string);
+    if (n->overload == NULL || n->doc == NULL)
+        return load_no_memory(l, g);
+    if (n->info.op_type.bytes == 0)
+        return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, l->diag, "the node has no op_type");
+    INLAY_TRY(load_extra(l, &proto->base, &n->extra));
+    outputs = (uint32_t *)(uintptr_t)n->info.outputs; /* ours until the graph is handed on */
+    for (size_t o = 0; o < proto->n_output; o++) {
+        const char *name = proto->output[o];
+
+        if (name[0] == '\0')
+            continue;
+        if (names_find(&s->table, name, strlen(name)) != NAMES_NONE)
+            return graph_fail(g, n, name, INLAY_INVALID_MODEL, l->diag,
+                              "output %zu '%.96s' has the name of another value; names must be unique in a graph", o, name);
+        INLAY_TRY(add_name(l, s, name, &outputs[o]));
+    }
+done:
+    return status;
+}
+
+static inlay_status load_nodes(loader *l, scope *s, size_t count, Onnx__Node *const *protos)
+{
+    inlay_status status = INLAY_OK;
+    graph_node *n;
+
+    for (size_t i = 0; status == INLAY_OK && i < count; i++)
+        status = define_node(l, s, protos[i], &n);
+    return status;
+}
+
+/* Inputs and bodies, once all names of the graph are known. The nodes are the first `count` of the graph. */
+static inlay_status connect_nodes(loader *l, scope *s, size_t count, Onnx__Node *const *protos)
+{
+    inlay_status status = INLAY_OK;
+
+    for (size_t i = 0; status == INLAY_OK && i < count; i++)
+        status = load_node(l, s, protos[i], s->g->nodes[i]);
+    return status;
+}
+
+inlay_status load_graph(loader *l, scope *s, const Onnx__Graph *proto)
+{
+    graph *g = s->g;
+    inlay_status status = INLAY_OK;
+
+    if (proto->name != NULL && proto->name[0] != '\0')
+        g->name = load_text(l, proto->name);
+    g->doc = load_text(l, proto->doc_string);
+    if (g->name == NULL || g->doc == NULL)
+        return load_no_memory(l, NULL);
+    INLAY_TRY(load_extra(l, &proto->base, &g->extra));
+    INLAY_TRY(load_inputs(l, s, proto));
+    INLAY_TRY(load_initializers(l, s, proto));
+    INLAY_TRY(load_nodes(l, s, proto->n_node, proto->node));
+    INLAY_TRY(load_outputs(l, s, proto));
+    INLAY_TRY(load_value_infos(l, s, proto->n_value_info, proto->value_info));
+    INLAY_TRY(connect_nodes(l, s, proto->n_node, proto->node));
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ functions */
+
+static inlay_status load_formals(loader *l, scope *s, const Onnx__Function *proto)
+{
+    graph *g = s->g;
+    inlay_status status = INLAY_OK;
+
+    g->inputs = arena_array(&l->model->arena, proto->n_input, sizeof *g->inputs);
+    g->outputs = arena_array(&l->model->arena, proto->n_output, sizeof *g->outputs);
+    if (g->inputs == NULL || g->outputs == NULL)
+        return load_no_memory(l, g);
+    for (size_t i = 0; i < proto->n_input; i++) {
+        INLAY_TRY(scope_define(l, s, proto->input[i], "input", &g->inputs[i]));
+        g->input_count++;
+    }
+    INLAY_TRY(load_nodes(l, s, proto->n_node, proto->node));
+    for (size_t i = 0; i < proto->n_output; i++) {
+        INLAY_TRY(scope_resolve(l, s, proto->output[i], &g->outputs[i]));
+        if (g->outputs[i] == INLAY_NONE)
+            return graph_fail(g, NULL, proto->output[i], INLAY_INVALID_MODEL, l->diag,
+                              "nothing makes output %zu '%.96s' of the function", i, proto->output[i]);
+        g->output_count++;
+    }
+    INLAY_TRY(load_value_infos(l, s, proto->n_value_info, proto->value_info));
+    INLAY_TRY(connect_nodes(l, s, proto->n_node, proto->node));
+    INLAY_TRY(graph_finish(g, l->diag));
+done:
+    return status;
+}
+
+static inlay_status load_defaults(loader *l, const Onnx__Function *proto, graph_function *out)
+{
+    arena *a = &l->model->arena;
+    inlay_attr_info *defaults = arena_array(a, proto->n_attribute_proto, sizeof *defaults);
+    inlay_status status = INLAY_OK;
+
+    out->attrs = arena_array(a, proto->n_attribute, sizeof *out->attrs);
+    if (out->attrs == NULL || defaults == NULL)
+        return load_no_memory(l, NULL);
+    for (size_t i = 0; i < proto->n_attribute; i++) {
+        out->attrs[i] = load_text(l, proto->attribute[i]);
+        if (out->attrs[i] == NULL)
+            return load_no_memory(l, NULL);
+    }
+    out->attr_count = (uint32_t)proto->n_attribute;
+    out->defaults = defaults;
+    for (size_t i = 0; status == INLAY_OK && i < proto->n_attribute_proto; i++, out->default_count++)
+        status = load_attr(l, out->body, NULL, proto->attribute_proto[i], &defaults[i]);
+    return status;
+}
+
+inlay_status load_function(loader *l, const Onnx__Function *proto, graph_function *out)
+{
+    scope s = { 0 };
+    inlay_status status = INLAY_OK;
+
+    out->name = load_text(l, proto->name);
+    out->domain = load_text(l, domain_of(proto->domain));
+    out->overload = load_text(l, proto->overload);
+    out->doc = load_text(l, proto->doc_string);
+    if (out->name == NULL || out->domain == NULL || out->overload == NULL || out->doc == NULL)
+        return load_no_memory(l, NULL);
+    if (out->name[0] == '\0')
+        return inlay_fail(l->diag, INLAY_INVALID_MODEL, "a function of domain '%.100s' has no name", out->domain);
+    out->body = graph_create(l->model, NULL, out->name);
+    if (out->body == NULL)
+        return load_no_memory(l, NULL);
+    s.g = out->body;
+    l->opsets = out->opsets;
+    l->opset_count = out->opset_count;
+    INLAY_TRY(load_extra(l, &proto->base, &out->extra));
+    INLAY_TRY(load_defaults(l, proto, out));
+    INLAY_TRY(load_formals(l, &s, proto));
+done:
+    scope_deinit(&s);
+    return status;
+}

@@ -1,0 +1,470 @@
+#include "model/prescan.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ the tables */
+
+typedef enum message {
+    MODEL, OPSET, ENTRY, GRAPH, NODE, ATTRIBUTE, FUNCTION, TENSOR, SPARSE_TENSOR, VALUE_INFO, TYPE, TENSOR_TYPE,
+    LIST_TYPE, MAP_TYPE, SHAPE, DIM, SEQUENCE, MAP, OPTIONAL, MESSAGE_COUNT
+} message;
+
+enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
+
+/* What to do with a field. */
+typedef enum action {
+    VARINT,  /* copy; must be a varint */
+    VARINTS, /* copy; varints, packed or one by one */
+    FLOAT,   /* copy; 32 bits */
+    FLOATS,  /* copy; 32 bits each, packed or one by one */
+    TEXT,    /* copy; must not hold a NUL, because it becomes a C string */
+    BYTES,   /* copy */
+    ONE,     /* walk the message of kind `child`; at most once */
+    MANY,    /* walk the message of kind `child` */
+    PLACE,   /* payload: replace by its place; element wire type in `child` */
+    DROP     /* leave out */
+} action;
+
+typedef struct field {
+    uint16_t number;
+    uint8_t action;
+    uint8_t child; /* message, or wire type of PLACE's elements */
+    const char *name;
+} field;
+
+#define ENDS { 0, 0, 0, NULL }
+static const field model_fields[] = {
+    { 1, VARINT, 0, "ir_version" }, { 2, TEXT, 0, "producer_name" }, { 3, TEXT, 0, "producer_version" },
+    { 4, TEXT, 0, "domain" }, { 5, VARINT, 0, "model_version" }, { 6, TEXT, 0, "doc_string" },
+    { 7, ONE, GRAPH, "graph" }, { 8, MANY, OPSET, "opset_import" }, { 14, MANY, ENTRY, "metadata_props" },
+    { 20, DROP, 0, "training_info" }, { 25, MANY, FUNCTION, "functions" }, ENDS
+};
+static const field opset_fields[] = { { 1, TEXT, 0, "domain" }, { 2, VARINT, 0, "version" }, ENDS };
+static const field entry_fields[] = { { 1, TEXT, 0, "key" }, { 2, TEXT, 0, "value" }, ENDS };
+static const field graph_fields[] = {
+    { 1, MANY, NODE, "node" }, { 2, TEXT, 0, "name" }, { 5, MANY, TENSOR, "initializer" },
+    { 10, TEXT, 0, "doc_string" }, { 11, MANY, VALUE_INFO, "input" }, { 12, MANY, VALUE_INFO, "output" },
+    { 13, MANY, VALUE_INFO, "value_info" }, { 15, MANY, SPARSE_TENSOR, "sparse_initializer" }, ENDS
+};
+static const field node_fields[] = {
+    { 1, TEXT, 0, "input" }, { 2, TEXT, 0, "output" }, { 3, TEXT, 0, "name" }, { 4, TEXT, 0, "op_type" },
+    { 5, MANY, ATTRIBUTE, "attribute" }, { 6, TEXT, 0, "doc_string" }, { 7, TEXT, 0, "domain" },
+    { 8, TEXT, 0, "overload" }, ENDS
+};
+static const field attribute_fields[] = {
+    { 1, TEXT, 0, "name" }, { 2, FLOAT, 0, "f" }, { 3, VARINT, 0, "i" }, { 4, BYTES, 0, "s" },
+    { 5, ONE, TENSOR, "t" }, { 6, ONE, GRAPH, "g" }, { 7, FLOATS, 0, "floats" }, { 8, VARINTS, 0, "ints" },
+    { 9, BYTES, 0, "strings" }, { 10, MANY, TENSOR, "tensors" }, { 11, MANY, GRAPH, "graphs" },
+    { 14, ONE, TYPE, "tp" }, { 15, MANY, TYPE, "type_protos" }, { 20, VARINT, 0, "type" },
+    { 21, TEXT, 0, "ref_attr_name" }, { 22, ONE, SPARSE_TENSOR, "sparse_tensor" },
+    { 23, MANY, SPARSE_TENSOR, "sparse_tensors" }, ENDS
+};
+static const field function_fields[] = {
+    { 1, TEXT, 0, "name" }, { 4, TEXT, 0, "input" }, { 5, TEXT, 0, "output" }, { 6, TEXT, 0, "attribute" },
+    { 7, MANY, NODE, "node" }, { 8, TEXT, 0, "doc_string" }, { 9, MANY, OPSET, "opset_import" },
+    { 10, TEXT, 0, "domain" }, { 11, MANY, ATTRIBUTE, "attribute_proto" }, { 12, MANY, VALUE_INFO, "value_info" },
+    { 13, TEXT, 0, "overload" }, ENDS
+};
+static const field tensor_fields[] = {
+    { 1, VARINTS, 0, "dims" }, { 2, VARINT, 0, "data_type" }, { 4, PLACE, WIRE_32, "float_data" },
+    { 5, PLACE, WIRE_VARINT, "int32_data" }, { 6, PLACE, WIRE_BYTES, "string_data" },
+    { 7, PLACE, WIRE_VARINT, "int64_data" }, { 8, TEXT, 0, "name" }, { 9, PLACE, WIRE_BYTES, "raw_data" },
+    { 10, PLACE, WIRE_64, "double_data" }, { 11, PLACE, WIRE_VARINT, "uint64_data" }, { 12, TEXT, 0, "doc_string" },
+    { 13, MANY, ENTRY, "external_data" }, { 14, VARINT, 0, "data_location" },
+    { 1000, DROP, 0, "place" }, /* ours alone: a file must not point anywhere by itself */
+    ENDS
+};
+static const field sparse_tensor_fields[] = {
+    { 1, ONE, TENSOR, "values" }, { 2, ONE, TENSOR, "indices" }, { 3, VARINTS, 0, "dims" }, ENDS
+};
+static const field value_info_fields[] = {
+    { 1, TEXT, 0, "name" }, { 2, ONE, TYPE, "type" }, { 3, TEXT, 0, "doc_string" }, ENDS
+};
+static const field type_fields[] = {
+    { 1, ONE, TENSOR_TYPE, "tensor_type" }, { 4, ONE, LIST_TYPE, "sequence_type" }, { 5, ONE, MAP_TYPE, "map_type" },
+    { 6, TEXT, 0, "denotation" }, { 8, ONE, TENSOR_TYPE, "sparse_tensor_type" },
+    { 9, ONE, LIST_TYPE, "optional_type" }, ENDS
+};
+static const field tensor_type_fields[] = { { 1, VARINT, 0, "elem_type" }, { 2, ONE, SHAPE, "shape" }, ENDS };
+static const field list_type_fields[] = { { 1, ONE, TYPE, "elem_type" }, ENDS };
+static const field map_type_fields[] = { { 1, VARINT, 0, "key_type" }, { 2, ONE, TYPE, "value_type" }, ENDS };
+static const field shape_fields[] = { { 1, MANY, DIM, "dim" }, ENDS };
+static const field dim_fields[] = {
+    { 1, VARINT, 0, "dim_value" }, { 2, TEXT, 0, "dim_param" }, { 3, TEXT, 0, "denotation" }, ENDS
+};
+static const field sequence_fields[] = {
+    { 1, TEXT, 0, "name" }, { 2, VARINT, 0, "elem_type" }, { 3, MANY, TENSOR, "tensor_values" },
+    { 4, MANY, SPARSE_TENSOR, "sparse_tensor_values" }, { 5, MANY, SEQUENCE, "sequence_values" },
+    { 6, MANY, MAP, "map_values" }, { 7, MANY, OPTIONAL, "optional_values" }, ENDS
+};
+static const field map_fields[] = {
+    { 1, TEXT, 0, "name" }, { 2, VARINT, 0, "key_type" }, { 3, VARINTS, 0, "keys" }, { 4, BYTES, 0, "string_keys" },
+    { 5, ONE, SEQUENCE, "values" }, ENDS
+};
+static const field optional_fields[] = {
+    { 1, TEXT, 0, "name" }, { 2, VARINT, 0, "elem_type" }, { 3, ONE, TENSOR, "tensor_value" },
+    { 4, ONE, SPARSE_TENSOR, "sparse_tensor_value" }, { 5, ONE, SEQUENCE, "sequence_value" },
+    { 6, ONE, MAP, "map_value" }, { 7, ONE, OPTIONAL, "optional_value" }, ENDS
+};
+
+static const struct {
+    const char *name;
+    const field *fields;
+} messages[MESSAGE_COUNT] = {
+    [MODEL] = { "ModelProto", model_fields },
+    [OPSET] = { "OperatorSetIdProto", opset_fields },
+    [ENTRY] = { "StringStringEntryProto", entry_fields },
+    [GRAPH] = { "GraphProto", graph_fields },
+    [NODE] = { "NodeProto", node_fields },
+    [ATTRIBUTE] = { "AttributeProto", attribute_fields },
+    [FUNCTION] = { "FunctionProto", function_fields },
+    [TENSOR] = { "TensorProto", tensor_fields },
+    [SPARSE_TENSOR] = { "SparseTensorProto", sparse_tensor_fields },
+    [VALUE_INFO] = { "ValueInfoProto", value_info_fields },
+    [TYPE] = { "TypeProto", type_fields },
+    [TENSOR_TYPE] = { "TypeProto.Tensor", tensor_type_fields },
+    [LIST_TYPE] = { "TypeProto.Sequence", list_type_fields },
+    [MAP_TYPE] = { "TypeProto.Map", map_type_fields },
+    [SHAPE] = { "TensorShapeProto", shape_fields },
+    [DIM] = { "TensorShapeProto.Dimension", dim_fields },
+    [SEQUENCE] = { "SequenceProto", sequence_fields },
+    [MAP] = { "MapProto", map_fields },
+    [OPTIONAL] = { "OptionalProto", optional_fields },
+};
+
+static const field *find_field(message m, uint64_t number)
+{
+    const field *f = messages[m].fields;
+
+    while (f->number != 0 && f->number != number)
+        f++;
+    return f->number == 0 ? NULL : f;
+}
+
+/* ------------------------------------------------------------------ the walk */
+
+enum { DEPTH_CAP = 1000, LENGTH_BYTES = 5 };
+
+typedef struct frame {
+    const uint8_t *end;   /* of the message in the file */
+    size_t length_at;     /* where its length goes in the output */
+    uint64_t seen;        /* bit per field of action ONE */
+    const uint8_t *tagged_end; /* of the last run of tagged elements, to prolong it */
+    size_t tagged_at;     /* its place in the output */
+    uint16_t tagged_field;
+    uint8_t kind;         /* message */
+} frame;
+
+typedef struct scan {
+    const uint8_t *file;
+    const uint8_t *at;
+    const model_limits *limits;
+    inlay_diag *diag;
+    uint8_t *out;
+    size_t out_count, out_capacity;
+    uint64_t nodes, tensors, values, items;
+    uint32_t depth, graph_depth;
+    frame *stack; /* [max_depth] */
+} scan;
+
+static inlay_status fail_at(const scan *s, const uint8_t *at, const char *name, const char *text)
+{
+    const char *kind = s->depth > 0 ? messages[s->stack[s->depth - 1].kind].name : "";
+
+    return inlay_fail(s->diag, INLAY_INVALID_MODEL, "byte %zu, %s%s%s: %s", (size_t)(at - s->file), kind,
+                      name[0] == '\0' ? "" : ".", name, text);
+}
+
+static inlay_status fail_limit(const scan *s, const char *limit, uint64_t value)
+{
+    return inlay_fail(s->diag, INLAY_LIMIT_EXCEEDED, "byte %zu: the model exceeds %s (%llu); raise it if the file can be "
+                      "trusted", (size_t)(s->at - s->file), limit, (unsigned long long)value);
+}
+
+bool prescan_varint(const uint8_t **at, const uint8_t *end, uint64_t *out_value)
+{
+    uint64_t value = 0;
+    const uint8_t *p = *at;
+
+    for (unsigned shift = 0; shift <= 63; shift += 7) {
+        if (p == end)
+            return false;
+        value |= (uint64_t)(*p & 0x7f) << shift;
+        if ((*p++ & 0x80) == 0) {
+            *at = p;
+            *out_value = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+static inlay_status reserve(scan *s, size_t more)
+{
+    size_t wanted = s->out_count;
+
+    if (!(__builtin_add_overflow(wanted, more, &wanted)) && wanted <= s->out_capacity)
+        return INLAY_OK;
+    if (wanted < more || wanted > s->limits->max_parsed_bytes)
+        return fail_limit(s, "max_parsed_bytes", s->limits->max_parsed_bytes);
+    size_t capacity = s->out_capacity < 2048 ? 4096 : s->out_capacity * 2;
+    if (capacity < wanted)
+        capacity = wanted;
+    uint8_t *bigger = realloc(s->out, capacity);
+    if (bigger == NULL)
+        return inlay_fail(s->diag, INLAY_OUT_OF_MEMORY, "out of memory for the parsed form (%zu bytes)", capacity);
+    s->out = bigger;
+    s->out_capacity = capacity;
+    return INLAY_OK;
+}
+
+static inlay_status put(scan *s, const void *bytes, size_t count)
+{
+    inlay_status status = reserve(s, count);
+
+    if (status == INLAY_OK && count > 0) {
+        memcpy(s->out + s->out_count, bytes, count);
+        s->out_count += count;
+    }
+    return status;
+}
+
+static void store_length(uint8_t *to, size_t length)
+{
+    for (int i = 0; i < LENGTH_BYTES; i++, length >>= 7)
+        to[i] = (uint8_t)((length & 0x7f) | (i < LENGTH_BYTES - 1 ? 0x80u : 0));
+}
+
+static inlay_status put_place(scan *s, uint64_t number, const uint8_t *from, size_t bytes)
+{
+    uint64_t place[3] = { number, (uint64_t)(from - s->file), bytes };
+    static const unsigned tag = 1000u << 3 | WIRE_BYTES;
+    const uint8_t head[3] = { (tag & 0x7f) | 0x80, tag >> 7, sizeof place };
+    inlay_status status = put(s, head, sizeof head);
+
+    return status == INLAY_OK ? put(s, place, sizeof place) : status;
+}
+
+/* A single element behind its own tag: prolongs the run that it follows, or begins one. */
+static inlay_status put_tagged(scan *s, const field *f, const uint8_t *tag, const uint8_t *end)
+{
+    frame *top = &s->stack[s->depth - 1];
+
+    if (top->tagged_field == f->number && top->tagged_end == tag) {
+        uint64_t bytes;
+
+        memcpy(&bytes, s->out + top->tagged_at, sizeof bytes);
+        bytes += (uint64_t)(end - tag);
+        memcpy(s->out + top->tagged_at, &bytes, sizeof bytes);
+    } else {
+        inlay_status status = put_place(s, f->number | PRESCAN_TAGGED, tag, (size_t)(end - tag));
+
+        if (status != INLAY_OK)
+            return status;
+        top->tagged_at = s->out_count - sizeof(uint64_t);
+        top->tagged_field = f->number;
+    }
+    top->tagged_end = end;
+    return INLAY_OK;
+}
+
+static inlay_status count_message(scan *s, message kind)
+{
+    if (kind == NODE && ++s->nodes > s->limits->max_nodes)
+        return fail_limit(s, "max_nodes", s->limits->max_nodes);
+    s->tensors += kind == TENSOR;
+    if ((kind == TENSOR || kind == VALUE_INFO) && ++s->values > s->limits->max_values)
+        return fail_limit(s, "max_values", s->limits->max_values);
+    if (kind == GRAPH && ++s->graph_depth > s->limits->max_subgraph_depth)
+        return fail_limit(s, "max_subgraph_depth", s->limits->max_subgraph_depth);
+    return INLAY_OK;
+}
+
+static inlay_status push(scan *s, message kind, const uint8_t *end, size_t length_at)
+{
+    if (s->depth == s->limits->max_depth || s->depth == DEPTH_CAP)
+        return fail_limit(s, "max_depth", s->depth);
+    s->stack[s->depth++] = (frame){ .end = end, .length_at = length_at, .kind = (uint8_t)kind };
+    return count_message(s, kind);
+}
+
+/* The tag and five bytes for the length come now, the length itself when the message is through. */
+static inlay_status enter(scan *s, const field *f, const uint8_t *tag, const uint8_t *end)
+{
+    static const uint8_t room[LENGTH_BYTES];
+    frame *top = &s->stack[s->depth - 1];
+    const uint8_t *tag_end = tag;
+    uint64_t ignored;
+    inlay_status status;
+
+    if (f->action == ONE) {
+        if (top->seen >> f->number & 1)
+            return fail_at(s, tag, f->name, "stands there twice; it may stand there once");
+        top->seen |= UINT64_C(1) << f->number;
+    }
+    (void)prescan_varint(&tag_end, end, &ignored);
+    status = put(s, tag, (size_t)(tag_end - tag));
+    if (status == INLAY_OK)
+        status = put(s, room, sizeof room);
+    return status == INLAY_OK ? push(s, (message)f->child, end, s->out_count - LENGTH_BYTES) : status;
+}
+
+static void leave(scan *s)
+{
+    frame *top = &s->stack[--s->depth];
+
+    if (top->kind == GRAPH)
+        s->graph_depth--;
+    if (s->depth > 0)
+        store_length(s->out + top->length_at, s->out_count - top->length_at - LENGTH_BYTES);
+}
+
+/* Does the wire type suit the field? Packed lists come as bytes. */
+static bool suits(const field *f, unsigned wire)
+{
+    switch ((action)f->action) {
+    case VARINT:
+        return wire == WIRE_VARINT;
+    case VARINTS:
+        return wire == WIRE_VARINT || wire == WIRE_BYTES;
+    case FLOAT:
+        return wire == WIRE_32;
+    case FLOATS:
+        return wire == WIRE_32 || wire == WIRE_BYTES;
+    case PLACE:
+        return wire == f->child || wire == WIRE_BYTES;
+    case TEXT:
+    case BYTES:
+    case ONE:
+    case MANY:
+        return wire == WIRE_BYTES;
+    case DROP:
+        break;
+    }
+    return true;
+}
+
+/* Packed varints must end where the field ends; packed floats must be whole. */
+static bool packed_is_whole(const field *f, const uint8_t *from, const uint8_t *end)
+{
+    uint64_t ignored;
+
+    if (f->action == FLOATS)
+        return (end - from) % 4 == 0;
+    while (from < end)
+        if (!prescan_varint(&from, end, &ignored))
+            return false;
+    return true;
+}
+
+/* Handles the field whose tag and value (payload after the length, if it has one) were found. */
+static inlay_status take(scan *s, const field *f, unsigned wire, const uint8_t *tag, const uint8_t *payload)
+{
+    const uint8_t *end = s->at;
+
+    if (f == NULL)
+        return put(s, tag, (size_t)(end - tag));
+    if (!suits(f, wire))
+        return fail_at(s, tag, f->name, "has the wrong wire type");
+    switch ((action)f->action) {
+    case TEXT:
+        if (end > payload && memchr(payload, '\0', (size_t)(end - payload)) != NULL)
+            return fail_at(s, payload, f->name, "holds a NUL byte; names and texts must not");
+        break;
+    case VARINTS:
+    case FLOATS:
+        if (wire == WIRE_BYTES && !packed_is_whole(f, payload, end))
+            return fail_at(s, payload, f->name, "the packed list ends in the middle of a number");
+        break;
+    case ONE:
+    case MANY:
+        s->at = payload;
+        return enter(s, f, tag, end);
+    case PLACE:
+        return wire == WIRE_BYTES ? put_place(s, f->number, payload, (size_t)(end - payload)) : put_tagged(s, f, tag, end);
+    case DROP:
+        return INLAY_OK;
+    case VARINT:
+    case FLOAT:
+    case BYTES:
+        break;
+    }
+    return put(s, tag, (size_t)(end - tag));
+}
+
+/* Reads the next field of the innermost message and moves behind it. */
+static inlay_status step(scan *s)
+{
+    const frame *top = &s->stack[s->depth - 1];
+    const uint8_t *tag = s->at, *payload;
+    const field *f;
+    uint64_t key, length = 0;
+
+    if (!prescan_varint(&s->at, top->end, &key) || key >> 3 == 0 || key >> 3 > 0x1fffffff)
+        return fail_at(s, tag, "", "no field begins here; the file is damaged or no ONNX model");
+    if (++s->items / 8 > s->limits->max_values)
+        return fail_limit(s, "8 * max_values fields", s->limits->max_values);
+    f = find_field((message)top->kind, key >> 3);
+    switch (key & 7) {
+    case WIRE_VARINT:
+        payload = s->at;
+        if (!prescan_varint(&s->at, top->end, &length))
+            return fail_at(s, tag, f == NULL ? "" : f->name, "a number runs past the end of its message");
+        return take(s, f, WIRE_VARINT, tag, payload);
+    case WIRE_64:
+    case WIRE_32:
+        length = (key & 7) == WIRE_64 ? 8 : 4;
+        break;
+    case WIRE_BYTES:
+        if (!prescan_varint(&s->at, top->end, &length))
+            return fail_at(s, tag, f == NULL ? "" : f->name, "its length runs past the end of its message");
+        break;
+    default:
+        return fail_at(s, tag, f == NULL ? "" : f->name, "has a wire type that ONNX does not use; the file is damaged or "
+                                                         "no ONNX model");
+    }
+    payload = s->at;
+    if (length > (uint64_t)(top->end - s->at)) {
+        char text[160];
+
+        (void)snprintf(text, sizeof text, "claims %llu bytes where %zu are left; the file is cut off or damaged",
+                       (unsigned long long)length, (size_t)(top->end - s->at));
+        return fail_at(s, tag, f == NULL ? "" : f->name, text);
+    }
+    s->at += length;
+    return take(s, f, (unsigned)(key & 7), tag, payload);
+}
+
+inlay_status prescan(const void *file, size_t bytes, prescan_root root, const model_limits *limits,
+                     prescan_result *out, inlay_diag *diag)
+{
+    static const message roots[] = { [PRESCAN_MODEL] = MODEL,
+                                     [PRESCAN_TENSOR] = TENSOR,
+                                     [PRESCAN_SEQUENCE] = SEQUENCE,
+                                     [PRESCAN_OPTIONAL] = OPTIONAL,
+                                     [PRESCAN_MAP] = MAP };
+    uint32_t depth = limits->max_depth < DEPTH_CAP ? limits->max_depth : DEPTH_CAP;
+    scan s = { .file = file, .at = file, .limits = limits, .diag = diag };
+    inlay_status status;
+
+    *out = (prescan_result){ 0 };
+    s.stack = calloc((size_t)depth + 1, sizeof *s.stack);
+    if (s.stack == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
+    status = reserve(&s, 1); /* so that an empty message has a buffer too */
+    if (status == INLAY_OK)
+        status = push(&s, roots[root], s.file + bytes, 0);
+    while (status == INLAY_OK && s.depth > 0) {
+        if (s.at == s.stack[s.depth - 1].end)
+            leave(&s);
+        else
+            status = step(&s);
+    }
+    free(s.stack);
+    if (status != INLAY_OK) {
+        free(s.out);
+        return status;
+    }
+    *out = (prescan_result){ .bytes = s.out, .count = s.out_count, .node_count = s.nodes, .tensor_count = s.tensors };
+    return INLAY_OK;
+}

@@ -1,0 +1,39 @@
+/* model/prescan.h - checks a file's wire format within limits and takes the tensors' payloads out.
+ *
+ * protobuf-c copies every payload, refuses fields above 2 GiB and recurses as deep as the file says. So it never sees
+ * the file: the prescan walks it once, with a stack of its own, and writes a copy in which each payload of a Tensor is
+ * replaced by a place, three numbers in the field `place`: the payload's field number, its offset in the file, and its
+ * length in bytes. What comes out is small, of bounded depth, and well formed.
+ *
+ * One bit more: repeated numbers may be stored one by one, each behind its own tag (old writers do). A run of such
+ * elements is one place, marked by PRESCAN_TAGGED in the field number and beginning with the first tag. */
+#ifndef MODEL_PRESCAN_H
+#define MODEL_PRESCAN_H
+#include "model/model.h"
+
+#define PRESCAN_TAGGED (UINT64_C(1) << 32)
+
+/* What the outermost message is. */
+typedef enum prescan_root {
+    PRESCAN_MODEL,
+    PRESCAN_TENSOR,
+    PRESCAN_SEQUENCE,
+    PRESCAN_OPTIONAL,
+    PRESCAN_MAP
+} prescan_root;
+
+typedef struct prescan_result {
+    uint8_t *bytes; /* the rewritten stream; free() it */
+    size_t count;
+    uint64_t node_count;   /* of all graphs and functions */
+    uint64_t tensor_count; /* of all kinds */
+} prescan_result;
+
+/* file is only read. limits with its defaults filled in. INLAY_INVALID_MODEL names the byte, the message and the field;
+ * INLAY_LIMIT_EXCEEDED names the limit. */
+INLAY_NODISCARD inlay_status prescan(const void *file, size_t bytes, prescan_root root, const model_limits *limits,
+                                     prescan_result *out, inlay_diag *diag);
+
+/* Reads a varint at *at (before end); false when it is cut off or longer than ten bytes. */
+bool prescan_varint(const uint8_t **at, const uint8_t *end, uint64_t *out_value);
+#endif

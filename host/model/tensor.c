@@ -1,0 +1,464 @@
+/* model/tensor.c - the elements of a TensorProto, in whichever of its eight fields or files they are. */
+#include "base/checked.h"
+#include "model/load.h"
+#include "model/prescan.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "payloads are used as they lie in the file: little-endian");
+
+enum { FLOAT_DATA = 4, INT32_DATA = 5, STRING_DATA = 6, INT64_DATA = 7, RAW_DATA = 9, DOUBLE_DATA = 10, UINT64_DATA = 11 };
+
+static const char *field_name(uint64_t number)
+{
+    static const char *const field_names[] = {
+        [FLOAT_DATA] = "float_data",   [INT32_DATA] = "int32_data",   [STRING_DATA] = "string_data",
+        [INT64_DATA] = "int64_data",   [RAW_DATA] = "raw_data",       [DOUBLE_DATA] = "double_data",
+        [UINT64_DATA] = "uint64_data",
+    };
+
+    return number < sizeof field_names / sizeof field_names[0] && field_names[number] != NULL ? field_names[number] : "data";
+}
+
+/* Which field holds the elements when raw_data does not, and how many bytes of the tensor one entry of it makes: a
+ * complex number is two entries, and one entry of int32_data holds two int4 or four int2. */
+static const struct {
+    uint8_t field;
+    uint8_t entry_bytes;
+} storage[INLAY_DTYPE_COUNT] = {
+    [INLAY_FLOAT] = { FLOAT_DATA, 4 },
+    [INLAY_COMPLEX64] = { FLOAT_DATA, 4 },
+    [INLAY_DOUBLE] = { DOUBLE_DATA, 8 },
+    [INLAY_COMPLEX128] = { DOUBLE_DATA, 8 },
+    [INLAY_INT64] = { INT64_DATA, 8 },
+    [INLAY_UINT64] = { UINT64_DATA, 8 },
+    [INLAY_UINT32] = { UINT64_DATA, 4 },
+    [INLAY_STRING] = { STRING_DATA, 16 },
+    [INLAY_INT32] = { INT32_DATA, 4 },
+    [INLAY_INT16] = { INT32_DATA, 2 },
+    [INLAY_UINT16] = { INT32_DATA, 2 },
+    [INLAY_FLOAT16] = { INT32_DATA, 2 },
+    [INLAY_BFLOAT16] = { INT32_DATA, 2 },
+    [INLAY_INT8] = { INT32_DATA, 1 },
+    [INLAY_UINT8] = { INT32_DATA, 1 },
+    [INLAY_BOOL] = { INT32_DATA, 1 },
+    [INLAY_FLOAT8E4M3FN] = { INT32_DATA, 1 },
+    [INLAY_FLOAT8E4M3FNUZ] = { INT32_DATA, 1 },
+    [INLAY_FLOAT8E5M2] = { INT32_DATA, 1 },
+    [INLAY_FLOAT8E5M2FNUZ] = { INT32_DATA, 1 },
+    [INLAY_FLOAT8E8M0] = { INT32_DATA, 1 },
+    [INLAY_UINT4] = { INT32_DATA, 1 },
+    [INLAY_INT4] = { INT32_DATA, 1 },
+    [INLAY_FLOAT4E2M1] = { INT32_DATA, 1 },
+    [INLAY_UINT2] = { INT32_DATA, 1 },
+    [INLAY_INT2] = { INT32_DATA, 1 },
+};
+
+/* ------------------------------------------------------------------ entries, one after the other */
+
+/* Walks the places of one field. */
+typedef struct cursor {
+    const uint8_t *file;
+    const uint64_t *place, *last; /* triples */
+    const uint8_t *at, *end;      /* of the current one */
+    uint64_t field;
+    bool tagged;
+} cursor;
+
+static cursor cursor_begin(const uint8_t *file, const Onnx__Tensor *proto, uint64_t field)
+{
+    return (cursor){ .file = file, .place = proto->place, .last = proto->place + proto->n_place, .field = field };
+}
+
+/* Moves on to the next place of the field that is not empty; false at the end. String places are elements, so empty
+ * ones count. */
+static bool cursor_open(cursor *c)
+{
+    while (c->at == c->end) {
+        const uint64_t *p = c->place;
+
+        if (p == c->last)
+            return false;
+        c->place += 3;
+        if ((p[0] & ~PRESCAN_TAGGED) != c->field)
+            continue;
+        c->tagged = (p[0] & PRESCAN_TAGGED) != 0;
+        c->at = c->file + p[1];
+        c->end = c->at + p[2];
+        if (c->field == STRING_DATA)
+            return true;
+    }
+    return true;
+}
+
+/* The next entry as bits; false at the end, or where a varint is cut off. */
+static bool cursor_next(cursor *c, size_t width, uint64_t *out)
+{
+    uint64_t ignored;
+
+    if (!cursor_open(c) || (c->tagged && !prescan_varint(&c->at, c->end, &ignored)))
+        return false;
+    if (width == 0)
+        return prescan_varint(&c->at, c->end, out);
+    if ((size_t)(c->end - c->at) < width)
+        return false;
+    *out = 0;
+    memcpy(out, c->at, width);
+    c->at += width;
+    return true;
+}
+
+/* ------------------------------------------------------------------ what there is */
+
+typedef struct payload {
+    uint64_t field;       /* the one field that holds something, 0 = none */
+    uint64_t bytes;       /* of its places together */
+    uint64_t place_count;
+    const uint8_t *first; /* the first place's bytes */
+    bool tagged;
+} payload;
+
+static inlay_status find_payload(const tensor_source *source, const Onnx__Tensor *proto, payload *out, inlay_diag *diag)
+{
+    *out = (payload){ 0 };
+    for (size_t i = 0; i + 2 < proto->n_place; i += 3) {
+        const uint64_t *p = &proto->place[i];
+        uint64_t field = p[0] & ~PRESCAN_TAGGED;
+
+        if (p[1] > source->file_bytes || p[2] > source->file_bytes - p[1])
+            return inlay_fail(diag, INLAY_INTERNAL, "a payload lies outside the file");
+        if (p[2] == 0 && field != STRING_DATA)
+            continue;
+        if (out->field != 0 && out->field != field)
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "has both %s and %s; only one may hold the elements",
+                              field_name(out->field), field_name(field));
+        if (out->field == 0)
+            out->first = source->file + p[1];
+        if (field == RAW_DATA) { /* an optional field: the last one counts */
+            out->first = source->file + p[1];
+            out->bytes = 0;
+            out->place_count = 0;
+        }
+        out->field = field;
+        out->bytes += p[2];
+        out->place_count++;
+        out->tagged |= (p[0] & PRESCAN_TAGGED) != 0;
+    }
+    return INLAY_OK;
+}
+
+/* dtype, dims, number of elements and bytes of the tensor; INLAY_STRING counts inlay_str. */
+static inlay_status read_shape(const tensor_source *source, int32_t data_type, size_t n_dims, const int64_t *dims,
+                               inlay_tensor_view *out, int64_t *out_count, inlay_diag *diag)
+{
+    size_t bytes;
+
+    if (data_type == INLAY_UNDEFINED)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "has no data_type");
+    if (inlay_dtype_bits(data_type) == 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "has element type %" PRId32 ", which ONNX up to IR 14 does not know",
+                          data_type);
+    if (n_dims > INLAY_MAX_RANK)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "has rank %zu; inlay takes up to %d", n_dims, INLAY_MAX_RANK);
+    for (size_t i = 0; i < n_dims; i++)
+        if (dims[i] < 0)
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "dimension %zu is %" PRId64 "; a tensor's must not be negative", i,
+                              dims[i]);
+    if (!dims_count(dims, (uint32_t)n_dims, out_count) || !dtype_bytes(data_type, *out_count, &bytes))
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "its dimensions overflow: the product does not fit 64 bits");
+    if (bytes > source->limits->max_tensor_bytes)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "needs %zu bytes, more than max_tensor_bytes (%" PRIu64 ")", bytes,
+                          source->limits->max_tensor_bytes);
+    out->dims = n_dims == 0 ? arena_alloc(source->a, 0) : arena_copy(source->a, dims, n_dims * sizeof *dims);
+    if (out->dims == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
+    out->rank = (uint32_t)n_dims;
+    out->dtype = data_type;
+    out->bytes = bytes;
+    return INLAY_OK;
+}
+
+static void *make(const tensor_source *source, uint64_t bytes, inlay_diag *diag)
+{
+    void *data = source->alloc(source->alloc_ctx, (size_t)bytes);
+
+    if (data == NULL)
+        (void)inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for %" PRIu64 " bytes", bytes);
+    return data;
+}
+
+/* Elements that lie somewhere as the tensor needs them. */
+static inlay_status use(const tensor_source *source, const uint8_t *data, inlay_tensor_view *out, inlay_diag *diag)
+{
+    void *copy;
+
+    out->data = data;
+    if (!source->copy)
+        return INLAY_OK;
+    copy = make(source, out->bytes, diag);
+    if (copy == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    memcpy(copy, data, (size_t)out->bytes);
+    out->data = copy;
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ storage forms */
+
+static inlay_status read_strings(const tensor_source *source, const Onnx__Tensor *proto, int64_t count,
+                                 inlay_tensor_view *out, inlay_diag *diag)
+{
+    cursor c = cursor_begin(source->file, proto, STRING_DATA);
+    inlay_str *texts;
+    int64_t there = 0;
+
+    while (cursor_open(&c)) {
+        there++;
+        c.at = c.end;
+    }
+    if (there != count)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "string_data holds %" PRId64 " of %" PRId64 " elements", there, count);
+    texts = make(source, out->bytes, diag);
+    if (texts == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    c = cursor_begin(source->file, proto, STRING_DATA);
+    for (int64_t i = 0; i < count && cursor_open(&c); i++, c.at = c.end) {
+        size_t bytes = (size_t)(c.end - c.at);
+
+        texts[i] = (inlay_str){ (const char *)c.at, bytes };
+        if (source->copy)
+            texts[i].data = arena_string_n(source->a, (const char *)c.at, bytes);
+        if (texts[i].data == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
+    }
+    out->data = texts;
+    return INLAY_OK;
+}
+
+/* int32_data: an entry stands for the low bytes of the element; signed and unsigned readings both occur. */
+static bool fits(uint64_t value, unsigned entry_bytes)
+{
+    int32_t v = (int32_t)(uint32_t)value;
+    int32_t half = entry_bytes >= 4 ? 0 : (int32_t)1 << (8 * entry_bytes - 1);
+
+    return entry_bytes >= 4 || (v >= -half && v < 2 * half);
+}
+
+static inlay_status read_entries(const tensor_source *source, const Onnx__Tensor *proto, inlay_tensor_view *out,
+                                 inlay_diag *diag)
+{
+    unsigned field = storage[out->dtype].field, entry_bytes = storage[out->dtype].entry_bytes;
+    size_t width = field == FLOAT_DATA ? 4 : field == DOUBLE_DATA ? 8 : 0; /* 0: varint */
+    uint64_t wanted = out->bytes / entry_bytes, there = 0, value;
+    cursor c = cursor_begin(source->file, proto, field);
+    uint8_t *data;
+
+    /* Counted first: nothing is allocated on the word of dims alone. */
+    while (cursor_next(&c, width, &value))
+        there++;
+    if (there != wanted || c.at != c.end)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "%s holds %" PRIu64 " of %" PRIu64 " elements%s", field_name(field),
+                          there, wanted, c.at != c.end ? " and is cut off" : "");
+    data = make(source, out->bytes, diag);
+    if (data == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    out->data = data;
+    c = cursor_begin(source->file, proto, field);
+    for (uint64_t i = 0; i < wanted && cursor_next(&c, width, &value); i++, data += entry_bytes) {
+        if (field == INT32_DATA && !fits(value, entry_bytes))
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "element %" PRIu64 " of int32_data is %" PRId32
+                              ", which is no %s", i, (int32_t)(uint32_t)value, inlay_dtype_name(out->dtype));
+        memcpy(data, &value, entry_bytes);
+    }
+    return INLAY_OK;
+}
+
+static bool parse_u64(const char *text, uint64_t *out)
+{
+    uint64_t value = 0;
+
+    if (*text == '\0')
+        return false;
+    for (; *text >= '0' && *text <= '9'; text++)
+        if (__builtin_mul_overflow(value, (uint64_t)10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*text - '0'), &value))
+            return false;
+    *out = value;
+    return *text == '\0';
+}
+
+static inlay_status read_external(const tensor_source *source, const Onnx__Tensor *proto, inlay_tensor_view *out,
+                                  inlay_diag *diag)
+{
+    const char *location = NULL;
+    uint64_t offset = 0, length = UINT64_MAX;
+    file_map file;
+    inlay_status status;
+
+    for (size_t i = 0; i < proto->n_external_data; i++) {
+        const char *key = text_of(proto->external_data[i]->key), *value = text_of(proto->external_data[i]->value);
+        bool is_offset = strcmp(key, "offset") == 0;
+
+        if (strcmp(key, "location") == 0)
+            location = value;
+        else if ((is_offset || strcmp(key, "length") == 0) && !parse_u64(value, is_offset ? &offset : &length))
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "external data has %s '%.40s', which is no number", key, value);
+    }
+    if (out->dtype == INLAY_STRING)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "strings cannot be external data; ONNX keeps them in string_data");
+    if (location == NULL || source->external == NULL)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, location == NULL ? "external data has no location"
+                                                                      : "external data is not allowed here");
+    if (length != UINT64_MAX && length != out->bytes)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "external data has length %" PRIu64 ", but the tensor needs %" PRIu64
+                          " bytes", length, out->bytes);
+    status = external_open(source->external, location, &file, diag);
+    if (status != INLAY_OK)
+        return status;
+    if (offset > file.count || out->bytes > file.count - offset)
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "needs %" PRIu64 " bytes from byte %" PRIu64 " of external file '%.200s', which has only %zu; it "
+                          "is truncated or belongs to another model", out->bytes, offset, location, file.count);
+    return out->bytes == 0 ? INLAY_OK : use(source, file.bytes + offset, out, diag);
+}
+
+static inlay_status read_inline(const tensor_source *source, const Onnx__Tensor *proto, int64_t count,
+                                inlay_tensor_view *out, inlay_diag *diag)
+{
+    unsigned field = storage[out->dtype].field;
+    payload p;
+    inlay_status status = find_payload(source, proto, &p, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    if (p.field == 0 && out->bytes > 0)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "has no data, but its dimensions ask for %" PRId64 " elements", count);
+    if (p.field == 0)
+        return INLAY_OK;
+    if (p.field == RAW_DATA && out->dtype == INLAY_STRING)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "strings cannot be raw_data; ONNX keeps them in string_data");
+    if (p.field == RAW_DATA || (p.field == field && p.place_count == 1 && !p.tagged &&
+                                (field == FLOAT_DATA || field == DOUBLE_DATA))) {
+        if (p.bytes != out->bytes)
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "%s holds %" PRIu64 " bytes, but %" PRId64 " elements of %s need %"
+                              PRIu64, field_name(p.field), p.bytes, count, inlay_dtype_name(out->dtype), out->bytes);
+        return use(source, p.first, out, diag);
+    }
+    if (p.field != field)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "has %s, but elements of %s stand in raw_data or %s",
+                          field_name(p.field), inlay_dtype_name(out->dtype), field_name(field));
+    return field == STRING_DATA ? read_strings(source, proto, count, out, diag)
+                                : read_entries(source, proto, out, diag);
+}
+
+inlay_status tensor_read(const tensor_source *source, const Onnx__Tensor *proto, inlay_tensor_view *out,
+                         inlay_diag *diag)
+{
+    int64_t count;
+    inlay_status status;
+
+    *out = (inlay_tensor_view){ 0 };
+    status = read_shape(source, proto->data_type, proto->n_dims, proto->dims, out, &count, diag);
+    if (status == INLAY_OK)
+        status = proto->data_location == 1 ? read_external(source, proto, out, diag)
+                                           : read_inline(source, proto, count, out, diag);
+    if (status == INLAY_OK && out->data == NULL)
+        out->data = out->dims; /* no elements; but a pointer says that they are known */
+    return status;
+}
+
+/* ------------------------------------------------------------------ sparse */
+
+/* Copies element `from` of source to element `to` of target, both packed. */
+static void copy_element(inlay_dtype dtype, void *target, uint64_t to, const void *source, uint64_t from)
+{
+    uint32_t bits = inlay_dtype_bits(dtype);
+
+    if (bits >= 8) {
+        memcpy((uint8_t *)target + to * (bits / 8), (const uint8_t *)source + from * (bits / 8), bits / 8);
+    } else {
+        const uint8_t *s = (const uint8_t *)source + from * bits / 8;
+        uint8_t *t = (uint8_t *)target + to * bits / 8;
+        unsigned mask = (1u << bits) - 1, value = *s >> (from * bits % 8) & mask;
+
+        *t = (uint8_t)((*t & ~(mask << (to * bits % 8))) | value << (to * bits % 8));
+    }
+}
+
+/* The linear index of the i-th value; UINT64_MAX if it is out of range. */
+static uint64_t linear_index(const inlay_tensor_view *dense, const inlay_tensor_view *indices, uint64_t i, uint64_t count)
+{
+    uint32_t columns = indices->rank == 1 ? 1 : dense->rank;
+    uint64_t linear = 0;
+
+    for (uint32_t k = 0; k < columns; k++) {
+        uint64_t bound = indices->rank == 1 ? count : (uint64_t)dense->dims[k];
+        int64_t index;
+
+        memcpy(&index, (const uint8_t *)indices->data + (i * columns + k) * sizeof index, sizeof index);
+        if (index < 0 || (uint64_t)index >= bound)
+            return UINT64_MAX;
+        linear = linear * bound + (uint64_t)index;
+    }
+    return linear;
+}
+
+static inlay_status check_sparse(const tensor_source *source, const inlay_tensor_view *values,
+                                 const inlay_tensor_view *indices, const inlay_tensor_view *dense, inlay_diag *diag)
+{
+    if (values->rank != 1)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "the values of a sparse tensor have rank %u; it must be 1",
+                          values->rank);
+    if (indices->dtype != INLAY_INT64)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "the indices of a sparse tensor are %s; they must be int64",
+                          inlay_dtype_name(indices->dtype));
+    if ((indices->rank != 1 && indices->rank != 2) || indices->dims[0] != values->dims[0] ||
+        (indices->rank == 2 && indices->dims[1] != (int64_t)dense->rank))
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "the indices of a sparse tensor must have shape [%" PRId64 "] or [%" PRId64 ", %u]",
+                          values->dims[0], values->dims[0], dense->rank);
+    if (dense->bytes > source->limits->max_densified_bytes)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                          "a sparse tensor needs %" PRIu64 " bytes when made dense, more than max_densified_bytes (%" PRIu64
+                          ")", dense->bytes, source->limits->max_densified_bytes);
+    return INLAY_OK;
+}
+
+inlay_status tensor_read_sparse(const tensor_source *source, const Onnx__SparseTensor *proto, inlay_tensor_view *out,
+                                inlay_diag *diag)
+{
+    inlay_tensor_view values, indices;
+    int64_t count;
+    void *data;
+    inlay_status status = INLAY_OK;
+
+    *out = (inlay_tensor_view){ 0 };
+    if (proto->values == NULL)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "a sparse tensor has no values");
+    INLAY_TRY(tensor_read(source, proto->values, &values, diag));
+    INLAY_TRY(read_shape(source, values.dtype, proto->n_dims, proto->dims, out, &count, diag));
+    if (proto->indices != NULL)
+        INLAY_TRY(tensor_read(source, proto->indices, &indices, diag));
+    else if (values.bytes == 0)
+        indices = (inlay_tensor_view){ .data = values.data, .dims = values.dims, .rank = 1, .dtype = INLAY_INT64 };
+    else
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "a sparse tensor has no indices");
+    INLAY_TRY(check_sparse(source, &values, &indices, out, diag));
+    data = make(source, out->bytes, diag);
+    if (data == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    memset(data, 0, (size_t)out->bytes);
+    for (int64_t i = 0; out->dtype == INLAY_STRING && i < count; i++)
+        ((inlay_str *)data)[i].data = "";
+    for (uint64_t i = 0; i < (uint64_t)values.dims[0]; i++) {
+        uint64_t at = linear_index(out, &indices, i, (uint64_t)count);
+
+        if (at >= (uint64_t)count)
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "index %" PRIu64 " of a sparse tensor is out of range", i);
+        copy_element(out->dtype, data, at, values.data, i);
+    }
+    out->data = data;
+done:
+    return status;
+}

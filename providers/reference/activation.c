@@ -1,0 +1,200 @@
+/* Activations: ONNX 1 to 28. float16 and bfloat16 compute in float, integers in int64 or double (elementwise.h). */
+#include "elementwise.h"
+#include "vecmath.h"
+#include <math.h>
+#include <stdlib.h>
+
+/* A NaN stays NaN in all of them: comparisons are written so that it falls through to an expression of x. */
+#define LOOP relu
+#define F(x) ((x) < 0.0f ? 0.0f : (x))
+#define D(x) ((x) < 0.0 ? 0.0 : (x))
+#include "unary.inc"
+#define LOOP leaky_relu
+#define F(x) ((x) < 0.0f ? A * (x) : (x))
+#define D(x) ((x) < 0.0 ? A * (x) : (x))
+#include "unary.inc"
+#define LOOP thresholded_relu
+#define F(x) ((x) <= A ? 0.0f : (x))
+#define D(x) ((x) <= A ? 0.0 : (x))
+#include "unary.inc"
+#define LOOP sigmoid
+#define F(x) vm_sigmoid(x)
+#define D(x) sigmoid(x)
+static double sigmoid(double x)
+{
+    double e = exp(-fabs(x));
+    return (x < 0 ? e : 1.0) / (1.0 + e);
+}
+#include "unary.inc"
+#define LOOP hard_sigmoid
+#define F(x) hard_unit_f(A * (x) + B)
+#define D(x) hard_unit(A * (x) + B)
+static inline float hard_unit_f(float x)
+{
+    float low = x < 0.0f ? 0.0f : x;
+    return low > 1.0f ? 1.0f : low;
+}
+static inline double hard_unit(double x)
+{
+    return x < 0.0 ? 0.0 : x > 1.0 ? 1.0 : x;
+}
+#include "unary.inc"
+#define LOOP hard_swish /* x * HardSigmoid with alpha 1/6, beta 1/2 */
+#define F(x) ((x)*hard_unit_f((x) * (1.0f / 6.0f) + 0.5f))
+#define D(x) ((x)*hard_unit((x) / 6.0 + 0.5))
+#include "unary.inc"
+#define LOOP swish
+#define F(x) ((x)*vm_sigmoid(A * (x)))
+#define D(x) ((x)*sigmoid(A * (x)))
+#include "unary.inc"
+#define LOOP elu
+#define F(x) ((x) < 0.0f ? A * vm_expm1(x) : (x))
+#define D(x) ((x) < 0.0 ? A * expm1(x) : (x))
+#include "unary.inc"
+#define LOOP selu /* B: gamma */
+#define F(x) ((x) <= 0.0f ? B * A * vm_expm1(x) : B * (x))
+#define D(x) ((x) <= 0.0 ? B * A * expm1(x) : B * (x))
+#include "unary.inc"
+#define LOOP celu /* max(0, x) + min(0, alpha (e^(x / alpha) - 1)) */
+#define F(x) celu_f(x, A)
+#define D(x) celu(x, A)
+static inline float celu_f(float x, float alpha)
+{
+    float low = alpha * vm_expm1(x / alpha);
+    return (x < 0.0f ? 0.0f : x) + (low > 0.0f ? 0.0f : low);
+}
+static inline double celu(double x, double alpha)
+{
+    double low = alpha * expm1(x / alpha);
+    return (x < 0.0 ? 0.0 : x) + (low > 0.0 ? 0.0 : low);
+}
+#include "unary.inc"
+#define LOOP softplus /* ln(1 + e^x), without overflow */
+#define F(x) softplus_f(x)
+#define D(x) softplus(x)
+static inline float softplus_f(float x)
+{
+    return (x < 0.0f ? 0.0f : x) + vm_log1p(vm_exp(-vm_abs(x)));
+}
+static inline double softplus(double x)
+{
+    return (x < 0.0 ? 0.0 : x) + log1p(exp(-fabs(x)));
+}
+#include "unary.inc"
+#define LOOP softsign
+#define F(x) ((x) / (1.0f + vm_abs(x)))
+#define D(x) ((x) / (1.0 + fabs(x)))
+#include "unary.inc"
+#define LOOP mish /* x tanh(softplus x) = x (t^2 + 2t) / (t^2 + 2t + 2) with t = e^x */
+#define F(x) mish_f(x)
+#define D(x) ((x)*tanh(softplus(x)))
+static inline float mish_f(float x)
+{
+    float t = vm_exp(x < 20.0f ? x : 20.0f), u = t * (t + 2.0f);
+    return x != x ? x : x * (u / (u + 2.0f));
+}
+#include "unary.inc"
+#define LOOP gelu
+#define F(x) vm_gelu(x)
+#define D(x) (0.5 * (x)*erfc((x) * -0.70710678118654752))
+#include "unary.inc"
+#define LOOP gelu_tanh /* Gelu-20 with approximate = tanh; 1 + tanh z = 2 sigmoid(2z) */
+#define F(x) ((x)*vm_sigmoid(1.59576912f * ((x) + 0.044715f * (x) * (x) * (x))))
+#define D(x) ((x)*sigmoid(1.5957691216057308 * ((x) + 0.044715 * (x) * (x) * (x))))
+#include "unary.inc"
+#define LOOP shrink /* A: lambd, B: bias */
+#define F(x) ((x) < -A ? (x) + B : (x) > A ? (x)-B : (x) == (x) ? 0.0f : (x))
+#define D(x) ((x) < -A ? (x) + B : (x) > A ? (x)-B : (x) == (x) ? 0.0 : (x))
+#include "unary.inc"
+
+static void relu_i64(void *out, const void *in, int64_t n, const double *args)
+{
+    int64_t *y = out;
+    const int64_t *x = in;
+
+    (void)args;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i] < 0 ? 0 : x[i];
+}
+
+typedef struct activation_row {
+    const char *op_type;
+    ew_unary_fn f32, f64;
+    const char *attrs[2]; /* that become A and B */
+} activation_row;
+
+static const activation_row rows[] = {
+    { "Relu", relu_f32, relu_f64, { NULL, NULL } },
+    { "LeakyRelu", leaky_relu_f32, leaky_relu_f64, { "alpha", NULL } },
+    { "ThresholdedRelu", thresholded_relu_f32, thresholded_relu_f64, { "alpha", NULL } },
+    { "Sigmoid", sigmoid_f32, sigmoid_f64, { NULL, NULL } },
+    { "HardSigmoid", hard_sigmoid_f32, hard_sigmoid_f64, { "alpha", "beta" } },
+    { "HardSwish", hard_swish_f32, hard_swish_f64, { NULL, NULL } },
+    { "Swish", swish_f32, swish_f64, { "alpha", NULL } },
+    { "Elu", elu_f32, elu_f64, { "alpha", NULL } },
+    { "Selu", selu_f32, selu_f64, { "alpha", "gamma" } },
+    { "Celu", celu_f32, celu_f64, { "alpha", NULL } },
+    { "Softplus", softplus_f32, softplus_f64, { NULL, NULL } },
+    { "Softsign", softsign_f32, softsign_f64, { NULL, NULL } },
+    { "Mish", mish_f32, mish_f64, { NULL, NULL } },
+    { "Gelu", gelu_f32, gelu_f64, { NULL, NULL } },
+    { "Shrink", shrink_f32, shrink_f64, { "lambd", "bias" } },
+};
+
+static inlay_status prepare_activation(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_dtype dtype = kit_input_dtype(node, 0);
+    const activation_row *row = rows;
+    ew_unary *u = calloc(1, sizeof *u);
+
+    if (u == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
+    *out_state = u;
+    while (row < rows + KIT_COUNT(rows) - 1 && !ew_is(node->info, row->op_type))
+        row++;
+    u->fn = row->f32;
+    u->compute = INLAY_FLOAT;
+    if (dtype == INLAY_DOUBLE || (KIT_INTEGERS & INLAY_DTYPE_BIT(dtype)) != 0) {
+        u->fn = row->f64;
+        u->compute = INLAY_DOUBLE;
+    }
+    if ((KIT_SIGNED & INLAY_DTYPE_BIT(dtype)) != 0 && row->f32 == relu_f32) {
+        u->fn = relu_i64;
+        u->compute = INLAY_INT64;
+    }
+    if (row->f32 == gelu_f32) {
+        const char *approximate = kit_attr_string(node->info, "approximate", "none");
+        bool is_tanh = strcmp(approximate, "tanh") == 0;
+
+        if (!is_tanh && strcmp(approximate, "none") != 0)
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "Gelu: approximate is '%s'; it can be 'none' or 'tanh'",
+                              approximate);
+        if (is_tanh)
+            u->fn = u->compute == INLAY_FLOAT ? gelu_tanh_f32 : gelu_tanh_f64;
+    }
+    u->result = u->compute;
+    for (int i = 0; i < 2; i++)
+        u->args[i] = row->attrs[i] != NULL ? kit_attr_float(node->info, row->attrs[i], 0) : 0;
+    return INLAY_OK;
+}
+
+#define ACTIVATION(name, types) \
+    { .op_type = name, .in_types = { types }, .flags = KIT_IN_PLACE, .prepare = prepare_activation, .run = ew_unary_run }
+static const kit_kernel kernels[] = {
+    ACTIVATION("Relu", KIT_FLOATS | KIT_SIGNED),
+    ACTIVATION("LeakyRelu", KIT_FLOATS),
+    ACTIVATION("ThresholdedRelu", KIT_FLOATS),
+    ACTIVATION("Sigmoid", KIT_FLOATS),
+    ACTIVATION("HardSigmoid", KIT_FLOATS),
+    ACTIVATION("HardSwish", KIT_FLOATS),
+    ACTIVATION("Swish", KIT_FLOATS),
+    ACTIVATION("Elu", KIT_FLOATS),
+    ACTIVATION("Selu", KIT_FLOATS),
+    ACTIVATION("Celu", KIT_FLOATS),
+    ACTIVATION("Softplus", KIT_FLOATS),
+    ACTIVATION("Softsign", KIT_FLOATS),
+    ACTIVATION("Mish", KIT_FLOATS),
+    ACTIVATION("Gelu", KIT_FLOATS),
+    ACTIVATION("Shrink", KIT_NUMBERS),
+};
+const kit_table reference_activation = { kernels, KIT_COUNT(kernels) };

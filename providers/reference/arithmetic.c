@@ -1,0 +1,281 @@
+/* Add, Sub, Mul, Div (ONNX 1, 6, 7, 13, 14), Pow (1, 7, 12, 13, 15), Mod (10, 13). */
+#include "elementwise.h"
+#include "vecmath.h"
+#include <math.h>
+#include <stdlib.h>
+
+/* ------------------------------------------------------------------ floats */
+
+#define HOT
+#define T float
+#define R float
+#define LOOP add_f32
+#define OP(a, b) ((a) + (b))
+#include "binary.inc"
+#undef OP
+#define LOOP sub_f32
+#define OP(a, b) ((a) - (b))
+#include "binary.inc"
+#undef OP
+#define LOOP mul_f32
+#define OP(a, b) ((a) * (b))
+#include "binary.inc"
+#undef OP
+#define LOOP div_f32
+#define OP(a, b) ((a) / (b))
+#include "binary.inc"
+#undef OP
+#undef T
+#undef R
+#define T double
+#define R double
+#define LOOP add_f64
+#define OP(a, b) ((a) + (b))
+#include "binary.inc"
+#undef OP
+#define LOOP sub_f64
+#define OP(a, b) ((a) - (b))
+#include "binary.inc"
+#undef OP
+#define LOOP mul_f64
+#define OP(a, b) ((a) * (b))
+#include "binary.inc"
+#undef OP
+#define LOOP div_f64
+#define OP(a, b) ((a) / (b))
+#include "binary.inc"
+#undef OP
+#undef HOT
+/* Mod-10 asks for fmod = 1 with floats; without it the remainder takes the sign of the divisor, as numpy.mod's does. */
+static inline double mod_double(double a, double b)
+{
+    double r = fmod(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+#define LOOP fmod_f64
+#define OP(a, b) fmod(a, b)
+#include "binary.inc"
+#undef OP
+#define LOOP mod_f64
+#define OP(a, b) mod_double(a, b)
+#include "binary.inc"
+#undef OP
+#define LOOP pow_f64
+#define OP(a, b) pow(a, b)
+#include "binary.inc"
+#undef OP
+#undef T
+#undef R
+#define T float
+#define R float
+#define LOOP fmod_f32
+#define OP(a, b) fmodf(a, b)
+#include "binary.inc"
+#undef OP
+#define LOOP mod_f32
+#define OP(a, b) (float)mod_double((double)(a), (double)(b))
+#include "binary.inc"
+#undef OP
+#define LOOP pow_any_f32
+#define OP(a, b) powf(a, b)
+#include "binary.inc"
+#undef OP
+#undef T
+#undef R
+
+/* ------------------------------------------------------------------ integers */
+
+#define T uint8_t
+#define W uint32_t
+#define SUFFIX u8
+#define SIGNED 0
+#include "arithmetic.inc"
+#define T uint16_t
+#define W uint32_t
+#define SUFFIX u16
+#define SIGNED 0
+#include "arithmetic.inc"
+#define T uint32_t
+#define W uint32_t
+#define SUFFIX u32
+#define SIGNED 0
+#include "arithmetic.inc"
+#define T uint64_t
+#define W uint64_t
+#define SUFFIX u64
+#define SIGNED 0
+#include "arithmetic.inc"
+#define T int8_t
+#define W uint32_t
+#define SUFFIX i8
+#define SIGNED 1
+#include "arithmetic.inc"
+#define T int16_t
+#define W uint32_t
+#define SUFFIX i16
+#define SIGNED 1
+#include "arithmetic.inc"
+#define T int32_t
+#define W uint32_t
+#define SUFFIX i32
+#define SIGNED 1
+#include "arithmetic.inc"
+#define T int64_t
+#define W uint64_t
+#define SUFFIX i64
+#define SIGNED 1
+#include "arithmetic.inc"
+
+/* ------------------------------------------------------------------ powers */
+
+/* Exponents that are one number for all elements are usually 2, 1/2 or the like. */
+static KIT_MULTIVERSION bool pow_by_constant(float *z, const float *x, float e, int64_t n)
+{
+    if (e == 2.0f) {
+        VECTOR_LOOP
+        for (int64_t i = 0; i < n; i++)
+            z[i] = x[i] * x[i];
+    } else if (e == 3.0f) {
+        VECTOR_LOOP
+        for (int64_t i = 0; i < n; i++)
+            z[i] = x[i] * x[i] * x[i];
+    } else if (e == 0.5f) { /* unlike the root, the power of -0 is 0 and that of -infinity is infinity */
+        VECTOR_LOOP
+        for (int64_t i = 0; i < n; i++)
+            z[i] = x[i] < -3.40282347e38f ? -x[i] : sqrtf(x[i]) + 0.0f;
+    } else if (e == -1.0f) {
+        VECTOR_LOOP
+        for (int64_t i = 0; i < n; i++)
+            z[i] = 1.0f / x[i];
+    } else if (e == 1.0f) {
+        VECTOR_LOOP
+        for (int64_t i = 0; i < n; i++)
+            z[i] = x[i];
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void pow_f32(void *z, const void *x, int64_t sx, const void *y, int64_t sy, int64_t n)
+{
+    if (sx == 0 || sy != 0 || !pow_by_constant(z, x, *(const float *)y, n))
+        pow_any_f32(z, x, sx, y, sy, n);
+}
+
+/* a^b modulo 2^64; of negative exponents what truncation leaves of 1 / a^-b, with 0 for a = 0. */
+static int64_t pow_int(int64_t a, int64_t b)
+{
+    uint64_t base = (uint64_t)a, result = 1;
+
+    if (b < 0)
+        return a == 1 ? 1 : a == -1 ? ((b & 1) != 0 ? -1 : 1) : 0;
+    for (; b > 0; b >>= 1) {
+        if ((b & 1) != 0)
+            result *= base;
+        base *= base;
+    }
+    return (int64_t)result;
+}
+#define T int64_t
+#define R int64_t
+#define LOOP pow_i64
+#define OP(a, b) pow_int(a, b)
+#include "binary.inc"
+#undef OP
+#undef T
+#undef R
+
+/* ------------------------------------------------------------------ tables */
+
+typedef struct arithmetic_row {
+    const char *op_type;
+    ew_binary_fn by_dtype[INLAY_DTYPE_COUNT];
+} arithmetic_row;
+
+#define BY_DTYPE(f, u, s)                                                                                          \
+    {                                                                                                              \
+        [INLAY_FLOAT] = f##_f32, [INLAY_DOUBLE] = f##_f64, [INLAY_UINT8] = u##_u8, [INLAY_UINT16] = u##_u16,       \
+        [INLAY_UINT32] = u##_u32, [INLAY_UINT64] = u##_u64, [INLAY_INT8] = s##8, [INLAY_INT16] = s##16,            \
+        [INLAY_INT32] = s##32, [INLAY_INT64] = s##64                                                               \
+    }
+static const arithmetic_row rows[] = {
+    { "Add", BY_DTYPE(add, add_loop, add_loop_u) },
+    { "Sub", BY_DTYPE(sub, sub_loop, sub_loop_u) },
+    { "Mul", BY_DTYPE(mul, mul_loop, mul_loop_u) },
+    { "Div", BY_DTYPE(div, div_loop, div_loop_i) },
+    { "Mod", BY_DTYPE(mod, mod_loop, mod_loop_i) },
+    { "Fmod", BY_DTYPE(fmod, fmod_loop, fmod_loop_i) }, /* Mod with fmod = 1 */
+};
+
+static ew_binary *new_state(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    ew_binary *b = calloc(1, sizeof *b);
+
+    *out_state = b;
+    if (b == NULL)
+        (void)inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
+    else
+        ew_binary_legacy(node, b);
+    return b;
+}
+
+static inlay_status prepare_arithmetic(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_dtype dtype = kit_input_dtype(node, 0);
+    const arithmetic_row *row = rows;
+    ew_binary *b = new_state(node, out_state, diag);
+
+    if (b == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    while (row < rows + KIT_COUNT(rows) - 1 && !ew_is(node->info, row->op_type))
+        row++;
+    if (ew_is(node->info, "Mod") && kit_attr_int(node->info, "fmod", 0) != 0)
+        row = &rows[KIT_COUNT(rows) - 1];
+    b->compute = dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16 ? INLAY_FLOAT : dtype;
+    b->result = b->compute;
+    b->fn = row->by_dtype[b->compute];
+    return INLAY_OK;
+}
+
+/* The exponent may have another type (Pow-12). Everything is computed in float or double, but integers to integer powers
+ * exactly. */
+static inlay_status prepare_pow(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    uint32_t base = INLAY_DTYPE_BIT(kit_input_dtype(node, 0)), exponent = INLAY_DTYPE_BIT(kit_input_dtype(node, 1));
+    ew_binary *b = new_state(node, out_state, diag);
+
+    if (b == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    b->fn = pow_f32;
+    b->compute = INLAY_FLOAT;
+    if ((base & KIT_INTEGERS) != 0 && (exponent & KIT_INTEGERS) != 0) {
+        b->fn = pow_i64;
+        b->compute = INLAY_INT64;
+    } else if ((base & (KIT_INTEGERS | KIT_BIT(DOUBLE))) != 0) {
+        b->fn = pow_f64;
+        b->compute = INLAY_DOUBLE;
+    }
+    b->result = b->compute;
+    return INLAY_OK;
+}
+
+#define BINARY(name, types)                                                                                \
+    {                                                                                                             \
+        .op_type = name, .in_types = { types, types }, .flags = KIT_IN_PLACE, .prepare = prepare_arithmetic,       \
+        .shape = ew_binary_shape, .run = ew_binary_run                                                            \
+    }
+static const kit_kernel kernels[] = {
+    BINARY("Add", KIT_NUMBERS),
+    BINARY("Sub", KIT_NUMBERS),
+    BINARY("Mul", KIT_NUMBERS),
+    BINARY("Div", KIT_NUMBERS),
+    BINARY("Mod", KIT_NUMBERS),
+    { .op_type = "Pow",
+      .in_types = { KIT_FLOATS | KIT_BIT(INT32) | KIT_BIT(INT64), KIT_NUMBERS },
+      .flags = KIT_IN_PLACE,
+      .prepare = prepare_pow,
+      .shape = ew_binary_shape,
+      .run = ew_binary_run },
+};
+const kit_table reference_arithmetic = { kernels, KIT_COUNT(kernels) };

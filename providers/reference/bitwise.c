@@ -1,0 +1,73 @@
+/* BitwiseAnd, BitwiseOr, BitwiseXor (ONNX 18), BitShift (11). The sign makes no difference, so loops are by width. */
+#include "elementwise.h"
+#include <stdlib.h>
+
+#define AND(a, b) ((a) & (b))
+#define OR(a, b) ((a) | (b))
+#define XOR(a, b) ((a) ^ (b))
+/* Shifting by the width or more leaves nothing. */
+#define LEFT(a, b) ((b) < 8 * sizeof(T) ? (uint64_t)(a) << (b) : 0)
+#define RIGHT(a, b) ((b) < 8 * sizeof(T) ? (uint64_t)(a) >> (b) : 0)
+
+#define R T
+#define T uint8_t
+#define SUFFIX _8
+#include "bitwise.inc"
+#define T uint16_t
+#define SUFFIX _16
+#include "bitwise.inc"
+#define T uint32_t
+#define SUFFIX _32
+#include "bitwise.inc"
+#define T uint64_t
+#define SUFFIX _64
+#include "bitwise.inc"
+#undef R
+
+typedef struct bitwise_row {
+    const char *name;
+    ew_binary_fn by_width[4]; /* 1, 2, 4, 8 bytes */
+} bitwise_row;
+
+#define BY_WIDTH(name) { name##_8, name##_16, name##_32, name##_64 }
+static const bitwise_row rows[] = {
+    { "BitwiseAnd", BY_WIDTH(and) },
+    { "BitwiseOr", BY_WIDTH(or) },
+    { "BitwiseXor", BY_WIDTH(xor) },
+    { "BitShift", BY_WIDTH(left) },
+    { "RIGHT", BY_WIDTH(right) }, /* BitShift with direction RIGHT */
+};
+
+static inlay_status prepare_bitwise(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const char *direction = kit_attr_string(node->info, "direction", "LEFT");
+    inlay_dtype dtype = kit_input_dtype(node, 0);
+    const bitwise_row *row = rows;
+    ew_binary *b = calloc(1, sizeof *b);
+
+    *out_state = b;
+    if (b == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
+    while (row < rows + KIT_COUNT(rows) - 1 && !ew_is(node->info, row->name))
+        row++;
+    if (ew_is(node->info, "BitShift") && strcmp(direction, "RIGHT") == 0)
+        row = &rows[KIT_COUNT(rows) - 1];
+    else if (strcmp(direction, "LEFT") != 0)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "BitShift: direction is '%s'; it can be LEFT or RIGHT", direction);
+    b->compute = b->result = dtype;
+    b->fn = row->by_width[__builtin_ctz((unsigned)ew_bytes(dtype) | 8u)];
+    return INLAY_OK;
+}
+
+#define BITWISE(name, types)                                                                                   \
+    {                                                                                                          \
+        .op_type = name, .in_types = { types, types }, .flags = KIT_IN_PLACE, .prepare = prepare_bitwise,       \
+        .shape = ew_binary_shape, .run = ew_binary_run                                                         \
+    }
+static const kit_kernel kernels[] = {
+    BITWISE("BitwiseAnd", KIT_INTEGERS),
+    BITWISE("BitwiseOr", KIT_INTEGERS),
+    BITWISE("BitwiseXor", KIT_INTEGERS),
+    BITWISE("BitShift", KIT_UNSIGNED),
+};
+const kit_table reference_bitwise = { kernels, KIT_COUNT(kernels) };

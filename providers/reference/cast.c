@@ -1,0 +1,299 @@
+/* Cast (ONNX 1, 6, 9, 13, 19, 21, 23, 24, 25), CastLike (15, 19, 21, 23, 24, 25), BitCast (26). The target is the dtype of
+ * the output, which shape inference has read from `to`.
+ *
+ * Numbers go through the widest type that holds them exactly: int64 for integers, double for double and uint64, float for
+ * the rest. Strings are written the shortest way that reads back the same (as numpy does) and read in the C locale. */
+#define _GNU_SOURCE /* strtod_l */
+#include "elementwise.h"
+#include <ctype.h>
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <strings.h>
+
+enum {
+    CAST_GRAIN = 64 /* blocks of EW_BLOCK that a thread takes at least */
+};
+
+typedef struct cast_state {
+    uint32_t how;    /* of convert_from_*() */
+    locale_t c_only; /* when strings are read, otherwise 0 */
+} cast_state;
+
+static void release_cast(void *state)
+{
+    cast_state *s = state;
+
+    if (s != NULL && s->c_only != (locale_t)0)
+        freelocale(s->c_only);
+    free(s);
+}
+
+static inlay_status prepare_cast(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const char *mode = kit_attr_string(node->info, "round_mode", "up");
+    uint32_t e8m0 = E8M0_UP;
+    cast_state *s = calloc(1, sizeof *s);
+
+    *out_state = s;
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
+    if (strcmp(mode, "down") == 0)
+        e8m0 = E8M0_DOWN;
+    else if (strcmp(mode, "nearest") == 0)
+        e8m0 = E8M0_NEAREST;
+    else if (strcmp(mode, "up") != 0)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "Cast: round_mode is '%s'; it can be up, down or nearest", mode);
+    s->how = e8m0 << CONVERT_E8M0_SHIFT | (kit_attr_int(node->info, "saturate", 1) != 0 ? CONVERT_SATURATE : 0);
+    if (kit_input_dtype(node, 0) == INLAY_STRING) {
+        s->c_only = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+        if (s->c_only == (locale_t)0)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the C locale");
+    }
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ numbers */
+
+#define WIDE_INTEGERS (KIT_BIT(INT32) | KIT_BIT(UINT32) | KIT_BIT(INT64))
+
+/* What elements of `from` pass through on their way to `to`. */
+static inlay_dtype middle_type(inlay_dtype from, inlay_dtype to)
+{
+    uint32_t bit = INLAY_DTYPE_BIT(from);
+    bool to_integer = ((KIT_INTEGERS | KIT_BIT(BOOL) | (KIT_SUBBYTE & ~KIT_BIT(FLOAT4E2M1))) & INLAY_DTYPE_BIT(to)) != 0;
+
+    if (from == INLAY_DOUBLE)
+        return INLAY_DOUBLE;
+    if (from == INLAY_UINT64)
+        return to_integer ? INLAY_INT64 : INLAY_DOUBLE;
+    return (bit & WIDE_INTEGERS) != 0 ? INLAY_INT64 : INLAY_FLOAT;
+}
+
+static inlay_status cast_numbers(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const kit_call *call = user;
+    const cast_state *s = call->state;
+    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    inlay_dtype middle = middle_type(x->dtype, y->dtype);
+    int64_t first = begin * EW_BLOCK, last = end * EW_BLOCK < x->count ? end * EW_BLOCK : x->count;
+
+    (void)worker;
+    /* Straight into the output when that has the middle type. */
+    if (y->dtype == middle) {
+        void *to = (char *)y->data + first * ew_bytes(middle);
+        (void)ew_load(middle, x->dtype, x->data, first, last - first, to);
+        return INLAY_OK;
+    }
+    int64_t buffer[EW_BLOCK], step = x->dtype == middle ? last - first : EW_BLOCK;
+    for (int64_t i = first; i < last; i += step) {
+        int64_t n = last - i < step ? last - i : step;
+        const void *from = ew_load(middle, x->dtype, x->data, i, n, buffer);
+        if (middle == INLAY_FLOAT)
+            convert_from_f32(y->dtype, y->data, i, n, from, s->how);
+        else if (middle == INLAY_DOUBLE)
+            convert_from_f64(y->dtype, y->data, i, n, from, s->how);
+        else
+            convert_from_i64(y->dtype, y->data, i, n, from, s->how);
+    }
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ strings */
+
+/* Reads count digits' worth of x and says whether they read back as x; the text is d[.]ddde+dd in any locale. */
+static bool digits_suffice(char *text, size_t room, int precision, double x, bool single)
+{
+    (void)snprintf(text, room, "%.*e", precision - 1, x);
+    double back = strtod(text, NULL);
+    return single ? (float)back == (float)x : back == x;
+}
+
+/* Writes a finite x with the fewest digits that read back the same, as Python's repr does: positional from 1e-4 to 1e16,
+ * otherwise d.ddde-dd. Returns the length; text has room for 40 bytes. */
+static size_t write_float(char *text, double x, bool single)
+{
+    char e[48], digits[20];
+    int precision = 1, count = 0, limit = single ? 9 : 17;
+    size_t n = 0;
+
+    while (!digits_suffice(e, sizeof e, precision, x, single) && precision < limit)
+        precision++;
+    const char *p = e;
+    if (*p == '-')
+        p++;
+    for (; *p != '\0' && *p != 'e'; p++)
+        if (isdigit((unsigned char)*p) && count < 18)
+            digits[count++] = *p;
+    int exponent = atoi(*p == 'e' ? p + 1 : "0");
+    while (count > 1 && digits[count - 1] == '0')
+        count--;
+    if (signbit(x))
+        text[n++] = '-';
+    if (exponent < -4 || exponent >= 16) {
+        text[n++] = digits[0];
+        if (count > 1)
+            text[n++] = '.';
+        memcpy(text + n, digits + 1, (size_t)count - 1);
+        n += (size_t)count - 1;
+        return n + (size_t)snprintf(text + n, 8, "e%c%02d", exponent < 0 ? '-' : '+', abs(exponent));
+    }
+    int before = exponent >= 0 ? exponent + 1 : 0; /* digits before the point */
+    if (before == 0)
+        text[n++] = '0';
+    for (int i = 0; i < before; i++)
+        text[n++] = i < count ? digits[i] : '0';
+    text[n++] = '.';
+    for (int i = exponent + 1; i < 0; i++)
+        text[n++] = '0';
+    for (int i = before; i < count; i++)
+        text[n++] = digits[i];
+    if (before >= count)
+        text[n++] = '0';
+    return n;
+}
+
+static size_t write_number(char *text, const kit_tensor *x, int64_t i)
+{
+    uint32_t bit = INLAY_DTYPE_BIT(x->dtype);
+    double value;
+
+    if (x->dtype == INLAY_BOOL)
+        return (size_t)snprintf(text, 40, "%s", ((const uint8_t *)x->data)[i] != 0 ? "True" : "False");
+    if (x->dtype == INLAY_UINT64)
+        return (size_t)snprintf(text, 40, "%llu", (unsigned long long)((const uint64_t *)x->data)[i]);
+    if ((bit & (KIT_INTEGERS | KIT_SUBBYTE) & ~KIT_BIT(FLOAT4E2M1)) != 0)
+        return (size_t)snprintf(text, 40, "%lld", (long long)convert_get_i64(x->dtype, x->data, i));
+    value = convert_get_f64(x->dtype, x->data, i);
+    if (isnan(value))
+        return (size_t)snprintf(text, 40, "nan");
+    if (isinf(value))
+        return (size_t)snprintf(text, 40, value < 0 ? "-inf" : "inf");
+    return write_float(text, value, x->dtype != INLAY_DOUBLE);
+}
+
+static inlay_status numbers_to_strings(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0];
+    inlay_str *y = call->out[0].data;
+
+    for (int64_t i = 0; i < x->count; i++) {
+        char text[64];
+        size_t bytes = write_number(text, x, i);
+        char *kept = kit_alloc_string(call, bytes);
+
+        if (kept == NULL)
+            return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for strings");
+        memcpy(kept, text, bytes);
+        y[i] = (inlay_str){ kept, bytes };
+    }
+    return INLAY_OK;
+}
+
+/* The number that the text holds; false when it is none. Integers keep all 64 bits in *integer, others are cut to it. */
+static bool read_number(inlay_str s, locale_t c_only, double *value, uint64_t *integer)
+{
+    char text[512], *end = text, *end_integer = text;
+
+    while (s.bytes > 0 && isspace((unsigned char)s.data[0])) {
+        s.data++;
+        s.bytes--;
+    }
+    while (s.bytes > 0 && isspace((unsigned char)s.data[s.bytes - 1]))
+        s.bytes--;
+    if (s.bytes == 0 || s.bytes >= sizeof text)
+        return false;
+    memcpy(text, s.data, (size_t)s.bytes);
+    text[s.bytes] = '\0';
+    if (strcasecmp(text, "true") == 0 || strcasecmp(text, "false") == 0) {
+        *integer = tolower((unsigned char)text[0]) == 't';
+        *value = (double)*integer;
+        return true;
+    }
+    *value = strtod_l(text, &end, c_only);
+    if (end != text + s.bytes)
+        return false;
+    *integer = text[0] == '-' ? (uint64_t)strtoll(text, &end_integer, 10) : (uint64_t)strtoull(text, &end_integer, 10);
+    if (end_integer != end)
+        *integer = f64_to_u64(*value);
+    return true;
+}
+
+static inlay_status strings_to_numbers(const kit_call *call)
+{
+    const cast_state *s = call->state;
+    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    bool floats = ((KIT_FLOATS | KIT_FLOAT8 | KIT_BIT(FLOAT4E2M1)) & INLAY_DTYPE_BIT(y->dtype)) != 0;
+
+    for (int64_t i = 0; i < x->count; i++) {
+        inlay_str text = ((const inlay_str *)x->data)[i];
+        double value = 0;
+        uint64_t integer = 0;
+
+        if (!read_number(text, s->c_only, &value, &integer))
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "Cast: element %lld, '%.*s', is not a number",
+                              (long long)i, (int)(text.bytes < 60 ? text.bytes : 60),
+                              text.data != NULL ? text.data : "");
+        if (floats || (y->dtype == INLAY_BOOL && integer == 0)) {
+            convert_from_f64(y->dtype, y->data, i, 1, &value, s->how);
+        } else {
+            int64_t bits = (int64_t)integer;
+            convert_from_i64(y->dtype, y->data, i, 1, &bits, s->how);
+        }
+    }
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ kernels */
+
+static inlay_status run_copy(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+
+    if (y->data != x->data)
+        memmove(y->data, x->data, kit_bytes(x->dtype, x->count));
+    return INLAY_OK;
+}
+
+static inlay_status run_cast(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    int64_t blocks = x->count / EW_BLOCK + (x->count % EW_BLOCK != 0);
+
+    if (x->dtype == y->dtype)
+        return run_copy(call);
+    if (y->dtype == INLAY_STRING)
+        return numbers_to_strings(call);
+    if (x->dtype == INLAY_STRING)
+        return strings_to_numbers(call);
+    if (blocks <= CAST_GRAIN)
+        return cast_numbers((void *)(uintptr_t)call, 0, blocks, 0);
+    return kit_parallel(call, blocks, CAST_GRAIN, cast_numbers, (void *)(uintptr_t)call);
+}
+
+/* BitCast-26: the same bits under another type of the same width. */
+static bool supports_bit_cast(const kit_node *node, kit_refusal *why)
+{
+    if (inlay_dtype_bits(kit_input_dtype(node, 0)) == inlay_dtype_bits(kit_output_dtype(node, 0)))
+        return true;
+    return kit_refuse(why, INLAY_REFUSE_DTYPE, "cast between types of the same width", "BitCast from %s to %s",
+                      inlay_dtype_name(kit_input_dtype(node, 0)), inlay_dtype_name(kit_output_dtype(node, 0)));
+}
+
+#define CASTABLE (~KIT_COMPLEX & ((1u << INLAY_DTYPE_COUNT) - 2))
+static const kit_kernel kernels[] = {
+    { .op_type = "Cast",
+      .in_types = { CASTABLE },
+      .out_types = { CASTABLE },
+      .prepare = prepare_cast,
+      .release = release_cast,
+      .run = run_cast },
+    { .op_type = "CastLike",
+      .in_types = { CASTABLE, CASTABLE },
+      .out_types = { CASTABLE },
+      .prepare = prepare_cast,
+      .release = release_cast,
+      .run = run_cast },
+    { .op_type = "BitCast", .supports = supports_bit_cast, .run = run_copy },
+};
+const kit_table reference_cast = { kernels, KIT_COUNT(kernels) };

@@ -1,0 +1,139 @@
+/* Clip: ONNX 1, 6 (bounds are attributes), 11, 12, 13 (bounds are optional scalar inputs). */
+#include "elementwise.h"
+#include <stdlib.h>
+
+#define HOT
+#define T float
+#define SUFFIX f32
+#include "clip.inc"
+#undef HOT
+#define T double
+#define SUFFIX f64
+#include "clip.inc"
+#define T uint8_t
+#define SUFFIX u8
+#include "clip.inc"
+#define T uint16_t
+#define SUFFIX u16
+#include "clip.inc"
+#define T uint32_t
+#define SUFFIX u32
+#include "clip.inc"
+#define T uint64_t
+#define SUFFIX u64
+#include "clip.inc"
+#define T int8_t
+#define SUFFIX i8
+#include "clip.inc"
+#define T int16_t
+#define SUFFIX i16
+#include "clip.inc"
+#define T int32_t
+#define SUFFIX i32
+#include "clip.inc"
+#define T int64_t
+#define SUFFIX i64
+#include "clip.inc"
+
+typedef void (*clip_fn)(void *out, const void *in, int64_t n, const void *low, const void *high);
+static const clip_fn by_dtype[INLAY_DTYPE_COUNT] = {
+    [INLAY_FLOAT] = clip_f32,   [INLAY_DOUBLE] = clip_f64, [INLAY_UINT8] = clip_u8, [INLAY_UINT16] = clip_u16,
+    [INLAY_UINT32] = clip_u32,  [INLAY_UINT64] = clip_u64, [INLAY_INT8] = clip_i8,  [INLAY_INT16] = clip_i16,
+    [INLAY_INT32] = clip_i32,   [INLAY_INT64] = clip_i64,
+};
+
+/* A bound in the type that the loop works in. */
+typedef union clip_bound {
+    float f32;
+    double f64;
+    int64_t any;
+} clip_bound;
+
+typedef struct clip_state {
+    clip_fn fn;
+    inlay_dtype compute;
+    bool has[2]; /* bounds from attributes: low, high */
+    clip_bound bound[2];
+} clip_state;
+
+static inlay_status prepare_clip(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    static const char *const names[2] = { "min", "max" };
+    inlay_dtype dtype = kit_input_dtype(node, 0);
+    clip_state *s = calloc(1, sizeof *s);
+
+    *out_state = s;
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
+    s->compute = dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16 ? INLAY_FLOAT : dtype;
+    s->fn = by_dtype[s->compute];
+    for (int k = 0; k < 2 && node->info->since_version < 11; k++)
+        if (kit_attr(node->info, names[k]) != NULL) {
+            double value = kit_attr_float(node->info, names[k], 0);
+            s->has[k] = true;
+            if (s->compute == INLAY_DOUBLE)
+                s->bound[k].f64 = value;
+            else
+                s->bound[k].f32 = (float)value;
+        }
+    return INLAY_OK;
+}
+
+typedef struct clip_job {
+    const kit_call *call;
+    const void *bound[2];
+} clip_job;
+
+static inlay_status clip_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const clip_job *j = user;
+    const clip_state *s = j->call->state;
+    const kit_tensor *x = &j->call->in[0], *y = &j->call->out[0];
+    int64_t bytes = ew_bytes(x->dtype);
+
+    (void)worker;
+    if (x->dtype == s->compute) {
+        s->fn((char *)y->data + begin * bytes, (const char *)x->data + begin * bytes, end - begin, j->bound[0],
+              j->bound[1]);
+        return INLAY_OK;
+    }
+    for (int64_t i = begin; i < end; i += EW_BLOCK) {
+        float buffer[EW_BLOCK];
+        int64_t n = end - i < EW_BLOCK ? end - i : EW_BLOCK;
+        convert_to_f32(buffer, x->dtype, x->data, i, n);
+        s->fn(buffer, buffer, n, j->bound[0], j->bound[1]);
+        convert_from_f32(y->dtype, y->data, i, n, buffer, CONVERT_SATURATE);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_clip(const kit_call *call)
+{
+    const clip_state *s = call->state;
+    clip_bound from_input[2];
+    clip_job job = { call, { NULL, NULL } };
+
+    for (uint32_t k = 0; k < 2; k++) {
+        if (s->has[k])
+            job.bound[k] = &s->bound[k];
+        if (!kit_has_input(call, k + 1) || call->in[k + 1].count == 0)
+            continue;
+        if (call->in[k + 1].count != 1)
+            return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "Clip: %s must be a scalar, it has %lld elements",
+                              k == 0 ? "min" : "max", (long long)call->in[k + 1].count);
+        from_input[k].any = 0;
+        if (call->in[k + 1].dtype == s->compute)
+            memcpy(&from_input[k], call->in[k + 1].data, (size_t)ew_bytes(s->compute));
+        else
+            convert_to_f32(&from_input[k].f32, call->in[k + 1].dtype, call->in[k + 1].data, 0, 1);
+        job.bound[k] = &from_input[k];
+    }
+    if (call->in[0].count <= EW_GRAIN)
+        return clip_range(&job, 0, call->in[0].count, 0);
+    return kit_parallel(call, call->in[0].count, EW_GRAIN, clip_range, &job);
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "Clip", .in_types = { KIT_NUMBERS }, .flags = KIT_IN_PLACE, .prepare = prepare_clip, .run = run_clip },
+};
+const kit_table reference_clip = { kernels, KIT_COUNT(kernels) };

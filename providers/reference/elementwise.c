@@ -1,0 +1,254 @@
+/* elementwise.c - element types, broadcasting and threads for operators that work element by element; no kernels here. */
+#include "elementwise.h"
+#include <stdlib.h>
+
+const void *ew_load(inlay_dtype compute, inlay_dtype dtype, const void *data, int64_t first, int64_t count, void *buffer)
+{
+    if (dtype == compute)
+        return (const char *)data + first * ew_bytes(dtype);
+    if (compute == INLAY_FLOAT)
+        convert_to_f32(buffer, dtype, data, first, count);
+    else if (compute == INLAY_DOUBLE)
+        convert_to_f64(buffer, dtype, data, first, count);
+    else
+        convert_to_i64(buffer, dtype, data, first, count);
+    return buffer;
+}
+
+void ew_store(inlay_dtype compute, inlay_dtype dtype, void *data, int64_t first, int64_t count, const void *buffer)
+{
+    if (compute == INLAY_FLOAT)
+        convert_from_f32(dtype, data, first, count, buffer, CONVERT_SATURATE);
+    else if (compute == INLAY_DOUBLE)
+        convert_from_f64(dtype, data, first, count, buffer, CONVERT_SATURATE);
+    else
+        convert_from_i64(dtype, data, first, count, buffer, CONVERT_SATURATE);
+}
+
+/* ------------------------------------------------------------------ one input */
+
+static inlay_status unary_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const kit_call *call = user;
+    const ew_unary *u = call->state;
+    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    bool direct_in = x->dtype == u->compute, direct_out = y->dtype == u->result;
+
+    (void)worker;
+    if (direct_in && direct_out) {
+        u->fn((char *)y->data + begin * ew_bytes(y->dtype), (const char *)x->data + begin * ew_bytes(x->dtype),
+              end - begin, u->args);
+        return INLAY_OK;
+    }
+    for (int64_t i = begin; i < end; i += EW_BLOCK) {
+        int64_t buffer[EW_BLOCK], n = end - i < EW_BLOCK ? end - i : EW_BLOCK;
+        const void *from = ew_load(u->compute, x->dtype, x->data, i, n, buffer);
+        void *to = direct_out ? (char *)y->data + i * ew_bytes(y->dtype) : (char *)buffer;
+
+        u->fn(to, from, n, u->args);
+        if (!direct_out)
+            ew_store(u->result, y->dtype, y->data, i, n, buffer);
+    }
+    return INLAY_OK;
+}
+
+inlay_status ew_unary_run(const kit_call *call)
+{
+    const ew_unary *u = call->state;
+    const kit_tensor *x = &call->in[0];
+
+    if (u->fn == NULL) {
+        if (call->out[0].data != x->data)
+            memcpy(call->out[0].data, x->data, kit_bytes(x->dtype, x->count));
+        return INLAY_OK;
+    }
+    if (x->count <= EW_GRAIN)
+        return unary_range((void *)(uintptr_t)call, 0, x->count, 0);
+    return kit_parallel(call, x->count, EW_GRAIN, unary_range, (void *)(uintptr_t)call);
+}
+
+/* ------------------------------------------------------------------ two inputs */
+
+typedef struct binary_plan {
+    bcast b;
+    bool converts; /* some tensor is not of the type that the loop works on */
+    bool direct;   /* one row, nothing to convert: the loop does it all */
+    bool gathers;  /* many short rows */
+    bool whole[2]; /* input k has every element of the output */
+    bool one[2];   /* input k is one element */
+} binary_plan;
+
+void ew_binary_legacy(const kit_node *node, ew_binary *b)
+{
+    b->broadcast = EW_NUMPY;
+    b->axis = -1;
+    if (node->info->since_version < 7 && kit_attr_int(node->info, "broadcast", 0) != 0) {
+        b->broadcast = EW_LEGACY;
+        b->axis = kit_attr_int(node->info, "axis", -1);
+    }
+}
+
+/* The shape of input 1 with ones appended, so that it lines up with dimension `axis` of input 0 counted from the left. */
+static bool align_left(const kit_tensor *x, const kit_tensor *y, int64_t axis, int64_t *dims, bcast_shape *out)
+{
+    if (axis < 0)
+        axis += (int64_t)x->rank;
+    if (axis < 0 || axis + (int64_t)y->rank > (int64_t)x->rank)
+        return false;
+    out->rank = x->rank - (uint32_t)axis;
+    for (uint32_t d = 0; d < out->rank; d++)
+        dims[d] = d < y->rank ? y->dims[d] : 1;
+    out->dims = dims;
+    return true;
+}
+
+inlay_status ew_binary_shape(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const ew_binary *s = state;
+    const kit_tensor *x = &plan->in[0], *y = &plan->in[1], *z = &plan->out[0];
+    bcast_shape shapes[2] = { { x->dims, x->rank }, { y->dims, y->rank } };
+    int64_t dims[INLAY_MAX_RANK];
+    bool aligned = true;
+    binary_plan *p = calloc(1, sizeof *p);
+
+    if (p == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a broadcast plan");
+    plan->plan = p;
+    if (s->broadcast == EW_LEGACY && s->axis != -1)
+        aligned = align_left(x, y, s->axis, dims, &shapes[1]);
+    else if (s->broadcast == EW_CHANNEL && y->rank == 1 && x->rank > 1 && y->dims[0] == x->dims[1])
+        aligned = align_left(x, y, 1, dims, &shapes[1]);
+    if (!aligned || !bcast_init(&p->b, 2, shapes, (bcast_shape){ z->dims, z->rank }))
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input 1 does not broadcast against input 0; make their dimensions "
+                                                      "equal or 1, counted from the last");
+    for (int k = 0; k < 2; k++) {
+        p->whole[k] = plan->in[k].count == p->b.count;
+        p->one[k] = plan->in[k].count == 1;
+        p->converts |= plan->in[k].dtype != s->compute;
+    }
+    p->converts |= z->dtype != s->result;
+    p->direct = p->b.rank == 1 && !p->converts;
+    p->gathers = p->b.rank > 1 && p->b.row < EW_SMALL_ROW;
+    return INLAY_OK;
+}
+
+/* What a range works with. */
+typedef struct binary_job {
+    const ew_binary *s;
+    const binary_plan *p;
+    const kit_tensor *in;
+    const kit_tensor *out;
+} binary_job;
+
+/* One run of at most EW_BLOCK elements through the stack. step 0 inputs are converted once. */
+static void binary_block(const binary_job *j, int64_t out, const int64_t *at, const int64_t *step, int64_t n)
+{
+    const ew_binary *s = j->s;
+    int64_t buffer[2][EW_BLOCK];
+    const void *from[2];
+    bool direct = j->out->dtype == s->result;
+
+    for (int k = 0; k < 2; k++)
+        from[k] = ew_load(s->compute, j->in[k].dtype, j->in[k].data, at[k], step[k] != 0 ? n : 1, buffer[k]);
+    if (direct) {
+        s->fn((char *)j->out->data + out * ew_bytes(j->out->dtype), from[0], step[0], from[1], step[1], n);
+        return;
+    }
+    int64_t result[EW_BLOCK];
+    s->fn(result, from[0], step[0], from[1], step[1], n);
+    ew_store(s->result, j->out->dtype, j->out->data, out, n, result);
+}
+
+/* Copies n elements of `bytes` each, from step 0 or 1 apart. */
+static inline void spread(char *to, const char *from, int64_t step, int64_t n, int64_t bytes)
+{
+#define SPREAD(T)                                              \
+    for (int64_t i = 0; i < n; i++)                            \
+        ((T *)(void *)to)[i] = ((const T *)(const void *)from)[i * step]
+    if (bytes == 4)
+        SPREAD(uint32_t);
+    else if (bytes == 8)
+        SPREAD(uint64_t);
+    else if (bytes == 2)
+        SPREAD(uint16_t);
+    else if (bytes == 16)
+        SPREAD(inlay_str);
+    else
+        SPREAD(uint8_t);
+#undef SPREAD
+}
+
+/* Short rows: the input that repeats is laid out in a block, so that the loop sees long runs. */
+static void binary_gather(const binary_job *j, int64_t begin, int64_t end)
+{
+    const binary_plan *p = j->p;
+    bcast_cursor c;
+    int64_t piece[2][2 * EW_BLOCK]; /* 16 bytes an element: strings */
+    kit_tensor in[2] = { j->in[0], j->in[1] };
+    binary_job block = { j->s, p, in, j->out };
+
+    bcast_start(&p->b, begin, &c);
+    for (int64_t first = begin; first < end; first += EW_BLOCK) {
+        int64_t n = end - first < EW_BLOCK ? end - first : EW_BLOCK, at[2] = { first, first }, step[2] = { 1, 1 };
+
+        while (bcast_row(&p->b, &c, first + n))
+            for (int k = 0; k < 2; k++) {
+                int64_t bytes = ew_bytes(j->in[k].dtype);
+                if (!p->whole[k] && !p->one[k])
+                    spread((char *)piece[k] + (c.out - first) * bytes,
+                           (const char *)j->in[k].data + c.at[k] * bytes, p->b.step[k], c.count, bytes);
+            }
+        for (int k = 0; k < 2; k++) {
+            if (p->whole[k])
+                continue;
+            at[k] = 0;
+            step[k] = p->one[k] ? 0 : 1;
+            if (!p->one[k])
+                in[k].data = piece[k];
+        }
+        binary_block(&block, first, at, step, n);
+    }
+}
+
+static inlay_status binary_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const binary_job *j = user;
+    const ew_binary *s = j->s;
+    const bcast *b = &j->p->b;
+    bcast_cursor c;
+
+    (void)worker;
+    if (j->p->gathers) {
+        binary_gather(j, begin, end);
+        return INLAY_OK;
+    }
+    for (bcast_start(b, begin, &c); bcast_row(b, &c, end);) {
+        if (!j->p->converts) {
+            s->fn((char *)j->out->data + c.out * ew_bytes(j->out->dtype),
+                  (const char *)j->in[0].data + c.at[0] * ew_bytes(j->in[0].dtype), b->step[0],
+                  (const char *)j->in[1].data + c.at[1] * ew_bytes(j->in[1].dtype), b->step[1], c.count);
+            continue;
+        }
+        for (int64_t i = 0; i < c.count; i += EW_BLOCK) {
+            int64_t at[2] = { c.at[0] + i * b->step[0], c.at[1] + i * b->step[1] };
+            binary_block(j, c.out + i, at, b->step, c.count - i < EW_BLOCK ? c.count - i : EW_BLOCK);
+        }
+    }
+    return INLAY_OK;
+}
+
+inlay_status ew_binary_run(const kit_call *call)
+{
+    const ew_binary *s = call->state;
+    const binary_plan *p = call->plan;
+
+    if (p->direct && p->b.count <= EW_GRAIN) {
+        if (p->b.count > 0)
+            s->fn(call->out[0].data, call->in[0].data, p->b.step[0], call->in[1].data, p->b.step[1], p->b.count);
+        return INLAY_OK;
+    }
+    binary_job job = { s, p, call->in, call->out };
+    if (p->b.count <= EW_GRAIN)
+        return binary_range(&job, 0, p->b.count, 0);
+    return kit_parallel(call, p->b.count, EW_GRAIN, binary_range, &job);
+}

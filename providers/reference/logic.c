@@ -1,0 +1,43 @@
+/* And, Or, Xor (ONNX 1, 7) on bool; any byte but 0 is true. */
+#include "elementwise.h"
+#include <stdlib.h>
+
+#define T uint8_t
+#define R uint8_t
+#define LOOP and_bool
+#define OP(a, b) (((a) != 0) & ((b) != 0))
+#include "binary.inc"
+#undef OP
+#define LOOP or_bool
+#define OP(a, b) (((a) != 0) | ((b) != 0))
+#include "binary.inc"
+#undef OP
+#define LOOP xor_bool
+#define OP(a, b) (((a) != 0) ^ ((b) != 0))
+#include "binary.inc"
+#undef OP
+
+static inlay_status prepare_logic(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    ew_binary *b = calloc(1, sizeof *b);
+
+    *out_state = b;
+    if (b == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
+    ew_binary_legacy(node, b);
+    b->compute = b->result = INLAY_BOOL;
+    b->fn = ew_is(node->info, "And") ? and_bool : ew_is(node->info, "Or") ? or_bool : xor_bool;
+    return INLAY_OK;
+}
+
+#define LOGIC(name)                                                                                     \
+    {                                                                                                   \
+        .op_type = name, .in_types = { KIT_BIT(BOOL), KIT_BIT(BOOL) }, .flags = KIT_IN_PLACE,            \
+        .prepare = prepare_logic, .shape = ew_binary_shape, .run = ew_binary_run                         \
+    }
+static const kit_kernel kernels[] = {
+    LOGIC("And"),
+    LOGIC("Or"),
+    LOGIC("Xor"),
+};
+const kit_table reference_logic = { kernels, KIT_COUNT(kernels) };

@@ -1,0 +1,68 @@
+/* PRelu: ONNX 1, 6, 7, 9, 16. The slope broadcasts into the input; in versions 1 and 6 a vector belongs to dimension 1. */
+#include "elementwise.h"
+#include <stdlib.h>
+
+#define T float
+#define R float
+#define HOT
+#define LOOP prelu_f32
+#define OP(a, b) ((a) < 0.0f ? (a) * (b) : (a))
+#include "binary.inc"
+#undef OP
+#undef HOT
+#undef T
+#undef R
+#define T double
+#define R double
+#define LOOP prelu_f64
+#define OP(a, b) ((a) < 0.0 ? (a) * (b) : (a))
+#include "binary.inc"
+#undef OP
+#undef T
+#undef R
+#define T int64_t
+#define R int64_t
+#define LOOP prelu_i64
+#define OP(a, b) ((a) < 0 ? (int64_t)((uint64_t)(a) * (uint64_t)(b)) : (a))
+#include "binary.inc"
+#undef OP
+#undef T
+#undef R
+#define T uint64_t
+#define R uint64_t
+#define LOOP prelu_u64 /* nothing is below 0 */
+#define OP(a, b) ((void)(b), (a))
+#include "binary.inc"
+#undef OP
+
+static inlay_status prepare_prelu(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    uint32_t type = INLAY_DTYPE_BIT(kit_input_dtype(node, 0));
+    ew_binary *b = calloc(1, sizeof *b);
+
+    *out_state = b;
+    if (b == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
+    b->broadcast = node->info->since_version < 7 ? EW_CHANNEL : EW_NUMPY;
+    b->fn = prelu_f32;
+    b->compute = INLAY_FLOAT;
+    if (type == KIT_BIT(DOUBLE)) {
+        b->fn = prelu_f64;
+        b->compute = INLAY_DOUBLE;
+    } else if ((type & KIT_INTEGERS) != 0) {
+        b->fn = (type & KIT_SIGNED) != 0 ? prelu_i64 : prelu_u64;
+        b->compute = INLAY_INT64;
+    }
+    b->result = b->compute;
+    return INLAY_OK;
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "PRelu",
+      .in_types = { KIT_FLOATS | KIT_BIT(UINT32) | KIT_BIT(UINT64) | KIT_BIT(INT32) | KIT_BIT(INT64) },
+      .flags = KIT_IN_PLACE,
+      .prepare = prepare_prelu,
+      .shape = ew_binary_shape,
+      .run = ew_binary_run },
+};
+const kit_table reference_prelu = { kernels, KIT_COUNT(kernels) };

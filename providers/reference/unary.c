@@ -1,0 +1,272 @@
+/* Unary mathematics: ONNX 1 to 22. float16 and bfloat16 compute in float, integers in int64 or double (elementwise.h). */
+#include "elementwise.h"
+#include "vecmath.h"
+#include <math.h>
+#include <stdlib.h>
+
+#define LOOP abs
+#define F(x) vm_abs(x)
+#define D(x) fabs(x)
+#include "unary.inc"
+#define LOOP neg
+#define F(x) (-(x))
+#define D(x) (-(x))
+#include "unary.inc"
+#define LOOP sign /* NaN stays NaN */
+#define F(x) ((x) > 0.0f ? 1.0f : (x) < 0.0f ? -1.0f : (x) == 0.0f ? 0.0f : (x))
+#define D(x) ((x) > 0.0 ? 1.0 : (x) < 0.0 ? -1.0 : (x) == 0.0 ? 0.0 : (x))
+#include "unary.inc"
+#define LOOP floor
+#define F(x) floorf(x)
+#define D(x) floor(x)
+#include "unary.inc"
+#define LOOP ceil
+#define F(x) ceilf(x)
+#define D(x) ceil(x)
+#include "unary.inc"
+#define LOOP round /* halves to even: Round-11 */
+#define F(x) rintf(x)
+#define D(x) rint(x)
+#include "unary.inc"
+#define LOOP sqrt
+#define F(x) sqrtf(x)
+#define D(x) sqrt(x)
+#include "unary.inc"
+#define LOOP exp
+#define F(x) vm_exp(x)
+#define D(x) exp(x)
+#include "unary.inc"
+#define LOOP log
+#define F(x) vm_log(x)
+#define D(x) log(x)
+#include "unary.inc"
+#define LOOP reciprocal
+#define F(x) (1.0f / (x))
+#define D(x) (1.0 / (x))
+#include "unary.inc"
+#define LOOP erf
+#define F(x) vm_erf(x)
+#define D(x) erf(x)
+#include "unary.inc"
+#define LOOP sin_near
+#define F(x) vm_sin(x)
+#define D(x) sin(x)
+#include "unary.inc"
+#define LOOP cos_near
+#define F(x) vm_cos(x)
+#define D(x) cos(x)
+#include "unary.inc"
+#define LOOP tan
+#define F(x) tanf(x)
+#define D(x) tan(x)
+#include "unary.inc"
+#define LOOP asin
+#define F(x) asinf(x)
+#define D(x) asin(x)
+#include "unary.inc"
+#define LOOP acos
+#define F(x) acosf(x)
+#define D(x) acos(x)
+#include "unary.inc"
+#define LOOP atan
+#define F(x) atanf(x)
+#define D(x) atan(x)
+#include "unary.inc"
+#define LOOP sinh
+#define F(x) sinhf(x)
+#define D(x) sinh(x)
+#include "unary.inc"
+#define LOOP cosh
+#define F(x) coshf(x)
+#define D(x) cosh(x)
+#include "unary.inc"
+#define LOOP tanh
+#define F(x) vm_tanh(x)
+#define D(x) tanh(x)
+#include "unary.inc"
+#define LOOP asinh
+#define F(x) asinhf(x)
+#define D(x) asinh(x)
+#include "unary.inc"
+#define LOOP acosh
+#define F(x) acoshf(x)
+#define D(x) acosh(x)
+#include "unary.inc"
+#define LOOP atanh
+#define F(x) atanhf(x)
+#define D(x) atanh(x)
+#include "unary.inc"
+#define LOOP is_nan
+#define F(x) ((x) != (x))
+#define D(x) ((x) != (x))
+#define R uint8_t
+#include "unary.inc"
+#define LOOP is_inf /* A: detect_negative, B: detect_positive */
+#define F(x) (((x) > 3.40282347e38f && B != 0.0f) || ((x) < -3.40282347e38f && A != 0.0f))
+#define D(x) (((x) > 1.7976931348623157e308 && B != 0.0) || ((x) < -1.7976931348623157e308 && A != 0.0))
+#define R uint8_t
+#include "unary.inc"
+
+/* The fast sine is for moderate arguments; a block that holds others takes the library's. */
+static KIT_MULTIVERSION bool all_near(const float *x, int64_t n)
+{
+    int far = 0;
+    for (int64_t i = 0; i < n; i++)
+        far |= !(vm_abs(x[i]) < VM_TRIG_MAX);
+    return far == 0;
+}
+static void sin_f32(void *out, const void *in, int64_t n, const double *args)
+{
+    float *y = out;
+    const float *x = in;
+
+    for (int64_t i = 0; i < n; i += EW_BLOCK) {
+        int64_t m = n - i < EW_BLOCK ? n - i : EW_BLOCK;
+        if (all_near(x + i, m))
+            sin_near_f32(y + i, x + i, m, args);
+        else
+            for (int64_t k = i; k < i + m; k++)
+                y[k] = sinf(x[k]);
+    }
+}
+static void cos_f32(void *out, const void *in, int64_t n, const double *args)
+{
+    float *y = out;
+    const float *x = in;
+
+    for (int64_t i = 0; i < n; i += EW_BLOCK) {
+        int64_t m = n - i < EW_BLOCK ? n - i : EW_BLOCK;
+        if (all_near(x + i, m))
+            cos_near_f32(y + i, x + i, m, args);
+        else
+            for (int64_t k = i; k < i + m; k++)
+                y[k] = cosf(x[k]);
+    }
+}
+
+/* Integers, as int64: of unsigned 64-bit values the bits. Overflow wraps. */
+#define INTEGER_LOOP(name, EXPR)                                                          \
+    static void name##_i64(void *out, const void *in, int64_t n, const double *args)      \
+    {                                                                                     \
+        int64_t *y = out;                                                                 \
+        const int64_t *x = in;                                                            \
+        (void)args;                                                                       \
+        for (int64_t i = 0; i < n; i++)                                                   \
+            y[i] = EXPR;                                                                  \
+    }
+INTEGER_LOOP(abs, x[i] < 0 ? (int64_t)(0 - (uint64_t)x[i]) : x[i])
+INTEGER_LOOP(neg, (int64_t)(0 - (uint64_t)x[i]))
+INTEGER_LOOP(sign, (x[i] > 0) - (x[i] < 0))
+INTEGER_LOOP(sign_unsigned, x[i] != 0)
+INTEGER_LOOP(bitwise_not, ~x[i])
+
+static void not_bool(void *out, const void *in, int64_t n, const double *args)
+{
+    uint8_t *y = out;
+    const uint8_t *x = in;
+
+    (void)args;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i] == 0;
+}
+
+typedef struct unary_row {
+    const char *op_type;
+    ew_unary_fn f32, f64;
+    ew_unary_fn i64, u64; /* NULL: no integers, or (Erf) through double */
+} unary_row;
+
+#define FLOATS(name) name##_f32, name##_f64, NULL, NULL
+static const unary_row rows[] = {
+    { "Abs", abs_f32, abs_f64, abs_i64, NULL },
+    { "Neg", neg_f32, neg_f64, neg_i64, NULL },
+    { "Sign", sign_f32, sign_f64, sign_i64, sign_unsigned_i64 },
+    { "Floor", FLOATS(floor) },
+    { "Ceil", FLOATS(ceil) },
+    { "Round", FLOATS(round) },
+    { "Sqrt", FLOATS(sqrt) },
+    { "Exp", FLOATS(exp) },
+    { "Log", FLOATS(log) },
+    { "Reciprocal", FLOATS(reciprocal) },
+    { "Erf", FLOATS(erf) },
+    { "Sin", sin_f32, sin_near_f64, NULL, NULL },
+    { "Cos", cos_f32, cos_near_f64, NULL, NULL },
+    { "Tan", FLOATS(tan) },
+    { "Asin", FLOATS(asin) },
+    { "Acos", FLOATS(acos) },
+    { "Atan", FLOATS(atan) },
+    { "Sinh", FLOATS(sinh) },
+    { "Cosh", FLOATS(cosh) },
+    { "Tanh", FLOATS(tanh) },
+    { "Asinh", FLOATS(asinh) },
+    { "Acosh", FLOATS(acosh) },
+    { "Atanh", FLOATS(atanh) },
+    { "IsNaN", FLOATS(is_nan) },
+    { "IsInf", FLOATS(is_inf) },
+    { "BitwiseNot", NULL, NULL, bitwise_not_i64, bitwise_not_i64 },
+    { "Not", NULL, NULL, NULL, NULL },
+};
+
+static inlay_status prepare_unary(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_dtype dtype = kit_input_dtype(node, 0);
+    bool is_signed = (KIT_SIGNED & INLAY_DTYPE_BIT(dtype)) != 0;
+    const unary_row *row = rows;
+    ew_unary *u = calloc(1, sizeof *u);
+
+    if (u == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
+    *out_state = u;
+    while (row < rows + KIT_COUNT(rows) - 1 && !ew_is(node->info, row->op_type))
+        row++;
+    if (dtype == INLAY_BOOL) {
+        u->fn = not_bool;
+        u->compute = dtype;
+    } else if ((KIT_INTEGERS & INLAY_DTYPE_BIT(dtype)) != 0 && (row->i64 != NULL || row->f64 == NULL)) {
+        u->fn = is_signed ? row->i64 : row->u64;
+        u->compute = INLAY_INT64;
+    } else if (dtype == INLAY_DOUBLE || (KIT_INTEGERS & INLAY_DTYPE_BIT(dtype)) != 0) {
+        u->fn = row->f64;
+        u->compute = INLAY_DOUBLE;
+    } else {
+        u->fn = row->f32;
+        u->compute = INLAY_FLOAT;
+    }
+    u->result = kit_output_dtype(node, 0) == INLAY_BOOL ? INLAY_BOOL : u->compute;
+    u->args[0] = (double)kit_attr_int(node->info, "detect_negative", 1);
+    u->args[1] = (double)kit_attr_int(node->info, "detect_positive", 1);
+    return INLAY_OK;
+}
+
+#define UNARY(name, types) \
+    { .op_type = name, .in_types = { types }, .flags = KIT_IN_PLACE, .prepare = prepare_unary, .run = ew_unary_run }
+static const kit_kernel kernels[] = {
+    UNARY("Abs", KIT_NUMBERS),
+    UNARY("Neg", KIT_FLOATS | KIT_SIGNED),
+    UNARY("Sign", KIT_NUMBERS),
+    UNARY("Floor", KIT_FLOATS),
+    UNARY("Ceil", KIT_FLOATS),
+    UNARY("Round", KIT_FLOATS),
+    UNARY("Sqrt", KIT_FLOATS),
+    UNARY("Exp", KIT_FLOATS),
+    UNARY("Log", KIT_FLOATS),
+    UNARY("Reciprocal", KIT_FLOATS),
+    UNARY("Erf", KIT_NUMBERS),
+    UNARY("Sin", KIT_FLOATS),
+    UNARY("Cos", KIT_FLOATS),
+    UNARY("Tan", KIT_FLOATS),
+    UNARY("Asin", KIT_FLOATS),
+    UNARY("Acos", KIT_FLOATS),
+    UNARY("Atan", KIT_FLOATS),
+    UNARY("Sinh", KIT_FLOATS),
+    UNARY("Cosh", KIT_FLOATS),
+    UNARY("Tanh", KIT_FLOATS),
+    UNARY("Asinh", KIT_FLOATS),
+    UNARY("Acosh", KIT_FLOATS),
+    UNARY("Atanh", KIT_FLOATS),
+    UNARY("IsNaN", KIT_FLOATS | KIT_FLOAT8),
+    UNARY("IsInf", KIT_FLOATS | KIT_FLOAT8),
+    UNARY("Not", KIT_BIT(BOOL)),
+    UNARY("BitwiseNot", KIT_INTEGERS),
+};
+const kit_table reference_unary = { kernels, KIT_COUNT(kernels) };

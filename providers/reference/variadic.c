@@ -1,0 +1,200 @@
+/* Max and Min (ONNX 1, 6, 8, 12, 13), Sum and Mean (1, 6, 8, 13) of any number of inputs, broadcast from version 8 on.
+ * Two inputs are one binary loop. More are accumulated block by block, so that intermediate sums stay in the cache and,
+ * with float16 and bfloat16, in float. */
+#include "elementwise.h"
+#include <stdlib.h>
+
+/* A NaN wins, as in numpy.maximum. */
+#define MAX(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
+#define MIN(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
+#define SUM(a, b) ((a) + (b))
+
+#define HOT
+#define T float
+#define R float
+#define LOOP sum_f32
+#define OP SUM
+#include "binary.inc"
+#undef OP
+#define LOOP max_f32
+#define OP MAX
+#include "binary.inc"
+#undef OP
+#define LOOP min_f32
+#define OP MIN
+#include "binary.inc"
+#undef OP
+#undef T
+#undef R
+#undef HOT
+#define T double
+#define R double
+#define LOOP sum_f64
+#define OP SUM
+#include "binary.inc"
+#undef OP
+#define LOOP max_f64
+#define OP MAX
+#include "binary.inc"
+#undef OP
+#define LOOP min_f64
+#define OP MIN
+#include "binary.inc"
+#undef OP
+#undef T
+#undef R
+#undef MAX
+#undef MIN
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define T uint8_t
+#define SUFFIX u8
+#include "variadic.inc"
+#define T uint16_t
+#define SUFFIX u16
+#include "variadic.inc"
+#define T uint32_t
+#define SUFFIX u32
+#include "variadic.inc"
+#define T uint64_t
+#define SUFFIX u64
+#include "variadic.inc"
+#define T int8_t
+#define SUFFIX i8
+#include "variadic.inc"
+#define T int16_t
+#define SUFFIX i16
+#include "variadic.inc"
+#define T int32_t
+#define SUFFIX i32
+#include "variadic.inc"
+#define T int64_t
+#define SUFFIX i64
+#include "variadic.inc"
+
+#define NUMBERS(name)                                                                                             \
+    [INLAY_FLOAT] = name##_f32, [INLAY_DOUBLE] = name##_f64, [INLAY_UINT8] = name##_u8, [INLAY_UINT16] = name##_u16, \
+    [INLAY_UINT32] = name##_u32, [INLAY_UINT64] = name##_u64, [INLAY_INT8] = name##_i8, [INLAY_INT16] = name##_i16,  \
+    [INLAY_INT32] = name##_i32, [INLAY_INT64] = name##_i64
+static const ew_binary_fn max_by_dtype[INLAY_DTYPE_COUNT] = { NUMBERS(max) };
+static const ew_binary_fn min_by_dtype[INLAY_DTYPE_COUNT] = { NUMBERS(min) };
+
+typedef struct variadic_state {
+    ew_binary pair; /* first: with two inputs this is the state of a binary kernel */
+    bool mean;
+    uint32_t inputs;
+} variadic_state;
+
+static inlay_status prepare_variadic(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_dtype dtype = kit_input_dtype(node, 0);
+    variadic_state *s = calloc(1, sizeof *s);
+
+    *out_state = s;
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
+    s->pair.compute = dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16 ? INLAY_FLOAT : dtype;
+    s->pair.result = s->pair.compute;
+    s->mean = ew_is(node->info, "Mean");
+    s->inputs = node->info->input_count;
+    if (ew_is(node->info, "Max"))
+        s->pair.fn = max_by_dtype[s->pair.compute];
+    else if (ew_is(node->info, "Min"))
+        s->pair.fn = min_by_dtype[s->pair.compute];
+    else
+        s->pair.fn = s->pair.compute == INLAY_DOUBLE ? sum_f64 : sum_f32;
+    return INLAY_OK;
+}
+
+static bool is_pair(const variadic_state *s)
+{
+    return s->inputs == 2 && !s->mean;
+}
+
+static inlay_status shape_variadic(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const variadic_state *s = state;
+
+    if (is_pair(s))
+        return ew_binary_shape(state, plan, diag);
+    bcast *each = calloc(plan->in_count > 0 ? plan->in_count : 1, sizeof *each);
+    if (each == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a broadcast plan");
+    plan->plan = each;
+    for (uint32_t k = 0; k < plan->in_count; k++)
+        if (!bcast_init_tensors(&each[k], 1, &plan->in[k], &plan->out[0]))
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input %u does not broadcast to the output; make its "
+                              "dimensions equal or 1, counted from the last", (unsigned)k);
+    return INLAY_OK;
+}
+
+/* acc[i] = x[i] in the first round, fn(acc[i], x[i]) in the others, over elements [first, first + n) of the output. */
+static void accumulate(const variadic_state *s, const bcast *b, const kit_tensor *x, int64_t first, int64_t n, bool start,
+                       char *acc)
+{
+    int64_t buffer[EW_BLOCK], bytes = ew_bytes(s->pair.compute);
+    bcast_cursor c;
+
+    for (bcast_start(b, first, &c); bcast_row(b, &c, first + n);) {
+        char *to = acc + (c.out - first) * bytes;
+        const char *from = ew_load(s->pair.compute, x->dtype, x->data, c.at[0], b->step[0] != 0 ? c.count : 1, buffer);
+        if (!start)
+            s->pair.fn(to, to, 1, from, b->step[0], c.count);
+        else if (b->step[0] != 0)
+            memcpy(to, from, (size_t)(c.count * bytes));
+        else
+            for (int64_t i = 0; i < c.count; i++)
+                memcpy(to + i * bytes, from, (size_t)bytes);
+    }
+}
+
+static inlay_status variadic_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const kit_call *call = user;
+    const variadic_state *s = call->state;
+    const bcast *each = call->plan;
+    const kit_tensor *y = &call->out[0];
+
+    (void)worker;
+    for (int64_t i = begin; i < end; i += EW_BLOCK) {
+        int64_t acc[EW_BLOCK], n = end - i < EW_BLOCK ? end - i : EW_BLOCK;
+
+        for (uint32_t k = 0; k < call->in_count; k++)
+            accumulate(s, &each[k], &call->in[k], i, n, k == 0, (char *)acc);
+        if (s->mean && s->pair.compute == INLAY_FLOAT)
+            for (int64_t e = 0; e < n; e++)
+                ((float *)(void *)acc)[e] /= (float)call->in_count;
+        else if (s->mean)
+            for (int64_t e = 0; e < n; e++)
+                ((double *)(void *)acc)[e] /= (double)call->in_count;
+        if (y->dtype == s->pair.compute)
+            memcpy((char *)y->data + i * ew_bytes(y->dtype), acc, (size_t)(n * ew_bytes(y->dtype)));
+        else
+            ew_store(s->pair.compute, y->dtype, y->data, i, n, acc);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_variadic(const kit_call *call)
+{
+    const variadic_state *s = call->state;
+
+    if (is_pair(s))
+        return ew_binary_run(call);
+    if (call->out[0].count <= EW_GRAIN)
+        return variadic_range((void *)(uintptr_t)call, 0, call->out[0].count, 0);
+    return kit_parallel(call, call->out[0].count, EW_GRAIN, variadic_range, (void *)(uintptr_t)call);
+}
+
+#define VARIADIC(name, types)                                                                                  \
+    {                                                                                                          \
+        .op_type = name, .in_types = { types }, .flags = KIT_IN_PLACE, .prepare = prepare_variadic,             \
+        .shape = shape_variadic, .run = run_variadic                                                           \
+    }
+static const kit_kernel kernels[] = {
+    VARIADIC("Max", KIT_NUMBERS),
+    VARIADIC("Min", KIT_NUMBERS),
+    VARIADIC("Sum", KIT_FLOATS),
+    VARIADIC("Mean", KIT_FLOATS),
+};
+const kit_table reference_variadic = { kernels, KIT_COUNT(kernels) };

@@ -1,0 +1,83 @@
+/* Where: ONNX 9, 16. Moves elements, so the loops are by element size; a string moves as its reference. */
+#include "elementwise.h"
+#include <stdlib.h>
+
+#define HOT
+#define T uint32_t
+#define SUFFIX 4
+#include "where.inc"
+#define T uint8_t
+#define SUFFIX 1
+#include "where.inc"
+#undef HOT
+#define T uint16_t
+#define SUFFIX 2
+#include "where.inc"
+#define T uint64_t
+#define SUFFIX 8
+#include "where.inc"
+#define T inlay_str
+#define SUFFIX 16
+#include "where.inc"
+
+typedef void (*where_fn)(void *out, const uint8_t *c, int64_t step_c, const void *in0, int64_t step0, const void *in1,
+                         int64_t step1, int64_t n);
+
+typedef struct where_plan {
+    bcast b;
+    where_fn fn;
+    int64_t bytes;
+} where_plan;
+
+static inlay_status shape_where(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    where_plan *p = calloc(1, sizeof *p);
+
+    (void)state;
+    if (p == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a broadcast plan");
+    plan->plan = p;
+    if (!bcast_init_tensors(&p->b, 3, plan->in, &plan->out[0]))
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "Where: condition, X and Y do not broadcast; make their dimensions "
+                                                      "equal or 1, counted from the last");
+    p->bytes = ew_bytes(plan->in[1].dtype);
+    p->fn = p->bytes == 4   ? where_4
+            : p->bytes == 8 ? where_8
+            : p->bytes == 1 ? where_1
+            : p->bytes == 2 ? where_2
+                            : where_16;
+    return INLAY_OK;
+}
+
+static inlay_status where_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const kit_call *call = user;
+    const where_plan *p = call->plan;
+    const bcast *b = &p->b;
+    bcast_cursor c;
+
+    (void)worker;
+    for (bcast_start(b, begin, &c); bcast_row(b, &c, end);)
+        p->fn((char *)call->out[0].data + c.out * p->bytes, (const uint8_t *)call->in[0].data + c.at[0], b->step[0],
+              (const char *)call->in[1].data + c.at[1] * p->bytes, b->step[1],
+              (const char *)call->in[2].data + c.at[2] * p->bytes, b->step[2], c.count);
+    return INLAY_OK;
+}
+
+static inlay_status run_where(const kit_call *call)
+{
+    const where_plan *p = call->plan;
+
+    if (p->b.count <= EW_GRAIN)
+        return where_range((void *)(uintptr_t)call, 0, p->b.count, 0);
+    return kit_parallel(call, p->b.count, EW_GRAIN, where_range, (void *)(uintptr_t)call);
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "Where",
+      .in_types = { KIT_BIT(BOOL), KIT_NUMBERS | KIT_BIT(BOOL) | KIT_BIT(STRING) | KIT_COMPLEX },
+      .flags = KIT_IN_PLACE,
+      .shape = shape_where,
+      .run = run_where },
+};
+const kit_table reference_where = { kernels, KIT_COUNT(kernels) };

@@ -1,0 +1,401 @@
+/* Every operator row against the facts of schemas.tsv, and the lists that name the source files. */
+#include "schema.h"
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { MAX_SETS = 256, MAX_FIELDS = 12 };
+
+static void *heap_alloc(void *ctx, size_t bytes)
+{
+    void ***list = ctx;
+    void **block = malloc(bytes + 2 * sizeof(void *));
+
+    assert_non_null(block);
+    block[0] = *list;
+    *list = block;
+    return block + 2;
+}
+
+static void heap_free(void **list)
+{
+    while (list != NULL) {
+        void **next = list[0];
+
+        free(list);
+        list = next;
+    }
+}
+
+static inlay_dtype dtype_named(const char *name, size_t bytes)
+{
+    for (inlay_dtype dtype = 1; dtype < INLAY_DTYPE_COUNT; dtype++)
+        if (strlen(inlay_dtype_name(dtype)) == bytes && memcmp(inlay_dtype_name(dtype), name, bytes) == 0)
+            return dtype;
+    fail_msg("type %s", name);
+    return 0;
+}
+
+/* "seq(tensor(float))" and the like, as ONNX writes them. */
+static void add_type(op_types *types, const char *text)
+{
+    static const struct {
+        const char *prefix;
+        size_t member;
+        size_t close; /* parentheses at the end */
+    } forms[] = {
+        { "tensor(", offsetof(op_types, tensor), 1 },
+        { "seq(tensor(", offsetof(op_types, sequence), 2 },
+        { "optional(tensor(", offsetof(op_types, optional), 2 },
+        { "optional(seq(tensor(", offsetof(op_types, optional_sequence), 3 },
+        { "map(", offsetof(op_types, map), 1 },
+        { "seq(map(", offsetof(op_types, sequence_map), 2 },
+    };
+
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        size_t prefix = strlen(forms[i].prefix), bytes = strlen(text);
+        uint32_t *mask = (uint32_t *)((char *)types + forms[i].member);
+        const char *comma;
+
+        if (strncmp(text, forms[i].prefix, prefix) != 0)
+            continue;
+        bytes -= prefix + forms[i].close;
+        comma = memchr(text + prefix, ',', bytes);
+        if (comma == NULL) {
+            *mask |= INLAY_DTYPE_BIT(dtype_named(text + prefix, bytes));
+        } else {
+            size_t key = (size_t)(comma - text) - prefix;
+
+            *mask |= op_map_bit(dtype_named(text + prefix, key), dtype_named(comma + 1, bytes - key - 1));
+        }
+        return;
+    }
+    fail_msg("type %s", text);
+}
+
+typedef struct facts {
+    op_types sets[MAX_SETS];
+    const op_row *row;
+    op_schema schema;
+    uint32_t inputs, outputs, attrs, rows;
+    void **heap;
+    char where[96];
+} facts;
+
+static void check_number(const char *text, uint32_t got, const char *where)
+{
+    uint32_t wanted = strcmp(text, "many") == 0 ? UINT32_MAX : (uint32_t)strtoul(text, NULL, 10);
+
+    if (got != wanted)
+        fail_msg("%s: %u instead of %s", where, got, text);
+}
+
+static void end_op(facts *f)
+{
+    if (f->row == NULL)
+        return;
+    assert_int_equal(f->inputs, f->schema.input_count);
+    assert_int_equal(f->outputs, f->schema.output_count);
+    assert_int_equal(f->attrs, f->schema.attr_count);
+    heap_free(f->heap);
+    f->heap = NULL;
+}
+
+static void check_op(facts *f, char **field)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint32_t since = (uint32_t)strtoul(field[3], NULL, 10);
+
+    end_op(f);
+    snprintf(f->where, sizeof f->where, "%s %s-%u", field[1], field[2], since);
+    f->row = op_find(field[1], field[2], since, NULL);
+    if (f->row == NULL || f->row->since_version != since)
+        fail_msg("%s is missing", f->where);
+    assert_int_equal((f->row->flags & OP_DEPRECATED) != 0, field[4][0] == 'd');
+    if (op_schema_parse(f->row->signature, heap_alloc, &f->heap, &f->schema, &diag) != INLAY_OK)
+        fail_msg("%s: %s", f->where, diag.text);
+    check_number(field[5], f->schema.min_inputs, f->where);
+    check_number(field[6], f->schema.max_inputs, f->where);
+    check_number(field[7], f->schema.min_outputs, f->where);
+    check_number(field[8], f->schema.max_outputs, f->where);
+    f->inputs = f->outputs = f->attrs = 0;
+    f->rows++;
+}
+
+static void check_formal(facts *f, char **field, const op_formal *formal, bool inside)
+{
+    static const char *const options[] = { "single", "optional", "variadic", "mixed" };
+
+    if (!inside || strcmp(formal->name, field[1]) != 0 || strcmp(options[formal->option], field[3]) != 0)
+        fail_msg("%s: formal %s", f->where, field[1]);
+    if (formal->option >= OP_VARIADIC)
+        check_number(field[4], formal->min_arity, f->where);
+    if (field[2][0] == '=') {
+        op_types types = { 0 };
+
+        add_type(&types, field[2] + 1);
+        assert_string_equal(f->schema.types[formal->type_param].name, "");
+        assert_memory_equal(&types, &f->schema.types[formal->type_param].types, sizeof types);
+    } else {
+        assert_string_equal(f->schema.types[formal->type_param].name, field[2]);
+    }
+}
+
+static void check_type(facts *f, char **field)
+{
+    for (uint32_t i = 0; i < f->schema.type_count; i++) {
+        if (strcmp(f->schema.types[i].name, field[1]) != 0)
+            continue;
+        if (memcmp(&f->schema.types[i].types, &f->sets[strtoul(field[2], NULL, 10)], sizeof f->sets[0]) != 0)
+            fail_msg("%s: type %s", f->where, field[1]);
+        return;
+    }
+    fail_msg("%s: no type %s", f->where, field[1]);
+}
+
+static uint32_t kind_named(const char *name)
+{
+    static const char *const names[] = {
+        "",     "FLOAT",   "INT",     "STRING", "TENSOR",        "GRAPH",          "FLOATS",
+        "INTS", "STRINGS", "TENSORS", "GRAPHS", "SPARSE_TENSOR", "SPARSE_TENSORS", "TYPE_PROTO"
+    };
+
+    for (uint32_t i = 1; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    return 0;
+}
+
+/* The default written as in the facts: numbers separated by commas, strings bare. */
+static void check_default(const facts *f, const op_attr *attr, char *text)
+{
+    char *rest = text, *one;
+    uint32_t i = 0;
+
+    switch (attr->kind) {
+    case INLAY_ATTR_INT:
+        assert_int_equal(attr->i, strtoll(text, NULL, 10));
+        return;
+    case INLAY_ATTR_FLOAT:
+        assert_true((float)attr->f == strtof(text, NULL) && (double)(float)attr->f == attr->f);
+        return;
+    case INLAY_ATTR_STRING:
+        assert_string_equal(attr->s, text);
+        return;
+    default:
+        break;
+    }
+    while ((one = strsep(&rest, ",")) != NULL) {
+        assert_true(i < attr->count);
+        if (attr->kind == INLAY_ATTR_INTS)
+            assert_int_equal(attr->ints[i], strtoll(one, NULL, 10));
+        else if (attr->kind == INLAY_ATTR_STRINGS)
+            assert_string_equal(attr->strings[i], one);
+        else
+            fail_msg("%s: default of %s", f->where, attr->name);
+        i++;
+    }
+    assert_int_equal(i, attr->count);
+}
+
+static void check_attr(facts *f, char **field)
+{
+    for (uint32_t i = 0; i < f->schema.attr_count; i++) {
+        const op_attr *attr = &f->schema.attrs[i];
+
+        if (strcmp(attr->name, field[1]) != 0)
+            continue;
+        if (attr->kind != kind_named(field[2]) || attr->required != (field[3][0] == 'r') ||
+            attr->has_default != (field[4][0] == '='))
+            fail_msg("%s: attribute %s", f->where, field[1]);
+        if (attr->has_default)
+            check_default(f, attr, field[4] + 1);
+        f->attrs++;
+        return;
+    }
+    fail_msg("%s: no attribute %s", f->where, field[1]);
+}
+
+static void check_line(facts *f, char **field)
+{
+    if (strcmp(field[0], "set") == 0) {
+        char *rest = field[2], *one;
+
+        while ((one = strsep(&rest, "|")) != NULL)
+            add_type(&f->sets[strtoul(field[1], NULL, 10)], one);
+    } else if (strcmp(field[0], "op") == 0) {
+        check_op(f, field);
+    } else if (strcmp(field[0], "input") == 0) {
+        check_formal(f, field, &f->schema.inputs[f->inputs], f->inputs < f->schema.input_count);
+        f->inputs++;
+    } else if (strcmp(field[0], "output") == 0) {
+        check_formal(f, field, &f->schema.outputs[f->outputs], f->outputs < f->schema.output_count);
+        f->outputs++;
+    } else if (strcmp(field[0], "type") == 0) {
+        check_type(f, field);
+    } else if (strcmp(field[0], "attr") == 0) {
+        check_attr(f, field);
+    } else {
+        assert_string_equal(field[0], "#");
+    }
+}
+
+static void test_rows_match_facts(void **state)
+{
+    FILE *file = fopen(INLAY_SOURCE_DIR "/tests/ops/schemas.tsv", "r");
+    char *line = NULL;
+    size_t room = 0;
+    facts f = { .rows = 0 };
+    uint32_t rows = 0, table_count;
+
+    (void)state;
+    assert_non_null(file);
+    while (getline(&line, &room, file) > 0) {
+        char *field[MAX_FIELDS] = { NULL }, *rest = line;
+
+        line[strcspn(line, "\n")] = '\0';
+        if (line[0] == '#')
+            continue;
+        for (uint32_t i = 0; i < MAX_FIELDS && rest != NULL; i++)
+            field[i] = strsep(&rest, "\t");
+        check_line(&f, field);
+    }
+    end_op(&f);
+    free(line);
+    fclose(file);
+    const op_table *const *tables = op_tables(&table_count);
+    for (uint32_t t = 0; t < table_count; t++)
+        rows += tables[t]->count;
+    assert_int_equal(rows, f.rows); /* and nothing that ONNX does not have */
+}
+
+static void test_versions_ascend(void **state)
+{
+    uint32_t count;
+    const op_table *const *tables = op_tables(&count);
+
+    (void)state;
+    for (uint32_t t = 0; t < count; t++) {
+        for (uint32_t r = 0; r < tables[t]->count; r++) {
+            const op_row *row = &tables[t]->rows[r], *next = row + 1;
+
+            assert_ptr_equal(op_find(tables[t]->domain, row->op_type, row->since_version, NULL), row);
+            assert_true(row->since_version <= op_domain_newest(tables[t]->domain));
+            if (r + 1 == tables[t]->count || strcmp(next->op_type, row->op_type) != 0)
+                assert_ptr_equal(op_find(tables[t]->domain, row->op_type, INT64_MAX, NULL), row);
+            else
+                assert_true(row->since_version < next->since_version);
+        }
+    }
+}
+
+static void test_find(void **state)
+{
+    static const struct {
+        const char *domain, *op_type;
+        int64_t opset;
+        uint32_t since; /* 0: nothing */
+        uint32_t lowest;
+    } rows[] = {
+        { "", "Add", 1, 1, 1 },
+        { "", "Add", 6, 6, 1 },
+        { "ai.onnx", "Add", 12, 7, 1 },
+        { "ai.onnx", "Add", 28, 14, 1 },
+        { "ai.onnx", "Gelu", 19, 0, 20 },
+        { "ai.onnx", "Add", 0, 0, 1 },
+        { "ai.onnx", "Add", INT64_MIN, 0, 1 },
+        { "ai.onnx", "Addd", 14, 0, 0 },
+        { "ai.onnx", "", 14, 0, 0 },
+        { "ai.onnx.ml", "Add", 14, 0, 0 },
+        { "ai.onnx.ml", "Scaler", 3, 1, 1 },
+        { "ai.onnx.preview.training", "Adam", 1, 1, 1 },
+        { "com.example", "Add", 14, 0, 0 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint32_t lowest = 77;
+        const op_row *row = op_find(rows[i].domain, rows[i].op_type, rows[i].opset, &lowest);
+
+        assert_int_equal(row == NULL ? 0 : row->since_version, rows[i].since);
+        assert_int_equal(lowest, rows[i].lowest);
+    }
+    assert_string_equal(op_nearest("", "conv"), "Conv");
+    assert_string_equal(op_nearest("ai.onnx", "Softmaxx"), "Softmax");
+    assert_string_equal(op_nearest("ai.onnx.ml", "Scalar"), "Scaler");
+    assert_null(op_nearest("ai.onnx", "FusedMatMulWithEverything"));
+    assert_null(op_nearest("com.example", "Conv"));
+    assert_true(op_domain_known("") && op_domain_known("ai.onnx.ml") && !op_domain_known("com.example"));
+    assert_int_equal(op_domain_newest("ai.onnx"), 28);
+    assert_int_equal(op_domain_newest("com.example"), 0);
+}
+
+/* ------------------------------------------------------------------ lists */
+
+static char *read_text(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    char *text = NULL;
+    size_t bytes = 0;
+
+    if (file == NULL)
+        fail_msg("cannot open %s", path);
+    if (getdelim(&text, &bytes, '\0', file) < 0)
+        fail_msg("cannot read %s", path);
+    fclose(file);
+    return text;
+}
+
+/* Every <stem>.c in folder whose text holds `mark` (with the stem for %s) must have its line in the list. */
+static void check_listed(const char *folder, const char *list_path, const char *line_format, const char *mark_format)
+{
+    char *list = read_text(list_path);
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+
+    assert_non_null(dir);
+    while ((entry = readdir(dir)) != NULL) {
+        size_t bytes = strlen(entry->d_name);
+        char path[512], stem[128], wanted[256], mark[256], *text;
+
+        if (bytes < 3 || bytes >= sizeof stem || strcmp(entry->d_name + bytes - 2, ".c") != 0)
+            continue;
+        snprintf(stem, sizeof stem, "%.*s", (int)bytes - 2, entry->d_name);
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        snprintf(wanted, sizeof wanted, line_format, stem);
+        snprintf(mark, sizeof mark, mark_format, stem);
+        text = read_text(path);
+        if (strstr(text, mark) != NULL && strstr(list, wanted) == NULL)
+            fail_msg("%s is not in %s: add the line %s", path, list_path, wanted);
+        free(text);
+    }
+    closedir(dir);
+    free(list);
+}
+
+static void test_files_are_listed(void **state)
+{
+    (void)state;
+#define OPS INLAY_SOURCE_DIR "/ops"
+    check_listed(OPS "/onnx", OPS "/ops.def", "TABLE(onnx, %s)\n", "op_onnx_%s");
+    check_listed(OPS "/ml", OPS "/ops.def", "TABLE(ml, %s)\n", "op_ml_%s");
+    check_listed(OPS "/preview", OPS "/ops.def", "TABLE(preview, %s)\n", "op_preview_%s");
+#define REFERENCE INLAY_SOURCE_DIR "/providers/reference"
+    check_listed(REFERENCE, REFERENCE "/kernels.def", "TABLE(%s)\n", "kit_table reference_%s");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_match_facts),
+        cmocka_unit_test(test_versions_ascend),
+        cmocka_unit_test(test_find),
+        cmocka_unit_test(test_files_are_listed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
