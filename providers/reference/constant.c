@@ -1,0 +1,166 @@
+/* Constant (ONNX 1, 9, 11, 12, 13, 19, 21, 23, 24, 25) and ConstantOfShape (9, 20, 21, 23, 24, 25). Constants are made
+ * initializers when a model is loaded; the kernel is there for graphs that come another way. */
+#include "args.h"
+#include "reference.h"
+#include "strided.h"
+
+/* The elements, copied from the attributes, which do not outlive prepare. */
+typedef struct constant_state {
+    uint64_t bytes;
+    inlay_dtype dtype;
+    uint32_t reserved;
+    char data[]; /* elements; of strings the texts follow them */
+} constant_state;
+
+static inlay_status make_state(uint64_t bytes, inlay_dtype dtype, uint64_t extra, constant_state **out,
+                               inlay_diag *diag)
+{
+    void *room;
+    inlay_status status = arg_state(sizeof(constant_state) + (size_t)(bytes + extra), &room, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    *out = room;
+    (*out)->bytes = bytes;
+    (*out)->dtype = dtype;
+    return INLAY_OK;
+}
+
+static inlay_status copy_bytes(const void *data, uint64_t bytes, inlay_dtype dtype, void **out_state, inlay_diag *diag)
+{
+    constant_state *state = NULL;
+    inlay_status status = make_state(bytes, dtype, 0, &state, diag);
+
+    if (status == INLAY_OK) {
+        if (bytes > 0)
+            memcpy(state->data, data, (size_t)bytes);
+        *out_state = state;
+    }
+    return status;
+}
+
+static inlay_status copy_strings(const inlay_str *texts, uint64_t count, void **out_state, inlay_diag *diag)
+{
+    constant_state *state = NULL;
+    uint64_t extra = 0;
+    inlay_status status;
+    inlay_str *mine;
+    char *text;
+
+    for (uint64_t i = 0; i < count; i++)
+        extra += texts[i].bytes;
+    status = make_state(count * sizeof *texts, INLAY_STRING, extra, &state, diag);
+    if (status != INLAY_OK)
+        return status;
+    mine = (inlay_str *)(void *)state->data;
+    text = state->data + count * sizeof *texts;
+    for (uint64_t i = 0; i < count; i++) {
+        mine[i] = (inlay_str){ text, texts[i].bytes };
+        if (texts[i].bytes > 0)
+            memcpy(text, texts[i].data, (size_t)texts[i].bytes);
+        text += texts[i].bytes;
+    }
+    *out_state = state;
+    return INLAY_OK;
+}
+
+static inlay_status prepare_constant(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const inlay_attr_info *a;
+
+    if ((a = kit_attr(node->info, "value")) != NULL && a->tensor != NULL)
+        return a->tensor->dtype == INLAY_STRING
+                   ? copy_strings(a->tensor->data, a->tensor->bytes / sizeof(inlay_str), out_state, diag)
+                   : copy_bytes(a->tensor->data, a->tensor->bytes, a->tensor->dtype, out_state, diag);
+    if ((a = kit_attr(node->info, "value_float")) != NULL) {
+        const float value = (float)a->f;
+        return copy_bytes(&value, sizeof value, INLAY_FLOAT, out_state, diag);
+    }
+    if ((a = kit_attr(node->info, "value_int")) != NULL)
+        return copy_bytes(&a->i, sizeof a->i, INLAY_INT64, out_state, diag);
+    if ((a = kit_attr(node->info, "value_string")) != NULL)
+        return copy_strings(&a->s, 1, out_state, diag);
+    if ((a = kit_attr(node->info, "value_floats")) != NULL)
+        return copy_bytes(a->floats, a->count * sizeof(float), INLAY_FLOAT, out_state, diag);
+    if ((a = kit_attr(node->info, "value_ints")) != NULL)
+        return copy_bytes(a->ints, a->count * sizeof(int64_t), INLAY_INT64, out_state, diag);
+    if ((a = kit_attr(node->info, "value_strings")) != NULL)
+        return copy_strings(a->strings, a->count, out_state, diag);
+    return inlay_fail(diag, INLAY_INVALID_MODEL, "a Constant without a value attribute");
+}
+
+static inlay_status run_constant(const kit_call *call)
+{
+    const constant_state *state = call->state;
+    const kit_tensor *y = &call->out[0];
+
+    if (state->dtype != y->dtype || kit_bytes(y->dtype, y->count) != state->bytes)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "%llu bytes of value for an output of %lld elements",
+                          (unsigned long long)state->bytes, (long long)y->count);
+    return strided_memcpy(call, y->data, state->data, state->bytes);
+}
+
+/* ------------------------------------------------------------------ ConstantOfShape */
+
+static inlay_status prepare_constant_of_shape(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const inlay_attr_info *a = kit_attr(node->info, "value");
+    const float zero = 0;
+    int64_t count = 1;
+
+    if (a == NULL || a->tensor == NULL)
+        return copy_bytes(&zero, sizeof zero, INLAY_FLOAT, out_state, diag);
+    for (uint32_t i = 0; i < a->tensor->rank; i++)
+        count = a->tensor->dims[i] == 1 ? count : 0;
+    if (count != 1 || a->tensor->dtype == INLAY_STRING || a->tensor->bytes < kit_bytes(a->tensor->dtype, 1))
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "value must hold one element");
+    return copy_bytes(a->tensor->data, kit_bytes(a->tensor->dtype, 1), a->tensor->dtype, out_state, diag);
+}
+
+typedef struct fill_job {
+    char *out;
+    const char *element;
+    uint32_t bytes;
+} fill_job;
+
+static inlay_status fill_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const fill_job *job = user;
+
+    (void)worker;
+    strided_fill(job->out + begin * job->bytes, job->element, job->bytes, end - begin);
+    return INLAY_OK;
+}
+
+static inlay_status run_constant_of_shape(const kit_call *call)
+{
+    const constant_state *state = call->state;
+    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    char element[16] = { 0 };
+    fill_job job = { y->data, element, strided_element_bytes(y->dtype) };
+    int64_t count = y->count;
+    inlay_status status;
+
+    if (x->count > INLAY_MAX_RANK)
+        return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "%lld axes; at most %d are supported", (long long)x->count,
+                          INLAY_MAX_RANK);
+    status = arg_expect_dims(call->diag, y, (uint32_t)x->count, x->data);
+    if (status != INLAY_OK)
+        return status;
+    memcpy(element, state->data, (size_t)state->bytes);
+    if (strided_is_packed(y->dtype)) { /* a byte full of the element */
+        const uint32_t bits = inlay_dtype_bits(y->dtype), value = (uint8_t)element[0] & ((1u << bits) - 1);
+        const int64_t per_byte = 8 / (int64_t)bits;
+
+        for (uint32_t shift = 0; shift < 8; shift += bits)
+            element[0] = (char)(shift == 0 ? value : ((uint8_t)element[0] | value << shift));
+        count = (count + per_byte - 1) / per_byte;
+    }
+    return kit_parallel(call, count, 131072 / job.bytes, fill_range, &job);
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "Constant", .prepare = prepare_constant, .run = run_constant },
+    { .op_type = "ConstantOfShape", .prepare = prepare_constant_of_shape, .run = run_constant_of_shape },
+};
+const kit_table reference_constant = { kernels, KIT_COUNT(kernels) };

@@ -1,0 +1,104 @@
+/* Range: ONNX 11, 27. Element i is start + i * delta, computed in the element type; float16 and bfloat16 in float, as
+ * Range-27's stash_type asks for. */
+#include "args.h"
+#include "convert.h"
+#include "reference.h"
+
+/* max(ceil((limit - start) / delta), 0), -1 when that is no number that can be counted. */
+static int64_t count_elements(const kit_call *call)
+{
+    const kit_tensor *in = call->in;
+    const inlay_dtype dtype = in[0].dtype;
+
+    if (dtype == INLAY_INT16 || dtype == INLAY_INT32 || dtype == INLAY_INT64) {
+        const int64_t start = convert_get_i64(dtype, in[0].data, 0), limit = convert_get_i64(dtype, in[1].data, 0);
+        const int64_t delta = convert_get_i64(dtype, in[2].data, 0);
+        uint64_t span, stride;
+
+        if (delta == 0)
+            return -1;
+        if (delta > 0 ? limit <= start : limit >= start)
+            return 0;
+        span = delta > 0 ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;
+        stride = delta > 0 ? (uint64_t)delta : 0 - (uint64_t)delta;
+        span = (span - 1) / stride + 1;
+        return span > INT64_MAX ? -1 : (int64_t)span;
+    } else {
+        const double start = convert_get_f64(dtype, in[0].data, 0), limit = convert_get_f64(dtype, in[1].data, 0);
+        const double delta = convert_get_f64(dtype, in[2].data, 0);
+        const double n =
+            dtype == INLAY_DOUBLE ? (limit - start) / delta : (double)(((float)limit - (float)start) / (float)delta);
+
+        if (delta == 0 || n != n || n > 9e15)
+            return -1;
+        return n <= 0 ? 0 : (int64_t)n + ((double)(int64_t)n < n);
+    }
+}
+
+/* Integers wrap, as adding delta again and again would; there is no overflow before the last element. */
+static void fill_integers(const kit_tensor *in, const kit_tensor *y)
+{
+    const uint64_t start = (uint64_t)convert_get_i64(y->dtype, in[0].data, 0);
+    const uint64_t delta = (uint64_t)convert_get_i64(y->dtype, in[2].data, 0);
+    int16_t *y16 = y->data;
+    int32_t *y32 = y->data;
+    int64_t *y64 = y->data;
+
+    if (y->dtype == INLAY_INT16)
+        for (int64_t i = 0; i < y->count; i++)
+            y16[i] = (int16_t)(start + (uint64_t)i * delta);
+    else if (y->dtype == INLAY_INT32)
+        for (int64_t i = 0; i < y->count; i++)
+            y32[i] = (int32_t)(start + (uint64_t)i * delta);
+    else
+        for (int64_t i = 0; i < y->count; i++)
+            y64[i] = (int64_t)(start + (uint64_t)i * delta);
+}
+
+static void fill_floats(const kit_tensor *in, const kit_tensor *y)
+{
+    const double start = convert_get_f64(y->dtype, in[0].data, 0), delta = convert_get_f64(y->dtype, in[2].data, 0);
+    const float start32 = (float)start, delta32 = (float)delta;
+    double *y64 = y->data;
+    float *y32 = y->data;
+    uint16_t *y16 = y->data;
+
+    if (y->dtype == INLAY_DOUBLE)
+        for (int64_t i = 0; i < y->count; i++)
+            y64[i] = start + (double)i * delta;
+    else if (y->dtype == INLAY_FLOAT)
+        for (int64_t i = 0; i < y->count; i++)
+            y32[i] = start32 + (float)i * delta32;
+    else if (y->dtype == INLAY_FLOAT16)
+        for (int64_t i = 0; i < y->count; i++)
+            y16[i] = f32_to_f16(start32 + (float)i * delta32);
+    else
+        for (int64_t i = 0; i < y->count; i++)
+            y16[i] = f32_to_bf16(start32 + (float)i * delta32);
+}
+
+static inlay_status run_range(const kit_call *call)
+{
+    const kit_tensor *y = &call->out[0];
+    int64_t count;
+    inlay_status status;
+
+    if (call->in[0].count < 1 || call->in[1].count < 1 || call->in[2].count < 1)
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "start, limit and delta must hold one value each");
+    count = count_elements(call);
+    if (count < 0)
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "start, limit and delta give no number of elements");
+    status = arg_expect_dims(call->diag, y, 1, &count);
+    if (status != INLAY_OK)
+        return status;
+    if (y->dtype == INLAY_INT16 || y->dtype == INLAY_INT32 || y->dtype == INLAY_INT64)
+        fill_integers(call->in, y);
+    else
+        fill_floats(call->in, y);
+    return INLAY_OK;
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "Range", .run = run_range },
+};
+const kit_table reference_range = { kernels, KIT_COUNT(kernels) };

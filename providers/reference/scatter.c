@@ -1,0 +1,378 @@
+/* Scatter (ONNX 9, 11), ScatterElements (11, 13, 16, 18), ScatterND (11, 13, 16, 18): a copy of data, into which
+ * updates are written, added, multiplied, or of which the larger or smaller value is kept. Where indices repeat,
+ * updates count in their order. */
+#include "args.h"
+#include "convert.h"
+#include "reference.h"
+#include "strided.h"
+
+typedef void (*reduce_fn)(void *to, const void *from, int64_t count);
+enum { REDUCE_NONE, REDUCE_ADD, REDUCE_MUL, REDUCE_MAX, REDUCE_MIN, REDUCE_COUNT };
+
+#define PLAIN(x) (x)
+#define T float
+#define ACC float
+#define WRAP float
+#define LOAD PLAIN
+#define STORE PLAIN
+#define NAME(x) x##_f32
+#include "scatter.inc"
+#define T double
+#define ACC double
+#define WRAP double
+#define LOAD PLAIN
+#define STORE PLAIN
+#define NAME(x) x##_f64
+#include "scatter.inc"
+#define T uint16_t
+#define ACC float
+#define WRAP float
+#define LOAD f16_to_f32
+#define STORE f32_to_f16
+#define NAME(x) x##_f16
+#include "scatter.inc"
+#define T uint16_t
+#define ACC float
+#define WRAP float
+#define LOAD bf16_to_f32
+#define STORE f32_to_bf16
+#define NAME(x) x##_bf16
+#include "scatter.inc"
+#define T int8_t
+#define ACC int8_t
+#define WRAP uint32_t
+#define LOAD PLAIN
+#define STORE PLAIN
+#define NAME(x) x##_i8
+#include "scatter.inc"
+#define T int16_t
+#define ACC int16_t
+#define WRAP uint32_t
+#define LOAD PLAIN
+#define STORE PLAIN
+#define NAME(x) x##_i16
+#include "scatter.inc"
+#define T int32_t
+#define ACC int32_t
+#define WRAP uint32_t
+#define LOAD PLAIN
+#define STORE PLAIN
+#define NAME(x) x##_i32
+#include "scatter.inc"
+#define T int64_t
+#define ACC int64_t
+#define WRAP uint64_t
+#define LOAD PLAIN
+#define STORE PLAIN
+#define NAME(x) x##_i64
+#include "scatter.inc"
+#define T uint8_t
+#define ACC uint8_t
+#define WRAP uint32_t
+#define LOAD PLAIN
+#define STORE PLAIN
+#define NAME(x) x##_u8
+#include "scatter.inc"
+#define T uint16_t
+#define ACC uint16_t
+#define WRAP uint32_t
+#define LOAD PLAIN
+#define STORE PLAIN
+#define NAME(x) x##_u16
+#include "scatter.inc"
+#define T uint32_t
+#define ACC uint32_t
+#define WRAP uint32_t
+#define LOAD PLAIN
+#define STORE PLAIN
+#define NAME(x) x##_u32
+#include "scatter.inc"
+#define T uint64_t
+#define ACC uint64_t
+#define WRAP uint64_t
+#define LOAD PLAIN
+#define STORE PLAIN
+#define NAME(x) x##_u64
+#include "scatter.inc"
+#define TRUTH(x) ((uint8_t)((x) != 0))
+#define T uint8_t
+#define ACC uint32_t
+#define WRAP uint32_t
+#define LOAD PLAIN
+#define STORE TRUTH
+#define NAME(x) x##_bool
+#include "scatter.inc"
+
+/* Complex numbers have a sum and a product, and no order. */
+static void add_c64(void *to, const void *from, int64_t count)
+{
+    add_f32(to, from, 2 * count);
+}
+static void add_c128(void *to, const void *from, int64_t count)
+{
+    add_f64(to, from, 2 * count);
+}
+static void mul_c64(void *to, const void *from, int64_t count)
+{
+    float *a = to;
+    const float *b = from;
+
+    for (int64_t i = 0; i < count; i++, a += 2, b += 2) {
+        const float re = a[0] * b[0] - a[1] * b[1];
+        a[1] = a[0] * b[1] + a[1] * b[0];
+        a[0] = re;
+    }
+}
+static void mul_c128(void *to, const void *from, int64_t count)
+{
+    double *a = to;
+    const double *b = from;
+
+    for (int64_t i = 0; i < count; i++, a += 2, b += 2) {
+        const double re = a[0] * b[0] - a[1] * b[1];
+        a[1] = a[0] * b[1] + a[1] * b[0];
+        a[0] = re;
+    }
+}
+
+#define REDUCTIONS(suffix)                                                                                             \
+    {                                                                                                                  \
+        NULL, add_##suffix, mul_##suffix, max_##suffix, min_##suffix                                                   \
+    }
+static const reduce_fn by_dtype[INLAY_DTYPE_COUNT][REDUCE_COUNT] = {
+    [INLAY_FLOAT] = REDUCTIONS(f32),
+    [INLAY_DOUBLE] = REDUCTIONS(f64),
+    [INLAY_FLOAT16] = REDUCTIONS(f16),
+    [INLAY_BFLOAT16] = REDUCTIONS(bf16),
+    [INLAY_INT8] = REDUCTIONS(i8),
+    [INLAY_INT16] = REDUCTIONS(i16),
+    [INLAY_INT32] = REDUCTIONS(i32),
+    [INLAY_INT64] = REDUCTIONS(i64),
+    [INLAY_UINT8] = REDUCTIONS(u8),
+    [INLAY_UINT16] = REDUCTIONS(u16),
+    [INLAY_UINT32] = REDUCTIONS(u32),
+    [INLAY_UINT64] = REDUCTIONS(u64),
+    [INLAY_BOOL] = REDUCTIONS(bool),
+    [INLAY_COMPLEX64] = { NULL, add_c64, mul_c64, NULL, NULL },
+    [INLAY_COMPLEX128] = { NULL, add_c128, mul_c128, NULL, NULL },
+};
+
+typedef struct scatter_state {
+    int64_t axis;
+    uint32_t reduction;
+} scatter_state;
+
+static const char *const reduction_names[REDUCE_COUNT] = { "none", "add", "mul", "max", "min" };
+
+static uint32_t find_reduction(const kit_node *node)
+{
+    const char *name = kit_attr_string(node->info, "reduction", "none");
+    uint32_t r = 0;
+
+    while (r < REDUCE_COUNT && strcmp(name, reduction_names[r]) != 0)
+        r++;
+    return r;
+}
+
+static bool supports_scatter(const kit_node *node, kit_refusal *why)
+{
+    const inlay_dtype dtype = kit_input_dtype(node, 0);
+    const uint32_t r = find_reduction(node);
+
+    if (r >= REDUCE_COUNT)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use none, add, mul, max or min", "reduction '%s' is unknown",
+                          kit_attr_string(node->info, "reduction", ""));
+    if (r != REDUCE_NONE && dtype > 0 && dtype < INLAY_DTYPE_COUNT && by_dtype[dtype][r] == NULL)
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, "", "elements of type %s have no %s", inlay_dtype_name(dtype),
+                          reduction_names[r]);
+    return true;
+}
+
+static inlay_status prepare_scatter(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_status status = arg_state(sizeof(scatter_state), out_state, diag);
+
+    if (status == INLAY_OK)
+        *(scatter_state *)*out_state = (scatter_state){ kit_attr_int(node->info, "axis", 0), find_reduction(node) };
+    return status;
+}
+
+/* The reduction, NULL for plain writing. */
+static inlay_status reduction_of(const kit_call *call, reduce_fn *out)
+{
+    const uint32_t r = ((const scatter_state *)call->state)->reduction;
+
+    *out = r < REDUCE_COUNT ? by_dtype[call->in[0].dtype][r] : NULL;
+    if (r >= REDUCE_COUNT || (r != REDUCE_NONE && *out == NULL))
+        return inlay_fail(call->diag, INLAY_UNSUPPORTED, "no such reduction of elements of type %s",
+                          inlay_dtype_name(call->in[0].dtype));
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ ScatterElements */
+
+typedef struct elements_job {
+    char *out;
+    const char *updates;
+    const kit_tensor *indices;
+    reduce_fn reduce;
+    int64_t dim;       /* of data on the axis */
+    int64_t axis_step; /* elements */
+    int64_t row_step;  /* elements from one column to the next: 0 when the axis is the last */
+    int64_t columns;
+    int64_t rows_per_unit; /* rows of one index of axis 0 */
+    uint32_t element;
+    uint32_t row_rank;
+    int64_t steps[INLAY_MAX_RANK]; /* elements of data; 0 on the axis */
+} elements_job;
+
+/* Units are indexes of axis 0: unless that is the axis, they write to different places. */
+static inlay_status elements_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const elements_job *job = user;
+    strided_walk walk;
+
+    (void)worker;
+    strided_walk_init(&walk, job->row_rank, job->indices->dims, job->steps, NULL);
+    strided_walk_seek(&walk, begin * job->rows_per_unit);
+    for (int64_t row = begin * job->rows_per_unit; row < end * job->rows_per_unit; row++, strided_walk_next(&walk)) {
+        for (int64_t j = 0; j < job->columns; j++) {
+            const int64_t from = row * job->columns + j, index = arg_index(job->indices, from);
+            char *to = job->out +
+                       (walk.offset[0] + j * job->row_step + (index < 0 ? index + job->dim : index) * job->axis_step) *
+                           job->element;
+
+            if (job->reduce != NULL)
+                job->reduce(to, job->updates + from * job->element, 1);
+            else
+                memcpy(to, job->updates + from * job->element, job->element);
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status check_elements(const kit_call *call, uint32_t axis)
+{
+    const kit_tensor *x = &call->in[0], *indices = &call->in[1], *updates = &call->in[2];
+    const int64_t dim = x->dims[axis];
+
+    if (indices->rank != x->rank || updates->rank != x->rank ||
+        memcmp(indices->dims, updates->dims, x->rank * sizeof *x->dims) != 0)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                          "indices and updates must have one shape, and the rank %u of data", x->rank);
+    for (uint32_t i = 0; i < x->rank; i++)
+        if (i != axis && indices->dims[i] > x->dims[i])
+            return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "indices have size %lld on axis %u, data only %lld",
+                              (long long)indices->dims[i], i, (long long)x->dims[i]);
+    for (int64_t i = 0; i < indices->count; i++) {
+        const int64_t index = arg_index(indices, i);
+
+        if (index < -dim || index >= dim)
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "indices[%lld] is %lld, outside [-%lld, %lld)",
+                              (long long)i, (long long)index, (long long)dim, (long long)dim);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_scatter_elements(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0], *indices = &call->in[1], *y = &call->out[0];
+    elements_job job = { .out = y->data, .updates = call->in[2].data, .indices = indices };
+    inlay_status status = INLAY_OK;
+    uint32_t axis;
+    int64_t units;
+
+    INLAY_TRY(arg_axis(call->diag, ((const scatter_state *)call->state)->axis, x->rank, "axis", &axis));
+    INLAY_TRY(arg_expect_dims(call->diag, y, x->rank, x->dims));
+    INLAY_TRY(check_elements(call, axis));
+    INLAY_TRY(reduction_of(call, &job.reduce));
+    INLAY_TRY(strided_memcpy(call, y->data, x->data, kit_bytes(x->dtype, x->count)));
+    if (indices->count == 0)
+        goto done;
+    job.dim = x->dims[axis];
+    job.element = strided_element_bytes(x->dtype);
+    job.row_rank = x->rank - 1;
+    job.columns = indices->dims[x->rank - 1];
+    strided_row_major(x->rank, x->dims, 1, job.steps);
+    job.axis_step = job.steps[axis];
+    job.steps[axis] = 0;
+    job.row_step = axis + 1 == x->rank ? 0 : 1;
+    units = axis > 0 ? indices->dims[0] : 1;
+    job.rows_per_unit = indices->count / job.columns / units;
+    INLAY_TRY(kit_parallel(call, units, 16384 / (indices->count / units) + 1, elements_range, &job));
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ ScatterND */
+
+static inlay_status check_nd(const kit_call *call, uint32_t depth)
+{
+    const kit_tensor *x = &call->in[0], *indices = &call->in[1], *updates = &call->in[2];
+    const int64_t *index = indices->data;
+    bool agree = updates->rank == indices->rank - 1 + x->rank - depth;
+
+    for (uint32_t i = 0; agree && i < updates->rank; i++)
+        agree =
+            updates->dims[i] == (i + 1 < indices->rank ? indices->dims[i] : x->dims[depth + i - (indices->rank - 1)]);
+    if (!agree)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                          "updates must have the axes of indices but the last, then those of data from axis %u on",
+                          depth);
+    for (int64_t i = 0; i < indices->count; i++) {
+        const int64_t dim = x->dims[i % depth];
+
+        if (index[i] < -dim || index[i] >= dim)
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "indices[%lld] is %lld, outside [-%lld, %lld)",
+                              (long long)i, (long long)index[i], (long long)dim, (long long)dim);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_scatter_nd(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0], *indices = &call->in[1], *y = &call->out[0];
+    int64_t steps[INLAY_MAX_RANK] = { 0 }, depth, block, tuples;
+    const char *from = call->in[2].data;
+    const int64_t *index = indices->data;
+    inlay_status status = INLAY_OK;
+    reduce_fn reduce;
+
+    if (indices->rank == 0 || x->rank == 0 || indices->dims[indices->rank - 1] > (int64_t)x->rank)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "index tuples do not fit data of rank %u", x->rank);
+    depth = indices->dims[indices->rank - 1];
+    INLAY_TRY(arg_expect_dims(call->diag, y, x->rank, x->dims));
+    INLAY_TRY(check_nd(call, (uint32_t)depth));
+    INLAY_TRY(reduction_of(call, &reduce));
+    INLAY_TRY(strided_memcpy(call, y->data, x->data, kit_bytes(x->dtype, x->count)));
+    strided_row_major(x->rank, x->dims, strided_element_bytes(x->dtype), steps);
+    block = strided_product(x->dims, (uint32_t)depth, x->rank);
+    tuples = strided_product(indices->dims, 0, indices->rank - 1);
+    for (int64_t i = 0; i < tuples && block > 0; i++, index += depth, from += block * strided_element_bytes(x->dtype)) {
+        char *to = y->data;
+
+        for (int64_t k = 0; k < depth; k++)
+            to += (index[k] < 0 ? index[k] + x->dims[k] : index[k]) * steps[k];
+        if (reduce != NULL)
+            reduce(to, from, block);
+        else
+            memcpy(to, from, (size_t)(block * strided_element_bytes(x->dtype)));
+    }
+done:
+    return status;
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "Scatter", .flags = KIT_IN_PLACE_FIRST, .prepare = prepare_scatter, .run = run_scatter_elements },
+    { .op_type = "ScatterElements",
+      .flags = KIT_IN_PLACE_FIRST,
+      .supports = supports_scatter,
+      .prepare = prepare_scatter,
+      .run = run_scatter_elements },
+    { .op_type = "ScatterND",
+      .flags = KIT_IN_PLACE_FIRST,
+      .supports = supports_scatter,
+      .prepare = prepare_scatter,
+      .run = run_scatter_nd },
+};
+const kit_table reference_scatter = { kernels, KIT_COUNT(kernels) };

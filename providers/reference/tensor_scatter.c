@@ -1,0 +1,114 @@
+/* TensorScatter: ONNX 24. Writes the rows of a step into a cache, each batch at its own place. */
+#include "args.h"
+#include "reference.h"
+#include "strided.h"
+
+typedef struct cache_state {
+    int64_t axis;
+    bool circular;
+} cache_state;
+
+static inlay_status prepare_cache(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const char *mode = kit_attr_string(node->info, "mode", "linear");
+    inlay_status status;
+
+    if (strcmp(mode, "linear") != 0 && strcmp(mode, "circular") != 0)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "mode '%s' is neither linear nor circular", mode);
+    status = arg_state(sizeof(cache_state), out_state, diag);
+    if (status == INLAY_OK)
+        *(cache_state *)*out_state =
+            (cache_state){ kit_attr_int(node->info, "axis", -2), strcmp(mode, "circular") == 0 };
+    return status;
+}
+
+static inlay_status shape_cache(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    (void)state;
+    (void)diag;
+    if (strided_is_packed(plan->in[0].dtype))
+        plan->workspace_bytes = (uint64_t)plan->in[0].count + (uint64_t)plan->in[1].count;
+    return INLAY_OK;
+}
+
+static inlay_status check_cache(const kit_call *call, uint32_t axis)
+{
+    const kit_tensor *cache = &call->in[0], *update = &call->in[1];
+
+    if (axis == 0)
+        return inlay_fail(call->diag, INLAY_INVALID_MODEL, "axis is 0, which is the batch");
+    if (update->rank != cache->rank)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "update has rank %u, the cache %u", update->rank,
+                          cache->rank);
+    for (uint32_t i = 0; i < cache->rank; i++)
+        if (i == axis ? update->dims[i] > cache->dims[i] : update->dims[i] != cache->dims[i])
+            return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "update has size %lld on axis %u, the cache %lld",
+                              (long long)update->dims[i], i, (long long)cache->dims[i]);
+    if (kit_has_input(call, 2) && (call->in[2].rank != 1 || call->in[2].count != cache->dims[0]))
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "write_indices has %lld values for a batch of %lld",
+                          (long long)call->in[2].count, (long long)cache->dims[0]);
+    return INLAY_OK;
+}
+
+/* Copies update over the cache in `to`; both have elements of whole bytes. */
+static inlay_status write_rows(const kit_call *call, uint32_t axis, const char *update, char *to)
+{
+    const kit_tensor *cache = &call->in[0];
+    const bool circular = ((const cache_state *)call->state)->circular;
+    const int64_t rows = call->in[1].dims[axis], limit = cache->dims[axis];
+    const int64_t planes = strided_product(cache->dims, 1, axis);
+    const int64_t bytes = strided_product(cache->dims, axis + 1, cache->rank) * strided_element_bytes(cache->dtype);
+
+    for (int64_t b = 0; b < cache->dims[0] && rows > 0; b++) {
+        const int64_t at = kit_has_input(call, 2) ? ((const int64_t *)call->in[2].data)[b] : 0;
+        const int64_t first = circular && limit > 0 ? at % limit : at;
+
+        if (at < 0 || (!circular && at > limit - rows))
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
+                              "write_indices[%lld] is %lld: %lld rows do not fit %lld", (long long)b, (long long)at,
+                              (long long)rows, (long long)limit);
+        for (int64_t p = 0; p < planes; p++) {
+            const char *from = update + (b * planes + p) * rows * bytes;
+            char *plane = to + (b * planes + p) * limit * bytes;
+            const int64_t straight = rows < limit - first ? rows : limit - first;
+
+            memcpy(plane + first * bytes, from, (size_t)(straight * bytes));
+            if (rows > straight)
+                memcpy(plane, from + straight * bytes, (size_t)((rows - straight) * bytes));
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_cache(const kit_call *call)
+{
+    const kit_tensor *cache = &call->in[0], *update = &call->in[1], *y = &call->out[0];
+    inlay_status status = INLAY_OK;
+    uint32_t axis;
+
+    INLAY_TRY(arg_axis(call->diag, ((const cache_state *)call->state)->axis, cache->rank, "axis", &axis));
+    INLAY_TRY(arg_expect_dims(call->diag, y, cache->rank, cache->dims));
+    INLAY_TRY(check_cache(call, axis));
+    if (strided_is_packed(cache->dtype)) {
+        uint8_t *to = call->workspace, *from = to + cache->count;
+
+        strided_unpack(cache->dtype, cache->data, cache->count, to);
+        strided_unpack(cache->dtype, update->data, update->count, from);
+        INLAY_TRY(write_rows(call, axis, (const char *)from, (char *)to));
+        strided_pack(cache->dtype, to, cache->count, y->data);
+    } else {
+        INLAY_TRY(strided_memcpy(call, y->data, cache->data, kit_bytes(cache->dtype, cache->count)));
+        INLAY_TRY(write_rows(call, axis, update->data, y->data));
+    }
+done:
+    return status;
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "TensorScatter",
+      .flags = KIT_IN_PLACE_FIRST,
+      .prepare = prepare_cache,
+      .shape = shape_cache,
+      .run = run_cache },
+};
+const kit_table reference_tensor_scatter = { kernels, KIT_COUNT(kernels) };

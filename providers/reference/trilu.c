@@ -1,0 +1,75 @@
+/* Trilu: ONNX 14. Keeps one triangle of each matrix; the other becomes 0. */
+#include "args.h"
+#include "reference.h"
+#include "strided.h"
+
+typedef struct trilu_state {
+    bool upper;
+} trilu_state;
+
+static inlay_status prepare_trilu(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_status status = arg_state(sizeof(trilu_state), out_state, diag);
+
+    if (status == INLAY_OK)
+        ((trilu_state *)*out_state)->upper = kit_attr_int(node->info, "upper", 1) != 0;
+    return status;
+}
+
+typedef struct trilu_job {
+    const char *in;
+    char *out;
+    int64_t rows, columns, k;
+    int64_t element;
+    bool upper;
+} trilu_job;
+
+/* Rows of all matrices. Row r keeps columns from r + k on (upper), or up to r + k (lower). */
+static inlay_status trilu_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const trilu_job *job = user;
+    const int64_t bytes = job->columns * job->element;
+
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        const char *from = job->in + i * bytes;
+        char *to = job->out + i * bytes;
+        const int64_t edge = i % job->rows + job->k + (job->upper ? 0 : 1);
+        const int64_t split = (edge < 0 ? 0 : edge > job->columns ? job->columns : edge) * job->element;
+        const int64_t keep = job->upper ? split : 0, keep_end = job->upper ? bytes : split;
+
+        if (from != to)
+            memcpy(to + keep, from + keep, (size_t)(keep_end - keep));
+        memset(to, 0, (size_t)keep);
+        memset(to + keep_end, 0, (size_t)(bytes - keep_end));
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_trilu(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    trilu_job job = { .in = x->data, .out = y->data, .upper = ((const trilu_state *)call->state)->upper };
+    inlay_status status = arg_expect_dims(call->diag, y, x->rank, x->dims);
+
+    if (status != INLAY_OK)
+        return status;
+    if (x->rank < 2)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the input has rank %u; matrices are needed", x->rank);
+    if (kit_has_input(call, 1) && call->in[1].count != 1)
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "k must hold one value");
+    if (x->count == 0)
+        return INLAY_OK;
+    job.rows = x->dims[x->rank - 2];
+    job.columns = x->dims[x->rank - 1];
+    job.element = strided_element_bytes(x->dtype);
+    job.k = kit_has_input(call, 1) ? *(const int64_t *)call->in[1].data : 0;
+    /* Beyond the corners nothing changes any more. */
+    job.k = job.k < -job.rows ? -job.rows : job.k > job.columns ? job.columns : job.k;
+    return kit_parallel(call, x->count / job.columns, 65536 / (job.columns * job.element) + 1, trilu_range, &job);
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "Trilu", .flags = KIT_IN_PLACE_FIRST, .prepare = prepare_trilu, .run = run_trilu },
+};
+const kit_table reference_trilu = { kernels, KIT_COUNT(kernels) };
