@@ -1,15 +1,23 @@
 /* onnx/non_max_suppression.c - choice of boxes by score and overlap. */
 #include "schema.h"
 
+/* Rows of [batch, class, box]; how many only the data says. */
+static inlay_status infer_non_max_suppression(op_infer *infer)
+{
+    const inlay_dim dims[2] = { dim_unknown(), dim_fixed(3) };
+
+    return infer_set_shape(infer, 0, 2, dims);
+}
+
 static const op_row rows[] = {
     { "NonMaxSuppression", 10, 0,
       "boxes:float, scores:float, max_output_boxes_per_class?:int64, iou_threshold?:float, score_threshold?:float "
       "-> selected_indices:int64; ; center_point_box:i=0",
-      NULL },
+      infer_non_max_suppression },
     { "NonMaxSuppression", 11, 0,
       "boxes:float, scores:float, max_output_boxes_per_class?:int64, iou_threshold?:float, score_threshold?:float "
       "-> selected_indices:int64; ; center_point_box:i=0",
-      NULL },
+      infer_non_max_suppression },
 };
 
 const op_table op_onnx_non_max_suppression = { "ai.onnx", rows, OP_COUNT(rows) };

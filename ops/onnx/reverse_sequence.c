@@ -2,7 +2,8 @@
 #include "schema.h"
 
 static const op_row rows[] = {
-    { "ReverseSequence", 10, 0, "input:T, sequence_lens:int64 -> Y:T; T=@all; batch_axis:i=1, time_axis:i=0", NULL },
+    { "ReverseSequence", 10, 0, "input:T, sequence_lens:int64 -> Y:T; T=@all; batch_axis:i=1, time_axis:i=0",
+      infer_same_as_first },
 };
 
 const op_table op_onnx_reverse_sequence = { "ai.onnx", rows, OP_COUNT(rows) };

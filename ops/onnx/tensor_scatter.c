@@ -4,7 +4,7 @@
 static const op_row rows[] = {
     { "TensorScatter", 24, 0,
       "past_cache:T, update:T, write_indices?:int64 -> present_cache:T; T=@all_ir12; axis:i=-2, mode:s='linear'",
-      NULL },
+      infer_same_as_first },
 };
 
 const op_table op_onnx_tensor_scatter = { "ai.onnx", rows, OP_COUNT(rows) };

@@ -2,7 +2,7 @@
 #include "schema.h"
 
 static const op_row rows[] = {
-    { "Trilu", 14, 0, "input:T, k?:int64 -> output:T; T=@all_ir4; upper:i=1", NULL },
+    { "Trilu", 14, 0, "input:T, k?:int64 -> output:T; T=@all_ir4; upper:i=1", infer_same_as_first },
 };
 
 const op_table op_onnx_trilu = { "ai.onnx", rows, OP_COUNT(rows) };
