@@ -1,39 +1,82 @@
 /* onnx/arithmetic.c - arithmetic of two tensors, broadcast. */
 #include "schema.h"
 
+/* One element of integer arithmetic. ONNX's division truncates; dim_div rounds down, which is the same for the sizes
+ * that a symbol can stand for. */
+static inlay_dim combine(op_infer *infer, inlay_dim a, inlay_dim b)
+{
+    switch (infer->node->op_type.data[0]) {
+    case 'A':
+        return dim_add(infer, a, b);
+    case 'S':
+        return dim_sub(infer, a, b);
+    case 'M':
+        return dim_mul(infer, a, b);
+    default:
+        if (b.kind != INLAY_DIM_FIXED || b.value <= 0)
+            return dim_unknown();
+        if (a.kind == INLAY_DIM_FIXED)
+            return dim_fixed(a.value / b.value);
+        return dim_div(infer, a, b);
+    }
+}
+
+/* Add-7, Sub-7, Mul-7, Div-7 and later: numpy broadcasting; vectors of dimensions keep their elements. */
+static inlay_status infer_arithmetic(op_infer *infer)
+{
+    inlay_dim elements[INFER_MAX_ELEMENTS];
+    uint32_t count[2], n;
+    inlay_status status = infer_broadcast_all(infer);
+
+    if (status != INLAY_OK || !infer_has_in(infer, 0) || !infer_has_out(infer, 0) || infer_rank(infer, 0) > 1 ||
+        infer_rank(infer, 1) > 1 || (infer->in[0]->dtype != INLAY_INT64 && infer->in[0]->dtype != INLAY_INT32))
+        return status;
+    const inlay_dim *a = infer_elements(infer, 0, &count[0]), *b = infer_elements(infer, 1, &count[1]);
+    if (a == NULL || b == NULL || (count[0] != count[1] && count[0] != 1 && count[1] != 1))
+        return INLAY_OK;
+    n = count[0] == 1 ? count[1] : count[0];
+    for (uint32_t i = 0; i < n; i++) {
+        elements[i] = combine(infer, a[count[0] == 1 ? 0 : i], b[count[1] == 1 ? 0 : i]);
+        if (elements[i].kind == INLAY_DIM_FIXED && infer->in[0]->dtype == INLAY_INT32 &&
+            (elements[i].value < INT32_MIN || elements[i].value > INT32_MAX))
+            return INLAY_OK; /* it would wrap */
+    }
+    return infer_set_elements(infer, 0, n, elements);
+}
+
 static const op_row rows[] = {
-    { "Add", 1, 0, "A:T, B:T -> C:T; T=@float; axis:i, broadcast:i=0, consumed_inputs:is", NULL },
-    { "Add", 6, 0, "A:T, B:T -> C:T; T=@math; axis:i, broadcast:i=0", NULL },
-    { "Add", 7, 0, "A:T, B:T -> C:T; T=@math", NULL },
-    { "Add", 13, 0, "A:T, B:T -> C:T; T=@math_ir4", NULL },
-    { "Add", 14, 0, "A:T, B:T -> C:T; T=@numeric_ir4", NULL },
+    { "Add", 1, 0, "A:T, B:T -> C:T; T=@float; axis:i, broadcast:i=0, consumed_inputs:is", infer_same_as_first },
+    { "Add", 6, 0, "A:T, B:T -> C:T; T=@math; axis:i, broadcast:i=0", infer_same_as_first },
+    { "Add", 7, 0, "A:T, B:T -> C:T; T=@math", infer_arithmetic },
+    { "Add", 13, 0, "A:T, B:T -> C:T; T=@math_ir4", infer_arithmetic },
+    { "Add", 14, 0, "A:T, B:T -> C:T; T=@numeric_ir4", infer_arithmetic },
 
-    { "Div", 1, 0, "A:T, B:T -> C:T; T=@float; axis:i, broadcast:i=0, consumed_inputs:is", NULL },
-    { "Div", 6, 0, "A:T, B:T -> C:T; T=@math; axis:i, broadcast:i=0", NULL },
-    { "Div", 7, 0, "A:T, B:T -> C:T; T=@math", NULL },
-    { "Div", 13, 0, "A:T, B:T -> C:T; T=@math_ir4", NULL },
-    { "Div", 14, 0, "A:T, B:T -> C:T; T=@numeric_ir4", NULL },
+    { "Div", 1, 0, "A:T, B:T -> C:T; T=@float; axis:i, broadcast:i=0, consumed_inputs:is", infer_same_as_first },
+    { "Div", 6, 0, "A:T, B:T -> C:T; T=@math; axis:i, broadcast:i=0", infer_same_as_first },
+    { "Div", 7, 0, "A:T, B:T -> C:T; T=@math", infer_arithmetic },
+    { "Div", 13, 0, "A:T, B:T -> C:T; T=@math_ir4", infer_arithmetic },
+    { "Div", 14, 0, "A:T, B:T -> C:T; T=@numeric_ir4", infer_arithmetic },
 
-    { "Mod", 10, 0, "A:T, B:T -> C:T; T=@numeric; fmod:i=0", NULL },
-    { "Mod", 13, 0, "A:T, B:T -> C:T; T=@numeric_ir4; fmod:i=0", NULL },
+    { "Mod", 10, 0, "A:T, B:T -> C:T; T=@numeric; fmod:i=0", infer_broadcast_all },
+    { "Mod", 13, 0, "A:T, B:T -> C:T; T=@numeric_ir4; fmod:i=0", infer_broadcast_all },
 
-    { "Mul", 1, 0, "A:T, B:T -> C:T; T=@float; axis:i, broadcast:i=0, consumed_inputs:is", NULL },
-    { "Mul", 6, 0, "A:T, B:T -> C:T; T=@math; axis:i, broadcast:i=0", NULL },
-    { "Mul", 7, 0, "A:T, B:T -> C:T; T=@math", NULL },
-    { "Mul", 13, 0, "A:T, B:T -> C:T; T=@math_ir4", NULL },
-    { "Mul", 14, 0, "A:T, B:T -> C:T; T=@numeric_ir4", NULL },
+    { "Mul", 1, 0, "A:T, B:T -> C:T; T=@float; axis:i, broadcast:i=0, consumed_inputs:is", infer_same_as_first },
+    { "Mul", 6, 0, "A:T, B:T -> C:T; T=@math; axis:i, broadcast:i=0", infer_same_as_first },
+    { "Mul", 7, 0, "A:T, B:T -> C:T; T=@math", infer_arithmetic },
+    { "Mul", 13, 0, "A:T, B:T -> C:T; T=@math_ir4", infer_arithmetic },
+    { "Mul", 14, 0, "A:T, B:T -> C:T; T=@numeric_ir4", infer_arithmetic },
 
-    { "Pow", 1, 0, "X:T, Y:T -> Z:T; T=@float; axis:i, broadcast:i=0", NULL },
-    { "Pow", 7, 0, "X:T, Y:T -> Z:T; T=@float", NULL },
-    { "Pow", 12, 0, "X:T, Y:T1 -> Z:T; T=@float|int32|int64, T1=@numeric", NULL },
-    { "Pow", 13, 0, "X:T, Y:T1 -> Z:T; T=@float_ir4|int32|int64, T1=@numeric", NULL },
-    { "Pow", 15, 0, "X:T, Y:T1 -> Z:T; T=@float_ir4|int32|int64, T1=@numeric_ir4", NULL },
+    { "Pow", 1, 0, "X:T, Y:T -> Z:T; T=@float; axis:i, broadcast:i=0", infer_same_as_first },
+    { "Pow", 7, 0, "X:T, Y:T -> Z:T; T=@float", infer_broadcast_all },
+    { "Pow", 12, 0, "X:T, Y:T1 -> Z:T; T=@float|int32|int64, T1=@numeric", infer_broadcast_all },
+    { "Pow", 13, 0, "X:T, Y:T1 -> Z:T; T=@float_ir4|int32|int64, T1=@numeric", infer_broadcast_all },
+    { "Pow", 15, 0, "X:T, Y:T1 -> Z:T; T=@float_ir4|int32|int64, T1=@numeric_ir4", infer_broadcast_all },
 
-    { "Sub", 1, 0, "A:T, B:T -> C:T; T=@float; axis:i, broadcast:i=0, consumed_inputs:is", NULL },
-    { "Sub", 6, 0, "A:T, B:T -> C:T; T=@math; axis:i, broadcast:i=0", NULL },
-    { "Sub", 7, 0, "A:T, B:T -> C:T; T=@math", NULL },
-    { "Sub", 13, 0, "A:T, B:T -> C:T; T=@math_ir4", NULL },
-    { "Sub", 14, 0, "A:T, B:T -> C:T; T=@numeric_ir4", NULL },
+    { "Sub", 1, 0, "A:T, B:T -> C:T; T=@float; axis:i, broadcast:i=0, consumed_inputs:is", infer_same_as_first },
+    { "Sub", 6, 0, "A:T, B:T -> C:T; T=@math; axis:i, broadcast:i=0", infer_same_as_first },
+    { "Sub", 7, 0, "A:T, B:T -> C:T; T=@math", infer_arithmetic },
+    { "Sub", 13, 0, "A:T, B:T -> C:T; T=@math_ir4", infer_arithmetic },
+    { "Sub", 14, 0, "A:T, B:T -> C:T; T=@numeric_ir4", infer_arithmetic },
 };
 
 const op_table op_onnx_arithmetic = { "ai.onnx", rows, OP_COUNT(rows) };

@@ -2,11 +2,11 @@
 #include "schema.h"
 
 static const op_row rows[] = {
-    { "Clip", 1, 0, "input:T -> output:T; T=@float; consumed_inputs:is, max:f, min:f", NULL },
-    { "Clip", 6, 0, "input:T -> output:T; T=@float; max:f=3.4028235e+38, min:f=-3.4028235e+38", NULL },
-    { "Clip", 11, 0, "input:T, min?:T, max?:T -> output:T; T=@float", NULL },
-    { "Clip", 12, 0, "input:T, min?:T, max?:T -> output:T; T=@numeric", NULL },
-    { "Clip", 13, 0, "input:T, min?:T, max?:T -> output:T; T=@numeric_ir4", NULL },
+    { "Clip", 1, 0, "input:T -> output:T; T=@float; consumed_inputs:is, max:f, min:f", infer_same_as_first },
+    { "Clip", 6, 0, "input:T -> output:T; T=@float; max:f=3.4028235e+38, min:f=-3.4028235e+38", infer_same_as_first },
+    { "Clip", 11, 0, "input:T, min?:T, max?:T -> output:T; T=@float", infer_same_as_first },
+    { "Clip", 12, 0, "input:T, min?:T, max?:T -> output:T; T=@numeric", infer_same_as_first },
+    { "Clip", 13, 0, "input:T, min?:T, max?:T -> output:T; T=@numeric_ir4", infer_same_as_first },
 };
 
 const op_table op_onnx_clip = { "ai.onnx", rows, OP_COUNT(rows) };

@@ -1,28 +1,59 @@
 /* onnx/compare.c - comparisons of two tensors, broadcast. */
 #include "schema.h"
 
+/* Are two dimensions equal? A symbol stands for a size, which no negative number is. */
+static inlay_dim equal_dims(inlay_dim a, inlay_dim b)
+{
+    if (a.kind == INLAY_DIM_FIXED && b.kind == INLAY_DIM_FIXED)
+        return dim_fixed(a.value == b.value);
+    if (dim_same(a, b))
+        return dim_fixed(1);
+    if ((a.kind == INLAY_DIM_FIXED && a.value < 0 && b.kind == INLAY_DIM_SYMBOLIC) ||
+        (b.kind == INLAY_DIM_FIXED && b.value < 0 && a.kind == INLAY_DIM_SYMBOLIC))
+        return dim_fixed(0);
+    return dim_unknown();
+}
+
+/* Equal-7 and later. Its elements are kept for Where, which exporters use to replace the -1 of an Expand. */
+static inlay_status infer_equal(op_infer *infer)
+{
+    inlay_dim elements[INFER_MAX_ELEMENTS];
+    uint32_t count[2], n;
+    inlay_status status = infer_broadcast_all(infer);
+
+    if (status != INLAY_OK || infer_rank(infer, 0) > 1 || infer_rank(infer, 1) > 1)
+        return status;
+    const inlay_dim *a = infer_elements(infer, 0, &count[0]), *b = infer_elements(infer, 1, &count[1]);
+    if (a == NULL || b == NULL || (count[0] != count[1] && count[0] != 1 && count[1] != 1))
+        return INLAY_OK;
+    n = count[0] == 1 ? count[1] : count[0];
+    for (uint32_t i = 0; i < n; i++)
+        elements[i] = equal_dims(a[count[0] == 1 ? 0 : i], b[count[1] == 1 ? 0 : i]);
+    return infer_set_elements(infer, 0, n, elements);
+}
+
 static const op_row rows[] = {
-    { "Equal", 1, 0, "A:T, B:T -> C:T1; T=bool|int32|int64, T1=bool; axis:i, broadcast:i=0", NULL },
-    { "Equal", 7, 0, "A:T, B:T -> C:T1; T=bool|int32|int64, T1=bool", NULL },
-    { "Equal", 11, 0, "A:T, B:T -> C:T1; T=@numeric|bool, T1=bool", NULL },
-    { "Equal", 13, 0, "A:T, B:T -> C:T1; T=@numeric_ir4|bool, T1=bool", NULL },
-    { "Equal", 19, 0, "A:T, B:T -> C:T1; T=@all_ir4-@complex, T1=bool", NULL },
+    { "Equal", 1, 0, "A:T, B:T -> C:T1; T=bool|int32|int64, T1=bool; axis:i, broadcast:i=0", infer_same_as_first },
+    { "Equal", 7, 0, "A:T, B:T -> C:T1; T=bool|int32|int64, T1=bool", infer_equal },
+    { "Equal", 11, 0, "A:T, B:T -> C:T1; T=@numeric|bool, T1=bool", infer_equal },
+    { "Equal", 13, 0, "A:T, B:T -> C:T1; T=@numeric_ir4|bool, T1=bool", infer_equal },
+    { "Equal", 19, 0, "A:T, B:T -> C:T1; T=@all_ir4-@complex, T1=bool", infer_equal },
 
-    { "Greater", 1, 0, "A:T, B:T -> C:T1; T=@float, T1=bool; axis:i, broadcast:i=0", NULL },
-    { "Greater", 7, 0, "A:T, B:T -> C:T1; T=@float, T1=bool", NULL },
-    { "Greater", 9, 0, "A:T, B:T -> C:T1; T=@numeric, T1=bool", NULL },
-    { "Greater", 13, 0, "A:T, B:T -> C:T1; T=@numeric_ir4, T1=bool", NULL },
+    { "Greater", 1, 0, "A:T, B:T -> C:T1; T=@float, T1=bool; axis:i, broadcast:i=0", infer_same_as_first },
+    { "Greater", 7, 0, "A:T, B:T -> C:T1; T=@float, T1=bool", infer_broadcast_all },
+    { "Greater", 9, 0, "A:T, B:T -> C:T1; T=@numeric, T1=bool", infer_broadcast_all },
+    { "Greater", 13, 0, "A:T, B:T -> C:T1; T=@numeric_ir4, T1=bool", infer_broadcast_all },
 
-    { "GreaterOrEqual", 12, 0, "A:T, B:T -> C:T1; T=@numeric, T1=bool", NULL },
-    { "GreaterOrEqual", 16, 0, "A:T, B:T -> C:T1; T=@numeric_ir4, T1=bool", NULL },
+    { "GreaterOrEqual", 12, 0, "A:T, B:T -> C:T1; T=@numeric, T1=bool", infer_broadcast_all },
+    { "GreaterOrEqual", 16, 0, "A:T, B:T -> C:T1; T=@numeric_ir4, T1=bool", infer_broadcast_all },
 
-    { "Less", 1, 0, "A:T, B:T -> C:T1; T=@float, T1=bool; axis:i, broadcast:i=0", NULL },
-    { "Less", 7, 0, "A:T, B:T -> C:T1; T=@float, T1=bool", NULL },
-    { "Less", 9, 0, "A:T, B:T -> C:T1; T=@numeric, T1=bool", NULL },
-    { "Less", 13, 0, "A:T, B:T -> C:T1; T=@numeric_ir4, T1=bool", NULL },
+    { "Less", 1, 0, "A:T, B:T -> C:T1; T=@float, T1=bool; axis:i, broadcast:i=0", infer_same_as_first },
+    { "Less", 7, 0, "A:T, B:T -> C:T1; T=@float, T1=bool", infer_broadcast_all },
+    { "Less", 9, 0, "A:T, B:T -> C:T1; T=@numeric, T1=bool", infer_broadcast_all },
+    { "Less", 13, 0, "A:T, B:T -> C:T1; T=@numeric_ir4, T1=bool", infer_broadcast_all },
 
-    { "LessOrEqual", 12, 0, "A:T, B:T -> C:T1; T=@numeric, T1=bool", NULL },
-    { "LessOrEqual", 16, 0, "A:T, B:T -> C:T1; T=@numeric_ir4, T1=bool", NULL },
+    { "LessOrEqual", 12, 0, "A:T, B:T -> C:T1; T=@numeric, T1=bool", infer_broadcast_all },
+    { "LessOrEqual", 16, 0, "A:T, B:T -> C:T1; T=@numeric_ir4, T1=bool", infer_broadcast_all },
 };
 
 const op_table op_onnx_compare = { "ai.onnx", rows, OP_COUNT(rows) };

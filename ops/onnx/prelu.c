@@ -2,11 +2,11 @@
 #include "schema.h"
 
 static const op_row rows[] = {
-    { "PRelu", 1, 0, "X:T, slope:T -> Y:T; T=@float; consumed_inputs:is", NULL },
-    { "PRelu", 6, 0, "X:T, slope:T -> Y:T; T=@float", NULL },
-    { "PRelu", 7, 0, "X:T, slope:T -> Y:T; T=@float", NULL },
-    { "PRelu", 9, 0, "X:T, slope:T -> Y:T; T=@math", NULL },
-    { "PRelu", 16, 0, "X:T, slope:T -> Y:T; T=@math_ir4", NULL },
+    { "PRelu", 1, 0, "X:T, slope:T -> Y:T; T=@float; consumed_inputs:is", infer_same_as_first },
+    { "PRelu", 6, 0, "X:T, slope:T -> Y:T; T=@float", infer_same_as_first },
+    { "PRelu", 7, 0, "X:T, slope:T -> Y:T; T=@float", infer_same_as_first },
+    { "PRelu", 9, 0, "X:T, slope:T -> Y:T; T=@math", infer_same_as_first },
+    { "PRelu", 16, 0, "X:T, slope:T -> Y:T; T=@math_ir4", infer_same_as_first },
 };
 
 const op_table op_onnx_prelu = { "ai.onnx", rows, OP_COUNT(rows) };

@@ -27,8 +27,8 @@ static double sigmoid(double x)
 }
 #include "unary.inc"
 #define LOOP hard_sigmoid
-#define F(x) hard_unit_f(A * (x) + B)
-#define D(x) hard_unit(A * (x) + B)
+#define F(x) hard_unit_f(A *(x) + B)
+#define D(x) hard_unit(A *(x) + B)
 static inline float hard_unit_f(float x)
 {
     float low = x < 0.0f ? 0.0f : x;
@@ -178,8 +178,11 @@ static inlay_status prepare_activation(const kit_node *node, void **out_state, i
     return INLAY_OK;
 }
 
-#define ACTIVATION(name, types) \
-    { .op_type = name, .in_types = { types }, .flags = KIT_IN_PLACE, .prepare = prepare_activation, .run = ew_unary_run }
+#define ACTIVATION(name, types)                                                                                        \
+    {                                                                                                                  \
+        .op_type = name, .in_types = { types }, .flags = KIT_IN_PLACE, .prepare = prepare_activation,                  \
+        .run = ew_unary_run                                                                                            \
+    }
 static const kit_kernel kernels[] = {
     ACTIVATION("Relu", KIT_FLOATS | KIT_SIGNED),
     ACTIVATION("LeakyRelu", KIT_FLOATS),

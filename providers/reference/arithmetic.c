@@ -193,11 +193,11 @@ typedef struct arithmetic_row {
     ew_binary_fn by_dtype[INLAY_DTYPE_COUNT];
 } arithmetic_row;
 
-#define BY_DTYPE(f, u, s)                                                                                          \
-    {                                                                                                              \
-        [INLAY_FLOAT] = f##_f32, [INLAY_DOUBLE] = f##_f64, [INLAY_UINT8] = u##_u8, [INLAY_UINT16] = u##_u16,       \
-        [INLAY_UINT32] = u##_u32, [INLAY_UINT64] = u##_u64, [INLAY_INT8] = s##8, [INLAY_INT16] = s##16,            \
-        [INLAY_INT32] = s##32, [INLAY_INT64] = s##64                                                               \
+#define BY_DTYPE(f, u, s)                                                                                              \
+    {                                                                                                                  \
+        [INLAY_FLOAT] = f##_f32, [INLAY_DOUBLE] = f##_f64, [INLAY_UINT8] = u##_u8, [INLAY_UINT16] = u##_u16,           \
+        [INLAY_UINT32] = u##_u32, [INLAY_UINT64] = u##_u64, [INLAY_INT8] = s##8, [INLAY_INT16] = s##16,                \
+        [INLAY_INT32] = s##32, [INLAY_INT64] = s##64                                                                   \
     }
 static const arithmetic_row rows[] = {
     { "Add", BY_DTYPE(add, add_loop, add_loop_u) },
@@ -238,8 +238,8 @@ static inlay_status prepare_arithmetic(const kit_node *node, void **out_state, i
     return INLAY_OK;
 }
 
-/* The exponent may have another type (Pow-12). Everything is computed in float or double, but integers to integer powers
- * exactly. */
+/* The exponent may have another type (Pow-12). Everything is computed in float or double, but integers to integer
+ * powers exactly. */
 static inlay_status prepare_pow(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     uint32_t base = INLAY_DTYPE_BIT(kit_input_dtype(node, 0)), exponent = INLAY_DTYPE_BIT(kit_input_dtype(node, 1));
@@ -260,10 +260,10 @@ static inlay_status prepare_pow(const kit_node *node, void **out_state, inlay_di
     return INLAY_OK;
 }
 
-#define BINARY(name, types)                                                                                \
-    {                                                                                                             \
-        .op_type = name, .in_types = { types, types }, .flags = KIT_IN_PLACE, .prepare = prepare_arithmetic,       \
-        .shape = ew_binary_shape, .run = ew_binary_run                                                            \
+#define BINARY(name, types)                                                                                            \
+    {                                                                                                                  \
+        .op_type = name, .in_types = { types, types }, .flags = KIT_IN_PLACE, .prepare = prepare_arithmetic,           \
+        .shape = ew_binary_shape, .run = ew_binary_run                                                                 \
     }
 static const kit_kernel kernels[] = {
     BINARY("Add", KIT_NUMBERS),

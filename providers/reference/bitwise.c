@@ -29,13 +29,13 @@ typedef struct bitwise_row {
     ew_binary_fn by_width[4]; /* 1, 2, 4, 8 bytes */
 } bitwise_row;
 
-#define BY_WIDTH(name) { name##_8, name##_16, name##_32, name##_64 }
+#define BY_WIDTH(name)                                                                                                 \
+    {                                                                                                                  \
+        name##_8, name##_16, name##_32, name##_64                                                                      \
+    }
 static const bitwise_row rows[] = {
-    { "BitwiseAnd", BY_WIDTH(and) },
-    { "BitwiseOr", BY_WIDTH(or) },
-    { "BitwiseXor", BY_WIDTH(xor) },
-    { "BitShift", BY_WIDTH(left) },
-    { "RIGHT", BY_WIDTH(right) }, /* BitShift with direction RIGHT */
+    { "BitwiseAnd", BY_WIDTH(and) }, { "BitwiseOr", BY_WIDTH(or) }, { "BitwiseXor", BY_WIDTH(xor) },
+    { "BitShift", BY_WIDTH(left) },  { "RIGHT", BY_WIDTH(right) }, /* BitShift with direction RIGHT */
 };
 
 static inlay_status prepare_bitwise(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -59,10 +59,10 @@ static inlay_status prepare_bitwise(const kit_node *node, void **out_state, inla
     return INLAY_OK;
 }
 
-#define BITWISE(name, types)                                                                                   \
-    {                                                                                                          \
-        .op_type = name, .in_types = { types, types }, .flags = KIT_IN_PLACE, .prepare = prepare_bitwise,       \
-        .shape = ew_binary_shape, .run = ew_binary_run                                                         \
+#define BITWISE(name, types)                                                                                           \
+    {                                                                                                                  \
+        .op_type = name, .in_types = { types, types }, .flags = KIT_IN_PLACE, .prepare = prepare_bitwise,              \
+        .shape = ew_binary_shape, .run = ew_binary_run                                                                 \
     }
 static const kit_kernel kernels[] = {
     BITWISE("BitwiseAnd", KIT_INTEGERS),

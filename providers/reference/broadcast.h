@@ -2,7 +2,8 @@
  *
  * bcast_init() turns the shapes of up to BCAST_MAX inputs and of the output into strides and merges neighbouring
  * dimensions that are walked alike, so that [N, C, H, W] + [C, 1, 1] becomes [N, C, H * W] and equal shapes become one
- * dimension. A kernel keeps the bcast in its plan and walks it in rows: along a row every input advances by step 0 or 1.
+ * dimension. A kernel keeps the bcast in its plan and walks it in rows: along a row every input advances by step 0
+ * or 1.
  *
  *     bcast_cursor c;
  *     for (bcast_start(b, begin, &c); bcast_row(b, &c, end); )
@@ -16,9 +17,9 @@
 enum { BCAST_MAX = 4 };
 
 typedef struct bcast {
-    int64_t count;  /* elements of the output; 0 when a dimension is 0 */
-    int64_t row;    /* elements of a row: dims[rank - 1] */
-    uint32_t rank;  /* merged dimensions, at least 1 */
+    int64_t count; /* elements of the output; 0 when a dimension is 0 */
+    int64_t row;   /* elements of a row: dims[rank - 1] */
+    uint32_t rank; /* merged dimensions, at least 1 */
     uint32_t inputs;
     int64_t step[BCAST_MAX];                   /* along a row: 0 or 1 */
     int64_t dims[INLAY_MAX_RANK];              /* merged, outermost first */
@@ -27,10 +28,10 @@ typedef struct bcast {
 
 /* Where a walk stands. */
 typedef struct bcast_cursor {
-    int64_t out;             /* first output element of the piece in hand */
-    int64_t at[BCAST_MAX];   /* the input elements that go with it */
-    int64_t count;           /* elements of the piece */
-    int64_t next;            /* first output element of the piece after it */
+    int64_t out;           /* first output element of the piece in hand */
+    int64_t at[BCAST_MAX]; /* the input elements that go with it */
+    int64_t count;         /* elements of the piece */
+    int64_t next;          /* first output element of the piece after it */
     int64_t index[INLAY_MAX_RANK];
     int64_t base[BCAST_MAX]; /* of the row in hand */
     int64_t in_row;          /* position in the row where the next piece starts */
@@ -128,7 +129,8 @@ static inline void bcast_start(const bcast *b, int64_t begin, bcast_cursor *c)
     c->in_row = c->index[b->rank - 1];
 }
 
-/* Steps to the next piece of a row that lies before end; false when there is none. A walk may go on with a later end. */
+/* Steps to the next piece of a row that lies before end; false when there is none.
+ * A walk may go on with a later end. */
 static inline bool bcast_row(const bcast *b, bcast_cursor *c, int64_t end)
 {
     if (c->next >= end)

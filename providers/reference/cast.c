@@ -1,8 +1,9 @@
-/* Cast (ONNX 1, 6, 9, 13, 19, 21, 23, 24, 25), CastLike (15, 19, 21, 23, 24, 25), BitCast (26). The target is the dtype of
- * the output, which shape inference has read from `to`.
+/* Cast (ONNX 1, 6, 9, 13, 19, 21, 23, 24, 25), CastLike (15, 19, 21, 23, 24, 25), BitCast (26). The target is the dtype
+ * of the output, which shape inference has read from `to`.
  *
- * Numbers go through the widest type that holds them exactly: int64 for integers, double for double and uint64, float for
- * the rest. Strings are written the shortest way that reads back the same (as numpy does) and read in the C locale. */
+ * Numbers go through the widest type that holds them exactly: int64 for integers, double for double and uint64, float
+ * for the rest. Strings are written the shortest way that reads back the same (as numpy does) and read in the C locale.
+ */
 #define _GNU_SOURCE /* strtod_l */
 #include "elementwise.h"
 #include <ctype.h>
@@ -61,7 +62,8 @@ static inlay_status prepare_cast(const kit_node *node, void **out_state, inlay_d
 static inlay_dtype middle_type(inlay_dtype from, inlay_dtype to)
 {
     uint32_t bit = INLAY_DTYPE_BIT(from);
-    bool to_integer = ((KIT_INTEGERS | KIT_BIT(BOOL) | (KIT_SUBBYTE & ~KIT_BIT(FLOAT4E2M1))) & INLAY_DTYPE_BIT(to)) != 0;
+    bool to_integer =
+        ((KIT_INTEGERS | KIT_BIT(BOOL) | (KIT_SUBBYTE & ~KIT_BIT(FLOAT4E2M1))) & INLAY_DTYPE_BIT(to)) != 0;
 
     if (from == INLAY_DOUBLE)
         return INLAY_DOUBLE;
@@ -109,8 +111,8 @@ static bool digits_suffice(char *text, size_t room, int precision, double x, boo
     return single ? (float)back == (float)x : back == x;
 }
 
-/* Writes a finite x with the fewest digits that read back the same, as Python's repr does: positional from 1e-4 to 1e16,
- * otherwise d.ddde-dd. Returns the length; text has room for 40 bytes. */
+/* Writes a finite x with the fewest digits that read back the same, as Python's repr does: positional from 1e-4 to
+ * 1e16, otherwise d.ddde-dd. Returns the length; text has room for 40 bytes. */
 static size_t write_float(char *text, double x, bool single)
 {
     char e[48], digits[20];
@@ -190,7 +192,8 @@ static inlay_status numbers_to_strings(const kit_call *call)
     return INLAY_OK;
 }
 
-/* The number that the text holds; false when it is none. Integers keep all 64 bits in *integer, others are cut to it. */
+/* The number that the text holds; false when it is none. Integers keep all 64 bits in *integer, others are cut to it.
+ */
 static bool read_number(inlay_str s, locale_t c_only, double *value, uint64_t *integer)
 {
     char text[512], *end = text, *end_integer = text;

@@ -37,9 +37,9 @@
 
 typedef void (*clip_fn)(void *out, const void *in, int64_t n, const void *low, const void *high);
 static const clip_fn by_dtype[INLAY_DTYPE_COUNT] = {
-    [INLAY_FLOAT] = clip_f32,   [INLAY_DOUBLE] = clip_f64, [INLAY_UINT8] = clip_u8, [INLAY_UINT16] = clip_u16,
-    [INLAY_UINT32] = clip_u32,  [INLAY_UINT64] = clip_u64, [INLAY_INT8] = clip_i8,  [INLAY_INT16] = clip_i16,
-    [INLAY_INT32] = clip_i32,   [INLAY_INT64] = clip_i64,
+    [INLAY_FLOAT] = clip_f32,  [INLAY_DOUBLE] = clip_f64, [INLAY_UINT8] = clip_u8, [INLAY_UINT16] = clip_u16,
+    [INLAY_UINT32] = clip_u32, [INLAY_UINT64] = clip_u64, [INLAY_INT8] = clip_i8,  [INLAY_INT16] = clip_i16,
+    [INLAY_INT32] = clip_i32,  [INLAY_INT64] = clip_i64,
 };
 
 /* A bound in the type that the loop works in. */

@@ -54,9 +54,9 @@ typedef struct compare_row {
     ew_binary_fn by_dtype[INLAY_DTYPE_COUNT];
 } compare_row;
 
-#define NUMBERS(name)                                                                                             \
-    [INLAY_FLOAT] = name##_f32, [INLAY_DOUBLE] = name##_f64, [INLAY_UINT8] = name##_u8, [INLAY_UINT16] = name##_u16, \
-    [INLAY_UINT32] = name##_u32, [INLAY_UINT64] = name##_u64, [INLAY_INT8] = name##_i8, [INLAY_INT16] = name##_i16,  \
+#define NUMBERS(name)                                                                                                  \
+    [INLAY_FLOAT] = name##_f32, [INLAY_DOUBLE] = name##_f64, [INLAY_UINT8] = name##_u8, [INLAY_UINT16] = name##_u16,   \
+    [INLAY_UINT32] = name##_u32, [INLAY_UINT64] = name##_u64, [INLAY_INT8] = name##_i8, [INLAY_INT16] = name##_i16,    \
     [INLAY_INT32] = name##_i32, [INLAY_INT64] = name##_i64
 static const compare_row rows[] = {
     { "Equal", { NUMBERS(equal), [INLAY_BOOL] = equal_bool, [INLAY_STRING] = equal_str } },
@@ -84,10 +84,10 @@ static inlay_status prepare_compare(const kit_node *node, void **out_state, inla
     return INLAY_OK;
 }
 
-#define COMPARE(name, types)                                                                                   \
-    {                                                                                                          \
-        .op_type = name, .in_types = { types, types }, .flags = KIT_IN_PLACE, .prepare = prepare_compare,       \
-        .shape = ew_binary_shape, .run = ew_binary_run                                                         \
+#define COMPARE(name, types)                                                                                           \
+    {                                                                                                                  \
+        .op_type = name, .in_types = { types, types }, .flags = KIT_IN_PLACE, .prepare = prepare_compare,              \
+        .shape = ew_binary_shape, .run = ew_binary_run                                                                 \
     }
 static const kit_kernel kernels[] = {
     COMPARE("Equal", KIT_NUMBERS | KIT_BIT(BOOL) | KIT_BIT(STRING)),

@@ -39,8 +39,8 @@ static inline double f64_from_bits(uint64_t u)
     return x;
 }
 
-/* double to float, rounded to odd: what is lost stays visible in the lowest bit, so that a second rounding to a format of
- * at most 22 significant bits is as good as one from the double. */
+/* double to float, rounded to odd: what is lost stays visible in the lowest bit, so that a second rounding to a format
+ * of at most 22 significant bits is as good as one from the double. */
 static inline float f64_to_f32_odd(double x)
 {
     float f = (float)x;

@@ -1,8 +1,10 @@
-/* elementwise.c - element types, broadcasting and threads for operators that work element by element; no kernels here. */
+/* elementwise.c - element types, broadcasting and threads for operators that work element by element; no kernels here.
+ */
 #include "elementwise.h"
 #include <stdlib.h>
 
-const void *ew_load(inlay_dtype compute, inlay_dtype dtype, const void *data, int64_t first, int64_t count, void *buffer)
+const void *ew_load(inlay_dtype compute, inlay_dtype dtype, const void *data, int64_t first, int64_t count,
+                    void *buffer)
 {
     if (dtype == compute)
         return (const char *)data + first * ew_bytes(dtype);
@@ -88,7 +90,8 @@ void ew_binary_legacy(const kit_node *node, ew_binary *b)
     }
 }
 
-/* The shape of input 1 with ones appended, so that it lines up with dimension `axis` of input 0 counted from the left. */
+/* The shape of input 1 with ones appended, so that it lines up with dimension `axis` of input 0 counted from the left.
+ */
 static bool align_left(const kit_tensor *x, const kit_tensor *y, int64_t axis, int64_t *dims, bcast_shape *out)
 {
     if (axis < 0)
@@ -119,8 +122,9 @@ inlay_status ew_binary_shape(const void *state, kit_plan *plan, inlay_diag *diag
     else if (s->broadcast == EW_CHANNEL && y->rank == 1 && x->rank > 1 && y->dims[0] == x->dims[1])
         aligned = align_left(x, y, 1, dims, &shapes[1]);
     if (!aligned || !bcast_init(&p->b, 2, shapes, (bcast_shape){ z->dims, z->rank }))
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input 1 does not broadcast against input 0; make their dimensions "
-                                                      "equal or 1, counted from the last");
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "input 1 does not broadcast against input 0; make their dimensions "
+                          "equal or 1, counted from the last");
     for (int k = 0; k < 2; k++) {
         p->whole[k] = plan->in[k].count == p->b.count;
         p->one[k] = plan->in[k].count == 1;
@@ -162,9 +166,9 @@ static void binary_block(const binary_job *j, int64_t out, const int64_t *at, co
 /* Copies n elements of `bytes` each, from step 0 or 1 apart. */
 static inline void spread(char *to, const char *from, int64_t step, int64_t n, int64_t bytes)
 {
-#define SPREAD(T)                                              \
-    for (int64_t i = 0; i < n; i++)                            \
-        ((T *)(void *)to)[i] = ((const T *)(const void *)from)[i * step]
+#define SPREAD(T)                                                                                                      \
+    for (int64_t i = 0; i < n; i++)                                                                                    \
+    ((T *)(void *)to)[i] = ((const T *)(const void *)from)[i * step]
     if (bytes == 4)
         SPREAD(uint32_t);
     else if (bytes == 8)
@@ -195,8 +199,8 @@ static void binary_gather(const binary_job *j, int64_t begin, int64_t end)
             for (int k = 0; k < 2; k++) {
                 int64_t bytes = ew_bytes(j->in[k].dtype);
                 if (!p->whole[k] && !p->one[k])
-                    spread((char *)piece[k] + (c.out - first) * bytes,
-                           (const char *)j->in[k].data + c.at[k] * bytes, p->b.step[k], c.count, bytes);
+                    spread((char *)piece[k] + (c.out - first) * bytes, (const char *)j->in[k].data + c.at[k] * bytes,
+                           p->b.step[k], c.count, bytes);
             }
         for (int k = 0; k < 2; k++) {
             if (p->whole[k])

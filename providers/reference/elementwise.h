@@ -3,8 +3,8 @@
  * A kernel brings loop functions over contiguous elements; this brings the rest: element types, broadcasting, threads.
  * A loop computes in one type ("compute": FLOAT, DOUBLE or INT64, or whatever the tensor holds). Where a tensor has
  * another type its elements pass through a block on the stack, converted (convert.h), so float16 and its kin cost a
- * conversion and no code. Loops may be called with the output on top of an input (KIT_IN_PLACE): element i is read before
- * it is written, and nothing else is assumed. */
+ * conversion and no code. Loops may be called with the output on top of an input (KIT_IN_PLACE): element i is read
+ * before it is written, and nothing else is assumed. */
 #ifndef ELEMENTWISE_H
 #define ELEMENTWISE_H
 #include "broadcast.h"
@@ -36,9 +36,9 @@ typedef void (*ew_unary_fn)(void *y, const void *x, int64_t n, const double *arg
 
 /* The prepared state of a unary kernel, made with malloc. */
 typedef struct ew_unary {
-    ew_unary_fn fn;       /* NULL: copy */
-    inlay_dtype compute;  /* what fn reads */
-    inlay_dtype result;   /* what fn writes */
+    ew_unary_fn fn;      /* NULL: copy */
+    inlay_dtype compute; /* what fn reads */
+    inlay_dtype result;  /* what fn writes */
     double args[EW_ARGS];
 } ew_unary;
 
@@ -81,9 +81,10 @@ static inline int64_t ew_bytes(inlay_dtype dtype)
     return (int64_t)inlay_dtype_bits(dtype) / 8;
 }
 
-/* Elements [first, first + count) of a tensor as `compute` (FLOAT, DOUBLE, INT64): a pointer into the tensor when it has
- * that type, otherwise into buffer, converted. */
-const void *ew_load(inlay_dtype compute, inlay_dtype dtype, const void *data, int64_t first, int64_t count, void *buffer);
+/* Elements [first, first + count) of a tensor as `compute` (FLOAT, DOUBLE, INT64): a pointer into the tensor when it
+ * has that type, otherwise into buffer, converted. */
+const void *ew_load(inlay_dtype compute, inlay_dtype dtype, const void *data, int64_t first, int64_t count,
+                    void *buffer);
 
 /* The way back. */
 void ew_store(inlay_dtype compute, inlay_dtype dtype, void *data, int64_t first, int64_t count, const void *buffer);

@@ -30,10 +30,10 @@ static inlay_status prepare_logic(const kit_node *node, void **out_state, inlay_
     return INLAY_OK;
 }
 
-#define LOGIC(name)                                                                                     \
-    {                                                                                                   \
-        .op_type = name, .in_types = { KIT_BIT(BOOL), KIT_BIT(BOOL) }, .flags = KIT_IN_PLACE,            \
-        .prepare = prepare_logic, .shape = ew_binary_shape, .run = ew_binary_run                         \
+#define LOGIC(name)                                                                                                    \
+    {                                                                                                                  \
+        .op_type = name, .in_types = { KIT_BIT(BOOL), KIT_BIT(BOOL) }, .flags = KIT_IN_PLACE,                          \
+        .prepare = prepare_logic, .shape = ew_binary_shape, .run = ew_binary_run                                       \
     }
 static const kit_kernel kernels[] = {
     LOGIC("And"),

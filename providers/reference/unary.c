@@ -1,4 +1,5 @@
-/* Unary mathematics: ONNX 1 to 22. float16 and bfloat16 compute in float, integers in int64 or double (elementwise.h). */
+/* Unary mathematics: ONNX 1 to 22. float16 and bfloat16 compute in float, integers in int64 or double (elementwise.h).
+ */
 #include "elementwise.h"
 #include "vecmath.h"
 #include <math.h>
@@ -145,14 +146,14 @@ static void cos_f32(void *out, const void *in, int64_t n, const double *args)
 }
 
 /* Integers, as int64: of unsigned 64-bit values the bits. Overflow wraps. */
-#define INTEGER_LOOP(name, EXPR)                                                          \
-    static void name##_i64(void *out, const void *in, int64_t n, const double *args)      \
-    {                                                                                     \
-        int64_t *y = out;                                                                 \
-        const int64_t *x = in;                                                            \
-        (void)args;                                                                       \
-        for (int64_t i = 0; i < n; i++)                                                   \
-            y[i] = EXPR;                                                                  \
+#define INTEGER_LOOP(name, EXPR)                                                                                       \
+    static void name##_i64(void *out, const void *in, int64_t n, const double *args)                                   \
+    {                                                                                                                  \
+        int64_t *y = out;                                                                                              \
+        const int64_t *x = in;                                                                                         \
+        (void)args;                                                                                                    \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            y[i] = EXPR;                                                                                               \
     }
 INTEGER_LOOP(abs, x[i] < 0 ? (int64_t)(0 - (uint64_t)x[i]) : x[i])
 INTEGER_LOOP(neg, (int64_t)(0 - (uint64_t)x[i]))
@@ -238,8 +239,10 @@ static inlay_status prepare_unary(const kit_node *node, void **out_state, inlay_
     return INLAY_OK;
 }
 
-#define UNARY(name, types) \
-    { .op_type = name, .in_types = { types }, .flags = KIT_IN_PLACE, .prepare = prepare_unary, .run = ew_unary_run }
+#define UNARY(name, types)                                                                                             \
+    {                                                                                                                  \
+        .op_type = name, .in_types = { types }, .flags = KIT_IN_PLACE, .prepare = prepare_unary, .run = ew_unary_run   \
+    }
 static const kit_kernel kernels[] = {
     UNARY("Abs", KIT_NUMBERS),
     UNARY("Neg", KIT_FLOATS | KIT_SIGNED),

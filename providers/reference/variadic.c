@@ -72,9 +72,9 @@
 #define SUFFIX i64
 #include "variadic.inc"
 
-#define NUMBERS(name)                                                                                             \
-    [INLAY_FLOAT] = name##_f32, [INLAY_DOUBLE] = name##_f64, [INLAY_UINT8] = name##_u8, [INLAY_UINT16] = name##_u16, \
-    [INLAY_UINT32] = name##_u32, [INLAY_UINT64] = name##_u64, [INLAY_INT8] = name##_i8, [INLAY_INT16] = name##_i16,  \
+#define NUMBERS(name)                                                                                                  \
+    [INLAY_FLOAT] = name##_f32, [INLAY_DOUBLE] = name##_f64, [INLAY_UINT8] = name##_u8, [INLAY_UINT16] = name##_u16,   \
+    [INLAY_UINT32] = name##_u32, [INLAY_UINT64] = name##_u64, [INLAY_INT8] = name##_i8, [INLAY_INT16] = name##_i16,    \
     [INLAY_INT32] = name##_i32, [INLAY_INT64] = name##_i64
 static const ew_binary_fn max_by_dtype[INLAY_DTYPE_COUNT] = { NUMBERS(max) };
 static const ew_binary_fn min_by_dtype[INLAY_DTYPE_COUNT] = { NUMBERS(min) };
@@ -123,14 +123,16 @@ static inlay_status shape_variadic(const void *state, kit_plan *plan, inlay_diag
     plan->plan = each;
     for (uint32_t k = 0; k < plan->in_count; k++)
         if (!bcast_init_tensors(&each[k], 1, &plan->in[k], &plan->out[0]))
-            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input %u does not broadcast to the output; make its "
-                              "dimensions equal or 1, counted from the last", (unsigned)k);
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                              "input %u does not broadcast to the output; make its "
+                              "dimensions equal or 1, counted from the last",
+                              (unsigned)k);
     return INLAY_OK;
 }
 
 /* acc[i] = x[i] in the first round, fn(acc[i], x[i]) in the others, over elements [first, first + n) of the output. */
-static void accumulate(const variadic_state *s, const bcast *b, const kit_tensor *x, int64_t first, int64_t n, bool start,
-                       char *acc)
+static void accumulate(const variadic_state *s, const bcast *b, const kit_tensor *x, int64_t first, int64_t n,
+                       bool start, char *acc)
 {
     int64_t buffer[EW_BLOCK], bytes = ew_bytes(s->pair.compute);
     bcast_cursor c;
@@ -186,10 +188,10 @@ static inlay_status run_variadic(const kit_call *call)
     return kit_parallel(call, call->out[0].count, EW_GRAIN, variadic_range, (void *)(uintptr_t)call);
 }
 
-#define VARIADIC(name, types)                                                                                  \
-    {                                                                                                          \
-        .op_type = name, .in_types = { types }, .flags = KIT_IN_PLACE, .prepare = prepare_variadic,             \
-        .shape = shape_variadic, .run = run_variadic                                                           \
+#define VARIADIC(name, types)                                                                                          \
+    {                                                                                                                  \
+        .op_type = name, .in_types = { types }, .flags = KIT_IN_PLACE, .prepare = prepare_variadic,                    \
+        .shape = shape_variadic, .run = run_variadic                                                                   \
     }
 static const kit_kernel kernels[] = {
     VARIADIC("Max", KIT_NUMBERS),

@@ -38,8 +38,9 @@ static inlay_status shape_where(const void *state, kit_plan *plan, inlay_diag *d
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a broadcast plan");
     plan->plan = p;
     if (!bcast_init_tensors(&p->b, 3, plan->in, &plan->out[0]))
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "Where: condition, X and Y do not broadcast; make their dimensions "
-                                                      "equal or 1, counted from the last");
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "Where: condition, X and Y do not broadcast; make their dimensions "
+                          "equal or 1, counted from the last");
     p->bytes = ew_bytes(plan->in[1].dtype);
     p->fn = p->bytes == 4   ? where_4
             : p->bytes == 8 ? where_8
