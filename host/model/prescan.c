@@ -444,7 +444,8 @@ inlay_status prescan(const void *file, size_t bytes, prescan_root root, const mo
                                      [PRESCAN_OPTIONAL] = OPTIONAL,
                                      [PRESCAN_MAP] = MAP };
     uint32_t depth = limits->max_depth < DEPTH_CAP ? limits->max_depth : DEPTH_CAP;
-    scan s = { .file = file, .at = file, .limits = limits, .diag = diag };
+    const uint8_t *first = file == NULL ? (const uint8_t *)"" : file; /* an empty file has no mapping */
+    scan s = { .file = first, .at = first, .limits = limits, .diag = diag };
     inlay_status status;
 
     *out = (prescan_result){ 0 };

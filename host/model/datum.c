@@ -1,0 +1,220 @@
+/* model/datum.c - single values as files: TensorProto, SequenceProto, OptionalProto, MapProto. */
+#include "model/load.h"
+#include "model/prescan.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct reader {
+    tensor_source source;
+    arena *a;
+    inlay_diag *diag;
+} reader;
+
+static inlay_status read_sequence(const reader *r, const Onnx__Sequence *proto, model_datum *out);
+static inlay_status read_map(const reader *r, const Onnx__Map *proto, model_datum *out);
+static inlay_status read_optional(const reader *r, const Onnx__Optional *proto, model_datum *out);
+
+static inlay_status no_memory(const reader *r)
+{
+    return inlay_fail(r->diag, INLAY_OUT_OF_MEMORY, "out of memory");
+}
+
+static inlay_status set_name(const reader *r, const char *name, model_datum *out)
+{
+    out->name = arena_string(r->a, text_of(name));
+    return out->name == NULL ? no_memory(r) : INLAY_OK;
+}
+
+static inlay_status finish_tensor(model_datum *out, inlay_status status)
+{
+    out->kind = INLAY_VALUE_TENSOR;
+    out->dims = out->tensor.dims;
+    return status;
+}
+
+static inlay_status read_dense(const reader *r, const Onnx__Tensor *proto, model_datum *out)
+{
+    inlay_status status = set_name(r, proto->name, out);
+
+    if (status == INLAY_OK)
+        status = tensor_read(&r->source, proto, &out->tensor, r->diag);
+    return finish_tensor(out, status);
+}
+
+static inlay_status read_sparse(const reader *r, const Onnx__SparseTensor *proto, model_datum *out)
+{
+    inlay_status status = set_name(r, proto->values == NULL ? NULL : proto->values->name, out);
+
+    if (status == INLAY_OK)
+        status = tensor_read_sparse(&r->source, proto, &out->tensor, r->diag);
+    return finish_tensor(out, status);
+}
+
+static inlay_status make_items(const reader *r, size_t count, model_datum *out)
+{
+    out->items = arena_array(r->a, count, sizeof *out->items);
+    out->item_count = (uint32_t)count;
+    return out->items == NULL ? no_memory(r) : INLAY_OK;
+}
+
+/* elem_type is not looked at: only one of the lists holds anything. */
+static inlay_status read_sequence(const reader *r, const Onnx__Sequence *p, model_datum *out)
+{
+    model_datum *item;
+    inlay_status status = INLAY_OK;
+
+    out->kind = INLAY_VALUE_SEQUENCE;
+    INLAY_TRY(set_name(r, p->name, out));
+    INLAY_TRY(make_items(r, p->n_tensor_values + p->n_sparse_tensor_values + p->n_sequence_values + p->n_map_values +
+                                p->n_optional_values, out));
+    item = out->items;
+    for (size_t i = 0; i < p->n_tensor_values; i++)
+        INLAY_TRY(read_dense(r, p->tensor_values[i], item++));
+    for (size_t i = 0; i < p->n_sparse_tensor_values; i++)
+        INLAY_TRY(read_sparse(r, p->sparse_tensor_values[i], item++));
+    for (size_t i = 0; i < p->n_sequence_values; i++)
+        INLAY_TRY(read_sequence(r, p->sequence_values[i], item++));
+    for (size_t i = 0; i < p->n_map_values; i++)
+        INLAY_TRY(read_map(r, p->map_values[i], item++));
+    for (size_t i = 0; i < p->n_optional_values; i++)
+        INLAY_TRY(read_optional(r, p->optional_values[i], item++));
+done:
+    return status;
+}
+
+static inlay_status read_optional(const reader *r, const Onnx__Optional *p, model_datum *out)
+{
+    bool there = p->tensor_value != NULL || p->sparse_tensor_value != NULL || p->sequence_value != NULL ||
+                 p->map_value != NULL || p->optional_value != NULL;
+    inlay_status status = INLAY_OK;
+
+    out->kind = INLAY_VALUE_OPTIONAL;
+    INLAY_TRY(set_name(r, p->name, out));
+    INLAY_TRY(make_items(r, there ? 1 : 0, out));
+    if (p->tensor_value != NULL)
+        status = read_dense(r, p->tensor_value, out->items);
+    else if (p->sparse_tensor_value != NULL)
+        status = read_sparse(r, p->sparse_tensor_value, out->items);
+    else if (p->sequence_value != NULL)
+        status = read_sequence(r, p->sequence_value, out->items);
+    else if (p->map_value != NULL)
+        status = read_map(r, p->map_value, out->items);
+    else if (p->optional_value != NULL)
+        status = read_optional(r, p->optional_value, out->items);
+done:
+    return status;
+}
+
+static inlay_status read_keys(const reader *r, const Onnx__Map *p, model_datum *out)
+{
+    bool texts = p->n_string_keys > 0 || p->key_type == INLAY_STRING;
+    size_t count = texts ? p->n_string_keys : p->n_keys, bytes = count * (texts ? sizeof(inlay_str) : sizeof(int64_t));
+    int64_t *dims = arena_alloc(r->a, sizeof *dims);
+    void *data = arena_alloc(r->a, bytes);
+
+    if (dims == NULL || data == NULL)
+        return no_memory(r);
+    dims[0] = (int64_t)count;
+    out->name = "keys";
+    out->tensor = (inlay_tensor_view){ .data = data, .bytes = bytes, .dims = dims, .rank = 1,
+                                       .dtype = texts ? INLAY_STRING : INLAY_INT64 };
+    for (size_t i = 0; i < count && texts; i++) {
+        const ProtobufCBinaryData *key = &p->string_keys[i];
+        inlay_str *to = (inlay_str *)data + i;
+
+        *to = (inlay_str){ arena_string_n(r->a, (const char *)key->data, key->len), key->len };
+        if (to->data == NULL)
+            return no_memory(r);
+    }
+    if (!texts && count > 0)
+        memcpy(data, p->keys, bytes);
+    return finish_tensor(out, INLAY_OK);
+}
+
+static inlay_status read_map(const reader *r, const Onnx__Map *p, model_datum *out)
+{
+    inlay_status status = INLAY_OK;
+
+    out->kind = INLAY_VALUE_MAP;
+    INLAY_TRY(set_name(r, p->name, out));
+    INLAY_TRY(make_items(r, 2, out));
+    INLAY_TRY(read_keys(r, p, &out->items[0]));
+    out->items[1] = (model_datum){ .kind = INLAY_VALUE_SEQUENCE, .name = "values" };
+    if (p->values != NULL)
+        INLAY_TRY(read_sequence(r, p->values, &out->items[1]));
+    if ((int64_t)out->items[1].item_count != out->items[0].dims[0])
+        status = inlay_fail(r->diag, INLAY_INVALID_MODEL, "a map has %lld keys and %u values",
+                            (long long)out->items[0].dims[0], out->items[1].item_count);
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ the way in */
+
+static void *proto_alloc(void *ctx, size_t bytes)
+{
+    return arena_alloc(ctx, bytes);
+}
+
+static void proto_free(void *ctx, void *pointer)
+{
+    (void)ctx;
+    (void)pointer;
+}
+
+static const struct {
+    prescan_root root;
+    const ProtobufCMessageDescriptor *message;
+} kinds[] = { [INLAY_VALUE_TENSOR] = { PRESCAN_TENSOR, &onnx__tensor__descriptor },
+              [INLAY_VALUE_SEQUENCE] = { PRESCAN_SEQUENCE, &onnx__sequence__descriptor },
+              [INLAY_VALUE_OPTIONAL] = { PRESCAN_OPTIONAL, &onnx__optional__descriptor },
+              [INLAY_VALUE_MAP] = { PRESCAN_MAP, &onnx__map__descriptor } };
+
+static inlay_status read_bytes(const void *bytes, size_t count, uint32_t kind, arena *a, model_datum *out,
+                               inlay_diag *diag)
+{
+    arena parsed = { 0 };
+    ProtobufCAllocator allocator = { .alloc = proto_alloc, .free = proto_free, .allocator_data = &parsed };
+    model_limits limits = model_limits_default();
+    reader r = { .a = a, .diag = diag };
+    prescan_result scanned = { 0 };
+    ProtobufCMessage *message;
+    inlay_status status;
+
+    r.source = (tensor_source){ .file = bytes, .file_bytes = count, .limits = &limits, .a = a, .alloc = proto_alloc,
+                                .alloc_ctx = a, .copy = true };
+    INLAY_TRY(prescan(bytes, count, kinds[kind].root, &limits, &scanned, diag));
+    message = protobuf_c_message_unpack(kinds[kind].message, &allocator, scanned.count, scanned.bytes);
+    if (message == NULL)
+        status = no_memory(&r);
+    else if (kind == INLAY_VALUE_TENSOR)
+        status = read_dense(&r, (const Onnx__Tensor *)message, out);
+    else if (kind == INLAY_VALUE_SEQUENCE)
+        status = read_sequence(&r, (const Onnx__Sequence *)message, out);
+    else if (kind == INLAY_VALUE_OPTIONAL)
+        status = read_optional(&r, (const Onnx__Optional *)message, out);
+    else
+        status = read_map(&r, (const Onnx__Map *)message, out);
+done:
+    free(scanned.bytes);
+    arena_deinit(&parsed);
+    return status;
+}
+
+inlay_status model_datum_load(const char *path, uint32_t kind, arena *a, model_datum *out, inlay_diag *diag)
+{
+    file_map map;
+    inlay_status status;
+
+    *out = (model_datum){ 0 };
+    if (kind < INLAY_VALUE_TENSOR || kind > INLAY_VALUE_MAP)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%.200s: there is no kind %u of value", path, kind);
+    status = file_map_path(path, &map, diag);
+    if (status == INLAY_OK) {
+        status = read_bytes(map.bytes, map.count, kind, a, out, diag);
+        file_unmap(&map);
+    }
+    if (status != INLAY_OK)
+        load_prefix(diag, path);
+    return status;
+}

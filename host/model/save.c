@@ -1,0 +1,281 @@
+/* model/save.c - a model becomes a file: the way out, tensors, and what stands around the graphs. */
+#include "model/save.h"
+#include "base/checked.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { EXTERNAL_ALIGN = 4096, DEFAULT_EXTERNAL_BYTES = 1024 };
+#define MAX_MODEL_BYTES (UINT64_C(2) << 30) /* other parsers read no more into one message */
+
+static inlay_status no_memory(inlay_diag *diag)
+{
+    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory while saving");
+}
+
+/* ------------------------------------------------------------------ tensors */
+
+static void entry(wire *w, uint32_t field, const char *key, const char *value)
+{
+    wire_mark mark = wire_begin(w, field);
+
+    wire_text(w, 1, key);
+    wire_text(w, 2, value);
+    wire_end(w, mark);
+}
+
+static bool goes_outside(const saver *s, const inlay_tensor_view *t)
+{
+    uint64_t from = s->options == NULL || s->options->external_bytes == 0 ? DEFAULT_EXTERNAL_BYTES
+                                                                          : s->options->external_bytes;
+
+    return s->options != NULL && s->options->external_file != NULL && t->dtype != INLAY_STRING && t->bytes >= from;
+}
+
+/* Gives the tensor a place in the external file, at a page's beginning so that it can be mapped. */
+static void put_external(saver *s, const inlay_tensor_view *t)
+{
+    char number[24];
+    uint64_t offset = (s->external_end + EXTERNAL_ALIGN - 1) / EXTERNAL_ALIGN * EXTERNAL_ALIGN;
+
+    if (s->external_count == s->external_capacity) {
+        size_t capacity = s->external_capacity == 0 ? 64 : s->external_capacity * 2;
+        save_external *bigger = realloc(s->external, capacity * sizeof *bigger);
+
+        if (bigger == NULL) {
+            s->w.failed = true;
+            return;
+        }
+        s->external = bigger;
+        s->external_capacity = capacity;
+    }
+    s->external[s->external_count++] = (save_external){ .data = t->data, .bytes = t->bytes, .offset = offset };
+    s->external_end = offset + t->bytes;
+    entry(&s->w, 13, "location", s->options->external_file);
+    (void)snprintf(number, sizeof number, "%" PRIu64, offset);
+    entry(&s->w, 13, "offset", number);
+    (void)snprintf(number, sizeof number, "%" PRIu64, t->bytes);
+    entry(&s->w, 13, "length", number);
+    wire_int(&s->w, 14, 1);
+}
+
+void save_tensor(saver *s, const char *name, const inlay_tensor_view *t, bool may_leave)
+{
+    wire_ints(&s->w, 1, t->dims, t->rank);
+    wire_int(&s->w, 2, t->dtype);
+    wire_text_if(&s->w, 8, name);
+    if (may_leave && goes_outside(s, t)) {
+        put_external(s, t);
+    } else if (t->dtype == INLAY_STRING) {
+        const inlay_str *texts = t->data;
+
+        for (uint64_t i = 0; i < t->bytes / sizeof *texts; i++)
+            wire_splice_bytes(&s->w, 6, texts[i].data, (size_t)texts[i].bytes);
+    } else {
+        wire_splice_bytes(&s->w, 9, t->data, (size_t)t->bytes);
+    }
+}
+
+/* ------------------------------------------------------------------ files */
+
+/* A temporary file beside path, which commit() renames to it. */
+typedef struct target {
+    char *path, *temporary;
+    int fd;
+} target;
+
+static inlay_status target_open(target *t, const char *path, inlay_diag *diag)
+{
+    size_t bytes = strlen(path) + sizeof ".XXXXXX";
+
+    *t = (target){ .path = strdup(path), .temporary = malloc(bytes), .fd = -1 };
+    if (t->path == NULL || t->temporary == NULL)
+        return no_memory(diag);
+    (void)snprintf(t->temporary, bytes, "%s.XXXXXX", path);
+    t->fd = mkostemp(t->temporary, O_CLOEXEC);
+    if (t->fd < 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be created: %s", path, strerror(errno));
+    return INLAY_OK;
+}
+
+static inlay_status fail_write(const target *t, inlay_diag *diag)
+{
+    return inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be written: %s", t->path, strerror(errno));
+}
+
+/* What mkostemp made is private; a model is as readable as any new file. */
+static inlay_status target_commit(target *t, inlay_diag *diag)
+{
+    mode_t mask = umask(0);
+
+    (void)umask(mask);
+    if (fchmod(t->fd, 0666 & ~mask) != 0 || fsync(t->fd) != 0 || rename(t->temporary, t->path) != 0)
+        return fail_write(t, diag);
+    free(t->temporary);
+    t->temporary = NULL;
+    return INLAY_OK;
+}
+
+static void target_deinit(target *t)
+{
+    if (t->fd >= 0) {
+        (void)close(t->fd);
+        if (t->temporary != NULL)
+            (void)unlink(t->temporary);
+    }
+    free(t->temporary);
+    free(t->path);
+}
+
+static bool write_external(const saver *s, int fd)
+{
+    static const uint8_t zeros[EXTERNAL_ALIGN];
+    uint64_t at = 0;
+
+    for (size_t i = 0; i < s->external_count; i++) {
+        const save_external *e = &s->external[i];
+
+        if (!wire_write_all(fd, zeros, (size_t)(e->offset - at)) || !wire_write_all(fd, e->data, (size_t)e->bytes))
+            return false;
+        at = e->offset + e->bytes;
+    }
+    return true;
+}
+
+static char *beside(const char *path, const char *name)
+{
+    const char *slash = strrchr(path, '/');
+    size_t dir_bytes = slash == NULL ? 0 : (size_t)(slash - path) + 1, name_bytes = strlen(name);
+    char *joined = malloc(dir_bytes + name_bytes + 1);
+
+    if (joined != NULL) {
+        memcpy(joined, path, dir_bytes);
+        memcpy(joined + dir_bytes, name, name_bytes + 1);
+    }
+    return joined;
+}
+
+/* Both files are complete before either name changes. */
+static inlay_status write_files(saver *s, const char *path)
+{
+    target model = { .fd = -1 }, data = { .fd = -1 };
+    char *data_path = NULL;
+    inlay_status status = INLAY_OK;
+
+    if (s->external_count > 0) {
+        data_path = beside(path, s->options->external_file);
+        if (data_path == NULL) {
+            status = no_memory(s->diag);
+            goto done;
+        }
+        INLAY_TRY(target_open(&data, data_path, s->diag));
+        if (!write_external(s, data.fd)) {
+            status = fail_write(&data, s->diag);
+            goto done;
+        }
+    }
+    INLAY_TRY(target_open(&model, path, s->diag));
+    if (!wire_write(&s->w, model.fd)) {
+        status = fail_write(&model, s->diag);
+        goto done;
+    }
+    if (data_path != NULL)
+        INLAY_TRY(target_commit(&data, s->diag));
+    INLAY_TRY(target_commit(&model, s->diag));
+done:
+    target_deinit(&model);
+    target_deinit(&data);
+    free(data_path);
+    return status;
+}
+
+/* ------------------------------------------------------------------ the model */
+
+static void put_opset(wire *w, uint32_t field, const graph_opset *opset)
+{
+    wire_mark mark = wire_begin(w, field);
+
+    wire_text(w, 1, strcmp(opset->domain, "ai.onnx") == 0 ? "" : opset->domain);
+    wire_int(w, 2, opset->version);
+    wire_end(w, mark);
+}
+
+static inlay_status put_model(saver *s)
+{
+    const graph_model *m = s->model;
+    wire *w = &s->w;
+    wire_mark mark;
+    inlay_status status = INLAY_OK;
+
+    wire_int(w, 1, m->ir_version);
+    wire_text_if(w, 2, m->producer_name);
+    wire_text_if(w, 3, m->producer_version);
+    wire_text_if(w, 4, m->domain);
+    if (m->model_version != 0)
+        wire_int(w, 5, m->model_version);
+    wire_text_if(w, 6, m->doc);
+    for (uint32_t i = 0; i < m->opset_count; i++)
+        put_opset(w, 8, &m->opsets[i]);
+    mark = wire_begin(w, 7);
+    INLAY_TRY(save_graph(s, m->main, NULL, NULL));
+    wire_end(w, mark);
+    for (uint32_t i = 0; i < m->metadata_count; i++)
+        entry(w, 14, m->metadata[i].key, m->metadata[i].value);
+    for (uint32_t i = 0; i < m->function_count; i++) {
+        mark = wire_begin(w, 25);
+        INLAY_TRY(save_function(s, &m->functions[i]));
+        for (uint32_t k = 0; k < m->functions[i].opset_count; k++)
+            put_opset(w, 9, &m->functions[i].opsets[k]);
+        wire_end(w, mark);
+    }
+    wire_raw(w, m->extra.data, (size_t)m->extra.bytes);
+    if (w->failed)
+        return no_memory(s->diag);
+    if (wire_size(w) >= MAX_MODEL_BYTES)
+        return inlay_fail(s->diag, INLAY_LIMIT_EXCEEDED,
+                          "the model would have %" PRIu64 " bytes, but an ONNX file ends at 2 GiB; put the weights into an "
+                          "external file", wire_size(w));
+done:
+    return status;
+}
+
+inlay_status model_save(const graph_model *model, const char *path, const model_save_options *options, inlay_diag *diag)
+{
+    saver s = { .model = model, .options = options, .diag = diag };
+    const char *name = options == NULL ? NULL : options->external_file;
+    inlay_status status = INLAY_OK;
+
+    if (name != NULL && (name[0] == '\0' || strchr(name, '/') != NULL || strcmp(name, ".") == 0 || strcmp(name, "..") == 0))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "external_file '%.200s' must be a plain file name; it goes beside the model", name);
+    INLAY_TRY(put_model(&s));
+    INLAY_TRY(write_files(&s, path));
+done:
+    wire_deinit(&s.w);
+    free(s.external);
+    arena_deinit(&s.scratch);
+    return status;
+}
+
+inlay_status model_tensor_save(const char *path, const char *name, const inlay_tensor_view *tensor, inlay_diag *diag)
+{
+    saver s = { .diag = diag };
+    inlay_status status = INLAY_OK;
+    int64_t count;
+    size_t bytes;
+
+    if (!dims_count(tensor->dims, tensor->rank, &count) || !dtype_bytes(tensor->dtype, count, &bytes) ||
+        bytes != tensor->bytes)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%.200s: the tensor's bytes do not match its type and dims", path);
+    save_tensor(&s, name, tensor, false);
+    if (s.w.failed)
+        status = no_memory(diag);
+    else
+        status = write_files(&s, path);
+    wire_deinit(&s.w);
+    return status;
+}

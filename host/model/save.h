@@ -1,0 +1,33 @@
+/* model/save.h - what the parts of the writer share; private to this folder. */
+#ifndef MODEL_SAVE_H
+#define MODEL_SAVE_H
+#include "model/model.h"
+#include "model/wire.h"
+
+/* A tensor that goes into the external file. */
+typedef struct save_external {
+    const void *data;
+    uint64_t bytes;
+    uint64_t offset; /* in the external file */
+} save_external;
+
+typedef struct saver {
+    const graph_model *model;
+    const model_save_options *options;
+    wire w;
+    save_external *external; /* [external_count] in the order of their offsets */
+    size_t external_count, external_capacity;
+    uint64_t external_end; /* bytes of the external file so far */
+    arena scratch;
+    inlay_diag *diag;
+} saver;
+
+/* The fields of a TensorProto. may_leave: it may go into the external file (initializers; what else reads external
+ * attributes is anybody's guess). */
+void save_tensor(saver *s, const char *name, const inlay_tensor_view *t, bool may_leave);
+/* The fields of a GraphProto. outer_names are the names of the enclosing graph's values, NULL for the main graph. */
+INLAY_NODISCARD inlay_status save_graph(saver *s, const graph *g, const graph_body *as_body,
+                                        const char *const *outer_names);
+/* The fields of a FunctionProto. */
+INLAY_NODISCARD inlay_status save_function(saver *s, const graph_function *f);
+#endif
