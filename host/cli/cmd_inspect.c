@@ -141,10 +141,10 @@ static summary summarize(const graph_model *m)
 
 /* ------------------------------------------------------------------ types of inputs and outputs */
 
-static const char *kind_text(const inlay_value_info *info)
+static const char *kind_text(uint32_t kind)
 {
     static const char *const kinds[] = { "?", "tensor", "sequence", "optional", "map" };
-    return kinds[info->kind < 5 ? info->kind : 0];
+    return kinds[kind < 5 ? kind : 0];
 }
 
 /* The name of a dimension that is not a number. */
@@ -155,12 +155,29 @@ static const char *dim_name(const graph_model *m, const inlay_dim *d)
     return m->symbols[d->symbol].name.data;
 }
 
+/* What the file says; nothing has been inferred. */
+static inlay_value_info declared(const graph_value *v)
+{
+    inlay_value_info info = v->info;
+
+    if (v->declared) {
+        info.dtype = v->declared_dtype;
+        info.rank = v->declared_rank;
+        info.dims = v->declared_dims;
+    }
+    return info;
+}
+
 static void print_value(const graph_model *m, const graph_value *v)
 {
-    const inlay_value_info *info = &v->info;
+    const inlay_value_info type = declared(v), *info = &type;
 
-    (void)printf("  %-24s %s%s%s", info->name.data, info->kind == INLAY_VALUE_TENSOR ? "" : kind_text(info),
-                 info->kind == INLAY_VALUE_TENSOR ? "" : " of ", inlay_dtype_name(info->dtype));
+    (void)printf("  %-24s ", info->name.data);
+    if (info->kind != INLAY_VALUE_TENSOR)
+        (void)printf("%s of ", kind_text(info->kind));
+    if (v->inner_kind > INLAY_VALUE_TENSOR)
+        (void)printf("%s of ", kind_text(v->inner_kind));
+    (void)printf("%s", inlay_dtype_name(info->dtype));
     if (info->rank == INLAY_RANK_UNKNOWN) {
         (void)printf("[...]");
     } else {
@@ -178,7 +195,7 @@ static void print_value(const graph_model *m, const graph_value *v)
 
 static json_t *value_to_json(const graph_model *m, const graph_value *v)
 {
-    const inlay_value_info *info = &v->info;
+    const inlay_value_info type = declared(v), *info = &type;
     json_t *shape = json_null();
     json_t *json;
 
@@ -189,8 +206,10 @@ static json_t *value_to_json(const graph_model *m, const graph_value *v)
                                                    ? json_integer(info->dims[i].value)
                                                    : json_string(dim_name(m, &info->dims[i])));
     }
-    json = json_pack("{s:s, s:s, s:s, s:o}", "name", info->name.data, "kind", kind_text(info), "type",
+    json = json_pack("{s:s, s:s, s:s, s:o}", "name", info->name.data, "kind", kind_text(info->kind), "type",
                      inlay_dtype_name(info->dtype), "shape", shape);
+    if (v->inner_kind > INLAY_VALUE_TENSOR)
+        (void)json_object_set_new(json, "of", json_string(kind_text(v->inner_kind)));
     if (v->has_default)
         (void)json_object_set_new(json, "has_default", json_true());
     return json;
