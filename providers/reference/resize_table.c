@@ -1,0 +1,124 @@
+/* resize_table.c - coordinates and coefficients of Resize (ONNX Resize-19); no kernels here. */
+#include "resize_table.h"
+#include <math.h>
+
+/* The place in the input that output element x samples; *out_outside when it is beyond tf_crop_and_resize's input. */
+static double resize_coordinate(const resize_rule *rule, const resize_axis *a, int64_t x, bool *out_outside)
+{
+    double in = (double)a->in, width = a->exact ? (double)a->out : a->scale * in; /* not rounded: as ONNX's cases expect */
+    double at;
+
+    *out_outside = false;
+    switch (rule->coordinates) {
+    case RESIZE_ALIGN_CORNERS:
+        return width == 1 ? 0 : (double)x * (in - 1) / (width - 1);
+    case RESIZE_ASYMMETRIC:
+        return a->exact ? (double)x * in / (double)a->out : (double)x / a->scale;
+    case RESIZE_TF_CROP_AND_RESIZE:
+        at = width == 1 ? (a->roi_end - a->roi_begin) * (in - 1) / 2
+                        : (double)x * (a->roi_end - a->roi_begin) * (in - 1) / (width - 1);
+        at += a->roi_begin * (in - 1);
+        *out_outside = !(at >= 0 && at <= in - 1);
+        return *out_outside ? 0 : at;
+    case RESIZE_PYTORCH_HALF_PIXEL:
+        if (width == 1)
+            return -0.5;
+        break;
+    case RESIZE_HALF_PIXEL_SYMMETRIC:
+        at = in / 2 * (1 - (double)a->out / width);
+        return at + (a->exact ? ((double)x + 0.5) * in / (double)a->out : ((double)x + 0.5) / a->scale) - 0.5;
+    case RESIZE_TF_HALF_PIXEL_FOR_NN:
+        return a->exact ? ((double)x + 0.5) * in / (double)a->out : ((double)x + 0.5) / a->scale;
+    default:
+        break;
+    }
+    return (a->exact ? ((double)x + 0.5) * in / (double)a->out : ((double)x + 0.5) / a->scale) - 0.5;
+}
+
+static double resize_round(const resize_rule *rule, const resize_axis *a, double at)
+{
+    double low = floor(at);
+
+    switch (rule->rounding) {
+    case RESIZE_FLOOR:
+        return low;
+    case RESIZE_CEIL:
+        return ceil(at);
+    case RESIZE_SIMPLE:
+        return a->scale < 1 ? ceil(at) : low;
+    case RESIZE_ROUND_PREFER_CEIL:
+        return at - low < 0.5 ? low : low + 1;
+    default:
+        return at - low <= 0.5 ? low : low + 1;
+    }
+}
+
+/* The shrink that antialiasing stretches the filter by. */
+static double resize_stretch(const resize_rule *rule, const resize_axis *a)
+{
+    return rule->antialias && a->scale < 1 ? a->scale : 1;
+}
+
+/* Taps to the left of, and at, the element left of the place that is sampled; there are as many to the right. */
+static int64_t resize_reach(const resize_rule *rule, const resize_axis *a)
+{
+    double radius = rule->mode == RESIZE_LINEAR ? 1 : 2;
+    double reach = -floor(-radius / resize_stretch(rule, a));
+
+    return reach < (double)INT32_MAX ? (int64_t)reach : INT32_MAX;
+}
+
+int64_t resize_taps(const resize_rule *rule, const resize_axis *a)
+{
+    return rule->mode == RESIZE_NEAREST ? 1 : 2 * resize_reach(rule, a);
+}
+
+/* The filter at distance d from its middle. */
+static double resize_filter(const resize_rule *rule, double d)
+{
+    double a = rule->cubic_a;
+
+    d = fabs(d);
+    if (rule->mode == RESIZE_LINEAR)
+        return d < 1 ? 1 - d : 0;
+    if (d <= 1)
+        return ((a + 2) * d - (a + 3)) * d * d + 1;
+    return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
+}
+
+static int32_t resize_clamp(double index, int64_t in)
+{
+    return !(index >= 0) ? 0 : index > (double)(in - 1) ? (int32_t)(in - 1) : (int32_t)index; /* NaN: 0 */
+}
+
+void resize_table_fill(const resize_rule *rule, const resize_axis *a, const resize_table *table)
+{
+    int64_t taps = table->taps;
+    double stretch = resize_stretch(rule, a);
+
+    for (int64_t x = 0; x < a->out; x++) {
+        int32_t *index = table->index + x * taps;
+        double *weight = table->weight + x * taps, sum = 0, at, low;
+        bool outside;
+
+        at = resize_coordinate(rule, a, x, &outside);
+        if (rule->mode == RESIZE_NEAREST) {
+            *index = outside ? -1 : resize_clamp(resize_round(rule, a, at), a->in);
+            continue;
+        }
+        low = floor(at);
+        for (int64_t k = 0; k < taps; k++) {
+            double i = low - (double)(taps / 2) + 1 + (double)k;
+            weight[k] = resize_filter(rule, (i - at) * stretch);
+            if (rule->exclude_outside && (i < 0 || i > (double)(a->in - 1)))
+                weight[k] = 0;
+            index[k] = resize_clamp(i, a->in);
+            sum += weight[k];
+        }
+        if (rule->exclude_outside || stretch < 1)
+            for (int64_t k = 0; k < taps; k++)
+                weight[k] = sum != 0 ? weight[k] / sum : 0;
+        if (outside)
+            index[0] = -1;
+    }
+}

@@ -1,0 +1,52 @@
+/* resize_table.h - where the elements of a resized axis come from: ONNX's coordinate transformations and coefficients as
+ * tables of indexes and weights, one table an axis. */
+#ifndef RESIZE_TABLE_H
+#define RESIZE_TABLE_H
+#include "reference.h"
+
+enum { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC };
+enum {
+    RESIZE_HALF_PIXEL,
+    RESIZE_HALF_PIXEL_SYMMETRIC,
+    RESIZE_PYTORCH_HALF_PIXEL,
+    RESIZE_ALIGN_CORNERS,
+    RESIZE_ASYMMETRIC,
+    RESIZE_TF_HALF_PIXEL_FOR_NN,
+    RESIZE_TF_CROP_AND_RESIZE
+};
+enum {
+    RESIZE_ROUND_PREFER_FLOOR,
+    RESIZE_ROUND_PREFER_CEIL,
+    RESIZE_FLOOR,
+    RESIZE_CEIL,
+    RESIZE_SIMPLE /* Resize-10: up where the axis shrinks, down where it grows */
+};
+
+/* The attributes that shape a table. */
+typedef struct resize_rule {
+    uint32_t mode, coordinates, rounding;
+    bool antialias, exclude_outside;
+    double cubic_a;
+} resize_rule;
+
+/* One axis. scale is output over input; exact says that it is out / in itself, which is then computed without rounding. */
+typedef struct resize_axis {
+    int64_t in, out;
+    double scale;
+    double roi_begin, roi_end; /* relative, for tf_crop_and_resize */
+    bool exact;
+} resize_axis;
+
+/* Taps of each output element: index[o * taps + k] in [0, in), weight of index. An element that tf_crop_and_resize
+ * takes from outside of the input has index -1 at its first tap. Without weights (nearest) there is one tap. */
+typedef struct resize_table {
+    int64_t taps;
+    int32_t *index;
+    double *weight;
+} resize_table;
+
+/* How many taps an element of this axis has. */
+int64_t resize_taps(const resize_rule *rule, const resize_axis *axis);
+/* Fills table->index [out * taps] and, unless it is NULL, table->weight [out * taps]. */
+void resize_table_fill(const resize_rule *rule, const resize_axis *axis, const resize_table *table);
+#endif
