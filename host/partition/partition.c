@@ -557,7 +557,7 @@ static inlay_status hear_all(collector *c, inlay_diag *diag)
     return INLAY_OK;
 }
 
-static inlay_status price_all(chooser *c)
+static void price_all(chooser *c)
 {
     const part_request *r = c->request;
 
@@ -569,12 +569,15 @@ static inlay_status price_all(chooser *c)
                               .placement_count = o->placement_count, .placement_stride = sizeof(inlay_placement),
                               .workspace_bytes = o->workspace_bytes, .resident_bytes = o->resident_bytes };
 
+        inlay_cost_request ask = { .struct_size = sizeof ask, .graph = r->snapshot, .offer = &offer,
+                                   .values = c->states, .value_count = r->snapshot->value_count,
+                                   .value_stride = sizeof *c->states, .max_threads = r->max_threads };
+
         o->cost = (inlay_cost){ .struct_size = sizeof o->cost };
-        if (p->table->cost(p->state, r->snapshot, &offer, c->states, sizeof *c->states, &o->cost) != INLAY_OK ||
+        if (p->table->cost(p->state, &ask, &o->cost) != INLAY_OK ||
             !(o->cost.ns >= 0))
             o->cost.ns = 1e12; /* a provider that can't price its own offer is asked last */
     }
-    return INLAY_OK;
 }
 
 inlay_status partition_graph(const part_request *request, arena *a, partition *out, inlay_diag *diag)
@@ -606,9 +609,7 @@ inlay_status partition_graph(const part_request *request, arena *a, partition *o
     if (ch.states == NULL || ch.best == NULL || ch.best_ns == NULL || ch.value_domain == NULL || first == NULL ||
         next == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to partition graph '%s'", g->name);
-    status = price_all(&ch);
-    if (status != INLAY_OK)
-        return status;
+    price_all(&ch);
     memset(first, 0xff, g->node_count * sizeof *first);
     memset(ch.best, 0xff, g->node_count * sizeof *ch.best);
     for (uint32_t o = out->offer_count; o-- > 0;) {

@@ -69,6 +69,7 @@ typedef struct part_request {
     const inlay_graph *snapshot;
     const part_provider *providers; /* in the user's order: the first wins a tie */
     uint32_t provider_count;
+    uint32_t max_threads; /* of a run */
     bool by_priority; /* policy `priority`: the first provider that can, whatever it costs */
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
     void *log_ctx;
