@@ -227,8 +227,7 @@ static inlay_status infer_carried(inference *inf, graph *g, const graph_node *n,
                 in->inner_kind = out->inner_kind;
                 changed = true;
             }
-            if (out->info.dtype != INLAY_UNDEFINED &&
-                (in->info.dtype != out->info.dtype || in->info.kind != out->info.kind)) {
+            if (out->info.dtype != INLAY_UNDEFINED && in->info.dtype != out->info.dtype) {
                 status = graph_fail(g, n, NULL, INLAY_INVALID_MODEL, inf->diag,
                                     "carried value %u is %s before an iteration and %s after it", i,
                                     inlay_dtype_name(in->info.dtype), inlay_dtype_name(out->info.dtype));
@@ -250,13 +249,16 @@ done:
     return status;
 }
 
-/* A carried value after the last iteration: what came in if there was none, so the widened input. */
-static void set_carried_output(const graph *g, const graph_node *n, uint32_t o, const graph *body, uint32_t input)
+/* A carried value after the last iteration: what came in if there was none, so the widened input. An optional that the
+ * body turns into what it holds (ONNX's own cases do that) leaves as what the body makes of it. */
+static void set_carried_output(const graph *g, const graph_node *n, uint32_t o, const graph *body, uint32_t input,
+                               uint32_t output)
 {
     graph_value *v = node_output(g, n, o);
+    const graph_value *in = &body->values[body->inputs[input]], *out = body_output(body, output);
 
     if (v != NULL)
-        infer_copy_type(v, &body->values[body->inputs[input]]);
+        infer_copy_type(v, in->info.kind == INLAY_VALUE_OPTIONAL && out->info.kind != in->info.kind ? out : in);
 }
 
 static inlay_status check_counts(const inference *inf, const graph *g, const graph_node *n, const graph *body,
@@ -292,7 +294,7 @@ static inlay_status infer_loop(inference *inf, graph *g, const graph_node *n)
         graph_value *v = node_output(g, n, o);
 
         if (o < carried) {
-            set_carried_output(g, n, o, inner, o + 2);
+            set_carried_output(g, n, o, inner, o + 2, o + 1);
         } else if (v != NULL) {
             infer_copy_type(v, body_output(inner, o + 1));
             if (!insert_dim(&v->info, 0, dim_unknown(), &inf->model->arena))
@@ -363,7 +365,7 @@ static inlay_status infer_scan(inference *inf, graph *g, const graph_node *n)
         if (v == NULL)
             continue;
         if (o < carried)
-            set_carried_output(g, n, o, inner, o);
+            set_carried_output(g, n, o, inner, o, o);
         else
             infer_copy_type(v, body_output(inner, o));
         if (o >= carried)

@@ -58,6 +58,15 @@ static int64_t data_count(const inlay_value_info *value, int64_t limit)
     return ((uint64_t)count * bits + 7) / 8 <= value->data_bytes ? count : -1;
 }
 
+/* Is there a dimension of size 0? Then all elements are known: there are none. */
+static bool is_empty(const inlay_value_info *value)
+{
+    for (uint32_t d = 0; value->rank != INLAY_RANK_UNKNOWN && d < value->rank; d++)
+        if (value->dims[d].kind == INLAY_DIM_FIXED && value->dims[d].value == 0)
+            return true;
+    return false;
+}
+
 /* Element i of integer data that may be misaligned; false when the type is no integer. */
 static bool load_integer(const inlay_value_info *value, int64_t i, int64_t *out)
 {
@@ -98,7 +107,7 @@ const inlay_dim *infer_elements(op_infer *infer, uint32_t i, uint32_t *out_count
         *out_count = (uint32_t)value->element_count;
         return value->elements;
     }
-    count = data_count(value, INFER_MAX_ELEMENTS);
+    count = is_empty(value) ? 0 : data_count(value, INFER_MAX_ELEMENTS);
     if (count < 0)
         return NULL;
     elements = infer->alloc(infer->ctx, (size_t)(count + 1) * sizeof *elements);
