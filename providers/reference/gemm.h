@@ -58,22 +58,29 @@ typedef void (*gemm_pack_fn)(const gemm_operand *self, int64_t batch, int64_t li
 
 /* Where A or B comes from. Either it is packed already, or pack makes panels of it. */
 struct gemm_operand {
-    const void *packed;      /* whole, from gemm_pack_all; shared by all batches unless packed_stride is set */
-    int64_t packed_stride;   /* bytes from one batch to the next */
+    const void *packed;      /* whole, from gemm_pack_all; batch b is at which(b) * packed_stride */
+    int64_t packed_stride;   /* bytes from one matrix to the next; 0 = the same for all */
     gemm_pack_fn pack;       /* gemm_strided_pack(), or the caller's own */
-    const void *data;        /* the rest is for pack */
+    const void *data;        /* the rest is for pack; batch b is at which(b) * matrix_stride */
     int64_t line_stride;     /* elements between lines and between steps of k */
     int64_t k_stride;
-    const int64_t *offset;   /* [batch] elements from data to each batch; NULL: batch_stride */
-    int64_t batch_stride;    /* 0 = the same matrix for all */
+    int64_t matrix_stride;   /* elements from one matrix to the next; 0 = the same for all */
+    const int64_t *which;    /* [batch] the matrix of each batch; NULL: the b-th */
     double scale;            /* GEMM_F32 and F64: factor applied while packing; 0 reads as 1 */
     const void *zero;        /* GEMM_S16: zero points to subtract, in the operand's dtype; NULL = 0 */
     int64_t zero_stride;     /* 0: one for all lines; 1: one a line */
-    int64_t zero_batch_stride;
+    int64_t zero_matrix_stride;
     bool in_place;           /* B only: rows along n are dense and of the kernel's type, so it may be read unpacked */
     const void *user;
 };
 
+static inline int64_t gemm_which(const gemm_operand *operand, int64_t batch)
+{
+    return operand->which != NULL ? operand->which[batch] : batch;
+}
+
+/* What an element type is multiplied as; GEMM_TYPE_COUNT when there are no kernels for it. 8-bit integers: GEMM_S16. */
+uint32_t gemm_type_of(inlay_dtype dtype);
 /* The packing function for strided matrices of dtype as input to kernels of `type`; NULL if they do not go together.
  * F32: float, float16, bfloat16. F64: double, and float. U32, U64: integers of that size. S16: int8, uint8. */
 gemm_pack_fn gemm_strided_pack(uint32_t type, inlay_dtype dtype);
@@ -90,16 +97,27 @@ typedef struct gemm_job {
     const gemm_kernel *kernel;
     int64_t batch, m, n, k;
     gemm_operand a, b;
-    void *c;                /* sums, dense along n; NULL: each tile is made in the workspace, and finish stores it */
+    bool c_in_workspace;    /* each tile of sums is made in the workspace, and finish stores it */
+    void *c;                /* otherwise: sums, dense along n */
     int64_t c_stride;       /* elements between rows */
     int64_t c_batch_stride;
     gemm_tile_hook init;    /* optional: writes what the sums start from (a bias); otherwise they start from 0 */
     gemm_tile_hook finish;  /* optional: sees the finished tile */
-    void *user;
+    void *init_user;
+    void *finish_user;
     /* Filled in by gemm_plan. */
     int64_t tile_m, tile_n;
     uint64_t thread_bytes; /* workspace of one thread, a multiple of 64 */
 } gemm_job;
+
+/* Makes the job's sums end up in y, a dense [batch, m, n] tensor of dtype: directly where it is the kernel's type;
+ * otherwise (float16, bfloat16) through out, which must live as long as the job. May be called again with another y. */
+typedef struct gemm_half_output {
+    void *data;
+    inlay_dtype dtype;
+    int64_t m, n;
+} gemm_half_output;
+void gemm_set_output(gemm_job *job, gemm_half_output *out, inlay_dtype dtype, void *y);
 
 /* Depth of a block of k, for a kernel; the same for packing and computing. */
 int64_t gemm_depth(const gemm_kernel *kernel, int64_t k);
@@ -109,9 +127,14 @@ bool gemm_packed_bytes(const gemm_kernel *kernel, uint32_t width, int64_t lines,
 void gemm_pack_all(const gemm_kernel *kernel, uint32_t width, const gemm_operand *source, int64_t batch, int64_t lines,
                    int64_t k, void *out);
 
-/* Cuts the job into tiles for so many threads, in shape. It depends on sizes, on which operands are packed or in place,
- * and on whether c is NULL: set those first (any non-NULL pointer will do). run then works with a copy of the job, in
- * which it sets the pointers. */
+/* gemm_pack_all for each of `matrices` constants into one new block of memory (free it with free()), and lets *operand
+ * read from there: packed and packed_stride. */
+INLAY_NODISCARD inlay_status gemm_pack_constant(const gemm_kernel *kernel, uint32_t width, gemm_operand *operand,
+                                                int64_t matrices, int64_t lines, int64_t k, void **out_memory,
+                                                inlay_diag *diag);
+
+/* Cuts the job into tiles for so many threads, in shape: after everything but pointers to data is set. run then works
+ * with a copy of the job, in which it sets those. */
 void gemm_plan(gemm_job *job, uint32_t threads);
 /* Workspace for gemm_run with so many threads; false on overflow. */
 bool gemm_workspace(const gemm_job *job, uint32_t threads, uint64_t *out_bytes);

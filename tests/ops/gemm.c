@@ -105,7 +105,7 @@ static void check(const struct row *row, const gemm_kernel *kernel, int64_t m, i
     }
     if (bias) {
         job.init = add_bias;
-        job.user = (void *)(uintptr_t)row;
+        job.init_user = (void *)(uintptr_t)row;
     }
     gemm_plan(&job, threads);
     assert_true(gemm_workspace(&job, 1, &bytes));

@@ -1,5 +1,7 @@
 /* driver.c - chooses the microkernel, cuts products into blocks and tiles, runs them. */
 #include "gemm/set.h"
+#include "convert.h"
+#include <stdlib.h>
 
 enum {
     DEPTH_BYTES = 1024,        /* of one line in a block: a panel of B then fits the first-level cache */
@@ -99,6 +101,30 @@ void gemm_pack_all(const gemm_kernel *kernel, uint32_t width, const gemm_operand
     }
 }
 
+inlay_status gemm_pack_constant(const gemm_kernel *kernel, uint32_t width, gemm_operand *operand, int64_t matrices,
+                                int64_t lines, int64_t k, void **out_memory, inlay_diag *diag)
+{
+    uint64_t each, all;
+    char *memory = NULL;
+
+    *out_memory = NULL;
+    if (gemm_packed_bytes(kernel, width, lines, k, &each) && matrices >= 0 &&
+        !__builtin_mul_overflow(each, (uint64_t)matrices, &all) && all < SIZE_MAX - 64)
+        memory = aligned_alloc(64, all + 64);
+    if (memory == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for packed weights, %lld x %lld x %lld",
+                          (long long)matrices, (long long)lines, (long long)k);
+    for (int64_t i = 0; i < matrices; i++) {
+        gemm_operand one = *operand;
+        one.which = &i;
+        gemm_pack_all(kernel, width, &one, 0, lines, k, memory + (uint64_t)i * each);
+    }
+    operand->packed = memory;
+    operand->packed_stride = matrices > 1 ? (int64_t)each : 0;
+    *out_memory = memory;
+    return INLAY_OK;
+}
+
 /* Is B read where it lies? Packing pays off only when more than a few panels of A meet it. */
 static bool reads_in_place(const gemm_job *job)
 {
@@ -119,7 +145,7 @@ void gemm_plan(gemm_job *job, uint32_t threads)
     /* Packed already: a taller tile only means that fewer tiles pack the same columns. */
     if (job->a.packed != NULL)
         tile_m *= 4;
-    if (job->c == NULL) /* the tile of sums is workspace too */
+    if (job->c_in_workspace) /* keep that workspace small */
         tile_m = min64(tile_m, 128);
     tile_m = min64(tile_m < mr ? mr : tile_m, round_up(job->m, mr));
     tile_n = min64(tile_n < nr ? nr : tile_n, round_up(job->n, nr));
@@ -147,7 +173,7 @@ void gemm_plan(gemm_job *job, uint32_t threads)
         job->thread_bytes += align64((uint64_t)(tile_m * line));
     if (job->b.packed == NULL)
         job->thread_bytes += align64((uint64_t)(tile_n * line));
-    if (job->c == NULL)
+    if (job->c_in_workspace)
         job->thread_bytes += align64((uint64_t)(tile_m * tile_n * kernel->acc_bytes));
 }
 
@@ -208,7 +234,7 @@ static void multiply_block(const gemm_job *job, const k_block *block, const gemm
 static const char *packed_at(const gemm_job *job, const gemm_operand *operand, uint32_t width, int64_t lines,
                              int64_t batch, int64_t line, int64_t k0, int64_t packed_depth)
 {
-    return (const char *)operand->packed + batch * operand->packed_stride +
+    return (const char *)operand->packed + gemm_which(operand, batch) * operand->packed_stride +
            (k0 * round_up(lines, width) + line * packed_depth) * job->kernel->in_bytes;
 }
 
@@ -220,12 +246,12 @@ static void compute_tile(const gemm_job *job, gemm_tile *tile, char *workspace)
     char *a_room = workspace, *b_room = a_room + (job->a.packed == NULL ? align64((uint64_t)(job->tile_m * line)) : 0);
     char *c_room = b_room + (job->b.packed == NULL ? align64((uint64_t)(job->tile_n * line)) : 0);
 
-    tile->c_stride = job->c == NULL ? job->tile_n : job->c_stride;
-    tile->c = job->c == NULL ? c_room
+    tile->c_stride = job->c_in_workspace ? job->tile_n : job->c_stride;
+    tile->c = job->c_in_workspace ? c_room
                              : (char *)job->c + (tile->batch * job->c_batch_stride + tile->i0 * job->c_stride +
                                                  tile->j0) * kernel->acc_bytes;
     if (job->init != NULL)
-        job->init(job->user, tile);
+        job->init(job->init_user, tile);
     else if (job->k <= 0)
         for (int64_t i = 0; i < tile->i1 - tile->i0; i++)
             memset((char *)tile->c + i * tile->c_stride * kernel->acc_bytes, 0,
@@ -245,7 +271,7 @@ static void compute_tile(const gemm_job *job, gemm_tile *tile, char *workspace)
         } else if (in_place) {
             const gemm_operand *b = &job->b;
             int64_t whole = (tile->j1 - tile->j0) / kernel->nr * kernel->nr;
-            int64_t at = b->offset != NULL ? b->offset[tile->batch] : tile->batch * b->batch_stride;
+            int64_t at = gemm_which(b, tile->batch) * b->matrix_stride;
             block.b_plain = (const char *)b->data + (at + k0 * b->k_stride + tile->j0) * kernel->in_bytes;
             block.b_plain_stride = b->k_stride;
             if (tile->j0 + whole < tile->j1)
@@ -256,7 +282,30 @@ static void compute_tile(const gemm_job *job, gemm_tile *tile, char *workspace)
         multiply_block(job, &block, tile);
     }
     if (job->finish != NULL)
-        job->finish(job->user, tile);
+        job->finish(job->finish_user, tile);
+}
+
+static void store_half(void *user, const gemm_tile *tile)
+{
+    const gemm_half_output *out = user;
+    const float *from = tile->c;
+
+    for (int64_t i = tile->i0; i < tile->i1; i++, from += tile->c_stride)
+        convert_from_f32(out->dtype, out->data, (tile->batch * out->m + i) * out->n + tile->j0, tile->j1 - tile->j0, from,
+                         0);
+}
+
+void gemm_set_output(gemm_job *job, gemm_half_output *out, inlay_dtype dtype, void *y)
+{
+    job->c_in_workspace = dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16;
+    if (job->c_in_workspace) {
+        *out = (gemm_half_output){ y, dtype, job->m, job->n };
+        job->finish = store_half;
+        job->finish_user = out;
+    }
+    job->c = y;
+    job->c_stride = job->n;
+    job->c_batch_stride = job->m * job->n;
 }
 
 /* ------------------------------------------------------------------ all tiles */

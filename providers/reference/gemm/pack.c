@@ -1,29 +1,6 @@
 /* pack.c - packs strided matrices of any type that the microkernels take. */
+#include "convert.h"
 #include "gemm.h"
-
-static inline float from_float16(uint16_t h)
-{
-    /* Multiplying by 2^112 puts the exponent where float has it, subnormals included; Inf and NaN need theirs filled. */
-    uint32_t bits = (uint32_t)(h & 0x7fff) << 13, sign = (uint32_t)(h & 0x8000) << 16;
-    float scaled, magic = 0x1p112f;
-
-    memcpy(&scaled, &bits, 4);
-    scaled *= magic;
-    memcpy(&bits, &scaled, 4);
-    bits |= (h & 0x7c00) == 0x7c00 ? 0x7f800000u : 0;
-    bits |= sign;
-    memcpy(&scaled, &bits, 4);
-    return scaled;
-}
-
-static inline float from_bfloat16(uint16_t h)
-{
-    uint32_t bits = (uint32_t)h << 16;
-    float f;
-
-    memcpy(&f, &bits, 4);
-    return f;
-}
 
 #define SAME(x) (x)
 #define WIDEN(x) ((double)(x))
@@ -43,12 +20,12 @@ static inline float from_bfloat16(uint16_t h)
 #undef LOAD
 #undef SRC
 #define SRC uint16_t
-#define LOAD from_float16
+#define LOAD f16_to_f32
 #define NAME(x) f16_##x
 #include "gemm/pack.inc"
 #undef NAME
 #undef LOAD
-#define LOAD from_bfloat16
+#define LOAD bf16_to_f32
 #define NAME(x) bf16_##x
 #include "gemm/pack.inc"
 #undef NAME
@@ -117,4 +94,12 @@ gemm_pack_fn gemm_strided_pack(uint32_t type, inlay_dtype dtype)
         [GEMM_S16] = { [INLAY_INT8] = s8_pack, [INLAY_UINT8] = u8_pack },
     };
     return type < GEMM_TYPE_COUNT && dtype > 0 && dtype < INLAY_DTYPE_COUNT ? table[type][dtype] : NULL;
+}
+
+uint32_t gemm_type_of(inlay_dtype dtype)
+{
+    for (uint32_t type = 0; type < GEMM_TYPE_COUNT; type++)
+        if (gemm_strided_pack(type, dtype) != NULL)
+            return type;
+    return GEMM_TYPE_COUNT;
 }
