@@ -1,0 +1,249 @@
+/* Gemm: ONNX 1, 6, 7, 9, 11, 13. Y = alpha * A' * B' + beta * C, where C broadcasts to Y. */
+#include "gemm.h"
+#include "args.h"
+#include "convert.h"
+#include "reference.h"
+#include <stdlib.h>
+
+typedef struct gemm_state {
+    const gemm_kernel *kernel;
+    bool trans_a, trans_b;
+    double alpha, beta;
+    bool integer_scale; /* integers with alpha or beta: summed as integers, scaled as doubles */
+    gemm_operand a, b;
+    void *b_memory;
+} gemm_state;
+
+static void release(void *state)
+{
+    gemm_state *s = state;
+
+    if (s != NULL)
+        free(s->b_memory);
+    free(s);
+}
+
+/* Strides of a matrix of [rows, columns] whose lines are its rows (lines_are_rows) or its columns. */
+static void set_strides(gemm_operand *operand, int64_t columns, bool lines_are_rows)
+{
+    operand->line_stride = lines_are_rows ? columns : 1;
+    operand->k_stride = lines_are_rows ? 1 : columns;
+}
+
+static inlay_status pack_b(const kit_node *node, gemm_state *s, inlay_diag *diag)
+{
+    const inlay_value_info *b = kit_input(node, 1);
+    int64_t rows, columns;
+    inlay_status status;
+
+    if (!kit_is_constant(node, 1) || b->rank != 2 || b->dims[0].value == 0 || b->dims[1].value == 0)
+        return INLAY_OK;
+    rows = b->dims[0].value;
+    columns = b->dims[1].value;
+    s->b.data = kit_constant(node, 1);
+    if (s->b.data == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to align constant B");
+    set_strides(&s->b, columns, s->trans_b);
+    status = gemm_pack_constant(s->kernel, s->kernel->nr, &s->b, 1, s->trans_b ? rows : columns,
+                                s->trans_b ? columns : rows, &s->b_memory, diag);
+    if (status == INLAY_OK)
+        kit_drop_constant(node, 1);
+    return status;
+}
+
+static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_dtype dtype = kit_input_dtype(node, 0);
+    uint32_t type = gemm_type_of(dtype);
+    bool integer = type == GEMM_U32 || type == GEMM_U64;
+    gemm_state *s = NULL;
+    inlay_status status;
+
+    INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
+    s->kernel = gemm_kernel_best(type);
+    s->trans_a = kit_attr_int(node->info, "transA", 0) != 0;
+    s->trans_b = kit_attr_int(node->info, "transB", 0) != 0;
+    s->alpha = kit_attr_float(node->info, "alpha", 1);
+    s->beta = kit_attr_float(node->info, "beta", 1);
+    s->integer_scale = integer && (s->alpha != 1 || s->beta != 1);
+    s->a.pack = s->b.pack = gemm_strided_pack(type, dtype);
+    s->a.scale = integer ? 1 : s->alpha;
+    s->b.in_place = inlay_dtype_bits(dtype) == 8 * s->kernel->in_bytes && !s->trans_b;
+    INLAY_TRY(pack_b(node, s, diag));
+    *out_state = s;
+    s = NULL;
+done:
+    release(s);
+    return status;
+}
+
+static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const gemm_state *s = state;
+    const kit_tensor *a = &plan->in[0], *b = &plan->in[1];
+    gemm_half_output half;
+    gemm_job *job;
+
+    if (a->rank != 2 || b->rank != 2)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "A has rank %u and B rank %u; Gemm takes matrices", a->rank, b->rank);
+    if (a->dims[s->trans_a ? 0 : 1] != b->dims[s->trans_b ? 1 : 0])
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "A' has %lld columns but B' has %lld rows",
+                          (long long)a->dims[s->trans_a ? 0 : 1], (long long)b->dims[s->trans_b ? 1 : 0]);
+    job = calloc(1, sizeof *job);
+    if (job == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a Gemm");
+    plan->plan = job;
+    job->kernel = s->kernel;
+    job->batch = 1;
+    job->m = a->dims[s->trans_a ? 1 : 0];
+    job->n = b->dims[s->trans_b ? 0 : 1];
+    job->k = s->alpha == 0 ? 0 : a->dims[s->trans_a ? 0 : 1];
+    job->a = s->a;
+    job->b = s->b;
+    set_strides(&job->a, a->dims[1], !s->trans_a);
+    set_strides(&job->b, b->dims[1], s->trans_b);
+    gemm_set_output(job, &half, plan->out[0].dtype, NULL);
+    job->c_in_workspace |= s->integer_scale;
+    gemm_plan(job, plan->max_threads);
+    if (!gemm_workspace(job, plan->max_threads, &plan->workspace_bytes))
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the workspace of this product exceeds the address space");
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ C */
+
+typedef struct gemm_bias {
+    const kit_tensor *c; /* NULL: none */
+    int64_t row_stride, column_stride;
+    double alpha, beta;
+    void *y; /* of integers that are scaled */
+    int64_t n;
+} gemm_bias;
+
+/* C's strides when it is broadcast to [m, n]. */
+static inlay_status set_bias(gemm_bias *bias, const kit_tensor *c, int64_t m, int64_t n, inlay_diag *diag)
+{
+    int64_t rows = c->rank > 1 ? c->dims[c->rank - 2] : 1, columns = c->rank > 0 ? c->dims[c->rank - 1] : 1;
+
+    if (c->count != rows * columns || (rows != 1 && rows != m) || (columns != 1 && columns != n))
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "C of %lld x %lld does not broadcast to the result's %lld x %lld",
+                          (long long)rows, (long long)columns, (long long)m, (long long)n);
+    bias->c = c;
+    bias->row_stride = rows == 1 ? 0 : columns;
+    bias->column_stride = columns == 1 ? 0 : 1;
+    return INLAY_OK;
+}
+
+static void fill_f32(void *user, const gemm_tile *tile)
+{
+    const gemm_bias *bias = user;
+    float beta = (float)bias->beta;
+    float *to = tile->c;
+
+    for (int64_t i = tile->i0; i < tile->i1; i++, to += tile->c_stride) {
+        int64_t from = i * bias->row_stride + tile->j0 * bias->column_stride, n = tile->j1 - tile->j0;
+        if (bias->column_stride == 0) {
+            float x;
+            convert_to_f32(&x, bias->c->dtype, bias->c->data, from, 1);
+            for (int64_t j = 0; j < n; j++)
+                to[j] = x * beta;
+            continue;
+        }
+        convert_to_f32(to, bias->c->dtype, bias->c->data, from, n);
+        for (int64_t j = 0; j < n && beta != 1; j++)
+            to[j] *= beta;
+    }
+}
+
+static void fill_f64(void *user, const gemm_tile *tile)
+{
+    const gemm_bias *bias = user;
+    const double *c = bias->c->data;
+    double *to = tile->c;
+
+    for (int64_t i = tile->i0; i < tile->i1; i++, to += tile->c_stride)
+        for (int64_t j = tile->j0; j < tile->j1; j++)
+            to[j - tile->j0] = bias->beta * c[i * bias->row_stride + j * bias->column_stride];
+}
+
+/* Integers without scale: C as it is. */
+static void fill_integers(void *user, const gemm_tile *tile)
+{
+    const gemm_bias *bias = user;
+    size_t width = inlay_dtype_bits(bias->c->dtype) / 8;
+    const char *c = bias->c->data;
+
+    for (int64_t i = tile->i0; i < tile->i1; i++)
+        for (int64_t j = tile->j0; j < tile->j1; j++)
+            memcpy((char *)tile->c + (size_t)((i - tile->i0) * tile->c_stride + j - tile->j0) * width,
+                   c + (size_t)(i * bias->row_stride + j * bias->column_stride) * width, width);
+}
+
+/* Integers with alpha or beta: sums are exact, the rest is done in double and cut towards zero. */
+static void store_scaled_integers(void *user, const gemm_tile *tile)
+{
+    const gemm_bias *bias = user;
+    inlay_dtype dtype = bias->c->dtype;
+    size_t width = inlay_dtype_bits(dtype) / 8;
+
+    for (int64_t i = tile->i0; i < tile->i1; i++) {
+        for (int64_t j = tile->j0; j < tile->j1; j++) {
+            double v = convert_get_f64(dtype, tile->c, (i - tile->i0) * tile->c_stride + j - tile->j0) * bias->alpha;
+            if (bias->c->data != NULL && bias->beta != 0)
+                v += bias->beta * convert_get_f64(dtype, bias->c->data, i * bias->row_stride + j * bias->column_stride);
+            convert_from_f64(dtype, (char *)bias->y + (size_t)(i * bias->n + j) * width, 0, 1, &v, 0);
+        }
+    }
+}
+
+static inlay_status run(const kit_call *call)
+{
+    const gemm_state *s = call->state;
+    const kit_tensor *y = &call->out[0];
+    kit_tensor none = { .dtype = y->dtype };
+    gemm_job job = *(const gemm_job *)call->plan;
+    gemm_bias bias = { .c = &none, .alpha = s->alpha, .beta = s->beta, .y = y->data, .n = job.n };
+    gemm_half_output half;
+    inlay_status status = INLAY_OK;
+
+    if (y->count != job.m * job.n)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the output holds %lld elements, not %lld x %lld",
+                          (long long)y->count, (long long)job.m, (long long)job.n);
+    job.a.data = call->in[0].data;
+    job.b.data = call->in[1].data;
+    gemm_set_output(&job, &half, y->dtype, y->data);
+    if (kit_has_input(call, 2) && s->beta != 0) {
+        status = set_bias(&bias, &call->in[2], job.m, job.n, call->diag);
+        if (status != INLAY_OK)
+            return status;
+        job.init_user = &bias;
+        job.init = gemm_type_of(y->dtype) == GEMM_F32 ? fill_f32
+                   : gemm_type_of(y->dtype) == GEMM_F64 ? fill_f64
+                                                        : fill_integers;
+    }
+    if (s->integer_scale) {
+        job.init = NULL;
+        job.c_in_workspace = true;
+        job.finish = store_scaled_integers;
+        job.finish_user = &bias;
+    }
+    return gemm_run(call, &job, call->workspace);
+}
+
+static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+{
+    const kit_tensor *a = &shapes->in[0], *b = &shapes->in[1], *y = &shapes->out[0];
+    bool ta = kit_attr_int(node->info, "transA", 0) != 0;
+
+    if (a->rank != 2 || a->count < 0 || b->count < 0 || y->count < 0)
+        return;
+    out->flops = 2.0 * (double)y->count * (double)a->dims[ta ? 0 : 1];
+    out->bytes_read = kit_bytes(a->dtype, a->count) + kit_bytes(b->dtype, b->count);
+    out->bytes_written = kit_bytes(y->dtype, y->count);
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "Gemm", .since_max = 13, .prepare = prepare, .release = release, .shape = shape, .run = run,
+      .cost = cost },
+};
+const kit_table reference_gemm = { kernels, KIT_COUNT(kernels) };

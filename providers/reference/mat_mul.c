@@ -1,0 +1,261 @@
+/* MatMul: ONNX 1, 9, 13. Also the shapes of its quantized relatives, see matmul.h. */
+#include "args.h"
+#include "matmul.h"
+#include "reference.h"
+#include <stdlib.h>
+
+/* ------------------------------------------------------------------ shapes */
+
+/* The last two dims as a matrix; what stands before them counts matrices. */
+static matmul_constant split_dims(const kit_tensor *t, bool is_a)
+{
+    matmul_constant s = { 1, 1, 1 };
+
+    for (uint32_t d = 0; d + 2 < t->rank; d++)
+        s.matrices *= t->dims[d]; /* the tensor exists, so this does not overflow; a zero dim makes it 0 */
+    if (t->rank > 1) {
+        s.rows = t->dims[t->rank - 2];
+        s.columns = t->dims[t->rank - 1];
+    } else if (is_a) {
+        s.columns = t->dims[0];
+    } else {
+        s.rows = t->dims[0];
+    }
+    return s;
+}
+
+/* Broadcast leading dims of A and B; rank of the result, or UINT32_MAX. */
+static uint32_t broadcast_batch(const kit_tensor *a, const kit_tensor *b, int64_t dims[INLAY_MAX_RANK])
+{
+    uint32_t ar = a->rank > 2 ? a->rank - 2 : 0, br = b->rank > 2 ? b->rank - 2 : 0, rank = ar > br ? ar : br;
+
+    for (uint32_t i = 0; i < rank; i++) {
+        int64_t x = i + ar >= rank ? a->dims[i + ar - rank] : 1, y = i + br >= rank ? b->dims[i + br - rank] : 1;
+        if (x != y && x != 1 && y != 1)
+            return UINT32_MAX;
+        dims[i] = x == 1 ? y : x;
+    }
+    return rank;
+}
+
+/* For each batch, the number of its matrix in a tensor whose leading dims broadcast to dims. */
+static void number_matrices(const kit_tensor *t, uint32_t rank, const int64_t *dims, int64_t batch, int64_t *which)
+{
+    uint32_t own = t->rank > 2 ? t->rank - 2 : 0;
+    int64_t stride[INLAY_MAX_RANK] = { 0 }, step = 1;
+
+    for (uint32_t i = own; i-- > 0;) {
+        stride[i + rank - own] = t->dims[i] == 1 ? 0 : step;
+        step *= t->dims[i];
+    }
+    for (int64_t b = 0; b < batch; b++) {
+        int64_t rest = b, at = 0;
+        for (uint32_t i = rank; i-- > 0; rest /= dims[i])
+            at += rest % dims[i] * stride[i];
+        which[b] = at;
+    }
+}
+
+inlay_status matmul_plan_create(const kit_tensor *a, const kit_tensor *b, bool collapse, matmul_plan **out_plan,
+                                inlay_diag *diag)
+{
+    int64_t dims[INLAY_MAX_RANK], batch = 1;
+    matmul_constant as, bs;
+    uint32_t rank;
+    matmul_plan *plan;
+
+    *out_plan = NULL;
+    if (a->rank == 0 || b->rank == 0)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input %s of a matrix product is a scalar", a->rank == 0 ? "A" : "B");
+    as = split_dims(a, true);
+    bs = split_dims(b, false);
+    if (as.columns != bs.rows)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "A has %lld columns but B has %lld rows: a matrix product needs them equal",
+                          (long long)as.columns, (long long)bs.rows);
+    rank = broadcast_batch(a, b, dims);
+    if (rank == UINT32_MAX)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the leading dims of A and B do not broadcast");
+    for (uint32_t i = 0; i < rank; i++)
+        if (__builtin_mul_overflow(batch, dims[i], &batch))
+            return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the product has more batches than can be counted");
+    collapse = collapse && bs.matrices == 1 && as.matrices == batch;
+    if (batch > INT32_MAX ||
+        (plan = calloc(1, sizeof *plan + (size_t)(collapse ? 0 : 2 * batch) * sizeof(int64_t))) == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of %lld matrix products", (long long)batch);
+    plan->a_matrices = as.matrices;
+    plan->b_matrices = bs.matrices;
+    plan->job.batch = collapse ? 1 : batch;
+    plan->job.m = collapse ? as.rows * batch : as.rows;
+    plan->job.n = bs.columns;
+    plan->job.k = as.columns;
+    plan->job.a.line_stride = as.columns;
+    plan->job.a.k_stride = 1;
+    plan->job.a.matrix_stride = as.rows * as.columns;
+    plan->job.b.line_stride = 1;
+    plan->job.b.k_stride = bs.columns;
+    plan->job.b.matrix_stride = bs.rows * bs.columns;
+    if (!collapse) {
+        plan->job.a.which = plan->which;
+        plan->job.b.which = plan->which + batch;
+        number_matrices(a, rank, dims, batch, plan->which);
+        number_matrices(b, rank, dims, batch, plan->which + batch);
+    }
+    *out_plan = plan;
+    return INLAY_OK;
+}
+
+inlay_status matmul_check_output(const gemm_job *job, const kit_tensor *y, inlay_diag *diag)
+{
+    if (y->count == job->batch * job->m * job->n)
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the product is %lld x %lld x %lld but the output holds %lld elements",
+                      (long long)job->batch, (long long)job->m, (long long)job->n, (long long)y->count);
+}
+
+void matmul_cost(const kit_plan *shapes, uint32_t b_input, inlay_cost *cost)
+{
+    const kit_tensor *a = &shapes->in[0], *b = &shapes->in[b_input], *y = &shapes->out[0];
+
+    if (a->rank == 0 || a->count < 0 || b->count < 0 || y->count < 0)
+        return;
+    cost->flops = 2.0 * (double)y->count * (double)a->dims[a->rank - 1];
+    cost->bytes_read = kit_bytes(a->dtype, a->count) + kit_bytes(b->dtype, b->count);
+    cost->bytes_written = kit_bytes(y->dtype, y->count);
+}
+
+bool matmul_constant_dims(const kit_node *node, uint32_t input, bool is_a, matmul_constant *out)
+{
+    const inlay_value_info *value = kit_input(node, input);
+    uint32_t rank;
+
+    if (!kit_is_constant(node, input) || value->rank == 0 || value->rank == INLAY_RANK_UNKNOWN)
+        return false;
+    rank = value->rank;
+    *out = (matmul_constant){ 1, 1, 1 };
+    for (uint32_t d = 0; d + 2 < rank; d++)
+        out->matrices *= value->dims[d].value;
+    if (rank > 1)
+        out->rows = value->dims[rank - 2].value;
+    if (rank > 1 || is_a)
+        out->columns = value->dims[rank - 1].value;
+    else
+        out->rows = value->dims[0].value;
+    return out->matrices > 0 && out->rows > 0 && out->columns > 0;
+}
+
+/* ------------------------------------------------------------------ MatMul */
+
+typedef struct matmul_state {
+    const gemm_kernel *kernel;
+    gemm_operand a, b; /* packed when constant */
+    void *a_memory, *b_memory;
+} matmul_state;
+
+static void release(void *state)
+{
+    matmul_state *s = state;
+
+    if (s != NULL) {
+        free(s->a_memory);
+        free(s->b_memory);
+    }
+    free(s);
+}
+
+/* Packs a constant operand: weights are read in the order that the microkernel wants, and need no second copy. */
+static inlay_status pack_constant(const kit_node *node, matmul_state *s, uint32_t input, inlay_diag *diag)
+{
+    bool is_a = input == 0;
+    gemm_operand *operand = is_a ? &s->a : &s->b;
+    matmul_constant dims;
+    inlay_status status;
+
+    if (!matmul_constant_dims(node, input, is_a, &dims))
+        return INLAY_OK;
+    operand->data = kit_constant(node, input);
+    if (operand->data == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to align a constant matrix");
+    operand->line_stride = is_a ? dims.columns : 1;
+    operand->k_stride = is_a ? 1 : dims.columns;
+    operand->matrix_stride = dims.rows * dims.columns;
+    status = gemm_pack_constant(s->kernel, is_a ? s->kernel->mr : s->kernel->nr, operand, dims.matrices,
+                                is_a ? dims.rows : dims.columns, is_a ? dims.columns : dims.rows,
+                                is_a ? &s->a_memory : &s->b_memory, diag);
+    if (status == INLAY_OK)
+        kit_drop_constant(node, input);
+    return status;
+}
+
+static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_dtype dtype = kit_input_dtype(node, 0);
+    uint32_t type = gemm_type_of(dtype);
+    matmul_state *s = NULL;
+    inlay_status status;
+
+    INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
+    s->kernel = gemm_kernel_best(type);
+    s->a.pack = s->b.pack = gemm_strided_pack(type, dtype);
+    s->b.in_place = inlay_dtype_bits(dtype) == 8 * s->kernel->in_bytes;
+    INLAY_TRY(pack_constant(node, s, 1, diag));
+    if (s->b.packed == NULL)
+        INLAY_TRY(pack_constant(node, s, 0, diag));
+    *out_state = s;
+    s = NULL;
+done:
+    release(s);
+    return status;
+}
+
+static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const matmul_state *s = state;
+    gemm_half_output half;
+    matmul_plan *p;
+    inlay_status status;
+
+    /* Packed rows of A cannot be seen as one tall matrix, padded as they are. */
+    INLAY_TRY(matmul_plan_create(&plan->in[0], &plan->in[1], s->a.packed == NULL, &p, diag));
+    plan->plan = p;
+    p->job.kernel = s->kernel;
+    p->job.a.pack = p->job.b.pack = s->a.pack;
+    p->job.a.packed = s->a.packed;
+    p->job.a.packed_stride = s->a.packed_stride;
+    p->job.b.packed = s->b.packed;
+    p->job.b.packed_stride = s->b.packed_stride;
+    p->job.b.in_place = s->b.in_place;
+    gemm_set_output(&p->job, &half, plan->out[0].dtype, NULL);
+    gemm_plan(&p->job, plan->max_threads);
+    if (!gemm_workspace(&p->job, plan->max_threads, &plan->workspace_bytes))
+        status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the workspace of this product exceeds the address space");
+done:
+    return status;
+}
+
+static inlay_status run(const kit_call *call)
+{
+    const matmul_plan *p = call->plan;
+    gemm_job job = p->job;
+    gemm_half_output half;
+    inlay_status status = matmul_check_output(&job, &call->out[0], call->diag);
+
+    if (status != INLAY_OK)
+        return status;
+    job.a.data = call->in[0].data;
+    job.b.data = call->in[1].data;
+    gemm_set_output(&job, &half, call->out[0].dtype, call->out[0].data);
+    return gemm_run(call, &job, call->workspace);
+}
+
+static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+{
+    (void)node;
+    matmul_cost(shapes, 1, out);
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "MatMul", .since_max = 13, .prepare = prepare, .release = release, .shape = shape, .run = run,
+      .cost = cost },
+};
+const kit_table reference_mat_mul = { kernels, KIT_COUNT(kernels) };
