@@ -52,7 +52,8 @@ const gemm_kernel *gemm_kernel_at(uint32_t type, uint32_t i);
 
 typedef struct gemm_operand gemm_operand;
 
-/* Packs lines [line, line_end) and k [k0, k1) of one batch into panels of `width` lines at out (64-byte aligned). */
+/* Packs lines [line, line_end) and k [k0, k1) of one batch into panels of `width` lines at out (64-byte aligned).
+ * Panels are packed in order; packing B may write up to 64 bytes past the end of the last one. */
 typedef void (*gemm_pack_fn)(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0,
                              int64_t k1, uint32_t width, void *out);
 

@@ -6,7 +6,8 @@
 enum {
     DEPTH_BYTES = 1024,        /* of one line in a block: a panel of B then fits the first-level cache */
     TILE_A_BYTES = 512 * 1024, /* packed rows of a tile, per block of k: half a second-level cache */
-    TILE_B_BYTES = 384 * 1024  /* packed columns likewise */
+    TILE_B_BYTES = 384 * 1024, /* packed columns likewise */
+    SLACK = 64                 /* after packed columns: see gemm_pack_fn */
 };
 
 /* ------------------------------------------------------------------ kernels */
@@ -172,7 +173,7 @@ void gemm_plan(gemm_job *job, uint32_t threads)
     if (job->a.packed == NULL)
         job->thread_bytes += align64((uint64_t)(tile_m * line));
     if (job->b.packed == NULL)
-        job->thread_bytes += align64((uint64_t)(tile_n * line));
+        job->thread_bytes += align64((uint64_t)(tile_n * line)) + SLACK;
     if (job->c_in_workspace)
         job->thread_bytes += align64((uint64_t)(tile_m * tile_n * kernel->acc_bytes));
 }
@@ -244,7 +245,7 @@ static void compute_tile(const gemm_job *job, gemm_tile *tile, char *workspace)
     int64_t depth = gemm_depth(kernel, job->k), line = depth * kernel->in_bytes;
     bool in_place = reads_in_place(job);
     char *a_room = workspace, *b_room = a_room + (job->a.packed == NULL ? align64((uint64_t)(job->tile_m * line)) : 0);
-    char *c_room = b_room + (job->b.packed == NULL ? align64((uint64_t)(job->tile_n * line)) : 0);
+    char *c_room = b_room + (job->b.packed == NULL ? align64((uint64_t)(job->tile_n * line)) + SLACK : 0);
 
     tile->c_stride = job->c_in_workspace ? job->tile_n : job->c_stride;
     tile->c = job->c_in_workspace ? c_room

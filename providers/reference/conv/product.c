@@ -1,0 +1,301 @@
+/* product.c - convolution as a matrix product over a staged input. */
+#include "args.h"
+#include "conv.h"
+#include "convert.h"
+#include <stdlib.h>
+
+enum {
+    SLACK = 64,                    /* bytes that copies of whole vectors may read past a staged buffer */
+    STAGE_LIMIT = 64 * 1024 * 1024 /* bytes staged at a time, at least one image */
+};
+
+/* ------------------------------------------------------------------ packing a panel
+ *
+ * The columns of a panel are output positions. Positions that follow each other in a row of the output are a run; at one tap
+ * its elements are neighbours in the staged input. Runs are copied in whole vectors: what is written too far is
+ * overwritten by the next run or the next k, and the buffer has slack at its end. */
+
+typedef struct run_of_positions {
+    int64_t from;  /* staged element at tap 0, channel 0 */
+    int32_t to;    /* column of the panel */
+    int32_t count; /* positions */
+} run_of_positions;
+
+static uint32_t find_runs(const conv_plan *p, int64_t position, int64_t end, run_of_positions *runs)
+{
+    const conv_geometry *g = &p->g;
+    int64_t w = position % g->out[2], h = position / g->out[2] % g->out[1], d = position / g->out[2] / g->out[1];
+    uint32_t count = 0;
+    int32_t to = 0;
+
+    while (position < end) {
+        int64_t n = g->out[2] - w < end - position ? g->out[2] - w : end - position;
+        runs[count++] = (run_of_positions){
+            .from = (d * g->stride[0] * p->stage.padded[1] + h * g->stride[1]) * p->stage.row + w, .to = to,
+            .count = (int32_t)n
+        };
+        to += (int32_t)n;
+        position += n;
+        w = 0;
+        if (++h == g->out[1]) {
+            h = 0;
+            d++;
+        }
+    }
+    return count;
+}
+
+#define WIDE_COPY(T, name)                                                                                    \
+    KIT_MULTIVERSION static void name(const T *base, const int64_t *offset, int64_t depth,                    \
+                                      const run_of_positions *runs, uint32_t run_count, uint32_t width, T *to) \
+    {                                                                                                         \
+        enum { STEP = 64 / sizeof(T) };                                                                       \
+        for (int64_t k = 0; k < depth; k++, to += width) {                                                    \
+            const T *x = base + offset[k];                                                                    \
+            for (uint32_t r = 0; r < run_count; r++) {                                                        \
+                const T *from = x + runs[r].from;                                                             \
+                for (int32_t i = 0; i < runs[r].count; i += STEP)                                             \
+                    memcpy(to + runs[r].to + i, from + i, 64);                                                \
+            }                                                                                                 \
+        }                                                                                                     \
+    }
+WIDE_COPY(uint32_t, copy_32)
+WIDE_COPY(uint64_t, copy_64)
+
+/* Pairs of k side by side, as GEMM_S16 wants them. */
+KIT_MULTIVERSION static void copy_pairs(const int16_t *base, const int64_t *offset, int64_t depth,
+                                        const run_of_positions *runs, uint32_t run_count, uint32_t width, int16_t *to)
+{
+    for (int64_t k = 0; k < depth; k += 2, to += 2 * width) {
+        const int16_t *x = base + offset[k], *y = k + 1 < depth ? base + offset[k + 1] : NULL;
+        for (uint32_t r = 0; r < run_count; r++) {
+            const int16_t *a = x + runs[r].from, *b = y != NULL ? y + runs[r].from : NULL;
+            int16_t *out = to + 2 * runs[r].to;
+            for (int32_t i = 0; i < runs[r].count; i++) {
+                out[2 * i] = a[i];
+                out[2 * i + 1] = b != NULL ? b[i] : 0;
+            }
+        }
+    }
+}
+
+static void pack_positions(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0,
+                           int64_t k1, uint32_t width, void *out)
+{
+    const conv_plan *p = self->user;
+    int64_t channels = p->g.channels / p->g.group, depth = k1 - k0, rounded = depth + depth % p->job.kernel->k_step;
+    const char *base = (const char *)self->data + batch * channels * p->stage.channel * p->stage.bytes;
+    char *to = out;
+    run_of_positions runs[GEMM_MAX_NR];
+
+    for (int64_t l = line; l < line_end; l += width) {
+        uint32_t count = find_runs(p, l, line_end - l < width ? line_end : l + width, runs);
+        if (p->stage.bytes == 4)
+            copy_32((const void *)base, p->offset + k0, depth, runs, count, width, (void *)to);
+        else if (p->stage.bytes == 8)
+            copy_64((const void *)base, p->offset + k0, depth, runs, count, width, (void *)to);
+        else
+            copy_pairs((const void *)base, p->offset + k0, depth, runs, count, width, (void *)to);
+        to += rounded * width * p->stage.bytes;
+    }
+}
+
+/* ------------------------------------------------------------------ plan */
+
+static bool is_direct(const conv_geometry *g)
+{
+    for (uint32_t i = 0; i < 3; i++)
+        if (g->kernel[i] != 1 || g->stride[i] != 1 || g->begin[i] != 0 || g->out[i] != g->in[i])
+            return false;
+    return true;
+}
+
+/* Images staged at a time, and the bytes for them. */
+static bool stage_size(conv_plan *p)
+{
+    uint64_t image;
+
+    if (__builtin_mul_overflow((uint64_t)p->stage.channel, (uint64_t)p->g.channels * p->stage.bytes, &image) ||
+        image > UINT64_MAX / 4)
+        return false;
+    p->chunk = image < STAGE_LIMIT ? (int64_t)(STAGE_LIMIT / (image > 0 ? image : 1)) : 1;
+    p->chunk = p->chunk < p->g.images ? p->chunk : p->g.images;
+    p->chunk = p->chunk > 0 ? p->chunk : 1;
+    p->stage_bytes = ((uint64_t)p->chunk * image + SLACK + 63) & ~UINT64_C(63);
+    return true;
+}
+
+static void describe_job(conv_plan *p, const gemm_kernel *kernel, const gemm_operand *weights, inlay_dtype in_dtype,
+                         uint32_t type)
+{
+    const conv_geometry *g = &p->g;
+    gemm_job *job = &p->job;
+    int64_t channels = g->channels / g->group;
+
+    job->kernel = kernel;
+    job->batch = p->chunk * g->group;
+    job->m = g->filters / g->group;
+    job->n = g->positions;
+    job->k = channels * g->taps;
+    job->a = *weights;
+    job->a.line_stride = job->k;
+    job->a.k_stride = 1;
+    job->a.matrix_stride = job->m * job->k;
+    job->a.which = p->which;
+    if (p->direct) {
+        job->b.pack = gemm_strided_pack(type, in_dtype);
+        job->b.line_stride = 1;
+        job->b.k_stride = job->n;
+        job->b.matrix_stride = channels * job->n;
+        job->b.in_place = inlay_dtype_bits(in_dtype) == 8 * kernel->in_bytes && type != GEMM_S16;
+    } else {
+        job->b.pack = pack_positions;
+    }
+}
+
+inlay_status conv_plan_create(const conv_geometry *g, const gemm_kernel *kernel, const gemm_operand *weights,
+                              inlay_dtype in_dtype, inlay_dtype out_dtype, bool in_workspace, uint32_t threads,
+                              conv_plan **out_plan, uint64_t *out_workspace, inlay_diag *diag)
+{
+    uint32_t type = gemm_type_of(in_dtype);
+    int64_t channels = g->channels / g->group, k = channels * g->taps, batch;
+    conv_plan *p, start = { .g = *g };
+    gemm_half_output half;
+    uint64_t bytes;
+
+    *out_plan = NULL;
+    start.direct = is_direct(g);
+    start.depthwise = channels == 1 && g->filters / g->group <= 2 && type != GEMM_S16 && g->taps <= 1024;
+    start.chunk = g->images;
+    if (!conv_stage_init(&start.stage, g, in_dtype, kernel->in_bytes) ||
+        (!start.direct && !start.depthwise && !stage_size(&start)) ||
+        __builtin_mul_overflow(start.chunk, g->group, &batch) || batch > INT32_MAX || k > INT32_MAX)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "this convolution is too large");
+    bytes = sizeof *p + (size_t)(k + batch) * sizeof(int64_t);
+    p = malloc(bytes);
+    if (p == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a convolution");
+    *p = start;
+    p->offset = (int64_t *)(void *)(p + 1);
+    p->which = p->offset + k;
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t t = 0; t < g->taps; t++)
+            p->offset[c * g->taps + t] = c * p->stage.channel + conv_tap_offset(&p->stage, g, t);
+    for (int64_t b = 0; b < batch; b++)
+        p->which[b] = b % g->group;
+    *out_plan = p;
+    if (p->depthwise) {
+        p->thread_bytes = ((uint64_t)p->stage.channel + (uint64_t)g->taps) * p->stage.bytes + 2 * SLACK + 63;
+        p->thread_bytes &= ~UINT64_C(63);
+        if (__builtin_mul_overflow(p->thread_bytes, (uint64_t)(threads > 0 ? threads : 1), out_workspace))
+            return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the workspace of this convolution exceeds the address space");
+        return INLAY_OK;
+    }
+    describe_job(p, kernel, weights, in_dtype, type);
+    gemm_set_output(&p->job, &half, out_dtype, NULL);
+    p->job.c_in_workspace |= in_workspace;
+    gemm_plan(&p->job, threads);
+    if (!gemm_workspace(&p->job, threads, out_workspace) ||
+        __builtin_add_overflow(*out_workspace, p->stage_bytes, out_workspace))
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the workspace of this convolution exceeds the address space");
+    return INLAY_OK;
+}
+
+inlay_status conv_pack_weights(const kit_node *node, uint32_t input, const conv_attrs *attrs, const gemm_kernel *kernel,
+                               gemm_operand *operand, void **out_memory, inlay_diag *diag)
+{
+    const inlay_value_info *w = kit_input(node, input);
+    int64_t filters, depth = 1;
+    inlay_status status;
+
+    if (!kit_is_constant(node, input) || w->rank == INLAY_RANK_UNKNOWN || w->rank < 3)
+        return INLAY_OK;
+    filters = w->dims[0].value / attrs->group;
+    for (uint32_t d = 1; d < w->rank; d++)
+        depth *= w->dims[d].value;
+    if (filters == 0 || depth == 0 || w->dims[0].value % attrs->group != 0)
+        return INLAY_OK; /* shape says what is wrong, if anything is */
+    operand->data = kit_constant(node, input);
+    if (operand->data == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to align constant weights");
+    operand->line_stride = depth;
+    operand->k_stride = 1;
+    operand->matrix_stride = filters * depth;
+    status = gemm_pack_constant(kernel, kernel->mr, operand, attrs->group, filters, depth, out_memory, diag);
+    if (status == INLAY_OK)
+        kit_drop_constant(node, input);
+    return status;
+}
+
+/* ------------------------------------------------------------------ run */
+
+/* Fills a tile of float or double sums with the bias of each row. */
+static void fill_bias(void *user, const gemm_tile *tile)
+{
+    const conv_run *run = user;
+    int64_t first = conv_first_filter(run, tile), n = tile->j1 - tile->j0;
+
+    for (int64_t i = tile->i0; i < tile->i1; i++) {
+        int64_t row = (i - tile->i0) * tile->c_stride;
+        double value = convert_get_f64(run->bias_dtype, run->bias, first + i);
+        if (run->plan->stage.bytes == 8)
+            for (int64_t j = 0; j < n; j++)
+                ((double *)tile->c)[row + j] = value;
+        else
+            for (int64_t j = 0; j < n; j++)
+                ((float *)tile->c)[row + j] = (float)value;
+    }
+}
+
+typedef struct stage_task {
+    const conv_run *run;
+    conv_stage stage;
+    char *to;
+} stage_task;
+
+static inlay_status stage_channels(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const stage_task *t = user;
+    const conv_geometry *g = &t->run->plan->g;
+
+    (void)worker;
+    for (int64_t c = begin; c < end; c++)
+        conv_stage_channel(&t->stage, g, t->run->x, (t->run->first_image * g->channels + c) * g->in_positions,
+                           t->to + c * t->stage.channel * t->stage.bytes);
+    return INLAY_OK;
+}
+
+inlay_status conv_execute(conv_run *run)
+{
+    const conv_plan *p = run->plan;
+    const conv_geometry *g = &p->g;
+    gemm_job *job = &run->job;
+    stage_task task = { .run = run, .stage = p->stage, .to = run->call->workspace };
+    size_t in = inlay_dtype_bits(p->stage.dtype) / 8, out = inlay_dtype_bits(run->y_dtype) / 8;
+    gemm_half_output half;
+    inlay_status status = INLAY_OK;
+
+    task.stage.zero = run->zero;
+    if (run->bias != NULL && job->init == NULL) {
+        job->init = fill_bias;
+        job->init_user = run;
+    }
+    for (run->first_image = 0; run->first_image < g->images; run->first_image += p->chunk) {
+        int64_t images = g->images - run->first_image < p->chunk ? g->images - run->first_image : p->chunk;
+        job->batch = images * g->group;
+        if (!run->own_store)
+            gemm_set_output(job, &half, run->y_dtype,
+                            (char *)run->y + (size_t)(run->first_image * g->filters * g->positions) * out);
+        if (p->direct) {
+            job->b.data = (const char *)run->x + (size_t)(run->first_image * g->channels * g->in_positions) * in;
+        } else {
+            int64_t grain = p->stage.channel > 0 ? 32768 / p->stage.channel + 1 : 1;
+            INLAY_TRY(kit_parallel(run->call, images * g->channels, grain, stage_channels, &task));
+            job->b.data = task.to;
+            job->b.user = p;
+        }
+        INLAY_TRY(gemm_run(run->call, job, (char *)run->call->workspace + p->stage_bytes));
+    }
+done:
+    return status;
+}

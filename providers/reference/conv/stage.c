@@ -1,0 +1,122 @@
+/* stage.c - copies channels of the input into buffers with padding and stride taken care of. */
+#include "convert.h"
+#include "conv.h"
+
+bool conv_stage_init(conv_stage *stage, const conv_geometry *g, inlay_dtype dtype, uint32_t bytes)
+{
+    *stage = (conv_stage){ .dtype = dtype, .bytes = bytes };
+    for (uint32_t i = 0; i < 2; i++)
+        stage->padded[i] = (g->out[i] - 1) * g->stride[i] + (g->kernel[i] - 1) * g->dilation[i] + 1;
+    stage->padded[2] = g->out[2] + (g->kernel[2] - 1) * g->dilation[2] / g->stride[2];
+    return !__builtin_mul_overflow(stage->padded[2], g->stride[2], &stage->row) &&
+           !__builtin_mul_overflow(stage->row, stage->padded[1], &stage->channel) &&
+           !__builtin_mul_overflow(stage->channel, stage->padded[0], &stage->channel);
+}
+
+int64_t conv_tap_offset(const conv_stage *stage, const conv_geometry *g, int64_t tap)
+{
+    int64_t w = tap % g->kernel[2] * g->dilation[2], h = tap / g->kernel[2] % g->kernel[1] * g->dilation[1];
+    int64_t d = tap / g->kernel[2] / g->kernel[1] * g->dilation[0];
+
+    return (d * stage->padded[1] + h) * stage->row + w % g->stride[2] * stage->padded[2] + w / g->stride[2];
+}
+
+/* Does any output meet index i of a padded dim, or the i-th set of columns? */
+static bool is_met(int64_t i, int64_t kernel, int64_t stride, int64_t dilation)
+{
+    if (kernel >= stride) /* true for most; otherwise rows are skipped that nobody reads */
+        return true;
+    for (int64_t k = 0; k < kernel; k++)
+        if ((i - k * dilation) % stride == 0)
+            return true;
+    return false;
+}
+
+#define STAGE_ROW(name, S, D, LOAD)                                                                     \
+    static inline void name(const S *from, int64_t step, int64_t count, int32_t zero, D *to)            \
+    {                                                                                                   \
+        (void)zero;                                                                                     \
+        if (step == 1)                                                                                  \
+            for (int64_t i = 0; i < count; i++)                                                         \
+                to[i] = LOAD(from[i]);                                                                  \
+        else if (step == 2)                                                                             \
+            for (int64_t i = 0; i < count; i++)                                                         \
+                to[i] = LOAD(from[2 * i]);                                                              \
+        else                                                                                            \
+            for (int64_t i = 0; i < count; i++)                                                         \
+                to[i] = LOAD(from[step * i]);                                                           \
+    }
+#define AS_IS(x) (x)
+#define LESS_ZERO(x) ((int16_t)((x) - zero))
+STAGE_ROW(row_32, uint32_t, uint32_t, AS_IS)
+STAGE_ROW(row_64, uint64_t, uint64_t, AS_IS)
+STAGE_ROW(row_f16, uint16_t, float, f16_to_f32)
+STAGE_ROW(row_bf16, uint16_t, float, bf16_to_f32)
+STAGE_ROW(row_s8, int8_t, int16_t, LESS_ZERO)
+STAGE_ROW(row_u8, uint8_t, int16_t, LESS_ZERO)
+
+static void copy_row(const conv_stage *stage, const char *from, int64_t step, int64_t count, void *to)
+{
+    switch (stage->dtype) {
+    case INLAY_FLOAT16:
+        row_f16((const void *)from, step, count, 0, to);
+        break;
+    case INLAY_BFLOAT16:
+        row_bf16((const void *)from, step, count, 0, to);
+        break;
+    case INLAY_INT8:
+        row_s8((const void *)from, step, count, stage->zero, to);
+        break;
+    case INLAY_UINT8:
+        row_u8((const void *)from, step, count, stage->zero, to);
+        break;
+    case INLAY_DOUBLE:
+        row_64((const void *)from, step, count, 0, to);
+        break;
+    default:
+        row_32((const void *)from, step, count, 0, to);
+        break;
+    }
+}
+
+/* One row of the input, or of padding (from NULL), into its sets of columns. */
+static void stage_row(const conv_stage *stage, const conv_geometry *g, const char *from, size_t width, char *to)
+{
+    int64_t stride = g->stride[2], columns = stage->padded[2];
+
+    for (int64_t set = 0; set < stride; set++, to += columns * stage->bytes) {
+        int64_t first, last;
+        if (!is_met(set, g->kernel[2], stride, g->dilation[2]))
+            continue;
+        /* Columns t of this set with 0 <= t * stride + set - begin < in. */
+        first = g->begin[2] > set ? (g->begin[2] - set + stride - 1) / stride : 0;
+        last = g->in[2] + g->begin[2] - set;
+        last = last > 0 ? (last + stride - 1) / stride : 0;
+        last = last < columns ? last : columns;
+        if (from == NULL || first >= last) {
+            memset(to, 0, (size_t)columns * stage->bytes);
+            continue;
+        }
+        memset(to, 0, (size_t)first * stage->bytes);
+        copy_row(stage, from + (size_t)(first * stride + set - g->begin[2]) * width, stride, last - first,
+                 to + first * stage->bytes);
+        memset(to + last * stage->bytes, 0, (size_t)(columns - last) * stage->bytes);
+    }
+}
+
+void conv_stage_channel(const conv_stage *stage, const conv_geometry *g, const void *x, int64_t first, void *out)
+{
+    size_t width = inlay_dtype_bits(stage->dtype) / 8;
+    const char *plane = (const char *)x + (size_t)first * width;
+    char *to = out;
+
+    for (int64_t d = 0; d < stage->padded[0]; d++) {
+        for (int64_t h = 0; h < stage->padded[1]; h++, to += stage->row * stage->bytes) {
+            int64_t z = d - g->begin[0], y = h - g->begin[1];
+            bool inside = z >= 0 && z < g->in[0] && y >= 0 && y < g->in[1];
+            if (is_met(d, g->kernel[0], g->stride[0], g->dilation[0]) &&
+                is_met(h, g->kernel[1], g->stride[1], g->dilation[1]))
+                stage_row(stage, g, inside ? plane + (size_t)((z * g->in[1] + y) * g->in[2]) * width : NULL, width, to);
+        }
+    }
+}
