@@ -1,0 +1,81 @@
+/* bench_conv - time of convolutions as networks have them, on one thread, through the kernel. Not a test. */
+#include "kernel_case.h"
+#include "reference.h"
+#include <stdio.h>
+#include <time.h>
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+typedef struct layer {
+    int count; /* of this layer in ResNet-50; 0 = of another network */
+    int64_t channels, size, filters, kernel, stride, pad, group;
+} layer;
+
+static double time_layer(const layer *l)
+{
+    int64_t out = (l->size + 2 * l->pad - l->kernel) / l->stride + 1;
+    int64_t x_dims[] = { 1, l->channels, l->size, l->size }, w_dims[] = { l->filters, l->channels / l->group, l->kernel, l->kernel };
+    int64_t y_dims[] = { 1, l->filters, out, out }, pads[] = { l->pad, l->pad, l->pad, l->pad }, strides[] = { l->stride, l->stride };
+    size_t x_count = (size_t)(l->channels * l->size * l->size), y_count = (size_t)(l->filters * out * out);
+    size_t w_count = (size_t)(l->filters * l->channels / l->group * l->kernel * l->kernel);
+    guard x = guard_alloc(x_count * 4), w = guard_alloc((w_count * 4 + 63) & ~(size_t)63), b = guard_alloc((size_t)l->filters * 4), y = guard_alloc(y_count * 4);
+    static kernel_case c;
+    double best = 1e9, spent = 0, flops = 2.0 * (double)y_count * (double)(l->channels / l->group * l->kernel * l->kernel);
+
+    c = (kernel_case){ .op_type = "Conv", .since_version = 11 };
+    kernel_case_input(&c, INLAY_FLOAT, 4, x_dims, x.data, false);
+    kernel_case_input(&c, INLAY_FLOAT, 4, w_dims, w.data, true);
+    kernel_case_input(&c, INLAY_FLOAT, 1, &l->filters, b.data, false);
+    kernel_case_output(&c, INLAY_FLOAT, 4, y_dims, y.data);
+    kernel_case_ints(&c, "pads", 4, pads);
+    kernel_case_ints(&c, "strides", 2, strides);
+    kernel_case_int(&c, "group", l->group);
+    if (kernel_case_prepare(&c, &reference_conv) != INLAY_OK)
+        printf("%s\n", c.diag.text);
+    for (int i = 0; i < 3 || spent < 0.1; i++) {
+        double t = now();
+        if (kernel_case_run(&c) != INLAY_OK)
+            printf("%s\n", c.diag.text);
+        t = now() - t;
+        spent += t;
+        best = t < best ? t : best;
+    }
+    printf("%2d x  c%-4d %3dx%-3d -> f%-4d k%d s%d g%-4d %8.3f ms %7.1f GFLOP/s\n", l->count, (int)l->channels,
+           (int)l->size, (int)l->size, (int)l->filters, (int)l->kernel, (int)l->stride, (int)l->group, best * 1e3,
+           flops / best * 1e-9);
+    kernel_case_deinit(&c);
+    guard_free(&x);
+    guard_free(&w);
+    guard_free(&b);
+    guard_free(&y);
+    return best * l->count;
+}
+
+int main(void)
+{
+    static const layer layers[] = {
+        { 1, 3, 224, 64, 7, 2, 3, 1 },
+        { 1, 64, 56, 64, 1, 1, 0, 1 }, { 3, 64, 56, 64, 3, 1, 1, 1 }, { 4, 64, 56, 256, 1, 1, 0, 1 },
+        { 2, 256, 56, 64, 1, 1, 0, 1 },
+        { 1, 256, 56, 128, 1, 1, 0, 1 }, { 1, 128, 56, 128, 3, 2, 1, 1 }, { 4, 128, 28, 512, 1, 1, 0, 1 },
+        { 1, 256, 56, 512, 1, 2, 0, 1 }, { 3, 512, 28, 128, 1, 1, 0, 1 }, { 3, 128, 28, 128, 3, 1, 1, 1 },
+        { 1, 512, 28, 256, 1, 1, 0, 1 }, { 1, 256, 28, 256, 3, 2, 1, 1 }, { 6, 256, 14, 1024, 1, 1, 0, 1 },
+        { 1, 512, 28, 1024, 1, 2, 0, 1 }, { 5, 1024, 14, 256, 1, 1, 0, 1 }, { 5, 256, 14, 256, 3, 1, 1, 1 },
+        { 1, 1024, 14, 512, 1, 1, 0, 1 }, { 1, 512, 14, 512, 3, 2, 1, 1 }, { 3, 512, 7, 2048, 1, 1, 0, 1 },
+        { 1, 1024, 14, 2048, 1, 2, 0, 1 }, { 2, 2048, 7, 512, 1, 1, 0, 1 }, { 2, 512, 7, 512, 3, 1, 1, 1 },
+        { 0, 32, 112, 32, 3, 1, 1, 32 }, { 0, 96, 112, 96, 3, 2, 1, 96 }, { 0, 144, 56, 144, 3, 1, 1, 144 },
+        { 0, 384, 14, 384, 3, 1, 1, 384 }, { 0, 960, 7, 960, 3, 1, 1, 960 }, { 0, 240, 28, 240, 5, 1, 2, 240 },
+        { 0, 3, 224, 32, 3, 2, 1, 1 }, { 0, 128, 56, 128, 3, 1, 1, 32 },
+    };
+    double sum = 0;
+
+    for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++)
+        sum += time_layer(&layers[i]);
+    printf("all convolutions of ResNet-50: %.1f ms\n", sum * 1e3);
+    return 0;
+}
