@@ -1,0 +1,160 @@
+/* What counts as equal, and what is said when it does not. Also: random inputs depend on the seed alone. */
+#include "cli/compare.h"
+#include "cli/feed.h"
+#include "cli/timing.h"
+#include "cli/value.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* Compares a tensor of got with one of want at the tolerances of ONNX's tests. */
+static bool same(inlay_dtype dtype, uint32_t rank, const int64_t *dims, const void *got, const void *want, char text[500])
+{
+    inlay_tensor_view g = { .data = got, .dims = dims, .rank = rank, .dtype = dtype };
+    model_datum w = { .kind = INLAY_VALUE_TENSOR };
+    inlay_value *value = NULL;
+    int64_t count = 1;
+    bool equal;
+
+    for (uint32_t i = 0; i < rank; i++)
+        count *= dims[i];
+    g.bytes = ((uint64_t)count * inlay_dtype_bits(dtype) + 7) / 8;
+    w.tensor = g;
+    w.tensor.data = want;
+    assert_int_equal(value_from_view(&g, &value, NULL), INLAY_OK);
+    equal = compare_value(value, &w, 1e-3, 1e-7, text, 500);
+    inlay_value_unref(value);
+    return equal;
+}
+
+static void numbers(void **state)
+{
+    static const struct {
+        float got, want;
+        bool same;
+    } rows[] = {
+        { 1, 1, true },           { 1.0009f, 1, true },      { 1.002f, 1, false },           { 0, 1e-8f, true },
+        { 0, 1e-5f, false },      { NAN, NAN, true },        { NAN, 0, false },              { 0, NAN, false },
+        { INFINITY, INFINITY, true }, { INFINITY, -INFINITY, false }, { 1, INFINITY, false }, { INFINITY, 1, false },
+        { -0.0f, 0, true },
+    };
+    char text[500];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        assert_int_equal(same(INLAY_FLOAT, 0, NULL, &rows[i].got, &rows[i].want, text), rows[i].same);
+}
+
+static void other_types(void **state)
+{
+    static const int64_t two[] = { 2 }, big[] = { INT64_MAX, INT64_MAX - 1 }, small[] = { INT64_MAX - 5000000, 3 };
+    static const uint8_t yes[] = { 1, 0 }, no[] = { 1, 1 };
+    static const inlay_str a[] = { { "x", 1 }, { "yy", 2 } }, b[] = { { "x", 1 }, { "yz", 2 } };
+    static const float c[] = { 1, 2, 3, NAN }, d[] = { 1, 2, 3, 4 };
+    char text[500];
+
+    (void)state;
+    assert_true(same(INLAY_INT64, 1, two, big, big, text));
+    assert_false(same(INLAY_INT64, 1, two, small, big, text));
+    assert_true(same(INLAY_BOOL, 1, two, yes, yes, text));
+    assert_false(same(INLAY_BOOL, 1, two, yes, no, text));
+    assert_non_null(strstr(text, "[1] got false, want true (1 of 2 wrong"));
+    assert_true(same(INLAY_STRING, 1, two, a, a, text));
+    assert_false(same(INLAY_STRING, 1, two, a, b, text));
+    assert_non_null(strstr(text, "[1] got \"yy\", want \"yz\""));
+    assert_true(same(INLAY_COMPLEX64, 1, two, c, c, text));
+    assert_false(same(INLAY_COMPLEX64, 1, two, c, d, text));
+}
+
+static void places(void **state)
+{
+    static const int64_t dims[] = { 2, 3 };
+    static const float got[] = { 1, 2, 3, 4, 5, 9 }, want[] = { 1, 2.5f, 3, 4, 5, 6 };
+    char text[500];
+
+    (void)state;
+    assert_false(same(INLAY_FLOAT, 2, dims, got, want, text));
+    assert_string_equal(text, "[0,1] got 2, want 2.5 (2 of 6 wrong, worst error 3 at [1,2])");
+}
+
+static void types_and_shapes(void **state)
+{
+    static const int64_t dims[] = { 2, 1 }, one[] = { 2 };
+    static const float data[] = { 1, 2 };
+    model_datum want = { .kind = INLAY_VALUE_TENSOR,
+                         .tensor = { .data = data, .bytes = 8, .dims = one, .rank = 1, .dtype = INLAY_FLOAT } };
+    model_datum list = { .kind = INLAY_VALUE_SEQUENCE, .items = &want, .item_count = 1 };
+    inlay_value *value = NULL, *sequence = NULL;
+    char text[500];
+
+    (void)state;
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &value, NULL), INLAY_OK);
+    assert_false(compare_value(value, &want, 1, 1, text, sizeof text));
+    assert_string_equal(text, "got float[2, 1], want float[2]");
+    assert_false(compare_value(value, &list, 1, 1, text, sizeof text));
+    assert_string_equal(text, "got float[2, 1], want sequence(1 items)");
+    inlay_value_unref(value);
+    assert_int_equal(value_from_datum(&list, INLAY_FLOAT, &sequence, NULL), INLAY_OK);
+    assert_true(compare_value(sequence, &list, 0, 0, text, sizeof text));
+    assert_false(compare_value(sequence, &want, 0, 0, text, sizeof text));
+    want.tensor.data = (const float[]){ 1, 7 };
+    assert_false(compare_value(sequence, &list, 0, 0, text, sizeof text));
+    assert_string_equal(text, "item 0: [1] got 2, want 7 (1 of 2 wrong, worst error 5 at [1])");
+    inlay_value_unref(sequence);
+}
+
+static void random_inputs(void **state)
+{
+    (void)state;
+    for (inlay_dtype t = 1; t < INLAY_DTYPE_COUNT; t++) {
+        unsigned char a[16 * 64] = { 0 }, b[16 * 64] = { 0 }, c[16 * 64] = { 0 };
+        inlay_tensor_view view = { .data = a, .bytes = 64 * inlay_dtype_bits(t) / 8, .dims = (int64_t[]){ 64 },
+                                   .rank = 1, .dtype = t };
+        inlay_value *value = NULL;
+        json_t *json;
+
+        if (t == INLAY_STRING)
+            continue;
+        feed_random(t, a, 64, 1);
+        feed_random(t, b, 64, 1);
+        feed_random(t, c, 64, 2);
+        assert_memory_equal(a, b, sizeof a);
+        assert_true(memcmp(a, c, sizeof a) != 0);
+        /* No NaN, and sizes that a model can take. */
+        assert_int_equal(value_from_view(&view, &value, NULL), INLAY_OK);
+        json = value_json("x", value, 64);
+        assert_null(json_object_get(json, "nan"));
+        assert_int_equal(json_array_size(json_object_get(json, "values")), 64);
+        if (t != INLAY_COMPLEX64 && t != INLAY_COMPLEX128) {
+            assert_true(json_number_value(json_object_get(json, "min")) >= -8);
+            assert_true(json_number_value(json_object_get(json, "max")) <= 16);
+        }
+        json_decref(json);
+        inlay_value_unref(value);
+    }
+}
+
+static void quantiles(void **state)
+{
+    double times[] = { 5, 1, 4, 2, 3 };
+
+    (void)state;
+    timing_sort(times, 5);
+    assert_true(timing_quantile(times, 5, 0.5) == 3);
+    assert_true(timing_quantile(times, 5, 0.95) == 5);
+    assert_true(timing_quantile(times, 5, 0) == 1);
+    assert_true(timing_quantile(times, 5, 1) == 5);
+    assert_true(timing_quantile(times, 1, 0.99) == 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers),          cmocka_unit_test(other_types),   cmocka_unit_test(places),
+        cmocka_unit_test(types_and_shapes), cmocka_unit_test(random_inputs), cmocka_unit_test(quantiles),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
