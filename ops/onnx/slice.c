@@ -99,7 +99,7 @@ static inlay_dim cut_symbolic(op_infer *infer, inlay_dim dim, const cut *c)
     if (c->start >= 0 && c->end >= INT32_MAX)
         return dim_sub(infer, dim, dim_fixed(c->start));
     if (c->start >= 0 && c->end < 0)
-        return dim_add(infer, dim, dim_fixed(c->end - c->start));
+        return dim_sub(infer, dim_add(infer, dim, dim_fixed(c->end)), dim_fixed(c->start));
     return dim_unknown();
 }
 

@@ -1,0 +1,238 @@
+/* Every infer function against inputs and attributes that nobody would write: sizes of 0 and near 2^63, ranks that do
+ * not fit, constants with wrong values, attributes with any number. It must answer or refuse with a sentence;
+ * sanitizers watch the rest. INLAY_ROUNDS sets the tries per operator version, INLAY_SEED where they start. */
+#include "graph/graph.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static uint64_t seed = 1;
+
+static uint32_t roll(uint32_t sides)
+{
+    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(seed >> 33) % sides;
+}
+
+static int64_t any_int(void)
+{
+    static const int64_t values[] = { 0,  1,   2,    3,    -1,        -2,        4,         7,         16,
+                                      64, 100, -100, 1000, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, INT64_MAX / 2 };
+
+    return roll(3) == 0 ? values[roll(sizeof values / sizeof values[0])] : (int64_t)roll(4);
+}
+
+static inlay_dim any_dim(graph_model *model)
+{
+    static const char *const names[] = { "N", "H", "a b", "N + 1", "floor((H + 1)/2)" };
+
+    switch (roll(8)) {
+    case 0:
+        return dim_unknown();
+    case 1:
+    case 2:
+        return (inlay_dim){ -1, INLAY_DIM_SYMBOLIC, graph_symbol(model, names[roll(5)]) };
+    case 3:
+        return dim_fixed(any_int() & INT64_MAX);
+    default:
+        return dim_fixed(roll(5));
+    }
+}
+
+/* Small integer tensors become constants, of exactly their size, or get elements. */
+static void add_contents(graph *g, uint32_t v)
+{
+    graph_value *value = &g->values[v];
+    int64_t dims[INLAY_MAX_RANK], count = 1;
+    size_t element = inlay_dtype_bits(value->info.dtype) / 8;
+
+    for (uint32_t d = 0; d < value->info.rank; d++) {
+        dims[d] = value->info.dims[d].value;
+        if (value->info.dims[d].kind != INLAY_DIM_FIXED || dims[d] > 8)
+            return;
+        count *= dims[d];
+    }
+    if (count > 8 || element == 0 || value->info.dtype == INLAY_STRING)
+        return;
+    if (roll(3) == 0 && (value->info.dtype == INLAY_INT64 || value->info.dtype == INLAY_INT32)) {
+        inlay_dim *elements = arena_array(&g->model->arena, (size_t)count + 1, sizeof *elements);
+
+        for (int64_t e = 0; e < count; e++)
+            elements[e] = roll(2) == 0 ? any_dim(g->model) : dim_fixed(any_int());
+        value->info.elements = elements;
+        value->info.element_count = (uint64_t)count;
+        return;
+    }
+    unsigned char *data = malloc((size_t)count * element + 1);
+    assert_non_null(data);
+    for (int64_t e = 0; e < count; e++) {
+        int64_t number = any_int();
+        float f = (float)number / 2;
+
+        if (value->info.dtype == INLAY_FLOAT)
+            memcpy(data + (size_t)e * element, &f, sizeof f);
+        else
+            memcpy(data + (size_t)e * element, &number, element < 8 ? element : 8);
+    }
+    assert_int_equal(graph_blob_adopt(g->model, data, (size_t)count * element + 1), INLAY_OK);
+    assert_int_equal(
+        graph_set_constant(g, v, value->info.dtype, value->info.rank, dims, data, (uint64_t)count * element), INLAY_OK);
+}
+
+static uint32_t any_value(graph *g, const op_types *types, inlay_dtype *preferred)
+{
+    uint32_t v = graph_add_value(g, NULL, 0), rank = roll(6);
+    inlay_dim *dims = arena_array(&g->model->arena, INLAY_MAX_RANK, sizeof *dims);
+    graph_value *value = &g->values[v];
+    uint32_t set = types->tensor;
+
+    if (set == 0 || (types->sequence != 0 && roll(4) == 0)) {
+        set = types->sequence != 0 ? types->sequence : types->optional;
+        value->info.kind = types->sequence != 0 ? INLAY_VALUE_SEQUENCE : INLAY_VALUE_OPTIONAL;
+        value->inner_kind = INLAY_VALUE_TENSOR;
+    }
+    if (set == 0)
+        set = INLAY_DTYPE_BIT(INLAY_FLOAT);
+    if (*preferred == INLAY_UNDEFINED || (set & INLAY_DTYPE_BIT(*preferred)) == 0) {
+        do
+            *preferred = (inlay_dtype)roll(INLAY_DTYPE_COUNT);
+        while ((set & INLAY_DTYPE_BIT(*preferred)) == 0);
+    }
+    value->info.dtype = *preferred;
+    if (roll(12) == 0)
+        return v;
+    for (uint32_t d = 0; d < INLAY_MAX_RANK; d++)
+        dims[d] = any_dim(g->model);
+    value->info.rank = roll(40) == 0 ? INLAY_MAX_RANK : rank;
+    value->info.dims = dims;
+    if (value->info.kind == INLAY_VALUE_TENSOR && roll(3) != 0)
+        add_contents(g, v);
+    return v;
+}
+
+static inlay_status any_attr(graph *g, graph_node *n, const op_attr *attr)
+{
+    static const char *const words[] = { "SAME_UPPER", "SAME_LOWER", "VALID",         "NOTSET",       "",
+                                         "linear",     "ij,jk->ik",  "...i->...",     "a,->,",        "ii->i",
+                                         "max",        "reverse",    "bidirectional", "align_corners" };
+    int64_t ints[8];
+    float floats[4] = { 0.5f, -1e30f, 2, 0 };
+    uint32_t count = roll(8);
+
+    for (uint32_t i = 0; i < count; i++)
+        ints[i] = any_int();
+    switch (attr->kind) {
+    case INLAY_ATTR_INT:
+        return graph_set_attr_int(g, n, attr->name, any_int());
+    case INLAY_ATTR_FLOAT:
+        return graph_set_attr_float(g, n, attr->name, (double)floats[roll(4)]);
+    case INLAY_ATTR_STRING:
+        return graph_set_attr_string(g, n, attr->name, words[roll(sizeof words / sizeof words[0])]);
+    case INLAY_ATTR_INTS:
+        return graph_set_attr_ints(g, n, attr->name, ints, count);
+    case INLAY_ATTR_FLOATS: {
+        const float *copy = arena_copy(&g->model->arena, floats, sizeof floats);
+        inlay_attr_info info = { .name = { attr->name, strlen(attr->name) }, .kind = attr->kind, .floats = copy };
+
+        info.count = roll(5);
+        return graph_set_attr(g, n, &info);
+    }
+    default:
+        return INLAY_OK;
+    }
+}
+
+static void *schema_alloc(void *ctx, size_t bytes)
+{
+    return arena_alloc(ctx, bytes);
+}
+
+static void one_try(const char *domain, const op_row *row)
+{
+    graph_model *model = graph_model_create();
+    graph_opset opset = { domain, row->since_version };
+    inlay_dtype chosen[3 * OP_MAX_FORMALS] = { INLAY_UNDEFINED };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint32_t inputs, outputs;
+    inlay_status status;
+    op_schema schema;
+    graph_node *n;
+    graph *g;
+
+    assert_non_null(model);
+    g = model->main;
+    model->opsets = &opset;
+    model->opset_count = 1;
+    assert_int_equal(op_schema_parse(row->signature, schema_alloc, &model->arena, &schema, &diag), INLAY_OK);
+    inputs = schema.max_inputs == UINT32_MAX ? schema.min_inputs + roll(4) : schema.max_inputs;
+    outputs = schema.max_outputs == UINT32_MAX ? schema.min_outputs + roll(4) : schema.max_outputs;
+    outputs = roll(3) == 0 ? schema.min_outputs : outputs;
+    n = graph_add_node(g, row->op_type, domain, "n", inputs, outputs);
+    assert_non_null(n);
+    for (uint32_t i = 0; i < inputs; i++) {
+        const op_formal *formal = op_input_formal(&schema, i);
+        uint32_t v = INLAY_NONE;
+
+        if (formal->option != OP_OPTIONAL || roll(2) == 0)
+            v = any_value(g, &schema.types[formal->type_param].types, &chosen[formal->type_param]);
+        ((uint32_t *)(uintptr_t)n->info.inputs)[i] = v;
+    }
+    for (uint32_t o = 0; o < outputs; o++)
+        ((uint32_t *)(uintptr_t)n->info.outputs)[o] = roll(8) == 0 ? INLAY_NONE : graph_add_value(g, NULL, 0);
+    for (uint32_t i = 0; i < schema.attr_count; i++)
+        if (schema.attrs[i].required || roll(2) == 0)
+            assert_int_equal(any_attr(g, n, &schema.attrs[i]), INLAY_OK);
+    status = graph_bind(model, NULL, &diag);
+    if (status == INLAY_OK)
+        status = graph_infer(model, &diag);
+    if (status != INLAY_OK && diag.text[0] == '\0')
+        fail_msg("%s-%u fails with %d and says nothing", row->op_type, row->since_version, (int)status);
+    for (uint32_t o = 0; status == INLAY_OK && o < outputs; o++) {
+        const graph_value *v = n->info.outputs[o] == INLAY_NONE ? NULL : &g->values[n->info.outputs[o]];
+
+        for (uint32_t d = 0; v != NULL && v->info.rank != INLAY_RANK_UNKNOWN && d < v->info.rank; d++) {
+            const inlay_dim dim = v->info.dims[d];
+
+            assert_true(dim.kind != INLAY_DIM_FIXED || dim.value >= 0);
+            assert_true(dim.kind != INLAY_DIM_SYMBOLIC || (dim.symbol > 0 && dim.symbol < model->symbol_count));
+        }
+    }
+    graph_model_destroy(model);
+}
+
+static uint32_t number_from(const char *name, uint32_t otherwise)
+{
+    const char *text = getenv(name);
+
+    return text != NULL ? (uint32_t)strtoul(text, NULL, 10) : otherwise;
+}
+
+static void test_hostile(void **state)
+{
+    uint32_t count, rounds = number_from("INLAY_ROUNDS", 40), first = number_from("INLAY_SEED", 1);
+    const op_table *const *tables = op_tables(&count);
+
+    (void)state;
+    for (uint32_t t = 0; t < count; t++) {
+        for (uint32_t r = 0; r < tables[t]->count; r++) {
+            if (tables[t]->rows[r].infer == NULL)
+                continue;
+            for (uint32_t round = 0; round < rounds; round++) {
+                seed = ((uint64_t)(first + round) << 32) + t * 1000 + r;
+                one_try(tables[t]->domain, &tables[t]->rows[r]);
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hostile),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
