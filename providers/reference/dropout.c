@@ -1,0 +1,86 @@
+/* Dropout: ONNX 1 and 6 (random unless is_test), 7 and 10 (never random), 12, 13 and 22 (random in training mode). */
+#include "elementwise.h"
+#include "twister.h"
+#include <stdlib.h>
+
+typedef struct dropout_state {
+    twister_source source;
+    double ratio;  /* of versions below 12, and the default of the others */
+    bool training; /* likewise */
+} dropout_state;
+
+static inlay_status prepare_dropout(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    dropout_state *s = calloc(1, sizeof *s);
+
+    *out_state = s;
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
+    twister_source_init(&s->source, node);
+    s->ratio = kit_attr_float(node->info, "ratio", 0.5);
+    s->training = node->info->since_version < 7 && kit_attr_int(node->info, "is_test", 0) == 0;
+    return INLAY_OK;
+}
+
+/* Keeps an element with probability 1 - ratio and scales it by the inverse. */
+static void drop(const kit_call *call, twister *t, double ratio)
+{
+    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    bool masked = kit_has_output(call, 1);
+    double scale = 1 / (1 - ratio);
+
+    for (int64_t i = 0; i < x->count; i += EW_BLOCK) {
+        double block[EW_BLOCK], mask[EW_BLOCK];
+        int64_t n = x->count - i < EW_BLOCK ? x->count - i : EW_BLOCK;
+
+        convert_to_f64(block, x->dtype, x->data, i, n);
+        for (int64_t k = 0; k < n; k++) {
+            mask[k] = twister_uniform(t) >= ratio;
+            block[k] = mask[k] != 0 ? block[k] * scale : 0;
+        }
+        convert_from_f64(y->dtype, y->data, i, n, block, CONVERT_SATURATE);
+        if (masked)
+            convert_from_f64(call->out[1].dtype, call->out[1].data, i, n, mask, CONVERT_SATURATE);
+    }
+}
+
+static inlay_status run_dropout(const kit_call *call)
+{
+    dropout_state *s = call->state;
+    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    double ratio = s->ratio;
+    bool training = s->training;
+    twister t;
+
+    if (kit_has_input(call, 1) && call->in[1].count > 0)
+        ratio = convert_get_f64(call->in[1].dtype, call->in[1].data, 0);
+    if (kit_has_input(call, 2) && call->in[2].count > 0)
+        training = *(const uint8_t *)call->in[2].data != 0;
+    if (training && ratio != 0) {
+        if (!(ratio > 0 && ratio < 1))
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "Dropout: the ratio is %g; it must be in [0, 1)",
+                              ratio);
+        twister_start(&t, &s->source);
+        drop(call, &t, ratio);
+        return INLAY_OK;
+    }
+    if (y->data != x->data)
+        memcpy(y->data, x->data, kit_bytes(x->dtype, x->count));
+    for (int64_t i = 0; kit_has_output(call, 1) && i < x->count; i += EW_BLOCK) {
+        int64_t ones[EW_BLOCK], n = x->count - i < EW_BLOCK ? x->count - i : EW_BLOCK;
+
+        for (int64_t k = 0; k < n; k++)
+            ones[k] = 1;
+        convert_from_i64(call->out[1].dtype, call->out[1].data, i, n, ones, CONVERT_SATURATE);
+    }
+    return INLAY_OK;
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "Dropout",
+      .in_types = { KIT_FLOATS | (KIT_FLOAT8 & ~KIT_BIT(FLOAT8E8M0)) },
+      .flags = KIT_IN_PLACE,
+      .prepare = prepare_dropout,
+      .run = run_dropout },
+};
+const kit_table reference_dropout = { kernels, KIT_COUNT(kernels) };

@@ -1,0 +1,33 @@
+/* EyeLike: ONNX 9, 22. Ones on diagonal k of a matrix, k > 0 being above the main one. */
+#include "elementwise.h"
+#include <stdlib.h>
+
+static inlay_status prepare_eye_like(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    int64_t *k = malloc(sizeof *k);
+
+    *out_state = k;
+    if (k == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
+    *k = kit_attr_int(node->info, "k", 0);
+    return INLAY_OK;
+}
+
+static inlay_status run_eye_like(const kit_call *call)
+{
+    const int64_t k = *(const int64_t *)call->state, one = 1;
+    const kit_tensor *y = &call->out[0];
+    int64_t rows = y->dims[0], columns = y->dims[1];
+
+    memset(y->data, 0, kit_bytes(y->dtype, y->count));
+    if (k <= -rows || k >= columns) /* the diagonal lies outside */
+        return INLAY_OK;
+    for (int64_t r = k < 0 ? -k : 0; r < rows && r + k < columns; r++)
+        convert_from_i64(y->dtype, y->data, r * columns + r + k, 1, &one, 0);
+    return INLAY_OK;
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "EyeLike", .prepare = prepare_eye_like, .run = run_eye_like },
+};
+const kit_table reference_eye_like = { kernels, KIT_COUNT(kernels) };

@@ -1,0 +1,426 @@
+/* QuantizeLinear (ONNX 10, 13, 19, 21, 23, 24, 25), DequantizeLinear (the same), DynamicQuantizeLinear (11).
+ *
+ * A scale belongs to the whole tensor, to an index of one axis, or (version 21) to a block of an axis. Seen as
+ * [outer, axis, inner], a tensor falls into runs along which the scale is one number or advances with the elements; a
+ * loop handles a run in float, and blocks on the stack are converted to and from the other types. */
+#include "elementwise.h"
+#include "vecmath.h"
+#include <stdlib.h>
+
+enum {
+    QUANT_GRAIN = 32 /* blocks of EW_BLOCK that a thread takes at least */
+};
+
+typedef struct quant_state {
+    int64_t axis;
+    int64_t block;         /* elements of the axis that share a scale; 0 = not blocked */
+    inlay_dtype precision; /* FLOAT, or FLOAT16 or BFLOAT16: what quotients are rounded to (version 23) */
+    bool saturate;
+} quant_state;
+
+enum { SCALE_TENSOR = 0, SCALE_AXIS = 1, SCALE_BLOCK = 2 };
+
+typedef struct quant_plan {
+    uint32_t mode;         /* SCALE_* */
+    int64_t axis;          /* elements of the axis */
+    int64_t inner;         /* elements of all later dimensions */
+    int64_t block, blocks; /* SCALE_BLOCK: elements of a block, blocks of the axis */
+    int64_t scales;
+} quant_plan;
+
+static inlay_status prepare_quant(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_dtype scale = kit_input_dtype(node, 1);
+    quant_state *s = calloc(1, sizeof *s);
+
+    *out_state = s;
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
+    s->axis = kit_attr_int(node->info, "axis", 1);
+    s->block = kit_attr_int(node->info, "block_size", 0);
+    s->saturate = kit_attr_int(node->info, "saturate", 1) != 0;
+    s->precision = (inlay_dtype)kit_attr_int(node->info, "precision", 0);
+    if (s->precision == 0)
+        s->precision = scale == INLAY_FLOAT16 || scale == INLAY_BFLOAT16 ? scale : INLAY_FLOAT;
+    if (s->precision != INLAY_FLOAT && s->precision != INLAY_FLOAT16 && s->precision != INLAY_BFLOAT16 &&
+        s->precision != INLAY_DOUBLE)
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "QuantizeLinear: precision is %d; it can be float, float16, "
+                          "bfloat16 or double",
+                          (int)s->precision);
+    if (s->block < 0)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "block_size is %lld; it must be positive, or 0 for none",
+                          (long long)s->block);
+    return INLAY_OK;
+}
+
+/* Are the scale's dimensions those of x, with one entry per block of the axis? */
+static bool blocked_shape(const kit_tensor *x, const kit_tensor *scale, uint32_t axis, int64_t blocks)
+{
+    if (scale->rank != x->rank)
+        return false;
+    for (uint32_t d = 0; d < x->rank; d++)
+        if (scale->dims[d] != (d == axis ? blocks : x->dims[d]))
+            return false;
+    return true;
+}
+
+static inlay_status shape_quant(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const quant_state *s = state;
+    const kit_tensor *x = &plan->in[0], *scale = &plan->in[1];
+    int64_t axis = s->axis < 0 ? s->axis + (int64_t)x->rank : s->axis;
+    quant_plan *p = calloc(1, sizeof *p);
+
+    if (p == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a plan");
+    plan->plan = p;
+    p->axis = p->inner = 1;
+    p->scales = scale->count;
+    plan->workspace_bytes = 2 * sizeof(float) * (uint64_t)scale->count;
+    if (plan->in_count > 2 && plan->in[2].dtype != INLAY_UNDEFINED && plan->in[2].count != scale->count)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "the zero point has %lld elements, the scale %lld; they must be "
+                          "alike",
+                          (long long)plan->in[2].count, (long long)scale->count);
+    if (scale->count == 1)
+        return INLAY_OK;
+    if (axis < 0 || axis >= (int64_t)x->rank)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "axis %lld is outside a tensor of rank %u", (long long)s->axis,
+                          x->rank);
+    p->axis = x->dims[axis];
+    for (uint32_t d = (uint32_t)axis + 1; d < x->rank; d++)
+        p->inner *= x->dims[d];
+    if (s->block == 0) {
+        p->mode = SCALE_AXIS;
+        if (scale->rank != 1 || scale->count != p->axis)
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                              "the scale has rank %u and %lld elements; it must be a vector "
+                              "of %lld, the size of axis %lld",
+                              scale->rank, (long long)scale->count, (long long)p->axis, (long long)axis);
+        return INLAY_OK;
+    }
+    p->mode = SCALE_BLOCK;
+    p->block = s->block;
+    p->blocks = p->axis / s->block + (p->axis % s->block != 0);
+    if (!blocked_shape(x, scale, (uint32_t)axis, p->blocks))
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "the scale must have the shape of the input with %lld instead of "
+                          "%lld along axis %lld: one for each %lld elements",
+                          (long long)p->blocks, (long long)p->axis, (long long)axis, (long long)s->block);
+    return INLAY_OK;
+}
+
+/* A run from element `at` on: how long it is, its first scale, and whether the scale advances. */
+static int64_t find_run(const quant_plan *p, int64_t at, int64_t limit, int64_t *out_scale, int64_t *out_step)
+{
+    int64_t a = at / p->inner % p->axis, i = at % p->inner, o = at / p->inner / p->axis, run = limit;
+
+    *out_scale = 0;
+    *out_step = 0;
+    if (p->mode == SCALE_AXIS) {
+        *out_scale = a;
+        *out_step = p->inner == 1;
+        run = p->inner == 1 ? p->axis - a : p->inner - i;
+    } else if (p->mode == SCALE_BLOCK) {
+        int64_t left = p->block - a % p->block;
+        *out_scale = (o * p->blocks + a / p->block) * p->inner + i;
+        *out_step = p->inner != 1;
+        run = p->inner != 1 ? p->inner - i : left < p->axis - a ? left : p->axis - a;
+    }
+    return run < limit ? run : limit;
+}
+
+/* ------------------------------------------------------------------ loops */
+
+/* Where an integer type ends. */
+static bool integer_range(inlay_dtype dtype, float *low, float *high)
+{
+    uint32_t bits = inlay_dtype_bits(dtype);
+    bool is_signed = ((KIT_SIGNED | KIT_BIT(INT4) | KIT_BIT(INT2)) & INLAY_DTYPE_BIT(dtype)) != 0;
+
+    *low = is_signed ? -(float)(1 << (bits - 1)) : 0.0f;
+    *high = (float)((1 << (is_signed ? bits - 1 : bits)) - 1);
+    return ((KIT_INTEGERS | (KIT_SUBBYTE & ~KIT_BIT(FLOAT4E2M1))) & INLAY_DTYPE_BIT(dtype)) != 0;
+}
+
+static KIT_MULTIVERSION void divide(float *y, const float *x, int64_t n, const float *scale, int64_t step)
+{
+    if (step != 0) {
+        VECTOR_LOOP
+        for (int64_t i = 0; i < n; i++)
+            y[i] = x[i] / scale[i];
+    } else {
+        const float s = scale[0];
+        VECTOR_LOOP
+        for (int64_t i = 0; i < n; i++)
+            y[i] = x[i] / s;
+    }
+}
+
+/* Rounds to even, adds the zero point, clamps. Quotients beyond 2^18 end at the bounds of 16 bits whatever is added. */
+static KIT_MULTIVERSION void finish_integer(float *y, int64_t n, const float *zero, int64_t step, float low, float high)
+{
+    VECTOR_LOOP
+    for (int64_t i = 0; i < n; i++) {
+        float q = y[i] > -262144.0f ? y[i] : -262144.0f;
+        q = vm_round(q < 262144.0f ? q : 262144.0f) + zero[i * step];
+        q = q > low ? q : low;
+        y[i] = q < high ? q : high;
+    }
+}
+
+static KIT_MULTIVERSION void scale_up(float *y, const float *x, int64_t n, const float *scale, const float *zero,
+                                      int64_t step)
+{
+    if (step != 0) {
+        VECTOR_LOOP
+        for (int64_t i = 0; i < n; i++)
+            y[i] = (x[i] - zero[i]) * scale[i];
+    } else {
+        const float s = scale[0], z = zero[0];
+        VECTOR_LOOP
+        for (int64_t i = 0; i < n; i++)
+            y[i] = (x[i] - z) * s;
+    }
+}
+
+/* ------------------------------------------------------------------ runs */
+
+typedef struct quant_job {
+    const kit_call *call;
+    const float *scale, *zero; /* [plan->scales] */
+} quant_job;
+
+static void round_to(inlay_dtype dtype, float *y, int64_t n)
+{
+    if (dtype == INLAY_FLOAT16)
+        for (int64_t i = 0; i < n; i++)
+            y[i] = f16_to_f32(f32_to_f16(y[i]));
+    else if (dtype == INLAY_BFLOAT16)
+        for (int64_t i = 0; i < n; i++)
+            y[i] = bf16_to_f32(f32_to_bf16(y[i]));
+}
+
+static inlay_status quantize_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const quant_job *j = user;
+    const quant_state *s = j->call->state;
+    const quant_plan *p = j->call->plan;
+    const kit_tensor *x = &j->call->in[0], *y = &j->call->out[0];
+    int64_t last = end * EW_BLOCK < x->count ? end * EW_BLOCK : x->count;
+    float low, high;
+    bool is_integer = integer_range(y->dtype, &low, &high);
+
+    (void)worker;
+    for (int64_t i = begin * EW_BLOCK; i < last; i += EW_BLOCK) {
+        float in[EW_BLOCK], out[EW_BLOCK];
+        int64_t n = last - i < EW_BLOCK ? last - i : EW_BLOCK;
+        const float *from = ew_load(INLAY_FLOAT, x->dtype, x->data, i, n, in);
+
+        for (int64_t e = 0, run, at, step; e < n; e += run) {
+            run = find_run(p, i + e, n - e, &at, &step);
+            divide(out + e, from + e, run, j->scale + at, step);
+            if (s->precision != INLAY_FLOAT)
+                round_to(s->precision, out + e, run);
+            if (is_integer)
+                finish_integer(out + e, run, j->zero + at, step, low, high);
+            else
+                for (int64_t k = 0; k < run; k++)
+                    out[e + k] += j->zero[at + k * step];
+        }
+        convert_from_f32(y->dtype, y->data, i, n, out, s->saturate ? CONVERT_SATURATE : 0);
+    }
+    return INLAY_OK;
+}
+
+/* int32 minus its zero point needs more bits than a float has. */
+static void dequantize_wide(const quant_job *j, int64_t first, int64_t n)
+{
+    const quant_plan *p = j->call->plan;
+    const kit_tensor *x = &j->call->in[0], *y = &j->call->out[0];
+    double wide[EW_BLOCK];
+
+    convert_to_f64(wide, x->dtype, x->data, first, n);
+    for (int64_t e = 0, run, at, step; e < n; e += run) {
+        run = find_run(p, first + e, n - e, &at, &step);
+        for (int64_t k = 0; k < run; k++) {
+            int64_t q = at + k * step;
+            double zero = kit_has_input(j->call, 2) ? convert_get_f64(x->dtype, j->call->in[2].data, q) : 0;
+            wide[e + k] = (wide[e + k] - zero) * (double)j->scale[q];
+        }
+    }
+    convert_from_f64(y->dtype, y->data, first, n, wide, CONVERT_SATURATE);
+}
+
+static inlay_status dequantize_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const quant_job *j = user;
+    const quant_plan *p = j->call->plan;
+    const kit_tensor *x = &j->call->in[0], *y = &j->call->out[0];
+    int64_t last = end * EW_BLOCK < x->count ? end * EW_BLOCK : x->count;
+
+    (void)worker;
+    for (int64_t i = begin * EW_BLOCK; i < last; i += EW_BLOCK) {
+        float buffer[EW_BLOCK];
+        int64_t n = last - i < EW_BLOCK ? last - i : EW_BLOCK;
+        float *out = y->dtype == INLAY_FLOAT ? (float *)y->data + i : buffer;
+
+        if (x->dtype == INLAY_INT32) {
+            dequantize_wide(j, i, n);
+            continue;
+        }
+        convert_to_f32(out, x->dtype, x->data, i, n);
+        for (int64_t e = 0, run, at, step; e < n; e += run) {
+            run = find_run(p, i + e, n - e, &at, &step);
+            scale_up(out + e, out + e, run, j->scale + at, j->zero + at, step);
+        }
+        if (out == buffer)
+            convert_from_f32(y->dtype, y->data, i, n, buffer, CONVERT_SATURATE);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_quant(const kit_call *call, inlay_parallel_fn fn)
+{
+    const quant_plan *p = call->plan;
+    int64_t blocks = call->in[0].count / EW_BLOCK + (call->in[0].count % EW_BLOCK != 0);
+    float *scale = call->workspace, *zero = scale + p->scales;
+    quant_job job = { call, scale, zero };
+
+    if (blocks == 0)
+        return INLAY_OK;
+    convert_to_f32(scale, call->in[1].dtype, call->in[1].data, 0, p->scales);
+    if (kit_has_input(call, 2))
+        convert_to_f32(zero, call->in[2].dtype, call->in[2].data, 0, p->scales);
+    else
+        memset(zero, 0, (size_t)p->scales * sizeof *zero);
+    if (blocks <= QUANT_GRAIN)
+        return fn(&job, 0, blocks, 0);
+    return kit_parallel(call, blocks, QUANT_GRAIN, fn, &job);
+}
+
+static inlay_status run_quantize(const kit_call *call)
+{
+    return run_quant(call, quantize_range);
+}
+
+static inlay_status run_dequantize(const kit_call *call)
+{
+    return run_quant(call, dequantize_range);
+}
+
+/* ------------------------------------------------------------------ DynamicQuantizeLinear */
+
+enum { LANES = 32 };
+
+static KIT_MULTIVERSION void find_range(const float *x, int64_t n, float *out_low, float *out_high)
+{
+    float low[LANES] = { 0 }, high[LANES] = { 0 }; /* the range always holds 0 */
+    int64_t i = 0;
+
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) {
+            low[k] = x[i + k] < low[k] ? x[i + k] : low[k];
+            high[k] = x[i + k] > high[k] ? x[i + k] : high[k];
+        }
+    for (; i < n; i++) {
+        low[0] = x[i] < low[0] ? x[i] : low[0];
+        high[0] = x[i] > high[0] ? x[i] : high[0];
+    }
+    for (int k = 1; k < LANES; k++) {
+        low[0] = low[k] < low[0] ? low[k] : low[0];
+        high[0] = high[k] > high[0] ? high[k] : high[0];
+    }
+    *out_low = low[0];
+    *out_high = high[0];
+}
+
+typedef struct dynamic_job {
+    const kit_call *call;
+    float *ranges; /* [max_threads][16]: low, high; a cache line each */
+    float scale, zero;
+} dynamic_job;
+
+static inlay_status dynamic_find(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const dynamic_job *j = user;
+    float *mine = j->ranges + 16 * (size_t)worker, low, high;
+
+    find_range((const float *)j->call->in[0].data + begin, end - begin, &low, &high);
+    mine[0] = low < mine[0] ? low : mine[0];
+    mine[1] = high > mine[1] ? high : mine[1];
+    return INLAY_OK;
+}
+
+static inlay_status dynamic_quantize(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const dynamic_job *j = user;
+    const float *x = j->call->in[0].data;
+
+    (void)worker;
+    for (int64_t i = begin; i < end; i += EW_BLOCK) {
+        float out[EW_BLOCK];
+        int64_t n = end - i < EW_BLOCK ? end - i : EW_BLOCK;
+        divide(out, x + i, n, &j->scale, 0);
+        finish_integer(out, n, &j->zero, 0, 0.0f, 255.0f);
+        convert_from_f32(INLAY_UINT8, j->call->out[0].data, i, n, out, 0);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status shape_dynamic(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    (void)state;
+    (void)diag;
+    plan->workspace_bytes = 16 * sizeof(float) * ((uint64_t)plan->max_threads + 1);
+    return INLAY_OK;
+}
+
+static inlay_status run_dynamic(const kit_call *call)
+{
+    dynamic_job job = { .call = call, .ranges = call->workspace };
+    int64_t count = call->in[0].count;
+    float low = 0, high = 0, zero;
+    uint32_t threads = call->max_threads > 0 ? call->max_threads : 1;
+    inlay_status status;
+
+    memset(job.ranges, 0, 16 * sizeof(float) * threads);
+    status = kit_parallel(call, count, EW_GRAIN, dynamic_find, &job);
+    if (status != INLAY_OK)
+        return status;
+    for (uint32_t t = 0; t < threads; t++) {
+        low = job.ranges[16 * t] < low ? job.ranges[16 * t] : low;
+        high = job.ranges[16 * t + 1] > high ? job.ranges[16 * t + 1] : high;
+    }
+    job.scale = high > low ? (high - low) / 255.0f : 1.0f;
+    zero = -low / job.scale;
+    job.zero = zero > 255.0f ? 255.0f : vm_round(zero);
+    if (kit_has_output(call, 1))
+        *(float *)call->out[1].data = job.scale;
+    if (kit_has_output(call, 2))
+        *(uint8_t *)call->out[2].data = (uint8_t)job.zero;
+    return kit_parallel(call, count, EW_GRAIN, dynamic_quantize, &job);
+}
+
+#define HALVES (KIT_BIT(FLOAT) | KIT_BIT(FLOAT16) | KIT_BIT(BFLOAT16))
+#define SCALES (HALVES | KIT_BIT(FLOAT8E8M0))
+#define QUANTIZED                                                                                                      \
+    (KIT_BIT(UINT8) | KIT_BIT(INT8) | KIT_BIT(UINT16) | KIT_BIT(INT16) | (KIT_FLOAT8 & ~KIT_BIT(FLOAT8E8M0)) |         \
+     KIT_SUBBYTE)
+static const kit_kernel kernels[] = {
+    { .op_type = "QuantizeLinear",
+      .in_types = { HALVES | KIT_BIT(INT32), SCALES | KIT_BIT(INT32), QUANTIZED },
+      .out_types = { QUANTIZED },
+      .prepare = prepare_quant,
+      .shape = shape_quant,
+      .run = run_quantize },
+    { .op_type = "DequantizeLinear",
+      .in_types = { QUANTIZED | KIT_BIT(INT32), SCALES, QUANTIZED | KIT_BIT(INT32) },
+      .out_types = { HALVES },
+      .prepare = prepare_quant,
+      .shape = shape_quant,
+      .run = run_dequantize },
+    { .op_type = "DynamicQuantizeLinear", .shape = shape_dynamic, .run = run_dynamic },
+};
+const kit_table reference_quantize = { kernels, KIT_COUNT(kernels) };

@@ -1,0 +1,165 @@
+/* RandomNormal, RandomUniform and their Like forms (ONNX 1, 22), Bernoulli (15, 22), Multinomial (7, 22). */
+#define _GNU_SOURCE
+#include "elementwise.h"
+#include "twister.h"
+#include <stdlib.h>
+#include <time.h>
+
+void twister_source_init(twister_source *source, const kit_node *node)
+{
+    const inlay_attr_info *seed = kit_attr(node->info, "seed");
+    struct timespec now = { 0, 0 };
+
+    source->fixed = seed != NULL;
+    source->calls = 0;
+    if (seed != NULL) {
+        source->seed = (uint32_t)(uint64_t)(seed->kind == INLAY_ATTR_INT ? seed->i : f64_to_i64(seed->f));
+        return;
+    }
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    source->seed = (uint32_t)now.tv_nsec * 2654435761u ^ (uint32_t)now.tv_sec ^ (uint32_t)(uintptr_t)source;
+}
+
+void twister_start(twister *t, twister_source *source)
+{
+    uint32_t seed = source->seed;
+
+    if (!source->fixed)
+        seed += 2654435761u * __atomic_fetch_add(&source->calls, 1, __ATOMIC_RELAXED);
+    twister_seed(t, seed);
+}
+
+/* ------------------------------------------------------------------ distributions */
+
+typedef struct random_state {
+    twister_source source;
+    bool normal;
+    double from, scale; /* mean and deviation, or low and high - low */
+} random_state;
+
+static inlay_status prepare_random(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    random_state *s = calloc(1, sizeof *s);
+
+    *out_state = s;
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
+    twister_source_init(&s->source, node);
+    s->normal = ew_is(node->info, "RandomNormal") || ew_is(node->info, "RandomNormalLike");
+    if (s->normal) {
+        s->from = kit_attr_float(node->info, "mean", 0);
+        s->scale = kit_attr_float(node->info, "scale", 1);
+    } else {
+        s->from = kit_attr_float(node->info, "low", 0);
+        s->scale = kit_attr_float(node->info, "high", 1) - s->from;
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_random(const kit_call *call)
+{
+    random_state *s = call->state;
+    const kit_tensor *y = &call->out[0];
+    twister t;
+
+    twister_start(&t, &s->source);
+    for (int64_t i = 0; i < y->count; i += EW_BLOCK) {
+        double block[EW_BLOCK];
+        int64_t n = y->count - i < EW_BLOCK ? y->count - i : EW_BLOCK;
+
+        for (int64_t k = 0; k < n; k++)
+            block[k] = s->from + s->scale * (s->normal ? twister_normal(&t) : twister_uniform(&t));
+        convert_from_f64(y->dtype, y->data, i, n, block, CONVERT_SATURATE);
+    }
+    return INLAY_OK;
+}
+
+/* 1 with the probability that the element is. */
+static inlay_status run_bernoulli(const kit_call *call)
+{
+    random_state *s = call->state;
+    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    twister t;
+
+    twister_start(&t, &s->source);
+    for (int64_t i = 0; i < y->count; i += EW_BLOCK) {
+        double p[EW_BLOCK];
+        int64_t n = y->count - i < EW_BLOCK ? y->count - i : EW_BLOCK;
+
+        convert_to_f64(p, x->dtype, x->data, i, n);
+        for (int64_t k = 0; k < n; k++)
+            p[k] = twister_uniform(&t) < p[k];
+        convert_from_f64(y->dtype, y->data, i, n, p, CONVERT_SATURATE);
+    }
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ Multinomial */
+
+static inlay_status shape_multinomial(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    (void)state;
+    (void)diag;
+    if (plan->in[0].rank == 2)
+        plan->workspace_bytes = sizeof(double) * (uint64_t)plan->in[0].dims[1];
+    return INLAY_OK;
+}
+
+/* The first class whose cumulative weight exceeds target. */
+static int64_t find_class(const double *upto, int64_t classes, double target)
+{
+    int64_t low = 0, high = classes - 1;
+
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (upto[middle] > target)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* Rows hold unnormalised log probabilities: class c is drawn with e^x[c] / sum e^x. */
+static inlay_status run_multinomial(const kit_call *call)
+{
+    random_state *s = call->state;
+    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    int64_t rows = x->dims[0], classes = x->dims[1], samples = y->dims[1];
+    double *upto = call->workspace;
+    twister t;
+
+    if (y->count == 0)
+        return INLAY_OK;
+    if (classes == 0)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "Multinomial: there are no classes to draw from");
+    twister_start(&t, &s->source);
+    for (int64_t r = 0; r < rows; r++) {
+        double most = -INFINITY, sum = 0;
+
+        convert_to_f64(upto, x->dtype, x->data, r * classes, classes);
+        for (int64_t c = 0; c < classes; c++)
+            most = upto[c] > most ? upto[c] : most;
+        for (int64_t c = 0; c < classes; c++)
+            upto[c] = sum += exp(upto[c] - most);
+        for (int64_t k = 0; k < samples; k++) {
+            int64_t drawn = find_class(upto, classes, twister_uniform(&t) * sum);
+            convert_from_i64(y->dtype, y->data, r * samples + k, 1, &drawn, 0);
+        }
+    }
+    return INLAY_OK;
+}
+
+#define RANDOM(name, function)                                                                                         \
+    {                                                                                                                  \
+        .op_type = name, .prepare = prepare_random, .run = function                                                    \
+    }
+static const kit_kernel kernels[] = {
+    RANDOM("RandomNormal", run_random),
+    RANDOM("RandomUniform", run_random),
+    RANDOM("RandomNormalLike", run_random),
+    RANDOM("RandomUniformLike", run_random),
+    RANDOM("Bernoulli", run_bernoulli),
+    { .op_type = "Multinomial", .prepare = prepare_random, .shape = shape_multinomial, .run = run_multinomial },
+};
+const kit_table reference_random = { kernels, KIT_COUNT(kernels) };

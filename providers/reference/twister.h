@@ -1,0 +1,89 @@
+/* twister.h - the random numbers of the random operators: Mersenne Twister (MT19937, Matsumoto and Nishimura 1998).
+ *
+ * Seeded with an integer it gives the sequence of numpy.random.RandomState, which ONNX's own examples were made with.
+ * Every call of an operator starts anew from its seed, so runs with a seed are alike and need no shared state. */
+#ifndef TWISTER_H
+#define TWISTER_H
+#include "inlay/kit.h"
+#include <math.h>
+
+enum { TWISTER_WORDS = 624, TWISTER_SHIFT = 397 };
+
+typedef struct twister {
+    uint32_t word[TWISTER_WORDS];
+    uint32_t next;   /* index of the next word; TWISTER_WORDS: make new ones */
+    bool has_normal; /* normal numbers come in pairs */
+    double normal;
+} twister;
+
+static inline void twister_seed(twister *t, uint32_t seed)
+{
+    t->word[0] = seed;
+    for (uint32_t i = 1; i < TWISTER_WORDS; i++)
+        t->word[i] = 1812433253u * (t->word[i - 1] ^ t->word[i - 1] >> 30) + i;
+    t->next = TWISTER_WORDS;
+    t->has_normal = false;
+}
+
+static inline void twister_refill(twister *t)
+{
+    for (uint32_t i = 0; i < TWISTER_WORDS; i++) {
+        uint32_t after = t->word[i + 1 < TWISTER_WORDS ? i + 1 : 0];
+        uint32_t far =
+            t->word[i + TWISTER_SHIFT < TWISTER_WORDS ? i + TWISTER_SHIFT : i + TWISTER_SHIFT - TWISTER_WORDS];
+        uint32_t y = (t->word[i] & 0x80000000u) | (after & 0x7fffffffu);
+
+        t->word[i] = far ^ y >> 1 ^ ((y & 1u) != 0 ? 0x9908b0dfu : 0u);
+    }
+    t->next = 0;
+}
+
+static inline uint32_t twister_u32(twister *t)
+{
+    if (t->next >= TWISTER_WORDS)
+        twister_refill(t);
+    uint32_t y = t->word[t->next++];
+    y ^= y >> 11;
+    y ^= y << 7 & 0x9d2c5680u;
+    y ^= y << 15 & 0xefc60000u;
+    return y ^ y >> 18;
+}
+
+/* Uniform in [0, 1), 53 bits. */
+static inline double twister_uniform(twister *t)
+{
+    uint32_t high = twister_u32(t) >> 5, low = twister_u32(t) >> 6;
+    return ((double)high * 67108864.0 + (double)low) / 9007199254740992.0;
+}
+
+/* Standard normal, by Marsaglia's polar method. */
+static inline double twister_normal(twister *t)
+{
+    double a, b, r;
+
+    if (t->has_normal) {
+        t->has_normal = false;
+        return t->normal;
+    }
+    do {
+        a = 2.0 * twister_uniform(t) - 1.0;
+        b = 2.0 * twister_uniform(t) - 1.0;
+        r = a * a + b * b;
+    } while (r >= 1.0 || r == 0.0);
+    r = sqrt(-2.0 * log(r) / r);
+    t->normal = r * a;
+    t->has_normal = true;
+    return r * b;
+}
+
+/* How a node seeds its generator: with its attribute, or else differently in every call. */
+typedef struct twister_source {
+    bool fixed;
+    uint32_t seed;
+    uint32_t calls; /* not fixed: counted, atomically */
+} twister_source;
+
+/* Reads the attribute `seed`, of whatever kind. */
+void twister_source_init(twister_source *source, const kit_node *node);
+void twister_start(twister *t, twister_source *source);
+#endif
