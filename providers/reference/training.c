@@ -1,0 +1,130 @@
+/* Adagrad, Adam, Momentum: ai.onnx.preview.training 1.
+ *
+ * The inputs behind R (the rate) and T (the number of the step) come in groups of equal size: all the tensors to be
+ * optimised, then all their gradients, then one or two groups of state. The outputs are the new tensors, then the new
+ * state. */
+#include "reference.h"
+#include "convert.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { TRAINING_GRAIN = 1 << 14, TRAINING_GROUPS = 4 };
+
+/* One tensor's step: in and out by group. */
+typedef struct training_step {
+    const void *in[TRAINING_GROUPS];
+    void *out[TRAINING_GROUPS];
+    double rate, norm, norm_post, epsilon, alpha, beta;
+    bool nesterov;
+} training_step;
+
+#define SUFFIX f32
+#define T float
+#include "training.inc"
+#define SUFFIX f64
+#define T double
+#include "training.inc"
+
+typedef void (*training_fn)(const training_step *step, int64_t begin, int64_t end);
+enum { ADAGRAD, ADAM, MOMENTUM };
+static const training_fn training_fns[][2] = {
+    { adagrad_f32, adagrad_f64 }, { adam_f32, adam_f64 }, { momentum_f32, momentum_f64 }
+};
+/* Groups of inputs; of outputs there is one less, as gradients do not come back. */
+static const uint32_t training_groups[] = { 3, 4, 3 };
+
+typedef struct training_state {
+    uint32_t kind;
+    double decay;
+    training_step step; /* its numbers */
+} training_state;
+
+static inlay_status prepare_training(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const inlay_node_info *info = node->info;
+    const char *name = info->op_type.data, *mode = kit_attr_string(info, "mode", "standard");
+    training_state *s = calloc(1, sizeof *s);
+
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of an optimizer");
+    s->kind = name[0] == 'M' ? MOMENTUM : strcmp(name, "Adam") == 0 ? ADAM : ADAGRAD;
+    s->decay = kit_attr_float(info, "decay_factor", 0);
+    s->step.norm = kit_attr_float(info, "norm_coefficient", 0);
+    s->step.norm_post = kit_attr_float(info, "norm_coefficient_post", 0);
+    s->step.epsilon = kit_attr_float(info, "epsilon", 1e-6);
+    s->step.alpha = kit_attr_float(info, "alpha", 0.9);
+    s->step.beta = kit_attr_float(info, "beta", 0.999);
+    s->step.nesterov = strcmp(mode, "nesterov") == 0;
+    if (info->input_count < 2 || (info->input_count - 2) % training_groups[s->kind] != 0 ||
+        info->output_count != (info->input_count - 2) / training_groups[s->kind] * (training_groups[s->kind] - 1) ||
+        (!s->step.nesterov && strcmp(mode, "standard") != 0)) {
+        inlay_status status = inlay_fail(
+            diag, INLAY_INVALID_MODEL, "%s: %u inputs, %u outputs and mode '%.40s' do not make groups of tensors, "
+            "gradients and state, or the mode is neither standard nor nesterov", name, info->input_count,
+            info->output_count, mode);
+        free(s);
+        return status;
+    }
+    *out_state = s;
+    return INLAY_OK;
+}
+
+typedef struct training_job {
+    training_step step;
+    training_fn fn;
+} training_job;
+
+static inlay_status training_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const training_job *job = user;
+
+    (void)worker;
+    job->fn(&job->step, begin, end);
+    return INLAY_OK;
+}
+
+static inlay_status run_training(const kit_call *call)
+{
+    const training_state *s = call->state;
+    uint32_t groups = training_groups[s->kind], n = (call->in_count - 2) / groups;
+    double rate = convert_get_f64(call->in[0].dtype, call->in[0].data, 0);
+    double t = (double)convert_get_i64(call->in[1].dtype, call->in[1].data, 0);
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < n && status == INLAY_OK; i++) {
+        const kit_tensor *x = &call->in[2 + i];
+        training_job job = { s->step, training_fns[s->kind][x->dtype == INLAY_DOUBLE] };
+        for (uint32_t g = 0; g < groups; g++) {
+            const kit_tensor *t_in = &call->in[2 + g * n + i];
+            if (t_in->count != x->count || t_in->dtype != x->dtype)
+                return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "input %u must have the type and shape of input %u",
+                                  2 + g * n + i, 2 + i);
+            job.step.in[g] = t_in->data;
+        }
+        for (uint32_t g = 0; g + 1 < groups; g++)
+            job.step.out[g] = call->out[g * n + i].data;
+        job.step.rate = rate;
+        if (s->kind == ADAGRAD)
+            job.step.rate = rate / (1 + t * s->decay);
+        else if (s->kind == ADAM && t > 0)
+            job.step.rate = rate * sqrt(1 - pow(s->step.beta, t)) / (1 - pow(s->step.alpha, t));
+        else if (s->kind == MOMENTUM && t <= 0)
+            job.step.beta = 1;
+        status = kit_parallel(call, x->count, TRAINING_GRAIN, training_range, &job);
+    }
+    return status;
+}
+
+#define TRAINING_KERNEL(name)                                                                      \
+    { .domain = "ai.onnx.preview.training",                                                        \
+      .op_type = name,                                                                             \
+      .in_types = { KIT_BIT(FLOAT) | KIT_BIT(DOUBLE), KIT_BIT(INT64), KIT_BIT(FLOAT) | KIT_BIT(DOUBLE) }, \
+      .prepare = prepare_training,                                                                 \
+      .run = run_training }
+
+static const kit_kernel kernels[] = {
+    TRAINING_KERNEL("Adagrad"),
+    TRAINING_KERNEL("Adam"),
+    TRAINING_KERNEL("Momentum"),
+};
+const kit_table reference_training = { kernels, KIT_COUNT(kernels) };
