@@ -1,0 +1,56 @@
+#!/bin/sh
+# Every public header compiles on its own and together with the others, as C11, C17 and C++17, without a warning.
+#   headers.sh INCLUDE_DIR
+set -u
+include=$1
+flags="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror -fsyntax-only"
+bad=0 tried=0
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+
+check() { # COMPILER STANDARD LANGUAGE FILE
+    tried=$((tried + 1))
+    # shellcheck disable=SC2086
+    if ! "$1" -std="$2" -x "$3" $flags -I"$include" "$4"; then
+        echo "$1 -std=$2 rejects $(cat "$4")"
+        bad=$((bad + 1))
+    fi
+}
+
+cat >"$tmp/use.c" <<'EOF'
+/* What the macros expand to has to please every compiler too. */
+#include "inlay/kit.h"
+#include "inlay/inlay.h"
+static inlay_status run(const kit_call *call)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    if (!INLAY_HAS(call->host, extension) || inlay_dtype_bits(call->in[0].dtype) == 0)
+        return inlay_fail(&diag, INLAY_UNSUPPORTED, "%s", inlay_dtype_name(call->in[0].dtype));
+    return INLAY_OK;
+}
+static const kit_kernel kernels[] = { { NULL, "Relu", 0, 0, { KIT_FLOATS, 0, 0, 0 }, { 0, 0 }, KIT_IN_PLACE, NULL, NULL,
+                                        NULL, NULL, NULL, run } };
+static const kit_table table = { kernels, KIT_COUNT(kernels) };
+static const kit_table *const tables[] = { &table };
+static const kit_provider provider = { "a", "b", tables, 1, 0, NULL, NULL, NULL };
+static const kit_plugin plugin = { "a", "1", &provider, NULL, 0, 0 };
+KIT_PLUGIN(plugin)
+EOF
+for header in status types plugin inlay kit; do
+    echo "#include \"inlay/$header.h\"" >"$tmp/$header.c"
+done
+for cc in gcc clang; do
+    command -v $cc >/dev/null || continue
+    for file in "$tmp"/*.c; do
+        check $cc c11 c "$file"
+        check $cc c17 c "$file"
+    done
+done
+for cxx in g++ clang++; do
+    command -v $cxx >/dev/null || continue
+    for file in "$tmp"/*.c; do
+        check $cxx c++17 c++ "$file"
+    done
+done
+echo "$tried compilations, $bad rejected"
+[ $tried -gt 0 ] && [ $bad -eq 0 ]
