@@ -2,7 +2,7 @@
 #include "schema.h"
 
 static const op_row rows[] = {
-    { "Binarizer", 1, 0, "X:T -> Y:T; T=int32|int64|float|double; threshold:f=0", NULL },
+    { "Binarizer", 1, 0, "X:T -> Y:T; T=int32|int64|float|double; threshold:f=0", infer_same_as_first },
 };
 
 const op_table op_ml_binarizer = { "ai.onnx.ml", rows, OP_COUNT(rows) };

@@ -2,7 +2,7 @@
 #include "schema.h"
 
 static const op_row rows[] = {
-    { "Scaler", 1, 0, "X:T -> Y:float; T=int32|int64|float|double; offset:fs, scale:fs", NULL },
+    { "Scaler", 1, 0, "X:T -> Y:float; T=int32|int64|float|double; offset:fs, scale:fs", infer_same_as_first },
 };
 
 const op_table op_ml_scaler = { "ai.onnx.ml", rows, OP_COUNT(rows) };
