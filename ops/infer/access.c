@@ -293,6 +293,27 @@ inlay_status infer_set_shape(op_infer *infer, uint32_t o, uint32_t rank, const i
     return INLAY_OK;
 }
 
+/* Does the value fit the element type? int64 and the unknown fit anyway. */
+static bool fits(inlay_dtype dtype, int64_t value)
+{
+    switch (dtype) {
+    case INLAY_INT32:
+        return value >= INT32_MIN && value <= INT32_MAX;
+    case INLAY_INT16:
+        return value >= INT16_MIN && value <= INT16_MAX;
+    case INLAY_INT8:
+        return value >= INT8_MIN && value <= INT8_MAX;
+    case INLAY_UINT8:
+        return value >= 0 && value <= UINT8_MAX;
+    case INLAY_UINT16:
+        return value >= 0 && value <= UINT16_MAX;
+    case INLAY_UINT32:
+        return value >= 0 && value <= UINT32_MAX;
+    default:
+        return dtype != INLAY_UINT64 || value >= 0;
+    }
+}
+
 inlay_status infer_set_elements(op_infer *infer, uint32_t o, uint32_t count, const inlay_dim *elements)
 {
     inlay_dim *mine;
@@ -302,8 +323,9 @@ inlay_status infer_set_elements(op_infer *infer, uint32_t o, uint32_t count, con
     mine = infer->alloc(infer->ctx, (count + 1) * sizeof *mine);
     if (mine == NULL)
         return out_of_memory(infer);
-    if (count > 0)
-        memcpy(mine, elements, count * sizeof *mine);
+    for (uint32_t i = 0; i < count; i++)
+        mine[i] = elements[i].kind != INLAY_DIM_FIXED || fits(infer->out[o]->dtype, elements[i].value) ? elements[i]
+                                                                                                       : dim_unknown();
     infer->out[o]->elements = mine;
     infer->out[o]->element_count = count;
     return INLAY_OK;

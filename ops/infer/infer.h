@@ -63,7 +63,7 @@ INLAY_NODISCARD inlay_status infer_axis(const op_infer *infer, int64_t axis, uin
 void infer_set_dtype(op_infer *infer, uint32_t o, inlay_dtype dtype);
 /* dims are copied; rank may be INLAY_RANK_UNKNOWN. */
 INLAY_NODISCARD inlay_status infer_set_shape(op_infer *infer, uint32_t o, uint32_t rank, const inlay_dim *dims);
-/* Propagates elements: count dims, row-major. */
+/* Propagates elements: count dims, row-major. One that does not fit the output's type (it would wrap) is unknown. */
 INLAY_NODISCARD inlay_status infer_set_elements(op_infer *infer, uint32_t o, uint32_t count, const inlay_dim *elements);
 
 /* ------------------------------------------------------------------ dimensions
@@ -103,6 +103,10 @@ INLAY_NODISCARD inlay_status infer_broadcast(op_infer *infer, uint32_t first, ui
 inlay_status infer_scalar(op_infer *infer);             /* output 0: rank 0 */
 /* Output 0 gets the elements of input 0 when those are known: for operators that keep their order (Reshape, Identity). */
 inlay_status infer_same_elements(op_infer *infer);
+/* Elements of output 0, when those of inputs 0 and 1 are known and both are scalars or vectors: combine() of each pair, one
+ * element standing for all. */
+INLAY_NODISCARD inlay_status infer_pairwise_elements(op_infer *infer, inlay_dim (*combine)(op_infer *infer, inlay_dim a,
+                                                                                           inlay_dim b));
 /* The product of dims[0] ... dims[count - 1]; 1 when count is 0. */
 inlay_dim dim_product(op_infer *infer, const inlay_dim *dims, uint32_t count);
 #endif

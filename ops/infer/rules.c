@@ -67,3 +67,21 @@ inlay_dim dim_product(op_infer *infer, const inlay_dim *dims, uint32_t count)
         product = dim_mul(infer, product, dims[i]);
     return product;
 }
+
+inlay_status infer_pairwise_elements(op_infer *infer, inlay_dim (*combine)(op_infer *infer, inlay_dim a, inlay_dim b))
+{
+    inlay_dim elements[INFER_MAX_ELEMENTS];
+    const inlay_dim *a, *b;
+    uint32_t count[2], n;
+
+    if (!infer_has_out(infer, 0) || infer_rank(infer, 0) > 1 || infer_rank(infer, 1) > 1)
+        return INLAY_OK;
+    a = infer_elements(infer, 0, &count[0]);
+    b = infer_elements(infer, 1, &count[1]);
+    if (a == NULL || b == NULL || (count[0] != count[1] && count[0] != 1 && count[1] != 1))
+        return INLAY_OK;
+    n = count[0] == 1 ? count[1] : count[0];
+    for (uint32_t i = 0; i < n; i++)
+        elements[i] = combine(infer, a[count[0] == 1 ? 0 : i], b[count[1] == 1 ? 0 : i]);
+    return infer_set_elements(infer, 0, n, elements);
+}

@@ -21,27 +21,32 @@ static inlay_dim combine(op_infer *infer, inlay_dim a, inlay_dim b)
     }
 }
 
+/* Mod of known numbers: the sign of the divisor, or with fmod that of the dividend. */
+static inlay_dim combine_mod(op_infer *infer, inlay_dim a, inlay_dim b)
+{
+    int64_t rest;
+
+    if (a.kind != INLAY_DIM_FIXED || b.kind != INLAY_DIM_FIXED || b.value == 0 || b.value == -1)
+        return b.kind == INLAY_DIM_FIXED && b.value == -1 ? dim_fixed(0) : dim_unknown();
+    rest = a.value % b.value;
+    if (infer_attr_int(infer, "fmod", 0) == 0 && rest != 0 && (rest < 0) != (b.value < 0))
+        rest += b.value;
+    return dim_fixed(rest);
+}
+
 /* Add-7, Sub-7, Mul-7, Div-7 and later: numpy broadcasting; vectors of dimensions keep their elements. */
 static inlay_status infer_arithmetic(op_infer *infer)
 {
-    inlay_dim elements[INFER_MAX_ELEMENTS];
-    uint32_t count[2], n;
     inlay_status status = infer_broadcast_all(infer);
 
-    if (status != INLAY_OK || !infer_has_in(infer, 0) || !infer_has_out(infer, 0) || infer_rank(infer, 0) > 1 ||
-        infer_rank(infer, 1) > 1 || (infer->in[0]->dtype != INLAY_INT64 && infer->in[0]->dtype != INLAY_INT32))
-        return status;
-    const inlay_dim *a = infer_elements(infer, 0, &count[0]), *b = infer_elements(infer, 1, &count[1]);
-    if (a == NULL || b == NULL || (count[0] != count[1] && count[0] != 1 && count[1] != 1))
-        return INLAY_OK;
-    n = count[0] == 1 ? count[1] : count[0];
-    for (uint32_t i = 0; i < n; i++) {
-        elements[i] = combine(infer, a[count[0] == 1 ? 0 : i], b[count[1] == 1 ? 0 : i]);
-        if (elements[i].kind == INLAY_DIM_FIXED && infer->in[0]->dtype == INLAY_INT32 &&
-            (elements[i].value < INT32_MIN || elements[i].value > INT32_MAX))
-            return INLAY_OK; /* it would wrap */
-    }
-    return infer_set_elements(infer, 0, n, elements);
+    return status == INLAY_OK ? infer_pairwise_elements(infer, combine) : status;
+}
+
+static inlay_status infer_mod(op_infer *infer)
+{
+    inlay_status status = infer_broadcast_all(infer);
+
+    return status == INLAY_OK ? infer_pairwise_elements(infer, combine_mod) : status;
 }
 
 static const op_row rows[] = {
@@ -57,8 +62,8 @@ static const op_row rows[] = {
     { "Div", 13, 0, "A:T, B:T -> C:T; T=@math_ir4", infer_arithmetic },
     { "Div", 14, 0, "A:T, B:T -> C:T; T=@numeric_ir4", infer_arithmetic },
 
-    { "Mod", 10, 0, "A:T, B:T -> C:T; T=@numeric; fmod:i=0", infer_broadcast_all },
-    { "Mod", 13, 0, "A:T, B:T -> C:T; T=@numeric_ir4; fmod:i=0", infer_broadcast_all },
+    { "Mod", 10, 0, "A:T, B:T -> C:T; T=@numeric; fmod:i=0", infer_mod },
+    { "Mod", 13, 0, "A:T, B:T -> C:T; T=@numeric_ir4; fmod:i=0", infer_mod },
 
     { "Mul", 1, 0, "A:T, B:T -> C:T; T=@float; axis:i, broadcast:i=0, consumed_inputs:is", infer_same_as_first },
     { "Mul", 6, 0, "A:T, B:T -> C:T; T=@math; axis:i, broadcast:i=0", infer_same_as_first },

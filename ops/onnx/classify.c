@@ -2,11 +2,13 @@
 #include "schema.h"
 
 static const op_row rows[] = {
-    { "IsInf", 10, 0, "X:T1 -> Y:T2; T1=float|double, T2=bool; detect_negative:i=1, detect_positive:i=1", NULL },
-    { "IsInf", 20, 0, "X:T1 -> Y:T2; T1=@float8|@float_ir4, T2=bool; detect_negative:i=1, detect_positive:i=1", NULL },
-    { "IsNaN", 9, 0, "X:T1 -> Y:T2; T1=@float, T2=bool", NULL },
-    { "IsNaN", 13, 0, "X:T1 -> Y:T2; T1=@float_ir4, T2=bool", NULL },
-    { "IsNaN", 20, 0, "X:T1 -> Y:T2; T1=@float8|@float_ir4, T2=bool", NULL },
+    { "IsInf", 10, 0, "X:T1 -> Y:T2; T1=float|double, T2=bool; detect_negative:i=1, detect_positive:i=1",
+      infer_same_as_first },
+    { "IsInf", 20, 0, "X:T1 -> Y:T2; T1=@float8|@float_ir4, T2=bool; detect_negative:i=1, detect_positive:i=1",
+      infer_same_as_first },
+    { "IsNaN", 9, 0, "X:T1 -> Y:T2; T1=@float, T2=bool", infer_same_as_first },
+    { "IsNaN", 13, 0, "X:T1 -> Y:T2; T1=@float_ir4, T2=bool", infer_same_as_first },
+    { "IsNaN", 20, 0, "X:T1 -> Y:T2; T1=@float8|@float_ir4, T2=bool", infer_same_as_first },
 };
 
 const op_table op_onnx_classify = { "ai.onnx", rows, OP_COUNT(rows) };

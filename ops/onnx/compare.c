@@ -2,8 +2,9 @@
 #include "schema.h"
 
 /* Are two dimensions equal? A symbol stands for a size, which no negative number is. */
-static inlay_dim equal_dims(inlay_dim a, inlay_dim b)
+static inlay_dim equal_dims(op_infer *infer, inlay_dim a, inlay_dim b)
 {
+    (void)infer;
     if (a.kind == INLAY_DIM_FIXED && b.kind == INLAY_DIM_FIXED)
         return dim_fixed(a.value == b.value);
     if (dim_same(a, b))
@@ -17,19 +18,9 @@ static inlay_dim equal_dims(inlay_dim a, inlay_dim b)
 /* Equal-7 and later. Its elements are kept for Where, which exporters use to replace the -1 of an Expand. */
 static inlay_status infer_equal(op_infer *infer)
 {
-    inlay_dim elements[INFER_MAX_ELEMENTS];
-    uint32_t count[2], n;
     inlay_status status = infer_broadcast_all(infer);
 
-    if (status != INLAY_OK || infer_rank(infer, 0) > 1 || infer_rank(infer, 1) > 1)
-        return status;
-    const inlay_dim *a = infer_elements(infer, 0, &count[0]), *b = infer_elements(infer, 1, &count[1]);
-    if (a == NULL || b == NULL || (count[0] != count[1] && count[0] != 1 && count[1] != 1))
-        return INLAY_OK;
-    n = count[0] == 1 ? count[1] : count[0];
-    for (uint32_t i = 0; i < n; i++)
-        elements[i] = equal_dims(a[count[0] == 1 ? 0 : i], b[count[1] == 1 ? 0 : i]);
-    return infer_set_elements(infer, 0, n, elements);
+    return status == INLAY_OK ? infer_pairwise_elements(infer, equal_dims) : status;
 }
 
 static const op_row rows[] = {

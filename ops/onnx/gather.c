@@ -49,11 +49,15 @@ done:
 static inlay_status infer_gather_elements(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0), index_rank = infer_rank(infer, 1);
+    inlay_status status;
 
     if (rank != INLAY_RANK_UNKNOWN && index_rank != INLAY_RANK_UNKNOWN && rank != index_rank)
         return infer_fail(infer, INLAY_SHAPE_MISMATCH, "indices have rank %u, data %u; they must agree", index_rank,
                           rank);
-    return infer_has_in(infer, 1) ? infer_set_shape(infer, 0, index_rank, infer->in[1]->dims) : INLAY_OK;
+    if (!infer_has_in(infer, 1))
+        return INLAY_OK;
+    status = infer_set_shape(infer, 0, index_rank, infer->in[1]->dims);
+    return status == INLAY_OK && index_rank == 1 ? gather_elements(infer) : status;
 }
 
 /* GatherND-12: the indices without their last axis, then the axes of data that no index tuple reaches. */

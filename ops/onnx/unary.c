@@ -1,6 +1,21 @@
 /* onnx/unary.c - functions of one tensor, element by element. */
 #include "schema.h"
 
+/* Neg of dimensions, as in "the last n axes". */
+static inlay_status infer_neg(op_infer *infer)
+{
+    inlay_dim negated[INFER_MAX_ELEMENTS];
+    inlay_status status = infer_same_as_first(infer);
+    uint32_t count;
+    const inlay_dim *elements;
+
+    if (status != INLAY_OK || infer_rank(infer, 0) > 1 || (elements = infer_elements(infer, 0, &count)) == NULL)
+        return status;
+    for (uint32_t i = 0; i < count; i++)
+        negated[i] = dim_sub(infer, dim_fixed(0), elements[i]);
+    return infer_set_elements(infer, 0, count, negated);
+}
+
 static const op_row rows[] = {
     { "Abs", 1, 0, "X:T -> Y:T; T=@float; consumed_inputs:is", infer_same_as_first },
     { "Abs", 6, 0, "X:T -> Y:T; T=@numeric", infer_same_as_first },
@@ -36,8 +51,8 @@ static const op_row rows[] = {
     { "Log", 6, 0, "input:T -> output:T; T=@float", infer_same_as_first },
     { "Log", 13, 0, "input:T -> output:T; T=@float_ir4", infer_same_as_first },
     { "Neg", 1, 0, "X:T -> Y:T; T=@float; consumed_inputs:is", infer_same_as_first },
-    { "Neg", 6, 0, "X:T -> Y:T; T=@float|@signed", infer_same_as_first },
-    { "Neg", 13, 0, "X:T -> Y:T; T=@float_ir4|@signed", infer_same_as_first },
+    { "Neg", 6, 0, "X:T -> Y:T; T=@float|@signed", infer_neg },
+    { "Neg", 13, 0, "X:T -> Y:T; T=@float_ir4|@signed", infer_neg },
     { "Reciprocal", 1, 0, "X:T -> Y:T; T=@float; consumed_inputs:is", infer_same_as_first },
     { "Reciprocal", 6, 0, "X:T -> Y:T; T=@float", infer_same_as_first },
     { "Reciprocal", 13, 0, "X:T -> Y:T; T=@float_ir4", infer_same_as_first },

@@ -3,7 +3,8 @@
  * Inputs are separated by spaces: "float[N,3,224,224]", "int64[2]=3,4" (a constant), "int64[2]=N,4" (not constant, but
  * its elements are known), "float" (rank unknown), "float[?,3]" (a size unknown), "seq(float)[N]", "-" (omitted).
  * Attributes: "axis=1 alpha=0.5 mode='x' pads=[1,1]". Outputs are written like inputs; "!1 text" is a
- * failure, of a node with one output, whose sentence holds the text. A row with opset 0 takes 28. */
+ * failure, of a node with one output, whose sentence holds the text. A row with opset 0
+ * takes the newest. "ml:Scaler" is an operator of ai.onnx.ml. */
 #include "graph/graph.h"
 #include <ctype.h>
 #include <setjmp.h>
@@ -249,7 +250,8 @@ static uint32_t count_outputs(const char *text)
 static bool check_row(const infer_row *row)
 {
     graph_model *model = graph_model_create();
-    graph_opset opset = { "ai.onnx", row->opset == 0 ? 28 : row->opset };
+    const char *colon = strchr(row->op_type, ':'), *domain = colon == NULL ? "ai.onnx" : "ai.onnx.ml";
+    graph_opset opset = { domain, row->opset == 0 ? op_domain_newest(domain) : row->opset };
     uint32_t inputs[16], input_count, output_count = count_outputs(row->outputs);
     inlay_diag diag = INLAY_DIAG_INIT;
     char got[1024] = "";
@@ -263,7 +265,7 @@ static bool check_row(const infer_row *row)
     model->opset_count = 1;
     g = model->main;
     input_count = read_inputs(g, row->inputs, inputs);
-    n = graph_add_node(g, row->op_type, "", "n", input_count, output_count);
+    n = graph_add_node(g, colon == NULL ? row->op_type : colon + 1, domain, "n", input_count, output_count);
     assert_non_null(n);
     if (input_count > 0)
         memcpy((uint32_t *)(uintptr_t)n->info.inputs, inputs, input_count * sizeof *inputs);
