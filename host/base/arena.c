@@ -26,6 +26,27 @@ void arena_deinit(arena *a)
     *a = (arena){0};
 }
 
+void arena_reset(arena *a)
+{
+    arena_block *newest = a->blocks;
+    char *start;
+
+    if (newest == NULL)
+        return;
+    a->blocks = newest->older;
+    newest->older = NULL;
+    start = (char *)newest + header_bytes();
+    memset(start, 0, (size_t)(a->next - start)); /* arena_alloc promises zeroes */
+    a->next = start;
+    while (a->blocks != NULL) {
+        arena_block *older = a->blocks->older;
+        free(a->blocks);
+        a->blocks = older;
+    }
+    a->blocks = newest;
+    a->total_bytes = header_bytes() + newest->bytes;
+}
+
 /* Blocks double up to a megabyte: a small model costs a page, a large one few calls. */
 static bool grow(arena *a, size_t bytes)
 {

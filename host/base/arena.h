@@ -19,6 +19,9 @@ typedef struct arena {
 /* {0} is an empty arena. */
 void arena_deinit(arena *a); /* frees all blocks; the arena is empty again */
 
+/* Empties the arena but keeps its newest block, so that a loop that fills and resets settles without system calls. */
+void arena_reset(arena *a);
+
 /* Zeroed memory aligned to 16 bytes, NULL when the system has none. bytes 0 gives a valid pointer. */
 void *arena_alloc(arena *a, size_t bytes);
 /* As above, for count elements; NULL also when the product overflows. */

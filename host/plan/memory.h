@@ -11,13 +11,11 @@
 typedef struct memory_item {
     uint64_t bytes;
     uint32_t first, last; /* steps, inclusive, between which the bytes are in use */
-    uint64_t offset;      /* out: a multiple of MEMORY_ALIGN */
+    uint64_t offset;      /* out: a multiple of the alignment */
 } memory_item;
 
-enum { MEMORY_ALIGN = 64 };
-
-/* Sets the offsets; *out_bytes is the size of the slab, *out_lower_bound the most bytes alive at any one step. scratch
+/* Sets the offsets to multiples of alignment (a power of two); *out_bytes is the size of the slab, *out_lower_bound the most bytes alive at any one step. scratch
  * is used for a moment. False: out of memory. */
-bool memory_place(memory_item *items, uint32_t count, uint32_t step_count, arena *scratch, uint64_t *out_bytes,
-                  uint64_t *out_lower_bound);
+bool memory_place(memory_item *items, uint32_t count, uint32_t step_count, uint64_t alignment, arena *scratch,
+                  uint64_t *out_bytes, uint64_t *out_lower_bound);
 #endif

@@ -1,0 +1,545 @@
+/* exec/dynamic.c - steps whose shapes are known only when they are reached.
+ *
+ * What the step's inputs look like now (dims, and the elements of small integer tensors, which shapes are made of) is
+ * compared with the last time; only when it differs are shapes inferred and the region specialised anew. */
+#include "base/checked.h"
+#include "exec/fence.h"
+#include "exec/runner.h"
+#include "infer/infer.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { SMALL_OTHERS = 8 /* elements of non-integer tensors (scales, ranges) that may decide a shape */ };
+
+typedef struct dynamic_cache {
+    inlay_instance *instance;
+    void *key;
+    size_t key_bytes, key_capacity;
+    arena a; /* plans and dims */
+    inlay_output_plan *outputs;
+    inlay_value_state *shapes; /* [output_count] as inferred */
+    uint64_t workspace_bytes, workspace_alignment;
+    void *workspace;           /* host */
+    uint64_t workspace_room;
+    uint64_t timeline, signalled; /* of asynchronous providers */
+} dynamic_cache;
+
+typedef struct dynamic_call {
+    runner *r;
+    bound *b;
+    bound_step *s;
+    const part_provider *provider;
+    uint32_t domain;        /* the provider's default one */
+    dynamic_cache *cache;
+    inlay_tensor_arg *in, *out;
+    inlay_value **made;     /* [output_count] results in host memory, ours until set */
+    inlay_buffer *device;   /* [input_count + output_count] buffers to free; handle 0 = none */
+    inlay_buffer workspace; /* on the device */
+    inlay_diag *diag;
+} dynamic_call;
+
+static inlay_status no_memory(const dynamic_call *c)
+{
+    return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to size a step at run time");
+}
+
+/* ------------------------------------------------------------------ what the inputs look like */
+
+static bool shows_data(const rt_value *x)
+{
+    int64_t count = rt_count(x);
+    bool integer = x->dtype == INLAY_INT64 || x->dtype == INLAY_INT32;
+
+    return x->buffer.domain == INLAY_DOMAIN_HOST && x->dtype != INLAY_STRING &&
+           count <= (integer ? INFER_MAX_ELEMENTS : SMALL_OTHERS);
+}
+
+static size_t key_room(const rt_value *in, uint32_t count)
+{
+    size_t bytes = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        bytes += 8 + in[i].rank * 8 + (shows_data(&in[i]) ? (size_t)in[i].buffer.bytes : 0);
+    return bytes;
+}
+
+static size_t write_key(char *key, const rt_value *in, uint32_t count)
+{
+    char *k = key;
+
+    for (uint32_t i = 0; i < count; i++) {
+        memcpy(k, &in[i].dtype, 4);
+        memcpy(k + 4, &in[i].rank, 4);
+        k += 8;
+        memcpy(k, in[i].dims, in[i].rank * 8);
+        k += in[i].rank * 8;
+        if (shows_data(&in[i]) && in[i].buffer.bytes > 0) {
+            memcpy(k, inlay_buffer_host(&in[i].buffer), (size_t)in[i].buffer.bytes);
+            k += in[i].buffer.bytes;
+        }
+    }
+    return (size_t)(k - key);
+}
+
+static bool keep_key(dynamic_cache *cache, const char *key, size_t bytes)
+{
+    if (bytes > cache->key_capacity) {
+        void *bigger = realloc(cache->key, bytes);
+        if (bigger == NULL)
+            return false;
+        cache->key = bigger;
+        cache->key_capacity = bytes;
+    }
+    memcpy(cache->key, key, bytes);
+    cache->key_bytes = bytes;
+    return true;
+}
+
+/* ------------------------------------------------------------------ sizing */
+
+static bool info_from_value(const rt_value *x, inlay_value_info *info, arena *a)
+{
+    inlay_dim *dims = arena_array(a, (size_t)x->rank + 1, sizeof *dims);
+
+    if (dims == NULL)
+        return false;
+    for (uint32_t d = 0; d < x->rank; d++)
+        dims[d] = (inlay_dim){ .value = x->dims[d], .kind = INLAY_DIM_FIXED };
+    info->dtype = x->dtype;
+    info->rank = x->rank;
+    info->dims = dims;
+    info->data = shows_data(x) ? inlay_buffer_host(&x->buffer) : NULL;
+    info->data_bytes = info->data == NULL ? 0 : x->buffer.bytes;
+    info->elements = NULL;
+    info->element_count = 0;
+    return true;
+}
+
+static void release_instance(const dynamic_call *c)
+{
+    if (c->cache->instance != NULL)
+        c->provider->table->release_instance(c->provider->state, c->s->plan->step->compiled, c->cache->instance);
+    c->cache->instance = NULL;
+    c->cache->key_bytes = 0;
+}
+
+/* The bound's infos and states belong to the plan outside the region, so only the region's entries change. */
+static inlay_status infer_shapes(dynamic_call *c, const rt_value *in)
+{
+    const part_region *r = c->s->plan->step->region;
+    const graph *g = c->r->prog->graph;
+    bound *b = c->b;
+    inlay_status status;
+
+    for (uint32_t i = 0; i < r->input_count; i++)
+        if (!info_from_value(&in[i], &b->infos[r->inputs[i]], &b->scratch) ||
+            !plan_state_from_info(&b->infos[r->inputs[i]], &b->scratch, &b->states[r->inputs[i]]))
+            return no_memory(c);
+    for (uint32_t k = 0; k < r->node_count; k++) {
+        const graph_node *n = g->nodes[r->nodes[k]];
+        for (uint32_t o = 0; o < n->info.output_count; o++) {
+            inlay_value_info *info = n->info.outputs[o] == INLAY_NONE ? NULL : &b->infos[n->info.outputs[o]];
+            if (info == NULL)
+                continue;
+            info->rank = INLAY_RANK_UNKNOWN;
+            info->dims = NULL;
+            info->data = NULL;
+            info->elements = NULL;
+            info->element_count = 0;
+        }
+    }
+    status = plan_infer_region(c->r->prog, r, b->infos, &b->scratch, c->diag);
+    if (status != INLAY_OK)
+        return status;
+    for (uint32_t k = 0; k < r->node_count; k++) {
+        const graph_node *n = g->nodes[r->nodes[k]];
+        for (uint32_t o = 0; o < n->info.output_count; o++)
+            if (n->info.outputs[o] != INLAY_NONE &&
+                !plan_state_from_info(&b->infos[n->info.outputs[o]], &b->scratch, &b->states[n->info.outputs[o]]))
+                return no_memory(c);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status specialize(dynamic_call *c)
+{
+    const program_step *ps = c->s->plan->step;
+    const part_region *r = ps->region;
+    dynamic_cache *cache = c->cache;
+    inlay_specialize_request request = { .struct_size = sizeof request, .values = c->b->states,
+                                         .value_count = c->r->prog->graph->value_count,
+                                         .value_stride = sizeof *c->b->states,
+                                         .max_threads = c->r->shared->run.max_threads, .workspace_alignment = 64,
+                                         .output_count = r->output_count,
+                                         .output_stride = sizeof *cache->outputs };
+    inlay_status status;
+
+    arena_reset(&cache->a);
+    cache->outputs = arena_array(&cache->a, (size_t)r->output_count + 1, sizeof *cache->outputs);
+    cache->shapes = arena_array(&cache->a, (size_t)r->output_count + 1, sizeof *cache->shapes);
+    if (cache->outputs == NULL || cache->shapes == NULL)
+        return no_memory(c);
+    for (uint32_t i = 0; i < r->output_count; i++) {
+        cache->outputs[i].alias = INLAY_NONE;
+        if (!plan_state_from_info(&c->b->infos[r->outputs[i]], &cache->a, &cache->shapes[i]))
+            return no_memory(c);
+    }
+    request.outputs = cache->outputs;
+    status = c->provider->table->specialize(c->provider->state, ps->compiled, &request, &cache->instance, c->diag);
+    if (status != INLAY_OK) {
+        cache->instance = NULL;
+        return status;
+    }
+    cache->workspace_bytes = request.workspace_bytes;
+    cache->workspace_alignment = request.workspace_alignment < 64 ? 64 : request.workspace_alignment;
+    return INLAY_OK;
+}
+
+static inlay_status size_step(dynamic_call *c, const rt_value *in)
+{
+    const part_region *r = c->s->plan->step->region;
+    size_t room = key_room(in, r->input_count);
+    char *key = arena_alloc(&c->b->scratch, room + 1);
+    inlay_status status;
+    size_t bytes;
+
+    if (key == NULL)
+        return no_memory(c);
+    bytes = write_key(key, in, r->input_count);
+    if (c->cache->instance != NULL && c->cache->key_bytes == bytes && memcmp(c->cache->key, key, bytes) == 0)
+        return INLAY_OK;
+    release_instance(c);
+    status = infer_shapes(c, in);
+    if (status == INLAY_OK)
+        status = specialize(c);
+    if (status == INLAY_OK && !keep_key(c->cache, key, bytes))
+        status = no_memory(c);
+    return status;
+}
+
+/* ------------------------------------------------------------------ memory */
+
+static bool shape_known(const inlay_value_state *st)
+{
+    if (st->rank == INLAY_RANK_UNKNOWN)
+        return false;
+    for (uint32_t d = 0; d < st->rank; d++)
+        if (st->dims[d] < 0)
+            return false;
+    return true;
+}
+
+static bool on_device(const dynamic_call *c)
+{
+    return c->domain != INLAY_DOMAIN_HOST;
+}
+
+static inlay_status device_room(dynamic_call *c, uint64_t bytes, inlay_buffer *out)
+{
+    inlay_status status = c->provider->table->buffer_alloc(c->provider->state, c->domain, bytes > 0 ? bytes : 1, out,
+                                                           c->diag);
+    if (status != INLAY_OK)
+        *out = (inlay_buffer){ 0 };
+    return status;
+}
+
+inlay_status dynamic_output_alloc(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
+{
+    run_shared *shared = ctx;
+    dynamic_call *c = shared->dynamic;
+    const part_region *r;
+    inlay_tensor_arg *arg;
+    inlay_status status;
+    inlay_value *v = NULL;
+
+    if (c == NULL || rank > INLAY_MAX_RANK)
+        return INLAY_INVALID_ARGUMENT;
+    r = c->s->plan->step->region;
+    if (output >= r->output_count || c->cache->outputs[output].kind != INLAY_OUTPUT_ALLOCATED)
+        return INLAY_INVALID_ARGUMENT;
+    arg = &c->out[output];
+    status = pool_take(shared, arg->dtype, rank, dims, &v, c->diag);
+    if (status != INLAY_OK)
+        return status;
+    pool_give(shared, c->made[output]);
+    c->made[output] = v;
+    arg->buffer = v->buffer;
+    arg->dims = v->dims;
+    arg->rank = rank;
+    if (on_device(c)) {
+        inlay_buffer *device = &c->device[r->input_count + output];
+        if (device->handle != 0)
+            c->provider->table->buffer_free(c->provider->state, device);
+        status = device_room(c, v->buffer.bytes, device);
+        arg->buffer = *device;
+    }
+    *out = arg->buffer;
+    return status;
+}
+
+/* The memory an output is written to: its place in the slab when its shape was planned, otherwise from the pool. */
+static inlay_status give_output(dynamic_call *c, uint32_t i)
+{
+    const part_region *r = c->s->plan->step->region;
+    uint32_t v = r->outputs[i], place = c->b->plan->values[v].place;
+    const inlay_output_plan *wanted = &c->cache->outputs[i];
+    const inlay_value_state *shape = &c->cache->shapes[i];
+    inlay_tensor_arg *arg = &c->out[i];
+    inlay_status status = INLAY_OK;
+    int64_t bytes;
+
+    *arg = (inlay_tensor_arg){ .dtype = shape->dtype };
+    if (wanted->kind == INLAY_OUTPUT_ALLOCATED)
+        return INLAY_OK;
+    if (wanted->kind == INLAY_OUTPUT_BOUNDED) {
+        bytes = (int64_t)wanted->max_bytes;
+        status = pool_take(c->r->shared, INLAY_UINT8, 1, &bytes, &c->made[i], c->diag);
+        if (status != INLAY_OK)
+            return status;
+        arg->rank = shape->rank == INLAY_RANK_UNKNOWN ? 0 : shape->rank;
+        if (shape->dims != NULL)
+            memcpy(c->made[i]->dims, shape->dims, arg->rank * sizeof *shape->dims);
+    } else if (!shape_known(shape)) {
+        return inlay_fail(c->diag, INLAY_INTERNAL, "provider %s leaves the size of output %u to the host, which can't "
+                          "know it: the operator has no shape inference", c->provider->name, i);
+    } else if (c->b->plan->places[place].source == PLACE_SLAB) {
+        arg->buffer = c->b->buffers[place];
+        arg->dims = (int64_t *)(uintptr_t)c->b->plan->states[v].dims;
+        arg->rank = shape->rank;
+        return INLAY_OK;
+    } else {
+        status = pool_take(c->r->shared, shape->dtype, shape->rank, shape->dims, &c->made[i], c->diag);
+        if (status != INLAY_OK)
+            return status;
+        arg->rank = shape->rank;
+    }
+    arg->dims = c->made[i]->dims;
+    arg->buffer = c->made[i]->buffer;
+    if (on_device(c)) {
+        status = device_room(c, arg->buffer.bytes, &c->device[r->input_count + i]);
+        arg->buffer = c->device[r->input_count + i];
+    }
+    return status;
+}
+
+static inlay_status give_workspace(dynamic_call *c, inlay_exec_args *args)
+{
+    dynamic_cache *cache = c->cache;
+    uint64_t bytes = cache->workspace_bytes;
+
+    if (bytes == 0)
+        return INLAY_OK;
+    if (on_device(c)) {
+        inlay_status status = device_room(c, bytes, &c->workspace);
+        args->workspace = c->workspace;
+        return status;
+    }
+    if (bytes > cache->workspace_room) {
+        free(cache->workspace);
+        cache->workspace_room = 0;
+        if (posix_memalign(&cache->workspace, (size_t)cache->workspace_alignment, (size_t)bytes) != 0) {
+            cache->workspace = NULL;
+            return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory for %llu bytes of workspace",
+                              (unsigned long long)bytes);
+        }
+        cache->workspace_room = bytes;
+    }
+    args->workspace = (inlay_buffer){ .handle = (uintptr_t)cache->workspace, .bytes = bytes };
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ devices */
+
+static inlay_fence next_fence(dynamic_call *c)
+{
+    if ((c->provider->table->flags & INLAY_PROVIDER_ASYNC) == 0)
+        return (inlay_fence){ 0 };
+    return (inlay_fence){ c->cache->timeline, ++c->cache->signalled };
+}
+
+static inlay_status finish(dynamic_call *c, inlay_status status, inlay_fence fence)
+{
+    if (status != INLAY_OK || fence.timeline == 0)
+        return status;
+    return fence_wait(fence, &c->r->shared->run, c->diag);
+}
+
+static inlay_status copy_and_wait(dynamic_call *c, inlay_buffer from, inlay_buffer to)
+{
+    inlay_fence fence = next_fence(c);
+    inlay_status status = c->provider->table->buffer_copy(c->provider->state, &c->r->shared->run, &from, &to, NULL, 0,
+                                                          fence, c->diag);
+    return finish(c, status, fence);
+}
+
+static inlay_status send_inputs(dynamic_call *c)
+{
+    const part_region *r = c->s->plan->step->region;
+
+    for (uint32_t i = 0; i < r->input_count; i++) {
+        inlay_status status = device_room(c, c->in[i].buffer.bytes, &c->device[i]);
+        if (status == INLAY_OK && c->in[i].buffer.bytes > 0)
+            status = copy_and_wait(c, c->in[i].buffer, c->device[i]);
+        if (status != INLAY_OK)
+            return status;
+        c->in[i].buffer = c->device[i];
+    }
+    return INLAY_OK;
+}
+
+static inlay_status fetch_outputs(dynamic_call *c)
+{
+    const part_region *r = c->s->plan->step->region;
+
+    for (uint32_t i = 0; i < r->output_count; i++) {
+        inlay_buffer to = c->made[i] == NULL ? (inlay_buffer){ 0 } : c->made[i]->buffer;
+        inlay_status status;
+
+        if (to.bytes == 0)
+            continue;
+        status = copy_and_wait(c, c->device[r->input_count + i], to);
+        if (status != INLAY_OK)
+            return status;
+    }
+    return INLAY_OK;
+}
+
+static void free_device(dynamic_call *c)
+{
+    const part_region *r = c->s->plan->step->region;
+
+    for (uint32_t i = 0; i < r->input_count + r->output_count; i++)
+        if (c->device[i].handle != 0)
+            c->provider->table->buffer_free(c->provider->state, &c->device[i]);
+    if (c->workspace.handle != 0)
+        c->provider->table->buffer_free(c->provider->state, &c->workspace);
+}
+
+/* ------------------------------------------------------------------ the step */
+
+static inlay_status execute(dynamic_call *c)
+{
+    const program_step *ps = c->s->plan->step;
+    const part_region *r = ps->region;
+    run_shared *shared = c->r->shared;
+    inlay_exec_args args = { .struct_size = sizeof args, .run = &shared->run, .inputs = c->in, .outputs = c->out,
+                             .input_count = r->input_count, .output_count = r->output_count,
+                             .arg_stride = sizeof *c->in, .cancel = shared->run.cancel,
+                             .deadline_ns = shared->run.deadline_ns, .diag = c->diag };
+    inlay_status status = give_workspace(c, &args);
+
+    if (status != INLAY_OK)
+        return status;
+    args.signal = next_fence(c);
+    shared->dynamic = c;
+    status = finish(c, c->provider->table->execute(c->provider->state, ps->compiled, c->cache->instance, &args),
+                    args.signal);
+    shared->dynamic = NULL;
+    return status;
+}
+
+/* Bounded outputs get the dims that execute wrote; allocated ones must be there. */
+static inlay_status take_results(dynamic_call *c)
+{
+    const part_region *r = c->s->plan->step->region;
+
+    for (uint32_t i = 0; i < r->output_count; i++) {
+        const inlay_tensor_arg *arg = &c->out[i];
+        uint32_t kind = c->cache->outputs[i].kind;
+        int64_t dims[INLAY_MAX_RANK];
+
+        if (kind == INLAY_OUTPUT_ALLOCATED && c->made[i] == NULL)
+            return inlay_fail(c->diag, INLAY_INTERNAL, "provider %s gave no memory to output %u", c->provider->name, i);
+        if (kind == INLAY_OUTPUT_BOUNDED) {
+            if (arg->rank > INLAY_MAX_RANK)
+                return inlay_fail(c->diag, INLAY_INTERNAL, "provider %s gave output %u rank %u", c->provider->name, i,
+                                  arg->rank);
+            memcpy(dims, arg->dims, arg->rank * sizeof *dims);
+            if (!value_reshape(c->made[i], c->cache->shapes[i].dtype, arg->rank, dims) ||
+                c->made[i]->buffer.bytes > c->cache->outputs[i].max_bytes)
+                return inlay_fail(c->diag, INLAY_INTERNAL, "provider %s made output %u larger than its bound",
+                                  c->provider->name, i);
+        }
+        if (c->made[i] != NULL) {
+            runner_set(c->r, c->b, r->outputs[i], c->made[i]);
+            c->made[i] = NULL;
+        }
+    }
+    return INLAY_OK;
+}
+
+static dynamic_cache *cache_of(bound_step *s, const part_provider *provider, inlay_diag *diag)
+{
+    if (s->cache == NULL) {
+        s->cache = calloc(1, sizeof *s->cache);
+        if (s->cache != NULL && (provider->table->flags & INLAY_PROVIDER_ASYNC) != 0 &&
+            timeline_create(&s->cache->timeline, diag) != INLAY_OK) {
+            free(s->cache);
+            s->cache = NULL;
+        }
+    }
+    return s->cache;
+}
+
+inlay_status dynamic_run(runner *r, bound *b, bound_step *s, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    const program_step *ps = s->plan->step;
+    const part_region *region = ps->region;
+    size_t tensors = (size_t)region->input_count + region->output_count + 1;
+    dynamic_call c = { .r = r, .b = b, .s = s, .provider = ps->provider, .diag = diag,
+                       .domain = part_default_domain(ps->provider) };
+    rt_value *in;
+
+    arena_reset(&b->scratch);
+    in = arena_array(&b->scratch, tensors, sizeof *in);
+    c.in = arena_array(&b->scratch, tensors, sizeof *c.in);
+    c.made = arena_array(&b->scratch, tensors, sizeof(inlay_value *));
+    c.device = arena_array(&b->scratch, tensors, sizeof *c.device);
+    c.cache = cache_of(s, ps->provider, diag);
+    if (in == NULL || c.in == NULL || c.made == NULL || c.device == NULL || c.cache == NULL)
+        return no_memory(&c);
+    c.out = c.in + region->input_count;
+    for (uint32_t i = 0; i < region->input_count; i++) {
+        uint32_t v = region->inputs[i];
+        in[i] = runner_value(b, v);
+        if (in[i].kind == INLAY_KIND_TENSOR && in[i].buffer.domain != INLAY_DOMAIN_HOST)
+            in[i].buffer = b->buffers[s->plan->in[i]];
+        if (in[i].kind != INLAY_KIND_TENSOR)
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "input '%s' is %s, not a tensor",
+                              r->prog->graph->values[v].info.name.data, in[i].kind == 0 ? "absent" : "a list");
+        c.in[i] = (inlay_tensor_arg){ .buffer = in[i].buffer, .dims = (int64_t *)(uintptr_t)in[i].dims,
+                                      .rank = in[i].rank, .dtype = in[i].dtype };
+    }
+    INLAY_TRY(size_step(&c, in));
+    if (on_device(&c))
+        INLAY_TRY(send_inputs(&c));
+    for (uint32_t i = 0; i < region->output_count; i++)
+        INLAY_TRY(give_output(&c, i));
+    INLAY_TRY(execute(&c));
+    if (on_device(&c))
+        INLAY_TRY(fetch_outputs(&c));
+    INLAY_TRY(take_results(&c));
+done:
+    free_device(&c);
+    for (uint32_t i = 0; i < region->output_count; i++)
+        pool_give(r->shared, c.made[i]);
+    return status;
+}
+
+void dynamic_cache_destroy(bound_step *s)
+{
+    dynamic_cache *cache = s->cache;
+
+    if (cache == NULL)
+        return;
+    if (cache->instance != NULL)
+        s->plan->step->provider->table->release_instance(s->plan->step->provider->state, s->plan->step->compiled,
+                                                         cache->instance);
+    timeline_destroy(cache->timeline);
+    arena_deinit(&cache->a);
+    free(cache->key);
+    free(cache->workspace);
+    free(cache);
+    s->cache = NULL;
+}

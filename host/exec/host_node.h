@@ -1,0 +1,20 @@
+/* exec/host_node.h - the nodes that the host runs itself: control flow, sequences, optionals. */
+#ifndef EXEC_HOST_NODE_H
+#define EXEC_HOST_NODE_H
+#include "exec/runner.h"
+
+typedef struct host_call {
+    runner *r;
+    bound *b;
+    bound_step *s;
+    const graph_node *node;
+    inlay_diag *diag;
+} host_call;
+
+/* Value v in host memory; kind 0 when v is INLAY_NONE or absent. */
+rt_value host_value(const host_call *c, uint32_t v);
+
+/* Each runs the node if it is of its kind and says so in *out_handled. */
+INLAY_NODISCARD inlay_status control_run(host_call *c, bool *out_handled);
+INLAY_NODISCARD inlay_status sequence_run(host_call *c, bool *out_handled);
+#endif

@@ -1,0 +1,721 @@
+#include "exec/runner.h"
+#include "exec/fence.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLAB_ALIGN = 64 };
+
+/* ------------------------------------------------------------------ what runners share */
+
+static char *string_alloc(void *ctx, uint64_t bytes)
+{
+    run_shared *s = ctx;
+    char *text;
+
+    pthread_mutex_lock(&s->strings_lock);
+    text = bytes <= PTRDIFF_MAX ? arena_alloc(&s->strings, (size_t)bytes) : NULL;
+    pthread_mutex_unlock(&s->strings_lock);
+    return text;
+}
+
+inlay_status run_shared_init(run_shared *s, uint32_t max_threads)
+{
+    static const uint32_t never;
+
+    *s = (run_shared){ .diag = INLAY_DIAG_INIT };
+    s->run = (inlay_run){ .cancel = &never, .max_threads = max_threads, .ctx = s, .output_alloc = dynamic_output_alloc,
+                          .string_alloc = string_alloc };
+    return pthread_mutex_init(&s->strings_lock, NULL) == 0 ? INLAY_OK : INLAY_OUT_OF_MEMORY;
+}
+
+void run_shared_deinit(run_shared *s)
+{
+    for (uint32_t i = 0; i < s->pool_count; i++)
+        inlay_value_unref(s->pool[i]);
+    arena_deinit(&s->strings);
+    (void)pthread_mutex_destroy(&s->strings_lock);
+}
+
+inlay_status pool_take(run_shared *s, inlay_dtype dtype, uint32_t rank, const int64_t *dims, inlay_value **out_value,
+                       inlay_diag *diag)
+{
+    uint32_t best = POOL_SIZE;
+    size_t need = inlay_dtype_bits(dtype);
+
+    for (uint32_t i = 0; i < rank && rank <= INLAY_MAX_RANK; i++)
+        need *= (size_t)(dims[i] > 0 ? dims[i] : 0); /* an estimate; value_reshape checks */
+    need /= 8;
+    for (uint32_t i = 0; i < s->pool_count; i++)
+        if (s->pool[i]->capacity >= need && s->pool[i]->capacity <= need * 2 + 4096 &&
+            (best == POOL_SIZE || s->pool[i]->capacity < s->pool[best]->capacity))
+            best = i;
+    if (best < POOL_SIZE && value_reshape(s->pool[best], dtype, rank, dims)) {
+        *out_value = s->pool[best];
+        s->pool[best] = s->pool[--s->pool_count];
+        if (dtype == INLAY_STRING)
+            memset(inlay_buffer_host(&(*out_value)->buffer), 0, (*out_value)->buffer.bytes);
+        return INLAY_OK;
+    }
+    return value_create(dtype, rank, dims, false, out_value, diag);
+}
+
+void pool_give(run_shared *s, inlay_value *v)
+{
+    if (v == NULL)
+        return;
+    if (v->kind == INLAY_KIND_TENSOR && v->free_memory != NULL && value_is_unshared(v) && s->pool_count < POOL_SIZE)
+        s->pool[s->pool_count++] = v;
+    else
+        inlay_value_unref(v);
+}
+
+/* ------------------------------------------------------------------ binding a plan */
+
+typedef struct binder {
+    runner *r;
+    bound *b;
+    uint32_t *maker; /* [place_count] asynchronous step that fills the place, INLAY_NONE */
+    inlay_diag *diag;
+} binder;
+
+static inlay_status bind_memory(binder *k)
+{
+    const plan *p = k->b->plan;
+    const program_env *env = k->r->prog->env;
+
+    if (p->slab_bytes[0] > 0) {
+        k->b->slab = p->slab_bytes[0] <= PTRDIFF_MAX ? aligned_alloc(SLAB_ALIGN, (size_t)p->slab_bytes[0]) : NULL;
+        if (k->b->slab == NULL)
+            return inlay_fail(k->diag, INLAY_OUT_OF_MEMORY, "no memory for the %llu bytes that graph '%s' needs to run",
+                              (unsigned long long)p->slab_bytes[0], k->r->prog->graph->name);
+    }
+    for (uint32_t d = 1; d < p->domain_count; d++) {
+        if (p->slab_bytes[d] == 0)
+            continue;
+        for (uint32_t i = 0; i < env->provider_count; i++) {
+            const part_provider *pr = &env->providers[i];
+            inlay_status status;
+            if (d < pr->first_domain || d - pr->first_domain >= pr->table->domain_count)
+                continue;
+            status = pr->table->buffer_alloc(pr->state, d, p->slab_bytes[d], &k->b->slabs[d], k->diag);
+            if (status != INLAY_OK) {
+                k->b->slabs[d] = (inlay_buffer){ 0 };
+                return status;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < p->place_count; i++) {
+        const plan_place *pl = &p->places[i];
+        inlay_buffer *out = &k->b->buffers[i];
+
+        *out = (inlay_buffer){ .bytes = pl->bytes, .domain = pl->domain };
+        if (pl->source == PLACE_SLAB && pl->domain == INLAY_DOMAIN_HOST) {
+            /* A tensor without elements has an address too, so that nobody takes it for an omitted one. */
+            out->handle = (uintptr_t)(k->b->slab != NULL ? k->b->slab : (void *)&k->b->slab) +
+                          (k->b->slab != NULL ? pl->offset : 0);
+        } else if (pl->source == PLACE_SLAB) {
+            *out = k->b->slabs[pl->domain];
+            out->offset += pl->offset;
+            out->bytes = pl->bytes;
+        } else if (pl->source == PLACE_DATA) {
+            out->handle = (uintptr_t)(pl->data != NULL ? pl->data : (const void *)&k->b->slab);
+        }
+    }
+    return INLAY_OK;
+}
+
+static void add_patch(binder *k, uint32_t place, inlay_buffer *target)
+{
+    const plan_place *pl = &k->b->plan->places[place];
+
+    if (pl->source == PLACE_INPUT || pl->source == PLACE_OUTPUT)
+        k->b->patches[k->b->patch_count++] = (patch){ place, target };
+}
+
+static inlay_status bind_waits(binder *k, bound_step *s, const uint32_t *places, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t maker = k->maker[places[i]];
+        bool known = maker == INLAY_NONE;
+
+        for (uint32_t w = 0; !known && w < s->wait_step_count; w++)
+            known = s->wait_steps[w] == maker;
+        if (known)
+            continue;
+        if (s->wait_steps == NULL) {
+            s->wait_steps = arena_array(&k->b->a, count, sizeof *s->wait_steps);
+            s->waits = arena_array(&k->b->a, count, sizeof *s->waits);
+            if (s->wait_steps == NULL || s->waits == NULL)
+                return inlay_fail(k->diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
+        }
+        s->wait_steps[s->wait_step_count++] = maker;
+    }
+    return INLAY_OK;
+}
+
+static void fill_arg(const bound *b, inlay_tensor_arg *arg, uint32_t place, const inlay_value_state *st)
+{
+    arg->buffer = b->buffers[place];
+    arg->dims = (int64_t *)(uintptr_t)st->dims; /* written for BOUNDED outputs only, which no EXEC step has */
+    arg->rank = st->rank;
+    arg->dtype = st->dtype;
+}
+
+static inlay_status bind_exec(binder *k, uint32_t index)
+{
+    bound *b = k->b;
+    bound_step *s = &b->steps[index];
+    const plan_step *ps = s->plan;
+    const part_region *r = ps->step->region;
+    inlay_tensor_arg *args = arena_array(&b->a, (size_t)r->input_count + r->output_count + 1, sizeof *args);
+
+    if (args == NULL)
+        return inlay_fail(k->diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
+    s->execute = ps->step->provider->table->execute;
+    s->state = ps->step->provider->state;
+    s->compiled = ps->step->compiled;
+    s->instance = ps->instance;
+    s->args = (inlay_exec_args){ .struct_size = sizeof s->args, .run = &k->r->shared->run, .inputs = args,
+                                 .outputs = args + r->input_count, .input_count = r->input_count,
+                                 .output_count = r->output_count, .arg_stride = sizeof *args,
+                                 .diag = &k->r->shared->diag };
+    for (uint32_t i = 0; i < r->input_count; i++) {
+        fill_arg(b, &args[i], ps->in[i], &b->plan->states[r->inputs[i]]);
+        add_patch(k, ps->in[i], &args[i].buffer);
+    }
+    for (uint32_t i = 0; i < r->output_count; i++) {
+        fill_arg(b, &args[r->input_count + i], ps->out[i], &b->plan->states[r->outputs[i]]);
+        add_patch(k, ps->out[i], &args[r->input_count + i].buffer);
+    }
+    if (ps->workspace != INLAY_NONE) {
+        s->args.workspace = b->buffers[ps->workspace];
+        if (s->args.workspace.domain == INLAY_DOMAIN_HOST) {
+            uint64_t alignment = ps->workspace_alignment, at = s->args.workspace.handle;
+            s->args.workspace.offset = alignment > SLAB_ALIGN ? (alignment - at % alignment) % alignment : 0;
+            s->args.workspace.bytes -= s->args.workspace.offset;
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status bind_step(binder *k, uint32_t index)
+{
+    bound *b = k->b;
+    bound_step *s = &b->steps[index];
+    const plan_step *ps = &b->plan->steps[index];
+    const part_provider *async_provider = NULL;
+    inlay_status status = INLAY_OK;
+    uint32_t in_count = ps->kind == PLAN_COPY ? 1 : ps->step->region->input_count;
+
+    s->plan = ps;
+    if (ps->kind == PLAN_EXEC) {
+        status = bind_exec(k, index);
+        async_provider = ps->step->provider;
+    } else if (ps->kind == PLAN_COPY) {
+        async_provider = &k->r->prog->env->providers[ps->copy_provider];
+    }
+    if (status != INLAY_OK)
+        return status;
+    status = bind_waits(k, s, ps->in, in_count);
+    if (status != INLAY_OK)
+        return status;
+    if (async_provider != NULL && (async_provider->table->flags & INLAY_PROVIDER_ASYNC) != 0) {
+        status = timeline_create(&s->fence.timeline, k->diag);
+        if (status != INLAY_OK)
+            return status;
+        s->async = true;
+        b->has_async = true;
+        for (uint32_t i = 0; i < (ps->kind == PLAN_COPY ? 1 : ps->step->region->output_count); i++)
+            k->maker[ps->out[i]] = index;
+    }
+    s->simple = ps->kind == PLAN_EXEC && !s->async && s->wait_step_count == 0;
+    return INLAY_OK;
+}
+
+static void bound_destroy(runner *r, bound *b)
+{
+    const program_env *env = r->prog->env;
+
+    if (b == NULL)
+        return;
+    for (uint32_t i = 0; b->steps != NULL && i < b->plan->step_count; i++) {
+        timeline_destroy(b->steps[i].fence.timeline);
+        dynamic_cache_destroy(&b->steps[i]);
+    }
+    for (uint32_t d = 1; b->slabs != NULL && d < b->plan->domain_count; d++)
+        for (uint32_t i = 0; b->slabs[d].handle != 0 && i < env->provider_count; i++)
+            if (d >= env->providers[i].first_domain &&
+                d - env->providers[i].first_domain < env->providers[i].table->domain_count)
+                env->providers[i].table->buffer_free(env->providers[i].state, &b->slabs[d]);
+    free(b->slab);
+    plan_unref(b->plan);
+    arena_deinit(&b->a);
+    arena_deinit(&b->scratch);
+    free(b);
+}
+
+/* Takes over the reference to p. */
+static inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    bound *b = calloc(1, sizeof *b);
+    binder k = { .r = r, .b = b, .diag = diag };
+    size_t most_patches = 0;
+    uint32_t values = r->prog->graph->value_count;
+
+    *out_bound = NULL;
+    if (b == NULL) {
+        plan_unref(p);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
+    }
+    b->plan = p;
+    for (uint32_t i = 0; i < p->step_count; i++)
+        most_patches += p->steps[i].kind != PLAN_EXEC
+                            ? 0
+                            : p->steps[i].step->region->input_count + p->steps[i].step->region->output_count;
+    b->slabs = arena_array(&b->a, p->domain_count, sizeof *b->slabs);
+    b->buffers = arena_array(&b->a, (size_t)p->place_count + 1, sizeof *b->buffers);
+    b->patches = arena_array(&b->a, most_patches + 1, sizeof *b->patches);
+    b->dynamic = arena_array(&b->a, (size_t)values + 1, sizeof *b->dynamic);
+    k.maker = arena_array(&b->a, (size_t)p->place_count + 1, sizeof *k.maker);
+    if (p->dynamic_count > 0) {
+        b->states = arena_copy(&b->a, p->states, values * sizeof *b->states);
+        b->infos = arena_copy(&b->a, p->infos, values * sizeof *b->infos);
+    }
+    b->steps = arena_array(&b->a, (size_t)p->step_count + 1, sizeof *b->steps);
+    if (b->slabs == NULL || b->buffers == NULL || b->patches == NULL || b->dynamic == NULL || k.maker == NULL ||
+        b->steps == NULL || (p->dynamic_count > 0 && (b->states == NULL || b->infos == NULL))) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
+        goto done;
+    }
+    memset(k.maker, 0xff, p->place_count * sizeof *k.maker);
+    INLAY_TRY(bind_memory(&k));
+    for (uint32_t i = 0; i < p->step_count; i++)
+        INLAY_TRY(bind_step(&k, i));
+    *out_bound = b;
+    b = NULL;
+done:
+    bound_destroy(r, b);
+    return status;
+}
+
+/* The bound plan for the shapes in r->key. */
+static inlay_status find_bound(runner *r, uint32_t count, bound **out_bound, inlay_diag *diag)
+{
+    uint32_t slot = 0;
+    plan *p = NULL;
+    inlay_status status;
+
+    r->clock++;
+    for (uint32_t i = 0; i < BOUNDS_KEPT; i++) {
+        bound *b = r->bounds[i];
+        if (b != NULL && plan_fits(b->plan, r->key, count)) {
+            b->last_used = r->clock;
+            *out_bound = b;
+            return INLAY_OK;
+        }
+        if (b == NULL || (r->bounds[slot] != NULL && b->last_used < r->bounds[slot]->last_used))
+            slot = i;
+    }
+    status = plan_get(r->prog, r->key, count, &p, diag);
+    if (status != INLAY_OK)
+        return status;
+    bound_destroy(r, r->bounds[slot]);
+    if (r->now == r->bounds[slot])
+        r->now = NULL;
+    r->bounds[slot] = NULL;
+    status = bound_create(r, p, &r->bounds[slot], diag);
+    if (status == INLAY_OK)
+        r->bounds[slot]->last_used = r->clock;
+    *out_bound = r->bounds[slot];
+    return status;
+}
+
+/* ------------------------------------------------------------------ values */
+
+rt_value runner_value(const bound *b, uint32_t v)
+{
+    const plan *p = b->plan;
+    uint32_t place = v == INLAY_NONE ? INLAY_NONE : p->values[v].place;
+    const inlay_value_state *st;
+
+    if (place == INLAY_NONE)
+        return (rt_value){ 0 };
+    /* Lists come in as dynamic values of an input place. */
+    if (p->places[place].source == PLACE_DYNAMIC ||
+        (p->places[place].source == PLACE_INPUT && b->dynamic[v].kind != 0))
+        return b->dynamic[v];
+    st = &p->states[v];
+    return (rt_value){ .kind = INLAY_KIND_TENSOR, .dtype = st->dtype, .rank = st->rank, .dims = st->dims,
+                       .buffer = b->buffers[place] };
+}
+
+void runner_set(runner *r, bound *b, uint32_t v, inlay_value *value)
+{
+    pool_give(r->shared, b->dynamic[v].owner);
+    b->dynamic[v] = rt_from_value(value);
+}
+
+/* ------------------------------------------------------------------ a run */
+
+static void bind_inputs(runner *r, bound *b, const rt_value *inputs)
+{
+    const graph *g = r->prog->graph;
+    uint32_t count = g->input_count + g->captured_count;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t v = i < g->input_count ? g->inputs[i] : g->captured[i - g->input_count];
+        uint32_t place = b->plan->values[v].place;
+
+        if (place == INLAY_NONE || b->plan->places[place].source != PLACE_INPUT ||
+            b->plan->places[place].index != i)
+            continue;
+        b->buffers[place] = inputs[i].buffer;
+        /* Objects are remembered, so that lists and loop-carried tensors are passed on instead of copied. */
+        if (inputs[i].kind != INLAY_KIND_TENSOR || inputs[i].owner != NULL) {
+            b->dynamic[v] = inputs[i];
+            b->has_objects = true;
+            inlay_value_ref(inputs[i].owner);
+        }
+    }
+}
+
+/* Memory for the outputs that steps write straight into. */
+static inlay_status bind_outputs(runner *r, bound *b, inlay_diag *diag)
+{
+    const graph *g = r->prog->graph;
+
+    for (uint32_t i = 0; i < b->plan->place_count; i++) {
+        const plan_place *pl = &b->plan->places[i];
+        inlay_value **out, *want, *swap;
+        const inlay_value_state *st;
+        inlay_status status;
+
+        if (pl->source != PLACE_OUTPUT)
+            continue;
+        out = &r->outputs[pl->index];
+        want = r->wanted[pl->index];
+        st = &b->plan->states[g->outputs[pl->index]];
+        if (want != NULL && want->capacity >= pl->bytes && want->buffer.domain == INLAY_DOMAIN_HOST &&
+            inlay_value_data(want) != NULL && value_reshape(want, st->dtype, st->rank, st->dims)) {
+            if (*out != want) {
+                inlay_value_unref(*out);
+                *out = inlay_value_ref(want);
+            }
+        } else {
+            /* Somebody kept the last result: it stays his, and the run turns to the other memory. */
+            if (*out != NULL && (!value_is_unshared(*out) || (*out)->free_memory == NULL)) {
+                swap = r->spares[pl->index];
+                r->spares[pl->index] = *out;
+                *out = swap;
+            }
+            if (*out != NULL && (!value_is_unshared(*out) || (*out)->free_memory == NULL ||
+                                 !value_reshape(*out, st->dtype, st->rank, st->dims))) {
+                inlay_value_unref(*out);
+                *out = NULL;
+            }
+            if (*out == NULL) {
+                status = pool_take(r->shared, st->dtype, st->rank, st->dims, out, diag);
+                if (status != INLAY_OK)
+                    return status;
+            }
+        }
+        b->buffers[i] = (*out)->buffer;
+    }
+    return INLAY_OK;
+}
+
+static inlay_status wait_for(runner *r, bound *b, bound_step *s, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < s->wait_step_count; i++) {
+        inlay_status status = fence_wait(b->steps[s->wait_steps[i]].fence, &r->shared->run, diag);
+        if (status != INLAY_OK)
+            return status;
+    }
+    return INLAY_OK;
+}
+
+/* Hands the waiting over to a device, which orders its own work. */
+static void pass_waits(bound *b, bound_step *s)
+{
+    for (uint32_t i = 0; i < s->wait_step_count; i++)
+        s->waits[i] = b->steps[s->wait_steps[i]].fence;
+    s->args.waits = s->waits;
+    s->args.wait_count = s->wait_step_count;
+    s->fence.value++;
+    s->args.signal = s->fence;
+}
+
+static inlay_status run_copy(runner *r, bound *b, bound_step *s, inlay_diag *diag)
+{
+    const part_provider *p = &r->prog->env->providers[s->plan->copy_provider];
+    inlay_buffer from = b->buffers[s->plan->in[0]], to = b->buffers[s->plan->out[0]];
+    inlay_status status;
+
+    if (s->async) {
+        pass_waits(b, s);
+    } else {
+        status = wait_for(r, b, s, diag);
+        if (status != INLAY_OK)
+            return status;
+    }
+    status = p->table->buffer_copy(p->state, &r->shared->run, &from, &to, s->args.waits, s->args.wait_count,
+                                   s->args.signal, diag);
+    if (status != INLAY_OK && s->async)
+        fence_signal(s->fence, status, diag);
+    return status;
+}
+
+static inlay_status run_slow(runner *r, bound *b, bound_step *s, inlay_diag *diag)
+{
+    inlay_status status;
+
+    if (s->plan->kind == PLAN_COPY)
+        return run_copy(r, b, s, diag);
+    if (s->plan->kind == PLAN_EXEC && s->async) {
+        pass_waits(b, s);
+        status = s->execute(s->state, s->compiled, s->instance, &s->args);
+        if (status != INLAY_OK)
+            fence_signal(s->fence, status, diag); /* nobody else will */
+        return status;
+    }
+    status = wait_for(r, b, s, diag);
+    if (status != INLAY_OK)
+        return status;
+    if (s->plan->kind == PLAN_EXEC)
+        return s->execute(s->state, s->compiled, s->instance, &s->args);
+    status = s->plan->kind == PLAN_HOST ? host_node_run(r, b, s, diag) : dynamic_run(r, b, s, diag);
+    if (status == INLAY_OK) {
+        /* What this step was the last to read goes back to the pool. */
+        const part_region *region = s->plan->step->region;
+        uint32_t index = (uint32_t)(s->plan->step - r->prog->steps);
+        for (uint32_t i = 0; i < region->input_count; i++) {
+            uint32_t v = region->inputs[i];
+            if (r->prog->last_use[v] == index && b->dynamic[v].owner != NULL)
+                runner_set(r, b, v, NULL);
+        }
+    }
+    return status;
+}
+
+/* Completes the sentence: which node, of which graph, through which provider. */
+static inlay_status step_failed(const runner *r, const bound_step *s, inlay_status status, inlay_diag *diag)
+{
+    const program_step *ps = s->plan->step;
+    char why[sizeof diag->text];
+    const char *node;
+
+    if (diag == NULL || ps == NULL)
+        return status;
+    if (status == INLAY_CANCELLED || status == INLAY_DEADLINE_EXCEEDED) {
+        const char *word = status == INLAY_CANCELLED ? "the run was cancelled" : "the run took longer than its limit";
+        return inlay_fail(diag, status, "%s, at node '%s'", word, ps->node->info.name.data);
+    }
+    if (diag->node[0] != '\0') /* an inner graph has said where */
+        return status;
+    node = ps->node->info.name.data;
+    (void)snprintf(why, sizeof why, "%s",
+                   diag->code == status && diag->text[0] != '\0' ? diag->text : inlay_status_text(status));
+    if (strstr(why, node) != NULL)
+        (void)inlay_fail(diag, status, "%s", why);
+    else
+        (void)inlay_fail(diag, status, "%s node '%s'%s%s: %.380s", ps->node->info.op_type.data, node,
+                         ps->provider != NULL ? ", provider " : "", ps->provider != NULL ? ps->provider->name : "",
+                         why);
+    (void)snprintf(diag->node, sizeof diag->node, "%s", node);
+    (void)r;
+    return status;
+}
+
+/* Nothing may be in flight when a run returns: its buffers change hands. */
+static inlay_status settle_async(runner *r, bound *b, inlay_status status, inlay_diag *diag)
+{
+    static const uint32_t never;
+    inlay_run patient = { .cancel = &never, .max_threads = 1 };
+
+    for (uint32_t i = 0; b->has_async && i < b->plan->step_count; i++) {
+        bound_step *s = &b->steps[i];
+        if (s->async && s->fence.value > 0) {
+            inlay_status waited = fence_wait(s->fence, &patient, status == INLAY_OK ? diag : NULL);
+            if (status == INLAY_OK && waited != INLAY_OK)
+                status = step_failed(r, s, waited, diag);
+        }
+    }
+    return status;
+}
+
+/* Outputs that no step wrote in place: dynamic values, inputs passed through, constants, a value that is output twice. */
+static inlay_status gather_outputs(runner *r, bound *b, inlay_diag *diag)
+{
+    const graph *g = r->prog->graph;
+
+    for (uint32_t k = 0; k < g->output_count; k++) {
+        uint32_t v = g->outputs[k], place = v == INLAY_NONE ? INLAY_NONE : b->plan->values[v].place;
+        inlay_value *made = NULL, *want = r->wanted[k];
+        inlay_status status;
+        rt_value now;
+
+        if (place != INLAY_NONE && b->plan->places[place].source == PLACE_OUTPUT && b->plan->places[place].index == k)
+            continue;
+        now = runner_value(b, v);
+        if (now.kind == 0) {
+            pool_give(r->shared, r->outputs[k]);
+            r->outputs[k] = NULL;
+            continue;
+        }
+        if (now.kind == INLAY_KIND_TENSOR && now.dtype != INLAY_STRING && now.buffer.domain != INLAY_DOMAIN_HOST)
+            return inlay_fail(diag, INLAY_INTERNAL, "output %u lies in a device's memory", k);
+        if (want != NULL && now.kind == INLAY_KIND_TENSOR && now.dtype != INLAY_STRING &&
+            want->capacity >= now.buffer.bytes && value_reshape(want, now.dtype, now.rank, now.dims)) {
+            memcpy(inlay_buffer_host(&want->buffer), inlay_buffer_host(&now.buffer), (size_t)want->buffer.bytes);
+            made = inlay_value_ref(want);
+        } else if (now.kind == INLAY_KIND_TENSOR && now.owner == NULL && now.dtype != INLAY_STRING) {
+            status = pool_take(r->shared, now.dtype, now.rank, now.dims, &made, diag);
+            if (status != INLAY_OK)
+                return status;
+            memcpy(inlay_buffer_host(&made->buffer), inlay_buffer_host(&now.buffer), (size_t)made->buffer.bytes);
+        } else {
+            status = rt_to_value(&now, &made, diag);
+            if (status != INLAY_OK)
+                return status;
+        }
+        pool_give(r->shared, r->outputs[k]);
+        r->outputs[k] = made;
+    }
+    return INLAY_OK;
+}
+
+static inlay_status walk(runner *r, bound *b, inlay_diag *diag)
+{
+    run_shared *shared = r->shared;
+    uint32_t count = b->plan->step_count;
+
+    for (uint32_t i = 0; i < count; i++) {
+        bound_step *s = &b->steps[i];
+        inlay_status status = s->simple ? s->execute(s->state, s->compiled, s->instance, &s->args)
+                                        : run_slow(r, b, s, diag);
+
+        if (status == INLAY_OK && shared->watched)
+            status = run_poll(&shared->run);
+        if (status != INLAY_OK)
+            return step_failed(r, s, status, diag);
+    }
+    return INLAY_OK;
+}
+
+/* Tells the steps whom to obey; most runs obey the same as the one before. */
+static void watch(runner *r, bound *b)
+{
+    const inlay_run *run = &r->shared->run;
+
+    if (b->cancel == run->cancel && b->deadline_ns == run->deadline_ns)
+        return;
+    b->cancel = run->cancel;
+    b->deadline_ns = run->deadline_ns;
+    for (uint32_t i = 0; i < b->plan->step_count; i++) {
+        b->steps[i].args.cancel = run->cancel;
+        b->steps[i].args.deadline_ns = run->deadline_ns;
+    }
+}
+
+inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
+{
+    const graph *g = r->prog->graph;
+    uint32_t count = g->input_count + g->captured_count;
+    inlay_diag *caller = diag;
+    inlay_status status;
+    bound *b = NULL;
+
+    diag = &r->shared->diag; /* steps hold its address */
+    diag->code = INLAY_OK;
+    diag->node[0] = '\0';
+    for (uint32_t i = 0; i < count; i++) {
+        bool tensor = inputs[i].kind == INLAY_KIND_TENSOR;
+        r->key[i] = (plan_input){ inputs[i].dtype, tensor ? inputs[i].rank : INLAY_RANK_UNKNOWN, inputs[i].dims };
+    }
+    status = find_bound(r, count, &b, diag);
+    if (status != INLAY_OK)
+        goto failed;
+    r->now = b;
+    bind_inputs(r, b, inputs);
+    status = bind_outputs(r, b, diag);
+    if (status == INLAY_OK) {
+        for (uint32_t i = 0; i < b->patch_count; i++)
+            *b->patches[i].target = b->buffers[b->patches[i].place];
+        watch(r, b);
+        status = walk(r, b, diag);
+        status = settle_async(r, b, status, diag);
+        if (status == INLAY_OK)
+            status = gather_outputs(r, b, diag);
+    }
+    if (b->states != NULL || b->has_objects) {
+        for (uint32_t v = 0; v < g->value_count; v++)
+            if (b->dynamic[v].kind != 0)
+                runner_set(r, b, v, NULL);
+        b->has_objects = false;
+        arena_reset(&b->scratch);
+    }
+    if (status == INLAY_OK)
+        return INLAY_OK;
+failed:
+    if (caller != NULL && caller != diag && diag->code == status && caller->struct_size >= sizeof *caller)
+        *caller = *diag;
+    else if (caller != diag)
+        (void)inlay_fail(caller, status, "graph '%s': %s", g->name, inlay_status_text(status));
+    for (uint32_t k = 0; k < g->output_count; k++) {
+        inlay_value_unref(r->outputs[k]);
+        r->outputs[k] = NULL;
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------ life */
+
+inlay_status runner_create(program *prog, run_shared *shared, runner **out_runner, inlay_diag *diag)
+{
+    const graph *g = prog->graph;
+    runner *r = calloc(1, sizeof *r);
+
+    *out_runner = NULL;
+    if (r != NULL) {
+        r->prog = prog;
+        r->shared = shared;
+        r->children = calloc((size_t)prog->step_count + 1, sizeof(runner **));
+        r->outputs = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
+        r->spares = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
+        r->wanted = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
+        r->key = calloc((size_t)g->input_count + g->captured_count + 1, sizeof *r->key);
+    }
+    if (r == NULL || r->children == NULL || r->outputs == NULL || r->spares == NULL || r->wanted == NULL ||
+        r->key == NULL) {
+        runner_destroy(r);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");
+    }
+    *out_runner = r;
+    return INLAY_OK;
+}
+
+void runner_destroy(runner *r)
+{
+    if (r == NULL)
+        return;
+    for (uint32_t i = 0; i < BOUNDS_KEPT; i++)
+        bound_destroy(r, r->bounds[i]);
+    for (uint32_t i = 0; r->children != NULL && i < r->prog->step_count; i++) {
+        for (uint32_t k = 0; r->children[i] != NULL && k < r->prog->steps[i].node->body_count; k++)
+            runner_destroy(r->children[i][k]);
+        free(r->children[i]);
+    }
+    for (uint32_t k = 0; k < r->prog->graph->output_count; k++) {
+        if (r->outputs != NULL)
+            inlay_value_unref(r->outputs[k]);
+        if (r->spares != NULL)
+            inlay_value_unref(r->spares[k]);
+    }
+    free(r->children);
+    free(r->outputs);
+    free(r->spares);
+    free(r->wanted);
+    free(r->key);
+    free(r);
+}

@@ -1,0 +1,116 @@
+/* exec/runner.h - a program in one context: memory, addresses, and the loop that runs it.
+ *
+ * The first run with new shapes binds the plan: takes the slab, writes every address into flat arrays of calls. From
+ * then on a run patches the addresses of inputs and outputs and walks the array. Steps that depend on data, control flow
+ * and sequences take the slower way in dynamic.c, control.c and sequence.c. */
+#ifndef EXEC_RUNNER_H
+#define EXEC_RUNNER_H
+#include "exec/run.h"
+#include "exec/value.h"
+#include "plan/plan.h"
+
+typedef struct runner runner;
+
+enum { POOL_SIZE = 64 };
+
+/* What the runners of one context (the main graph's and those of its bodies) share. Used by one thread at a time, but for
+ * string_alloc, which kernels call from theirs. */
+typedef struct run_shared {
+    inlay_run run;
+    bool watched;             /* a cancel word or a deadline is set: poll between steps */
+    arena strings;            /* elements made by this run */
+    pthread_mutex_t strings_lock;
+    inlay_value *pool[POOL_SIZE]; /* unshared tensors whose memory is free for use */
+    uint32_t pool_count;
+    inlay_diag diag;          /* what steps write to; copied to the caller's when a run fails */
+    struct dynamic_call *dynamic; /* the step whose outputs output_alloc is for */
+} run_shared;
+
+inlay_status run_shared_init(run_shared *s, uint32_t max_threads);
+void run_shared_deinit(run_shared *s);
+/* A tensor from the pool or new, unshared, not cleared. */
+INLAY_NODISCARD inlay_status pool_take(run_shared *s, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                                       inlay_value **out_value, inlay_diag *diag);
+/* Takes over the reference: back into the pool when nobody else has one. NULL is a no-op. */
+void pool_give(run_shared *s, inlay_value *v);
+
+/* A step, ready to be called. */
+typedef struct bound_step {
+    inlay_status (*execute)(void *state, inlay_compiled *compiled, inlay_instance *instance,
+                            const inlay_exec_args *args);
+    void *state;
+    inlay_compiled *compiled;
+    inlay_instance *instance;
+    inlay_exec_args args;
+    bool simple;              /* synchronous EXEC that waits for nobody: one call */
+    bool async;               /* signals fence when done */
+    inlay_fence fence;        /* its own timeline; value counts runs */
+    const plan_step *plan;
+    uint32_t *wait_steps;     /* [wait_step_count] asynchronous steps whose places it reads */
+    uint32_t wait_step_count;
+    inlay_fence *waits;       /* room for as many */
+    struct dynamic_cache *cache; /* DYNAMIC: the last specialisation */
+} bound_step;
+
+/* Where an address has to be written when an input or output moves. */
+typedef struct patch {
+    uint32_t place;
+    inlay_buffer *target;
+} patch;
+
+/* A plan with memory. */
+typedef struct bound {
+    plan *plan; /* a reference */
+    arena a;
+    void *slab;              /* host */
+    inlay_buffer *slabs;     /* [domain_count] of devices; handle 0 = none */
+    inlay_buffer *buffers;   /* [place_count] current addresses */
+    bound_step *steps;
+    patch *patches;          /* of INPUT and OUTPUT places */
+    uint32_t patch_count;
+    rt_value *dynamic;       /* [value_count] DYNAMIC values of the run */
+    inlay_value_state *states; /* [value_count] the plan's, overwritten by dynamic steps; NULL without such */
+    inlay_value_info *infos;
+    arena scratch;           /* of dynamic steps */
+    bool has_async;
+    bool has_objects;        /* some input is an object held in dynamic */
+    const uint32_t *cancel;  /* what the steps' args hold */
+    uint64_t deadline_ns;
+    uint64_t last_used;
+} bound;
+
+enum { BOUNDS_KEPT = 4 };
+struct runner {
+    program *prog;
+    run_shared *shared;
+    bound *bounds[BOUNDS_KEPT];
+    bound *now;              /* of the last run */
+    uint64_t clock;
+    runner ***children;      /* [step_count][body_count], made when first needed */
+    inlay_value **outputs;   /* [output_count] of the last run; a reference each, NULL after a failure */
+    inlay_value **spares;    /* [output_count] memory that an output had before, to be used again */
+    inlay_value **wanted;    /* [output_count] where the caller wants outputs; borrowed; NULL = anywhere */
+    plan_input *key;         /* [input_count + captured_count] */
+};
+
+INLAY_NODISCARD inlay_status runner_create(program *prog, run_shared *shared, runner **out_runner, inlay_diag *diag);
+void runner_destroy(runner *r);
+
+/* Runs the program. inputs: the graph's inputs, then what it captures; borrowed. On success runner.outputs hold the
+ * results; on failure they are NULL and diag says which node. */
+INLAY_NODISCARD inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag);
+
+/* ------------------------------------------------------------------ for the slower steps */
+
+/* Value v as it is now: a place, or a dynamic value. kind 0: not there. */
+rt_value runner_value(const bound *b, uint32_t v);
+/* Makes object v the dynamic value; takes over the reference. */
+void runner_set(runner *r, bound *b, uint32_t v, inlay_value *value);
+/* Runs a DYNAMIC step: infers, specialises, allocates, executes, waits. */
+INLAY_NODISCARD inlay_status dynamic_run(runner *r, bound *b, bound_step *s, inlay_diag *diag);
+void dynamic_cache_destroy(bound_step *s);
+/* inlay_host.output_alloc for the step in hand; ctx is the run_shared. */
+inlay_status dynamic_output_alloc(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out);
+/* Runs a HOST step. */
+INLAY_NODISCARD inlay_status host_node_run(runner *r, bound *b, bound_step *s, inlay_diag *diag);
+#endif

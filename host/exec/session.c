@@ -1,0 +1,381 @@
+#include "exec/session.h"
+#include "exec/threads.h"
+#include "model/model.h"
+#include "passes/pass.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ progress */
+
+static inlay_status report(inlay_session *s, double fraction, const char *what, inlay_diag *diag)
+{
+    if (s->progress != NULL && s->progress(s->progress_user, fraction, what) != 0)
+        return inlay_fail(diag, INLAY_CANCELLED, "cancelled while the session was created (%s)", what);
+    return INLAY_OK;
+}
+
+static inlay_status compile_progress(void *ctx, const char *what)
+{
+    inlay_session *s = ctx;
+
+    if (s->progress == NULL)
+        return INLAY_OK;
+    s->progress_done += s->progress_step;
+    return report(s, s->progress_done < 1 ? s->progress_done : 1, what, NULL);
+}
+
+static void log_line(void *ctx, uint32_t level, const char *text)
+{
+    const inlay_session *s = ctx;
+
+    if (s->log != NULL)
+        s->log(s->log_user, level, text);
+}
+
+/* ------------------------------------------------------------------ plugins and providers */
+
+/* The configured directories, then the one that was installed with the library. */
+static inlay_status load_plugins(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    const char *list = options_text(options, OPTION_plugin_dirs);
+    const char *dirs[64];
+    char fallback[4096], *copy = arena_string(&s->a, list), *next;
+    uint32_t count = 0;
+
+    if (copy == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for plugin directories");
+    for (char *dir = strtok_r(copy, ":", &next); dir != NULL; dir = strtok_r(NULL, ":", &next)) {
+        if (count == sizeof dirs / sizeof dirs[0] - 1)
+            return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "option plugin_dirs: more than %u directories", count);
+        dirs[count++] = dir;
+    }
+    if (plugin_default_dir(fallback, sizeof fallback) != NULL) {
+        bool listed = false;
+        for (uint32_t i = 0; i < count; i++)
+            listed |= strcmp(dirs[i], fallback) == 0;
+        if (!listed)
+            dirs[count++] = fallback;
+    }
+    return plugin_set_create(dirs, count, s->log, s->log_user, &s->plugins, diag);
+}
+
+/* The settings "NAME.option" of one provider, without the prefix. */
+static provider_setting *settings_of(inlay_session *s, const inlay_options *options, const char *name,
+                                     uint32_t *out_count)
+{
+    uint32_t total = options == NULL ? 0 : options->setting_count;
+    provider_setting *list = arena_array(&s->a, (size_t)total + 1, sizeof *list);
+    size_t bytes = strlen(name);
+
+    *out_count = 0;
+    for (uint32_t i = 0; list != NULL && i < total; i++) {
+        const provider_setting *x = &options->settings[i];
+        if (strncmp(x->name, name, bytes) == 0 && x->name[bytes] == '.')
+            list[(*out_count)++] = (provider_setting){ x->name + bytes + 1, x->value };
+    }
+    return list;
+}
+
+static inlay_status open_provider(inlay_session *s, const inlay_options *options, const char *name, bool optional,
+                                  inlay_diag *diag)
+{
+    uint32_t count;
+    provider_setting *settings = settings_of(s, options, name, &count);
+    const provider *p = NULL;
+    inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status;
+    char line[700];
+
+    if (settings == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", name);
+    for (uint32_t i = 0; i < s->env.provider_count; i++)
+        if (strcmp(s->providers[i].name, name) == 0)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option providers: '%s' is listed twice", name);
+    status = provider_open(s->plugins, name, settings, count, &p, &why);
+    if (status != INLAY_OK && optional && status != INLAY_OUT_OF_MEMORY && count == 0) {
+        (void)snprintf(line, sizeof line, "provider %s is not used: %s", name, why.text);
+        log_line(s, INLAY_LOG_INFO, line);
+        return INLAY_OK;
+    }
+    if (status != INLAY_OK) {
+        if (diag != NULL)
+            *diag = why;
+        return status;
+    }
+    s->open[s->env.provider_count] = p;
+    s->providers[s->env.provider_count++] = (part_provider){ .table = p->table, .state = p->state, .name = p->name,
+                                                             .plugin_path = p->path,
+                                                             .first_domain = p->first_domain };
+    return INLAY_OK;
+}
+
+/* Without a list: all that can be opened, the reference provider last, for it can run everything. */
+static inlay_status open_all(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    uint32_t count = plugin_set_provider_count(s->plugins);
+
+    for (int last = 0; last < 2; last++) {
+        for (uint32_t i = 0; i < count; i++) {
+            const char *name = plugin_set_provider(s->plugins, i)->table.name;
+            inlay_status status;
+            if ((strcmp(name, "reference") == 0) != last)
+                continue;
+            status = open_provider(s, options, name, true, diag);
+            if (status != INLAY_OK)
+                return status;
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status open_listed(inlay_session *s, const inlay_options *options, const char *list, inlay_diag *diag)
+{
+    char *copy = arena_string(&s->a, list), *next = NULL;
+
+    if (copy == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the list of providers");
+    for (char *name = strtok_r(copy, ", ", &next); name != NULL; name = strtok_r(NULL, ", ", &next)) {
+        size_t bytes = strlen(name);
+        bool optional = name[bytes - 1] == '?';
+        inlay_status status;
+
+        if (optional)
+            name[bytes - 1] = '\0';
+        status = open_provider(s, options, name, optional, diag);
+        if (status != INLAY_OK)
+            return status;
+    }
+    return INLAY_OK;
+}
+
+/* A setting for a provider that is not there would be silently lost. */
+static inlay_status check_settings(const inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    for (uint32_t i = 0; options != NULL && i < options->setting_count; i++) {
+        const char *name = options->settings[i].name;
+        size_t bytes = (size_t)(strchr(name, '.') - name);
+        bool known = false;
+
+        for (uint32_t k = 0; !known && k < s->env.provider_count; k++)
+            known = strlen(s->providers[k].name) == bytes && strncmp(s->providers[k].name, name, bytes) == 0;
+        if (!known)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option %s: provider %.*s is not in use", name, (int)bytes,
+                              name);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status open_providers(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    const char *list = options_text(options, OPTION_providers);
+    size_t most = plugin_set_provider_count(s->plugins) + 1;
+    inlay_status status;
+
+    s->open = arena_array(&s->a, most, sizeof *s->open);
+    s->providers = arena_array(&s->a, most, sizeof *s->providers);
+    if (s->open == NULL || s->providers == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for providers");
+    s->env.providers = s->providers;
+    status = list[0] != '\0' ? open_listed(s, options, list, diag) : open_all(s, options, diag);
+    return status == INLAY_OK ? check_settings(s, options, diag) : status;
+}
+
+/* ------------------------------------------------------------------ the model */
+
+static model_load_options load_options(const inlay_options *options)
+{
+    const char *dir = options_text(options, OPTION_external_dir);
+    model_load_options load = { .external_dir = dir[0] != '\0' ? dir : NULL };
+
+    load.limits.max_depth = (uint32_t)options_int(options, OPTION_max_depth);
+    load.limits.max_subgraph_depth = (uint32_t)options_int(options, OPTION_max_subgraph_depth);
+    load.limits.max_nodes = (uint64_t)options_int(options, OPTION_max_nodes);
+    load.limits.max_values = (uint64_t)options_int(options, OPTION_max_values);
+    load.limits.max_tensor_bytes = (uint64_t)options_int(options, OPTION_max_tensor_bytes);
+    load.limits.max_parsed_bytes = (uint64_t)options_int(options, OPTION_max_parsed_bytes);
+    return load;
+}
+
+static inlay_status load_model(inlay_session *s, const session_source *source, const inlay_options *options,
+                               inlay_diag *diag)
+{
+    model_load_options load = load_options(options);
+
+    if (source->path != NULL)
+        return model_load_path(source->path, &load, &s->model, diag);
+    if (source->data != NULL)
+        return model_load_bytes(source->data, (size_t)source->bytes, &load, &s->model, diag);
+    return model_load_fd(source->fd, &load, &s->model, diag);
+}
+
+static inlay_status fix_dims_of(graph_model *model, const inlay_dim **dims, uint32_t rank, uint32_t symbol,
+                                int64_t size, bool *out_found)
+{
+    inlay_dim *copy = NULL;
+
+    for (uint32_t d = 0; rank != INLAY_RANK_UNKNOWN && d < rank; d++) {
+        if ((*dims)[d].kind != INLAY_DIM_SYMBOLIC || (*dims)[d].symbol != symbol)
+            continue;
+        if (copy == NULL) {
+            copy = arena_copy(&model->arena, *dims, rank * sizeof *copy);
+            if (copy == NULL)
+                return INLAY_OUT_OF_MEMORY;
+            *dims = copy;
+        }
+        copy[d] = (inlay_dim){ .value = size, .kind = INLAY_DIM_FIXED };
+        *out_found = true;
+    }
+    return INLAY_OK;
+}
+
+/* Option dim: a symbol of the model becomes a size, wherever the main graph declares it. */
+static inlay_status fix_dims(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    graph *g = s->model->main;
+
+    for (uint32_t i = 0; options != NULL && i < options->dim_count; i++) {
+        const option_dim *fix = &options->dims[i];
+        uint32_t symbol = 0;
+        bool found = false;
+
+        for (uint32_t k = 1; symbol == 0 && k < s->model->symbol_count; k++)
+            if (strcmp(s->model->symbols[k].name.data, fix->name) == 0)
+                symbol = k;
+        for (uint32_t v = 0; symbol != 0 && v < g->value_count; v++) {
+            graph_value *value = &g->values[v];
+            if (fix_dims_of(s->model, &value->info.dims, value->info.rank, symbol, fix->size, &found) != INLAY_OK ||
+                (value->declared && fix_dims_of(s->model, &value->declared_dims, value->declared_rank, symbol,
+                                                fix->size, &found) != INLAY_OK))
+                return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fix dimension '%s'", fix->name);
+        }
+        if (!found)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option dim: the model has no dimension named '%s'",
+                              fix->name);
+    }
+    return INLAY_OK;
+}
+
+static uint32_t count_nodes(const graph *g)
+{
+    uint32_t n = g->node_count;
+
+    for (uint32_t i = 0; i < g->node_count; i++)
+        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
+            n += count_nodes(g->nodes[i]->bodies[b].graph);
+    return n;
+}
+
+static inlay_status prepare_model(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    pass_ctx passes = { .model = s->model, .env = &s->env, .diag = diag,
+                        .fold_max_bytes = (uint64_t)options_int(options, OPTION_fold_max_bytes) };
+    inlay_status status = INLAY_OK;
+
+    INLAY_TRY(graph_inline_functions(s->model, diag));
+    INLAY_TRY(graph_bind(s->model, plugin_set_operators(s->plugins), diag));
+    INLAY_TRY(fix_dims(s, options, diag));
+    s->nodes_in_file = count_nodes(s->model->main);
+    INLAY_TRY(graph_infer(s->model, diag));
+    INLAY_TRY(report(s, 0.2, "optimising", diag));
+    INLAY_TRY(passes_run(&passes, (uint32_t)options_int(options, OPTION_level)));
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ inputs and outputs */
+
+static inlay_status describe(inlay_session *s, const uint32_t *values, uint32_t count, inlay_io_info **out_list)
+{
+    const graph *g = s->model->main;
+    inlay_io_info *list = arena_array(&s->a, (size_t)count + 1, sizeof *list);
+
+    *out_list = list;
+    for (uint32_t i = 0; list != NULL && i < count; i++) {
+        const graph_value *v = &g->values[values[i]];
+        uint32_t rank = v->info.rank == INLAY_RANK_UNKNOWN ? 0 : v->info.rank;
+        int64_t *dims = arena_array(&s->a, (size_t)rank + 1, sizeof *dims);
+        const char **names = arena_array(&s->a, (size_t)rank + 1, sizeof *names);
+
+        if (dims == NULL || names == NULL)
+            return INLAY_OUT_OF_MEMORY;
+        for (uint32_t d = 0; d < rank; d++) {
+            const inlay_dim *dim = &v->info.dims[d];
+            dims[d] = dim->kind == INLAY_DIM_FIXED ? dim->value : -1;
+            names[d] = dim->kind == INLAY_DIM_SYMBOLIC ? s->model->symbols[dim->symbol].name.data : "";
+        }
+        list[i] = (inlay_io_info){ .struct_size = sizeof *list, .name = v->info.name.data, .kind = v->info.kind,
+                                   .dtype = v->info.dtype, .rank = v->info.rank, .optional = v->has_default,
+                                   .dims = dims, .dim_names = names };
+    }
+    return list == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ life */
+
+static inlay_status compile(inlay_session *s, inlay_diag *diag)
+{
+    uint32_t nodes = count_nodes(s->model->main);
+
+    s->progress_done = 0.4;
+    s->progress_step = 0.6 / (nodes > 0 ? nodes : 1);
+    s->env.progress = compile_progress;
+    s->env.progress_ctx = s;
+    return program_create(s->model->main, &s->env, &s->main, diag);
+}
+
+inlay_status session_open(const session_source *source, const inlay_options *options, inlay_session **out_session,
+                          inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    inlay_session *s = calloc(1, sizeof *s);
+    uint32_t threads = (uint32_t)options_int(options, OPTION_intra_threads), budget = threads_budget();
+    graph *g;
+
+    *out_session = NULL;
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
+    if (options != NULL) {
+        s->log = options->log;
+        s->log_user = options->log_user;
+        s->progress = options->progress;
+        s->progress_user = options->progress_user;
+    }
+    s->env.max_threads = threads == 0 || threads > budget ? budget : threads;
+    s->env.by_priority = strcmp(options_text(options, OPTION_policy), "priority") == 0;
+    s->env.log = log_line;
+    s->env.log_ctx = s;
+    INLAY_TRY(report(s, 0, "loading", diag));
+    INLAY_TRY(load_model(s, source, options, diag));
+    INLAY_TRY(report(s, 0.1, "opening providers", diag));
+    INLAY_TRY(load_plugins(s, options, diag));
+    INLAY_TRY(open_providers(s, options, diag));
+    INLAY_TRY(prepare_model(s, options, diag));
+    INLAY_TRY(report(s, 0.4, "compiling", diag));
+    INLAY_TRY(compile(s, diag));
+    g = s->model->main;
+    if (describe(s, g->inputs, g->input_count, &s->inputs) != INLAY_OK ||
+        describe(s, g->outputs, g->output_count, &s->outputs) != INLAY_OK) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
+        goto done;
+    }
+    INLAY_TRY(report(s, 1, "ready", diag));
+    s->progress = NULL;
+    *out_session = s;
+    s = NULL;
+done:
+    inlay_session_destroy(s);
+    return status;
+}
+
+void inlay_session_destroy(inlay_session *s)
+{
+    if (s == NULL)
+        return;
+    program_destroy(s->main);
+    graph_model_destroy(s->model); /* custom operators are the plugins', so the model goes first */
+    for (uint32_t i = 0; i < s->env.provider_count; i++)
+        provider_close(s->open[i]);
+    plugin_set_destroy(s->plugins);
+    arena_deinit(&s->a);
+    free(s);
+}

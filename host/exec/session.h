@@ -1,0 +1,48 @@
+/* exec/session.h - a model made ready to run: loaded, checked, optimised, partitioned, compiled.
+ *
+ * Immutable after session_open, but for the plans that its programs gather behind their locks. */
+#ifndef EXEC_SESSION_H
+#define EXEC_SESSION_H
+#include "config/options.h"
+#include "exec/runner.h"
+#include "plugin/plugin.h"
+
+struct inlay_session {
+    graph_model *model;
+    plugin_set *plugins;
+    const provider **open;   /* [env.provider_count] */
+    part_provider *providers;
+    program_env env;
+    program *main;
+    arena a;
+    inlay_io_info *inputs;   /* [main->graph->input_count] */
+    inlay_io_info *outputs;
+    uint32_t nodes_in_file;  /* before optimisation, bodies included */
+    uint32_t contexts;       /* atomic: contexts alive */
+    inlay_log_fn log;
+    void *log_user;
+    inlay_progress_fn progress; /* while opening only */
+    void *progress_user;
+    double progress_done;
+    double progress_step;
+};
+
+/* Where the model comes from: exactly one of path, data, fd (>= 0). */
+typedef struct session_source {
+    const char *path;
+    const void *data;
+    uint64_t bytes;
+    int fd;
+} session_source;
+
+INLAY_NODISCARD inlay_status session_open(const session_source *source, const inlay_options *options,
+                                          inlay_session **out_session, inlay_diag *diag);
+
+/* Explanation, in partition/explain.c's words. */
+typedef struct explain_sink {
+    inlay_write_fn write;
+    void *user;
+} explain_sink;
+INLAY_NODISCARD inlay_status session_explain_text(const inlay_session *s, const explain_sink *sink);
+INLAY_NODISCARD inlay_status session_explain_json(const inlay_session *s, const explain_sink *sink);
+#endif

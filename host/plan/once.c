@@ -1,0 +1,278 @@
+/* plan/once.c - a region run once on host tensors, for folding. */
+#include "base/checked.h"
+#include "exec/run.h"
+#include "plan/program.h"
+#include <string.h>
+
+enum { ONCE_ALIGN = 64 };
+
+typedef struct once {
+    once_tensor *outputs;
+    uint32_t output_count;
+    uint64_t bytes_left;
+    arena *a;
+} once;
+
+static void *aligned_room(arena *a, uint64_t bytes)
+{
+    char *p = bytes < SIZE_MAX - ONCE_ALIGN ? arena_alloc(a, (size_t)bytes + ONCE_ALIGN) : NULL;
+
+    return p == NULL ? NULL : p + (ONCE_ALIGN - (uintptr_t)p % ONCE_ALIGN) % ONCE_ALIGN;
+}
+
+static inlay_status give_output(once *o, uint32_t i, uint32_t rank, const int64_t *dims)
+{
+    once_tensor *t = &o->outputs[i];
+    int64_t count;
+    size_t bytes;
+
+    if (rank > INLAY_MAX_RANK || !dims_count(dims, rank, &count) || !dtype_bytes(t->dtype, count, &bytes))
+        return INLAY_SHAPE_MISMATCH;
+    if (bytes > o->bytes_left)
+        return INLAY_LIMIT_EXCEEDED;
+    o->bytes_left -= bytes;
+    t->rank = rank;
+    t->bytes = bytes;
+    t->dims = arena_copy(o->a, dims, rank * sizeof *dims);
+    t->data = aligned_room(o->a, bytes);
+    return t->dims == NULL || t->data == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
+}
+
+static inlay_status hook_output(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
+{
+    once *o = ctx;
+    inlay_status status;
+
+    if (output >= o->output_count)
+        return INLAY_INVALID_ARGUMENT;
+    status = give_output(o, output, rank, dims);
+    if (status == INLAY_OK)
+        *out = (inlay_buffer){ .handle = (uintptr_t)o->outputs[output].data, .bytes = o->outputs[output].bytes };
+    return status;
+}
+
+static char *hook_string(void *ctx, uint64_t bytes)
+{
+    once *o = ctx;
+    return bytes > o->bytes_left ? NULL : arena_alloc(o->a, (size_t)bytes);
+}
+
+static void fill_arg(inlay_tensor_arg *arg, const once_tensor *t)
+{
+    arg->buffer = (inlay_buffer){ .handle = (uintptr_t)t->data, .bytes = t->bytes };
+    arg->dims = (int64_t *)(uintptr_t)t->dims;
+    arg->rank = t->rank;
+    arg->dtype = t->dtype;
+}
+
+inlay_status program_run_once(const part_provider *provider, inlay_compiled *compiled, const inlay_value_state *values,
+                              uint32_t value_count, const once_tensor *inputs, uint32_t input_count,
+                              once_tensor *outputs, uint32_t output_count, uint32_t max_threads, uint64_t max_bytes,
+                              arena *a, inlay_diag *diag)
+{
+    static const uint32_t never;
+    once o = { outputs, output_count, max_bytes, a };
+    inlay_run run = { .cancel = &never, .max_threads = max_threads, .ctx = &o, .output_alloc = hook_output,
+                      .string_alloc = hook_string };
+    inlay_output_plan *plans = arena_array(a, (size_t)output_count + 1, sizeof *plans);
+    inlay_tensor_arg *args = arena_array(a, (size_t)input_count + output_count + 1, sizeof *args);
+    inlay_specialize_request request = { .struct_size = sizeof request, .values = values, .value_count = value_count,
+                                         .value_stride = sizeof *values, .max_threads = max_threads,
+                                         .workspace_alignment = ONCE_ALIGN, .outputs = plans,
+                                         .output_count = output_count, .output_stride = sizeof *plans };
+    inlay_exec_args exec = { .struct_size = sizeof exec, .run = &run, .inputs = args, .input_count = input_count,
+                             .output_count = output_count, .arg_stride = sizeof *args, .cancel = &never,
+                             .diag = diag };
+    inlay_instance *instance = NULL;
+    inlay_status status = INLAY_OK;
+
+    if (plans == NULL || args == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fold a node");
+    for (uint32_t i = 0; i < output_count; i++)
+        plans[i].alias = INLAY_NONE;
+    INLAY_TRY(provider->table->specialize(provider->state, compiled, &request, &instance, diag));
+    exec.outputs = args + input_count;
+    for (uint32_t i = 0; i < input_count; i++)
+        fill_arg(&args[i], &inputs[i]);
+    for (uint32_t i = 0; i < output_count; i++) {
+        if (plans[i].kind == INLAY_OUTPUT_KNOWN) {
+            INLAY_TRY(give_output(&o, i, outputs[i].rank, outputs[i].dims));
+        } else if (plans[i].kind == INLAY_OUTPUT_BOUNDED) {
+            status = INLAY_UNSUPPORTED; /* rare enough not to be folded */
+            goto done;
+        }
+        fill_arg(&exec.outputs[i], &outputs[i]);
+    }
+    if (request.workspace_bytes > 0) {
+        void *room = request.workspace_bytes <= max_bytes + (1u << 20) ? aligned_room(a, request.workspace_bytes) : NULL;
+        if (room == NULL) {
+            status = INLAY_LIMIT_EXCEEDED;
+            goto done;
+        }
+        exec.workspace = (inlay_buffer){ .handle = (uintptr_t)room, .bytes = request.workspace_bytes };
+    }
+    status = provider->table->execute(provider->state, compiled, instance, &exec);
+done:
+    if (instance != NULL)
+        provider->table->release_instance(provider->state, compiled, instance);
+    return status;
+}
+
+/* ------------------------------------------------------------------ one node of a graph */
+
+typedef struct fold {
+    bool offered;
+    uint64_t cookie;
+} fold;
+
+static inlay_status take_offer(void *ctx, const inlay_offer *offer)
+{
+    fold *f = ctx;
+
+    if (!f->offered && offer->node_count == 1) {
+        f->offered = true;
+        f->cookie = offer->cookie;
+    }
+    return INLAY_OK;
+}
+
+static inlay_status take_refusal(void *ctx, const inlay_refusal *refusal)
+{
+    (void)ctx;
+    (void)refusal;
+    return INLAY_OK;
+}
+
+typedef struct fold_constants {
+    const inlay_value_info *values;
+    uint32_t count;
+    arena *a;
+} fold_constants;
+
+static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
+{
+    fold_constants *f = ctx;
+    const inlay_value_info *v;
+    char *copy;
+
+    if (value >= f->count || f->values[value].data == NULL || alignment == 0 || alignment > 4096)
+        return NULL;
+    v = &f->values[value];
+    if ((uintptr_t)v->data % alignment == 0)
+        return v->data;
+    copy = arena_alloc(f->a, v->data_bytes + alignment);
+    if (copy == NULL)
+        return NULL;
+    copy += (alignment - (uintptr_t)copy % alignment) % alignment;
+    memcpy(copy, v->data, v->data_bytes);
+    return copy;
+}
+
+/* The graph of one node: its inputs, then its outputs, renumbered from 0. */
+static inlay_status single_node_graph(const graph *g, const graph_node *n, arena *a, inlay_graph *out)
+{
+    uint32_t ins = n->info.input_count, outs = n->info.output_count;
+    inlay_value_info *values = arena_array(a, (size_t)ins + outs + 1, sizeof *values);
+    uint32_t *index = arena_array(a, (size_t)ins + outs + 1, sizeof *index);
+    inlay_node_info *node = arena_copy(a, &n->info, sizeof n->info);
+    uint32_t count = 0;
+
+    if (values == NULL || index == NULL || node == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < ins + outs; i++) {
+        uint32_t v = i < ins ? n->info.inputs[i] : n->info.outputs[i - ins];
+        index[i] = INLAY_NONE;
+        if (v == INLAY_NONE)
+            continue;
+        index[i] = count;
+        values[count] = g->values[v].info;
+        values[count].producer = i < ins ? INLAY_NONE : 0;
+        count++;
+    }
+    node->inputs = index;
+    node->outputs = index + ins;
+    *out = (inlay_graph){ .struct_size = sizeof *out, .name = { "fold", 4 }, .nodes = node, .node_count = 1,
+                          .node_stride = sizeof *node, .values = values, .value_count = count,
+                          .value_stride = sizeof *values, .symbols = g->model->symbols,
+                          .symbol_count = g->model->symbol_count, .symbol_stride = sizeof *g->model->symbols };
+    return INLAY_OK;
+}
+
+static const part_provider *find_offer(const program_env *env, const inlay_graph *single, uint64_t *out_cookie)
+{
+    static const uint8_t candidate = 1;
+
+    for (uint32_t i = 0; i < env->provider_count; i++) {
+        const part_provider *p = &env->providers[i];
+        fold f = { 0 };
+        inlay_assess_sink sink = { .struct_size = sizeof sink, .ctx = &f, .offer = take_offer,
+                                   .refuse = take_refusal };
+        if (part_default_domain(p) != INLAY_DOMAIN_HOST || (p->table->flags & INLAY_PROVIDER_ASYNC) != 0)
+            continue;
+        if (p->table->assess(p->state, single, &candidate, &sink, NULL) == INLAY_OK && f.offered) {
+            *out_cookie = f.cookie;
+            return p;
+        }
+    }
+    return NULL;
+}
+
+inlay_status program_fold_node(graph *g, graph_node *n, const program_env *env, uint64_t max_bytes,
+                               once_tensor *out_tensors, arena *a, inlay_diag *diag)
+{
+    static const uint32_t node_zero;
+    inlay_status status = INLAY_OK;
+    inlay_graph single;
+    const part_provider *provider;
+    inlay_compiled *compiled = NULL;
+    inlay_value_state *states;
+    uint32_t *outputs, count = 0;
+    uint64_t cookie = 0;
+    uint8_t *fates;
+    fold_constants constants;
+    run_compile_hooks hooks = { .ctx = &constants, .align_constant = align_constant };
+    inlay_compile_request request = { .struct_size = sizeof request, .handle = &hooks, .graph = &single,
+                                      .nodes = &node_zero, .node_count = 1, .cookies = &cookie, .offer_count = 1,
+                                      .max_threads = env->max_threads };
+
+    if (single_node_graph(g, n, a, &single) != INLAY_OK)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fold node '%s'", n->info.name.data);
+    provider = find_offer(env, &single, &cookie);
+    if (provider == NULL)
+        return INLAY_UNSUPPORTED;
+    constants = (fold_constants){ single.values, single.value_count, a };
+    states = arena_array(a, (size_t)single.value_count + 1, sizeof *states);
+    outputs = arena_array(a, (size_t)n->info.output_count + 1, sizeof *outputs);
+    fates = arena_alloc(a, (size_t)single.value_count + 1);
+    request.placements = arena_array(a, (size_t)n->info.output_count + 1, sizeof *request.placements);
+    if (states == NULL || outputs == NULL || fates == NULL || request.placements == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fold node '%s'", n->info.name.data);
+    for (uint32_t v = 0; v < single.value_count; v++) {
+        const inlay_value_info *info = &single.values[v];
+        int64_t *dims = info->rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(a, info->rank, sizeof *dims);
+        for (uint32_t d = 0; dims != NULL && d < info->rank; d++)
+            dims[d] = info->dims[d].kind == INLAY_DIM_FIXED ? info->dims[d].value : -1;
+        states[v] = (inlay_value_state){ .dims = dims, .rank = info->rank, .dtype = info->dtype,
+                                         .data_bytes = info->data_bytes };
+        states[v].data = info->data == NULL ? NULL : align_constant(&constants, v, 64);
+    }
+    for (uint32_t i = 0; i < n->info.output_count; i++) {
+        uint32_t v = ((const inlay_node_info *)single.nodes)->outputs[i];
+        if (v == INLAY_NONE)
+            continue;
+        ((inlay_placement *)(uintptr_t)request.placements)[count].value = v;
+        out_tensors[count] = (once_tensor){ .dtype = states[v].dtype, .rank = states[v].rank, .dims = states[v].dims };
+        outputs[count++] = v;
+    }
+    request.outputs = outputs;
+    request.output_count = count;
+    request.placement_stride = sizeof *request.placements;
+    request.constants = fates;
+    INLAY_TRY(provider->table->compile(provider->state, &request, &compiled, diag));
+    status = program_run_once(provider, compiled, states, single.value_count, NULL, 0, out_tensors, count,
+                              env->max_threads, max_bytes, a, diag);
+done:
+    if (compiled != NULL)
+        provider->table->release_compiled(provider->state, compiled);
+    return status;
+}

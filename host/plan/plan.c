@@ -1,0 +1,811 @@
+#include "plan/plan.h"
+#include "base/checked.h"
+#include "plan/memory.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PLANS_KEPT = 16,             /* per program; the least recently used goes */
+    FOLD_MAX_BYTES = 1 << 20     /* shape arithmetic is small; what is larger is computed in the run */
+};
+
+typedef struct planner {
+    plan *p;
+    program *prog;
+    inlay_value_info *infos; /* [value_count] */
+    arena scratch;
+    uint32_t *copies;        /* [value_count * domain_count] place of the value in the domain, INLAY_NONE */
+    const uint32_t *output_of; /* [value_count] first graph output that the value is, INLAY_NONE */
+    inlay_diag *diag;
+} planner;
+
+static inlay_status no_memory(planner *b)
+{
+    return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory to plan graph '%s'", b->prog->graph->name);
+}
+
+/* ------------------------------------------------------------------ shapes */
+
+bool plan_state_from_info(const inlay_value_info *info, arena *a, inlay_value_state *out)
+{
+    int64_t *dims = NULL;
+
+    *out = (inlay_value_state){ .rank = info->rank, .dtype = info->dtype, .data = info->data,
+                                .data_bytes = info->data_bytes };
+    if (info->rank != INLAY_RANK_UNKNOWN) {
+        dims = arena_array(a, (size_t)info->rank + 1, sizeof *dims);
+        if (dims == NULL)
+            return false;
+        for (uint32_t d = 0; d < info->rank; d++)
+            dims[d] = info->dims[d].kind == INLAY_DIM_FIXED ? info->dims[d].value : -1;
+        out->dims = dims;
+    }
+    /* Constants come from the file at any address; specialize is promised aligned elements. */
+    if ((uintptr_t)info->data % 16 != 0)
+        out->data = NULL;
+    return true;
+}
+
+inlay_status plan_infer_region(const program *p, const part_region *r, inlay_value_info *infos, arena *scratch,
+                               inlay_diag *diag)
+{
+    for (uint32_t k = 0; k < r->node_count; k++) {
+        const graph_node *n = p->graph->nodes[r->nodes[k]];
+        const inlay_value_info **in = arena_array(scratch, (size_t)n->info.input_count + 1, sizeof *in);
+        inlay_value_info **out = arena_array(scratch, (size_t)n->info.output_count + 1, sizeof *out);
+        inlay_status status;
+
+        if (in == NULL || out == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to infer shapes");
+        for (uint32_t i = 0; i < n->info.input_count; i++)
+            in[i] = n->info.inputs[i] == INLAY_NONE ? NULL : &infos[n->info.inputs[i]];
+        for (uint32_t i = 0; i < n->info.output_count; i++)
+            out[i] = n->info.outputs[i] == INLAY_NONE ? NULL : &infos[n->info.outputs[i]];
+        status = graph_infer_node(p->model, n, in, out, scratch, diag);
+        if (status != INLAY_OK)
+            return status;
+    }
+    return INLAY_OK;
+}
+
+static bool all_fixed(const inlay_value_info *info)
+{
+    if (info->rank == INLAY_RANK_UNKNOWN)
+        return false;
+    for (uint32_t d = 0; d < info->rank; d++)
+        if (info->dims[d].kind != INLAY_DIM_FIXED)
+            return false;
+    return true;
+}
+
+static bool info_bytes(const inlay_value_info *info, size_t *out_bytes)
+{
+    int64_t dims[INLAY_MAX_RANK], count;
+
+    if (!all_fixed(info) || info->rank > INLAY_MAX_RANK)
+        return false;
+    for (uint32_t d = 0; d < info->rank; d++)
+        dims[d] = info->dims[d].value;
+    return dims_count(dims, info->rank, &count) && dtype_bytes(info->dtype, count, out_bytes);
+}
+
+/* When inference knows every element of an integer tensor, it is data. */
+static bool elements_to_data(inlay_value_info *info, arena *a)
+{
+    bool wide = info->dtype == INLAY_INT64;
+    char *data;
+
+    if (info->elements == NULL || info->data != NULL || (!wide && info->dtype != INLAY_INT32) || !all_fixed(info))
+        return true;
+    for (uint64_t i = 0; i < info->element_count; i++)
+        if (info->elements[i].kind != INLAY_DIM_FIXED)
+            return true;
+    data = arena_array(a, (size_t)info->element_count + 1, 8);
+    if (data == NULL)
+        return false;
+    for (uint64_t i = 0; i < info->element_count; i++) {
+        int64_t e = info->elements[i].value;
+        int32_t narrow = (int32_t)e;
+        if (wide)
+            memcpy(data + i * 8, &e, 8);
+        else
+            memcpy(data + i * 4, &narrow, 4);
+    }
+    info->data = data;
+    info->data_bytes = info->element_count * (wide ? 8 : 4);
+    return true;
+}
+
+/* Copies what an info points to out of scratch into the plan's arena. */
+static bool settle_info(planner *b, uint32_t v)
+{
+    inlay_value_info *info = &b->infos[v];
+
+    if (info->rank != INLAY_RANK_UNKNOWN) {
+        info->dims = arena_copy(&b->p->a, info->dims, info->rank * sizeof *info->dims);
+        if (info->dims == NULL)
+            return false;
+    }
+    if (info->elements != NULL) {
+        info->elements = arena_copy(&b->p->a, info->elements, (size_t)info->element_count * sizeof *info->elements);
+        if (info->elements == NULL)
+            return false;
+    }
+    if (!elements_to_data(info, &b->p->a) || !plan_state_from_info(info, &b->p->a, &b->p->states[v]))
+        return false;
+    b->p->values[v].known = all_fixed(info);
+    return true;
+}
+
+/* ------------------------------------------------------------------ places and steps */
+
+static uint32_t add_place(planner *b, plan_place place)
+{
+    plan *p = b->p;
+
+    if (p->place_count == p->place_capacity) {
+        uint32_t capacity = p->place_capacity == 0 ? 64 : p->place_capacity * 2;
+        plan_place *places = arena_array(&p->a, capacity, sizeof *places);
+        if (places == NULL)
+            return INLAY_NONE;
+        if (p->place_count > 0)
+            memcpy(places, p->places, p->place_count * sizeof *places);
+        p->places = places;
+        p->place_capacity = capacity;
+    }
+    p->places[p->place_count] = place;
+    return p->place_count++;
+}
+
+static plan_step *add_step(planner *b, uint32_t kind, const program_step *s)
+{
+    plan *p = b->p;
+    plan_step *step;
+
+    if (p->step_count == p->step_capacity) {
+        uint32_t capacity = p->step_capacity == 0 ? 64 : p->step_capacity * 2;
+        plan_step *steps = arena_array(&p->a, capacity, sizeof *steps);
+        if (steps == NULL)
+            return NULL;
+        if (p->step_count > 0)
+            memcpy(steps, p->steps, p->step_count * sizeof *steps);
+        p->steps = steps;
+        p->step_capacity = capacity;
+    }
+    step = &p->steps[p->step_count++];
+    *step = (plan_step){ .kind = kind, .step = s, .workspace = INLAY_NONE, .copy_provider = INLAY_NONE };
+    return step;
+}
+
+static void touch(planner *b, uint32_t place)
+{
+    b->p->places[place].last = b->p->step_count; /* the step being made */
+}
+
+static uint32_t data_place(planner *b, const void *data, uint64_t bytes)
+{
+    return add_place(b, (plan_place){ .source = PLACE_DATA, .domain = INLAY_DOMAIN_HOST, .data = data, .bytes = bytes });
+}
+
+/* The provider that brought the domain; INLAY_NONE for the host's. */
+static uint32_t owner_of_domain(const program_env *env, uint32_t domain)
+{
+    for (uint32_t i = 0; i < env->provider_count; i++)
+        if (domain != INLAY_DOMAIN_HOST && domain >= env->providers[i].first_domain &&
+            domain - env->providers[i].first_domain < env->providers[i].table->domain_count)
+            return i;
+    return INLAY_NONE;
+}
+
+/* The place of value v in `domain`, by a COPY step if it lies elsewhere. Two devices that know nothing of each other
+ * meet in host memory. */
+static uint32_t place_in(planner *b, uint32_t v, uint32_t domain)
+{
+    plan *p = b->p;
+    uint32_t from = p->values[v].place, *known = &b->copies[(size_t)v * p->domain_count + domain], to, mover;
+    plan_step *step;
+    uint32_t *ends;
+
+    if (p->places[from].domain == domain)
+        return from;
+    if (*known != INLAY_NONE)
+        return *known;
+    mover = owner_of_domain(b->prog->env, domain != INLAY_DOMAIN_HOST ? domain : p->places[from].domain);
+    if (domain != INLAY_DOMAIN_HOST && p->places[from].domain != INLAY_DOMAIN_HOST &&
+        mover != owner_of_domain(b->prog->env, p->places[from].domain)) {
+        from = place_in(b, v, INLAY_DOMAIN_HOST);
+        if (from == INLAY_NONE)
+            return INLAY_NONE;
+    }
+    to = add_place(b, (plan_place){ .source = PLACE_SLAB, .domain = domain, .bytes = p->places[from].bytes,
+                                    .first = p->step_count, .last = p->step_count, .last_use = b->prog->last_use[v] });
+    if (to != INLAY_NONE && domain == INLAY_DOMAIN_HOST && b->output_of[v] != INLAY_NONE) {
+        p->places[to].source = PLACE_OUTPUT;
+        p->places[to].index = b->output_of[v];
+    }
+    ends = arena_array(&p->a, 2, sizeof *ends);
+    if (to == INLAY_NONE || ends == NULL)
+        return INLAY_NONE;
+    touch(b, from);
+    step = add_step(b, PLAN_COPY, NULL);
+    if (step == NULL)
+        return INLAY_NONE;
+    ends[0] = from;
+    ends[1] = to;
+    step->in = &ends[0];
+    step->out = &ends[1];
+    step->copy_provider = mover;
+    step->copy_bytes = p->places[from].bytes;
+    *known = to;
+    return to;
+}
+
+/* Where output v of a step lies: in the caller's memory when it is an output of the graph, otherwise in the slab. */
+static uint32_t output_place(planner *b, uint32_t v, uint32_t domain)
+{
+    size_t bytes = 0;
+    plan_place place = { .source = PLACE_SLAB, .domain = domain, .first = b->p->step_count, .last = b->p->step_count,
+                         .last_use = b->prog->last_use[v] };
+
+    if (place.last_use == INLAY_NONE)
+        place.last_use = 0; /* nobody reads it */
+    if (!info_bytes(&b->infos[v], &bytes))
+        return INLAY_NONE;
+    place.bytes = bytes;
+    if (b->output_of[v] != INLAY_NONE && domain == INLAY_DOMAIN_HOST && b->infos[v].dtype != INLAY_STRING) {
+        place.source = PLACE_OUTPUT;
+        place.index = b->output_of[v];
+    }
+    return add_place(b, place);
+}
+
+static uint32_t dynamic_place(planner *b, uint32_t v)
+{
+    return add_place(b, (plan_place){ .source = PLACE_DYNAMIC, .index = v });
+}
+
+/* Makes value v share a place. A slab place that now holds an output of the graph becomes that output's memory. */
+static void share_place(planner *b, uint32_t v, uint32_t place)
+{
+    plan_place *pl = &b->p->places[place];
+    uint32_t last = b->prog->last_use[v];
+    size_t bytes;
+
+    b->p->values[v].place = place;
+    if (last != INLAY_NONE && last > pl->last_use)
+        pl->last_use = last;
+    if (pl->source == PLACE_SLAB && b->output_of[v] != INLAY_NONE && pl->domain == INLAY_DOMAIN_HOST &&
+        b->infos[v].dtype != INLAY_STRING && info_bytes(&b->infos[v], &bytes) && bytes == pl->bytes) {
+        pl->source = PLACE_OUTPUT;
+        pl->index = b->output_of[v];
+    }
+}
+
+/* ------------------------------------------------------------------ steps at plan time */
+
+/* Runs the region now when everything it reads is known. *out_folded says whether it was. */
+static inlay_status try_fold(planner *b, const program_step *s, bool *out_folded)
+{
+    const part_region *r = s->region;
+    once_tensor *in = arena_array(&b->scratch, (size_t)r->input_count + 1, sizeof *in);
+    once_tensor *out = arena_array(&b->scratch, (size_t)r->output_count + 1, sizeof *out);
+    inlay_diag quiet = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    *out_folded = false;
+    if (in == NULL || out == NULL)
+        return no_memory(b);
+    for (uint32_t i = 0; i < r->input_count; i++) {
+        const inlay_value_state *st = &b->p->states[r->inputs[i]];
+        if (st->data == NULL || st->data_bytes > FOLD_MAX_BYTES)
+            return INLAY_OK;
+        in[i] = (once_tensor){ st->dtype, st->rank, st->dims, (void *)(uintptr_t)st->data, st->data_bytes };
+    }
+    for (uint32_t i = 0; i < r->output_count; i++) {
+        const inlay_value_state *st = &b->p->states[r->outputs[i]];
+        if (b->infos[r->outputs[i]].dtype == INLAY_STRING)
+            return INLAY_OK;
+        out[i] = (once_tensor){ .dtype = st->dtype, .rank = st->rank, .dims = st->dims };
+    }
+    status = program_run_once(s->provider, s->compiled, b->p->states, b->prog->graph->value_count, in, r->input_count,
+                              out, r->output_count, b->prog->env->max_threads, FOLD_MAX_BYTES, &b->p->a, &quiet);
+    if (status == INLAY_LIMIT_EXCEEDED || status == INLAY_UNSUPPORTED)
+        return INLAY_OK;
+    if (status != INLAY_OK) {
+        if (b->diag != NULL)
+            *b->diag = quiet;
+        return status;
+    }
+    for (uint32_t i = 0; i < r->output_count; i++) {
+        uint32_t v = r->outputs[i];
+        inlay_value_info *info = &b->infos[v];
+        inlay_dim *dims = arena_array(&b->p->a, (size_t)out[i].rank + 1, sizeof *dims);
+        if (dims == NULL)
+            return no_memory(b);
+        for (uint32_t d = 0; d < out[i].rank; d++)
+            dims[d] = (inlay_dim){ .value = out[i].dims[d], .kind = INLAY_DIM_FIXED };
+        info->rank = out[i].rank;
+        info->dims = dims;
+        info->data = out[i].data;
+        info->data_bytes = out[i].bytes;
+        if (!settle_info(b, v))
+            return no_memory(b);
+    }
+    *out_folded = true;
+    return INLAY_OK;
+}
+
+static inlay_status place_folded(planner *b, const part_region *r)
+{
+    for (uint32_t i = 0; i < r->output_count; i++) {
+        const inlay_value_info *info = &b->infos[r->outputs[i]];
+        uint32_t place = data_place(b, info->data, info->data_bytes);
+        if (place == INLAY_NONE)
+            return no_memory(b);
+        b->p->values[r->outputs[i]].place = place;
+    }
+    return INLAY_OK;
+}
+
+/* Sized when it is reached: everything that it leaves is the run's. Outputs of known shape still get a place in the
+ * slab, so that what follows can be planned. */
+static inlay_status add_dynamic(planner *b, const program_step *s, uint32_t kind)
+{
+    const part_region *r = s->region;
+    uint32_t *in = arena_array(&b->p->a, (size_t)r->input_count + 1, sizeof *in);
+    plan_step *step;
+
+    if (in == NULL)
+        return no_memory(b);
+    for (uint32_t i = 0; i < r->input_count; i++) {
+        in[i] = place_in(b, r->inputs[i], INLAY_DOMAIN_HOST);
+        if (in[i] == INLAY_NONE)
+            return no_memory(b);
+    }
+    for (uint32_t i = 0; i < r->input_count; i++)
+        touch(b, in[i]);
+    for (uint32_t i = 0; i < r->output_count; i++) {
+        uint32_t v = r->outputs[i], place;
+        bool fixed = kind == PLAN_DYNAMIC && b->p->values[v].known &&
+                     part_default_domain(s->provider) == INLAY_DOMAIN_HOST && b->output_of[v] == INLAY_NONE;
+
+        if (kind == PLAN_HOST)
+            b->p->values[v].known = false;
+        place = fixed ? output_place(b, v, INLAY_DOMAIN_HOST) : dynamic_place(b, v);
+        if (place == INLAY_NONE)
+            return no_memory(b);
+        b->p->values[v].place = place;
+        if (!fixed) {
+            b->p->values[v].known = false;
+            b->p->states[v].data = NULL;
+            b->infos[v].data = NULL;
+        }
+    }
+    b->p->dynamic_count++;
+    step = add_step(b, kind, s);
+    if (step == NULL)
+        return no_memory(b);
+    step->in = in;
+    return INLAY_OK;
+}
+
+static bool region_known(const planner *b, const part_region *r)
+{
+    for (uint32_t i = 0; i < r->input_count; i++)
+        if (!b->p->values[r->inputs[i]].known)
+            return false;
+    for (uint32_t i = 0; i < r->output_count; i++)
+        if (!b->p->values[r->outputs[i]].known)
+            return false;
+    return true;
+}
+
+/* May the output take over the input's bytes? Only if nobody reads them later and they are the run's own. */
+static bool can_reuse(const planner *b, uint32_t step_index, uint32_t place, uint32_t out_value, uint32_t domain)
+{
+    const plan_place *pl = &b->p->places[place];
+    size_t bytes;
+
+    return !b->prog->has_async && pl->source == PLACE_SLAB && pl->domain == domain && pl->last_use <= step_index &&
+           info_bytes(&b->infos[out_value], &bytes) && bytes == pl->bytes;
+}
+
+static inlay_status add_exec(planner *b, uint32_t step_index, inlay_instance *instance,
+                             const inlay_specialize_request *request)
+{
+    const program_step *s = &b->prog->steps[step_index];
+    const part_region *r = s->region;
+    uint32_t *in = arena_array(&b->p->a, (size_t)r->input_count + 1, sizeof *in);
+    uint32_t *out = arena_array(&b->p->a, (size_t)r->output_count + 1, sizeof *out);
+    uint32_t workspace = INLAY_NONE, domain = part_default_domain(s->provider);
+    plan_step *step = NULL;
+
+    if (in == NULL || out == NULL)
+        goto fail;
+    for (uint32_t i = 0; i < r->input_count; i++) {
+        in[i] = place_in(b, r->inputs[i], s->placements[i].domain);
+        if (in[i] == INLAY_NONE)
+            goto fail;
+    }
+    for (uint32_t i = 0; i < r->input_count; i++)
+        touch(b, in[i]);
+    for (uint32_t i = 0; i < r->output_count; i++) {
+        uint32_t v = r->outputs[i], alias = request->outputs[i].alias, d = s->placements[r->input_count + i].domain;
+        bool reuse = alias < r->input_count && can_reuse(b, step_index, in[alias], v, d);
+
+        for (uint32_t k = 0; reuse && k < i; k++)
+            reuse = out[k] != in[alias];
+        if (reuse) {
+            share_place(b, v, in[alias]);
+            out[i] = in[alias];
+        } else {
+            out[i] = output_place(b, v, d);
+            if (out[i] == INLAY_NONE)
+                goto fail;
+            b->p->values[v].place = out[i];
+        }
+    }
+    if (request->workspace_bytes > 0) {
+        uint64_t extra = request->workspace_alignment > 64 ? request->workspace_alignment : 0;
+        workspace = add_place(b, (plan_place){ .source = PLACE_SLAB, .domain = domain,
+                                               .bytes = request->workspace_bytes + extra,
+                                               .first = b->p->step_count, .last = b->p->step_count });
+        if (workspace == INLAY_NONE)
+            goto fail;
+    }
+    step = add_step(b, PLAN_EXEC, s);
+    if (step == NULL)
+        goto fail;
+    step->instance = instance;
+    step->in = in;
+    step->out = out;
+    step->workspace = workspace;
+    step->workspace_alignment = (uint32_t)request->workspace_alignment;
+    return INLAY_OK;
+fail:
+    s->provider->table->release_instance(s->provider->state, s->compiled, instance);
+    return no_memory(b);
+}
+
+/* Specialises a region whose shapes are known, or leaves it to the run when its outputs are the kernel's to size. */
+static inlay_status plan_region(planner *b, uint32_t step_index)
+{
+    const program_step *s = &b->prog->steps[step_index];
+    const part_region *r = s->region;
+    inlay_output_plan *outputs = arena_array(&b->scratch, (size_t)r->output_count + 1, sizeof *outputs);
+    inlay_specialize_request request = { .struct_size = sizeof request, .values = b->p->states,
+                                         .value_count = b->prog->graph->value_count,
+                                         .value_stride = sizeof *b->p->states,
+                                         .max_threads = b->prog->env->max_threads, .workspace_alignment = 64,
+                                         .outputs = outputs, .output_count = r->output_count,
+                                         .output_stride = sizeof *outputs };
+    inlay_instance *instance = NULL;
+    inlay_status status;
+
+    if (outputs == NULL)
+        return no_memory(b);
+    for (uint32_t i = 0; i < r->output_count; i++)
+        outputs[i].alias = INLAY_NONE;
+    status = s->provider->table->specialize(s->provider->state, s->compiled, &request, &instance, b->diag);
+    if (status != INLAY_OK)
+        return status;
+    for (uint32_t i = 0; i < r->output_count; i++) {
+        if (outputs[i].kind != INLAY_OUTPUT_KNOWN) {
+            s->provider->table->release_instance(s->provider->state, s->compiled, instance);
+            return add_dynamic(b, s, PLAN_DYNAMIC);
+        }
+    }
+    return add_exec(b, step_index, instance, &request);
+}
+
+static bool has_all_data(const planner *b, const part_region *r)
+{
+    for (uint32_t i = 0; i < r->output_count; i++)
+        if (b->p->states[r->outputs[i]].data == NULL)
+            return false;
+    return r->output_count > 0;
+}
+
+static inlay_status plan_program_step(planner *b, uint32_t i)
+{
+    const program_step *s = &b->prog->steps[i];
+    const part_region *r = s->region;
+    inlay_status status;
+    bool folded;
+
+    if (s->provider == NULL)
+        return add_dynamic(b, s, PLAN_HOST);
+    status = plan_infer_region(b->prog, r, b->infos, &b->scratch, b->diag);
+    if (status != INLAY_OK)
+        return status;
+    for (uint32_t k = 0; k < r->node_count; k++) {
+        const graph_node *n = b->prog->graph->nodes[r->nodes[k]];
+        for (uint32_t o = 0; o < n->info.output_count; o++)
+            if (n->info.outputs[o] != INLAY_NONE && !settle_info(b, n->info.outputs[o]))
+                return no_memory(b);
+    }
+    if (s->foldable) {
+        folded = has_all_data(b, r);
+        status = folded ? INLAY_OK : try_fold(b, s, &folded);
+        if (status != INLAY_OK || folded)
+            return status != INLAY_OK ? status : place_folded(b, r);
+    }
+    if (!region_known(b, r))
+        return add_dynamic(b, s, PLAN_DYNAMIC);
+    if (s->view && r->input_count > 0 && r->inputs[0] == s->node->info.inputs[0] &&
+        b->p->places[b->p->values[r->inputs[0]].place].domain == INLAY_DOMAIN_HOST &&
+        b->p->places[b->p->values[r->inputs[0]].place].source != PLACE_DYNAMIC) {
+        share_place(b, r->outputs[0], b->p->values[r->inputs[0]].place);
+        return INLAY_OK;
+    }
+    return plan_region(b, i);
+}
+
+/* Outputs that a device made come home. */
+static inlay_status fetch_outputs(planner *b)
+{
+    const graph *g = b->prog->graph;
+
+    for (uint32_t k = 0; k < g->output_count; k++) {
+        uint32_t v = g->outputs[k], place = v == INLAY_NONE ? INLAY_NONE : b->p->values[v].place;
+
+        if (place == INLAY_NONE || b->p->places[place].domain == INLAY_DOMAIN_HOST)
+            continue;
+        place = place_in(b, v, INLAY_DOMAIN_HOST);
+        if (place == INLAY_NONE)
+            return no_memory(b);
+        b->p->values[v].place = place;
+    }
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+static inlay_status start(planner *b, const plan_input *inputs, uint32_t count)
+{
+    const graph *g = b->prog->graph;
+    plan *p = b->p;
+    uint32_t *output_of;
+
+    b->infos = arena_array(&p->a, (size_t)g->value_count + 1, sizeof *b->infos);
+    p->states = arena_array(&p->a, (size_t)g->value_count + 1, sizeof *p->states);
+    p->values = arena_array(&p->a, (size_t)g->value_count + 1, sizeof *p->values);
+    output_of = arena_array(&p->a, (size_t)g->value_count + 1, sizeof *output_of);
+    p->domain_count = 1;
+    for (uint32_t i = 0; i < b->prog->env->provider_count; i++) {
+        const part_provider *pr = &b->prog->env->providers[i];
+        if (pr->table->domain_count > 0 && pr->first_domain + pr->table->domain_count > p->domain_count)
+            p->domain_count = pr->first_domain + pr->table->domain_count;
+    }
+    b->copies = arena_array(&p->a, (size_t)g->value_count * p->domain_count + 1, sizeof *b->copies);
+    p->slab_bytes = arena_array(&p->a, p->domain_count, sizeof *p->slab_bytes);
+    if (b->infos == NULL || p->states == NULL || p->values == NULL || output_of == NULL || b->copies == NULL ||
+        p->slab_bytes == NULL)
+        return no_memory(b);
+    memset(b->copies, 0xff, (size_t)g->value_count * p->domain_count * sizeof *b->copies);
+    memset(output_of, 0xff, g->value_count * sizeof *output_of);
+    b->output_of = output_of;
+    for (uint32_t k = g->output_count; k-- > 0;)
+        if (g->outputs[k] != INLAY_NONE)
+            output_of[g->outputs[k]] = k;
+    for (uint32_t v = 0; v < g->value_count; v++) {
+        p->values[v].place = INLAY_NONE;
+        b->infos[v] = g->values[v].info;
+        if ((b->infos[v].flags & INLAY_VALUE_CONSTANT) != 0) {
+            p->values[v].place = data_place(b, b->infos[v].data, b->infos[v].data_bytes);
+            if (p->values[v].place == INLAY_NONE || !settle_info(b, v))
+                return no_memory(b);
+            continue;
+        }
+        b->infos[v].rank = INLAY_RANK_UNKNOWN;
+        b->infos[v].dims = NULL;
+        b->infos[v].data = NULL;
+        b->infos[v].elements = NULL;
+        b->infos[v].element_count = 0;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t v = i < g->input_count ? g->inputs[i] : g->captured[i - g->input_count];
+        size_t bytes = 0;
+
+        if ((b->infos[v].flags & INLAY_VALUE_CONSTANT) != 0)
+            continue; /* captured constants are the body's own */
+        if (inputs[i].rank != INLAY_RANK_UNKNOWN) {
+            inlay_dim *dims = arena_array(&p->a, (size_t)inputs[i].rank + 1, sizeof *dims);
+            if (dims == NULL)
+                return no_memory(b);
+            for (uint32_t d = 0; d < inputs[i].rank; d++)
+                dims[d] = (inlay_dim){ .value = inputs[i].dims[d], .kind = INLAY_DIM_FIXED };
+            b->infos[v].rank = inputs[i].rank;
+            b->infos[v].dims = dims;
+            b->infos[v].dtype = inputs[i].dtype;
+            if (!settle_info(b, v) || !info_bytes(&b->infos[v], &bytes))
+                return no_memory(b);
+        }
+        p->values[v].place = add_place(b, (plan_place){ .source = PLACE_INPUT, .index = i, .bytes = bytes });
+        if (p->values[v].place == INLAY_NONE)
+            return no_memory(b);
+    }
+    return INLAY_OK;
+}
+
+static uint64_t domain_alignment(const program_env *env, uint32_t domain)
+{
+    uint64_t alignment = 64;
+
+    for (uint32_t i = 0; i < env->provider_count; i++) {
+        const part_provider *p = &env->providers[i];
+        if (domain != INLAY_DOMAIN_HOST && domain >= p->first_domain &&
+            domain - p->first_domain < p->table->domain_count) {
+            const inlay_domain_info *d = INLAY_AT(inlay_domain_info, p->table->domains, p->table->domain_stride,
+                                                  domain - p->first_domain);
+            while (alignment < d->alignment)
+                alignment *= 2;
+        }
+    }
+    return alignment;
+}
+
+/* Lays out the slab of each domain. Where work is in flight behind the run loop's back, bytes are not shared: another
+ * step may still be reading them. */
+static inlay_status lay_out(planner *b)
+{
+    plan *p = b->p;
+    memory_item *items = arena_array(&b->scratch, (size_t)p->place_count + 1, sizeof *items);
+    uint32_t *index = arena_array(&b->scratch, (size_t)p->place_count + 1, sizeof *index);
+
+    if (items == NULL || index == NULL)
+        return no_memory(b);
+    for (uint32_t domain = 0; domain < p->domain_count; domain++) {
+        uint32_t count = 0;
+        uint64_t bound = 0;
+
+        for (uint32_t i = 0; i < p->place_count; i++) {
+            const plan_place *pl = &p->places[i];
+            if (pl->source != PLACE_SLAB || pl->domain != domain)
+                continue;
+            items[count] = (memory_item){ .bytes = pl->bytes, .first = pl->first, .last = pl->last };
+            if (b->prog->has_async) {
+                items[count].first = 0;
+                items[count].last = p->step_count;
+            }
+            index[count++] = i;
+        }
+        if (!memory_place(items, count, p->step_count, domain_alignment(b->prog->env, domain), &b->scratch,
+                          &p->slab_bytes[domain], &bound))
+            return no_memory(b);
+        p->lower_bound_bytes += bound;
+        for (uint32_t i = 0; i < count; i++)
+            p->places[index[i]].offset = items[i].offset;
+    }
+    return INLAY_OK;
+}
+
+static uint32_t key_length(const plan_input *inputs, uint32_t count)
+{
+    uint32_t n = count;
+
+    for (uint32_t i = 0; i < count; i++)
+        n += inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
+    return n;
+}
+
+static bool make_key(plan *p, const plan_input *inputs, uint32_t count)
+{
+    int64_t *k;
+
+    p->key_count = key_length(inputs, count);
+    k = p->key = arena_array(&p->a, (size_t)p->key_count + 1, sizeof *p->key);
+    if (k == NULL)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t rank = inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
+        *k++ = ((int64_t)inputs[i].dtype << 32) | inputs[i].rank;
+        if (rank > 0)
+            memcpy(k, inputs[i].dims, rank * sizeof *k);
+        k += rank;
+    }
+    return true;
+}
+
+bool plan_fits(const plan *p, const plan_input *inputs, uint32_t count)
+{
+    const int64_t *k = p->key, *end = p->key + p->key_count;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t rank = inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
+        if (end - k < (int64_t)rank + 1 || *k != (((int64_t)inputs[i].dtype << 32) | inputs[i].rank))
+            return false;
+        k++;
+        for (uint32_t d = 0; d < rank; d++)
+            if (*k++ != inputs[i].dims[d])
+                return false;
+    }
+    return k == end;
+}
+
+static inlay_status build(program *prog, const plan_input *inputs, uint32_t count, plan **out_plan, inlay_diag *diag)
+{
+    planner b = { .prog = prog, .diag = diag };
+    inlay_status status = INLAY_OK;
+
+    *out_plan = NULL;
+    b.p = calloc(1, sizeof *b.p);
+    if (b.p == NULL)
+        return no_memory(&b);
+    b.p->references = 1;
+    b.p->program = prog;
+    if (!make_key(b.p, inputs, count)) {
+        status = no_memory(&b);
+        goto done;
+    }
+    INLAY_TRY(start(&b, inputs, count));
+    for (uint32_t i = 0; i < prog->step_count; i++) {
+        INLAY_TRY(plan_program_step(&b, i));
+        arena_reset(&b.scratch);
+    }
+    INLAY_TRY(fetch_outputs(&b));
+    INLAY_TRY(lay_out(&b));
+    b.p->infos = b.infos;
+    *out_plan = b.p;
+    b.p = NULL;
+done:
+    arena_deinit(&b.scratch);
+    plan_unref(b.p);
+    return status;
+}
+
+void plan_unref(plan *p)
+{
+    if (p == NULL || __atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    for (uint32_t i = 0; i < p->step_count; i++) {
+        const program_step *s = p->steps[i].step;
+        if (p->steps[i].instance != NULL)
+            s->provider->table->release_instance(s->provider->state, s->compiled, p->steps[i].instance);
+    }
+    arena_deinit(&p->a);
+    free(p);
+}
+
+/* The least recently used plan leaves the list; runs that hold it keep it alive. */
+static void drop_oldest(program *prog)
+{
+    plan **link = &prog->plans, *oldest;
+
+    while ((*link)->next != NULL)
+        link = &(*link)->next;
+    oldest = *link;
+    *link = NULL;
+    prog->plan_count--;
+    plan_unref(oldest);
+}
+
+inlay_status plan_get(program *prog, const plan_input *inputs, uint32_t count, plan **out_plan, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    plan *found = NULL;
+
+    pthread_mutex_lock(&prog->plan_lock);
+    for (plan **link = &prog->plans; *link != NULL; link = &(*link)->next) {
+        if (plan_fits(*link, inputs, count)) {
+            found = *link;
+            *link = found->next;
+            break;
+        }
+    }
+    if (found == NULL) {
+        status = build(prog, inputs, count, &found, diag);
+        if (status == INLAY_OK && prog->plan_count == PLANS_KEPT)
+            drop_oldest(prog);
+        if (status == INLAY_OK)
+            prog->plan_count++;
+    }
+    if (found != NULL) {
+        found->next = prog->plans;
+        prog->plans = found;
+        (void)__atomic_add_fetch(&found->references, 1, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&prog->plan_lock);
+    *out_plan = found;
+    return status;
+}

@@ -1,0 +1,91 @@
+/* plan/plan.h - a program at concrete input shapes: every step, every tensor's place, computed once and kept.
+ *
+ * A place is where bytes lie during a run. Steps whose shapes are all known get their places and their specialised
+ * instance here, so that running them is one call. Steps whose shapes depend on data are marked DYNAMIC and sized when
+ * they are reached. Shape arithmetic whose inputs are known is done here and leaves no step. */
+#ifndef PLAN_PLAN_H
+#define PLAN_PLAN_H
+#include "plan/program.h"
+
+enum plan_source {
+    PLACE_NONE = 0,
+    PLACE_SLAB,    /* offset in the slab of its domain */
+    PLACE_INPUT,   /* the memory of input `index` */
+    PLACE_OUTPUT,  /* the memory of output `index` */
+    PLACE_DATA,    /* constant host memory */
+    PLACE_DYNAMIC  /* an rt_value of the run, known when its step has run */
+};
+
+typedef struct plan_place {
+    uint32_t source;
+    uint32_t domain;
+    uint32_t index;
+    uint32_t first, last; /* plan steps of its life, SLAB */
+    uint32_t last_use;    /* last program step that reads any value in it */
+    uint64_t offset, bytes;
+    const void *data;     /* DATA */
+} plan_place;
+
+/* A value at these shapes. */
+typedef struct plan_value {
+    uint32_t place; /* index into places, INLAY_NONE before its maker has been planned */
+    bool known;     /* all dims are */
+} plan_value;
+
+enum plan_kind { PLAN_EXEC, PLAN_DYNAMIC, PLAN_HOST, PLAN_COPY };
+typedef struct plan_step {
+    uint32_t kind;
+    const program_step *step; /* NULL: COPY */
+    inlay_instance *instance; /* EXEC */
+    uint32_t *in;             /* [input_count] places, of DYNAMIC and HOST steps in the host's domain; COPY: the source */
+    uint32_t *out;            /* EXEC: [output_count] places; COPY: the target */
+    uint32_t workspace;       /* place, or INLAY_NONE */
+    uint32_t workspace_alignment;
+    uint32_t copy_provider;   /* COPY: who moves the bytes */
+    uint64_t copy_bytes;
+} plan_step;
+
+typedef struct plan plan;
+struct plan {
+    plan *next;
+    uint32_t references; /* atomic */
+    program *program;
+    arena a;
+    int64_t *key;        /* ranks and dims of the inputs, then of the captured values */
+    uint32_t key_count;
+    inlay_value_state *states; /* [value_count] */
+    inlay_value_info *infos;   /* [value_count] as inferred */
+    plan_value *values;        /* [value_count] */
+    plan_place *places;
+    uint32_t place_count, place_capacity;
+    plan_step *steps;
+    uint32_t step_count, step_capacity;
+    uint64_t *slab_bytes;      /* [domain_count] */
+    uint32_t domain_count;
+    uint64_t lower_bound_bytes; /* of all domains together */
+    uint32_t dynamic_count;
+};
+
+/* An input for planning. */
+typedef struct plan_input {
+    inlay_dtype dtype;
+    uint32_t rank; /* INLAY_RANK_UNKNOWN: not a tensor */
+    const int64_t *dims;
+} plan_input;
+
+/* The plan for these shapes, from the program's list or made now. inputs: the graph's inputs, then what it captures.
+ * *out_plan gains a reference. Errors name the node whose shapes don't fit. */
+INLAY_NODISCARD inlay_status plan_get(program *p, const plan_input *inputs, uint32_t count, plan **out_plan,
+                                      inlay_diag *diag);
+void plan_unref(plan *p); /* NULL is a no-op */
+
+/* Does the plan fit inputs of these shapes? */
+bool plan_fits(const plan *p, const plan_input *inputs, uint32_t count);
+
+/* Shapes of a region at run time (dynamic steps) or plan time: infers its nodes in order. infos is parallel to the
+ * graph's values; entries of the region's inputs are complete. Results land in infos; memory is scratch. */
+INLAY_NODISCARD inlay_status plan_infer_region(const program *p, const part_region *r, inlay_value_info *infos,
+                                               arena *scratch, inlay_diag *diag);
+/* The state that corresponds to an info (dims -1 where not fixed). NULL dims on out of memory with rank > 0. */
+bool plan_state_from_info(const inlay_value_info *info, arena *a, inlay_value_state *out);
+#endif

@@ -1,0 +1,260 @@
+#include "plan/program.h"
+#include "exec/run.h"
+#include "plan/plan.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Operators whose output is their input under another shape; the planner makes them cost nothing. */
+static bool is_view(const graph_node *n)
+{
+    static const char *const names[] = { "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity" };
+
+    if (strcmp(n->info.domain.data, "ai.onnx") != 0 || n->info.output_count != 1)
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(n->info.op_type.data, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool is_random(const graph_node *n)
+{
+    if (n->custom != NULL)
+        return (n->custom->flags & INLAY_OPERATOR_RANDOM) != 0;
+    return n->row == NULL || (n->row->flags & OP_RANDOM) != 0;
+}
+
+/* ------------------------------------------------------------------ constants for providers */
+
+static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
+{
+    program *p = ctx;
+    const inlay_value_info *v;
+    void *copy = NULL;
+
+    if (value >= p->graph->value_count || alignment == 0 || alignment > 4096 || (alignment & (alignment - 1)) != 0)
+        return NULL;
+    v = &p->graph->values[value].info;
+    if (v->data == NULL)
+        return NULL;
+    if ((uintptr_t)v->data % alignment == 0)
+        return v->data;
+    pthread_mutex_lock(&p->lock);
+    if (p->aligned[value] == NULL || (uintptr_t)p->aligned[value] % alignment != 0) {
+        if (p->owned_count == p->owned_capacity) {
+            uint32_t capacity = p->owned_capacity == 0 ? 64 : p->owned_capacity * 2;
+            void **owned = realloc(p->owned, capacity * sizeof(void *));
+            if (owned == NULL)
+                goto done;
+            p->owned = owned;
+            p->owned_capacity = capacity;
+        }
+        if (posix_memalign(&copy, alignment < 64 ? 64 : alignment, v->data_bytes > 0 ? v->data_bytes : 1) != 0) {
+            copy = NULL;
+            goto done;
+        }
+        if (v->data_bytes > 0)
+            memcpy(copy, v->data, v->data_bytes);
+        p->owned[p->owned_count++] = copy;
+        p->aligned[value] = copy;
+    }
+    copy = (void *)(uintptr_t)p->aligned[value];
+done:
+    pthread_mutex_unlock(&p->lock);
+    return copy;
+}
+
+/* ------------------------------------------------------------------ compiling */
+
+/* A placement for every boundary value: what the offers asked for, otherwise the provider's default domain. */
+static inlay_placement *negotiate(const program *p, const part_region *r, arena *a)
+{
+    const part_provider *provider = &p->env->providers[r->provider];
+    uint32_t count = r->input_count + r->output_count;
+    inlay_placement *list = arena_array(a, (size_t)count + 1, sizeof *list);
+
+    for (uint32_t i = 0; list != NULL && i < count; i++) {
+        list[i].value = i < r->input_count ? r->inputs[i] : r->outputs[i - r->input_count];
+        list[i].domain = part_default_domain(provider);
+        for (uint32_t k = 0; k < r->offer_count; k++) {
+            const part_offer *o = &p->parts.offers[r->offers[k]];
+            for (uint32_t m = 0; m < o->placement_count; m++) {
+                /* Row-major is the one layout that every pair of providers understands. */
+                if (o->placements[m].value == list[i].value &&
+                    o->placements[m].layout.kind == INLAY_LAYOUT_ROW_MAJOR) {
+                    list[i] = o->placements[m];
+                    k = r->offer_count - 1;
+                    break;
+                }
+            }
+        }
+    }
+    return list;
+}
+
+static inlay_status compile_region(program *p, program_step *step, arena *scratch, inlay_diag *diag)
+{
+    const part_region *r = step->region;
+    run_compile_hooks hooks = { .ctx = p, .align_constant = align_constant };
+    uint64_t *cookies = arena_array(scratch, (size_t)r->offer_count + 1, sizeof *cookies);
+    uint8_t *fates = arena_alloc(scratch, (size_t)p->graph->value_count + 1);
+    inlay_placement *placements = negotiate(p, r, &p->a);
+    inlay_compile_request request = { .struct_size = sizeof request };
+    inlay_status status;
+
+    if (cookies == NULL || fates == NULL || placements == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compile a region of graph '%s'", p->graph->name);
+    for (uint32_t i = 0; i < r->offer_count; i++)
+        cookies[i] = p->parts.offers[r->offers[i]].cookie;
+    request.handle = &hooks;
+    request.graph = &p->snapshot;
+    request.nodes = r->nodes;
+    request.node_count = r->node_count;
+    request.cookies = cookies;
+    request.offer_count = r->offer_count;
+    request.inputs = r->inputs;
+    request.input_count = r->input_count;
+    request.outputs = r->outputs;
+    request.output_count = r->output_count;
+    request.placements = placements;
+    request.placement_stride = sizeof *placements;
+    request.constants = fates;
+    request.max_threads = p->env->max_threads;
+    step->placements = placements;
+    status = step->provider->table->compile(step->provider->state, &request, &step->compiled, diag);
+    if (status != INLAY_OK) {
+        char why[sizeof diag->text] = "no reason given";
+        const graph_node *n = p->graph->nodes[r->nodes[0]];
+        if (diag != NULL && diag->code == status && diag->text[0] != '\0')
+            memcpy(why, diag->text, sizeof why);
+        step->compiled = NULL;
+        return inlay_fail(diag, status, "provider %s can't compile %s node '%s' of graph '%s': %.300s",
+                          step->provider->name, n->info.op_type.data, n->info.name.data, p->graph->name, why);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status make_bodies(program *p, program_step *step, inlay_diag *diag)
+{
+    const graph_node *n = step->node;
+
+    if (n->body_count == 0)
+        return INLAY_OK;
+    step->bodies = arena_array(&p->a, n->body_count, sizeof(program *));
+    if (step->bodies == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the bodies of node '%s'", n->info.name.data);
+    for (uint32_t i = 0; i < n->body_count; i++) {
+        inlay_status status = program_create(n->bodies[i].graph, p->env, &step->bodies[i], diag);
+        if (status != INLAY_OK)
+            return status;
+    }
+    return INLAY_OK;
+}
+
+static bool runs_on_host(const part_provider *provider)
+{
+    return part_default_domain(provider) == INLAY_DOMAIN_HOST && (provider->table->flags & INLAY_PROVIDER_ASYNC) == 0;
+}
+
+static inlay_status make_step(program *p, uint32_t i, arena *scratch, inlay_diag *diag)
+{
+    program_step *step = &p->steps[i];
+    const part_region *r = &p->parts.regions[i];
+
+    step->region = r;
+    step->node = p->graph->nodes[r->nodes[0]];
+    if (r->provider == INLAY_NONE)
+        return make_bodies(p, step, diag);
+    step->provider = &p->env->providers[r->provider];
+    p->has_async |= (step->provider->table->flags & INLAY_PROVIDER_ASYNC) != 0;
+    step->foldable = r->node_count == 1 && runs_on_host(step->provider) && !is_random(step->node);
+    step->view = r->node_count == 1 && runs_on_host(step->provider) && is_view(step->node);
+    return compile_region(p, step, scratch, diag);
+}
+
+static bool find_last_uses(program *p)
+{
+    p->last_use = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->last_use);
+    if (p->last_use == NULL)
+        return false;
+    memset(p->last_use, 0xff, p->graph->value_count * sizeof *p->last_use);
+    for (uint32_t i = 0; i < p->step_count; i++)
+        for (uint32_t k = 0; k < p->steps[i].region->input_count; k++)
+            p->last_use[p->steps[i].region->inputs[k]] = i;
+    for (uint32_t k = 0; k < p->graph->output_count; k++)
+        if (p->graph->outputs[k] != INLAY_NONE)
+            p->last_use[p->graph->outputs[k]] = p->step_count;
+    return true;
+}
+
+inlay_status program_create(graph *g, const program_env *env, program **out_program, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    program *p = calloc(1, sizeof *p);
+    arena scratch = { 0 };
+    part_request request = { .graph = g, .providers = env->providers, .provider_count = env->provider_count,
+                             .max_threads = env->max_threads, .by_priority = env->by_priority, .log = env->log,
+                             .log_ctx = env->log_ctx };
+
+    *out_program = NULL;
+    if (p == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the program of graph '%s'", g->name);
+    p->graph = g;
+    p->model = g->model;
+    p->env = env;
+    (void)pthread_mutex_init(&p->lock, NULL);
+    (void)pthread_mutex_init(&p->plan_lock, NULL);
+    INLAY_TRY(graph_snapshot(g, &p->a, &p->snapshot, diag));
+    request.snapshot = &p->snapshot;
+    INLAY_TRY(partition_graph(&request, &p->a, &p->parts, diag));
+    p->aligned = arena_array(&p->a, (size_t)g->value_count + 1, sizeof(void *));
+    p->steps = arena_array(&p->a, (size_t)p->parts.region_count + 1, sizeof *p->steps);
+    if (p->steps == NULL || p->aligned == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the program of graph '%s'", g->name);
+        goto done;
+    }
+    for (uint32_t i = 0; i < p->parts.region_count; i++) {
+        if (env->progress != NULL)
+            INLAY_TRY(env->progress(env->progress_ctx, "compiling"));
+        p->step_count = i + 1; /* destroy releases what was reached */
+        INLAY_TRY(make_step(p, i, &scratch, diag));
+        arena_reset(&scratch);
+    }
+    if (!find_last_uses(p)) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the program of graph '%s'", g->name);
+        goto done;
+    }
+    *out_program = p;
+    p = NULL;
+done:
+    if (status == INLAY_CANCELLED)
+        status = inlay_fail(diag, INLAY_CANCELLED, "cancelled while compiling graph '%s'", g->name);
+    arena_deinit(&scratch);
+    program_destroy(p);
+    return status;
+}
+
+void program_destroy(program *p)
+{
+    if (p == NULL)
+        return;
+    while (p->plans != NULL) {
+        plan *next = p->plans->next;
+        plan_unref(p->plans);
+        p->plans = next;
+    }
+    for (uint32_t i = 0; p->steps != NULL && i < p->step_count; i++) {
+        program_step *s = &p->steps[i];
+        if (s->compiled != NULL)
+            s->provider->table->release_compiled(s->provider->state, s->compiled);
+        for (uint32_t k = 0; s->bodies != NULL && k < s->node->body_count; k++)
+            program_destroy(s->bodies[k]);
+    }
+    for (uint32_t i = 0; i < p->owned_count; i++)
+        free(p->owned[i]);
+    free(p->owned);
+    arena_deinit(&p->a);
+    (void)pthread_mutex_destroy(&p->lock);
+    (void)pthread_mutex_destroy(&p->plan_lock);
+    free(p);
+}

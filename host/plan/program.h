@@ -1,0 +1,84 @@
+/* plan/program.h - a graph, partitioned and compiled: what all shapes and all threads share.
+ *
+ * Each graph (the main one and every body of If, Loop, Scan) has a program. It owns the compiled regions and the list of
+ * plans made from it, one for each signature of input shapes. Immutable once created, but for the plans behind a lock. */
+#ifndef PLAN_PROGRAM_H
+#define PLAN_PROGRAM_H
+#include "partition/partition.h"
+#include <pthread.h>
+
+/* What every program of a session has in common. */
+typedef struct program_env {
+    const part_provider *providers; /* [provider_count] */
+    uint32_t provider_count;
+    uint32_t max_threads;
+    bool by_priority;
+    void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
+    void *log_ctx;
+    /* Called between regions; a status other than INLAY_OK stops the compilation. May be NULL. */
+    inlay_status (*progress)(void *ctx, const char *what);
+    void *progress_ctx;
+} program_env;
+
+typedef struct program program;
+
+typedef struct program_step {
+    const part_region *region;
+    const part_provider *provider; /* NULL: the host runs `node` */
+    inlay_compiled *compiled;
+    graph_node *node;   /* the region's first node */
+    program **bodies;   /* [node->body_count] */
+    const inlay_placement *placements; /* [inputs, then outputs] as negotiated; NULL for host nodes */
+    bool foldable;      /* may run while planning: deterministic, one node, on the host, synchronous */
+    bool view;          /* the output is the input's memory under another shape */
+} program_step;
+
+struct program {
+    graph_model *model;
+    graph *graph;
+    const program_env *env;
+    arena a;
+    inlay_graph snapshot;
+    partition parts;
+    program_step *steps; /* [step_count] in execution order */
+    uint32_t step_count;
+    uint32_t *last_use;  /* [value_count] last step that reads the value; step_count for outputs; INLAY_NONE if unread */
+    const void **aligned; /* [value_count] constants as align_constant gave them, or NULL */
+    void **owned;        /* [owned_count] heap copies among them */
+    uint32_t owned_count, owned_capacity;
+    bool has_async;      /* some region runs on a provider that answers before it is done */
+    pthread_mutex_t lock; /* guards aligned and owned */
+    pthread_mutex_t plan_lock; /* guards plans; held while one is made */
+    struct plan *plans;  /* newest use first */
+    uint32_t plan_count;
+};
+
+/* Partitions and compiles g and its bodies. env and the model outlive the program. */
+INLAY_NODISCARD inlay_status program_create(graph *g, const program_env *env, program **out_program, inlay_diag *diag);
+/* Releases compiled regions, plans, bodies. NULL is a no-op. */
+void program_destroy(program *p);
+
+/* ------------------------------------------------------------------ one region, once
+ *
+ * Runs a compiled region on host tensors, waits, and leaves the outputs in memory of the caller's arena: how constants
+ * and shape arithmetic are folded. */
+typedef struct once_tensor {
+    inlay_dtype dtype;
+    uint32_t rank;
+    const int64_t *dims;
+    void *data;
+    uint64_t bytes;
+} once_tensor;
+
+/* values is parallel to the snapshot the region was compiled from, inputs and outputs in the region's order. outputs
+ * need no dims where values doesn't know them. max_bytes bounds what outputs may take together. */
+INLAY_NODISCARD inlay_status program_run_once(const part_provider *provider, inlay_compiled *compiled,
+                                              const inlay_value_state *values, uint32_t value_count,
+                                              const once_tensor *inputs, uint32_t input_count, once_tensor *outputs,
+                                              uint32_t output_count, uint32_t max_threads, uint64_t max_bytes, arena *a,
+                                              inlay_diag *diag);
+/* Runs one node whose inputs are all constants of g, through the first provider that offers it. INLAY_UNSUPPORTED if
+ * none does. out_tensors has room for the node's outputs. */
+INLAY_NODISCARD inlay_status program_fold_node(graph *g, graph_node *n, const program_env *env, uint64_t max_bytes,
+                                               once_tensor *out_tensors, arena *a, inlay_diag *diag);
+#endif
