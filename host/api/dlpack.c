@@ -1,0 +1,139 @@
+/* api/dlpack.c - tensors to and from DLPack 0.6, whose structs are spelled out here as its specification gives them. */
+#include "exec/value.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { DL_CPU = 1, DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_COMPLEX = 5, DL_BOOL = 6 };
+
+typedef struct dl_device {
+    int32_t type;
+    int32_t id;
+} dl_device;
+
+typedef struct dl_type {
+    uint8_t code;
+    uint8_t bits;
+    uint16_t lanes;
+} dl_type;
+
+typedef struct dl_tensor {
+    void *data;
+    dl_device device;
+    int32_t rank;
+    dl_type type;
+    int64_t *dims;
+    int64_t *strides; /* in elements; NULL = dense row-major */
+    uint64_t offset;  /* bytes */
+} dl_tensor;
+
+struct DLManagedTensor {
+    dl_tensor tensor;
+    void *context;
+    void (*deleter)(struct DLManagedTensor *self);
+};
+
+static const struct {
+    inlay_dtype dtype;
+    dl_type type;
+} types[] = {
+    { INLAY_FLOAT, { DL_FLOAT, 32, 1 } },       { INLAY_DOUBLE, { DL_FLOAT, 64, 1 } },
+    { INLAY_FLOAT16, { DL_FLOAT, 16, 1 } },     { INLAY_BFLOAT16, { DL_BFLOAT, 16, 1 } },
+    { INLAY_INT8, { DL_INT, 8, 1 } },           { INLAY_INT16, { DL_INT, 16, 1 } },
+    { INLAY_INT32, { DL_INT, 32, 1 } },         { INLAY_INT64, { DL_INT, 64, 1 } },
+    { INLAY_UINT8, { DL_UINT, 8, 1 } },         { INLAY_UINT16, { DL_UINT, 16, 1 } },
+    { INLAY_UINT32, { DL_UINT, 32, 1 } },       { INLAY_UINT64, { DL_UINT, 64, 1 } },
+    { INLAY_BOOL, { DL_BOOL, 8, 1 } },          { INLAY_COMPLEX64, { DL_COMPLEX, 64, 1 } },
+    { INLAY_COMPLEX128, { DL_COMPLEX, 128, 1 } },
+};
+
+static void call_deleter(void *owner, inlay_value *value)
+{
+    struct DLManagedTensor *m = owner;
+
+    (void)value;
+    if (m->deleter != NULL)
+        m->deleter(m);
+}
+
+static bool is_dense(const dl_tensor *t)
+{
+    int64_t stride = 1;
+
+    for (int32_t d = t->rank; t->strides != NULL && d-- > 0;) {
+        if (t->dims[d] == 0)
+            return true;
+        if (t->dims[d] != 1 && t->strides[d] != stride)
+            return false;
+        stride *= t->dims[d];
+    }
+    return true;
+}
+
+inlay_status inlay_value_from_dlpack(struct DLManagedTensor *tensor, inlay_value **out_value, inlay_diag *diag)
+{
+    const dl_tensor *t = &tensor->tensor;
+    inlay_dtype dtype = INLAY_UNDEFINED;
+    inlay_status status;
+
+    *out_value = NULL;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (types[i].type.code == t->type.code && types[i].type.bits == t->type.bits && t->type.lanes == 1)
+            dtype = types[i].dtype;
+    if (dtype == INLAY_UNDEFINED)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "DLPack type code %u with %u bits and %u lanes has no ONNX type",
+                          t->type.code, t->type.bits, t->type.lanes);
+    if (t->device.type != DL_CPU)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "the DLPack tensor lies on device type %d; copy it to the CPU",
+                          (int)t->device.type);
+    if (t->rank < 0 || t->rank > INLAY_MAX_RANK || (t->rank > 0 && t->dims == NULL))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the DLPack tensor has %d dimensions; the limit is %d",
+                          (int)t->rank, INLAY_MAX_RANK);
+    if (!is_dense(t))
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "the DLPack tensor is strided; make it contiguous first");
+    status = inlay_value_borrow(dtype, (uint32_t)t->rank, t->dims, t->data == NULL ? NULL : (char *)t->data + t->offset,
+                                UINT64_MAX, out_value, diag);
+    if (status == INLAY_OK) {
+        (*out_value)->capacity = (*out_value)->buffer.bytes;
+        (*out_value)->owner = tensor;
+        (*out_value)->free_memory = call_deleter;
+    }
+    return status;
+}
+
+typedef struct dl_export {
+    struct DLManagedTensor managed;
+    int64_t dims[INLAY_MAX_RANK];
+    inlay_value *value; /* a reference */
+} dl_export;
+
+static void delete_export(struct DLManagedTensor *self)
+{
+    dl_export *e = self->context;
+
+    inlay_value_unref(e->value);
+    free(e);
+}
+
+inlay_status inlay_value_to_dlpack(inlay_value *value, struct DLManagedTensor **out_tensor, inlay_diag *diag)
+{
+    dl_export *e;
+
+    *out_tensor = NULL;
+    if (value->kind != INLAY_KIND_TENSOR)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "only tensors can be passed on as DLPack");
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (types[i].dtype != value->dtype)
+            continue;
+        e = calloc(1, sizeof *e);
+        if (e == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a DLPack tensor");
+        e->value = inlay_value_ref(value);
+        memcpy(e->dims, value->dims, value->rank * sizeof *e->dims);
+        e->managed = (struct DLManagedTensor){ .context = e, .deleter = delete_export };
+        e->managed.tensor = (dl_tensor){ .data = inlay_value_data(value), .device = { DL_CPU, 0 },
+                                         .rank = (int32_t)value->rank, .type = types[i].type, .dims = e->dims };
+        *out_tensor = &e->managed;
+        return INLAY_OK;
+    }
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "DLPack has no type for %s", inlay_dtype_name(value->dtype));
+}

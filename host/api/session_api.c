@@ -1,0 +1,340 @@
+/* api/session_api.c - inlay.h: sessions, contexts, runs. Thin: checks what the caller passed and calls the stages. */
+#include "exec/session.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct inlay_context {
+    inlay_session *session;
+    run_shared shared;
+    runner *runner;
+    inlay_value **inputs; /* [input_count] bound, a reference each */
+    rt_value *in;         /* room for a run's inputs */
+    inlay_value **wanted; /* [output_count] bound, a reference each */
+};
+
+const char *inlay_version(void)
+{
+    return INLAY_VERSION;
+}
+
+inlay_status inlay_session_create(const char *path, const inlay_options *options, inlay_session **out_session,
+                                  inlay_diag *diag)
+{
+    session_source source = { .path = path, .fd = -1 };
+
+    return session_open(&source, options, out_session, diag);
+}
+
+inlay_status inlay_session_create_from_bytes(const void *data, uint64_t bytes, const inlay_options *options,
+                                             inlay_session **out_session, inlay_diag *diag)
+{
+    session_source source = { .data = data != NULL ? data : "", .bytes = data != NULL ? bytes : 0, .fd = -1 };
+
+    return session_open(&source, options, out_session, diag);
+}
+
+inlay_status inlay_session_create_from_fd(int fd, const inlay_options *options, inlay_session **out_session,
+                                          inlay_diag *diag)
+{
+    session_source source = { .fd = fd };
+
+    return session_open(&source, options, out_session, diag);
+}
+
+/* ------------------------------------------------------------------ what a session says of itself */
+
+uint32_t inlay_session_input_count(const inlay_session *session)
+{
+    return session->model->main->input_count;
+}
+
+uint32_t inlay_session_output_count(const inlay_session *session)
+{
+    return session->model->main->output_count;
+}
+
+static inlay_status copy_info(const inlay_io_info *list, uint32_t count, uint32_t index, inlay_io_info *out_info)
+{
+    uint64_t bytes = out_info->struct_size < sizeof *list ? out_info->struct_size : sizeof *list;
+
+    if (index >= count)
+        return INLAY_NOT_FOUND;
+    if (bytes < sizeof bytes)
+        return INLAY_INVALID_ARGUMENT;
+    memcpy((char *)out_info + sizeof bytes, (const char *)&list[index] + sizeof bytes, (size_t)bytes - sizeof bytes);
+    return INLAY_OK;
+}
+
+inlay_status inlay_session_input(const inlay_session *session, uint32_t index, inlay_io_info *out_info)
+{
+    return copy_info(session->inputs, inlay_session_input_count(session), index, out_info);
+}
+
+inlay_status inlay_session_output(const inlay_session *session, uint32_t index, inlay_io_info *out_info)
+{
+    return copy_info(session->outputs, inlay_session_output_count(session), index, out_info);
+}
+
+static uint32_t find_io(const inlay_io_info *list, uint32_t count, const char *name)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(list[i].name, name) == 0)
+            return i;
+    return INLAY_NONE;
+}
+
+uint32_t inlay_session_find_input(const inlay_session *session, const char *name)
+{
+    return find_io(session->inputs, inlay_session_input_count(session), name);
+}
+
+uint32_t inlay_session_find_output(const inlay_session *session, const char *name)
+{
+    return find_io(session->outputs, inlay_session_output_count(session), name);
+}
+
+inlay_status inlay_session_explain(const inlay_session *session, const char *format, inlay_write_fn write, void *user,
+                                   inlay_diag *diag)
+{
+    explain_sink sink = { write, user };
+    inlay_status status;
+
+    if (strcmp(format, "text") == 0)
+        status = session_explain_text(session, &sink);
+    else if (strcmp(format, "json") == 0)
+        status = session_explain_json(session, &sink);
+    else
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "there is no explanation as '%s'; use text or json", format);
+    return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "no memory to explain the session");
+}
+
+/* ------------------------------------------------------------------ contexts */
+
+inlay_status inlay_context_create(inlay_session *session, inlay_context **out_context, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    inlay_context *c = calloc(1, sizeof *c);
+    const graph *g = session->model->main;
+
+    *out_context = NULL;
+    if (c == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");
+    if (run_shared_init(&c->shared, session->env.max_threads) != INLAY_OK) {
+        free(c);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");
+    }
+    c->session = session;
+    c->inputs = calloc((size_t)g->input_count + 1, sizeof(inlay_value *));
+    c->in = calloc((size_t)g->input_count + 1, sizeof *c->in);
+    c->wanted = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
+    (void)__atomic_add_fetch(&session->contexts, 1, __ATOMIC_RELAXED);
+    if (c->inputs == NULL || c->in == NULL || c->wanted == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");
+        goto done;
+    }
+    INLAY_TRY(runner_create(session->main, &c->shared, &c->runner, diag));
+    *out_context = c;
+    c = NULL;
+done:
+    inlay_context_destroy(c);
+    return status;
+}
+
+void inlay_context_destroy(inlay_context *c)
+{
+    if (c == NULL)
+        return;
+    runner_destroy(c->runner);
+    for (uint32_t i = 0; c->inputs != NULL && i < inlay_session_input_count(c->session); i++)
+        inlay_value_unref(c->inputs[i]);
+    for (uint32_t i = 0; c->wanted != NULL && i < inlay_session_output_count(c->session); i++)
+        inlay_value_unref(c->wanted[i]);
+    run_shared_deinit(&c->shared);
+    (void)__atomic_sub_fetch(&c->session->contexts, 1, __ATOMIC_RELAXED);
+    free(c->inputs);
+    free(c->in);
+    free(c->wanted);
+    free(c);
+}
+
+/* "[N,3,224,224]" of what the model declares. */
+static void describe_wanted(const inlay_io_info *info, char *text, size_t bytes)
+{
+    size_t at = (size_t)snprintf(text, bytes, "%s[", inlay_dtype_name(info->dtype));
+
+    for (uint32_t d = 0; info->rank != INLAY_RANK_UNKNOWN && d < info->rank && at < bytes; d++) {
+        const char *name = info->dim_names[d][0] != '\0' ? info->dim_names[d] : "?";
+        if (info->dims[d] >= 0)
+            at += (size_t)snprintf(text + at, bytes - at, "%s%lld", d > 0 ? "," : "", (long long)info->dims[d]);
+        else
+            at += (size_t)snprintf(text + at, bytes - at, "%s%s", d > 0 ? "," : "", name);
+    }
+    if (at < bytes)
+        (void)snprintf(text + at, bytes - at, info->rank == INLAY_RANK_UNKNOWN ? "...]" : "]");
+}
+
+/* Does a tensor fit what the model declares? */
+static bool fits(const inlay_io_info *info, const inlay_value *v)
+{
+    if (info->kind != v->kind)
+        return info->kind == INLAY_KIND_OPTIONAL; /* a bare value stands for an optional that holds it */
+    if (v->kind != INLAY_KIND_TENSOR)
+        return true;
+    if (info->dtype != INLAY_UNDEFINED && info->dtype != v->dtype)
+        return false;
+    if (info->rank == INLAY_RANK_UNKNOWN)
+        return true;
+    if (info->rank != v->rank)
+        return false;
+    for (uint32_t d = 0; d < v->rank; d++)
+        if (info->dims[d] >= 0 && info->dims[d] != v->dims[d])
+            return false;
+    return true;
+}
+
+static inlay_status misfit(const inlay_io_info *info, const inlay_value *v, const char *what, inlay_diag *diag)
+{
+    rt_value view = rt_from_value((inlay_value *)(uintptr_t)v);
+    inlay_status code = INLAY_SHAPE_MISMATCH;
+    char got[128], want[160];
+
+    describe_wanted(info, want, sizeof want);
+    (void)inlay_fail(diag, code, "%s '%s' is %s; the model wants %s%s", what, info->name, rt_describe(&view, got),
+                     info->kind == INLAY_KIND_SEQUENCE ? "a sequence of " : "", want);
+    if (diag != NULL)
+        (void)snprintf(diag->tensor, sizeof diag->tensor, "%s", info->name);
+    return code;
+}
+
+inlay_status inlay_context_set_input(inlay_context *context, uint32_t index, inlay_value *value, inlay_diag *diag)
+{
+    inlay_session *s = context->session;
+
+    if (index >= inlay_session_input_count(s))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input %u of a model with %u inputs", index,
+                          inlay_session_input_count(s));
+    if (value != NULL && !fits(&s->inputs[index], value))
+        return misfit(&s->inputs[index], value, "input", diag);
+    inlay_value_ref(value);
+    inlay_value_unref(context->inputs[index]);
+    context->inputs[index] = value;
+    return INLAY_OK;
+}
+
+inlay_status inlay_context_set_output(inlay_context *context, uint32_t index, inlay_value *value, inlay_diag *diag)
+{
+    inlay_session *s = context->session;
+
+    if (index >= inlay_session_output_count(s))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "output %u of a model with %u outputs", index,
+                          inlay_session_output_count(s));
+    if (value != NULL && (value->kind != INLAY_KIND_TENSOR || value->dtype == INLAY_STRING ||
+                          (s->outputs[index].dtype != INLAY_UNDEFINED && s->outputs[index].dtype != value->dtype)))
+        return misfit(&s->outputs[index], value, "output", diag);
+    inlay_value_ref(value);
+    inlay_value_unref(context->wanted[index]);
+    context->wanted[index] = value;
+    context->runner->wanted[index] = value;
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ running */
+
+static inlay_status gather_inputs(inlay_context *c, inlay_diag *diag)
+{
+    const graph *g = c->session->model->main;
+
+    for (uint32_t i = 0; i < g->input_count; i++) {
+        const graph_value *v = &g->values[g->inputs[i]];
+
+        if (c->inputs[i] != NULL) {
+            c->in[i] = rt_from_value(c->inputs[i]);
+            /* The caller's memory may change after the run, so no result may be a reference to it. */
+            if (c->in[i].kind == INLAY_KIND_TENSOR)
+                c->in[i].owner = NULL;
+            /* An empty tensor over no memory at all is there nonetheless. */
+            if (c->in[i].kind == INLAY_KIND_TENSOR && c->in[i].buffer.handle == 0)
+                c->in[i].buffer.handle = (uintptr_t)c->inputs[i];
+        } else if (v->info.kind == INLAY_VALUE_OPTIONAL) {
+            c->in[i] = (rt_value){ 0 };
+        } else {
+            (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is not bound; see inlay_context_set_input",
+                             v->info.name.data);
+            if (diag != NULL)
+                (void)snprintf(diag->tensor, sizeof diag->tensor, "%s", v->info.name.data);
+            return INLAY_INVALID_ARGUMENT;
+        }
+    }
+    return INLAY_OK;
+}
+
+static uint64_t deadline_after(uint64_t timeout_ns)
+{
+    struct timespec now;
+
+    if (timeout_ns == 0)
+        return 0;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec + timeout_ns;
+}
+
+inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
+{
+    static const uint32_t never;
+    run_shared *shared = &context->shared;
+    inlay_status status = gather_inputs(context, diag);
+
+    shared->run.cancel = &never;
+    shared->run.deadline_ns = 0;
+    if (status == INLAY_OK && options != NULL) {
+        if (options->struct_size >= offsetof(inlay_run_options, cancel) + sizeof options->cancel &&
+            options->cancel != NULL)
+            shared->run.cancel = options->cancel;
+        if (options->struct_size >= sizeof *options)
+            shared->run.deadline_ns = deadline_after(options->timeout_ns);
+    }
+    shared->watched = shared->run.cancel != &never || shared->run.deadline_ns != 0;
+    if (shared->strings.blocks != NULL)
+        arena_reset(&shared->strings);
+    if (status == INLAY_OK && shared->watched)
+        status = run_poll(&shared->run) == INLAY_OK
+                     ? INLAY_OK
+                     : inlay_fail(diag, run_poll(&shared->run), "the run was cancelled before it began");
+    if (status != INLAY_OK) {
+        for (uint32_t k = 0; k < inlay_session_output_count(context->session); k++) {
+            inlay_value_unref(context->runner->outputs[k]);
+            context->runner->outputs[k] = NULL;
+        }
+        return status;
+    }
+    return runner_run(context->runner, context->in, diag);
+}
+
+inlay_value *inlay_context_output(inlay_context *context, uint32_t index)
+{
+    return index < inlay_session_output_count(context->session) ? context->runner->outputs[index] : NULL;
+}
+
+inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *out_info)
+{
+    const bound *b = context->runner->now;
+    inlay_plan_info info = { .struct_size = sizeof info };
+    uint64_t bytes = out_info->struct_size < sizeof info ? out_info->struct_size : sizeof info;
+    const graph *g = context->session->model->main;
+
+    if (b == NULL)
+        return INLAY_NOT_FOUND;
+    if (bytes < sizeof bytes)
+        return INLAY_INVALID_ARGUMENT;
+    for (uint32_t d = 0; d < b->plan->domain_count; d++)
+        info.slab_bytes += b->plan->slab_bytes[d];
+    info.lower_bound_bytes = b->plan->lower_bound_bytes;
+    for (uint32_t v = 0; v < g->value_count; v++)
+        if ((g->values[v].info.flags & INLAY_VALUE_CONSTANT) != 0)
+            info.constant_bytes += g->values[v].info.data_bytes;
+    info.step_count = b->plan->step_count;
+    info.dynamic_step_count = b->plan->dynamic_count;
+    memcpy((char *)out_info + sizeof bytes, (const char *)&info + sizeof bytes, (size_t)bytes - sizeof bytes);
+    return INLAY_OK;
+}

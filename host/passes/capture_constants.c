@@ -1,0 +1,75 @@
+/* Constants that a body captures become constants of the body, so that weights used in a Loop are packed like others. */
+#include "passes/pass.h"
+#include <string.h>
+
+static void drop_captured(graph *body, uint32_t inner)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < body->captured_count; i++)
+        if (body->captured[i] != inner)
+            body->captured[kept++] = body->captured[i];
+    body->captured_count = kept;
+}
+
+/* Keeps in the node's own list what some body still captures. */
+static void refresh_captures(graph_node *n)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < n->capture_count; i++) {
+        bool used = false;
+        for (uint32_t b = 0; !used && b < n->body_count; b++)
+            for (uint32_t k = 0; !used && k < n->bodies[b].capture_count; k++)
+                used = n->bodies[b].capture_outer[k] == n->captures[i];
+        if (used)
+            n->captures[kept++] = n->captures[i];
+    }
+    n->capture_count = kept;
+}
+
+static inlay_status push_down(pass_ctx *ctx, graph *g, graph_body *b, bool *changed)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t k = 0; k < b->capture_count; k++) {
+        const inlay_value_info *outer = &g->values[b->capture_outer[k]].info;
+        uint32_t inner = b->capture_inner[k];
+        int64_t dims[INLAY_MAX_RANK];
+
+        if ((outer->flags & INLAY_VALUE_CONSTANT) == 0 || outer->rank > INLAY_MAX_RANK) {
+            b->capture_outer[kept] = b->capture_outer[k];
+            b->capture_inner[kept++] = inner;
+            continue;
+        }
+        for (uint32_t d = 0; d < outer->rank; d++)
+            dims[d] = outer->dims[d].value;
+        if (graph_set_constant(b->graph, inner, outer->dtype, outer->rank, dims, outer->data, outer->data_bytes) !=
+            INLAY_OK)
+            return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory for constant '%s'", outer->name.data);
+        drop_captured(b->graph, inner);
+        *changed = true;
+    }
+    b->capture_count = kept;
+    return INLAY_OK;
+}
+
+static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
+{
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        graph_node *n = g->nodes[i];
+        for (uint32_t b = 0; b < n->body_count; b++) {
+            inlay_status status = push_down(ctx, g, &n->bodies[b], changed);
+            if (status != INLAY_OK)
+                return status;
+        }
+        if (n->body_count > 0)
+            refresh_captures(n);
+    }
+    return INLAY_OK;
+}
+
+inlay_status pass_capture_constants(pass_ctx *ctx, bool *out_changed)
+{
+    return pass_each_graph(ctx, ctx->model->main, visit, out_changed);
+}

@@ -1,0 +1,38 @@
+/* passes/pass.h - the optimiser: one pass a file, listed in passes.def.
+ *
+ * A pass rewrites the graphs of a model, bodies included, and says whether it changed anything. The driver runs the list
+ * to a fixed point; after a change nodes are sorted and shapes are inferred anew, so that a pass always sees a graph that
+ * is complete. */
+#ifndef PASSES_PASS_H
+#define PASSES_PASS_H
+#include "plan/program.h"
+
+typedef struct pass_ctx {
+    graph_model *model;
+    const program_env *env; /* providers that can compute constants; NULL: none */
+    uint64_t fold_max_bytes; /* a folded constant may be this much larger than what it is made from */
+    inlay_diag *diag;
+} pass_ctx;
+
+typedef inlay_status (*pass_fn)(pass_ctx *ctx, bool *out_changed);
+
+/* X(level, name): pass_<name> in <name>.c runs at optimisation levels of at least `level`. */
+#define PASS(level, name) inlay_status pass_##name(pass_ctx *ctx, bool *out_changed);
+#include "passes/passes.def"
+#undef PASS
+
+/* Runs the passes of the level to a fixed point. */
+INLAY_NODISCARD inlay_status passes_run(pass_ctx *ctx, uint32_t level);
+
+/* ------------------------------------------------------------------ tools for passes */
+
+typedef inlay_status (*pass_graph_fn)(pass_ctx *ctx, graph *g, bool *changed);
+/* Calls fn for g, then for the bodies of its nodes, to any depth. */
+INLAY_NODISCARD inlay_status pass_each_graph(pass_ctx *ctx, graph *g, pass_graph_fn fn, bool *changed);
+/* Makes every reader of value v read replacement[v] instead (INLAY_NONE: unchanged). Outputs of the graph keep theirs. */
+void pass_replace_uses(graph *g, const uint32_t *replacement);
+/* Removes the nodes for which drop is set. */
+void pass_drop_nodes(graph *g, const bool *drop);
+bool pass_is_op(const graph_node *n, const char *op_type); /* of ai.onnx */
+bool pass_is_output(const graph *g, uint32_t v);
+#endif
