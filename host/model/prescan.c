@@ -203,10 +203,10 @@ static inlay_status reserve(scan *s, size_t more)
 {
     size_t wanted = s->out_count;
 
-    if (!(__builtin_add_overflow(wanted, more, &wanted)) && wanted <= s->out_capacity)
-        return INLAY_OK;
-    if (wanted < more || wanted > s->limits->max_parsed_bytes)
+    if (__builtin_add_overflow(wanted, more, &wanted) || wanted > s->limits->max_parsed_bytes)
         return fail_limit(s, "max_parsed_bytes", s->limits->max_parsed_bytes);
+    if (wanted <= s->out_capacity)
+        return INLAY_OK;
     size_t capacity = s->out_capacity < 2048 ? 4096 : s->out_capacity * 2;
     if (capacity < wanted)
         capacity = wanted;

@@ -1,0 +1,474 @@
+/* Hostile and broken files: each is refused with one line that names the place. */
+#include "cmocka_all.h"
+#include "model/model.h"
+#include "model_writer.h"
+#include <stdlib.h>
+
+static void nested(wire *w, int depth)
+{
+    wire_mark node;
+    mw_body b;
+
+    mw_value(w, MW_OUTPUT, "y", 1, NULL);
+    if (depth == 0) {
+        mw_node(w, "Relu", "x", "y");
+        return;
+    }
+    node = mw_node_begin(w, "If", "c", "y");
+    b = mw_body_begin(w, "then_branch", "b");
+    nested(w, depth - 1);
+    mw_body_end(w, b);
+    wire_end(w, node);
+}
+
+static void subgraphs_3000(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17);
+
+    mw_value(w, MW_INPUT, "x", 1, NULL);
+    mw_value(w, MW_INPUT, "c", 9, NULL);
+    nested(w, 3000);
+    wire_end(w, g);
+}
+
+static void subgraphs_33(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17);
+
+    mw_value(w, MW_INPUT, "x", 1, NULL);
+    mw_value(w, MW_INPUT, "c", 9, NULL);
+    nested(w, 32);
+    wire_end(w, g);
+}
+
+/* seq(seq(...)) as deep as one likes: Type messages within each other. */
+static void types_500(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17), v = wire_begin(w, MW_INPUT), marks[1000];
+    int open = 0;
+
+    wire_text(w, 1, "x");
+    marks[open++] = wire_begin(w, 2);
+    for (int i = 0; i < 400; i++) {
+        marks[open++] = wire_begin(w, 4);
+        marks[open++] = wire_begin(w, 1);
+    }
+    while (open > 0)
+        wire_end(w, marks[--open]);
+    wire_end(w, v);
+    wire_end(w, g);
+}
+
+static void types_3(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17), v = wire_begin(w, MW_INPUT), marks[8];
+    int open = 0;
+
+    wire_text(w, 1, "x");
+    marks[open++] = wire_begin(w, 2);
+    for (int i = 0; i < 3; i++) {
+        marks[open++] = wire_begin(w, 4);
+        marks[open++] = wire_begin(w, 1);
+    }
+    marks[open++] = wire_begin(w, 1);
+    mw_tensor_type(w, 1, NULL);
+    while (open > 0)
+        wire_end(w, marks[--open]);
+    wire_end(w, v);
+    wire_end(w, g);
+}
+
+static void cycle(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17);
+
+    mw_value(w, MW_INPUT, "x", 1, NULL);
+    mw_node(w, "Add", "x,c", "a");
+    mw_node(w, "Relu", "a", "b");
+    mw_node(w, "Relu", "b", "c");
+    mw_value(w, MW_OUTPUT, "c", 1, NULL);
+    wire_end(w, g);
+}
+
+static void self_cycle(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17);
+
+    mw_node(w, "Relu", "a", "a");
+    wire_end(w, g);
+}
+
+static void two_producers(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17);
+
+    mw_value(w, MW_INPUT, "x", 1, NULL);
+    mw_node(w, "Relu", "x", "y");
+    mw_node(w, "Abs", "x", "y");
+    wire_end(w, g);
+}
+
+static void two_inputs(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17);
+
+    mw_value(w, MW_INPUT, "x", 1, NULL);
+    mw_value(w, MW_INPUT, "x", 1, NULL);
+    wire_end(w, g);
+}
+
+static void two_initializers(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17);
+
+    mw_ones(w, "w", 2);
+    mw_ones(w, "w", 2);
+    wire_end(w, g);
+}
+
+static void output_is_input(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17);
+
+    mw_value(w, MW_INPUT, "x", 1, NULL);
+    mw_node(w, "Relu", "x", "x");
+    wire_end(w, g);
+}
+
+static void missing_input(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17);
+
+    mw_value(w, MW_INPUT, "x", 1, NULL);
+    mw_node(w, "Add", "x,nowhere", "y");
+    wire_end(w, g);
+}
+
+static void missing_input_of_body(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17), node;
+    mw_body b;
+
+    mw_value(w, MW_INPUT, "c", 9, NULL);
+    node = mw_node_begin(w, "If", "c", "y");
+    b = mw_body_begin(w, "then_branch", "inner");
+    mw_node(w, "Relu", "nowhere", "z");
+    mw_value(w, MW_OUTPUT, "z", 1, NULL);
+    mw_body_end(w, b);
+    wire_end(w, node);
+    wire_end(w, g);
+}
+
+static void missing_output(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17);
+
+    mw_value(w, MW_OUTPUT, "y", 1, NULL);
+    wire_end(w, g);
+}
+
+static void cycle_through_body(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17), node;
+    mw_body b;
+
+    mw_value(w, MW_INPUT, "c", 9, NULL);
+    node = mw_node_begin(w, "If", "c", "y");
+    b = mw_body_begin(w, "then_branch", "inner");
+    mw_node(w, "Relu", "z", "o");
+    mw_value(w, MW_OUTPUT, "o", 1, NULL);
+    mw_body_end(w, b);
+    wire_end(w, node);
+    mw_node(w, "Relu", "y", "z");
+    wire_end(w, g);
+}
+
+static void no_graph(wire *w)
+{
+    wire_int(w, 1, 8);
+}
+
+static void ir_2(wire *w)
+{
+    wire_end(w, mw_begin(w, 2, 1));
+}
+
+static void ir_15(wire *w)
+{
+    wire_end(w, mw_begin(w, 15, 30));
+}
+
+static void two_opsets(wire *w)
+{
+    mw_opset(w, 8, "ai.onnx", 13);
+    wire_end(w, mw_begin(w, 8, 17));
+}
+
+static void two_graphs(wire *w)
+{
+    wire_end(w, mw_begin(w, 8, 17));
+    wire_end(w, wire_begin(w, 7));
+}
+
+static void nul_in_name(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17), node = wire_begin(w, MW_NODE);
+
+    wire_bytes(w, 3, "a\0b", 3);
+    wire_end(w, node);
+    wire_end(w, g);
+}
+
+static void lying_length(wire *w)
+{
+    wire_end(w, mw_begin(w, 8, 17));
+    wire_raw(w, "\x3a\xff\xff\xff\xff\x07", 6); /* graph of 2 GiB */
+}
+
+static void length_past_message(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17);
+
+    wire_raw(w, "\x0a\x05\x0a\x64", 4); /* a node of five bytes ... */
+    wire_raw(w, "abc", 3);              /* ... with an input of a hundred */
+    wire_end(w, g);
+}
+
+static void huge_varint(wire *w)
+{
+    wire_raw(w, "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 12);
+}
+
+static void field_zero(wire *w)
+{
+    wire_raw(w, "\x00\x01", 2);
+}
+
+static void wire_type_3(wire *w)
+{
+    wire_raw(w, "\x0b\x0c", 2);
+}
+
+static void wrong_wire_type(wire *w)
+{
+    wire_text(w, 1, "eight");
+}
+
+static void half_a_float(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17), node = mw_node_begin(w, "A", "", "y"), attr = wire_begin(w, 5);
+
+    wire_bytes(w, 7, "abcdef", 6);
+    wire_end(w, attr);
+    wire_end(w, node);
+    wire_end(w, g);
+}
+
+static void rank_17(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17);
+
+    mw_value(w, MW_INPUT, "x", 1, "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1");
+    wire_end(w, g);
+}
+
+static void input_type_99(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17);
+
+    mw_value(w, MW_INPUT, "x", 99, "1");
+    wire_end(w, g);
+}
+
+static void attribute_twice(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17), node = mw_node_begin(w, "A", "", "y");
+
+    for (int i = 0; i < 2; i++) {
+        wire_mark attr = wire_begin(w, 5);
+
+        wire_text(w, 1, "axis");
+        wire_int(w, 3, 1);
+        wire_int(w, 20, 2);
+        wire_end(w, attr);
+    }
+    wire_end(w, node);
+    wire_end(w, g);
+}
+
+static void attribute_without_tensor(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17), node = mw_node_begin(w, "Constant", "", "y"), attr = wire_begin(w, 5);
+
+    wire_text(w, 1, "value");
+    wire_int(w, 20, 4);
+    wire_end(w, attr);
+    wire_end(w, node);
+    wire_end(w, g);
+}
+
+static void newline_in_name(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17);
+
+    mw_node(w, "Relu", "no\nwhere\x1b", "y");
+    wire_end(w, g);
+}
+
+static void lfs_pointer(wire *w)
+{
+    wire_raw(w, "version https://git-lfs.github.com/spec/v1\n", 43);
+}
+
+static void nothing(wire *w)
+{
+    wire_raw(w, "", 0);
+}
+
+static const struct {
+    const char *what;
+    void (*write)(wire *);
+    inlay_status status;
+    const char *text;
+} rows[] = {
+    { "3000 subgraphs", subgraphs_3000, INLAY_LIMIT_EXCEEDED, "exceeds max_subgraph_depth (32)" },
+    { "33 subgraphs", subgraphs_33, INLAY_LIMIT_EXCEEDED, "exceeds max_subgraph_depth (32)" },
+    { "deep types", types_500, INLAY_LIMIT_EXCEEDED, "exceeds max_depth (100)" },
+    { "seq of seq of seq", types_3, INLAY_UNSUPPORTED, "value 'x' has a type of more than two levels" },
+    { "cycle", cycle, INLAY_INVALID_MODEL, "graph 'g': nodes form a cycle of 3: " },
+    { "self", self_cycle, INLAY_INVALID_MODEL, "nodes form a cycle of 1: 'Relu#0' -> " },
+    { "cycle through body", cycle_through_body, INLAY_INVALID_MODEL, "nodes form a cycle of 2" },
+    { "two producers", two_producers, INLAY_INVALID_MODEL, "(Abs): output 0 'y' has the name of another value" },
+    { "two inputs", two_inputs, INLAY_INVALID_MODEL, "graph 'g': input 'x' has the name of another value" },
+    { "two initializers", two_initializers, INLAY_INVALID_MODEL, "initializer 'w' is there twice" },
+    { "output is input", output_is_input, INLAY_INVALID_MODEL, "output 0 'x' has the name of another value" },
+    { "missing input", missing_input, INLAY_INVALID_MODEL, "(Add): nothing makes input 1 'nowhere'; add" },
+    { "missing in body", missing_input_of_body, INLAY_INVALID_MODEL, "graph 'inner', node '' (Relu): nothing makes input 0" },
+    { "missing output", missing_output, INLAY_INVALID_MODEL, "nothing makes output 0 'y'" },
+    { "no graph", no_graph, INLAY_INVALID_MODEL, "has no graph" },
+    { "IR 2", ir_2, INLAY_UNSUPPORTED, "has ir_version 2; inlay reads IR 3 to 14" },
+    { "IR 15", ir_15, INLAY_UNSUPPORTED, "has ir_version 15; inlay reads IR 3 to 14" },
+    { "two opsets", two_opsets, INLAY_INVALID_MODEL, "domain 'ai.onnx' is imported as opset 13 and as opset 17" },
+    { "two graphs", two_graphs, INLAY_INVALID_MODEL, "ModelProto.graph: stands there twice" },
+    { "NUL", nul_in_name, INLAY_INVALID_MODEL, "NodeProto.name: holds a NUL byte" },
+    { "lying length", lying_length, INLAY_INVALID_MODEL, "ModelProto.graph: claims 2147483647 bytes where 0 are left" },
+    { "length past message", length_past_message, INLAY_INVALID_MODEL, "NodeProto.input: claims 100 bytes where 3 are left" },
+    { "huge varint", huge_varint, INLAY_INVALID_MODEL, "ModelProto.ir_version: a number runs past" },
+    { "field 0", field_zero, INLAY_INVALID_MODEL, "byte 0, ModelProto: no field begins here" },
+    { "group", wire_type_3, INLAY_INVALID_MODEL, "a wire type that ONNX does not use" },
+    { "wrong wire type", wrong_wire_type, INLAY_INVALID_MODEL, "ModelProto.ir_version: has the wrong wire type" },
+    { "half a float", half_a_float, INLAY_INVALID_MODEL, "AttributeProto.floats: the packed list ends in the middle" },
+    { "rank 17", rank_17, INLAY_UNSUPPORTED, "value 'x' has rank 17; inlay takes up to 16" },
+    { "type 99", input_type_99, INLAY_UNSUPPORTED, "value 'x' has element type 99" },
+    { "attribute twice", attribute_twice, INLAY_INVALID_MODEL, "attribute 'axis' is there twice" },
+    { "no tensor", attribute_without_tensor, INLAY_INVALID_MODEL, "(Constant): attribute 'value': says that it is a tensor" },
+    { "newline", newline_in_name, INLAY_INVALID_MODEL, "nothing makes input 0 'no?where?'" },
+    { "LFS pointer", lfs_pointer, INLAY_INVALID_MODEL, "is a Git LFS pointer" },
+    { "nothing", nothing, INLAY_INVALID_MODEL, "is empty" },
+};
+
+static void broken_files(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        wire w = { 0 };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        graph_model *model;
+
+        rows[i].write(&w);
+        assert_false(w.failed);
+        if (model_load_bytes(w.bytes, w.count, NULL, &model, &diag) != rows[i].status || model != NULL)
+            fail_msg("%s: status %d, %s", rows[i].what, diag.code, diag.text);
+        if (strstr(diag.text, rows[i].text) == NULL || strchr(diag.text, '\n') != NULL)
+            fail_msg("%s: %s", rows[i].what, diag.text);
+        wire_deinit(&w);
+    }
+}
+
+/* Every beginning of a file is refused or, where it happens to end between two fields, is a whole model. */
+static void cut_off_everywhere(void **state)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+
+    (void)state;
+    mw_value(&w, MW_INPUT, "x", 1, "N,3");
+    mw_value(&w, MW_INPUT, "c", 9, "");
+    mw_ones(&w, "w", 3);
+    nested(&w, 2);
+    wire_end(&w, g);
+    for (size_t n = 0; n <= w.count; n++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        graph_model *model;
+        uint8_t *copy = malloc(n == 0 ? 1 : n);
+
+        assert_non_null(copy);
+        memcpy(copy, w.bytes, n);
+        if (model_load_bytes(copy, n, NULL, &model, &diag) == INLAY_OK)
+            assert_int_equal(n, w.count);
+        else
+            assert_true(diag.text[0] != '\0');
+        graph_model_destroy(model);
+        free(copy);
+    }
+    wire_deinit(&w);
+}
+
+static void limits_are_options(void **state)
+{
+    static const struct {
+        model_load_options options;
+        const char *text;
+    } cases[] = {
+        { { .limits = { .max_nodes = 2 } }, "max_nodes (2)" },
+        { { .limits = { .max_values = 3 } }, "max_values" },
+        { { .limits = { .max_depth = 5 } }, "max_depth (5)" },
+        { { .limits = { .max_subgraph_depth = 1 } }, "max_subgraph_depth (1)" },
+        { { .limits = { .max_tensor_bytes = 8 } }, "max_tensor_bytes (8)" },
+        { { .limits = { .max_parsed_bytes = 100 } }, "max_parsed_bytes (100)" },
+    };
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    graph_model *model;
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)state;
+    mw_value(&w, MW_INPUT, "x", 1, "N,3");
+    mw_value(&w, MW_INPUT, "c", 9, "");
+    mw_ones(&w, "w", 3);
+    nested(&w, 3);
+    wire_end(&w, g);
+    assert_int_equal(model_load_bytes(w.bytes, w.count, NULL, &model, &diag), INLAY_OK);
+    graph_model_destroy(model);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(model_load_bytes(w.bytes, w.count, &cases[i].options, &model, &diag), INLAY_LIMIT_EXCEEDED);
+        if (strstr(diag.text, cases[i].text) == NULL)
+            fail_msg("%s", diag.text);
+    }
+    wire_deinit(&w);
+}
+
+static void no_such_file(void **state)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    graph_model *model;
+
+    (void)state;
+    assert_int_equal(model_load_path("/nowhere/model.onnx", NULL, &model, &diag), INLAY_NOT_FOUND);
+    assert_non_null(strstr(diag.text, "/nowhere/model.onnx: cannot be opened"));
+    assert_int_equal(model_load_path("/tmp", NULL, &model, &diag), INLAY_INVALID_ARGUMENT);
+    assert_non_null(strstr(diag.text, "/tmp: is a directory"));
+    assert_int_equal(model_load_path("/nowhere/model.onnx", NULL, &model, NULL), INLAY_NOT_FOUND);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(broken_files),
+        cmocka_unit_test(cut_off_everywhere),
+        cmocka_unit_test(limits_are_options),
+        cmocka_unit_test(no_such_file),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

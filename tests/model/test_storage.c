@@ -1,0 +1,394 @@
+/* Every storage form of TensorProto for every element type gives the same elements. */
+#include "cmocka_all.h"
+#include "model/model.h"
+#include "model_writer.h"
+#include <stdlib.h>
+
+enum { COUNT = 12 }; /* whole bytes for every sub-byte type */
+
+/* Where elements stand when they are not raw_data, and how many bytes of the tensor one entry makes. */
+static const struct {
+    inlay_dtype dtype;
+    uint32_t field;
+    uint32_t entry_bytes;
+    bool varint;
+} rows[] = {
+    { INLAY_FLOAT, 4, 4, false },         { INLAY_UINT8, 5, 1, true },          { INLAY_INT8, 5, 1, true },
+    { INLAY_UINT16, 5, 2, true },         { INLAY_INT16, 5, 2, true },          { INLAY_INT32, 5, 4, true },
+    { INLAY_INT64, 7, 8, true },          { INLAY_BOOL, 5, 1, true },           { INLAY_FLOAT16, 5, 2, true },
+    { INLAY_DOUBLE, 10, 8, false },       { INLAY_UINT32, 11, 4, true },        { INLAY_UINT64, 11, 8, true },
+    { INLAY_COMPLEX64, 4, 4, false },     { INLAY_COMPLEX128, 10, 8, false },   { INLAY_BFLOAT16, 5, 2, true },
+    { INLAY_FLOAT8E4M3FN, 5, 1, true },   { INLAY_FLOAT8E4M3FNUZ, 5, 1, true }, { INLAY_FLOAT8E5M2, 5, 1, true },
+    { INLAY_FLOAT8E5M2FNUZ, 5, 1, true }, { INLAY_UINT4, 5, 1, true },          { INLAY_INT4, 5, 1, true },
+    { INLAY_FLOAT4E2M1, 5, 1, true },     { INLAY_FLOAT8E8M0, 5, 1, true },     { INLAY_UINT2, 5, 1, true },
+    { INLAY_INT2, 5, 1, true },
+};
+enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
+
+enum { RAW, PACKED, SINGLE, TWO_PARTS, SIGNED, SPARSE, SPARSE_2D, FORM_COUNT };
+
+static size_t pattern(uint8_t *bytes, inlay_dtype dtype)
+{
+    size_t count = COUNT * inlay_dtype_bits(dtype) / 8;
+
+    for (size_t i = 0; i < count; i++)
+        bytes[i] = (uint8_t)(dtype == INLAY_BOOL ? i % 2 : i * 37 + 1);
+    return count;
+}
+
+static void put_entry(wire *w, uint32_t row, const uint8_t *entry, bool sign_extend)
+{
+    uint64_t value = 0;
+    uint32_t bits = rows[row].entry_bytes * 8;
+
+    memcpy(&value, entry, rows[row].entry_bytes);
+    if (!rows[row].varint) {
+        wire_raw(w, entry, rows[row].entry_bytes);
+        return;
+    }
+    if (sign_extend && bits < 64 && value >> (bits - 1))
+        value |= ~UINT64_C(0) << bits;
+    for (; value > 0x7f; value >>= 7)
+        wire_raw(w, &(uint8_t){ (uint8_t)(value | 0x80) }, 1);
+    wire_raw(w, &(uint8_t){ (uint8_t)value }, 1);
+}
+
+/* Entries [from, to) as one packed field. */
+static void put_packed(wire *w, uint32_t row, const uint8_t *bytes, size_t from, size_t to, bool sign_extend)
+{
+    wire_mark mark = wire_begin(w, rows[row].field);
+
+    for (size_t i = from; i < to; i++)
+        put_entry(w, row, bytes + i * rows[row].entry_bytes, sign_extend);
+    wire_end(w, mark);
+}
+
+static void put_elements(wire *w, uint32_t row, int form, const uint8_t *bytes, size_t count)
+{
+    size_t entries = count / rows[row].entry_bytes, half = entries / 3;
+    uint32_t tag = rows[row].field << 3 | (rows[row].varint ? 0u : rows[row].entry_bytes == 8 ? 1u : 5u);
+
+    switch (form) {
+    case RAW:
+    case SPARSE:
+    case SPARSE_2D:
+        wire_bytes(w, 9, bytes, count);
+        break;
+    case PACKED:
+    case SIGNED:
+        put_packed(w, row, bytes, 0, entries, form == SIGNED);
+        break;
+    case SINGLE:
+        for (size_t i = 0; i < entries; i++) {
+            wire_raw(w, &(uint8_t){ (uint8_t)tag }, 1);
+            put_entry(w, row, bytes + i * rows[row].entry_bytes, false);
+        }
+        break;
+    default:
+        put_packed(w, row, bytes, 0, half, false);
+        put_packed(w, row, bytes, half, entries, false);
+        break;
+    }
+}
+
+/* All elements are listed, in reverse order when the indices are linear. */
+static void put_sparse(wire *w, uint32_t row, int form, const uint8_t *bytes, size_t count)
+{
+    wire_mark sparse = wire_begin(w, MW_SPARSE), part;
+    int64_t indices[2 * COUNT], dims[2] = { COUNT, 2 };
+
+    part = wire_begin(w, 1);
+    mw_tensor_head(w, "c", rows[row].dtype, 1, dims);
+    put_elements(w, row, form, bytes, count);
+    wire_end(w, part);
+    for (int64_t i = 0; i < COUNT; i++) {
+        if (form == SPARSE) {
+            indices[i] = i;
+        } else {
+            indices[2 * i] = i / 4;
+            indices[2 * i + 1] = i % 4;
+        }
+    }
+    part = wire_begin(w, 2);
+    mw_tensor_head(w, NULL, INLAY_INT64, form == SPARSE ? 1 : 2, dims);
+    wire_ints(w, 7, indices, form == SPARSE ? COUNT : 2 * COUNT);
+    wire_end(w, part);
+    wire_ints(w, 3, (int64_t[]){ 3, 4 }, 2);
+    wire_end(w, sparse);
+}
+
+static void every_form_of_every_type(void **state)
+{
+    (void)state;
+    for (uint32_t row = 0; row < ROW_COUNT; row++) {
+        for (int form = 0; form < FORM_COUNT; form++) {
+            wire w = { 0 };
+            wire_mark g = mw_begin(&w, 13, 21), t;
+            uint8_t bytes[COUNT * 16];
+            size_t count = pattern(bytes, rows[row].dtype);
+            inlay_diag diag = INLAY_DIAG_INIT;
+            graph_model *model;
+
+            if (form == SPARSE || form == SPARSE_2D) {
+                put_sparse(&w, row, form, bytes, count);
+            } else {
+                t = wire_begin(&w, MW_INITIALIZER);
+                mw_tensor_head(&w, "c", rows[row].dtype, 2, (int64_t[]){ 3, 4 });
+                put_elements(&w, row, form, bytes, count);
+                wire_end(&w, t);
+            }
+            mw_value(&w, MW_OUTPUT, "c", rows[row].dtype, "3,4");
+            wire_end(&w, g);
+            if (model_load_bytes(w.bytes, w.count, NULL, &model, &diag) != INLAY_OK)
+                fail_msg("%s, form %d: %s", inlay_dtype_name(rows[row].dtype), form, diag.text);
+            const inlay_value_info *info = &model->main->values[model->main->outputs[0]].info;
+            assert_int_equal(info->dtype, rows[row].dtype);
+            assert_int_equal(info->rank, 2);
+            assert_int_equal(info->dims[0].value, 3);
+            assert_int_equal(info->data_bytes, count);
+            if (memcmp(info->data, bytes, count) != 0)
+                fail_msg("%s, form %d: other elements", inlay_dtype_name(rows[row].dtype), form);
+            assert_true(info->flags & INLAY_VALUE_CONSTANT);
+            graph_model_destroy(model);
+            wire_deinit(&w);
+        }
+    }
+}
+
+static void all_types_have_a_row(void **state)
+{
+    uint32_t seen = INLAY_DTYPE_BIT(INLAY_STRING);
+
+    (void)state;
+    for (uint32_t row = 0; row < ROW_COUNT; row++)
+        seen |= INLAY_DTYPE_BIT(rows[row].dtype);
+    assert_int_equal(seen, (1u << INLAY_DTYPE_COUNT) - 2);
+}
+
+static graph_model *load_one(void (*fill)(wire *), wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17), t = wire_begin(w, MW_INITIALIZER);
+    inlay_diag diag = INLAY_DIAG_INIT;
+    graph_model *model;
+
+    fill(w);
+    wire_end(w, t);
+    wire_end(w, g);
+    if (model_load_bytes(w->bytes, w->count, NULL, &model, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    return model;
+}
+
+static void fill_strings(wire *w)
+{
+    mw_tensor_head(w, "s", INLAY_STRING, 1, (int64_t[]){ 3 });
+    wire_text(w, 6, "one");
+    wire_text(w, 6, "");
+    wire_bytes(w, 6, "a\0b", 3);
+}
+
+static void strings(void **state)
+{
+    wire w = { 0 };
+    graph_model *model = load_one(fill_strings, &w);
+    const inlay_str *s = model->main->values[0].info.data;
+
+    (void)state;
+    assert_int_equal(model->main->values[0].info.data_bytes, 3 * sizeof *s);
+    assert_int_equal(s[0].bytes, 3);
+    assert_memory_equal(s[0].data, "one", 3);
+    assert_int_equal(s[1].bytes, 0);
+    assert_non_null(s[1].data);
+    assert_int_equal(s[2].bytes, 3);
+    assert_memory_equal(s[2].data, "a\0b", 3);
+    graph_model_destroy(model);
+    wire_deinit(&w);
+}
+
+static void fill_scalar(wire *w)
+{
+    mw_tensor_head(w, "s", INLAY_FLOAT, 0, NULL);
+    wire_bytes(w, 9, &(float){ 2.5f }, 4);
+}
+
+static void fill_empty(wire *w)
+{
+    mw_tensor_head(w, "s", INLAY_INT64, 2, (int64_t[]){ 3, 0 });
+}
+
+static void scalars_and_empty_tensors(void **state)
+{
+    wire w = { 0 };
+    graph_model *model = load_one(fill_scalar, &w);
+
+    (void)state;
+    assert_int_equal(model->main->values[0].info.rank, 0);
+    assert_memory_equal(model->main->values[0].info.data, &(float){ 2.5f }, 4);
+    graph_model_destroy(model);
+    wire_deinit(&w);
+
+    model = load_one(fill_empty, &w);
+    assert_int_equal(model->main->values[0].info.data_bytes, 0);
+    assert_non_null(model->main->values[0].info.data);
+    assert_int_equal(model->main->values[0].info.dims[1].value, 0);
+    graph_model_destroy(model);
+    wire_deinit(&w);
+}
+
+static void fill_raw(wire *w)
+{
+    float values[300];
+
+    for (int i = 0; i < 300; i++)
+        values[i] = (float)i;
+    mw_tensor_head(w, "s", INLAY_FLOAT, 1, (int64_t[]){ 300 });
+    wire_bytes(w, 9, values, sizeof values);
+}
+
+static void raw_data_is_not_copied(void **state)
+{
+    wire w = { 0 };
+    graph_model *model = load_one(fill_raw, &w);
+    const uint8_t *data = model->main->values[0].info.data;
+
+    (void)state;
+    assert_true(data > w.bytes && data < w.bytes + w.count);
+    graph_model_destroy(model);
+    wire_deinit(&w);
+}
+
+/* What tensors may not be, and what is said about it. */
+static const struct {
+    const char *what;
+    inlay_dtype dtype;
+    uint32_t rank;
+    int64_t dims[3];
+    uint32_t field; /* of the payload; 0 = none */
+    uint32_t bytes; /* of it, zeros */
+    inlay_status status;
+    const char *text;
+} wrong[] = {
+    { "no data", INLAY_FLOAT, 1, { 4 }, 0, 0, INLAY_INVALID_MODEL, "tensor 't': has no data" },
+    { "short raw", INLAY_FLOAT, 1, { 4 }, 9, 15, INLAY_INVALID_MODEL, "raw_data holds 15 bytes, but 4 elements of float need 16" },
+    { "long raw", INLAY_FLOAT, 1, { 4 }, 9, 20, INLAY_INVALID_MODEL, "raw_data holds 20 bytes" },
+    { "wrong field", INLAY_FLOAT, 1, { 4 }, 10, 32, INLAY_INVALID_MODEL, "has double_data, but elements of float stand in raw_data or float_data" },
+    { "short ints", INLAY_INT32, 1, { 4 }, 5, 3, INLAY_INVALID_MODEL, "int32_data holds 3 of 4 elements" },
+    { "many ints", INLAY_INT64, 1, { 4 }, 7, 5, INLAY_INVALID_MODEL, "int64_data holds 5 of 4 elements" },
+    { "raw strings", INLAY_STRING, 1, { 1 }, 9, 1, INLAY_INVALID_MODEL, "strings cannot be raw_data" },
+    { "few strings", INLAY_STRING, 1, { 2 }, 6, 1, INLAY_INVALID_MODEL, "string_data holds 1 of 2 elements" },
+    { "undefined", INLAY_UNDEFINED, 1, { 1 }, 9, 1, INLAY_INVALID_MODEL, "has no data_type" },
+    { "future type", 27, 1, { 1 }, 9, 1, INLAY_UNSUPPORTED, "has element type 27" },
+    { "negative", INLAY_FLOAT, 2, { 4, -1 }, 9, 4, INLAY_INVALID_MODEL, "dimension 1 is -1" },
+    { "overflow", INLAY_FLOAT, 3, { INT64_MAX, INT64_MAX, 2 }, 9, 4, INLAY_INVALID_MODEL, "dimensions overflow" },
+    { "overflow in bits", INLAY_DOUBLE, 1, { INT64_MAX / 2 }, 9, 4, INLAY_INVALID_MODEL, "dimensions overflow" },
+    { "huge", INLAY_FLOAT, 1, { INT64_C(1) << 40 }, 9, 4, INLAY_LIMIT_EXCEEDED, "max_tensor_bytes" },
+    { "empty with data", INLAY_FLOAT, 1, { 0 }, 9, 4, INLAY_INVALID_MODEL, "raw_data holds 4 bytes, but 0 elements" },
+};
+
+static void wrong_tensors(void **state)
+{
+    static const uint8_t zeros[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        wire w = { 0 };
+        wire_mark g = mw_begin(&w, 8, 17), t = wire_begin(&w, MW_INITIALIZER);
+        inlay_diag diag = INLAY_DIAG_INIT;
+        graph_model *model;
+
+        mw_tensor_head(&w, "t", wrong[i].dtype, wrong[i].rank, wrong[i].dims);
+        if (wrong[i].field != 0)
+            wire_bytes(&w, wrong[i].field, zeros, wrong[i].bytes);
+        wire_end(&w, t);
+        wire_end(&w, g);
+        if (model_load_bytes(w.bytes, w.count, NULL, &model, &diag) != wrong[i].status)
+            fail_msg("%s: status %d, %s", wrong[i].what, diag.code, diag.text);
+        if (strstr(diag.text, wrong[i].text) == NULL || strchr(diag.text, '\n') != NULL)
+            fail_msg("%s: %s", wrong[i].what, diag.text);
+        assert_string_equal(diag.tensor, "t");
+        wire_deinit(&w);
+    }
+}
+
+static void fill_wide_int(wire *w)
+{
+    mw_tensor_head(w, "t", INLAY_UINT8, 1, (int64_t[]){ 2 });
+    wire_ints(w, 5, (int64_t[]){ 255, 256 }, 2);
+}
+
+static void fill_two_payloads(wire *w)
+{
+    mw_tensor_head(w, "t", INLAY_INT32, 1, (int64_t[]){ 1 });
+    wire_ints(w, 5, (int64_t[]){ 1 }, 1);
+    wire_bytes(w, 9, "abcd", 4);
+}
+
+static void fill_forged_place(wire *w)
+{
+    uint64_t place[3] = { 9, 1u << 30, 4 };
+
+    mw_tensor_head(w, "t", INLAY_INT32, 1, (int64_t[]){ 1 });
+    wire_bytes(w, 1000, place, sizeof place);
+}
+
+static void wrong_payloads(void **state)
+{
+    static const struct {
+        void (*fill)(wire *);
+        const char *text;
+    } cases[] = {
+        { fill_wide_int, "element 1 of int32_data is 256, which is no uint8" },
+        { fill_two_payloads, "has both int32_data and raw_data" },
+        { fill_forged_place, "has no data" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        wire w = { 0 };
+        wire_mark g = mw_begin(&w, 8, 17), t = wire_begin(&w, MW_INITIALIZER);
+        inlay_diag diag = INLAY_DIAG_INIT;
+        graph_model *model;
+
+        cases[i].fill(&w);
+        wire_end(&w, t);
+        wire_end(&w, g);
+        assert_int_equal(model_load_bytes(w.bytes, w.count, NULL, &model, &diag), INLAY_INVALID_MODEL);
+        if (strstr(diag.text, cases[i].text) == NULL)
+            fail_msg("%s", diag.text);
+        wire_deinit(&w);
+    }
+}
+
+static void sparse_limits(void **state)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17), sparse = wire_begin(&w, MW_SPARSE), t = wire_begin(&w, 1);
+    inlay_diag diag = INLAY_DIAG_INIT;
+    graph_model *model;
+
+    (void)state;
+    mw_tensor_head(&w, "t", INLAY_FLOAT, 1, (int64_t[]){ 0 });
+    wire_end(&w, t);
+    wire_ints(&w, 3, (int64_t[]){ 1 << 20, 1 << 10 }, 2);
+    wire_end(&w, sparse);
+    wire_end(&w, g);
+    assert_int_equal(model_load_bytes(w.bytes, w.count, NULL, &model, &diag), INLAY_LIMIT_EXCEEDED);
+    assert_non_null(strstr(diag.text, "max_densified_bytes"));
+    wire_deinit(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_form_of_every_type),
+        cmocka_unit_test(all_types_have_a_row),
+        cmocka_unit_test(strings),
+        cmocka_unit_test(scalars_and_empty_tensors),
+        cmocka_unit_test(raw_data_is_not_copied),
+        cmocka_unit_test(wrong_tensors),
+        cmocka_unit_test(wrong_payloads),
+        cmocka_unit_test(sparse_limits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
