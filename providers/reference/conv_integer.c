@@ -1,0 +1,208 @@
+/* ConvInteger: ONNX 10. QLinearConv: ONNX 10. Elements less their zero points are multiplied as int16, summed in int32. */
+#include "args.h"
+#include "conv.h"
+#include "convert.h"
+#include "reference.h"
+#include "requantize.h"
+#include <stdlib.h>
+
+/* Where the inputs are; 0 = there is none. */
+typedef struct layout {
+    uint32_t x_zero, w, w_zero, x_scale, w_scale, y_scale, y_zero, bias;
+} layout;
+static const layout integer_inputs = { .w = 1, .x_zero = 2, .w_zero = 3 };
+static const layout linear_inputs = { .x_scale = 1, .x_zero = 2, .w = 3, .w_scale = 4, .w_zero = 5, .y_scale = 6,
+                                      .y_zero = 7, .bias = 8 };
+
+typedef struct quantized_state {
+    const layout *at;
+    conv_attrs attrs;
+    const gemm_kernel *kernel;
+    gemm_operand weights;
+    void *memory;
+} quantized_state;
+
+static void release(void *state)
+{
+    quantized_state *s = state;
+
+    if (s != NULL)
+        free(s->memory);
+    free(s);
+}
+
+/* The zero points of the weights: one, or one a filter. */
+static inlay_status set_weight_zeros(gemm_operand *weights, const void *zeros, int64_t count, int64_t filters,
+                                     int64_t group, inlay_diag *diag)
+{
+    if (count != 1 && count != filters)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the zero point of W has %lld elements for %lld filters",
+                          (long long)count, (long long)filters);
+    weights->zero = zeros;
+    weights->zero_stride = count > 1;
+    weights->zero_matrix_stride = count > 1 ? filters / group : 0;
+    return INLAY_OK;
+}
+
+static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const layout *at = strcmp(node->info->op_type.data, "QLinearConv") == 0 ? &linear_inputs : &integer_inputs;
+    const inlay_value_info *zero = kit_input(node, at->w_zero), *w = kit_input(node, at->w);
+    quantized_state *s = NULL;
+    int64_t zeros = 1;
+    inlay_status status;
+
+    INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
+    INLAY_TRY(conv_read_attrs(node, &s->attrs, diag));
+    s->at = at;
+    s->kernel = gemm_kernel_best(GEMM_S16);
+    s->weights.pack = gemm_strided_pack(GEMM_S16, kit_input_dtype(node, at->w));
+    if (zero == NULL || kit_is_constant(node, at->w_zero)) {
+        if (zero != NULL && kit_is_constant(node, at->w) && w->rank >= 1) {
+            for (uint32_t d = 0; d < zero->rank; d++)
+                zeros *= zero->dims[d].value;
+            INLAY_TRY(set_weight_zeros(&s->weights, kit_constant_unaligned(node, at->w_zero), zeros, w->dims[0].value,
+                                       s->attrs.group, diag));
+        }
+        INLAY_TRY(conv_pack_weights(node, at->w, &s->attrs, s->kernel, &s->weights, &s->memory, diag));
+    }
+    s->weights.zero = NULL;
+    *out_state = s;
+    s = NULL;
+done:
+    release(s);
+    return status;
+}
+
+static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const quantized_state *s = state;
+    conv_geometry g;
+    conv_plan *p = NULL;
+    inlay_status status;
+
+    INLAY_TRY(conv_resolve(&s->attrs, &plan->in[0], &plan->in[s->at->w], &g, diag));
+    INLAY_TRY(conv_check_output(&g, &plan->out[0], diag));
+    status = conv_plan_create(&g, s->kernel, &s->weights, plan->in[0].dtype, plan->out[0].dtype, s->at->y_scale != 0,
+                              plan->max_threads, &p, &plan->workspace_bytes, diag);
+    plan->plan = p;
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ QLinearConv's hooks */
+
+static void fill_bias(void *user, const gemm_tile *tile)
+{
+    const conv_run *run = user;
+    const int32_t *bias = (const int32_t *)run->bias + conv_first_filter(run, tile);
+
+    for (int64_t i = tile->i0; i < tile->i1; i++) {
+        int32_t *row = (int32_t *)tile->c + (i - tile->i0) * tile->c_stride;
+        for (int64_t j = 0; j < tile->j1 - tile->j0; j++)
+            row[j] = bias[i];
+    }
+}
+
+static void store_tile(void *user, const gemm_tile *tile)
+{
+    static const float one = 1;
+    const conv_run *run = user;
+    const kit_call *call = run->call;
+    const kit_tensor *w_scale = &call->in[linear_inputs.w_scale];
+    const conv_geometry *g = &run->plan->g;
+    double scale = convert_get_f64(INLAY_FLOAT, call->in[linear_inputs.x_scale].data, 0) /
+                   convert_get_f64(INLAY_FLOAT, call->in[linear_inputs.y_scale].data, 0);
+    int32_t zero = (int32_t)convert_get_i64(run->y_dtype, call->in[linear_inputs.y_zero].data, 0);
+    int64_t first = conv_first_filter(run, tile), image = run->first_image + tile->batch / g->group;
+
+    for (int64_t i = tile->i0; i < tile->i1; i++) {
+        int64_t filter = first + i;
+        double of_filter = convert_get_f64(INLAY_FLOAT, w_scale->data, w_scale->count > 1 ? filter : 0);
+        requantize_row((const int32_t *)tile->c + (i - tile->i0) * tile->c_stride, tile->j1 - tile->j0,
+                       (float)(scale * of_filter), &one, 0, zero, run->y_dtype == INLAY_INT8,
+                       (char *)run->y + (image * g->filters + filter) * g->positions + tile->j0);
+    }
+}
+
+/* A parameter that must be one number. */
+static inlay_status expect_one(const kit_call *call, uint32_t input, const char *what)
+{
+    if (call->in[input].count == 1)
+        return INLAY_OK;
+    return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the %s has %lld elements; it must be one number", what,
+                      (long long)call->in[input].count);
+}
+
+static inlay_status set_linear(const kit_call *call, conv_run *r)
+{
+    const kit_tensor *in = call->in;
+    int64_t filters = r->plan->g.filters;
+    inlay_status status;
+
+    INLAY_TRY(expect_one(call, linear_inputs.x_scale, "scale of x"));
+    INLAY_TRY(expect_one(call, linear_inputs.y_scale, "scale of y"));
+    INLAY_TRY(expect_one(call, linear_inputs.y_zero, "zero point of y"));
+    if (in[linear_inputs.w_scale].count != 1 && in[linear_inputs.w_scale].count != filters)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the scale of w has %lld elements for %lld filters",
+                          (long long)in[linear_inputs.w_scale].count, (long long)filters);
+    if (kit_has_input(call, linear_inputs.bias)) {
+        if (in[linear_inputs.bias].count != filters)
+            return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the bias has %lld elements for %lld filters",
+                              (long long)in[linear_inputs.bias].count, (long long)filters);
+        r->bias = in[linear_inputs.bias].data;
+        r->job.init = fill_bias;
+        r->job.init_user = r;
+    }
+    r->own_store = true;
+    r->job.finish = store_tile;
+    r->job.finish_user = r;
+done:
+    return status;
+}
+
+static inlay_status run(const kit_call *call)
+{
+    const quantized_state *s = call->state;
+    const layout *at = s->at;
+    const conv_plan *p = call->plan;
+    conv_run r = { .call = call, .plan = p, .job = p->job, .x = call->in[0].data, .y = call->out[0].data,
+                   .y_dtype = call->out[0].dtype };
+    inlay_status status = INLAY_OK;
+
+    if (call->out[0].count == 0)
+        return INLAY_OK;
+    if (kit_has_input(call, at->x_zero)) {
+        INLAY_TRY(expect_one(call, at->x_zero, "zero point of x"));
+        r.zero = (int32_t)convert_get_i64(call->in[0].dtype, call->in[at->x_zero].data, 0);
+        r.job.b.zero = call->in[at->x_zero].data;
+    }
+    r.job.a.data = call->in[at->w].data;
+    if (kit_has_input(call, at->w_zero) && r.job.a.packed == NULL)
+        INLAY_TRY(set_weight_zeros(&r.job.a, call->in[at->w_zero].data, call->in[at->w_zero].count, p->g.filters,
+                                   p->g.group, call->diag));
+    if (at->y_scale != 0)
+        INLAY_TRY(set_linear(call, &r));
+    status = conv_execute(&r);
+done:
+    return status;
+}
+
+static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+{
+    uint32_t w = strcmp(node->info->op_type.data, "QLinearConv") == 0 ? linear_inputs.w : integer_inputs.w;
+    conv_attrs attrs;
+    conv_geometry g;
+
+    if (conv_read_attrs(node, &attrs, NULL) == INLAY_OK &&
+        conv_resolve(&attrs, &shapes->in[0], &shapes->in[w], &g, NULL) == INLAY_OK)
+        conv_cost(&g, shapes, out);
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "ConvInteger", .since_max = 10, .supports = conv_supports, .prepare = prepare, .release = release,
+      .shape = shape, .run = run, .cost = cost },
+    { .op_type = "QLinearConv", .since_max = 10, .supports = conv_supports, .prepare = prepare, .release = release,
+      .shape = shape, .run = run, .cost = cost },
+};
+const kit_table reference_conv_integer = { kernels, KIT_COUNT(kernels) };

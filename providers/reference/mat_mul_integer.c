@@ -1,0 +1,297 @@
+/* MatMulInteger: ONNX 10. QLinearMatMul: ONNX 10, 21. Integers are multiplied less their zero points as int16, summed in
+ * int32; float8 operands are multiplied as floats. */
+#include "args.h"
+#include "convert.h"
+#include "matmul.h"
+#include "reference.h"
+#include "requantize.h"
+#include <math.h>
+#include <stdlib.h>
+
+/* Where the inputs are. */
+typedef struct layout {
+    uint32_t a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero;
+} layout;
+static const layout integer_inputs = { .a = 0, .b = 1, .a_zero = 2, .b_zero = 3 };
+static const layout linear_inputs = { 0, 1, 2, 3, 4, 5, 6, 7 };
+
+typedef struct quantized_state {
+    const layout *at;
+    const gemm_kernel *kernel; /* NULL: floats by way of pack_float8 */
+    bool linear;
+    gemm_operand b; /* packed when B and its zero point are constant */
+    void *b_memory;
+} quantized_state;
+
+static void release(void *state)
+{
+    quantized_state *s = state;
+
+    if (s != NULL)
+        free(s->b_memory);
+    free(s);
+}
+
+static bool is_float8(inlay_dtype dtype)
+{
+    return (INLAY_DTYPE_BIT(dtype) & KIT_FLOAT8) != 0;
+}
+
+/* ------------------------------------------------------------------ zero points and scales
+ *
+ * A quantization parameter of A is one number, one a row, or one a row of every matrix; of B likewise with columns. */
+
+typedef struct parameter {
+    int64_t line_stride, matrix_stride;
+} parameter;
+
+static inlay_status place_parameter(const kit_tensor *t, int64_t lines, int64_t matrices, const char *what,
+                                    parameter *out, inlay_diag *diag)
+{
+    *out = (parameter){ 0, 0 };
+    if (t->count == 1)
+        return INLAY_OK;
+    out->line_stride = 1;
+    if (t->count == lines)
+        return INLAY_OK;
+    out->matrix_stride = lines;
+    if (t->count == lines * matrices)
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%s has %lld elements; give it 1, %lld, or %lld", what,
+                      (long long)t->count, (long long)lines, (long long)(lines * matrices));
+}
+
+static inlay_status set_zero(gemm_operand *operand, const kit_call *call, uint32_t input, int64_t lines,
+                             int64_t matrices, const char *what)
+{
+    parameter p;
+    inlay_status status;
+
+    if (input == 0 || !kit_has_input(call, input) || operand->packed != NULL)
+        return INLAY_OK;
+    status = place_parameter(&call->in[input], lines, matrices, what, &p, call->diag);
+    operand->zero = call->in[input].data;
+    operand->zero_stride = p.line_stride;
+    operand->zero_matrix_stride = p.matrix_stride;
+    return status;
+}
+
+/* ------------------------------------------------------------------ prepare and shape */
+
+static inlay_status pack_b(const kit_node *node, quantized_state *s, inlay_diag *diag)
+{
+    const inlay_value_info *zero = kit_input(node, s->at->b_zero);
+    int64_t zeros = 1;
+    matmul_constant dims;
+    inlay_status status;
+
+    if (!matmul_constant_dims(node, s->at->b, false, &dims) || (zero != NULL && !kit_is_constant(node, s->at->b_zero)))
+        return INLAY_OK;
+    s->b.data = kit_constant_unaligned(node, s->at->b);
+    s->b.line_stride = 1;
+    s->b.k_stride = dims.columns;
+    s->b.matrix_stride = dims.rows * dims.columns;
+    if (zero != NULL) {
+        for (uint32_t d = 0; d < zero->rank; d++)
+            zeros *= zero->dims[d].value;
+        s->b.zero = kit_constant_unaligned(node, s->at->b_zero);
+        s->b.zero_stride = zeros > 1;
+        s->b.zero_matrix_stride = zeros == dims.columns * dims.matrices && dims.matrices > 1 ? dims.columns : 0;
+        if (zeros != 1 && zeros != dims.columns && zeros != dims.columns * dims.matrices)
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the zero point of B has %lld elements for %lld columns",
+                              (long long)zeros, (long long)dims.columns);
+    }
+    status = gemm_pack_constant(s->kernel, s->kernel->nr, &s->b, dims.matrices, dims.columns, dims.rows, &s->b_memory,
+                                diag);
+    if (status == INLAY_OK)
+        kit_drop_constant(node, s->at->b);
+    return status;
+}
+
+static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    bool linear = strcmp(node->info->op_type.data, "QLinearMatMul") == 0;
+    const layout *at = linear ? &linear_inputs : &integer_inputs;
+    quantized_state *s = NULL;
+    inlay_status status;
+
+    INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
+    s->at = at;
+    s->linear = linear;
+    if (!is_float8(kit_input_dtype(node, at->a)) && !is_float8(kit_input_dtype(node, at->b))) {
+        s->kernel = gemm_kernel_best(GEMM_S16);
+        s->b.pack = gemm_strided_pack(GEMM_S16, kit_input_dtype(node, at->b));
+        INLAY_TRY(pack_b(node, s, diag));
+    }
+    *out_state = s;
+    s = NULL;
+done:
+    release(s);
+    return status;
+}
+
+/* Elements of any 8-bit type as floats, less their zero point. operand->user: its kit_tensor. */
+static void pack_float8(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0, int64_t k1,
+                        uint32_t width, void *out)
+{
+    const kit_tensor *t = self->user;
+    int64_t matrix = gemm_which(self, batch);
+    float *to = out;
+
+    for (int64_t l0 = line; l0 < line_end; l0 += width)
+        for (int64_t k = k0; k < k1; k++)
+            for (uint32_t l = 0; l < width; l++, to++) {
+                float zero = 0;
+                *to = 0;
+                if (l0 + l >= line_end)
+                    continue;
+                convert_to_f32(to, t->dtype, t->data,
+                               matrix * self->matrix_stride + (l0 + l) * self->line_stride + k * self->k_stride, 1);
+                if (self->zero != NULL)
+                    convert_to_f32(&zero, t->dtype, self->zero,
+                                   matrix * self->zero_matrix_stride + (l0 + l) * self->zero_stride, 1);
+                *to -= zero;
+            }
+}
+
+/* Has every parameter of rows one element? Then batches of A may be seen as rows of one product. */
+static bool rows_are_alike(const quantized_state *s, const kit_plan *plan)
+{
+    const uint32_t inputs[] = { s->at->a_zero, s->at->a_scale, s->at->y_scale, s->at->y_zero };
+
+    for (uint32_t i = 0; i < KIT_COUNT(inputs); i++)
+        if (inputs[i] != 0 && inputs[i] < plan->in_count && plan->in[inputs[i]].dtype != INLAY_UNDEFINED &&
+            plan->in[inputs[i]].count != 1)
+            return false;
+    return true;
+}
+
+static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const quantized_state *s = state;
+    matmul_plan *p;
+    inlay_status status;
+
+    INLAY_TRY(matmul_plan_create(&plan->in[s->at->a], &plan->in[s->at->b], rows_are_alike(s, plan), &p, diag));
+    plan->plan = p;
+    p->job.kernel = s->kernel != NULL ? s->kernel : gemm_kernel_best(GEMM_F32);
+    p->job.a.pack = s->kernel != NULL ? gemm_strided_pack(GEMM_S16, plan->in[s->at->a].dtype) : pack_float8;
+    p->job.b.pack = s->kernel != NULL ? s->b.pack : pack_float8;
+    p->job.b.packed = s->b.packed;
+    p->job.b.packed_stride = s->b.packed_stride;
+    p->job.c_in_workspace = s->linear;
+    p->job.c_stride = p->job.n;
+    p->job.c_batch_stride = p->job.m * p->job.n;
+    gemm_plan(&p->job, plan->max_threads);
+    if (!gemm_workspace(&p->job, plan->max_threads, &plan->workspace_bytes))
+        status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the workspace of this product exceeds the address space");
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ run */
+
+typedef struct output {
+    const kit_call *call;
+    const gemm_job *job;
+    parameter a_scale, b_scale, y_scale, y_zero;
+} output;
+
+static float scale_at(const kit_call *call, uint32_t input, const parameter *p, int64_t matrix, int64_t line)
+{
+    float v = 1;
+    convert_to_f32(&v, call->in[input].dtype, call->in[input].data, matrix * p->matrix_stride + line * p->line_stride, 1);
+    return v;
+}
+
+/* One row of a tile in blocks: the scales of columns are gathered first. */
+static void store_row(const output *o, const gemm_tile *tile, int64_t i)
+{
+    const kit_call *call = o->call;
+    const kit_tensor *y = &call->out[0];
+    int64_t a_matrix = gemm_which(&o->job->a, tile->batch), b_matrix = gemm_which(&o->job->b, tile->batch);
+    float row = scale_at(call, linear_inputs.a_scale, &o->a_scale, a_matrix, i) /
+                scale_at(call, linear_inputs.y_scale, &o->y_scale, tile->batch, i);
+    double zero = convert_get_f64(y->dtype, call->in[linear_inputs.y_zero].data,
+                                  tile->batch * o->y_zero.matrix_stride + i * o->y_zero.line_stride);
+    int64_t at = (i - tile->i0) * tile->c_stride, first = (tile->batch * o->job->m + i) * o->job->n;
+    float columns[64], values[64];
+
+    for (int64_t j = tile->j0; j < tile->j1; j += 64) {
+        int64_t n = tile->j1 - j < 64 ? tile->j1 - j : 64;
+        for (int64_t l = 0; l < n; l++)
+            columns[l] = scale_at(call, linear_inputs.b_scale, &o->b_scale, b_matrix, j + l);
+        if (o->job->kernel->acc_bytes == 4 && o->job->kernel->in_bytes == 2 && !is_float8(y->dtype)) {
+            requantize_row((const int32_t *)tile->c + at + j - tile->j0, n, row, columns, 1, (int32_t)zero,
+                           y->dtype == INLAY_INT8, (char *)y->data + first + j);
+            continue;
+        }
+        for (int64_t l = 0; l < n; l++) {
+            double sum = o->job->kernel->in_bytes == 2 ? ((const int32_t *)tile->c)[at + j - tile->j0 + l]
+                                                       : (double)((const float *)tile->c)[at + j - tile->j0 + l];
+            values[l] = (float)(sum * (double)(row * columns[l]));
+            if (!is_float8(y->dtype)) {
+                values[l] = nearbyintf(values[l]) + (float)zero;
+                values[l] = fminf(fmaxf(values[l], y->dtype == INLAY_INT8 ? -128 : 0), y->dtype == INLAY_INT8 ? 127 : 255);
+            } else {
+                values[l] += (float)zero;
+            }
+        }
+        convert_from_f32(y->dtype, y->data, first + j, n, values, CONVERT_SATURATE);
+    }
+}
+
+static void store_tile(void *user, const gemm_tile *tile)
+{
+    for (int64_t i = tile->i0; i < tile->i1; i++)
+        store_row(user, tile, i);
+}
+
+static inlay_status run(const kit_call *call)
+{
+    const quantized_state *s = call->state;
+    const matmul_plan *p = call->plan;
+    gemm_job job = p->job;
+    output o = { .call = call, .job = &job };
+    inlay_status status;
+
+    INLAY_TRY(matmul_check_output(&job, &call->out[0], call->diag));
+    job.a.data = call->in[s->at->a].data;
+    job.b.data = call->in[s->at->b].data;
+    job.a.user = &call->in[s->at->a];
+    job.b.user = &call->in[s->at->b];
+    INLAY_TRY(set_zero(&job.a, call, s->at->a_zero, job.m, p->a_matrices, "the zero point of A"));
+    INLAY_TRY(set_zero(&job.b, call, s->at->b_zero, job.n, p->b_matrices, "the zero point of B"));
+    job.c = call->out[0].data;
+    if (s->linear) {
+        const kit_tensor *in = call->in;
+        INLAY_TRY(place_parameter(&in[s->at->a_scale], job.m, p->a_matrices, "the scale of A", &o.a_scale, call->diag));
+        INLAY_TRY(place_parameter(&in[s->at->b_scale], job.n, p->b_matrices, "the scale of B", &o.b_scale, call->diag));
+        INLAY_TRY(place_parameter(&in[s->at->y_scale], job.m, job.batch, "the scale of Y", &o.y_scale, call->diag));
+        INLAY_TRY(place_parameter(&in[s->at->y_zero], job.m, job.batch, "the zero point of Y", &o.y_zero, call->diag));
+        job.finish = store_tile;
+        job.finish_user = &o;
+    }
+    status = gemm_run(call, &job, call->workspace);
+done:
+    return status;
+}
+
+static void cost_integer(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+{
+    (void)node;
+    matmul_cost(shapes, integer_inputs.b, out);
+}
+static void cost_linear(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+{
+    (void)node;
+    matmul_cost(shapes, linear_inputs.b, out);
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "MatMulInteger", .since_max = 10, .prepare = prepare, .release = release, .shape = shape, .run = run,
+      .cost = cost_integer },
+    { .op_type = "QLinearMatMul", .since_max = 21, .prepare = prepare, .release = release, .shape = shape, .run = run,
+      .cost = cost_linear },
+};
+const kit_table reference_mat_mul_integer = { kernels, KIT_COUNT(kernels) };
