@@ -1,0 +1,66 @@
+/* CenterCropPad: ONNX 18. What is too large is cut on both sides, what is too small gets zeros on both; of an odd
+ * difference the larger half lies at the end. */
+#include "args.h"
+#include "reference.h"
+#include "strided.h"
+
+typedef struct crop_state {
+    int64_t axes[INLAY_MAX_RANK];
+    int32_t axis_count; /* -1: all axes */
+} crop_state;
+
+static inlay_status prepare_crop(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_status status = arg_state(sizeof(crop_state), out_state, diag);
+
+    if (status == INLAY_OK) {
+        crop_state *state = *out_state;
+        status = arg_ints(node, "axes", state->axes, INLAY_MAX_RANK, &state->axis_count, diag);
+    }
+    return status;
+}
+
+static inlay_status run_crop(const kit_call *call)
+{
+    const crop_state *state = call->state;
+    const kit_tensor *x = &call->in[0], *shape = &call->in[1], *y = &call->out[0];
+    const int64_t count = state->axis_count >= 0 ? state->axis_count : (int64_t)x->rank;
+    const uint32_t element = strided_element_bytes(x->dtype);
+    int64_t dims[INLAY_MAX_RANK], window[INLAY_MAX_RANK], from[INLAY_MAX_RANK], to[INLAY_MAX_RANK];
+    const char *in = x->data;
+    char *out = y->data;
+    strided_plan plan;
+    inlay_status status = INLAY_OK;
+
+    if (shape->count != count || count > (int64_t)x->rank)
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "shape has %lld values for %lld axes",
+                          (long long)shape->count, (long long)count);
+    memcpy(dims, x->dims, x->rank * sizeof *dims);
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t axis;
+
+        INLAY_TRY(arg_axis(call->diag, state->axis_count >= 0 ? state->axes[i] : i, x->rank, "axes", &axis));
+        dims[axis] = arg_index(shape, i);
+    }
+    INLAY_TRY(arg_expect_dims(call->diag, y, x->rank, dims));
+    if (y->count == 0)
+        goto done;
+    strided_row_major(x->rank, x->dims, element, from);
+    strided_row_major(x->rank, dims, element, to);
+    for (uint32_t i = 0; i < x->rank; i++) {
+        window[i] = dims[i] < x->dims[i] ? dims[i] : x->dims[i];
+        in += (x->dims[i] - window[i]) / 2 * from[i];
+        out += (dims[i] - window[i]) / 2 * to[i];
+    }
+    if (strided_product(window, 0, x->rank) != y->count)
+        memset(y->data, 0, (size_t)y->count * element);
+    strided_plan_init(&plan, element, x->rank, window, from, to);
+    status = strided_copy(call, &plan, in, out);
+done:
+    return status;
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "CenterCropPad", .prepare = prepare_crop, .run = run_crop },
+};
+const kit_table reference_center_crop_pad = { kernels, KIT_COUNT(kernels) };

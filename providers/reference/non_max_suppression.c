@@ -1,0 +1,218 @@
+/* NonMaxSuppression: ONNX 10, 11. Per batch and class: boxes above the score threshold, best first; one is kept unless
+ * it overlaps a kept one too much. */
+#include "args.h"
+#include "rank.h"
+#include "reference.h"
+
+typedef struct nms_state {
+    bool centers; /* boxes are [x, y, width, height] instead of two corners [y1, x1, y2, x2] */
+} nms_state;
+
+typedef struct nms_box {
+    float y1, x1, y2, x2, area;
+} nms_box;
+
+static inlay_status prepare_nms(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const int64_t centers = kit_attr_int(node->info, "center_point_box", 0);
+    inlay_status status;
+
+    if (centers != 0 && centers != 1)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "center_point_box is %lld", (long long)centers);
+    status = arg_state(sizeof(nms_state), out_state, diag);
+    if (status == INLAY_OK)
+        ((nms_state *)*out_state)->centers = centers != 0;
+    return status;
+}
+
+/* What the workspace holds: a heap for each worker, a list of kept boxes for each batch and class with its length, and
+ * the boxes in corner form. Offsets in bytes. */
+typedef struct nms_plan {
+    int64_t batches, classes, boxes;
+    int64_t room; /* of a list */
+    uint64_t lists, counts, corners, bytes;
+} nms_plan;
+
+/* max_output_boxes_per_class, 0 when it is omitted; more than there are boxes is all of them. */
+static int64_t most_boxes(const kit_tensor *in, uint32_t in_count, int64_t boxes)
+{
+    int64_t limit = 0;
+
+    if (in_count > 2 && in[2].dtype == INLAY_INT64 && in[2].count >= 1)
+        limit = *(const int64_t *)in[2].data;
+    return limit < 0 ? 0 : limit < boxes ? limit : boxes;
+}
+
+static bool reserve(uint64_t *total, int64_t count, uint64_t each, uint64_t *out_offset)
+{
+    uint64_t bytes;
+
+    *out_offset = *total;
+    return !__builtin_mul_overflow((uint64_t)count, each, &bytes) && !__builtin_add_overflow(*total, bytes, total);
+}
+
+static inlay_status shape_nms(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const kit_tensor *boxes = &plan->in[0], *scores = &plan->in[1];
+    nms_plan *p;
+    uint64_t heaps;
+    int64_t lists, entries;
+    bool fits;
+
+    (void)state;
+    if (boxes->rank != 3 || scores->rank != 3 || boxes->dims[2] != 4 || boxes->dims[0] != scores->dims[0] ||
+        boxes->dims[1] != scores->dims[2])
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "boxes must be [batch, N, 4] and scores [batch, classes, N]");
+    p = plan->plan = calloc(1, sizeof *p);
+    if (p == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a plan");
+    p->batches = boxes->dims[0];
+    p->boxes = boxes->dims[1];
+    p->classes = scores->dims[1];
+    p->room = p->boxes;
+    if (plan->in_count < 3 || plan->in[2].dtype == INLAY_UNDEFINED || plan->in[2].data != NULL)
+        p->room = most_boxes(plan->in, plan->in_count, p->boxes);
+    fits = !__builtin_mul_overflow(p->batches, p->classes, &lists) &&
+           reserve(&p->bytes, p->boxes, plan->max_threads * sizeof(rank_entry), &heaps) &&
+           !__builtin_mul_overflow(lists, p->room, &entries) &&
+           reserve(&p->bytes, entries, sizeof(int64_t), &p->lists) &&
+           reserve(&p->bytes, lists, sizeof(int64_t), &p->counts) &&
+           reserve(&p->bytes, boxes->count / 4, sizeof(nms_box), &p->corners);
+    if (!fits)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "too many boxes and classes");
+    plan->workspace_bytes = p->bytes;
+    return INLAY_OK;
+}
+
+typedef struct nms_job {
+    const nms_plan *plan;
+    const nms_box *boxes; /* [batches, boxes] */
+    const float *scores;  /* [batches, classes, boxes] */
+    rank_entry *heaps;
+    int64_t *lists, *counts;
+    int64_t most;
+    float overlap, threshold;
+    bool has_threshold;
+} nms_job;
+
+/* Intersection over union above the limit? Boxes without area overlap nothing. */
+static bool overlaps(const nms_box *a, const nms_box *b, float limit)
+{
+    const float y1 = a->y1 > b->y1 ? a->y1 : b->y1, y2 = a->y2 < b->y2 ? a->y2 : b->y2;
+    const float x1 = a->x1 > b->x1 ? a->x1 : b->x1, x2 = a->x2 < b->x2 ? a->x2 : b->x2;
+    float shared, both;
+
+    if (!(y2 > y1) || !(x2 > x1) || !(a->area > 0) || !(b->area > 0))
+        return false;
+    shared = (y2 - y1) * (x2 - x1);
+    both = a->area + b->area - shared;
+    return both > 0 && shared / both > limit;
+}
+
+/* Units are (batch, class) pairs. */
+static inlay_status nms_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const nms_job *job = user;
+    const int64_t n = job->plan->boxes;
+    rank_entry *heap = job->heaps + worker * n;
+
+    for (int64_t unit = begin; unit < end; unit++) {
+        const float *scores = job->scores + unit * n;
+        const nms_box *boxes = job->boxes + unit / job->plan->classes * n;
+        int64_t *kept = job->lists + unit * job->plan->room, count = 0, candidates = 0;
+
+        for (int64_t i = 0; i < n; i++)
+            if (scores[i] == scores[i] && (!job->has_threshold || scores[i] > job->threshold))
+                heap[candidates++] = (rank_entry){ rank_key_f32(scores[i]), i };
+        rank_build(heap, candidates);
+        rank_sort(heap, candidates);
+        for (int64_t c = 0; c < candidates && count < job->most; c++) {
+            const int64_t i = heap[c].index;
+            int64_t k = 0;
+
+            while (k < count && !overlaps(&boxes[i], &boxes[kept[k]], job->overlap))
+                k++;
+            if (k == count)
+                kept[count++] = i;
+        }
+        job->counts[unit] = count;
+    }
+    return INLAY_OK;
+}
+
+/* Corners in order, whichever way the model gives them. */
+static void read_boxes(const float *from, int64_t count, bool centers, nms_box *to)
+{
+    for (int64_t i = 0; i < count; i++, from += 4) {
+        float y1 = from[0], x1 = from[1], y2 = from[2], x2 = from[3], swap;
+
+        if (centers) {
+            y1 = from[1] - from[3] / 2;
+            y2 = from[1] + from[3] / 2;
+            x1 = from[0] - from[2] / 2;
+            x2 = from[0] + from[2] / 2;
+        }
+        if (y1 > y2) {
+            swap = y1;
+            y1 = y2;
+            y2 = swap;
+        }
+        if (x1 > x2) {
+            swap = x1;
+            x1 = x2;
+            x2 = swap;
+        }
+        to[i] = (nms_box){ y1, x1, y2, x2, (y2 - y1) * (x2 - x1) };
+    }
+}
+
+static float read_scalar(const kit_call *call, uint32_t i, float otherwise)
+{
+    return kit_has_input(call, i) && call->in[i].count >= 1 ? *(const float *)call->in[i].data : otherwise;
+}
+
+static inlay_status run_nms(const kit_call *call)
+{
+    const nms_plan *p = call->plan;
+    char *workspace = call->workspace;
+    nms_box *boxes = (nms_box *)(void *)(workspace + p->corners);
+    nms_job job = { .plan = p, .boxes = boxes, .scores = call->in[1].data, .heaps = call->workspace };
+    const int64_t units = p->batches * p->classes;
+    int64_t dims[2] = { 0, 3 }, *y;
+    inlay_status status = INLAY_OK;
+
+    job.most = most_boxes(call->in, call->in_count, p->boxes);
+    if (job.most > p->room)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "max_output_boxes_per_class is not what was planned");
+    if (units > 0) {
+        job.lists = (int64_t *)(void *)(workspace + p->lists);
+        job.counts = (int64_t *)(void *)(workspace + p->counts);
+        job.overlap = read_scalar(call, 3, 0);
+        job.threshold = read_scalar(call, 4, 0);
+        job.has_threshold = kit_has_input(call, 4);
+        read_boxes(call->in[0].data, p->batches * p->boxes, ((const nms_state *)call->state)->centers, boxes);
+        INLAY_TRY(kit_parallel(call, units, 4096 / (p->boxes + 1) + 1, nms_range, &job));
+        for (int64_t u = 0; u < units; u++)
+            dims[0] += job.counts[u];
+    }
+    INLAY_TRY(kit_alloc_output(call, 0, 2, dims));
+    y = call->out[0].data;
+    for (int64_t u = 0; y != NULL && u < units; u++) {
+        for (int64_t k = 0; k < job.counts[u]; k++, y += 3) {
+            y[0] = u / p->classes;
+            y[1] = u % p->classes;
+            y[2] = job.lists[u * p->room + k];
+        }
+    }
+done:
+    return status;
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "NonMaxSuppression",
+      .flags = KIT_SHAPES_AT_RUN,
+      .prepare = prepare_nms,
+      .shape = shape_nms,
+      .run = run_nms },
+};
+const kit_table reference_non_max_suppression = { kernels, KIT_COUNT(kernels) };

@@ -1,0 +1,177 @@
+/* TopK: ONNX 1, 10, 11, 24. Of equal elements the one of the lower index comes first; NaN counts as the largest. The
+ * output is sorted whether it must be or not. */
+#include "args.h"
+#include "rank.h"
+#include "reference.h"
+#include "strided.h"
+
+#define KEY_F16(x) rank_key_f32(f16_to_f32(x))
+#define KEY_BF16(x) rank_key_f32(bf16_to_f32(x))
+#define T float
+#define KEY rank_key_f32
+#define NAME(x) x##_f32
+#include "top_k.inc"
+#define T double
+#define KEY rank_key_f64
+#define NAME(x) x##_f64
+#include "top_k.inc"
+#define T uint16_t
+#define KEY KEY_F16
+#define NAME(x) x##_f16
+#include "top_k.inc"
+#define T uint16_t
+#define KEY KEY_BF16
+#define NAME(x) x##_bf16
+#include "top_k.inc"
+#define T int8_t
+#define KEY rank_key_i64
+#define NAME(x) x##_i8
+#include "top_k.inc"
+#define T int16_t
+#define KEY rank_key_i64
+#define NAME(x) x##_i16
+#include "top_k.inc"
+#define T int32_t
+#define KEY rank_key_i64
+#define NAME(x) x##_i32
+#include "top_k.inc"
+#define T int64_t
+#define KEY rank_key_i64
+#define NAME(x) x##_i64
+#include "top_k.inc"
+#define T uint8_t
+#define KEY
+#define NAME(x) x##_u8
+#include "top_k.inc"
+#define T uint16_t
+#define KEY
+#define NAME(x) x##_u16
+#include "top_k.inc"
+#define T uint32_t
+#define KEY
+#define NAME(x) x##_u32
+#include "top_k.inc"
+#define T uint64_t
+#define KEY
+#define NAME(x) x##_u64
+#include "top_k.inc"
+
+typedef void (*select_fn)(const void *data, int64_t step, int64_t count, int64_t k, uint64_t flip, rank_entry *heap);
+static const select_fn by_dtype[INLAY_DTYPE_COUNT] = {
+    [INLAY_FLOAT] = select_f32,     [INLAY_DOUBLE] = select_f64, [INLAY_FLOAT16] = select_f16,
+    [INLAY_BFLOAT16] = select_bf16, [INLAY_INT8] = select_i8,    [INLAY_INT16] = select_i16,
+    [INLAY_INT32] = select_i32,     [INLAY_INT64] = select_i64,  [INLAY_UINT8] = select_u8,
+    [INLAY_UINT16] = select_u16,    [INLAY_UINT32] = select_u32, [INLAY_UINT64] = select_u64,
+};
+
+typedef struct top_k_state {
+    int64_t axis;
+    int64_t k; /* TopK-1's attribute, -1 when K is an input */
+    bool largest;
+} top_k_state;
+
+static inlay_status prepare_top_k(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_status status = arg_state(sizeof(top_k_state), out_state, diag);
+
+    if (status == INLAY_OK)
+        *(top_k_state *)*out_state =
+            (top_k_state){ .axis = kit_attr_int(node->info, "axis", -1),
+                           .k = node->info->since_version < 10 ? kit_attr_int(node->info, "k", 0) : -1,
+                           .largest = kit_attr_int(node->info, "largest", 1) != 0 };
+    return status;
+}
+
+/* The best k lie in either output. */
+static const kit_tensor *any_output(const kit_tensor *out, uint32_t count)
+{
+    return count > 1 && out[0].dtype == INLAY_UNDEFINED ? &out[1] : &out[0];
+}
+
+/* A heap for each worker. */
+static inlay_status shape_top_k(const void *opaque, kit_plan *plan, inlay_diag *diag)
+{
+    const kit_tensor *y = any_output(plan->out, plan->out_count);
+    uint32_t axis;
+    inlay_status status = arg_axis(diag, ((const top_k_state *)opaque)->axis, plan->in[0].rank, "axis", &axis);
+
+    if (status != INLAY_OK || y->count < 0 || y->rank != plan->in[0].rank)
+        return status;
+    if (__builtin_mul_overflow((uint64_t)y->dims[axis], sizeof(rank_entry) * plan->max_threads, &plan->workspace_bytes))
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "K is %lld", (long long)y->dims[axis]);
+    return INLAY_OK;
+}
+
+typedef struct top_k_job {
+    const char *in;
+    char *values;     /* NULL: not wanted */
+    int64_t *indices; /* NULL: not wanted */
+    rank_entry *heaps;
+    select_fn select;
+    int64_t count, k, inner;
+    uint64_t flip;
+    uint32_t element;
+} top_k_job;
+
+/* Units are rows: (index before the axis, index behind it). */
+static inlay_status top_k_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const top_k_job *job = user;
+    rank_entry *heap = job->heaps + worker * job->k;
+
+    for (int64_t row = begin; row < end; row++) {
+        const int64_t outer = row / job->inner, inner = row % job->inner;
+        const char *from = job->in + (outer * job->count * job->inner + inner) * job->element;
+        const int64_t first = outer * job->k * job->inner + inner;
+
+        job->select(from, job->inner, job->count, job->k, job->flip, heap);
+        for (int64_t i = 0; i < job->k; i++) {
+            const int64_t to = first + i * job->inner;
+
+            if (job->indices != NULL)
+                job->indices[to] = heap[i].index;
+            if (job->values != NULL)
+                memcpy(job->values + to * job->element, from + heap[i].index * job->inner * job->element, job->element);
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_top_k(const kit_call *call)
+{
+    const top_k_state *state = call->state;
+    const kit_tensor *x = &call->in[0], *y = any_output(call->out, call->out_count);
+    top_k_job job = { .in = x->data, .heaps = call->workspace, .select = by_dtype[x->dtype] };
+    int64_t dims[INLAY_MAX_RANK];
+    inlay_status status = INLAY_OK;
+    uint32_t axis;
+
+    if (job.select == NULL)
+        return inlay_fail(call->diag, INLAY_UNSUPPORTED, "elements of type %s", inlay_dtype_name(x->dtype));
+    INLAY_TRY(arg_axis(call->diag, state->axis, x->rank, "axis", &axis));
+    if (state->k < 0 && call->in[1].count != 1)
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "K must hold one value");
+    job.k = state->k >= 0 ? state->k : *(const int64_t *)call->in[1].data;
+    job.count = x->dims[axis];
+    if (job.k < 0 || job.k > job.count)
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "K is %lld of %lld elements", (long long)job.k,
+                          (long long)job.count);
+    memcpy(dims, x->dims, x->rank * sizeof *dims);
+    dims[axis] = job.k;
+    INLAY_TRY(arg_expect_dims(call->diag, y, x->rank, dims));
+    if (y->count == 0)
+        goto done;
+    job.values = kit_has_output(call, 0) ? call->out[0].data : NULL;
+    job.indices = kit_has_output(call, 1) ? call->out[1].data : NULL;
+    job.inner = strided_product(x->dims, axis + 1, x->rank);
+    job.flip = state->largest ? 0 : UINT64_MAX;
+    job.element = strided_element_bytes(x->dtype);
+    INLAY_TRY(kit_parallel(call, y->count / job.k, 8192 / job.count + 1, top_k_range, &job));
+done:
+    return status;
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "TopK", .prepare = prepare_top_k, .shape = shape_top_k, .run = run_top_k },
+};
+const kit_table reference_top_k = { kernels, KIT_COUNT(kernels) };

@@ -1,0 +1,250 @@
+/* Unique: ONNX 11. Elements, or the slices along an axis, are sorted by index with a stable merge sort; equal
+ * neighbours make a group, whose first index is that of its first occurrence. NaN equals NaN and sorts last, as in
+ * numpy. */
+#include "args.h"
+#include "convert.h"
+#include "reference.h"
+#include "strided.h"
+
+typedef struct unique_state {
+    int64_t axis;
+    bool flat, sorted;
+} unique_state;
+
+static inlay_status prepare_unique(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_status status = arg_state(sizeof(unique_state), out_state, diag);
+
+    if (status == INLAY_OK)
+        *(unique_state *)*out_state = (unique_state){ .axis = kit_attr_int(node->info, "axis", 0),
+                                                      .flat = kit_attr(node->info, "axis") == NULL,
+                                                      .sorted = kit_attr_int(node->info, "sorted", 1) != 0 };
+    return status;
+}
+
+/* ------------------------------------------------------------------ comparing */
+
+static int order_f64(double a, double b)
+{
+    if (a != a || b != b)
+        return (a != a) - (b != b);
+    return (a > b) - (a < b);
+}
+
+static int order_strings(const inlay_str *a, const inlay_str *b)
+{
+    const uint64_t shared = a->bytes < b->bytes ? a->bytes : b->bytes;
+    const int order = shared > 0 ? memcmp(a->data, b->data, (size_t)shared) : 0;
+
+    return order != 0 ? order : (a->bytes > b->bytes) - (a->bytes < b->bytes);
+}
+
+static int order_u64(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+/* Negative, 0 or positive as elements a and b of x. Complex numbers order by real, then by imaginary part. */
+static int order_elements(const kit_tensor *x, int64_t a, int64_t b)
+{
+    int order;
+
+    switch (x->dtype) {
+    case INLAY_STRING:
+        return order_strings((const inlay_str *)x->data + a, (const inlay_str *)x->data + b);
+    case INLAY_COMPLEX64:
+        order = order_f64((double)((const float *)x->data)[2 * a], (double)((const float *)x->data)[2 * b]);
+        return order != 0 ? order
+                          : order_f64((double)((const float *)x->data)[2 * a + 1],
+                                      (double)((const float *)x->data)[2 * b + 1]);
+    case INLAY_COMPLEX128:
+        order = order_f64(((const double *)x->data)[2 * a], ((const double *)x->data)[2 * b]);
+        return order != 0 ? order
+                          : order_f64(((const double *)x->data)[2 * a + 1], ((const double *)x->data)[2 * b + 1]);
+    case INLAY_FLOAT:
+        return order_f64((double)((const float *)x->data)[a], (double)((const float *)x->data)[b]);
+    case INLAY_DOUBLE:
+        return order_f64(((const double *)x->data)[a], ((const double *)x->data)[b]);
+    case INLAY_FLOAT16:
+        return order_f64((double)f16_to_f32(((const uint16_t *)x->data)[a]),
+                         (double)f16_to_f32(((const uint16_t *)x->data)[b]));
+    case INLAY_BFLOAT16:
+        return order_f64((double)bf16_to_f32(((const uint16_t *)x->data)[a]),
+                         (double)bf16_to_f32(((const uint16_t *)x->data)[b]));
+    case INLAY_UINT64:
+        return order_u64(((const uint64_t *)x->data)[a], ((const uint64_t *)x->data)[b]);
+    case INLAY_BOOL:
+        return order_u64(((const uint8_t *)x->data)[a] != 0, ((const uint8_t *)x->data)[b] != 0);
+    default: {
+        const int64_t p = convert_get_i64(x->dtype, x->data, a), q = convert_get_i64(x->dtype, x->data, b);
+        return (p > q) - (p < q);
+    }
+    }
+}
+
+typedef struct slices {
+    const kit_tensor *x;
+    int64_t count;        /* slices */
+    int64_t outer, inner; /* a slice is outer runs of inner elements, count * inner apart */
+} slices;
+
+static int order_slices(const slices *s, int64_t a, int64_t b)
+{
+    for (int64_t o = 0; o < s->outer; o++) {
+        for (int64_t i = 0; i < s->inner; i++) {
+            const int64_t row = o * s->count * s->inner + i;
+            const int order = order_elements(s->x, row + a * s->inner, row + b * s->inner);
+
+            if (order != 0)
+                return order;
+        }
+    }
+    return 0;
+}
+
+/* Bottom-up merge sort of 0 ... count - 1; the result lies in *out_order, which is one of the two. */
+static void sort_slices(const slices *s, int64_t *order, int64_t *other, int64_t **out_order)
+{
+    for (int64_t i = 0; i < s->count; i++)
+        order[i] = i;
+    for (int64_t width = 1; width < s->count; width *= 2) {
+        for (int64_t begin = 0; begin < s->count; begin += 2 * width) {
+            const int64_t middle = begin + width < s->count ? begin + width : s->count;
+            const int64_t end = begin + 2 * width < s->count ? begin + 2 * width : s->count;
+            int64_t a = begin, b = middle;
+
+            for (int64_t to = begin; to < end; to++)
+                other[to] =
+                    a < middle && (b >= end || order_slices(s, order[a], order[b]) <= 0) ? order[a++] : order[b++];
+        }
+        {
+            int64_t *swap = order;
+            order = other;
+            other = swap;
+        }
+    }
+    *out_order = order;
+}
+
+/* ------------------------------------------------------------------ running */
+
+/* Arrays of one index per slice: two to sort in, group of each slice, number of each group, and its members. */
+enum { ARRAYS = 4 };
+
+static int64_t slice_count(const unique_state *state, const kit_tensor *x, uint32_t axis)
+{
+    return state->flat ? x->count : x->dims[axis];
+}
+
+static inlay_status shape_unique(const void *opaque, kit_plan *plan, inlay_diag *diag)
+{
+    const unique_state *state = opaque;
+    uint32_t axis = 0;
+    inlay_status status = INLAY_OK;
+
+    if (!state->flat)
+        status = arg_axis(diag, state->axis, plan->in[0].rank, "axis", &axis);
+    if (status == INLAY_OK)
+        plan->workspace_bytes = (uint64_t)slice_count(state, &plan->in[0], axis) * ARRAYS * sizeof(int64_t);
+    return status;
+}
+
+/* Numbers the groups: sorted[i] is the i-th slice in order; group[slice] receives its group, first[g] the group's first
+ * slice. In the order of first occurrence when not `by_value`. Returns the number of groups. */
+static int64_t number_groups(const slices *s, const int64_t *sorted, bool by_value, int64_t *group, int64_t *first)
+{
+    int64_t groups = 0;
+
+    for (int64_t i = 0; i < s->count; i++) {
+        const bool same = i > 0 && order_slices(s, sorted[i - 1], sorted[i]) == 0;
+
+        /* The sort is stable: the first member of a run is its first occurrence, which names the group for now. */
+        group[sorted[i]] = same ? group[sorted[i - 1]] : sorted[i];
+        if (!same && by_value)
+            first[groups] = sorted[i];
+        groups += !same;
+    }
+    if (by_value) {
+        /* From the name to the number: groups are runs in sorted order. */
+        int64_t number = -1;
+
+        for (int64_t i = 0; i < s->count; i++) {
+            number += number + 1 < groups && sorted[i] == first[number + 1];
+            group[sorted[i]] = number;
+        }
+    } else {
+        groups = 0;
+        for (int64_t i = 0; i < s->count; i++) {
+            if (group[i] == i) {
+                first[groups] = i;
+                group[i] = groups++;
+            } else {
+                group[i] = group[group[i]]; /* the first occurrence came earlier and has its number */
+            }
+        }
+    }
+    return groups;
+}
+
+static inlay_status write_values(const kit_call *call, const slices *s, const int64_t *first, int64_t groups,
+                                 uint32_t rank, const int64_t *dims)
+{
+    const int64_t element = strided_element_bytes(call->in[0].dtype), run = s->inner * element;
+    inlay_status status = kit_alloc_output(call, 0, rank, dims);
+
+    if (status != INLAY_OK || call->out[0].data == NULL || call->out[0].count == 0)
+        return status;
+    for (int64_t o = 0; o < s->outer; o++)
+        for (int64_t g = 0; g < groups; g++)
+            memcpy((char *)call->out[0].data + (o * groups + g) * run,
+                   (const char *)s->x->data + (o * s->count + first[g]) * run, (size_t)run);
+    return INLAY_OK;
+}
+
+static inlay_status run_unique(const kit_call *call)
+{
+    const unique_state *state = call->state;
+    const kit_tensor *x = &call->in[0];
+    int64_t dims[INLAY_MAX_RANK] = { 0 }, *sorted, *arrays = call->workspace, *group, *first, groups;
+    slices s = { x, x->count, 1, 1 };
+    inlay_status status = INLAY_OK;
+    uint32_t axis = 0;
+
+    if (!state->flat) {
+        INLAY_TRY(arg_axis(call->diag, state->axis, x->rank, "axis", &axis));
+        memcpy(dims, x->dims, x->rank * sizeof *dims);
+        s = (slices){ x, x->dims[axis], strided_product(x->dims, 0, axis),
+                      strided_product(x->dims, axis + 1, x->rank) };
+    }
+    group = arrays + 2 * s.count;
+    first = arrays + 3 * s.count;
+    sort_slices(&s, arrays, arrays + s.count, &sorted);
+    groups = number_groups(&s, sorted, state->sorted, group, first);
+    dims[axis] = groups;
+    INLAY_TRY(write_values(call, &s, first, groups, state->flat ? 1 : x->rank, dims));
+    INLAY_TRY(kit_alloc_output(call, 1, 1, &groups));
+    if (kit_has_output(call, 1) && groups > 0)
+        memcpy(call->out[1].data, first, (size_t)groups * sizeof *first);
+    INLAY_TRY(kit_alloc_output(call, 2, 1, &s.count));
+    if (kit_has_output(call, 2) && s.count > 0)
+        memcpy(call->out[2].data, group, (size_t)s.count * sizeof *group);
+    INLAY_TRY(kit_alloc_output(call, 3, 1, &groups));
+    if (kit_has_output(call, 3) && groups > 0) {
+        int64_t *counts = call->out[3].data;
+
+        memset(counts, 0, (size_t)groups * sizeof *counts);
+        for (int64_t i = 0; i < s.count; i++)
+            counts[group[i]]++;
+    }
+done:
+    return status;
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "Unique",
+      .flags = KIT_SHAPES_AT_RUN,
+      .prepare = prepare_unique,
+      .shape = shape_unique,
+      .run = run_unique },
+};
+const kit_table reference_unique = { kernels, KIT_COUNT(kernels) };
