@@ -1,0 +1,706 @@
+/* Elementwise kernels of the reference provider where ONNX's own cases are thin: every element type, every way to
+ * broadcast, rank 0, zero dimensions, integer corners, old opsets, and memory that ends at a forbidden page. */
+#include "broadcast.h"
+#include "cmocka_all.h"
+#include "convert.h"
+#include "kernel_case.h"
+#include "reference.h"
+#include <math.h>
+#include <stdio.h>
+
+static const inlay_dtype numbers[] = { INLAY_FLOAT,  INLAY_DOUBLE, INLAY_FLOAT16, INLAY_BFLOAT16, INLAY_INT8,
+                                       INLAY_INT16,  INLAY_INT32,  INLAY_INT64,   INLAY_UINT8,    INLAY_UINT16,
+                                       INLAY_UINT32, INLAY_UINT64 };
+
+static int64_t product(uint32_t rank, const int64_t *dims)
+{
+    int64_t n = 1;
+    for (uint32_t d = 0; d < rank; d++)
+        n *= dims[d];
+    return n;
+}
+
+/* A tensor whose memory ends at a forbidden page. */
+typedef struct tensor {
+    guard memory;
+    inlay_dtype dtype;
+    uint32_t rank;
+    int64_t dims[8];
+    int64_t count;
+} tensor;
+
+static tensor make(inlay_dtype dtype, uint32_t rank, const int64_t *dims)
+{
+    tensor t = { .dtype = dtype, .rank = rank, .count = product(rank, dims) };
+
+    for (uint32_t d = 0; d < rank; d++)
+        t.dims[d] = dims[d];
+    t.memory = guard_alloc((size_t)kit_bytes(dtype, t.count));
+    return t;
+}
+
+static void set(tensor *t, int64_t i, double value)
+{
+    convert_from_f64(t->dtype, t->memory.data, i, 1, &value, CONVERT_SATURATE);
+}
+
+static double get(const tensor *t, int64_t i)
+{
+    return convert_get_f64(t->dtype, t->memory.data, i);
+}
+
+static void add_input(kernel_case *c, const tensor *t)
+{
+    kernel_case_input(c, t->dtype, t->rank, t->dims, t->memory.data, false);
+}
+
+static void add_output(kernel_case *c, const tensor *t)
+{
+    kernel_case_output(c, t->dtype, t->rank, t->dims, t->memory.data);
+}
+
+static inlay_status run(kernel_case *c, const kit_table *table)
+{
+    inlay_status status = kernel_case_prepare(c, table);
+
+    if (status == INLAY_OK)
+        status = kernel_case_run(c);
+    kernel_case_deinit(c);
+    return status;
+}
+
+/* ------------------------------------------------------------------ conversions */
+
+static void test_float_formats(void **unused)
+{
+    (void)unused;
+    for (uint32_t i = 0; i < 65536; i++) {
+        uint16_t h = (uint16_t)i;
+        float f = f16_to_f32(h), b = bf16_to_f32(h);
+        if (f == f)
+            assert_int_equal(f32_to_f16(f), h);
+        if (b == b)
+            assert_int_equal(f32_to_bf16(b), h);
+    }
+    for (uint32_t i = 0; i < 256; i++) {
+        uint8_t b = (uint8_t)i;
+        float f = f8e4m3fn_to_f32(b);
+        if (f == f)
+            assert_int_equal(f32_to_f8e4m3fn(f, false), b);
+        f = f8e5m2_to_f32(b);
+        if (f == f)
+            assert_int_equal(f32_to_f8e5m2(f, false), b);
+        f = f8e4m3fnuz_to_f32(b);
+        if (f == f)
+            assert_int_equal(f32_to_f8e4m3fnuz(f, false), b);
+        f = f8e5m2fnuz_to_f32(b);
+        if (f == f)
+            assert_int_equal(f32_to_f8e5m2fnuz(f, false), b);
+        for (uint32_t mode = E8M0_UP; mode <= E8M0_NEAREST; mode++)
+            assert_int_equal(f32_to_f8e8m0(f8e8m0_to_f32(b), true, mode), b);
+        if (i < 16)
+            assert_int_equal(f32_to_f4e2m1(f4e2m1_to_f32(b)), b);
+    }
+    /* Values beyond the largest, infinities and NaN, saturating and not: the tables of Cast-19. */
+    const float big[] = { 1e9f, -1e9f, INFINITY, -INFINITY, NAN };
+    const uint8_t fn[2][5] = { { 0x7f, 0xff, 0x7f, 0xff, 0x7f }, { 0x7e, 0xfe, 0x7e, 0xfe, 0x7f } };
+    const uint8_t e5[2][5] = { { 0x7c, 0xfc, 0x7c, 0xfc, 0x7e }, { 0x7b, 0xfb, 0x7b, 0xfb, 0x7e } };
+    const uint8_t uz[2][5] = { { 0x80, 0x80, 0x80, 0x80, 0x80 }, { 0x7f, 0xff, 0x7f, 0xff, 0x80 } };
+    for (int saturate = 0; saturate < 2; saturate++)
+        for (int i = 0; i < 5; i++) {
+            assert_int_equal(f32_to_f8e4m3fn(big[i], saturate) & (i == 4 ? 0x7f : 0xff), fn[saturate][i]);
+            assert_int_equal(f32_to_f8e5m2(big[i], saturate) & (i == 4 ? 0x7f : 0xff), e5[saturate][i]);
+            assert_int_equal(f32_to_f8e4m3fnuz(big[i], saturate), uz[saturate][i]);
+            assert_int_equal(f32_to_f8e5m2fnuz(big[i], saturate), uz[saturate][i]);
+        }
+    assert_int_equal(f32_to_f8e4m3fnuz(-1e-9f, false), 0); /* no negative zero */
+    assert_int_equal(f32_to_f4e2m1(100.0f), 7);
+    assert_int_equal(f32_to_f8e8m0(3.0f, true, E8M0_UP), 129);
+    assert_int_equal(f32_to_f8e8m0(3.0f, true, E8M0_DOWN), 128);
+    assert_int_equal(f32_to_f8e8m0(2.9f, true, E8M0_NEAREST), 128);
+    assert_int_equal(f32_to_f8e8m0(3.0f, true, E8M0_NEAREST), 129);
+    /* A double just above the tie between two halves rounds up, although its float is the tie. */
+    assert_int_equal(f32_to_f16(f64_to_f32_odd(1.0 + 0x1p-11 + 0x1p-40)), 0x3c01);
+    assert_int_equal(f32_to_f16(f64_to_f32_odd(1.0 + 0x1p-11)), 0x3c00);
+}
+
+static void test_floats_to_integers(void **unused)
+{
+    (void)unused;
+    assert_int_equal(f32_to_i32(NAN), 0);
+    assert_int_equal(f32_to_i32(3e9f), INT32_MAX);
+    assert_int_equal(f32_to_i32(-INFINITY), INT32_MIN);
+    assert_int_equal(f32_to_i32(-1.9f), -1);
+    assert_true(f64_to_i64(1e300) == INT64_MAX);
+    assert_true(f64_to_i64(-1e300) == INT64_MIN);
+    assert_true(f64_to_i64(-9.0) == -9);
+    assert_true(f64_to_u64(1.8e19) == UINT64_C(18000000000000000000));
+    assert_true(f64_to_u64(1e30) == UINT64_MAX);
+}
+
+/* Cast between all pairs of types that ONNX casts, with values that every one of them holds. */
+static void test_cast_all_pairs(void **unused)
+{
+    const int64_t dims[] = { 5, 7 };
+
+    (void)unused;
+    for (inlay_dtype from = 1; from < INLAY_DTYPE_COUNT; from++)
+        for (inlay_dtype to = 1; to < INLAY_DTYPE_COUNT; to++) {
+            uint32_t skip = KIT_COMPLEX | KIT_BIT(STRING);
+            if (((INLAY_DTYPE_BIT(from) | INLAY_DTYPE_BIT(to)) & skip) != 0)
+                continue;
+            kernel_case c = { .op_type = "Cast", .since_version = 25 };
+            tensor x = make(from, 2, dims), y = make(to, 2, dims);
+            bool pow2 = from == INLAY_FLOAT8E8M0 || to == INLAY_FLOAT8E8M0;
+
+            for (int64_t i = 0; i < x.count; i++)
+                set(&x, i, pow2 ? 1 : (double)(i * i % 3 % 2));
+            add_input(&c, &x);
+            add_output(&c, &y);
+            assert_int_equal(run(&c, &reference_cast), INLAY_OK);
+            for (int64_t i = 0; i < x.count; i++)
+                assert_true(get(&y, i) == (pow2 ? 1 : (double)(i * i % 3 % 2)));
+            guard_free(&x.memory);
+            guard_free(&y.memory);
+        }
+}
+
+static void test_cast_strings(void **unused)
+{
+    static const struct {
+        const char *text;
+        inlay_dtype to;
+        double value;
+        inlay_status status;
+    } rows[] = {
+        { "1.5", INLAY_FLOAT, 1.5, INLAY_OK },
+        { " -2e3\n", INLAY_DOUBLE, -2000, INLAY_OK },
+        { "+inf", INLAY_FLOAT, INFINITY, INLAY_OK },
+        { "100.5", INLAY_INT32, 100, INLAY_OK },
+        { "-7", INLAY_INT8, -7, INLAY_OK },
+        { "18446744073709551615", INLAY_UINT64, 18446744073709551615.0, INLAY_OK },
+        { "0.25", INLAY_BOOL, 1, INLAY_OK },
+        { "True", INLAY_BOOL, 1, INLAY_OK },
+        { "hello", INLAY_FLOAT, 0, INLAY_INVALID_ARGUMENT },
+        { "", INLAY_INT64, 0, INLAY_INVALID_ARGUMENT },
+        { "1.5x", INLAY_FLOAT16, 0, INLAY_INVALID_ARGUMENT },
+    };
+
+    (void)unused;
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        kernel_case c = { .op_type = "Cast", .since_version = 13 };
+        inlay_str text = { rows[r].text, strlen(rows[r].text) };
+        tensor y = make(rows[r].to, 0, NULL);
+
+        kernel_case_input(&c, INLAY_STRING, 0, NULL, &text, false);
+        add_output(&c, &y);
+        assert_int_equal(run(&c, &reference_cast), rows[r].status);
+        if (rows[r].status == INLAY_OK)
+            assert_true(get(&y, 0) == rows[r].value);
+        guard_free(&y.memory);
+    }
+}
+
+/* ------------------------------------------------------------------ broadcasting */
+
+static const struct shapes {
+    uint32_t rank[2];
+    int64_t dims[2][4];
+} shapes[] = {
+    { { 0, 0 }, { { 0 }, { 0 } } },
+    { { 1, 0 }, { { 7 }, { 0 } } },
+    { { 0, 2 }, { { 0 }, { 3, 5 } } },
+    { { 1, 1 }, { { 1 }, { 1 } } },
+    { { 2, 2 }, { { 4, 600 }, { 4, 600 } } },
+    { { 2, 1 }, { { 300, 4 }, { 4 } } },        /* short rows */
+    { { 2, 2 }, { { 300, 3 }, { 300, 1 } } },
+    { { 4, 3 }, { { 2, 3, 5, 40 }, { 3, 1, 1 } } }, /* channels */
+    { { 4, 4 }, { { 2, 3, 5, 4 }, { 1, 3, 1, 1 } } },
+    { { 3, 3 }, { { 2, 1, 5 }, { 1, 3, 1 } } }, /* both ways */
+    { { 3, 2 }, { { 1, 1, 5 }, { 6, 1 } } },
+    { { 2, 2 }, { { 0, 3 }, { 1, 3 } } },       /* nothing */
+    { { 3, 1 }, { { 2, 0, 4 }, { 4 } } },
+};
+
+/* The shape that both broadcast to. */
+static uint32_t joint_shape(const struct shapes *s, int64_t *dims)
+{
+    uint32_t rank = s->rank[0] > s->rank[1] ? s->rank[0] : s->rank[1];
+
+    for (uint32_t d = 0; d < rank; d++) {
+        dims[d] = 1;
+        for (int k = 0; k < 2; k++) {
+            int64_t at = (int64_t)d - (int64_t)(rank - s->rank[k]);
+            if (at >= 0 && s->dims[k][at] != 1)
+                dims[d] = s->dims[k][at];
+        }
+    }
+    return rank;
+}
+
+/* Where element i of the joint shape comes from in input k. */
+static int64_t source(const struct shapes *s, int k, uint32_t rank, const int64_t *dims, int64_t i)
+{
+    int64_t at = 0, step = 1;
+
+    for (uint32_t d = rank; d-- > 0; i /= dims[d]) {
+        int64_t own = (int64_t)d - (int64_t)(rank - s->rank[k]);
+        if (own < 0)
+            continue;
+        at += s->dims[k][own] == 1 ? 0 : i % dims[d] * step;
+        step *= s->dims[k][own];
+    }
+    return at;
+}
+
+typedef double (*binary_double)(double a, double b);
+static double add(double a, double b) { return a + b; }
+static double sub(double a, double b) { return a - b; }
+static double mul(double a, double b) { return a * b; }
+static double divide(double a, double b) { return a / b; }
+static double larger(double a, double b) { return a > b ? a : b; }
+static double less(double a, double b) { return a < b; }
+static double equal(double a, double b) { return a == b; }
+static double power(double a, double b) { return pow(a, b); }
+
+static const struct operator_row {
+    const char *op_type;
+    const kit_table *table;
+    binary_double fn;
+    uint32_t since, types;
+    bool to_bool;
+} operators[] = {
+    { "Add", &reference_arithmetic, add, 14, KIT_NUMBERS, false },
+    { "Sub", &reference_arithmetic, sub, 14, KIT_NUMBERS, false },
+    { "Mul", &reference_arithmetic, mul, 14, KIT_NUMBERS, false },
+    { "Div", &reference_arithmetic, divide, 14, KIT_NUMBERS, false },
+    { "Pow", &reference_arithmetic, power, 15, KIT_FLOATS | KIT_BIT(INT32) | KIT_BIT(INT64), false },
+    { "Max", &reference_variadic, larger, 13, KIT_NUMBERS, false },
+    { "Less", &reference_compare, less, 13, KIT_NUMBERS, true },
+    { "Equal", &reference_compare, equal, 13, KIT_NUMBERS, true },
+};
+
+static void check_operator(const struct operator_row *op, inlay_dtype dtype, const struct shapes *s, bool in_place)
+{
+    int64_t dims[8];
+    uint32_t rank = joint_shape(s, dims);
+    kernel_case c = { .op_type = op->op_type, .since_version = op->since };
+    tensor in[2] = { make(dtype, s->rank[0], s->dims[0]), make(dtype, s->rank[1], s->dims[1]) };
+    tensor want = make(INLAY_DOUBLE, rank, dims), out = make(op->to_bool ? INLAY_BOOL : dtype, rank, dims);
+    bool is_float = (KIT_FLOATS & INLAY_DTYPE_BIT(dtype)) != 0;
+
+    for (int64_t i = 0; i < in[0].count; i++)
+        set(&in[0], i, (double)(4 + i * 7 % 5));
+    for (int64_t i = 0; i < in[1].count; i++)
+        set(&in[1], i, (double)(1 + i * 3 % 4));
+    for (int64_t i = 0; i < want.count; i++) {
+        double v = op->fn(get(&in[0], source(s, 0, rank, dims, i)), get(&in[1], source(s, 1, rank, dims, i)));
+        set(&want, i, is_float ? v : trunc(v));
+    }
+    add_input(&c, &in[0]);
+    add_input(&c, &in[1]);
+    add_output(&c, in_place && in[0].count == out.count ? &in[0] : &out);
+    assert_int_equal(run(&c, op->table), INLAY_OK);
+    for (int64_t i = 0; i < want.count; i++) {
+        double got = get(in_place && in[0].count == out.count ? &in[0] : &out, i), w = get(&want, i);
+        if (fabs(got - w) > (dtype == INLAY_BFLOAT16 ? 8e-3 : 1e-3) * fabs(w))
+            fail_msg("%s %s: element %lld is %g, not %g", op->op_type, inlay_dtype_name(dtype), (long long)i, got, w);
+    }
+    guard_free(&in[0].memory);
+    guard_free(&in[1].memory);
+    guard_free(&want.memory);
+    guard_free(&out.memory);
+}
+
+static void test_binary(void **unused)
+{
+    (void)unused;
+    for (size_t o = 0; o < sizeof operators / sizeof operators[0]; o++)
+        for (size_t t = 0; t < sizeof numbers / sizeof numbers[0]; t++)
+            for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+                if ((operators[o].types & INLAY_DTYPE_BIT(numbers[t])) == 0)
+                    continue;
+                check_operator(&operators[o], numbers[t], &shapes[s], false);
+                if (!operators[o].to_bool)
+                    check_operator(&operators[o], numbers[t], &shapes[s], true);
+            }
+}
+
+/* Random shapes of three inputs: the walk visits every output element once, with the right sources. */
+static void test_broadcast_walk(void **unused)
+{
+    uint32_t seed = 1;
+
+    (void)unused;
+    for (int round = 0; round < 20000; round++) {
+        int64_t out[6], in[3][6], at = 0, count = 1;
+        bcast_shape from[3];
+        bcast_cursor cursor;
+        bcast b;
+        uint32_t rank = (seed = seed * 1664525u + 1013904223u) >> 24 & 3;
+
+        for (uint32_t d = 0; d < rank; d++) {
+            out[d] = 1 + ((seed = seed * 1664525u + 1013904223u) >> 24 & 3);
+            count *= out[d];
+        }
+        for (int k = 0; k < 3; k++) {
+            uint32_t own = rank == 0 ? 0 : ((seed = seed * 1664525u + 1013904223u) >> 24) % (rank + 1);
+            for (uint32_t d = 0; d < own; d++)
+                in[k][d] = ((seed = seed * 1664525u + 1013904223u) >> 24 & 1) != 0 ? out[rank - own + d] : 1;
+            from[k] = (bcast_shape){ in[k], own };
+        }
+        assert_true(bcast_init(&b, 3, from, (bcast_shape){ out, rank }));
+        assert_int_equal(b.count, count);
+        for (int64_t half = 0; half < 2; half++) /* stops somewhere and goes on */
+            for (half == 0 ? bcast_start(&b, 0, &cursor) : (void)0; bcast_row(&b, &cursor, half == 0 ? count / 3 : count);)
+                for (int64_t i = 0; i < cursor.count; i++, at++)
+                    for (int k = 0; k < 3; k++) {
+                        struct shapes s = { .rank = { from[k].rank } };
+                        memcpy(s.dims[0], in[k], sizeof s.dims[0]);
+                        assert_int_equal(cursor.out + i, at);
+                        assert_int_equal(cursor.at[k] + i * b.step[k], source(&s, 0, rank, out, at));
+                    }
+        assert_int_equal(at, count);
+    }
+}
+
+static void test_shapes_that_do_not_broadcast(void **unused)
+{
+    const int64_t a[] = { 2, 3 }, b[] = { 2 };
+    kernel_case c = { .op_type = "Add", .since_version = 7 };
+    tensor x = make(INLAY_FLOAT, 2, a), y = make(INLAY_FLOAT, 1, b), z = make(INLAY_FLOAT, 2, a);
+
+    (void)unused;
+    add_input(&c, &x);
+    add_input(&c, &y);
+    add_output(&c, &z);
+    assert_int_equal(run(&c, &reference_arithmetic), INLAY_SHAPE_MISMATCH);
+    guard_free(&x.memory);
+    guard_free(&y.memory);
+    guard_free(&z.memory);
+}
+
+/* Add-6 with axis: the second input lines up with the middle of the first. */
+static void test_old_broadcast(void **unused)
+{
+    const int64_t a[] = { 2, 3, 4 }, b[] = { 3 };
+    kernel_case c = { .op_type = "Add", .since_version = 6 };
+    tensor x = make(INLAY_FLOAT, 3, a), y = make(INLAY_FLOAT, 1, b), z = make(INLAY_FLOAT, 3, a);
+
+    (void)unused;
+    for (int64_t i = 0; i < x.count; i++)
+        set(&x, i, (double)i);
+    for (int64_t i = 0; i < 3; i++)
+        set(&y, i, 100.0 * (double)i);
+    add_input(&c, &x);
+    add_input(&c, &y);
+    add_output(&c, &z);
+    kernel_case_int(&c, "broadcast", 1);
+    kernel_case_int(&c, "axis", 1);
+    assert_int_equal(run(&c, &reference_arithmetic), INLAY_OK);
+    for (int64_t i = 0; i < z.count; i++)
+        assert_true(get(&z, i) == (double)(i + 100 * (i / 4 % 3)));
+    guard_free(&x.memory);
+    guard_free(&y.memory);
+    guard_free(&z.memory);
+}
+
+/* ------------------------------------------------------------------ integers */
+
+static void test_integer_corners(void **unused)
+{
+    static const struct {
+        const char *op_type;
+        int64_t fmod;
+        int32_t a, b, want;
+    } rows[] = {
+        { "Div", 0, 7, 0, 0 },         { "Div", 0, INT32_MIN, -1, INT32_MIN }, { "Div", 0, -7, 2, -3 },
+        { "Mod", 0, 7, 0, 0 },         { "Mod", 0, INT32_MIN, -1, 0 },         { "Mod", 0, -7, 3, 2 },
+        { "Mod", 0, 7, -3, -2 },       { "Mod", 1, -7, 3, -1 },                { "Mod", 1, 7, 0, 0 },
+        { "Add", 0, INT32_MAX, 1, INT32_MIN }, { "Pow", 0, 3, 4, 81 },         { "Pow", 0, 2, -1, 0 },
+        { "Pow", 0, -1, -3, -1 },
+    };
+
+    (void)unused;
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        kernel_case c = { .op_type = rows[r].op_type, .since_version = 13 };
+        int32_t out = 99;
+
+        kernel_case_input(&c, INLAY_INT32, 0, NULL, &rows[r].a, false);
+        kernel_case_input(&c, INLAY_INT32, 0, NULL, &rows[r].b, false);
+        kernel_case_output(&c, INLAY_INT32, 0, NULL, &out);
+        kernel_case_int(&c, "fmod", rows[r].fmod);
+        assert_int_equal(run(&c, &reference_arithmetic), INLAY_OK);
+        assert_int_equal(out, rows[r].want);
+    }
+}
+
+static void test_shift_by_the_width(void **unused)
+{
+    const int64_t dims[] = { 3 };
+    const uint32_t x[] = { 1, 1, 0x80000000u }, y[] = { 31, 32, 200 };
+    uint32_t z[3];
+    kernel_case c = { .op_type = "BitShift", .since_version = 11 };
+
+    (void)unused;
+    kernel_case_input(&c, INLAY_UINT32, 1, dims, x, false);
+    kernel_case_input(&c, INLAY_UINT32, 1, dims, y, false);
+    kernel_case_output(&c, INLAY_UINT32, 1, dims, z);
+    kernel_case_string(&c, "direction", "LEFT");
+    assert_int_equal(run(&c, &reference_bitwise), INLAY_OK);
+    assert_int_equal(z[0], 0x80000000u);
+    assert_int_equal(z[1], 0);
+    assert_int_equal(z[2], 0);
+}
+
+/* ------------------------------------------------------------------ one input */
+
+typedef double (*unary_double)(double x);
+static double negate(double x) { return -x; }
+static double reciprocal(double x) { return 1 / x; }
+static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static double gelu(double x) { return 0.5 * x * erfc(-x / sqrt(2)); }
+static double mish(double x) { return x * tanh(log1p(exp(x))); }
+static double softplus(double x) { return x > 30 ? x : log1p(exp(x)); }
+static double relu(double x) { return x < 0 ? 0 : x; }
+
+static const struct unary_row {
+    const char *op_type;
+    const kit_table *table;
+    unary_double fn;
+    double low, high;
+} unaries[] = {
+    { "Abs", &reference_unary, fabs, -50, 50 },         { "Neg", &reference_unary, negate, -50, 50 },
+    { "Exp", &reference_unary, exp, -10, 10 },          { "Log", &reference_unary, log, 1e-3, 90 },
+    { "Sqrt", &reference_unary, sqrt, 0, 90 },          { "Reciprocal", &reference_unary, reciprocal, 0.1, 9 },
+    { "Erf", &reference_unary, erf, -5, 5 },            { "Sin", &reference_unary, sin, -40, 40 },
+    { "Cos", &reference_unary, cos, -40, 40 },          { "Tanh", &reference_unary, tanh, -12, 12 },
+    { "Floor", &reference_unary, floor, -9, 9 },        { "Round", &reference_unary, rint, -9, 9 },
+    { "Sigmoid", &reference_activation, sigmoid, -12, 12 }, { "Gelu", &reference_activation, gelu, -5, 20 },
+    { "Mish", &reference_activation, mish, -12, 30 },   { "Softplus", &reference_activation, softplus, -12, 40 },
+    { "Relu", &reference_activation, relu, -3, 3 },
+};
+
+static void check_unary(const struct unary_row *u, inlay_dtype dtype, const int64_t *dims, bool in_place)
+{
+    kernel_case c = { .op_type = u->op_type, .since_version = 22 };
+    tensor x = make(dtype, 1, dims), y = make(dtype, 1, dims), want = make(INLAY_DOUBLE, 1, dims);
+    double tolerance = dtype == INLAY_BFLOAT16 ? 8e-3 : dtype == INLAY_FLOAT16 ? 1e-3 : 4e-6;
+
+    for (int64_t i = 0; i < x.count; i++) {
+        set(&x, i, u->low + (u->high - u->low) * (double)i / (double)x.count);
+        set(&want, i, u->fn(get(&x, i)));
+    }
+    add_input(&c, &x);
+    add_output(&c, in_place ? &x : &y);
+    kernel_case_string(&c, "approximate", "none");
+    assert_int_equal(run(&c, u->table), INLAY_OK);
+    for (int64_t i = 0; i < x.count; i++) {
+        double got = get(in_place ? &x : &y, i), w = get(&want, i);
+        if (fabs(got - w) > 1e-7 + tolerance * fabs(w))
+            fail_msg("%s %s: element %lld is %.9g, not %.9g", u->op_type, inlay_dtype_name(dtype), (long long)i, got, w);
+    }
+    guard_free(&x.memory);
+    guard_free(&y.memory);
+    guard_free(&want.memory);
+}
+
+static void test_unary(void **unused)
+{
+    static const int64_t sizes[] = { 0, 1, 3, 513, 2000 };
+
+    (void)unused;
+    for (size_t o = 0; o < sizeof unaries / sizeof unaries[0]; o++)
+        for (int t = 0; t < 4; t++) /* the floats */
+            for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
+                for (int in_place = 0; in_place < 2; in_place++)
+                    check_unary(&unaries[o], numbers[t], &sizes[s], in_place != 0);
+}
+
+/* Every activation and function keeps a NaN, and knows infinities. */
+static void test_not_a_number(void **unused)
+{
+    static const char *const names[] = { "Relu", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Elu", "Selu",
+                                         "Celu", "Softplus", "Softsign", "ThresholdedRelu", "Mish", "Gelu", "Shrink",
+                                         "Swish" };
+    const int64_t dims[] = { 40 };
+
+    (void)unused;
+    for (size_t o = 0; o < sizeof names / sizeof names[0]; o++)
+        for (int t = 0; t < 2; t++) {
+            kernel_case c = { .op_type = names[o], .since_version = 22 };
+            tensor x = make(numbers[t], 1, dims), y = make(numbers[t], 1, dims);
+
+            for (int64_t i = 0; i < x.count; i++)
+                set(&x, i, NAN);
+            add_input(&c, &x);
+            add_output(&c, &y);
+            kernel_case_string(&c, "approximate", "none");
+            kernel_case_float(&c, "alpha", 0.5);
+            kernel_case_float(&c, "beta", 0.5);
+            kernel_case_float(&c, "gamma", 1.5);
+            kernel_case_float(&c, "lambd", 0.5);
+            assert_int_equal(run(&c, &reference_activation), INLAY_OK);
+            for (int64_t i = 0; i < x.count; i++)
+                if (!isnan(get(&y, i)))
+                    fail_msg("%s turns NaN into %g", names[o], get(&y, i));
+            guard_free(&x.memory);
+            guard_free(&y.memory);
+        }
+}
+
+/* ------------------------------------------------------------------ choice and bounds */
+
+static void test_clip_types(void **unused)
+{
+    const int64_t dims[] = { 700 };
+
+    (void)unused;
+    for (size_t t = 0; t < sizeof numbers / sizeof numbers[0]; t++) {
+        kernel_case c = { .op_type = "Clip", .since_version = 13 };
+        tensor x = make(numbers[t], 1, dims), low = make(numbers[t], 0, NULL), y = make(numbers[t], 1, dims);
+        tensor high = make(numbers[t], 0, NULL);
+
+        for (int64_t i = 0; i < x.count; i++)
+            set(&x, i, (double)(i % 100));
+        set(&low, 0, 20);
+        set(&high, 0, 60);
+        add_input(&c, &x);
+        add_input(&c, &low);
+        add_input(&c, &high);
+        add_output(&c, &y);
+        assert_int_equal(run(&c, &reference_clip), INLAY_OK);
+        for (int64_t i = 0; i < x.count; i++)
+            assert_true(get(&y, i) == (i % 100 < 20 ? 20 : i % 100 > 60 ? 60 : (double)(i % 100)));
+        guard_free(&x.memory);
+        guard_free(&y.memory);
+        guard_free(&low.memory);
+        guard_free(&high.memory);
+    }
+}
+
+static void test_where_shapes(void **unused)
+{
+    const int64_t out[] = { 2, 3, 40 };
+    static const int64_t of[4][3] = { { 2, 3, 40 }, { 1, 3, 1 }, { 1, 1, 40 }, { 1, 1, 1 } };
+
+    (void)unused;
+    for (int a = 0; a < 4; a++)
+        for (int b = 0; b < 4; b++)
+            for (int d = 0; d < 4; d++) {
+                if (a != 0 && b != 0 && d != 0)
+                    continue;
+                kernel_case c = { .op_type = "Where", .since_version = 16 };
+                tensor in[3] = { make(INLAY_BOOL, 3, of[a]), make(INLAY_INT16, 3, of[b]), make(INLAY_INT16, 3, of[d]) };
+                tensor y = make(INLAY_INT16, 3, out);
+
+                for (int k = 0; k < 3; k++) {
+                    for (int64_t i = 0; i < in[k].count; i++)
+                        set(&in[k], i, k == 0 ? (double)(i % 3 % 2) : (double)(k * 1000 + i));
+                    add_input(&c, &in[k]);
+                }
+                add_output(&c, &y);
+                assert_int_equal(run(&c, &reference_where), INLAY_OK);
+                for (int64_t i = 0; i < y.count; i++) {
+                    int64_t at[3];
+                    for (int k = 0; k < 3; k++) {
+                        struct shapes s = { .rank = { 3 } };
+                        memcpy(s.dims[0], in[k].dims, 3 * sizeof(int64_t));
+                        at[k] = source(&s, 0, 3, out, i);
+                    }
+                    assert_true(get(&y, i) == get(&in[get(&in[0], at[0]) != 0 ? 1 : 2], at[get(&in[0], at[0]) != 0 ? 1 : 2]));
+                }
+                for (int k = 0; k < 3; k++)
+                    guard_free(&in[k].memory);
+                guard_free(&y.memory);
+            }
+}
+
+/* ------------------------------------------------------------------ quantization */
+
+/* Quantizes and takes back, with scales by tensor, axis and block; the error is at most half a step. */
+static void test_quantize(void **unused)
+{
+    static const inlay_dtype types[] = { INLAY_INT8, INLAY_UINT8, INLAY_INT16, INLAY_UINT16, INLAY_INT4, INLAY_UINT4 };
+    static const struct {
+        int64_t axis, block;
+        uint32_t rank;
+        int64_t dims[3];
+    } rows[] = {
+        { 1, 0, 0, { 0 } }, { 1, 0, 1, { 5 } }, { -1, 0, 1, { 30 } }, { 1, 2, 3, { 4, 3, 30 } }, { 2, 8, 3, { 4, 5, 4 } },
+    };
+    const int64_t dims[] = { 4, 5, 30 };
+
+    (void)unused;
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
+        for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+            kernel_case q = { .op_type = "QuantizeLinear", .since_version = 21 };
+            kernel_case d = { .op_type = "DequantizeLinear", .since_version = 21 };
+            tensor x = make(INLAY_FLOAT, 3, dims), y = make(types[t], 3, dims), back = make(INLAY_FLOAT, 3, dims);
+            tensor scale = make(INLAY_FLOAT, rows[r].rank, rows[r].dims), zero = make(types[t], rows[r].rank, rows[r].dims);
+
+            for (int64_t i = 0; i < scale.count; i++) {
+                set(&scale, i, 0.5 + (double)(i % 3));
+                set(&zero, i, 3);
+            }
+            for (int64_t i = 0; i < x.count; i++)
+                set(&x, i, -1.4 + 2.8 * (double)(i % 17) / 16);
+            kernel_case *both[2] = { &q, &d };
+            for (int k = 0; k < 2; k++) {
+                add_input(both[k], k == 0 ? &x : &y);
+                add_input(both[k], &scale);
+                add_input(both[k], &zero);
+                add_output(both[k], k == 0 ? &y : &back);
+                kernel_case_int(both[k], "axis", rows[r].axis);
+                kernel_case_int(both[k], "block_size", rows[r].block);
+                assert_int_equal(run(both[k], &reference_quantize), INLAY_OK);
+            }
+            for (int64_t i = 0; i < x.count; i++)
+                assert_true(fabs(get(&x, i) - get(&back, i)) <= 1.25 + 1e-6);
+            guard_free(&x.memory);
+            guard_free(&y.memory);
+            guard_free(&back.memory);
+            guard_free(&scale.memory);
+            guard_free(&zero.memory);
+        }
+}
+
+static void test_quantize_wrong_scale(void **unused)
+{
+    const int64_t dims[] = { 2, 5 }, wrong[] = { 3 };
+    kernel_case c = { .op_type = "QuantizeLinear", .since_version = 13 };
+    tensor x = make(INLAY_FLOAT, 2, dims), scale = make(INLAY_FLOAT, 1, wrong), y = make(INLAY_UINT8, 2, dims);
+
+    (void)unused;
+    add_input(&c, &x);
+    add_input(&c, &scale);
+    add_output(&c, &y);
+    kernel_case_int(&c, "axis", 1);
+    assert_int_equal(run(&c, &reference_quantize), INLAY_SHAPE_MISMATCH);
+    guard_free(&x.memory);
+    guard_free(&scale.memory);
+    guard_free(&y.memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_float_formats),
+        cmocka_unit_test(test_floats_to_integers),
+        cmocka_unit_test(test_cast_all_pairs),
+        cmocka_unit_test(test_cast_strings),
+        cmocka_unit_test(test_binary),
+        cmocka_unit_test(test_broadcast_walk),
+        cmocka_unit_test(test_shapes_that_do_not_broadcast),
+        cmocka_unit_test(test_old_broadcast),
+        cmocka_unit_test(test_integer_corners),
+        cmocka_unit_test(test_shift_by_the_width),
+        cmocka_unit_test(test_unary),
+        cmocka_unit_test(test_not_a_number),
+        cmocka_unit_test(test_clip_types),
+        cmocka_unit_test(test_where_shapes),
+        cmocka_unit_test(test_quantize),
+        cmocka_unit_test(test_quantize_wrong_scale),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,88 @@
+/* The elementary functions of vecmath.h against the library's in double, over floats from the whole range. */
+#include "vecmath.h"
+#include "cmocka_all.h"
+#include <math.h>
+
+/* |got - want| in units of the last place of want. */
+static double ulps(float got, double want)
+{
+    int exponent;
+
+    if (isnan(want))
+        return isnan(got) ? 0 : 1e9;
+    if (isinf((float)want) || isinf(got))
+        return got == (float)want ? 0 : 1e9;
+    (void)frexp(want, &exponent);
+    return fabs((double)got - want) / ldexp(1, (exponent < -125 ? -125 : exponent) - 24);
+}
+
+static double sigmoid(double x)
+{
+    return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
+}
+static double gelu(double x)
+{
+    return x == -INFINITY ? 0 : 0.5 * x * erfc(-x / sqrt(2));
+}
+
+static const struct row {
+    const char *name;
+    float (*fn)(float x);
+    double (*exact)(double x);
+    double low, high; /* the range of the claim; NaN is always in it */
+    double limit;     /* ulps */
+} rows[] = {
+    { "vm_exp", vm_exp, exp, -INFINITY, INFINITY, 1.5 },       { "vm_expm1", vm_expm1, expm1, -INFINITY, INFINITY, 2 },
+    { "vm_log", vm_log, log, -INFINITY, INFINITY, 1.5 },       { "vm_log1p", vm_log1p, log1p, 0, INFINITY, 2 },
+    { "vm_sigmoid", vm_sigmoid, sigmoid, -87, INFINITY, 3.5 }, { "vm_tanh", vm_tanh, tanh, -INFINITY, INFINITY, 2 },
+    { "vm_erf", vm_erf, erf, -INFINITY, INFINITY, 2 },         { "vm_gelu", vm_gelu, gelu, -6.3, INFINITY, 100 },
+    { "vm_sin", vm_sin, sin, -VM_TRIG_MAX, VM_TRIG_MAX, 2 },   { "vm_cos", vm_cos, cos, -VM_TRIG_MAX, VM_TRIG_MAX, 2 },
+};
+
+static void test_accuracy(void **unused)
+{
+    (void)unused;
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        double worst = 0;
+        float at = 0;
+
+        for (uint64_t bits = 0; bits < UINT64_C(1) << 32; bits += 6151) { /* a prime: every mantissa pattern */
+            float x = f32_from_bits((uint32_t)bits);
+            double error;
+            if (!isnan(x) && !((double)x >= rows[r].low && (double)x <= rows[r].high))
+                continue;
+            error = ulps(rows[r].fn(x), rows[r].exact((double)x));
+            at = error > worst ? x : at;
+            worst = error > worst ? error : worst;
+        }
+        if (worst > rows[r].limit)
+            fail_msg("%s is off by %g ulp at %.9g", rows[r].name, worst, (double)at);
+    }
+}
+
+static void test_special_values(void **unused)
+{
+    (void)unused;
+    assert_true(vm_exp(0.0f) == 1.0f);
+    assert_true(vm_exp(-INFINITY) == 0.0f);
+    assert_true(isinf(vm_exp(INFINITY)));
+    assert_true(vm_expm1(-INFINITY) == -1.0f);
+    assert_true(vm_log(1.0f) == 0.0f);
+    assert_true(vm_log(0.0f) == -INFINITY);
+    assert_true(isnan(vm_log(-1.0f)));
+    assert_true(vm_log(INFINITY) == INFINITY);
+    assert_true(vm_tanh(INFINITY) == 1.0f && vm_tanh(-INFINITY) == -1.0f);
+    assert_true(signbit(vm_tanh(-0.0f)));
+    assert_true(vm_erf(INFINITY) == 1.0f && vm_erf(-INFINITY) == -1.0f);
+    assert_true(vm_sigmoid(-INFINITY) == 0.0f && vm_sigmoid(INFINITY) == 1.0f);
+    assert_true(vm_gelu(INFINITY) == INFINITY && vm_gelu(-INFINITY) == 0.0f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_accuracy),
+        cmocka_unit_test(test_special_values),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
