@@ -44,10 +44,14 @@ static inlay_status one_line(inlay_status status, inlay_diag *diag)
 
 /* ------------------------------------------------------------------ operators of plugins */
 
-static inlay_status custom_set_output(void *ctx, uint32_t output, inlay_dtype dtype, uint32_t rank,
-                                      const inlay_dim *dims)
+typedef struct custom_call {
+    op_infer *infer;
+    bool said; /* the last set_output failed, with a sentence */
+} custom_call;
+
+static inlay_status checked_set_output(op_infer *infer, uint32_t output, inlay_dtype dtype, uint32_t rank,
+                                       const inlay_dim *dims)
 {
-    op_infer *infer = ctx;
     inlay_dim checked[INLAY_MAX_RANK];
 
     if (output >= infer->out_count)
@@ -73,17 +77,28 @@ static inlay_status custom_set_output(void *ctx, uint32_t output, inlay_dtype dt
     return infer_set_shape(infer, output, rank, checked);
 }
 
+static inlay_status custom_set_output(void *ctx, uint32_t output, inlay_dtype dtype, uint32_t rank,
+                                      const inlay_dim *dims)
+{
+    custom_call *call = ctx;
+    inlay_status status = checked_set_output(call->infer, output, dtype, rank, dims);
+
+    call->said = status != INLAY_OK;
+    return status;
+}
+
 static uint32_t custom_symbol(void *ctx, const char *name)
 {
-    const op_infer *infer = ctx;
+    const op_infer *infer = ((custom_call *)ctx)->infer;
 
     return name == NULL ? 0 : infer->symbol(infer->ctx, name);
 }
 
 static inlay_status infer_custom(op_infer *infer, const inlay_operator *op)
 {
+    custom_call call = { .infer = infer };
     inlay_infer args = { .struct_size = sizeof args,
-                         .ctx = infer,
+                         .ctx = &call,
                          .node = infer->node,
                          .inputs = infer->in,
                          .input_count = infer->in_count,
@@ -97,8 +112,8 @@ static inlay_status infer_custom(op_infer *infer, const inlay_operator *op)
         return INLAY_OK;
     why.text[0] = '\0';
     status = op->infer(op->ctx, &args, &why);
-    if (status == INLAY_OK)
-        return INLAY_OK;
+    if (status == INLAY_OK || (call.said && why.text[0] == '\0'))
+        return status;
     why.text[sizeof why.text - 1] = '\0';
     return infer_fail(infer, status, "%s", why.text[0] != '\0' ? why.text : inlay_status_text(status));
 }

@@ -1,0 +1,510 @@
+/* Binding and inference of whole graphs: bodies, captures, operators of plugins. */
+#include "graph/graph.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const graph_opset opset_17 = { "ai.onnx", 17 };
+
+static graph_model *new_model(void)
+{
+    graph_model *model = graph_model_create();
+
+    assert_non_null(model);
+    model->opsets = arena_copy(&model->arena, &opset_17, sizeof opset_17);
+    model->opset_count = 1;
+    return model;
+}
+
+/* A value with up to three sizes; "" ends them, a name is a symbol, "?" unknown. */
+static uint32_t value(graph *g, const char *name, inlay_dtype dtype, int rank, const char *a, const char *b)
+{
+    const char *const sizes[] = { a, b };
+    uint32_t v = graph_add_value(g, name, strlen(name));
+    inlay_dim *dims = arena_array(&g->model->arena, 4, sizeof *dims);
+
+    g->values[v].info.dtype = dtype;
+    for (int d = 0; d < rank; d++) {
+        if (sizes[d][0] >= '0' && sizes[d][0] <= '9')
+            dims[d] = dim_fixed(atoll(sizes[d]));
+        else if (sizes[d][0] == '?')
+            dims[d] = dim_unknown();
+        else
+            dims[d] = (inlay_dim){ -1, INLAY_DIM_SYMBOLIC, graph_symbol(g->model, sizes[d]) };
+    }
+    if (rank >= 0) {
+        g->values[v].info.rank = (uint32_t)rank;
+        g->values[v].info.dims = dims;
+    }
+    return v;
+}
+
+static uint32_t plain(graph *g, const char *name)
+{
+    return value(g, name, INLAY_UNDEFINED, -1, "", "");
+}
+
+static uint32_t constant(graph *g, const char *name, int64_t number)
+{
+    uint32_t v = graph_add_value(g, name, strlen(name));
+    int64_t *data = arena_copy(&g->model->arena, &number, sizeof number);
+
+    assert_int_equal(graph_set_constant(g, v, INLAY_INT64, 0, NULL, data, sizeof number), INLAY_OK);
+    return v;
+}
+
+/* A node of ai.onnx; the lists end in INLAY_NONE. */
+static graph_node *node(graph *g, const char *op_type, const uint32_t *in, const uint32_t *out)
+{
+    uint32_t ins = 0, outs = 0;
+    graph_node *n;
+
+    while (in[ins] != INLAY_NONE)
+        ins++;
+    while (out[outs] != INLAY_NONE)
+        outs++;
+    n = graph_add_node(g, op_type, "", "", ins, outs);
+    assert_non_null(n);
+    memcpy((uint32_t *)(uintptr_t)n->info.inputs, in, ins * sizeof *in);
+    memcpy((uint32_t *)(uintptr_t)n->info.outputs, out, outs * sizeof *out);
+    return n;
+}
+#define LIST(...)                                                                                                      \
+    (uint32_t[])                                                                                                       \
+    {                                                                                                                  \
+        __VA_ARGS__, INLAY_NONE                                                                                        \
+    }
+#define NOTHING                                                                                                        \
+    (uint32_t[])                                                                                                       \
+    {                                                                                                                  \
+        INLAY_NONE                                                                                                     \
+    }
+
+static void formals(graph *g, const uint32_t *in, const uint32_t *out)
+{
+    for (g->input_count = 0; in[g->input_count] != INLAY_NONE; g->input_count++)
+        ;
+    for (g->output_count = 0; out[g->output_count] != INLAY_NONE; g->output_count++)
+        ;
+    g->inputs = arena_copy(&g->model->arena, in, g->input_count * sizeof *in);
+    g->outputs = arena_copy(&g->model->arena, out, g->output_count * sizeof *out);
+}
+
+/* Hangs a body under a node; outer[i] of the node's graph is inner[i] of the body. */
+static void attach(graph_node *n, const char *attr, graph *body, const uint32_t *outer, const uint32_t *inner)
+{
+    graph_body *bodies = arena_array(&body->model->arena, n->body_count + 1, sizeof *bodies);
+    graph_body *b = &bodies[n->body_count];
+    uint32_t count = 0;
+
+    if (n->body_count > 0)
+        memcpy(bodies, n->bodies, n->body_count * sizeof *bodies);
+    while (outer[count] != INLAY_NONE)
+        count++;
+    b->attr = attr;
+    b->graph = body;
+    b->capture_count = count;
+    b->capture_outer = arena_copy(&body->model->arena, outer, count * sizeof *outer);
+    b->capture_inner = arena_copy(&body->model->arena, inner, count * sizeof *inner);
+    body->captured = b->capture_inner;
+    body->captured_count = count;
+    n->captures = b->capture_outer;
+    n->capture_count = count;
+    n->bodies = bodies;
+    n->body_count++;
+}
+
+static void check(graph_model *model, const char *fails)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status = graph_finish(model->main, &diag);
+
+    if (status == INLAY_OK)
+        status = graph_bind(model, NULL, &diag);
+    if (status == INLAY_OK)
+        status = graph_infer(model, &diag);
+    if (fails == NULL ? status != INLAY_OK : status == INLAY_OK || strstr(diag.text, fails) == NULL)
+        fail_msg("%d %s", (int)status, diag.text);
+}
+
+static void expect(const graph *g, uint32_t v, const char *wanted)
+{
+    const inlay_value_info *info = &g->values[v].info;
+    char got[256];
+
+    snprintf(got, sizeof got, "%s%s", info->kind == INLAY_VALUE_SEQUENCE ? "seq " : "", inlay_dtype_name(info->dtype));
+    for (uint32_t d = 0; info->rank != INLAY_RANK_UNKNOWN && d < info->rank; d++) {
+        const inlay_dim dim = info->dims[d];
+
+        if (dim.kind == INLAY_DIM_FIXED)
+            snprintf(got + strlen(got), sizeof got - strlen(got), " %lld", (long long)dim.value);
+        else
+            snprintf(got + strlen(got), sizeof got - strlen(got), " %s",
+                     dim.kind == INLAY_DIM_SYMBOLIC ? g->model->symbols[dim.symbol].name.data : "?");
+    }
+    if (info->rank == INLAY_RANK_UNKNOWN)
+        strcat(got, " unknown");
+    assert_string_equal(got, wanted);
+}
+
+/* A branch that captures `outer` and puts it through an operator. */
+static void branch(graph *g, graph_node *n, const char *attr, uint32_t outer, const char *op_type)
+{
+    graph *body = graph_create(g->model, g, attr);
+    uint32_t x = plain(body, "captured"), y = plain(body, "result");
+
+    node(body, op_type, LIST(x), LIST(y));
+    formals(body, NOTHING, LIST(y));
+    attach(n, attr, body, LIST(outer), LIST(x));
+}
+
+static void test_if(void **state)
+{
+    static const struct {
+        const char *then_op, *else_op, *gives, *fails;
+    } rows[] = {
+        { "Relu", "Identity", "float N 4", NULL },
+        { "Relu", "Transpose", "float ? ?", NULL },
+        { "Relu", "Size", NULL, "float in one branch and int64 in the other" },
+        { "Relu", "Flatten", "float N 4", NULL },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        graph_model *model = new_model();
+        graph *g = model->main;
+        uint32_t c = value(g, "c", INLAY_BOOL, 0, "", ""), x = value(g, "x", INLAY_FLOAT, 2, "N", "4"),
+                 y = plain(g, "y");
+        graph_node *n = node(g, "If", LIST(c), LIST(y));
+
+        branch(g, n, "then_branch", x, rows[i].then_op);
+        branch(g, n, "else_branch", x, rows[i].else_op);
+        n->captures = n->bodies[0].capture_outer;
+        n->capture_count = 1;
+        formals(g, LIST(c, x), LIST(y));
+        check(model, rows[i].fails);
+        if (rows[i].gives != NULL)
+            expect(g, y, rows[i].gives);
+        graph_model_destroy(model);
+    }
+}
+
+/* for _ in range(m): (a, b) = (a ++ b, b); also emits b */
+static graph *loop_body(graph *g)
+{
+    graph *body = graph_create(g->model, g, "body");
+    uint32_t i = plain(body, "i"), go = plain(body, "go"), a = plain(body, "a"), b = plain(body, "b");
+    uint32_t go_on = plain(body, "go_on"), longer = plain(body, "longer"), same = plain(body, "same"),
+             row = plain(body, "row");
+
+    node(body, "Identity", LIST(go), LIST(go_on));
+    assert_int_equal(graph_set_attr_int(body, node(body, "Concat", LIST(a, b), LIST(longer)), "axis", 0), INLAY_OK);
+    node(body, "Identity", LIST(b), LIST(same));
+    node(body, "Relu", LIST(b), LIST(row));
+    formals(body, LIST(i, go, a, b), LIST(go_on, longer, same, row));
+    return body;
+}
+
+static void test_loop(void **state)
+{
+    graph_model *model = new_model();
+    graph *g = model->main;
+    uint32_t m = constant(g, "m", 3), c = value(g, "c", INLAY_BOOL, 0, "", "");
+    uint32_t a = value(g, "a", INLAY_FLOAT, 2, "2", "N"), b = value(g, "b", INLAY_FLOAT, 2, "1", "N");
+    uint32_t out[] = { plain(g, "grown"), plain(g, "kept"), plain(g, "rows"), INLAY_NONE };
+    graph_node *n = node(g, "Loop", LIST(m, c, a, b), out);
+
+    (void)state;
+    attach(n, "body", loop_body(g), NOTHING, NOTHING);
+    formals(g, LIST(c, a, b), out);
+    check(model, NULL);
+    expect(g, out[0], "float ? N");
+    expect(g, out[1], "float 1 N");
+    expect(g, out[2], "float ? 1 N");
+    graph_model_destroy(model);
+}
+
+/* Loops within loops, each with a carried value that grows: rounds must not multiply. */
+static void test_nested_loops(void **state)
+{
+    graph_model *model = new_model();
+    graph *g = model->main;
+    uint32_t m = constant(g, "m", 3), c = value(g, "c", INLAY_BOOL, 0, "", "");
+    uint32_t a = value(g, "a", INLAY_FLOAT, 1, "N", ""), y = plain(g, "y");
+    graph_node *n = node(g, "Loop", LIST(m, c, a), LIST(y));
+
+    (void)state;
+    formals(g, LIST(c, a), LIST(y));
+    for (int depth = 0; depth < 24; depth++) {
+        graph *body = graph_create(model, g, "body");
+        uint32_t i = plain(body, "i"), go = plain(body, "go"), x = plain(body, "x"), z = plain(body, "z"),
+                 w = plain(body, "w");
+        uint32_t three = constant(body, "three", 3);
+
+        assert_int_equal(graph_set_attr_int(body, node(body, "Concat", LIST(x, x), LIST(z)), "axis", 0), INLAY_OK);
+        formals(body, LIST(i, go, x), LIST(go, w));
+        attach(n, "body", body, NOTHING, NOTHING);
+        g = body;
+        n = depth == 23 ? node(body, "Relu", LIST(z), LIST(w)) : node(body, "Loop", LIST(three, go, z), LIST(w));
+    }
+    check(model, NULL);
+    expect(model->main, y, "float unknown");
+    graph_model_destroy(model);
+}
+
+static void test_loop_counts(void **state)
+{
+    graph_model *model = new_model();
+    graph *g = model->main;
+    uint32_t m = constant(g, "m", 3), c = value(g, "c", INLAY_BOOL, 0, "", "");
+    uint32_t a = value(g, "a", INLAY_FLOAT, 2, "2", "N"), y = plain(g, "y");
+    graph_node *n = node(g, "Loop", LIST(m, c, a), LIST(y));
+
+    (void)state;
+    attach(n, "body", loop_body(g), NOTHING, NOTHING);
+    formals(g, LIST(c, a), LIST(y));
+    check(model, "its body must have 3 inputs and 2 outputs, but has 4 and 4");
+    graph_model_destroy(model);
+}
+
+/* Running sum along an axis: the state [N], the scanned input [T, N] or [N, T]. */
+static void test_scan(void **state)
+{
+    static const struct {
+        int64_t opset, axis;
+        const char *sums, *steps;
+    } rows[] = {
+        { 11, 0, "float N", "float T N" },
+        { 11, 1, "float N", "float T N" },
+        { 8, 0, "float B N", "float B T N" },
+    };
+
+    (void)state;
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        graph_model *model = new_model();
+        graph *g = model->main, *body;
+        bool batched = rows[r].opset == 8;
+        uint32_t s, x, sum = plain(g, "sum"), steps = plain(g, "steps"), a, b, next, out;
+        graph_node *n;
+
+        model->opsets[0].version = rows[r].opset;
+        if (batched) {
+            s = value(g, "s", INLAY_FLOAT, 2, "B", "N");
+            x = value(g, "x", INLAY_FLOAT, 2, "B", "T");
+            g->values[x].info.rank = 3;
+            ((inlay_dim *)(uintptr_t)g->values[x].info.dims)[2] = g->values[s].info.dims[1];
+        } else {
+            s = value(g, "s", INLAY_FLOAT, 1, "N", "");
+            x = rows[r].axis == 0 ? value(g, "x", INLAY_FLOAT, 2, "T", "N") : value(g, "x", INLAY_FLOAT, 2, "N", "T");
+        }
+        n = batched ? node(g, "Scan", LIST(s, s, x), LIST(sum, steps)) : node(g, "Scan", LIST(s, x), LIST(sum, steps));
+        if (batched)
+            ((uint32_t *)(uintptr_t)n->info.inputs)[0] = INLAY_NONE;
+        assert_int_equal(graph_set_attr_int(g, n, "num_scan_inputs", 1), INLAY_OK);
+        if (!batched)
+            assert_int_equal(graph_set_attr_ints(g, n, "scan_input_axes", &rows[r].axis, 1), INLAY_OK);
+        body = graph_create(model, g, "body");
+        a = plain(body, "a");
+        b = plain(body, "b");
+        next = plain(body, "next");
+        out = plain(body, "out");
+        node(body, "Add", LIST(a, b), LIST(next));
+        node(body, "Identity", LIST(next), LIST(out));
+        formals(body, LIST(a, b), LIST(next, out));
+        attach(n, "body", body, NOTHING, NOTHING);
+        formals(g, LIST(s, x), LIST(sum, steps));
+        check(model, NULL);
+        expect(g, sum, rows[r].sums);
+        expect(g, steps, rows[r].steps);
+        graph_model_destroy(model);
+    }
+}
+
+static void test_sequence_map(void **state)
+{
+    graph_model *model = new_model();
+    graph *g = model->main, *body = graph_create(model, g, "body");
+    uint32_t s = value(g, "s", INLAY_FLOAT, 2, "?", "3"), y = plain(g, "y"), e = plain(body, "e"), f = plain(body, "f");
+    graph_node *n = node(g, "SequenceMap", LIST(s), LIST(y));
+
+    (void)state;
+    g->values[s].info.kind = INLAY_VALUE_SEQUENCE;
+    g->values[s].inner_kind = INLAY_VALUE_TENSOR;
+    node(body, "Shape", LIST(e), LIST(f));
+    formals(body, LIST(e), LIST(f));
+    attach(n, "body", body, NOTHING, NOTHING);
+    formals(g, LIST(s), LIST(y));
+    check(model, NULL); /* S is one type parameter for both sides in the schema, but the body decides */
+    expect(g, y, "seq int64 2");
+    graph_model_destroy(model);
+}
+
+/* What the graph declares about an inner value fills gaps and does not override. */
+static void test_declared(void **state)
+{
+    graph_model *model = new_model();
+    graph *g = model->main;
+    uint32_t x = value(g, "x", INLAY_FLOAT, 2, "N", "3"), y = plain(g, "y"), s = plain(g, "s"), z = plain(g, "z");
+    inlay_dim wrong[] = { dim_fixed(1), dim_fixed(2), dim_fixed(3) };
+
+    (void)state;
+    node(g, "Relu", LIST(x), LIST(y));
+    value(g, "shape", INLAY_INT64, -1, "", "");
+    s = graph_find_value(g, "shape");
+    node(g, "Reshape", LIST(x, s), LIST(z));
+    formals(g, LIST(x, s), LIST(y, z));
+    for (uint32_t v = y; v <= z; v++) {
+        g->values[v].declared = true;
+        g->values[v].declared_rank = 3;
+        g->values[v].declared_dims = wrong;
+        g->values[v].declared_dtype = INLAY_FLOAT;
+    }
+    check(model, NULL);
+    expect(g, y, "float N 3");
+    expect(g, z, "float 1 2 3");
+    graph_model_destroy(model);
+}
+
+/* ------------------------------------------------------------------ operators of plugins */
+
+typedef struct wanted {
+    uint32_t output;
+    inlay_dtype dtype;
+    uint32_t rank;
+    inlay_dim dims[2];
+    const char *symbol; /* makes the first dim this symbol */
+    const char *says;   /* fails with this */
+} wanted;
+
+static inlay_status custom_infer(void *ctx, inlay_infer *infer, inlay_diag *diag)
+{
+    const wanted *w = ctx;
+    inlay_dim dims[2] = { w->dims[0], w->dims[1] };
+
+    assert_int_equal(infer->input_count, 1);
+    assert_non_null(infer->inputs[0]);
+    if (w->says != NULL)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%s", w->says);
+    if (w->symbol != NULL)
+        dims[0] = (inlay_dim){ -1, INLAY_DIM_SYMBOLIC, infer->symbol(infer->ctx, w->symbol) };
+    return infer->set_output(infer->ctx, w->output, w->dtype, w->rank, dims);
+}
+
+static const inlay_operator *find_custom(void *ctx, const char *domain, const char *op_type, int64_t opset)
+{
+    (void)opset;
+    return strcmp(domain, "com.example") == 0 && strcmp(op_type, "Blur") == 0 ? ctx : NULL;
+}
+
+static bool knows(void *ctx, const char *domain)
+{
+    (void)ctx;
+    return strcmp(domain, "com.example") == 0;
+}
+
+static inlay_status run_custom(const char *op_type, const char *domain, const char *signature, wanted *w, char *got,
+                               inlay_diag *diag)
+{
+    inlay_operator op = { .struct_size = sizeof op,
+                          .domain = "com.example",
+                          .op_type = "Blur",
+                          .signature = signature,
+                          .since_version = 1,
+                          .ctx = w,
+                          .infer = custom_infer };
+    graph_operators operators = { find_custom, knows, &op, "/opt/plugins" };
+    graph_model *model = new_model();
+    graph_opset both[] = { opset_17, { "com.example", 2 } };
+    graph *g = model->main;
+    uint32_t x = value(g, "x", INLAY_FLOAT, 1, "N", ""), y = plain(g, "y");
+    graph_node *n;
+    inlay_status status;
+
+    model->opsets = both;
+    model->opset_count = 2;
+    n = node(g, op_type, LIST(x), LIST(y));
+    n->info.domain = (inlay_str){ domain, strlen(domain) };
+    n->opset = 0;
+    formals(g, LIST(x), LIST(y));
+    *diag = (inlay_diag)INLAY_DIAG_INIT;
+    status = graph_finish(g, diag);
+    if (status == INLAY_OK)
+        status = graph_bind(model, &operators, diag);
+    if (status == INLAY_OK)
+        status = graph_infer(model, diag);
+    if (status == INLAY_OK) {
+        const inlay_value_info *info = &g->values[y].info;
+
+        assert_int_equal(n->info.since_version, 1);
+        assert_int_equal(n->info.attr_count, 1);
+        snprintf(got, 100, "%s %d %s", inlay_dtype_name(info->dtype), (int)info->rank,
+                 info->rank == INLAY_RANK_UNKNOWN || info->rank == 0 ? ""
+                 : info->dims[0].kind == INLAY_DIM_SYMBOLIC          ? model->symbols[info->dims[0].symbol].name.data
+                 : info->dims[0].kind == INLAY_DIM_FIXED             ? "fixed"
+                                                                     : "?");
+    }
+    graph_model_destroy(model);
+    return status;
+}
+
+static void test_custom(void **state)
+{
+    static struct {
+        const char *op_type, *domain, *signature;
+        wanted w;
+        const char *gives, *fails;
+    } rows[] = {
+#define SIGNATURE "X:T -> Y:T; T=float|double; radius:i=3"
+        { "Blur", "com.example", SIGNATURE, { .rank = 1, .symbol = "N*2" }, "float 1 N*2", NULL },
+        { "Blur",
+          "com.example",
+          SIGNATURE,
+          { .rank = 2, .dims = { { 3, 0, 0 }, { 4, 0, 0 } } },
+          "float 2 fixed",
+          NULL },
+        { "Blur", "com.example", SIGNATURE, { .rank = INLAY_RANK_UNKNOWN }, "float -1 ", NULL },
+        { "Blur", "com.example", SIGNATURE, { .rank = 0, .dtype = INLAY_DOUBLE }, "double 0 ", NULL },
+        { "Blur", "com.example", SIGNATURE, { .rank = 1, .dims = { { -1, 77, 0 } } }, "float 1 ?", NULL },
+        { "Blur", "com.example", SIGNATURE, { .rank = 1, .dims = { { -1, 1, 0 } } }, "float 1 ?", NULL },
+        { "Blur",
+          "com.example",
+          SIGNATURE,
+          { .rank = 1, .dims = { { -1, 1, 12345 } } },
+          NULL,
+          "a symbol that does not exist" },
+        { "Blur", "com.example", SIGNATURE, { .rank = 1, .dims = { { -5, 0, 0 } } }, NULL, "would have the size -5" },
+        { "Blur", "com.example", SIGNATURE, { .rank = 17 }, NULL, "the rank 17" },
+        { "Blur", "com.example", SIGNATURE, { .rank = 0, .dtype = 99 }, NULL, "type number 99" },
+        { "Blur", "com.example", SIGNATURE, { .rank = 0, .dtype = INLAY_INT8 }, NULL, "output 0 (Y) would be int8" },
+        { "Blur", "com.example", SIGNATURE, { .output = 4 }, NULL, "sets output 4 of 1" },
+        { "Blur", "com.example", SIGNATURE, { .says = "radius\nof 3" }, NULL, "radius?of 3" },
+        { "Blur", "com.example", "X:T -> Y", { .rank = 0 }, NULL, "the operator's signature" },
+        { "Blurr", "com.example", SIGNATURE, { .rank = 0 }, NULL, "have no operator Blurr" },
+        { "Blur", "com.other", SIGNATURE, { .rank = 0 }, NULL, "which the model does not import" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        inlay_diag diag;
+        char got[128] = "";
+        inlay_status status = run_custom(rows[i].op_type, rows[i].domain, rows[i].signature, &rows[i].w, got, &diag);
+
+        if (rows[i].fails != NULL ? status == INLAY_OK || strstr(diag.text, rows[i].fails) == NULL
+                                  : status != INLAY_OK || strcmp(got, rows[i].gives) != 0)
+            fail_msg("row %zu: %d %s %s", i, (int)status, got, diag.text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_if),          cmocka_unit_test(test_loop),   cmocka_unit_test(test_nested_loops),
+        cmocka_unit_test(test_loop_counts), cmocka_unit_test(test_scan),   cmocka_unit_test(test_sequence_map),
+        cmocka_unit_test(test_declared),    cmocka_unit_test(test_custom),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
