@@ -83,33 +83,45 @@ static void count_op(summary *s, const graph_node *n)
     s->ops[s->op_kinds++] = (op_count){ n->info.domain.data, n->info.op_type.data, 1 };
 }
 
+static void count_tensor(summary *s, const inlay_tensor_view *t)
+{
+    int64_t elements = 0;
+
+    (void)dims_count(t->dims, t->rank, &elements); /* the loader has checked it */
+    s->parameters += (uint64_t)elements;
+    s->bytes += t->bytes;
+}
+
+static void count_constant(summary *s, const inlay_value_info *info)
+{
+    uint64_t elements = 1;
+
+    for (uint32_t d = 0; d < info->rank; d++)
+        elements *= (uint64_t)info->dims[d].value;
+    s->initializers++;
+    s->parameters += elements;
+    s->bytes += info->data_bytes;
+}
+
 static void count_graph(summary *s, const graph *g, uint32_t depth)
 {
     s->depth = depth > s->depth ? depth : s->depth;
     for (uint32_t v = 0; v < g->value_count; v++) {
         const inlay_value_info *info = &g->values[v].info;
-        uint64_t elements = 1;
 
-        if ((info->flags & INLAY_VALUE_CONSTANT) == 0)
-            continue;
-        for (uint32_t d = 0; d < info->rank && info->rank != INLAY_RANK_UNKNOWN; d++)
-            elements *= (uint64_t)info->dims[d].value; /* the loader has checked the product */
-        s->initializers++;
-        s->parameters += elements;
-        s->bytes += info->data_bytes;
+        if (g->values[v].default_value != NULL)
+            count_tensor(s, g->values[v].default_value);
+        if ((info->flags & INLAY_VALUE_CONSTANT) != 0)
+            count_constant(s, info);
     }
     for (uint32_t i = 0; i < g->node_count; i++) {
         const graph_node *n = g->nodes[i];
         const inlay_attr_info *value = strcmp(n->info.op_type.data, "Constant") == 0 ? graph_attr(n, "value") : NULL;
-        int64_t elements;
 
         s->nodes++;
         count_op(s, n);
-        if (value != NULL && value->kind == INLAY_ATTR_TENSOR &&
-            dims_count(value->tensor->dims, value->tensor->rank, &elements)) {
-            s->parameters += (uint64_t)elements;
-            s->bytes += value->tensor->bytes;
-        }
+        if (value != NULL && value->kind == INLAY_ATTR_TENSOR)
+            count_tensor(s, value->tensor);
         for (uint32_t b = 0; b < n->body_count; b++) {
             s->subgraphs++;
             count_graph(s, n->bodies[b].graph, depth + 1);

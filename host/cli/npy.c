@@ -222,8 +222,11 @@ static inlay_status read_header(FILE *f, const char *path, arena *a, header *h, 
         start_bytes = 12;
         header_bytes |= (size_t)start[10] << 16 | (size_t)start[11] << 24;
     }
-    if (header_bytes > MAX_HEADER_BYTES || start_bytes + header_bytes > (uint64_t)info.st_size)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: the .npy header claims %zu bytes", path, header_bytes);
+    if (header_bytes > MAX_HEADER_BYTES)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: a .npy header of %zu bytes; at most %d can be read", path,
+                          header_bytes, MAX_HEADER_BYTES);
+    if (start_bytes + header_bytes > (uint64_t)info.st_size)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: the file is cut short", path);
     text = arena_alloc(a, header_bytes + 1);
     if (text == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for the header", path);

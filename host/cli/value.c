@@ -88,6 +88,8 @@ inlay_status value_load(const char *path, const inlay_io_info *info, inlay_value
     *out_value = NULL;
     if (has_suffix(path, ".pb")) {
         INLAY_TRY(model_datum_load(path, info->kind, &a, &datum, diag)); /* INLAY_KIND_* are INLAY_VALUE_*'s numbers */
+        if (datum.kind == INLAY_VALUE_TENSOR && value_same_bits(datum.tensor.dtype, info->dtype))
+            datum.tensor.dtype = info->dtype;
         INLAY_TRY(value_from_datum(&datum, info->dtype, &value, diag));
     } else if (has_suffix(path, ".npy")) {
         INLAY_TRY(npy_load(path, info->dtype, &a, &view, diag));

@@ -91,7 +91,7 @@ for verb in run bench inspect check explain; do
     refuses 3 'text.onnx' "$verb" "$work/text.onnx"
     refuses 3 'cut.onnx' "$verb" "$work/cut.onnx"
     refuses 3 'empty.onnx' "$verb" "$work/empty.onnx"
-    refuses 3 "$work" "$verb" "$work"
+    refuses 2 'is a directory' "$verb" "$work"
     json 3 '.error.code and .error.text' "$verb" "$work/no-such.onnx" --json
 done
 refuses 3 'no-such' test "$work/no-such"
@@ -107,7 +107,7 @@ refuses 2 'NAME=FILE' run "$add" --input nonsense
 refuses 2 'it has x, y' run "$add" --input z=random
 refuses 2 'random:' run "$add" --input x=random:2,-3
 refuses 2 'seed' run "$add" --seed x
-refuses 3 'nothing' run "$add" --inputs "$work/no-such"
+refuses 3 'no-such: No such file' run "$add" --inputs "$work/no-such"
 refuses 2 'nosuchprovider' run "$add" --providers nosuchprovider
 INLAY_INTRA_THREADS=many refuses 2 'INLAY_INTRA_THREADS' run "$add"
 INLAY_NO_SUCH_THING=1 expect 0 '^sum: float' run "$add"
