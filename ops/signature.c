@@ -602,7 +602,7 @@ static void count_formals(const op_formal *formals, uint32_t count, uint32_t *ou
 static inlay_status copy_draft(const parser *p, const draft *d, op_schema *out)
 {
     inlay_status status;
-    const void *mine;
+    const void *mine = NULL;
 
     *out = (op_schema){ .input_count = d->input_count,
                         .output_count = d->output_count,

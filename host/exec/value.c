@@ -14,6 +14,8 @@ static void free_own_memory(void *owner, inlay_value *value)
 static inlay_status check_shape(inlay_dtype dtype, uint32_t rank, const int64_t *dims, int64_t *out_count,
                                 size_t *out_bytes, inlay_diag *diag)
 {
+    *out_count = 0;
+    *out_bytes = 0;
     if (inlay_dtype_bits(dtype) == 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "element type %d does not exist; see INLAY_DTYPE_LIST",
                           (int)dtype);

@@ -456,7 +456,7 @@ static bool take_quotient(sum *rest, const sum *divisor, sum *quotient)
         const term *d = &divisor->terms[0];
         term t = x.terms[i], q;
 
-        if (divisor->count == 1 && term_divide(&t, d, &q)) {
+        if (divisor->count == 1 && term_divide(&x.terms[i], d, &q)) {
             t.factor = 0;
         } else if (divisor->count == 1 && d->count == 0 && d->factor > 0) {
             q = t;
