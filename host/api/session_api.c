@@ -11,6 +11,7 @@ struct inlay_context {
     inlay_value **inputs; /* [input_count] bound, a reference each */
     rt_value *in;         /* room for a run's inputs */
     inlay_value **wanted; /* [output_count] bound, a reference each */
+    inlay_value **defaults; /* [input_count] initializers that stand in for unbound inputs */
 };
 
 const char *inlay_version(void)
@@ -111,6 +112,22 @@ inlay_status inlay_session_explain(const inlay_session *session, const char *for
 
 /* ------------------------------------------------------------------ contexts */
 
+/* An input that is an initializer too has a default (IR 4). It is borrowed from the file where the file aligned it. */
+static inlay_status make_default(const graph_value *v, inlay_value **out_value, inlay_diag *diag)
+{
+    const inlay_tensor_view *t = v->default_value;
+    inlay_status status;
+
+    if (t == NULL)
+        return INLAY_OK;
+    if ((uintptr_t)t->data % 16 == 0)
+        return inlay_value_borrow(t->dtype, t->rank, t->dims, (void *)(uintptr_t)t->data, t->bytes, out_value, diag);
+    status = value_create(t->dtype, t->rank, t->dims, false, out_value, diag);
+    if (status == INLAY_OK && t->bytes > 0)
+        memcpy(inlay_value_data(*out_value), t->data, (size_t)t->bytes);
+    return status;
+}
+
 inlay_status inlay_context_create(inlay_session *session, inlay_context **out_context, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
@@ -128,11 +145,14 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
     c->inputs = calloc((size_t)g->input_count + 1, sizeof(inlay_value *));
     c->in = calloc((size_t)g->input_count + 1, sizeof *c->in);
     c->wanted = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
+    c->defaults = calloc((size_t)g->input_count + 1, sizeof(inlay_value *));
     (void)__atomic_add_fetch(&session->contexts, 1, __ATOMIC_RELAXED);
-    if (c->inputs == NULL || c->in == NULL || c->wanted == NULL) {
+    if (c->inputs == NULL || c->in == NULL || c->wanted == NULL || c->defaults == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");
         goto done;
     }
+    for (uint32_t i = 0; i < g->input_count; i++)
+        INLAY_TRY(make_default(&g->values[g->inputs[i]], &c->defaults[i], diag));
     INLAY_TRY(runner_create(session->main, &c->shared, &c->runner, diag));
     *out_context = c;
     c = NULL;
@@ -148,6 +168,8 @@ void inlay_context_destroy(inlay_context *c)
     runner_destroy(c->runner);
     for (uint32_t i = 0; c->inputs != NULL && i < inlay_session_input_count(c->session); i++)
         inlay_value_unref(c->inputs[i]);
+    for (uint32_t i = 0; c->defaults != NULL && i < inlay_session_input_count(c->session); i++)
+        inlay_value_unref(c->defaults[i]);
     for (uint32_t i = 0; c->wanted != NULL && i < inlay_session_output_count(c->session); i++)
         inlay_value_unref(c->wanted[i]);
     run_shared_deinit(&c->shared);
@@ -155,6 +177,7 @@ void inlay_context_destroy(inlay_context *c)
     free(c->inputs);
     free(c->in);
     free(c->wanted);
+    free(c->defaults);
     free(c);
 }
 
@@ -247,15 +270,16 @@ static inlay_status gather_inputs(inlay_context *c, inlay_diag *diag)
 
     for (uint32_t i = 0; i < g->input_count; i++) {
         const graph_value *v = &g->values[g->inputs[i]];
+        inlay_value *bound_value = c->inputs[i] != NULL ? c->inputs[i] : c->defaults[i];
 
-        if (c->inputs[i] != NULL) {
-            c->in[i] = rt_from_value(c->inputs[i]);
+        if (bound_value != NULL) {
+            c->in[i] = rt_from_value(bound_value);
             /* The caller's memory may change after the run, so no result may be a reference to it. */
             if (c->in[i].kind == INLAY_KIND_TENSOR)
                 c->in[i].owner = NULL;
             /* An empty tensor over no memory at all is there nonetheless. */
             if (c->in[i].kind == INLAY_KIND_TENSOR && c->in[i].buffer.handle == 0)
-                c->in[i].buffer.handle = (uintptr_t)c->inputs[i];
+                c->in[i].buffer.handle = (uintptr_t)bound_value;
         } else if (v->info.kind == INLAY_VALUE_OPTIONAL) {
             c->in[i] = (rt_value){ 0 };
         } else {

@@ -2,16 +2,6 @@
 #include "passes/pass.h"
 #include <string.h>
 
-static void drop_captured(graph *body, uint32_t inner)
-{
-    uint32_t kept = 0;
-
-    for (uint32_t i = 0; i < body->captured_count; i++)
-        if (body->captured[i] != inner)
-            body->captured[kept++] = body->captured[i];
-    body->captured_count = kept;
-}
-
 /* Keeps in the node's own list what some body still captures. */
 static void refresh_captures(graph_node *n)
 {
@@ -47,10 +37,11 @@ static inlay_status push_down(pass_ctx *ctx, graph *g, graph_body *b, bool *chan
         if (graph_set_constant(b->graph, inner, outer->dtype, outer->rank, dims, outer->data, outer->data_bytes) !=
             INLAY_OK)
             return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory for constant '%s'", outer->name.data);
-        drop_captured(b->graph, inner);
         *changed = true;
     }
     b->capture_count = kept;
+    b->graph->captured = b->capture_inner; /* one list, two names: graph_finish */
+    b->graph->captured_count = kept;
     return INLAY_OK;
 }
 

@@ -29,15 +29,10 @@ static bool prune_captures(graph_node *n)
                 continue;
             }
             any = true;
-            for (uint32_t i = 0; i < g->captured_count; i++) {
-                if (g->captured[i] == v) {
-                    memmove(g->captured + i, g->captured + i + 1, (g->captured_count - i - 1) * sizeof v);
-                    g->captured_count--;
-                    break;
-                }
-            }
         }
         body->capture_count = kept;
+        g->captured = body->capture_inner; /* one list, two names: graph_finish */
+        g->captured_count = kept;
     }
     for (uint32_t i = 0; any && i < n->capture_count; i++) {
         bool used = false;
