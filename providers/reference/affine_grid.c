@@ -1,0 +1,97 @@
+/* AffineGrid: ONNX 20. theta [N, 2, 3] and size [N, C, H, W] give a grid [N, H, W, 2]; theta [N, 3, 4] and size
+ * [N, C, D, H, W] one of [N, D, H, W, 3]. The coordinates of a point stand x first. */
+#include "args.h"
+#include "convert.h"
+#include "reference.h"
+
+typedef struct affine_state {
+    bool corners;
+} affine_state;
+
+static inlay_status prepare_affine(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_status status = arg_state(sizeof(affine_state), out_state, diag);
+
+    if (status == INLAY_OK)
+        ((affine_state *)*out_state)->corners = kit_attr_int(node->info, "align_corners", 0) != 0;
+    return status;
+}
+
+typedef struct affine_job {
+    const kit_tensor *theta, *y;
+    const int64_t *dims; /* [spatial]: (D,) H, W */
+    uint32_t spatial;
+    bool corners;
+    int64_t rows; /* of one batch */
+} affine_job;
+
+/* Position i of n on [-1, 1]: pixel centres, or with corners the ends themselves. */
+static double position(int64_t i, int64_t n, bool corners)
+{
+    if (corners)
+        return n > 1 ? -1 + 2 * (double)i / (double)(n - 1) : 0;
+    return (2 * (double)i + 1) / (double)n - 1;
+}
+
+/* Units are rows: all but the last axis. */
+static inlay_status affine_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const affine_job *job = user;
+    const uint32_t s = job->spatial;
+    const int64_t width = job->dims[s - 1];
+
+    (void)worker;
+    for (int64_t row = begin; row < end; row++) {
+        const int64_t batch = row / job->rows;
+        double theta[12], point[4] = { 0, 0, 0, 1 };
+        int64_t rest = row % job->rows;
+
+        convert_to_f64(theta, job->theta->dtype, job->theta->data, batch * s * (s + 1), s * (s + 1));
+        for (uint32_t d = s - 1; d-- > 0;) {
+            point[s - 1 - d] = position(rest % job->dims[d], job->dims[d], job->corners);
+            rest /= job->dims[d];
+        }
+        point[s] = 1;
+        for (int64_t x = 0; x < width; x++) {
+            double out[3] = { 0 };
+
+            point[0] = position(x, width, job->corners);
+            for (uint32_t r = 0; r < s; r++)
+                for (uint32_t c = 0; c <= s; c++)
+                    out[r] += theta[r * (s + 1) + c] * point[c];
+            convert_from_f64(job->y->dtype, job->y->data, (row * width + x) * s, s, out, 0);
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_affine(const kit_call *call)
+{
+    const kit_tensor *theta = &call->in[0], *size = &call->in[1], *y = &call->out[0];
+    const int64_t *sizes = size->data;
+    affine_job job = { .theta = theta, .y = y, .corners = ((const affine_state *)call->state)->corners };
+    int64_t dims[5];
+    inlay_status status;
+
+    if (size->count != 4 && size->count != 5)
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "size must hold 4 or 5 values");
+    job.spatial = (uint32_t)size->count - 2;
+    if (theta->rank != 3 || theta->dims[0] != sizes[0] || theta->dims[1] != (int64_t)job.spatial ||
+        theta->dims[2] != (int64_t)job.spatial + 1)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "theta must be [%lld, %u, %u] for this size",
+                          (long long)sizes[0], job.spatial, job.spatial + 1);
+    dims[0] = sizes[0];
+    memcpy(dims + 1, sizes + 2, job.spatial * sizeof *dims);
+    dims[job.spatial + 1] = (int64_t)job.spatial;
+    status = arg_expect_dims(call->diag, y, job.spatial + 2, dims);
+    if (status != INLAY_OK || y->count == 0)
+        return status;
+    job.dims = dims + 1;
+    job.rows = job.spatial == 2 ? dims[1] : dims[1] * dims[2];
+    return kit_parallel(call, dims[0] * job.rows, 2048 / dims[job.spatial] + 1, affine_range, &job);
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "AffineGrid", .prepare = prepare_affine, .run = run_affine },
+};
+const kit_table reference_affine_grid = { kernels, KIT_COUNT(kernels) };

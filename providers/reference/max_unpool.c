@@ -1,0 +1,94 @@
+/* MaxUnpool: ONNX 9, 11, 22. Puts the maxima of a MaxPool back where they came from; everything else is 0. */
+#include "args.h"
+#include "reference.h"
+#include "strided.h"
+
+typedef struct unpool_state {
+    int64_t kernel[INLAY_MAX_RANK], pads[2 * INLAY_MAX_RANK], strides[INLAY_MAX_RANK];
+    int32_t kernel_count, pad_count, stride_count;
+} unpool_state;
+
+static inlay_status prepare_unpool(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_status status = arg_state(sizeof(unpool_state), out_state, diag);
+
+    if (status == INLAY_OK) {
+        unpool_state *state = *out_state;
+
+        INLAY_TRY(arg_ints(node, "kernel_shape", state->kernel, INLAY_MAX_RANK, &state->kernel_count, diag));
+        INLAY_TRY(arg_ints(node, "pads", state->pads, 2 * INLAY_MAX_RANK, &state->pad_count, diag));
+        INLAY_TRY(arg_ints(node, "strides", state->strides, INLAY_MAX_RANK, &state->stride_count, diag));
+    }
+done:
+    return status;
+}
+
+/* The shape of the tensor that was pooled, in which the indices count: output_shape may be another one. */
+static inlay_status pooled_shape(const kit_call *call, int64_t *dims)
+{
+    const unpool_state *state = call->state;
+    const kit_tensor *x = &call->in[0];
+    const int64_t spatial = (int64_t)x->rank - 2;
+
+    if (spatial < 1 || state->kernel_count != spatial || (state->stride_count >= 0 && state->stride_count != spatial) ||
+        (state->pad_count >= 0 && state->pad_count != 2 * spatial))
+        return inlay_fail(call->diag, INLAY_INVALID_MODEL,
+                          "kernel_shape, strides or pads do not fit an input of rank %u", x->rank);
+    dims[0] = x->dims[0];
+    dims[1] = x->dims[1];
+    for (int64_t d = 0; d < spatial; d++) {
+        const int64_t stride = state->stride_count >= 0 ? state->strides[d] : 1;
+        const int64_t pads = state->pad_count >= 0 ? state->pads[d] + state->pads[d + spatial] : 0;
+
+        if (stride <= 0 || stride > INT32_MAX || state->kernel[d] <= 0 || state->kernel[d] > INT32_MAX || pads < 0 ||
+            pads > INT32_MAX || x->dims[d + 2] > INT32_MAX)
+            return inlay_fail(call->diag, INLAY_INVALID_MODEL, "axis %lld has a kernel, stride or pad out of range",
+                              (long long)d + 2);
+        dims[d + 2] = (x->dims[d + 2] - 1) * stride + state->kernel[d] - pads;
+        if (dims[d + 2] <= 0)
+            return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "axis %lld would have the size %lld", (long long)d + 2,
+                              (long long)dims[d + 2]);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_unpool(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0], *indices = &call->in[1], *y = &call->out[0];
+    const int64_t element = strided_element_bytes(x->dtype);
+    int64_t dims[INLAY_MAX_RANK], steps[INLAY_MAX_RANK];
+    inlay_status status = pooled_shape(call, dims);
+
+    if (status == INLAY_OK && !kit_has_input(call, 2))
+        status = arg_expect_dims(call->diag, y, x->rank, dims);
+    if (status != INLAY_OK)
+        return status;
+    if (y->rank != x->rank || indices->count != x->count)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                          "X, I and the output must have one rank, X and I one shape");
+    memset(y->data, 0, (size_t)(y->count * element));
+    strided_row_major(y->rank, y->dims, element, steps);
+    for (int64_t i = 0; i < x->count; i++) {
+        int64_t rest = ((const int64_t *)indices->data)[i];
+        char *to = y->data;
+        bool inside = rest >= 0;
+
+        for (uint32_t d = x->rank; d-- > 0;) {
+            const int64_t at = rest % dims[d];
+
+            rest /= dims[d];
+            inside = inside && at < y->dims[d];
+            to += inside ? at * steps[d] : 0;
+        }
+        if (!inside || rest != 0)
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "I[%lld] is %lld, outside the output", (long long)i,
+                              (long long)((const int64_t *)indices->data)[i]);
+        memcpy(to, (const char *)x->data + i * element, (size_t)element);
+    }
+    return INLAY_OK;
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "MaxUnpool", .prepare = prepare_unpool, .run = run_unpool },
+};
+const kit_table reference_max_unpool = { kernels, KIT_COUNT(kernels) };

@@ -1,0 +1,339 @@
+/* RoiAlign (ONNX 10, 16, 22) and MaxRoiPool (1, 22): regions of a feature map, each brought to one size. */
+#include "args.h"
+#include "convert.h"
+#include "reference.h"
+#include "strided.h"
+#include <math.h>
+
+/* A sampling point: four pixels of a plane and their weights. */
+typedef struct align_tap {
+    int64_t at[4];
+    double weight[4];
+} align_tap;
+
+#define PLAIN(x) (x)
+#define T float
+#define ACC float
+#define LOAD PLAIN
+#define STORE PLAIN
+#define NAME(x) x##_f32
+#include "roi_pool.inc"
+#define T double
+#define ACC double
+#define LOAD PLAIN
+#define STORE PLAIN
+#define NAME(x) x##_f64
+#include "roi_pool.inc"
+#define T uint16_t
+#define ACC float
+#define LOAD f16_to_f32
+#define STORE f32_to_f16
+#define NAME(x) x##_f16
+#include "roi_pool.inc"
+#define T uint16_t
+#define ACC float
+#define LOAD bf16_to_f32
+#define STORE f32_to_bf16
+#define NAME(x) x##_bf16
+#include "roi_pool.inc"
+
+typedef struct roi_kernels {
+    void (*align)(const align_tap *taps, int64_t count, bool average, const void *plane, void *out);
+    void (*max)(const void *plane, int64_t width, const int64_t *box, void *out);
+} roi_kernels;
+static const roi_kernels by_dtype[INLAY_DTYPE_COUNT] = {
+    [INLAY_FLOAT] = { align_bin_f32, max_bin_f32 },
+    [INLAY_DOUBLE] = { align_bin_f64, max_bin_f64 },
+    [INLAY_FLOAT16] = { align_bin_f16, max_bin_f16 },
+    [INLAY_BFLOAT16] = { align_bin_bf16, max_bin_bf16 },
+};
+
+typedef struct roi_state {
+    int64_t height, width; /* of the output */
+    int64_t sampling;      /* points per bin and axis, 0 = as many as pixels */
+    double scale;
+    bool average;
+    bool half_pixel;
+} roi_state;
+
+static inlay_status check_state(const roi_state *state, inlay_diag *diag)
+{
+    if (state->height <= 0 || state->width <= 0 || state->height > INT16_MAX || state->width > INT16_MAX ||
+        state->sampling < 0 || state->sampling > 1024 || !(state->scale > 0))
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "pooled size %lld x %lld, sampling_ratio %lld or spatial_scale %g "
+                          "is out of range",
+                          (long long)state->height, (long long)state->width, (long long)state->sampling, state->scale);
+    return INLAY_OK;
+}
+
+static inlay_status prepare_align(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const char *mode = kit_attr_string(node->info, "mode", "avg");
+    const char *transform = kit_attr_string(node->info, "coordinate_transformation_mode", "half_pixel");
+    inlay_status status;
+
+    if (strcmp(mode, "avg") != 0 && strcmp(mode, "max") != 0)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "mode '%s' is neither avg nor max", mode);
+    if (strcmp(transform, "half_pixel") != 0 && strcmp(transform, "output_half_pixel") != 0)
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "coordinate_transformation_mode '%s' is neither half_pixel nor output_half_pixel", transform);
+    status = arg_state(sizeof(roi_state), out_state, diag);
+    if (status == INLAY_OK) {
+        *(roi_state *)*out_state = (roi_state){
+            .height = kit_attr_int(node->info, "output_height", 1),
+            .width = kit_attr_int(node->info, "output_width", 1),
+            .sampling = kit_attr_int(node->info, "sampling_ratio", 0),
+            .scale = kit_attr_float(node->info, "spatial_scale", 1),
+            .average = strcmp(mode, "avg") == 0,
+            .half_pixel = node->info->since_version >= 16 && strcmp(transform, "half_pixel") == 0,
+        };
+        status = check_state(*out_state, diag);
+    }
+    return status;
+}
+
+static inlay_status prepare_max(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    uint32_t count;
+    const int64_t *shape = kit_attr_ints(node->info, "pooled_shape", &count);
+    inlay_status status;
+
+    if (count != 2)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "pooled_shape has %u values; it must have 2", count);
+    status = arg_state(sizeof(roi_state), out_state, diag);
+    if (status == INLAY_OK) {
+        *(roi_state *)*out_state = (roi_state){ .height = shape[0],
+                                                .width = shape[1],
+                                                .scale = kit_attr_float(node->info, "spatial_scale", 1) };
+        status = check_state(*out_state, diag);
+    }
+    return status;
+}
+
+typedef struct roi_job {
+    const roi_state *state;
+    const kit_tensor *x, *rois, *batches; /* batches NULL: the first value of each region */
+    char *out;
+    roi_kernels kernels;
+    uint32_t element;
+} roi_job;
+
+/* [N, C, H, W], [R, values] -> [R, C, height, width]; every region must name a batch that there is. */
+static inlay_status check_regions(const kit_call *call, int64_t values)
+{
+    const roi_state *state = call->state;
+    const kit_tensor *x = &call->in[0], *rois = &call->in[1];
+
+    if (x->rank != 4 || rois->rank != 2 || rois->dims[1] != values)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X must be [N, C, H, W] and rois [R, %lld]",
+                          (long long)values);
+    if (x->dims[2] <= 0 || x->dims[3] <= 0)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X has no pixels");
+    return arg_expect_dims(call->diag, &call->out[0], 4,
+                           (int64_t[]){ rois->dims[0], x->dims[1], state->height, state->width });
+}
+
+/* ------------------------------------------------------------------ RoiAlign */
+
+/* The sampling point (y, x): outside by more than a pixel it is 0, at the rim it is the rim. */
+static align_tap make_tap(double y, double x, int64_t height, int64_t width)
+{
+    align_tap tap = { { 0 }, { 0 } };
+    int64_t y0, x0, y1, x1;
+
+    if (!(y >= -1 && y <= (double)height && x >= -1 && x <= (double)width))
+        return tap;
+    y = y < 0 ? 0 : y;
+    x = x < 0 ? 0 : x;
+    y0 = (int64_t)y;
+    x0 = (int64_t)x;
+    if (y0 >= height - 1) {
+        y0 = height - 1;
+        y = (double)y0;
+    }
+    if (x0 >= width - 1) {
+        x0 = width - 1;
+        x = (double)x0;
+    }
+    y1 = y0 + 1 < height ? y0 + 1 : y0;
+    x1 = x0 + 1 < width ? x0 + 1 : x0;
+    y -= (double)y0;
+    x -= (double)x0;
+    tap = (align_tap){ { y0 * width + x0, y0 * width + x1, y1 * width + x0, y1 * width + x1 },
+                       { (1 - y) * (1 - x), (1 - y) * x, y * (1 - x), y * x } };
+    return tap;
+}
+
+/* Bins are sampled in batches of so many points. */
+enum { TAPS = 64 };
+
+/* One bin of all channels. A bin of more than TAPS points, which is rare, is put together from pieces. */
+static void align_bin(const roi_job *job, const char *planes, char *out, double y0, double x0, double bin_h,
+                      double bin_w, int64_t grid_h, int64_t grid_w)
+{
+    const int64_t height = job->x->dims[2], width = job->x->dims[3], bins = job->state->height * job->state->width;
+    const int64_t count = grid_h * grid_w;
+    align_tap taps[TAPS];
+
+    for (int64_t c = 0; c < job->x->dims[1]; c++) {
+        const char *plane = planes + c * height * width * job->element;
+        double total = 0, best = 0;
+
+        for (int64_t first = 0; first < count; first += TAPS) {
+            const int64_t n = count - first < TAPS ? count - first : TAPS;
+            double part;
+
+            /* With one piece the points are the same for every channel. */
+            for (int64_t i = 0; i < n && (c == 0 || count > TAPS); i++) {
+                const int64_t iy = (first + i) / grid_w, ix = (first + i) % grid_w;
+
+                taps[i] = make_tap(y0 + ((double)iy + 0.5) * bin_h / (double)grid_h,
+                                   x0 + ((double)ix + 0.5) * bin_w / (double)grid_w, height, width);
+            }
+            job->kernels.align(taps, n, job->state->average, plane, out + c * bins * job->element);
+            if (count <= TAPS)
+                continue;
+            part = convert_get_f64(job->x->dtype, out + c * bins * job->element, 0);
+            total += part * (double)n;
+            best = first == 0 || part > best ? part : best;
+        }
+        if (count > TAPS) {
+            const double value = job->state->average ? total / (double)count : best;
+            convert_from_f64(job->x->dtype, out + c * bins * job->element, 0, 1, &value, 0);
+        }
+    }
+}
+
+/* Units are regions. */
+static inlay_status align_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const roi_job *job = user;
+    const roi_state *s = job->state;
+    const int64_t plane_bytes = job->x->dims[2] * job->x->dims[3] * job->element;
+    const double offset = s->half_pixel ? 0.5 : 0;
+
+    (void)worker;
+    for (int64_t r = begin; r < end; r++) {
+        const int64_t batch = ((const int64_t *)job->batches->data)[r];
+        const char *planes = (const char *)job->x->data + batch * job->x->dims[1] * plane_bytes;
+        double roi[4], h, w, bin_h, bin_w;
+        int64_t grid_h, grid_w;
+
+        convert_to_f64(roi, job->rois->dtype, job->rois->data, r * 4, 4); /* x1, y1, x2, y2 */
+        for (int i = 0; i < 4; i++)
+            roi[i] = (roi[i] > -1e6 ? roi[i] < 1e6 ? roi[i] : 1e6 : -1e6) * s->scale - offset;
+        w = roi[2] - roi[0];
+        h = roi[3] - roi[1];
+        if (!s->half_pixel) { /* the older mode makes malformed regions 1 x 1 */
+            w = w > 1 ? w : 1;
+            h = h > 1 ? h : 1;
+        }
+        bin_h = h / (double)s->height;
+        bin_w = w / (double)s->width;
+        grid_h = s->sampling > 0 ? s->sampling : (int64_t)ceil(bin_h);
+        grid_w = s->sampling > 0 ? s->sampling : (int64_t)ceil(bin_w);
+        grid_h = grid_h < 0 ? 0 : grid_h > 8192 ? 8192 : grid_h;
+        grid_w = grid_w < 0 ? 0 : grid_w > 8192 ? 8192 : grid_w;
+        for (int64_t b = 0; b < s->height * s->width; b++) {
+            char *out = job->out + (r * job->x->dims[1] * s->height * s->width + b) * job->element;
+
+            if (grid_h * grid_w == 0) {
+                for (int64_t c = 0; c < job->x->dims[1]; c++)
+                    memset(out + c * s->height * s->width * job->element, 0, job->element);
+                continue;
+            }
+            align_bin(job, planes, out, roi[1] + (double)(b / s->width) * bin_h,
+                      roi[0] + (double)(b % s->width) * bin_w, bin_h, bin_w, grid_h, grid_w);
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_align(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0], *batches = &call->in[2], *y = &call->out[0];
+    roi_job job = {
+        call->state, x, &call->in[1], batches, y->data, by_dtype[x->dtype], strided_element_bytes(x->dtype)
+    };
+    inlay_status status = check_regions(call, 4);
+
+    if (status != INLAY_OK || y->count == 0)
+        return status;
+    if (batches->count != y->dims[0])
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "batch_indices has %lld values for %lld regions",
+                          (long long)batches->count, (long long)y->dims[0]);
+    for (int64_t r = 0; r < batches->count; r++) {
+        const int64_t batch = ((const int64_t *)batches->data)[r];
+
+        if (batch < 0 || batch >= x->dims[0])
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "batch_indices[%lld] is %lld of %lld", (long long)r,
+                              (long long)batch, (long long)x->dims[0]);
+    }
+    return kit_parallel(call, y->dims[0], 1, align_range, &job);
+}
+
+/* ------------------------------------------------------------------ MaxRoiPool */
+
+static int64_t clamp(double v, int64_t low, int64_t high)
+{
+    return v < (double)low ? low : v > (double)high ? high : (int64_t)v;
+}
+
+/* Units are regions: [batch, x1, y1, x2, y2], whose corners are rounded to pixels. */
+static inlay_status max_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const roi_job *job = user;
+    const roi_state *s = job->state;
+    const int64_t channels = job->x->dims[1], height = job->x->dims[2], width = job->x->dims[3];
+    const int64_t bins = s->height * s->width;
+
+    (void)worker;
+    for (int64_t r = begin; r < end; r++) {
+        double roi[5], h, w;
+
+        convert_to_f64(roi, job->rois->dtype, job->rois->data, r * 5, 5);
+        for (int i = 1; i < 5; i++)
+            roi[i] = round((roi[i] > -1e6 ? roi[i] < 1e6 ? roi[i] : 1e6 : -1e6) * s->scale);
+        w = roi[3] - roi[1] + 1 > 1 ? roi[3] - roi[1] + 1 : 1;
+        h = roi[4] - roi[2] + 1 > 1 ? roi[4] - roi[2] + 1 : 1;
+        for (int64_t b = 0; b < bins; b++) {
+            const double bin_h = h / (double)s->height, bin_w = w / (double)s->width;
+            const double top = (double)(b / s->width), left = (double)(b % s->width);
+            const int64_t box[4] = { clamp(floor(top * bin_h) + roi[2], 0, height),
+                                     clamp(floor(left * bin_w) + roi[1], 0, width),
+                                     clamp(ceil((top + 1) * bin_h) + roi[2], 0, height),
+                                     clamp(ceil((left + 1) * bin_w) + roi[1], 0, width) };
+
+            for (int64_t c = 0; c < channels; c++)
+                job->kernels.max((const char *)job->x->data +
+                                     ((int64_t)roi[0] * channels + c) * height * width * job->element,
+                                 width, box, job->out + ((r * channels + c) * bins + b) * job->element);
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_max(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0], *rois = &call->in[1], *y = &call->out[0];
+    roi_job job = { call->state, x, rois, NULL, y->data, by_dtype[x->dtype], strided_element_bytes(x->dtype) };
+    inlay_status status = check_regions(call, 5);
+
+    if (status != INLAY_OK || y->count == 0)
+        return status;
+    for (int64_t r = 0; r < y->dims[0]; r++) {
+        const double batch = convert_get_f64(rois->dtype, rois->data, r * 5);
+
+        if (!(batch >= 0 && batch < (double)x->dims[0]))
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "region %lld names batch %g of %lld", (long long)r,
+                              batch, (long long)x->dims[0]);
+    }
+    return kit_parallel(call, y->dims[0], 1, max_range, &job);
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "RoiAlign", .prepare = prepare_align, .run = run_align },
+    { .op_type = "MaxRoiPool", .prepare = prepare_max, .run = run_max },
+};
+const kit_table reference_roi_pool = { kernels, KIT_COUNT(kernels) };
