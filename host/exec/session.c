@@ -255,6 +255,21 @@ static inlay_status fix_dims(inlay_session *s, const inlay_options *options, inl
     return INLAY_OK;
 }
 
+/* Option free_shapes: what the main graph declares of shapes is forgotten; each run brings those of its inputs. */
+static void free_shapes(graph *g)
+{
+    for (uint32_t v = 0; v < g->value_count; v++) {
+        graph_value *value = &g->values[v];
+
+        if ((value->info.flags & INLAY_VALUE_CONSTANT) != 0)
+            continue;
+        value->info.rank = INLAY_RANK_UNKNOWN;
+        value->info.dims = NULL;
+        value->declared_rank = INLAY_RANK_UNKNOWN;
+        value->declared_dims = NULL;
+    }
+}
+
 static uint32_t count_nodes(const graph *g)
 {
     uint32_t n = g->node_count;
@@ -274,6 +289,8 @@ static inlay_status prepare_model(inlay_session *s, const inlay_options *options
     INLAY_TRY(graph_inline_functions(s->model, diag));
     INLAY_TRY(graph_bind(s->model, plugin_set_operators(s->plugins), diag));
     INLAY_TRY(fix_dims(s, options, diag));
+    if (options_int(options, OPTION_free_shapes) != 0)
+        free_shapes(s->model->main);
     s->nodes_in_file = count_nodes(s->model->main);
     INLAY_TRY(graph_infer(s->model, diag));
     INLAY_TRY(report(s, 0.2, "optimising", diag));
