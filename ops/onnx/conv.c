@@ -65,6 +65,25 @@ done:
     return status;
 }
 
+/* Input [N, C, ...] and weights [M, C / group, ...] must agree on C, and the groups share the M outputs evenly. */
+static inlay_status check_channels(op_infer *infer, uint32_t x, uint32_t w)
+{
+    int64_t group = infer_attr_int(infer, "group", 1);
+    inlay_dim in = infer_dim(infer, x, 1), per_group = infer_dim(infer, w, 1), out = infer_dim(infer, w, 0);
+
+    if (group < 1)
+        return infer_fail(infer, INLAY_INVALID_MODEL, "group is %lld; it must be at least 1", (long long)group);
+    per_group = dim_mul(infer, per_group, dim_fixed(group));
+    if (in.kind == INLAY_DIM_FIXED && per_group.kind == INLAY_DIM_FIXED && in.value != per_group.value)
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH,
+                          "the input has %lld channels, the weights with group %lld take %lld", (long long)in.value,
+                          (long long)group, (long long)per_group.value);
+    if (out.kind == INLAY_DIM_FIXED && out.value % group != 0)
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "%lld output channels cannot be split into %lld groups",
+                          (long long)out.value, (long long)group);
+    return INLAY_OK;
+}
+
 inlay_status infer_conv_of(op_infer *infer, uint32_t x, uint32_t w)
 {
     uint32_t xr = infer_rank(infer, x), wr = infer_rank(infer, w), rank = xr == INLAY_RANK_UNKNOWN ? wr : xr;
@@ -76,6 +95,7 @@ inlay_status infer_conv_of(op_infer *infer, uint32_t x, uint32_t w)
     if (rank < 3 || (wr != INLAY_RANK_UNKNOWN && wr != rank))
         return infer_fail(infer, INLAY_SHAPE_MISMATCH,
                           "the input has rank %u and the weights %u; both need the same, at least 3", rank, wr);
+    INLAY_TRY(check_channels(infer, x, w));
     dims[0] = infer_dim(infer, x, 0);
     dims[1] = infer_dim(infer, w, 0);
     for (uint32_t d = 0; d + 2 < rank; d++)

@@ -5,7 +5,7 @@ static const op_row rows[] = {
     { "RotaryEmbedding", 23, 0,
       "X:T, cos_cache:T, sin_cache:T, position_ids?:M -> Y:T; T=bfloat16|float16|float, M=int64; interleaved:i=0, "
       "num_heads:i, rotary_embedding_dim:i=0",
-      NULL },
+      infer_same_as_first },
 };
 
 const op_table op_onnx_rotary_embedding = { "ai.onnx", rows, OP_COUNT(rows) };

@@ -2,7 +2,7 @@
 #include "schema.h"
 
 static const op_row rows[] = {
-    { "SwiGLU", 28, 0, "A:T, B:T -> Y:T; T=@float_ir4; alpha:f=1", NULL },
+    { "SwiGLU", 28, 0, "A:T, B:T -> Y:T; T=@float_ir4; alpha:f=1", infer_broadcast_all },
 };
 
 const op_table op_onnx_swiglu = { "ai.onnx", rows, OP_COUNT(rows) };

@@ -21,6 +21,21 @@ done:
     return status;
 }
 
+/* Output i is the derivative by input i. */
+static inlay_status infer_gradient(op_infer *infer)
+{
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t o = 0; o < infer->out_count; o++) {
+        if (!infer_has_in(infer, o))
+            continue;
+        infer_set_dtype(infer, o, infer->in[o]->dtype);
+        INLAY_TRY(infer_set_shape(infer, o, infer->in[o]->rank, infer->in[o]->dims));
+    }
+done:
+    return status;
+}
+
 static const op_row rows[] = {
     { "Adagrad", 1, 0,
       "R:T1, T:T2, inputs%:T3 -> outputs%:T3; T1=float|double, T2=int64, T3=float|double; decay_factor:f=0, "
@@ -30,7 +45,7 @@ static const op_row rows[] = {
       "R:T1, T:T2, inputs%:T3 -> outputs%:T3; T1=float|double, T2=int64, T3=float|double; alpha:f=0.9, beta:f=0.999, "
       "epsilon:f=1e-06, norm_coefficient:f=0, norm_coefficient_post:f=0",
       infer_optimizer },
-    { "Gradient", 1, 0, "Inputs%:T1 -> Outputs%:T2; T1=@all, T2=@float; xs:ss!, y:s!, zs:ss", NULL },
+    { "Gradient", 1, 0, "Inputs%:T1 -> Outputs%:T2; T1=@all, T2=@float; xs:ss!, y:s!, zs:ss", infer_gradient },
     { "Momentum", 1, 0,
       "R:T1, T:T2, inputs%:T3 -> outputs%:T3; T1=float|double, T2=int64, T3=float|double; alpha:f!, beta:f!, mode:s!, "
       "norm_coefficient:f!",
