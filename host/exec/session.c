@@ -34,31 +34,6 @@ static void log_line(void *ctx, uint32_t level, const char *text)
 
 /* ------------------------------------------------------------------ plugins and providers */
 
-/* The configured directories, then the one that was installed with the library. */
-static inlay_status load_plugins(inlay_session *s, const inlay_options *options, inlay_diag *diag)
-{
-    const char *list = options_text(options, OPTION_plugin_dirs);
-    const char *dirs[64];
-    char fallback[4096], *copy = arena_string(&s->a, list), *next;
-    uint32_t count = 0;
-
-    if (copy == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for plugin directories");
-    for (char *dir = strtok_r(copy, ":", &next); dir != NULL; dir = strtok_r(NULL, ":", &next)) {
-        if (count == sizeof dirs / sizeof dirs[0] - 1)
-            return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "option plugin_dirs: more than %u directories", count);
-        dirs[count++] = dir;
-    }
-    if (plugin_default_dir(fallback, sizeof fallback) != NULL) {
-        bool listed = false;
-        for (uint32_t i = 0; i < count; i++)
-            listed |= strcmp(dirs[i], fallback) == 0;
-        if (!listed)
-            dirs[count++] = fallback;
-    }
-    return plugin_set_create(dirs, count, s->log, s->log_user, &s->plugins, diag);
-}
-
 /* The settings "NAME.option" of one provider, without the prefix. */
 static provider_setting *settings_of(inlay_session *s, const inlay_options *options, const char *name,
                                      uint32_t *out_count)
@@ -364,7 +339,8 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
     INLAY_TRY(report(s, 0, "loading", diag));
     INLAY_TRY(load_model(s, source, options, diag));
     INLAY_TRY(report(s, 0.1, "opening providers", diag));
-    INLAY_TRY(load_plugins(s, options, diag));
+    INLAY_TRY(plugin_set_create_listed(options_text(options, OPTION_plugin_dirs), s->log, s->log_user, &s->plugins,
+                                       diag));
     INLAY_TRY(open_providers(s, options, diag));
     INLAY_TRY(prepare_model(s, options, diag));
     INLAY_TRY(report(s, 0.4, "compiling", diag));

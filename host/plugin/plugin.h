@@ -49,6 +49,9 @@ typedef void (*plugin_log_fn)(void *user, uint32_t level, const char *text);
  * say while the set lives. */
 INLAY_NODISCARD inlay_status plugin_set_create(const char *const *dirs, uint32_t dir_count, plugin_log_fn log,
                                                void *log_user, plugin_set **out_set, inlay_diag *diag);
+/* The same for a colon-separated list, as option plugin_dirs has it, and after that the default directory. */
+INLAY_NODISCARD inlay_status plugin_set_create_listed(const char *list, plugin_log_fn log, void *log_user,
+                                                      plugin_set **out_set, inlay_diag *diag);
 /* Open providers keep their plugin loaded by themselves. NULL is a no-op. */
 void plugin_set_destroy(plugin_set *set);
 
