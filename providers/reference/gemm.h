@@ -137,10 +137,15 @@ INLAY_NODISCARD inlay_status gemm_pack_constant(const gemm_kernel *kernel, uint3
 /* Cuts the job into tiles for so many threads, in shape: after everything but pointers to data is set. run then works
  * with a copy of the job, in which it sets those. */
 void gemm_plan(gemm_job *job, uint32_t threads);
+/* As gemm_plan, with tiles of the caller's choice: multiples of mr and nr. */
+void gemm_plan_tiles(gemm_job *job, int64_t tile_m, int64_t tile_n);
 /* Workspace for gemm_run with so many threads; false on overflow. */
 bool gemm_workspace(const gemm_job *job, uint32_t threads, uint64_t *out_bytes);
 /* Computes all batches on the pool. workspace: gemm_workspace() bytes, 64-byte aligned. */
 inlay_status gemm_run(const kit_call *call, const gemm_job *job, void *workspace);
 /* Computes one batch on the calling thread, planned for one thread. workspace: job->thread_bytes, 64-byte aligned. */
 void gemm_run_serial(const gemm_job *job, int64_t batch, void *workspace);
+/* Computes one tile into tile->c, at tile->c_stride. i0 and j0 are multiples of mr and nr; the tile is no larger than
+ * planned (in rows only when A is packed while computing). */
+void gemm_run_tile(const gemm_job *job, gemm_tile *tile, void *workspace);
 #endif

@@ -167,6 +167,13 @@ void gemm_plan(gemm_job *job, uint32_t threads)
         else
             break;
     }
+    gemm_plan_tiles(job, tile_m, tile_n);
+}
+
+void gemm_plan_tiles(gemm_job *job, int64_t tile_m, int64_t tile_n)
+{
+    int64_t line = gemm_depth(job->kernel, job->k) * job->kernel->in_bytes;
+
     job->tile_m = tile_m;
     job->tile_n = tile_n;
     job->thread_bytes = 0;
@@ -175,7 +182,7 @@ void gemm_plan(gemm_job *job, uint32_t threads)
     if (job->b.packed == NULL)
         job->thread_bytes += align64((uint64_t)(tile_n * line)) + SLACK;
     if (job->c_in_workspace)
-        job->thread_bytes += align64((uint64_t)(tile_m * tile_n * kernel->acc_bytes));
+        job->thread_bytes += align64((uint64_t)(tile_m * tile_n * job->kernel->acc_bytes));
 }
 
 bool gemm_workspace(const gemm_job *job, uint32_t threads, uint64_t *out_bytes)
@@ -239,7 +246,7 @@ static const char *packed_at(const gemm_job *job, const gemm_operand *operand, u
            (k0 * round_up(lines, width) + line * packed_depth) * job->kernel->in_bytes;
 }
 
-static void compute_tile(const gemm_job *job, gemm_tile *tile, char *workspace)
+void gemm_run_tile(const gemm_job *job, gemm_tile *tile, void *workspace)
 {
     const gemm_kernel *kernel = job->kernel;
     int64_t depth = gemm_depth(kernel, job->k), line = depth * kernel->in_bytes;
@@ -247,10 +254,12 @@ static void compute_tile(const gemm_job *job, gemm_tile *tile, char *workspace)
     char *a_room = workspace, *b_room = a_room + (job->a.packed == NULL ? align64((uint64_t)(job->tile_m * line)) : 0);
     char *c_room = b_room + (job->b.packed == NULL ? align64((uint64_t)(job->tile_n * line)) + SLACK : 0);
 
-    tile->c_stride = job->c_in_workspace ? job->tile_n : job->c_stride;
-    tile->c = job->c_in_workspace ? c_room
-                             : (char *)job->c + (tile->batch * job->c_batch_stride + tile->i0 * job->c_stride +
-                                                 tile->j0) * kernel->acc_bytes;
+    if (tile->c == NULL) {
+        tile->c_stride = job->c_in_workspace ? job->tile_n : job->c_stride;
+        tile->c = job->c_in_workspace ? c_room
+                                      : (char *)job->c + (tile->batch * job->c_batch_stride + tile->i0 * job->c_stride +
+                                                          tile->j0) * kernel->acc_bytes;
+    }
     if (job->init != NULL)
         job->init(job->init_user, tile);
     else if (job->k <= 0)
@@ -259,7 +268,7 @@ static void compute_tile(const gemm_job *job, gemm_tile *tile, char *workspace)
                    (size_t)((tile->j1 - tile->j0) * kernel->acc_bytes));
     for (int64_t k0 = 0; k0 < job->k; k0 += depth) {
         int64_t k1 = min64(k0 + depth, job->k), rounded = round_up(k1 - k0, kernel->k_step);
-        k_block block = { .a = a_room, .b = b_room, 
+        k_block block = { .a = a_room, .b = b_room,
                         .packed_depth = rounded,
                         .add = k0 > 0 || job->init != NULL };
 
@@ -321,7 +330,7 @@ static void run_tile(const gemm_job *job, int64_t batch, int64_t index, char *wo
     tile.j0 = index / down * job->tile_n;
     tile.i1 = min64(tile.i0 + job->tile_m, job->m);
     tile.j1 = min64(tile.j0 + job->tile_n, job->n);
-    compute_tile(job, &tile, workspace);
+    gemm_run_tile(job, &tile, workspace);
 }
 
 static int64_t tiles_per_batch(const gemm_job *job)

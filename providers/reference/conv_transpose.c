@@ -1,0 +1,358 @@
+/* ConvTranspose: ONNX 1, 11, 22; float16, bfloat16, float and double.
+ *
+ * A block of output channels at a time: the product W' [channels x taps, C] times X [C, positions] gives what each input
+ * position adds at each tap, and those are then added up where they fall. Blocks are independent tasks. */
+#include "args.h"
+#include "conv.h"
+#include "convert.h"
+#include "reference.h"
+#include <stdlib.h>
+
+enum { COLUMN_BYTES = 1024 * 1024 }; /* about what a block's products may take */
+
+typedef struct transpose_state {
+    conv_attrs attrs;
+    int64_t output_padding[CONV_MAX_SPATIAL], output_shape[CONV_MAX_SPATIAL + 2];
+    int32_t output_padding_count, output_shape_count;
+    const gemm_kernel *kernel;
+    gemm_operand weights;
+    void *memory;
+} transpose_state;
+
+static void release(void *state)
+{
+    transpose_state *s = state;
+
+    if (s != NULL)
+        free(s->memory);
+    free(s);
+}
+
+/* W is [C, M / group, window...]: rows of the product are (filter, tap), neighbours in memory. */
+static inlay_status pack_weights(const kit_node *node, transpose_state *s, inlay_diag *diag)
+{
+    const inlay_value_info *w = kit_input(node, 1);
+    int64_t depth, rows = 1;
+    inlay_status status;
+
+    if (!kit_is_constant(node, 1) || w->rank == INLAY_RANK_UNKNOWN || w->rank < 3)
+        return INLAY_OK;
+    for (uint32_t d = 1; d < w->rank; d++)
+        rows *= w->dims[d].value;
+    depth = w->dims[0].value / s->attrs.group;
+    if (rows == 0 || depth == 0 || w->dims[0].value % s->attrs.group != 0)
+        return INLAY_OK;
+    s->weights.data = kit_constant(node, 1);
+    if (s->weights.data == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to align constant weights");
+    s->weights.line_stride = 1;
+    s->weights.k_stride = rows;
+    s->weights.matrix_stride = rows * depth;
+    status = gemm_pack_constant(s->kernel, s->kernel->mr, &s->weights, s->attrs.group, rows, depth, &s->memory, diag);
+    if (status == INLAY_OK)
+        kit_drop_constant(node, 1);
+    return status;
+}
+
+static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_dtype dtype = kit_input_dtype(node, 0);
+    transpose_state *s = NULL;
+    inlay_status status;
+
+    INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
+    INLAY_TRY(conv_read_attrs(node, &s->attrs, diag));
+    INLAY_TRY(arg_ints(node, "output_padding", s->output_padding, CONV_MAX_SPATIAL, &s->output_padding_count, diag));
+    INLAY_TRY(arg_ints(node, "output_shape", s->output_shape, CONV_MAX_SPATIAL + 2, &s->output_shape_count, diag));
+    s->kernel = gemm_kernel_best(gemm_type_of(dtype));
+    s->weights.pack = gemm_strided_pack(gemm_type_of(dtype), dtype);
+    INLAY_TRY(pack_weights(node, s, diag));
+    *out_state = s;
+    s = NULL;
+done:
+    release(s);
+    return status;
+}
+
+/* ------------------------------------------------------------------ shapes */
+
+typedef struct transpose_plan {
+    conv_geometry g; /* in: X, out: Y; filters and begin as ConvTranspose means them */
+    gemm_job job;
+    int64_t block;         /* output channels of a task */
+    uint64_t column_bytes; /* of a thread: the products */
+    uint64_t plane_bytes;  /* of a thread: an output channel in float, for half precision */
+    uint64_t thread_bytes;
+    int64_t which[]; /* [images * group] group */
+} transpose_plan;
+
+/* One spatial dim (ONNX ConvTranspose-11, "output_shape" and "pads"). */
+static inlay_status resolve_dim(const transpose_state *s, uint32_t spatial, uint32_t d, uint32_t i, conv_geometry *g,
+                                inlay_diag *diag)
+{
+    const conv_attrs *a = &s->attrs;
+    int64_t extra = s->output_padding_count > 0 ? s->output_padding[d] : 0, full, window, total, limit = INT32_MAX;
+    bool same = a->auto_pad == CONV_PAD_SAME_UPPER || a->auto_pad == CONV_PAD_SAME_LOWER;
+
+    g->stride[i] = a->strides_count >= 0 ? a->strides[d] : 1;
+    g->dilation[i] = a->dilations_count >= 0 ? a->dilations[d] : 1;
+    if (g->kernel[i] < 1 || g->stride[i] < 1 || g->dilation[i] < 1 || extra < 0 || g->kernel[i] > limit ||
+        g->stride[i] > limit || g->dilation[i] > limit || extra > limit || g->in[i] > limit)
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "window %lld, stride %lld, dilation %lld, output_padding %lld: out of range",
+                          (long long)g->kernel[i], (long long)g->stride[i], (long long)g->dilation[i], (long long)extra);
+    window = (g->kernel[i] - 1) * g->dilation[i] + 1;
+    full = g->stride[i] * (g->in[i] - 1) + extra + window;
+    if (s->output_shape_count > 0 || same) {
+        int64_t out = s->output_shape_count > 0 ? s->output_shape[s->output_shape_count - (int32_t)spatial + (int32_t)d]
+                                                : g->in[i] * g->stride[i];
+        total = full > out ? full - out : 0;
+        g->out[i] = out;
+        g->begin[i] = a->auto_pad == CONV_PAD_SAME_UPPER ? total / 2 : total - total / 2;
+    } else if (a->auto_pad == CONV_PAD_EXPLICIT && a->pads_count >= 0) {
+        if (a->pads[d] < -limit || a->pads[d] > limit || a->pads[d + spatial] < -limit || a->pads[d + spatial] > limit)
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "pads %lld and %lld are out of range", (long long)a->pads[d],
+                              (long long)a->pads[d + spatial]);
+        g->begin[i] = a->pads[d];
+        g->out[i] = full - a->pads[d] - a->pads[d + spatial];
+    } else {
+        g->out[i] = full;
+    }
+    if (g->out[i] < 0)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "padding leaves nothing of spatial axis %u", d);
+    return INLAY_OK;
+}
+
+static inlay_status check_counts(const transpose_state *s, uint32_t spatial, inlay_diag *diag)
+{
+    const conv_attrs *a = &s->attrs;
+    int32_t n = (int32_t)spatial, shape = s->output_shape_count;
+
+    if ((a->kernel_count >= 0 && a->kernel_count != n) || (a->strides_count >= 0 && a->strides_count != n) ||
+        (a->dilations_count >= 0 && a->dilations_count != n) || (a->pads_count >= 0 && a->pads_count != 2 * n) ||
+        (s->output_padding_count > 0 && s->output_padding_count != n) || (shape > 0 && shape != n && shape != n + 2))
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "an attribute has not one value for each of %u spatial axes", spatial);
+    return INLAY_OK;
+}
+
+static inlay_status resolve(const transpose_state *s, const kit_tensor *x, const kit_tensor *w, conv_geometry *g,
+                            inlay_diag *diag)
+{
+    uint32_t spatial = x->rank - 2;
+    inlay_status status;
+
+    if (x->rank < 3 || x->rank > 2 + CONV_MAX_SPATIAL || w->rank != x->rank)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "the input has rank %u and the weights %u; ConvTranspose takes two of rank 3 to 5", x->rank,
+                          w->rank);
+    INLAY_TRY(check_counts(s, spatial, diag));
+    *g = (conv_geometry){ .images = x->dims[0], .group = s->attrs.group, .channels = x->dims[1], .taps = 1,
+                          .positions = 1, .in_positions = 1 };
+    if (w->dims[0] != g->channels || g->channels % g->group != 0 ||
+        __builtin_mul_overflow(w->dims[1], g->group, &g->filters))
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%lld channels, weights for %lld and %lld groups do not go together",
+                          (long long)g->channels, (long long)w->dims[0], (long long)g->group);
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t missing = 3 - spatial, d = i - missing;
+        g->in[i] = g->out[i] = g->kernel[i] = g->stride[i] = g->dilation[i] = 1;
+        if (i < missing)
+            continue;
+        g->in[i] = x->dims[2 + d];
+        g->kernel[i] = w->dims[2 + d];
+        if (s->attrs.kernel_count >= 0 && s->attrs.kernel[d] != g->kernel[i])
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "kernel_shape[%u] is %lld but the weights have %lld", d,
+                              (long long)s->attrs.kernel[d], (long long)g->kernel[i]);
+        INLAY_TRY(resolve_dim(s, spatial, d, i, g, diag));
+        g->taps *= g->kernel[i];
+        g->in_positions *= g->in[i];
+        if (__builtin_mul_overflow(g->positions, g->out[i], &g->positions))
+            return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the output has more elements than can be counted");
+    }
+done:
+    return status;
+}
+
+static void describe_job(transpose_plan *p, const transpose_state *s, inlay_dtype dtype, uint32_t threads)
+{
+    const conv_geometry *g = &p->g;
+    gemm_job *job = &p->job;
+    int64_t per_group = g->filters / g->group, row = g->taps * g->in_positions * s->kernel->acc_bytes;
+
+    job->kernel = s->kernel;
+    job->batch = g->images * g->group;
+    job->m = per_group * g->taps;
+    job->n = g->in_positions;
+    job->k = g->channels / g->group;
+    job->a = s->weights;
+    job->a.line_stride = 1;
+    job->a.k_stride = job->m;
+    job->a.matrix_stride = job->m * job->k;
+    job->a.which = p->which;
+    job->b.pack = gemm_strided_pack(gemm_type_of(dtype), dtype);
+    job->b.line_stride = 1;
+    job->b.k_stride = job->n;
+    job->b.matrix_stride = job->k * job->n;
+    job->b.in_place = inlay_dtype_bits(dtype) == 8 * s->kernel->in_bytes;
+    p->block = row > 0 && row < COLUMN_BYTES ? COLUMN_BYTES / row : 1;
+    p->block = p->block < per_group ? p->block : per_group > 0 ? per_group : 1;
+    while (threads > 1 && p->block > 1 && job->batch * (per_group / p->block) < 4 * (int64_t)threads)
+        p->block /= 2;
+}
+
+static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const transpose_state *s = state;
+    inlay_dtype dtype = plan->in[0].dtype;
+    int64_t batch, rows, columns, mr = s->kernel->mr, nr = s->kernel->nr;
+    conv_geometry g = { 0 };
+    transpose_plan *p;
+    inlay_status status;
+
+    INLAY_TRY(resolve(s, &plan->in[0], &plan->in[1], &g, diag));
+    INLAY_TRY(conv_check_output(&g, &plan->out[0], diag));
+    if (plan->in_count > 2 && plan->in[2].dtype != INLAY_UNDEFINED && plan->in[2].count != g.filters)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the bias has %lld elements for %lld filters",
+                          (long long)plan->in[2].count, (long long)g.filters);
+    if (__builtin_mul_overflow(g.images, g.group, &batch) || batch > INT32_MAX ||
+        (p = calloc(1, sizeof *p + (size_t)batch * sizeof(int64_t))) == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a ConvTranspose");
+    plan->plan = p;
+    p->g = g;
+    for (int64_t b = 0; b < batch; b++)
+        p->which[b] = b % g.group;
+    describe_job(p, s, dtype, plan->max_threads);
+    /* A block's first row is rounded down to a panel's. */
+    rows = (p->block * g.taps + 2 * mr) / mr * mr;
+    columns = (512 + nr - 1) / nr * nr;
+    gemm_plan_tiles(&p->job, rows, columns);
+    if (__builtin_mul_overflow(rows * (int64_t)s->kernel->acc_bytes, g.in_positions, (int64_t *)&p->column_bytes) ||
+        g.positions > INT64_MAX / 16 || p->column_bytes > INT64_MAX / 4)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "this convolution is too large");
+    p->column_bytes = (p->column_bytes + 63) & ~UINT64_C(63);
+    p->plane_bytes = inlay_dtype_bits(dtype) == 16 ? ((uint64_t)g.positions * 4 + 63) & ~UINT64_C(63) : 0;
+    p->thread_bytes = p->job.thread_bytes + p->column_bytes + p->plane_bytes;
+    if (__builtin_mul_overflow(p->thread_bytes, (uint64_t)plan->max_threads, &plan->workspace_bytes))
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the workspace of this convolution exceeds the address space");
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ run */
+
+/* Adds the products of one output channel, [taps, in_positions], to its plane. */
+#define ADD_TAPS(T, name)                                                                                           \
+    static void name(const conv_geometry *g, const T *products, T *plane)                                           \
+    {                                                                                                               \
+        for (int64_t t = 0; t < g->taps; t++) {                                                                     \
+            int64_t at_w = t % g->kernel[2] * g->dilation[2] - g->begin[2], sw = g->stride[2];                      \
+            int64_t at_h = t / g->kernel[2] % g->kernel[1] * g->dilation[1] - g->begin[1];                          \
+            int64_t at_d = t / g->kernel[2] / g->kernel[1] * g->dilation[0] - g->begin[0];                          \
+            int64_t first = at_w < 0 ? (-at_w + sw - 1) / sw : 0;                                                   \
+            int64_t last = g->out[2] > at_w ? (g->out[2] - at_w + sw - 1) / sw : 0;                                 \
+            last = last < g->in[2] ? last : g->in[2];                                                               \
+            for (int64_t d = 0; d < g->in[0]; d++)                                                                  \
+                for (int64_t h = 0; h < g->in[1]; h++) {                                                            \
+                    int64_t z = d * g->stride[0] + at_d, y = h * g->stride[1] + at_h;                               \
+                    const T *from = products + ((t * g->in[0] + d) * g->in[1] + h) * g->in[2];                      \
+                    T *to;                                                                                          \
+                    if (z < 0 || z >= g->out[0] || y < 0 || y >= g->out[1])                                         \
+                        continue;                                                                                   \
+                    to = plane + (z * g->out[1] + y) * g->out[2];                                                   \
+                    if (sw == 1)                                                                                    \
+                        for (int64_t w = first; w < last; w++)                                                      \
+                            to[w + at_w] += from[w];                                                                \
+                    else                                                                                            \
+                        for (int64_t w = first; w < last; w++)                                                      \
+                            to[w * sw + at_w] += from[w];                                                           \
+                }                                                                                                   \
+        }                                                                                                           \
+    }
+ADD_TAPS(float, add_taps_f32)
+ADD_TAPS(double, add_taps_f64)
+
+typedef struct transpose_task {
+    const kit_call *call;
+    const transpose_plan *p;
+    gemm_job job;
+    int64_t blocks; /* of a group */
+} transpose_task;
+
+static void finish_filter(const transpose_task *t, int64_t image, int64_t filter, const char *products, char *half_plane)
+{
+    const kit_call *call = t->call;
+    const conv_geometry *g = &t->p->g;
+    inlay_dtype dtype = call->out[0].dtype;
+    int64_t first = (image * g->filters + filter) * g->positions;
+    double bias = kit_has_input(call, 2) ? convert_get_f64(dtype, call->in[2].data, filter) : 0;
+
+    if (dtype == INLAY_DOUBLE) {
+        double *plane = (double *)call->out[0].data + first;
+        for (int64_t i = 0; i < g->positions; i++)
+            plane[i] = bias;
+        add_taps_f64(g, (const double *)(const void *)products, plane);
+    } else {
+        float *plane = dtype == INLAY_FLOAT ? (float *)call->out[0].data + first : (float *)(void *)half_plane;
+        for (int64_t i = 0; i < g->positions; i++)
+            plane[i] = (float)bias;
+        add_taps_f32(g, (const float *)(const void *)products, plane);
+        if (dtype != INLAY_FLOAT)
+            convert_from_f32(dtype, call->out[0].data, first, g->positions, plane, 0);
+    }
+}
+
+static inlay_status run_blocks(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const transpose_task *t = user;
+    const transpose_plan *p = t->p;
+    const conv_geometry *g = &p->g;
+    int64_t per_group = g->filters / g->group, n = t->job.n, acc = t->job.kernel->acc_bytes;
+    char *room = (char *)t->call->workspace + worker * p->thread_bytes;
+    char *columns = room + t->job.thread_bytes, *plane = columns + p->column_bytes;
+
+    for (int64_t index = begin; index < end; index++) {
+        int64_t batch = index / t->blocks, first = index % t->blocks * p->block;
+        int64_t last = first + p->block < per_group ? first + p->block : per_group;
+        int64_t row0 = first * g->taps / t->job.kernel->mr * t->job.kernel->mr;
+        for (int64_t j = 0; j < n; j += t->job.tile_n) {
+            gemm_tile tile = { .batch = batch, .i0 = row0, .i1 = last * g->taps, .j0 = j,
+                               .j1 = j + t->job.tile_n < n ? j + t->job.tile_n : n, .c = columns + j * acc, .c_stride = n };
+            gemm_run_tile(&t->job, &tile, room);
+        }
+        for (int64_t f = first; f < last; f++)
+            finish_filter(t, batch / g->group, batch % g->group * per_group + f,
+                          columns + (f * g->taps - row0) * n * acc, plane);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run(const kit_call *call)
+{
+    const transpose_plan *p = call->plan;
+    transpose_task t = { .call = call, .p = p, .job = p->job };
+    int64_t per_group = p->g.filters / p->g.group;
+
+    if (call->out[0].count == 0)
+        return INLAY_OK;
+    t.job.a.data = call->in[1].data;
+    t.job.b.data = call->in[0].data;
+    t.blocks = (per_group + p->block - 1) / p->block;
+    return kit_parallel(call, t.job.batch * t.blocks, 1, run_blocks, &t);
+}
+
+static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+{
+    const kit_tensor *x = &shapes->in[0], *w = &shapes->in[1], *y = &shapes->out[0];
+
+    (void)node;
+    if (x->rank < 2 || x->count < 0 || w->count < 0 || y->count < 0 || x->dims[1] <= 0)
+        return;
+    out->flops = 2.0 * (double)x->count / (double)x->dims[1] * (double)w->count;
+    out->bytes_read = kit_bytes(x->dtype, x->count) + kit_bytes(w->dtype, w->count);
+    out->bytes_written = kit_bytes(y->dtype, y->count);
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "ConvTranspose", .since_max = 22, .supports = conv_supports, .prepare = prepare, .release = release,
+      .shape = shape, .run = run, .cost = cost },
+};
+const kit_table reference_conv_transpose = { kernels, KIT_COUNT(kernels) };
