@@ -1,0 +1,40 @@
+/* Whatever bytes come in: a model or a sentence. Covers the prescan, the loader, inlining, binding, inference, the dump.
+ *
+ * Built with Clang and -DINLAY_FUZZ=ON this is a libFuzzer program (tests/README.md); linked with replay.c it is an
+ * ordinary test that runs through corpus/model. */
+#include "model/model.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static void count(void *ctx, const char *text, size_t bytes)
+{
+    (void)text;
+    *(size_t *)ctx += bytes;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    /* Small limits: the subject is what goes wrong, not how long it takes to run out of memory. */
+    model_load_options options = { .limits = { .max_nodes = 10000,
+                                               .max_values = 10000,
+                                               .max_tensor_bytes = 1 << 24,
+                                               .max_densified_bytes = 1 << 16,
+                                               .max_parsed_bytes = 1 << 22 } };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    graph_model *model;
+    size_t written = 0;
+    inlay_status status = model_load_bytes(data, bytes, &options, &model, &diag);
+
+    if (status == INLAY_OK)
+        status = graph_inline_functions(model, &diag);
+    if (status == INLAY_OK)
+        status = graph_bind(model, NULL, &diag);
+    if (status == INLAY_OK)
+        status = graph_infer(model, &diag);
+    if (model != NULL)
+        graph_dump(model->main, count, &written);
+    if (status != INLAY_OK && diag.text[0] == '\0')
+        __builtin_trap(); /* a failure without a sentence */
+    graph_model_destroy(model);
+    return 0;
+}
