@@ -137,10 +137,10 @@ static void put_attr(const dumper *d, const inlay_attr_info *a)
         put(d, a->count > SHOWN_ELEMENTS ? ", ...]" : "]");
         break;
     default:
-        if (a->tensor != NULL && a->count <= 1)
+        if (graph_attr_tensors(a) == 1)
             put_tensor(d, a->tensor);
         else
-            put(d, "(%u tensors)", a->count);
+            put(d, "(%u tensors)", graph_attr_tensors(a));
         break;
     }
 }

@@ -170,6 +170,12 @@ uint32_t graph_symbol(graph_model *model, const char *name);
 
 /* The attribute of that name, or NULL. */
 const inlay_attr_info *graph_attr(const graph_node *n, const char *name);
+/* How many tensors an attribute holds in `tensor`: one for kinds TENSOR and SPARSE_TENSOR (11, made dense), any number for
+ * TENSORS (9), none for the rest. */
+static inline uint32_t graph_attr_tensors(const inlay_attr_info *a)
+{
+    return a->kind == 9 ? a->count : a->tensor != NULL ? 1 : 0;
+}
 /* Sets or replaces an attribute; strings and lists are copied into the arena. */
 inlay_status graph_set_attr_int(graph *g, graph_node *n, const char *name, int64_t value);
 inlay_status graph_set_attr_ints(graph *g, graph_node *n, const char *name, const int64_t *values, uint32_t count);

@@ -65,7 +65,7 @@ static uint64_t hash_attr(const inlay_attr_info *a, uint64_t h)
         h = hash_bytes(a->floats, a->count * sizeof *a->floats, h);
     for (uint32_t i = 0; a->strings != NULL && i < a->count; i++)
         h = hash_text(a->strings[i], h);
-    for (uint32_t i = 0; a->tensor != NULL && i < (a->count == 0 ? 1 : a->count); i++)
+    for (uint32_t i = 0; i < graph_attr_tensors(a); i++)
         h = hash_tensor(&a->tensor[i], h);
     return h;
 }

@@ -212,7 +212,7 @@ static void put_tensor_attr(saver *s, const inlay_attr_info *a)
 {
     uint32_t field = a->kind == INLAY_ATTR_TENSOR ? 5 : a->kind == KIND_TENSORS ? 10 : 22;
 
-    for (uint32_t i = 0; i < (a->kind == KIND_TENSORS ? a->count : 1); i++) {
+    for (uint32_t i = 0; i < graph_attr_tensors(a); i++) {
         wire_mark mark = wire_begin(&s->w, field);
 
         if (a->kind == KIND_SPARSE_TENSOR)
