@@ -10,7 +10,7 @@
 #include <stdalign.h>
 #include <stdlib.h>
 
-enum { REDUCE_TILE = 512, REDUCE_BLOCK = 1024, REDUCE_SPLIT_MIN = 1 << 16, REDUCE_GRAIN = 1 << 15 };
+enum { REDUCE_TILE = 512, REDUCE_BLOCK = 1024, REDUCE_SPLIT_MIN = 1 << 16, REDUCE_GRAIN = 1 << 15, REDUCE_SHORT = 32 };
 
 enum {
     FOLD_SUM,
@@ -31,6 +31,7 @@ typedef struct reduce_type {
     uint32_t acc_bytes;
     reduce_fold row[FOLD_COUNT];
     reduce_fold tile[FOLD_COUNT];
+    reduce_fold short_rows[FOLD_COUNT];
     void (*init)(void *acc, int64_t n, uint32_t fold);
     void (*combine)(void *acc, const void *other, int64_t n, uint32_t fold);
     void (*finish)(void *y, const void *acc, const void *shifts, int64_t n, uint32_t finish, int64_t reduced);
@@ -294,6 +295,7 @@ typedef struct reduce_layout {
     int64_t rows, row_stride;
     int64_t inner;
     bool inner_reduced;
+    bool is_short; /* nothing but rows back to back, too short for loops of their own: `tiles` of REDUCE_TILE of them */
     int64_t kept;    /* product of kept_dims */
     int64_t outputs; /* kept * inner when that is kept */
     int64_t reduced; /* elements behind each output */
@@ -365,9 +367,12 @@ static void reduce_merge(const kit_tensor *x, const bool *is_reduced, uint32_t m
         l->rows = l->reduced_dims[--l->reduced_rank];
         l->row_stride = l->reduced_strides[l->reduced_rank];
     }
-    if (!l->inner_reduced)
-        l->tiles = (l->inner + REDUCE_TILE - 1) / REDUCE_TILE;
-    if (may_split && l->kept * l->tiles < max_threads && l->reduced > 0 && l->outputs <= REDUCE_SPLIT_MIN &&
+    l->is_short = l->inner_reduced && l->inner <= REDUCE_SHORT && n == 2;
+    if (l->is_short)
+        l->kept = 1;
+    if (l->is_short || !l->inner_reduced)
+        l->tiles = ((l->is_short ? l->outputs : l->inner) + REDUCE_TILE - 1) / REDUCE_TILE;
+    if (may_split && !l->is_short && l->kept * l->tiles < max_threads && l->reduced > 0 && l->outputs <= REDUCE_SPLIT_MIN &&
         l->reduced * l->outputs >= 2 * REDUCE_SPLIT_MIN) {
         int64_t most = l->reduced * l->outputs / REDUCE_SPLIT_MIN;
         l->splits = most < max_threads ? most : max_threads;
@@ -451,6 +456,30 @@ static void reduce_fold_item(const reduce_job *job, reduce_fold fold, const char
     }
 }
 
+/* Tiles of short rows, see reduce_layout.is_short. */
+static inlay_status reduce_short_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const reduce_job *job = user;
+    const reduce_layout *l = job->l;
+    const reduce_type *type = job->type;
+    alignas(64) char acc[REDUCE_TILE * sizeof(double)];
+    alignas(64) char shifts[REDUCE_TILE * sizeof(double)] = { 0 };
+
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t first = i * REDUCE_TILE, rows = l->outputs - first < REDUCE_TILE ? l->outputs - first : REDUCE_TILE;
+        const char *x = job->x + first * l->inner * type->elem_bytes;
+
+        if (job->op->fold == FOLD_EXPONENTIALS) {
+            type->short_rows[FOLD_MAX](shifts, x, rows, 0, l->inner, shifts);
+            type->tame(shifts, rows);
+        }
+        type->short_rows[job->op->fold](acc, x, rows, 0, l->inner, shifts);
+        type->finish(job->y + first * type->elem_bytes, acc, shifts, rows, job->op->finish, l->reduced);
+    }
+    return INLAY_OK;
+}
+
 /* Item i is (split, kept index, tile), the last fastest. */
 static inlay_status reduce_items(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
@@ -509,7 +538,8 @@ static inlay_status run_reduce(const kit_call *call)
         job.partials = call->workspace;
     per_item = l->reduced * l->outputs / (l->splits * l->kept * l->tiles) + 1;
     grain = REDUCE_GRAIN / per_item + 1;
-    status = kit_parallel(call, l->splits * l->kept * l->tiles, grain, reduce_items, &job);
+    status = kit_parallel(call, l->splits * l->kept * l->tiles, grain, l->is_short ? reduce_short_rows : reduce_items,
+                          &job);
     if (status == INLAY_OK && l->splits > 1) {
         int64_t bytes = l->outputs * type->acc_bytes;
         for (int64_t i = 1; i < l->splits; i++)

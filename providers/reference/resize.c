@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { RESIZE_GRAIN = 1 << 14 };
+enum { RESIZE_GRAIN = 1 << 14, RESIZE_SLOTS = 8 };
 
 typedef struct resize_state {
     resize_rule rule;
@@ -35,17 +35,25 @@ typedef struct resize_plan {
     int64_t inner;
     int64_t rows;   /* of the output: product of out of all axes but the last */
     double extrapolation;
+    void *weights;  /* those of the last axis as the type that sums are made in */
+    bool wide;      /* which is double */
+    bool grows;     /* more output rows than input rows */
     bool can_leave; /* elements may come from outside */
     bool tables_at_run;
     uint64_t table_bytes;
     uint64_t scratch_bytes; /* of a worker */
 } resize_plan;
 
+/* Input rows (by offset) that are kept resampled. */
+typedef struct resize_cache {
+    int64_t offsets[RESIZE_SLOTS];
+    uint32_t next; /* to be replaced */
+} resize_cache;
+
 /* The input rows that an output row is made of. */
 typedef struct resize_cursor {
     int64_t offset; /* of the current one, in elements */
     double weight;
-    bool only; /* there is no other */
     int64_t out[INLAY_MAX_RANK], tap[INLAY_MAX_RANK];
 } resize_cursor;
 
@@ -55,7 +63,7 @@ static void resize_locate(const resize_plan *plan, resize_cursor *c)
     c->weight = 1;
     for (uint32_t d = 0; d + 1 < plan->rank; d++) {
         const resize_table *t = &plan->tables[d];
-        int64_t at = c->out[d] * t->taps + c->tap[d];
+        int64_t at = c->tap[d] * plan->axes[d].out + c->out[d];
         if (t->taps > 0 && t->weight != NULL)
             c->weight *= t->weight[at];
         c->offset += (t->taps > 0 ? t->index[at] : c->out[d]) * plan->strides[d];
@@ -65,14 +73,12 @@ static void resize_locate(const resize_plan *plan, resize_cursor *c)
 /* Moves to the first input row of output row `row`; false when that lies outside of the input. */
 static bool resize_begin(const resize_plan *plan, int64_t row, resize_cursor *c)
 {
-    c->only = true;
     for (uint32_t d = plan->rank - 1; d-- > 0; row /= plan->axes[d].out) {
         const resize_table *t = &plan->tables[d];
         c->out[d] = row % plan->axes[d].out;
         c->tap[d] = 0;
-        if (t->taps > 0 && t->index[c->out[d] * t->taps] < 0)
+        if (t->taps > 0 && t->index[c->out[d]] < 0)
             return false;
-        c->only = c->only && t->taps <= 1;
     }
     resize_locate(plan, c);
     return true;
@@ -101,7 +107,6 @@ static bool resize_next(const resize_plan *plan, resize_cursor *c)
 #define LOAD(x) (x)
 #define STORE(v) (v)
 #define ACC float
-#define IS_ACC 1
 #include "resize.inc"
 
 #define SUFFIX f64
@@ -109,7 +114,6 @@ static bool resize_next(const resize_plan *plan, resize_cursor *c)
 #define LOAD(x) (x)
 #define STORE(v) (v)
 #define ACC double
-#define IS_ACC 1
 #include "resize.inc"
 
 #define SUFFIX f16
@@ -117,7 +121,6 @@ static bool resize_next(const resize_plan *plan, resize_cursor *c)
 #define LOAD(x) f16_to_f32(x)
 #define STORE(v) f32_to_f16(v)
 #define ACC float
-#define IS_ACC 0
 #include "resize.inc"
 
 #define SUFFIX bf16
@@ -125,7 +128,6 @@ static bool resize_next(const resize_plan *plan, resize_cursor *c)
 #define LOAD(x) bf16_to_f32(x)
 #define STORE(v) f32_to_bf16(v)
 #define ACC float
-#define IS_ACC 0
 #include "resize.inc"
 
 #define SUFFIX u8
@@ -133,7 +135,6 @@ static bool resize_next(const resize_plan *plan, resize_cursor *c)
 #define LOAD(x) ((float)(x))
 #define STORE(v) CUT(uint8_t, v, 0.0f, 255.0f)
 #define ACC float
-#define IS_ACC 0
 #include "resize.inc"
 
 #define SUFFIX i8
@@ -141,7 +142,6 @@ static bool resize_next(const resize_plan *plan, resize_cursor *c)
 #define LOAD(x) ((float)(x))
 #define STORE(v) CUT(int8_t, v, -128.0f, 127.0f)
 #define ACC float
-#define IS_ACC 0
 #include "resize.inc"
 #undef CLONES
 #define CLONES
@@ -151,7 +151,6 @@ static bool resize_next(const resize_plan *plan, resize_cursor *c)
 #define LOAD(x) ((float)(x))
 #define STORE(v) CUT(uint16_t, v, 0.0f, 65535.0f)
 #define ACC float
-#define IS_ACC 0
 #include "resize.inc"
 
 #define SUFFIX i16
@@ -159,7 +158,6 @@ static bool resize_next(const resize_plan *plan, resize_cursor *c)
 #define LOAD(x) ((float)(x))
 #define STORE(v) CUT(int16_t, v, -32768.0f, 32767.0f)
 #define ACC float
-#define IS_ACC 0
 #include "resize.inc"
 
 #define SUFFIX u32
@@ -167,7 +165,6 @@ static bool resize_next(const resize_plan *plan, resize_cursor *c)
 #define LOAD(x) ((double)(x))
 #define STORE(v) CUT(uint32_t, v, 0.0, 4294967295.0)
 #define ACC double
-#define IS_ACC 0
 #include "resize.inc"
 
 #define SUFFIX i32
@@ -175,7 +172,6 @@ static bool resize_next(const resize_plan *plan, resize_cursor *c)
 #define LOAD(x) ((double)(x))
 #define STORE(v) CUT(int32_t, v, -2147483648.0, 2147483647.0)
 #define ACC double
-#define IS_ACC 0
 #include "resize.inc"
 
 #define SUFFIX u64
@@ -183,7 +179,6 @@ static bool resize_next(const resize_plan *plan, resize_cursor *c)
 #define LOAD(x) ((double)(x))
 #define STORE(v) f64_to_u64((v) > 0 ? (v) : 0)
 #define ACC double
-#define IS_ACC 0
 #include "resize.inc"
 
 #define SUFFIX i64
@@ -191,7 +186,6 @@ static bool resize_next(const resize_plan *plan, resize_cursor *c)
 #define LOAD(x) ((double)(x))
 #define STORE(v) f64_to_i64(v)
 #define ACC double
-#define IS_ACC 0
 #include "resize.inc"
 
 #define SUFFIX flag
@@ -199,7 +193,6 @@ static bool resize_next(const resize_plan *plan, resize_cursor *c)
 #define LOAD(x) ((x) != 0 ? 1.0f : 0.0f)
 #define STORE(v) ((uint8_t)((v) != 0))
 #define ACC float
-#define IS_ACC 0
 #include "resize.inc"
 #undef CLONES
 
@@ -213,6 +206,14 @@ static const resize_rows_fn resize_rows[INLAY_DTYPE_COUNT] = {
     [INLAY_INT32] = resize_rows_i32,     [INLAY_UINT64] = resize_rows_u64, [INLAY_INT64] = resize_rows_i64,
     [INLAY_BOOL] = resize_rows_flag,     [INLAY_COMPLEX64] = resize_rows_f32, [INLAY_COMPLEX128] = resize_rows_f64,
 };
+
+/* Are sums of this type made in double? */
+static bool resize_wide(inlay_dtype dtype)
+{
+    const uint32_t wide = KIT_BIT(DOUBLE) | KIT_BIT(COMPLEX128) | KIT_BIT(INT32) | KIT_BIT(INT64) | KIT_BIT(UINT32) |
+                          KIT_BIT(UINT64);
+    return (wide & INLAY_DTYPE_BIT(dtype)) != 0;
+}
 
 /* Rows of nearest neighbours; only the size of an element matters. An output row from the same input row as the one
  * before is a copy of that. */
@@ -459,6 +460,12 @@ static void resize_fill(const resize_state *s, resize_plan *p, char *memory)
         memory += (entries * sizeof(int32_t) + 7) / 8 * 8;
         if (t->taps > 0)
             resize_table_fill(&s->rule, &p->axes[d], t);
+        p->weights = t->weight;
+        if (d + 1 == p->rank && t->weight != NULL && !p->wide) {
+            p->weights = memory;
+            for (uint64_t i = 0; i < entries; i++)
+                ((float *)p->weights)[i] = (float)t->weight[i];
+        }
     }
 }
 
@@ -509,6 +516,22 @@ static void resize_layout(const resize_state *s, const kit_tensor *x, const resi
     }
 }
 
+/* Bytes of a worker's rows: one as the input's, one as the output's, and those that are kept. Decides what is kept. */
+static uint64_t resize_scratch(resize_plan *p)
+{
+    const resize_axis *last = &p->axes[p->rank - 1];
+    int64_t rows_in = 1, taps = 1;
+    uint64_t elements;
+
+    for (uint32_t d = 0; d + 1 < p->rank; d++) {
+        rows_in *= p->axes[d].in;
+        taps *= p->tables[d].taps > 0 && taps <= RESIZE_SLOTS ? p->tables[d].taps : 1;
+    }
+    p->grows = p->rows >= rows_in && taps <= RESIZE_SLOTS;
+    elements = (uint64_t)(last->in * p->inner) + (uint64_t)(last->out * p->inner) * (p->grows ? RESIZE_SLOTS + 1 : 1);
+    return (elements * sizeof(double) + 63) / 64 * 64;
+}
+
 static inlay_status shape_resize(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const resize_state *s = state;
@@ -516,7 +539,7 @@ static inlay_status shape_resize(const void *state, kit_plan *plan, inlay_diag *
     const kit_tensor *roi = s->has_roi ? resize_input(plan->in, plan->in_count, 1) : NULL;
     resize_axis axes[INLAY_MAX_RANK];
     uint32_t which[INLAY_MAX_RANK], n;
-    resize_plan p = { .extrapolation = s->extrapolation, .can_leave = s->has_roi }, *kept;
+    resize_plan p = { .extrapolation = s->extrapolation, .can_leave = s->has_roi, .wide = resize_wide(x->dtype) }, *kept;
     inlay_status status;
 
     INLAY_TRY(resize_which(s, x->rank, which, &n, diag));
@@ -543,13 +566,13 @@ static inlay_status shape_resize(const void *state, kit_plan *plan, inlay_diag *
         uint64_t entries = (uint64_t)p.tables[d].taps * (uint64_t)p.axes[d].out;
         if (entries > UINT64_MAX / 64 / INLAY_MAX_RANK)
             return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the filter of a Resize is too large");
-        p.table_bytes += entries * sizeof(double) + (entries * sizeof(int32_t) + 7) / 8 * 8;
+        p.table_bytes += entries * (2 * sizeof(double)) + (entries * sizeof(int32_t) + 7) / 8 * 8;
     }
     kept = malloc(sizeof p + (p.tables_at_run ? 0 : p.table_bytes));
     if (kept == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the tables of a Resize");
     if (s->rule.mode != RESIZE_NEAREST && p.rank > 0)
-        p.scratch_bytes = ((uint64_t)(p.axes[p.rank - 1].in * p.inner) * sizeof(double) + 63) / 64 * 64;
+        p.scratch_bytes = resize_scratch(&p);
     plan->workspace_bytes = p.scratch_bytes * plan->max_threads;
     if (p.tables_at_run)
         plan->workspace_bytes += sizeof p + 64 + p.table_bytes;

@@ -93,12 +93,12 @@ static int32_t resize_clamp(double index, int64_t in)
 
 void resize_table_fill(const resize_rule *rule, const resize_axis *a, const resize_table *table)
 {
-    int64_t taps = table->taps;
+    int64_t taps = table->taps, out = a->out;
     double stretch = resize_stretch(rule, a);
 
-    for (int64_t x = 0; x < a->out; x++) {
-        int32_t *index = table->index + x * taps;
-        double *weight = table->weight + x * taps, sum = 0, at, low;
+    for (int64_t x = 0; x < out; x++) {
+        int32_t *index = table->index + x;
+        double *weight = table->weight + x, sum = 0, at, low;
         bool outside;
 
         at = resize_coordinate(rule, a, x, &outside);
@@ -109,15 +109,15 @@ void resize_table_fill(const resize_rule *rule, const resize_axis *a, const resi
         low = floor(at);
         for (int64_t k = 0; k < taps; k++) {
             double i = low - (double)(taps / 2) + 1 + (double)k;
-            weight[k] = resize_filter(rule, (i - at) * stretch);
+            weight[k * out] = resize_filter(rule, (i - at) * stretch);
             if (rule->exclude_outside && (i < 0 || i > (double)(a->in - 1)))
-                weight[k] = 0;
-            index[k] = resize_clamp(i, a->in);
-            sum += weight[k];
+                weight[k * out] = 0;
+            index[k * out] = resize_clamp(i, a->in);
+            sum += weight[k * out];
         }
         if (rule->exclude_outside || stretch < 1)
             for (int64_t k = 0; k < taps; k++)
-                weight[k] = sum != 0 ? weight[k] / sum : 0;
+                weight[k * out] = sum != 0 ? weight[k * out] / sum : 0;
         if (outside)
             index[0] = -1;
     }

@@ -37,7 +37,7 @@ typedef struct resize_axis {
     bool exact;
 } resize_axis;
 
-/* Taps of each output element: index[o * taps + k] in [0, in), weight of index. An element that tf_crop_and_resize
+/* Taps of each output element o, tap k at [k * out + o]: index in [0, in) and weight. An element that tf_crop_and_resize
  * takes from outside of the input has index -1 at its first tap. Without weights (nearest) there is one tap. */
 typedef struct resize_table {
     int64_t taps;
@@ -47,6 +47,6 @@ typedef struct resize_table {
 
 /* How many taps an element of this axis has. */
 int64_t resize_taps(const resize_rule *rule, const resize_axis *axis);
-/* Fills table->index [out * taps] and, unless it is NULL, table->weight [out * taps]. */
+/* Fills table->index [taps * out] and, unless it is NULL, table->weight [taps * out]. */
 void resize_table_fill(const resize_rule *rule, const resize_axis *axis, const resize_table *table);
 #endif
