@@ -220,7 +220,7 @@ static inlay_status load_inputs(loader *l, scope *s, const Onnx__Graph *proto)
         return load_no_memory(l, g);
     for (size_t i = 0; i < proto->n_input; i++) {
         const char *name = text_of(proto->input[i]->name);
-        uint32_t v;
+        uint32_t v = INLAY_NONE;
 
         if (name[0] == '\0')
             return graph_fail(g, NULL, NULL, INLAY_INVALID_MODEL, l->diag, "input %zu has no name", i);

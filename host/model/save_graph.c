@@ -125,9 +125,7 @@ static void put_type(const writer *out, const graph_value *v, bool inferred)
 
     if (v->info.kind != INLAY_VALUE_TENSOR)
         open += open_level(w, v->inner_kind, v->map_key, marks + open);
-    if (inferred && v->info.dtype != INLAY_UNDEFINED)
-        put_tensor_type(out, v->info.dtype, v->info.rank, v->info.dims);
-    else if (v->declared)
+    if (v->declared && !(inferred && v->info.dtype != INLAY_UNDEFINED))
         put_tensor_type(out, v->declared_dtype, v->declared_rank, v->declared_dims);
     else
         put_tensor_type(out, v->info.dtype, v->info.rank, v->info.dims);

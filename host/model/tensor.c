@@ -355,7 +355,7 @@ static inlay_status read_inline(const tensor_source *source, const Onnx__Tensor 
 inlay_status tensor_read(const tensor_source *source, const Onnx__Tensor *proto, inlay_tensor_view *out,
                          inlay_diag *diag)
 {
-    int64_t count;
+    int64_t count = 0;
     inlay_status status;
 
     *out = (inlay_tensor_view){ 0 };
@@ -428,8 +428,8 @@ static inlay_status check_sparse(const tensor_source *source, const inlay_tensor
 inlay_status tensor_read_sparse(const tensor_source *source, const Onnx__SparseTensor *proto, inlay_tensor_view *out,
                                 inlay_diag *diag)
 {
-    inlay_tensor_view values, indices;
-    int64_t count;
+    inlay_tensor_view values = { 0 }, indices = { 0 };
+    int64_t count = 0;
     void *data;
     inlay_status status = INLAY_OK;
 

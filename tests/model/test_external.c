@@ -185,6 +185,87 @@ static void save_refuses_paths(void **state)
     graph_model_destroy(model);
 }
 
+/* A tensor above 2 GiB, inside the file and outside of it. The files are holes: nothing of that size is touched. */
+static void tensors_above_2_gib(void **state)
+{
+    const int64_t bytes = (INT64_C(2) << 30) + 4096;
+    wire head = { 0 }, w = { 0 };
+    wire_mark g, t;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    graph_model *model;
+    char length[24];
+    uint8_t inner[64], outer[64];
+    size_t inner_bytes = 0, outer_bytes = 0;
+
+    (void)state;
+    /* Inside: the lengths of graph and tensor are written by hand around a payload that is not there. */
+    mw_tensor_head(&head, "w", INLAY_UINT8, 1, &bytes);
+    wire_raw(&head, "\x4a", 1); /* raw_data */
+    for (uint64_t n = (uint64_t)bytes; n > 0; n >>= 7)
+        wire_raw(&head, &(uint8_t){ (uint8_t)((n & 0x7f) | (n > 0x7f ? 0x80 : 0)) }, 1);
+    inner[inner_bytes++] = 0x2a; /* initializer */
+    for (uint64_t n = head.count + (uint64_t)bytes; n > 0; n >>= 7)
+        inner[inner_bytes++] = (uint8_t)((n & 0x7f) | (n > 0x7f ? 0x80 : 0));
+    outer[outer_bytes++] = 0x08; /* ir_version 8 */
+    outer[outer_bytes++] = 0x08;
+    outer[outer_bytes++] = 0x3a; /* graph */
+    for (uint64_t n = inner_bytes + head.count + (uint64_t)bytes; n > 0; n >>= 7)
+        outer[outer_bytes++] = (uint8_t)((n & 0x7f) | (n > 0x7f ? 0x80 : 0));
+    wire_raw(&w, outer, outer_bytes);
+    wire_raw(&w, inner, inner_bytes);
+    wire_raw(&w, head.bytes, head.count);
+    write_file("model/model.onnx", w.bytes, w.count);
+    assert_int_equal(truncate(in_top("model/model.onnx"), (off_t)w.count + bytes), 0);
+    if (model_load_path(in_top("model/model.onnx"), NULL, &model, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    assert_int_equal(model->main->values[0].info.data_bytes, bytes);
+    assert_int_equal(model_save(model, in_top("model/big.onnx"), NULL, &diag), INLAY_LIMIT_EXCEEDED);
+    assert_non_null(strstr(diag.text, "put the weights into an external file"));
+    graph_model_destroy(model);
+    wire_deinit(&head);
+    wire_deinit(&w);
+
+    g = mw_begin(&w, 8, 17);
+    t = wire_begin(&w, MW_INITIALIZER);
+    mw_tensor_head(&w, "w", INLAY_UINT8, 1, &bytes);
+    mw_entry(&w, 13, "location", "hole.bin");
+    (void)snprintf(length, sizeof length, "%lld", (long long)bytes);
+    mw_entry(&w, 13, "length", length);
+    wire_int(&w, 14, 1);
+    wire_end(&w, t);
+    wire_end(&w, g);
+    write_file("model/model.onnx", w.bytes, w.count);
+    write_file("model/hole.bin", "", 0);
+    assert_int_equal(truncate(in_top("model/hole.bin"), bytes), 0);
+    if (model_load_path(in_top("model/model.onnx"), NULL, &model, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    assert_int_equal(model->main->values[0].info.data_bytes, bytes);
+    graph_model_destroy(model);
+    wire_deinit(&w);
+}
+
+/* What cannot be mapped is read. */
+static void models_from_pipes(void **state)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    inlay_diag diag = INLAY_DIAG_INIT;
+    graph_model *model;
+    int ends[2];
+
+    (void)state;
+    mw_ones(&w, "w", 3);
+    wire_end(&w, g);
+    assert_int_equal(pipe(ends), 0);
+    assert_true(wire_write(&w, ends[1]));
+    (void)close(ends[1]);
+    assert_int_equal(model_load_fd(ends[0], NULL, &model, &diag), INLAY_OK);
+    (void)close(ends[0]);
+    assert_memory_equal(model->main->values[0].info.data, (&(float[]){ 1, 1, 1 }), 12);
+    graph_model_destroy(model);
+    wire_deinit(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +273,8 @@ int main(void)
         cmocka_unit_test(models_from_memory),
         cmocka_unit_test(saved_and_loaded_again),
         cmocka_unit_test(save_refuses_paths),
+        cmocka_unit_test(tensors_above_2_gib),
+        cmocka_unit_test(models_from_pipes),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
