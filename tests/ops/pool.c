@@ -1,0 +1,157 @@
+/* Pooling against its definition: random windows, strides, dilations, paddings, rounding and types, with indices in both
+ * orders, all tensors and the workspace ending at a forbidden page. */
+#include "convert.h"
+#include "kernel_case.h"
+#include "reference.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+static uint64_t seed = 77;
+static int64_t pick(int64_t low, int64_t high)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return low + (int64_t)((seed >> 33) % (uint64_t)(high - low + 1));
+}
+
+enum { MAX, MEAN, LP };
+
+/* The window, as three spatial axes of which the first ones may be trivial. */
+typedef struct window {
+    int64_t in[3], kernel[3], stride[3], dilation[3], begin[3], end[3], out[3];
+    bool include_pad, column_major;
+    double p;
+} window;
+
+typedef struct answer {
+    double value;
+    int64_t index;
+} answer;
+
+static answer by_hand(const window *w, int kind, inlay_dtype dtype, const void *x, int64_t plane, const int64_t *at)
+{
+    int64_t size = w->in[0] * w->in[1] * w->in[2], index = -1;
+    double sum = 0, best = -INFINITY, count = 0;
+
+    for (int64_t t = 0; t < w->kernel[0] * w->kernel[1] * w->kernel[2]; t++) {
+        int64_t tap[3] = { t / (w->kernel[1] * w->kernel[2]), t / w->kernel[2] % w->kernel[1], t % w->kernel[2] };
+        int64_t from[3], offset;
+        bool inside = true, padded = true;
+        double v;
+        for (int i = 0; i < 3; i++) {
+            from[i] = at[i] * w->stride[i] - w->begin[i] + tap[i] * w->dilation[i];
+            inside &= from[i] >= 0 && from[i] < w->in[i];
+            padded &= from[i] < w->in[i] + w->end[i];
+        }
+        count += w->include_pad ? padded : inside;
+        if (!inside)
+            continue;
+        offset = (from[0] * w->in[1] + from[1]) * w->in[2] + from[2];
+        v = convert_get_f64(dtype, x, plane * size + offset);
+        sum += kind == LP ? pow(fabs(v), w->p) : v;
+        if (v > best) {
+            best = v;
+            index = plane * size + (w->column_major ? (from[2] * w->in[1] + from[1]) * w->in[0] + from[0] : offset);
+        }
+    }
+    if (kind == MAX)
+        return (answer){ best, index };
+    return (answer){ kind == LP ? pow(sum, 1 / w->p) : sum / (count > 0 ? count : 1), 0 };
+}
+
+static void one(int kind, uint32_t spatial, inlay_dtype dtype, bool indices)
+{
+    static const char *const names[] = { "MaxPool", "AveragePool", "LpPool" };
+    uint32_t skip = 3 - spatial;
+    bool ceil_mode = kind != LP && pick(0, 1);
+    int64_t planes = 2 * pick(1, 2), dims[5] = { 2, planes / 2, 0, 0, 0 }, out_dims[5], pads[6], count = planes, outputs;
+    window w = { { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 0 }, { 0 }, { 1, 1, 1 }, pick(0, 1), pick(0, 1),
+                 (double)pick(1, 3) };
+    double slack = dtype == INLAY_BFLOAT16 ? 8e-3 : dtype == INLAY_FLOAT16 ? 1e-3 : 2e-6;
+    guard x, y, where;
+    static kernel_case c;
+
+    outputs = planes;
+    for (uint32_t i = skip; i < 3; i++) {
+        int64_t reach, room;
+        w.kernel[i] = pick(1, 4);
+        w.stride[i] = pick(1, 3);
+        w.dilation[i] = pick(1, 2);
+        reach = (w.kernel[i] - 1) * w.dilation[i] + 1;
+        w.begin[i] = pick(0, reach - 1);
+        w.end[i] = pick(0, reach - 1);
+        w.in[i] = pick(1, 20);
+        room = w.in[i] + w.begin[i] + w.end[i] - reach;
+        if (room < 0)
+            return;
+        w.out[i] = room / w.stride[i] + 1;
+        if (ceil_mode && room % w.stride[i] != 0 && w.out[i] * w.stride[i] < w.in[i] + w.begin[i])
+            w.out[i]++;
+        pads[i - skip] = w.begin[i];
+        pads[i - skip + spatial] = w.end[i];
+        dims[2 + i - skip] = w.in[i];
+        count *= w.in[i];
+        outputs *= w.out[i];
+    }
+    memcpy(out_dims, dims, sizeof dims);
+    for (uint32_t i = 0; i < spatial; i++)
+        out_dims[2 + i] = w.out[skip + i];
+    x = guard_alloc((size_t)kit_bytes(dtype, count));
+    y = guard_alloc((size_t)kit_bytes(dtype, outputs));
+    where = guard_alloc((size_t)outputs * 8);
+    for (int64_t i = 0; i < count; i++) {
+        double v = (double)pick(dtype == INLAY_UINT8 ? 0 : -60, 60);
+        convert_from_f64(dtype, x.data, i, 1, &v, 0);
+    }
+    c = (kernel_case){ .op_type = names[kind], .since_version = 22 };
+    kernel_case_input(&c, dtype, 2 + spatial, dims, x.data, false);
+    kernel_case_output(&c, dtype, 2 + spatial, out_dims, y.data);
+    if (indices)
+        kernel_case_output(&c, INLAY_INT64, 2 + spatial, out_dims, where.data);
+    kernel_case_ints(&c, "kernel_shape", spatial, w.kernel + skip);
+    kernel_case_ints(&c, "strides", spatial, w.stride + skip);
+    kernel_case_ints(&c, "dilations", spatial, w.dilation + skip);
+    kernel_case_ints(&c, "pads", 2 * spatial, pads);
+    kernel_case_int(&c, "ceil_mode", ceil_mode);
+    kernel_case_int(&c, "count_include_pad", w.include_pad);
+    kernel_case_int(&c, "storage_order", w.column_major);
+    kernel_case_int(&c, "p", (int64_t)w.p);
+    assert_int_equal(kernel_case_prepare(&c, &reference_pool), INLAY_OK);
+    assert_int_equal(kernel_case_run(&c), INLAY_OK);
+    for (int64_t i = 0; i < outputs; i++) {
+        int64_t plane = i / (w.out[0] * w.out[1] * w.out[2]);
+        int64_t at[3] = { i / (w.out[1] * w.out[2]) % w.out[0], i / w.out[2] % w.out[1], i % w.out[2] };
+        answer want = by_hand(&w, kind, dtype, x.data, plane, at);
+        double got = convert_get_f64(dtype, y.data, i);
+        if (kind == MAX && want.index < 0) /* nothing but padding */
+            continue;
+        if (!(fabs(got - want.value) <= slack * (1 + fabs(want.value))))
+            fail_msg("%s %s element %d: %g, not %g", names[kind], inlay_dtype_name(dtype), (int)i, got, want.value);
+        if (indices && convert_get_i64(INLAY_INT64, where.data, i) != want.index)
+            fail_msg("%s index %d: %d, not %d", names[kind], (int)i, (int)convert_get_i64(INLAY_INT64, where.data, i),
+                     (int)want.index);
+    }
+    kernel_case_deinit(&c);
+    guard_free(&x);
+    guard_free(&y);
+    guard_free(&where);
+}
+
+static void random_windows(void **state)
+{
+    static const inlay_dtype types[] = { INLAY_FLOAT, INLAY_DOUBLE, INLAY_FLOAT16, INLAY_BFLOAT16, INLAY_INT8, INLAY_UINT8 };
+
+    (void)state;
+    for (uint32_t i = 0; i < 3000; i++) {
+        int kind = (int)(i % 3);
+        one(kind, 1 + i / 3 % 3, types[i / 9 % (kind == MAX ? 6 : 4)], kind == MAX && i % 2 == 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(random_windows) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

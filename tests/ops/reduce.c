@@ -1,0 +1,287 @@
+/* Reductions and softmax against their definitions: every operator and type, any axes, ranks from 0, sizes from 0, all
+ * tensors ending at a forbidden page; and axes that do not exist. */
+#include "convert.h"
+#include "kernel_case.h"
+#include "reference.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+static uint64_t seed = 2024;
+static int64_t pick(int64_t low, int64_t high)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return low + (int64_t)((seed >> 33) % (uint64_t)(high - low + 1));
+}
+
+/* The value that a type keeps of v. */
+static double stored(inlay_dtype dtype, double v)
+{
+    char bits[8];
+    convert_from_f64(dtype, bits, 0, 1, &v, 0);
+    return convert_get_f64(dtype, bits, 0);
+}
+
+static bool whole(inlay_dtype dtype)
+{
+    return ((KIT_FLOATS >> dtype) & 1) == 0;
+}
+
+typedef struct fold {
+    const char *op;
+    double start;
+    double (*step)(double sum, double v);
+    double (*finish)(double sum, double count);
+} fold;
+
+static double step_sum(double sum, double v)
+{
+    return sum + v;
+}
+static double step_square(double sum, double v)
+{
+    return sum + v * v;
+}
+static double step_abs(double sum, double v)
+{
+    return sum + fabs(v);
+}
+static double step_product(double sum, double v)
+{
+    return sum * v;
+}
+static double step_max(double sum, double v)
+{
+    return v > sum ? v : sum;
+}
+static double step_min(double sum, double v)
+{
+    return v < sum ? v : sum;
+}
+static double step_exp(double sum, double v)
+{
+    return sum + exp(v);
+}
+static double finish_none(double sum, double count)
+{
+    (void)count;
+    return sum;
+}
+static double finish_mean(double sum, double count)
+{
+    return sum / count;
+}
+static double finish_root(double sum, double count)
+{
+    (void)count;
+    return sqrt(sum);
+}
+static double finish_log(double sum, double count)
+{
+    (void)count;
+    return log(sum);
+}
+
+static const fold folds[] = {
+    { "ReduceSum", 0, step_sum, finish_none },        { "ReduceMean", 0, step_sum, finish_mean },
+    { "ReduceProd", 1, step_product, finish_none },   { "ReduceL1", 0, step_abs, finish_none },
+    { "ReduceL2", 0, step_square, finish_root },      { "ReduceLogSum", 0, step_sum, finish_log },
+    { "ReduceLogSumExp", 0, step_exp, finish_log },   { "ReduceSumSquare", 0, step_square, finish_none },
+    { "ReduceMax", -INFINITY, step_max, finish_none }, { "ReduceMin", INFINITY, step_min, finish_none },
+};
+
+/* Folds x by hand into sums [outputs], laid out as the kept axes. */
+static void by_hand(const fold *f, inlay_dtype dtype, const void *x, uint32_t rank, const int64_t *dims,
+                    const bool *reduced, double *sums, int64_t outputs, int64_t count)
+{
+    for (int64_t o = 0; o < outputs; o++)
+        sums[o] = f->start;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t rest = i, o = 0, scale = 1;
+        for (uint32_t d = rank; d-- > 0; rest /= dims[d]) {
+            if (!reduced[d]) {
+                o += rest % dims[d] * scale;
+                scale *= dims[d];
+            }
+        }
+        sums[o] = f->step(sums[o], convert_get_f64(dtype, x, i));
+    }
+}
+
+static void one_reduction(const fold *f, inlay_dtype dtype)
+{
+    uint32_t rank = (uint32_t)pick(0, 5), out_rank = 0, axis_count = 0;
+    int64_t dims[5], out_dims[5], axes[5], count = 1, outputs = 1;
+    bool reduced[5], keep = pick(0, 1), by_input = pick(0, 1), none_is_all = pick(0, 2) > 0;
+    double *sums;
+    guard x, y;
+    static kernel_case c;
+
+    for (uint32_t d = 0; d < rank; d++) {
+        dims[d] = pick(0, 15) == 0 ? 0 : pick(0, 7) == 0 ? pick(30, 70) : pick(1, 5);
+        reduced[d] = pick(0, 1);
+        if (reduced[d])
+            axes[axis_count++] = pick(0, 1) ? (int64_t)d : (int64_t)d - rank;
+        count *= dims[d];
+    }
+    for (uint32_t d = 0; d < rank; d++) {
+        reduced[d] = axis_count == 0 ? none_is_all : reduced[d];
+        if (!reduced[d])
+            outputs *= dims[d];
+        if (!reduced[d] || keep)
+            out_dims[out_rank++] = reduced[d] ? 1 : dims[d];
+    }
+    if (count == 0 && whole(dtype) && f->start != 0) /* no infinity to start from */
+        return;
+    x = guard_alloc((size_t)kit_bytes(dtype, count));
+    y = guard_alloc((size_t)kit_bytes(dtype, outputs));
+    for (int64_t i = 0; i < count; i++) {
+        double v = f->step == step_product ? 1 : (double)pick(1, 3);
+        convert_from_f64(dtype, x.data, i, 1, &v, 0);
+    }
+    sums = malloc((size_t)(outputs + 1) * sizeof *sums);
+    assert_non_null(sums);
+    by_hand(f, dtype, x.data, rank, dims, reduced, sums, outputs, count);
+
+    c = (kernel_case){ .op_type = f->op, .since_version = by_input ? 18 : 13 };
+    kernel_case_input(&c, dtype, rank, dims, x.data, false);
+    kernel_case_int(&c, "keepdims", keep);
+    kernel_case_int(&c, "noop_with_empty_axes", !none_is_all);
+    if (by_input)
+        kernel_case_input(&c, INLAY_INT64, 1, &(int64_t){ axis_count }, axes, false);
+    else if (axis_count > 0)
+        kernel_case_ints(&c, "axes", axis_count, axes);
+    kernel_case_output(&c, dtype, out_rank, out_dims, y.data);
+    assert_int_equal(kernel_case_prepare(&c, &reference_reduce), INLAY_OK);
+    assert_int_equal(kernel_case_run(&c), INLAY_OK);
+    for (int64_t o = 0; o < outputs; o++) {
+        double n = outputs > 0 ? (double)count / (double)outputs : 0;
+        double exact = f->finish(sums[o], n), got = convert_get_f64(dtype, y.data, o);
+        double want = whole(dtype) ? (isfinite(exact) ? trunc(exact) : got) : stored(dtype, exact);
+        double slack = dtype == INLAY_FLOAT || dtype == INLAY_DOUBLE ? 1e-6 : dtype == INLAY_BFLOAT16 ? 8e-3 : 1e-3;
+        if (!(got == want || (isnan(got) && isnan(want)) || fabs(got - want) <= slack * fabs(want) + 1e-6))
+            fail_msg("%s %s, element %d of %d: %.9g, not %.9g", f->op, inlay_dtype_name(dtype), (int)o, (int)outputs, got,
+                     want);
+    }
+    kernel_case_deinit(&c);
+    free(sums);
+    guard_free(&x);
+    guard_free(&y);
+}
+
+static void random_reductions(void **state)
+{
+    static const inlay_dtype types[] = { INLAY_FLOAT, INLAY_DOUBLE, INLAY_FLOAT16, INLAY_BFLOAT16, INLAY_INT32,
+                                         INLAY_INT64, INLAY_UINT32, INLAY_UINT64, INLAY_INT8, INLAY_UINT8 };
+
+    (void)state;
+    for (uint32_t i = 0; i < 4000; i++) {
+        const fold *f = &folds[i % KIT_COUNT(folds)];
+        bool ordered = f->step == step_max || f->step == step_min;
+        one_reduction(f, types[i / KIT_COUNT(folds) % (ordered ? 10 : 8)]);
+    }
+}
+
+/* NaN is the maximum and the minimum of what it stands among, wherever it stands. */
+static void extrema_of_nan(void **state)
+{
+    (void)state;
+    for (int64_t n = 1; n < 80; n += 7) {
+        for (int k = 0; k < 2; k++) {
+            float x[80] = { 0 }, y = 0;
+            static kernel_case c;
+            x[pick(0, n - 1)] = NAN;
+            c = (kernel_case){ .op_type = k == 0 ? "ReduceMax" : "ReduceMin", .since_version = 13 };
+            kernel_case_input(&c, INLAY_FLOAT, 1, &n, x, false);
+            kernel_case_output(&c, INLAY_FLOAT, 0, NULL, &y);
+            kernel_case_int(&c, "keepdims", 0);
+            assert_int_equal(kernel_case_prepare(&c, &reference_reduce), INLAY_OK);
+            assert_int_equal(kernel_case_run(&c), INLAY_OK);
+            assert_true(isnan(y));
+            kernel_case_deinit(&c);
+        }
+    }
+}
+
+static void wrong_axes(void **state)
+{
+    static const int64_t wrong[] = { 2, -3, INT64_MAX, INT64_MIN };
+    int64_t dims[] = { 2, 3 };
+    float x[6] = { 0 }, y[6];
+
+    (void)state;
+    for (uint32_t i = 0; i < KIT_COUNT(wrong); i++) {
+        static kernel_case c;
+        c = (kernel_case){ .op_type = "ReduceSum", .since_version = 13 };
+        kernel_case_input(&c, INLAY_FLOAT, 2, dims, x, false);
+        kernel_case_input(&c, INLAY_INT64, 1, &(int64_t){ 1 }, &wrong[i], false);
+        kernel_case_output(&c, INLAY_FLOAT, 2, dims, y);
+        assert_int_equal(kernel_case_prepare(&c, &reference_reduce), INLAY_SHAPE_MISMATCH);
+        assert_non_null(strstr(c.diag.text, "axis"));
+        kernel_case_deinit(&c);
+    }
+}
+
+/* Softmax-13 along each axis, Softmax-11 from each axis on. */
+static void random_softmax(void **state)
+{
+    static const inlay_dtype types[] = { INLAY_FLOAT, INLAY_DOUBLE, INLAY_FLOAT16, INLAY_BFLOAT16 };
+
+    (void)state;
+    for (uint32_t round = 0; round < 800; round++) {
+        inlay_dtype dtype = types[round % 4];
+        bool flattens = round / 4 % 2, logarithm = round / 8 % 2;
+        uint32_t rank = (uint32_t)pick(1, 4), axis = (uint32_t)pick(0, rank - 1);
+        int64_t dims[4], count = 1, n = 1, inner = 1;
+        double slack = dtype == INLAY_FLOAT ? 2e-6 : dtype == INLAY_DOUBLE ? 1e-12 : dtype == INLAY_FLOAT16 ? 2e-3 : 1e-2;
+        guard x;
+        double *before;
+        static kernel_case c;
+
+        for (uint32_t d = 0; d < rank; d++) {
+            dims[d] = pick(0, 9) == 0 ? pick(20, 300) : pick(1, 6);
+            count *= dims[d];
+            *(d == axis || (d > axis && flattens) ? &n : &inner) *= d >= axis ? dims[d] : 1;
+        }
+        x = guard_alloc((size_t)kit_bytes(dtype, count));
+        before = malloc((size_t)count * sizeof *before);
+        assert_non_null(before);
+        for (int64_t i = 0; i < count; i++) {
+            double v = (double)pick(-40, 40) / 8;
+            convert_from_f64(dtype, x.data, i, 1, &v, 0);
+            before[i] = v;
+        }
+        c = (kernel_case){ .op_type = logarithm ? "LogSoftmax" : "Softmax", .since_version = flattens ? 11 : 13 };
+        kernel_case_int(&c, "axis", pick(0, 1) ? (int64_t)axis : (int64_t)axis - rank);
+        kernel_case_input(&c, dtype, rank, dims, x.data, false);
+        kernel_case_output(&c, dtype, rank, dims, x.data); /* in place */
+        assert_int_equal(kernel_case_prepare(&c, &reference_softmax), INLAY_OK);
+        assert_int_equal(kernel_case_run(&c), INLAY_OK);
+        for (int64_t i = 0; i < count; i++) {
+            int64_t first = i / (n * inner) * n * inner + i % inner;
+            double sum = 0, want;
+            for (int64_t k = 0; k < n; k++)
+                sum += exp(before[first + k * inner]);
+            want = logarithm ? before[i] - log(sum) : exp(before[i]) / sum;
+            if (!(fabs(convert_get_f64(dtype, x.data, i) - want) <= slack * (1 + fabs(want))))
+                fail_msg("softmax %s element %d: %g, not %g", inlay_dtype_name(dtype), (int)i,
+                         convert_get_f64(dtype, x.data, i), want);
+        }
+        kernel_case_deinit(&c);
+        free(before);
+        guard_free(&x);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_reductions),
+        cmocka_unit_test(extrema_of_nan),
+        cmocka_unit_test(wrong_axes),
+        cmocka_unit_test(random_softmax),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

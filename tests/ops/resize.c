@@ -1,0 +1,175 @@
+/* Resize against its definition in up to four dimensions: nearest, linear and cubic, every type, all tensors and the
+ * workspace ending at a forbidden page. */
+#include "convert.h"
+#include "kernel_case.h"
+#include "reference.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+static uint64_t seed = 4242;
+static int64_t pick(int64_t low, int64_t high)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return low + (int64_t)((seed >> 33) % (uint64_t)(high - low + 1));
+}
+
+enum { NEAREST, LINEAR, CUBIC };
+enum { HALF_PIXEL, ASYMMETRIC, ALIGN_CORNERS };
+
+static double place(int coordinates, int64_t x, int64_t in, int64_t out)
+{
+    if (in == out)
+        return (double)x;
+    if (coordinates == ASYMMETRIC)
+        return (double)(x * in) / (double)out;
+    if (coordinates == ALIGN_CORNERS)
+        return out == 1 ? 0 : (double)(x * (in - 1)) / (double)(out - 1);
+    return ((double)x + 0.5) * (double)in / (double)out - 0.5;
+}
+
+static double filter(int mode, double d)
+{
+    const double a = -0.75;
+
+    d = fabs(d);
+    if (mode == LINEAR)
+        return d < 1 ? 1 - d : 0;
+    if (d < 1)
+        return (a + 2) * d * d * d - (a + 3) * d * d + 1;
+    return d < 2 ? a * d * d * d - 5 * a * d * d + 8 * a * d - 4 * a : 0;
+}
+
+/* Element `at` of the output: axis by axis, each tap's index held within the input. */
+static double by_hand(int mode, int coordinates, inlay_dtype dtype, const void *x, uint32_t rank, const int64_t *in,
+                      const int64_t *out, const int64_t *at, uint32_t axis, int64_t offset)
+{
+    double where, sum = 0;
+
+    if (axis == rank)
+        return convert_get_f64(dtype, x, offset);
+    where = place(coordinates, at[axis], in[axis], out[axis]);
+    if (mode == NEAREST) { /* round_prefer_floor */
+        double i = ceil(where - 0.5);
+        i = i < 0 ? 0 : i > (double)(in[axis] - 1) ? (double)(in[axis] - 1) : i;
+        return by_hand(mode, coordinates, dtype, x, rank, in, out, at, axis + 1, offset * in[axis] + (int64_t)i);
+    }
+    for (int64_t i = (int64_t)floor(where) - 1; i <= (int64_t)floor(where) + 2; i++) {
+        double weight = filter(mode, where - (double)i);
+        int64_t index = i < 0 ? 0 : i >= in[axis] ? in[axis] - 1 : i;
+        if (weight != 0)
+            sum += weight * by_hand(mode, coordinates, dtype, x, rank, in, out, at, axis + 1, offset * in[axis] + index);
+    }
+    return sum;
+}
+
+static void one(int mode, int coordinates, inlay_dtype dtype)
+{
+    static const char *const modes[] = { "nearest", "linear", "cubic" };
+    static const char *const names[] = { "half_pixel", "asymmetric", "align_corners" };
+    uint32_t rank = (uint32_t)pick(1, 4);
+    int64_t in[4], out[4], count = 1, outputs = 1;
+    double slack = dtype == INLAY_BFLOAT16 ? 1e-2 : dtype == INLAY_FLOAT16 ? 2e-3 : 1e-5;
+    bool whole = ((KIT_FLOATS >> dtype) & 1) == 0;
+    guard x, y;
+    static kernel_case c;
+
+    for (uint32_t d = 0; d < rank; d++) {
+        in[d] = pick(1, 7);
+        out[d] = pick(0, 1) ? in[d] : pick(1, 12);
+        count *= in[d];
+        outputs *= out[d];
+    }
+    x = guard_alloc((size_t)kit_bytes(dtype, count));
+    y = guard_alloc((size_t)kit_bytes(dtype, outputs));
+    for (int64_t i = 0; i < count; i++) {
+        double v = (double)pick(dtype == INLAY_BOOL ? 0 : 10, dtype == INLAY_BOOL ? 1 : 90);
+        convert_from_f64(dtype, x.data, i, 1, &v, 0);
+    }
+    c = (kernel_case){ .op_type = "Resize", .since_version = 19 };
+    kernel_case_string(&c, "mode", modes[mode]);
+    kernel_case_string(&c, "coordinate_transformation_mode", names[coordinates]);
+    kernel_case_input(&c, dtype, rank, in, x.data, false);
+    kernel_case_input(&c, INLAY_UNDEFINED, 0, NULL, NULL, false);
+    kernel_case_input(&c, INLAY_UNDEFINED, 0, NULL, NULL, false);
+    kernel_case_input(&c, INLAY_INT64, 1, &(int64_t){ rank }, out, false);
+    kernel_case_output(&c, dtype, rank, out, y.data);
+    assert_int_equal(kernel_case_prepare(&c, &reference_resize), INLAY_OK);
+    assert_int_equal(kernel_case_run(&c), INLAY_OK);
+    for (int64_t i = 0; i < outputs; i++) {
+        int64_t at[4], rest = i;
+        double got = convert_get_f64(dtype, y.data, i), want;
+        for (uint32_t d = rank; d-- > 0; rest /= out[d])
+            at[d] = rest % out[d];
+        want = by_hand(mode, coordinates, dtype, x.data, rank, in, out, at, 0, 0);
+        if (dtype == INLAY_BOOL) /* true where anything comes together */
+            want = fabs(want) > 1e-5 ? 1 : got;
+        else if (dtype == INLAY_INT8 && want > 127) /* held within the range */
+            want = 127;
+        else if (want < 0 && ((KIT_UNSIGNED >> dtype) & 1) != 0)
+            want = 0;
+        if (whole ? !(fabs(got - want) <= 1.001 && fabs(got) <= fabs(want) + 0.001) /* cut towards zero */
+                  : !(fabs(got - want) <= slack * (1 + fabs(want))))
+            fail_msg("%s %s %s element %d: %g, not %g", modes[mode], names[coordinates], inlay_dtype_name(dtype), (int)i, got,
+                     want);
+    }
+    kernel_case_deinit(&c);
+    guard_free(&x);
+    guard_free(&y);
+}
+
+static void random_sizes(void **state)
+{
+    static const inlay_dtype types[] = { INLAY_FLOAT, INLAY_DOUBLE, INLAY_FLOAT16, INLAY_BFLOAT16, INLAY_INT8, INLAY_UINT8,
+                                         INLAY_INT16, INLAY_UINT16, INLAY_INT32, INLAY_UINT32, INLAY_INT64, INLAY_UINT64,
+                                         INLAY_BOOL };
+
+    (void)state;
+    for (uint32_t i = 0; i < 2600; i++)
+        one((int)(i % 3), (int)(i / 3 % 3), types[i / 9 % KIT_COUNT(types)]);
+}
+
+/* Strings move by reference, and complex numbers as pairs. */
+static void strings_and_pairs(void **state)
+{
+    int64_t in[] = { 2 }, out[] = { 3 };
+    inlay_str words[] = { { "left", 4 }, { "right", 5 } }, found[3];
+    float pairs[] = { 0, 10, 2, 30 }, mixed[6];
+    const float want[] = { 0, 10, 1, 20, 2, 30 };
+    static kernel_case c;
+
+    (void)state;
+    c = (kernel_case){ .op_type = "Upsample", .since_version = 9 };
+    kernel_case_string(&c, "mode", "nearest");
+    kernel_case_input(&c, INLAY_STRING, 1, in, words, false);
+    kernel_case_input(&c, INLAY_FLOAT, 1, &(int64_t){ 1 }, &(float){ 1.5f }, false);
+    kernel_case_output(&c, INLAY_STRING, 1, out, found);
+    assert_int_equal(kernel_case_prepare(&c, &reference_resize), INLAY_OK);
+    assert_int_equal(kernel_case_run(&c), INLAY_OK);
+    assert_string_equal(found[0].data, "left");
+    assert_string_equal(found[1].data, "left");
+    assert_string_equal(found[2].data, "right");
+    kernel_case_deinit(&c);
+
+    c = (kernel_case){ .op_type = "Resize", .since_version = 13 };
+    kernel_case_string(&c, "mode", "linear");
+    kernel_case_string(&c, "coordinate_transformation_mode", "align_corners");
+    kernel_case_input(&c, INLAY_COMPLEX64, 1, in, pairs, false);
+    kernel_case_input(&c, INLAY_UNDEFINED, 0, NULL, NULL, false);
+    kernel_case_input(&c, INLAY_UNDEFINED, 0, NULL, NULL, false);
+    kernel_case_input(&c, INLAY_INT64, 1, &(int64_t){ 1 }, out, false);
+    kernel_case_output(&c, INLAY_COMPLEX64, 1, out, mixed);
+    assert_int_equal(kernel_case_prepare(&c, &reference_resize), INLAY_OK);
+    assert_int_equal(kernel_case_run(&c), INLAY_OK);
+    for (int i = 0; i < 6; i++)
+        assert_float_equal(mixed[i], want[i], 1e-6);
+    kernel_case_deinit(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(random_sizes), cmocka_unit_test(strings_and_pairs) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
