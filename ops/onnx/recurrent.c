@@ -2,34 +2,29 @@
 #include "schema.h"
 #include <string.h>
 
-/* X [sequence, batch, input], R [directions, gates * hidden, hidden]. Y [sequence, directions, batch, hidden]; Y_h, and
- * Y_c of LSTM, without the sequence. With layout 1 (version 14) the batch comes first everywhere. */
+/* ONNX LSTM-14: Y [steps, directions, batch, hidden], Y_h and Y_c [directions, batch, hidden]; with layout 1 the batch comes
+ * first in both. */
 static inlay_status infer_recurrent(op_infer *infer)
 {
-    bool batch_first = infer_attr_int(infer, "layout", 0) == 1;
-    bool both = strcmp(infer_attr_string(infer, "direction", "forward"), "bidirectional") == 0;
-    int64_t hidden_size = infer_attr_int(infer, "hidden_size", 0);
-    inlay_dim directions = dim_fixed(both ? 2 : 1), hidden = infer_dim(infer, 2, 2), batch, sequence;
+    bool batch_first = infer_attr_int(infer, "layout", 0) != 0;
+    uint32_t rank = infer_rank(infer, 0);
+    inlay_dim steps = infer_dim(infer, 0, batch_first), batch = infer_dim(infer, 0, !batch_first);
+    inlay_dim directions = dim_fixed(strcmp(infer_attr_string(infer, "direction", "forward"), "bidirectional") == 0 ? 2 : 1);
+    inlay_dim hidden = infer_dim(infer, 2, 2);
+    int64_t size = infer_attr_int(infer, "hidden_size", 0);
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < 3; i++)
-        if (infer_rank(infer, i) != INLAY_RANK_UNKNOWN && infer_rank(infer, i) != 3)
-            return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input %u has rank %u; it must have 3", i,
-                              infer_rank(infer, i));
-    if (hidden_size > 0)
-        INLAY_TRY(dim_merge(infer, dim_fixed(hidden_size), hidden, "hidden_size", &hidden));
-    INLAY_TRY(dim_merge(infer, directions, infer_dim(infer, 1, 0), "the number of directions", &directions));
-    sequence = infer_dim(infer, 0, batch_first ? 1 : 0);
-    batch = infer_dim(infer, 0, batch_first ? 0 : 1);
-    if (batch_first) {
-        INLAY_TRY(infer_set_shape(infer, 0, 4, (inlay_dim[]){ batch, sequence, directions, hidden }));
-        INLAY_TRY(infer_set_shape(infer, 1, 3, (inlay_dim[]){ batch, directions, hidden }));
-        INLAY_TRY(infer_set_shape(infer, 2, 3, (inlay_dim[]){ batch, directions, hidden }));
-    } else {
-        INLAY_TRY(infer_set_shape(infer, 0, 4, (inlay_dim[]){ sequence, directions, batch, hidden }));
-        INLAY_TRY(infer_set_shape(infer, 1, 3, (inlay_dim[]){ directions, batch, hidden }));
-        INLAY_TRY(infer_set_shape(infer, 2, 3, (inlay_dim[]){ directions, batch, hidden }));
-    }
+    if (rank != INLAY_RANK_UNKNOWN && rank != 3)
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "X has rank %u; recurrent layers take 3", rank);
+    if (size > 0)
+        INLAY_TRY(dim_merge(infer, hidden, dim_fixed(size), "hidden_size and R", &hidden));
+    const inlay_dim y[] = { steps, directions, batch, hidden }, y_batch_first[] = { batch, steps, directions, hidden };
+    const inlay_dim h[] = { directions, batch, hidden }, h_batch_first[] = { batch, directions, hidden };
+    if (infer_has_out(infer, 0))
+        INLAY_TRY(infer_set_shape(infer, 0, 4, batch_first ? y_batch_first : y));
+    for (uint32_t o = 1; o < infer->out_count; o++)
+        if (infer_has_out(infer, o))
+            INLAY_TRY(infer_set_shape(infer, o, 3, batch_first ? h_batch_first : h));
 done:
     return status;
 }
