@@ -1,0 +1,353 @@
+/* Operators on strings: StringConcat, StringSplit, RegexFullMatch (ONNX 20), StringNormalizer (10). Texts are UTF-8;
+ * the system's locale plays no part. */
+#define _GNU_SOURCE /* memmem */
+#include "args.h"
+#include "reference.h"
+#include "regex.h"
+#include "strided.h"
+#include "unicode_case.h"
+
+static bool same_text(inlay_str a, inlay_str b)
+{
+    return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.data, b.data, (size_t)a.bytes) == 0);
+}
+
+/* ------------------------------------------------------------------ StringConcat */
+
+/* Steps of an input within the output's shape: 0 along axes that it repeats on. */
+static inlay_status broadcast_steps(const kit_call *call, uint32_t input, int64_t *steps)
+{
+    const kit_tensor *x = &call->in[input], *y = &call->out[0];
+    int64_t step = 1;
+
+    if (x->rank > y->rank)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "input %u has a higher rank than the output", input);
+    for (uint32_t d = 0; d < y->rank; d++)
+        steps[d] = 0;
+    for (uint32_t d = x->rank; d-- > 0;) {
+        const uint32_t to = d + y->rank - x->rank;
+
+        if (x->dims[d] != 1 && x->dims[d] != y->dims[to])
+            return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "axis %u of input %u does not broadcast", d, input);
+        steps[to] = x->dims[d] == 1 ? 0 : step;
+        step *= x->dims[d];
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_concat(const kit_call *call)
+{
+    const inlay_str *a = call->in[0].data, *b = call->in[1].data;
+    const kit_tensor *out = &call->out[0];
+    int64_t steps[2][INLAY_MAX_RANK];
+    inlay_str *y = out->data;
+    uint64_t bytes = 0;
+    strided_walk w;
+    inlay_status status = INLAY_OK;
+    char *text;
+
+    INLAY_TRY(broadcast_steps(call, 0, steps[0]));
+    INLAY_TRY(broadcast_steps(call, 1, steps[1]));
+    strided_walk_init(&w, out->rank, out->dims, steps[0], steps[1]);
+    for (int64_t i = 0; i < out->count; i++, strided_walk_next(&w))
+        bytes += a[w.offset[0]].bytes + b[w.offset[1]].bytes;
+    text = bytes > 0 ? kit_alloc_string(call, bytes) : NULL;
+    if (bytes > 0 && text == NULL)
+        return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for %llu bytes of text",
+                          (unsigned long long)bytes);
+    strided_walk_init(&w, out->rank, out->dims, steps[0], steps[1]);
+    for (int64_t i = 0; i < out->count; i++, strided_walk_next(&w)) {
+        const inlay_str left = a[w.offset[0]], right = b[w.offset[1]];
+
+        y[i] = (inlay_str){ text, left.bytes + right.bytes };
+        if (left.bytes > 0)
+            memcpy(text, left.data, (size_t)left.bytes);
+        if (right.bytes > 0)
+            memcpy(text + left.bytes, right.data, (size_t)right.bytes);
+        text = y[i].bytes > 0 ? text + y[i].bytes : text;
+    }
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ StringSplit */
+
+typedef struct split_state {
+    int64_t limit; /* cuts per string, INT64_MAX = no limit */
+    uint64_t bytes;
+    char delimiter[]; /* [bytes]; none = runs of white space */
+} split_state;
+
+static inlay_status prepare_split(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const inlay_attr_info *delimiter = kit_attr(node->info, "delimiter");
+    const uint64_t bytes = delimiter != NULL ? delimiter->s.bytes : 0;
+    const int64_t limit = kit_attr_int(node->info, "maxsplit", INT64_MAX);
+    inlay_status status = arg_state(sizeof(split_state) + (size_t)bytes, out_state, diag);
+
+    if (status == INLAY_OK) {
+        split_state *state = *out_state;
+
+        state->limit = limit < 0 ? INT64_MAX : limit;
+        state->bytes = bytes;
+        if (bytes > 0)
+            memcpy(state->delimiter, delimiter->s.data, (size_t)bytes);
+    }
+    return status;
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Cuts the text as Python's split() does; parts (may be NULL) receives the pieces, which lie within it. */
+static int64_t split_text(const split_state *state, inlay_str text, inlay_str *parts)
+{
+    const char *at = text.data, *end = text.bytes > 0 ? text.data + text.bytes : text.data;
+    int64_t count = 0;
+
+    if (state->bytes > 0) {
+        for (;; count++) {
+            const char *cut = count < state->limit && end != at
+                                  ? memmem(at, (size_t)(end - at), state->delimiter, (size_t)state->bytes)
+                                  : NULL;
+
+            if (parts != NULL)
+                parts[count] = (inlay_str){ at, (uint64_t)((cut != NULL ? cut : end) - at) };
+            if (cut == NULL)
+                return count + 1;
+            at = cut + state->bytes;
+        }
+    }
+    for (;; count++) {
+        const char *cut;
+
+        while (at < end && is_space(*at))
+            at++;
+        if (at == end)
+            return count;
+        cut = at;
+        while (cut < end && (count >= state->limit || !is_space(*cut)))
+            cut++;
+        if (parts != NULL)
+            parts[count] = (inlay_str){ at, (uint64_t)(cut - at) };
+        at = cut;
+    }
+}
+
+static inlay_status run_split(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0];
+    const inlay_str *texts = x->data;
+    int64_t dims[INLAY_MAX_RANK + 1], most = 0;
+    inlay_status status;
+    inlay_str *y;
+
+    for (int64_t i = 0; i < x->count; i++) {
+        const int64_t parts = split_text(call->state, texts[i], NULL);
+        most = parts > most ? parts : most;
+    }
+    if (x->rank >= INLAY_MAX_RANK)
+        return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "the output would have rank %u", x->rank + 1);
+    if (x->rank > 0)
+        memcpy(dims, x->dims, x->rank * sizeof *dims);
+    dims[x->rank] = most;
+    status = kit_alloc_output(call, 1, x->rank, x->dims);
+    if (status == INLAY_OK)
+        status = kit_alloc_output(call, 0, x->rank + 1, dims);
+    if (status != INLAY_OK)
+        return status;
+    y = kit_has_output(call, 0) ? call->out[0].data : NULL;
+    for (int64_t i = 0; i < x->count; i++) {
+        const int64_t parts = split_text(call->state, texts[i], y);
+
+        for (int64_t k = parts; y != NULL && k < most; k++)
+            y[k] = (inlay_str){ "", 0 };
+        if (kit_has_output(call, 1))
+            ((int64_t *)call->out[1].data)[i] = parts;
+        y = y != NULL ? y + most : NULL;
+    }
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ StringNormalizer */
+
+enum { CASE_NONE, CASE_LOWER, CASE_UPPER };
+
+typedef struct normalizer_state {
+    uint32_t change;
+    bool sensitive;
+    uint32_t count;
+    inlay_str stopwords[]; /* [count], lower-case unless sensitive; their texts follow */
+} normalizer_state;
+
+static inlay_status prepare_normalizer(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    static const char *const changes[] = { "NONE", "LOWER", "UPPER" };
+    const char *change = kit_attr_string(node->info, "case_change_action", "NONE");
+    const inlay_attr_info *words = kit_attr(node->info, "stopwords");
+    const uint32_t count = words != NULL ? words->count : 0;
+    size_t bytes = sizeof(normalizer_state) + count * sizeof(inlay_str), extra = 0;
+    normalizer_state *state;
+    inlay_status status;
+    uint32_t which = 0;
+    char *text;
+
+    while (which < KIT_COUNT(changes) && strcmp(change, changes[which]) != 0)
+        which++;
+    if (which == KIT_COUNT(changes))
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "case_change_action '%s' is none of NONE, LOWER, UPPER", change);
+    for (uint32_t i = 0; i < count; i++)
+        extra += (size_t)words->strings[i].bytes;
+    status = arg_state(bytes + extra, out_state, diag);
+    if (status != INLAY_OK)
+        return status;
+    state = *out_state;
+    state->change = which;
+    state->sensitive = kit_attr_int(node->info, "is_case_sensitive", 0) != 0;
+    state->count = count;
+    text = (char *)state + bytes;
+    for (uint32_t i = 0; i < count; i++) {
+        const size_t n = (size_t)words->strings[i].bytes;
+
+        state->stopwords[i] = (inlay_str){ text, n };
+        if (n > 0 && state->sensitive)
+            memcpy(text, words->strings[i].data, n);
+        else if (n > 0)
+            case_convert(words->strings[i].data, n, false, text);
+        text += n;
+    }
+    return INLAY_OK;
+}
+
+/* Is the text, in lower case, the other? Compared in pieces, since there is no room for texts of any length. */
+static bool equal_folded(inlay_str text, inlay_str folded)
+{
+    char piece[256];
+
+    if (text.bytes != folded.bytes)
+        return false;
+    for (uint64_t at = 0; at < text.bytes;) {
+        uint64_t n = text.bytes - at < sizeof piece ? text.bytes - at : sizeof piece;
+
+        /* Not in the middle of a character. */
+        while (n < text.bytes - at && n > sizeof piece - 4 && ((unsigned char)text.data[at + n] & 0xc0) == 0x80)
+            n--;
+        case_convert(text.data + at, (size_t)n, false, piece);
+        if (memcmp(piece, folded.data + at, (size_t)n) != 0)
+            return false;
+        at += n;
+    }
+    return true;
+}
+
+static bool is_stopword(const normalizer_state *state, inlay_str text)
+{
+    for (uint32_t i = 0; i < state->count; i++)
+        if (state->sensitive ? same_text(text, state->stopwords[i]) : equal_folded(text, state->stopwords[i]))
+            return true;
+    return false;
+}
+
+static inlay_status run_normalizer(const kit_call *call)
+{
+    const normalizer_state *state = call->state;
+    const kit_tensor *x = &call->in[0];
+    const inlay_str *texts = x->data;
+    int64_t dims[2] = { 1, 0 }, kept = 0;
+    inlay_status status;
+    inlay_str *y;
+
+    if (x->rank != 1 && !(x->rank == 2 && x->dims[0] == 1))
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X must be [C] or [1, C]");
+    for (int64_t i = 0; i < x->count; i++)
+        kept += !is_stopword(state, texts[i]);
+    dims[x->rank - 1] = kept > 0 ? kept : 1;
+    status = kit_alloc_output(call, 0, x->rank, dims);
+    if (status != INLAY_OK || call->out[0].data == NULL)
+        return status;
+    y = call->out[0].data;
+    if (kept == 0) {
+        y[0] = (inlay_str){ "", 0 }; /* StringNormalizer-10: of nothing one empty string is left */
+        return INLAY_OK;
+    }
+    for (int64_t i = 0; i < x->count; i++) {
+        if (is_stopword(state, texts[i]))
+            continue;
+        *y = texts[i];
+        if (state->change != CASE_NONE && texts[i].bytes > 0) {
+            char *text = kit_alloc_string(call, texts[i].bytes);
+
+            if (text == NULL)
+                return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for a text");
+            case_convert(texts[i].data, (size_t)texts[i].bytes, state->change == CASE_UPPER, text);
+            y->data = text;
+        }
+        y++;
+    }
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ RegexFullMatch */
+
+static inlay_status prepare_regex(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const inlay_attr_info *pattern = kit_attr(node->info, "pattern");
+    regex *re = NULL;
+    inlay_status status =
+        regex_create(pattern != NULL ? pattern->s.data : "", pattern != NULL ? pattern->s.bytes : 0, &re, diag);
+
+    *out_state = re;
+    return status;
+}
+
+static void release_regex(void *state)
+{
+    regex_destroy(state);
+}
+
+static inlay_status shape_regex(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    (void)diag;
+    plan->workspace_bytes = (uint64_t)(regex_scratch_bytes(state) + 7) / 8 * 8 * plan->max_threads;
+    return INLAY_OK;
+}
+
+typedef struct regex_job {
+    const regex *re;
+    const inlay_str *texts;
+    bool *out;
+    char *scratch;
+} regex_job;
+
+static inlay_status regex_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const regex_job *job = user;
+    char *scratch = job->scratch + worker * ((regex_scratch_bytes(job->re) + 7) / 8 * 8);
+
+    for (int64_t i = begin; i < end; i++)
+        job->out[i] = regex_full_match(job->re, job->texts[i].data != NULL ? job->texts[i].data : "",
+                                       (size_t)job->texts[i].bytes, scratch);
+    return INLAY_OK;
+}
+
+static inlay_status run_regex(const kit_call *call)
+{
+    regex_job job = { call->state, call->in[0].data, call->out[0].data, call->workspace };
+    inlay_status status = arg_expect_dims(call->diag, &call->out[0], call->in[0].rank, call->in[0].dims);
+
+    return status == INLAY_OK ? kit_parallel(call, call->in[0].count, 256, regex_range, &job) : status;
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "StringConcat", .run = run_concat },
+    { .op_type = "StringSplit", .flags = KIT_SHAPES_AT_RUN, .prepare = prepare_split, .run = run_split },
+    { .op_type = "StringNormalizer", .flags = KIT_SHAPES_AT_RUN, .prepare = prepare_normalizer, .run = run_normalizer },
+    { .op_type = "RegexFullMatch",
+      .prepare = prepare_regex,
+      .release = release_regex,
+      .shape = shape_regex,
+      .run = run_regex },
+};
+const kit_table reference_string = { kernels, KIT_COUNT(kernels) };

@@ -1,0 +1,331 @@
+/* TfIdfVectorizer: ONNX 9. Counts the n-grams of a pool in each row. Words get numbers (their place in the sorted
+ * vocabulary of the pool), so that n-grams of strings and of integers are looked up alike: by binary search among the
+ * sorted n-grams of their length. */
+#include "args.h"
+#include "convert.h"
+#include "reference.h"
+
+enum { MODE_TF, MODE_IDF, MODE_TFIDF };
+
+/* An n-gram of the pool. */
+typedef struct gram {
+    const int64_t *words; /* numbers of its words */
+    int64_t column;       /* of the output */
+    float weight;
+} gram;
+
+/* The grams of one length, sorted by their words. */
+typedef struct gram_list {
+    gram *grams;
+    int64_t count;
+} gram_list;
+
+typedef struct tfidf_state {
+    uint32_t mode;
+    bool strings;
+    int64_t shortest, longest, skips; /* words of a gram, skips between its words */
+    int64_t columns;
+    inlay_str *vocabulary; /* [vocabulary_count], sorted; strings only */
+    int64_t vocabulary_count;
+    gram_list *lists; /* [longest]: grams of 1, 2, ... words */
+    int64_t list_count;
+    int64_t *words;
+    char *text;
+} tfidf_state;
+
+static void release_tfidf(void *opaque)
+{
+    tfidf_state *state = opaque;
+
+    if (state == NULL)
+        return;
+    for (int64_t i = 0; i < state->list_count; i++)
+        free(state->lists[i].grams);
+    free(state->lists);
+    free(state->vocabulary);
+    free(state->words);
+    free(state->text);
+    free(state);
+}
+
+static int order_texts(const void *a, const void *b)
+{
+    const inlay_str *p = a, *q = b;
+    const uint64_t shared = p->bytes < q->bytes ? p->bytes : q->bytes;
+    const int order = shared > 0 ? memcmp(p->data, q->data, (size_t)shared) : 0;
+
+    return order != 0 ? order : (p->bytes > q->bytes) - (p->bytes < q->bytes);
+}
+
+/* The number of a word, -1 when no gram has it. */
+static int64_t find_word(const tfidf_state *state, const inlay_str *word)
+{
+    const inlay_str *found =
+        bsearch(word, state->vocabulary, (size_t)state->vocabulary_count, sizeof *state->vocabulary, order_texts);
+
+    return found != NULL ? found - state->vocabulary : -1;
+}
+
+static int order_words(const int64_t *a, const int64_t *b, int64_t length)
+{
+    for (int64_t i = 0; i < length; i++)
+        if (a[i] != b[i])
+            return a[i] < b[i] ? -1 : 1;
+    return 0;
+}
+
+/* Heap sort: qsort cannot be told the length of the grams. */
+static void sink_gram(gram *grams, int64_t count, int64_t at, int64_t length)
+{
+    const gram moving = grams[at];
+
+    for (int64_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && order_words(grams[child + 1].words, grams[child].words, length) > 0)
+            child++;
+        if (order_words(grams[child].words, moving.words, length) <= 0)
+            break;
+        grams[at] = grams[child];
+    }
+    grams[at] = moving;
+}
+
+static void sort_grams(gram_list *list, int64_t length)
+{
+    for (int64_t i = list->count / 2; i-- > 0;)
+        sink_gram(list->grams, list->count, i, length);
+    for (int64_t n = list->count - 1; n > 0; n--) {
+        const gram top = list->grams[0];
+
+        list->grams[0] = list->grams[n];
+        list->grams[n] = top;
+        sink_gram(list->grams, n, 0, length);
+    }
+}
+
+/* ------------------------------------------------------------------ prepare */
+
+/* Copies the pool's strings, sorts the different ones into the vocabulary and writes the numbers of all to words. */
+static inlay_status number_strings(tfidf_state *state, const inlay_attr_info *pool, inlay_diag *diag)
+{
+    size_t bytes = 0;
+    char *text;
+
+    for (uint32_t i = 0; i < pool->count; i++)
+        bytes += (size_t)pool->strings[i].bytes;
+    state->text = malloc(bytes + 1);
+    state->vocabulary = calloc((size_t)pool->count + 1, sizeof *state->vocabulary);
+    if (state->text == NULL || state->vocabulary == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for pool_strings");
+    text = state->text;
+    for (uint32_t i = 0; i < pool->count; i++) {
+        state->vocabulary[i] = (inlay_str){ text, pool->strings[i].bytes };
+        if (pool->strings[i].bytes > 0)
+            memcpy(text, pool->strings[i].data, (size_t)pool->strings[i].bytes);
+        text += pool->strings[i].bytes;
+    }
+    qsort(state->vocabulary, pool->count, sizeof *state->vocabulary, order_texts);
+    for (uint32_t i = 0; i < pool->count; i++)
+        if (i == 0 || order_texts(&state->vocabulary[state->vocabulary_count - 1], &state->vocabulary[i]) != 0)
+            state->vocabulary[state->vocabulary_count++] = state->vocabulary[i];
+    for (uint32_t i = 0; i < pool->count; i++)
+        state->words[i] = find_word(state, &pool->strings[i]);
+    return INLAY_OK;
+}
+
+/* Cuts the pool into grams: ngram_counts[i] is where those of i + 1 words begin. */
+static inlay_status list_grams(tfidf_state *state, const kit_node *node, int64_t pool_count, inlay_diag *diag)
+{
+    uint32_t starts_count, index_count;
+    const int64_t *starts = kit_attr_ints(node->info, "ngram_counts", &starts_count);
+    const int64_t *indexes = kit_attr_ints(node->info, "ngram_indexes", &index_count);
+    const inlay_attr_info *weights = kit_attr(node->info, "weights");
+    int64_t number = 0;
+
+    if (weights != NULL && weights->count != index_count)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "%u weights for %u ngram_indexes", weights->count, index_count);
+    state->lists = calloc((size_t)starts_count + 1, sizeof *state->lists);
+    if (state->lists == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for n-grams");
+    for (uint32_t i = 0; i < starts_count; i++) {
+        const int64_t length = (int64_t)i + 1, begin = starts[i],
+                      end = i + 1 < starts_count ? starts[i + 1] : pool_count;
+        gram_list *list = &state->lists[i];
+
+        if (begin < 0 || begin > end || end > pool_count || (end - begin) % length != 0)
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "ngram_counts[%u] does not fit the pool", i);
+        list->grams = calloc((size_t)((end - begin) / length) + 1, sizeof *list->grams);
+        state->list_count = length;
+        if (list->grams == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for n-grams");
+        for (int64_t at = begin; at < end; at += length, number++) {
+            if (number >= (int64_t)index_count || indexes[number] < 0 || indexes[number] > INT32_MAX)
+                return inlay_fail(diag, INLAY_INVALID_MODEL,
+                                  "ngram_indexes lacks an index for n-gram %lld, or it is out "
+                                  "of range",
+                                  (long long)number);
+            list->grams[list->count++] =
+                (gram){ state->words + at, indexes[number], weights != NULL ? weights->floats[number] : 1 };
+        }
+        sort_grams(list, length);
+    }
+    for (uint32_t i = 0; i < index_count; i++)
+        state->columns = indexes[i] + 1 > state->columns ? indexes[i] + 1 : state->columns;
+    return INLAY_OK;
+}
+
+static inlay_status read_attributes(tfidf_state *state, const kit_node *node, inlay_diag *diag)
+{
+    static const char *const modes[] = { "TF", "IDF", "TFIDF" };
+    const char *mode = kit_attr_string(node->info, "mode", "TF");
+
+    while (state->mode < KIT_COUNT(modes) && strcmp(mode, modes[state->mode]) != 0)
+        state->mode++;
+    if (state->mode == KIT_COUNT(modes))
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "mode '%s' is none of TF, IDF, TFIDF", mode);
+    state->shortest = kit_attr_int(node->info, "min_gram_length", 1);
+    state->longest = kit_attr_int(node->info, "max_gram_length", 1);
+    state->skips = kit_attr_int(node->info, "max_skip_count", 0);
+    if (state->shortest < 1 || state->longest < state->shortest || state->longest > INT16_MAX || state->skips < 0 ||
+        state->skips > INT16_MAX)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "grams of %lld to %lld words with %lld skips",
+                          (long long)state->shortest, (long long)state->longest, (long long)state->skips);
+    return INLAY_OK;
+}
+
+static inlay_status prepare_tfidf(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const inlay_attr_info *texts = kit_attr(node->info, "pool_strings"), *ints = kit_attr(node->info, "pool_int64s");
+    const inlay_attr_info *pool = texts != NULL ? texts : ints;
+    tfidf_state *state = calloc(1, sizeof *state);
+    inlay_status status = INLAY_OK;
+
+    if (state == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a state");
+    if (pool == NULL || (texts != NULL) != (kit_input_dtype(node, 0) == INLAY_STRING)) {
+        status = inlay_fail(diag, INLAY_INVALID_MODEL, "the pool's type is not that of the input");
+        goto done;
+    }
+    INLAY_TRY(read_attributes(state, node, diag));
+    state->strings = texts != NULL;
+    state->words = calloc((size_t)pool->count + 1, sizeof *state->words);
+    if (state->words == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the pool");
+        goto done;
+    }
+    if (state->strings)
+        INLAY_TRY(number_strings(state, pool, diag));
+    else if (pool->count > 0)
+        memcpy(state->words, pool->ints, pool->count * sizeof *state->words);
+    INLAY_TRY(list_grams(state, node, (int64_t)pool->count, diag));
+    *out_state = state;
+    state = NULL;
+done:
+    release_tfidf(state);
+    return status;
+}
+
+/* ------------------------------------------------------------------ run */
+
+/* The numbers of all words, and for each worker the words of the gram in hand. */
+static inlay_status shape_tfidf(const void *opaque, kit_plan *plan, inlay_diag *diag)
+{
+    const tfidf_state *state = opaque;
+
+    (void)diag;
+    plan->workspace_bytes =
+        ((uint64_t)plan->in[0].count + (uint64_t)state->longest * plan->max_threads) * sizeof(int64_t);
+    return INLAY_OK;
+}
+
+typedef struct tfidf_job {
+    const tfidf_state *state;
+    const int64_t *words;
+    int64_t length; /* of a row */
+    int64_t *window;
+    float *out;
+} tfidf_job;
+
+static const gram *find_gram(const gram_list *list, const int64_t *words, int64_t length)
+{
+    int64_t low = 0, high = list->count;
+
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        const int order = order_words(list->grams[middle].words, words, length);
+
+        if (order == 0)
+            return &list->grams[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+/* Units are rows. */
+static inlay_status tfidf_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const tfidf_job *job = user;
+    const tfidf_state *s = job->state;
+    int64_t *window = job->window + worker * s->longest;
+
+    for (int64_t row = begin; row < end; row++) {
+        const int64_t *words = job->words + row * job->length;
+        float *out = job->out + row * s->columns;
+
+        memset(out, 0, (size_t)s->columns * sizeof *out);
+        for (int64_t length = s->shortest; length <= s->longest && length <= s->list_count; length++) {
+            const gram_list *list = &s->lists[length - 1];
+
+            /* Single words have nothing to skip between them. */
+            for (int64_t step = 1; step <= (length == 1 ? 1 : s->skips + 1) && list->count > 0; step++) {
+                for (int64_t first = 0; first + (length - 1) * step < job->length; first++) {
+                    const gram *found;
+
+                    for (int64_t k = 0; k < length; k++)
+                        window[k] = words[first + k * step];
+                    found = find_gram(list, window, length);
+                    if (found == NULL)
+                        continue;
+                    if (s->mode == MODE_IDF)
+                        out[found->column] = found->weight;
+                    else
+                        out[found->column] += s->mode == MODE_TF ? 1 : found->weight;
+                }
+            }
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_tfidf(const kit_call *call)
+{
+    const tfidf_state *state = call->state;
+    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    int64_t *words = call->workspace, dims[2], rows;
+    tfidf_job job = { state, words, 0, words + x->count, y->data };
+    inlay_status status;
+
+    if (x->rank != 1 && x->rank != 2)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X must be [C] or [N, C]");
+    rows = x->rank == 2 ? x->dims[0] : 1;
+    dims[0] = rows;
+    dims[x->rank - 1] = state->columns;
+    status = arg_expect_dims(call->diag, y, x->rank, dims);
+    if (status != INLAY_OK || y->count == 0)
+        return status;
+    for (int64_t i = 0; i < x->count; i++)
+        words[i] = state->strings ? find_word(state, (const inlay_str *)x->data + i) : arg_index(x, i);
+    job.length = x->dims[x->rank - 1];
+    return kit_parallel(call, rows, 1024 / (job.length + 1) + 1, tfidf_range, &job);
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "TfIdfVectorizer",
+      .prepare = prepare_tfidf,
+      .release = release_tfidf,
+      .shape = shape_tfidf,
+      .run = run_tfidf },
+};
+const kit_table reference_tf_idf_vectorizer = { kernels, KIT_COUNT(kernels) };
