@@ -13,16 +13,29 @@ struct graph_blob {
     bool mapped; /* munmap, otherwise free */
 };
 
+/* What tells a node without a name from others, or NULL. */
+static const char *first_output(const graph *g, const graph_node *n)
+{
+    for (uint32_t i = 0; i < n->info.output_count; i++)
+        if (n->info.outputs[i] < g->value_count)
+            return g->values[n->info.outputs[i]].info.name.data;
+    return NULL;
+}
+
 inlay_status graph_fail(const graph *g, const graph_node *n, const char *tensor, inlay_status code, inlay_diag *diag,
                         const char *format, ...)
 {
     char place[320] = "", text[448];
+    const char *makes = n == NULL ? NULL : first_output(g, n);
     va_list args;
 
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (n != NULL)
+    if (n != NULL && n->info.name.bytes == 0 && makes != NULL)
+        (void)snprintf(place, sizeof place, "graph '%.64s', the node that makes '%.96s' (%.48s): ", g->name, makes,
+                       n->info.op_type.data);
+    else if (n != NULL)
         (void)snprintf(place, sizeof place, "graph '%.64s', node '%.96s' (%.48s): ", g->name, n->info.name.data,
                        n->info.op_type.data);
     else if (g != NULL)

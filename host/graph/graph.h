@@ -136,8 +136,8 @@ struct graph_model {
     inlay_str extra;     /* see graph_node.extra */
 };
 
-/* Fails with "graph 'g', node 'n' (Conv): <text>"; n and tensor may be NULL. The text stays on one line whatever the names
- * in it hold. */
+/* Fails with "graph 'g', node 'n' (Conv): <text>"; n and tensor may be NULL, a node without a name is called after its
+ * first output. The text stays on one line whatever the names in it hold. */
 INLAY_PRINTF(6, 7)
 inlay_status graph_fail(const graph *g, const graph_node *n, const char *tensor, inlay_status code, inlay_diag *diag,
                         const char *format, ...);

@@ -30,10 +30,13 @@ static int32_t kind_of(const Onnx__Attribute *p)
 static inlay_status fail_attr(loader *l, const graph *g, const graph_node *n, const char *name, inlay_status status)
 {
     char place[360];
+    const char *node = n == NULL ? "" : n->info.name.data;
 
+    if (n != NULL && node[0] == '\0' && n->info.output_count > 0 && n->info.outputs[0] != INLAY_NONE)
+        node = g->values[n->info.outputs[0]].info.name.data; /* nameless nodes go by their output */
     if (n != NULL)
-        (void)snprintf(place, sizeof place, "graph '%.64s', node '%.96s' (%.48s): attribute '%.64s'", g->name,
-                       n->info.name.data, n->info.op_type.data, name);
+        (void)snprintf(place, sizeof place, "graph '%.64s', node '%.96s' (%.48s): attribute '%.64s'", g->name, node,
+                       n->info.op_type.data, name);
     else
         (void)snprintf(place, sizeof place, "function '%.64s': attribute '%.64s'", g->name, name);
     load_prefix(l->diag, place);

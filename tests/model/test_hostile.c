@@ -343,7 +343,7 @@ static const struct {
     { "two initializers", two_initializers, INLAY_INVALID_MODEL, "initializer 'w' is there twice" },
     { "output is input", output_is_input, INLAY_INVALID_MODEL, "output 0 'x' has the name of another value" },
     { "missing input", missing_input, INLAY_INVALID_MODEL, "(Add): nothing makes input 1 'nowhere'; add" },
-    { "missing in body", missing_input_of_body, INLAY_INVALID_MODEL, "graph 'inner', node '' (Relu): nothing makes input 0" },
+    { "missing in body", missing_input_of_body, INLAY_INVALID_MODEL, "graph 'inner', the node that makes 'z' (Relu): nothing makes input 0" },
     { "missing output", missing_output, INLAY_INVALID_MODEL, "nothing makes output 0 'y'" },
     { "no graph", no_graph, INLAY_INVALID_MODEL, "has no graph" },
     { "IR 2", ir_2, INLAY_UNSUPPORTED, "has ir_version 2; inlay reads IR 3 to 14" },

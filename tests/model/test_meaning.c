@@ -383,7 +383,7 @@ static void what_is_saved_comes_back(void **state)
     char path[] = "/tmp/inlay-meaning-XXXXXX";
     int fd = mkstemp(path);
     inlay_diag diag = INLAY_DIAG_INIT;
-    graph_model *model, *again;
+    graph_model *model, *again = NULL;
     wire w = { 0 };
     const graph_node *n;
 
