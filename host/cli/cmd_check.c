@@ -65,8 +65,8 @@ static inlay_status check(const cli_common *common, const char *path, counts *ou
     INLAY_TRY(model_load_path(path, NULL, &model, diag));
     (void)cli_progress(NULL, 0.3, "binding operators");
     INLAY_TRY(cli_plugins(common, &plugins, diag));
-    INLAY_TRY(graph_bind(model, plugin_set_operators(plugins), diag));
     INLAY_TRY(graph_inline_functions(model, diag));
+    INLAY_TRY(graph_bind(model, plugin_set_operators(plugins), diag));
     (void)cli_progress(NULL, 0.6, "inferring shapes");
     INLAY_TRY(graph_infer(model, diag));
     *out_counts = (counts){ 0 };

@@ -43,6 +43,8 @@ int cmd_explain(int argc, char **argv)
     status = cli_open(&common, model, &session, &diag);
     if (status == INLAY_OK)
         status = inlay_session_explain(session, common.json ? "json" : "text", write_out, stdout, &diag);
+    if (status == INLAY_OK && common.json)
+        (void)putchar('\n');
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);
     inlay_session_destroy(session);

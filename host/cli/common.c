@@ -295,7 +295,7 @@ int cli_fail(const cli_common *common, const inlay_diag *diag)
 
 int cli_print_json(const cli_common *common, json_t *json, int code)
 {
-    if (json == NULL || json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(10)) != 0) {
+    if (json == NULL || json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) != 0) {
         (void)fprintf(stderr, "%s: cannot print the result as JSON\n", common->verb);
         code = CLI_FAILED;
     }

@@ -278,6 +278,15 @@ static json_t *json_number(double v)
     return json_real(v);
 }
 
+/* A float's shortest digits, not those that its widening to double makes up. */
+static double short_float(double v)
+{
+    char text[40];
+
+    (void)snprintf(text, sizeof text, "%.9g", v);
+    return strtod(text, NULL);
+}
+
 static json_t *json_element(const inlay_tensor_view *t, int64_t i)
 {
     char text[96];
@@ -296,6 +305,10 @@ static json_t *json_element(const inlay_tensor_view *t, int64_t i)
         return json_integer(integer);
     if (!element_number(t->dtype, t->data, i, &re, &im))
         return json_null();
+    if (t->dtype != INLAY_DOUBLE && t->dtype != INLAY_COMPLEX128) {
+        re = short_float(re);
+        im = short_float(im);
+    }
     if (t->dtype == INLAY_COMPLEX64 || t->dtype == INLAY_COMPLEX128)
         return json_pack("[o, o]", json_number(re), json_number(im));
     return json_number(re);

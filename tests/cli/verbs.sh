@@ -168,6 +168,20 @@ json 0 '.create_ms >= 0 and .first_ms >= 0 and .median_ms >= .min_ms and .p95_ms
 json 0 '.runs == 3' bench "$add" --seconds 60 --runs 3 --json
 expect 0 '^median' bench "$add" --seconds 0.01
 
+# Ctrl-C ends it in good order, once it is caught (bit 2 of SigCgt): a bench that would take a minute.
+checks=$((checks + 1))
+"$inlay" bench "$2/pytorch-converted/test_Conv3d/model.onnx" --seconds 60 --json >"$work/out" 2>"$work/err" &
+pid=$!
+while [ -d /proc/$pid ] && ! grep -qE '^SigCgt:.*[2367abef]$' /proc/$pid/status; do
+    sleep 0.01
+done
+kill -INT $pid
+wait $pid
+got=$?
+if [ $got -ne 130 ] || ! jq -e '.error.code == "cancelled"' "$work/out" >/dev/null; then
+    complain 'Ctrl-C' "exit code $got, not 130" "$(head -c 300 "$work/out")"
+fi
+
 # ---- inspect, check, explain, providers
 expect 0 '^ +1 Add$' inspect "$add"
 json 0 '.nodes == 1 and .operators[0].operator == "Add" and .inputs[0].shape == [3,4,5] and .opsets["ai.onnx"] > 0' \
