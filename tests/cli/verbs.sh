@@ -170,9 +170,10 @@ expect 0 '^median' bench "$add" --seconds 0.01
 
 # Ctrl-C ends it in good order, once it is caught (bit 2 of SigCgt): a bench that would take a minute.
 checks=$((checks + 1))
-"$inlay" bench "$2/pytorch-converted/test_Conv3d/model.onnx" --seconds 60 --json >"$work/out" 2>"$work/err" &
+"$inlay" bench "$2/pytorch-converted/test_Conv3d/model.onnx" --seconds 60 --warmup 1000000000 --json >"$work/out" 2>"$work/err" &
 pid=$!
-while [ -d /proc/$pid ] && ! grep -qE '^SigCgt:.*[2367abef]$' /proc/$pid/status; do
+until grep -qx inlay /proc/$pid/comm && grep -qE '^SigCgt:.*[2367abef]$' /proc/$pid/status; do
+    kill -0 $pid || break
     sleep 0.01
 done
 kill -INT $pid
