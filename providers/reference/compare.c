@@ -7,6 +7,12 @@
 #define T float
 #define SUFFIX f32
 #include "compare.inc"
+#define T int32_t
+#define SUFFIX i32
+#include "compare.inc"
+#define T int64_t
+#define SUFFIX i64
+#include "compare.inc"
 #undef HOT
 #define T double
 #define SUFFIX f64
@@ -28,12 +34,6 @@
 #include "compare.inc"
 #define T int16_t
 #define SUFFIX i16
-#include "compare.inc"
-#define T int32_t
-#define SUFFIX i32
-#include "compare.inc"
-#define T int64_t
-#define SUFFIX i64
 #include "compare.inc"
 
 #define T uint8_t

@@ -43,9 +43,43 @@
 
 #define FROM_F32(x) (x)
 #define FROM_F64(x) ((float)(x))
+enum { NIBBLES = 256 };
+
+/* Nibbles to bytes, two at a time, sign-extended or not. */
+static KIT_MULTIVERSION void unpack_nibbles(int8_t *dst, const uint8_t *src, int64_t pairs, bool is_signed)
+{
+    const int flip = is_signed ? 8 : 0;
+    for (int64_t i = 0; i < pairs; i++) {
+        dst[2 * i] = (int8_t)(((src[i] & 15) ^ flip) - flip);
+        dst[2 * i + 1] = (int8_t)(((src[i] >> 4) ^ flip) - flip);
+    }
+}
+
+/* Whole bytes of 4-bit integers to float; returns how many elements that were. */
+static int64_t nibbles_to_f32(float *dst, const void *src, int64_t first, int64_t count, bool is_signed)
+{
+    int8_t bytes[NIBBLES];
+    int64_t done = 0;
+
+    for (; first % 2 == 0 && count - done >= 2;) {
+        int64_t n = count - done < NIBBLES ? (count - done) / 2 * 2 : NIBBLES;
+        unpack_nibbles(bytes, (const uint8_t *)src + (first + done) / 2, n / 2, is_signed);
+        for (int64_t i = 0; i < n; i++)
+            dst[done + i] = (float)bytes[i];
+        done += n;
+    }
+    return done;
+}
+
 KIT_MULTIVERSION
 void convert_to_f32(float *restrict dst, inlay_dtype from, const void *restrict src, int64_t first, int64_t count)
 {
+    if (from == INLAY_INT4 || from == INLAY_UINT4) {
+        int64_t done = nibbles_to_f32(dst, src, first, count, from == INLAY_INT4);
+        dst += done;
+        first += done;
+        count -= done;
+    }
     switch (from) {
         TO_CASES(float)
     default:

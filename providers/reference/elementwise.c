@@ -73,11 +73,12 @@ inlay_status ew_unary_run(const kit_call *call)
 
 typedef struct binary_plan {
     bcast b;
-    bool converts; /* some tensor is not of the type that the loop works on */
-    bool direct;   /* one row, nothing to convert: the loop does it all */
-    bool gathers;  /* many short rows */
-    bool whole[2]; /* input k has every element of the output */
-    bool one[2];   /* input k is one element */
+    bool converts;    /* some tensor is not of the type that the loop works on */
+    bool direct;      /* one row, nothing to convert: the loop does it all */
+    bool gathers;     /* many short rows */
+    bool whole[2];    /* input k has every element of the output */
+    bool one[2];      /* input k is one element */
+    bool periodic[2]; /* input k is the same for every row */
 } binary_plan;
 
 void ew_binary_legacy(const kit_node *node, ew_binary *b)
@@ -129,6 +130,9 @@ inlay_status ew_binary_shape(const void *state, kit_plan *plan, inlay_diag *diag
         p->whole[k] = plan->in[k].count == p->b.count;
         p->one[k] = plan->in[k].count == 1;
         p->converts |= plan->in[k].dtype != s->compute;
+        p->periodic[k] = true;
+        for (uint32_t d = 0; d + 1 < p->b.rank; d++)
+            p->periodic[k] &= p->b.stride[k][d] == 0;
     }
     p->converts |= z->dtype != s->result;
     p->direct = p->b.rank == 1 && !p->converts;
@@ -163,52 +167,72 @@ static void binary_block(const binary_job *j, int64_t out, const int64_t *at, co
     ew_store(s->result, j->out->dtype, j->out->data, out, n, result);
 }
 
-/* Copies n elements of `bytes` each, from step 0 or 1 apart. */
-static inline void spread(char *to, const char *from, int64_t step, int64_t n, int64_t bytes)
-{
+/* Lays elements [first, first + n) of a repeating input out, one for each element of the output. */
 #define SPREAD(T)                                                                                                      \
-    for (int64_t i = 0; i < n; i++)                                                                                    \
-    ((T *)(void *)to)[i] = ((const T *)(const void *)from)[i * step]
-    if (bytes == 4)
-        SPREAD(uint32_t);
-    else if (bytes == 8)
-        SPREAD(uint64_t);
-    else if (bytes == 2)
-        SPREAD(uint16_t);
-    else if (bytes == 16)
-        SPREAD(inlay_str);
-    else
-        SPREAD(uint8_t);
+    static void spread_##T(T *to, const T *from, const bcast *b, int k, int64_t first, int64_t n)                      \
+    {                                                                                                                  \
+        bcast_cursor c;                                                                                                \
+        if (b->rank == 2 && b->step[k] == 0) { /* a column */                                                          \
+            const T *at = from + first / b->row * b->stride[k][0];                                                     \
+            int64_t in_row = first % b->row;                                                                           \
+            for (int64_t i = 0; i < n; in_row = 0, at += b->stride[k][0])                                              \
+                for (T value = *at; i < n && in_row < b->row; in_row++)                                                \
+                    to[i++] = value;                                                                                   \
+            return;                                                                                                    \
+        }                                                                                                              \
+        for (bcast_start(b, first, &c); bcast_row(b, &c, first + n); to += c.count)                                    \
+            for (int64_t i = 0; i < c.count; i++)                                                                      \
+                to[i] = from[c.at[k] + i * b->step[k]];                                                                \
+    }
+SPREAD(uint8_t)
+SPREAD(uint16_t)
+SPREAD(uint32_t)
+SPREAD(uint64_t)
+SPREAD(inlay_str)
 #undef SPREAD
+
+static void spread(void *to, const void *from, int64_t bytes, const bcast *b, int k, int64_t first, int64_t n)
+{
+    if (bytes == 4)
+        spread_uint32_t(to, from, b, k, first, n);
+    else if (bytes == 8)
+        spread_uint64_t(to, from, b, k, first, n);
+    else if (bytes == 2)
+        spread_uint16_t(to, from, b, k, first, n);
+    else if (bytes == 1)
+        spread_uint8_t(to, from, b, k, first, n);
+    else
+        spread_inlay_str(to, from, b, k, first, n);
 }
 
-/* Short rows: the input that repeats is laid out in a block, so that the loop sees long runs. */
+/* Short rows: the input that repeats is laid out in a block, so that the loop sees long runs. What repeats with every
+ * row is laid out once; blocks are whole rows, so that it fits all of them. */
 static void binary_gather(const binary_job *j, int64_t begin, int64_t end)
 {
     const binary_plan *p = j->p;
-    bcast_cursor c;
     int64_t piece[2][2 * EW_BLOCK]; /* 16 bytes an element: strings */
     kit_tensor in[2] = { j->in[0], j->in[1] };
     binary_job block = { j->s, p, in, j->out };
+    int64_t whole_rows = EW_BLOCK / p->b.row * p->b.row, n;
+    bool laid[2] = { false, false };
 
-    bcast_start(&p->b, begin, &c);
-    for (int64_t first = begin; first < end; first += EW_BLOCK) {
-        int64_t n = end - first < EW_BLOCK ? end - first : EW_BLOCK, at[2] = { first, first }, step[2] = { 1, 1 };
+    for (int64_t first = begin; first < end; first += n) {
+        int64_t at[2] = { first, first }, step[2] = { 1, 1 };
 
-        while (bcast_row(&p->b, &c, first + n))
-            for (int k = 0; k < 2; k++) {
-                int64_t bytes = ew_bytes(j->in[k].dtype);
-                if (!p->whole[k] && !p->one[k])
-                    spread((char *)piece[k] + (c.out - first) * bytes, (const char *)j->in[k].data + c.at[k] * bytes,
-                           p->b.step[k], c.count, bytes);
-            }
+        n = whole_rows - first % p->b.row; /* to the end of a row */
+        n = n < end - first ? n : end - first;
         for (int k = 0; k < 2; k++) {
             if (p->whole[k])
                 continue;
             at[k] = 0;
             step[k] = p->one[k] ? 0 : 1;
-            if (!p->one[k])
-                in[k].data = piece[k];
+            if (p->one[k])
+                continue;
+            if (!laid[k]) {
+                laid[k] = p->periodic[k] && first % p->b.row == 0;
+                spread(piece[k], j->in[k].data, ew_bytes(j->in[k].dtype), &p->b, k, first, laid[k] ? whole_rows : n);
+            }
+            in[k].data = piece[k];
         }
         binary_block(&block, first, at, step, n);
     }

@@ -57,8 +57,8 @@
 #define F(x) vm_cos(x)
 #define D(x) cos(x)
 #include "unary.inc"
-#define LOOP tan
-#define F(x) tanf(x)
+#define LOOP tan_near
+#define F(x) vm_tan(x)
 #define D(x) tan(x)
 #include "unary.inc"
 #define LOOP asin
@@ -74,11 +74,11 @@
 #define D(x) atan(x)
 #include "unary.inc"
 #define LOOP sinh
-#define F(x) sinhf(x)
+#define F(x) vm_sinh(x)
 #define D(x) sinh(x)
 #include "unary.inc"
 #define LOOP cosh
-#define F(x) coshf(x)
+#define F(x) vm_cosh(x)
 #define D(x) cosh(x)
 #include "unary.inc"
 #define LOOP tanh
@@ -108,7 +108,7 @@
 #define R uint8_t
 #include "unary.inc"
 
-/* The fast sine is for moderate arguments; a block that holds others takes the library's. */
+/* The fast functions of an angle are for moderate ones; a block that holds others takes the library's. */
 static KIT_MULTIVERSION bool all_near(const float *x, int64_t n)
 {
     int far = 0;
@@ -116,33 +116,34 @@ static KIT_MULTIVERSION bool all_near(const float *x, int64_t n)
         far |= !(vm_abs(x[i]) < VM_TRIG_MAX);
     return far == 0;
 }
-static void sin_f32(void *out, const void *in, int64_t n, const double *args)
-{
-    float *y = out;
-    const float *x = in;
 
+static void angle_f32(float *y, const float *x, int64_t n, ew_unary_fn near, float (*any)(float))
+{
     for (int64_t i = 0; i < n; i += EW_BLOCK) {
         int64_t m = n - i < EW_BLOCK ? n - i : EW_BLOCK;
+        static const double none[EW_ARGS];
+
         if (all_near(x + i, m))
-            sin_near_f32(y + i, x + i, m, args);
+            near(y + i, x + i, m, none);
         else
             for (int64_t k = i; k < i + m; k++)
-                y[k] = sinf(x[k]);
+                y[k] = any(x[k]);
     }
+}
+static void sin_f32(void *out, const void *in, int64_t n, const double *args)
+{
+    (void)args;
+    angle_f32(out, in, n, sin_near_f32, sinf);
 }
 static void cos_f32(void *out, const void *in, int64_t n, const double *args)
 {
-    float *y = out;
-    const float *x = in;
-
-    for (int64_t i = 0; i < n; i += EW_BLOCK) {
-        int64_t m = n - i < EW_BLOCK ? n - i : EW_BLOCK;
-        if (all_near(x + i, m))
-            cos_near_f32(y + i, x + i, m, args);
-        else
-            for (int64_t k = i; k < i + m; k++)
-                y[k] = cosf(x[k]);
-    }
+    (void)args;
+    angle_f32(out, in, n, cos_near_f32, cosf);
+}
+static void tan_f32(void *out, const void *in, int64_t n, const double *args)
+{
+    (void)args;
+    angle_f32(out, in, n, tan_near_f32, tanf);
 }
 
 /* Integers, as int64: of unsigned 64-bit values the bits. Overflow wraps. */
@@ -192,7 +193,7 @@ static const unary_row rows[] = {
     { "Erf", FLOATS(erf) },
     { "Sin", sin_f32, sin_near_f64, NULL, NULL },
     { "Cos", cos_f32, cos_near_f64, NULL, NULL },
-    { "Tan", FLOATS(tan) },
+    { "Tan", tan_f32, tan_near_f64, NULL, NULL },
     { "Asin", FLOATS(asin) },
     { "Acos", FLOATS(acos) },
     { "Atan", FLOATS(atan) },

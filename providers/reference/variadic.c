@@ -115,6 +115,10 @@ static inlay_status shape_variadic(const void *state, kit_plan *plan, inlay_diag
 {
     const variadic_state *s = state;
 
+    for (uint32_t k = 0; k < plan->in_count; k++)
+        if (plan->in[k].dtype == INLAY_UNDEFINED)
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "input %u is omitted; every input of the operator counts",
+                              (unsigned)k);
     if (is_pair(s))
         return ew_binary_shape(state, plan, diag);
     bcast *each = calloc(plan->in_count > 0 ? plan->in_count : 1, sizeof *each);

@@ -186,33 +186,67 @@ static inline float vm_gelu(float x)
     return x != x ? x : y;
 }
 
-/* sin and cos through double: x - n pi/2 is formed with 33 + 53 bits of pi/2, good to 2 ulp for |x| < VM_TRIG_MAX.
- * Beyond that (and for infinities) callers use sinf, cosf. */
+/* x = n pi/2 + r with |r| <= pi/4, through double with 33 + 53 bits of pi/2: good for |x| < VM_TRIG_MAX. Beyond that
+ * (and for infinities) callers use sinf, cosf, tanf. Returns r and the quadrant n modulo 2^32. */
 #define VM_TRIG_MAX 1.0e6f
-static inline float vm_sin_quadrant(float x, uint32_t add)
+static inline float vm_quadrant(float x, uint32_t *out_quadrant)
 {
     double n = ((double)x * 0.63661977236758134 + 6755399441055744.0) - 6755399441055744.0;
-    double d = ((double)x - n * 1.5707963267341256) - n * 6.0771005065061922e-11;
-    uint32_t q = (uint32_t)(int32_t)n + add;
-    float r = (float)d, z = r * r;
-    float s = 2.83268014e-6f, c = -2.88784491e-7f;
+
+    *out_quadrant = (uint32_t)(int32_t)n;
+    return (float)(((double)x - n * 1.5707963267341256) - n * 6.0771005065061922e-11);
+}
+
+/* sin r and cos r for |r| <= pi/4. */
+static inline float vm_sin_low(float r)
+{
+    float z = r * r, s = 2.83268014e-6f;
     s = s * z - 1.98530717e-4f;
     s = s * z + 8.3333794e-3f;
     s = s * z - 1.66666672e-1f;
-    s = s * z * r + r;
+    return s * z * r + r;
+}
+static inline float vm_cos_low(float r)
+{
+    float z = r * r, c = -2.88784491e-7f;
     c = c * z + 2.48220076e-5f;
     c = c * z - 1.388898e-3f;
     c = c * z + 4.16666679e-2f;
-    c = c * z * z - 0.5f * z + 1.0f;
+    return c * z * z - 0.5f * z + 1.0f;
+}
+
+/* sin x, cos x, 2 ulp; tan x, 3 ulp. */
+static inline float vm_sin(float x)
+{
+    uint32_t q;
+    float r = vm_quadrant(x, &q), s = vm_sin_low(r), c = vm_cos_low(r);
     float y = (q & 1u) != 0 ? c : s;
     return f32_from_bits(f32_bits(y) ^ (q & 2u) << 30);
 }
-static inline float vm_sin(float x)
-{
-    return vm_sin_quadrant(x, 0);
-}
 static inline float vm_cos(float x)
 {
-    return vm_sin_quadrant(x, 1);
+    uint32_t q;
+    float r = vm_quadrant(x, &q), s = vm_sin_low(r), c = vm_cos_low(r);
+    float y = (q & 1u) != 0 ? s : c;
+    return f32_from_bits(f32_bits(y) ^ ((q + 1u) & 2u) << 30);
+}
+static inline float vm_tan(float x)
+{
+    uint32_t q;
+    float r = vm_quadrant(x, &q), s = vm_sin_low(r), c = vm_cos_low(r);
+    return (q & 1u) != 0 ? -c / s : s / c;
+}
+
+/* sinh x and cosh x, 3 ulp. e^|x| is squared from its root, as it overflows before the result does. */
+static inline float vm_sinh(float x)
+{
+    float a = vm_abs(x), e = vm_expm1(a), h = vm_exp(a * 0.5f);
+    float y = a < 40.0f ? 0.5f * (e + e / (e + 1.0f)) : (0.5f * h) * h;
+    return vm_copysign(y, x);
+}
+static inline float vm_cosh(float x)
+{
+    float h = vm_exp(vm_abs(x) * 0.5f), e = h * h;
+    return vm_abs(x) < 40.0f ? 0.5f * e + 0.5f / e : (0.5f * h) * h;
 }
 #endif
