@@ -400,6 +400,8 @@ enum {
     INLAY_OUTPUT_KNOWN = 0,   /* its shape is what the host inferred: the host brings the buffer */
     INLAY_OUTPUT_BOUNDED = 1, /* at most max_bytes: the host brings a buffer of that size, execute writes dims */
     INLAY_OUTPUT_ALLOCATED = 2 /* execute calls inlay_host.output_alloc */
+    /* Of BOUNDED and ALLOCATED outputs the dims are there when execute returns, also in asynchronous providers, which
+     * wait for what they need; only the elements may come later, with the signal. */
 };
 typedef struct inlay_output_plan {
     uint64_t max_bytes; /* BOUNDED */

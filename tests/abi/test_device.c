@@ -1,0 +1,498 @@
+/* Models on the fake device (fake_device.c), driven through the embedding API: its own memory, copies, fences that
+ * complete later on another thread, groups, merged regions, outputs whose shape depends on data, cancelling, and losing
+ * the device. */
+#include "cmocka_all.h"
+#include "exec/fence.h"
+#include "fake_device.h"
+#include "inlay/inlay.h"
+#include "onnx_bytes.h"
+#include "plugin/plugin.h"
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+/* ------------------------------------------------------------------ sessions with the fake device */
+
+typedef struct rig {
+    inlay_session *session;
+    inlay_context *context;
+    plugin_set *set;
+    const provider *device; /* the one that the session has, shared */
+    const fake_counters *counters;
+} rig;
+
+static char log_text[2048];
+
+static void keep_log(void *user, uint32_t level, const char *text)
+{
+    size_t used = strlen(log_text);
+
+    (void)user;
+    if (level <= INLAY_LOG_WARNING)
+        (void)snprintf(log_text + used, sizeof log_text - used, "%s\n", text);
+}
+
+static uint32_t counted(const uint32_t *counter)
+{
+    return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+/* settings: pairs of name and value of the provider's options, ended by NULL. */
+static rig open_rig(onnx_bytes *graph, const char *const *settings)
+{
+    const char *dirs[] = { FAKE_DIR };
+    provider_setting chosen[8];
+    uint32_t chosen_count = 0;
+    onnx_bytes file = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *options;
+    rig r = { 0 };
+
+    assert_int_equal(onnx_file(&file, graph, 17, NULL), 0);
+    assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "plugin_dirs", FAKE_DIR, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "providers", "fake,reference", &diag), INLAY_OK);
+    inlay_options_set_log(options, keep_log, NULL);
+    for (; settings != NULL && settings[0] != NULL; settings += 2) {
+        char name[64];
+
+        (void)snprintf(name, sizeof name, "fake.%s", settings[0]);
+        if (inlay_options_set(options, name, settings[1], &diag) != INLAY_OK)
+            fail_msg("%s", diag.text);
+        chosen[chosen_count++] = (provider_setting){ settings[0], settings[1] };
+    }
+    if (inlay_session_create_from_bytes(file.data, file.count, options, &r.session, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    inlay_options_destroy(options);
+    assert_int_equal(inlay_context_create(r.session, &r.context, &diag), INLAY_OK);
+    /* The registry shares what is open already: this is the session's device. */
+    assert_int_equal(plugin_set_create(dirs, 1, NULL, NULL, &r.set, &diag), INLAY_OK);
+    assert_int_equal(provider_open(r.set, "fake", chosen, chosen_count, &r.device, &diag), INLAY_OK);
+    r.counters = r.device->table->extension(r.device->state, "fake.counters");
+    assert_non_null(r.counters);
+    return r;
+}
+
+static void close_rig(rig *r)
+{
+    inlay_context_destroy(r->context);
+    inlay_session_destroy(r->session);
+    assert_int_equal(counted(&r->counters->live_buffers), 0);
+    assert_int_equal(counted(&r->counters->live_regions), 0);
+    assert_int_equal(counted(&r->counters->misuse), 0);
+    provider_close(r->device);
+    plugin_set_destroy(r->set);
+}
+
+static void set_floats(inlay_context *context, uint32_t index, uint32_t rank, const int64_t *dims, float *data)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *value;
+    uint64_t bytes = sizeof *data;
+
+    for (uint32_t i = 0; i < rank; i++)
+        bytes *= (uint64_t)dims[i];
+    assert_int_equal(inlay_value_borrow(INLAY_FLOAT, rank, dims, data, bytes, &value, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(context, index, value, &diag), INLAY_OK);
+    inlay_value_unref(value);
+}
+
+static void run(rig *r)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (inlay_context_run(r->context, NULL, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+}
+
+static void expect_floats(inlay_context *context, uint32_t index, const float *expected, int64_t count)
+{
+    const inlay_value *y = inlay_context_output(context, index);
+
+    assert_non_null(y);
+    assert_int_equal(inlay_value_count(y), count);
+    for (int64_t i = 0; i < count; i++)
+        assert_float_equal(((const float *)inlay_value_data(y))[i], expected[i], 1e-6);
+}
+
+static const int64_t dims[] = { 2, 3 };
+static float a[] = { 1, -2, 3, -4, 5, -6 }, b[] = { 1, 1, 1, 2, 2, 2 };
+
+/* ------------------------------------------------------------------ the tests */
+
+static void chain(onnx_bytes *g)
+{
+    onnx_input(g, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(g, "b", INLAY_FLOAT, 2, dims);
+    onnx_constant(g, "c", INLAY_FLOAT, 2, dims, b, sizeof b);
+    onnx_node(g, "Neg", "", "a", "n");
+    onnx_node(g, "Relu", "", "n", "r");
+    onnx_node(g, "Add", "", "r,b", "s");
+    onnx_node(g, "Add", "", "s,c", "y");
+    onnx_output(g, "y", INLAY_FLOAT, 2, dims);
+}
+static const float chain_result[] = { 2, 4, 2, 8, 4, 10 };
+
+/* Neighbours become one region; values cross the border twice in and once out, whatever happens inside. */
+static void neighbours_merge(void **state)
+{
+    onnx_bytes g = { .count = 0 };
+    rig r;
+
+    (void)state;
+    chain(&g);
+    r = open_rig(&g, NULL);
+    set_floats(r.context, 0, 2, dims, a);
+    set_floats(r.context, 1, 2, dims, b);
+    for (int i = 1; i <= 3; i++) {
+        run(&r);
+        expect_floats(r.context, 0, chain_result, 6);
+        assert_int_equal(counted(&r.counters->executed), i);
+        assert_int_equal(counted(&r.counters->copied_in), 2 * i);
+        assert_int_equal(counted(&r.counters->copied_out), i);
+    }
+    assert_int_equal(r.counters->compiled, 1);
+    assert_int_equal(r.counters->largest, 4);
+    close_rig(&r);
+}
+
+/* What the device cannot do runs elsewhere, and values go back and forth. */
+static void two_providers_share_a_model(void **state)
+{
+    static const float expected[] = { -1, 0, -3, 0, -5, 0 };
+    static const char *const slow[] = { "delay_us", "300", NULL };
+    onnx_bytes g = { .count = 0 };
+    rig r;
+
+    (void)state;
+    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+    onnx_node(&g, "Relu", "", "a", "r");   /* device */
+    onnx_node(&g, "Floor", "", "r", "f");  /* host */
+    onnx_node(&g, "Neg", "", "f", "n");    /* device */
+    onnx_node(&g, "Ceil", "", "n", "y");   /* host */
+    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
+    r = open_rig(&g, slow);
+    set_floats(r.context, 0, 2, dims, a);
+    for (int i = 0; i < 3; i++) {
+        run(&r);
+        expect_floats(r.context, 0, expected, 6);
+    }
+    assert_int_equal(r.counters->compiled, 2);
+    assert_int_equal(r.counters->executed, 6);
+    close_rig(&r);
+}
+
+static void a_group_runs_as_one(void **state)
+{
+    static const float expected[] = { 2, -1, 4, -6, 12, -10 };
+    onnx_bytes g = { .count = 0 };
+    rig r;
+
+    (void)state;
+    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&g, "b", INLAY_FLOAT, 2, dims);
+    onnx_node(&g, "Mul", "", "a,b", "m");
+    onnx_node(&g, "Add", "", "m,b", "y");
+    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
+    r = open_rig(&g, NULL);
+    set_floats(r.context, 0, 2, dims, a);
+    set_floats(r.context, 1, 2, dims, b);
+    run(&r);
+    expect_floats(r.context, 0, expected, 6);
+    assert_int_equal(r.counters->compiled, 1);
+    assert_int_equal(r.counters->largest, 2);
+    close_rig(&r);
+}
+
+/* NonZero's output: written into a buffer of the largest size, or allocated by callback. */
+static void shapes_that_depend_on_data(void **state)
+{
+    static const char *const modes[][3] = { { "bounded", "true", NULL }, { "bounded", "false", NULL } };
+    static const int64_t expected[] = { 0, 0, 1, 0, 2, 1 }, none[] = { -1, -1 };
+    float x[] = { 7, 0, 7, 0, 7, 0 }, zeros[6] = { 0 };
+
+    (void)state;
+    for (int m = 0; m < 2; m++) {
+        onnx_bytes g = { .count = 0 };
+        const inlay_value *y;
+        rig r;
+
+        onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+        onnx_node(&g, "Neg", "", "a", "n");
+        onnx_node(&g, "NonZero", "", "n", "y");
+        onnx_output(&g, "y", INLAY_INT64, 2, none);
+        r = open_rig(&g, modes[m]);
+        for (int round = 0; round < 4; round++) {
+            set_floats(r.context, 0, 2, dims, round % 2 == 0 ? x : zeros);
+            run(&r);
+            y = inlay_context_output(r.context, 0);
+            assert_non_null(y);
+            assert_int_equal(inlay_value_rank(y), 2);
+            assert_int_equal(inlay_value_dims(y)[1], round % 2 == 0 ? 3 : 0);
+            if (round % 2 == 0)
+                assert_memory_equal(inlay_value_data(y), expected, sizeof expected);
+        }
+        close_rig(&r);
+    }
+}
+
+/* Other shapes get another plan, and nothing of the old one is used for them. */
+static void several_shapes(void **state)
+{
+    static const int64_t any[] = { -1, 3 };
+    onnx_bytes g = { .count = 0 };
+    float x[30], expected[30];
+    rig r;
+
+    (void)state;
+    onnx_input(&g, "a", INLAY_FLOAT, 2, any);
+    onnx_node(&g, "Neg", "", "a", "n");
+    onnx_node(&g, "Add", "", "n,a", "z");
+    onnx_node(&g, "Add", "", "z,n", "y");
+    onnx_output(&g, "y", INLAY_FLOAT, 2, any);
+    r = open_rig(&g, NULL);
+    for (int i = 0; i < 30; i++) {
+        x[i] = (float)i;
+        expected[i] = -(float)i;
+    }
+    for (int round = 0; round < 12; round++) {
+        const int64_t d[] = { 1 + round * 7 % 10, 3 };
+
+        set_floats(r.context, 0, 2, d, x);
+        run(&r);
+        expect_floats(r.context, 0, expected, d[0] * 3);
+    }
+    close_rig(&r);
+}
+
+/* ------------------------------------------------------------------ stopping and failing */
+
+typedef struct canceller {
+    const fake_counters *counters;
+    uint32_t cancel;
+} canceller;
+
+/* Cancels once the device has begun. */
+static void *cancel_later(void *arg)
+{
+    canceller *c = arg;
+
+    while (counted(&c->counters->copied_in) == 0)
+        ;
+    __atomic_store_n(&c->cancel, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+static void cancelling_a_run_in_flight(void **state)
+{
+    static const char *const slow[] = { "delay_us", "20000", NULL };
+    onnx_bytes g = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    pthread_t thread;
+    canceller c = { .cancel = 0 };
+    inlay_run_options options = { .struct_size = sizeof options, .cancel = &c.cancel };
+    rig r;
+
+    (void)state;
+    chain(&g);
+    r = open_rig(&g, slow);
+    c.counters = r.counters;
+    set_floats(r.context, 0, 2, dims, a);
+    set_floats(r.context, 1, 2, dims, b);
+    assert_int_equal(pthread_create(&thread, NULL, cancel_later, &c), 0);
+    assert_int_equal(inlay_context_run(r.context, &options, &diag), INLAY_CANCELLED);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(diag.code, INLAY_CANCELLED);
+    assert_null(inlay_context_output(r.context, 0));
+    /* The device was told, and the context can run again. */
+    run(&r);
+    expect_floats(r.context, 0, chain_result, 6);
+
+    options = (inlay_run_options){ .struct_size = sizeof options, .timeout_ns = 1000 };
+    assert_int_equal(inlay_context_run(r.context, &options, &diag), INLAY_DEADLINE_EXCEEDED);
+    assert_true(counted(&r.counters->cancelled) >= 1);
+    run(&r);
+    expect_floats(r.context, 0, chain_result, 6);
+    close_rig(&r);
+}
+
+/* A device that is lost in mid run fails that run with its sentence; a new session opens the device anew. */
+static void losing_the_device(void **state)
+{
+    static const char *const losing[] = { "lose_after", "5", NULL };
+    onnx_bytes g = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status = INLAY_OK;
+    int runs = 0;
+    rig r, again;
+
+    (void)state;
+    chain(&g);
+    r = open_rig(&g, losing);
+    set_floats(r.context, 0, 2, dims, a);
+    set_floats(r.context, 1, 2, dims, b);
+    for (; status == INLAY_OK && runs < 10; runs++)
+        status = inlay_context_run(r.context, NULL, &diag);
+    assert_int_equal(status, INLAY_DEVICE_LOST);
+    assert_int_equal(runs, 2); /* four jobs a run */
+    assert_int_equal(diag.error_class, INLAY_CLASS_DEVICE_LOST);
+    assert_non_null(strstr(diag.text, "fell off the bus"));
+    assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
+
+    g.count = 0;
+    chain(&g);
+    again = open_rig(&g, losing);
+    assert_ptr_not_equal(again.device, r.device);
+    set_floats(again.context, 0, 2, dims, a);
+    set_floats(again.context, 1, 2, dims, b);
+    run(&again);
+    expect_floats(again.context, 0, chain_result, 6);
+    close_rig(&again);
+    close_rig(&r);
+}
+
+/* Closing a device with work in flight: it finishes, signals, and only then goes. */
+static void closing_with_work_in_flight(void **state)
+{
+    static const provider_setting slow[] = { { "delay_us", "5000" } };
+    const char *dirs[] = { FAKE_DIR };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    char from[64] = "hello, device", to[64] = "";
+    inlay_buffer host_from = { .handle = (uintptr_t)from, .bytes = 64 }, host_to = { .handle = (uintptr_t)to, .bytes = 64 };
+    inlay_buffer on_device;
+    const inlay_host *host = host_table();
+    const provider *p, *owner;
+    const inlay_domain_info *info = NULL;
+    plugin_set *set;
+    rig keep;
+    onnx_bytes g = { .count = 0 };
+    inlay_fence fences[3];
+
+    (void)state;
+    /* A session elsewhere, on another device of the same kind, is not disturbed. */
+    chain(&g);
+    keep = open_rig(&g, NULL);
+    log_text[0] = '\0';
+    assert_int_equal(plugin_set_create(dirs, 1, keep_log, NULL, &set, &diag), INLAY_OK);
+    assert_int_equal(provider_open(set, "fake", slow, 1, &p, &diag), INLAY_OK);
+    assert_ptr_not_equal(p, keep.device);
+    owner = provider_of_domain(p->first_domain, &info);
+    assert_ptr_equal(owner, p);
+    assert_string_equal(info->name, "fake.memory");
+    assert_null(provider_of_domain(INLAY_DOMAIN_HOST, NULL));
+    assert_null(provider_of_domain(UINT32_MAX, NULL));
+
+    for (int i = 0; i < 3; i++) {
+        fences[i].value = 1;
+        assert_int_equal(timeline_create(&fences[i].timeline, &diag), INLAY_OK);
+    }
+    assert_int_equal(p->table->buffer_alloc(p->state, p->first_domain, 64, &on_device, &diag), INLAY_OK);
+    assert_true(on_device.handle < 0x10000); /* no address */
+    assert_int_equal(p->table->buffer_copy(p->state, NULL, &host_from, &on_device, NULL, 0, fences[0], &diag), INLAY_OK);
+    assert_int_equal(p->table->buffer_copy(p->state, NULL, &on_device, &host_to, &fences[0], 1, fences[1], &diag),
+                     INLAY_OK);
+    assert_false(fence_reached(fences[1], NULL));
+    p->table->quiesce(p->state);
+    assert_true(fence_reached(fences[1], NULL));
+    assert_string_equal(to, "hello, device");
+    assert_int_equal(p->table->buffer_copy(p->state, NULL, &host_from, &on_device, NULL, 0, fences[2], &diag), INLAY_BUSY);
+    p->table->buffer_free(p->state, &on_device);
+    provider_close(p);
+    assert_null(provider_of_domain(on_device.domain, NULL));
+    for (int i = 0; i < 3; i++)
+        timeline_destroy(fences[i].timeline);
+    plugin_set_destroy(set);
+    assert_string_equal(log_text, "");
+
+    set_floats(keep.context, 0, 2, dims, a);
+    set_floats(keep.context, 1, 2, dims, b);
+    run(&keep);
+    expect_floats(keep.context, 0, chain_result, 6);
+    close_rig(&keep);
+}
+
+static void *run_in_a_context_of_its_own(void *arg)
+{
+    inlay_session *session = arg;
+    inlay_context *context = NULL;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    float x[6], y[6];
+    bool good = inlay_context_create(session, &context, &diag) == INLAY_OK;
+
+    for (int round = 0; round < 20 && good; round++) {
+        inlay_value *vx = NULL, *vy = NULL;
+        const float *out;
+
+        for (int i = 0; i < 6; i++) {
+            x[i] = -(float)(i + round);
+            y[i] = 1;
+        }
+        good = inlay_value_borrow(INLAY_FLOAT, 2, dims, x, sizeof x, &vx, &diag) == INLAY_OK &&
+               inlay_value_borrow(INLAY_FLOAT, 2, dims, y, sizeof y, &vy, &diag) == INLAY_OK &&
+               inlay_context_set_input(context, 0, vx, &diag) == INLAY_OK &&
+               inlay_context_set_input(context, 1, vy, &diag) == INLAY_OK &&
+               inlay_context_run(context, NULL, &diag) == INLAY_OK;
+        out = good ? inlay_value_data(inlay_context_output(context, 0)) : NULL;
+        for (int i = 0; i < 6 && good; i++)
+            good = out[i] == (float)(i + round) + 1 + b[i];
+        inlay_value_unref(vx);
+        inlay_value_unref(vy);
+    }
+    inlay_context_destroy(context);
+    return good ? NULL : (void *)1;
+}
+
+static void many_threads_one_session(void **state)
+{
+    static const char *const slow[] = { "delay_us", "100", NULL };
+    onnx_bytes g = { .count = 0 };
+    pthread_t threads[4];
+    void *bad;
+    rig r;
+
+    (void)state;
+    chain(&g);
+    r = open_rig(&g, slow);
+    for (int t = 0; t < 4; t++)
+        assert_int_equal(pthread_create(&threads[t], NULL, run_in_a_context_of_its_own, r.session), 0);
+    for (int t = 0; t < 4; t++) {
+        assert_int_equal(pthread_join(threads[t], &bad), 0);
+        assert_null(bad);
+    }
+    assert_int_equal(r.counters->executed, 80);
+    close_rig(&r);
+}
+
+static void a_refusing_device_is_left_out(void **state)
+{
+    static const char *const refusing[] = { "refuse", "true", NULL };
+    onnx_bytes g = { .count = 0 };
+    rig r;
+
+    (void)state;
+    chain(&g);
+    r = open_rig(&g, refusing);
+    set_floats(r.context, 0, 2, dims, a);
+    set_floats(r.context, 1, 2, dims, b);
+    run(&r);
+    expect_floats(r.context, 0, chain_result, 6);
+    assert_int_equal(r.counters->compiled + r.counters->executed + r.counters->copied_in, 0);
+    close_rig(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(neighbours_merge),
+        cmocka_unit_test(two_providers_share_a_model),
+        cmocka_unit_test(a_group_runs_as_one),
+        cmocka_unit_test(shapes_that_depend_on_data),
+        cmocka_unit_test(several_shapes),
+        cmocka_unit_test(cancelling_a_run_in_flight),
+        cmocka_unit_test(losing_the_device),
+        cmocka_unit_test(closing_with_work_in_flight),
+        cmocka_unit_test(many_threads_one_session),
+        cmocka_unit_test(a_refusing_device_is_left_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

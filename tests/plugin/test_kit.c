@@ -1,0 +1,570 @@
+/* The kit: a table of kernels answers as a provider should. The graphs are made by hand and the host's table is the real
+ * one, so everything between a host and a kernel is on the way. */
+#include "cmocka_all.h"
+#include "exec/run.h"
+#include "inlay/kit.h"
+#include "plugin/plugin.h"
+#include <stdlib.h>
+
+/* ------------------------------------------------------------------ kernels */
+
+static inlay_status run_double(const kit_call *call)
+{
+    const float *x = call->in[0].data;
+    float *y = call->out[0].data;
+
+    for (int64_t i = 0; i < call->in[0].count; i++)
+        y[i] = 2 * x[i];
+    return INLAY_OK;
+}
+
+static inlay_status run_sum(const kit_call *call)
+{
+    float *y = call->out[0].data;
+
+    for (int64_t i = 0; i < call->out[0].count; i++)
+        y[i] = 0;
+    for (uint32_t k = 0; k < call->in_count; k++)
+        for (int64_t i = 0; kit_has_input(call, k) && i < call->out[0].count; i++)
+            y[i] += ((const float *)call->in[k].data)[i];
+    return INLAY_OK;
+}
+
+static bool supports_pick(const kit_node *node, kit_refusal *why)
+{
+    return kit_attr_int(node->info, "axis", 0) == 0 ||
+           kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "set axis to 0", "axis is %d", 1);
+}
+
+/* y = x * w + w0, w packed by prepare and dropped, w0 (input 2) borrowed. The workspace holds the product. */
+static int released;
+static inlay_status prepare_scale(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const float *w = kit_constant(node, 1);
+    float *state = malloc(3 * sizeof *state);
+
+    if (w == NULL || state == NULL) {
+        free(state);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "Scale");
+    }
+    for (int i = 0; i < 3; i++)
+        state[i] = w[i];
+    kit_drop_constant(node, 1);
+    *out_state = state;
+    return INLAY_OK;
+}
+static void release_scale(void *state)
+{
+    released++;
+    free(state);
+}
+static inlay_status shape_scale(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    (void)state;
+    if (plan->in[0].count != 3)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "Scale wants three elements");
+    plan->workspace_bytes = 3 * sizeof(float);
+    plan->plan = malloc(1);
+    return INLAY_OK;
+}
+static inlay_status run_scale(const kit_call *call)
+{
+    float *product = call->workspace;
+
+    if (call->in[1].data != NULL || call->plan == NULL || (uintptr_t)product % 64 != 0)
+        return INLAY_INTERNAL;
+    for (int i = 0; i < 3; i++)
+        product[i] = ((const float *)call->in[0].data)[i] * ((const float *)call->state)[i];
+    for (int i = 0; i < 3; i++)
+        ((float *)call->out[0].data)[i] = product[i] + ((const float *)call->in[2].data)[i];
+    return INLAY_OK;
+}
+
+/* The positive elements. */
+static inlay_status run_positive(const kit_call *call)
+{
+    const float *x = call->in[0].data;
+    int64_t n = 0, dims[1];
+    inlay_status status;
+
+    for (int64_t i = 0; i < call->in[0].count; i++)
+        n += x[i] > 0;
+    dims[0] = n;
+    status = kit_alloc_output(call, 0, 1, dims);
+    if (status != INLAY_OK)
+        return status;
+    for (int64_t i = 0, at = 0; i < call->in[0].count; i++)
+        if (x[i] > 0)
+            ((float *)call->out[0].data)[at++] = x[i];
+    return call->out[0].count == n && call->out[0].rank == 1 ? INLAY_OK : INLAY_INTERNAL;
+}
+
+static inlay_status run_fail(const kit_call *call)
+{
+    (void)call;
+    return INLAY_SHAPE_MISMATCH; /* without a word */
+}
+
+static void cost_pick(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    (void)node;
+    cost->flops = 1e6 * (double)shapes->out[0].count;
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "Double", .since_min = 6, .since_max = 13, .in_types = { KIT_BIT(FLOAT) }, .flags = KIT_IN_PLACE,
+      .run = run_double },
+    { .op_type = "Double", .since_min = 14, .in_types = { KIT_BIT(INT32) }, .run = run_fail },
+    { .op_type = "Sum", .run = run_sum },
+    { .op_type = "Pick", .supports = supports_pick, .cost = cost_pick, .run = run_double },
+    { .op_type = "Scale", .domain = "com.example", .prepare = prepare_scale, .release = release_scale,
+      .shape = shape_scale, .run = run_scale },
+    { .op_type = "Positive", .flags = KIT_SHAPES_AT_RUN, .run = run_positive },
+    { .op_type = "Fail", .run = run_fail },
+    { .op_type = "AddInPlace", .flags = KIT_IN_PLACE, .run = run_sum },
+};
+static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
+static const kit_provider provider_def = { .name = "mine", .description = "d", .tables = tables, .table_count = 1 };
+static const kit_plugin plugin_def = { .name = "mine", .version = "1.2", .provider = &provider_def };
+
+/* ------------------------------------------------------------------ graphs made by hand */
+
+enum { MOST = 48 };
+typedef struct made {
+    inlay_graph graph;
+    inlay_node_info nodes[MOST];
+    inlay_value_info values[MOST];
+    inlay_value_state states[MOST];
+    inlay_dim dims[MOST];
+    int64_t sizes[MOST];
+    uint32_t lists[MOST * 4];
+    uint32_t listed;
+} made;
+
+static inlay_str text(const char *s)
+{
+    return (inlay_str){ s, strlen(s) };
+}
+
+static made *new_graph(void)
+{
+    made *m = calloc(1, sizeof *m);
+
+    m->graph = (inlay_graph){ .struct_size = sizeof m->graph, .name = text("g"), .nodes = m->nodes, .values = m->values,
+                              .node_stride = sizeof m->nodes[0], .value_stride = sizeof m->values[0] };
+    return m;
+}
+
+/* A vector of size elements; size -1: not known before the run. */
+static uint32_t add_value(made *m, const char *name, inlay_dtype dtype, int64_t size)
+{
+    uint32_t v = m->graph.value_count++;
+
+    m->dims[v] = (inlay_dim){ .value = size, .kind = size >= 0 ? INLAY_DIM_FIXED : INLAY_DIM_UNKNOWN };
+    m->sizes[v] = size;
+    m->values[v] = (inlay_value_info){ .name = text(name), .kind = INLAY_VALUE_TENSOR, .dtype = dtype, .rank = 1,
+                                       .dims = &m->dims[v], .producer = INLAY_NONE };
+    m->states[v] = (inlay_value_state){ .dims = &m->sizes[v], .rank = 1, .dtype = dtype };
+    return v;
+}
+
+static void set_constant(made *m, uint32_t v, const void *data, uint64_t bytes)
+{
+    m->values[v].flags |= INLAY_VALUE_CONSTANT;
+    m->values[v].data = data;
+    m->values[v].data_bytes = bytes;
+}
+
+static uint32_t add_node(made *m, const char *op_type, uint32_t since, const uint32_t *in, uint32_t in_count, uint32_t out)
+{
+    uint32_t n = m->graph.node_count++, *list = m->lists + m->listed;
+
+    memcpy(list, in, in_count * sizeof *in);
+    list[in_count] = out;
+    m->listed += in_count + 1;
+    m->nodes[n] = (inlay_node_info){ .name = text("node"), .domain = text("ai.onnx"), .op_type = text(op_type),
+                                     .since_version = since, .inputs = list, .outputs = list + in_count,
+                                     .input_count = in_count, .output_count = out != INLAY_NONE,
+                                     .attr_stride = sizeof(inlay_attr_info) };
+    m->values[out].producer = n;
+    return n;
+}
+
+/* ------------------------------------------------------------------ the provider under test */
+
+static const inlay_provider *provider;
+static void *state;
+
+static int open_provider_under_test(void **unused)
+{
+    static kit_exports exports;
+    const inlay_create_args args = { .struct_size = sizeof args, .max_threads = 2 };
+    const inlay_plugin *plugin;
+
+    (void)unused;
+    if (kit_open(&plugin_def, &exports, host_table(), &plugin, NULL) != INLAY_OK)
+        return 1;
+    provider = plugin->providers;
+    return strlen(plugin->build_id) < 16 || provider->create(provider->ctx, host_table(), &args, &state, NULL) != INLAY_OK;
+}
+static int close_provider_under_test(void **unused)
+{
+    (void)unused;
+    provider->destroy(state);
+    return 0;
+}
+
+static void hosts_of_other_ages(void **unused)
+{
+    static kit_exports exports;
+    const inlay_plugin *plugin;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_host host = *host_table();
+
+    (void)unused;
+    host.abi_major = 7; /* newer, and no longer loads version 1 */
+    host.abi_major_oldest = 2;
+    assert_int_equal(kit_open(&plugin_def, &exports, &host, &plugin, &diag), INLAY_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "'mine' needs a host of ABI 1"));
+    host.abi_major_oldest = 1; /* newer, but still loads version 1 */
+    assert_int_equal(kit_open(&plugin_def, &exports, &host, &plugin, &diag), INLAY_OK);
+    host.struct_size = offsetof(inlay_host, poll);
+    assert_int_equal(kit_open(&plugin_def, &exports, &host, &plugin, &diag), INLAY_UNSUPPORTED);
+    assert_int_equal(kit_open(&plugin_def, &exports, NULL, &plugin, &diag), INLAY_UNSUPPORTED);
+}
+
+/* ------------------------------------------------------------------ assess and cost */
+
+typedef struct heard {
+    uint32_t offers, refusals, code;
+    char text[192], accepted_if[128];
+} heard;
+static inlay_status hear_offer(void *ctx, const inlay_offer *offer)
+{
+    ((heard *)ctx)->offers += offer->node_count;
+    return INLAY_OK;
+}
+static inlay_status hear_refusal(void *ctx, const inlay_refusal *refusal)
+{
+    heard *h = ctx;
+
+    h->refusals++;
+    h->code = refusal->code;
+    (void)snprintf(h->text, sizeof h->text, "%s", refusal->text);
+    (void)snprintf(h->accepted_if, sizeof h->accepted_if, "%s", refusal->accepted_if != NULL ? refusal->accepted_if : "");
+    return INLAY_OK;
+}
+
+static void refusals_say_how_far_they_came(void **unused)
+{
+    static const inlay_attr_info axis = { .name = { "axis", 4 }, .kind = INLAY_ATTR_INT, .i = 1 };
+    static const struct {
+        const char *op_type, *domain;
+        uint32_t since;
+        inlay_dtype dtype;
+        bool with_axis;
+        uint32_t code; /* 0 = offered */
+        const char *words, *accepted_if;
+    } rows[] = {
+        { "Double", "ai.onnx", 6, INLAY_FLOAT, false, 0, "", "" },
+        { "Double", "ai.onnx", 13, INLAY_FLOAT, false, 0, "", "" },
+        { "Double", "ai.onnx", 20, INLAY_INT32, false, 0, "", "" },
+        { "Double", "ai.onnx", 1, INLAY_FLOAT, false, INLAY_REFUSE_VERSION, "Double-1: the kernel is for versions 6 to 13",
+          "convert" },
+        { "Double", "ai.onnx", 13, INLAY_INT8, false, INLAY_REFUSE_DTYPE, "input 0 is int8; this kernel takes float", "Cast" },
+        { "Double", "ai.onnx", 14, INLAY_FLOAT, false, INLAY_REFUSE_DTYPE, "input 0 is float; this kernel takes int32",
+          "Cast" },
+        { "Double", "com.example", 6, INLAY_FLOAT, false, INLAY_REFUSE_OPERATOR, "no kernel for Double of com.example", "" },
+        { "Triple", "ai.onnx", 6, INLAY_FLOAT, false, INLAY_REFUSE_OPERATOR, "no kernel for Triple", "" },
+        { "Pick", "ai.onnx", 1, INLAY_STRING, false, 0, "", "" },
+        { "Pick", "ai.onnx", 1, INLAY_FLOAT, true, INLAY_REFUSE_ATTRIBUTE, "axis is 1", "set axis to 0" },
+    };
+
+    (void)unused;
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        made *m = new_graph();
+        heard h = { 0 };
+        const inlay_assess_sink sink = { sizeof sink, &h, hear_offer, hear_refusal };
+        uint8_t candidates[1] = { 1 };
+        uint32_t x = add_value(m, "x", rows[r].dtype, 3), n;
+
+        n = add_node(m, rows[r].op_type, rows[r].since, &x, 1, add_value(m, "y", rows[r].dtype, 3));
+        m->nodes[n].domain = text(rows[r].domain);
+        m->nodes[n].attrs = &axis;
+        m->nodes[n].attr_count = rows[r].with_axis;
+        assert_int_equal(provider->assess(state, &m->graph, candidates, &sink, NULL), INLAY_OK);
+        assert_int_equal(h.offers, rows[r].code == 0);
+        assert_int_equal(h.refusals, rows[r].code != 0);
+        assert_int_equal(h.code, rows[r].code);
+        if (strstr(h.text, rows[r].words) == NULL || strstr(h.accepted_if, rows[r].accepted_if) == NULL)
+            fail_msg("row %zu: '%s', '%s'", r, h.text, h.accepted_if);
+        candidates[0] = 0;
+        h = (heard){ 0 };
+        assert_int_equal(provider->assess(state, &m->graph, candidates, &sink, NULL), INLAY_OK);
+        assert_int_equal(h.offers + h.refusals, 0);
+        free(m);
+    }
+}
+
+static void costs(void **unused)
+{
+    made *m = new_graph();
+    uint32_t x = add_value(m, "x", INLAY_FLOAT, 1000), n;
+    inlay_cost cost = { .struct_size = sizeof cost };
+    inlay_offer offer = { .struct_size = sizeof offer, .nodes = &n, .node_count = 1 };
+    inlay_cost_request request = { .struct_size = sizeof request, .graph = &m->graph, .offer = &offer,
+                                   .values = m->states, .value_stride = sizeof m->states[0], .max_threads = 1 };
+    double one_thread;
+
+    (void)unused;
+    n = add_node(m, "Double", 6, &x, 1, add_value(m, "y", INLAY_FLOAT, 1000));
+    request.value_count = m->graph.value_count;
+    assert_int_equal(provider->cost(state, &request, &cost), INLAY_OK);
+    assert_int_equal(cost.bytes_read, 4000);
+    assert_int_equal(cost.bytes_written, 4000);
+    assert_true(cost.flops == 1000 && cost.ns > 100 && cost.ns < 10000);
+    assert_int_equal(cost.confidence, INLAY_CONFIDENCE_GUESS);
+    m->sizes[1] = -1; /* unknown: as large as the input */
+    assert_int_equal(provider->cost(state, &request, &cost), INLAY_OK);
+    assert_int_equal(cost.bytes_written, 4000);
+    m->sizes[1] = 1000;
+    m->nodes[n].op_type = text("Pick"); /* its kernel counts 10^9 operations; the time follows, and threads help */
+    assert_int_equal(provider->cost(state, &request, &cost), INLAY_OK);
+    one_thread = cost.ns;
+    assert_true(cost.flops == 1e9 && one_thread > 1e6);
+    request.max_threads = 4;
+    assert_int_equal(provider->cost(state, &request, &cost), INLAY_OK);
+    assert_true(cost.ns < one_thread / 2);
+    free(m);
+}
+
+/* ------------------------------------------------------------------ compile, specialize, execute */
+
+/* What exec would do for one region, in small. */
+typedef struct region {
+    made *m;
+    inlay_compiled *compiled;
+    inlay_instance *instance;
+    inlay_output_plan plans[4];
+    uint8_t fates[MOST];
+    uint32_t inputs[MOST], outputs[4];
+    uint32_t input_count, output_count;
+    char *workspace;
+    inlay_diag diag;
+    uint32_t cancel;
+    inlay_run run;
+    void *allocated; /* by output_alloc */
+    int64_t allocated_dims[4];
+} region;
+
+static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
+{
+    const made *m = ctx;
+    const void *data = m->values[value].data;
+
+    return (uintptr_t)data % alignment == 0 ? data : NULL; /* the tests align theirs */
+}
+
+static inlay_status output_alloc(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
+{
+    region *r = ctx;
+    int64_t count = 1;
+
+    for (uint32_t d = 0; d < rank; d++)
+        count *= r->allocated_dims[d] = dims[d];
+    free(r->allocated);
+    r->allocated = malloc((size_t)count * 8 + 1);
+    *out = (inlay_buffer){ .handle = (uintptr_t)r->allocated, .bytes = (uint64_t)count * 4 };
+    return output == 0 ? INLAY_OK : INLAY_INTERNAL;
+}
+
+static inlay_status build(region *r)
+{
+    run_compile_hooks hooks = { .ctx = r->m, .align_constant = align_constant };
+    uint32_t nodes[MOST];
+    uint64_t cookies[MOST] = { 0 };
+    inlay_placement placements[MOST] = { { 0 } };
+    inlay_compile_request request = { .struct_size = sizeof request, .handle = &hooks, .graph = &r->m->graph,
+                                      .nodes = nodes, .cookies = cookies, .inputs = r->inputs, .outputs = r->outputs,
+                                      .node_count = r->m->graph.node_count, .offer_count = r->m->graph.node_count,
+                                      .input_count = r->input_count, .output_count = r->output_count,
+                                      .placements = placements, .placement_stride = sizeof placements[0],
+                                      .constants = r->fates };
+    inlay_specialize_request shapes = { .struct_size = sizeof shapes, .values = r->m->states,
+                                        .value_count = r->m->graph.value_count, .value_stride = sizeof r->m->states[0],
+                                        .max_threads = 1, .outputs = r->plans, .output_count = r->output_count,
+                                        .output_stride = sizeof r->plans[0] };
+    inlay_status status;
+
+    r->diag = (inlay_diag)INLAY_DIAG_INIT;
+    for (uint32_t i = 0; i < request.node_count; i++)
+        nodes[i] = i;
+    status = provider->compile(state, &request, &r->compiled, &r->diag);
+    if (status == INLAY_OK)
+        status = provider->specialize(state, r->compiled, &shapes, &r->instance, &r->diag);
+    if (status == INLAY_OK && shapes.workspace_bytes > 0)
+        r->workspace = aligned_alloc(64, (shapes.workspace_bytes + 63) / 64 * 64);
+    return status;
+}
+
+static inlay_status run_region(region *r, void *const *in, void *const *out)
+{
+    inlay_tensor_arg inputs[MOST] = { { { 0 }, NULL, 0, 0 } }, outputs[4] = { { { 0 }, NULL, 0, 0 } };
+    inlay_exec_args args = { .struct_size = sizeof args, .run = &r->run, .inputs = inputs, .outputs = outputs,
+                             .input_count = r->input_count, .output_count = r->output_count,
+                             .arg_stride = sizeof inputs[0], .cancel = &r->cancel, .diag = &r->diag,
+                             .workspace = { .handle = (uintptr_t)r->workspace } };
+
+    r->run = (inlay_run){ .cancel = &r->cancel, .max_threads = 1, .ctx = r, .output_alloc = output_alloc };
+    for (uint32_t i = 0; i < r->input_count; i++)
+        inputs[i].buffer.handle = (uintptr_t)in[i];
+    for (uint32_t o = 0; o < r->output_count; o++)
+        outputs[o].buffer.handle = (uintptr_t)out[o];
+    return provider->execute(state, r->compiled, r->instance, &args);
+}
+
+static void tear_down(region *r)
+{
+    if (r->instance != NULL)
+        provider->release_instance(state, r->compiled, r->instance);
+    if (r->compiled != NULL)
+        provider->release_compiled(state, r->compiled);
+    free(r->workspace);
+    free(r->allocated);
+    free(r->m);
+}
+
+static _Alignas(64) float weights[3] = { 10, 20, 30 };
+static _Alignas(64) float offsets[3] = { 1, 2, 3 };
+
+/* Double -> Scale: an inner value, a packed constant, a borrowed one, kernel workspace. */
+static void a_region_of_two_nodes(void **unused)
+{
+    region r = { .m = new_graph(), .input_count = 1, .output_count = 1 };
+    uint32_t in[3], n;
+    float x[3] = { 1, 2, 3 }, y[3];
+
+    (void)unused;
+    r.inputs[0] = add_value(r.m, "x", INLAY_FLOAT, 3);
+    in[0] = add_value(r.m, "double", INLAY_FLOAT, 3);
+    in[1] = add_value(r.m, "w", INLAY_FLOAT, 3);
+    in[2] = add_value(r.m, "w0", INLAY_FLOAT, 3);
+    set_constant(r.m, in[1], weights, sizeof weights);
+    set_constant(r.m, in[2], offsets, sizeof offsets);
+    r.outputs[0] = add_value(r.m, "y", INLAY_FLOAT, 3);
+    add_node(r.m, "Double", 13, r.inputs, 1, in[0]);
+    n = add_node(r.m, "Scale", 1, in, 3, r.outputs[0]);
+    r.m->nodes[n].domain = text("com.example");
+    released = 0;
+    assert_int_equal(build(&r), INLAY_OK);
+    assert_int_equal(r.fates[in[1]], INLAY_CONST_PACKED);
+    assert_int_equal(r.fates[in[2]], INLAY_CONST_BORROWED);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(run_region(&r, (void *[]){ x }, (void *[]){ y }), INLAY_OK);
+        assert_true(y[0] == 21 && y[1] == 82 && y[2] == 183);
+    }
+    tear_down(&r);
+    assert_int_equal(released, 1);
+}
+
+static void failures_name_the_node(void **unused)
+{
+    region r = { .m = new_graph(), .input_count = 1, .output_count = 1 };
+    float x[4] = { 0 };
+
+    (void)unused;
+    r.inputs[0] = add_value(r.m, "x", INLAY_FLOAT, 4);
+    r.outputs[0] = add_value(r.m, "y", INLAY_FLOAT, 4);
+    add_node(r.m, "Fail", 1, r.inputs, 1, r.outputs[0]);
+    assert_int_equal(build(&r), INLAY_OK);
+    assert_int_equal(run_region(&r, (void *[]){ x }, (void *[]){ x }), INLAY_SHAPE_MISMATCH);
+    assert_string_equal(r.diag.node, "node");
+    assert_string_equal(r.diag.text, "node 'node': wrong shape");
+    tear_down(&r);
+
+    r = (region){ .m = new_graph(), .input_count = 1, .output_count = 1 };
+    r.inputs[0] = add_value(r.m, "x", INLAY_FLOAT, 4);
+    r.outputs[0] = add_value(r.m, "y", INLAY_FLOAT, -1); /* not known, and Double does not allocate */
+    add_node(r.m, "Double", 13, r.inputs, 1, r.outputs[0]);
+    assert_int_equal(build(&r), INLAY_UNSUPPORTED);
+    assert_non_null(strstr(r.diag.text, "output 0 is not known"));
+    tear_down(&r);
+}
+
+static void outputs_that_the_run_allocates(void **unused)
+{
+    region r = { .m = new_graph(), .input_count = 1, .output_count = 1 };
+    float x[5] = { 1, -2, 3, -4, 5 };
+
+    (void)unused;
+    r.inputs[0] = add_value(r.m, "x", INLAY_FLOAT, 5);
+    r.outputs[0] = add_value(r.m, "y", INLAY_FLOAT, -1);
+    add_node(r.m, "Positive", 1, r.inputs, 1, r.outputs[0]);
+    assert_int_equal(build(&r), INLAY_OK);
+    assert_int_equal(r.plans[0].kind, INLAY_OUTPUT_ALLOCATED);
+    assert_int_equal(run_region(&r, (void *[]){ x }, (void *[]){ NULL }), INLAY_OK);
+    assert_int_equal(r.allocated_dims[0], 3);
+    assert_true(((float *)r.allocated)[2] == 5);
+    tear_down(&r);
+}
+
+/* More tensors than fit on the stack, some of them omitted. */
+static void many_inputs(void **unused)
+{
+    region r = { .m = new_graph(), .output_count = 1 };
+    uint32_t in[40];
+    float x[3] = { 1, 2, 3 }, y[3];
+    void *all[40];
+
+    (void)unused;
+    for (uint32_t i = 0; i < 40; i++) {
+        in[i] = i % 4 == 3 ? INLAY_NONE : add_value(r.m, "x", INLAY_FLOAT, 3);
+        if (in[i] != INLAY_NONE) {
+            all[r.input_count] = x;
+            r.inputs[r.input_count++] = in[i];
+        }
+    }
+    r.outputs[0] = add_value(r.m, "y", INLAY_FLOAT, 3);
+    add_node(r.m, "Sum", 1, in, 40, r.outputs[0]);
+    assert_int_equal(build(&r), INLAY_OK);
+    assert_int_equal(run_region(&r, all, (void *[]){ y }), INLAY_OK);
+    assert_true(y[0] == 30 && y[2] == 90);
+    tear_down(&r);
+}
+
+/* Of two inputs that could lend their buffer the one is chosen that nobody reads later. */
+static void in_place(void **unused)
+{
+    for (int later = 0; later < 3; later++) { /* 0: nobody reads a or b later, 1: a is read, 2: b has other dims */
+        region r = { .m = new_graph(), .input_count = 2, .output_count = 2 };
+        uint32_t a = add_value(r.m, "a", INLAY_FLOAT, 3), b = add_value(r.m, "b", INLAY_FLOAT, later == 2 ? 1 : 3);
+        const uint32_t in[2] = { b, a };
+
+        r.inputs[0] = a;
+        r.inputs[1] = b;
+        r.outputs[0] = add_value(r.m, "y", INLAY_FLOAT, 3);
+        r.outputs[1] = add_value(r.m, "z", INLAY_FLOAT, 3);
+        add_node(r.m, "AddInPlace", 1, in, 2, r.outputs[0]);
+        add_node(r.m, "Sum", 1, later == 1 ? &a : &r.outputs[0], 1, r.outputs[1]);
+        assert_int_equal(build(&r), INLAY_OK);
+        assert_int_equal(r.plans[0].alias, later == 2 ? 0 : 1);
+        assert_int_equal(r.plans[1].alias, INLAY_NONE);
+        tear_down(&r);
+    }
+    (void)unused;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hosts_of_other_ages),
+        cmocka_unit_test(refusals_say_how_far_they_came),
+        cmocka_unit_test(costs),
+        cmocka_unit_test(a_region_of_two_nodes),
+        cmocka_unit_test(failures_name_the_node),
+        cmocka_unit_test(outputs_that_the_run_allocates),
+        cmocka_unit_test(many_inputs),
+        cmocka_unit_test(in_place),
+    };
+    return cmocka_run_group_tests(tests, open_provider_under_test, close_provider_under_test);
+}

@@ -1,0 +1,157 @@
+/* onnx_bytes.h - small ONNX files made in memory: the wire format of protocol buffers, no more than the tests need.
+ *
+ *     onnx_bytes graph = { 0 }, file = { 0 };
+ *     onnx_node(&graph, "Relu", "", "x", "y");
+ *     onnx_input(&graph, "x", INLAY_FLOAT, 2, dims);
+ *     onnx_output(&graph, "y", INLAY_FLOAT, 2, dims);
+ *     onnx_file(&file, &graph, 17, NULL);       then file.data, file.count
+ */
+#ifndef ONNX_BYTES_H
+#define ONNX_BYTES_H
+#include "inlay/types.h"
+#include <string.h>
+
+typedef struct onnx_bytes {
+    unsigned char data[16384];
+    size_t count;
+    int overflow; /* checked by onnx_file's caller: nothing is written past the end */
+} onnx_bytes;
+
+static inline void onnx_put(onnx_bytes *b, const void *data, size_t bytes)
+{
+    if (bytes > sizeof b->data - b->count) {
+        b->overflow = 1;
+        return;
+    }
+    if (bytes > 0)
+        memcpy(b->data + b->count, data, bytes);
+    b->count += bytes;
+}
+static inline void onnx_varint(onnx_bytes *b, uint64_t value)
+{
+    do {
+        unsigned char c = (unsigned char)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
+
+        onnx_put(b, &c, 1);
+        value >>= 7;
+    } while (value > 0);
+}
+static inline void onnx_number(onnx_bytes *b, uint32_t field, int64_t value)
+{
+    onnx_varint(b, field << 3);
+    onnx_varint(b, (uint64_t)value);
+}
+static inline void onnx_blob(onnx_bytes *b, uint32_t field, const void *data, size_t bytes)
+{
+    onnx_varint(b, field << 3 | 2);
+    onnx_varint(b, bytes);
+    onnx_put(b, data, bytes);
+}
+static inline void onnx_text(onnx_bytes *b, uint32_t field, const char *text)
+{
+    onnx_blob(b, field, text, strlen(text));
+}
+static inline void onnx_message(onnx_bytes *b, uint32_t field, const onnx_bytes *message)
+{
+    onnx_blob(b, field, message->data, message->count);
+    b->overflow |= message->overflow;
+}
+
+/* ------------------------------------------------------------------ ONNX */
+
+static inline void onnx_names(onnx_bytes *node, uint32_t field, const char *list)
+{
+    while (*list != '\0') {
+        size_t n = strcspn(list, ",");
+
+        onnx_blob(node, field, list, n);
+        list += n + (list[n] == ',');
+    }
+}
+/* A node whose one attribute, if attr is not NULL, is an integer. Names of inputs and outputs are separated by commas;
+ * the node is named after its first output. */
+static inline void onnx_node_int(onnx_bytes *graph, const char *op_type, const char *domain, const char *inputs,
+                                 const char *outputs, const char *attr, int64_t value)
+{
+    onnx_bytes node = { .count = 0 }, a = { .count = 0 };
+
+    onnx_names(&node, 1, inputs);
+    onnx_names(&node, 2, outputs);
+    onnx_blob(&node, 3, outputs, strcspn(outputs, ","));
+    onnx_text(&node, 4, op_type);
+    if (attr != NULL) {
+        onnx_text(&a, 1, attr);
+        onnx_number(&a, 3, value);
+        onnx_number(&a, 20, 2); /* INT */
+        onnx_message(&node, 5, &a);
+    }
+    onnx_text(&node, 7, domain);
+    onnx_message(graph, 1, &node);
+}
+static inline void onnx_node(onnx_bytes *graph, const char *op_type, const char *domain, const char *inputs,
+                             const char *outputs)
+{
+    onnx_node_int(graph, op_type, domain, inputs, outputs, NULL, 0);
+}
+/* dims[i] < 0 is the symbol "n". */
+static inline void onnx_value(onnx_bytes *graph, uint32_t field, const char *name, inlay_dtype dtype, uint32_t rank,
+                              const int64_t *dims)
+{
+    onnx_bytes value = { .count = 0 }, type = { .count = 0 }, tensor = { .count = 0 }, shape = { .count = 0 };
+
+    for (uint32_t i = 0; i < rank; i++) {
+        onnx_bytes dim = { .count = 0 };
+
+        if (dims[i] >= 0)
+            onnx_number(&dim, 1, dims[i]);
+        else
+            onnx_text(&dim, 2, "n");
+        onnx_message(&shape, 1, &dim);
+    }
+    onnx_number(&tensor, 1, dtype);
+    onnx_message(&tensor, 2, &shape);
+    onnx_message(&type, 1, &tensor);
+    onnx_text(&value, 1, name);
+    onnx_message(&value, 2, &type);
+    onnx_message(graph, field, &value);
+}
+static inline void onnx_input(onnx_bytes *graph, const char *name, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
+{
+    onnx_value(graph, 11, name, dtype, rank, dims);
+}
+static inline void onnx_output(onnx_bytes *graph, const char *name, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
+{
+    onnx_value(graph, 12, name, dtype, rank, dims);
+}
+static inline void onnx_constant(onnx_bytes *graph, const char *name, inlay_dtype dtype, uint32_t rank,
+                                 const int64_t *dims, const void *data, size_t bytes)
+{
+    onnx_bytes tensor = { .count = 0 };
+
+    for (uint32_t i = 0; i < rank; i++)
+        onnx_number(&tensor, 1, dims[i]);
+    onnx_number(&tensor, 2, dtype);
+    onnx_text(&tensor, 8, name);
+    onnx_blob(&tensor, 9, data, bytes);
+    onnx_message(graph, 5, &tensor);
+}
+/* domain NULL, or a second opset import at version 1. Returns 0 when everything fitted. */
+static inline int onnx_file(onnx_bytes *file, onnx_bytes *graph, int64_t opset, const char *domain)
+{
+    onnx_bytes import = { .count = 0 };
+
+    onnx_text(graph, 2, "test");
+    onnx_number(file, 1, 8);
+    onnx_message(file, 7, graph);
+    onnx_text(&import, 1, "");
+    onnx_number(&import, 2, opset);
+    onnx_message(file, 8, &import);
+    if (domain != NULL) {
+        import.count = 0;
+        onnx_text(&import, 1, domain);
+        onnx_number(&import, 2, 1);
+        onnx_message(file, 8, &import);
+    }
+    return file->overflow;
+}
+#endif
