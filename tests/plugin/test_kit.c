@@ -192,7 +192,7 @@ static uint32_t add_node(made *m, const char *op_type, uint32_t since, const uin
 
 /* ------------------------------------------------------------------ the provider under test */
 
-static const inlay_provider *provider;
+static const inlay_provider *api;
 static void *state;
 
 static int open_provider_under_test(void **unused)
@@ -204,13 +204,13 @@ static int open_provider_under_test(void **unused)
     (void)unused;
     if (kit_open(&plugin_def, &exports, host_table(), &plugin, NULL) != INLAY_OK)
         return 1;
-    provider = plugin->providers;
-    return strlen(plugin->build_id) < 16 || provider->create(provider->ctx, host_table(), &args, &state, NULL) != INLAY_OK;
+    api = plugin->providers;
+    return strlen(plugin->build_id) < 16 || api->create(api->ctx, host_table(), &args, &state, NULL) != INLAY_OK;
 }
 static int close_provider_under_test(void **unused)
 {
     (void)unused;
-    provider->destroy(state);
+    api->destroy(state);
     return 0;
 }
 
@@ -292,7 +292,7 @@ static void refusals_say_how_far_they_came(void **unused)
         m->nodes[n].domain = text(rows[r].domain);
         m->nodes[n].attrs = &axis;
         m->nodes[n].attr_count = rows[r].with_axis;
-        assert_int_equal(provider->assess(state, &m->graph, candidates, &sink, NULL), INLAY_OK);
+        assert_int_equal(api->assess(state, &m->graph, candidates, &sink, NULL), INLAY_OK);
         assert_int_equal(h.offers, rows[r].code == 0);
         assert_int_equal(h.refusals, rows[r].code != 0);
         assert_int_equal(h.code, rows[r].code);
@@ -300,7 +300,7 @@ static void refusals_say_how_far_they_came(void **unused)
             fail_msg("row %zu: '%s', '%s'", r, h.text, h.accepted_if);
         candidates[0] = 0;
         h = (heard){ 0 };
-        assert_int_equal(provider->assess(state, &m->graph, candidates, &sink, NULL), INLAY_OK);
+        assert_int_equal(api->assess(state, &m->graph, candidates, &sink, NULL), INLAY_OK);
         assert_int_equal(h.offers + h.refusals, 0);
         free(m);
     }
@@ -319,21 +319,21 @@ static void costs(void **unused)
     (void)unused;
     n = add_node(m, "Double", 6, &x, 1, add_value(m, "y", INLAY_FLOAT, 1000));
     request.value_count = m->graph.value_count;
-    assert_int_equal(provider->cost(state, &request, &cost), INLAY_OK);
+    assert_int_equal(api->cost(state, &request, &cost), INLAY_OK);
     assert_int_equal(cost.bytes_read, 4000);
     assert_int_equal(cost.bytes_written, 4000);
     assert_true(cost.flops == 1000 && cost.ns > 100 && cost.ns < 10000);
     assert_int_equal(cost.confidence, INLAY_CONFIDENCE_GUESS);
     m->sizes[1] = -1; /* unknown: as large as the input */
-    assert_int_equal(provider->cost(state, &request, &cost), INLAY_OK);
+    assert_int_equal(api->cost(state, &request, &cost), INLAY_OK);
     assert_int_equal(cost.bytes_written, 4000);
     m->sizes[1] = 1000;
     m->nodes[n].op_type = text("Pick"); /* its kernel counts 10^9 operations; the time follows, and threads help */
-    assert_int_equal(provider->cost(state, &request, &cost), INLAY_OK);
+    assert_int_equal(api->cost(state, &request, &cost), INLAY_OK);
     one_thread = cost.ns;
     assert_true(cost.flops == 1e9 && one_thread > 1e6);
     request.max_threads = 4;
-    assert_int_equal(provider->cost(state, &request, &cost), INLAY_OK);
+    assert_int_equal(api->cost(state, &request, &cost), INLAY_OK);
     assert_true(cost.ns < one_thread / 2);
     free(m);
 }
@@ -399,9 +399,9 @@ static inlay_status build(region *r)
     r->diag = (inlay_diag)INLAY_DIAG_INIT;
     for (uint32_t i = 0; i < request.node_count; i++)
         nodes[i] = i;
-    status = provider->compile(state, &request, &r->compiled, &r->diag);
+    status = api->compile(state, &request, &r->compiled, &r->diag);
     if (status == INLAY_OK)
-        status = provider->specialize(state, r->compiled, &shapes, &r->instance, &r->diag);
+        status = api->specialize(state, r->compiled, &shapes, &r->instance, &r->diag);
     if (status == INLAY_OK && shapes.workspace_bytes > 0)
         r->workspace = aligned_alloc(64, (shapes.workspace_bytes + 63) / 64 * 64);
     return status;
@@ -420,15 +420,15 @@ static inlay_status run_region(region *r, void *const *in, void *const *out)
         inputs[i].buffer.handle = (uintptr_t)in[i];
     for (uint32_t o = 0; o < r->output_count; o++)
         outputs[o].buffer.handle = (uintptr_t)out[o];
-    return provider->execute(state, r->compiled, r->instance, &args);
+    return api->execute(state, r->compiled, r->instance, &args);
 }
 
 static void tear_down(region *r)
 {
     if (r->instance != NULL)
-        provider->release_instance(state, r->compiled, r->instance);
+        api->release_instance(state, r->compiled, r->instance);
     if (r->compiled != NULL)
-        provider->release_compiled(state, r->compiled);
+        api->release_compiled(state, r->compiled);
     free(r->workspace);
     free(r->allocated);
     free(r->m);
