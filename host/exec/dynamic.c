@@ -361,7 +361,17 @@ static inlay_status finish(dynamic_call *c, inlay_status status, inlay_fence fen
 {
     if (status != INLAY_OK || fence.timeline == 0)
         return status;
-    return fence_wait(fence, &c->r->shared->run, c->diag);
+    status = fence_wait(fence, &c->r->shared->run, c->diag);
+    if (status != INLAY_OK) {
+        /* The buffers go back to the pool next: the device must have let go of them. */
+        inlay_status settled = fence_settle(fence, NULL);
+
+        if (settled != INLAY_OK) {
+            timeline_renew(&c->cache->timeline);
+            c->cache->signalled = 0;
+        }
+    }
+    return status;
 }
 
 static inlay_status copy_and_wait(dynamic_call *c, inlay_buffer from, inlay_buffer to)

@@ -110,6 +110,19 @@ void timeline_destroy(uint64_t id)
     (void)pthread_mutex_unlock(&table_mutex);
 }
 
+void timeline_renew(uint64_t *id)
+{
+    timeline *t = lock_timeline(*id);
+
+    if (t == NULL)
+        return;
+    t->generation += 2; /* odd again: in use, under another number */
+    t->status = INLAY_OK;
+    t->reached = 0;
+    *id = (uint64_t)t->generation << 32 | (uint32_t)*id;
+    (void)pthread_mutex_unlock(&t->mutex);
+}
+
 void fence_signal(inlay_fence fence, inlay_status status, const inlay_diag *why)
 {
     timeline *t = lock_timeline(fence.timeline);
@@ -177,6 +190,11 @@ inlay_status fence_wait(inlay_fence fence, const inlay_run *run, inlay_diag *dia
         (void)inlay_fail(diag, status, "the run was stopped while it waited for a device: %s", inlay_status_text(status));
     (void)pthread_mutex_unlock(&t->mutex);
     return status;
+}
+
+inlay_status fence_settle(inlay_fence fence, inlay_diag *diag)
+{
+    return fence_wait(fence, NULL, diag);
 }
 
 bool fence_reached(inlay_fence fence, inlay_status *out_status)

@@ -1,5 +1,6 @@
 #include "exec/runner.h"
 #include "exec/fence.h"
+#include "plugin/plugin.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -505,6 +506,10 @@ static inlay_status step_failed(const runner *r, const bound_step *s, inlay_stat
     char why[sizeof diag->text];
     const char *node;
 
+    if (status == INLAY_DEVICE_LOST && s->plan->kind == PLAN_COPY)
+        provider_lost(r->prog->env->providers[s->plan->copy_provider].state);
+    else if (status == INLAY_DEVICE_LOST && ps != NULL && ps->provider != NULL)
+        provider_lost(ps->provider->state);
     if (diag == NULL || ps == NULL)
         return status;
     if (status == INLAY_CANCELLED || status == INLAY_DEADLINE_EXCEEDED) {
@@ -523,25 +528,33 @@ static inlay_status step_failed(const runner *r, const bound_step *s, inlay_stat
                          ps->provider != NULL ? ", provider " : "", ps->provider != NULL ? ps->provider->name : "",
                          why);
     (void)snprintf(diag->node, sizeof diag->node, "%s", node);
-    (void)r;
     return status;
 }
 
 /* Nothing may be in flight when a run returns: its buffers change hands. */
 static inlay_status settle_async(runner *r, bound *b, inlay_status status, inlay_diag *diag)
 {
-    static const uint32_t never;
-    inlay_run patient = { .cancel = &never, .max_threads = 1 };
-
     for (uint32_t i = 0; b->has_async && i < b->plan->step_count; i++) {
         bound_step *s = &b->steps[i];
         if (s->async && s->fence.value > 0) {
-            inlay_status waited = fence_wait(s->fence, &patient, status == INLAY_OK ? diag : NULL);
+            inlay_status waited = fence_settle(s->fence, status == INLAY_OK ? diag : NULL);
             if (status == INLAY_OK && waited != INLAY_OK)
                 status = step_failed(r, s, waited, diag);
+            if (waited != INLAY_OK)
+                b->poisoned = true;
         }
     }
     return status;
+}
+
+/* After a failure the context can run again: with timelines that know nothing of it. */
+static void renew_timelines(bound *b)
+{
+    for (uint32_t i = 0; i < b->plan->step_count; i++) {
+        timeline_renew(&b->steps[i].fence.timeline);
+        b->steps[i].fence.value = 0;
+    }
+    b->poisoned = false;
 }
 
 /* Outputs that no step wrote in place: dynamic values, inputs passed through, constants, a value that is output twice. */
@@ -645,6 +658,8 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
         watch(r, b);
         status = walk(r, b, diag);
         status = settle_async(r, b, status, diag);
+        if (b->poisoned)
+            renew_timelines(b);
         if (status == INLAY_OK)
             status = gather_outputs(r, b, diag);
     }

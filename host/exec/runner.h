@@ -73,6 +73,7 @@ typedef struct bound {
     inlay_value_info *infos;
     arena scratch;           /* of dynamic steps */
     bool has_async;
+    bool poisoned;           /* the last run failed on a device: its timelines are to be renewed */
     bool has_objects;        /* some input is an object held in dynamic */
     const uint32_t *cancel;  /* what the steps' args hold */
     uint64_t deadline_ns;

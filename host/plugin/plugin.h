@@ -91,8 +91,9 @@ INLAY_NODISCARD inlay_status provider_open(plugin_set *set, const char *name, co
                                            uint32_t setting_count, const provider **out_provider, inlay_diag *diag);
 /* All that was compiled with it must be released. NULL is a no-op. */
 void provider_close(const provider *p);
-/* After INLAY_DEVICE_LOST: nobody is handed this one any more; the next provider_open opens the device anew. */
-void provider_lost(const provider *p);
+/* After INLAY_DEVICE_LOST, with the state of an open provider: nobody is handed that one any more, and the next
+ * provider_open opens the device anew. */
+void provider_lost(const void *state);
 /* The open provider whose domain that is; NULL for the host's and for unknown ones. */
 const provider *provider_of_domain(uint32_t domain, const inlay_domain_info **out_info);
 

@@ -164,10 +164,12 @@ void provider_close(const provider *shown)
     registry_unlock();
 }
 
-void provider_lost(const provider *shown)
+void provider_lost(const void *state)
 {
     registry_lock();
-    ((open_provider *)(uintptr_t)shown)->lost = true;
+    for (open_provider *p = opened; p != NULL; p = p->next)
+        if (p->shown.state == state)
+            p->lost = true;
     registry_unlock();
 }
 

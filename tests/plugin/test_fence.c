@@ -29,7 +29,7 @@ static void counting(void **state)
 static void poison(void **state)
 {
     inlay_diag why = INLAY_DIAG_INIT, diag = INLAY_DIAG_INIT;
-    uint64_t t;
+    uint64_t t, old;
 
     (void)state;
     assert_int_equal(timeline_create(&t, NULL), INLAY_OK);
@@ -44,7 +44,17 @@ static void poison(void **state)
     assert_string_equal(diag.node, "conv1");
     assert_int_equal(diag.error_class, INLAY_CLASS_DEVICE_LOST);
     assert_int_equal(fence_wait((inlay_fence){ t, 3 }, NULL, NULL), INLAY_DEVICE_LOST);
+    old = t;
+    timeline_renew(&t);
+    assert_true(t != old);
+    fence_signal((inlay_fence){ old, 9 }, INLAY_INTERNAL, NULL); /* of the past: ignored */
+    assert_false(fence_reached((inlay_fence){ t, 1 }, NULL));
+    fence_signal((inlay_fence){ t, 1 }, INLAY_OK, NULL);
+    assert_int_equal(fence_settle((inlay_fence){ t, 1 }, NULL), INLAY_OK);
     timeline_destroy(t);
+    t = 0;
+    timeline_renew(&t);
+    assert_int_equal(t, 0);
 }
 
 static void stale_numbers_are_harmless(void **state)

@@ -213,7 +213,7 @@ static void opening_and_sharing(void **state)
     assert_string_equal(diag.text, "there is no device 13");
     assert_null(d);
 
-    provider_lost(c);
+    provider_lost(c->state);
     assert_int_equal(provider_open(set, "variant", device1, 1, &d, &diag), INLAY_OK);
     assert_ptr_not_equal(c, d);
     /* Open providers outlive the sets. */
