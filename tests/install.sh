@@ -1,16 +1,23 @@
 #!/bin/sh
-# Installs what tests/packages.txt lists, and the packages named as arguments, on Debian; touches nothing when all of it
-# is there already. Needs root or sudo only when something is missing.
+# Installs Debian packages from tests/packages.txt: those without a group, and those of the groups named as arguments.
+# Touches nothing when all of it is there already; needs root or sudo only when something is missing.
+#   install.sh [GROUP]...
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 
+wanted=$(awk -v groups=" $* " '/^#/ || NF == 0 { next } NF == 1 || index(groups, " " $2 " ") { print $1 }' \
+    "$here/packages.txt")
 missing=
-for package in $(cat "$here/packages.txt") "$@"; do
+for package in $wanted; do
     case $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true) in
     installed) ;;
     *) missing="$missing $package" ;;
     esac
 done
+# Node.js brings its own npm when it does not come from Debian.
+if command -v npm >/dev/null; then
+    missing=$(printf '%s' "$missing" | sed -E 's/ (npm|nodejs)\b//g')
+fi
 [ -n "$missing" ] || exit 0
 
 as_root=

@@ -6,6 +6,7 @@
 
 enum {
     PLANS_KEPT = 16,             /* per program; the least recently used goes */
+    SHOWN_MAX_BYTES = 1 << 16,   /* misaligned constants up to this size are copied to be shown to specialize */
     FOLD_MAX_BYTES = 1 << 20     /* shape arithmetic is small; what is larger is computed in the run */
 };
 
@@ -40,9 +41,13 @@ bool plan_state_from_info(const inlay_value_info *info, arena *a, inlay_value_st
             dims[d] = info->dims[d].kind == INLAY_DIM_FIXED ? info->dims[d].value : -1;
         out->dims = dims;
     }
-    /* Constants come from the file at any address; specialize is promised aligned elements. */
-    if ((uintptr_t)info->data % 16 != 0)
-        out->data = NULL;
+    /* Constants come from the file at any address; specialize is promised aligned elements. Only small ones decide a
+     * shape. */
+    if ((uintptr_t)info->data % 16 != 0) {
+        out->data = info->data_bytes <= SHOWN_MAX_BYTES ? arena_copy(a, info->data, (size_t)info->data_bytes) : NULL;
+        if (out->data == NULL && info->data_bytes <= SHOWN_MAX_BYTES)
+            return false;
+    }
     return true;
 }
 
