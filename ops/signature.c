@@ -629,7 +629,7 @@ inlay_status op_schema_parse(const char *signature, op_alloc_fn alloc, void *all
     parser p = { .text = signature, .at = signature, .alloc = alloc, .alloc_ctx = alloc_ctx, .diag = diag };
     draft d;
 
-    d.input_count = d.output_count = d.type_count = d.attr_count = 0;
+    memset(&d, 0, sizeof d);
     *out_schema = (op_schema){ 0 };
     INLAY_TRY(read_formals(&p, d.inputs, d.input_types, &d.input_count));
     INLAY_TRY(expect(&p, '-', "expected ',' or '->' and the outputs"));

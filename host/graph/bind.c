@@ -93,7 +93,7 @@ static inlay_status schema_for(binder *b, const graph *g, const graph_node *n, c
     uint32_t found = names_find(&b->by_signature, signature, strlen(signature));
     inlay_status status;
 
-    if (found != NAMES_NONE) {
+    if (found < b->count) { /* NAMES_NONE is beyond all */
         *out = b->all[found];
         return INLAY_OK;
     }
@@ -152,16 +152,21 @@ static inlay_status find_row(const binder *b, const graph *g, graph_node *n)
                       nearest != NULL ? nearest : "", nearest != NULL ? "?" : "");
 }
 
-static inlay_status find_custom(const binder *b, const graph *g, graph_node *n)
+static const inlay_operator *find_custom(const binder *b, const graph_node *n)
+{
+    const graph_operators *ops = b->operators;
+    const inlay_operator *found = NULL;
+
+    if (ops != NULL && ops->find != NULL)
+        found = ops->find(ops->ctx, n->info.domain.data, n->info.op_type.data, n->opset);
+    return found != NULL && found->signature != NULL ? found : NULL;
+}
+
+static inlay_status no_custom(const binder *b, const graph *g, const graph_node *n)
 {
     const graph_operators *ops = b->operators;
     const char *domain = n->info.domain.data, *op_type = n->info.op_type.data;
 
-    if (ops != NULL && ops->find != NULL)
-        n->custom = ops->find(ops->ctx, domain, op_type, n->opset);
-    if (n->custom != NULL && n->custom->signature != NULL)
-        return INLAY_OK;
-    n->custom = NULL;
     if (ops != NULL && ops->knows_domain != NULL && ops->knows_domain(ops->ctx, domain))
         return graph_fail(g, n, NULL, INLAY_UNSUPPORTED, b->diag,
                           "the plugins that bring domain '%.96s' have no operator %.64s at version %lld", domain,
@@ -339,7 +344,11 @@ static inlay_status bind_node(binder *b, graph *g, graph_node *n)
         n->info.since_version = n->row->since_version;
         INLAY_TRY(schema_for(b, g, n, n->row->signature, &p));
     } else {
-        INLAY_TRY(find_custom(b, g, n));
+        n->custom = find_custom(b, n);
+        if (n->custom == NULL) {
+            status = no_custom(b, g, n);
+            goto done;
+        }
         n->info.since_version = n->custom->since_version;
         INLAY_TRY(schema_for(b, g, n, n->custom->signature, &p));
     }

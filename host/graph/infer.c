@@ -311,7 +311,7 @@ static inlay_status infer_one(inference *inf, graph *g, const graph_node *n)
         in[i] = info->inputs[i] == INLAY_NONE ? NULL : &g->values[info->inputs[i]].info;
     for (uint32_t o = 0; o < info->output_count; o++) {
         out[o] = info->outputs[o] == INLAY_NONE ? NULL : &g->values[info->outputs[o]].info;
-        if (out[o] != NULL)
+        if (info->outputs[o] != INLAY_NONE)
             infer_forget(&g->values[info->outputs[o]]);
     }
     INLAY_TRY(infer_types(inf, g, n));

@@ -1,4 +1,5 @@
-/* onnx/control_flow.c - operators with bodies; run by the host. */
+/* onnx/control_flow.c - operators with bodies; run by the host, which also infers their shapes: they follow from the
+ * bodies. */
 #include "schema.h"
 
 static const op_row rows[] = {
