@@ -167,6 +167,7 @@ static model_load_options load_options(const inlay_options *options)
     load.limits.max_nodes = (uint64_t)options_int(options, OPTION_max_nodes);
     load.limits.max_values = (uint64_t)options_int(options, OPTION_max_values);
     load.limits.max_tensor_bytes = (uint64_t)options_int(options, OPTION_max_tensor_bytes);
+    load.limits.max_densified_bytes = (uint64_t)options_int(options, OPTION_max_densified_bytes);
     load.limits.max_parsed_bytes = (uint64_t)options_int(options, OPTION_max_parsed_bytes);
     return load;
 }

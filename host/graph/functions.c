@@ -4,6 +4,7 @@
  * names "<call>/<value>", and attributes that refer to the function's are filled in from the call, else from the
  * function's defaults, else left out (ONNX IR, "Functions"). */
 #include "graph/graph.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,14 +12,19 @@ enum {
     MAX_CALL_DEPTH = 128,         /* functions that call functions; the C stack is what it protects */
     MAX_INLINED_NODES = 1000000   /* f1 calls f2 twice, f2 calls f3 twice, ... */
 };
+static const size_t MAX_INLINED_BYTES = (size_t)1 << 30;
 static const uint32_t UNSET = INLAY_NONE - 1; /* no value of the calling graph yet */
 
 typedef struct inliner {
     graph_model *model;
     inlay_diag *diag;
-    names_table by_name;   /* function name -> first function; further ones through next */
-    uint32_t *next;  /* [function_count] */
+    names_table by_name; /* function names: most nodes call none, and need no key */
+    names_table by_key;  /* key_of() -> function */
+    arena keys;
+    char *key;           /* room for the key that is looked up */
+    size_t key_bytes;
     uint32_t node_count;
+    size_t arena_limit;  /* total_bytes that the model's arena may reach */
     const graph_function *active[MAX_CALL_DEPTH];
     uint32_t depth;
 } inliner;
@@ -41,39 +47,60 @@ static inlay_status no_memory(const inliner *in, const graph *g)
     return graph_fail(g, NULL, NULL, INLAY_OUT_OF_MEMORY, in->diag, "out of memory while inlining functions");
 }
 
+/* What a call names, as one text: domain, name and overload. */
+static const char *write_key(inliner *in, const char *domain, const char *name, const char *overload)
+{
+    size_t bytes = strlen(domain) + strlen(name) + strlen(overload) + 3;
+
+    if (bytes > in->key_bytes) {
+        in->key = arena_alloc(&in->keys, 2 * bytes);
+        in->key_bytes = in->key == NULL ? 0 : 2 * bytes;
+    }
+    if (in->key != NULL)
+        (void)snprintf(in->key, bytes, "%s\1%s\1%s", domain, name, overload);
+    return in->key;
+}
+
 static inlay_status index_functions(inliner *in)
 {
-    graph_model *model = in->model;
+    const graph_model *model = in->model;
 
-    in->next = calloc(model->function_count, sizeof *in->next);
-    if (in->next == NULL)
-        return no_memory(in, model->main);
     for (uint32_t i = 0; i < model->function_count; i++) {
-        const char *name = model->functions[i].name;
-        uint32_t first;
+        const graph_function *fn = &model->functions[i];
+        const char *key = write_key(in, fn->domain, fn->name, fn->overload);
 
-        in->next[i] = INLAY_NONE;
-        if (!names_add(&in->by_name, name, strlen(name), i, &first))
+        key = key == NULL ? NULL : arena_string(&in->keys, key);
+        if (key == NULL || !names_add(&in->by_name, fn->name, strlen(fn->name), i, NULL) ||
+            !names_add(&in->by_key, key, strlen(key), i, NULL))
             return no_memory(in, model->main);
-        if (first != NAMES_NONE) {
-            in->next[i] = in->next[first];
-            in->next[first] = i;
-        }
     }
     return INLAY_OK;
 }
 
-static const graph_function *called(const inliner *in, const graph_node *n)
+/* The function that the node calls, in *out; NULL if it calls none. */
+static inlay_status called(inliner *in, const graph_node *n, const graph_function **out)
 {
-    uint32_t i = names_find(&in->by_name, n->info.op_type.data, (size_t)n->info.op_type.bytes);
+    const char *key;
+    uint32_t i;
 
-    for (; i != INLAY_NONE; i = in->next[i]) {
-        const graph_function *fn = &in->model->functions[i];
+    *out = NULL;
+    if (names_find(&in->by_name, n->info.op_type.data, (size_t)n->info.op_type.bytes) == NAMES_NONE)
+        return INLAY_OK;
+    key = write_key(in, n->info.domain.data, n->info.op_type.data, n->overload);
+    if (key == NULL)
+        return no_memory(in, in->model->main);
+    i = names_find(&in->by_key, key, strlen(key));
+    *out = i == NAMES_NONE ? NULL : &in->model->functions[i];
+    return INLAY_OK;
+}
 
-        if (strcmp(fn->domain, n->info.domain.data) == 0 && strcmp(fn->overload, n->overload) == 0)
-            return fn;
-    }
-    return NULL;
+/* Long names in a small file can grow as well as nodes can. */
+static inlay_status check_budget(const inliner *in, const graph *g, const graph_function *fn)
+{
+    if (in->model->arena.total_bytes <= in->arena_limit)
+        return INLAY_OK;
+    return graph_fail(g, NULL, NULL, INLAY_LIMIT_EXCEEDED, in->diag, "inlining function '%.64s' takes more than %zu MiB",
+                      fn->name, MAX_INLINED_BYTES >> 20);
 }
 
 /* ------------------------------------------------------------------ copies */
@@ -91,6 +118,8 @@ static inlay_status map_value(expansion *e, uint32_t v, uint32_t *out)
         *out = v == INLAY_NONE ? INLAY_NONE : e->map[v];
         return INLAY_OK;
     }
+    if (check_budget(e->in, e->g, e->fn) != INLAY_OK)
+        return INLAY_LIMIT_EXCEEDED;
     from = &e->fn->body->values[v];
     name = arena_format(a, "%s/%s", call, from->info.name.data);
     for (uint32_t number = 1; name != NULL; number++) {
@@ -259,11 +288,9 @@ static graph *copy_graph(const expansion *e, const graph *from, graph *parent, i
     arena *a = &parent->model->arena;
     graph *g = arena_copy(a, from, sizeof *from);
 
-    *status = INLAY_OK;
-    if (g == NULL) {
-        *status = no_memory(e->in, parent);
+    *status = g == NULL ? no_memory(e->in, parent) : check_budget(e->in, parent, e->fn);
+    if (*status != INLAY_OK)
         return NULL;
-    }
     g->parent = parent;
     g->value_capacity = g->value_count;
     g->node_capacity = g->node_count;
@@ -392,8 +419,9 @@ static inlay_status expand_body(expansion *e)
         status = adopt_node(e, n);
         if (status != INLAY_OK)
             break;
-        fn = called(e->in, n);
-        status = fn == NULL ? append(e->in, e->g, n) : expand(e->in, e->g, e->taken, n, fn);
+        status = called(e->in, n, &fn);
+        if (status == INLAY_OK)
+            status = fn == NULL ? append(e->in, e->g, n) : expand(e->in, e->g, e->taken, n, fn);
     }
     for (uint32_t o = 0; status == INLAY_OK && o < e->call->info.output_count; o++) {
         uint32_t to = e->call->info.outputs[o], from;
@@ -429,12 +457,15 @@ static inlay_status expand(inliner *in, graph *g, names_table *taken, const grap
     return status;
 }
 
-static bool has_calls(const inliner *in, const graph *g)
+static inlay_status has_calls(inliner *in, const graph *g, bool *out)
 {
-    for (uint32_t i = 0; i < g->node_count; i++)
-        if (called(in, g->nodes[i]) != NULL)
-            return true;
-    return false;
+    const graph_function *fn = NULL;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < g->node_count && fn == NULL && status == INLAY_OK; i++)
+        status = called(in, g->nodes[i], &fn);
+    *out = fn != NULL;
+    return status;
 }
 
 static inlay_status inline_graph(inliner *in, graph *g)
@@ -443,11 +474,13 @@ static inlay_status inline_graph(inliner *in, graph *g)
     graph_node **old = g->nodes;
     uint32_t old_count = g->node_count;
     names_table taken = { 0 };
+    bool calls;
 
     for (uint32_t i = 0; i < old_count; i++)
         for (uint32_t b = 0; b < old[i]->body_count; b++)
             INLAY_TRY(inline_graph(in, old[i]->bodies[b].graph));
-    if (!has_calls(in, g))
+    INLAY_TRY(has_calls(in, g, &calls));
+    if (!calls)
         goto done;
     for (uint32_t v = 0; v < g->value_count; v++) {
         if (!names_add(&taken, g->values[v].info.name.data, (size_t)g->values[v].info.name.bytes, v, NULL)) {
@@ -458,8 +491,9 @@ static inlay_status inline_graph(inliner *in, graph *g)
     g->nodes = NULL;
     g->node_count = g->node_capacity = 0;
     for (uint32_t i = 0; i < old_count; i++) {
-        const graph_function *fn = called(in, old[i]);
+        const graph_function *fn;
 
+        INLAY_TRY(called(in, old[i], &fn));
         INLAY_TRY(fn == NULL ? append(in, g, old[i]) : expand(in, g, &taken, old[i], fn));
     }
 done:
@@ -469,7 +503,7 @@ done:
 
 inlay_status graph_inline_functions(graph_model *model, inlay_diag *diag)
 {
-    inliner in = { .model = model, .diag = diag };
+    inliner in = { .model = model, .diag = diag, .arena_limit = model->arena.total_bytes + MAX_INLINED_BYTES };
     inlay_status status = INLAY_OK;
 
     if (model->function_count == 0)
@@ -480,6 +514,7 @@ inlay_status graph_inline_functions(graph_model *model, inlay_diag *diag)
     model->function_count = 0;
 done:
     names_deinit(&in.by_name);
-    free(in.next);
+    names_deinit(&in.by_key);
+    arena_deinit(&in.keys);
     return status;
 }

@@ -178,11 +178,12 @@ static inlay_status read_bytes(const void *bytes, size_t count, uint32_t kind, a
     model_limits limits = model_limits_default();
     reader r = { .a = a, .diag = diag };
     prescan_result scanned = { 0 };
+    uint64_t densified = 0;
     ProtobufCMessage *message;
     inlay_status status;
 
     r.source = (tensor_source){ .file = bytes, .file_bytes = count, .limits = &limits, .a = a, .alloc = proto_alloc,
-                                .alloc_ctx = a, .copy = true };
+                                .alloc_ctx = a, .copy = true, .densified = &densified };
     INLAY_TRY(prescan(bytes, count, kinds[kind].root, &limits, &scanned, diag));
     message = protobuf_c_message_unpack(kinds[kind].message, &allocator, scanned.count, scanned.bytes);
     if (message == NULL)

@@ -288,7 +288,8 @@ static inlay_status load(graph_model *model, const void *bytes, size_t count, co
                                 .external = &l.external,
                                 .a = &model->arena,
                                 .alloc = blob_alloc,
-                                .alloc_ctx = model };
+                                .alloc_ctx = model,
+                                .densified = &l.densified };
     INLAY_TRY(check_kind(bytes, count, diag));
     INLAY_TRY(prescan(bytes, count, PRESCAN_MODEL, &l.limits, &scanned, diag));
     proto = onnx__model__unpack(&allocator, scanned.count, scanned.bytes);

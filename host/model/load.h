@@ -47,6 +47,7 @@ typedef struct tensor_source {
     void *(*alloc)(void *ctx, size_t bytes); /* for elements, aligned to 16 bytes or more */
     void *alloc_ctx;
     bool copy;                /* elements must not point into file */
+    uint64_t *densified;      /* bytes that sparse tensors have taken so far; at most max_densified_bytes */
 } tensor_source;
 
 /* Reads a tensor of any storage form. out->data points into the file where the form allows, else into memory from
@@ -63,6 +64,7 @@ typedef struct loader {
     graph_model *model;
     model_limits limits;
     tensor_source source;
+    uint64_t densified;
     external_files external;
     const graph_opset *opsets; /* of the model, or of the function being loaded */
     uint32_t opset_count;

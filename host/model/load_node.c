@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* AttributeProto's kinds beyond those that plugins see; and what a node may have without the checks on it getting slow. */
-enum { MAX_ATTRS = 2000, KIND_GRAPH = 5, KIND_TENSORS = 9, KIND_GRAPHS = 10, KIND_SPARSE_TENSOR = 11, KIND_TYPE_PROTO = 13 };
+enum { MAX_ATTRS = 500, KIND_GRAPH = 5, KIND_TENSORS = 9, KIND_GRAPHS = 10, KIND_SPARSE_TENSOR = 11, KIND_TYPE_PROTO = 13 };
 
 /* IR 1 files say only by what is there which kind an attribute is. */
 static int32_t kind_of(const Onnx__Attribute *p)

@@ -12,8 +12,8 @@ typedef struct model_limits {
     uint32_t max_subgraph_depth; /* graphs within graphs; default 32 */
     uint64_t max_nodes;          /* of all graphs together; default 4 million */
     uint64_t max_values;         /* default 16 million */
-    uint64_t max_tensor_bytes;   /* of one dense or densified tensor; default 1 TiB */
-    uint64_t max_densified_bytes; /* of one sparse tensor made dense; default 1 GiB */
+    uint64_t max_tensor_bytes;   /* of one tensor; default 1 TiB */
+    uint64_t max_densified_bytes; /* of all sparse tensors, made dense; default 1 GiB */
     uint64_t max_parsed_bytes;   /* of the file without tensor payloads; default 1 GiB */
 } model_limits;
 model_limits model_limits_default(void);

@@ -418,10 +418,12 @@ static inlay_status check_sparse(const tensor_source *source, const inlay_tensor
         return inlay_fail(diag, INLAY_INVALID_MODEL,
                           "the indices of a sparse tensor must have shape [%" PRId64 "] or [%" PRId64 ", %u]",
                           values->dims[0], values->dims[0], dense->rank);
-    if (dense->bytes > source->limits->max_densified_bytes)
+    /* A few bytes of file can ask for any number of zeros: what counts is the sum over the file. */
+    if (__builtin_add_overflow(*source->densified, dense->bytes, source->densified) ||
+        *source->densified > source->limits->max_densified_bytes)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
-                          "a sparse tensor needs %" PRIu64 " bytes when made dense, more than max_densified_bytes (%" PRIu64
-                          ")", dense->bytes, source->limits->max_densified_bytes);
+                          "a sparse tensor needs %" PRIu64 " bytes when made dense; all of them together may take "
+                          "max_densified_bytes (%" PRIu64 ")", dense->bytes, source->limits->max_densified_bytes);
     return INLAY_OK;
 }
 
