@@ -1,0 +1,78 @@
+#!/bin/sh
+# What a stranger does with an installation: build a provider, an operator and a program against it, out of tree, with
+# CMake and with pkg-config, and run a model through all of them.
+#   package.sh BUILD_DIR SOURCE_DIR CC GENERATOR [SANITIZERS]
+set -eu
+build=$1 source=$2 cc=$3 generator=$4 sanitize=${5:-}
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+flags=
+# A kit that was built with sanitizers can only be linked with them.
+[ -z "$sanitize" ] || flags="-fsanitize=$sanitize"
+
+die() {
+    echo "package.sh: $*" >&2
+    exit 1
+}
+quietly() { # COMMAND...: its output only when it fails
+    "$@" >"$tmp/log" 2>&1 || { cat "$tmp/log"; die "failed: $*"; }
+}
+
+# An installation may be moved: nothing in it knows where it was made.
+quietly cmake --install "$build" --prefix "$tmp/first"
+mkdir "$tmp/elsewhere"
+mv "$tmp/first" "$tmp/elsewhere/inlay"
+prefix=$tmp/elsewhere/inlay
+lib=$(dirname "$(find "$prefix" -name libinlay.so)")
+for file in bin/inlay include/inlay/inlay.h include/inlay/plugin.h include/inlay/kit.h include/inlay/types.h \
+    include/inlay/status.h; do
+    [ -e "$prefix/$file" ] || die "$file is not installed"
+done
+[ -e "$lib/inlay/plugins/reference.so" ] || die "the reference provider is not installed"
+if grep -rl "$tmp/first" "$prefix" >/dev/null; then
+    die "these files name the place where they were installed first: $(grep -rl "$tmp/first" "$prefix" | tr '\n' ' ')"
+fi
+
+configure() { # SOURCE BUILD ARGUMENTS...
+    from=$1 into=$2
+    shift 2
+    quietly cmake -S "$from" -B "$into" -G "$generator" -DCMAKE_C_COMPILER="$cc" -DCMAKE_BUILD_TYPE=Release \
+        -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_FLAGS="$flags" "$@"
+    quietly cmake --build "$into"
+}
+plugins=
+for sample in provider_skeleton custom_op; do
+    # A copy, so that nothing beside the folder can be of help.
+    cp -r "$source/samples/$sample" "$tmp/$sample"
+    configure "$tmp/$sample" "$tmp/build-$sample"
+    plugin=$(find "$tmp/build-$sample" -maxdepth 1 -name '*.so')
+    names=$(nm -D --defined-only "$plugin" | awk '{ print $NF }' | tr '\n' ' ')
+    [ "$names" = "inlay_plugin_open " ] || die "$plugin exports '$names'"
+    plugins=$plugins${plugins:+:}$tmp/build-$sample
+done
+
+consumer=$source/tests/package/consumer
+configure "$consumer" "$tmp/build-consumer" -DSUPPORT_DIR="$source/tests/support"
+"$tmp/build-consumer/consumer" "$plugins" "$tmp/model.onnx" >"$tmp/out" || die "the program built with CMake failed"
+
+export PKG_CONFIG_PATH="$lib/pkgconfig"
+# shellcheck disable=SC2046,SC2086
+quietly "$cc" $flags -I"$source/tests/support" "$consumer/consumer.c" $(pkg-config --cflags --libs inlay) \
+    -Wl,-rpath,"$lib" -o "$tmp/consumer"
+"$tmp/consumer" "$plugins" "$tmp/model.onnx" >"$tmp/out2" || die "the program built with pkg-config failed"
+cmp "$tmp/out" "$tmp/out2"
+# shellcheck disable=SC2046,SC2086
+quietly "$cc" $flags -shared "$tmp/custom_op/moving_average.c" $(pkg-config --cflags --libs inlay-kit) \
+    -o "$tmp/moving_average.so"
+[ "$(nm -D --defined-only "$tmp/moving_average.so" | awk '{ print $NF }')" = inlay_plugin_open ] ||
+    die "the plugin built with pkg-config exports more than it should"
+
+for arguments in "providers" "check $tmp/model.onnx" "run $tmp/model.onnx --input x=random" "explain $tmp/model.onnx"; do
+    # shellcheck disable=SC2086
+    quietly "$prefix/bin/inlay" $arguments --plugin-dirs "$plugins"
+    cp "$tmp/log" "$tmp/$(echo "$arguments" | cut -d' ' -f1).txt"
+done
+for provider in reference skeleton moving_average; do
+    grep -q "$provider" "$tmp/providers.txt" || die "inlay providers does not list $provider"
+done
+echo "an installation of $(find "$prefix" -type f | wc -l) files serves plugins and programs"
