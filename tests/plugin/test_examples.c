@@ -1,0 +1,165 @@
+/* The examples that operators bring (inlay_op_example), run as models of one node by whatever provider takes them. */
+#include "cmocka_all.h"
+#include "inlay/inlay.h"
+#include "onnx_bytes.h"
+#include "plugin/plugin.h"
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+static void name_of(char text[32], const char *stem, uint32_t i)
+{
+    (void)snprintf(text, 32, "%s%u", stem, i);
+}
+
+/* Integer attributes are all that the samples have. */
+static void add_attrs(onnx_bytes *node, const inlay_op_example *e)
+{
+    for (uint32_t i = 0; i < e->attr_count; i++) {
+        const inlay_attr_info *a = INLAY_AT(inlay_attr_info, e->attrs, e->attr_stride, i);
+        onnx_bytes attr = { .count = 0 };
+
+        assert_int_equal(a->kind, INLAY_ATTR_INT);
+        onnx_blob(&attr, 1, a->name.data, a->name.bytes);
+        onnx_number(&attr, 3, a->i);
+        onnx_number(&attr, 20, 2);
+        onnx_message(node, 5, &attr);
+    }
+}
+
+static void model_of(const inlay_operator *op, const inlay_op_example *e, onnx_bytes *file)
+{
+    onnx_bytes g = { .count = 0 }, node = { .count = 0 };
+    char name[32];
+
+    for (uint32_t i = 0; i < e->input_count; i++) {
+        name_of(name, "x", i);
+        onnx_text(&node, 1, name);
+        onnx_input(&g, name, e->inputs[i].dtype, e->inputs[i].rank, e->inputs[i].dims);
+    }
+    for (uint32_t o = 0; o < e->output_count; o++) {
+        name_of(name, "y", o);
+        onnx_text(&node, 2, name);
+        onnx_output(&g, name, e->outputs[o].dtype, e->outputs[o].rank, e->outputs[o].dims);
+    }
+    onnx_text(&node, 3, e->name);
+    onnx_text(&node, 4, op->op_type);
+    add_attrs(&node, e);
+    onnx_text(&node, 7, op->domain);
+    onnx_message(&g, 1, &node);
+    assert_int_equal(onnx_file(file, &g, 17, op->domain), 0);
+}
+
+static void compare(const inlay_op_example *e, const inlay_tensor_view *want, const inlay_value *got)
+{
+    assert_non_null(got);
+    assert_int_equal(inlay_value_dtype(got), want->dtype);
+    assert_int_equal(inlay_value_rank(got), want->rank);
+    assert_memory_equal(inlay_value_dims(got), want->dims, want->rank * sizeof *want->dims);
+    assert_int_equal(want->dtype, INLAY_FLOAT);
+    for (int64_t i = 0; i < inlay_value_count(got); i++) {
+        double w = (double)((const float *)want->data)[i], g = (double)((const float *)inlay_value_data(got))[i];
+
+        if (!(fabs(g - w) <= e->atol + e->rtol * fabs(w)))
+            fail_msg("%s: element %lld is %g instead of %g", e->name, (long long)i, g, w);
+    }
+}
+
+static void run_example(const inlay_operator *op, const inlay_op_example *e)
+{
+    static onnx_bytes file;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *options = NULL;
+    inlay_session *session = NULL;
+    inlay_context *context = NULL;
+    inlay_status status;
+
+    file.count = 0;
+    model_of(op, e, &file);
+    INLAY_TRY(inlay_options_create(&options, &diag));
+    INLAY_TRY(inlay_options_set(options, "plugin_dirs", SAMPLE_DIR, &diag));
+    INLAY_TRY(inlay_session_create_from_bytes(file.data, file.count, options, &session, &diag));
+    INLAY_TRY(inlay_context_create(session, &context, &diag));
+    for (uint32_t i = 0; i < e->input_count; i++) {
+        const inlay_tensor_view *x = &e->inputs[i];
+        inlay_value *value;
+
+        INLAY_TRY(inlay_value_borrow(x->dtype, x->rank, x->dims, (void *)(uintptr_t)x->data, x->bytes, &value, &diag));
+        status = inlay_context_set_input(context, i, value, &diag);
+        inlay_value_unref(value);
+        INLAY_TRY(status);
+    }
+    INLAY_TRY(inlay_context_run(context, NULL, &diag));
+    for (uint32_t o = 0; o < e->output_count; o++)
+        compare(e, &e->outputs[o], inlay_context_output(context, o));
+done:
+    inlay_context_destroy(context);
+    inlay_session_destroy(session);
+    inlay_options_destroy(options);
+    if (status != INLAY_OK)
+        fail_msg("%s.%s, %s: %s", op->domain, op->op_type, e->name, diag.text);
+}
+
+static void every_example_of_every_operator(void **state)
+{
+    const char *dirs[] = { SAMPLE_DIR };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint32_t examples = 0;
+    plugin_set *set;
+
+    (void)state;
+    assert_int_equal(plugin_set_create(dirs, 1, NULL, NULL, &set, &diag), INLAY_OK);
+    for (uint32_t i = 0; i < plugin_set_operator_count(set); i++) {
+        const inlay_operator *op = plugin_set_operator(set, i);
+
+        for (uint32_t k = 0; k < op->example_count; k++, examples++)
+            run_example(op, INLAY_AT(inlay_op_example, op->examples, op->example_stride, k));
+    }
+    assert_true(examples >= 2);
+    plugin_set_destroy(set);
+}
+
+/* What a plugin's operator is asked wrongly is refused with the plugin's own words. */
+static void wrong_uses_of_a_custom_operator(void **state)
+{
+    static const struct {
+        const char *op_type;
+        inlay_dtype dtype;
+        int64_t window;
+        const char *words;
+    } rows[] = {
+        { "MovingAverage", INLAY_FLOAT, 0, "window is 0" },
+        { "MovingAverage", INLAY_DOUBLE, 2, "this kernel takes float" },
+        { "MovingAverage", INLAY_INT8, 2, "int8" },
+        { "MovingAverge", INLAY_FLOAT, 2, "MovingAverge" },
+    };
+    static const int64_t dims[] = { 2, 4 };
+
+    (void)state;
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        onnx_bytes g = { .count = 0 }, file = { .count = 0 };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        inlay_options *options = NULL;
+        inlay_session *session = NULL;
+
+        onnx_input(&g, "x", rows[r].dtype, 2, dims);
+        onnx_node_int(&g, rows[r].op_type, "com.example", "x", "y", "window", rows[r].window);
+        onnx_output(&g, "y", rows[r].dtype, 2, dims);
+        assert_int_equal(onnx_file(&file, &g, 17, "com.example"), 0);
+        assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
+        assert_int_equal(inlay_options_set(options, "plugin_dirs", SAMPLE_DIR, &diag), INLAY_OK);
+        assert_int_not_equal(inlay_session_create_from_bytes(file.data, file.count, options, &session, &diag), INLAY_OK);
+        if (strstr(diag.text, rows[r].words) == NULL)
+            fail_msg("row %zu: '%s' does not say '%s'", r, diag.text, rows[r].words);
+        inlay_options_destroy(options);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_example_of_every_operator),
+        cmocka_unit_test(wrong_uses_of_a_custom_operator),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
