@@ -120,25 +120,26 @@ static void relu_i64(void *out, const void *in, int64_t n, const double *args)
 typedef struct activation_row {
     const char *op_type;
     ew_unary_fn f32, f64;
+    int64_t grain;        /* EW_GRAIN ... of floats */
     const char *attrs[2]; /* that become A and B */
 } activation_row;
 
 static const activation_row rows[] = {
-    { "Relu", relu_f32, relu_f64, { NULL, NULL } },
-    { "LeakyRelu", leaky_relu_f32, leaky_relu_f64, { "alpha", NULL } },
-    { "ThresholdedRelu", thresholded_relu_f32, thresholded_relu_f64, { "alpha", NULL } },
-    { "Sigmoid", sigmoid_f32, sigmoid_f64, { NULL, NULL } },
-    { "HardSigmoid", hard_sigmoid_f32, hard_sigmoid_f64, { "alpha", "beta" } },
-    { "HardSwish", hard_swish_f32, hard_swish_f64, { NULL, NULL } },
-    { "Swish", swish_f32, swish_f64, { "alpha", NULL } },
-    { "Elu", elu_f32, elu_f64, { "alpha", NULL } },
-    { "Selu", selu_f32, selu_f64, { "alpha", "gamma" } },
-    { "Celu", celu_f32, celu_f64, { "alpha", NULL } },
-    { "Softplus", softplus_f32, softplus_f64, { NULL, NULL } },
-    { "Softsign", softsign_f32, softsign_f64, { NULL, NULL } },
-    { "Mish", mish_f32, mish_f64, { NULL, NULL } },
-    { "Gelu", gelu_f32, gelu_f64, { NULL, NULL } },
-    { "Shrink", shrink_f32, shrink_f64, { "lambd", "bias" } },
+    { "Relu", relu_f32, relu_f64, EW_GRAIN, { NULL, NULL } },
+    { "LeakyRelu", leaky_relu_f32, leaky_relu_f64, EW_GRAIN, { "alpha", NULL } },
+    { "ThresholdedRelu", thresholded_relu_f32, thresholded_relu_f64, EW_GRAIN, { "alpha", NULL } },
+    { "Sigmoid", sigmoid_f32, sigmoid_f64, EW_GRAIN_MATH, { NULL, NULL } },
+    { "HardSigmoid", hard_sigmoid_f32, hard_sigmoid_f64, EW_GRAIN, { "alpha", "beta" } },
+    { "HardSwish", hard_swish_f32, hard_swish_f64, EW_GRAIN, { NULL, NULL } },
+    { "Swish", swish_f32, swish_f64, EW_GRAIN_MATH, { "alpha", NULL } },
+    { "Elu", elu_f32, elu_f64, EW_GRAIN_MATH, { "alpha", NULL } },
+    { "Selu", selu_f32, selu_f64, EW_GRAIN_MATH, { "alpha", "gamma" } },
+    { "Celu", celu_f32, celu_f64, EW_GRAIN_MATH, { "alpha", NULL } },
+    { "Softplus", softplus_f32, softplus_f64, EW_GRAIN_MATH, { NULL, NULL } },
+    { "Softsign", softsign_f32, softsign_f64, EW_GRAIN, { NULL, NULL } },
+    { "Mish", mish_f32, mish_f64, EW_GRAIN_MATH, { NULL, NULL } },
+    { "Gelu", gelu_f32, gelu_f64, EW_GRAIN_MATH, { NULL, NULL } },
+    { "Shrink", shrink_f32, shrink_f64, EW_GRAIN, { "lambd", "bias" } },
 };
 
 static inlay_status prepare_activation(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -154,9 +155,11 @@ static inlay_status prepare_activation(const kit_node *node, void **out_state, i
         row++;
     u->fn = row->f32;
     u->compute = INLAY_FLOAT;
+    u->grain = row->grain;
     if (dtype == INLAY_DOUBLE || (KIT_INTEGERS & INLAY_DTYPE_BIT(dtype)) != 0) {
         u->fn = row->f64;
         u->compute = INLAY_DOUBLE;
+        u->grain = row->grain == EW_GRAIN ? EW_GRAIN : EW_GRAIN_CALLS;
     }
     if ((KIT_SIGNED & INLAY_DTYPE_BIT(dtype)) != 0 && row->f32 == relu_f32) {
         u->fn = relu_i64;

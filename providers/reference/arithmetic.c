@@ -248,6 +248,7 @@ static inlay_status prepare_pow(const kit_node *node, void **out_state, inlay_di
     if (b == NULL)
         return INLAY_OUT_OF_MEMORY;
     b->fn = pow_f32;
+    b->grain = EW_GRAIN_CALLS;
     b->compute = INLAY_FLOAT;
     if ((base & KIT_INTEGERS) != 0 && (exponent & KIT_INTEGERS) != 0) {
         b->fn = pow_i64;

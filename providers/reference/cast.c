@@ -13,7 +13,7 @@
 #include <strings.h>
 
 enum {
-    CAST_GRAIN = 64 /* blocks of EW_BLOCK that a thread takes at least */
+    CAST_GRAIN = 128 /* blocks of EW_BLOCK that a thread takes at least */
 };
 
 typedef struct cast_state {
@@ -269,8 +269,6 @@ static inlay_status run_cast(const kit_call *call)
         return numbers_to_strings(call);
     if (x->dtype == INLAY_STRING)
         return strings_to_numbers(call);
-    if (blocks <= CAST_GRAIN)
-        return cast_numbers((void *)(uintptr_t)call, 0, blocks, 0);
     return kit_parallel(call, blocks, CAST_GRAIN, cast_numbers, (void *)(uintptr_t)call);
 }
 

@@ -128,8 +128,6 @@ static inlay_status run_clip(const kit_call *call)
             convert_to_f32(&from_input[k].f32, call->in[k + 1].dtype, call->in[k + 1].data, 0, 1);
         job.bound[k] = &from_input[k];
     }
-    if (call->in[0].count <= EW_GRAIN)
-        return clip_range(&job, 0, call->in[0].count, 0);
     return kit_parallel(call, call->in[0].count, EW_GRAIN, clip_range, &job);
 }
 

@@ -64,9 +64,7 @@ inlay_status ew_unary_run(const kit_call *call)
             memcpy(call->out[0].data, x->data, kit_bytes(x->dtype, x->count));
         return INLAY_OK;
     }
-    if (x->count <= EW_GRAIN)
-        return unary_range((void *)(uintptr_t)call, 0, x->count, 0);
-    return kit_parallel(call, x->count, EW_GRAIN, unary_range, (void *)(uintptr_t)call);
+    return kit_parallel(call, x->count, u->grain, unary_range, (void *)(uintptr_t)call);
 }
 
 /* ------------------------------------------------------------------ two inputs */
@@ -270,13 +268,13 @@ inlay_status ew_binary_run(const kit_call *call)
     const ew_binary *s = call->state;
     const binary_plan *p = call->plan;
 
-    if (p->direct && p->b.count <= EW_GRAIN) {
+    int64_t grain = s->grain > 0 ? s->grain : EW_GRAIN;
+
+    if (p->direct && p->b.count <= grain) {
         if (p->b.count > 0)
             s->fn(call->out[0].data, call->in[0].data, p->b.step[0], call->in[1].data, p->b.step[1], p->b.count);
         return INLAY_OK;
     }
     binary_job job = { s, p, call->in, call->out };
-    if (p->b.count <= EW_GRAIN)
-        return binary_range(&job, 0, p->b.count, 0);
-    return kit_parallel(call, p->b.count, EW_GRAIN, binary_range, &job);
+    return kit_parallel(call, p->b.count, grain, binary_range, &job);
 }

@@ -12,9 +12,11 @@
 #include "reference.h"
 
 enum {
-    EW_BLOCK = 512,   /* elements that pass through the stack at once */
-    EW_GRAIN = 16384, /* elements below which a second thread does not pay */
-    EW_SMALL_ROW = 32 /* shorter rows are gathered into blocks first */
+    EW_BLOCK = 512,        /* elements that pass through the stack at once */
+    EW_GRAIN = 65536,      /* elements below which a second thread does not pay: loops that memory limits */
+    EW_GRAIN_MATH = 16384, /* that vectorise but compute for some time (vecmath.h) */
+    EW_GRAIN_CALLS = 2048, /* that call the C library for each element */
+    EW_SMALL_ROW = 32      /* shorter rows are gathered into blocks first */
 };
 
 /* Tells GCC that a loop carries no dependency from one element to the next although the output may be the input. */
@@ -39,6 +41,7 @@ typedef struct ew_unary {
     ew_unary_fn fn;      /* NULL: copy */
     inlay_dtype compute; /* what fn reads */
     inlay_dtype result;  /* what fn writes */
+    int64_t grain;       /* EW_GRAIN ... */
     double args[EW_ARGS];
 } ew_unary;
 
@@ -62,6 +65,7 @@ typedef struct ew_binary {
     ew_binary_fn fn;
     inlay_dtype compute; /* what fn reads */
     inlay_dtype result;  /* what fn writes */
+    int64_t grain;       /* EW_GRAIN ...; 0 = EW_GRAIN */
     uint32_t broadcast;  /* EW_NUMPY ... */
     int64_t axis;        /* EW_LEGACY: first dimension of input 0 that input 1 lines up with; -1: the last ones */
 } ew_binary;

@@ -295,8 +295,6 @@ static inlay_status run_quant(const kit_call *call, inlay_parallel_fn fn)
         convert_to_f32(zero, call->in[2].dtype, call->in[2].data, 0, p->scales);
     else
         memset(zero, 0, (size_t)p->scales * sizeof *zero);
-    if (blocks <= QUANT_GRAIN)
-        return fn(&job, 0, blocks, 0);
     return kit_parallel(call, blocks, QUANT_GRAIN, fn, &job);
 }
 

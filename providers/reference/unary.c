@@ -176,37 +176,38 @@ typedef struct unary_row {
     const char *op_type;
     ew_unary_fn f32, f64;
     ew_unary_fn i64, u64; /* NULL: no integers, or (Erf) through double */
+    int64_t grain;        /* EW_GRAIN ... of floats */
 } unary_row;
 
 #define FLOATS(name) name##_f32, name##_f64, NULL, NULL
 static const unary_row rows[] = {
-    { "Abs", abs_f32, abs_f64, abs_i64, NULL },
-    { "Neg", neg_f32, neg_f64, neg_i64, NULL },
-    { "Sign", sign_f32, sign_f64, sign_i64, sign_unsigned_i64 },
-    { "Floor", FLOATS(floor) },
-    { "Ceil", FLOATS(ceil) },
-    { "Round", FLOATS(round) },
-    { "Sqrt", FLOATS(sqrt) },
-    { "Exp", FLOATS(exp) },
-    { "Log", FLOATS(log) },
-    { "Reciprocal", FLOATS(reciprocal) },
-    { "Erf", FLOATS(erf) },
-    { "Sin", sin_f32, sin_near_f64, NULL, NULL },
-    { "Cos", cos_f32, cos_near_f64, NULL, NULL },
-    { "Tan", tan_f32, tan_near_f64, NULL, NULL },
-    { "Asin", FLOATS(asin) },
-    { "Acos", FLOATS(acos) },
-    { "Atan", FLOATS(atan) },
-    { "Sinh", FLOATS(sinh) },
-    { "Cosh", FLOATS(cosh) },
-    { "Tanh", FLOATS(tanh) },
-    { "Asinh", FLOATS(asinh) },
-    { "Acosh", FLOATS(acosh) },
-    { "Atanh", FLOATS(atanh) },
-    { "IsNaN", FLOATS(is_nan) },
-    { "IsInf", FLOATS(is_inf) },
-    { "BitwiseNot", NULL, NULL, bitwise_not_i64, bitwise_not_i64 },
-    { "Not", NULL, NULL, NULL, NULL },
+    { "Abs", abs_f32, abs_f64, abs_i64, NULL, EW_GRAIN },
+    { "Neg", neg_f32, neg_f64, neg_i64, NULL, EW_GRAIN },
+    { "Sign", sign_f32, sign_f64, sign_i64, sign_unsigned_i64, EW_GRAIN },
+    { "Floor", FLOATS(floor), EW_GRAIN },
+    { "Ceil", FLOATS(ceil), EW_GRAIN },
+    { "Round", FLOATS(round), EW_GRAIN },
+    { "Sqrt", FLOATS(sqrt), EW_GRAIN },
+    { "Exp", FLOATS(exp), EW_GRAIN_MATH },
+    { "Log", FLOATS(log), EW_GRAIN_MATH },
+    { "Reciprocal", FLOATS(reciprocal), EW_GRAIN },
+    { "Erf", FLOATS(erf), EW_GRAIN_MATH },
+    { "Sin", sin_f32, sin_near_f64, NULL, NULL, EW_GRAIN_MATH },
+    { "Cos", cos_f32, cos_near_f64, NULL, NULL, EW_GRAIN_MATH },
+    { "Tan", tan_f32, tan_near_f64, NULL, NULL, EW_GRAIN_MATH },
+    { "Asin", FLOATS(asin), EW_GRAIN_CALLS },
+    { "Acos", FLOATS(acos), EW_GRAIN_CALLS },
+    { "Atan", FLOATS(atan), EW_GRAIN_CALLS },
+    { "Sinh", FLOATS(sinh), EW_GRAIN_MATH },
+    { "Cosh", FLOATS(cosh), EW_GRAIN_MATH },
+    { "Tanh", FLOATS(tanh), EW_GRAIN_MATH },
+    { "Asinh", FLOATS(asinh), EW_GRAIN_CALLS },
+    { "Acosh", FLOATS(acosh), EW_GRAIN_CALLS },
+    { "Atanh", FLOATS(atanh), EW_GRAIN_CALLS },
+    { "IsNaN", FLOATS(is_nan), EW_GRAIN },
+    { "IsInf", FLOATS(is_inf), EW_GRAIN },
+    { "BitwiseNot", NULL, NULL, bitwise_not_i64, bitwise_not_i64, EW_GRAIN },
+    { "Not", NULL, NULL, NULL, NULL, EW_GRAIN },
 };
 
 static inlay_status prepare_unary(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -234,6 +235,7 @@ static inlay_status prepare_unary(const kit_node *node, void **out_state, inlay_
         u->fn = row->f32;
         u->compute = INLAY_FLOAT;
     }
+    u->grain = u->compute == INLAY_DOUBLE && row->grain != EW_GRAIN ? EW_GRAIN_CALLS : row->grain;
     u->result = kit_output_dtype(node, 0) == INLAY_BOOL ? INLAY_BOOL : u->compute;
     u->args[0] = (double)kit_attr_int(node->info, "detect_negative", 1);
     u->args[1] = (double)kit_attr_int(node->info, "detect_positive", 1);

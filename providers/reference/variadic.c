@@ -187,8 +187,6 @@ static inlay_status run_variadic(const kit_call *call)
 
     if (is_pair(s))
         return ew_binary_run(call);
-    if (call->out[0].count <= EW_GRAIN)
-        return variadic_range((void *)(uintptr_t)call, 0, call->out[0].count, 0);
     return kit_parallel(call, call->out[0].count, EW_GRAIN, variadic_range, (void *)(uintptr_t)call);
 }
 

@@ -69,8 +69,6 @@ static inlay_status run_where(const kit_call *call)
 {
     const where_plan *p = call->plan;
 
-    if (p->b.count <= EW_GRAIN)
-        return where_range((void *)(uintptr_t)call, 0, p->b.count, 0);
     return kit_parallel(call, p->b.count, EW_GRAIN, where_range, (void *)(uintptr_t)call);
 }
 
