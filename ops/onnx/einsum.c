@@ -2,144 +2,122 @@
 #include "schema.h"
 #include <string.h>
 
-enum { LABELS = 52 + INLAY_MAX_RANK };
+enum { LETTERS = 52, LABELS = LETTERS + INLAY_MAX_RANK };
 
-/* What the equation says of each label: letters first, then the axes that "..." stands for, counted from the last. */
+/* Sizes by label: a-z, A-Z, then the dims of the ellipsis, right-aligned. */
 typedef struct labels {
     inlay_dim size[LABELS];
-    uint32_t uses[LABELS];
-    uint32_t ellipsis; /* most axes that "..." stands for */
+    uint32_t seen[LABELS]; /* how often in the inputs */
+    uint32_t ellipsis;     /* rank of the longest */
 } labels;
 
-/* Number of a letter, or -1. */
-static int label_of(char c)
+static uint32_t letter(char c)
 {
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    return c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1;
+    return c >= 'a' && c <= 'z' ? (uint32_t)(c - 'a') : c >= 'A' && c <= 'Z' ? (uint32_t)(c - 'A') + 26 : LETTERS;
 }
 
-static bool at_ellipsis(const char *at)
+/* Letters of a term, up to ',', "->" or the end; *out_end points there. */
+static uint32_t term_letters(const char *term, const char **out_end, bool *out_ellipsis)
 {
-    return strncmp(at, "...", 3) == 0;
-}
+    uint32_t count = 0;
 
-/* Counts the letters of a term, which ends at ',', '-' or the end; *out_dots says whether it has an ellipsis. */
-static inlay_status measure_term(const op_infer *infer, const char *term, uint32_t *out_letters, bool *out_dots)
-{
-    *out_letters = 0;
-    *out_dots = false;
+    *out_ellipsis = false;
     for (; *term != '\0' && *term != ',' && *term != '-'; term++) {
-        if (at_ellipsis(term) && !*out_dots) {
-            *out_dots = true;
-            term += 2;
-        } else if (label_of(*term) >= 0) {
-            ++*out_letters;
-        } else if (*term != ' ') {
-            return infer_fail(infer, INLAY_INVALID_MODEL, "equation has the character '%c' where a letter is due",
-                              *term);
-        }
+        count += letter(*term) < LETTERS;
+        *out_ellipsis |= *term == '.';
     }
-    return INLAY_OK;
+    *out_end = term;
+    return count;
 }
 
-static inlay_status use_label(op_infer *infer, labels *l, uint32_t label, inlay_dim size)
+/* Collects the sizes that input i gives to the labels of its term. */
+static inlay_status read_term(op_infer *infer, uint32_t i, const char *term, const char *end, uint32_t named,
+                              labels *l)
 {
-    if (l->uses[label]++ == 0)
-        l->size[label] = size;
-    return dim_broadcast(infer, l->size[label], size, &l->size[label]);
-}
+    uint32_t rank = infer_rank(infer, i), d = 0, e = rank - named;
+    inlay_status status = INLAY_OK;
 
-/* Ties the axes of input i to the labels of its term. Moves *term to what follows it. */
-static inlay_status read_term(op_infer *infer, uint32_t i, const char **term, labels *l)
-{
-    uint32_t rank = infer_rank(infer, i), letters, dots, d = 0;
-    inlay_status status;
-    bool has_dots;
-
-    INLAY_TRY(measure_term(infer, *term, &letters, &has_dots));
-    if (rank != INLAY_RANK_UNKNOWN && (has_dots ? letters > rank : letters != rank))
-        return infer_fail(infer, INLAY_SHAPE_MISMATCH,
-                          "input %u has rank %u, but its term of the equation has %u letters", i, rank, letters);
-    dots = has_dots && rank != INLAY_RANK_UNKNOWN ? rank - letters : 0;
-    if (dots > l->ellipsis)
-        l->ellipsis = dots;
-    for (; **term != '\0' && **term != ',' && **term != '-'; ++*term) {
-        if (at_ellipsis(*term)) {
-            for (uint32_t k = 0; k < dots; k++)
-                INLAY_TRY(use_label(infer, l, 52 + dots - 1 - k, infer_dim(infer, i, d++)));
-            *term += 2;
-        } else if (label_of(**term) >= 0) {
-            INLAY_TRY(use_label(infer, l, (uint32_t)label_of(**term), infer_dim(infer, i, d++)));
+    for (const char *p = term; p < end; p++) {
+        uint32_t first = letter(*p), count = 1;
+        if (*p == '.') {
+            p += 2;
+            first = LETTERS + l->ellipsis - e;
+            count = e;
+        } else if (first == LETTERS) {
+            continue;
+        }
+        for (uint32_t j = 0; j < count; j++, d++) {
+            INLAY_TRY(dim_broadcast(infer, l->size[first + j], infer_dim(infer, i, d), &l->size[first + j]));
+            l->seen[first + j]++;
         }
     }
 done:
     return status;
 }
 
-static uint32_t add_ellipsis(const labels *l, inlay_dim *dims, uint32_t rank)
-{
-    for (uint32_t k = l->ellipsis; k > 0 && rank < INLAY_MAX_RANK; k--)
-        dims[rank++] = l->size[52 + k - 1];
-    return rank;
-}
-
-/* The output that the equation states behind "->"; without it the ellipsis and every letter that is used once, sorted.
- */
 static inlay_status set_output(op_infer *infer, const char *output, const labels *l)
 {
     inlay_dim dims[INLAY_MAX_RANK];
-    uint32_t rank = 0, letters;
-    inlay_status status = INLAY_OK;
-    bool has_dots;
+    uint32_t rank = 0;
 
-    if (output == NULL) {
-        rank = add_ellipsis(l, dims, rank);
-        for (uint32_t label = 0; label < 52 && rank < INLAY_MAX_RANK; label++)
-            if (l->uses[label] == 1)
-                dims[rank++] = l->size[label];
+    if (output == NULL) { /* labels that occur once, capitals first */
+        for (uint32_t j = 0; j < l->ellipsis && rank < INLAY_MAX_RANK; j++)
+            dims[rank++] = l->size[LETTERS + j];
+        for (uint32_t i = 0; i < LETTERS && rank < INLAY_MAX_RANK; i++)
+            if (l->seen[(i + 26) % LETTERS] == 1)
+                dims[rank++] = l->size[(i + 26) % LETTERS];
         return infer_set_shape(infer, 0, rank, dims);
     }
-    INLAY_TRY(measure_term(infer, output, &letters, &has_dots));
-    if (letters + (has_dots ? l->ellipsis : 0) > INLAY_MAX_RANK)
-        return infer_fail(infer, INLAY_LIMIT_EXCEEDED, "equation asks for an output of rank above %d", INLAY_MAX_RANK);
-    for (; *output != '\0' && *output != ',' && *output != '-'; output++) {
-        int label = label_of(*output);
-
-        if (at_ellipsis(output)) {
-            rank = add_ellipsis(l, dims, rank);
-            output += 2;
-        } else if (label >= 0 && l->uses[label] == 0) {
-            return infer_fail(infer, INLAY_INVALID_MODEL, "equation has '%c' in its output but in no input", *output);
-        } else if (label >= 0) {
-            dims[rank++] = l->size[label];
+    for (const char *p = output; *p != '\0'; p++) {
+        uint32_t first = letter(*p), count = 1;
+        if (*p == ' ')
+            continue;
+        if (strncmp(p, "...", 3) == 0) {
+            p += 2;
+            first = LETTERS;
+            count = l->ellipsis;
+        } else if (first == LETTERS || l->seen[first] == 0) {
+            return infer_fail(infer, INLAY_INVALID_MODEL, "the output of the equation has '%.8s', which no input has", p);
+        }
+        for (uint32_t j = 0; j < count; j++) {
+            if (rank == INLAY_MAX_RANK)
+                return infer_fail(infer, INLAY_LIMIT_EXCEEDED, "the output has more than %d dims", INLAY_MAX_RANK);
+            dims[rank++] = l->size[first + j];
         }
     }
-    status = infer_set_shape(infer, 0, rank, dims);
-done:
-    return status;
+    return infer_set_shape(infer, 0, rank, dims);
 }
 
-/* Einsum-12 */
 static inlay_status infer_einsum(op_infer *infer)
 {
-    const char *equation = infer_attr_string(infer, "equation", ""), *arrow = strstr(equation, "->"), *term = equation;
-    inlay_status status = INLAY_OK;
-    bool ranks_known = true;
+    const char *equation = infer_attr_string(infer, "equation", ""), *term = equation, *end, *arrow;
     labels l = { .ellipsis = 0 };
+    uint32_t named;
+    bool ellipsis;
+    inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < infer->in_count; i++) {
-        ranks_known = ranks_known && infer_rank(infer, i) != INLAY_RANK_UNKNOWN;
-        if (i > 0 && *term++ != ',')
-            return infer_fail(infer, INLAY_INVALID_MODEL, "equation '%.100s' has fewer terms than there are inputs",
-                              equation);
-        INLAY_TRY(read_term(infer, i, &term, &l));
+    for (uint32_t i = 0; i < LABELS; i++)
+        l.size[i] = dim_fixed(1);
+    for (uint32_t i = 0; i < infer->in_count; i++, term = end + 1) {
+        uint32_t rank = infer_rank(infer, i);
+        if (rank == INLAY_RANK_UNKNOWN)
+            return INLAY_OK;
+        named = term_letters(term, &end, &ellipsis);
+        if (rank < named || (rank > named && !ellipsis))
+            return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input %u has rank %u, its term of the equation %u", i, rank,
+                              named);
+        l.ellipsis = rank - named > l.ellipsis ? rank - named : l.ellipsis;
+        if ((*end == ',') != (i + 1 < infer->in_count))
+            return infer_fail(infer, INLAY_INVALID_MODEL, "the equation '%.64s' has not one term for each of %u inputs",
+                              equation, infer->in_count);
     }
-    if (*term != '\0' && term != arrow)
-        return infer_fail(infer, INLAY_INVALID_MODEL, "equation '%.100s' has more terms than the %u inputs", equation,
-                          infer->in_count);
-    if (ranks_known || strstr(equation, "...") == NULL)
-        status = set_output(infer, arrow != NULL ? arrow + 2 : NULL, &l);
+    term = equation;
+    for (uint32_t i = 0; i < infer->in_count; i++, term = end + 1) {
+        named = term_letters(term, &end, &ellipsis);
+        INLAY_TRY(read_term(infer, i, term, end, named, &l));
+    }
+    arrow = strstr(equation, "->");
+    INLAY_TRY(set_output(infer, arrow == NULL ? NULL : arrow + 2, &l));
 done:
     return status;
 }
