@@ -1,0 +1,172 @@
+/* Operators that move data, on what ONNX's own cases lack: rank 0, empty axes, indices and sizes out of range, extreme
+ * numbers. A row names inputs, attributes and the output, and what comes of it: values, or words of the message. */
+#include "convert.h"
+#include "kernel_case.h"
+#include "reference.h"
+#include <ctype.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+/* Tensors: letter, dims, and after = the values (0 when there are none). f float, i int64, j int32, b uint8, n int4.
+ * "-" is an omitted one. */
+typedef struct row {
+    const char *op_type;
+    uint32_t since_version;
+    const char *inputs, *attrs, *output;
+    const char *message; /* words of it, NULL = it works and the output has its values */
+} row;
+
+static const row rows[] = {
+#include "movement_rows.inc"
+};
+
+enum { MAX_VALUES = 64 };
+
+typedef struct tensor {
+    inlay_dtype dtype;
+    uint32_t rank;
+    int64_t dims[8], count;
+    double values[MAX_VALUES];
+} tensor;
+
+/* Reads one tensor and moves *at behind it. */
+static void parse_tensor(const char **at, tensor *t)
+{
+    static const struct {
+        char letter;
+        inlay_dtype dtype;
+    } types[] = { { 'f', INLAY_FLOAT }, { 'i', INLAY_INT64 }, { 'j', INLAY_INT32 },
+                  { 'b', INLAY_UINT8 }, { 'n', INLAY_INT4 },  { 'd', INLAY_DOUBLE } };
+    char *end;
+
+    *t = (tensor){ .dtype = INLAY_UNDEFINED, .count = 1 };
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        t->dtype = types[i].letter == **at ? types[i].dtype : t->dtype;
+    ++*at;
+    if (t->dtype == INLAY_UNDEFINED)
+        return;
+    for (const char *p = *at + 1; *p != ']'; p = *end == ',' ? end + 1 : end, *at = p) {
+        t->dims[t->rank] = strtoll(p, &end, 10);
+        t->count *= t->dims[t->rank++];
+    }
+    *at = strchr(*at, ']') + 1;
+    assert_in_range(t->count, 0, MAX_VALUES);
+    for (int64_t i = 0; **at == '=' || **at == ','; i++) {
+        t->values[i] = strtod(*at + 1, &end);
+        if (t->dtype == INLAY_INT64 && (t->values[i] > 9e18 || t->values[i] < -9e18))
+            t->values[i] = t->values[i] > 0 ? 9.3e18 : -9.3e18; /* saturates to the ends of int64 */
+        *at = end;
+    }
+}
+
+static guard store(const tensor *t)
+{
+    guard g = guard_alloc((size_t)kit_bytes(t->dtype, t->count));
+
+    convert_from_f64(t->dtype, g.data, 0, t->count, t->values, 0);
+    if (t->dtype == INLAY_INT64)
+        for (int64_t i = 0; i < t->count; i++)
+            if (t->values[i] > 9.2e18 || t->values[i] < -9.2e18)
+                ((int64_t *)g.data)[i] = t->values[i] > 0 ? INT64_MAX : INT64_MIN;
+    return g;
+}
+
+/* "axis=1 mode=edge perm=[1,0]" */
+static void parse_attrs(kernel_case *c, const char *text, char *room, int64_t (*ints)[8])
+{
+    char *save = NULL;
+
+    strcpy(room, text);
+    for (char *word = strtok_r(room, " ", &save); word != NULL; word = strtok_r(NULL, " ", &save)) {
+        char *value = strchr(word, '=');
+        uint32_t count = 0;
+
+        *value++ = '\0';
+        if (*value == '[') {
+            for (char *p = value + 1; *p != ']' && *p != '\0';) {
+                (*ints)[count++] = strtoll(p, &p, 10);
+                p += *p == ',';
+            }
+            kernel_case_ints(c, word, count, *ints++);
+        } else if (isdigit((unsigned char)*value) || *value == '-') {
+            kernel_case_int(c, word, strtoll(value, NULL, 10));
+        } else {
+            kernel_case_string(c, word, value);
+        }
+    }
+}
+
+static const kit_table *find_table(const char *op_type)
+{
+    static const kit_table *const tables[] = {
+#define TABLE(stem) &reference_##stem,
+#include "kernels.def"
+#undef TABLE
+    };
+
+    for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
+        for (uint32_t k = 0; k < tables[t]->count; k++)
+            if (strcmp(tables[t]->kernels[k].op_type, op_type) == 0)
+                return tables[t];
+    return NULL;
+}
+
+static void run_row(const row *r)
+{
+    static kernel_case c;
+    guard data[KERNEL_CASE_VALUES] = { { 0 } }, out;
+    tensor t[KERNEL_CASE_VALUES], y;
+    int64_t ints[4][8];
+    char room[256];
+    uint32_t n = 0;
+    inlay_status status;
+    const char *at = r->output;
+
+    c = (kernel_case){ .op_type = r->op_type, .since_version = r->since_version };
+    parse_tensor(&at, &y);
+    for (at = r->inputs; *at != '\0'; at += *at == ' ', n++) {
+        parse_tensor(&at, &t[n]);
+        if (t[n].dtype != INLAY_UNDEFINED)
+            data[n] = store(&t[n]);
+        kernel_case_input(&c, t[n].dtype, t[n].rank, t[n].dims, data[n].data, false);
+    }
+    out = guard_alloc((size_t)kit_bytes(y.dtype, y.count));
+    memset(out.data, 0x5a, (size_t)kit_bytes(y.dtype, y.count));
+    kernel_case_output(&c, y.dtype, y.rank, y.dims, out.data);
+    parse_attrs(&c, r->attrs, room, ints);
+    status = kernel_case_prepare(&c, find_table(r->op_type));
+    if (status == INLAY_OK)
+        status = kernel_case_run(&c);
+    if (r->message != NULL) {
+        if (status == INLAY_OK || strstr(c.diag.text, r->message) == NULL)
+            fail_msg("%s %s %s: status %d, '%s' lacks '%s'", r->op_type, r->inputs, r->attrs, (int)status, c.diag.text,
+                     r->message);
+    } else {
+        if (status != INLAY_OK)
+            fail_msg("%s %s %s: %s", r->op_type, r->inputs, r->attrs, c.diag.text);
+        for (int64_t i = 0; i < y.count; i++)
+            if (convert_get_f64(y.dtype, out.data, i) != y.values[i])
+                fail_msg("%s %s %s: [%d] is %g, not %g", r->op_type, r->inputs, r->attrs, (int)i,
+                         convert_get_f64(y.dtype, out.data, i), y.values[i]);
+    }
+    kernel_case_deinit(&c);
+    for (uint32_t i = 0; i < n; i++)
+        if (data[i].map != NULL)
+            guard_free(&data[i]);
+    guard_free(&out);
+}
+
+static void test_rows(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        run_row(&rows[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
