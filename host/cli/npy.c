@@ -77,7 +77,7 @@ static bool accept(scanner *s, const char *token)
 
 static inlay_status malformed(const scanner *s, const char *expected)
 {
-    return inlay_fail(s->diag, INLAY_INVALID_ARGUMENT, "%s: the .npy header is malformed: expected %s", s->path,
+    return inlay_fail(s->diag, INLAY_IO_ERROR, "%s: the .npy header is malformed: expected %s", s->path,
                       expected);
 }
 
@@ -134,19 +134,19 @@ static inlay_status scan_descr(scanner *s, header *h)
 
     skip_space(s);
     if (*s->at == '[' || *s->at == '(')
-        return inlay_fail(s->diag, INLAY_INVALID_ARGUMENT,
+        return inlay_fail(s->diag, INLAY_IO_ERROR,
                           "%s: a structured array; save each field as an array of its own", s->path);
     INLAY_TRY(scan_text(s, text, sizeof text));
     h->swap = text[0] == '>';
     h->kind = strchr("<>|=", text[0]) != NULL && text[0] != '\0' ? text[1] : '\0';
     if (h->kind == '\0' || strchr("fiubcUSV", h->kind) == NULL) {
-        return inlay_fail(s->diag, INLAY_INVALID_ARGUMENT, "%s: arrays of type '%s'%s cannot be read", s->path, text,
+        return inlay_fail(s->diag, INLAY_IO_ERROR, "%s: arrays of type '%s'%s cannot be read", s->path, text,
                           h->kind == 'O' ? " (Python objects)" : "");
     }
     errno = 0;
     h->item_bytes = text[2] >= '0' && text[2] <= '9' ? strtoull(text + 2, &end, 10) : 0;
     if (end == NULL || *end != '\0' || errno != 0 || h->item_bytes > INT32_MAX)
-        return inlay_fail(s->diag, INLAY_INVALID_ARGUMENT, "%s: unknown array type '%s'", s->path, text);
+        return inlay_fail(s->diag, INLAY_IO_ERROR, "%s: unknown array type '%s'", s->path, text);
     if (h->kind == 'U')
         h->item_bytes *= 4; /* counted in code points */
 done:
@@ -211,9 +211,9 @@ static inlay_status read_header(FILE *f, const char *path, arena *a, header *h, 
         return inlay_fail(diag, INLAY_IO_ERROR, "%s: not a regular file", path);
     INLAY_TRY(read_exactly(f, path, start, start_bytes, diag));
     if (memcmp(start, magic, sizeof magic) != 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: not a .npy file (it does not start with \\x93NUMPY)", path);
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: not a .npy file (it does not start with \\x93NUMPY)", path);
     if (start[6] < 1 || start[6] > 3) {
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: .npy version %u.%u; versions 1 to 3 can be read", path,
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: .npy version %u.%u; versions 1 to 3 can be read", path,
                           start[6], start[7]);
     }
     header_bytes = start[8] | (size_t)start[9] << 8;
@@ -223,7 +223,7 @@ static inlay_status read_header(FILE *f, const char *path, arena *a, header *h, 
         header_bytes |= (size_t)start[10] << 16 | (size_t)start[11] << 24;
     }
     if (header_bytes > MAX_HEADER_BYTES)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: a .npy header of %zu bytes; at most %d can be read", path,
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: a .npy header of %zu bytes; at most %d can be read", path,
                           header_bytes, MAX_HEADER_BYTES);
     if (start_bytes + header_bytes > (uint64_t)info.st_size)
         return inlay_fail(diag, INLAY_IO_ERROR, "%s: the file is cut short", path);
@@ -337,7 +337,7 @@ static inlay_status read_strings(const header *h, const char *path, const unsign
                 text[used] = (char)c;
             }
             if (put == 0)
-                return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: element %lld holds U+%X, which is no character",
+                return inlay_fail(diag, INLAY_IO_ERROR, "%s: element %lld holds U+%X, which is no character",
                                   path, (long long)i, c);
             used += put;
         }
@@ -377,7 +377,7 @@ inlay_status npy_load(const char *path, inlay_dtype want, arena *a, inlay_tensor
     INLAY_TRY(read_header(f, path, a, &h, &left, diag));
     dtype = dtype_of(&h, want);
     if (dtype == INLAY_UNDEFINED) {
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: ONNX has no type for numpy's '%c%llu'", path, h.kind,
+        status = inlay_fail(diag, INLAY_IO_ERROR, "%s: ONNX has no type for numpy's '%c%llu'", path, h.kind,
                             (unsigned long long)h.item_bytes);
         goto done;
     }

@@ -11,7 +11,7 @@
 /* Reads a tensor; all memory is the arena's. Big-endian and Fortran-ordered files are converted; object arrays and
  * structured types are refused. want is the type that the tensor is needed in, INLAY_UNDEFINED for any: it only serves
  * to give bits kept in an integer type their meaning; the caller checks out->dtype.
- * INLAY_IO_ERROR: cannot be read or is cut short. INLAY_INVALID_ARGUMENT: not .npy, or of a kind refused. */
+ * INLAY_IO_ERROR: cannot be read, is cut short, is no .npy file, or one of a kind that is refused. */
 INLAY_NODISCARD inlay_status npy_load(const char *path, inlay_dtype want, arena *a, inlay_tensor_view *out,
                                       inlay_diag *diag);
 

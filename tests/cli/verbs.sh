@@ -135,6 +135,8 @@ refuses 3 "input 'y'" run "$add" --inputs "$work/in"
 refuses 2 'random' run "$add" --input "x=$work/in/x.txt"
 refuses 3 'gone.npy' run "$add" --input "x=$work/in/gone.npy"
 head -c 100 "$work/a/sum.npy" >"$work/in/short.npy"
+cp "$work/text.onnx" "$work/in/text.npy"
+refuses 3 'text.npy: not a .npy file' run "$add" --input "x=$work/in/text.npy"
 refuses 3 'short.npy' run "$add" --input "x=$work/in/short.npy"
 expect 1 'x' run "$add" --input x=random:2,2 --input y=random:3,3
 printf 'x' >"$work/file"
