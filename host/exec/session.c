@@ -335,6 +335,7 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
     }
     s->env.max_threads = threads == 0 || threads > budget ? budget : threads;
     s->env.by_priority = strcmp(options_text(options, OPTION_policy), "priority") == 0;
+    s->env.cache_dir = options_text(options, OPTION_cache_dir); /* compiling is over before options may go */
     s->env.log = log_line;
     s->env.log_ctx = s;
     INLAY_TRY(report(s, 0, "loading", diag));
@@ -354,6 +355,7 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
     }
     INLAY_TRY(report(s, 1, "ready", diag));
     s->progress = NULL;
+    s->env.cache_dir = NULL;
     *out_session = s;
     s = NULL;
 done:

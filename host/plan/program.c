@@ -1,5 +1,6 @@
 #include "plan/program.h"
 #include "exec/run.h"
+#include "plan/blob_cache.h"
 #include "plan/plan.h"
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,7 @@ static inlay_status compile_region(program *p, program_step *step, arena *scratc
     inlay_placement *placements = negotiate(p, r, &p->a);
     inlay_compile_request request = { .struct_size = sizeof request };
     inlay_status status;
+    blob_slot slot;
 
     if (cookies == NULL || fates == NULL || placements == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compile a region of graph '%s'", p->graph->name);
@@ -121,7 +123,9 @@ static inlay_status compile_region(program *p, program_step *step, arena *scratc
     request.constants = fates;
     request.max_threads = p->env->max_threads;
     step->placements = placements;
+    blob_slot_open(&slot, p->env, step->provider, &request);
     status = step->provider->table->compile(step->provider->state, &request, &step->compiled, diag);
+    blob_slot_close(&slot);
     if (status != INLAY_OK) {
         char why[sizeof diag->text] = "no reason given";
         const graph_node *n = p->graph->nodes[r->nodes[0]];

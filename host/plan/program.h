@@ -13,6 +13,7 @@ typedef struct program_env {
     uint32_t provider_count;
     uint32_t max_threads;
     bool by_priority;
+    const char *cache_dir; /* see plan/blob_cache.h; NULL or "" = none */
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
     void *log_ctx;
     /* Called between regions; a status other than INLAY_OK stops the compilation. May be NULL. */

@@ -22,6 +22,7 @@ typedef struct rig {
 } rig;
 
 static char log_text[2048];
+static const char *cache_dir; /* of the sessions to come, or NULL */
 
 static void keep_log(void *user, uint32_t level, const char *text)
 {
@@ -54,6 +55,8 @@ static rig open_rig(onnx_bytes *model, const char *const *settings)
     assert_int_equal(inlay_options_set(options, "providers", "fake,reference", &diag), INLAY_OK);
     /* Whatever copies cost: such small tensors would never leave the host. */
     assert_int_equal(inlay_options_set(options, "policy", "priority", &diag), INLAY_OK);
+    if (cache_dir != NULL)
+        assert_int_equal(inlay_options_set(options, "cache_dir", cache_dir, &diag), INLAY_OK);
     inlay_options_set_log(options, keep_log, NULL);
     for (; settings != NULL && settings[0] != NULL; settings += 2) {
         char name[64];
@@ -464,6 +467,53 @@ static void many_threads_one_session(void **state)
     close_rig(&r);
 }
 
+/* What the device compiled is kept for the next session, until weights change or the file is damaged. */
+static void compiled_blobs_are_kept(void **state)
+{
+    char dir[] = "/tmp/inlay-cache-XXXXXX", path[512] = "", line[512];
+    uint32_t stored = 0, seen = 0;
+    FILE *list, *f;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    cache_dir = dir;
+    log_text[0] = '\0';
+    for (int round = 0; round < 5; round++) {
+        onnx_bytes g = { .count = 0 };
+        float c[6] = { 1, 2, 3, 4, 5, 6 };
+        rig r;
+
+        c[5] += (float)(round == 4); /* another model */
+        onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+        onnx_constant(&g, "c", INLAY_FLOAT, 2, dims, c, sizeof c);
+        onnx_node(&g, "Add", "", "a,c", "y");
+        onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
+        if (round == 3) { /* one byte is wrong */
+            (void)snprintf(line, sizeof line, "ls %s/fake-*.blob", dir);
+            list = popen(line, "r");
+            assert_non_null(list);
+            assert_non_null(fgets(path, sizeof path, list));
+            assert_int_equal(pclose(list), 0);
+            path[strcspn(path, "\n")] = '\0';
+            f = fopen(path, "r+");
+            assert_non_null(f);
+            assert_int_equal(fseek(f, -3, SEEK_END), 0);
+            assert_int_equal(fputc('X', f), 'X');
+            assert_int_equal(fclose(f), 0);
+        }
+        r = open_rig(&g, NULL);
+        stored += r.counters->stored_blobs;
+        seen += r.counters->seen_blobs;
+        assert_int_equal(stored, round < 3 ? 1 : round - 1);
+        assert_int_equal(seen, round == 0 ? 0 : round < 3 ? round : 2);
+        close_rig(&r);
+    }
+    assert_non_null(strstr(log_text, "is damaged"));
+    cache_dir = NULL;
+    (void)snprintf(line, sizeof line, "rm -r %s", dir);
+    assert_int_equal(system(line), 0);
+}
+
 static void a_refusing_device_is_left_out(void **state)
 {
     static const char *const refusing[] = { "refuse", "true", NULL };
@@ -493,6 +543,7 @@ int main(void)
         cmocka_unit_test(losing_the_device),
         cmocka_unit_test(closing_with_work_in_flight),
         cmocka_unit_test(many_threads_one_session),
+        cmocka_unit_test(compiled_blobs_are_kept),
         cmocka_unit_test(a_refusing_device_is_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
