@@ -115,7 +115,7 @@ static bool digits_suffice(char *text, size_t room, int precision, double x, boo
  * 1e16, otherwise d.ddde-dd. Returns the length; text has room for 40 bytes. */
 static size_t write_float(char *text, double x, bool single)
 {
-    char e[48], digits[20];
+    char e[48], digits[20] = "";
     int precision = 1, count = 0, limit = single ? 9 : 17;
     size_t n = 0;
 
@@ -127,7 +127,7 @@ static size_t write_float(char *text, double x, bool single)
     for (; *p != '\0' && *p != 'e'; p++)
         if (isdigit((unsigned char)*p) && count < 18)
             digits[count++] = *p;
-    int exponent = atoi(*p == 'e' ? p + 1 : "0");
+    int exponent = *p == 'e' ? (int)strtol(p + 1, NULL, 10) : 0;
     while (count > 1 && digits[count - 1] == '0')
         count--;
     if (signbit(x))

@@ -58,7 +58,7 @@ static KIT_MULTIVERSION void unpack_nibbles(int8_t *dst, const uint8_t *src, int
 /* Whole bytes of 4-bit integers to float; returns how many elements that were. */
 static int64_t nibbles_to_f32(float *dst, const void *src, int64_t first, int64_t count, bool is_signed)
 {
-    int8_t bytes[NIBBLES];
+    int8_t bytes[NIBBLES] = { 0 };
     int64_t done = 0;
 
     for (; first % 2 == 0 && count - done >= 2;) {

@@ -139,6 +139,9 @@ static bool integer_range(inlay_dtype dtype, float *low, float *high)
     uint32_t bits = inlay_dtype_bits(dtype);
     bool is_signed = ((KIT_SIGNED | KIT_BIT(INT4) | KIT_BIT(INT2)) & INLAY_DTYPE_BIT(dtype)) != 0;
 
+    *low = *high = 0;
+    if (bits == 0 || bits > 16)
+        return false;
     *low = is_signed ? -(float)(1 << (bits - 1)) : 0.0f;
     *high = (float)((1 << (is_signed ? bits - 1 : bits)) - 1);
     return ((KIT_INTEGERS | (KIT_SUBBYTE & ~KIT_BIT(FLOAT4E2M1))) & INLAY_DTYPE_BIT(dtype)) != 0;

@@ -24,6 +24,10 @@
 #define OP MIN
 #include "binary.inc"
 #undef OP
+#define LOOP div_f32
+#define OP(a, b) ((a) / (b))
+#include "binary.inc"
+#undef OP
 #undef T
 #undef R
 #undef HOT
@@ -39,6 +43,10 @@
 #undef OP
 #define LOOP min_f64
 #define OP MIN
+#include "binary.inc"
+#undef OP
+#define LOOP div_f64
+#define OP(a, b) ((a) / (b))
 #include "binary.inc"
 #undef OP
 #undef T
@@ -81,8 +89,12 @@ static const ew_binary_fn min_by_dtype[INLAY_DTYPE_COUNT] = { NUMBERS(min) };
 
 typedef struct variadic_state {
     ew_binary pair; /* first: with two inputs this is the state of a binary kernel */
-    bool mean;
     uint32_t inputs;
+    ew_binary_fn divide; /* Mean: what the sum is divided by, in the type of the loop */
+    union {
+        float f32;
+        double f64;
+    } divisor;
 } variadic_state;
 
 static inlay_status prepare_variadic(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -95,8 +107,14 @@ static inlay_status prepare_variadic(const kit_node *node, void **out_state, inl
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
     s->pair.compute = dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16 ? INLAY_FLOAT : dtype;
     s->pair.result = s->pair.compute;
-    s->mean = ew_is(node->info, "Mean");
     s->inputs = node->info->input_count;
+    if (ew_is(node->info, "Mean") && s->pair.compute == INLAY_DOUBLE) {
+        s->divide = div_f64;
+        s->divisor.f64 = (double)s->inputs;
+    } else if (ew_is(node->info, "Mean")) {
+        s->divide = div_f32;
+        s->divisor.f32 = (float)s->inputs;
+    }
     if (ew_is(node->info, "Max"))
         s->pair.fn = max_by_dtype[s->pair.compute];
     else if (ew_is(node->info, "Min"))
@@ -108,7 +126,7 @@ static inlay_status prepare_variadic(const kit_node *node, void **out_state, inl
 
 static bool is_pair(const variadic_state *s)
 {
-    return s->inputs == 2 && !s->mean;
+    return s->inputs == 2 && s->divide == NULL;
 }
 
 static inlay_status shape_variadic(const void *state, kit_plan *plan, inlay_diag *diag)
@@ -167,12 +185,8 @@ static inlay_status variadic_range(void *user, int64_t begin, int64_t end, uint3
 
         for (uint32_t k = 0; k < call->in_count; k++)
             accumulate(s, &each[k], &call->in[k], i, n, k == 0, (char *)acc);
-        if (s->mean && s->pair.compute == INLAY_FLOAT)
-            for (int64_t e = 0; e < n; e++)
-                ((float *)(void *)acc)[e] /= (float)call->in_count;
-        else if (s->mean)
-            for (int64_t e = 0; e < n; e++)
-                ((double *)(void *)acc)[e] /= (double)call->in_count;
+        if (s->divide != NULL)
+            s->divide(acc, acc, 1, &s->divisor, 0, n);
         if (y->dtype == s->pair.compute)
             memcpy((char *)y->data + i * ew_bytes(y->dtype), acc, (size_t)(n * ew_bytes(y->dtype)));
         else

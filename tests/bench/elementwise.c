@@ -1,5 +1,5 @@
-/* bench_elementwise - nanoseconds an element of elementwise kernels on one thread; operands are in the cache but for the
- * 4096 x 4096 row, which shows the memory. Not a test. */
+/* bench_elementwise - nanoseconds an element of elementwise kernels on one thread; operands are in the cache but for
+ * the 4096 x 4096 row, which shows the memory. Not a test. */
 #include "convert.h"
 #include "kernel_case.h"
 #include "reference.h"
@@ -27,7 +27,13 @@ static const struct row {
     uint32_t inputs;
     shape shapes[3]; /* the first is that of the output */
 } rows[] = {
-#define SAME { 2, { 64, 1024 } }
+#define SAME                                                                                                           \
+    {                                                                                                                  \
+        2,                                                                                                             \
+        {                                                                                                              \
+            64, 1024                                                                                                   \
+        }                                                                                                              \
+    }
     { "Add", &reference_arithmetic, INLAY_FLOAT, INLAY_FLOAT, 2, { SAME, SAME } },
     { "Add", &reference_arithmetic, INLAY_FLOAT, INLAY_FLOAT, 2, { { 2, { 4096, 4096 } }, { 2, { 4096, 4096 } } } },
     { "Add", &reference_arithmetic, INLAY_FLOAT, INLAY_FLOAT, 2, { SAME, { 0, { 0 } } } },
@@ -48,12 +54,36 @@ static const struct row {
     { "Cast", &reference_cast, INLAY_FLOAT, INLAY_FLOAT16, 1, { SAME } },
     { "Cast", &reference_cast, INLAY_FLOAT16, INLAY_FLOAT, 1, { SAME } },
     { "Cast", &reference_cast, INLAY_INT4, INLAY_FLOAT, 1, { SAME } },
-#define UNARY(name) { name, &reference_unary, INLAY_FLOAT, INLAY_FLOAT, 1, { SAME } }
-    UNARY("Abs"), UNARY("Sqrt"), UNARY("Exp"), UNARY("Log"), UNARY("Erf"), UNARY("Sin"), UNARY("Tan"), UNARY("Tanh"),
+#define UNARY(name)                                                                                                    \
+    {                                                                                                                  \
+        name, &reference_unary, INLAY_FLOAT, INLAY_FLOAT, 1,                                                           \
+        {                                                                                                              \
+            SAME                                                                                                       \
+        }                                                                                                              \
+    }
+    UNARY("Abs"),
+    UNARY("Sqrt"),
+    UNARY("Exp"),
+    UNARY("Log"),
+    UNARY("Erf"),
+    UNARY("Sin"),
+    UNARY("Tan"),
+    UNARY("Tanh"),
     UNARY("Atan"),
-#define ACTIVATION(name) { name, &reference_activation, INLAY_FLOAT, INLAY_FLOAT, 1, { SAME } }
-    ACTIVATION("Relu"), ACTIVATION("Sigmoid"), ACTIVATION("HardSwish"), ACTIVATION("Elu"), ACTIVATION("Softplus"),
-    ACTIVATION("Mish"), ACTIVATION("Gelu"),
+#define ACTIVATION(name)                                                                                               \
+    {                                                                                                                  \
+        name, &reference_activation, INLAY_FLOAT, INLAY_FLOAT, 1,                                                      \
+        {                                                                                                              \
+            SAME                                                                                                       \
+        }                                                                                                              \
+    }
+    ACTIVATION("Relu"),
+    ACTIVATION("Sigmoid"),
+    ACTIVATION("HardSwish"),
+    ACTIVATION("Elu"),
+    ACTIVATION("Softplus"),
+    ACTIVATION("Mish"),
+    ACTIVATION("Gelu"),
 };
 
 static void *tensor(kernel_case *c, inlay_dtype dtype, const shape *s, bool is_input)
