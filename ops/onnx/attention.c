@@ -1,84 +1,91 @@
 /* onnx/attention.c - attention. */
 #include "schema.h"
 
-/* Sizes of an operand, which is [batch, heads, sequence, head size] or packed [batch, sequence, heads * head size]. */
-typedef struct operand {
-    inlay_dim batch, heads, length, width;
-} operand;
+/* Batch, heads, rows and head size of input i: [batch, heads, rows, size], or [batch, rows, heads * size] with the number of
+ * heads in an attribute. */
+typedef struct heads {
+    inlay_dim batch, heads, rows, size;
+    bool known;
+} heads;
 
-static inlay_status read_operand(op_infer *infer, uint32_t i, const char *name, const char *heads_attr, operand *out)
+static inlay_status read_heads(op_infer *infer, uint32_t i, const char *attribute, heads *out)
 {
     uint32_t rank = infer_rank(infer, i);
-    int64_t heads = infer_attr_int(infer, heads_attr, 0);
+    int64_t count = infer_attr_int(infer, attribute, 0);
 
-    *out = (operand){ dim_unknown(), dim_unknown(), dim_unknown(), dim_unknown() };
-    if (rank == INLAY_RANK_UNKNOWN)
+    *out = (heads){ .known = rank != INLAY_RANK_UNKNOWN };
+    if (!out->known)
         return INLAY_OK;
-    if (rank != 3 && rank != 4)
-        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "%s has rank %u; it must have 3 or 4", name, rank);
-    if (rank == 3 && heads <= 0)
-        return infer_fail(infer, INLAY_INVALID_MODEL, "%s has rank 3, which needs attribute '%s'", name, heads_attr);
     out->batch = infer_dim(infer, i, 0);
-    out->heads = rank == 4 ? infer_dim(infer, i, 1) : dim_fixed(heads);
-    out->length = infer_dim(infer, i, rank - 2);
-    out->width = infer_dim(infer, i, rank - 1);
-    if (rank == 3) {
-        out->length = infer_dim(infer, i, 1);
-        out->width = dim_div(infer, out->width, out->heads);
+    if (rank == 4) {
+        out->heads = infer_dim(infer, i, 1);
+        out->rows = infer_dim(infer, i, 2);
+        out->size = infer_dim(infer, i, 3);
+        return INLAY_OK;
     }
+    if (rank != 3 || count <= 0)
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input %u has rank %u; it must be 4, or 3 with %s given", i, rank,
+                          attribute);
+    out->heads = dim_fixed(count);
+    out->rows = infer_dim(infer, i, 1);
+    out->size = dim_div(infer, infer_dim(infer, i, 2), dim_fixed(count));
     return INLAY_OK;
 }
 
-static inlay_status set_four(op_infer *infer, uint32_t o, inlay_dim a, inlay_dim b, inlay_dim c, inlay_dim d)
-{
-    inlay_dim dims[] = { a, b, c, d };
-
-    return infer_set_shape(infer, o, 4, dims);
-}
-
-/* Attention-23: the output has the rank of Q, the caches and the scores are unpacked. */
+/* ONNX Attention-23: Y like Q with V's head size; present_key, present_value [batch, kv heads, past + new, size]; the
+ * products of Q and K [batch, heads, queries, keys]. */
 static inlay_status infer_attention(op_infer *infer)
 {
+    heads q, k, v;
+    inlay_dim total;
     inlay_status status;
-    operand q, k, v;
-    inlay_dim total, packed[3];
 
-    INLAY_TRY(read_operand(infer, 0, "Q", "q_num_heads", &q));
-    INLAY_TRY(read_operand(infer, 1, "K", "kv_num_heads", &k));
-    INLAY_TRY(read_operand(infer, 2, "V", "kv_num_heads", &v));
-    total = infer_has_in(infer, 4) ? dim_add(infer, infer_dim(infer, 4, 2), k.length) : k.length;
-    if (infer_rank(infer, 0) == 3) {
-        packed[0] = q.batch;
-        packed[1] = q.length;
-        packed[2] = dim_mul(infer, q.heads, v.width);
+    INLAY_TRY(read_heads(infer, 0, "q_num_heads", &q));
+    INLAY_TRY(read_heads(infer, 1, "kv_num_heads", &k));
+    INLAY_TRY(read_heads(infer, 2, "kv_num_heads", &v));
+    if (!q.known || !k.known || !v.known)
+        return INLAY_OK;
+    total = k.rows;
+    if (infer_has_in(infer, 4))
+        total = dim_add(infer, infer_dim(infer, 4, 2), k.rows);
+    const inlay_dim y[] = { q.batch, q.heads, q.rows, v.size };
+    const inlay_dim packed[] = { q.batch, q.rows, dim_mul(infer, q.heads, v.size) };
+    const inlay_dim key[] = { q.batch, k.heads, total, k.size }, value[] = { q.batch, v.heads, total, v.size };
+    const inlay_dim products[] = { q.batch, q.heads, q.rows, total };
+    if (infer_rank(infer, 0) == 3)
         INLAY_TRY(infer_set_shape(infer, 0, 3, packed));
-    } else if (infer_rank(infer, 0) == 4) {
-        INLAY_TRY(set_four(infer, 0, q.batch, q.heads, q.length, v.width));
-    }
-    INLAY_TRY(set_four(infer, 1, q.batch, k.heads, total, k.width));
-    INLAY_TRY(set_four(infer, 2, q.batch, k.heads, total, v.width));
-    status = set_four(infer, 3, q.batch, q.heads, q.length, total);
+    else
+        INLAY_TRY(infer_set_shape(infer, 0, 4, y));
+    if (infer_has_out(infer, 1))
+        INLAY_TRY(infer_set_shape(infer, 1, 4, key));
+    if (infer_has_out(infer, 2))
+        INLAY_TRY(infer_set_shape(infer, 2, 4, value));
+    if (infer_has_out(infer, 3))
+        INLAY_TRY(infer_set_shape(infer, 3, 4, products));
 done:
     return status;
 }
 
-/* LinearAttention-27: everything packed but the state [batch, kv heads, key size, value size]. */
+/* ONNX LinearAttention-27: output [batch, steps, q heads * value size], state [batch, kv heads, key size, value size]. */
 static inlay_status infer_linear_attention(op_infer *infer)
 {
+    heads q, k, v;
     inlay_status status;
-    inlay_dim packed[3];
-    operand q, k, v;
 
-    INLAY_TRY(read_operand(infer, 0, "query", "q_num_heads", &q));
-    INLAY_TRY(read_operand(infer, 1, "key", "kv_num_heads", &k));
-    INLAY_TRY(read_operand(infer, 2, "value", "kv_num_heads", &v));
-    packed[0] = q.batch;
-    packed[1] = q.length;
-    packed[2] = dim_mul(infer, q.heads, v.width);
-    INLAY_TRY(infer_set_shape(infer, 0, 3, packed));
-    if (infer_has_out(infer, 1) && infer->out[1]->dtype == INLAY_UNDEFINED)
-        infer_set_dtype(infer, 1, infer->in[0]->dtype); /* without a state to start from */
-    status = set_four(infer, 1, q.batch, k.heads, k.width, v.width);
+    INLAY_TRY(read_heads(infer, 0, "q_num_heads", &q));
+    INLAY_TRY(read_heads(infer, 1, "kv_num_heads", &k));
+    INLAY_TRY(read_heads(infer, 2, "kv_num_heads", &v));
+    if (!q.known || !k.known || !v.known)
+        return INLAY_OK;
+    const inlay_dim y[] = { q.batch, q.rows, dim_mul(infer, q.heads, v.size) };
+    const inlay_dim state[] = { q.batch, k.heads, k.size, v.size };
+    INLAY_TRY(infer_set_shape(infer, 0, 3, y));
+    if (infer_has_out(infer, 1)) {
+        /* Without a past state nothing else fixes the state's type: it is the activations'. */
+        if (!infer_has_in(infer, 3))
+            infer_set_dtype(infer, 1, infer->in[0]->dtype);
+        INLAY_TRY(infer_set_shape(infer, 1, 4, state));
+    }
 done:
     return status;
 }
