@@ -1,0 +1,186 @@
+/* ml.h - what the kernels of ai.onnx.ml share: copies of attributes, labels, score transforms, [N, C] inputs. */
+#ifndef ML_H
+#define ML_H
+#include "convert.h"
+#include "reference.h"
+#include <math.h>
+#include <stdlib.h>
+
+#define ML_NUMBERS (KIT_BIT(FLOAT) | KIT_BIT(DOUBLE) | KIT_BIT(INT64) | KIT_BIT(INT32))
+
+/* ------------------------------------------------------------------ memory of a prepared state */
+
+enum { ML_POOL_MAX = 24 };
+typedef struct ml_pool {
+    void *items[ML_POOL_MAX];
+    uint32_t count;
+    bool failed; /* an allocation did: check once, after all of them */
+} ml_pool;
+
+/* Zeroed memory that ml_pool_deinit frees; NULL after any failure. count 0 gives one element. */
+static inline void *ml_alloc(ml_pool *pool, uint64_t count, size_t bytes)
+{
+    void *p = pool->failed || pool->count == ML_POOL_MAX ? NULL : calloc(count > 0 ? (size_t)count : 1, bytes);
+
+    if (p == NULL)
+        pool->failed = true;
+    else
+        pool->items[pool->count++] = p;
+    return p;
+}
+static inline void ml_pool_deinit(ml_pool *pool)
+{
+    while (pool->count > 0)
+        free(pool->items[--pool->count]);
+}
+
+/* The numbers of attribute `name`, or of the tensor attribute `tensor_name` (may be NULL), as doubles; NULL and 0 when
+ * the node has neither. */
+static inline double *ml_doubles(ml_pool *pool, const kit_node *node, const char *name, const char *tensor_name,
+                                 uint32_t *out_count)
+{
+    const inlay_attr_info *a = kit_attr(node->info, name);
+    const inlay_attr_info *t = tensor_name != NULL ? kit_attr(node->info, tensor_name) : NULL;
+    double *out = NULL;
+    int64_t n = 1;
+
+    *out_count = 0;
+    if (t != NULL && t->kind == INLAY_ATTR_TENSOR && t->tensor != NULL) {
+        for (uint32_t d = 0; d < t->tensor->rank; d++)
+            n *= t->tensor->dims[d];
+        out = ml_alloc(pool, (uint64_t)n, sizeof *out);
+        if (out != NULL)
+            convert_to_f64(out, t->tensor->dtype, t->tensor->data, 0, n);
+        *out_count = (uint32_t)n;
+    } else if (a != NULL && a->kind == INLAY_ATTR_FLOATS) {
+        out = ml_alloc(pool, a->count, sizeof *out);
+        for (uint32_t i = 0; out != NULL && i < a->count; i++)
+            out[i] = (double)a->floats[i];
+        *out_count = a->count;
+    }
+    return out;
+}
+static inline int64_t *ml_integers(ml_pool *pool, const kit_node *node, const char *name, uint32_t *out_count)
+{
+    const int64_t *values = kit_attr_ints(node->info, name, out_count);
+    int64_t *out = values != NULL ? ml_alloc(pool, *out_count, sizeof *out) : NULL;
+
+    if (out != NULL && *out_count > 0)
+        memcpy(out, values, *out_count * sizeof *out);
+    return out;
+}
+/* Texts, with their bytes. */
+static inline inlay_str *ml_strings(ml_pool *pool, const inlay_str *values, uint64_t count)
+{
+    inlay_str *out = ml_alloc(pool, count, sizeof *out);
+    uint64_t bytes = 0;
+    char *text;
+
+    for (uint64_t i = 0; i < count; i++)
+        bytes += values[i].bytes;
+    text = ml_alloc(pool, bytes, 1);
+    for (uint64_t i = 0; text != NULL && i < count; i++) {
+        out[i] = (inlay_str){ text, values[i].bytes };
+        if (values[i].bytes > 0)
+            memcpy(text, values[i].data, (size_t)values[i].bytes);
+        text += values[i].bytes;
+    }
+    return text != NULL ? out : NULL;
+}
+
+/* ------------------------------------------------------------------ inputs and outputs */
+
+/* A single sample [C], or samples [N, C]; anything else is refused. */
+static inline inlay_status ml_matrix(const kit_tensor *x, int64_t *out_rows, int64_t *out_columns, inlay_diag *diag)
+{
+    if (x->rank != 1 && x->rank != 2)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X has rank %u; it must be [C] or [N, C]", x->rank);
+    *out_rows = x->rank == 2 ? x->dims[0] : 1;
+    *out_columns = x->dims[x->rank - 1];
+    return INLAY_OK;
+}
+
+/* Output o, which shape left to the run when its size was not known. */
+static inline inlay_status ml_output(const kit_call *call, uint32_t o, uint32_t rank, const int64_t *dims)
+{
+    int64_t count = 1;
+
+    if (call->out[o].dtype == INLAY_UNDEFINED)
+        return INLAY_OK;
+    for (uint32_t d = 0; d < rank; d++)
+        count *= dims[d];
+    if (call->out[o].data == NULL)
+        return kit_alloc_output(call, o, rank, dims);
+    if (call->out[o].count != count)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "output %u has %lld elements where %lld are made", o,
+                          (long long)call->out[o].count, (long long)count);
+    return INLAY_OK;
+}
+/* For shape: outputs whose size is not known are allocated by run. */
+static inline void ml_allocates(kit_plan *plan)
+{
+    for (uint32_t o = 0; o < plan->out_count; o++)
+        if (plan->out[o].count < 0)
+            plan->allocates |= 1u << o;
+}
+
+/* Copies a text into the run. */
+static inline inlay_status ml_put_string(const kit_call *call, inlay_str text, inlay_str *out)
+{
+    char *copy = kit_alloc_string(call, text.bytes > 0 ? text.bytes : 1);
+
+    if (copy == NULL)
+        return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for a string of %llu bytes",
+                          (unsigned long long)text.bytes);
+    if (text.bytes > 0)
+        memcpy(copy, text.data, (size_t)text.bytes);
+    *out = (inlay_str){ copy, text.bytes };
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ labels */
+
+typedef struct ml_labels {
+    uint32_t count;
+    inlay_str *texts;  /* [count], or NULL */
+    int64_t *integers; /* [count], or NULL */
+} ml_labels;
+
+static inline void ml_labels_read(ml_pool *pool, const kit_node *node, const char *integers, ml_labels *labels)
+{
+    const inlay_attr_info *a = kit_attr(node->info, "classlabels_strings");
+
+    *labels = (ml_labels){ 0 };
+    if (a != NULL && a->kind == INLAY_ATTR_STRINGS && a->count > 0) {
+        labels->texts = ml_strings(pool, a->strings, a->count);
+        labels->count = a->count;
+    } else {
+        labels->integers = ml_integers(pool, node, integers, &labels->count);
+    }
+}
+/* Writes label `which` as element i of a tensor of labels. */
+static inline inlay_status ml_put_label(const kit_call *call, const ml_labels *labels, int64_t which, kit_tensor *out,
+                                        int64_t i)
+{
+    if (labels->texts != NULL)
+        return ml_put_string(call, labels->texts[which], &((inlay_str *)out->data)[i]);
+    ((int64_t *)out->data)[i] = labels->integers != NULL && which < labels->count ? labels->integers[which] : which;
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ scores */
+
+enum { ML_NONE, ML_SOFTMAX, ML_LOGISTIC, ML_SOFTMAX_ZERO, ML_PROBIT, ML_TRANSFORMS };
+
+/* The transform of that name; false when there is none. */
+bool ml_transform_find(const char *name, uint32_t *out);
+/* Transforms the n scores of a sample in place. */
+void ml_transform(uint32_t transform, double *scores, int64_t n);
+/* A single score, of the second of two classes, becomes two: in scores[0], scores[1]. centered: it is positive for the
+ * second class; otherwise it is a probability, over one half for it. */
+void ml_two_scores(uint32_t transform, bool centered, double *scores);
+static inline double ml_logistic(double v)
+{
+    return v >= 0 ? 1 / (1 + exp(-v)) : exp(v) / (1 + exp(v));
+}
+#endif

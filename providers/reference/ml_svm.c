@@ -1,0 +1,333 @@
+/* SVMClassifier, SVMRegressor: ai.onnx.ml 1.
+ *
+ * With support vectors a classifier is libsvm's: each pair of classes has a decision value, to which both classes'
+ * vectors contribute; the class that wins most pairs is the label, unless there are probabilities, which couple the
+ * pairs' sigmoids (Wu, Lin and Weng's second method). Without support vectors the coefficients are one row a class. */
+#include "ml.h"
+
+enum { SVM_GRAIN = 1 << 12 };
+enum { SVM_LINEAR, SVM_POLY, SVM_RBF, SVM_SIGMOID };
+
+typedef struct svm_state {
+    ml_pool pool;
+    ml_labels labels;
+    bool classifies, one_class;
+    uint32_t kernel, transform;
+    double gamma, coef0, degree;
+    double *coefficients, *vectors, *rho, *prob_a, *prob_b;
+    int64_t *starts;           /* [classes + 1] first vector of each class */
+    int64_t vector_count;      /* 0: linear, a row of coefficients a class */
+    int64_t features, classes; /* classes: 1 for a regressor */
+    int64_t pairs;
+} svm_state;
+
+static void release_svm(void *state)
+{
+    svm_state *s = state;
+
+    if (s != NULL)
+        ml_pool_deinit(&s->pool);
+    free(s);
+}
+
+/* The numbers of the lists, checked against each other. */
+static inlay_status svm_sizes(const kit_node *node, svm_state *s, inlay_diag *diag)
+{
+    uint32_t coefficients, vectors, rho, a, b, per_class_count;
+    int64_t *per_class;
+    bool fits;
+
+    s->coefficients = ml_doubles(&s->pool, node, "coefficients", NULL, &coefficients);
+    s->vectors = ml_doubles(&s->pool, node, "support_vectors", NULL, &vectors);
+    s->rho = ml_doubles(&s->pool, node, "rho", NULL, &rho);
+    s->prob_a = ml_doubles(&s->pool, node, "prob_a", NULL, &a);
+    s->prob_b = ml_doubles(&s->pool, node, "prob_b", NULL, &b);
+    per_class = ml_integers(&s->pool, node, "vectors_per_class", &per_class_count);
+    if (s->classifies)
+        ml_labels_read(&s->pool, node, "classlabels_ints", &s->labels);
+    s->classes = !s->classifies ? 1 : per_class_count > 0 ? per_class_count : s->labels.count;
+    s->starts = ml_alloc(&s->pool, (uint64_t)s->classes + 1, sizeof *s->starts);
+    if (s->pool.failed)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a support vector machine");
+    if (s->classifies) {
+        for (uint32_t i = 0; i < per_class_count; i++) {
+            if (per_class[i] < 0 || per_class[i] > INT32_MAX)
+                return inlay_fail(diag, INLAY_INVALID_MODEL, "vectors_per_class[%u] is %lld", i, (long long)per_class[i]);
+            s->starts[i + 1] = s->starts[i] + per_class[i];
+        }
+        s->vector_count = per_class_count > 0 ? s->starts[per_class_count] : 0;
+    } else {
+        s->vector_count = kit_attr_int(node->info, "n_supports", 0);
+    }
+    s->pairs = s->vector_count > 0 && s->classifies ? s->classes * (s->classes - 1) / 2 : s->classes;
+    if (s->vector_count > 0) {
+        s->features = vectors / s->vector_count;
+        fits = vectors > 0 && vectors % s->vector_count == 0 && rho >= s->pairs &&
+               coefficients == (s->classifies ? s->classes - 1 : 1) * s->vector_count && a == b && (a == 0 || a == s->pairs);
+    } else {
+        s->features = s->classes > 0 ? coefficients / s->classes : 0;
+        fits = s->classes > 0 && coefficients > 0 && coefficients % s->classes == 0 && rho >= 1;
+    }
+    if (!fits || s->vector_count < 0 || (s->classifies && s->labels.count < s->classes))
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "%u coefficients, %u numbers of support vectors, %u of rho, %u of prob_a, %u of prob_b and %u "
+                          "labels do not make a machine of %lld classes",
+                          coefficients, vectors, rho, a, b, s->labels.count, (long long)s->classes);
+    return INLAY_OK;
+}
+
+static inlay_status prepare_svm(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    static const char *const kernels[] = { "LINEAR", "POLY", "RBF", "SIGMOID" };
+    const char *kernel = kit_attr_string(node->info, "kernel_type", "LINEAR");
+    const char *transform = kit_attr_string(node->info, "post_transform", "NONE");
+    svm_state *s = calloc(1, sizeof *s);
+    uint32_t count;
+    double *parameters;
+    inlay_status status;
+
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a support vector machine");
+    s->classifies = strcmp(node->info->op_type.data, "SVMClassifier") == 0;
+    s->one_class = kit_attr_int(node->info, "one_class", 0) != 0;
+    for (s->kernel = 0; s->kernel < 4 && strcmp(kernel, kernels[s->kernel]) != 0;)
+        s->kernel++;
+    parameters = ml_doubles(&s->pool, node, "kernel_params", NULL, &count);
+    if (count >= 3 && parameters != NULL) {
+        s->gamma = parameters[0];
+        s->coef0 = parameters[1];
+        s->degree = parameters[2];
+    }
+    status = svm_sizes(node, s, diag);
+    if (status == INLAY_OK && (s->kernel == 4 || !ml_transform_find(transform, &s->transform)))
+        status = inlay_fail(diag, INLAY_INVALID_MODEL, "kernel_type '%.40s' or post_transform '%.40s' is not known", kernel,
+                            transform);
+    if (status == INLAY_OK)
+        *out_state = s;
+    else
+        release_svm(s);
+    return status;
+}
+
+static double svm_kernel(const svm_state *s, const double *a, const double *b)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < s->features; i++)
+        sum += s->kernel == SVM_RBF ? (a[i] - b[i]) * (a[i] - b[i]) : a[i] * b[i];
+    switch (s->kernel) {
+    case SVM_POLY:
+        return pow(s->gamma * sum + s->coef0, s->degree);
+    case SVM_RBF:
+        return exp(-s->gamma * sum);
+    case SVM_SIGMOID:
+        return tanh(s->gamma * sum + s->coef0);
+    default:
+        return sum;
+    }
+}
+
+/* The decision value of each pair of classes i < j, positive for i; votes counts what each class wins. */
+static void svm_pairs(const svm_state *s, const double *kernels, double *values, double *votes)
+{
+    int64_t pair = 0;
+
+    for (int64_t i = 0; i < s->classes; i++)
+        votes[i] = 0;
+    for (int64_t i = 0; i < s->classes; i++) {
+        for (int64_t j = i + 1; j < s->classes; j++, pair++) {
+            double sum = s->rho[pair];
+            for (int64_t v = s->starts[i]; v < s->starts[i + 1]; v++)
+                sum += s->coefficients[(j - 1) * s->vector_count + v] * kernels[v];
+            for (int64_t v = s->starts[j]; v < s->starts[j + 1]; v++)
+                sum += s->coefficients[i * s->vector_count + v] * kernels[v];
+            values[pair] = sum;
+            votes[sum > 0 ? i : j] += 1;
+        }
+    }
+}
+
+/* Probabilities p [classes] from pairwise ones r [classes, classes], by fixed-point iteration on the quadratic form;
+ * q is room for [classes, classes + 1]. */
+static void svm_couple(int64_t n, const double *r, double *q, double *p)
+{
+    double *qp = q + n * n;
+
+    for (int64_t t = 0; t < n; t++) {
+        p[t] = 1 / (double)n;
+        q[t * n + t] = 0;
+        for (int64_t j = 0; j < n; j++) {
+            if (j != t) {
+                q[t * n + t] += r[j * n + t] * r[j * n + t];
+                q[t * n + j] = -r[j * n + t] * r[t * n + j];
+            }
+        }
+    }
+    for (int round = 0; round < 100; round++) {
+        double pqp = 0, error = 0;
+        for (int64_t t = 0; t < n; t++) {
+            qp[t] = 0;
+            for (int64_t j = 0; j < n; j++)
+                qp[t] += q[t * n + j] * p[j];
+            pqp += p[t] * qp[t];
+        }
+        for (int64_t t = 0; t < n; t++)
+            error = fabs(qp[t] - pqp) > error ? fabs(qp[t] - pqp) : error;
+        if (error < 0.005 / (double)n)
+            break;
+        for (int64_t t = 0; t < n; t++) {
+            double step = (pqp - qp[t]) / q[t * n + t];
+            p[t] += step;
+            pqp = (pqp + step * (step * q[t * n + t] + 2 * qp[t])) / (1 + step) / (1 + step);
+            for (int64_t j = 0; j < n; j++) {
+                qp[j] = (qp[j] + step * q[t * n + j]) / (1 + step);
+                p[j] /= 1 + step;
+            }
+        }
+    }
+}
+
+/* Doubles of a worker: the row, a kernel value a vector, scores, votes, and room for coupling. */
+static int64_t svm_scratch(const svm_state *s)
+{
+    return s->features + s->vector_count + s->pairs + 2 * s->classes + 2 + 2 * s->classes * s->classes + s->classes;
+}
+static int64_t svm_columns(const svm_state *s)
+{
+    if (!s->classifies)
+        return 1;
+    return s->prob_a != NULL || s->vector_count == 0 ? s->classes : s->classes == 2 ? 2 : s->pairs;
+}
+
+static inlay_status shape_svm(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const svm_state *s = state;
+    int64_t rows = 0, columns = 0;
+    inlay_status status = ml_matrix(&plan->in[0], &rows, &columns, diag);
+
+    if (status == INLAY_OK && columns != s->features)
+        status = inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X has %lld features, the machine %lld", (long long)columns,
+                            (long long)s->features);
+    ml_allocates(plan);
+    plan->workspace_bytes = (uint64_t)svm_scratch(s) * plan->max_threads * sizeof(double);
+    return status;
+}
+
+/* Scores of the sample `row` [features], whose scratch follows; returns its class. */
+static int64_t svm_classify(const svm_state *s, const double *row, double *kernels, double *scores)
+{
+    double *votes = scores + s->pairs + s->classes + 2, *r = votes + s->classes, *q = r + s->classes * s->classes;
+    int64_t best = 0, n = s->classes, pair = 0;
+
+    if (s->vector_count == 0) {
+        for (int64_t k = 0; k < n; k++) {
+            scores[k] = svm_kernel(s, row, s->coefficients + k * s->features) + s->rho[0];
+            best = scores[k] > scores[best] ? k : best;
+        }
+        ml_transform(s->transform, scores, n);
+        return best;
+    }
+    for (int64_t v = 0; v < s->vector_count; v++)
+        kernels[v] = svm_kernel(s, row, s->vectors + v * s->features);
+    svm_pairs(s, kernels, scores, votes);
+    if (s->prob_a == NULL) {
+        for (int64_t k = 1; k < n; k++)
+            best = votes[k] > votes[best] ? k : best;
+        if (n == 2) { /* positive for the first class */
+            scores[0] = -scores[0];
+            ml_two_scores(s->transform, true, scores);
+        } else {
+            ml_transform(s->transform, scores, s->pairs);
+        }
+        return best;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = i + 1; j < n; j++, pair++) {
+            double p = ml_logistic(-(scores[pair] * s->prob_a[pair] + s->prob_b[pair]));
+            p = p < 1e-7 ? 1e-7 : p > 1 - 1e-7 ? 1 - 1e-7 : p;
+            r[i * n + j] = p;
+            r[j * n + i] = 1 - p;
+        }
+    }
+    if (n == 1)
+        scores[0] = 1;
+    else
+        svm_couple(n, r, q, scores);
+    for (int64_t k = 1; k < n; k++)
+        best = scores[k] > scores[best] ? k : best;
+    ml_transform(s->transform, scores, n);
+    return best;
+}
+
+static double svm_regress(const svm_state *s, const double *row)
+{
+    double sum = s->rho[0];
+
+    if (s->vector_count == 0)
+        sum += svm_kernel(s, row, s->coefficients);
+    for (int64_t v = 0; v < s->vector_count; v++)
+        sum += s->coefficients[v] * svm_kernel(s, row, s->vectors + v * s->features);
+    if (s->one_class)
+        return sum > 0 ? 1 : -1;
+    ml_transform(s->transform, &sum, 1);
+    return sum;
+}
+
+static inlay_status svm_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const kit_call *call = user;
+    const svm_state *s = call->state;
+    const kit_tensor *x = &call->in[0];
+    double *row = (double *)call->workspace + worker * svm_scratch(s), *kernels = row + s->features;
+    double *scores = kernels + s->vector_count;
+    int64_t columns = svm_columns(s), o = s->classifies ? 1 : 0;
+    inlay_status status = INLAY_OK;
+
+    for (int64_t i = begin; i < end && status == INLAY_OK; i++) {
+        convert_to_f64(row, x->dtype, x->data, i * s->features, s->features);
+        if (s->classifies) {
+            int64_t best = svm_classify(s, row, kernels, scores);
+            if (kit_has_output(call, 0))
+                status = ml_put_label(call, &s->labels, best, &call->out[0], i);
+        } else {
+            scores[0] = svm_regress(s, row);
+        }
+        if (kit_has_output(call, (uint32_t)o))
+            convert_from_f64(call->out[o].dtype, call->out[o].data, i * columns, columns, scores, 0);
+    }
+    return status;
+}
+
+static inlay_status run_svm(const kit_call *call)
+{
+    const svm_state *s = call->state;
+    int64_t dims[2] = { 0, svm_columns(s) }, features = 0;
+    inlay_status status = ml_matrix(&call->in[0], &dims[0], &features, call->diag);
+    kit_call job = *call;
+
+    if (status == INLAY_OK && s->classifies)
+        status = ml_output(&job, 0, 1, dims);
+    if (status == INLAY_OK && job.out_count > (s->classifies ? 1u : 0u))
+        status = ml_output(&job, s->classifies ? 1 : 0, 2, dims);
+    if (status != INLAY_OK)
+        return status;
+    return kit_parallel(call, dims[0],
+                        s->labels.texts != NULL ? dims[0] + 1
+                                                : SVM_GRAIN / ((s->vector_count + s->classes) * (s->features + 1)) + 1,
+                        svm_rows, &job);
+}
+
+#define SVM_KERNEL(name)           \
+    { .domain = "ai.onnx.ml",      \
+      .op_type = name,             \
+      .in_types = { ML_NUMBERS },  \
+      .prepare = prepare_svm,      \
+      .release = release_svm,      \
+      .shape = shape_svm,          \
+      .run = run_svm }
+
+static const kit_kernel kernels[] = {
+    SVM_KERNEL("SVMClassifier"),
+    SVM_KERNEL("SVMRegressor"),
+};
+const kit_table reference_ml_svm = { kernels, KIT_COUNT(kernels) };

@@ -1,0 +1,490 @@
+/* TreeEnsembleClassifier, TreeEnsembleRegressor (ai.onnx.ml 1, 3, 5) and TreeEnsemble (5).
+ *
+ * All become one array of nodes whose children are indexes, with the weights of each leaf side by side. A walk that takes
+ * more steps than there are nodes is in a circle, which is an error and not a hang. */
+#include "ml.h"
+
+enum { TREE_GRAIN = 1 << 10 };
+enum { TREE_LEQ, TREE_LT, TREE_GTE, TREE_GT, TREE_EQ, TREE_NEQ, TREE_MEMBER, TREE_LEAF };
+enum { TREE_AVERAGE, TREE_SUM, TREE_MIN, TREE_MAX };
+
+typedef struct tree_node {
+    uint32_t mode;
+    bool missing_goes_true;
+    int64_t feature;
+    double split;
+    int64_t yes, no;          /* children; MEMBER: the set is sets[first] to sets[end - 1] */
+    int64_t first, end;       /* LEAF: its weights */
+} tree_node;
+
+typedef struct tree_weight {
+    int64_t target;
+    double weight;
+} tree_weight;
+
+typedef struct tree_state {
+    ml_pool pool;
+    ml_labels labels;
+    bool classifies;
+    bool one_sided;    /* two classes, of which only one has weights */
+    bool all_positive; /* weights: then a score is a probability */
+    uint32_t transform, aggregate;
+    int64_t targets, features; /* features: at least one more than the highest that a node looks at */
+    tree_node *nodes;
+    int64_t node_count;
+    int64_t *roots;
+    int64_t root_count;
+    tree_weight *weights;
+    double *sets;
+    double *base;
+    uint32_t base_count;
+} tree_state;
+
+static void release_tree(void *state)
+{
+    tree_state *s = state;
+
+    if (s != NULL)
+        ml_pool_deinit(&s->pool);
+    free(s);
+}
+
+static inlay_status tree_broken(inlay_diag *diag, const char *what)
+{
+    return inlay_fail(diag, INLAY_INVALID_MODEL, "the trees do not fit together: %s", what);
+}
+
+/* ------------------------------------------------------------------ versions 1 and 3: nodes named by tree and number */
+
+/* A name, with the node's place in the lists. */
+typedef struct tree_name {
+    int64_t tree, number, at;
+} tree_name;
+
+static int tree_name_compare(const void *a, const void *b)
+{
+    const tree_name *x = a, *y = b;
+
+    if (x->tree != y->tree)
+        return x->tree < y->tree ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+static int64_t tree_find(const tree_name *names, int64_t count, int64_t tree, int64_t number)
+{
+    tree_name key = { tree, number, 0 };
+    const tree_name *found = bsearch(&key, names, (size_t)count, sizeof key, tree_name_compare);
+    return found != NULL ? found->at : -1;
+}
+
+static bool tree_mode_find(inlay_str text, uint32_t *out)
+{
+    static const char *const names[] = { "BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ",
+                                         NULL, "LEAF" };
+
+    for (uint32_t i = 0; i < KIT_COUNT(names); i++) {
+        if (names[i] != NULL && strlen(names[i]) == text.bytes && memcmp(names[i], text.data, text.bytes) == 0) {
+            *out = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The lists of the weights: class_* or target_*. */
+typedef struct tree_lists {
+    const int64_t *trees, *numbers, *targets;
+    double *weights;
+    uint32_t count;
+} tree_lists;
+
+static bool tree_lists_read(const kit_node *node, tree_state *s, tree_lists *l)
+{
+    bool c = s->classifies;
+    uint32_t a, b, w;
+
+    l->trees = kit_attr_ints(node->info, c ? "class_treeids" : "target_treeids", &a);
+    l->numbers = kit_attr_ints(node->info, c ? "class_nodeids" : "target_nodeids", &b);
+    l->targets = kit_attr_ints(node->info, c ? "class_ids" : "target_ids", &l->count);
+    l->weights = ml_doubles(&s->pool, node, c ? "class_weights" : "target_weights",
+                            c ? "class_weights_as_tensor" : "target_weights_as_tensor", &w);
+    return a == l->count && b == l->count && w == l->count;
+}
+
+/* Hangs the weights on their leaves: counted first, then filled in. */
+static inlay_status tree_hang(tree_state *s, const tree_lists *l, const tree_name *names, inlay_diag *diag)
+{
+    int64_t total = 0;
+
+    s->weights = ml_alloc(&s->pool, l->count, sizeof *s->weights);
+    if (s->weights == NULL)
+        return INLAY_OK; /* the pool says it */
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < l->count; i++) {
+            int64_t at = tree_find(names, s->node_count, l->trees[i], l->numbers[i]);
+            if (at < 0 || s->nodes[at].mode != TREE_LEAF || l->targets[i] < 0 || l->targets[i] >= s->targets)
+                return tree_broken(diag, "a weight belongs to no leaf, or to a target or class that is not there");
+            if (pass == 1)
+                s->weights[s->nodes[at].end] = (tree_weight){ l->targets[i], l->weights[i] };
+            s->nodes[at].end++;
+        }
+        for (int64_t i = 0; i < s->node_count && pass == 0; i++) {
+            int64_t n = s->nodes[i].end;
+            s->nodes[i].first = s->nodes[i].end = total;
+            total += n;
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status tree_read_named(const kit_node *node, tree_state *s, inlay_diag *diag)
+{
+    uint32_t n, counts[5], split_count, missing_count;
+    const int64_t *trees = kit_attr_ints(node->info, "nodes_treeids", &n);
+    const int64_t *numbers = kit_attr_ints(node->info, "nodes_nodeids", &counts[0]);
+    const int64_t *yes = kit_attr_ints(node->info, "nodes_truenodeids", &counts[1]);
+    const int64_t *no = kit_attr_ints(node->info, "nodes_falsenodeids", &counts[2]);
+    const int64_t *features = kit_attr_ints(node->info, "nodes_featureids", &counts[3]);
+    const int64_t *missing = kit_attr_ints(node->info, "nodes_missing_value_tracks_true", &missing_count);
+    const inlay_attr_info *modes = kit_attr(node->info, "nodes_modes");
+    double *splits = ml_doubles(&s->pool, node, "nodes_values", "nodes_values_as_tensor", &split_count);
+    tree_name *names = ml_alloc(&s->pool, n, sizeof *names);
+    tree_lists lists;
+
+    counts[4] = modes != NULL && modes->kind == INLAY_ATTR_STRINGS ? modes->count : 0;
+    for (uint32_t i = 0; i < 5; i++)
+        if (counts[i] != n)
+            return tree_broken(diag, "the nodes_* attributes differ in length");
+    if (n == 0 || split_count != n || !tree_lists_read(node, s, &lists))
+        return tree_broken(diag, "there are no nodes, or lists of nodes or weights differ in length");
+    s->node_count = n;
+    s->nodes = ml_alloc(&s->pool, n, sizeof *s->nodes);
+    s->roots = ml_alloc(&s->pool, n, sizeof *s->roots);
+    if (s->pool.failed)
+        return INLAY_OK;
+    for (uint32_t i = 0; i < n; i++) {
+        tree_node *t = &s->nodes[i];
+        names[i] = (tree_name){ trees[i], numbers[i], i };
+        if (i == 0 || trees[i] != trees[i - 1]) /* the first node of a tree is its root */
+            s->roots[s->root_count++] = i;
+        t->feature = features[i];
+        t->split = splits[i];
+        t->missing_goes_true = i < missing_count && missing[i] != 0;
+        if (!tree_mode_find(modes->strings[i], &t->mode))
+            return tree_broken(diag, "nodes_modes holds an unknown mode");
+    }
+    qsort(names, n, sizeof *names, tree_name_compare);
+    for (uint32_t i = 0; i < n; i++) {
+        tree_node *t = &s->nodes[i];
+        if (t->mode == TREE_LEAF)
+            continue;
+        t->yes = tree_find(names, n, trees[i], yes[i]);
+        t->no = tree_find(names, n, trees[i], no[i]);
+        if (t->yes < 0 || t->no < 0 || t->feature < 0)
+            return tree_broken(diag, "a branch leads to a node that is not there, or its feature is negative");
+    }
+    return tree_hang(s, &lists, names, diag);
+}
+
+/* ------------------------------------------------------------------ TreeEnsemble-5: nodes and leaves by index */
+
+/* A child: a node, or a leaf, which come behind all the nodes. */
+static int64_t tree_child(const tree_state *s, int64_t nodes, int64_t at, int64_t is_leaf)
+{
+    int64_t leaves = s->node_count - nodes;
+
+    if (at < 0 || at >= (is_leaf ? leaves : nodes))
+        return -1;
+    return is_leaf ? nodes + at : at;
+}
+
+/* The sets of the MEMBER nodes stand one behind the other, each ending in NaN. */
+static inlay_status tree_members(const kit_node *node, tree_state *s, int64_t nodes, inlay_diag *diag)
+{
+    uint32_t count;
+    int64_t at = 0;
+
+    s->sets = ml_doubles(&s->pool, node, "", "membership_values", &count);
+    for (int64_t i = 0; i < nodes; i++) {
+        tree_node *t = &s->nodes[i];
+        if (t->mode != TREE_MEMBER)
+            continue;
+        t->first = at;
+        while (at < count && s->sets != NULL && !isnan(s->sets[at]))
+            at++;
+        t->end = at;
+        if (at >= count)
+            return s->pool.failed ? INLAY_OK : tree_broken(diag, "membership_values ends before the sets of all nodes");
+        at++;
+    }
+    return INLAY_OK;
+}
+
+static inlay_status tree_read_indexed(const kit_node *node, tree_state *s, inlay_diag *diag)
+{
+    uint32_t n, leaves, counts[6], weights, missing_count, roots;
+    const int64_t *features = kit_attr_ints(node->info, "nodes_featureids", &n);
+    const int64_t *yes = kit_attr_ints(node->info, "nodes_truenodeids", &counts[0]);
+    const int64_t *no = kit_attr_ints(node->info, "nodes_falsenodeids", &counts[1]);
+    const int64_t *yes_leaf = kit_attr_ints(node->info, "nodes_trueleafs", &counts[2]);
+    const int64_t *no_leaf = kit_attr_ints(node->info, "nodes_falseleafs", &counts[3]);
+    const int64_t *missing = kit_attr_ints(node->info, "nodes_missing_value_tracks_true", &missing_count);
+    const int64_t *targets = kit_attr_ints(node->info, "leaf_targetids", &leaves);
+    double *splits = ml_doubles(&s->pool, node, "", "nodes_splits", &counts[4]);
+    double *modes = ml_doubles(&s->pool, node, "", "nodes_modes", &counts[5]);
+    double *leaf_weights = ml_doubles(&s->pool, node, "", "leaf_weights", &weights);
+
+    s->roots = ml_integers(&s->pool, node, "tree_roots", &roots);
+    s->root_count = roots;
+    for (uint32_t i = 0; i < 6; i++)
+        if (counts[i] != n)
+            return tree_broken(diag, "the nodes_* attributes differ in length");
+    if (n == 0 || weights != leaves || roots == 0)
+        return tree_broken(diag, "there are no nodes or no roots, or the leaf_* attributes differ in length");
+    s->node_count = (int64_t)n + leaves;
+    s->nodes = ml_alloc(&s->pool, (uint64_t)s->node_count, sizeof *s->nodes);
+    s->weights = ml_alloc(&s->pool, leaves, sizeof *s->weights);
+    if (s->pool.failed)
+        return INLAY_OK;
+    for (uint32_t i = 0; i < n; i++) {
+        tree_node *t = &s->nodes[i];
+        t->feature = features[i];
+        t->split = splits[i];
+        t->mode = modes[i] >= 0 && modes[i] <= TREE_MEMBER ? (uint32_t)modes[i] : TREE_LEAF;
+        t->missing_goes_true = i < missing_count && missing[i] != 0;
+        t->yes = tree_child(s, n, yes[i], yes_leaf[i]);
+        t->no = tree_child(s, n, no[i], no_leaf[i]);
+        if (t->yes < 0 || t->no < 0 || t->feature < 0 || t->mode == TREE_LEAF)
+            return tree_broken(diag, "a branch leads nowhere, or its mode or feature is not known");
+    }
+    for (uint32_t i = 0; i < leaves; i++) {
+        s->nodes[n + i] = (tree_node){ .mode = TREE_LEAF, .first = i, .end = (int64_t)i + 1 };
+        s->weights[i] = (tree_weight){ targets[i], leaf_weights[i] };
+        if (targets[i] < 0 || targets[i] >= s->targets)
+            return tree_broken(diag, "leaf_targetids names a target that is not there");
+    }
+    for (uint32_t i = 0; i < roots; i++)
+        if (s->roots[i] < 0 || s->roots[i] >= (int64_t)n)
+            return tree_broken(diag, "tree_roots names a node that is not there");
+    return tree_members(node, s, n, diag);
+}
+
+/* ------------------------------------------------------------------ prepare */
+
+static inlay_status tree_numbers(const kit_node *node, tree_state *s, bool indexed, inlay_diag *diag)
+{
+    static const char *const aggregates[] = { "AVERAGE", "SUM", "MIN", "MAX" };
+    const char *name = kit_attr_string(node->info, "aggregate_function", "SUM");
+    const char *transform = kit_attr_string(node->info, "post_transform", "NONE");
+
+    if (indexed) {
+        s->aggregate = (uint32_t)kit_attr_int(node->info, "aggregate_function", TREE_SUM);
+        /* The numbers here are NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO, PROBIT, as in ml.h. */
+        s->transform = (uint32_t)kit_attr_int(node->info, "post_transform", ML_NONE);
+    } else {
+        for (s->aggregate = 0; s->aggregate < 4 && strcmp(name, aggregates[s->aggregate]) != 0;)
+            s->aggregate++;
+        if (!ml_transform_find(transform, &s->transform))
+            s->transform = ML_TRANSFORMS;
+    }
+    if (s->aggregate > TREE_MAX || s->transform >= ML_TRANSFORMS)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "aggregate_function or post_transform is not one that ONNX defines");
+    if (s->classifies)
+        ml_labels_read(&s->pool, node, "classlabels_int64s", &s->labels);
+    s->targets = s->classifies ? s->labels.count : kit_attr_int(node->info, "n_targets", 1);
+    s->base = ml_doubles(&s->pool, node, "base_values", "base_values_as_tensor", &s->base_count);
+    if (s->targets <= 0 || s->targets > INT32_MAX)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "there are %lld %s; there must be at least one", (long long)s->targets,
+                          s->classifies ? "class labels" : "targets");
+    return INLAY_OK;
+}
+
+static inlay_status prepare_tree(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    bool indexed = strcmp(node->info->op_type.data, "TreeEnsemble") == 0;
+    tree_state *s = calloc(1, sizeof *s);
+    int64_t only = -1;
+    inlay_status status;
+
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for trees");
+    s->classifies = strcmp(node->info->op_type.data, "TreeEnsembleClassifier") == 0;
+    INLAY_TRY(tree_numbers(node, s, indexed, diag));
+    INLAY_TRY(indexed ? tree_read_indexed(node, s, diag) : tree_read_named(node, s, diag));
+    if (s->pool.failed) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for trees");
+        goto done;
+    }
+    s->one_sided = s->classifies && s->targets == 2;
+    s->all_positive = true;
+    for (int64_t i = 0; i < s->node_count; i++) {
+        const tree_node *t = &s->nodes[i];
+        if (t->mode != TREE_LEAF && t->feature >= s->features)
+            s->features = t->feature + 1;
+        for (int64_t w = t->first; t->mode == TREE_LEAF && w < t->end; w++) {
+            s->all_positive = s->all_positive && s->weights[w].weight >= 0;
+            s->one_sided = s->one_sided && (only < 0 || only == s->weights[w].target);
+            only = s->weights[w].target;
+        }
+    }
+    for (int64_t i = 0; i < s->node_count && s->one_sided; i++) /* whose number does not matter */
+        for (int64_t w = s->nodes[i].first; s->nodes[i].mode == TREE_LEAF && w < s->nodes[i].end; w++)
+            s->weights[w].target = 0;
+    if (s->base_count != 0 && s->base_count != s->targets && s->base_count != 1)
+        status = tree_broken(diag, "base_values must have one entry a target");
+done:
+    if (status == INLAY_OK)
+        *out_state = s;
+    else
+        release_tree(s);
+    return status;
+}
+
+/* ------------------------------------------------------------------ run */
+
+static inlay_status shape_tree(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const tree_state *s = state;
+    int64_t rows = 0, columns = 0;
+    inlay_status status = ml_matrix(&plan->in[0], &rows, &columns, diag);
+
+    if (status == INLAY_OK && columns < s->features && rows > 0)
+        status = inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X has %lld features, the trees look at %lld", (long long)columns,
+                            (long long)s->features);
+    ml_allocates(plan);
+    plan->workspace_bytes = (uint64_t)(columns + 2 * s->targets) * plan->max_threads * sizeof(double);
+    return status;
+}
+
+static bool tree_goes(const tree_state *s, const tree_node *t, double v)
+{
+    if (isnan(v) && t->missing_goes_true)
+        return true;
+    switch (t->mode) {
+    case TREE_LEQ:
+        return v <= t->split;
+    case TREE_LT:
+        return v < t->split;
+    case TREE_GTE:
+        return v >= t->split;
+    case TREE_GT:
+        return v > t->split;
+    case TREE_EQ:
+        return v == t->split;
+    case TREE_NEQ:
+        return v != t->split;
+    default:
+        for (int64_t i = t->first; i < t->end; i++)
+            if (s->sets[i] == v)
+                return true;
+        return false;
+    }
+}
+
+/* Adds up the leaves that the sample x ends in; seen[t] counts the weights of target t. */
+static bool tree_walk(const tree_state *s, const double *x, double *scores, double *seen)
+{
+    for (int64_t r = 0; r < s->root_count; r++) {
+        const tree_node *t = &s->nodes[s->roots[r]];
+        int64_t steps = 0;
+        while (t->mode != TREE_LEAF) {
+            t = &s->nodes[tree_goes(s, t, x[t->feature]) ? t->yes : t->no];
+            if (++steps > s->node_count)
+                return false;
+        }
+        for (int64_t w = t->first; w < t->end; w++) {
+            int64_t k = s->weights[w].target;
+            double v = s->weights[w].weight;
+            if (seen[k] == 0 || s->aggregate <= TREE_SUM)
+                scores[k] += v;
+            else if (s->aggregate == TREE_MIN ? v < scores[k] : v > scores[k])
+                scores[k] = v;
+            seen[k] += 1;
+        }
+    }
+    return true;
+}
+
+/* The class of a sample; scores become what the model shows. */
+static int64_t tree_decide(const tree_state *s, double *scores)
+{
+    int64_t best = 0;
+
+    if (s->one_sided) {
+        scores[0] += s->base_count > 0 ? s->base[s->base_count - 1] : 0;
+        best = scores[0] > (s->all_positive ? 0.5 : 0);
+        ml_two_scores(s->transform, !s->all_positive, scores);
+        return best;
+    }
+    for (int64_t k = 0; k < s->targets && s->base_count > 0; k++)
+        scores[k] += s->base[s->base_count == 1 ? 0 : k];
+    for (int64_t k = 1; k < s->targets; k++)
+        best = scores[k] > scores[best] ? k : best;
+    ml_transform(s->transform, scores, s->targets);
+    return best;
+}
+
+static inlay_status tree_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const kit_call *call = user;
+    const tree_state *s = call->state;
+    const kit_tensor *x = &call->in[0];
+    kit_tensor *y = &call->out[s->classifies ? 1 : 0];
+    int64_t columns = x->dims[x->rank - 1];
+    double *row = (double *)call->workspace + worker * (columns + 2 * s->targets), *scores = row + columns;
+    inlay_status status = INLAY_OK;
+
+    for (int64_t r = begin; r < end && status == INLAY_OK; r++) {
+        convert_to_f64(row, x->dtype, x->data, r * columns, columns);
+        memset(scores, 0, (size_t)(2 * s->targets) * sizeof *scores);
+        if (!tree_walk(s, row, scores, scores + s->targets))
+            return inlay_fail(call->diag, INLAY_INVALID_MODEL, "the branches of a tree lead in a circle");
+        if (s->classifies) {
+            int64_t best = tree_decide(s, scores);
+            if (kit_has_output(call, 0))
+                status = ml_put_label(call, &s->labels, best, &call->out[0], r);
+        } else {
+            for (int64_t k = 0; k < s->targets; k++) {
+                scores[k] /= s->aggregate == TREE_AVERAGE ? (double)s->root_count : 1;
+                scores[k] += s->base_count > 0 ? s->base[s->base_count == 1 ? 0 : k] : 0;
+            }
+            ml_transform(s->transform, scores, s->targets);
+        }
+        if (!s->classifies || kit_has_output(call, 1))
+            convert_from_f64(y->dtype, y->data, r * s->targets, s->targets, scores, 0);
+    }
+    return status;
+}
+
+static inlay_status run_tree(const kit_call *call)
+{
+    const tree_state *s = call->state;
+    int64_t dims[2] = { 0, s->targets }, features = 0;
+    inlay_status status = ml_matrix(&call->in[0], &dims[0], &features, call->diag);
+    kit_call job = *call;
+
+    if (status == INLAY_OK && s->classifies)
+        status = ml_output(&job, 0, 1, dims);
+    if (status == INLAY_OK && job.out_count > (s->classifies ? 1u : 0u))
+        status = ml_output(&job, s->classifies ? 1 : 0, 2, dims);
+    if (status != INLAY_OK)
+        return status;
+    return kit_parallel(call, dims[0], s->labels.texts != NULL ? dims[0] + 1 : TREE_GRAIN / s->root_count + 1, tree_rows,
+                        &job);
+}
+
+#define TREE_KERNEL(name, types)  \
+    { .domain = "ai.onnx.ml",     \
+      .op_type = name,            \
+      .in_types = { types },      \
+      .prepare = prepare_tree,    \
+      .release = release_tree,    \
+      .shape = shape_tree,        \
+      .run = run_tree }
+
+static const kit_kernel kernels[] = {
+    TREE_KERNEL("TreeEnsembleClassifier", ML_NUMBERS),
+    TREE_KERNEL("TreeEnsembleRegressor", ML_NUMBERS),
+    TREE_KERNEL("TreeEnsemble", KIT_BIT(FLOAT) | KIT_BIT(DOUBLE) | KIT_BIT(FLOAT16)),
+};
+const kit_table reference_ml_tree_ensemble = { kernels, KIT_COUNT(kernels) };
