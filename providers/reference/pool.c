@@ -9,6 +9,7 @@ enum { POOL_GRAIN = 1 << 14 };
 enum { POOL_MAX, POOL_MEAN, POOL_MAGNITUDE, POOL_EUCLID, POOL_POWER, POOL_KINDS };
 
 #define BODY "pool.inc"
+#define FLOATS_CLONE_F32
 #include "floats.inc"
 
 #define NAME(what) what##_i8
