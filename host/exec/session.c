@@ -14,13 +14,13 @@ static inlay_status report(inlay_session *s, double fraction, const char *what, 
     return INLAY_OK;
 }
 
-static inlay_status compile_progress(void *ctx, const char *what)
+static inlay_status compile_progress(void *ctx, const char *what, uint32_t steps)
 {
     inlay_session *s = ctx;
 
     if (s->progress == NULL)
         return INLAY_OK;
-    s->progress_done += s->progress_step;
+    s->progress_done += s->progress_step * steps;
     return report(s, s->progress_done < 1 ? s->progress_done : 1, what, NULL);
 }
 

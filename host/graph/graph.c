@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* Memory that is not the arena's and goes with the model. */
 struct graph_blob {
@@ -129,6 +130,18 @@ inlay_status graph_blob_adopt(graph_model *model, void *block, size_t bytes)
 inlay_status graph_blob_map(graph_model *model, void *address, size_t bytes)
 {
     return add_blob(model, address, bytes, true);
+}
+
+void graph_blob_forget(const graph_model *model, const void *data, size_t bytes)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)data + page - 1) & ~(page - 1);
+    uintptr_t to = ((uintptr_t)data + bytes) & ~(page - 1);
+
+    if (bytes < page || from >= to)
+        return;
+    for (const graph_blob *b = model->blobs; b != NULL; b = b->next)
+        if (b->mapped && from >= (uintptr_t)b->address && to <= (uintptr_t)b->address + b->bytes)
+            (void)madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
 int64_t graph_model_opset(const graph_model *model, const char *domain)

@@ -165,6 +165,10 @@ inlay_status graph_blob_adopt(graph_model *model, void *block, size_t bytes);
 /* Hands a mapping to the model, which unmaps it in the end. On failure the caller keeps it. */
 inlay_status graph_blob_map(graph_model *model, void *address, size_t bytes);
 
+/* Says that the bytes will hardly be read again: pages of a mapping that lie wholly within go back to the system, and
+ * come again from the file if somebody reads them after all. Heap memory is left alone. Thread-safe. */
+void graph_blob_forget(const graph_model *model, const void *data, size_t bytes);
+
 /* The interned symbol of that name; 0 when memory is out. */
 uint32_t graph_symbol(graph_model *model, const char *name);
 

@@ -601,6 +601,7 @@ inlay_status partition_graph(const part_request *request, arena *a, partition *o
         return status;
 
     ch.states = price_shapes(request->snapshot, a);
+    out->profile = ch.states;
     ch.best = arena_array(a, g->node_count + 1, sizeof *ch.best);
     ch.best_ns = arena_array(a, g->node_count + 1, sizeof *ch.best_ns);
     ch.value_domain = arena_array(a, g->value_count + 1, sizeof *ch.value_domain);

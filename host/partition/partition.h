@@ -61,6 +61,7 @@ typedef struct partition {
     uint32_t refusal_count;
     part_region *regions; /* in execution order */
     uint32_t region_count;
+    const inlay_value_state *profile; /* [value_count] the shapes that costs were asked for */
     double cost_ns;
 } partition;
 

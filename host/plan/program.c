@@ -58,6 +58,7 @@ static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
             memcpy(copy, v->data, v->data_bytes);
         p->owned[p->owned_count++] = copy;
         p->aligned[value] = copy;
+        graph_blob_forget(p->model, v->data, (size_t)v->data_bytes);
     }
     copy = (void *)(uintptr_t)p->aligned[value];
 done:
@@ -93,18 +94,55 @@ static inlay_placement *negotiate(const program *p, const part_region *r, arena 
     return list;
 }
 
-static inlay_status compile_region(program *p, program_step *step, arena *scratch, inlay_diag *diag)
+/* What a compile's callbacks get as ctx. */
+typedef struct compile_call {
+    blob_slot slot; /* first: it is store_cache's ctx, and all three share the pointer */
+    const program *p;
+} compile_call;
+
+static void tell_progress(void *ctx, double fraction, const char *what)
+{
+    const program *p = ((compile_call *)ctx)->p;
+
+    (void)fraction; /* a region is one step of the session's bar */
+    if (p->env->progress != NULL)
+        (void)p->env->progress(p->env->progress_ctx, what, 0);
+}
+
+static inlay_status poll_user(void *ctx)
+{
+    const program *p = ((compile_call *)ctx)->p;
+
+    return p->env->progress == NULL ? INLAY_OK : p->env->progress(p->env->progress_ctx, "compiling", 0);
+}
+
+/* The provider has copies of these constants: their pages may go. Clears the fates for the next region. */
+static void forget_constants(const program *p, const part_region *r, uint8_t *fates)
+{
+    for (uint32_t k = 0; k < r->node_count; k++) {
+        const inlay_node_info *n = &p->graph->nodes[r->nodes[k]]->info;
+        for (uint32_t i = 0; i < n->input_count; i++) {
+            uint32_t v = n->inputs[i];
+            if (v == INLAY_NONE || fates[v] == INLAY_CONST_BORROWED)
+                continue;
+            graph_blob_forget(p->model, p->graph->values[v].info.data, (size_t)p->graph->values[v].info.data_bytes);
+            fates[v] = INLAY_CONST_BORROWED;
+        }
+    }
+}
+
+static inlay_status compile_region(program *p, program_step *step, uint8_t *fates, const inlay_value_state *profile,
+                                   arena *scratch, inlay_diag *diag)
 {
     const part_region *r = step->region;
     run_compile_hooks hooks = { .ctx = p, .align_constant = align_constant };
     uint64_t *cookies = arena_array(scratch, (size_t)r->offer_count + 1, sizeof *cookies);
-    uint8_t *fates = arena_alloc(scratch, (size_t)p->graph->value_count + 1);
     inlay_placement *placements = negotiate(p, r, &p->a);
     inlay_compile_request request = { .struct_size = sizeof request };
     inlay_status status;
-    blob_slot slot;
+    compile_call call = { .p = p };
 
-    if (cookies == NULL || fates == NULL || placements == NULL)
+    if (cookies == NULL || placements == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compile a region of graph '%s'", p->graph->name);
     for (uint32_t i = 0; i < r->offer_count; i++)
         cookies[i] = p->parts.offers[r->offers[i]].cookie;
@@ -122,10 +160,15 @@ static inlay_status compile_region(program *p, program_step *step, arena *scratc
     request.placement_stride = sizeof *placements;
     request.constants = fates;
     request.max_threads = p->env->max_threads;
+    request.profile = profile;
+    request.profile_stride = sizeof *profile;
+    request.progress = tell_progress;
+    request.poll = poll_user;
+    request.ctx = &call;
     step->placements = placements;
-    blob_slot_open(&slot, p->env, step->provider, &request);
+    blob_slot_open(&call.slot, p->env, step->provider, &request);
     status = step->provider->table->compile(step->provider->state, &request, &step->compiled, diag);
-    blob_slot_close(&slot);
+    blob_slot_close(&call.slot);
     if (status != INLAY_OK) {
         char why[sizeof diag->text] = "no reason given";
         const graph_node *n = p->graph->nodes[r->nodes[0]];
@@ -135,6 +178,7 @@ static inlay_status compile_region(program *p, program_step *step, arena *scratc
         return inlay_fail(diag, status, "provider %s can't compile %s node '%s' of graph '%s': %.300s",
                           step->provider->name, n->info.op_type.data, n->info.name.data, p->graph->name, why);
     }
+    forget_constants(p, r, fates);
     return INLAY_OK;
 }
 
@@ -160,7 +204,7 @@ static bool runs_on_host(const part_provider *provider)
     return part_default_domain(provider) == INLAY_DOMAIN_HOST && (provider->table->flags & INLAY_PROVIDER_ASYNC) == 0;
 }
 
-static inlay_status make_step(program *p, uint32_t i, arena *scratch, inlay_diag *diag)
+static inlay_status make_step(program *p, uint32_t i, uint8_t *fates, arena *scratch, inlay_diag *diag)
 {
     program_step *step = &p->steps[i];
     const part_region *r = &p->parts.regions[i];
@@ -173,7 +217,7 @@ static inlay_status make_step(program *p, uint32_t i, arena *scratch, inlay_diag
     p->has_async |= (step->provider->table->flags & INLAY_PROVIDER_ASYNC) != 0;
     step->foldable = r->node_count == 1 && runs_on_host(step->provider) && !is_random(step->node);
     step->view = r->node_count == 1 && runs_on_host(step->provider) && is_view(step->node);
-    return compile_region(p, step, scratch, diag);
+    return compile_region(p, step, fates, p->parts.profile, scratch, diag);
 }
 
 static bool find_last_uses(program *p)
@@ -196,6 +240,7 @@ inlay_status program_create(graph *g, const program_env *env, program **out_prog
     inlay_status status = INLAY_OK;
     program *p = calloc(1, sizeof *p);
     arena scratch = { 0 };
+    uint8_t *fates;
     part_request request = { .graph = g, .providers = env->providers, .provider_count = env->provider_count,
                              .max_threads = env->max_threads, .by_priority = env->by_priority, .log = env->log,
                              .log_ctx = env->log_ctx };
@@ -211,17 +256,18 @@ inlay_status program_create(graph *g, const program_env *env, program **out_prog
     INLAY_TRY(graph_snapshot(g, &p->a, &p->snapshot, diag));
     request.snapshot = &p->snapshot;
     INLAY_TRY(partition_graph(&request, &p->a, &p->parts, diag));
+    fates = arena_alloc(&p->a, (size_t)g->value_count + 1);
     p->aligned = arena_array(&p->a, (size_t)g->value_count + 1, sizeof(void *));
     p->steps = arena_array(&p->a, (size_t)p->parts.region_count + 1, sizeof *p->steps);
-    if (p->steps == NULL || p->aligned == NULL) {
+    if (p->steps == NULL || p->aligned == NULL || fates == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the program of graph '%s'", g->name);
         goto done;
     }
     for (uint32_t i = 0; i < p->parts.region_count; i++) {
         if (env->progress != NULL)
-            INLAY_TRY(env->progress(env->progress_ctx, "compiling"));
+            INLAY_TRY(env->progress(env->progress_ctx, "compiling", 1));
         p->step_count = i + 1; /* destroy releases what was reached */
-        INLAY_TRY(make_step(p, i, &scratch, diag));
+        INLAY_TRY(make_step(p, i, fates, &scratch, diag));
         arena_reset(&scratch);
     }
     if (!find_last_uses(p)) {

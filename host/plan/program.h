@@ -17,7 +17,7 @@ typedef struct program_env {
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
     void *log_ctx;
     /* Called between regions; a status other than INLAY_OK stops the compilation. May be NULL. */
-    inlay_status (*progress)(void *ctx, const char *what);
+    inlay_status (*progress)(void *ctx, const char *what, uint32_t steps); /* steps: regions done since the last call */
     void *progress_ctx;
 } program_env;
 
