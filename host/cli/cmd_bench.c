@@ -159,7 +159,7 @@ int cmd_bench(int argc, char **argv)
 
     cli_parse(&argp, true, argc, argv, &common, &args);
     code = bench(&args, &common, &result, &diag) == INLAY_OK ? print_result(&args, &common, &result)
-                                                              : cli_fail(&common, &diag);
+                                                             : cli_fail(&common, &diag);
     free(result.times);
     feed_deinit(&args.feed);
     cli_common_deinit(&common);

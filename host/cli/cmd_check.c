@@ -91,12 +91,12 @@ int cmd_check(int argc, char **argv)
     if (check(&common, model, &c, &diag) != INLAY_OK)
         code = cli_fail(&common, &diag);
     else if (common.json)
-        code = cli_print_json(&common,
-                              json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I}", "model", model, "ok", 1, "nodes",
-                                        (json_int_t)c.nodes, "values", (json_int_t)c.values, "typed",
-                                        (json_int_t)c.typed, "ranked", (json_int_t)c.ranked, "shaped",
-                                        (json_int_t)c.shaped),
-                              CLI_OK);
+        code =
+            cli_print_json(&common,
+                           json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I}", "model", model, "ok", 1, "nodes",
+                                     (json_int_t)c.nodes, "values", (json_int_t)c.values, "typed", (json_int_t)c.typed,
+                                     "ranked", (json_int_t)c.ranked, "shaped", (json_int_t)c.shaped),
+                           CLI_OK);
     else
         (void)printf("%s: OK: %llu nodes; of %llu values %llu have a type, %llu a rank, %llu a shape of fixed or named "
                      "sizes\n",

@@ -33,9 +33,9 @@ typedef struct summary {
     op_count *ops; /* [op_kinds] most frequent first, then by name; owned */
     uint32_t op_kinds, op_capacity;
     uint64_t nodes, subgraphs, initializers;
-    uint32_t depth;       /* of subgraphs within each other */
-    uint64_t parameters;  /* elements of initializers and of Constant nodes */
-    uint64_t bytes;       /* that they take */
+    uint32_t depth;      /* of subgraphs within each other */
+    uint64_t parameters; /* elements of initializers and of Constant nodes */
+    uint64_t bytes;      /* that they take */
     bool out_of_memory;
 } summary;
 
@@ -66,7 +66,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static void count_op(summary *s, const graph_node *n)
 {
     for (uint32_t i = 0; i < s->op_kinds; i++) {
-        if (strcmp(s->ops[i].op_type, n->info.op_type.data) == 0 && strcmp(s->ops[i].domain, n->info.domain.data) == 0) {
+        if (strcmp(s->ops[i].op_type, n->info.op_type.data) == 0 &&
+            strcmp(s->ops[i].domain, n->info.domain.data) == 0) {
             s->ops[i].count++;
             return;
         }
@@ -289,9 +290,9 @@ static json_t *nodes_to_json(const graph *g)
 
     for (uint32_t i = 0; i < g->node_count; i++) {
         const inlay_node_info *n = &g->nodes[i]->info;
-        json_t *json = json_pack("{s:s, s:s, s:s, s:o, s:o}", "name", n->name.data, "domain", n->domain.data, "operator",
-                                 n->op_type.data, "inputs", names_to_json(g, n->inputs, n->input_count), "outputs",
-                                 names_to_json(g, n->outputs, n->output_count));
+        json_t *json = json_pack("{s:s, s:s, s:s, s:o, s:o}", "name", n->name.data, "domain", n->domain.data,
+                                 "operator", n->op_type.data, "inputs", names_to_json(g, n->inputs, n->input_count),
+                                 "outputs", names_to_json(g, n->outputs, n->output_count));
         for (uint32_t b = 0; json != NULL && b < g->nodes[i]->body_count; b++)
             (void)json_object_set_new(json, g->nodes[i]->bodies[b].attr, nodes_to_json(g->nodes[i]->bodies[b].graph));
         (void)json_array_append_new(nodes, json);
@@ -321,8 +322,8 @@ static json_t *make_json(const inspect_args *args, const graph_model *m, const s
         (void)json_object_set_new(metadata, m->metadata[i].key, json_string(m->metadata[i].value));
     json = json_pack("{s:s, s:I, s:s?, s:s?, s:o, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "model",
                      args->model, "ir_version", (json_int_t)m->ir_version, "producer", m->producer_name,
-                     "producer_version", m->producer_version, "opsets", opsets, "graph", m->main->name, "inputs", inputs,
-                     "outputs", outputs, "nodes", (json_int_t)s->nodes, "parameters", (json_int_t)s->parameters,
+                     "producer_version", m->producer_version, "opsets", opsets, "graph", m->main->name, "inputs",
+                     inputs, "outputs", outputs, "nodes", (json_int_t)s->nodes, "parameters", (json_int_t)s->parameters,
                      "parameter_bytes", (json_int_t)s->bytes, "initializers", (json_int_t)s->initializers, "subgraphs",
                      (json_int_t)s->subgraphs, "subgraph_depth", (json_int_t)s->depth, "operators", ops, "functions",
                      functions, "metadata", metadata);

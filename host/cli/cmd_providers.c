@@ -4,7 +4,8 @@
 #include <string.h>
 
 static const char doc[] =
-    "Lists the plugin files that were found and what became of each, the providers with their options, and the operators "
+    "Lists the plugin files that were found and what became of each, the providers with their options, and the "
+    "operators "
     "that plugins bring.\v"
     "A file that could not be loaded says why. Options of a provider are set with --option PROVIDER.NAME=VALUE.\n\n"
     "Examples:\n"
@@ -87,8 +88,8 @@ static json_t *provider_json(const plugin_provider *p)
     for (uint32_t i = 0; i < p->table.option_count; i++) {
         const inlay_option *o = &p->options[i];
         (void)json_array_append_new(options, json_pack("{s:s, s:s, s:s?, s:s?, s:s?}", "name", o->name, "kind",
-                                                       option_kind_text(o->kind), "default", o->default_value, "choices",
-                                                       o->choices, "doc", o->doc));
+                                                       option_kind_text(o->kind), "default", o->default_value,
+                                                       "choices", o->choices, "doc", o->doc));
     }
     for (uint32_t i = 0; i < p->table.domain_count; i++)
         (void)json_array_append_new(domains, json_pack("{s:s, s:I}", "name", p->domains[i].name, "bytes",

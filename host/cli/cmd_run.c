@@ -87,7 +87,8 @@ static inlay_status save_outputs(const run_args *args, const inlay_session *sess
         }
         for (uint32_t k = 0; k < i; k++) {
             if (strcmp(paths[k], paths[i]) == 0) {
-                status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "two outputs would both be written to %s.npy", paths[i]);
+                status =
+                    inlay_fail(diag, INLAY_INVALID_ARGUMENT, "two outputs would both be written to %s.npy", paths[i]);
                 goto done;
             }
         }

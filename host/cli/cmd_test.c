@@ -41,7 +41,7 @@ typedef struct test_args {
 /* What the run of one case has found out so far. */
 typedef struct case_state {
     const test_case *c;
-    json_t *problems;  /* with --json */
+    json_t *problems; /* with --json */
     uint32_t wrong;
     enum { NOT_ASKED, DETERMINISTIC, RANDOM } kind; /* of the model's outputs; asked when something differs */
 } case_state;
@@ -128,8 +128,8 @@ static bool is_random(case_state *s)
     graph_model *model = NULL;
 
     if (s->kind == NOT_ASKED) {
-        s->kind = model_load_path(s->c->model, NULL, &model, NULL) == INLAY_OK && draws(model->main) ? RANDOM
-                                                                                                     : DETERMINISTIC;
+        s->kind =
+            model_load_path(s->c->model, NULL, &model, NULL) == INLAY_OK && draws(model->main) ? RANDOM : DETERMINISTIC;
         graph_model_destroy(model);
     }
     return s->kind == RANDOM;
@@ -265,7 +265,8 @@ static outcome run_case(test_run *t, const test_case *c, json_t *problems, inlay
     return status == INLAY_OK && s.wrong == 0 ? PASSED : FAILED;
 }
 
-static void add_json(test_run *t, const test_case *c, outcome result, json_t *problems, const inlay_diag *diag, double ms)
+static void add_json(test_run *t, const test_case *c, outcome result, json_t *problems, const inlay_diag *diag,
+                     double ms)
 {
     static const char *const words[OUTCOMES] = { "passed", "failed", "skipped" };
     json_t *json = json_pack("{s:s, s:s, s:f}", "name", c->name, "result", words[result], "ms", ms);

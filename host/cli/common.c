@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-    MAX_OPTIONS = 128,   /* of the library; more are ignored, which a test would notice */
+    MAX_OPTIONS = 128, /* of the library; more are ignored, which a test would notice */
     KEY_JSON = 0x1000,
     KEY_QUIET,
     KEY_VERBOSE,
@@ -44,13 +44,17 @@ static void describe_flags(void)
         session_flags[n] = (struct argp_option){
             .name = flag_names[n],
             .key = KEY_SESSION + (int)n,
-            .arg = strcmp(doc.name, "dim") == 0 ? "NAME=N" : is_switch ? "true|false" : "VALUE",
+            .arg = strcmp(doc.name, "dim") == 0 ? "NAME=N"
+                   : is_switch                  ? "true|false"
+                                                : "VALUE",
             .flags = is_switch ? OPTION_ARG_OPTIONAL : 0,
             .doc = flag_docs[n],
         };
     }
     session_flags[n] = (struct argp_option){
-        .name = "option", .key = KEY_OPTION, .arg = "NAME=VALUE",
+        .name = "option",
+        .key = KEY_OPTION,
+        .arg = "NAME=VALUE",
         .doc = "Set any option by its name, for instance one of a provider: --option reference.NAME=VALUE",
     };
 }

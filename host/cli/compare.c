@@ -76,8 +76,9 @@ static bool compare_tensor(const inlay_value *value, const inlay_tensor_view *wa
         got.dtype = want->dtype; /* compared as numbers of 16 bits, which forgives the last bit */
     if (got.dtype != want->dtype || got.rank != want->rank ||
         (got.rank > 0 && memcmp(got.dims, want->dims, got.rank * sizeof *got.dims) != 0)) {
-        size_t used = (size_t)snprintf(m->text, m->bytes, "got %s, want %s[",
-                                       value_type_text(value, got_type, sizeof got_type), inlay_dtype_name(want->dtype));
+        size_t used =
+            (size_t)snprintf(m->text, m->bytes, "got %s, want %s[", value_type_text(value, got_type, sizeof got_type),
+                             inlay_dtype_name(want->dtype));
         for (uint32_t i = 0; i < want->rank && used < m->bytes; i++)
             used += (size_t)snprintf(m->text + used, m->bytes - used, "%s%lld", i > 0 ? ", " : "",
                                      (long long)want->dims[i]);

@@ -102,7 +102,8 @@ void feed_random(inlay_dtype dtype, void *data, int64_t count, uint64_t seed)
         else if (dtype == INLAY_FLOAT8E8M0)
             *at = (char)(124 + integer); /* 1/8 to 16 */
         else if (element_is_float(dtype))
-            *at = (char)(1 + (next_random(&seed) & 0xbe)); /* of size below 2, of both signs, no NaN in any 8-bit type */
+            *at =
+                (char)(1 + (next_random(&seed) & 0xbe)); /* of size below 2, of both signs, no NaN in any 8-bit type */
         else
             memcpy(at, &integer, bytes); /* little-endian */
     }
@@ -295,8 +296,8 @@ static inlay_status check_names(const feed *f, const inlay_session *session, inl
     return INLAY_OK;
 }
 
-inlay_status feed_make(const feed *f, const cli_common *common, const inlay_session *session,
-                       inlay_value ***out_values, inlay_diag *diag)
+inlay_status feed_make(const feed *f, const cli_common *common, const inlay_session *session, inlay_value ***out_values,
+                       inlay_diag *diag)
 {
     uint32_t count = inlay_session_input_count(session);
     inlay_value **values = NULL;

@@ -22,7 +22,8 @@ static void print_usage(FILE *to)
     (void)fprintf(to, "Usage: inlay VERB [ARGUMENT...]\n\nRuns ONNX models on plug-in execution providers.\n\n");
     for (int i = 0; i < VERB_COUNT; i++)
         (void)fprintf(to, "  %-10s %s\n", verbs[i].name, verbs[i].summary);
-    (void)fprintf(to, "  %-10s %s\n", "help", "show the manual of a verb, or the exit codes: inlay help VERB|exit-codes");
+    (void)fprintf(to, "  %-10s %s\n", "help",
+                  "show the manual of a verb, or the exit codes: inlay help VERB|exit-codes");
     (void)fprintf(to, "\n  --version  print the version\n  --help     this list\n");
 }
 

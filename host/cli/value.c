@@ -51,7 +51,8 @@ done:
 bool value_view(const inlay_value *value, inlay_tensor_view *out)
 {
     *out = (inlay_tensor_view){ 0 };
-    if (inlay_value_kind(value) != INLAY_KIND_TENSOR || (inlay_value_data(value) == NULL && inlay_value_count(value) > 0))
+    if (inlay_value_kind(value) != INLAY_KIND_TENSOR ||
+        (inlay_value_data(value) == NULL && inlay_value_count(value) > 0))
         return false;
     out->data = inlay_value_data(value);
     out->bytes = inlay_value_bytes(value);
@@ -65,7 +66,8 @@ bool value_view(const inlay_value *value, inlay_tensor_view *out)
 static inlay_status wrap_optional(inlay_value **value, inlay_diag *diag)
 {
     inlay_value *inner = *value;
-    inlay_status status = inlay_value_create_list(INLAY_KIND_OPTIONAL, inlay_value_dtype(inner), &inner, 1, value, diag);
+    inlay_status status =
+        inlay_value_create_list(INLAY_KIND_OPTIONAL, inlay_value_dtype(inner), &inner, 1, value, diag);
 
     inlay_value_unref(inner);
     return status;
@@ -142,8 +144,8 @@ static inlay_status save_item(arena *a, const char *dir, const char *name, const
         return npy_save(path, &view, diag);
     for (int64_t i = 0; i < inlay_value_count(value) && status == INLAY_OK; i++) {
         const inlay_value *item = inlay_value_item(value, (uint32_t)i);
-        char *item_name = kind == INLAY_KIND_OPTIONAL ? arena_string(a, name)
-                                                      : arena_format(a, "%s.%lld", name, (long long)i);
+        char *item_name =
+            kind == INLAY_KIND_OPTIONAL ? arena_string(a, name) : arena_format(a, "%s.%lld", name, (long long)i);
         if (item == NULL || item_name == NULL)
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "output '%s' cannot be written", name);
         status = save_item(a, dir, item_name, item, diag);
@@ -177,8 +179,9 @@ char *value_type_text(const inlay_value *value, char *text, size_t bytes)
             (void)snprintf(text + used, bytes - used, "]");
     } else if (kind == INLAY_KIND_OPTIONAL) {
         (void)snprintf(text, bytes, "optional(%s)",
-                       inlay_value_count(value) == 0 ? "nothing"
-                                                     : value_type_text(inlay_value_item(value, 0), inner, sizeof inner));
+                       inlay_value_count(value) == 0
+                           ? "nothing"
+                           : value_type_text(inlay_value_item(value, 0), inner, sizeof inner));
     } else {
         (void)snprintf(text, bytes, "%s(%lld)", kind == INLAY_KIND_MAP ? "map" : "sequence",
                        (long long)inlay_value_count(value));
@@ -189,8 +192,8 @@ char *value_type_text(const inlay_value *value, char *text, size_t bytes)
 char *value_declared_text(const inlay_io_info *info, char *text, size_t bytes)
 {
     static const char *const kinds[] = { "", "", "sequence of ", "optional ", "map to " };
-    size_t used = (size_t)snprintf(text, bytes, "%s%s", info->kind < 5 ? kinds[info->kind] : "",
-                                   inlay_dtype_name(info->dtype));
+    size_t used =
+        (size_t)snprintf(text, bytes, "%s%s", info->kind < 5 ? kinds[info->kind] : "", inlay_dtype_name(info->dtype));
 
     if (info->rank == INLAY_RANK_UNKNOWN) {
         (void)snprintf(text + used, bytes - used, "[...]");
@@ -325,9 +328,10 @@ json_t *value_json(const char *name, const inlay_value *value, uint32_t max)
     if (name != NULL)
         (void)json_object_set_new(json, "name", json_string(name));
     if (!value_view(value, &view)) {
-        (void)snprintf(text, sizeof text, "%s", inlay_value_kind(value) == INLAY_KIND_OPTIONAL ? "optional"
-                                                : inlay_value_kind(value) == INLAY_KIND_MAP    ? "map"
-                                                                                               : "sequence");
+        (void)snprintf(text, sizeof text, "%s",
+                       inlay_value_kind(value) == INLAY_KIND_OPTIONAL ? "optional"
+                       : inlay_value_kind(value) == INLAY_KIND_MAP    ? "map"
+                                                                      : "sequence");
         (void)json_object_set_new(json, "type", json_string(text));
         for (int64_t i = 0; i < count && inlay_value_kind(value) != INLAY_KIND_TENSOR; i++)
             (void)json_array_append_new(values, value_json(NULL, inlay_value_item(value, (uint32_t)i), max));
