@@ -262,6 +262,8 @@ static inlay_status prepare_model(inlay_session *s, const inlay_options *options
                         .fold_max_bytes = (uint64_t)options_int(options, OPTION_fold_max_bytes) };
     inlay_status status = INLAY_OK;
 
+    if (options_int(options, OPTION_freeze_defaults) != 0 && graph_freeze_defaults(s->model->main) != INLAY_OK)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to make default values constant");
     INLAY_TRY(graph_inline_functions(s->model, diag));
     INLAY_TRY(graph_bind(s->model, plugin_set_operators(s->plugins), diag));
     INLAY_TRY(fix_dims(s, options, diag));

@@ -400,7 +400,7 @@ inlay_status graph_set_attr_string(graph *g, graph_node *n, const char *name, co
     return set_named(g, n, name, (inlay_attr_info){ .kind = INLAY_ATTR_STRING, .s = { copy, strlen(value) } });
 }
 
-/* ------------------------------------------------------------------ constants in the place of inputs and captures */
+/* ------------------------------------------------------------------ constants in the place of inputs */
 
 inlay_status graph_freeze_defaults(graph *g)
 {
@@ -420,42 +420,5 @@ inlay_status graph_freeze_defaults(graph *g)
         g->values[v].info.flags &= ~(uint32_t)INLAY_VALUE_GRAPH_INPUT;
     }
     g->input_count = kept;
-    return INLAY_OK;
-}
-
-static void copy_constant(inlay_value_info *to, const inlay_value_info *from)
-{
-    inlay_str name = to->name;
-    uint32_t was_output = to->flags & INLAY_VALUE_GRAPH_OUTPUT;
-
-    *to = *from;
-    to->name = name;
-    to->flags = INLAY_VALUE_CONSTANT | was_output;
-}
-
-inlay_status graph_localize_constants(graph *g)
-{
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++) {
-            graph_body *body = &g->nodes[i]->bodies[b];
-            graph *inner = body->graph;
-            uint32_t kept = 0;
-
-            for (uint32_t c = 0; c < body->capture_count; c++) {
-                const inlay_value_info *outer = &g->values[body->capture_outer[c]].info;
-
-                if (outer->flags & INLAY_VALUE_CONSTANT) {
-                    copy_constant(&inner->values[body->capture_inner[c]].info, outer);
-                } else {
-                    body->capture_outer[kept] = body->capture_outer[c];
-                    body->capture_inner[kept++] = body->capture_inner[c];
-                }
-            }
-            body->capture_count = inner->captured_count = kept;
-            inner->captured = body->capture_inner;
-            if (graph_localize_constants(inner) != INLAY_OK)
-                return INLAY_OUT_OF_MEMORY;
-        }
-    }
     return INLAY_OK;
 }

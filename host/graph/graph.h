@@ -191,8 +191,6 @@ inlay_status graph_set_attr(graph *g, graph_node *n, const inlay_attr_info *attr
 /* Makes the default values of inputs constants and takes those inputs off graph.inputs, as IR 3 has it. For models whose
  * exporter lists every weight as an input; what was an optional input can no longer be given. */
 inlay_status graph_freeze_defaults(graph *g);
-/* In all bodies below g: a capture of a constant becomes a constant of the body. graph_finish() is due afterwards. */
-inlay_status graph_localize_constants(graph *g);
 /* The opset version that the model imports for the domain ("" is "ai.onnx"), 0 if it does not. */
 int64_t graph_model_opset(const graph_model *model, const char *domain);
 

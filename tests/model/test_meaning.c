@@ -205,42 +205,6 @@ static void scopes(void **state)
     wire_deinit(&w);
 }
 
-static void constants_move_into_bodies(void **state)
-{
-    wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), outer, inner;
-    mw_body b, c;
-    graph_model *model;
-    inlay_diag diag = INLAY_DIAG_INIT;
-    const graph *two;
-
-    (void)state;
-    mw_value(&w, MW_INPUT, "c", 9, "");
-    mw_ones(&w, "k", 3);
-    outer = mw_node_begin(&w, "If", "c", "y");
-    b = mw_body_begin(&w, "then_branch", "one");
-    inner = mw_node_begin(&w, "If", "c", "z");
-    c = mw_body_begin(&w, "then_branch", "two");
-    mw_node(&w, "Relu", "k", "q");
-    mw_value(&w, MW_OUTPUT, "q", 1, NULL);
-    mw_body_end(&w, c);
-    wire_end(&w, inner);
-    mw_value(&w, MW_OUTPUT, "z", 1, NULL);
-    mw_body_end(&w, b);
-    wire_end(&w, outer);
-    wire_end(&w, g);
-    model = load(&w);
-    assert_int_equal(graph_localize_constants(model->main), INLAY_OK);
-    assert_int_equal(graph_finish(model->main, &diag), INLAY_OK);
-    two = model->main->nodes[0]->bodies[0].graph->nodes[0]->bodies[0].graph;
-    assert_int_equal(model->main->nodes[0]->capture_count, 1);
-    assert_int_equal(two->captured_count, 0);
-    assert_true(value(two, "k")->info.data == value(model->main, "k")->info.data);
-    assert_int_equal(value(two, "k")->info.flags, INLAY_VALUE_CONSTANT);
-    graph_model_destroy(model);
-    wire_deinit(&w);
-}
-
 static void sparse_constants_become_dense(void **state)
 {
     wire w = { 0 };
@@ -545,7 +509,6 @@ int main(void)
         cmocka_unit_test(dims_that_are_not_known),
         cmocka_unit_test(types_beyond_tensors),
         cmocka_unit_test(scopes),
-        cmocka_unit_test(constants_move_into_bodies),
         cmocka_unit_test(sparse_constants_become_dense),
         cmocka_unit_test(what_is_saved_comes_back),
         cmocka_unit_test(single_values),

@@ -81,7 +81,7 @@ static inlay_status all_of_it(const char *path, const char *copy, inlay_diag *di
     INLAY_TRY(model_load_path(path, NULL, &model, diag));
     INLAY_TRY(model_save(model, copy, &options, diag));
     INLAY_TRY(graph_inline_functions(model, diag));
-    INLAY_TRY(graph_localize_constants(model->main));
+    INLAY_TRY(graph_freeze_defaults(model->main));
     INLAY_TRY(graph_finish(model->main, diag));
     INLAY_TRY(graph_snapshot(model->main, &a, &snapshot, diag));
 done:
