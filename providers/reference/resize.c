@@ -2,12 +2,12 @@
  *
  * Nearest copies elements of any type. Linear and cubic are sums with weights, separable by axis; integers are
  * computed in floating point, cut towards zero and held within their range. */
-#include "resize_table.h"
-#include "vecmath.h"
+#include "convert.h"
+#include "resize_rows.h"
 #include <math.h>
 #include <stdlib.h>
 
-enum { RESIZE_GRAIN = 1 << 14, RESIZE_SLOTS = 8 };
+enum { RESIZE_GRAIN = 1 << 14 };
 
 typedef struct resize_state {
     resize_rule rule;
@@ -22,244 +22,6 @@ typedef struct resize_state {
     double scales[INLAY_MAX_RANK];
 } resize_state;
 enum { POLICY_STRETCH, POLICY_NOT_LARGER, POLICY_NOT_SMALLER };
-
-/* Resizing at concrete shapes. The axes from the first to the last one that is resized; what lies before them is
- * their first axis if need be, what lies behind is `inner`. The tables are allocated behind the struct, or filled in
- * the workspace of each run when roi is not known before. */
-typedef struct resize_plan {
-    resize_axis axes[INLAY_MAX_RANK];
-    resize_table tables[INLAY_MAX_RANK]; /* taps 0: the axis is copied */
-    int64_t strides[INLAY_MAX_RANK];     /* of the input, in elements */
-    uint32_t rank;  /* 0: nothing changes */
-    uint32_t outer; /* axes of X before axes[0] */
-    int64_t inner;
-    int64_t rows;   /* of the output: product of out of all axes but the last */
-    double extrapolation;
-    void *weights;  /* those of the last axis as the type that sums are made in */
-    bool wide;      /* which is double */
-    bool grows;     /* more output rows than input rows */
-    bool can_leave; /* elements may come from outside */
-    bool tables_at_run;
-    uint64_t table_bytes;
-    uint64_t scratch_bytes; /* of a worker */
-} resize_plan;
-
-/* Input rows (by offset) that are kept resampled. */
-typedef struct resize_cache {
-    int64_t offsets[RESIZE_SLOTS];
-    uint32_t next; /* to be replaced */
-} resize_cache;
-
-/* The input rows that an output row is made of. */
-typedef struct resize_cursor {
-    int64_t offset; /* of the current one, in elements */
-    double weight;
-    int64_t out[INLAY_MAX_RANK], tap[INLAY_MAX_RANK];
-} resize_cursor;
-
-static void resize_locate(const resize_plan *plan, resize_cursor *c)
-{
-    c->offset = 0;
-    c->weight = 1;
-    for (uint32_t d = 0; d + 1 < plan->rank; d++) {
-        const resize_table *t = &plan->tables[d];
-        int64_t at = c->tap[d] * plan->axes[d].out + c->out[d];
-        if (t->taps > 0 && t->weight != NULL)
-            c->weight *= t->weight[at];
-        c->offset += (t->taps > 0 ? t->index[at] : c->out[d]) * plan->strides[d];
-    }
-}
-
-/* Moves to the first input row of output row `row`; false when that lies outside of the input. */
-static bool resize_begin(const resize_plan *plan, int64_t row, resize_cursor *c)
-{
-    for (uint32_t d = plan->rank - 1; d-- > 0; row /= plan->axes[d].out) {
-        const resize_table *t = &plan->tables[d];
-        c->out[d] = row % plan->axes[d].out;
-        c->tap[d] = 0;
-        if (t->taps > 0 && t->index[c->out[d]] < 0)
-            return false;
-    }
-    resize_locate(plan, c);
-    return true;
-}
-
-static bool resize_next(const resize_plan *plan, resize_cursor *c)
-{
-    for (uint32_t d = plan->rank - 1; d-- > 0;) {
-        if (++c->tap[d] < plan->tables[d].taps) {
-            resize_locate(plan, c);
-            return true;
-        }
-        c->tap[d] = 0;
-    }
-    return false;
-}
-
-/* ------------------------------------------------------------------ element types */
-
-/* v cut towards zero within [least, most], exactly representable bounds; NaN gives 0. */
-#define CUT(type, v, least, most) ((type)((v) >= (most) ? (most) : (v) > (least) ? (v) : (v) == (v) ? (least) : 0))
-
-#define CLONES KIT_MULTIVERSION
-#define SUFFIX f32
-#define T float
-#define LOAD(x) (x)
-#define STORE(v) (v)
-#define ACC float
-#include "resize.inc"
-
-#define SUFFIX f64
-#define T double
-#define LOAD(x) (x)
-#define STORE(v) (v)
-#define ACC double
-#include "resize.inc"
-
-#define SUFFIX f16
-#define T uint16_t
-#define LOAD(x) f16_to_f32(x)
-#define STORE(v) f32_to_f16(v)
-#define ACC float
-#include "resize.inc"
-
-#define SUFFIX bf16
-#define T uint16_t
-#define LOAD(x) bf16_to_f32(x)
-#define STORE(v) f32_to_bf16(v)
-#define ACC float
-#include "resize.inc"
-
-#define SUFFIX u8
-#define T uint8_t
-#define LOAD(x) ((float)(x))
-#define STORE(v) CUT(uint8_t, v, 0.0f, 255.0f)
-#define ACC float
-#include "resize.inc"
-
-#define SUFFIX i8
-#define T int8_t
-#define LOAD(x) ((float)(x))
-#define STORE(v) CUT(int8_t, v, -128.0f, 127.0f)
-#define ACC float
-#include "resize.inc"
-#undef CLONES
-#define CLONES
-
-#define SUFFIX u16
-#define T uint16_t
-#define LOAD(x) ((float)(x))
-#define STORE(v) CUT(uint16_t, v, 0.0f, 65535.0f)
-#define ACC float
-#include "resize.inc"
-
-#define SUFFIX i16
-#define T int16_t
-#define LOAD(x) ((float)(x))
-#define STORE(v) CUT(int16_t, v, -32768.0f, 32767.0f)
-#define ACC float
-#include "resize.inc"
-
-#define SUFFIX u32
-#define T uint32_t
-#define LOAD(x) ((double)(x))
-#define STORE(v) CUT(uint32_t, v, 0.0, 4294967295.0)
-#define ACC double
-#include "resize.inc"
-
-#define SUFFIX i32
-#define T int32_t
-#define LOAD(x) ((double)(x))
-#define STORE(v) CUT(int32_t, v, -2147483648.0, 2147483647.0)
-#define ACC double
-#include "resize.inc"
-
-#define SUFFIX u64
-#define T uint64_t
-#define LOAD(x) ((double)(x))
-#define STORE(v) f64_to_u64((v) > 0 ? (v) : 0)
-#define ACC double
-#include "resize.inc"
-
-#define SUFFIX i64
-#define T int64_t
-#define LOAD(x) ((double)(x))
-#define STORE(v) f64_to_i64(v)
-#define ACC double
-#include "resize.inc"
-
-#define SUFFIX flag
-#define T uint8_t
-#define LOAD(x) ((x) != 0 ? 1.0f : 0.0f)
-#define STORE(v) ((uint8_t)((v) != 0))
-#define ACC float
-#include "resize.inc"
-#undef CLONES
-
-typedef void (*resize_rows_fn)(const resize_plan *plan, const void *x, void *y, int64_t begin, int64_t end,
-                               void *scratch);
-/* Complex numbers are two floats: they have one inner axis more. */
-static const resize_rows_fn resize_rows[INLAY_DTYPE_COUNT] = {
-    [INLAY_FLOAT] = resize_rows_f32,     [INLAY_DOUBLE] = resize_rows_f64, [INLAY_FLOAT16] = resize_rows_f16,
-    [INLAY_BFLOAT16] = resize_rows_bf16, [INLAY_UINT8] = resize_rows_u8,   [INLAY_INT8] = resize_rows_i8,
-    [INLAY_UINT16] = resize_rows_u16,    [INLAY_INT16] = resize_rows_i16,  [INLAY_UINT32] = resize_rows_u32,
-    [INLAY_INT32] = resize_rows_i32,     [INLAY_UINT64] = resize_rows_u64, [INLAY_INT64] = resize_rows_i64,
-    [INLAY_BOOL] = resize_rows_flag,     [INLAY_COMPLEX64] = resize_rows_f32, [INLAY_COMPLEX128] = resize_rows_f64,
-};
-
-/* Are sums of this type made in double? */
-static bool resize_wide(inlay_dtype dtype)
-{
-    const uint32_t wide = KIT_BIT(DOUBLE) | KIT_BIT(COMPLEX128) | KIT_BIT(INT32) | KIT_BIT(INT64) | KIT_BIT(UINT32) |
-                          KIT_BIT(UINT64);
-    return (wide & INLAY_DTYPE_BIT(dtype)) != 0;
-}
-
-/* Rows of nearest neighbours; only the size of an element matters. An output row from the same input row as the one
- * before is a copy of that. */
-static void resize_copy_rows(const resize_plan *plan, uint32_t elem, const void *x, void *y, const void *fill,
-                             int64_t begin, int64_t end)
-{
-    const resize_table *last = &plan->tables[plan->rank - 1];
-    int64_t out = plan->axes[plan->rank - 1].out, before = -1;
-    size_t chunk = (size_t)plan->inner * elem;
-
-    for (int64_t r = begin; r < end; r++) {
-        char *to = (char *)y + r * out * (int64_t)chunk;
-        const char *from;
-        resize_cursor cursor;
-
-        if (!resize_begin(plan, r, &cursor)) {
-            for (int64_t i = 0; i < out * plan->inner; i++)
-                memcpy(to + i * elem, fill, elem);
-            before = -1;
-            continue;
-        }
-        from = (const char *)x + cursor.offset * elem;
-        if (cursor.offset == before) {
-            memcpy(to, to - out * (int64_t)chunk, (size_t)out * chunk);
-            continue;
-        }
-        before = cursor.offset;
-        if (chunk == 4 && !plan->can_leave) {
-            for (int64_t o = 0; o < out; o++)
-                memcpy(to + 4 * o, from + 4 * (int64_t)last->index[o], 4);
-            continue;
-        }
-        if (chunk == 1 && !plan->can_leave) {
-            for (int64_t o = 0; o < out; o++)
-                to[o] = from[last->index[o]];
-            continue;
-        }
-        for (int64_t o = 0; o < out; o++, to += chunk) {
-            if (last->index[o] >= 0)
-                memcpy(to, from + last->index[o] * (int64_t)chunk, chunk);
-            else
-                for (int64_t i = 0; i < plan->inner; i++)
-                    memcpy(to + i * elem, fill, elem);
-        }
-    }
-}
 
 /* ------------------------------------------------------------------ attributes */
 
@@ -602,7 +364,7 @@ static inlay_status resize_items(void *user, int64_t begin, int64_t end, uint32_
     if (job->s->rule.mode == RESIZE_NEAREST)
         resize_copy_rows(job->p, inlay_dtype_bits(x->dtype) / 8, x->data, job->call->out[0].data, job->fill, begin, end);
     else
-        resize_rows[x->dtype](job->p, x->data, job->call->out[0].data, begin, end,
+        resize_rows_of(x->dtype)(job->p, x->data, job->call->out[0].data, begin, end,
                               job->scratch + worker * job->p->scratch_bytes);
     return INLAY_OK;
 }
