@@ -1,20 +1,22 @@
 /* onnx/det.c - determinant. */
 #include "schema.h"
 
-/* X [..., M, M] gives [...]. */
 static inlay_status infer_det(op_infer *infer)
 {
     uint32_t rank = infer_rank(infer, 0);
-    inlay_dim size;
-    inlay_status status;
+    inlay_dim dims[INLAY_MAX_RANK], side;
+    inlay_status status = INLAY_OK;
 
     if (rank == INLAY_RANK_UNKNOWN)
         return INLAY_OK;
     if (rank < 2)
-        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "X has rank %u; its last two axes must be a matrix", rank);
-    status =
-        dim_merge(infer, infer_dim(infer, 0, rank - 2), infer_dim(infer, 0, rank - 1), "the size of the matrix", &size);
-    return status == INLAY_OK ? infer_set_shape(infer, 0, rank - 2, infer->in[0]->dims) : status;
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "X has rank %u; a determinant needs matrices", rank);
+    INLAY_TRY(dim_merge(infer, infer_dim(infer, 0, rank - 2), infer_dim(infer, 0, rank - 1), "the sides of X", &side));
+    for (uint32_t d = 0; d + 2 < rank; d++)
+        dims[d] = infer_dim(infer, 0, d);
+    INLAY_TRY(infer_set_shape(infer, 0, rank - 2, dims));
+done:
+    return status;
 }
 
 static const op_row rows[] = {

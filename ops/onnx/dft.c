@@ -1,69 +1,83 @@
 /* onnx/dft.c - discrete Fourier transforms. */
 #include "schema.h"
 
-/* The one element of integer input i, or unknown. */
-static inlay_dim scalar_of(op_infer *infer, uint32_t i)
+/* The one value of an integer input; false while it is not known. */
+static bool read_scalar(op_infer *infer, uint32_t i, int64_t *out)
 {
     uint32_t count;
-    const inlay_dim *elements = infer_elements(infer, i, &count);
 
-    return elements != NULL && count == 1 ? elements[0] : dim_unknown();
+    return infer_ints(infer, i, out, 1, &count) && count == 1;
 }
 
-/* How many of n frequencies of a real signal are not mirror images. */
-static inlay_dim half_spectrum(op_infer *infer, inlay_dim n)
-{
-    return dim_add(infer, dim_div(infer, n, dim_fixed(2)), dim_fixed(1));
-}
-
-/* [..., n, ..., 1 or 2] gives [..., dft_length, ..., 2], half of it when one-sided. The axis is an attribute in version
- * 17 and an input, -2 by default, later. A one-sided inverse gives back a real signal whose length may be odd. */
+/* ONNX DFT-20: the transformed axis gets dft_length, onesided half of it and one; onesided and inverse gives reals. */
 static inlay_status infer_dft(op_infer *infer)
 {
     uint32_t rank = infer_rank(infer, 0), at;
     bool onesided = infer_attr_int(infer, "onesided", 0) != 0, inverse = infer_attr_int(infer, "inverse", 0) != 0;
-    inlay_dim dims[INLAY_MAX_RANK], axis = dim_fixed(infer_attr_int(infer, "axis", 1));
+    int64_t axis = infer_attr_int(infer, "axis", 1), value;
+    inlay_dim dims[INLAY_MAX_RANK], length;
     inlay_status status = INLAY_OK;
 
     if (rank == INLAY_RANK_UNKNOWN)
         return INLAY_OK;
     if (rank < 2)
-        return infer_fail(infer, INLAY_SHAPE_MISMATCH,
-                          "input has rank %u; it needs a signal axis and a last one for the "
-                          "real and imaginary parts",
-                          rank);
-    if (infer->node->since_version >= 20)
-        axis = infer_has_in(infer, 2) ? scalar_of(infer, 2) : dim_fixed(-2);
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "the input has rank %u; it needs at least 2", rank);
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = infer_dim(infer, 0, d);
-    if (axis.kind != INLAY_DIM_FIXED) {
-        for (uint32_t d = 0; d + 1 < rank; d++)
-            dims[d] = dim_unknown();
-    } else {
-        INLAY_TRY(infer_axis(infer, axis.value, rank, "axis", &at));
-        if (infer_has_in(infer, 1))
-            dims[at] = scalar_of(infer, 1);
-        if (onesided)
-            dims[at] = inverse ? dim_unknown() : half_spectrum(infer, dims[at]);
+    if (infer->node->since_version >= 20) {
+        axis = -2;
+        if (infer_has_in(infer, 2) && !read_scalar(infer, 2, &axis)) {
+            for (uint32_t d = 0; d < rank; d++)
+                dims[d] = dim_unknown();
+            return infer_set_shape(infer, 0, rank, dims);
+        }
     }
-    dims[rank - 1] = onesided && inverse ? dim_unknown() : dim_fixed(2);
-    status = infer_set_shape(infer, 0, rank, dims);
+    INLAY_TRY(infer_axis(infer, axis, rank, "axis", &at));
+    length = dims[at];
+    if (onesided && inverse)
+        length = dim_mul(infer, dim_sub(infer, length, dim_fixed(1)), dim_fixed(2));
+    if (infer_has_in(infer, 1)) {
+        length = dim_unknown();
+        if (read_scalar(infer, 1, &value)) {
+            if (value < 1)
+                return infer_fail(infer, INLAY_INVALID_ARGUMENT, "dft_length is %lld", (long long)value);
+            length = dim_fixed(value);
+        }
+    }
+    if (onesided && !inverse)
+        length = dim_add(infer, dim_div(infer, length, dim_fixed(2)), dim_fixed(1));
+    dims[at] = length;
+    dims[rank - 1] = dim_fixed(onesided && inverse ? 1 : 2);
+    INLAY_TRY(infer_set_shape(infer, 0, rank, dims));
 done:
     return status;
 }
 
-/* signal [N, L, 1 or 2] gives [N, (L - frame_length) / frame_step + 1, bins, 2]; a frame is as long as its window. */
+/* ONNX STFT-17: [batch, frames, bins, 2]. */
 static inlay_status infer_stft(op_infer *infer)
 {
-    inlay_dim step = scalar_of(infer, 1), length = infer_dim(infer, 2, 0), dims[4];
+    inlay_dim length = dim_unknown(), frames = dim_unknown(), signal = infer_dim(infer, 0, 1), bins;
+    int64_t value;
 
-    if (infer_has_in(infer, 3))
-        length = scalar_of(infer, 3);
-    dims[0] = infer_dim(infer, 0, 0);
-    dims[1] = dim_div(infer, dim_sub(infer, infer_dim(infer, 0, 1), length), step);
-    dims[1] = dim_add(infer, dims[1], dim_fixed(1));
-    dims[2] = infer_attr_int(infer, "onesided", 1) != 0 ? half_spectrum(infer, length) : length;
-    dims[3] = dim_fixed(2);
+    if (infer_has_in(infer, 3)) {
+        if (read_scalar(infer, 3, &value))
+            length = dim_fixed(value);
+    } else if (infer_has_in(infer, 2)) {
+        length = infer_dim(infer, 2, 0);
+    }
+    if (length.kind == INLAY_DIM_FIXED && length.value < 1)
+        return infer_fail(infer, INLAY_INVALID_ARGUMENT, "frames of %lld samples", (long long)length.value);
+    if (read_scalar(infer, 1, &value)) {
+        if (value < 1)
+            return infer_fail(infer, INLAY_INVALID_ARGUMENT, "frame_step is %lld", (long long)value);
+        frames = dim_add(infer, dim_div(infer, dim_sub(infer, signal, length), dim_fixed(value)), dim_fixed(1));
+        if (frames.kind == INLAY_DIM_FIXED && frames.value < 1)
+            return infer_fail(infer, INLAY_SHAPE_MISMATCH, "the signal is shorter than one frame");
+    }
+    bins = length;
+    if (infer_attr_int(infer, "onesided", 1) != 0)
+        bins = dim_add(infer, dim_div(infer, length, dim_fixed(2)), dim_fixed(1));
+    const inlay_dim dims[] = { infer_dim(infer, 0, 0), frames, bins, dim_fixed(2) };
     return infer_set_shape(infer, 0, 4, dims);
 }
 

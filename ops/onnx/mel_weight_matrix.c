@@ -1,18 +1,17 @@
 /* onnx/mel_weight_matrix.c - the matrix from spectrum to mel bins. */
 #include "schema.h"
 
-/* [dft_length / 2 + 1, num_mel_bins] */
 static inlay_status infer_mel_weight_matrix(op_infer *infer)
 {
-    uint32_t count[2];
-    const inlay_dim *bins = infer_elements(infer, 0, &count[0]), *length = infer_elements(infer, 1, &count[1]);
-    inlay_dim dims[] = { dim_unknown(), dim_unknown() };
+    inlay_dim dims[2] = { dim_unknown(), dim_unknown() };
+    int64_t value;
+    uint32_t count;
 
     infer_set_dtype(infer, 0, (inlay_dtype)infer_attr_int(infer, "output_datatype", INLAY_FLOAT));
-    if (length != NULL && count[1] == 1)
-        dims[0] = dim_add(infer, dim_div(infer, length[0], dim_fixed(2)), dim_fixed(1));
-    if (bins != NULL && count[0] == 1)
-        dims[1] = bins[0];
+    if (infer_ints(infer, 1, &value, 1, &count) && count == 1 && value >= 0)
+        dims[0] = dim_fixed(value / 2 + 1);
+    if (infer_ints(infer, 0, &value, 1, &count) && count == 1 && value >= 0)
+        dims[1] = dim_fixed(value);
     return infer_set_shape(infer, 0, 2, dims);
 }
 

@@ -3,11 +3,16 @@
 
 static inlay_status infer_window(op_infer *infer)
 {
+    int64_t size;
     uint32_t count;
-    const inlay_dim *size = infer_elements(infer, 0, &count);
-    inlay_dim dim = size != NULL && count == 1 ? size[0] : dim_unknown();
+    inlay_dim dim = dim_unknown();
+    const inlay_dim *elements = infer_elements(infer, 0, &count);
 
     infer_set_dtype(infer, 0, (inlay_dtype)infer_attr_int(infer, "output_datatype", INLAY_FLOAT));
+    if (elements != NULL && count == 1)
+        dim = elements[0];
+    if (infer_ints(infer, 0, &size, 1, &count) && count == 1 && size < 0)
+        return infer_fail(infer, INLAY_INVALID_ARGUMENT, "a window of %lld samples", (long long)size);
     return infer_set_shape(infer, 0, 1, &dim);
 }
 
