@@ -146,7 +146,8 @@ static inlay_status check_uses(finisher *f)
             if (!is_made(f, v))
                 return graph_fail(g, n, g->values[v].info.name.data, INLAY_INVALID_MODEL, f->diag,
                                   "nothing makes input %u '%.96s'; add a node, an initializer or a graph input of that "
-                                  "name", k, g->values[v].info.name.data);
+                                  "name",
+                                  k, g->values[v].info.name.data);
         }
         for (uint32_t k = 0; k < n->capture_count; k++)
             if (!is_made(f, n->captures[k]))

@@ -9,8 +9,8 @@
 #include <string.h>
 
 enum {
-    MAX_CALL_DEPTH = 128,         /* functions that call functions; the C stack is what it protects */
-    MAX_INLINED_NODES = 1000000   /* f1 calls f2 twice, f2 calls f3 twice, ... */
+    MAX_CALL_DEPTH = 128,       /* functions that call functions; the C stack is what it protects */
+    MAX_INLINED_NODES = 1000000 /* f1 calls f2 twice, f2 calls f3 twice, ... */
 };
 static const size_t MAX_INLINED_BYTES = (size_t)1 << 30;
 static const uint32_t UNSET = INLAY_NONE - 1; /* no value of the calling graph yet */
@@ -21,10 +21,10 @@ typedef struct inliner {
     names_table by_name; /* function names: most nodes call none, and need no key */
     names_table by_key;  /* key_of() -> function */
     arena keys;
-    char *key;           /* room for the key that is looked up */
+    char *key; /* room for the key that is looked up */
     size_t key_bytes;
     uint32_t node_count;
-    size_t arena_limit;  /* total_bytes that the model's arena may reach */
+    size_t arena_limit; /* total_bytes that the model's arena may reach */
     const graph_function *active[MAX_CALL_DEPTH];
     uint32_t depth;
 } inliner;
@@ -99,8 +99,8 @@ static inlay_status check_budget(const inliner *in, const graph *g, const graph_
 {
     if (in->model->arena.total_bytes <= in->arena_limit)
         return INLAY_OK;
-    return graph_fail(g, NULL, NULL, INLAY_LIMIT_EXCEEDED, in->diag, "inlining function '%.64s' takes more than %zu MiB",
-                      fn->name, MAX_INLINED_BYTES >> 20);
+    return graph_fail(g, NULL, NULL, INLAY_LIMIT_EXCEEDED, in->diag,
+                      "inlining function '%.64s' takes more than %zu MiB", fn->name, MAX_INLINED_BYTES >> 20);
 }
 
 /* ------------------------------------------------------------------ copies */
@@ -399,7 +399,8 @@ static inlay_status bind_formals(expansion *e)
     for (uint32_t o = 0; o < call->output_count; o++) {
         uint32_t v = body->outputs[o];
 
-        if (call->outputs[o] != INLAY_NONE && e->map[v] == UNSET && (body->values[v].info.flags & INLAY_VALUE_CONSTANT) == 0)
+        if (call->outputs[o] != INLAY_NONE && e->map[v] == UNSET &&
+            (body->values[v].info.flags & INLAY_VALUE_CONSTANT) == 0)
             e->map[v] = call->outputs[o];
     }
     return INLAY_OK;

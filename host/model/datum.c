@@ -65,8 +65,10 @@ static inlay_status read_sequence(const reader *r, const Onnx__Sequence *p, mode
 
     out->kind = INLAY_VALUE_SEQUENCE;
     INLAY_TRY(set_name(r, p->name, out));
-    INLAY_TRY(make_items(r, p->n_tensor_values + p->n_sparse_tensor_values + p->n_sequence_values + p->n_map_values +
-                                p->n_optional_values, out));
+    INLAY_TRY(make_items(r,
+                         p->n_tensor_values + p->n_sparse_tensor_values + p->n_sequence_values + p->n_map_values +
+                             p->n_optional_values,
+                         out));
     item = out->items;
     for (size_t i = 0; i < p->n_tensor_values; i++)
         INLAY_TRY(read_dense(r, p->tensor_values[i], item++));
@@ -116,8 +118,9 @@ static inlay_status read_keys(const reader *r, const Onnx__Map *p, model_datum *
         return no_memory(r);
     dims[0] = (int64_t)count;
     out->name = "keys";
-    out->tensor = (inlay_tensor_view){ .data = data, .bytes = bytes, .dims = dims, .rank = 1,
-                                       .dtype = texts ? INLAY_STRING : INLAY_INT64 };
+    out->tensor = (inlay_tensor_view){
+        .data = data, .bytes = bytes, .dims = dims, .rank = 1, .dtype = texts ? INLAY_STRING : INLAY_INT64
+    };
     for (size_t i = 0; i < count && texts; i++) {
         const ProtobufCBinaryData *key = &p->string_keys[i];
         inlay_str *to = (inlay_str *)data + i;
@@ -182,8 +185,14 @@ static inlay_status read_bytes(const void *bytes, size_t count, uint32_t kind, a
     ProtobufCMessage *message;
     inlay_status status;
 
-    r.source = (tensor_source){ .file = bytes, .file_bytes = count, .limits = &limits, .a = a, .alloc = proto_alloc,
-                                .alloc_ctx = a, .copy = true, .densified = &densified };
+    r.source = (tensor_source){ .file = bytes,
+                                .file_bytes = count,
+                                .limits = &limits,
+                                .a = a,
+                                .alloc = proto_alloc,
+                                .alloc_ctx = a,
+                                .copy = true,
+                                .densified = &densified };
     INLAY_TRY(prescan(bytes, count, kinds[kind].root, &limits, &scanned, diag));
     message = protobuf_c_message_unpack(kinds[kind].message, &allocator, scanned.count, scanned.bytes);
     if (message == NULL)

@@ -97,7 +97,8 @@ inlay_status file_give(file_map *map, graph_model *model, inlay_diag *diag)
     inlay_status status = INLAY_OK;
 
     if (address != NULL)
-        status = map->mapped ? graph_blob_map(model, address, map->count) : graph_blob_adopt(model, address, map->count);
+        status =
+            map->mapped ? graph_blob_map(model, address, map->count) : graph_blob_adopt(model, address, map->count);
     if (status != INLAY_OK) {
         file_unmap(map);
         return inlay_fail(diag, status, "out of memory");
@@ -129,9 +130,10 @@ static inlay_status resolve(const external_files *files, const char *location, c
                           dir, strerror(errno));
     dir_bytes = strcmp(dir, "/") == 0 ? 0 : strlen(dir);
     if (strncmp(path, dir, dir_bytes) != 0 || path[dir_bytes] != '/')
-        return inlay_fail(diag, INLAY_INVALID_MODEL,
-                          "external file '%.200s' is a symbolic link that leaves the folder '%.100s'; put the file itself "
-                          "there", location, dir);
+        return inlay_fail(
+            diag, INLAY_INVALID_MODEL,
+            "external file '%.200s' is a symbolic link that leaves the folder '%.100s'; copy the file there", location,
+            dir);
     memmove(path, path + dir_bytes + 1, strlen(path + dir_bytes + 1) + 1);
     *out_dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*out_dir < 0)
@@ -191,7 +193,8 @@ static inlay_status open_external(const external_files *files, const char *locat
     if (leaves_folder(location))
         return inlay_fail(diag, INLAY_INVALID_MODEL,
                           "external file '%.200s' would lie outside the model's folder; use a path relative to it "
-                          "without '..'", location);
+                          "without '..'",
+                          location);
     status = resolve(files, location, path, &dir, diag);
     if (status != INLAY_OK)
         return status;

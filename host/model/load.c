@@ -280,8 +280,9 @@ static inlay_status load(graph_model *model, const void *bytes, size_t count, co
     loader l = { .model = model, .limits = with_defaults(options), .diag = diag };
     inlay_status status;
 
-    l.external = (external_files){ .model = model, .dir = options != NULL && options->external_dir != NULL
-                                                              ? options->external_dir : dir };
+    l.external =
+        (external_files){ .model = model,
+                          .dir = options != NULL && options->external_dir != NULL ? options->external_dir : dir };
     l.source = (tensor_source){ .file = bytes,
                                 .file_bytes = count,
                                 .limits = &l.limits,

@@ -25,7 +25,7 @@ typedef struct external_files {
     arena scratch;
     const char *dir; /* where they may lie; NULL = nowhere: the model came from memory */
     names_table index;
-    file_map *maps;  /* [count], borrowed from the model */
+    file_map *maps; /* [count], borrowed from the model */
     uint32_t count;
 } external_files;
 
@@ -42,12 +42,12 @@ typedef struct tensor_source {
     const uint8_t *file; /* places are offsets into it */
     size_t file_bytes;
     const model_limits *limits;
-    external_files *external; /* NULL: external data is an error */
-    arena *a;                 /* for dims and views */
+    external_files *external;                /* NULL: external data is an error */
+    arena *a;                                /* for dims and views */
     void *(*alloc)(void *ctx, size_t bytes); /* for elements, aligned to 16 bytes or more */
     void *alloc_ctx;
-    bool copy;                /* elements must not point into file */
-    uint64_t *densified;      /* bytes that sparse tensors have taken so far; at most max_densified_bytes */
+    bool copy;           /* elements must not point into file */
+    uint64_t *densified; /* bytes that sparse tensors have taken so far; at most max_densified_bytes */
 } tensor_source;
 
 /* Reads a tensor of any storage form. out->data points into the file where the form allows, else into memory from
@@ -75,7 +75,7 @@ typedef struct loader {
 typedef struct scope {
     struct scope *outer; /* NULL for the main graph and functions */
     graph *g;
-    names_table table; /* name -> value of g */
+    names_table table;                       /* name -> value of g */
     uint32_t *capture_outer, *capture_inner; /* [capture_count], in the arena */
     uint32_t capture_count, capture_capacity;
 } scope;
@@ -105,7 +105,8 @@ INLAY_NODISCARD inlay_status load_graph(loader *l, scope *s, const Onnx__Graph *
 INLAY_NODISCARD inlay_status load_function(loader *l, const Onnx__Function *proto, graph_function *out);
 /* Fills kind, types and declared_* of a value. `as_fact`: also info's dtype, rank and dims, with symbols for what the
  * file leaves open (inputs of the main graph). */
-INLAY_NODISCARD inlay_status load_type(loader *l, const graph *g, const Onnx__Type *proto, graph_value *v, bool as_fact);
+INLAY_NODISCARD inlay_status load_type(loader *l, const graph *g, const Onnx__Type *proto, graph_value *v,
+                                       bool as_fact);
 
 /* Adds a value of that name; a name that is there already is an error. */
 INLAY_NODISCARD inlay_status scope_define(loader *l, scope *s, const char *name, const char *what, uint32_t *out_value);

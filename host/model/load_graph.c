@@ -292,8 +292,8 @@ static inlay_status load_initializers(loader *l, scope *s, const Onnx__Graph *pr
     inlay_status status = INLAY_OK;
 
     for (size_t i = 0; status == INLAY_OK && i < proto->n_initializer + proto->n_sparse_initializer; i++) {
-        const Onnx__SparseTensor *sparse = i < proto->n_initializer ? NULL
-                                                                    : proto->sparse_initializer[i - proto->n_initializer];
+        const Onnx__SparseTensor *sparse =
+            i < proto->n_initializer ? NULL : proto->sparse_initializer[i - proto->n_initializer];
         const Onnx__Tensor *dense = sparse == NULL ? proto->initializer[i] : sparse->values;
         const char *name = dense == NULL ? "" : text_of(dense->name);
 
@@ -387,7 +387,8 @@ static inlay_status define_node(loader *l, scope *s, const Onnx__Node *proto, gr
             continue;
         if (names_find(&s->table, name, strlen(name)) != NAMES_NONE)
             return graph_fail(g, n, name, INLAY_INVALID_MODEL, l->diag,
-                              "output %zu '%.96s' has the name of another value; names must be unique in a graph", o, name);
+                              "output %zu '%.96s' has the name of another value; names must be unique in a graph", o,
+                              name);
         INLAY_TRY(add_name(l, s, name, &outputs[o]));
     }
 done:

@@ -2,8 +2,10 @@
 #include "model/load.h"
 #include <string.h>
 
-/* AttributeProto's kinds beyond those that plugins see; and what a node may have without the checks on it getting slow. */
-enum { MAX_ATTRS = 500, KIND_GRAPH = 5, KIND_TENSORS = 9, KIND_GRAPHS = 10, KIND_SPARSE_TENSOR = 11, KIND_TYPE_PROTO = 13 };
+/* AttributeProto's kinds beyond those that plugins see. */
+enum { KIND_GRAPH = 5, KIND_TENSORS = 9, KIND_GRAPHS = 10, KIND_SPARSE_TENSOR = 11, KIND_TYPE_PROTO = 13 };
+
+enum { MAX_ATTRS = 500 }; /* of one node: names are compared pairwise */
 
 /* IR 1 files say only by what is there which kind an attribute is. */
 static int32_t kind_of(const Onnx__Attribute *p)
@@ -192,7 +194,8 @@ static inlay_status add_ref(loader *l, scope *s, graph_node *n, const Onnx__Attr
         return load_no_memory(l, s->g);
     if (n->ref_count > 0)
         memcpy(list, n->refs, n->ref_count * sizeof *list);
-    list[n->ref_count] = (graph_attr_ref){ .name = load_text(l, p->name), .from = load_text(l, p->ref_attr_name),
+    list[n->ref_count] = (graph_attr_ref){ .name = load_text(l, p->name),
+                                           .from = load_text(l, p->ref_attr_name),
                                            .kind = (uint32_t)kind_of(p) };
     if (list[n->ref_count].name == NULL || list[n->ref_count].from == NULL)
         return load_no_memory(l, s->g);
@@ -227,8 +230,8 @@ static inlay_status load_type_attr(loader *l, scope *s, graph_node *n, const Onn
 static inlay_status check_names(loader *l, const scope *s, const graph_node *n, const Onnx__Node *proto)
 {
     if (proto->n_attribute > MAX_ATTRS)
-        return graph_fail(s->g, n, NULL, INLAY_LIMIT_EXCEEDED, l->diag, "the node has %zu attributes; inlay takes up to %d",
-                          proto->n_attribute, MAX_ATTRS);
+        return graph_fail(s->g, n, NULL, INLAY_LIMIT_EXCEEDED, l->diag,
+                          "the node has %zu attributes; inlay takes up to %d", proto->n_attribute, MAX_ATTRS);
     for (size_t i = 0; i < proto->n_attribute; i++) {
         const char *name = text_of(proto->attribute[i]->name);
 
@@ -236,7 +239,8 @@ static inlay_status check_names(loader *l, const scope *s, const graph_node *n, 
             return graph_fail(s->g, n, NULL, INLAY_INVALID_MODEL, l->diag, "attribute %zu has no name", i);
         for (size_t k = 0; k < i; k++)
             if (strcmp(name, text_of(proto->attribute[k]->name)) == 0)
-                return graph_fail(s->g, n, NULL, INLAY_INVALID_MODEL, l->diag, "attribute '%.64s' is there twice", name);
+                return graph_fail(s->g, n, NULL, INLAY_INVALID_MODEL, l->diag, "attribute '%.64s' is there twice",
+                                  name);
     }
     return INLAY_OK;
 }
@@ -291,9 +295,9 @@ inlay_status load_node(loader *l, scope *s, const Onnx__Node *proto, graph_node 
         if (status != INLAY_OK)
             return status;
         if (inputs[i] == INLAY_NONE)
-            return graph_fail(s->g, n, name, INLAY_INVALID_MODEL, l->diag,
-                              "nothing makes input %zu '%.96s'; add a node, an initializer or a graph input of that name",
-                              i, name);
+            return graph_fail(
+                s->g, n, name, INLAY_INVALID_MODEL, l->diag,
+                "nothing makes input %zu '%.96s'; add a node, an initializer or a graph input of that name", i, name);
     }
     return load_attributes(l, s, proto, n);
 }

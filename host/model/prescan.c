@@ -4,6 +4,7 @@
 
 /* ------------------------------------------------------------------ the tables */
 
+/* clang-format off */
 typedef enum message {
     MODEL, OPSET, ENTRY, GRAPH, NODE, ATTRIBUTE, FUNCTION, TENSOR, SPARSE_TENSOR, VALUE_INFO, TYPE, TENSOR_TYPE,
     LIST_TYPE, MAP_TYPE, SHAPE, DIM, SEQUENCE, MAP, OPTIONAL, MESSAGE_COUNT
@@ -107,6 +108,8 @@ static const field optional_fields[] = {
     { 6, ONE, MAP, "map_value" }, { 7, ONE, OPTIONAL, "optional_value" }, ENDS
 };
 
+/* clang-format on */
+
 static const struct {
     const char *name;
     const field *fields;
@@ -146,13 +149,13 @@ static const field *find_field(message m, uint64_t number)
 enum { DEPTH_CAP = 1000, LENGTH_BYTES = 5 };
 
 typedef struct frame {
-    const uint8_t *end;   /* of the message in the file */
-    size_t length_at;     /* where its length goes in the output */
-    uint64_t seen;        /* bit per field of action ONE */
+    const uint8_t *end;        /* of the message in the file */
+    size_t length_at;          /* where its length goes in the output */
+    uint64_t seen;             /* bit per field of action ONE */
     const uint8_t *tagged_end; /* of the last run of tagged elements, to prolong it */
-    size_t tagged_at;     /* its place in the output */
+    size_t tagged_at;          /* its place in the output */
     uint16_t tagged_field;
-    uint8_t kind;         /* message */
+    uint8_t kind; /* message */
 } frame;
 
 typedef struct scan {
@@ -177,8 +180,9 @@ static inlay_status fail_at(const scan *s, const uint8_t *at, const char *name, 
 
 static inlay_status fail_limit(const scan *s, const char *limit, uint64_t value)
 {
-    return inlay_fail(s->diag, INLAY_LIMIT_EXCEEDED, "byte %zu: the model exceeds %s (%llu); raise it if the file can be "
-                      "trusted", (size_t)(s->at - s->file), limit, (unsigned long long)value);
+    return inlay_fail(s->diag, INLAY_LIMIT_EXCEEDED,
+                      "byte %zu: the model exceeds %s (%llu); raise it if you trust the file",
+                      (size_t)(s->at - s->file), limit, (unsigned long long)value);
 }
 
 bool prescan_varint(const uint8_t **at, const uint8_t *end, uint64_t *out_value)
@@ -381,7 +385,8 @@ static inlay_status take(scan *s, const field *f, unsigned wire, const uint8_t *
         s->at = payload;
         return enter(s, f, tag, end);
     case PLACE:
-        return wire == WIRE_BYTES ? put_place(s, f->number, payload, (size_t)(end - payload)) : put_tagged(s, f, tag, end);
+        return wire == WIRE_BYTES ? put_place(s, f->number, payload, (size_t)(end - payload))
+                                  : put_tagged(s, f, tag, end);
     case DROP:
         return INLAY_OK;
     case VARINT:
@@ -420,8 +425,9 @@ static inlay_status step(scan *s)
             return fail_at(s, tag, f == NULL ? "" : f->name, "its length runs past the end of its message");
         break;
     default:
-        return fail_at(s, tag, f == NULL ? "" : f->name, "has a wire type that ONNX does not use; the file is damaged or "
-                                                         "no ONNX model");
+        return fail_at(s, tag, f == NULL ? "" : f->name,
+                       "has a wire type that ONNX does not use; the file is damaged or "
+                       "no ONNX model");
     }
     payload = s->at;
     if (length > (uint64_t)(top->end - s->at)) {
@@ -435,8 +441,8 @@ static inlay_status step(scan *s)
     return take(s, f, (unsigned)(key & 7), tag, payload);
 }
 
-inlay_status prescan(const void *file, size_t bytes, prescan_root root, const model_limits *limits,
-                     prescan_result *out, inlay_diag *diag)
+inlay_status prescan(const void *file, size_t bytes, prescan_root root, const model_limits *limits, prescan_result *out,
+                     inlay_diag *diag)
 {
     static const message roots[] = { [PRESCAN_MODEL] = MODEL,
                                      [PRESCAN_TENSOR] = TENSOR,

@@ -30,8 +30,8 @@ static void entry(wire *w, uint32_t field, const char *key, const char *value)
 
 static bool goes_outside(const saver *s, const inlay_tensor_view *t)
 {
-    uint64_t from = s->options == NULL || s->options->external_bytes == 0 ? DEFAULT_EXTERNAL_BYTES
-                                                                          : s->options->external_bytes;
+    uint64_t from =
+        s->options == NULL || s->options->external_bytes == 0 ? DEFAULT_EXTERNAL_BYTES : s->options->external_bytes;
 
     return s->options != NULL && s->options->external_file != NULL && t->dtype != INLAY_STRING && t->bytes >= from;
 }
@@ -237,8 +237,10 @@ static inlay_status put_model(saver *s)
         return no_memory(s->diag);
     if (wire_size(w) >= MAX_MODEL_BYTES)
         return inlay_fail(s->diag, INLAY_LIMIT_EXCEEDED,
-                          "the model would have %" PRIu64 " bytes, but an ONNX file ends at 2 GiB; put the weights into an "
-                          "external file", wire_size(w));
+                          "the model would have %" PRIu64
+                          " bytes, but an ONNX file ends at 2 GiB; put the weights into an "
+                          "external file",
+                          wire_size(w));
 done:
     return status;
 }
@@ -249,7 +251,8 @@ inlay_status model_save(const graph_model *model, const char *path, const model_
     const char *name = options == NULL ? NULL : options->external_file;
     inlay_status status = INLAY_OK;
 
-    if (name != NULL && (name[0] == '\0' || strchr(name, '/') != NULL || strcmp(name, ".") == 0 || strcmp(name, "..") == 0))
+    if (name != NULL &&
+        (name[0] == '\0' || strchr(name, '/') != NULL || strcmp(name, ".") == 0 || strcmp(name, "..") == 0))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "external_file '%.200s' must be a plain file name; it goes beside the model", name);
     INLAY_TRY(put_model(&s));
@@ -270,7 +273,8 @@ inlay_status model_tensor_save(const char *path, const char *name, const inlay_t
 
     if (!dims_count(tensor->dims, tensor->rank, &count) || !dtype_bytes(tensor->dtype, count, &bytes) ||
         bytes != tensor->bytes)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%.200s: the tensor's bytes do not match its type and dims", path);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%.200s: the tensor's bytes do not match its type and dims",
+                          path);
     save_tensor(&s, name, tensor, false);
     if (s.w.failed)
         status = no_memory(diag);

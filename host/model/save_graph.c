@@ -13,8 +13,8 @@ typedef struct writer {
 
 /* ------------------------------------------------------------------ names
  *
- * In the file a body sees an outer value by its name, so a value that stands for an outer one is written under the outer
- * one's name; and where inlining has made an inner value's name equal to such a name, the inner one gives way. */
+ * In the file a body sees an outer value by its name, so a value that stands for an outer one is written under the
+ * outer one's name; and where inlining has made an inner value's name equal to such a name, the inner one gives way. */
 
 static const char *free_name(saver *s, names_table *taken, const char *name)
 {
@@ -193,10 +193,14 @@ static void put_sparse(saver *s, const inlay_tensor_view *t)
         indices[kept++] = (int64_t)i;
     }
     int64_t dims[1] = { (int64_t)kept };
-    inlay_tensor_view v = { .data = all ? t->data : values, .bytes = all ? t->bytes : kept * (bits / 8), .dims = dims,
-                            .rank = 1, .dtype = t->dtype };
-    inlay_tensor_view x = { .data = indices, .bytes = kept * sizeof *indices, .dims = dims, .rank = 1,
-                            .dtype = INLAY_INT64 };
+    inlay_tensor_view v = { .data = all ? t->data : values,
+                            .bytes = all ? t->bytes : kept * (bits / 8),
+                            .dims = dims,
+                            .rank = 1,
+                            .dtype = t->dtype };
+    inlay_tensor_view x = {
+        .data = indices, .bytes = kept * sizeof *indices, .dims = dims, .rank = 1, .dtype = INLAY_INT64
+    };
     wire_mark mark = wire_begin(&s->w, 1);
     save_tensor(s, "", &v, false);
     wire_end(&s->w, mark);
@@ -348,10 +352,11 @@ static inlay_status check_opsets(const writer *out)
         const graph_node *n = g->nodes[i];
 
         if (n->opset != 0 && n->opset != graph_model_opset(g->model, n->info.domain.data))
-            return graph_fail(g, n, NULL, INLAY_UNSUPPORTED, out->s->diag,
-                              "the node comes from a function that imports opset %lld of '%.64s', the model %lld; save the "
-                              "model before its functions are inlined", (long long)n->opset, n->info.domain.data,
-                              (long long)graph_model_opset(g->model, n->info.domain.data));
+            return graph_fail(
+                g, n, NULL, INLAY_UNSUPPORTED, out->s->diag,
+                "the node comes from a function that imports opset %lld of '%.64s', the model %lld; save the "
+                "model before its functions are inlined",
+                (long long)n->opset, n->info.domain.data, (long long)graph_model_opset(g->model, n->info.domain.data));
     }
     return INLAY_OK;
 }
@@ -371,8 +376,11 @@ static bool put_initializers(const writer *out)
 
     for (uint32_t v = 0; v < g->value_count; v++) {
         const graph_value *value = &g->values[v];
-        inlay_tensor_view t = { .data = value->info.data, .bytes = value->info.data_bytes, .dims = dims,
-                                .rank = value->info.rank, .dtype = value->info.dtype };
+        inlay_tensor_view t = { .data = value->info.data,
+                                .bytes = value->info.data_bytes,
+                                .dims = dims,
+                                .rank = value->info.rank,
+                                .dtype = value->info.dtype };
 
         if (value->default_value != NULL) {
             put_initializer(out, v, value->default_value);
@@ -401,7 +409,8 @@ static void put_interface(const writer *out, bool is_body)
         const graph_value *value = &g->values[v];
         bool known = value->declared || (inferred && value->info.dtype != INLAY_UNDEFINED);
 
-        if (known && (value->info.flags & (INLAY_VALUE_GRAPH_INPUT | INLAY_VALUE_GRAPH_OUTPUT | INLAY_VALUE_CONSTANT)) == 0)
+        if (known &&
+            (value->info.flags & (INLAY_VALUE_GRAPH_INPUT | INLAY_VALUE_GRAPH_OUTPUT | INLAY_VALUE_CONSTANT)) == 0)
             put_value_info(out, 13, v, inferred);
     }
 }

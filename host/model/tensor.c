@@ -8,17 +8,26 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "payloads are used as they lie in the file: little-endian");
 
-enum { FLOAT_DATA = 4, INT32_DATA = 5, STRING_DATA = 6, INT64_DATA = 7, RAW_DATA = 9, DOUBLE_DATA = 10, UINT64_DATA = 11 };
+enum {
+    FLOAT_DATA = 4,
+    INT32_DATA = 5,
+    STRING_DATA = 6,
+    INT64_DATA = 7,
+    RAW_DATA = 9,
+    DOUBLE_DATA = 10,
+    UINT64_DATA = 11
+};
 
 static const char *field_name(uint64_t number)
 {
     static const char *const field_names[] = {
-        [FLOAT_DATA] = "float_data",   [INT32_DATA] = "int32_data",   [STRING_DATA] = "string_data",
-        [INT64_DATA] = "int64_data",   [RAW_DATA] = "raw_data",       [DOUBLE_DATA] = "double_data",
+        [FLOAT_DATA] = "float_data",   [INT32_DATA] = "int32_data", [STRING_DATA] = "string_data",
+        [INT64_DATA] = "int64_data",   [RAW_DATA] = "raw_data",     [DOUBLE_DATA] = "double_data",
         [UINT64_DATA] = "uint64_data",
     };
 
-    return number < sizeof field_names / sizeof field_names[0] && field_names[number] != NULL ? field_names[number] : "data";
+    return number < sizeof field_names / sizeof field_names[0] && field_names[number] != NULL ? field_names[number]
+                                                                                              : "data";
 }
 
 /* Which field holds the elements when raw_data does not, and how many bytes of the tensor one entry of it makes: a
@@ -27,32 +36,19 @@ static const struct {
     uint8_t field;
     uint8_t entry_bytes;
 } storage[INLAY_DTYPE_COUNT] = {
-    [INLAY_FLOAT] = { FLOAT_DATA, 4 },
-    [INLAY_COMPLEX64] = { FLOAT_DATA, 4 },
-    [INLAY_DOUBLE] = { DOUBLE_DATA, 8 },
-    [INLAY_COMPLEX128] = { DOUBLE_DATA, 8 },
-    [INLAY_INT64] = { INT64_DATA, 8 },
-    [INLAY_UINT64] = { UINT64_DATA, 8 },
-    [INLAY_UINT32] = { UINT64_DATA, 4 },
-    [INLAY_STRING] = { STRING_DATA, 16 },
-    [INLAY_INT32] = { INT32_DATA, 4 },
-    [INLAY_INT16] = { INT32_DATA, 2 },
-    [INLAY_UINT16] = { INT32_DATA, 2 },
-    [INLAY_FLOAT16] = { INT32_DATA, 2 },
-    [INLAY_BFLOAT16] = { INT32_DATA, 2 },
-    [INLAY_INT8] = { INT32_DATA, 1 },
-    [INLAY_UINT8] = { INT32_DATA, 1 },
-    [INLAY_BOOL] = { INT32_DATA, 1 },
-    [INLAY_FLOAT8E4M3FN] = { INT32_DATA, 1 },
-    [INLAY_FLOAT8E4M3FNUZ] = { INT32_DATA, 1 },
-    [INLAY_FLOAT8E5M2] = { INT32_DATA, 1 },
-    [INLAY_FLOAT8E5M2FNUZ] = { INT32_DATA, 1 },
-    [INLAY_FLOAT8E8M0] = { INT32_DATA, 1 },
-    [INLAY_UINT4] = { INT32_DATA, 1 },
-    [INLAY_INT4] = { INT32_DATA, 1 },
-    [INLAY_FLOAT4E2M1] = { INT32_DATA, 1 },
-    [INLAY_UINT2] = { INT32_DATA, 1 },
-    [INLAY_INT2] = { INT32_DATA, 1 },
+    [INLAY_FLOAT] = { FLOAT_DATA, 4 },        [INLAY_COMPLEX64] = { FLOAT_DATA, 4 },
+    [INLAY_DOUBLE] = { DOUBLE_DATA, 8 },      [INLAY_COMPLEX128] = { DOUBLE_DATA, 8 },
+    [INLAY_INT64] = { INT64_DATA, 8 },        [INLAY_UINT64] = { UINT64_DATA, 8 },
+    [INLAY_UINT32] = { UINT64_DATA, 4 },      [INLAY_STRING] = { STRING_DATA, 16 },
+    [INLAY_INT32] = { INT32_DATA, 4 },        [INLAY_INT16] = { INT32_DATA, 2 },
+    [INLAY_UINT16] = { INT32_DATA, 2 },       [INLAY_FLOAT16] = { INT32_DATA, 2 },
+    [INLAY_BFLOAT16] = { INT32_DATA, 2 },     [INLAY_INT8] = { INT32_DATA, 1 },
+    [INLAY_UINT8] = { INT32_DATA, 1 },        [INLAY_BOOL] = { INT32_DATA, 1 },
+    [INLAY_FLOAT8E4M3FN] = { INT32_DATA, 1 }, [INLAY_FLOAT8E4M3FNUZ] = { INT32_DATA, 1 },
+    [INLAY_FLOAT8E5M2] = { INT32_DATA, 1 },   [INLAY_FLOAT8E5M2FNUZ] = { INT32_DATA, 1 },
+    [INLAY_FLOAT8E8M0] = { INT32_DATA, 1 },   [INLAY_UINT4] = { INT32_DATA, 1 },
+    [INLAY_INT4] = { INT32_DATA, 1 },         [INLAY_FLOAT4E2M1] = { INT32_DATA, 1 },
+    [INLAY_UINT2] = { INT32_DATA, 1 },        [INLAY_INT2] = { INT32_DATA, 1 },
 };
 
 /* ------------------------------------------------------------------ entries, one after the other */
@@ -112,8 +108,8 @@ static bool cursor_next(cursor *c, size_t width, uint64_t *out)
 /* ------------------------------------------------------------------ what there is */
 
 typedef struct payload {
-    uint64_t field;       /* the one field that holds something, 0 = none */
-    uint64_t bytes;       /* of its places together */
+    uint64_t field; /* the one field that holds something, 0 = none */
+    uint64_t bytes; /* of its places together */
     uint64_t place_count;
     const uint8_t *first; /* the first place's bytes */
     bool tagged;
@@ -163,13 +159,13 @@ static inlay_status read_shape(const tensor_source *source, int32_t data_type, s
         return inlay_fail(diag, INLAY_UNSUPPORTED, "has rank %zu; inlay takes up to %d", n_dims, INLAY_MAX_RANK);
     for (size_t i = 0; i < n_dims; i++)
         if (dims[i] < 0)
-            return inlay_fail(diag, INLAY_INVALID_MODEL, "dimension %zu is %" PRId64 "; a tensor's must not be negative", i,
-                              dims[i]);
+            return inlay_fail(diag, INLAY_INVALID_MODEL,
+                              "dimension %zu is %" PRId64 "; a tensor's must not be negative", i, dims[i]);
     if (!dims_count(dims, (uint32_t)n_dims, out_count) || !dtype_bytes(data_type, *out_count, &bytes))
         return inlay_fail(diag, INLAY_INVALID_MODEL, "its dimensions overflow: the product does not fit 64 bits");
     if (bytes > source->limits->max_tensor_bytes)
-        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "needs %zu bytes, more than max_tensor_bytes (%" PRIu64 ")", bytes,
-                          source->limits->max_tensor_bytes);
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "needs %zu bytes, more than max_tensor_bytes (%" PRIu64 ")",
+                          bytes, source->limits->max_tensor_bytes);
     out->dims = n_dims == 0 ? arena_alloc(source->a, 0) : arena_copy(source->a, dims, n_dims * sizeof *dims);
     if (out->dims == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
@@ -218,7 +214,8 @@ static inlay_status read_strings(const tensor_source *source, const Onnx__Tensor
         c.at = c.end;
     }
     if (there != count)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "string_data holds %" PRId64 " of %" PRId64 " elements", there, count);
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "string_data holds %" PRId64 " of %" PRId64 " elements", there,
+                          count);
     texts = make(source, out->bytes, diag);
     if (texts == NULL)
         return INLAY_OUT_OF_MEMORY;
@@ -258,8 +255,8 @@ static inlay_status read_entries(const tensor_source *source, const Onnx__Tensor
     while (cursor_next(&c, width, &value))
         there++;
     if (there != wanted || c.at != c.end)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "%s holds %" PRIu64 " of %" PRIu64 " elements%s", field_name(field),
-                          there, wanted, c.at != c.end ? " and is cut off" : "");
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "%s holds %" PRIu64 " of %" PRIu64 " elements%s",
+                          field_name(field), there, wanted, c.at != c.end ? " and is cut off" : "");
     data = make(source, out->bytes, diag);
     if (data == NULL)
         return INLAY_OUT_OF_MEMORY;
@@ -267,8 +264,9 @@ static inlay_status read_entries(const tensor_source *source, const Onnx__Tensor
     c = cursor_begin(source->file, proto, field);
     for (uint64_t i = 0; i < wanted && cursor_next(&c, width, &value); i++, data += entry_bytes) {
         if (field == INT32_DATA && !fits(value, entry_bytes))
-            return inlay_fail(diag, INLAY_INVALID_MODEL, "element %" PRIu64 " of int32_data is %" PRId32
-                              ", which is no %s", i, (int32_t)(uint32_t)value, inlay_dtype_name(out->dtype));
+            return inlay_fail(diag, INLAY_INVALID_MODEL,
+                              "element %" PRIu64 " of int32_data is %" PRId32 ", which is no %s", i,
+                              (int32_t)(uint32_t)value, inlay_dtype_name(out->dtype));
         memcpy(data, &value, entry_bytes);
     }
     return INLAY_OK;
@@ -303,23 +301,27 @@ static inlay_status read_external(const tensor_source *source, const Onnx__Tenso
         if (strcmp(key, "location") == 0)
             location = value;
         else if ((is_offset || strcmp(key, "length") == 0) && !parse_u64(value, is_offset ? &offset : &length))
-            return inlay_fail(diag, INLAY_INVALID_MODEL, "external data has %s '%.40s', which is no number", key, value);
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "external data has %s '%.40s', which is no number", key,
+                              value);
     }
     if (out->dtype == INLAY_STRING)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "strings cannot be external data; ONNX keeps them in string_data");
     if (location == NULL || source->external == NULL)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, location == NULL ? "external data has no location"
-                                                                      : "external data is not allowed here");
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          location == NULL ? "external data has no location" : "external data is not allowed here");
     if (length != UINT64_MAX && length != out->bytes)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "external data has length %" PRIu64 ", but the tensor needs %" PRIu64
-                          " bytes", length, out->bytes);
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "external data has length %" PRIu64 ", but the tensor needs %" PRIu64 " bytes", length,
+                          out->bytes);
     status = external_open(source->external, location, &file, diag);
     if (status != INLAY_OK)
         return status;
     if (offset > file.count || out->bytes > file.count - offset)
         return inlay_fail(diag, INLAY_INVALID_MODEL,
-                          "needs %" PRIu64 " bytes from byte %" PRIu64 " of external file '%.200s', which has only %zu; it "
-                          "is truncated or belongs to another model", out->bytes, offset, location, file.count);
+                          "needs %" PRIu64 " bytes from byte %" PRIu64
+                          " of external file '%.200s', which has only %zu; it "
+                          "is truncated or belongs to another model",
+                          out->bytes, offset, location, file.count);
     return out->bytes == 0 ? INLAY_OK : use(source, file.bytes + offset, out, diag);
 }
 
@@ -333,16 +335,18 @@ static inlay_status read_inline(const tensor_source *source, const Onnx__Tensor 
     if (status != INLAY_OK)
         return status;
     if (p.field == 0 && out->bytes > 0)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "has no data, but its dimensions ask for %" PRId64 " elements", count);
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "has no data, but its dimensions ask for %" PRId64 " elements",
+                          count);
     if (p.field == 0)
         return INLAY_OK;
     if (p.field == RAW_DATA && out->dtype == INLAY_STRING)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "strings cannot be raw_data; ONNX keeps them in string_data");
-    if (p.field == RAW_DATA || (p.field == field && p.place_count == 1 && !p.tagged &&
-                                (field == FLOAT_DATA || field == DOUBLE_DATA))) {
+    if (p.field == RAW_DATA ||
+        (p.field == field && p.place_count == 1 && !p.tagged && (field == FLOAT_DATA || field == DOUBLE_DATA))) {
         if (p.bytes != out->bytes)
-            return inlay_fail(diag, INLAY_INVALID_MODEL, "%s holds %" PRIu64 " bytes, but %" PRId64 " elements of %s need %"
-                              PRIu64, field_name(p.field), p.bytes, count, inlay_dtype_name(out->dtype), out->bytes);
+            return inlay_fail(diag, INLAY_INVALID_MODEL,
+                              "%s holds %" PRIu64 " bytes, but %" PRId64 " elements of %s need %" PRIu64,
+                              field_name(p.field), p.bytes, count, inlay_dtype_name(out->dtype), out->bytes);
         return use(source, p.first, out, diag);
     }
     if (p.field != field)
@@ -387,7 +391,8 @@ static void copy_element(inlay_dtype dtype, void *target, uint64_t to, const voi
 }
 
 /* The linear index of the i-th value; UINT64_MAX if it is out of range. */
-static uint64_t linear_index(const inlay_tensor_view *dense, const inlay_tensor_view *indices, uint64_t i, uint64_t count)
+static uint64_t linear_index(const inlay_tensor_view *dense, const inlay_tensor_view *indices, uint64_t i,
+                             uint64_t count)
 {
     uint32_t columns = indices->rank == 1 ? 1 : dense->rank;
     uint64_t linear = 0;
@@ -423,7 +428,8 @@ static inlay_status check_sparse(const tensor_source *source, const inlay_tensor
         *source->densified > source->limits->max_densified_bytes)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                           "a sparse tensor needs %" PRIu64 " bytes when made dense; all of them together may take "
-                          "max_densified_bytes (%" PRIu64 ")", dense->bytes, source->limits->max_densified_bytes);
+                          "max_densified_bytes (%" PRIu64 ")",
+                          dense->bytes, source->limits->max_densified_bytes);
     return INLAY_OK;
 }
 

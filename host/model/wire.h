@@ -1,8 +1,8 @@
 /* model/wire.h - writes protobuf's wire format, with large payloads left where they are.
  *
- * Messages are written front to back into one buffer; a length that is not known yet gets room and is closed up when the
- * message ends. A payload that is spliced in is only noted, so writing a model needs no second copy of its weights. The
- * first failed allocation sticks: check `failed` once, at the end. */
+ * Messages are written front to back into one buffer; a length that is not known yet gets room and is closed up when
+ * the message ends. A payload that is spliced in is only noted, so writing a model needs no second copy of its weights.
+ * The first failed allocation sticks: check `failed` once, at the end. */
 #ifndef MODEL_WIRE_H
 #define MODEL_WIRE_H
 #include "inlay/status.h"
@@ -36,8 +36,8 @@ void wire_deinit(wire *w);
 void wire_int(wire *w, uint32_t field, int64_t value);
 void wire_float(wire *w, uint32_t field, float value);
 void wire_bytes(wire *w, uint32_t field, const void *data, size_t bytes);
-void wire_text(wire *w, uint32_t field, const char *text);       /* also when it is empty */
-void wire_text_if(wire *w, uint32_t field, const char *text);    /* only if it is neither NULL nor "" */
+void wire_text(wire *w, uint32_t field, const char *text);    /* also when it is empty */
+void wire_text_if(wire *w, uint32_t field, const char *text); /* only if it is neither NULL nor "" */
 /* Packed lists. */
 void wire_ints(wire *w, uint32_t field, const int64_t *values, size_t count);
 void wire_floats(wire *w, uint32_t field, const float *values, size_t count);

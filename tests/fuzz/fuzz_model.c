@@ -1,4 +1,5 @@
-/* Whatever bytes come in: a model or a sentence. Covers the prescan, the loader, inlining, binding, inference, the dump.
+/* Whatever bytes come in: a model or a sentence. Covers the prescan, the loader, inlining, binding, inference, the
+ * dump.
  *
  * Built with Clang and -DINLAY_FUZZ=ON this is a libFuzzer program (tests/README.md); linked with replay.c it is an
  * ordinary test that runs through corpus/model. */

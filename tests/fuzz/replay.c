@@ -1,5 +1,5 @@
-/* Runs a fuzz target over files and folders, and over every file with each of its bytes changed: what libFuzzer's own main
- * does with arguments, for compilers that have none. */
+/* Runs a fuzz target over files and folders, and over every file with each of its bytes changed: what libFuzzer's own
+ * main does with arguments, for compilers that have none. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

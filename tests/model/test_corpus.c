@@ -1,5 +1,5 @@
-/* All of ONNX's own cases: every model loads, and comes back the same after saving; every value file loads. Then mutants of
- * the small models: whatever a file holds, the loader answers with a model or a sentence. */
+/* All of ONNX's own cases: every model loads, and comes back the same after saving; every value file loads. Then
+ * mutants of the small models: whatever a file holds, the loader answers with a model or a sentence. */
 #define _XOPEN_SOURCE 700
 #include "cmocka_all.h"
 #include "graph_text.h"
@@ -123,7 +123,8 @@ static void values_load(void **state)
             if (model_datum_load(path, info->kind, &a, &datum, &diag) != INLAY_OK)
                 fail_msg("%s", diag.text);
             /* Some bfloat16 inputs of ONNX's stand there as uint16: the same bits. */
-            if (info->kind == INLAY_VALUE_TENSOR && inlay_dtype_bits(datum.tensor.dtype) != inlay_dtype_bits(info->dtype))
+            if (info->kind == INLAY_VALUE_TENSOR &&
+                inlay_dtype_bits(datum.tensor.dtype) != inlay_dtype_bits(info->dtype))
                 fail_msg("%s: type %d, but the model says %d", path, datum.tensor.dtype, info->dtype);
             loaded++;
         }

@@ -94,7 +94,8 @@ static const struct {
     { "sub", NULL, NULL, INLAY_INVALID_MODEL, "is not a regular file", 0 },
     { "fifo", NULL, NULL, INLAY_INVALID_MODEL, "is not a regular file", 0 },
     { "gone.bin", NULL, NULL, INLAY_NOT_FOUND, "tensor 'w': external file 'gone.bin' cannot be opened", 0 },
-    { "w.bin", "20", NULL, INLAY_INVALID_MODEL, "needs 16 bytes from byte 20 of external file 'w.bin', which has only 32", 0 },
+    { "w.bin", "20", NULL, INLAY_INVALID_MODEL,
+      "needs 16 bytes from byte 20 of external file 'w.bin', which has only 32", 0 },
     { "w.bin", "18446744073709551615", NULL, INLAY_INVALID_MODEL, "which has only 32", 0 },
     { "w.bin", "18446744073709551616", NULL, INLAY_INVALID_MODEL, "which is no number", 0 },
     { "w.bin", "-4", NULL, INLAY_INVALID_MODEL, "which is no number", 0 },
@@ -157,8 +158,9 @@ static void saved_and_loaded_again(void **state)
     assert_int_equal(model_save(model, in_top("model2/inline.onnx"), NULL, &diag), INLAY_OK);
     graph_model_destroy(model);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(model_load_path(in_top(i == 0 ? "model2/model.onnx" : "model2/inline.onnx"), NULL, &again, &diag),
-                         INLAY_OK);
+        assert_int_equal(
+            model_load_path(in_top(i == 0 ? "model2/model.onnx" : "model2/inline.onnx"), NULL, &again, &diag),
+            INLAY_OK);
         if (i == 0) /* over the files that it is mapped from */
             assert_int_equal(model_save(again, in_top("model2/model.onnx"), &options, &diag), INLAY_OK);
         assert_int_equal(unlink(in_top("model2/data.bin")), i == 0 ? 0 : -1);

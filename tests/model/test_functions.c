@@ -158,10 +158,11 @@ static void functions_call_functions(void **state)
     wire_end(&w, n);
     fn_node(&w, "", "Relu", "t", "r");
     wire_end(&w, m);
-    check(&w, INLAY_OK, "  c/F#0/t = Softmax(x) axis=5  # c/F#0/Softmax#0: undefined[...]\n"
-                        "  c/t = Relu(c/F#0/t)  # c/F#0/Relu#1: undefined[...]\n"
-                        "  c/F#1/t = Softmax(c/t) axis=5  # c/F#1/Softmax#0: undefined[...]\n"
-                        "  y = Relu(c/F#1/t)  # c/F#1/Relu#1: undefined[...]\n");
+    check(&w, INLAY_OK,
+          "  c/F#0/t = Softmax(x) axis=5  # c/F#0/Softmax#0: undefined[...]\n"
+          "  c/t = Relu(c/F#0/t)  # c/F#0/Relu#1: undefined[...]\n"
+          "  c/F#1/t = Softmax(c/t) axis=5  # c/F#1/Softmax#0: undefined[...]\n"
+          "  y = Relu(c/F#1/t)  # c/F#1/Relu#1: undefined[...]\n");
     wire_deinit(&w);
 }
 
@@ -216,15 +217,16 @@ static void bodies_in_functions(void **state)
     }
     wire_end(&w, n);
     wire_end(&w, m);
-    check(&w, INLAY_OK, "  c/t = Abs(x)  # c/Abs#0: undefined[...]\n"
-                        "  y = If(b)  # c/If#1: undefined[...]\n"
-                        "    then_branch uses (x, c/t):\n"
-                        "      graph 'inner'\n"
-                        "        o = Add(a, t)  # Add#0: undefined[...]\n"
-                        "        output o: undefined[...]\n"
-                        "    else_branch uses (x):\n"
-                        "      graph 'inner'\n"
-                        "        o = Clip(a, _)  # Clip#0: undefined[...]\n");
+    check(&w, INLAY_OK,
+          "  c/t = Abs(x)  # c/Abs#0: undefined[...]\n"
+          "  y = If(b)  # c/If#1: undefined[...]\n"
+          "    then_branch uses (x, c/t):\n"
+          "      graph 'inner'\n"
+          "        o = Add(a, t)  # Add#0: undefined[...]\n"
+          "        output o: undefined[...]\n"
+          "    else_branch uses (x):\n"
+          "      graph 'inner'\n"
+          "        o = Clip(a, _)  # Clip#0: undefined[...]\n");
     wire_deinit(&w);
 }
 

@@ -129,8 +129,9 @@ static void producers_must_be_one(void **state)
     node(g, "Abs", "two", x, y);
     set_list(g, &g->inputs, &g->input_count, x);
     assert_int_equal(graph_finish(g, &diag), INLAY_INVALID_MODEL);
-    assert_string_equal(diag.text, "graph 'main', node 'two' (Abs): output 0 'y' is already made by node 'one'; rename one "
-                                   "of the two");
+    assert_string_equal(diag.text,
+                        "graph 'main', node 'two' (Abs): output 0 'y' is already made by node 'one'; rename one "
+                        "of the two");
     assert_string_equal(diag.node, "two");
     assert_string_equal(diag.tensor, "y");
     ((uint32_t *)(uintptr_t)g->nodes[1]->info.outputs)[0] = x;
@@ -258,10 +259,10 @@ static void dumps_stay_on_their_lines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(long_chains_backwards),   cmocka_unit_test(file_order_is_kept),
-        cmocka_unit_test(node_names_become_unique), cmocka_unit_test(made_up_names_are_new),
-        cmocka_unit_test(producers_must_be_one),   cmocka_unit_test(attributes_are_replaced),
-        cmocka_unit_test(symbols_are_interned),    cmocka_unit_test(hashes_tell_graphs_apart),
+        cmocka_unit_test(long_chains_backwards),     cmocka_unit_test(file_order_is_kept),
+        cmocka_unit_test(node_names_become_unique),  cmocka_unit_test(made_up_names_are_new),
+        cmocka_unit_test(producers_must_be_one),     cmocka_unit_test(attributes_are_replaced),
+        cmocka_unit_test(symbols_are_interned),      cmocka_unit_test(hashes_tell_graphs_apart),
         cmocka_unit_test(dumps_stay_on_their_lines),
     };
 

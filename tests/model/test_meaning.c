@@ -121,9 +121,12 @@ static void types_beyond_tensors(void **state)
         uint32_t kind, inner;
         inlay_dtype key;
     } rows[] = {
-        { "s", INLAY_VALUE_SEQUENCE, INLAY_VALUE_TENSOR, 0 },    { "o", INLAY_VALUE_OPTIONAL, INLAY_VALUE_TENSOR, 0 },
-        { "os", INLAY_VALUE_OPTIONAL, INLAY_VALUE_SEQUENCE, 0 }, { "sm", INLAY_VALUE_SEQUENCE, INLAY_VALUE_MAP, 8 },
-        { "m", INLAY_VALUE_MAP, 0, 8 },                          { "p", INLAY_VALUE_TENSOR, 0, 0 },
+        { "s", INLAY_VALUE_SEQUENCE, INLAY_VALUE_TENSOR, 0 },
+        { "o", INLAY_VALUE_OPTIONAL, INLAY_VALUE_TENSOR, 0 },
+        { "os", INLAY_VALUE_OPTIONAL, INLAY_VALUE_SEQUENCE, 0 },
+        { "sm", INLAY_VALUE_SEQUENCE, INLAY_VALUE_MAP, 8 },
+        { "m", INLAY_VALUE_MAP, 0, 8 },
+        { "p", INLAY_VALUE_TENSOR, 0, 0 },
         { "ss", INLAY_VALUE_SEQUENCE, INLAY_VALUE_SEQUENCE, 0 },
     };
 
