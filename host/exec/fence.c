@@ -187,7 +187,8 @@ inlay_status fence_wait(inlay_fence fence, const inlay_run *run, inlay_diag *dia
     else if (t->status != INLAY_OK)
         status = tell(diag, &t->why, t->status);
     else if (status != INLAY_OK)
-        (void)inlay_fail(diag, status, "the run was stopped while it waited for a device: %s", inlay_status_text(status));
+        (void)inlay_fail(diag, status, "the run was stopped while it waited for a device: %s",
+                         inlay_status_text(status));
     (void)pthread_mutex_unlock(&t->mutex);
     return status;
 }

@@ -191,7 +191,8 @@ void blob_slot_open(blob_slot *slot, const program_env *env, const part_provider
                     inlay_compile_request *request)
 {
     *slot = (blob_slot){ .env = env, .provider = provider };
-    if (env->cache_dir == NULL || env->cache_dir[0] == '\0' || provider->table->fingerprint == NULL || !dir_is_good(slot))
+    if (env->cache_dir == NULL || env->cache_dir[0] == '\0' || provider->table->fingerprint == NULL ||
+        !dir_is_good(slot))
         return;
     if (provider->table->fingerprint(provider->state, slot->fingerprint, &slot->fingerprint_bytes) != INLAY_OK ||
         slot->fingerprint_bytes > sizeof slot->fingerprint) {

@@ -63,14 +63,16 @@ static inlay_status adopt_options(plugin_module *m, plugin_provider *p, inlay_di
     if (options == NULL || values == NULL)
         return no_memory(diag);
     for (uint32_t i = 0; i < t->option_count; i++) {
-        adopt(&options[i], sizeof options[i], INLAY_AT(inlay_option, t->options, t->option_stride, i), t->option_stride);
+        adopt(&options[i], sizeof options[i], INLAY_AT(inlay_option, t->options, t->option_stride, i),
+              t->option_stride);
         if (!is_word(options[i].name, "_"))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s: option %u has no name of a-z, 0-9 and _",
                               t->name, i);
         if (options[i].kind < INLAY_OPTION_BOOL || options[i].kind > INLAY_OPTION_ENUM ||
             (options[i].kind == INLAY_OPTION_ENUM && options[i].choices == NULL))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s: option '%s' is of unknown kind %u, or an enum "
-                              "without choices", t->name, options[i].name, options[i].kind);
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "provider %s: option '%s' is of unknown kind %u, or an enum without choices",
+                              t->name, options[i].name, options[i].kind);
         for (uint32_t j = 0; j < i; j++)
             if (strcmp(options[i].name, options[j].name) == 0)
                 return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s has two options '%s'", t->name,
@@ -113,8 +115,9 @@ static inlay_status adopt_domains(plugin_module *m, plugin_provider *p, inlay_di
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s: domain '%s' promises what buffer_map, "
                               "buffer_unmap or import_host would do, but they are not set", t->name, d->name);
         if (LOW_BITS(d->flags, INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT | INLAY_DOMAIN_IMPORTS_HOST) != 0)
-            return inlay_fail(diag, INLAY_UNSUPPORTED, "provider %s: domain '%s' has flags 0x%x that this host does not "
-                              "know", t->name, d->name, d->flags);
+            return inlay_fail(diag, INLAY_UNSUPPORTED,
+                              "provider %s: domain '%s' has flags 0x%x that this host does not know",
+                              t->name, d->name, d->flags);
     }
     p->domains = domains;
     t->domains = domains;
@@ -140,8 +143,10 @@ static inlay_status adopt_provider(plugin_module *m, plugin_provider *p, const i
         t->description = "";
     if (t->create == NULL || t->destroy == NULL || t->assess == NULL || t->cost == NULL || t->compile == NULL ||
         t->release_compiled == NULL || t->specialize == NULL || t->release_instance == NULL || t->execute == NULL)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s lacks one of create, destroy, assess, cost, compile, "
-                          "release_compiled, specialize, release_instance, execute", t->name);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "provider %s lacks one of create, destroy, assess, cost, compile, "
+                          "release_compiled, specialize, release_instance, execute",
+                          t->name);
     if ((t->fingerprint == NULL) != (t->cache_verdict == NULL))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s sets only one of fingerprint and cache_verdict",
                           t->name);
@@ -174,10 +179,13 @@ static inlay_status adopt_operator(inlay_operator *op, const inlay_operator *raw
     op->struct_size = sizeof *op;
     if (op->op_type == NULL || *op->op_type == '\0' || op->domain == NULL || *op->domain == '\0' ||
         op->signature == NULL || op->since_version == 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "an operator lacks domain, op_type, signature or since_version");
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "an operator lacks domain, op_type, signature or since_version");
     if (op_domain_known(op->domain))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "operator %s is in domain '%s', which is ONNX's own; use one of "
-                          "yours, such as 'com.example'", op->op_type, op->domain);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "operator %s is in domain '%s', which is ONNX's own; use one of "
+                          "yours, such as 'com.example'",
+                          op->op_type, op->domain);
     if (LOW_BITS(op->flags, INLAY_OPERATOR_RANDOM) != 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "operator %s.%s has flags 0x%x that this host does not know",
                           op->domain, op->op_type, op->flags);
@@ -229,8 +237,9 @@ static inlay_status adopt_plugin(plugin_module *m, const inlay_plugin *raw, inla
     if (raw == NULL || !INLAY_HAS(raw, abi_minor))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s succeeded without a description", INLAY_PLUGIN_OPEN_SYMBOL);
     if (raw->abi_major != INLAY_ABI_MAJOR)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "built for plugin ABI %u.%u; this host loads %u.x: rebuild the plugin",
-                          raw->abi_major, raw->abi_minor, INLAY_ABI_MAJOR);
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "built for plugin ABI %u.%u; this host loads %u.x: rebuild the plugin", raw->abi_major,
+                          raw->abi_minor, INLAY_ABI_MAJOR);
     if (!INLAY_HAS(raw, operator_stride))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "the plugin's struct of %llu bytes does not reach operator_stride",
                           (unsigned long long)raw->struct_size);

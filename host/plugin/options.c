@@ -81,7 +81,8 @@ static inlay_status parse_value(const char *who, const inlay_option *o, const ch
     switch (o->kind) {
     case INLAY_OPTION_BOOL:
         if (!parse_bool(text, &v->i))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is neither true nor false", who, o->name, text);
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is neither true nor false", who, o->name,
+                              text);
         return INLAY_OK;
     case INLAY_OPTION_INT:
         return parse_int(who, o, text, &v->i, diag);
@@ -92,7 +93,8 @@ static inlay_status parse_value(const char *who, const inlay_option *o, const ch
         return INLAY_OK;
     case INLAY_OPTION_ENUM:
         if (!is_choice(text, o->choices))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is none of %s", who, o->name, text, o->choices);
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is none of %s", who, o->name, text,
+                              o->choices);
         v->s = text;
         return INLAY_OK;
     default:
@@ -124,7 +126,10 @@ inlay_status provider_parse_options(const char *who, const inlay_option *options
             const char *near = nearest_name(settings[s].name, option_name, options, count);
 
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s has no option '%s'%s%s%s", who,
-                              settings[s].name, near != NULL ? "; did you mean '" : count == 0 ? "; it has none at all" : "",
+                              settings[s].name,
+                              near != NULL ? "; did you mean '"
+                              : count == 0 ? "; it has none at all"
+                                           : "",
                               near != NULL ? near : "", near != NULL ? "'?" : "");
         }
         status = parse_value(who, &options[i], settings[s].value, &values[i], diag);

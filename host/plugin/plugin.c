@@ -156,9 +156,9 @@ static inlay_status add_operator(plugin_set *set, const inlay_operator *op, inla
 {
     for (uint32_t i = 0; i < set->operator_count; i++)
         if (same_operator(op, set->operators[i]))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "two plugins bring operator %s.%s-%u: %s and %s; remove one",
-                              op->domain, op->op_type, op->since_version, path_of_operator(set, set->operators[i]),
-                              path_of_operator(set, op));
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "two plugins bring operator %s.%s-%u: %s and %s; remove one", op->domain, op->op_type,
+                              op->since_version, path_of_operator(set, set->operators[i]), path_of_operator(set, op));
     if (!grow(&set->arena, &set->operators, set->operator_count, &set->operator_room))
         return no_memory(diag);
     set->operators[set->operator_count++] = op;

@@ -1,6 +1,6 @@
 /* plugin/plugin.h - the plugins of this process: found in directories, loaded, and their providers opened.
  *
- *     plugin_set_create      directories -> files -> dlopen -> handshake -> providers and operators, none of them opened
+ *     plugin_set_create      directories -> files -> dlopen -> handshake -> providers and operators, none opened yet
  *     provider_open          options checked, device opened; equal requests share one
  *     provider_close         quiesce, destroy, when the last user is gone
  *     plugin_set_destroy     shutdown and, where a plugin allows it, dlclose, when the last set is gone
@@ -44,9 +44,9 @@ const char *plugin_default_dir(char *text, size_t bytes);
 typedef void (*plugin_log_fn)(void *user, uint32_t level, const char *text);
 
 /* Loads every *.so of the directories, in their order and then by name. A directory that is missing, or is the working
- * directory, is an error; a file that cannot be loaded is not: its plugin_file says why. Two plugins with a provider, or
- * an operator version, of the same name are an error that names both files. log may be NULL; it also hears what plugins
- * say while the set lives. */
+ * directory, is an error; a file that cannot be loaded is not: its plugin_file says why. Two plugins with a provider of
+ * the same name, or an operator of the same name and version, are an error that names both files. log may be NULL; it also
+ * hears what plugins say while the set lives. */
 INLAY_NODISCARD inlay_status plugin_set_create(const char *const *dirs, uint32_t dir_count, plugin_log_fn log,
                                                void *log_user, plugin_set **out_set, inlay_diag *diag);
 /* The same for a colon-separated list, as option plugin_dirs has it, and after that the default directory. */

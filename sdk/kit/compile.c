@@ -55,8 +55,8 @@ static inlay_status resolve_input(const inlay_compile_request *request, const in
         ref->kind = KIT_REF_INNER;
         return INLAY_OK;
     }
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "value '%s' is read in the region but neither enters nor is made there",
-                      info->name.data);
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                      "value '%s' is read in the region but neither enters nor is made there", info->name.data);
 }
 
 static void resolve_output(const inlay_compile_request *request, inlay_compiled *c, uint32_t value, kit_ref *ref)

@@ -120,7 +120,8 @@ inlay_status kit_specialize(void *state, inlay_compiled *compiled, inlay_special
 void kit_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance);
 inlay_status kit_execute(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args);
 
-/* Describes value v at the given shapes; v INLAY_NONE gives an omitted tensor. Fails when dims are too large to count. */
+/* Describes value v at the given shapes; v INLAY_NONE gives an omitted tensor. Dims that are too
+ * large to count are an error. */
 inlay_status kit_describe(const inlay_value_state *values, uint32_t stride, uint32_t value_count, uint32_t v,
                           kit_tensor *out, inlay_diag *diag);
 

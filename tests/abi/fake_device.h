@@ -16,6 +16,6 @@ typedef struct fake_counters {
     uint32_t cancelled;     /* jobs that stopped early */
     uint32_t stored_blobs;
     uint32_t seen_blobs;
-    uint32_t misuse;        /* buffers that were not what the device had handed out: the host treats handles as addresses */
+    uint32_t misuse; /* buffers that were not what the device had handed out: the host treats handles as addresses */
 } fake_counters;
 #endif

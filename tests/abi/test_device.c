@@ -363,7 +363,8 @@ static void closing_with_work_in_flight(void **state)
     const char *dirs[] = { FAKE_DIR };
     inlay_diag diag = INLAY_DIAG_INIT;
     char from[64] = "hello, device", to[64] = "";
-    inlay_buffer host_from = { .handle = (uintptr_t)from, .bytes = 64 }, host_to = { .handle = (uintptr_t)to, .bytes = 64 };
+    inlay_buffer host_from = { .handle = (uintptr_t)from, .bytes = 64 },
+                 host_to = { .handle = (uintptr_t)to, .bytes = 64 };
     inlay_buffer on_device;
     const provider *p, *owner;
     const inlay_domain_info *info = NULL;
@@ -392,14 +393,16 @@ static void closing_with_work_in_flight(void **state)
     }
     assert_int_equal(p->table->buffer_alloc(p->state, p->first_domain, 64, &on_device, &diag), INLAY_OK);
     assert_true(on_device.handle < 0x10000); /* no address */
-    assert_int_equal(p->table->buffer_copy(p->state, NULL, &host_from, &on_device, NULL, 0, fences[0], &diag), INLAY_OK);
+    assert_int_equal(p->table->buffer_copy(p->state, NULL, &host_from, &on_device, NULL, 0, fences[0], &diag),
+                     INLAY_OK);
     assert_int_equal(p->table->buffer_copy(p->state, NULL, &on_device, &host_to, &fences[0], 1, fences[1], &diag),
                      INLAY_OK);
     assert_false(fence_reached(fences[1], NULL));
     p->table->quiesce(p->state);
     assert_true(fence_reached(fences[1], NULL));
     assert_string_equal(to, "hello, device");
-    assert_int_equal(p->table->buffer_copy(p->state, NULL, &host_from, &on_device, NULL, 0, fences[2], &diag), INLAY_BUSY);
+    assert_int_equal(p->table->buffer_copy(p->state, NULL, &host_from, &on_device, NULL, 0, fences[2], &diag),
+                     INLAY_BUSY);
     p->table->buffer_free(p->state, &on_device);
     provider_close(p);
     assert_null(provider_of_domain(on_device.domain, NULL));

@@ -148,7 +148,8 @@ static void wrong_uses_of_a_custom_operator(void **state)
         assert_int_equal(onnx_file(&file, &g, 17, "com.example"), 0);
         assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
         assert_int_equal(inlay_options_set(options, "plugin_dirs", SAMPLE_DIR, &diag), INLAY_OK);
-        assert_int_not_equal(inlay_session_create_from_bytes(file.data, file.count, options, &session, &diag), INLAY_OK);
+        assert_int_not_equal(inlay_session_create_from_bytes(file.data, file.count, options, &session, &diag),
+                             INLAY_OK);
         if (strstr(diag.text, rows[r].words) == NULL)
             fail_msg("row %zu: '%s' does not say '%s'", r, diag.text, rows[r].words);
         inlay_options_destroy(options);

@@ -1,5 +1,5 @@
-/* The kit: a table of kernels answers as a provider should. The graphs are made by hand and the host's table is the real
- * one, so everything between a host and a kernel is on the way. */
+/* The kit: a table of kernels answers as a provider should. The graphs are made by hand and the host's table is the
+ * real one, so everything between a host and a kernel is on the way. */
 #include "cmocka_all.h"
 #include "exec/run.h"
 #include "inlay/kit.h"
@@ -175,7 +175,8 @@ static void set_constant(made *m, uint32_t v, const void *data, uint64_t bytes)
     m->values[v].data_bytes = bytes;
 }
 
-static uint32_t add_node(made *m, const char *op_type, uint32_t since, const uint32_t *in, uint32_t in_count, uint32_t out)
+static uint32_t add_node(made *m, const char *op_type, uint32_t since, const uint32_t *in, uint32_t in_count,
+                         uint32_t out)
 {
     uint32_t n = m->graph.node_count++, *list = m->lists + m->listed;
 
@@ -251,7 +252,8 @@ static inlay_status hear_refusal(void *ctx, const inlay_refusal *refusal)
     h->refusals++;
     h->code = refusal->code;
     (void)snprintf(h->text, sizeof h->text, "%s", refusal->text);
-    (void)snprintf(h->accepted_if, sizeof h->accepted_if, "%s", refusal->accepted_if != NULL ? refusal->accepted_if : "");
+    (void)snprintf(h->accepted_if, sizeof h->accepted_if, "%s",
+                   refusal->accepted_if != NULL ? refusal->accepted_if : "");
     return INLAY_OK;
 }
 
@@ -269,12 +271,14 @@ static void refusals_say_how_far_they_came(void **unused)
         { "Double", "ai.onnx", 6, INLAY_FLOAT, false, 0, "", "" },
         { "Double", "ai.onnx", 13, INLAY_FLOAT, false, 0, "", "" },
         { "Double", "ai.onnx", 20, INLAY_INT32, false, 0, "", "" },
-        { "Double", "ai.onnx", 1, INLAY_FLOAT, false, INLAY_REFUSE_VERSION, "Double-1: the kernel is for versions 6 to 13",
-          "convert" },
-        { "Double", "ai.onnx", 13, INLAY_INT8, false, INLAY_REFUSE_DTYPE, "input 0 is int8; this kernel takes float", "Cast" },
+        { "Double", "ai.onnx", 1, INLAY_FLOAT, false, INLAY_REFUSE_VERSION,
+          "Double-1: the kernel is for versions 6 to 13", "convert" },
+        { "Double", "ai.onnx", 13, INLAY_INT8, false, INLAY_REFUSE_DTYPE, "input 0 is int8; this kernel takes float",
+          "Cast" },
         { "Double", "ai.onnx", 14, INLAY_FLOAT, false, INLAY_REFUSE_DTYPE, "input 0 is float; this kernel takes int32",
           "Cast" },
-        { "Double", "com.example", 6, INLAY_FLOAT, false, INLAY_REFUSE_OPERATOR, "no kernel for Double of com.example", "" },
+        { "Double", "com.example", 6, INLAY_FLOAT, false, INLAY_REFUSE_OPERATOR, "no kernel for Double of com.example",
+          "" },
         { "Triple", "ai.onnx", 6, INLAY_FLOAT, false, INLAY_REFUSE_OPERATOR, "no kernel for Triple", "" },
         { "Pick", "ai.onnx", 1, INLAY_STRING, false, 0, "", "" },
         { "Pick", "ai.onnx", 1, INLAY_FLOAT, true, INLAY_REFUSE_ATTRIBUTE, "axis is 1", "set axis to 0" },

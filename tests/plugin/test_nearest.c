@@ -14,9 +14,14 @@ static void rows(void **state)
 {
     static const struct {
         const char *wanted, *expected;
-    } table[] = { { "intra_threads", "intra_threads" }, { "intra-thread", "intra_threads" }, { "Providres", "providers" },
-                  { "plugindirs", "plugin_dirs" }, { "opneblas", "openblas" }, { "completely_different", NULL },
-                  { "", "a" }, { "a_name_that_is_much_longer_than_the_sixty_four_letters_that_are_looked_at", NULL } };
+    } table[] = { { "intra_threads", "intra_threads" },
+                  { "intra-thread", "intra_threads" },
+                  { "Providres", "providers" },
+                  { "plugindirs", "plugin_dirs" },
+                  { "opneblas", "openblas" },
+                  { "completely_different", NULL },
+                  { "", "a" },
+                  { "a_name_that_is_much_longer_than_the_sixty_four_letters_that_are_looked_at", NULL } };
 
     (void)state;
     for (size_t r = 0; r < sizeof table / sizeof table[0]; r++) {

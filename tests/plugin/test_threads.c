@@ -28,8 +28,8 @@ static inlay_status mark(void *user, int64_t begin, int64_t end, uint32_t worker
         return INLAY_INTERNAL;
     for (int64_t i = begin; i < end; i++)
         m->seen[i]++; /* not atomic on purpose: ThreadSanitizer would notice a shared index */
-    while (end - begin < shortest &&
-           !__atomic_compare_exchange_n(&m->shortest, &shortest, end - begin, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    while (end - begin < shortest && !__atomic_compare_exchange_n(&m->shortest, &shortest, end - begin, false,
+                                                                  __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
     __atomic_store_n(&m->busy[worker], 0, __ATOMIC_RELAXED);
     return INLAY_OK;

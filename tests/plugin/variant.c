@@ -68,7 +68,11 @@ static UNUSED void shutdown(void *ctx)
 static UNUSED const inlay_option options[] = {
     { .name = "device", .doc = "which one", .default_value = "0", .min = 0, .max = 15, .kind = INLAY_OPTION_INT },
     { .name = "fast_math", .doc = "faster", .default_value = "false", .kind = INLAY_OPTION_BOOL },
-    { .name = "tile", .doc = "shape", .default_value = "auto", .choices = "auto|small|large", .kind = INLAY_OPTION_ENUM },
+    { .name = "tile",
+      .doc = "shape",
+      .default_value = "auto",
+      .choices = "auto|small|large",
+      .kind = INLAY_OPTION_ENUM },
     { .name = "scale", .doc = "factor", .default_value = "0.5", .kind = INLAY_OPTION_FLOAT },
     { .name = "label", .doc = "text", .kind = INLAY_OPTION_STRING },
 #ifdef VARIANT_bad_default
@@ -150,8 +154,12 @@ static const inlay_operator operators[] = { {
     .op_type = "Blur",
     .since_version = 1,
 } };
-static inlay_plugin plugin = { .struct_size = sizeof(inlay_plugin), .abi_major = 1, .name = "variant", .operators = operators,
-                               .operator_count = 1, .operator_stride = sizeof operators[0] };
+static inlay_plugin plugin = { .struct_size = sizeof(inlay_plugin),
+                               .abi_major = 1,
+                               .name = "variant",
+                               .operators = operators,
+                               .operator_count = 1,
+                               .operator_stride = sizeof operators[0] };
 static void prepare(void)
 {
 }

@@ -115,11 +115,13 @@ static inline void onnx_value(onnx_bytes *graph, uint32_t field, const char *nam
     onnx_message(&value, 2, &type);
     onnx_message(graph, field, &value);
 }
-static inline void onnx_input(onnx_bytes *graph, const char *name, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
+static inline void onnx_input(onnx_bytes *graph, const char *name, inlay_dtype dtype, uint32_t rank,
+                              const int64_t *dims)
 {
     onnx_value(graph, 11, name, dtype, rank, dims);
 }
-static inline void onnx_output(onnx_bytes *graph, const char *name, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
+static inline void onnx_output(onnx_bytes *graph, const char *name, inlay_dtype dtype, uint32_t rank,
+                               const int64_t *dims)
 {
     onnx_value(graph, 12, name, dtype, rank, dims);
 }

@@ -15,7 +15,7 @@
  * time. Values are reference-counted, immutable in shape, and may be shared between threads.
  *
  * Every call that can fail returns an inlay_status and takes an inlay_diag (may be NULL) that then names the place and
- * the fix. out_* arguments are NULL or zero after a failure. The library prints nothing, never exits and never aborts. */
+ * the fix. out_* arguments are NULL or zero after a failure. The library prints nothing, never exits, never aborts. */
 #ifndef INLAY_INLAY_H
 #define INLAY_INLAY_H
 #include "inlay/status.h"
@@ -43,8 +43,8 @@ INLAY_API const char *inlay_version(void);
 typedef struct inlay_options inlay_options;
 INLAY_API INLAY_NODISCARD inlay_status inlay_options_create(inlay_options **out_options, inlay_diag *diag);
 INLAY_API void inlay_options_destroy(inlay_options *options);
-/* For instance ("providers", "openblas,reference"), ("intra_threads", "2"), ("dim", "batch=4"), ("plugin_dirs", "/opt/p")
- * ("reference.option", "value"). "dim" adds up; all others replace. */
+/* For instance ("providers", "openblas,reference"), ("intra_threads", "2"), ("dim", "batch=4"),
+ * ("plugin_dirs", "/opt/p"), ("reference.option", "value"). "dim" adds up; all others replace. */
 INLAY_API inlay_status inlay_options_set(inlay_options *options, const char *name, const char *value, inlay_diag *diag);
 INLAY_API inlay_status inlay_options_set_int(inlay_options *options, const char *name, int64_t value, inlay_diag *diag);
 /* Writes the current value as text into text (bytes long, cut to fit); INLAY_NOT_FOUND for an unknown name. */
@@ -128,7 +128,7 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_session_create_from_fd(int fd, cons
 /* All contexts must be gone. NULL is a no-op. */
 INLAY_API void inlay_session_destroy(inlay_session *session);
 
-/* An input or output of the model. dims[i] is the size, or -1 with the symbol's name in dim_names[i] ("" = nameless). */
+/* An input or output of the model. dims[i] is the size, or -1 and dim_names[i] is the symbol's name ("" = nameless). */
 typedef struct inlay_io_info {
     uint64_t struct_size;
     const char *name;

@@ -9,7 +9,7 @@
  *         { .op_type = "Relu", .in_types = { KIT_FLOATS }, .flags = KIT_IN_PLACE, .run = run_relu },
  *     };
  *     static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
- *     static const kit_provider provider = { .name = "mine", .description = "...", .tables = tables, .table_count = 1 };
+ *     static const kit_provider provider = { .name = "mine", .description = "..", .tables = tables, .table_count = 1 };
  *     static const kit_plugin mine = { .name = "mine", .version = "1.0", .provider = &provider };
  *     KIT_PLUGIN(mine)
  *
@@ -40,15 +40,16 @@ extern "C" {
 #define KIT_UNSIGNED (KIT_BIT(UINT8) | KIT_BIT(UINT16) | KIT_BIT(UINT32) | KIT_BIT(UINT64))
 #define KIT_INTEGERS (KIT_SIGNED | KIT_UNSIGNED)
 #define KIT_NUMBERS (KIT_FLOATS | KIT_INTEGERS)
-#define KIT_FLOAT8 \
-    (KIT_BIT(FLOAT8E4M3FN) | KIT_BIT(FLOAT8E4M3FNUZ) | KIT_BIT(FLOAT8E5M2) | KIT_BIT(FLOAT8E5M2FNUZ) | KIT_BIT(FLOAT8E8M0))
+#define KIT_FLOAT8                                                                                    \
+    (KIT_BIT(FLOAT8E4M3FN) | KIT_BIT(FLOAT8E4M3FNUZ) | KIT_BIT(FLOAT8E5M2) | KIT_BIT(FLOAT8E5M2FNUZ) | \
+     KIT_BIT(FLOAT8E8M0))
 #define KIT_SUBBYTE (KIT_BIT(UINT4) | KIT_BIT(INT4) | KIT_BIT(FLOAT4E2M1) | KIT_BIT(UINT2) | KIT_BIT(INT2))
 #define KIT_COMPLEX (KIT_BIT(COMPLEX64) | KIT_BIT(COMPLEX128))
 #define KIT_ANY 0u /* whatever the operator's schema allows */
 
 /* Compiles a function once per instruction-set level and picks at load time: one binary serves any x86-64. For static
- * loop functions without calls that are not inlined. Levels and not CPU names: GCC picks "arch=haswell" on that very CPU
- * only, and on no other vendor's. Nothing under sanitizers, whose runtimes start after ifuncs. */
+ * loop functions without calls that are not inlined. Levels and not CPU names: GCC picks "arch=haswell" on that CPU
+ * alone, and on no other vendor's. Nothing under sanitizers, whose runtimes start after ifuncs. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
 #define KIT_MULTIVERSION __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
@@ -76,8 +77,8 @@ inlay_dtype kit_input_dtype(const kit_node *node, uint32_t i);
 inlay_dtype kit_output_dtype(const kit_node *node, uint32_t i);
 /* Is input i a constant? */
 bool kit_is_constant(const kit_node *node, uint32_t i);
-/* The elements of constant input i, aligned, valid as long as the prepared state; NULL if it is no constant, is omitted,
- * or memory ran out. Only in prepare. */
+/* The elements of constant input i, aligned, valid as long as the prepared state; NULL if it is no constant or omitted,
+ * or if memory ran out. Only in prepare. */
 const void *kit_constant(const kit_node *node, uint32_t i);
 /* As kit_constant, without the promise of alignment and therefore without a copy: read it with memcpy. */
 const void *kit_constant_unaligned(const kit_node *node, uint32_t i);
@@ -217,8 +218,8 @@ typedef struct kit_kernel {
     uint32_t flags;         /* KIT_IN_PLACE ... */
     /* All but run may be NULL. */
     bool (*supports)(const kit_node *node, kit_refusal *why);
-    /* Finds *cost filled in from the bytes of inputs and outputs and one operation an output element; sets what it knows
-     * better. Setting flops alone is enough: ns then follows. For MatMul and the like. */
+    /* Finds *cost filled in from the bytes of inputs and outputs and one operation an output element, and sets what it
+     * knows better. Setting flops alone is enough: ns then follows. For MatMul and the like. */
     void (*cost)(const kit_node *node, const kit_plan *shapes, inlay_cost *cost);
     inlay_status (*prepare)(const kit_node *node, void **out_state, inlay_diag *diag);
     void (*release)(void *state); /* default: free */

@@ -206,15 +206,16 @@ typedef struct inlay_host {
     /* The most workers that parallel_for may use for this run; run may be NULL: the process's budget. */
     uint32_t (*thread_count)(void *ctx, inlay_run *run);
 
-    /* Memory for the output of a running region whose shape was not known before (INLAY_OUTPUT_ALLOCATED): output counts
-     * in the request's outputs. Fills *out, in the provider's default domain (the host may call buffer_alloc from here),
-     * which lives as long as the output is needed. dims are copied. A repeated call for the same output replaces it. */
+    /* Memory for the output of a running region whose shape was not known before (INLAY_OUTPUT_ALLOCATED); output is
+     * its place in the request's outputs. Fills *out, in the provider's default domain (the host may call buffer_alloc
+     * from here), which lives as long as the output is needed. dims are copied. A repeated call for the same output
+     * replaces it. */
     inlay_status (*output_alloc)(void *ctx, inlay_run *run, uint32_t output, uint32_t rank, const int64_t *dims,
                                  inlay_buffer *out);
-    /* Bytes for the elements of string tensors, alive until the outputs of the run are released. NULL: out of memory. */
+    /* Bytes for the elements of string tensors, alive as long as the outputs of the run. NULL: out of memory. */
     char *(*string_alloc)(void *ctx, inlay_run *run, uint64_t bytes);
 
-    /* INLAY_OK, INLAY_CANCELLED or INLAY_DEADLINE_EXCEEDED. Cheap; poll it within the bound that the provider states. */
+    /* INLAY_OK, INLAY_CANCELLED or INLAY_DEADLINE_EXCEEDED. Cheap; call it as often as the provider's poll_ms says. */
     inlay_status (*poll)(void *ctx, inlay_run *run);
 
     /* Fences. signal moves the timeline to value (never backwards) and wakes waiters; a status other than INLAY_OK
@@ -233,7 +234,13 @@ typedef struct inlay_host {
 
 /* ------------------------------------------------------------------ options */
 
-enum { INLAY_OPTION_BOOL = 1, INLAY_OPTION_INT = 2, INLAY_OPTION_FLOAT = 3, INLAY_OPTION_STRING = 4, INLAY_OPTION_ENUM = 5 };
+enum {
+    INLAY_OPTION_BOOL = 1,
+    INLAY_OPTION_INT = 2,
+    INLAY_OPTION_FLOAT = 3,
+    INLAY_OPTION_STRING = 4,
+    INLAY_OPTION_ENUM = 5
+};
 
 /* One setting of a provider. The host parses the text, checks it, refuses unknown names with the nearest known one, and
  * shows name, default, range and doc in its help. */
@@ -554,7 +561,7 @@ typedef struct inlay_provider {
  *     "X:T, scale:T, mask?:M -> Y:T; T=float|double, M=bool; axis:i=-1, mode:s='fast', pads:is"
  *
  * inputs -> outputs; type sets; attributes. `?` marks an optional input, `*` a variadic one (`*2` needs two or more).
- * `%` is `*` whose inputs may differ in type. Attribute kinds are i, f, s, t (tensor) and is, fs, ss; `!` after the kind
+ * `%` is `*` whose inputs may differ in type. Attribute kinds are i, f, s, t (tensor) and is, fs, ss; `!` behind it
  * makes it required, `=` gives the default. Types are ONNX's names; seq(T), optional(T) and map(K,V) nest. */
 
 /* What shape inference sees and fills in. */
@@ -597,7 +604,7 @@ typedef struct inlay_operator {
     uint32_t since_version;
     uint32_t flags; /* INLAY_OPERATOR_* */
     void *ctx;      /* first argument of infer */
-    inlay_status (*infer)(void *ctx, inlay_infer *infer, inlay_diag *diag); /* optional: shapes known only at run time */
+    inlay_status (*infer)(void *ctx, inlay_infer *infer, inlay_diag *diag); /* optional: shapes come with the run */
     const inlay_op_example *examples;
     uint32_t example_count, example_stride;
 } inlay_operator;
@@ -605,7 +612,7 @@ typedef struct inlay_operator {
 /* ------------------------------------------------------------------ the plugin */
 
 enum {
-    INLAY_PLUGIN_DLCLOSE = 1u << 0 /* may be unmapped after shutdown: no thread, atexit handler or TLS destructor stays */
+    INLAY_PLUGIN_DLCLOSE = 1u << 0 /* may be unmapped after shutdown: leaves no thread, atexit or TLS destructor */
 };
 
 /* The first five members stay what they are in every major, so that a refusal can name the plugin. */

@@ -1,5 +1,5 @@
-/* A program outside the tree: makes a model whose nodes need the operator of samples/custom_op and are worth the kernels
- * of samples/provider_skeleton, runs it on them, and checks the result.
+/* A program outside the tree: makes a model whose nodes need the operator of samples/custom_op and are worth the
+ * kernels of samples/provider_skeleton, runs it on them, and checks the result.
  *   consumer PLUGIN_DIRS MODEL_FILE */
 #include <inlay/inlay.h>
 #include <stdio.h>

@@ -1,0 +1,55 @@
+/* fake_work.h - the fake device between its two files: fake_device.c says what it can do, fake_work.c does it. */
+#ifndef FAKE_WORK_H
+#define FAKE_WORK_H
+#include "fake_device.h"
+#include "inlay/plugin.h"
+#include <pthread.h>
+#include <stdbool.h>
+
+enum { MAX_BUFFERS = 4096, ALIGNMENT = 256 };
+
+typedef struct job job;
+typedef struct device {
+    const inlay_host *host;
+    uint32_t domain; /* host-wide id of its memory */
+    int64_t delay_us;
+    int64_t lose_after; /* jobs until the device is lost, 0 = never */
+    bool bounded;       /* NonZero into a buffer of the largest size; otherwise it allocates */
+    bool refuse;        /* offers nothing */
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    pthread_t thread;
+    job *first, *last; /* queue */
+    bool busy, stopping, lost;
+    struct {
+        char *data;
+        uint64_t bytes;
+    } buffers[MAX_BUFFERS]; /* handle 0x7000 + i */
+    fake_counters counters;
+} device;
+
+static inline void count(uint32_t *counter, int32_t by)
+{
+    (void)__atomic_fetch_add(counter, (uint32_t)by, __ATOMIC_RELAXED);
+}
+
+enum { OP_NEG, OP_RELU, OP_ADD, OP_MUL, OP_NONZERO, OP_COUNT };
+int op_of(const inlay_node_info *node); /* -1: none of them */
+/* The place of value in a list, INLAY_NONE if it is not there. */
+uint32_t find(const uint32_t *list, uint32_t n, uint32_t value);
+
+/* The device's thread. */
+void *work(void *arg);
+
+/* Entries of inlay_provider. */
+inlay_status buffer_alloc(void *state, uint32_t domain, uint64_t bytes, inlay_buffer *out, inlay_diag *diag);
+void buffer_free(void *state, const inlay_buffer *buffer);
+inlay_status buffer_copy(void *state, inlay_run *run, const inlay_buffer *source, const inlay_buffer *target,
+                         const inlay_fence *waits, uint32_t wait_count, inlay_fence signal, inlay_diag *diag);
+inlay_status compile(void *state, const inlay_compile_request *r, inlay_compiled **out_compiled, inlay_diag *diag);
+void release_compiled(void *state, inlay_compiled *c);
+inlay_status specialize(void *state, inlay_compiled *c, inlay_specialize_request *r, inlay_instance **out_instance,
+                        inlay_diag *diag);
+void release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance);
+inlay_status execute(void *state, inlay_compiled *c, inlay_instance *instance, const inlay_exec_args *args);
+#endif
