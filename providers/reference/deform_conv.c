@@ -1,0 +1,211 @@
+/* DeformConv: ONNX 19, 22. The product of Conv, except that each column of windows is sampled between the input's elements,
+ * at the place that the offsets say. */
+#include "args.h"
+#include "conv.h"
+#include "convert.h"
+#include "reference.h"
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct deform_state {
+    conv_attrs attrs;
+    int64_t offset_group;
+    const gemm_kernel *kernel;
+    gemm_operand weights;
+    void *memory;
+} deform_state;
+
+typedef struct deform_plan {
+    conv_geometry g;
+    gemm_job job;
+    int64_t which[]; /* [images * group] group */
+} deform_plan;
+
+static void release(void *state)
+{
+    deform_state *s = state;
+
+    if (s != NULL)
+        free(s->memory);
+    free(s);
+}
+
+static bool supports(const kit_node *node, kit_refusal *why)
+{
+    const inlay_value_info *x = kit_input(node, 0);
+
+    if (x != NULL && x->rank != INLAY_RANK_UNKNOWN && x->rank != 4)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, "use two spatial dims", "the input has rank %u; DeformConv takes 4",
+                          x->rank);
+    return true;
+}
+
+static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_dtype dtype = kit_input_dtype(node, 0);
+    uint32_t type = gemm_type_of(dtype);
+    deform_state *s = NULL;
+    inlay_status status;
+
+    INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
+    INLAY_TRY(conv_read_attrs(node, &s->attrs, diag));
+    s->offset_group = kit_attr_int(node->info, "offset_group", 1);
+    s->kernel = gemm_kernel_best(type);
+    s->weights.pack = gemm_strided_pack(type, dtype);
+    INLAY_TRY(conv_pack_weights(node, 1, &s->attrs, s->kernel, &s->weights, &s->memory, diag));
+    *out_state = s;
+    s = NULL;
+done:
+    release(s);
+    return status;
+}
+
+static void pack_samples(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0, int64_t k1,
+                         uint32_t width, void *out);
+
+static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const deform_state *s = state;
+    int64_t batch, per_position;
+    gemm_half_output half;
+    conv_geometry g;
+    deform_plan *p;
+    inlay_status status;
+
+    if (plan->in[0].rank != 4)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the input has rank %u; DeformConv takes 4", plan->in[0].rank);
+    INLAY_TRY(conv_resolve(&s->attrs, &plan->in[0], &plan->in[1], &g, diag));
+    INLAY_TRY(conv_check_output(&g, &plan->out[0], diag));
+    per_position = s->offset_group > 0 && g.channels % s->offset_group == 0 ? g.images * s->offset_group * g.taps : -1;
+    if (per_position < 0 || plan->in[2].count != per_position * 2 * g.positions ||
+        (plan->in_count > 4 && plan->in[4].dtype != INLAY_UNDEFINED && plan->in[4].count != per_position * g.positions) ||
+        (plan->in_count > 3 && plan->in[3].dtype != INLAY_UNDEFINED && plan->in[3].count != g.filters))
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "offset, mask or bias do not fit %lld images, %lld offset groups, %lld taps, %lld positions",
+                          (long long)g.images, (long long)s->offset_group, (long long)g.taps, (long long)g.positions);
+    if (__builtin_mul_overflow(g.images, g.group, &batch) || batch > INT32_MAX ||
+        (p = calloc(1, sizeof *p + (size_t)batch * sizeof(int64_t))) == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a DeformConv");
+    plan->plan = p;
+    for (int64_t b = 0; b < batch; b++)
+        p->which[b] = b % g.group;
+    p->g = g;
+    p->job = (gemm_job){ .kernel = s->kernel, .batch = batch, .m = g.filters / g.group, .n = g.positions,
+                         .k = g.channels / g.group * g.taps, .a = s->weights };
+    p->job.a.line_stride = p->job.k;
+    p->job.a.k_stride = 1;
+    p->job.a.matrix_stride = p->job.m * p->job.k;
+    p->job.a.which = p->which;
+    p->job.b.pack = pack_samples;
+    gemm_set_output(&p->job, &half, plan->out[0].dtype, NULL);
+    gemm_plan(&p->job, plan->max_threads);
+    if (!gemm_workspace(&p->job, plan->max_threads, &plan->workspace_bytes))
+        status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the workspace of this convolution exceeds the address space");
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ run */
+
+typedef struct deform_run {
+    const kit_call *call;
+    const conv_geometry *g;
+    int64_t offset_group;
+} deform_run;
+
+static double element(const kit_tensor *x, const conv_geometry *g, int64_t plane, int64_t y, int64_t w)
+{
+    return y < 0 || y >= g->in[1] || w < 0 || w >= g->in[2]
+               ? 0
+               : convert_get_f64(x->dtype, x->data, plane * g->in_positions + y * g->in[2] + w);
+}
+
+/* What tap k of channel c (of the group) meets at output position j. */
+static double sample(const deform_run *r, int64_t image, int64_t channel, int64_t tap, int64_t j)
+{
+    const conv_geometry *g = r->g;
+    const kit_tensor *x = &r->call->in[0], *offset = &r->call->in[2];
+    int64_t own = channel / (g->channels / r->offset_group);
+    int64_t at = (image * r->offset_group + own) * g->taps + tap;
+    int64_t h = j / g->out[2] * g->stride[1] - g->begin[1] + tap / g->kernel[2] * g->dilation[1];
+    int64_t w = j % g->out[2] * g->stride[2] - g->begin[2] + tap % g->kernel[2] * g->dilation[2];
+    double y = (double)h + convert_get_f64(offset->dtype, offset->data, 2 * at * g->positions + j);
+    double z = (double)w + convert_get_f64(offset->dtype, offset->data, (2 * at + 1) * g->positions + j);
+    double value, fy, fz;
+    int64_t plane = image * g->channels + channel, y0, z0;
+
+    if (!(y > -1 && y < (double)g->in[1] && z > -1 && z < (double)g->in[2])) /* NaN is nowhere */
+        return 0;
+    y0 = (int64_t)floor(y);
+    z0 = (int64_t)floor(z);
+    fy = y - (double)y0;
+    fz = z - (double)z0;
+    value = (1 - fy) * ((1 - fz) * element(x, g, plane, y0, z0) + fz * element(x, g, plane, y0, z0 + 1)) +
+            fy * ((1 - fz) * element(x, g, plane, y0 + 1, z0) + fz * element(x, g, plane, y0 + 1, z0 + 1));
+    if (kit_has_input(r->call, 4))
+        value *= convert_get_f64(r->call->in[4].dtype, r->call->in[4].data, at * g->positions + j);
+    return value;
+}
+
+static void pack_samples(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0, int64_t k1,
+                         uint32_t width, void *out)
+{
+    const deform_run *r = self->user;
+    const conv_geometry *g = r->g;
+    int64_t channels = g->channels / g->group, first = batch % g->group * channels, at = 0;
+    bool wide = r->call->in[0].dtype == INLAY_DOUBLE;
+
+    for (int64_t l0 = line; l0 < line_end; l0 += width)
+        for (int64_t k = k0; k < k1; k++)
+            for (int64_t l = l0; l < l0 + width; l++, at++) {
+                double v = l < line_end ? sample(r, batch / g->group, first + k / g->taps, k % g->taps, l) : 0;
+                if (wide)
+                    ((double *)out)[at] = v;
+                else
+                    ((float *)out)[at] = (float)v;
+            }
+}
+
+static void fill_bias(void *user, const gemm_tile *tile)
+{
+    const deform_run *r = user;
+    const kit_tensor *bias = &r->call->in[3];
+    int64_t per_group = r->g->filters / r->g->group, first = tile->batch % r->g->group * per_group;
+
+    for (int64_t i = tile->i0; i < tile->i1; i++) {
+        double v = convert_get_f64(bias->dtype, bias->data, first + i);
+        int64_t row = (i - tile->i0) * tile->c_stride;
+        for (int64_t j = 0; j < tile->j1 - tile->j0; j++) {
+            if (bias->dtype == INLAY_DOUBLE)
+                ((double *)tile->c)[row + j] = v;
+            else
+                ((float *)tile->c)[row + j] = (float)v;
+        }
+    }
+}
+
+static inlay_status run(const kit_call *call)
+{
+    const deform_state *s = call->state;
+    const deform_plan *p = call->plan;
+    deform_run r = { call, &p->g, s->offset_group };
+    gemm_job job = p->job;
+    gemm_half_output half;
+
+    if (call->out[0].count == 0)
+        return INLAY_OK;
+    job.a.data = call->in[1].data;
+    job.b.user = &r;
+    if (kit_has_input(call, 3)) {
+        job.init = fill_bias;
+        job.init_user = &r;
+    }
+    gemm_set_output(&job, &half, call->out[0].dtype, call->out[0].data);
+    return gemm_run(call, &job, call->workspace);
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "DeformConv", .since_max = 22, .supports = supports, .prepare = prepare, .release = release,
+      .shape = shape, .run = run },
+};
+const kit_table reference_deform_conv = { kernels, KIT_COUNT(kernels) };
