@@ -4,7 +4,7 @@
 #include "reference.h"
 #include "strided.h"
 
-enum { ARG_MIN = 1u << 0, ARG_LAST = 1u << 1 };
+enum { ARG_MIN = 1u << 0, ARG_LAST = 1u << 1, ARG_BLOCK = 128 };
 
 #define PLAIN(x) (x)
 #define NEVER(x) false
@@ -150,9 +150,11 @@ static inlay_status run_arg(const kit_call *call)
         goto done;
     if (x->dims[axis] == 0)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "axis %u has no elements to choose from", axis);
+    if (x->dims[axis] > INT32_MAX)
+        return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "axis %u has more than 2^31 elements", axis);
     job.count = x->dims[axis];
     job.inner = strided_product(x->dims, axis + 1, x->rank);
-    INLAY_TRY(kit_parallel(call, y->count, 32768 / job.count + 64, arg_range, &job));
+    INLAY_TRY(kit_parallel(call, y->count, 32768 / job.count + 1, arg_range, &job));
 done:
     return status;
 }

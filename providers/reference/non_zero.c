@@ -6,64 +6,92 @@
 
 /* ------------------------------------------------------------------ NonZero */
 
-/* Is the element not zero? Zeros of floats have two signs; a string counts when it is not empty. */
-static bool is_set(const kit_tensor *x, int64_t i)
-{
-    const char *data = x->data;
-    uint16_t half;
+#define FLAGS(type, bits)                                                                                              \
+    for (int64_t i = begin; i < end; i++)                                                                              \
+    flags[i] = (type)(((const type *)x->data)[i] << (bits)) != 0
 
+/* flags[i] = element i is not zero. The sign of a float does not count; a string counts when it is not empty. */
+static void find_non_zero(const kit_tensor *x, int64_t begin, int64_t end, uint8_t *flags)
+{
     switch (x->dtype) {
     case INLAY_FLOAT:
-        return ((const float *)x->data)[i] != 0;
+        FLAGS(uint32_t, 1);
+        break;
     case INLAY_DOUBLE:
-        return ((const double *)x->data)[i] != 0;
+        FLAGS(uint64_t, 1);
+        break;
     case INLAY_FLOAT16:
     case INLAY_BFLOAT16:
-        memcpy(&half, data + 2 * i, sizeof half);
-        return (half & 0x7fff) != 0;
+        FLAGS(uint16_t, 1);
+        break;
     case INLAY_COMPLEX64:
-        return ((const float *)x->data)[2 * i] != 0 || ((const float *)x->data)[2 * i + 1] != 0;
+        for (int64_t i = begin; i < end; i++)
+            flags[i] = ((const float *)x->data)[2 * i] != 0 || ((const float *)x->data)[2 * i + 1] != 0;
+        break;
     case INLAY_COMPLEX128:
-        return ((const double *)x->data)[2 * i] != 0 || ((const double *)x->data)[2 * i + 1] != 0;
+        for (int64_t i = begin; i < end; i++)
+            flags[i] = ((const double *)x->data)[2 * i] != 0 || ((const double *)x->data)[2 * i + 1] != 0;
+        break;
     case INLAY_STRING:
-        return ((const inlay_str *)x->data)[i].bytes > 0;
+        for (int64_t i = begin; i < end; i++)
+            flags[i] = ((const inlay_str *)x->data)[i].bytes > 0;
+        break;
     case INLAY_BOOL:
     case INLAY_INT8:
     case INLAY_UINT8:
-        return data[i] != 0;
+        FLAGS(uint8_t, 0);
+        break;
     case INLAY_INT16:
     case INLAY_UINT16:
-        return ((const uint16_t *)x->data)[i] != 0;
+        FLAGS(uint16_t, 0);
+        break;
     case INLAY_INT32:
     case INLAY_UINT32:
-        return ((const uint32_t *)x->data)[i] != 0;
+        FLAGS(uint32_t, 0);
+        break;
     default:
-        return ((const uint64_t *)x->data)[i] != 0;
+        FLAGS(uint64_t, 0);
     }
 }
+#undef FLAGS
 
-/* Indexes of the elements that are not zero, [rank, count]; a scalar counts as a vector of one element here, and has no
- * axis to name: [0, count]. */
+/* A byte for each element. */
+static inlay_status shape_non_zero(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    (void)state;
+    (void)diag;
+    plan->workspace_bytes = (uint64_t)plan->in[0].count;
+    return INLAY_OK;
+}
+
+/* Indexes of the elements that are not zero, [rank, count]; a scalar has no axis to name: [0, count]. */
 static inlay_status run_non_zero(const kit_call *call)
 {
     const kit_tensor *x = &call->in[0];
+    const int64_t columns = x->rank > 0 ? x->dims[x->rank - 1] : 1;
     int64_t dims[2] = { x->rank, 0 }, index[INLAY_MAX_RANK] = { 0 }, at = 0;
+    uint8_t *flags = call->workspace;
     inlay_status status;
     int64_t *y;
 
+    find_non_zero(x, 0, x->count, flags);
     for (int64_t i = 0; i < x->count; i++)
-        dims[1] += is_set(x, i);
+        dims[1] += flags[i];
     status = kit_alloc_output(call, 0, 2, dims);
-    if (status != INLAY_OK || call->out[0].data == NULL)
+    if (status != INLAY_OK || call->out[0].data == NULL || x->rank == 0)
         return status;
     y = call->out[0].data;
-    for (int64_t i = 0; i < x->count; i++) {
-        if (is_set(x, i)) {
-            for (uint32_t d = 0; d < x->rank; d++)
-                y[d * dims[1] + at] = index[d];
-            at++;
-        }
-        for (uint32_t d = x->rank; d-- > 0;) {
+    for (int64_t row = 0; columns > 0 && row < x->count / columns; row++, flags += columns) {
+        int64_t *last = y + (x->rank - 1) * dims[1];
+        const int64_t begin = at;
+
+        for (int64_t i = 0; i < columns; i++)
+            if (flags[i] != 0)
+                last[at++] = i;
+        for (uint32_t d = 0; d + 1 < x->rank; d++)
+            for (int64_t k = begin; k < at; k++)
+                y[d * dims[1] + k] = index[d];
+        for (uint32_t d = x->rank - 1; d-- > 0;) {
             if (++index[d] < x->dims[d])
                 break;
             index[d] = 0;
@@ -138,7 +166,7 @@ static inlay_status run_compress(const kit_call *call)
 }
 
 static const kit_kernel kernels[] = {
-    { .op_type = "NonZero", .flags = KIT_SHAPES_AT_RUN, .run = run_non_zero },
+    { .op_type = "NonZero", .flags = KIT_SHAPES_AT_RUN, .shape = shape_non_zero, .run = run_non_zero },
     { .op_type = "Compress", .flags = KIT_SHAPES_AT_RUN, .prepare = prepare_compress, .run = run_compress },
 };
 const kit_table reference_non_zero = { kernels, KIT_COUNT(kernels) };

@@ -5,47 +5,55 @@
 #include "strided.h"
 #include <math.h>
 
-/* A sampling point: four pixels of a plane and their weights. */
+/* A sampling point: four pixels of a plane and their weights, for float and for double. */
 typedef struct align_tap {
-    int64_t at[4];
-    double weight[4];
+    int32_t at[4];
+    float weight[4];
+    double wide[4];
 } align_tap;
 
 #define PLAIN(x) (x)
 #define T float
 #define ACC float
+#define WEIGHT weight
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_f32
 #include "roi_pool.inc"
 #define T double
 #define ACC double
+#define WEIGHT wide
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_f64
 #include "roi_pool.inc"
 #define T uint16_t
 #define ACC float
+#define WEIGHT weight
 #define LOAD f16_to_f32
 #define STORE f32_to_f16
 #define NAME(x) x##_f16
 #include "roi_pool.inc"
 #define T uint16_t
 #define ACC float
+#define WEIGHT weight
 #define LOAD bf16_to_f32
 #define STORE f32_to_bf16
 #define NAME(x) x##_bf16
 #include "roi_pool.inc"
 
+/* Sampling points that are worked out at a time, and the most per axis of a bin. */
+enum { TAPS = 1024, MAX_GRID = 8192 };
+
 typedef struct roi_kernels {
-    void (*align)(const align_tap *taps, int64_t count, bool average, const void *plane, void *out);
+    void (*align)(const align_tap *taps, int64_t bins, int64_t count, bool average, const void *plane, void *out);
     void (*max)(const void *plane, int64_t width, const int64_t *box, void *out);
 } roi_kernels;
 static const roi_kernels by_dtype[INLAY_DTYPE_COUNT] = {
-    [INLAY_FLOAT] = { align_bin_f32, max_bin_f32 },
-    [INLAY_DOUBLE] = { align_bin_f64, max_bin_f64 },
-    [INLAY_FLOAT16] = { align_bin_f16, max_bin_f16 },
-    [INLAY_BFLOAT16] = { align_bin_bf16, max_bin_bf16 },
+    [INLAY_FLOAT] = { align_bins_f32, max_bin_f32 },
+    [INLAY_DOUBLE] = { align_bins_f64, max_bin_f64 },
+    [INLAY_FLOAT16] = { align_bins_f16, max_bin_f16 },
+    [INLAY_BFLOAT16] = { align_bins_bf16, max_bin_bf16 },
 };
 
 typedef struct roi_state {
@@ -117,6 +125,7 @@ typedef struct roi_job {
     char *out;
     roi_kernels kernels;
     uint32_t element;
+    align_tap *taps; /* [workers * TAPS] */
 } roi_job;
 
 /* [N, C, H, W], [R, values] -> [R, C, height, width]; every region must name a batch that there is. */
@@ -128,8 +137,8 @@ static inlay_status check_regions(const kit_call *call, int64_t values)
     if (x->rank != 4 || rois->rank != 2 || rois->dims[1] != values)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X must be [N, C, H, W] and rois [R, %lld]",
                           (long long)values);
-    if (x->dims[2] <= 0 || x->dims[3] <= 0)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X has no pixels");
+    if (x->dims[2] <= 0 || x->dims[3] <= 0 || x->dims[2] > INT32_MAX / x->dims[3])
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X has no pixels, or too many");
     return arg_expect_dims(call->diag, &call->out[0], 4,
                            (int64_t[]){ rois->dims[0], x->dims[1], state->height, state->width });
 }
@@ -139,123 +148,152 @@ static inlay_status check_regions(const kit_call *call, int64_t values)
 /* The sampling point (y, x): outside by more than a pixel it is 0, at the rim it is the rim. */
 static align_tap make_tap(double y, double x, int64_t height, int64_t width)
 {
-    align_tap tap = { { 0 }, { 0 } };
+    align_tap tap = { { 0 }, { 0 }, { 0 } };
     int64_t y0, x0, y1, x1;
 
     if (!(y >= -1 && y <= (double)height && x >= -1 && x <= (double)width))
         return tap;
     y = y < 0 ? 0 : y;
     x = x < 0 ? 0 : x;
-    y0 = (int64_t)y;
-    x0 = (int64_t)x;
-    if (y0 >= height - 1) {
-        y0 = height - 1;
-        y = (double)y0;
-    }
-    if (x0 >= width - 1) {
-        x0 = width - 1;
-        x = (double)x0;
-    }
+    y0 = (int64_t)y < height - 1 ? (int64_t)y : height - 1;
+    x0 = (int64_t)x < width - 1 ? (int64_t)x : width - 1;
     y1 = y0 + 1 < height ? y0 + 1 : y0;
     x1 = x0 + 1 < width ? x0 + 1 : x0;
-    y -= (double)y0;
-    x -= (double)x0;
-    tap = (align_tap){ { y0 * width + x0, y0 * width + x1, y1 * width + x0, y1 * width + x1 },
-                       { (1 - y) * (1 - x), (1 - y) * x, y * (1 - x), y * x } };
+    y = y1 > y0 ? y - (double)y0 : 0;
+    x = x1 > x0 ? x - (double)x0 : 0;
+    tap.at[0] = (int32_t)(y0 * width + x0);
+    tap.at[1] = (int32_t)(y0 * width + x1);
+    tap.at[2] = (int32_t)(y1 * width + x0);
+    tap.at[3] = (int32_t)(y1 * width + x1);
+    tap.wide[0] = (1 - y) * (1 - x);
+    tap.wide[1] = (1 - y) * x;
+    tap.wide[2] = y * (1 - x);
+    tap.wide[3] = y * x;
+    for (int k = 0; k < 4; k++)
+        tap.weight[k] = (float)tap.wide[k];
     return tap;
 }
 
-/* Bins are sampled in batches of so many points. */
-enum { TAPS = 64 };
+/* A region in the coordinates of the feature map. */
+typedef struct align_region {
+    double y, x, bin_h, bin_w;
+    int64_t grid_h, grid_w; /* sampling points of a bin */
+} align_region;
 
-/* One bin of all channels. A bin of more than TAPS points, which is rare, is put together from pieces. */
-static void align_bin(const roi_job *job, const char *planes, char *out, double y0, double x0, double bin_h,
-                      double bin_w, int64_t grid_h, int64_t grid_w)
+static align_region read_region(const roi_job *job, int64_t r)
 {
-    const int64_t height = job->x->dims[2], width = job->x->dims[3], bins = job->state->height * job->state->width;
-    const int64_t count = grid_h * grid_w;
-    align_tap taps[TAPS];
+    const roi_state *s = job->state;
+    const double offset = s->half_pixel ? 0.5 : 0;
+    align_region region;
+    double roi[4], h, w;
+
+    convert_to_f64(roi, job->rois->dtype, job->rois->data, r * 4, 4); /* x1, y1, x2, y2 */
+    for (int i = 0; i < 4; i++)
+        roi[i] = (roi[i] > -1e6 ? roi[i] < 1e6 ? roi[i] : 1e6 : -1e6) * s->scale - offset;
+    w = roi[2] - roi[0];
+    h = roi[3] - roi[1];
+    if (!s->half_pixel) { /* the older mode makes malformed regions 1 x 1 */
+        w = w > 1 ? w : 1;
+        h = h > 1 ? h : 1;
+    }
+    region = (align_region){ roi[1], roi[0], h / (double)s->height, w / (double)s->width, s->sampling, s->sampling };
+    if (s->sampling == 0) {
+        region.grid_h = (int64_t)ceil(region.bin_h < MAX_GRID ? region.bin_h : MAX_GRID);
+        region.grid_w = (int64_t)ceil(region.bin_w < MAX_GRID ? region.bin_w : MAX_GRID);
+        region.grid_h = region.grid_h < 0 ? 0 : region.grid_h;
+        region.grid_w = region.grid_w < 0 ? 0 : region.grid_w;
+    }
+    return region;
+}
+
+/* Sampling point i of bin b. */
+static align_tap region_tap(const roi_job *job, const align_region *region, int64_t b, int64_t i)
+{
+    const int64_t row = b / job->state->width, column = b % job->state->width;
+    const double iy = (double)(i / region->grid_w) + 0.5, ix = (double)(i % region->grid_w) + 0.5;
+
+    return make_tap(region->y + (double)row * region->bin_h + iy * region->bin_h / (double)region->grid_h,
+                    region->x + (double)column * region->bin_w + ix * region->bin_w / (double)region->grid_w,
+                    job->x->dims[2], job->x->dims[3]);
+}
+
+/* One bin of more than TAPS points, put together from pieces. */
+static void align_large_bin(const roi_job *job, const align_region *region, int64_t b, const char *planes, char *out,
+                            align_tap *taps)
+{
+    const int64_t count = region->grid_h * region->grid_w, bins = job->state->height * job->state->width;
+    const int64_t plane_bytes = job->x->dims[2] * job->x->dims[3] * job->element;
 
     for (int64_t c = 0; c < job->x->dims[1]; c++) {
-        const char *plane = planes + c * height * width * job->element;
-        double total = 0, best = 0;
+        char *to = out + (c * bins + b) * job->element;
+        double total = 0, best = 0, value;
 
         for (int64_t first = 0; first < count; first += TAPS) {
             const int64_t n = count - first < TAPS ? count - first : TAPS;
-            double part;
 
-            /* With one piece the points are the same for every channel. */
-            for (int64_t i = 0; i < n && (c == 0 || count > TAPS); i++) {
-                const int64_t iy = (first + i) / grid_w, ix = (first + i) % grid_w;
-
-                taps[i] = make_tap(y0 + ((double)iy + 0.5) * bin_h / (double)grid_h,
-                                   x0 + ((double)ix + 0.5) * bin_w / (double)grid_w, height, width);
-            }
-            job->kernels.align(taps, n, job->state->average, plane, out + c * bins * job->element);
-            if (count <= TAPS)
-                continue;
-            part = convert_get_f64(job->x->dtype, out + c * bins * job->element, 0);
-            total += part * (double)n;
-            best = first == 0 || part > best ? part : best;
+            for (int64_t i = 0; i < n; i++)
+                taps[i] = region_tap(job, region, b, first + i);
+            job->kernels.align(taps, 1, n, job->state->average, planes + c * plane_bytes, to);
+            value = convert_get_f64(job->x->dtype, to, 0);
+            total += value * (double)n;
+            best = first == 0 || value > best ? value : best;
         }
-        if (count > TAPS) {
-            const double value = job->state->average ? total / (double)count : best;
-            convert_from_f64(job->x->dtype, out + c * bins * job->element, 0, 1, &value, 0);
-        }
+        value = job->state->average ? total / (double)count : best;
+        convert_from_f64(job->x->dtype, to, 0, 1, &value, 0);
     }
 }
 
-/* Units are regions. */
+/* Units are regions. The points of as many bins as fit are worked out first, then each channel reads its plane. */
 static inlay_status align_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const roi_job *job = user;
-    const roi_state *s = job->state;
+    const int64_t bins = job->state->height * job->state->width, channels = job->x->dims[1];
     const int64_t plane_bytes = job->x->dims[2] * job->x->dims[3] * job->element;
-    const double offset = s->half_pixel ? 0.5 : 0;
+    align_tap *taps = job->taps + worker * TAPS;
 
-    (void)worker;
     for (int64_t r = begin; r < end; r++) {
-        const int64_t batch = ((const int64_t *)job->batches->data)[r];
-        const char *planes = (const char *)job->x->data + batch * job->x->dims[1] * plane_bytes;
-        double roi[4], h, w, bin_h, bin_w;
-        int64_t grid_h, grid_w;
+        const align_region region = read_region(job, r);
+        const int64_t count = region.grid_h * region.grid_w, fit = count > 0 ? TAPS / count : 0;
+        const char *planes =
+            (const char *)job->x->data + ((const int64_t *)job->batches->data)[r] * channels * plane_bytes;
+        char *out = job->out + r * channels * bins * job->element;
 
-        convert_to_f64(roi, job->rois->dtype, job->rois->data, r * 4, 4); /* x1, y1, x2, y2 */
-        for (int i = 0; i < 4; i++)
-            roi[i] = (roi[i] > -1e6 ? roi[i] < 1e6 ? roi[i] : 1e6 : -1e6) * s->scale - offset;
-        w = roi[2] - roi[0];
-        h = roi[3] - roi[1];
-        if (!s->half_pixel) { /* the older mode makes malformed regions 1 x 1 */
-            w = w > 1 ? w : 1;
-            h = h > 1 ? h : 1;
-        }
-        bin_h = h / (double)s->height;
-        bin_w = w / (double)s->width;
-        grid_h = s->sampling > 0 ? s->sampling : (int64_t)ceil(bin_h);
-        grid_w = s->sampling > 0 ? s->sampling : (int64_t)ceil(bin_w);
-        grid_h = grid_h < 0 ? 0 : grid_h > 8192 ? 8192 : grid_h;
-        grid_w = grid_w < 0 ? 0 : grid_w > 8192 ? 8192 : grid_w;
-        for (int64_t b = 0; b < s->height * s->width; b++) {
-            char *out = job->out + (r * job->x->dims[1] * s->height * s->width + b) * job->element;
+        if (count == 0)
+            memset(out, 0, (size_t)(channels * bins * job->element));
+        for (int64_t b = 0; b < bins && count > 0 && fit == 0; b++)
+            align_large_bin(job, &region, b, planes, out, taps);
+        for (int64_t b = 0; b < bins && fit > 0; b += fit) {
+            const int64_t n = bins - b < fit ? bins - b : fit;
 
-            if (grid_h * grid_w == 0) {
-                for (int64_t c = 0; c < job->x->dims[1]; c++)
-                    memset(out + c * s->height * s->width * job->element, 0, job->element);
-                continue;
-            }
-            align_bin(job, planes, out, roi[1] + (double)(b / s->width) * bin_h,
-                      roi[0] + (double)(b % s->width) * bin_w, bin_h, bin_w, grid_h, grid_w);
+            for (int64_t i = 0; i < n * count; i++)
+                taps[i] = region_tap(job, &region, b + i / count, i % count);
+            for (int64_t c = 0; c < channels; c++)
+                job->kernels.align(taps, n, count, job->state->average, planes + c * plane_bytes,
+                                   out + (c * bins + b) * job->element);
         }
     }
+    return INLAY_OK;
+}
+
+static inlay_status shape_align(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    (void)state;
+    (void)diag;
+    plan->workspace_bytes = (uint64_t)plan->max_threads * TAPS * sizeof(align_tap);
     return INLAY_OK;
 }
 
 static inlay_status run_align(const kit_call *call)
 {
     const kit_tensor *x = &call->in[0], *batches = &call->in[2], *y = &call->out[0];
-    roi_job job = {
-        call->state, x, &call->in[1], batches, y->data, by_dtype[x->dtype], strided_element_bytes(x->dtype)
-    };
+    roi_job job = { .state = call->state,
+                    .x = x,
+                    .rois = &call->in[1],
+                    .batches = batches,
+                    .out = y->data,
+                    .kernels = by_dtype[x->dtype],
+                    .element = strided_element_bytes(x->dtype),
+                    .taps = call->workspace };
     inlay_status status = check_regions(call, 4);
 
     if (status != INLAY_OK || y->count == 0)
@@ -317,7 +355,12 @@ static inlay_status max_range(void *user, int64_t begin, int64_t end, uint32_t w
 static inlay_status run_max(const kit_call *call)
 {
     const kit_tensor *x = &call->in[0], *rois = &call->in[1], *y = &call->out[0];
-    roi_job job = { call->state, x, rois, NULL, y->data, by_dtype[x->dtype], strided_element_bytes(x->dtype) };
+    roi_job job = { .state = call->state,
+                    .x = x,
+                    .rois = rois,
+                    .out = y->data,
+                    .kernels = by_dtype[x->dtype],
+                    .element = strided_element_bytes(x->dtype) };
     inlay_status status = check_regions(call, 5);
 
     if (status != INLAY_OK || y->count == 0)
@@ -333,7 +376,7 @@ static inlay_status run_max(const kit_call *call)
 }
 
 static const kit_kernel kernels[] = {
-    { .op_type = "RoiAlign", .prepare = prepare_align, .run = run_align },
+    { .op_type = "RoiAlign", .prepare = prepare_align, .shape = shape_align, .run = run_align },
     { .op_type = "MaxRoiPool", .prepare = prepare_max, .run = run_max },
 };
 const kit_table reference_roi_pool = { kernels, KIT_COUNT(kernels) };
