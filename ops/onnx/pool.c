@@ -35,11 +35,11 @@ static inlay_status pool_axis(op_infer *infer, uint32_t d, uint32_t spatial, inl
 
     if (kernel < 1 || stride < 1 || dilation < 1 || begin < 0 || end < 0 || kernel > INT32_MAX || stride > INT32_MAX ||
         dilation > INT32_MAX || begin > INT32_MAX || end > INT32_MAX)
-        return infer_fail(infer, INLAY_INVALID_MODEL,
-                          "along spatial axis %u kernel_shape is %lld, strides %lld, dilations %lld, pads %lld and %lld; "
-                          "the first three must be at least 1, pads at least 0, all below 2^31",
-                          d, (long long)kernel, (long long)stride, (long long)dilation, (long long)begin,
-                          (long long)end);
+        return infer_fail(
+            infer, INLAY_INVALID_MODEL,
+            "along spatial axis %u kernel_shape is %lld, strides %lld, dilations %lld, pads %lld and %lld; "
+            "the first three must be at least 1, pads at least 0, all below 2^31",
+            d, (long long)kernel, (long long)stride, (long long)dilation, (long long)begin, (long long)end);
     if (strncmp(auto_pad, "SAME", 4) == 0) {
         *out = dim_ceil_div(infer, in, dim_fixed(stride));
     } else if (in.kind == INLAY_DIM_FIXED) {
@@ -86,9 +86,11 @@ done:
 }
 
 static const op_row rows[] = {
-    { "AveragePool", 1, 0, "X:T -> Y:T; T=@float; auto_pad:s='NOTSET', kernel_shape:is!, pads:is, strides:is", infer_pool },
+    { "AveragePool", 1, 0, "X:T -> Y:T; T=@float; auto_pad:s='NOTSET', kernel_shape:is!, pads:is, strides:is",
+      infer_pool },
     { "AveragePool", 7, 0,
-      "X:T -> Y:T; T=@float; auto_pad:s='NOTSET', count_include_pad:i=0, kernel_shape:is!, pads:is, strides:is", infer_pool },
+      "X:T -> Y:T; T=@float; auto_pad:s='NOTSET', count_include_pad:i=0, kernel_shape:is!, pads:is, strides:is",
+      infer_pool },
     { "AveragePool", 10, 0,
       "X:T -> Y:T; T=@float; auto_pad:s='NOTSET', ceil_mode:i=0, count_include_pad:i=0, kernel_shape:is!, pads:is, "
       "strides:is",
@@ -106,8 +108,10 @@ static const op_row rows[] = {
       "kernel_shape:is!, pads:is, strides:is",
       infer_pool },
 
-    { "LpPool", 1, 0, "X:T -> Y:T; T=@float; auto_pad:s='NOTSET', kernel_shape:is, p:f=2, pads:is, strides:is", infer_pool },
-    { "LpPool", 2, 0, "X:T -> Y:T; T=@float; auto_pad:s='NOTSET', kernel_shape:is!, p:i=2, pads:is, strides:is", infer_pool },
+    { "LpPool", 1, 0, "X:T -> Y:T; T=@float; auto_pad:s='NOTSET', kernel_shape:is, p:f=2, pads:is, strides:is",
+      infer_pool },
+    { "LpPool", 2, 0, "X:T -> Y:T; T=@float; auto_pad:s='NOTSET', kernel_shape:is!, p:i=2, pads:is, strides:is",
+      infer_pool },
     { "LpPool", 11, 0, "X:T -> Y:T; T=@float; auto_pad:s='NOTSET', kernel_shape:is!, p:i=2, pads:is, strides:is",
       infer_pool },
     { "LpPool", 18, 0,

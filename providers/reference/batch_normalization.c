@@ -26,8 +26,8 @@ enum { IN_SCALE = 1, IN_BIAS = 2, IN_MEAN = 3, IN_VARIANCE = 4 };
 typedef struct batch_state {
     double epsilon, momentum;
     bool training;
-    bool per_activation; /* spatial = 0 (1, 6, 7): parameters for each element of a sample */
-    int64_t folded;      /* entries of factor and offset, 0 when the parameters are not constants */
+    bool per_activation;   /* spatial = 0 (1, 6, 7): parameters for each element of a sample */
+    int64_t folded;        /* entries of factor and offset, 0 when the parameters are not constants */
     void *factor, *offset; /* [folded] double when X is, else float; in the same block as the struct */
 } batch_state;
 
@@ -123,8 +123,9 @@ static inlay_status shape_batch(const void *state, kit_plan *plan, inlay_diag *d
     batch_view(s, &plan->in[0], &n, &channels, &inner);
     for (uint32_t i = IN_SCALE; i <= IN_VARIANCE && plan->in[0].count > 0; i++)
         if (plan->in_count > i && plan->in[i].count != channels)
-            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "BatchNormalization: input %u has %lld elements for %lld channels",
-                              i, (long long)plan->in[i].count, (long long)channels);
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                              "BatchNormalization: input %u has %lld elements for %lld channels", i,
+                              (long long)plan->in[i].count, (long long)channels);
     if (s->folded == 0)
         plan->workspace_bytes = (uint64_t)channels * 4 * sizeof(double);
     return INLAY_OK;

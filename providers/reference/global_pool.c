@@ -13,8 +13,8 @@ enum { GLOBAL_GRAIN = 1 << 15 };
 typedef void (*global_fn)(const void *x, void *y, int64_t n, double p);
 enum { GLOBAL_MEAN, GLOBAL_MAX, GLOBAL_MAGNITUDE, GLOBAL_EUCLID, GLOBAL_POWER, GLOBAL_KINDS };
 static const global_fn global_fns[GLOBAL_KINDS][INLAY_DTYPE_COUNT] = {
-    BY_FLOAT(global_mean), BY_FLOAT(global_max), BY_FLOAT(global_magnitude), BY_FLOAT(global_euclid),
-    BY_FLOAT(global_power),
+    BY_FLOAT(global_mean),   BY_FLOAT(global_max),   BY_FLOAT(global_magnitude),
+    BY_FLOAT(global_euclid), BY_FLOAT(global_power),
 };
 
 typedef struct global_state {
@@ -55,8 +55,8 @@ static inlay_status global_planes(void *user, int64_t begin, int64_t end, uint32
 
     (void)worker;
     for (int64_t i = begin; i < end; i++)
-        job->fn((const char *)job->call->in[0].data + i * job->n * elem, (char *)job->call->out[0].data + i * elem, job->n,
-                job->p);
+        job->fn((const char *)job->call->in[0].data + i * job->n * elem, (char *)job->call->out[0].data + i * elem,
+                job->n, job->p);
     return INLAY_OK;
 }
 
@@ -72,8 +72,10 @@ static inlay_status run_global(const kit_call *call)
     return kit_parallel(call, planes, GLOBAL_GRAIN / (job.n + 1) + 1, global_planes, &job);
 }
 
-#define GLOBAL_KERNEL(name) \
-    { .op_type = name, .in_types = { KIT_FLOATS }, .prepare = prepare_global, .run = run_global }
+#define GLOBAL_KERNEL(name)                                                                                            \
+    {                                                                                                                  \
+        .op_type = name, .in_types = { KIT_FLOATS }, .prepare = prepare_global, .run = run_global                      \
+    }
 
 static const kit_kernel kernels[] = {
     GLOBAL_KERNEL("GlobalAveragePool"),

@@ -1,8 +1,8 @@
 /* InstanceNormalization (ONNX 1, 6, 22) and GroupNormalization (18, 21).
  *
- * Both normalise groups of channels of each sample: InstanceNormalization has as many groups as channels. Scale and bias
- * are one a channel, save in GroupNormalization-18: one a group. Statistics are made in float, for double in double,
- * which is at least what stash_type asks for. */
+ * Both normalise groups of channels of each sample: InstanceNormalization has as many groups as channels. Scale and
+ * bias are one a channel, save in GroupNormalization-18: one a group. Statistics are made in float, for double in
+ * double, which is at least what stash_type asks for. */
 #include "reference.h"
 #include "vecmath.h"
 #include <math.h>
@@ -101,13 +101,11 @@ static inlay_status run_instance(const kit_call *call)
                         &job);
 }
 
-#define INSTANCE_KERNEL(name)                       \
-    { .op_type = name,                              \
-      .in_types = { KIT_FLOATS },                   \
-      .flags = KIT_IN_PLACE_FIRST,                  \
-      .prepare = prepare_instance,                  \
-      .shape = shape_instance,                      \
-      .run = run_instance }
+#define INSTANCE_KERNEL(name)                                                                                          \
+    {                                                                                                                  \
+        .op_type = name, .in_types = { KIT_FLOATS }, .flags = KIT_IN_PLACE_FIRST, .prepare = prepare_instance,         \
+        .shape = shape_instance, .run = run_instance                                                                   \
+    }
 
 static const kit_kernel kernels[] = {
     INSTANCE_KERNEL("InstanceNormalization"),

@@ -32,10 +32,10 @@ typedef struct layer_state {
 /* How input i (scale or bias) is read. */
 typedef struct layer_operand {
     bool present;
-    bool direct;     /* already a row of ACC */
-    bool per_row;    /* differs between rows: gather each */
+    bool direct;                     /* already a row of ACC */
+    bool per_row;                    /* differs between rows: gather each */
     int64_t strides[INLAY_MAX_RANK]; /* along the axes of X, 0 where it is repeated */
-    uint64_t offset; /* of its row in the workspace: one for all, or one a worker */
+    uint64_t offset;                 /* of its row in the workspace: one for all, or one a worker */
 } layer_operand;
 
 typedef struct layer_plan {
@@ -43,7 +43,7 @@ typedef struct layer_plan {
     int64_t rows, n;
     uint32_t acc_bytes;
     layer_operand operands[2];
-    bool converts;    /* Y has another type than X: rows are made in ACC first */
+    bool converts; /* Y has another type than X: rows are made in ACC first */
     uint64_t row_offset;
     uint64_t worker_bytes; /* workspace of one worker; the shared part comes first */
     uint64_t shared_bytes;

@@ -111,8 +111,12 @@ static inlay_status run_loss(const kit_call *call)
     inlay_status status = INLAY_OK;
 
     job.totals = job.losses + positions;
-    job.task = (loss_task){ .classes = scores->dims[1], .stride = 1, .softmax = s->softmax, .ignores = s->ignores,
-                            .ignored = s->ignored, .weights = kit_has_input(call, 2) ? call->in[2].data : NULL };
+    job.task = (loss_task){ .classes = scores->dims[1],
+                            .stride = 1,
+                            .softmax = s->softmax,
+                            .ignores = s->ignores,
+                            .ignored = s->ignored,
+                            .weights = kit_has_input(call, 2) ? call->in[2].data : NULL };
     if (positions > 0) {
         job.task.stride = positions / scores->dims[0];
         job.tiles = (job.task.stride + LOSS_TILE - 1) / LOSS_TILE;
@@ -134,12 +138,11 @@ static inlay_status run_loss(const kit_call *call)
     return INLAY_OK;
 }
 
-#define LOSS_KERNEL(name)                                                \
-    { .op_type = name,                                                   \
-      .in_types = { KIT_FLOATS, KIT_BIT(INT32) | KIT_BIT(INT64) },       \
-      .prepare = prepare_loss,                                           \
-      .shape = shape_loss,                                               \
-      .run = run_loss }
+#define LOSS_KERNEL(name)                                                                                              \
+    {                                                                                                                  \
+        .op_type = name, .in_types = { KIT_FLOATS, KIT_BIT(INT32) | KIT_BIT(INT64) }, .prepare = prepare_loss,         \
+        .shape = shape_loss, .run = run_loss                                                                           \
+    }
 
 static const kit_kernel kernels[] = {
     LOSS_KERNEL("NegativeLogLikelihoodLoss"),

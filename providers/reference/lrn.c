@@ -1,5 +1,6 @@
 /* LRN: ONNX 1, 13. Each element is divided by a power of the sum of squares over neighbouring channels:
- * y[c] = x[c] / (bias + alpha / size * sum x[c - floor((size - 1) / 2)] ... x[c + ceil((size - 1) / 2)] squared)^beta. */
+ * y[c] = x[c] / (bias + alpha / size * sum x[c - floor((size - 1) / 2)] ... x[c + ceil((size - 1) / 2)] squared)^beta.
+ */
 #include "reference.h"
 #include "vecmath.h"
 #include <math.h>
@@ -79,8 +80,8 @@ static inlay_status run_lrn(const kit_call *call)
     for (uint32_t d = 2; d < x->rank; d++)
         job.inner *= x->dims[d];
     job.tiles = (job.inner + LRN_TILE - 1) / LRN_TILE;
-    return kit_parallel(call, x->dims[0] * job.tiles, LRN_GRAIN / (x->count / (x->dims[0] * job.tiles) + 1) + 1, lrn_items,
-                        &job);
+    return kit_parallel(call, x->dims[0] * job.tiles, LRN_GRAIN / (x->count / (x->dims[0] * job.tiles) + 1) + 1,
+                        lrn_items, &job);
 }
 
 static const kit_kernel kernels[] = {

@@ -40,13 +40,13 @@ static int compare_reals(const void *a, const void *b)
 typedef struct encode_state {
     ml_pool pool;
     encode_compare compare;
-    encode_key *keys; /* [count] ascending */
-    uint32_t count;   /* of different keys */
-    int64_t listed;   /* of keys as listed: the place of the default, the columns of OneHotEncoder */
-    inlay_dtype from;     /* STRING, INT64 or DOUBLE: how keys are compared */
-    inlay_dtype to;       /* element type of values */
-    void *values;         /* [count + 1] by position, the last is the default */
-    bool one_hot, zeros;  /* OneHotEncoder */
+    encode_key *keys;    /* [count] ascending */
+    uint32_t count;      /* of different keys */
+    int64_t listed;      /* of keys as listed: the place of the default, the columns of OneHotEncoder */
+    inlay_dtype from;    /* STRING, INT64 or DOUBLE: how keys are compared */
+    inlay_dtype to;      /* element type of values */
+    void *values;        /* [count + 1] by position, the last is the default */
+    bool one_hot, zeros; /* OneHotEncoder */
 } encode_state;
 
 static void release_encode(void *state)
@@ -220,11 +220,11 @@ static inlay_status prepare_encode(const kit_node *node, void **out_state, inlay
     s->to = s->one_hot ? INLAY_INT64 : kit_output_dtype(node, 0);
     if (keys.count == 0 || keys.count != values.count || keys.count > INT32_MAX ||
         (!s->one_hot && values.dtype != s->to)) {
-        status = inlay_fail(diag, INLAY_INVALID_MODEL,
-                            "%lld keys and %lld values of type %s do not make a table to %s; both lists must be there and "
-                            "equally long",
-                            (long long)keys.count, (long long)values.count, inlay_dtype_name(values.dtype),
-                            inlay_dtype_name(s->to));
+        status = inlay_fail(
+            diag, INLAY_INVALID_MODEL,
+            "%lld keys and %lld values of type %s do not make a table to %s; both lists must be there and "
+            "equally long",
+            (long long)keys.count, (long long)values.count, inlay_dtype_name(values.dtype), inlay_dtype_name(s->to));
     } else {
         if (keys.data == NULL) { /* LabelEncoder-1 from positions */
             positions = malloc((size_t)keys.count * sizeof *positions);
@@ -310,12 +310,11 @@ static inlay_status run_encode(const kit_call *call)
     return kit_parallel(call, count, s->to == INLAY_STRING ? count + 1 : ENCODE_GRAIN, encode_range, &job);
 }
 
-#define ENCODE_KERNEL(name)          \
-    { .domain = "ai.onnx.ml",        \
-      .op_type = name,               \
-      .prepare = prepare_encode,     \
-      .release = release_encode,     \
-      .run = run_encode }
+#define ENCODE_KERNEL(name)                                                                                            \
+    {                                                                                                                  \
+        .domain = "ai.onnx.ml", .op_type = name, .prepare = prepare_encode, .release = release_encode,                 \
+        .run = run_encode                                                                                              \
+    }
 
 static const kit_kernel kernels[] = {
     ENCODE_KERNEL("LabelEncoder"),

@@ -6,9 +6,9 @@ enum { NORM_MAX, NORM_L1, NORM_L2 };
 
 typedef struct feature_state {
     ml_pool pool;
-    double threshold;                            /* Binarizer */
-    uint32_t norm;                               /* Normalizer */
-    double *offset, *scale;                      /* Scaler */
+    double threshold;       /* Binarizer */
+    uint32_t norm;          /* Normalizer */
+    double *offset, *scale; /* Scaler */
     uint32_t offset_count, scale_count;
     double *imputed, replaced;                   /* Imputer, floats */
     int64_t *imputed_integers, replaced_integer; /* and integers */
@@ -121,7 +121,8 @@ static inlay_status normalizer_rows(void *user, int64_t begin, int64_t end, uint
                 convert_to_f64(v, x->dtype, x->data, r * job->columns + i, n);
                 for (int64_t j = 0; j < n && pass == 0; j++) {
                     double a = fabs(v[j]);
-                    norm = job->s->norm == NORM_MAX ? (a > norm ? a : norm) : norm + (job->s->norm == NORM_L1 ? a : a * a);
+                    norm =
+                        job->s->norm == NORM_MAX ? (a > norm ? a : norm) : norm + (job->s->norm == NORM_L1 ? a : a * a);
                 }
                 for (int64_t j = 0; j < n && pass == 1; j++)
                     v[j] /= norm;
@@ -174,8 +175,8 @@ static inlay_status feature_fits(const kit_call *call, const char *name, uint32_
 {
     return n == 1 || n == columns ? INLAY_OK
                                   : inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
-                                               "%s has %u entries; it must have 1, or one for each of %lld features", name,
-                                               n, (long long)columns);
+                                               "%s has %u entries; it must have 1, or one for each of %lld features",
+                                               name, n, (long long)columns);
 }
 
 static inlay_status run_scaler(const kit_call *call)
@@ -266,22 +267,25 @@ static inlay_status run_extractor(const kit_call *call)
     return INLAY_OK;
 }
 
-#define FEATURE_KERNEL(name, function) \
-    { .domain = "ai.onnx.ml",          \
-      .op_type = name,                 \
-      .in_types = { ML_NUMBERS },      \
-      .prepare = prepare_feature,      \
-      .release = release_feature,      \
-      .run = function }
+#define FEATURE_KERNEL(name, function)                                                                                 \
+    {                                                                                                                  \
+        .domain = "ai.onnx.ml", .op_type = name, .in_types = { ML_NUMBERS }, .prepare = prepare_feature,               \
+        .release = release_feature, .run = function                                                                    \
+    }
 
 static const kit_kernel kernels[] = {
     FEATURE_KERNEL("Binarizer", run_binarizer),
     FEATURE_KERNEL("Imputer", run_imputer),
     FEATURE_KERNEL("Normalizer", run_normalizer),
     FEATURE_KERNEL("Scaler", run_scaler),
-    { .domain = "ai.onnx.ml", .op_type = "FeatureVectorizer", .in_types = { ML_NUMBERS }, .shape = shape_allocates,
+    { .domain = "ai.onnx.ml",
+      .op_type = "FeatureVectorizer",
+      .in_types = { ML_NUMBERS },
+      .shape = shape_allocates,
       .run = run_vectorizer },
-    { .domain = "ai.onnx.ml", .op_type = "ArrayFeatureExtractor", .in_types = { ML_NUMBERS | KIT_BIT(STRING) },
+    { .domain = "ai.onnx.ml",
+      .op_type = "ArrayFeatureExtractor",
+      .in_types = { ML_NUMBERS | KIT_BIT(STRING) },
       .run = run_extractor },
 };
 const kit_table reference_ml_features = { kernels, KIT_COUNT(kernels) };

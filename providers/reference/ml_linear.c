@@ -36,7 +36,8 @@ static inlay_status prepare_linear(const kit_node *node, void **out_state, inlay
     s->intercepts = ml_doubles(&s->pool, node, "intercepts", NULL, &intercepts);
     if (s->classifies) /* one row of coefficients may serve two classes */
         ml_labels_read(&s->pool, node, "classlabels_ints", &s->labels);
-    s->outputs = s->classifies ? (intercepts > 0 ? intercepts : s->labels.count) : kit_attr_int(node->info, "targets", 1);
+    s->outputs =
+        s->classifies ? (intercepts > 0 ? intercepts : s->labels.count) : kit_attr_int(node->info, "targets", 1);
     if (s->pool.failed)
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a linear model");
     else if (!ml_transform_find(transform, &s->transform))
@@ -44,9 +45,10 @@ static inlay_status prepare_linear(const kit_node *node, void **out_state, inlay
     else if (s->outputs <= 0 || coefficients == 0 || coefficients % s->outputs != 0 ||
              (intercepts != 0 && intercepts != s->outputs) ||
              (s->classifies && s->labels.count != s->outputs && !(s->labels.count == 2 && s->outputs == 1)))
-        status = inlay_fail(diag, INLAY_INVALID_MODEL,
-                            "%u coefficients and %u intercepts do not make a linear model of %lld outputs for %u labels",
-                            coefficients, intercepts, (long long)s->outputs, s->labels.count);
+        status =
+            inlay_fail(diag, INLAY_INVALID_MODEL,
+                       "%u coefficients and %u intercepts do not make a linear model of %lld outputs for %u labels",
+                       coefficients, intercepts, (long long)s->outputs, s->labels.count);
     if (status != INLAY_OK) {
         release_linear(s);
         return status;
@@ -121,18 +123,16 @@ static inlay_status run_linear(const kit_call *call)
         status = ml_output(&job, s->classifies ? 1 : 0, 2, dims);
     if (status != INLAY_OK)
         return status;
-    return kit_parallel(call, dims[0], s->labels.texts != NULL ? dims[0] + 1 : LINEAR_GRAIN / (s->features * s->outputs) + 1,
+    return kit_parallel(call, dims[0],
+                        s->labels.texts != NULL ? dims[0] + 1 : LINEAR_GRAIN / (s->features * s->outputs) + 1,
                         linear_rows, &job);
 }
 
-#define LINEAR_KERNEL(name)         \
-    { .domain = "ai.onnx.ml",       \
-      .op_type = name,              \
-      .in_types = { ML_NUMBERS },   \
-      .prepare = prepare_linear,    \
-      .release = release_linear,    \
-      .shape = shape_linear,        \
-      .run = run_linear }
+#define LINEAR_KERNEL(name)                                                                                            \
+    {                                                                                                                  \
+        .domain = "ai.onnx.ml", .op_type = name, .in_types = { ML_NUMBERS }, .prepare = prepare_linear,                \
+        .release = release_linear, .shape = shape_linear, .run = run_linear                                            \
+    }
 
 static const kit_kernel kernels[] = {
     LINEAR_KERNEL("LinearClassifier"),

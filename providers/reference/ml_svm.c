@@ -52,7 +52,8 @@ static inlay_status svm_sizes(const kit_node *node, svm_state *s, inlay_diag *di
     if (s->classifies) {
         for (uint32_t i = 0; i < per_class_count; i++) {
             if (per_class[i] < 0 || per_class[i] > INT32_MAX)
-                return inlay_fail(diag, INLAY_INVALID_MODEL, "vectors_per_class[%u] is %lld", i, (long long)per_class[i]);
+                return inlay_fail(diag, INLAY_INVALID_MODEL, "vectors_per_class[%u] is %lld", i,
+                                  (long long)per_class[i]);
             s->starts[i + 1] = s->starts[i] + per_class[i];
         }
         s->vector_count = per_class_count > 0 ? s->starts[per_class_count] : 0;
@@ -63,16 +64,18 @@ static inlay_status svm_sizes(const kit_node *node, svm_state *s, inlay_diag *di
     if (s->vector_count > 0) {
         s->features = vectors / s->vector_count;
         fits = vectors > 0 && vectors % s->vector_count == 0 && rho >= s->pairs &&
-               coefficients == (s->classifies ? s->classes - 1 : 1) * s->vector_count && a == b && (a == 0 || a == s->pairs);
+               coefficients == (s->classifies ? s->classes - 1 : 1) * s->vector_count && a == b &&
+               (a == 0 || a == s->pairs);
     } else {
         s->features = s->classes > 0 ? coefficients / s->classes : 0;
         fits = s->classes > 0 && coefficients > 0 && coefficients % s->classes == 0 && rho >= 1;
     }
     if (!fits || s->vector_count < 0 || (s->classifies && s->labels.count < s->classes))
-        return inlay_fail(diag, INLAY_INVALID_MODEL,
-                          "%u coefficients, %u numbers of support vectors, %u of rho, %u of prob_a, %u of prob_b and %u "
-                          "labels do not make a machine of %lld classes",
-                          coefficients, vectors, rho, a, b, s->labels.count, (long long)s->classes);
+        return inlay_fail(
+            diag, INLAY_INVALID_MODEL,
+            "%u coefficients, %u numbers of support vectors, %u of rho, %u of prob_a, %u of prob_b and %u "
+            "labels do not make a machine of %lld classes",
+            coefficients, vectors, rho, a, b, s->labels.count, (long long)s->classes);
     return INLAY_OK;
 }
 
@@ -100,8 +103,8 @@ static inlay_status prepare_svm(const kit_node *node, void **out_state, inlay_di
     }
     status = svm_sizes(node, s, diag);
     if (status == INLAY_OK && (s->kernel == 4 || !ml_transform_find(transform, &s->transform)))
-        status = inlay_fail(diag, INLAY_INVALID_MODEL, "kernel_type '%.40s' or post_transform '%.40s' is not known", kernel,
-                            transform);
+        status = inlay_fail(diag, INLAY_INVALID_MODEL, "kernel_type '%.40s' or post_transform '%.40s' is not known",
+                            kernel, transform);
     if (status == INLAY_OK)
         *out_state = s;
     else
@@ -317,14 +320,11 @@ static inlay_status run_svm(const kit_call *call)
                         svm_rows, &job);
 }
 
-#define SVM_KERNEL(name)           \
-    { .domain = "ai.onnx.ml",      \
-      .op_type = name,             \
-      .in_types = { ML_NUMBERS },  \
-      .prepare = prepare_svm,      \
-      .release = release_svm,      \
-      .shape = shape_svm,          \
-      .run = run_svm }
+#define SVM_KERNEL(name)                                                                                               \
+    {                                                                                                                  \
+        .domain = "ai.onnx.ml", .op_type = name, .in_types = { ML_NUMBERS }, .prepare = prepare_svm,                   \
+        .release = release_svm, .shape = shape_svm, .run = run_svm                                                     \
+    }
 
 static const kit_kernel kernels[] = {
     SVM_KERNEL("SVMClassifier"),

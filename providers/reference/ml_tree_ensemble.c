@@ -1,7 +1,7 @@
 /* TreeEnsembleClassifier, TreeEnsembleRegressor (ai.onnx.ml 1, 3, 5) and TreeEnsemble (5).
  *
- * All become one array of nodes whose children are indexes, with the weights of each leaf side by side. A walk that takes
- * more steps than there are nodes is in a circle, which is an error and not a hang. */
+ * All become one array of nodes whose children are indexes, with the weights of each leaf side by side. A walk that
+ * takes more steps than there are nodes is in a circle, which is an error and not a hang. */
 #include "ml.h"
 
 enum { TREE_GRAIN = 1 << 10 };
@@ -13,8 +13,8 @@ typedef struct tree_node {
     bool missing_goes_true;
     int64_t feature;
     double split;
-    int64_t yes, no;          /* children; MEMBER: the set is sets[first] to sets[end - 1] */
-    int64_t first, end;       /* LEAF: its weights */
+    int64_t yes, no;    /* children; MEMBER: the set is sets[first] to sets[end - 1] */
+    int64_t first, end; /* LEAF: its weights */
 } tree_node;
 
 typedef struct tree_weight {
@@ -54,7 +54,8 @@ static inlay_status tree_broken(inlay_diag *diag, const char *what)
     return inlay_fail(diag, INLAY_INVALID_MODEL, "the trees do not fit together: %s", what);
 }
 
-/* ------------------------------------------------------------------ versions 1 and 3: nodes named by tree and number */
+/* ------------------------------------------------------------------ versions 1 and 3: nodes named by tree and number
+ */
 
 /* A name, with the node's place in the lists. */
 typedef struct tree_name {
@@ -79,8 +80,8 @@ static int64_t tree_find(const tree_name *names, int64_t count, int64_t tree, in
 
 static bool tree_mode_find(inlay_str text, uint32_t *out)
 {
-    static const char *const names[] = { "BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ",
-                                         NULL, "LEAF" };
+    static const char *const names[] = { "BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE", "BRANCH_GT",
+                                         "BRANCH_EQ",  "BRANCH_NEQ", NULL,         "LEAF" };
 
     for (uint32_t i = 0; i < KIT_COUNT(names); i++) {
         if (names[i] != NULL && strlen(names[i]) == text.bytes && memcmp(names[i], text.data, text.bytes) == 0) {
@@ -288,14 +289,15 @@ static inlay_status tree_numbers(const kit_node *node, tree_state *s, bool index
             s->transform = ML_TRANSFORMS;
     }
     if (s->aggregate > TREE_MAX || s->transform >= ML_TRANSFORMS)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "aggregate_function or post_transform is not one that ONNX defines");
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "aggregate_function or post_transform is not one that ONNX defines");
     if (s->classifies)
         ml_labels_read(&s->pool, node, "classlabels_int64s", &s->labels);
     s->targets = s->classifies ? s->labels.count : kit_attr_int(node->info, "n_targets", 1);
     s->base = ml_doubles(&s->pool, node, "base_values", "base_values_as_tensor", &s->base_count);
     if (s->targets <= 0 || s->targets > INT32_MAX)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "there are %lld %s; there must be at least one", (long long)s->targets,
-                          s->classifies ? "class labels" : "targets");
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "there are %lld %s; there must be at least one",
+                          (long long)s->targets, s->classifies ? "class labels" : "targets");
     return INLAY_OK;
 }
 
@@ -349,8 +351,8 @@ static inlay_status shape_tree(const void *state, kit_plan *plan, inlay_diag *di
     inlay_status status = ml_matrix(&plan->in[0], &rows, &columns, diag);
 
     if (status == INLAY_OK && columns < s->features && rows > 0)
-        status = inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X has %lld features, the trees look at %lld", (long long)columns,
-                            (long long)s->features);
+        status = inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X has %lld features, the trees look at %lld",
+                            (long long)columns, (long long)s->features);
     ml_allocates(plan);
     plan->workspace_bytes = (uint64_t)(columns + 2 * s->targets) * plan->max_threads * sizeof(double);
     return status;
@@ -469,18 +471,15 @@ static inlay_status run_tree(const kit_call *call)
         status = ml_output(&job, s->classifies ? 1 : 0, 2, dims);
     if (status != INLAY_OK)
         return status;
-    return kit_parallel(call, dims[0], s->labels.texts != NULL ? dims[0] + 1 : TREE_GRAIN / s->root_count + 1, tree_rows,
-                        &job);
+    return kit_parallel(call, dims[0], s->labels.texts != NULL ? dims[0] + 1 : TREE_GRAIN / s->root_count + 1,
+                        tree_rows, &job);
 }
 
-#define TREE_KERNEL(name, types)  \
-    { .domain = "ai.onnx.ml",     \
-      .op_type = name,            \
-      .in_types = { types },      \
-      .prepare = prepare_tree,    \
-      .release = release_tree,    \
-      .shape = shape_tree,        \
-      .run = run_tree }
+#define TREE_KERNEL(name, types)                                                                                       \
+    {                                                                                                                  \
+        .domain = "ai.onnx.ml", .op_type = name, .in_types = { types }, .prepare = prepare_tree,                       \
+        .release = release_tree, .shape = shape_tree, .run = run_tree                                                  \
+    }
 
 static const kit_kernel kernels[] = {
     TREE_KERNEL("TreeEnsembleClassifier", ML_NUMBERS),

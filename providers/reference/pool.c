@@ -44,16 +44,20 @@ typedef void (*pool_indices_fn)(const pool_plan *plan, const void *x, void *y, i
                                 int64_t end);
 
 static const pool_rows_fn pool_rows[POOL_KINDS][INLAY_DTYPE_COUNT] = {
-    { [INLAY_FLOAT] = pool_rows_max_f32, [INLAY_DOUBLE] = pool_rows_max_f64, [INLAY_FLOAT16] = pool_rows_max_f16,
-      [INLAY_BFLOAT16] = pool_rows_max_bf16, [INLAY_INT8] = pool_rows_max_i8, [INLAY_UINT8] = pool_rows_max_u8 },
+    { [INLAY_FLOAT] = pool_rows_max_f32,
+      [INLAY_DOUBLE] = pool_rows_max_f64,
+      [INLAY_FLOAT16] = pool_rows_max_f16,
+      [INLAY_BFLOAT16] = pool_rows_max_bf16,
+      [INLAY_INT8] = pool_rows_max_i8,
+      [INLAY_UINT8] = pool_rows_max_u8 },
     BY_FLOAT(pool_rows_mean),
     BY_FLOAT(pool_rows_magnitude),
     BY_FLOAT(pool_rows_euclid),
     BY_FLOAT(pool_rows_power),
 };
 static const pool_indices_fn pool_indices[INLAY_DTYPE_COUNT] = {
-    [INLAY_FLOAT] = pool_indices_f32, [INLAY_DOUBLE] = pool_indices_f64, [INLAY_FLOAT16] = pool_indices_f16,
-    [INLAY_BFLOAT16] = pool_indices_bf16, [INLAY_INT8] = pool_indices_i8, [INLAY_UINT8] = pool_indices_u8,
+    [INLAY_FLOAT] = pool_indices_f32,     [INLAY_DOUBLE] = pool_indices_f64, [INLAY_FLOAT16] = pool_indices_f16,
+    [INLAY_BFLOAT16] = pool_indices_bf16, [INLAY_INT8] = pool_indices_i8,    [INLAY_UINT8] = pool_indices_u8,
 };
 
 /* ------------------------------------------------------------------ attributes */
@@ -78,13 +82,13 @@ static inlay_status pool_ints(const kit_node *node, const char *name, uint32_t c
     const int64_t *values = kit_attr_ints(node->info, name, &n);
 
     if (n != 0 && n != count)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "%s has %u entries; with this kernel_shape it must have %u", name, n,
-                          count);
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "%s has %u entries; with this kernel_shape it must have %u", name,
+                          n, count);
     for (uint32_t i = 0; i < count; i++) {
         out[i] = n == 0 ? otherwise : values[i];
         if (out[i] < least || out[i] > INT32_MAX)
-            return inlay_fail(diag, INLAY_INVALID_MODEL, "%s[%u] is %lld; it must be at least %lld and below 2^31", name,
-                              i, (long long)out[i], (long long)least);
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "%s[%u] is %lld; it must be at least %lld and below 2^31",
+                              name, i, (long long)out[i], (long long)least);
     }
     return INLAY_OK;
 }
@@ -166,8 +170,7 @@ static void pool_axis_size(const pool_state *s, pool_axis *a)
         return;
     }
     a->out = room / a->stride + 1;
-    if (s->ceil_mode && s->auto_pad != PAD_VALID && room % a->stride != 0 &&
-        a->out * a->stride < a->in + a->pad_begin)
+    if (s->ceil_mode && s->auto_pad != PAD_VALID && room % a->stride != 0 && a->out * a->stride < a->in + a->pad_begin)
         a->out++;
 }
 
@@ -191,8 +194,8 @@ static inlay_status shape_pool(const void *state, kit_plan *plan, inlay_diag *di
                                .pad_end = s->pads[s->rank + d] };
         pool_axis_size(s, &axes[d]);
         if (y->count >= 0 && y->dims[2 + d] != axes[d].out)
-            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "spatial axis %u gives %lld windows where %lld were expected", d,
-                              (long long)axes[d].out, (long long)y->dims[2 + d]);
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "spatial axis %u gives %lld windows where %lld were expected",
+                              d, (long long)axes[d].out, (long long)y->dims[2 + d]);
     }
     p = calloc(1, sizeof *p + (x->count > 0 && y->count > 0 ? (size_t)w->out * sizeof(float) : 0));
     if (p == NULL)
@@ -264,8 +267,10 @@ static inlay_status run_pool(const kit_call *call)
     return kit_parallel(call, p->planes * p->rows, POOL_GRAIN / (per_row + 1) + 1, pool_items, &job);
 }
 
-#define POOL_KERNEL(name, types) \
-    { .op_type = name, .in_types = { types }, .prepare = prepare_pool, .shape = shape_pool, .run = run_pool }
+#define POOL_KERNEL(name, types)                                                                                       \
+    {                                                                                                                  \
+        .op_type = name, .in_types = { types }, .prepare = prepare_pool, .shape = shape_pool, .run = run_pool          \
+    }
 
 static const kit_kernel kernels[] = {
     POOL_KERNEL("MaxPool", KIT_FLOATS | KIT_BIT(INT8) | KIT_BIT(UINT8)),

@@ -27,12 +27,12 @@ typedef struct pool_plan {
 
 /* The input rows under one output row. */
 typedef struct pool_window {
-    int64_t taps;                   /* rows to come from pool_window_next */
-    int64_t count;                  /* positions that count along these axes, at least 1 */
-    int64_t offset;                 /* of the first row, in elements of the input */
-    int64_t moved;                  /* from there */
+    int64_t taps;   /* rows to come from pool_window_next */
+    int64_t count;  /* positions that count along these axes, at least 1 */
+    int64_t offset; /* of the first row, in elements of the input */
+    int64_t moved;  /* from there */
     int64_t index[INLAY_MAX_RANK];
-    int64_t spans[INLAY_MAX_RANK];  /* taps inside the input, by axis */
+    int64_t spans[INLAY_MAX_RANK]; /* taps inside the input, by axis */
 } pool_window;
 
 /* How many kernel positions of window o lie in [0, limit), and the first of them. */

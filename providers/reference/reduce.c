@@ -12,16 +12,7 @@
 
 enum { REDUCE_TILE = 512, REDUCE_BLOCK = 1024, REDUCE_SPLIT_MIN = 1 << 16, REDUCE_GRAIN = 1 << 15, REDUCE_SHORT = 32 };
 
-enum {
-    FOLD_SUM,
-    FOLD_SQUARES,
-    FOLD_MAGNITUDES,
-    FOLD_PRODUCT,
-    FOLD_MAX,
-    FOLD_MIN,
-    FOLD_EXPONENTIALS,
-    FOLD_COUNT
-};
+enum { FOLD_SUM, FOLD_SQUARES, FOLD_MAGNITUDES, FOLD_PRODUCT, FOLD_MAX, FOLD_MIN, FOLD_EXPONENTIALS, FOLD_COUNT };
 enum { FINISH_NONE, FINISH_MEAN, FINISH_ROOT, FINISH_LOG, FINISH_SHIFTED_LOG };
 
 /* The loops for one element type. acc, shifts: arrays of acc_bytes an element. */
@@ -219,16 +210,16 @@ static inline int64_t whole(double v, double least, double most)
 #include "reduce.inc"
 
 static const reduce_type *const reduce_types[INLAY_DTYPE_COUNT] = {
-    [INLAY_FLOAT] = &reduce_type_f32,   [INLAY_DOUBLE] = &reduce_type_f64,    [INLAY_FLOAT16] = &reduce_type_f16,
-    [INLAY_BFLOAT16] = &reduce_type_bf16, [INLAY_INT32] = &reduce_type_i32,   [INLAY_INT64] = &reduce_type_i64,
-    [INLAY_UINT32] = &reduce_type_u32,  [INLAY_UINT64] = &reduce_type_u64,    [INLAY_INT8] = &reduce_type_i8,
-    [INLAY_UINT8] = &reduce_type_u8,    [INLAY_BOOL] = &reduce_type_flag,
+    [INLAY_FLOAT] = &reduce_type_f32,     [INLAY_DOUBLE] = &reduce_type_f64, [INLAY_FLOAT16] = &reduce_type_f16,
+    [INLAY_BFLOAT16] = &reduce_type_bf16, [INLAY_INT32] = &reduce_type_i32,  [INLAY_INT64] = &reduce_type_i64,
+    [INLAY_UINT32] = &reduce_type_u32,    [INLAY_UINT64] = &reduce_type_u64, [INLAY_INT8] = &reduce_type_i8,
+    [INLAY_UINT8] = &reduce_type_u8,      [INLAY_BOOL] = &reduce_type_flag,
 };
 static const reduce_type *const reduce_real_types[INLAY_DTYPE_COUNT] = {
-    [INLAY_FLOAT] = &reduce_type_f32,        [INLAY_DOUBLE] = &reduce_type_f64,
-    [INLAY_FLOAT16] = &reduce_type_f16,      [INLAY_BFLOAT16] = &reduce_type_bf16,
-    [INLAY_INT32] = &reduce_type_i32_real,   [INLAY_INT64] = &reduce_type_i64_real,
-    [INLAY_UINT32] = &reduce_type_u32_real,  [INLAY_UINT64] = &reduce_type_u64_real,
+    [INLAY_FLOAT] = &reduce_type_f32,       [INLAY_DOUBLE] = &reduce_type_f64,
+    [INLAY_FLOAT16] = &reduce_type_f16,     [INLAY_BFLOAT16] = &reduce_type_bf16,
+    [INLAY_INT32] = &reduce_type_i32_real,  [INLAY_INT64] = &reduce_type_i64_real,
+    [INLAY_UINT32] = &reduce_type_u32_real, [INLAY_UINT64] = &reduce_type_u64_real,
 };
 
 /* ------------------------------------------------------------------ the operators */
@@ -296,7 +287,7 @@ typedef struct reduce_layout {
     int64_t inner;
     bool inner_reduced;
     bool is_short; /* nothing but rows back to back, too short for loops of their own: `tiles` of REDUCE_TILE of them */
-    int64_t kept;    /* product of kept_dims */
+    int64_t kept;  /* product of kept_dims */
     int64_t outputs; /* kept * inner when that is kept */
     int64_t reduced; /* elements behind each output */
     int64_t tiles;   /* per kept index: 1 for rows */
@@ -372,8 +363,8 @@ static void reduce_merge(const kit_tensor *x, const bool *is_reduced, uint32_t m
         l->kept = 1;
     if (l->is_short || !l->inner_reduced)
         l->tiles = ((l->is_short ? l->outputs : l->inner) + REDUCE_TILE - 1) / REDUCE_TILE;
-    if (may_split && !l->is_short && l->kept * l->tiles < max_threads && l->reduced > 0 && l->outputs <= REDUCE_SPLIT_MIN &&
-        l->reduced * l->outputs >= 2 * REDUCE_SPLIT_MIN) {
+    if (may_split && !l->is_short && l->kept * l->tiles < max_threads && l->reduced > 0 &&
+        l->outputs <= REDUCE_SPLIT_MIN && l->reduced * l->outputs >= 2 * REDUCE_SPLIT_MIN) {
         int64_t most = l->reduced * l->outputs / REDUCE_SPLIT_MIN;
         l->splits = most < max_threads ? most : max_threads;
     }
@@ -397,7 +388,8 @@ static inlay_status shape_reduce(const void *state, kit_plan *plan, inlay_diag *
     l = malloc(sizeof *l);
     if (l == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a reduction's plan");
-    if (x->count == 0) { /* the products of the other dims may be huge: every output there is gets the neutral element */
+    if (x->count == 0) {
+        /* The products of the other dims may be huge: every output there is gets the neutral element. */
         int64_t outputs = plan->out[0].count > 0 ? plan->out[0].count : 0;
         *l = (reduce_layout){ .inner_reduced = true, .kept = outputs, .outputs = outputs, .tiles = 1, .splits = 1 };
     } else {
@@ -538,8 +530,8 @@ static inlay_status run_reduce(const kit_call *call)
         job.partials = call->workspace;
     per_item = l->reduced * l->outputs / (l->splits * l->kept * l->tiles) + 1;
     grain = REDUCE_GRAIN / per_item + 1;
-    status = kit_parallel(call, l->splits * l->kept * l->tiles, grain, l->is_short ? reduce_short_rows : reduce_items,
-                          &job);
+    status =
+        kit_parallel(call, l->splits * l->kept * l->tiles, grain, l->is_short ? reduce_short_rows : reduce_items, &job);
     if (status == INLAY_OK && l->splits > 1) {
         int64_t bytes = l->outputs * type->acc_bytes;
         for (int64_t i = 1; i < l->splits; i++)
@@ -549,17 +541,18 @@ static inlay_status run_reduce(const kit_call *call)
     return status;
 }
 
-#define REDUCE_NUMBERS \
-    (KIT_FLOATS | KIT_BIT(INT32) | KIT_BIT(INT64) | KIT_BIT(UINT32) | KIT_BIT(UINT64))
+#define REDUCE_NUMBERS (KIT_FLOATS | KIT_BIT(INT32) | KIT_BIT(INT64) | KIT_BIT(UINT32) | KIT_BIT(UINT64))
 #define REDUCE_ORDERED (REDUCE_NUMBERS | KIT_BIT(INT8) | KIT_BIT(UINT8) | KIT_BIT(BOOL))
-#define REDUCE(name, types) \
-    { .op_type = name, .in_types = { types }, .prepare = prepare_reduce, .shape = shape_reduce, .run = run_reduce }
+#define REDUCE(name, types)                                                                                            \
+    {                                                                                                                  \
+        .op_type = name, .in_types = { types }, .prepare = prepare_reduce, .shape = shape_reduce, .run = run_reduce    \
+    }
 
 static const kit_kernel kernels[] = {
-    REDUCE("ReduceSum", REDUCE_NUMBERS),    REDUCE("ReduceMean", REDUCE_NUMBERS),
-    REDUCE("ReduceMax", REDUCE_ORDERED),    REDUCE("ReduceMin", REDUCE_ORDERED),
-    REDUCE("ReduceProd", REDUCE_NUMBERS),   REDUCE("ReduceL1", REDUCE_NUMBERS),
-    REDUCE("ReduceL2", REDUCE_NUMBERS),     REDUCE("ReduceLogSum", REDUCE_NUMBERS),
+    REDUCE("ReduceSum", REDUCE_NUMBERS),       REDUCE("ReduceMean", REDUCE_NUMBERS),
+    REDUCE("ReduceMax", REDUCE_ORDERED),       REDUCE("ReduceMin", REDUCE_ORDERED),
+    REDUCE("ReduceProd", REDUCE_NUMBERS),      REDUCE("ReduceL1", REDUCE_NUMBERS),
+    REDUCE("ReduceL2", REDUCE_NUMBERS),        REDUCE("ReduceLogSum", REDUCE_NUMBERS),
     REDUCE("ReduceLogSumExp", REDUCE_NUMBERS), REDUCE("ReduceSumSquare", REDUCE_NUMBERS),
 };
 const kit_table reference_reduce = { kernels, KIT_COUNT(kernels) };

@@ -31,7 +31,10 @@ typedef struct resize_word {
 } resize_word;
 
 static const resize_word resize_modes[] = {
-    { "nearest", RESIZE_NEAREST }, { "linear", RESIZE_LINEAR }, { "bilinear", RESIZE_LINEAR }, { "cubic", RESIZE_CUBIC },
+    { "nearest", RESIZE_NEAREST },
+    { "linear", RESIZE_LINEAR },
+    { "bilinear", RESIZE_LINEAR },
+    { "cubic", RESIZE_CUBIC },
 };
 static const resize_word resize_coordinates[] = {
     { "half_pixel", RESIZE_HALF_PIXEL },
@@ -49,7 +52,9 @@ static const resize_word resize_roundings[] = {
     { "ceil", RESIZE_CEIL },
 };
 static const resize_word resize_policies[] = {
-    { "stretch", POLICY_STRETCH }, { "not_larger", POLICY_NOT_LARGER }, { "not_smaller", POLICY_NOT_SMALLER },
+    { "stretch", POLICY_STRETCH },
+    { "not_larger", POLICY_NOT_LARGER },
+    { "not_smaller", POLICY_NOT_SMALLER },
 };
 
 static bool resize_word_find(const kit_node *node, const char *name, const char *otherwise, const resize_word *words,
@@ -63,12 +68,11 @@ static bool resize_word_find(const kit_node *node, const char *name, const char 
             return true;
         }
     }
-    return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "a value that ONNX defines", "%s is '%.40s', which is not known here",
-                      name, text);
+    return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "a value that ONNX defines",
+                      "%s is '%.40s', which is not known here", name, text);
 }
 
-#define WORDS(name, otherwise, words, out) \
-    resize_word_find(node, name, otherwise, words, KIT_COUNT(words), out, why)
+#define WORDS(name, otherwise, words, out) resize_word_find(node, name, otherwise, words, KIT_COUNT(words), out, why)
 
 /* Reads the words among the attributes, or refuses. */
 static bool resize_words(const kit_node *node, resize_state *s, kit_refusal *why)
@@ -164,7 +168,8 @@ static inlay_status resize_scales(const resize_state *s, const kit_plan *plan, c
         if (sizes->data == NULL || sizes->count != n)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "sizes must be known before the node runs, one an axis");
     } else if (s->scale_count == 0 && (scales == NULL || scales->data == NULL)) {
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "neither sizes nor scales are there, or they are not known in time");
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "neither sizes nor scales are there, or they are not known in time");
     } else if (n != (s->scale_count > 0 ? s->scale_count : (uint64_t)scales->count)) {
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "scales must have one entry for each of %u axes", n);
     }
@@ -194,7 +199,8 @@ static inlay_status resize_roi(const kit_tensor *roi, const uint32_t *which, uin
 }
 
 /* The axes that attribute axes names, or all. */
-static inlay_status resize_which(const resize_state *s, uint32_t rank, uint32_t *which, uint32_t *out_n, inlay_diag *diag)
+static inlay_status resize_which(const resize_state *s, uint32_t rank, uint32_t *which, uint32_t *out_n,
+                                 inlay_diag *diag)
 {
     *out_n = s->has_axes ? s->axis_count : rank;
     for (uint32_t i = 0; i < *out_n; i++) {
@@ -301,12 +307,15 @@ static inlay_status shape_resize(const void *state, kit_plan *plan, inlay_diag *
     const kit_tensor *roi = s->has_roi ? resize_input(plan->in, plan->in_count, 1) : NULL;
     resize_axis axes[INLAY_MAX_RANK];
     uint32_t which[INLAY_MAX_RANK], n;
-    resize_plan p = { .extrapolation = s->extrapolation, .can_leave = s->has_roi, .wide = resize_wide(x->dtype) }, *kept;
+    resize_plan p = { .extrapolation = s->extrapolation, .can_leave = s->has_roi };
+    resize_plan *kept;
     inlay_status status;
 
+    p.wide = resize_wide(x->dtype);
     INLAY_TRY(resize_which(s, x->rank, which, &n, diag));
     if (y->count < 0 || y->rank != x->rank)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the size of the output is not known, or not of X's rank %u", x->rank);
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the size of the output is not known, or not of X's rank %u",
+                          x->rank);
     for (uint32_t d = 0; d < x->rank; d++) {
         axes[d] = (resize_axis){ .in = x->dims[d], .out = y->dims[d], .exact = true, .roi_end = 1 };
         axes[d].scale = (double)y->dims[d] / (double)x->dims[d];
@@ -362,10 +371,11 @@ static inlay_status resize_items(void *user, int64_t begin, int64_t end, uint32_
     const kit_tensor *x = &job->call->in[0];
 
     if (job->s->rule.mode == RESIZE_NEAREST)
-        resize_copy_rows(job->p, inlay_dtype_bits(x->dtype) / 8, x->data, job->call->out[0].data, job->fill, begin, end);
+        resize_copy_rows(job->p, inlay_dtype_bits(x->dtype) / 8, x->data, job->call->out[0].data, job->fill, begin,
+                         end);
     else
         resize_rows_of(x->dtype)(job->p, x->data, job->call->out[0].data, begin, end,
-                              job->scratch + worker * job->p->scratch_bytes);
+                                 job->scratch + worker * job->p->scratch_bytes);
     return INLAY_OK;
 }
 
@@ -428,12 +438,11 @@ static inlay_status run_resize(const kit_call *call)
     return kit_parallel(call, p->rows, RESIZE_GRAIN / (y->count / p->rows + 1) + 1, resize_items, &job);
 }
 
-#define RESIZE_KERNEL(name)          \
-    { .op_type = name,               \
-      .supports = supports_resize,   \
-      .prepare = prepare_resize,     \
-      .shape = shape_resize,         \
-      .run = run_resize }
+#define RESIZE_KERNEL(name)                                                                                            \
+    {                                                                                                                  \
+        .op_type = name, .supports = supports_resize, .prepare = prepare_resize, .shape = shape_resize,                \
+        .run = run_resize                                                                                              \
+    }
 
 static const kit_kernel kernels[] = {
     RESIZE_KERNEL("Resize"),

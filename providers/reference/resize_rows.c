@@ -155,10 +155,10 @@ static bool resize_next(const resize_plan *plan, resize_cursor *c)
 
 /* Complex numbers are two floats: they have one inner axis more. */
 static const resize_rows_fn resize_rows[INLAY_DTYPE_COUNT] = {
-    [INLAY_FLOAT] = resize_rows_f32,     [INLAY_DOUBLE] = resize_rows_f64, [INLAY_FLOAT16] = resize_rows_f16,
-    [INLAY_BFLOAT16] = resize_rows_bf16, [INLAY_UINT8] = resize_rows_u8,   [INLAY_INT8] = resize_rows_i8,
-    [INLAY_UINT16] = resize_rows_u16,    [INLAY_INT16] = resize_rows_i16,  [INLAY_UINT32] = resize_rows_u32,
-    [INLAY_INT32] = resize_rows_i32,     [INLAY_UINT64] = resize_rows_u64, [INLAY_INT64] = resize_rows_i64,
+    [INLAY_FLOAT] = resize_rows_f32,     [INLAY_DOUBLE] = resize_rows_f64,    [INLAY_FLOAT16] = resize_rows_f16,
+    [INLAY_BFLOAT16] = resize_rows_bf16, [INLAY_UINT8] = resize_rows_u8,      [INLAY_INT8] = resize_rows_i8,
+    [INLAY_UINT16] = resize_rows_u16,    [INLAY_INT16] = resize_rows_i16,     [INLAY_UINT32] = resize_rows_u32,
+    [INLAY_INT32] = resize_rows_i32,     [INLAY_UINT64] = resize_rows_u64,    [INLAY_INT64] = resize_rows_i64,
     [INLAY_BOOL] = resize_rows_flag,     [INLAY_COMPLEX64] = resize_rows_f32, [INLAY_COMPLEX128] = resize_rows_f64,
 };
 
@@ -169,8 +169,8 @@ resize_rows_fn resize_rows_of(inlay_dtype dtype)
 
 bool resize_wide(inlay_dtype dtype)
 {
-    const uint32_t wide = KIT_BIT(DOUBLE) | KIT_BIT(COMPLEX128) | KIT_BIT(INT32) | KIT_BIT(INT64) | KIT_BIT(UINT32) |
-                          KIT_BIT(UINT64);
+    const uint32_t wide =
+        KIT_BIT(DOUBLE) | KIT_BIT(COMPLEX128) | KIT_BIT(INT32) | KIT_BIT(INT64) | KIT_BIT(UINT32) | KIT_BIT(UINT64);
     return (wide & INLAY_DTYPE_BIT(dtype)) != 0;
 }
 

@@ -12,7 +12,7 @@ typedef struct resize_plan {
     resize_axis axes[INLAY_MAX_RANK];
     resize_table tables[INLAY_MAX_RANK]; /* taps 0: the axis is copied */
     int64_t strides[INLAY_MAX_RANK];     /* of the input, in elements */
-    uint32_t rank; /* 0: nothing changes */
+    uint32_t rank;                       /* 0: nothing changes */
     int64_t inner;
     int64_t rows; /* of the output: product of out of all axes but the last */
     double extrapolation;

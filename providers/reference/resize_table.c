@@ -5,7 +5,8 @@
 /* The place in the input that output element x samples; *out_outside when it is beyond tf_crop_and_resize's input. */
 static double resize_coordinate(const resize_rule *rule, const resize_axis *a, int64_t x, bool *out_outside)
 {
-    double in = (double)a->in, width = a->exact ? (double)a->out : a->scale * in; /* not rounded: as ONNX's cases expect */
+    double in = (double)a->in,
+           width = a->exact ? (double)a->out : a->scale * in; /* not rounded: as ONNX's cases expect */
     double at;
 
     *out_outside = false;

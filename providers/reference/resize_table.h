@@ -1,5 +1,5 @@
-/* resize_table.h - where the elements of a resized axis come from: ONNX's coordinate transformations and coefficients as
- * tables of indexes and weights, one table an axis. */
+/* resize_table.h - where the elements of a resized axis come from: ONNX's coordinate transformations and coefficients
+ * as tables of indexes and weights, one table an axis. */
 #ifndef RESIZE_TABLE_H
 #define RESIZE_TABLE_H
 #include "reference.h"
@@ -29,7 +29,8 @@ typedef struct resize_rule {
     double cubic_a;
 } resize_rule;
 
-/* One axis. scale is output over input; exact says that it is out / in itself, which is then computed without rounding. */
+/* One axis. scale is output over input; exact says that it is out / in itself, which is then computed without rounding.
+ */
 typedef struct resize_axis {
     int64_t in, out;
     double scale;
@@ -37,8 +38,9 @@ typedef struct resize_axis {
     bool exact;
 } resize_axis;
 
-/* Taps of each output element o, tap k at [k * out + o]: index in [0, in) and weight. An element that tf_crop_and_resize
- * takes from outside of the input has index -1 at its first tap. Without weights (nearest) there is one tap. */
+/* Taps of each output element o, tap k at [k * out + o]: index in [0, in) and weight. An element that
+ * tf_crop_and_resize takes from outside of the input has index -1 at its first tap. Without weights (nearest) there is
+ * one tap. */
 typedef struct resize_table {
     int64_t taps;
     int32_t *index;

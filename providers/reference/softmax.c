@@ -65,8 +65,14 @@ static inlay_status run_softmax(const kit_call *call)
     const kit_tensor *x = &call->in[0];
     int64_t axis = s->axis < 0 ? s->axis + x->rank : s->axis;
     int64_t outer = 1, per_item;
-    softmax_job job = { softmax_row[x->dtype], softmax_columns[x->dtype], x->data, call->out[0].data, 1, 1, 1,
-                        inlay_dtype_bits(x->dtype) / 8, s->kind };
+    softmax_job job = { .row = softmax_row[x->dtype],
+                        .columns = softmax_columns[x->dtype],
+                        .x = x->data,
+                        .y = call->out[0].data,
+                        .n = 1,
+                        .inner = 1,
+                        .elem_bytes = inlay_dtype_bits(x->dtype) / 8,
+                        .kind = s->kind };
 
     if (axis < 0 || (axis >= x->rank && !(axis == x->rank && (s->flattens || x->rank == 0))))
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "axis %lld is outside the input's rank %u",
@@ -86,8 +92,11 @@ static inlay_status run_softmax(const kit_call *call)
     return kit_parallel(call, outer * job.tiles, SOFTMAX_GRAIN / per_item + 1, softmax_items, &job);
 }
 
-#define SOFTMAX_KERNEL(name) \
-    { .op_type = name, .in_types = { KIT_FLOATS }, .flags = KIT_IN_PLACE, .prepare = prepare_softmax, .run = run_softmax }
+#define SOFTMAX_KERNEL(name)                                                                                           \
+    {                                                                                                                  \
+        .op_type = name, .in_types = { KIT_FLOATS }, .flags = KIT_IN_PLACE, .prepare = prepare_softmax,                \
+        .run = run_softmax                                                                                             \
+    }
 
 static const kit_kernel kernels[] = {
     SOFTMAX_KERNEL("Softmax"),

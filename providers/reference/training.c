@@ -27,9 +27,9 @@ typedef struct training_step {
 
 typedef void (*training_fn)(const training_step *step, int64_t begin, int64_t end);
 enum { ADAGRAD, ADAM, MOMENTUM };
-static const training_fn training_fns[][2] = {
-    { adagrad_f32, adagrad_f64 }, { adam_f32, adam_f64 }, { momentum_f32, momentum_f64 }
-};
+static const training_fn training_fns[][2] = { { adagrad_f32, adagrad_f64 },
+                                               { adam_f32, adam_f64 },
+                                               { momentum_f32, momentum_f64 } };
 /* Groups of inputs; of outputs there is one less, as gradients do not come back. */
 static const uint32_t training_groups[] = { 3, 4, 3 };
 
@@ -58,10 +58,10 @@ static inlay_status prepare_training(const kit_node *node, void **out_state, inl
     if (info->input_count < 2 || (info->input_count - 2) % training_groups[s->kind] != 0 ||
         info->output_count != (info->input_count - 2) / training_groups[s->kind] * (training_groups[s->kind] - 1) ||
         (!s->step.nesterov && strcmp(mode, "standard") != 0)) {
-        inlay_status status = inlay_fail(
-            diag, INLAY_INVALID_MODEL, "%s: %u inputs, %u outputs and mode '%.40s' do not make groups of tensors, "
-            "gradients and state, or the mode is neither standard nor nesterov", name, info->input_count,
-            info->output_count, mode);
+        inlay_status status = inlay_fail(diag, INLAY_INVALID_MODEL,
+                                         "%s: %u inputs, %u outputs and mode '%.40s' do not make groups of tensors, "
+                                         "gradients and state, or the mode is neither standard nor nesterov",
+                                         name, info->input_count, info->output_count, mode);
         free(s);
         return status;
     }
@@ -115,12 +115,12 @@ static inlay_status run_training(const kit_call *call)
     return status;
 }
 
-#define TRAINING_KERNEL(name)                                                                      \
-    { .domain = "ai.onnx.preview.training",                                                        \
-      .op_type = name,                                                                             \
-      .in_types = { KIT_BIT(FLOAT) | KIT_BIT(DOUBLE), KIT_BIT(INT64), KIT_BIT(FLOAT) | KIT_BIT(DOUBLE) }, \
-      .prepare = prepare_training,                                                                 \
-      .run = run_training }
+#define TRAINING_KERNEL(name)                                                                                          \
+    {                                                                                                                  \
+        .domain = "ai.onnx.preview.training", .op_type = name,                                                         \
+        .in_types = { KIT_BIT(FLOAT) | KIT_BIT(DOUBLE), KIT_BIT(INT64), KIT_BIT(FLOAT) | KIT_BIT(DOUBLE) },            \
+        .prepare = prepare_training, .run = run_training                                                               \
+    }
 
 static const kit_kernel kernels[] = {
     TRAINING_KERNEL("Adagrad"),

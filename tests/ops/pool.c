@@ -1,5 +1,5 @@
-/* Pooling against its definition: random windows, strides, dilations, paddings, rounding and types, with indices in both
- * orders, all tensors and the workspace ending at a forbidden page. */
+/* Pooling against its definition: random windows, strides, dilations, paddings, rounding and types, with indices in
+ * both orders, all tensors and the workspace ending at a forbidden page. */
 #include "convert.h"
 #include "kernel_case.h"
 #include "reference.h"
@@ -66,9 +66,10 @@ static void one(int kind, uint32_t spatial, inlay_dtype dtype, bool indices)
     static const char *const names[] = { "MaxPool", "AveragePool", "LpPool" };
     uint32_t skip = 3 - spatial;
     bool ceil_mode = kind != LP && pick(0, 1);
-    int64_t planes = 2 * pick(1, 2), dims[5] = { 2, planes / 2, 0, 0, 0 }, out_dims[5], pads[6], count = planes, outputs;
-    window w = { { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 0 }, { 0 }, { 1, 1, 1 }, pick(0, 1), pick(0, 1),
-                 (double)pick(1, 3) };
+    int64_t planes = 2 * pick(1, 2), dims[5] = { 2, planes / 2, 0, 0, 0 }, out_dims[5], pads[6], count = planes,
+            outputs;
+    window w = { { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 0 },
+                 { 0 },       { 1, 1, 1 }, pick(0, 1),  pick(0, 1),  (double)pick(1, 3) };
     double slack = dtype == INLAY_BFLOAT16 ? 8e-3 : dtype == INLAY_FLOAT16 ? 1e-3 : 2e-6;
     guard x, y, where;
     static kernel_case c;
@@ -141,7 +142,8 @@ static void one(int kind, uint32_t spatial, inlay_dtype dtype, bool indices)
 
 static void random_windows(void **state)
 {
-    static const inlay_dtype types[] = { INLAY_FLOAT, INLAY_DOUBLE, INLAY_FLOAT16, INLAY_BFLOAT16, INLAY_INT8, INLAY_UINT8 };
+    static const inlay_dtype types[] = { INLAY_FLOAT,    INLAY_DOUBLE, INLAY_FLOAT16,
+                                         INLAY_BFLOAT16, INLAY_INT8,   INLAY_UINT8 };
 
     (void)state;
     for (uint32_t i = 0; i < 3000; i++) {

@@ -85,10 +85,10 @@ static double finish_log(double sum, double count)
 }
 
 static const fold folds[] = {
-    { "ReduceSum", 0, step_sum, finish_none },        { "ReduceMean", 0, step_sum, finish_mean },
-    { "ReduceProd", 1, step_product, finish_none },   { "ReduceL1", 0, step_abs, finish_none },
-    { "ReduceL2", 0, step_square, finish_root },      { "ReduceLogSum", 0, step_sum, finish_log },
-    { "ReduceLogSumExp", 0, step_exp, finish_log },   { "ReduceSumSquare", 0, step_square, finish_none },
+    { "ReduceSum", 0, step_sum, finish_none },         { "ReduceMean", 0, step_sum, finish_mean },
+    { "ReduceProd", 1, step_product, finish_none },    { "ReduceL1", 0, step_abs, finish_none },
+    { "ReduceL2", 0, step_square, finish_root },       { "ReduceLogSum", 0, step_sum, finish_log },
+    { "ReduceLogSumExp", 0, step_exp, finish_log },    { "ReduceSumSquare", 0, step_square, finish_none },
     { "ReduceMax", -INFINITY, step_max, finish_none }, { "ReduceMin", INFINITY, step_min, finish_none },
 };
 
@@ -162,8 +162,8 @@ static void one_reduction(const fold *f, inlay_dtype dtype)
         double want = whole(dtype) ? (isfinite(exact) ? trunc(exact) : got) : stored(dtype, exact);
         double slack = dtype == INLAY_FLOAT || dtype == INLAY_DOUBLE ? 1e-6 : dtype == INLAY_BFLOAT16 ? 8e-3 : 1e-3;
         if (!(got == want || (isnan(got) && isnan(want)) || fabs(got - want) <= slack * fabs(want) + 1e-6))
-            fail_msg("%s %s, element %d of %d: %.9g, not %.9g", f->op, inlay_dtype_name(dtype), (int)o, (int)outputs, got,
-                     want);
+            fail_msg("%s %s, element %d of %d: %.9g, not %.9g", f->op, inlay_dtype_name(dtype), (int)o, (int)outputs,
+                     got, want);
     }
     kernel_case_deinit(&c);
     free(sums);
@@ -174,7 +174,7 @@ static void one_reduction(const fold *f, inlay_dtype dtype)
 static void random_reductions(void **state)
 {
     static const inlay_dtype types[] = { INLAY_FLOAT, INLAY_DOUBLE, INLAY_FLOAT16, INLAY_BFLOAT16, INLAY_INT32,
-                                         INLAY_INT64, INLAY_UINT32, INLAY_UINT64, INLAY_INT8, INLAY_UINT8 };
+                                         INLAY_INT64, INLAY_UINT32, INLAY_UINT64,  INLAY_INT8,     INLAY_UINT8 };
 
     (void)state;
     for (uint32_t i = 0; i < 4000; i++) {
@@ -235,7 +235,10 @@ static void random_softmax(void **state)
         bool flattens = round / 4 % 2, logarithm = round / 8 % 2;
         uint32_t rank = (uint32_t)pick(1, 4), axis = (uint32_t)pick(0, rank - 1);
         int64_t dims[4], count = 1, n = 1, inner = 1;
-        double slack = dtype == INLAY_FLOAT ? 2e-6 : dtype == INLAY_DOUBLE ? 1e-12 : dtype == INLAY_FLOAT16 ? 2e-3 : 1e-2;
+        double slack = dtype == INLAY_FLOAT     ? 2e-6
+                       : dtype == INLAY_DOUBLE  ? 1e-12
+                       : dtype == INLAY_FLOAT16 ? 2e-3
+                                                : 1e-2;
         guard x;
         double *before;
         static kernel_case c;

@@ -60,7 +60,8 @@ static double by_hand(int mode, int coordinates, inlay_dtype dtype, const void *
         double weight = filter(mode, where - (double)i);
         int64_t index = i < 0 ? 0 : i >= in[axis] ? in[axis] - 1 : i;
         if (weight != 0)
-            sum += weight * by_hand(mode, coordinates, dtype, x, rank, in, out, at, axis + 1, offset * in[axis] + index);
+            sum +=
+                weight * by_hand(mode, coordinates, dtype, x, rank, in, out, at, axis + 1, offset * in[axis] + index);
     }
     return sum;
 }
@@ -112,8 +113,8 @@ static void one(int mode, int coordinates, inlay_dtype dtype)
             want = 0;
         if (whole ? !(fabs(got - want) <= 1.001 && fabs(got) <= fabs(want) + 0.001) /* cut towards zero */
                   : !(fabs(got - want) <= slack * (1 + fabs(want))))
-            fail_msg("%s %s %s element %d: %g, not %g", modes[mode], names[coordinates], inlay_dtype_name(dtype), (int)i, got,
-                     want);
+            fail_msg("%s %s %s element %d: %g, not %g", modes[mode], names[coordinates], inlay_dtype_name(dtype),
+                     (int)i, got, want);
     }
     kernel_case_deinit(&c);
     guard_free(&x);
@@ -122,9 +123,9 @@ static void one(int mode, int coordinates, inlay_dtype dtype)
 
 static void random_sizes(void **state)
 {
-    static const inlay_dtype types[] = { INLAY_FLOAT, INLAY_DOUBLE, INLAY_FLOAT16, INLAY_BFLOAT16, INLAY_INT8, INLAY_UINT8,
-                                         INLAY_INT16, INLAY_UINT16, INLAY_INT32, INLAY_UINT32, INLAY_INT64, INLAY_UINT64,
-                                         INLAY_BOOL };
+    static const inlay_dtype types[] = { INLAY_FLOAT, INLAY_DOUBLE, INLAY_FLOAT16, INLAY_BFLOAT16, INLAY_INT8,
+                                         INLAY_UINT8, INLAY_INT16,  INLAY_UINT16,  INLAY_INT32,    INLAY_UINT32,
+                                         INLAY_INT64, INLAY_UINT64, INLAY_BOOL };
 
     (void)state;
     for (uint32_t i = 0; i < 2600; i++)
