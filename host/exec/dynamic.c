@@ -90,7 +90,8 @@ static bool keep_key(dynamic_cache *cache, const char *key, size_t bytes)
         cache->key = bigger;
         cache->key_capacity = bytes;
     }
-    memcpy(cache->key, key, bytes);
+    if (bytes > 0)
+        memcpy(cache->key, key, bytes);
     cache->key_bytes = bytes;
     return true;
 }
@@ -206,7 +207,8 @@ static inlay_status size_step(dynamic_call *c, const rt_value *in)
     if (key == NULL)
         return no_memory(c);
     bytes = write_key(key, in, r->input_count);
-    if (c->cache->instance != NULL && c->cache->key_bytes == bytes && memcmp(c->cache->key, key, bytes) == 0)
+    if (c->cache->instance != NULL && c->cache->key_bytes == bytes &&
+        (bytes == 0 || memcmp(c->cache->key, key, bytes) == 0))
         return INLAY_OK;
     release_instance(c);
     status = infer_shapes(c, in);
@@ -277,11 +279,16 @@ inlay_status dynamic_output_alloc(void *ctx, uint32_t output, uint32_t rank, con
     return status;
 }
 
-/* The memory an output is written to: its place in the slab when its shape was planned, otherwise from the pool. */
+static bool has_place(const dynamic_call *c, uint32_t v)
+{
+    return c->b->plan->places[c->b->plan->values[v].place].source != PLACE_DYNAMIC;
+}
+
+/* The memory an output is written to: its place when its shape was planned, otherwise from the pool. */
 static inlay_status give_output(dynamic_call *c, uint32_t i)
 {
     const part_region *r = c->s->plan->step->region;
-    uint32_t v = r->outputs[i], place = c->b->plan->values[v].place;
+    uint32_t v = r->outputs[i];
     const inlay_output_plan *wanted = &c->cache->outputs[i];
     const inlay_value_state *shape = &c->cache->shapes[i];
     inlay_tensor_arg *arg = &c->out[i];
@@ -302,8 +309,8 @@ static inlay_status give_output(dynamic_call *c, uint32_t i)
     } else if (!shape_known(shape)) {
         return inlay_fail(c->diag, INLAY_INTERNAL, "provider %s leaves the size of output %u to the host, which can't "
                           "know it: the operator has no shape inference", c->provider->name, i);
-    } else if (c->b->plan->places[place].source == PLACE_SLAB) {
-        arg->buffer = c->b->buffers[place];
+    } else if (has_place(c, v)) {
+        arg->buffer = c->b->buffers[c->b->plan->values[v].place];
         arg->dims = (int64_t *)(uintptr_t)c->b->plan->states[v].dims;
         arg->rank = shape->rank;
         return INLAY_OK;
@@ -334,7 +341,7 @@ static inlay_status give_workspace(dynamic_call *c, inlay_exec_args *args)
         args->workspace = c->workspace;
         return status;
     }
-    if (bytes > cache->workspace_room) {
+    if (bytes > cache->workspace_room || (uintptr_t)cache->workspace % cache->workspace_alignment != 0) {
         free(cache->workspace);
         cache->workspace_room = 0;
         if (posix_memalign(&cache->workspace, (size_t)cache->workspace_alignment, (size_t)bytes) != 0) {
@@ -448,6 +455,22 @@ static inlay_status execute(dynamic_call *c)
     return status;
 }
 
+/* What the provider sized itself although its shape had been planned: later steps read the planned place. */
+static inlay_status move_to_place(dynamic_call *c, uint32_t i)
+{
+    uint32_t v = c->s->plan->step->region->outputs[i];
+    const inlay_value *made = c->made[i];
+    const inlay_value_state *st = &c->b->plan->states[v];
+    inlay_buffer *to = &c->b->buffers[c->b->plan->values[v].place];
+
+    if (made->rank != st->rank || memcmp(made->dims, st->dims, st->rank * sizeof *st->dims) != 0)
+        return inlay_fail(c->diag, INLAY_SHAPE_MISMATCH, "provider %s gave output %u another shape than the operator's "
+                          "shape inference", c->provider->name, i);
+    if (made->buffer.bytes > 0)
+        memcpy(inlay_buffer_host(to), inlay_value_data(made), (size_t)made->buffer.bytes);
+    return INLAY_OK;
+}
+
 /* Bounded outputs get the dims that execute wrote; allocated ones must be there. */
 static inlay_status take_results(dynamic_call *c)
 {
@@ -470,7 +493,11 @@ static inlay_status take_results(dynamic_call *c)
                 return inlay_fail(c->diag, INLAY_INTERNAL, "provider %s made output %u larger than its bound",
                                   c->provider->name, i);
         }
-        if (c->made[i] != NULL) {
+        if (c->made[i] != NULL && has_place(c, r->outputs[i])) {
+            inlay_status status = move_to_place(c, i);
+            if (status != INLAY_OK)
+                return status;
+        } else if (c->made[i] != NULL) {
             runner_set(c->r, c->b, r->outputs[i], c->made[i]);
             c->made[i] = NULL;
         }

@@ -64,7 +64,7 @@ void pool_give(run_shared *s, inlay_value *v)
 {
     if (v == NULL)
         return;
-    if (v->kind == INLAY_KIND_TENSOR && v->free_memory != NULL && value_is_unshared(v) && s->pool_count < POOL_SIZE)
+    if (s->pool_count < POOL_SIZE && value_is_reusable(v))
         s->pool[s->pool_count++] = v;
     else
         inlay_value_unref(v);
@@ -342,11 +342,11 @@ rt_value runner_value(const bound *b, uint32_t v)
 
     if (place == INLAY_NONE)
         return (rt_value){ 0 };
-    /* Lists come in as dynamic values of an input place. */
-    if (p->places[place].source == PLACE_DYNAMIC ||
-        (p->places[place].source == PLACE_INPUT && b->dynamic[v].kind != 0))
-        return b->dynamic[v];
     st = &p->states[v];
+    /* Objects and lists come in as dynamic values of an input place; so do optional inputs that are not there. */
+    if (p->places[place].source == PLACE_DYNAMIC ||
+        (p->places[place].source == PLACE_INPUT && (b->dynamic[v].kind != 0 || st->rank == INLAY_RANK_UNKNOWN)))
+        return b->dynamic[v];
     return (rt_value){ .kind = INLAY_KIND_TENSOR, .dtype = st->dtype, .rank = st->rank, .dims = st->dims,
                        .buffer = b->buffers[place] };
 }
@@ -381,8 +381,23 @@ static void bind_inputs(runner *r, bound *b, const rt_value *inputs)
     }
 }
 
+/* May steps write into the value while the inputs are still being read? */
+static bool overlaps_inputs(const runner *r, const inlay_value *want, const rt_value *inputs)
+{
+    const graph *g = r->prog->graph;
+    uintptr_t begin = (uintptr_t)inlay_buffer_host(&want->buffer), end = begin + want->capacity;
+
+    for (uint32_t i = 0; i < g->input_count + g->captured_count; i++) {
+        uintptr_t in = (uintptr_t)inlay_buffer_host(&inputs[i].buffer);
+
+        if (inputs[i].kind == INLAY_KIND_TENSOR && in < end && begin < in + inputs[i].buffer.bytes)
+            return true;
+    }
+    return false;
+}
+
 /* Memory for the outputs that steps write straight into. */
-static inlay_status bind_outputs(runner *r, bound *b, inlay_diag *diag)
+static inlay_status bind_outputs(runner *r, bound *b, const rt_value *inputs, inlay_diag *diag)
 {
     const graph *g = r->prog->graph;
 
@@ -398,20 +413,21 @@ static inlay_status bind_outputs(runner *r, bound *b, inlay_diag *diag)
         want = r->wanted[pl->index];
         st = &b->plan->states[g->outputs[pl->index]];
         if (want != NULL && want->capacity >= pl->bytes && want->buffer.domain == INLAY_DOMAIN_HOST &&
-            inlay_value_data(want) != NULL && value_reshape(want, st->dtype, st->rank, st->dims)) {
+            inlay_value_data(want) != NULL && !overlaps_inputs(r, want, inputs) &&
+            value_reshape(want, st->dtype, st->rank, st->dims)) {
             if (*out != want) {
                 inlay_value_unref(*out);
                 *out = inlay_value_ref(want);
             }
         } else {
             /* Somebody kept the last result: it stays his, and the run turns to the other memory. */
-            if (*out != NULL && (!value_is_unshared(*out) || (*out)->free_memory == NULL)) {
+            if (*out != NULL && !value_is_reusable(*out)) {
                 swap = r->spares[pl->index];
                 r->spares[pl->index] = *out;
                 *out = swap;
             }
-            if (*out != NULL && (!value_is_unshared(*out) || (*out)->free_memory == NULL ||
-                                 !value_reshape(*out, st->dtype, st->rank, st->dims))) {
+            if (*out != NULL &&
+                (!value_is_reusable(*out) || !value_reshape(*out, st->dtype, st->rank, st->dims))) {
                 inlay_value_unref(*out);
                 *out = NULL;
             }
@@ -499,12 +515,21 @@ static inlay_status run_slow(runner *r, bound *b, bound_step *s, inlay_diag *dia
     return status;
 }
 
+/* The node of the region that the provider named, or the first. */
+static const graph_node *failing_node(const graph *g, const part_region *region, const char *name)
+{
+    for (uint32_t k = 0; k < region->node_count; k++)
+        if (strcmp(g->nodes[region->nodes[k]]->info.name.data, name) == 0)
+            return g->nodes[region->nodes[k]];
+    return g->nodes[region->nodes[0]];
+}
+
 /* Completes the sentence: which node, of which graph, through which provider. */
 static inlay_status step_failed(const runner *r, const bound_step *s, inlay_status status, inlay_diag *diag)
 {
     const program_step *ps = s->plan->step;
-    char why[sizeof diag->text];
-    const char *node;
+    char why[sizeof diag->text], quoted[160];
+    const graph_node *n;
 
     if (status == INLAY_DEVICE_LOST && s->plan->kind == PLAN_COPY)
         provider_lost(r->prog->env->providers[s->plan->copy_provider].state);
@@ -516,18 +541,19 @@ static inlay_status step_failed(const runner *r, const bound_step *s, inlay_stat
         const char *word = status == INLAY_CANCELLED ? "the run was cancelled" : "the run took longer than its limit";
         return inlay_fail(diag, status, "%s, at node '%s'", word, ps->node->info.name.data);
     }
-    if (diag->node[0] != '\0') /* an inner graph has said where */
+    if (ps->provider == NULL && diag->node[0] != '\0') /* an inner graph has said where */
         return status;
-    node = ps->node->info.name.data;
+    n = failing_node(r->prog->graph, ps->region, diag->node);
+    (void)snprintf(quoted, sizeof quoted, "'%s'", n->info.name.data);
     (void)snprintf(why, sizeof why, "%s",
                    diag->code == status && diag->text[0] != '\0' ? diag->text : inlay_status_text(status));
-    if (strstr(why, node) != NULL)
+    if (strstr(why, quoted) != NULL)
         (void)inlay_fail(diag, status, "%s", why);
     else
-        (void)inlay_fail(diag, status, "%s node '%s'%s%s: %.380s", ps->node->info.op_type.data, node,
+        (void)inlay_fail(diag, status, "%s node %s%s%s: %.300s", n->info.op_type.data, quoted,
                          ps->provider != NULL ? ", provider " : "", ps->provider != NULL ? ps->provider->name : "",
                          why);
-    (void)snprintf(diag->node, sizeof diag->node, "%s", node);
+    (void)snprintf(diag->node, sizeof diag->node, "%s", n->info.name.data);
     return status;
 }
 
@@ -564,7 +590,7 @@ static inlay_status gather_outputs(runner *r, bound *b, inlay_diag *diag)
 
     for (uint32_t k = 0; k < g->output_count; k++) {
         uint32_t v = g->outputs[k], place = v == INLAY_NONE ? INLAY_NONE : b->plan->values[v].place;
-        inlay_value *made = NULL, *want = r->wanted[k];
+        inlay_value *made = NULL;
         inlay_status status;
         rt_value now;
 
@@ -578,11 +604,7 @@ static inlay_status gather_outputs(runner *r, bound *b, inlay_diag *diag)
         }
         if (now.kind == INLAY_KIND_TENSOR && now.dtype != INLAY_STRING && now.buffer.domain != INLAY_DOMAIN_HOST)
             return inlay_fail(diag, INLAY_INTERNAL, "output %u lies in a device's memory", k);
-        if (want != NULL && now.kind == INLAY_KIND_TENSOR && now.dtype != INLAY_STRING &&
-            want->capacity >= now.buffer.bytes && value_reshape(want, now.dtype, now.rank, now.dims)) {
-            memcpy(inlay_buffer_host(&want->buffer), inlay_buffer_host(&now.buffer), (size_t)want->buffer.bytes);
-            made = inlay_value_ref(want);
-        } else if (now.kind == INLAY_KIND_TENSOR && now.owner == NULL && now.dtype != INLAY_STRING) {
+        if (now.kind == INLAY_KIND_TENSOR && now.owner == NULL && now.dtype != INLAY_STRING) {
             status = pool_take(r->shared, now.dtype, now.rank, now.dims, &made, diag);
             if (status != INLAY_OK)
                 return status;
@@ -594,6 +616,18 @@ static inlay_status gather_outputs(runner *r, bound *b, inlay_diag *diag)
         }
         pool_give(r->shared, r->outputs[k]);
         r->outputs[k] = made;
+    }
+    /* Last, for they may overwrite inputs: outputs that could not be made where the caller wants them. */
+    for (uint32_t k = 0; k < g->output_count; k++) {
+        inlay_value *want = r->wanted[k], *made = r->outputs[k];
+
+        if (want == NULL || made == NULL || made == want || made->kind != INLAY_KIND_TENSOR ||
+            made->dtype == INLAY_STRING || inlay_value_data(want) == NULL ||
+            !value_reshape(want, made->dtype, made->rank, made->dims))
+            continue;
+        memmove(inlay_value_data(want), inlay_value_data(made), (size_t)want->buffer.bytes);
+        r->outputs[k] = inlay_value_ref(want);
+        pool_give(r->shared, made);
     }
     return INLAY_OK;
 }
@@ -651,7 +685,7 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
         goto failed;
     r->now = b;
     bind_inputs(r, b, inputs);
-    status = bind_outputs(r, b, diag);
+    status = bind_outputs(r, b, inputs, diag);
     if (status == INLAY_OK) {
         for (uint32_t i = 0; i < b->patch_count; i++)
             *b->patches[i].target = b->buffers[b->patches[i].place];

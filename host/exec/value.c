@@ -81,6 +81,12 @@ inlay_status value_create(inlay_dtype dtype, uint32_t rank, const int64_t *dims,
     return INLAY_OK;
 }
 
+bool value_is_reusable(const inlay_value *v)
+{
+    return v->kind == INLAY_KIND_TENSOR && v->free_memory == free_own_memory && v->buffer.handle % VALUE_ALIGN == 0 &&
+           __atomic_load_n(&v->references, __ATOMIC_ACQUIRE) == 1;
+}
+
 bool value_reshape(inlay_value *v, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
 {
     int64_t count;
@@ -103,6 +109,15 @@ inlay_status inlay_value_create(inlay_dtype dtype, uint32_t rank, const int64_t 
     return value_create(dtype, rank, dims, true, out_value, diag);
 }
 
+static size_t element_alignment(inlay_dtype dtype)
+{
+    size_t bytes = inlay_dtype_bits(dtype) / 8;
+
+    if (dtype == INLAY_COMPLEX64)
+        return sizeof(float);
+    return bytes > 8 ? 8 : bytes > 0 ? bytes : 1; /* complex128 and texts are pairs of eight bytes */
+}
+
 inlay_status inlay_value_borrow(inlay_dtype dtype, uint32_t rank, const int64_t *dims, void *data, uint64_t bytes,
                                 inlay_value **out_value, inlay_diag *diag)
 {
@@ -120,6 +135,10 @@ inlay_status inlay_value_borrow(inlay_dtype dtype, uint32_t rank, const int64_t 
                           (unsigned long long)bytes, need);
     if (data == NULL && need > 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "data is NULL for a tensor of %zu bytes", need);
+    if (need > 0 && (uintptr_t)data % element_alignment(dtype) != 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "data is not aligned to its elements: %s needs a multiple of "
+                          "%zu; copy it into inlay_value_create()'s memory", inlay_dtype_name(dtype),
+                          element_alignment(dtype));
     v = new_tensor(dtype, rank, dims, count);
     if (v == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a tensor header");

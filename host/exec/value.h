@@ -30,11 +30,9 @@ INLAY_NODISCARD inlay_status value_create(inlay_dtype dtype, uint32_t rank, cons
                                           inlay_value **out_value, inlay_diag *diag);
 /* Gives an unshared tensor another shape if its memory has room for it. */
 bool value_reshape(inlay_value *v, inlay_dtype dtype, uint32_t rank, const int64_t *dims);
-/* Is the caller the only one that holds it? */
-static inline bool value_is_unshared(const inlay_value *v)
-{
-    return __atomic_load_n(&v->references, __ATOMIC_ACQUIRE) == 1;
-}
+/* May the caller, who holds a reference, give the tensor's memory another use? Only when nobody else holds one and the
+ * memory is value_create()'s: what was borrowed or imported may have readers that the count does not know. */
+bool value_is_reusable(const inlay_value *v);
 /* A list of count items, each gaining a reference. */
 INLAY_NODISCARD inlay_status value_create_list(uint32_t kind, inlay_dtype dtype, inlay_value *const *items,
                                                uint32_t count, inlay_value **out_value, inlay_diag *diag);

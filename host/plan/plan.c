@@ -405,12 +405,17 @@ static bool region_known(const planner *b, const part_region *r)
     return true;
 }
 
-/* May the output take over the input's bytes? Only if nobody reads them later and they are the run's own. */
-static bool can_reuse(const planner *b, uint32_t step_index, uint32_t place, uint32_t out_value, uint32_t domain)
+/* May the output take over the bytes of input `alias`? Only if nobody reads them later, they are the run's own, and no
+ * other input of the step is a view of them: the kernel has promised nothing for that. */
+static bool can_reuse(const planner *b, uint32_t step_index, const uint32_t *in, uint32_t in_count, uint32_t alias,
+                      uint32_t out_value, uint32_t domain)
 {
-    const plan_place *pl = &b->p->places[place];
+    const plan_place *pl = &b->p->places[in[alias]];
     size_t bytes;
 
+    for (uint32_t i = 0; i < in_count; i++)
+        if (i != alias && in[i] == in[alias])
+            return false;
     return !b->prog->has_async && pl->source == PLACE_SLAB && pl->domain == domain && pl->last_use <= step_index &&
            info_bytes(&b->infos[out_value], &bytes) && bytes == pl->bytes;
 }
@@ -436,7 +441,7 @@ static inlay_status add_exec(planner *b, uint32_t step_index, inlay_instance *in
         touch(b, in[i]);
     for (uint32_t i = 0; i < r->output_count; i++) {
         uint32_t v = r->outputs[i], alias = request->outputs[i].alias, d = s->placements[r->input_count + i].domain;
-        bool reuse = alias < r->input_count && can_reuse(b, step_index, in[alias], v, d);
+        bool reuse = alias < r->input_count && can_reuse(b, step_index, in, r->input_count, alias, v, d);
 
         for (uint32_t k = 0; reuse && k < i; k++)
             reuse = out[k] != in[alias];
@@ -511,6 +516,19 @@ static bool has_all_data(const planner *b, const part_region *r)
     return r->output_count > 0;
 }
 
+/* Can the one output of a view be the memory of its input? */
+static bool is_viewable(const planner *b, const part_region *r, const graph_node *n)
+{
+    const plan_place *pl;
+    size_t bytes;
+
+    if (r->input_count == 0 || r->inputs[0] != n->info.inputs[0])
+        return false; /* of a constant */
+    pl = &b->p->places[b->p->values[r->inputs[0]].place];
+    return pl->domain == INLAY_DOMAIN_HOST && pl->source != PLACE_DYNAMIC &&
+           info_bytes(&b->infos[r->outputs[0]], &bytes) && bytes == pl->bytes;
+}
+
 static inlay_status plan_program_step(planner *b, uint32_t i)
 {
     const program_step *s = &b->prog->steps[i];
@@ -537,30 +555,31 @@ static inlay_status plan_program_step(planner *b, uint32_t i)
     }
     if (!region_known(b, r))
         return add_dynamic(b, s, PLAN_DYNAMIC);
-    if (s->view && r->input_count > 0 && r->inputs[0] == s->node->info.inputs[0] &&
-        b->p->places[b->p->values[r->inputs[0]].place].domain == INLAY_DOMAIN_HOST &&
-        b->p->places[b->p->values[r->inputs[0]].place].source != PLACE_DYNAMIC) {
+    if (s->view && is_viewable(b, r, s->node)) {
         share_place(b, r->outputs[0], b->p->values[r->inputs[0]].place);
         return INLAY_OK;
     }
     return plan_region(b, i);
 }
 
-/* Outputs that a device made come home. */
-static inlay_status fetch_outputs(planner *b)
+/* Outputs that a device made come home; those in the slab (texts) stay untouched until the run copies them. */
+static inlay_status keep_outputs(planner *b)
 {
     const graph *g = b->prog->graph;
 
     for (uint32_t k = 0; k < g->output_count; k++) {
         uint32_t v = g->outputs[k], place = v == INLAY_NONE ? INLAY_NONE : b->p->values[v].place;
 
-        if (place == INLAY_NONE || b->p->places[place].domain == INLAY_DOMAIN_HOST)
+        if (place == INLAY_NONE)
             continue;
         place = place_in(b, v, INLAY_DOMAIN_HOST);
         if (place == INLAY_NONE)
             return no_memory(b);
         b->p->values[v].place = place;
     }
+    for (uint32_t k = 0; k < g->output_count; k++)
+        if (g->outputs[k] != INLAY_NONE && b->p->values[g->outputs[k]].place != INLAY_NONE)
+            touch(b, b->p->values[g->outputs[k]].place);
     return INLAY_OK;
 }
 
@@ -748,7 +767,7 @@ static inlay_status build(program *prog, const plan_input *inputs, uint32_t coun
         INLAY_TRY(plan_program_step(&b, i));
         arena_reset(&b.scratch);
     }
-    INLAY_TRY(fetch_outputs(&b));
+    INLAY_TRY(keep_outputs(&b));
     INLAY_TRY(lay_out(&b));
     b.p->infos = b.infos;
     *out_plan = b.p;

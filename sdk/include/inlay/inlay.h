@@ -75,7 +75,7 @@ typedef struct inlay_value inlay_value;
 enum { INLAY_KIND_TENSOR = 1, INLAY_KIND_SEQUENCE = 2, INLAY_KIND_OPTIONAL = 3, INLAY_KIND_MAP = 4 };
 
 /* A tensor over the caller's memory, which must stay until the value is released and no run uses it. bytes must be at
- * least what dims need. STRING elements are inlay_str. */
+ * least what dims need, and data aligned to its elements. STRING elements are inlay_str. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_borrow(inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                                           void *data, uint64_t bytes, inlay_value **out_value,
                                                           inlay_diag *diag);
@@ -164,8 +164,9 @@ INLAY_API void inlay_context_destroy(inlay_context *context);
 /* Binds an input until it is bound anew; the context takes a reference. NULL unbinds. */
 INLAY_API inlay_status inlay_context_set_input(inlay_context *context, uint32_t index, inlay_value *value,
                                                inlay_diag *diag);
-/* Has the run write output index straight into value (a tensor of the right type and at least the right size), without
- * a copy where the plan allows it. NULL: the runtime brings memory. */
+/* Has the run write output index into value (a tensor of the right type and at least the right size; a smaller one is
+ * left alone and the runtime brings memory), without a copy where the plan allows it and the memory is no input's too.
+ * NULL: the runtime brings memory. */
 INLAY_API inlay_status inlay_context_set_output(inlay_context *context, uint32_t index, inlay_value *value,
                                                 inlay_diag *diag);
 

@@ -1,0 +1,227 @@
+/* rig.h - small models written in the test, opened as sessions and run: what the tests of this folder share.
+ *
+ *     wire w = { 0 };
+ *     wire_mark g = mw_begin(&w, 8, 17);
+ *     ... mw_value, mw_node, rig_ints ...
+ *     wire_end(&w, g);
+ *     rig r = rig_open(&w, NULL);               frees the wire
+ *     rig_floats(&r, 0, "2,3", (float[]){ ... });
+ *     rig_run(&r);
+ *     rig_expect_floats(&r, 0, "2,3", (float[]){ ... });
+ *     rig_close(&r); */
+#ifndef EXEC_RIG_H
+#define EXEC_RIG_H
+#include "cmocka_all.h"
+#include "inlay/inlay.h"
+#include "model_writer.h"
+
+enum { RIG_BOOL = INLAY_BOOL, RIG_FLOAT = INLAY_FLOAT, RIG_INT64 = INLAY_INT64, RIG_STRING = INLAY_STRING };
+
+typedef struct rig {
+    inlay_session *session;
+    inlay_context *context;
+    wire model; /* the session reads from it */
+} rig;
+
+/* ------------------------------------------------------------------ what model_writer.h has no words for */
+
+/* An open AttributeProto of a node; type is AttributeProto.type. */
+static inline wire_mark rig_attr_begin(wire *w, const char *name, int type)
+{
+    wire_mark a = wire_begin(w, 5);
+
+    wire_text(w, 1, name);
+    wire_int(w, 20, type);
+    return a;
+}
+static inline void rig_attr_int(wire *w, const char *name, int64_t value)
+{
+    wire_mark a = rig_attr_begin(w, name, 2);
+
+    wire_int(w, 3, value);
+    wire_end(w, a);
+}
+static inline void rig_attr_ints(wire *w, const char *name, uint32_t count, const int64_t *values)
+{
+    wire_mark a = rig_attr_begin(w, name, 7);
+
+    for (uint32_t i = 0; i < count; i++)
+        wire_int(w, 8, values[i]);
+    wire_end(w, a);
+}
+/* A node with one integer attribute. */
+static inline void rig_node_int(wire *w, const char *op, const char *inputs, const char *outputs, const char *attr,
+                                int64_t value)
+{
+    wire_mark n = mw_node_begin(w, op, inputs, outputs);
+
+    rig_attr_int(w, attr, value);
+    wire_end(w, n);
+}
+/* An int64 initializer; rank 0 or 1. */
+static inline void rig_ints(wire *w, const char *name, uint32_t rank, int64_t count, const int64_t *values)
+{
+    wire_mark t = wire_begin(w, MW_INITIALIZER);
+
+    mw_tensor_head(w, name, INLAY_INT64, rank, &count);
+    for (int64_t i = 0; i < count; i++)
+        wire_int(w, 7, values[i]);
+    wire_end(w, t);
+}
+static inline void rig_scalar(wire *w, const char *name, int dtype, double value)
+{
+    wire_mark t = wire_begin(w, MW_INITIALIZER);
+
+    mw_tensor_head(w, name, dtype, 0, NULL);
+    if (dtype == INLAY_FLOAT)
+        wire_float(w, 4, (float)value);
+    else
+        wire_int(w, dtype == INLAY_INT64 ? 7 : 5, (int64_t)value);
+    wire_end(w, t);
+}
+/* A ValueInfoProto of a sequence (field 4 of TypeProto) or an optional (9) of tensors. */
+static inline void rig_list_value(wire *w, uint32_t field, const char *name, uint32_t list_field, int dtype)
+{
+    wire_mark value = wire_begin(w, field), type, list, element, tensor;
+
+    wire_text(w, 1, name);
+    type = wire_begin(w, 2);
+    list = wire_begin(w, list_field);
+    element = wire_begin(w, 1);
+    tensor = wire_begin(w, 1);
+    wire_int(w, 1, dtype);
+    wire_end(w, tensor);
+    wire_end(w, element);
+    wire_end(w, list);
+    wire_end(w, type);
+    wire_end(w, value);
+}
+
+/* ------------------------------------------------------------------ sessions */
+
+/* The status of creating a session; options are pairs of name and value, ended by NULL, or NULL. */
+static inline inlay_status rig_try_open(wire *w, const char *const *options, rig *out, inlay_diag *diag)
+{
+    inlay_options *o = NULL;
+    inlay_status status;
+
+    *out = (rig){ .model = *w };
+    *w = (wire){ 0 };
+    assert_false(out->model.failed);
+    assert_int_equal(out->model.splice_count, 0);
+    assert_int_equal(inlay_options_create(&o, diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "providers", "reference", diag), INLAY_OK);
+    for (; options != NULL && options[0] != NULL; options += 2)
+        if (inlay_options_set(o, options[0], options[1], diag) != INLAY_OK)
+            fail_msg("%s", diag->text);
+    status = inlay_session_create_from_bytes(out->model.bytes, out->model.count, o, &out->session, diag);
+    inlay_options_destroy(o);
+    if (status == INLAY_OK)
+        status = inlay_context_create(out->session, &out->context, diag);
+    return status;
+}
+static inline rig rig_open(wire *w, const char *const *options)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    rig r;
+
+    if (rig_try_open(w, options, &r, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    return r;
+}
+static inline void rig_close(rig *r)
+{
+    inlay_context_destroy(r->context);
+    inlay_session_destroy(r->session);
+    wire_deinit(&r->model);
+    *r = (rig){ 0 };
+}
+
+/* "2,3" -> { 2, 3 }; "" is a scalar. */
+static inline uint32_t rig_dims(const char *text, int64_t dims[INLAY_MAX_RANK])
+{
+    uint32_t rank = 0;
+
+    for (; *text != '\0'; text += strcspn(text, ",") + (text[strcspn(text, ",")] == ','))
+        dims[rank++] = strtoll(text, NULL, 10);
+    return rank;
+}
+static inline inlay_value *rig_tensor(inlay_dtype dtype, const char *shape, const void *data)
+{
+    int64_t dims[INLAY_MAX_RANK];
+    uint32_t rank = rig_dims(shape, dims);
+    inlay_value *v = NULL;
+
+    assert_int_equal(inlay_value_create(dtype, rank, dims, &v, NULL), INLAY_OK);
+    if (inlay_value_bytes(v) > 0)
+        memcpy(inlay_value_data(v), data, (size_t)inlay_value_bytes(v));
+    return v;
+}
+static inline void rig_bind(rig *r, uint32_t input, inlay_value *v)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (inlay_context_set_input(r->context, input, v, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    inlay_value_unref(v);
+}
+static inline void rig_set(rig *r, uint32_t input, inlay_dtype dtype, const char *shape, const void *data)
+{
+    rig_bind(r, input, rig_tensor(dtype, shape, data));
+}
+static inline void rig_floats(rig *r, uint32_t input, const char *shape, const float *data)
+{
+    rig_set(r, input, INLAY_FLOAT, shape, data);
+}
+static inline void rig_run(rig *r)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (inlay_context_run(r->context, NULL, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+}
+/* Output as expected, of any type without texts, bit by bit. */
+static inline void rig_expect(const inlay_value *v, inlay_dtype dtype, const char *shape, const void *data)
+{
+    int64_t dims[INLAY_MAX_RANK];
+    uint32_t rank = rig_dims(shape, dims);
+
+    assert_non_null(v);
+    assert_int_equal(inlay_value_kind(v), INLAY_KIND_TENSOR);
+    assert_int_equal(inlay_value_dtype(v), dtype);
+    assert_int_equal(inlay_value_rank(v), rank);
+    for (uint32_t d = 0; d < rank; d++)
+        assert_int_equal(inlay_value_dims(v)[d], dims[d]);
+    if (inlay_value_bytes(v) > 0)
+        assert_memory_equal(inlay_value_data(v), data, (size_t)inlay_value_bytes(v));
+}
+static inline void rig_expect_floats(rig *r, uint32_t output, const char *shape, const float *data)
+{
+    rig_expect(inlay_context_output(r->context, output), INLAY_FLOAT, shape, data);
+}
+static inline void rig_expect_ints(rig *r, uint32_t output, const char *shape, const int64_t *data)
+{
+    rig_expect(inlay_context_output(r->context, output), INLAY_INT64, shape, data);
+}
+static inline void rig_expect_texts(const inlay_value *v, int64_t count, const char *const *texts)
+{
+    assert_non_null(v);
+    assert_int_equal(inlay_value_dtype(v), INLAY_STRING);
+    assert_int_equal(inlay_value_count(v), count);
+    for (int64_t i = 0; i < count; i++) {
+        const inlay_str *s = (const inlay_str *)inlay_value_data(v) + i;
+        assert_int_equal(s->bytes, strlen(texts[i]));
+        assert_memory_equal(s->data, texts[i], s->bytes);
+    }
+}
+static inline inlay_value *rig_texts(int64_t count, const char *const *texts)
+{
+    inlay_str s[16];
+    inlay_value *v = NULL;
+
+    for (int64_t i = 0; i < count; i++)
+        s[i] = (inlay_str){ texts[i], strlen(texts[i]) };
+    assert_int_equal(inlay_value_create_strings(1, &count, s, &v, NULL), INLAY_OK);
+    return v;
+}
+#endif
