@@ -59,9 +59,10 @@ static bool is_dense(const dl_tensor *t)
 {
     int64_t stride = 1;
 
-    for (int32_t d = t->rank; t->strides != NULL && d-- > 0;) {
+    for (int32_t d = 0; d < t->rank; d++)
         if (t->dims[d] == 0)
             return true;
+    for (int32_t d = t->rank; t->strides != NULL && d-- > 0;) {
         if (t->dims[d] != 1 && t->strides[d] != stride)
             return false;
         stride *= t->dims[d];

@@ -200,12 +200,12 @@ static void describe_wanted(const inlay_io_info *info, char *text, size_t bytes)
 /* Does a tensor fit what the model declares? */
 static bool fits(const inlay_io_info *info, const inlay_value *v)
 {
+    if (info->dtype != INLAY_UNDEFINED && info->dtype != v->dtype)
+        return false;
     if (info->kind != v->kind)
         return info->kind == INLAY_KIND_OPTIONAL; /* a bare value stands for an optional that holds it */
     if (v->kind != INLAY_KIND_TENSOR)
         return true;
-    if (info->dtype != INLAY_UNDEFINED && info->dtype != v->dtype)
-        return false;
     if (info->rank == INLAY_RANK_UNKNOWN)
         return true;
     if (info->rank != v->rank)

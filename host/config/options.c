@@ -222,6 +222,8 @@ inlay_status inlay_options_describe(uint32_t index, inlay_option_doc *out_doc)
 
     if (index >= OPTION_COUNT)
         return INLAY_NOT_FOUND;
+    if (bytes < sizeof doc.struct_size)
+        return INLAY_INVALID_ARGUMENT;
     doc.name = table[index].name;
     doc.doc = table[index].doc;
     doc.default_value = table[index].otherwise;

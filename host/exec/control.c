@@ -542,9 +542,13 @@ static inlay_status put_entry(host_call *c, uint32_t o, int64_t b, int64_t batch
     int64_t dims[INLAY_MAX_RANK];
     inlay_value *whole = c->b->dynamic[v].owner;
     size_t stride;
+    bool fits;
 
     if (b == 0) {
         inlay_status status;
+        if (entry->rank >= INLAY_MAX_RANK)
+            return inlay_fail(c->diag, INLAY_INVALID_MODEL, "output %u of Scan node '%s' has too many dimensions", o,
+                              c->node->info.name.data);
         dims[0] = batch;
         memcpy(dims + 1, entry->dims, entry->rank * sizeof *dims);
         if (first_dim >= 0)
@@ -555,7 +559,10 @@ static inlay_status put_entry(host_call *c, uint32_t o, int64_t b, int64_t batch
         runner_set(c->r, c->b, v, whole);
     }
     stride = (size_t)inlay_value_bytes(whole) / (size_t)batch;
-    if (inlay_value_bytes(entry) > stride)
+    fits = entry->dtype == whole->dtype && entry->rank + 1 == whole->rank && entry->dtype != INLAY_STRING;
+    for (uint32_t d = 0; fits && d < entry->rank; d++)
+        fits = d == 0 && first_dim >= 0 ? entry->dims[d] <= first_dim : entry->dims[d] == whole->dims[d + 1];
+    if (!fits)
         return inlay_fail(c->diag, INLAY_SHAPE_MISMATCH, "output %u of Scan node '%s' changes its shape in the batch", o,
                           c->node->info.name.data);
     memcpy((char *)inlay_value_data(whole) + (size_t)b * stride, inlay_value_data(entry),
@@ -590,6 +597,12 @@ static inlay_status scan8_entry(host_call *c, int64_t b, int64_t batch, uint32_t
     }
     for (uint32_t i = 0; i < count; i++) {
         wholes[i] = host_value(c, n->inputs[1 + states + i]);
+        if (wholes[i].kind != INLAY_KIND_TENSOR || wholes[i].rank < 2 || wholes[i].dims[0] != batch ||
+            wholes[i].dims[1] != longest) {
+            status = inlay_fail(c->diag, INLAY_SHAPE_MISMATCH, "scan input %u of Scan node '%s' has another batch or "
+                                "sequence than the first", i, n->name.data);
+            goto done;
+        }
         scans[i].whole = batch_entry(&wholes[i], b);
         INLAY_TRY(scan_prepare(c, &scans[i], 0, int_at(c->node, "directions", i, 0) != 0));
         if (scans[i].reverse)

@@ -545,6 +545,10 @@ inlay_status dynamic_run(runner *r, bound *b, bound_step *s, inlay_diag *diag)
         if (in[i].kind != INLAY_KIND_TENSOR)
             return inlay_fail(diag, INLAY_INVALID_MODEL, "input '%s' is %s, not a tensor",
                               r->prog->graph->values[v].info.name.data, in[i].kind == 0 ? "absent" : "a list");
+        if (in[i].dtype != r->prog->graph->values[v].info.dtype)
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "input '%s' is %s where %s was expected",
+                              r->prog->graph->values[v].info.name.data, inlay_dtype_name(in[i].dtype),
+                              inlay_dtype_name(r->prog->graph->values[v].info.dtype));
         c.in[i] = (inlay_tensor_arg){ .buffer = in[i].buffer, .dims = (int64_t *)(uintptr_t)in[i].dims,
                                       .rank = in[i].rank, .dtype = in[i].dtype };
     }

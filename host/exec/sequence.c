@@ -238,7 +238,7 @@ static inlay_status split_lengths(const host_call *c, const rt_value *split, int
         if (each <= 0)
             return fail(c, INLAY_INVALID_ARGUMENT, "split must be positive");
     }
-    count = list ? split->dims[0] : (total + each - 1) / each;
+    count = list ? split->dims[0] : total / each + (total % each != 0);
     lengths = calloc((size_t)count + 1, sizeof *lengths);
     if (lengths == NULL)
         return fail(c, INLAY_OUT_OF_MEMORY, "no memory for the list");
@@ -265,6 +265,23 @@ static inlay_status split_lengths(const host_call *c, const rt_value *split, int
     }
     *out_lengths = lengths;
     *out_count = count;
+    return INLAY_OK;
+}
+
+/* String elements that were moved still point to the texts of where they came from: replaces *v by a deep copy. */
+static inlay_status own_texts(const host_call *c, inlay_value **v)
+{
+    rt_value view = rt_from_value(*v);
+    inlay_value *deep = NULL;
+    inlay_status status;
+
+    if ((*v)->dtype != INLAY_STRING)
+        return INLAY_OK;
+    status = rt_to_value(&view, &deep, c->diag);
+    if (status != INLAY_OK)
+        return status;
+    inlay_value_unref(*v);
+    *v = deep;
     return INLAY_OK;
 }
 
@@ -299,6 +316,7 @@ static inlay_status run_split(host_call *c)
         for (int64_t o = 0; o < v.outer; o++)
             memcpy((char *)inlay_value_data(items[i]) + (size_t)o * part,
                    (const char *)inlay_buffer_host(&x.buffer) + ((size_t)(o * v.length + at)) * v.inner, part);
+        INLAY_TRY(own_texts(c, &items[i]));
         at += lengths[i];
     }
     status = give_list(c, INLAY_KIND_SEQUENCE, x.dtype, items, (uint32_t)count);
@@ -352,14 +370,7 @@ static inlay_status run_concat(host_call *c)
                    (const char *)inlay_value_data(list->items[i]) + (size_t)o * part, part);
         at += length;
     }
-    /* The texts of string items belong to the items. */
-    if (out->dtype == INLAY_STRING) {
-        rt_value view = rt_from_value(out);
-        inlay_value *deep = NULL;
-        status = rt_to_value(&view, &deep, c->diag);
-        inlay_value_unref(out);
-        return status == INLAY_OK ? give(c, 0, deep) : status;
-    }
+    INLAY_TRY(own_texts(c, &out));
     return give(c, 0, out);
 done:
     inlay_value_unref(out);

@@ -621,6 +621,7 @@ static inlay_status start(planner *b, const plan_input *inputs, uint32_t count)
                 return no_memory(b);
             continue;
         }
+        p->states[v] = (inlay_value_state){ .rank = INLAY_RANK_UNKNOWN, .dtype = b->infos[v].dtype };
         b->infos[v].rank = INLAY_RANK_UNKNOWN;
         b->infos[v].dims = NULL;
         b->infos[v].data = NULL;
@@ -633,6 +634,12 @@ static inlay_status start(planner *b, const plan_input *inputs, uint32_t count)
 
         if ((b->infos[v].flags & INLAY_VALUE_CONSTANT) != 0)
             continue; /* captured constants are the body's own */
+        /* Regions were compiled for the type that inference found. */
+        if (b->infos[v].dtype != INLAY_UNDEFINED && inputs[i].dtype != INLAY_UNDEFINED &&
+            b->infos[v].dtype != inputs[i].dtype)
+            return inlay_fail(b->diag, INLAY_INVALID_MODEL, "graph '%s': '%s' is %s where %s was expected", g->name,
+                              b->infos[v].name.data, inlay_dtype_name(inputs[i].dtype),
+                              inlay_dtype_name(b->infos[v].dtype));
         if (inputs[i].rank != INLAY_RANK_UNKNOWN) {
             inlay_dim *dims = arena_array(&p->a, (size_t)inputs[i].rank + 1, sizeof *dims);
             if (dims == NULL)
