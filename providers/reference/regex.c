@@ -222,6 +222,7 @@ static uint32_t literal(parser *p, uint32_t c)
 /* ------------------------------------------------------------------ parsing */
 
 static uint32_t parse_either(parser *p);
+static uint32_t parse_suffix(parser *p, uint32_t atom);
 
 /* Hexadecimal digits after \x. */
 static uint32_t parse_hex(parser *p)
@@ -412,23 +413,25 @@ static uint32_t parse_group(parser *p)
     return inside;
 }
 
-/* \Q...\E: characters as they are. */
+/* \Q...\E: characters as they are; what repeats behind it is the last of them. */
 static uint32_t parse_quoted(parser *p)
 {
-    uint32_t joined = new_node(p, (node){ .kind = NODE_EMPTY });
+    uint32_t joined = new_node(p, (node){ .kind = NODE_EMPTY }), last = joined;
 
     while (p->at < p->end) {
         uint32_t bytes, c;
 
         if (p->end - p->at > 1 && p->at[0] == '\\' && p->at[1] == 'E') {
             p->at += 2;
+            last = parse_suffix(p, last);
             break;
         }
+        joined = new_node(p, (node){ .kind = NODE_JOIN, .a = joined, .b = last });
         c = decode(p->at, p->end, &bytes);
         p->at += bytes;
-        joined = new_node(p, (node){ .kind = NODE_JOIN, .a = joined, .b = literal(p, c) });
+        last = literal(p, c);
     }
-    return joined;
+    return new_node(p, (node){ .kind = NODE_JOIN, .a = joined, .b = last });
 }
 
 static uint32_t parse_escape(parser *p)
@@ -525,10 +528,9 @@ static bool parse_count(parser *p, int32_t *min, int32_t *max)
     return true;
 }
 
-static uint32_t parse_repeat(parser *p)
+/* The atom with the repetitions that follow it. */
+static uint32_t parse_suffix(parser *p, uint32_t atom)
 {
-    uint32_t atom = parse_atom(p);
-
     while (p->at < p->end) {
         int32_t min = 0, max = -1;
 
@@ -553,7 +555,7 @@ static uint32_t parse_sequence(parser *p)
     uint32_t joined = new_node(p, (node){ .kind = NODE_EMPTY });
 
     while (p->at < p->end && *p->at != '|' && *p->at != ')') {
-        const uint32_t next = parse_repeat(p);
+        const uint32_t next = parse_suffix(p, parse_atom(p));
         joined = new_node(p, (node){ .kind = NODE_JOIN, .a = joined, .b = next });
     }
     return joined;
