@@ -65,6 +65,12 @@ static void void_offer(const collector *c, const char *why)
     c->request->log(c->request->log_ctx, INLAY_LOG_WARNING, text);
 }
 
+static bool owns_domain(const part_provider *p, uint32_t domain)
+{
+    return domain == INLAY_DOMAIN_HOST ||
+           (domain >= p->first_domain && domain - p->first_domain < p->table->domain_count);
+}
+
 /* A bad offer voids itself only: the others of the provider stand. */
 static const char *offer_fault(const collector *c, const inlay_offer *offer)
 {
@@ -82,9 +88,17 @@ static const char *offer_fault(const collector *c, const inlay_offer *offer)
     }
     if (INLAY_HAS(offer, flags) && (offer->flags & 0xffffu & ~(uint32_t)INLAY_OFFER_MERGE) != 0)
         return "it has a flag that this host does not know";
-    if (INLAY_HAS(offer, placement_stride) && offer->placement_count > 0 &&
-        (offer->placements == NULL || offer->placement_stride < sizeof(inlay_placement)))
-        return "its placements are not readable";
+    for (uint32_t i = 0; INLAY_HAS(offer, placement_stride) && i < offer->placement_count; i++) {
+        const inlay_placement *p;
+
+        if (offer->placements == NULL || offer->placement_stride < sizeof(inlay_placement))
+            return "its placements are not readable";
+        p = INLAY_AT(inlay_placement, offer->placements, offer->placement_stride, i);
+        if (p->value >= s->value_count)
+            return "it places a value that does not exist";
+        if (!owns_domain(&c->request->providers[c->provider], p->domain))
+            return "it places a value in a domain that is neither the host's nor its own";
+    }
     return NULL;
 }
 
@@ -103,7 +117,8 @@ static inlay_status take_offer(void *ctx, const inlay_offer *offer)
         return INLAY_OUT_OF_MEMORY;
     o = &c->out->offers[c->out->offer_count];
     *o = (part_offer){ .provider = c->provider, .cookie = offer->cookie, .node_count = offer->node_count };
-    o->flags = offer->flags;
+    if (INLAY_HAS(offer, flags))
+        o->flags = offer->flags;
     o->nodes = arena_copy(c->a, offer->nodes, offer->node_count * sizeof *offer->nodes);
     if (o->nodes == NULL)
         return INLAY_OUT_OF_MEMORY;
@@ -139,7 +154,7 @@ static inlay_status take_refusal(void *ctx, const inlay_refusal *refusal)
     r = &c->out->refusals[c->out->refusal_count];
     *r = (part_refusal){ .provider = c->provider, .node = refusal->node, .code = refusal->code };
     r->text = arena_string(c->a, refusal->text != NULL ? refusal->text : "no reason given");
-    if (refusal->accepted_if != NULL && refusal->accepted_if[0] != '\0')
+    if (INLAY_HAS(refusal, accepted_if) && refusal->accepted_if != NULL && refusal->accepted_if[0] != '\0')
         r->accepted_if = arena_string(c->a, refusal->accepted_if);
     if (r->text == NULL)
         return INLAY_OUT_OF_MEMORY;
@@ -288,66 +303,167 @@ static void choose_singles(chooser *c, const uint32_t *first_offer, const uint32
     }
 }
 
-/* Is the group convex: no path leaves it and comes back? Checked by walking the nodes between its first and last. */
-static bool group_is_convex(const inlay_graph *s, const uint32_t *nodes, uint32_t count, uint8_t *reached)
+/* What decides between groups. A group taken contracts its nodes to one; the graph that is left must have no cycle. */
+typedef struct grouping {
+    chooser *c;
+    uint32_t *group_of;   /* [node_count] the group offer that was taken, INLAY_NONE */
+    uint32_t *spans;      /* [node_count] groups taken with nodes before n as well as at n or after it */
+    uint32_t *member;     /* [node_count] number of the last walk that had the node in its group */
+    uint32_t *seen;       /* [node_count] number of the last walk that came by */
+    uint32_t *value_seen; /* [value_count] likewise */
+    uint32_t *stack;      /* [node_count] */
+    uint32_t stack_count;
+    uint32_t walk;
+} grouping;
+
+static uint32_t reads(const graph_node *n)
 {
-    uint32_t k = 0;
-
-    memset(reached, 0, s->value_count);
-    for (uint32_t n = nodes[0]; n <= nodes[count - 1]; n++) {
-        const inlay_node_info *info = inlay_graph_node(s, n);
-        bool member = nodes[k] == n, outside = false;
-
-        k += member;
-        for (uint32_t i = 0; i < info->input_count; i++)
-            if (info->inputs[i] != INLAY_NONE)
-                outside |= reached[info->inputs[i]] == 2 || (!member && reached[info->inputs[i]] == 1);
-        if (member && outside)
-            return false;
-        for (uint32_t i = 0; i < info->output_count; i++)
-            if (info->outputs[i] != INLAY_NONE)
-                reached[info->outputs[i]] = member ? 1 : outside ? 2 : 0;
-    }
-    return true;
+    return n->info.input_count + n->capture_count;
 }
 
-/* Group offers replace the singles they cover when that is cheaper; groups that overlap a taken group stay out. */
-static inlay_status choose_groups(chooser *c, arena *a, inlay_diag *diag)
+/* The i-th value that a node reads, for itself or for its bodies; INLAY_NONE when omitted. */
+static uint32_t read_at(const graph_node *n, uint32_t i)
 {
-    const part_request *r = c->request;
-    uint8_t *reached = arena_alloc(a, r->snapshot->value_count + 1);
-    uint8_t *grouped = arena_alloc(a, r->snapshot->node_count + 1);
+    return i < n->info.input_count ? n->info.inputs[i] : n->captures[i - n->info.input_count];
+}
 
-    if (reached == NULL || grouped == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to weigh group offers");
-    for (uint32_t o = 0; o < c->p->offer_count; o++) {
-        part_offer *offer = &c->p->offers[o];
-        double now_ns = 0, ns;
-        bool open = true, must = false, first = false;
+static uint32_t maker_of(const graph *g, uint32_t v)
+{
+    return v == INLAY_NONE ? INLAY_NONE : g->values[v].info.producer;
+}
 
-        if (offer->node_count < 2)
+static void push_makers(grouping *x, uint32_t node, bool members_too)
+{
+    const graph *g = x->c->request->graph;
+
+    for (uint32_t i = 0; i < reads(g->nodes[node]); i++) {
+        uint32_t maker = maker_of(g, read_at(g->nodes[node], i));
+
+        if (maker == INLAY_NONE || x->seen[maker] == x->walk || (x->member[maker] == x->walk && !members_too))
             continue;
-        for (uint32_t k = 0; k < offer->node_count; k++) {
-            uint32_t n = offer->nodes[k];
-            open &= !grouped[n];
-            must |= c->best[n] == INLAY_NONE;
-            now_ns += c->best[n] == INLAY_NONE ? 0 : c->best_ns[n];
-            first |= c->best[n] != INLAY_NONE && c->p->offers[c->best[n]].provider < offer->provider;
+        x->seen[maker] = x->walk;
+        x->stack[x->stack_count++] = maker;
+    }
+}
+
+/* Does something that the group needs from outside need, by whatever way, something of the group? Walks back from the
+ * group's inputs; a group that was taken is entered and left as one. */
+static bool closes_circle(grouping *x, const part_offer *offer)
+{
+    uint32_t floor = offer->nodes[0];
+
+    x->walk++;
+    x->stack_count = 0;
+    for (uint32_t k = 0; k < offer->node_count; k++)
+        x->member[offer->nodes[k]] = x->walk;
+    for (uint32_t k = 0; k < offer->node_count; k++)
+        push_makers(x, offer->nodes[k], false);
+    /* No group reaches across the floor, so what lies below it needs nothing from above. */
+    while (x->spans[floor] > 0)
+        floor--;
+    while (x->stack_count > 0) {
+        uint32_t n = x->stack[--x->stack_count], group = x->group_of[n];
+
+        if (x->member[n] == x->walk)
+            return true;
+        if (n < floor)
+            continue;
+        if (group == INLAY_NONE) {
+            push_makers(x, n, true);
+            continue;
         }
-        if (!open)
-            continue;
-        if (!group_is_convex(r->snapshot, offer->nodes, offer->node_count, reached)) {
-            if (r->log != NULL)
-                r->log(r->log_ctx, INLAY_LOG_WARNING, "a group offer was ignored: the group would form a cycle");
-            continue;
-        }
-        ns = offer->cost.ns; /* inner edges need no copy; those at the border cost every candidate alike */
-        if (must || (r->by_priority ? !first : cheaper(ns, now_ns))) {
-            for (uint32_t k = 0; k < offer->node_count; k++)
-                grouped[offer->nodes[k]] = 1;
-            settle(c, o);
+        for (uint32_t k = 0; k < x->c->p->offers[group].node_count; k++) {
+            x->seen[x->c->p->offers[group].nodes[k]] = x->walk;
+            push_makers(x, x->c->p->offers[group].nodes[k], true);
         }
     }
+    return false;
+}
+
+/* What bringing the group its inputs costs, each once. closes_circle() has marked the members. */
+static double group_copy_cost(grouping *x, const part_offer *offer)
+{
+    const graph *g = x->c->request->graph;
+    uint32_t domain = part_default_domain(&x->c->request->providers[offer->provider]);
+    double ns = 0;
+
+    for (uint32_t k = 0; k < offer->node_count; k++) {
+        const inlay_node_info *n = &g->nodes[offer->nodes[k]]->info;
+        for (uint32_t i = 0; i < n->input_count; i++) {
+            uint32_t v = n->inputs[i], maker = maker_of(g, v);
+
+            if (v == INLAY_NONE || x->value_seen[v] == x->walk || x->c->value_domain[v] == domain ||
+                (g->values[v].info.flags & INLAY_VALUE_CONSTANT) != 0 ||
+                (maker != INLAY_NONE && x->member[maker] == x->walk))
+                continue;
+            x->value_seen[v] = x->walk;
+            ns += COPY_LATENCY_NS + value_bytes(&x->c->states[v]) / COPY_BYTES_PER_NS;
+        }
+    }
+    return ns;
+}
+
+static void take_group(grouping *x, uint32_t index)
+{
+    const part_offer *offer = &x->c->p->offers[index];
+
+    for (uint32_t k = 0; k < offer->node_count; k++)
+        x->group_of[offer->nodes[k]] = index;
+    for (uint32_t n = offer->nodes[0] + 1; n <= offer->nodes[offer->node_count - 1]; n++)
+        x->spans[n]++;
+    settle(x->c, index);
+}
+
+/* Takes the group offer if its nodes are free and it is better than what they have. */
+static void weigh_group(grouping *x, uint32_t index, bool only_needed)
+{
+    chooser *c = x->c;
+    const part_request *r = c->request;
+    const part_offer *offer = &c->p->offers[index];
+    bool needed = false, earlier = false;
+    double now_ns = 0;
+
+    for (uint32_t k = 0; k < offer->node_count; k++) {
+        uint32_t n = offer->nodes[k], best = c->best[n];
+
+        if (x->group_of[n] != INLAY_NONE)
+            return;
+        needed |= best == INLAY_NONE;
+        now_ns += best == INLAY_NONE ? 0 : c->best_ns[n];
+        earlier |= best != INLAY_NONE && c->p->offers[best].provider < offer->provider;
+    }
+    if (needed != only_needed)
+        return;
+    if (closes_circle(x, offer)) {
+        if (r->log != NULL)
+            r->log(r->log_ctx, INLAY_LOG_WARNING, "a group offer was ignored: the group would form a cycle");
+        return;
+    }
+    if (needed || (r->by_priority ? !earlier : cheaper(offer->cost.ns + group_copy_cost(x, offer), now_ns)))
+        take_group(x, index);
+}
+
+/* Group offers replace the singles they cover when that is cheaper; first those with nodes that no single covers. Groups
+ * that overlap a taken group stay out. */
+static inlay_status choose_groups(chooser *c, arena *a, inlay_diag *diag)
+{
+    uint32_t nodes = c->request->snapshot->node_count, values = c->request->snapshot->value_count;
+    grouping x = { .c = c };
+
+    x.group_of = arena_array(a, (size_t)nodes + 1, sizeof *x.group_of);
+    x.spans = arena_array(a, (size_t)nodes + 1, sizeof *x.spans);
+    x.member = arena_array(a, (size_t)nodes + 1, sizeof *x.member);
+    x.seen = arena_array(a, (size_t)nodes + 1, sizeof *x.seen);
+    x.value_seen = arena_array(a, (size_t)values + 1, sizeof *x.value_seen);
+    x.stack = arena_array(a, (size_t)nodes + 1, sizeof *x.stack);
+    if (x.group_of == NULL || x.spans == NULL || x.member == NULL || x.seen == NULL || x.value_seen == NULL ||
+        x.stack == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to weigh group offers");
+    memset(x.group_of, 0xff, nodes * sizeof *x.group_of);
+    for (int needed = 1; needed >= 0; needed--)
+        for (uint32_t o = 0; o < c->p->offer_count; o++)
+            if (c->p->offers[o].node_count > 1)
+                weigh_group(&x, o, needed != 0);
     return INLAY_OK;
 }
 
@@ -384,7 +500,7 @@ static inlay_status find_boundary(const graph *g, const uint32_t *region_of, uin
 
     for (uint32_t k = 0; k < region->node_count; k++) {
         const graph_node *n = g->nodes[region->nodes[k]];
-        most_in += n->info.input_count + n->capture_count;
+        most_in += reads(n);
         most_out += n->info.output_count;
     }
     in = arena_array(a, most_in + 1, sizeof *in);
@@ -393,8 +509,8 @@ static inlay_status find_boundary(const graph *g, const uint32_t *region_of, uin
         return INLAY_OUT_OF_MEMORY;
     for (uint32_t k = 0; k < region->node_count; k++) {
         const graph_node *n = g->nodes[region->nodes[k]];
-        for (uint32_t i = 0; i < n->info.input_count + n->capture_count; i++) {
-            uint32_t v = i < n->info.input_count ? n->info.inputs[i] : n->captures[i - n->info.input_count];
+        for (uint32_t i = 0; i < reads(n); i++) {
+            uint32_t v = read_at(n, i);
             const inlay_value_info *info = v == INLAY_NONE ? NULL : &g->values[v].info;
             bool inside;
 
@@ -431,9 +547,8 @@ static uint8_t *find_leavers(const graph *g, const uint32_t *region_of, arena *a
             leaves[g->outputs[i]] = 1;
     for (uint32_t k = 0; k < g->node_count; k++) {
         const graph_node *n = g->nodes[k];
-        for (uint32_t i = 0; i < n->info.input_count + n->capture_count; i++) {
-            uint32_t v = i < n->info.input_count ? n->info.inputs[i] : n->captures[i - n->info.input_count];
-            uint32_t maker = v == INLAY_NONE ? INLAY_NONE : g->values[v].info.producer;
+        for (uint32_t i = 0; i < reads(n); i++) {
+            uint32_t v = read_at(n, i), maker = maker_of(g, v);
             if (maker != INLAY_NONE && region_of[maker] != region_of[k])
                 leaves[v] = 1;
         }
@@ -441,108 +556,156 @@ static uint8_t *find_leavers(const graph *g, const uint32_t *region_of, arena *a
     return leaves;
 }
 
-/* Cuts the node list into regions: an offer that may be merged joins the region before it when that has the same
- * provider and also may be. Runs of neighbours in topological order can't form a cycle. */
-static inlay_status form_regions(chooser *c, arena *a, inlay_diag *diag)
+/* What is scheduled as one before anything is merged: a node with its offer, a group, a node of the host's. */
+typedef struct unit {
+    uint32_t offer; /* INLAY_NONE: the host's */
+    const uint32_t *nodes;
+    uint32_t node_count;
+    uint32_t at_node, at_read; /* how far order_units has looked for makers */
+    bool entered;
+} unit;
+
+static bool make_units(const chooser *c, arena *a, unit **out_units, uint32_t *out_count, uint32_t *unit_of)
 {
-    const part_request *r = c->request;
-    const graph *g = r->graph;
-    partition *p = c->p;
-    uint32_t *region_of = arena_array(a, g->node_count + 1, sizeof *region_of);
-    uint32_t *mark = arena_array(a, g->value_count + 1, sizeof *mark);
-    uint8_t *leaves;
+    uint32_t nodes = c->request->graph->node_count;
+    uint32_t *self = arena_array(a, (size_t)nodes + 1, sizeof *self);
+    unit *units = arena_array(a, (size_t)nodes + 1, sizeof *units);
     uint32_t count = 0;
 
-    p->regions = arena_array(a, g->node_count + 1, sizeof *p->regions);
-    if (region_of == NULL || mark == NULL || p->regions == NULL)
-        goto no_memory;
-    memset(region_of, 0xff, g->node_count * sizeof *region_of);
-    memset(mark, 0xff, g->value_count * sizeof *mark);
-    for (uint32_t n = 0; n < g->node_count; n++) {
-        uint32_t o = c->best[n], *nodes, *offers;
-        const part_offer *offer = o == INLAY_NONE ? NULL : &p->offers[o];
-        part_region *last = count > 0 ? &p->regions[count - 1] : NULL;
-        bool merge;
+    if (self == NULL || units == NULL)
+        return false;
+    memset(unit_of, 0xff, nodes * sizeof *unit_of);
+    for (uint32_t n = 0; n < nodes; n++) {
+        uint32_t o = c->best[n];
 
-        if (region_of[n] != INLAY_NONE)
+        self[n] = n;
+        if (unit_of[n] != INLAY_NONE)
             continue; /* came with a group */
-        merge = offer != NULL && last != NULL && last->provider == offer->provider && offer->node_count == 1 &&
-                (offer->flags & INLAY_OFFER_MERGE) != 0 && (p->offers[last->offers[0]].flags & INLAY_OFFER_MERGE) != 0 &&
-                last->nodes[last->node_count - 1] < n;
-        if (!merge) {
-            last = &p->regions[count++];
-            last->provider = offer == NULL ? INLAY_NONE : offer->provider;
+        units[count] = (unit){ .offer = o, .nodes = &self[n], .node_count = 1 };
+        if (o != INLAY_NONE) {
+            units[count].nodes = c->p->offers[o].nodes;
+            units[count].node_count = c->p->offers[o].node_count;
         }
-        /* A region's nodes are a run, so room for the rest of the graph would be enough; take it in steps. */
-        nodes = arena_array(a, last->node_count + (offer == NULL ? 1 : offer->node_count), sizeof *nodes);
-        offers = arena_array(a, last->offer_count + 1, sizeof *offers);
-        if (nodes == NULL || offers == NULL)
-            goto no_memory;
-        if (last->node_count > 0)
-            memcpy(nodes, last->nodes, last->node_count * sizeof *nodes);
-        if (last->offer_count > 0)
-            memcpy(offers, last->offers, last->offer_count * sizeof *offers);
-        for (uint32_t k = 0; k < (offer == NULL ? 1 : offer->node_count); k++) {
-            uint32_t node = offer == NULL ? n : offer->nodes[k];
-            nodes[last->node_count++] = node;
-            region_of[node] = count - 1;
-        }
-        last->nodes = nodes;
-        if (offer != NULL) {
-            offers[last->offer_count++] = o;
-            last->offers = offers;
-            last->cost_ns += offer->cost.ns;
-            p->cost_ns += offer->cost.ns;
-            p->offers[o].chosen = true;
+        for (uint32_t k = 0; k < units[count].node_count; k++)
+            unit_of[units[count].nodes[k]] = count;
+        count++;
+    }
+    *out_units = units;
+    *out_count = count;
+    return true;
+}
+
+/* The next unit that u needs and that has not been entered; INLAY_NONE: all have been. */
+static uint32_t next_maker(const graph *g, unit *units, const uint32_t *unit_of, uint32_t u)
+{
+    unit *x = &units[u];
+
+    for (; x->at_node < x->node_count; x->at_node++, x->at_read = 0) {
+        const graph_node *n = g->nodes[x->nodes[x->at_node]];
+        while (x->at_read < reads(n)) {
+            uint32_t maker = maker_of(g, read_at(n, x->at_read++));
+            if (maker != INLAY_NONE && !units[unit_of[maker]].entered)
+                return unit_of[maker];
         }
     }
-    p->region_count = count;
-    leaves = find_leavers(g, region_of, a);
+    return INLAY_NONE;
+}
+
+/* Units in the order of their first nodes, except that a group waits until what it needs has been made. */
+static bool order_units(const graph *g, unit *units, uint32_t count, const uint32_t *unit_of, arena *a,
+                        uint32_t *out_order)
+{
+    uint32_t *stack = arena_array(a, (size_t)count + 1, sizeof *stack), depth = 0, done = 0;
+
+    if (stack == NULL)
+        return false;
+    for (uint32_t u = 0; u < count; u++) {
+        if (units[u].entered)
+            continue;
+        stack[depth++] = u;
+        units[u].entered = true;
+        while (depth > 0) {
+            uint32_t maker = next_maker(g, units, unit_of, stack[depth - 1]);
+
+            if (maker == INLAY_NONE) {
+                out_order[done++] = stack[--depth];
+            } else {
+                units[maker].entered = true;
+                stack[depth++] = maker;
+            }
+        }
+    }
+    return true;
+}
+
+/* May the unit join the region before it? Neighbours in an order that can be executed never form a cycle. */
+static bool joins(const partition *p, const part_region *last, const unit *u)
+{
+    return last != NULL && u->offer != INLAY_NONE && u->node_count == 1 && last->offer_count > 0 &&
+           last->provider == p->offers[u->offer].provider && (p->offers[u->offer].flags & INLAY_OFFER_MERGE) != 0 &&
+           (p->offers[last->offers[0]].flags & INLAY_OFFER_MERGE) != 0 &&
+           last->nodes[last->node_count - 1] < u->nodes[0];
+}
+
+/* Orders the units and merges neighbours of one provider that may be merged. region_of is set for each node. */
+static bool merge_units(const chooser *c, arena *a, uint32_t *region_of)
+{
+    const graph *g = c->request->graph;
+    partition *p = c->p;
+    unit *units = NULL;
+    uint32_t count = 0, *order, *nodes, *offers, *unit_of = arena_array(a, (size_t)g->node_count + 1, sizeof *unit_of);
+
+    order = arena_array(a, (size_t)g->node_count + 1, sizeof *order);
+    nodes = arena_array(a, (size_t)g->node_count + 1, sizeof *nodes);
+    offers = arena_array(a, (size_t)g->node_count + 1, sizeof *offers);
+    p->regions = arena_array(a, (size_t)g->node_count + 1, sizeof *p->regions);
+    if (unit_of == NULL || order == NULL || nodes == NULL || offers == NULL || p->regions == NULL ||
+        !make_units(c, a, &units, &count, unit_of) || !order_units(g, units, count, unit_of, a, order))
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        const unit *u = &units[order[i]];
+        part_region *last = p->region_count > 0 ? &p->regions[p->region_count - 1] : NULL;
+
+        if (!joins(p, last, u)) {
+            last = &p->regions[p->region_count++];
+            last->provider = u->offer == INLAY_NONE ? INLAY_NONE : p->offers[u->offer].provider;
+            last->nodes = nodes;
+            last->offers = offers;
+        }
+        for (uint32_t k = 0; k < u->node_count; k++) {
+            *nodes++ = u->nodes[k];
+            region_of[u->nodes[k]] = p->region_count - 1;
+        }
+        last->node_count += u->node_count;
+        if (u->offer != INLAY_NONE) {
+            *offers++ = u->offer;
+            last->offer_count++;
+            last->cost_ns += p->offers[u->offer].cost.ns;
+            p->cost_ns += p->offers[u->offer].cost.ns;
+            p->offers[u->offer].chosen = true;
+        }
+    }
+    return true;
+}
+
+static inlay_status form_regions(chooser *c, arena *a, inlay_diag *diag)
+{
+    const graph *g = c->request->graph;
+    uint32_t *region_of = arena_array(a, (size_t)g->node_count + 1, sizeof *region_of);
+    uint32_t *mark = arena_array(a, (size_t)g->value_count + 1, sizeof *mark);
+    uint8_t *leaves = NULL;
+
+    if (region_of != NULL && mark != NULL && merge_units(c, a, region_of))
+        leaves = find_leavers(g, region_of, a);
     if (leaves == NULL)
         goto no_memory;
-    for (uint32_t i = 0; i < count; i++)
-        if (find_boundary(g, region_of, i, &p->regions[i], leaves, mark, a) != INLAY_OK)
+    memset(mark, 0xff, g->value_count * sizeof *mark);
+    for (uint32_t i = 0; i < c->p->region_count; i++)
+        if (find_boundary(g, region_of, i, &c->p->regions[i], leaves, mark, a) != INLAY_OK)
             goto no_memory;
     return INLAY_OK;
 no_memory:
     return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to form the regions of graph '%s'", g->name);
-}
-
-/* A group that spans other nodes can end up before one of its inputs' makers; order regions by what they need. */
-static inlay_status order_regions(const graph *g, partition *p, arena *a, inlay_diag *diag)
-{
-    uint32_t *maker = arena_array(a, g->value_count + 1, sizeof *maker);
-    uint8_t *done = arena_alloc(a, p->region_count + 1);
-    part_region *sorted = arena_array(a, p->region_count + 1, sizeof *sorted);
-    uint32_t count = 0, from = 0;
-
-    if (maker == NULL || done == NULL || sorted == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to order the regions of graph '%s'", g->name);
-    memset(maker, 0xff, g->value_count * sizeof *maker);
-    for (uint32_t i = 0; i < p->region_count; i++)
-        for (uint32_t k = 0; k < p->regions[i].output_count; k++)
-            maker[p->regions[i].outputs[k]] = i;
-    while (count < p->region_count) {
-        uint32_t before = count;
-        while (from < p->region_count && done[from])
-            from++;
-        for (uint32_t i = from; i < p->region_count; i++) {
-            bool ready = !done[i];
-            for (uint32_t k = 0; ready && k < p->regions[i].input_count; k++) {
-                uint32_t m = maker[p->regions[i].inputs[k]];
-                ready = m == INLAY_NONE || done[m];
-            }
-            if (ready) {
-                done[i] = 1;
-                sorted[count++] = p->regions[i];
-            }
-        }
-        if (count == before)
-            return inlay_fail(diag, INLAY_INTERNAL, "the regions of graph '%s' depend on each other in a circle",
-                              g->name);
-    }
-    p->regions = sorted;
-    return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ the whole */
@@ -626,6 +789,5 @@ inlay_status partition_graph(const part_request *request, arena *a, partition *o
     for (uint32_t n = 0; n < g->node_count; n++)
         if (candidates[n] && ch.best[n] == INLAY_NONE)
             return nobody_offers(request, out, n, diag);
-    status = form_regions(&ch, a, diag);
-    return status == INLAY_OK ? order_regions(g, out, a, diag) : status;
+    return form_regions(&ch, a, diag);
 }

@@ -68,6 +68,19 @@ done:
 
 /* ------------------------------------------------------------------ compiling */
 
+/* What some offer of the region asks for value v: the best alternative that is row-major, the one layout that every pair
+ * of providers understands. NULL: nobody cares. */
+static const inlay_placement *find_placement(const program *p, const part_region *r, uint32_t v)
+{
+    for (uint32_t k = 0; k < r->offer_count; k++) {
+        const part_offer *o = &p->parts.offers[r->offers[k]];
+        for (uint32_t m = 0; m < o->placement_count; m++)
+            if (o->placements[m].value == v && o->placements[m].layout.kind == INLAY_LAYOUT_ROW_MAJOR)
+                return &o->placements[m];
+    }
+    return NULL;
+}
+
 /* A placement for every boundary value: what the offers asked for, otherwise the provider's default domain. */
 static inlay_placement *negotiate(const program *p, const part_region *r, arena *a)
 {
@@ -76,20 +89,11 @@ static inlay_placement *negotiate(const program *p, const part_region *r, arena 
     inlay_placement *list = arena_array(a, (size_t)count + 1, sizeof *list);
 
     for (uint32_t i = 0; list != NULL && i < count; i++) {
-        list[i].value = i < r->input_count ? r->inputs[i] : r->outputs[i - r->input_count];
-        list[i].domain = part_default_domain(provider);
-        for (uint32_t k = 0; k < r->offer_count; k++) {
-            const part_offer *o = &p->parts.offers[r->offers[k]];
-            for (uint32_t m = 0; m < o->placement_count; m++) {
-                /* Row-major is the one layout that every pair of providers understands. */
-                if (o->placements[m].value == list[i].value &&
-                    o->placements[m].layout.kind == INLAY_LAYOUT_ROW_MAJOR) {
-                    list[i] = o->placements[m];
-                    k = r->offer_count - 1;
-                    break;
-                }
-            }
-        }
+        uint32_t v = i < r->input_count ? r->inputs[i] : r->outputs[i - r->input_count];
+        const inlay_placement *wanted = find_placement(p, r, v);
+
+        list[i] = wanted != NULL ? *wanted
+                                 : (inlay_placement){ .value = v, .domain = part_default_domain(provider) };
     }
     return list;
 }
