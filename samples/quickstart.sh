@@ -8,8 +8,8 @@ picture=${1:-}
 
 sh tests/install.sh npm ocr
 echo "building"
-cmake --preset release -DINLAY_TESTS=OFF >/dev/null
-cmake --build --preset release -j "$(nproc)" | tail -n 1
+cmake --preset release -DINLAY_TESTS=ON >/dev/null
+cmake --build --preset release -j "$(nproc)" --target inlay_cli reference ocr run_model | tail -n 1
 
 work=build/quickstart
 models=$work/models

@@ -35,7 +35,7 @@ check() {
     shift 2
     echo "== $name"
     mkdir -p "build/$name"
-    if ! cmake --preset "$preset" -B "build/$name" "${launcher[@]}" "$@" >"$log" 2>&1 ||
+    if ! cmake --preset "$preset" -B "build/$name" -DINLAY_TESTS=ON "${launcher[@]}" "$@" >"$log" 2>&1 ||
         ! cmake --build "build/$name" -j "$jobs" >>"$log" 2>&1; then
         tail -n 40 "$log"
         echo "$name: the build failed"
