@@ -53,12 +53,15 @@ static inlay_status shape_block(const block_state *state, bool to_space, kit_pla
         return status;
     memcpy(dims, (int64_t[]){ n, c, h, b, w, b }, sizeof dims);
     strided_row_major(6, dims, element, wide_steps);
-    deep_steps[0] = c * b * b * h * w * element;
-    deep_steps[1] = (state->depth_first ? 1 : b * b) * h * w * element;
-    deep_steps[2] = w * element;
-    deep_steps[3] = (state->depth_first ? b * c : b) * h * w * element;
-    deep_steps[4] = element;
-    deep_steps[5] = (state->depth_first ? c : 1) * h * w * element;
+    memset(deep_steps, 0, sizeof deep_steps);
+    if (plan->in[0].count > 0) { /* otherwise sizes may be anything */
+        deep_steps[0] = c * b * b * h * w * element;
+        deep_steps[1] = (state->depth_first ? 1 : b * b) * h * w * element;
+        deep_steps[2] = w * element;
+        deep_steps[3] = (state->depth_first ? b * c : b) * h * w * element;
+        deep_steps[4] = element;
+        deep_steps[5] = (state->depth_first ? c : 1) * h * w * element;
+    }
     plan->plan = malloc(sizeof(strided_plan));
     if (plan->plan == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a copy");

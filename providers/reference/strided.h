@@ -30,24 +30,25 @@ static inline bool strided_is_packed(inlay_dtype dtype)
     return inlay_dtype_bits(dtype) < 8;
 }
 
-/* steps[i] = bytes from one index of axis i to the next in a dense tensor. steps has room for rank. */
+/* steps[i] = bytes from one index of axis i to the next in a dense tensor. steps has room for rank. In a tensor without
+ * elements, whose other sizes may be anything, the steps may wrap and mean nothing. */
 static inline void strided_row_major(uint32_t rank, const int64_t *dims, int64_t element_bytes, int64_t *steps)
 {
     int64_t step = element_bytes;
 
     for (uint32_t i = rank; i-- > 0;) {
         steps[i] = step;
-        step *= dims[i];
+        step = (int64_t)((uint64_t)step * (uint64_t)dims[i]);
     }
 }
 
-/* The product of dims[begin] ... dims[end - 1]; the caller knows that it does not overflow. */
+/* The product of dims[begin] ... dims[end - 1]; the caller knows that it fits, or has no elements. */
 static inline int64_t strided_product(const int64_t *dims, uint32_t begin, uint32_t end)
 {
     int64_t n = 1;
 
     for (uint32_t i = begin; i < end; i++)
-        n *= dims[i];
+        n = (int64_t)((uint64_t)n * (uint64_t)dims[i]);
     return n;
 }
 
