@@ -33,12 +33,12 @@ static uint32_t find_body(const host_call *c, const char *attr)
     return INLAY_NONE;
 }
 
-/* Room for the body's inputs with the captured ones filled in. */
+/* Scratch of the node for the inputs of a body, with the captured ones filled in. */
 static rt_value *body_inputs(host_call *c, uint32_t body)
 {
     const graph_body *b = &c->node->bodies[body];
     const graph *g = b->graph;
-    rt_value *in = calloc((size_t)g->input_count + g->captured_count + 1, sizeof *in);
+    rt_value *in = arena_array(&c->b->scratch, (size_t)g->input_count + g->captured_count + 1, sizeof *in);
 
     for (uint32_t i = 0; in != NULL && i < g->captured_count; i++) {
         uint32_t k = i;
@@ -119,7 +119,6 @@ static inlay_status run_if(host_call *c)
     for (uint32_t o = 0; o < c->node->info.output_count; o++)
         pass_output(c, o, body, o);
 done:
-    free(in);
     return status;
 }
 
@@ -130,14 +129,39 @@ typedef struct stack {
     inlay_dtype dtype;
     uint32_t rank; /* of one result */
     int64_t dims[INLAY_MAX_RANK];
-    char *bytes;
-    size_t used, capacity;
+    inlay_value *room; /* a tensor of bytes from the pool, taken anew when it gets too small; NULL at first */
+    size_t used;
     int64_t count;
 } stack;
+
+static char *stack_bytes(const stack *s)
+{
+    return s->room == NULL ? NULL : inlay_value_data(s->room);
+}
+
+static inlay_status stack_grow(host_call *c, stack *s, size_t more)
+{
+    int64_t capacity = (int64_t)((s->used + more) * 2 + 64);
+    inlay_value *bigger = NULL;
+    inlay_status status;
+
+    if (s->room != NULL && s->used + more <= s->room->buffer.bytes)
+        return INLAY_OK;
+    status = pool_take(c->r->shared, INLAY_UINT8, 1, &capacity, &bigger, c->diag);
+    if (status != INLAY_OK)
+        return status;
+    if (s->used > 0)
+        memcpy(inlay_value_data(bigger), stack_bytes(s), s->used);
+    pool_give(c->r->shared, s->room);
+    s->room = bigger;
+    return INLAY_OK;
+}
 
 static inlay_status stack_push(host_call *c, stack *s, const inlay_value *v)
 {
     size_t more = v == NULL ? 0 : (size_t)inlay_value_bytes(v);
+    inlay_status status;
+    char *top;
 
     if (v == NULL || v->kind != INLAY_KIND_TENSOR || v->rank >= INLAY_MAX_RANK || inlay_dtype_bits(v->dtype) < 8)
         return inlay_fail(c->diag, INLAY_INVALID_MODEL, "a scan output of node '%s' is no tensor that can be stacked",
@@ -150,19 +174,14 @@ static inlay_status stack_push(host_call *c, stack *s, const inlay_value *v)
         return inlay_fail(c->diag, INLAY_SHAPE_MISMATCH, "a scan output of node '%s' changes its shape in iteration %lld",
                           c->node->info.name.data, (long long)s->count);
     }
-    if (s->used + more > s->capacity) {
-        size_t capacity = (s->used + more) * 2 + 64;
-        char *bytes = realloc(s->bytes, capacity);
-        if (bytes == NULL)
-            return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory for %lld iterations of node '%s'",
-                              (long long)s->count + 1, c->node->info.name.data);
-        s->bytes = bytes;
-        s->capacity = capacity;
-    }
-    memcpy(s->bytes + s->used, inlay_value_data(v), more);
+    status = stack_grow(c, s, more);
+    if (status != INLAY_OK)
+        return status;
+    top = stack_bytes(s) + s->used;
+    memcpy(top, inlay_value_data(v), more);
     if (v->dtype == INLAY_STRING) {
         /* The texts belong to a value that the next iteration overwrites. */
-        inlay_str *texts = (inlay_str *)(void *)(s->bytes + s->used);
+        inlay_str *texts = (inlay_str *)(void *)top;
         for (int64_t i = 0; i < v->count; i++) {
             char *copy = c->r->shared->run.string_alloc(c->r->shared, texts[i].bytes + 1);
             if (copy == NULL)
@@ -213,7 +232,7 @@ static inlay_status stack_pop(host_call *c, stack *s, uint32_t axis, bool revers
         outer *= s->dims[d];
     inner = s->used / (size_t)s->count / (size_t)outer;
     for (int64_t i = 0; i < s->count; i++)
-        move_slice(inlay_value_data(*out_value), s->bytes + (size_t)i * (size_t)outer * inner, outer, s->count,
+        move_slice(inlay_value_data(*out_value), stack_bytes(s) + (size_t)i * (size_t)outer * inner, outer, s->count,
                    reverse ? s->count - 1 - i : i, inner, false);
     return INLAY_OK;
 }
@@ -236,10 +255,7 @@ static void loop_deinit(loop *l)
     for (uint32_t i = 0; l->held != NULL && i < l->carried; i++)
         pool_give(l->c->r->shared, l->held[i]);
     for (uint32_t i = 0; l->stacks != NULL && i < l->scans; i++)
-        free(l->stacks[i].bytes);
-    free(l->held);
-    free(l->stacks);
-    free(l->in);
+        pool_give(l->c->r->shared, l->stacks[i].room);
 }
 
 /* The body's results become the next iteration's inputs. */
@@ -273,7 +289,7 @@ static inlay_status loop_finish_carried(loop *l, uint32_t first_input)
 
         if (v == INLAY_NONE || l->in[first_input + i].kind == 0)
             continue;
-        status = rt_to_value(&l->in[first_input + i], &value, l->c->diag);
+        status = pool_value(l->c->r->shared, &l->in[first_input + i], &value, l->c->diag);
         if (status != INLAY_OK)
             return status;
         runner_set(l->c->r, l->c->b, v, value);
@@ -295,8 +311,8 @@ static inlay_status loop_init(loop *l, host_call *c, uint32_t carried, uint32_t 
         return status;
     l->g = l->body->prog->graph;
     l->in = body_inputs(c, body);
-    l->held = calloc((size_t)carried + 1, sizeof(inlay_value *));
-    l->stacks = calloc((size_t)scans + 1, sizeof *l->stacks);
+    l->held = arena_array(&c->b->scratch, (size_t)carried + 1, sizeof(inlay_value *));
+    l->stacks = arena_array(&c->b->scratch, (size_t)scans + 1, sizeof *l->stacks);
     if (l->in == NULL || l->held == NULL || l->stacks == NULL)
         return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to enter node '%s'", c->node->info.name.data);
     return INLAY_OK;
@@ -405,7 +421,7 @@ static inlay_status scan_prepare(host_call *c, scan_input *s, int64_t axis, bool
     }
     s->slice.buffer.bytes = (uint64_t)s->outer * s->inner;
     if (s->outer != 1) {
-        s->memory = malloc((size_t)s->slice.buffer.bytes + 1);
+        s->memory = arena_alloc(&c->b->scratch, (size_t)s->slice.buffer.bytes);
         if (s->memory == NULL)
             return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory for a slice in node '%s'",
                               c->node->info.name.data);
@@ -448,14 +464,14 @@ static inlay_status scan_pass(loop *l, scan_input *scans, uint32_t scan_count, i
     return status;
 }
 
-static inlay_status scan_outputs(loop *l, bool versioned)
+static inlay_status scan_outputs(loop *l)
 {
     host_call *c = l->c;
 
     for (uint32_t i = 0; i < l->scans; i++) {
         uint32_t v = c->node->info.outputs[l->carried + i];
-        int64_t axis = versioned ? int_at(c->node, "scan_output_axes", i, 0) : 0;
-        bool reverse = versioned && int_at(c->node, "scan_output_directions", i, 0) != 0;
+        int64_t axis = int_at(c->node, "scan_output_axes", i, 0);
+        bool reverse = int_at(c->node, "scan_output_directions", i, 0) != 0;
         inlay_value *value = NULL;
         inlay_status status;
 
@@ -483,7 +499,7 @@ static inlay_status run_scan(host_call *c)
     const inlay_attr_info *attr = graph_attr(c->node, "num_scan_inputs");
     uint32_t count = attr != NULL && attr->i > 0 && attr->i <= n->input_count ? (uint32_t)attr->i : 0;
     uint32_t states = n->input_count - count, outs = n->output_count > states ? n->output_count - states : 0;
-    scan_input *scans = calloc((size_t)count + 1, sizeof *scans);
+    scan_input *scans = arena_array(&c->b->scratch, (size_t)count + 1, sizeof *scans);
     inlay_status status = INLAY_OK;
     loop l = { .c = c };
 
@@ -509,11 +525,8 @@ static inlay_status run_scan(host_call *c)
     }
     INLAY_TRY(scan_pass(&l, scans, count, scans[0].length));
     INLAY_TRY(loop_finish_carried(&l, 0));
-    INLAY_TRY(scan_outputs(&l, true));
+    INLAY_TRY(scan_outputs(&l));
 done:
-    for (uint32_t i = 0; scans != NULL && i < count; i++)
-        free(scans[i].memory);
-    free(scans);
     loop_deinit(&l);
     return status;
 }
@@ -575,8 +588,8 @@ static inlay_status scan8_entry(host_call *c, int64_t b, int64_t batch, uint32_t
 {
     const inlay_node_info *n = &c->node->info;
     uint32_t outs = n->output_count > states ? n->output_count - states : 0;
-    scan_input *scans = calloc((size_t)count + 1, sizeof *scans);
-    rt_value *wholes = calloc((size_t)count + 1, sizeof *wholes);
+    scan_input *scans = arena_array(&c->b->scratch, (size_t)count + 1, sizeof *scans);
+    rt_value *wholes = arena_array(&c->b->scratch, (size_t)count + 1, sizeof *wholes);
     inlay_status status = INLAY_OK;
     loop l = { .c = c };
 
@@ -614,7 +627,7 @@ static inlay_status scan8_entry(host_call *c, int64_t b, int64_t batch, uint32_t
         if (n->outputs[i] == INLAY_NONE)
             continue;
         if (i < states) {
-            status = rt_to_value(&l.in[i], &value, c->diag);
+            status = pool_value(c->r->shared, &l.in[i], &value, c->diag);
         } else {
             if (l.stacks[i - states].count == 0)
                 stack_shape_unseen(&l.stacks[i - states], l.g, i);
@@ -622,15 +635,11 @@ static inlay_status scan8_entry(host_call *c, int64_t b, int64_t batch, uint32_t
         }
         if (status == INLAY_OK)
             status = put_entry(c, i, b, batch, value, i < states ? -1 : longest);
-        inlay_value_unref(value);
+        pool_give(c->r->shared, value);
         if (status != INLAY_OK)
             goto done;
     }
 done:
-    for (uint32_t i = 0; scans != NULL && i < count; i++)
-        free(scans[i].memory);
-    free(scans);
-    free(wholes);
     loop_deinit(&l);
     return status;
 }

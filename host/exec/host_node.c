@@ -16,8 +16,10 @@ inlay_status host_node_run(runner *r, bound *b, bound_step *s, inlay_diag *diag)
 {
     host_call c = { .r = r, .b = b, .s = s, .node = s->plan->step->node, .diag = diag };
     bool handled = false;
-    inlay_status status = control_run(&c, &handled);
+    inlay_status status;
 
+    arena_reset(&b->scratch); /* what the node needs while it runs; bodies have bounds, and scratch, of their own */
+    status = control_run(&c, &handled);
     if (status == INLAY_OK && !handled)
         status = sequence_run(&c, &handled);
     if (status == INLAY_OK && !handled)

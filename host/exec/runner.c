@@ -60,6 +60,18 @@ inlay_status pool_take(run_shared *s, inlay_dtype dtype, uint32_t rank, const in
     return value_create(dtype, rank, dims, false, out_value, diag);
 }
 
+inlay_status pool_value(run_shared *s, const rt_value *value, inlay_value **out_value, inlay_diag *diag)
+{
+    inlay_status status;
+
+    if (value->kind != INLAY_KIND_TENSOR || value->owner != NULL || value->dtype == INLAY_STRING)
+        return rt_to_value(value, out_value, diag);
+    status = pool_take(s, value->dtype, value->rank, value->dims, out_value, diag);
+    if (status == INLAY_OK && (*out_value)->buffer.bytes > 0)
+        memcpy(inlay_value_data(*out_value), inlay_buffer_host(&value->buffer), (size_t)(*out_value)->buffer.bytes);
+    return status;
+}
+
 void pool_give(run_shared *s, inlay_value *v)
 {
     if (v == NULL)
@@ -604,16 +616,9 @@ static inlay_status gather_outputs(runner *r, bound *b, inlay_diag *diag)
         }
         if (now.kind == INLAY_KIND_TENSOR && now.dtype != INLAY_STRING && now.buffer.domain != INLAY_DOMAIN_HOST)
             return inlay_fail(diag, INLAY_INTERNAL, "output %u lies in a device's memory", k);
-        if (now.kind == INLAY_KIND_TENSOR && now.owner == NULL && now.dtype != INLAY_STRING) {
-            status = pool_take(r->shared, now.dtype, now.rank, now.dims, &made, diag);
-            if (status != INLAY_OK)
-                return status;
-            memcpy(inlay_buffer_host(&made->buffer), inlay_buffer_host(&now.buffer), (size_t)made->buffer.bytes);
-        } else {
-            status = rt_to_value(&now, &made, diag);
-            if (status != INLAY_OK)
-                return status;
-        }
+        status = pool_value(r->shared, &now, &made, diag);
+        if (status != INLAY_OK)
+            return status;
         pool_give(r->shared, r->outputs[k]);
         r->outputs[k] = made;
     }

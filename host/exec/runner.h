@@ -31,6 +31,9 @@ void run_shared_deinit(run_shared *s);
 /* A tensor from the pool or new, unshared, not cleared. */
 INLAY_NODISCARD inlay_status pool_take(run_shared *s, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                        inlay_value **out_value, inlay_diag *diag);
+/* An object for the value, as rt_to_value() makes it, but copies lie in memory from the pool. */
+INLAY_NODISCARD inlay_status pool_value(run_shared *s, const rt_value *value, inlay_value **out_value,
+                                        inlay_diag *diag);
 /* Takes over the reference: back into the pool when nobody else has one. NULL is a no-op. */
 void pool_give(run_shared *s, inlay_value *v);
 
@@ -71,7 +74,7 @@ typedef struct bound {
     rt_value *dynamic;       /* [value_count] DYNAMIC values of the run */
     inlay_value_state *states; /* [value_count] the plan's, overwritten by dynamic steps; NULL without such */
     inlay_value_info *infos;
-    arena scratch;           /* of dynamic steps */
+    arena scratch;           /* of the dynamic or host step that runs */
     bool has_async;
     bool poisoned;           /* the last run failed on a device: its timelines are to be renewed */
     bool has_objects;        /* some input is an object held in dynamic */
