@@ -1,4 +1,7 @@
-/* convert.c - ranges of any element type; no kernels here. */
+/* convert.c - ranges of any element type; no kernels here.
+ *
+ * The loops around float, and the one to int64, are compiled per instruction-set level. Those around double and from
+ * int64 are not: two dozen types each, seldom on a model's way, they would be a twentieth of the plugin. */
 #include "convert.h"
 #include "reference.h"
 
@@ -88,7 +91,6 @@ void convert_to_f32(float *restrict dst, inlay_dtype from, const void *restrict 
 }
 #undef FROM_F64
 #define FROM_F64(x) (x)
-KIT_MULTIVERSION
 void convert_to_f64(double *restrict dst, inlay_dtype from, const void *restrict src, int64_t first, int64_t count)
 {
     switch (from) {
@@ -201,7 +203,6 @@ static inline int32_t f64_to_i32(double x)
     return x != x ? 0 : i;
 }
 
-KIT_MULTIVERSION
 void convert_from_f64(inlay_dtype to, void *restrict dst, int64_t first, int64_t count, const double *restrict src,
                       uint32_t how)
 {
@@ -220,7 +221,6 @@ void convert_from_f64(inlay_dtype to, void *restrict dst, int64_t first, int64_t
 #define AS_I32(x) ((int32_t)(x))
 #define AS_I64(x) (x)
 #define AS_U64(x) ((uint64_t)(x))
-KIT_MULTIVERSION
 void convert_from_i64(inlay_dtype to, void *restrict dst, int64_t first, int64_t count, const int64_t *restrict src,
                       uint32_t how)
 {

@@ -17,6 +17,7 @@ typedef struct loss_task {
     int64_t ignored;
 } loss_task;
 
+#define FLOATS_CLONE_F32
 #define BODY "loss.inc"
 #include "floats.inc"
 

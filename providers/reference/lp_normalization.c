@@ -6,6 +6,7 @@
 
 enum { LP_TILE = 256, LP_GRAIN = 1 << 14 };
 
+#define FLOATS_CLONE_F32
 #define BODY "lp_normalization.inc"
 #include "floats.inc"
 

@@ -14,6 +14,7 @@ typedef struct lrn_args {
     bool is_three_quarters;
 } lrn_args;
 
+#define FLOATS_CLONE_F32
 #define BODY "lrn.inc"
 #include "floats.inc"
 

@@ -28,6 +28,7 @@ static inline int64_t mvn_next(const mvn_run *run, int64_t *index)
     return moved;
 }
 
+#define FLOATS_CLONE_F32
 #define BODY "mean_variance_normalization.inc"
 #include "floats.inc"
 

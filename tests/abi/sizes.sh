@@ -1,0 +1,22 @@
+#!/bin/sh
+# How many bytes the stripped shared objects have, and whether that is within their limits.
+#   sizes.sh (FILE LIMIT_BYTES)...
+set -u
+bad=0
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+
+while [ $# -ge 2 ]; do
+    if ! strip -o "$tmp/stripped" "$1"; then
+        bad=1
+    else
+        bytes=$(wc -c <"$tmp/stripped")
+        echo "$(basename "$1"): $bytes bytes stripped, of at most $2"
+        if [ "$bytes" -gt "$2" ]; then
+            echo "  too large: nm --size-sort $1 names what takes the room"
+            bad=1
+        fi
+    fi
+    shift 2
+done
+exit $bad
