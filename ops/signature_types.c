@@ -1,0 +1,164 @@
+/* The sets of types in an operator's signature: names of types, sets that ONNX has names for, sequences, optionals,
+ * maps. */
+#include "signature.h"
+
+#define REAL (INLAY_DTYPE_BIT(INLAY_FLOAT16) | INLAY_DTYPE_BIT(INLAY_FLOAT) | INLAY_DTYPE_BIT(INLAY_DOUBLE))
+#define WIDE                                                                                                           \
+    (INLAY_DTYPE_BIT(INLAY_INT32) | INLAY_DTYPE_BIT(INLAY_INT64) | INLAY_DTYPE_BIT(INLAY_UINT32) |                     \
+     INLAY_DTYPE_BIT(INLAY_UINT64))
+#define SIGNED                                                                                                         \
+    (INLAY_DTYPE_BIT(INLAY_INT8) | INLAY_DTYPE_BIT(INLAY_INT16) | INLAY_DTYPE_BIT(INLAY_INT32) |                       \
+     INLAY_DTYPE_BIT(INLAY_INT64))
+#define UNSIGNED                                                                                                       \
+    (INLAY_DTYPE_BIT(INLAY_UINT8) | INLAY_DTYPE_BIT(INLAY_UINT16) | INLAY_DTYPE_BIT(INLAY_UINT32) |                    \
+     INLAY_DTYPE_BIT(INLAY_UINT64))
+#define COMPLEX (INLAY_DTYPE_BIT(INLAY_COMPLEX64) | INLAY_DTYPE_BIT(INLAY_COMPLEX128))
+#define FLOAT8                                                                                                         \
+    (INLAY_DTYPE_BIT(INLAY_FLOAT8E4M3FN) | INLAY_DTYPE_BIT(INLAY_FLOAT8E4M3FNUZ) | INLAY_DTYPE_BIT(INLAY_FLOAT8E5M2) | \
+     INLAY_DTYPE_BIT(INLAY_FLOAT8E5M2FNUZ))
+#define BF16 INLAY_DTYPE_BIT(INLAY_BFLOAT16)
+#define ALL (SIGNED | UNSIGNED | REAL | COMPLEX | INLAY_DTYPE_BIT(INLAY_BOOL) | INLAY_DTYPE_BIT(INLAY_STRING))
+#define ALL_IR4 (ALL | BF16)
+#define ALL_IR9 (ALL_IR4 | FLOAT8)
+#define ALL_IR10 (ALL_IR9 | INLAY_DTYPE_BIT(INLAY_UINT4) | INLAY_DTYPE_BIT(INLAY_INT4))
+#define ALL_IR11 (ALL_IR10 | INLAY_DTYPE_BIT(INLAY_FLOAT4E2M1))
+#define ALL_IR12 (ALL_IR11 | INLAY_DTYPE_BIT(INLAY_FLOAT8E8M0))
+#define ALL_IR13 (ALL_IR12 | INLAY_DTYPE_BIT(INLAY_UINT2) | INLAY_DTYPE_BIT(INLAY_INT2))
+
+static const struct {
+    const char *name;
+    uint32_t tensor;
+} aliases[] = {
+    { "signed", SIGNED },
+    { "unsigned", UNSIGNED },
+    { "integer", SIGNED | UNSIGNED },
+    { "float", REAL },
+    { "float_ir4", REAL | BF16 },
+    { "float8", FLOAT8 },
+    { "complex", COMPLEX },
+    { "numeric", SIGNED | UNSIGNED | REAL },
+    { "numeric_ir4", SIGNED | UNSIGNED | REAL | BF16 },
+    { "math", WIDE | REAL },
+    { "math_ir4", WIDE | REAL | BF16 },
+    { "all", ALL },
+    { "all_ir4", ALL_IR4 },
+    { "all_ir9", ALL_IR9 },
+    { "all_ir10", ALL_IR10 },
+    { "all_ir11", ALL_IR11 },
+    { "all_ir12", ALL_IR12 },
+    { "all_ir13", ALL_IR13 },
+};
+
+static inlay_dtype dtype_named(span s)
+{
+    for (inlay_dtype dtype = 1; dtype < INLAY_DTYPE_COUNT; dtype++)
+        if (sig_span_is(s, inlay_dtype_name(dtype)))
+            return dtype;
+    return INLAY_UNDEFINED;
+}
+
+uint32_t op_map_bit(inlay_dtype key, inlay_dtype value)
+{
+    static const inlay_dtype values[] = { INLAY_FLOAT, INLAY_DOUBLE, INLAY_INT64, INLAY_STRING };
+
+    if (key != INLAY_INT64 && key != INLAY_STRING)
+        return 0;
+    for (uint32_t i = 0; i < OP_COUNT(values); i++)
+        if (values[i] == value)
+            return UINT32_C(1) << ((key == INLAY_STRING ? 8 : 0) + i);
+    return 0;
+}
+
+/* What seq( ) or optional( ) makes of the set in the parentheses. */
+static inlay_status nest(parser *p, const char *place, bool sequence, const op_types *in, op_types *out)
+{
+    if (sequence) {
+        if ((in->sequence | in->optional | in->optional_sequence | in->sequence_map) != 0)
+            return sig_mistake(p, place, "a sequence holds tensors or maps");
+        *out = (op_types){ .sequence = in->tensor, .sequence_map = in->map };
+    } else {
+        if ((in->optional | in->optional_sequence | in->sequence_map | in->map) != 0)
+            return sig_mistake(p, place, "an optional holds a tensor or a sequence of tensors");
+        *out = (op_types){ .optional = in->tensor, .optional_sequence = in->sequence };
+    }
+    return INLAY_OK;
+}
+
+static inlay_status read_map(parser *p, const char *place, op_types *out)
+{
+    inlay_status status;
+    span key, value;
+
+    INLAY_TRY(sig_read_word(p, "a map needs the type of its keys", &key));
+    INLAY_TRY(sig_expect(p, ',', "expected ',' between key and value of a map"));
+    INLAY_TRY(sig_read_word(p, "a map needs the type of its values", &value));
+    out->map = op_map_bit(dtype_named(key), dtype_named(value));
+    if (out->map == 0)
+        status = sig_mistake(p, place, "maps go from int64 or string to float, double, int64 or string");
+done:
+    return status;
+}
+
+static inlay_status read_term(parser *p, uint32_t depth, op_types *out)
+{
+    inlay_status status = INLAY_OK;
+    bool alias = sig_take(p, '@');
+    const char *place;
+    span word;
+    inlay_dtype dtype;
+
+    *out = (op_types){ 0 };
+    INLAY_TRY(sig_read_word(p, "expected a type", &word));
+    place = word.begin;
+    if (alias) {
+        for (uint32_t i = 0; i < OP_COUNT(aliases); i++)
+            if (sig_span_is(word, aliases[i].name))
+                out->tensor = aliases[i].tensor;
+        return out->tensor != 0 ? INLAY_OK : sig_mistake(p, place, "no such set of types");
+    }
+    dtype = dtype_named(word);
+    if (dtype != INLAY_UNDEFINED) {
+        out->tensor = INLAY_DTYPE_BIT(dtype);
+        return INLAY_OK;
+    }
+    if (sig_peek(p) != '(')
+        return sig_mistake(p, place, "neither an element type nor a type that the signature declares");
+    p->at++;
+    if (sig_span_is(word, "map")) {
+        INLAY_TRY(read_map(p, place, out));
+    } else if (sig_span_is(word, "seq") || sig_span_is(word, "optional")) {
+        op_types inner;
+
+        if (depth >= 2)
+            return sig_mistake(p, place, "types nest no deeper than optional(seq(tensor))");
+        INLAY_TRY(sig_read_set(p, depth + 1, &inner));
+        INLAY_TRY(nest(p, place, word.begin[0] == 's', &inner, out));
+    } else {
+        return sig_mistake(p, place, "only seq, optional and map take parentheses");
+    }
+    status = sig_expect(p, ')', "expected ')'");
+done:
+    return status;
+}
+
+inlay_status sig_read_set(parser *p, uint32_t depth, op_types *out)
+{
+    inlay_status status;
+    op_types term;
+
+    INLAY_TRY(read_term(p, depth, out));
+    for (;;) {
+        bool minus = sig_peek(p) == '-' && p->at[1] != '>';
+
+        if (!minus && sig_peek(p) != '|')
+            return INLAY_OK;
+        p->at++;
+        INLAY_TRY(read_term(p, depth, &term));
+        uint32_t *into = (uint32_t *)out;
+        const uint32_t *from = (const uint32_t *)&term;
+        for (size_t i = 0; i < sizeof *out / sizeof *into; i++)
+            into[i] = minus ? into[i] & ~from[i] : into[i] | from[i];
+    }
+done:
+    return status;
+}
