@@ -44,6 +44,10 @@ void cli_common_deinit(cli_common *common);
 /* The number in arg, within [min, max]; anything else ends the process with CLI_USAGE and a line that names the flag. */
 double cli_number(struct argp_state *state, const char *flag, const char *arg, double min, double max);
 
+/* For a verb's parser: takes MODEL, the verb's one argument, into *model (NULL before), and ends the process with
+ * CLI_USAGE when there is none or more than one. ARGP_ERR_UNKNOWN: the key is another one. */
+error_t cli_parse_model(int key, char *arg, struct argp_state *state, const char **model);
+
 /* Creates the session, with a progress bar, the log and Ctrl-C attached. */
 INLAY_NODISCARD inlay_status cli_open(cli_common *common, const char *path, inlay_session **out_session,
                                       inlay_diag *diag);

@@ -52,14 +52,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->max_runs = (size_t)cli_number(state, "--runs", arg, 1, MAX_RUNS);
         return 0;
     case ARGP_KEY_ARG:
-        if (args->model != NULL)
-            argp_error(state, "one model at a time: '%s' is one too many", arg);
-        args->model = arg;
-        return 0;
     case ARGP_KEY_END:
-        if (args->model == NULL)
-            argp_error(state, "which model?");
-        return 0;
+        return cli_parse_model(key, arg, state, &args->model);
     default:
         return feed_parse(&args->feed, key, arg, state);
     }

@@ -11,17 +11,7 @@ static const char doc[] =
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-    const char **model = state->input;
-
-    if (key == ARGP_KEY_ARG && *model != NULL)
-        argp_error(state, "one model at a time: '%s' is one too many", arg);
-    if (key == ARGP_KEY_ARG)
-        *model = arg;
-    else if (key == ARGP_KEY_END && *model == NULL)
-        argp_error(state, "which model?");
-    else if (key != ARGP_KEY_END)
-        return ARGP_ERR_UNKNOWN;
-    return 0;
+    return cli_parse_model(key, arg, state, state->input);
 }
 
 static void write_out(void *user, const char *text, size_t bytes)

@@ -50,14 +50,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->timeout_ms = (uint64_t)cli_number(state, "--timeout-ms", arg, 0, 1e12);
         return 0;
     case ARGP_KEY_ARG:
-        if (args->model != NULL)
-            argp_error(state, "one model at a time: '%s' is one too many", arg);
-        args->model = arg;
-        return 0;
     case ARGP_KEY_END:
-        if (args->model == NULL)
-            argp_error(state, "which model?");
-        return 0;
+        return cli_parse_model(key, arg, state, &args->model);
     default:
         return feed_parse(&args->feed, key, arg, state);
     }

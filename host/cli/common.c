@@ -208,6 +208,19 @@ void cli_common_deinit(cli_common *common)
     *common = (cli_common){ 0 };
 }
 
+error_t cli_parse_model(int key, char *arg, struct argp_state *state, const char **model)
+{
+    if (key == ARGP_KEY_ARG && *model != NULL)
+        argp_error(state, "one model at a time: '%s' is one too many", arg);
+    if (key == ARGP_KEY_ARG)
+        *model = arg;
+    else if (key == ARGP_KEY_END && *model == NULL)
+        argp_error(state, "which model?");
+    else if (key != ARGP_KEY_END)
+        return ARGP_ERR_UNKNOWN;
+    return 0;
+}
+
 double cli_number(struct argp_state *state, const char *flag, const char *arg, double min, double max)
 {
     char *end = NULL;

@@ -1,8 +1,8 @@
 /* cli/npy.h - numpy's .npy files (format versions 1.0 to 3.0) from and to tensors.
  *
  * What numpy can name is stored as numpy stores it. Types that numpy lacks keep their bits in an unsigned integer type:
- * bfloat16 as <u2, the 8-bit floats as |u1, and the sub-byte types unpacked to one |u1 (or |i1 where signed) an element.
- * Such a file is turned back when the reader says which type it wants. */
+ * bfloat16 as <u2, the 8-bit floats as |u1, and the sub-byte types unpacked to one |u1 (or |i1 where signed) an
+ * element. Such a file is turned back when the reader says which type it wants. */
 #ifndef CLI_NPY_H
 #define CLI_NPY_H
 #include "base/arena.h"
