@@ -1,0 +1,66 @@
+/* einsum.h - what the two files of Einsum share: einsum.c reads the equation and runs, einsum_plan.c turns the equation
+ * and the inputs' shapes into steps. */
+#ifndef EINSUM_H
+#define EINSUM_H
+#include "gemm.h"
+#include "inlay/kit.h"
+
+enum { LETTERS = 52, LABELS = LETTERS + INLAY_MAX_RANK, MAX_TERMS = 16, ELLIPSIS = 255 };
+
+typedef struct term {
+    uint8_t labels[INLAY_MAX_RANK + 1]; /* 0..25 a-z, 26..51 A-Z, ELLIPSIS */
+    uint32_t count;
+    bool ellipsis;
+} term;
+
+/* The equation; labels as written. */
+typedef struct einsum_state {
+    term terms[MAX_TERMS];
+    term output;
+    uint32_t term_count;
+} einsum_state;
+
+/* A tensor by labels. */
+typedef struct view {
+    bool has[LABELS];
+    int64_t stride[LABELS]; /* elements; 0 where it broadcasts */
+    uint32_t input;         /* of the node, or */
+    bool in_workspace;
+    uint64_t at; /* bytes from the start of the workspace */
+} view;
+
+/* c[outer, inner] = sum over k of a * b, by loops. */
+typedef struct loops {
+    uint32_t rank; /* of outer */
+    int64_t dims[LABELS], a[LABELS], b[LABELS];
+    int64_t outer, inner, a_inner, b_inner;
+    int64_t sums;
+    int64_t *a_sum; /* [sums] */
+} loops;
+
+/* One step: two terms become one, or a single term is reduced. */
+typedef struct contraction {
+    view left, right, result;
+    bool single, product; /* product: by gemm */
+    gemm_job job;
+    loops l;
+    int64_t *row_at, *column_at, *batch_at; /* where results go when they are not in order */
+} contraction;
+
+/* One allocation, tables included. */
+typedef struct einsum_plan {
+    uint32_t type;     /* GEMM_* that is computed in */
+    inlay_dtype dtype; /* its element type */
+    bool widen;
+    int64_t size[LABELS];
+    uint64_t gemm_at;
+    uint32_t step_count;
+    contraction steps[MAX_TERMS];
+    uint64_t widened_at[MAX_TERMS], result_at; /* copies of inputs, and of the output, when widening */
+    int64_t *tables;
+    int64_t table_used, table_size;
+} einsum_plan;
+
+/* Plans an Einsum for the shapes of plan->in; the kernel's shape function. plan->plan is an einsum_plan, to free. */
+inlay_status einsum_shape(const void *state, kit_plan *plan, inlay_diag *diag);
+#endif
