@@ -1,0 +1,145 @@
+/* Sessions come and go in several threads over the same plugins, good ones and bad ones; what outlives a failure. */
+#include "rig.h"
+#include <pthread.h>
+
+enum { THREADS = 4, ROUNDS = 12 };
+
+static void write_model(wire *w, bool bad)
+{
+    wire_mark g = mw_begin(w, 8, 17);
+
+    mw_value(w, MW_INPUT, "x", RIG_FLOAT, "N");
+    mw_node(w, "NonZero", "x", "at");
+    mw_node(w, "Neg", "x", "n");
+    rig_node_int(w, "Gather", "n,at", "y", "axis", bad ? 7 : 0);
+    mw_value(w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    wire_end(w, g);
+}
+
+/* cmocka's assertions are for one thread: the result says how far it came. */
+static int open_run_close(bool bad, float seed)
+{
+    static const int64_t dims = 3;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *options = NULL;
+    inlay_session *s = NULL;
+    inlay_context *c = NULL;
+    inlay_value *x = NULL;
+    float data[] = { seed, 0, 2 * seed };
+    const float *y;
+    int failed = 0;
+    wire w = { 0 };
+
+    write_model(&w, bad);
+    if (inlay_options_create(&options, &diag) != INLAY_OK ||
+        inlay_options_set(options, "providers", "reference", &diag) != INLAY_OK)
+        failed = 1;
+    if ((inlay_session_create_from_bytes(w.bytes, w.count, options, &s, &diag) != INLAY_OK) != bad)
+        failed = 2;
+    if (!bad && failed == 0) {
+        if (inlay_context_create(s, &c, &diag) != INLAY_OK ||
+            inlay_value_borrow(INLAY_FLOAT, 1, &dims, data, sizeof data, &x, &diag) != INLAY_OK ||
+            inlay_context_set_input(c, 0, x, &diag) != INLAY_OK || inlay_context_run(c, NULL, &diag) != INLAY_OK)
+            failed = 3;
+        y = failed == 0 ? inlay_value_data(inlay_context_output(c, 0)) : NULL;
+        if (y != NULL && (y[0] != -seed || y[1] != -2 * seed))
+            failed = 4;
+    }
+    inlay_value_unref(x);
+    inlay_context_destroy(c);
+    inlay_session_destroy(s);
+    inlay_options_destroy(options);
+    wire_deinit(&w);
+    return failed;
+}
+
+static void *work(void *arg)
+{
+    int *failed = arg;
+
+    for (int i = 0; i < ROUNDS && *failed == 0; i++)
+        *failed = open_run_close(i % 3 == 2, (float)(i + 1));
+    return NULL;
+}
+
+static void sessions_in_threads(void **state)
+{
+    pthread_t threads[THREADS];
+    int failed[THREADS] = { 0 };
+
+    (void)state;
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &failed[i]), 0);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_equal(failed[i], 0);
+    }
+}
+
+/* What the caller imported stays his: it is handed on by reference, never written to. */
+static void lists_of_the_callers(void **state)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    float data[] = { 1, 2 };
+    inlay_value *item = NULL, *list = NULL;
+    rig r;
+
+    (void)state;
+    rig_list_value(&w, MW_INPUT, "l", 4, RIG_FLOAT);
+    rig_ints(&w, "zero", 0, 1, (int64_t[]){ 0 });
+    mw_node(&w, "SequenceAt", "l,zero", "item");
+    mw_node(&w, "Neg", "item", "minus");
+    mw_node(&w, "Exp", "minus", "y");
+    mw_value(&w, MW_OUTPUT, "item", RIG_FLOAT, NULL);
+    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    wire_end(&w, g);
+    r = rig_open(&w, NULL);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 1, (int64_t[]){ 2 }, data, sizeof data, &item, NULL),
+                         INLAY_OK);
+        assert_int_equal(inlay_value_create_list(INLAY_KIND_SEQUENCE, INLAY_FLOAT, &item, 1, &list, NULL), INLAY_OK);
+        inlay_value_unref(item);
+        rig_bind(&r, 0, list);
+        rig_run(&r);
+        rig_expect_floats(&r, 0, "2", data);
+        assert_float_equal(data[0], 1, 0);
+        assert_float_equal(data[1], 2, 0);
+    }
+    rig_close(&r);
+}
+
+static void options_that_are_wrong(void **state)
+{
+    static const struct {
+        const char *name, *value, *said;
+    } rows[] = {
+        { "intra_thread", "1", "intra_threads" }, { "level", "many", "level" },   { "level", "100", "level" },
+        { "policy", "best", "policy" },           { "dim", "N", "NAME=N" },       { "dim", "N=-1", "dim" },
+        { "max_nodes", "", "max_nodes" },         { "level", "1 ", "level" },
+    };
+    inlay_option_doc doc = { .struct_size = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *o = NULL;
+
+    (void)state;
+    assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_not_equal(inlay_options_set(o, rows[i].name, rows[i].value, &diag), INLAY_OK);
+        if (strstr(diag.text, rows[i].said) == NULL)
+            fail_msg("row %zu: %s", i, diag.text);
+    }
+    assert_int_equal(inlay_options_describe(0, &doc), INLAY_INVALID_ARGUMENT);
+    doc.struct_size = sizeof doc;
+    assert_int_equal(inlay_options_describe(0, &doc), INLAY_OK);
+    assert_int_equal(inlay_options_describe(10000, &doc), INLAY_NOT_FOUND);
+    inlay_options_destroy(o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sessions_in_threads), cmocka_unit_test(lists_of_the_callers),
+                                        cmocka_unit_test(options_that_are_wrong) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
