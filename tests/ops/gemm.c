@@ -7,12 +7,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <cmocka.h>
 
 /* Element i of a matrix of that type; small integers, so that float sums are exact. */
-static double value(uint64_t i)
+static double value(inlay_dtype dtype, uint64_t i)
 {
-    return (double)((i * 2654435761u >> 7) % 11) - 5;
+    return (double)((i * 2654435761u >> 7) % 11) - (dtype == INLAY_UINT8 ? 0 : 5);
 }
 
 static void put(void *at, inlay_dtype dtype, int64_t i, double v)
@@ -23,7 +24,7 @@ static void put(void *at, inlay_dtype dtype, int64_t i, double v)
     case INLAY_INT32: ((int32_t *)at)[i] = (int32_t)v; break;
     case INLAY_INT64: ((int64_t *)at)[i] = (int64_t)v; break;
     case INLAY_INT8: ((int8_t *)at)[i] = (int8_t)v; break;
-    default: ((uint8_t *)at)[i] = (uint8_t)(v + 5); break;
+    default: ((uint8_t *)at)[i] = (uint8_t)v; break;
     }
 }
 
@@ -48,17 +49,12 @@ static const struct row {
     { GEMM_S16, INLAY_INT8, INLAY_INT32 },   { GEMM_S16, INLAY_UINT8, INLAY_INT32 },
 };
 
-typedef struct matrices {
-    guard a, b, c, work, packed_a, packed_b;
-} matrices;
-
 static void *aligned_room(guard *g, uint64_t bytes)
 {
     *g = guard_alloc((size_t)((bytes + 63) / 64 * 64));
     return g->data;
 }
 
-/* mode bit 0: A transposed, 1: B transposed, 2: A packed ahead, 3: B packed ahead, 4: starts from a bias */
 static void add_bias(void *user, const gemm_tile *tile)
 {
     const struct row *row = user;
@@ -69,57 +65,103 @@ static void add_bias(void *user, const gemm_tile *tile)
             put((char *)tile->c + (i - tile->i0) * tile->c_stride * width, row->out, j - tile->j0, (double)(i + 2 * j));
 }
 
-static void check(const struct row *row, const gemm_kernel *kernel, int64_t m, int64_t n, int64_t k, uint32_t mode,
-                  uint32_t threads)
+/* A product and its result by the definition; all kernels and modes are held against the one result. */
+typedef struct problem {
+    const struct row *row;
+    int64_t m, n, k;
+    double *a, *b, *sums; /* [m, k], [n, k], [m, n] */
+} problem;
+
+static problem problem_make(const struct row *row, int64_t m, int64_t n, int64_t k)
 {
-    int64_t in = inlay_dtype_bits(row->in) / 8, out = inlay_dtype_bits(row->out) / 8;
-    bool ta = mode & 1, tb = mode & 2, bias = mode & 16;
+    problem p = { row, m, n, k, malloc((size_t)(m * k) * sizeof(double)), malloc((size_t)(n * k) * sizeof(double)),
+                  calloc((size_t)(m * n), sizeof(double)) };
+
+    assert_true(p.a != NULL && p.b != NULL && p.sums != NULL);
+    for (int64_t i = 0; i < m * k; i++)
+        p.a[i] = value(row->in, (uint64_t)i);
+    for (int64_t i = 0; i < n * k; i++)
+        p.b[i] = value(row->in, (uint64_t)i + 77);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++)
+            for (int64_t l = 0; l < k; l++)
+                p.sums[i * n + j] += p.a[i * k + l] * p.b[j * k + l];
+    return p;
+}
+
+static void problem_free(problem *p)
+{
+    free(p->a);
+    free(p->b);
+    free(p->sums);
+}
+
+/* Writes lines [count, k] as rows, or as columns. */
+static void lay_out(void *to, inlay_dtype dtype, const double *lines, int64_t count, int64_t k, bool as_rows)
+{
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t l = 0; l < k; l++)
+            put(to, dtype, as_rows ? i * k + l : l * count + i, lines[i * k + l]);
+}
+
+static gemm_operand operand(const struct row *row, const void *data, int64_t lines, int64_t k, bool as_rows)
+{
+    return (gemm_operand){ .pack = gemm_strided_pack(row->type, row->in), .data = data,
+                           .line_stride = as_rows ? k : 1, .k_stride = as_rows ? 1 : lines };
+}
+
+static guard pack_ahead(const gemm_kernel *kernel, uint32_t panel, gemm_operand *operand, int64_t lines, int64_t k)
+{
+    uint64_t bytes;
+    guard room;
+
+    assert_true(gemm_packed_bytes(kernel, panel, lines, k, &bytes));
+    operand->packed = aligned_room(&room, bytes);
+    gemm_pack_all(kernel, panel, operand, 0, lines, k, room.data);
+    return room;
+}
+
+static void check_sums(const problem *p, const gemm_kernel *kernel, const void *c, uint32_t mode)
+{
+    for (int64_t i = 0; i < p->m; i++) {
+        for (int64_t j = 0; j < p->n; j++) {
+            double want = p->sums[i * p->n + j] + ((mode & 16) != 0 ? (double)(i + 2 * j) : 0);
+            double got = get(c, p->row->out, i * p->n + j);
+            if (got != want)
+                fail_msg("%s type %u mode %u: %dx%dx%d at (%d, %d): %g, not %g", kernel->isa, (unsigned)p->row->type,
+                         (unsigned)mode, (int)p->m, (int)p->n, (int)p->k, (int)i, (int)j, got, want);
+        }
+    }
+}
+
+/* mode bit 0: A transposed, 1: B transposed, 2: A packed ahead, 3: B packed ahead, 4: starts from a bias */
+static void check(const problem *p, const gemm_kernel *kernel, uint32_t mode, uint32_t threads)
+{
+    const struct row *row = p->row;
+    int64_t m = p->m, n = p->n, k = p->k, in = inlay_dtype_bits(row->in) / 8, out = inlay_dtype_bits(row->out) / 8;
+    bool ta = mode & 1, tb = mode & 2;
     guard a = guard_alloc((size_t)(m * k * in)), b = guard_alloc((size_t)(k * n * in));
-    guard c = guard_alloc((size_t)(m * n * out)), work = { 0 }, pa = { 0 }, pb = { 0 };
+    guard c = guard_alloc((size_t)(m * n * out)), work, pa = { 0 }, pb = { 0 };
     gemm_job job = { .kernel = kernel, .batch = 1, .m = m, .n = n, .k = k, .c = c.data, .c_stride = n };
     uint64_t bytes;
 
-    for (int64_t i = 0; i < m * k; i++)
-        put(a.data, row->in, i, value((uint64_t)i));
-    for (int64_t i = 0; i < n * k; i++)
-        put(b.data, row->in, i, value((uint64_t)i + 77));
-    job.a = (gemm_operand){ .pack = gemm_strided_pack(row->type, row->in), .data = a.data };
-    job.b = job.a;
-    job.b.data = b.data;
-    job.a.line_stride = ta ? 1 : k;
-    job.a.k_stride = ta ? m : 1;
-    job.b.line_stride = tb ? k : 1;
-    job.b.k_stride = tb ? 1 : n;
+    lay_out(a.data, row->in, p->a, m, k, !ta);
+    lay_out(b.data, row->in, p->b, n, k, tb);
+    job.a = operand(row, a.data, m, k, !ta);
+    job.b = operand(row, b.data, n, k, tb);
     job.b.in_place = !tb && row->type != GEMM_S16;
-    if (mode & 4) {
-        assert_true(gemm_packed_bytes(kernel, kernel->mr, m, k, &bytes));
-        void *to = aligned_room(&pa, bytes);
-        gemm_pack_all(kernel, kernel->mr, &job.a, 0, m, k, to);
-        job.a.packed = to;
-    }
-    if (mode & 8) {
-        assert_true(gemm_packed_bytes(kernel, kernel->nr, n, k, &bytes));
-        void *to = aligned_room(&pb, bytes);
-        gemm_pack_all(kernel, kernel->nr, &job.b, 0, n, k, to);
-        job.b.packed = to;
-    }
-    if (bias) {
+    if (mode & 4)
+        pa = pack_ahead(kernel, kernel->mr, &job.a, m, k);
+    if (mode & 8)
+        pb = pack_ahead(kernel, kernel->nr, &job.b, n, k);
+    if (mode & 16) {
         job.init = add_bias;
         job.init_user = (void *)(uintptr_t)row;
     }
     gemm_plan(&job, threads);
     assert_true(gemm_workspace(&job, 1, &bytes));
     gemm_run_serial(&job, 0, aligned_room(&work, bytes));
-    for (int64_t i = 0; i < m; i++) {
-        for (int64_t j = 0; j < n; j++) {
-            double sum = bias ? (double)(i + 2 * j) : 0, got = get(c.data, row->out, i * n + j);
-            for (int64_t l = 0; l < k; l++)
-                sum += get(a.data, row->in, ta ? l * m + i : i * k + l) * get(b.data, row->in, tb ? j * k + l : l * n + j);
-            if (got != sum)
-                fail_msg("%s type %u mode %u: %dx%dx%d at (%d, %d): %g, not %g", kernel->isa, (unsigned)row->type,
-                         (unsigned)mode, (int)m, (int)n, (int)k, (int)i, (int)j, got, sum);
-        }
-    }
+    check_sums(p, kernel, c.data, mode);
     guard_free(&a);
     guard_free(&b);
     guard_free(&c);
@@ -136,12 +178,17 @@ static void small_sizes(void **state)
 
     (void)state;
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-        const gemm_kernel *kernel;
-        for (uint32_t i = 0; (kernel = gemm_kernel_at(rows[r].type, i)) != NULL; i++)
-            for (int64_t m = 1; m <= 20; m++)
-                for (int64_t n = 1; n <= 20; n++)
-                    for (int64_t k = 1; k <= 20; k += rows[r].type == GEMM_F32 ? 1 : 3)
-                        check(&rows[r], kernel, m, n, k, mode++ & 31, 1);
+        for (int64_t m = 1; m <= 20; m++) {
+            for (int64_t n = 1; n <= 20; n++) {
+                for (int64_t k = 1; k <= 20; k += rows[r].type == GEMM_F32 ? 1 : 3) {
+                    problem p = problem_make(&rows[r], m, n, k);
+                    const gemm_kernel *kernel;
+                    for (uint32_t i = 0; (kernel = gemm_kernel_at(rows[r].type, i)) != NULL; i++)
+                        check(&p, kernel, mode++ & 31, 1);
+                    problem_free(&p);
+                }
+            }
+        }
     }
 }
 
@@ -155,11 +202,14 @@ static void large_sizes(void **state)
 
     (void)state;
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-        const gemm_kernel *kernel;
-        for (uint32_t i = 0; (kernel = gemm_kernel_at(rows[r].type, i)) != NULL; i++)
-            for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
+        for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+            problem p = problem_make(&rows[r], sizes[s][0], sizes[s][1], sizes[s][2]);
+            const gemm_kernel *kernel;
+            for (uint32_t i = 0; (kernel = gemm_kernel_at(rows[r].type, i)) != NULL; i++)
                 for (uint32_t mode = 0; mode < 32; mode += rows[r].type == GEMM_F32 ? 1 : 7)
-                    check(&rows[r], kernel, sizes[s][0], sizes[s][1], sizes[s][2], mode, 1 + (mode & 3) * 2);
+                    check(&p, kernel, mode, 1 + (mode & 3) * 2);
+            problem_free(&p);
+        }
     }
 }
 

@@ -1,8 +1,10 @@
-/* guard.h - memory that ends where a forbidden page begins, so that reading one byte too far crashes the test. */
+/* guard.h - memory that ends where a forbidden page begins, so that reading one byte too far crashes the test. It starts
+ * as zeros. For one thread. */
 #ifndef GUARD_H
 #define GUARD_H
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,22 +14,47 @@ typedef struct guard {
     void *data; /* ends at the forbidden page */
 } guard;
 
+/* Small mappings are kept for the next one who asks: tests ask for hundreds of thousands. Spare [i]: i pages of data. */
+enum { GUARD_KEPT_PAGES = 16, GUARD_KEPT = 16 };
+typedef struct guard_spares {
+    char *maps[GUARD_KEPT_PAGES + 1][GUARD_KEPT];
+    uint32_t counts[GUARD_KEPT_PAGES + 1];
+} guard_spares;
+
+static inline guard_spares *guard_kept(void)
+{
+    static guard_spares spares;
+    return &spares;
+}
+
 static inline guard guard_alloc(size_t bytes)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (bytes + page - 1) / page * page;
-    guard g = { .map_bytes = room + 2 * page };
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (bytes + page - 1) / page;
+    guard g = { .map_bytes = (pages + 2) * page };
+    guard_spares *spares = guard_kept();
 
-    g.map = mmap(NULL, g.map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (g.map == MAP_FAILED)
-        abort();
-    mprotect(g.map, page, PROT_NONE);
-    mprotect(g.map + page + room, page, PROT_NONE);
-    g.data = g.map + page + room - bytes;
+    if (pages <= GUARD_KEPT_PAGES && spares->counts[pages] > 0) {
+        g.map = spares->maps[pages][--spares->counts[pages]];
+        memset(g.map + page, 0, pages * page);
+    } else {
+        g.map = mmap(NULL, g.map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (g.map == MAP_FAILED)
+            abort();
+        mprotect(g.map, page, PROT_NONE);
+        mprotect(g.map + page + pages * page, page, PROT_NONE);
+    }
+    g.data = g.map + page + pages * page - bytes;
     return g;
 }
 
 static inline void guard_free(guard *g)
 {
-    munmap(g->map, g->map_bytes);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = g->map_bytes / page - 2;
+    guard_spares *spares = guard_kept();
+
+    if (pages <= GUARD_KEPT_PAGES && spares->counts[pages] < GUARD_KEPT)
+        spares->maps[pages][spares->counts[pages]++] = g->map;
+    else
+        munmap(g->map, g->map_bytes);
 }
 #endif
