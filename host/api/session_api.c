@@ -137,7 +137,7 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
     *out_context = NULL;
     if (c == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");
-    if (run_shared_init(&c->shared, session->env.max_threads) != INLAY_OK) {
+    if (run_shared_init(&c->shared, session->env.max_threads, session->env.max_run_bytes) != INLAY_OK) {
         free(c);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");
     }
@@ -300,7 +300,9 @@ static uint64_t deadline_after(uint64_t timeout_ns)
     if (timeout_ns == 0)
         return 0;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec + timeout_ns;
+    if (__builtin_add_overflow((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec, timeout_ns, &timeout_ns))
+        return UINT64_MAX;
+    return timeout_ns;
 }
 
 inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)

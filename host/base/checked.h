@@ -17,22 +17,22 @@ static inline bool mul_dim(int64_t *count, int64_t dim)
 {
     return dim >= 0 && !__builtin_mul_overflow(*count, dim, count);
 }
-/* The product of dims, false if one is negative or it overflows. A zero anywhere makes it 0. */
+/* The product of dims, false if one is negative or it is beyond what memory can hold. A zero anywhere makes it 0, but
+ * does not excuse the others: kernels multiply dims of some axes into strides, and these products and 16 times them (the
+ * largest element) must not overflow either. */
 static inline bool dims_count(const int64_t *dims, uint32_t rank, int64_t *out_count)
 {
     int64_t n = 1;
     bool zero = false;
 
     for (uint32_t i = 0; i < rank; i++) {
-        if (dims[i] < 0)
+        if (dims[i] == 0)
+            zero = true;
+        else if (!mul_dim(&n, dims[i]))
             return false;
-        zero |= dims[i] == 0;
     }
-    for (uint32_t i = 0; i < rank && !zero; i++)
-        if (!mul_dim(&n, dims[i]))
-            return false;
     *out_count = zero ? 0 : n;
-    return true;
+    return n <= INT64_MAX / 64;
 }
 /* Bytes of count packed elements of dtype, false on overflow or an unknown dtype. */
 static inline bool dtype_bytes(inlay_dtype dtype, int64_t count, size_t *out_bytes)

@@ -187,7 +187,8 @@ static inlay_status stack_push(host_call *c, stack *s, const inlay_value *v)
             if (copy == NULL)
                 return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory for texts of node '%s'",
                                   c->node->info.name.data);
-            memcpy(copy, texts[i].data, texts[i].bytes);
+            if (texts[i].bytes > 0)
+                memcpy(copy, texts[i].data, texts[i].bytes);
             texts[i].data = copy;
         }
     }
@@ -557,11 +558,12 @@ static inlay_status put_entry(host_call *c, uint32_t o, int64_t b, int64_t batch
     size_t stride;
     bool fits;
 
+    if (entry->kind != INLAY_KIND_TENSOR || entry->rank >= INLAY_MAX_RANK || inlay_dtype_bits(entry->dtype) < 8 ||
+        (first_dim >= 0 && entry->rank == 0))
+        return inlay_fail(c->diag, INLAY_INVALID_MODEL, "output %u of Scan node '%s' is no tensor that can be stacked", o,
+                          c->node->info.name.data);
     if (b == 0) {
         inlay_status status;
-        if (entry->rank >= INLAY_MAX_RANK)
-            return inlay_fail(c->diag, INLAY_INVALID_MODEL, "output %u of Scan node '%s' has too many dimensions", o,
-                              c->node->info.name.data);
         dims[0] = batch;
         memcpy(dims + 1, entry->dims, entry->rank * sizeof *dims);
         if (first_dim >= 0)

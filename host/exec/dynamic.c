@@ -71,7 +71,8 @@ static size_t write_key(char *key, const rt_value *in, uint32_t count)
         memcpy(k, &in[i].dtype, 4);
         memcpy(k + 4, &in[i].rank, 4);
         k += 8;
-        memcpy(k, in[i].dims, in[i].rank * 8);
+        if (in[i].rank > 0)
+            memcpy(k, in[i].dims, in[i].rank * 8);
         k += in[i].rank * 8;
         if (shows_data(&in[i]) && in[i].buffer.bytes > 0) {
             memcpy(k, inlay_buffer_host(&in[i].buffer), (size_t)in[i].buffer.bytes);
@@ -342,6 +343,9 @@ static inlay_status give_workspace(dynamic_call *c, inlay_exec_args *args)
         return status;
     }
     if (bytes > cache->workspace_room || (uintptr_t)cache->workspace % cache->workspace_alignment != 0) {
+        inlay_status status = run_may_take(c->r->shared, bytes, c->diag);
+        if (status != INLAY_OK)
+            return status;
         free(cache->workspace);
         cache->workspace_room = 0;
         if (posix_memalign(&cache->workspace, (size_t)cache->workspace_alignment, (size_t)bytes) != 0) {

@@ -1,4 +1,5 @@
 #include "exec/runner.h"
+#include "base/checked.h"
 #include "exec/fence.h"
 #include "plugin/plugin.h"
 #include <stdlib.h>
@@ -19,11 +20,11 @@ static char *string_alloc(void *ctx, uint64_t bytes)
     return text;
 }
 
-inlay_status run_shared_init(run_shared *s, uint32_t max_threads)
+inlay_status run_shared_init(run_shared *s, uint32_t max_threads, uint64_t max_bytes)
 {
     static const uint32_t never;
 
-    *s = (run_shared){ .diag = INLAY_DIAG_INIT };
+    *s = (run_shared){ .diag = INLAY_DIAG_INIT, .max_bytes = max_bytes };
     s->run = (inlay_run){ .cancel = &never, .max_threads = max_threads, .ctx = s, .output_alloc = dynamic_output_alloc,
                           .string_alloc = string_alloc };
     return pthread_mutex_init(&s->strings_lock, NULL) == 0 ? INLAY_OK : INLAY_OUT_OF_MEMORY;
@@ -37,15 +38,29 @@ void run_shared_deinit(run_shared *s)
     (void)pthread_mutex_destroy(&s->strings_lock);
 }
 
+inlay_status run_may_take(const run_shared *s, uint64_t bytes, inlay_diag *diag)
+{
+    if (bytes <= s->max_bytes)
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                      "a tensor of %llu bytes is above the limit of %llu; raise max_run_bytes if that is meant",
+                      (unsigned long long)bytes, (unsigned long long)s->max_bytes);
+}
+
 inlay_status pool_take(run_shared *s, inlay_dtype dtype, uint32_t rank, const int64_t *dims, inlay_value **out_value,
                        inlay_diag *diag)
 {
     uint32_t best = POOL_SIZE;
-    size_t need = inlay_dtype_bits(dtype);
+    size_t need = 0;
+    int64_t count;
+    inlay_status status;
 
-    for (uint32_t i = 0; i < rank && rank <= INLAY_MAX_RANK; i++)
-        need *= (size_t)(dims[i] > 0 ? dims[i] : 0); /* an estimate; value_reshape checks */
-    need /= 8;
+    /* A shape that makes no sense is value_create's to refuse. */
+    if (rank <= INLAY_MAX_RANK && (!dims_count(dims, rank, &count) || !dtype_bytes(dtype, count, &need)))
+        return value_create(dtype, rank, dims, false, out_value, diag);
+    status = run_may_take(s, need, diag);
+    if (status != INLAY_OK)
+        return status;
     for (uint32_t i = 0; i < s->pool_count; i++)
         if (s->pool[i]->capacity >= need && s->pool[i]->capacity <= need * 2 + 4096 &&
             (best == POOL_SIZE || s->pool[i]->capacity < s->pool[best]->capacity))

@@ -17,6 +17,7 @@ enum { POOL_SIZE = 64 };
  * string_alloc, which kernels call from theirs. */
 typedef struct run_shared {
     inlay_run run;
+    uint64_t max_bytes;       /* limit of one tensor */
     bool watched;             /* a cancel word or a deadline is set: poll between steps */
     arena strings;            /* elements made by this run */
     pthread_mutex_t strings_lock;
@@ -26,9 +27,11 @@ typedef struct run_shared {
     struct dynamic_call *dynamic; /* the step whose outputs output_alloc is for */
 } run_shared;
 
-inlay_status run_shared_init(run_shared *s, uint32_t max_threads);
+inlay_status run_shared_init(run_shared *s, uint32_t max_threads, uint64_t max_bytes);
 void run_shared_deinit(run_shared *s);
-/* A tensor from the pool or new, unshared, not cleared. */
+/* Is a tensor of these bytes within the limit? Otherwise INLAY_LIMIT_EXCEEDED, and diag names the option. */
+INLAY_NODISCARD inlay_status run_may_take(const run_shared *s, uint64_t bytes, inlay_diag *diag);
+/* A tensor from the pool or new, unshared, not cleared. INLAY_LIMIT_EXCEEDED beyond max_run_bytes. */
 INLAY_NODISCARD inlay_status pool_take(run_shared *s, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                        inlay_value **out_value, inlay_diag *diag);
 /* An object for the value, as rt_to_value() makes it, but copies lie in memory from the pool. */

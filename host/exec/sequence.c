@@ -239,6 +239,9 @@ static inlay_status split_lengths(const host_call *c, const rt_value *split, int
             return fail(c, INLAY_INVALID_ARGUMENT, "split must be positive");
     }
     count = list ? split->dims[0] : total / each + (total % each != 0);
+    /* Items cost memory even where the tensor has no elements. */
+    if (count > UINT32_MAX / 64)
+        return fail(c, INLAY_LIMIT_EXCEEDED, "the axis splits into too many parts");
     lengths = calloc((size_t)count + 1, sizeof *lengths);
     if (lengths == NULL)
         return fail(c, INLAY_OUT_OF_MEMORY, "no memory for the list");
@@ -353,7 +356,7 @@ static inlay_status run_concat(host_call *c)
         dims[d] = d == axis ? 0 : first->dims[new_axis ? k++ : d];
     for (int64_t i = 0; i < list->count; i++) {
         const inlay_value *item = list->items[i];
-        bool fits = item->dtype == first->dtype && item->rank == first->rank;
+        bool fits = item->kind == INLAY_KIND_TENSOR && item->dtype == first->dtype && item->rank == first->rank;
         for (uint32_t d = 0; fits && d < item->rank; d++)
             fits = (!new_axis && d == axis) || item->dims[d] == first->dims[d];
         if (!fits || __builtin_add_overflow(dims[axis], new_axis ? 1 : item->dims[axis], &dims[axis]))
@@ -361,7 +364,7 @@ static inlay_status run_concat(host_call *c)
                               c->node->info.op_type.data, c->node->info.name.data, (long long)i);
     }
     INLAY_TRY(view_axis(c, first->dtype, rank, dims, axis, &whole));
-    INLAY_TRY(value_create(first->dtype, rank, dims, false, &out, c->diag));
+    INLAY_TRY(pool_take(c->r->shared, first->dtype, rank, dims, &out, c->diag));
     for (int64_t i = 0; i < list->count; i++) {
         int64_t length = new_axis ? 1 : list->items[i]->dims[axis];
         size_t part = (size_t)length * whole.inner;

@@ -4,6 +4,7 @@
 #include "passes/pass.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ------------------------------------------------------------------ progress */
 
@@ -307,6 +308,18 @@ static inlay_status describe(inlay_session *s, const uint32_t *values, uint32_t 
 
 /* ------------------------------------------------------------------ life */
 
+/* Memory is promised freely and the process that believes it is killed: a size that this machine can't have is refused
+ * instead. */
+static uint64_t run_limit(const inlay_options *options)
+{
+    int64_t wanted = options_int(options, OPTION_max_run_bytes);
+    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+
+    if (wanted > 0)
+        return (uint64_t)wanted;
+    return pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : (uint64_t)INT64_MAX;
+}
+
 static inlay_status compile(inlay_session *s, inlay_diag *diag)
 {
     uint32_t nodes = count_nodes(s->model->main);
@@ -336,6 +349,7 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
         s->progress_user = options->progress_user;
     }
     s->env.max_threads = threads == 0 || threads > budget ? budget : threads;
+    s->env.max_run_bytes = run_limit(options);
     s->env.by_priority = strcmp(options_text(options, OPTION_policy), "priority") == 0;
     s->env.cache_dir = options_text(options, OPTION_cache_dir); /* compiling is over before options may go */
     s->env.log = log_line;

@@ -90,6 +90,16 @@ inlay_status program_run_once(const part_provider *provider, inlay_compiled *com
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fold a node");
     for (uint32_t i = 0; i < output_count; i++)
         plans[i].alias = INLAY_NONE;
+    for (uint32_t i = 0; i < output_count; i++) {
+        int64_t elements;
+        bool known = outputs[i].rank <= INLAY_MAX_RANK;
+        for (uint32_t d = 0; known && d < outputs[i].rank; d++)
+            known = outputs[i].dims[d] >= 0;
+        if (known && !dims_count(outputs[i].dims, outputs[i].rank, &elements)) {
+            status = INLAY_LIMIT_EXCEEDED;
+            goto done;
+        }
+    }
     INLAY_TRY(provider->table->specialize(provider->state, compiled, &request, &instance, diag));
     exec.outputs = args + input_count;
     for (uint32_t i = 0; i < input_count; i++)

@@ -51,28 +51,6 @@ bool plan_state_from_info(const inlay_value_info *info, arena *a, inlay_value_st
     return true;
 }
 
-inlay_status plan_infer_region(const program *p, const part_region *r, inlay_value_info *infos, arena *scratch,
-                               inlay_diag *diag)
-{
-    for (uint32_t k = 0; k < r->node_count; k++) {
-        const graph_node *n = p->graph->nodes[r->nodes[k]];
-        const inlay_value_info **in = arena_array(scratch, (size_t)n->info.input_count + 1, sizeof *in);
-        inlay_value_info **out = arena_array(scratch, (size_t)n->info.output_count + 1, sizeof *out);
-        inlay_status status;
-
-        if (in == NULL || out == NULL)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to infer shapes");
-        for (uint32_t i = 0; i < n->info.input_count; i++)
-            in[i] = n->info.inputs[i] == INLAY_NONE ? NULL : &infos[n->info.inputs[i]];
-        for (uint32_t i = 0; i < n->info.output_count; i++)
-            out[i] = n->info.outputs[i] == INLAY_NONE ? NULL : &infos[n->info.outputs[i]];
-        status = graph_infer_node(p->model, n, in, out, scratch, diag);
-        if (status != INLAY_OK)
-            return status;
-    }
-    return INLAY_OK;
-}
-
 static bool all_fixed(const inlay_value_info *info)
 {
     if (info->rank == INLAY_RANK_UNKNOWN)
@@ -92,6 +70,52 @@ static bool info_bytes(const inlay_value_info *info, size_t *out_bytes)
     for (uint32_t d = 0; d < info->rank; d++)
         dims[d] = info->dims[d].value;
     return dims_count(dims, info->rank, &count) && dtype_bytes(info->dtype, count, out_bytes);
+}
+
+/* Dims that are known must make a count; those that are not are checked when the tensor is made. */
+static bool shape_is_sane(const inlay_value_info *info)
+{
+    size_t bytes;
+
+    return info->kind != INLAY_VALUE_TENSOR || info->dtype == INLAY_UNDEFINED || !all_fixed(info) ||
+           info_bytes(info, &bytes);
+}
+
+inlay_status plan_infer_region(const program *p, const part_region *r, inlay_value_info *infos, arena *scratch,
+                               inlay_diag *diag)
+{
+    for (uint32_t k = 0; k < r->node_count; k++) {
+        const graph_node *n = p->graph->nodes[r->nodes[k]];
+        const inlay_value_info **in = arena_array(scratch, (size_t)n->info.input_count + 1, sizeof *in);
+        inlay_value_info **out = arena_array(scratch, (size_t)n->info.output_count + 1, sizeof *out);
+        inlay_status status;
+
+        if (in == NULL || out == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to infer shapes");
+        for (uint32_t i = 0; i < n->info.input_count; i++)
+            in[i] = n->info.inputs[i] == INLAY_NONE ? NULL : &infos[n->info.inputs[i]];
+        for (uint32_t i = 0; i < n->info.output_count; i++)
+            out[i] = n->info.outputs[i] == INLAY_NONE ? NULL : &infos[n->info.outputs[i]];
+        status = graph_infer_node(p->model, n, in, out, scratch, diag);
+        if (status != INLAY_OK)
+            return status;
+        /* Before a kernel computes with them. */
+        for (uint32_t i = 0; i < n->info.output_count; i++)
+            if (out[i] != NULL && !shape_is_sane(out[i]))
+                return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                                  "output %u of %s node '%s' has more elements than memory can hold", i,
+                                  n->info.op_type.data, n->info.name.data);
+    }
+    for (uint32_t i = 0; i < r->output_count; i++) {
+        const inlay_value_info *info = &infos[r->outputs[i]];
+        size_t bytes = 0;
+
+        if (info->kind == INLAY_VALUE_TENSOR && info_bytes(info, &bytes) && bytes > p->env->max_run_bytes)
+            return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                              "'%s' has %zu bytes, above the limit of %llu; raise max_run_bytes if that is meant",
+                              info->name.data, bytes, (unsigned long long)p->env->max_run_bytes);
+    }
+    return INLAY_OK;
 }
 
 /* When inference knows every element of an integer tensor, it is data. */
@@ -457,6 +481,8 @@ static inlay_status add_exec(planner *b, uint32_t step_index, inlay_instance *in
     }
     if (request->workspace_bytes > 0) {
         uint64_t extra = request->workspace_alignment > 64 ? request->workspace_alignment : 0;
+        if (request->workspace_bytes > UINT64_MAX / 2)
+            extra = 0; /* lay_out refuses it; the sum must not wrap before that */
         workspace = add_place(b, (plan_place){ .source = PLACE_SLAB, .domain = domain,
                                                .bytes = request->workspace_bytes + extra,
                                                .first = b->p->step_count, .last = b->p->step_count });
@@ -635,11 +661,12 @@ static inlay_status start(planner *b, const plan_input *inputs, uint32_t count)
         if ((b->infos[v].flags & INLAY_VALUE_CONSTANT) != 0)
             continue; /* captured constants are the body's own */
         /* Regions were compiled for the type that inference found. */
-        if (b->infos[v].dtype != INLAY_UNDEFINED && inputs[i].dtype != INLAY_UNDEFINED &&
-            b->infos[v].dtype != inputs[i].dtype)
-            return inlay_fail(b->diag, INLAY_INVALID_MODEL, "graph '%s': '%s' is %s where %s was expected", g->name,
-                              b->infos[v].name.data, inlay_dtype_name(inputs[i].dtype),
-                              inlay_dtype_name(b->infos[v].dtype));
+        if (b->infos[v].kind == INLAY_VALUE_TENSOR && b->infos[v].dtype != INLAY_UNDEFINED &&
+            (inputs[i].rank == INLAY_RANK_UNKNOWN || inputs[i].dtype != b->infos[v].dtype))
+            return inlay_fail(b->diag, INLAY_INVALID_MODEL, "graph '%s': '%s' is %s%s where a tensor of %s was expected",
+                              g->name, b->infos[v].name.data,
+                              inputs[i].rank == INLAY_RANK_UNKNOWN ? "no tensor, but of " : "",
+                              inlay_dtype_name(inputs[i].dtype), inlay_dtype_name(b->infos[v].dtype));
         if (inputs[i].rank != INLAY_RANK_UNKNOWN) {
             inlay_dim *dims = arena_array(&p->a, (size_t)inputs[i].rank + 1, sizeof *dims);
             if (dims == NULL)
@@ -676,6 +703,13 @@ static uint64_t domain_alignment(const program_env *env, uint32_t domain)
     return alignment;
 }
 
+static inlay_status too_large(planner *b, uint64_t bytes)
+{
+    return inlay_fail(b->diag, INLAY_LIMIT_EXCEEDED,
+                      "graph '%s' needs %llu bytes to run, above the limit of %llu; raise max_run_bytes if that is meant",
+                      b->prog->graph->name, (unsigned long long)bytes, (unsigned long long)b->prog->env->max_run_bytes);
+}
+
 /* Lays out the slab of each domain. Where work is in flight behind the run loop's back, bytes are not shared: another
  * step may still be reading them. */
 static inlay_status lay_out(planner *b)
@@ -688,12 +722,15 @@ static inlay_status lay_out(planner *b)
         return no_memory(b);
     for (uint32_t domain = 0; domain < p->domain_count; domain++) {
         uint32_t count = 0;
-        uint64_t bound = 0;
+        uint64_t bound = 0, total = 0;
 
         for (uint32_t i = 0; i < p->place_count; i++) {
             const plan_place *pl = &p->places[i];
             if (pl->source != PLACE_SLAB || pl->domain != domain)
                 continue;
+            /* Offsets are sums of sizes, which come from the model. */
+            if (__builtin_add_overflow(total, pl->bytes, &total) || total > UINT64_MAX / 2)
+                return too_large(b, pl->bytes);
             items[count] = (memory_item){ .bytes = pl->bytes, .first = pl->first, .last = pl->last };
             if (b->prog->has_async) {
                 items[count].first = 0;
@@ -704,6 +741,8 @@ static inlay_status lay_out(planner *b)
         if (!memory_place(items, count, p->step_count, domain_alignment(b->prog->env, domain), &b->scratch,
                           &p->slab_bytes[domain], &bound))
             return no_memory(b);
+        if (domain == INLAY_DOMAIN_HOST && p->slab_bytes[domain] > b->prog->env->max_run_bytes)
+            return too_large(b, p->slab_bytes[domain]);
         p->lower_bound_bytes += bound;
         for (uint32_t i = 0; i < count; i++)
             p->places[index[i]].offset = items[i].offset;
