@@ -218,6 +218,26 @@ static inlay_status check_inputs(const binder *b, const graph *g, const graph_no
     return INLAY_OK;
 }
 
+/* An output that the operator always gives may be left unnamed, but kernels count on its being there. */
+static inlay_status name_required_outputs(const binder *b, graph *g, uint32_t index)
+{
+    const graph_node *n = g->nodes[index];
+    const op_schema *schema = n->schema;
+
+    for (uint32_t i = 0; schema != NULL && i < schema->output_count && i < n->info.output_count; i++) {
+        uint32_t v;
+
+        if (schema->outputs[i].option != OP_SINGLE || n->info.outputs[i] != INLAY_NONE)
+            continue;
+        v = graph_add_value(g, NULL, 0);
+        if (v == INLAY_NONE)
+            return no_memory(b, g);
+        ((uint32_t *)(uintptr_t)n->info.outputs)[i] = v;
+        g->values[v].info.producer = index;
+    }
+    return INLAY_OK;
+}
+
 static const op_attr *attr_schema(const op_schema *schema, const char *name)
 {
     for (uint32_t i = 0; i < schema->attr_count; i++)
@@ -368,6 +388,7 @@ static inlay_status bind_graph(binder *b, graph *g)
 
     for (uint32_t i = 0; i < g->node_count; i++) {
         INLAY_TRY(bind_node(b, g, g->nodes[i]));
+        INLAY_TRY(name_required_outputs(b, g, i));
         for (uint32_t k = 0; k < g->nodes[i]->body_count; k++)
             INLAY_TRY(bind_graph(b, g->nodes[i]->bodies[k].graph));
     }

@@ -92,6 +92,8 @@ static bool type_fits(const inlay_value_info *v, uint32_t types, const char *wha
     if (v->kind != INLAY_VALUE_TENSOR)
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "%s %u is not a tensor", what, i);
     bit = v->dtype > 0 && v->dtype < INLAY_DTYPE_COUNT ? INLAY_DTYPE_BIT(v->dtype) : 0;
+    if (bit == 0)
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, "declare it", "the element type of %s %u is not known", what, i);
     if (types == KIT_ANY || (types & bit) != 0)
         return true;
     types_text(types, text, sizeof text);

@@ -121,6 +121,10 @@ static inline inlay_status inlay_fail(inlay_diag *diag, inlay_status code, const
         va_start(args, format);
         (void)vsnprintf(diag->text, sizeof diag->text, format, args);
         va_end(args);
+        /* Names come from files: a message stays one line, and no terminal obeys it. */
+        for (char *c = diag->text; *c != '\0'; c++)
+            if ((unsigned char)*c < ' ' || *c == 0x7f)
+                *c = '?';
     }
     return code;
 }
