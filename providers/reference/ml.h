@@ -48,9 +48,14 @@ static inline double *ml_doubles(ml_pool *pool, const kit_node *node, const char
     if (t != NULL && t->kind == INLAY_ATTR_TENSOR && t->tensor != NULL) {
         for (uint32_t d = 0; d < t->tensor->rank; d++)
             n *= t->tensor->dims[d];
+        void *elements = ml_alloc(pool, t->tensor->bytes, 1); /* the file's may lie at any address */
         out = ml_alloc(pool, (uint64_t)n, sizeof *out);
-        if (out != NULL)
-            convert_to_f64(out, t->tensor->dtype, t->tensor->data, 0, n);
+        if (out != NULL && elements != NULL && n > 0) {
+            memcpy(elements, t->tensor->data, (size_t)t->tensor->bytes);
+            convert_to_f64(out, t->tensor->dtype, elements, 0, n);
+        }
+        if (elements == NULL)
+            out = NULL; /* the pool owns what there is */
         *out_count = (uint32_t)n;
     } else if (a != NULL && a->kind == INLAY_ATTR_FLOATS) {
         out = ml_alloc(pool, a->count, sizeof *out);

@@ -65,7 +65,7 @@ typedef struct encode_list {
     int64_t count;
 } encode_list;
 
-static encode_list encode_find(const kit_node *node, const char *const names[4])
+static encode_list encode_find(ml_pool *pool, const kit_node *node, const char *const names[4])
 {
     static const inlay_dtype types[] = { INLAY_STRING, INLAY_INT64, INLAY_FLOAT };
 
@@ -77,7 +77,9 @@ static encode_list encode_find(const kit_node *node, const char *const names[4])
         if (i == 3 && a->kind == INLAY_ATTR_TENSOR && a->tensor != NULL) {
             for (uint32_t d = 0; d < a->tensor->rank; d++)
                 list.count *= a->tensor->dims[d];
-            list.data = a->tensor->data;
+            list.data = ml_alloc(pool, a->tensor->bytes, 1); /* the file's may lie at any address */
+            if (list.data != NULL && a->tensor->bytes > 0)
+                memcpy((void *)(uintptr_t)list.data, a->tensor->data, (size_t)a->tensor->bytes);
             list.dtype = a->tensor->dtype;
             return list;
         }
@@ -172,7 +174,7 @@ static void encode_values(const kit_node *node, encode_state *s, encode_list val
 }
 
 /* The two lists of the node's operator. */
-static void encode_lists(const kit_node *node, encode_list *keys, encode_list *values)
+static void encode_lists(ml_pool *pool, const kit_node *node, encode_list *keys, encode_list *values)
 {
     static const char *const key_names[] = { "keys_strings", "keys_int64s", "keys_floats", "keys_tensor" };
     static const char *const value_names[] = { "values_strings", "values_int64s", "values_floats", "values_tensor" };
@@ -184,14 +186,14 @@ static void encode_lists(const kit_node *node, encode_list *keys, encode_list *v
     encode_list positions = { NULL, INLAY_INT64, 0 };
 
     if (strcmp(node->info->op_type.data, "CategoryMapper") == 0) {
-        *keys = encode_find(node, from_text ? cats_text : cats_number);
-        *values = encode_find(node, from_text ? cats_number : cats_text);
+        *keys = encode_find(pool, node, from_text ? cats_text : cats_number);
+        *values = encode_find(pool, node, from_text ? cats_number : cats_text);
     } else if (strcmp(node->info->op_type.data, "OneHotEncoder") == 0) {
-        *keys = encode_find(node, cats);
+        *keys = encode_find(pool, node, cats);
         *values = positions;
         values->count = keys->count;
     } else if (node->info->since_version < 2) { /* LabelEncoder-1: strings and their positions */
-        *keys = encode_find(node, classes);
+        *keys = encode_find(pool, node, classes);
         *values = positions;
         values->count = keys->count;
         if (!from_text) {
@@ -200,8 +202,8 @@ static void encode_lists(const kit_node *node, encode_list *keys, encode_list *v
             keys->count = values->count;
         }
     } else {
-        *keys = encode_find(node, key_names);
-        *values = encode_find(node, value_names);
+        *keys = encode_find(pool, node, key_names);
+        *values = encode_find(pool, node, value_names);
     }
 }
 
@@ -216,7 +218,7 @@ static inlay_status prepare_encode(const kit_node *node, void **out_state, inlay
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a table of labels");
     s->one_hot = strcmp(node->info->op_type.data, "OneHotEncoder") == 0;
     s->zeros = kit_attr_int(node->info, "zeros", 1) != 0;
-    encode_lists(node, &keys, &values);
+    encode_lists(&s->pool, node, &keys, &values);
     s->to = s->one_hot ? INLAY_INT64 : kit_output_dtype(node, 0);
     if (keys.count == 0 || keys.count != values.count || keys.count > INT32_MAX ||
         (!s->one_hot && values.dtype != s->to)) {

@@ -401,7 +401,7 @@ static inlay_status run_dynamic(const kit_call *call)
         *(float *)call->out[1].data = job.scale;
     if (kit_has_output(call, 2))
         *(uint8_t *)call->out[2].data = (uint8_t)job.zero;
-    return kit_parallel(call, count, EW_GRAIN, dynamic_quantize, &job);
+    return kit_has_output(call, 0) ? kit_parallel(call, count, EW_GRAIN, dynamic_quantize, &job) : INLAY_OK;
 }
 
 #define HALVES (KIT_BIT(FLOAT) | KIT_BIT(FLOAT16) | KIT_BIT(BFLOAT16))
