@@ -1,0 +1,24 @@
+/* mutants.h - models bent in every direction a file can take, the same for the same seed. */
+#ifndef MUTANTS_H
+#define MUTANTS_H
+#include <stddef.h>
+#include <stdint.h>
+
+/* Random numbers (splitmix64), repeatable. */
+typedef struct chance {
+    uint64_t state;
+} chance;
+uint64_t chance_next(chance *c);
+/* A number below limit, 0 if limit is 0. */
+uint64_t chance_below(chance *c, uint64_t limit);
+/* A number of the kind that breaks arithmetic: 0, -1, the ends of types, powers of two, small ones. */
+int64_t chance_extreme(chance *c);
+
+typedef struct herd herd; /* models to mutate */
+/* Models at paths[count]; those that can't be read are left out. Never NULL. */
+herd *herd_create(const char *const *paths, size_t count);
+void herd_destroy(herd *h);
+size_t herd_count(const herd *h);
+/* Mutant c of one of the models, in a new block that the caller frees; out_name is the path of its model. */
+uint8_t *herd_mutant(const herd *h, chance *c, size_t *out_bytes, const char **out_name);
+#endif

@@ -1,0 +1,257 @@
+#include "onnx_tree.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 60 };
+
+/* Fields that hold messages. */
+static const struct {
+    uint8_t message, number, holds;
+} known[] = {
+    { MSG_MODEL, 7, MSG_GRAPH },        { MSG_MODEL, 8, MSG_OPSET },           { MSG_MODEL, 25, MSG_FUNCTION },
+    { MSG_GRAPH, 1, MSG_NODE },         { MSG_GRAPH, 5, MSG_TENSOR },          { MSG_GRAPH, 11, MSG_VALUE_INFO },
+    { MSG_GRAPH, 12, MSG_VALUE_INFO },  { MSG_GRAPH, 13, MSG_VALUE_INFO },     { MSG_GRAPH, 15, MSG_SPARSE },
+    { MSG_NODE, 5, MSG_ATTRIBUTE },     { MSG_ATTRIBUTE, 5, MSG_TENSOR },      { MSG_ATTRIBUTE, 6, MSG_GRAPH },
+    { MSG_ATTRIBUTE, 10, MSG_TENSOR },  { MSG_ATTRIBUTE, 11, MSG_GRAPH },      { MSG_ATTRIBUTE, 14, MSG_TYPE },
+    { MSG_ATTRIBUTE, 22, MSG_SPARSE },  { MSG_SPARSE, 1, MSG_TENSOR },         { MSG_SPARSE, 2, MSG_TENSOR },
+    { MSG_VALUE_INFO, 2, MSG_TYPE },    { MSG_TYPE, 1, MSG_TENSOR_TYPE },      { MSG_TYPE, 4, MSG_LIST_TYPE },
+    { MSG_TYPE, 9, MSG_LIST_TYPE },     { MSG_LIST_TYPE, 1, MSG_TYPE },        { MSG_TENSOR_TYPE, 2, MSG_SHAPE },
+    { MSG_SHAPE, 1, MSG_DIM },          { MSG_FUNCTION, 7, MSG_NODE },         { MSG_FUNCTION, 9, MSG_OPSET },
+    { MSG_FUNCTION, 11, MSG_ATTRIBUTE }, { MSG_FUNCTION, 12, MSG_VALUE_INFO },
+};
+
+static uint32_t held(uint32_t message, uint32_t number)
+{
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (known[i].message == message && known[i].number == number)
+            return known[i].holds;
+    return MSG_NONE;
+}
+
+bool tree_is_ints(const tree_field *f)
+{
+    return (f->message == MSG_ATTRIBUTE && f->number == 8) || (f->message == MSG_TENSOR && f->number == 1) ||
+           (f->message == MSG_TENSOR && f->number == 7) || (f->message == MSG_SPARSE && f->number == 3);
+}
+
+/* ------------------------------------------------------------------ memory; a test that has none left may stop */
+
+static void *must(void *p)
+{
+    if (p == NULL)
+        abort();
+    return p;
+}
+
+static void add(tree_field *parent, tree_field *child)
+{
+    parent->fields = must(realloc(parent->fields, (parent->field_count + 1) * sizeof(tree_field *)));
+    parent->fields[parent->field_count++] = child;
+}
+
+void tree_destroy(tree_field *t)
+{
+    if (t == NULL)
+        return;
+    for (uint32_t i = 0; i < t->field_count; i++)
+        tree_destroy(t->fields[i]);
+    free(t->fields);
+    free(t->bytes);
+    free(t);
+}
+
+tree_field *tree_copy(const tree_field *t)
+{
+    tree_field *copy = must(malloc(sizeof *copy));
+
+    *copy = *t;
+    copy->bytes = NULL;
+    copy->fields = NULL;
+    copy->field_count = 0;
+    tree_set_bytes(copy, t->bytes, t->byte_count);
+    for (uint32_t i = 0; i < t->field_count; i++)
+        add(copy, tree_copy(t->fields[i]));
+    return copy;
+}
+
+void tree_set_bytes(tree_field *f, const void *data, size_t bytes)
+{
+    uint8_t *copy = must(malloc(bytes + 1));
+
+    if (bytes > 0)
+        memcpy(copy, data, bytes);
+    free(f->bytes);
+    f->bytes = copy;
+    f->byte_count = bytes;
+}
+
+void tree_add_copy(tree_field *parent, const tree_field *child)
+{
+    add(parent, tree_copy(child));
+}
+
+void tree_remove(tree_field *parent, tree_field *child)
+{
+    for (uint32_t i = 0; i < parent->field_count; i++) {
+        if (parent->fields[i] != child)
+            continue;
+        tree_destroy(child);
+        parent->field_count--;
+        memmove(parent->fields + i, parent->fields + i + 1, (parent->field_count - i) * sizeof(tree_field *));
+        return;
+    }
+}
+
+size_t tree_list(tree_field *t, tree_field **fields, tree_field **parents, size_t room)
+{
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < t->field_count && count < room; i++) {
+        fields[count] = t->fields[i];
+        parents[count++] = t;
+        count += tree_list(t->fields[i], fields + count, parents + count, room - count);
+    }
+    return count;
+}
+
+/* ------------------------------------------------------------------ reading */
+
+typedef struct reader {
+    const uint8_t *at, *end;
+} reader;
+
+static bool take_varint(reader *r, uint64_t *out)
+{
+    *out = 0;
+    for (unsigned shift = 0; r->at < r->end && shift < 64; shift += 7) {
+        uint8_t b = *r->at++;
+
+        *out |= (uint64_t)(b & 0x7f) << shift;
+        if (b < 0x80)
+            return true;
+    }
+    return false;
+}
+
+static bool take_fixed(reader *r, size_t bytes, uint64_t *out)
+{
+    *out = 0;
+    if ((size_t)(r->end - r->at) < bytes)
+        return false;
+    memcpy(out, r->at, bytes); /* little-endian, as the wire is */
+    r->at += bytes;
+    return true;
+}
+
+static bool read_message(tree_field *into, reader r, int depth)
+{
+    while (r.at < r.end) {
+        tree_field *f = must(calloc(1, sizeof *f));
+        uint64_t tag = 0, length = 0;
+        bool ok = take_varint(&r, &tag);
+
+        add(into, f);
+        f->message = into->holds;
+        f->number = (uint32_t)(tag >> 3);
+        f->wire = (uint32_t)(tag & 7);
+        if (ok && f->wire == 0) {
+            ok = take_varint(&r, &f->value);
+        } else if (ok && (f->wire == 1 || f->wire == 5)) {
+            ok = take_fixed(&r, f->wire == 1 ? 8 : 4, &f->value);
+        } else if (ok) {
+            ok = f->wire == 2 && take_varint(&r, &length) && length <= (uint64_t)(r.end - r.at);
+            f->holds = held(f->message, f->number);
+            if (ok && f->holds != MSG_NONE)
+                ok = depth < MAX_DEPTH && read_message(f, (reader){ r.at, r.at + length }, depth + 1);
+            else if (ok)
+                tree_set_bytes(f, r.at, (size_t)length);
+            r.at += ok ? length : 0;
+        }
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+tree_field *tree_read(const uint8_t *data, size_t bytes)
+{
+    tree_field *t = must(calloc(1, sizeof *t));
+
+    t->wire = 2;
+    t->holds = MSG_MODEL;
+    if (read_message(t, (reader){ data, data + bytes }, 0))
+        return t;
+    tree_destroy(t);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ writing */
+
+static size_t varint_size(uint64_t v)
+{
+    size_t n = 1;
+
+    for (; v > 0x7f; v >>= 7)
+        n++;
+    return n;
+}
+
+static size_t body_size(const tree_field *t);
+
+static size_t field_size(const tree_field *f)
+{
+    size_t body = body_size(f), tag = varint_size((uint64_t)f->number << 3);
+
+    return f->wire == 2 ? tag + varint_size(body) + body : tag + body;
+}
+
+static size_t body_size(const tree_field *t)
+{
+    size_t n = t->byte_count;
+
+    if (t->wire != 2)
+        return t->wire == 0 ? varint_size(t->value) : t->wire == 1 ? 8 : 4;
+    for (uint32_t i = 0; i < t->field_count; i++)
+        n += field_size(t->fields[i]);
+    return n;
+}
+
+static uint8_t *put_varint(uint8_t *to, uint64_t v)
+{
+    for (; v > 0x7f; v >>= 7)
+        *to++ = (uint8_t)(v | 0x80);
+    *to++ = (uint8_t)v;
+    return to;
+}
+
+static uint8_t *put_body(uint8_t *to, const tree_field *t)
+{
+    if (t->wire == 0)
+        return put_varint(to, t->value);
+    if (t->wire != 2) {
+        memcpy(to, &t->value, t->wire == 1 ? 8 : 4);
+        return to + (t->wire == 1 ? 8 : 4);
+    }
+    if (t->byte_count > 0)
+        memcpy(to, t->bytes, t->byte_count);
+    to += t->byte_count;
+    for (uint32_t i = 0; i < t->field_count; i++) {
+        const tree_field *f = t->fields[i];
+
+        to = put_varint(to, (uint64_t)f->number << 3 | f->wire);
+        if (f->wire == 2)
+            to = put_varint(to, body_size(f));
+        to = put_body(to, f);
+    }
+    return to;
+}
+
+uint8_t *tree_write(const tree_field *t, size_t *out_bytes)
+{
+    size_t bytes = body_size(t);
+    uint8_t *data = must(malloc(bytes + 1));
+
+    (void)put_body(data, t);
+    *out_bytes = bytes;
+    return data;
+}
