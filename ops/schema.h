@@ -16,13 +16,13 @@
  *     term      = element type | "@" alias | "seq(" set ")" | "optional(" set ")" | "map(" key "," value ")"
  *     attrs     = name ":" kind ["!" | "=" default] {"," ...}
  *
- * "?" marks an optional formal. "*" marks the last one as variadic, all of one type, "%" as variadic with types that may
- * differ; the number is the least count (1 if left out). Formals that share a named type have the same type in a node.
- * Element types are named as in ONNX and mean tensors ("float" is tensor(float)). "-" takes away from what stands to the
- * left of it. map keys are int64 and string, map values float, double, int64 and string.
+ * "?" marks an optional formal. "*" marks the last one as variadic, all of one type, "%" as variadic with types that
+ * may differ; the number is the least count (1 if left out). Formals that share a named type have the same type in a
+ * node. Element types are named as in ONNX and mean tensors ("float" is tensor(float)). "-" takes away from what stands
+ * to the left of it. map keys are int64 and string, map values float, double, int64 and string.
  *
- * Kinds of attributes: i int, f float, s string, t tensor, g graph, and is, fs, ss, ts, gs the lists of these; sp sparse
- * tensor, tp type. "!" makes the attribute required. Defaults: 3, 0.5, 'text', [1,2], ['a','b'].
+ * Kinds of attributes: i int, f float, s string, t tensor, g graph, and is, fs, ss, ts, gs the lists of these; sp
+ * sparse tensor, tp type. "!" makes the attribute required. Defaults: 3, 0.5, 'text', [1,2], ['a','b'].
  *
  * Aliases of sets of element types:
  *     @signed, @unsigned, @integer   int8 to int64, uint8 to uint64, both
@@ -125,7 +125,13 @@ typedef struct op_attr {
 } op_attr;
 
 /* Kinds of attributes that only the host handles; the numbers are AttributeProto's. */
-enum { OP_ATTR_GRAPH = 5, OP_ATTR_TENSORS = 9, OP_ATTR_GRAPHS = 10, OP_ATTR_SPARSE_TENSOR = 11, OP_ATTR_TYPE_PROTO = 13 };
+enum {
+    OP_ATTR_GRAPH = 5,
+    OP_ATTR_TENSORS = 9,
+    OP_ATTR_GRAPHS = 10,
+    OP_ATTR_SPARSE_TENSOR = 11,
+    OP_ATTR_TYPE_PROTO = 13
+};
 
 typedef struct op_schema {
     const op_formal *inputs;
@@ -137,8 +143,8 @@ typedef struct op_schema {
     uint32_t min_outputs, max_outputs;
 } op_schema;
 
-/* Parses a signature. Memory comes from alloc (at least 8-byte aligned; zeroed is not required; freed by its owner); the
- * schema keeps no pointer into the text. A mistake in the text is INLAY_INVALID_ARGUMENT with the place, more than
+/* Parses a signature. Memory comes from alloc (at least 8-byte aligned; zeroed is not required; freed by its owner);
+ * the schema keeps no pointer into the text. A mistake in the text is INLAY_INVALID_ARGUMENT with the place, more than
  * OP_MAX_FORMALS or OP_MAX_ATTRS is INLAY_LIMIT_EXCEEDED. Thread-safe when alloc is. */
 enum { OP_MAX_FORMALS = 64, OP_MAX_ATTRS = 64, OP_MAX_LIST = 64 };
 typedef void *(*op_alloc_fn)(void *ctx, size_t bytes);

@@ -100,7 +100,7 @@ static inlay_status read_list(parser *p, op_attr *attr)
 
     INLAY_TRY(sig_expect(p, '[', "expected '[' and a list"));
     while (sig_peek(p) != ']') {
-        double number;
+        double number = 0;
 
         if (attr->count == OP_MAX_LIST)
             return sig_too_many(p, "elements in the default of an attribute", OP_MAX_LIST);

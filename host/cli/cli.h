@@ -41,7 +41,8 @@ typedef struct cli_common {
 void cli_parse(const struct argp *verb, bool with_session, int argc, char **argv, cli_common *common, void *input);
 void cli_common_deinit(cli_common *common);
 
-/* The number in arg, within [min, max]; anything else ends the process with CLI_USAGE and a line that names the flag. */
+/* The number in arg, within [min, max]; anything else ends the process with CLI_USAGE and a line that names the
+ * flag. */
 double cli_number(struct argp_state *state, const char *flag, const char *arg, double min, double max);
 
 /* For a verb's parser: takes MODEL, the verb's one argument, into *model (NULL before), and ends the process with
@@ -69,8 +70,8 @@ void cli_catch_interrupt(void);
 const uint32_t *cli_cancel(void);
 bool cli_cancelled(void);
 
-/* Draws a bar on stderr where that is a terminal; an inlay_progress_fn (user is ignored). fraction is in [0, 1]. Returns
- * non-zero when the user gave up. */
+/* Draws a bar on stderr where that is a terminal; an inlay_progress_fn (user is ignored). fraction is in [0, 1].
+ * Returns non-zero when the user gave up. */
 int cli_progress(void *user, double fraction, const char *what);
 void cli_progress_enable(bool on);
 void cli_progress_clear(void); /* before other output */

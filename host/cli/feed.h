@@ -2,8 +2,8 @@
  *
  *     --input NAME=FILE.npy | NAME=FILE.pb | NAME=random | NAME=random:2,3,224,224     --inputs DIR     --seed N
  *
- * An input that --input does not name is read from DIR/<name>.npy or .pb; without --inputs it is random. Random contents
- * depend on the seed and the input's name alone. */
+ * An input that --input does not name is read from DIR/<name>.npy or .pb; without --inputs it is random. Random
+ * contents depend on the seed and the input's name alone. */
 #ifndef CLI_FEED_H
 #define CLI_FEED_H
 #include "cli/cli.h"

@@ -16,8 +16,8 @@ INLAY_NODISCARD inlay_status value_from_datum(const model_datum *datum, inlay_dt
 bool value_view(const inlay_value *value, inlay_tensor_view *out);
 
 /* Reads path for an input of that kind and type: .npy (tensors) or .pb (TensorProto, SequenceProto, OptionalProto). A
- * tensor for an optional input is wrapped. The element type must be right, there is no conversion; but bfloat16 may come
- * as its bits in uint16, as ONNX's test data had it before it knew the type. */
+ * tensor for an optional input is wrapped. The element type must be right, there is no conversion; but bfloat16 may
+ * come as its bits in uint16, as ONNX's test data had it before it knew the type. */
 INLAY_NODISCARD inlay_status value_load(const char *path, const inlay_io_info *info, inlay_value **out_value,
                                         inlay_diag *diag);
 

@@ -4,9 +4,9 @@
  * not in the arena but mapped from the files, or owned by the model's blob list.
  *
  * The structs that a plugin sees (inlay_node_info, inlay_value_info) are embedded here, so a snapshot is a gather of
- * arrays and not a translation. Bodies of If, Loop and Scan are graphs of their own; what they use of the outer scope is
- * explicit: the body has one extra value per capture, and the node lists the outer values in `captures`. So every graph
- * is closed, and liveness and planning treat a capture as one more input. */
+ * arrays and not a translation. Bodies of If, Loop and Scan are graphs of their own; what they use of the outer scope
+ * is explicit: the body has one extra value per capture, and the node lists the outer values in `captures`. So every
+ * graph is closed, and liveness and planning treat a capture as one more input. */
 #ifndef GRAPH_GRAPH_H
 #define GRAPH_GRAPH_H
 #include "base/arena.h"
@@ -174,8 +174,8 @@ uint32_t graph_symbol(graph_model *model, const char *name);
 
 /* The attribute of that name, or NULL. */
 const inlay_attr_info *graph_attr(const graph_node *n, const char *name);
-/* How many tensors an attribute holds in `tensor`: one for kinds TENSOR and SPARSE_TENSOR (11, made dense), any number for
- * TENSORS (9), none for the rest. */
+/* How many tensors an attribute holds in `tensor`: one for kinds TENSOR and SPARSE_TENSOR (11, made dense), any number
+ * for TENSORS (9), none for the rest. */
 static inline uint32_t graph_attr_tensors(const inlay_attr_info *a)
 {
     return a->kind == 9 ? a->count : a->tensor != NULL ? 1 : 0;
@@ -188,8 +188,8 @@ inlay_status graph_set_attr_string(graph *g, graph_node *n, const char *name, co
 /* Any other kind: name and all pointers of attr are kept, not copied. */
 inlay_status graph_set_attr(graph *g, graph_node *n, const inlay_attr_info *attr);
 
-/* Makes the default values of inputs constants and takes those inputs off graph.inputs, as IR 3 has it. For models whose
- * exporter lists every weight as an input; what was an optional input can no longer be given. */
+/* Makes the default values of inputs constants and takes those inputs off graph.inputs, as IR 3 has it. For models
+ * whose exporter lists every weight as an input; what was an optional input can no longer be given. */
 inlay_status graph_freeze_defaults(graph *g);
 /* The opset version that the model imports for the domain ("" is "ai.onnx"), 0 if it does not. */
 int64_t graph_model_opset(const graph_model *model, const char *domain);
@@ -219,10 +219,10 @@ INLAY_NODISCARD inlay_status graph_inline_functions(graph_model *model, inlay_di
  * against what is inferred; where they disagree in rank (exporters do that for outputs) inference wins. */
 INLAY_NODISCARD inlay_status graph_infer(graph_model *model, inlay_diag *diag);
 
-/* Infers one node. in[i] and out[i] stand for its inputs and outputs (NULL = omitted); out's rank, dims and elements are
- * set, and its dtype where the operator computes it (Cast); otherwise dtype must be there already. scratch holds dims. Of
- * a node with bodies it gives what the bodies' last inference fixed. Symbols are made only when scratch is the model's
- * arena; with another one nothing of the model changes, so planners may call it from any number of threads. */
+/* Infers one node. in[i] and out[i] stand for its inputs and outputs (NULL = omitted); out's rank, dims and elements
+ * are set, and its dtype where the operator computes it (Cast); otherwise dtype must be there already. scratch holds
+ * dims. Of a node with bodies it gives what the bodies' last inference fixed. Symbols are made only when scratch is the
+ * model's arena; with another one nothing of the model changes, so planners may call it from any number of threads. */
 INLAY_NODISCARD inlay_status graph_infer_node(graph_model *model, const graph_node *n,
                                               const inlay_value_info *const *in, inlay_value_info *const *out,
                                               arena *scratch, inlay_diag *diag);

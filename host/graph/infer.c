@@ -202,8 +202,8 @@ void infer_use_declared(graph_value *v)
     }
 }
 
-/* The outputs whose type the schema leaves open and the node's inputs settle: the operators on sequences and optionals.
- */
+/* The outputs whose type the schema leaves open and the node's inputs settle: the operators on sequences and
+ * optionals. */
 static void derive_type(const graph *g, const graph_node *n, op_value_type *out)
 {
     const char *op = n->info.op_type.data;

@@ -1,7 +1,7 @@
 /* model/model.h - ONNX files to graphs and back. The only folder that sees protobuf-c.
  *
- * Loading maps the file, walks its wire format once within limits (prescan.c), and hands protobuf-c a rewritten stream in
- * which every tensor's payload is replaced by its place in the file: weights stay mapped where they are. */
+ * Loading maps the file, walks its wire format once within limits (prescan.c), and hands protobuf-c a rewritten stream
+ * in which every tensor's payload is replaced by its place in the file: weights stay mapped where they are. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 #include "graph/graph.h"

@@ -45,8 +45,8 @@ typedef void (*plugin_log_fn)(void *user, uint32_t level, const char *text);
 
 /* Loads every *.so of the directories, in their order and then by name. A directory that is missing, or is the working
  * directory, is an error; a file that cannot be loaded is not: its plugin_file says why. Two plugins with a provider of
- * the same name, or an operator of the same name and version, are an error that names both files. log may be NULL; it also
- * hears what plugins say while the set lives. */
+ * the same name, or an operator of the same name and version, are an error that names both files. log may be NULL; it
+ * also hears what plugins say while the set lives. */
 INLAY_NODISCARD inlay_status plugin_set_create(const char *const *dirs, uint32_t dir_count, plugin_log_fn log,
                                                void *log_user, plugin_set **out_set, inlay_diag *diag);
 /* The same for a colon-separated list, as option plugin_dirs has it, and after that the default directory. */

@@ -1,10 +1,10 @@
 /* ops/infer/infer.h - what shape inference of an operator sees, and the tools it is written with.
  *
- * An op_infer_fn states the shape (and where the schema does not fix it, the element type) of each output, as exactly as
- * the inputs allow: sizes when they are fixed, symbols when they are named, unknown otherwise. The same function runs
- * when a model is loaded (symbols, constants) and when a plan is made for concrete shapes (everything that does not
- * depend on data is fixed then). It also propagates the *elements* of small integer tensors that hold dimensions, so
- * that Shape -> Gather -> Concat -> Reshape keeps what is known.
+ * An op_infer_fn states the shape (and where the schema does not fix it, the element type) of each output, as exactly
+ * as the inputs allow: sizes when they are fixed, symbols when they are named, unknown otherwise. The same function
+ * runs when a model is loaded (symbols, constants) and when a plan is made for concrete shapes (everything that does
+ * not depend on data is fixed then). It also propagates the *elements* of small integer tensors that hold dimensions,
+ * so that Shape -> Gather -> Concat -> Reshape keeps what is known.
  *
  * A wrong model is INLAY_INVALID_MODEL or INLAY_SHAPE_MISMATCH by infer_fail(), whose text names the input; unknown
  * facts are not errors. */
@@ -101,10 +101,11 @@ inlay_status infer_broadcast_all(op_infer *infer);      /* output 0: broadcast o
 INLAY_NODISCARD inlay_status infer_broadcast(op_infer *infer, uint32_t first, uint32_t end, uint32_t *out_rank,
                                              inlay_dim *out_dims);
 inlay_status infer_scalar(op_infer *infer);             /* output 0: rank 0 */
-/* Output 0 gets the elements of input 0 when those are known: for operators that keep their order (Reshape, Identity). */
+/* Output 0 gets the elements of input 0 when those are known: for operators that keep their order (Reshape,
+ * Identity). */
 inlay_status infer_same_elements(op_infer *infer);
-/* Elements of output 0, when those of inputs 0 and 1 are known and both are scalars or vectors: combine() of each pair, one
- * element standing for all. */
+/* Elements of output 0, when those of inputs 0 and 1 are known and both are scalars or vectors: combine() of each pair,
+ * one element standing for all. */
 INLAY_NODISCARD inlay_status infer_pairwise_elements(op_infer *infer, inlay_dim (*combine)(op_infer *infer, inlay_dim a,
                                                                                            inlay_dim b));
 /* The product of dims[0] ... dims[count - 1]; 1 when count is 0. */

@@ -14,7 +14,9 @@ static inline uint32_t ml_length(const op_infer *infer, const char *name)
 /* How many samples input 0 holds: [N, C], or a single one [C]. */
 static inline inlay_dim ml_samples(const op_infer *infer)
 {
-    return infer_rank(infer, 0) == 1 ? dim_fixed(1) : infer_rank(infer, 0) == 2 ? infer_dim(infer, 0, 0) : dim_unknown();
+    return infer_rank(infer, 0) == 1   ? dim_fixed(1)
+           : infer_rank(infer, 0) == 2 ? infer_dim(infer, 0, 0)
+                                       : dim_unknown();
 }
 
 /* Output o is [N, columns]. */

@@ -1,8 +1,8 @@
 /* onnx/attention.c - attention. */
 #include "schema.h"
 
-/* Batch, heads, rows and head size of input i: [batch, heads, rows, size], or [batch, rows, heads * size] with the number of
- * heads in an attribute. */
+/* Batch, heads, rows and head size of input i: [batch, heads, rows, size], or [batch, rows, heads * size] with the
+ * number of heads in an attribute. */
 typedef struct heads {
     inlay_dim batch, heads, rows, size;
     bool known;
@@ -24,8 +24,8 @@ static inlay_status read_heads(op_infer *infer, uint32_t i, const char *attribut
         return INLAY_OK;
     }
     if (rank != 3 || count <= 0)
-        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input %u has rank %u; it must be 4, or 3 with %s given", i, rank,
-                          attribute);
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input %u has rank %u; it must be 4, or 3 with %s given", i,
+                          rank, attribute);
     out->heads = dim_fixed(count);
     out->rows = infer_dim(infer, i, 1);
     out->size = dim_div(infer, infer_dim(infer, i, 2), dim_fixed(count));
@@ -66,7 +66,8 @@ done:
     return status;
 }
 
-/* ONNX LinearAttention-27: output [batch, steps, q heads * value size], state [batch, kv heads, key size, value size]. */
+/* ONNX LinearAttention-27: output [batch, steps, q heads * value size], state [batch, kv heads, key size, value
+ * size]. */
 static inlay_status infer_linear_attention(op_infer *infer)
 {
     heads q, k, v;

@@ -3,8 +3,8 @@
 #include "schema.h"
 #include <string.h>
 
-/* One spatial dim (ONNX ConvTranspose-11): stride * (in - 1) + output_padding + dilated window - pads, unless output_shape
- * or auto_pad says. */
+/* One spatial dim (ONNX ConvTranspose-11): stride * (in - 1) + output_padding + dilated window - pads, unless
+ * output_shape or auto_pad says. */
 static inlay_status infer_axis_of_transpose(op_infer *infer, uint32_t spatial, uint32_t d, inlay_dim in, inlay_dim *out)
 {
     const char *auto_pad = infer_attr_string(infer, "auto_pad", "NOTSET");

@@ -77,7 +77,8 @@ static inlay_status set_output(op_infer *infer, const char *output, const labels
             first = LETTERS;
             count = l->ellipsis;
         } else if (first == LETTERS || l->seen[first] == 0) {
-            return infer_fail(infer, INLAY_INVALID_MODEL, "the output of the equation has '%.8s', which no input has", p);
+            return infer_fail(infer, INLAY_INVALID_MODEL, "the output of the equation has '%.8s', which no input has",
+                              p);
         }
         for (uint32_t j = 0; j < count; j++) {
             if (rank == INLAY_MAX_RANK)

@@ -10,8 +10,8 @@ static inlay_status infer_gemm(op_infer *infer)
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t rank = infer_rank(infer, i);
         if (rank != INLAY_RANK_UNKNOWN && rank != 2)
-            return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input %s has rank %u; Gemm takes matrices", i == 0 ? "A" : "B",
-                              rank);
+            return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input %s has rank %u; Gemm takes matrices",
+                              i == 0 ? "A" : "B", rank);
     }
     INLAY_TRY(dim_merge(infer, infer_dim(infer, 0, 1 - ta), infer_dim(infer, 1, tb), "depth of A and B", &k));
     dims[0] = infer_dim(infer, 0, ta);

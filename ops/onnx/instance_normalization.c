@@ -4,8 +4,10 @@
 static const op_row rows[] = {
     { "InstanceNormalization", 1, 0, "input:T, scale:T, B:T -> output:T; T=@float; consumed_inputs:is, epsilon:f=1e-05",
       infer_same_as_first },
-    { "InstanceNormalization", 6, 0, "input:T, scale:T, B:T -> output:T; T=@float; epsilon:f=1e-05", infer_same_as_first },
-    { "InstanceNormalization", 22, 0, "input:T, scale:T, B:T -> output:T; T=@float_ir4; epsilon:f=1e-05", infer_same_as_first },
+    { "InstanceNormalization", 6, 0, "input:T, scale:T, B:T -> output:T; T=@float; epsilon:f=1e-05",
+      infer_same_as_first },
+    { "InstanceNormalization", 22, 0, "input:T, scale:T, B:T -> output:T; T=@float_ir4; epsilon:f=1e-05",
+      infer_same_as_first },
 };
 
 const op_table op_onnx_instance_normalization = { "ai.onnx", rows, OP_COUNT(rows) };

@@ -11,8 +11,8 @@ inlay_status infer_mat_mul_of(op_infer *infer, uint32_t a, uint32_t b)
     if (ar == INLAY_RANK_UNKNOWN || br == INLAY_RANK_UNKNOWN)
         return INLAY_OK;
     if (ar == 0 || br == 0)
-        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input %u is a scalar; a matrix product takes vectors and matrices",
-                          ar == 0 ? a : b);
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH,
+                          "input %u is a scalar; a matrix product takes vectors and matrices", ar == 0 ? a : b);
     INLAY_TRY(dim_merge(infer, infer_dim(infer, a, ar - 1), infer_dim(infer, b, br > 1 ? br - 2 : 0),
                         "columns of A and rows of B", &k));
     batch = ar > br ? ar : br;

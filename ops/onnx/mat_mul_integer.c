@@ -14,7 +14,8 @@ static inlay_status infer_q_linear_mat_mul(op_infer *infer)
 
 static const op_row rows[] = {
     { "MatMulInteger", 10, 0,
-      "A:T1, B:T2, a_zero_point?:T1, b_zero_point?:T2 -> Y:T3; T1=uint8|int8, T2=uint8|int8, T3=int32", infer_mat_mul_integer },
+      "A:T1, B:T2, a_zero_point?:T1, b_zero_point?:T2 -> Y:T3; T1=uint8|int8, T2=uint8|int8, T3=int32",
+      infer_mat_mul_integer },
 
     { "QLinearMatMul", 10, 0,
       "a:T1, a_scale:float, a_zero_point:T1, b:T2, b_scale:float, b_zero_point:T2, y_scale:float, y_zero_point:T3 "

@@ -2,14 +2,15 @@
 #include "schema.h"
 #include <string.h>
 
-/* ONNX LSTM-14: Y [steps, directions, batch, hidden], Y_h and Y_c [directions, batch, hidden]; with layout 1 the batch comes
- * first in both. */
+/* ONNX LSTM-14: Y [steps, directions, batch, hidden], Y_h and Y_c [directions, batch, hidden]; with layout 1 the batch
+ * comes first in both. */
 static inlay_status infer_recurrent(op_infer *infer)
 {
     bool batch_first = infer_attr_int(infer, "layout", 0) != 0;
     uint32_t rank = infer_rank(infer, 0);
     inlay_dim steps = infer_dim(infer, 0, batch_first), batch = infer_dim(infer, 0, !batch_first);
-    inlay_dim directions = dim_fixed(strcmp(infer_attr_string(infer, "direction", "forward"), "bidirectional") == 0 ? 2 : 1);
+    inlay_dim directions =
+        dim_fixed(strcmp(infer_attr_string(infer, "direction", "forward"), "bidirectional") == 0 ? 2 : 1);
     inlay_dim hidden = infer_dim(infer, 2, 2);
     int64_t size = infer_attr_int(infer, "hidden_size", 0);
     inlay_status status = INLAY_OK;

@@ -10,8 +10,8 @@ static bool resize_given(const op_infer *infer, uint32_t i)
                                        infer_dim(infer, i, 0).value == 0);
 }
 
-/* floor(in * scale), in float as ONNX's own inference has it; symbols keep what whole factors and halves leave of them.
- */
+/* floor(in * scale), in float as ONNX's own inference has it; symbols keep what whole factors and halves leave of
+ * them. */
 static inlay_dim resize_scaled(op_infer *infer, inlay_dim in, double scale)
 {
     const double inverse = 1 / scale;

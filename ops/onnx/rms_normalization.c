@@ -3,7 +3,8 @@
 
 static const op_row rows[] = {
     { "RMSNormalization", 23, 0,
-      "X:T, scale:V -> Y:V; T=@float_ir4, V=@float_ir4; axis:i=-1, epsilon:f=1e-05, stash_type:i=1", infer_same_as_first },
+      "X:T, scale:V -> Y:V; T=@float_ir4, V=@float_ir4; axis:i=-1, epsilon:f=1e-05, stash_type:i=1",
+      infer_same_as_first },
 };
 
 const op_table op_onnx_rms_normalization = { "ai.onnx", rows, OP_COUNT(rows) };

@@ -1,5 +1,5 @@
-/* Attention: ONNX 23, 24, 25. Blocks of query rows of each head are tasks: scores, softmax and result of a block stay in
- * the cache. float16 and bfloat16 are computed in float. A query that may see no key gives zeros. */
+/* Attention: ONNX 23, 24, 25. Blocks of query rows of each head are tasks: scores, softmax and result of a block stay
+ * in the cache. float16 and bfloat16 are computed in float. A query that may see no key gives zeros. */
 #include "args.h"
 #include "convert.h"
 #include "gemm.h"
@@ -65,16 +65,16 @@ static bool supports(const kit_node *node, kit_refusal *why)
     bool wide = q == INLAY_DOUBLE || v == INLAY_DOUBLE;
 
     if (wide && (gemm_strided_pack(GEMM_F64, q) == NULL || gemm_strided_pack(GEMM_F64, v) == NULL))
-        return kit_refuse(why, INLAY_REFUSE_DTYPE, "cast both to double", "Q is %s and V %s; double goes with float only",
-                          inlay_dtype_name(q), inlay_dtype_name(v));
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, "cast both to double",
+                          "Q is %s and V %s; double goes with float only", inlay_dtype_name(q), inlay_dtype_name(v));
     return true;
 }
 
 /* ------------------------------------------------------------------ shapes */
 
 /* Heads and head size of Q, K or V, [batch, heads, rows, size] or [batch, rows, heads * size]. */
-static inlay_status split_heads(const kit_tensor *t, int64_t heads_attr, const char *name, int64_t *heads, int64_t *rows,
-                                int64_t *size, strides *out, inlay_diag *diag)
+static inlay_status split_heads(const kit_tensor *t, int64_t heads_attr, const char *name, int64_t *heads,
+                                int64_t *rows, int64_t *size, strides *out, inlay_diag *diag)
 {
     if (t->rank == 4) {
         *heads = t->dims[1];
@@ -87,9 +87,10 @@ static inlay_status split_heads(const kit_tensor *t, int64_t heads_attr, const c
         *size = t->dims[2] / heads_attr;
         *out = (strides){ *rows * t->dims[2], *size, t->dims[2] };
     } else {
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "%s has rank %u; it must be 4, or 3 with a number of heads (here %lld) that divides its last dim",
-                          name, t->rank, (long long)heads_attr);
+        return inlay_fail(
+            diag, INLAY_SHAPE_MISMATCH,
+            "%s has rank %u; it must be 4, or 3 with a number of heads (here %lld) that divides its last dim", name,
+            t->rank, (long long)heads_attr);
     }
     return INLAY_OK;
 }
@@ -105,8 +106,8 @@ static inlay_status place_mask(const kit_tensor *m, attention_plan *p, inlay_dia
     int64_t step;
 
     if (m->rank < 1 || m->rank > 4 || m->dims[m->rank - 1] > p->keys)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "attn_mask has rank %u; it must broadcast to batch, heads, queries, keys",
-                          m->rank);
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "attn_mask has rank %u; it must broadcast to batch, heads, queries, keys", m->rank);
     step = p->mask_keys = m->dims[m->rank - 1];
     for (uint32_t d = m->rank - 1, at = 3; d-- > 0;) {
         at--;
@@ -145,10 +146,11 @@ static inlay_status read_shapes(const attention_state *s, const kit_plan *plan, 
     p->batch = q->dims[0];
     if (size != p->size || keys != values || heads != p->kv_heads || k->dims[0] != p->batch || v->dims[0] != p->batch ||
         p->kv_heads == 0 || p->q_heads % p->kv_heads != 0)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "Q has %lld heads of %lld, K %lld of %lld over %lld positions, V %lld over %lld: they do not fit",
-                          (long long)p->q_heads, (long long)p->size, (long long)p->kv_heads, (long long)size,
-                          (long long)keys, (long long)heads, (long long)values);
+        return inlay_fail(
+            diag, INLAY_SHAPE_MISMATCH,
+            "Q has %lld heads of %lld, K %lld of %lld over %lld positions, V %lld over %lld: they do not fit",
+            (long long)p->q_heads, (long long)p->size, (long long)p->kv_heads, (long long)size, (long long)keys,
+            (long long)heads, (long long)values);
     if (given(plan, 4) != given(plan, 5))
         return inlay_fail(diag, INLAY_INVALID_MODEL, "past_key and past_value come together or not at all");
     p->past = given(plan, 4) && plan->in[4].rank == 4 ? plan->in[4].dims[2] : 0;
@@ -162,7 +164,8 @@ static inlay_status read_shapes(const attention_state *s, const kit_plan *plan, 
                           (long long)plan->in[6].count, (long long)p->batch);
     p->y = packed ? (strides){ p->queries * p->q_heads * p->v_size, p->v_size, p->q_heads * p->v_size }
                   : (strides){ p->q_heads * p->queries * p->v_size, p->queries * p->v_size, p->v_size };
-    const int64_t counts[4] = { p->batch * p->q_heads * p->queries * p->v_size, p->batch * p->kv_heads * p->keys * p->size,
+    const int64_t counts[4] = { p->batch * p->q_heads * p->queries * p->v_size,
+                                p->batch * p->kv_heads * p->keys * p->size,
                                 p->batch * p->kv_heads * p->keys * p->v_size,
                                 p->batch * p->q_heads * p->queries * p->keys };
     for (uint32_t o = 0; o < plan->out_count && o < 4; o++)
@@ -190,13 +193,18 @@ static void describe_products(const attention_state *s, const kit_plan *plan, at
     p->block = p->block < p->queries ? p->block : p->queries > 0 ? p->queries : 1;
     p->qk = (gemm_job){ .kernel = gemm_kernel_best(type), .batch = 1, .m = p->block, .n = p->keys, .k = p->size,
                         .c_stride = p->keys };
-    p->qk.a = (gemm_operand){ .pack = gemm_strided_pack(type, plan->in[0].dtype), .line_stride = p->q.row, .k_stride = 1,
+    p->qk.a = (gemm_operand){ .pack = gemm_strided_pack(type, plan->in[0].dtype),
+                              .line_stride = p->q.row,
+                              .k_stride = 1,
                               .scale = s->scale != 0 ? s->scale : 1 / sqrt((double)(p->size > 0 ? p->size : 1)) };
-    p->qk.b = (gemm_operand){ .pack = gemm_strided_pack(type, plan->in[1].dtype), .line_stride = p->k.row, .k_stride = 1 };
+    p->qk.b =
+        (gemm_operand){ .pack = gemm_strided_pack(type, plan->in[1].dtype), .line_stride = p->k.row, .k_stride = 1 };
     p->pv = (gemm_job){ .kernel = p->qk.kernel, .batch = 1, .m = p->block, .n = p->v_size, .k = p->keys,
                         .c_stride = p->v_size };
     p->pv.a = (gemm_operand){ .pack = gemm_strided_pack(type, sums), .line_stride = p->keys, .k_stride = 1 };
-    p->pv.b = (gemm_operand){ .pack = gemm_strided_pack(type, plan->in[2].dtype), .line_stride = 1, .k_stride = p->v.row,
+    p->pv.b = (gemm_operand){ .pack = gemm_strided_pack(type, plan->in[2].dtype),
+                              .line_stride = 1,
+                              .k_stride = p->v.row,
                               .in_place = plan->in[2].dtype == sums };
     gemm_plan(&p->qk, 1);
     gemm_plan(&p->pv, 1);
@@ -222,14 +230,16 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     if (p->k_copied) {
         if (plan->out_count <= 1 || plan->out[1].dtype == INLAY_UNDEFINED) {
             p->k_at = p->shared_bytes;
-            p->shared_bytes += align64((int64_t)kit_bytes(plan->in[1].dtype, p->batch * p->kv_heads * p->keys * p->size));
+            p->shared_bytes +=
+                align64((int64_t)kit_bytes(plan->in[1].dtype, p->batch * p->kv_heads * p->keys * p->size));
         }
         p->k = (strides){ p->kv_heads * p->keys * p->size, p->keys * p->size, p->size };
     }
     if (p->v_copied) {
         if (plan->out_count <= 2 || plan->out[2].dtype == INLAY_UNDEFINED) {
             p->v_at = p->shared_bytes;
-            p->shared_bytes += align64((int64_t)kit_bytes(plan->in[2].dtype, p->batch * p->kv_heads * p->keys * p->v_size));
+            p->shared_bytes +=
+                align64((int64_t)kit_bytes(plan->in[2].dtype, p->batch * p->kv_heads * p->keys * p->v_size));
         }
         p->v = (strides){ p->kv_heads * p->keys * p->v_size, p->keys * p->v_size, p->v_size };
     }
@@ -322,7 +332,9 @@ static void join(const kit_call *call, const attention_plan *p, uint32_t input, 
                 memcpy(to, before + (size_t)head * old, old);
             to += old;
             for (int64_t i = 0; i < fresh; i++, to += row)
-                memcpy(to, from + (size_t)(heads_in_row > 0 ? (b * fresh + i) * heads_in_row + h : head * fresh + i) * row, row);
+                memcpy(to,
+                       from + (size_t)(heads_in_row > 0 ? (b * fresh + i) * heads_in_row + h : head * fresh + i) * row,
+                       row);
         }
 }
 

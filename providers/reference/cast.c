@@ -2,8 +2,8 @@
  * of the output, which shape inference has read from `to`.
  *
  * Numbers go through the widest type that holds them exactly: int64 for integers, double for double and uint64, float
- * for the rest. Strings are written the shortest way that reads back the same (as numpy does) and read in the C locale.
- */
+ * for the rest. Strings are written the shortest way that reads back the same (as numpy does) and read in the C
+ * locale. */
 #define _GNU_SOURCE /* strtod_l */
 #include "elementwise.h"
 #include <ctype.h>
@@ -192,8 +192,8 @@ static inlay_status numbers_to_strings(const kit_call *call)
     return INLAY_OK;
 }
 
-/* The number that the text holds; false when it is none. Integers keep all 64 bits in *integer, others are cut to it.
- */
+/* The number that the text holds; false when it is none. Integers keep all 64 bits in *integer, others are cut to
+ * it. */
 static bool read_number(inlay_str s, locale_t c_only, double *value, uint64_t *integer)
 {
     char text[512], *end = text, *end_integer = text;

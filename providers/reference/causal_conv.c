@@ -39,13 +39,16 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 
     (void)state;
     if (x->rank != 3 || w->rank != 3 || w->dims[0] != x->dims[1] || w->dims[1] != 1 || w->dims[2] < 1)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input and weight must be [batch, channels, length] and [channels, 1, k]");
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "input and weight must be [batch, channels, length] and [channels, 1, k]");
     past = x->dims[0] * x->dims[1] * (w->dims[2] - 1);
-    if (y->count != x->count || (plan->out_count > 1 && plan->out[1].dtype != INLAY_UNDEFINED && plan->out[1].count != past) ||
+    if (y->count != x->count ||
+        (plan->out_count > 1 && plan->out[1].dtype != INLAY_UNDEFINED && plan->out[1].count != past) ||
         (plan->in_count > 2 && plan->in[2].dtype != INLAY_UNDEFINED && plan->in[2].count != x->dims[1]) ||
         (plan->in_count > 3 && plan->in[3].dtype != INLAY_UNDEFINED && plan->in[3].count != past))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "bias, past_state or an output do not fit input and weight");
-    if (__builtin_mul_overflow(thread_bytes(w->dims[2], x->dims[2]), (uint64_t)plan->max_threads, &plan->workspace_bytes))
+    if (__builtin_mul_overflow(thread_bytes(w->dims[2], x->dims[2]), (uint64_t)plan->max_threads,
+                               &plan->workspace_bytes))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the workspace of this convolution exceeds the address space");
     return INLAY_OK;
 }

@@ -10,30 +10,8 @@
 #define T double
 #define SUFFIX f64
 #include "clip.inc"
-#define T uint8_t
-#define SUFFIX u8
-#include "clip.inc"
-#define T uint16_t
-#define SUFFIX u16
-#include "clip.inc"
-#define T uint32_t
-#define SUFFIX u32
-#include "clip.inc"
-#define T uint64_t
-#define SUFFIX u64
-#include "clip.inc"
-#define T int8_t
-#define SUFFIX i8
-#include "clip.inc"
-#define T int16_t
-#define SUFFIX i16
-#include "clip.inc"
-#define T int32_t
-#define SUFFIX i32
-#include "clip.inc"
-#define T int64_t
-#define SUFFIX i64
-#include "clip.inc"
+#define BODY "clip.inc"
+#include "integers.inc"
 
 typedef void (*clip_fn)(void *out, const void *in, int64_t n, const void *low, const void *high);
 static const clip_fn by_dtype[INLAY_DTYPE_COUNT] = {

@@ -2,10 +2,11 @@
  * convolution as a matrix product.
  *
  * The product of one image and group is Y[m, j] = sum over k of W[m, k] * X'[k, j]: m an output channel, j an output
- * position (d, h, w), k a channel and a tap of the window. X' is never made whole. Instead the input is *staged*: copied once into a
- * buffer with the padding in place, element type converted, and each row split into the `stride` interleaved sets of
- * columns that taps step through. There, the elements that consecutive outputs of a row meet at one tap are neighbours, so
- * packing a panel of X' is a matter of copying short runs. A 1x1 window with stride 1 reads the input where it lies. */
+ * position (d, h, w), k a channel and a tap of the window. X' is never made whole. Instead the input is *staged*:
+ * copied once into a buffer with the padding in place, element type converted, and each row split into the `stride`
+ * interleaved sets of columns that taps step through. There, the elements that consecutive outputs of a row meet at one
+ * tap are neighbours, so packing a panel of X' is a matter of copying short runs. A 1x1 window with stride 1 reads the
+ * input where it lies. */
 #ifndef CONV_H
 #define CONV_H
 #include "gemm.h"

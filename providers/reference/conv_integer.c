@@ -1,4 +1,5 @@
-/* ConvInteger: ONNX 10. QLinearConv: ONNX 10. Elements less their zero points are multiplied as int16, summed in int32. */
+/* ConvInteger: ONNX 10. QLinearConv: ONNX 10. Elements less their zero points are multiplied as int16, summed in
+ * int32. */
 #include "args.h"
 #include "conv.h"
 #include "convert.h"

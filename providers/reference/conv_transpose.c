@@ -1,7 +1,7 @@
 /* ConvTranspose: ONNX 1, 11, 22; float16, bfloat16, float and double.
  *
- * A block of output channels at a time: the product W' [channels x taps, C] times X [C, positions] gives what each input
- * position adds at each tap, and those are then added up where they fall. Blocks are independent tasks. */
+ * A block of output channels at a time: the product W' [channels x taps, C] times X [C, positions] gives what each
+ * input position adds at each tap, and those are then added up where they fall. Blocks are independent tasks. */
 #include "args.h"
 #include "conv.h"
 #include "convert.h"
@@ -98,9 +98,9 @@ static inlay_status resolve_dim(const transpose_state *s, uint32_t spatial, uint
     g->dilation[i] = a->dilations_count >= 0 ? a->dilations[d] : 1;
     if (g->kernel[i] < 1 || g->stride[i] < 1 || g->dilation[i] < 1 || extra < 0 || g->kernel[i] > limit ||
         g->stride[i] > limit || g->dilation[i] > limit || extra > limit || g->in[i] > limit)
-        return inlay_fail(diag, INLAY_INVALID_MODEL,
-                          "window %lld, stride %lld, dilation %lld, output_padding %lld: out of range",
-                          (long long)g->kernel[i], (long long)g->stride[i], (long long)g->dilation[i], (long long)extra);
+        return inlay_fail(
+            diag, INLAY_INVALID_MODEL, "window %lld, stride %lld, dilation %lld, output_padding %lld: out of range",
+            (long long)g->kernel[i], (long long)g->stride[i], (long long)g->dilation[i], (long long)extra);
     window = (g->kernel[i] - 1) * g->dilation[i] + 1;
     full = g->stride[i] * (g->in[i] - 1) + extra + window;
     if (s->output_shape_count > 0 || same) {
@@ -131,7 +131,8 @@ static inlay_status check_counts(const transpose_state *s, uint32_t spatial, inl
     if ((a->kernel_count >= 0 && a->kernel_count != n) || (a->strides_count >= 0 && a->strides_count != n) ||
         (a->dilations_count >= 0 && a->dilations_count != n) || (a->pads_count >= 0 && a->pads_count != 2 * n) ||
         (s->output_padding_count > 0 && s->output_padding_count != n) || (shape > 0 && shape != n && shape != n + 2))
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "an attribute has not one value for each of %u spatial axes", spatial);
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "an attribute has not one value for each of %u spatial axes",
+                          spatial);
     return INLAY_OK;
 }
 
@@ -150,8 +151,9 @@ static inlay_status resolve(const transpose_state *s, const kit_tensor *x, const
                           .positions = 1, .in_positions = 1 };
     if (w->dims[0] != g->channels || g->channels % g->group != 0 ||
         __builtin_mul_overflow(w->dims[1], g->group, &g->filters))
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%lld channels, weights for %lld and %lld groups do not go together",
-                          (long long)g->channels, (long long)w->dims[0], (long long)g->group);
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "%lld channels, weights for %lld and %lld groups do not go together", (long long)g->channels,
+                          (long long)w->dims[0], (long long)g->group);
     for (uint32_t i = 0; i < 3; i++) {
         uint32_t missing = 3 - spatial, d = i - missing;
         g->in[i] = g->out[i] = g->kernel[i] = g->stride[i] = g->dilation[i] = 1;
@@ -277,7 +279,8 @@ typedef struct transpose_task {
     int64_t blocks; /* of a group */
 } transpose_task;
 
-static void finish_filter(const transpose_task *t, int64_t image, int64_t filter, const char *products, char *half_plane)
+static void finish_filter(const transpose_task *t, int64_t image, int64_t filter, const char *products,
+                          char *half_plane)
 {
     const kit_call *call = t->call;
     const conv_geometry *g = &t->p->g;
@@ -314,8 +317,13 @@ static inlay_status run_blocks(void *user, int64_t begin, int64_t end, uint32_t 
         int64_t last = first + p->block < per_group ? first + p->block : per_group;
         int64_t row0 = first * g->taps / t->job.kernel->mr * t->job.kernel->mr;
         for (int64_t j = 0; j < n; j += t->job.tile_n) {
-            gemm_tile tile = { .batch = batch, .i0 = row0, .i1 = last * g->taps, .j0 = j,
-                               .j1 = j + t->job.tile_n < n ? j + t->job.tile_n : n, .c = columns + j * acc, .c_stride = n };
+            gemm_tile tile = { .batch = batch,
+                               .i0 = row0,
+                               .i1 = last * g->taps,
+                               .j0 = j,
+                               .j1 = j + t->job.tile_n < n ? j + t->job.tile_n : n,
+                               .c = columns + j * acc,
+                               .c_stride = n };
             gemm_run_tile(&t->job, &tile, room);
         }
         for (int64_t f = first; f < last; f++)

@@ -1,5 +1,5 @@
-/* DeformConv: ONNX 19, 22. The product of Conv, except that each column of windows is sampled between the input's elements,
- * at the place that the offsets say. */
+/* DeformConv: ONNX 19, 22. The product of Conv, except that each column of windows is sampled between the input's
+ * elements, at the place that the offsets say. */
 #include "args.h"
 #include "conv.h"
 #include "convert.h"
@@ -60,8 +60,8 @@ done:
     return status;
 }
 
-static void pack_samples(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0, int64_t k1,
-                         uint32_t width, void *out);
+static void pack_samples(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0,
+                         int64_t k1, uint32_t width, void *out);
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
@@ -78,7 +78,8 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     INLAY_TRY(conv_check_output(&g, &plan->out[0], diag));
     per_position = s->offset_group > 0 && g.channels % s->offset_group == 0 ? g.images * s->offset_group * g.taps : -1;
     if (per_position < 0 || plan->in[2].count != per_position * 2 * g.positions ||
-        (plan->in_count > 4 && plan->in[4].dtype != INLAY_UNDEFINED && plan->in[4].count != per_position * g.positions) ||
+        (plan->in_count > 4 && plan->in[4].dtype != INLAY_UNDEFINED &&
+         plan->in[4].count != per_position * g.positions) ||
         (plan->in_count > 3 && plan->in[3].dtype != INLAY_UNDEFINED && plan->in[3].count != g.filters))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "offset, mask or bias do not fit %lld images, %lld offset groups, %lld taps, %lld positions",
@@ -147,8 +148,8 @@ static double sample(const deform_run *r, int64_t image, int64_t channel, int64_
     return value;
 }
 
-static void pack_samples(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0, int64_t k1,
-                         uint32_t width, void *out)
+static void pack_samples(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0,
+                         int64_t k1, uint32_t width, void *out)
 {
     const deform_run *r = self->user;
     const conv_geometry *g = r->g;

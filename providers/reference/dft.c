@@ -46,7 +46,8 @@ static inlay_status make_plan(int64_t n, kit_plan *plan, dft_plan **out, inlay_d
 
     *out = NULL;
     if (count == 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "a transform of length %lld: it must be at least 1", (long long)n);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "a transform of length %lld: it must be at least 1",
+                          (long long)n);
     p = count > SIZE_MAX / 16 ? NULL : calloc(1, sizeof *p + count * sizeof(double));
     if (p == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a transform of length %lld", (long long)n);
@@ -83,12 +84,14 @@ static inlay_status shape_dft(const dft_state *s, kit_plan *plan, inlay_diag *di
     inlay_status status;
 
     if (x->rank < 2 || y->rank != x->rank || x->dims[x->rank - 1] < 1 || x->dims[x->rank - 1] > 2)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the input has rank %u; its last dim must hold 1 or 2 parts", x->rank);
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the input has rank %u; its last dim must hold 1 or 2 parts",
+                          x->rank);
     if (s->axis_input && given(plan, 2))
         INLAY_TRY(read_scalar(plan, 2, "axis", &axis, diag));
     INLAY_TRY(arg_axis(diag, axis, x->rank, "axis", &at));
     if (at + 1 == x->rank)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "axis %lld is that of real and imaginary parts", (long long)axis);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "axis %lld is that of real and imaginary parts",
+                          (long long)axis);
     n = to_real ? 2 * (x->dims[at] - 1) : x->dims[at];
     if (given(plan, 1))
         INLAY_TRY(read_scalar(plan, 1, "dft_length", &n, diag));
@@ -121,7 +124,8 @@ static inlay_status shape_stft(const dft_state *s, kit_plan *plan, inlay_diag *d
     inlay_status status;
 
     if (x->rank < 2 || x->rank > 3 || (x->rank == 3 && x->dims[2] != 1 && x->dims[2] != 2) || y->rank != 4)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the signal has rank %u; it must be [batch, length, 1 or 2]", x->rank);
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the signal has rank %u; it must be [batch, length, 1 or 2]",
+                          x->rank);
     INLAY_TRY(read_scalar(plan, 1, "frame_step", &step, diag));
     if (given(plan, 3))
         INLAY_TRY(read_scalar(plan, 3, "frame_length", &length, diag));

@@ -335,8 +335,8 @@ static inlay_status plan_step(planning *w, uint32_t i, inlay_diag *diag)
     return INLAY_OK;
 }
 
-/* Plans all steps; run twice, first to count the tables. The workspace holds intermediates, copies, then the product's.
- */
+/* Plans all steps; run twice, first to count the tables. The workspace holds intermediates, copies, then the
+ * product's. */
 static inlay_status plan_steps(const einsum_state *s, const kit_plan *plan, einsum_plan *p, uint64_t *out_workspace,
                                inlay_diag *diag)
 {

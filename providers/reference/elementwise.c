@@ -1,5 +1,5 @@
-/* elementwise.c - element types, broadcasting and threads for operators that work element by element; no kernels here.
- */
+/* elementwise.c - element types, broadcasting and threads for operators that work element by element; no kernels
+ * here. */
 #include "elementwise.h"
 #include <stdlib.h>
 
@@ -89,8 +89,8 @@ void ew_binary_legacy(const kit_node *node, ew_binary *b)
     }
 }
 
-/* The shape of input 1 with ones appended, so that it lines up with dimension `axis` of input 0 counted from the left.
- */
+/* The shape of input 1 with ones appended, so that it lines up with dimension `axis` of input 0 counted from the
+ * left. */
 static bool align_left(const kit_tensor *x, const kit_tensor *y, int64_t axis, int64_t *dims, bcast_shape *out)
 {
     if (axis < 0)

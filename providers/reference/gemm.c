@@ -85,7 +85,8 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     gemm_job *job;
 
     if (a->rank != 2 || b->rank != 2)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "A has rank %u and B rank %u; Gemm takes matrices", a->rank, b->rank);
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "A has rank %u and B rank %u; Gemm takes matrices", a->rank,
+                          b->rank);
     if (a->dims[s->trans_a ? 0 : 1] != b->dims[s->trans_b ? 1 : 0])
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "A' has %lld columns but B' has %lld rows",
                           (long long)a->dims[s->trans_a ? 0 : 1], (long long)b->dims[s->trans_b ? 1 : 0]);

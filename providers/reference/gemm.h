@@ -2,10 +2,10 @@
  *
  *     C[m, n] = sum over k of A[m, k] * B[k, n]        for `batch` independent products
  *
- * It is built as Goto and van de Geijn describe ("Anatomy of High-Performance Matrix Multiplication"): a microkernel keeps
- * a tile of mr x nr sums in registers and reads A and B from panels that were packed for it. Around it,
- *     a job    describes the product: its sizes, where A and B come from, where C goes
- *     a tile   is a rectangle of C that one thread computes from start to end; tiles share nothing
+ * It is built as Goto and van de Geijn describe ("Anatomy of High-Performance Matrix Multiplication"): a microkernel
+ * keeps a tile of mr x nr sums in registers and reads A and B from panels that were packed for it. Around it, a job
+ * describes the product: its sizes, where A and B come from, where C goes a tile   is a rectangle of C that one thread
+ * computes from start to end; tiles share nothing
  *
  * A and B are symmetrical: both are sets of *lines* along k (rows of A, columns of B), packed as panels of `width`
  * lines (mr for A, nr for B): panel, then k, then line; lines beyond the last are zero. k is cut into blocks of kc, and

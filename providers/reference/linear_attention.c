@@ -1,5 +1,5 @@
-/* LinearAttention: ONNX 27. One state matrix [key size, value size] a batch and key-value head is decayed, corrected, written
- * to and read at every step; heads are independent. Computed in float. */
+/* LinearAttention: ONNX 27. One state matrix [key size, value size] a batch and key-value head is decayed, corrected,
+ * written to and read at every step; heads are independent. Computed in float. */
 #include "args.h"
 #include "convert.h"
 #include "reference.h"
@@ -31,7 +31,8 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     s->kv_heads = kit_attr_int(node->info, "kv_num_heads", 0);
     s->scale = kit_attr_float(node->info, "scale", 0);
     if (!s->gated && !s->delta && strcmp(rule, "linear") != 0)
-        status = inlay_fail(diag, INLAY_INVALID_MODEL, "update_rule is '%s'; use linear, gated, delta or gated_delta", rule);
+        status =
+            inlay_fail(diag, INLAY_INVALID_MODEL, "update_rule is '%s'; use linear, gated, delta or gated_delta", rule);
     else if (s->kv_heads < 1 || s->q_heads < 1 || s->q_heads % s->kv_heads != 0)
         status = inlay_fail(diag, INLAY_INVALID_MODEL, "q_num_heads %lld is no positive multiple of kv_num_heads %lld",
                             (long long)s->q_heads, (long long)s->kv_heads);
@@ -57,12 +58,13 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     int64_t rows, states;
 
     if (q->rank != 3 || k->rank != 3 || v->rank != 3 || q->dims[2] % s->q_heads != 0 || k->dims[2] % s->kv_heads != 0 ||
-        v->dims[2] % s->kv_heads != 0 || q->dims[2] / s->q_heads != k->dims[2] / s->kv_heads || k->dims[0] != q->dims[0] ||
-        v->dims[0] != q->dims[0] || k->dims[1] != q->dims[1] || v->dims[1] != q->dims[1])
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "query, key and value must be [batch, steps, heads * size], and fit");
+        v->dims[2] % s->kv_heads != 0 || q->dims[2] / s->q_heads != k->dims[2] / s->kv_heads ||
+        k->dims[0] != q->dims[0] || v->dims[0] != q->dims[0] || k->dims[1] != q->dims[1] || v->dims[1] != q->dims[1])
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "query, key and value must be [batch, steps, heads * size], and fit");
     if (s->gated != given(plan, 4) || s->delta != given(plan, 5))
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "this update_rule %s decay and %s beta", s->gated ? "needs" : "forbids",
-                          s->delta ? "needs" : "forbids");
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "this update_rule %s decay and %s beta",
+                          s->gated ? "needs" : "forbids", s->delta ? "needs" : "forbids");
     plan->plan = p = calloc(1, sizeof *p);
     if (p == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a LinearAttention");
@@ -75,7 +77,8 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
         (s->delta && plan->in[5].count != rows * s->kv_heads && plan->in[5].count != rows) ||
         plan->out[0].count != rows * s->q_heads * p->value ||
         (plan->out_count > 1 && plan->out[1].dtype != INLAY_UNDEFINED && plan->out[1].count != states))
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "past_state, decay, beta or an output do not fit query, key and value");
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "past_state, decay, beta or an output do not fit query, key and value");
     if (__builtin_mul_overflow((uint64_t)(p->key * p->value + 2 * p->key + 3 * p->value) * sizeof(float) + 64,
                                (uint64_t)plan->max_threads, &plan->workspace_bytes))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the workspace of this attention exceeds the address space");
@@ -93,7 +96,8 @@ static void load(const kit_call *call, uint32_t input, int64_t at, int64_t n, fl
 }
 
 /* exp(g) times the state: one g a head, or one a row. */
-static void decay(const kit_call *call, const linear_state *s, const linear_plan *p, int64_t row, int64_t head, head_room r)
+static void decay(const kit_call *call, const linear_state *s, const linear_plan *p, int64_t row, int64_t head,
+                  head_room r)
 {
     bool by_row = call->in[4].count != p->batch * p->steps * s->kv_heads;
 
@@ -141,7 +145,8 @@ static void run_step(const kit_call *call, const linear_state *s, const linear_p
         read_state(p, r.state, r.q, r.y);
         for (int64_t j = 0; j < p->value; j++)
             r.y[j] *= scale;
-        convert_from_f32(call->out[0].dtype, call->out[0].data, (row * s->q_heads + q_head) * p->value, p->value, r.y, 0);
+        convert_from_f32(call->out[0].dtype, call->out[0].data, (row * s->q_heads + q_head) * p->value, p->value, r.y,
+                         0);
     }
 }
 

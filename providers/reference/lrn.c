@@ -1,6 +1,6 @@
 /* LRN: ONNX 1, 13. Each element is divided by a power of the sum of squares over neighbouring channels:
- * y[c] = x[c] / (bias + alpha / size * sum x[c - floor((size - 1) / 2)] ... x[c + ceil((size - 1) / 2)] squared)^beta.
- */
+ * y[c] = x[c] / (bias + alpha / size * sum x[c - floor((size - 1) / 2)] ... x[c + ceil((size - 1) / 2)]
+ * squared)^beta. */
 #include "reference.h"
 #include "vecmath.h"
 #include <math.h>

@@ -66,7 +66,8 @@ inlay_status matmul_plan_create(const kit_tensor *a, const kit_tensor *b, bool c
 
     *out_plan = NULL;
     if (a->rank == 0 || b->rank == 0)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input %s of a matrix product is a scalar", a->rank == 0 ? "A" : "B");
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input %s of a matrix product is a scalar",
+                          a->rank == 0 ? "A" : "B");
     as = split_dims(a, true);
     bs = split_dims(b, false);
     if (as.columns != bs.rows)
@@ -82,7 +83,8 @@ inlay_status matmul_plan_create(const kit_tensor *a, const kit_tensor *b, bool c
     collapse = collapse && bs.matrices == 1 && as.matrices == batch;
     if (batch > INT32_MAX ||
         (plan = calloc(1, sizeof *plan + (size_t)(collapse ? 0 : 2 * batch) * sizeof(int64_t))) == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of %lld matrix products", (long long)batch);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of %lld matrix products",
+                          (long long)batch);
     plan->a_matrices = as.matrices;
     plan->b_matrices = bs.matrices;
     plan->job.batch = collapse ? 1 : batch;
@@ -109,8 +111,9 @@ inlay_status matmul_check_output(const gemm_job *job, const kit_tensor *y, inlay
 {
     if (y->count == job->batch * job->m * job->n)
         return INLAY_OK;
-    return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the product is %lld x %lld x %lld but the output holds %lld elements",
-                      (long long)job->batch, (long long)job->m, (long long)job->n, (long long)y->count);
+    return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                      "the product is %lld x %lld x %lld but the output holds %lld elements", (long long)job->batch,
+                      (long long)job->m, (long long)job->n, (long long)y->count);
 }
 
 void matmul_cost(const kit_plan *shapes, uint32_t b_input, inlay_cost *cost)

@@ -1,5 +1,5 @@
-/* MatMulInteger: ONNX 10. QLinearMatMul: ONNX 10, 21. Integers are multiplied less their zero points as int16, summed in
- * int32; float8 operands are multiplied as floats. */
+/* MatMulInteger: ONNX 10. QLinearMatMul: ONNX 10, 21. Integers are multiplied less their zero points as int16, summed
+ * in int32; float8 operands are multiplied as floats. */
 #include "args.h"
 #include "convert.h"
 #include "matmul.h"
@@ -200,7 +200,8 @@ typedef struct output {
 static float scale_at(const kit_call *call, uint32_t input, const parameter *p, int64_t matrix, int64_t line)
 {
     float v = 1;
-    convert_to_f32(&v, call->in[input].dtype, call->in[input].data, matrix * p->matrix_stride + line * p->line_stride, 1);
+    convert_to_f32(&v, call->in[input].dtype, call->in[input].data, matrix * p->matrix_stride + line * p->line_stride,
+                   1);
     return v;
 }
 
@@ -232,7 +233,8 @@ static void store_row(const output *o, const gemm_tile *tile, int64_t i)
             values[l] = (float)(sum * (double)(row * columns[l]));
             if (!is_float8(y->dtype)) {
                 values[l] = nearbyintf(values[l]) + (float)zero;
-                values[l] = fminf(fmaxf(values[l], y->dtype == INLAY_INT8 ? -128 : 0), y->dtype == INLAY_INT8 ? 127 : 255);
+                values[l] =
+                    fminf(fmaxf(values[l], y->dtype == INLAY_INT8 ? -128 : 0), y->dtype == INLAY_INT8 ? 127 : 255);
             } else {
                 values[l] += (float)zero;
             }

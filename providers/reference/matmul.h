@@ -21,8 +21,8 @@ INLAY_NODISCARD inlay_status matmul_check_output(const gemm_job *job, const kit_
 /* kit_kernel.cost of MatMul, MatMulInteger and QLinearMatMul; b_input is the index of B. */
 void matmul_cost(const kit_plan *shapes, uint32_t b_input, inlay_cost *cost);
 
-/* The matrices of a constant input: their sizes (a vector counts as a row for A, a column for B). False when the input is
- * no constant or its rank is 0. */
+/* The matrices of a constant input: their sizes (a vector counts as a row for A, a column for B). False when the input
+ * is no constant or its rank is 0. */
 typedef struct matmul_constant {
     int64_t matrices, rows, columns;
 } matmul_constant;

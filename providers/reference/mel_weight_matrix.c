@@ -30,8 +30,9 @@ static inlay_status run(const kit_call *call)
     double high = to_mel(convert_get_f64(call->in[4].dtype, call->in[4].data, 0));
 
     if (y->rank != 2 || bands < 0 || length < 0 || rate <= 0 || y->dims[0] != length / 2 + 1 || y->dims[1] != bands)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "%lld bands of a DFT of %lld at %lld hertz do not fit the output",
-                          (long long)bands, (long long)length, (long long)rate);
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                          "%lld bands of a DFT of %lld at %lld hertz do not fit the output", (long long)bands,
+                          (long long)length, (long long)rate);
     memset(y->data, 0, kit_bytes(y->dtype, y->count));
     for (int64_t i = 0; i < bands; i++) {
         int64_t first = edge_bin(i, bands, length, (double)rate, low, high);

@@ -1,5 +1,5 @@
-/* PRelu: ONNX 1, 6, 7, 9, 16. The slope broadcasts into the input; in versions 1 and 6 a vector belongs to dimension 1.
- */
+/* PRelu: ONNX 1, 6, 7, 9, 16. The slope broadcasts into the input; in versions 1 and 6 a vector belongs to dimension
+ * 1. */
 #include "elementwise.h"
 #include <stdlib.h>
 

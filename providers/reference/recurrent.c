@@ -1,4 +1,5 @@
-/* LSTM: ONNX 1, 7, 14, 22. GRU: ONNX 1, 3, 7, 14, 22. RNN: ONNX 1, 7, 14, 22. float16 and bfloat16 are computed in float.
+/* LSTM: ONNX 1, 7, 14, 22. GRU: ONNX 1, 3, 7, 14, 22. RNN: ONNX 1, 7, 14, 22. float16 and bfloat16 are computed in
+ * float.
  *
  * The input's share of all gates at all steps is one product, X * W' + bias. Then each step adds H * R' to a row of it;
  * R is packed once. Directions run side by side. */
@@ -81,12 +82,13 @@ static void release(void *state)
 static inlay_status find_activation(inlay_str name, uint32_t *out, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < ACT_COUNT; i++)
-        if (strlen(activation_rows[i].name) == name.bytes && strncasecmp(activation_rows[i].name, name.data, name.bytes) == 0) {
+        if (strlen(activation_rows[i].name) == name.bytes &&
+            strncasecmp(activation_rows[i].name, name.data, name.bytes) == 0) {
             *out = i;
             return INLAY_OK;
         }
-    return inlay_fail(diag, INLAY_INVALID_MODEL, "there is no activation '%.*s'", (int)(name.bytes < 64 ? name.bytes : 64),
-                      name.data);
+    return inlay_fail(diag, INLAY_INVALID_MODEL, "there is no activation '%.*s'",
+                      (int)(name.bytes < 64 ? name.bytes : 64), name.data);
 }
 
 /* Parameter i of an activation: by position when there is one for each; otherwise functions that take one draw them in
@@ -104,13 +106,15 @@ static double parameter(const inlay_attr_info *list, uint32_t i, uint32_t total,
 static inlay_status read_activations(const kit_node *node, recurrent_state *s, inlay_diag *diag)
 {
     const inlay_attr_info *names = kit_attr(node->info, "activations");
-    const inlay_attr_info *alphas = kit_attr(node->info, "activation_alpha"), *betas = kit_attr(node->info, "activation_beta");
+    const inlay_attr_info *alphas = kit_attr(node->info, "activation_alpha"),
+                          *betas = kit_attr(node->info, "activation_beta");
     uint32_t directions = s->direction == 2 ? 2 : 1, total = directions * s->functions, next_alpha = 0, next_beta = 0;
 
     if (names != NULL && (names->kind != INLAY_ATTR_STRINGS || names->count == 0))
         names = NULL;
     if (names != NULL && names->count < total)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "activations names %u functions; %u are needed", names->count, total);
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "activations names %u functions; %u are needed", names->count,
+                          total);
     if (alphas != NULL && alphas->kind != INLAY_ATTR_FLOATS)
         alphas = NULL;
     if (betas != NULL && betas->kind != INLAY_ATTR_FLOATS)
@@ -143,7 +147,8 @@ static inlay_status read_attributes(const kit_node *node, recurrent_state *s, in
     else if (strcmp(direction, "bidirectional") == 0)
         s->direction = 2;
     else if (strcmp(direction, "forward") != 0 && strcmp(direction, "foward") != 0)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "direction is '%s'; use forward, reverse or bidirectional", direction);
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "direction is '%s'; use forward, reverse or bidirectional",
+                          direction);
     s->clip = kit_attr_float(node->info, "clip", 0);
     s->clips = kit_attr(node->info, "clip") != NULL && s->clip > 0;
     s->input_forget = kit_attr_int(node->info, "input_forget", 0) != 0;
@@ -233,8 +238,8 @@ typedef struct recurrent_plan {
     uint64_t packed_bytes, candidate_bytes; /* R packed while running; 0 when it is constant */
     uint64_t projection_bytes;              /* workspace of that product */
     /* Room of a direction, and where its parts are. */
-    uint64_t direction_bytes, projected_at, gates_at, h_at, c_at, extra_at, peephole_at, bias_at, input_bias_at, gemm_at,
-        packed_at, candidate_at;
+    uint64_t direction_bytes, projected_at, gates_at, h_at, c_at, extra_at, peephole_at, bias_at, input_bias_at,
+        gemm_at, packed_at, candidate_at;
 } recurrent_plan;
 
 static inlay_status check_shapes(const recurrent_state *s, const kit_plan *plan, recurrent_plan *p, inlay_diag *diag)
@@ -252,12 +257,13 @@ static inlay_status check_shapes(const recurrent_state *s, const kit_plan *plan,
     p->hidden = r->dims[2];
     if (p->hidden > INT32_MAX || w->dims[0] != p->directions || r->dims[0] != p->directions ||
         w->dims[1] != s->gates * p->hidden || r->dims[1] != s->gates * p->hidden || w->dims[2] != p->inputs)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "W is [%lld, %lld, %lld] and R [%lld, %lld, %lld]: they do not fit %lld directions, %lld gates and an "
-                          "input of %lld",
-                          (long long)w->dims[0], (long long)w->dims[1], (long long)w->dims[2], (long long)r->dims[0],
-                          (long long)r->dims[1], (long long)r->dims[2], (long long)p->directions, (long long)s->gates,
-                          (long long)p->inputs);
+        return inlay_fail(
+            diag, INLAY_SHAPE_MISMATCH,
+            "W is [%lld, %lld, %lld] and R [%lld, %lld, %lld]: they do not fit %lld directions, %lld gates and an "
+            "input of %lld",
+            (long long)w->dims[0], (long long)w->dims[1], (long long)w->dims[2], (long long)r->dims[0],
+            (long long)r->dims[1], (long long)r->dims[2], (long long)p->directions, (long long)s->gates,
+            (long long)p->inputs);
     const struct { uint32_t input; const char *name; int64_t count; } rows[] = {
         { 3, "B", p->directions * 2 * s->gates * p->hidden },
         { 4, "sequence_lens", p->batch },
@@ -286,8 +292,8 @@ static void keep(void *user, const gemm_tile *tile)
     (void)tile;
 }
 
-static void describe_step(gemm_job *job, const recurrent_state *s, const recurrent_plan *p, int64_t lines, int64_t a_stride,
-                          int64_t c_stride)
+static void describe_step(gemm_job *job, const recurrent_state *s, const recurrent_plan *p, int64_t lines,
+                          int64_t a_stride, int64_t c_stride)
 {
     static const char somewhere;
     inlay_dtype sums = s->kernel->acc_bytes == 8 ? INLAY_DOUBLE : INLAY_FLOAT;
@@ -357,7 +363,8 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     if (s->cell == CELL_GRU)
         describe_step(&p->candidate, s, p, p->hidden, p->hidden, s->linear_before_reset ? p->hidden : width);
     if (!gemm_workspace(&p->projection, plan->max_threads, &p->projection_bytes) || !lay_out(s, p) ||
-        __builtin_add_overflow(p->projection_bytes, p->direction_bytes * (uint64_t)p->directions, &plan->workspace_bytes))
+        __builtin_add_overflow(p->projection_bytes, p->direction_bytes * (uint64_t)p->directions,
+                               &plan->workspace_bytes))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "this recurrent layer is too large");
 done:
     return status;
@@ -493,8 +500,26 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 }
 
 static const kit_kernel kernels[] = {
-    { .op_type = "LSTM", .since_max = 22, .prepare = prepare, .release = release, .shape = shape, .run = run, .cost = cost },
-    { .op_type = "GRU", .since_max = 22, .prepare = prepare, .release = release, .shape = shape, .run = run, .cost = cost },
-    { .op_type = "RNN", .since_max = 22, .prepare = prepare, .release = release, .shape = shape, .run = run, .cost = cost },
+    { .op_type = "LSTM",
+      .since_max = 22,
+      .prepare = prepare,
+      .release = release,
+      .shape = shape,
+      .run = run,
+      .cost = cost },
+    { .op_type = "GRU",
+      .since_max = 22,
+      .prepare = prepare,
+      .release = release,
+      .shape = shape,
+      .run = run,
+      .cost = cost },
+    { .op_type = "RNN",
+      .since_max = 22,
+      .prepare = prepare,
+      .release = release,
+      .shape = shape,
+      .run = run,
+      .cost = cost },
 };
 const kit_table reference_recurrent = { kernels, KIT_COUNT(kernels) };

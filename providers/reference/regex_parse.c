@@ -1,6 +1,6 @@
 /* regex_parse.c - the parser of regex.h: a pattern becomes a tree, because counted repetition emits a part several
- * times. After a failure parsing goes on with empty nodes at the pattern's end, so that nobody has to look at returns.
- */
+ * times. After a failure parsing goes on with empty nodes at the pattern's end, so that nobody has to look at
+ * returns. */
 #include "regex_parts.h"
 #include <stdlib.h>
 #include <string.h>

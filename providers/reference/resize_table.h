@@ -29,8 +29,8 @@ typedef struct resize_rule {
     double cubic_a;
 } resize_rule;
 
-/* One axis. scale is output over input; exact says that it is out / in itself, which is then computed without rounding.
- */
+/* One axis. scale is output over input; exact says that it is out / in itself, which is then computed without
+ * rounding. */
 typedef struct resize_axis {
     int64_t in, out;
     double scale;

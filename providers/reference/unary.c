@@ -1,5 +1,5 @@
-/* Unary mathematics: ONNX 1 to 22. float16 and bfloat16 compute in float, integers in int64 or double (elementwise.h).
- */
+/* Unary mathematics: ONNX 1 to 22. float16 and bfloat16 compute in float, integers in int64 or double
+ * (elementwise.h). */
 #include "elementwise.h"
 #include "vecmath.h"
 #include <math.h>

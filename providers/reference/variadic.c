@@ -55,30 +55,8 @@
 #undef MIN
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define T uint8_t
-#define SUFFIX u8
-#include "variadic.inc"
-#define T uint16_t
-#define SUFFIX u16
-#include "variadic.inc"
-#define T uint32_t
-#define SUFFIX u32
-#include "variadic.inc"
-#define T uint64_t
-#define SUFFIX u64
-#include "variadic.inc"
-#define T int8_t
-#define SUFFIX i8
-#include "variadic.inc"
-#define T int16_t
-#define SUFFIX i16
-#include "variadic.inc"
-#define T int32_t
-#define SUFFIX i32
-#include "variadic.inc"
-#define T int64_t
-#define SUFFIX i64
-#include "variadic.inc"
+#define BODY "variadic.inc"
+#include "integers.inc"
 
 #define NUMBERS(name)                                                                                                  \
     [INLAY_FLOAT] = name##_f32, [INLAY_DOUBLE] = name##_f64, [INLAY_UINT8] = name##_u8, [INLAY_UINT16] = name##_u16,   \

@@ -136,7 +136,8 @@ static int detect(model *m, const picture *p, box *boxes)
     int longest = p->width > p->height ? p->width : p->height, count = 0;
     float scale = longest > MAX_SIDE ? (float)MAX_SIDE / (float)longest : 1;
     /* The model halves the picture five times. */
-    int width = ((int)((float)p->width * scale) + 31) / 32 * 32, height = ((int)((float)p->height * scale) + 31) / 32 * 32;
+    int width = ((int)((float)p->width * scale) + 31) / 32 * 32,
+        height = ((int)((float)p->height * scale) + 31) / 32 * 32;
     float *planes = malloc((size_t)(3 * width * height) * sizeof *planes), *map = NULL;
     int *stack = malloc((size_t)(width * height) * sizeof *stack);
     const inlay_value *output = NULL;
@@ -228,8 +229,8 @@ static void alphabet_deinit(alphabet *a)
     free(a->text);
 }
 
-/* Connectionist temporal classification, greedy: the best letter of each step, repeats and blanks dropped. Appends UTF-8
- * to text; returns the mean confidence of the letters. */
+/* Connectionist temporal classification, greedy: the best letter of each step, repeats and blanks dropped. Appends
+ * UTF-8 to text; returns the mean confidence of the letters. */
 static float spell(const inlay_value *steps, const alphabet *a, char *text, size_t room)
 {
     const int64_t *dims = inlay_value_dims(steps);

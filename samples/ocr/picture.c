@@ -16,8 +16,8 @@ bool picture_read(const char *path, picture *out)
         return false;
     }
     if (image.width < 8 || image.height < 8 || (size_t)image.width * image.height > MAX_PIXELS) {
-        fprintf(stderr, "ocr: %s: %u x %u pixels; a side has 8 or more, and all together are at most %d million\n", path,
-                image.width, image.height, MAX_PIXELS / 1000000);
+        fprintf(stderr, "ocr: %s: %u x %u pixels; a side has 8 or more, and all together are at most %d million\n",
+                path, image.width, image.height, MAX_PIXELS / 1000000);
         png_image_free(&image);
         return false;
     }

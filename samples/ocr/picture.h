@@ -20,8 +20,8 @@ bool picture_read(const char *path, picture *out);
 bool picture_write(const char *path, const picture *p);
 void picture_deinit(picture *p);
 
-/* Scales the part of p within b to width x height (bilinear) and writes it as planes of floats, [3][height][width] in the
- * order blue, green, red that PaddleOCR was trained on: (value / 255 - mean[c]) / deviation[c]. */
+/* Scales the part of p within b to width x height (bilinear) and writes it as planes of floats, [3][height][width] in
+ * the order blue, green, red that PaddleOCR was trained on: (value / 255 - mean[c]) / deviation[c]. */
 void picture_to_planes(const picture *p, box b, int width, int height, const float mean[3], const float deviation[3],
                        float *planes);
 /* Draws a red frame, clipped to the picture. */

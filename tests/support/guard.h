@@ -1,5 +1,5 @@
-/* guard.h - memory that ends where a forbidden page begins, so that reading one byte too far crashes the test. It starts
- * as zeros. For one thread. */
+/* guard.h - memory that ends where a forbidden page begins, so that reading one byte too far crashes the test. It
+ * starts as zeros. For one thread. */
 #ifndef GUARD_H
 #define GUARD_H
 #include <stdint.h>
@@ -14,7 +14,8 @@ typedef struct guard {
     void *data; /* ends at the forbidden page */
 } guard;
 
-/* Small mappings are kept for the next one who asks: tests ask for hundreds of thousands. Spare [i]: i pages of data. */
+/* Small mappings are kept for the next one who asks: tests ask for hundreds of thousands. Spare [i]: i pages of
+ * data. */
 enum { GUARD_KEPT_PAGES = 16, GUARD_KEPT = 16 };
 typedef struct guard_spares {
     char *maps[GUARD_KEPT_PAGES + 1][GUARD_KEPT];

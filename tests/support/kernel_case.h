@@ -61,7 +61,8 @@ static inline void kernel_case_value(kernel_case *c, uint32_t at, inlay_dtype dt
 static inline void kernel_case_input(kernel_case *c, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                      const void *data, bool constant)
 {
-    kernel_case_value(c, c->in_count++, dtype, rank, dims, (void *)(uintptr_t)data, constant ? INLAY_VALUE_CONSTANT : 0);
+    kernel_case_value(c, c->in_count++, dtype, rank, dims, (void *)(uintptr_t)data,
+                      constant ? INLAY_VALUE_CONSTANT : 0);
 }
 static inline void kernel_case_output(kernel_case *c, inlay_dtype dtype, uint32_t rank, const int64_t *dims, void *data)
 {

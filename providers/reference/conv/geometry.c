@@ -13,7 +13,8 @@ inlay_status conv_read_attrs(const kit_node *node, conv_attrs *out, inlay_diag *
         if (strcmp(pad, names[i]) == 0)
             out->auto_pad = i;
     if (out->auto_pad == KIT_COUNT(names))
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "auto_pad is '%s'; use NOTSET, SAME_UPPER, SAME_LOWER or VALID", pad);
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "auto_pad is '%s'; use NOTSET, SAME_UPPER, SAME_LOWER or VALID",
+                          pad);
     out->group = kit_attr_int(node->info, "group", 1);
     if (out->group < 1)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "group is %lld; it counts from 1", (long long)out->group);
@@ -42,8 +43,8 @@ static inlay_status resolve_dim(const conv_attrs *attrs, uint32_t spatial, uint3
 {
     int64_t window, padded, begin = 0, end = 0, limit = INT64_C(1) << 40;
 
-    if (kernel < 1 || stride < 1 || dilation < 1 || kernel > limit || stride > limit || dilation > limit || in > limit ||
-        __builtin_mul_overflow(kernel - 1, dilation, &window))
+    if (kernel < 1 || stride < 1 || dilation < 1 || kernel > limit || stride > limit || dilation > limit ||
+        in > limit || __builtin_mul_overflow(kernel - 1, dilation, &window))
         return inlay_fail(diag, INLAY_INVALID_MODEL, "window %lld, stride %lld, dilation %lld: each must be at least 1",
                           (long long)kernel, (long long)stride, (long long)dilation);
     window += 1;

@@ -11,8 +11,8 @@ enum {
 
 /* ------------------------------------------------------------------ packing a panel
  *
- * The columns of a panel are output positions. Positions that follow each other in a row of the output are a run; at one tap
- * its elements are neighbours in the staged input. Runs are copied in whole vectors: what is written too far is
+ * The columns of a panel are output positions. Positions that follow each other in a row of the output are a run; at
+ * one tap its elements are neighbours in the staged input. Runs are copied in whole vectors: what is written too far is
  * overwritten by the next run or the next k, and the buffer has slack at its end. */
 
 typedef struct run_of_positions {
@@ -188,7 +188,8 @@ inlay_status conv_plan_create(const conv_geometry *g, const gemm_kernel *kernel,
         p->thread_bytes = ((uint64_t)p->stage.channel + (uint64_t)g->taps) * p->stage.bytes + 2 * SLACK + 63;
         p->thread_bytes &= ~UINT64_C(63);
         if (__builtin_mul_overflow(p->thread_bytes, (uint64_t)(threads > 0 ? threads : 1), out_workspace))
-            return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the workspace of this convolution exceeds the address space");
+            return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                              "the workspace of this convolution exceeds the address space");
         return INLAY_OK;
     }
     describe_job(p, kernel, weights, in_dtype, type);

@@ -301,8 +301,8 @@ static void store_half(void *user, const gemm_tile *tile)
     const float *from = tile->c;
 
     for (int64_t i = tile->i0; i < tile->i1; i++, from += tile->c_stride)
-        convert_from_f32(out->dtype, out->data, (tile->batch * out->m + i) * out->n + tile->j0, tile->j1 - tile->j0, from,
-                         0);
+        convert_from_f32(out->dtype, out->data, (tile->batch * out->m + i) * out->n + tile->j0, tile->j1 - tile->j0,
+                         from, 0);
 }
 
 void gemm_set_output(gemm_job *job, gemm_half_output *out, inlay_dtype dtype, void *y)
