@@ -20,11 +20,14 @@ DETECTOR = (3e-3, 3e-3)
 # Quantized kernels round: torch's, ONNX Runtime's and ours differ by single steps that later layers amplify. ONNX
 # Runtime itself is 0.126 away from torch on this model, whose logits reach 0.70.
 PTQ = (0, 0.15)
-TOLERANCE = {"ssdlite320_mobilenet_v3_large": DETECTOR, "mobilenet_v2_ptq": PTQ}
+# Dynamic quantization: one value of ten thousand rounds the other way and the layers behind it carry that on. The
+# error is held against the largest value of the output instead.
+PEAK = ("peak", 0.05)
+TOLERANCE = {"moonshine": PEAK, "ssdlite320_mobilenet_v3_large": DETECTOR, "mobilenet_v2_ptq": PTQ}
 
 # Sizes for the dimensions that a model leaves open, by a part of its path and the rank, and inputs that can't be any
 # number.
-DIMS = {"silero_vad": [1, 512], "moonshine": [1, 16000], "ch_PP-OCRv4_det": [1, 3, 320, 480], "ch_PP-OCRv4_rec": [1, 3, 48, 320], "cls_infer": [1, 3, 48, 192],
+DIMS = {"silero_vad": [1, 512], "encoder_model": [1, 16000], "ch_PP-OCRv4_det": [1, 3, 320, 480], "ch_PP-OCRv4_rec": [1, 3, 48, 320], "cls_infer": [1, 3, 48, 192],
         "u2netp": [1, 3, 320, 320], "melspectrogram": [1, 16000],
         "embedding_model": [1, 76, 32, 1]}
 SCALARS = {"sr": np.array(16000, np.int64)}
@@ -36,7 +39,6 @@ def file_name(name):
 
 def distance(got, want, tolerance):
     """The worst error in units of the tolerance; a sentence instead when the two can't be compared."""
-    rtol, atol = tolerance
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"is {got.dtype}{list(got.shape)}, want {want.dtype}{list(want.shape)}"
     if got.size == 0:
@@ -47,6 +49,7 @@ def distance(got, want, tolerance):
     got, want = got.astype(np.float64), want.astype(np.float64)
     if not np.array_equal(np.isnan(got), np.isnan(want)):
         return "has NaN in other places"
+    rtol, atol = tolerance if tolerance[0] != "peak" else (0, tolerance[1] * float(np.nanmax(np.abs(want))))
     error = np.abs(got - want)
     error[got == want] = 0
     return float(np.nanmax(error / (atol + rtol * np.abs(want))))
@@ -143,7 +146,8 @@ def against_ort(inlay, folder, peer, patterns):
             wrong = run(inlay, model, os.path.join(tmp, "in"), os.path.join(tmp, "got"))
             if wrong:
                 print(f"FAIL {name:44s} {wrong}", flush=True)
-            fine = not wrong and judge(name, os.path.join(tmp, "got"), wanted, DEFAULT)
+            tolerance = next((t for part, t in TOLERANCE.items() if part in name), DEFAULT)
+            fine = not wrong and judge(name, os.path.join(tmp, "got"), wanted, tolerance)
             passed, failed = passed + fine, failed + (not fine)
     return passed, failed
 
