@@ -126,6 +126,20 @@ static void pack(unsigned char *data, int64_t count, uint32_t bits)
     }
 }
 
+/* Little-endian and row-major, whatever the file has. NULL: no memory. */
+static unsigned char *native_order(const npy_header *h, unsigned char *data, int64_t count, arena *a)
+{
+    const size_t n = (size_t)count, bytes = (size_t)h->item_bytes;
+
+    if (h->swap && h->kind == 'c')
+        swap_bytes(data, n * 2, bytes / 2);
+    else if (h->swap && h->kind == 'U')
+        swap_bytes(data, n * bytes / 4, 4);
+    else if (h->swap && h->kind != 'S' && bytes > 1)
+        swap_bytes(data, n, bytes);
+    return h->fortran && h->rank > 1 ? reorder(h, data, count, a) : data;
+}
+
 inlay_status npy_load(const char *path, inlay_dtype want, arena *a, inlay_tensor_view *out, inlay_diag *diag)
 {
     FILE *f = fopen(path, "rbe");
@@ -166,14 +180,7 @@ inlay_status npy_load(const char *path, inlay_dtype want, arena *a, inlay_tensor
         goto done;
     }
     INLAY_TRY(npy_read_exactly(f, path, data, bytes, diag));
-    if (h.swap && h.kind == 'c')
-        swap_bytes(data, (size_t)count * 2, (size_t)h.item_bytes / 2);
-    else if (h.swap && h.kind == 'U')
-        swap_bytes(data, bytes / 4, 4);
-    else if (h.swap && h.kind != 'S' && h.item_bytes > 1)
-        swap_bytes(data, (size_t)count, (size_t)h.item_bytes);
-    if (h.fortran && h.rank > 1)
-        data = reorder(&h, data, count, a);
+    data = native_order(&h, data, count, a);
     if (data == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for %zu bytes", path, bytes);
         goto done;
