@@ -16,8 +16,11 @@ models=$work/models
 mkdir -p "$work"
 
 echo "building (the log is in $work/build.log)"
-if ! { cmake --preset release -DINLAY_TESTS=ON &&
-    cmake --build --preset release -j "$(nproc)" --target ocr run_model inlay_cli reference; } >"$work/build.log" 2>&1; then
+build() {
+    cmake --preset release -DINLAY_TESTS=ON &&
+        cmake --build --preset release -j "$(nproc)" --target ocr run_model inlay_cli reference
+}
+if ! build >"$work/build.log" 2>&1; then
     tail -n 40 "$work/build.log" >&2
     exit 1
 fi
