@@ -192,6 +192,11 @@ static inlay_status specialize(dynamic_call *c)
         cache->instance = NULL;
         return status;
     }
+    if (request.workspace_bytes > PTRDIFF_MAX / 2) {
+        release_instance(c);
+        return inlay_fail(c->diag, INLAY_LIMIT_EXCEEDED, "provider %s wants %llu bytes of workspace",
+                          c->provider->name, (unsigned long long)request.workspace_bytes);
+    }
     cache->workspace_bytes = request.workspace_bytes;
     cache->workspace_alignment = request.workspace_alignment < 64 ? 64 : request.workspace_alignment;
     return INLAY_OK;

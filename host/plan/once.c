@@ -4,7 +4,7 @@
 #include "plan/program.h"
 #include <string.h>
 
-enum { ONCE_ALIGN = 64 };
+enum { ONCE_ALIGN = 64, ONCE_MAX_ALIGN = 1 << 21 };
 
 typedef struct once {
     once_tensor *outputs;
@@ -13,11 +13,11 @@ typedef struct once {
     arena *a;
 } once;
 
-static void *aligned_room(arena *a, uint64_t bytes)
+static void *aligned_room(arena *a, uint64_t bytes, uint64_t alignment)
 {
-    char *p = bytes < SIZE_MAX - ONCE_ALIGN ? arena_alloc(a, (size_t)bytes + ONCE_ALIGN) : NULL;
+    char *p = bytes < SIZE_MAX - alignment ? arena_alloc(a, (size_t)(bytes + alignment)) : NULL;
 
-    return p == NULL ? NULL : p + (ONCE_ALIGN - (uintptr_t)p % ONCE_ALIGN) % ONCE_ALIGN;
+    return p == NULL ? NULL : p + (alignment - (uintptr_t)p % alignment) % alignment;
 }
 
 static inlay_status give_output(once *o, uint32_t i, uint32_t rank, const int64_t *dims)
@@ -34,7 +34,7 @@ static inlay_status give_output(once *o, uint32_t i, uint32_t rank, const int64_
     t->rank = rank;
     t->bytes = bytes;
     t->dims = arena_copy(o->a, dims, rank * sizeof *dims);
-    t->data = aligned_room(o->a, bytes);
+    t->data = aligned_room(o->a, bytes, ONCE_ALIGN);
     return t->dims == NULL || t->data == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
 }
 
@@ -114,7 +114,10 @@ inlay_status program_run_once(const part_provider *provider, inlay_compiled *com
         fill_arg(&exec.outputs[i], &outputs[i]);
     }
     if (request.workspace_bytes > 0) {
-        void *room = request.workspace_bytes <= max_bytes + (1u << 20) ? aligned_room(a, request.workspace_bytes) : NULL;
+        uint64_t alignment = request.workspace_alignment > ONCE_ALIGN ? request.workspace_alignment : ONCE_ALIGN;
+        void *room = NULL;
+        if (request.workspace_bytes <= max_bytes + (1u << 20) && alignment <= ONCE_MAX_ALIGN)
+            room = aligned_room(a, request.workspace_bytes, alignment);
         if (room == NULL) {
             status = INLAY_LIMIT_EXCEEDED;
             goto done;

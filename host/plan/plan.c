@@ -10,6 +10,9 @@ enum {
     FOLD_MAX_BYTES = 1 << 20     /* shape arithmetic is small; what is larger is computed in the run */
 };
 
+/* What no provider means: sums of sizes below stay far from overflow. */
+static const uint64_t WORKSPACE_MAX_BYTES = UINT64_C(1) << 46, WORKSPACE_MAX_ALIGNMENT = UINT64_C(1) << 21;
+
 typedef struct planner {
     plan *p;
     program *prog;
@@ -525,6 +528,13 @@ static inlay_status plan_region(planner *b, uint32_t step_index)
     status = s->provider->table->specialize(s->provider->state, s->compiled, &request, &instance, b->diag);
     if (status != INLAY_OK)
         return status;
+    if (request.workspace_bytes > WORKSPACE_MAX_BYTES || request.workspace_alignment > WORKSPACE_MAX_ALIGNMENT) {
+        s->provider->table->release_instance(s->provider->state, s->compiled, instance);
+        return inlay_fail(b->diag, INLAY_LIMIT_EXCEEDED, "provider %s wants %llu bytes of workspace, aligned to %llu, "
+                          "for %s node '%s'", s->provider->name, (unsigned long long)request.workspace_bytes,
+                          (unsigned long long)request.workspace_alignment, s->node->info.op_type.data,
+                          s->node->info.name.data);
+    }
     for (uint32_t i = 0; i < r->output_count; i++) {
         if (outputs[i].kind != INLAY_OUTPUT_KNOWN) {
             s->provider->table->release_instance(s->provider->state, s->compiled, instance);
@@ -611,7 +621,46 @@ static inlay_status keep_outputs(planner *b)
 
 /* ------------------------------------------------------------------ the whole */
 
-static inlay_status start(planner *b, const plan_input *inputs, uint32_t count)
+/* Types, shapes and places of what comes in. */
+static inlay_status start_inputs(planner *b, const plan_input *inputs, uint32_t count)
+{
+    const graph *g = b->prog->graph;
+    plan *p = b->p;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t v = i < g->input_count ? g->inputs[i] : g->captured[i - g->input_count];
+        size_t bytes = 0;
+
+        if ((b->infos[v].flags & INLAY_VALUE_CONSTANT) != 0)
+            continue; /* captured constants are the body's own */
+        /* Regions were compiled for the type that inference found. */
+        if (b->infos[v].kind == INLAY_VALUE_TENSOR && b->infos[v].dtype != INLAY_UNDEFINED &&
+            (inputs[i].rank == INLAY_RANK_UNKNOWN || inputs[i].dtype != b->infos[v].dtype))
+            return inlay_fail(b->diag, INLAY_INVALID_MODEL, "graph '%s': '%s' is %s%s where a tensor of %s was expected",
+                              g->name, b->infos[v].name.data,
+                              inputs[i].rank == INLAY_RANK_UNKNOWN ? "no tensor, but of " : "",
+                              inlay_dtype_name(inputs[i].dtype), inlay_dtype_name(b->infos[v].dtype));
+        if (inputs[i].rank != INLAY_RANK_UNKNOWN) {
+            inlay_dim *dims = arena_array(&p->a, (size_t)inputs[i].rank + 1, sizeof *dims);
+            if (dims == NULL)
+                return no_memory(b);
+            for (uint32_t d = 0; d < inputs[i].rank; d++)
+                dims[d] = (inlay_dim){ .value = inputs[i].dims[d], .kind = INLAY_DIM_FIXED };
+            b->infos[v].rank = inputs[i].rank;
+            b->infos[v].dims = dims;
+            b->infos[v].dtype = inputs[i].dtype;
+            if (!settle_info(b, v) || !info_bytes(&b->infos[v], &bytes))
+                return no_memory(b);
+        }
+        p->values[v].place = add_place(b, (plan_place){ .source = PLACE_INPUT, .index = i, .bytes = bytes });
+        if (p->values[v].place == INLAY_NONE)
+            return no_memory(b);
+    }
+    return INLAY_OK;
+}
+
+/* The arrays of the plan; constants have places, all else is yet unknown. */
+static inlay_status start_values(planner *b)
 {
     const graph *g = b->prog->graph;
     plan *p = b->p;
@@ -653,35 +702,6 @@ static inlay_status start(planner *b, const plan_input *inputs, uint32_t count)
         b->infos[v].data = NULL;
         b->infos[v].elements = NULL;
         b->infos[v].element_count = 0;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t v = i < g->input_count ? g->inputs[i] : g->captured[i - g->input_count];
-        size_t bytes = 0;
-
-        if ((b->infos[v].flags & INLAY_VALUE_CONSTANT) != 0)
-            continue; /* captured constants are the body's own */
-        /* Regions were compiled for the type that inference found. */
-        if (b->infos[v].kind == INLAY_VALUE_TENSOR && b->infos[v].dtype != INLAY_UNDEFINED &&
-            (inputs[i].rank == INLAY_RANK_UNKNOWN || inputs[i].dtype != b->infos[v].dtype))
-            return inlay_fail(b->diag, INLAY_INVALID_MODEL, "graph '%s': '%s' is %s%s where a tensor of %s was expected",
-                              g->name, b->infos[v].name.data,
-                              inputs[i].rank == INLAY_RANK_UNKNOWN ? "no tensor, but of " : "",
-                              inlay_dtype_name(inputs[i].dtype), inlay_dtype_name(b->infos[v].dtype));
-        if (inputs[i].rank != INLAY_RANK_UNKNOWN) {
-            inlay_dim *dims = arena_array(&p->a, (size_t)inputs[i].rank + 1, sizeof *dims);
-            if (dims == NULL)
-                return no_memory(b);
-            for (uint32_t d = 0; d < inputs[i].rank; d++)
-                dims[d] = (inlay_dim){ .value = inputs[i].dims[d], .kind = INLAY_DIM_FIXED };
-            b->infos[v].rank = inputs[i].rank;
-            b->infos[v].dims = dims;
-            b->infos[v].dtype = inputs[i].dtype;
-            if (!settle_info(b, v) || !info_bytes(&b->infos[v], &bytes))
-                return no_memory(b);
-        }
-        p->values[v].place = add_place(b, (plan_place){ .source = PLACE_INPUT, .index = i, .bytes = bytes });
-        if (p->values[v].place == INLAY_NONE)
-            return no_memory(b);
     }
     return INLAY_OK;
 }
@@ -808,7 +828,8 @@ static inlay_status build(program *prog, const plan_input *inputs, uint32_t coun
         status = no_memory(&b);
         goto done;
     }
-    INLAY_TRY(start(&b, inputs, count));
+    INLAY_TRY(start_values(&b));
+    INLAY_TRY(start_inputs(&b, inputs, count));
     for (uint32_t i = 0; i < prog->step_count; i++) {
         INLAY_TRY(plan_program_step(&b, i));
         arena_reset(&b.scratch);

@@ -75,6 +75,46 @@ static void constants_fold(void **state)
     }
 }
 
+/* A Constant may be sparse. */
+static void sparse_constants(void **state)
+{
+    static const char *const levels[] = { "0", "99" };
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        wire w = { 0 };
+        wire_mark g = mw_begin(&w, 8, 17), n, a, sparse, values, at;
+        rig r;
+
+        mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "4");
+        n = mw_node_begin(&w, "Constant", "", "c");
+        a = rig_attr_begin(&w, "sparse_value", 11);
+        sparse = wire_begin(&w, 22);
+        values = wire_begin(&w, 1);
+        mw_tensor_head(&w, "v", INLAY_FLOAT, 1, (int64_t[]){ 2 });
+        wire_float(&w, 4, 5);
+        wire_float(&w, 4, 7);
+        wire_end(&w, values);
+        at = wire_begin(&w, 2);
+        mw_tensor_head(&w, "i", INLAY_INT64, 1, (int64_t[]){ 2 });
+        wire_int(&w, 7, 1);
+        wire_int(&w, 7, 3);
+        wire_end(&w, at);
+        wire_int(&w, 3, 4);
+        wire_end(&w, sparse);
+        wire_end(&w, a);
+        wire_end(&w, n);
+        mw_node(&w, "Add", "x,c", "y");
+        mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+        wire_end(&w, g);
+        r = expect_ops(&w, levels[i], "Add");
+        rig_floats(&r, 0, "4", (float[]){ 1, 1, 1, 1 });
+        rig_run(&r);
+        rig_expect_floats(&r, 0, "4", (float[]){ 1, 6, 1, 8 });
+        rig_close(&r);
+    }
+}
+
 /* What is random is drawn in each run, though it reads nothing that changes. */
 static void random_stays(void **state)
 {
@@ -188,6 +228,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(constants_fold),
+        cmocka_unit_test(sparse_constants),
         cmocka_unit_test(random_stays),
         cmocka_unit_test(idle_nodes),
         cmocka_unit_test(dead_code_and_captures),
