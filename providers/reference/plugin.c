@@ -1,5 +1,6 @@
 /* The reference provider: every operator in plain C. */
 #include "reference.h"
+#include <stdlib.h>
 
 static const kit_table *const tables[] = {
 #define TABLE(stem) &reference_##stem,
@@ -7,11 +8,38 @@ static const kit_table *const tables[] = {
 #undef TABLE
 };
 
+/* The preview domains of ONNX may change under the feet of their users, and do: Adam's first test data contradict its
+ * schema. So who runs them says so. */
+static const inlay_option options[] = {
+    { .name = "preview", .kind = INLAY_OPTION_BOOL, .default_value = "false",
+      .doc = "run operators of ONNX's preview domains (ai.onnx.preview.training), whose definition is not final" },
+};
+
+static inlay_status open_reference(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
+{
+    reference_settings *settings = calloc(1, sizeof *settings);
+
+    (void)host;
+    *out = settings;
+    if (settings == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the settings of provider reference");
+    for (uint32_t i = 0; i < args->option_count; i++) {
+        const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
+        if (strcmp(v->name, "preview") == 0)
+            settings->preview = v->i != 0;
+    }
+    return INLAY_OK;
+}
+
 static const kit_provider provider = {
     .name = "reference",
     .description = "every operator in portable C",
     .tables = tables,
     .table_count = KIT_COUNT(tables),
+    .options = options,
+    .option_count = KIT_COUNT(options),
+    .open = open_reference,
+    .close = free,
 };
 
 static const kit_plugin plugin = {

@@ -9,6 +9,11 @@
 #define REFERENCE_H
 #include "inlay/kit.h"
 
+/* What kit_node.provider points to: the options of plugin.c. */
+typedef struct reference_settings {
+    bool preview; /* operators of preview domains are offered */
+} reference_settings;
+
 #define TABLE(stem) extern const kit_table reference_##stem;
 #include "kernels.def"
 #undef TABLE

@@ -39,6 +39,15 @@ typedef struct training_state {
     training_step step; /* its numbers */
 } training_state;
 
+static bool supports_training(const kit_node *node, kit_refusal *why)
+{
+    const reference_settings *settings = node->provider;
+
+    return (settings != NULL && settings->preview) ||
+           kit_refuse(why, INLAY_REFUSE_OPTION, "set option reference.preview to true",
+                      "operators of preview domains are off");
+}
+
 static inlay_status prepare_training(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     const inlay_node_info *info = node->info;
@@ -119,7 +128,7 @@ static inlay_status run_training(const kit_call *call)
     {                                                                                                                  \
         .domain = "ai.onnx.preview.training", .op_type = name,                                                         \
         .in_types = { KIT_BIT(FLOAT) | KIT_BIT(DOUBLE), KIT_BIT(INT64), KIT_BIT(FLOAT) | KIT_BIT(DOUBLE) },            \
-        .prepare = prepare_training, .run = run_training                                                               \
+        .supports = supports_training, .prepare = prepare_training, .run = run_training                                \
     }
 
 static const kit_kernel kernels[] = {

@@ -16,7 +16,7 @@ for folder in node simple pytorch-converted pytorch-operator; do
         exit 1
     fi
 done
-output=$("$inlay" test "${folders[@]}")
+output=$("$inlay" test --option reference.preview=true "${folders[@]}")
 code=$?
 last=$(tail -n 1 <<<"$output")
 if [ $code -gt 1 ] || ! [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
