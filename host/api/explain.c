@@ -225,6 +225,16 @@ static void text_program(const inlay_session *s, const program *p, const explain
     }
 }
 
+static uint32_t count_nodes(const program *p)
+{
+    uint32_t n = p->graph->node_count;
+
+    for (uint32_t i = 0; i < p->step_count; i++)
+        for (uint32_t b = 0; p->steps[i].bodies != NULL && b < p->steps[i].node->body_count; b++)
+            n += count_nodes(p->steps[i].bodies[b]);
+    return n;
+}
+
 inlay_status session_explain_text(const inlay_session *s, const explain_sink *sink)
 {
     char a[32];
@@ -234,7 +244,7 @@ inlay_status session_explain_text(const inlay_session *s, const explain_sink *si
     for (uint32_t i = 0; i < s->env.provider_count; i++)
         put(sink, " %s", s->providers[i].name);
     put(sink, "\n%u nodes in the file, %u after optimisation, estimated %s\n", s->nodes_in_file,
-        s->main->graph->node_count, nice_ns(s->main->parts.cost_ns, a));
+        count_nodes(s->main), nice_ns(s->main->parts.cost_ns, a));
     text_program(s, s->main, sink, 0);
     for (uint32_t i = 0; i < plugin_set_file_count(s->plugins); i++) {
         const plugin_file *f = plugin_set_file(s->plugins, i);
