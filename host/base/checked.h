@@ -18,8 +18,8 @@ static inline bool mul_dim(int64_t *count, int64_t dim)
     return dim >= 0 && !__builtin_mul_overflow(*count, dim, count);
 }
 /* The product of dims, false if one is negative or it is beyond what memory can hold. A zero anywhere makes it 0, but
- * does not excuse the others: kernels multiply dims of some axes into strides, and these products and 16 times them (the
- * largest element) must not overflow either. */
+ * does not excuse the others: kernels multiply dims of some axes into strides, and these products and 16 times them
+ * (the largest element) must not overflow either. */
 static inline bool dims_count(const int64_t *dims, uint32_t rank, int64_t *out_count)
 {
     int64_t n = 1;

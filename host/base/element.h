@@ -14,8 +14,8 @@ bool element_number(inlay_dtype dtype, const void *data, int64_t index, double *
  * of 8 bits or more, or bool. */
 bool element_integer(inlay_dtype dtype, const void *data, int64_t index, int64_t *out_value);
 
-/* Writes element index as text, cut to fit bytes (> 0) and ended with NUL: integers exactly, floats with the digits that
- * their type holds, strings quoted with unprintable bytes escaped. Returns text. */
+/* Writes element index as text, cut to fit bytes (> 0) and ended with NUL: integers exactly, floats with the digits
+ * that their type holds, strings quoted with unprintable bytes escaped. Returns text. */
 char *element_text(inlay_dtype dtype, const void *data, int64_t index, char *text, size_t bytes);
 
 /* Is the dtype a float of any width (not complex)? */

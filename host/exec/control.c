@@ -1,5 +1,5 @@
-/* exec/control.c - If (ONNX 1, 11, ...), Loop (1, 11, ...), Scan (8, 9, ...) and SequenceMap (17): bodies are programs of
- * their own, run by runners that live as long as the context. */
+/* exec/control.c - If (ONNX 1, 11, ...), Loop (1, 11, ...), Scan (8, 9, ...) and SequenceMap (17): bodies are programs
+ * of their own, run by runners that live as long as the context. */
 #include "base/checked.h"
 #include "exec/host_node.h"
 #include <stdlib.h>
@@ -171,8 +171,9 @@ static inlay_status stack_push(host_call *c, stack *s, const inlay_value *v)
         s->rank = v->rank;
         memcpy(s->dims, v->dims, v->rank * sizeof *v->dims);
     } else if (v->dtype != s->dtype || v->rank != s->rank || memcmp(v->dims, s->dims, v->rank * sizeof *v->dims) != 0) {
-        return inlay_fail(c->diag, INLAY_SHAPE_MISMATCH, "a scan output of node '%s' changes its shape in iteration %lld",
-                          c->node->info.name.data, (long long)s->count);
+        return inlay_fail(c->diag, INLAY_SHAPE_MISMATCH,
+                          "a scan output of node '%s' changes its shape in iteration %lld", c->node->info.name.data,
+                          (long long)s->count);
     }
     status = stack_grow(c, s, more);
     if (status != INLAY_OK)
@@ -560,8 +561,8 @@ static inlay_status put_entry(host_call *c, uint32_t o, int64_t b, int64_t batch
 
     if (entry->kind != INLAY_KIND_TENSOR || entry->rank >= INLAY_MAX_RANK || inlay_dtype_bits(entry->dtype) < 8 ||
         (first_dim >= 0 && entry->rank == 0))
-        return inlay_fail(c->diag, INLAY_INVALID_MODEL, "output %u of Scan node '%s' is no tensor that can be stacked", o,
-                          c->node->info.name.data);
+        return inlay_fail(c->diag, INLAY_INVALID_MODEL, "output %u of Scan node '%s' is no tensor that can be stacked",
+                          o, c->node->info.name.data);
     if (b == 0) {
         inlay_status status;
         dims[0] = batch;
@@ -578,8 +579,8 @@ static inlay_status put_entry(host_call *c, uint32_t o, int64_t b, int64_t batch
     for (uint32_t d = 0; fits && d < entry->rank; d++)
         fits = d == 0 && first_dim >= 0 ? entry->dims[d] <= first_dim : entry->dims[d] == whole->dims[d + 1];
     if (!fits)
-        return inlay_fail(c->diag, INLAY_SHAPE_MISMATCH, "output %u of Scan node '%s' changes its shape in the batch", o,
-                          c->node->info.name.data);
+        return inlay_fail(c->diag, INLAY_SHAPE_MISMATCH, "output %u of Scan node '%s' changes its shape in the batch",
+                          o, c->node->info.name.data);
     memcpy((char *)inlay_value_data(whole) + (size_t)b * stride, inlay_value_data(entry),
            (size_t)inlay_value_bytes(entry));
     return INLAY_OK;

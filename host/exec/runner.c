@@ -610,7 +610,7 @@ static void renew_timelines(bound *b)
     b->poisoned = false;
 }
 
-/* Outputs that no step wrote in place: dynamic values, inputs passed through, constants, a value that is output twice. */
+/* Outputs that no step wrote in place: dynamic values, inputs passed through, constants, a value output twice. */
 static inlay_status gather_outputs(runner *r, bound *b, inlay_diag *diag)
 {
     const graph *g = r->prog->graph;

@@ -1,8 +1,8 @@
 /* exec/runner.h - a program in one context: memory, addresses, and the loop that runs it.
  *
  * The first run with new shapes binds the plan: takes the slab, writes every address into flat arrays of calls. From
- * then on a run patches the addresses of inputs and outputs and walks the array. Steps that depend on data, control flow
- * and sequences take the slower way in dynamic.c, control.c and sequence.c. */
+ * then on a run patches the addresses of inputs and outputs and walks the array. Steps that depend on data, control
+ * flow and sequences take the slower way in dynamic.c, control.c and sequence.c. */
 #ifndef EXEC_RUNNER_H
 #define EXEC_RUNNER_H
 #include "exec/run.h"
@@ -13,8 +13,8 @@ typedef struct runner runner;
 
 enum { POOL_SIZE = 64 };
 
-/* What the runners of one context (the main graph's and those of its bodies) share. Used by one thread at a time, but for
- * string_alloc, which kernels call from theirs. */
+/* What the runners of one context (the main graph's and those of its bodies) share. Used by one thread at a time, but
+ * for string_alloc, which kernels call from theirs. */
 typedef struct run_shared {
     inlay_run run;
     uint64_t max_bytes;       /* limit of one tensor */

@@ -217,7 +217,8 @@ inlay_status inlay_value_create_list(uint32_t kind, inlay_dtype dtype, inlay_val
 {
     *out_value = NULL;
     if (kind != INLAY_KIND_SEQUENCE && kind != INLAY_KIND_OPTIONAL)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "kind %u is no list; use INLAY_KIND_SEQUENCE or OPTIONAL", kind);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "kind %u is no list; use INLAY_KIND_SEQUENCE or OPTIONAL",
+                          kind);
     if (kind == INLAY_KIND_OPTIONAL && count > 1)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "an optional holds at most one value, not %u", count);
     for (uint32_t i = 0; i < count; i++) {

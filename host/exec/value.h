@@ -1,7 +1,7 @@
 /* exec/value.h - what flows at run time: reference-counted tensors, sequences, optionals and maps.
  *
- * inlay_value is the public object (inlay.h) and the owner of memory. Inside a run most tensors have no object: they are
- * places in the slab, described by an rt_value, which borrows. */
+ * inlay_value is the public object (inlay.h) and the owner of memory. Inside a run most tensors have no object: they
+ * are places in the slab, described by an rt_value, which borrows. */
 #ifndef EXEC_VALUE_H
 #define EXEC_VALUE_H
 #include "inlay/inlay.h"

@@ -31,7 +31,8 @@ typedef struct graph_value {
     const inlay_tensor_view *default_value; /* IR 4 on: what such an input is then; info.data stays NULL */
     inlay_dtype declared_dtype; /* UNDEFINED if the file gave none */
     uint32_t declared_rank;
-    const inlay_dim *declared_dims; /* UNKNOWN where the file says -1 or nothing; info.dims of inputs have symbols there */
+    const inlay_dim
+        *declared_dims;     /* UNKNOWN where the file says -1 or nothing; info.dims of inputs have symbols there */
     inlay_str extra;        /* see graph_node.extra */
 } graph_value;
 

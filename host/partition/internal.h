@@ -29,8 +29,8 @@ double part_copy_ns(const inlay_value_state *v);
 
 /* ------------------------------------------------------------------ groups.c */
 
-/* Group offers replace the singles they cover when that is cheaper; first those with nodes that no single covers. Groups
- * that overlap a taken group stay out. */
+/* Group offers replace the singles they cover when that is cheaper; first those with nodes that no single covers.
+ * Groups that overlap a taken group stay out. */
 INLAY_NODISCARD inlay_status part_choose_groups(chooser *c, arena *a, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ regions.c */

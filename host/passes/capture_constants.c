@@ -1,4 +1,4 @@
-/* Constants that a body captures become constants of the body, so that weights used in a Loop are packed like others. */
+/* Constants that a body captures become its own, so that weights used in a Loop are packed like others. */
 #include "passes/pass.h"
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Nodes that change nothing go: Identity, Dropout at inference, Cast to the type it has, Sum, Max and the like of one. */
+/* Nodes that change nothing go: Identity, Dropout at inference, Cast to the type it has, Sum and the like of one. */
 #include "passes/pass.h"
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* passes/pass.h - the optimiser: one pass a file, listed in passes.def.
  *
- * A pass rewrites the graphs of a model, bodies included, and says whether it changed anything. The driver runs the list
- * to a fixed point; after a change nodes are sorted and shapes are inferred anew, so that a pass always sees a graph that
- * is complete. */
+ * A pass rewrites the graphs of a model, bodies included, and says whether it changed anything. The driver runs the
+ * list to a fixed point; after a change nodes are sorted and shapes are inferred anew, so that a pass always sees a
+ * graph that is complete. */
 #ifndef PASSES_PASS_H
 #define PASSES_PASS_H
 #include "plan/program.h"
@@ -29,7 +29,7 @@ INLAY_NODISCARD inlay_status passes_run(pass_ctx *ctx, uint32_t level);
 typedef inlay_status (*pass_graph_fn)(pass_ctx *ctx, graph *g, bool *changed);
 /* Calls fn for g, then for the bodies of its nodes, to any depth. */
 INLAY_NODISCARD inlay_status pass_each_graph(pass_ctx *ctx, graph *g, pass_graph_fn fn, bool *changed);
-/* Makes every reader of value v read replacement[v] instead (INLAY_NONE: unchanged). Outputs of the graph keep theirs. */
+/* Makes every reader of value v read replacement[v] (INLAY_NONE: unchanged). Outputs of the graph keep theirs. */
 void pass_replace_uses(graph *g, const uint32_t *replacement);
 /* Removes the nodes for which drop is set. */
 void pass_drop_nodes(graph *g, const bool *drop);

@@ -216,7 +216,8 @@ static void touch(planner *b, uint32_t place)
 
 static uint32_t data_place(planner *b, const void *data, uint64_t bytes)
 {
-    return add_place(b, (plan_place){ .source = PLACE_DATA, .domain = INLAY_DOMAIN_HOST, .data = data, .bytes = bytes });
+    return add_place(b,
+                     (plan_place){ .source = PLACE_DATA, .domain = INLAY_DOMAIN_HOST, .data = data, .bytes = bytes });
 }
 
 /* The provider that brought the domain; INLAY_NONE for the host's. */
@@ -636,9 +637,9 @@ static inlay_status start_inputs(planner *b, const plan_input *inputs, uint32_t 
         /* Regions were compiled for the type that inference found. */
         if (b->infos[v].kind == INLAY_VALUE_TENSOR && b->infos[v].dtype != INLAY_UNDEFINED &&
             (inputs[i].rank == INLAY_RANK_UNKNOWN || inputs[i].dtype != b->infos[v].dtype))
-            return inlay_fail(b->diag, INLAY_INVALID_MODEL, "graph '%s': '%s' is %s%s where a tensor of %s was expected",
-                              g->name, b->infos[v].name.data,
-                              inputs[i].rank == INLAY_RANK_UNKNOWN ? "no tensor, but of " : "",
+            return inlay_fail(b->diag, INLAY_INVALID_MODEL,
+                              "graph '%s': '%s' is %s%s where a tensor of %s was expected", g->name,
+                              b->infos[v].name.data, inputs[i].rank == INLAY_RANK_UNKNOWN ? "no tensor, but of " : "",
                               inlay_dtype_name(inputs[i].dtype), inlay_dtype_name(b->infos[v].dtype));
         if (inputs[i].rank != INLAY_RANK_UNKNOWN) {
             inlay_dim *dims = arena_array(&p->a, (size_t)inputs[i].rank + 1, sizeof *dims);
@@ -725,9 +726,10 @@ static uint64_t domain_alignment(const program_env *env, uint32_t domain)
 
 static inlay_status too_large(planner *b, uint64_t bytes)
 {
-    return inlay_fail(b->diag, INLAY_LIMIT_EXCEEDED,
-                      "graph '%s' needs %llu bytes to run, above the limit of %llu; raise max_run_bytes if that is meant",
-                      b->prog->graph->name, (unsigned long long)bytes, (unsigned long long)b->prog->env->max_run_bytes);
+    return inlay_fail(
+        b->diag, INLAY_LIMIT_EXCEEDED,
+        "graph '%s' needs %llu bytes to run, above the limit of %llu; raise max_run_bytes if that is meant",
+        b->prog->graph->name, (unsigned long long)bytes, (unsigned long long)b->prog->env->max_run_bytes);
 }
 
 /* Lays out the slab of each domain. Where work is in flight behind the run loop's back, bytes are not shared: another

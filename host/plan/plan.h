@@ -37,7 +37,7 @@ typedef struct plan_step {
     uint32_t kind;
     const program_step *step; /* NULL: COPY */
     inlay_instance *instance; /* EXEC */
-    uint32_t *in;             /* [input_count] places, of DYNAMIC and HOST steps in the host's domain; COPY: the source */
+    uint32_t *in;             /* [input_count] places; of DYNAMIC and HOST steps on the host; COPY: the source */
     uint32_t *out;            /* EXEC: [output_count] places; COPY: the target */
     uint32_t workspace;       /* place, or INLAY_NONE */
     uint32_t workspace_alignment;

@@ -68,8 +68,8 @@ done:
 
 /* ------------------------------------------------------------------ compiling */
 
-/* What some offer of the region asks for value v: the best alternative that is row-major, the one layout that every pair
- * of providers understands. NULL: nobody cares. */
+/* What some offer of the region asks for value v: the best alternative that is row-major, the one layout that every
+ * pair of providers understands. NULL: nobody cares. */
 static const inlay_placement *find_placement(const program *p, const part_region *r, uint32_t v)
 {
     for (uint32_t k = 0; k < r->offer_count; k++) {

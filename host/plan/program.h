@@ -1,7 +1,8 @@
 /* plan/program.h - a graph, partitioned and compiled: what all shapes and all threads share.
  *
- * Each graph (the main one and every body of If, Loop, Scan) has a program. It owns the compiled regions and the list of
- * plans made from it, one for each signature of input shapes. Immutable once created, but for the plans behind a lock. */
+ * Each graph (the main one and every body of If, Loop, Scan) has a program. It owns the compiled regions and the list
+ * of plans made from it, one for each signature of input shapes. Immutable once created, but for the plans behind a
+ * lock. */
 #ifndef PLAN_PROGRAM_H
 #define PLAN_PROGRAM_H
 #include "partition/partition.h"
@@ -44,7 +45,7 @@ struct program {
     partition parts;
     program_step *steps; /* [step_count] in execution order */
     uint32_t step_count;
-    uint32_t *last_use;  /* [value_count] last step that reads the value; step_count for outputs; INLAY_NONE if unread */
+    uint32_t *last_use; /* [value_count] last step that reads the value; step_count for outputs; INLAY_NONE if unread */
     const void **aligned; /* [value_count] constants as align_constant gave them, or NULL */
     void **owned;        /* [owned_count] heap copies among them */
     uint32_t owned_count, owned_capacity;

@@ -1,5 +1,5 @@
-/* inlay.h as a caller sees it: sessions from three sources, inputs and outputs, binding, DLPack, cancel, deadline, errors
- * that name their place. */
+/* inlay.h as a caller sees it: sessions from three sources, inputs and outputs, binding, DLPack, cancel, deadline,
+ * errors that name their place. */
 #include "cmocka_all.h"
 #include "inlay/inlay.h"
 #include <fcntl.h>

@@ -19,13 +19,17 @@ typedef struct layer {
 static double time_layer(const layer *l)
 {
     int64_t out = (l->size + 2 * l->pad - l->kernel) / l->stride + 1;
-    int64_t x_dims[] = { 1, l->channels, l->size, l->size }, w_dims[] = { l->filters, l->channels / l->group, l->kernel, l->kernel };
-    int64_t y_dims[] = { 1, l->filters, out, out }, pads[] = { l->pad, l->pad, l->pad, l->pad }, strides[] = { l->stride, l->stride };
+    int64_t x_dims[] = { 1, l->channels, l->size, l->size },
+            w_dims[] = { l->filters, l->channels / l->group, l->kernel, l->kernel };
+    int64_t y_dims[] = { 1, l->filters, out, out }, pads[] = { l->pad, l->pad, l->pad, l->pad },
+            strides[] = { l->stride, l->stride };
     size_t x_count = (size_t)(l->channels * l->size * l->size), y_count = (size_t)(l->filters * out * out);
     size_t w_count = (size_t)(l->filters * l->channels / l->group * l->kernel * l->kernel);
-    guard x = guard_alloc(x_count * 4), w = guard_alloc((w_count * 4 + 63) & ~(size_t)63), b = guard_alloc((size_t)l->filters * 4), y = guard_alloc(y_count * 4);
+    guard x = guard_alloc(x_count * 4), w = guard_alloc((w_count * 4 + 63) & ~(size_t)63),
+          b = guard_alloc((size_t)l->filters * 4), y = guard_alloc(y_count * 4);
     static kernel_case c;
-    double best = 1e9, spent = 0, flops = 2.0 * (double)y_count * (double)(l->channels / l->group * l->kernel * l->kernel);
+    double best = 1e9, spent = 0,
+           flops = 2.0 * (double)y_count * (double)(l->channels / l->group * l->kernel * l->kernel);
 
     c = (kernel_case){ .op_type = "Conv", .since_version = 11 };
     kernel_case_input(&c, INLAY_FLOAT, 4, x_dims, x.data, false);

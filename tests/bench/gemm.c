@@ -17,7 +17,8 @@ static void time_job(uint32_t type, inlay_dtype dtype, int64_t m, int64_t n, int
     const gemm_kernel *kernel = gemm_kernel_at(type, which);
     size_t in = inlay_dtype_bits(dtype) / 8;
     uint64_t bytes = 0;
-    char *a = aligned_alloc(64, ((size_t)(m * k) * in + 63) / 64 * 64), *b = aligned_alloc(64, ((size_t)(k * n) * in + 63) / 64 * 64);
+    char *a = aligned_alloc(64, ((size_t)(m * k) * in + 63) / 64 * 64),
+         *b = aligned_alloc(64, ((size_t)(k * n) * in + 63) / 64 * 64);
     char *c = aligned_alloc(64, (size_t)(m * n) * 8 + 64 - (size_t)(m * n) * 8 % 64), *pa = NULL, *pb = NULL, *work;
     gemm_job job = { .kernel = kernel, .batch = 1, .m = m, .n = n, .k = k, .c = c, .c_stride = n };
     double best = 1e30, spent = 0;
@@ -48,9 +49,10 @@ static void time_job(uint32_t type, inlay_dtype dtype, int64_t m, int64_t n, int
         spent += t;
         best = t < best ? t : best;
     }
-    printf("%-7s %-6s m%-5d n%-5d k%-5d %s%s%s %9.4f ms %8.1f G/s  b %6.1f GB/s\n", inlay_dtype_name(dtype), kernel->isa, (int)m,
-           (int)n, (int)k, pack_a ? "packedA " : "", pack_b ? "packedB " : "", b_transposed ? "Bt" : "", best * 1e3,
-           2e-9 * (double)m * (double)n * (double)k / best, 1e-9 * (double)n * (double)k * (double)in / best);
+    printf("%-7s %-6s m%-5d n%-5d k%-5d %s%s%s %9.4f ms %8.1f G/s  b %6.1f GB/s\n", inlay_dtype_name(dtype),
+           kernel->isa, (int)m, (int)n, (int)k, pack_a ? "packedA " : "", pack_b ? "packedB " : "",
+           b_transposed ? "Bt" : "", best * 1e3, 2e-9 * (double)m * (double)n * (double)k / best,
+           1e-9 * (double)n * (double)k * (double)in / best);
     free(a);
     free(b);
     free(c);

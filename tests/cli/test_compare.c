@@ -11,7 +11,8 @@
 #include <cmocka.h>
 
 /* Compares a tensor of got with one of want at the tolerances of ONNX's tests. */
-static bool same(inlay_dtype dtype, uint32_t rank, const int64_t *dims, const void *got, const void *want, char text[500])
+static bool same(inlay_dtype dtype, uint32_t rank, const int64_t *dims, const void *got, const void *want,
+                 char text[500])
 {
     inlay_tensor_view g = { .data = got, .dims = dims, .rank = rank, .dtype = dtype };
     model_datum w = { .kind = INLAY_VALUE_TENSOR };

@@ -22,7 +22,7 @@ static mw_body loop_body(wire *w)
     return b;
 }
 
-/* if (outer) for (i < n) acc = i % 2 ? acc + x : acc * two; else acc = x. x comes from two levels up, two from the top. */
+/* if (outer) for (i < n) acc = i % 2 ? acc + x : acc * two; else acc = x. x is two levels up, two at the top. */
 static void if_in_loop_in_if(void **state)
 {
     wire w = { 0 };

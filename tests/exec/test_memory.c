@@ -65,8 +65,8 @@ static void random_lifetimes(void **state)
     }
 }
 
-/* Layers whose sizes shrink, as in a convolutional net, each alive until the next has read it; every third is kept for a
- * skip connection. */
+/* Layers whose sizes shrink, as in a convolutional net, each alive until the next has read it; every third is kept for
+ * a skip connection. */
 static void chains_with_skips(void **state)
 {
     memory_item items[120];

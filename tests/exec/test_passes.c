@@ -1,5 +1,5 @@
-/* The optimiser's passes: small graphs before, the operators that are left after, bodies in braces. What a model computes
- * is the same at every level. */
+/* The optimiser's passes: small graphs before, the operators that are left after, bodies in braces. What a model
+ * computes is the same at every level. */
 #include "exec/session.h"
 #include "graph_text.h"
 #include "passes/pass.h"
@@ -42,7 +42,8 @@ static rig expect_ops(wire *w, const char *level, const char *ops)
 
 static void constants_fold(void **state)
 {
-    static const char *const levels[][2] = { { "0", "Neg Add Mul ConstantOfShape Add" }, { "99", "Mul ConstantOfShape Add" } };
+    static const char *const levels[][2] = { { "0", "Neg Add Mul ConstantOfShape Add" },
+                                             { "99", "Mul ConstantOfShape Add" } };
 
     (void)state;
     for (int i = 0; i < 2; i++) {

@@ -1,5 +1,5 @@
-/* Plans: where values lie. Views, memory written in place, outputs that are inputs, constants or each other, texts, empty
- * tensors, shapes in turn, runs that fail in between, memory of the caller's. */
+/* Plans: where values lie. Views, memory written in place, outputs that are inputs, constants or each other, texts,
+ * empty tensors, shapes in turn, runs that fail in between, memory of the caller's. */
 #include "rig.h"
 
 static float six[] = { 1, -2, 3, -4, 5, -6 };

@@ -31,8 +31,9 @@ typedef struct window {
     int64_t in[3], kernel[3], stride[3], dilation[3], pads[6], out[3];
 } window;
 
-static double expected(const window *w, inlay_dtype dtype, const void *x, const void *k, const void *bias, int64_t image,
-                       int64_t filter, int64_t channels, int64_t filters, int64_t group, const int64_t *at)
+static double expected(const window *w, inlay_dtype dtype, const void *x, const void *k, const void *bias,
+                       int64_t image, int64_t filter, int64_t channels, int64_t filters, int64_t group,
+                       const int64_t *at)
 {
     int64_t per = channels / group, first = filter / (filters / group) * per;
     double sum = bias != NULL ? convert_get_f64(dtype, bias, filter) : 0;
@@ -47,11 +48,11 @@ static double expected(const window *w, inlay_dtype dtype, const void *x, const 
                         from[i] = at[i] * w->stride[i] - w->pads[i] + tap[i] * w->dilation[i];
                         inside &= from[i] >= 0 && from[i] < w->in[i];
                     }
+                    int64_t row = (image * channels + first + c) * w->in[0] + from[0];
+                    int64_t weight = ((filter * per + c) * w->kernel[0] + a) * w->kernel[1] + b;
                     if (inside)
-                        sum += convert_get_f64(dtype, x, (((image * channels + first + c) * w->in[0] + from[0]) * w->in[1] +
-                                                          from[1]) * w->in[2] + from[2]) *
-                               convert_get_f64(dtype, k, (((filter * per + c) * w->kernel[0] + a) * w->kernel[1] + b) *
-                                                                 w->kernel[2] + d);
+                        sum += convert_get_f64(dtype, x, (row * w->in[1] + from[1]) * w->in[2] + from[2]) *
+                               convert_get_f64(dtype, k, weight * w->kernel[2] + d);
                 }
     return sum;
 }
@@ -61,7 +62,8 @@ static void one(uint32_t spatial, inlay_dtype dtype, bool constant)
     uint32_t skip = 3 - spatial;
     window w = { { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 0 }, { 1, 1, 1 } };
     int64_t group = pick(0, 2) == 0 ? pick(2, 4) : 1, per = pick(1, 5), images = pick(1, 3);
-    int64_t channels = group * per, filters = group * pick(1, pick(0, 3) == 0 ? 20 : 3), x_dims[5], w_dims[5], y_dims[5];
+    int64_t channels = group * per, filters = group * pick(1, pick(0, 3) == 0 ? 20 : 3), x_dims[5], w_dims[5],
+            y_dims[5];
     int64_t attrs_pads[6], x_count, w_count = filters * per, y_count;
     bool biased = pick(0, 1);
     static kernel_case c;

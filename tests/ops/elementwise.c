@@ -352,7 +352,8 @@ static void test_broadcast_walk(void **unused)
         assert_true(bcast_init(&b, 3, from, (bcast_shape){ out, rank }));
         assert_int_equal(b.count, count);
         for (int64_t half = 0; half < 2; half++) /* stops somewhere and goes on */
-            for (half == 0 ? bcast_start(&b, 0, &cursor) : (void)0; bcast_row(&b, &cursor, half == 0 ? count / 3 : count);)
+            for (half == 0 ? bcast_start(&b, 0, &cursor) : (void)0;
+                 bcast_row(&b, &cursor, half == 0 ? count / 3 : count);)
                 for (int64_t i = 0; i < cursor.count; i++, at++)
                     for (int k = 0; k < 3; k++) {
                         struct shapes s = { .rank = { from[k].rank } };
@@ -498,7 +499,8 @@ static void check_unary(const struct unary_row *u, inlay_dtype dtype, const int6
     for (int64_t i = 0; i < x.count; i++) {
         double got = get(in_place ? &x : &y, i), w = get(&want, i);
         if (fabs(got - w) > 1e-7 + tolerance * fabs(w))
-            fail_msg("%s %s: element %lld is %.9g, not %.9g", u->op_type, inlay_dtype_name(dtype), (long long)i, got, w);
+            fail_msg("%s %s: element %lld is %.9g, not %.9g", u->op_type, inlay_dtype_name(dtype), (long long)i, got,
+                     w);
     }
     guard_free(&x.memory);
     guard_free(&y.memory);
@@ -608,7 +610,8 @@ static void test_where_shapes(void **unused)
                         memcpy(s.dims[0], in[k].dims, 3 * sizeof(int64_t));
                         at[k] = source(&s, 0, 3, out, i);
                     }
-                    assert_true(get(&y, i) == get(&in[get(&in[0], at[0]) != 0 ? 1 : 2], at[get(&in[0], at[0]) != 0 ? 1 : 2]));
+                    assert_true(get(&y, i) ==
+                                get(&in[get(&in[0], at[0]) != 0 ? 1 : 2], at[get(&in[0], at[0]) != 0 ? 1 : 2]));
                 }
                 for (int k = 0; k < 3; k++)
                     guard_free(&in[k].memory);
@@ -627,7 +630,8 @@ static void test_quantize(void **unused)
         uint32_t rank;
         int64_t dims[3];
     } rows[] = {
-        { 1, 0, 0, { 0 } }, { 1, 0, 1, { 5 } }, { -1, 0, 1, { 30 } }, { 1, 2, 3, { 4, 3, 30 } }, { 2, 8, 3, { 4, 5, 4 } },
+        { 1, 0, 0, { 0 } },        { 1, 0, 1, { 5 } },       { -1, 0, 1, { 30 } },
+        { 1, 2, 3, { 4, 3, 30 } }, { 2, 8, 3, { 4, 5, 4 } },
     };
     const int64_t dims[] = { 4, 5, 30 };
 
@@ -637,7 +641,8 @@ static void test_quantize(void **unused)
             kernel_case q = { .op_type = "QuantizeLinear", .since_version = 21 };
             kernel_case d = { .op_type = "DequantizeLinear", .since_version = 21 };
             tensor x = make(INLAY_FLOAT, 3, dims), y = make(types[t], 3, dims), back = make(INLAY_FLOAT, 3, dims);
-            tensor scale = make(INLAY_FLOAT, rows[r].rank, rows[r].dims), zero = make(types[t], rows[r].rank, rows[r].dims);
+            tensor scale = make(INLAY_FLOAT, rows[r].rank, rows[r].dims),
+                   zero = make(types[t], rows[r].rank, rows[r].dims);
 
             for (int64_t i = 0; i < scale.count; i++) {
                 set(&scale, i, 0.5 + (double)(i % 3));

@@ -1,7 +1,7 @@
 /* onnx_tree.h - an ONNX file as a tree of wire fields that a test may bend and write back.
  *
- * The tree knows which fields are messages, names, packed numbers; nothing else about ONNX. Whatever is done to it, what
- * is written is well-formed protobuf, so that damage reaches the code behind the loader. */
+ * The tree knows which fields are messages, names, packed numbers; nothing else about ONNX. Whatever is done to it,
+ * what is written is well-formed protobuf, so that damage reaches the code behind the loader. */
 #ifndef ONNX_TREE_H
 #define ONNX_TREE_H
 #include <stdbool.h>
