@@ -1,7 +1,7 @@
 /* Timelines live in slots that are recycled but never freed; the number of a timeline is (generation, slot), so a stale
  * number finds a slot of another generation and is ignored. */
 #include "exec/fence.h"
-#include "exec/run.h"
+#include "plugin/run.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

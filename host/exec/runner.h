@@ -5,7 +5,7 @@
  * flow and sequences take the slower way in dynamic.c, control.c and sequence.c. */
 #ifndef EXEC_RUNNER_H
 #define EXEC_RUNNER_H
-#include "exec/run.h"
+#include "plugin/run.h"
 #include "exec/value.h"
 #include "plan/plan.h"
 

@@ -1,6 +1,6 @@
 /* The pool: the only file with an OpenMP pragma. */
 #include "exec/threads.h"
-#include "exec/run.h"
+#include "plugin/run.h"
 #include <omp.h>
 #include <pthread.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 /* plan/once.c - a region run once on host tensors, for folding. */
 #include "base/checked.h"
-#include "exec/run.h"
+#include "plugin/run.h"
 #include "plan/program.h"
 #include <string.h>
 

@@ -5,9 +5,8 @@
 #include <string.h>
 
 enum {
-    PLANS_KEPT = 16,             /* per program; the least recently used goes */
-    SHOWN_MAX_BYTES = 1 << 16,   /* misaligned constants up to this size are copied to be shown to specialize */
-    FOLD_MAX_BYTES = 1 << 20     /* shape arithmetic is small; what is larger is computed in the run */
+    SHOWN_MAX_BYTES = 1 << 16, /* misaligned constants up to this size are copied to be shown to specialize */
+    FOLD_MAX_BYTES = 1 << 20   /* shape arithmetic is small; what is larger is computed in the run */
 };
 
 /* What no provider means: sums of sizes below stay far from overflow. */
@@ -772,50 +771,7 @@ static inlay_status lay_out(planner *b)
     return INLAY_OK;
 }
 
-static uint32_t key_length(const plan_input *inputs, uint32_t count)
-{
-    uint32_t n = count;
-
-    for (uint32_t i = 0; i < count; i++)
-        n += inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
-    return n;
-}
-
-static bool make_key(plan *p, const plan_input *inputs, uint32_t count)
-{
-    int64_t *k;
-
-    p->key_count = key_length(inputs, count);
-    k = p->key = arena_array(&p->a, (size_t)p->key_count + 1, sizeof *p->key);
-    if (k == NULL)
-        return false;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t rank = inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
-        *k++ = ((int64_t)inputs[i].dtype << 32) | inputs[i].rank;
-        if (rank > 0)
-            memcpy(k, inputs[i].dims, rank * sizeof *k);
-        k += rank;
-    }
-    return true;
-}
-
-bool plan_fits(const plan *p, const plan_input *inputs, uint32_t count)
-{
-    const int64_t *k = p->key, *end = p->key + p->key_count;
-
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t rank = inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
-        if (end - k < (int64_t)rank + 1 || *k != (((int64_t)inputs[i].dtype << 32) | inputs[i].rank))
-            return false;
-        k++;
-        for (uint32_t d = 0; d < rank; d++)
-            if (*k++ != inputs[i].dims[d])
-                return false;
-    }
-    return k == end;
-}
-
-static inlay_status build(program *prog, const plan_input *inputs, uint32_t count, plan **out_plan, inlay_diag *diag)
+inlay_status plan_build(program *prog, const plan_input *inputs, uint32_t count, plan **out_plan, inlay_diag *diag)
 {
     planner b = { .prog = prog, .diag = diag };
     inlay_status status = INLAY_OK;
@@ -826,7 +782,7 @@ static inlay_status build(program *prog, const plan_input *inputs, uint32_t coun
         return no_memory(&b);
     b.p->references = 1;
     b.p->program = prog;
-    if (!make_key(b.p, inputs, count)) {
+    if (!plan_set_key(b.p, inputs, count)) {
         status = no_memory(&b);
         goto done;
     }
@@ -844,61 +800,5 @@ static inlay_status build(program *prog, const plan_input *inputs, uint32_t coun
 done:
     arena_deinit(&b.scratch);
     plan_unref(b.p);
-    return status;
-}
-
-void plan_unref(plan *p)
-{
-    if (p == NULL || __atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) > 0)
-        return;
-    for (uint32_t i = 0; i < p->step_count; i++) {
-        const program_step *s = p->steps[i].step;
-        if (p->steps[i].instance != NULL)
-            s->provider->table->release_instance(s->provider->state, s->compiled, p->steps[i].instance);
-    }
-    arena_deinit(&p->a);
-    free(p);
-}
-
-/* The least recently used plan leaves the list; runs that hold it keep it alive. */
-static void drop_oldest(program *prog)
-{
-    plan **link = &prog->plans, *oldest;
-
-    while ((*link)->next != NULL)
-        link = &(*link)->next;
-    oldest = *link;
-    *link = NULL;
-    prog->plan_count--;
-    plan_unref(oldest);
-}
-
-inlay_status plan_get(program *prog, const plan_input *inputs, uint32_t count, plan **out_plan, inlay_diag *diag)
-{
-    inlay_status status = INLAY_OK;
-    plan *found = NULL;
-
-    pthread_mutex_lock(&prog->plan_lock);
-    for (plan **link = &prog->plans; *link != NULL; link = &(*link)->next) {
-        if (plan_fits(*link, inputs, count)) {
-            found = *link;
-            *link = found->next;
-            break;
-        }
-    }
-    if (found == NULL) {
-        status = build(prog, inputs, count, &found, diag);
-        if (status == INLAY_OK && prog->plan_count == PLANS_KEPT)
-            drop_oldest(prog);
-        if (status == INLAY_OK)
-            prog->plan_count++;
-    }
-    if (found != NULL) {
-        found->next = prog->plans;
-        prog->plans = found;
-        (void)__atomic_add_fetch(&found->references, 1, __ATOMIC_RELAXED);
-    }
-    pthread_mutex_unlock(&prog->plan_lock);
-    *out_plan = found;
     return status;
 }

@@ -79,6 +79,12 @@ INLAY_NODISCARD inlay_status plan_get(program *p, const plan_input *inputs, uint
                                       inlay_diag *diag);
 void plan_unref(plan *p); /* NULL is a no-op */
 
+/* Makes a plan for these shapes, with one reference, that is in no list; for plan_get, which holds plan_lock. */
+INLAY_NODISCARD inlay_status plan_build(program *p, const plan_input *inputs, uint32_t count, plan **out_plan,
+                                        inlay_diag *diag);
+/* Remembers the shapes that the plan is for. False: out of memory. */
+bool plan_set_key(plan *p, const plan_input *inputs, uint32_t count);
+
 /* Does the plan fit inputs of these shapes? */
 bool plan_fits(const plan *p, const plan_input *inputs, uint32_t count);
 

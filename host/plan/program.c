@@ -1,5 +1,5 @@
 #include "plan/program.h"
-#include "exec/run.h"
+#include "plugin/run.h"
 #include "plan/blob_cache.h"
 #include "plan/plan.h"
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* The table that every plugin gets: thin fronts of what other folders do. */
 #include "exec/fence.h"
-#include "exec/run.h"
+#include "plugin/run.h"
 #include "exec/threads.h"
 #include "plugin/plugin.h"
 #include <pthread.h>

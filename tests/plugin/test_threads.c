@@ -1,6 +1,6 @@
 /* The pool: every index once, workers never shared, errors and cancellation stop the loop, nesting stays put. */
 #include "cmocka_all.h"
-#include "exec/run.h"
+#include "plugin/run.h"
 #include "exec/threads.h"
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,9 +1,9 @@
-/* exec/run.h - one execution in progress, as the host table's functions see it.
+/* plugin/run.h - one execution in progress, as the host table's functions see it.
  *
  * inlay_run is opaque to plugins. The table (plugin/host_table.c) reads the members below and calls the hooks; the run
  * loop fills them in. A run lives on the stack or in a context; nothing here is allocated per run. */
-#ifndef EXEC_RUN_H
-#define EXEC_RUN_H
+#ifndef PLUGIN_RUN_H
+#define PLUGIN_RUN_H
 #include "inlay/plugin.h"
 
 struct inlay_run {

@@ -1,0 +1,105 @@
+/* plan/plan_cache.c - the plans of a program: found by the shapes of the inputs, kept while they are used. */
+#include "plan/plan.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLANS_KEPT = 16 /* per program; the least recently used goes */ };
+
+static uint32_t key_length(const plan_input *inputs, uint32_t count)
+{
+    uint32_t n = count;
+
+    for (uint32_t i = 0; i < count; i++)
+        n += inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
+    return n;
+}
+
+bool plan_set_key(plan *p, const plan_input *inputs, uint32_t count)
+{
+    int64_t *k;
+
+    p->key_count = key_length(inputs, count);
+    k = p->key = arena_array(&p->a, (size_t)p->key_count + 1, sizeof *p->key);
+    if (k == NULL)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t rank = inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
+        *k++ = ((int64_t)inputs[i].dtype << 32) | inputs[i].rank;
+        if (rank > 0)
+            memcpy(k, inputs[i].dims, rank * sizeof *k);
+        k += rank;
+    }
+    return true;
+}
+
+bool plan_fits(const plan *p, const plan_input *inputs, uint32_t count)
+{
+    const int64_t *k = p->key, *end = p->key + p->key_count;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t rank = inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
+        if (end - k < (int64_t)rank + 1 || *k != (((int64_t)inputs[i].dtype << 32) | inputs[i].rank))
+            return false;
+        k++;
+        for (uint32_t d = 0; d < rank; d++)
+            if (*k++ != inputs[i].dims[d])
+                return false;
+    }
+    return k == end;
+}
+
+void plan_unref(plan *p)
+{
+    if (p == NULL || __atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    for (uint32_t i = 0; i < p->step_count; i++) {
+        const program_step *s = p->steps[i].step;
+        if (p->steps[i].instance != NULL)
+            s->provider->table->release_instance(s->provider->state, s->compiled, p->steps[i].instance);
+    }
+    arena_deinit(&p->a);
+    free(p);
+}
+
+/* The least recently used plan leaves the list; runs that hold it keep it alive. */
+static void drop_oldest(program *prog)
+{
+    plan **link = &prog->plans, *oldest;
+
+    while ((*link)->next != NULL)
+        link = &(*link)->next;
+    oldest = *link;
+    *link = NULL;
+    prog->plan_count--;
+    plan_unref(oldest);
+}
+
+inlay_status plan_get(program *prog, const plan_input *inputs, uint32_t count, plan **out_plan, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    plan *found = NULL;
+
+    pthread_mutex_lock(&prog->plan_lock);
+    for (plan **link = &prog->plans; *link != NULL; link = &(*link)->next) {
+        if (plan_fits(*link, inputs, count)) {
+            found = *link;
+            *link = found->next;
+            break;
+        }
+    }
+    if (found == NULL) {
+        status = plan_build(prog, inputs, count, &found, diag);
+        if (status == INLAY_OK && prog->plan_count == PLANS_KEPT)
+            drop_oldest(prog);
+        if (status == INLAY_OK)
+            prog->plan_count++;
+    }
+    if (found != NULL) {
+        found->next = prog->plans;
+        prog->plans = found;
+        (void)__atomic_add_fetch(&found->references, 1, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&prog->plan_lock);
+    *out_plan = found;
+    return status;
+}
