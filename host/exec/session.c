@@ -259,7 +259,7 @@ static uint32_t count_nodes(const graph *g)
 
 static inlay_status prepare_model(inlay_session *s, const inlay_options *options, inlay_diag *diag)
 {
-    pass_ctx passes = { .model = s->model, .env = &s->env, .diag = diag,
+    pass_ctx passes = { .model = s->model, .fold = program_fold_node, .fold_ctx = &s->env, .diag = diag,
                         .fold_max_bytes = (uint64_t)options_int(options, OPTION_fold_max_bytes) };
     inlay_status status = INLAY_OK;
 

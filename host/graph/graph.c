@@ -422,3 +422,25 @@ inlay_status graph_freeze_defaults(graph *g)
     g->input_count = kept;
     return INLAY_OK;
 }
+
+/* ------------------------------------------------------------------ what a node is */
+
+bool graph_node_is_host(const graph *g, const graph_node *n)
+{
+    if (n->body_count > 0 || (n->row != NULL && (n->row->flags & OP_HOST) != 0))
+        return true;
+    for (uint32_t i = 0; i < n->info.input_count; i++)
+        if (n->info.inputs[i] != INLAY_NONE && g->values[n->info.inputs[i]].info.kind != INLAY_VALUE_TENSOR)
+            return true;
+    for (uint32_t i = 0; i < n->info.output_count; i++)
+        if (n->info.outputs[i] != INLAY_NONE && g->values[n->info.outputs[i]].info.kind != INLAY_VALUE_TENSOR)
+            return true;
+    return false;
+}
+
+bool graph_node_is_random(const graph_node *n)
+{
+    if (n->custom != NULL)
+        return (n->custom->flags & INLAY_OPERATOR_RANDOM) != 0;
+    return n->row == NULL || (n->row->flags & OP_RANDOM) != 0;
+}

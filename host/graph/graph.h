@@ -170,6 +170,11 @@ inlay_status graph_blob_map(graph_model *model, void *address, size_t bytes);
  * come again from the file if somebody reads them after all. Heap memory is left alone. Thread-safe. */
 void graph_blob_forget(const graph_model *model, const void *data, size_t bytes);
 
+/* Does the host run this node itself: control flow, sequences, optionals? */
+bool graph_node_is_host(const graph *g, const graph_node *n);
+/* May two runs of a bound node differ? Such a node is never folded. */
+bool graph_node_is_random(const graph_node *n);
+
 /* The interned symbol of that name; 0 when memory is out. */
 uint32_t graph_symbol(graph_model *model, const char *name);
 

@@ -11,19 +11,6 @@ uint32_t part_default_domain(const part_provider *provider)
     return d == 0 ? INLAY_DOMAIN_HOST : provider->first_domain + d - 1;
 }
 
-bool part_is_host_node(const graph *g, const graph_node *n)
-{
-    if (n->body_count > 0 || (n->row != NULL && (n->row->flags & OP_HOST) != 0))
-        return true;
-    for (uint32_t i = 0; i < n->info.input_count; i++)
-        if (n->info.inputs[i] != INLAY_NONE && g->values[n->info.inputs[i]].info.kind != INLAY_VALUE_TENSOR)
-            return true;
-    for (uint32_t i = 0; i < n->info.output_count; i++)
-        if (n->info.outputs[i] != INLAY_NONE && g->values[n->info.outputs[i]].info.kind != INLAY_VALUE_TENSOR)
-            return true;
-    return false;
-}
-
 /* ------------------------------------------------------------------ costs */
 
 /* Shapes for pricing: what is fixed is fixed, a symbol or an unknown size counts as 1. */
@@ -194,7 +181,7 @@ inlay_status partition_graph(const part_request *request, arena *a, partition *o
     if (candidates == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to assess graph '%s'", g->name);
     for (uint32_t i = 0; i < g->node_count; i++)
-        candidates[i] = !part_is_host_node(g, g->nodes[i]);
+        candidates[i] = !graph_node_is_host(g, g->nodes[i]);
     status = part_hear_all(request, candidates, a, out, diag);
     if (status != INLAY_OK)
         return status;

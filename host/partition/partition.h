@@ -76,9 +76,6 @@ typedef struct part_request {
     void *log_ctx;
 } part_request;
 
-/* Does the host run this node itself (control flow, sequences)? */
-bool part_is_host_node(const graph *g, const graph_node *n);
-
 /* Fills *out; memory is the arena's. A node that nobody offers is INLAY_UNSUPPORTED, with every provider's reason. */
 INLAY_NODISCARD inlay_status partition_graph(const part_request *request, arena *a, partition *out, inlay_diag *diag);
 #endif

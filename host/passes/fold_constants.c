@@ -9,10 +9,7 @@ static bool is_constant(const graph *g, uint32_t v)
 
 static bool can_fold(const graph *g, const graph_node *n)
 {
-    bool random = n->custom != NULL ? (n->custom->flags & INLAY_OPERATOR_RANDOM) != 0
-                                    : n->row == NULL || (n->row->flags & OP_RANDOM) != 0;
-
-    if (random || part_is_host_node(g, n) || n->info.output_count == 0)
+    if (graph_node_is_random(n) || graph_node_is_host(g, n) || n->info.output_count == 0)
         return false;
     for (uint32_t i = 0; i < n->info.input_count; i++)
         if (!is_constant(g, n->info.inputs[i]))
@@ -52,7 +49,7 @@ static inlay_status infer_now(pass_ctx *ctx, graph *g, const graph_node *n, aren
 
 static inlay_status fold(pass_ctx *ctx, graph *g, graph_node *n, arena *scratch, bool *out_folded)
 {
-    once_tensor *results = arena_array(scratch, (size_t)n->info.output_count + 1, sizeof *results);
+    inlay_tensor_view *results = arena_array(scratch, (size_t)n->info.output_count + 1, sizeof *results);
     inlay_diag quiet = INLAY_DIAG_INIT;
     inlay_status status = infer_now(ctx, g, n, scratch);
     uint32_t k = 0;
@@ -62,13 +59,13 @@ static inlay_status fold(pass_ctx *ctx, graph *g, graph_node *n, arena *scratch,
         return status;
     if (results == NULL)
         return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to fold node '%s'", n->info.name.data);
-    status = program_fold_node(g, n, ctx->env, size_limit(ctx, g, n), results, scratch, &quiet);
+    status = ctx->fold(ctx->fold_ctx, g, n, size_limit(ctx, g, n), results, scratch, &quiet);
     if (status == INLAY_OUT_OF_MEMORY)
         return inlay_fail(ctx->diag, status, "no memory to fold node '%s'", n->info.name.data);
     if (status != INLAY_OK)
         return INLAY_OK; /* the run will tell, if the run gets there at all: the node may stand in a dead branch */
     for (uint32_t i = 0; i < n->info.output_count; i++) {
-        const once_tensor *t = &results[k];
+        const inlay_tensor_view *t = &results[k];
         void *data;
 
         if (n->info.outputs[i] == INLAY_NONE)
@@ -111,5 +108,5 @@ done:
 
 inlay_status pass_fold_constants(pass_ctx *ctx, bool *out_changed)
 {
-    return ctx->env == NULL ? INLAY_OK : pass_each_graph(ctx, ctx->model->main, visit, out_changed);
+    return ctx->fold == NULL ? INLAY_OK : pass_each_graph(ctx, ctx->model->main, visit, out_changed);
 }

@@ -5,11 +5,17 @@
  * graph that is complete. */
 #ifndef PASSES_PASS_H
 #define PASSES_PASS_H
-#include "plan/program.h"
+#include "graph/graph.h"
+
+/* Computes a node whose inputs are all constants of g. results has room for its outputs, without those omitted; their
+ * memory is the arena's. INLAY_UNSUPPORTED: nobody can; INLAY_LIMIT_EXCEEDED: they would take more than max_bytes. */
+typedef inlay_status (*pass_fold_fn)(const void *fold_ctx, graph *g, graph_node *n, uint64_t max_bytes,
+                                     inlay_tensor_view *results, arena *a, inlay_diag *diag);
 
 typedef struct pass_ctx {
     graph_model *model;
-    const program_env *env; /* providers that can compute constants; NULL: none */
+    pass_fold_fn fold; /* NULL: nothing is folded. A callback, for who computes is found by a later stage */
+    const void *fold_ctx;
     uint64_t fold_max_bytes; /* a folded constant may be this much larger than what it is made from */
     inlay_diag *diag;
 } pass_ctx;

@@ -230,15 +230,17 @@ static const part_provider *find_offer(const program_env *env, const inlay_graph
     return NULL;
 }
 
-inlay_status program_fold_node(graph *g, graph_node *n, const program_env *env, uint64_t max_bytes,
-                               once_tensor *out_tensors, arena *a, inlay_diag *diag)
+inlay_status program_fold_node(const void *fold_ctx, graph *g, graph_node *n, uint64_t max_bytes,
+                               inlay_tensor_view *results, arena *a, inlay_diag *diag)
 {
     static const uint32_t node_zero;
+    const program_env *env = fold_ctx;
     inlay_status status = INLAY_OK;
     inlay_graph single;
     const part_provider *provider;
     inlay_compiled *compiled = NULL;
     inlay_value_state *states;
+    once_tensor *made;
     uint32_t *outputs, count = 0;
     uint64_t cookie = 0;
     uint8_t *fates;
@@ -256,9 +258,10 @@ inlay_status program_fold_node(graph *g, graph_node *n, const program_env *env, 
     constants = (fold_constants){ single.values, single.value_count, a };
     states = arena_array(a, (size_t)single.value_count + 1, sizeof *states);
     outputs = arena_array(a, (size_t)n->info.output_count + 1, sizeof *outputs);
+    made = arena_array(a, (size_t)n->info.output_count + 1, sizeof *made);
     fates = arena_alloc(a, (size_t)single.value_count + 1);
     request.placements = arena_array(a, (size_t)n->info.output_count + 1, sizeof *request.placements);
-    if (states == NULL || outputs == NULL || fates == NULL || request.placements == NULL)
+    if (states == NULL || outputs == NULL || made == NULL || fates == NULL || request.placements == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fold node '%s'", n->info.name.data);
     for (uint32_t v = 0; v < single.value_count; v++) {
         const inlay_value_info *info = &single.values[v];
@@ -274,7 +277,7 @@ inlay_status program_fold_node(graph *g, graph_node *n, const program_env *env, 
         if (v == INLAY_NONE)
             continue;
         ((inlay_placement *)(uintptr_t)request.placements)[count].value = v;
-        out_tensors[count] = (once_tensor){ .dtype = states[v].dtype, .rank = states[v].rank, .dims = states[v].dims };
+        made[count] = (once_tensor){ .dtype = states[v].dtype, .rank = states[v].rank, .dims = states[v].dims };
         outputs[count++] = v;
     }
     request.outputs = outputs;
@@ -282,8 +285,11 @@ inlay_status program_fold_node(graph *g, graph_node *n, const program_env *env, 
     request.placement_stride = sizeof *request.placements;
     request.constants = fates;
     INLAY_TRY(provider->table->compile(provider->state, &request, &compiled, diag));
-    status = program_run_once(provider, compiled, states, single.value_count, NULL, 0, out_tensors, count,
-                              env->max_threads, max_bytes, a, diag);
+    status = program_run_once(provider, compiled, states, single.value_count, NULL, 0, made, count, env->max_threads,
+                              max_bytes, a, diag);
+    for (uint32_t i = 0; status == INLAY_OK && i < count; i++)
+        results[i] = (inlay_tensor_view){ .data = made[i].data, .bytes = made[i].bytes, .dims = made[i].dims,
+                                          .rank = made[i].rank, .dtype = made[i].dtype };
 done:
     if (compiled != NULL)
         provider->table->release_compiled(provider->state, compiled);

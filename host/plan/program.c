@@ -18,13 +18,6 @@ static bool is_view(const graph_node *n)
     return false;
 }
 
-static bool is_random(const graph_node *n)
-{
-    if (n->custom != NULL)
-        return (n->custom->flags & INLAY_OPERATOR_RANDOM) != 0;
-    return n->row == NULL || (n->row->flags & OP_RANDOM) != 0;
-}
-
 /* ------------------------------------------------------------------ constants for providers */
 
 static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
@@ -219,7 +212,7 @@ static inlay_status make_step(program *p, uint32_t i, uint8_t *fates, arena *scr
         return make_bodies(p, step, diag);
     step->provider = &p->env->providers[r->provider];
     p->has_async |= (step->provider->table->flags & INLAY_PROVIDER_ASYNC) != 0;
-    step->foldable = r->node_count == 1 && runs_on_host(step->provider) && !is_random(step->node);
+    step->foldable = r->node_count == 1 && runs_on_host(step->provider) && !graph_node_is_random(step->node);
     step->view = r->node_count == 1 && runs_on_host(step->provider) && is_view(step->node);
     return compile_region(p, step, fates, p->parts.profile, scratch, diag);
 }

@@ -80,8 +80,7 @@ INLAY_NODISCARD inlay_status program_run_once(const part_provider *provider, inl
                                               const once_tensor *inputs, uint32_t input_count, once_tensor *outputs,
                                               uint32_t output_count, uint32_t max_threads, uint64_t max_bytes, arena *a,
                                               inlay_diag *diag);
-/* Runs one node whose inputs are all constants of g, through the first provider that offers it. INLAY_UNSUPPORTED if
- * none does. out_tensors has room for the node's outputs. */
-INLAY_NODISCARD inlay_status program_fold_node(graph *g, graph_node *n, const program_env *env, uint64_t max_bytes,
-                                               once_tensor *out_tensors, arena *a, inlay_diag *diag);
+/* The optimiser's pass_fold_fn: runs the node through the first provider that offers it. fold_ctx is a program_env. */
+INLAY_NODISCARD inlay_status program_fold_node(const void *fold_ctx, graph *g, graph_node *n, uint64_t max_bytes,
+                                               inlay_tensor_view *results, arena *a, inlay_diag *diag);
 #endif

@@ -27,7 +27,8 @@ static void list_ops(const graph *g, char *text, size_t bytes)
 static rig expect_ops(wire *w, const char *level, const char *ops)
 {
     rig r = rig_open(w, (const char *const[]){ "level", level, NULL });
-    pass_ctx again = { .model = r.session->model, .env = &r.session->env, .fold_max_bytes = 1 << 20 };
+    pass_ctx again = { .model = r.session->model, .fold = program_fold_node, .fold_ctx = &r.session->env,
+                       .fold_max_bytes = 1 << 20 };
     char *before = graph_to_text(r.session->model->main), *after, text[512] = "";
 
     list_ops(r.session->model->main, text, sizeof text);
