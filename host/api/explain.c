@@ -125,7 +125,7 @@ inlay_status session_explain_json(const inlay_session *s, const explain_sink *si
         if (!f->loaded)
             json_array_append_new(files, json_pack("{s:s, s:s?}", "file", f->path, "reason", f->reason));
     }
-    all = json_pack("{s:s, s:i, s:o, s:o, s:o}", "policy", s->env.by_priority ? "priority" : "cost", "threads",
+    all = json_pack("{s:s, s:i, s:o, s:o, s:o}", "policy", s->rules.by_priority ? "priority" : "cost", "threads",
                     (int)s->env.max_threads, "providers", providers, "not_loaded", files, "main",
                     program_json(s, s->main));
     if (all == NULL)
@@ -239,7 +239,7 @@ inlay_status session_explain_text(const inlay_session *s, const explain_sink *si
 {
     char a[32];
 
-    put(sink, "policy %s, %u thread%s, providers:", s->env.by_priority ? "priority" : "cost", s->env.max_threads,
+    put(sink, "policy %s, %u thread%s, providers:", s->rules.by_priority ? "priority" : "cost", s->env.max_threads,
         s->env.max_threads == 1 ? "" : "s");
     for (uint32_t i = 0; i < s->env.provider_count; i++)
         put(sink, " %s", s->providers[i].name);

@@ -350,7 +350,8 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
     }
     s->env.max_threads = threads == 0 || threads > budget ? budget : threads;
     s->env.max_run_bytes = run_limit(options);
-    s->env.by_priority = strcmp(options_text(options, OPTION_policy), "priority") == 0;
+    s->env.rules = &s->rules;
+    s->rules.by_priority = strcmp(options_text(options, OPTION_policy), "priority") == 0;
     s->env.cache_dir = options_text(options, OPTION_cache_dir); /* compiling is over before options may go */
     s->env.log = log_line;
     s->env.log_ctx = s;

@@ -13,6 +13,7 @@ struct inlay_session {
     const provider **open;   /* [env.provider_count] */
     part_provider *providers;
     program_env env;
+    part_rules rules;
     program *main;
     arena a;
     inlay_io_info *inputs;   /* [main->graph->input_count] */

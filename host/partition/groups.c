@@ -80,7 +80,7 @@ static double group_copy_cost(grouping *x, const part_offer *offer)
                 (maker != INLAY_NONE && x->member[maker] == x->walk))
                 continue;
             x->value_seen[v] = x->walk;
-            ns += part_copy_ns(&x->c->states[v]);
+            ns += part_copy_ns(x->c, v, x->c->value_domain[v], domain);
         }
     }
     return ns;
@@ -122,7 +122,7 @@ static void weigh_group(grouping *x, uint32_t index, bool only_needed)
             r->log(r->log_ctx, INLAY_LOG_WARNING, "a group offer was ignored: the group would form a cycle");
         return;
     }
-    if (needed || (r->by_priority ? !earlier : part_cheaper(offer->cost.ns + group_copy_cost(x, offer), now_ns)))
+    if (needed || (part_by_priority(r) ? !earlier : part_cheaper(offer->cost.ns + group_copy_cost(x, offer), now_ns)))
         take_group(x, index);
 }
 

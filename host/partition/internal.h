@@ -1,12 +1,12 @@
 /* partition/internal.h - what the files of the partitioner share; private to this folder. */
 #ifndef PARTITION_INTERNAL_H
 #define PARTITION_INTERNAL_H
-#include "partition/partition.h"
+#include "partition/cost.h"
 
 typedef struct chooser {
     const part_request *request;
     partition *p;
-    inlay_value_state *states;
+    const inlay_value_state *states; /* [value_count] */
     uint32_t *best;          /* [node_count] chosen offer, INLAY_NONE */
     double *best_ns;         /* [node_count] its cost, copies included */
     uint32_t *value_domain;  /* [value_count] where the maker leaves it */
@@ -25,7 +25,12 @@ void part_settle(chooser *c, uint32_t offer);
 /* Is cost a less than b, by more than noise? Otherwise the order of the providers decides. */
 bool part_cheaper(double a, double b);
 /* Nanoseconds for bringing a value from one domain to another. */
-double part_copy_ns(const inlay_value_state *v);
+double part_copy_ns(const chooser *c, uint32_t value, uint32_t from, uint32_t to);
+/* Policy `priority`? */
+static inline bool part_by_priority(const part_request *r)
+{
+    return r->rules != NULL && r->rules->by_priority;
+}
 
 /* ------------------------------------------------------------------ groups.c */
 

@@ -1,9 +1,6 @@
 #include "partition/internal.h"
 #include <string.h>
 
-/* Copies between domains cost this much until a machine profile knows better. */
-static const double COPY_LATENCY_NS = 10000, COPY_BYTES_PER_NS = 8;
-
 uint32_t part_default_domain(const part_provider *provider)
 {
     uint32_t d = provider->table->default_domain;
@@ -13,64 +10,29 @@ uint32_t part_default_domain(const part_provider *provider)
 
 /* ------------------------------------------------------------------ costs */
 
-/* Shapes for pricing: what is fixed is fixed, a symbol or an unknown size counts as 1. */
-static inlay_value_state *price_shapes(const inlay_graph *s, arena *a)
-{
-    inlay_value_state *states = arena_array(a, s->value_count, sizeof *states);
-
-    for (uint32_t i = 0; states != NULL && i < s->value_count; i++) {
-        const inlay_value_info *v = inlay_graph_value(s, i);
-        int64_t *dims;
-
-        states[i].dtype = v->dtype;
-        states[i].rank = v->rank;
-        states[i].data = v->data;
-        states[i].data_bytes = v->data_bytes;
-        if (v->rank == INLAY_RANK_UNKNOWN)
-            continue;
-        dims = arena_array(a, v->rank, sizeof *dims);
-        if (dims == NULL)
-            return NULL;
-        for (uint32_t d = 0; d < v->rank; d++)
-            dims[d] = v->dims[d].kind == INLAY_DIM_FIXED ? v->dims[d].value : 1;
-        states[i].dims = dims;
-    }
-    return states;
-}
-
-static double value_bytes(const inlay_value_state *v)
-{
-    double n = inlay_dtype_bits(v->dtype) / 8.0;
-
-    for (uint32_t d = 0; v->rank != INLAY_RANK_UNKNOWN && d < v->rank; d++)
-        n *= (double)v->dims[d];
-    return n;
-}
-
 bool part_cheaper(double a, double b)
 {
     return a < b * 0.999;
 }
 
-double part_copy_ns(const inlay_value_state *v)
+double part_copy_ns(const chooser *c, uint32_t value, uint32_t from, uint32_t to)
 {
-    return COPY_LATENCY_NS + value_bytes(v) / COPY_BYTES_PER_NS;
+    const part_request *r = c->request;
+
+    return cost_copy_ns(r->costs, r->providers, r->provider_count, from, to, cost_value_bytes(&c->states[value]));
 }
 
 /* What bringing the inputs of node n to `domain` costs, given where their makers put them. */
-static double copy_cost(const part_request *r, const inlay_value_state *states, const uint32_t *value_domain,
-                        const uint32_t *nodes, uint32_t node_count, uint32_t domain)
+static double copy_cost(const chooser *c, uint32_t node, uint32_t domain)
 {
+    const inlay_node_info *n = inlay_graph_node(c->request->snapshot, node);
     double ns = 0;
 
-    for (uint32_t k = 0; k < node_count; k++) {
-        const inlay_node_info *n = inlay_graph_node(r->snapshot, nodes[k]);
-        for (uint32_t i = 0; i < n->input_count; i++) {
-            uint32_t v = n->inputs[i];
-            const inlay_value_info *info = inlay_graph_value(r->snapshot, v);
-            if (info != NULL && (info->flags & INLAY_VALUE_CONSTANT) == 0 && value_domain[v] != domain)
-                ns += part_copy_ns(&states[v]);
-        }
+    for (uint32_t i = 0; i < n->input_count; i++) {
+        uint32_t v = n->inputs[i];
+        const inlay_value_info *info = inlay_graph_value(c->request->snapshot, v);
+        if (info != NULL && (info->flags & INLAY_VALUE_CONSTANT) == 0 && c->value_domain[v] != domain)
+            ns += part_copy_ns(c, v, c->value_domain[v], domain);
     }
     return ns;
 }
@@ -102,11 +64,11 @@ static void choose_singles(chooser *c, const uint32_t *first_offer, const uint32
 
         for (uint32_t o = first_offer[n]; o != INLAY_NONE; o = next_offer[o]) {
             const part_offer *offer = &c->p->offers[o];
-            double ns = offer->cost.ns + copy_cost(r, c->states, c->value_domain, &n, 1,
-                                                   part_default_domain(&r->providers[offer->provider]));
+            double ns = offer->cost.ns +
+                        copy_cost(c, n, part_default_domain(&r->providers[offer->provider]));
             bool wins = best == INLAY_NONE;
 
-            if (!wins && r->by_priority)
+            if (!wins && part_by_priority(r))
                 wins = offer->provider < c->p->offers[best].provider;
             else if (!wins)
                 wins = part_cheaper(ns, best_ns);
@@ -146,57 +108,34 @@ static inlay_status nobody_offers(const part_request *r, const partition *p, uin
 
 /* ------------------------------------------------------------------ the whole */
 
-static void price_all(chooser *c)
+/* The price of every offer at the shapes at hand. */
+static void price_all(const part_request *r, partition *p)
 {
-    const part_request *r = c->request;
+    for (uint32_t i = 0; i < p->offer_count; i++) {
+        part_offer *o = &p->offers[i];
+        cost_question q = { .graph = r->snapshot, .provider = &r->providers[o->provider], .offer = o,
+                            .values = p->profile, .max_threads = r->max_threads };
 
-    for (uint32_t i = 0; i < c->p->offer_count; i++) {
-        part_offer *o = &c->p->offers[i];
-        const part_provider *p = &r->providers[o->provider];
-        inlay_offer offer = { .struct_size = sizeof offer, .cookie = o->cookie, .nodes = o->nodes,
-                              .node_count = o->node_count, .flags = o->flags, .placements = o->placements,
-                              .placement_count = o->placement_count, .placement_stride = sizeof(inlay_placement),
-                              .workspace_bytes = o->workspace_bytes, .resident_bytes = o->resident_bytes };
-
-        inlay_cost_request ask = { .struct_size = sizeof ask, .graph = r->snapshot, .offer = &offer,
-                                   .values = c->states, .value_count = r->snapshot->value_count,
-                                   .value_stride = sizeof *c->states, .max_threads = r->max_threads };
-
-        o->cost = (inlay_cost){ .struct_size = sizeof o->cost };
-        if (p->table->cost(p->state, &ask, &o->cost) != INLAY_OK ||
-            !(o->cost.ns >= 0))
-            o->cost.ns = 1e12; /* a provider that can't price its own offer is asked last */
+        o->cost_source = cost_of_offer(r->costs, &q, &o->cost);
     }
 }
 
-inlay_status partition_graph(const part_request *request, arena *a, partition *out, inlay_diag *diag)
+/* From priced offers to regions. candidates: [node_count] nodes that a provider must run. */
+static inlay_status choose(const part_request *request, const uint8_t *candidates, arena *a, partition *out,
+                           inlay_diag *diag)
 {
     const graph *g = request->graph;
-    chooser ch = { .request = request, .p = out };
-    uint8_t *candidates = arena_alloc(a, g->node_count + 1);
+    chooser ch = { .request = request, .p = out, .states = out->profile };
     uint32_t *first, *next;
     inlay_status status;
 
-    *out = (partition){ 0 };
-    if (candidates == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to assess graph '%s'", g->name);
-    for (uint32_t i = 0; i < g->node_count; i++)
-        candidates[i] = !graph_node_is_host(g, g->nodes[i]);
-    status = part_hear_all(request, candidates, a, out, diag);
-    if (status != INLAY_OK)
-        return status;
-
-    ch.states = price_shapes(request->snapshot, a);
-    out->profile = ch.states;
-    ch.best = arena_array(a, g->node_count + 1, sizeof *ch.best);
-    ch.best_ns = arena_array(a, g->node_count + 1, sizeof *ch.best_ns);
-    ch.value_domain = arena_array(a, g->value_count + 1, sizeof *ch.value_domain);
-    first = arena_array(a, g->node_count + 1, sizeof *first);
-    next = arena_array(a, out->offer_count + 1, sizeof *next);
-    if (ch.states == NULL || ch.best == NULL || ch.best_ns == NULL || ch.value_domain == NULL || first == NULL ||
-        next == NULL)
+    ch.best = arena_array(a, (size_t)g->node_count + 1, sizeof *ch.best);
+    ch.best_ns = arena_array(a, (size_t)g->node_count + 1, sizeof *ch.best_ns);
+    ch.value_domain = arena_array(a, (size_t)g->value_count + 1, sizeof *ch.value_domain);
+    first = arena_array(a, (size_t)g->node_count + 1, sizeof *first);
+    next = arena_array(a, (size_t)out->offer_count + 1, sizeof *next);
+    if (ch.best == NULL || ch.best_ns == NULL || ch.value_domain == NULL || first == NULL || next == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to partition graph '%s'", g->name);
-    price_all(&ch);
     memset(first, 0xff, g->node_count * sizeof *first);
     memset(ch.best, 0xff, g->node_count * sizeof *ch.best);
     for (uint32_t o = out->offer_count; o-- > 0;) {
@@ -213,4 +152,48 @@ inlay_status partition_graph(const part_request *request, arena *a, partition *o
         if (candidates[n] && ch.best[n] == INLAY_NONE)
             return nobody_offers(request, out, n, diag);
     return part_form_regions(&ch, a, diag);
+}
+
+/* [node_count] 1 = a provider may, and must, run the node; the others are the host's. NULL: no memory. */
+static uint8_t *find_candidates(const graph *g, arena *a)
+{
+    uint8_t *candidates = arena_alloc(a, (size_t)g->node_count + 1);
+
+    for (uint32_t i = 0; candidates != NULL && i < g->node_count; i++)
+        candidates[i] = !graph_node_is_host(g, g->nodes[i]);
+    return candidates;
+}
+
+inlay_status partition_graph(const part_request *request, arena *a, partition *out, inlay_diag *diag)
+{
+    uint8_t *candidates = find_candidates(request->graph, a);
+    inlay_status status;
+
+    *out = (partition){ 0 };
+    if (candidates == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to assess graph '%s'", request->graph->name);
+    status = part_hear_all(request, candidates, a, out, diag);
+    if (status != INLAY_OK)
+        return status;
+    out->profile = cost_shapes(request->snapshot, a);
+    if (out->profile == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to partition graph '%s'", request->graph->name);
+    price_all(request, out);
+    return choose(request, candidates, a, out, diag);
+}
+
+inlay_status partition_again(const part_request *request, const partition *base, arena *a, partition *out,
+                             inlay_diag *diag)
+{
+    uint8_t *candidates = find_candidates(request->graph, a);
+
+    *out = (partition){ .offer_count = base->offer_count, .refusals = base->refusals,
+                        .refusal_count = base->refusal_count, .profile = base->profile };
+    if (base->offer_count > 0)
+        out->offers = arena_copy(a, base->offers, base->offer_count * sizeof *out->offers);
+    if (candidates == NULL || (out->offers == NULL && base->offer_count > 0))
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to partition graph '%s'", request->graph->name);
+    for (uint32_t i = 0; i < out->offer_count; i++)
+        out->offers[i].chosen = false;
+    return choose(request, candidates, a, out, diag);
 }

@@ -31,7 +31,8 @@ typedef struct part_offer {
     const inlay_placement *placements;
     uint32_t placement_count;
     uint64_t workspace_bytes, resident_bytes;
-    inlay_cost cost; /* at the shapes that were known */
+    inlay_cost cost;      /* at the shapes of partition.profile */
+    uint32_t cost_source; /* COST_* of cost.h */
     bool chosen;
 } part_offer;
 
@@ -51,8 +52,25 @@ typedef struct part_region {
     const uint32_t *inputs;  /* values that enter, without constants */
     const uint32_t *outputs; /* values that leave */
     uint32_t input_count, output_count;
-    double cost_ns;
+    double cost_ns;   /* of the offers */
+    double launch_ns; /* of starting it */
 } part_region;
+
+/* A value that has to be brought from one memory domain to another. */
+typedef struct part_copy {
+    uint32_t value;
+    uint32_t from_region, to_region; /* INLAY_NONE: an input, an output of the graph */
+    uint32_t from_domain, to_domain;
+    uint64_t bytes; /* at the shapes of partition.profile */
+    double ns;
+} part_copy;
+
+/* Memory of one provider's device as it was planned, estimates of its offers. */
+typedef struct part_memory {
+    uint64_t resident_bytes; /* weights that its offers keep */
+    uint64_t peak_bytes;     /* the most that values and workspace need at a time */
+    uint64_t limit_bytes;    /* 0 = none */
+} part_memory;
 
 typedef struct partition {
     part_offer *offers;
@@ -61,9 +79,37 @@ typedef struct partition {
     uint32_t refusal_count;
     part_region *regions; /* in execution order */
     uint32_t region_count;
+    part_copy *copies;
+    uint32_t copy_count;
+    part_memory *memory; /* [provider_count] */
     const inlay_value_state *profile; /* [value_count] the shapes that costs were asked for */
-    double cost_ns;
+    double cost_ns; /* all of it: offers, launches, copies */
 } partition;
+
+/* A wish of the user's about some nodes: pattern is a glob on the node's name, or "op:GLOB" on its operator type. */
+typedef struct part_wish {
+    const char *pattern;  /* "*" = every node */
+    const char *provider; /* its name */
+} part_wish;
+
+typedef struct part_limit {
+    const char *provider;
+    uint64_t bytes;
+} part_limit;
+
+/* What the user asks of an assignment, beyond that it be cheap. All lists may be empty; a rule that can't be kept is an
+ * error that says which and why. */
+typedef struct part_rules {
+    bool by_priority;             /* policy `priority`: the first provider that can, whatever it costs */
+    const part_wish *pins;        /* [pin_count] these nodes run there; the first that matches a node counts */
+    const part_wish *forbids;     /* [forbid_count] these nodes do not run there */
+    const char *const *requires;  /* [require_count] these providers run at least one node */
+    const part_limit *limits;     /* [limit_count] hard bounds on device memory; others: the domain's own */
+    uint32_t pin_count, forbid_count, require_count, limit_count;
+    uint32_t max_partitions; /* at most so many stretches of one provider; 0 = any number */
+    bool no_cpu;             /* no node on a provider whose device is a CPU */
+    const char *saved_plan;  /* path of a plan to follow, as `inlay partition --save` wrote it; NULL = none */
+} part_rules;
 
 typedef struct part_request {
     const graph *graph;
@@ -71,11 +117,17 @@ typedef struct part_request {
     const part_provider *providers; /* in the user's order: the first wins a tie */
     uint32_t provider_count;
     uint32_t max_threads; /* of a run */
-    bool by_priority; /* policy `priority`: the first provider that can, whatever it costs */
+    const part_rules *rules;       /* NULL = none */
+    const struct cost_book *costs; /* see cost.h; may be NULL */
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
     void *log_ctx;
 } part_request;
 
 /* Fills *out; memory is the arena's. A node that nobody offers is INLAY_UNSUPPORTED, with every provider's reason. */
 INLAY_NODISCARD inlay_status partition_graph(const part_request *request, arena *a, partition *out, inlay_diag *diag);
+
+/* Chooses again, from the offers and prices that base has heard, under the rules of request: what a what-if and the
+ * runner-up of a region are asked with. *out shares base's offers' memory but not their `chosen`. */
+INLAY_NODISCARD inlay_status partition_again(const part_request *request, const partition *base, arena *a,
+                                             partition *out, inlay_diag *diag);
 #endif

@@ -239,8 +239,8 @@ inlay_status program_create(graph *g, const program_env *env, program **out_prog
     arena scratch = { 0 };
     uint8_t *fates;
     part_request request = { .graph = g, .providers = env->providers, .provider_count = env->provider_count,
-                             .max_threads = env->max_threads, .by_priority = env->by_priority, .log = env->log,
-                             .log_ctx = env->log_ctx };
+                             .max_threads = env->max_threads, .rules = env->rules, .costs = env->costs,
+                             .log = env->log, .log_ctx = env->log_ctx };
 
     *out_program = NULL;
     if (p == NULL)

@@ -14,7 +14,8 @@ typedef struct program_env {
     uint32_t provider_count;
     uint32_t max_threads;
     uint64_t max_run_bytes; /* limit: one tensor made in a run, one slab of host memory */
-    bool by_priority;
+    const part_rules *rules;       /* NULL = none */
+    const struct cost_book *costs; /* NULL = none */
     const char *cache_dir; /* see plan/blob_cache.h; NULL or "" = none */
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
     void *log_ctx;

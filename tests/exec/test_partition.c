@@ -388,7 +388,8 @@ static void ties_and_priority(void **state)
     (void)state;
     for (int priority = 0; priority < 2; priority++) {
         make_world(&w, 3, reads, 2);
-        w.request.by_priority = priority != 0;
+        part_rules rules = { .by_priority = priority != 0 };
+        w.request.rules = &rules;
         add_single(&w, 0, 10, 0, 0);
         add_single(&w, 1, 10, 0, 0); /* a tie: the first */
         add_single(&w, 0, 10, 0, 1);
