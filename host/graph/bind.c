@@ -166,14 +166,13 @@ static inlay_status no_custom(const binder *b, const graph *g, const graph_node 
 {
     const graph_operators *ops = b->operators;
     const char *domain = n->info.domain.data, *op_type = n->info.op_type.data;
+    char why[384];
 
-    if (ops != NULL && ops->knows_domain != NULL && ops->knows_domain(ops->ctx, domain))
-        return graph_fail(g, n, NULL, INLAY_UNSUPPORTED, b->diag,
-                          "the plugins that bring domain '%.96s' have no operator %.64s at version %lld", domain,
-                          op_type, (long long)n->opset);
-    return graph_fail(g, n, NULL, INLAY_UNSUPPORTED, b->diag,
-                      "no plugin brings operator %.64s of domain '%.96s' (searched: %.160s)", op_type, domain,
-                      ops != NULL && ops->searched != NULL ? ops->searched : "no plugin directory");
+    (void)snprintf(why, sizeof why, "no plugin brings operator %.64s of domain '%.96s', for no directory was searched",
+                   op_type, domain);
+    if (ops != NULL && ops->missing != NULL)
+        ops->missing(ops->ctx, domain, op_type, n->opset, why, sizeof why);
+    return graph_fail(g, n, NULL, INLAY_UNSUPPORTED, b->diag, "%s", why);
 }
 
 static bool is_function(const binder *b, const graph_node *n)

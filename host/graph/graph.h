@@ -208,9 +208,10 @@ INLAY_NODISCARD inlay_status graph_finish(graph *g, inlay_diag *diag);
 /* The operators that plugins brought. */
 typedef struct graph_operators {
     const inlay_operator *(*find)(void *ctx, const char *domain, const char *op_type, int64_t opset);
-    bool (*knows_domain)(void *ctx, const char *domain);
+    /* Why find came back with nothing, as the end of a sentence, in at most bytes of text. Or NULL. */
+    void (*missing)(void *ctx, const char *domain, const char *op_type, int64_t opset, char *text, size_t bytes);
     void *ctx;
-    const char *searched; /* directories, for the message about a missing domain; or NULL */
+    const char *searched; /* directories, for messages about what is missing; or NULL */
 } graph_operators;
 
 /* Binds each node to its schema: resolves since_version, fills attribute defaults, checks arity and attributes (types

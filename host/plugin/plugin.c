@@ -326,16 +326,6 @@ static const inlay_operator *find_operator(void *ctx, const char *domain, const 
     return best;
 }
 
-static bool knows_domain(void *ctx, const char *domain)
-{
-    const plugin_set *set = ctx;
-
-    for (uint32_t i = 0; i < set->operator_count; i++)
-        if (strcmp(set->operators[i]->domain, domain) == 0)
-            return true;
-    return false;
-}
-
 static inlay_status note_searched(plugin_set *set, const char *const *dirs, uint32_t dir_count, inlay_diag *diag)
 {
     size_t bytes = 1, used = 0;
@@ -371,7 +361,7 @@ inlay_status plugin_set_create(const char *const *dirs, uint32_t dir_count, plug
         status = load_dir(set, dirs[d], diag);
     registry_unlock();
     set->lookup = (graph_operators){
-        .find = find_operator, .knows_domain = knows_domain, .ctx = set, .searched = set->searched
+        .find = find_operator, .missing = plugin_set_missing, .ctx = set, .searched = set->searched
     };
     if (status != INLAY_OK) {
         plugin_set_destroy(set);

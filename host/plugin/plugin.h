@@ -65,6 +65,10 @@ const plugin_provider *plugin_set_find(const plugin_set *set, const char *name);
 const graph_operators *plugin_set_operators(const plugin_set *set);
 uint32_t plugin_set_operator_count(const plugin_set *set);
 const inlay_operator *plugin_set_operator(const plugin_set *set, uint32_t i);
+/* Why a set has no such operator, as a sentence for the user: the domain is unknown (and which one it may have meant,
+ * which directories were searched, which files there were not loaded), or has no such operator, or not at that version.
+ * set is a plugin_set; this is graph_operators.missing. */
+void plugin_set_missing(void *set, const char *domain, const char *op_type, int64_t opset, char *text, size_t bytes);
 
 /* ------------------------------------------------------------------ open providers */
 

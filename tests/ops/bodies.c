@@ -399,10 +399,10 @@ static const inlay_operator *find_custom(void *ctx, const char *domain, const ch
     return strcmp(domain, "com.example") == 0 && strcmp(op_type, "Blur") == 0 ? ctx : NULL;
 }
 
-static bool knows(void *ctx, const char *domain)
+static void missing(void *ctx, const char *domain, const char *op_type, int64_t opset, char *text, size_t bytes)
 {
     (void)ctx;
-    return strcmp(domain, "com.example") == 0;
+    (void)snprintf(text, bytes, "there is no %s.%s-%lld", domain, op_type, (long long)opset);
 }
 
 static inlay_status run_custom(const char *op_type, const char *domain, const char *signature, wanted *w, char *got,
@@ -415,7 +415,7 @@ static inlay_status run_custom(const char *op_type, const char *domain, const ch
                           .since_version = 1,
                           .ctx = w,
                           .infer = custom_infer };
-    graph_operators operators = { find_custom, knows, &op, "/opt/plugins" };
+    graph_operators operators = { find_custom, missing, &op, "/opt/plugins" };
     graph_model *model = new_model();
     graph_opset both[] = { opset_17, { "com.example", 2 } };
     graph *g = model->main;
@@ -482,7 +482,7 @@ static void test_custom(void **state)
         { "Blur", "com.example", SIGNATURE, { .output = 4 }, NULL, "sets output 4 of 1" },
         { "Blur", "com.example", SIGNATURE, { .says = "radius\nof 3" }, NULL, "radius?of 3" },
         { "Blur", "com.example", "X:T -> Y", { .rank = 0 }, NULL, "the operator's signature" },
-        { "Blurr", "com.example", SIGNATURE, { .rank = 0 }, NULL, "have no operator Blurr" },
+        { "Blurr", "com.example", SIGNATURE, { .rank = 0 }, NULL, "there is no com.example.Blurr-2" },
         { "Blur", "com.other", SIGNATURE, { .rank = 0 }, NULL, "which the model does not import" },
     };
 

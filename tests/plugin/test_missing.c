@@ -1,0 +1,175 @@
+/* Models whose operators no plugin brings: the sentence says what is there instead, and where was searched. */
+#include "cmocka_all.h"
+#include "inlay/inlay.h"
+#include "onnx_bytes.h"
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Plugin directories: one with org.example.late.Late in versions 2 and 5; one with files that are no plugins; one that
+ * is empty. */
+static char broken_dir[] = "/tmp/inlay-missing-XXXXXX", empty_dir[] = "/tmp/inlay-missing-XXXXXX";
+
+static void put_text(const char *name)
+{
+    char path[256];
+    FILE *f;
+
+    (void)snprintf(path, sizeof path, "%s/%s", broken_dir, name);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    (void)fputs("this is no plugin\n", f);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(chmod(path, 0644), 0);
+}
+
+static int make_dirs(void **state)
+{
+    (void)state;
+    if (mkdtemp(broken_dir) == NULL || mkdtemp(empty_dir) == NULL)
+        return -1;
+    put_text("a_broken.so");
+    return 0;
+}
+
+static int remove_dirs(void **state)
+{
+    static const char *const names[] = { "a_broken.so", "b_broken.so" };
+    char path[256];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", broken_dir, names[i]);
+        (void)unlink(path);
+    }
+    (void)rmdir(broken_dir);
+    (void)rmdir(empty_dir);
+    return 0;
+}
+
+/* A model of one node, its domain imported at a version, opened with plugin directories. */
+static void open_model(const char *dirs, const char *domain, const char *op_type, int64_t version, inlay_status want,
+                       inlay_diag *diag)
+{
+    static const int64_t dims[] = { 2, 4 };
+    onnx_bytes g = { .count = 0 }, file = { .count = 0 }, import = { .count = 0 };
+    inlay_options *options = NULL;
+    inlay_session *session = NULL;
+
+    onnx_input(&g, "x", INLAY_FLOAT, 2, dims);
+    onnx_node(&g, op_type, domain, "x", "y");
+    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
+    assert_int_equal(onnx_file(&file, &g, 17, NULL), 0);
+    onnx_text(&import, 1, domain);
+    onnx_number(&import, 2, version);
+    onnx_message(&file, 8, &import);
+    assert_int_equal(file.overflow, 0);
+    *diag = (inlay_diag)INLAY_DIAG_INIT;
+    assert_int_equal(inlay_options_create(&options, diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "plugin_dirs", dirs, diag), INLAY_OK);
+    if (inlay_session_create_from_bytes(file.data, file.count, options, &session, diag) != want)
+        fail_msg("%s %s %lld: %s", domain, op_type, (long long)version, diag->text);
+    inlay_session_destroy(session);
+    inlay_options_destroy(options);
+}
+
+static void the_sentence_says_what_is_there(void **state)
+{
+    static const struct {
+        const char *domain, *op_type;
+        int64_t version;
+        const char *words[4]; /* that must be there */
+        const char *not;      /* that must not, or NULL */
+    } rows[] = {
+        { "org.example.lake", "Late", 2,
+          { "operator Late of domain 'org.example.lake'", "did you mean domain 'org.example.late'?", "Searched: ",
+            "versions" },
+          NULL },
+        { "com.nowhere", "Blur", 1, { "operator Blur of domain 'com.nowhere'", "Searched: " }, "did you mean" },
+        { "ai.onnx.mk", "Scaler", 1, { "did you mean domain 'ai.onnx.ml'?" }, NULL },
+        { "org.example.late", "Late", 1, { "from version 2 on (2, 5)", "imports version 1", "'org.example.late'" },
+          "did you mean" },
+        { "org.example.late", "Lake", 5, { "no operator Lake", "did you mean Late?", "'org.example.late'" },
+          NULL },
+        { "org.example.late", "Something", 5, { "no operator Something", "they have: Late" }, "did you mean" },
+    };
+
+    (void)state;
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        inlay_diag diag;
+
+        open_model(VERSIONS_DIR, rows[r].domain, rows[r].op_type, rows[r].version, INLAY_UNSUPPORTED, &diag);
+        for (size_t w = 0; w < 4 && rows[r].words[w] != NULL; w++)
+            if (strstr(diag.text, rows[r].words[w]) == NULL)
+                fail_msg("row %zu: '%s' does not say '%s'", r, diag.text, rows[r].words[w]);
+        if (rows[r].not != NULL && strstr(diag.text, rows[r].not) != NULL)
+            fail_msg("row %zu: '%s' says '%s'", r, diag.text, rows[r].not);
+        if (strstr(diag.text, "Not loaded") != NULL)
+            fail_msg("row %zu: '%s' speaks of files that are not there", r, diag.text);
+    }
+}
+
+/* The first row's model in a directory with plugins that do not load, in one that is empty, and in both. */
+static void files_that_were_not_loaded(void **state)
+{
+    char both[512];
+    inlay_diag diag;
+
+    (void)state;
+    open_model(empty_dir, "com.nowhere", "Blur", 1, INLAY_UNSUPPORTED, &diag);
+    assert_non_null(strstr(diag.text, empty_dir));
+    assert_null(strstr(diag.text, "Not loaded"));
+
+    open_model(broken_dir, "com.nowhere", "Blur", 1, INLAY_UNSUPPORTED, &diag);
+    assert_non_null(strstr(diag.text, broken_dir));
+    assert_non_null(strstr(diag.text, "Not loaded: a_broken.so, `inlay providers` says why."));
+
+    put_text("b_broken.so");
+    (void)snprintf(both, sizeof both, "%s:%s", empty_dir, broken_dir);
+    open_model(both, "com.nowhere", "Blur", 1, INLAY_UNSUPPORTED, &diag);
+    assert_non_null(strstr(diag.text, empty_dir));
+    assert_non_null(strstr(diag.text, broken_dir));
+    assert_non_null(strstr(diag.text, "Not loaded: a_broken.so and 1 more,"));
+}
+
+/* Names of any length, and of any bytes, leave one line that still names the operator's domain. */
+static void names_from_a_hostile_file(void **state)
+{
+    char domain[400], op_type[400];
+    inlay_diag diag;
+
+    (void)state;
+    memset(domain, 'd', sizeof domain - 1);
+    memset(op_type, 'o', sizeof op_type - 1);
+    domain[sizeof domain - 1] = op_type[sizeof op_type - 1] = '\0';
+    open_model(broken_dir, domain, op_type, 1, INLAY_UNSUPPORTED, &diag);
+    assert_non_null(strstr(diag.text, "of domain 'dddddddd"));
+    open_model(broken_dir, "two\nlines\033[2J", "Op\nType", 1, INLAY_UNSUPPORTED, &diag);
+    assert_null(strpbrk(diag.text, "\n\033"));
+}
+
+/* The versions that there are can be used: the newest not above the import. What fails then is that nobody runs it. */
+static void versions_that_are_there(void **state)
+{
+    static const int64_t versions[] = { 2, 3, 5, 99 };
+    inlay_diag diag;
+
+    (void)state;
+    for (size_t v = 0; v < sizeof versions / sizeof versions[0]; v++) {
+        open_model(VERSIONS_DIR, "org.example.late", "Late", versions[v], INLAY_UNSUPPORTED, &diag);
+        assert_null(strstr(diag.text, "the model imports"));
+        assert_non_null(strstr(diag.text, "reference"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_sentence_says_what_is_there),
+        cmocka_unit_test(files_that_were_not_loaded),
+        cmocka_unit_test(names_from_a_hostile_file),
+        cmocka_unit_test(versions_that_are_there),
+    };
+    return cmocka_run_group_tests(tests, make_dirs, remove_dirs);
+}
