@@ -143,7 +143,7 @@ inlay_status part_choose_groups(chooser *c, arena *a, inlay_diag *diag)
     memset(x.group_of, 0xff, nodes * sizeof *x.group_of);
     for (int needed = 1; needed >= 0; needed--)
         for (uint32_t o = 0; o < c->p->offer_count; o++)
-            if (c->p->offers[o].node_count > 1)
+            if (c->p->offers[o].node_count > 1 && !part_is_barred(c->request, o))
                 weigh_group(&x, o, needed != 0);
     return INLAY_OK;
 }

@@ -26,6 +26,11 @@ void part_settle(chooser *c, uint32_t offer);
 bool part_cheaper(double a, double b);
 /* Nanoseconds for bringing a value from one domain to another. */
 double part_copy_ns(const chooser *c, uint32_t value, uint32_t from, uint32_t to);
+/* Is the offer out of the question, because who asks again has barred it? */
+static inline bool part_is_barred(const part_request *r, uint32_t offer)
+{
+    return r->barred != NULL && r->barred[offer] != 0;
+}
 /* Policy `priority`? */
 static inline bool part_by_priority(const part_request *r)
 {

@@ -139,7 +139,7 @@ static inlay_status choose(const part_request *request, const uint8_t *candidate
     memset(first, 0xff, g->node_count * sizeof *first);
     memset(ch.best, 0xff, g->node_count * sizeof *ch.best);
     for (uint32_t o = out->offer_count; o-- > 0;) {
-        if (out->offers[o].node_count == 1) {
+        if (out->offers[o].node_count == 1 && !part_is_barred(request, o)) {
             next[o] = first[out->offers[o].nodes[0]];
             first[out->offers[o].nodes[0]] = o;
         }

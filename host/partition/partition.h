@@ -121,6 +121,7 @@ typedef struct part_request {
     const struct cost_book *costs; /* see cost.h; may be NULL */
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
     void *log_ctx;
+    const uint8_t *barred; /* partition_again: [offer_count of base] 1 = not to be chosen; NULL = none */
 } part_request;
 
 /* Fills *out; memory is the arena's. A node that nobody offers is INLAY_UNSUPPORTED, with every provider's reason. */
