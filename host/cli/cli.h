@@ -27,8 +27,6 @@ enum {
 typedef struct cli_common {
     const char *verb;       /* "inlay run", for error lines */
     inlay_options *options; /* every option of the library, by flag and by INLAY_<NAME> */
-    const char **dims;      /* [dim_count] the values of --dim, "NAME=N" */
-    uint32_t dim_count;
     bool json;
     bool quiet;   /* no progress bar */
     bool many_sessions; /* set by a verb that makes many and draws the bar itself */

@@ -59,26 +59,6 @@ static void describe_flags(void)
     };
 }
 
-static inlay_status remember_dim(cli_common *common, const char *value, inlay_diag *diag)
-{
-    const char **more = realloc(common->dims, (common->dim_count + 1) * sizeof *more);
-
-    if (more == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for --dim");
-    common->dims = more;
-    common->dims[common->dim_count++] = value;
-    return INLAY_OK;
-}
-
-static inlay_status set_option(cli_common *common, const char *name, const char *value, inlay_diag *diag)
-{
-    inlay_status status = inlay_options_set(common->options, name, value, diag);
-
-    if (status == INLAY_OK && strcmp(name, "dim") == 0)
-        status = remember_dim(common, value, diag);
-    return status;
-}
-
 static inlay_status set_pair(cli_common *common, const char *pair, inlay_diag *diag)
 {
     const char *equals = strchr(pair, '=');
@@ -87,7 +67,7 @@ static inlay_status set_pair(cli_common *common, const char *pair, inlay_diag *d
     if (equals == NULL || equals == pair || (size_t)(equals - pair) >= sizeof name)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--option %s: expected NAME=VALUE", pair);
     (void)snprintf(name, sizeof name, "%.*s", (int)(equals - pair), pair);
-    return set_option(common, name, equals + 1, diag);
+    return inlay_options_set(common->options, name, equals + 1, diag);
 }
 
 static error_t parse_session(int key, char *arg, struct argp_state *state)
@@ -102,7 +82,7 @@ static error_t parse_session(int key, char *arg, struct argp_state *state)
     } else if (key >= KEY_SESSION && key < KEY_SESSION + MAX_OPTIONS) {
         if (inlay_options_describe((uint32_t)(key - KEY_SESSION), &doc) != INLAY_OK)
             return ARGP_ERR_UNKNOWN;
-        status = set_option(common, doc.name, arg != NULL ? arg : "true", &diag);
+        status = inlay_options_set(common->options, doc.name, arg != NULL ? arg : "true", &diag);
     } else {
         return ARGP_ERR_UNKNOWN;
     }
@@ -162,7 +142,7 @@ static void read_environment(cli_common *common)
         for (char *c = name; *c != '\0'; c++)
             *c = (char)toupper((unsigned char)*c);
         value = secure_getenv(name);
-        if (value != NULL && set_option(common, doc.name, value, &diag) != INLAY_OK) {
+        if (value != NULL && inlay_options_set(common->options, doc.name, value, &diag) != INLAY_OK) {
             (void)fprintf(stderr, "%s: %s in the environment: %s\n", common->verb, name, diag.text);
             exit(CLI_USAGE);
         }
@@ -204,7 +184,6 @@ void cli_parse(const struct argp *verb, bool with_session, int argc, char **argv
 void cli_common_deinit(cli_common *common)
 {
     inlay_options_destroy(common->options);
-    free(common->dims);
     *common = (cli_common){ 0 };
 }
 

@@ -2,6 +2,7 @@
 #include "base/checked.h"
 #include "base/element.h"
 #include "cli/value.h"
+#include "config/options.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,14 +139,15 @@ static inlay_status parse_shape(const request *r, const char *text, int64_t *dim
     return INLAY_OK;
 }
 
-/* The size that --dim gives a name, -1 if none does. The library has checked the text. */
+/* The size that option dim gives a name, -1 if none does. The library has checked the text. */
 static int64_t named_dim(const cli_common *common, const char *name)
 {
     size_t n = strlen(name);
+    option_pair dim;
 
-    for (uint32_t i = 0; i < common->dim_count; i++)
-        if (strncmp(common->dims[i], name, n) == 0 && common->dims[i][n] == '=')
-            return strtoll(common->dims[i] + n + 1, NULL, 10);
+    for (uint32_t i = 0; options_pair(common->options, OPTION_dim, i, &dim); i++)
+        if (dim.key_bytes == n && memcmp(dim.key, name, n) == 0)
+            return strtoll(dim.value, NULL, 10);
     return -1;
 }
 

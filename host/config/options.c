@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KIND_TEXT, KIND_INT, KIND_LIST };
+enum { KIND_TEXT, KIND_INT, KIND_LIST, KIND_PAIRS };
+enum { MAX_ITEMS = 4096 }; /* of one list */
 
 static const struct {
     const char *name;
@@ -18,9 +19,12 @@ static const struct {
 #undef OPTION
 };
 
+/* ------------------------------------------------------------------ reading */
+
 const char *options_text(const inlay_options *options, uint32_t option)
 {
-    return options != NULL && options->text[option] != NULL ? options->text[option] : table[option].otherwise;
+    return options != NULL && options->values[option].count > 0 ? options->values[option].items[0].text
+                                                                : table[option].otherwise;
 }
 
 int64_t options_int(const inlay_options *options, uint32_t option)
@@ -28,10 +32,47 @@ int64_t options_int(const inlay_options *options, uint32_t option)
     return strtoll(options_text(options, option), NULL, 10);
 }
 
+const char *options_list(const inlay_options *options, uint32_t option, uint32_t i)
+{
+    return options != NULL && i < options->values[option].count ? options->values[option].items[i].text : NULL;
+}
+
+static option_pair split(const char *text)
+{
+    const char *equals = strrchr(text, '=');
+
+    return (option_pair){ text, equals != NULL ? (size_t)(equals - text) : 0, equals != NULL ? equals + 1 : NULL };
+}
+
+bool options_pair(const inlay_options *options, uint32_t option, uint32_t i, option_pair *out_pair)
+{
+    const char *text = options_list(options, option, i);
+
+    if (text != NULL)
+        *out_pair = split(text);
+    return text != NULL;
+}
+
+/* ------------------------------------------------------------------ lifecycle */
+
 inlay_status inlay_options_create(inlay_options **out_options, inlay_diag *diag)
 {
     *out_options = calloc(1, sizeof **out_options);
     return *out_options != NULL ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for options");
+}
+
+static void value_deinit(option_value *value)
+{
+    free(value->text);
+    free(value->origin);
+}
+
+static void values_deinit(option_values *values)
+{
+    for (uint32_t i = 0; i < values->count; i++)
+        value_deinit(&values->items[i]);
+    free(values->items);
+    *values = (option_values){ 0 };
 }
 
 void inlay_options_destroy(inlay_options *options)
@@ -39,15 +80,14 @@ void inlay_options_destroy(inlay_options *options)
     if (options == NULL)
         return;
     for (uint32_t i = 0; i < OPTION_COUNT; i++)
-        free(options->text[i]);
-    for (uint32_t i = 0; i < options->dim_count; i++)
-        free(options->dims[i].name);
+        values_deinit(&options->values[i]);
     for (uint32_t i = 0; i < options->setting_count; i++) {
         free((char *)(uintptr_t)options->settings[i].name);
         free((char *)(uintptr_t)options->settings[i].value);
+        value_deinit(&options->setting_marks[i]);
     }
-    free(options->dims);
     free(options->settings);
+    free(options->setting_marks);
     free(options);
 }
 
@@ -55,6 +95,8 @@ static inlay_status no_memory(inlay_diag *diag)
 {
     return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for options");
 }
+
+/* ------------------------------------------------------------------ names and checks */
 
 static uint32_t find(const char *name)
 {
@@ -79,106 +121,187 @@ static inlay_status unknown(const char *name, inlay_diag *diag)
     return inlay_fail(diag, INLAY_NOT_FOUND, "there is no option '%s'; inlay_options_describe lists them", name);
 }
 
-/* Whole text is an integer within the range. */
-static inlay_status parse_int(const char *name, const char *text, int64_t min, int64_t max, int64_t *out,
-                              inlay_diag *diag)
+/* Whole text is an integer within the range of the option. */
+static inlay_status check_int(uint32_t option, const char *text, inlay_diag *diag)
 {
     char *end;
+    int64_t n;
 
     errno = 0;
-    *out = strtoll(text, &end, 10);
-    if (end == text || *end != '\0' || errno == ERANGE || *out < min || *out > max)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option %s: '%s' is not an integer from %lld to %lld", name,
-                          text, (long long)min, (long long)max);
+    n = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || errno == ERANGE || n < table[option].min || n > table[option].max)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option %s: '%s' is not an integer from %lld to %lld",
+                          table[option].name, text, (long long)table[option].min, (long long)table[option].max);
     return INLAY_OK;
 }
 
-static inlay_status set_dim(inlay_options *options, const char *value, inlay_diag *diag)
+/* What the value of a pair must be: an integer, where the option has a range. */
+static inlay_status check_pair(uint32_t option, const char *text, inlay_diag *diag)
 {
-    const char *equals = strrchr(value, '=');
-    option_dim *dims, *d = NULL;
-    inlay_status status;
-    int64_t size = 0;
-    char *name;
+    option_pair pair = split(text);
+    bool number = table[option].min != table[option].max;
 
-    if (equals == NULL || equals == value)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option dim: '%s' is not NAME=N", value);
-    status = parse_int("dim", equals + 1, 0, INT64_MAX, &size, diag);
-    if (status != INLAY_OK)
-        return status;
-    name = strndup(value, (size_t)(equals - value));
-    if (name == NULL)
+    if (pair.key_bytes == 0 || pair.value[0] == '\0')
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option %s: '%s' is not NAME=%s", table[option].name, text,
+                          number ? "N" : "VALUE");
+    return number ? check_int(option, pair.value, diag) : INLAY_OK;
+}
+
+static inlay_status check(uint32_t option, const char *text, inlay_diag *diag)
+{
+    switch (table[option].kind) {
+    case KIND_INT:
+        return check_int(option, text, diag);
+    case KIND_PAIRS:
+        return check_pair(option, text, diag);
+    case KIND_LIST:
+        if (text[0] == '\0')
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option %s: an item is empty", table[option].name);
+        break;
+    default:
+        if (option == OPTION_policy && strcmp(text, "cost") != 0 && strcmp(text, "priority") != 0)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option policy: '%s' is neither cost nor priority", text);
+    }
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ setting */
+
+static bool value_init(option_value *value, const char *text, option_source source)
+{
+    *value = (option_value){ strdup(text), strdup(source.origin), source.layer };
+    if (value->text != NULL && value->origin != NULL)
+        return true;
+    value_deinit(value);
+    return false;
+}
+
+/* Room for one more item; false without memory. */
+static bool values_reserve(option_values *values)
+{
+    option_value *more = realloc(values->items, (values->count + (size_t)1) * sizeof *more);
+
+    if (more != NULL)
+        values->items = more;
+    return more != NULL;
+}
+
+/* The item that the new one replaces in its place: the only value of a scalar, the one with the same key of pairs.
+ * values->count if there is none. */
+static uint32_t place_of(uint32_t option, const option_values *values, const char *text)
+{
+    option_pair new = split(text), old;
+    uint32_t i = 0;
+
+    if (table[option].kind == KIND_LIST)
+        return values->count;
+    if (table[option].kind != KIND_PAIRS)
+        return 0;
+    for (; i < values->count; i++) {
+        old = split(values->items[i].text);
+        if (old.key_bytes == new.key_bytes && memcmp(old.key, new.key, new.key_bytes) == 0)
+            break;
+    }
+    return i;
+}
+
+static inlay_status set_value(option_values *values, uint32_t option, const char *text, option_source source,
+                              inlay_diag *diag)
+{
+    uint32_t at = place_of(option, values, text);
+    bool list = table[option].kind == KIND_LIST && values->count > 0;
+    option_value value;
+
+    if ((at < values->count && values->items[at].layer > source.layer) ||
+        (list && values->items[0].layer > source.layer))
+        return INLAY_OK;
+    if (values->count == MAX_ITEMS)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "option %s: more than %d items", table[option].name, MAX_ITEMS);
+    if (!value_init(&value, text, source))
         return no_memory(diag);
-    for (uint32_t i = 0; d == NULL && i < options->dim_count; i++)
-        if (strcmp(options->dims[i].name, name) == 0)
-            d = &options->dims[i];
-    if (d != NULL) {
-        free(name);
-        d->size = size;
+    if (!values_reserve(values)) {
+        value_deinit(&value);
+        return no_memory(diag);
+    }
+    if (at < values->count) {
+        value_deinit(&values->items[at]);
+        values->items[at] = value;
         return INLAY_OK;
     }
-    dims = realloc(options->dims, (options->dim_count + 1) * sizeof *dims);
-    if (dims == NULL) {
-        free(name);
-        return no_memory(diag);
+    if (list && values->items[0].layer < source.layer) { /* a later layer's list replaces an earlier one whole */
+        for (uint32_t i = 0; i < values->count; i++)
+            value_deinit(&values->items[i]);
+        values->count = 0;
     }
-    options->dims = dims;
-    dims[options->dim_count++] = (option_dim){ name, size };
+    values->items[values->count++] = value;
     return INLAY_OK;
+}
+
+static uint32_t find_setting(const inlay_options *options, const char *name)
+{
+    uint32_t i = 0;
+
+    while (i < options->setting_count && strcmp(options->settings[i].name, name) != 0)
+        i++;
+    return i;
 }
 
 /* "reference.option": checked against the provider's schema when it is opened. */
-static inlay_status set_provider_option(inlay_options *options, const char *name, const char *value, inlay_diag *diag)
+static inlay_status set_provider_option(inlay_options *options, const char *name, const char *value,
+                                        option_source source, inlay_diag *diag)
 {
-    provider_setting *settings, *s = NULL;
-    char *name_copy = strdup(name), *value_copy = strdup(value);
+    uint32_t at = find_setting(options, name);
+    provider_setting *settings;
+    option_value *marks, new;
+    char *copy;
 
-    if (name_copy == NULL || value_copy == NULL)
-        goto no_memory;
-    for (uint32_t i = 0; s == NULL && i < options->setting_count; i++)
-        if (strcmp(options->settings[i].name, name) == 0)
-            s = &options->settings[i];
-    if (s != NULL) {
-        free(name_copy);
-        free((char *)(uintptr_t)s->value);
-        s->value = value_copy;
+    if (at < options->setting_count && options->setting_marks[at].layer > source.layer)
+        return INLAY_OK;
+    if (options->setting_count == MAX_ITEMS)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "more than %d provider options", MAX_ITEMS);
+    if (!value_init(&new, value, source))
+        return no_memory(diag);
+    if (at < options->setting_count) {
+        free((char *)(uintptr_t)options->settings[at].value);
+        options->settings[at].value = new.text;
+        free(options->setting_marks[at].origin);
+        options->setting_marks[at] = (option_value){ NULL, new.origin, new.layer };
         return INLAY_OK;
     }
-    settings = realloc(options->settings, (options->setting_count + 1) * sizeof *settings);
-    if (settings == NULL)
-        goto no_memory;
-    options->settings = settings;
-    settings[options->setting_count++] = (provider_setting){ name_copy, value_copy };
+    copy = strdup(name);
+    settings = realloc(options->settings, (at + (size_t)1) * sizeof *settings);
+    if (settings != NULL)
+        options->settings = settings;
+    marks = realloc(options->setting_marks, (at + (size_t)1) * sizeof *marks);
+    if (marks != NULL)
+        options->setting_marks = marks;
+    if (copy == NULL || settings == NULL || marks == NULL) {
+        free(copy);
+        value_deinit(&new);
+        return no_memory(diag);
+    }
+    settings[at] = (provider_setting){ copy, new.text };
+    marks[at] = (option_value){ NULL, new.origin, new.layer };
+    options->setting_count++;
     return INLAY_OK;
-no_memory:
-    free(name_copy);
-    free(value_copy);
-    return no_memory(diag);
+}
+
+inlay_status options_set_from(inlay_options *options, const char *name, const char *value, option_source source,
+                              inlay_diag *diag)
+{
+    uint32_t option = find(name);
+    inlay_status status;
+
+    if (option == OPTION_COUNT)
+        return strchr(name, '.') != NULL ? set_provider_option(options, name, value, source, diag)
+                                         : unknown(name, diag);
+    status = check(option, value, diag);
+    return status == INLAY_OK ? set_value(&options->values[option], option, value, source, diag) : status;
 }
 
 inlay_status inlay_options_set(inlay_options *options, const char *name, const char *value, inlay_diag *diag)
 {
-    uint32_t option = find(name);
-    inlay_status status = INLAY_OK;
-    int64_t number;
-    char *copy;
-
-    if (option == OPTION_COUNT)
-        return strchr(name, '.') != NULL ? set_provider_option(options, name, value, diag) : unknown(name, diag);
-    if (table[option].kind == KIND_LIST)
-        return set_dim(options, value, diag);
-    if (table[option].kind == KIND_INT)
-        status = parse_int(name, value, table[option].min, table[option].max, &number, diag);
-    else if (option == OPTION_policy && strcmp(value, "cost") != 0 && strcmp(value, "priority") != 0)
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option policy: '%s' is neither cost nor priority", value);
-    if (status != INLAY_OK)
-        return status;
-    copy = strdup(value);
-    if (copy == NULL)
-        return no_memory(diag);
-    free(options->text[option]);
-    options->text[option] = copy;
-    return INLAY_OK;
+    return options_set_from(options, name, value, (option_source){ LAYER_CALLER, "set by the program" }, diag);
 }
 
 inlay_status inlay_options_set_int(inlay_options *options, const char *name, int64_t value, inlay_diag *diag)
@@ -189,29 +312,25 @@ inlay_status inlay_options_set_int(inlay_options *options, const char *name, int
     return inlay_options_set(options, name, text, diag);
 }
 
+/* ------------------------------------------------------------------ asking */
+
 inlay_status inlay_options_get(const inlay_options *options, const char *name, char *text, size_t bytes,
                                inlay_diag *diag)
 {
-    uint32_t option = find(name);
+    uint32_t option = find(name), setting = option == OPTION_COUNT ? find_setting(options, name) : 0;
     size_t at = 0;
 
     if (bytes > 0)
         text[0] = '\0';
-    for (uint32_t i = 0; option == OPTION_COUNT && i < options->setting_count; i++) {
-        if (strcmp(options->settings[i].name, name) == 0) {
-            (void)snprintf(text, bytes, "%s", options->settings[i].value);
-            return INLAY_OK;
-        }
-    }
-    if (option == OPTION_COUNT)
+    if (option == OPTION_COUNT && setting == options->setting_count)
         return unknown(name, diag);
-    if (option != OPTION_dim) {
+    if (option == OPTION_COUNT)
+        (void)snprintf(text, bytes, "%s", options->settings[setting].value);
+    else if (table[option].kind != KIND_LIST && table[option].kind != KIND_PAIRS)
         (void)snprintf(text, bytes, "%s", options_text(options, option));
-        return INLAY_OK;
-    }
-    for (uint32_t i = 0; i < options->dim_count && at < bytes; i++)
-        at += (size_t)snprintf(text + at, bytes - at, "%s%s=%lld", i > 0 ? "," : "", options->dims[i].name,
-                               (long long)options->dims[i].size);
+    else
+        for (uint32_t i = 0; i < options->values[option].count && at < bytes; i++)
+            at += (size_t)snprintf(text + at, bytes - at, "%s%s", i > 0 ? "," : "", options_list(options, option, i));
     return INLAY_OK;
 }
 

@@ -1,4 +1,5 @@
 #include "exec/session.h"
+#include "config/dirs.h"
 #include "exec/threads.h"
 #include "model/model.h"
 #include "passes/pass.h"
@@ -209,25 +210,28 @@ static inlay_status fix_dims_of(graph_model *model, const inlay_dim **dims, uint
 static inlay_status fix_dims(inlay_session *s, const inlay_options *options, inlay_diag *diag)
 {
     graph *g = s->model->main;
+    option_pair fix;
 
-    for (uint32_t i = 0; options != NULL && i < options->dim_count; i++) {
-        const option_dim *fix = &options->dims[i];
+    for (uint32_t i = 0; options_pair(options, OPTION_dim, i, &fix); i++) {
+        int64_t size = strtoll(fix.value, NULL, 10);
+        int bytes = (int)fix.key_bytes;
         uint32_t symbol = 0;
         bool found = false;
 
         for (uint32_t k = 1; symbol == 0 && k < s->model->symbol_count; k++)
-            if (strcmp(s->model->symbols[k].name.data, fix->name) == 0)
+            if (strlen(s->model->symbols[k].name.data) == fix.key_bytes &&
+                memcmp(s->model->symbols[k].name.data, fix.key, fix.key_bytes) == 0)
                 symbol = k;
         for (uint32_t v = 0; symbol != 0 && v < g->value_count; v++) {
             graph_value *value = &g->values[v];
-            if (fix_dims_of(s->model, &value->info.dims, value->info.rank, symbol, fix->size, &found) != INLAY_OK ||
+            if (fix_dims_of(s->model, &value->info.dims, value->info.rank, symbol, size, &found) != INLAY_OK ||
                 (value->declared && fix_dims_of(s->model, &value->declared_dims, value->declared_rank, symbol,
-                                                fix->size, &found) != INLAY_OK))
-                return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fix dimension '%s'", fix->name);
+                                                size, &found) != INLAY_OK))
+                return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fix dimension '%.*s'", bytes, fix.key);
         }
         if (!found)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option dim: the model has no dimension named '%s'",
-                              fix->name);
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option dim: the model has no dimension named '%.*s'",
+                              bytes, fix.key);
     }
     return INLAY_OK;
 }
@@ -352,7 +356,7 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
     s->env.max_run_bytes = run_limit(options);
     s->env.rules = &s->rules;
     s->rules.by_priority = strcmp(options_text(options, OPTION_policy), "priority") == 0;
-    s->env.cache_dir = options_text(options, OPTION_cache_dir); /* compiling is over before options may go */
+    s->env.cache_dir = config_blob_dir(options); /* compiling is over before options may go */
     s->env.log = log_line;
     s->env.log_ctx = s;
     INLAY_TRY(report(s, 0, "loading", diag));

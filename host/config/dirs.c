@@ -1,0 +1,115 @@
+#include "config/dirs.h"
+#include "config/options.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+config_user config_user_of_process(void)
+{
+    return (config_user){ secure_getenv("HOME"), secure_getenv("XDG_CACHE_HOME"), secure_getenv("XDG_CONFIG_HOME"),
+                          getauxval(AT_SECURE) != 0 };
+}
+
+/* Joins two parts into text; false, and "", when they do not fit. */
+static bool join(char *text, size_t bytes, const char *dir, const char *name)
+{
+    int n = snprintf(text, bytes, "%s%s%s", dir, name[0] != '\0' ? "/" : "", name);
+
+    if (n >= 0 && (size_t)n < bytes)
+        return true;
+    if (bytes > 0)
+        text[0] = '\0';
+    return false;
+}
+
+bool config_user_dir(const config_user *user, const char *xdg, const char *fallback, char *text, size_t bytes)
+{
+    char base[4096];
+
+    if (bytes > 0)
+        text[0] = '\0';
+    if (user->privileged)
+        return false;
+    if (xdg != NULL && xdg[0] == '/') /* relative ones are to be ignored, XDG Base Directory Specification 0.8 */
+        return join(text, bytes, xdg, "inlay");
+    return user->home != NULL && user->home[0] == '/' && join(base, sizeof base, user->home, fallback) &&
+           join(text, bytes, base, "inlay");
+}
+
+/* Whether path can be written to, or made: its nearest ancestor that exists is a folder to write in. */
+static bool can_write(const char *path)
+{
+    char part[4096];
+    char *slash;
+
+    if (!join(part, sizeof part, path, ""))
+        return false;
+    while (access(part, F_OK) != 0) {
+        slash = strrchr(part, '/');
+        if (errno != ENOENT || slash == NULL)
+            return false;
+        slash[slash == part ? 1 : 0] = '\0';
+    }
+    return access(part, W_OK | X_OK) == 0;
+}
+
+static bool is_auto(const inlay_options *options)
+{
+    return strcmp(options_text(options, OPTION_cache_dir), "auto") == 0;
+}
+
+bool config_cache_dir(const inlay_options *options, char *text, size_t bytes)
+{
+    const char *dir = options_text(options, OPTION_cache_dir);
+    config_user user = config_user_of_process();
+
+    if (!is_auto(options))
+        return join(text, bytes, dir, "") && text[0] != '\0';
+    if (config_user_dir(&user, user.cache_home, ".cache", text, bytes) && can_write(text))
+        return true;
+    if (bytes > 0)
+        text[0] = '\0';
+    return false;
+}
+
+/* Makes path, and those above it if asked to. */
+static bool make_dir(char *path, bool parents)
+{
+    for (char *c = path + 1; parents && *c != '\0'; c++) {
+        if (*c != '/')
+            continue;
+        *c = '\0';
+        (void)mkdir(path, 0700); /* what cannot be made shows at the last one */
+        *c = '/';
+    }
+    return mkdir(path, 0700) == 0 || errno == EEXIST;
+}
+
+/* Nobody but the user and root may plant files in it. */
+static bool is_ours(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode) && (st.st_mode & S_IWOTH) == 0 &&
+           (st.st_uid == geteuid() || st.st_uid == 0);
+}
+
+bool config_cache_folder(const inlay_options *options, const char *name, char *text, size_t bytes)
+{
+    char dir[4096];
+
+    if (config_cache_dir(options, dir, sizeof dir) && make_dir(dir, is_auto(options)) && is_ours(dir) &&
+        join(text, bytes, dir, name) && make_dir(text, false) && is_ours(text))
+        return true;
+    if (bytes > 0)
+        text[0] = '\0';
+    return false;
+}
+
+const char *config_blob_dir(const inlay_options *options)
+{
+    return is_auto(options) ? "" : options_text(options, OPTION_cache_dir);
+}
