@@ -2,7 +2,7 @@
  * in the cache. float16 and bfloat16 are computed in float. A query that may see no key gives zeros. */
 #include "args.h"
 #include "convert.h"
-#include "gemm.h"
+#include "gemm/set.h"
 #include "reference.h"
 #include "vecmath.h"
 #include <math.h>

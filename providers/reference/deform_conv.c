@@ -3,6 +3,7 @@
 #include "args.h"
 #include "conv.h"
 #include "convert.h"
+#include "gemm/set.h"
 #include "reference.h"
 #include <math.h>
 #include <stdlib.h>

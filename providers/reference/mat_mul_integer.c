@@ -3,6 +3,7 @@
 #include "args.h"
 #include "convert.h"
 #include "matmul.h"
+#include "gemm/set.h"
 #include "reference.h"
 #include "requantize.h"
 #include <math.h>

@@ -1,4 +1,5 @@
 /* The reference provider: every operator in plain C. */
+#include "gemm/set.h"
 #include "reference.h"
 #include <stdlib.h>
 
@@ -23,6 +24,7 @@ static inlay_status open_reference(const inlay_host *host, const inlay_create_ar
     *out = settings;
     if (settings == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the settings of provider reference");
+    settings->engine = reference_engine;
     for (uint32_t i = 0; i < args->option_count; i++) {
         const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
         if (strcmp(v->name, "preview") == 0)

@@ -7,10 +7,11 @@
  */
 #ifndef REFERENCE_H
 #define REFERENCE_H
-#include "inlay/kit.h"
+#include "gemm.h"
 
-/* What kit_node.provider points to: the options of plugin.c. */
+/* What kit_node.provider points to: the engine of the products, and the options of plugin.c. */
 typedef struct reference_settings {
+    gemm_engine engine;
     bool preview; /* operators of preview domains are offered */
 } reference_settings;
 

@@ -1,5 +1,6 @@
 /* bench_conv - time of convolutions as networks have them, on one thread, through the kernel. Not a test. */
 #include "kernel_case.h"
+#include "gemm/set.h"
 #include "reference.h"
 #include <stdio.h>
 #include <time.h>
@@ -31,7 +32,7 @@ static double time_layer(const layer *l)
     double best = 1e9, spent = 0,
            flops = 2.0 * (double)y_count * (double)(l->channels / l->group * l->kernel * l->kernel);
 
-    c = (kernel_case){ .op_type = "Conv", .since_version = 11 };
+    c = (kernel_case){ .op_type = "Conv", .since_version = 11, .provider = &reference_engine };
     kernel_case_input(&c, INLAY_FLOAT, 4, x_dims, x.data, false);
     kernel_case_input(&c, INLAY_FLOAT, 4, w_dims, w.data, true);
     kernel_case_input(&c, INLAY_FLOAT, 1, &l->filters, b.data, false);
@@ -39,7 +40,7 @@ static double time_layer(const layer *l)
     kernel_case_ints(&c, "pads", 4, pads);
     kernel_case_ints(&c, "strides", 2, strides);
     kernel_case_int(&c, "group", l->group);
-    if (kernel_case_prepare(&c, &reference_conv) != INLAY_OK)
+    if (kernel_case_prepare(&c, &reference_products) != INLAY_OK)
         printf("%s\n", c.diag.text);
     for (int i = 0; i < 3 || spent < 0.1; i++) {
         double t = now();

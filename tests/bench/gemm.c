@@ -1,5 +1,5 @@
 /* bench_gemm - GFLOP/s of the matrix product on one thread, for shapes that models have. Not a test. */
-#include "gemm.h"
+#include "gemm/set.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -2,6 +2,8 @@
  * the workspace ending at a forbidden page. */
 #include "convert.h"
 #include "kernel_case.h"
+#include "gemm/set.h"
+#include "gemm/set.h"
 #include "reference.h"
 #include <math.h>
 #include <setjmp.h>
@@ -103,7 +105,7 @@ static void one(uint32_t spatial, inlay_dtype dtype, bool constant)
     guard y = guard_alloc((size_t)kit_bytes(dtype, y_count)), exact_x = guard_alloc((size_t)kit_bytes(dtype, x_count));
     memcpy(exact_x.data, x.data, (size_t)kit_bytes(dtype, x_count));
 
-    c = (kernel_case){ .op_type = "Conv", .since_version = 22 };
+    c = (kernel_case){ .op_type = "Conv", .since_version = 22, .provider = &reference_engine };
     kernel_case_input(&c, dtype, spatial + 2, x_dims, exact_x.data, false);
     kernel_case_input(&c, dtype, spatial + 2, w_dims, k.data, constant);
     if (biased)
@@ -113,7 +115,7 @@ static void one(uint32_t spatial, inlay_dtype dtype, bool constant)
     kernel_case_ints(&c, "strides", spatial, w.stride + skip);
     kernel_case_ints(&c, "dilations", spatial, w.dilation + skip);
     kernel_case_int(&c, "group", group);
-    if (kernel_case_prepare(&c, &reference_conv) != INLAY_OK || kernel_case_run(&c) != INLAY_OK)
+    if (kernel_case_prepare(&c, &reference_products) != INLAY_OK || kernel_case_run(&c) != INLAY_OK)
         fail_msg("%s", c.diag.text);
     for (int64_t i = 0; i < y_count; i++) {
         int64_t at[3] = { i / w.out[2] / w.out[1] % w.out[0], i / w.out[2] % w.out[1], i % w.out[2] };

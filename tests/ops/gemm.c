@@ -1,6 +1,6 @@
 /* The blocked matrix product against the three loops of its definition: every small size, every type, every
  * instruction set that this CPU has, packed and not, with all operands ending at a forbidden page. */
-#include "gemm.h"
+#include "gemm/set.h"
 #include "guard.h"
 #include <math.h>
 #include <setjmp.h>

@@ -4,7 +4,7 @@
  *     kernel_case_input(&c, INLAY_FLOAT, 4, dims, data, false);
  *     kernel_case_ints(&c, "pads", 4, pads);
  *     kernel_case_output(&c, INLAY_FLOAT, 4, out_dims, out);
- *     status = kernel_case_prepare(&c, &reference_conv);
+ *     status = kernel_case_prepare(&c, &reference_products);
  *     status = kernel_case_run(&c);
  *     kernel_case_deinit(&c);
  *
@@ -19,6 +19,7 @@ enum { KERNEL_CASE_VALUES = 16, KERNEL_CASE_ATTRS = 16 };
 typedef struct kernel_case {
     const char *op_type;
     uint32_t since_version;
+    const void *provider; /* what kit_node.provider is to be; may be NULL */
     uint32_t in_count, out_count, attr_count;
     inlay_value_info values[2 * KERNEL_CASE_VALUES]; /* inputs, then outputs from KERNEL_CASE_VALUES on */
     inlay_dim dims[2 * KERNEL_CASE_VALUES][8];
@@ -104,7 +105,7 @@ static inline const void *kernel_case_align(void *ctx, void *compile, uint32_t v
 static inline inlay_status kernel_case_prepare(kernel_case *c, const kit_table *table)
 {
     kit_node node = { .host = &c->host, .graph = &c->graph, .info = &c->info, .compile_handle = c,
-                      .constant_fate = c->fates };
+                      .constant_fate = c->fates, .provider = (void *)(uintptr_t)c->provider };
     kit_refusal why;
     inlay_status status = INLAY_OK;
     size_t page_room;

@@ -6,4 +6,15 @@
 extern const gemm_kernel *const gemm_set_base[GEMM_TYPE_COUNT];   /* what the compiler's target has */
 extern const gemm_kernel *const gemm_set_avx2[GEMM_TYPE_COUNT];   /* x86-64-v3 */
 extern const gemm_kernel *const gemm_set_avx512[GEMM_TYPE_COUNT]; /* x86-64-v4 */
+
+/* The engine of the reference provider: the best of these sets on this CPU. */
+extern const gemm_engine reference_engine;
+const gemm_kernel *gemm_kernel_best(uint32_t type);
+/* The i-th kernel that this CPU can run, best first; NULL when there are no more. For tests. */
+const gemm_kernel *gemm_kernel_at(uint32_t type, uint32_t i);
+
+/* What a gemm_kernel needs beside its microkernels, see gemm.h. */
+void gemm_blocks_plan(const gemm_job *job, uint32_t threads, int64_t *out_tile_m, int64_t *out_tile_n);
+uint64_t gemm_blocks_pack_bytes(const gemm_job *job);
+void gemm_blocks_multiply(const gemm_job *job, const gemm_tile *tile, void *workspace);
 #endif

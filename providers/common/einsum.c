@@ -8,7 +8,7 @@
 #include "args.h"
 #include "convert.h"
 #include "einsum.h"
-#include "reference.h"
+#include "products.h"
 #include <stdlib.h>
 
 /* ------------------------------------------------------------------ the equation */
@@ -64,7 +64,7 @@ static void imply_output(einsum_state *s)
     }
 }
 
-static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+inlay_status product_einsum_prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     const char *text = kit_attr_string(node->info, "equation", "");
     einsum_state *s = NULL;
@@ -99,11 +99,24 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
                 goto done;
             }
     }
+    s->engine = node->provider;
     *out_state = s;
     s = NULL;
 done:
     free(s);
     return status;
+}
+
+void product_einsum_release(void *state)
+{
+    free(state);
+}
+
+void product_einsum_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    (void)node;
+    (void)shapes;
+    (void)cost;
 }
 
 /* ------------------------------------------------------------------ run */
@@ -217,7 +230,7 @@ static inlay_status run_step(const kit_call *call, const einsum_plan *p, const c
     return gemm_run(call, &job, (char *)call->workspace + p->gemm_at);
 }
 
-static inlay_status run(const kit_call *call)
+inlay_status product_einsum_run(const kit_call *call)
 {
     const einsum_plan *p = call->plan;
     char *workspace = call->workspace;
@@ -239,8 +252,3 @@ static inlay_status run(const kit_call *call)
 done:
     return status;
 }
-
-static const kit_kernel kernels[] = {
-    { .op_type = "Einsum", .since_max = 12, .prepare = prepare, .shape = einsum_shape, .run = run },
-};
-const kit_table reference_einsum = { kernels, KIT_COUNT(kernels) };

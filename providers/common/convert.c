@@ -3,7 +3,7 @@
  * The loops around float, and the one to int64, are compiled per instruction-set level. Those around double and from
  * int64 are not: two dozen types each, seldom on a model's way, they would be a twentieth of the plugin. */
 #include "convert.h"
-#include "reference.h"
+#include "inlay/kit.h"
 
 /* One loop per type and direction. EXPR reads element i (of type T, at p[i]) or, for packed types, first + i. */
 #define TO_CASES(D)                                                                                                    \

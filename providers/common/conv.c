@@ -1,7 +1,7 @@
 /* Conv: ONNX 1, 11, 22; float16, bfloat16, float and double. */
 #include "conv.h"
 #include "args.h"
-#include "reference.h"
+#include "products.h"
 #include <stdlib.h>
 
 typedef struct conv_state {
@@ -11,7 +11,7 @@ typedef struct conv_state {
     void *memory;
 } conv_state;
 
-static void release(void *state)
+void product_conv_release(void *state)
 {
     conv_state *s = state;
 
@@ -30,7 +30,7 @@ static bool has_one_channel(const kit_node *node)
            w->dims[0].value / group <= 2;
 }
 
-static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+inlay_status product_conv_prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     inlay_dtype dtype = kit_input_dtype(node, 0);
     uint32_t type = gemm_type_of(dtype);
@@ -39,18 +39,18 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
 
     INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
     INLAY_TRY(conv_read_attrs(node, &s->attrs, diag));
-    s->kernel = gemm_kernel_best(type);
+    s->kernel = gemm_kernel_for(node, type);
     s->weights.pack = gemm_strided_pack(type, dtype);
     if (!has_one_channel(node))
         INLAY_TRY(conv_pack_weights(node, 1, &s->attrs, s->kernel, &s->weights, &s->memory, diag));
     *out_state = s;
     s = NULL;
 done:
-    release(s);
+    product_conv_release(s);
     return status;
 }
 
-static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
+inlay_status product_conv_shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const conv_state *s = state;
     conv_geometry g;
@@ -69,7 +69,7 @@ done:
     return status;
 }
 
-static inlay_status run(const kit_call *call)
+inlay_status product_conv_run(const kit_call *call)
 {
     const conv_plan *p = call->plan;
     conv_run r = { .call = call, .plan = p, .job = p->job, .x = call->in[0].data, .y = call->out[0].data,
@@ -87,7 +87,7 @@ static inlay_status run(const kit_call *call)
     return conv_execute(&r);
 }
 
-static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+void product_conv_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     conv_attrs attrs;
     conv_geometry g;
@@ -96,9 +96,3 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
         conv_resolve(&attrs, &shapes->in[0], &shapes->in[1], &g, NULL) == INLAY_OK)
         conv_cost(&g, shapes, out);
 }
-
-static const kit_kernel kernels[] = {
-    { .op_type = "Conv", .since_max = 22, .supports = conv_supports, .prepare = prepare, .release = release,
-      .shape = shape, .run = run, .cost = cost },
-};
-const kit_table reference_conv = { kernels, KIT_COUNT(kernels) };

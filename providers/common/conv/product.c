@@ -86,7 +86,7 @@ static void pack_positions(const gemm_operand *self, int64_t batch, int64_t line
     int64_t channels = p->g.channels / p->g.group, depth = k1 - k0, rounded = depth + depth % p->job.kernel->k_step;
     const char *base = (const char *)self->data + batch * channels * p->stage.channel * p->stage.bytes;
     char *to = out;
-    run_of_positions runs[GEMM_MAX_NR];
+    run_of_positions runs[GEMM_MAX_WIDTH];
 
     for (int64_t l = line; l < line_end; l += width) {
         uint32_t count = find_runs(p, l, line_end - l < width ? line_end : l + width, runs);
@@ -209,7 +209,7 @@ inlay_status conv_pack_weights(const kit_node *node, uint32_t input, const conv_
     int64_t filters, depth = 1;
     inlay_status status;
 
-    if (!kit_is_constant(node, input) || w->rank == INLAY_RANK_UNKNOWN || w->rank < 3)
+    if (!kernel->packs || !kit_is_constant(node, input) || w->rank == INLAY_RANK_UNKNOWN || w->rank < 3)
         return INLAY_OK;
     filters = w->dims[0].value / attrs->group;
     for (uint32_t d = 1; d < w->rank; d++)

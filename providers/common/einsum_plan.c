@@ -1,5 +1,6 @@
 /* einsum_plan.c - the steps of an Einsum: which labels a pair of terms shares, keeps and sums, and where it is put. */
 #include "einsum.h"
+#include "products.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,7 +161,7 @@ static void plan_product(einsum_plan *p, contraction *st, label_sets *sets, uint
 {
     gemm_job *job = &st->job;
 
-    *job = (gemm_job){ .kernel = gemm_kernel_best(p->type) };
+    *job = (gemm_job){ .kernel = p->kernel };
     (void)count_of(p, sets->batch, sets->batches, &job->batch);
     (void)count_of(p, sets->row, sets->rows, &job->m);
     (void)count_of(p, sets->column, sets->columns, &job->n);
@@ -381,7 +382,7 @@ static void choose_type(einsum_plan *p, inlay_dtype dtype)
     }
 }
 
-inlay_status einsum_shape(const void *state, kit_plan *plan, inlay_diag *diag)
+inlay_status product_einsum_shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const einsum_state *s = state;
     einsum_plan *p = calloc(1, sizeof *p), *whole;
@@ -390,6 +391,7 @@ inlay_status einsum_shape(const void *state, kit_plan *plan, inlay_diag *diag)
     if (p == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of an Einsum");
     choose_type(p, plan->in[0].dtype);
+    p->kernel = s->engine->kernel(s->engine, p->type);
     status = plan_steps(s, plan, p, &plan->workspace_bytes, diag);
     if (status == INLAY_OK) {
         whole = realloc(p, sizeof *p + (size_t)p->table_used * sizeof(int64_t));

@@ -18,6 +18,7 @@ typedef struct einsum_state {
     term terms[MAX_TERMS];
     term output;
     uint32_t term_count;
+    const gemm_engine *engine;
 } einsum_state;
 
 /* A tensor by labels. */
@@ -49,6 +50,7 @@ typedef struct contraction {
 
 /* One allocation, tables included. */
 typedef struct einsum_plan {
+    const gemm_kernel *kernel;
     uint32_t type;     /* GEMM_* that is computed in */
     inlay_dtype dtype; /* its element type */
     bool widen;
@@ -61,6 +63,4 @@ typedef struct einsum_plan {
     int64_t table_used, table_size;
 } einsum_plan;
 
-/* Plans an Einsum for the shapes of plan->in; the kernel's shape function. plan->plan is an einsum_plan, to free. */
-inlay_status einsum_shape(const void *state, kit_plan *plan, inlay_diag *diag);
 #endif

@@ -1,7 +1,7 @@
 /* MatMul: ONNX 1, 9, 13. Also the shapes of its quantized relatives, see matmul.h. */
 #include "args.h"
 #include "matmul.h"
-#include "reference.h"
+#include "products.h"
 #include <stdlib.h>
 
 /* ------------------------------------------------------------------ shapes */
@@ -155,7 +155,7 @@ typedef struct matmul_state {
     void *a_memory, *b_memory;
 } matmul_state;
 
-static void release(void *state)
+void product_mat_mul_release(void *state)
 {
     matmul_state *s = state;
 
@@ -174,7 +174,7 @@ static inlay_status pack_constant(const kit_node *node, matmul_state *s, uint32_
     matmul_constant dims;
     inlay_status status;
 
-    if (!matmul_constant_dims(node, input, is_a, &dims))
+    if (!s->kernel->packs || !matmul_constant_dims(node, input, is_a, &dims))
         return INLAY_OK;
     operand->data = kit_constant(node, input);
     if (operand->data == NULL)
@@ -190,7 +190,7 @@ static inlay_status pack_constant(const kit_node *node, matmul_state *s, uint32_
     return status;
 }
 
-static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+inlay_status product_mat_mul_prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     inlay_dtype dtype = kit_input_dtype(node, 0);
     uint32_t type = gemm_type_of(dtype);
@@ -198,7 +198,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     inlay_status status;
 
     INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
-    s->kernel = gemm_kernel_best(type);
+    s->kernel = gemm_kernel_for(node, type);
     s->a.pack = s->b.pack = gemm_strided_pack(type, dtype);
     s->b.in_place = inlay_dtype_bits(dtype) == 8 * s->kernel->in_bytes;
     INLAY_TRY(pack_constant(node, s, 1, diag));
@@ -207,11 +207,11 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     *out_state = s;
     s = NULL;
 done:
-    release(s);
+    product_mat_mul_release(s);
     return status;
 }
 
-static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
+inlay_status product_mat_mul_shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const matmul_state *s = state;
     gemm_half_output half;
@@ -236,7 +236,7 @@ done:
     return status;
 }
 
-static inlay_status run(const kit_call *call)
+inlay_status product_mat_mul_run(const kit_call *call)
 {
     const matmul_plan *p = call->plan;
     gemm_job job = p->job;
@@ -251,14 +251,8 @@ static inlay_status run(const kit_call *call)
     return gemm_run(call, &job, call->workspace);
 }
 
-static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+void product_mat_mul_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     (void)node;
     matmul_cost(shapes, 1, out);
 }
-
-static const kit_kernel kernels[] = {
-    { .op_type = "MatMul", .since_max = 13, .prepare = prepare, .release = release, .shape = shape, .run = run,
-      .cost = cost },
-};
-const kit_table reference_mat_mul = { kernels, KIT_COUNT(kernels) };

@@ -3,9 +3,11 @@
  *     C[m, n] = sum over k of A[m, k] * B[k, n]        for `batch` independent products
  *
  * It is built as Goto and van de Geijn describe ("Anatomy of High-Performance Matrix Multiplication"): a microkernel
- * keeps a tile of mr x nr sums in registers and reads A and B from panels that were packed for it. Around it, a job
- * describes the product: its sizes, where A and B come from, where C goes a tile   is a rectangle of C that one thread
- * computes from start to end; tiles share nothing
+ * keeps a block of mr x nr sums in registers and reads A and B from panels that were packed for it. Around it, a job
+ * describes the product: its sizes, where A and B come from, where C goes. A tile is a rectangle of C that one thread computes from start to end; tiles share nothing.
+ *
+ * What multiplies is an engine (gemm_engine): the microkernels of the reference provider, or a BLAS library. The
+ * operators that are products (products.def) are written once, for any engine.
  *
  * A and B are symmetrical: both are sets of *lines* along k (rows of A, columns of B), packed as panels of `width`
  * lines (mr for A, nr for B): panel, then k, then line; lines beyond the last are zero. k is cut into blocks of kc, and
@@ -27,28 +29,47 @@ enum {
     GEMM_TYPE_COUNT = 5
 };
 
-enum { GEMM_MAX_MR = 8, GEMM_MAX_NR = 48 };
+enum { GEMM_MAX_MR = 8, GEMM_MAX_NR = 48 }; /* lines of a panel, of microkernels */
+enum { GEMM_MAX_WIDTH = 512 };              /* of any kernel */
 
 /* Adds (or writes, when !add) one tile of sums to c: rows x cols elements, rows at c_stride. a: packed panel. b: packed
  * panel, or rows of a matrix in place; b_stride elements from one k (k pair for S16) to the next. */
 typedef void (*gemm_tile_fn)(int64_t kc, const void *a, const void *b, int64_t b_stride, void *c, int64_t c_stride,
                              int64_t cols, bool add);
 
-/* The microkernels for one type on one instruction set. */
+typedef struct gemm_job gemm_job;
+typedef struct gemm_tile gemm_tile;
+
+/* How one type is multiplied: the microkernels of an instruction set, or a library. */
 typedef struct gemm_kernel {
-    const char *isa;    /* "base", "avx2", "avx512" */
-    uint32_t mr, nr;    /* lines of A's and B's panels; nr = 3 * lanes */
-    uint32_t lanes;     /* sums in one vector register */
+    const char *isa;    /* "base", "avx2", "avx512", or the library's name */
+    uint32_t mr, nr;    /* lines of A's and B's panels; tiles are made of whole ones. Microkernels: nr = 3 * lanes */
+    uint32_t lanes;     /* microkernels: sums in one vector register */
     uint32_t in_bytes;  /* of a packed element */
     uint32_t acc_bytes; /* of a sum */
     uint32_t k_step;    /* packed k is rounded up to a multiple: 2 for S16 */
-    const gemm_tile_fn *tile; /* [mr * 3]: tile[3 * (rows - 1) + vectors - 1] */
+    const gemm_tile_fn *tile; /* microkernels, [mr * 3]: tile[3 * (rows - 1) + vectors - 1] */
+    bool packs;         /* constants are packed once (gemm_pack_constant); otherwise they are read as they lie */
+    /* The sizes of the job's tiles for so many threads. */
+    void (*plan)(const gemm_job *job, uint32_t threads, int64_t *out_tile_m, int64_t *out_tile_n);
+    /* Workspace that multiply needs for a tile of the job's size. */
+    uint64_t (*pack_bytes)(const gemm_job *job);
+    /* Sets (or, when job->init is set, adds to) the sums of a tile; job->k > 0. workspace: pack_bytes, aligned. */
+    void (*multiply)(const gemm_job *job, const gemm_tile *tile, void *workspace);
+    const void *user; /* the engine's own */
 } gemm_kernel;
 
-/* The best kernel for a type on this CPU. */
-const gemm_kernel *gemm_kernel_best(uint32_t type);
-/* The i-th kernel that this CPU can run, best first; NULL when there are no more. For tests. */
-const gemm_kernel *gemm_kernel_at(uint32_t type, uint32_t i);
+/* Where kernels come from: the first member of what kit_node.provider points to, so that the operators built on
+ * products serve any provider. kernel: the best one for a type on this machine. */
+typedef struct gemm_engine gemm_engine;
+struct gemm_engine {
+    const gemm_kernel *(*kernel)(const gemm_engine *self, uint32_t type);
+};
+static inline const gemm_kernel *gemm_kernel_for(const kit_node *node, uint32_t type)
+{
+    const gemm_engine *engine = node->provider;
+    return engine->kernel(engine, type);
+}
 
 typedef struct gemm_operand gemm_operand;
 
@@ -75,6 +96,23 @@ struct gemm_operand {
     const void *user;
 };
 
+static inline int64_t gemm_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static inline int64_t gemm_ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+static inline int64_t gemm_round_up(int64_t a, int64_t b)
+{
+    return gemm_ceil_div(a, b) * b;
+}
+static inline uint64_t gemm_align(uint64_t bytes) /* to 64 */
+{
+    return (bytes + 63) & ~UINT64_C(63);
+}
+
 static inline int64_t gemm_which(const gemm_operand *operand, int64_t batch)
 {
     return operand->which != NULL ? operand->which[batch] : batch;
@@ -87,14 +125,14 @@ uint32_t gemm_type_of(inlay_dtype dtype);
 gemm_pack_fn gemm_strided_pack(uint32_t type, inlay_dtype dtype);
 
 /* A rectangle of C: rows [i0, i1) and columns [j0, j1) of a batch; c is its first element. */
-typedef struct gemm_tile {
+struct gemm_tile {
     int64_t batch, i0, i1, j0, j1;
     void *c;
     int64_t c_stride; /* elements between rows */
-} gemm_tile;
+};
 typedef void (*gemm_tile_hook)(void *user, const gemm_tile *tile);
 
-typedef struct gemm_job {
+struct gemm_job {
     const gemm_kernel *kernel;
     int64_t batch, m, n, k;
     gemm_operand a, b;
@@ -108,8 +146,9 @@ typedef struct gemm_job {
     void *finish_user;
     /* Filled in by gemm_plan. */
     int64_t tile_m, tile_n;
+    uint64_t pack_bytes;   /* of it, in front, what the kernel's multiply needs */
     uint64_t thread_bytes; /* workspace of one thread, a multiple of 64 */
-} gemm_job;
+};
 
 /* Makes the job's sums end up in y, a dense [batch, m, n] tensor of dtype: directly where it is the kernel's type;
  * otherwise (float16, bfloat16) through out, which must live as long as the job. May be called again with another y. */

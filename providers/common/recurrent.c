@@ -6,7 +6,7 @@
 #include "args.h"
 #include "convert.h"
 #include "gemm.h"
-#include "reference.h"
+#include "products.h"
 #include "vecmath.h"
 #include <math.h>
 #include <stdlib.h>
@@ -68,7 +68,7 @@ typedef struct recurrent_state {
     void *memory[6];
 } recurrent_state;
 
-static void release(void *state)
+void product_recurrent_release(void *state)
 {
     recurrent_state *s = state;
 
@@ -193,6 +193,8 @@ static inlay_status pack_weights(const kit_node *node, recurrent_state *s, inlay
     int64_t first = s->cell == CELL_GRU ? 2 * hidden : s->gates * hidden;
     inlay_status status = INLAY_OK;
 
+    if (!s->kernel->packs)
+        return INLAY_OK;
     if (is_constant_weights(node, s, 1, hidden)) {
         for (int64_t d = 0; d < directions; d++)
             INLAY_TRY(pack_rows(node, s, 1, d, 0, s->gates * hidden, &s->w[d], &s->memory[d], diag));
@@ -210,21 +212,21 @@ done:
     return status;
 }
 
-static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+inlay_status product_recurrent_prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     inlay_dtype dtype = kit_input_dtype(node, 0);
     recurrent_state *s = NULL;
     inlay_status status;
 
     INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
-    s->kernel = gemm_kernel_best(gemm_type_of(dtype));
+    s->kernel = gemm_kernel_for(node, gemm_type_of(dtype));
     s->pack = gemm_strided_pack(gemm_type_of(dtype), dtype);
     INLAY_TRY(read_attributes(node, s, diag));
     INLAY_TRY(pack_weights(node, s, diag));
     *out_state = s;
     s = NULL;
 done:
-    release(s);
+    product_recurrent_release(s);
     return status;
 }
 
@@ -303,7 +305,10 @@ static void describe_step(gemm_job *job, const recurrent_state *s, const recurre
     job->a.pack = gemm_strided_pack(gemm_type_of(sums), sums);
     job->a.line_stride = a_stride;
     job->a.k_stride = 1;
-    job->b.packed = &somewhere;
+    if (s->kernel->packs)
+        job->b.packed = &somewhere;
+    else
+        job->b = (gemm_operand){ .pack = job->a.pack, .line_stride = p->hidden, .k_stride = 1 };
     gemm_plan(job, 1);
 }
 
@@ -322,7 +327,7 @@ static bool lay_out(const recurrent_state *s, recurrent_plan *p)
     int64_t width = s->gates * p->hidden, rows;
 
     gemm = gemm > p->candidate.thread_bytes ? gemm : p->candidate.thread_bytes;
-    if (s->r[0].packed == NULL &&
+    if (s->kernel->packs && s->r[0].packed == NULL &&
         (!gemm_packed_bytes(s->kernel, s->kernel->nr, p->recurrent.n, p->hidden, &p->packed_bytes) ||
          (s->cell == CELL_GRU &&
           !gemm_packed_bytes(s->kernel, s->kernel->nr, p->hidden, p->hidden, &p->candidate_bytes))))
@@ -339,7 +344,7 @@ static bool lay_out(const recurrent_state *s, recurrent_plan *p)
     return true;
 }
 
-static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
+inlay_status product_recurrent_shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const recurrent_state *s = state;
     recurrent_plan *p = calloc(1, sizeof *p);
@@ -378,7 +383,7 @@ struct recurrent_call {
     const recurrent_state *s;
     const recurrent_plan *p;
     char *direction_room;
-    const void *recurrent[2], *candidate[2]; /* packed R */
+    const void *recurrent[2], *candidate[2]; /* R, packed or as it is */
     int64_t (*lengths)(const recurrent_call *r, int64_t b);
 };
 
@@ -430,6 +435,11 @@ static void pack_recurrent(recurrent_call *r, int64_t d)
     if (s->r[d].packed != NULL)
         return;
     operand.data = data + (size_t)(d * s->gates * p->hidden * p->hidden) * width;
+    if (!s->kernel->packs) {
+        r->recurrent[d] = operand.data;
+        r->candidate[d] = (const char *)operand.data + (size_t)(2 * p->hidden * p->hidden) * width;
+        return;
+    }
     gemm_pack_all(s->kernel, s->kernel->nr, &operand, 0, p->recurrent.n, p->hidden, room + p->packed_at);
     r->recurrent[d] = room + p->packed_at;
     if (s->cell != CELL_GRU)
@@ -453,7 +463,7 @@ static inlay_status run_directions(void *user, int64_t begin, int64_t end, uint3
     return INLAY_OK;
 }
 
-static inlay_status run(const kit_call *call)
+inlay_status product_recurrent_run(const kit_call *call)
 {
     const recurrent_state *s = call->state;
     const recurrent_plan *p = call->plan;
@@ -485,7 +495,7 @@ done:
     return status;
 }
 
-static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+void product_recurrent_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     const kit_tensor *x = &shapes->in[0], *w = &shapes->in[1], *r = &shapes->in[2];
 
@@ -498,28 +508,3 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
         if (shapes->out[i].count > 0 && shapes->out[i].dtype != INLAY_UNDEFINED)
             out->bytes_written += kit_bytes(shapes->out[i].dtype, shapes->out[i].count);
 }
-
-static const kit_kernel kernels[] = {
-    { .op_type = "LSTM",
-      .since_max = 22,
-      .prepare = prepare,
-      .release = release,
-      .shape = shape,
-      .run = run,
-      .cost = cost },
-    { .op_type = "GRU",
-      .since_max = 22,
-      .prepare = prepare,
-      .release = release,
-      .shape = shape,
-      .run = run,
-      .cost = cost },
-    { .op_type = "RNN",
-      .since_max = 22,
-      .prepare = prepare,
-      .release = release,
-      .shape = shape,
-      .run = run,
-      .cost = cost },
-};
-const kit_table reference_recurrent = { kernels, KIT_COUNT(kernels) };

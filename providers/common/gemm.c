@@ -2,7 +2,7 @@
 #include "gemm.h"
 #include "args.h"
 #include "convert.h"
-#include "reference.h"
+#include "products.h"
 #include <stdlib.h>
 
 typedef struct gemm_state {
@@ -14,7 +14,7 @@ typedef struct gemm_state {
     void *b_memory;
 } gemm_state;
 
-static void release(void *state)
+void product_gemm_release(void *state)
 {
     gemm_state *s = state;
 
@@ -36,7 +36,7 @@ static inlay_status pack_b(const kit_node *node, gemm_state *s, inlay_diag *diag
     int64_t rows, columns;
     inlay_status status;
 
-    if (!kit_is_constant(node, 1) || b->rank != 2 || b->dims[0].value == 0 || b->dims[1].value == 0)
+    if (!s->kernel->packs || !kit_is_constant(node, 1) || b->rank != 2 || b->dims[0].value == 0 || b->dims[1].value == 0)
         return INLAY_OK;
     rows = b->dims[0].value;
     columns = b->dims[1].value;
@@ -51,7 +51,7 @@ static inlay_status pack_b(const kit_node *node, gemm_state *s, inlay_diag *diag
     return status;
 }
 
-static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+inlay_status product_gemm_prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     inlay_dtype dtype = kit_input_dtype(node, 0);
     uint32_t type = gemm_type_of(dtype);
@@ -60,7 +60,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     inlay_status status;
 
     INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
-    s->kernel = gemm_kernel_best(type);
+    s->kernel = gemm_kernel_for(node, type);
     s->trans_a = kit_attr_int(node->info, "transA", 0) != 0;
     s->trans_b = kit_attr_int(node->info, "transB", 0) != 0;
     s->alpha = kit_attr_float(node->info, "alpha", 1);
@@ -73,11 +73,11 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     *out_state = s;
     s = NULL;
 done:
-    release(s);
+    product_gemm_release(s);
     return status;
 }
 
-static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
+inlay_status product_gemm_shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const gemm_state *s = state;
     const kit_tensor *a = &plan->in[0], *b = &plan->in[1];
@@ -197,7 +197,7 @@ static void store_scaled_integers(void *user, const gemm_tile *tile)
     }
 }
 
-static inlay_status run(const kit_call *call)
+inlay_status product_gemm_run(const kit_call *call)
 {
     const gemm_state *s = call->state;
     const kit_tensor *y = &call->out[0];
@@ -231,7 +231,7 @@ static inlay_status run(const kit_call *call)
     return gemm_run(call, &job, call->workspace);
 }
 
-static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+void product_gemm_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     const kit_tensor *a = &shapes->in[0], *b = &shapes->in[1], *y = &shapes->out[0];
     bool ta = kit_attr_int(node->info, "transA", 0) != 0;
@@ -242,9 +242,3 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
     out->bytes_read = kit_bytes(a->dtype, a->count) + kit_bytes(b->dtype, b->count);
     out->bytes_written = kit_bytes(y->dtype, y->count);
 }
-
-static const kit_kernel kernels[] = {
-    { .op_type = "Gemm", .since_max = 13, .prepare = prepare, .release = release, .shape = shape, .run = run,
-      .cost = cost },
-};
-const kit_table reference_gemm = { kernels, KIT_COUNT(kernels) };

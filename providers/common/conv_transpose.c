@@ -5,7 +5,7 @@
 #include "args.h"
 #include "conv.h"
 #include "convert.h"
-#include "reference.h"
+#include "products.h"
 #include <stdlib.h>
 
 enum { COLUMN_BYTES = 1024 * 1024 }; /* about what a block's products may take */
@@ -19,7 +19,7 @@ typedef struct transpose_state {
     void *memory;
 } transpose_state;
 
-static void release(void *state)
+void product_conv_transpose_release(void *state)
 {
     transpose_state *s = state;
 
@@ -35,7 +35,7 @@ static inlay_status pack_weights(const kit_node *node, transpose_state *s, inlay
     int64_t depth, rows = 1;
     inlay_status status;
 
-    if (!kit_is_constant(node, 1) || w->rank == INLAY_RANK_UNKNOWN || w->rank < 3)
+    if (!s->kernel->packs || !kit_is_constant(node, 1) || w->rank == INLAY_RANK_UNKNOWN || w->rank < 3)
         return INLAY_OK;
     for (uint32_t d = 1; d < w->rank; d++)
         rows *= w->dims[d].value;
@@ -54,7 +54,7 @@ static inlay_status pack_weights(const kit_node *node, transpose_state *s, inlay
     return status;
 }
 
-static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+inlay_status product_conv_transpose_prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     inlay_dtype dtype = kit_input_dtype(node, 0);
     transpose_state *s = NULL;
@@ -64,13 +64,13 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     INLAY_TRY(conv_read_attrs(node, &s->attrs, diag));
     INLAY_TRY(arg_ints(node, "output_padding", s->output_padding, CONV_MAX_SPATIAL, &s->output_padding_count, diag));
     INLAY_TRY(arg_ints(node, "output_shape", s->output_shape, CONV_MAX_SPATIAL + 2, &s->output_shape_count, diag));
-    s->kernel = gemm_kernel_best(gemm_type_of(dtype));
+    s->kernel = gemm_kernel_for(node, gemm_type_of(dtype));
     s->weights.pack = gemm_strided_pack(gemm_type_of(dtype), dtype);
     INLAY_TRY(pack_weights(node, s, diag));
     *out_state = s;
     s = NULL;
 done:
-    release(s);
+    product_conv_transpose_release(s);
     return status;
 }
 
@@ -201,7 +201,7 @@ static void describe_job(transpose_plan *p, const transpose_state *s, inlay_dtyp
         p->block /= 2;
 }
 
-static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
+inlay_status product_conv_transpose_shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const transpose_state *s = state;
     inlay_dtype dtype = plan->in[0].dtype;
@@ -333,7 +333,7 @@ static inlay_status run_blocks(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-static inlay_status run(const kit_call *call)
+inlay_status product_conv_transpose_run(const kit_call *call)
 {
     const transpose_plan *p = call->plan;
     transpose_task t = { .call = call, .p = p, .job = p->job };
@@ -347,7 +347,7 @@ static inlay_status run(const kit_call *call)
     return kit_parallel(call, t.job.batch * t.blocks, 1, run_blocks, &t);
 }
 
-static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+void product_conv_transpose_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     const kit_tensor *x = &shapes->in[0], *w = &shapes->in[1], *y = &shapes->out[0];
 
@@ -358,9 +358,3 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
     out->bytes_read = kit_bytes(x->dtype, x->count) + kit_bytes(w->dtype, w->count);
     out->bytes_written = kit_bytes(y->dtype, y->count);
 }
-
-static const kit_kernel kernels[] = {
-    { .op_type = "ConvTranspose", .since_max = 22, .supports = conv_supports, .prepare = prepare, .release = release,
-      .shape = shape, .run = run, .cost = cost },
-};
-const kit_table reference_conv_transpose = { kernels, KIT_COUNT(kernels) };

@@ -1,0 +1,204 @@
+/* blocks.c - the engine of the reference provider: chooses the microkernel, cuts tiles into blocks that stay in the
+ * caches, runs them. */
+#include "gemm/set.h"
+
+enum {
+    TILE_A_BYTES = 512 * 1024, /* packed rows of a tile, per block of k: half a second-level cache */
+    TILE_B_BYTES = 384 * 1024, /* packed columns likewise */
+    SLACK = 64                 /* after packed columns: see gemm_pack_fn */
+};
+
+/* ------------------------------------------------------------------ kernels */
+
+static bool cpu_has_avx512(void)
+{
+#ifdef GEMM_X86_LEVELS
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+    return false;
+#endif
+}
+
+static bool cpu_has_avx2(void)
+{
+#ifdef GEMM_X86_LEVELS
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return false;
+#endif
+}
+
+const gemm_kernel *gemm_kernel_at(uint32_t type, uint32_t i)
+{
+    const gemm_kernel *found[3];
+    uint32_t count = 0;
+
+#ifdef GEMM_X86_LEVELS
+    if (cpu_has_avx512())
+        found[count++] = gemm_set_avx512[type];
+    if (cpu_has_avx2())
+        found[count++] = gemm_set_avx2[type];
+#else
+    (void)cpu_has_avx512;
+    (void)cpu_has_avx2;
+#endif
+    found[count++] = gemm_set_base[type];
+    return i < count ? found[i] : NULL;
+}
+
+const gemm_kernel *gemm_kernel_best(uint32_t type)
+{
+    return gemm_kernel_at(type, 0);
+}
+
+static const gemm_kernel *engine_kernel(const gemm_engine *self, uint32_t type)
+{
+    (void)self;
+    return gemm_kernel_best(type);
+}
+const gemm_engine reference_engine = { engine_kernel };
+
+/* ------------------------------------------------------------------ sizes */
+
+/* Is B read where it lies? Packing pays off only when more than a few panels of A meet it. */
+static bool reads_in_place(const gemm_job *job)
+{
+    return job->b.packed == NULL && job->b.in_place && job->m <= 3 * (int64_t)job->kernel->mr;
+}
+
+void gemm_blocks_plan(const gemm_job *job, uint32_t threads, int64_t *out_tile_m, int64_t *out_tile_n)
+{
+    const gemm_kernel *kernel = job->kernel;
+    int64_t mr = kernel->mr, nr = kernel->nr, depth = gemm_depth(kernel, job->k), line = depth * kernel->in_bytes;
+    int64_t tile_m = TILE_A_BYTES / line / mr * mr, tile_n = TILE_B_BYTES / line / nr * nr;
+
+    /* Packed already: a taller tile only means that fewer tiles pack the same columns. */
+    if (job->a.packed != NULL)
+        tile_m *= 4;
+    if (job->c_in_workspace) /* keep that workspace small */
+        tile_m = gemm_min(tile_m, 128);
+    tile_m = gemm_min(tile_m < mr ? mr : tile_m, gemm_round_up(job->m, mr));
+    tile_n = gemm_min(tile_n < nr ? nr : tile_n, gemm_round_up(job->n, nr));
+    tile_m = tile_m < mr ? mr : tile_m;
+    tile_n = tile_n < nr ? nr : tile_n;
+    /* Every thread should have a few tiles, as long as a tile is worth handing out. */
+    while (threads > 1) {
+        int64_t tiles = gemm_ceil_div(job->m, tile_m) * gemm_ceil_div(job->n, tile_n);
+        if (job->batch > 0 && tiles > INT64_MAX / job->batch)
+            break;
+        tiles *= job->batch;
+        if (tiles >= 4 * (int64_t)threads || tile_m * tile_n * depth < 64 * 1024)
+            break;
+        if (tile_n > nr && (tile_n >= tile_m || tile_m <= mr))
+            tile_n = gemm_round_up(tile_n / 2, nr);
+        else if (tile_m > mr)
+            tile_m = gemm_round_up(tile_m / 2, mr);
+        else
+            break;
+    }
+    *out_tile_m = tile_m;
+    *out_tile_n = tile_n;
+}
+
+uint64_t gemm_blocks_pack_bytes(const gemm_job *job)
+{
+    int64_t line = gemm_depth(job->kernel, job->k) * job->kernel->in_bytes;
+    uint64_t bytes = 0;
+
+    if (job->a.packed == NULL)
+        bytes += gemm_align((uint64_t)(job->tile_m * line));
+    if (job->b.packed == NULL)
+        bytes += gemm_align((uint64_t)(job->tile_n * line)) + SLACK;
+    return bytes;
+}
+
+/* ------------------------------------------------------------------ one tile */
+
+/* One block of k of one tile: panels ready to be multiplied. */
+typedef struct k_block {
+    const char *a;       /* first panel of the tile's rows */
+    const char *b;       /* first panel of the tile's columns; of the last, partial one when in_place */
+    const char *b_plain; /* in place: row k0, first column of the tile; otherwise NULL */
+    int64_t b_plain_stride;
+    int64_t packed_depth; /* of the block, rounded up to k_step */
+    bool add;
+} k_block;
+
+static void multiply_panel(const gemm_job *job, const k_block *block, const gemm_tile *tile, int64_t i, int64_t j)
+{
+    const gemm_kernel *kernel = job->kernel;
+    int64_t rows = gemm_min(kernel->mr, tile->i1 - tile->i0 - i), cols = gemm_min(kernel->nr, tile->j1 - tile->j0 - j);
+    int64_t panel = block->packed_depth * kernel->in_bytes; /* bytes of one line */
+    const char *a = block->a + i * panel, *b = block->b + j * panel;
+    int64_t b_stride = (int64_t)kernel->nr * kernel->k_step;
+    char *c = (char *)tile->c + (i * tile->c_stride + j) * kernel->acc_bytes;
+
+    if (block->b_plain != NULL) {
+        b = block->b;
+        if (cols == kernel->nr) {
+            b = block->b_plain + j * kernel->in_bytes;
+            b_stride = block->b_plain_stride;
+        }
+    }
+    kernel->tile[3 * (rows - 1) + (cols - 1) / kernel->lanes](block->packed_depth, a, b, b_stride, c, tile->c_stride,
+                                                             cols, block->add);
+}
+
+/* The panels that stay in the first-level cache go into the outer loop: those of the side that is read again and again
+ * from further away go into the inner one. */
+static void multiply_block(const gemm_job *job, const k_block *block, const gemm_tile *tile)
+{
+    int64_t m = tile->i1 - tile->i0, n = tile->j1 - tile->j0, mr = job->kernel->mr, nr = job->kernel->nr;
+
+    if (n < m) {
+        for (int64_t i = 0; i < m; i += mr)
+            for (int64_t j = 0; j < n; j += nr)
+                multiply_panel(job, block, tile, i, j);
+    } else {
+        for (int64_t j = 0; j < n; j += nr)
+            for (int64_t i = 0; i < m; i += mr)
+                multiply_panel(job, block, tile, i, j);
+    }
+}
+
+static const char *packed_at(const gemm_job *job, const gemm_operand *operand, uint32_t width, int64_t lines,
+                             int64_t batch, int64_t line, int64_t k0, int64_t packed_depth)
+{
+    return (const char *)operand->packed + gemm_which(operand, batch) * operand->packed_stride +
+           (k0 * gemm_round_up(lines, width) + line * packed_depth) * job->kernel->in_bytes;
+}
+
+void gemm_blocks_multiply(const gemm_job *job, const gemm_tile *tile, void *workspace)
+{
+    const gemm_kernel *kernel = job->kernel;
+    int64_t depth = gemm_depth(kernel, job->k), line = depth * kernel->in_bytes;
+    bool in_place = reads_in_place(job);
+    char *a_room = workspace, *b_room = a_room + (job->a.packed == NULL ? gemm_align((uint64_t)(job->tile_m * line)) : 0);
+
+    for (int64_t k0 = 0; k0 < job->k; k0 += depth) {
+        int64_t k1 = gemm_min(k0 + depth, job->k), rounded = gemm_round_up(k1 - k0, kernel->k_step);
+        k_block block = { .a = a_room, .b = b_room,
+                        .packed_depth = rounded,
+                        .add = k0 > 0 || job->init != NULL };
+
+        if (job->a.packed != NULL)
+            block.a = packed_at(job, &job->a, kernel->mr, job->m, tile->batch, tile->i0, k0, rounded);
+        else
+            job->a.pack(&job->a, tile->batch, tile->i0, tile->i1, k0, k1, kernel->mr, a_room);
+        if (job->b.packed != NULL) {
+            block.b = packed_at(job, &job->b, kernel->nr, job->n, tile->batch, tile->j0, k0, rounded);
+        } else if (in_place) {
+            const gemm_operand *b = &job->b;
+            int64_t whole = (tile->j1 - tile->j0) / kernel->nr * kernel->nr;
+            int64_t at = gemm_which(b, tile->batch) * b->matrix_stride;
+            block.b_plain = (const char *)b->data + (at + k0 * b->k_stride + tile->j0) * kernel->in_bytes;
+            block.b_plain_stride = b->k_stride;
+            if (tile->j0 + whole < tile->j1)
+                b->pack(b, tile->batch, tile->j0 + whole, tile->j1, k0, k1, kernel->nr, b_room);
+        } else {
+            job->b.pack(&job->b, tile->batch, tile->j0, tile->j1, k0, k1, kernel->nr, b_room);
+        }
+        multiply_block(job, &block, tile);
+    }
+}

@@ -1,0 +1,14 @@
+/* MatMul, Gemm, Conv, ConvTranspose, Einsum, LSTM, GRU and RNN, with microkernels of our own: all types that those
+ * have. The operators themselves are in providers/common. */
+#include "products.h"
+#include "reference.h"
+
+static const kit_kernel kernels[] = {
+#define PRODUCT(operator, newest, stem, check)                                                                  \
+    { .op_type = operator, .since_max = newest, .supports = check, .prepare = product_##stem##_prepare,         \
+      .release = product_##stem##_release, .shape = product_##stem##_shape, .run = product_##stem##_run,        \
+      .cost = product_##stem##_cost },
+#include "products.def"
+#undef PRODUCT
+};
+const kit_table reference_products = { kernels, KIT_COUNT(kernels) };
