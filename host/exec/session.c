@@ -81,7 +81,7 @@ static inlay_status open_provider(inlay_session *s, const inlay_options *options
     }
     s->open[s->env.provider_count] = p;
     s->providers[s->env.provider_count++] = (part_provider){ .table = p->table, .state = p->state, .name = p->name,
-                                                             .plugin_path = p->path,
+                                                             .plugin_path = p->path, .build_id = p->build_id,
                                                              .first_domain = p->first_domain };
     return INLAY_OK;
 }
@@ -366,6 +366,7 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
                                        diag));
     INLAY_TRY(open_providers(s, options, diag));
     INLAY_TRY(prepare_model(s, options, diag));
+    INLAY_TRY(session_costs_open(s, options, diag));
     INLAY_TRY(report(s, 0.4, "compiling", diag));
     INLAY_TRY(compile(s, diag));
     g = s->model->main;
@@ -389,6 +390,7 @@ void inlay_session_destroy(inlay_session *s)
     if (s == NULL)
         return;
     program_destroy(s->main);
+    session_costs_close(s);
     graph_model_destroy(s->model); /* custom operators are the plugins', so the model goes first */
     for (uint32_t i = 0; i < s->env.provider_count; i++)
         provider_close(s->open[i]);

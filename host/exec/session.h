@@ -5,6 +5,7 @@
 #define EXEC_SESSION_H
 #include "config/options.h"
 #include "exec/runner.h"
+#include "partition/cost.h"
 #include "plugin/plugin.h"
 
 struct inlay_session {
@@ -14,6 +15,7 @@ struct inlay_session {
     part_provider *providers;
     program_env env;
     part_rules rules;
+    cost_sizes sizes;        /* env.sizes */
     program *main;
     arena a;
     inlay_io_info *inputs;   /* [main->graph->input_count] */
@@ -38,6 +40,10 @@ typedef struct session_source {
 
 INLAY_NODISCARD inlay_status session_open(const session_source *source, const inlay_options *options,
                                           inlay_session **out_session, inlay_diag *diag);
+
+/* What symbols are taken to be when costs are asked for: option assume. In session_costs.c, as is the next. */
+INLAY_NODISCARD inlay_status session_costs_open(inlay_session *s, const inlay_options *options, inlay_diag *diag);
+void session_costs_close(inlay_session *s);
 
 /* Explanation, in partition/explain.c's words. */
 typedef struct explain_sink {

@@ -46,30 +46,6 @@ double cost_launch_ns(const cost_book *book, const part_provider *provider)
     return 0;
 }
 
-inlay_value_state *cost_shapes(const inlay_graph *s, arena *a)
-{
-    inlay_value_state *states = arena_array(a, (size_t)s->value_count + 1, sizeof *states);
-
-    for (uint32_t i = 0; states != NULL && i < s->value_count; i++) {
-        const inlay_value_info *v = inlay_graph_value(s, i);
-        int64_t *dims;
-
-        states[i].dtype = v->dtype;
-        states[i].rank = v->rank;
-        states[i].data = v->data;
-        states[i].data_bytes = v->data_bytes;
-        if (v->rank == INLAY_RANK_UNKNOWN)
-            continue;
-        dims = arena_array(a, v->rank, sizeof *dims);
-        if (dims == NULL)
-            return NULL;
-        for (uint32_t d = 0; d < v->rank; d++)
-            dims[d] = v->dims[d].kind == INLAY_DIM_FIXED ? v->dims[d].value : 1;
-        states[i].dims = dims;
-    }
-    return states;
-}
-
 uint64_t cost_value_bytes(const inlay_value_state *v)
 {
     uint64_t bits = inlay_dtype_bits(v->dtype);

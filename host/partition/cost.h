@@ -34,9 +34,44 @@ double cost_copy_ns(const cost_book *book, const part_provider *providers, uint3
 /* Starting one region of the provider. */
 double cost_launch_ns(const cost_book *book, const part_provider *provider);
 
-/* The shapes that costs are asked for: sizes that are fixed are taken, a symbol counts as what was assumed for it.
- * [snapshot->value_count] from the arena; NULL: no memory. */
-inlay_value_state *cost_shapes(const inlay_graph *snapshot, arena *a);
+/* ------------------------------------------------------------------ shapes (cost_shapes.c)
+ *
+ * Prices need sizes where a model has symbols. They come, in this order, from: the shapes of real inputs, where somebody
+ * has them; what the user assumes (option assume, NAME=N); the symbol's bounds, when they leave one size; names that
+ * say what a symbol is ("batch" is 1); the place: the first dimension of an input is 1, the last two of an image (no
+ * integers, rank 4, or rank 3 with 3 channels first) are 224 and the one before is 3, every other one is 64. A guess is then moved into the symbol's bounds. From
+ * the inputs on, shapes are inferred node by node at these sizes, as a plan does it; what depends on data is estimated:
+ * a size that inference gives elsewhere to the same symbol, or else 16, within the bounds. */
+
+/* An input as it will be. rank INLAY_RANK_UNKNOWN: not said. */
+typedef struct cost_input {
+    uint32_t rank;
+    const int64_t *dims; /* [rank] */
+} cost_input;
+
+/* NAME=N; the name need not end in NUL. */
+typedef struct cost_assumption {
+    const char *name;
+    size_t name_bytes;
+    int64_t size;
+} cost_assumption;
+
+/* What is assumed for one model, and what that gave its symbols: the bodies of a graph are priced at the sizes that
+ * pricing the graph has found. Zero is a good start; used by one thread at a time. */
+typedef struct cost_sizes {
+    const cost_assumption *assumed; /* [assumed_count] borrowed */
+    uint32_t assumed_count;
+    const cost_input *inputs; /* [input_count] of the main graph, borrowed; NULL = not said */
+    uint32_t input_count;
+    int64_t *symbols; /* [symbol_count] by number, -1 = not met yet; owned */
+    uint32_t symbol_count;
+} cost_sizes;
+void cost_sizes_deinit(cost_sizes *sizes);
+
+/* The shapes that costs are asked for, and the elements of what is known before the run (constants, and shape arithmetic
+ * that the sizes settle): [snapshot->value_count] from the arena, NULL: no memory. No dimension is unknown but those of
+ * values of unknown rank. sizes may be NULL: defaults. */
+inlay_value_state *cost_shapes(const graph *g, const inlay_graph *snapshot, cost_sizes *sizes, arena *a);
 /* The bytes of a value at its shape; unknown sizes count as 1. */
 uint64_t cost_value_bytes(const inlay_value_state *v);
 #endif

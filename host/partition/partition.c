@@ -175,7 +175,7 @@ inlay_status partition_graph(const part_request *request, arena *a, partition *o
     status = part_hear_all(request, candidates, a, out, diag);
     if (status != INLAY_OK)
         return status;
-    out->profile = cost_shapes(request->snapshot, a);
+    out->profile = cost_shapes(request->graph, request->snapshot, request->sizes, a);
     if (out->profile == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to partition graph '%s'", request->graph->name);
     price_all(request, out);

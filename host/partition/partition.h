@@ -16,6 +16,7 @@ typedef struct part_provider {
     void *state;
     const char *name;
     const char *plugin_path; /* for messages; may be NULL */
+    const char *build_id;    /* of the plugin; NULL = unknown */
     uint32_t first_domain;   /* host-wide id of its domains[0] */
 } part_provider;
 
@@ -119,6 +120,7 @@ typedef struct part_request {
     uint32_t max_threads; /* of a run */
     const part_rules *rules;       /* NULL = none */
     const struct cost_book *costs; /* see cost.h; may be NULL */
+    struct cost_sizes *sizes;      /* likewise: what symbols are taken to be */
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
     void *log_ctx;
     const uint8_t *barred; /* partition_again: [offer_count of base] 1 = not to be chosen; NULL = none */

@@ -239,7 +239,7 @@ inlay_status program_create(graph *g, const program_env *env, program **out_prog
     arena scratch = { 0 };
     uint8_t *fates;
     part_request request = { .graph = g, .providers = env->providers, .provider_count = env->provider_count,
-                             .max_threads = env->max_threads, .rules = env->rules, .costs = env->costs,
+                             .max_threads = env->max_threads, .rules = env->rules, .costs = env->costs, .sizes = env->sizes,
                              .log = env->log, .log_ctx = env->log_ctx };
 
     *out_program = NULL;

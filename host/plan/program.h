@@ -16,6 +16,7 @@ typedef struct program_env {
     uint64_t max_run_bytes; /* limit: one tensor made in a run, one slab of host memory */
     const part_rules *rules;       /* NULL = none */
     const struct cost_book *costs; /* NULL = none */
+    struct cost_sizes *sizes;      /* NULL = none; used while programs are created */
     const char *cache_dir; /* see plan/blob_cache.h; NULL or "" = none */
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
     void *log_ctx;

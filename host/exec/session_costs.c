@@ -1,0 +1,62 @@
+/* What a session knows about costs before it partitions. */
+#include "exec/session.h"
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_symbol(const graph_model *model, const option_pair *pair)
+{
+    for (uint32_t k = 1; k < model->symbol_count; k++)
+        if (model->symbols[k].name.bytes == pair->key_bytes &&
+            memcmp(model->symbols[k].name.data, pair->key, pair->key_bytes) == 0)
+            return true;
+    return false;
+}
+
+/* An assumption for a symbol that the model lacks is no error: one setting may serve many models. */
+static void note_stranger(const inlay_session *s, const option_pair *pair)
+{
+    char line[200];
+
+    (void)snprintf(line, sizeof line, "option assume: the model has no dimension named '%.*s'",
+                   (int)(pair->key_bytes < 100 ? pair->key_bytes : 100), pair->key);
+    if (s->env.log != NULL)
+        s->env.log(s->env.log_ctx, INLAY_LOG_INFO, line);
+}
+
+static inlay_status read_assumptions(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    cost_assumption *list;
+    uint32_t count = 0;
+    option_pair pair;
+
+    while (options_pair(options, OPTION_assume, count, &pair))
+        count++;
+    if (count == 0)
+        return INLAY_OK;
+    list = arena_array(&s->a, count, sizeof *list);
+    if (list == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for option assume");
+    for (uint32_t i = 0; options_pair(options, OPTION_assume, i, &pair); i++) {
+        /* Options may go once the session is there; tuning comes later. */
+        list[i] = (cost_assumption){ arena_string_n(&s->a, pair.key, pair.key_bytes), pair.key_bytes,
+                                     strtoll(pair.value, NULL, 10) };
+        if (list[i].name == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for option assume");
+        if (!is_symbol(s->model, &pair))
+            note_stranger(s, &pair);
+    }
+    s->sizes.assumed = list;
+    s->sizes.assumed_count = count;
+    return INLAY_OK;
+}
+
+inlay_status session_costs_open(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    s->env.sizes = &s->sizes;
+    return read_assumptions(s, options, diag);
+}
+
+void session_costs_close(inlay_session *s)
+{
+    cost_sizes_deinit(&s->sizes);
+}
