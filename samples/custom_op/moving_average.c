@@ -1,10 +1,7 @@
-/* An operator of your own: its schema, its shapes, a kernel, and examples that prove it.
+/* An operator of your own: its schema, its shapes, a kernel, what that costs, and examples that prove it.
  *
  * com.example.MovingAverage-1 replaces each element along the last axis by the mean of itself and the window - 1
- * elements before it; at the start of a row, of those that there are.
- *
- *     cmake -B build -DCMAKE_PREFIX_PATH=/where/inlay/is && cmake --build build
- *     inlay run model.onnx --plugin-dirs build */
+ * elements before it; at the start of a row, of those that there are. README.md builds, runs and explains it. */
 #include "inlay/kit.h"
 #include <stdlib.h>
 
@@ -21,18 +18,32 @@ static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
     return in->set_output(in->ctx, 0, INLAY_UNDEFINED, x->rank, x->dims);
 }
 
-static const int64_t dims[] = { 2, 4 };
-static const float x_values[] = { 1, 3, 5, 7, 4, 4, 0, -8 }, window_2[] = { 1, 2, 4, 6, 4, 4, 2, -4 };
-static const inlay_tensor_view x_view = { x_values, sizeof x_values, dims, 2, INLAY_FLOAT };
-static const inlay_tensor_view window_2_view = { window_2, sizeof window_2, dims, 2, INLAY_FLOAT };
-static const inlay_attr_info window_is_2 = { .name = { "window", 6 }, .kind = INLAY_ATTR_INT, .i = 2 };
-static const inlay_attr_info window_is_1 = { .name = { "window", 6 }, .kind = INLAY_ATTR_INT, .i = 1 };
+/* Worked examples. plugin-check runs them on every provider that offers the operator. */
+#define WINDOW(n) { .name = { "window", 6 }, .kind = INLAY_ATTR_INT, .i = (n) }
+static const inlay_attr_info windows[] = { WINDOW(1), WINDOW(2), WINDOW(100) };
 
+static const int64_t dims[] = { 2, 4 }, no_rows[] = { 0, 4 };
+static const float x32[] = { 1, 3, 5, 7, 4, 4, 0, -8 };
+static const float by_2_32[] = { 1, 2, 4, 6, 4, 4, 2, -4 }, by_3_32[] = { 1, 2, 3, 5, 4, 4, 8.0f / 3, -4.0f / 3 };
+static const double x64[] = { 1, 3, 5, 7, 4, 4, 0, -8 }, by_100_64[] = { 1, 2, 3, 4, 4, 4, 8.0 / 3, 0 };
+
+#define VIEW(array, sizes, type) { array, sizeof array, sizes, 2, type }
+static const inlay_tensor_view x_float = VIEW(x32, dims, INLAY_FLOAT), x_double = VIEW(x64, dims, INLAY_DOUBLE);
+static const inlay_tensor_view y_by_2 = VIEW(by_2_32, dims, INLAY_FLOAT), y_by_3 = VIEW(by_3_32, dims, INLAY_FLOAT);
+static const inlay_tensor_view y_by_100 = VIEW(by_100_64, dims, INLAY_DOUBLE);
+static const inlay_tensor_view nothing = { x32, 0, no_rows, 2, INLAY_FLOAT };
+
+#define EXAMPLE(title, attributes, n, x, y, tolerance)                                                           \
+    {                                                                                                            \
+        .name = title, .attrs = attributes, .attr_count = n, .attr_stride = sizeof windows[0], .inputs = &(x),   \
+        .input_count = 1, .outputs = &(y), .output_count = 1, .rtol = tolerance                                  \
+    }
 static const inlay_op_example examples[] = {
-    { .name = "window of two", .attrs = &window_is_2, .attr_count = 1, .attr_stride = sizeof window_is_2,
-      .inputs = &x_view, .input_count = 1, .outputs = &window_2_view, .output_count = 1, .rtol = 1e-6 },
-    { .name = "window of one changes nothing", .attrs = &window_is_1, .attr_count = 1,
-      .attr_stride = sizeof window_is_1, .inputs = &x_view, .input_count = 1, .outputs = &x_view, .output_count = 1 },
+    EXAMPLE("a window of two", &windows[1], 1, x_float, y_by_2, 1e-6),
+    EXAMPLE("a window of one changes nothing", &windows[0], 1, x_float, x_float, 0),
+    EXAMPLE("no attribute: a window of three", NULL, 0, x_float, y_by_3, 1e-6),
+    EXAMPLE("a window longer than the row", &windows[2], 1, x_double, y_by_100, 1e-12),
+    EXAMPLE("no rows", &windows[1], 1, nothing, nothing, 0),
 };
 
 static const inlay_operator operators[] = { {
@@ -50,6 +61,7 @@ static const inlay_operator operators[] = { {
 
 /* ------------------------------------------------------------------ a kernel for it, in this plugin's provider */
 
+/* Can this node be run here? If not: why, and what would help. Both sentences appear in `inlay explain`. */
 static bool supports(const kit_node *node, kit_refusal *why)
 {
     int64_t window = kit_attr_int(node->info, "window", 3);
@@ -57,6 +69,20 @@ static bool supports(const kit_node *node, kit_refusal *why)
     if (window >= 1)
         return true;
     return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "set window to 1 or more", "window is %lld", (long long)window);
+}
+
+/* How long will it take at these shapes? An addition must wait for the one before, which takes longer than the
+ * operations per second that the kit would reckon with: so this says ns, and not just flops. */
+static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const kit_tensor *x = &shapes->in[0];
+    bool known = x->count >= 0 && x->rank > 0; /* if not, take a row of a thousand elements for typical */
+    double count = known ? (double)x->count : 1000, length = known ? (double)x->dims[x->rank - 1] : 1000;
+    double window = (double)kit_attr_int(node->info, "window", 3);
+
+    cost->flops = count * (window < length ? window : length);
+    cost->ns = 60 + 0.25 * count + 0.25 * cost->flops; /* measured with `inlay bench` */
+    cost->confidence = known ? INLAY_CONFIDENCE_MODEL : INLAY_CONFIDENCE_GUESS;
 }
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -70,31 +96,31 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     return INLAY_OK;
 }
 
-static void average_row(const float *x, float *y, int64_t length, int64_t window)
-{
-    for (int64_t i = 0; i < length; i++) {
-        int64_t first = i < window ? 0 : i - window + 1;
-        double sum = 0;
-
-        for (int64_t k = first; k <= i; k++)
-            sum += (double)x[k];
-        y[i] = (float)(sum / (double)(i - first + 1));
-    }
-}
+#define T float
+#define PLAIN_ROW average_floats
+#include "plain_row.inc"
+#define T double
+#define PLAIN_ROW average_doubles
+#include "plain_row.inc"
 
 static inlay_status run(const kit_call *call)
 {
     const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    int64_t length = x->dims[x->rank - 1];
+    int64_t length = x->dims[x->rank - 1], window = *(const int64_t *)call->state;
 
-    for (int64_t at = 0; at < x->count; at += length)
-        average_row((const float *)x->data + at, (float *)y->data + at, length, *(const int64_t *)call->state);
+    for (int64_t at = 0; at < x->count; at += length) {
+        if (x->dtype == INLAY_FLOAT)
+            average_floats((const float *)x->data + at, (float *)y->data + at, length, window);
+        else
+            average_doubles((const double *)x->data + at, (double *)y->data + at, length, window);
+    }
     return INLAY_OK;
 }
 
 static const kit_kernel kernels[] = {
-    { .domain = "com.example", .op_type = "MovingAverage", .since_max = 1, .in_types = { KIT_BIT(FLOAT) },
-      .supports = supports, .prepare = prepare, .run = run },
+    { .domain = "com.example", .op_type = "MovingAverage", .since_max = 1,
+      .in_types = { KIT_BIT(FLOAT) | KIT_BIT(DOUBLE) }, .supports = supports, .cost = cost, .prepare = prepare,
+      .run = run },
 };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
 static const kit_provider provider = { .name = "moving_average", .description = "com.example.MovingAverage on the CPU",

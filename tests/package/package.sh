@@ -45,9 +45,10 @@ for sample in provider_skeleton custom_op; do
     # A copy, so that nothing beside the folder can be of help.
     cp -r "$source/samples/$sample" "$tmp/$sample"
     configure "$tmp/$sample" "$tmp/build-$sample"
-    plugin=$(find "$tmp/build-$sample" -maxdepth 1 -name '*.so')
-    names=$(nm -D --defined-only "$plugin" | awk '{ print $NF }' | tr '\n' ' ')
-    [ "$names" = "inlay_plugin_open " ] || die "$plugin exports '$names'"
+    for plugin in "$tmp/build-$sample"/*.so; do
+        names=$(nm -D --defined-only "$plugin" | awk '{ print $NF }' | tr '\n' ' ')
+        [ "$names" = "inlay_plugin_open " ] || die "$plugin exports '$names'"
+    done
     plugins=$plugins${plugins:+:}$tmp/build-$sample
 done
 
@@ -72,7 +73,7 @@ for arguments in "providers" "check $tmp/model.onnx" "run $tmp/model.onnx --inpu
     quietly "$prefix/bin/inlay" $arguments --plugin-dirs "$plugins"
     cp "$tmp/log" "$tmp/$(echo "$arguments" | cut -d' ' -f1).txt"
 done
-for provider in reference skeleton moving_average; do
+for provider in reference skeleton moving_average fast_average; do
     grep -q "$provider" "$tmp/providers.txt" || die "inlay providers does not list $provider"
 done
 echo "an installation of $(find "$prefix" -type f | wc -l) files serves plugins and programs"

@@ -1,0 +1,112 @@
+/* A second provider for an operator that another plugin brings: com.example.MovingAverage in two additions an element
+ * instead of `window`, on several threads.
+ *
+ * It knows the operator by name only. Where its way does not pay, for small windows, it says so by its cost, and the
+ * host gives the node to the other provider. */
+#include "inlay/kit.h"
+#include <stdlib.h>
+
+static bool supports(const kit_node *node, kit_refusal *why)
+{
+    int64_t window = kit_attr_int(node->info, "window", 3);
+
+    if (window >= 1)
+        return true;
+    return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "set window to 1 or more", "window is %lld", (long long)window);
+}
+
+/* Rows are shared out among threads; below this it is not worth it. */
+enum { SHARE_NS = 20000 };
+
+static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const kit_tensor *x = &shapes->in[0];
+    bool known = x->count >= 0 && x->rank > 0; /* if not, take a row of a thousand elements for typical */
+    double count = known ? (double)x->count : 1000, window = (double)kit_attr_int(node->info, "window", 3);
+    double rows = known && count > 0 ? count / (double)x->dims[x->rank - 1] : 1, threads = shapes->max_threads;
+
+    cost->flops = 2 * count;
+    cost->ns = 100 + (0.7 + 1 / (window * window)) * count; /* many short blocks cost more than few long ones */
+    if (cost->ns > SHARE_NS && rows > 1)
+        cost->ns = SHARE_NS + (cost->ns - SHARE_NS) / (rows < threads ? rows : threads);
+    cost->confidence = known ? INLAY_CONFIDENCE_MODEL : INLAY_CONFIDENCE_GUESS;
+}
+
+static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    int64_t *window = malloc(sizeof *window); /* freed by the kit */
+
+    if (window == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "MovingAverage");
+    *window = kit_attr_int(node->info, "window", 3);
+    *out_state = window;
+    return INLAY_OK;
+}
+
+/* What depends on the shapes, worked out once for all runs with them. */
+typedef struct sizes {
+    int64_t rows, length;
+    int64_t window; /* at most length */
+} sizes;
+
+static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const kit_tensor *x = &plan->in[0];
+    sizes *s = malloc(sizeof *s); /* freed by the kit */
+
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "MovingAverage");
+    s->length = x->dims[x->rank - 1];
+    s->rows = x->count > 0 ? x->count / s->length : 0;
+    s->window = *(const int64_t *)state;
+    if (s->window > s->length)
+        s->window = s->length;
+    /* A row of doubles at most: no overflow, since the row itself exists. */
+    plan->workspace_bytes = (uint64_t)plan->max_threads * (uint64_t)s->window * sizeof(double);
+    plan->plan = s;
+    return INLAY_OK;
+}
+
+#define T float
+#define FAST_ROW average_floats
+#include "fast_row.inc"
+#define T double
+#define FAST_ROW average_doubles
+#include "fast_row.inc"
+
+static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const kit_call *call = user;
+    const sizes *s = call->plan;
+    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    double *tail = (double *)call->workspace + (int64_t)worker * s->window;
+
+    for (int64_t r = begin; r < end; r++) {
+        int64_t at = r * s->length;
+
+        if (x->dtype == INLAY_FLOAT)
+            average_floats((const float *)x->data + at, (float *)y->data + at, s->length, s->window, tail);
+        else
+            average_doubles((const double *)x->data + at, (double *)y->data + at, s->length, s->window, tail);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run(const kit_call *call)
+{
+    const sizes *s = call->plan;
+
+    /* In ranges of at least 8192 elements: less is not worth a second thread. */
+    return kit_parallel(call, s->rows, 1 + 8192 / (s->length + 1), run_rows, (void *)(uintptr_t)call);
+}
+
+static const kit_kernel kernels[] = {
+    { .domain = "com.example", .op_type = "MovingAverage", .since_max = 1,
+      .in_types = { KIT_BIT(FLOAT) | KIT_BIT(DOUBLE) }, .supports = supports, .cost = cost, .prepare = prepare,
+      .shape = shape, .run = run },
+};
+static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
+static const kit_provider provider = { .name = "fast_average", .description = "com.example.MovingAverage for wide windows",
+                                       .tables = tables, .table_count = KIT_COUNT(tables) };
+static const kit_plugin fast_average = { .name = "fast_average", .version = "1.0.0", .provider = &provider };
+KIT_PLUGIN(fast_average)

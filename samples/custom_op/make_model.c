@@ -1,0 +1,153 @@
+/* Writes an ONNX file: a row of com.example.MovingAverage nodes, one after the other.
+ *   make_model FILE float|double WINDOW...
+ *
+ * Usually a model comes out of an exporter, which needs no more than a node with the right domain and a matching opset
+ * import. This program shows what then stands in the file. ONNX files are protocol buffers: a message is a list of
+ * fields, each a key (field number * 8 + kind) and a value. Kind 0 is a number, seven bits a byte, low ones first; kind
+ * 2 is a length and as many bytes: text, or another message. The field numbers below are those of onnx.proto. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct message {
+    unsigned char bytes[8192];
+    size_t count;
+    int full;
+} message;
+
+static void put(message *m, const void *data, size_t bytes)
+{
+    if (bytes > sizeof m->bytes - m->count) {
+        m->full = 1;
+        return;
+    }
+    memcpy(m->bytes + m->count, data, bytes);
+    m->count += bytes;
+}
+
+static void put_varint(message *m, uint64_t value)
+{
+    for (; value > 0x7f; value >>= 7)
+        put(m, &(unsigned char){ (unsigned char)(value | 0x80) }, 1);
+    put(m, &(unsigned char){ (unsigned char)value }, 1);
+}
+
+static void number_field(message *m, uint32_t field, int64_t value)
+{
+    put_varint(m, field << 3);
+    put_varint(m, (uint64_t)value);
+}
+
+static void text_field(message *m, uint32_t field, const char *text)
+{
+    put_varint(m, field << 3 | 2);
+    put_varint(m, strlen(text));
+    put(m, text, strlen(text));
+}
+
+static void message_field(message *m, uint32_t field, const message *inner)
+{
+    put_varint(m, field << 3 | 2);
+    put_varint(m, inner->count);
+    put(m, inner->bytes, inner->count);
+    m->full |= inner->full;
+}
+
+/* ------------------------------------------------------------------ ONNX */
+
+/* ModelProto.opset_import = 8 */
+static void add_opset(message *model, const char *domain, int64_t version)
+{
+    message import = { .count = 0 };
+
+    text_field(&import, 1, domain); /* "" is ONNX's own */
+    number_field(&import, 2, version);
+    message_field(model, 8, &import);
+}
+
+/* GraphProto.node = 1: inputs, outputs, name, operator, attributes, domain. */
+static void add_node(message *graph, const char *x, const char *y, int64_t window)
+{
+    message node = { .count = 0 }, attribute = { .count = 0 };
+
+    text_field(&attribute, 1, "window");
+    number_field(&attribute, 3, window); /* i */
+    number_field(&attribute, 20, 2);     /* type = INT */
+    text_field(&node, 1, x);
+    text_field(&node, 2, y);
+    text_field(&node, 3, y); /* the node is named after what it makes */
+    text_field(&node, 4, "MovingAverage");
+    message_field(&node, 5, &attribute);
+    text_field(&node, 7, "com.example");
+    message_field(graph, 1, &node);
+}
+
+/* GraphProto.input = 11, output = 12: a name, and a type of the shape [rows, length], both of any size. */
+static void add_value(message *graph, uint32_t field, const char *name, int64_t dtype)
+{
+    message value = { .count = 0 }, type = { .count = 0 }, tensor = { .count = 0 }, shape = { .count = 0 };
+    message rows = { .count = 0 }, length = { .count = 0 };
+
+    text_field(&rows, 2, "rows");
+    text_field(&length, 2, "length");
+    message_field(&shape, 1, &rows);
+    message_field(&shape, 1, &length);
+    number_field(&tensor, 1, dtype);
+    message_field(&tensor, 2, &shape);
+    message_field(&type, 1, &tensor);
+    text_field(&value, 1, name);
+    message_field(&value, 2, &type);
+    message_field(graph, field, &value);
+}
+
+static int write_file(const char *path, const message *m)
+{
+    FILE *f = fopen(path, "wb");
+    int bad = f == NULL || fwrite(m->bytes, 1, m->count, f) != m->count;
+
+    if ((f != NULL && fclose(f) != 0) || bad) {
+        fprintf(stderr, "make_model: %s: %s\n", path, strerror(errno));
+        return 1;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static message graph, model;
+    int64_t dtype = argc > 2 && strcmp(argv[2], "double") == 0 ? 11 : 1; /* TensorProto.DataType */
+    char x[32] = "x", y[32];
+
+    if (argc < 4 || (dtype == 1 && strcmp(argv[2], "float") != 0)) {
+        fprintf(stderr, "usage: make_model FILE float|double WINDOW...\n");
+        return 2;
+    }
+    text_field(&graph, 2, "averages");
+    add_value(&graph, 11, "x", dtype);
+    for (int i = 3; i < argc; i++) {
+        char *end;
+        long long window = strtoll(argv[i], &end, 10);
+
+        if (end == argv[i] || *end != '\0') {
+            fprintf(stderr, "make_model: '%s' is no whole number\n", argv[i]);
+            return 2;
+        }
+        (void)snprintf(y, sizeof y, "average%d", i - 2);
+        add_node(&graph, x, y, window);
+        memcpy(x, y, sizeof x);
+    }
+    add_value(&graph, 12, y, dtype);
+
+    number_field(&model, 1, 8); /* ir_version */
+    text_field(&model, 2, "make_model");
+    message_field(&model, 7, &graph);
+    add_opset(&model, "", 17);
+    add_opset(&model, "com.example", 1);
+    if (model.full) {
+        fprintf(stderr, "make_model: too many windows\n");
+        return 2;
+    }
+    return write_file(argv[1], &model);
+}

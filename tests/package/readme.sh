@@ -1,0 +1,88 @@
+#!/bin/bash
+# Does what a README says, as its reader would: every command in it, against an installation, and what it prints must be
+# what the README shows.
+#   readme.sh README BUILD_DIR CC GENERATOR [SANITIZERS]
+#
+# In the README, a line `    $ command` is run; lines `    > more` continue it. The indented lines behind it are what it
+# prints, where `...` stands for any text and, on a line of its own, for any number of lines; times, ratios and blanks
+# may differ. A command must succeed unless it ends in `# exit code N`. All commands of a README share one shell, which
+# starts in a copy of a checkout's samples/, with the installation in ~/inlay.
+set -u
+readme=$(realpath "$1") build=$2
+samples=$(dirname "$(dirname "$readme")")
+tmp=$(realpath "$(mktemp -d)")
+trap 'cd / && rm -rf "$tmp"' EXIT
+export HOME=$tmp/home CC=$3 CMAKE_GENERATOR=$4 CMAKE_BUILD_TYPE=Release LC_ALL=C
+export XDG_CACHE_HOME=$HOME/.cache XDG_CONFIG_HOME=$HOME/.config
+# A kit that was built with sanitizers can only be linked with them.
+[ -z "${5:-}" ] || export CFLAGS="-fsanitize=$5"
+mkdir "$HOME" "$tmp/checkout"
+cmake --install "$build" --prefix "$HOME/inlay" >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
+cp -r "$samples" "$tmp/checkout/samples"
+cd "$tmp/checkout" || exit 1
+wrong=0
+commands=0
+
+same_form() { # stdin without what differs from machine to machine
+    sed -E -e "s|$HOME|~|g" -e 's/[0-9.]+(e[-+]?[0-9]+)? ?(ns|us|ms|s|x|%)([^a-zA-Z]|$)/# \2\3/g' -e 's/[ \t]+/ /g' \
+        -e 's/ $//'
+}
+
+# match FROM TO: do the lines of shown[FROM..] fit those of got[TO..]?
+match() {
+    local s=$1 g=$2 pattern
+    while [ "$s" -lt ${#shown[@]} ]; do
+        if [ "${shown[s]}" = ... ]; then
+            for ((; g <= ${#got[@]}; g++)); do
+                match $((s + 1)) "$g" && return 0
+            done
+            return 1
+        fi
+        [ "$g" -lt ${#got[@]} ] || return 1
+        pattern=$(sed -e 's/[][\\*?]/\\&/g' -e 's/\.\.\./*/g' <<<"${shown[s]}")
+        # shellcheck disable=SC2053
+        [[ ${got[g]} == $pattern ]] || return 1
+        s=$((s + 1)) g=$((g + 1))
+    done
+    [ "$g" -eq ${#got[@]} ]
+}
+
+finish() { # runs the command that was collected and holds what it prints against what was shown
+    local want=0 code
+    [ -n "$command" ] || return 0
+    [[ $command =~ \#\ exit\ code\ ([0-9]+)$ ]] && want=${BASH_REMATCH[1]}
+    commands=$((commands + 1))
+    eval "$command" >"$tmp/out" 2>&1 </dev/null
+    code=$?
+    mapfile -t got < <(same_form <"$tmp/out")
+    mapfile -t shown < <(printf '%s' "$expected" | same_form)
+    if [ $code -ne "$want" ]; then
+        echo "$readme:$at: exit code $code, not $want: $command"
+    elif [ ${#shown[@]} -gt 0 ] && ! match 0 0; then
+        echo "$readme:$at: prints something else: $command"
+    else
+        command=
+        return 0
+    fi
+    sed 's/^/    /' "$tmp/out"
+    wrong=$((wrong + 1))
+    command=
+}
+
+command='' expected='' line_number=0
+while IFS= read -r line || [ -n "$line" ]; do
+    line_number=$((line_number + 1))
+    if [[ $line == '    $ '* ]]; then
+        finish
+        command=${line#'    $ '} expected='' at=$line_number
+    elif [[ $line == '    > '* && -z $expected && -n $command ]]; then
+        command+=$'\n'${line#'    > '}
+    elif [[ $line == '    '* && -n $command ]]; then
+        expected+=${line#'    '}$'\n'
+    else
+        finish
+    fi
+done <"$readme"
+finish
+echo "$commands commands, $wrong wrong"
+[ $wrong -eq 0 ] && [ $commands -gt 0 ]
