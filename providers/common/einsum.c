@@ -64,42 +64,61 @@ static void imply_output(einsum_state *s)
     }
 }
 
-inlay_status product_einsum_prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+inlay_status einsum_read(const kit_node *node, einsum_state *s, inlay_diag *diag)
 {
     const char *text = kit_attr_string(node->info, "equation", "");
-    einsum_state *s = NULL;
-    inlay_status status;
+    inlay_status status = INLAY_OK;
 
-    INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
+    *s = (einsum_state){ .engine = node->provider };
     for (;;) {
         if (s->term_count == MAX_TERMS)
-            return free(s), inlay_fail(diag, INLAY_UNSUPPORTED, "the equation has more than %d terms", MAX_TERMS);
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "the equation has more than %d terms", MAX_TERMS);
         INLAY_TRY(parse_term(&text, &s->terms[s->term_count++], diag));
         if (*text != ',')
             break;
         text++;
     }
-    if (s->term_count != node->info->input_count) {
-        status = inlay_fail(diag, INLAY_INVALID_MODEL, "the equation has %u terms for %u inputs", s->term_count,
-                            node->info->input_count);
-        goto done;
-    }
+    if (s->term_count != node->info->input_count)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "the equation has %u terms for %u inputs", s->term_count,
+                          node->info->input_count);
     if (*text == '\0') {
         imply_output(s);
-    } else {
-        text += 2;
-        INLAY_TRY(parse_term(&text, &s->output, diag));
-        if (*text != '\0') {
-            status = inlay_fail(diag, INLAY_INVALID_MODEL, "the equation goes on after its output: '%.32s'", text);
-            goto done;
-        }
-        for (uint32_t i = 1; i < s->output.count; i++)
-            if (memchr(s->output.labels, s->output.labels[i], i) != NULL) {
-                status = inlay_fail(diag, INLAY_INVALID_MODEL, "the output of the equation repeats a label");
-                goto done;
-            }
+        return INLAY_OK;
     }
-    s->engine = node->provider;
+    text += 2;
+    INLAY_TRY(parse_term(&text, &s->output, diag));
+    if (*text != '\0')
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "the equation goes on after its output: '%.32s'", text);
+    for (uint32_t i = 1; i < s->output.count; i++)
+        if (memchr(s->output.labels, s->output.labels[i], i) != NULL)
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "the output of the equation repeats a label");
+done:
+    return status;
+}
+
+bool einsum_is_product(const einsum_state *s)
+{
+    for (uint32_t t = 0; t < s->term_count && s->term_count > 1; t++) {
+        for (uint32_t i = 0; i < s->terms[t].count; i++) {
+            const uint8_t label = s->terms[t].labels[i];
+            uint32_t terms = 0;
+
+            for (uint32_t other = 0; other < s->term_count; other++)
+                terms += memchr(s->terms[other].labels, label, s->terms[other].count) != NULL;
+            if (terms > 1 && memchr(s->output.labels, label, s->output.count) == NULL)
+                return true;
+        }
+    }
+    return false;
+}
+
+inlay_status product_einsum_prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    einsum_state *s = NULL;
+    inlay_status status;
+
+    INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
+    INLAY_TRY(einsum_read(node, s, diag));
     *out_state = s;
     s = NULL;
 done:

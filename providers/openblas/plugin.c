@@ -1,0 +1,78 @@
+/* The openblas provider: operators that are matrix products, float and double, multiplied by OpenBLAS. */
+#include "blas.h"
+#include "products.h"
+#include <stdlib.h>
+
+#define TYPES (KIT_BIT(FLOAT) | KIT_BIT(DOUBLE))
+
+static const kit_kernel kernels[] = {
+#define PRODUCT(operator, newest, stem, check)                                                                  \
+    { .op_type = operator, .since_max = newest, .in_types = { TYPES, TYPES, TYPES }, .supports = blas_supports,  \
+      .prepare = product_##stem##_prepare, .release = product_##stem##_release, .shape = product_##stem##_shape, \
+      .run = product_##stem##_run, .cost = product_##stem##_cost },
+#include "products.def"
+#undef PRODUCT
+};
+static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
+
+static const inlay_option options[] = {
+    { .name = "library", .kind = INLAY_OPTION_STRING, .default_value = "libopenblas.so.0",
+      .doc = "the OpenBLAS to open: a name that the system's loader finds, or an absolute path" },
+    { .name = "core", .kind = INLAY_OPTION_STRING, .default_value = "auto",
+      .doc = "the CPU whose kernels OpenBLAS uses, by its own names (Haswell, Zen, SkylakeX); auto = OPENBLAS_CORETYPE "
+             "where that is set, otherwise chosen for this CPU" },
+};
+
+static inlay_status open_blas(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
+{
+    const char *library = options[0].default_value, *core = options[1].default_value;
+    blas_engine *e = calloc(1, sizeof *e);
+    inlay_status status;
+
+    *out = NULL;
+    if (e == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider openblas");
+    for (uint32_t i = 0; i < args->option_count; i++) {
+        const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
+        if (v->s == NULL || v->s[0] == '\0')
+            continue;
+        if (strcmp(v->name, "library") == 0)
+            library = v->s;
+        else if (strcmp(v->name, "core") == 0)
+            core = v->s;
+    }
+    blas_engine_init(e);
+    status = blas_library_open(host, library, core, &e->library, diag);
+    if (status != INLAY_OK)
+        free(e);
+    else
+        *out = e;
+    return status;
+}
+
+static void close_blas(void *provider)
+{
+    blas_engine *e = provider;
+
+    blas_library_close(&e->library);
+    free(e);
+}
+
+static const kit_provider provider = {
+    .name = "openblas",
+    .description = "matrix products, convolutions and recurrent layers on OpenBLAS, float and double",
+    .tables = tables,
+    .table_count = KIT_COUNT(tables),
+    .options = options,
+    .option_count = KIT_COUNT(options),
+    .open = open_blas,
+    .close = close_blas,
+};
+
+static const kit_plugin plugin = {
+    .name = "openblas",
+    .version = "0.1.0",
+    .provider = &provider,
+};
+
+KIT_PLUGIN(plugin)

@@ -1,0 +1,40 @@
+/* supports.c - which nodes are worth a matrix product. */
+#include "blas.h"
+#include "einsum.h"
+#include "products.h"
+
+/* A convolution whose groups have one input channel has no sum over channels: each output would be a dot product of a
+ * window, for which there are better loops than a product with one row. */
+static bool is_depthwise(const kit_node *node)
+{
+    const inlay_value_info *w = kit_input(node, 1);
+    int64_t group = kit_attr_int(node->info, "group", 1);
+
+    return group > 1 && w != NULL && w->rank != INLAY_RANK_UNKNOWN && w->rank >= 2 &&
+           w->dims[0].kind == INLAY_DIM_FIXED && w->dims[1].kind == INLAY_DIM_FIXED && w->dims[1].value == 1 &&
+           w->dims[0].value / group <= 2;
+}
+
+static bool einsum_supports(const kit_node *node, kit_refusal *why)
+{
+    einsum_state s = { 0 };
+
+    if (einsum_read(node, &s, NULL) != INLAY_OK)
+        return true; /* compile says what is wrong with it */
+    if (einsum_is_product(&s))
+        return true;
+    return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL,
+                      "the equation sums over no label of two terms: it is no matrix product");
+}
+
+bool blas_supports(const kit_node *node, kit_refusal *why)
+{
+    const char *op = node->info->op_type.data;
+
+    if (strcmp(op, "Conv") == 0 && is_depthwise(node))
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, "use fewer groups",
+                          "a convolution with one input channel a group is no matrix product");
+    if (strcmp(op, "Conv") == 0 || strcmp(op, "ConvTranspose") == 0)
+        return conv_supports(node, why);
+    return strcmp(op, "Einsum") != 0 || einsum_supports(node, why);
+}
