@@ -64,7 +64,12 @@ static void print_text(const plugin_set *set)
     for (uint32_t i = 0; i < plugin_set_file_count(set); i++) {
         const plugin_file *f = plugin_set_file(set, i);
         if (!f->loaded) {
-            (void)printf("%s: not loaded: %s\n", f->path, or_empty(f->reason));
+            (void)printf("%s: %s: %s\n", f->path, plugin_outcome_text(f->outcome), or_empty(f->reason));
+            if (f->name != NULL)
+                (void)printf("  would have brought %s: providers %s\n", f->name,
+                             or_empty(f->providers)[0] != '\0' ? f->providers : "none");
+            if (f->fix != NULL)
+                (void)printf("  %s\n", f->fix);
             continue;
         }
         (void)printf("%s: %s %s\n", f->path, or_empty(f->name), or_empty(f->version));
@@ -105,9 +110,11 @@ static json_t *make_json(const plugin_set *set)
 
     for (uint32_t i = 0; i < plugin_set_file_count(set); i++) {
         const plugin_file *f = plugin_set_file(set, i);
-        (void)json_array_append_new(files, json_pack("{s:s, s:b, s:s?, s:s?, s:s?, s:s?}", "path", f->path, "loaded",
-                                                     (int)f->loaded, "reason", f->reason, "name", f->name, "version",
-                                                     f->version, "build_id", f->build_id));
+        (void)json_array_append_new(files, json_pack("{s:s, s:b, s:s, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?}", "path",
+                                                     f->path, "loaded", (int)f->loaded, "outcome",
+                                                     plugin_outcome_text(f->outcome), "reason", f->reason, "fix",
+                                                     f->fix, "name", f->name, "version", f->version, "build_id",
+                                                     f->build_id, "note_providers", f->providers));
     }
     for (uint32_t i = 0; i < plugin_set_provider_count(set); i++)
         (void)json_array_append_new(providers, provider_json(plugin_set_provider(set, i)));

@@ -1,10 +1,10 @@
 #include "cli/plugins.h"
+#include "config/search.h"
 
 inlay_status cli_plugins(const cli_common *common, plugin_set **out_set, inlay_diag *diag)
 {
-    char list[8192] = "";
-    inlay_status status = inlay_options_get(common->options, "plugin_dirs", list, sizeof list, diag);
+    config_search search;
 
-    *out_set = NULL;
-    return status == INLAY_OK ? plugin_set_create_listed(list, NULL, NULL, out_set, diag) : status;
+    config_search_init(&search, common->options, NULL, NULL);
+    return plugin_set_search_listed(&search.search, search.list, out_set, diag);
 }

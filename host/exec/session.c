@@ -1,4 +1,5 @@
 #include "exec/session.h"
+#include "config/search.h"
 #include "config/dirs.h"
 #include "exec/threads.h"
 #include "model/model.h"
@@ -341,6 +342,7 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
     inlay_status status = INLAY_OK;
     inlay_session *s = calloc(1, sizeof *s);
     uint32_t threads = (uint32_t)options_int(options, OPTION_intra_threads), budget = threads_budget();
+    config_search search;
     graph *g;
 
     *out_session = NULL;
@@ -362,8 +364,8 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
     INLAY_TRY(report(s, 0, "loading", diag));
     INLAY_TRY(load_model(s, source, options, diag));
     INLAY_TRY(report(s, 0.1, "opening providers", diag));
-    INLAY_TRY(plugin_set_create_listed(options_text(options, OPTION_plugin_dirs), s->log, s->log_user, &s->plugins,
-                                       diag));
+    config_search_init(&search, options, s->log, s->log_user);
+    INLAY_TRY(plugin_set_search_listed(&search.search, search.list, &s->plugins, diag));
     INLAY_TRY(open_providers(s, options, diag));
     INLAY_TRY(prepare_model(s, options, diag));
     INLAY_TRY(session_costs_open(s, options, diag));

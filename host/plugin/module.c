@@ -1,6 +1,7 @@
 /* dlopen and the handshake. Nothing that a plugin says is used before it was checked here. */
 #include "plugin/module.h"
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,30 +259,44 @@ static inlay_status adopt_plugin(plugin_module *m, const inlay_plugin *raw, inla
     return adopt_parts(m, diag);
 }
 
-inlay_status module_load(const char *path, const struct stat *identity, plugin_module **out_module, inlay_diag *diag)
+static const char *provider_name(const void *ctx, uint32_t i)
+{
+    const plugin_module *m = ctx;
+
+    return m->providers[i].table.name;
+}
+
+inlay_status module_load(const char *path, const admission *a, plugin_module **out_module, inlay_diag *diag)
 {
     plugin_module *m = calloc(1, sizeof *m);
     const inlay_plugin *raw = NULL;
     inlay_plugin_open_fn open_plugin;
+    struct link_map *map = NULL;
     inlay_status status;
     void *symbol;
 
     *out_module = NULL;
     if (m == NULL)
         return no_memory(diag);
-    m->device = identity->st_dev;
-    m->inode = identity->st_ino;
-    m->changed = identity->st_mtim;
+    m->device = a->st.st_dev;
+    m->inode = a->st.st_ino;
+    m->changed = a->st.st_mtim;
     m->file.path = arena_string(&m->arena, path);
-    if (m->file.path == NULL) {
+    m->file.providers = arena_string(&m->arena, a->facts.providers);
+    if (m->file.path == NULL || m->file.providers == NULL) {
         status = no_memory(diag);
         goto done;
     }
-    m->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    m->handle = dlopen(a->path, RTLD_NOW | RTLD_LOCAL);
     if (m->handle == NULL) {
         status = inlay_fail(diag, INLAY_IO_ERROR, "%s", dlerror());
         goto done;
     }
+    if (dlinfo(m->handle, RTLD_DI_LINKMAP, &map) != 0 || map == NULL || map->l_ld == NULL) {
+        status = inlay_fail(diag, INLAY_IO_ERROR, "the dynamic linker does not say where it was mapped");
+        goto done;
+    }
+    INLAY_TRY(trust_mapped(a->fd, map->l_ld, diag));
     symbol = dlsym(m->handle, INLAY_PLUGIN_OPEN_SYMBOL);
     if (symbol == NULL) {
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "exports no %s: not a plugin", INLAY_PLUGIN_OPEN_SYMBOL);
@@ -290,6 +305,7 @@ inlay_status module_load(const char *path, const struct stat *identity, plugin_m
     memcpy(&open_plugin, &symbol, sizeof open_plugin); /* ISO C has no cast from object to function pointers */
     INLAY_TRY(open_plugin(host_table(), &raw, diag));
     INLAY_TRY(adopt_plugin(m, raw, diag));
+    INLAY_TRY(note_agrees(&a->facts, &m->table, provider_name, m, m->operators, diag));
     m->file.loaded = true;
     *out_module = m;
     m = NULL;

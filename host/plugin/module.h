@@ -1,8 +1,7 @@
 /* plugin/module.h - one loaded file. Private to this folder; the registry's lock is held around everything here. */
 #ifndef PLUGIN_MODULE_H
 #define PLUGIN_MODULE_H
-#include "plugin/plugin.h"
-#include <sys/stat.h>
+#include "plugin/admit.h"
 
 typedef struct plugin_module {
     plugin_file file;
@@ -18,11 +17,15 @@ typedef struct plugin_module {
     struct plugin_module *next; /* in the registry */
 } plugin_module;
 
-/* Maps the file, shakes hands and checks what the plugin says. The module has no reference yet. A failure's sentence is
- * in diag; nothing is left behind but, perhaps, the mapping. */
-inlay_status module_load(const char *path, const struct stat *identity, plugin_module **out_module, inlay_diag *diag);
+/* Maps the file that was admitted, shakes hands and checks what the plugin says, also against its note. path is the
+ * name it goes by. The module has no reference yet. A failure's sentence is in diag; nothing is left behind but,
+ * perhaps, the mapping. */
+inlay_status module_load(const char *path, const admission *a, plugin_module **out_module, inlay_diag *diag);
 /* shutdown, and dlclose where the plugin allows it. */
 void module_unload(plugin_module *m);
+
+/* The directory as an absolute path without links, or why it may not be searched. */
+inlay_status dir_check(const char *dir, char real[PATH_MAX], inlay_diag *diag);
 
 /* The registry's lock: all that changes modules or open providers, and calls open, create, destroy or shutdown of
  * plugins, which are owed one thread at a time. */

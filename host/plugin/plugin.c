@@ -1,16 +1,13 @@
 /* Sets of plugins, and the process-wide registry of loaded files behind them. */
-#include "plugin/plugin.h"
+#include "plugin/admit.h"
 #include "plugin/module.h"
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ------------------------------------------------------------------ registry */
 
@@ -27,26 +24,15 @@ void registry_unlock(void)
     (void)pthread_mutex_unlock(&registry_mutex);
 }
 
-/* A reference to the loaded file, which is loaded if it is not yet. A file that was replaced is another file. */
-static inlay_status registry_get(const char *path, const struct stat *st, plugin_module **out_module, inlay_diag *diag)
+/* The loaded file that this is, or NULL. A file that was replaced is another file. */
+static plugin_module *registry_find(const struct stat *st)
 {
-    inlay_status status = INLAY_OK;
     plugin_module *m = registry;
 
     while (m != NULL && (m->device != st->st_dev || m->inode != st->st_ino || m->changed.tv_sec != st->st_mtim.tv_sec ||
                          m->changed.tv_nsec != st->st_mtim.tv_nsec))
         m = m->next;
-    if (m == NULL) {
-        status = module_load(path, st, &m, diag);
-        if (status == INLAY_OK) {
-            m->next = registry;
-            registry = m;
-        }
-    }
-    if (status == INLAY_OK)
-        m->references++;
-    *out_module = m;
-    return status;
+    return m;
 }
 
 void registry_put(plugin_module *m)
@@ -108,17 +94,23 @@ static inlay_status add_file(plugin_set *set, const plugin_file *file, inlay_dia
     return INLAY_OK;
 }
 
-static inlay_status add_refused(plugin_set *set, const char *path, const char *reason, inlay_diag *diag)
+static inlay_status add_refused(plugin_set *set, const char *path, const admission *a, const char *reason,
+                                inlay_diag *diag)
 {
     plugin_file *file = arena_alloc(&set->arena, sizeof *file);
 
     if (file == NULL || (file->path = arena_string(&set->arena, path)) == NULL ||
-        (file->reason = arena_string(&set->arena, reason)) == NULL)
+        (file->reason = arena_string(&set->arena, reason)) == NULL ||
+        (file->providers = arena_string(&set->arena, a->facts.providers)) == NULL ||
+        (a->facts.name[0] != '\0' && (file->name = arena_string(&set->arena, a->facts.name)) == NULL) ||
+        (a->fix[0] != '\0' && (file->fix = arena_string(&set->arena, a->fix)) == NULL))
         return no_memory(diag);
+    file->outcome = a->outcome;
     if (set->log != NULL) {
-        char line[1024];
+        char line[2048];
 
-        (void)snprintf(line, sizeof line, "plugin %s was not loaded: %s", path, reason);
+        (void)snprintf(line, sizeof line, "plugin %.1000s was not loaded: %.500s%s%.500s", path, reason,
+                       a->fix[0] != '\0' ? "; " : "", a->fix);
         set->log(set->log_user, INLAY_LOG_WARNING, line);
     }
     return add_file(set, file, diag);
@@ -185,26 +177,42 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ directories */
+/* ------------------------------------------------------------------ files */
 
-/* Loads one file into the set. Fails only when the set as a whole is in trouble. */
-static inlay_status load_file(plugin_set *set, const char *path, inlay_diag *diag)
+/* Loads one file of dir into the set. Fails only when the set as a whole is in trouble. */
+static inlay_status load_file(plugin_set *set, const plugin_search *search, const char *dir, const char *path,
+                              inlay_diag *diag)
 {
     inlay_diag why = INLAY_DIAG_INIT;
     plugin_module *m = NULL;
     inlay_status status;
-    struct stat st;
+    admission a;
 
-    if (stat(path, &st) != 0)
-        return add_refused(set, path, strerror(errno), diag);
-    if (!S_ISREG(st.st_mode))
-        return add_refused(set, path, "not a regular file", diag);
-    if ((st.st_mode & S_IWOTH) != 0)
-        return add_refused(set, path, "anybody may write to it: chmod o-w", diag);
-    if (registry_get(path, &st, &m, &why) != INLAY_OK)
-        return add_refused(set, path, why.text, diag);
-    status = add_module(set, m, diag);
-    registry_put(m); /* the set holds its own reference */
+    status = admit_open(search, path, dir, &a, &why);
+    if (status == INLAY_OK)
+        m = registry_find(&a.st);
+    if (status == INLAY_OK && m == NULL) {
+        status = admit_read(search, &a, &why);
+        if (status == INLAY_OK)
+            status = module_load(path, &a, &m, &why);
+        if (status == INLAY_OK) {
+            m->next = registry;
+            registry = m;
+            if (!a.facts.present && set->log != NULL)
+                set->log(set->log_user, INLAY_LOG_INFO, "a plugin carries no note that says what it was built for; see "
+                         "inlay/note.h");
+        }
+    }
+    if (status == INLAY_OUT_OF_MEMORY) {
+        status = inlay_fail(diag, status, "plugin %.300s: %.150s", path, why.text);
+    } else if (status != INLAY_OK) {
+        status = add_refused(set, path, &a, why.text, diag);
+    } else {
+        m->references++; /* add_module may fail */
+        status = add_module(set, m, diag);
+        registry_put(m);
+    }
+    admission_close(&a);
     return status;
 }
 
@@ -221,35 +229,14 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* The directory as an absolute path without links, or why it may not be searched. */
-static inlay_status check_dir(const char *dir, char real[PATH_MAX], inlay_diag *diag)
-{
-    char cwd[PATH_MAX];
-    struct stat st;
-
-    if (*dir == '\0')
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "plugin_dirs: an empty name would mean the working directory");
-    if (realpath(dir, real) == NULL || stat(real, &st) != 0)
-        return inlay_fail(diag, INLAY_NOT_FOUND, "plugin directory '%s': %s", dir, strerror(errno));
-    if (!S_ISDIR(st.st_mode))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "plugin directory '%s' is not a directory", dir);
-    if (getcwd(cwd, sizeof cwd) != NULL && strcmp(cwd, real) == 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "plugin directory '%s' is the working directory, from which "
-                          "nothing is loaded; start from elsewhere or move the plugins", dir);
-    if ((st.st_mode & S_IWOTH) != 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "plugin directory '%s' can be written to by anybody: chmod o-w",
-                          dir);
-    return INLAY_OK;
-}
-
-static inlay_status load_dir(plugin_set *set, const char *dir, inlay_diag *diag)
+static inlay_status load_dir(plugin_set *set, const plugin_search *search, const char *dir, inlay_diag *diag)
 {
     char real[PATH_MAX], path[PATH_MAX + NAME_MAX + 2];
     struct dirent **entries = NULL;
     inlay_status status;
     int count;
 
-    status = check_dir(dir, real, diag);
+    status = dir_check(dir, real, diag);
     if (status != INLAY_OK)
         return status;
     count = scandir(real, &entries, is_library, by_name);
@@ -258,55 +245,12 @@ static inlay_status load_dir(plugin_set *set, const char *dir, inlay_diag *diag)
     for (int i = 0; i < count; i++) {
         if (status == INLAY_OK) {
             (void)snprintf(path, sizeof path, "%s/%s", real, entries[i]->d_name);
-            status = load_file(set, path, diag);
+            status = load_file(set, search, real, path, diag);
         }
         free(entries[i]);
     }
     free(entries);
     return status;
-}
-
-static const char *beside(const char *dir, const char *relative, char *text, size_t bytes)
-{
-    char path[PATH_MAX + 256];
-    char real[PATH_MAX];
-    struct stat st;
-
-    (void)snprintf(path, sizeof path, "%s/%s", dir, relative);
-    if (realpath(path, real) == NULL || stat(real, &st) != 0 || !S_ISDIR(st.st_mode) || strlen(real) >= bytes)
-        return NULL;
-    return strcpy(text, real);
-}
-
-const char *plugin_default_dir(char *text, size_t bytes)
-{
-    static const char here; /* an address in the library or executable that this is part of */
-    char path[PATH_MAX];
-    struct link_map *map = NULL;
-    const char *found;
-    Dl_info info;
-    char *slash;
-
-    if (dladdr1(&here, &info, (void **)&map, RTLD_DL_LINKMAP) == 0)
-        return NULL;
-    if (map == NULL || map->l_name == NULL || map->l_name[0] == '\0') {
-        /* The executable, whose name as the linker knows it may be relative to a directory that was left since. */
-        ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-
-        if (n <= 0)
-            return NULL;
-        path[n] = '\0';
-    } else if (realpath(map->l_name, path) == NULL) {
-        return NULL;
-    }
-    slash = strrchr(path, '/');
-    if (slash == NULL)
-        return NULL;
-    *slash = '\0';
-    found = beside(path, "../lib/inlay/plugins", text, bytes);
-    if (found == NULL)
-        found = beside(path, "../" INLAY_PLUGIN_SUBDIR, text, bytes);
-    return found != NULL ? found : beside(path, "inlay/plugins", text, bytes);
 }
 
 /* ------------------------------------------------------------------ the set as others see it */
@@ -340,8 +284,7 @@ static inlay_status note_searched(plugin_set *set, const char *const *dirs, uint
     return INLAY_OK;
 }
 
-inlay_status plugin_set_create(const char *const *dirs, uint32_t dir_count, plugin_log_fn log, void *log_user,
-                               plugin_set **out_set, inlay_diag *diag)
+inlay_status plugin_set_search(const plugin_search *search, plugin_set **out_set, inlay_diag *diag)
 {
     plugin_set *set = calloc(1, sizeof *set);
     inlay_status status;
@@ -349,16 +292,16 @@ inlay_status plugin_set_create(const char *const *dirs, uint32_t dir_count, plug
     *out_set = NULL;
     if (set == NULL)
         return no_memory(diag);
-    if (host_log_add(log, log_user) != INLAY_OK) {
+    if (host_log_add(search->log, search->log_user) != INLAY_OK) {
         free(set);
         return no_memory(diag);
     }
-    set->log = log;
-    set->log_user = log_user;
+    set->log = search->log;
+    set->log_user = search->log_user;
     registry_lock();
-    status = note_searched(set, dirs, dir_count, diag);
-    for (uint32_t d = 0; d < dir_count && status == INLAY_OK; d++)
-        status = load_dir(set, dirs[d], diag);
+    status = note_searched(set, search->dirs, search->dir_count, diag);
+    for (uint32_t d = 0; d < search->dir_count && status == INLAY_OK; d++)
+        status = load_dir(set, search, search->dirs[d], diag);
     registry_unlock();
     set->lookup = (graph_operators){
         .find = find_operator, .missing = plugin_set_missing, .ctx = set, .searched = set->searched
@@ -402,6 +345,27 @@ uint32_t plugin_set_provider_count(const plugin_set *set)
 const plugin_provider *plugin_set_provider(const plugin_set *set, uint32_t i)
 {
     return i < set->provider_count ? set->providers[i] : NULL;
+}
+
+const plugin_file *plugin_set_find_missed(const plugin_set *set, const char *name)
+{
+    size_t bytes = strlen(name);
+
+    for (uint32_t i = 0; i < set->file_count; i++)
+        if (!set->files[i]->loaded && note_lists(set->files[i]->providers, name))
+            return set->files[i];
+    /* A file that says nothing of itself: openblas.so, libopenblas.so. */
+    for (uint32_t i = 0; i < set->file_count; i++) {
+        const char *stem = strrchr(set->files[i]->path, '/') + 1;
+
+        if (set->files[i]->loaded || set->files[i]->providers[0] != '\0')
+            continue;
+        if (strncmp(stem, "lib", 3) == 0 && strncmp(stem + 3, name, bytes) == 0)
+            stem += 3;
+        if (strncmp(stem, name, bytes) == 0 && strcmp(stem + bytes, ".so") == 0)
+            return set->files[i];
+    }
+    return NULL;
 }
 
 const plugin_provider *plugin_set_find(const plugin_set *set, const char *name)

@@ -1,6 +1,7 @@
 /* plugin/plugin.h - the plugins of this process: found in directories, loaded, and their providers opened.
  *
- *     plugin_set_create      directories -> files -> dlopen -> handshake -> providers and operators, none opened yet
+ *     plugin_set_search      directories -> files -> rules, note, probe -> dlopen -> handshake -> providers and
+ *                            operators, none opened yet
  *     provider_open          options checked, device opened; equal requests share one
  *     provider_close         quiesce, destroy, when the last user is gone
  *     plugin_set_destroy     shutdown and, where a plugin allows it, dlclose, when the last set is gone
@@ -16,14 +17,33 @@
 
 typedef struct plugin_set plugin_set;
 
+/* What may become of a file. One list makes the enum and the words of plugin_outcome_text(). */
+#define PLUGIN_OUTCOMES(X)                                                                          \
+    X(LOADED, "loaded")                                                                             \
+    X(NOT_ELF, "not an ELF file")                                                                   \
+    X(REFUSED, "refused")         /* by a rule, the note, the plugin itself, or what it says */     \
+    X(CRASHED, "crashed")         /* just now, when it was tried */                                 \
+    X(HUNG, "hung")               /* likewise */                                                    \
+    X(QUARANTINED, "quarantined") /* it did so once, and has not changed since */
+typedef enum plugin_outcome {
+#define PLUGIN_OUTCOME(name, text) PLUGIN_##name,
+    PLUGIN_OUTCOMES(PLUGIN_OUTCOME)
+#undef PLUGIN_OUTCOME
+} plugin_outcome;
+const char *plugin_outcome_text(plugin_outcome outcome);
+
 /* What became of a file that was found. */
 typedef struct plugin_file {
     const char *path;
-    bool loaded;
-    const char *reason;   /* why not, one line; NULL when loaded */
-    const char *name;     /* of the plugin, once it has said so; otherwise NULL, like the next two */
+    bool loaded;            /* outcome is PLUGIN_LOADED */
+    plugin_outcome outcome;
+    const char *reason;     /* why not, one line; NULL when loaded */
+    const char *fix;        /* what to do about a file that crashed, hung or is quarantined; otherwise NULL, for then
+                               the reason says it */
+    const char *name;       /* of the plugin, once it or its note has said so; otherwise NULL, like the next two */
     const char *version;
     const char *build_id;
+    const char *providers;  /* names by its note, separated by spaces, also of a file that was not loaded; or "" */
     uint32_t provider_count;
     uint32_t operator_count;
 } plugin_file;
@@ -43,15 +63,34 @@ const char *plugin_default_dir(char *text, size_t bytes);
 
 typedef void (*plugin_log_fn)(void *user, uint32_t level, const char *text);
 
-/* Loads every *.so of the directories, in their order and then by name. A directory that is missing, or is the working
- * directory, is an error; a file that cannot be loaded is not: its plugin_file says why. Two plugins with a provider of
- * the same name, or an operator of the same name and version, are an error that names both files. log may be NULL; it
- * also hears what plugins say while the set lives. */
+enum { PLUGIN_PROBE_AUTO, PLUGIN_PROBE_ALWAYS, PLUGIN_PROBE_NEVER };
+
+/* Where plugins are looked for, and how much is believed of them. Borrowed for the call. */
+typedef struct plugin_search {
+    const char *const *dirs; /* [dir_count], in their order */
+    uint32_t dir_count;
+    uint32_t probe;          /* PLUGIN_PROBE_*: whether a process of its own tries a new file first. AUTO: where the
+                                helper that does it is installed; ALWAYS: a file that can't be probed is refused */
+    uint32_t probe_ms;       /* how long that may take; 0 = 5000 */
+    const char *verdict_dir; /* folder where verdicts are kept, which exists; NULL or "" = in this process only */
+    const char *allow;       /* file with the SHA-256 sums of the files that may be loaded; NULL or "" = any file */
+    plugin_log_fn log;       /* may be NULL; it also hears what plugins say while the set lives */
+    void *log_user;
+} plugin_search;
+
+/* Loads every *.so of the directories, in their order and then by name. A directory that is missing, is the working
+ * directory or may be written to by others is an error; a file that cannot be loaded is not: its plugin_file says why.
+ * Two plugins with a provider of the same name, or an operator of the same name and version, are an error that names
+ * both files. */
+INLAY_NODISCARD inlay_status plugin_set_search(const plugin_search *search, plugin_set **out_set, inlay_diag *diag);
+/* The same, with list (colon-separated, as option plugin_dirs has it) and after that the default directory instead of
+ * search->dirs. */
+INLAY_NODISCARD inlay_status plugin_set_search_listed(const plugin_search *search, const char *list,
+                                                      plugin_set **out_set, inlay_diag *diag);
+
+/* plugin_set_search() with defaults for all that is not given. */
 INLAY_NODISCARD inlay_status plugin_set_create(const char *const *dirs, uint32_t dir_count, plugin_log_fn log,
                                                void *log_user, plugin_set **out_set, inlay_diag *diag);
-/* The same for a colon-separated list, as option plugin_dirs has it, and after that the default directory. */
-INLAY_NODISCARD inlay_status plugin_set_create_listed(const char *list, plugin_log_fn log, void *log_user,
-                                                      plugin_set **out_set, inlay_diag *diag);
 /* Open providers keep their plugin loaded by themselves. NULL is a no-op. */
 void plugin_set_destroy(plugin_set *set);
 
@@ -59,6 +98,9 @@ uint32_t plugin_set_file_count(const plugin_set *set);
 const plugin_file *plugin_set_file(const plugin_set *set, uint32_t i);
 uint32_t plugin_set_provider_count(const plugin_set *set);
 const plugin_provider *plugin_set_provider(const plugin_set *set, uint32_t i);
+/* The file that was not loaded and would have brought the provider of that name, by its note or else by its own name;
+ * NULL: none. */
+const plugin_file *plugin_set_find_missed(const plugin_set *set, const char *name);
 /* By name; NULL: none. */
 const plugin_provider *plugin_set_find(const plugin_set *set, const char *name);
 /* The operators that plugins brought, for graph_bind; as long as the set. */

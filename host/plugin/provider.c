@@ -45,21 +45,19 @@ static const char *provider_name(const void *ctx, uint32_t i)
 static inlay_status unknown_provider(const plugin_set *set, const char *name, inlay_diag *diag)
 {
     const char *near = nearest_name(name, provider_name, set, plugin_set_provider_count(set));
+    const plugin_file *missed = plugin_set_find_missed(set, name);
     char known[256] = "";
     size_t used = 0;
 
     for (uint32_t i = 0; i < plugin_set_provider_count(set) && used < sizeof known; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "", provider_name(set, i));
+    if (missed != NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no provider '%s': %.150s was not loaded: %s%s%s", name,
+                          missed->path, missed->reason, missed->fix != NULL ? "; " : "",
+                          missed->fix != NULL ? missed->fix : "");
     if (near != NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no provider '%s'; did you mean '%s'? (There are: %s)", name,
                           near, known);
-    for (uint32_t i = 0; i < plugin_set_file_count(set); i++) {
-        const plugin_file *file = plugin_set_file(set, i);
-
-        if (!file->loaded && strstr(file->path, name) != NULL)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no provider '%s'; %s was not loaded: %s", name, file->path,
-                              file->reason);
-    }
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no provider '%s' in %s; there are: %s", name,
                       plugin_set_operators(set)->searched, used > 0 ? known : "none");
 }

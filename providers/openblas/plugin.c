@@ -75,4 +75,4 @@ static const kit_plugin plugin = {
     .provider = &provider,
 };
 
-KIT_PLUGIN(plugin)
+KIT_PLUGIN_NAMED(plugin, "openblas", "openblas", "")

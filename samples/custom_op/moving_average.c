@@ -128,4 +128,4 @@ static const kit_provider provider = { .name = "moving_average", .description = 
 
 static const kit_plugin moving_average = { .name = "moving_average", .version = "1.0.0", .provider = &provider,
                                            .operators = operators, .operator_count = KIT_COUNT(operators) };
-KIT_PLUGIN(moving_average)
+KIT_PLUGIN_NAMED(moving_average, "moving_average", "moving_average", "com.example")

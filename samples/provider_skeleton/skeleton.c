@@ -143,4 +143,4 @@ static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] 
 static const kit_provider provider = { .name = "skeleton", .description = "a provider to start from",
                                        .tables = tables, .table_count = KIT_COUNT(tables) };
 static const kit_plugin skeleton = { .name = "skeleton", .version = "1.0.0", .provider = &provider };
-KIT_PLUGIN(skeleton)
+KIT_PLUGIN_NAMED(skeleton, "skeleton", "skeleton", "")

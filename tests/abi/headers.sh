@@ -36,7 +36,7 @@ static const kit_provider provider = { "a", "b", tables, 1, 0, NULL, NULL, NULL 
 static const kit_plugin plugin = { "a", "1", &provider, NULL, 0, 0 };
 KIT_PLUGIN(plugin)
 EOF
-for header in status types plugin inlay kit; do
+for header in status types note plugin inlay kit; do
     echo "#include \"inlay/$header.h\"" >"$tmp/$header.c"
 done
 for cc in gcc clang; do

@@ -201,7 +201,7 @@ expect 0 'provider reference' providers
 json 0 '(.files | length) >= 1 and ([.providers[] | select(.name == "reference")] | length) == 1' providers --json
 cp "$work/text.onnx" "$work/nothing/fake.so"
 chmod 755 "$work/nothing"
-expect 0 'fake.so: not loaded: ' providers --plugin-dirs "$work/nothing"
+expect 0 'fake.so: not an ELF file: ' providers --plugin-dirs "$work/nothing"
 refuses 3 'no-such' providers --plugin-dirs "$work/no-such"
 
 echo "$checks checks, $wrong wrong"

@@ -268,13 +268,21 @@ typedef struct kit_exports {
 inlay_status kit_open(const kit_plugin *self, kit_exports *exports, const inlay_host *host,
                       const inlay_plugin **out_plugin, inlay_diag *diag);
 
-/* Defines inlay_plugin_open for a kit_plugin: KIT_PLUGIN(mine) at the end of one source file. */
-#define KIT_PLUGIN(self)                                                                                    \
+/* Defines inlay_plugin_open for a kit_plugin and the note that says what it was built for (inlay/note.h), at the end of
+ * one source file: KIT_PLUGIN_NAMED(mine, "mine", "mine_cpu", "com.example"). The texts are string literals: the names
+ * of the plugin, of its provider, and of the domains of its operators separated by spaces ("" = none). They are in the
+ * note, where the host finds them without running the plugin, and have to be what `self` says too: a plugin whose note
+ * differs is refused. */
+#define KIT_PLUGIN_NAMED(self, name, provider, domains)                                                     \
+    INLAY_PLUGIN_NOTE(name, provider, domains)                                                              \
     inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag) \
     {                                                                                                       \
         static kit_exports exports;                                                                         \
         return kit_open(&(self), &exports, host, out_plugin, diag);                                         \
     }
+
+/* The same with a note that gives no names: a host that can't load the file can't say what would have been in it. */
+#define KIT_PLUGIN(self) KIT_PLUGIN_NAMED(self, "", "", "")
 
 #ifdef __cplusplus
 }

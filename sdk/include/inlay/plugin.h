@@ -17,6 +17,9 @@
  *     plugin.shutdown       the end: the host may dlclose afterwards if the plugin allows it; one that stays mapped may
  *                           be opened again
  *
+ * Before the first of these the host reads the plugin's ELF note (inlay/note.h), and has a process of its own try what
+ * it has not seen before: see "How plugins are loaded" in README.md.
+ *
  * Most authors do not fill these in by hand: the kit (inlay/kit.h) turns a table of kernels into a provider.
  *
  * Rules that hold everywhere:
@@ -35,6 +38,7 @@
  *  - Optional entries are marked; NULL means the default that the comment gives. All others must be set. */
 #ifndef INLAY_PLUGIN_H
 #define INLAY_PLUGIN_H
+#include "inlay/note.h"
 #include "inlay/status.h"
 #include "inlay/types.h"
 

@@ -1,0 +1,17 @@
+/* base/sha256.h - SHA-256 (FIPS 180-4), for naming files by their content. */
+#ifndef BASE_SHA256_H
+#define BASE_SHA256_H
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct sha256 {
+    uint32_t state[8];
+    uint64_t bytes; /* taken in so far */
+    uint8_t block[64];
+} sha256;
+
+void sha256_init(sha256 *s);
+void sha256_update(sha256 *s, const void *data, size_t bytes);
+/* The digest as 64 lower-case hex digits and a NUL. s is spent afterwards. */
+void sha256_hex(sha256 *s, char text[65]);
+#endif

@@ -1,0 +1,66 @@
+/* Which instructions this CPU has, in the words of inlay/note.h. */
+#include "plugin/note.h"
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+uint32_t isa_of_cpu(uint32_t *out_extra)
+{
+    uint32_t level = INLAY_ISA_BASELINE;
+
+    *out_extra = 0;
+#if defined(__x86_64__)
+    uint32_t a, b, c, d;
+
+    __builtin_cpu_init(); /* asks the system too: what it does not save at a switch of threads is not there */
+    if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt"))
+        level = INLAY_ISA_X86_64_V2;
+    if (level == INLAY_ISA_X86_64_V2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("bmi2"))
+        level = INLAY_ISA_X86_64_V3;
+    if (level == INLAY_ISA_X86_64_V3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        level = INLAY_ISA_X86_64_V4;
+    if (level >= INLAY_ISA_X86_64_V3 && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0) {
+        if (level >= INLAY_ISA_X86_64_V4) {
+            *out_extra |= (c >> 11 & 1) != 0 ? INLAY_ISA_AVX512_VNNI : 0u;
+            *out_extra |= (c >> 1 & 1) != 0 ? INLAY_ISA_AVX512_VBMI : 0u;
+            *out_extra |= (d >> 23 & 1) != 0 ? INLAY_ISA_AVX512_FP16 : 0u;
+        }
+        *out_extra |= (d >> 24 & 1) != 0 ? INLAY_ISA_AMX : 0u;
+    }
+    if (level >= INLAY_ISA_X86_64_V3 && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0) {
+        *out_extra |= (a >> 4 & 1) != 0 ? INLAY_ISA_AVX_VNNI : 0u;
+        if (level >= INLAY_ISA_X86_64_V4)
+            *out_extra |= (a >> 5 & 1) != 0 ? INLAY_ISA_AVX512_BF16 : 0u;
+    }
+#endif
+    return level;
+}
+
+const char *isa_level_text(uint32_t level)
+{
+    switch (level) {
+    case INLAY_ISA_BASELINE:
+        return "the baseline";
+    case INLAY_ISA_X86_64_V2:
+        return "x86-64-v2 (SSE4.2)";
+    case INLAY_ISA_X86_64_V3:
+        return "x86-64-v3 (AVX2, FMA, BMI2)";
+    case INLAY_ISA_X86_64_V4:
+        return "x86-64-v4 (AVX-512)";
+    default:
+        return "a level that this host has never heard of";
+    }
+}
+
+const char *isa_extra_text(uint32_t extra)
+{
+    static const char *const names[] = { "AVX512-VNNI", "AVX512-BF16", "AVX512-FP16",
+                                         "AVX512-VBMI", "AVX-VNNI",    "AMX" };
+
+    for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if ((extra >> i & 1) != 0)
+            return names[i];
+    return "instructions that this host has never heard of";
+}

@@ -1,0 +1,231 @@
+#include "plugin/trust.h"
+#include "base/sha256.h"
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+/* ------------------------------------------------------------------ owners and modes */
+
+/* May a group that is not the owner's own write? */
+static bool group_writes(const struct stat *st)
+{
+    return (st->st_mode & S_IWGRP) != 0 && st->st_gid != 0 && (uid_t)st->st_gid != st->st_uid;
+}
+
+static inlay_status check_owner(const char *what, const char *path, const struct stat *st, inlay_diag *diag)
+{
+    uid_t me = geteuid();
+
+    if (st->st_uid == 0 || st->st_uid == me)
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s '%.250s' belongs to user %u, who could change it at any time: "
+                      "chown %u it, or copy it", what, path, (unsigned)st->st_uid, (unsigned)me);
+}
+
+static inlay_status check_mode(const char *what, const char *path, const struct stat *st, inlay_diag *diag)
+{
+    if ((st->st_mode & S_IWOTH) != 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s '%.250s' can be written to by anybody: chmod o-w it", what,
+                          path);
+    if (group_writes(st))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s '%.250s' can be written to by all of group %u: "
+                          "chmod g-w it", what, path, (unsigned)st->st_gid);
+    return INLAY_OK;
+}
+
+/* The folders above dir, the root included. */
+static inlay_status check_parents(const char *dir, inlay_diag *diag)
+{
+    char parent[PATH_MAX];
+    struct stat st;
+    char *slash;
+
+    (void)snprintf(parent, sizeof parent, "%s", dir);
+    while ((slash = strrchr(parent, '/')) != NULL && strcmp(parent, "/") != 0) {
+        slash[slash == parent ? 1 : 0] = '\0';
+        if (stat(parent, &st) != 0)
+            return inlay_fail(diag, INLAY_IO_ERROR, "folder '%s': %s", parent, strerror(errno));
+        if ((st.st_mode & S_ISVTX) == 0 && ((st.st_mode & S_IWOTH) != 0 || group_writes(&st)))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "folder '%.150s' can be written to by %s, who could put "
+                              "another '%.200s' in place: chmod %s-w it", parent,
+                              (st.st_mode & S_IWOTH) != 0 ? "anybody" : "a group", dir,
+                              (st.st_mode & S_IWOTH) != 0 ? "o" : "g");
+    }
+    return INLAY_OK;
+}
+
+inlay_status trust_dir(const char *dir, inlay_diag *diag)
+{
+    inlay_status status;
+    struct stat st;
+
+    if (stat(dir, &st) != 0)
+        return inlay_fail(diag, INLAY_NOT_FOUND, "plugin directory '%s': %s", dir, strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "plugin directory '%s' is not a directory", dir);
+    if ((st.st_mode & S_ISVTX) != 0 && (st.st_mode & S_IWOTH) != 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "plugin directory '%.250s' is one where everybody may put "
+                          "files: use a folder of your own", dir);
+    INLAY_TRY(check_mode("plugin directory", dir, &st, diag));
+    INLAY_TRY(check_owner("plugin directory", dir, &st, diag));
+    status = check_parents(dir, diag);
+done:
+    return status;
+}
+
+inlay_status trust_open(const char *path, const char *dir, char real[PATH_MAX], int *out_fd, struct stat *out_st,
+                        inlay_diag *diag)
+{
+    struct stat found, *st = out_st;
+    inlay_status status = INLAY_OK;
+    char *slash;
+    int fd = -1;
+
+    *out_fd = -1;
+    if (realpath(path, real) == NULL || stat(real, &found) != 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s", strerror(errno));
+    if (!S_ISREG(found.st_mode)) /* before it is opened: pipes would wait, devices act */
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "not a regular file");
+    slash = strrchr(real, '/');
+    *slash = '\0';
+    if (strcmp(real, dir) != 0) /* a link to somewhere else */
+        status = trust_dir(slash == real ? "/" : real, diag);
+    *slash = '/';
+    if (status != INLAY_OK)
+        return status;
+    fd = open(real, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+    if (fd < 0 || fstat(fd, st) != 0) {
+        status = inlay_fail(diag, INLAY_IO_ERROR, "%s", strerror(errno));
+        goto done;
+    }
+    if (!S_ISREG(st->st_mode) || st->st_dev != found.st_dev || st->st_ino != found.st_ino) {
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "it was exchanged while it was being looked at");
+        goto done;
+    }
+    INLAY_TRY(check_mode("file", real, st, diag));
+    INLAY_TRY(check_owner("file", real, st, diag));
+    *out_fd = fd;
+    fd = -1;
+done:
+    if (fd >= 0)
+        (void)close(fd);
+    return status;
+}
+
+/* ------------------------------------------------------------------ what was mapped in the end */
+
+typedef struct mapping {
+    unsigned major, minor;
+    unsigned long inode;
+    bool found;
+} mapping;
+
+/* The files of the mappings that hold the two addresses, as the kernel shows them. */
+static bool look_up(uintptr_t a, mapping *of_a, uintptr_t b, mapping *of_b)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[PATH_MAX + 128];
+
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
+        unsigned long begin, end;
+        mapping m = { .found = true };
+
+        if (sscanf(line, "%lx-%lx %*s %*x %x:%x %lu", &begin, &end, &m.major, &m.minor, &m.inode) != 5)
+            continue;
+        if (a >= begin && a < end)
+            *of_a = m;
+        if (b >= begin && b < end)
+            *of_b = m;
+    }
+    if (maps != NULL)
+        (void)fclose(maps);
+    return of_a->found && of_b->found;
+}
+
+/* File systems that are made of others (overlays, btrfs) show other numbers in stat() than in the list of mappings. So
+ * the file that was checked is mapped too, and like is compared with like. */
+inlay_status trust_mapped(int fd, const void *address, inlay_diag *diag)
+{
+    mapping checked = { 0 }, loaded = { 0 };
+    void *page = mmap(NULL, 1, PROT_READ, MAP_PRIVATE, fd, 0);
+    bool known;
+
+    if (page == MAP_FAILED)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compare a file with what was loaded");
+    errno = 0;
+    known = look_up((uintptr_t)page, &checked, (uintptr_t)address, &loaded);
+    (void)munmap(page, 1);
+    if (!known)
+        return inlay_fail(diag, errno == ENOMEM ? INLAY_OUT_OF_MEMORY : INLAY_IO_ERROR,
+                          "/proc/self/maps does not tell whether the file that was checked is the one that was loaded");
+    if (checked.major == loaded.major && checked.minor == loaded.minor && checked.inode == loaded.inode)
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "another file was loaded than the one that was checked: it was "
+                      "exchanged in between, or an older one of this name is still in this process; start it again");
+}
+
+/* ------------------------------------------------------------------ the list of sums */
+
+static inlay_status sum_of(int fd, char hex[65], inlay_diag *diag)
+{
+    uint8_t block[16384];
+    off_t at = 0;
+    ssize_t n;
+    sha256 s;
+
+    sha256_init(&s);
+    while ((n = pread(fd, block, sizeof block, at)) > 0) {
+        sha256_update(&s, block, (size_t)n);
+        at += n;
+    }
+    if (n < 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s", strerror(errno));
+    sha256_hex(&s, hex);
+    return INLAY_OK;
+}
+
+inlay_status trust_allowed(const char *list, int fd, const char *path, inlay_diag *diag)
+{
+    int list_fd = open(list, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    char line[PATH_MAX + 80], hex[65];
+    bool listed = false;
+    inlay_status status;
+    struct stat st;
+    FILE *f = NULL;
+
+    if (list_fd < 0 || fstat(list_fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option plugin_allow: '%s': %s", list,
+                            list_fd < 0 ? strerror(errno) : "not a regular file");
+        goto done;
+    }
+    INLAY_TRY(check_mode("option plugin_allow: file", list, &st, diag));
+    INLAY_TRY(check_owner("option plugin_allow: file", list, &st, diag));
+    INLAY_TRY(sum_of(fd, hex, diag));
+    f = fdopen(list_fd, "r");
+    if (f == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to read '%s'", list);
+        goto done;
+    }
+    list_fd = -1;
+    while (!listed && fgets(line, sizeof line, f) != NULL) {
+        /* "SUM  NAME", "SUM *NAME"; sha256sum puts a backslash in front where the name was odd. */
+        const char *sum = line[0] == '\\' ? line + 1 : line;
+        listed = strncasecmp(sum, hex, 64) == 0 && (sum[64] == '\0' || isspace((unsigned char)sum[64]));
+    }
+    if (!listed)
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "not in the list %.120s of option plugin_allow; if it may be "
+                            "loaded, add the line: %s  %.120s", list, hex, path);
+done:
+    if (f != NULL)
+        (void)fclose(f);
+    if (list_fd >= 0)
+        (void)close(list_fd);
+    return status;
+}
