@@ -113,8 +113,11 @@ static void choose_alias(const inlay_compile_request *request, uint32_t n, kit_u
         unit->refs[unit->in_count].kind != KIT_REF_OUTPUT)
         return;
     if ((unit->kernel->flags & KIT_IN_PLACE_FIRST) != 0) {
-        if (unit->in_count > 0 && unit->refs[0].kind == KIT_REF_INPUT)
-            unit->alias = 0;
+        bool alone = unit->in_count > 0 && unit->refs[0].kind == KIT_REF_INPUT;
+
+        for (uint32_t i = 1; alone && i < unit->in_count; i++) /* ScatterND(x, at, x) reads what it would write over */
+            alone = unit->refs[i].value != unit->refs[0].value;
+        unit->alias = alone ? 0 : INLAY_NONE;
         return;
     }
     y = inlay_graph_value(request->graph, unit->refs[unit->in_count].value);
