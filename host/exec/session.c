@@ -262,12 +262,31 @@ static uint32_t count_nodes(const graph *g)
     return n;
 }
 
+/* The items of a LIST option, in the session's arena. NULL: no memory. */
+static const char **list_option(inlay_session *s, const inlay_options *options, uint32_t option, uint32_t *out_count)
+{
+    const char **list;
+    uint32_t count = 0;
+
+    while (options_list(options, option, count) != NULL)
+        count++;
+    list = arena_array(&s->a, (size_t)count + 1, sizeof *list);
+    for (uint32_t i = 0; list != NULL && i < count; i++)
+        list[i] = options_list(options, option, i);
+    *out_count = count;
+    return list;
+}
+
 static inlay_status prepare_model(inlay_session *s, const inlay_options *options, inlay_diag *diag)
 {
     pass_ctx passes = { .model = s->model, .fold = program_fold_node, .fold_ctx = &s->env, .diag = diag,
                         .fold_max_bytes = (uint64_t)options_int(options, OPTION_fold_max_bytes) };
     inlay_status status = INLAY_OK;
 
+    passes.only = list_option(s, options, OPTION_pass, &passes.only_count);
+    passes.never = list_option(s, options, OPTION_no_pass, &passes.never_count);
+    if (passes.only == NULL || passes.never == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the list of passes");
     if (options_int(options, OPTION_freeze_defaults) != 0 && graph_freeze_defaults(s->model->main) != INLAY_OK)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to make default values constant");
     INLAY_TRY(graph_inline_functions(s->model, diag));

@@ -1,40 +1,108 @@
 #include "passes/pass.h"
+#include "base/nearest.h"
 #include <string.h>
 
 enum { MAX_ROUNDS = 16 };
 
 static const struct {
     uint32_t level;
+    const char *name;
     pass_fn run;
 } passes[] = {
-#define PASS(level, name) { level, pass_##name },
+#define PASS(level, name) { level, #name, pass_##name },
 #include "passes/passes.def"
 #undef PASS
 };
 
+enum { PASS_COUNT = sizeof passes / sizeof passes[0] };
+
+const char *pass_name(uint32_t i, uint32_t *out_level)
+{
+    if (i >= PASS_COUNT)
+        return NULL;
+    *out_level = passes[i].level;
+    return passes[i].name;
+}
+
+static const char *name_at(const void *ctx, uint32_t i)
+{
+    (void)ctx;
+    return passes[i].name;
+}
+
+static bool is_listed(const char *const *list, uint32_t count, const char *name)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(list[i], name) == 0)
+            return true;
+    return false;
+}
+
+static inlay_status check_names(const char *const *list, uint32_t count, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const char *nearest;
+        uint32_t k = 0;
+
+        while (k < PASS_COUNT && strcmp(passes[k].name, list[i]) != 0)
+            k++;
+        if (k < PASS_COUNT)
+            continue;
+        nearest = nearest_name(list[i], name_at, NULL, PASS_COUNT);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "there is no optimiser pass '%.64s'%s%s%s", list[i],
+                          nearest != NULL ? "; did you mean '" : "; `inlay optimize --list` names them",
+                          nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+    }
+    return INLAY_OK;
+}
+
+static bool is_wanted(const pass_ctx *ctx, uint32_t pass, uint32_t level)
+{
+    if (passes[pass].level == 0)
+        return true;
+    return passes[pass].level <= level && !is_listed(ctx->never, ctx->never_count, passes[pass].name) &&
+           (ctx->only_count == 0 || is_listed(ctx->only, ctx->only_count, passes[pass].name));
+}
+
+/* After a change: new nodes get their schema, all are sorted, and shapes follow. */
+static inlay_status complete(pass_ctx *ctx, bool infer)
+{
+    inlay_status status = graph_bind(ctx->model, NULL, ctx->diag);
+
+    if (status == INLAY_OK)
+        status = graph_finish(ctx->model->main, ctx->diag);
+    if (status == INLAY_OK && infer)
+        status = graph_infer(ctx->model, ctx->diag);
+    return status;
+}
+
 inlay_status passes_run(pass_ctx *ctx, uint32_t level)
 {
     bool changed = true;
+    inlay_status status = INLAY_OK;
 
+    INLAY_TRY(check_names(ctx->only, ctx->only_count, ctx->diag));
+    INLAY_TRY(check_names(ctx->never, ctx->never_count, ctx->diag));
     for (uint32_t round = 0; changed && round < MAX_ROUNDS; round++) {
         changed = false;
-        for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++) {
+        for (uint32_t i = 0; i < PASS_COUNT; i++) {
             bool one = false;
-            inlay_status status = passes[i].level > level ? INLAY_OK : passes[i].run(ctx, &one);
 
-            if (status == INLAY_OK && one)
-                status = graph_finish(ctx->model->main, ctx->diag);
-            if (status != INLAY_OK)
-                return status;
+            if (!is_wanted(ctx, i, level))
+                continue;
+            ctx->pass = passes[i].name;
+            INLAY_TRY(passes[i].run(ctx, &one));
+            if (one)
+                INLAY_TRY(complete(ctx, ctx->after != NULL));
+            if (one && ctx->after != NULL)
+                INLAY_TRY(ctx->after(ctx->note_ctx, ctx->pass));
             changed |= one;
         }
-        if (changed) {
-            inlay_status status = graph_infer(ctx->model, ctx->diag);
-            if (status != INLAY_OK)
-                return status;
-        }
+        if (changed)
+            INLAY_TRY(graph_infer(ctx->model, ctx->diag));
     }
-    return INLAY_OK;
+done:
+    return status;
 }
 
 inlay_status pass_each_graph(pass_ctx *ctx, graph *g, pass_graph_fn fn, bool *changed)

@@ -17,6 +17,16 @@ typedef struct pass_ctx {
     pass_fold_fn fold; /* NULL: nothing is folded. A callback, for who computes is found by a later stage */
     const void *fold_ctx;
     uint64_t fold_max_bytes; /* a folded constant may be this much larger than what it is made from */
+    const char *const *only;  /* [only_count] names of the passes to run beside those of level 0; none = all */
+    const char *const *never; /* [never_count] names of passes not to run, level 0 excepted */
+    uint32_t only_count, never_count;
+    /* Hears what is done, node by node: n is the node that changes or goes. May be NULL. */
+    void (*note)(void *ctx, const char *pass, const graph *g, const graph_node *n, const char *text);
+    /* Called after a pass that changed something, with the model complete; stops the optimiser if not INLAY_OK. May be
+     * NULL. */
+    inlay_status (*after)(void *ctx, const char *pass);
+    void *note_ctx;
+    const char *pass; /* the one that runs now */
     inlay_diag *diag;
 } pass_ctx;
 
@@ -27,8 +37,10 @@ typedef inlay_status (*pass_fn)(pass_ctx *ctx, bool *out_changed);
 #include "passes/passes.def"
 #undef PASS
 
-/* Runs the passes of the level to a fixed point. */
+/* Runs the passes of the level to a fixed point. A name in only or never that is no pass is INLAY_INVALID_ARGUMENT. */
 INLAY_NODISCARD inlay_status passes_run(pass_ctx *ctx, uint32_t level);
+/* The i-th pass: its name and level; NULL past the last. */
+const char *pass_name(uint32_t i, uint32_t *out_level);
 
 /* ------------------------------------------------------------------ tools for passes */
 

@@ -150,8 +150,8 @@ static void idle_nodes(void **state)
         const char *mask; /* a reader of it */
         const char *ops0, *ops;
     } rows[] = {
-        { "", "Identity Identity Dropout Cast Sum Neg Identity", "Neg Identity" },
-        { "m", "Identity Identity Dropout Cast Sum Neg Identity Not", "Dropout Neg Identity Not" },
+        { "", "Identity Identity Dropout Cast Sum Neg Identity", "Neg" },
+        { "m", "Identity Identity Dropout Cast Sum Neg Identity Not", "Dropout Neg Not" },
     };
 
     (void)state;

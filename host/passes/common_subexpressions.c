@@ -1,0 +1,198 @@
+/* Nodes that compute the same from the same are computed once; equal small constants are one. Within each graph: a body
+ * does not see what its outer graph computes unless it captures it. */
+#include "base/hash.h"
+#include "passes/rewrite.h"
+#include <string.h>
+
+enum { SMALL_BYTES = 4096 }; /* larger constants are equal only when they lie in the same place: reading all weights for
+                                this would cost more than it gains */
+
+/* What the visit remembers: a chained table of nodes by hash. Nodes carry their number in `at`. */
+typedef struct seen {
+    uint32_t *heads; /* [bucket_count] index into entries, INLAY_NONE */
+    struct entry {
+        uint64_t hash;
+        uint32_t next;
+        graph_node *node;
+        uint32_t constant;
+    } *entries;
+    uint32_t bucket_count, count;
+} seen;
+
+static bool open_seen(rewrite *w, seen *s)
+{
+    uint32_t most = w->g->node_count + w->g->value_count + 1;
+
+    for (s->bucket_count = 64; s->bucket_count < most; s->bucket_count *= 2)
+        ;
+    s->heads = arena_array(&w->own, s->bucket_count, sizeof *s->heads);
+    s->entries = arena_array(&w->own, most, sizeof *s->entries);
+    if (s->heads == NULL || s->entries == NULL)
+        return false;
+    memset(s->heads, 0xff, s->bucket_count * sizeof *s->heads);
+    return true;
+}
+
+static void remember(seen *s, uint64_t hash, graph_node *n, uint32_t constant)
+{
+    uint32_t bucket = (uint32_t)hash & (s->bucket_count - 1);
+
+    s->entries[s->count] = (struct entry){ hash, s->heads[bucket], n, constant };
+    s->heads[bucket] = s->count++;
+}
+
+/* ------------------------------------------------------------------ equality */
+
+static bool same_text(inlay_str a, inlay_str b)
+{
+    return a.bytes == b.bytes && memcmp(a.data, b.data, a.bytes) == 0;
+}
+
+static bool same_tensor(const inlay_tensor_view *a, const inlay_tensor_view *b)
+{
+    return a == b || (a != NULL && b != NULL && a->dtype == b->dtype && a->dtype != INLAY_STRING && a->rank == b->rank &&
+                      a->bytes == b->bytes && (a->rank == 0 || memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0) &&
+                      (a->bytes == 0 || memcmp(a->data, b->data, (size_t)a->bytes) == 0));
+}
+
+static bool same_attr(const inlay_attr_info *a, const inlay_attr_info *b)
+{
+    if (a->kind != b->kind || a->count != b->count || !same_text(a->name, b->name))
+        return false;
+    switch (a->kind) {
+    case INLAY_ATTR_INT:
+        return a->i == b->i;
+    case INLAY_ATTR_FLOAT:
+        return memcmp(&a->f, &b->f, sizeof a->f) == 0;
+    case INLAY_ATTR_STRING:
+        return same_text(a->s, b->s);
+    case INLAY_ATTR_INTS:
+        return a->count == 0 || memcmp(a->ints, b->ints, a->count * sizeof *a->ints) == 0;
+    case INLAY_ATTR_FLOATS:
+        return a->count == 0 || memcmp(a->floats, b->floats, a->count * sizeof *a->floats) == 0;
+    case INLAY_ATTR_STRINGS:
+        for (uint32_t i = 0; i < a->count; i++)
+            if (!same_text(a->strings[i], b->strings[i]))
+                return false;
+        return true;
+    case INLAY_ATTR_TENSOR:
+        return same_tensor(a->tensor, b->tensor);
+    default:
+        return false; /* what only the host understands */
+    }
+}
+
+static bool same_node(const rewrite *w, const graph_node *a, const graph_node *b)
+{
+    if (a->row != b->row || a->custom != b->custom || a->info.input_count != b->info.input_count ||
+        a->info.attr_count != b->info.attr_count || a->info.output_count != b->info.output_count)
+        return false;
+    for (uint32_t i = 0; i < a->info.input_count; i++)
+        if (rw_input(w, a, i) != rw_input(w, b, i))
+            return false;
+    for (uint32_t i = 0; i < a->info.attr_count; i++) {
+        const inlay_attr_info *other = graph_attr(b, a->info.attrs[i].name.data);
+        if (other == NULL || !same_attr(&a->info.attrs[i], other))
+            return false;
+    }
+    /* What one gives the other must give: an output may be omitted only where it is in both. */
+    for (uint32_t i = 0; i < a->info.output_count; i++)
+        if ((a->info.outputs[i] == INLAY_NONE) != (b->info.outputs[i] == INLAY_NONE) ||
+            (a->info.outputs[i] != INLAY_NONE &&
+             w->g->values[a->info.outputs[i]].info.dtype != w->g->values[b->info.outputs[i]].info.dtype))
+            return false;
+    return true;
+}
+
+static bool same_constant(const rewrite *w, uint32_t a, uint32_t b)
+{
+    const inlay_value_info *x = rw_info(w, a), *y = rw_info(w, b);
+
+    return x->data_bytes == y->data_bytes && x->dtype != INLAY_STRING && rw_same_type(w, a, b) &&
+           (x->data == y->data || x->data_bytes == 0 ||
+            (x->data_bytes <= SMALL_BYTES && memcmp(x->data, y->data, (size_t)x->data_bytes) == 0));
+}
+
+/* ------------------------------------------------------------------ the visit */
+
+static uint64_t hash_node(const rewrite *w, const graph_node *n)
+{
+    uint64_t h = hash_u64((uint64_t)(uintptr_t)n->row, (uint64_t)(uintptr_t)n->custom);
+
+    for (uint32_t i = 0; i < n->info.input_count; i++)
+        h = hash_u64(h, rw_input(w, n, i));
+    for (uint32_t i = 0; i < n->info.attr_count; i++)
+        if (n->info.attrs[i].kind == INLAY_ATTR_INT)
+            h = hash_u64(h, (uint64_t)n->info.attrs[i].i);
+    return h;
+}
+
+static void merge_constants(rewrite *w, seen *s)
+{
+    for (uint32_t v = 0; v < w->g->value_count; v++) {
+        const inlay_value_info *c = &w->g->values[v].info;
+        uint64_t h;
+        uint32_t e;
+
+        if (!rw_is_constant(w, v) || w->uses[v] == 0 || w->is_output[v])
+            continue;
+        h = c->data_bytes <= SMALL_BYTES ? hash_bytes(c->data, (size_t)c->data_bytes, c->dtype)
+                                         : hash_u64((uint64_t)(uintptr_t)c->data, c->dtype);
+        for (e = s->heads[h & (s->bucket_count - 1)]; e != INLAY_NONE; e = s->entries[e].next)
+            if (s->entries[e].hash == h && s->entries[e].node == NULL && same_constant(w, s->entries[e].constant, v))
+                break;
+        if (e == INLAY_NONE) {
+            remember(s, h, NULL, v);
+            continue;
+        }
+        w->forward[v] = s->entries[e].constant; /* no change that is worth another round */
+        w->uses[s->entries[e].constant] += w->uses[v];
+        w->uses[v] = 0;
+        w->changed_constants = true;
+    }
+}
+
+static bool can_merge(const graph *g, const graph_node *n)
+{
+    return n->body_count == 0 && n->info.output_count > 0 && (n->row != NULL || n->custom != NULL) &&
+           !graph_node_is_random(n) && !graph_node_is_host(g, n) && n->type_attr == NULL;
+}
+
+static inlay_status match(rewrite *w, graph_node *n)
+{
+    seen *s = w->memory;
+    uint64_t h;
+
+    if (s == NULL) { /* the first node of a graph */
+        s = w->memory = arena_alloc(&w->own, sizeof *s);
+        if (s == NULL || !open_seen(w, s))
+            return rw_no_memory(w);
+        merge_constants(w, s);
+    }
+    if (!can_merge(w->g, n))
+        return INLAY_OK;
+    h = hash_node(w, n);
+    for (uint32_t e = s->heads[h & (s->bucket_count - 1)]; e != INLAY_NONE; e = s->entries[e].next) {
+        graph_node *first = s->entries[e].node;
+        bool free_to_go = true;
+
+        if (s->entries[e].hash != h || first == NULL || !same_node(w, first, n))
+            continue;
+        for (uint32_t i = 0; i < n->info.output_count; i++) /* an output of the graph keeps its name, hence its node */
+            free_to_go &= n->info.outputs[i] == INLAY_NONE || !w->is_output[n->info.outputs[i]];
+        for (uint32_t i = 0; free_to_go && i < n->info.output_count; i++) {
+            bool done;
+            inlay_status status = rw_forward(w, n->info.outputs[i], first->info.outputs[i], &done);
+            if (status != INLAY_OK)
+                return status;
+        }
+        return INLAY_OK;
+    }
+    remember(s, h, n, INLAY_NONE);
+    return INLAY_OK;
+}
+
+inlay_status pass_common_subexpressions(pass_ctx *ctx, bool *out_changed)
+{
+    return rewrite_each_graph(ctx, match, out_changed);
+}

@@ -1,0 +1,146 @@
+/* Conv or ConvTranspose, followed by Mul, Div, Add or Sub with one constant for each output channel, is a convolution
+ * with other weights. */
+#include "passes/conv_scale.h"
+#include <math.h>
+
+graph_node *conv_to_scale(const rewrite *w, uint32_t v, int64_t *out_channels)
+{
+    graph_node *n = rw_maker_op(w, v, "Conv");
+    bool transposed = n == NULL;
+    const inlay_value_info *weight;
+    uint32_t bias;
+    int64_t groups;
+
+    if (transposed)
+        n = rw_maker_op(w, v, "ConvTranspose");
+    if (n == NULL || !rw_is_only_use(w, v))
+        return NULL;
+    weight = rw_info(w, rw_input(w, n, 1));
+    bias = rw_input(w, n, 2);
+    groups = rw_attr_int(n, "group", 1);
+    if (!rw_is_constant(w, rw_input(w, n, 1)) || weight->dtype != INLAY_FLOAT || weight->rank < 3 || groups < 1)
+        return NULL;
+    *out_channels = transposed ? weight->dims[1].value * groups : weight->dims[0].value;
+    if (bias != INLAY_NONE && (!rw_is_constant(w, bias) || rw_info(w, bias)->dtype != INLAY_FLOAT ||
+                               rw_info(w, bias)->data_bytes != (uint64_t)*out_channels * sizeof(float)))
+        return NULL;
+    if (transposed && (weight->dims[0].value % groups != 0 || weight->dims[0].value == 0))
+        return NULL;
+    return n;
+}
+
+/* weight[M, C/g, ...] of Conv: a channel's weights stand together. weight[C, M/g, ...] of ConvTranspose: output channel
+ * g * M/g + j is column j of the rows of group g. */
+static uint32_t scaled_weight(rewrite *w, const graph_node *conv, const double *scale)
+{
+    uint32_t v = rw_input(w, conv, 1), fresh;
+    const inlay_value_info *info = rw_info(w, v);
+    const float *from = rw_floats(w, v);
+    bool transposed = pass_is_op(conv, "ConvTranspose");
+    int64_t rows = info->dims[0].value, columns = info->dims[1].value, inner, dims[16];
+    int64_t group_rows = transposed ? rows / rw_attr_int(conv, "group", 1) : 1;
+    uint32_t rank = info->rank;
+    uint64_t bytes = info->data_bytes;
+    float *to;
+
+    if (scale == NULL)
+        return v;
+    if (from == NULL || rank > 16)
+        return INLAY_NONE;
+    inner = rows * columns > 0 ? (int64_t)(bytes / sizeof(float)) / (rows * columns) : 0;
+    for (uint32_t d = 0; d < rank; d++)
+        dims[d] = info->dims[d].value;
+    fresh = rw_constant(w, INLAY_FLOAT, rank, dims, from, bytes);
+    if (fresh == INLAY_NONE)
+        return INLAY_NONE;
+    to = (float *)(uintptr_t)rw_info(w, fresh)->data; /* ours, nobody has read it yet */
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t c = 0; c < columns; c++, to += inner) {
+            double s = scale[transposed ? r / group_rows * columns + c : r];
+            for (int64_t i = 0; i < inner; i++)
+                to[i] = (float)((double)to[i] * s);
+        }
+    }
+    return fresh;
+}
+
+inlay_status conv_scale(rewrite *w, graph_node *conv, graph_node *last, int64_t channels, const double *scale,
+                        const double *shift)
+{
+    uint32_t old = rw_input(w, conv, 2), weight, bias;
+    const float *old_bias = old == INLAY_NONE ? NULL : rw_floats(w, old);
+    float *values = arena_array(&w->scratch, (size_t)channels + 1, sizeof *values);
+    graph_node *fresh = NULL;
+
+    if (values == NULL || (old != INLAY_NONE && old_bias == NULL))
+        return rw_no_memory(w);
+    for (int64_t c = 0; c < channels; c++)
+        values[c] = (float)((old_bias == NULL ? 0 : (double)old_bias[c]) * (scale == NULL ? 1 : scale[c]) + shift[c]);
+    weight = scaled_weight(w, conv, scale);
+    bias = rw_constant(w, INLAY_FLOAT, 1, &channels, values, (uint64_t)channels * sizeof *values);
+    if (weight != INLAY_NONE && bias != INLAY_NONE)
+        fresh = rw_make(w, conv->info.op_type.data, conv->opset, conv,
+                        (const uint32_t[]){ rw_input(w, conv, 0), weight, bias }, 3, 1);
+    if (fresh == NULL)
+        return rw_no_memory(w);
+    for (uint32_t i = 0; i < conv->info.attr_count; i++)
+        if (graph_set_attr(w->g, fresh, &conv->info.attrs[i]) != INLAY_OK)
+            return rw_no_memory(w);
+    return rw_replace(w, last, fresh);
+}
+
+/* The constant as one number a channel of values[N, C, ...]: a scalar, or all dims 1 but that of the channel. */
+static bool read_channels(rewrite *w, uint32_t v, uint32_t rank, int64_t channels, double *out)
+{
+    const inlay_value_info *c = rw_info(w, v);
+    const float *f = rw_floats(w, v);
+    uint64_t count;
+
+    if (f == NULL || c->rank > rank)
+        return false;
+    for (uint32_t d = 0; d < c->rank; d++) {
+        uint32_t axis = rank - c->rank + d;
+        if (c->dims[d].value != 1 && (axis != 1 || c->dims[d].value != channels))
+            return false;
+    }
+    count = c->data_bytes / sizeof *f;
+    for (int64_t i = 0; i < channels; i++)
+        out[i] = (double)f[count == 1 ? 0 : i];
+    return count > 0;
+}
+
+static inlay_status match(rewrite *w, graph_node *n)
+{
+    bool mul = pass_is_op(n, "Mul"), div = pass_is_op(n, "Div"), add = pass_is_op(n, "Add"), sub = pass_is_op(n, "Sub");
+    double *scale, *shift, *values;
+    graph_node *conv = NULL;
+    uint32_t side = 0, rank;
+    int64_t channels = 0;
+
+    if ((!mul && !div && !add && !sub) || n->info.since_version < 7)
+        return INLAY_OK;
+    for (; conv == NULL && side < (mul || add ? 2 : 1); side++)
+        if (rw_is_constant(w, rw_input(w, n, 1 - side)))
+            conv = conv_to_scale(w, rw_input(w, n, side), &channels);
+    if (conv == NULL)
+        return INLAY_OK;
+    rank = rw_info(w, rw_input(w, conv, 1))->rank;
+    scale = arena_array(&w->scratch, (size_t)channels + 1, sizeof *scale);
+    shift = arena_array(&w->scratch, (size_t)channels + 1, sizeof *shift);
+    values = mul || div ? scale : shift;
+    if (scale == NULL || shift == NULL)
+        return rw_no_memory(w);
+    if (!read_channels(w, rw_input(w, n, 2 - side), rank, channels, values))
+        return INLAY_OK;
+    for (int64_t c = 0; c < channels; c++) {
+        values[c] = div ? 1 / values[c] : sub ? -values[c] : values[c];
+        if (!isfinite(values[c]))
+            return INLAY_OK; /* 0 * infinity within the sum is not what infinity * the sum is */
+    }
+    return conv_scale(w, conv, n, channels, mul || div ? scale : NULL, shift);
+}
+
+inlay_status pass_conv_scale(pass_ctx *ctx, bool *out_changed)
+{
+    return rewrite_each_graph(ctx, match, out_changed);
+}

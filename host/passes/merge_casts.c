@@ -1,0 +1,57 @@
+/* Cast of a Cast is one, when the type in between holds every value of the first exactly. */
+#include "passes/rewrite.h"
+
+/* The type as an integer's bits and sign, or a float's significant bits; 0 = neither. */
+static void precision(inlay_dtype t, uint32_t *out_bits, bool *out_signed, bool *out_float)
+{
+    static const struct {
+        uint32_t dtype;
+        uint8_t bits;
+        bool is_signed, is_float;
+    } rows[] = {
+        { INLAY_BOOL, 1, false, false },  { INLAY_UINT8, 8, false, false },   { INLAY_INT8, 7, true, false },
+        { INLAY_UINT16, 16, false, false }, { INLAY_INT16, 15, true, false }, { INLAY_UINT32, 32, false, false },
+        { INLAY_INT32, 31, true, false }, { INLAY_UINT64, 64, false, false }, { INLAY_INT64, 63, true, false },
+        { INLAY_FLOAT16, 11, true, true }, { INLAY_BFLOAT16, 8, true, true }, { INLAY_FLOAT, 24, true, true },
+        { INLAY_DOUBLE, 53, true, true },
+    };
+
+    *out_bits = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].dtype != (uint32_t)t)
+            continue;
+        *out_bits = rows[i].bits;
+        *out_signed = rows[i].is_signed;
+        *out_float = rows[i].is_float;
+    }
+}
+
+/* Does every value of a have an equal in b? Exponents: float16 and bfloat16 differ in both ways. */
+static bool holds(inlay_dtype a, inlay_dtype b)
+{
+    uint32_t a_bits = 0, b_bits = 0;
+    bool a_signed = false, b_signed = false, a_float = false, b_float = false;
+
+    precision(a, &a_bits, &a_signed, &a_float);
+    precision(b, &b_bits, &b_signed, &b_float);
+    if (a_bits == 0 || b_bits == 0 || b == INLAY_BOOL)
+        return a == b && a_bits != 0;
+    if (a_float)
+        return b_float && b_bits >= a_bits && (b == INLAY_FLOAT || b == INLAY_DOUBLE || a == b);
+    return a_bits <= b_bits && (b_signed || !a_signed) && !(b == INLAY_FLOAT16 && a_bits > 11);
+}
+
+static inlay_status match(rewrite *w, graph_node *n)
+{
+    graph_node *inner = pass_is_op(n, "Cast") ? rw_maker_op(w, rw_input(w, n, 0), "Cast") : NULL;
+
+    if (inner == NULL || !holds(rw_info(w, rw_input(w, inner, 0))->dtype, rw_info(w, inner->info.outputs[0])->dtype))
+        return INLAY_OK;
+    rw_set_input(w, n, 0, rw_input(w, inner, 0));
+    return INLAY_OK;
+}
+
+inlay_status pass_merge_casts(pass_ctx *ctx, bool *out_changed)
+{
+    return rewrite_each_graph(ctx, match, out_changed);
+}

@@ -1,0 +1,107 @@
+/* A reduction of a reduction of the same kind is one over the axes of both; a reduction that keeps its axes, followed by
+ * Squeeze of just these, does not keep them. */
+#include "base/element.h"
+#include "passes/rewrite.h"
+
+enum { MOST = 16 };
+
+/* The axes of a Reduce node, counted from the front, sorted; false: they are not known, or it is one of all. Axes are an
+ * input from ReduceSum-13 and the others' -18 on. */
+static bool read_axes(rewrite *w, const graph_node *n, int64_t *axes, uint32_t *out_count)
+{
+    uint32_t rank = rw_info(w, rw_input(w, n, 0))->rank, count = 0;
+    const int64_t *list = rw_attr_ints(n, "axes", &count);
+
+    if (rank == INLAY_RANK_UNKNOWN || (list == NULL && !rw_ints(w, rw_input(w, n, 1), &list, &count)) || count == 0 ||
+        count > MOST)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t axis = list[i] < 0 ? list[i] + (int64_t)rank : list[i];
+        uint32_t k = i;
+
+        for (; k > 0 && axes[k - 1] > axis; k--)
+            axes[k] = axes[k - 1];
+        axes[k] = axis;
+    }
+    *out_count = count;
+    return true;
+}
+
+/* Reductions that may be done in two steps or one. */
+static bool is_reduction(const graph_node *n)
+{
+    static const char *const names[] = { "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1",
+                                         "ReduceLogSumExp" };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (pass_is_op(n, names[i]))
+            return true;
+    return false;
+}
+
+/* The node as `like`, over these axes. */
+static graph_node *make_reduce(rewrite *w, const graph_node *like, const graph_node *n, uint32_t x, const int64_t *axes,
+                               uint32_t count, int64_t keep)
+{
+    bool by_attr = graph_attr(like, "axes") != NULL;
+    uint32_t list = by_attr ? INLAY_NONE : rw_constant_ints(w, axes, count);
+    graph_node *fresh = list == INLAY_NONE && !by_attr ? NULL
+                                                       : rw_make(w, like->info.op_type.data, like->opset, n,
+                                                                 (const uint32_t[]){ x, list }, by_attr ? 1 : 2, 1);
+
+    if (fresh == NULL || graph_set_attr_int(w->g, fresh, "keepdims", keep) != INLAY_OK ||
+        (by_attr && graph_set_attr_ints(w->g, fresh, "axes", axes, count) != INLAY_OK))
+        return NULL;
+    return fresh;
+}
+
+static inlay_status merge_two(rewrite *w, graph_node *n)
+{
+    graph_node *inner = rw_maker_op(w, rw_input(w, n, 0), n->info.op_type.data), *fresh;
+    int64_t axes[2 * MOST], more[MOST], keep = rw_attr_int(n, "keepdims", 1);
+    uint32_t count = 0, more_count = 0;
+
+    /* The axes of the second mean the same only when the first kept its own. */
+    if (inner == NULL || !rw_is_only_use(w, rw_input(w, n, 0)) || rw_attr_int(inner, "keepdims", 1) == 0 ||
+        pass_is_op(n, "ReduceLogSumExp") ||
+        (pass_is_op(n, "ReduceMean") && !element_is_float(rw_info(w, n->info.outputs[0])->dtype)) || !read_axes(w, inner, axes, &count) ||
+        !read_axes(w, n, more, &more_count))
+        return INLAY_OK;
+    for (uint32_t i = 0; i < more_count; i++) {
+        for (uint32_t k = 0; k < count; k++)
+            if (axes[k] == more[i])
+                return INLAY_OK;
+        axes[count++] = more[i];
+    }
+    fresh = make_reduce(w, n, n, rw_input(w, inner, 0), axes, count, keep);
+    return fresh == NULL ? rw_no_memory(w) : rw_replace(w, n, fresh);
+}
+
+static inlay_status drop_axes(rewrite *w, graph_node *squeeze)
+{
+    graph_node *inner = rw_maker(w, rw_input(w, squeeze, 0)), *fresh;
+    int64_t axes[MOST], squeezed[MOST];
+    uint32_t count = 0, squeezed_count = 0;
+
+    if (inner == NULL || !is_reduction(inner) || !rw_is_only_use(w, rw_input(w, squeeze, 0)) ||
+        rw_attr_int(inner, "keepdims", 1) == 0 || !read_axes(w, inner, axes, &count) ||
+        !read_axes(w, squeeze, squeezed, &squeezed_count) || squeezed_count != count)
+        return INLAY_OK;
+    for (uint32_t i = 0; i < count; i++)
+        if (axes[i] != squeezed[i])
+            return INLAY_OK;
+    fresh = make_reduce(w, inner, squeeze, rw_input(w, inner, 0), axes, count, 0);
+    return fresh == NULL ? rw_no_memory(w) : rw_replace(w, squeeze, fresh);
+}
+
+static inlay_status match(rewrite *w, graph_node *n)
+{
+    if (pass_is_op(n, "Squeeze"))
+        return drop_axes(w, n);
+    return is_reduction(n) ? merge_two(w, n) : INLAY_OK;
+}
+
+inlay_status pass_merge_reduces(pass_ctx *ctx, bool *out_changed)
+{
+    return rewrite_each_graph(ctx, match, out_changed);
+}

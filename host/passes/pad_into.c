@@ -1,0 +1,87 @@
+/* Pad with zeros before Conv, or before AveragePool that counts its padding, goes into the pads of that node; so does Pad
+ * with minus infinity before MaxPool. */
+#include "base/element.h"
+#include "passes/rewrite.h"
+#include <math.h>
+#include <string.h>
+
+enum { MOST = 16 };
+
+/* pads[2 * rank] and the value of a Pad that writes a constant (attributes before opset 11, inputs later). */
+static bool read_pad(rewrite *w, const graph_node *n, uint32_t rank, int64_t *pads, double *out_value)
+{
+    const inlay_attr_info *value = graph_attr(n, "value");
+    uint32_t count = 0, v = rw_input(w, n, 2);
+    const int64_t *list = rw_attr_ints(n, "pads", &count);
+
+    if (!rw_attr_is(n, "mode", "constant") && !rw_attr_is(n, "mode", ""))
+        return false;
+    if (rw_input(w, n, 3) != INLAY_NONE || (list == NULL && !rw_ints(w, rw_input(w, n, 1), &list, &count)))
+        return false;
+    *out_value = value != NULL ? value->f : 0;
+    if (v != INLAY_NONE && (!rw_is_constant(w, v) || rw_info(w, v)->data_bytes == 0 ||
+                            !element_number(rw_info(w, v)->dtype, rw_info(w, v)->data, 0, out_value, NULL)))
+        return false;
+    if (count != 2 * rank)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        pads[i] = list[i];
+        if (pads[i] < 0 || (i % rank < 2 && pads[i] != 0)) /* cuts, or pads batch or channels */
+            return false;
+    }
+    return true;
+}
+
+/* What the reader fills its own padding with; NAN = its padding is not like a tensor's. */
+static double own_value(const graph_node *n)
+{
+    if (pass_is_op(n, "Conv"))
+        return 0;
+    if (pass_is_op(n, "MaxPool"))
+        return -INFINITY;
+    return NAN;
+}
+
+static inlay_status match(rewrite *w, graph_node *n)
+{
+    bool average = pass_is_op(n, "AveragePool");
+    double value, wanted = average ? 0 : own_value(n);
+    graph_node *pad = isnan(wanted) ? NULL : rw_maker_op(w, rw_input(w, n, 0), "Pad");
+    int64_t before[2 * MOST], after[2 * MOST];
+    const int64_t *own;
+    uint32_t count, rank = pad == NULL ? 0 : rw_info(w, rw_input(w, n, 0))->rank;
+    bool none = true;
+
+    if (pad == NULL || rank == INLAY_RANK_UNKNOWN || rank > MOST || rank < 3 || !rw_is_only_use(w, rw_input(w, n, 0)) ||
+        rw_attr_int(n, "ceil_mode", 0) != 0 || n->info.output_count != 1 ||
+        (!rw_attr_is(n, "auto_pad", "") && !rw_attr_is(n, "auto_pad", "NOTSET")) ||
+        !read_pad(w, pad, rank, before, &value) || value != wanted)
+        return INLAY_OK;
+    own = rw_attr_ints(n, "pads", &count);
+    if (own != NULL && count != 2 * (rank - 2))
+        return INLAY_OK;
+    for (uint32_t d = 0; d < rank - 2; d++) {
+        after[d] = before[d + 2] + (own != NULL ? own[d] : 0);
+        after[d + rank - 2] = before[d + 2 + rank] + (own != NULL ? own[d + rank - 2] : 0);
+        none &= own == NULL || (own[d] == 0 && own[d + rank - 2] == 0);
+    }
+    /* A window may not lie in padding alone: providers refuse pads as large as the kernel. */
+    if (!pass_is_op(n, "Conv")) {
+        const int64_t *kernel = rw_attr_ints(n, "kernel_shape", &count);
+        for (uint32_t d = 0; d < rank - 2; d++)
+            if (kernel == NULL || count != rank - 2 || after[d] >= kernel[d] || after[d + rank - 2] >= kernel[d])
+                return INLAY_OK;
+    }
+    if (average && !none && rw_attr_int(n, "count_include_pad", 0) == 0)
+        return INLAY_OK; /* it counts Pad's zeros but not its own */
+    if (graph_set_attr_ints(w->g, n, "pads", after, 2 * (rank - 2)) != INLAY_OK ||
+        (average && graph_set_attr_int(w->g, n, "count_include_pad", 1) != INLAY_OK))
+        return rw_no_memory(w);
+    rw_set_input(w, n, 0, rw_input(w, pad, 0));
+    return INLAY_OK;
+}
+
+inlay_status pass_pad_into(pass_ctx *ctx, bool *out_changed)
+{
+    return rewrite_each_graph(ctx, match, out_changed);
+}

@@ -1,0 +1,496 @@
+#include "passes/rewrite.h"
+#include "base/element.h"
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+inlay_status rw_no_memory(const rewrite *w)
+{
+    return inlay_fail(w->ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to optimise graph '%s' (pass %s)", w->g->name,
+                      w->ctx->pass);
+}
+
+/* ------------------------------------------------------------------ the books of a visit */
+
+static void *grown(rewrite *w, const void *old, size_t element_bytes, uint32_t count, uint32_t capacity)
+{
+    void *array = arena_array(&w->own, capacity, element_bytes);
+
+    if (array != NULL && count > 0)
+        memcpy(array, old, count * element_bytes);
+    return array;
+}
+
+/* Room for all values of the graph. */
+static bool reserve(rewrite *w)
+{
+    uint32_t had = w->capacity, capacity = had;
+
+    if (w->g->value_count <= had && had > 0)
+        return true;
+    while (capacity < w->g->value_count + 1)
+        capacity = capacity < 64 ? w->g->value_count + 64 : capacity * 2;
+    w->uses = grown(w, w->uses, sizeof *w->uses, had, capacity);
+    w->maker = grown(w, w->maker, sizeof *w->maker, had, capacity);
+    w->forward = grown(w, w->forward, sizeof *w->forward, had, capacity);
+    w->is_output = grown(w, w->is_output, sizeof *w->is_output, had, capacity);
+    if (w->uses == NULL || w->maker == NULL || w->forward == NULL || w->is_output == NULL)
+        return false;
+    memset(w->maker + had, 0xff, (capacity - had) * sizeof *w->maker);
+    memset(w->forward + had, 0xff, (capacity - had) * sizeof *w->forward);
+    w->capacity = capacity;
+    return true;
+}
+
+static bool open_books(rewrite *w)
+{
+    const graph *g = w->g;
+
+    if (!reserve(w))
+        return false;
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        const graph_node *n = g->nodes[i];
+        for (uint32_t k = 0; k < n->info.input_count; k++)
+            if (n->info.inputs[k] != INLAY_NONE)
+                w->uses[n->info.inputs[k]]++;
+        for (uint32_t k = 0; k < n->capture_count; k++)
+            w->uses[n->captures[k]]++;
+        for (uint32_t k = 0; k < n->info.output_count; k++)
+            if (n->info.outputs[k] != INLAY_NONE)
+                w->maker[n->info.outputs[k]] = i;
+    }
+    for (uint32_t i = 0; i < g->output_count; i++) {
+        if (g->outputs[i] == INLAY_NONE)
+            continue;
+        w->uses[g->outputs[i]]++;
+        w->is_output[g->outputs[i]] = true;
+    }
+    return true;
+}
+
+static uint32_t resolve(const rewrite *w, uint32_t v)
+{
+    while (v != INLAY_NONE && w->forward[v] != INLAY_NONE)
+        v = w->forward[v];
+    return v;
+}
+
+/* The node's place in g->nodes; INLAY_NONE: it is not in the graph, or no longer. */
+static uint32_t place_of(const rewrite *w, const graph_node *n)
+{
+    for (uint32_t i = 0; i < n->info.output_count; i++)
+        if (n->info.outputs[i] != INLAY_NONE && w->maker[n->info.outputs[i]] != INLAY_NONE &&
+            w->g->nodes[w->maker[n->info.outputs[i]]] == n)
+            return w->maker[n->info.outputs[i]];
+    return INLAY_NONE;
+}
+
+static bool all_unused(const rewrite *w, const graph_node *n)
+{
+    for (uint32_t i = 0; i < n->info.output_count; i++)
+        if (!rw_is_unused(w, n, i))
+            return false;
+    return true;
+}
+
+static void note(const rewrite *w, const graph_node *n, const char *format, ...) INLAY_PRINTF(3, 4);
+static void note(const rewrite *w, const graph_node *n, const char *format, ...)
+{
+    char text[256];
+    va_list args;
+
+    if (w->ctx->note == NULL)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    w->ctx->note(w->ctx->note_ctx, w->ctx->pass, w->g, n, text);
+}
+
+/* One reader of v less. Its maker goes when nobody reads anything of it; so do, in turn, the makers of what it read: a
+ * chain as long as the model, hence no recursion. */
+static void release(rewrite *w, uint32_t v)
+{
+    uint32_t at, *stack = NULL, depth = 0, room = 0;
+
+    for (;;) {
+        graph_node *n;
+
+        v = resolve(w, v);
+        if (v != INLAY_NONE && w->uses[v] > 0 && --w->uses[v] == 0 && (at = w->maker[v]) != INLAY_NONE &&
+            (n = w->g->nodes[at]) != NULL && all_unused(w, n)) {
+            uint32_t reads = n->info.input_count + n->capture_count;
+
+            note(w, n, "%s is no longer needed", n->info.op_type.data);
+            w->g->nodes[at] = NULL;
+            if (depth + reads > room) {
+                uint32_t *bigger = arena_array(&w->own, (size_t)(depth + reads) * 2 + 16, sizeof *bigger);
+                if (bigger == NULL)
+                    return; /* what stays behind is dead code, which another pass removes */
+                if (depth > 0)
+                    memcpy(bigger, stack, depth * sizeof *bigger);
+                stack = bigger;
+                room = (depth + reads) * 2 + 16;
+            }
+            for (uint32_t i = 0; i < reads; i++)
+                stack[depth++] = i < n->info.input_count ? n->info.inputs[i]
+                                                         : n->captures[i - n->info.input_count];
+        }
+        if (depth == 0)
+            return;
+        v = stack[--depth];
+    }
+}
+
+static void use(rewrite *w, uint32_t v)
+{
+    v = resolve(w, v);
+    if (v != INLAY_NONE)
+        w->uses[v]++;
+}
+
+static void close_books(rewrite *w)
+{
+    graph *g = w->g;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < g->node_count; i++)
+        if (g->nodes[i] != NULL)
+            g->nodes[kept++] = g->nodes[i];
+    g->node_count = kept;
+    if (w->changed || w->changed_constants)
+        pass_replace_uses(g, w->forward);
+}
+
+static inlay_status rewrite_graph(pass_ctx *ctx, graph *g, rewrite_fn fn, bool *out_changed)
+{
+    rewrite w = { .ctx = ctx, .g = g };
+    uint32_t nodes = g->node_count;
+    inlay_status status = INLAY_OK;
+
+    if (!open_books(&w)) {
+        status = rw_no_memory(&w);
+        goto done;
+    }
+    for (uint32_t i = 0; status == INLAY_OK && i < nodes; i++) {
+        if (g->nodes[i] == NULL)
+            continue;
+        status = fn(&w, g->nodes[i]);
+        arena_reset(&w.scratch);
+    }
+    close_books(&w);
+    *out_changed |= w.changed;
+done:
+    arena_deinit(&w.scratch);
+    arena_deinit(&w.own);
+    for (uint32_t i = 0; status == INLAY_OK && i < g->node_count; i++)
+        for (uint32_t b = 0; status == INLAY_OK && b < g->nodes[i]->body_count; b++)
+            status = rewrite_graph(ctx, g->nodes[i]->bodies[b].graph, fn, out_changed);
+    return status;
+}
+
+inlay_status rewrite_each_graph(pass_ctx *ctx, rewrite_fn fn, bool *out_changed)
+{
+    return rewrite_graph(ctx, ctx->model->main, fn, out_changed);
+}
+
+/* ------------------------------------------------------------------ looking */
+
+uint32_t rw_input(const rewrite *w, const graph_node *n, uint32_t i)
+{
+    return i < n->info.input_count ? resolve(w, n->info.inputs[i]) : INLAY_NONE;
+}
+
+graph_node *rw_maker(const rewrite *w, uint32_t v)
+{
+    v = resolve(w, v);
+    return v == INLAY_NONE || w->maker[v] == INLAY_NONE ? NULL : w->g->nodes[w->maker[v]];
+}
+
+graph_node *rw_maker_op(const rewrite *w, uint32_t v, const char *op_type)
+{
+    graph_node *n = rw_maker(w, v);
+
+    return n != NULL && pass_is_op(n, op_type) && n->info.outputs[0] == resolve(w, v) ? n : NULL;
+}
+
+bool rw_is_only_use(const rewrite *w, uint32_t v)
+{
+    v = resolve(w, v);
+    return v != INLAY_NONE && w->uses[v] == 1 && !w->is_output[v];
+}
+
+bool rw_is_unused(const rewrite *w, const graph_node *n, uint32_t i)
+{
+    uint32_t v = i < n->info.output_count ? n->info.outputs[i] : INLAY_NONE;
+
+    return v == INLAY_NONE || w->uses[v] == 0;
+}
+
+static bool same_dim(const inlay_dim *a, const inlay_dim *b)
+{
+    if (a->kind != b->kind)
+        return false;
+    return a->kind == INLAY_DIM_FIXED ? a->value == b->value : a->kind == INLAY_DIM_SYMBOLIC && a->symbol == b->symbol;
+}
+
+bool rw_same_type(const rewrite *w, uint32_t a, uint32_t b)
+{
+    const inlay_value_info *x = rw_info(w, a), *y = rw_info(w, b);
+
+    if (x == NULL || y == NULL || x->kind != y->kind || x->dtype != y->dtype || x->dtype == INLAY_UNDEFINED ||
+        x->rank != y->rank || x->rank == INLAY_RANK_UNKNOWN)
+        return false;
+    for (uint32_t d = 0; d < x->rank; d++)
+        if (!same_dim(&x->dims[d], &y->dims[d]))
+            return false;
+    return true;
+}
+
+bool rw_is_static(const inlay_value_info *v)
+{
+    if (v == NULL || v->rank == INLAY_RANK_UNKNOWN)
+        return false;
+    for (uint32_t d = 0; d < v->rank; d++)
+        if (v->dims[d].kind != INLAY_DIM_FIXED)
+            return false;
+    return true;
+}
+
+int64_t rw_dim(const inlay_value_info *v, int64_t d)
+{
+    if (v == NULL || v->rank == INLAY_RANK_UNKNOWN)
+        return -1;
+    d = d < 0 ? d + (int64_t)v->rank : d;
+    return d < 0 || d >= (int64_t)v->rank || v->dims[d].kind != INLAY_DIM_FIXED ? -1 : v->dims[d].value;
+}
+
+bool rw_is_constant(const rewrite *w, uint32_t v)
+{
+    return v != INLAY_NONE && (w->g->values[v].info.flags & INLAY_VALUE_CONSTANT) != 0;
+}
+
+static int64_t elements_of(const inlay_value_info *v)
+{
+    int64_t n = 1;
+
+    for (uint32_t d = 0; d < v->rank; d++)
+        n *= v->dims[d].value; /* of a constant: the loader has checked the product */
+    return n;
+}
+
+bool rw_scalar(const rewrite *w, uint32_t v, double *out)
+{
+    const inlay_value_info *info = rw_info(w, v);
+
+    return rw_is_constant(w, v) && element_is_float(info->dtype) && elements_of(info) == 1 &&
+           element_number(info->dtype, info->data, 0, out, NULL);
+}
+
+bool rw_is_scalar(const rewrite *w, uint32_t v, double value)
+{
+    double is, tolerance;
+
+    if (!rw_scalar(w, v, &is))
+        return false;
+    /* A few units in the last place of the type, for constants like sqrt(2) that exporters round. */
+    tolerance = inlay_dtype_bits(rw_info(w, v)->dtype) == 16 ? 4e-3 : rw_info(w, v)->dtype == INLAY_FLOAT ? 1e-6 : 1e-13;
+    return fabs(is - value) <= tolerance * fabs(value);
+}
+
+bool rw_ints(rewrite *w, uint32_t v, const int64_t **out, uint32_t *out_count)
+{
+    const inlay_value_info *info = rw_info(w, v);
+    int64_t count, *list;
+
+    *out = NULL;
+    *out_count = 0;
+    if (!rw_is_constant(w, v) || info->rank > 1 || (info->dtype != INLAY_INT64 && info->dtype != INLAY_INT32))
+        return false;
+    count = elements_of(info);
+    list = count > (1 << 20) ? NULL : arena_array(&w->scratch, (size_t)count + 1, sizeof *list);
+    for (int64_t i = 0; list != NULL && i < count; i++)
+        if (!element_integer(info->dtype, info->data, i, &list[i]))
+            list = NULL;
+    if (list == NULL)
+        return false;
+    *out = list;
+    *out_count = (uint32_t)count;
+    return true;
+}
+
+const float *rw_floats(rewrite *w, uint32_t v)
+{
+    const inlay_value_info *info = rw_info(w, v);
+    float *copy;
+
+    if (!rw_is_constant(w, v) || info->dtype != INLAY_FLOAT)
+        return NULL;
+    if ((uintptr_t)info->data % _Alignof(float) == 0)
+        return info->data;
+    copy = arena_alloc(&w->scratch, (size_t)info->data_bytes + 1);
+    if (copy != NULL)
+        memcpy(copy, info->data, (size_t)info->data_bytes);
+    return copy;
+}
+
+int64_t rw_attr_int(const graph_node *n, const char *name, int64_t otherwise)
+{
+    const inlay_attr_info *a = graph_attr(n, name);
+
+    return a != NULL && a->kind == INLAY_ATTR_INT ? a->i : otherwise;
+}
+
+double rw_attr_float(const graph_node *n, const char *name, double otherwise)
+{
+    const inlay_attr_info *a = graph_attr(n, name);
+
+    return a != NULL && a->kind == INLAY_ATTR_FLOAT ? a->f : otherwise;
+}
+
+bool rw_attr_is(const graph_node *n, const char *name, const char *text)
+{
+    const inlay_attr_info *a = graph_attr(n, name);
+
+    return strcmp(a != NULL && a->kind == INLAY_ATTR_STRING ? a->s.data : "", text) == 0;
+}
+
+const int64_t *rw_attr_ints(const graph_node *n, const char *name, uint32_t *out_count)
+{
+    const inlay_attr_info *a = graph_attr(n, name);
+    bool has = a != NULL && a->kind == INLAY_ATTR_INTS;
+
+    *out_count = has ? a->count : 0;
+    return has ? a->ints : NULL;
+}
+
+/* ------------------------------------------------------------------ changing */
+
+graph_node *rw_make(rewrite *w, const char *op_type, int64_t opset, const graph_node *like, const uint32_t *inputs,
+                    uint32_t input_count, uint32_t output_count)
+{
+    graph_node *n = graph_add_node(w->g, op_type, NULL, like != NULL ? like->info.name.data : NULL, input_count,
+                                   output_count);
+
+    if (n == NULL)
+        return NULL;
+    w->g->nodes[w->g->node_count - 1] = NULL; /* a place, but it is not in the graph yet */
+    if (opset != 0)
+        n->opset = opset;
+    for (uint32_t i = 0; i < input_count; i++)
+        ((uint32_t *)(uintptr_t)n->info.inputs)[i] = resolve(w, inputs[i]);
+    return n;
+}
+
+inlay_status rw_replace(rewrite *w, graph_node *old, graph_node *fresh)
+{
+    uint32_t at = place_of(w, old), reads = old->info.input_count + old->capture_count;
+    uint32_t both = old->info.output_count < fresh->info.output_count ? old->info.output_count
+                                                                      : fresh->info.output_count;
+
+    note(w, old, "%s becomes %s", old->info.op_type.data, fresh->info.op_type.data);
+    for (uint32_t i = 0; i < both; i++)
+        ((uint32_t *)(uintptr_t)fresh->info.outputs)[i] = old->info.outputs[i];
+    w->g->nodes[at] = fresh;
+    for (uint32_t i = 0; i < fresh->info.input_count; i++)
+        use(w, fresh->info.inputs[i]);
+    for (uint32_t i = 0; i < reads; i++)
+        release(w, i < old->info.input_count ? old->info.inputs[i] : old->captures[i - old->info.input_count]);
+    w->changed = true;
+    return INLAY_OK;
+}
+
+inlay_status rw_insert(rewrite *w, graph_node *fresh, inlay_dtype dtype)
+{
+    graph *g = w->g;
+    uint32_t at = g->node_count;
+
+    while (g->nodes[--at] != NULL)
+        ; /* rw_make has left a place; sorting moves the node to right before its first reader */
+    for (uint32_t i = 0; i < fresh->info.output_count; i++) {
+        uint32_t v = graph_add_value(g, NULL, 0);
+
+        if (v == INLAY_NONE || !reserve(w))
+            return rw_no_memory(w);
+        g->values[v].info.kind = INLAY_VALUE_TENSOR;
+        g->values[v].info.dtype = dtype;
+        g->values[v].info.rank = INLAY_RANK_UNKNOWN;
+        g->values[v].info.producer = INLAY_NONE;
+        ((uint32_t *)(uintptr_t)fresh->info.outputs)[i] = v;
+        w->maker[v] = at;
+    }
+    for (uint32_t i = 0; i < fresh->info.input_count; i++)
+        use(w, fresh->info.inputs[i]);
+    g->nodes[at] = fresh;
+    w->changed = true;
+    return INLAY_OK;
+}
+
+inlay_status rw_forward(rewrite *w, uint32_t from, uint32_t to, bool *out_done)
+{
+    graph_node *maker = rw_maker(w, from), *source;
+    uint32_t at;
+
+    to = resolve(w, to);
+    *out_done = false;
+    if (from == INLAY_NONE || to == INLAY_NONE || from == to || maker == NULL)
+        return INLAY_OK;
+    note(w, maker, "%s changes nothing", maker->info.op_type.data);
+    if (!w->is_output[from]) {
+        w->forward[from] = to;
+        w->uses[to] += w->uses[from];
+        w->uses[from] = 1; /* the one that is released now, so that its maker goes */
+        w->forward[from] = INLAY_NONE;
+        release(w, from);
+        w->forward[from] = to;
+    } else {
+        source = rw_maker(w, to);
+        if (source == NULL || w->is_output[to] || maker->info.output_count != 1)
+            return INLAY_OK;
+        for (uint32_t i = 0; i < source->info.output_count; i++)
+            if (source->info.outputs[i] == to)
+                ((uint32_t *)(uintptr_t)source->info.outputs)[i] = from;
+        at = w->maker[from];
+        w->maker[from] = w->maker[to];
+        w->uses[from] += w->uses[to];
+        w->forward[to] = from;
+        w->g->nodes[at] = NULL;
+        for (uint32_t i = 0; i < maker->info.input_count; i++)
+            release(w, maker->info.inputs[i]);
+    }
+    *out_done = true;
+    w->changed = true;
+    return INLAY_OK;
+}
+
+void rw_set_input(rewrite *w, graph_node *n, uint32_t i, uint32_t v)
+{
+    uint32_t old = n->info.inputs[i];
+
+    use(w, v);
+    ((uint32_t *)(uintptr_t)n->info.inputs)[i] = resolve(w, v);
+    release(w, old);
+    w->changed = true;
+}
+
+uint32_t rw_constant(rewrite *w, inlay_dtype dtype, uint32_t rank, const int64_t *dims, const void *data,
+                     uint64_t bytes)
+{
+    uint32_t v = graph_add_value(w->g, NULL, 0);
+    void *copy = graph_blob_alloc(w->g->model, bytes > 0 ? (size_t)bytes : 1);
+
+    if (v == INLAY_NONE || copy == NULL || !reserve(w))
+        return INLAY_NONE;
+    if (bytes > 0)
+        memcpy(copy, data, (size_t)bytes);
+    if (graph_set_constant(w->g, v, dtype, rank, dims, copy, bytes) != INLAY_OK)
+        return INLAY_NONE;
+    return v;
+}
+
+uint32_t rw_constant_ints(rewrite *w, const int64_t *values, uint32_t count)
+{
+    int64_t dims[1] = { count };
+
+    return rw_constant(w, INLAY_INT64, 1, dims, values, (uint64_t)count * sizeof *values);
+}

@@ -1,0 +1,106 @@
+/* passes/rewrite.h - what a pass that replaces patterns of nodes is written with.
+ *
+ *     static inlay_status match(rewrite *w, graph_node *n)         called for every node, makers before readers
+ *     {
+ *         graph_node *conv = rw_maker_op(w, rw_input(w, n, 0), "Conv");
+ *         if (!pass_is_op(n, "BatchNormalization") || conv == NULL || !rw_is_only_use(w, conv->info.outputs[0]))
+ *             return INLAY_OK;                                      not this one
+ *         ...
+ *         return rw_replace(w, n, fused);
+ *     }
+ *     inlay_status pass_conv_batch_norm(pass_ctx *ctx, bool *out_changed)
+ *     {
+ *         return rewrite_each_graph(ctx, match, out_changed);
+ *     }
+ *
+ * A pattern is anchored at its last node and looks back through the makers of values. What nobody reads any more goes at
+ * once, and with it what only it read. All pointers and indexes stay good for the visit; values read through rw_input()
+ * are never ones that have been forwarded. */
+#ifndef PASSES_REWRITE_H
+#define PASSES_REWRITE_H
+#include "passes/pass.h"
+
+typedef struct rewrite {
+    pass_ctx *ctx;
+    graph *g;
+    arena scratch;         /* until the next node is visited */
+    arena own;             /* until the visit of the graph ends */
+    uint32_t *uses;        /* [capacity] readers of a value; outputs of the graph and captures count */
+    uint32_t *maker;       /* [capacity] the place of its maker in g->nodes, INLAY_NONE */
+    uint32_t *forward;     /* [capacity] the value to read instead, INLAY_NONE = itself */
+    bool *is_output;       /* [capacity] */
+    uint32_t capacity;
+    bool changed;
+    bool changed_constants; /* readers were forwarded from one constant to another, which asks for no further round */
+    void *memory;           /* what a pass remembers between the nodes of one graph; NULL at first */
+} rewrite;
+
+typedef inlay_status (*rewrite_fn)(rewrite *w, graph_node *n);
+
+/* Calls fn for the nodes of the main graph and of all bodies. Nodes with bodies are visited too. */
+INLAY_NODISCARD inlay_status rewrite_each_graph(pass_ctx *ctx, rewrite_fn fn, bool *out_changed);
+
+/* ------------------------------------------------------------------ looking */
+
+/* Input i of the node, INLAY_NONE when omitted or beyond the last. */
+uint32_t rw_input(const rewrite *w, const graph_node *n, uint32_t i);
+/* The value's record; not NULL for a value that exists. */
+static inline const inlay_value_info *rw_info(const rewrite *w, uint32_t v)
+{
+    return v == INLAY_NONE ? NULL : &w->g->values[v].info;
+}
+/* The node that makes v as any of its outputs; NULL: an input, a constant, none. */
+graph_node *rw_maker(const rewrite *w, uint32_t v);
+/* The same if it is that operator of ai.onnx and v its first output; otherwise NULL. */
+graph_node *rw_maker_op(const rewrite *w, uint32_t v, const char *op_type);
+/* Is v read once, and no output of the graph? */
+bool rw_is_only_use(const rewrite *w, uint32_t v);
+/* Does nobody read output i, or is it omitted? */
+bool rw_is_unused(const rewrite *w, const graph_node *n, uint32_t i);
+/* Do two values have the same dtype and, for sure, the same shape? */
+bool rw_same_type(const rewrite *w, uint32_t a, uint32_t b);
+/* Are all dims of the value known? */
+bool rw_is_static(const inlay_value_info *v);
+/* Dim d, counted from the end when negative; -1 when rank or size is unknown. */
+int64_t rw_dim(const inlay_value_info *v, int64_t d);
+
+bool rw_is_constant(const rewrite *w, uint32_t v);
+/* The element of a constant float, double or float16 of one element. */
+bool rw_scalar(const rewrite *w, uint32_t v, double *out);
+/* Is v such a constant, of this value as far as its type can say? */
+bool rw_is_scalar(const rewrite *w, uint32_t v, double value);
+/* The elements of a constant int64 or int32 of rank 0 or 1, in memory of the visit. false: it is none, or no memory. */
+bool rw_ints(rewrite *w, uint32_t v, const int64_t **out, uint32_t *out_count);
+/* The elements of a constant FLOAT, aligned, in memory of the visit or the model's. NULL: it is none. */
+const float *rw_floats(rewrite *w, uint32_t v);
+/* Attribute values, after binding; otherwise = when the node has none of that name. */
+int64_t rw_attr_int(const graph_node *n, const char *name, int64_t otherwise);
+double rw_attr_float(const graph_node *n, const char *name, double otherwise);
+/* Is it that string? An attribute that is missing is "". */
+bool rw_attr_is(const graph_node *n, const char *name, const char *text);
+const int64_t *rw_attr_ints(const graph_node *n, const char *name, uint32_t *out_count);
+
+/* ------------------------------------------------------------------ changing */
+
+/* A node that is not in the graph yet. opset names the version of ai.onnx that it is of, 0 = the model's; the inputs
+ * (INLAY_NONE = omitted) are counted as read once it is in. NULL: no memory. */
+graph_node *rw_make(rewrite *w, const char *op_type, int64_t opset, const graph_node *like, const uint32_t *inputs,
+                    uint32_t input_count, uint32_t output_count);
+/* Puts the new node in the place of old: it makes what old made as output 0 (and so on while both have outputs), and
+ * old goes. New nodes that it reads from must have been put in with rw_insert. */
+INLAY_NODISCARD inlay_status rw_replace(rewrite *w, graph_node *old, graph_node *fresh);
+/* Puts a new node in. Its outputs are new values, typed dtype (shape to be inferred). */
+INLAY_NODISCARD inlay_status rw_insert(rewrite *w, graph_node *fresh, inlay_dtype dtype);
+/* Lets everybody who reads `from` read `to`; the maker of `from` goes when it is no longer needed. An output of the
+ * graph keeps its name: then, and if it is allowed, the maker of `to` makes `from` instead; otherwise nothing is done.
+ * *out_done says whether. */
+INLAY_NODISCARD inlay_status rw_forward(rewrite *w, uint32_t from, uint32_t to, bool *out_done);
+/* Input i of the node reads v from now on. */
+void rw_set_input(rewrite *w, graph_node *n, uint32_t i, uint32_t v);
+/* A new constant; data is copied. INLAY_NONE: no memory. */
+uint32_t rw_constant(rewrite *w, inlay_dtype dtype, uint32_t rank, const int64_t *dims, const void *data,
+                     uint64_t bytes);
+uint32_t rw_constant_ints(rewrite *w, const int64_t *values, uint32_t count); /* rank 1 */
+/* "no memory in pass ..."; what a pass returns when one of the above gave NULL or INLAY_NONE. */
+inlay_status rw_no_memory(const rewrite *w);
+#endif
