@@ -1,0 +1,311 @@
+/* Threads are held to the budget, whatever providers a model runs on: while models run, the threads of the process are
+ * counted from /proc, all of them and those that want a CPU.
+ *
+ * Each case is a process of its own, started with the CPUs that it may use, since a process finds its budget once. A
+ * sampler counts; it and the main thread,
+ * which waits, are left out. What can be said for certain: one caller never has more threads than its limit, running or
+ * not. Several callers have, beside the budget's, only themselves: a caller goes on alone when all workers are leased.
+ *
+ * A count is no snapshot, for threads are looked at one after the other; so a count above the limit is believed only
+ * when it is there again and again. */
+#include "cmocka_all.h"
+#include "exec/session.h"
+#include "model_writer.h"
+#include <dirent.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAX_CALLERS = 4, SAMPLES = 150, BELIEVED = 5, SIZE = 192, FAILED = 1, SKIPPED = 77 };
+
+/* ------------------------------------------------------------------ the model: something for every provider */
+
+static void write_model(wire *w)
+{
+    static const int64_t dims[] = { SIZE, SIZE };
+    wire_mark g, t, n, a;
+
+    wire_int(w, 1, 8);
+    mw_opset(w, 8, "", 17);
+    mw_opset(w, 8, "com.example", 1);
+    g = wire_begin(w, 7);
+    wire_text(w, 2, "g");
+    mw_value(w, MW_INPUT, "x", INLAY_FLOAT, "192,192");
+    t = wire_begin(w, MW_INITIALIZER);
+    mw_tensor_head(w, "w", INLAY_FLOAT, 2, dims);
+    for (int i = 0; i < SIZE * SIZE; i++)
+        wire_float(w, 4, (float)(i % 7 - 3) / SIZE);
+    wire_end(w, t);
+    mw_node(w, "MatMul", "x,w", "a");
+    mw_node(w, "Relu", "a", "b");
+    mw_node(w, "MatMul", "b,x", "c");
+    n = mw_node_begin(w, "MovingAverage", "c", "d");
+    wire_text(w, 7, "com.example");
+    a = wire_begin(w, 5);
+    wire_text(w, 1, "window");
+    wire_int(w, 3, 16);
+    wire_int(w, 20, 2);
+    wire_end(w, a);
+    wire_end(w, n);
+    mw_node(w, "Softmax", "d", "e");
+    mw_node(w, "Erf", "e", "y");
+    mw_value(w, MW_OUTPUT, "y", INLAY_FLOAT, "192,192");
+    wire_end(w, g);
+}
+
+/* Orders of preference that give every provider something to do. */
+static const char *const orders[] = {
+    "skeleton,fast_average,moving_average,reference",
+#ifdef HAVE_OPENBLAS
+    "openblas?,moving_average,fast_average,skeleton,reference",
+#endif
+    "moving_average,reference,skeleton,fast_average",
+};
+enum { ORDERS = sizeof orders / sizeof orders[0] };
+
+static wire model;
+static const char *intra_threads;
+
+static inlay_session *open_order(const char *names)
+{
+    inlay_options *options = NULL;
+    inlay_session *session = NULL;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    INLAY_TRY(inlay_options_create(&options, &diag));
+    INLAY_TRY(inlay_options_set(options, "plugin_dirs", SAMPLE_DIR, &diag));
+    INLAY_TRY(inlay_options_set(options, "providers", names, &diag));
+    INLAY_TRY(inlay_options_set(options, "policy", "priority", &diag));
+    INLAY_TRY(inlay_options_set(options, "intra_threads", intra_threads, &diag));
+    INLAY_TRY(inlay_session_create_from_bytes(model.bytes, model.count, options, &session, &diag));
+done:
+    inlay_options_destroy(options);
+    if (status != INLAY_OK)
+        (void)fprintf(stderr, "test_budget: %s\n", diag.text);
+    return session;
+}
+
+static inlay_session *sessions[ORDERS];
+
+/* Does every provider that was named and is there run something in one of the sessions? */
+static bool all_are_active(void)
+{
+    for (int i = 0; i < ORDERS; i++) {
+        for (uint32_t p = 0; p < sessions[i]->env.provider_count; p++) {
+            const char *name = sessions[i]->providers[p].name;
+            bool active = false;
+
+            for (int k = 0; k < ORDERS; k++)
+                for (uint32_t s = 0; s < sessions[k]->main->step_count; s++)
+                    active |= sessions[k]->main->steps[s].provider != NULL &&
+                              strcmp(sessions[k]->main->steps[s].provider->name, name) == 0;
+            if (!active) {
+                (void)fprintf(stderr, "test_budget: nothing runs on %s\n", name);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------ callers */
+
+static uint32_t stop, failed, running;
+
+/* Runs every session in turn, in contexts of its own, until it is told to stop. */
+static void *call(void *user)
+{
+    const int64_t dims[] = { SIZE, SIZE };
+    inlay_context *contexts[ORDERS] = { NULL };
+    inlay_value *x = NULL;
+    bool fine = inlay_value_create(INLAY_FLOAT, 2, dims, &x, NULL) == INLAY_OK;
+
+    (void)user;
+    for (int i = 0; i < ORDERS && fine; i++)
+        fine = inlay_context_create(sessions[i], &contexts[i], NULL) == INLAY_OK &&
+               inlay_context_set_input(contexts[i], 0, x, NULL) == INLAY_OK &&
+               inlay_context_run(contexts[i], NULL, NULL) == INLAY_OK;
+    (void)__atomic_fetch_add(&running, 1, __ATOMIC_RELEASE);
+    while (fine && !__atomic_load_n(&stop, __ATOMIC_ACQUIRE))
+        for (int i = 0; i < ORDERS && fine; i++)
+            fine = inlay_context_run(contexts[i], NULL, NULL) == INLAY_OK;
+    if (!fine)
+        __atomic_store_n(&failed, 1, __ATOMIC_RELEASE);
+    for (int i = 0; i < ORDERS; i++)
+        inlay_context_destroy(contexts[i]);
+    inlay_value_unref(x);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ the count */
+
+typedef struct counts {
+    uint32_t threads, runnable;
+} counts;
+
+/* The state of a thread as /proc has it, behind the name, which may hold anything. 0: gone. */
+static char state_of(const char *tid)
+{
+    char path[64], line[512], *end;
+    FILE *f;
+    size_t n;
+
+    (void)snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", tid);
+    f = fopen(path, "re");
+    if (f == NULL)
+        return 0;
+    n = fread(line, 1, sizeof line - 1, f);
+    (void)fclose(f);
+    line[n] = '\0';
+    end = strrchr(line, ')');
+    return (char)(end != NULL && end[1] == ' ' ? end[2] : 0);
+}
+
+/* Threads but for the main one and the caller of this function. */
+static counts count_threads(void)
+{
+    counts c = { 0, 0 };
+    long self = syscall(SYS_gettid), main_thread = getpid();
+    DIR *dir = opendir("/proc/self/task");
+
+    for (const struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL;) {
+        long tid = strtol(e->d_name, NULL, 10);
+        char state;
+
+        if (tid <= 0 || tid == self || tid == main_thread || (state = state_of(e->d_name)) == 0)
+            continue;
+        c.threads++;
+        c.runnable += state == 'R';
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+    return c;
+}
+
+/* ------------------------------------------------------------------ a case */
+
+typedef struct budget_case {
+    int cpus; /* that the process may use */
+    const char *intra_threads;
+    int callers;
+    uint32_t limit;        /* runnable threads at most, callers included */
+    uint32_t thread_limit; /* threads at all; 0: not said, for callers that come later may find workers free */
+} budget_case;
+
+static bool limit_cpus(int cpus)
+{
+    cpu_set_t have, want;
+    int taken = 0;
+
+    CPU_ZERO(&want);
+    if (sched_getaffinity(0, sizeof have, &have) != 0)
+        return false;
+    for (int i = 0; i < CPU_SETSIZE && taken < cpus; i++) {
+        if (CPU_ISSET(i, &have)) {
+            CPU_SET(i, &want);
+            taken++;
+        }
+    }
+    return taken == cpus && sched_setaffinity(0, sizeof want, &want) == 0;
+}
+
+static uint32_t others; /* threads that were there before: a sanitizer's */
+static uint32_t largest, most_threads; /* what the sampler saw, believed */
+
+static void *sample(void *user)
+{
+    const budget_case *c = user;
+    uint32_t above = 0;
+
+    while (__atomic_load_n(&running, __ATOMIC_ACQUIRE) < (uint32_t)c->callers)
+        (void)sched_yield();
+    for (int i = 0; i < SAMPLES; i++) {
+        counts now = count_threads();
+
+        above = now.runnable > c->limit ? above + 1 : 0;
+        if ((now.runnable <= c->limit || above >= BELIEVED) && now.runnable > largest)
+            largest = now.runnable;
+        if (now.threads - others > most_threads)
+            most_threads = now.threads - others;
+        (void)sched_yield();
+    }
+    return NULL;
+}
+
+/* The whole life of a process: 0 when all is well. */
+static int run_case(const budget_case *c)
+{
+    pthread_t callers[MAX_CALLERS], sampler;
+    bool fine = true;
+
+    others = count_threads().threads;
+    intra_threads = c->intra_threads;
+    write_model(&model);
+    for (int i = 0; i < ORDERS && fine; i++)
+        fine = (sessions[i] = open_order(orders[i])) != NULL;
+    if (!fine || !all_are_active() || pthread_create(&sampler, NULL, sample, (void *)(uintptr_t)c) != 0)
+        return FAILED;
+    for (int i = 0; i < c->callers; i++)
+        if (pthread_create(&callers[i], NULL, call, NULL) != 0)
+            return FAILED;
+    (void)pthread_join(sampler, NULL);
+    __atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
+    for (int i = 0; i < c->callers; i++)
+        (void)pthread_join(callers[i], NULL);
+    for (int i = 0; i < ORDERS; i++)
+        inlay_session_destroy(sessions[i]);
+    wire_deinit(&model);
+    (void)printf("%d CPUs, intra_threads %s, %d callers: at most %u threads, %u of them runnable (limit %u)\n", c->cpus,
+                 c->intra_threads, c->callers, most_threads, largest, c->limit);
+    (void)fflush(stdout);
+    return failed || largest > c->limit || largest == 0 || (c->thread_limit > 0 && most_threads > c->thread_limit);
+}
+
+static const budget_case cases[] = {
+    { 1, "0", 1, 1, 1 }, { 1, "1", 1, 1, 1 }, { 1, "0", 3, 3, 3 }, { 2, "0", 1, 2, 2 }, { 2, "1", 1, 1, 1 },
+    { 2, "2", 1, 2, 2 }, { 2, "1", 3, 3, 3 }, { 2, "2", 2, 3, 0 }, { 2, "2", 4, 5, 0 },
+};
+enum { CASES = sizeof cases / sizeof cases[0] };
+
+static void threads_stay_within_the_budget(void **state)
+{
+    int ran = 0;
+
+    (void)state;
+    for (int i = 0; i < CASES; i++) {
+        char number[16];
+        int how;
+        pid_t child = fork();
+
+        assert_true(child >= 0);
+        if (child == 0) {
+            if (!limit_cpus(cases[i].cpus))
+                _exit(SKIPPED);
+            /* Not just a fork: libgomp counts the CPUs when it is loaded. */
+            (void)snprintf(number, sizeof number, "%d", i);
+            (void)execl("/proc/self/exe", "test_exec_budget", number, (char *)NULL);
+            _exit(FAILED);
+        }
+        assert_int_equal(waitpid(child, &how, 0), child);
+        if (!WIFEXITED(how) || (WEXITSTATUS(how) != 0 && WEXITSTATUS(how) != SKIPPED))
+            fail_msg("case %d: %d CPUs, intra_threads %s, %d callers: status 0x%x", i, cases[i].cpus,
+                     cases[i].intra_threads, cases[i].callers, how);
+        ran += WEXITSTATUS(how) == 0;
+    }
+    assert_true(ran >= 3);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(threads_stay_within_the_budget) };
+    long number = argc == 2 ? strtol(argv[1], NULL, 10) : -1;
+
+    if (number >= 0 && number < CASES)
+        return run_case(&cases[number]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
