@@ -1,5 +1,5 @@
 /* api/session_api.c - inlay.h: sessions, contexts, runs. Thin: checks what the caller passed and calls the stages. */
-#include "exec/session.h"
+#include "explain/explain.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -12,6 +12,7 @@ struct inlay_context {
     rt_value *in;         /* room for a run's inputs */
     inlay_value **wanted; /* [output_count] bound, a reference each */
     inlay_value **defaults; /* [input_count] initializers that stand in for unbound inputs */
+    measure *measure;     /* while runs are timed step by step, otherwise NULL */
 };
 
 const char *inlay_version(void)
@@ -98,16 +99,24 @@ uint32_t inlay_session_find_output(const inlay_session *session, const char *nam
 inlay_status inlay_session_explain(const inlay_session *session, const char *format, inlay_write_fn write, void *user,
                                    inlay_diag *diag)
 {
-    explain_sink sink = { write, user };
-    inlay_status status;
+    inlay_explain_options options = { .struct_size = sizeof options, .format = format };
 
-    if (strcmp(format, "text") == 0)
-        status = session_explain_text(session, &sink);
-    else if (strcmp(format, "json") == 0)
-        status = session_explain_json(session, &sink);
-    else
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "there is no explanation as '%s'; use text or json", format);
-    return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "no memory to explain the session");
+    return explain_session(session, &options, NULL, write, user, diag);
+}
+
+inlay_status inlay_session_explain_ex(const inlay_session *session, const inlay_explain_options *options,
+                                      inlay_write_fn write, void *user, inlay_diag *diag)
+{
+    inlay_explain_options complete = { .struct_size = sizeof complete };
+    uint64_t bytes = options->struct_size < sizeof complete ? options->struct_size : sizeof complete;
+
+    if (bytes < sizeof bytes)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_explain_options.struct_size is not set");
+    memcpy((char *)&complete + sizeof bytes, (const char *)options + sizeof bytes, (size_t)bytes - sizeof bytes);
+    if (complete.measured != NULL && complete.measured->session != session)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the measured context belongs to another session");
+    return explain_session(session, &complete, complete.measured == NULL ? NULL : complete.measured->measure, write,
+                           user, diag);
 }
 
 /* ------------------------------------------------------------------ contexts */
@@ -166,6 +175,7 @@ void inlay_context_destroy(inlay_context *c)
     if (c == NULL)
         return;
     runner_destroy(c->runner);
+    measure_destroy(c->measure);
     for (uint32_t i = 0; c->inputs != NULL && i < inlay_session_input_count(c->session); i++)
         inlay_value_unref(c->inputs[i]);
     for (uint32_t i = 0; c->defaults != NULL && i < inlay_session_input_count(c->session); i++)
@@ -305,6 +315,29 @@ static uint64_t deadline_after(uint64_t timeout_ns)
     return timeout_ns;
 }
 
+inlay_status inlay_context_measure(inlay_context *context, uint32_t on, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    measure_destroy(context->measure);
+    context->measure = NULL;
+    context->shared.hook = NULL;
+    if (on != 0)
+        status = measure_create(context->session->main, &context->measure, diag);
+    if (context->measure != NULL)
+        context->shared.hook = measure_hook_of(context->measure);
+    return status;
+}
+
+static inlay_status run_measured(inlay_context *c, inlay_diag *diag)
+{
+    uint64_t begin = measure_now();
+    inlay_status status = runner_run(c->runner, c->in, diag);
+
+    measure_end_run(c->measure, measure_now() - begin, status == INLAY_OK);
+    return status;
+}
+
 inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
 {
     static const uint32_t never;
@@ -334,7 +367,7 @@ inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *
         }
         return status;
     }
-    return runner_run(context->runner, context->in, diag);
+    return context->measure == NULL ? runner_run(context->runner, context->in, diag) : run_measured(context, diag);
 }
 
 inlay_value *inlay_context_output(inlay_context *context, uint32_t index)

@@ -1,17 +1,64 @@
 /* inlay explain: who runs what, and why. The words are the library's. */
 #include "cli/cli.h"
+#include "cli/feed.h"
+#include "cli/timing.h"
 #include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 static const char doc[] =
-    "Shows which provider runs which part of MODEL: what won, what the others answered, what each part is expected to "
-    "cost.\v"
+    "Shows which provider runs which part of MODEL: what won and by how much, what the others answered, what each part "
+    "is expected to cost and, with --measure, what it costs.\v"
     "Examples:\n"
     "  inlay explain model.onnx\n"
-    "  inlay explain model.onnx --providers openblas,reference --dim batch=1 --json\n";
+    "  inlay explain model.onnx --providers openblas,reference --dim batch=1 --json\n"
+    "  inlay explain model.onnx --measure --seconds 3\n";
+
+enum { KEY_ALL = 0x4000, KEY_MEASURE, KEY_SECONDS };
+static const struct argp_option flags[] = {
+    { "all", KEY_ALL, NULL, 0, "Leave nothing out: every region, refused node and copy", 0 },
+    { "measure", KEY_MEASURE, NULL, 0, "Run the model and show what each part took, as the median of several runs", 0 },
+    { "seconds", KEY_SECONDS, "S", 0, "Measure for S seconds (default: 1)", 0 },
+    FEED_FLAGS,
+    { 0 },
+};
+
+typedef struct explain_args {
+    feed feed;
+    const char *model;
+    bool all, measure;
+    double seconds;
+} explain_args;
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-    return cli_parse_model(key, arg, state, state->input);
+    explain_args *args = state->input;
+
+    switch (key) {
+    case KEY_ALL:
+        args->all = true;
+        return 0;
+    case KEY_MEASURE:
+        args->measure = true;
+        return 0;
+    case KEY_SECONDS:
+        args->seconds = cli_number(state, "--seconds", arg, 0, 1e6);
+        return 0;
+    case ARGP_KEY_ARG:
+    case ARGP_KEY_END:
+        return cli_parse_model(key, arg, state, &args->model);
+    default:
+        return feed_parse(&args->feed, key, arg, state);
+    }
+}
+
+/* The width of the terminal; 0 when stdout is none. */
+static uint32_t columns(void)
+{
+    struct winsize size;
+
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 static void write_out(void *user, const char *text, size_t bytes)
@@ -19,25 +66,67 @@ static void write_out(void *user, const char *text, size_t bytes)
     (void)fwrite(text, 1, bytes, user);
 }
 
+/* Runs the model until the seconds are over, at least three times, beyond one run that does not count. */
+static inlay_status measure(const explain_args *args, const cli_common *common, inlay_session *session,
+                            inlay_context *context, inlay_diag *diag)
+{
+    inlay_run_options options = { .struct_size = sizeof options, .cancel = cli_cancel() };
+    inlay_value **inputs = NULL;
+    double begin, spent = 0;
+    inlay_status status;
+
+    INLAY_TRY(feed_make(&args->feed, common, session, &inputs, diag));
+    INLAY_TRY(feed_bind(inputs, session, context, diag));
+    INLAY_TRY(inlay_context_run(context, &options, diag)); /* plans, and touches memory for the first time */
+    INLAY_TRY(inlay_context_measure(context, 1, diag));
+    begin = cli_now_ms();
+    for (int runs = 0; runs < 3 || spent < args->seconds * 1e3; runs++) {
+        INLAY_TRY(inlay_context_run(context, &options, diag));
+        spent = cli_now_ms() - begin;
+        (void)cli_progress(NULL, args->seconds > 0 ? spent / (args->seconds * 1e3) : 1, "measuring");
+    }
+done:
+    cli_progress_clear();
+    feed_release(inputs, session);
+    return status;
+}
+
+static inlay_status explain(const explain_args *args, cli_common *common, inlay_diag *diag)
+{
+    inlay_explain_options options = { .struct_size = sizeof options, .format = common->json ? "json" : "text" };
+    inlay_session *session = NULL;
+    inlay_context *context = NULL;
+    inlay_status status;
+
+    options.columns = columns();
+    options.flags = args->all ? INLAY_EXPLAIN_ALL : 0;
+    INLAY_TRY(cli_open(common, args->model, &session, diag));
+    if (args->measure) {
+        INLAY_TRY(inlay_context_create(session, &context, diag));
+        INLAY_TRY(measure(args, common, session, context, diag));
+        options.measured = context;
+    }
+    INLAY_TRY(inlay_session_explain_ex(session, &options, write_out, stdout, diag));
+    if (common->json)
+        (void)putchar('\n');
+done:
+    inlay_context_destroy(context);
+    inlay_session_destroy(session);
+    return status;
+}
+
 int cmd_explain(int argc, char **argv)
 {
-    static const struct argp argp = { NULL, parse, "MODEL", doc, NULL, NULL, NULL };
-    const char *model = NULL;
-    cli_common common;
+    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    explain_args args = { .seconds = 1 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_session *session = NULL;
-    inlay_status status;
+    cli_common common;
     int code = CLI_OK;
 
-    cli_parse(&argp, true, argc, argv, &common, &model);
-    status = cli_open(&common, model, &session, &diag);
-    if (status == INLAY_OK)
-        status = inlay_session_explain(session, common.json ? "json" : "text", write_out, stdout, &diag);
-    if (status == INLAY_OK && common.json)
-        (void)putchar('\n');
-    if (status != INLAY_OK)
+    cli_parse(&argp, true, argc, argv, &common, &args);
+    if (explain(&args, &common, &diag) != INLAY_OK)
         code = cli_fail(&common, &diag);
-    inlay_session_destroy(session);
+    feed_deinit(&args.feed);
     cli_common_deinit(&common);
     return code;
 }

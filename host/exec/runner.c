@@ -1,6 +1,7 @@
 #include "exec/runner.h"
 #include "base/checked.h"
 #include "exec/fence.h"
+#include "exec/measure.h"
 #include "plugin/plugin.h"
 #include <stdlib.h>
 #include <string.h>
@@ -551,8 +552,7 @@ static const graph_node *failing_node(const graph *g, const part_region *region,
     return g->nodes[region->nodes[0]];
 }
 
-/* Completes the sentence: which node, of which graph, through which provider. */
-static inlay_status step_failed(const runner *r, const bound_step *s, inlay_status status, inlay_diag *diag)
+inlay_status runner_step_failed(const runner *r, const bound_step *s, inlay_status status, inlay_diag *diag)
 {
     const program_step *ps = s->plan->step;
     char why[sizeof diag->text], quoted[160];
@@ -592,7 +592,7 @@ static inlay_status settle_async(runner *r, bound *b, inlay_status status, inlay
         if (s->async && s->fence.value > 0) {
             inlay_status waited = fence_settle(s->fence, status == INLAY_OK ? diag : NULL);
             if (status == INLAY_OK && waited != INLAY_OK)
-                status = step_failed(r, s, waited, diag);
+                status = runner_step_failed(r, s, waited, diag);
             if (waited != INLAY_OK)
                 b->poisoned = true;
         }
@@ -652,6 +652,11 @@ static inlay_status gather_outputs(runner *r, bound *b, inlay_diag *diag)
     return INLAY_OK;
 }
 
+inlay_status runner_step(runner *r, bound *b, bound_step *s, inlay_diag *diag)
+{
+    return s->simple ? s->execute(s->state, s->compiled, s->instance, &s->args) : run_slow(r, b, s, diag);
+}
+
 static inlay_status walk(runner *r, bound *b, inlay_diag *diag)
 {
     run_shared *shared = r->shared;
@@ -665,7 +670,7 @@ static inlay_status walk(runner *r, bound *b, inlay_diag *diag)
         if (status == INLAY_OK && shared->watched)
             status = run_poll(&shared->run);
         if (status != INLAY_OK)
-            return step_failed(r, s, status, diag);
+            return runner_step_failed(r, s, status, diag);
     }
     return INLAY_OK;
 }
@@ -710,7 +715,7 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
         for (uint32_t i = 0; i < b->patch_count; i++)
             *b->patches[i].target = b->buffers[b->patches[i].place];
         watch(r, b);
-        status = walk(r, b, diag);
+        status = r->shared->hook == NULL ? walk(r, b, diag) : measure_walk(r, b, diag);
         status = settle_async(r, b, status, diag);
         if (b->poisoned)
             renew_timelines(b);

@@ -25,6 +25,7 @@ typedef struct run_shared {
     uint32_t pool_count;
     inlay_diag diag;          /* what steps write to; copied to the caller's when a run fails */
     struct dynamic_call *dynamic; /* the step whose outputs output_alloc is for */
+    const struct measure_hook *hook; /* who hears of every step, see measure.h; NULL = nobody, the usual case */
 } run_shared;
 
 inlay_status run_shared_init(run_shared *s, uint32_t max_threads, uint64_t max_bytes);
@@ -106,6 +107,13 @@ void runner_destroy(runner *r);
 /* Runs the program. inputs: the graph's inputs, then what it captures; borrowed. On success runner.outputs hold the
  * results; on failure they are NULL and diag says which node. */
 INLAY_NODISCARD inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag);
+
+/* ------------------------------------------------------------------ for the loop that is watched, measure.c */
+
+/* Runs one step; asynchronous ones may be under way when it returns. */
+inlay_status runner_step(runner *r, bound *b, bound_step *s, inlay_diag *diag);
+/* Completes the diag of a step that failed: which node, of which graph, through which provider. Returns status. */
+inlay_status runner_step_failed(const runner *r, const bound_step *s, inlay_status status, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ for the slower steps */
 

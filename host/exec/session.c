@@ -54,6 +54,18 @@ static provider_setting *settings_of(inlay_session *s, const inlay_options *opti
     return list;
 }
 
+/* For explanations. */
+static bool remember_skipped(inlay_session *s, const char *name, const char *reason)
+{
+    session_skipped *skipped = arena_alloc(&s->a, sizeof *skipped);
+
+    if (skipped == NULL)
+        return false;
+    *skipped = (session_skipped){ s->skipped, arena_string(&s->a, name), arena_string(&s->a, reason) };
+    s->skipped = skipped;
+    return skipped->name != NULL && skipped->reason != NULL;
+}
+
 static inlay_status open_provider(inlay_session *s, const inlay_options *options, const char *name, bool optional,
                                   inlay_diag *diag)
 {
@@ -73,6 +85,8 @@ static inlay_status open_provider(inlay_session *s, const inlay_options *options
     if (status != INLAY_OK && optional && status != INLAY_OUT_OF_MEMORY && count == 0) {
         (void)snprintf(line, sizeof line, "provider %s is not used: %s", name, why.text);
         log_line(s, INLAY_LOG_INFO, line);
+        if (!remember_skipped(s, name, why.text))
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", name);
         return INLAY_OK;
     }
     if (status != INLAY_OK) {

@@ -8,11 +8,18 @@
 #include "partition/cost.h"
 #include "plugin/plugin.h"
 
+/* An optional provider that could not be opened. */
+typedef struct session_skipped {
+    const struct session_skipped *next;
+    const char *name, *reason;
+} session_skipped;
+
 struct inlay_session {
     graph_model *model;
     plugin_set *plugins;
     const provider **open;   /* [env.provider_count] */
     part_provider *providers;
+    const session_skipped *skipped; /* the latest first */
     program_env env;
     part_rules rules;
     cost_sizes sizes;        /* env.sizes */
@@ -44,12 +51,4 @@ INLAY_NODISCARD inlay_status session_open(const session_source *source, const in
 /* What symbols are taken to be when costs are asked for: option assume. In session_costs.c, as is the next. */
 INLAY_NODISCARD inlay_status session_costs_open(inlay_session *s, const inlay_options *options, inlay_diag *diag);
 void session_costs_close(inlay_session *s);
-
-/* Explanation, in partition/explain.c's words. */
-typedef struct explain_sink {
-    inlay_write_fn write;
-    void *user;
-} explain_sink;
-INLAY_NODISCARD inlay_status session_explain_text(const inlay_session *s, const explain_sink *sink);
-INLAY_NODISCARD inlay_status session_explain_json(const inlay_session *s, const explain_sink *sink);
 #endif

@@ -267,6 +267,7 @@ static uint32_t place_in(planner *b, uint32_t v, uint32_t domain)
     step->in = &ends[0];
     step->out = &ends[1];
     step->copy_provider = mover;
+    step->copy_value = v;
     step->copy_bytes = p->places[from].bytes;
     *known = to;
     return to;

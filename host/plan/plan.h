@@ -41,7 +41,8 @@ typedef struct plan_step {
     uint32_t *out;            /* EXEC: [output_count] places; COPY: the target */
     uint32_t workspace;       /* place, or INLAY_NONE */
     uint32_t workspace_alignment;
-    uint32_t copy_provider;   /* COPY: who moves the bytes */
+    uint32_t copy_provider;   /* COPY: who moves the bytes ... */
+    uint32_t copy_value;      /* ... of which value */
     uint64_t copy_bytes;
 } plan_step;
 

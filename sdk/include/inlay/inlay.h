@@ -153,6 +153,28 @@ typedef void (*inlay_write_fn)(void *user, const char *text, size_t bytes);
 INLAY_API inlay_status inlay_session_explain(const inlay_session *session, const char *format, inlay_write_fn write,
                                              void *user, inlay_diag *diag);
 
+enum { INLAY_EXPLAIN_ALL = 1u << 0 /* nothing is folded, cut or left out */ };
+struct inlay_context;
+/* What else can be asked. Zero it, then set struct_size. Texts are read during the call. */
+typedef struct inlay_explain_options {
+    uint64_t struct_size;
+    const char *format; /* "text" (NULL), "json", "html" (one page that needs nothing else) */
+    uint32_t flags;     /* INLAY_EXPLAIN_* */
+    uint32_t columns;   /* text: the width of the page in characters; 0 = 100 */
+    const char *node;   /* all about the nodes whose name matches this glob, or whose operator does ("op:GLOB"): what
+                           each provider answered, and why the others were not taken; NULL = the whole session */
+    const char *const *what_ifs; /* [what_if_count] changes of the rules, taken together, and what would come of them:
+                           "PATTERN=PROVIDER" (these nodes run there), "PATTERN!=PROVIDER" (they do not),
+                           "-PROVIDER" (nothing does), "policy=cost", "policy=priority", "threads=N" */
+    uint32_t what_if_count;
+    uint32_t reserved;
+    const struct inlay_context *measured; /* after runs with inlay_context_measure(): their times too; or NULL */
+} inlay_explain_options;
+/* The same, and more, see above. An unknown format, provider or pattern that no node matches is
+ * INLAY_INVALID_ARGUMENT. Any thread, but not while `measured` runs. */
+INLAY_API inlay_status inlay_session_explain_ex(const inlay_session *session, const inlay_explain_options *options,
+                                                inlay_write_fn write, void *user, inlay_diag *diag);
+
 /* ------------------------------------------------------------------ running */
 
 typedef struct inlay_context inlay_context;
@@ -179,6 +201,11 @@ typedef struct inlay_run_options {
 /* Runs the model on the bound inputs. The first run with new input shapes plans; later runs with the same shapes do not
  * allocate. options may be NULL. After a failure the outputs are gone, and the context can run again. */
 INLAY_API inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag);
+
+/* on = 1: from now on runs of the context are timed step by step, for inlay_explain_options.measured; the latest 64
+ * runs count, and an earlier measurement is forgotten. Such runs wait for devices after each step, so they are a little
+ * slower. 0: no more. */
+INLAY_API inlay_status inlay_context_measure(inlay_context *context, uint32_t on, inlay_diag *diag);
 
 /* Output index of the last run, borrowed until the next run or destroy; NULL if there is none. Take a reference
  * (inlay_value_ref) to keep it longer: the runtime then gives the next run other memory. */

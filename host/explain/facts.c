@@ -1,0 +1,466 @@
+#include "explain/facts.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ small questions */
+
+const char *facts_provider_name(const facts *f, uint32_t index)
+{
+    return index < f->provider_count ? f->session->providers[index].name : "host";
+}
+
+const char *facts_domain_name(const facts *f, uint32_t domain)
+{
+    for (uint32_t i = 0; domain != INLAY_DOMAIN_HOST && i < f->provider_count; i++) {
+        const part_provider *p = &f->session->providers[i];
+        if (domain >= p->first_domain && domain - p->first_domain < p->table->domain_count)
+            return INLAY_AT(inlay_domain_info, p->table->domains, p->table->domain_stride, domain - p->first_domain)
+                ->name;
+    }
+    return "host";
+}
+
+part_request facts_request(const facts_graph *g)
+{
+    const program *p = g->program;
+
+    return (part_request){ .graph = p->graph, .snapshot = &p->snapshot, .providers = p->env->providers,
+                           .provider_count = p->env->provider_count, .max_threads = p->env->max_threads,
+                           .rules = p->env->rules, .costs = p->env->costs };
+}
+
+uint64_t facts_value_bytes(const facts_graph *g, uint32_t v)
+{
+    return v == INLAY_NONE ? 0 : cost_value_bytes(&g->program->parts.profile[v]);
+}
+
+uint32_t facts_maker_region(const facts_graph *g, uint32_t v)
+{
+    uint32_t maker = g->program->graph->values[v].info.producer;
+
+    return maker == INLAY_NONE ? INLAY_NONE : g->nodes[maker].region;
+}
+
+uint32_t facts_cheapest_other(const facts_graph *g, uint32_t node, uint32_t but)
+{
+    const part_offer *offers = g->program->parts.offers;
+    uint32_t best = INLAY_NONE;
+
+    for (uint32_t i = 0; i < g->nodes[node].offer_count; i++) {
+        uint32_t o = g->offers_of[g->nodes[node].first_offer + i];
+        if (offers[o].provider != but && offers[o].node_count == 1 &&
+            (best == INLAY_NONE || offers[o].cost.ns < offers[best].cost.ns))
+            best = o;
+    }
+    return best;
+}
+
+/* ------------------------------------------------------------------ nodes: who offered, who refused, who won */
+
+/* Turns counts in `count` fields into places of the nodes' lists; returns the length of all lists. */
+static size_t lay_out(facts_node *nodes, uint32_t node_count)
+{
+    uint32_t offers = 0, refusals = 0;
+
+    for (uint32_t n = 0; n < node_count; n++) {
+        nodes[n].first_offer = offers;
+        nodes[n].first_refusal = refusals;
+        offers += nodes[n].offer_count;
+        refusals += nodes[n].refusal_count;
+        nodes[n].offer_count = nodes[n].refusal_count = 0;
+    }
+    return offers;
+}
+
+static bool list_answers(facts *f, facts_graph *g)
+{
+    const partition *parts = &g->program->parts;
+    uint32_t nodes = g->program->graph->node_count;
+
+    g->nodes = arena_array(&f->a, (size_t)nodes + 1, sizeof *g->nodes);
+    if (g->nodes == NULL)
+        return false;
+    for (uint32_t o = 0; o < parts->offer_count; o++)
+        for (uint32_t k = 0; k < parts->offers[o].node_count; k++)
+            g->nodes[parts->offers[o].nodes[k]].offer_count++;
+    for (uint32_t r = 0; r < parts->refusal_count; r++)
+        g->nodes[parts->refusals[r].node].refusal_count++;
+    g->offers_of = arena_array(&f->a, lay_out(g->nodes, nodes) + 1, sizeof *g->offers_of);
+    g->refusals_of = arena_array(&f->a, (size_t)parts->refusal_count + 1, sizeof *g->refusals_of);
+    if (g->offers_of == NULL || g->refusals_of == NULL)
+        return false;
+    for (uint32_t o = 0; o < parts->offer_count; o++) {
+        for (uint32_t k = 0; k < parts->offers[o].node_count; k++) {
+            facts_node *n = &g->nodes[parts->offers[o].nodes[k]];
+            g->offers_of[n->first_offer + n->offer_count++] = o;
+        }
+    }
+    for (uint32_t r = 0; r < parts->refusal_count; r++) {
+        facts_node *n = &g->nodes[parts->refusals[r].node];
+        g->refusals_of[n->first_refusal + n->refusal_count++] = r;
+    }
+    for (uint32_t i = 0; i < parts->region_count; i++)
+        for (uint32_t k = 0; k < parts->regions[i].node_count; k++)
+            g->nodes[parts->regions[i].nodes[k]] = (facts_node){
+                .region = i, .offer = INLAY_NONE,
+                .first_offer = g->nodes[parts->regions[i].nodes[k]].first_offer,
+                .offer_count = g->nodes[parts->regions[i].nodes[k]].offer_count,
+                .first_refusal = g->nodes[parts->regions[i].nodes[k]].first_refusal,
+                .refusal_count = g->nodes[parts->regions[i].nodes[k]].refusal_count };
+    for (uint32_t i = 0; i < parts->region_count; i++)
+        for (uint32_t k = 0; k < parts->regions[i].offer_count; k++) {
+            const part_offer *o = &parts->offers[parts->regions[i].offers[k]];
+            for (uint32_t m = 0; m < o->node_count; m++)
+                g->nodes[o->nodes[m]].offer = parts->regions[i].offers[k];
+        }
+    return true;
+}
+
+/* ------------------------------------------------------------------ regions */
+
+/* The number that value v holds before the run, when it is a scalar int64. */
+static bool known_scalar(const program *p, uint32_t v, int64_t *out)
+{
+    const inlay_value_info *info = v == INLAY_NONE ? NULL : &p->graph->values[v].info;
+
+    if (info == NULL || info->data == NULL || info->dtype != INLAY_INT64 || info->data_bytes != sizeof *out)
+        return false;
+    memcpy(out, info->data, sizeof *out);
+    return true;
+}
+
+/* A trip count beyond is a way to say "until the condition is false". */
+static const int64_t MOST_TRIPS = INT32_MAX;
+
+/* How often a body of a loop runs when its node does; a guess is 1 (*out_known = false). */
+static double loop_times(const program *p, const graph_node *n, bool *out_known)
+{
+    const inlay_attr_info *scans = graph_attr(n, "num_scan_inputs");
+    int64_t times;
+
+    *out_known = true;
+    if (strcmp(n->info.op_type.data, "Loop") == 0 && n->info.input_count > 0 &&
+        known_scalar(p, n->info.inputs[0], &times) && times >= 0 && times < MOST_TRIPS)
+        return (double)times;
+    /* Scan-9 and later scan along axis 0 unless scan_input_axes says otherwise. */
+    if (strcmp(n->info.op_type.data, "Scan") == 0 && scans != NULL && graph_attr(n, "scan_input_axes") == NULL &&
+        n->info.since_version >= 9 && n->info.input_count > 0 &&
+        n->info.inputs[n->info.input_count - 1] != INLAY_NONE) {
+        const inlay_value_info *last = &p->graph->values[n->info.inputs[n->info.input_count - 1]].info;
+        if (last->rank != INLAY_RANK_UNKNOWN && last->rank > 0 && last->dims[0].kind == INLAY_DIM_FIXED)
+            return (double)last->dims[0].value;
+    }
+    *out_known = false;
+    return 1;
+}
+
+/* How often the bodies run: what was measured; otherwise of If the dearer branch, of the others what is known. */
+static void reckon_times(const facts_graph *g, facts_region *r)
+{
+    const graph_node *n = r->step->node;
+    bool known = true, is_if = strcmp(n->info.op_type.data, "If") == 0;
+    double times = is_if ? 1 : loop_times(g->program, n, &known);
+    uint32_t dearest = 0;
+
+    for (uint32_t b = 1; b < r->body_count; b++)
+        if (r->bodies[b]->ns > r->bodies[dearest]->ns)
+            dearest = b;
+    for (uint32_t b = 0; b < r->body_count; b++) {
+        facts_graph *body = r->bodies[b];
+        body->times = is_if && b != dearest ? 0 : times;
+        body->times_known = known;
+        if (r->calls > 0) {
+            body->times = (double)body->executions / r->calls;
+            body->times_known = true;
+        }
+    }
+}
+
+static bool gather_graph(facts *f, const program *p, facts_graph *parent, const char *path, facts_graph **out);
+
+/* The bodies of a node of the host's, and with them its price. */
+static bool gather_bodies(facts *f, facts_graph *g, facts_region *r)
+{
+    const graph_node *n = r->step->node;
+
+    r->body_count = r->step->bodies == NULL ? 0 : n->body_count;
+    r->bodies = arena_array(&f->a, (size_t)r->body_count + 1, sizeof(facts_graph *));
+    if (r->bodies == NULL)
+        return false;
+    for (uint32_t b = 0; b < r->body_count; b++) {
+        const char *path = arena_format(&f->a, "%s/%s.%s", g->path, n->info.name.data, n->bodies[b].attr);
+
+        if (path == NULL || !gather_graph(f, r->step->bodies[b], g, path, &r->bodies[b]))
+            return false;
+    }
+    reckon_times(g, r);
+    for (uint32_t b = 0; b < r->body_count; b++)
+        r->ns += r->bodies[b]->times * r->bodies[b]->ns;
+    g->bodies_ns += r->ns;
+    return true;
+}
+
+static bool gather_regions(facts *f, facts_graph *g)
+{
+    const program *p = g->program;
+
+    g->region_count = p->step_count;
+    g->regions = arena_array(&f->a, (size_t)p->step_count + 1, sizeof *g->regions);
+    for (uint32_t i = 0; g->regions != NULL && i < p->step_count; i++) {
+        facts_region *r = &g->regions[i];
+        const part_region *region = p->steps[i].region;
+
+        *r = (facts_region){ .region = region, .step = &p->steps[i], .measured_ns = -1,
+                             .source = region->offer_count > 0 ? COST_MEASURED : COST_NONE };
+        for (uint32_t k = 0; k < region->input_count; k++)
+            r->bytes_in += facts_value_bytes(g, region->inputs[k]);
+        for (uint32_t k = 0; k < region->output_count; k++)
+            r->bytes_out += facts_value_bytes(g, region->outputs[k]);
+        for (uint32_t k = 0; k < region->offer_count; k++) {
+            const part_offer *o = &p->parts.offers[region->offers[k]];
+            r->resident_bytes += o->resident_bytes;
+            r->workspace_bytes = o->workspace_bytes > r->workspace_bytes ? o->workspace_bytes : r->workspace_bytes;
+            r->source = o->cost_source < r->source ? o->cost_source : r->source;
+        }
+        r->ns = region->cost_ns + region->launch_ns;
+        if (f->measure != NULL)
+            r->measured_ns = measure_step_ns(f->measure, p, i, &r->calls);
+        g->executions = r->calls > g->executions ? r->calls : g->executions;
+        if (region->provider == INLAY_NONE && !gather_bodies(f, g, r))
+            return false;
+    }
+    for (uint32_t i = 0; g->regions != NULL && g->executions > 1 && i < p->step_count; i++)
+        g->regions[i].measured_ns /= g->executions;
+    return g->regions != NULL;
+}
+
+/* ------------------------------------------------------------------ stretches */
+
+/* What enters and leaves regions [first, first + count), each value once. mark holds, per value, the number of the
+ * stretch that last counted it. */
+static void measure_border(facts_graph *g, facts_stretch *s, uint32_t number, uint32_t *mark)
+{
+    const program *p = g->program;
+
+    for (uint32_t i = s->first; i < s->first + s->count; i++) {
+        const part_region *r = g->regions[i].region;
+        for (uint32_t k = 0; k < r->input_count; k++) {
+            uint32_t v = r->inputs[k], maker = facts_maker_region(g, v);
+            if (mark[v] == number || (maker != INLAY_NONE && maker >= s->first))
+                continue;
+            mark[v] = number;
+            s->bytes_in += facts_value_bytes(g, v);
+        }
+        for (uint32_t k = 0; k < r->output_count; k++) {
+            uint32_t v = r->outputs[k];
+            if (p->last_use[v] != INLAY_NONE && p->last_use[v] >= s->first + s->count)
+                s->bytes_out += facts_value_bytes(g, v);
+        }
+    }
+}
+
+static bool gather_stretches(facts *f, facts_graph *g)
+{
+    uint32_t *mark = arena_array(&f->a, (size_t)g->program->graph->value_count + 1, sizeof *mark);
+
+    g->stretches = arena_array(&f->a, (size_t)g->region_count + 1, sizeof *g->stretches);
+    if (mark == NULL || g->stretches == NULL)
+        return false;
+    for (uint32_t i = 0; i < g->region_count; i++) {
+        const facts_region *r = &g->regions[i];
+        facts_stretch *s = g->stretch_count > 0 ? &g->stretches[g->stretch_count - 1] : NULL;
+
+        /* A node with bodies stands for itself. */
+        if (s == NULL || s->provider != r->region->provider || r->body_count > 0 || g->regions[i - 1].body_count > 0) {
+            s = &g->stretches[g->stretch_count++];
+            *s = (facts_stretch){ .first = i, .provider = r->region->provider, .source = COST_MEASURED,
+                                  .measured_ns = r->measured_ns < 0 ? -1 : 0 };
+        }
+        s->count++;
+        s->node_count += r->region->node_count;
+        s->ns += r->ns;
+        if (r->measured_ns >= 0)
+            s->measured_ns += r->measured_ns;
+        s->source = r->source < s->source ? r->source : s->source;
+        s->resident_bytes += r->resident_bytes;
+        s->workspace_bytes = r->workspace_bytes > s->workspace_bytes ? r->workspace_bytes : s->workspace_bytes;
+    }
+    for (uint32_t i = 0; i < g->stretch_count; i++)
+        measure_border(g, &g->stretches[i], i + 1, mark);
+    return true;
+}
+
+/* ------------------------------------------------------------------ graphs */
+
+static bool gather_graph(facts *f, const program *p, facts_graph *parent, const char *path, facts_graph **out)
+{
+    facts_graph *g = arena_alloc(&f->a, sizeof *g);
+
+    if (g == NULL)
+        return false;
+    *g = (facts_graph){ .program = p, .parent = parent, .path = path, .times = 1, .times_known = true };
+    f->graphs[f->graph_count++] = g;
+    if (!list_answers(f, g) || !gather_regions(f, g) || !gather_stretches(f, g))
+        return false;
+    for (uint32_t i = 0; i < p->parts.copy_count; i++)
+        g->copies_ns += p->parts.copies[i].ns;
+    g->ns = p->parts.cost_ns + g->bodies_ns;
+    *out = g;
+    return true;
+}
+
+static uint32_t count_graphs(const program *p)
+{
+    uint32_t n = 1;
+
+    for (uint32_t i = 0; i < p->step_count; i++)
+        for (uint32_t b = 0; p->steps[i].bodies != NULL && b < p->steps[i].node->body_count; b++)
+            n += count_graphs(p->steps[i].bodies[b]);
+    return n;
+}
+
+/* ------------------------------------------------------------------ refusals, folded */
+
+static const part_refusal *refusal_of(const facts_refused *r)
+{
+    return &r->graph->program->parts.refusals[r->refusal];
+}
+
+static int compare_texts(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? (a != NULL) - (b != NULL) : strcmp(a, b);
+}
+
+static int same_words(const part_refusal *x, const part_refusal *y)
+{
+    int order = (x->provider > y->provider) - (x->provider < y->provider);
+
+    if (order == 0)
+        order = (x->code > y->code) - (x->code < y->code);
+    if (order == 0)
+        order = strcmp(x->text, y->text);
+    return order != 0 ? order : compare_texts(x->accepted_if, y->accepted_if);
+}
+
+static int by_words(const void *a, const void *b)
+{
+    const facts_refused *x = a, *y = b;
+    const part_refusal *p = refusal_of(x), *q = refusal_of(y);
+    int order = same_words(p, q);
+
+    if (order == 0)
+        order = strcmp(x->graph->path, y->graph->path);
+    return order != 0 ? order : (p->node > q->node) - (p->node < q->node);
+}
+
+static int by_count(const void *a, const void *b)
+{
+    const facts_refusals *x = a, *y = b;
+
+    if (x->count != y->count)
+        return x->count < y->count ? 1 : -1;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+static bool fold_refusals(facts *f)
+{
+    size_t total = 0, at = 0;
+
+    for (uint32_t i = 0; i < f->graph_count; i++)
+        total += f->graphs[i]->program->parts.refusal_count;
+    f->refused = arena_array(&f->a, total + 1, sizeof *f->refused);
+    f->refusals = arena_array(&f->a, total + 1, sizeof *f->refusals);
+    if (f->refused == NULL || f->refusals == NULL)
+        return false;
+    for (uint32_t i = 0; i < f->graph_count; i++)
+        for (uint32_t r = 0; r < f->graphs[i]->program->parts.refusal_count; r++)
+            f->refused[at++] = (facts_refused){ f->graphs[i], r };
+    qsort(f->refused, total, sizeof *f->refused, by_words);
+    for (uint32_t i = 0; i < total; i++) {
+        const part_refusal *r = refusal_of(&f->refused[i]);
+        if (i == 0 || same_words(refusal_of(&f->refused[i - 1]), r) != 0)
+            f->refusals[f->refusals_count++] = (facts_refusals){ .provider = r->provider, .code = r->code,
+                                                                 .text = r->text, .accepted_if = r->accepted_if,
+                                                                 .first = i };
+        f->refusals[f->refusals_count - 1].count++;
+    }
+    qsort(f->refusals, f->refusals_count, sizeof *f->refusals, by_count);
+    return true;
+}
+
+/* ------------------------------------------------------------------ sums */
+
+/* Executions of g in one run of the model. */
+static double times_per_run(const facts_graph *g)
+{
+    double times = 1;
+
+    for (; g != NULL; g = g->parent)
+        times *= g->times;
+    return times;
+}
+
+static void add_graph(facts *f, const facts_graph *g)
+{
+    double times = times_per_run(g);
+    const partition *parts = &g->program->parts;
+
+    f->node_count += g->program->graph->node_count;
+    f->region_count += g->region_count;
+    f->copy_count += parts->copy_count;
+    f->copies_ns += times * g->copies_ns;
+    for (uint32_t i = 0; i < g->stretch_count; i++) {
+        const facts_stretch *s = &g->stretches[i];
+        facts_provider *p = &f->providers[s->provider < f->provider_count ? s->provider : f->provider_count];
+        bool host = s->provider == INLAY_NONE; /* its bodies stand with their providers */
+
+        p->stretch_count++;
+        p->region_count += s->count;
+        p->node_count += s->node_count;
+        p->ns += host ? 0 : times * s->ns;
+        p->measured_ns += host || s->measured_ns < 0 ? 0 : s->measured_ns * g->executions;
+        p->resident_bytes += s->resident_bytes;
+    }
+    for (uint32_t i = 0; parts->memory != NULL && i < f->provider_count; i++) {
+        facts_provider *p = &f->providers[i];
+        p->peak_bytes = parts->memory[i].peak_bytes > p->peak_bytes ? parts->memory[i].peak_bytes : p->peak_bytes;
+        p->limit_bytes = parts->memory[i].limit_bytes > 0 ? parts->memory[i].limit_bytes : p->limit_bytes;
+    }
+}
+
+inlay_status facts_create(const inlay_session *s, const measure *m, facts **out_facts, inlay_diag *diag)
+{
+    facts *f = calloc(1, sizeof *f);
+    facts_graph *main = NULL;
+
+    *out_facts = NULL;
+    if (f == NULL)
+        goto no_memory;
+    f->session = s;
+    f->measure = m != NULL && measure_runs(m) > 0 ? m : NULL;
+    f->provider_count = s->env.provider_count;
+    f->measured_ns = f->measure != NULL ? measure_run_ns(m) : -1;
+    f->graphs = arena_array(&f->a, count_graphs(s->main), sizeof(facts_graph *));
+    f->providers = arena_array(&f->a, (size_t)f->provider_count + 1, sizeof *f->providers);
+    if (f->graphs == NULL || f->providers == NULL || !gather_graph(f, s->main, NULL, "main", &main) ||
+        !fold_refusals(f))
+        goto no_memory;
+    for (uint32_t i = 0; i <= f->provider_count; i++)
+        f->providers[i].name = facts_provider_name(f, i);
+    for (uint32_t i = 0; i < f->graph_count; i++)
+        add_graph(f, f->graphs[i]);
+    f->ns = main->ns;
+    *out_facts = f;
+    return INLAY_OK;
+no_memory:
+    facts_destroy(f);
+    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to explain the session");
+}
+
+void facts_destroy(facts *f)
+{
+    if (f == NULL)
+        return;
+    arena_deinit(&f->a);
+    free(f);
+}

@@ -1,0 +1,152 @@
+/* explain/facts.h - what there is to say of a session, gathered when somebody asks.
+ *
+ * Text, JSON and the page are printed from this and from nothing else, so their numbers agree. The sources are what the
+ * session keeps anyway: each program's partition (offers, refusals, regions, copies) and its compiled steps. Nothing is
+ * computed or kept for explanations while a session is created.
+ *
+ * A program is told as stretches: regions next to each other, in the order of execution, of one provider. Times are
+ * nanoseconds of one execution of their graph; `times` says how often a body runs. */
+#ifndef EXPLAIN_FACTS_H
+#define EXPLAIN_FACTS_H
+#include "exec/measure.h"
+#include "exec/session.h"
+#include "partition/cost.h"
+
+/* ------------------------------------------------------------------ the runner-up */
+
+enum {
+    RIVAL_NONE = 0,  /* nobody else can run any of the nodes */
+    RIVAL_ABOUT = 1, /* from the others' offers alone: copies and regions that would come of it are left out */
+    RIVAL_EXACT = 2  /* the choice was made again with the winner barred from these nodes */
+};
+
+/* What would be if the winner did not run these nodes. */
+typedef struct facts_rival {
+    uint32_t kind;       /* RIVAL_* */
+    uint32_t provider;   /* who would run most of them */
+    uint32_t node_count; /* how many of them somebody else can run at all; the others stay */
+    double extra_ns;     /* what the whole graph would take more; negative: less (policy priority, a saved plan) */
+} facts_rival;
+
+/* ------------------------------------------------------------------ one graph */
+
+typedef struct facts_graph facts_graph;
+
+typedef struct facts_region {
+    const part_region *region;
+    const program_step *step;
+    double ns;          /* predicted: offers and launch; of a node that the host runs: its bodies */
+    double measured_ns; /* of one execution of the graph, median; negative = not measured */
+    uint32_t calls;     /* executions in the last measured run */
+    uint32_t source;    /* COST_*, the worst of its offers'; COST_NONE: the host's */
+    uint64_t bytes_in, bytes_out, resident_bytes, workspace_bytes;
+    facts_graph **bodies; /* [body_count] */
+    uint32_t body_count;
+} facts_region;
+
+typedef struct facts_stretch {
+    uint32_t first, count; /* regions */
+    uint32_t provider;     /* INLAY_NONE: the host */
+    uint32_t node_count;
+    double ns, measured_ns;
+    uint32_t source; /* the worst */
+    uint64_t bytes_in, bytes_out; /* that cross its border */
+    uint64_t resident_bytes;      /* sum */
+    uint64_t workspace_bytes;     /* the largest of a region's */
+    facts_rival rival;
+} facts_stretch;
+
+typedef struct facts_node {
+    uint32_t region;
+    uint32_t offer;         /* that was chosen; INLAY_NONE: the host's */
+    uint32_t first_offer;   /* into facts_graph.offers_of, offer_count of them */
+    uint32_t offer_count;
+    uint32_t first_refusal; /* into facts_graph.refusals_of */
+    uint32_t refusal_count;
+} facts_node;
+
+struct facts_graph {
+    const program *program;
+    const char *path;      /* "main", "main/loop_3.body" */
+    facts_graph *parent;   /* NULL: the main graph */
+    double times;          /* executions per execution of the node that has it; 0: the branch of If not reckoned with */
+    bool times_known;      /* from the model or a measured run; or a guess */
+    uint32_t executions;   /* in the last measured run */
+    double ns;             /* predicted: regions, copies, bodies */
+    double bodies_ns;      /* what of it are bodies */
+    double copies_ns;      /* what of it are copies */
+    facts_node *nodes;     /* [graph->node_count] */
+    uint32_t *offers_of;   /* indexes of partition.offers, by node */
+    uint32_t *refusals_of; /* indexes of partition.refusals, by node */
+    facts_region *regions; /* [region_count] in the order of execution */
+    facts_stretch *stretches;
+    uint32_t region_count, stretch_count;
+};
+
+/* ------------------------------------------------------------------ the session */
+
+/* Nodes refused by one provider with the same words. */
+typedef struct facts_refusals {
+    uint32_t provider, code;
+    const char *text, *accepted_if; /* accepted_if: or NULL */
+    uint32_t first, count;          /* into facts.refused */
+} facts_refusals;
+typedef struct facts_refused {
+    const facts_graph *graph;
+    uint32_t refusal; /* of its partition */
+} facts_refused;
+
+/* One provider in all graphs, each as often as it runs. */
+typedef struct facts_provider {
+    const char *name;
+    uint32_t node_count, region_count, stretch_count;
+    double ns, measured_ns; /* of one run of the model */
+    uint64_t resident_bytes, peak_bytes, limit_bytes; /* the partitioner's estimates; limit 0 = none */
+} facts_provider;
+
+typedef struct facts {
+    const inlay_session *session;
+    const measure *measure; /* NULL = nothing was measured */
+    arena a;
+    facts_graph **graphs; /* [graph_count] the main one first, bodies behind the graph that holds them */
+    uint32_t graph_count;
+    facts_provider *providers; /* [provider_count + 1] the last is the host */
+    uint32_t provider_count;
+    facts_refusals *refusals; /* [refusals_count] most nodes first */
+    facts_refused *refused;
+    uint32_t refusals_count;
+    uint32_t node_count, region_count, copy_count;
+    double ns;          /* predicted for one run */
+    double copies_ns;
+    double measured_ns; /* median of a run; negative = not measured */
+} facts;
+
+/* Gathers all but the runner-ups. INLAY_OK: release with facts_destroy(). */
+INLAY_NODISCARD inlay_status facts_create(const inlay_session *s, const measure *m, facts **out_facts,
+                                          inlay_diag *diag);
+void facts_destroy(facts *f); /* NULL is a no-op */
+
+/* Finds the runner-up of every stretch; see rivals.c for how much is exact. */
+INLAY_NODISCARD inlay_status facts_find_rivals(facts *f, inlay_diag *diag);
+
+/* "host", or the provider's name. */
+const char *facts_provider_name(const facts *f, uint32_t index);
+/* "host", or the domain's name. */
+const char *facts_domain_name(const facts *f, uint32_t domain);
+/* What the region's provider would be asked again with: the same graph, providers and rules; fill in the rest. */
+part_request facts_request(const facts_graph *g);
+/* Bytes of value v at the shapes that costs were asked for. */
+uint64_t facts_value_bytes(const facts_graph *g, uint32_t v);
+/* The region that makes value v, INLAY_NONE for inputs and constants. */
+uint32_t facts_maker_region(const facts_graph *g, uint32_t v);
+/* The cheapest offer for the node alone of a provider other than `but`; INLAY_NONE if there is none. */
+uint32_t facts_cheapest_other(const facts_graph *g, uint32_t node, uint32_t but);
+static inline const inlay_node_info *facts_node_info(const facts_graph *g, uint32_t node)
+{
+    return &g->program->graph->nodes[node]->info;
+}
+static inline const char *facts_value_name(const facts_graph *g, uint32_t v)
+{
+    return g->program->graph->values[v].info.name.data;
+}
+#endif

@@ -1,0 +1,429 @@
+/* Explanations of small sessions: what they say adds up, text and JSON agree, bodies and devices are in it. */
+#include "cmocka_all.h"
+#include "explain/words.h"
+#include "rig.h"
+#include <jansson.h>
+
+/* ------------------------------------------------------------------ helpers */
+
+typedef struct told {
+    char *data; /* owned */
+    size_t count, capacity;
+} told;
+
+static void keep(void *user, const char *piece, size_t bytes)
+{
+    told *t = user;
+
+    if (t->count + bytes + 1 > t->capacity) {
+        t->capacity = (t->count + bytes + 1) * 2;
+        t->data = realloc(t->data, t->capacity);
+        assert_non_null(t->data);
+    }
+    memcpy(t->data + t->count, piece, bytes);
+    t->count += bytes;
+    t->data[t->count] = '\0';
+}
+
+static told explain(const inlay_session *s, inlay_explain_options options)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    told t = { 0 };
+
+    options.struct_size = sizeof options;
+    if (inlay_session_explain_ex(s, &options, keep, &t, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    return t;
+}
+
+static json_t *explain_json(const inlay_session *s, inlay_explain_options options)
+{
+    json_error_t error;
+    json_t *value;
+    told t;
+
+    options.format = "json";
+    t = explain(s, options);
+    value = json_loadb(t.data, t.count, 0, &error);
+    if (value == NULL)
+        fail_msg("line %d: %s", error.line, error.text);
+    free(t.data);
+    return value;
+}
+
+static double number(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+static double sum(const json_t *array, const char *key)
+{
+    double total = 0;
+
+    for (size_t i = 0; i < json_array_size(array); i++)
+        total += number(json_array_get(array, i), key);
+    return total;
+}
+
+/* In each graph, stretches and copies add up to the graph's cost, and so do regions. */
+static void check_sums(const json_t *g)
+{
+    const json_t *regions = json_object_get(g, "regions"), *stretches = json_object_get(g, "stretches");
+    const char *key;
+    json_t *body;
+
+    assert_float_equal(sum(regions, "cost_ns"), sum(stretches, "cost_ns"), 1e-3 * sum(regions, "cost_ns") + 1e-6);
+    assert_float_equal(sum(stretches, "cost_ns") + number(g, "copies_ns"), number(g, "cost_ns"),
+                       1e-3 * number(g, "cost_ns") + 1e-6);
+    assert_int_equal((int)sum(stretches, "nodes"), json_array_size(json_object_get(g, "nodes")));
+    assert_int_equal((int)sum(stretches, "regions"), json_array_size(regions));
+    for (size_t i = 0; i < json_array_size(regions); i++)
+        json_object_foreach(json_object_get(json_array_get(regions, i), "bodies"), key, body)
+            check_sums(body);
+}
+
+static void check_agreement(const inlay_session *s)
+{
+    told t = explain(s, (inlay_explain_options){ .flags = INLAY_EXPLAIN_ALL });
+    json_t *j = explain_json(s, (inlay_explain_options){ .flags = INLAY_EXPLAIN_ALL });
+    char a[NICE_BYTES], line[64];
+
+    check_sums(json_object_get(j, "main"));
+    (void)snprintf(line, sizeof line, "predicted %s", nice_ns(number(j, "cost_ns"), a));
+    if (strstr(t.data, line) == NULL)
+        fail_msg("no '%s' in\n%s", line, t.data);
+    assert_float_equal(number(j, "cost_ns"), number(json_object_get(j, "main"), "cost_ns"), 1e-9);
+    json_decref(j);
+    free(t.data);
+}
+
+static void named_node(wire *w, const char *op, const char *inputs, const char *outputs, const char *name)
+{
+    wire_mark n = mw_node_begin(w, op, inputs, outputs);
+
+    wire_text(w, 3, name);
+    wire_end(w, n);
+}
+
+/* x -> Relu -> Neg -> ... -> y, count nodes. */
+static rig chain(uint32_t count, const char *const *options)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+
+    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "2,3");
+    for (uint32_t i = 0; i < count; i++) {
+        char from[32] = "x", to[32] = "y", name[32];
+
+        if (i > 0)
+            (void)snprintf(from, sizeof from, "t%u", i);
+        if (i + 1 < count)
+            (void)snprintf(to, sizeof to, "t%u", i + 1);
+        (void)snprintf(name, sizeof name, "node_%u", i);
+        named_node(&w, i % 2 == 0 ? "Relu" : "Neg", from, to, name);
+    }
+    mw_value(&w, MW_OUTPUT, count > 0 ? "y" : "x", INLAY_FLOAT, "2,3");
+    wire_end(&w, g);
+    return rig_open(&w, options);
+}
+
+/* ------------------------------------------------------------------ the tests */
+
+static void test_sizes(void **state)
+{
+    static const uint32_t counts[] = { 0, 1, 2, 5000 };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        rig r = chain(counts[i], NULL);
+        json_t *j = explain_json(r.session, (inlay_explain_options){ 0 });
+        told t;
+
+        assert_int_equal((int)number(j, "nodes"), counts[i]);
+        json_decref(j);
+        check_agreement(r.session);
+        t = explain(r.session, (inlay_explain_options){ .columns = 80 });
+        assert_true(t.count < 4000); /* what is many is folded */
+        free(t.data);
+        rig_close(&r);
+    }
+}
+
+static void test_measures(void **state)
+{
+    static float x[] = { 1, -2, 3, -4, 5, -6 };
+    rig r = chain(2, NULL);
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_explain_options options = { .measured = r.context };
+    const json_t *regions;
+    json_t *j;
+
+    (void)state;
+    rig_floats(&r, 0, "2,3", x);
+    /* Nothing was measured yet: the same as without. */
+    j = explain_json(r.session, options);
+    assert_null(json_object_get(j, "measured_ns"));
+    json_decref(j);
+    assert_int_equal(inlay_context_measure(r.context, 1, &diag), INLAY_OK);
+    for (int i = 0; i < 70; i++)
+        rig_run(&r);
+    j = explain_json(r.session, options);
+    assert_int_equal((int)number(j, "measured_runs"), 64);
+    assert_true(number(j, "measured_ns") > 0);
+    regions = json_object_get(json_object_get(j, "main"), "regions");
+    for (size_t i = 0; i < json_array_size(regions); i++) {
+        assert_int_equal((int)number(json_array_get(regions, i), "calls"), 1);
+        assert_true(number(json_array_get(regions, i), "measured_ns") >= 0);
+    }
+    assert_true(sum(regions, "measured_ns") <= 2 * number(j, "measured_ns"));
+    json_decref(j);
+    rig_expect_floats(&r, 0, "2,3", (float[]){ -1, -0.0f, -3, -0.0f, -5, -0.0f });
+    assert_int_equal(inlay_context_measure(r.context, 0, &diag), INLAY_OK);
+    j = explain_json(r.session, options);
+    assert_null(json_object_get(j, "measured_ns"));
+    json_decref(j);
+    rig_close(&r);
+}
+
+/* Loop over 5 trips whose body has an If. */
+static rig loop_of_if(void)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17), loop, branch;
+    mw_body body, arm;
+    static const int64_t five = 5;
+
+    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "3");
+    mw_value(&w, MW_INPUT, "up", INLAY_BOOL, "");
+    rig_ints(&w, "trips", 0, 1, &five);
+    rig_scalar(&w, "go", INLAY_BOOL, 1);
+    loop = mw_node_begin(&w, "Loop", "trips,go,x", "y");
+    wire_text(&w, 3, "loop");
+    body = mw_body_begin(&w, "body", "inside");
+    mw_value(&w, MW_INPUT, "i", INLAY_INT64, "");
+    mw_value(&w, MW_INPUT, "c", INLAY_BOOL, "");
+    mw_value(&w, MW_INPUT, "a", INLAY_FLOAT, "3");
+    named_node(&w, "Identity", "c", "c2", "keep_on");
+    branch = mw_node_begin(&w, "If", "up", "b");
+    wire_text(&w, 3, "branch");
+    arm = mw_body_begin(&w, "then_branch", "t");
+    named_node(&w, "Add", "a,a", "bt", "double");
+    mw_value(&w, MW_OUTPUT, "bt", INLAY_FLOAT, "3");
+    mw_body_end(&w, arm);
+    arm = mw_body_begin(&w, "else_branch", "e");
+    named_node(&w, "Neg", "a", "be", "negate");
+    named_node(&w, "Neg", "be", "be2", "negate_again");
+    mw_value(&w, MW_OUTPUT, "be2", INLAY_FLOAT, "3");
+    mw_body_end(&w, arm);
+    wire_end(&w, branch);
+    mw_value(&w, MW_OUTPUT, "c2", INLAY_BOOL, "");
+    mw_value(&w, MW_OUTPUT, "b", INLAY_FLOAT, "3");
+    mw_body_end(&w, body);
+    wire_end(&w, loop);
+    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "3");
+    wire_end(&w, g);
+    return rig_open(&w, NULL);
+}
+
+static const json_t *body_of(const json_t *g, size_t region, const char *attr)
+{
+    const json_t *r = json_array_get(json_object_get(g, "regions"), region);
+
+    return json_object_get(json_object_get(r, "bodies"), attr);
+}
+
+static void test_bodies(void **state)
+{
+    rig r = loop_of_if();
+    json_t *j = explain_json(r.session, (inlay_explain_options){ 0 });
+    const json_t *main = json_object_get(j, "main"), *loop = body_of(main, 0, "body"), *then, *other;
+    size_t at = 0;
+
+    (void)state;
+    check_agreement(r.session);
+    assert_non_null(loop);
+    assert_string_equal(json_string_value(json_object_get(loop, "path")), "main/loop.body");
+    assert_float_equal(number(loop, "times"), 5, 0);
+    assert_true(number(loop, "cost_ns") > 0);
+    assert_float_equal(number(main, "cost_ns"), 5 * number(loop, "cost_ns"), 1e-6);
+    while (body_of(loop, at, "then_branch") == NULL)
+        assert_true(++at < 4);
+    then = body_of(loop, at, "then_branch");
+    other = body_of(loop, at, "else_branch");
+    /* The dearer branch is what counts. */
+    assert_float_equal(number(then, "times") + number(other, "times"), 1, 0);
+    assert_true((number(then, "cost_ns") > number(other, "cost_ns")) == (number(then, "times") == 1));
+    json_decref(j);
+    rig_close(&r);
+}
+
+static void test_measured_bodies(void **state)
+{
+    static float x[] = { 1, 2, 3 };
+    static uint8_t up = 1;
+    rig r = loop_of_if();
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *value;
+    const json_t *loop;
+    json_t *j;
+
+    (void)state;
+    rig_floats(&r, 0, "3", x);
+    assert_int_equal(inlay_value_borrow(INLAY_BOOL, 0, NULL, &up, 1, &value, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(r.context, 1, value, &diag), INLAY_OK);
+    inlay_value_unref(value);
+    assert_int_equal(inlay_context_measure(r.context, 1, &diag), INLAY_OK);
+    for (int i = 0; i < 3; i++)
+        rig_run(&r);
+    rig_expect_floats(&r, 0, "3", (float[]){ 32, 64, 96 });
+    j = explain_json(r.session, (inlay_explain_options){ .measured = r.context });
+    loop = body_of(json_object_get(j, "main"), 0, "body");
+    assert_float_equal(number(loop, "times"), 5, 0);
+    /* The branch that ran counts, whichever was thought the dearer. */
+    for (size_t at = 0; at < json_array_size(json_object_get(loop, "regions")); at++) {
+        if (body_of(loop, at, "then_branch") == NULL)
+            continue;
+        assert_float_equal(number(body_of(loop, at, "then_branch"), "times"), 1, 0);
+        assert_float_equal(number(body_of(loop, at, "else_branch"), "times"), 0, 0);
+    }
+    json_decref(j);
+    rig_close(&r);
+}
+
+/* What stands in a model is text, whatever it says. */
+static void test_hostile_names(void **state)
+{
+    static const char name[] = "</script><img src=x onerror=alert(1)>\x1b[31m\"'&";
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    rig r;
+    told t;
+    json_t *j;
+
+    (void)state;
+    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "2,3");
+    named_node(&w, "Relu", "x", "y", name);
+    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "2,3");
+    wire_end(&w, g);
+    r = rig_open(&w, NULL);
+    t = explain(r.session, (inlay_explain_options){ .format = "text", .columns = 200, .flags = INLAY_EXPLAIN_ALL });
+    assert_non_null(strstr(t.data, "onerror"));
+    assert_null(strchr(t.data, 0x1b));
+    free(t.data);
+    t = explain(r.session, (inlay_explain_options){ .format = "json" });
+    assert_null(strpbrk(t.data, "<>&\x1b"));
+    free(t.data);
+    j = explain_json(r.session, (inlay_explain_options){ 0 });
+    assert_string_equal(json_string_value(json_object_get(
+                            json_array_get(json_object_get(json_object_get(j, "main"), "nodes"), 0), "name")),
+                        name);
+    json_decref(j);
+    rig_close(&r);
+}
+
+/* A device that refuses all nodes of an operator it does not know, with the same words. */
+static void test_refusals_are_folded(void **state)
+{
+    static const char *const options[] = { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", NULL };
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    const json_t *refusal;
+    rig r;
+    told t;
+    json_t *j;
+
+    (void)state;
+    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "2,3");
+    for (int i = 0; i < 20; i++) {
+        char from[16] = "x", to[16], name[16];
+
+        if (i > 0)
+            (void)snprintf(from, sizeof from, "t%d", i - 1);
+        (void)snprintf(to, sizeof to, "t%d", i);
+        (void)snprintf(name, sizeof name, "exp_%d", i);
+        named_node(&w, "Exp", from, to, name);
+    }
+    mw_value(&w, MW_OUTPUT, "t19", INLAY_FLOAT, "2,3");
+    wire_end(&w, g);
+    r = rig_open(&w, options);
+    j = explain_json(r.session, (inlay_explain_options){ 0 });
+    assert_int_equal(json_array_size(json_object_get(j, "refusals")), 1);
+    refusal = json_array_get(json_object_get(j, "refusals"), 0);
+    assert_int_equal((int)number(refusal, "count"), 20);
+    assert_string_equal(json_string_value(json_object_get(refusal, "provider")), "fake");
+    json_decref(j);
+    t = explain(r.session, (inlay_explain_options){ .columns = 100 });
+    assert_non_null(strstr(t.data, "fake, 20 nodes: the fake device has five operators"));
+    assert_non_null(strstr(t.data, "Exp exp_0, Exp exp_1, Exp exp_2, ..."));
+    free(t.data);
+    rig_close(&r);
+}
+
+/* The runner-up is the difference that forbidding the winner makes. */
+static void test_runner_up(void **state)
+{
+    static const char *const options[] = { "plugin_dirs", FAKE_DIR, "providers", "reference,fake", "policy",
+                                           "priority", NULL };
+    rig r = chain(6, options);
+    json_t *j = explain_json(r.session, (inlay_explain_options){ 0 });
+    const json_t *stretch = json_array_get(json_object_get(json_object_get(j, "main"), "stretches"), 0);
+    const json_t *rival = json_object_get(stretch, "runner_up");
+
+    (void)state;
+    assert_string_equal(json_string_value(json_object_get(stretch, "provider")), "reference");
+    assert_string_equal(json_string_value(json_object_get(rival, "provider")), "fake");
+    assert_string_equal(json_string_value(json_object_get(rival, "kind")), "exact");
+    assert_int_equal((int)number(rival, "nodes"), 6);
+    json_decref(j);
+    rig_close(&r);
+}
+
+static void test_absent_providers(void **state)
+{
+    static const char *const options[] = { "providers", "nosuch?,reference", NULL };
+    rig r = chain(1, options);
+    json_t *j = explain_json(r.session, (inlay_explain_options){ 0 });
+    told t = explain(r.session, (inlay_explain_options){ 0 });
+
+    (void)state;
+    assert_int_equal(json_array_size(json_object_get(j, "not_used")), 1);
+    assert_non_null(strstr(t.data, "not used    nosuch: "));
+    json_decref(j);
+    free(t.data);
+    rig_close(&r);
+}
+
+static void test_wrong_questions(void **state)
+{
+    rig r = chain(1, NULL), other = chain(1, NULL);
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_explain_options options = { .struct_size = sizeof options, .format = "xml" };
+    told t = { 0 };
+
+    (void)state;
+    assert_int_equal(inlay_session_explain_ex(r.session, &options, keep, &t, &diag), INLAY_INVALID_ARGUMENT);
+    assert_non_null(strstr(diag.text, "text or json"));
+    options.format = NULL;
+    options.flags = 1u << 9;
+    assert_int_equal(inlay_session_explain_ex(r.session, &options, keep, &t, &diag), INLAY_INVALID_ARGUMENT);
+    options.flags = 0;
+    options.measured = other.context;
+    assert_int_equal(inlay_session_explain_ex(r.session, &options, keep, &t, &diag), INLAY_INVALID_ARGUMENT);
+    options.struct_size = 4;
+    assert_int_equal(inlay_session_explain_ex(r.session, &options, keep, &t, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(t.count, 0);
+    rig_close(&r);
+    rig_close(&other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sizes),           cmocka_unit_test(test_measures),
+        cmocka_unit_test(test_bodies),          cmocka_unit_test(test_measured_bodies),
+        cmocka_unit_test(test_hostile_names),   cmocka_unit_test(test_refusals_are_folded),
+        cmocka_unit_test(test_runner_up),       cmocka_unit_test(test_absent_providers),
+        cmocka_unit_test(test_wrong_questions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,142 @@
+/* Numbers for people, names that stay one line, JSON whatever the bytes. */
+#include "cmocka_all.h"
+#include "explain/words.h"
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+typedef struct text {
+    char data[4096];
+    size_t count;
+} text;
+
+static void keep(void *user, const char *piece, size_t bytes)
+{
+    text *t = user;
+
+    assert_true(t->count + bytes < sizeof t->data);
+    memcpy(t->data + t->count, piece, bytes);
+    t->count += bytes;
+    t->data[t->count] = '\0';
+}
+
+static void test_times(void **state)
+{
+    static const struct {
+        double ns;
+        const char *text, *change;
+    } rows[] = {
+        { 0, "0 ns", "0 ns" },           { 0.4, "0 ns", "0 ns" },          { -0.2, "0 ns", "0 ns" },
+        { 1, "1 ns", "+1 ns" },          { 999, "999 ns", "+999 ns" },     { 999.9, "1.00 us", "+1.00 us" },
+        { 1234, "1.23 us", "+1.23 us" }, { 12345, "12.3 us", "+12.3 us" }, { 123456, "123 us", "+123 us" },
+        { 9.996e6, "10.0 ms", "+10.0 ms" }, { -5e6, "-5.00 ms", "-5.00 ms" }, { 2.5e9, "2.50 s", "+2.50 s" },
+        { 1e15, "1000000 s", "+1000000 s" },
+    };
+    char a[NICE_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_string_equal(nice_ns(rows[i].ns, a), rows[i].text);
+        assert_string_equal(nice_change(rows[i].ns, a), rows[i].change);
+    }
+    assert_true(strlen(nice_ns(1e300, a)) < NICE_BYTES);
+    assert_true(strlen(nice_ns(INFINITY, a)) < NICE_BYTES);
+    assert_true(strlen(nice_ns(NAN, a)) < NICE_BYTES);
+}
+
+static void test_sizes(void **state)
+{
+    char a[NICE_BYTES];
+
+    (void)state;
+    assert_string_equal(nice_bytes(0, a), "0 B");
+    assert_string_equal(nice_bytes(1023, a), "1023 B");
+    assert_string_equal(nice_bytes(1024, a), "1.0 KiB");
+    assert_string_equal(nice_bytes(1048575, a), "1.0 MiB");
+    assert_string_equal(nice_bytes(123456789, a), "118 MiB");
+    assert_string_equal(nice_bytes(UINT64_MAX, a), "16777216 TiB");
+}
+
+static void test_columns(void **state)
+{
+    static const struct {
+        const char *name;
+        int columns;
+        const char *shown;
+    } rows[] = {
+        { "abc", 5, "abc  " },        { "abcdef", 6, "abcdef" },     { "abcdefghij", 6, "...hij" },
+        { "\x1b[2Jx\n", 6, "?[2Jx?" }, { "\xc3\xa4\xc3\xb6", 3, "\xc3\xa4\xc3\xb6 " }, { "", 2, "  " },
+        { "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xb6", 4, "...\xc3\xb6" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        text t = { .count = 0 };
+        explain_sink sink = { keep, &t };
+
+        say_column(&sink, rows[i].name, rows[i].columns);
+        assert_string_equal(t.data, rows[i].shown);
+    }
+}
+
+/* Every byte, and what looks like UTF-8 and is not, comes out as JSON that a strict parser takes. */
+static void test_json_of_any_bytes(void **state)
+{
+    static const char *const rows[] = {
+        "</script><img onerror=x>", "\"quoted\" \\ back", "\x01\x1f\x7f\t\r\n", "\xc0\x80", "\xed\xa0\x80",
+        "\xf4\x90\x80\x80", "\xe2\x82", "\xff\xfe", "\xf0\x9f\x98\x80 \xe2\x82\xac \xc3\xa4", "\x80", "\xe0\x80\x80",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        text t = { .count = 0 };
+        explain_sink sink = { keep, &t };
+        json_out j = { .sink = &sink };
+        json_t *value;
+
+        json_open(&j, NULL, '{', false);
+        json_text(&j, "name", rows[i]);
+        json_text(&j, "none", NULL);
+        json_close(&j);
+        assert_null(strpbrk(t.data, "<>&"));
+        value = json_loadb(t.data, t.count, 0, NULL);
+        assert_non_null(value);
+        if (i < 3 || i == 8)
+            assert_string_equal(json_string_value(json_object_get(value, "name")), rows[i]);
+        assert_true(json_is_null(json_object_get(value, "none")));
+        json_decref(value);
+    }
+}
+
+static void test_json_shapes(void **state)
+{
+    text t = { .count = 0 };
+    explain_sink sink = { keep, &t };
+    json_out j = { .sink = &sink };
+
+    (void)state;
+    json_open(&j, NULL, '{', false);
+    json_open(&j, "empty", '[', false);
+    json_close(&j);
+    json_open(&j, "flat", '{', true);
+    json_number(&j, "x", 1.5);
+    json_open(&j, "list", '[', false);
+    json_whole(&j, NULL, UINT64_MAX);
+    json_bool(&j, NULL, true);
+    json_number(&j, NULL, NAN);
+    json_close(&j);
+    json_close(&j);
+    json_close(&j);
+    assert_string_equal(t.data, "{\n  \"empty\": [],\n"
+                                "  \"flat\": {\"x\": 1.5, \"list\": [18446744073709551615, true, null]}\n}");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_times),         cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_columns),       cmocka_unit_test(test_json_of_any_bytes),
+        cmocka_unit_test(test_json_shapes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
