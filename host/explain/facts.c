@@ -121,11 +121,11 @@ static bool list_answers(facts *f, facts_graph *g)
 /* The number that value v holds before the run, when it is a scalar int64. */
 static bool known_scalar(const program *p, uint32_t v, int64_t *out)
 {
-    const inlay_value_info *info = v == INLAY_NONE ? NULL : &p->graph->values[v].info;
+    const inlay_value_state *x = v == INLAY_NONE ? NULL : &p->parts.profile[v];
 
-    if (info == NULL || info->data == NULL || info->dtype != INLAY_INT64 || info->data_bytes != sizeof *out)
+    if (x == NULL || x->data == NULL || x->dtype != INLAY_INT64 || x->data_bytes != sizeof *out)
         return false;
-    memcpy(out, info->data, sizeof *out);
+    memcpy(out, x->data, sizeof *out);
     return true;
 }
 
@@ -146,9 +146,9 @@ static double loop_times(const program *p, const graph_node *n, bool *out_known)
     if (strcmp(n->info.op_type.data, "Scan") == 0 && scans != NULL && graph_attr(n, "scan_input_axes") == NULL &&
         n->info.since_version >= 9 && n->info.input_count > 0 &&
         n->info.inputs[n->info.input_count - 1] != INLAY_NONE) {
-        const inlay_value_info *last = &p->graph->values[n->info.inputs[n->info.input_count - 1]].info;
-        if (last->rank != INLAY_RANK_UNKNOWN && last->rank > 0 && last->dims[0].kind == INLAY_DIM_FIXED)
-            return (double)last->dims[0].value;
+        const inlay_value_state *last = &p->parts.profile[n->info.inputs[n->info.input_count - 1]];
+        if (last->rank != INLAY_RANK_UNKNOWN && last->rank > 0 && last->dims[0] >= 0)
+            return (double)last->dims[0];
     }
     *out_known = false;
     return 1;
