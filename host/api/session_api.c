@@ -12,7 +12,7 @@ struct inlay_context {
     rt_value *in;         /* room for a run's inputs */
     inlay_value **wanted; /* [output_count] bound, a reference each */
     inlay_value **defaults; /* [input_count] initializers that stand in for unbound inputs */
-    measure *measure;     /* while runs are timed step by step, otherwise NULL */
+    timings *timings;     /* while runs are timed step by step, otherwise NULL */
 };
 
 const char *inlay_version(void)
@@ -115,7 +115,7 @@ inlay_status inlay_session_explain_ex(const inlay_session *session, const inlay_
     memcpy((char *)&complete + sizeof bytes, (const char *)options + sizeof bytes, (size_t)bytes - sizeof bytes);
     if (complete.measured != NULL && complete.measured->session != session)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the measured context belongs to another session");
-    return explain_session(session, &complete, complete.measured == NULL ? NULL : complete.measured->measure, write,
+    return explain_session(session, &complete, complete.measured == NULL ? NULL : complete.measured->timings, write,
                            user, diag);
 }
 
@@ -175,7 +175,7 @@ void inlay_context_destroy(inlay_context *c)
     if (c == NULL)
         return;
     runner_destroy(c->runner);
-    measure_destroy(c->measure);
+    timings_destroy(c->timings);
     for (uint32_t i = 0; c->inputs != NULL && i < inlay_session_input_count(c->session); i++)
         inlay_value_unref(c->inputs[i]);
     for (uint32_t i = 0; c->defaults != NULL && i < inlay_session_input_count(c->session); i++)
@@ -319,22 +319,22 @@ inlay_status inlay_context_measure(inlay_context *context, uint32_t on, inlay_di
 {
     inlay_status status = INLAY_OK;
 
-    measure_destroy(context->measure);
-    context->measure = NULL;
+    timings_destroy(context->timings);
+    context->timings = NULL;
     context->shared.hook = NULL;
     if (on != 0)
-        status = measure_create(context->session->main, &context->measure, diag);
-    if (context->measure != NULL)
-        context->shared.hook = measure_hook_of(context->measure);
+        status = timings_create(context->session->main, &context->timings, diag);
+    if (context->timings != NULL)
+        context->shared.hook = timings_hook(context->timings);
     return status;
 }
 
 static inlay_status run_measured(inlay_context *c, inlay_diag *diag)
 {
-    uint64_t begin = measure_now();
+    uint64_t begin = watch_now();
     inlay_status status = runner_run(c->runner, c->in, diag);
 
-    measure_end_run(c->measure, measure_now() - begin, status == INLAY_OK);
+    timings_end_run(c->timings, watch_now() - begin, status == INLAY_OK);
     return status;
 }
 
@@ -367,7 +367,7 @@ inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *
         }
         return status;
     }
-    return context->measure == NULL ? runner_run(context->runner, context->in, diag) : run_measured(context, diag);
+    return context->timings == NULL ? runner_run(context->runner, context->in, diag) : run_measured(context, diag);
 }
 
 inlay_value *inlay_context_output(inlay_context *context, uint32_t index)

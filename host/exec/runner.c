@@ -1,7 +1,7 @@
 #include "exec/runner.h"
 #include "base/checked.h"
 #include "exec/fence.h"
-#include "exec/measure.h"
+#include "exec/watch.h"
 #include "plugin/plugin.h"
 #include <stdlib.h>
 #include <string.h>
@@ -715,7 +715,7 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
         for (uint32_t i = 0; i < b->patch_count; i++)
             *b->patches[i].target = b->buffers[b->patches[i].place];
         watch(r, b);
-        status = r->shared->hook == NULL ? walk(r, b, diag) : measure_walk(r, b, diag);
+        status = r->shared->hook == NULL ? walk(r, b, diag) : watch_walk(r, b, diag);
         status = settle_async(r, b, status, diag);
         if (b->poisoned)
             renew_timelines(b);

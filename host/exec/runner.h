@@ -25,7 +25,7 @@ typedef struct run_shared {
     uint32_t pool_count;
     inlay_diag diag;          /* what steps write to; copied to the caller's when a run fails */
     struct dynamic_call *dynamic; /* the step whose outputs output_alloc is for */
-    const struct measure_hook *hook; /* who hears of every step, see measure.h; NULL = nobody, the usual case */
+    const struct watch_hook *hook; /* who hears of every step, see watch.h; NULL = nobody, the usual case */
 } run_shared;
 
 inlay_status run_shared_init(run_shared *s, uint32_t max_threads, uint64_t max_bytes);
@@ -108,7 +108,7 @@ void runner_destroy(runner *r);
  * results; on failure they are NULL and diag says which node. */
 INLAY_NODISCARD inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag);
 
-/* ------------------------------------------------------------------ for the loop that is watched, measure.c */
+/* ------------------------------------------------------------------ for the loop that is watched, watch.c */
 
 /* Runs one step; asynchronous ones may be under way when it returns. */
 inlay_status runner_step(runner *r, bound *b, bound_step *s, inlay_diag *diag);

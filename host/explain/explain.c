@@ -9,7 +9,7 @@ static inlay_status check_format(const char *format, inlay_diag *diag)
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "there is no explanation as '%s'; use text or json", format);
 }
 
-inlay_status explain_session(const inlay_session *s, const inlay_explain_options *options, const measure *m,
+inlay_status explain_session(const inlay_session *s, const inlay_explain_options *options, const timings *m,
                              inlay_write_fn write, void *user, inlay_diag *diag)
 {
     const char *format = options->format != NULL ? options->format : "text";

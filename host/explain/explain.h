@@ -1,10 +1,10 @@
 /* explain/explain.h - who runs what, and why: the words of inlay_session_explain(). */
 #ifndef EXPLAIN_EXPLAIN_H
 #define EXPLAIN_EXPLAIN_H
-#include "exec/measure.h"
+#include "exec/watch.h"
 #include "exec/session.h"
 
 /* options: complete (the caller's shorter struct filled up with zeros). m: figures of measured runs, or NULL. */
 INLAY_NODISCARD inlay_status explain_session(const inlay_session *s, const inlay_explain_options *options,
-                                             const measure *m, inlay_write_fn write, void *user, inlay_diag *diag);
+                                             const timings *m, inlay_write_fn write, void *user, inlay_diag *diag);
 #endif

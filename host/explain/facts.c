@@ -223,8 +223,8 @@ static bool gather_regions(facts *f, facts_graph *g)
             r->source = o->cost_source < r->source ? o->cost_source : r->source;
         }
         r->ns = region->cost_ns + region->launch_ns;
-        if (f->measure != NULL)
-            r->measured_ns = measure_step_ns(f->measure, p, i, &r->calls);
+        if (f->timings != NULL)
+            r->measured_ns = timings_step_ns(f->timings, p, i, &r->calls);
         g->executions = r->calls > g->executions ? r->calls : g->executions;
         if (region->provider == INLAY_NONE && !gather_bodies(f, g, r))
             return false;
@@ -238,7 +238,7 @@ static bool gather_regions(facts *f, facts_graph *g)
 
 /* What enters and leaves regions [first, first + count), each value once. mark holds, per value, the number of the
  * stretch that last counted it. */
-static void measure_border(facts_graph *g, facts_stretch *s, uint32_t number, uint32_t *mark)
+static void find_border(facts_graph *g, facts_stretch *s, uint32_t number, uint32_t *mark)
 {
     const program *p = g->program;
 
@@ -286,7 +286,7 @@ static bool gather_stretches(facts *f, facts_graph *g)
         s->workspace_bytes = r->workspace_bytes > s->workspace_bytes ? r->workspace_bytes : s->workspace_bytes;
     }
     for (uint32_t i = 0; i < g->stretch_count; i++)
-        measure_border(g, &g->stretches[i], i + 1, mark);
+        find_border(g, &g->stretches[i], i + 1, mark);
     return true;
 }
 
@@ -428,7 +428,7 @@ static void add_graph(facts *f, const facts_graph *g)
     }
 }
 
-inlay_status facts_create(const inlay_session *s, const measure *m, facts **out_facts, inlay_diag *diag)
+inlay_status facts_create(const inlay_session *s, const timings *m, facts **out_facts, inlay_diag *diag)
 {
     facts *f = calloc(1, sizeof *f);
     facts_graph *main = NULL;
@@ -437,9 +437,9 @@ inlay_status facts_create(const inlay_session *s, const measure *m, facts **out_
     if (f == NULL)
         goto no_memory;
     f->session = s;
-    f->measure = m != NULL && measure_runs(m) > 0 ? m : NULL;
+    f->timings = m != NULL && timings_runs(m) > 0 ? m : NULL;
     f->provider_count = s->env.provider_count;
-    f->measured_ns = f->measure != NULL ? measure_run_ns(m) : -1;
+    f->measured_ns = f->timings != NULL ? timings_run_ns(m) : -1;
     f->graphs = arena_array(&f->a, count_graphs(s->main), sizeof(facts_graph *));
     f->providers = arena_array(&f->a, (size_t)f->provider_count + 1, sizeof *f->providers);
     if (f->graphs == NULL || f->providers == NULL || !gather_graph(f, s->main, NULL, "main", &main) ||

@@ -8,7 +8,7 @@
  * nanoseconds of one execution of their graph; `times` says how often a body runs. */
 #ifndef EXPLAIN_FACTS_H
 #define EXPLAIN_FACTS_H
-#include "exec/measure.h"
+#include "exec/watch.h"
 #include "exec/session.h"
 #include "partition/cost.h"
 
@@ -106,7 +106,7 @@ typedef struct facts_provider {
 
 typedef struct facts {
     const inlay_session *session;
-    const measure *measure; /* NULL = nothing was measured */
+    const timings *timings; /* NULL = nothing was measured */
     arena a;
     facts_graph **graphs; /* [graph_count] the main one first, bodies behind the graph that holds them */
     uint32_t graph_count;
@@ -122,7 +122,7 @@ typedef struct facts {
 } facts;
 
 /* Gathers all but the runner-ups. INLAY_OK: release with facts_destroy(). */
-INLAY_NODISCARD inlay_status facts_create(const inlay_session *s, const measure *m, facts **out_facts,
+INLAY_NODISCARD inlay_status facts_create(const inlay_session *s, const timings *m, facts **out_facts,
                                           inlay_diag *diag);
 void facts_destroy(facts *f); /* NULL is a no-op */
 

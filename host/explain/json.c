@@ -183,8 +183,8 @@ static void tell_copy(teller *t, const facts_graph *g, const part_copy *c)
     json_text(j, "to", facts_domain_name(t->f, c->to_domain));
     json_whole(j, "bytes", c->bytes);
     json_number(j, "cost_ns", c->ns);
-    if (t->f->measure != NULL)
-        tell_ns(j, "measured_ns", measure_copy_ns(t->f->measure, g->program, c->value));
+    if (t->f->timings != NULL)
+        tell_ns(j, "measured_ns", timings_copy_ns(t->f->timings, g->program, c->value));
     json_close(j);
 }
 
@@ -244,7 +244,7 @@ static void tell_providers(teller *t)
         json_whole(j, "regions", p->region_count);
         json_whole(j, "stretches", p->stretch_count);
         json_number(j, "cost_ns", p->ns);
-        if (t->f->measure != NULL)
+        if (t->f->timings != NULL)
             json_number(j, "measured_ns", p->measured_ns);
         json_whole(j, "resident_bytes", p->resident_bytes);
         json_whole(j, "peak_bytes", p->peak_bytes);
@@ -315,9 +315,9 @@ void json_session(const facts *f, const explain_sink *sink, bool all)
     json_whole(&j, "regions", f->region_count);
     json_number(&j, "cost_ns", f->ns);
     json_number(&j, "copies_ns", f->copies_ns);
-    if (f->measure != NULL) {
+    if (f->timings != NULL) {
         json_number(&j, "measured_ns", f->measured_ns);
-        json_whole(&j, "measured_runs", measure_runs(f->measure));
+        json_whole(&j, "measured_runs", timings_runs(f->timings));
     }
     tell_providers(&t);
     tell_refusals(&t);

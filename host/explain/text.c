@@ -44,7 +44,7 @@ static void say_summary(const page *p)
         say(p->sink, ", of which %s are copies", nice_ns(f->copies_ns, b));
     if (p->measured)
         say(p->sink, "; measured %s, %s (median of %" PRIu32 " runs)", nice_ns(f->measured_ns, a),
-            ratio(f->measured_ns, f->ns, b), measure_runs(f->measure));
+            ratio(f->measured_ns, f->ns, b), timings_runs(f->timings));
     say(p->sink, "\n\n");
 }
 
@@ -355,8 +355,8 @@ static void say_copies(const page *p)
         for (uint32_t k = 0; k < g->program->parts.copy_count && shown < most; k++, shown++) {
             const part_copy *c = &g->program->parts.copies[k];
             say(p->sink, "  %9s %9s  ", nice_bytes(c->bytes, a), nice_ns(c->ns, b));
-            if (p->measured && measure_copy_ns(p->f->measure, g->program, c->value) >= 0)
-                say(p->sink, "measured %s  ", nice_ns(measure_copy_ns(p->f->measure, g->program, c->value), a));
+            if (p->measured && timings_copy_ns(p->f->timings, g->program, c->value) >= 0)
+                say(p->sink, "measured %s  ", nice_ns(timings_copy_ns(p->f->timings, g->program, c->value), a));
             say(p->sink, "%s -> %s  ", facts_domain_name(p->f, c->from_domain), facts_domain_name(p->f, c->to_domain));
             say_text(p->sink, facts_value_name(g, c->value));
             say(p->sink, ": from ");

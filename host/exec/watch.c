@@ -1,10 +1,10 @@
-#include "exec/measure.h"
+#include "exec/watch.h"
 #include "exec/fence.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-uint64_t measure_now(void)
+uint64_t watch_now(void)
 {
     struct timespec t;
 
@@ -12,19 +12,19 @@ uint64_t measure_now(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-inlay_status measure_walk(runner *r, bound *b, inlay_diag *diag)
+inlay_status watch_walk(runner *r, bound *b, inlay_diag *diag)
 {
-    const measure_hook *hook = r->shared->hook;
+    const watch_hook *hook = r->shared->hook;
 
     for (uint32_t i = 0; i < b->plan->step_count; i++) {
         bound_step *s = &b->steps[i];
-        measure_event event = { .program = r->prog, .step = s->plan, .begin_ns = measure_now() };
+        watch_event event = { .program = r->prog, .step = s->plan, .begin_ns = watch_now() };
         inlay_status status = runner_step(r, b, s, diag);
 
         if (status == INLAY_OK && s->async)
             status = fence_wait(s->fence, &r->shared->run, diag);
         if (status == INLAY_OK) {
-            event.end_ns = measure_now();
+            event.end_ns = watch_now();
             hook->event(hook->ctx, &event);
         }
         if (status == INLAY_OK && r->shared->watched)
@@ -39,7 +39,7 @@ inlay_status measure_walk(runner *r, bound *b, inlay_diag *diag)
 
 /* Times of one thing, run by run. */
 typedef struct series {
-    float *kept;    /* [MEASURE_KEPT] nanoseconds of a run, the latest runs, in a ring */
+    float *kept;    /* [TIMINGS_KEPT] nanoseconds of a run, the latest runs, in a ring */
     double now_ns;  /* of the run in progress */
     uint32_t calls; /* in the run in progress */
     uint32_t last_calls;
@@ -51,8 +51,8 @@ typedef struct watched {
     series *copies; /* [value_count] */
 } watched;
 
-struct measure {
-    measure_hook hook;
+struct timings {
+    watch_hook hook;
     arena a;
     watched *programs; /* [program_count] */
     uint32_t program_count;
@@ -72,44 +72,44 @@ static uint32_t count_programs(const program *p)
 
 static bool make_series(arena *a, uint32_t count, series **out)
 {
-    float *kept = arena_array(a, (size_t)count + 1, MEASURE_KEPT * sizeof *kept);
+    float *kept = arena_array(a, (size_t)count + 1, TIMINGS_KEPT * sizeof *kept);
 
     *out = arena_array(a, (size_t)count + 1, sizeof **out);
     if (*out == NULL || kept == NULL)
         return false;
     for (uint32_t i = 0; i < count; i++)
-        (*out)[i].kept = kept + (size_t)i * MEASURE_KEPT;
+        (*out)[i].kept = kept + (size_t)i * TIMINGS_KEPT;
     return true;
 }
 
-static bool watch_programs(measure *m, const program *p)
+static bool watch_programs(timings *t, const program *p)
 {
-    watched *w = &m->programs[m->program_count++];
+    watched *w = &t->programs[t->program_count++];
 
     w->program = p;
-    if (!make_series(&m->a, p->step_count, &w->steps))
+    if (!make_series(&t->a, p->step_count, &w->steps))
         return false;
     /* Copies need a device: most programs have none. */
     for (uint32_t i = 0; i < p->env->provider_count; i++)
         if (p->env->providers[i].table->domain_count > 0 && w->copies == NULL &&
-            !make_series(&m->a, p->graph->value_count, &w->copies))
+            !make_series(&t->a, p->graph->value_count, &w->copies))
             return false;
     for (uint32_t i = 0; i < p->step_count; i++)
         for (uint32_t k = 0; p->steps[i].bodies != NULL && k < p->steps[i].node->body_count; k++)
-            if (!watch_programs(m, p->steps[i].bodies[k]))
+            if (!watch_programs(t, p->steps[i].bodies[k]))
                 return false;
     return true;
 }
 
-static const watched *find_program(const measure *m, const program *p)
+static const watched *find_program(const timings *t, const program *p)
 {
-    for (uint32_t i = 0; i < m->program_count; i++)
-        if (m->programs[i].program == p)
-            return &m->programs[i];
+    for (uint32_t i = 0; i < t->program_count; i++)
+        if (t->programs[i].program == p)
+            return &t->programs[i];
     return NULL;
 }
 
-static void hear(void *ctx, const measure_event *event)
+static void hear(void *ctx, const watch_event *event)
 {
     const watched *w = find_program(ctx, event->program);
     series *s = NULL;
@@ -125,36 +125,36 @@ static void hear(void *ctx, const measure_event *event)
     }
 }
 
-inlay_status measure_create(const program *main, measure **out_measure, inlay_diag *diag)
+inlay_status timings_create(const program *main, timings **out_timings, inlay_diag *diag)
 {
-    measure *m = calloc(1, sizeof *m);
+    timings *t = calloc(1, sizeof *t);
     series *whole = NULL;
 
-    *out_measure = NULL;
-    if (m != NULL) {
-        m->hook = (measure_hook){ hear, m };
-        m->programs = arena_array(&m->a, count_programs(main), sizeof *m->programs);
+    *out_timings = NULL;
+    if (t != NULL) {
+        t->hook = (watch_hook){ hear, t };
+        t->programs = arena_array(&t->a, count_programs(main), sizeof *t->programs);
     }
-    if (m == NULL || m->programs == NULL || !watch_programs(m, main) || !make_series(&m->a, 1, &whole)) {
-        measure_destroy(m);
+    if (t == NULL || t->programs == NULL || !watch_programs(t, main) || !make_series(&t->a, 1, &whole)) {
+        timings_destroy(t);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to measure runs");
     }
-    m->whole = *whole;
-    *out_measure = m;
+    t->whole = *whole;
+    *out_timings = t;
     return INLAY_OK;
 }
 
-void measure_destroy(measure *m)
+void timings_destroy(timings *t)
 {
-    if (m == NULL)
+    if (t == NULL)
         return;
-    arena_deinit(&m->a);
-    free(m);
+    arena_deinit(&t->a);
+    free(t);
 }
 
-const measure_hook *measure_hook_of(const measure *m)
+const watch_hook *timings_hook(const timings *t)
 {
-    return &m->hook;
+    return &t->hook;
 }
 
 static void end_series(series *list, uint32_t count, uint32_t slot, bool ok)
@@ -169,23 +169,23 @@ static void end_series(series *list, uint32_t count, uint32_t slot, bool ok)
     }
 }
 
-void measure_end_run(measure *m, uint64_t ns, bool ok)
+void timings_end_run(timings *t, uint64_t ns, bool ok)
 {
-    uint32_t slot = m->runs % MEASURE_KEPT;
+    uint32_t slot = t->runs % TIMINGS_KEPT;
 
-    m->whole.now_ns = (double)ns;
-    end_series(&m->whole, 1, slot, ok);
-    for (uint32_t i = 0; i < m->program_count; i++) {
-        const watched *w = &m->programs[i];
+    t->whole.now_ns = (double)ns;
+    end_series(&t->whole, 1, slot, ok);
+    for (uint32_t i = 0; i < t->program_count; i++) {
+        const watched *w = &t->programs[i];
         end_series(w->steps, w->program->step_count, slot, ok);
         end_series(w->copies, w->program->graph->value_count, slot, ok);
     }
-    m->runs += ok;
+    t->runs += ok;
 }
 
-uint32_t measure_runs(const measure *m)
+uint32_t timings_runs(const timings *t)
 {
-    return m->runs < MEASURE_KEPT ? m->runs : MEASURE_KEPT;
+    return t->runs < TIMINGS_KEPT ? t->runs : TIMINGS_KEPT;
 }
 
 static int by_size(const void *a, const void *b)
@@ -195,10 +195,10 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median_of(const measure *m, const series *s)
+static double median_of(const timings *t, const series *s)
 {
-    float sorted[MEASURE_KEPT];
-    uint32_t n = measure_runs(m);
+    float sorted[TIMINGS_KEPT];
+    uint32_t n = timings_runs(t);
 
     if (n == 0)
         return -1;
@@ -207,23 +207,23 @@ static double median_of(const measure *m, const series *s)
     return n % 2 != 0 ? sorted[n / 2] : ((double)sorted[n / 2 - 1] + (double)sorted[n / 2]) / 2;
 }
 
-double measure_run_ns(const measure *m)
+double timings_run_ns(const timings *t)
 {
-    return m->runs == 0 ? 0 : median_of(m, &m->whole);
+    return t->runs == 0 ? 0 : median_of(t, &t->whole);
 }
 
-double measure_step_ns(const measure *m, const program *p, uint32_t step, uint32_t *out_calls)
+double timings_step_ns(const timings *t, const program *p, uint32_t step, uint32_t *out_calls)
 {
-    const watched *w = find_program(m, p);
+    const watched *w = find_program(t, p);
 
     if (out_calls != NULL)
         *out_calls = w == NULL ? 0 : w->steps[step].last_calls;
-    return w == NULL ? -1 : median_of(m, &w->steps[step]);
+    return w == NULL ? -1 : median_of(t, &w->steps[step]);
 }
 
-double measure_copy_ns(const measure *m, const program *p, uint32_t value)
+double timings_copy_ns(const timings *t, const program *p, uint32_t value)
 {
-    const watched *w = find_program(m, p);
+    const watched *w = find_program(t, p);
 
-    return w == NULL || w->copies == NULL ? -1 : median_of(m, &w->copies[value]);
+    return w == NULL || w->copies == NULL ? -1 : median_of(t, &w->copies[value]);
 }
