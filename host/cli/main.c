@@ -17,12 +17,24 @@ static const verb verbs[] = {
 };
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };
 
+/* The name as users write it: that of the function, with - for _. */
+static const char *verb_name(const void *ctx, uint32_t i)
+{
+    static char names[VERB_COUNT][24];
+
+    (void)ctx;
+    (void)snprintf(names[i], sizeof names[i], "%s", verbs[i].name);
+    for (char *c = names[i]; *c != '\0'; c++)
+        *c = *c == '_' ? '-' : *c;
+    return names[i];
+}
+
 static void print_usage(FILE *to)
 {
     (void)fprintf(to, "Usage: inlay VERB [ARGUMENT...]\n\nRuns ONNX models on plug-in execution providers.\n\n");
-    for (int i = 0; i < VERB_COUNT; i++)
-        (void)fprintf(to, "  %-10s %s\n", verbs[i].name, verbs[i].summary);
-    (void)fprintf(to, "  %-10s %s\n", "help",
+    for (uint32_t i = 0; i < VERB_COUNT; i++)
+        (void)fprintf(to, "  %-12s %s\n", verb_name(NULL, i), verbs[i].summary);
+    (void)fprintf(to, "  %-12s %s\n", "help",
                   "show the manual of a verb, or the exit codes: inlay help VERB|exit-codes");
     (void)fprintf(to, "\n  --version  print the version\n  --help     this list\n");
 }
@@ -37,16 +49,10 @@ static int print_exit_codes(void)
 
 static const verb *find_verb(const char *name)
 {
-    for (int i = 0; i < VERB_COUNT; i++)
-        if (strcmp(verbs[i].name, name) == 0)
+    for (uint32_t i = 0; i < VERB_COUNT; i++)
+        if (strcmp(verb_name(NULL, i), name) == 0)
             return &verbs[i];
     return NULL;
-}
-
-static const char *verb_name(const void *ctx, uint32_t i)
-{
-    (void)ctx;
-    return verbs[i].name;
 }
 
 /* argv[0] is the verb. argp names the program after it in help and errors. */
@@ -54,7 +60,7 @@ static int run_verb(const verb *v, int argc, char **argv)
 {
     char name[32];
 
-    (void)snprintf(name, sizeof name, "inlay %s", v->name);
+    (void)snprintf(name, sizeof name, "inlay %s", verb_name(NULL, (uint32_t)(v - verbs)));
     argv[0] = name;
     return v->run(argc, argv);
 }

@@ -58,7 +58,7 @@ check() {
 }
 
 add=$node/test_add/model.onnx
-verbs='run test bench inspect check explain providers'
+verbs='run test bench inspect check explain providers plugin-check'
 
 # ---- help and wrong use
 expect 2 'Usage: inlay VERB'
@@ -80,6 +80,9 @@ for verb in run bench inspect check explain; do
     expect 2 'one too many' "$verb" "$add" "$add"
 done
 expect 2 'which folder' test
+expect 2 'which plugin' plugin-check
+expect 2 'one plugin at a time' plugin-check a.so b.so
+refuses 2 'there are file, open' plugin-check a.so --group nonsense
 expect 2 'takes no arguments' providers x
 
 # ---- wrong files

@@ -1,0 +1,102 @@
+/* check/bench.h - a case clamped into a provider: compiled, specialised and run, with memory that tells who oversteps.
+ *
+ *     bench_open(c, provider, &one, k, threads, &b)      assess, compile, specialize
+ *     bench_run(&b, &how, &result)                       any number of times
+ *     bench_close(&b)
+ *
+ * Every tensor of a run lies between forbidden pages. What cannot touch a page's end, because it must start at a multiple
+ * of 64, is followed by bytes of a pattern that are looked at afterwards. */
+#ifndef CHECK_BENCH_H
+#define CHECK_BENCH_H
+#include "check/case.h"
+#include "check/loaded.h"
+
+/* Memory between two forbidden pages. */
+typedef struct fenced {
+    char *map; /* NULL: none */
+    size_t map_bytes;
+    char *data;
+    size_t bytes;
+    size_t slack; /* bytes of the pattern behind data */
+} fenced;
+
+/* bytes at a multiple of alignment, as near to the forbidden page as that allows; filled with fill. what is said when
+ * the page is touched. False: no memory. */
+bool fenced_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *what, fenced *out);
+/* Were the bytes before or behind written to? */
+bool fenced_is_hurt(const fenced *f);
+void fenced_protect(fenced *f, bool read_only);
+void fenced_free(fenced *f);
+
+/* ------------------------------------------------------------------ what a provider says of a case */
+
+enum { BENCH_REFUSED, BENCH_OFFERED, BENCH_SILENT, BENCH_FAILED };
+typedef struct bench_answer {
+    uint32_t kind; /* BENCH_REFUSED ... */
+    inlay_offer offer;
+    uint32_t node; /* that offer.nodes points to */
+    inlay_placement placements[CASE_INPUTS + CASE_OUTPUTS]; /* copies */
+    char why[256];
+} bench_answer;
+
+void bench_assess(const loaded_provider *p, const case_one *one, bench_answer *out);
+/* cost of the offer at the case's shapes. */
+inlay_status bench_cost(const loaded_provider *p, const case_one *one, const bench_answer *answer, uint32_t threads,
+                        inlay_cost *out);
+
+/* ------------------------------------------------------------------ the bench */
+
+typedef struct bench {
+    check *c;
+    const loaded_provider *p;
+    const case_one *one;
+    const op_case *k;
+    bench_answer answer;
+    inlay_compiled *compiled;
+    inlay_instance *instance;
+    inlay_output_plan plans[CASE_OUTPUTS];
+    uint8_t *fates; /* [value_count] of constants */
+    arena a;
+    uint64_t workspace_bytes, workspace_alignment;
+    uint32_t threads;
+    const char *phase; /* that failed */
+} bench;
+
+/* Assess, compile, specialize. A failure leaves nothing to close; b->phase names it. An offer that was refused is
+ * INLAY_UNSUPPORTED with phase "assess". */
+INLAY_NODISCARD inlay_status bench_open(check *c, const loaded_provider *p, const case_one *one, const op_case *k,
+                                        uint32_t threads, bench *b, inlay_diag *diag);
+void bench_close(bench *b);
+
+/* How to run. {0} is a run as the host does it. */
+typedef struct bench_how {
+    bool tight;            /* inputs and outputs aligned to their elements only, as a user's may be */
+    uint8_t fill;          /* what the workspace and outputs hold before */
+    bool in_place;         /* use the alias that the plan offers */
+    bool silent;           /* names no phases: for runs in threads of their own */
+    const uint32_t *cancel; /* NULL = never */
+} bench_how;
+
+typedef struct bench_output {
+    inlay_dtype dtype;
+    uint32_t rank;
+    int64_t dims[INLAY_MAX_RANK];
+    int64_t count;
+    void *data; /* in the result's arena */
+    uint64_t bytes;
+} bench_output;
+
+typedef struct bench_result {
+    bench_output out[CASE_OUTPUTS];
+    uint32_t out_count;
+    double ns;           /* of execute, until its work was done */
+    uint64_t heap_calls; /* that the plugin made meanwhile, if it is watched */
+    char fault[256];     /* a breach of the contract that was seen, or empty */
+    const char *fault_fix;
+    arena a;
+} bench_result;
+
+/* Runs once. INLAY_OK with a fault: outputs may be there, but a rule was broken. Any thread, b is read-only. */
+INLAY_NODISCARD inlay_status bench_run(const bench *b, const bench_how *how, bench_result *out, inlay_diag *diag);
+void bench_result_deinit(bench_result *r);
+#endif

@@ -1,0 +1,366 @@
+/* One run: memory for every tensor, the call, and a look at what it left behind. */
+#include "base/checked.h"
+#include "check/bench.h"
+#include "check/process.h"
+#include "exec/fence.h"
+#include "plugin/run.h"
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+enum { ALIGN = 64, MAX_OUTPUT = 1 << 30 };
+
+/* Everything that a run holds. */
+typedef struct running {
+    const bench *b;
+    const bench_how *how;
+    bench_result *result;
+    fenced in[CASE_INPUTS], out[CASE_OUTPUTS], workspace;
+    inlay_buffer device[CASE_INPUTS + CASE_OUTPUTS + 1]; /* handle 0: it lies on the host; the last is the workspace */
+    int64_t in_dims[CASE_INPUTS][CASE_RANK], out_dims[CASE_OUTPUTS][INLAY_MAX_RANK];
+    inlay_tensor_arg ins[CASE_INPUTS], outs[CASE_OUTPUTS];
+    bool allocated[CASE_OUTPUTS];
+    pthread_mutex_t lock;
+    uint64_t timeline, point;
+} running;
+
+static void fault(bench_result *r, const char *fix, const char *format, ...)
+{
+    va_list args;
+
+    if (r->fault[0] != '\0')
+        return;
+    va_start(args, format);
+    (void)vsnprintf(r->fault, sizeof r->fault, format, args);
+    va_end(args);
+    r->fault_fix = fix;
+}
+
+static void phase(const running *r, const char *what)
+{
+    if (!r->how->silent)
+        check_phase(r->b->c, what);
+}
+
+/* ------------------------------------------------------------------ devices */
+
+static uint32_t work_domain(const running *r)
+{
+    const loaded_provider *p = r->b->p;
+
+    return p->table->default_domain == 0 ? INLAY_DOMAIN_HOST : p->first_domain + p->table->default_domain - 1;
+}
+
+static inlay_status wait_for(running *r, inlay_fence f, inlay_diag *diag)
+{
+    return (r->b->p->table->flags & INLAY_PROVIDER_ASYNC) != 0 ? fence_settle(f, diag) : INLAY_OK;
+}
+
+static inlay_fence next_point(running *r)
+{
+    return (inlay_fence){ r->timeline, ++r->point };
+}
+
+/* Moves bytes between host memory and a buffer of the provider's. */
+static inlay_status copy(running *r, void *host, const inlay_buffer *device, uint64_t bytes, bool to_device,
+                         inlay_diag *diag)
+{
+    const loaded_provider *p = r->b->p;
+    const inlay_buffer here = { .handle = (uintptr_t)host, .bytes = bytes };
+    const inlay_fence f = next_point(r);
+    inlay_status status;
+
+    phase(r, "buffer_copy");
+    status = p->table->buffer_copy(p->state, NULL, to_device ? &here : device, to_device ? device : &here, NULL, 0, f,
+                                   diag);
+    return status == INLAY_OK ? wait_for(r, f, diag) : status;
+}
+
+/* The buffer of a tensor: the host's memory itself, or one on the device. */
+static inlay_status place(running *r, uint32_t index, const fenced *host, bool fill, inlay_buffer *out,
+                          inlay_diag *diag)
+{
+    const loaded_provider *p = r->b->p;
+    inlay_status status;
+
+    *out = (inlay_buffer){ .handle = (uintptr_t)host->data, .bytes = host->bytes };
+    if (work_domain(r) == INLAY_DOMAIN_HOST)
+        return INLAY_OK;
+    phase(r, "buffer_alloc");
+    status = p->table->buffer_alloc(p->state, work_domain(r), host->bytes > 0 ? host->bytes : 1, &r->device[index],
+                                    diag);
+    if (status == INLAY_OK) {
+        *out = r->device[index];
+        if (fill && host->bytes > 0)
+            status = copy(r, host->data, out, host->bytes, true, diag);
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------ hooks of the run */
+
+static inlay_status give_output(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
+{
+    running *r = ctx;
+    size_t bytes;
+    int64_t count;
+
+    if (output >= r->b->one->output_count || r->b->plans[output].kind != INLAY_OUTPUT_ALLOCATED) {
+        fault(r->result, "ask for ALLOCATED outputs only, by their place in the request's outputs",
+              "it called output_alloc for output %u", output);
+        return INLAY_INVALID_ARGUMENT;
+    }
+    if (rank > INLAY_MAX_RANK || !dims_count(dims, rank, &count) ||
+        !dtype_bytes(r->outs[output].dtype, count, &bytes) || bytes > MAX_OUTPUT) {
+        fault(r->result, "compute the shape from the inputs", "it asked for an output of an impossible shape");
+        return INLAY_SHAPE_MISMATCH;
+    }
+    fenced_free(&r->out[output]);
+    if (!fenced_alloc(bytes, ALIGN, r->how->fill, "behind an output that it allocated", &r->out[output]))
+        return INLAY_OUT_OF_MEMORY;
+    r->allocated[output] = true;
+    r->outs[output].rank = rank;
+    if (rank > 0)
+        memcpy(r->out_dims[output], dims, rank * sizeof *dims);
+    return place(r, CASE_INPUTS + output, &r->out[output], false, out, NULL);
+}
+
+static char *give_string(void *ctx, uint64_t bytes)
+{
+    running *r = ctx;
+    char *text;
+
+    (void)pthread_mutex_lock(&r->lock);
+    text = bytes < MAX_OUTPUT ? arena_alloc(&r->result->a, (size_t)bytes) : NULL;
+    (void)pthread_mutex_unlock(&r->lock);
+    return text;
+}
+
+/* ------------------------------------------------------------------ before */
+
+static size_t element_alignment(inlay_dtype dtype)
+{
+    uint32_t bytes = inlay_dtype_bits(dtype) / 8;
+
+    if (dtype == INLAY_STRING || dtype == INLAY_COMPLEX64 || dtype == INLAY_COMPLEX128)
+        return 8;
+    return bytes == 0 ? 1 : bytes;
+}
+
+static size_t alignment_of(const running *r, inlay_dtype dtype)
+{
+    return r->how->tight ? element_alignment(dtype) : ALIGN;
+}
+
+static inlay_status prepare_inputs(running *r, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < r->b->one->input_count; i++) {
+        const case_tensor *t = &r->b->k->in[r->b->one->input_of[i]];
+        inlay_status status;
+
+        if (!fenced_alloc((size_t)t->bytes, alignment_of(r, t->dtype), 0, "behind the end of an input", &r->in[i]))
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for an input");
+        if (t->bytes > 0)
+            memcpy(r->in[i].data, t->data, (size_t)t->bytes);
+        if (t->rank > 0)
+            memcpy(r->in_dims[i], t->dims, t->rank * sizeof t->dims[0]);
+        r->ins[i] = (inlay_tensor_arg){ .dims = r->in_dims[i], .rank = t->rank, .dtype = t->dtype };
+        status = place(r, i, &r->in[i], true, &r->ins[i].buffer, diag);
+        if (status != INLAY_OK)
+            return status;
+    }
+    return INLAY_OK;
+}
+
+/* The input whose buffer output o uses, INLAY_NONE if it has its own. */
+static uint32_t alias_of(const running *r, uint32_t o)
+{
+    const inlay_output_plan *plan = &r->b->plans[o];
+
+    if (!r->how->in_place || plan->kind != INLAY_OUTPUT_KNOWN)
+        return INLAY_NONE;
+    for (uint32_t other = 0; other < o; other++)
+        if (r->b->plans[other].alias == plan->alias)
+            return INLAY_NONE;
+    return plan->alias;
+}
+
+static inlay_status prepare_output(running *r, uint32_t o, inlay_diag *diag)
+{
+    const inlay_value_state *s = &r->b->one->states[r->b->one->outputs[o]];
+    const inlay_output_plan *plan = &r->b->plans[o];
+    uint32_t alias = alias_of(r, o);
+    size_t bytes = (size_t)plan->max_bytes;
+    int64_t count;
+
+    r->outs[o] = (inlay_tensor_arg){ .dims = r->out_dims[o], .dtype = s->dtype,
+                                     .rank = s->rank == INLAY_RANK_UNKNOWN ? 0 : s->rank };
+    for (uint32_t d = 0; d < r->outs[o].rank; d++)
+        r->out_dims[o][d] = s->dims[d];
+    if (plan->kind == INLAY_OUTPUT_ALLOCATED)
+        return INLAY_OK;
+    if (plan->kind == INLAY_OUTPUT_KNOWN &&
+        (!dims_count(r->out_dims[o], r->outs[o].rank, &count) || !dtype_bytes(s->dtype, count, &bytes)))
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the shape of output %u is not known", o);
+    if (bytes > MAX_OUTPUT)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "output %u would take %zu bytes", o, bytes);
+    if (alias != INLAY_NONE) {
+        if (r->in[alias].bytes < bytes) {
+            fault(r->result, "offer an alias for equal sizes only", "output %u of %zu bytes may share input %u of %zu", o,
+                  bytes, alias, r->in[alias].bytes);
+            return inlay_fail(diag, INLAY_INTERNAL, "an alias that does not fit");
+        }
+        r->outs[o].buffer = r->ins[alias].buffer;
+        return INLAY_OK;
+    }
+    if (!fenced_alloc(bytes, alignment_of(r, s->dtype), r->how->fill, "behind the end of an output", &r->out[o]))
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for an output");
+    return place(r, CASE_INPUTS + o, &r->out[o], false, &r->outs[o].buffer, diag);
+}
+
+/* ------------------------------------------------------------------ after */
+
+static inlay_status collect_output(running *r, uint32_t o, inlay_diag *diag)
+{
+    bench_output *out = &r->result->out[o];
+    const inlay_output_plan *plan = &r->b->plans[o];
+    uint32_t alias = alias_of(r, o);
+    const fenced *memory = alias != INLAY_NONE ? &r->in[alias] : &r->out[o];
+    const inlay_buffer *device = alias != INLAY_NONE ? &r->device[alias] : &r->device[CASE_INPUTS + o];
+    size_t bytes;
+
+    if (plan->kind == INLAY_OUTPUT_ALLOCATED && !r->allocated[o]) {
+        fault(r->result, "call inlay_host.output_alloc for each ALLOCATED output", "output %u was never allocated", o);
+        return INLAY_OK;
+    }
+    *out = (bench_output){ .dtype = r->outs[o].dtype, .rank = r->outs[o].rank };
+    memcpy(out->dims, r->out_dims[o], sizeof out->dims);
+    if (!dims_count(out->dims, out->rank, &out->count) || !dtype_bytes(out->dtype, out->count, &bytes) ||
+        bytes > memory->bytes) {
+        fault(r->result, "write the dims of BOUNDED outputs, within max_bytes",
+              "output %u has dims that its %zu bytes do not hold", o, memory->bytes);
+        return INLAY_OK;
+    }
+    out->bytes = bytes;
+    out->data = arena_alloc(&r->result->a, bytes + 1);
+    if (out->data == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for an output");
+    if (device->handle != 0 && bytes > 0)
+        return copy(r, out->data, device, bytes, false, diag);
+    if (bytes > 0)
+        memcpy(out->data, memory->data, bytes);
+    return INLAY_OK;
+}
+
+static void look_for_damage(running *r)
+{
+    const char *more = "the kernel writes further than it should: look at the tail of its loop";
+
+    if (fenced_is_hurt(&r->workspace))
+        fault(r->result, "ask for more in specialize (kit: kit_plan.workspace_bytes), or write less",
+              "it wrote outside the %llu bytes of workspace that it asked for",
+              (unsigned long long)r->b->workspace_bytes);
+    for (uint32_t i = 0; i < r->b->one->input_count; i++) {
+        const case_tensor *t = &r->b->k->in[r->b->one->input_of[i]];
+        bool shared = false;
+
+        for (uint32_t o = 0; o < r->b->one->output_count; o++)
+            shared |= alias_of(r, o) == i;
+        if (fenced_is_hurt(&r->in[i]))
+            fault(r->result, more, "it wrote outside input %u", i);
+        if (!shared && t->bytes > 0 && memcmp(r->in[i].data, t->data, (size_t)t->bytes) != 0)
+            fault(r->result, "inputs are read-only unless the plan names an alias", "it changed input %u", i);
+    }
+    for (uint32_t o = 0; o < r->b->one->output_count; o++)
+        if (fenced_is_hurt(&r->out[o]))
+            fault(r->result, more, "it wrote outside output %u", o);
+}
+
+static void release(running *r)
+{
+    const loaded_provider *p = r->b->p;
+
+    for (size_t i = 0; i < sizeof r->device / sizeof r->device[0]; i++)
+        if (r->device[i].handle != 0)
+            p->table->buffer_free(p->state, &r->device[i]);
+    for (uint32_t i = 0; i < CASE_INPUTS; i++)
+        fenced_free(&r->in[i]);
+    for (uint32_t o = 0; o < CASE_OUTPUTS; o++)
+        fenced_free(&r->out[o]);
+    fenced_free(&r->workspace);
+    timeline_destroy(r->timeline);
+    (void)pthread_mutex_destroy(&r->lock);
+}
+
+/* ------------------------------------------------------------------ the call */
+
+static double now_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return 1e9 * (double)now.tv_sec + (double)now.tv_nsec;
+}
+
+static inlay_status call(running *r, inlay_diag *diag)
+{
+    static const uint32_t never;
+    const bench *b = r->b;
+    const uint32_t *cancel = r->how->cancel != NULL ? r->how->cancel : &never;
+    inlay_run run = { .cancel = cancel, .max_threads = b->threads, .ctx = r, .output_alloc = give_output,
+                      .string_alloc = give_string };
+    inlay_exec_args args = { .struct_size = sizeof args, .run = &run, .inputs = r->ins, .outputs = r->outs,
+                             .input_count = b->one->input_count, .output_count = b->one->output_count,
+                             .arg_stride = sizeof r->ins[0], .cancel = cancel, .diag = diag };
+    inlay_status status = INLAY_OK;
+    uint64_t heap;
+    double begin;
+
+    if (b->workspace_bytes > 0)
+        INLAY_TRY(place(r, CASE_INPUTS + CASE_OUTPUTS, &r->workspace, false, &args.workspace, diag));
+    args.signal = next_point(r);
+    heap = heap_look().calls;
+    phase(r, "execute");
+    begin = now_ns();
+    status = b->p->table->execute(b->p->state, b->compiled, b->instance, &args);
+    if (status == INLAY_OK)
+        status = wait_for(r, args.signal, diag);
+    r->result->ns = now_ns() - begin;
+    r->result->heap_calls = heap_look().calls - heap;
+    phase(r, "the checker");
+done:
+    return status;
+}
+
+inlay_status bench_run(const bench *b, const bench_how *how, bench_result *out, inlay_diag *diag)
+{
+    running r = { .b = b, .how = how, .result = out };
+    inlay_status status;
+
+    memset(out, 0, sizeof *out);
+    (void)pthread_mutex_init(&r.lock, NULL);
+    INLAY_TRY(timeline_create(&r.timeline, diag));
+    INLAY_TRY(prepare_inputs(&r, diag));
+    for (uint32_t o = 0; o < b->one->output_count; o++)
+        INLAY_TRY(prepare_output(&r, o, diag));
+    if (!fenced_alloc((size_t)b->workspace_bytes, (size_t)b->workspace_alignment, how->fill,
+                      "behind the end of the workspace that it asked for", &r.workspace)) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a workspace of %llu bytes",
+                            (unsigned long long)b->workspace_bytes);
+        goto done;
+    }
+    INLAY_TRY(call(&r, diag));
+    look_for_damage(&r);
+    out->out_count = b->one->output_count;
+    for (uint32_t o = 0; o < out->out_count; o++)
+        INLAY_TRY(collect_output(&r, o, diag));
+done:
+    release(&r);
+    return status;
+}
+
+void bench_result_deinit(bench_result *r)
+{
+    arena_deinit(&r->a);
+    r->out_count = 0;
+}

@@ -1,0 +1,431 @@
+#include "check/case.h"
+#include "base/checked.h"
+#include "base/element.h"
+#include <math.h>
+#include <string.h>
+
+enum { MAX_BYTES = 1 << 28, ALIGN = 64 };
+
+void case_init(op_case *k, const char *domain, const char *op_type, int64_t opset)
+{
+    memset(k, 0, sizeof *k);
+    (void)snprintf(k->domain, sizeof k->domain, "%s", domain);
+    (void)snprintf(k->op_type, sizeof k->op_type, "%s", op_type);
+    k->opset = opset;
+    k->out_count = 1;
+}
+
+void case_deinit(op_case *k)
+{
+    arena_deinit(&k->a);
+}
+
+case_tensor *case_input(op_case *k, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool constant)
+{
+    case_tensor *t = k->in_count < CASE_INPUTS && rank <= CASE_RANK ? &k->in[k->in_count] : NULL;
+
+    if (t == NULL)
+        return NULL;
+    *t = (case_tensor){ .dtype = dtype, .rank = rank, .low = -8, .high = 8, .constant = constant };
+    if (rank > 0)
+        memcpy(t->dims, dims, rank * sizeof *dims);
+    k->in_count++;
+    return t;
+}
+
+bool case_attr(op_case *k, const inlay_attr_info *attr)
+{
+    if (k->attr_count == CASE_ATTRS)
+        return false;
+    k->attrs[k->attr_count++] = *attr;
+    return true;
+}
+
+/* ------------------------------------------------------------------ elements */
+
+uint64_t case_random(uint64_t *state)
+{
+    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15)); /* splitmix64 */
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static float random_float(uint64_t *state)
+{
+    return (float)((double)(case_random(state) >> 40) / (double)(1 << 23) * 2.0 - 2.0);
+}
+
+static void put_float(inlay_dtype dtype, void *data, int64_t i, double value)
+{
+    float f = (float)value;
+    uint32_t bits;
+
+    memcpy(&bits, &f, sizeof bits);
+    if (dtype == INLAY_FLOAT)
+        ((float *)data)[i] = f;
+    else if (dtype == INLAY_DOUBLE)
+        ((double *)data)[i] = value;
+    else if (dtype == INLAY_FLOAT16)
+        ((uint16_t *)data)[i] = element_half(f);
+    else
+        ((uint16_t *)data)[i] = (uint16_t)(bits >> 16); /* bfloat16, cut */
+}
+
+static void put_integer(inlay_dtype dtype, void *data, int64_t i, int64_t value)
+{
+    switch (inlay_dtype_bits(dtype)) {
+    case 8:
+        ((uint8_t *)data)[i] = (uint8_t)value;
+        break;
+    case 16:
+        ((uint16_t *)data)[i] = (uint16_t)value;
+        break;
+    case 32:
+        ((uint32_t *)data)[i] = (uint32_t)value;
+        break;
+    default:
+        ((uint64_t *)data)[i] = (uint64_t)value;
+        break;
+    }
+}
+
+static bool is_plain_float(inlay_dtype dtype)
+{
+    return dtype == INLAY_FLOAT || dtype == INLAY_DOUBLE || dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16;
+}
+
+static bool is_unsigned(inlay_dtype dtype)
+{
+    return dtype == INLAY_UINT8 || dtype == INLAY_UINT16 || dtype == INLAY_UINT32 || dtype == INLAY_UINT64;
+}
+
+static bool is_integer(inlay_dtype dtype)
+{
+    int64_t value;
+    static const uint64_t zero;
+
+    return dtype != INLAY_BOOL && element_integer(dtype, &zero, 0, &value);
+}
+
+static void random_words(inlay_str *words, int64_t count, uint64_t *state, arena *a)
+{
+    static const char *const list[] = { "one", "Two", "three four", "", "FIVE", "a,b", "sieben" };
+
+    for (int64_t i = 0; i < count; i++) {
+        const char *word = list[case_random(state) % 7];
+
+        words[i] = (inlay_str){ arena_string(a, word), strlen(word) };
+        if (words[i].data == NULL)
+            words[i] = (inlay_str){ "", 0 };
+    }
+}
+
+void case_random_elements(inlay_dtype dtype, void *data, int64_t count, int64_t low, int64_t high, uint64_t *state,
+                          arena *a)
+{
+    if (is_unsigned(dtype) && low < 0)
+        low = 0;
+    if (dtype == INLAY_STRING) {
+        random_words(data, count, state, a);
+    } else if (dtype == INLAY_COMPLEX64 || dtype == INLAY_COMPLEX128) {
+        for (int64_t i = 0; i < 2 * count; i++)
+            put_float(dtype == INLAY_COMPLEX64 ? INLAY_FLOAT : INLAY_DOUBLE, data, i, (double)random_float(state));
+    } else if (is_plain_float(dtype)) {
+        for (int64_t i = 0; i < count; i++)
+            put_float(dtype, data, i, (double)random_float(state));
+    } else if (dtype == INLAY_BOOL) {
+        for (int64_t i = 0; i < count; i++)
+            ((uint8_t *)data)[i] = case_random(state) >> 40 & 1;
+    } else if (is_integer(dtype)) {
+        for (int64_t i = 0; i < count; i++)
+            put_integer(dtype, data, i, low + (int64_t)(case_random(state) % (uint64_t)(high - low + 1)));
+    } else { /* 8-bit floats and packed ones: any bits are a value */
+        for (uint64_t i = 0; i < ((uint64_t)count * inlay_dtype_bits(dtype) + 7) / 8; i++)
+            ((uint8_t *)data)[i] = (uint8_t)(case_random(state) >> 32) & 0x77;
+    }
+}
+
+static void put_given(case_tensor *t)
+{
+    for (int64_t i = 0; i < t->count && t->given_count > 0; i++) {
+        double value = t->given[i % t->given_count];
+
+        if (is_plain_float(t->dtype))
+            put_float(t->dtype, t->data, i, value);
+        else if (is_integer(t->dtype) || t->dtype == INLAY_BOOL)
+            put_integer(t->dtype, t->data, i, (int64_t)value);
+    }
+}
+
+inlay_status case_fill(op_case *k, uint64_t seed)
+{
+    uint64_t state = seed;
+
+    for (uint32_t i = 0; i < k->in_count; i++) {
+        case_tensor *t = &k->in[i];
+        size_t bytes;
+        char *room;
+
+        if (t->dtype == INLAY_UNDEFINED || t->data != NULL)
+            continue;
+        if (!dims_count(t->dims, t->rank, &t->count) || !dtype_bytes(t->dtype, t->count, &bytes) || bytes > MAX_BYTES)
+            return INLAY_LIMIT_EXCEEDED;
+        room = arena_alloc(&k->a, bytes + ALIGN);
+        if (room == NULL)
+            return INLAY_OUT_OF_MEMORY;
+        t->data = room + (ALIGN - (uintptr_t)room % ALIGN) % ALIGN;
+        t->bytes = bytes;
+        case_random_elements(t->dtype, t->data, t->count, t->low, t->high, &state, &k->a);
+        put_given(t);
+    }
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ text */
+
+static size_t add(char *text, size_t bytes, size_t used, const char *format, ...)
+{
+    va_list args;
+    int n;
+
+    if (used >= bytes)
+        return used;
+    va_start(args, format);
+    n = vsnprintf(text + used, bytes - used, format, args);
+    va_end(args);
+    return n < 0 ? used : used + (size_t)n;
+}
+
+static size_t add_attr(char *text, size_t bytes, size_t used, const inlay_attr_info *a)
+{
+    used = add(text, bytes, used, " %s=", a->name.data);
+    if (a->kind == INLAY_ATTR_INT)
+        return add(text, bytes, used, "%lld", (long long)a->i);
+    if (a->kind == INLAY_ATTR_FLOAT)
+        return add(text, bytes, used, "%g", a->f);
+    if (a->kind == INLAY_ATTR_STRING)
+        return add(text, bytes, used, "'%s'", a->s.data);
+    if (a->kind != INLAY_ATTR_INTS)
+        return add(text, bytes, used, "(%u)", a->count);
+    for (uint32_t i = 0; i < a->count; i++)
+        used = add(text, bytes, used, "%s%lld", i == 0 ? "[" : ",", (long long)a->ints[i]);
+    return add(text, bytes, used, a->count == 0 ? "[]" : "]");
+}
+
+char *case_text(const op_case *k, char *text, size_t bytes)
+{
+    size_t used = add(text, bytes, 0, "%s-%lld", k->op_type, (long long)k->opset);
+
+    for (uint32_t i = 0; i < k->in_count; i++) {
+        const case_tensor *t = &k->in[i];
+
+        if (t->dtype == INLAY_UNDEFINED) {
+            used = add(text, bytes, used, " -");
+            continue;
+        }
+        used = add(text, bytes, used, " %s[", inlay_dtype_name(t->dtype));
+        for (uint32_t d = 0; d < t->rank; d++)
+            used = add(text, bytes, used, "%s%lld", d > 0 ? "," : "", (long long)t->dims[d]);
+        used = add(text, bytes, used, "]%s", t->constant ? "!" : "");
+    }
+    for (uint32_t i = 0; i < k->attr_count; i++)
+        used = add_attr(text, bytes, used, &k->attrs[i]);
+    return text;
+}
+
+/* ------------------------------------------------------------------ the graph */
+
+inlay_status case_import(const op_case *k, graph_model *model)
+{
+    graph_opset *list = arena_array(&model->arena, model->opset_count + (size_t)1, sizeof *list);
+
+    if (graph_model_opset(model, k->domain) != 0)
+        return INLAY_OK;
+    if (list == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    if (model->opset_count > 0)
+        memcpy(list, model->opsets, model->opset_count * sizeof *list);
+    list[model->opset_count].domain = arena_string(&model->arena, k->domain);
+    list[model->opset_count].version = k->opset;
+    if (list[model->opset_count].domain == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    model->opsets = list;
+    model->opset_count++;
+    return INLAY_OK;
+}
+
+static bool append(arena *a, uint32_t **list, uint32_t *count, uint32_t value)
+{
+    uint32_t *more = arena_array(a, *count + (size_t)1, sizeof *more);
+
+    if (more == NULL)
+        return false;
+    if (*count > 0)
+        memcpy(more, *list, *count * sizeof *more);
+    more[(*count)++] = value;
+    *list = more;
+    return true;
+}
+
+/* An input of the graph, or a constant, for the case's input. INLAY_NONE: no memory. */
+static uint32_t add_input(const case_tensor *t, graph *g, uint32_t known)
+{
+    arena *a = &g->model->arena;
+    uint32_t v = graph_add_value(g, NULL, 0);
+    inlay_dim *dims = arena_array(a, t->rank, sizeof *dims);
+    char symbol[32];
+
+    if (v == INLAY_NONE || dims == NULL)
+        return INLAY_NONE;
+    if (t->constant)
+        return graph_set_constant(g, v, t->dtype, t->rank, t->dims, t->data, t->bytes) == INLAY_OK ? v : INLAY_NONE;
+    for (uint32_t d = 0; d < t->rank; d++) {
+        dims[d] = (inlay_dim){ .value = t->dims[d], .kind = INLAY_DIM_FIXED };
+        if (known == CASE_SYMBOLS) {
+            (void)snprintf(symbol, sizeof symbol, "n%lld", (long long)t->dims[d]); /* equal sizes, equal symbols */
+            dims[d] = (inlay_dim){ .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = graph_symbol(g->model, symbol) };
+        }
+    }
+    g->values[v].info.dtype = t->dtype;
+    g->values[v].info.rank = known == CASE_RANK_UNKNOWN ? INLAY_RANK_UNKNOWN : t->rank;
+    g->values[v].info.dims = dims;
+    return append(a, &g->inputs, &g->input_count, v) ? v : INLAY_NONE;
+}
+
+graph_node *case_add(const op_case *k, graph *g, uint32_t known)
+{
+    graph_node *n = graph_add_node(g, k->op_type, k->domain, NULL, k->in_count, k->out_count);
+
+    if (n == NULL)
+        return NULL;
+    n->opset = k->opset;
+    for (uint32_t i = 0; i < k->in_count; i++) {
+        if (k->in[i].dtype == INLAY_UNDEFINED)
+            continue;
+        ((uint32_t *)(uintptr_t)n->info.inputs)[i] = add_input(&k->in[i], g, known);
+        if (n->info.inputs[i] == INLAY_NONE)
+            return NULL;
+    }
+    for (uint32_t i = 0; i < k->attr_count; i++)
+        if (graph_set_attr(g, n, &k->attrs[i]) != INLAY_OK)
+            return NULL;
+    for (uint32_t o = 0; o < k->out_count; o++) {
+        uint32_t v = graph_add_value(g, NULL, 0);
+
+        if (v == INLAY_NONE || !append(&g->model->arena, &g->outputs, &g->output_count, v))
+            return NULL;
+        ((uint32_t *)(uintptr_t)n->info.outputs)[o] = v;
+    }
+    return n;
+}
+
+static inlay_status no_memory(inlay_diag *diag)
+{
+    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a graph of one node");
+}
+
+/* Shapes of outputs that follow from the elements of inputs, as the host finds them when it reaches the node. */
+static inlay_status infer_with_data(const op_case *k, case_one *one, inlay_diag *diag)
+{
+    const graph *g = one->model->main;
+    const graph_node *n = g->nodes[0];
+    inlay_value_info in[CASE_INPUTS], out[CASE_OUTPUTS];
+    const inlay_value_info *ins[CASE_INPUTS];
+    inlay_value_info *outs[CASE_OUTPUTS];
+    inlay_status status;
+
+    for (uint32_t i = 0; i < k->in_count; i++) {
+        const case_tensor *t = &k->in[i];
+        inlay_dim *dims = arena_array(&one->a, t->rank, sizeof *dims);
+
+        ins[i] = NULL;
+        if (t->dtype == INLAY_UNDEFINED)
+            continue;
+        if (dims == NULL)
+            return no_memory(diag);
+        in[i] = g->values[n->info.inputs[i]].info;
+        in[i].rank = t->rank;
+        in[i].dims = dims;
+        for (uint32_t d = 0; d < t->rank; d++)
+            dims[d] = (inlay_dim){ .value = t->dims[d], .kind = INLAY_DIM_FIXED };
+        if (t->dtype != INLAY_STRING && t->count <= 64) {
+            in[i].data = t->data;
+            in[i].data_bytes = t->bytes;
+        }
+        ins[i] = &in[i];
+    }
+    for (uint32_t o = 0; o < k->out_count; o++) {
+        out[o] = g->values[n->info.outputs[o]].info;
+        outs[o] = &out[o];
+    }
+    status = graph_infer_node(one->model, n, ins, outs, &one->a, diag);
+    for (uint32_t o = 0; status == INLAY_OK && o < k->out_count; o++) {
+        inlay_value_state *s = &one->states[n->info.outputs[o]];
+        int64_t *dims = out[o].rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(&one->a, out[o].rank, sizeof *dims);
+
+        for (uint32_t d = 0; dims != NULL && d < out[o].rank; d++)
+            dims[d] = out[o].dims[d].kind == INLAY_DIM_FIXED ? out[o].dims[d].value : -1;
+        *s = (inlay_value_state){ .dims = dims, .rank = out[o].rank, .dtype = out[o].dtype };
+    }
+    return status;
+}
+
+static inlay_status make_states(const op_case *k, case_one *one, inlay_diag *diag)
+{
+    const graph *g = one->model->main;
+    const graph_node *n = g->nodes[0];
+
+    one->states = arena_array(&one->a, g->value_count + (size_t)1, sizeof *one->states);
+    if (one->states == NULL)
+        return no_memory(diag);
+    for (uint32_t i = 0; i < k->in_count; i++) {
+        const case_tensor *t = &k->in[i];
+
+        if (t->dtype == INLAY_UNDEFINED)
+            continue;
+        one->states[n->info.inputs[i]] = (inlay_value_state){ .dims = t->dims, .rank = t->rank, .dtype = t->dtype };
+        if (t->constant) {
+            one->states[n->info.inputs[i]].data = t->data;
+            one->states[n->info.inputs[i]].data_bytes = t->bytes;
+        } else {
+            one->input_of[one->input_count] = i;
+            one->inputs[one->input_count++] = n->info.inputs[i];
+        }
+    }
+    for (uint32_t o = 0; o < k->out_count; o++)
+        one->outputs[one->output_count++] = n->info.outputs[o];
+    return infer_with_data(k, one, diag);
+}
+
+inlay_status case_graph(const op_case *k, const graph_operators *operators, uint32_t known, case_one *out,
+                        inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    memset(out, 0, sizeof *out);
+    out->model = graph_model_create();
+    if (out->model == NULL)
+        return no_memory(diag);
+    if (case_import(k, out->model) != INLAY_OK || case_add(k, out->model->main, known) == NULL) {
+        status = no_memory(diag);
+        goto done;
+    }
+    INLAY_TRY(graph_finish(out->model->main, diag));
+    INLAY_TRY(graph_bind(out->model, operators, diag));
+    INLAY_TRY(graph_infer(out->model, diag));
+    INLAY_TRY(graph_snapshot(out->model->main, &out->a, &out->snapshot, diag));
+    INLAY_TRY(make_states(k, out, diag));
+done:
+    if (status != INLAY_OK)
+        case_one_deinit(out);
+    return status;
+}
+
+void case_one_deinit(case_one *one)
+{
+    graph_model_destroy(one->model);
+    arena_deinit(&one->a);
+    one->model = NULL;
+}

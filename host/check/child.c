@@ -1,0 +1,138 @@
+/* The child's side: the group that the parent asked for, and the lines that go back. */
+#include "check/check.h"
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+void check_phase(check *c, const char *phase)
+{
+    (void)snprintf(c->beacon->phase, sizeof c->beacon->phase, "%s", phase);
+    check_tick(c);
+}
+
+void check_tick(check *c)
+{
+    (void)__atomic_add_fetch(&c->beacon->ticks, 1, __ATOMIC_RELAXED);
+}
+
+void check_subject(check *c, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(c->beacon->subject, sizeof c->beacon->subject, format, args);
+    va_end(args);
+    check_tick(c);
+}
+
+bool check_unit(check *c, const char *format, ...)
+{
+    va_list args;
+
+    if (c->unit++ < c->args->from)
+        return false;
+    c->beacon->unit = c->unit - 1;
+    va_start(args, format);
+    (void)vsnprintf(c->beacon->subject, sizeof c->beacon->subject, format, args);
+    va_end(args);
+    check_tick(c);
+    return true;
+}
+
+/* ------------------------------------------------------------------ lines */
+
+/* Names come from the plugin: what is not text becomes '?'. */
+static void plain(char *text)
+{
+    for (char *p = text; *p != '\0'; p++)
+        if ((unsigned char)*p < ' ' || (unsigned char)*p > '~')
+            *p = '?';
+}
+
+static void put(check *c, uint32_t result, const char *name, const char *subject, const char *expected, const char *fix,
+                const char *format, va_list args)
+{
+    char got[700], about[300], want[400];
+    json_t *object;
+
+    (void)vsnprintf(got, sizeof got, format, args);
+    (void)snprintf(about, sizeof about, "%s", subject != NULL ? subject : "");
+    (void)snprintf(want, sizeof want, "%s", expected);
+    plain(got);
+    plain(about);
+    plain(want);
+    object = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s}", "result", (int)result, "check", name, "subject", about,
+                       "expected", want, "got", got, "fix", fix);
+    if (object != NULL && json_dumpf(object, c->report, JSON_COMPACT) == 0) {
+        (void)fputc('\n', c->report);
+        (void)fflush(c->report);
+    }
+    json_decref(object);
+    check_tick(c);
+}
+
+void check_pass(check *c, const char *name, const char *subject, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    put(c, CHECK_PASS, name, subject, "", "", format, args);
+    va_end(args);
+}
+
+void check_skip(check *c, const char *name, const char *subject, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    put(c, CHECK_SKIP, name, subject, "", "", format, args);
+    va_end(args);
+}
+
+void check_fail(check *c, const char *name, const char *subject, const char *expected, const char *fix,
+                const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    put(c, CHECK_FAIL, name, subject, expected, fix, format, args);
+    va_end(args);
+}
+
+void check_warn(check *c, const char *name, const char *subject, const char *expected, const char *fix,
+                const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    put(c, CHECK_WARN, name, subject, expected, fix, format, args);
+    va_end(args);
+}
+
+/* ------------------------------------------------------------------ the group */
+
+int check_child(const check_args *args)
+{
+    static const struct {
+        const char *name;
+        void (*run)(check *c);
+    } groups[] = {
+#define GROUP(name, doc) { #name, check_group_##name },
+#include "check/groups.def"
+#undef GROUP
+    };
+    check c = { .args = args };
+
+    c.beacon = mmap(NULL, sizeof *c.beacon, PROT_READ | PROT_WRITE, MAP_SHARED, CHECK_BEACON_FD, 0);
+    c.report = fdopen(CHECK_REPORT_FD, "w");
+    if (c.beacon == MAP_FAILED || c.report == NULL)
+        return 1;
+    check_phase(&c, "the checker");
+    crash_watch(c.beacon);
+    for (size_t g = 0; g < sizeof groups / sizeof groups[0]; g++)
+        if (strcmp(groups[g].name, args->group) == 0)
+            groups[g].run(&c);
+    check_phase(&c, "the end of the process");
+    (void)fputs("done\n", c.report);
+    return fclose(c.report) == 0 ? 0 : 1;
+}

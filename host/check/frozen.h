@@ -1,0 +1,15 @@
+/* check/frozen.h - a copy of a snapshot in memory that cannot be written to, as a host of another age would lay it out. */
+#ifndef CHECK_FROZEN_H
+#define CHECK_FROZEN_H
+#include "check/bench.h"
+
+typedef struct frozen {
+    const inlay_graph *graph;
+    fenced memory;
+} frozen;
+
+/* Copies the whole graph, texts and constants too. extra: bytes, multiple of 8, that each struct and each element of an
+ * array has beyond what this host knows; they are zero. False: no memory. */
+bool frozen_create(const inlay_graph *from, uint32_t extra, frozen *out);
+void frozen_destroy(frozen *f);
+#endif

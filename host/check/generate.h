@@ -1,0 +1,32 @@
+/* check/generate.h - cases of an operator: shapes from recipes.def or of all sizes, every element type. */
+#ifndef CHECK_GENERATE_H
+#define CHECK_GENERATE_H
+#include "check/case.h"
+
+/* An operator at one version. */
+typedef struct case_source {
+    const char *domain, *op_type;
+    int64_t opset;
+    const op_schema *schema;
+    bool random;
+} case_source;
+
+typedef struct case_range {
+    uint64_t seed;
+    uint32_t scale; /* what n stands for in recipes.def, at least 1 */
+    bool quick;     /* fewer types for each shape */
+    bool scaled;    /* only shapes that grow with the scale, in one element type */
+} case_range;
+
+/* Calls fn with each case, its elements filled in; fn returns false to stop. The case is the callee's for the call. That
+ * a case is legal is not known: case_graph() says. */
+typedef bool (*case_fn)(void *user, op_case *k);
+void generate_cases(const case_source *source, const case_range *range, case_fn fn, void *user);
+
+/* Calls fn with every operator that there is: ONNX's by the rows of their schemas (host's own and deprecated ones left
+ * out; newest: the last version of each only), then those of plugins. match is a glob on the operator's type, or
+ * NULL. */
+typedef bool (*source_fn)(void *user, const case_source *source);
+void generate_sources(const inlay_operator *const *custom, uint32_t custom_count, const char *match, bool newest,
+                      source_fn fn, void *user);
+#endif

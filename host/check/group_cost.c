@@ -1,0 +1,164 @@
+/* What cost says against what a run takes, at growing sizes. */
+#include "check/bench.h"
+#include "check/generate.h"
+#include <math.h>
+#include <string.h>
+
+enum { SIZES = 3, RUNS = 5, RELIABLE_NS = 20000 };
+static const double far = 100, off = 3; /* times too much or too little: a failure, a warning */
+
+/* The last case of a scale that was offered, measured. */
+typedef struct sample {
+    double predicted, measured; /* nanoseconds; measured 0 = there is none */
+    double flops;
+    char text[200];
+} sample;
+
+typedef struct costing {
+    check *c;
+    const world *w;
+    const loaded_provider *p;
+    sample samples[SIZES];
+    sample *now;
+} costing;
+
+/* The median of a few runs; 0: they fail. */
+static double measure(const bench *b)
+{
+    double times[RUNS];
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < RUNS; i++) {
+        const bench_how how = { 0 };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        bench_result r;
+        uint32_t at = count;
+
+        if (bench_run(b, &how, &r, &diag) == INLAY_OK) {
+            while (at > 0 && times[at - 1] > r.ns) {
+                times[at] = times[at - 1];
+                at--;
+            }
+            times[at] = r.ns;
+            count++;
+        }
+        bench_result_deinit(&r);
+    }
+    return count > 0 ? times[count / 2] : 0;
+}
+
+static bool try_case(void *user, op_case *k)
+{
+    costing *t = user;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_cost cost;
+    case_one one;
+    bench b;
+
+    if (case_graph(k, &t->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+        return true;
+    check_subject(t->c, "%s", case_text(k, t->now->text, sizeof t->now->text));
+    if (bench_open(t->c, t->p, &one, k, 1, &b, &diag) == INLAY_OK) {
+        check_phase(t->c, "cost");
+        if (bench_cost(t->p, &one, &b.answer, 1, &cost) == INLAY_OK) {
+            t->now->predicted = cost.ns;
+            t->now->flops = cost.flops;
+            t->now->measured = measure(&b);
+        }
+        bench_close(&b);
+    }
+    case_one_deinit(&one);
+    return t->now->measured <= 0;
+}
+
+/* Times in words: "12.5 us". */
+static const char *time_text(double ns, char text[32])
+{
+    if (!(fabs(ns) >= 1e3))
+        (void)snprintf(text, 32, "%.3g ns", ns);
+    else if (fabs(ns) < 1e6)
+        (void)snprintf(text, 32, "%.3g us", ns * 1e-3);
+    else
+        (void)snprintf(text, 32, "%.4g ms", ns * 1e-6);
+    return text;
+}
+
+static void judge(const costing *t)
+{
+    const sample *big = NULL, *small = NULL;
+    char a[32], b[32];
+    double ratio;
+
+    for (uint32_t i = 0; i < SIZES; i++) {
+        if (t->samples[i].measured <= 0)
+            continue;
+        small = small == NULL ? &t->samples[i] : small;
+        big = &t->samples[i];
+        if (!isfinite(big->predicted) || big->predicted < 0 || !isfinite(big->flops) || big->flops < 0) {
+            check_fail(t->c, "cost", big->text, "a time from 0 ns up", "divide by nothing that may be 0",
+                       "ns is %g, flops %g", big->predicted, big->flops);
+            return;
+        }
+    }
+    if (big == NULL)
+        return;
+    if (small->predicted > far * big->predicted) {
+        check_fail(t->c, "cost", big->text, "that more work costs more",
+                   "compute the cost from the shapes in request->values", "%s, but for %s it was %s",
+                   time_text(big->predicted, a), small->text, time_text(small->predicted, b));
+        return;
+    }
+    if (big->measured < RELIABLE_NS) {
+        check_pass(t->c, "cost", big->text, "predicted %s; too short to measure (%s)", time_text(big->predicted, a),
+                   time_text(big->measured, b));
+        return;
+    }
+    ratio = big->predicted / big->measured;
+    if (ratio > far || ratio < 1 / far)
+        check_fail(t->c, "cost", big->text, "a prediction that partitions can be made by",
+                   "compute ns from the operations and bytes of the shapes at hand (kit: set cost->flops)",
+                   "predicted %s, measured %s: %.3g times", time_text(big->predicted, a), time_text(big->measured, b),
+                   ratio);
+    else if (ratio > off || ratio < 1 / off)
+        check_warn(t->c, "cost", big->text, "a prediction within a factor of 3",
+                   "tell the number of operations, or measure: set cost->ns and confidence", "predicted %s, measured %s: "
+                   "%.2g times", time_text(big->predicted, a), time_text(big->measured, b), ratio);
+    else
+        check_pass(t->c, "cost", big->text, "predicted %s, measured %s: %.2g times", time_text(big->predicted, a),
+                   time_text(big->measured, b), ratio);
+}
+
+static bool try_source(void *user, const case_source *source)
+{
+    static const uint32_t scales[SIZES] = { 1, 4, 16 };
+    costing *t = user;
+
+    if (!check_unit(t->c, "%s-%lld", source->op_type, (long long)source->opset))
+        return true;
+    memset(t->samples, 0, sizeof t->samples);
+    for (uint32_t i = 0; i < SIZES; i++) {
+        const case_range range = { .seed = t->c->args->seed, .scale = scales[i], .quick = true, .scaled = true };
+        t->now = &t->samples[i];
+        if (!t->c->args->quick || i != 1)
+            generate_cases(source, &range, try_case, t);
+    }
+    judge(t);
+    return true;
+}
+
+void check_group_cost(check *c)
+{
+    const inlay_operator *custom[64];
+    uint32_t count;
+    world w;
+
+    if (!world_open(c, "cost", &w))
+        return;
+    count = world_operators(&w, custom, 64);
+    for (uint32_t i = 0; i < w.own_count; i++) {
+        costing t = { .c = c, .w = &w, .p = &w.own[i] };
+
+        generate_sources(custom, count, c->args->op, true, try_source, &t);
+    }
+    world_close(&w);
+}

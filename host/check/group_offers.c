@@ -1,0 +1,430 @@
+/* assess and cost on made-up graphs: nodes of all operators, as a host would show them, in odd shapes. */
+#include "base/hash.h"
+#include "check/frozen.h"
+#include "check/generate.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { POOL = 2048, CASES_EACH = 3, MANY_NODES = 3000, FEW_NODES = 24, QUICK_GRAPHS = 40, GRAPHS = 400 };
+
+/* Cases to make graphs of: a few of each operator, those that the provider offers first. */
+typedef struct pool {
+    check *c;
+    const world *w;
+    const loaded_provider *p;
+    op_case *cases; /* [count] */
+    uint32_t count, offered;
+    uint32_t of_source; /* taken from the operator at hand */
+    uint64_t state;
+} pool;
+
+static bool take_case(void *user, op_case *k)
+{
+    pool *p = user;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    bench_answer answer = { .kind = BENCH_REFUSED };
+    case_one one;
+
+    if (p->count == POOL || p->of_source == CASES_EACH)
+        return false;
+    if (case_random(&p->state) % 3 == 0 || case_graph(k, &p->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+        return true;
+    check_phase(p->c, "assess");
+    bench_assess(p->p, &one, &answer);
+    case_one_deinit(&one);
+    p->of_source++;
+    p->cases[p->count] = *k;
+    k->a = (arena){ 0 }; /* it is the pool's now */
+    if (answer.kind == BENCH_OFFERED) {
+        op_case swap = p->cases[p->offered];
+
+        p->cases[p->offered++] = p->cases[p->count];
+        p->cases[p->count] = swap;
+    }
+    p->count++;
+    return true;
+}
+
+static bool take_source(void *user, const case_source *source)
+{
+    pool *p = user;
+    const case_range range = { .seed = p->c->args->seed, .scale = 1, .quick = true };
+
+    p->of_source = 0;
+    check_subject(p->c, "%s-%lld", source->op_type, (long long)source->opset);
+    generate_cases(source, &range, take_case, p);
+    return p->count < POOL;
+}
+
+/* ------------------------------------------------------------------ graphs */
+
+/* Bends a case that is the caller's copy; what the host then refuses is left out. */
+static uint32_t bend(op_case *k, uint64_t *state)
+{
+    static const int64_t sizes[] = { 0, 1, 2, 1 << 20, (int64_t)1 << 40 };
+    static const int64_t numbers[] = { -1, 0, 1, 2, -100, INT32_MAX, INT64_MIN, INT64_MAX };
+    uint64_t dice = case_random(state) % 8;
+
+    if (dice == 0 && k->in_count > 0) {
+        case_tensor *t = &k->in[case_random(state) % k->in_count];
+
+        if (!t->constant && t->rank > 0)
+            t->dims[case_random(state) % t->rank] = sizes[case_random(state) % 5];
+    } else if (dice == 1 && k->attr_count > 0) {
+        k->attrs[case_random(state) % k->attr_count].i = numbers[case_random(state) % 8];
+    } else if (dice == 2 && k->in_count > 1) {
+        k->in[k->in_count - 1].dtype = INLAY_UNDEFINED;
+    }
+    return dice == 3 ? CASE_RANK_UNKNOWN : dice == 4 || dice == 5 ? CASE_SYMBOLS : CASE_SIZES;
+}
+
+static bool is_legal(const pool *p, const op_case *k, uint32_t known)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    graph_model *model = graph_model_create();
+    bool ok = model != NULL && case_import(k, model) == INLAY_OK && case_add(k, model->main, known) != NULL &&
+              graph_finish(model->main, &diag) == INLAY_OK && graph_bind(model, &p->w->operators, &diag) == INLAY_OK &&
+              graph_infer(model, &diag) == INLAY_OK;
+
+    graph_model_destroy(model);
+    return ok;
+}
+
+static bool same_type(const inlay_value_info *a, const inlay_value_info *b)
+{
+    if (a->dtype != b->dtype || a->rank != b->rank || a->rank == INLAY_RANK_UNKNOWN)
+        return false;
+    for (uint32_t d = 0; d < a->rank; d++)
+        if (a->dims[d].kind != INLAY_DIM_FIXED || b->dims[d].kind != INLAY_DIM_FIXED ||
+            a->dims[d].value != b->dims[d].value)
+            return false;
+    return true;
+}
+
+/* Lets nodes read what earlier ones make, where type and shape fit. */
+static void chain(graph *g, uint64_t *state)
+{
+    for (uint32_t n = 1; n < g->node_count && n < 200; n++) {
+        uint32_t maker = (uint32_t)(case_random(state) % n), input = 0;
+        const inlay_node_info *from = &g->nodes[maker]->info, *to = &g->nodes[n]->info;
+
+        if (from->output_count == 0 || to->input_count == 0 || from->outputs[0] == INLAY_NONE)
+            continue;
+        input = (uint32_t)(case_random(state) % to->input_count);
+        if (to->inputs[input] != INLAY_NONE && g->values[to->inputs[input]].info.data == NULL &&
+            same_type(&g->values[to->inputs[input]].info, &g->values[from->outputs[0]].info))
+            ((uint32_t *)(uintptr_t)to->inputs)[input] = from->outputs[0];
+    }
+}
+
+/* A graph of count nodes. NULL: memory is out. */
+static graph_model *make_graph(const pool *p, uint32_t count, uint64_t *state, inlay_diag *diag)
+{
+    graph_model *model = graph_model_create();
+
+    if (model == NULL)
+        return NULL;
+    for (uint32_t n = 0; n < count && p->count > 0; n++) {
+        uint32_t among = p->offered > 0 && case_random(state) % 4 != 0 ? p->offered : p->count;
+        op_case k = p->cases[case_random(state) % among]; /* shares the arena, and is never deinitialised */
+        uint32_t known = count > FEW_NODES ? CASE_SIZES : bend(&k, state);
+
+        if (count <= FEW_NODES && !is_legal(p, &k, known))
+            continue;
+        if (case_import(&k, model) != INLAY_OK || case_add(&k, model->main, known) == NULL) {
+            graph_model_destroy(model);
+            return NULL;
+        }
+    }
+    if (graph_finish(model->main, diag) == INLAY_OK && graph_bind(model, &p->w->operators, diag) == INLAY_OK &&
+        graph_infer(model, diag) == INLAY_OK) {
+        chain(model->main, state);
+        if (graph_finish(model->main, diag) == INLAY_OK)
+            return model;
+    }
+    graph_model_destroy(model);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ answers */
+
+typedef struct hearing {
+    const inlay_graph *graph;
+    const uint8_t *candidates;
+    uint8_t *answered; /* [node_count] 1 = offered, 2 = refused */
+    uint64_t hash;
+    uint32_t offers;
+    uint64_t cookie; /* of the first offer of one node ... */
+    uint32_t node;   /* ... and that node; INLAY_NONE: none yet */
+    char fault[300];
+    const char *fix;
+} hearing;
+
+INLAY_PRINTF(3, 4)
+static void fault(hearing *h, const char *fix, const char *format, ...)
+{
+    va_list args;
+
+    if (h->fault[0] != '\0')
+        return;
+    va_start(args, format);
+    (void)vsnprintf(h->fault, sizeof h->fault, format, args);
+    va_end(args);
+    h->fix = fix;
+}
+
+static const char *op_of(const hearing *h, uint32_t node)
+{
+    return inlay_graph_node(h->graph, node)->op_type.data;
+}
+
+static inlay_status hear_offer(void *ctx, const inlay_offer *offer)
+{
+    hearing *h = ctx;
+
+    h->offers++;
+    if (offer->struct_size < offsetof(inlay_offer, resident_bytes) + sizeof offer->resident_bytes) {
+        fault(h, "set .struct_size = sizeof(inlay_offer)", "an offer has struct_size %llu",
+              (unsigned long long)offer->struct_size);
+        return INLAY_OK;
+    }
+    if (offer->node_count == 0 || offer->nodes == NULL)
+        fault(h, "name the nodes that are offered", "an offer names no node");
+    for (uint32_t i = 0; i < offer->node_count && h->fault[0] == '\0'; i++) {
+        uint32_t n = offer->nodes[i];
+
+        if (n >= h->graph->node_count)
+            fault(h, "offer indexes of graph->nodes", "an offer names node %u of %u", n, h->graph->node_count);
+        else if (h->candidates[n] == 0)
+            fault(h, "look at candidates[] before offering", "node %u (%s) was offered, but is no candidate", n,
+                  op_of(h, n));
+        else if (i > 0 && n <= offer->nodes[i - 1])
+            fault(h, "sort the indexes", "the node indexes of an offer do not ascend");
+        else
+            h->answered[n] |= 1;
+        h->hash = hash_u64(h->hash, n);
+    }
+    if ((offer->flags & 0xffffu & ~(uint32_t)INLAY_OFFER_MERGE) != 0)
+        fault(h, "use INLAY_OFFER_... only", "an offer has flags 0x%x", offer->flags);
+    for (uint32_t i = 0; i < offer->placement_count && h->fault[0] == '\0'; i++) {
+        if (offer->placements == NULL || offer->placement_stride < sizeof(inlay_placement))
+            fault(h, "set placement_stride to sizeof placements[0]", "an offer's placements cannot be read");
+        else if (INLAY_AT(inlay_placement, offer->placements, offer->placement_stride, i)->value >=
+                 h->graph->value_count)
+            fault(h, "place values of the snapshot", "an offer places a value that there is not");
+    }
+    if (h->node == INLAY_NONE && offer->node_count == 1 && h->fault[0] == '\0') {
+        h->node = offer->nodes[0];
+        h->cookie = offer->cookie;
+    }
+    h->hash = hash_u64(h->hash, offer->flags);
+    return INLAY_OK;
+}
+
+static inlay_status hear_refusal(void *ctx, const inlay_refusal *r)
+{
+    hearing *h = ctx;
+
+    if (r->struct_size < offsetof(inlay_refusal, accepted_if) + sizeof r->accepted_if) {
+        fault(h, "set .struct_size = sizeof(inlay_refusal)", "a refusal has struct_size %llu",
+              (unsigned long long)r->struct_size);
+    } else if (r->node >= h->graph->node_count) {
+        fault(h, "refuse indexes of graph->nodes", "a refusal names node %u of %u", r->node, h->graph->node_count);
+    } else if (r->text == NULL || r->text[0] == '\0') {
+        fault(h, "write a sentence: `inlay explain` shows it", "node %u (%s) was refused without a sentence", r->node,
+              op_of(h, r->node));
+    } else if (r->code < INLAY_REFUSE_OPERATOR || r->code > INLAY_REFUSE_OPTION) {
+        fault(h, "use INLAY_REFUSE_...", "node %u (%s) was refused with code %u", r->node, op_of(h, r->node), r->code);
+    } else {
+        h->answered[r->node] |= 2;
+        h->hash = hash_bytes(r->text, strlen(r->text), hash_u64(h->hash, r->node));
+    }
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ one graph */
+
+typedef struct round_ {
+    check *c;
+    const loaded_provider *p;
+    const uint8_t *candidates;
+    uint32_t node_count, offers;
+    bool failed;
+} round_;
+
+static void complain(round_ *r, const char *expected, const char *fix, const char *got)
+{
+    r->failed = true;
+    check_fail(r->c, "offers", r->p->name, expected, fix, "%s", got);
+}
+
+/* Hears what the provider says of the graph; false: something was wrong and was told. */
+static bool hear(round_ *r, const inlay_graph *g, hearing *h, const char *when)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    const inlay_assess_sink sink = { .struct_size = sizeof sink, .ctx = h, .offer = hear_offer,
+                                     .refuse = hear_refusal };
+    inlay_status status;
+    char got[700];
+
+    *h = (hearing){ .graph = g, .candidates = r->candidates, .node = INLAY_NONE, .hash = 1,
+                    .answered = calloc(g->node_count + (size_t)1, 1) };
+    if (h->answered == NULL)
+        return false;
+    check_phase(r->c, when);
+    status = r->p->table->assess(r->p->state, g, r->candidates, &sink, &diag);
+    check_phase(r->c, "the checker");
+    if (status != INLAY_OK) {
+        (void)snprintf(got, sizeof got, "%s returned '%s': %.300s", when, inlay_status_text(status), diag.text);
+        complain(r, "INLAY_OK and an answer for each node", "refuse a node that cannot be run; do not fail", got);
+        return false;
+    }
+    for (uint32_t n = 0; n < g->node_count && h->fault[0] == '\0'; n++)
+        if (r->candidates[n] != 0 && h->answered[n] == 0)
+            fault(h, "call sink->refuse with a code and a sentence for every node that is in no offer",
+                  "node %u (%s) is neither offered nor refused", n, op_of(h, n));
+    if (h->fault[0] != '\0')
+        complain(r, "offers and refusals as inlay/plugin.h describes them", h->fix, h->fault);
+    return h->fault[0] == '\0';
+}
+
+static bool is_number(double x)
+{
+    return isfinite(x) && x >= 0;
+}
+
+/* cost with all sizes unknown must answer, or say that it cannot, and never crash. */
+static void ask_cost(round_ *r, const inlay_graph *g, const hearing *h)
+{
+    inlay_value_state *states = calloc(g->value_count + (size_t)1, sizeof *states);
+    const inlay_offer offer = { .struct_size = sizeof offer, .cookie = h->cookie, .nodes = &h->node, .node_count = 1 };
+    const inlay_cost_request request = { .struct_size = sizeof request, .graph = g, .offer = &offer, .values = states,
+                                         .value_count = g->value_count, .value_stride = sizeof *states,
+                                         .max_threads = 1 };
+    static const int64_t unknown[INLAY_MAX_RANK] = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1 };
+    char got[300];
+
+    for (uint32_t v = 0; states != NULL && v < g->value_count; v++) {
+        const inlay_value_info *info = inlay_graph_value(g, v);
+
+        states[v] = (inlay_value_state){ .dims = info->rank == INLAY_RANK_UNKNOWN ? NULL : unknown, .rank = info->rank,
+                                         .dtype = info->dtype };
+    }
+    for (int known = 0; states != NULL && known < 2; known++) {
+        inlay_cost cost = { .struct_size = sizeof cost };
+
+        check_phase(r->c, known ? "cost with an unknown rank" : "cost with unknown sizes");
+        if (r->p->table->cost(r->p->state, &request, &cost) == INLAY_OK &&
+            (!is_number(cost.ns) || !is_number(cost.flops) || cost.confidence > INLAY_CONFIDENCE_MEASURED)) {
+            (void)snprintf(got, sizeof got, "%s: %g ns, %g operations, confidence %u", op_of(h, h->node), cost.ns,
+                           cost.flops, cost.confidence);
+            complain(r, "numbers from 0 up and a confidence of 0 to 2, whatever is known",
+                     "give an upper bound or a guess where sizes are -1", got);
+        }
+        for (uint32_t v = 0; v < g->value_count; v++) {
+            states[v].rank = INLAY_RANK_UNKNOWN;
+            states[v].dims = NULL;
+        }
+    }
+    check_phase(r->c, "the checker");
+    free(states);
+}
+
+static void try_snapshot(round_ *r, const inlay_graph *g)
+{
+    hearing first = { 0 }, second = { 0 }, wide = { 0 };
+    frozen plain, wider;
+
+    if (!frozen_create(g, 0, &plain))
+        return;
+    if (hear(r, plain.graph, &first, "assess") && hear(r, plain.graph, &second, "a second assess of the same graph")) {
+        if (first.hash != second.hash)
+            complain(r, "the same answers for the same graph", "let assess depend on nothing but its arguments",
+                     "a second assess of the same graph said something else");
+        r->offers += first.offers;
+        if (first.node != INLAY_NONE)
+            ask_cost(r, plain.graph, &first);
+    }
+    if (!r->failed && frozen_create(g, 32, &wider)) {
+        if (hear(r, wider.graph, &wide, "assess with longer structs, as later hosts have them") &&
+            wide.hash != first.hash)
+            complain(r, "the same answers when structs and elements have grown at the end",
+                     "walk arrays with their stride (inlay_graph_node, inlay_graph_value, INLAY_AT)",
+                     "assess said something else");
+        frozen_destroy(&wider);
+    }
+    free(first.answered);
+    free(second.answered);
+    free(wide.answered);
+    frozen_destroy(&plain);
+}
+
+static void try_graph(const pool *p, uint32_t count, uint64_t seed, round_ *r)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint64_t state = seed;
+    graph_model *model = make_graph(p, count, &state, &diag);
+    uint8_t *candidates = NULL;
+    arena a = { 0 };
+    inlay_graph snapshot;
+
+    if (model == NULL)
+        return;
+    candidates = malloc(model->main->node_count + (size_t)1);
+    if (candidates != NULL && graph_snapshot(model->main, &a, &snapshot, &diag) == INLAY_OK) {
+        for (uint32_t n = 0; n < snapshot.node_count; n++)
+            candidates[n] = seed % 4 == 3 ? case_random(&state) % 4 == 0 : case_random(&state) % 8 != 0;
+        r->candidates = candidates;
+        r->node_count += snapshot.node_count;
+        try_snapshot(r, &snapshot);
+    }
+    free(candidates);
+    arena_deinit(&a);
+    graph_model_destroy(model);
+}
+
+static void try_provider(check *c, const world *w, const loaded_provider *p, const inlay_operator *const *custom,
+                         uint32_t custom_count)
+{
+    pool all = { .c = c, .w = w, .p = p, .state = c->args->seed, .cases = calloc(POOL, sizeof *all.cases) };
+    const uint32_t graphs = c->args->quick ? QUICK_GRAPHS : GRAPHS;
+    round_ r = { .c = c, .p = p };
+    uint32_t tried = 0;
+
+    if (all.cases == NULL)
+        return;
+    generate_sources(custom, custom_count, NULL, c->args->quick, take_source, &all);
+    if (all.offered == 0)
+        check_warn(c, "offers", p->name, "at least one operator", "see what assess refuses: inlay explain MODEL",
+                   "it offers none of %u operators in their usual shapes", all.count);
+    for (uint32_t i = 0; i < graphs && !r.failed; i++) {
+        uint64_t seed = c->args->seed * 1000 + i;
+        uint32_t count = i == 0 ? 0 : i == 1 ? 1 : i == 2 ? MANY_NODES : 1 + (uint32_t)(seed * 7 % FEW_NODES);
+
+        if (!check_unit(c, "%s: graph %u of %u nodes", p->name, i, count))
+            continue;
+        try_graph(&all, count, seed, &r);
+        tried++;
+    }
+    if (!r.failed && tried > 0)
+        check_pass(c, "offers", p->name, "%u graphs, %u nodes, %u offers: each node answered, the same each time", tried,
+                   r.node_count, r.offers);
+    for (uint32_t i = 0; i < all.count; i++)
+        case_deinit(&all.cases[i]);
+    free(all.cases);
+}
+
+void check_group_offers(check *c)
+{
+    const inlay_operator *custom[64];
+    uint32_t custom_count;
+    world w;
+
+    if (!world_open(c, "offers", &w))
+        return;
+    custom_count = world_operators(&w, custom, 64);
+    for (uint32_t i = 0; i < w.own_count; i++)
+        try_provider(c, &w, &w.own[i], custom, custom_count);
+    world_close(&w);
+}

@@ -1,0 +1,293 @@
+/* Every operator that a provider offers, in many shapes and types, against a peer; and against itself: in other memory,
+ * with other threads, again, in two threads at once. */
+#include "check/agree.h"
+#include "check/generate.h"
+#include "check/process.h"
+#include "exec/threads.h"
+#include <pthread.h>
+#include <string.h>
+
+enum { MAX_COMPLAINTS = 2, FILL = 0xff }; /* 0xff...: NaN in every float type */
+
+/* What is known of one operator so far. */
+typedef struct tally {
+    check *c;
+    const world *w;
+    const loaded_provider *p;
+    const case_source *source;
+    char subject[160];
+    uint32_t cases;     /* that the provider offered and ran */
+    uint32_t compared;  /* of these, with a peer */
+    uint32_t complaints;
+    uint32_t heap_cases; /* that called malloc while running */
+    char heap_at[300];
+    uint32_t variants;  /* further runs that agreed */
+    bool concurrent;    /* tried already */
+} tally;
+
+static void complain(tally *t, const op_case *k, const char *expected, const char *fix, const char *got)
+{
+    char text[256];
+
+    if (t->complaints++ < MAX_COMPLAINTS)
+        check_fail(t->c, "results", case_text(k, text, sizeof text), expected, fix, "%s", got);
+}
+
+/* A run, its fault told. False: there is nothing to compare. */
+static bool run(tally *t, const bench *b, const bench_how *how, bench_result *r, const char *what)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    char got[700];
+    inlay_status status = bench_run(b, how, r, &diag);
+
+    if (status != INLAY_OK && r->fault[0] == '\0') {
+        (void)snprintf(got, sizeof got, "%s: execute returned '%s': %.300s", what, inlay_status_text(status), diag.text);
+        complain(t, b->k, "that a case that was offered, compiled and specialised runs",
+                 "refuse in assess (kit: supports) what cannot be run", got);
+        return false;
+    }
+    if (r->fault[0] != '\0') {
+        (void)snprintf(got, sizeof got, "%s: %s", what, r->fault);
+        complain(t, b->k, "that the contract of execute is kept", r->fault_fix, got);
+    }
+    return status == INLAY_OK && r->fault[0] == '\0';
+}
+
+/* ------------------------------------------------------------------ against itself */
+
+static void compare_variant(tally *t, const bench *b, const bench_how *how, const bench_result *want, const char *what,
+                            const char *fix)
+{
+    bench_result r;
+    char text[400], got[500];
+
+    if (run(t, b, how, &r, what)) {
+        t->variants++;
+        if (!b->k->random && !agree(&r, want, text, sizeof text)) {
+            (void)snprintf(got, sizeof got, "%s: %s", what, text);
+            complain(t, b->k, "the result of the first run", fix, got);
+        }
+    }
+    bench_result_deinit(&r);
+}
+
+typedef struct other_run {
+    const bench *b;
+    bench_result result;
+    inlay_diag diag;
+    inlay_status status;
+} other_run;
+
+static void *run_beside(void *user)
+{
+    static const bench_how how = { .silent = true };
+    other_run *o = user;
+
+    o->status = bench_run(o->b, &how, &o->result, &o->diag);
+    return NULL;
+}
+
+/* Two contexts share what was compiled and specialised; each brings its own workspace. */
+static void run_concurrently(tally *t, const bench *b, const bench_result *want)
+{
+    other_run o[2] = { { .b = b, .diag = INLAY_DIAG_INIT }, { .b = b, .diag = INLAY_DIAG_INIT } };
+    pthread_t threads[2];
+    char text[400];
+    int started = 0;
+
+    check_phase(t->c, "execute in two threads at once");
+    while (started < 2 && pthread_create(&threads[started], NULL, run_beside, &o[started]) == 0)
+        started++;
+    for (int i = 0; i < started; i++)
+        (void)pthread_join(threads[i], NULL);
+    check_phase(t->c, "the checker");
+    for (int i = 0; i < started; i++) {
+        if (o[i].status != INLAY_OK)
+            complain(t, b->k, "that two threads can run it at once",
+                     "keep what a run changes in its workspace, not in the state", o[i].diag.text);
+        else if (!b->k->random && !agree(&o[i].result, want, text, sizeof text))
+            complain(t, b->k, "the same results in two threads at once",
+                     "keep what a run changes in its workspace, not in the state", text);
+        bench_result_deinit(&o[i].result);
+    }
+}
+
+static void compare_with_itself(tally *t, const bench *b, const bench_result *want)
+{
+    const bench_how tight = { .tight = true, .fill = FILL }, again = { 0 }, in_place = { .in_place = true };
+    bool aliased = false;
+
+    compare_variant(t, b, &tight, want, "with a user's buffers, aligned to their elements only, and a workspace that is "
+                    "not cleared", "use unaligned loads for inputs and outputs; clear what has to be zero");
+    compare_variant(t, b, &again, want, "the second time", "leave no trace of a run in the state");
+    for (uint32_t o = 0; o < b->one->output_count; o++)
+        aliased |= b->plans[o].alias != INLAY_NONE;
+    if (aliased)
+        compare_variant(t, b, &in_place, want, "in place, in the buffer that the plan says may be shared",
+                        "drop the alias (kit: KIT_IN_PLACE), or read an element before its place is written");
+    if (!t->concurrent && b->one->output_count > 0)
+        run_concurrently(t, b, want);
+    t->concurrent = true;
+}
+
+static void compare_threads(tally *t, const op_case *k, const case_one *one, const bench_result *want)
+{
+    uint32_t budget = threads_budget();
+    inlay_diag diag = INLAY_DIAG_INIT;
+    const bench_how how = { 0 };
+    bench b;
+
+    if (budget < 2)
+        return;
+    if (bench_open(t->c, t->p, one, k, budget, &b, &diag) != INLAY_OK) {
+        complain(t, k, "that it compiles for more threads too", "do not depend on max_threads being 1", diag.text);
+        return;
+    }
+    compare_variant(t, &b, &how, want, "with more than one thread", "let ranges of a parallel loop not share what they "
+                    "write, and take scratch by worker");
+    bench_close(&b);
+}
+
+/* ------------------------------------------------------------------ against others */
+
+/* The first peer that runs the case. */
+static bool run_peer(tally *t, const op_case *k, const case_one *one, bench_result *r)
+{
+    const bench_how how = { 0 };
+
+    for (uint32_t i = 0; i < t->w->peer_count; i++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        inlay_status status;
+        bench b;
+
+        check_phase(t->c, "the provider that is compared with");
+        if (bench_open(t->c, &t->w->peers[i], one, k, 1, &b, &diag) != INLAY_OK)
+            continue;
+        status = bench_run(&b, &how, r, &diag);
+        bench_close(&b);
+        if (status == INLAY_OK)
+            return true;
+        bench_result_deinit(r);
+    }
+    return false;
+}
+
+static void note_heap(tally *t, const op_case *k, const bench_result *r)
+{
+    char text[200], at[64];
+
+    if (r->heap_calls == 0)
+        return;
+    if (t->heap_cases++ == 0) {
+        heap_blame(at, sizeof at);
+        (void)snprintf(t->heap_at, sizeof t->heap_at, "%s: %llu calls a run%s%s", case_text(k, text, sizeof text),
+                       (unsigned long long)r->heap_calls, at[0] != '\0' ? ", one at " : "", at);
+    }
+}
+
+static void try_offered(tally *t, const op_case *k, const case_one *one, bool legal, const bench_result *want)
+{
+    const bench_how how = { 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    bench_result first;
+    bench b;
+    char text[400];
+    inlay_status status = bench_open(t->c, t->p, one, k, 1, &b, &diag);
+
+    if (status != INLAY_OK) {
+        if (strcmp(b.phase, "assess") != 0 && legal) {
+            (void)snprintf(text, sizeof text, "%s returned '%s': %.300s", b.phase, inlay_status_text(status), diag.text);
+            complain(t, k, "that what was offered can be compiled and specialised",
+                     "refuse in assess (kit: supports) what cannot be run", text);
+        }
+        return;
+    }
+    t->cases++;
+    heap_mark();
+    /* Where no peer ran it nobody knows whether it should run: elements may be out of range. */
+    if (!legal) {
+        status = bench_run(&b, &how, &first, &diag);
+        bench_result_deinit(&first);
+    }
+    if (status == INLAY_OK && run(t, &b, &how, &first, "one thread")) {
+        note_heap(t, k, &first);
+        if (want != NULL && !k->random) {
+            t->compared++;
+            if (!agree(&first, want, text, sizeof text))
+                complain(t, k, "what the other provider computes",
+                         "see the operator's page in ONNX for the corner at hand", text);
+        }
+        compare_with_itself(t, &b, &first);
+        compare_threads(t, k, one, &first);
+    }
+    bench_result_deinit(&first);
+    bench_close(&b);
+}
+
+static bool try_case(void *user, op_case *k)
+{
+    tally *t = user;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    bench_result want = { .out_count = 0 };
+    bench_answer answer;
+    case_one one;
+    char text[256];
+    bool has_want;
+
+    check_subject(t->c, "%s", case_text(k, text, sizeof text));
+    if (case_graph(k, &t->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+        return true; /* no model would come this far */
+    check_phase(t->c, "assess");
+    bench_assess(t->p, &one, &answer);
+    if (answer.kind == BENCH_OFFERED) {
+        has_want = run_peer(t, k, &one, &want);
+        try_offered(t, k, &one, has_want, has_want ? &want : NULL);
+        if (has_want)
+            bench_result_deinit(&want);
+    }
+    case_one_deinit(&one);
+    return t->complaints < 8;
+}
+
+static bool try_source(void *user, const case_source *source)
+{
+    tally *t = user;
+    const case_range range = { .seed = t->c->args->seed, .scale = 1, .quick = t->c->args->quick };
+
+    t->source = source;
+    (void)snprintf(t->subject, sizeof t->subject, "%s-%lld", source->op_type, (long long)source->opset);
+    t->cases = t->compared = t->complaints = t->heap_cases = t->variants = 0;
+    t->concurrent = false;
+    if (!check_unit(t->c, "%s", t->subject))
+        return true;
+    generate_cases(source, &range, try_case, t);
+    if (t->complaints > MAX_COMPLAINTS)
+        check_fail(t->c, "results", t->subject, "agreement", "see the lines above", "%u further complaints",
+                   t->complaints - MAX_COMPLAINTS);
+    else if (t->complaints == 0 && t->cases > 0)
+        check_pass(t->c, "results", t->subject, "%u cases, %u compared with another provider, %u runs in other memory, "
+                   "threads and order", t->cases, t->compared, t->variants);
+    if (t->heap_cases > 0)
+        check_warn(t->c, "heap", t->subject, "no heap use in execute",
+                   "ask for workspace in specialize (kit: kit_plan.workspace_bytes); addr2line names the place",
+                   "%u of %u cases, first %s", t->heap_cases, t->cases, t->heap_at);
+    return true;
+}
+
+void check_group_results(check *c)
+{
+    const inlay_operator *custom[64];
+    uint32_t custom_count;
+    world w;
+
+    if (!world_open(c, "results", &w))
+        return;
+    (void)heap_watch(w.plugins[0].handle);
+    custom_count = world_operators(&w, custom, 64);
+    for (uint32_t i = 0; i < w.own_count; i++) {
+        tally t = { .c = c, .w = &w, .p = &w.own[i] };
+
+        generate_sources(custom, custom_count, c->args->op, c->args->quick, try_source, &t);
+    }
+    world_close(&w);
+}

@@ -1,0 +1,276 @@
+/* Counting a plugin's allocations. Its relocations name what it imports; where they name malloc and its like, the slot
+ * gets the address of a function below. Blocks are remembered in a table, since what the plugin frees need not come
+ * from its own calls (strdup, getline). */
+#include "check/process.h"
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { BLOCKS = 1 << 18, BUCKETS = 1 << 16 }; /* blocks beyond so many are counted as calls only */
+
+typedef struct block {
+    void *address;
+    size_t bytes;
+    void *caller;
+    uint64_t number; /* of the call */
+    uint32_t next;   /* in the bucket, or in the list of free ones; 0 = the end */
+} block;
+
+static block *blocks;     /* [BLOCKS]; 0 is none */
+static uint32_t *buckets; /* [BUCKETS] */
+static uint32_t free_list, fresh = 1;
+static heap_counts counts;
+static uint64_t mark, fail_at;
+static void *last_caller;
+static uintptr_t base; /* where the plugin is mapped */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static uint32_t *bucket_of(const void *p)
+{
+    return &buckets[(uint64_t)((uintptr_t)p >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 48];
+}
+
+static uint32_t take_block(void)
+{
+    uint32_t b = free_list;
+
+    if (b != 0)
+        free_list = blocks[b].next;
+    else if (fresh < BLOCKS)
+        b = fresh++;
+    return b;
+}
+
+static void remember(void *p, size_t bytes, void *caller)
+{
+    uint32_t *bucket = bucket_of(p), b;
+
+    (void)pthread_mutex_lock(&lock);
+    counts.calls++;
+    last_caller = caller;
+    b = p != NULL ? take_block() : 0;
+    if (b != 0) {
+        blocks[b] = (block){ p, bytes, caller, counts.calls, *bucket };
+        *bucket = b;
+        counts.live_blocks++;
+        counts.live_bytes += bytes;
+    }
+    (void)pthread_mutex_unlock(&lock);
+}
+
+static void forget(const void *p)
+{
+    uint32_t *link = bucket_of(p);
+
+    if (p == NULL)
+        return;
+    (void)pthread_mutex_lock(&lock);
+    while (*link != 0 && blocks[*link].address != p)
+        link = &blocks[*link].next;
+    if (*link != 0) {
+        uint32_t b = *link;
+
+        if (blocks[b].number > mark) {
+            counts.live_blocks--;
+            counts.live_bytes -= blocks[b].bytes;
+        }
+        *link = blocks[b].next;
+        blocks[b].address = NULL;
+        blocks[b].next = free_list;
+        free_list = b;
+    }
+    (void)pthread_mutex_unlock(&lock);
+}
+
+/* Is this the call that is to fail? */
+static bool fails(void)
+{
+    return fail_at != 0 && __atomic_sub_fetch(&fail_at, 1, __ATOMIC_RELAXED) == 0;
+}
+
+#define CALLER __builtin_return_address(0)
+
+static void *see_malloc(size_t bytes)
+{
+    void *p = fails() ? NULL : malloc(bytes);
+    remember(p, bytes, CALLER);
+    return p;
+}
+static void *see_calloc(size_t count, size_t bytes)
+{
+    void *p = fails() ? NULL : calloc(count, bytes);
+    remember(p, count * bytes, CALLER);
+    return p;
+}
+static void *see_realloc(void *old, size_t bytes)
+{
+    void *p;
+
+    if (fails())
+        return NULL;
+    forget(old);
+    p = realloc(old, bytes);
+    remember(p, bytes, CALLER);
+    return p;
+}
+static void *see_aligned_alloc(size_t alignment, size_t bytes)
+{
+    void *p = fails() ? NULL : aligned_alloc(alignment, bytes);
+    remember(p, bytes, CALLER);
+    return p;
+}
+static int see_posix_memalign(void **out, size_t alignment, size_t bytes)
+{
+    int error = fails() ? ENOMEM : posix_memalign(out, alignment, bytes);
+    remember(error == 0 ? *out : NULL, bytes, CALLER);
+    return error;
+}
+static char *see_strdup(const char *text)
+{
+    char *p = strdup(text);
+    remember(p, strlen(text) + 1, CALLER);
+    return p;
+}
+static void see_free(void *p)
+{
+    forget(p);
+    free(p);
+}
+
+/* ------------------------------------------------------------------ the table of imports */
+
+typedef struct hook {
+    const char *name;
+    void (*function)(void);
+} hook;
+
+#define HOOK(name) { #name, (void (*)(void))see_##name }
+static const hook hooks[] = { HOOK(malloc), HOOK(calloc), HOOK(realloc), HOOK(aligned_alloc), HOOK(posix_memalign),
+                              HOOK(strdup), HOOK(free) };
+#undef HOOK
+
+static bool write_slot(uintptr_t slot, void (*function)(void))
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = slot & ~(page - 1);
+
+    /* Slots are read-only after relocation where the file asks for it. They stay writable here. */
+    if (mprotect((void *)start, page, PROT_READ | PROT_WRITE) != 0)
+        return false;
+    memcpy((void *)slot, &function, sizeof function);
+    return true;
+}
+
+static bool hook_list(const struct link_map *map, const ElfW(Rela) *list, size_t bytes, const ElfW(Sym) *symbols,
+                      const char *names)
+{
+    bool ok = true;
+
+    for (size_t i = 0; list != NULL && i < bytes / sizeof *list; i++) {
+        size_t symbol = ELF64_R_SYM(list[i].r_info);
+
+        /* Any relocation that names a function stores its address, be it for a call or for a pointer. */
+        if (symbol == 0 || list[i].r_addend != 0)
+            continue;
+        for (size_t h = 0; h < sizeof hooks / sizeof hooks[0]; h++)
+            if (symbols[symbol].st_shndx == SHN_UNDEF && strcmp(names + symbols[symbol].st_name, hooks[h].name) == 0)
+                ok &= write_slot(map->l_addr + list[i].r_offset, hooks[h].function);
+    }
+    return ok;
+}
+
+bool heap_watch(void *handle)
+{
+    const struct link_map *map = handle; /* what a handle is, in glibc: dlinfo's RTLD_DI_LINKMAP */
+    const ElfW(Sym) *symbols = NULL;
+    const char *names = NULL;
+    const ElfW(Rela) *jumps = NULL, *others = NULL;
+    size_t jump_bytes = 0, other_bytes = 0;
+
+    for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++) {
+        if (d->d_tag == DT_SYMTAB)
+            symbols = (const ElfW(Sym) *)d->d_un.d_ptr;
+        else if (d->d_tag == DT_STRTAB)
+            names = (const char *)d->d_un.d_ptr;
+        else if (d->d_tag == DT_JMPREL)
+            jumps = (const ElfW(Rela) *)d->d_un.d_ptr;
+        else if (d->d_tag == DT_PLTRELSZ)
+            jump_bytes = (size_t)d->d_un.d_val;
+        else if (d->d_tag == DT_RELA)
+            others = (const ElfW(Rela) *)d->d_un.d_ptr;
+        else if (d->d_tag == DT_RELASZ)
+            other_bytes = (size_t)d->d_un.d_val;
+    }
+    if (symbols == NULL || names == NULL)
+        return false;
+    if (blocks == NULL)
+        blocks = calloc(BLOCKS, sizeof *blocks);
+    if (buckets == NULL)
+        buckets = calloc(BUCKETS, sizeof *buckets);
+    if (blocks == NULL || buckets == NULL)
+        return false;
+    base = map->l_addr;
+    return hook_list(map, jumps, jump_bytes, symbols, names) && hook_list(map, others, other_bytes, symbols, names);
+}
+
+heap_counts heap_look(void)
+{
+    heap_counts now;
+
+    (void)pthread_mutex_lock(&lock);
+    now = counts;
+    (void)pthread_mutex_unlock(&lock);
+    return now;
+}
+
+void heap_mark(void)
+{
+    (void)pthread_mutex_lock(&lock);
+    mark = counts.calls;
+    counts.live_blocks = counts.live_bytes = 0;
+    (void)pthread_mutex_unlock(&lock);
+}
+
+void heap_fail_at(uint64_t call)
+{
+    __atomic_store_n(&fail_at, call, __ATOMIC_RELAXED);
+}
+
+bool heap_has_failed(void)
+{
+    return __atomic_load_n(&fail_at, __ATOMIC_RELAXED) == 0;
+}
+
+void heap_blame(char *text, size_t bytes)
+{
+    void *callers[32];
+    uint32_t seen[32], count = 0, best = 0;
+
+    text[0] = '\0';
+    (void)pthread_mutex_lock(&lock);
+    for (size_t i = 1; i < fresh; i++) {
+        uint32_t k = 0;
+
+        if (blocks[i].address == NULL || blocks[i].number <= mark)
+            continue;
+        while (k < count && callers[k] != blocks[i].caller)
+            k++;
+        if (k == count && count < 32) {
+            callers[count] = blocks[i].caller;
+            seen[count++] = 0;
+        }
+        if (k < count)
+            seen[k]++;
+    }
+    (void)pthread_mutex_unlock(&lock);
+    for (uint32_t k = 1; k < count; k++)
+        best = seen[k] > seen[best] ? k : best;
+    if (count > 0 || last_caller != NULL)
+        (void)snprintf(text, bytes, "0x%llx",
+                       (unsigned long long)((uintptr_t)(count > 0 ? callers[best] : last_caller) - base));
+}

@@ -1,0 +1,353 @@
+/* The parent's side: a process for each group, its lines, its end. */
+#include "check/check.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_CRASHES = 20, LINE_BYTES = 8192, POLL_MS = 100, HIGH_FD = 10 };
+
+extern char **environ;
+
+static const char *const groups[] = {
+#define GROUP(name, doc) #name,
+#include "check/groups.def"
+#undef GROUP
+};
+enum { GROUP_COUNT = sizeof groups / sizeof groups[0] };
+
+/* A running child. */
+typedef struct child {
+    pid_t pid;
+    int report; /* the end of the pipe that is read */
+    int output; /* what it and the plugin print */
+    check_beacon *beacon;
+    int beacon_fd;
+    char line[LINE_BYTES]; /* the report's last, unfinished line */
+    size_t line_bytes;
+    bool done; /* it said that it got to the end */
+} child;
+
+typedef struct watch {
+    const check_args *args;
+    const uint32_t *cancel;
+    check_line_fn say;
+    void *user;
+    check_summary *summary;
+} watch;
+
+static double now_seconds(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void say(const watch *w, const check_line *line)
+{
+    w->summary->counts[line->result]++;
+    w->say(w->user, line);
+}
+
+/* ------------------------------------------------------------------ starting */
+
+/* Descriptors from HIGH_FD on, so that moving them to the child's fixed numbers overwrites none of them. */
+static int high_fd(int fd)
+{
+    int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
+
+    if (fd >= 0)
+        (void)close(fd);
+    return high;
+}
+
+static inlay_status start_actions(child *k, int report_end, const char *const argv[], inlay_diag *diag)
+{
+    posix_spawn_file_actions_t actions;
+    int error = posix_spawn_file_actions_init(&actions);
+
+    if (error != 0)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to start a process");
+    if (error == 0)
+        error = posix_spawn_file_actions_adddup2(&actions, k->beacon_fd, CHECK_BEACON_FD);
+    if (error == 0)
+        error = posix_spawn_file_actions_adddup2(&actions, report_end, CHECK_REPORT_FD);
+    if (error == 0)
+        error = posix_spawn_file_actions_adddup2(&actions, k->output, STDOUT_FILENO);
+    if (error == 0)
+        error = posix_spawn_file_actions_adddup2(&actions, k->output, STDERR_FILENO);
+    if (error == 0)
+        error = posix_spawn(&k->pid, "/proc/self/exe", &actions, NULL, (char *const *)(uintptr_t)argv, environ);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    if (error != 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "cannot start a process to check the plugin in: %s", strerror(error));
+    return INLAY_OK;
+}
+
+static inlay_status start(const watch *w, const char *group, uint32_t from, child *k, inlay_diag *diag)
+{
+    const check_args *a = w->args;
+    char seed[32], first[32], limit[32];
+    const char *argv[32];
+    uint32_t n = 0;
+    int ends[2] = { -1, -1 };
+    inlay_status status;
+
+    *k = (child){ .pid = -1, .report = -1, .output = -1, .beacon_fd = -1, .beacon = MAP_FAILED };
+    k->beacon_fd = high_fd(memfd_create("inlay-check", MFD_CLOEXEC));
+    k->output = high_fd(memfd_create("inlay-check-output", MFD_CLOEXEC));
+    if (k->beacon_fd < 0 || k->output < 0 || ftruncate(k->beacon_fd, sizeof *k->beacon) != 0 ||
+        pipe2(ends, O_CLOEXEC) != 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "no pipe to the checking process: %s", strerror(errno));
+    k->report = high_fd(ends[0]);
+    ends[1] = high_fd(ends[1]);
+    k->beacon = mmap(NULL, sizeof *k->beacon, PROT_READ | PROT_WRITE, MAP_SHARED, k->beacon_fd, 0);
+    if (k->report < 0 || ends[1] < 0 || k->beacon == MAP_FAILED) {
+        if (ends[1] >= 0)
+            (void)close(ends[1]);
+        return inlay_fail(diag, INLAY_IO_ERROR, "no memory to share with the checking process: %s", strerror(errno));
+    }
+    (void)snprintf(seed, sizeof seed, "%llu", (unsigned long long)a->seed);
+    (void)snprintf(first, sizeof first, "%u", from);
+    (void)snprintf(limit, sizeof limit, "%g", a->time_limit);
+#define ADD(flag, value) (argv[n++] = (flag), argv[n++] = (value))
+    argv[n++] = "inlay";
+    argv[n++] = "plugin-check";
+    argv[n++] = a->file;
+    ADD("--group", group);
+    ADD("--from", first);
+    ADD("--seed", seed);
+    ADD("--time-limit", limit);
+    if (a->with != NULL)
+        ADD("--with", a->with);
+    if (a->provider != NULL)
+        ADD("--provider", a->provider);
+    if (a->op != NULL)
+        ADD("--op", a->op);
+    if (a->data != NULL)
+        ADD("--data", a->data);
+    if (a->quick)
+        argv[n++] = "--quick";
+#undef ADD
+    argv[n] = NULL;
+    status = start_actions(k, ends[1], argv, diag);
+    (void)close(ends[1]);
+    return status;
+}
+
+static void finish(child *k)
+{
+    if (k->pid > 0) {
+        (void)kill(k->pid, SIGKILL);
+        while (waitpid(k->pid, NULL, 0) < 0 && errno == EINTR)
+            continue;
+    }
+    if (k->beacon != MAP_FAILED)
+        (void)munmap(k->beacon, sizeof *k->beacon);
+    for (int i = 0; i < 3; i++) {
+        int fd = (int[]){ k->beacon_fd, k->report, k->output }[i];
+
+        if (fd >= 0)
+            (void)close(fd);
+    }
+}
+
+/* ------------------------------------------------------------------ listening */
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text != NULL ? text : "";
+}
+
+/* A line of the report: a JSON object, or "done". */
+static void take_line(const watch *w, child *k, const char *text, size_t bytes)
+{
+    json_t *object;
+    check_line line;
+
+    if (bytes == 4 && memcmp(text, "done", 4) == 0) {
+        k->done = true;
+        return;
+    }
+    object = json_loadb(text, bytes, 0, NULL);
+    line = (check_line){ .result = (uint32_t)json_integer_value(json_object_get(object, "result")),
+                         .check = text_of(object, "check"),
+                         .subject = text_of(object, "subject"),
+                         .expected = text_of(object, "expected"),
+                         .got = text_of(object, "got"),
+                         .fix = text_of(object, "fix") };
+    if (object != NULL && line.result < CHECK_RESULTS)
+        say(w, &line);
+    json_decref(object);
+}
+
+/* Reads what there is. False: the other end is closed. */
+static bool listen_once(const watch *w, child *k)
+{
+    ssize_t n = read(k->report, k->line + k->line_bytes, sizeof k->line - k->line_bytes);
+    char *begin = k->line, *end;
+
+    if (n <= 0)
+        return n < 0 && errno == EINTR;
+    k->line_bytes += (size_t)n;
+    while ((end = memchr(begin, '\n', k->line_bytes - (size_t)(begin - k->line))) != NULL) {
+        take_line(w, k, begin, (size_t)(end - begin));
+        begin = end + 1;
+    }
+    k->line_bytes -= (size_t)(begin - k->line);
+    memmove(k->line, begin, k->line_bytes);
+    if (k->line_bytes == sizeof k->line)
+        k->line_bytes = 0; /* no line of ours is that long */
+    return true;
+}
+
+/* Listens until the child is gone or has been silent for too long: then *out_hung. */
+static inlay_status follow(const watch *w, child *k, bool *out_hung, inlay_diag *diag)
+{
+    uint32_t ticks = 0;
+    double alive = now_seconds();
+
+    *out_hung = false;
+    for (;;) {
+        struct pollfd p = { .fd = k->report, .events = POLLIN };
+        uint32_t now_ticks = __atomic_load_n(&k->beacon->ticks, __ATOMIC_RELAXED);
+
+        if (w->cancel != NULL && __atomic_load_n(w->cancel, __ATOMIC_RELAXED) != 0)
+            return inlay_fail(diag, INLAY_CANCELLED, "stopped");
+        if (poll(&p, 1, POLL_MS) > 0) {
+            alive = now_seconds();
+            if (!listen_once(w, k))
+                return INLAY_OK;
+        }
+        if (now_ticks != ticks) {
+            ticks = now_ticks;
+            alive = now_seconds();
+        }
+        if (now_seconds() - alive > w->args->time_limit) {
+            *out_hung = true;
+            return INLAY_OK;
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ the end of a child */
+
+/* The last line that the child printed, for sanitizers and failed assertions say there what happened. */
+static void last_words(const child *k, char *text, size_t bytes)
+{
+    char tail[2048];
+    off_t size = lseek(k->output, 0, SEEK_END), from = size > (off_t)sizeof tail - 1 ? size - (off_t)sizeof tail + 1 : 0;
+    ssize_t n = size > 0 ? pread(k->output, tail, sizeof tail - 1, from) : 0;
+    char *line;
+
+    text[0] = '\0';
+    while (n > 0 && (tail[n - 1] == '\n' || tail[n - 1] == '\r'))
+        n--;
+    if (n <= 0)
+        return;
+    tail[n] = '\0';
+    line = strrchr(tail, '\n');
+    (void)snprintf(text, bytes, "; it printed: %.300s", line != NULL ? line + 1 : tail);
+}
+
+static void say_crash(const watch *w, const child *k, const char *group, int wait_status, bool hung)
+{
+    const check_beacon *b = k->beacon;
+    int sig = b->signal != 0 ? b->signal : WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
+    char got[1024], words[400], expected[96];
+    check_line line = { .result = CHECK_FAIL, .check = group, .subject = b->subject, .got = got, .expected = expected };
+
+    last_words(k, words, sizeof words);
+    if (hung) {
+        (void)snprintf(expected, sizeof expected, "an answer within %g seconds", w->args->time_limit);
+        (void)snprintf(got, sizeof got, "nothing happened in %s for that long%s", b->phase, words);
+        line.fix = "find the endless loop or the lock that is never released: run the same under a debugger, or raise "
+                   "--time-limit if it really takes that long";
+    } else if (sig != 0) {
+        (void)snprintf(expected, sizeof expected, "no crash");
+        (void)snprintf(got, sizeof got, "signal %d (%s) in %s: %s%s", sig, strsignal(sig), b->phase, b->crash, words);
+        line.fix = "run the same with --op under a debugger, or build the plugin with -fsanitize=address";
+    } else {
+        (void)snprintf(expected, sizeof expected, "that the process goes on");
+        (void)snprintf(got, sizeof got, "it ended with code %d in %s%s", WEXITSTATUS(wait_status), b->phase, words);
+        line.fix = "a plugin returns a status; it never calls exit";
+    }
+    say(w, &line);
+}
+
+/* Waits for a child that closed its report to end; false: it does not, within the limit. */
+static bool await_end(const watch *w, child *k, int *out_wait_status)
+{
+    const struct timespec pause = { .tv_nsec = 2000000 };
+    double until = now_seconds() + w->args->time_limit;
+
+    while (now_seconds() < until) {
+        pid_t got = waitpid(k->pid, out_wait_status, WNOHANG);
+
+        if (got == k->pid) {
+            k->pid = -1;
+            return true;
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+    return false;
+}
+
+/* One process. *io_from: the unit to begin with, and after a crash the one behind it. *out_done: the group is over. */
+static inlay_status run_once(const watch *w, const char *group, uint32_t *io_from, bool *out_done, inlay_diag *diag)
+{
+    child k;
+    bool hung = false;
+    int wait_status = 0;
+    inlay_status status = start(w, group, *io_from, &k, diag);
+
+    *out_done = true;
+    if (status == INLAY_OK)
+        status = follow(w, &k, &hung, diag);
+    if (status == INLAY_OK && !hung)
+        hung = !await_end(w, &k, &wait_status);
+    if (status == INLAY_OK && (hung || !k.done || wait_status != 0)) {
+        say_crash(w, &k, group, wait_status, hung);
+        *out_done = k.done;
+        *io_from = k.beacon->unit + 1;
+    }
+    finish(&k);
+    return status;
+}
+
+inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_line_fn say_line, void *user,
+                          check_summary *out_summary, inlay_diag *diag)
+{
+    const watch w = { args, cancel, say_line, user, out_summary };
+
+    *out_summary = (check_summary){ { 0 } };
+    for (uint32_t g = 0; g < GROUP_COUNT; g++) {
+        uint32_t from = 0, crashes = 0;
+        bool done = false;
+
+        if (args->group != NULL && strcmp(args->group, groups[g]) != 0)
+            continue;
+        while (!done) {
+            inlay_status status = run_once(&w, groups[g], &from, &done, diag);
+
+            if (status != INLAY_OK)
+                return status;
+            if (!done && ++crashes == MAX_CRASHES) {
+                say(&w, &(check_line){ .result = CHECK_SKIP, .check = groups[g], .subject = "", .expected = "",
+                                       .fix = "", .got = "the rest of these checks: it crashed too often" });
+                break;
+            }
+        }
+    }
+    return INLAY_OK;
+}

@@ -1,0 +1,108 @@
+#include "check/process.h"
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int count_entries(const char *path)
+{
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    int count = 0;
+
+    if (dir == NULL)
+        return -1;
+    while ((entry = readdir(dir)) != NULL)
+        count += entry->d_name[0] != '.';
+    (void)closedir(dir);
+    return count;
+}
+
+process_state process_look(void)
+{
+    process_state s = { .threads = count_entries("/proc/self/task"), .files = count_entries("/proc/self/fd"),
+                        .resident_kb = -1 };
+    FILE *f = fopen("/proc/self/statm", "re");
+    long pages;
+
+    if (f != NULL) {
+        if (fscanf(f, "%*s %ld", &pages) == 1)
+            s.resident_kb = pages * (sysconf(_SC_PAGESIZE) / 1024);
+        (void)fclose(f);
+    }
+    return s;
+}
+
+bool process_has_mapped(const char *path)
+{
+    FILE *f = fopen("/proc/self/maps", "re");
+    char line[4400];
+    bool found = false;
+
+    while (f != NULL && !found && fgets(line, sizeof line, f) != NULL)
+        found = strstr(line, path) != NULL;
+    if (f != NULL)
+        (void)fclose(f);
+    return found;
+}
+
+/* What sanitizers add is looked for in their runtime, which the executable may have. */
+static bool is_sanitizer(const char *name)
+{
+    static const char *const prefixes[] = { "__asan", "__ubsan", "__lsan", "__tsan", "__msan", "__sanitizer" };
+
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
+}
+
+static uint32_t look_up_all(Elf *elf, void *handle, char *names, size_t bytes)
+{
+    Elf_Scn *section = NULL;
+    uint32_t count = 0;
+    GElf_Shdr header;
+
+    while ((section = elf_nextscn(elf, section)) != NULL) {
+        Elf_Data *data;
+
+        if (gelf_getshdr(section, &header) == NULL || header.sh_type != SHT_DYNSYM || header.sh_entsize == 0)
+            continue;
+        data = elf_getdata(section, NULL);
+        for (size_t i = 1; data != NULL && i < header.sh_size / header.sh_entsize; i++) {
+            GElf_Sym s;
+            const char *name;
+            size_t used = strlen(names);
+
+            /* Weak symbols may be missing. dlsym with a handle looks at the file and at what it names. */
+            if (gelf_getsym(data, (int)i, &s) == NULL || s.st_shndx != SHN_UNDEF ||
+                GELF_ST_BIND(s.st_info) != STB_GLOBAL ||
+                (name = elf_strptr(elf, header.sh_link, s.st_name)) == NULL || name[0] == '\0' || is_sanitizer(name) ||
+                dlsym(handle, name) != NULL)
+                continue;
+            count++;
+            if (used + strlen(name) + 3 < bytes)
+                (void)snprintf(names + used, bytes - used, "%s%s", used > 0 ? ", " : "", name);
+        }
+    }
+    return count;
+}
+
+uint32_t process_undefined(const char *path, void *handle, char *names, size_t bytes)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    uint32_t count = 0;
+    Elf *elf = NULL;
+
+    names[0] = '\0';
+    if (fd >= 0 && elf_version(EV_CURRENT) != EV_NONE && (elf = elf_begin(fd, ELF_C_READ, NULL)) != NULL)
+        count = look_up_all(elf, handle, names, bytes);
+    if (elf != NULL)
+        (void)elf_end(elf);
+    if (fd >= 0)
+        (void)close(fd);
+    return count;
+}

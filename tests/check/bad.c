@@ -1,0 +1,273 @@
+/* Plugins with one defect each, chosen by -DBAD_<name>: what `inlay plugin-check` is there to find. All offer Relu for
+ * float, on the kit; the defect is planted in the kernel, or in what the kit says to the host. */
+#include "inlay/kit.h"
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define UNUSED __attribute__((unused))
+
+/* ------------------------------------------------------------------ kernels */
+
+static UNUSED volatile int *volatile nowhere = (volatile int *)8;
+
+static UNUSED void relu(const float *x, float *y, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        y[i] = x[i] < 0 ? 0 : x[i];
+}
+
+static UNUSED void sleep_ms(long ms)
+{
+    const struct timespec pause = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
+
+    (void)nanosleep(&pause, NULL);
+}
+
+static inlay_status run(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    const float *from = x->data;
+    float *to = y->data;
+
+#if defined(BAD_wrong)
+    relu(from, to, x->count);
+    if (x->count % 2 == 1 && x->count > 1) /* the tail of a loop over pairs */
+        to[x->count - 1] = from[x->count - 1];
+#elif defined(BAD_workspace)
+    relu(from, to, x->count);
+    memset(call->workspace, 0, 40); /* of 16 */
+#elif defined(BAD_workspace_far)
+    relu(from, to, x->count);
+    memset(call->workspace, 0, 5000);
+#elif defined(BAD_dirty)
+    /* Takes the workspace for cleared. */
+    for (int64_t i = 0; i < x->count; i++)
+        to[i] = (from[i] < 0 ? 0 : from[i]) + ((const float *)call->workspace)[i % 4];
+#elif defined(BAD_tail)
+    /* Whole vectors of four, also behind the end. */
+    for (int64_t i = 0; i < x->count; i += 4)
+        for (int64_t k = i; k < i + 4; k++) {
+            float v = ((const volatile float *)from)[k];
+
+            if (k < x->count)
+                to[k] = v < 0 ? 0 : v;
+        }
+#elif defined(BAD_input)
+    for (int64_t i = 0; i < x->count; i++)
+        to[i] = ((float *)x->data)[i] = from[i] < 0 ? 0 : from[i];
+#elif defined(BAD_alias)
+    /* Backwards, in a buffer that it says may be the input's. */
+    for (int64_t i = 0; i < x->count; i++)
+        to[x->count - 1 - i] = 0;
+    for (int64_t i = 0; i < x->count; i++)
+        to[i] = from[i] < 0 ? 0 : from[i];
+#elif defined(BAD_crash)
+    if (x->rank == 2)
+        *nowhere = 1;
+    relu(from, to, x->count);
+#elif defined(BAD_exit)
+    (void)from, (void)to;
+    exit(3);
+#elif defined(BAD_hang)
+    (void)from, (void)to;
+    for (;;)
+        sleep_ms(1000);
+#elif defined(BAD_cancel)
+    relu(from, to, x->count);
+    if (x->count > 100000)
+        sleep_ms(600); /* and never asks whether it should stop */
+#elif defined(BAD_heap)
+    float *copy = malloc((size_t)x->count * sizeof *copy + 1);
+
+    if (copy == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    relu(from, copy, x->count);
+    memcpy(to, copy, (size_t)x->count * sizeof *copy);
+    free(copy);
+#else
+    relu(from, to, x->count);
+#endif
+    return INLAY_OK;
+}
+
+static UNUSED inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    int *state = malloc(100);
+
+    (void)node, (void)diag;
+#if !defined(BAD_oom)
+    if (state == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "bad");
+#endif
+    state[0] = 1;
+    *out_state = state;
+    return INLAY_OK;
+}
+
+static UNUSED void keep(void *state)
+{
+    (void)state;
+}
+
+static UNUSED inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    (void)state, (void)diag;
+    plan->workspace_bytes = 16;
+    return INLAY_OK;
+}
+
+static const kit_kernel kernels[] = { {
+    .op_type = "Relu",
+    .in_types = { KIT_BIT(FLOAT) },
+    .run = run,
+#if defined(BAD_alias)
+    .flags = KIT_IN_PLACE,
+#endif
+#if defined(BAD_workspace) || defined(BAD_workspace_far) || defined(BAD_dirty)
+    .shape = shape,
+#endif
+#if defined(BAD_leak) || defined(BAD_oom)
+    .prepare = prepare,
+#endif
+#if defined(BAD_leak)
+    .release = keep,
+#endif
+} };
+static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
+
+/* ------------------------------------------------------------------ the provider */
+
+static UNUSED inlay_status open_bad(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
+{
+    (void)host, (void)args, (void)diag;
+#if defined(BAD_files)
+    (void)open("/dev/null", O_RDONLY);
+#endif
+    *out = NULL;
+    return INLAY_OK;
+}
+
+static const kit_provider provider = {
+    .name = "bad",
+    .description = "has a defect",
+    .tables = tables,
+    .table_count = 1,
+#if defined(BAD_files)
+    .open = open_bad,
+#endif
+};
+static const kit_plugin self = { .name = "bad", .version = "1.0", .provider = &provider };
+static kit_exports exports;
+
+/* ------------------------------------------------------------------ what the kit says, bent */
+
+static inlay_provider good; /* as the kit filled it in */
+
+static UNUSED inlay_status no_refusal(void *ctx, const inlay_refusal *refusal)
+{
+    (void)ctx, (void)refusal;
+    return INLAY_OK;
+}
+
+static UNUSED inlay_status assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
+                                  const inlay_assess_sink *sink, inlay_diag *diag)
+{
+#if defined(BAD_silent)
+    inlay_assess_sink quiet = *sink;
+
+    quiet.refuse = no_refusal;
+    return good.assess(state, graph, candidates, &quiet, diag);
+#elif defined(BAD_greedy)
+    static const uint32_t first = 0;
+    const inlay_offer offer = { .struct_size = sizeof offer, .nodes = &first, .node_count = 1 };
+
+    if (graph->node_count > 1)
+        (void)sink->offer(sink->ctx, &offer);
+    return good.assess(state, graph, candidates, sink, diag);
+#elif defined(BAD_writes)
+    if (graph->node_count > 1)
+        ((inlay_node_info *)(uintptr_t)graph->nodes)->flags = 1;
+    return good.assess(state, graph, candidates, sink, diag);
+#elif defined(BAD_stride)
+    inlay_graph mine = *graph;
+
+    mine.node_stride = sizeof(inlay_node_info);
+    return good.assess(state, &mine, candidates, sink, diag);
+#elif defined(BAD_fickle)
+    static int calls;
+    const inlay_refusal other = { .struct_size = sizeof other, .code = INLAY_REFUSE_OPTION, .text = "not today" };
+
+    if (++calls % 2 == 0 && graph->node_count > 1)
+        (void)sink->refuse(sink->ctx, &other);
+    return good.assess(state, graph, candidates, sink, diag);
+#else
+    return good.assess(state, graph, candidates, sink, diag);
+#endif
+}
+
+static UNUSED inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
+{
+    inlay_status status = good.cost(state, request, out);
+
+#if defined(BAD_cost)
+    out->ns /= 1e6; /* always the cheapest */
+#else
+    out->ns = 0.0 / (out->ns - out->ns);
+#endif
+    return status;
+}
+
+/* The kit rounds up; a provider of one's own need not. */
+static UNUSED inlay_status specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
+                                      inlay_instance **out_instance, inlay_diag *diag)
+{
+    inlay_status status = good.specialize(state, compiled, request, out_instance, diag);
+
+    request->workspace_bytes = 16;
+    return status;
+}
+
+static UNUSED void *idle(void *user)
+{
+    sleep_ms(20000);
+    return user;
+}
+
+INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
+{
+    inlay_status status = kit_open(&self, &exports, host, out_plugin, diag);
+
+    good = exports.provider;
+#if defined(BAD_silent) || defined(BAD_greedy) || defined(BAD_writes) || defined(BAD_stride) || defined(BAD_fickle)
+    exports.provider.assess = assess;
+#elif defined(BAD_cost) || defined(BAD_cost_nan)
+    exports.provider.cost = cost;
+#elif defined(BAD_workspace)
+    exports.provider.specialize = specialize;
+#elif defined(BAD_cancel)
+    exports.provider.poll_ms = 10;
+#elif defined(BAD_flags)
+    exports.provider.flags = 1u << 7;
+    exports.plugin.build_id = "";
+#elif defined(BAD_thread)
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, idle, NULL) == 0)
+        (void)pthread_detach(thread);
+#elif defined(BAD_any_host)
+    *out_plugin = &exports.plugin;
+    return INLAY_OK;
+#endif
+    return status;
+}
+
+#if defined(BAD_exports)
+INLAY_EXPORT int bad_helper(void);
+int bad_helper(void)
+{
+    return 1;
+}
+#endif

@@ -1,0 +1,79 @@
+#!/bin/bash
+# inlay plugin-check finds each defect, and names it.
+#   check.sh INLAY DIR     the executable; the folder with the plugins made of bad.c
+set -u
+inlay=$1 dir=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+checks=0 wrong=0
+
+complain() {
+    wrong=$((wrong + 1))
+    echo "WRONG: $1"
+    shift
+    printf '    %s\n' "$@"
+}
+
+# finds NAME PATTERN [FLAG...]   the plugin NAME must fail, with a line like PATTERN, and the report must have its end.
+finds() {
+    local name=$1 pattern=$2 code
+    shift 2
+    checks=$((checks + 1))
+    "$inlay" plugin-check "$dir/$name.so" --quick --op Relu "$@" >"$work/out" 2>"$work/err" </dev/null
+    code=$?
+    [ $code -eq 1 ] || complain "$name: exit code $code" "$(tail -n 3 "$work/out")" "$(head -c 500 "$work/err")"
+    grep -qE -- "^FAIL  $pattern" "$work/out" ||
+        complain "$name: no line like 'FAIL  $pattern'" "$(grep -A2 '^FAIL' "$work/out" | head -n 20)"
+    tail -n 1 "$work/out" | grep -qE '^[0-9]+ passed, [1-9][0-9]* failed, [0-9]+ warnings$' ||
+        complain "$name: no sum at the end" "$(tail -n 1 "$work/out")"
+}
+
+finds wrong 'results Relu-14 .*: element .* is .* instead of 0' --group results
+finds workspace 'results Relu-14 .*wrote outside the 16 bytes of workspace' --group results
+finds workspace_far 'results Relu-14 .*signal 11 .* in execute: it touched memory behind the end of the workspace' --group results
+finds dirty 'results Relu-14 .*a workspace that is not cleared: output 0: element' --group results
+finds tail 'results Relu-14 .*in execute: it touched memory behind the end of an input' --group results
+finds input 'results Relu-14 .*it changed input 0' --group results
+finds alias 'results Relu-14 .*in place.*: output 0: element' --group results
+finds crash 'results Relu-14 float\[[0-9]+,[0-9]+\].*signal 11 .* in execute: at address 0x8' --group results
+finds exit 'results Relu-14 .*: it ended with code 3 in execute' --group results
+finds hang 'results Relu-14 .*: nothing happened in execute' --group results --time-limit 1
+finds leak 'leaks bad, from create to destroy: .* bytes in .* blocks .*addr2line' --group leaks
+finds oom 'leaks bad, when memory runs out: signal 11' --group leaks
+finds files 'leaks bad, from create to destroy: [0-9]+ more' --group leaks
+finds silent 'offers bad: node .* is neither offered nor refused' --group offers
+finds greedy 'offers bad: node 0 .* was offered, but is no candidate' --group offers
+finds writes 'offers bad: .* in assess: it touched memory of the snapshot' --group offers
+finds stride 'offers bad' --group offers
+finds fickle 'offers bad: a second assess of the same graph said something else' --group offers
+finds cost 'cost Relu-14 .*: predicted .*, measured' --group cost
+finds cost_nan 'cost Relu-14 .*: ns is -?nan' --group cost
+finds cancel 'cancel Relu-14 .*: poll_ms is 10, but it went on for' --group cancel
+finds flags 'description bad: flags has 0x80' --group open
+finds flags "description plugin: .*build_id ''" --group open
+finds thread 'open pure: 1 threads' --group open
+finds any_host 'open next major: the plugin accepted it' --group open
+finds exports 'file exports: 1 more: bad_helper' --group file
+
+# What is no failure.
+checks=$((checks + 1))
+"$inlay" plugin-check "$dir/heap.so" --quick --group results --op Relu >"$work/out" || complain 'heap: it failed'
+grep -qE '^WARN  heap Relu-14: .* calls a run, one at 0x' "$work/out" || complain 'heap: no warning' "$(cat "$work/out")"
+
+# The whole of a plugin that crashes: the other groups go on.
+checks=$((checks + 1))
+"$inlay" plugin-check "$dir/crash.so" --quick --op Relu --json >"$work/out"
+jq -e '.failed >= 1 and .passed > 5 and ([.checks[].check] | index("leaks")) and
+    ([.checks[] | select(.result == "FAIL")] | all(.expected != "" and .got != "" and .fix != ""))' "$work/out" \
+    >/dev/null || complain 'crash: the report in JSON' "$(head -c 600 "$work/out")"
+
+# Files that are no plugins.
+checks=$((checks + 2))
+printf 'not an ELF file\n' >"$work/text.so"
+"$inlay" plugin-check "$work/text.so" >"$work/out" && complain 'a text: exit code 0'
+grep -q '^FAIL  file type: something else' "$work/out" || complain 'a text' "$(cat "$work/out")"
+"$inlay" plugin-check "$work/missing.so" >"$work/out" && complain 'a missing file: exit code 0'
+grep -q '^FAIL  file read: No such file' "$work/out" || complain 'a missing file' "$(cat "$work/out")"
+
+echo "$checks checks, $wrong wrong"
+[ $wrong -eq 0 ]
