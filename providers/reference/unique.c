@@ -5,6 +5,7 @@
 #include "convert.h"
 #include "reference.h"
 #include "strided.h"
+#include <math.h>
 
 typedef struct unique_state {
     int64_t axis;
