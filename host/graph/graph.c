@@ -271,6 +271,19 @@ static uint32_t *none_list(arena *a, uint32_t count)
     return list;
 }
 
+inlay_status graph_append_node(graph *g, graph_node *n)
+{
+    if (g->node_count == g->node_capacity) {
+        graph_node **bigger = grown(g->model, g->nodes, g->node_count, &g->node_capacity, sizeof *g->nodes);
+
+        if (bigger == NULL)
+            return INLAY_OUT_OF_MEMORY;
+        g->nodes = bigger;
+    }
+    g->nodes[g->node_count++] = n;
+    return INLAY_OK;
+}
+
 graph_node *graph_add_node(graph *g, const char *op_type, const char *domain, const char *name, uint32_t input_count,
                            uint32_t output_count)
 {
@@ -278,13 +291,6 @@ graph_node *graph_add_node(graph *g, const char *op_type, const char *domain, co
     graph_node *n = arena_alloc(a, sizeof *n);
     const char *known_domain = domain == NULL || domain[0] == '\0' ? "ai.onnx" : domain;
 
-    if (g->node_count == g->node_capacity) {
-        graph_node **bigger = grown(g->model, g->nodes, g->node_count, &g->node_capacity, sizeof *g->nodes);
-
-        if (bigger == NULL)
-            return NULL;
-        g->nodes = bigger;
-    }
     if (n == NULL)
         return NULL;
     n->info.op_type.data = arena_string(a, op_type);
@@ -303,8 +309,7 @@ graph_node *graph_add_node(graph *g, const char *op_type, const char *domain, co
     n->info.attr_stride = sizeof(inlay_attr_info);
     n->opset = graph_model_opset(g->model, n->info.domain.data);
     n->overload = n->doc = "";
-    g->nodes[g->node_count++] = n;
-    return n;
+    return graph_append_node(g, n) == INLAY_OK ? n : NULL;
 }
 
 inlay_status graph_set_constant(graph *g, uint32_t v, inlay_dtype dtype, uint32_t rank, const int64_t *dims,

@@ -156,6 +156,8 @@ uint32_t graph_find_value(const graph *g, const char *name); /* linear; the load
 /* Adds a node with room for the given counts (all INLAY_NONE); NULL: out of memory. */
 graph_node *graph_add_node(graph *g, const char *op_type, const char *domain, const char *name, uint32_t input_count,
                            uint32_t output_count);
+/* Puts a node of another graph of the model at the end; its values are named by the caller. */
+inlay_status graph_append_node(graph *g, graph_node *n);
 /* Makes value v a constant. data is borrowed from a blob of the model, or from the arena. */
 inlay_status graph_set_constant(graph *g, uint32_t v, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                 const void *data, uint64_t bytes);

@@ -1,8 +1,8 @@
 /* Transpose of a Transpose is one, or none. */
+#include "passes/merge_transposes.h"
 #include "passes/rewrite.h"
 
-/* perm of the node into out[rank]; without the attribute the order is reversed. */
-static bool read_perm(const graph_node *n, uint32_t rank, int64_t *out)
+bool transpose_perm(const graph_node *n, uint32_t rank, int64_t *out)
 {
     uint32_t count;
     const int64_t *perm = rw_attr_ints(n, "perm", &count);
@@ -28,7 +28,7 @@ static inlay_status match(rewrite *w, graph_node *n)
     both = arena_array(&w->scratch, (size_t)x->rank + 1, sizeof *both);
     if (first == NULL || then == NULL || both == NULL)
         return rw_no_memory(w);
-    if (!read_perm(inner, x->rank, first) || !read_perm(n, x->rank, then))
+    if (!transpose_perm(inner, x->rank, first) || !transpose_perm(n, x->rank, then))
         return INLAY_OK;
     for (uint32_t d = 0; d < x->rank; d++) {
         both[d] = first[then[d]];

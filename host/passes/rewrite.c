@@ -463,6 +463,16 @@ inlay_status rw_forward(rewrite *w, uint32_t from, uint32_t to, bool *out_done)
     return INLAY_OK;
 }
 
+void rw_forget_shape(rewrite *w, uint32_t v)
+{
+    graph_value *value = &w->g->values[v];
+
+    value->info.rank = value->declared_rank = INLAY_RANK_UNKNOWN;
+    value->info.dims = value->declared_dims = NULL;
+    value->info.elements = NULL;
+    value->info.element_count = 0;
+}
+
 void rw_set_input(rewrite *w, graph_node *n, uint32_t i, uint32_t v)
 {
     uint32_t old = n->info.inputs[i];

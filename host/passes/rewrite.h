@@ -95,6 +95,8 @@ INLAY_NODISCARD inlay_status rw_insert(rewrite *w, graph_node *fresh, inlay_dtyp
  * graph keeps its name: then, and if it is allowed, the maker of `to` makes `from` instead; otherwise nothing is done.
  * *out_done says whether. */
 INLAY_NODISCARD inlay_status rw_forward(rewrite *w, uint32_t from, uint32_t to, bool *out_done);
+/* The shape of v changes with what was done: inference finds it anew, whatever the file declared. */
+void rw_forget_shape(rewrite *w, uint32_t v);
 /* Input i of the node reads v from now on. */
 void rw_set_input(rewrite *w, graph_node *n, uint32_t i, uint32_t v);
 /* A new constant; data is copied. INLAY_NONE: no memory. */
