@@ -23,10 +23,12 @@ enum {
 #undef CLI_EXIT_ENUM
 };
 
-/* The flags that all verbs take, and the session options that come from flags and environment. */
+/* The flags that all verbs take, and the session options that come from files, environment and flags. */
 typedef struct cli_common {
     const char *verb;       /* "inlay run", for error lines */
-    inlay_options *options; /* every option of the library, by flag and by INLAY_<NAME> */
+    inlay_options *options; /* every option of the library, see inlay config */
+    const char *config_file; /* --config, or NULL */
+    bool no_config; /* --no-config */
     bool json;
     bool quiet;   /* no progress bar */
     bool many_sessions; /* set by a verb that makes many and draws the bar itself */
@@ -34,8 +36,9 @@ typedef struct cli_common {
 } cli_common;
 
 /* Parses a verb's flags on top of the common ones. verb has its own options, parser, args_doc and doc; its parser gets
- * input as state->input. with_session adds the library's options. Wrong flags end the process with CLI_USAGE, --help
- * with CLI_OK, as argp does it. INLAY_OK: release with cli_common_deinit(). */
+ * input as state->input. with_session adds the library's options, as flags and from files and environment. What is wrong
+ * with them ends the process, with CLI_USAGE or, for files, CLI_BAD_FILE; --help ends it with CLI_OK, as argp does it.
+ * Release with cli_common_deinit(). */
 void cli_parse(const struct argp *verb, bool with_session, int argc, char **argv, cli_common *common, void *input);
 void cli_common_deinit(cli_common *common);
 

@@ -1,6 +1,5 @@
-/* Flags that all verbs share, and the way from flags and environment to the library's options. */
+/* Flags that all verbs share, and the way from flags, files and environment to the library's options. */
 #include "cli/cli.h"
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,8 @@ enum {
     KEY_QUIET,
     KEY_VERBOSE,
     KEY_OPTION,
+    KEY_CONFIG,
+    KEY_NO_CONFIG,
     KEY_SESSION = 0x2000 /* + index of the library's option */
 };
 
@@ -22,9 +23,27 @@ typedef struct parse_input {
 } parse_input;
 
 /* Names and docs of the library's options as flags; filled once, the process keeps it. */
-static struct argp_option session_flags[MAX_OPTIONS + 2];
+static struct argp_option session_flags[MAX_OPTIONS + 4];
 static char flag_names[MAX_OPTIONS][64];
 static char flag_docs[MAX_OPTIONS][256];
+
+static const char *placeholder(const inlay_option_doc *doc)
+{
+    switch (doc->kind) {
+    case INLAY_SETTING_INT:
+        return doc->min == 0 && doc->max == 1 ? "0|1" : "N";
+    case INLAY_SETTING_PAIRS:
+        return doc->min != doc->max ? "NAME=N" : "NAME=VALUE";
+    case INLAY_SETTING_NAMES:
+        return "NAME,...";
+    case INLAY_SETTING_PATH:
+        return "PATH";
+    case INLAY_SETTING_PATHS:
+        return "PATH:...";
+    default:
+        return "VALUE";
+    }
+}
 
 static void describe_flags(void)
 {
@@ -32,30 +51,27 @@ static void describe_flags(void)
     uint32_t n = 0;
 
     for (; n < MAX_OPTIONS && inlay_options_describe(n, &doc) == INLAY_OK; n++) {
-        bool is_switch = doc.default_value != NULL &&
-                         (strcmp(doc.default_value, "true") == 0 || strcmp(doc.default_value, "false") == 0);
         (void)snprintf(flag_names[n], sizeof flag_names[n], "%s", doc.name);
         for (char *c = flag_names[n]; *c != '\0'; c++)
             *c = *c == '_' ? '-' : *c;
-        if (doc.default_value != NULL && doc.default_value[0] != '\0')
+        if (doc.default_value[0] != '\0')
             (void)snprintf(flag_docs[n], sizeof flag_docs[n], "%s (default: %s)", doc.doc, doc.default_value);
         else
             (void)snprintf(flag_docs[n], sizeof flag_docs[n], "%s", doc.doc);
-        session_flags[n] = (struct argp_option){
-            .name = flag_names[n],
-            .key = KEY_SESSION + (int)n,
-            .arg = strcmp(doc.name, "dim") == 0 ? "NAME=N"
-                   : is_switch                  ? "true|false"
-                                                : "VALUE",
-            .flags = is_switch ? OPTION_ARG_OPTIONAL : 0,
-            .doc = flag_docs[n],
-        };
+        session_flags[n] = (struct argp_option){ .name = flag_names[n], .key = KEY_SESSION + (int)n,
+                                                 .arg = placeholder(&doc), .doc = flag_docs[n] };
     }
-    session_flags[n] = (struct argp_option){
+    session_flags[n++] = (struct argp_option){
         .name = "option",
         .key = KEY_OPTION,
         .arg = "NAME=VALUE",
         .doc = "Set any option by its name, for instance one of a provider: --option reference.NAME=VALUE",
+    };
+    session_flags[n++] = (struct argp_option){
+        .name = "config", .key = KEY_CONFIG, .arg = "FILE", .doc = "Read this YAML file too, on top of the standard ones",
+    };
+    session_flags[n] = (struct argp_option){
+        .name = "no-config", .key = KEY_NO_CONFIG, .doc = "Do not read the standard files (see inlay config)",
     };
 }
 
@@ -67,7 +83,7 @@ static inlay_status set_pair(cli_common *common, const char *pair, inlay_diag *d
     if (equals == NULL || equals == pair || (size_t)(equals - pair) >= sizeof name)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--option %s: expected NAME=VALUE", pair);
     (void)snprintf(name, sizeof name, "%.*s", (int)(equals - pair), pair);
-    return inlay_options_set(common->options, name, equals + 1, diag);
+    return inlay_options_set_from(common->options, name, equals + 1, "--option", diag);
 }
 
 static error_t parse_session(int key, char *arg, struct argp_state *state)
@@ -75,14 +91,20 @@ static error_t parse_session(int key, char *arg, struct argp_state *state)
     cli_common *common = state->input;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_option_doc doc = { .struct_size = sizeof doc };
-    inlay_status status;
+    inlay_status status = INLAY_OK;
+    char flag[80];
 
     if (key == KEY_OPTION) {
         status = set_pair(common, arg, &diag);
+    } else if (key == KEY_CONFIG) {
+        common->config_file = arg;
+    } else if (key == KEY_NO_CONFIG) {
+        common->no_config = true;
     } else if (key >= KEY_SESSION && key < KEY_SESSION + MAX_OPTIONS) {
         if (inlay_options_describe((uint32_t)(key - KEY_SESSION), &doc) != INLAY_OK)
             return ARGP_ERR_UNKNOWN;
-        status = inlay_options_set(common->options, doc.name, arg != NULL ? arg : "true", &diag);
+        (void)snprintf(flag, sizeof flag, "--%s", flag_names[key - KEY_SESSION]);
+        status = inlay_options_set_from(common->options, doc.name, arg, flag, &diag);
     } else {
         return ARGP_ERR_UNKNOWN;
     }
@@ -128,25 +150,39 @@ static error_t parse_root(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
-/* INLAY_INTRA_THREADS=2 and so on, for the options that there are; other INLAY_* variables are somebody else's. */
-static void read_environment(cli_common *common)
+static void print_mistake(void *user, uint32_t level, const char *text)
+{
+    const cli_common *common = user;
+
+    (void)level;
+    (void)fprintf(stderr, "%s: %s\n", common->verb, text);
+}
+
+/* Ends the process after a failure that print_mistake() has told. */
+static void give_up(const cli_common *common, const inlay_diag *diag, int code)
+{
+    if (common->json)
+        (void)cli_print_json(common, json_pack("{s:o}", "error", cli_diag_json(diag)), 0);
+    exit(code);
+}
+
+/* Flags come first and are the strongest, for every value knows its source; so a wrong flag is told before a wrong file. */
+static void load_settings(cli_common *common)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_option_doc doc = { .struct_size = sizeof doc };
+    inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; inlay_options_describe(i, &doc) == INLAY_OK; i++) {
-        char name[80];
-        const char *value;
-
-        (void)snprintf(name, sizeof name, "INLAY_%s", doc.name);
-        for (char *c = name; *c != '\0'; c++)
-            *c = (char)toupper((unsigned char)*c);
-        value = secure_getenv(name);
-        if (value != NULL && inlay_options_set(common->options, doc.name, value, &diag) != INLAY_OK) {
-            (void)fprintf(stderr, "%s: %s in the environment: %s\n", common->verb, name, diag.text);
-            exit(CLI_USAGE);
-        }
-    }
+    inlay_options_set_log(common->options, print_mistake, common);
+    if (!common->no_config)
+        status = inlay_options_load(common->options, NULL, &diag);
+    if (status == INLAY_OK && common->config_file != NULL)
+        status = inlay_options_load(common->options, common->config_file, &diag);
+    if (status != INLAY_OK)
+        give_up(common, &diag, CLI_BAD_FILE);
+    status = inlay_options_load_environment(common->options, &diag);
+    if (status != INLAY_OK)
+        give_up(common, &diag, CLI_USAGE);
+    inlay_options_set_log(common->options, NULL, NULL);
 }
 
 void cli_parse(const struct argp *verb, bool with_session, int argc, char **argv, cli_common *common, void *input)
@@ -157,7 +193,7 @@ void cli_parse(const struct argp *verb, bool with_session, int argc, char **argv
     struct argp_child children[] = {
         { &own, 0, NULL, 0 },
         { &common_argp, 0, NULL, 0 },
-        { with_session ? &session_argp : NULL, 0, "Session options (also as INLAY_<NAME> in the environment):", 10 },
+        { with_session ? &session_argp : NULL, 0, "Session options (also in inlay.yaml, and as INLAY_<NAME> in the environment):", 10 },
         { 0 },
     };
     struct argp root = { NULL, parse_root, verb->args_doc, verb->doc, children, NULL, NULL };
@@ -171,12 +207,12 @@ void cli_parse(const struct argp *verb, bool with_session, int argc, char **argv
         (void)fprintf(stderr, "%s: %s\n", common->verb, diag.text);
         exit(CLI_FAILED);
     }
-    if (with_session) {
+    if (with_session)
         describe_flags();
-        read_environment(common);
-    }
     if (argp_parse(&root, argc, argv, 0, NULL, &in) != 0)
         exit(CLI_USAGE); /* out of memory; everything else has ended the process with a message */
+    if (with_session)
+        load_settings(common);
     cli_progress_enable(!common->quiet);
     cli_catch_interrupt();
 }

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-enum { KIND_TEXT, KIND_INT, KIND_LIST, KIND_PAIRS };
 enum { MAX_ITEMS = 4096 }; /* of one list */
 
 static const struct {
@@ -72,6 +72,7 @@ static void values_deinit(option_values *values)
     for (uint32_t i = 0; i < values->count; i++)
         value_deinit(&values->items[i]);
     free(values->items);
+    value_deinit(&values->emptied);
     *values = (option_values){ 0 };
 }
 
@@ -98,7 +99,7 @@ static inlay_status no_memory(inlay_diag *diag)
 
 /* ------------------------------------------------------------------ names and checks */
 
-static uint32_t find(const char *name)
+uint32_t options_find(const char *name)
 {
     for (uint32_t i = 0; i < OPTION_COUNT; i++)
         if (strcmp(table[i].name, name) == 0)
@@ -112,9 +113,19 @@ static const char *name_at(const void *ctx, uint32_t i)
     return table[i].name;
 }
 
+const char *options_nearest(const char *name)
+{
+    return nearest_name(name, name_at, NULL, OPTION_COUNT);
+}
+
+uint32_t options_kind(uint32_t option)
+{
+    return table[option].kind;
+}
+
 static inlay_status unknown(const char *name, inlay_diag *diag)
 {
-    const char *nearest = nearest_name(name, name_at, NULL, OPTION_COUNT);
+    const char *nearest = options_nearest(name);
 
     if (nearest != NULL)
         return inlay_fail(diag, INLAY_NOT_FOUND, "there is no option '%s'; did you mean '%s'?", name, nearest);
@@ -135,6 +146,18 @@ static inlay_status check_int(uint32_t option, const char *text, inlay_diag *dia
     return INLAY_OK;
 }
 
+/* A switch may be given in words: "1" or "0" for those, any other text as it is. */
+static const char *in_digits(uint32_t option, const char *text)
+{
+    static const char *const words[] = { "false", "no", "off", "true", "yes", "on" };
+
+    if (table[option].kind == KIND_INT && table[option].min == 0 && table[option].max == 1)
+        for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+            if (strcasecmp(text, words[i]) == 0)
+                return i < 3 ? "0" : "1";
+    return text;
+}
+
 /* What the value of a pair must be: an integer, where the option has a range. */
 static inlay_status check_pair(uint32_t option, const char *text, inlay_diag *diag)
 {
@@ -147,29 +170,36 @@ static inlay_status check_pair(uint32_t option, const char *text, inlay_diag *di
     return number ? check_int(option, pair.value, diag) : INLAY_OK;
 }
 
+static bool is_list(uint32_t option)
+{
+    return table[option].kind == KIND_LIST || table[option].kind == KIND_PAIRS;
+}
+
 static inlay_status check(uint32_t option, const char *text, inlay_diag *diag)
 {
-    switch (table[option].kind) {
-    case KIND_INT:
-        return check_int(option, text, diag);
-    case KIND_PAIRS:
-        return check_pair(option, text, diag);
-    case KIND_LIST:
-        if (text[0] == '\0')
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option %s: an item is empty", table[option].name);
-        break;
-    default:
-        if (option == OPTION_policy && strcmp(text, "cost") != 0 && strcmp(text, "priority") != 0)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option policy: '%s' is neither cost nor priority", text);
-    }
+    if (table[option].kind == KIND_INT)
+        return check_int(option, in_digits(option, text), diag);
+    if (table[option].kind == KIND_PAIRS)
+        return text[0] != '\0' ? check_pair(option, text, diag) : INLAY_OK;
+    if (option == OPTION_policy && strcmp(text, "cost") != 0 && strcmp(text, "priority") != 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option policy: '%s' is neither cost nor priority", text);
     return INLAY_OK;
+}
+
+inlay_status options_check(const char *name, const char *value, inlay_diag *diag)
+{
+    uint32_t option = options_find(name);
+
+    if (option == OPTION_COUNT)
+        return strchr(name, '.') != NULL ? INLAY_OK : unknown(name, diag);
+    return check(option, value, diag);
 }
 
 /* ------------------------------------------------------------------ setting */
 
-static bool value_init(option_value *value, const char *text, option_source source)
+static bool value_init(option_value *value, const char *text, uint32_t source, const char *origin)
 {
-    *value = (option_value){ strdup(text), strdup(source.origin), source.layer };
+    *value = (option_value){ strdup(text), strdup(origin), source };
     if (value->text != NULL && value->origin != NULL)
         return true;
     value_deinit(value);
@@ -205,19 +235,69 @@ static uint32_t place_of(uint32_t option, const option_values *values, const cha
     return i;
 }
 
-static inlay_status set_value(option_values *values, uint32_t option, const char *text, option_source source,
-                              inlay_diag *diag)
+/* Removes the items of a list that come from before the source, or from itself. */
+static void remove_items(option_values *values, uint32_t source)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < values->count; i++) {
+        if (values->items[i].source > source)
+            values->items[kept++] = values->items[i];
+        else
+            value_deinit(&values->items[i]);
+    }
+    values->count = kept;
+}
+
+static inlay_status empty_list(option_values *values, uint32_t source, const char *origin, inlay_diag *diag)
+{
+    char *copy = strdup(origin);
+
+    if (copy == NULL)
+        return no_memory(diag);
+    remove_items(values, source);
+    if (values->emptied.origin != NULL && values->emptied.source > source) {
+        free(copy);
+        return INLAY_OK;
+    }
+    value_deinit(&values->emptied);
+    values->emptied = (option_value){ NULL, copy, source };
+    return INLAY_OK;
+}
+
+/* A later source has had the last word about the whole, or about what the value at that place would replace. */
+static bool is_overruled(const option_values *values, uint32_t option, uint32_t at, uint32_t source)
+{
+    if (values->emptied.origin != NULL && values->emptied.source > source)
+        return true;
+    if (table[option].kind == KIND_LIST)
+        return values->count > 0 && values->items[0].source > source;
+    return at < values->count && values->items[at].source > source;
+}
+
+/* Adds an item, for which there is room, behind those of its source and of earlier ones. */
+static void insert(option_values *values, option_value value)
+{
+    uint32_t at = values->count;
+
+    while (at > 0 && values->items[at - 1].source > value.source)
+        at--;
+    memmove(&values->items[at + 1], &values->items[at], (values->count - at) * sizeof value);
+    values->items[at] = value;
+    values->count++;
+}
+
+static inlay_status set_value(option_values *values, uint32_t option, const char *text, uint32_t source,
+                              const char *origin, inlay_diag *diag)
 {
     uint32_t at = place_of(option, values, text);
-    bool list = table[option].kind == KIND_LIST && values->count > 0;
     option_value value;
 
-    if ((at < values->count && values->items[at].layer > source.layer) ||
-        (list && values->items[0].layer > source.layer))
+    if (is_overruled(values, option, at, source))
         return INLAY_OK;
-    if (values->count == MAX_ITEMS)
+    if (at == values->count && values->count == MAX_ITEMS)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "option %s: more than %d items", table[option].name, MAX_ITEMS);
-    if (!value_init(&value, text, source))
+    if (!value_init(&value, text, source, origin))
         return no_memory(diag);
     if (!values_reserve(values)) {
         value_deinit(&value);
@@ -228,12 +308,9 @@ static inlay_status set_value(option_values *values, uint32_t option, const char
         values->items[at] = value;
         return INLAY_OK;
     }
-    if (list && values->items[0].layer < source.layer) { /* a later layer's list replaces an earlier one whole */
-        for (uint32_t i = 0; i < values->count; i++)
-            value_deinit(&values->items[i]);
-        values->count = 0;
-    }
-    values->items[values->count++] = value;
+    if (table[option].kind == KIND_LIST && values->count > 0 && values->items[0].source < source)
+        remove_items(values, source);
+    insert(values, value);
     return INLAY_OK;
 }
 
@@ -247,25 +324,25 @@ static uint32_t find_setting(const inlay_options *options, const char *name)
 }
 
 /* "reference.option": checked against the provider's schema when it is opened. */
-static inlay_status set_provider_option(inlay_options *options, const char *name, const char *value,
-                                        option_source source, inlay_diag *diag)
+static inlay_status set_provider_option(inlay_options *options, const char *name, const char *value, uint32_t source,
+                                        const char *origin, inlay_diag *diag)
 {
     uint32_t at = find_setting(options, name);
     provider_setting *settings;
     option_value *marks, new;
     char *copy;
 
-    if (at < options->setting_count && options->setting_marks[at].layer > source.layer)
+    if (at < options->setting_count && options->setting_marks[at].source > source)
         return INLAY_OK;
-    if (options->setting_count == MAX_ITEMS)
+    if (at == MAX_ITEMS)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "more than %d provider options", MAX_ITEMS);
-    if (!value_init(&new, value, source))
+    if (!value_init(&new, value, source, origin))
         return no_memory(diag);
     if (at < options->setting_count) {
         free((char *)(uintptr_t)options->settings[at].value);
         options->settings[at].value = new.text;
         free(options->setting_marks[at].origin);
-        options->setting_marks[at] = (option_value){ NULL, new.origin, new.layer };
+        options->setting_marks[at] = (option_value){ NULL, new.origin, source };
         return INLAY_OK;
     }
     copy = strdup(name);
@@ -281,27 +358,35 @@ static inlay_status set_provider_option(inlay_options *options, const char *name
         return no_memory(diag);
     }
     settings[at] = (provider_setting){ copy, new.text };
-    marks[at] = (option_value){ NULL, new.origin, new.layer };
+    marks[at] = (option_value){ NULL, new.origin, source };
     options->setting_count++;
     return INLAY_OK;
 }
 
-inlay_status options_set_from(inlay_options *options, const char *name, const char *value, option_source source,
-                              inlay_diag *diag)
+inlay_status options_set_as(inlay_options *options, const char *name, const char *value, uint32_t source,
+                            const char *origin, inlay_diag *diag)
 {
-    uint32_t option = find(name);
-    inlay_status status;
+    uint32_t option = options_find(name);
+    inlay_status status = options_check(name, value, diag);
 
+    if (status != INLAY_OK)
+        return status;
     if (option == OPTION_COUNT)
-        return strchr(name, '.') != NULL ? set_provider_option(options, name, value, source, diag)
-                                         : unknown(name, diag);
-    status = check(option, value, diag);
-    return status == INLAY_OK ? set_value(&options->values[option], option, value, source, diag) : status;
+        return set_provider_option(options, name, value, source, origin, diag);
+    if (is_list(option) && value[0] == '\0')
+        return empty_list(&options->values[option], source, origin, diag);
+    return set_value(&options->values[option], option, in_digits(option, value), source, origin, diag);
+}
+
+inlay_status inlay_options_set_from(inlay_options *options, const char *name, const char *value, const char *origin,
+                                    inlay_diag *diag)
+{
+    return options_set_as(options, name, value, INLAY_SOURCE_PROGRAM, origin, diag);
 }
 
 inlay_status inlay_options_set(inlay_options *options, const char *name, const char *value, inlay_diag *diag)
 {
-    return options_set_from(options, name, value, (option_source){ LAYER_CALLER, "set by the program" }, diag);
+    return inlay_options_set_from(options, name, value, "set by the program", diag);
 }
 
 inlay_status inlay_options_set_int(inlay_options *options, const char *name, int64_t value, inlay_diag *diag)
@@ -317,7 +402,7 @@ inlay_status inlay_options_set_int(inlay_options *options, const char *name, int
 inlay_status inlay_options_get(const inlay_options *options, const char *name, char *text, size_t bytes,
                                inlay_diag *diag)
 {
-    uint32_t option = find(name), setting = option == OPTION_COUNT ? find_setting(options, name) : 0;
+    uint32_t option = options_find(name), setting = option == OPTION_COUNT ? find_setting(options, name) : 0;
     size_t at = 0;
 
     if (bytes > 0)
@@ -326,7 +411,7 @@ inlay_status inlay_options_get(const inlay_options *options, const char *name, c
         return unknown(name, diag);
     if (option == OPTION_COUNT)
         (void)snprintf(text, bytes, "%s", options->settings[setting].value);
-    else if (table[option].kind != KIND_LIST && table[option].kind != KIND_PAIRS)
+    else if (!is_list(option))
         (void)snprintf(text, bytes, "%s", options_text(options, option));
     else
         for (uint32_t i = 0; i < options->values[option].count && at < bytes; i++)
@@ -346,8 +431,56 @@ inlay_status inlay_options_describe(uint32_t index, inlay_option_doc *out_doc)
     doc.name = table[index].name;
     doc.doc = table[index].doc;
     doc.default_value = table[index].otherwise;
+    doc.kind = table[index].kind;
+    doc.min = table[index].min;
+    doc.max = table[index].max;
     memcpy((char *)out_doc + sizeof doc.struct_size, (const char *)&doc + sizeof doc.struct_size,
            (size_t)bytes - sizeof doc.struct_size);
+    return INLAY_OK;
+}
+
+/* The index-th value; false past the last. */
+static bool setting_at(const inlay_options *options, uint32_t index, inlay_setting *s)
+{
+    for (uint32_t option = 0; option < OPTION_COUNT; option++) {
+        const option_values *values = &options->values[option];
+        uint32_t count = values->count > 0 ? values->count : 1;
+        bool emptied = values->emptied.origin != NULL;
+
+        if (index >= count) {
+            index -= count;
+            continue;
+        }
+        s->name = table[option].name;
+        s->text = values->count > 0 ? values->items[index].text : table[option].otherwise;
+        s->origin = values->count > 0 ? values->items[index].origin : emptied ? values->emptied.origin : "default";
+        s->source = values->count > 0 ? values->items[index].source
+                    : emptied         ? values->emptied.source
+                                      : (uint32_t)INLAY_SOURCE_DEFAULT;
+        s->item = is_list(option) && values->count > 0 ? index : INLAY_NONE;
+        return true;
+    }
+    if (index >= options->setting_count)
+        return false;
+    s->name = options->settings[index].name;
+    s->text = options->settings[index].value;
+    s->origin = options->setting_marks[index].origin;
+    s->source = options->setting_marks[index].source;
+    s->item = INLAY_NONE;
+    return true;
+}
+
+inlay_status inlay_options_setting(const inlay_options *options, uint32_t index, inlay_setting *out_setting)
+{
+    inlay_setting s = { .struct_size = sizeof s };
+    uint64_t bytes = out_setting->struct_size < sizeof s ? out_setting->struct_size : sizeof s;
+
+    if (bytes < sizeof s.struct_size)
+        return INLAY_INVALID_ARGUMENT;
+    if (!setting_at(options, index, &s))
+        return INLAY_NOT_FOUND;
+    memcpy((char *)out_setting + sizeof s.struct_size, (const char *)&s + sizeof s.struct_size,
+           (size_t)bytes - sizeof s.struct_size);
     return INLAY_OK;
 }
 

@@ -1,5 +1,5 @@
-/* config/options.h - the settings of a session, checked when they are set. Each value remembers where it came from:
- * its layer, which decides what may replace it, and its origin, a text for people. */
+/* config/options.h - the settings of a session, checked when they are set. Each value remembers where it came from: its
+ * source, which decides what may replace it, and its origin, a text for people. */
 #ifndef CONFIG_OPTIONS_H
 #define CONFIG_OPTIONS_H
 #include "inlay/inlay.h"
@@ -13,31 +13,28 @@ enum {
     OPTION_COUNT
 };
 
-/* Later layers replace what earlier ones set, whatever the order of the calls. */
-typedef enum option_layer {
-    LAYER_DEFAULT,
-    LAYER_SYSTEM, /* /etc/inlay/inlay.yaml */
-    LAYER_USER,   /* ~/.config/inlay/inlay.yaml */
-    LAYER_FILE,   /* a file that somebody named */
-    LAYER_ENVIRONMENT,
-    LAYER_CALLER /* inlay_options_set, hence flags */
-} option_layer;
-
-typedef struct option_source {
-    option_layer layer;
-    const char *origin; /* "inlay.yaml:7", "INLAY_POLICY", "--policy"; copied */
-} option_source;
+/* What the text of an option is, see options.def. */
+enum {
+    KIND_TEXT = INLAY_SETTING_TEXT,
+    KIND_INT = INLAY_SETTING_INT,
+    KIND_NAMES = INLAY_SETTING_NAMES,
+    KIND_PATH = INLAY_SETTING_PATH,
+    KIND_PATHS = INLAY_SETTING_PATHS,
+    KIND_LIST = INLAY_SETTING_LIST,
+    KIND_PAIRS = INLAY_SETTING_PAIRS
+};
 
 typedef struct option_value {
     char *text;
     char *origin;
-    option_layer layer;
+    uint32_t source; /* INLAY_SOURCE_* */
 } option_value;
 
 /* The values that were set: at most one, or the items of a list. */
 typedef struct option_values {
     option_value *items; /* [count] */
     uint32_t count;
+    option_value emptied; /* the last that emptied the list; text is NULL, origin too if none has */
 } option_values;
 
 struct inlay_options {
@@ -67,7 +64,16 @@ typedef struct option_pair {
 /* The i-th pair; false past the last. */
 bool options_pair(const inlay_options *options, uint32_t option, uint32_t i, option_pair *out_pair);
 
-/* inlay_options_set() from a layer. What a later layer has set stays; the value is checked all the same. */
-inlay_status options_set_from(inlay_options *options, const char *name, const char *value, option_source source,
-                              inlay_diag *diag);
+/* The number of the option with that name, OPTION_COUNT if there is none. */
+uint32_t options_find(const char *name);
+/* The option whose name is nearest to one that is not there, NULL if none is near. */
+const char *options_nearest(const char *name);
+uint32_t options_kind(uint32_t option); /* KIND_* */
+
+/* Whether inlay_options_set would take the value; nothing is set. */
+inlay_status options_check(const char *name, const char *value, inlay_diag *diag);
+/* inlay_options_set() from a source (INLAY_SOURCE_*); origin is copied. What a later source has set stays; the value is
+ * checked all the same. */
+inlay_status options_set_as(inlay_options *options, const char *name, const char *value, uint32_t source,
+                            const char *origin, inlay_diag *diag);
 #endif

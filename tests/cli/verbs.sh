@@ -58,7 +58,7 @@ check() {
 }
 
 add=$node/test_add/model.onnx
-verbs='run test bench inspect check explain providers plugin-check'
+verbs='run test bench inspect check explain config providers plugin-check'
 
 # ---- help and wrong use
 expect 2 'Usage: inlay VERB'
@@ -115,6 +115,47 @@ refuses 2 'nosuchprovider' run "$add" --providers nosuchprovider
 INLAY_INTRA_THREADS=many refuses 2 'INLAY_INTRA_THREADS' run "$add"
 INLAY_NO_SUCH_THING=1 expect 0 '^sum: float' run "$add"
 INLAY_INTRA_THREADS=1 expect 0 '^sum: float' run "$add"
+
+# ---- settings
+export XDG_CONFIG_HOME=$work/config
+user=$work/config/inlay/inlay.yaml
+mkdir -p "$work/config/inlay"
+expect 0 '^policy  +cost  +default$' config
+expect 0 "^$user: not there$" config check
+printf '# mine\npolicy: priority\nintra_threads: 2\ndim: {a: 1}\nreference.preview: true\n' >"$user"
+printf 'intra_threads: 3\ndim: [b=2]\n' >"$work/more.yaml"
+expect 0 "^policy  +priority  +$user:2$" config
+expect 0 "^reference.preview  +true  +$user:5$" config
+expect 0 "^intra_threads  +3  +$work/more.yaml:1$" config --config "$work/more.yaml"
+expect 0 "^ +b=2  +$work/more.yaml:2$" config --config "$work/more.yaml"
+INLAY_INTRA_THREADS=4 expect 0 '^intra_threads  +4  +INLAY_INTRA_THREADS$' config --config "$work/more.yaml"
+INLAY_INTRA_THREADS=4 expect 0 '^intra_threads  +5  +--intra-threads$' config --intra-threads 5
+expect 0 '^policy  +cost  +default$' config policy --no-config
+INLAY_OPTION=reference.preview=false expect 0 '^reference.preview  +false  +INLAY_OPTION$' config
+json 0 '[.settings[] | select(.name == "dim") | [.value, .source, .item]] ==
+    [["a=1", "user file", 0], ["b=2", "file", 1], ["c=3", "flag", 2]]' \
+    config --config "$work/more.yaml" --dim c=3 --json
+"$inlay" config --yaml --config "$work/more.yaml" --dim c=3 --providers 'a?,b' --plugin-dirs x:/y >"$work/saved.yaml"
+"$inlay" config --no-config --config "$work/saved.yaml" | grep -v default | sed 's/  *[^ ]*$//' >"$work/a.txt"
+"$inlay" config --config "$work/more.yaml" --dim c=3 --providers 'a?,b' --plugin-dirs "$PWD/x:/y" |
+    grep -v default | sed 's/  *[^ ]*$//' >"$work/b.txt"
+check 'inlay config --yaml can be read back' diff "$work/a.txt" "$work/b.txt"
+check 'and says as much' test -s "$work/a.txt"
+expect 0 '^sum: float' run "$add" --no-config
+refuses 2 "did you mean 'policy'" config polcy
+refuses 2 "no dimension named 'a'" run "$add"
+printf 'policy: cost\npolcy: cost\nlevel: x\n' >"$work/bad.yaml"
+expect 3 "^$work/bad.yaml:2: unknown key 'polcy'; did you mean 'policy'\\?$" config check "$work/bad.yaml"
+expect 3 "^$work/bad.yaml:3: option level: 'x' is not an integer" config check "$user" "$work/bad.yaml"
+expect 3 "^$user: ok$" config check "$user" "$work/bad.yaml"
+expect 3 "^$work/none.yaml: no such file$" config check "$work/none.yaml"
+json 3 '.ok == false and .files[0].ok == false and (.files[0].mistakes | length) == 2' config check "$work/bad.yaml" --json
+expect 3 "^inlay run: $work/bad.yaml:2: unknown key" run "$add" --config "$work/bad.yaml"
+json 3 '.error.text | contains("unknown key")' run "$add" --config "$work/bad.yaml" --json
+chmod o+w "$user"
+refuses 3 'anybody may write to it' run "$add"
+rm "$user"
+expect 0 "^$user: not there$" config check
 
 # ---- run
 expect 0 '^sum: float\[3, 4, 5\] = .*min .*max .*mean' run "$add"

@@ -10,10 +10,10 @@ static inlay_options *make(void)
     return options;
 }
 
-static void set(inlay_options *options, const char *name, const char *value, option_layer layer)
+static void set(inlay_options *options, const char *name, const char *value, uint32_t source)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_status status = options_set_from(options, name, value, (option_source){ layer, "test" }, &diag);
+    inlay_status status = options_set_as(options, name, value, source, "test", &diag);
 
     if (status != INLAY_OK)
         fail_msg("%s = %s: %s", name, value, diag.text);
@@ -27,50 +27,130 @@ static void has(const inlay_options *options, const char *name, const char *want
     assert_string_equal(text, wanted);
 }
 
-/* Every layer against every other, set in both orders. */
-static void layers(void **state)
+/* Every source against every other, set in both orders. */
+static void sources(void **state)
 {
     static const char *const values[] = { "", "1", "2", "3", "4", "5" };
 
     (void)state;
-    for (int a = LAYER_SYSTEM; a <= LAYER_CALLER; a++) {
-        for (int b = LAYER_SYSTEM; b <= LAYER_CALLER; b++) {
+    for (uint32_t a = INLAY_SOURCE_SYSTEM; a <= INLAY_SOURCE_PROGRAM; a++) {
+        for (uint32_t b = INLAY_SOURCE_SYSTEM; b <= INLAY_SOURCE_PROGRAM; b++) {
             inlay_options *options = make();
             const char *wanted = values[a > b ? a : b];
 
-            set(options, "intra_threads", values[a], (option_layer)a);
-            set(options, "intra_threads", values[b], (option_layer)b);
+            set(options, "intra_threads", values[a], a);
+            set(options, "intra_threads", values[b], b);
             has(options, "intra_threads", wanted);
-            set(options, "reference.preview", values[a], (option_layer)a);
-            set(options, "reference.preview", values[b], (option_layer)b);
+            set(options, "reference.preview", values[a], a);
+            set(options, "reference.preview", values[b], b);
             has(options, "reference.preview", wanted);
             inlay_options_destroy(options);
         }
     }
 }
 
-/* Pairs of all layers add up; each key follows the rule for single values. */
+/* Pairs of all sources add up; each key follows the rule for single values. */
 static void pairs(void **state)
 {
     inlay_options *options = make();
     option_pair pair;
 
     (void)state;
-    set(options, "dim", "batch=4", LAYER_ENVIRONMENT);
-    set(options, "dim", "batch=1", LAYER_USER);
-    set(options, "dim", "a=b=3", LAYER_USER);
-    set(options, "dim", "a=5", LAYER_CALLER);
-    has(options, "dim", "batch=4,a=b=3,a=5");
-    set(options, "dim", "batch=7", LAYER_CALLER);
-    set(options, "dim", "batch=8", LAYER_CALLER);
-    has(options, "dim", "batch=8,a=b=3,a=5");
-    assert_true(options_pair(options, OPTION_dim, 1, &pair));
+    set(options, "dim", "batch=4", INLAY_SOURCE_ENVIRONMENT);
+    set(options, "dim", "batch=1", INLAY_SOURCE_USER);
+    set(options, "dim", "a=b=3", INLAY_SOURCE_USER);
+    set(options, "dim", "a=5", INLAY_SOURCE_PROGRAM);
+    has(options, "dim", "a=b=3,batch=4,a=5");
+    set(options, "dim", "batch=7", INLAY_SOURCE_PROGRAM);
+    set(options, "dim", "batch=8", INLAY_SOURCE_PROGRAM);
+    has(options, "dim", "a=b=3,batch=8,a=5");
+    assert_true(options_pair(options, OPTION_dim, 0, &pair));
     assert_int_equal(pair.key_bytes, 3);
     assert_string_equal(pair.key, "a=b=3");
     assert_string_equal(pair.value, "3");
     assert_false(options_pair(options, OPTION_dim, 3, &pair));
     assert_false(options_pair(NULL, OPTION_dim, 0, &pair));
     assert_null(options_list(options, OPTION_dim, 3));
+    inlay_options_destroy(options);
+}
+
+/* An empty text empties a list, for its source and those before it. */
+static void emptied(void **state)
+{
+    inlay_options *options = make();
+    inlay_setting s = { .struct_size = sizeof s };
+    uint32_t i = 0;
+
+    (void)state;
+    set(options, "dim", "a=1", INLAY_SOURCE_USER);
+    set(options, "dim", "b=2", INLAY_SOURCE_PROGRAM);
+    set(options, "dim", "", INLAY_SOURCE_ENVIRONMENT);
+    has(options, "dim", "b=2");
+    set(options, "dim", "c=3", INLAY_SOURCE_FILE);
+    has(options, "dim", "b=2");
+    set(options, "dim", "d=4", INLAY_SOURCE_ENVIRONMENT);
+    has(options, "dim", "d=4,b=2");
+    set(options, "dim", "", INLAY_SOURCE_PROGRAM);
+    has(options, "dim", "");
+    while (inlay_options_setting(options, i++, &s) == INLAY_OK && strcmp(s.name, "dim") != 0)
+        ;
+    assert_string_equal(s.text, "");
+    assert_int_equal(s.source, INLAY_SOURCE_PROGRAM);
+    assert_int_equal(s.item, INLAY_NONE);
+    inlay_options_destroy(options);
+}
+
+/* A switch in words. */
+static void switches(void **state)
+{
+    static const char *const words[] = { "1", "true", "Yes", "ON", "0", "false", "no", "Off" };
+    inlay_options *options = make();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        set(options, "free_shapes", words[i], INLAY_SOURCE_PROGRAM);
+        has(options, "free_shapes", i < 4 ? "1" : "0");
+    }
+    assert_int_not_equal(inlay_options_set(options, "free_shapes", "2", NULL), INLAY_OK);
+    assert_int_not_equal(inlay_options_set(options, "intra_threads", "on", NULL), INLAY_OK);
+    inlay_options_destroy(options);
+}
+
+/* All values in order, with what is known of them. */
+static void listing(void **state)
+{
+    inlay_options *options = make();
+    inlay_setting s = { .struct_size = sizeof s };
+    inlay_option_doc doc = { .struct_size = sizeof doc };
+    uint32_t count = 0, dims = 0, described = 0;
+
+    (void)state;
+    set(options, "dim", "a=1", INLAY_SOURCE_USER);
+    set(options, "dim", "b=2", INLAY_SOURCE_PROGRAM);
+    set(options, "reference.preview", "true", INLAY_SOURCE_FILE);
+    assert_int_equal(inlay_options_set_from(options, "policy", "priority", "--policy", NULL), INLAY_OK);
+    while (inlay_options_describe(described, &doc) == INLAY_OK)
+        described++;
+    for (; inlay_options_setting(options, count, &s) == INLAY_OK; count++) {
+        if (strcmp(s.name, "policy") == 0) {
+            assert_string_equal(s.text, "priority");
+            assert_string_equal(s.origin, "--policy");
+            assert_int_equal(s.source, INLAY_SOURCE_PROGRAM);
+            assert_int_equal(s.item, INLAY_NONE);
+        } else if (strcmp(s.name, "dim") == 0) {
+            assert_int_equal(s.item, dims++);
+        } else if (strcmp(s.name, "level") == 0) {
+            assert_string_equal(s.origin, "default");
+            assert_int_equal(s.source, INLAY_SOURCE_DEFAULT);
+        }
+    }
+    assert_int_equal(dims, 2);
+    assert_int_equal(count, described + 2);
+    assert_string_equal(s.name, "reference.preview");
+    s.struct_size = sizeof s.struct_size;
+    assert_int_equal(inlay_options_setting(options, 0, &s), INLAY_OK);
+    s.struct_size = 4;
+    assert_int_equal(inlay_options_setting(options, 0, &s), INLAY_INVALID_ARGUMENT);
     inlay_options_destroy(options);
 }
 
@@ -117,18 +197,19 @@ static void wrong(void **state)
 
         assert_int_not_equal(inlay_options_set(options, table[r].name, table[r].value, &diag), INLAY_OK);
         assert_string_equal(diag.text, table[r].text);
-        /* A wrong value of an earlier layer is one too, though it would not count. */
-        set(options, "policy", "cost", LAYER_CALLER);
-        assert_int_not_equal(options_set_from(options, table[r].name, table[r].value,
-                                              (option_source){ LAYER_SYSTEM, "test" }, &diag), INLAY_OK);
+        /* A wrong value of an earlier source is one too, though it would not count. */
+        set(options, "policy", "cost", INLAY_SOURCE_PROGRAM);
+        assert_int_not_equal(options_set_as(options, table[r].name, table[r].value, INLAY_SOURCE_SYSTEM, "test",
+                                            &diag), INLAY_OK);
         inlay_options_destroy(options);
     }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(layers), cmocka_unit_test(pairs), cmocka_unit_test(many),
-                                        cmocka_unit_test(wrong) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sources), cmocka_unit_test(pairs), cmocka_unit_test(emptied),
+                                        cmocka_unit_test(switches), cmocka_unit_test(listing),
+                                        cmocka_unit_test(many), cmocka_unit_test(wrong) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

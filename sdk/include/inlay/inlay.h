@@ -38,13 +38,18 @@ INLAY_API const char *inlay_version(void);
  *
  * Settings have one name everywhere: here, as --flag-names on the command line, in YAML, and as INLAY_NAMES in the
  * environment. Values may be given as text or typed; a wrong name or value is refused at once with the nearest right
- * one. */
+ * one.
+ *
+ * Every value has a source, and a later source replaces what an earlier one set, in whatever order the calls come:
+ * default, /etc/inlay/inlay.yaml, the user's inlay.yaml, a named file, the environment, the program itself. The library
+ * reads files and environment only when asked to, with inlay_options_load() and inlay_options_load_environment(). */
 
 typedef struct inlay_options inlay_options;
 INLAY_API INLAY_NODISCARD inlay_status inlay_options_create(inlay_options **out_options, inlay_diag *diag);
 INLAY_API void inlay_options_destroy(inlay_options *options);
 /* For instance ("providers", "openblas,reference"), ("intra_threads", "2"), ("dim", "batch=4"),
- * ("plugin_dirs", "/opt/p"), ("reference.option", "value"). "dim" adds up; all others replace. */
+ * ("plugin_dirs", "/opt/p"), ("reference.option", "value"). A second value replaces the first, but for lists
+ * (INLAY_SETTING_LIST, INLAY_SETTING_PAIRS), where it is one more item; an empty text empties a list. */
 INLAY_API inlay_status inlay_options_set(inlay_options *options, const char *name, const char *value, inlay_diag *diag);
 INLAY_API inlay_status inlay_options_set_int(inlay_options *options, const char *name, int64_t value, inlay_diag *diag);
 /* Writes the current value as text into text (bytes long, cut to fit); INLAY_NOT_FOUND for an unknown name. */
@@ -57,9 +62,67 @@ typedef struct inlay_option_doc {
     const char *name;
     const char *doc;
     const char *default_value;
+    uint32_t kind; /* INLAY_SETTING_* */
+    uint32_t reserved;
+    int64_t min, max; /* of INLAY_SETTING_INT; of the values of INLAY_SETTING_PAIRS, both 0 = these may be any text */
 } inlay_option_doc;
+
+/* What the text of an option is. */
+enum {
+    INLAY_SETTING_TEXT = 0,
+    INLAY_SETTING_INT = 1,   /* from min to max; where that is 0 to 1, also true/false, yes/no, on/off */
+    INLAY_SETTING_NAMES = 2, /* separated by commas */
+    INLAY_SETTING_PATH = 3,
+    INLAY_SETTING_PATHS = 4, /* separated by colons */
+    INLAY_SETTING_LIST = 5,  /* items; a list of a later source replaces an earlier one whole */
+    INLAY_SETTING_PAIRS = 6  /* items NAME=VALUE; those of all sources add up, each name follows its latest source */
+};
 /* The index-th option into *out_doc (set struct_size); INLAY_NOT_FOUND past the last. */
 INLAY_API inlay_status inlay_options_describe(uint32_t index, inlay_option_doc *out_doc);
+
+/* Where a value comes from, the later the stronger. */
+enum {
+    INLAY_SOURCE_DEFAULT = 0,
+    INLAY_SOURCE_SYSTEM = 1, /* /etc/inlay/inlay.yaml */
+    INLAY_SOURCE_USER = 2,   /* $XDG_CONFIG_HOME/inlay/inlay.yaml or ~/.config/inlay/inlay.yaml */
+    INLAY_SOURCE_FILE = 3,   /* a file that was named to inlay_options_load */
+    INLAY_SOURCE_ENVIRONMENT = 4,
+    INLAY_SOURCE_PROGRAM = 5 /* inlay_options_set, and hence the flags of the command line */
+};
+
+/* Reads settings from a YAML file; samples/inlay.yaml shows all there is. path NULL reads the two standard files, where
+ * they exist; the user's is left out when the process is privileged (AT_SECURE). Files of more than 1 MiB, that anybody
+ * may write to, or that belong to neither root nor the user are refused. Every mistake goes to the options' log as one
+ * line "FILE:LINE: what is wrong, and the fix", the first one also into diag; a file with a mistake sets nothing.
+ *   INLAY_NOT_FOUND         path does not exist
+ *   INLAY_IO_ERROR          the file cannot be read, or must not be
+ *   INLAY_INVALID_ARGUMENT  a mistake in the file
+ *   INLAY_LIMIT_EXCEEDED, INLAY_OUT_OF_MEMORY */
+INLAY_API INLAY_NODISCARD inlay_status inlay_options_load(inlay_options *options, const char *path, inlay_diag *diag);
+/* Reads every option NAME from the variable INLAY_NAME (in capitals; items of lists separated by commas), and options of
+ * providers from INLAY_OPTION ("reference.preview=true,..."). Does nothing when the process is privileged. Mistakes as
+ * above, INLAY_INVALID_ARGUMENT. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_options_load_environment(inlay_options *options, inlay_diag *diag);
+/* Writes the path of the index-th standard file into text (bytes long), whether it exists or not; INLAY_NOT_FOUND past
+ * the last. */
+INLAY_API inlay_status inlay_options_standard_file(uint32_t index, char *text, size_t bytes);
+
+/* inlay_options_set() that remembers where the value was found, for listings: "--policy". origin is copied. */
+INLAY_API inlay_status inlay_options_set_from(inlay_options *options, const char *name, const char *value,
+                                              const char *origin, inlay_diag *diag);
+
+/* A value and where it comes from. */
+typedef struct inlay_setting {
+    uint64_t struct_size;
+    const char *name;
+    const char *text;   /* of one item, where the option is a list */
+    const char *origin; /* "/etc/inlay/inlay.yaml:7", "INLAY_POLICY", "--policy", "default" */
+    uint32_t source;    /* INLAY_SOURCE_* */
+    uint32_t item;      /* its number in a list, from 0; INLAY_NONE: not an item, or the list is empty */
+} inlay_setting;
+/* The index-th of all values into *out_setting (set struct_size): every option in the order of inlay_options_describe(),
+ * lists with each item, at last those of providers. Borrowed until the options change. INLAY_NOT_FOUND past the last. */
+INLAY_API inlay_status inlay_options_setting(const inlay_options *options, uint32_t index, inlay_setting *out_setting);
 
 /* A line of the library's log: level is INLAY_LOG_* of plugin.h (0 error ... 3 debug). Any thread. */
 typedef void (*inlay_log_fn)(void *user, uint32_t level, const char *text);

@@ -1,0 +1,330 @@
+/* inlay config: every setting with its origin, and whether files of settings are right. */
+#include "cli/cli.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char doc[] =
+    "Shows every setting and where its value comes from, or those that are NAMEd. Later sources replace earlier ones: "
+    "default, /etc/inlay/inlay.yaml, ~/.config/inlay/inlay.yaml, --config FILE, INLAY_<NAME> in the environment, flags. "
+    "inlay config check [FILE...] says what is wrong with files.\v"
+    "Examples:\n"
+    "  inlay config\n"
+    "  inlay config policy --policy priority\n"
+    "  inlay config --yaml > inlay.yaml\n"
+    "  inlay config check inlay.yaml\n";
+static const char check_doc[] =
+    "Reads files of settings, the standard ones if none is named, and prints every mistake in them.\v"
+    "Examples:\n"
+    "  inlay config check\n"
+    "  inlay config check inlay.yaml --json\n";
+
+static const char *const sources[] = { "default", "system file", "user file", "file", "environment", "flag" };
+
+typedef struct show_args {
+    const char **names; /* [name_count] asked for; none = all */
+    uint32_t name_count;
+    bool yaml;
+} show_args;
+
+/* ------------------------------------------------------------------ the table */
+
+static bool is_plain(const char *text)
+{
+    const unsigned char *c = (const unsigned char *)text;
+
+    for (; *c != '\0'; c++)
+        if (*c < ' ' || *c == 0x7f || *c == '"')
+            return false;
+    return text[0] != '\0' && text[0] != ' ' && c[-1] != ' ';
+}
+
+/* The text as a double-quoted scalar of YAML, which is also what JSON has. */
+static void print_quoted(const char *text)
+{
+    (void)putchar('"');
+    for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++) {
+        if (*c == '"' || *c == '\\')
+            (void)printf("\\%c", *c);
+        else if (*c < ' ' || *c == 0x7f)
+            (void)printf("\\x%02x", *c);
+        else
+            (void)putchar(*c);
+    }
+    (void)putchar('"');
+}
+
+static bool is_wanted(const show_args *args, const char *name)
+{
+    bool wanted = args->name_count == 0;
+
+    for (uint32_t i = 0; !wanted && i < args->name_count; i++)
+        wanted = strcmp(args->names[i], name) == 0;
+    return wanted;
+}
+
+static bool next_setting(const inlay_options *options, const show_args *args, uint32_t *i, inlay_setting *s)
+{
+    while (inlay_options_setting(options, (*i)++, s) == INLAY_OK)
+        if (is_wanted(args, s->name))
+            return true;
+    return false;
+}
+
+static void print_table(const inlay_options *options, const show_args *args)
+{
+    inlay_setting s = { .struct_size = sizeof s };
+    int name_width = 0, text_width = 0;
+
+    for (uint32_t i = 0; next_setting(options, args, &i, &s);) {
+        int name = (int)strlen(s.name), text = (int)strlen(s.text);
+        name_width = name > name_width ? name : name_width;
+        text_width = text > text_width && text <= 40 ? text : text_width;
+    }
+    for (uint32_t i = 0; next_setting(options, args, &i, &s);) {
+        (void)printf("%-*s  ", name_width, s.item == 0 || s.item == INLAY_NONE ? s.name : "");
+        if (is_plain(s.text))
+            (void)printf("%-*s", text_width, s.text);
+        else
+            print_quoted(s.text);
+        if (s.text[0] == '\0')
+            (void)printf("%*s", text_width - 2 > 0 ? text_width - 2 : 0, "");
+        (void)printf("  %s\n", s.origin);
+    }
+}
+
+/* ------------------------------------------------------------------ YAML */
+
+/* A folder that was given relative to the working directory, as a file can name it. */
+static void print_path(const char *path, size_t bytes)
+{
+    char cwd[4096], text[8192];
+
+    if (bytes == 0 || path[0] == '/' || getcwd(cwd, sizeof cwd) == NULL)
+        (void)snprintf(text, sizeof text, "%.*s", (int)bytes, path);
+    else
+        (void)snprintf(text, sizeof text, "%s/%.*s", cwd, (int)bytes, path);
+    print_quoted(text);
+}
+
+/* The parts of a text as a list. */
+static void print_parts(const char *text, char separator, bool paths)
+{
+    (void)putchar('[');
+    while (*text != '\0') {
+        size_t bytes = (size_t)(strchrnul(text, separator) - text);
+
+        if (paths) {
+            print_path(text, bytes);
+        } else {
+            char name[256];
+            (void)snprintf(name, sizeof name, "%.*s", (int)bytes, text);
+            print_quoted(name);
+        }
+        text += bytes;
+        if (*text != '\0') {
+            (void)fputs(", ", stdout);
+            text++;
+        }
+    }
+    (void)putchar(']');
+}
+
+static void print_value(const inlay_setting *s, const inlay_option_doc *option)
+{
+    if (option->kind == INLAY_SETTING_INT)
+        (void)fputs(s->text, stdout);
+    else if (option->kind == INLAY_SETTING_NAMES || option->kind == INLAY_SETTING_PATHS)
+        print_parts(s->text, option->kind == INLAY_SETTING_NAMES ? ',' : ':', option->kind == INLAY_SETTING_PATHS);
+    else if (option->kind == INLAY_SETTING_PATH && strcmp(s->text, option->default_value) != 0)
+        print_path(s->text, strlen(s->text));
+    else if ((option->kind == INLAY_SETTING_LIST || option->kind == INLAY_SETTING_PAIRS) && s->item == INLAY_NONE)
+        (void)fputs("[]", stdout);
+    else
+        print_quoted(s->text);
+}
+
+/* What is not a default as it would stand in a file, the defaults as comments. */
+static void print_yaml(const inlay_options *options, const show_args *args)
+{
+    inlay_setting s = { .struct_size = sizeof s };
+
+    for (uint32_t i = 0; next_setting(options, args, &i, &s);) {
+        inlay_option_doc option = { .struct_size = sizeof option };
+        uint32_t k = 0;
+
+        while (inlay_options_describe(k++, &option) == INLAY_OK && strcmp(option.name, s.name) != 0)
+            ;
+        if (strcmp(option.name, s.name) != 0) /* of a provider */
+            option = (inlay_option_doc){ .kind = INLAY_SETTING_TEXT, .default_value = "" };
+        if (s.source == INLAY_SOURCE_DEFAULT)
+            (void)fputs("# ", stdout);
+        if (s.item == INLAY_NONE)
+            (void)printf("%s: ", s.name);
+        else
+            (void)printf("%s%s  - ", s.item == 0 ? s.name : "", s.item == 0 ? ":\n" : "");
+        print_value(&s, &option);
+        (void)printf(s.source == INLAY_SOURCE_DEFAULT ? "\n" : " # %s\n", s.origin);
+    }
+}
+
+/* ------------------------------------------------------------------ JSON */
+
+static json_t *text_json(const char *text)
+{
+    json_t *json = json_string(text);
+
+    return json != NULL ? json : json_string("(not printable)"); /* not UTF-8 */
+}
+
+static json_t *settings_json(const inlay_options *options, const show_args *args)
+{
+    json_t *list = json_array();
+    inlay_setting s = { .struct_size = sizeof s };
+
+    for (uint32_t i = 0; next_setting(options, args, &i, &s);) {
+        json_t *one = json_pack("{s:s, s:o, s:o, s:s}", "name", s.name, "value", text_json(s.text), "origin",
+                                text_json(s.origin), "source", sources[s.source]);
+        if (s.item != INLAY_NONE)
+            (void)json_object_set_new(one, "item", json_integer(s.item));
+        (void)json_array_append_new(list, one);
+    }
+    return json_pack("{s:o}", "settings", list);
+}
+
+/* ------------------------------------------------------------------ inlay config check */
+
+typedef struct check_args {
+    const char **files; /* [file_count] */
+    uint32_t file_count;
+} check_args;
+
+/* Into a JSON array, or printed if there is none. */
+static void note_mistake(void *user, uint32_t level, const char *text)
+{
+    (void)level;
+    if (user != NULL)
+        (void)json_array_append_new(user, text_json(text));
+    else
+        (void)printf("%s\n", text);
+}
+
+/* Checks one file; CLI_OK or CLI_BAD_FILE. One that is not there is all right unless it was named. */
+static int check_file(const char *path, bool named, json_t *list)
+{
+    json_t *mistakes = list != NULL ? json_array() : NULL;
+    inlay_options *options = NULL;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status = inlay_options_create(&options, &diag);
+    bool there = named || access(path, F_OK) == 0, good;
+
+    if (status == INLAY_OK && there) {
+        inlay_options_set_log(options, note_mistake, mistakes);
+        status = inlay_options_load(options, path, &diag);
+    }
+    good = status == INLAY_OK;
+    if (list != NULL)
+        (void)json_array_append_new(list, json_pack("{s:o, s:b, s:b, s:o}", "path", text_json(path), "there", there,
+                                                    "ok", good, "mistakes", mistakes));
+    else if (good)
+        (void)printf("%s: %s\n", path, there ? "ok" : "not there");
+    inlay_options_destroy(options);
+    return good ? CLI_OK : CLI_BAD_FILE;
+}
+
+static error_t parse_check(int key, char *arg, struct argp_state *state)
+{
+    check_args *args = state->input;
+
+    if (key != ARGP_KEY_ARG)
+        return ARGP_ERR_UNKNOWN;
+    args->files[args->file_count++] = arg;
+    return 0;
+}
+
+static int check(int argc, char **argv)
+{
+    static const struct argp argp = { NULL, parse_check, "[FILE...]", check_doc, NULL, NULL, NULL };
+    check_args args = { calloc((size_t)argc, sizeof *args.files), 0 };
+    char name[] = "inlay config check", path[4096];
+    cli_common common;
+    json_t *list;
+    int code = CLI_OK;
+
+    if (args.files == NULL)
+        return CLI_FAILED;
+    argv[0] = name;
+    cli_parse(&argp, false, argc, argv, &common, &args);
+    list = common.json ? json_array() : NULL;
+    for (uint32_t i = 0; i < args.file_count; i++)
+        if (check_file(args.files[i], true, list) != CLI_OK)
+            code = CLI_BAD_FILE;
+    for (uint32_t i = 0; args.file_count == 0 && inlay_options_standard_file(i, path, sizeof path) == INLAY_OK; i++)
+        if (check_file(path, false, list) != CLI_OK)
+            code = CLI_BAD_FILE;
+    if (list != NULL)
+        code = cli_print_json(&common, json_pack("{s:b, s:o}", "ok", code == CLI_OK, "files", list), code);
+    cli_common_deinit(&common);
+    free(args.files);
+    return code;
+}
+
+/* ------------------------------------------------------------------ the verb */
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    show_args *args = state->input;
+
+    if (key == 'y')
+        args->yaml = true;
+    else if (key == ARGP_KEY_ARG)
+        args->names[args->name_count++] = arg;
+    else
+        return ARGP_ERR_UNKNOWN;
+    return 0;
+}
+
+/* An unknown name is an error with the nearest right one. */
+static inlay_status check_names(const inlay_options *options, const show_args *args, inlay_diag *diag)
+{
+    char text[8];
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; status == INLAY_OK && i < args->name_count; i++)
+        status = inlay_options_get(options, args->names[i], text, sizeof text, diag);
+    return status;
+}
+
+int cmd_config(int argc, char **argv)
+{
+    static const struct argp_option flags[] = {
+        { "yaml", 'y', NULL, 0, "Print it as a YAML file to save, defaults as comments", 0 },
+        { 0 },
+    };
+    static const struct argp argp = { flags, parse, "[NAME...]\ncheck [FILE...]", doc, NULL, NULL, NULL };
+    show_args args = { .names = NULL };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    cli_common common;
+    int code = CLI_OK;
+
+    if (argc > 1 && strcmp(argv[1], "check") == 0)
+        return check(argc - 1, argv + 1);
+    args.names = calloc((size_t)argc, sizeof *args.names);
+    if (args.names == NULL)
+        return CLI_FAILED;
+    cli_parse(&argp, true, argc, argv, &common, &args);
+    if (check_names(common.options, &args, &diag) != INLAY_OK) {
+        (void)cli_fail(&common, &diag);
+        code = CLI_USAGE;
+    } else if (common.json) {
+        code = cli_print_json(&common, settings_json(common.options, &args), CLI_OK);
+    } else if (args.yaml) {
+        print_yaml(common.options, &args);
+    } else {
+        print_table(common.options, &args);
+    }
+    cli_common_deinit(&common);
+    free(args.names);
+    return code;
+}

@@ -1,0 +1,338 @@
+#include "config/load.h"
+#include "config/document.h"
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_FILE_BYTES = 1 << 20 };
+
+/* ------------------------------------------------------------------ reading a file */
+
+/* Settings name plugins, hence code: nobody but root and the user may write them. */
+static inlay_status check_file(int fd, mistakes *m)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) != 0)
+        return mistake(m, 0, INLAY_IO_ERROR, "%s", strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return mistake(m, 0, INLAY_IO_ERROR, "not a regular file");
+    if ((st.st_mode & S_IWOTH) != 0)
+        return mistake(m, 0, INLAY_IO_ERROR, "not read, for anybody may write to it; chmod o-w would help");
+    if (st.st_uid != 0 && st.st_uid != geteuid())
+        return mistake(m, 0, INLAY_IO_ERROR, "not read, for it belongs to user %lu, who is neither you nor root",
+                       (unsigned long)st.st_uid);
+    if (st.st_size > MAX_FILE_BYTES)
+        return mistake(m, 0, INLAY_LIMIT_EXCEEDED, "%lld bytes, more than the %d that settings may have",
+                       (long long)st.st_size, MAX_FILE_BYTES);
+    return INLAY_OK;
+}
+
+/* The whole file into the arena; it may change while it is read. */
+static inlay_status read_all(int fd, arena *a, mistakes *m, char **out_text, size_t *out_bytes)
+{
+    size_t capacity = 4096, bytes = 0;
+    char *text = arena_alloc(a, capacity);
+
+    while (text != NULL) {
+        ssize_t n = read(fd, text + bytes, capacity - bytes);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return mistake(m, 0, INLAY_IO_ERROR, "%s", strerror(errno));
+        if (n == 0)
+            break;
+        bytes += (size_t)n;
+        if (bytes > MAX_FILE_BYTES)
+            return mistake(m, 0, INLAY_LIMIT_EXCEEDED, "more than the %d bytes that settings may have",
+                           MAX_FILE_BYTES);
+        if (bytes == capacity) {
+            char *more = arena_alloc(a, capacity * 2);
+
+            if (more != NULL)
+                memcpy(more, text, bytes);
+            text = more;
+            capacity *= 2;
+        }
+    }
+    if (text == NULL)
+        return mistake(m, 0, INLAY_OUT_OF_MEMORY, "no memory to read it");
+    *out_text = text;
+    *out_bytes = bytes;
+    return INLAY_OK;
+}
+
+/* *out_found is false, with INLAY_OK, for a file that is not there. */
+static inlay_status read_file(arena *a, mistakes *m, char **out_text, size_t *out_bytes, bool *out_found)
+{
+    int fd = open(m->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO must not hang us */
+    inlay_status status;
+
+    *out_found = fd >= 0;
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+        return INLAY_OK;
+    if (fd < 0)
+        return mistake(m, 0, INLAY_IO_ERROR, "%s", strerror(errno));
+    status = check_file(fd, m);
+    if (status == INLAY_OK)
+        status = read_all(fd, a, m, out_text, out_bytes);
+    (void)close(fd);
+    return status;
+}
+
+/* ------------------------------------------------------------------ paths in files */
+
+/* One path as a file has it: "~/" is the user's home, relative is relative to the folder of the file. NULL without
+ * memory. */
+static char *resolve_path(arena *a, const char *file, const char *home, const char *path)
+{
+    const char *slash = strrchr(file, '/');
+
+    if (path[0] == '~' && path[1] == '/' && home != NULL)
+        return arena_format(a, "%s%s", home, path + 1);
+    if (path[0] == '/' || slash == NULL)
+        return arena_string(a, path);
+    return arena_format(a, "%.*s/%s", (int)(slash - file), file, path);
+}
+
+/* The value of a setting with its paths resolved, NULL without memory. */
+static const char *resolve(arena *a, const document_setting *s, const char *file, const config_user *user)
+{
+    uint32_t option = options_find(s->name), kind = option < OPTION_COUNT ? options_kind(option) : (uint32_t)KIND_TEXT;
+    char *text = NULL, *copy, *next = NULL;
+
+    if (s->value[0] == '\0' || (kind != KIND_PATH && kind != KIND_PATHS))
+        return s->value;
+    if (kind == KIND_PATH) /* "auto" is a word, not a folder */
+        return strcmp(s->value, options_text(NULL, option)) == 0 ? s->value
+                                                                 : resolve_path(a, file, user->home, s->value);
+    copy = arena_string(a, s->value);
+    for (char *part = copy != NULL ? strtok_r(copy, ":", &next) : NULL; part != NULL; part = strtok_r(NULL, ":", &next)) {
+        char *path = resolve_path(a, file, user->home, part);
+
+        text = path == NULL ? NULL : text == NULL ? path : arena_format(a, "%s:%s", text, path);
+        if (text == NULL)
+            return NULL;
+    }
+    return copy == NULL ? NULL : text != NULL ? text : "";
+}
+
+/* ------------------------------------------------------------------ files */
+
+static mistakes mistakes_in(const inlay_options *options, const char *path, inlay_diag *diag)
+{
+    return (mistakes){ .path = path, .log = options->log, .log_user = options->log_user, .diag = diag };
+}
+
+/* Values of the right shape may still be wrong for their option. */
+static inlay_status check_all(const document *d, mistakes *m)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    for (uint32_t i = 0; i < d->count; i++) {
+        inlay_status status = options_check(d->settings[i].name, d->settings[i].value, &diag);
+        if (status != INLAY_OK)
+            (void)mistake(m, d->settings[i].line, status, "%s", diag.text);
+    }
+    return m->count > 0 ? INLAY_INVALID_ARGUMENT : INLAY_OK;
+}
+
+static inlay_status apply_all(inlay_options *options, const document *d, uint32_t source, const config_user *user,
+                              arena *a, mistakes *m)
+{
+    inlay_status status = INLAY_OK;
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    for (uint32_t i = 0; status == INLAY_OK && i < d->count; i++) {
+        const document_setting *s = &d->settings[i];
+        const char *value = resolve(a, s, m->path, user);
+        char *origin = arena_format(a, "%s:%u", m->path, s->line);
+
+        if (value == NULL || origin == NULL)
+            return mistake(m, 0, INLAY_OUT_OF_MEMORY, "no memory to read it");
+        status = options_set_as(options, s->name, value, source, origin, &diag);
+        if (status != INLAY_OK)
+            (void)mistake(m, s->line, status, "%s", diag.text);
+    }
+    return status;
+}
+
+static inlay_status load(inlay_options *options, const char *path, uint32_t source, const config_user *user,
+                         bool *out_found, inlay_diag *diag)
+{
+    mistakes m = mistakes_in(options, path, diag);
+    arena a = { 0 };
+    char *text = NULL;
+    size_t bytes = 0;
+    tree_node *root = NULL;
+    document d;
+    inlay_status status;
+
+    INLAY_TRY(read_file(&a, &m, &text, &bytes, out_found));
+    if (!*out_found)
+        goto done;
+    INLAY_TRY(tree_parse(text, bytes, &a, &m, &root));
+    INLAY_TRY(document_read(root, &a, &m, &d));
+    INLAY_TRY(check_all(&d, &m));
+    INLAY_TRY(apply_all(options, &d, source, user, &a, &m));
+done:
+    arena_deinit(&a);
+    return status;
+}
+
+inlay_status config_load_file(inlay_options *options, const char *path, uint32_t source, const config_user *user,
+                              inlay_diag *diag)
+{
+    mistakes m = mistakes_in(options, path, diag);
+    bool found = false;
+    inlay_status status = load(options, path, source, user, &found, diag);
+
+    return status == INLAY_OK && !found ? mistake(&m, 0, INLAY_NOT_FOUND, "no such file") : status;
+}
+
+bool config_user_file(const config_user *user, char *text, size_t bytes)
+{
+    char dir[4096];
+    int n = -1;
+
+    if (config_user_dir(user, user->config_home, ".config", dir, sizeof dir))
+        n = snprintf(text, bytes, "%s/inlay.yaml", dir);
+    if (n >= 0 && (size_t)n < bytes)
+        return true;
+    if (bytes > 0)
+        text[0] = '\0';
+    return false;
+}
+
+inlay_status config_load_standard(inlay_options *options, const char *system_file, const config_user *user,
+                                  inlay_diag *diag)
+{
+    char path[4096];
+    bool found;
+    inlay_diag second = INLAY_DIAG_INIT;
+    inlay_status status = load(options, system_file, INLAY_SOURCE_SYSTEM, user, &found, diag), other = INLAY_OK;
+
+    if (config_user_file(user, path, sizeof path)) /* its mistakes are worth knowing too */
+        other = load(options, path, INLAY_SOURCE_USER, user, &found, status == INLAY_OK ? diag : &second);
+    return status != INLAY_OK ? status : other;
+}
+
+/* ------------------------------------------------------------------ environment */
+
+/* "A=1,B=2" as items of option INLAY_OPTION, each of which is NAME=VALUE of a provider. */
+static inlay_status set_provider_options(inlay_options *options, char *list, mistakes *m)
+{
+    char *next = NULL;
+    inlay_status status = INLAY_OK;
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    for (char *item = strtok_r(list, ",", &next); status == INLAY_OK && item != NULL;
+         item = strtok_r(NULL, ",", &next)) {
+        char *equals = strchr(item, '=');
+
+        if (equals == NULL || memchr(item, '.', (size_t)(equals - item)) == NULL)
+            return mistake(m, 0, INLAY_INVALID_ARGUMENT, "'%s' is not PROVIDER.NAME=VALUE", item);
+        *equals = '\0';
+        status = options_set_as(options, item, equals + 1, INLAY_SOURCE_ENVIRONMENT, m->path, &diag);
+        if (status != INLAY_OK)
+            (void)mistake(m, 0, status, "%s", diag.text);
+    }
+    return status;
+}
+
+/* A list is replaced as a whole, pairs add up. */
+static inlay_status set_items(inlay_options *options, uint32_t option, const char *name, char *list, mistakes *m)
+{
+    char *next = NULL;
+    inlay_status status = INLAY_OK;
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (options_kind(option) == KIND_LIST || list[0] == '\0')
+        status = options_set_as(options, name, "", INLAY_SOURCE_ENVIRONMENT, m->path, &diag);
+    for (char *item = strtok_r(list, ",", &next); status == INLAY_OK && item != NULL; item = strtok_r(NULL, ",", &next))
+        status = options_set_as(options, name, item, INLAY_SOURCE_ENVIRONMENT, m->path, &diag);
+    return status == INLAY_OK ? INLAY_OK : mistake(m, 0, status, "%s", diag.text);
+}
+
+static inlay_status set_variable(inlay_options *options, uint32_t option, const char *name, const char *value,
+                                 mistakes *m)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status;
+    char *copy;
+
+    if (option < OPTION_COUNT && options_kind(option) != KIND_LIST && options_kind(option) != KIND_PAIRS) {
+        status = options_set_as(options, name, value, INLAY_SOURCE_ENVIRONMENT, m->path, &diag);
+        return status == INLAY_OK ? INLAY_OK : mistake(m, 0, status, "%s", diag.text);
+    }
+    copy = strdup(value);
+    if (copy == NULL)
+        return mistake(m, 0, INLAY_OUT_OF_MEMORY, "no memory to read it");
+    status = option < OPTION_COUNT ? set_items(options, option, name, copy, m) : set_provider_options(options, copy, m);
+    free(copy);
+    return status;
+}
+
+inlay_status config_load_environment(inlay_options *options, config_variable_fn variable, const config_user *user,
+                                     inlay_diag *diag)
+{
+    mistakes m = mistakes_in(options, "", diag);
+    inlay_option_doc doc = { .struct_size = sizeof doc };
+    bool last = user->privileged;
+    const char *value;
+    char name[80];
+
+    for (uint32_t i = 0; !last; i++) {
+        last = inlay_options_describe(i, &doc) != INLAY_OK;
+        (void)snprintf(name, sizeof name, "INLAY_%s", last ? "OPTION" : doc.name);
+        for (char *c = name; *c != '\0'; c++)
+            *c = (char)toupper((unsigned char)*c);
+        value = variable(name);
+        m.path = name;
+        if (value != NULL)
+            (void)set_variable(options, i, last ? "" : doc.name, value, &m);
+    }
+    return m.count > 0 ? m.status : INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ inlay.h */
+
+static const char *process_variable(const char *name)
+{
+    return secure_getenv(name);
+}
+
+inlay_status inlay_options_load(inlay_options *options, const char *path, inlay_diag *diag)
+{
+    config_user user = config_user_of_process();
+
+    if (path == NULL)
+        return config_load_standard(options, CONFIG_SYSTEM_FILE, &user, diag);
+    return config_load_file(options, path, INLAY_SOURCE_FILE, &user, diag);
+}
+
+inlay_status inlay_options_load_environment(inlay_options *options, inlay_diag *diag)
+{
+    config_user user = config_user_of_process();
+
+    return config_load_environment(options, process_variable, &user, diag);
+}
+
+inlay_status inlay_options_standard_file(uint32_t index, char *text, size_t bytes)
+{
+    config_user user = config_user_of_process();
+
+    if (bytes > 0)
+        text[0] = '\0';
+    if (index == 1 && config_user_file(&user, text, bytes))
+        return INLAY_OK;
+    if (index != 0)
+        return INLAY_NOT_FOUND;
+    (void)snprintf(text, bytes, "%s", CONFIG_SYSTEM_FILE);
+    return INLAY_OK;
+}

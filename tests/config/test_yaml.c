@@ -1,0 +1,393 @@
+/* YAML files: what is read, what is refused and with which words, and what may replace what. */
+#include "config/load.h"
+#include "cmocka_all.h"
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/inlay-yaml-XXXXXX";
+static char path[64]; /* of the file that write_file() makes */
+static const config_user nobody = { NULL, NULL, NULL, false };
+
+static int make_folder(void **state)
+{
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/a.yaml", folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    (void)unlink(path);
+    return rmdir(folder);
+}
+
+static void write_bytes(const char *to, const void *data, size_t bytes)
+{
+    FILE *f = fopen(to, "wb");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, bytes, f), bytes);
+    assert_int_equal(fclose(f), 0);
+}
+
+static inlay_options *make(void)
+{
+    inlay_options *options = NULL;
+
+    assert_int_equal(inlay_options_create(&options, NULL), INLAY_OK);
+    return options;
+}
+
+static void has(const inlay_options *options, const char *name, const char *wanted)
+{
+    char text[512];
+
+    assert_int_equal(inlay_options_get(options, name, text, sizeof text, NULL), INLAY_OK);
+    assert_string_equal(text, wanted);
+}
+
+/* Every way to write a value. */
+static void values(void **state)
+{
+    static const struct {
+        const char *yaml, *name, *value;
+    } table[] = {
+        { "policy: priority\n", "policy", "priority" },
+        { "policy: \"priority\"\n", "policy", "priority" },
+        { "{policy: priority, level: 3}\n", "level", "3" },
+        { "intra_threads: 4 # comment\n", "intra_threads", "4" },
+        { "free_shapes: true\n", "free_shapes", "1" },
+        { "free_shapes: off\n", "free_shapes", "0" },
+        { "cache_dir: \"\"\n", "cache_dir", "" },
+        { "cache_dir: auto\n", "cache_dir", "auto" },
+        { "cache_dir: /var/x\n", "cache_dir", "/var/x" },
+        { "cache_dir: ~/x\n", "cache_dir", "/home/a/x" },
+        { "plugin_dirs: /a:/b\n", "plugin_dirs", "/a:/b" },
+        { "plugin_dirs: [/a, ~/b]\n", "plugin_dirs", "/a:/home/a/b" },
+        { "plugin_dirs: []\n", "plugin_dirs", "" },
+        { "dim: batch=4\n", "dim", "batch=4" },
+        { "dim: [batch=4, \"a b=2\"]\n", "dim", "batch=4,a b=2" },
+        { "dim: {batch: 4, seq: 128}\n", "dim", "batch=4,seq=128" },
+        { "dim:\n  batch: 4\n  seq:\n    128\n", "dim", "batch=4,seq=128" },
+        { "dim: {}\n", "dim", "" },
+        { "providers: openblas?,reference\n", "providers", "openblas?,reference" },
+        { "providers: [openblas?, reference]\n", "providers", "openblas?,reference" },
+        { "providers:\n- name: openblas\n  optional: yes\n- reference\n", "providers", "openblas?,reference" },
+        { "providers: [{name: a, optional: false}, {name: b?, optional: true}]\n", "providers", "a,b?" },
+        { "providers: [{name: reference, options: {preview: true, x: 1.5}}]\n", "reference.preview", "true" },
+        { "providers: [{name: reference, options: {preview: true, x: 1.5}}]\n", "reference.x", "1.5" },
+        { "providers: [{name: b?, options: {}}]\n", "providers", "b?" },
+        { "providers: [{name: b?, options: {k: v}}]\n", "b.k", "v" },
+        { "providers: []\n", "providers", "" },
+        { "reference.preview: true\n", "reference.preview", "true" },
+        { "reference.text: \"a\\u00e9\\n\\x01\\U0001f600\\\"\\\\\"\n", "reference.text", "a\303\251\n\001\360\237\230\200\"\\" },
+        { "providers: [{name: r, options: {\"k\\u2028\": \"\\u0085\\u2029x\"}}]\n", "r.k\342\200\250",
+          "\302\205\342\200\251x" },
+        { "", "policy", "cost" },
+        { "# nothing\n---\n", "policy", "cost" },
+        { "\357\273\277policy: priority\n", "policy", "priority" },
+        { "? policy\n: priority\n", "policy", "priority" },
+    };
+    const config_user user = { "/home/a", NULL, NULL, false };
+
+    (void)state;
+    for (size_t r = 0; r < sizeof table / sizeof table[0]; r++) {
+        inlay_options *options = make();
+        inlay_diag diag = INLAY_DIAG_INIT;
+
+        write_bytes(path, table[r].yaml, strlen(table[r].yaml));
+        if (config_load_file(options, path, INLAY_SOURCE_FILE, &user, &diag) != INLAY_OK)
+            fail_msg("%s: %s", table[r].yaml, diag.text);
+        has(options, table[r].name, table[r].value);
+        inlay_options_destroy(options);
+    }
+}
+
+/* Relative paths are relative to the file. */
+static void paths(void **state)
+{
+    inlay_options *options = make();
+    char wanted[256];
+    static const char yaml[] = "plugin_dirs: [mine, /a]\nexternal_dir: w\n";
+
+    (void)state;
+    write_bytes(path, yaml, sizeof yaml - 1);
+    assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, NULL), INLAY_OK);
+    (void)snprintf(wanted, sizeof wanted, "%s/mine:/a", folder);
+    has(options, "plugin_dirs", wanted);
+    (void)snprintf(wanted, sizeof wanted, "%s/w", folder);
+    has(options, "external_dir", wanted);
+    inlay_options_destroy(options);
+}
+
+/* ------------------------------------------------------------------ mistakes */
+
+static char lines[4096]; /* what was logged, without the folder */
+
+static void collect(void *user, uint32_t level, const char *text)
+{
+    size_t at = strlen(lines), skip = strlen(path);
+
+    (void)user;
+    assert_int_equal(level, 0);
+    assert_memory_equal(text, path, skip);
+    assert_null(strchr(text, '\n'));
+    (void)snprintf(lines + at, sizeof lines - at, "%s%s", at > 0 ? "\n" : "", text + skip + 1);
+}
+
+static void wrong(void **state)
+{
+    static const struct {
+        const char *yaml, *lines;
+    } table[] = {
+        { "polcy: cost\n", "1: unknown key 'polcy'; did you mean 'policy'?" },
+        { "\n\nintra-thread: 2\n", "3: unknown key 'intra-thread'; did you mean 'intra_threads'?" },
+        { "completely: other\n", "1: unknown key 'completely'; inlay config lists them all" },
+        { "completely: {other: [1, 2]}\n", "1: unknown key 'completely'; inlay config lists them all" },
+        { "policy: dear\n", "1: option policy: 'dear' is neither cost nor priority" },
+        { "intra_threads: many\n", "1: option intra_threads: 'many' is not an integer from 0 to 4096" },
+        { "intra_threads: 0x10\n", "1: option intra_threads: '0x10' is not an integer from 0 to 4096" },
+        { "intra_threads: [1]\n", "1: 'intra_threads' must be a single value, not a list" },
+        { "policy:\n  a: 1\n", "2: 'policy' must be a single value, not a mapping" },
+        { "policy:\n", "1: 'policy' has no value; leave it out for the default, or write \"\" for an empty text" },
+        { "policy: ~\n", "1: 'policy' has no value; leave it out for the default, or write \"\" for an empty text" },
+        { "dim: [a=1, [b=2]]\n", "1: an item of 'dim' must be a single value, not a list" },
+        { "dim: [a=1,\n  b]\n", "2: option dim: 'b' is not NAME=N" },
+        { "dim:\n  a: 1\n  b: x\n", "3: option dim: 'x' is not an integer from 0 to 9223372036854775807" },
+        { "dim: {a: {b: 1}}\n", "1: an item of 'dim' must be a single value, not a mapping" },
+        { "dim: [\"\"]\n", "1: 'dim': an item is empty" },
+        { "plugin_dirs: {a: /b}\n", "1: 'plugin_dirs' must be a list, not a mapping" },
+        { "plugin_dirs: [\"/a:/b\"]\n", "1: 'plugin_dirs': '/a:/b' has a ':', which no item can have" },
+        { "providers: {name: a}\n", "1: 'providers' must be a list, not a mapping" },
+        { "providers: [[a]]\n", "1: an item of 'providers' must be a name or a mapping, not a list" },
+        { "providers: [\"a,b\"]\n", "1: 'providers': 'a,b' has a ',', which no item can have" },
+        { "providers: [\"\"]\n", "1: an empty name" },
+        { "providers:\n  - name: a\n    optinal: true\n", "3: unknown key 'optinal'; did you mean 'optional'?" },
+        { "providers:\n  - name: a\n    wheels: 4\n",
+          "3: unknown key 'wheels' of a provider; it has name, optional and options" },
+        { "providers:\n  - optional: true\n", "2: a provider without a name; write {name: NAME, ...}" },
+        { "providers:\n  - b\n  - name: a\n    optional: maybe\n", "4: 'optional': 'maybe' is neither true nor false" },
+        { "providers:\n  - name: a\n    options: x\n", "3: 'options' must be a mapping, not a single value" },
+        { "providers:\n  - name: a\n    options:\n      k: [1]\n", "4: 'k' must be a single value, not a list" },
+        { "policy: cost\nlevel: 1\npolicy: priority\n", "3: key 'policy' is there twice, first in line 1" },
+        { "dim: {a: 1, a: 2}\n", "1: key 'a' is there twice, first in line 1" },
+        { "polcy: cost\nintra_threads: x\nlevel: 100\n",
+          "1: unknown key 'polcy'; did you mean 'policy'?\n"
+          "2: option intra_threads: 'x' is not an integer from 0 to 4096\n"
+          "3: option level: '100' is not an integer from 0 to 99" },
+        { "policy: &a cost\n", "1: '&a': anchors and aliases are not used here" },
+        { "level: 1\npolicy: *a\n", "2: '*a': anchors and aliases are not used here" },
+        { "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n", "1: '&a': anchors and aliases are not used here" },
+        { "policy: !!str cost\n", "1: 'tag:yaml.org,2002:str': tags are not used here" },
+        { "policy: cost\n---\npolicy: cost\n", "2: a second document ('---'); one is all there can be" },
+        { "[a, b]: c\n", "1: a key must be a single word, not a list or mapping" },
+        { "- policy\n", "1: not a file of settings: it must have lines NAME: VALUE" },
+        { "policy cost\n", "1: not a file of settings: it must have lines NAME: VALUE" },
+        { "dim:\n\t- a=1\n", "2: indented with a tab; YAML wants spaces" },
+        { "dim: [a=1\npolicy: cost\n", "2: not YAML: while parsing a flow sequence, did not find expected ',' or ']'" },
+        { "policy: \"a\n", "2: not YAML: while scanning a quoted scalar, found unexpected end of stream" },
+        { "policy: \"a\\0b\"\n", "1: a text has a zero byte" },
+        { "a: [[[[[[[[[[1]]]]]]]]]]\n", "1: nested more than 8 levels deep" },
+        { "policy: \377\n", " not a YAML file: invalid leading UTF-8 octet, at byte 8" },
+        { "\1\n", " not a YAML file: control characters are not allowed, at byte 0" },
+    };
+
+    (void)state;
+    for (size_t r = 0; r < sizeof table / sizeof table[0]; r++) {
+        inlay_options *options = make();
+        inlay_diag diag = INLAY_DIAG_INIT;
+
+        inlay_options_set_log(options, collect, NULL);
+        lines[0] = '\0';
+        write_bytes(path, table[r].yaml, strlen(table[r].yaml));
+        assert_int_not_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_OK);
+        assert_string_equal(lines, table[r].lines);
+        assert_memory_equal(diag.text + strlen(path) + 1, lines, strcspn(lines, "\n")); /* the first is in diag */
+        has(options, "policy", "cost"); /* and nothing is set */
+        has(options, "level", "99");
+        inlay_options_destroy(options);
+    }
+}
+
+/* ------------------------------------------------------------------ files that are not read */
+
+static void refused(void **state)
+{
+    static const char good[] = "policy: priority\n";
+    inlay_options *options = make();
+    inlay_diag diag = INLAY_DIAG_INIT;
+    char *big = calloc(1, 1 << 21), pipe_path[80], wanted[128];
+
+    (void)state;
+    assert_int_equal(config_load_file(options, "/no/such/file", INLAY_SOURCE_FILE, &nobody, &diag), INLAY_NOT_FOUND);
+    assert_string_equal(diag.text, "/no/such/file: no such file");
+    assert_int_equal(config_load_file(options, folder, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_IO_ERROR);
+    (void)snprintf(pipe_path, sizeof pipe_path, "%s/pipe", folder);
+    assert_int_equal(mkfifo(pipe_path, 0600), 0);
+    assert_int_equal(config_load_file(options, pipe_path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_IO_ERROR);
+    assert_int_equal(unlink(pipe_path), 0);
+    write_bytes(path, good, sizeof good - 1);
+    assert_int_equal(chmod(path, 0666), 0);
+    assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_IO_ERROR);
+    (void)snprintf(wanted, sizeof wanted, "%s: not read, for anybody may write to it; chmod o-w would help", path);
+    assert_string_equal(diag.text, wanted);
+    assert_int_equal(chmod(path, 0644), 0);
+    if (geteuid() == 0 && chown(path, 12345, (gid_t)-1) == 0) { /* only root can make such a file */
+        assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_IO_ERROR);
+        assert_non_null(strstr(diag.text, "it belongs to user 12345"));
+        assert_int_equal(chown(path, 0, (gid_t)-1), 0);
+    }
+    assert_non_null(big);
+    (void)memset(big, ' ', 1 << 21);
+    write_bytes(path, big, (1 << 20) + 1);
+    assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_LIMIT_EXCEEDED);
+    has(options, "policy", "cost");
+    free(big);
+    inlay_options_destroy(options);
+}
+
+/* As much as a file may have of what might be expensive. None of it takes long, or much memory: the test would time
+ * out. */
+static void large(void **state)
+{
+    static const char *const parts[] = { "[", "{", "- ", "a: ", "a: b\n", "? ", "\"", "&a ", "!a ", "%", "- - a\n", "{a,",
+                                         "[a,", "\t", "a\n", "#", "dim: [a=1,", "\r", "\\", "|\n ", ">", "'", ": ",
+                                         "\303\251", "\302\205", "  - x\n", "---\n", "%TAG ! a\n", "a: {b: [c, " };
+    char *text = malloc(1 << 20);
+
+    (void)state;
+    assert_non_null(text);
+    for (size_t p = 0; p < sizeof parts / sizeof parts[0]; p++) {
+        inlay_options *options = make();
+        size_t n = strlen(parts[p]), bytes = 0;
+
+        for (; bytes + n < 1 << 20; bytes += n)
+            memcpy(text + bytes, parts[p], n);
+        write_bytes(path, text, bytes);
+        (void)config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, NULL);
+        bytes = (size_t)snprintf(text, 64, "dim: [");
+        for (; bytes + n < 1 << 20; bytes += n)
+            memcpy(text + bytes, parts[p], n);
+        write_bytes(path, text, bytes);
+        (void)config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, NULL);
+        inlay_options_destroy(options);
+    }
+    free(text);
+}
+
+/* ------------------------------------------------------------------ sources */
+
+static const char *variable_value;
+static const char *variable(const char *name)
+{
+    return strcmp(name, "INLAY_INTRA_THREADS") == 0 ? variable_value : NULL;
+}
+
+/* Each of the layers, in the order of their strength, overrules all before it; each subset of them. */
+static void layers(void **state)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    char system_file[80], home[80], dir[80], user_file[96];
+
+    (void)state;
+    (void)snprintf(system_file, sizeof system_file, "%s/system.yaml", folder);
+    (void)snprintf(home, sizeof home, "%s/config", folder);
+    (void)snprintf(dir, sizeof dir, "%s/config/inlay", folder);
+    (void)snprintf(user_file, sizeof user_file, "%s/inlay.yaml", dir);
+    assert_int_equal(mkdir(home, 0700), 0);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    for (uint32_t set = 0; set < 64; set++) {
+        config_user user = { NULL, NULL, home, (set & 32) != 0 };
+        uint32_t counts = user.privileged ? set & ~(2u | 8u) : set, wanted = 0;
+        inlay_options *options = make();
+        char text[32], origin[256];
+        inlay_setting s = { .struct_size = sizeof s };
+
+        for (uint32_t layer = 0; layer < 5; layer++)
+            if ((counts >> layer & 1) != 0)
+                wanted = layer + 1;
+        if ((set & 1) != 0)
+            write_bytes(system_file, "\nintra_threads: 1", 17);
+        if ((set & 2) != 0)
+            write_bytes(user_file, "intra_threads: 2", 16);
+        write_bytes(path, "# a\n# b\nintra_threads: 3", 24);
+        variable_value = (set & 8) != 0 ? "4" : NULL;
+        /* In the opposite order, for it must not matter. */
+        if ((set & 16) != 0)
+            assert_int_equal(inlay_options_set(options, "intra_threads", "5", &diag), INLAY_OK);
+        assert_int_equal(config_load_environment(options, variable, &user, &diag), INLAY_OK);
+        if ((set & 4) != 0)
+            assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &user, &diag), INLAY_OK);
+        assert_int_equal(config_load_standard(options, system_file, &user, &diag), INLAY_OK);
+        (void)snprintf(text, sizeof text, "%u", wanted);
+        has(options, "intra_threads", text);
+        for (uint32_t i = 0; inlay_options_setting(options, i, &s) == INLAY_OK; i++)
+            if (strcmp(s.name, "intra_threads") == 0)
+                break;
+        assert_int_equal(s.source, wanted);
+        (void)snprintf(origin, sizeof origin, "%s:%u", wanted == 1 ? system_file : wanted == 2 ? user_file : path,
+                       wanted == 1 ? 2u : wanted == 2 ? 1u : 3u);
+        assert_string_equal(s.origin, wanted == 0   ? "default"
+                                      : wanted == 4 ? "INLAY_INTRA_THREADS"
+                                      : wanted == 5 ? "set by the program"
+                                                    : origin);
+        inlay_options_destroy(options);
+        (void)unlink(system_file);
+        (void)unlink(user_file);
+    }
+    assert_int_equal(rmdir(dir), 0);
+    assert_int_equal(rmdir(home), 0);
+}
+
+static const char *listed(const char *name)
+{
+    if (strcmp(name, "INLAY_DIM") == 0)
+        return "a=1,b=2";
+    if (strcmp(name, "INLAY_PROVIDERS") == 0)
+        return "x?,reference";
+    return strcmp(name, "INLAY_OPTION") == 0 ? variable_value : NULL;
+}
+
+static void environment(void **state)
+{
+    static const struct {
+        const char *value, *text;
+    } table[] = {
+        { "reference.preview=true,x.y=a=b", NULL },
+        { "preview=true", "INLAY_OPTION: 'preview=true' is not PROVIDER.NAME=VALUE" },
+        { "reference.preview", "INLAY_OPTION: 'reference.preview' is not PROVIDER.NAME=VALUE" },
+    };
+
+    (void)state;
+    for (size_t r = 0; r < sizeof table / sizeof table[0]; r++) {
+        inlay_options *options = make();
+        inlay_diag diag = INLAY_DIAG_INIT;
+
+        variable_value = table[r].value;
+        if (table[r].text == NULL) {
+            assert_int_equal(config_load_environment(options, listed, &nobody, &diag), INLAY_OK);
+            assert_int_equal(config_load_environment(options, listed, &nobody, &diag), INLAY_OK);
+            has(options, "dim", "a=1,b=2");
+            has(options, "providers", "x?,reference");
+            has(options, "reference.preview", "true");
+            has(options, "x.y", "a=b");
+        } else {
+            assert_int_equal(config_load_environment(options, listed, &nobody, &diag), INLAY_INVALID_ARGUMENT);
+            assert_string_equal(diag.text, table[r].text);
+        }
+        inlay_options_destroy(options);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(values),  cmocka_unit_test(paths),  cmocka_unit_test(wrong),
+                                        cmocka_unit_test(refused), cmocka_unit_test(large),  cmocka_unit_test(layers),
+                                        cmocka_unit_test(environment) };
+
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
