@@ -9,6 +9,7 @@ typedef struct page {
     const facts *f;
     const explain_sink *sink;
     int columns;
+    int names; /* width of providers' names */
     bool all;
     bool measured;
 } page;
@@ -160,6 +161,18 @@ static void say_rival(const page *p, const facts_stretch *s)
         say(p->sink, " (%" PRIu32 " of %" PRIu32 ")", r->node_count, s->node_count);
 }
 
+/* Room for the names of all providers, within reason: a name that is cut may be any of two. */
+static int name_width(const facts *f)
+{
+    size_t width = 10;
+
+    for (uint32_t i = 0; i < f->provider_count; i++) {
+        size_t bytes = strlen(facts_provider_name(f, i));
+        width = bytes > width ? bytes : width;
+    }
+    return width < 20 ? (int)width : 20;
+}
+
 /* Columns that are left out where the page is narrow, the dearest to lose last. */
 static bool has_traffic(const page *p)
 {
@@ -171,7 +184,7 @@ static bool has_source(const page *p)
 }
 static int content_width(const page *p)
 {
-    int rest = p->columns - 6 - 11 - 6 - 10 - 22;
+    int rest = p->columns - 6 - p->names - 1 - 6 - 10 - 22;
 
     rest -= p->measured ? 17 : 0;
     rest -= has_source(p) ? 11 : 0;
@@ -185,7 +198,7 @@ static void say_row(const page *p, const facts_graph *g, const facts_stretch *s,
     int width = content_width(p) - indent;
 
     say(p->sink, "%*s%5" PRIu32 " ", indent, "", s->first);
-    say_column(p->sink, facts_provider_name(p->f, s->provider), 10);
+    say_column(p->sink, facts_provider_name(p->f, s->provider), p->names);
     say(p->sink, " %5" PRIu32 " ", s->node_count);
     say_content(p, g, s->first, s->count, width < 14 ? 14 : width);
     say(p->sink, " %9s", nice_ns(s->ns, a));
@@ -206,7 +219,7 @@ static void say_regions(const page *p, const facts_graph *g, const facts_stretch
 
     for (uint32_t i = s->first; s->count > 1 && i < s->first + s->count; i++) {
         const facts_region *r = &g->regions[i];
-        say(p->sink, "%*s%5" PRIu32 "  ", indent + 11, "", i);
+        say(p->sink, "%*s%5" PRIu32 "  ", indent + p->names + 1, "", i);
         say_content(p, g, i, 1, content_width(p) + 1);
         say(p->sink, " %9s", nice_ns(r->ns, a));
         if (p->measured)
@@ -315,7 +328,7 @@ static void say_stretches(const page *p)
 {
     int width = content_width(p);
 
-    say(p->sink, "\n%5s %-10s %5s %-*s %9s", "part", "provider", "nodes", width, "what", "predicted");
+    say(p->sink, "\n%5s %-*s %5s %-*s %9s", "part", p->names, "provider", "nodes", width, "what", "predicted");
     if (p->measured)
         say(p->sink, " %9s %6s", "measured", "ratio");
     if (has_source(p))
@@ -426,6 +439,7 @@ void text_session(const facts *f, const explain_sink *sink, uint32_t columns, bo
 {
     page p = { .f = f, .sink = sink, .all = all, .measured = f->measured_ns >= 0 };
 
+    p.names = name_width(f);
     p.columns = columns == 0 ? 100 : columns > 400 ? 400 : (int)columns;
     say_summary(&p);
     say_providers(&p);

@@ -95,10 +95,30 @@ static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t 
     return status;
 }
 
-/* So cheap that it is worth any copy. */
+/* Elements that a node makes at the shapes at hand, 0 if they are not known. */
+static double elements_of(const inlay_cost_request *r, uint32_t node)
+{
+    const inlay_node_info *info = inlay_graph_node(r->graph, node);
+    const inlay_value_state *y = INLAY_AT(inlay_value_state, r->values, r->value_stride, info->outputs[0]);
+    double elements = 1;
+
+    for (uint32_t i = 0; y->rank != INLAY_RANK_UNKNOWN && i < y->rank; i++)
+        elements *= y->dims[i] > 0 ? (double)y->dims[i] : 0;
+    return y->rank != INLAY_RANK_UNKNOWN ? elements : 0;
+}
+
+/* What the option element_ps says, and the queue; without it, so cheap that it is worth any copy. */
 static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
 {
-    (void)state;
+    const device *d = state;
+
+    if (d->element_ps > 0) {
+        out->ns = 5000;
+        for (uint32_t i = 0; i < request->offer->node_count; i++)
+            out->ns += elements_of(request, request->offer->nodes[i]) * (double)d->element_ps / 1000;
+        out->confidence = INLAY_CONFIDENCE_MODEL;
+        return INLAY_OK;
+    }
     out->ns = request->offer->cookie == 2 ? 0.5 : 1;
     out->confidence = INLAY_CONFIDENCE_MODEL;
     return INLAY_OK;
@@ -121,6 +141,9 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     d->lose_after = args->options[1].i;
     d->bounded = args->options[2].i != 0;
     d->refuse = args->options[3].i != 0;
+    d->link_us = args->options[4].i;
+    d->link_mb_s = args->options[5].i;
+    d->element_ps = args->options[6].i;
     (void)pthread_mutex_init(&d->mutex, NULL);
     (void)pthread_cond_init(&d->changed, NULL);
     if (pthread_create(&d->thread, NULL, work, d) != 0) {
@@ -192,6 +215,12 @@ static const inlay_option options[] = {
     { .name = "bounded", .doc = "NonZero writes into a buffer of the largest size", .default_value = "false",
       .kind = INLAY_OPTION_BOOL },
     { .name = "refuse", .doc = "offers nothing", .default_value = "false", .kind = INLAY_OPTION_BOOL },
+    { .name = "link_us", .doc = "time that each copy takes at least, microseconds of a busy CPU", .default_value = "0",
+      .min = 0, .max = 60000000, .kind = INLAY_OPTION_INT },
+    { .name = "link_mb_s", .doc = "megabytes a second of copies, 0 = as fast as they go", .default_value = "0",
+      .min = 0, .max = 1000000, .kind = INLAY_OPTION_INT },
+    { .name = "element_ps", .doc = "cost of an element, picoseconds, 0 = nodes of any size cost nothing",
+      .default_value = "0", .min = 0, .max = 1000000, .kind = INLAY_OPTION_INT },
 };
 static const inlay_domain_info domains[] = {
     { .name = "fake.memory", .alignment = ALIGNMENT, .memory_bytes = UINT64_C(1) << 30 },

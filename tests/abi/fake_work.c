@@ -1,6 +1,5 @@
 /* What the fake device does: its memory, its regions, and the thread that works off its queue. */
 #include "fake_work.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -274,6 +273,29 @@ static float *operand_data(device *d, const job *j, const operand *o)
     }
 }
 
+/* A loop each, so that they are as fast as memory is. */
+static void apply(int op, const float *a, const float *b, float *y, int64_t n)
+{
+    switch (op) {
+    case OP_NEG:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = -a[i];
+        break;
+    case OP_RELU:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = a[i] < 0 ? 0 : a[i];
+        break;
+    case OP_ADD:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = a[i] + b[i];
+        break;
+    default:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = a[i] * b[i];
+        break;
+    }
+}
+
 static inlay_status compute(device *d, const job *j)
 {
     for (uint32_t s = 0; s < j->compiled->step_count; s++) {
@@ -284,16 +306,32 @@ static inlay_status compute(device *d, const job *j)
 
         if (a == NULL || b == NULL || y == NULL)
             return INLAY_INTERNAL;
-        for (int64_t i = 0; i < j->instance->count; i++)
-            y[i] = st->op == OP_NEG ? -a[i] : st->op == OP_RELU ? fmaxf(a[i], 0) : st->op == OP_ADD ? a[i] + b[i]
-                                                                                                    : a[i] * b[i];
+        apply(st->op, a, b, y, j->instance->count);
     }
     count(&d->counters.executed, 1);
     return INLAY_OK;
 }
 
+static int64_t now_ns(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* A link that is slow by the clock, to the microsecond: sleeping would be slower than asked for. */
+static void wait_for_link(const device *d, int64_t begin, uint64_t bytes)
+{
+    int64_t ns = d->link_us * 1000 + (d->link_mb_s > 0 ? (int64_t)(bytes * 1000 / (uint64_t)d->link_mb_s) : 0);
+
+    while (now_ns() - begin < ns)
+        ;
+}
+
 static inlay_status copy(device *d, const job *j)
 {
+    int64_t begin = now_ns();
     const inlay_buffer *from = &j->inputs[0], *to = &j->outputs[0];
     uint64_t bytes = from->bytes < to->bytes ? from->bytes : to->bytes;
     const char *source = address(d, from, bytes);
@@ -302,6 +340,7 @@ static inlay_status copy(device *d, const job *j)
     if (source == NULL || target == NULL)
         return INLAY_INTERNAL;
     memcpy(target, source, bytes);
+    wait_for_link(d, begin, bytes);
     if (from->domain == INLAY_DOMAIN_HOST)
         count(&d->counters.copied_in, 1);
     if (to->domain == INLAY_DOMAIN_HOST)

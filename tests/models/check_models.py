@@ -4,6 +4,8 @@
   check_models.py INLAY torch DIR [NAME ...]          DIR/NAME as export_models.py leaves it: against torch
   check_models.py INLAY ort DIR PEER [PATTERN ...]    every *.onnx below DIR: against ONNX Runtime, PEER as made by
                                                       peer/setup.sh; inputs are drawn from a fixed seed
+  check_models.py INLAY inputs MODEL DIR              writes the model's inputs to DIR: those exported beside it, or drawn
+                                                      ones; prints the sizes of symbolic dimensions, NAME=N a line
 
 Each model is one line; the last line is 'N passed, N failed'. Tolerances are rtol * |want| + atol."""
 import json
@@ -117,6 +119,31 @@ def draw_input(model, info, rng):
     return rng.integers(0, 2, dims).astype(kind)
 
 
+def inspect(inlay, model):
+    """What `inlay inspect --json` says; a sentence when it fails."""
+    told = subprocess.run([inlay, "inspect", model, "--json"], capture_output=True, text=True, check=False)
+    return json.loads(told.stdout) if told.returncode == 0 else (told.stderr or told.stdout).strip()[-200:]
+
+
+def write_inputs(inlay, model, folder):
+    """See above; for benches, which need inputs but no answers."""
+    told = inspect(inlay, model)
+    if isinstance(told, str):
+        sys.exit(told)
+    exported = os.path.join(os.path.dirname(model), "inputs.npz")
+    feeds = np.load(exported) if os.path.exists(exported) else {}
+    rng = np.random.default_rng(zlib.crc32(os.path.basename(model).encode()))
+    sizes = {}
+    for info in told["inputs"]:
+        array = feeds[info["name"]] if info["name"] in feeds else draw_input(model, info, rng)
+        np.save(os.path.join(folder, file_name(info["name"])), array)
+        for dim, size in zip(info.get("shape") or [], array.shape):
+            if isinstance(dim, str) and dim and "=" not in dim and "," not in dim:
+                sizes[dim] = size
+    for name, size in sizes.items():
+        print(f"{name}={size}")
+
+
 def against_ort(inlay, folder, peer, patterns):
     passed = failed = 0
     models = sorted(os.path.join(d, f) for d, _, files in os.walk(folder) for f in files if f.endswith(".onnx"))
@@ -124,16 +151,16 @@ def against_ort(inlay, folder, peer, patterns):
         name = os.path.relpath(model, folder)
         if patterns and not any(p in name for p in patterns):
             continue
-        told = subprocess.run([inlay, "inspect", model, "--json"], capture_output=True, text=True, check=False)
-        if told.returncode != 0:
-            print(f"FAIL {name:44s} {(told.stderr or told.stdout).strip()[-200:]}")
+        told = inspect(inlay, model)
+        if isinstance(told, str):
+            print(f"FAIL {name:44s} {told}")
             failed += 1
             continue
         rng = np.random.default_rng(zlib.crc32(name.encode()))
         with tempfile.TemporaryDirectory() as tmp:
             for sub in ("in", "want", "got"):
                 os.mkdir(os.path.join(tmp, sub))
-            for info in json.loads(told.stdout)["inputs"]:
+            for info in told["inputs"]:
                 np.save(os.path.join(tmp, "in", file_name(info["name"])), draw_input(name, info, rng))
             asked = subprocess.run([os.path.join(peer, "ort_bench"), os.path.join(peer, "libonnxruntime.so.1"), model,
                                     "--threads", "1", "--seconds", "0", "--inputs", os.path.join(tmp, "in"),
@@ -153,9 +180,13 @@ def against_ort(inlay, folder, peer, patterns):
 
 
 def main():
-    if len(sys.argv) < 4 or sys.argv[2] not in ("torch", "ort") or (sys.argv[2] == "ort" and len(sys.argv) < 5):
+    few = {"torch": 4, "ort": 5, "inputs": 5}
+    if len(sys.argv) < 4 or len(sys.argv) < few.get(sys.argv[2], 100):
         sys.exit(__doc__)
     inlay, mode, folder = sys.argv[1:4]
+    if mode == "inputs":
+        write_inputs(inlay, folder, sys.argv[4])
+        return
     if mode == "torch":
         passed, failed = against_torch(inlay, folder, sys.argv[4:])
     else:

@@ -69,16 +69,18 @@ finish() { # runs the command that was collected and holds what it prints agains
     command=
 }
 
-command='' expected='' line_number=0
+command='' expected='' blank='' line_number=0
 while IFS= read -r line || [ -n "$line" ]; do
     line_number=$((line_number + 1))
     if [[ $line == '    $ '* ]]; then
         finish
-        command=${line#'    $ '} expected='' at=$line_number
+        command=${line#'    $ '} expected='' blank='' at=$line_number
     elif [[ $line == '    > '* && -z $expected && -n $command ]]; then
         command+=$'\n'${line#'    > '}
     elif [[ $line == '    '* && -n $command ]]; then
-        expected+=${line#'    '}$'\n'
+        expected+=$blank${line#'    '}$'\n' blank=
+    elif [[ -z $line && -n $expected && -n $command ]]; then
+        blank+=$'\n' # a blank line of the output, if more of it follows
     else
         finish
     fi
