@@ -181,7 +181,7 @@ static bool has_note(Elf_Data *data, const char *owner, uint32_t type)
 
 static void check_segments(const elf_file *f)
 {
-    bool stack = false, executable = false, inlay_note = false, build_id = false;
+    bool stack = false, executable = false, has_inlay = false, build_id = false;
     size_t count = 0;
 
     if (elf_getphdrnum(f->elf, &count) != 0)
@@ -199,7 +199,7 @@ static void check_segments(const elf_file *f)
             Elf_Data *data = elf_getdata_rawchunk(f->elf, (int64_t)p.p_offset, p.p_filesz,
                                                   p.p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
 
-            inlay_note |= has_note(data, "inlay", 0) || has_note(data, "Inlay", 0);
+            has_inlay |= has_note(data, "inlay", 0) || has_note(data, "Inlay", 0);
             build_id |= has_note(data, "GNU", NT_GNU_BUILD_ID);
         }
     }
@@ -209,7 +209,7 @@ static void check_segments(const elf_file *f)
                    stack ? "PT_GNU_STACK asks for an executable one" : "no PT_GNU_STACK, which asks for one");
     else
         check_pass(f->c, "file", "stack", "not executable");
-    if (inlay_note)
+    if (has_inlay)
         check_pass(f->c, "file", "note", "it says what it is before it is loaded");
     else
         check_warn(f->c, "file", "note", "an ELF note of owner 'inlay', so that hosts know the file before its code runs",
