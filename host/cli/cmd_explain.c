@@ -2,8 +2,9 @@
 #include "cli/cli.h"
 #include "cli/feed.h"
 #include "cli/timing.h"
+#include <errno.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -13,13 +14,22 @@ static const char doc[] =
     "Examples:\n"
     "  inlay explain model.onnx\n"
     "  inlay explain model.onnx --providers openblas,reference --dim batch=1 --json\n"
-    "  inlay explain model.onnx --measure --seconds 3\n";
+    "  inlay explain model.onnx --measure --seconds 3\n"
+    "  inlay explain model.onnx --node '/layer1/*'     or --node op:Conv\n"
+    "  inlay explain model.onnx --what-if op:MatMul=reference\n"
+    "\n"
+    "A RULE is PATTERN=PROVIDER (these nodes run there), PATTERN!=PROVIDER (they don't), -PROVIDER (nothing does), "
+    "policy=cost, policy=priority or threads=N. A PATTERN is a glob on the names of nodes, or op:GLOB on their "
+    "operators.";
 
-enum { KEY_ALL = 0x4000, KEY_MEASURE, KEY_SECONDS };
+enum { KEY_ALL = 0x4000, KEY_MEASURE, KEY_SECONDS, KEY_NODE, KEY_WHAT_IF };
 static const struct argp_option flags[] = {
     { "all", KEY_ALL, NULL, 0, "Leave nothing out: every region, refused node and copy", 0 },
     { "measure", KEY_MEASURE, NULL, 0, "Run the model and show what each part took, as the median of several runs", 0 },
     { "seconds", KEY_SECONDS, "S", 0, "Measure for S seconds (default: 1)", 0 },
+    { "node", KEY_NODE, "PATTERN", 0, "Show all about these nodes: what each provider answered, and why not the others",
+      0 },
+    { "what-if", KEY_WHAT_IF, "RULE", 0, "Show what would come of another rule; several count together", 0 },
     FEED_FLAGS,
     { 0 },
 };
@@ -29,7 +39,21 @@ typedef struct explain_args {
     const char *model;
     bool all, measure;
     double seconds;
+    const char *node;
+    const char **what_ifs; /* [what_if_count] owned */
+    uint32_t what_if_count;
 } explain_args;
+
+static error_t add_what_if(explain_args *args, const char *rule)
+{
+    const char **more = realloc(args->what_ifs, (args->what_if_count + 1) * sizeof *more);
+
+    if (more == NULL)
+        return ENOMEM;
+    args->what_ifs = more;
+    args->what_ifs[args->what_if_count++] = rule;
+    return 0;
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -45,6 +69,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_SECONDS:
         args->seconds = cli_number(state, "--seconds", arg, 0, 1e6);
         return 0;
+    case KEY_NODE:
+        args->node = arg;
+        return 0;
+    case KEY_WHAT_IF:
+        return add_what_if(args, arg);
     case ARGP_KEY_ARG:
     case ARGP_KEY_END:
         return cli_parse_model(key, arg, state, &args->model);
@@ -99,6 +128,9 @@ static inlay_status explain(const explain_args *args, cli_common *common, inlay_
     inlay_status status;
 
     options.columns = columns();
+    options.node = args->node;
+    options.what_ifs = args->what_ifs;
+    options.what_if_count = args->what_if_count;
     options.flags = args->all ? INLAY_EXPLAIN_ALL : 0;
     INLAY_TRY(cli_open(common, args->model, &session, diag));
     if (args->measure) {
@@ -126,6 +158,7 @@ int cmd_explain(int argc, char **argv)
     cli_parse(&argp, true, argc, argv, &common, &args);
     if (explain(&args, &common, &diag) != INLAY_OK)
         code = cli_fail(&common, &diag);
+    free(args.what_ifs);
     feed_deinit(&args.feed);
     cli_common_deinit(&common);
     return code;

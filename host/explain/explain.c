@@ -2,32 +2,46 @@
 #include "explain/internal.h"
 #include <string.h>
 
-static inlay_status check_format(const char *format, inlay_diag *diag)
+static inlay_status check_options(const inlay_explain_options *o, const char *format, inlay_diag *diag)
 {
-    if (strcmp(format, "text") == 0 || strcmp(format, "json") == 0)
-        return INLAY_OK;
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "there is no explanation as '%s'; use text or json", format);
+    if (strcmp(format, "text") != 0 && strcmp(format, "json") != 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "there is no explanation as '%s'; use text or json", format);
+    if ((o->flags & 0xffffu & ~(uint32_t)INLAY_EXPLAIN_ALL) != 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_explain_options.flags: %#x has an unknown bit",
+                          o->flags);
+    if (o->node != NULL && o->what_if_count > 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "ask for a node or for a what-if, not for both at once");
+    return INLAY_OK;
 }
 
 inlay_status explain_session(const inlay_session *s, const inlay_explain_options *options, const timings *m,
                              inlay_write_fn write, void *user, inlay_diag *diag)
 {
     const char *format = options->format != NULL ? options->format : "text";
-    bool all = (options->flags & INLAY_EXPLAIN_ALL) != 0;
+    bool json = strcmp(format, "json") == 0;
     explain_sink sink = { write, user };
+    explain_view view = { .sink = &sink, .columns = options->columns, .what_ifs = options->what_ifs,
+                          .what_if_count = options->what_if_count,
+                          .all = (options->flags & INLAY_EXPLAIN_ALL) != 0 };
+    facts_outcome *outcome = NULL;
     inlay_status status = INLAY_OK;
     facts *f = NULL;
 
-    INLAY_TRY(check_format(format, diag));
-    if ((options->flags & 0xffffu & ~(uint32_t)INLAY_EXPLAIN_ALL) != 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_explain_options.flags: %#x has an unknown bit",
-                          options->flags);
+    INLAY_TRY(check_options(options, format, diag));
     INLAY_TRY(facts_create(s, m, &f, diag));
+    if (options->node != NULL) {
+        INLAY_TRY(facts_check_pattern(f, "node", options->node, diag));
+        status = json ? json_nodes(f, options->node, &view, diag) : text_nodes(f, options->node, &view, diag);
+        goto done;
+    }
+    if (options->what_if_count > 0)
+        INLAY_TRY(facts_what_if(f, options->what_ifs, options->what_if_count, &outcome, diag));
+    view.outcome = outcome;
     INLAY_TRY(facts_find_rivals(f, diag));
-    if (strcmp(format, "json") == 0)
-        json_session(f, &sink, all);
+    if (json)
+        json_session(f, &view);
     else
-        text_session(f, &sink, options->columns, all);
+        text_session(f, &view);
 done:
     facts_destroy(f);
     return status;

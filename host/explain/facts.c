@@ -298,7 +298,8 @@ static bool gather_graph(facts *f, const program *p, facts_graph *parent, const 
 
     if (g == NULL)
         return false;
-    *g = (facts_graph){ .program = p, .parent = parent, .path = path, .times = 1, .times_known = true };
+    *g = (facts_graph){ .program = p, .index = f->graph_count, .parent = parent, .path = path,
+                         .times = 1, .times_known = true };
     f->graphs[f->graph_count++] = g;
     if (!list_answers(f, g) || !gather_regions(f, g) || !gather_stretches(f, g))
         return false;
@@ -390,8 +391,7 @@ static bool fold_refusals(facts *f)
 
 /* ------------------------------------------------------------------ sums */
 
-/* Executions of g in one run of the model. */
-static double times_per_run(const facts_graph *g)
+double facts_times_per_run(const facts_graph *g)
 {
     double times = 1;
 
@@ -402,7 +402,7 @@ static double times_per_run(const facts_graph *g)
 
 static void add_graph(facts *f, const facts_graph *g)
 {
-    double times = times_per_run(g);
+    double times = facts_times_per_run(g);
     const partition *parts = &g->program->parts;
 
     f->node_count += g->program->graph->node_count;

@@ -67,6 +67,7 @@ typedef struct facts_node {
 
 struct facts_graph {
     const program *program;
+    uint32_t index;        /* in facts.graphs */
     const char *path;      /* "main", "main/loop_3.body" */
     facts_graph *parent;   /* NULL: the main graph */
     double times;          /* executions per execution of the node that has it; 0: the branch of If not reckoned with */
@@ -129,6 +130,57 @@ void facts_destroy(facts *f); /* NULL is a no-op */
 /* Finds the runner-up of every stretch; see rivals.c for how much is exact. */
 INLAY_NODISCARD inlay_status facts_find_rivals(facts *f, inlay_diag *diag);
 
+/* ------------------------------------------------------------------ what if (what_if.c) */
+
+/* Nodes that would change hands. */
+typedef struct facts_move {
+    uint32_t from, to; /* providers */
+    uint32_t count;
+    const char *names[3]; /* of the first; NULL from count on */
+} facts_move;
+
+typedef struct facts_outcome {
+    const char *impossible; /* why the rules can't be kept; NULL = they can, and then: */
+    double ns, copies_ns;   /* predicted for one run */
+    uint32_t copy_count;
+    facts_move *moves;      /* [move_count] most nodes first */
+    uint32_t move_count, moved_count;
+} facts_outcome;
+
+/* Chooses again under the session's rules changed by these, see inlay_explain_options.what_ifs. *out is of f's arena.
+ * INLAY_INVALID_ARGUMENT: a rule that says nothing, an unknown provider, a pattern that no node matches. */
+INLAY_NODISCARD inlay_status facts_what_if(facts *f, const char *const *rules, uint32_t count, facts_outcome **out,
+                                           inlay_diag *diag);
+
+/* ------------------------------------------------------------------ one node (answers.c) */
+
+/* What one provider says to a node, and what would be if it ran it. */
+typedef struct facts_answer {
+    uint32_t provider;
+    uint32_t offer;    /* the cheapest for the node alone, or else of a group with it; INLAY_NONE: none */
+    const part_refusal *refusal; /* NULL = none */
+    bool chosen;
+    bool asked;        /* the choice was made again with this node there; then either: */
+    const char *impossible; /* why it can't be, or NULL and: */
+    double extra_ns;   /* the whole graph would take more; negative: less */
+    double here_ns;    /* of that: this node's offer, where it is one of the node alone ... */
+    double copies_ns;  /* ... and copies; the rest is other nodes' and launches */
+} facts_answer;
+
+/* The answers of all providers, [provider_count] of the arena of f; ask: what would be, too, at one solution of the
+ * graph a provider. */
+INLAY_NODISCARD inlay_status facts_ask_node(facts *f, const facts_graph *g, uint32_t node, bool ask,
+                                            facts_answer **out, inlay_diag *diag);
+
+/* ------------------------------------------------------------------ questions */
+
+/* Is the node meant by a glob on its name, or by "op:GLOB" on its operator? */
+bool facts_matches(const char *pattern, const inlay_node_info *node);
+/* Fails with INLAY_INVALID_ARGUMENT and the nearest names when no node of the session matches. what: "node". */
+INLAY_NODISCARD inlay_status facts_check_pattern(const facts *f, const char *what, const char *pattern,
+                                                 inlay_diag *diag);
+/* Executions of g in one run of the model. */
+double facts_times_per_run(const facts_graph *g);
 /* "host", or the provider's name. */
 const char *facts_provider_name(const facts *f, uint32_t index);
 /* "host", or the domain's name. */

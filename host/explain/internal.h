@@ -4,7 +4,24 @@
 #include "explain/facts.h"
 #include "explain/words.h"
 
-/* The session as text of at most `columns` (0 = 100), or as JSON. all: nothing is folded or left out. */
-void text_session(const facts *f, const explain_sink *sink, uint32_t columns, bool all);
-void json_session(const facts *f, const explain_sink *sink, bool all);
+/* How the answer is to look. */
+typedef struct explain_view {
+    const explain_sink *sink;
+    uint32_t columns; /* of text, 0 = 100 */
+    bool all;         /* nothing is folded or left out */
+    const char *const *what_ifs; /* [what_if_count] as asked */
+    uint32_t what_if_count;
+    const facts_outcome *outcome; /* of them; NULL = none were asked */
+} explain_view;
+
+/* The session as text, or as JSON. */
+void text_session(const facts *f, const explain_view *view);
+void json_session(const facts *f, const explain_view *view);
+/* A value as a JSON object: name, dtype, shape, bytes. more: left open for the caller. */
+void json_value(json_out *j, const char *key, const facts_graph *g, uint32_t v, bool more);
+
+enum { NODES_SHOWN = 12, NODES_ASKED = 48 }; /* of those that a pattern matches: shown without `all`, fully answered */
+/* All about the nodes that match. */
+INLAY_NODISCARD inlay_status text_nodes(facts *f, const char *pattern, const explain_view *view, inlay_diag *diag);
+INLAY_NODISCARD inlay_status json_nodes(facts *f, const char *pattern, const explain_view *view, inlay_diag *diag);
 #endif

@@ -18,12 +18,11 @@ static void tell_ns(json_out *j, const char *key, double ns)
 
 /* ------------------------------------------------------------------ values and nodes */
 
-static void tell_value(teller *t, const facts_graph *g, uint32_t v)
+void json_value(json_out *j, const char *key, const facts_graph *g, uint32_t v, bool more)
 {
     const inlay_value_info *info = &g->program->graph->values[v].info;
-    json_out *j = t->j;
 
-    json_open(j, NULL, '{', true);
+    json_open(j, key, '{', true);
     json_text(j, "name", info->name.data);
     json_text(j, "dtype", inlay_dtype_name(info->dtype));
     if (info->rank != INLAY_RANK_UNKNOWN) {
@@ -46,7 +45,8 @@ static void tell_value(teller *t, const facts_graph *g, uint32_t v)
     json_whole(j, "bytes", facts_value_bytes(g, v));
     if ((info->flags & INLAY_VALUE_CONSTANT) != 0)
         json_bool(j, "constant", true);
-    json_close(j);
+    if (!more)
+        json_close(j);
 }
 
 static void tell_indexes(json_out *j, const char *key, const uint32_t *list, uint32_t count)
@@ -209,7 +209,7 @@ static void tell_graph(teller *t, const char *key, const facts_graph *g)
     json_close(j);
     json_open(j, "values", '[', false);
     for (uint32_t v = 0; v < of->value_count; v++)
-        tell_value(t, g, v);
+        json_value(j, NULL, g, v, false);
     json_close(j);
     json_open(j, "regions", '[', false);
     for (uint32_t i = 0; i < g->region_count; i++)
@@ -300,10 +300,46 @@ static void tell_refusals(teller *t)
     json_close(j);
 }
 
-void json_session(const facts *f, const explain_sink *sink, bool all)
+static void tell_outcome(teller *t, const explain_view *view)
 {
-    json_out j = { .sink = sink };
-    teller t = { .f = f, .j = &j, .all = all };
+    const facts_outcome *o = view->outcome;
+    json_out *j = t->j;
+
+    json_open(j, "what_if", '{', false);
+    json_open(j, "rules", '[', true);
+    for (uint32_t i = 0; i < view->what_if_count; i++)
+        json_text(j, NULL, view->what_ifs[i]);
+    json_close(j);
+    json_bool(j, "possible", o->impossible == NULL);
+    if (o->impossible != NULL) {
+        json_text(j, "reason", o->impossible);
+    } else {
+        json_number(j, "cost_ns", o->ns);
+        json_number(j, "copies_ns", o->copies_ns);
+        json_whole(j, "copies", o->copy_count);
+        json_whole(j, "moved", o->moved_count);
+    }
+    json_open(j, "moves", '[', false);
+    for (uint32_t i = 0; i < o->move_count; i++) {
+        json_open(j, NULL, '{', true);
+        json_text(j, "from", facts_provider_name(t->f, o->moves[i].from));
+        json_text(j, "to", facts_provider_name(t->f, o->moves[i].to));
+        json_whole(j, "count", o->moves[i].count);
+        json_open(j, "nodes", '[', true);
+        for (size_t k = 0; k < sizeof o->moves[i].names / sizeof o->moves[i].names[0]; k++)
+            if (o->moves[i].names[k] != NULL)
+                json_text(j, NULL, o->moves[i].names[k]);
+        json_close(j);
+        json_close(j);
+    }
+    json_close(j);
+    json_close(j);
+}
+
+void json_session(const facts *f, const explain_view *view)
+{
+    json_out j = { .sink = view->sink };
+    teller t = { .f = f, .j = &j, .all = view->all };
 
     json_open(&j, NULL, '{', false);
     json_whole(&j, "version", 1);
@@ -319,6 +355,8 @@ void json_session(const facts *f, const explain_sink *sink, bool all)
         json_number(&j, "measured_ns", f->measured_ns);
         json_whole(&j, "measured_runs", timings_runs(f->timings));
     }
+    if (view->outcome != NULL)
+        tell_outcome(&t, view);
     tell_providers(&t);
     tell_refusals(&t);
     tell_graph(&t, "main", f->graphs[0]);

@@ -79,6 +79,45 @@ static void say_providers(const page *p)
     }
 }
 
+/* What would be under other rules. */
+static void say_outcome(const page *p, const explain_view *view)
+{
+    const facts_outcome *o = view->outcome;
+    char a[NICE_BYTES], b[NICE_BYTES], c[NICE_BYTES];
+
+    say(p->sink, "what if ");
+    for (uint32_t i = 0; i < view->what_if_count; i++) {
+        say(p->sink, "%s", i > 0 ? ", " : "");
+        say_text(p->sink, view->what_ifs[i]);
+    }
+    if (o->impossible != NULL) {
+        say(p->sink, ": not possible\n  ");
+        say_text(p->sink, o->impossible);
+        say(p->sink, "\n\n");
+        return;
+    }
+    say(p->sink, "\n  predicted %s instead of %s: %s", nice_ns(o->ns, a), nice_ns(p->f->ns, b),
+        nice_change(o->ns - p->f->ns, c));
+    if (p->f->ns > 0)
+        say(p->sink, " (%+.1f%%)", 100 * (o->ns - p->f->ns) / p->f->ns);
+    if (o->copy_count > 0 || p->f->copy_count > 0)
+        say(p->sink, ", with %" PRIu32 " %s of %s instead of %" PRIu32 " of %s", o->copy_count,
+            plural(o->copy_count, "copy", "copies"), nice_ns(o->copies_ns, a), p->f->copy_count,
+            nice_ns(p->f->copies_ns, b));
+    say(p->sink, "\n");
+    for (uint32_t i = 0; i < o->move_count; i++) {
+        const facts_move *m = &o->moves[i];
+        say(p->sink, "  %" PRIu32 " %s %s -> %s: ", m->count, plural(m->count, "node", "nodes"),
+            facts_provider_name(p->f, m->from), facts_provider_name(p->f, m->to));
+        for (uint32_t k = 0; k < sizeof m->names / sizeof m->names[0] && m->names[k] != NULL; k++) {
+            say(p->sink, "%s", k > 0 ? ", " : "");
+            say_text(p->sink, m->names[k]);
+        }
+        say(p->sink, "%s\n", m->count > sizeof m->names / sizeof m->names[0] ? ", ..." : "");
+    }
+    say(p->sink, "%s\n", o->moved_count == 0 ? "  no node moves\n" : "");
+}
+
 /* ------------------------------------------------------------------ stretches */
 
 /* What a stretch does: the node's operator and name, or "12 Conv, 11 Relu, Add". */
@@ -435,13 +474,15 @@ static void say_absent(const page *p)
     }
 }
 
-void text_session(const facts *f, const explain_sink *sink, uint32_t columns, bool all)
+void text_session(const facts *f, const explain_view *view)
 {
-    page p = { .f = f, .sink = sink, .all = all, .measured = f->measured_ns >= 0 };
+    page p = { .f = f, .sink = view->sink, .all = view->all, .measured = f->measured_ns >= 0 };
 
     p.names = name_width(f);
-    p.columns = columns == 0 ? 100 : columns > 400 ? 400 : (int)columns;
+    p.columns = view->columns == 0 ? 100 : view->columns > 400 ? 400 : (int)view->columns;
     say_summary(&p);
+    if (view->outcome != NULL)
+        say_outcome(&p, view);
     say_providers(&p);
     if (f->region_count > 0)
         say_stretches(&p);

@@ -378,6 +378,96 @@ static void test_runner_up(void **state)
     rig_close(&r);
 }
 
+static void refuses(const inlay_session *s, inlay_explain_options options, const char *why)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    told t = { 0 };
+
+    options.struct_size = sizeof options;
+    assert_int_equal(inlay_session_explain_ex(s, &options, keep, &t, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(t.count, 0);
+    if (strstr(diag.text, why) == NULL)
+        fail_msg("'%s', not '%s'", diag.text, why);
+}
+
+/* What is said of a change of policy is what a session with that policy has. */
+static void test_what_if(void **state)
+{
+    static const char *const by_priority[] = { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", "policy",
+                                               "priority", NULL };
+    static const char *const by_cost[] = { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", NULL };
+    const char *const rules[] = { "policy=cost" }, *const back[] = { "policy=priority" };
+    rig first = chain(7, by_priority), second = chain(7, by_cost);
+    json_t *a = explain_json(first.session, (inlay_explain_options){ .what_ifs = rules, .what_if_count = 1 });
+    json_t *b = explain_json(second.session, (inlay_explain_options){ .what_ifs = back, .what_if_count = 1 });
+    const json_t *to_cost = json_object_get(a, "what_if"), *to_priority = json_object_get(b, "what_if");
+
+    (void)state;
+    assert_true(json_is_true(json_object_get(to_cost, "possible")));
+    assert_float_equal(number(to_cost, "cost_ns"), number(b, "cost_ns"), 1e-6);
+    assert_float_equal(number(to_priority, "cost_ns"), number(a, "cost_ns"), 1e-6);
+    assert_int_equal((int)number(to_cost, "moved"), (int)number(to_priority, "moved"));
+    assert_int_equal((int)sum(json_object_get(to_cost, "moves"), "count"), (int)number(to_cost, "moved"));
+    json_decref(a);
+    json_decref(b);
+    rig_close(&first);
+    rig_close(&second);
+}
+
+static void test_wrong_what_ifs(void **state)
+{
+    static const struct {
+        const char *rule, *why;
+    } rows[] = {
+        { "nonsense", "expected PATTERN=PROVIDER" }, { "=reference", "expected PATTERN" },
+        { "!=reference", "expected PATTERN" },       { "node_0=refrence", "did you mean 'reference'" },
+        { "-nosuch", "no provider 'nosuch'" },       { "nude_0=reference", "did you mean 'node_0'" },
+        { "op:Rely=reference", "did you mean 'Relu'" }, { "policy=fast", "cost or priority" },
+        { "threads=0", "1 to 4096" },                { "threads=two", "1 to 4096" },
+        { "", "expected PATTERN" },
+    };
+    const char *const fine[] = { "node_0=reference" };
+    rig r = chain(3, NULL);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        refuses(r.session, (inlay_explain_options){ .what_ifs = &rows[i].rule, .what_if_count = 1 }, rows[i].why);
+    refuses(r.session, (inlay_explain_options){ .what_ifs = fine, .what_if_count = 1, .node = "node_0" },
+            "not for both");
+    refuses(r.session, (inlay_explain_options){ .node = "nude_1" }, "did you mean 'node_1'");
+    refuses(r.session, (inlay_explain_options){ .node = "op:Nag" }, "did you mean 'Neg'");
+    refuses(r.session, (inlay_explain_options){ .node = "" }, "no node named ''");
+    rig_close(&r);
+}
+
+static void test_nodes(void **state)
+{
+    static const char *const options[] = { "plugin_dirs", FAKE_DIR, "providers", "reference,fake", "policy",
+                                           "priority", NULL };
+    rig r = chain(40, options);
+    json_t *j = explain_json(r.session, (inlay_explain_options){ .node = "node_1*" });
+    const json_t *nodes = json_object_get(j, "nodes"), *node = json_array_get(nodes, 0), *answers;
+    told t;
+
+    (void)state;
+    assert_int_equal(json_array_size(nodes), 11);
+    assert_string_equal(json_string_value(json_object_get(node, "name")), "node_1");
+    assert_string_equal(json_string_value(json_object_get(node, "provider")), "reference");
+    answers = json_object_get(node, "answers");
+    assert_int_equal(json_array_size(answers), 2);
+    assert_true(json_is_true(json_object_get(json_array_get(answers, 0), "chosen")));
+    assert_true(json_is_false(json_object_get(json_array_get(answers, 1), "chosen")));
+    assert_non_null(json_object_get(json_array_get(answers, 1), "extra_ns"));
+    json_decref(j);
+    t = explain(r.session, (inlay_explain_options){ .node = "op:Neg" });
+    assert_non_null(strstr(t.data, "Neg node_1  (Neg-13 of ai.onnx, region"));
+    assert_non_null(strstr(t.data, "from Relu node_0 (reference)"));
+    assert_non_null(strstr(t.data, "to Relu node_2 (reference)"));
+    assert_non_null(strstr(t.data, "and 8 other nodes"));
+    free(t.data);
+    rig_close(&r);
+}
+
 static void test_absent_providers(void **state)
 {
     static const char *const options[] = { "providers", "nosuch?,reference", NULL };
@@ -423,7 +513,8 @@ int main(void)
         cmocka_unit_test(test_bodies),          cmocka_unit_test(test_measured_bodies),
         cmocka_unit_test(test_hostile_names),   cmocka_unit_test(test_refusals_are_folded),
         cmocka_unit_test(test_runner_up),       cmocka_unit_test(test_absent_providers),
-        cmocka_unit_test(test_wrong_questions),
+        cmocka_unit_test(test_wrong_questions), cmocka_unit_test(test_what_if),
+        cmocka_unit_test(test_wrong_what_ifs),  cmocka_unit_test(test_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,98 @@
+/* What each provider says to one node, and what would come of it if it ran the node. */
+#include "explain/facts.h"
+#include <string.h>
+
+/* The cheapest offer of the provider that has the node, one for the node alone if there is any. */
+static uint32_t offer_of(const facts_graph *g, uint32_t node, uint32_t who)
+{
+    const part_offer *offers = g->program->parts.offers;
+    uint32_t best = INLAY_NONE;
+
+    for (uint32_t i = 0; i < g->nodes[node].offer_count; i++) {
+        uint32_t o = g->offers_of[g->nodes[node].first_offer + i];
+        bool alone = offers[o].node_count == 1, best_alone = best != INLAY_NONE && offers[best].node_count == 1;
+
+        if (offers[o].provider != who)
+            continue;
+        if (best == INLAY_NONE || alone > best_alone ||
+            (alone == best_alone && offers[o].cost.ns < offers[best].cost.ns))
+            best = o;
+    }
+    return best;
+}
+
+static const part_refusal *refusal_of(const facts_graph *g, uint32_t node, uint32_t who)
+{
+    for (uint32_t i = 0; i < g->nodes[node].refusal_count; i++) {
+        const part_refusal *r = &g->program->parts.refusals[g->refusals_of[g->nodes[node].first_refusal + i]];
+        if (r->provider == who)
+            return r;
+    }
+    return NULL;
+}
+
+static double sum_of_copies(const partition *p)
+{
+    double ns = 0;
+
+    for (uint32_t i = 0; i < p->copy_count; i++)
+        ns += p->copies[i].ns;
+    return ns;
+}
+
+/* Chooses again with all others barred from the node. */
+static inlay_status ask_for(facts *f, const facts_graph *g, uint32_t node, uint8_t *barred, arena *scratch,
+                            facts_answer *answer)
+{
+    const partition *parts = &g->program->parts;
+    part_request request = facts_request(g);
+    part_rules rules = request.rules != NULL ? *request.rules : (part_rules){ 0 };
+    uint32_t chosen = g->nodes[node].offer;
+    inlay_diag why = INLAY_DIAG_INIT;
+    partition other = { 0 };
+    inlay_status status;
+
+    for (uint32_t i = 0; i < g->nodes[node].offer_count; i++) {
+        uint32_t o = g->offers_of[g->nodes[node].first_offer + i];
+        barred[o] = parts->offers[o].provider != answer->provider;
+    }
+    rules.saved_plan = NULL;
+    request.rules = &rules;
+    request.barred = barred;
+    status = partition_again(&request, parts, scratch, &other, &why);
+    if (status == INLAY_OK) {
+        answer->extra_ns = other.cost_ns - parts->cost_ns;
+        answer->copies_ns = sum_of_copies(&other) - g->copies_ns;
+        if (chosen != INLAY_NONE && parts->offers[chosen].node_count == 1 &&
+            parts->offers[answer->offer].node_count == 1)
+            answer->here_ns = parts->offers[answer->offer].cost.ns - parts->offers[chosen].cost.ns;
+    } else if (status != INLAY_OUT_OF_MEMORY) {
+        answer->impossible = arena_string(&f->a, why.text);
+        status = answer->impossible != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
+    }
+    answer->asked = status == INLAY_OK;
+    arena_reset(scratch);
+    return status;
+}
+
+inlay_status facts_ask_node(facts *f, const facts_graph *g, uint32_t node, bool ask, facts_answer **out,
+                            inlay_diag *diag)
+{
+    facts_answer *answers = arena_array(&f->a, (size_t)f->provider_count + 1, sizeof *answers);
+    uint8_t *barred = arena_alloc(&f->a, (size_t)g->program->parts.offer_count + 1);
+    uint32_t winner = g->regions[g->nodes[node].region].region->provider;
+    inlay_status status = INLAY_OK;
+    arena scratch = { 0 };
+
+    *out = answers;
+    if (answers == NULL || barred == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to explain a node");
+    for (uint32_t i = 0; i < f->provider_count && status == INLAY_OK; i++) {
+        answers[i] = (facts_answer){ .provider = i, .offer = offer_of(g, node, i), .refusal = refusal_of(g, node, i),
+                                     .chosen = i == winner };
+        if (ask && i != winner && answers[i].offer != INLAY_NONE)
+            status = ask_for(f, g, node, barred, &scratch, &answers[i]);
+    }
+    arena_deinit(&scratch);
+    return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "no memory to explain a node");
+}
