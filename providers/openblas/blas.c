@@ -1,36 +1,55 @@
-/* blas.c - a tile of a product as one call of the library, or a few.
+/* blas.c - a product as calls of the library.
  *
  * A and B are handed over where they lie whenever one of their two strides is 1, which is what BLAS can express; that
  * holds for all weights, so constants are never copied. What cannot be expressed (the windows of a convolution, odd
- * Einsums) is packed by the job's own function into a panel as wide as the tile, block of k by block of k: such a panel
- * is a dense row-major matrix. The library packs what it is given once more, into the workspace of its own that it keeps
- * for each caller.
+ * Einsums) is packed by the job's own function into panels, block of k by block of k: a panel is a dense row-major
+ * matrix. There are three ways to go about a tile:
+ *
+ *     whole    one call a block of k; the library packs its operands again and goes its own way
+ *     thin     few rows: calls so small that the library does not pack at all, on operands where they lie
+ *     panels   calls so small on panels that we packed, so that they are packed once and not twice
+ *
+ * The latter two need the kernels for small products that the library has had for AVX-512 since 0.3.17. They take
+ * operands that are not packed, up to SMALL multiplications a call, and run as fast as the machine can when B is a panel
+ * of PANEL_BYTES columns: 245 to 260 GFLOP/s where a call for the whole has 180 to 240 (one core of a Zen 5 at its 258
+ * nominal, OpenBLAS 0.3.21), and thin products, of 4 to 32 rows, have 200 instead of 50 to 130.
  *
  * Threads are the host's: a tile is computed on one of them, and many call the library at once, which it allows: its
  * buffers are taken under a lock of its own. */
 #include "blas.h"
 
 enum {
-    DEPTH = 384,          /* k of a packed block: that, times WIDTH floats, stays in the second-level cache */
-    WIDTH = GEMM_MAX_WIDTH,
+    WHOLE_DEPTH = 384,    /* k of a packed block: that, times WHOLE_WIDTH floats, stays in the second-level cache */
+    WHOLE_WIDTH = GEMM_MAX_WIDTH,
+    SMALL = 1000000,      /* m * n * k of the library's small products: 100 cubed */
+    SMALL_TURNED = 1200,  /* m * n of those whose B lies along k; for them k is at least SMALL_TURNED_K */
+    SMALL_TURNED_K = 32,
+    THIN_ROWS = 32,       /* at most, for a product to be thin; with B along k more, for transposing it costs more */
+    THIN_ROWS_TURNED = 384,
+    PANEL_BYTES = 256,    /* of a row of a panel: 64 floats */
+    PANEL_DEPTH = 480,    /* k of a panel, of floats: PANEL_ROWS * 64 * PANEL_DEPTH is below SMALL */
+    PANEL_ROWS = 32,
+    PANEL_TILE = 4,       /* panels of a tile, together half a megabyte */
+    TURNED_LD = 256,      /* rows of A further apart than that, across the calls, miss the caches: A is packed too */
     SLACK = 64,           /* after packed columns: see gemm_pack_fn */
     MOST_LINES = 1 << 20, /* of a tile: far below what BLAS's int holds */
     MIN_TILE = 1 << 20    /* multiplications that are worth another thread: some microseconds */
 };
 
+enum { WAY_WHOLE, WAY_THIN, WAY_PANELS };
+
 /* ------------------------------------------------------------------ operands */
 
-/* A or B as the library takes it: count lines along k, from the first line of the tile on. */
+/* A or B as the library takes it: lines of depth k. */
 typedef struct blas_matrix {
     const char *data;
-    int trans;     /* of the matrix that BLAS sees as m x k (A), k x n (B) */
-    int ld;        /* elements between its rows in memory */
-    int64_t k_stride; /* elements between steps of k, for vectors */
-    double scale;  /* 1 when it was applied while packing */
+    bool along;       /* lines lie along memory, ld apart; otherwise steps of k are ld apart and lines are neighbours */
+    int64_t ld;       /* elements */
+    int64_t k_stride; /* elements, for vectors */
+    double scale;     /* 1 when it was applied while packing */
 } blas_matrix;
 
-/* Can BLAS read the operand where it lies, lines [., lines) of depth k? Then ld is set, and along says whether the
- * lines lie along memory (k_stride is 1) or across. */
+/* Can BLAS read the operand where it lies? Then *along and *ld are set. */
 static bool is_plain(const gemm_kernel *kernel, const gemm_operand *o, int64_t lines, int64_t k, bool *along,
                      int64_t *ld)
 {
@@ -43,19 +62,11 @@ static bool is_plain(const gemm_kernel *kernel, const gemm_operand *o, int64_t l
         *ld = o->line_stride > k ? o->line_stride : k > 0 ? k : 1;
     } else if ((o->line_stride == 1 || lines <= 1) && (o->k_stride >= lines || k <= 1)) {
         *along = false;
-        *ld = o->k_stride > lines ? o->k_stride : lines;
+        *ld = o->k_stride > lines ? o->k_stride : lines > 0 ? lines : 1;
     } else {
         return false;
     }
     return *ld <= INT32_MAX && k <= INT32_MAX;
-}
-
-static bool operand_is_plain(const gemm_job *job, bool is_b)
-{
-    bool along;
-    int64_t ld;
-
-    return is_plain(job->kernel, is_b ? &job->b : &job->a, is_b ? job->n : job->m, job->k, &along, &ld);
 }
 
 static double scale_of(const gemm_operand *o)
@@ -63,130 +74,243 @@ static double scale_of(const gemm_operand *o)
     return o->scale == 0 ? 1 : o->scale;
 }
 
-/* The operand's lines from `line` on, k from k0 on, where they lie. */
-static blas_matrix plain_matrix(const gemm_job *job, const gemm_operand *o, int64_t batch, int64_t line, int64_t k0,
-                                int64_t lines, bool is_b)
+/* Part of a matrix: lines from `line` on, k from k0 on. */
+static blas_matrix part_of(const gemm_kernel *kernel, const blas_matrix *m, int64_t line, int64_t k0)
 {
-    int64_t at = gemm_which(o, batch) * o->matrix_stride + line * o->line_stride + k0 * o->k_stride, ld = 1;
-    blas_matrix m = { .data = (const char *)o->data + at * (int64_t)job->kernel->in_bytes, .k_stride = o->k_stride,
-                      .scale = scale_of(o) };
-    bool along = false;
+    blas_matrix part = *m;
 
-    (void)is_plain(job->kernel, o, lines, job->k, &along, &ld);
-    m.trans = along == is_b ? BLAS_TRANS : BLAS_NO_TRANS;
-    m.ld = (int)ld;
-    return m;
+    part.data += (m->along ? line * m->ld + k0 : k0 * m->ld + line) * (int64_t)kernel->in_bytes;
+    return part;
 }
 
-/* The same lines, packed into room: rows of k, each as wide as a tile. */
-static blas_matrix packed_matrix(const gemm_operand *o, int64_t batch, int64_t line, int64_t line_end, int64_t k0,
-                                 int64_t k1, int64_t width, void *room, bool is_b)
+/* Packs lines [line, line_end) of an operand into panels of `width`; the result is the first of them. */
+static blas_matrix pack(const gemm_operand *o, int64_t batch, int64_t line, int64_t line_end, int64_t k0, int64_t k1,
+                        int64_t width, void *room)
 {
     o->pack(o, batch, line, line_end, k0, k1, (uint32_t)width, room);
-    return (blas_matrix){ .data = room, .trans = is_b ? BLAS_NO_TRANS : BLAS_TRANS, .ld = (int)width,
-                          .k_stride = width, .scale = 1 };
+    return (blas_matrix){ .data = room, .along = false, .ld = width, .k_stride = width, .scale = 1 };
+}
+
+/* ------------------------------------------------------------------ how a job goes */
+
+/* What is known of a job before its data is; cheap, so it is worked out where it is needed. */
+typedef struct course {
+    uint32_t way;               /* WAY_* */
+    bool a_plain, b_plain;      /* may be read where they lie */
+    bool a_packs, b_packs;      /* are packed */
+    bool a_along, b_along;
+    int64_t a_ld, b_ld;
+    int64_t depth;              /* k of a block */
+    int64_t a_width, b_width;   /* of panels */
+} course;
+
+static course course_of(const gemm_job *job)
+{
+    const gemm_kernel *kernel = job->kernel;
+    const blas_library *lib = kernel->user;
+    const int64_t floats = kernel->in_bytes / (int64_t)sizeof(float), panel = PANEL_BYTES / kernel->in_bytes;
+    course c = { .way = WAY_WHOLE };
+    int64_t blocks;
+
+    c.a_plain = is_plain(kernel, &job->a, job->m, job->k, &c.a_along, &c.a_ld);
+    c.b_plain = is_plain(kernel, &job->b, job->n, job->k, &c.b_along, &c.b_ld);
+    if (lib->small && c.a_plain && c.b_plain &&
+        (job->m <= (c.b_along ? THIN_ROWS_TURNED : THIN_ROWS) || job->n == 1))
+        c.way = WAY_THIN;
+    else if (c.a_plain && c.b_plain && !c.b_along && (double)job->m * (double)job->n * (double)job->k < SMALL / 2)
+        c.way = WAY_WHOLE; /* which the library finds small enough by itself */
+    else if (lib->small && job->n > panel - panel / 8) /* a narrower last panel costs as much as a full one */
+        c.way = WAY_PANELS;
+    c.a_packs = !c.a_plain || (c.way == WAY_PANELS && !c.a_along && c.a_ld > TURNED_LD);
+    c.b_packs = !c.b_plain || c.way == WAY_PANELS;
+    c.a_width = c.way == WAY_PANELS ? PANEL_ROWS : gemm_min(job->tile_m, WHOLE_WIDTH);
+    c.b_width = c.way == WAY_PANELS ? panel : job->tile_n;
+    c.depth = c.way == WAY_PANELS ? PANEL_DEPTH : WHOLE_DEPTH / floats;
+    if (!c.a_packs && !c.b_packs)
+        c.depth = job->k > 0 ? job->k : 1;
+    blocks = gemm_ceil_div(job->k > 0 ? job->k : 1, c.depth); /* of about the same size */
+    c.depth = gemm_ceil_div(job->k > 0 ? job->k : 1, blocks);
+    return c;
 }
 
 /* ------------------------------------------------------------------ the library's calls */
 
 /* C [m, n] (+)= A * B, on the calling thread. */
-static void call_matrix(const gemm_kernel *kernel, int m, int n, int k, const blas_matrix *a, const blas_matrix *b,
-                        bool add, void *c, int ldc)
+static void call_matrix(const gemm_kernel *kernel, int64_t m, int64_t n, int64_t k, const blas_matrix *a,
+                        const blas_matrix *b, bool add, void *c, int64_t ldc)
 {
     const blas_library *lib = kernel->user;
+    int trans_a = a->along ? BLAS_NO_TRANS : BLAS_TRANS, trans_b = b->along ? BLAS_TRANS : BLAS_NO_TRANS;
+    double alpha = a->scale * b->scale;
 
     if (kernel->acc_bytes == sizeof(double))
-        lib->dgemm(BLAS_ROW_MAJOR, a->trans, b->trans, m, n, k, a->scale * b->scale, (const void *)a->data, a->ld,
-                   (const void *)b->data, b->ld, add, c, ldc);
+        lib->dgemm(BLAS_ROW_MAJOR, trans_a, trans_b, (int)m, (int)n, (int)k, alpha, (const void *)a->data, (int)a->ld,
+                   (const void *)b->data, (int)b->ld, add, c, (int)ldc);
     else
-        lib->sgemm(BLAS_ROW_MAJOR, a->trans, b->trans, m, n, k, (float)(a->scale * b->scale), (const void *)a->data,
-                   a->ld, (const void *)b->data, b->ld, add, c, ldc);
+        lib->sgemm(BLAS_ROW_MAJOR, trans_a, trans_b, (int)m, (int)n, (int)k, (float)alpha, (const void *)a->data,
+                   (int)a->ld, (const void *)b->data, (int)b->ld, add, c, (int)ldc);
 }
 
-/* y (+)= M * x, or its transpose, where M has `rows` rows in memory. y starts from 0 and the library always adds: with
- * beta 0 some versions of its gemv multiply what was there, which may be NaN. */
-static void call_vector(const gemm_kernel *kernel, int rows, int columns, const blas_matrix *matrix, bool transposed,
+/* y (+)= the `lines` lines of a matrix times x. y starts from 0 and the library always adds: with beta 0 some versions
+ * of its gemv multiply what was there, which may be NaN. */
+static void call_vector(const gemm_kernel *kernel, int64_t lines, int64_t k, const blas_matrix *matrix,
                         const blas_matrix *x, bool add, void *y, int64_t y_stride)
 {
     const blas_library *lib = kernel->user;
-    int trans = transposed ? BLAS_TRANS : BLAS_NO_TRANS, count = transposed ? columns : rows;
+    int trans = matrix->along ? BLAS_NO_TRANS : BLAS_TRANS;
+    int rows = (int)(matrix->along ? lines : k), columns = (int)(matrix->along ? k : lines);
     double alpha = matrix->scale * x->scale;
 
-    for (int64_t i = 0; i < count && !add; i++)
+    for (int64_t i = 0; i < lines && !add; i++)
         memset((char *)y + i * y_stride * kernel->acc_bytes, 0, kernel->acc_bytes);
     if (kernel->acc_bytes == sizeof(double))
-        lib->dgemv(BLAS_ROW_MAJOR, trans, rows, columns, alpha, (const void *)matrix->data, matrix->ld,
+        lib->dgemv(BLAS_ROW_MAJOR, trans, rows, columns, alpha, (const void *)matrix->data, (int)matrix->ld,
                    (const void *)x->data, (int)x->k_stride, 1, y, (int)y_stride);
     else
-        lib->sgemv(BLAS_ROW_MAJOR, trans, rows, columns, (float)alpha, (const void *)matrix->data, matrix->ld,
+        lib->sgemv(BLAS_ROW_MAJOR, trans, rows, columns, (float)alpha, (const void *)matrix->data, (int)matrix->ld,
                    (const void *)x->data, (int)x->k_stride, 1, y, (int)y_stride);
 }
+
+/* A block of C [m, n], rows ldc apart, that is to be computed from depth k. */
+typedef struct block {
+    int64_t m, n, k;
+    bool add;
+    char *c;
+    int64_t ldc;
+} block;
 
 static bool fits(int64_t stride)
 {
     return stride >= 1 && stride <= INT32_MAX;
 }
 
-/* One block of k of a tile. Products with a vector are bound by memory, and have a call of their own. */
-static void multiply_block(const gemm_job *job, const gemm_tile *tile, const blas_matrix *a, const blas_matrix *b,
-                           int64_t depth, bool add)
+/* In one call. Products with a vector are bound by memory, and have a call of their own. */
+static void multiply_whole(const gemm_kernel *kernel, const block *p, const blas_matrix *a, const blas_matrix *b)
 {
-    int m = (int)(tile->i1 - tile->i0), n = (int)(tile->j1 - tile->j0), k = (int)depth;
-
-    if (m > 1 && !fits(tile->c_stride)) { /* rows too far apart for BLAS's int */
-        for (int64_t i = tile->i0; i < tile->i1; i++) {
-            gemm_tile row = *tile;
-            blas_matrix line = *a;
-            row.i0 = i;
-            row.i1 = i + 1;
-            row.c = (char *)tile->c + (i - tile->i0) * tile->c_stride * job->kernel->acc_bytes;
-            line.data += (i - tile->i0) * (a->trans == BLAS_TRANS ? 1 : a->ld) * (int64_t)job->kernel->in_bytes;
-            multiply_block(job, &row, &line, b, depth, add);
+    if (p->m == 1 && fits(a->k_stride)) {
+        call_vector(kernel, p->n, p->k, b, a, p->add, p->c, 1);
+    } else if (p->n == 1 && fits(b->k_stride) && fits(p->ldc)) {
+        call_vector(kernel, p->m, p->k, a, b, p->add, p->c, p->ldc);
+    } else if (fits(p->ldc)) {
+        call_matrix(kernel, p->m, p->n, p->k, a, b, p->add, p->c, p->ldc);
+    } else { /* rows too far apart for BLAS's int */
+        for (int64_t i = 0; i < p->m; i++) {
+            blas_matrix line = part_of(kernel, a, i, 0);
+            call_matrix(kernel, 1, p->n, p->k, &line, b, p->add, p->c + i * p->ldc * kernel->acc_bytes, p->n);
         }
-        return;
     }
-    if (m == 1 && fits(a->k_stride))
-        call_vector(job->kernel, b->trans == BLAS_TRANS ? n : k, b->trans == BLAS_TRANS ? k : n, b,
-                    b->trans == BLAS_NO_TRANS, a, add, tile->c, 1);
-    else if (n == 1 && fits(b->k_stride) && fits(tile->c_stride))
-        call_vector(job->kernel, a->trans == BLAS_TRANS ? k : m, a->trans == BLAS_TRANS ? m : k, a,
-                    a->trans == BLAS_TRANS, b, add, tile->c, tile->c_stride);
-    else
-        call_matrix(job->kernel, m, n, k, a, b, add, tile->c, m > 1 ? (int)tile->c_stride : n);
 }
 
-static int64_t packed_depth(const gemm_job *job)
+/* Strips of few rows: of each as many columns and as much of k at a time as the library calls small, whole vectors of
+ * columns. B is walked through once; the strips meet it while it is in the cache. */
+static void multiply_strips(const gemm_kernel *kernel, const block *p, const blas_matrix *a, const blas_matrix *b)
 {
-    return gemm_min(DEPTH * (int64_t)sizeof(float) / job->kernel->in_bytes, job->k);
+    const int64_t vectors = PANEL_BYTES / kernel->in_bytes, rows = gemm_ceil_div(p->m, gemm_ceil_div(p->m, THIN_ROWS));
+    int64_t columns = (b->along ? SMALL_TURNED : SMALL / 384) / rows, depth; /* k in pieces of some hundreds */
+
+    columns = columns > vectors ? columns / vectors * vectors : b->along ? columns : vectors;
+    depth = SMALL / (rows * columns);
+    for (int64_t j = 0; j < p->n; j += columns) {
+        for (int64_t k = 0; k < p->k; k += depth) {
+            const blas_matrix right = part_of(kernel, b, j, k);
+            for (int64_t i = 0; i < p->m; i += rows) {
+                const blas_matrix left = part_of(kernel, a, i, k);
+                call_matrix(kernel, gemm_min(rows, p->m - i), gemm_min(columns, p->n - j), gemm_min(depth, p->k - k),
+                            &left, &right, p->add || k > 0, p->c + (i * p->ldc + j) * kernel->acc_bytes, p->ldc);
+            }
+        }
+    }
 }
 
-static uint64_t room_of_lines(const gemm_job *job, int64_t lines)
+static void multiply_thin(const gemm_kernel *kernel, const block *p, const blas_matrix *a, const blas_matrix *b)
 {
-    return gemm_align((uint64_t)(lines * packed_depth(job)) * job->kernel->in_bytes + SLACK);
+    if (p->n == 1 && p->ldc == 1 && p->m > 1) { /* the same, transposed: a row times the lines of A */
+        const block turned = { .m = 1, .n = p->m, .k = p->k, .add = p->add, .c = p->c, .ldc = p->m };
+        multiply_thin(kernel, &turned, b, a);
+    } else if (!fits(p->ldc) || (p->m == 1 && !(a->along && b->along)) || (b->along && p->k < SMALL_TURNED_K)) {
+        multiply_whole(kernel, p, a, b);
+    } else {
+        multiply_strips(kernel, p, a, b);
+    }
+}
+
+/* B in panels of `width` columns, one after the other; A as it lies, or of `tile` to be packed a chunk at a time. */
+static void multiply_panels(const gemm_job *job, const course *c, const gemm_tile *tile, const block *p,
+                            const blas_matrix *a, const blas_matrix *b, int64_t k0, void *a_room)
+{
+    const gemm_kernel *kernel = job->kernel;
+    const int64_t panel_bytes = c->b_width * p->k * kernel->in_bytes;
+
+    for (int64_t i = 0; i < p->m; i += PANEL_ROWS) {
+        int64_t rows = gemm_min(PANEL_ROWS, p->m - i);
+        blas_matrix left;
+
+        if (c->a_packs)
+            left = pack(&job->a, tile->batch, tile->i0 + i, tile->i0 + i + rows, k0, k0 + p->k, PANEL_ROWS, a_room);
+        else
+            left = part_of(kernel, a, i, 0);
+        for (int64_t j = 0; j < p->n; j += c->b_width) {
+            blas_matrix right = *b;
+            right.data += j / c->b_width * panel_bytes;
+            call_matrix(kernel, rows, gemm_min(c->b_width, p->n - j), p->k, &left, &right, p->add,
+                        p->c + (i * p->ldc + j) * kernel->acc_bytes, p->ldc);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ a tile */
+
+static uint64_t room_of_lines(const gemm_job *job, const course *c, int64_t lines)
+{
+    return gemm_align((uint64_t)(lines * c->depth) * job->kernel->in_bytes + SLACK);
+}
+
+/* What packing A takes: a chunk of its lines, or all of the tile's. */
+static uint64_t room_of_a(const gemm_job *job, const course *c)
+{
+    return !c->a_packs ? 0 : room_of_lines(job, c, c->way == WAY_PANELS ? PANEL_ROWS : c->a_width);
+}
+
+/* The operand where it lies, from a line of a batch on. */
+static blas_matrix matrix_at(const gemm_job *job, const gemm_operand *o, int64_t batch, int64_t line, bool along,
+                             int64_t ld)
+{
+    int64_t at = gemm_which(o, batch) * o->matrix_stride + line * o->line_stride;
+
+    return (blas_matrix){ .data = (const char *)o->data + at * (int64_t)job->kernel->in_bytes, .along = along, .ld = ld,
+                          .k_stride = o->k_stride, .scale = scale_of(o) };
 }
 
 static void multiply(const gemm_job *job, const gemm_tile *tile, void *workspace)
 {
-    bool a_plain = operand_is_plain(job, false), b_plain = operand_is_plain(job, true);
-    int64_t depth = a_plain && b_plain ? job->k : packed_depth(job);
-    char *a_room = workspace, *b_room = a_room + (a_plain ? 0 : room_of_lines(job, job->tile_m));
-    const blas_library *lib = job->kernel->user;
+    const gemm_kernel *kernel = job->kernel;
+    const blas_library *lib = kernel->user;
+    const course c = course_of(job);
+    char *a_room = workspace, *b_room = a_room + room_of_a(job, &c);
     int omp = lib->flavour == BLAS_OPENMP ? lib->omp_get_max_threads() : 0;
-    blas_matrix a, b;
+    blas_matrix whole_a = { 0 }, whole_b = { 0 };
 
+    if (!c.a_packs)
+        whole_a = matrix_at(job, &job->a, tile->batch, tile->i0, c.a_along, c.a_ld);
+    if (!c.b_packs)
+        whole_b = matrix_at(job, &job->b, tile->batch, tile->j0, c.b_along, c.b_ld);
     if (omp > 1)
         lib->omp_set_num_threads(1);
-    for (int64_t k0 = 0; k0 < job->k; k0 += depth) {
-        int64_t k1 = gemm_min(k0 + depth, job->k);
-        if (a_plain)
-            a = plain_matrix(job, &job->a, tile->batch, tile->i0, k0, job->m, false);
-        else
-            a = packed_matrix(&job->a, tile->batch, tile->i0, tile->i1, k0, k1, job->tile_m, a_room, false);
-        if (b_plain)
-            b = plain_matrix(job, &job->b, tile->batch, tile->j0, k0, job->n, true);
-        else
-            b = packed_matrix(&job->b, tile->batch, tile->j0, tile->j1, k0, k1, job->tile_n, b_room, true);
-        multiply_block(job, tile, &a, &b, k1 - k0, k0 > 0 || job->init != NULL);
+    for (int64_t k0 = 0; k0 < job->k; k0 += c.depth) {
+        int64_t k1 = gemm_min(k0 + c.depth, job->k);
+        const block p = { .m = tile->i1 - tile->i0, .n = tile->j1 - tile->j0, .k = k1 - k0,
+                          .add = k0 > 0 || job->init != NULL, .c = tile->c, .ldc = tile->c_stride };
+        blas_matrix a = part_of(kernel, &whole_a, 0, k0), b = part_of(kernel, &whole_b, 0, k0);
+
+        if (c.b_packs)
+            b = pack(&job->b, tile->batch, tile->j0, tile->j1, k0, k1, c.b_width, b_room);
+        if (c.way == WAY_PANELS) {
+            multiply_panels(job, &c, tile, &p, &a, &b, k0, a_room);
+            continue;
+        }
+        if (c.a_packs)
+            a = pack(&job->a, tile->batch, tile->i0, tile->i1, k0, k1, c.a_width, a_room);
+        (c.way == WAY_THIN ? multiply_thin : multiply_whole)(kernel, &p, &a, &b);
     }
     if (omp > 1)
         lib->omp_set_num_threads(omp);
@@ -196,38 +320,53 @@ static void multiply(const gemm_job *job, const gemm_tile *tile, void *workspace
 
 static uint64_t pack_bytes(const gemm_job *job)
 {
-    return (operand_is_plain(job, false) ? 0 : room_of_lines(job, job->tile_m)) +
-           (operand_is_plain(job, true) ? 0 : room_of_lines(job, job->tile_n));
+    const course c = course_of(job);
+    int64_t columns = c.way == WAY_PANELS ? gemm_round_up(job->tile_n, c.b_width) : job->tile_n;
+
+    return room_of_a(job, &c) + (c.b_packs ? room_of_lines(job, &c, columns) : 0);
 }
 
-/* As few tiles as the threads and the cache allow: each call has the library pack its operands anew. */
+/* The tiles of a job on one thread: as few as what is packed allows. */
+static void largest_tile(const gemm_job *job, const course *c, int64_t *out_m, int64_t *out_n)
+{
+    int64_t m = MOST_LINES, n = MOST_LINES;
+
+    if (c->way == WAY_PANELS)
+        n = PANEL_TILE * c->b_width;
+    if (c->way == WAY_WHOLE && c->a_packs)
+        m = WHOLE_WIDTH;
+    if (c->way == WAY_WHOLE && c->b_packs)
+        n = WHOLE_WIDTH;
+    if (job->c_in_workspace) {
+        m = gemm_min(m, 256);
+        n = gemm_min(n, WHOLE_WIDTH);
+    }
+    *out_m = job->m < 1 ? 1 : gemm_min(job->m, m);
+    *out_n = job->n < 1 ? 1 : gemm_min(job->n, n);
+}
+
 static void plan(const gemm_job *job, uint32_t threads, int64_t *out_tile_m, int64_t *out_tile_n)
 {
-    int64_t most_m = operand_is_plain(job, false) ? MOST_LINES : WIDTH, tile_m, tile_n;
-    int64_t most_n = operand_is_plain(job, true) ? MOST_LINES : WIDTH;
+    const course c = course_of(job);
+    int64_t step = PANEL_BYTES / job->kernel->in_bytes, tile_m, tile_n;
 
-    if (job->c_in_workspace) {
-        most_m = gemm_min(most_m, 256);
-        most_n = gemm_min(most_n, WIDTH);
-    }
-    tile_m = job->m < 1 ? 1 : gemm_min(job->m, most_m);
-    tile_n = job->n < 1 ? 1 : gemm_min(job->n, most_n);
-    /* Two tiles a thread, so that one that is slower holds up the others less. Whole vectors along n. */
+    largest_tile(job, &c, &tile_m, &tile_n);
+    /* Two tiles a thread, so that one that is slower holds up the others less. Whole panels along n. */
     while (threads > 1) {
         int64_t tiles = gemm_ceil_div(job->m, tile_m) * gemm_ceil_div(job->n, tile_n);
         if (job->batch > 0 && tiles > INT64_MAX / job->batch)
             break;
         if (tiles * job->batch >= 2 * (int64_t)threads || (double)tile_m * (double)tile_n * (double)job->k < MIN_TILE)
             break;
-        if (tile_n > 64 && tile_n >= tile_m)
-            tile_n = gemm_round_up(tile_n / 2, 16);
-        else if (tile_m > 16)
-            tile_m = gemm_round_up(tile_m / 2, 8);
+        if (tile_n > step && (tile_n >= tile_m || tile_m <= PANEL_ROWS))
+            tile_n = gemm_round_up(tile_n / 2, step);
+        else if (tile_m > PANEL_ROWS)
+            tile_m = gemm_round_up(tile_m / 2, PANEL_ROWS);
         else
             break;
     }
     *out_tile_m = tile_m;
-    *out_tile_n = operand_is_plain(job, true) ? tile_n : gemm_round_up(tile_n, 16); /* panels are that wide */
+    *out_tile_n = c.way == WAY_WHOLE && c.b_packs ? gemm_round_up(tile_n, 16) : tile_n; /* panels are that wide */
 }
 
 static const gemm_kernel *kernel_of(const gemm_engine *self, uint32_t type)

@@ -128,6 +128,7 @@ static void say(const inlay_host *host, uint32_t level, const char *text)
 /* The functions of an opened library; INLAY_UNSUPPORTED says what it lacks. */
 static inlay_status bind(const char *name, blas_library *out, inlay_diag *diag)
 {
+    static const char *const avx512[] = { "SkylakeX", "Cooperlake", "SapphireRapids" };
     char *(*get_config)(void) = NULL, *(*get_corename)(void) = NULL;
     int (*get_parallel)(void) = NULL;
 
@@ -145,6 +146,8 @@ static inlay_status bind(const char *name, blas_library *out, inlay_diag *diag)
                                         !find(out->handle, "omp_set_num_threads", &out->omp_set_num_threads)))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "'%s' runs on an OpenMP that cannot be found", name);
     (void)snprintf(out->core, sizeof out->core, "%s", get_corename());
+    for (uint32_t i = 0; i < sizeof avx512 / sizeof avx512[0]; i++)
+        out->small |= strcasecmp(out->core, avx512[i]) == 0;
     return INLAY_OK;
 }
 

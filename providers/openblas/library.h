@@ -34,6 +34,7 @@ typedef struct blas_library {
     int (*omp_get_max_threads)(void);
     void (*omp_set_num_threads)(int threads);
     int flavour;   /* BLAS_* */
+    bool small;    /* its kernels are those for AVX-512, which take small products without packing */
     char core[32]; /* what the library says its kernels are for */
 } blas_library;
 
