@@ -1,9 +1,8 @@
 /* Convolution against its definition: random windows, strides, dilations, paddings, groups and types, all tensors and
  * the workspace ending at a forbidden page. */
 #include "convert.h"
+#include "gemm/set.h"
 #include "kernel_case.h"
-#include "gemm/set.h"
-#include "gemm/set.h"
 #include "reference.h"
 #include <math.h>
 #include <setjmp.h>

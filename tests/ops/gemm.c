@@ -1,6 +1,6 @@
 /* The blocked matrix product against the three loops of its definition: every small size, every type, every
- * instruction set that this CPU has, packed and not, with all operands ending at a forbidden page. */
-#include "gemm/set.h"
+ * kernel of an engine (the microkernels, or a library), packed and not, with all operands ending at a forbidden page. */
+#include "gemm_under_test.h"
 #include "guard.h"
 #include <math.h>
 #include <setjmp.h>
@@ -150,9 +150,9 @@ static void check(const problem *p, const gemm_kernel *kernel, uint32_t mode, ui
     job.a = operand(row, a.data, m, k, !ta);
     job.b = operand(row, b.data, n, k, tb);
     job.b.in_place = !tb && row->type != GEMM_S16;
-    if (mode & 4)
+    if ((mode & 4) != 0 && kernel->packs)
         pa = pack_ahead(kernel, kernel->mr, &job.a, m, k);
-    if (mode & 8)
+    if ((mode & 8) != 0 && kernel->packs)
         pb = pack_ahead(kernel, kernel->nr, &job.b, n, k);
     if (mode & 16) {
         job.init = add_bias;
@@ -183,7 +183,7 @@ static void small_sizes(void **state)
                 for (int64_t k = 1; k <= 20; k += rows[r].type == GEMM_F32 ? 1 : 3) {
                     problem p = problem_make(&rows[r], m, n, k);
                     const gemm_kernel *kernel;
-                    for (uint32_t i = 0; (kernel = gemm_kernel_at(rows[r].type, i)) != NULL; i++)
+                    for (uint32_t i = 0; (kernel = gemm_under_test(rows[r].type, i)) != NULL; i++)
                         check(&p, kernel, mode++ & 31, 1);
                     problem_free(&p);
                 }
@@ -198,6 +198,7 @@ static void large_sizes(void **state)
     static const int64_t sizes[][3] = {
         { 1, 100, 1000 }, { 3, 49, 257 },  { 8, 48, 256 },   { 9, 97, 513 },   { 25, 144, 600 },
         { 64, 1, 300 },   { 300, 49, 65 }, { 130, 500, 31 }, { 65, 400, 300 }, { 1200, 7, 130 },
+        { 70, 130, 1000 }, { 40, 700, 600 }, { 20, 1500, 40 },
     };
 
     (void)state;
@@ -205,7 +206,7 @@ static void large_sizes(void **state)
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
             problem p = problem_make(&rows[r], sizes[s][0], sizes[s][1], sizes[s][2]);
             const gemm_kernel *kernel;
-            for (uint32_t i = 0; (kernel = gemm_kernel_at(rows[r].type, i)) != NULL; i++)
+            for (uint32_t i = 0; (kernel = gemm_under_test(rows[r].type, i)) != NULL; i++)
                 for (uint32_t mode = 0; mode < 32; mode += rows[r].type == GEMM_F32 ? 1 : 7)
                     check(&p, kernel, mode, 1 + (mode & 3) * 2);
             problem_free(&p);
@@ -217,7 +218,7 @@ static void large_sizes(void **state)
 static void empty_depth(void **state)
 {
     float c[6] = { 9, 9, 9, 9, 9, 9 };
-    gemm_job job = { .kernel = gemm_kernel_best(GEMM_F32), .batch = 1, .m = 2, .n = 3, .k = 0, .c = c, .c_stride = 3 };
+    gemm_job job = { .kernel = gemm_under_test(GEMM_F32, 0), .batch = 1, .m = 2, .n = 3, .k = 0, .c = c, .c_stride = 3 };
     static char work[1 << 20] __attribute__((aligned(64)));
 
     (void)state;

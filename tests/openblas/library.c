@@ -1,0 +1,149 @@
+/* How the openblas provider opens its library: which, with what settings, and what it leaves behind. */
+#include "blas.h"
+#include <dirent.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+extern char **environ;
+static char said[2048];
+
+static void listen(void *ctx, uint32_t level, const char *text)
+{
+    (void)ctx;
+    (void)level;
+    (void)strncat(said, text, sizeof said - strlen(said) - 1);
+}
+
+static inlay_status open_library(const char *name, const char *core, blas_library *out, inlay_diag *diag)
+{
+    inlay_host host = { .struct_size = sizeof host, .log = listen };
+
+    *diag = (inlay_diag)INLAY_DIAG_INIT;
+    said[0] = '\0';
+    return blas_library_open(&host, name, core, out, diag);
+}
+
+static int thread_count(void)
+{
+    DIR *dir = opendir("/proc/self/task");
+    int count = 0;
+
+    assert_non_null(dir);
+    for (struct dirent *e; (e = readdir(dir)) != NULL;)
+        count += e->d_name[0] != '.';
+    (void)closedir(dir);
+    return count;
+}
+
+static void test_refusals(void **state)
+{
+    blas_library lib;
+    inlay_diag diag;
+
+    (void)state;
+    assert_int_equal(open_library("libno-such-blas.so.9", "auto", &lib, &diag), INLAY_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "install libopenblas0-pthread or set openblas.library"));
+    assert_int_equal(open_library("/nowhere/libopenblas.so.0", "auto", &lib, &diag), INLAY_UNSUPPORTED);
+    assert_int_equal(open_library("libm.so.6", "auto", &lib, &diag), INLAY_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "no OpenBLAS"));
+    assert_int_equal(open_library("./libopenblas.so.0", "auto", &lib, &diag), INLAY_INVALID_ARGUMENT);
+    assert_null(lib.handle);
+    blas_library_close(&lib);
+    blas_library_close(NULL);
+}
+
+/* The first to load it chooses its kernels; no thread is started and the environment stays the user's. */
+static void test_settings(void **state)
+{
+    char **before = environ;
+    int threads = thread_count();
+    blas_library lib, again;
+    inlay_diag diag;
+
+    (void)state;
+    assert_int_equal(open_library("libopenblas.so.0", "auto", &lib, &diag), INLAY_OK);
+    assert_ptr_equal(environ, before);
+    assert_null(getenv("OPENBLAS_NUM_THREADS"));
+    assert_null(getenv("OPENBLAS_CORETYPE"));
+    assert_int_equal(thread_count(), threads);
+    if (blas_core_of_cpu() != NULL)
+        assert_string_equal(lib.core, blas_core_of_cpu());
+    assert_int_equal(lib.small, strcmp(lib.core, "SkylakeX") == 0);
+    /* It stays as it is: who asks for another core type is told. */
+    assert_int_equal(open_library("libopenblas.so.0", "Prescott", &again, &diag), INLAY_OK);
+    assert_ptr_equal(again.handle, lib.handle);
+    assert_non_null(strstr(said, "Prescott"));
+    blas_library_close(&again);
+    blas_library_close(&lib);
+    assert_int_equal(thread_count(), threads);
+}
+
+/* ------------------------------------------------------------------ many callers */
+
+enum { CALLERS = 24, SIZE = 130 };
+typedef struct caller {
+    const blas_library *lib;
+    float a[SIZE * SIZE], b[SIZE * SIZE], c[SIZE * SIZE];
+    uint32_t wrong;
+} caller;
+
+static void *multiply_often(void *arg)
+{
+    caller *me = arg;
+
+    for (int round = 0; round < 20; round++) {
+        me->lib->sgemm(BLAS_ROW_MAJOR, BLAS_NO_TRANS, BLAS_NO_TRANS, SIZE, SIZE, SIZE, 1, me->a, SIZE, me->b, SIZE, 0,
+                       me->c, SIZE);
+        for (int i = round % 7; i < SIZE * SIZE; i += 97) {
+            float sum = 0;
+            for (int k = 0; k < SIZE; k++)
+                sum += me->a[i / SIZE * SIZE + k] * me->b[k * SIZE + i % SIZE];
+            me->wrong += sum != me->c[i];
+        }
+    }
+    return NULL;
+}
+
+static void test_many_callers(void **state)
+{
+    caller *callers = calloc(CALLERS, sizeof *callers);
+    pthread_t threads[CALLERS];
+    int before = thread_count();
+    blas_library lib;
+    inlay_diag diag;
+
+    (void)state;
+    assert_non_null(callers);
+    assert_int_equal(open_library("libopenblas.so.0", "auto", &lib, &diag), INLAY_OK);
+    for (int t = 0; t < CALLERS; t++) {
+        callers[t].lib = &lib;
+        for (int i = 0; i < SIZE * SIZE; i++) {
+            callers[t].a[i] = (float)((i + t) % 7 - 3);
+            callers[t].b[i] = (float)((3 * i + t) % 5 - 2);
+        }
+        assert_int_equal(pthread_create(&threads[t], NULL, multiply_often, &callers[t]), 0);
+    }
+    for (int t = 0; t < CALLERS; t++) {
+        (void)pthread_join(threads[t], NULL);
+        assert_int_equal(callers[t].wrong, 0);
+    }
+    assert_true(thread_count() <= before); /* none but ours */
+    blas_library_close(&lib);
+    free(callers);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_many_callers),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

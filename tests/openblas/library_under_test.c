@@ -1,0 +1,30 @@
+#include "library_under_test.h"
+#include "gemm_under_test.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+const blas_engine *library_under_test(void)
+{
+    static blas_engine engine;
+    inlay_host host = { .struct_size = sizeof host };
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (getenv("OPENBLAS_CORETYPE") != NULL && blas_core_of_cpu() == NULL)
+        skip(); /* kernels for AVX2 were asked for, and this CPU has none */
+    if (engine.library.handle == NULL) {
+        blas_engine_init(&engine);
+        if (blas_library_open(&host, "libopenblas.so.0", "auto", &engine.library, &diag) != INLAY_OK)
+            fail_msg("%s", diag.text);
+    }
+    return &engine;
+}
+
+const gemm_kernel *gemm_under_test(uint32_t type, uint32_t i)
+{
+    const blas_engine *e = library_under_test();
+
+    return i == 0 ? e->engine.kernel(&e->engine, type) : NULL;
+}

@@ -1,0 +1,8 @@
+/* library_under_test.h - the engine of the openblas provider, opened once a program. */
+#ifndef LIBRARY_UNDER_TEST_H
+#define LIBRARY_UNDER_TEST_H
+#include "blas.h"
+
+/* Opens the system's library on the first call. */
+const blas_engine *library_under_test(void);
+#endif

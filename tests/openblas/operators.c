@@ -1,0 +1,455 @@
+/* Every operator of the openblas provider against the reference provider: random shapes, attributes and types, the same
+ * node with either engine. Outputs start as NaN, so that whoever reads them shows; tensors and workspace end at a
+ * forbidden page. */
+#include "gemm/set.h"
+#include "kernel_case.h"
+#include "library_under_test.h"
+#include "reference.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+static uint64_t seed = 4711;
+static int64_t pick(int64_t low, int64_t high)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return low + (int64_t)((seed >> 33) % (uint64_t)(high - low + 1));
+}
+
+static inlay_dtype pick_type(void)
+{
+    return pick(0, 2) == 0 ? INLAY_DOUBLE : INLAY_FLOAT;
+}
+
+/* A node with its tensors; both engines read the same inputs. */
+enum { MOST = 12 };
+typedef struct trial {
+    const char *op;
+    inlay_dtype dtype;
+    char what[160];
+    kernel_case by[2]; /* reference, openblas */
+    guard inputs[MOST], outputs[2][MOST];
+    int64_t out_count[MOST];
+    uint32_t in, out;
+} trial;
+
+static trial *start(const char *op, uint32_t version, inlay_dtype dtype)
+{
+    static trial t;
+
+    t = (trial){ .op = op, .dtype = dtype };
+    for (uint32_t e = 0; e < 2; e++)
+        t.by[e] = (kernel_case){ .op_type = op, .since_version = version };
+    t.by[0].provider = &reference_engine;
+    t.by[1].provider = library_under_test();
+    return &t;
+}
+
+static guard fill(inlay_dtype dtype, int64_t count)
+{
+    guard g = guard_alloc(((size_t)kit_bytes(dtype, count) + 63) & ~(size_t)63);
+
+    for (int64_t i = 0; i < count; i++) {
+        double v = (double)pick(-999, 999) / 1000;
+        if (dtype == INLAY_DOUBLE)
+            ((double *)g.data)[i] = v;
+        else
+            ((float *)g.data)[i] = (float)v;
+    }
+    return g;
+}
+
+static int64_t product(uint32_t rank, const int64_t *dims)
+{
+    int64_t n = 1;
+    for (uint32_t d = 0; d < rank; d++)
+        n *= dims[d];
+    return n;
+}
+
+static void input(trial *t, uint32_t rank, const int64_t *dims, bool constant)
+{
+    t->inputs[t->in] = fill(t->dtype, product(rank, dims));
+    for (uint32_t e = 0; e < 2; e++)
+        kernel_case_input(&t->by[e], t->dtype, rank, dims, t->inputs[t->in].data, constant);
+    t->in++;
+}
+
+static void lengths(trial *t, int64_t batch, int64_t most)
+{
+    t->inputs[t->in] = guard_alloc((size_t)batch * sizeof(int32_t));
+    for (int64_t b = 0; b < batch; b++)
+        ((int32_t *)t->inputs[t->in].data)[b] = (int32_t)pick(0, most);
+    for (uint32_t e = 0; e < 2; e++)
+        kernel_case_input(&t->by[e], INLAY_INT32, 1, &batch, t->inputs[t->in].data, false);
+    t->in++;
+}
+
+static void no_input(trial *t)
+{
+    for (uint32_t e = 0; e < 2; e++)
+        kernel_case_input(&t->by[e], INLAY_UNDEFINED, 0, NULL, NULL, false);
+    t->in++;
+}
+
+static void output(trial *t, uint32_t rank, const int64_t *dims)
+{
+    int64_t count = product(rank, dims);
+
+    for (uint32_t e = 0; e < 2; e++) {
+        guard *g = &t->outputs[e][t->out];
+        *g = guard_alloc((size_t)kit_bytes(t->dtype, count));
+        memset(g->data, 0xff, (size_t)kit_bytes(t->dtype, count)); /* NaN */
+        kernel_case_output(&t->by[e], t->dtype, rank, dims, g->data);
+    }
+    t->out_count[t->out++] = count;
+}
+
+static double element(inlay_dtype dtype, const void *data, int64_t i)
+{
+    return dtype == INLAY_DOUBLE ? ((const double *)data)[i] : (double)((const float *)data)[i];
+}
+
+static void compare(const trial *t, uint32_t o)
+{
+    double tolerance = t->dtype == INLAY_DOUBLE ? 1e-11 : 2e-4;
+
+    for (int64_t i = 0; i < t->out_count[o]; i++) {
+        double want = element(t->dtype, t->outputs[0][o].data, i), got = element(t->dtype, t->outputs[1][o].data, i);
+        if (isnan(want) ? !isnan(got) : !(want == got || fabs(got - want) <= tolerance * (1 + fabs(want))))
+            fail_msg("%s %s %s: output %u element %lld is %g, not %g", t->op, inlay_dtype_name(t->dtype), t->what, o,
+                     (long long)i, got, want);
+    }
+}
+
+static void finish(trial *t)
+{
+    for (uint32_t e = 0; e < 2; e++)
+        if (kernel_case_prepare(&t->by[e], &reference_products) != INLAY_OK || kernel_case_run(&t->by[e]) != INLAY_OK)
+            fail_msg("%s %s: %s", t->op, t->what, t->by[e].diag.text);
+    for (uint32_t o = 0; o < t->out; o++)
+        compare(t, o);
+    for (uint32_t e = 0; e < 2; e++) {
+        kernel_case_deinit(&t->by[e]);
+        for (uint32_t o = 0; o < t->out; o++)
+            guard_free(&t->outputs[e][o]);
+    }
+    for (uint32_t i = 0; i < t->in; i++)
+        if (t->inputs[i].map != NULL)
+            guard_free(&t->inputs[i]);
+}
+
+static void set_ints(trial *t, const char *name, uint32_t count, const int64_t *values)
+{
+    for (uint32_t e = 0; e < 2; e++)
+        kernel_case_ints(&t->by[e], name, count, values);
+}
+static void set_int(trial *t, const char *name, int64_t value)
+{
+    for (uint32_t e = 0; e < 2; e++)
+        kernel_case_int(&t->by[e], name, value);
+}
+static void set_float(trial *t, const char *name, double value)
+{
+    for (uint32_t e = 0; e < 2; e++)
+        kernel_case_float(&t->by[e], name, value);
+}
+static void set_string(trial *t, const char *name, const char *value)
+{
+    for (uint32_t e = 0; e < 2; e++)
+        kernel_case_string(&t->by[e], name, value);
+}
+
+/* Sizes around what the engine's ways differ at; 0 now and then. */
+static int64_t pick_size(void)
+{
+    static const int64_t edges[] = { 1, 2, 7, 31, 32, 33, 56, 57, 63, 64, 65, 128, 130 };
+    int64_t kind = pick(0, 15);
+
+    return kind == 0 ? 0 : kind < 6 ? edges[pick(0, 12)] : kind == 6 ? pick(200, 700) : pick(1, 40);
+}
+
+static void test_mat_mul(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 1500; i++) {
+        trial *t = start("MatMul", 13, pick_type());
+        int64_t m = pick_size(), n = pick_size(), k = pick_size(), batch[2] = { pick(1, 3), pick(1, 3) };
+        uint32_t a_rank = (uint32_t)pick(1, 4), b_rank = (uint32_t)pick(1, 4), rank, y = 0;
+        int64_t a[4] = { batch[0], batch[1], m, k }, b[4] = { batch[0], batch[1], k, n }, dims[4];
+
+        if (pick(0, 3) == 0)
+            a[1] = 1;
+        else if (pick(0, 3) == 0)
+            b[0] = 1;
+        if (a_rank == 1)
+            a[3] = k;
+        if (b_rank == 1)
+            b[3] = k;
+        rank = a_rank > b_rank ? a_rank : b_rank;
+        for (uint32_t d = 4 - rank; d < 2 && rank > 2; d++) {
+            int64_t x = d >= 4 - a_rank && a_rank > 2 ? a[d] : 1, z = d >= 4 - b_rank && b_rank > 2 ? b[d] : 1;
+            dims[y++] = x == 1 ? z : x;
+        }
+        if (a_rank > 1)
+            dims[y++] = m;
+        if (b_rank > 1)
+            dims[y++] = n;
+        (void)snprintf(t->what, sizeof t->what, "ranks %u %u, m %d n %d k %d", a_rank, b_rank, (int)m, (int)n, (int)k);
+        input(t, a_rank, a + 4 - a_rank, pick(0, 4) == 0);
+        input(t, b_rank, b + 4 - b_rank, pick(0, 1) == 0);
+        output(t, y, dims);
+        finish(t);
+    }
+}
+
+static void test_gemm(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 1500; i++) {
+        trial *t = start("Gemm", 13, pick_type());
+        int64_t m = pick_size(), n = pick_size(), k = pick_size(), ta = pick(0, 1), tb = pick(0, 1), kind = pick(0, 5);
+        int64_t a[2] = { ta ? k : m, ta ? m : k }, b[2] = { tb ? n : k, tb ? k : n }, y[2] = { m, n };
+        int64_t c[2] = { kind == 2 || kind == 3 ? 1 : m, kind == 3 || kind == 4 ? 1 : n };
+
+        (void)snprintf(t->what, sizeof t->what, "m %d n %d k %d, trans %d %d, C %d", (int)m, (int)n, (int)k, (int)ta,
+                       (int)tb, (int)kind);
+        input(t, 2, a, pick(0, 3) == 0);
+        input(t, 2, b, pick(0, 1) == 0);
+        if (kind > 0)
+            input(t, 2, c, pick(0, 1) == 0);
+        output(t, 2, y);
+        set_int(t, "transA", ta);
+        set_int(t, "transB", tb);
+        if (pick(0, 1) == 0)
+            set_float(t, "alpha", pick(0, 4) == 0 ? 0 : 0.75);
+        if (pick(0, 1) == 0)
+            set_float(t, "beta", pick(0, 2) == 0 ? 0 : -1.5);
+        finish(t);
+    }
+}
+
+/* What alpha 0 and beta 0 leave out is not looked at, and what is multiplied keeps its NaN and infinities. */
+static void test_not_a_number(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        trial *t = start("Gemm", 13, pick_type());
+        int64_t m = pick(1, 40), n = pick(1, 80), k = pick(1, 80), a[2] = { m, k }, b[2] = { k, n }, y[2] = { m, n };
+        double alpha = pick(0, 3) == 0 ? 0 : 1, beta = pick(0, 1);
+
+        (void)snprintf(t->what, sizeof t->what, "NaN, m %d n %d k %d, alpha %g beta %g", (int)m, (int)n, (int)k, alpha,
+                       beta);
+        input(t, 2, a, false);
+        input(t, 2, b, false);
+        input(t, 2, y, false);
+        for (uint32_t j = 0; j < 3; j++) {
+            int64_t at = pick(0, (j == 0 ? m * k : j == 1 ? k * n : m * n) - 1);
+            double v = pick(0, 1) == 0 ? (double)NAN : (double)INFINITY;
+            if (pick(0, 2) == 0)
+                continue;
+            if (t->dtype == INLAY_DOUBLE)
+                ((double *)t->inputs[j].data)[at] = v;
+            else
+                ((float *)t->inputs[j].data)[at] = (float)v;
+        }
+        output(t, 2, y);
+        set_float(t, "alpha", alpha);
+        set_float(t, "beta", beta);
+        finish(t);
+    }
+}
+
+static void test_conv(void **state)
+{
+    static const char *const auto_pads[] = { "SAME_UPPER", "SAME_LOWER", "VALID" };
+
+    (void)state;
+    for (int i = 0; i < 2000; i++) {
+        trial *t = start("Conv", 22, pick_type());
+        uint32_t spatial = (uint32_t)pick(1, 3);
+        int64_t group = pick(0, 2) == 0 ? pick(2, 3) : 1, per = pick(1, 6), auto_pad = pick(0, 3) == 0 ? pick(0, 2) : -1;
+        int64_t filters = group * (pick(0, 3) == 0 ? pick(20, 70) : pick(1, 6));
+        int64_t x[5] = { pick(0, 20) == 0 ? 0 : pick(1, 2), group * per }, w[5] = { filters, per };
+        int64_t y[5] = { x[0], filters }, strides[3], dilations[3], pads[6];
+        bool direct = pick(0, 3) == 0;
+
+        for (uint32_t d = 0; d < spatial; d++) {
+            int64_t window, total;
+            w[2 + d] = direct ? 1 : pick(1, 4);
+            strides[d] = direct ? 1 : pick(1, 3);
+            dilations[d] = pick(1, 3);
+            pads[d] = direct || auto_pad >= 0 ? 0 : pick(0, 3);
+            pads[d + spatial] = direct || auto_pad >= 0 ? 0 : pick(0, 3);
+            window = (w[2 + d] - 1) * dilations[d] + 1;
+            x[2 + d] = window + pick(0, spatial == 1 ? 300 : spatial == 2 ? 20 : 6);
+            total = x[2 + d] + pads[d] + pads[d + spatial];
+            y[2 + d] = auto_pad == 0 || auto_pad == 1 ? (x[2 + d] + strides[d] - 1) / strides[d]
+                                                      : (total - window) / strides[d] + 1;
+        }
+        (void)snprintf(t->what, sizeof t->what, "%u dims, %d channels, %d filters, %d groups, image %d x %d, window %d",
+                       spatial, (int)x[1], (int)filters, (int)group, (int)x[2], (int)x[3], (int)w[2]);
+        input(t, spatial + 2, x, false);
+        input(t, spatial + 2, w, pick(0, 1) == 0);
+        if (pick(0, 1) == 0)
+            input(t, 1, &filters, true);
+        output(t, spatial + 2, y);
+        set_ints(t, "strides", spatial, strides);
+        set_ints(t, "dilations", spatial, dilations);
+        set_int(t, "group", group);
+        if (auto_pad >= 0)
+            set_string(t, "auto_pad", auto_pads[auto_pad]);
+        else
+            set_ints(t, "pads", 2 * spatial, pads);
+        finish(t);
+    }
+}
+
+static void test_conv_transpose(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        trial *t = start("ConvTranspose", 22, pick_type());
+        uint32_t spatial = (uint32_t)pick(1, 3);
+        int64_t group = pick(0, 2) == 0 ? pick(2, 3) : 1, per = pick(1, 8), out = pick(0, 5) == 0 ? pick(20, 70) : pick(1, 5);
+        int64_t filters = group * out, x[5] = { pick(1, 2), group * per }, w[5] = { group * per, out };
+        int64_t y[5] = { x[0], filters }, strides[3], dilations[3], pads[6], extra[3];
+
+        for (uint32_t d = 0; d < spatial; d++) {
+            w[2 + d] = pick(1, 4);
+            strides[d] = pick(1, 3);
+            dilations[d] = pick(1, 2);
+            extra[d] = pick(0, strides[d] > dilations[d] ? strides[d] - 1 : dilations[d] - 1);
+            x[2 + d] = pick(1, spatial == 1 ? 200 : spatial == 2 ? 14 : 5);
+            pads[d] = pick(0, (w[2 + d] - 1) * dilations[d] / 2);
+            pads[d + spatial] = pick(0, (w[2 + d] - 1) * dilations[d] / 2);
+            y[2 + d] = strides[d] * (x[2 + d] - 1) + extra[d] + (w[2 + d] - 1) * dilations[d] + 1 - pads[d] -
+                       pads[d + spatial];
+        }
+        (void)snprintf(t->what, sizeof t->what, "%u dims, %d channels, %d filters, %d groups", spatial, (int)x[1],
+                       (int)filters, (int)group);
+        input(t, spatial + 2, x, false);
+        input(t, spatial + 2, w, pick(0, 1) == 0);
+        if (pick(0, 1) == 0)
+            input(t, 1, &filters, true);
+        output(t, spatial + 2, y);
+        set_ints(t, "strides", spatial, strides);
+        set_ints(t, "dilations", spatial, dilations);
+        set_ints(t, "pads", 2 * spatial, pads);
+        set_ints(t, "output_padding", spatial, extra);
+        set_int(t, "group", group);
+        finish(t);
+    }
+}
+
+static void test_einsum(void **state)
+{
+    static const char *const equations[] = {
+        "ij,jk->ik", "ij,kj->ik", "ji,jk->ki", "bij,bjk->bik", "bhid,bhjd->bhij", "bhij,bhjd->bihd", "ij,ij->i",
+        "abc,cd->abd", "abc,dc->dab", "ijk,jil->kl", "ij,jk,kl->il", "i,i->", "abij,abkj->aibk", "ii,ij->j",
+    };
+
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        trial *t = start("Einsum", 12, pick_type());
+        const char *equation = equations[pick(0, 13)], *p = equation;
+        int64_t size[26], dims[8];
+        uint32_t rank = 0;
+        bool output_next = false;
+
+        for (int l = 0; l < 26; l++)
+            size[l] = pick(0, 7) == 0 ? pick(40, 90) : pick(1, 9);
+        for (;; p++) {
+            if (*p >= 'a' && *p <= 'z') {
+                dims[rank++] = size[*p - 'a'];
+                continue;
+            }
+            if (output_next)
+                break;
+            input(t, rank, dims, false);
+            rank = 0;
+            output_next = *p == '-';
+            p += output_next;
+        }
+        (void)snprintf(t->what, sizeof t->what, "%s", equation);
+        output(t, rank, dims);
+        set_string(t, "equation", equation);
+        finish(t);
+    }
+}
+
+static void recurrent(const char *op, int64_t gates)
+{
+    static const char *const directions[] = { "forward", "reverse", "bidirectional" };
+    trial *t = start(op, 14, pick_type());
+    int64_t steps = pick(1, 5), batch = pick(0, 3) == 0 ? pick(5, 40) : pick(1, 4), in = pick(1, 40), layout = pick(0, 1);
+    int64_t hidden = pick(0, 4) == 0 ? pick(60, 90) : pick(1, 20), direction = pick(0, 2), d = direction == 2 ? 2 : 1;
+    int64_t x[3] = { layout ? batch : steps, layout ? steps : batch, in }, w[3] = { d, gates * hidden, in };
+    int64_t r[3] = { d, gates * hidden, hidden }, b[2] = { d, 2 * gates * hidden }, p[2] = { d, 3 * hidden };
+    int64_t s[3] = { layout ? batch : d, layout ? d : batch, hidden };
+    int64_t y[4] = { layout ? batch : steps, layout ? steps : d, layout ? d : batch, hidden };
+    bool constant = pick(0, 1) == 0, lstm = gates == 4;
+
+    (void)snprintf(t->what, sizeof t->what, "%s, %d steps, batch %d, %d inputs, %d hidden, layout %d",
+                   directions[direction], (int)steps, (int)batch, (int)in, (int)hidden, (int)layout);
+    input(t, 3, x, false);
+    input(t, 3, w, constant);
+    input(t, 3, r, constant);
+    if (pick(0, 1))
+        input(t, 2, b, constant);
+    else
+        no_input(t);
+    if (pick(0, 1))
+        lengths(t, batch, steps);
+    else
+        no_input(t);
+    if (pick(0, 1))
+        input(t, 3, s, false);
+    else
+        no_input(t);
+    if (lstm && pick(0, 1))
+        input(t, 3, s, false);
+    else if (lstm)
+        no_input(t);
+    if (lstm && pick(0, 1))
+        input(t, 2, p, false);
+    output(t, 4, y);
+    output(t, 3, s);
+    if (lstm)
+        output(t, 3, s);
+    set_string(t, "direction", directions[direction]);
+    set_int(t, "hidden_size", hidden);
+    set_int(t, "layout", layout);
+    if (pick(0, 2) == 0)
+        set_float(t, "clip", 0.5);
+    if (lstm)
+        set_int(t, "input_forget", pick(0, 3) == 0);
+    if (gates == 3)
+        set_int(t, "linear_before_reset", pick(0, 1));
+    finish(t);
+}
+
+static void test_recurrent(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 300; i++) {
+        recurrent("LSTM", 4);
+        recurrent("GRU", 3);
+        recurrent("RNN", 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mat_mul),   cmocka_unit_test(test_gemm),
+        cmocka_unit_test(test_not_a_number), cmocka_unit_test(test_conv),
+        cmocka_unit_test(test_conv_transpose), cmocka_unit_test(test_einsum),
+        cmocka_unit_test(test_recurrent),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
