@@ -1,16 +1,98 @@
-/* partition/internal.h - what the files of the partitioner share; private to this folder. */
+/* partition/internal.h - what the files of the partitioner share; private to this folder.
+ *
+ *     offers.c    asks the providers
+ *     problem.c   what there is to choose from, and what everything costs
+ *     price.c     what a choice costs: the objective, written once
+ *     schedule.c  the order of a choice, and what is merged
+ *     regions.c   what enters and leaves, copies
+ *     groups.c    offers of several nodes: circles, families that do not overlap
+ *     fuse.c      the best mix of two choices, by a minimum cut (flow.c)
+ *     solve.c     the search: label after label, family after family, until nothing improves
+ *     exact.c     branch and bound, where the graph is small enough
+ *     limits.c    memory bounds, max_partitions, require
+ *     rules.c     pins, forbids and the like, as offers that may not be taken */
 #ifndef PARTITION_INTERNAL_H
 #define PARTITION_INTERNAL_H
 #include "partition/cost.h"
+#include "partition/flow.h"
 
-typedef struct chooser {
+/* The order in which a choice is run, and what it takes. Units are what is scheduled as one before anything is merged:
+ * a node with its offer, a group, a node of the host's. */
+typedef struct part_schedule {
+    uint32_t *unit_of;   /* [nodes] */
+    uint32_t *head;      /* [units] first node of the unit */
+    uint32_t *order;     /* [units] */
+    uint32_t *region_of; /* [units] in `order`, so that entry i is of unit order[i] */
+    uint32_t *waits, *waits_at_first; /* [units] scratch */
+    uint32_t *heap;      /* [nodes] scratch */
+    uint32_t *heap_at;   /* [classes + 1] into heap */
+    uint32_t *heap_count; /* [classes] */
+    uint32_t unit_count, region_count;
+    uint32_t stretches;  /* rows of one provider; the host's own nodes count as none, but end a row */
+    double launch_ns;    /* of regions of several offers; others pay it in their price */
+} part_schedule;
+
+/* What a choice comes to. Infeasible when a bound is broken; price says nothing of that. */
+typedef struct part_verdict {
+    double price;  /* what is minimised: ns with margins and whatever multipliers add */
+    bool runs;     /* no circle */
+    bool feasible;
+} part_verdict;
+
+/* A label: one provider, with the k-th of its offers for a node that place values somewhere else than usual; 0 = the
+ * cheapest of the usual ones. */
+typedef struct part_label {
+    uint32_t provider, variant;
+} part_label;
+
+/* Everything the search needs, made once from the offers. Prices change when memory or partitions get a multiplier. */
+typedef struct problem {
     const part_request *request;
+    const graph *g;
     partition *p;
-    const inlay_value_state *states; /* [value_count] */
-    uint32_t *best;          /* [node_count] chosen offer, INLAY_NONE */
-    double *best_ns;         /* [node_count] its cost, copies included */
-    uint32_t *value_domain;  /* [value_count] where the maker leaves it */
-} chooser;
+    arena *scratch;
+    uint32_t nodes, values, providers, domains, offers;
+    const uint8_t *candidates; /* [nodes] 1 = a provider must run it */
+    uint8_t *usable;           /* [offers] within the rules, and no circle by itself */
+    uint8_t *odd;              /* [offers] places a value elsewhere than in its provider's domain */
+    double *base_price;        /* [offers] ns, margin, launch when it runs alone */
+    double *price;             /* [offers] and what memory adds */
+    double *launch;            /* [providers] */
+    double *up, *down;         /* [values * domains] copying from the domain to the host and back */
+    uint32_t *domain_owner;    /* [domains] provider; NONE = the host */
+    uint32_t *reader_at;       /* [values + 1] into readers */
+    uint32_t *readers;         /* nodes, each once a value */
+    uint8_t *leaves;           /* [values] an output of the graph */
+    uint32_t *parent;          /* [nodes] the node whose region it would join first; NONE */
+    uint32_t *cheapest;        /* [providers * nodes] usual single offer, NONE */
+    uint32_t *first_single;    /* [nodes + 1] into singles */
+    uint32_t *singles;         /* usable offers of one node, by node */
+    uint32_t *groups;          /* [group_count] usable offers of several nodes */
+    uint32_t group_count;
+    part_label *labels;
+    uint32_t label_count;
+    double scale;              /* ns -> the whole numbers of flow */
+    double boundary_ns;        /* price of a change of provider, for max_partitions */
+    uint64_t *limit;           /* [providers] bytes; UINT64_MAX = none */
+    bool limited;              /* some limit is set */
+    bool ordered;              /* the price depends on the order */
+    uint32_t required;         /* a provider that must run something; NONE */
+    uint32_t exact_steps;      /* how long small graphs are searched to the end */
+    part_memory *memory;       /* [providers] of the choice judged last, where limits are set */
+    part_schedule schedule;    /* of the choice judged last */
+    uint32_t *domain_mark;     /* [domains] scratch of part_hops */
+    uint32_t mark;
+    struct part_hop *hops;     /* [2 * domains] likewise */
+    struct grouping *grouping;
+    struct fusion *fusion;
+    flow flow;
+    bool failed;               /* memory ran out on the way: nothing found counts */
+} problem;
+
+/* One movement of a value. */
+typedef struct part_hop {
+    uint32_t from, to;
+} part_hop;
 
 /* ------------------------------------------------------------------ offers.c */
 
@@ -18,14 +100,90 @@ typedef struct chooser {
 INLAY_NODISCARD inlay_status part_hear_all(const part_request *request, const uint8_t *candidates, arena *a,
                                            partition *out, inlay_diag *diag);
 
-/* ------------------------------------------------------------------ partition.c */
+/* ------------------------------------------------------------------ rules.c */
 
-/* Makes the offer the choice for its nodes. */
-void part_settle(chooser *c, uint32_t offer);
-/* Is cost a less than b, by more than noise? Otherwise the order of the providers decides. */
-bool part_cheaper(double a, double b);
-/* Nanoseconds for bringing a value from one domain to another. */
-double part_copy_ns(const chooser *c, uint32_t value, uint32_t from, uint32_t to);
+/* Sets usable [offers]: not barred, and no rule forbids it. A pin that can't be kept is INLAY_UNSUPPORTED. */
+INLAY_NODISCARD inlay_status part_apply_rules(const part_request *r, const partition *p, const uint8_t *candidates,
+                                              arena *scratch, uint8_t *usable, inlay_diag *diag);
+/* INLAY_UNSUPPORTED, with what every provider says of the node. */
+INLAY_NODISCARD inlay_status part_nobody_offers(const part_request *r, const partition *p, uint32_t node,
+                                                inlay_diag *diag);
+/* Does the wish mean this node? */
+bool part_matches(const part_wish *wish, const inlay_node_info *node);
+
+/* ------------------------------------------------------------------ problem.c */
+
+/* Makes *out from the offers of p; memory is scratch's. False: out of memory. usable is [offers], from the rules. */
+bool problem_init(problem *out, const part_request *request, partition *p, const uint8_t *candidates, uint8_t *usable,
+                  arena *scratch);
+/* The domain in which the offer has the value; NONE is the host's. */
+uint32_t part_domain_at(const problem *x, uint32_t offer, uint32_t value);
+/* Sets price from base_price and per_byte [providers] (NULL = 0), and the scale. */
+void problem_set_prices(problem *x, const double *per_byte);
+
+/* ------------------------------------------------------------------ price.c */
+
+/* How the value travels under this choice (offer per node); hops are x->hops. A choice of NONE at a candidate: not yet
+ * made, and so not counted. */
+uint32_t part_hops(problem *x, const uint32_t *choice, uint32_t value);
+/* Nanoseconds of a hop. */
+double part_hop_ns(const problem *x, uint32_t value, part_hop hop);
+/* The objective. choice is complete; x->schedule and x->memory are those of the choice where limits ask for them. */
+part_verdict part_judge(problem *x, const uint32_t *choice);
+/* Memory of the choice, of all providers; after part_schedule_choice. */
+bool part_measure(problem *x, const uint32_t *choice, part_memory *out);
+
+/* ------------------------------------------------------------------ schedule.c */
+
+bool part_schedule_init(problem *x);
+/* Orders the choice. False: groups wait for each other in a circle. thorough: tries each provider as the first. */
+bool part_schedule_choice(problem *x, const uint32_t *choice, bool thorough);
+
+/* ------------------------------------------------------------------ regions.c */
+
+/* Makes the regions of the choice, with their borders, copies and memory. */
+INLAY_NODISCARD inlay_status part_form_regions(problem *x, const uint32_t *choice, arena *a, inlay_diag *diag);
+
+/* ------------------------------------------------------------------ groups.c */
+
+bool part_groups_init(problem *x);
+/* Voids groups that close a circle by themselves, with a log line. Before that x->groups is not set. */
+void part_void_circles(problem *x);
+/* Dissolves groups of the choice until none wait for each other. False: one had no single offers to fall back on. */
+bool part_untangle(problem *x, uint32_t *choice);
+/* A first complete choice: the cheapest offer of each node, or that of the first provider; groups where there are no
+ * others, and by priority also where they displace no earlier provider. Returns a node that it found nothing for, or
+ * NONE. */
+uint32_t part_first_choice(problem *x, bool by_priority, uint32_t *choice);
+/* Families of the provider's groups: family[i] of group x->groups[i], such that groups of one family do not overlap;
+ * NONE for other providers'. Returns how many. */
+uint32_t part_families(problem *x, uint32_t provider, uint32_t *family);
+
+/* ------------------------------------------------------------------ fuse.c */
+
+/* One alternative for every node: a single offer, or a group offer that counts if all its nodes take it (single is then
+ * what they fall back on). NONE = no such. */
+typedef struct part_side {
+    uint32_t *single, *group; /* [nodes] */
+} part_side;
+
+bool part_fuse_init(problem *x);
+/* The side that a choice is. */
+void part_side_of(const problem *x, const uint32_t *choice, part_side *out);
+/* The best mix of now (complete) and then into choice. Exact when copies meet in the host domain and nothing is merged;
+ * otherwise near it, so judge the result. False: out of memory. */
+bool part_fuse(problem *x, const part_side *now, const part_side *then, uint32_t *choice);
+
+/* ------------------------------------------------------------------ solve.c, exact.c, limits.c */
+
+/* The best choice that the search finds; *uncovered is a node that nobody runs, or NONE. */
+INLAY_NODISCARD bool part_solve(problem *x, uint32_t *choice, uint32_t *uncovered);
+/* Improves *verdict, whose choice may be infeasible, by trying everything within a budget of steps. True: that sufficed
+ * to know the best. */
+bool part_exact(problem *x, uint32_t budget, uint32_t *choice, part_verdict *verdict);
+/* Keeps memory bounds, max_partitions and require. Errors say which could not be kept and by how much. */
+INLAY_NODISCARD inlay_status part_keep_limits(problem *x, uint32_t *choice, inlay_diag *diag);
+
 /* Is the offer out of the question, because who asks again has barred it? */
 static inline bool part_is_barred(const part_request *r, uint32_t offer)
 {
@@ -36,17 +194,16 @@ static inline bool part_by_priority(const part_request *r)
 {
     return r->rules != NULL && r->rules->by_priority;
 }
-
-/* ------------------------------------------------------------------ groups.c */
-
-/* Group offers replace the singles they cover when that is cheaper; first those with nodes that no single covers.
- * Groups that overlap a taken group stay out. */
-INLAY_NODISCARD inlay_status part_choose_groups(chooser *c, arena *a, inlay_diag *diag);
-
-/* ------------------------------------------------------------------ regions.c */
-
-/* Makes regions of the offers chosen, in an order that can be executed. */
-INLAY_NODISCARD inlay_status part_form_regions(const chooser *c, arena *a, inlay_diag *diag);
+/* Provider of an offer; NONE for the host. */
+static inline uint32_t part_provider_of(const problem *x, uint32_t offer)
+{
+    return offer == INLAY_NONE ? INLAY_NONE : x->p->offers[offer].provider;
+}
+/* May the offer be merged with neighbours? One that lays values elsewhere than its neighbours may not. */
+static inline bool part_merges(const problem *x, uint32_t offer)
+{
+    return offer != INLAY_NONE && (x->p->offers[offer].flags & INLAY_OFFER_MERGE) != 0 && !x->odd[offer];
+}
 
 /* ------------------------------------------------------------------ graphs */
 
@@ -66,5 +223,10 @@ static inline uint32_t part_read_at(const graph_node *n, uint32_t i)
 static inline uint32_t part_maker_of(const graph *g, uint32_t v)
 {
     return v == INLAY_NONE ? INLAY_NONE : g->values[v].info.producer;
+}
+
+static inline bool part_is_constant(const graph *g, uint32_t v)
+{
+    return (g->values[v].info.flags & INLAY_VALUE_CONSTANT) != 0;
 }
 #endif

@@ -4,8 +4,14 @@
  * result is a list of regions in an order that can be executed, and the record of how it came about (offers, refusals)
  * from which `inlay explain` speaks.
  *
- * This version takes the cheapest offer per node (copies between domains included, greedily along the graph) and merges
- * neighbours of one provider; the solver that looks at the whole graph has the same interface. */
+ * What is least is the sum of
+ *     the offers chosen, each at its price for the shapes at hand,
+ *     the copies: each value once into each domain that reads it; inputs and outputs of the graph lie in the host's, and
+ *         two devices that know nothing of each other meet there,
+ *     the launches of regions,
+ * with the user's rules and the memory of each device as bounds. Prices are no better known than they are: a provider
+ * replaces one that stands k places before it in the user's order only when it is cheaper by k times a margin, 5% where
+ * either's price is a guess, 2% for a model, 1% when calibrated, 0.5% when measured (problem.c). */
 #ifndef PARTITION_PARTITION_H
 #define PARTITION_PARTITION_H
 #include "graph/graph.h"
@@ -84,7 +90,9 @@ typedef struct partition {
     uint32_t copy_count;
     part_memory *memory; /* [provider_count] */
     const inlay_value_state *profile; /* [value_count] the shapes that costs were asked for */
-    double cost_ns; /* all of it: offers, launches, copies */
+    double cost_ns;   /* all of it: offers, launches, copies; without margins */
+    double launch_ns; /* the launches in it */
+    uint32_t stretch_count; /* regions in a row that one provider runs count as one */
 } partition;
 
 /* A wish of the user's about some nodes: pattern is a glob on the node's name, or "op:GLOB" on its operator type. */
@@ -124,6 +132,11 @@ typedef struct part_request {
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
     void *log_ctx;
     const uint8_t *barred; /* partition_again: [offer_count of base] 1 = not to be chosen; NULL = none */
+
+    /* What the other graphs of the session leave to this one, set by partition_all. Zero = all of it. */
+    const uint64_t *used_bytes; /* [provider_count] device memory that others need; NULL = none */
+    uint32_t max_partitions;    /* of this graph; 0 = that of the rules */
+    const char *must_run;       /* a provider that runs at least one node of this graph; NULL = none */
 } part_request;
 
 /* Fills *out; memory is the arena's. A node that nobody offers is INLAY_UNSUPPORTED, with every provider's reason. */

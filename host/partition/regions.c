@@ -1,5 +1,6 @@
-/* Regions: what is compiled and run as one, in an order that can be executed. */
+/* Regions: what is compiled and run as one, with what enters and leaves it, and the copies between. */
 #include "partition/internal.h"
+#include <stdlib.h>
 #include <string.h>
 
 /* Finds what enters and leaves a region. mark holds, per value, the number of the region that last touched it. */
@@ -67,152 +68,127 @@ static uint8_t *find_leavers(const graph *g, const uint32_t *region_of, arena *a
     return leaves;
 }
 
-/* What is scheduled as one before anything is merged: a node with its offer, a group, a node of the host's. */
-typedef struct unit {
-    uint32_t offer; /* INLAY_NONE: the host's */
-    const uint32_t *nodes;
-    uint32_t node_count;
-    uint32_t at_node, at_read; /* how far order_units has looked for makers */
-    bool entered;
-} unit;
+/* ------------------------------------------------------------------ regions */
 
-static bool make_units(const chooser *c, arena *a, unit **out_units, uint32_t *out_count, uint32_t *unit_of)
+static int by_number(const void *a, const void *b)
 {
-    uint32_t nodes = c->request->graph->node_count;
-    uint32_t *self = arena_array(a, (size_t)nodes + 1, sizeof *self);
-    unit *units = arena_array(a, (size_t)nodes + 1, sizeof *units);
-    uint32_t count = 0;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
-    if (self == NULL || units == NULL)
+    return x < y ? -1 : x > y;
+}
+
+/* From the order of units to the list of regions. region_of is set for each node. */
+static bool list_regions(problem *x, const uint32_t *choice, arena *a, uint32_t *region_of)
+{
+    const part_schedule *s = &x->schedule;
+    partition *p = x->p;
+    uint32_t *nodes = arena_array(a, (size_t)x->nodes + 1, sizeof *nodes);
+    uint32_t *offers = arena_array(a, (size_t)x->nodes + 1, sizeof *offers);
+
+    p->regions = arena_array(a, (size_t)s->region_count + 1, sizeof *p->regions);
+    if (nodes == NULL || offers == NULL || p->regions == NULL)
         return false;
-    memset(unit_of, 0xff, nodes * sizeof *unit_of);
-    for (uint32_t n = 0; n < nodes; n++) {
-        uint32_t o = c->best[n];
+    p->region_count = s->region_count;
+    for (uint32_t i = 0; i < s->unit_count; i++) {
+        uint32_t head = s->head[s->order[i]], offer = choice[head];
+        part_region *r = &p->regions[s->region_of[i]];
+        const part_offer *o = offer == INLAY_NONE ? NULL : &p->offers[offer];
 
-        self[n] = n;
-        if (unit_of[n] != INLAY_NONE)
-            continue; /* came with a group */
-        units[count] = (unit){ .offer = o, .nodes = &self[n], .node_count = 1 };
-        if (o != INLAY_NONE) {
-            units[count].nodes = c->p->offers[o].nodes;
-            units[count].node_count = c->p->offers[o].node_count;
+        if (r->nodes == NULL) {
+            r->provider = part_provider_of(x, offer);
+            r->nodes = nodes;
+            r->offers = offers;
         }
-        for (uint32_t k = 0; k < units[count].node_count; k++)
-            unit_of[units[count].nodes[k]] = count;
-        count++;
+        for (uint32_t k = 0; k < (o == NULL ? 1 : o->node_count); k++) {
+            region_of[o == NULL ? head : o->nodes[k]] = s->region_of[i];
+            *nodes++ = o == NULL ? head : o->nodes[k];
+            r->node_count++;
+        }
+        if (o != NULL) {
+            *offers++ = offer;
+            r->offer_count++;
+            r->cost_ns += o->cost.ns;
+            r->launch_ns = x->launch[o->provider];
+            p->offers[offer].chosen = true;
+        }
     }
-    *out_units = units;
-    *out_count = count;
+    for (uint32_t i = 0; i < p->region_count; i++) {
+        part_region *r = &p->regions[i];
+
+        qsort((uint32_t *)(uintptr_t)r->nodes, r->node_count, sizeof *r->nodes, by_number);
+        p->cost_ns += r->cost_ns + r->launch_ns;
+        p->launch_ns += r->launch_ns;
+    }
+    p->stretch_count = s->stretches;
     return true;
 }
 
-/* The next unit that u needs and that has not been entered; INLAY_NONE: all have been. */
-static uint32_t next_maker(const graph *g, unit *units, const uint32_t *unit_of, uint32_t u)
-{
-    unit *x = &units[u];
+/* ------------------------------------------------------------------ copies */
 
-    for (; x->at_node < x->node_count; x->at_node++, x->at_read = 0) {
-        const graph_node *n = g->nodes[x->nodes[x->at_node]];
-        while (x->at_read < part_reads(n)) {
-            uint32_t maker = part_maker_of(g, part_read_at(n, x->at_read++));
-            if (maker != INLAY_NONE && !units[unit_of[maker]].entered)
-                return unit_of[maker];
+/* The first region that reads the value in that domain; NONE: the caller of the graph. A value that only passes through
+ * the host on its way is moved for whoever reads it first where it ends. */
+static uint32_t first_reader_in(const problem *x, const uint32_t *choice, const uint32_t *region_of, uint32_t v,
+                                part_hop hop, const part_hop *hops, uint32_t count)
+{
+    uint32_t first = INLAY_NONE;
+
+    for (uint32_t i = x->reader_at[v]; i < x->reader_at[v + 1]; i++) {
+        uint32_t n = x->readers[i], domain = part_domain_at(x, choice[n], v);
+        bool reached = domain == hop.to;
+
+        for (uint32_t k = 0; !reached && hop.to == INLAY_DOMAIN_HOST && k < count; k++)
+            reached = hops[k].from == INLAY_DOMAIN_HOST && hops[k].to == domain;
+        if (reached && (first == INLAY_NONE || region_of[n] < first))
+            first = region_of[n];
+    }
+    return first;
+}
+
+static bool list_copies(problem *x, const uint32_t *choice, const uint32_t *region_of, arena *a)
+{
+    partition *p = x->p;
+    size_t total = 0;
+
+    for (uint32_t v = 0; x->domains > 1 && v < x->values; v++)
+        total += part_hops(x, choice, v);
+    p->copies = arena_array(a, total + 1, sizeof *p->copies);
+    for (uint32_t v = 0; p->copies != NULL && total > 0 && v < x->values; v++) {
+        uint32_t maker = part_maker_of(x->g, v), count = part_hops(x, choice, v);
+
+        for (uint32_t k = 0; k < count; k++) {
+            part_copy *c = &p->copies[p->copy_count++];
+
+            *c = (part_copy){ .value = v, .from_region = maker == INLAY_NONE ? INLAY_NONE : region_of[maker],
+                              .to_region = first_reader_in(x, choice, region_of, v, x->hops[k], x->hops, count),
+                              .from_domain = x->hops[k].from, .to_domain = x->hops[k].to,
+                              .bytes = cost_value_bytes(&p->profile[v]), .ns = part_hop_ns(x, v, x->hops[k]) };
+            p->cost_ns += c->ns;
         }
     }
-    return INLAY_NONE;
+    return p->copies != NULL;
 }
 
-/* Units in the order of their first nodes, except that a group waits until what it needs has been made. */
-static bool order_units(const graph *g, unit *units, uint32_t count, const uint32_t *unit_of, arena *a,
-                        uint32_t *out_order)
+inlay_status part_form_regions(problem *x, const uint32_t *choice, arena *a, inlay_diag *diag)
 {
-    uint32_t *stack = arena_array(a, (size_t)count + 1, sizeof *stack), depth = 0, done = 0;
-
-    if (stack == NULL)
-        return false;
-    for (uint32_t u = 0; u < count; u++) {
-        if (units[u].entered)
-            continue;
-        stack[depth++] = u;
-        units[u].entered = true;
-        while (depth > 0) {
-            uint32_t maker = next_maker(g, units, unit_of, stack[depth - 1]);
-
-            if (maker == INLAY_NONE) {
-                out_order[done++] = stack[--depth];
-            } else {
-                units[maker].entered = true;
-                stack[depth++] = maker;
-            }
-        }
-    }
-    return true;
-}
-
-/* May the unit join the region before it? Neighbours in an order that can be executed never form a cycle. */
-static bool joins(const partition *p, const part_region *last, const unit *u)
-{
-    return last != NULL && u->offer != INLAY_NONE && u->node_count == 1 && last->offer_count > 0 &&
-           last->provider == p->offers[u->offer].provider && (p->offers[u->offer].flags & INLAY_OFFER_MERGE) != 0 &&
-           (p->offers[last->offers[0]].flags & INLAY_OFFER_MERGE) != 0 &&
-           last->nodes[last->node_count - 1] < u->nodes[0];
-}
-
-/* Orders the units and merges neighbours of one provider that may be merged. region_of is set for each node. */
-static bool merge_units(const chooser *c, arena *a, uint32_t *region_of)
-{
-    const graph *g = c->request->graph;
-    partition *p = c->p;
-    unit *units = NULL;
-    uint32_t count = 0, *order, *nodes, *offers, *unit_of = arena_array(a, (size_t)g->node_count + 1, sizeof *unit_of);
-
-    order = arena_array(a, (size_t)g->node_count + 1, sizeof *order);
-    nodes = arena_array(a, (size_t)g->node_count + 1, sizeof *nodes);
-    offers = arena_array(a, (size_t)g->node_count + 1, sizeof *offers);
-    p->regions = arena_array(a, (size_t)g->node_count + 1, sizeof *p->regions);
-    if (unit_of == NULL || order == NULL || nodes == NULL || offers == NULL || p->regions == NULL ||
-        !make_units(c, a, &units, &count, unit_of) || !order_units(g, units, count, unit_of, a, order))
-        return false;
-    for (uint32_t i = 0; i < count; i++) {
-        const unit *u = &units[order[i]];
-        part_region *last = p->region_count > 0 ? &p->regions[p->region_count - 1] : NULL;
-
-        if (!joins(p, last, u)) {
-            last = &p->regions[p->region_count++];
-            last->provider = u->offer == INLAY_NONE ? INLAY_NONE : p->offers[u->offer].provider;
-            last->nodes = nodes;
-            last->offers = offers;
-        }
-        for (uint32_t k = 0; k < u->node_count; k++) {
-            *nodes++ = u->nodes[k];
-            region_of[u->nodes[k]] = p->region_count - 1;
-        }
-        last->node_count += u->node_count;
-        if (u->offer != INLAY_NONE) {
-            *offers++ = u->offer;
-            last->offer_count++;
-            last->cost_ns += p->offers[u->offer].cost.ns;
-            p->cost_ns += p->offers[u->offer].cost.ns;
-            p->offers[u->offer].chosen = true;
-        }
-    }
-    return true;
-}
-
-inlay_status part_form_regions(const chooser *c, arena *a, inlay_diag *diag)
-{
-    const graph *g = c->request->graph;
-    uint32_t *region_of = arena_array(a, (size_t)g->node_count + 1, sizeof *region_of);
-    uint32_t *mark = arena_array(a, (size_t)g->value_count + 1, sizeof *mark);
+    const graph *g = x->g;
+    uint32_t *region_of = arena_array(x->scratch, (size_t)g->node_count + 1, sizeof *region_of);
+    uint32_t *mark = arena_array(x->scratch, (size_t)g->value_count + 1, sizeof *mark);
     uint8_t *leaves = NULL;
 
-    if (region_of != NULL && mark != NULL && merge_units(c, a, region_of))
-        leaves = find_leavers(g, region_of, a);
+    x->p->memory = arena_array(a, (size_t)x->providers + 1, sizeof *x->p->memory);
+    if (region_of == NULL || mark == NULL || x->p->memory == NULL)
+        goto no_memory;
+    if (!part_schedule_choice(x, choice, true))
+        return inlay_fail(diag, INLAY_INTERNAL, "the regions of graph '%s' wait for each other", g->name);
+    if (!list_regions(x, choice, a, region_of) || !list_copies(x, choice, region_of, a) ||
+        !part_measure(x, choice, x->p->memory))
+        goto no_memory;
+    leaves = find_leavers(g, region_of, x->scratch);
     if (leaves == NULL)
         goto no_memory;
     memset(mark, 0xff, g->value_count * sizeof *mark);
-    for (uint32_t i = 0; i < c->p->region_count; i++)
-        if (find_boundary(g, region_of, i, &c->p->regions[i], leaves, mark, a) != INLAY_OK)
+    for (uint32_t i = 0; i < x->p->region_count; i++)
+        if (find_boundary(g, region_of, i, &x->p->regions[i], leaves, mark, a) != INLAY_OK)
             goto no_memory;
     return INLAY_OK;
 no_memory:

@@ -1,0 +1,141 @@
+/* What the user asks for: pins, forbids, no_cpu, as offers that may not be taken. */
+#include "partition/internal.h"
+#include <fnmatch.h>
+#include <string.h>
+
+bool part_matches(const part_wish *wish, const inlay_node_info *node)
+{
+    if (strncmp(wish->pattern, "op:", 3) == 0)
+        return fnmatch(wish->pattern + 3, node->op_type.data, 0) == 0;
+    return fnmatch(wish->pattern, node->name.data, 0) == 0;
+}
+
+/* The provider that the node is pinned to; NULL = none. */
+static const char *pin_of(const part_rules *rules, const inlay_node_info *node)
+{
+    for (uint32_t i = 0; i < rules->pin_count; i++)
+        if (part_matches(&rules->pins[i], node))
+            return rules->pins[i].provider;
+    return NULL;
+}
+
+static bool is_forbidden(const part_rules *rules, const inlay_node_info *node, const char *provider)
+{
+    for (uint32_t i = 0; i < rules->forbid_count; i++)
+        if (strcmp(rules->forbids[i].provider, provider) == 0 && part_matches(&rules->forbids[i], node))
+            return true;
+    return false;
+}
+
+/* Why no rule lets the provider run the node; NULL = it may. */
+static const char *ban_on(const part_request *r, uint32_t node, uint32_t provider)
+{
+    const part_rules *rules = r->rules;
+    const inlay_node_info *n = inlay_graph_node(r->snapshot, node);
+    const part_provider *p = &r->providers[provider];
+    const char *pin;
+
+    if (rules == NULL)
+        return NULL;
+    if (rules->no_cpu && p->table->device_kind == INLAY_DEVICE_CPU)
+        return "no_cpu keeps it out";
+    pin = rules->pin_count == 0 ? NULL : pin_of(rules, n);
+    if (pin != NULL && strcmp(pin, p->name) != 0)
+        return "the node is pinned elsewhere";
+    return rules->forbid_count > 0 && is_forbidden(rules, n, p->name) ? "forbid keeps it out" : NULL;
+}
+
+static bool bans_anything(const part_rules *rules)
+{
+    return rules != NULL && (rules->no_cpu || rules->pin_count > 0 || rules->forbid_count > 0);
+}
+
+/* What the provider said of the node. */
+static const char *answer_of(const part_request *r, const partition *p, uint32_t provider, uint32_t node)
+{
+    const char *ban;
+
+    for (uint32_t i = 0; i < p->refusal_count; i++)
+        if (p->refusals[i].node == node && p->refusals[i].provider == provider)
+            return p->refusals[i].text;
+    ban = ban_on(r, node, provider);
+    return ban != NULL ? ban : "it offers the node only in groups that can't be taken here";
+}
+
+/* A pin is kept or it is an error: its provider must have offered the node. */
+static inlay_status check_pin(const part_request *r, const partition *p, uint32_t node, const uint8_t *offered,
+                              inlay_diag *diag)
+{
+    const inlay_node_info *n = inlay_graph_node(r->snapshot, node);
+    const char *pin = pin_of(r->rules, n);
+
+    for (uint32_t i = 0; pin != NULL && i < r->provider_count; i++) {
+        const char *ban;
+        if (strcmp(r->providers[i].name, pin) != 0)
+            continue;
+        ban = ban_on(r, node, i);
+        if (ban == NULL && offered[i])
+            return INLAY_OK;
+        (void)inlay_fail(diag, INLAY_UNSUPPORTED, "pin: %s does not run %s node '%s' of graph '%s': %s", pin,
+                         n->op_type.data, n->name.data, r->graph->name != NULL ? r->graph->name : "",
+                         ban != NULL ? ban : answer_of(r, p, i, node));
+        if (diag != NULL)
+            (void)snprintf(diag->node, sizeof diag->node, "%.*s", (int)sizeof diag->node - 1, n->name.data);
+        return INLAY_UNSUPPORTED;
+    }
+    return INLAY_OK;
+}
+
+static inlay_status check_pins(const part_request *r, const partition *p, const uint8_t *candidates, arena *scratch,
+                               inlay_diag *diag)
+{
+    uint8_t *offered = arena_array(scratch, (size_t)r->graph->node_count * r->provider_count + 1, sizeof *offered);
+
+    if (offered == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to partition graph '%s'", r->graph->name);
+    for (uint32_t o = 0; o < p->offer_count; o++)
+        for (uint32_t k = 0; k < p->offers[o].node_count; k++)
+            offered[(size_t)p->offers[o].nodes[k] * r->provider_count + p->offers[o].provider] = 1;
+    for (uint32_t n = 0; n < r->graph->node_count; n++) {
+        inlay_status status = INLAY_OK;
+        if (candidates[n])
+            status = check_pin(r, p, n, offered + (size_t)n * r->provider_count, diag);
+        if (status != INLAY_OK)
+            return status;
+    }
+    return INLAY_OK;
+}
+
+inlay_status part_apply_rules(const part_request *r, const partition *p, const uint8_t *candidates, arena *scratch,
+                              uint8_t *usable, inlay_diag *diag)
+{
+    bool bans = bans_anything(r->rules);
+
+    for (uint32_t o = 0; o < p->offer_count; o++) {
+        usable[o] = !part_is_barred(r, o);
+        for (uint32_t k = 0; bans && usable[o] && k < p->offers[o].node_count; k++)
+            usable[o] = ban_on(r, p->offers[o].nodes[k], p->offers[o].provider) == NULL;
+    }
+    if (bans && r->rules->pin_count > 0)
+        return check_pins(r, p, candidates, scratch, diag);
+    return INLAY_OK;
+}
+
+inlay_status part_nobody_offers(const part_request *r, const partition *p, uint32_t node, inlay_diag *diag)
+{
+    const inlay_node_info *n = inlay_graph_node(r->snapshot, node);
+    char reasons[320] = "";
+    size_t at = 0;
+
+    for (uint32_t i = 0; i < r->provider_count && at < sizeof reasons - 1; i++) {
+        int wrote = snprintf(reasons + at, sizeof reasons - at, "%s%s says: %s", at > 0 ? "; " : "",
+                             r->providers[i].name, answer_of(r, p, i, node));
+        at += wrote > 0 ? (size_t)wrote : 0;
+    }
+    (void)inlay_fail(diag, INLAY_UNSUPPORTED, "no provider runs %s-%u (domain %s), node '%s' of graph '%s': %s",
+                     n->op_type.data, n->since_version, n->domain.data, n->name.data,
+                     r->graph->name != NULL ? r->graph->name : "", reasons[0] != '\0' ? reasons : "none is loaded");
+    if (diag != NULL)
+        (void)snprintf(diag->node, sizeof diag->node, "%.*s", (int)sizeof diag->node - 1, n->name.data);
+    return INLAY_UNSUPPORTED;
+}

@@ -1,0 +1,202 @@
+/* The order in which a choice is run.
+ *
+ * Units of one provider that may be merged are run in a row as long as one of them is ready; any such row can be one
+ * region, since what stands in a row in an order that can be executed never forms a circle. Where merging does not
+ * matter, the order is that of the graph. */
+#include "partition/internal.h"
+#include <string.h>
+
+/* Ready units wait in a heap for each class: mergeable ones by provider, then the others by provider, the host's last.
+ * A heap is a part of x->schedule.heap, smallest unit first; units are numbered by their first nodes. */
+static uint32_t class_count(const problem *x)
+{
+    return 2 * x->providers + 1;
+}
+
+static uint32_t class_of(const problem *x, uint32_t offer)
+{
+    if (offer == INLAY_NONE)
+        return 2 * x->providers;
+    return x->p->offers[offer].provider + (part_merges(x, offer) ? 0 : x->providers);
+}
+
+static void heap_push(uint32_t *heap, uint32_t *count, uint32_t unit)
+{
+    uint32_t i = (*count)++;
+
+    while (i > 0 && heap[(i - 1) / 2] > unit) {
+        heap[i] = heap[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    heap[i] = unit;
+}
+
+static uint32_t heap_pop(uint32_t *heap, uint32_t *count)
+{
+    uint32_t top = heap[0], last = heap[--*count], i = 0;
+
+    for (;;) {
+        uint32_t child = 2 * i + 1;
+
+        if (child + 1 < *count && heap[child + 1] < heap[child])
+            child++;
+        if (child >= *count || heap[child] >= last)
+            break;
+        heap[i] = heap[child];
+        i = child;
+    }
+    heap[i] = last;
+    return top;
+}
+
+bool part_schedule_init(problem *x)
+{
+    part_schedule *s = &x->schedule;
+    size_t nodes = (size_t)x->nodes + 1, classes = class_count(x);
+
+    s->unit_of = arena_array(x->scratch, nodes, sizeof *s->unit_of);
+    s->head = arena_array(x->scratch, nodes, sizeof *s->head);
+    s->order = arena_array(x->scratch, nodes, sizeof *s->order);
+    s->region_of = arena_array(x->scratch, nodes, sizeof *s->region_of);
+    s->waits = arena_array(x->scratch, nodes, sizeof *s->waits);
+    s->waits_at_first = arena_array(x->scratch, nodes, sizeof *s->waits_at_first);
+    s->heap = arena_array(x->scratch, nodes, sizeof *s->heap);
+    s->heap_at = arena_array(x->scratch, classes + 1, sizeof *s->heap_at);
+    s->heap_count = arena_array(x->scratch, classes, sizeof *s->heap_count);
+    return s->unit_of != NULL && s->head != NULL && s->order != NULL && s->region_of != NULL && s->waits != NULL && s->waits_at_first != NULL && s->heap != NULL &&
+           s->heap_at != NULL && s->heap_count != NULL;
+}
+
+/* Units in the order of their first nodes, and how many values each waits for. */
+static void make_units(problem *x, const uint32_t *choice)
+{
+    part_schedule *s = &x->schedule;
+
+    s->unit_count = 0;
+    memset(s->heap_at, 0, (class_count(x) + 1) * sizeof *s->heap_at);
+    for (uint32_t n = 0; n < x->nodes; n++) {
+        const part_offer *o = choice[n] == INLAY_NONE ? NULL : &x->p->offers[choice[n]];
+
+        if (o != NULL && o->nodes[0] != n) {
+            s->unit_of[n] = s->unit_of[o->nodes[0]];
+            continue;
+        }
+        s->head[s->unit_count] = n;
+        s->waits_at_first[s->unit_count] = 0;
+        s->unit_of[n] = s->unit_count++;
+        s->heap_at[class_of(x, choice[n]) + 1]++;
+    }
+    for (uint32_t c = 0; c < class_count(x); c++)
+        s->heap_at[c + 1] += s->heap_at[c];
+    for (uint32_t v = 0; v < x->values; v++) {
+        uint32_t maker = part_maker_of(x->g, v);
+
+        for (uint32_t i = x->reader_at[v]; maker != INLAY_NONE && i < x->reader_at[v + 1]; i++)
+            if (s->unit_of[x->readers[i]] != s->unit_of[maker])
+                s->waits_at_first[s->unit_of[x->readers[i]]]++;
+    }
+}
+
+static void make_ready(problem *x, const uint32_t *choice, uint32_t unit)
+{
+    part_schedule *s = &x->schedule;
+    uint32_t class = class_of(x, choice[s->head[unit]]);
+
+    heap_push(s->heap + s->heap_at[class], &s->heap_count[class], unit);
+}
+
+/* What the unit has made is there. */
+static void release(problem *x, const uint32_t *choice, uint32_t unit)
+{
+    part_schedule *s = &x->schedule;
+    uint32_t offer = choice[s->head[unit]];
+    uint32_t count = offer == INLAY_NONE ? 1 : x->p->offers[offer].node_count;
+
+    for (uint32_t k = 0; k < count; k++) {
+        const inlay_node_info *n = &x->g->nodes[offer == INLAY_NONE ? s->head[unit] : x->p->offers[offer].nodes[k]]->info;
+        for (uint32_t i = 0; i < n->output_count; i++) {
+            uint32_t v = n->outputs[i];
+            for (uint32_t r = v == INLAY_NONE ? 0 : x->reader_at[v]; v != INLAY_NONE && r < x->reader_at[v + 1]; r++) {
+                uint32_t u = s->unit_of[x->readers[r]];
+                if (u != unit && --s->waits[u] == 0)
+                    make_ready(x, choice, u);
+            }
+        }
+    }
+}
+
+/* The class to take the next unit from: stay with the last one's provider if that saves something, otherwise the unit
+ * that the graph has first. */
+static uint32_t next_class(const problem *x, uint32_t last)
+{
+    const part_schedule *s = &x->schedule;
+    uint32_t best = INLAY_NONE;
+
+    if (last < x->providers && s->heap_count[last] > 0)
+        return last;
+    if (x->boundary_ns > 0 && last < 2 * x->providers) {
+        uint32_t other = last < x->providers ? last + x->providers : last - x->providers;
+        if (s->heap_count[last] > 0)
+            return last;
+        if (s->heap_count[other] > 0)
+            return other;
+    }
+    for (uint32_t c = 0; c < class_count(x); c++)
+        if (s->heap_count[c] > 0 &&
+            (best == INLAY_NONE || s->heap[s->heap_at[c]] < s->heap[s->heap_at[best]]))
+            best = c;
+    return best;
+}
+
+/* One order; its merged launches and stretches. first: the provider to begin with, NONE = the graph's first node. */
+static bool order_units(problem *x, const uint32_t *choice, uint32_t first)
+{
+    part_schedule *s = &x->schedule;
+    uint32_t last = first, done = 0, before = INLAY_NONE;
+
+    memset(s->heap_count, 0, class_count(x) * sizeof *s->heap_count);
+    memcpy(s->waits, s->waits_at_first, s->unit_count * sizeof *s->waits);
+    for (uint32_t u = 0; u < s->unit_count; u++)
+        if (s->waits[u] == 0)
+            make_ready(x, choice, u);
+    s->region_count = s->stretches = 0;
+    s->launch_ns = 0;
+    for (uint32_t class = next_class(x, last); class != INLAY_NONE; class = next_class(x, last)) {
+        uint32_t u = heap_pop(s->heap + s->heap_at[class], &s->heap_count[class]);
+        uint32_t provider = part_provider_of(x, choice[s->head[u]]);
+        bool joins = done > 0 && class == last && class < x->providers;
+
+        if (!joins) {
+            s->region_count++;
+            s->launch_ns += class < x->providers ? x->launch[class] : 0;
+        }
+        if (provider != INLAY_NONE && (done == 0 || provider != before))
+            s->stretches++;
+        s->region_of[done] = s->region_count - 1;
+        s->order[done++] = u;
+        before = provider;
+        last = class;
+        release(x, choice, u);
+    }
+    return done == s->unit_count;
+}
+
+bool part_schedule_choice(problem *x, const uint32_t *choice, bool thorough)
+{
+    part_schedule *s = &x->schedule;
+    uint32_t best_first = INLAY_NONE;
+    double best;
+
+    make_units(x, choice);
+    if (!order_units(x, choice, INLAY_NONE))
+        return false;
+    best = s->launch_ns + x->boundary_ns * s->stretches;
+    for (uint32_t p = 0; thorough && x->providers > 1 && best > 0 && p < x->providers; p++) {
+        (void)order_units(x, choice, p);
+        if (s->launch_ns + x->boundary_ns * s->stretches < best) {
+            best = s->launch_ns + x->boundary_ns * s->stretches;
+            best_first = p;
+        }
+    }
+    return !thorough || x->providers <= 1 || best <= 0 || order_units(x, choice, best_first);
+}
