@@ -45,12 +45,12 @@ static inlay_status leaky_prepare(const kit_node *node, void **out_state, inlay_
 static inlay_status leaky_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
-    const float *x = call->in[0].data, alpha = *(const float *)call->state;
+    const float *x = call->in[0].data, slopes[] = { 1, *(const float *)call->state };
     float *y = call->out[0].data;
 
     (void)worker;
     for (int64_t i = begin; i < end; i++)
-        y[i] = x[i] < 0 ? alpha * x[i] : x[i];
+        y[i] = x[i] * slopes[x[i] < 0]; /* a branch that nobody can foretell would cost more than all the rest */
     return INLAY_OK;
 }
 
@@ -95,7 +95,7 @@ static bool matmul_supports(const kit_node *node, kit_refusal *why)
 }
 
 /* How long will it take at these shapes? Hosts compare what providers say here, so be honest: who promises too much is
- * chosen where others are faster. On the machine where this was written the loop does 60 operations a nanosecond, columns
+ * chosen where others are faster. On the machine where this was written the loop does 50 operations a nanosecond, columns
  * that only fill up the last panel included (`inlay bench` says what yours does); threads share the rows out. */
 static void matmul_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
@@ -106,7 +106,7 @@ static void matmul_cost(const kit_node *node, const kit_plan *shapes, inlay_cost
         return; /* the shape is not known yet: the kit's guess must do */
     rows = n > 0 ? (double)(shapes->out[0].count / n) : 0;
     cost->flops = 2 * rows * (double)k * (double)n;
-    ns = 2 * rows * (double)k * (double)panels_of(n) * PANEL / 60;
+    ns = 2 * rows * (double)k * (double)panels_of(n) * PANEL / 50;
     cost->ns = 100 + (ns > 20000 && rows > 1 ? ns / shapes->max_threads : ns);
     cost->confidence = INLAY_CONFIDENCE_MODEL;
 }
