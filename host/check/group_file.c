@@ -1,5 +1,6 @@
 /* The file itself, before any of its code runs. */
 #include "check/check.h"
+#include "plugin/note.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
@@ -162,26 +163,11 @@ static void check_dynamic(const elf_file *f)
         check_pass(f->c, "file", "relocations", "none in code");
 }
 
-/* ------------------------------------------------------------------ segments and notes */
-
-/* Looks for a note of that owner in a segment of notes. */
-static bool has_note(Elf_Data *data, const char *owner, uint32_t type)
-{
-    GElf_Nhdr note;
-    size_t at = 0, next, name, desc;
-
-    while (data != NULL && (next = gelf_getnote(data, at, &note, &name, &desc)) > 0) {
-        if (note.n_namesz == strlen(owner) + 1 && (type == 0 || note.n_type == type) &&
-            memcmp((const char *)data->d_buf + name, owner, note.n_namesz) == 0)
-            return true;
-        at = next;
-    }
-    return false;
-}
+/* ------------------------------------------------------------------ segments */
 
 static void check_segments(const elf_file *f)
 {
-    bool stack = false, executable = false, has_inlay = false, build_id = false;
+    bool stack = false, executable = false;
     size_t count = 0;
 
     if (elf_getphdrnum(f->elf, &count) != 0)
@@ -195,13 +181,6 @@ static void check_segments(const elf_file *f)
             stack = true;
             executable = (p.p_flags & PF_X) != 0;
         }
-        if (p.p_type == PT_NOTE) {
-            Elf_Data *data = elf_getdata_rawchunk(f->elf, (int64_t)p.p_offset, p.p_filesz,
-                                                  p.p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
-
-            has_inlay |= has_note(data, "inlay", 0) || has_note(data, "Inlay", 0);
-            build_id |= has_note(data, "GNU", NT_GNU_BUILD_ID);
-        }
     }
     if (!stack || executable)
         check_fail(f->c, "file", "stack", "a stack that is not executable",
@@ -209,15 +188,34 @@ static void check_segments(const elf_file *f)
                    stack ? "PT_GNU_STACK asks for an executable one" : "no PT_GNU_STACK, which asks for one");
     else
         check_pass(f->c, "file", "stack", "not executable");
-    if (has_inlay)
-        check_pass(f->c, "file", "note", "it says what it is before it is loaded");
+}
+
+/* What hosts read of the file before they load it. */
+static void check_note(check *c, int fd, uint64_t bytes)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    note_facts facts;
+
+    if (note_read(fd, bytes, &facts, &diag) != INLAY_OK) {
+        check_fail(c, "file", "note", "a file that hosts can read before they load it", "build it anew", "%s", diag.text);
+        return;
+    }
+    if (!facts.present)
+        check_warn(c, "file", "note", "an ELF note of owner 'inlay', so that hosts know the file before its code runs",
+                   "write KIT_PLUGIN_NAMED(...), or INLAY_PLUGIN_NOTE(...) beside inlay_plugin_open", "there is none");
+    else if (note_fits_host(&facts, &diag) != INLAY_OK)
+        check_fail(c, "file", "note", "a plugin for this host and this CPU", "compile it for less, or check it elsewhere",
+                   "%s", diag.text);
+    else if (facts.name[0] == '\0')
+        check_warn(c, "file", "note", "names in the note, so that hosts can say what was in a file that does not load",
+                   "write KIT_PLUGIN_NAMED(...) instead of KIT_PLUGIN(...)", "it gives no names");
     else
-        check_warn(f->c, "file", "note", "an ELF note of owner 'inlay', so that hosts know the file before its code runs",
-                   "build with the kit's KIT_PLUGIN(...) of this release", "there is none");
-    if (build_id)
-        check_pass(f->c, "file", "build id", "there is one");
+        check_pass(c, "file", "note", "%s for ABI %u.%u: providers '%s', domains '%s'", facts.name, facts.note.abi_major,
+                   facts.note.abi_minor, facts.providers, facts.domains);
+    if (facts.build_id[0] != '\0')
+        check_pass(c, "file", "build id", "%s", facts.build_id);
     else
-        check_warn(f->c, "file", "build id", "the linker's build id, by which caches tell builds apart",
+        check_warn(c, "file", "build id", "the linker's build id, by which caches tell builds apart",
                    "link with -Wl,--build-id", "there is none");
 }
 
@@ -243,6 +241,7 @@ void check_group_file(check *c)
         check_symbols(&f);
         check_dynamic(&f);
         check_segments(&f);
+        check_note(c, fd, (uint64_t)st.st_size);
     }
     if (f.elf != NULL)
         (void)elf_end(f.elf);

@@ -1,9 +1,13 @@
 /* The description, and that opening does nothing but describe. */
 #include "check/loaded.h"
 #include "check/process.h"
+#include "plugin/note.h"
 #include "plugin/plugin.h"
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define KNOWN_HALF 0xffffu /* unknown bits below are refused by hosts, above ignored (plugin.h, Growth) */
 
@@ -311,6 +315,31 @@ static void check_hosts(check *c, const loaded_plugin *l)
     (void)l->open(host_table(), &out, &diag); /* so that it keeps the table of the real one */
 }
 
+static const char *provider_name(const void *ctx, uint32_t i)
+{
+    return ((const inlay_provider *)ctx)[i].name;
+}
+
+/* Hosts refuse a file whose note says something else than its code. */
+static void check_note(check *c, const loaded_plugin *l)
+{
+    int fd = open(l->path, O_RDONLY | O_CLOEXEC);
+    inlay_diag diag = INLAY_DIAG_INIT;
+    note_facts facts;
+    struct stat st;
+
+    if (fd >= 0 && fstat(fd, &st) == 0 && note_read(fd, (uint64_t)st.st_size, &facts, &diag) == INLAY_OK &&
+        facts.present) {
+        if (note_agrees(&facts, &l->table, provider_name, l->providers, l->operators, &diag) != INLAY_OK)
+            check_fail(c, "open", "note", "that the note says what inlay_plugin_open says",
+                       "correct the texts of KIT_PLUGIN_NAMED or INLAY_PLUGIN_NOTE", "%s", diag.text);
+        else
+            check_pass(c, "open", "note", "it says what inlay_plugin_open says");
+    }
+    if (fd >= 0)
+        (void)close(fd);
+}
+
 /* Symbols that only the host happens to have loaded would be missing elsewhere. */
 static void check_borrowed_symbols(check *c, const loaded_plugin *l)
 {
@@ -352,6 +381,7 @@ void check_group_open(check *c)
         check_pass(c, "open", "pure", "no thread and no file descriptor more than before");
     check_phase(c, "reading the description");
     check_plugin_table(c, &l);
+    check_note(c, &l);
     check_borrowed_symbols(c, &l);
     check_twice(c, &l);
     check_hosts(c, &l);

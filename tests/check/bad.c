@@ -236,6 +236,10 @@ static UNUSED void *idle(void *user)
     return user;
 }
 
+#if defined(BAD_note)
+INLAY_PLUGIN_NOTE("bad", "good", "")
+#endif
+
 INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
 {
     inlay_status status = kit_open(&self, &exports, host, out_plugin, diag);

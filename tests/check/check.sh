@@ -53,6 +53,7 @@ finds flags 'description bad: flags has 0x80' --group open
 finds flags "description plugin: .*build_id ''" --group open
 finds thread 'open pure: 1 threads' --group open
 finds any_host 'open next major: the plugin accepted it' --group open
+finds note 'open note: ' --group open
 finds exports 'file exports: 1 more: bad_helper' --group file
 
 # What is no failure.
