@@ -394,6 +394,8 @@ inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *o
             info.constant_bytes += g->values[v].info.data_bytes;
     info.step_count = b->plan->step_count;
     info.dynamic_step_count = b->plan->dynamic_count;
+    if (bytes == sizeof info)
+        info.predicted_ns = session_predict(context->runner);
     memcpy((char *)out_info + sizeof bytes, (const char *)&info + sizeof bytes, (size_t)bytes - sizeof bytes);
     return INLAY_OK;
 }

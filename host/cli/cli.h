@@ -50,6 +50,8 @@ double cli_number(struct argp_state *state, const char *flag, const char *arg, d
  * CLI_USAGE when there is none or more than one. ARGP_ERR_UNKNOWN: the key is another one. */
 error_t cli_parse_model(int key, char *arg, struct argp_state *state, const char **model);
 
+/* Gives the options the log, the progress bar and Ctrl-C; cli_open() does so by itself. */
+void cli_attach(cli_common *common);
 /* Creates the session, with a progress bar, the log and Ctrl-C attached. */
 INLAY_NODISCARD inlay_status cli_open(cli_common *common, const char *path, inlay_session **out_session,
                                       inlay_diag *diag);

@@ -124,9 +124,10 @@ static int print_result(const bench_args *args, const cli_common *common, const 
 
     if (common->json)
         return cli_print_json(common,
-                              json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:I, s:I}", "model",
+                              json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:I, s:I}", "model",
                                         args->model, "create_ms", r->create_ms, "first_ms", r->first_ms, "median_ms",
-                                        median, "min_ms", r->times[0], "p95_ms", p95, "p99_ms", p99, "runs",
+                                        median, "min_ms", r->times[0], "p95_ms", p95, "p99_ms", p99,
+                                        "predicted_ms", r->plan.predicted_ns * 1e-6, "runs",
                                         (json_int_t)r->runs, "peak_mb", timing_peak_mb(), "slab_bytes",
                                         (json_int_t)r->plan.slab_bytes, "lower_bound_bytes",
                                         (json_int_t)r->plan.lower_bound_bytes, "constant_bytes",
@@ -135,6 +136,8 @@ static int print_result(const bench_args *args, const cli_common *common, const 
     (void)printf("create  %10.1f ms\nfirst   %10.3f ms\n", r->create_ms, r->first_ms);
     (void)printf("median  %10.4f ms   (%zu runs)\nmin     %10.4f ms\np95     %10.4f ms\np99     %10.4f ms\n", median,
                  r->runs, r->times[0], p95, p99);
+    (void)printf("expected%10.4f ms   by the costs that are known; inlay calibrate and inlay tune learn them\n",
+                 r->plan.predicted_ns * 1e-6);
     (void)printf("memory  %10.1f MiB  peak of the process\n", timing_peak_mb());
     (void)printf("        %10.3f MiB  planned for intermediate values (lower bound %.3f), %.3f MiB of weights\n",
                  (double)r->plan.slab_bytes / 1048576, (double)r->plan.lower_bound_bytes / 1048576,

@@ -267,12 +267,17 @@ static int only_cancel(void *user, double fraction, const char *what)
     return cli_cancelled();
 }
 
+void cli_attach(cli_common *common)
+{
+    inlay_options_set_log(common->options, print_log, common);
+    inlay_options_set_progress(common->options, common->many_sessions ? only_cancel : cli_progress, NULL);
+}
+
 inlay_status cli_open(cli_common *common, const char *path, inlay_session **out_session, inlay_diag *diag)
 {
     inlay_status status;
 
-    inlay_options_set_log(common->options, print_log, common);
-    inlay_options_set_progress(common->options, common->many_sessions ? only_cancel : cli_progress, NULL);
+    cli_attach(common);
     status = inlay_session_create(path, common->options, out_session, diag);
     if (!common->many_sessions)
         cli_progress_clear();

@@ -1,6 +1,7 @@
 #include "exec/session.h"
-#include "config/search.h"
+#include "base/hash.h"
 #include "config/dirs.h"
+#include "config/search.h"
 #include "exec/threads.h"
 #include "model/model.h"
 #include "passes/pass.h"
@@ -66,6 +67,17 @@ static bool remember_skipped(inlay_session *s, const char *name, const char *rea
     return skipped->name != NULL && skipped->reason != NULL;
 }
 
+/* The same settings in another order are the same; none are 0. */
+static uint64_t hash_settings(const provider_setting *settings, uint32_t count)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        sum += hash_bytes(settings[i].value, strlen(settings[i].value),
+                          hash_bytes(settings[i].name, strlen(settings[i].name), 1));
+    return sum;
+}
+
 static inlay_status open_provider(inlay_session *s, const inlay_options *options, const char *name, bool optional,
                                   inlay_diag *diag)
 {
@@ -97,6 +109,7 @@ static inlay_status open_provider(inlay_session *s, const inlay_options *options
     s->open[s->env.provider_count] = p;
     s->providers[s->env.provider_count++] = (part_provider){ .table = p->table, .state = p->state, .name = p->name,
                                                              .plugin_path = p->path, .build_id = p->build_id,
+                                                             .settings_hash = hash_settings(settings, count),
                                                              .first_domain = p->first_domain };
     return INLAY_OK;
 }
@@ -369,18 +382,14 @@ static inlay_status compile(inlay_session *s, inlay_diag *diag)
     return program_create(s->model->main, &s->env, &s->main, diag);
 }
 
-inlay_status session_open(const session_source *source, const inlay_options *options, inlay_session **out_session,
-                          inlay_diag *diag)
+/* A session that has read its options and nothing else; NULL: no memory. */
+static inlay_session *session_begin(const inlay_options *options)
 {
-    inlay_status status = INLAY_OK;
     inlay_session *s = calloc(1, sizeof *s);
     uint32_t threads = (uint32_t)options_int(options, OPTION_intra_threads), budget = threads_budget();
-    config_search search;
-    graph *g;
 
-    *out_session = NULL;
     if (s == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
+        return NULL;
     if (options != NULL) {
         s->log = options->log;
         s->log_user = options->log_user;
@@ -394,12 +403,49 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
     s->env.cache_dir = config_blob_dir(options); /* compiling is over before options may go */
     s->env.log = log_line;
     s->env.log_ctx = s;
+    return s;
+}
+
+static inlay_status load_plugins(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    config_search search;
+    inlay_status status;
+
+    config_search_init(&search, options, s->log, s->log_user);
+    status = plugin_set_search_listed(&search.search, search.list, &s->plugins, diag);
+    return status == INLAY_OK ? open_providers(s, options, diag) : status;
+}
+
+inlay_status session_open_providers(const inlay_options *options, inlay_session **out_session, inlay_diag *diag)
+{
+    inlay_session *s = session_begin(options);
+    inlay_status status;
+
+    *out_session = NULL;
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
+    status = load_plugins(s, options, diag);
+    if (status == INLAY_OK)
+        *out_session = s;
+    else
+        inlay_session_destroy(s);
+    return status;
+}
+
+inlay_status session_open(const session_source *source, const inlay_options *options, inlay_session **out_session,
+                          inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    inlay_session *s = session_begin(options);
+    graph *g;
+
+    *out_session = NULL;
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
     INLAY_TRY(report(s, 0, "loading", diag));
     INLAY_TRY(load_model(s, source, options, diag));
     INLAY_TRY(report(s, 0.1, "opening providers", diag));
-    config_search_init(&search, options, s->log, s->log_user);
-    INLAY_TRY(plugin_set_search_listed(&search.search, search.list, &s->plugins, diag));
-    INLAY_TRY(open_providers(s, options, diag));
+    INLAY_TRY(load_plugins(s, options, diag));
     INLAY_TRY(prepare_model(s, options, diag));
     INLAY_TRY(session_costs_open(s, options, diag));
     INLAY_TRY(report(s, 0.4, "compiling", diag));

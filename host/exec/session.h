@@ -23,6 +23,7 @@ struct inlay_session {
     program_env env;
     part_rules rules;
     cost_sizes sizes;        /* env.sizes */
+    cost_book *book;         /* env.costs; may be NULL */
     program *main;
     arena a;
     inlay_io_info *inputs;   /* [main->graph->input_count] */
@@ -48,7 +49,17 @@ typedef struct session_source {
 INLAY_NODISCARD inlay_status session_open(const session_source *source, const inlay_options *options,
                                           inlay_session **out_session, inlay_diag *diag);
 
-/* What symbols are taken to be when costs are asked for: option assume. In session_costs.c, as is the next. */
+/* Nanoseconds that the last run of r should have taken, at its sizes; 0 before the first. Bodies count as often as they
+ * ran. Used by the thread that runs. */
+double session_predict(const runner *r);
+
+/* A session without a model: the providers of the options, open, and the log and progress function. The caller ends it
+ * with inlay_session_destroy(). */
+INLAY_NODISCARD inlay_status session_open_providers(const inlay_options *options, inlay_session **out_session,
+                                                    inlay_diag *diag);
+
+/* What is known of costs before the graph is assigned: the profile and the measurements of the cache folder, and what
+ * symbols are taken to be (option assume). In session_costs.c, as is the next. */
 INLAY_NODISCARD inlay_status session_costs_open(inlay_session *s, const inlay_options *options, inlay_diag *diag);
 void session_costs_close(inlay_session *s);
 #endif

@@ -1,5 +1,7 @@
 /* What a session knows about costs before it partitions. */
+#include "config/dirs.h"
 #include "exec/session.h"
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,11 +54,26 @@ static inlay_status read_assumptions(inlay_session *s, const inlay_options *opti
 
 inlay_status session_costs_open(inlay_session *s, const inlay_options *options, inlay_diag *diag)
 {
+    cost_book_request request = { .providers = s->providers, .provider_count = s->env.provider_count,
+                                  .max_threads = s->env.max_threads, .log = s->env.log, .log_ctx = s->env.log_ctx };
+    char root[PATH_MAX], folder[PATH_MAX];
+    inlay_status status;
+
     s->env.sizes = &s->sizes;
+    /* Only looks: a session without costs leaves no folder behind. */
+    if (config_cache_dir(options, root, sizeof root) &&
+        snprintf(folder, sizeof folder, "%s/costs", root) < (int)sizeof folder) {
+        request.folder = folder;
+        status = cost_book_open(&request, &s->book, diag);
+        if (status != INLAY_OK)
+            return status;
+        s->env.costs = s->book;
+    }
     return read_assumptions(s, options, diag);
 }
 
 void session_costs_close(inlay_session *s)
 {
+    cost_book_close(s->book);
     cost_sizes_deinit(&s->sizes);
 }

@@ -1,7 +1,33 @@
 #include "partition/cost.h"
+#include "partition/cost_profile.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Copies between domains cost this much until a machine profile knows better. */
 static const double COPY_LATENCY_NS = 10000, COPY_BYTES_PER_NS = 8;
+/* Above this, starting a region is a price of its own, which merged regions pay once. */
+static const double LAUNCH_NS = 2000;
+static const double FOLD_MAX_BYTES = 1 << 20; /* of shape arithmetic that planning computes */
+
+/* A provider as the book knows it. */
+typedef struct book_provider {
+    const part_provider *provider;
+    uint64_t identity;
+    const profile_line **lines; /* [mask + 1] by class, open addressing; NULL: no profile */
+    uint32_t mask;
+    double factor;    /* measured over expected; 0 = unknown */
+    double launch_ns;
+    const profile_copy **to, **from; /* [domain_count] links; NULL where unknown */
+} book_provider;
+
+struct cost_book {
+    arena a;
+    cost_profile profile;
+    cost_store store;
+    book_provider *providers;
+    uint32_t provider_count;
+};
 
 const char *cost_source_name(uint32_t source)
 {
@@ -10,7 +36,213 @@ const char *cost_source_name(uint32_t source)
     return source < sizeof names / sizeof names[0] ? names[source] : "none";
 }
 
-uint32_t cost_of_offer(const cost_book *book, const cost_question *q, inlay_cost *out)
+/* ------------------------------------------------------------------ the book */
+
+uint64_t cost_identity_of(const part_provider *p)
+{
+    char device[160] = "";
+    uint32_t bytes = 0;
+
+    if (p->table->fingerprint == NULL || p->table->fingerprint(p->state, device, &bytes) != INLAY_OK || bytes > 64) {
+        profile_cpu(device, sizeof device);
+        bytes = (uint32_t)strlen(device);
+    }
+    return cost_identity(p->name, p->build_id, device, bytes, p->settings_hash);
+}
+
+/* Which of the thread counts in the profile stands for the session's: the nearest, as a ratio. */
+static uint32_t nearest_threads(const profile_provider *p, uint32_t wanted)
+{
+    uint32_t best = 0;
+    double best_off = 0;
+
+    for (uint32_t i = 0; i < p->line_count; i++) {
+        double off = fabs(log((double)p->lines[i].threads / wanted));
+        if (best == 0 || off < best_off) {
+            best = p->lines[i].threads;
+            best_off = off;
+        }
+    }
+    return best;
+}
+
+static bool same_class(const cost_class *a, const cost_class *b)
+{
+    return a->variant == b->variant && a->dtype == b->dtype && strcmp(a->op, b->op) == 0;
+}
+
+static const profile_line *find_line(const book_provider *b, const cost_class *class)
+{
+    const profile_line *line;
+
+    for (uint64_t at = cost_class_hash(class); (line = b->lines[at & b->mask]) != NULL; at++)
+        if (same_class(&line->class, class))
+            return line;
+    return NULL;
+}
+
+static bool enter_lines(cost_book *book, book_provider *b, const profile_provider *p, uint32_t threads)
+{
+    uint32_t size = 16;
+    double least = -1;
+
+    while (size < 2 * p->line_count)
+        size *= 2;
+    b->lines = arena_array(&book->a, size, sizeof(profile_line *));
+    b->mask = size - 1;
+    for (uint32_t i = 0; b->lines != NULL && i < p->line_count; i++) {
+        uint64_t at = cost_class_hash(&p->lines[i].class);
+        double launch = p->lines[i].fit.ns_per[FIT_ONE];
+
+        if (p->lines[i].threads != threads || find_line(b, &p->lines[i].class) != NULL)
+            continue;
+        while (b->lines[at & b->mask] != NULL)
+            at++;
+        b->lines[at & b->mask] = &p->lines[i];
+        if (launch > 0 && (least < 0 || launch < least))
+            least = launch;
+    }
+    b->launch_ns = least > LAUNCH_NS ? least : 0;
+    for (uint32_t i = 0; i < p->factor_count; i++)
+        if (p->factors[i].threads == threads)
+            b->factor = p->factors[i].factor;
+    return b->lines != NULL;
+}
+
+static bool enter_links(cost_book *book, book_provider *b, const profile_provider *p)
+{
+    const inlay_provider *t = b->provider->table;
+
+    b->to = arena_array(&book->a, (size_t)t->domain_count + 1, sizeof(profile_copy *));
+    b->from = arena_array(&book->a, (size_t)t->domain_count + 1, sizeof(profile_copy *));
+    for (uint32_t d = 0; b->to != NULL && b->from != NULL && d < t->domain_count; d++) {
+        const inlay_domain_info *info = INLAY_AT(inlay_domain_info, t->domains, t->domain_stride, d);
+        for (uint32_t i = 0; i < p->link_count; i++) {
+            if (strcmp(p->links[i].domain, info->name) == 0) {
+                b->to[d] = &p->links[i].to;
+                b->from[d] = &p->links[i].from;
+            }
+        }
+    }
+    return b->to != NULL && b->from != NULL;
+}
+
+static bool knows_name(const cost_profile *profile, const char *name)
+{
+    for (uint32_t i = 0; i < profile->provider_count; i++)
+        if (strcmp(profile->providers[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool enter_provider(cost_book *book, book_provider *b, uint32_t max_threads, const cost_log *log)
+{
+    const profile_provider *p;
+
+    b->identity = cost_identity_of(b->provider);
+    p = profile_find(&book->profile, b->identity);
+    if (p == NULL || p->line_count == 0) {
+        if (knows_name(&book->profile, b->provider->name))
+            cost_say(log, INLAY_LOG_INFO, "costs: the machine profile is of another build or other settings of "
+                     "provider %s; run inlay calibrate again", b->provider->name);
+        return p == NULL || enter_links(book, b, p);
+    }
+    return enter_lines(book, b, p, nearest_threads(p, max_threads)) && enter_links(book, b, p);
+}
+
+inlay_status cost_book_open(const cost_book_request *r, cost_book **out_book, inlay_diag *diag)
+{
+    cost_log log = { r->log, r->log_ctx };
+    cost_book *book = calloc(1, sizeof *book);
+    inlay_status status = INLAY_OK;
+
+    *out_book = NULL;
+    if (book == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the costs of this machine");
+    status = profile_load(r->folder, &log, &book->profile);
+    if (status == INLAY_OK)
+        status = cost_store_load(r->folder, &log, &book->store);
+    if (status == INLAY_OK && (book->store.count > 0 || book->profile.provider_count > 0)) {
+        book->providers = arena_array(&book->a, (size_t)r->provider_count + 1, sizeof *book->providers);
+        status = book->providers == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
+        for (; status == INLAY_OK && book->provider_count < r->provider_count; book->provider_count++) {
+            book_provider *b = &book->providers[book->provider_count];
+            b->provider = &r->providers[book->provider_count];
+            if (!enter_provider(book, b, r->max_threads, &log))
+                status = INLAY_OUT_OF_MEMORY;
+        }
+        if (status == INLAY_OK) {
+            *out_book = book;
+            return INLAY_OK;
+        }
+    }
+    cost_book_close(book);
+    return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "no memory for the costs of this machine");
+}
+
+void cost_book_close(cost_book *book)
+{
+    if (book == NULL)
+        return;
+    profile_deinit(&book->profile);
+    cost_store_deinit(&book->store);
+    arena_deinit(&book->a);
+    free(book);
+}
+
+static const book_provider *known(const cost_book *book, const part_provider *provider)
+{
+    for (uint32_t i = 0; book != NULL && i < book->provider_count; i++)
+        if (book->providers[i].provider->state == provider->state &&
+            book->providers[i].provider->table == provider->table)
+            return &book->providers[i];
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ what costs nothing */
+
+static bool is_among(const char *op, const char *const *list)
+{
+    for (; *list != NULL; list++)
+        if (strcmp(op, *list) == 0)
+            return true;
+    return false;
+}
+
+/* Shape arithmetic whose inputs are known is computed when a plan is made. */
+static bool is_folded(const cost_question *q, const inlay_node_info *n)
+{
+    static const char *const random[] = { "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
+                                          "Bernoulli", "Multinomial", NULL };
+    bool outputs = true, inputs = n->input_count > 0;
+
+    for (uint32_t i = 0; i < n->output_count; i++)
+        outputs = outputs && (n->outputs[i] == INLAY_NONE || q->values[n->outputs[i]].data != NULL);
+    for (uint32_t i = 0; i < n->input_count; i++)
+        inputs = inputs && (n->inputs[i] == INLAY_NONE || q->values[n->inputs[i]].data != NULL);
+    for (uint32_t i = 0; i < n->output_count; i++)
+        inputs = inputs && (n->outputs[i] == INLAY_NONE ||
+                            (double)cost_value_bytes(&q->values[n->outputs[i]]) <= FOLD_MAX_BYTES);
+    return outputs || (inputs && !is_among(n->op_type.data, random));
+}
+
+/* What a plan makes nothing of: folded nodes, and views of host memory. */
+static bool costs_nothing(const cost_question *q)
+{
+    static const char *const views[] = { "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", NULL };
+    const inlay_node_info *n = inlay_graph_node(q->graph, q->offer->nodes[0]);
+
+    if (q->offer->node_count != 1 || strcmp(n->domain.data, "ai.onnx") != 0 ||
+        part_default_domain(q->provider) != INLAY_DOMAIN_HOST ||
+        (q->provider->table->flags & INLAY_PROVIDER_ASYNC) != 0)
+        return false;
+    return is_among(n->op_type.data, views) || is_folded(q, n);
+}
+
+/* ------------------------------------------------------------------ prices */
+
+/* What the provider says of itself. */
+static uint32_t ask_provider(const cost_question *q, inlay_cost *out)
 {
     const part_offer *o = q->offer;
     inlay_offer offer = { .struct_size = sizeof offer, .cookie = o->cookie, .nodes = o->nodes,
@@ -21,29 +253,127 @@ uint32_t cost_of_offer(const cost_book *book, const cost_question *q, inlay_cost
                                .value_count = q->graph->value_count, .value_stride = sizeof *q->values,
                                .max_threads = q->max_threads };
 
-    (void)book;
     *out = (inlay_cost){ .struct_size = sizeof *out };
-    if (q->provider->table->cost(q->provider->state, &ask, out) != INLAY_OK || !(out->ns >= 0)) {
+    if (q->provider->table->cost(q->provider->state, &ask, out) != INLAY_OK || !(out->ns >= 0) ||
+        !isfinite(out->ns)) {
         *out = (inlay_cost){ .struct_size = sizeof *out, .ns = 1e12 };
         return COST_NONE;
     }
+    if (out->confidence == INLAY_CONFIDENCE_MEASURED)
+        return COST_MEASURED;
     return out->confidence == INLAY_CONFIDENCE_GUESS ? COST_GUESS : COST_MODEL;
+}
+
+/* The line for a class, or for the class of classes that comes next. */
+static const profile_line *line_for(const book_provider *b, cost_class class, const inlay_cost *model)
+{
+    uint32_t kind = cost_kind_of(model);
+    cost_class tries[5] = { class,
+                            { class.op, COST_ANY, class.dtype },
+                            { class.op, COST_ANY, INLAY_UNDEFINED },
+                            { "", kind, class.dtype },
+                            { "", kind, INLAY_UNDEFINED } };
+    const profile_line *line = NULL;
+
+    for (int i = 0; line == NULL && i < 5; i++)
+        line = find_line(b, &tries[i]);
+    return line;
+}
+
+static bool scale_by_profile(const book_provider *b, const cost_question *q, inlay_cost *cost)
+{
+    const inlay_node_info *n = inlay_graph_node(q->graph, q->offer->nodes[0]);
+    const profile_line *line;
+    double x[FIT_TERMS];
+
+    if (b->lines == NULL)
+        return false;
+    if (q->offer->node_count > 1) {
+        cost->ns *= b->factor > 0 ? b->factor : 1;
+        return b->factor > 0;
+    }
+    line = line_for(b, cost_class_of(q->graph, n, q->values), cost);
+    if (line == NULL)
+        return false;
+    fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, x);
+    cost->ns = fit_at(&line->fit, x);
+    return true;
+}
+
+uint32_t cost_of_offer(const cost_book *book, const cost_question *q, inlay_cost *out)
+{
+    const book_provider *b = known(book, q->provider);
+    uint32_t source = ask_provider(q, out);
+    const cost_record *record = NULL;
+
+    if (source != COST_NONE && !q->runs && costs_nothing(q)) {
+        out->ns = 0;
+        return source;
+    }
+    if (b == NULL)
+        return source;
+    if (book->store.count > 0)
+        record = cost_store_find(&book->store, cost_key_of(b->identity, q));
+    if (record != NULL) {
+        out->ns = record->ns;
+        source = COST_MEASURED;
+    } else if ((source == COST_MODEL || source == COST_GUESS) && scale_by_profile(b, q, out)) {
+        source = COST_PROFILE;
+    }
+    out->ns = out->ns > b->launch_ns ? out->ns - b->launch_ns : 0; /* regions pay it: cost_launch_ns */
+    return source;
+}
+
+double cost_launch_ns(const cost_book *book, const part_provider *provider)
+{
+    const book_provider *b = known(book, provider);
+
+    return b != NULL ? b->launch_ns : 0;
+}
+
+/* ------------------------------------------------------------------ copies */
+
+/* One way between a domain of a provider and the host. */
+static double hop_ns(const cost_book *book, const part_provider *providers, uint32_t provider_count, uint32_t domain,
+                     bool to_device, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < provider_count; i++) {
+        const part_provider *p = &providers[i];
+        const book_provider *b;
+        const profile_copy *link = NULL;
+
+        if (domain < p->first_domain || domain - p->first_domain >= p->table->domain_count)
+            continue;
+        b = known(book, p);
+        if (b != NULL && b->to != NULL)
+            link = (to_device ? b->to : b->from)[domain - p->first_domain];
+        if (link != NULL)
+            return link->latency_ns + (double)bytes * link->ns_per_byte;
+    }
+    return COPY_LATENCY_NS + (double)bytes / COPY_BYTES_PER_NS;
+}
+
+static const part_provider *owner_of(const part_provider *providers, uint32_t provider_count, uint32_t domain)
+{
+    for (uint32_t i = 0; i < provider_count; i++)
+        if (domain >= providers[i].first_domain && domain - providers[i].first_domain < providers[i].table->domain_count)
+            return &providers[i];
+    return NULL;
 }
 
 double cost_copy_ns(const cost_book *book, const part_provider *providers, uint32_t provider_count, uint32_t from,
                     uint32_t to, uint64_t bytes)
 {
-    (void)book;
-    (void)providers;
-    (void)provider_count;
-    return from == to ? 0 : COPY_LATENCY_NS + (double)bytes / COPY_BYTES_PER_NS;
-}
-
-double cost_launch_ns(const cost_book *book, const part_provider *provider)
-{
-    (void)book;
-    (void)provider;
-    return 0;
+    if (from == to)
+        return 0;
+    if (from == INLAY_DOMAIN_HOST || to == INLAY_DOMAIN_HOST)
+        return hop_ns(book, providers, provider_count, from == INLAY_DOMAIN_HOST ? to : from,
+                      from == INLAY_DOMAIN_HOST, bytes);
+    if (owner_of(providers, provider_count, from) == owner_of(providers, provider_count, to))
+        return hop_ns(book, providers, provider_count, to, true, bytes);
+    /* Two devices that know nothing of each other meet in host memory. */
+    return hop_ns(book, providers, provider_count, from, false, bytes) +
+           hop_ns(book, providers, provider_count, to, true, bytes);
 }
 
 uint64_t cost_value_bytes(const inlay_value_state *v)

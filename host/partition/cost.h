@@ -11,6 +11,21 @@
  * own models and fixed link costs decide. */
 typedef struct cost_book cost_book;
 
+/* What to open a book with. */
+typedef struct cost_book_request {
+    const char *folder; /* with machine.json and measured.bin */
+    const part_provider *providers;
+    uint32_t provider_count;
+    uint32_t max_threads; /* of a run */
+    void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
+    void *log_ctx;
+} cost_book_request;
+
+/* Reads what is there for these providers. *out_book is NULL when there is nothing; damaged files are as none. Only out
+ * of memory fails. The providers outlive the book. */
+INLAY_NODISCARD inlay_status cost_book_open(const cost_book_request *request, cost_book **out_book, inlay_diag *diag);
+void cost_book_close(cost_book *book); /* NULL is a no-op */
+
 /* Where a price comes from, worst first. */
 enum { COST_NONE = 0, COST_GUESS = 1, COST_MODEL = 2, COST_PROFILE = 3, COST_MEASURED = 4 };
 /* "measured", "calibrated", "model", "guess", "none". */
@@ -23,6 +38,7 @@ typedef struct cost_question {
     const part_offer *offer;
     const inlay_value_state *values; /* [graph->value_count] the concrete shapes */
     uint32_t max_threads;
+    bool runs; /* it is known to be executed: neither computed while planning nor a mere view */
 } cost_question;
 
 /* Fills *out and returns the source; COST_NONE, with a price so high that it is taken last, when the provider can't say.
@@ -31,17 +47,18 @@ uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inl
 /* Bringing bytes from one memory domain to another, of the given providers; 0 when they are the same. */
 double cost_copy_ns(const cost_book *book, const part_provider *providers, uint32_t provider_count, uint32_t from,
                     uint32_t to, uint64_t bytes);
-/* Starting one region of the provider. */
+/* Starting one region of the provider: 0 where that is no more than a call, whose time is in the price of each node. */
 double cost_launch_ns(const cost_book *book, const part_provider *provider);
 
 /* ------------------------------------------------------------------ shapes (cost_shapes.c)
  *
- * Prices need sizes where a model has symbols. They come, in this order, from: the shapes of real inputs, where somebody
- * has them; what the user assumes (option assume, NAME=N); the symbol's bounds, when they leave one size; names that
- * say what a symbol is ("batch" is 1); the place: the first dimension of an input is 1, the last two of an image (no
- * integers, rank 4, or rank 3 with 3 channels first) are 224 and the one before is 3, every other one is 64. A guess is then moved into the symbol's bounds. From
- * the inputs on, shapes are inferred node by node at these sizes, as a plan does it; what depends on data is estimated:
- * a size that inference gives elsewhere to the same symbol, or else 16, within the bounds. */
+ * Prices need sizes where a model has symbols. They come, in this order, from: the shapes of real inputs, where
+ * somebody has them; what the user assumes (option assume, NAME=N); the symbol's bounds, when they leave one size;
+ * names that say what a symbol is ("batch" is 1); the place: the first dimension of an input is 1, the last two of an
+ * image (no integers, rank 4, or rank 3 with 3 channels first) are 224 and the one before is 3, every other one is 64.
+ * A guess is then moved into the symbol's bounds. From the inputs on, shapes are inferred node by node at these sizes,
+ * as a plan does it; what depends on data is estimated: a size that inference gives elsewhere to the same symbol, or
+ * else 16, within the bounds. */
 
 /* An input as it will be. rank INLAY_RANK_UNKNOWN: not said. */
 typedef struct cost_input {

@@ -23,6 +23,7 @@ typedef struct part_provider {
     const char *name;
     const char *plugin_path; /* for messages; may be NULL */
     const char *build_id;    /* of the plugin; NULL = unknown */
+    uint64_t settings_hash;  /* of the options that it was opened with; 0 = none */
     uint32_t first_domain;   /* host-wide id of its domains[0] */
 } part_provider;
 

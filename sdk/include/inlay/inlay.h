@@ -282,8 +282,43 @@ typedef struct inlay_plan_info {
     uint64_t constant_bytes;   /* weights that the session holds mapped or copied */
     uint32_t step_count;
     uint32_t dynamic_step_count; /* steps whose shapes depend on data */
+    double predicted_ns; /* what the last run should have taken, at its sizes, by the costs that the session knows */
 } inlay_plan_info;
 INLAY_API inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *out_info);
+
+/* ------------------------------------------------------------------ costs
+ *
+ * Who runs what is chosen by cost. Costs start from the providers' own models; a machine profile corrects these, and
+ * measurements of a model's own layers replace them. Both lie in the cache folder (option cache_dir), from where every
+ * later session takes them by itself. */
+
+/* What to calibrate, beyond the options of a session, of which providers, plugin_dirs, cache_dir, the log and the
+ * progress function count. Set struct_size; zero is a good value for the rest. */
+typedef struct inlay_calibrate_options {
+    uint64_t struct_size;
+    const uint32_t *threads; /* [thread_count] threads of a run to measure with; none: 1, and all that there are */
+    uint32_t thread_count;
+    uint32_t quick; /* 1: fewer runs of each kernel */
+} inlay_calibrate_options;
+
+/* What came of it. */
+typedef struct inlay_calibrate_result {
+    uint64_t struct_size;
+    uint32_t provider_count;
+    uint32_t kernel_count; /* measured, over all providers and thread counts */
+    uint32_t line_count;   /* classes of kernels that have a fitted model of time now */
+    uint32_t link_count;   /* copy links to and from the memory of devices */
+    double median_error;   /* the median class is off by this factor at its median kernel, 1.08 for instance */
+    double seconds;
+    char path[1024]; /* the file that was written */
+} inlay_calibrate_result;
+
+/* Times operators on every provider, copies to and from every device, and writes the machine profile. Takes about half
+ * a minute for each provider and number of threads. When the progress function gives up, INLAY_CANCELLED: what was there
+ * before is there still. options and what may be NULL; result may be NULL. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_calibrate(const inlay_options *options,
+                                                       const inlay_calibrate_options *what,
+                                                       inlay_calibrate_result *out_result, inlay_diag *diag);
 
 #ifdef __cplusplus
 }

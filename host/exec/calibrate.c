@@ -1,0 +1,376 @@
+/* calibrate.c - times the rows of calibrate_cases.def on every provider, and copies on every link. */
+#include "exec/calibrate.h"
+#include "config/dirs.h"
+#include "exec/measure.h"
+#include "exec/threads.h"
+#include "partition/cost_key.h"
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MAX_THREAD_COUNTS = 16, LINK_SIZES = 4 };
+static const double BUDGET_NS = 25e6, QUICK_BUDGET_NS = 5e6; /* of one kernel */
+static const double CASES_SHARE = 0.95; /* of the bar; links take the rest */
+
+typedef struct calibration {
+    inlay_session *s; /* providers, log, progress */
+    uint32_t threads[MAX_THREAD_COUNTS];
+    uint32_t thread_count;
+    measure_plan plan;
+    measure_sweep sweep;
+    calibrate_point **points; /* [provider_count] */
+    uint32_t *point_count, *point_capacity;
+    cost_profile profile;
+    inlay_calibrate_result result;
+    double fraction;
+    bool cancelled;
+    inlay_diag *diag;
+} calibration;
+
+static bool tell(calibration *c, const char *what)
+{
+    if (!c->cancelled && c->s->progress != NULL)
+        c->cancelled = c->s->progress(c->s->progress_user, c->fraction, what) != 0;
+    return c->cancelled;
+}
+
+static bool stop(void *ctx)
+{
+    return tell(ctx, "measuring");
+}
+
+/* ------------------------------------------------------------------ kernels */
+
+static inlay_status add_point(calibration *c, uint32_t which, const calibrate_point *point)
+{
+    if (c->point_count[which] == c->point_capacity[which]) {
+        uint32_t capacity = c->point_capacity[which] * 2 + 256;
+        calibrate_point *more = realloc(c->points[which], capacity * sizeof *more);
+        if (more == NULL)
+            return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to calibrate");
+        c->points[which] = more;
+        c->point_capacity[which] = capacity;
+    }
+    c->points[which][c->point_count[which]++] = *point;
+    return INLAY_OK;
+}
+
+/* The kernel of one provider at one number of threads. What a provider does not run, or fails at, is left out. */
+static inlay_status time_kernel(calibration *c, const calibrate_case *row, graph_model *model,
+                                const inlay_graph *snapshot, uint32_t which, uint32_t threads, arena *a)
+{
+    const part_provider *p = &c->s->providers[which];
+    part_request request = { .graph = model->main, .snapshot = snapshot, .providers = p, .provider_count = 1,
+                             .max_threads = threads };
+    measure_job job = { .g = model->main, .snapshot = snapshot, .provider = p, .max_threads = threads,
+                        .max_bytes = UINT64_C(1) << 32 };
+    inlay_diag why = INLAY_DIAG_INIT;
+    partition parts;
+    measurement got;
+    calibrate_point point = { .threads = threads };
+    inlay_status status = partition_graph(&request, a, &parts, &why);
+
+    if (status == INLAY_OUT_OF_MEMORY)
+        return inlay_fail(c->diag, status, "no memory to calibrate");
+    if (status != INLAY_OK || parts.offer_count == 0)
+        return INLAY_OK;
+    job.offer = &parts.offers[0];
+    job.values = parts.profile;
+    status = measure_offer(&job, &c->plan, &c->sweep, &got, &why);
+    if (status == INLAY_CANCELLED || status == INLAY_OUT_OF_MEMORY)
+        return inlay_fail(c->diag, status, "%s", why.text);
+    if (status != INLAY_OK) {
+        char line[700];
+        (void)snprintf(line, sizeof line, "calibrate: provider %s, %s: %s", p->name, row->op, why.text);
+        if (c->s->log != NULL)
+            c->s->log(c->s->log_user, INLAY_LOG_WARNING, line);
+        return INLAY_OK;
+    }
+    point.class = cost_class_of(snapshot, inlay_graph_node(snapshot, 0), parts.profile);
+    point.class.op = row->op;
+    point.kind = cost_kind_of(&job.offer->cost);
+    fit_terms(job.offer->cost.flops, (double)job.offer->cost.bytes_read + (double)job.offer->cost.bytes_written,
+              point.point.x);
+    point.point.ns = got.ns;
+    point.model_ns = job.offer->cost.ns;
+    c->result.kernel_count++;
+    return add_point(c, which, &point);
+}
+
+static inlay_status time_case(calibration *c, const calibrate_case *row, inlay_dtype dtype)
+{
+    graph_model *model = NULL;
+    inlay_graph snapshot;
+    arena a = { 0 };
+    inlay_status status = INLAY_OK;
+    char what[96];
+
+    INLAY_TRY(calibrate_model(row, dtype, &model, c->diag));
+    INLAY_TRY(graph_snapshot(model->main, &a, &snapshot, c->diag));
+    for (uint32_t p = 0; p < c->s->env.provider_count; p++) {
+        for (uint32_t t = 0; t < c->thread_count; t++) {
+            (void)snprintf(what, sizeof what, "%s, %s of %s, %u thread%s", c->s->providers[p].name, row->op,
+                           inlay_dtype_name(dtype), c->threads[t], c->threads[t] > 1 ? "s" : "");
+            if (tell(c, what)) {
+                status = inlay_fail(c->diag, INLAY_CANCELLED, "cancelled while measuring");
+                goto done;
+            }
+            INLAY_TRY(time_kernel(c, row, model, &snapshot, p, c->threads[t], &a));
+        }
+    }
+done:
+    arena_deinit(&a);
+    graph_model_destroy(model);
+    return status;
+}
+
+static bool names_type(const char *list, const char *name)
+{
+    size_t bytes = strlen(name);
+
+    for (const char *at = list; (at = strstr(at, name)) != NULL; at += bytes)
+        if ((at == list || at[-1] == ' ') && (at[bytes] == ' ' || at[bytes] == '\0'))
+            return true;
+    return false;
+}
+
+static inlay_status time_kernels(calibration *c)
+{
+    uint32_t count = calibrate_case_count();
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const calibrate_case *row = calibrate_case_at(i);
+        c->fraction = CASES_SHARE * i / count;
+        for (inlay_dtype d = 1; d < INLAY_DTYPE_COUNT; d++)
+            if (names_type(row->types, inlay_dtype_name(d)))
+                INLAY_TRY(time_case(c, row, d));
+    }
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ links */
+
+static inlay_status time_link(calibration *c, const part_provider *p, uint32_t domain, bool to_device,
+                              profile_copy *out)
+{
+    static const uint64_t sizes[LINK_SIZES] = { 64, 1 << 16, 1 << 20, 1 << 23 };
+    fit_point points[LINK_SIZES];
+    fit_line line;
+    inlay_status status = INLAY_OK;
+
+    for (int i = 0; i < LINK_SIZES; i++) {
+        measurement got;
+        INLAY_TRY(measure_copy(p, domain, to_device, sizes[i], &c->plan, &got, c->diag));
+        points[i] = (fit_point){ .x = { 1, 0, (double)sizes[i], 0 }, .ns = got.ns };
+    }
+    if (fit_points(points, LINK_SIZES, &line))
+        *out = (profile_copy){ line.ns_per[FIT_ONE], line.ns_per[FIT_BYTES] };
+done:
+    return status;
+}
+
+static inlay_status time_links(calibration *c, const part_provider *p, profile_provider *out)
+{
+    const inlay_provider *t = p->table;
+    inlay_status status = INLAY_OK;
+
+    out->links = arena_array(&c->profile.a, (size_t)t->domain_count + 1, sizeof *out->links);
+    if (out->links == NULL)
+        return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to calibrate");
+    for (uint32_t d = 0; d < t->domain_count; d++) {
+        profile_link *link = &out->links[out->link_count];
+        if (tell(c, "copies"))
+            return inlay_fail(c->diag, INLAY_CANCELLED, "cancelled while measuring");
+        link->domain = arena_string(&c->profile.a, INLAY_AT(inlay_domain_info, t->domains, t->domain_stride, d)->name);
+        if (link->domain == NULL)
+            return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to calibrate");
+        INLAY_TRY(time_link(c, p, d, true, &link->to));
+        INLAY_TRY(time_link(c, p, d, false, &link->from));
+        out->link_count++;
+        c->result.link_count += 2;
+    }
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ the profile */
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Lines of the old file at other numbers of threads stay; so do providers that were not measured now. */
+static inlay_status keep_old_lines(calibration *c, const cost_profile *old, profile_provider *fresh)
+{
+    const profile_provider *was = profile_find(old, fresh->identity);
+    profile_line *lines;
+    uint32_t n = fresh->line_count;
+
+    if (was == NULL)
+        return INLAY_OK;
+    lines = arena_array(&c->profile.a, (size_t)n + was->line_count + 1, sizeof *lines);
+    if (lines == NULL)
+        return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to calibrate");
+    if (n > 0)
+        memcpy(lines, fresh->lines, n * sizeof *lines);
+    for (uint32_t i = 0; i < was->line_count; i++) {
+        bool again = false;
+        for (uint32_t t = 0; t < c->thread_count; t++)
+            again |= was->lines[i].threads == c->threads[t];
+        if (!again)
+            lines[n++] = was->lines[i];
+    }
+    fresh->lines = lines;
+    fresh->line_count = n;
+    return INLAY_OK;
+}
+
+static bool is_measured_now(const calibration *c, const profile_provider *old)
+{
+    for (uint32_t p = 0; p < c->s->env.provider_count; p++)
+        if (strcmp(c->s->providers[p].name, old->name) == 0)
+            return true;
+    return false;
+}
+
+static inlay_status make_profile(calibration *c, const cost_profile *old)
+{
+    uint32_t providers = c->s->env.provider_count;
+    profile_provider *list = arena_array(&c->profile.a, (size_t)providers + old->provider_count + 1, sizeof *list);
+    double *errors;
+    uint32_t error_count = 0;
+    inlay_status status = INLAY_OK;
+
+    if (list == NULL)
+        return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to calibrate");
+    c->profile.providers = list;
+    profile_cpu(c->profile.cpu, sizeof c->profile.cpu);
+    for (uint32_t p = 0; p < providers; p++) {
+        const part_provider *x = &c->s->providers[p];
+        list[p] = (profile_provider){ .name = x->name, .build_id = x->build_id != NULL ? x->build_id : "",
+                                      .identity = cost_identity_of(x) };
+        INLAY_TRY(calibrate_fit(c->points[p], c->point_count[p], &c->profile.a, &list[p], c->diag));
+        INLAY_TRY(time_links(c, x, &list[p]));
+        c->result.line_count += list[p].line_count;
+    }
+    errors = arena_array(&c->profile.a, (size_t)c->result.line_count + 1, sizeof *errors);
+    for (uint32_t p = 0; errors != NULL && p < providers; p++)
+        for (uint32_t i = 0; i < list[p].line_count; i++)
+            errors[error_count++] = list[p].lines[i].fit.error;
+    if (error_count > 0) {
+        qsort(errors, error_count, sizeof *errors, by_size);
+        c->result.median_error = errors[error_count / 2];
+    }
+    for (uint32_t p = 0; p < providers; p++)
+        INLAY_TRY(keep_old_lines(c, old, &list[p]));
+    c->profile.provider_count = providers;
+    for (uint32_t i = 0; i < old->provider_count; i++)
+        if (!is_measured_now(c, &old->providers[i]))
+            list[c->profile.provider_count++] = old->providers[i];
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+static inlay_status read_threads(calibration *c, const inlay_calibrate_options *what)
+{
+    uint32_t all = threads_budget();
+
+    if (what == NULL || what->thread_count == 0) {
+        c->threads[c->thread_count++] = 1;
+        if (all > 1)
+            c->threads[c->thread_count++] = all;
+        return INLAY_OK;
+    }
+    if (what->thread_count > MAX_THREAD_COUNTS)
+        return inlay_fail(c->diag, INLAY_INVALID_ARGUMENT, "calibrate: %u numbers of threads; at most %d at a time",
+                          what->thread_count, MAX_THREAD_COUNTS);
+    for (uint32_t i = 0; i < what->thread_count; i++) {
+        if (what->threads[i] < 1 || what->threads[i] > all)
+            return inlay_fail(c->diag, INLAY_INVALID_ARGUMENT, "calibrate: %u threads; this process has 1 to %u",
+                              what->threads[i], all);
+        c->threads[c->thread_count++] = what->threads[i];
+    }
+    return INLAY_OK;
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static inlay_status calibrate(calibration *c, const inlay_options *options)
+{
+    cost_log log = { c->s->log, c->s->log_user };
+    cost_profile old = { .provider_count = 0 };
+    inlay_status status = INLAY_OK;
+    char folder[PATH_MAX];
+    uint32_t n = c->s->env.provider_count;
+
+    if (!config_cache_folder(options, "costs", folder, sizeof folder))
+        return inlay_fail(c->diag, INLAY_IO_ERROR,
+                          "calibrate: there is no cache folder to write to; see option cache_dir");
+    c->points = calloc((size_t)n + 1, sizeof(calibrate_point *));
+    c->point_count = calloc((size_t)n + 1, sizeof *c->point_count);
+    c->point_capacity = calloc((size_t)n + 1, sizeof *c->point_capacity);
+    if (c->points == NULL || c->point_count == NULL || c->point_capacity == NULL)
+        return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to calibrate");
+    INLAY_TRY(measure_sweep_init(&c->sweep, c->diag));
+    INLAY_TRY(time_kernels(c));
+    c->fraction = CASES_SHARE;
+    INLAY_TRY(profile_load(folder, &log, &old));
+    INLAY_TRY(make_profile(c, &old));
+    INLAY_TRY(profile_save(folder, &c->profile, c->diag));
+    (void)snprintf(c->result.path, sizeof c->result.path, "%.1000s/machine.json", folder);
+    c->result.provider_count = n;
+    c->fraction = 1;
+    (void)tell(c, "done");
+done:
+    profile_deinit(&old);
+    return status;
+}
+
+inlay_status inlay_calibrate(const inlay_options *options, const inlay_calibrate_options *what,
+                             inlay_calibrate_result *out_result, inlay_diag *diag)
+{
+    calibration c = { .diag = diag, .plan = { .min_runs = 4, .max_runs = 40, .budget_ns = BUDGET_NS } };
+    double begin = seconds();
+    inlay_status status = INLAY_OK;
+
+    if (what != NULL && what->struct_size >= sizeof *what && what->quick != 0) {
+        c.plan.min_runs = 2;
+        c.plan.budget_ns = QUICK_BUDGET_NS;
+    }
+    c.plan.stop = stop;
+    c.plan.stop_ctx = &c;
+    INLAY_TRY(read_threads(&c, what));
+    INLAY_TRY(session_open_providers(options, &c.s, diag));
+    INLAY_TRY(calibrate(&c, options));
+    c.result.seconds = seconds() - begin;
+    if (out_result != NULL && out_result->struct_size > sizeof c.result.struct_size) {
+        uint64_t bytes = out_result->struct_size < sizeof c.result ? out_result->struct_size : sizeof c.result;
+        memcpy((char *)out_result + sizeof bytes, (const char *)&c.result + sizeof bytes,
+               (size_t)bytes - sizeof bytes);
+    }
+done:
+    for (uint32_t p = 0; c.points != NULL && p < c.s->env.provider_count; p++)
+        free(c.points[p]);
+    free(c.points);
+    free(c.point_count);
+    free(c.point_capacity);
+    measure_sweep_deinit(&c.sweep);
+    profile_deinit(&c.profile);
+    inlay_session_destroy(c.s);
+    return status;
+}

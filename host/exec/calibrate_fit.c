@@ -1,0 +1,121 @@
+/* calibrate_fit.c - from timed kernels to the lines of a profile. */
+#include "exec/calibrate.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAST_POINTS = 3 };
+
+typedef struct fitting {
+    const calibrate_point *points;
+    uint32_t count;
+    profile_provider *out;
+    uint32_t capacity; /* of out->lines */
+    fit_point *some;   /* [count] room for those of one line */
+    bool *done;        /* [count] */
+    arena *a;
+} fitting;
+
+/* The class of point i seen from farther away: 0 itself, 1 the operator with its type, 2 the operator, 3 the kind of work
+ * with its type, 4 the kind. */
+static cost_class class_at(const calibrate_point *p, int distance)
+{
+    inlay_dtype dtype = distance == 2 || distance == 4 ? INLAY_UNDEFINED : p->class.dtype;
+
+    if (distance == 0)
+        return p->class;
+    return distance < 3 ? (cost_class){ p->class.op, COST_ANY, dtype } : (cost_class){ "", p->kind, dtype };
+}
+
+static bool same(const calibrate_point *a, const calibrate_point *b, int distance)
+{
+    cost_class x = class_at(a, distance), y = class_at(b, distance);
+
+    return a->threads == b->threads && x.variant == y.variant && x.dtype == y.dtype && strcmp(x.op, y.op) == 0;
+}
+
+static bool add_line(fitting *f, const calibrate_point *p, int distance, const fit_line *line)
+{
+    profile_line *lines = f->out->lines;
+
+    if (f->out->line_count == f->capacity) {
+        f->capacity = f->capacity * 2 + 64;
+        lines = arena_array(f->a, f->capacity, sizeof *lines);
+        if (lines == NULL)
+            return false;
+        if (f->out->line_count > 0)
+            memcpy(lines, f->out->lines, f->out->line_count * sizeof *lines);
+        f->out->lines = lines;
+    }
+    lines[f->out->line_count++] = (profile_line){ class_at(p, distance), p->threads, *line };
+    return true;
+}
+
+static bool fit_at_distance(fitting *f, int distance)
+{
+    memset(f->done, 0, f->count * sizeof *f->done);
+    for (uint32_t i = 0; i < f->count; i++) {
+        fit_line line;
+        uint32_t n = 0;
+
+        for (uint32_t k = i; !f->done[i] && k < f->count; k++) {
+            if (!same(&f->points[i], &f->points[k], distance))
+                continue;
+            f->some[n++] = f->points[k].point;
+            f->done[k] = k > i;
+        }
+        if (n >= LEAST_POINTS && fit_points(f->some, n, &line) && !add_line(f, &f->points[i], distance, &line))
+            return false;
+    }
+    return true;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* The median of measured over expected, for each number of threads. */
+static bool find_factors(fitting *f)
+{
+    double *ratios = malloc((f->count + 1) * sizeof *ratios);
+
+    f->out->factors = arena_array(f->a, (size_t)f->count + 1, sizeof *f->out->factors);
+    memset(f->done, 0, f->count * sizeof *f->done);
+    for (uint32_t i = 0; ratios != NULL && f->out->factors != NULL && i < f->count; i++) {
+        uint32_t n = 0;
+
+        for (uint32_t k = i; !f->done[i] && k < f->count; k++) {
+            if (f->points[k].threads != f->points[i].threads)
+                continue;
+            f->done[k] = k > i;
+            if (f->points[k].model_ns > 0)
+                ratios[n++] = f->points[k].point.ns / f->points[k].model_ns;
+        }
+        if (n == 0)
+            continue;
+        qsort(ratios, n, sizeof *ratios, by_size);
+        f->out->factors[f->out->factor_count++] = (profile_factor){ f->points[i].threads, ratios[n / 2] };
+    }
+    free(ratios);
+    return ratios != NULL && f->out->factors != NULL;
+}
+
+inlay_status calibrate_fit(const calibrate_point *points, uint32_t count, arena *a, profile_provider *out,
+                           inlay_diag *diag)
+{
+    fitting f = { .points = points, .count = count, .out = out, .a = a };
+    bool good;
+
+    f.some = calloc((size_t)count + 1, sizeof *f.some);
+    f.done = calloc((size_t)count + 1, sizeof *f.done);
+    good = f.some != NULL && f.done != NULL;
+    for (int distance = 0; good && distance < 5; distance++)
+        good = fit_at_distance(&f, distance);
+    good = good && find_factors(&f);
+    free(f.some);
+    free(f.done);
+    return good ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fit the machine profile");
+}

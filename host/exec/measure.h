@@ -1,0 +1,53 @@
+/* exec/measure.h - how long an offer takes on its own, by running it.
+ *
+ * The offer is compiled, specialised and executed as the run loop would do it, on made-up contents: floats between -1
+ * and 1, integers 0 and 1, what the sizes settle as it is. What runs before a kernel in a model leaves little of its
+ * weights in the caches next to a core, but just has written its inputs; so before each timed run those caches
+ * are swept, and then the inputs are read. Copies to and from a device are not part of the time. */
+#ifndef EXEC_MEASURE_H
+#define EXEC_MEASURE_H
+#include "partition/partition.h"
+
+/* What is measured. Everything is borrowed. */
+typedef struct measure_job {
+    const graph *g;
+    const inlay_graph *snapshot; /* of g */
+    const part_provider *provider;
+    const part_offer *offer;
+    const inlay_value_state *values; /* [value_count] */
+    uint32_t max_threads;
+    uint64_t max_bytes; /* limit of one tensor; more is INLAY_LIMIT_EXCEEDED */
+} measure_job;
+
+/* How long, and when to give up: stop (may be NULL) is asked between runs. */
+typedef struct measure_plan {
+    uint32_t min_runs, max_runs; /* timed ones, after one that is not */
+    double budget_ns;            /* no further run after so much time, once min_runs are done */
+    bool (*stop)(void *ctx);
+    void *stop_ctx;
+} measure_plan;
+
+typedef struct measurement {
+    double ns;     /* the lower quartile of the runs: others on the machine only add time */
+    double spread; /* from there to the median, relative */
+    uint32_t samples;
+} measurement;
+
+/* Memory that sweeps the caches; one for many measurements, used by one thread at a time. */
+typedef struct measure_sweep {
+    char *memory;
+    size_t bytes;
+} measure_sweep;
+INLAY_NODISCARD inlay_status measure_sweep_init(measure_sweep *sweep, inlay_diag *diag);
+void measure_sweep_deinit(measure_sweep *sweep);
+
+/* INLAY_UNSUPPORTED: an offer that cannot be run on made-up contents. INLAY_CANCELLED: stop said so. Other failures are
+ * those of the provider. */
+INLAY_NODISCARD inlay_status measure_offer(const measure_job *job, const measure_plan *plan, measure_sweep *sweep,
+                                           measurement *out, inlay_diag *diag);
+
+/* Copies of `bytes` between the host and domain number `domain` (0 = the first) of the provider, to it or from it. */
+INLAY_NODISCARD inlay_status measure_copy(const part_provider *provider, uint32_t domain, bool to_device,
+                                          uint64_t bytes, const measure_plan *plan, measurement *out,
+                                          inlay_diag *diag);
+#endif

@@ -1,0 +1,113 @@
+/* Files of the cost folder: read with distrust, written so that nobody ever sees half of one. */
+#include "partition/cost_store.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void cost_say(const cost_log *log, uint32_t level, const char *format, ...)
+{
+    char text[600];
+    va_list args;
+
+    if (log == NULL || log->log == NULL)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    log->log(log->ctx, level, text);
+}
+
+static bool path_of(const char *folder, const char *name, char path[PATH_MAX])
+{
+    int n = snprintf(path, PATH_MAX, "%s/%s", folder, name);
+
+    return n > 0 && n < PATH_MAX;
+}
+
+static bool write_all(int fd, const char *data, size_t bytes)
+{
+    while (bytes > 0) {
+        ssize_t n = write(fd, data, bytes);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        data += n;
+        bytes -= (size_t)n;
+    }
+    return true;
+}
+
+inlay_status cost_file_write(const char *folder, const char *name, const void *data, size_t bytes, inlay_diag *diag)
+{
+    static uint32_t serial;
+    char path[PATH_MAX], beside[PATH_MAX + 48];
+    bool good;
+    int fd;
+
+    if (!path_of(folder, name, path))
+        return inlay_fail(diag, INLAY_IO_ERROR, "the path of %s is too long", name);
+    (void)snprintf(beside, sizeof beside, "%s.%ld.%u", path, (long)getpid(),
+                   __atomic_fetch_add(&serial, 1, __ATOMIC_RELAXED));
+    fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", beside, strerror(errno));
+    good = write_all(fd, data, bytes);
+    good = close(fd) == 0 && good;
+    if (good && rename(beside, path) == 0)
+        return INLAY_OK;
+    (void)inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", path, strerror(errno));
+    (void)unlink(beside);
+    return INLAY_IO_ERROR;
+}
+
+/* Is the open file one that this user, and nobody else, may have written? */
+static bool is_ours(const struct stat *st, size_t max_bytes)
+{
+    return S_ISREG(st->st_mode) && (st->st_uid == geteuid() || st->st_uid == 0) &&
+           (st->st_mode & (S_IWOTH | S_IWGRP)) == 0 && st->st_size >= 0 && (uint64_t)st->st_size <= max_bytes;
+}
+
+inlay_status cost_file_read(const char *folder, const char *name, size_t max_bytes, const cost_log *log,
+                            char **out_data, size_t *out_bytes)
+{
+    char path[PATH_MAX], *data = NULL;
+    inlay_status status = INLAY_OK;
+    struct stat st;
+    size_t got = 0;
+    int fd;
+
+    *out_data = NULL;
+    *out_bytes = 0;
+    if (!path_of(folder, name, path) || (fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) < 0)
+        return INLAY_OK; /* the usual case: nothing was ever measured */
+    if (fstat(fd, &st) != 0 || !is_ours(&st, max_bytes)) {
+        cost_say(log, INLAY_LOG_WARNING, "costs: %.300s is ignored: it is no file of this user's, or far too large", path);
+        goto done;
+    }
+    data = malloc((size_t)st.st_size + 1);
+    if (data == NULL) {
+        status = INLAY_OUT_OF_MEMORY;
+        goto done;
+    }
+    while (got < (size_t)st.st_size) {
+        ssize_t n = read(fd, data + got, (size_t)st.st_size - got);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        got += (size_t)n;
+    }
+    data[got] = '\0';
+    *out_data = data;
+    *out_bytes = got;
+done:
+    (void)close(fd);
+    return status;
+}
