@@ -92,12 +92,18 @@ static inlay_status read_file(arena *a, mistakes *m, char **out_text, size_t *ou
 static char *resolve_path(arena *a, const char *file, const char *home, const char *path)
 {
     const char *slash = strrchr(file, '/');
+    char cwd[4096];
 
     if (path[0] == '~' && path[1] == '/' && home != NULL)
         return arena_format(a, "%s%s", home, path + 1);
-    if (path[0] == '/' || slash == NULL)
+    if (path[0] == '/')
         return arena_string(a, path);
-    return arena_format(a, "%.*s/%s", (int)(slash - file), file, path);
+    if (file[0] == '/')
+        return arena_format(a, "%.*s/%s", (int)(slash - file), file, path);
+    if (getcwd(cwd, sizeof cwd) == NULL)
+        return arena_string(a, path);
+    return slash == NULL ? arena_format(a, "%s/%s", cwd, path)
+                         : arena_format(a, "%s/%.*s/%s", cwd, (int)(slash - file), file, path);
 }
 
 /* The value of a setting with its paths resolved, NULL without memory. */
@@ -162,6 +168,24 @@ static inlay_status apply_all(inlay_options *options, const document *d, uint32_
     return status;
 }
 
+inlay_status config_load_text(inlay_options *options, const char *text, size_t bytes, const char *path, uint32_t source,
+                              const config_user *user, inlay_diag *diag)
+{
+    mistakes m = mistakes_in(options, path, diag);
+    arena a = { 0 };
+    tree_node *root = NULL;
+    document d;
+    inlay_status status;
+
+    INLAY_TRY(tree_parse(text, bytes, &a, &m, &root));
+    INLAY_TRY(document_read(root, &a, &m, &d));
+    INLAY_TRY(check_all(&d, &m));
+    INLAY_TRY(apply_all(options, &d, source, user, &a, &m));
+done:
+    arena_deinit(&a);
+    return status;
+}
+
 static inlay_status load(inlay_options *options, const char *path, uint32_t source, const config_user *user,
                          bool *out_found, inlay_diag *diag)
 {
@@ -169,18 +193,10 @@ static inlay_status load(inlay_options *options, const char *path, uint32_t sour
     arena a = { 0 };
     char *text = NULL;
     size_t bytes = 0;
-    tree_node *root = NULL;
-    document d;
-    inlay_status status;
+    inlay_status status = read_file(&a, &m, &text, &bytes, out_found);
 
-    INLAY_TRY(read_file(&a, &m, &text, &bytes, out_found));
-    if (!*out_found)
-        goto done;
-    INLAY_TRY(tree_parse(text, bytes, &a, &m, &root));
-    INLAY_TRY(document_read(root, &a, &m, &d));
-    INLAY_TRY(check_all(&d, &m));
-    INLAY_TRY(apply_all(options, &d, source, user, &a, &m));
-done:
+    if (status == INLAY_OK && *out_found)
+        status = config_load_text(options, text, bytes, path, source, user, diag);
     arena_deinit(&a);
     return status;
 }

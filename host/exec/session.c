@@ -94,7 +94,9 @@ static inlay_status open_provider(inlay_session *s, const inlay_options *options
         if (strcmp(s->providers[i].name, name) == 0)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option providers: '%s' is listed twice", name);
     status = provider_open(s->plugins, name, settings, count, &p, &why);
-    if (status != INLAY_OK && optional && status != INLAY_OUT_OF_MEMORY && count == 0) {
+    /* One that is there but cannot be opened with its settings may have wrong settings: that is not kept quiet. */
+    if (status != INLAY_OK && optional && status != INLAY_OUT_OF_MEMORY &&
+        (count == 0 || plugin_set_find(s->plugins, name) == NULL)) {
         (void)snprintf(line, sizeof line, "provider %s is not used: %s", name, why.text);
         log_line(s, INLAY_LOG_INFO, line);
         if (!remember_skipped(s, name, why.text))
@@ -163,6 +165,8 @@ static inlay_status check_settings(const inlay_session *s, const inlay_options *
 
         for (uint32_t k = 0; !known && k < s->env.provider_count; k++)
             known = strlen(s->providers[k].name) == bytes && strncmp(s->providers[k].name, name, bytes) == 0;
+        for (const session_skipped *k = s->skipped; !known && k != NULL; k = k->next) /* optional, and not there */
+            known = strlen(k->name) == bytes && strncmp(k->name, name, bytes) == 0;
         if (!known)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option %s: provider %.*s is not in use", name, (int)bytes,
                               name);

@@ -142,6 +142,10 @@ json 0 '[.settings[] | select(.name == "dim") | [.value, .source, .item]] ==
 check 'inlay config --yaml can be read back' diff "$work/a.txt" "$work/b.txt"
 check 'and says as much' test -s "$work/a.txt"
 expect 0 '^sum: float' run "$add" --no-config
+printf 'providers: [{name: nowhere, optional: true, options: {a: 1}}, reference]\n' >"$work/optional.yaml"
+expect 0 '^sum: float' run "$add" --no-config --config "$work/optional.yaml"
+sed -i 's/true/false/' "$work/optional.yaml"
+refuses 2 'nowhere' run "$add" --no-config --config "$work/optional.yaml"
 refuses 2 "did you mean 'policy'" config polcy
 refuses 2 "no dimension named 'a'" run "$add"
 printf 'policy: cost\npolcy: cost\nlevel: x\n' >"$work/bad.yaml"

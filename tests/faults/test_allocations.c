@@ -129,19 +129,36 @@ static inlay_status attempt(const char *path, inlay_diag *diag)
     return status;
 }
 
-static void torture(const char *name)
+/* Settings from a file of every kind of value, and asked for. */
+static inlay_status attempt_settings(const char *path, inlay_diag *diag)
+{
+    inlay_options *options = NULL;
+    inlay_status status = inlay_options_create(&options, diag);
+    inlay_setting s = { .struct_size = sizeof s };
+
+    if (status == INLAY_OK)
+        status = inlay_options_load(options, path, diag);
+    if (status == INLAY_OK)
+        status = inlay_options_load_environment(options, diag);
+    for (uint32_t i = 0; status == INLAY_OK && inlay_options_setting(options, i, &s) == INLAY_OK; i++)
+        assert_non_null(s.text);
+    inlay_options_destroy(options);
+    return status;
+}
+
+typedef inlay_status (*attempt_fn)(const char *path, inlay_diag *diag);
+
+static void torture(const char *name, const char *path, attempt_fn attempt_it)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    char path[512];
     inlay_status status;
     long before, attempts = 0;
 
-    (void)snprintf(path, sizeof path, "%s/%s/model.onnx", ONNX_TEST_DATA, name);
     watching = 1;
     armed = 1;
     /* What libraries keep for good (locale, stdio, the loader's lists) is there after a first success. */
     for (int warm = 0; warm < 2; warm++) {
-        status = attempt(path, &diag);
+        status = attempt_it(path, &diag);
         if (status != INLAY_OK)
             fail_msg("%s: %s", name, diag.text);
     }
@@ -152,7 +169,7 @@ static void torture(const char *name)
             failures = 0;
             countdown = attempts;
             diag = (inlay_diag)INLAY_DIAG_INIT;
-            status = attempt(path, &diag);
+            status = attempt_it(path, &diag);
             countdown = -1;
             if (live <= before)
                 break;
@@ -177,8 +194,20 @@ static void test_models(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        torture(names[i]);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[512];
+
+        (void)snprintf(path, sizeof path, "%s/%s/model.onnx", ONNX_TEST_DATA, names[i]);
+        torture(names[i], path, attempt);
+    }
+}
+
+static void test_settings(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("INLAY_DIM", "a=1,b=2", 1), 0);
+    torture("settings", INLAY_SOURCE_DIR "/tests/fuzz/corpus/config/all.yaml", attempt_settings);
+    assert_int_equal(unsetenv("INLAY_DIM"), 0);
 }
 
 /* From the third run on nothing asks for memory, in bodies and steps that depend on data neither. */
@@ -225,7 +254,8 @@ static void test_steady_runs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_models), cmocka_unit_test(test_steady_runs) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_models), cmocka_unit_test(test_settings),
+                                        cmocka_unit_test(test_steady_runs) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,31 @@
+#!/bin/bash
+# samples/inlay.yaml is right, also with every key in it, and has every key that there is.
+#   sample.sh INLAY SAMPLE
+set -u
+inlay=$1
+sample=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+sed -E 's/^#([a-z_.]+:|  - |    [a-z]+:|      [a-z]+:)/\1/' "$sample" >"$work/all.yaml"
+for file in "$sample" "$work/all.yaml"; do
+    "$inlay" config check "$file" || failed=1
+done
+for name in $("$inlay" config --no-config --json | jq -r '.settings[].name' | sort -u); do
+    grep -q "^#$name:" "$sample" || {
+        echo "samples/inlay.yaml says nothing about option '$name'"
+        failed=1
+    }
+done
+# What is a default in it is the default.
+"$inlay" config --no-config --config "$work/all.yaml" --json | jq -r '.settings[] | select(.source == "file") |
+    [.name, .value] | @tsv' >"$work/set"
+"$inlay" config --no-config --json | jq -r '.settings[] | [.name, .value] | @tsv' >"$work/defaults"
+grep -vxFf "$work/defaults" "$work/set" | cut -f 1 | sort -u | tr '\n' ' ' >"$work/others"
+wanted='assume dim plugin_dirs providers reference.preview '
+[ "$(cat "$work/others")" = "$wanted" ] || {
+    echo "these are set to another value than the default: $(cat "$work/others"), not $wanted"
+    failed=1
+}
+exit $failed
