@@ -7,7 +7,8 @@
 
 static const char doc[] =
     "Shows every setting and where its value comes from, or those that are NAMEd. Later sources replace earlier ones: "
-    "default, /etc/inlay/inlay.yaml, ~/.config/inlay/inlay.yaml, --config FILE, INLAY_<NAME> in the environment, flags. "
+    "default, /etc/inlay/inlay.yaml, ~/.config/inlay/inlay.yaml, --config FILE, INLAY_<NAME> in the environment, "
+    "flags. "
     "inlay config check [FILE...] says what is wrong with files.\v"
     "Examples:\n"
     "  inlay config\n"

@@ -68,7 +68,7 @@ static void describe_flags(void)
         .doc = "Set any option by its name, for instance one of a provider: --option reference.NAME=VALUE",
     };
     session_flags[n++] = (struct argp_option){
-        .name = "config", .key = KEY_CONFIG, .arg = "FILE", .doc = "Read this YAML file too, on top of the standard ones",
+        .name = "config", .key = KEY_CONFIG, .arg = "FILE", .doc = "Read this YAML file too, over the standard ones",
     };
     session_flags[n] = (struct argp_option){
         .name = "no-config", .key = KEY_NO_CONFIG, .doc = "Do not read the standard files (see inlay config)",
@@ -166,7 +166,7 @@ static void give_up(const cli_common *common, const inlay_diag *diag, int code)
     exit(code);
 }
 
-/* Flags come first and are the strongest, for every value knows its source; so a wrong flag is told before a wrong file. */
+/* Flags have been read already: they are the strongest all the same, for every value knows its source. */
 static void load_settings(cli_common *common)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -189,11 +189,12 @@ void cli_parse(const struct argp *verb, bool with_session, int argc, char **argv
 {
     static const struct argp common_argp = { common_flags, parse_common, NULL, NULL, NULL, NULL, NULL };
     static const struct argp session_argp = { session_flags, parse_session, NULL, NULL, NULL, NULL, NULL };
+    static const char session_title[] = "Session options (also in inlay.yaml, and as INLAY_<NAME> in the environment):";
     struct argp own = *verb;
     struct argp_child children[] = {
         { &own, 0, NULL, 0 },
         { &common_argp, 0, NULL, 0 },
-        { with_session ? &session_argp : NULL, 0, "Session options (also in inlay.yaml, and as INLAY_<NAME> in the environment):", 10 },
+        { with_session ? &session_argp : NULL, 0, session_title, 10 },
         { 0 },
     };
     struct argp root = { NULL, parse_root, verb->args_doc, verb->doc, children, NULL, NULL };

@@ -102,7 +102,7 @@ typedef struct complaint {
 /* libcyaml says what is wrong in one line, then where in several, the innermost first. */
 static void listen(cyaml_log_t level, void *ctx, const char *format, va_list args)
 {
-    static const char what[] = "Load: ", trace[] = "Load: Backtrace", where[] = "(line: ", entry[] = "in sequence entry";
+    static const char what[] = "Load: ", trace[] = "Load: Backtrace", where[] = "(line: ";
     complaint *c = ctx;
     char text[256];
     const char *place;
@@ -118,7 +118,7 @@ static void listen(cyaml_log_t level, void *ctx, const char *format, va_list arg
     else if (c->line == 0 && place != NULL)
         c->line = (uint32_t)strtoul(place + sizeof where - 1, NULL, 10);
     if (c->field[0] == '\0') {
-        c->item |= strstr(text, entry) != NULL;
+        c->item |= strstr(text, "in sequence entry") != NULL;
         (void)sscanf(text, " in mapping field '%159[^']'", c->field);
     }
 }

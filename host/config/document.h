@@ -17,6 +17,6 @@ typedef struct document {
 } document;
 
 /* Reads every key under root (NULL = none) into *out_document, in the arena. Mistakes go to m: unknown keys, and values
- * of a wrong shape; whether a value is right for its option is not looked at yet. The status is that of memory alone. */
+ * of a wrong shape; whether a value is right for its option is not looked at yet. The status is of memory alone. */
 inlay_status document_read(const tree_node *root, arena *a, mistakes *m, document *out_document);
 #endif

@@ -118,14 +118,16 @@ static const char *resolve(arena *a, const document_setting *s, const char *file
         return strcmp(s->value, options_text(NULL, option)) == 0 ? s->value
                                                                  : resolve_path(a, file, user->home, s->value);
     copy = arena_string(a, s->value);
-    for (char *part = copy != NULL ? strtok_r(copy, ":", &next) : NULL; part != NULL; part = strtok_r(NULL, ":", &next)) {
+    if (copy == NULL)
+        return NULL;
+    for (char *part = strtok_r(copy, ":", &next); part != NULL; part = strtok_r(NULL, ":", &next)) {
         char *path = resolve_path(a, file, user->home, part);
 
         text = path == NULL ? NULL : text == NULL ? path : arena_format(a, "%s:%s", text, path);
         if (text == NULL)
             return NULL;
     }
-    return copy == NULL ? NULL : text != NULL ? text : "";
+    return text != NULL ? text : "";
 }
 
 /* ------------------------------------------------------------------ files */

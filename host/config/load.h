@@ -6,8 +6,8 @@
 
 #define CONFIG_SYSTEM_FILE "/etc/inlay/inlay.yaml"
 
-/* Sets what the text has, as source, or nothing if there is a mistake in it. path names it in messages, and is what paths
- * in it are relative to. */
+/* Sets what the text has, as source, or nothing if there is a mistake in it. path names it in messages, and is what
+ * paths in it are relative to. */
 inlay_status config_load_text(inlay_options *options, const char *text, size_t bytes, const char *path, uint32_t source,
                               const config_user *user, inlay_diag *diag);
 /* Sets what the file has, as source (INLAY_SOURCE_*), or nothing if there is a mistake in it. ~/ in paths is user's. */

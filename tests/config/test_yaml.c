@@ -84,7 +84,8 @@ static void values(void **state)
         { "providers: [{name: b?, options: {k: v}}]\n", "b.k", "v" },
         { "providers: []\n", "providers", "" },
         { "reference.preview: true\n", "reference.preview", "true" },
-        { "reference.text: \"a\\u00e9\\n\\x01\\U0001f600\\\"\\\\\"\n", "reference.text", "a\303\251\n\001\360\237\230\200\"\\" },
+        { "reference.text: \"a\\u00e9\\n\\x01\\U0001f600\\\"\\\\\"\n", "reference.text",
+          "a\303\251\n\001\360\237\230\200\"\\" },
         { "providers: [{name: r, options: {\"k\\u2028\": \"\\u0085\\u2029x\"}}]\n", "r.k\342\200\250",
           "\302\205\342\200\251x" },
         { "", "policy", "cost" },
@@ -254,8 +255,8 @@ static void refused(void **state)
  * out. */
 static void large(void **state)
 {
-    static const char *const parts[] = { "[", "{", "- ", "a: ", "a: b\n", "? ", "\"", "&a ", "!a ", "%", "- - a\n", "{a,",
-                                         "[a,", "\t", "a\n", "#", "dim: [a=1,", "\r", "\\", "|\n ", ">", "'", ": ",
+    static const char *const parts[] = { "[", "{", "- ", "a: ", "a: b\n", "? ", "\"", "&a ", "!a ", "%", "- - a\n",
+                                         "{a,", "[a,", "\t", "a\n", "#", "dim: [a=1,", "\r", "\\", "|\n ", ">", "'", ": ",
                                          "\303\251", "\302\205", "  - x\n", "---\n", "%TAG ! a\n", "a: {b: [c, " };
     char *text = malloc(1 << 20);
 

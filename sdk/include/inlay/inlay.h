@@ -99,8 +99,8 @@ enum {
  *   INLAY_INVALID_ARGUMENT  a mistake in the file
  *   INLAY_LIMIT_EXCEEDED, INLAY_OUT_OF_MEMORY */
 INLAY_API INLAY_NODISCARD inlay_status inlay_options_load(inlay_options *options, const char *path, inlay_diag *diag);
-/* Reads every option NAME from the variable INLAY_NAME (in capitals; items of lists separated by commas), and options of
- * providers from INLAY_OPTION ("reference.preview=true,..."). Does nothing when the process is privileged. Mistakes as
+/* Reads every option NAME from the variable INLAY_NAME (in capitals; items of lists separated by commas), and options
+ * of providers from INLAY_OPTION ("reference.preview=true,..."). Does nothing when the process is privileged. Mistakes as
  * above, INLAY_INVALID_ARGUMENT. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_options_load_environment(inlay_options *options, inlay_diag *diag);
 /* Writes the path of the index-th standard file into text (bytes long), whether it exists or not; INLAY_NOT_FOUND past
@@ -120,8 +120,9 @@ typedef struct inlay_setting {
     uint32_t source;    /* INLAY_SOURCE_* */
     uint32_t item;      /* its number in a list, from 0; INLAY_NONE: not an item, or the list is empty */
 } inlay_setting;
-/* The index-th of all values into *out_setting (set struct_size): every option in the order of inlay_options_describe(),
- * lists with each item, at last those of providers. Borrowed until the options change. INLAY_NOT_FOUND past the last. */
+/* The index-th of all values into *out_setting (set struct_size): every option in the order of
+ * inlay_options_describe(), lists with each item, at last those of providers. Borrowed until the options change.
+ * INLAY_NOT_FOUND past the last. */
 INLAY_API inlay_status inlay_options_setting(const inlay_options *options, uint32_t index, inlay_setting *out_setting);
 
 /* A line of the library's log: level is INLAY_LOG_* of plugin.h (0 error ... 3 debug). Any thread. */
