@@ -154,8 +154,8 @@ static inlay_status check_plans(const bench *b, inlay_diag *diag)
         if (plan->kind > INLAY_OUTPUT_ALLOCATED)
             return inlay_fail(diag, INLAY_INTERNAL, "output %u is of kind %u, which there is not", o, plan->kind);
         if (plan->kind == INLAY_OUTPUT_KNOWN && !known)
-            return inlay_fail(diag, INLAY_INTERNAL, "output %u is of kind KNOWN, but its shape depends on data: it must "
-                              "be BOUNDED or ALLOCATED", o);
+            return inlay_fail(diag, INLAY_INTERNAL, "output %u is of kind KNOWN, but its shape depends on data: it "
+                              "must be BOUNDED or ALLOCATED", o);
         if (plan->alias != INLAY_NONE && plan->alias >= b->one->input_count)
             return inlay_fail(diag, INLAY_INTERNAL, "output %u may share the buffer of input %u, which there is not", o,
                               plan->alias);

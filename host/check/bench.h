@@ -4,8 +4,8 @@
  *     bench_run(&b, &how, &result)                       any number of times
  *     bench_close(&b)
  *
- * Every tensor of a run lies between forbidden pages. What cannot touch a page's end, because it must start at a multiple
- * of 64, is followed by bytes of a pattern that are looked at afterwards. */
+ * Every tensor of a run lies between forbidden pages. What cannot touch a page's end, because it must start at a
+ * multiple of 64, is followed by bytes of a pattern that are looked at afterwards. */
 #ifndef CHECK_BENCH_H
 #define CHECK_BENCH_H
 #include "check/case.h"

@@ -206,8 +206,8 @@ static inlay_status prepare_output(running *r, uint32_t o, inlay_diag *diag)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "output %u would take %zu bytes", o, bytes);
     if (alias != INLAY_NONE) {
         if (r->in[alias].bytes < bytes) {
-            fault(r->result, "offer an alias for equal sizes only", "output %u of %zu bytes may share input %u of %zu", o,
-                  bytes, alias, r->in[alias].bytes);
+            fault(r->result, "offer an alias for equal sizes only", "output %u of %zu bytes may share input %u of %zu",
+                  o, bytes, alias, r->in[alias].bytes);
             return inlay_fail(diag, INLAY_INTERNAL, "an alias that does not fit");
         }
         r->outs[o].buffer = r->ins[alias].buffer;

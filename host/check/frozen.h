@@ -1,4 +1,4 @@
-/* check/frozen.h - a copy of a snapshot in memory that cannot be written to, as a host of another age would lay it out. */
+/* check/frozen.h - a copy of a snapshot in memory that cannot be written to, laid out as by a host of another age. */
 #ifndef CHECK_FROZEN_H
 #define CHECK_FROZEN_H
 #include "check/bench.h"

@@ -286,9 +286,10 @@ void generate_cases(const case_source *source, const case_range *range, case_fn 
     const op_schema *s = source->schema;
     maker m = { .source = source, .range = range, .fn = fn, .user = user, .state = range->seed };
     int32_t first = main_param(s);
-    inlay_dtype usual = first < 0 ? INLAY_FLOAT : allows(&s->types[first], INLAY_FLOAT) ? INLAY_FLOAT
-                                                                                        : usual_type(&s->types[first], 0);
+    inlay_dtype usual = INLAY_FLOAT;
 
+    if (first >= 0 && !allows(&s->types[first], usual))
+        usual = usual_type(&s->types[first], INLAY_UNDEFINED);
     set_types(&m, first, usual);
     make_shapes(&m, false);
     if (range->scaled || first < 0)

@@ -18,8 +18,8 @@ typedef struct case_range {
     bool scaled;    /* only shapes that grow with the scale, in one element type */
 } case_range;
 
-/* Calls fn with each case, its elements filled in; fn returns false to stop. The case is the callee's for the call. That
- * a case is legal is not known: case_graph() says. */
+/* Calls fn with each case, its elements filled in; fn returns false to stop. The case is the callee's for the call.
+ * Whether a case is legal is not known: case_graph() says. */
 typedef bool (*case_fn)(void *user, op_case *k);
 void generate_cases(const case_source *source, const case_range *range, case_fn fn, void *user);
 

@@ -25,8 +25,9 @@ static bool case_of(check *c, const char *subject, const inlay_operator *op, con
         case_tensor *in;
 
         if (!view_fits(t)) {
-            check_fail(c, "examples", subject, "tensors whose bytes follow from dims and dtype", "set bytes = sizeof data",
-                       "%s %u of rank %u has %llu bytes", i < e->input_count ? "input" : "output",
+            check_fail(c, "examples", subject, "tensors whose bytes follow from dims and dtype",
+                       "set bytes = sizeof data", "%s %u of rank %u has %llu bytes",
+                       i < e->input_count ? "input" : "output",
                        i < e->input_count ? i : i - e->input_count, t->rank, (unsigned long long)t->bytes);
             return false;
         }
@@ -73,8 +74,8 @@ static bool run_by(check *c, const char *subject, const loaded_provider *p, cons
     if (bench_open(c, p, one, k, 1, &b, &diag) != INLAY_OK) {
         if (strcmp(b.phase, "assess") == 0)
             return false;
-        check_fail(c, "examples", subject, "that it can be compiled and specialised", "refuse in assess what cannot be run",
-                   "provider %s, %s: %s", p->name, b.phase, diag.text);
+        check_fail(c, "examples", subject, "that it can be compiled and specialised",
+                   "refuse in assess what cannot be run", "provider %s, %s: %s", p->name, b.phase, diag.text);
         return true;
     }
     status = bench_run(&b, &how, &r, &diag);

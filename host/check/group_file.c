@@ -197,21 +197,22 @@ static void check_note(check *c, int fd, uint64_t bytes)
     note_facts facts;
 
     if (note_read(fd, bytes, &facts, &diag) != INLAY_OK) {
-        check_fail(c, "file", "note", "a file that hosts can read before they load it", "build it anew", "%s", diag.text);
+        check_fail(c, "file", "note", "a file that hosts can read before they load it", "build it anew", "%s",
+                   diag.text);
         return;
     }
     if (!facts.present)
         check_warn(c, "file", "note", "an ELF note of owner 'inlay', so that hosts know the file before its code runs",
                    "write KIT_PLUGIN_NAMED(...), or INLAY_PLUGIN_NOTE(...) beside inlay_plugin_open", "there is none");
     else if (note_fits_host(&facts, &diag) != INLAY_OK)
-        check_fail(c, "file", "note", "a plugin for this host and this CPU", "compile it for less, or check it elsewhere",
-                   "%s", diag.text);
+        check_fail(c, "file", "note", "a plugin for this host and this CPU",
+                   "compile it for less, or check it elsewhere", "%s", diag.text);
     else if (facts.name[0] == '\0')
         check_warn(c, "file", "note", "names in the note, so that hosts can say what was in a file that does not load",
                    "write KIT_PLUGIN_NAMED(...) instead of KIT_PLUGIN(...)", "it gives no names");
     else
-        check_pass(c, "file", "note", "%s for ABI %u.%u: providers '%s', domains '%s'", facts.name, facts.note.abi_major,
-                   facts.note.abi_minor, facts.providers, facts.domains);
+        check_pass(c, "file", "note", "%s for ABI %u.%u: providers '%s', domains '%s'", facts.name,
+                   facts.note.abi_major, facts.note.abi_minor, facts.providers, facts.domains);
     if (facts.build_id[0] != '\0')
         check_pass(c, "file", "build id", "%s", facts.build_id);
     else

@@ -122,7 +122,8 @@ static void report_libraries(check *c, const char *subject, size_t before, size_
     size_t each = after > before ? (after - before) / cycles : 0;
 
     if (each > LIBRARY_BYTES)
-        check_warn(c, "leaks", subject, "that the heap does not grow", "see what the libraries that it uses leave behind",
+        check_warn(c, "leaks", subject, "that the heap does not grow",
+                   "see what the libraries that it uses leave behind",
                    "%zu bytes more each time, not by the plugin's own calls", each);
 }
 

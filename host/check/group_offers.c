@@ -408,8 +408,8 @@ static void try_provider(check *c, const world *w, const loaded_provider *p, con
         tried++;
     }
     if (!r.failed && tried > 0)
-        check_pass(c, "offers", p->name, "%u graphs, %u nodes, %u offers: each node answered, the same each time", tried,
-                   r.node_count, r.offers);
+        check_pass(c, "offers", p->name, "%u graphs, %u nodes, %u offers: each node answered, the same each time",
+                   tried, r.node_count, r.offers);
     for (uint32_t i = 0; i < all.count; i++)
         case_deinit(&all.cases[i]);
     free(all.cases);

@@ -90,9 +90,9 @@ static void check_options(check *c, const inlay_provider *p)
     if (p->option_count == 0)
         return;
     if (p->options == NULL || p->option_stride < sizeof(inlay_option) || p->option_count > 1024) {
-        check_fail(c, "options", p->name, "a list of inlay_option", "set options, option_count and option_stride = sizeof "
-                   "options[0]", "%u options at %p, %u bytes apart", p->option_count, (const void *)p->options,
-                   p->option_stride);
+        check_fail(c, "options", p->name, "a list of inlay_option",
+                   "set options, option_count and option_stride = sizeof options[0]",
+                   "%u options at %p, %u bytes apart", p->option_count, (const void *)p->options, p->option_stride);
         return;
     }
     for (uint32_t i = 0; i < p->option_count; i++)
@@ -149,8 +149,8 @@ static void check_entries(check *c, const inlay_provider *p)
             check_fail(c, "description", p->name, "every entry that is not marked optional",
                        "write it; one that has nothing to do may be empty", "%s is NULL", required[i].name);
     if ((p->fingerprint == NULL) != (p->cache_verdict == NULL))
-        check_fail(c, "description", p->name, "both of fingerprint and cache_verdict, or neither", "write the other one",
-                   "%s is NULL", p->fingerprint == NULL ? "fingerprint" : "cache_verdict");
+        check_fail(c, "description", p->name, "both of fingerprint and cache_verdict, or neither",
+                   "write the other one", "%s is NULL", p->fingerprint == NULL ? "fingerprint" : "cache_verdict");
 }
 
 static void check_provider(check *c, const loaded_plugin *l, uint32_t index)
@@ -158,14 +158,15 @@ static void check_provider(check *c, const loaded_plugin *l, uint32_t index)
     const inlay_provider *p = &l->providers[index];
 
     if (!is_word(p->name, "_")) {
-        check_fail(c, "description", NULL, "a provider name of a-z, 0-9 and _", "rename it", "provider %u is '%s'", index,
-                   p->name != NULL ? p->name : "");
+        check_fail(c, "description", NULL, "a provider name of a-z, 0-9 and _", "rename it", "provider %u is '%s'",
+                   index, p->name != NULL ? p->name : "");
         return;
     }
     check_size(c, p->name, p->struct_size, offsetof(inlay_provider, extension) + sizeof p->extension,
                l->table.provider_stride);
     if (is_empty(p->description))
-        check_warn(c, "description", p->name, "a line that `inlay providers` shows", "set .description", "there is none");
+        check_warn(c, "description", p->name, "a line that `inlay providers` shows", "set .description",
+                   "there is none");
     if (p->device_kind < INLAY_DEVICE_CPU || p->device_kind > INLAY_DEVICE_OTHER)
         check_fail(c, "description", p->name, "a device_kind that inlay/plugin.h names", "set .device_kind", "it is %u",
                    p->device_kind);
@@ -207,7 +208,8 @@ static void check_operator(check *c, const loaded_plugin *l, uint32_t index)
         check_fail(c, "operators", subject, "a domain of your own, such as com.example", "rename the domain",
                    "'%s' is ONNX's", op->domain);
     if (op_schema_parse(op->signature, parse_alloc, &scratch, &schema, &diag) != INLAY_OK)
-        check_fail(c, "operators", subject, "a signature as inlay/plugin.h describes it", "correct it", "%s", diag.text);
+        check_fail(c, "operators", subject, "a signature as inlay/plugin.h describes it", "correct it", "%s",
+                   diag.text);
     else
         check_pass(c, "operators", subject, "%s", op->signature);
     arena_deinit(&scratch);

@@ -41,7 +41,8 @@ static bool run(tally *t, const bench *b, const bench_how *how, bench_result *r,
     inlay_status status = bench_run(b, how, r, &diag);
 
     if (status != INLAY_OK && r->fault[0] == '\0') {
-        (void)snprintf(got, sizeof got, "%s: execute returned '%s': %.300s", what, inlay_status_text(status), diag.text);
+        (void)snprintf(got, sizeof got, "%s: execute returned '%s': %.300s", what, inlay_status_text(status),
+                       diag.text);
         complain(t, b->k, "that a case that was offered, compiled and specialised runs",
                  "refuse in assess (kit: supports) what cannot be run", got);
         return false;
@@ -117,8 +118,8 @@ static void compare_with_itself(tally *t, const bench *b, const bench_result *wa
     const bench_how tight = { .tight = true, .fill = FILL }, again = { 0 }, in_place = { .in_place = true };
     bool aliased = false;
 
-    compare_variant(t, b, &tight, want, "with a user's buffers, aligned to their elements only, and a workspace that is "
-                    "not cleared", "use unaligned loads for inputs and outputs; clear what has to be zero");
+    compare_variant(t, b, &tight, want, "with a user's buffers, aligned to their elements only, and a workspace "
+                    "that is not cleared", "use unaligned loads for inputs and outputs; clear what has to be zero");
     compare_variant(t, b, &again, want, "the second time", "leave no trace of a run in the state");
     for (uint32_t o = 0; o < b->one->output_count; o++)
         aliased |= b->plans[o].alias != INLAY_NONE;
@@ -196,7 +197,8 @@ static void try_offered(tally *t, const op_case *k, const case_one *one, bool le
 
     if (status != INLAY_OK) {
         if (strcmp(b.phase, "assess") != 0 && legal) {
-            (void)snprintf(text, sizeof text, "%s returned '%s': %.300s", b.phase, inlay_status_text(status), diag.text);
+            (void)snprintf(text, sizeof text, "%s returned '%s': %.300s", b.phase, inlay_status_text(status),
+                           diag.text);
             complain(t, k, "that what was offered can be compiled and specialised",
                      "refuse in assess (kit: supports) what cannot be run", text);
         }

@@ -28,8 +28,8 @@ static inlay_status adopt_lists(loaded_plugin *p, inlay_diag *diag)
 
     if (t->provider_count > MOST || (t->provider_count > 0 && (t->providers == NULL || t->provider_stride < 64)) ||
         t->operator_count > MOST || (t->operator_count > 0 && (t->operators == NULL || t->operator_stride < 64)))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%u providers, %u bytes apart, and %u operators, %u bytes apart",
-                          t->provider_count, t->provider_stride, t->operator_count, t->operator_stride);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%u providers, %u bytes apart, and %u operators, %u bytes "
+                          "apart", t->provider_count, t->provider_stride, t->operator_count, t->operator_stride);
     p->providers = arena_array(&p->a, t->provider_count, sizeof *p->providers);
     p->operators = arena_array(&p->a, t->operator_count, sizeof *p->operators);
     if (p->providers == NULL || p->operators == NULL)

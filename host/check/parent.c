@@ -246,8 +246,8 @@ static inlay_status follow(const watch *w, child *k, bool *out_hung, inlay_diag 
 static void last_words(const child *k, char *text, size_t bytes)
 {
     char tail[2048];
-    off_t size = lseek(k->output, 0, SEEK_END), from = size > (off_t)sizeof tail - 1 ? size - (off_t)sizeof tail + 1 : 0;
-    ssize_t n = size > 0 ? pread(k->output, tail, sizeof tail - 1, from) : 0;
+    const off_t most = sizeof tail - 1, size = lseek(k->output, 0, SEEK_END), from = size > most ? size - most : 0;
+    ssize_t n = size > 0 ? pread(k->output, tail, (size_t)most, from) : 0;
     char *line;
 
     text[0] = '\0';

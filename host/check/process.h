@@ -1,4 +1,4 @@
-/* check/process.h - what this process holds, as the kernel and the linker see it; and what a plugin takes from malloc. */
+/* check/process.h - what this process holds, as the kernel and the linker see it; what a plugin takes from malloc. */
 #ifndef CHECK_PROCESS_H
 #define CHECK_PROCESS_H
 #include <stdbool.h>
@@ -22,8 +22,8 @@ uint32_t process_undefined(const char *path, void *handle, char *names, size_t b
 
 /* ------------------------------------------------------------------ heap.c
  *
- * The plugin's own calls of malloc and its like, seen by writing our functions into its table of imports. Libraries that
- * the plugin uses are not seen. */
+ * The plugin's own calls of malloc and its like, seen by writing our functions into its table of imports. Libraries
+ * that the plugin uses are not seen. */
 
 typedef struct heap_counts {
     uint64_t calls;       /* of malloc, calloc, realloc, ... */

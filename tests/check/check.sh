@@ -30,7 +30,8 @@ finds() {
 
 finds wrong 'results Relu-14 .*: element .* is .* instead of 0' --group results
 finds workspace 'results Relu-14 .*wrote outside the 16 bytes of workspace' --group results
-finds workspace_far 'results Relu-14 .*signal 11 .* in execute: it touched memory behind the end of the workspace' --group results
+finds workspace_far 'results Relu-14 .*signal 11 .* in execute: it touched memory behind the end of the workspace' \
+    --group results
 finds dirty 'results Relu-14 .*a workspace that is not cleared: output 0: element' --group results
 finds tail 'results Relu-14 .*in execute: it touched memory behind the end of an input' --group results
 finds input 'results Relu-14 .*it changed input 0' --group results
@@ -59,7 +60,8 @@ finds exports 'file exports: 1 more: bad_helper' --group file
 # What is no failure.
 checks=$((checks + 1))
 "$inlay" plugin-check "$dir/heap.so" --quick --group results --op Relu >"$work/out" || complain 'heap: it failed'
-grep -qE '^WARN  heap Relu-14: .* calls a run, one at 0x' "$work/out" || complain 'heap: no warning' "$(cat "$work/out")"
+grep -qE '^WARN  heap Relu-14: .* calls a run, one at 0x' "$work/out" ||
+    complain 'heap: no warning' "$(cat "$work/out")"
 
 # The whole of a plugin that crashes: the other groups go on.
 checks=$((checks + 1))

@@ -1,0 +1,26 @@
+/* A provider of LeakyRelu on the recorded headers and kit of a released ABI minor. */
+#include "inlay/kit.h"
+
+static inlay_status run(const kit_call *call)
+{
+    const float *x = call->in[0].data;
+    float *y = call->out[0].data;
+
+    for (int64_t i = 0; i < call->in[0].count; i++)
+        y[i] = x[i] < 0 ? 0.01f * x[i] : x[i];
+    return INLAY_OK;
+}
+
+static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+{
+    (void)node, (void)shapes;
+    out->ns = 1; /* to be chosen */
+}
+
+static const kit_kernel kernels[] = { { .op_type = "LeakyRelu", .in_types = { KIT_BIT(FLOAT) }, .cost = cost,
+                                        .flags = KIT_IN_PLACE, .run = run } };
+static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
+static const kit_provider provider = { .name = "recorded_kit", .description = "built with a recorded kit",
+                                       .tables = tables, .table_count = 1 };
+static const kit_plugin plugin = { .name = "recorded_kit", .version = "1", .provider = &provider };
+KIT_PLUGIN(plugin)

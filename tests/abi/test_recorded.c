@@ -1,0 +1,116 @@
+/* Plugins built with the recorded headers of every released ABI minor, in today's host: they load, and a model runs
+ * through all of them. RECORDED_DIR/<minor>/ holds those of one minor, RECORDED_MINORS lists the minors. */
+#include "cmocka_all.h"
+#include "inlay/inlay.h"
+#include "onnx_bytes.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { COUNT = 4 };
+
+static void model(onnx_bytes *file)
+{
+    static const int64_t dims[] = { COUNT };
+    onnx_bytes g = { .count = 0 };
+
+    onnx_input(&g, "x", INLAY_FLOAT, 1, dims);
+    onnx_node_int(&g, "LeakyRelu", "", "x", "a", NULL, 0);
+    onnx_node_int(&g, "Twice", "com.recorded", "a", "b", NULL, 0);
+    onnx_node_int(&g, "Neg", "", "b", "c", NULL, 0); /* the host's own provider stands among them */
+    onnx_node_int(&g, "Relu", "", "c", "y", NULL, 0);
+    onnx_output(&g, "y", INLAY_FLOAT, 1, dims);
+    file->count = 0;
+    assert_int_equal(onnx_file(file, &g, 17, "com.recorded"), 0);
+}
+
+typedef struct text {
+    char data[65536];
+    size_t bytes;
+} text;
+
+static void append(void *user, const char *more, size_t bytes)
+{
+    text *t = user;
+
+    if (bytes < sizeof t->data - t->bytes) {
+        memcpy(t->data + t->bytes, more, bytes);
+        t->bytes += bytes;
+    }
+}
+
+static void run(inlay_session *session, const char *minor)
+{
+    static const float want[COUNT] = { 0, 0.04f, 0, 0.02f };
+    static const int64_t dims[] = { COUNT };
+    float data[COUNT] = { 1, -2, 3, -1 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_context *context = NULL;
+    inlay_value *x = NULL;
+    inlay_status status;
+
+    INLAY_TRY(inlay_context_create(session, &context, &diag));
+    INLAY_TRY(inlay_value_borrow(INLAY_FLOAT, 1, dims, data, sizeof data, &x, &diag));
+    INLAY_TRY(inlay_context_set_input(context, 0, x, &diag));
+    for (int i = 0; i < 2; i++) {
+        const float *y;
+
+        INLAY_TRY(inlay_context_run(context, NULL, &diag));
+        y = inlay_value_data(inlay_context_output(context, 0));
+        for (int k = 0; k < COUNT; k++)
+            assert_true(y[k] > want[k] - 1e-6f && y[k] < want[k] + 1e-6f);
+    }
+done:
+    inlay_value_unref(x);
+    inlay_context_destroy(context);
+    if (status != INLAY_OK)
+        fail_msg("ABI %s: %s", minor, diag.text);
+}
+
+static void run_with(const char *minor)
+{
+    static const char *const names[] = { "recorded_provider", "recorded_operator", "recorded_kit", "reference" };
+    static onnx_bytes file;
+    static text explanation;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *options = NULL;
+    inlay_session *session = NULL;
+    inlay_status status;
+    char dir[4096];
+
+    model(&file);
+    (void)snprintf(dir, sizeof dir, "%s/%s", RECORDED_DIR, minor);
+    INLAY_TRY(inlay_options_create(&options, &diag));
+    INLAY_TRY(inlay_options_set(options, "plugin_dirs", dir, &diag));
+    INLAY_TRY(inlay_options_set(options, "providers", "recorded_provider,recorded_operator,recorded_kit,reference",
+                                &diag));
+    INLAY_TRY(inlay_session_create_from_bytes(file.data, file.count, options, &session, &diag));
+    explanation.bytes = 0;
+    INLAY_TRY(inlay_session_explain(session, "text", append, &explanation, &diag));
+    explanation.data[explanation.bytes] = '\0';
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strstr(explanation.data, names[i]) == NULL)
+            fail_msg("ABI %s: %s has no part in:\n%s", minor, names[i], explanation.data);
+    run(session, minor);
+done:
+    inlay_session_destroy(session);
+    inlay_options_destroy(options);
+    if (status != INLAY_OK)
+        fail_msg("ABI %s: %s", minor, diag.text);
+}
+
+static void plugins_of_every_minor(void **state)
+{
+    char list[] = RECORDED_MINORS, *next = NULL;
+    int minors = 0;
+
+    (void)state;
+    for (char *minor = strtok_r(list, " ", &next); minor != NULL; minor = strtok_r(NULL, " ", &next), minors++)
+        run_with(minor);
+    assert_true(minors >= 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(plugins_of_every_minor) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
