@@ -1,0 +1,152 @@
+/* model/outline.c - operators of another version than the model imports.
+ *
+ * The optimiser puts operators in that came with later opsets (Gelu-20 into a model of opset 13). A file imports one
+ * version of a domain, but a function in it has imports of its own: so each such node becomes a call of a function of
+ * domain "inlay", whose body is that one node. Any runtime that knows the operator can run the file. */
+#include "model/model.h"
+#include <string.h>
+
+static const char OWN_DOMAIN[] = "inlay";
+
+/* Would the model's import bind another row than the node has? */
+static bool is_foreign(const graph_model *m, const graph_node *n)
+{
+    uint32_t lowest;
+    int64_t opset = graph_model_opset(m, n->info.domain.data);
+
+    return n->row != NULL && (opset == 0 || op_find(n->info.domain.data, n->info.op_type.data, opset, &lowest) != n->row);
+}
+
+static const graph_function *find_function(const graph_model *m, const char *name)
+{
+    for (uint32_t i = 0; i < m->function_count; i++)
+        if (strcmp(m->functions[i].domain, OWN_DOMAIN) == 0 && strcmp(m->functions[i].name, name) == 0)
+            return &m->functions[i];
+    return NULL;
+}
+
+static bool add_formals(graph *g, const char *prefix, uint32_t count, uint32_t **out_list)
+{
+    arena *a = &g->model->arena;
+
+    *out_list = arena_array(a, (size_t)count + 1, sizeof **out_list);
+    for (uint32_t i = 0; *out_list != NULL && i < count; i++) {
+        const char *name = arena_format(a, "%s%u", prefix, i);
+
+        (*out_list)[i] = name == NULL ? INLAY_NONE : graph_add_value(g, name, strlen(name));
+        if ((*out_list)[i] == INLAY_NONE)
+            return false;
+    }
+    return *out_list != NULL;
+}
+
+/* The node of the body passes every attribute of its operator on: those that a call does not state are left out. */
+static bool refer_to_attrs(graph_function *f, graph_node *inner, const graph_node *n, arena *a)
+{
+    uint32_t count = n->schema->attr_count;
+
+    f->attrs = arena_array(a, (size_t)count + 1, sizeof *f->attrs);
+    inner->refs = arena_array(a, (size_t)count + 1, sizeof *inner->refs);
+    if (f->attrs == NULL || inner->refs == NULL)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        const char *name = n->schema->attrs[i].name;
+
+        f->attrs[i] = name;
+        inner->refs[i] = (graph_attr_ref){ .name = name, .from = name, .kind = n->schema->attrs[i].kind };
+    }
+    f->attr_count = inner->ref_count = count;
+    return true;
+}
+
+static bool add_function(graph_model *m, const char *name, const graph_node *n)
+{
+    arena *a = &m->arena;
+    graph_function *list = arena_array(a, (size_t)m->function_count + 1, sizeof *list), *f;
+    graph_node *inner;
+
+    if (list == NULL)
+        return false;
+    if (m->function_count > 0)
+        memcpy(list, m->functions, m->function_count * sizeof *list);
+    f = &list[m->function_count];
+    *f = (graph_function){ .domain = OWN_DOMAIN, .name = name, .overload = "", .doc = "" };
+    f->body = graph_create(m, NULL, name);
+    f->opsets = arena_array(a, 1, sizeof *f->opsets);
+    if (f->body == NULL || f->opsets == NULL)
+        return false;
+    f->opsets[0] = (graph_opset){ .domain = n->info.domain.data, .version = n->opset };
+    f->opset_count = 1;
+    if (!add_formals(f->body, "x", n->info.input_count, &f->body->inputs) ||
+        !add_formals(f->body, "y", n->info.output_count, &f->body->outputs))
+        return false;
+    f->body->input_count = n->info.input_count;
+    f->body->output_count = n->info.output_count;
+    inner = graph_add_node(f->body, n->info.op_type.data, n->info.domain.data, n->info.op_type.data,
+                           n->info.input_count, n->info.output_count);
+    if (inner == NULL || !refer_to_attrs(f, inner, n, a))
+        return false;
+    inner->opset = n->opset;
+    memcpy((void *)(uintptr_t)inner->info.inputs, f->body->inputs, n->info.input_count * sizeof *f->body->inputs);
+    memcpy((void *)(uintptr_t)inner->info.outputs, f->body->outputs, n->info.output_count * sizeof *f->body->outputs);
+    m->functions = list;
+    m->function_count++;
+    return true;
+}
+
+/* The functions need IR 8 and an import of their domain. */
+static bool import_own(graph_model *m)
+{
+    graph_opset *list;
+
+    m->ir_version = m->ir_version < 8 ? 8 : m->ir_version;
+    if (graph_model_opset(m, OWN_DOMAIN) != 0)
+        return true;
+    list = arena_array(&m->arena, (size_t)m->opset_count + 1, sizeof *list);
+    if (list == NULL)
+        return false;
+    if (m->opset_count > 0)
+        memcpy(list, m->opsets, m->opset_count * sizeof *list);
+    list[m->opset_count++] = (graph_opset){ .domain = OWN_DOMAIN, .version = 1 };
+    m->opsets = list;
+    return true;
+}
+
+static bool outline_node(graph_model *m, graph_node *n)
+{
+    const char *name = arena_format(&m->arena, "%s_%u_%u_%u", n->info.op_type.data, n->info.since_version,
+                                    n->info.input_count, n->info.output_count);
+
+    if (name == NULL || !import_own(m) || (find_function(m, name) == NULL && !add_function(m, name, n)))
+        return false;
+    n->info.domain = (inlay_str){ OWN_DOMAIN, sizeof OWN_DOMAIN - 1 };
+    n->info.op_type = (inlay_str){ name, strlen(name) };
+    n->info.attr_count = n->own_attr_count;
+    n->row = NULL;
+    n->schema = NULL;
+    n->opset = 1;
+    return true;
+}
+
+static bool outline_graph(graph_model *m, graph *g)
+{
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        if (is_foreign(m, g->nodes[i])) {
+            if (!outline_node(m, g->nodes[i]))
+                return false;
+        } else if (g->nodes[i]->row != NULL) {
+            g->nodes[i]->opset = graph_model_opset(m, g->nodes[i]->info.domain.data); /* another number, the same row */
+        }
+        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
+            if (!outline_graph(m, g->nodes[i]->bodies[b].graph))
+                return false;
+    }
+    return true;
+}
+
+inlay_status model_outline(graph_model *model, inlay_diag *diag)
+{
+    return outline_graph(model, model->main)
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to write operators of other versions as functions");
+}
