@@ -3,15 +3,13 @@
 #include "config/dirs.h"
 #include "config/search.h"
 #include "exec/threads.h"
-#include "model/model.h"
-#include "passes/pass.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* ------------------------------------------------------------------ progress */
 
-static inlay_status report(inlay_session *s, double fraction, const char *what, inlay_diag *diag)
+inlay_status session_report(inlay_session *s, double fraction, const char *what, inlay_diag *diag)
 {
     if (s->progress != NULL && s->progress(s->progress_user, fraction, what) != 0)
         return inlay_fail(diag, INLAY_CANCELLED, "cancelled while the session was created (%s)", what);
@@ -25,7 +23,7 @@ static inlay_status compile_progress(void *ctx, const char *what, uint32_t steps
     if (s->progress == NULL)
         return INLAY_OK;
     s->progress_done += s->progress_step * steps;
-    return report(s, s->progress_done < 1 ? s->progress_done : 1, what, NULL);
+    return session_report(s, s->progress_done < 1 ? s->progress_done : 1, what, NULL);
 }
 
 static void log_line(void *ctx, uint32_t level, const char *text)
@@ -189,150 +187,6 @@ static inlay_status open_providers(inlay_session *s, const inlay_options *option
     return status == INLAY_OK ? check_settings(s, options, diag) : status;
 }
 
-/* ------------------------------------------------------------------ the model */
-
-static model_load_options load_options(const inlay_options *options)
-{
-    const char *dir = options_text(options, OPTION_external_dir);
-    model_load_options load = { .external_dir = dir[0] != '\0' ? dir : NULL };
-
-    load.limits.max_depth = (uint32_t)options_int(options, OPTION_max_depth);
-    load.limits.max_subgraph_depth = (uint32_t)options_int(options, OPTION_max_subgraph_depth);
-    load.limits.max_nodes = (uint64_t)options_int(options, OPTION_max_nodes);
-    load.limits.max_values = (uint64_t)options_int(options, OPTION_max_values);
-    load.limits.max_tensor_bytes = (uint64_t)options_int(options, OPTION_max_tensor_bytes);
-    load.limits.max_densified_bytes = (uint64_t)options_int(options, OPTION_max_densified_bytes);
-    load.limits.max_parsed_bytes = (uint64_t)options_int(options, OPTION_max_parsed_bytes);
-    return load;
-}
-
-static inlay_status load_model(inlay_session *s, const session_source *source, const inlay_options *options,
-                               inlay_diag *diag)
-{
-    model_load_options load = load_options(options);
-
-    if (source->path != NULL)
-        return model_load_path(source->path, &load, &s->model, diag);
-    if (source->data != NULL)
-        return model_load_bytes(source->data, (size_t)source->bytes, &load, &s->model, diag);
-    return model_load_fd(source->fd, &load, &s->model, diag);
-}
-
-static inlay_status fix_dims_of(graph_model *model, const inlay_dim **dims, uint32_t rank, uint32_t symbol,
-                                int64_t size, bool *out_found)
-{
-    inlay_dim *copy = NULL;
-
-    for (uint32_t d = 0; rank != INLAY_RANK_UNKNOWN && d < rank; d++) {
-        if ((*dims)[d].kind != INLAY_DIM_SYMBOLIC || (*dims)[d].symbol != symbol)
-            continue;
-        if (copy == NULL) {
-            copy = arena_copy(&model->arena, *dims, rank * sizeof *copy);
-            if (copy == NULL)
-                return INLAY_OUT_OF_MEMORY;
-            *dims = copy;
-        }
-        copy[d] = (inlay_dim){ .value = size, .kind = INLAY_DIM_FIXED };
-        *out_found = true;
-    }
-    return INLAY_OK;
-}
-
-/* Option dim: a symbol of the model becomes a size, wherever the main graph declares it. */
-static inlay_status fix_dims(inlay_session *s, const inlay_options *options, inlay_diag *diag)
-{
-    graph *g = s->model->main;
-    option_pair fix;
-
-    for (uint32_t i = 0; options_pair(options, OPTION_dim, i, &fix); i++) {
-        int64_t size = strtoll(fix.value, NULL, 10);
-        int bytes = (int)fix.key_bytes;
-        uint32_t symbol = 0;
-        bool found = false;
-
-        for (uint32_t k = 1; symbol == 0 && k < s->model->symbol_count; k++)
-            if (strlen(s->model->symbols[k].name.data) == fix.key_bytes &&
-                memcmp(s->model->symbols[k].name.data, fix.key, fix.key_bytes) == 0)
-                symbol = k;
-        for (uint32_t v = 0; symbol != 0 && v < g->value_count; v++) {
-            graph_value *value = &g->values[v];
-            if (fix_dims_of(s->model, &value->info.dims, value->info.rank, symbol, size, &found) != INLAY_OK ||
-                (value->declared && fix_dims_of(s->model, &value->declared_dims, value->declared_rank, symbol,
-                                                size, &found) != INLAY_OK))
-                return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fix dimension '%.*s'", bytes, fix.key);
-        }
-        if (!found)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option dim: the model has no dimension named '%.*s'",
-                              bytes, fix.key);
-    }
-    return INLAY_OK;
-}
-
-/* Option free_shapes: what the main graph declares of shapes is forgotten; each run brings those of its inputs. */
-static void free_shapes(graph *g)
-{
-    for (uint32_t v = 0; v < g->value_count; v++) {
-        graph_value *value = &g->values[v];
-
-        if ((value->info.flags & INLAY_VALUE_CONSTANT) != 0)
-            continue;
-        value->info.rank = INLAY_RANK_UNKNOWN;
-        value->info.dims = NULL;
-        value->declared_rank = INLAY_RANK_UNKNOWN;
-        value->declared_dims = NULL;
-    }
-}
-
-static uint32_t count_nodes(const graph *g)
-{
-    uint32_t n = g->node_count;
-
-    for (uint32_t i = 0; i < g->node_count; i++)
-        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
-            n += count_nodes(g->nodes[i]->bodies[b].graph);
-    return n;
-}
-
-/* The items of a LIST option, in the session's arena. NULL: no memory. */
-static const char **list_option(inlay_session *s, const inlay_options *options, uint32_t option, uint32_t *out_count)
-{
-    const char **list;
-    uint32_t count = 0;
-
-    while (options_list(options, option, count) != NULL)
-        count++;
-    list = arena_array(&s->a, (size_t)count + 1, sizeof *list);
-    for (uint32_t i = 0; list != NULL && i < count; i++)
-        list[i] = options_list(options, option, i);
-    *out_count = count;
-    return list;
-}
-
-static inlay_status prepare_model(inlay_session *s, const inlay_options *options, inlay_diag *diag)
-{
-    pass_ctx passes = { .model = s->model, .fold = program_fold_node, .fold_ctx = &s->env, .diag = diag,
-                        .fold_max_bytes = (uint64_t)options_int(options, OPTION_fold_max_bytes) };
-    inlay_status status = INLAY_OK;
-
-    passes.only = list_option(s, options, OPTION_pass, &passes.only_count);
-    passes.never = list_option(s, options, OPTION_no_pass, &passes.never_count);
-    if (passes.only == NULL || passes.never == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the list of passes");
-    if (options_int(options, OPTION_freeze_defaults) != 0 && graph_freeze_defaults(s->model->main) != INLAY_OK)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to make default values constant");
-    INLAY_TRY(graph_inline_functions(s->model, diag));
-    INLAY_TRY(graph_bind(s->model, plugin_set_operators(s->plugins), diag));
-    INLAY_TRY(fix_dims(s, options, diag));
-    if (options_int(options, OPTION_free_shapes) != 0)
-        free_shapes(s->model->main);
-    s->nodes_in_file = count_nodes(s->model->main);
-    INLAY_TRY(graph_infer(s->model, diag));
-    INLAY_TRY(report(s, 0.2, "optimising", diag));
-    INLAY_TRY(passes_run(&passes, (uint32_t)options_int(options, OPTION_level)));
-done:
-    return status;
-}
-
 /* ------------------------------------------------------------------ inputs and outputs */
 
 static inlay_status describe(inlay_session *s, const uint32_t *values, uint32_t count, inlay_io_info **out_list)
@@ -377,7 +231,7 @@ static uint64_t run_limit(const inlay_options *options)
 
 static inlay_status compile(inlay_session *s, inlay_diag *diag)
 {
-    uint32_t nodes = count_nodes(s->model->main);
+    uint32_t nodes = session_count_nodes(s->model->main);
 
     s->progress_done = 0.4;
     s->progress_step = 0.6 / (nodes > 0 ? nodes : 1);
@@ -436,23 +290,41 @@ inlay_status session_open_providers(const inlay_options *options, inlay_session 
     return status;
 }
 
-inlay_status session_open(const session_source *source, const inlay_options *options, inlay_session **out_session,
-                          inlay_diag *diag)
+inlay_status session_prepare(const session_source *source, const inlay_options *options, const session_watch *watch,
+                             inlay_session **out_session, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     inlay_session *s = session_begin(options);
-    graph *g;
 
     *out_session = NULL;
     if (s == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
-    INLAY_TRY(report(s, 0, "loading", diag));
-    INLAY_TRY(load_model(s, source, options, diag));
-    INLAY_TRY(report(s, 0.1, "opening providers", diag));
+    s->watch = watch;
+    INLAY_TRY(session_report(s, 0, "loading", diag));
+    INLAY_TRY(session_load_model(s, source, options, diag));
+    INLAY_TRY(session_report(s, 0.1, "opening providers", diag));
     INLAY_TRY(load_plugins(s, options, diag));
-    INLAY_TRY(prepare_model(s, options, diag));
+    INLAY_TRY(session_optimise(s, options, diag));
     INLAY_TRY(session_costs_open(s, options, diag));
-    INLAY_TRY(report(s, 0.4, "compiling", diag));
+    s->watch = NULL;
+    *out_session = s;
+    s = NULL;
+done:
+    inlay_session_destroy(s);
+    return status;
+}
+
+inlay_status session_open(const session_source *source, const inlay_options *options, inlay_session **out_session,
+                          inlay_diag *diag)
+{
+    inlay_session *s = NULL;
+    inlay_status status = session_prepare(source, options, NULL, &s, diag);
+    const graph *g;
+
+    *out_session = NULL;
+    if (status != INLAY_OK)
+        return status;
+    INLAY_TRY(session_report(s, 0.4, "compiling", diag));
     INLAY_TRY(compile(s, diag));
     g = s->model->main;
     if (describe(s, g->inputs, g->input_count, &s->inputs) != INLAY_OK ||
@@ -460,7 +332,7 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
         goto done;
     }
-    INLAY_TRY(report(s, 1, "ready", diag));
+    INLAY_TRY(session_report(s, 1, "ready", diag));
     s->progress = NULL;
     s->env.cache_dir = NULL;
     *out_session = s;

@@ -14,6 +14,13 @@ typedef struct session_skipped {
     const char *name, *reason;
 } session_skipped;
 
+/* Who follows the optimiser; see pass_ctx. */
+typedef struct session_watch {
+    void (*note)(void *ctx, const char *pass, const graph *g, const graph_node *n, const char *text);
+    inlay_status (*after)(void *ctx, const inlay_session *s, const char *pass); /* "" = before the first */
+    void *ctx;
+} session_watch;
+
 struct inlay_session {
     graph_model *model;
     plugin_set *plugins;
@@ -28,6 +35,7 @@ struct inlay_session {
     arena a;
     inlay_io_info *inputs;   /* [main->graph->input_count] */
     inlay_io_info *outputs;
+    const session_watch *watch; /* while optimising only */
     uint32_t nodes_in_file;  /* before optimisation, bodies included */
     uint32_t contexts;       /* atomic: contexts alive */
     inlay_log_fn log;
@@ -46,6 +54,11 @@ typedef struct session_source {
     int fd;
 } session_source;
 
+/* Loads, checks and optimises, with costs at hand, but compiles nothing: the session has no program. watch may be
+ * NULL. */
+INLAY_NODISCARD inlay_status session_prepare(const session_source *source, const inlay_options *options,
+                                             const session_watch *watch, inlay_session **out_session,
+                                             inlay_diag *diag);
 INLAY_NODISCARD inlay_status session_open(const session_source *source, const inlay_options *options,
                                           inlay_session **out_session, inlay_diag *diag);
 
@@ -57,6 +70,15 @@ double session_predict(const runner *r);
  * with inlay_session_destroy(). */
 INLAY_NODISCARD inlay_status session_open_providers(const inlay_options *options, inlay_session **out_session,
                                                     inlay_diag *diag);
+
+/* The parts of session_prepare; in session_model.c. */
+INLAY_NODISCARD inlay_status session_load_model(inlay_session *s, const session_source *source,
+                                                const inlay_options *options, inlay_diag *diag);
+INLAY_NODISCARD inlay_status session_optimise(inlay_session *s, const inlay_options *options, inlay_diag *diag);
+/* Nodes of the graph and all bodies. */
+uint32_t session_count_nodes(const graph *g);
+/* Tells the progress; INLAY_CANCELLED when the caller gave up. */
+inlay_status session_report(inlay_session *s, double fraction, const char *what, inlay_diag *diag);
 
 /* What is known of costs before the graph is assigned: the profile and the measurements of the cache folder, and what
  * symbols are taken to be (option assume). In session_costs.c, as is the next. */

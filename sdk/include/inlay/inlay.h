@@ -239,6 +239,41 @@ typedef struct inlay_explain_options {
 INLAY_API inlay_status inlay_session_explain_ex(const inlay_session *session, const inlay_explain_options *options,
                                                 inlay_write_fn write, void *user, inlay_diag *diag);
 
+/* ------------------------------------------------------------------ optimising files */
+
+/* A step of the optimiser. Of a rewrite, node and text say what was done ("Mul becomes Gelu"); the summary of a pass has
+ * node NULL, and nodes and costs before and after it. */
+typedef struct inlay_optimize_event {
+    uint64_t struct_size;
+    const char *pass;
+    const char *graph; /* name of the graph or body */
+    const char *node;  /* NULL: the summary of the pass */
+    const char *text;
+    uint32_t nodes_before, nodes_after; /* of all graphs; summaries only */
+    double cost_before_ns, cost_after_ns; /* expected time of a run; 0 where costs were not asked for */
+} inlay_optimize_event;
+typedef void (*inlay_optimize_fn)(void *user, const inlay_optimize_event *event);
+
+typedef struct inlay_optimize_args {
+    uint64_t struct_size;
+    const char *out_path;       /* the optimised model; NULL = write none */
+    const char *external_file;  /* a file name beside it for large tensors; NULL = all in one file */
+    inlay_optimize_fn event;    /* hears every step; may be NULL */
+    void *user;
+    uint32_t with_costs;        /* 1: summaries have costs, which takes a while */
+    uint32_t nodes_before, nodes_after; /* out */
+    uint32_t reserved;
+} inlay_optimize_args;
+
+/* Runs the passes that options name (level, pass, no_pass) on the model at path and writes the result. Operators that
+ * came with later opsets than the model imports are written as functions of domain "inlay", so that the file stays valid
+ * for every runtime. options may be NULL. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_optimize(const char *path, const inlay_options *options,
+                                                      inlay_optimize_args *args, inlay_diag *diag);
+/* The index-th pass of the optimiser, in the order in which they run, and the lowest level that has it; NULL past the
+ * last. */
+INLAY_API const char *inlay_optimize_pass(uint32_t index, uint32_t *out_level);
+
 /* ------------------------------------------------------------------ running */
 
 typedef struct inlay_context inlay_context;

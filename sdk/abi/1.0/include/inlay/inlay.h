@@ -99,8 +99,8 @@ enum {
  *   INLAY_INVALID_ARGUMENT  a mistake in the file
  *   INLAY_LIMIT_EXCEEDED, INLAY_OUT_OF_MEMORY */
 INLAY_API INLAY_NODISCARD inlay_status inlay_options_load(inlay_options *options, const char *path, inlay_diag *diag);
-/* Reads every option NAME from the variable INLAY_NAME (in capitals; items of lists separated by commas), and options of
- * providers from INLAY_OPTION ("reference.preview=true,..."). Does nothing when the process is privileged. Mistakes as
+/* Reads every option NAME from the variable INLAY_NAME (in capitals; items of lists separated by commas), and options
+ * of providers from INLAY_OPTION ("reference.preview=true,..."). Does nothing when the process is privileged. Mistakes as
  * above, INLAY_INVALID_ARGUMENT. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_options_load_environment(inlay_options *options, inlay_diag *diag);
 /* Writes the path of the index-th standard file into text (bytes long), whether it exists or not; INLAY_NOT_FOUND past
@@ -120,8 +120,9 @@ typedef struct inlay_setting {
     uint32_t source;    /* INLAY_SOURCE_* */
     uint32_t item;      /* its number in a list, from 0; INLAY_NONE: not an item, or the list is empty */
 } inlay_setting;
-/* The index-th of all values into *out_setting (set struct_size): every option in the order of inlay_options_describe(),
- * lists with each item, at last those of providers. Borrowed until the options change. INLAY_NOT_FOUND past the last. */
+/* The index-th of all values into *out_setting (set struct_size): every option in the order of
+ * inlay_options_describe(), lists with each item, at last those of providers. Borrowed until the options change.
+ * INLAY_NOT_FOUND past the last. */
 INLAY_API inlay_status inlay_options_setting(const inlay_options *options, uint32_t index, inlay_setting *out_setting);
 
 /* A line of the library's log: level is INLAY_LOG_* of plugin.h (0 error ... 3 debug). Any thread. */
@@ -238,6 +239,41 @@ typedef struct inlay_explain_options {
 INLAY_API inlay_status inlay_session_explain_ex(const inlay_session *session, const inlay_explain_options *options,
                                                 inlay_write_fn write, void *user, inlay_diag *diag);
 
+/* ------------------------------------------------------------------ optimising files */
+
+/* A step of the optimiser. Of a rewrite, node and text say what was done ("Mul becomes Gelu"); the summary of a pass has
+ * node NULL, and nodes and costs before and after it. */
+typedef struct inlay_optimize_event {
+    uint64_t struct_size;
+    const char *pass;
+    const char *graph; /* name of the graph or body */
+    const char *node;  /* NULL: the summary of the pass */
+    const char *text;
+    uint32_t nodes_before, nodes_after; /* of all graphs; summaries only */
+    double cost_before_ns, cost_after_ns; /* expected time of a run; 0 where costs were not asked for */
+} inlay_optimize_event;
+typedef void (*inlay_optimize_fn)(void *user, const inlay_optimize_event *event);
+
+typedef struct inlay_optimize_args {
+    uint64_t struct_size;
+    const char *out_path;       /* the optimised model; NULL = write none */
+    const char *external_file;  /* a file name beside it for large tensors; NULL = all in one file */
+    inlay_optimize_fn event;    /* hears every step; may be NULL */
+    void *user;
+    uint32_t with_costs;        /* 1: summaries have costs, which takes a while */
+    uint32_t nodes_before, nodes_after; /* out */
+    uint32_t reserved;
+} inlay_optimize_args;
+
+/* Runs the passes that options name (level, pass, no_pass) on the model at path and writes the result. Operators that
+ * came with later opsets than the model imports are written as functions of domain "inlay", so that the file stays valid
+ * for every runtime. options may be NULL. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_optimize(const char *path, const inlay_options *options,
+                                                      inlay_optimize_args *args, inlay_diag *diag);
+/* The index-th pass of the optimiser, in the order in which they run, and the lowest level that has it; NULL past the
+ * last. */
+INLAY_API const char *inlay_optimize_pass(uint32_t index, uint32_t *out_level);
+
 /* ------------------------------------------------------------------ running */
 
 typedef struct inlay_context inlay_context;
@@ -282,8 +318,43 @@ typedef struct inlay_plan_info {
     uint64_t constant_bytes;   /* weights that the session holds mapped or copied */
     uint32_t step_count;
     uint32_t dynamic_step_count; /* steps whose shapes depend on data */
+    double predicted_ns; /* what the last run should have taken, at its sizes, by the costs that the session knows */
 } inlay_plan_info;
 INLAY_API inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *out_info);
+
+/* ------------------------------------------------------------------ costs
+ *
+ * Who runs what is chosen by cost. Costs start from the providers' own models; a machine profile corrects these, and
+ * measurements of a model's own layers replace them. Both lie in the cache folder (option cache_dir), from where every
+ * later session takes them by itself. */
+
+/* What to calibrate, beyond the options of a session, of which providers, plugin_dirs, cache_dir, the log and the
+ * progress function count. Set struct_size; zero is a good value for the rest. */
+typedef struct inlay_calibrate_options {
+    uint64_t struct_size;
+    const uint32_t *threads; /* [thread_count] threads of a run to measure with; none: 1, and all that there are */
+    uint32_t thread_count;
+    uint32_t quick; /* 1: fewer runs of each kernel */
+} inlay_calibrate_options;
+
+/* What came of it. */
+typedef struct inlay_calibrate_result {
+    uint64_t struct_size;
+    uint32_t provider_count;
+    uint32_t kernel_count; /* measured, over all providers and thread counts */
+    uint32_t line_count;   /* classes of kernels that have a fitted model of time now */
+    uint32_t link_count;   /* copy links to and from the memory of devices */
+    double median_error;   /* the median class is off by this factor at its median kernel, 1.08 for instance */
+    double seconds;
+    char path[1024]; /* the file that was written */
+} inlay_calibrate_result;
+
+/* Times operators on every provider, copies to and from every device, and writes the machine profile. Takes about half
+ * a minute for each provider and number of threads. When the progress function gives up, INLAY_CANCELLED: what was there
+ * before is there still. options and what may be NULL; result may be NULL. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_calibrate(const inlay_options *options,
+                                                       const inlay_calibrate_options *what,
+                                                       inlay_calibrate_result *out_result, inlay_diag *diag);
 
 #ifdef __cplusplus
 }
