@@ -10,7 +10,9 @@
  *     solve.c     the search: label after label, family after family, until nothing improves
  *     exact.c     branch and bound, where the graph is small enough
  *     limits.c    memory bounds, max_partitions, require
- *     rules.c     pins, forbids and the like, as offers that may not be taken */
+ *     rules.c     pins, forbids and the like, as offers that may not be taken
+ *     whole.c     all graphs of a session: rules that hold over them together
+ *     saved.c     plans written down and followed */
 #ifndef PARTITION_INTERNAL_H
 #define PARTITION_INTERNAL_H
 #include "partition/cost.h"
@@ -73,6 +75,7 @@ typedef struct problem {
     uint32_t label_count;
     double scale;              /* ns -> the whole numbers of flow */
     double boundary_ns;        /* price of a change of provider, for max_partitions */
+    uint32_t max_partitions;   /* 0 = any number */
     uint64_t *limit;           /* [providers] bytes; UINT64_MAX = none */
     bool limited;              /* some limit is set */
     bool ordered;              /* the price depends on the order */
@@ -118,7 +121,7 @@ bool problem_init(problem *out, const part_request *request, partition *p, const
                   arena *scratch);
 /* The domain in which the offer has the value; NONE is the host's. */
 uint32_t part_domain_at(const problem *x, uint32_t offer, uint32_t value);
-/* Sets price from base_price and per_byte [providers] (NULL = 0), and the scale. */
+/* Sets price from base_price and per_byte [providers] (NULL = 0), and the scale; boundary_ns is set before. */
 void problem_set_prices(problem *x, const double *per_byte);
 
 /* ------------------------------------------------------------------ price.c */

@@ -143,6 +143,18 @@ typedef struct part_request {
 /* Fills *out; memory is the arena's. A node that nobody offers is INLAY_UNSUPPORTED, with every provider's reason. */
 INLAY_NODISCARD inlay_status partition_graph(const part_request *request, arena *a, partition *out, inlay_diag *diag);
 
+/* One graph of a session: the main one, then the bodies, each behind the graph that holds it. */
+typedef struct part_job {
+    part_request request; /* of all jobs the same but for graph and snapshot */
+    arena *a;             /* of the result */
+    partition *out;
+} part_job;
+
+/* Partitions all graphs of a session, and sees to it that the rules hold over them together: names in rules mean
+ * something (INLAY_INVALID_ARGUMENT with the nearest that does), `require` is met somewhere, max_partitions is kept in
+ * sum, and so is the memory of each device. Errors name the graph and node, or the rule. */
+INLAY_NODISCARD inlay_status partition_all(part_job *jobs, uint32_t count, inlay_diag *diag);
+
 /* Chooses again, from the offers and prices that base has heard, under the rules of request: what a what-if and the
  * runner-up of a region are asked with. *out shares base's offers' memory but not their `chosen`. */
 INLAY_NODISCARD inlay_status partition_again(const part_request *request, const partition *base, arena *a,

@@ -231,7 +231,6 @@ done:
 part_verdict part_judge(problem *x, const uint32_t *choice)
 {
     part_verdict v = { .runs = true, .feasible = true };
-    const part_rules *rules = x->request->rules;
     bool met = x->required == INLAY_NONE;
 
     for (uint32_t n = 0; n < x->nodes; n++) {
@@ -251,8 +250,8 @@ part_verdict part_judge(problem *x, const uint32_t *choice)
     if (!part_schedule_choice(x, choice, x->nodes <= 64))
         return (part_verdict){ .price = v.price };
     v.price += x->schedule.launch_ns + x->boundary_ns * x->schedule.stretches;
-    if (rules != NULL && rules->max_partitions > 0)
-        v.feasible &= x->schedule.stretches <= rules->max_partitions;
+    if (x->max_partitions > 0)
+        v.feasible &= x->schedule.stretches <= x->max_partitions;
     if (x->limited) {
         x->failed |= !part_measure(x, choice, x->memory);
         for (uint32_t p = 0; p < x->providers; p++)

@@ -261,7 +261,8 @@ void problem_set_prices(problem *x, const double *per_byte)
     x->scale = fmin((double)(FLOW_NEVER / 4) / (total + 1), 1024);
 }
 
-/* The device's memory, as the user or the device bounds it, less what other graphs of the session have taken. */
+/* The bounds. A device's memory is what the user says or what the device has, less what the other graphs of the session
+ * have taken. */
 static void find_limits(problem *x)
 {
     const part_request *r = x->request;
@@ -279,7 +280,11 @@ static void find_limits(problem *x)
         x->limit[p] = bytes == 0 ? UINT64_MAX : bytes > used ? bytes - used : 0;
         x->limited |= bytes != 0;
     }
-    x->ordered |= x->limited;
+    x->max_partitions = r->max_partitions > 0 ? r->max_partitions : r->rules != NULL ? r->rules->max_partitions : 0;
+    for (uint32_t p = 0; r->must_run != NULL && p < r->provider_count; p++)
+        if (strcmp(r->providers[p].name, r->must_run) == 0)
+            x->required = p;
+    x->ordered |= x->limited || x->max_partitions > 0;
 }
 
 bool problem_init(problem *out, const part_request *request, partition *p, const uint8_t *candidates, uint8_t *usable,

@@ -134,7 +134,7 @@ static uint32_t next_class(const problem *x, uint32_t last)
 
     if (last < x->providers && s->heap_count[last] > 0)
         return last;
-    if (x->boundary_ns > 0 && last < 2 * x->providers) {
+    if (x->max_partitions > 0 && last < 2 * x->providers) {
         uint32_t other = last < x->providers ? last + x->providers : last - x->providers;
         if (s->heap_count[last] > 0)
             return last;
@@ -181,20 +181,28 @@ static bool order_units(problem *x, const uint32_t *choice, uint32_t first)
     return done == s->unit_count;
 }
 
+/* What an order costs; one of too many stretches is worse than all others. */
+static double cost_of_order(const problem *x)
+{
+    const part_schedule *s = &x->schedule;
+    uint32_t above = x->max_partitions > 0 && s->stretches > x->max_partitions ? s->stretches - x->max_partitions : 0;
+
+    return s->launch_ns + x->boundary_ns * s->stretches + 1e18 * above;
+}
+
 bool part_schedule_choice(problem *x, const uint32_t *choice, bool thorough)
 {
-    part_schedule *s = &x->schedule;
     uint32_t best_first = INLAY_NONE;
     double best;
 
     make_units(x, choice);
     if (!order_units(x, choice, INLAY_NONE))
         return false;
-    best = s->launch_ns + x->boundary_ns * s->stretches;
+    best = cost_of_order(x);
     for (uint32_t p = 0; thorough && x->providers > 1 && best > 0 && p < x->providers; p++) {
         (void)order_units(x, choice, p);
-        if (s->launch_ns + x->boundary_ns * s->stretches < best) {
-            best = s->launch_ns + x->boundary_ns * s->stretches;
+        if (cost_of_order(x) < best) {
+            best = cost_of_order(x);
             best_first = p;
         }
     }

@@ -179,17 +179,14 @@ static inlay_status compile_region(program *p, program_step *step, uint8_t *fate
     return INLAY_OK;
 }
 
+static inlay_status compile(program *p, inlay_diag *diag);
+
+/* Compiles what runs inside a node of the host's. */
 static inlay_status make_bodies(program *p, program_step *step, inlay_diag *diag)
 {
-    const graph_node *n = step->node;
-
-    if (n->body_count == 0)
-        return INLAY_OK;
-    step->bodies = arena_array(&p->a, n->body_count, sizeof(program *));
-    if (step->bodies == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the bodies of node '%s'", n->info.name.data);
-    for (uint32_t i = 0; i < n->body_count; i++) {
-        inlay_status status = program_create(n->bodies[i].graph, p->env, &step->bodies[i], diag);
+    step->bodies = p->bodies_of[step->region->nodes[0]];
+    for (uint32_t i = 0; i < step->node->body_count; i++) {
+        inlay_status status = compile(step->bodies[i], diag);
         if (status != INLAY_OK)
             return status;
     }
@@ -232,34 +229,23 @@ static bool find_last_uses(program *p)
     return true;
 }
 
-inlay_status program_create(graph *g, const program_env *env, program **out_program, inlay_diag *diag)
+static inlay_status out_of_memory(const graph *g, inlay_diag *diag)
 {
-    inlay_status status = INLAY_OK;
-    program *p = calloc(1, sizeof *p);
-    arena scratch = { 0 };
-    uint8_t *fates;
-    part_request request = { .graph = g, .providers = env->providers, .provider_count = env->provider_count,
-                             .max_threads = env->max_threads, .rules = env->rules, .costs = env->costs, .sizes = env->sizes,
-                             .log = env->log, .log_ctx = env->log_ctx };
+    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the program of graph '%s'", g->name);
+}
 
-    *out_program = NULL;
-    if (p == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the program of graph '%s'", g->name);
-    p->graph = g;
-    p->model = g->model;
-    p->env = env;
-    (void)pthread_mutex_init(&p->lock, NULL);
-    (void)pthread_mutex_init(&p->plan_lock, NULL);
-    INLAY_TRY(graph_snapshot(g, &p->a, &p->snapshot, diag));
-    request.snapshot = &p->snapshot;
-    INLAY_TRY(partition_graph(&request, &p->a, &p->parts, diag));
-    fates = arena_alloc(&p->a, (size_t)g->value_count + 1);
-    p->aligned = arena_array(&p->a, (size_t)g->value_count + 1, sizeof(void *));
+/* From regions to compiled steps, bodies included. */
+static inlay_status compile(program *p, inlay_diag *diag)
+{
+    const program_env *env = p->env;
+    inlay_status status = INLAY_OK;
+    arena scratch = { 0 };
+    uint8_t *fates = arena_alloc(&p->a, (size_t)p->graph->value_count + 1);
+
+    p->aligned = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof(void *));
     p->steps = arena_array(&p->a, (size_t)p->parts.region_count + 1, sizeof *p->steps);
-    if (p->steps == NULL || p->aligned == NULL || fates == NULL) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the program of graph '%s'", g->name);
-        goto done;
-    }
+    if (p->steps == NULL || p->aligned == NULL || fates == NULL)
+        return out_of_memory(p->graph, diag);
     for (uint32_t i = 0; i < p->parts.region_count; i++) {
         if (env->progress != NULL)
             INLAY_TRY(env->progress(env->progress_ctx, "compiling", 1));
@@ -267,16 +253,85 @@ inlay_status program_create(graph *g, const program_env *env, program **out_prog
         INLAY_TRY(make_step(p, i, fates, &scratch, diag));
         arena_reset(&scratch);
     }
-    if (!find_last_uses(p)) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the program of graph '%s'", g->name);
+    if (!find_last_uses(p))
+        status = out_of_memory(p->graph, diag);
+done:
+    if (status == INLAY_CANCELLED)
+        status = inlay_fail(diag, INLAY_CANCELLED, "cancelled while compiling graph '%s'", p->graph->name);
+    arena_deinit(&scratch);
+    return status;
+}
+
+/* The programs of a graph and, behind it, of its bodies, before anything is assigned. *count grows by them. */
+static inlay_status start(graph *g, const program_env *env, program **out_program, uint32_t *count, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    program *p = calloc(1, sizeof *p);
+
+    *out_program = p;
+    if (p == NULL)
+        return out_of_memory(g, diag);
+    p->graph = g;
+    p->model = g->model;
+    p->env = env;
+    (void)pthread_mutex_init(&p->lock, NULL);
+    (void)pthread_mutex_init(&p->plan_lock, NULL);
+    ++*count;
+    INLAY_TRY(graph_snapshot(g, &p->a, &p->snapshot, diag));
+    p->bodies_of = arena_array(&p->a, (size_t)g->node_count + 1, sizeof *p->bodies_of);
+    if (p->bodies_of == NULL)
+        return out_of_memory(g, diag);
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        const graph_node *node = g->nodes[n];
+
+        if (node->body_count == 0)
+            continue;
+        p->bodies_of[n] = arena_array(&p->a, node->body_count, sizeof *p->bodies_of[n]);
+        if (p->bodies_of[n] == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the bodies of node '%s'", node->info.name.data);
+        for (uint32_t i = 0; i < node->body_count; i++)
+            INLAY_TRY(start(node->bodies[i].graph, env, &p->bodies_of[n][i], count, diag));
+    }
+done:
+    return status;
+}
+
+static part_job *list_jobs(program *p, part_job *next)
+{
+    const program_env *env = p->env;
+
+    *next++ = (part_job){ .a = &p->a, .out = &p->parts,
+                          .request = { .graph = p->graph, .snapshot = &p->snapshot, .providers = env->providers,
+                                       .provider_count = env->provider_count, .max_threads = env->max_threads,
+                                       .rules = env->rules, .costs = env->costs, .sizes = env->sizes, .log = env->log,
+                                       .log_ctx = env->log_ctx } };
+    for (uint32_t n = 0; n < p->graph->node_count; n++)
+        for (uint32_t i = 0; p->bodies_of[n] != NULL && i < p->graph->nodes[n]->body_count; i++)
+            next = list_jobs(p->bodies_of[n][i], next);
+    return next;
+}
+
+inlay_status program_create(graph *g, const program_env *env, program **out_program, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    part_job *jobs = NULL;
+    program *p = NULL;
+    uint32_t count = 0;
+
+    *out_program = NULL;
+    INLAY_TRY(start(g, env, &p, &count, diag));
+    jobs = malloc(count * sizeof *jobs);
+    if (jobs == NULL) {
+        status = out_of_memory(g, diag);
         goto done;
     }
+    (void)list_jobs(p, jobs);
+    INLAY_TRY(partition_all(jobs, count, diag));
+    INLAY_TRY(compile(p, diag));
     *out_program = p;
     p = NULL;
 done:
-    if (status == INLAY_CANCELLED)
-        status = inlay_fail(diag, INLAY_CANCELLED, "cancelled while compiling graph '%s'", g->name);
-    arena_deinit(&scratch);
+    free(jobs);
     program_destroy(p);
     return status;
 }
@@ -294,9 +349,10 @@ void program_destroy(program *p)
         program_step *s = &p->steps[i];
         if (s->compiled != NULL)
             s->provider->table->release_compiled(s->provider->state, s->compiled);
-        for (uint32_t k = 0; s->bodies != NULL && k < s->node->body_count; k++)
-            program_destroy(s->bodies[k]);
     }
+    for (uint32_t n = 0; p->bodies_of != NULL && n < p->graph->node_count; n++)
+        for (uint32_t k = 0; p->bodies_of[n] != NULL && k < p->graph->nodes[n]->body_count; k++)
+            program_destroy(p->bodies_of[n][k]);
     for (uint32_t i = 0; i < p->owned_count; i++)
         free(p->owned[i]);
     free(p->owned);

@@ -45,6 +45,7 @@ struct program {
     arena a;
     inlay_graph snapshot;
     partition parts;
+    struct program ***bodies_of; /* [node_count] [body_count] the programs of a node's bodies, or NULL */
     program_step *steps; /* [step_count] in execution order */
     uint32_t step_count;
     uint32_t *last_use; /* [value_count] last step that reads the value; step_count for outputs; INLAY_NONE if unread */
