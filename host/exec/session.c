@@ -108,7 +108,9 @@ static inlay_status open_provider(inlay_session *s, const inlay_options *options
     }
     s->open[s->env.provider_count] = p;
     s->providers[s->env.provider_count++] = (part_provider){ .table = p->table, .state = p->state, .name = p->name,
-                                                             .plugin_path = p->path, .build_id = p->build_id,
+                                                             .plugin_path = p->path,
+                                                             .plugin_version = p->version,
+                                                             .build_id = p->build_id,
                                                              .settings_hash = hash_settings(settings, count),
                                                              .first_domain = p->first_domain };
     return INLAY_OK;
@@ -257,7 +259,6 @@ static inlay_session *session_begin(const inlay_options *options)
     s->env.max_threads = threads == 0 || threads > budget ? budget : threads;
     s->env.max_run_bytes = run_limit(options);
     s->env.rules = &s->rules;
-    s->rules.by_priority = strcmp(options_text(options, OPTION_policy), "priority") == 0;
     s->env.cache_dir = config_blob_dir(options); /* compiling is over before options may go */
     s->env.log = log_line;
     s->env.log_ctx = s;
@@ -304,6 +305,7 @@ inlay_status session_prepare(const session_source *source, const inlay_options *
     INLAY_TRY(session_load_model(s, source, options, diag));
     INLAY_TRY(session_report(s, 0.1, "opening providers", diag));
     INLAY_TRY(load_plugins(s, options, diag));
+    INLAY_TRY(session_rules_read(s, options, diag));
     INLAY_TRY(session_optimise(s, options, diag));
     INLAY_TRY(session_costs_open(s, options, diag));
     s->watch = NULL;

@@ -71,6 +71,10 @@ double session_predict(const runner *r);
 INLAY_NODISCARD inlay_status session_open_providers(const inlay_options *options, inlay_session **out_session,
                                                     inlay_diag *diag);
 
+/* What the user asks of the assignment: policy, pin, forbid, require, max_partitions, no_cpu, memory_limit, plan. Errors
+ * name the option. In session_rules.c. */
+INLAY_NODISCARD inlay_status session_rules_read(inlay_session *s, const inlay_options *options, inlay_diag *diag);
+
 /* The parts of session_prepare; in session_model.c. */
 INLAY_NODISCARD inlay_status session_load_model(inlay_session *s, const session_source *source,
                                                 const inlay_options *options, inlay_diag *diag);

@@ -1,5 +1,5 @@
 /* From a graph to regions: ask, price, choose, keep the bounds, form. */
-#include "partition/internal.h"
+#include "partition/saved.h"
 #include <string.h>
 
 uint32_t part_default_domain(const part_provider *provider)
@@ -67,9 +67,10 @@ static uint8_t *find_candidates(const graph *g, arena *a)
     return candidates;
 }
 
-inlay_status partition_graph(const part_request *request, arena *a, partition *out, inlay_diag *diag)
+/* What every provider answers, and the shapes to price it at. */
+static inlay_status hear(const part_request *request, const uint8_t *candidates, arena *a, partition *out,
+                         inlay_diag *diag)
 {
-    uint8_t *candidates = find_candidates(request->graph, a);
     inlay_status status;
 
     *out = (partition){ 0 };
@@ -79,10 +80,69 @@ inlay_status partition_graph(const part_request *request, arena *a, partition *o
     if (status != INLAY_OK)
         return status;
     out->profile = cost_shapes(request->graph, request->snapshot, request->sizes, a);
-    if (out->profile == NULL)
-        return no_memory(request, diag);
+    return out->profile == NULL ? no_memory(request, diag) : INLAY_OK;
+}
+
+inlay_status partition_graph(const part_request *request, arena *a, partition *out, inlay_diag *diag)
+{
+    uint8_t *candidates = find_candidates(request->graph, a);
+    inlay_status status = hear(request, candidates, a, out, diag);
+
+    if (status != INLAY_OK)
+        return status;
     price_all(request, out);
     return choose(request, candidates, a, out, diag);
+}
+
+/* A plan knows nothing of rules that came after it. */
+static inlay_status check_followed(problem *x, const char *path, const uint32_t *choice, inlay_diag *diag)
+{
+    part_verdict v;
+
+    for (uint32_t n = 0; n < x->nodes; n++)
+        if (choice[n] != INLAY_NONE && !x->usable[choice[n]])
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option plan: %s gives node '%s' of graph '%s' to %s, "
+                              "against pin, forbid or no_cpu", path, x->g->nodes[n]->info.name.data, x->g->name,
+                              x->request->providers[x->p->offers[choice[n]].provider].name);
+    v = part_judge(x, choice);
+    if (!v.runs)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option plan: %s has groups that wait for each other in graph "
+                          "'%s'", path, x->g->name);
+    if (!v.feasible)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "option plan: %s keeps memory_limit or max_partitions not in "
+                          "graph '%s'", path, x->g->name);
+    return INLAY_OK;
+}
+
+inlay_status part_follow(const saved_plan *plan, const part_job *job, inlay_diag *diag)
+{
+    const part_request *r = &job->request;
+    uint8_t *candidates = find_candidates(r->graph, job->a), *usable = NULL;
+    inlay_status status = hear(r, candidates, job->a, job->out, diag);
+    uint32_t *choice = NULL;
+    arena scratch = { 0 };
+    problem x;
+
+    if (status != INLAY_OK)
+        return status;
+    job->out->unpriced = true;
+    usable = arena_array(&scratch, (size_t)job->out->offer_count + 1, sizeof *usable);
+    choice = arena_array(&scratch, (size_t)r->graph->node_count + 1, sizeof *choice);
+    if (usable == NULL || choice == NULL) {
+        status = no_memory(r, diag);
+        goto done;
+    }
+    INLAY_TRY(saved_plan_follow(plan, job, candidates, &scratch, choice, diag));
+    INLAY_TRY(part_apply_rules(r, job->out, candidates, &scratch, usable, diag));
+    if (!problem_init(&x, r, job->out, candidates, usable, &scratch)) {
+        status = no_memory(r, diag);
+        goto done;
+    }
+    INLAY_TRY(check_followed(&x, r->rules->saved_plan, choice, diag));
+    INLAY_TRY(part_form_regions(&x, choice, job->a, diag));
+done:
+    arena_deinit(&scratch);
+    return status;
 }
 
 inlay_status partition_again(const part_request *request, const partition *base, arena *a, partition *out,
@@ -98,5 +158,7 @@ inlay_status partition_again(const part_request *request, const partition *base,
         return no_memory(request, diag);
     for (uint32_t i = 0; i < out->offer_count; i++)
         out->offers[i].chosen = false;
+    if (base->unpriced)
+        price_all(request, out);
     return choose(request, candidates, a, out, diag);
 }

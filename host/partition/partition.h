@@ -22,7 +22,7 @@ typedef struct part_provider {
     void *state;
     const char *name;
     const char *plugin_path; /* for messages; may be NULL */
-    const char *build_id;    /* of the plugin; NULL = unknown */
+    const char *plugin_version, *build_id; /* of the plugin; NULL = unknown */
     uint64_t settings_hash;  /* of the options that it was opened with; 0 = none */
     uint32_t first_domain;   /* host-wide id of its domains[0] */
 } part_provider;
@@ -94,6 +94,7 @@ typedef struct partition {
     double cost_ns;   /* all of it: offers, launches, copies; without margins */
     double launch_ns; /* the launches in it */
     uint32_t stretch_count; /* regions in a row that one provider runs count as one */
+    bool unpriced; /* a saved plan was followed: only offers that it names have a price, the saved one */
 } partition;
 
 /* A wish of the user's about some nodes: pattern is a glob on the node's name, or "op:GLOB" on its operator type. */
@@ -146,6 +147,7 @@ INLAY_NODISCARD inlay_status partition_graph(const part_request *request, arena 
 /* One graph of a session: the main one, then the bodies, each behind the graph that holds it. */
 typedef struct part_job {
     part_request request; /* of all jobs the same but for graph and snapshot */
+    const char *path;     /* "" = the main graph; otherwise ".../NODE.ATTRIBUTE" of the bodies down to this one */
     arena *a;             /* of the result */
     partition *out;
 } part_job;
@@ -159,4 +161,15 @@ INLAY_NODISCARD inlay_status partition_all(part_job *jobs, uint32_t count, inlay
  * runner-up of a region are asked with. *out shares base's offers' memory but not their `chosen`. */
 INLAY_NODISCARD inlay_status partition_again(const part_request *request, const partition *base, arena *a,
                                              partition *out, inlay_diag *diag);
+
+/* ------------------------------------------------------------------ saved plans (saved.c)
+ *
+ * JSON: who runs which nodes, by name, for the main graph and every body, with the prices that were expected, and what
+ * it was made with: the hash of each graph, plugins and their builds, threads. A plan is followed by node names, so it
+ * may outlive small changes of a model; what no longer fits is an error that says what differs. */
+
+/* Writes the plan of these graphs in pieces. */
+typedef void (*part_write_fn)(void *user, const char *text, size_t bytes);
+INLAY_NODISCARD inlay_status part_plan_save(const part_job *jobs, uint32_t count, part_write_fn write, void *user,
+                                            inlay_diag *diag);
 #endif

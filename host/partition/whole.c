@@ -1,7 +1,7 @@
 /* The graphs of a session together: the main one and every body. Most of it is one graph after the other; what is left
  * are the rules that only hold, or only fail, over all of them. */
 #include "base/nearest.h"
-#include "partition/internal.h"
+#include "partition/saved.h"
 #include <string.h>
 
 typedef struct whole {
@@ -154,6 +154,20 @@ static inlay_status partition_each(whole *w)
     return INLAY_OK;
 }
 
+static inlay_status follow_each(whole *w)
+{
+    saved_plan *plan = NULL;
+    inlay_status status = saved_plan_open(&w->jobs[0], &plan, w->diag);
+
+    for (uint32_t j = 0; j < w->count && status == INLAY_OK; j++) {
+        part_job job = w->jobs[j];
+        job.request.used_bytes = used_by_others(w, j);
+        status = part_follow(plan, &job, w->diag);
+    }
+    saved_plan_close(plan);
+    return status;
+}
+
 /* ------------------------------------------------------------------ max_partitions */
 
 /* Every graph gets as many as it needs at least, one, and of the rest its share of what it would take. */
@@ -267,6 +281,10 @@ inlay_status partition_all(part_job *jobs, uint32_t count, inlay_diag *diag)
     }
     if (w.rules != NULL)
         INLAY_TRY(check_names(&w));
+    if (w.rules != NULL && w.rules->saved_plan != NULL) {
+        status = follow_each(&w);
+        goto done;
+    }
     INLAY_TRY(partition_each(&w));
     if (w.rules != NULL && w.rules->max_partitions > 0)
         INLAY_TRY(share_partitions(&w));

@@ -262,8 +262,8 @@ done:
     return status;
 }
 
-/* The programs of a graph and, behind it, of its bodies, before anything is assigned. *count grows by them. */
-static inlay_status start(graph *g, const program_env *env, program **out_program, uint32_t *count, inlay_diag *diag)
+/* The programs of a graph and, behind it, of its bodies, before anything is assigned. */
+static inlay_status start(graph *g, const program_env *env, const char *path, program **out_program, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     program *p = calloc(1, sizeof *p);
@@ -276,10 +276,10 @@ static inlay_status start(graph *g, const program_env *env, program **out_progra
     p->env = env;
     (void)pthread_mutex_init(&p->lock, NULL);
     (void)pthread_mutex_init(&p->plan_lock, NULL);
-    ++*count;
+    p->path = arena_string(&p->a, path);
     INLAY_TRY(graph_snapshot(g, &p->a, &p->snapshot, diag));
     p->bodies_of = arena_array(&p->a, (size_t)g->node_count + 1, sizeof *p->bodies_of);
-    if (p->bodies_of == NULL)
+    if (p->bodies_of == NULL || p->path == NULL)
         return out_of_memory(g, diag);
     for (uint32_t n = 0; n < g->node_count; n++) {
         const graph_node *node = g->nodes[n];
@@ -289,25 +289,40 @@ static inlay_status start(graph *g, const program_env *env, program **out_progra
         p->bodies_of[n] = arena_array(&p->a, node->body_count, sizeof *p->bodies_of[n]);
         if (p->bodies_of[n] == NULL)
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the bodies of node '%s'", node->info.name.data);
-        for (uint32_t i = 0; i < node->body_count; i++)
-            INLAY_TRY(start(node->bodies[i].graph, env, &p->bodies_of[n][i], count, diag));
+        for (uint32_t i = 0; i < node->body_count; i++) {
+            const char *below = arena_format(&p->a, "%s%s%s.%s", path, path[0] != '\0' ? "/" : "",
+                                             node->info.name.data, node->bodies[i].attr);
+            if (below == NULL)
+                return out_of_memory(g, diag);
+            INLAY_TRY(start(node->bodies[i].graph, env, below, &p->bodies_of[n][i], diag));
+        }
     }
 done:
     return status;
 }
 
-static part_job *list_jobs(program *p, part_job *next)
+uint32_t program_count(const program *p)
+{
+    uint32_t count = 1;
+
+    for (uint32_t n = 0; n < p->graph->node_count; n++)
+        for (uint32_t i = 0; p->bodies_of[n] != NULL && i < p->graph->nodes[n]->body_count; i++)
+            count += program_count(p->bodies_of[n][i]);
+    return count;
+}
+
+part_job *program_jobs(program *p, part_job *next)
 {
     const program_env *env = p->env;
 
-    *next++ = (part_job){ .a = &p->a, .out = &p->parts,
+    *next++ = (part_job){ .path = p->path, .a = &p->a, .out = &p->parts,
                           .request = { .graph = p->graph, .snapshot = &p->snapshot, .providers = env->providers,
                                        .provider_count = env->provider_count, .max_threads = env->max_threads,
                                        .rules = env->rules, .costs = env->costs, .sizes = env->sizes, .log = env->log,
                                        .log_ctx = env->log_ctx } };
     for (uint32_t n = 0; n < p->graph->node_count; n++)
         for (uint32_t i = 0; p->bodies_of[n] != NULL && i < p->graph->nodes[n]->body_count; i++)
-            next = list_jobs(p->bodies_of[n][i], next);
+            next = program_jobs(p->bodies_of[n][i], next);
     return next;
 }
 
@@ -316,16 +331,17 @@ inlay_status program_create(graph *g, const program_env *env, program **out_prog
     inlay_status status = INLAY_OK;
     part_job *jobs = NULL;
     program *p = NULL;
-    uint32_t count = 0;
+    uint32_t count;
 
     *out_program = NULL;
-    INLAY_TRY(start(g, env, &p, &count, diag));
+    INLAY_TRY(start(g, env, "", &p, diag));
+    count = program_count(p);
     jobs = malloc(count * sizeof *jobs);
     if (jobs == NULL) {
         status = out_of_memory(g, diag);
         goto done;
     }
-    (void)list_jobs(p, jobs);
+    (void)program_jobs(p, jobs);
     INLAY_TRY(partition_all(jobs, count, diag));
     INLAY_TRY(compile(p, diag));
     *out_program = p;

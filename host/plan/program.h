@@ -45,6 +45,7 @@ struct program {
     arena a;
     inlay_graph snapshot;
     partition parts;
+    const char *path;            /* see part_job */
     struct program ***bodies_of; /* [node_count] [body_count] the programs of a node's bodies, or NULL */
     program_step *steps; /* [step_count] in execution order */
     uint32_t step_count;
@@ -61,6 +62,10 @@ struct program {
 
 /* Partitions and compiles g and its bodies. env and the model outlive the program. */
 INLAY_NODISCARD inlay_status program_create(graph *g, const program_env *env, program **out_program, inlay_diag *diag);
+/* How many programs: this one and its bodies'. */
+uint32_t program_count(const program *p);
+/* Lists them as they were partitioned, into jobs [program_count]; returns the end of the list. */
+part_job *program_jobs(program *p, part_job *jobs);
 /* Releases compiled regions, plans, bodies. NULL is a no-op. */
 void program_destroy(program *p);
 

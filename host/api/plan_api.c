@@ -1,0 +1,17 @@
+/* api/plan_api.c - inlay.h: the assignment of a session, written down. */
+#include "exec/session.h"
+#include <stdlib.h>
+
+inlay_status inlay_session_plan_save(const inlay_session *session, inlay_write_fn write, void *user, inlay_diag *diag)
+{
+    uint32_t count = program_count(session->main);
+    part_job *jobs = malloc(count * sizeof *jobs);
+    inlay_status status;
+
+    if (jobs == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to save the plan");
+    (void)program_jobs(session->main, jobs);
+    status = part_plan_save(jobs, count, write, user, diag);
+    free(jobs);
+    return status;
+}

@@ -1,0 +1,201 @@
+/* inlay partition: who runs what, as a short table; written down, and followed. The long story is `inlay explain`. */
+#include "cli/cli.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char doc[] =
+    "Assigns the nodes of MODEL to providers and prints the parts, in the order in which they run. With --save the "
+    "assignment is written down; a session with --plan FILE follows it, without asking for costs.\v"
+    "Examples:\n"
+    "  inlay partition model.onnx\n"
+    "  inlay partition model.onnx --pin 'op:MatMul=openblas' --max-partitions 3\n"
+    "  inlay partition model.onnx --save model.plan && inlay run model.onnx --plan model.plan\n"
+    "\n"
+    "A PATTERN of --pin and --forbid is a glob on the names of nodes, or op:GLOB on their operators.";
+
+enum { KEY_SAVE = 0x4000 };
+static const struct argp_option flags[] = {
+    { "save", KEY_SAVE, "FILE", 0, "Write the assignment to FILE", 0 },
+    { 0 },
+};
+
+typedef struct partition_args {
+    const char *model, *save;
+} partition_args;
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    partition_args *args = state->input;
+
+    if (key != KEY_SAVE)
+        return cli_parse_model(key, arg, state, &args->model);
+    args->save = arg;
+    return 0;
+}
+
+/* A text that grows; failed: no memory. */
+typedef struct text {
+    char *data;
+    size_t bytes, capacity;
+    bool failed;
+} text;
+
+static void append(void *user, const char *piece, size_t bytes)
+{
+    text *t = user;
+
+    if (t->bytes + bytes + 1 > t->capacity) {
+        size_t capacity = (t->bytes + bytes + 1) * 2;
+        char *data = realloc(t->data, capacity);
+
+        t->failed |= data == NULL;
+        if (t->failed)
+            return;
+        t->data = data;
+        t->capacity = capacity;
+    }
+    memcpy(t->data + t->bytes, piece, bytes);
+    t->bytes += bytes;
+}
+
+/* The file is replaced as a whole, or left as it is. */
+static inlay_status save(const char *path, const text *plan, inlay_diag *diag)
+{
+    size_t bytes = strlen(path) + 5;
+    char *partial = malloc(bytes);
+    FILE *file = NULL;
+    bool ok = false;
+
+    if (partial == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to save the plan");
+    (void)snprintf(partial, bytes, "%s.new", path);
+    file = fopen(partial, "w");
+    if (file != NULL) {
+        ok = fwrite(plan->data, 1, plan->bytes, file) == plan->bytes;
+        ok = fclose(file) == 0 && ok;
+        ok = ok && rename(partial, path) == 0;
+    }
+    if (!ok) {
+        int error = errno;
+        (void)remove(partial);
+        (void)inlay_fail(diag, INLAY_IO_ERROR, "--save: %s: %s", path, strerror(error));
+    }
+    free(partial);
+    return ok ? INLAY_OK : INLAY_IO_ERROR;
+}
+
+/* ------------------------------------------------------------------ the table */
+
+static const char *text_at(const json_t *object, const char *key)
+{
+    const char *s = json_string_value(json_object_get(object, key));
+
+    return s != NULL ? s : "";
+}
+
+static void print_ns(double ns)
+{
+    if (ns < 1e3)
+        (void)printf("%8.0f ns", ns);
+    else if (ns < 1e6)
+        (void)printf("%8.1f us", ns / 1e3);
+    else
+        (void)printf("%8.2f ms", ns / 1e6);
+}
+
+/* One line for the offers [from, to) of one provider that run in a row. */
+static void print_part(const json_t *offers, size_t from, size_t to, unsigned number)
+{
+    const json_t *first = json_array_get(offers, from), *last = json_array_get(offers, to - 1);
+    const json_t *names = json_object_get(last, "nodes");
+    const char *begin = "", *end = "";
+    unsigned nodes = 0, regions = 0;
+    double ns = 0;
+    json_int_t region = -1;
+
+    for (size_t i = from; i < to; i++) {
+        const json_t *o = json_array_get(offers, i);
+        nodes += (unsigned)json_array_size(json_object_get(o, "nodes"));
+        ns += json_number_value(json_object_get(o, "ns"));
+        regions += json_integer_value(json_object_get(o, "region")) != region;
+        region = json_integer_value(json_object_get(o, "region"));
+    }
+    if (json_array_size(json_object_get(first, "nodes")) > 0)
+        begin = json_string_value(json_array_get(json_object_get(first, "nodes"), 0));
+    if (json_array_size(names) > 0)
+        end = json_string_value(json_array_get(names, json_array_size(names) - 1));
+    (void)printf("%5u  %-12s %6u %8u  ", number, text_at(first, "provider"), nodes, regions);
+    print_ns(ns);
+    (void)printf("  %.40s%s%.40s\n", begin, nodes > 1 ? " .. " : "", nodes > 1 ? end : "");
+}
+
+static void print_graph(const json_t *graph)
+{
+    const json_t *offers = json_object_get(graph, "offers");
+    size_t count = json_array_size(offers);
+    json_int_t parts = json_integer_value(json_object_get(graph, "partitions"));
+    json_int_t copies = json_integer_value(json_object_get(graph, "copies"));
+    unsigned number = 0;
+
+    (void)printf("%s%s: %" JSON_INTEGER_FORMAT " partition%s, %" JSON_INTEGER_FORMAT " cop%s, predicted",
+                 text_at(graph, "graph")[0] != '\0' ? "graph " : "main graph", text_at(graph, "graph"),
+                 parts, parts == 1 ? "" : "s", copies, copies == 1 ? "y" : "ies");
+    print_ns(json_number_value(json_object_get(graph, "cost_ns")));
+    (void)printf(count > 0 ? "\n part  provider      nodes  regions    predicted  from .. to\n" : "\n");
+    for (size_t from = 0, to; from < count; from = to) {
+        const json_t *first = json_array_get(offers, from);
+        json_int_t region = json_integer_value(json_object_get(first, "region"));
+
+        for (to = from; to < count; to++) {
+            const json_t *o = json_array_get(offers, to);
+            if (strcmp(text_at(o, "provider"), text_at(first, "provider")) != 0 ||
+                json_integer_value(json_object_get(o, "region")) > region + 1)
+                break; /* another provider, or a node of the host's between */
+            region = json_integer_value(json_object_get(o, "region"));
+        }
+        print_part(offers, from, to, number++);
+    }
+}
+
+static int print_plan(const cli_common *common, const text *plan)
+{
+    json_t *root = json_loadb(plan->data, plan->bytes, 0, NULL);
+    const json_t *graph;
+    size_t i;
+
+    if (common->json || root == NULL)
+        return cli_print_json(common, root, CLI_OK);
+    json_array_foreach(json_object_get(root, "graphs"), i, graph)
+        print_graph(graph);
+    json_decref(root);
+    return CLI_OK;
+}
+
+int cmd_partition(int argc, char **argv)
+{
+    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    partition_args args = { 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_session *session = NULL;
+    cli_common common;
+    inlay_status status;
+    text plan = { 0 };
+    int code;
+
+    cli_parse(&argp, true, argc, argv, &common, &args);
+    status = cli_open(&common, args.model, &session, &diag);
+    if (status == INLAY_OK)
+        status = inlay_session_plan_save(session, append, &plan, &diag);
+    if (status == INLAY_OK && plan.failed)
+        status = inlay_fail(&diag, INLAY_OUT_OF_MEMORY, "no memory for the plan");
+    if (status == INLAY_OK && args.save != NULL)
+        status = save(args.save, &plan, &diag);
+    code = status == INLAY_OK ? print_plan(&common, &plan) : cli_fail(&common, &diag);
+    free(plan.data);
+    inlay_session_destroy(session);
+    cli_common_deinit(&common);
+    return code;
+}
