@@ -34,6 +34,7 @@ typedef struct bench_result {
     double create_ms, first_ms;
     double *times; /* [runs] milliseconds, sorted; owned */
     size_t runs;
+    double cpu_ms; /* of the process, for one run, all threads together */
     inlay_plan_info plan;
 } bench_result;
 
@@ -63,7 +64,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static inlay_status time_runs(const bench_args *args, inlay_context *context, const inlay_run_options *options,
                               bench_result *result, inlay_diag *diag)
 {
-    double begin = cli_now_ms(), end = begin + args->seconds * 1e3, now;
+    double begin = cli_now_ms(), end = begin + args->seconds * 1e3, now, cpu = timing_cpu_ms();
     size_t capacity = 0;
     inlay_status status = INLAY_OK;
 
@@ -82,6 +83,7 @@ static inlay_status time_runs(const bench_args *args, inlay_context *context, co
         if (args->seconds > 0)
             (void)cli_progress(NULL, (now - begin) / (end - begin), "timing");
     } while (now < end && result->runs < args->max_runs);
+    result->cpu_ms = (timing_cpu_ms() - cpu) / (double)result->runs;
 done:
     cli_progress_clear();
     return status;
@@ -124,10 +126,10 @@ static int print_result(const bench_args *args, const cli_common *common, const 
 
     if (common->json)
         return cli_print_json(common,
-                              json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:I, s:I}", "model",
+                              json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:I, s:I}", "model",
                                         args->model, "create_ms", r->create_ms, "first_ms", r->first_ms, "median_ms",
                                         median, "min_ms", r->times[0], "p95_ms", p95, "p99_ms", p99,
-                                        "predicted_ms", r->plan.predicted_ns * 1e-6, "runs",
+                                        "cpu_ms", r->cpu_ms, "predicted_ms", r->plan.predicted_ns * 1e-6, "runs",
                                         (json_int_t)r->runs, "peak_mb", timing_peak_mb(), "slab_bytes",
                                         (json_int_t)r->plan.slab_bytes, "lower_bound_bytes",
                                         (json_int_t)r->plan.lower_bound_bytes, "constant_bytes",
@@ -136,6 +138,7 @@ static int print_result(const bench_args *args, const cli_common *common, const 
     (void)printf("create  %10.1f ms\nfirst   %10.3f ms\n", r->create_ms, r->first_ms);
     (void)printf("median  %10.4f ms   (%zu runs)\nmin     %10.4f ms\np95     %10.4f ms\np99     %10.4f ms\n", median,
                  r->runs, r->times[0], p95, p99);
+    (void)printf("cpu     %10.4f ms   of all threads together, a run\n", r->cpu_ms);
     (void)printf("expected%10.4f ms   by the costs that are known; inlay calibrate and inlay tune learn them\n",
                  r->plan.predicted_ns * 1e-6);
     (void)printf("memory  %10.1f MiB  peak of the process\n", timing_peak_mb());

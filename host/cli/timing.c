@@ -4,6 +4,14 @@
 #include <sys/resource.h>
 #include <time.h>
 
+double timing_cpu_ms(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
 double cli_now_ms(void)
 {
     struct timespec t;

@@ -5,6 +5,8 @@
 
 /* Milliseconds on a clock that only goes forward. */
 double cli_now_ms(void);
+/* Milliseconds that the CPUs have worked for this process: what others take of a busy machine does not count. */
+double timing_cpu_ms(void);
 
 /* Sorts count (> 0) times ascending. */
 void timing_sort(double *times, size_t count);

@@ -9,6 +9,8 @@
 
 enum { ALIGN = 64, MAX_ALIGN = 1 << 21, MAX_RUNS = 200, SWEEP_LEAST = 2 << 20, SWEEP_MOST = 16 << 20 };
 
+static const double LONG_NS = 20e3; /* above this, the clock of a thread is exact enough */
+
 typedef struct bench {
     const measure_job *job;
     const part_provider *provider;
@@ -29,12 +31,17 @@ typedef struct bench {
     inlay_diag *diag;
 } bench;
 
-static double now_ns(void)
+static double read_clock(clockid_t id)
 {
     struct timespec t;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    (void)clock_gettime(id, &t);
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static double now_ns(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
 }
 
 static inlay_status no_memory(inlay_diag *diag)
@@ -436,18 +443,24 @@ static inlay_status run_once(bench *b, double *out_ns)
                              .output_count = b->output_count, .arg_stride = sizeof *b->args,
                              .workspace = b->workspace, .cancel = &never, .diag = b->diag };
     inlay_status status;
-    double start;
+    double start, own, own_start;
 
     for (uint32_t i = 0; i < b->output_count; i++)
         give_buffer(b->provider, &b->made[i]);
     prepare_caches(b);
     if (is_async(b->provider))
         exec.signal = (inlay_fence){ b->timeline, ++b->signalled };
+    own_start = read_clock(CLOCK_THREAD_CPUTIME_ID);
     start = now_ns();
     status = b->provider->table->execute(b->provider->state, b->compiled, b->instance, &exec);
     if (status == INLAY_OK && exec.signal.timeline != 0)
         status = fence_settle(exec.signal, b->diag);
     *out_ns = now_ns() - start;
+    own = read_clock(CLOCK_THREAD_CPUTIME_ID) - own_start;
+    /* What one thread does alone takes its own time, whoever else was given the CPU meanwhile. */
+    if (b->job->max_threads == 1 && !is_async(b->provider) && b->provider->table->device_kind == INLAY_DEVICE_CPU &&
+        own < *out_ns && *out_ns > LONG_NS)
+        *out_ns = own;
     return status;
 }
 

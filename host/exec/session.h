@@ -31,6 +31,7 @@ struct inlay_session {
     part_rules rules;
     cost_sizes sizes;        /* env.sizes */
     cost_book *book;         /* env.costs; may be NULL */
+    const char *cache_dir;   /* option cache_dir, for what is measured later */
     program *main;
     arena a;
     inlay_io_info *inputs;   /* [main->graph->input_count] */
@@ -88,4 +89,6 @@ inlay_status session_report(inlay_session *s, double fraction, const char *what,
  * symbols are taken to be (option assume). In session_costs.c, as is the next. */
 INLAY_NODISCARD inlay_status session_costs_open(inlay_session *s, const inlay_options *options, inlay_diag *diag);
 void session_costs_close(inlay_session *s);
+/* The folder that measurements are kept in, made where it is missing; INLAY_IO_ERROR says how to get one. */
+INLAY_NODISCARD inlay_status session_costs_folder(const inlay_session *s, char *text, size_t bytes, inlay_diag *diag);
 #endif

@@ -60,6 +60,9 @@ inlay_status session_costs_open(inlay_session *s, const inlay_options *options, 
     inlay_status status;
 
     s->env.sizes = &s->sizes;
+    s->cache_dir = arena_string(&s->a, options_text(options, OPTION_cache_dir));
+    if (s->cache_dir == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
     /* Only looks: a session without costs leaves no folder behind. */
     if (config_cache_dir(options, root, sizeof root) &&
         snprintf(folder, sizeof folder, "%s/costs", root) < (int)sizeof folder) {
@@ -76,4 +79,19 @@ void session_costs_close(inlay_session *s)
 {
     cost_book_close(s->book);
     cost_sizes_deinit(&s->sizes);
+}
+
+inlay_status session_costs_folder(const inlay_session *s, char *text, size_t bytes, inlay_diag *diag)
+{
+    inlay_options *options = NULL;
+    inlay_status status = INLAY_OK;
+
+    INLAY_TRY(inlay_options_create(&options, diag));
+    INLAY_TRY(inlay_options_set(options, "cache_dir", s->cache_dir, diag));
+    if (!config_cache_folder(options, "costs", text, bytes))
+        status = inlay_fail(diag, INLAY_IO_ERROR, "there is no cache folder to keep measurements in; see option "
+                            "cache_dir, which is '%s'", s->cache_dir);
+done:
+    inlay_options_destroy(options);
+    return status;
 }

@@ -356,6 +356,51 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_calibrate(const inlay_options *opti
                                                        const inlay_calibrate_options *what,
                                                        inlay_calibrate_result *out_result, inlay_diag *diag);
 
+/* A node that another provider should run, after what was measured. Texts are borrowed for the call. */
+typedef struct inlay_tune_change {
+    uint64_t struct_size;
+    const char *node, *op_type;
+    const char *from, *to; /* providers */
+    double from_ns, to_ns; /* now, of both; to_ns of a group is that of all its nodes */
+} inlay_tune_change;
+typedef void (*inlay_tune_change_fn)(void *user, const inlay_tune_change *change);
+
+/* How to tune. Set struct_size; zero is a good value for the rest. */
+typedef struct inlay_tune_options {
+    uint64_t struct_size;
+    inlay_value *const *inputs; /* [input_count] the sizes to tune for; NULL, or a NULL in it: assumed, see assume */
+    uint32_t input_count;
+    uint32_t runs;    /* of each kernel, at most; 0 = as the budget allows */
+    double budget_s;  /* seconds for all measurements; 0 = 60 */
+    inlay_progress_fn progress; /* or NULL; non-zero stops, and what was measured so far is kept */
+    void *progress_user;
+    inlay_tune_change_fn change; /* or NULL: called for each, before inlay_tune returns */
+    void *change_user;
+} inlay_tune_options;
+
+/* What came of it. Costs are of one run of the model, without bodies of loops and branches. */
+typedef struct inlay_tune_result {
+    uint64_t struct_size;
+    uint32_t offer_count;    /* what providers offered to run, in all graphs of the model */
+    uint32_t kernel_count;   /* different ones among the plausible */
+    uint32_t known_count;    /* of these, that had a figure before */
+    uint32_t measured_count; /* of these, measured now */
+    uint32_t failed_count;   /* could not be run on made-up contents */
+    uint32_t pruned_count;   /* offers far above the best for their nodes */
+    uint32_t changed_count;  /* nodes that another provider should run */
+    uint32_t stopped;        /* 1: the progress function gave up, or time was up */
+    double before_ns;        /* predicted, as the session was assigned, by what was known before */
+    double measured_ns;      /* the same assignment, by what is known now */
+    double after_ns;         /* the best assignment, by what is known now */
+    double seconds;
+} inlay_tune_result;
+
+/* Times the real executables of all plausible offers for the session's model and keeps the figures in the cache folder;
+ * the next session of this or any other model with such layers uses them. The session itself stays as it is. how and
+ * out_result may be NULL. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_tune(inlay_session *session, const inlay_tune_options *how,
+                                                  inlay_tune_result *out_result, inlay_diag *diag);
+
 #ifdef __cplusplus
 }
 #endif

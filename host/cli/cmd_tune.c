@@ -1,0 +1,137 @@
+/* inlay tune: measure what the providers offer for one model. */
+#include "cli/cli.h"
+#include "cli/feed.h"
+#include <stdlib.h>
+
+static const char doc[] =
+    "Times the real kernels of every plausible offer for MODEL, at the sizes of the inputs, and keeps the figures in the "
+    "cache folder. The next session of this model, or of any other with such layers, chooses providers by them.\v"
+    "Equal layers are timed once. Ctrl-C, or the end of the time, keeps what was measured so far. Sizes that neither "
+    "--input nor --dim gives are assumed; see --assume.\n\n"
+    "Examples:\n"
+    "  inlay tune model.onnx\n"
+    "  inlay tune model.onnx --dim batch=8 --budget-s 20\n"
+    "  inlay tune model.onnx --inputs data/ --json\n";
+
+enum { KEY_RUNS = 0x4000, KEY_BUDGET, SHOWN_CHANGES = 20 };
+static const struct argp_option flags[] = {
+    FEED_FLAGS,
+    { "runs", KEY_RUNS, "N", 0, "Run each kernel at most N times (default: as its share of the time allows)", 0 },
+    { "budget-s", KEY_BUDGET, "S", 0, "Stop after S seconds; dear kernels come first (default: 60)", 0 },
+    { 0 },
+};
+
+typedef struct tune_args {
+    feed feed;
+    const char *model;
+    inlay_tune_options how;
+} tune_args;
+
+/* What is printed of the changes. */
+typedef struct changes {
+    json_t *list; /* with --json */
+    char lines[SHOWN_CHANGES][256];
+    uint32_t count;
+} changes;
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    tune_args *args = state->input;
+
+    switch (key) {
+    case KEY_RUNS:
+        args->how.runs = (uint32_t)cli_number(state, "--runs", arg, 1, 200);
+        return 0;
+    case KEY_BUDGET:
+        args->how.budget_s = cli_number(state, "--budget-s", arg, 0.001, 1e6);
+        return 0;
+    case ARGP_KEY_ARG:
+    case ARGP_KEY_END:
+        return cli_parse_model(key, arg, state, &args->model);
+    default:
+        return feed_parse(&args->feed, key, arg, state);
+    }
+}
+
+static void note_change(void *user, const inlay_tune_change *c)
+{
+    changes *x = user;
+
+    if (x->list != NULL)
+        (void)json_array_append_new(x->list, json_pack("{s:s, s:s, s:s, s:s, s:f, s:f}", "node", c->node, "op_type",
+                                                       c->op_type, "from", c->from, "to", c->to, "from_ns",
+                                                       c->from_ns, "to_ns", c->to_ns));
+    if (x->count < SHOWN_CHANGES)
+        (void)snprintf(x->lines[x->count], sizeof x->lines[0], "  %-14.40s %-12.40s -> %-12.40s %10.1f -> %.1f us  %.80s",
+                       c->op_type, c->from, c->to, c->from_ns * 1e-3, c->to_ns * 1e-3, c->node);
+    x->count++;
+}
+
+static int print_result(const tune_args *args, const cli_common *common, const inlay_tune_result *r, changes *x)
+{
+    if (common->json) {
+        json_t *list = x->list;
+        x->list = NULL;
+        return cli_print_json(
+            common,
+            json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:o}", "model", args->model,
+                      "offers", (int)r->offer_count, "kernels", (int)r->kernel_count, "known", (int)r->known_count,
+                      "measured", (int)r->measured_count, "failed", (int)r->failed_count, "pruned",
+                      (int)r->pruned_count, "stopped", (int)r->stopped, "before_ms", r->before_ns * 1e-6,
+                      "measured_ms", r->measured_ns * 1e-6, "after_ms", r->after_ns * 1e-6, "seconds", r->seconds,
+                      "changes", list),
+            CLI_OK);
+    }
+    (void)printf("%u of %u kernels timed in %.1f s (%u had a figure before, %u could not be run); %u offers, %u far too "
+                 "dear to try%s\n", r->measured_count, r->kernel_count, r->seconds, r->known_count, r->failed_count,
+                 r->offer_count, r->pruned_count, r->stopped ? "; stopped early" : "");
+    (void)printf("expected before  %10.3f ms\nas assigned now  %10.3f ms, by what was measured\nbest assignment  %10.3f "
+                 "ms, %u node%s change provider\n", r->before_ns * 1e-6, r->measured_ns * 1e-6, r->after_ns * 1e-6,
+                 r->changed_count, r->changed_count == 1 ? "" : "s");
+    for (uint32_t i = 0; i < x->count && i < SHOWN_CHANGES; i++)
+        (void)printf("%s\n", x->lines[i]);
+    if (x->count > SHOWN_CHANGES)
+        (void)printf("  and %u more; --json lists all\n", x->count - SHOWN_CHANGES);
+    return CLI_OK;
+}
+
+static inlay_status tune(tune_args *args, cli_common *common, inlay_tune_result *result, changes *x, inlay_diag *diag)
+{
+    inlay_session *session = NULL;
+    inlay_value **inputs = NULL;
+    inlay_status status;
+
+    INLAY_TRY(cli_open(common, args->model, &session, diag));
+    INLAY_TRY(feed_make(&args->feed, common, session, &inputs, diag));
+    args->how.inputs = inputs;
+    args->how.input_count = inlay_session_input_count(session);
+    args->how.progress = cli_progress;
+    args->how.change = note_change;
+    args->how.change_user = x;
+    INLAY_TRY(inlay_tune(session, &args->how, result, diag));
+done:
+    cli_progress_clear();
+    feed_release(inputs, session);
+    inlay_session_destroy(session);
+    return status;
+}
+
+int cmd_tune(int argc, char **argv)
+{
+    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    tune_args args = { .how = { .struct_size = sizeof args.how } };
+    inlay_tune_result result = { .struct_size = sizeof result };
+    static changes x;
+    cli_common common;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    int code;
+
+    cli_parse(&argp, true, argc, argv, &common, &args);
+    x.list = common.json ? json_array() : NULL;
+    code = tune(&args, &common, &result, &x, &diag) == INLAY_OK ? print_result(&args, &common, &result, &x)
+                                                                : cli_fail(&common, &diag);
+    json_decref(x.list);
+    feed_deinit(&args.feed);
+    cli_common_deinit(&common);
+    return code;
+}

@@ -1,0 +1,474 @@
+/* tune.c - times what the providers offer for a model, and says what that changes.
+ *
+ * Equal layers are one kernel (partition/cost_key.h). Kernels are taken in the order of what they are expected to cost
+ * the model, so that time that runs out is missing where it matters least. */
+#include "exec/measure.h"
+#include "exec/session.h"
+#include "partition/cost_store.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const double PRUNE = 10;         /* offers above so many times the best for their nodes are not measured */
+static const double KERNEL_NS = 40e6;   /* for the runs of one kernel, at most */
+static const double DEFAULT_BUDGET_S = 60;
+enum { LEAST_RUNS = 3, MOST_RUNS = 60 };
+
+/* A graph of the model and the sizes at which it is tuned. */
+typedef struct tuned {
+    const program *program;
+    inlay_value_state *values;
+    inlay_cost *prices; /* [offer_count] by what was known before */
+} tuned;
+
+/* Something to measure: the first offer with its key. */
+typedef struct kernel {
+    cost_key key;
+    const tuned *in;
+    uint32_t offer;
+    double weight; /* what all of its kind are expected to take */
+    bool known;    /* has a figure already */
+} kernel;
+
+typedef struct tuning {
+    inlay_session *s;
+    inlay_tune_options how;
+    inlay_tune_result result;
+    arena a;
+    cost_sizes sizes;
+    tuned *graphs; /* [graph_count] the main one first */
+    uint32_t graph_count;
+    kernel *kernels; /* [kernel_count] owned */
+    uint32_t kernel_count, kernel_capacity;
+    cost_record *records; /* [record_count] owned */
+    uint32_t record_count;
+    uint64_t *identities; /* [provider_count] */
+    measure_sweep sweep;
+    double begin, end;    /* seconds */
+    uint32_t at;          /* kernel in hand */
+    bool stopped;
+    char what[96];
+    inlay_diag *diag;
+} tuning;
+
+static double seconds(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static inlay_status no_memory(const tuning *t)
+{
+    return inlay_fail(t->diag, INLAY_OUT_OF_MEMORY, "no memory to tune");
+}
+
+/* Is it time to stop? */
+static bool stop(void *ctx)
+{
+    tuning *t = ctx;
+    double fraction = t->kernel_count > 0 ? (double)t->at / t->kernel_count : 0;
+
+    if (!t->stopped && t->how.progress != NULL)
+        t->stopped = t->how.progress(t->how.progress_user, fraction, t->what) != 0;
+    return t->stopped || seconds() > t->end;
+}
+
+/* ------------------------------------------------------------------ sizes */
+
+static uint32_t count_programs(const program *p)
+{
+    uint32_t n = 1;
+
+    for (uint32_t i = 0; i < p->step_count; i++)
+        for (uint32_t b = 0; p->steps[i].bodies != NULL && b < p->steps[i].node->body_count; b++)
+            n += count_programs(p->steps[i].bodies[b]);
+    return n;
+}
+
+static inlay_status price_graph(tuning *t, tuned *g)
+{
+    const program *p = g->program;
+
+    g->values = cost_shapes(p->graph, &p->snapshot, &t->sizes, &t->a);
+    g->prices = arena_array(&t->a, (size_t)p->parts.offer_count + 1, sizeof *g->prices);
+    if (g->values == NULL || g->prices == NULL)
+        return no_memory(t);
+    for (uint32_t o = 0; o < p->parts.offer_count; o++) {
+        cost_question q = { .graph = &p->snapshot, .provider = &p->env->providers[p->parts.offers[o].provider],
+                            .offer = &p->parts.offers[o], .values = g->values, .max_threads = p->env->max_threads };
+        (void)cost_of_offer(p->env->costs, &q, &g->prices[o]);
+    }
+    t->result.offer_count += p->parts.offer_count;
+    return INLAY_OK;
+}
+
+static inlay_status add_graphs(tuning *t, const program *p)
+{
+    inlay_status status = INLAY_OK;
+
+    t->graphs[t->graph_count].program = p;
+    INLAY_TRY(price_graph(t, &t->graphs[t->graph_count++]));
+    for (uint32_t i = 0; i < p->step_count; i++)
+        for (uint32_t b = 0; p->steps[i].bodies != NULL && b < p->steps[i].node->body_count; b++)
+            INLAY_TRY(add_graphs(t, p->steps[i].bodies[b]));
+done:
+    return status;
+}
+
+/* The dims of the inputs that the caller has. */
+static inlay_status read_inputs(tuning *t)
+{
+    uint32_t count = t->s->main->graph->input_count;
+    cost_input *inputs = arena_array(&t->a, (size_t)count + 1, sizeof *inputs);
+
+    if (inputs == NULL)
+        return no_memory(t);
+    for (uint32_t i = 0; i < count; i++) {
+        const inlay_value *v = t->how.inputs != NULL && i < t->how.input_count ? t->how.inputs[i] : NULL;
+        inputs[i].rank = INLAY_RANK_UNKNOWN;
+        if (v != NULL && inlay_value_kind(v) == INLAY_KIND_TENSOR)
+            inputs[i] = (cost_input){ inlay_value_rank(v), inlay_value_dims(v) };
+    }
+    t->sizes = (cost_sizes){ .assumed = t->s->sizes.assumed, .assumed_count = t->s->sizes.assumed_count,
+                             .inputs = inputs, .input_count = count };
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ what to measure */
+
+/* The best price of each node, among single offers. [node_count] */
+static double *find_best(tuning *t, const tuned *g)
+{
+    const partition *parts = &g->program->parts;
+    double *best = arena_array(&t->a, (size_t)g->program->graph->node_count + 1, sizeof *best);
+
+    for (uint32_t n = 0; best != NULL && n < g->program->graph->node_count; n++)
+        best[n] = -1;
+    for (uint32_t o = 0; best != NULL && o < parts->offer_count; o++) {
+        uint32_t n = parts->offers[o].nodes[0];
+        if (parts->offers[o].node_count == 1 && (best[n] < 0 || g->prices[o].ns < best[n]))
+            best[n] = g->prices[o].ns;
+    }
+    return best;
+}
+
+static bool is_plausible(const tuned *g, const double *best, uint32_t o)
+{
+    const part_offer *offer = &g->program->parts.offers[o];
+    double sum = 0;
+
+    for (uint32_t k = 0; k < offer->node_count; k++) {
+        if (best[offer->nodes[k]] < 0)
+            return true; /* nobody else runs it alone */
+        sum += best[offer->nodes[k]];
+    }
+    return offer->chosen || g->prices[o].ns <= PRUNE * sum;
+}
+
+static bool add_kernel(tuning *t, const tuned *g, uint32_t o)
+{
+    const program *p = g->program;
+    const part_offer *offer = &p->parts.offers[o];
+    cost_question q = { .graph = &p->snapshot, .provider = &p->env->providers[offer->provider], .offer = offer,
+                        .values = g->values, .max_threads = p->env->max_threads };
+    inlay_cost cost;
+
+    if (t->kernel_count == t->kernel_capacity) {
+        uint32_t capacity = t->kernel_capacity * 2 + 256;
+        kernel *more = realloc(t->kernels, capacity * sizeof *more);
+        if (more == NULL)
+            return false;
+        t->kernels = more;
+        t->kernel_capacity = capacity;
+    }
+    t->kernels[t->kernel_count++] = (kernel){
+        .key = cost_key_of(t->identities[offer->provider], &q), .in = g, .offer = o, .weight = g->prices[o].ns,
+        .known = cost_of_offer(p->env->costs, &q, &cost) == COST_MEASURED
+    };
+    return true;
+}
+
+static int by_key(const void *a_, const void *b_)
+{
+    const kernel *a = a_, *b = b_;
+
+    return cost_key_less(&a->key, &b->key) ? -1 : cost_key_less(&b->key, &a->key) ? 1 : 0;
+}
+
+static int by_weight(const void *a_, const void *b_)
+{
+    const kernel *a = a_, *b = b_;
+
+    return a->weight != b->weight ? (a->weight > b->weight ? -1 : 1) : by_key(a_, b_);
+}
+
+/* Kernels of one key become one. */
+static void merge_kernels(tuning *t)
+{
+    uint32_t n = 0;
+
+    if (t->kernel_count > 0)
+        qsort(t->kernels, t->kernel_count, sizeof *t->kernels, by_key);
+    for (uint32_t i = 0; i < t->kernel_count; i++) {
+        if (n > 0 && by_key(&t->kernels[n - 1], &t->kernels[i]) == 0)
+            t->kernels[n - 1].weight += t->kernels[i].weight;
+        else
+            t->kernels[n++] = t->kernels[i];
+    }
+    t->kernel_count = n;
+    if (n > 0)
+        qsort(t->kernels, n, sizeof *t->kernels, by_weight);
+    t->result.kernel_count = n;
+    for (uint32_t i = 0; i < n; i++)
+        t->result.known_count += t->kernels[i].known;
+}
+
+static inlay_status find_kernels(tuning *t)
+{
+    for (uint32_t i = 0; i < t->graph_count; i++) {
+        const tuned *g = &t->graphs[i];
+        double *best = find_best(t, g);
+
+        if (best == NULL)
+            return no_memory(t);
+        for (uint32_t o = 0; o < g->program->parts.offer_count; o++) {
+            if (g->prices[o].ns == 0)
+                continue; /* computed while planning, or a view */
+            if (!is_plausible(g, best, o))
+                t->result.pruned_count++;
+            else if (!add_kernel(t, g, o))
+                return no_memory(t);
+        }
+    }
+    merge_kernels(t);
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ measuring */
+
+static inlay_status measure_kernel(tuning *t, const kernel *k)
+{
+    const program *p = k->in->program;
+    const part_offer *offer = &p->parts.offers[k->offer];
+    const char *op = p->graph->nodes[offer->nodes[0]]->info.op_type.data;
+    measure_job job = { .g = p->graph, .snapshot = &p->snapshot, .provider = &p->env->providers[offer->provider],
+                        .offer = offer, .values = k->in->values, .max_threads = p->env->max_threads,
+                        .max_bytes = p->env->max_run_bytes };
+    measure_plan runs = { .min_runs = LEAST_RUNS, .max_runs = t->how.runs > 0 ? t->how.runs : MOST_RUNS,
+                          .budget_ns = KERNEL_NS, .stop = stop, .stop_ctx = t };
+    inlay_diag why = INLAY_DIAG_INIT;
+    measurement got;
+    inlay_status status;
+
+    if (runs.min_runs > runs.max_runs)
+        runs.min_runs = runs.max_runs;
+    (void)snprintf(t->what, sizeof t->what, "%.40s on %.40s", op, job.provider->name);
+    status = measure_offer(&job, &runs, &t->sweep, &got, &why);
+    if (status == INLAY_CANCELLED)
+        return INLAY_OK; /* the loop sees it */
+    if (status == INLAY_OUT_OF_MEMORY)
+        return inlay_fail(t->diag, status, "%s", why.text);
+    if (status != INLAY_OK) {
+        char line[700];
+        (void)snprintf(line, sizeof line, "tune: %s could not be timed: %s", t->what, why.text);
+        if (p->env->log != NULL)
+            p->env->log(p->env->log_ctx, INLAY_LOG_INFO, line);
+        t->result.failed_count++;
+        return INLAY_OK;
+    }
+    cost_record *r = &t->records[t->record_count++];
+    *r = (cost_record){ .key = k->key, .ns = got.ns, .spread = (float)got.spread, .samples = got.samples,
+                        .when = (int64_t)time(NULL) };
+    (void)snprintf(r->what, sizeof r->what, "%s", op);
+    t->result.measured_count++;
+    return INLAY_OK;
+}
+
+static inlay_status measure_kernels(tuning *t)
+{
+    inlay_status status = INLAY_OK;
+
+    t->records = calloc((size_t)t->kernel_count + 1, sizeof *t->records);
+    if (t->records == NULL)
+        return no_memory(t);
+    INLAY_TRY(measure_sweep_init(&t->sweep, t->diag));
+    for (t->at = 0; t->at < t->kernel_count && !stop(t); t->at++)
+        INLAY_TRY(measure_kernel(t, &t->kernels[t->at]));
+    t->result.stopped = t->at < t->kernel_count;
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ what it changes */
+
+/* The main graph's offers at the prices of a book; memory is the tuning's. */
+static bool price_again(tuning *t, const cost_book *book, partition *out)
+{
+    const tuned *g = &t->graphs[0];
+    const program *p = g->program;
+
+    *out = p->parts;
+    out->profile = g->values;
+    out->offers = arena_array(&t->a, (size_t)p->parts.offer_count + 1, sizeof *out->offers);
+    for (uint32_t o = 0; out->offers != NULL && o < p->parts.offer_count; o++) {
+        cost_question q = { .graph = &p->snapshot, .provider = &p->env->providers[p->parts.offers[o].provider],
+                            .offer = &p->parts.offers[o], .values = g->values, .max_threads = p->env->max_threads };
+        out->offers[o] = p->parts.offers[o];
+        out->offers[o].cost_source = cost_of_offer(book, &q, &out->offers[o].cost);
+    }
+    return out->offers != NULL;
+}
+
+/* What the session's own assignment costs at these prices. */
+static double assignment_ns(const tuning *t, const cost_book *book, const partition *priced)
+{
+    const program *p = t->graphs[0].program;
+    double ns = 0;
+
+    for (uint32_t i = 0; i < p->parts.region_count; i++) {
+        const part_region *r = &p->parts.regions[i];
+        if (r->provider != INLAY_NONE)
+            ns += cost_launch_ns(book, &p->env->providers[r->provider]);
+        for (uint32_t k = 0; k < r->offer_count; k++)
+            ns += priced->offers[r->offers[k]].cost.ns;
+    }
+    for (uint32_t i = 0; i < p->parts.copy_count; i++) {
+        const part_copy *c = &p->parts.copies[i];
+        ns += cost_copy_ns(book, p->env->providers, p->env->provider_count, c->from_domain, c->to_domain,
+                           cost_value_bytes(&t->graphs[0].values[c->value]));
+    }
+    return ns;
+}
+
+/* [node_count] the offer that runs each node, INLAY_NONE for the host's. NULL: no memory. */
+static uint32_t *offer_of_nodes(tuning *t, const partition *parts)
+{
+    uint32_t nodes = t->graphs[0].program->graph->node_count;
+    uint32_t *offer = arena_array(&t->a, (size_t)nodes + 1, sizeof *offer);
+
+    for (uint32_t n = 0; offer != NULL && n < nodes; n++)
+        offer[n] = INLAY_NONE;
+    for (uint32_t i = 0; offer != NULL && i < parts->region_count; i++) {
+        const part_region *r = &parts->regions[i];
+        for (uint32_t k = 0; k < r->offer_count; k++)
+            for (uint32_t m = 0; m < parts->offers[r->offers[k]].node_count; m++)
+                offer[parts->offers[r->offers[k]].nodes[m]] = r->offers[k];
+    }
+    return offer;
+}
+
+static inlay_status tell_changes(tuning *t, const partition *priced, const partition *after)
+{
+    const program *p = t->graphs[0].program;
+    uint32_t *was = offer_of_nodes(t, &p->parts), *is = offer_of_nodes(t, after);
+
+    if (was == NULL || is == NULL)
+        return no_memory(t);
+    for (uint32_t n = 0; n < p->graph->node_count; n++) {
+        const part_offer *from = was[n] == INLAY_NONE ? NULL : &priced->offers[was[n]];
+        const part_offer *to = is[n] == INLAY_NONE ? NULL : &priced->offers[is[n]];
+        inlay_tune_change change = { .struct_size = sizeof change };
+
+        if (from == NULL || to == NULL || from->provider == to->provider)
+            continue;
+        t->result.changed_count++;
+        change.node = p->graph->nodes[n]->info.name.data;
+        change.op_type = p->graph->nodes[n]->info.op_type.data;
+        change.from = p->env->providers[from->provider].name;
+        change.to = p->env->providers[to->provider].name;
+        change.from_ns = from->cost.ns;
+        change.to_ns = to->cost.ns;
+        if (t->how.change != NULL)
+            t->how.change(t->how.change_user, &change);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status compare(tuning *t, const char *folder)
+{
+    const program *p = t->graphs[0].program;
+    const program_env *env = p->env;
+    cost_book_request open = { .folder = folder, .providers = env->providers, .provider_count = env->provider_count,
+                               .max_threads = env->max_threads };
+    part_request again = { .graph = p->graph, .snapshot = &p->snapshot, .providers = env->providers,
+                           .provider_count = env->provider_count, .max_threads = env->max_threads,
+                           .rules = env->rules };
+    partition before, now, after;
+    cost_book *book = NULL;
+    inlay_status status = INLAY_OK;
+
+    INLAY_TRY(cost_book_open(&open, &book, t->diag));
+    if (!price_again(t, env->costs, &before) || !price_again(t, book, &now)) {
+        status = no_memory(t);
+        goto done;
+    }
+    again.costs = book;
+    t->result.before_ns = assignment_ns(t, env->costs, &before);
+    t->result.measured_ns = assignment_ns(t, book, &now);
+    INLAY_TRY(partition_again(&again, &now, &t->a, &after, t->diag));
+    t->result.after_ns = after.cost_ns;
+    INLAY_TRY(tell_changes(t, &now, &after));
+done:
+    cost_book_close(book);
+    return status;
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+static inlay_status find_identities(tuning *t)
+{
+    t->identities = arena_array(&t->a, (size_t)t->s->env.provider_count + 1, sizeof *t->identities);
+    if (t->identities == NULL)
+        return no_memory(t);
+    for (uint32_t i = 0; i < t->s->env.provider_count; i++)
+        t->identities[i] = cost_identity_of(&t->s->providers[i]);
+    return INLAY_OK;
+}
+
+static inlay_status tune(tuning *t)
+{
+    cost_log log = { t->s->env.log, t->s->env.log_ctx };
+    inlay_status status = INLAY_OK;
+    char folder[PATH_MAX];
+
+    INLAY_TRY(session_costs_folder(t->s, folder, sizeof folder, t->diag));
+    t->graphs = arena_array(&t->a, count_programs(t->s->main), sizeof *t->graphs);
+    if (t->graphs == NULL)
+        return no_memory(t);
+    INLAY_TRY(find_identities(t));
+    INLAY_TRY(read_inputs(t));
+    INLAY_TRY(add_graphs(t, t->s->main));
+    INLAY_TRY(find_kernels(t));
+    INLAY_TRY(measure_kernels(t));
+    INLAY_TRY(cost_store_merge(folder, t->records, t->record_count, &log, t->diag));
+    INLAY_TRY(compare(t, folder));
+done:
+    return status;
+}
+
+inlay_status inlay_tune(inlay_session *session, const inlay_tune_options *how, inlay_tune_result *out_result,
+                        inlay_diag *diag)
+{
+    tuning t = { .s = session, .diag = diag, .what = "tuning", .begin = seconds() };
+    inlay_status status;
+
+    if (how != NULL)
+        memcpy(&t.how, how, how->struct_size < sizeof t.how ? (size_t)how->struct_size : sizeof t.how);
+    t.end = t.begin + (t.how.budget_s > 0 ? t.how.budget_s : DEFAULT_BUDGET_S);
+    status = tune(&t);
+    t.result.seconds = seconds() - t.begin;
+    if (status == INLAY_OK && out_result != NULL && out_result->struct_size > sizeof t.result.struct_size) {
+        uint64_t bytes = out_result->struct_size < sizeof t.result ? out_result->struct_size : sizeof t.result;
+        memcpy((char *)out_result + sizeof bytes, (const char *)&t.result + sizeof bytes,
+               (size_t)bytes - sizeof bytes);
+    }
+    measure_sweep_deinit(&t.sweep);
+    cost_sizes_deinit(&t.sizes);
+    free(t.kernels);
+    free(t.records);
+    arena_deinit(&t.a);
+    return status;
+}
