@@ -344,6 +344,28 @@ static bool is_newest(const op_table *t, uint32_t row)
     return row + 1 == t->count || strcmp(t->rows[row + 1].op_type, t->rows[row].op_type) != 0;
 }
 
+typedef struct one_source {
+    case_fn fn;
+    void *user;
+    const case_range *range;
+} one_source;
+
+static bool generate_one(void *user, const case_source *source)
+{
+    const one_source *o = user;
+
+    generate_cases(source, o->range, o->fn, o->user);
+    return true;
+}
+
+void generate_operator(const inlay_operator *op, case_fn fn, void *user, const case_range *range)
+{
+    one_source o = { fn, user, range };
+
+    (void)give_source(op->domain, op->op_type, op->since_version, op->signature,
+                      (op->flags & INLAY_OPERATOR_RANDOM) != 0, generate_one, &o);
+}
+
 void generate_sources(const inlay_operator *const *custom, uint32_t custom_count, const char *match, bool newest,
                       source_fn fn, void *user)
 {

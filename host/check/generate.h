@@ -23,6 +23,9 @@ typedef struct case_range {
 typedef bool (*case_fn)(void *user, op_case *k);
 void generate_cases(const case_source *source, const case_range *range, case_fn fn, void *user);
 
+/* generate_cases for an operator of a plugin. */
+void generate_operator(const inlay_operator *op, case_fn fn, void *user, const case_range *range);
+
 /* Calls fn with every operator that there is: ONNX's by the rows of their schemas (host's own and deprecated ones left
  * out; newest: the last version of each only), then those of plugins. match is a glob on the operator's type, or
  * NULL. */

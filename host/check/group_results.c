@@ -1,6 +1,7 @@
 /* Every operator that a provider offers, in many shapes and types, against a peer; and against itself: in other memory,
  * with other threads, again, in two threads at once. */
 #include "check/agree.h"
+#include "check/data.h"
 #include "check/generate.h"
 #include "check/process.h"
 #include "exec/threads.h"
@@ -276,6 +277,33 @@ static bool try_source(void *user, const case_source *source)
     return true;
 }
 
+/* ONNX's own cases, from the folder that the user named. */
+static bool try_data(void *user, op_case *k)
+{
+    tally *t = user;
+    char text[256];
+
+    if (check_unit(t->c, "%s", case_text(k, text, sizeof text))) {
+        t->concurrent = false;
+        (void)try_case(t, k);
+    }
+    return true;
+}
+
+static void try_folder(tally *t, const char *dir)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint32_t count;
+
+    t->cases = t->compared = t->complaints = t->heap_cases = t->variants = 0;
+    if (data_cases(dir, t->c->args->op, try_data, t, &count, &diag) != INLAY_OK)
+        check_fail(t->c, "results", dir, "ONNX test cases", "name a folder with model.onnx and test_data_set_*", "%s",
+                   diag.text);
+    else if (t->complaints == 0)
+        check_pass(t->c, "results", dir, "%u of its %u cases of one operator are offered, %u compared with another "
+                   "provider", t->cases, count, t->compared);
+}
+
 void check_group_results(check *c)
 {
     const inlay_operator *custom[64];
@@ -290,6 +318,8 @@ void check_group_results(check *c)
         tally t = { .c = c, .w = &w, .p = &w.own[i] };
 
         generate_sources(custom, custom_count, c->args->op, c->args->quick, try_source, &t);
+        if (c->args->data != NULL)
+            try_folder(&t, c->args->data);
     }
     world_close(&w);
 }

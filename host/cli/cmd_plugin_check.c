@@ -25,7 +25,7 @@ static const struct argp_option flags[] = {
     { "quick", KEY_QUICK, NULL, 0, "Fewer shapes, types and versions: seconds instead of minutes", 0 },
     { "time-limit", KEY_LIMIT, "SECONDS", 0, "How long the plugin may take for one call (default: 60)", 0 },
     { "group", KEY_GROUP, "NAME", 0,
-      "Only these checks: file, open, offers, examples, results, cost, cancel, leaks", 0 },
+      "Only these checks: file, open, infer, offers, examples, results, cost, cancel, leaks", 0 },
     { "from", KEY_FROM, "N", OPTION_HIDDEN, NULL, 0 },
     { 0 },
 };
@@ -135,7 +135,7 @@ int cmd_plugin_check(int argc, char **argv)
 
     cli_parse(&argp, false, argc, argv, &common, &args);
     if (args.check.group != NULL && !known_group(args.check.group)) {
-        (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "--group %s: there are file, open, offers, examples, results, "
+        (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "--group %s: there are file, open, infer, offers, examples, results, "
                          "cost, cancel, leaks", args.check.group);
         code = cli_fail(&common, &diag);
         cli_common_deinit(&common);
