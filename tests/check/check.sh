@@ -1,8 +1,8 @@
 #!/bin/bash
 # inlay plugin-check finds each defect, and names it.
-#   check.sh INLAY DIR     the executable; the folder with the plugins made of bad.c
+#   check.sh INLAY DIR REFERENCE     the executable; the folder with the plugins made of bad.c; the reference provider
 set -u
-inlay=$1 dir=$2
+inlay=$1 dir=$2 reference=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 checks=0 wrong=0
@@ -62,6 +62,12 @@ checks=$((checks + 1))
 "$inlay" plugin-check "$dir/heap.so" --quick --group results --op Relu >"$work/out" || complain 'heap: it failed'
 grep -qE '^WARN  heap Relu-14: .* calls a run, one at 0x' "$work/out" ||
     complain 'heap: no warning' "$(cat "$work/out")"
+
+# Cases are made for nearly all operators: those without would go unchecked in silence.
+checks=$((checks + 1))
+"$inlay" plugin-check "$reference" --quick --group results >"$work/out"
+operators=$(grep -c '^PASS  results ' "$work/out")
+[ "$operators" -ge 180 ] || complain "cases of $operators operators only"
 
 # The whole of a plugin that crashes: the other groups go on.
 checks=$((checks + 1))
