@@ -137,15 +137,22 @@ static mistakes mistakes_in(const inlay_options *options, const char *path, inla
     return (mistakes){ .path = path, .log = options->log, .log_user = options->log_user, .diag = diag };
 }
 
-/* Values of the right shape may still be wrong for their option. */
+/* Values of the right shape may still be wrong for their option, or too many. */
 static inlay_status check_all(const document *d, mistakes *m)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
+    uint32_t items = 0; /* of the list that this setting belongs to */
 
     for (uint32_t i = 0; i < d->count; i++) {
-        inlay_status status = options_check(d->settings[i].name, d->settings[i].value, &diag);
+        const document_setting *s = &d->settings[i];
+        inlay_status status = options_check(s->name, s->value, &diag);
+
         if (status != INLAY_OK)
-            (void)mistake(m, d->settings[i].line, status, "%s", diag.text);
+            (void)mistake(m, s->line, status, "%s", diag.text);
+        items = i > 0 && strcmp(s->name, s[-1].name) == 0 ? items : 0;
+        items += s->value[0] != '\0';
+        if (items == OPTIONS_MAX_ITEMS + 1)
+            (void)mistake(m, s->line, INLAY_LIMIT_EXCEEDED, "'%s' has more than %d items", s->name, OPTIONS_MAX_ITEMS);
     }
     return m->count > 0 ? INLAY_INVALID_ARGUMENT : INLAY_OK;
 }

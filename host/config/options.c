@@ -5,8 +5,6 @@
 #include <string.h>
 #include <strings.h>
 
-enum { MAX_ITEMS = 4096 }; /* of one list */
-
 static const struct {
     const char *name;
     uint32_t kind;
@@ -295,8 +293,9 @@ static inlay_status set_value(option_values *values, uint32_t option, const char
 
     if (is_overruled(values, option, at, source))
         return INLAY_OK;
-    if (at == values->count && values->count == MAX_ITEMS)
-        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "option %s: more than %d items", table[option].name, MAX_ITEMS);
+    if (at == values->count && values->count == OPTIONS_MAX_ITEMS)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "option %s: more than %d items", table[option].name,
+                          OPTIONS_MAX_ITEMS);
     if (!value_init(&value, text, source, origin))
         return no_memory(diag);
     if (!values_reserve(values)) {
@@ -334,8 +333,8 @@ static inlay_status set_provider_option(inlay_options *options, const char *name
 
     if (at < options->setting_count && options->setting_marks[at].source > source)
         return INLAY_OK;
-    if (at == MAX_ITEMS)
-        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "more than %d provider options", MAX_ITEMS);
+    if (at == OPTIONS_MAX_ITEMS)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "more than %d provider options", OPTIONS_MAX_ITEMS);
     if (!value_init(&new, value, source, origin))
         return no_memory(diag);
     if (at < options->setting_count) {

@@ -24,6 +24,8 @@ enum {
     KIND_PAIRS = INLAY_SETTING_PAIRS
 };
 
+enum { OPTIONS_MAX_ITEMS = 4096 }; /* of one list */
+
 typedef struct option_value {
     char *text;
     char *origin;

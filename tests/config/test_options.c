@@ -74,6 +74,31 @@ static void pairs(void **state)
     inlay_options_destroy(options);
 }
 
+/* A list belongs to one source, the latest that has one. */
+static void lists(void **state)
+{
+    inlay_options *options = make();
+
+    (void)state;
+    set(options, "pass", "a", INLAY_SOURCE_FILE);
+    set(options, "pass", "b", INLAY_SOURCE_FILE);
+    set(options, "pass", "c", INLAY_SOURCE_USER);
+    has(options, "pass", "a,b");
+    set(options, "pass", "d", INLAY_SOURCE_PROGRAM);
+    set(options, "pass", "e", INLAY_SOURCE_PROGRAM);
+    set(options, "pass", "f", INLAY_SOURCE_ENVIRONMENT);
+    has(options, "pass", "d,e");
+    assert_string_equal(options_list(options, OPTION_pass, 1), "e");
+    assert_null(options_list(options, OPTION_pass, 2));
+    assert_null(options_list(NULL, OPTION_pass, 0));
+    set(options, "pass", "", INLAY_SOURCE_PROGRAM);
+    set(options, "pass", "g", INLAY_SOURCE_ENVIRONMENT);
+    has(options, "pass", "");
+    set(options, "pass", "h", INLAY_SOURCE_PROGRAM);
+    has(options, "pass", "h");
+    inlay_options_destroy(options);
+}
+
 /* An empty text empties a list, for its source and those before it. */
 static void emptied(void **state)
 {
@@ -207,7 +232,8 @@ static void wrong(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sources), cmocka_unit_test(pairs), cmocka_unit_test(emptied),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sources), cmocka_unit_test(pairs), cmocka_unit_test(lists),
+                                        cmocka_unit_test(emptied),
                                         cmocka_unit_test(switches), cmocka_unit_test(listing),
                                         cmocka_unit_test(many), cmocka_unit_test(wrong) };
 

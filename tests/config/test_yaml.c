@@ -280,6 +280,91 @@ static void large(void **state)
     free(text);
 }
 
+/* ------------------------------------------------------------------ mutants */
+
+static void count(void *user, uint32_t level, const char *text)
+{
+    (void)level;
+    assert_null(strchr(text, '\n'));
+    ++*(uint32_t *)user;
+}
+
+static uint32_t random_below(uint64_t *seed, size_t n)
+{
+    *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)((*seed >> 33) % n);
+}
+
+/* The sample with all its keys, in which pieces are doubled, left out, moved and replaced: taken, or refused with a
+ * sentence and nothing set. */
+static void mutants(void **state)
+{
+    static const char *const pieces[] = { "[", "]", "{", "}", ": ", "- ", "\n", "\"", "'", "#", "&a ", "*a", "!!int ", "~",
+                                          "\t", "? ", ", ", "|\n", ">\n", "---\n", "...\n", "%YAML 1.1\n", "\\u0000",
+                                          "\377", "\0", "options", "name: x", "  ", "\303\251" };
+    char sample[8192], *text = malloc(1 << 16);
+    FILE *f = fopen(INLAY_SOURCE_DIR "/samples/inlay.yaml", "rb");
+    size_t bytes, taken = 0;
+    uint64_t seed = 1;
+
+    (void)state;
+    assert_non_null(f);
+    assert_non_null(text);
+    bytes = fread(sample, 1, sizeof sample, f);
+    assert_true(bytes < sizeof sample);
+    (void)fclose(f);
+    sample[bytes] = '\0';
+    for (size_t i = 0; i < bytes; i++) {
+        size_t indent = sample[i] == '#' && (i == 0 || sample[i - 1] == '\n') ? strspn(&sample[i + 1], " ") : 1;
+
+        if (indent % 2 == 0) { /* "#key" becomes a key, "# words" and what is indented below them stay comments */
+            memmove(&sample[i], &sample[i + 1], bytes - i);
+            bytes--;
+        }
+    }
+    for (int round = 0; round < 3000; round++) {
+        inlay_options *options = make();
+        inlay_diag diag = INLAY_DIAG_INIT;
+        uint32_t mistakes = 0;
+        size_t n = bytes;
+        inlay_status status;
+
+        memcpy(text, sample, bytes);
+        for (uint32_t change = random_below(&seed, 4); change > 0; change--) {
+            size_t at = random_below(&seed, n), length = random_below(&seed, 40), from = random_below(&seed, n);
+            const char *piece = pieces[random_below(&seed, sizeof pieces / sizeof pieces[0])];
+
+            length = at + length > n || from + length > n ? 0 : length;
+            if (random_below(&seed, 3) == 0) { /* leave out */
+                memmove(text + at, text + at + length, n - at - length);
+                n -= length;
+            } else if (random_below(&seed, 2) == 0) { /* a piece of it elsewhere */
+                memmove(text + at, text + from, length);
+            } else {
+                length = piece[0] == '\0' ? 1 : strlen(piece);
+                memmove(text + at + length, text + at, n - at);
+                memcpy(text + at, piece, length);
+                n += length;
+            }
+        }
+        inlay_options_set_log(options, count, &mistakes);
+        status = config_load_text(options, text, n, "a.yaml", INLAY_SOURCE_FILE, &nobody, &diag);
+        taken += status == INLAY_OK;
+        assert_int_equal(status == INLAY_OK, mistakes == 0);
+        assert_int_equal(status == INLAY_OK, diag.text[0] == '\0');
+        for (uint32_t i = 0; status != INLAY_OK; i++) {
+            inlay_setting s = { .struct_size = sizeof s };
+
+            if (inlay_options_setting(options, i, &s) != INLAY_OK)
+                break;
+            assert_int_equal(s.source, INLAY_SOURCE_DEFAULT);
+        }
+        inlay_options_destroy(options);
+    }
+    assert_in_range(taken, 500, 2500); /* neither all nor nothing, or the mutants would show little */
+    free(text);
+}
+
 /* ------------------------------------------------------------------ sources */
 
 static const char *variable_value;
@@ -387,7 +472,8 @@ static void environment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(values),  cmocka_unit_test(paths),  cmocka_unit_test(wrong),
-                                        cmocka_unit_test(refused), cmocka_unit_test(large),  cmocka_unit_test(layers),
+                                        cmocka_unit_test(refused), cmocka_unit_test(large),  cmocka_unit_test(mutants),
+                                        cmocka_unit_test(layers),
                                         cmocka_unit_test(environment) };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
