@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@ static const char doc[] =
     "  inlay explain model.onnx\n"
     "  inlay explain model.onnx --providers openblas,reference --dim batch=1 --json\n"
     "  inlay explain model.onnx --measure --seconds 3\n"
+    "  inlay explain model.onnx --html model.html\n"
     "  inlay explain model.onnx --node '/layer1/*'     or --node op:Conv\n"
     "  inlay explain model.onnx --what-if op:MatMul=reference\n"
     "\n"
@@ -22,13 +24,14 @@ static const char doc[] =
     "policy=cost, policy=priority or threads=N. A PATTERN is a glob on the names of nodes, or op:GLOB on their "
     "operators.";
 
-enum { KEY_ALL = 0x4000, KEY_MEASURE, KEY_SECONDS, KEY_NODE, KEY_WHAT_IF };
+enum { KEY_ALL = 0x4000, KEY_MEASURE, KEY_SECONDS, KEY_NODE, KEY_WHAT_IF, KEY_HTML };
 static const struct argp_option flags[] = {
     { "all", KEY_ALL, NULL, 0, "Leave nothing out: every region, refused node and copy", 0 },
     { "measure", KEY_MEASURE, NULL, 0, "Run the model and show what each part took, as the median of several runs", 0 },
     { "seconds", KEY_SECONDS, "S", 0, "Measure for S seconds (default: 1)", 0 },
     { "node", KEY_NODE, "PATTERN", 0, "Show all about these nodes: what each provider answered, and why not the others",
       0 },
+    { "html", KEY_HTML, "FILE", 0, "Write a page with the graph, to open in a browser", 0 },
     { "what-if", KEY_WHAT_IF, "RULE", 0, "Show what would come of another rule; several count together", 0 },
     FEED_FLAGS,
     { 0 },
@@ -39,7 +42,7 @@ typedef struct explain_args {
     const char *model;
     bool all, measure;
     double seconds;
-    const char *node;
+    const char *node, *html;
     const char **what_ifs; /* [what_if_count] owned */
     uint32_t what_if_count;
 } explain_args;
@@ -71,6 +74,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_NODE:
         args->node = arg;
+        return 0;
+    case KEY_HTML:
+        args->html = arg;
         return 0;
     case KEY_WHAT_IF:
         return add_what_if(args, arg);
@@ -120,6 +126,26 @@ done:
     return status;
 }
 
+/* The page into a file, which is not left half written. */
+static inlay_status write_page(const char *path, const inlay_session *session, inlay_explain_options options,
+                               inlay_diag *diag)
+{
+    FILE *file = fopen(path, "w");
+    inlay_status status;
+
+    if (file == NULL)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
+    options.format = "html";
+    status = inlay_session_explain_ex(session, &options, write_out, file, diag);
+    if (status == INLAY_OK && ferror(file) != 0)
+        status = inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
+    if (fclose(file) != 0 && status == INLAY_OK)
+        status = inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
+    if (status != INLAY_OK)
+        (void)remove(path);
+    return status;
+}
+
 static inlay_status explain(const explain_args *args, cli_common *common, inlay_diag *diag)
 {
     inlay_explain_options options = { .struct_size = sizeof options, .format = common->json ? "json" : "text" };
@@ -138,8 +164,11 @@ static inlay_status explain(const explain_args *args, cli_common *common, inlay_
         INLAY_TRY(measure(args, common, session, context, diag));
         options.measured = context;
     }
-    INLAY_TRY(inlay_session_explain_ex(session, &options, write_out, stdout, diag));
-    if (common->json)
+    if (args->html != NULL)
+        INLAY_TRY(write_page(args->html, session, options, diag));
+    else
+        INLAY_TRY(inlay_session_explain_ex(session, &options, write_out, stdout, diag));
+    if (common->json && args->html == NULL)
         (void)putchar('\n');
 done:
     inlay_context_destroy(context);

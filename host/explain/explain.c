@@ -4,8 +4,14 @@
 
 static inlay_status check_options(const inlay_explain_options *o, const char *format, inlay_diag *diag)
 {
-    if (strcmp(format, "text") != 0 && strcmp(format, "json") != 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "there is no explanation as '%s'; use text or json", format);
+    bool html = strcmp(format, "html") == 0;
+
+    if (strcmp(format, "text") != 0 && strcmp(format, "json") != 0 && !html)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "there is no explanation as '%s'; use text or json or html",
+                          format);
+    if (o->node != NULL && html)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the page is of the whole session; ask for a node as text or "
+                          "json");
     if ((o->flags & 0xffffu & ~(uint32_t)INLAY_EXPLAIN_ALL) != 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_explain_options.flags: %#x has an unknown bit",
                           o->flags);
@@ -40,6 +46,8 @@ inlay_status explain_session(const inlay_session *s, const inlay_explain_options
     INLAY_TRY(facts_find_rivals(f, diag));
     if (json)
         json_session(f, &view);
+    else if (strcmp(format, "html") == 0)
+        html_session(f, &view);
     else
         text_session(f, &view);
 done:

@@ -17,6 +17,8 @@ typedef struct explain_view {
 /* The session as text, or as JSON. */
 void text_session(const facts *f, const explain_view *view);
 void json_session(const facts *f, const explain_view *view);
+/* A page around that JSON. */
+void html_session(const facts *f, const explain_view *view);
 /* A value as a JSON object: name, dtype, shape, bytes. more: left open for the caller. */
 void json_value(json_out *j, const char *key, const facts_graph *g, uint32_t v, bool more);
 
