@@ -41,6 +41,34 @@ uint32_t facts_maker_region(const facts_graph *g, uint32_t v)
     return maker == INLAY_NONE ? INLAY_NONE : g->nodes[maker].region;
 }
 
+bool facts_reads(const facts_graph *g, uint32_t node, uint32_t v)
+{
+    const graph_node *n = g->program->graph->nodes[node];
+
+    for (uint32_t i = 0; i < n->info.input_count; i++)
+        if (n->info.inputs[i] == v)
+            return true;
+    for (uint32_t i = 0; i < n->capture_count; i++)
+        if (n->captures[i] == v)
+            return true;
+    return false;
+}
+
+uint32_t facts_copy_maker(const facts_graph *g, const part_copy *c)
+{
+    return c->from_region == INLAY_NONE ? INLAY_NONE : g->program->graph->values[c->value].info.producer;
+}
+
+uint32_t facts_copy_reader(const facts_graph *g, const part_copy *c)
+{
+    const part_region *r = c->to_region == INLAY_NONE ? NULL : g->regions[c->to_region].region;
+
+    for (uint32_t i = 0; r != NULL && i < r->node_count; i++)
+        if (facts_reads(g, r->nodes[i], c->value))
+            return r->nodes[i];
+    return INLAY_NONE;
+}
+
 uint32_t facts_cheapest_other(const facts_graph *g, uint32_t node, uint32_t but)
 {
     const part_offer *offers = g->program->parts.offers;

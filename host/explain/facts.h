@@ -191,6 +191,12 @@ part_request facts_request(const facts_graph *g);
 uint64_t facts_value_bytes(const facts_graph *g, uint32_t v);
 /* The region that makes value v, INLAY_NONE for inputs and constants. */
 uint32_t facts_maker_region(const facts_graph *g, uint32_t v);
+/* The node that makes what is copied, INLAY_NONE for an input; the first one that the copy is for, INLAY_NONE for an
+ * output. */
+uint32_t facts_copy_maker(const facts_graph *g, const part_copy *c);
+uint32_t facts_copy_reader(const facts_graph *g, const part_copy *c);
+/* Does the node read the value, for itself or for its bodies? */
+bool facts_reads(const facts_graph *g, uint32_t node, uint32_t v);
 /* The cheapest offer for the node alone of a provider other than `but`; INLAY_NONE if there is none. */
 uint32_t facts_cheapest_other(const facts_graph *g, uint32_t node, uint32_t but);
 static inline const inlay_node_info *facts_node_info(const facts_graph *g, uint32_t node)

@@ -179,6 +179,10 @@ static void tell_copy(teller *t, const facts_graph *g, const part_copy *c)
         json_whole(j, "from_region", c->from_region);
     if (c->to_region != INLAY_NONE)
         json_whole(j, "to_region", c->to_region);
+    if (facts_copy_maker(g, c) != INLAY_NONE)
+        json_text(j, "from_node", facts_node_info(g, facts_copy_maker(g, c))->name.data);
+    if (facts_copy_reader(g, c) != INLAY_NONE)
+        json_text(j, "to_node", facts_node_info(g, facts_copy_reader(g, c))->name.data);
     json_text(j, "from", facts_domain_name(t->f, c->from_domain));
     json_text(j, "to", facts_domain_name(t->f, c->to_domain));
     json_whole(j, "bytes", c->bytes);

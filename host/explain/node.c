@@ -5,17 +5,6 @@
 
 enum { SHOWN_READERS = 4 };
 
-static bool reads(const graph_node *n, uint32_t v)
-{
-    for (uint32_t i = 0; i < n->info.input_count; i++)
-        if (n->info.inputs[i] == v)
-            return true;
-    for (uint32_t i = 0; i < n->capture_count; i++)
-        if (n->captures[i] == v)
-            return true;
-    return false;
-}
-
 static const char *provider_of_node(const facts *f, const facts_graph *g, uint32_t node)
 {
     return facts_provider_name(f, g->regions[g->nodes[node].region].region->provider);
@@ -24,10 +13,7 @@ static const char *provider_of_node(const facts *f, const facts_graph *g, uint32
 /* Does the copy touch the node: one of its inputs on the way in, or an output on the way out? */
 static bool at_edge(const facts_graph *g, const part_copy *c, uint32_t node)
 {
-    const graph_node *n = g->program->graph->nodes[node];
-    uint32_t region = g->nodes[node].region;
-
-    if (c->to_region == region && reads(n, c->value))
+    if (c->to_region == g->nodes[node].region && facts_reads(g, node, c->value))
         return true;
     return g->program->graph->values[c->value].info.producer == node;
 }
@@ -46,7 +32,7 @@ static void say_readers(const explain_sink *sink, const facts *f, const facts_gr
     uint32_t count = 0;
 
     for (uint32_t n = 0; n < g->program->graph->node_count; n++) {
-        if (!reads(g->program->graph->nodes[n], v))
+        if (!facts_reads(g, n, v))
             continue;
         if (count < SHOWN_READERS) {
             say(sink, "%s", count == 0 ? "  to " : ", ");
@@ -229,7 +215,7 @@ static void tell_value(json_out *j, const facts *f, const facts_graph *g, uint32
     if (output) {
         json_open(j, "to", '[', true);
         for (uint32_t n = 0; n < g->program->graph->node_count; n++) {
-            if (!reads(g->program->graph->nodes[n], v))
+            if (!facts_reads(g, n, v))
                 continue;
             json_open(j, NULL, '{', true);
             json_text(j, "node", facts_node_info(g, n)->name.data);

@@ -194,8 +194,11 @@ static void say_rival(const page *p, const facts_stretch *s)
         say(p->sink, "  nobody else");
         return;
     }
-    say(p->sink, "  %s ", facts_provider_name(p->f, r->provider));
-    say(p->sink, "%s%s", r->kind == RIVAL_ABOUT ? "~" : "", nice_change(r->extra_ns, a));
+    if (r->extra_ns < 0.5 && r->extra_ns > -0.5)
+        say(p->sink, "  %s, a tie", facts_provider_name(p->f, r->provider));
+    else
+        say(p->sink, "  %s %s%s", facts_provider_name(p->f, r->provider), r->kind == RIVAL_ABOUT ? "about " : "",
+            nice_change(r->extra_ns, a));
     if (r->node_count < s->node_count)
         say(p->sink, " (%" PRIu32 " of %" PRIu32 ")", r->node_count, s->node_count);
 }
@@ -380,17 +383,15 @@ static void say_stretches(const page *p)
 
 /* ------------------------------------------------------------------ copies, refusals, files */
 
-static void say_end(const page *p, const facts_graph *g, uint32_t region, const char *outside)
+static void say_end(const page *p, const facts_graph *g, uint32_t node, const char *outside)
 {
-    const part_region *r = region == INLAY_NONE ? NULL : g->regions[region].region;
-
-    if (r == NULL) {
+    if (node == INLAY_NONE) {
         say(p->sink, "%s", outside);
         return;
     }
-    say(p->sink, "%s ", facts_node_info(g, r->nodes[0])->op_type.data);
-    say_text(p->sink, facts_node_info(g, r->nodes[0])->name.data);
-    say(p->sink, " (%s)", facts_provider_name(p->f, r->provider));
+    say(p->sink, "%s ", facts_node_info(g, node)->op_type.data);
+    say_text(p->sink, facts_node_info(g, node)->name.data);
+    say(p->sink, " (%s)", facts_provider_name(p->f, g->regions[g->nodes[node].region].region->provider));
 }
 
 static void say_copies(const page *p)
@@ -412,9 +413,9 @@ static void say_copies(const page *p)
             say(p->sink, "%s -> %s  ", facts_domain_name(p->f, c->from_domain), facts_domain_name(p->f, c->to_domain));
             say_text(p->sink, facts_value_name(g, c->value));
             say(p->sink, ": from ");
-            say_end(p, g, c->from_region, g->parent == NULL ? "an input" : "outside");
+            say_end(p, g, facts_copy_maker(g, c), g->parent == NULL ? "an input" : "outside");
             say(p->sink, " to ");
-            say_end(p, g, c->to_region, "an output");
+            say_end(p, g, facts_copy_reader(g, c), "an output");
             say(p->sink, "\n");
         }
     }

@@ -483,6 +483,55 @@ static void test_absent_providers(void **state)
     rig_close(&r);
 }
 
+static uint32_t count_of(const char *text, const char *what)
+{
+    uint32_t n = 0;
+
+    for (const char *at = strstr(text, what); at != NULL; at = strstr(at + 1, what))
+        n++;
+    return n;
+}
+
+/* The page holds the JSON, two scripts, and nothing of what names would like to be; nothing is fetched from anywhere. */
+static void test_page(void **state)
+{
+    static const char name[] = "</script><script>alert(1)</script><img src=x onerror=alert(1)><!--";
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    const char *begin, *end;
+    json_t *inside, *alone;
+    rig r;
+    told t;
+
+    (void)state;
+    mw_value(&w, MW_INPUT, name, INLAY_FLOAT, "2,3");
+    named_node(&w, "Relu", name, "y", name);
+    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "2,3");
+    wire_end(&w, g);
+    r = rig_open(&w, NULL);
+    t = explain(r.session, (inlay_explain_options){ .format = "html" });
+    assert_int_equal(strncmp(t.data, "<!DOCTYPE html>", 15), 0);
+    assert_string_equal(t.data + t.count - 8, "</html>\n");
+    assert_int_equal(count_of(t.data, "<script"), 2);
+    assert_int_equal(count_of(t.data, "</script"), 2);
+    assert_int_equal(count_of(t.data, "<style>"), 1);
+    assert_int_equal(count_of(t.data, "<!--"), 0);
+    assert_int_equal(count_of(t.data, "<img"), 0);
+    assert_int_equal(count_of(t.data, "://"), 0);
+    begin = strstr(t.data, "id=\"facts\">");
+    assert_non_null(begin);
+    begin = strchr(begin, '{');
+    end = strstr(begin, "</script");
+    inside = json_loadb(begin, (size_t)(end - begin), 0, NULL);
+    alone = explain_json(r.session, (inlay_explain_options){ 0 });
+    assert_true(json_equal(inside, alone));
+    json_decref(inside);
+    json_decref(alone);
+    free(t.data);
+    refuses(r.session, (inlay_explain_options){ .format = "html", .node = "*" }, "as text or json");
+    rig_close(&r);
+}
+
 static void test_wrong_questions(void **state)
 {
     rig r = chain(1, NULL), other = chain(1, NULL);
@@ -515,6 +564,7 @@ int main(void)
         cmocka_unit_test(test_runner_up),       cmocka_unit_test(test_absent_providers),
         cmocka_unit_test(test_wrong_questions), cmocka_unit_test(test_what_if),
         cmocka_unit_test(test_wrong_what_ifs),  cmocka_unit_test(test_nodes),
+        cmocka_unit_test(test_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

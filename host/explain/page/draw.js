@@ -29,10 +29,18 @@ function themeColours() {
            line: get('--line'), accent: get('--accent'), copy: get('--copy') };
 }
 
+/* A node's own part of what its region takes, by the prices of the offers. */
+function partOfRegion(node, region) {
+  const own = (n) => n.offers.reduce((sum, o) => o.chosen ? o.cost_ns / (o.nodes || 1) : sum, 0);
+  const all = region.nodes.reduce((sum, i) => sum + own(node.graph.nodes[i]), 0);
+  return all > 0 ? own(node) / all : 1 / region.nodes.length;
+}
+
 function thingTime(thing, measured) {
   const source = thing.kind === 'fold' ? thing.stretch : thing.region;
   if (!source) return 0;
-  return measured && source.measured_ns !== undefined ? source.measured_ns : source.cost_ns;
+  const ns = measured && source.measured_ns !== undefined ? source.measured_ns : source.cost_ns;
+  return thing.kind === 'node' && source.nodes.length > 1 ? ns * partOfRegion(thing.node, source) : ns;
 }
 
 function thingName(thing) {
@@ -220,7 +228,8 @@ function drawSmall(ctx, t, state, colours) {
 }
 
 function drawFull(ctx, t, state, colours, colour) {
-  const ns = thingTime(t, state.measured), time = timeText(ns), fold = t.kind === 'fold';
+  const ns = thingTime(t, state.measured), fold = t.kind === 'fold';
+  const time = (!fold && t.region.nodes.length > 1 ? '~' : '') + timeText(ns);
   const share = state.mostTime > 0 ? ns / state.mostTime : 0;
 
   ctx.textAlign = 'right';

@@ -155,7 +155,7 @@ function providerTable() {
       if (!hidden.delete(p.name)) hidden.add(p.name);
       row.classList.toggle('off', hidden.has(p.name));
       redraw();
-    } }, el('td', null, chip(p.name), p.name, bar(share, providerColour(p.name))), el('td', { className: 'n' }, '' + p.nodes),
+    } }, el('td', { className: 'who' }, chip(p.name), p.name, bar(share, providerColour(p.name))), el('td', { className: 'n' }, '' + p.nodes),
     el('td', { className: 'n' }, timeText(p.cost_ns)),
     measured ? el('td', { className: 'n' }, timeText(p.measured_ns)) : null,
     el('td', { className: 'n' }, (share * 100).toFixed(1) + '%'));
@@ -233,8 +233,8 @@ function copyList() {
   for (const g of graphs) for (const c of g.copies) all.push({ g, c });
   all.sort((a, b) => b.c.cost_ns - a.c.cost_ns);
   return listOf('Copies', all, ({ g, c }) => el('tr', { className: 'go', onclick: () => {
-    const region = c.to_region !== undefined ? c.to_region : c.from_region;
-    if (region !== undefined) goToNode(g.nodes[g.regions[region].nodes[0]]);
+    const node = g.nodes.find((n) => n.name === (c.to_node || c.from_node));
+    if (node) goToNode(node);
   } }, el('td', null, el('span', { className: 'name' }, c.name), el('div', { className: 'faint' }, c.from + ' \u2192 ' + c.to)),
   el('td', { className: 'n' }, timeText(c.cost_ns), el('div', { className: 'faint' }, bytesText(c.bytes)))));
 }
