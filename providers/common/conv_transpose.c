@@ -5,6 +5,7 @@
 #include "args.h"
 #include "conv.h"
 #include "convert.h"
+#include "product_cost.h"
 #include "products.h"
 #include <stdlib.h>
 
@@ -350,11 +351,17 @@ inlay_status product_conv_transpose_run(const kit_call *call)
 void product_conv_transpose_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     const kit_tensor *x = &shapes->in[0], *w = &shapes->in[1], *y = &shapes->out[0];
+    double group = (double)kit_attr_int(node->info, "group", 1), columns;
+    product_size p = { .a_constant = kit_is_constant(node, 1), .a_across = true };
 
-    (void)node;
-    if (x->rank < 2 || x->count < 0 || w->count < 0 || y->count < 0 || x->dims[1] <= 0)
+    if (x->rank < 2 || w->rank != x->rank || x->count <= 0 || w->count <= 0 || y->count < 0 || group < 1)
         return;
-    out->flops = 2.0 * (double)x->count / (double)x->dims[1] * (double)w->count;
+    p.batch = (double)x->dims[0] * group;
+    p.k = (double)x->dims[1] / group;
+    p.n = (double)x->count / (double)x->dims[0] / (double)x->dims[1];
+    p.m = (double)w->count / (double)w->dims[0];
+    columns = p.batch * p.m * p.n;
     out->bytes_read = kit_bytes(x->dtype, x->count) + kit_bytes(w->dtype, w->count);
     out->bytes_written = kit_bytes(y->dtype, y->count);
+    product_cost_set(node, shapes, gemm_type_of(x->dtype), &p, 1, 0.3 * columns + 0.1 * (double)y->count, out);
 }

@@ -8,6 +8,7 @@
 #include "args.h"
 #include "convert.h"
 #include "einsum.h"
+#include "product_cost.h"
 #include "products.h"
 #include <stdlib.h>
 
@@ -131,11 +132,88 @@ void product_einsum_release(void *state)
     free(state);
 }
 
+/* The sizes of labels, as the inputs give them; what an ellipsis stands for is one label. false: not known. */
+static bool size_labels(const einsum_state *s, const kit_plan *shapes, double size[LETTERS + 1])
+{
+    for (uint32_t l = 0; l <= LETTERS; l++)
+        size[l] = 1;
+    for (uint32_t t = 0; t < s->term_count; t++) {
+        const term *labels = &s->terms[t];
+        const kit_tensor *x = &shapes->in[t];
+        uint32_t named = labels->count - labels->ellipsis, hidden, d = 0;
+        double rest = 1;
+
+        if (x->count < 0 || x->rank < named || (x->rank > named && !labels->ellipsis))
+            return false;
+        hidden = x->rank - named;
+        for (uint32_t i = 0; i < labels->count; i++) {
+            uint8_t l = labels->labels[i];
+            if (l != ELLIPSIS && x->dims[d] > size[l])
+                size[l] = (double)x->dims[d];
+            for (uint32_t j = 0; l == ELLIPSIS && j < hidden; j++)
+                rest *= (double)x->dims[d + j];
+            d += l == ELLIPSIS ? hidden : 1;
+        }
+        size[LETTERS] = rest > size[LETTERS] ? rest : size[LETTERS];
+    }
+    return true;
+}
+
+static uint64_t label_set(const term *t)
+{
+    uint64_t set = 0;
+
+    for (uint32_t i = 0; i < t->count; i++)
+        set |= UINT64_C(1) << (t->labels[i] == ELLIPSIS ? LETTERS : t->labels[i]);
+    return set;
+}
+
+static double count_labels(uint64_t set, const double *size)
+{
+    double n = 1;
+
+    for (uint32_t l = 0; l <= LETTERS; l++)
+        n *= (set >> l & 1) != 0 ? size[l] : 1;
+    return n;
+}
+
+/* Is the last label of a term one of the set? Then its matrix lies along what is summed. */
+static bool label_is_last(const term *t, uint64_t set)
+{
+    return t->count > 0 && t->labels[t->count - 1] != ELLIPSIS && (set >> t->labels[t->count - 1] & 1) != 0;
+}
+
+/* Terms are contracted from left to right, as einsum_plan.c does it. */
 void product_einsum_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    (void)node;
-    (void)shapes;
-    (void)cost;
+    product_size sizes[MAX_TERMS] = { { 0 } };
+    double size[LETTERS + 1], looped = 0;
+    uint32_t count = 0;
+    uint64_t left;
+    einsum_state s;
+
+    if (einsum_read(node, &s, NULL) != INLAY_OK || !size_labels(&s, shapes, size))
+        return;
+    left = label_set(&s.terms[0]);
+    for (uint32_t t = 1; t < s.term_count; t++) {
+        uint64_t right = label_set(&s.terms[t]), needed = label_set(&s.output), all = left | right;
+        for (uint32_t later = t + 1; later < s.term_count; later++)
+            needed |= label_set(&s.terms[later]);
+        if (count_labels(all & ~needed, size) > 1)
+            sizes[count++] = (product_size){ .batch = count_labels(left & right & needed, size),
+                                             .m = count_labels(left & ~right & needed, size),
+                                             .n = count_labels(right & ~left & needed, size),
+                                             .k = count_labels(all & ~needed, size),
+                                             .b_along = (right & ~needed) != 0 &&
+                                                        label_is_last(&s.terms[t], all & ~needed) };
+        else
+            looped += count_labels(all, size);
+        left = all & needed;
+    }
+    if (s.term_count == 1)
+        looped = count_labels(left, size);
+    product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), sizes, count, looped * 0.3, cost);
+    cost->flops += looped;
 }
 
 /* ------------------------------------------------------------------ run */

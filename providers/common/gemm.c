@@ -2,6 +2,7 @@
 #include "gemm.h"
 #include "args.h"
 #include "convert.h"
+#include "product_cost.h"
 #include "products.h"
 #include <stdlib.h>
 
@@ -235,10 +236,15 @@ void product_gemm_cost(const kit_node *node, const kit_plan *shapes, inlay_cost 
 {
     const kit_tensor *a = &shapes->in[0], *b = &shapes->in[1], *y = &shapes->out[0];
     bool ta = kit_attr_int(node->info, "transA", 0) != 0;
+    product_size p = { .batch = 1, .a_constant = kit_is_constant(node, 0), .b_constant = kit_is_constant(node, 1),
+                       .a_across = ta, .b_along = kit_attr_int(node->info, "transB", 0) != 0 };
 
-    if (a->rank != 2 || a->count < 0 || b->count < 0 || y->count < 0)
+    if (a->rank != 2 || y->rank != 2 || a->count < 0 || b->count < 0 || y->count < 0)
         return;
-    out->flops = 2.0 * (double)y->count * (double)a->dims[ta ? 0 : 1];
+    p.m = (double)y->dims[0];
+    p.n = (double)y->dims[1];
+    p.k = (double)a->dims[ta ? 0 : 1];
     out->bytes_read = kit_bytes(a->dtype, a->count) + kit_bytes(b->dtype, b->count);
     out->bytes_written = kit_bytes(y->dtype, y->count);
+    product_cost_set(node, shapes, gemm_type_of(a->dtype), &p, 1, 0, out);
 }

@@ -41,7 +41,9 @@ typedef struct gemm_job gemm_job;
 typedef struct gemm_tile gemm_tile;
 
 /* How one type is multiplied: the microkernels of an instruction set, or a library. */
-typedef struct gemm_kernel {
+typedef struct gemm_kernel gemm_kernel;
+typedef struct product_size product_size;
+struct gemm_kernel {
     const char *isa;    /* "base", "avx2", "avx512", or the library's name */
     uint32_t mr, nr;    /* lines of A's and B's panels; tiles are made of whole ones. Microkernels: nr = 3 * lanes */
     uint32_t lanes;     /* microkernels: sums in one vector register */
@@ -56,8 +58,10 @@ typedef struct gemm_kernel {
     uint64_t (*pack_bytes)(const gemm_job *job);
     /* Sets (or, when job->init is set, adds to) the sums of a tile; job->k > 0. workspace: pack_bytes, aligned. */
     void (*multiply)(const gemm_job *job, const gemm_tile *tile, void *workspace);
+    /* Estimated nanoseconds of one product of a batch, on one thread, see product_cost.h. */
+    double (*product_ns)(const gemm_kernel *kernel, const product_size *p);
     const void *user; /* the engine's own */
-} gemm_kernel;
+};
 
 /* Where kernels come from: the first member of what kit_node.provider points to, so that the operators built on
  * products serve any provider. kernel: the best one for a type on this machine. */

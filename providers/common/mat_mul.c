@@ -1,6 +1,7 @@
 /* MatMul: ONNX 1, 9, 13. Also the shapes of its quantized relatives, see matmul.h. */
 #include "args.h"
 #include "matmul.h"
+#include "product_cost.h"
 #include "products.h"
 #include <stdlib.h>
 
@@ -253,6 +254,21 @@ inlay_status product_mat_mul_run(const kit_call *call)
 
 void product_mat_mul_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
-    (void)node;
+    const kit_tensor *a = &shapes->in[0], *b = &shapes->in[1], *y = &shapes->out[0];
+    matmul_constant as, bs;
+    product_size p;
+
+    if (a->rank == 0 || b->rank == 0 || a->count < 0 || b->count < 0 || y->count < 0)
+        return;
     matmul_cost(shapes, 1, out);
+    as = split_dims(a, true);
+    bs = split_dims(b, false);
+    p = (product_size){ .m = (double)as.rows, .n = (double)bs.columns, .k = (double)as.columns,
+                        .a_constant = kit_is_constant(node, 0), .b_constant = kit_is_constant(node, 1) };
+    p.batch = p.m > 0 && p.n > 0 ? (double)y->count / p.m / p.n : 0;
+    if (bs.matrices == 1) { /* rows of one product */
+        p.m *= p.batch;
+        p.batch = p.m > 0;
+    }
+    product_cost_set(node, shapes, gemm_type_of(a->dtype), &p, 1, 0, out);
 }

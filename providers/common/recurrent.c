@@ -6,6 +6,7 @@
 #include "args.h"
 #include "convert.h"
 #include "gemm.h"
+#include "product_cost.h"
 #include "products.h"
 #include "vecmath.h"
 #include <math.h>
@@ -498,13 +499,29 @@ done:
 void product_recurrent_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     const kit_tensor *x = &shapes->in[0], *w = &shapes->in[1], *r = &shapes->in[2];
+    bool batch_first = kit_attr_int(node->info, "layout", 0) != 0;
+    double steps, batch, directions, gates;
+    product_size sizes[2] = { { .b_constant = kit_is_constant(node, 1), .b_along = true },
+                              { .b_constant = kit_is_constant(node, 2), .b_along = true } };
 
-    (void)node;
-    if (x->rank != 3 || x->count < 0 || w->count < 0 || r->count < 0 || x->dims[2] <= 0)
+    if (x->rank != 3 || w->rank != 3 || r->rank != 3 || x->count < 0 || w->count < 0 || r->count < 0)
         return;
-    out->flops = 2.0 * (double)(x->count / x->dims[2]) * (double)(w->count + r->count);
-    out->bytes_read = kit_bytes(x->dtype, x->count + w->count) + kit_bytes(r->dtype, r->count) * (uint64_t)x->dims[0];
+    steps = (double)x->dims[batch_first ? 1 : 0];
+    batch = (double)x->dims[batch_first ? 0 : 1];
+    directions = (double)w->dims[0];
+    gates = (double)w->dims[1];
+    sizes[0].batch = directions;
+    sizes[0].m = steps * batch;
+    sizes[1].batch = directions * steps;
+    sizes[1].m = batch;
+    sizes[0].n = sizes[1].n = gates;
+    sizes[0].k = (double)w->dims[2];
+    sizes[1].k = (double)r->dims[2];
+    out->bytes_read = kit_bytes(x->dtype, x->count + w->count) + kit_bytes(r->dtype, r->count) * (uint64_t)steps;
     for (uint32_t i = 0; i < shapes->out_count; i++)
         if (shapes->out[i].count > 0 && shapes->out[i].dtype != INLAY_UNDEFINED)
             out->bytes_written += kit_bytes(shapes->out[i].dtype, shapes->out[i].count);
+    /* Gates cost about a nanosecond each; a step a little more. */
+    product_cost_set(node, shapes, gemm_type_of(x->dtype), sizes, 2, directions * steps * (batch * gates + 25),
+                     out);
 }

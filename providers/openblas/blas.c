@@ -17,6 +17,7 @@
  * Threads are the host's: a tile is computed on one of them, and many call the library at once, which it allows: its
  * buffers are taken under a lock of its own. */
 #include "blas.h"
+#include "product_cost.h"
 
 enum {
     WHOLE_DEPTH = 384,    /* k of a packed block: that, times WHOLE_WIDTH floats, stays in the second-level cache */
@@ -369,6 +370,34 @@ static void plan(const gemm_job *job, uint32_t threads, int64_t *out_tile_m, int
     *out_tile_n = c.way == WAY_WHOLE && c.b_packs ? gemm_round_up(tile_n, 16) : tile_n; /* panels are that wide */
 }
 
+/* Measured as product_cost.c says, operations a nanosecond: panels 262, the rest 205 to 250; double takes twice as long.
+ * Kernels for AVX2 do half of that. What is packed as panels costs as much as in the reference provider. */
+static double product_ns(const gemm_kernel *kernel, const product_size *p)
+{
+    const blas_library *lib = kernel->user;
+    const double vector = PANEL_BYTES / 4.0 / kernel->in_bytes, work = p->m * p->n * p->k;
+    double columns = p->n <= 1 ? p->n : vector * (double)gemm_ceil_div((int64_t)p->n, (int64_t)vector);
+    double floats = sizeof(float) / (double)kernel->in_bytes, rate = 245, packing = 0;
+    double memory = product_memory_ns((p->m * p->k + p->n * p->k + p->m * p->n) * kernel->in_bytes), ns;
+    bool thin = p->m <= (p->b_along ? THIN_ROWS_TURNED : THIN_ROWS);
+
+    if (!lib->small) {
+        rate = 128;
+        packing = thin ? 0.25 * p->n * p->k : 0; /* that the library does for few rows */
+    } else if (p->b_windows || (!thin && work >= SMALL / 2 && p->n > 56)) {
+        rate = 262;
+        packing = p->n * p->k * (p->b_along ? 0.4 : 0.1);
+    } else if (thin && work >= SMALL / 2) {
+        rate = 205;
+    }
+    if (p->b_windows && !lib->small)
+        packing += p->n * p->k * 0.1;
+    if (lib->small && p->a_across && p->m > TURNED_LD)
+        packing += p->m * p->k * 0.1 * (double)(int64_t)(1 + p->n / (PANEL_TILE * PANEL_BYTES / 4.0));
+    ns = (p->b_along && p->k < SMALL_TURNED_K ? 95 : 45) + 2 * p->m * columns * p->k / (rate * floats) + packing;
+    return ns > memory ? ns : memory;
+}
+
 static const gemm_kernel *kernel_of(const gemm_engine *self, uint32_t type)
 {
     const blas_engine *e = (const blas_engine *)(const void *)self;
@@ -383,6 +412,6 @@ void blas_engine_init(blas_engine *e)
         uint32_t bytes = type == GEMM_F32 ? sizeof(float) : sizeof(double);
         e->kernels[type] = (gemm_kernel){ .isa = "openblas", .mr = 1, .nr = 1, .in_bytes = bytes, .acc_bytes = bytes,
                                           .k_step = 1, .plan = plan, .pack_bytes = pack_bytes, .multiply = multiply,
-                                          .user = &e->library };
+                                          .product_ns = product_ns, .user = &e->library };
     }
 }
