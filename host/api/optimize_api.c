@@ -12,11 +12,13 @@ typedef struct follower {
     inlay_diag *diag;
 } follower;
 
-static void on_note(void *ctx, const char *pass, const graph *g, const graph_node *n, const char *text)
+static void on_note(void *ctx, const char *pass, int64_t rewrite, const graph *g, const graph_node *n,
+                    const char *text)
 {
     const follower *f = ctx;
     inlay_optimize_event event = { .struct_size = sizeof event, .pass = pass, .graph = g->name,
-                                   .node = n->info.name.data, .text = text };
+                                   .node = n->info.name.data, .text = text,
+                                   .rewrite = (uint64_t)rewrite };
 
     if (f->args->event != NULL)
         f->args->event(f->args->user, &event);

@@ -16,7 +16,7 @@ typedef struct session_skipped {
 
 /* Who follows the optimiser; see pass_ctx. */
 typedef struct session_watch {
-    void (*note)(void *ctx, const char *pass, const graph *g, const graph_node *n, const char *text);
+    void (*note)(void *ctx, const char *pass, int64_t rewrite, const graph *g, const graph_node *n, const char *text);
     inlay_status (*after)(void *ctx, const inlay_session *s, const char *pass); /* "" = before the first */
     void *ctx;
 } session_watch;

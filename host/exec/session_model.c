@@ -122,12 +122,60 @@ static const char **list_option(inlay_session *s, const inlay_options *options, 
     return list;
 }
 
-static void note(void *ctx, const char *pass, const graph *g, const graph_node *n, const char *text)
+/* Is the value one that the run makes as a tensor, and no output yet? */
+static bool can_tap(const graph *g, uint32_t v)
+{
+    const inlay_value_info *info = &g->values[v].info;
+
+    return info->kind == INLAY_VALUE_TENSOR && info->producer != INLAY_NONE && info->dtype != INLAY_UNDEFINED &&
+           (info->flags & INLAY_VALUE_GRAPH_OUTPUT) == 0;
+}
+
+/* Option tap: values of the main graph that become outputs, behind its own. "*" is all of them, in the order in which
+ * they are made. */
+static inlay_status add_taps(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    graph *g = s->model->main;
+    const char *name;
+    uint32_t *outputs;
+
+    if (options_list(options, OPTION_tap, 0) == NULL)
+        return INLAY_OK;
+    outputs = arena_array(&s->model->arena, (size_t)g->output_count + g->value_count + 1, sizeof *outputs);
+    if (outputs == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for option tap");
+    if (g->output_count > 0)
+        memcpy(outputs, g->outputs, g->output_count * sizeof *outputs);
+    g->outputs = outputs;
+    for (uint32_t i = 0; (name = options_list(options, OPTION_tap, i)) != NULL; i++) {
+        bool all = strcmp(name, "*") == 0, found = all;
+
+        for (uint32_t k = 0; k < g->node_count; k++) {
+            for (uint32_t o = 0; o < g->nodes[k]->info.output_count; o++) {
+                uint32_t v = g->nodes[k]->info.outputs[o];
+
+                if (v == INLAY_NONE || (!all && strcmp(g->values[v].info.name.data, name) != 0))
+                    continue;
+                found = true;
+                if (!can_tap(g, v))
+                    continue;
+                g->values[v].info.flags |= INLAY_VALUE_GRAPH_OUTPUT;
+                outputs[g->output_count++] = v;
+            }
+        }
+        if (!found)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option tap: no node of the main graph makes '%.200s'",
+                              name);
+    }
+    return INLAY_OK;
+}
+
+static void note(void *ctx, const char *pass, int64_t rewrite, const graph *g, const graph_node *n, const char *text)
 {
     const inlay_session *s = ctx;
 
     if (s->watch->note != NULL)
-        s->watch->note(s->watch->ctx, pass, g, n, text);
+        s->watch->note(s->watch->ctx, pass, rewrite, g, n, text);
 }
 
 static inlay_status after(void *ctx, const char *pass)
@@ -156,6 +204,8 @@ inlay_status session_optimise(inlay_session *s, const inlay_options *options, in
         free_shapes(s->model->main);
     s->nodes_in_file = session_count_nodes(s->model->main);
     INLAY_TRY(graph_infer(s->model, diag));
+    INLAY_TRY(add_taps(s, options, diag));
+    passes.rewrite_limit = options_int(options, OPTION_rewrite_limit);
     INLAY_TRY(session_report(s, 0.2, "optimising", diag));
     if (s->watch != NULL) {
         passes.note = note;

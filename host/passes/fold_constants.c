@@ -92,10 +92,12 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
     if (drop == NULL)
         return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to fold constants");
     for (uint32_t i = 0; i < g->node_count; i++) {
-        if (!can_fold(g, g->nodes[i]))
+        if (!can_fold(g, g->nodes[i]) || !pass_may(ctx))
             continue;
         INLAY_TRY(fold(ctx, g, g->nodes[i], &scratch, &drop[i]));
         any |= drop[i];
+        if (drop[i])
+            pass_count(ctx, g, g->nodes[i], "is constant");
         arena_reset(&scratch);
     }
     if (any)

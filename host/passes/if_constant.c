@@ -120,14 +120,13 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
         const graph_body *body = taken_branch(g, g->nodes[i]);
         mover m = { .ctx = ctx, .to = g, .node = g->nodes[i] };
 
-        if (body == NULL)
+        if (body == NULL || !pass_may(ctx))
             continue;
         m.from = body->graph;
         m.map = arena_array(&ctx->model->arena, (size_t)m.from->value_count + 1, sizeof *m.map);
         if (m.map == NULL || !map_values(&m, body) || !move_nodes(&m) || !copy_outputs(&m))
             return no_memory(&m);
-        if (ctx->note != NULL)
-            ctx->note(ctx->note_ctx, ctx->pass, g, m.node, body->attr);
+        pass_count(ctx, g, m.node, body->attr);
         drop[i] = any = true;
     }
     if (any) {

@@ -105,6 +105,13 @@ done:
     return status;
 }
 
+void pass_count(pass_ctx *ctx, const graph *g, const graph_node *n, const char *text)
+{
+    ctx->rewrites++;
+    if (ctx->note != NULL && text != NULL)
+        ctx->note(ctx->note_ctx, ctx->pass, ctx->rewrites, g, n, text);
+}
+
 inlay_status pass_each_graph(pass_ctx *ctx, graph *g, pass_graph_fn fn, bool *changed)
 {
     inlay_status status = fn(ctx, g, changed);

@@ -20,8 +20,11 @@ typedef struct pass_ctx {
     const char *const *only;  /* [only_count] names of the passes to run beside those of level 0; none = all */
     const char *const *never; /* [never_count] names of passes not to run, level 0 excepted */
     uint32_t only_count, never_count;
-    /* Hears what is done, node by node: n is the node that changes or goes. May be NULL. */
-    void (*note)(void *ctx, const char *pass, const graph *g, const graph_node *n, const char *text);
+    int64_t rewrite_limit; /* stop after so many rewrites (level 0 does not count); negative = no limit */
+    int64_t rewrites;      /* done so far; {0} */
+    /* Hears what is done, node by node: n is the node that changes or goes. rewrite counts from 1, and what one rewrite
+     * does has one number. May be NULL. */
+    void (*note)(void *ctx, const char *pass, int64_t rewrite, const graph *g, const graph_node *n, const char *text);
     /* Called after a pass that changed something, with the model complete; stops the optimiser if not INLAY_OK. May be
      * NULL. */
     inlay_status (*after)(void *ctx, const char *pass);
@@ -43,6 +46,14 @@ INLAY_NODISCARD inlay_status passes_run(pass_ctx *ctx, uint32_t level);
 const char *pass_name(uint32_t i, uint32_t *out_level);
 
 /* ------------------------------------------------------------------ tools for passes */
+
+/* May one more rewrite be done? A pass asks before each and counts it with pass_count. */
+static inline bool pass_may(const pass_ctx *ctx)
+{
+    return ctx->rewrite_limit < 0 || ctx->rewrites < ctx->rewrite_limit;
+}
+/* Counts a rewrite that was done, and tells it when there is a text (NULL: it was told already). */
+void pass_count(pass_ctx *ctx, const graph *g, const graph_node *n, const char *text);
 
 typedef inlay_status (*pass_graph_fn)(pass_ctx *ctx, graph *g, bool *changed);
 /* Calls fn for g, then for the bodies of its nodes, to any depth. */

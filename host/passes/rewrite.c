@@ -93,7 +93,7 @@ static bool all_unused(const rewrite *w, const graph_node *n)
     return true;
 }
 
-static void note(const rewrite *w, const graph_node *n, const char *format, ...) INLAY_PRINTF(3, 4);
+INLAY_PRINTF(3, 4)
 static void note(const rewrite *w, const graph_node *n, const char *format, ...)
 {
     char text[256];
@@ -104,7 +104,7 @@ static void note(const rewrite *w, const graph_node *n, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    w->ctx->note(w->ctx->note_ctx, w->ctx->pass, w->g, n, text);
+    w->ctx->note(w->ctx->note_ctx, w->ctx->pass, w->ctx->rewrites + 1, w->g, n, text);
 }
 
 /* One reader of v less. Its maker goes when nobody reads anything of it; so do, in turn, the makers of what it read: a
@@ -167,19 +167,25 @@ static inlay_status rewrite_graph(pass_ctx *ctx, graph *g, rewrite_fn fn, bool *
     rewrite w = { .ctx = ctx, .g = g };
     uint32_t nodes = g->node_count;
     inlay_status status = INLAY_OK;
+    bool any = false;
 
     if (!open_books(&w)) {
         status = rw_no_memory(&w);
         goto done;
     }
-    for (uint32_t i = 0; status == INLAY_OK && i < nodes; i++) {
+    for (uint32_t i = 0; status == INLAY_OK && i < nodes && pass_may(ctx); i++) {
         if (g->nodes[i] == NULL)
             continue;
+        w.changed = false;
         status = fn(&w, g->nodes[i]);
+        if (w.changed)
+            pass_count(ctx, g, NULL, NULL);
+        any |= w.changed;
         arena_reset(&w.scratch);
     }
+    w.changed = any;
     close_books(&w);
-    *out_changed |= w.changed;
+    *out_changed |= any;
 done:
     arena_deinit(&w.scratch);
     arena_deinit(&w.own);
@@ -435,8 +441,8 @@ inlay_status rw_forward(rewrite *w, uint32_t from, uint32_t to, bool *out_done)
     *out_done = false;
     if (from == INLAY_NONE || to == INLAY_NONE || from == to || maker == NULL)
         return INLAY_OK;
-    note(w, maker, "%s changes nothing", maker->info.op_type.data);
     if (!w->is_output[from]) {
+        note(w, maker, "%s is not needed for '%s'", maker->info.op_type.data, w->g->values[from].info.name.data);
         w->forward[from] = to;
         w->uses[to] += w->uses[from];
         w->uses[from] = 1; /* the one that is released now, so that its maker goes */
@@ -447,6 +453,7 @@ inlay_status rw_forward(rewrite *w, uint32_t from, uint32_t to, bool *out_done)
         source = rw_maker(w, to);
         if (source == NULL || w->is_output[to] || maker->info.output_count != 1)
             return INLAY_OK;
+        note(w, maker, "%s is not needed for '%s'", maker->info.op_type.data, w->g->values[from].info.name.data);
         for (uint32_t i = 0; i < source->info.output_count; i++)
             if (source->info.outputs[i] == to)
                 ((uint32_t *)(uintptr_t)source->info.outputs)[i] = from;
@@ -477,6 +484,7 @@ void rw_set_input(rewrite *w, graph_node *n, uint32_t i, uint32_t v)
 {
     uint32_t old = n->info.inputs[i];
 
+    note(w, n, "%s reads '%s'", n->info.op_type.data, w->g->values[resolve(w, v)].info.name.data);
     use(w, v);
     ((uint32_t *)(uintptr_t)n->info.inputs)[i] = resolve(w, v);
     release(w, old);

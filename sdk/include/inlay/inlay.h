@@ -256,6 +256,7 @@ typedef struct inlay_optimize_event {
     const char *text;
     uint32_t nodes_before, nodes_after; /* of all graphs; summaries only */
     double cost_before_ns, cost_after_ns; /* expected time of a run; 0 where costs were not asked for */
+    uint64_t rewrite; /* counts from 1; what one rewrite does has one number. Option rewrite_limit stops after it */
 } inlay_optimize_event;
 typedef void (*inlay_optimize_fn)(void *user, const inlay_optimize_event *event);
 

@@ -239,6 +239,11 @@ typedef struct inlay_explain_options {
 INLAY_API inlay_status inlay_session_explain_ex(const inlay_session *session, const inlay_explain_options *options,
                                                 inlay_write_fn write, void *user, inlay_diag *diag);
 
+/* Who runs what, as JSON that a later session follows without asking for costs (option "plan", a file of this text), in
+ * pieces through write. */
+INLAY_API inlay_status inlay_session_plan_save(const inlay_session *session, inlay_write_fn write, void *user,
+                                               inlay_diag *diag);
+
 /* ------------------------------------------------------------------ optimising files */
 
 /* A step of the optimiser. Of a rewrite, node and text say what was done ("Mul becomes Gelu"); the summary of a pass has
@@ -251,6 +256,7 @@ typedef struct inlay_optimize_event {
     const char *text;
     uint32_t nodes_before, nodes_after; /* of all graphs; summaries only */
     double cost_before_ns, cost_after_ns; /* expected time of a run; 0 where costs were not asked for */
+    uint64_t rewrite; /* counts from 1; what one rewrite does has one number. Option rewrite_limit stops after it */
 } inlay_optimize_event;
 typedef void (*inlay_optimize_fn)(void *user, const inlay_optimize_event *event);
 
