@@ -185,6 +185,21 @@ static inlay_status set_attr(graph *g, graph_node *n, char *word)
 
 /* ------------------------------------------------------------------ the model */
 
+/* The opset for a row: 17, or the one that brought its operator. */
+static int64_t opset_of(const char *op)
+{
+    static const struct {
+        const char *op;
+        int64_t opset;
+    } later[] = { { "Mish", 18 },  { "Gelu", 20 },  { "GroupNormalization", 21 }, { "RMSNormalization", 23 },
+                  { "Attention", 23 }, { "Swish", 24 } };
+
+    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++)
+        if (strcmp(later[i].op, op) == 0)
+            return later[i].opset;
+    return OPSET;
+}
+
 /* How many outputs a node needs so that it does its work. */
 static uint32_t output_count(const char *op)
 {
@@ -247,7 +262,7 @@ inlay_status calibrate_model(const calibrate_case *c, inlay_dtype dtype, graph_m
     model->opsets = arena_array(&model->arena, 1, sizeof *model->opsets);
     if (model->opsets == NULL)
         goto done;
-    model->opsets[0] = (graph_opset){ "ai.onnx", OPSET };
+    model->opsets[0] = (graph_opset){ "ai.onnx", opset_of(c->op) };
     model->opset_count = 1;
     INLAY_TRY(fill_graph(&m, c));
     INLAY_TRY(graph_finish(model->main, diag));

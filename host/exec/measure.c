@@ -489,8 +489,8 @@ static inlay_status time_runs(timed_fn once, void *ctx, const measure_plan *plan
     if (status != INLAY_OK || count == 0)
         return status;
     qsort(times, count, sizeof *times, by_size);
-    out->ns = times[count / 4] > 1 ? times[count / 4] : 1;
-    out->spread = times[count / 2] / out->ns - 1;
+    out->ns = times[count / 2] > 1 ? times[count / 2] : 1;
+    out->spread = 1 - times[count / 4] / out->ns;
     out->spread = out->spread > 0 ? out->spread : 0;
     out->samples = count;
     return INLAY_OK;

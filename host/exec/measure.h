@@ -28,8 +28,8 @@ typedef struct measure_plan {
 } measure_plan;
 
 typedef struct measurement {
-    double ns;     /* the lower quartile of the runs: others on the machine only add time */
-    double spread; /* from there to the median, relative */
+    double ns;     /* the median of the runs */
+    double spread; /* from the lower quartile to there, relative */
     uint32_t samples;
 } measurement;
 

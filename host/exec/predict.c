@@ -1,6 +1,10 @@
 /* What a run should have taken, at the sizes that it had, by the costs that the session knows. */
 #include "exec/session.h"
 
+/* What the host itself needs, beyond the call: to look at the sizes of a step that depend on data, to run a node of its
+ * own, and to start a body and hand values in and out. */
+static const double DYNAMIC_NS = 300, HOST_NODE_NS = 300, BODY_NS = 700;
+
 static bool is_known(const inlay_value_state *v)
 {
     for (uint32_t d = 0; v->rank != INLAY_RANK_UNKNOWN && d < v->rank; d++)
@@ -51,8 +55,9 @@ static double copy_ns(const runner *r, const bound *b, const plan_step *s)
 /* A body as it last ran, as often as it runs for each run of what it is in. */
 static double body_ns(const runner *outer, const runner *body)
 {
-    return body == NULL || outer->clock == 0 ? 0
-                                             : session_predict(body) * ((double)body->clock / (double)outer->clock);
+    if (body == NULL || outer->clock == 0)
+        return 0;
+    return (BODY_NS + session_predict(body)) * ((double)body->clock / (double)outer->clock);
 }
 
 double session_predict(const runner *r)
@@ -69,8 +74,10 @@ double session_predict(const runner *r)
         if (s->kind == PLAN_COPY)
             ns += copy_ns(r, b, s);
         else if (s->kind != PLAN_HOST)
-            ns += step_ns(r, s, values);
-        else if (r->children != NULL && r->children[index] != NULL)
+            ns += step_ns(r, s, values) + (s->kind == PLAN_DYNAMIC ? DYNAMIC_NS : 0);
+        else if (r->children == NULL || r->children[index] == NULL)
+            ns += HOST_NODE_NS;
+        else
             for (uint32_t k = 0; k < s->step->node->body_count; k++)
                 ns += body_ns(r, r->children[index][k]);
     }
