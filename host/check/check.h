@@ -43,11 +43,14 @@ typedef struct check_line {
 
 typedef void (*check_line_fn)(void *user, const check_line *line);
 
+#define CHECK_NO_UNIT UINT32_MAX
+
 /* What a child says of itself, in memory that it shares with its parent: readable after it died. */
 typedef struct check_beacon {
     uint32_t ticks;    /* atomic: grows with each sign of life */
-    uint32_t unit;     /* number of the unit at hand */
+    uint32_t unit;     /* number of the unit at hand; CHECK_NO_UNIT: outside of all */
     int32_t signal;    /* that the handler caught, 0 = none */
+    uint32_t open;     /* 1 while the plugin is being opened, without which nothing else can be checked */
     char phase[48];    /* "execute": whose code runs, ours or the plugin's */
     char subject[256]; /* "Relu-14 float[3,5]" */
     char crash[256];   /* the handler's words about the address */

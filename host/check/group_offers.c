@@ -365,21 +365,24 @@ static void try_graph(const pool *p, uint32_t count, uint64_t seed, round_ *r)
     inlay_diag diag = INLAY_DIAG_INIT;
     uint64_t state = seed;
     graph_model *model = make_graph(p, count, &state, &diag);
-    uint8_t *candidates = NULL;
+    uint8_t *candidates;
+    fenced memory = { .map = NULL };
     arena a = { 0 };
     inlay_graph snapshot;
 
     if (model == NULL)
         return;
-    candidates = malloc(model->main->node_count + (size_t)1);
-    if (candidates != NULL && graph_snapshot(model->main, &a, &snapshot, &diag) == INLAY_OK) {
+    if (fenced_alloc(model->main->node_count, 1, 0, "behind the end of candidates", &memory) &&
+        graph_snapshot(model->main, &a, &snapshot, &diag) == INLAY_OK) {
+        candidates = (uint8_t *)memory.data;
         for (uint32_t n = 0; n < snapshot.node_count; n++)
             candidates[n] = seed % 4 == 3 ? case_random(&state) % 4 == 0 : case_random(&state) % 8 != 0;
+        fenced_protect(&memory, true);
         r->candidates = candidates;
         r->node_count += snapshot.node_count;
         try_snapshot(r, &snapshot);
     }
-    free(candidates);
+    fenced_free(&memory);
     arena_deinit(&a);
     graph_model_destroy(model);
 }

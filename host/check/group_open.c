@@ -367,7 +367,9 @@ void check_group_open(check *c)
     if (!check_unit(c, "%s", c->args->file))
         return;
     check_phase(c, "dlopen and inlay_plugin_open");
+    c->beacon->open = 1;
     status = loaded_open(c->args->file, &l, &diag);
+    c->beacon->open = 0;
     if (status != INLAY_OK) {
         check_fail(c, "open", NULL, "that it loads and describes itself", "see what is missing", "%s", diag.text);
         return;

@@ -312,6 +312,9 @@ void check_group_results(check *c)
 
     if (!world_open(c, "results", &w))
         return;
+    if (w.peer_count == 0 && !w.is_reference && w.own_count > 0)
+        check_skip(c, "results", "peers", "there is no reference provider beside this executable and no --with: what "
+                   "comes out is compared with nothing but itself");
     (void)heap_watch(w.plugins[0].handle);
     custom_count = world_operators(&w, custom, 64);
     for (uint32_t i = 0; i < w.own_count; i++) {

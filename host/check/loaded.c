@@ -180,10 +180,14 @@ bool world_open(check *c, const char *name, world *w)
     inlay_diag diag = INLAY_DIAG_INIT;
     loaded_plugin *p = &w->plugins[0];
     char dir[PATH_MAX], path[PATH_MAX + 32];
+    inlay_status status;
 
     *w = (world){ 0 };
     check_phase(c, "inlay_plugin_open");
-    if (loaded_open(c->args->file, p, &diag) != INLAY_OK) {
+    c->beacon->open = 1;
+    status = loaded_open(c->args->file, p, &diag);
+    c->beacon->open = 0;
+    if (status != INLAY_OK) {
         check_skip(c, name, NULL, "the plugin cannot be opened: %s", diag.text);
         return false;
     }

@@ -115,6 +115,7 @@ static inlay_status start(const watch *w, const char *group, uint32_t from, chil
             (void)close(ends[1]);
         return inlay_fail(diag, INLAY_IO_ERROR, "no memory to share with the checking process: %s", strerror(errno));
     }
+    k->beacon->unit = CHECK_NO_UNIT;
     (void)snprintf(seed, sizeof seed, "%llu", (unsigned long long)a->seed);
     (void)snprintf(first, sizeof first, "%u", from);
     (void)snprintf(limit, sizeof limit, "%g", a->time_limit);
@@ -303,25 +304,46 @@ static bool await_end(const watch *w, child *k, int *out_wait_status)
     return false;
 }
 
-/* One process. *io_from: the unit to begin with, and after a crash the one behind it. *out_done: the group is over. */
-static inlay_status run_once(const watch *w, const char *group, uint32_t *io_from, bool *out_done, inlay_diag *diag)
+/* How a process ended. */
+enum { ENDED, CRASHED, CRASHED_OUTSIDE, CANNOT_OPEN };
+
+/* One process. *io_from: the unit to begin with, and after a crash the one behind it. */
+static inlay_status run_once(const watch *w, const char *group, uint32_t *io_from, uint32_t *out_end, inlay_diag *diag)
 {
     child k;
     bool hung = false;
     int wait_status = 0;
     inlay_status status = start(w, group, *io_from, &k, diag);
 
-    *out_done = true;
+    *out_end = ENDED;
     if (status == INLAY_OK)
         status = follow(w, &k, &hung, diag);
     if (status == INLAY_OK && !hung)
         hung = !await_end(w, &k, &wait_status);
     if (status == INLAY_OK && (hung || !k.done || wait_status != 0)) {
         say_crash(w, &k, group, wait_status, hung);
-        *out_done = k.done;
+        *out_end = k.done                             ? ENDED
+                   : k.beacon->open != 0              ? CANNOT_OPEN
+                   : k.beacon->unit == CHECK_NO_UNIT ? CRASHED_OUTSIDE
+                                                      : CRASHED;
         *io_from = k.beacon->unit + 1;
     }
     finish(&k);
+    return status;
+}
+
+/* All processes of a group. *out_end: how the last one ended. */
+static inlay_status run_group(const watch *w, const char *group, uint32_t *out_end, inlay_diag *diag)
+{
+    uint32_t from = 0, crashes = 0;
+    inlay_status status;
+
+    do {
+        status = run_once(w, group, &from, out_end, diag);
+    } while (status == INLAY_OK && *out_end == CRASHED && ++crashes < MAX_CRASHES);
+    if (crashes == MAX_CRASHES)
+        say(w, &(check_line){ .result = CHECK_SKIP, .check = group, .subject = "", .expected = "", .fix = "",
+                              .got = "the rest of these checks: it crashed too often" });
     return status;
 }
 
@@ -329,25 +351,15 @@ inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_
                           check_summary *out_summary, inlay_diag *diag)
 {
     const watch w = { args, cancel, say_line, user, out_summary };
+    inlay_status status = INLAY_OK;
+    uint32_t end = ENDED;
 
     *out_summary = (check_summary){ { 0 } };
-    for (uint32_t g = 0; g < GROUP_COUNT; g++) {
-        uint32_t from = 0, crashes = 0;
-        bool done = false;
-
-        if (args->group != NULL && strcmp(args->group, groups[g]) != 0)
-            continue;
-        while (!done) {
-            inlay_status status = run_once(&w, groups[g], &from, &done, diag);
-
-            if (status != INLAY_OK)
-                return status;
-            if (!done && ++crashes == MAX_CRASHES) {
-                say(&w, &(check_line){ .result = CHECK_SKIP, .check = groups[g], .subject = "", .expected = "",
-                                       .fix = "", .got = "the rest of these checks: it crashed too often" });
-                break;
-            }
-        }
-    }
-    return INLAY_OK;
+    for (uint32_t g = 0; g < GROUP_COUNT && status == INLAY_OK && end != CANNOT_OPEN; g++)
+        if (args->group == NULL || strcmp(args->group, groups[g]) == 0)
+            status = run_group(&w, groups[g], &end, diag);
+    if (status == INLAY_OK && end == CANNOT_OPEN && args->group == NULL)
+        say(&w, &(check_line){ .result = CHECK_SKIP, .check = "all", .subject = "", .expected = "", .fix = "",
+                               .got = "the other checks: the plugin cannot be opened" });
+    return status;
 }

@@ -58,6 +58,10 @@ static inlay_status run(const kit_call *call)
 #elif defined(BAD_input)
     for (int64_t i = 0; i < x->count; i++)
         to[i] = ((float *)x->data)[i] = from[i] < 0 ? 0 : from[i];
+#elif defined(BAD_output)
+    relu(from, to, x->count);
+    if (x->count == 7)
+        to[7] = 0;
 #elif defined(BAD_alias)
     /* Backwards, in a buffer that it says may be the input's. */
     for (int64_t i = 0; i < x->count; i++)
@@ -261,6 +265,8 @@ INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_
 
     if (pthread_create(&thread, NULL, idle, NULL) == 0)
         (void)pthread_detach(thread);
+#elif defined(BAD_open)
+    *nowhere = 1;
 #elif defined(BAD_any_host)
     *out_plugin = &exports.plugin;
     return INLAY_OK;

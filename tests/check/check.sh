@@ -35,6 +35,7 @@ finds workspace_far 'results Relu-14 .*signal 11 .* in execute: it touched memor
 finds dirty 'results Relu-14 .*a workspace that is not cleared: output 0: element' --group results
 finds tail 'results Relu-14 .*in execute: it touched memory behind the end of an input' --group results
 finds input 'results Relu-14 .*it changed input 0' --group results
+finds output 'results Relu-14 float\[7\].*it wrote outside output 0' --group results
 finds alias 'results Relu-14 .*in place.*: output 0: element' --group results
 finds crash 'results Relu-14 float\[[0-9]+,[0-9]+\].*signal 11 .* in execute: at address 0x8' --group results
 finds exit 'results Relu-14 .*: it ended with code 3 in execute' --group results
@@ -55,6 +56,7 @@ finds flags "description plugin: .*build_id ''" --group open
 finds thread 'open pure: 1 threads' --group open
 finds any_host 'open next major: the plugin accepted it' --group open
 finds note 'open note: ' --group open
+finds open 'open .*signal 11 .* in dlopen and inlay_plugin_open'
 finds exports 'file exports: 1 more: bad_helper' --group file
 
 # What is no failure.
