@@ -126,9 +126,9 @@ static int print_result(const bench_args *args, const cli_common *common, const 
 
     if (common->json)
         return cli_print_json(common,
-                              json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:I, s:I}", "model",
-                                        args->model, "create_ms", r->create_ms, "first_ms", r->first_ms, "median_ms",
-                                        median, "min_ms", r->times[0], "p95_ms", p95, "p99_ms", p99,
+                              json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:I, s:I}",
+                                        "model", args->model, "create_ms", r->create_ms, "first_ms", r->first_ms,
+                                        "median_ms", median, "min_ms", r->times[0], "p95_ms", p95, "p99_ms", p99,
                                         "cpu_ms", r->cpu_ms, "predicted_ms", r->plan.predicted_ns * 1e-6, "runs",
                                         (json_int_t)r->runs, "peak_mb", timing_peak_mb(), "slab_bytes",
                                         (json_int_t)r->plan.slab_bytes, "lower_bound_bytes",

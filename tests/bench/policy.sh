@@ -2,18 +2,19 @@
 # Both policies on the same providers, model by model: is the choice by cost ever slower than the first provider that
 # can, and where is it faster?
 #   policy.sh [--inlay FILE] [--providers LIST] [--plugin-dirs DIRS] [--rounds N] [--seconds S] [--threads N]
-#             [--stat median|min] [--calibrate] [--slow-link] [--option P.NAME=VALUE]... DIR|MODEL.onnx...
+#             [--stat median|min|cpu] [--calibrate] [--slow-link] [--option P.NAME=VALUE]... DIR|MODEL.onnx...
 # Models are those below each DIR. --slow-link puts a device first that is quick but lies behind a slow link, the fake
 # device of tests/abi; --calibrate measures the machine first, into a cache of its own, so that links are known.
 #
-# The policies take turns, N times S seconds each; of the median run of each round (or, on a busy machine better, the
-# shortest) the median is compared. The noise of a model is how far the rounds of one policy lie apart (half of them,
-# relative), at least 2%; a difference counts when it is larger. `plan` says
-# whether both gave every node to the same provider; a difference is noise then.
+# The policies take turns, N times S seconds each; of the median run of each round (or the shortest, or the CPU time of
+# a run, for machines that are busy) the median is compared. The noise of a model is how far the rounds of one policy
+# lie apart (half of them, relative), at least 2%. `plan` says whether both policies come to the same regions on the
+# same providers; a difference counts when they do not and it is larger than the noise.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 inlay=$root/build/release/bin/inlay
-providers='openblas?,reference' dirs='' rounds=5 seconds=0.3 threads=1 stat=median calibrate='' slow='' options=() models=()
+providers='openblas?,reference' dirs='' rounds=5 seconds=0.3 threads=1 stat=median calibrate='' slow=''
+options=() models=()
 
 while [ $# -gt 0 ]; do
     case $1 in
@@ -45,7 +46,7 @@ common=(--intra-threads "$threads" --providers "$providers" --cache-dir "$work/c
 [ -z "$dirs" ] || common+=(--plugin-dirs "$dirs")
 mkdir "$work/cache"
 if [ -n "$calibrate" ]; then
-    "$inlay" calibrate "${common[@]}" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+    "$inlay" calibrate --threads "$threads" "${common[@]}" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
 fi
 
 median() { # of the numbers on stdin, and how far the middle half lies apart, relative to it
@@ -55,10 +56,10 @@ median() { # of the numbers on stdin, and how far the middle half lies apart, re
         printf "%.6g %.6g\n", m, (m > 0 ? (v[high] - v[low]) / m : 0) }'
 }
 
-# Which provider has how many nodes, region by region.
+# Which provider has which nodes, region by region, bodies included.
 plan_of() { # POLICY MODEL ARGUMENTS
     "$inlay" explain "$2" --json --policy "$1" "${@:3}" 2>/dev/null |
-        jq -c '[.. | objects | select(has("provider") and has("nodes")) | [.provider, (.nodes | length)?]]'
+        jq -c '[.. | objects | select(has("provider") and has("nodes") and has("bytes_in")) | [.provider, .nodes]]'
 }
 
 compared=0 slower=0 faster=0 failed=0
@@ -93,11 +94,12 @@ while IFS= read -r model; do
     read -r chosen chosen_noise < <(median <"$work/cost.ms")
     same=other
     [ "$(plan_of priority "$model" "${arguments[@]}")" != "$(plan_of cost "$model" "${arguments[@]}")" ] || same=same
-    read -r ratio noise verdict < <(awk -v a="$first" -v b="$chosen" -v x="$first_noise" -v y="$chosen_noise" 'BEGIN {
+    read -r ratio noise verdict < <(awk -v a="$first" -v b="$chosen" -v x="$first_noise" -v y="$chosen_noise" \
+        -v plan=$same 'BEGIN {
         noise = x > y ? x : y
         noise = noise > 0.02 ? noise : 0.02
         r = b / a
-        print r, noise, (r > 1 + noise ? "slower" : r < 1 - noise ? "faster" : "-") }')
+        print r, noise, (plan == "same" ? "-" : r > 1 + noise ? "slower" : r < 1 - noise ? "faster" : "-") }')
     printf '%-44s %12.4f %12.4f %7.3f %5.1f%%  %-5s %s\n' "$name" "$first" "$chosen" "$ratio" \
         "$(awk -v n="$noise" 'BEGIN { print 100 * n }')" "$same" "$verdict"
     compared=$((compared + 1))

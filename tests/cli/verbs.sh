@@ -214,7 +214,7 @@ expect 0 '^1 passed, 0 failed, 0 skipped$' test "$work/cases/deep/bad" --atol 10
 
 # ---- bench
 json 0 '.create_ms >= 0 and .first_ms >= 0 and .median_ms >= .min_ms and .p95_ms >= .median_ms and .p99_ms >= .p95_ms
-    and .runs >= 1 and .peak_mb > 0' bench "$add" --seconds 0.05 --warmup 1 --intra-threads 1 --json
+    and .runs >= 1 and .cpu_ms > 0 and .peak_mb > 0' bench "$add" --seconds 0.05 --warmup 1 --intra-threads 1 --json
 json 0 '.runs == 3' bench "$add" --seconds 60 --runs 3 --json
 expect 0 '^median' bench "$add" --seconds 0.01
 
