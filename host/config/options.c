@@ -1,5 +1,6 @@
 #include "config/options.h"
 #include "base/nearest.h"
+#include "config/checks.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,13 +176,15 @@ static bool is_list(uint32_t option)
 
 static inlay_status check(uint32_t option, const char *text, inlay_diag *diag)
 {
+    inlay_status status = INLAY_OK;
+
+    if (is_list(option) && text[0] == '\0') /* empties the list */
+        return INLAY_OK;
     if (table[option].kind == KIND_INT)
-        return check_int(option, in_digits(option, text), diag);
-    if (table[option].kind == KIND_PAIRS)
-        return text[0] != '\0' ? check_pair(option, text, diag) : INLAY_OK;
-    if (option == OPTION_policy && strcmp(text, "cost") != 0 && strcmp(text, "priority") != 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option policy: '%s' is neither cost nor priority", text);
-    return INLAY_OK;
+        status = check_int(option, in_digits(option, text), diag);
+    else if (table[option].kind == KIND_PAIRS)
+        status = check_pair(option, text, diag);
+    return status == INLAY_OK ? option_check(option, text, diag) : status;
 }
 
 inlay_status options_check(const char *name, const char *value, inlay_diag *diag)

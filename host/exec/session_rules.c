@@ -1,7 +1,6 @@
 /* From options to the rules of an assignment. */
 #include "exec/session.h"
-#include <errno.h>
-#include <stdlib.h>
+#include "config/checks.h"
 #include <string.h>
 
 static inlay_status no_memory(inlay_diag *diag)
@@ -69,30 +68,6 @@ static inlay_status read_requires(inlay_session *s, const inlay_options *options
     return INLAY_OK;
 }
 
-/* "64M" */
-static bool read_bytes(const char *text, uint64_t *out)
-{
-    static const struct {
-        const char *suffix;
-        unsigned shift;
-    } units[] = { { "", 0 }, { "B", 0 }, { "K", 10 }, { "KiB", 10 }, { "M", 20 }, { "MiB", 20 }, { "G", 30 },
-                  { "GiB", 30 } };
-    unsigned long long number;
-    char *end;
-
-    if (text[0] < '0' || text[0] > '9')
-        return false;
-    errno = 0;
-    number = strtoull(text, &end, 10);
-    for (size_t i = 0; errno == 0 && i < sizeof units / sizeof units[0]; i++) {
-        if (strcmp(end, units[i].suffix) != 0)
-            continue;
-        *out = (uint64_t)number << units[i].shift;
-        return number > 0 && *out >> units[i].shift == number;
-    }
-    return false;
-}
-
 static inlay_status read_limits(inlay_session *s, const inlay_options *options, inlay_diag *diag)
 {
     part_limit *list;
@@ -108,7 +83,7 @@ static inlay_status read_limits(inlay_session *s, const inlay_options *options, 
         list[i].provider = arena_string_n(&s->a, pair.key, pair.key_bytes);
         if (list[i].provider == NULL)
             return no_memory(diag);
-        if (!read_bytes(pair.value, &list[i].bytes))
+        if (!option_bytes(pair.value, &list[i].bytes))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option memory_limit: '%s=%s' is not NAME=BYTES, with K, M "
                               "or G behind the number if that is meant", list[i].provider, pair.value);
     }

@@ -212,6 +212,12 @@ static void wrong(void **state)
         { "intra_threads", "4097", "option intra_threads: '4097' is not an integer from 0 to 4096" },
         { "intra_threads", "", "option intra_threads: '' is not an integer from 0 to 4096" },
         { "policy", "dear", "option policy: 'dear' is neither cost nor priority" },
+        { "pin", "conv", "option pin: 'conv' is not PATTERN=PROVIDER" },
+        { "pin", "a=", "option pin: 'a=' is not PATTERN=PROVIDER" },
+        { "forbid", "=a", "option forbid: '=a' is not PATTERN=PROVIDER or PROVIDER" },
+        { "memory_limit", "a=much",
+          "option memory_limit: 'a=much' is not NAME=BYTES, with K, M or G behind the number if that is meant" },
+        { "memory_limit", "a", "option memory_limit: 'a' is not NAME=VALUE" },
         { "polcy", "cost", "there is no option 'polcy'; did you mean 'policy'?" },
     };
 
