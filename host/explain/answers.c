@@ -5,7 +5,7 @@
 /* The cheapest offer of the provider that has the node, one for the node alone if there is any. */
 static uint32_t offer_of(const facts_graph *g, uint32_t node, uint32_t who)
 {
-    const part_offer *offers = g->program->parts.offers;
+    const part_offer *offers = g->parts->offers;
     uint32_t best = INLAY_NONE;
 
     for (uint32_t i = 0; i < g->nodes[node].offer_count; i++) {
@@ -24,7 +24,7 @@ static uint32_t offer_of(const facts_graph *g, uint32_t node, uint32_t who)
 static const part_refusal *refusal_of(const facts_graph *g, uint32_t node, uint32_t who)
 {
     for (uint32_t i = 0; i < g->nodes[node].refusal_count; i++) {
-        const part_refusal *r = &g->program->parts.refusals[g->refusals_of[g->nodes[node].first_refusal + i]];
+        const part_refusal *r = &g->parts->refusals[g->refusals_of[g->nodes[node].first_refusal + i]];
         if (r->provider == who)
             return r;
     }
@@ -44,7 +44,7 @@ static double sum_of_copies(const partition *p)
 static inlay_status ask_for(facts *f, const facts_graph *g, uint32_t node, uint8_t *barred, arena *scratch,
                             facts_answer *answer)
 {
-    const partition *parts = &g->program->parts;
+    const partition *parts = g->parts;
     part_request request = facts_request(g);
     part_rules rules = request.rules != NULL ? *request.rules : (part_rules){ 0 };
     uint32_t chosen = g->nodes[node].offer;
@@ -79,7 +79,7 @@ inlay_status facts_ask_node(facts *f, const facts_graph *g, uint32_t node, bool 
                             inlay_diag *diag)
 {
     facts_answer *answers = arena_array(&f->a, (size_t)f->provider_count + 1, sizeof *answers);
-    uint8_t *barred = arena_alloc(&f->a, (size_t)g->program->parts.offer_count + 1);
+    uint8_t *barred = arena_alloc(&f->a, (size_t)g->parts->offer_count + 1);
     uint32_t winner = g->regions[g->nodes[node].region].region->provider;
     inlay_status status = INLAY_OK;
     arena scratch = { 0 };

@@ -1,4 +1,4 @@
-#include "explain/facts.h"
+#include "explain/internal.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +20,23 @@ const char *facts_domain_name(const facts *f, uint32_t domain)
     return "host";
 }
 
+bool facts_assumed(const facts *f, uint32_t *at, const char **out_name, int64_t *out_size)
+{
+    const cost_sizes *sizes = &f->session->sizes;
+    const graph_model *model = f->session->model;
+
+    for (; *at < sizes->symbol_count && *at < model->symbol_count; (*at)++) {
+        const char *name = model->symbols[*at].name.data;
+        /* Expressions follow from the names in them. */
+        if (sizes->symbols[*at] < 0 || name == NULL || name[0] == '\0' || strpbrk(name, "()+*/") != NULL)
+            continue;
+        *out_name = name;
+        *out_size = sizes->symbols[*at];
+        return true;
+    }
+    return false;
+}
+
 part_request facts_request(const facts_graph *g)
 {
     const program *p = g->program;
@@ -31,7 +48,7 @@ part_request facts_request(const facts_graph *g)
 
 uint64_t facts_value_bytes(const facts_graph *g, uint32_t v)
 {
-    return v == INLAY_NONE ? 0 : cost_value_bytes(&g->program->parts.profile[v]);
+    return v == INLAY_NONE ? 0 : cost_value_bytes(&g->parts->profile[v]);
 }
 
 uint32_t facts_maker_region(const facts_graph *g, uint32_t v)
@@ -71,7 +88,7 @@ uint32_t facts_copy_reader(const facts_graph *g, const part_copy *c)
 
 uint32_t facts_cheapest_other(const facts_graph *g, uint32_t node, uint32_t but)
 {
-    const part_offer *offers = g->program->parts.offers;
+    const part_offer *offers = g->parts->offers;
     uint32_t best = INLAY_NONE;
 
     for (uint32_t i = 0; i < g->nodes[node].offer_count; i++) {
@@ -102,7 +119,7 @@ static size_t lay_out(facts_node *nodes, uint32_t node_count)
 
 static bool list_answers(facts *f, facts_graph *g)
 {
-    const partition *parts = &g->program->parts;
+    const partition *parts = g->parts;
     uint32_t nodes = g->program->graph->node_count;
 
     g->nodes = arena_array(&f->a, (size_t)nodes + 1, sizeof *g->nodes);
@@ -245,7 +262,7 @@ static bool gather_regions(facts *f, facts_graph *g)
         for (uint32_t k = 0; k < region->output_count; k++)
             r->bytes_out += facts_value_bytes(g, region->outputs[k]);
         for (uint32_t k = 0; k < region->offer_count; k++) {
-            const part_offer *o = &p->parts.offers[region->offers[k]];
+            const part_offer *o = &g->parts->offers[region->offers[k]];
             r->resident_bytes += o->resident_bytes;
             r->workspace_bytes = o->workspace_bytes > r->workspace_bytes ? o->workspace_bytes : r->workspace_bytes;
             r->source = o->cost_source < r->source ? o->cost_source : r->source;
@@ -320,6 +337,28 @@ static bool gather_stretches(facts *f, facts_graph *g)
 
 /* ------------------------------------------------------------------ graphs */
 
+/* A session that follows a saved plan has asked for no price but the plan's. */
+static const partition *price_rest(facts *f, const facts_graph *g)
+{
+    part_request r = facts_request(g);
+    partition *priced = arena_copy(&f->a, &g->program->parts, sizeof *priced);
+
+    if (priced == NULL)
+        return NULL;
+    priced->unpriced = false;
+    if (priced->offer_count == 0)
+        return priced;
+    priced->offers = arena_copy(&f->a, priced->offers, priced->offer_count * sizeof *priced->offers);
+    for (uint32_t i = 0; priced->offers != NULL && i < priced->offer_count; i++) {
+        part_offer *o = &priced->offers[i];
+        cost_question q = { .graph = r.snapshot, .provider = &r.providers[o->provider], .offer = o,
+                            .values = priced->profile, .max_threads = r.max_threads };
+        if (!o->chosen)
+            o->cost_source = cost_of_offer(r.costs, &q, &o->cost);
+    }
+    return priced->offers == NULL ? NULL : priced;
+}
+
 static bool gather_graph(facts *f, const program *p, facts_graph *parent, const char *path, facts_graph **out)
 {
     facts_graph *g = arena_alloc(&f->a, sizeof *g);
@@ -329,11 +368,12 @@ static bool gather_graph(facts *f, const program *p, facts_graph *parent, const 
     *g = (facts_graph){ .program = p, .index = f->graph_count, .parent = parent, .path = path,
                          .times = 1, .times_known = true };
     f->graphs[f->graph_count++] = g;
-    if (!list_answers(f, g) || !gather_regions(f, g) || !gather_stretches(f, g))
+    g->parts = p->parts.unpriced ? price_rest(f, g) : &p->parts;
+    if (g->parts == NULL || !list_answers(f, g) || !gather_regions(f, g) || !gather_stretches(f, g))
         return false;
-    for (uint32_t i = 0; i < p->parts.copy_count; i++)
-        g->copies_ns += p->parts.copies[i].ns;
-    g->ns = p->parts.cost_ns + g->bodies_ns;
+    for (uint32_t i = 0; i < g->parts->copy_count; i++)
+        g->copies_ns += g->parts->copies[i].ns;
+    g->ns = g->parts->cost_ns + g->bodies_ns;
     *out = g;
     return true;
 }
@@ -346,75 +386,6 @@ static uint32_t count_graphs(const program *p)
         for (uint32_t b = 0; p->steps[i].bodies != NULL && b < p->steps[i].node->body_count; b++)
             n += count_graphs(p->steps[i].bodies[b]);
     return n;
-}
-
-/* ------------------------------------------------------------------ refusals, folded */
-
-static const part_refusal *refusal_of(const facts_refused *r)
-{
-    return &r->graph->program->parts.refusals[r->refusal];
-}
-
-static int compare_texts(const char *a, const char *b)
-{
-    return a == NULL || b == NULL ? (a != NULL) - (b != NULL) : strcmp(a, b);
-}
-
-static int same_words(const part_refusal *x, const part_refusal *y)
-{
-    int order = (x->provider > y->provider) - (x->provider < y->provider);
-
-    if (order == 0)
-        order = (x->code > y->code) - (x->code < y->code);
-    if (order == 0)
-        order = strcmp(x->text, y->text);
-    return order != 0 ? order : compare_texts(x->accepted_if, y->accepted_if);
-}
-
-static int by_words(const void *a, const void *b)
-{
-    const facts_refused *x = a, *y = b;
-    const part_refusal *p = refusal_of(x), *q = refusal_of(y);
-    int order = same_words(p, q);
-
-    if (order == 0)
-        order = strcmp(x->graph->path, y->graph->path);
-    return order != 0 ? order : (p->node > q->node) - (p->node < q->node);
-}
-
-static int by_count(const void *a, const void *b)
-{
-    const facts_refusals *x = a, *y = b;
-
-    if (x->count != y->count)
-        return x->count < y->count ? 1 : -1;
-    return (x->first > y->first) - (x->first < y->first);
-}
-
-static bool fold_refusals(facts *f)
-{
-    size_t total = 0, at = 0;
-
-    for (uint32_t i = 0; i < f->graph_count; i++)
-        total += f->graphs[i]->program->parts.refusal_count;
-    f->refused = arena_array(&f->a, total + 1, sizeof *f->refused);
-    f->refusals = arena_array(&f->a, total + 1, sizeof *f->refusals);
-    if (f->refused == NULL || f->refusals == NULL)
-        return false;
-    for (uint32_t i = 0; i < f->graph_count; i++)
-        for (uint32_t r = 0; r < f->graphs[i]->program->parts.refusal_count; r++)
-            f->refused[at++] = (facts_refused){ f->graphs[i], r };
-    qsort(f->refused, total, sizeof *f->refused, by_words);
-    for (uint32_t i = 0; i < total; i++) {
-        const part_refusal *r = refusal_of(&f->refused[i]);
-        if (i == 0 || same_words(refusal_of(&f->refused[i - 1]), r) != 0)
-            f->refusals[f->refusals_count++] = (facts_refusals){ .provider = r->provider, .code = r->code,
-                                                                 .text = r->text, .accepted_if = r->accepted_if,
-                                                                 .first = i };
-        f->refusals[f->refusals_count - 1].count++;
-    }
-    qsort(f->refusals, f->refusals_count, sizeof *f->refusals, by_count);
-    return true;
 }
 
 /* ------------------------------------------------------------------ sums */
@@ -431,7 +402,7 @@ double facts_times_per_run(const facts_graph *g)
 static void add_graph(facts *f, const facts_graph *g)
 {
     double times = facts_times_per_run(g);
-    const partition *parts = &g->program->parts;
+    const partition *parts = g->parts;
 
     f->node_count += g->program->graph->node_count;
     f->region_count += g->region_count;
@@ -471,7 +442,7 @@ inlay_status facts_create(const inlay_session *s, const timings *m, facts **out_
     f->graphs = arena_array(&f->a, count_graphs(s->main), sizeof(facts_graph *));
     f->providers = arena_array(&f->a, (size_t)f->provider_count + 1, sizeof *f->providers);
     if (f->graphs == NULL || f->providers == NULL || !gather_graph(f, s->main, NULL, "main", &main) ||
-        !fold_refusals(f))
+        !facts_fold_refusals(f))
         goto no_memory;
     for (uint32_t i = 0; i <= f->provider_count; i++)
         f->providers[i].name = facts_provider_name(f, i);

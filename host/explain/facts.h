@@ -67,6 +67,7 @@ typedef struct facts_node {
 
 struct facts_graph {
     const program *program;
+    const partition *parts; /* of the program; where a saved plan was followed, a copy with prices of all offers */
     uint32_t index;        /* in facts.graphs */
     const char *path;      /* "main", "main/loop_3.body" */
     facts_graph *parent;   /* NULL: the main graph */
@@ -179,6 +180,8 @@ bool facts_matches(const char *pattern, const inlay_node_info *node);
 /* Fails with INLAY_INVALID_ARGUMENT and the nearest names when no node of the session matches. what: "node". */
 INLAY_NODISCARD inlay_status facts_check_pattern(const facts *f, const char *what, const char *pattern,
                                                  inlay_diag *diag);
+/* Finds the next named symbol, from number *at on, for which costs have assumed a size. False: there is none. */
+bool facts_assumed(const facts *f, uint32_t *at, const char **out_name, int64_t *out_size);
 /* Executions of g in one run of the model. */
 double facts_times_per_run(const facts_graph *g);
 /* "host", or the provider's name. */

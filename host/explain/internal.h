@@ -4,6 +4,9 @@
 #include "explain/facts.h"
 #include "explain/words.h"
 
+/* Fills refusals and refused of f, whose graphs are there. False: no memory. */
+bool facts_fold_refusals(facts *f);
+
 /* How the answer is to look. */
 typedef struct explain_view {
     const explain_sink *sink;

@@ -65,7 +65,7 @@ static void tell_node(teller *t, const facts_graph *g, uint32_t index)
 {
     const graph_node *n = g->program->graph->nodes[index];
     const facts_node *node = &g->nodes[index];
-    const partition *parts = &g->program->parts;
+    const partition *parts = g->parts;
     json_out *j = t->j;
 
     json_open(j, NULL, '{', true);
@@ -224,8 +224,8 @@ static void tell_graph(teller *t, const char *key, const facts_graph *g)
         tell_stretch(t, &g->stretches[i]);
     json_close(j);
     json_open(j, "copies", '[', false);
-    for (uint32_t i = 0; i < g->program->parts.copy_count; i++)
-        tell_copy(t, g, &g->program->parts.copies[i]);
+    for (uint32_t i = 0; i < g->parts->copy_count; i++)
+        tell_copy(t, g, &g->parts->copies[i]);
     json_close(j);
     json_close(j);
 }
@@ -296,7 +296,7 @@ static void tell_refusals(teller *t)
         for (uint32_t k = 0; k < r->count && (t->all || k < SHOWN_NODES); k++) {
             const facts_refused *x = &f->refused[r->first + k];
             json_text(j, NULL,
-                      facts_node_info(x->graph, x->graph->program->parts.refusals[x->refusal].node)->name.data);
+                      facts_node_info(x->graph, x->graph->parts->refusals[x->refusal].node)->name.data);
         }
         json_close(j);
         json_close(j);
@@ -344,6 +344,8 @@ void json_session(const facts *f, const explain_view *view)
 {
     json_out j = { .sink = view->sink };
     teller t = { .f = f, .j = &j, .all = view->all };
+    const char *name;
+    int64_t size;
 
     json_open(&j, NULL, '{', false);
     json_whole(&j, "version", 1);
@@ -353,6 +355,14 @@ void json_session(const facts *f, const explain_view *view)
     json_whole(&j, "nodes_in_file", f->session->nodes_in_file);
     json_whole(&j, "nodes", f->node_count);
     json_whole(&j, "regions", f->region_count);
+    json_open(&j, "assumed", '[', false);
+    for (uint32_t i = 0; facts_assumed(f, &i, &name, &size); i++) {
+        json_open(&j, NULL, '{', true);
+        json_text(&j, "name", name);
+        json_number(&j, "size", (double)size);
+        json_close(&j);
+    }
+    json_close(&j);
     json_number(&j, "cost_ns", f->ns);
     json_number(&j, "copies_ns", f->copies_ns);
     if (f->timings != NULL) {

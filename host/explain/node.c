@@ -104,7 +104,7 @@ static void say_why_not(const explain_sink *sink, const facts *f, const facts_an
 
 static void say_answers(const explain_sink *sink, const facts *f, const facts_graph *g, const facts_answer *answers)
 {
-    const partition *parts = &g->program->parts;
+    const partition *parts = g->parts;
     char a[NICE_BYTES];
 
     for (uint32_t i = 0; i < f->provider_count; i++) {
@@ -164,8 +164,8 @@ static void say_node(const explain_sink *sink, const facts *f, const facts_graph
     for (uint32_t i = 0; i < n->info.output_count; i++)
         if (n->info.outputs[i] != INLAY_NONE)
             say_value(sink, f, g, n->info.outputs[i], i == 0 ? "outputs" : "", true);
-    for (uint32_t i = 0; i < g->program->parts.copy_count; i++) {
-        const part_copy *c = &g->program->parts.copies[i];
+    for (uint32_t i = 0; i < g->parts->copy_count; i++) {
+        const part_copy *c = &g->parts->copies[i];
         if (!at_edge(g, c, node))
             continue;
         say(sink, "  %-8s ", any ? "" : "copies");
@@ -233,7 +233,7 @@ static void tell_answer(json_out *j, const facts *f, const facts_graph *g, const
     json_text(j, "provider", facts_provider_name(f, x->provider));
     json_bool(j, "chosen", x->chosen);
     if (x->offer != INLAY_NONE) {
-        const part_offer *o = &g->program->parts.offers[x->offer];
+        const part_offer *o = &g->parts->offers[x->offer];
         json_number(j, "cost_ns", o->cost.ns);
         json_text(j, "price", cost_source_name(o->cost_source));
         json_whole(j, "nodes", o->node_count);
@@ -281,8 +281,8 @@ static void tell_node(json_out *j, const facts *f, const facts_graph *g, uint32_
             tell_value(j, f, g, n->info.outputs[i], true);
     json_close(j);
     json_open(j, "copies", '[', false);
-    for (uint32_t i = 0; i < g->program->parts.copy_count; i++) {
-        const part_copy *c = &g->program->parts.copies[i];
+    for (uint32_t i = 0; i < g->parts->copy_count; i++) {
+        const part_copy *c = &g->parts->copies[i];
         if (!at_edge(g, c, node))
             continue;
         json_open(j, NULL, '{', true);

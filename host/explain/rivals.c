@@ -35,7 +35,7 @@ static uint32_t elect(asker *k)
 /* From the offers alone: each node goes where it is cheapest. A group's nodes are compared together. */
 static facts_rival guess(asker *k, const facts_stretch *s)
 {
-    const partition *parts = &k->g->program->parts;
+    const partition *parts = k->g->parts;
     facts_rival rival = { .kind = RIVAL_NONE, .provider = INLAY_NONE };
 
     for (uint32_t i = s->first; s->provider != INLAY_NONE && i < s->first + s->count; i++) {
@@ -59,7 +59,7 @@ static facts_rival guess(asker *k, const facts_stretch *s)
 /* Bars the winner from the nodes of the stretch that somebody else offers, alone or in a group. */
 static void bar(asker *k, const facts_stretch *s, uint8_t how)
 {
-    const part_offer *offers = k->g->program->parts.offers;
+    const part_offer *offers = k->g->parts->offers;
 
     for (uint32_t i = s->first; i < s->first + s->count; i++) {
         const part_region *r = k->g->regions[i].region;
@@ -88,11 +88,11 @@ static inlay_status ask(asker *k, facts_stretch *s)
     request.rules = &rules;
     request.barred = k->barred;
     bar(k, s, 1);
-    status = partition_again(&request, &k->g->program->parts, &k->scratch, &other, NULL);
+    status = partition_again(&request, k->g->parts, &k->scratch, &other, NULL);
     bar(k, s, 0);
     if (status == INLAY_OK) {
         s->rival.kind = RIVAL_EXACT;
-        s->rival.extra_ns = other.cost_ns - k->g->program->parts.cost_ns;
+        s->rival.extra_ns = other.cost_ns - k->g->parts->cost_ns;
         for (uint32_t i = 0; i < other.region_count; i++) {
             const part_region *r = &other.regions[i];
             for (uint32_t n = 0; r->provider != INLAY_NONE && r->provider != s->provider && n < r->node_count; n++) {
@@ -124,7 +124,7 @@ static inlay_status find_in_graph(asker *k, facts_graph *g, inlay_diag *diag)
 
     most = most < LEAST_ASKED ? LEAST_ASKED : most > MOST_ASKED ? MOST_ASKED : most;
     k->g = g;
-    k->barred = arena_alloc(&k->f->a, (size_t)g->program->parts.offer_count + 1);
+    k->barred = arena_alloc(&k->f->a, (size_t)g->parts->offer_count + 1);
     if (order == NULL || k->barred == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to explain the session");
     for (uint32_t i = 0; i < g->stretch_count; i++)

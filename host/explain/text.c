@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { SHOWN_STRETCHES = 24, SHOWN_REFUSALS = 12, SHOWN_COPIES = 20, SHOWN_NAMES = 3, NAMES_ALL = 1000000 };
+enum { SHOWN_STRETCHES = 24, SHOWN_REFUSALS = 12, SHOWN_COPIES = 20, SHOWN_NAMES = 3, SHOWN_SIZES = 6, NAMES_ALL = 1000000 };
 
 typedef struct page {
     const facts *f;
@@ -26,6 +26,24 @@ static const char *ratio(double measured, double predicted, char text[NICE_BYTES
 
 /* ------------------------------------------------------------------ the head */
 
+/* What the prices take symbolic dimensions to be. */
+static void say_assumed(const page *p)
+{
+    uint32_t shown = 0;
+    const char *name;
+    int64_t size;
+
+    for (uint32_t i = 0; facts_assumed(p->f, &i, &name, &size); i++) {
+        if (shown++ < SHOWN_SIZES || p->all) {
+            say(p->sink, "%s", shown == 1 ? "assumed sizes: " : ", ");
+            say_text(p->sink, name);
+            say(p->sink, "=%" PRId64, size);
+        }
+    }
+    if (shown > 0)
+        say(p->sink, "%s (--assume NAME=N)\n", shown > SHOWN_SIZES && !p->all ? ", ..." : "");
+}
+
 static void say_summary(const page *p)
 {
     const facts *f = p->f;
@@ -40,6 +58,7 @@ static void say_summary(const page *p)
         plural(f->region_count, "region", "regions"));
     say(p->sink, "policy %s, %" PRIu32 " %s\n", f->session->rules.by_priority ? "priority" : "cost",
         f->session->env.max_threads, plural(f->session->env.max_threads, "thread", "threads"));
+    say_assumed(p);
     say(p->sink, "predicted %s", nice_ns(f->ns, a));
     if (f->copies_ns > 0)
         say(p->sink, ", of which %s are copies", nice_ns(f->copies_ns, b));
@@ -405,8 +424,8 @@ static void say_copies(const page *p)
         nice_ns(p->f->copies_ns, a));
     for (uint32_t i = 0; i < p->f->graph_count; i++) {
         const facts_graph *g = p->f->graphs[i];
-        for (uint32_t k = 0; k < g->program->parts.copy_count && shown < most; k++, shown++) {
-            const part_copy *c = &g->program->parts.copies[k];
+        for (uint32_t k = 0; k < g->parts->copy_count && shown < most; k++, shown++) {
+            const part_copy *c = &g->parts->copies[k];
             say(p->sink, "  %9s %9s  ", nice_bytes(c->bytes, a), nice_ns(c->ns, b));
             if (p->measured && timings_copy_ns(p->f->timings, g->program, c->value) >= 0)
                 say(p->sink, "measured %s  ", nice_ns(timings_copy_ns(p->f->timings, g->program, c->value), a));
@@ -444,7 +463,7 @@ static void say_refusals(const page *p)
         say(p->sink, "      ");
         for (uint32_t k = 0; k < r->count && k < names; k++) {
             const facts_refused *x = &f->refused[r->first + k];
-            const inlay_node_info *n = facts_node_info(x->graph, x->graph->program->parts.refusals[x->refusal].node);
+            const inlay_node_info *n = facts_node_info(x->graph, x->graph->parts->refusals[x->refusal].node);
             say(p->sink, "%s%s ", k > 0 ? ", " : "", n->op_type.data);
             say_text(p->sink, n->name.data);
         }

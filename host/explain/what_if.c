@@ -126,7 +126,7 @@ static inlay_status make_rules(scenario *x, const char *const *rules, uint32_t c
 /* The offers of g at prices for another number of threads. */
 static const partition *at_threads(scenario *x, const facts_graph *g, const part_request *r)
 {
-    partition *base = arena_copy(&x->scratch, &g->program->parts, sizeof *base);
+    partition *base = arena_copy(&x->scratch, g->parts, sizeof *base);
 
     if (base == NULL || x->max_threads == 0)
         return base;

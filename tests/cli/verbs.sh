@@ -245,6 +245,16 @@ expect 0 'OK: 1 nodes' check "$add"
 json 0 '.ok and .nodes == 1 and .shaped == .values' check "$add" --json
 expect 0 'reference' explain "$add"
 json 0 'type == "object"' explain "$add" --json
+json 0 '.measured_runs >= 3 and .measured_ns > 0' explain "$add" --measure --seconds 0 --json
+expect 0 'measured' explain "$add" --measure --seconds 0
+expect 0 'reference .*chosen' explain "$add" --node op:Add
+json 0 '.nodes[0].answers[] | select(.chosen) | .provider == "reference"' explain "$add" --node 'op:*' --json
+json 0 '.what_if.possible' explain "$add" --what-if op:Add=reference --what-if threads=1 --json
+refuses 2 "did you mean 'Add'" explain "$add" --node op:Ad
+refuses 2 "no provider 'nosuch'" explain "$add" --what-if -nosuch
+refuses 3 'no/such/folder' explain "$add" --html "$work/no/such/folder/x.html"
+check 'explain --html' "$inlay" explain "$add" --html "$work/page.html"
+check 'explain --html writes a page' grep -q '^</html>$' "$work/page.html"
 expect 0 'provider reference' providers
 json 0 '(.files | length) >= 1 and ([.providers[] | select(.name == "reference")] | length) == 1' providers --json
 cp "$work/text.onnx" "$work/nothing/fake.so"

@@ -414,6 +414,86 @@ static void test_what_if(void **state)
     rig_close(&second);
 }
 
+/* The same for pins and forbids, on a device that lies behind copies. */
+static void test_what_if_is_true(void **state)
+{
+    static const struct {
+        const char *rules[2];
+        const char *options[4];
+    } rows[] = {
+        { { "-fake" }, { "forbid", "fake" } },
+        { { "op:Relu!=fake" }, { "forbid", "op:Relu=fake" } },
+        { { "node_2=reference" }, { "pin", "node_2=reference" } },
+        { { "op:*=fake" }, { "pin", "op:*=fake" } },
+        { { "node_[0-3]=fake", "node_5!=fake" }, { "pin", "node_[0-3]=fake", "forbid", "node_5=fake" } },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *options[16] = { "plugin_dirs", FAKE_DIR, "providers", "fake,reference" };
+        uint32_t count = rows[i].rules[1] != NULL ? 2 : 1;
+        rig base = chain(9, options), changed;
+        json_t *a = explain_json(base.session, (inlay_explain_options){ .what_ifs = rows[i].rules,
+                                                                        .what_if_count = count });
+        const json_t *told_of = json_object_get(a, "what_if");
+        json_t *b;
+
+        for (uint32_t k = 0; k < 4 && rows[i].options[k] != NULL; k++)
+            options[4 + k] = rows[i].options[k];
+        changed = chain(9, options);
+        b = explain_json(changed.session, (inlay_explain_options){ 0 });
+        assert_true(json_is_true(json_object_get(told_of, "possible")));
+        assert_float_equal(number(told_of, "cost_ns"), number(b, "cost_ns"), 1e-6);
+        assert_float_equal(number(told_of, "copies_ns"), number(b, "copies_ns"), 1e-6);
+        check_agreement(changed.session);
+        json_decref(a);
+        json_decref(b);
+        rig_close(&base);
+        rig_close(&changed);
+    }
+}
+
+/* Rules that can't be kept are an answer, not an error. */
+static void test_impossible_what_if(void **state)
+{
+    const char *const rules[] = { "-reference" };
+    rig r = chain(3, NULL);
+    json_t *j = explain_json(r.session, (inlay_explain_options){ .what_ifs = rules, .what_if_count = 1 });
+    told t = explain(r.session, (inlay_explain_options){ .what_ifs = rules, .what_if_count = 1 });
+
+    (void)state;
+    assert_true(json_is_false(json_object_get(json_object_get(j, "what_if"), "possible")));
+    assert_non_null(strstr(t.data, "what if -reference: not possible"));
+    assert_non_null(strstr(t.data, "forbid keeps it out"));
+    free(t.data);
+    json_decref(j);
+    rig_close(&r);
+}
+
+/* A stretch's runner-up is what a session without the winner there would cost. */
+static void test_rival_is_true(void **state)
+{
+    static const char *const other[] = { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", NULL };
+    rig r = chain(40, other), without;
+    const char *const forbid[] = { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", "forbid", "fake", NULL };
+    json_t *a = explain_json(r.session, (inlay_explain_options){ 0 }), *b;
+    const json_t *stretches = json_object_get(json_object_get(a, "main"), "stretches");
+    const json_t *rival = json_object_get(json_array_get(stretches, 0), "runner_up");
+
+    (void)state;
+    without = chain(40, forbid);
+    b = explain_json(without.session, (inlay_explain_options){ 0 });
+    assert_int_equal(json_array_size(stretches), 1);
+    if (strcmp(json_string_value(json_object_get(json_array_get(stretches, 0), "provider")), "fake") == 0)
+        assert_float_equal(number(rival, "extra_ns"), number(b, "cost_ns") - number(a, "cost_ns"), 1e-6);
+    else
+        assert_true(number(rival, "extra_ns") > 0);
+    json_decref(a);
+    json_decref(b);
+    rig_close(&r);
+    rig_close(&without);
+}
+
 static void test_wrong_what_ifs(void **state)
 {
     static const struct {
@@ -492,7 +572,7 @@ static uint32_t count_of(const char *text, const char *what)
     return n;
 }
 
-/* The page holds the JSON, two scripts, and nothing of what names would like to be; nothing is fetched from anywhere. */
+/* The page holds the JSON, two scripts, and nothing of what names would like to be; nothing is fetched. */
 static void test_page(void **state)
 {
     static const char name[] = "</script><script>alert(1)</script><img src=x onerror=alert(1)><!--";
@@ -564,7 +644,8 @@ int main(void)
         cmocka_unit_test(test_runner_up),       cmocka_unit_test(test_absent_providers),
         cmocka_unit_test(test_wrong_questions), cmocka_unit_test(test_what_if),
         cmocka_unit_test(test_wrong_what_ifs),  cmocka_unit_test(test_nodes),
-        cmocka_unit_test(test_page),
+        cmocka_unit_test(test_page),            cmocka_unit_test(test_what_if_is_true),
+        cmocka_unit_test(test_impossible_what_if), cmocka_unit_test(test_rival_is_true),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
