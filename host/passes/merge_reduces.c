@@ -58,11 +58,11 @@ static graph_node *make_reduce(rewrite *w, const graph_node *like, const graph_n
 static inlay_status merge_two(rewrite *w, graph_node *n)
 {
     graph_node *inner = rw_maker_op(w, rw_input(w, n, 0), n->info.op_type.data), *fresh;
-    int64_t axes[2 * MOST], more[MOST], keep = rw_attr_int(n, "keepdims", 1);
+    int64_t axes[2 * MOST], more[MOST];
     uint32_t count = 0, more_count = 0;
 
-    /* The axes of the second mean the same only when the first kept its own. */
-    if (inner == NULL || !rw_is_only_use(w, rw_input(w, n, 0)) || rw_attr_int(inner, "keepdims", 1) == 0 ||
+    /* The axes of the second mean the same only when the first kept its own, which the result then has as well. */
+    if (inner == NULL || rw_attr_int(n, "keepdims", 1) == 0 || !rw_is_only_use(w, rw_input(w, n, 0)) || rw_attr_int(inner, "keepdims", 1) == 0 ||
         pass_is_op(n, "ReduceLogSumExp") ||
         (pass_is_op(n, "ReduceMean") && !element_is_float(rw_info(w, n->info.outputs[0])->dtype)) || !read_axes(w, inner, axes, &count) ||
         !read_axes(w, n, more, &more_count))
@@ -73,7 +73,7 @@ static inlay_status merge_two(rewrite *w, graph_node *n)
                 return INLAY_OK;
         axes[count++] = more[i];
     }
-    fresh = make_reduce(w, n, n, rw_input(w, inner, 0), axes, count, keep);
+    fresh = make_reduce(w, n, n, rw_input(w, inner, 0), axes, count, 1);
     return fresh == NULL ? rw_no_memory(w) : rw_replace(w, n, fresh);
 }
 

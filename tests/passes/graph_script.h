@@ -1,0 +1,154 @@
+/* graph_script.h - small models as a few lines of text:
+ *
+ *     x : 2,3,8                           a float input; "x : 2,N" has a named dimension
+ *     c = [8]                             a float constant with random elements in [0.5, 1.5]
+ *     h = [] 0.5      p = i[4] 0,0,1,1    constants with elements; i = int64
+ *     y = Mul(x, c)   z = Transpose(y) perm=0,2,1    w, v = Split(z) axis=1
+ *     -> w, v                             outputs
+ *
+ * Attributes are integers, floats (with a point), lists (with a comma, "axes=1," is a list of one), or words. "_" is an
+ * omitted input. */
+#ifndef GRAPH_SCRIPT_H
+#define GRAPH_SCRIPT_H
+#include "rig.h"
+#include <ctype.h>
+
+/* A repeatable number in [0, 1). */
+static inline float script_random(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return (float)(*state >> 8) / 16777216.0f;
+}
+
+static inline char *script_trim(char *text)
+{
+    size_t n;
+
+    while (isspace((unsigned char)*text))
+        text++;
+    for (n = strlen(text); n > 0 && isspace((unsigned char)text[n - 1]); n--)
+        text[n - 1] = '\0';
+    return text;
+}
+
+/* "a, b" -> "a,b" */
+static inline char *script_squeeze(char *text)
+{
+    char *to = text;
+
+    for (const char *from = text; *from != '\0'; from++)
+        if (!isspace((unsigned char)*from))
+            *to++ = *from;
+    *to = '\0';
+    return text;
+}
+
+static inline void script_constant(wire *w, const char *name, char *text, uint32_t *state)
+{
+    bool ints = *text == 'i';
+    char *shape = strchr(text, '[') + 1, *values = strchr(text, ']');
+    int64_t dims[INLAY_MAX_RANK], count = 1;
+    wire_mark t = wire_begin(w, MW_INITIALIZER);
+    uint32_t rank;
+
+    *values++ = '\0';
+    rank = rig_dims(shape, dims);
+    for (uint32_t d = 0; d < rank; d++)
+        count *= dims[d];
+    mw_tensor_head(w, name, ints ? INLAY_INT64 : INLAY_FLOAT, rank, dims);
+    values = script_trim(values);
+    for (int64_t i = 0; i < count; i++) {
+        if (ints)
+            wire_int(w, 7, strtoll(values, &values, 10));
+        else
+            wire_float(w, 4, *values == '\0' && rank > 0 ? 0.5f + script_random(state) : strtof(values, &values));
+        values += *values == ',';
+    }
+    wire_end(w, t);
+}
+
+static inline void script_attr(wire *w, char *text)
+{
+    char *value = strchr(text, '=');
+    int64_t list[16];
+    wire_mark a;
+    uint32_t n = 0;
+
+    *value++ = '\0';
+    if (isalpha((unsigned char)*value)) {
+        a = rig_attr_begin(w, text, 3);
+        wire_text(w, 4, value);
+        wire_end(w, a);
+    } else if (strchr(value, ',') != NULL) {
+        for (; *value != '\0'; value += *value == ',')
+            list[n++] = strtoll(value, &value, 10);
+        rig_attr_ints(w, text, n, list);
+    } else if (strchr(value, '.') != NULL) {
+        a = rig_attr_begin(w, text, 1);
+        wire_float(w, 2, strtof(value, NULL));
+        wire_end(w, a);
+    } else {
+        rig_attr_int(w, text, strtoll(value, NULL, 10));
+    }
+}
+
+static inline void script_node(wire *w, char *outputs, char *text)
+{
+    char *inputs = strchr(text, '('), *attrs = strchr(text, ')'), *next = NULL;
+    wire_mark n;
+
+    *inputs++ = '\0';
+    *attrs++ = '\0';
+    n = mw_node_begin(w, script_trim(text), script_squeeze(inputs), script_squeeze(outputs));
+    for (char *a = strtok_r(attrs, " ", &next); a != NULL; a = strtok_r(NULL, " ", &next))
+        script_attr(w, a);
+    wire_end(w, n);
+}
+
+/* Writes the model. */
+static inline void script_model(wire *w, const char *script, int64_t opset)
+{
+    char *copy = strdup(script), *next = NULL, *at;
+    wire_mark g = mw_begin(w, 8, opset);
+    uint32_t state = 7;
+
+    for (char *line = strtok_r(copy, "\n", &next); line != NULL; line = strtok_r(NULL, "\n", &next)) {
+        line = script_trim(line);
+        if (strncmp(line, "->", 2) == 0) {
+            char *more = NULL;
+            for (char *o = strtok_r(line + 2, ", ", &more); o != NULL; o = strtok_r(NULL, ", ", &more))
+                mw_value(w, MW_OUTPUT, o, RIG_FLOAT, NULL);
+        } else if ((at = strstr(line, " : ")) != NULL) {
+            *at = '\0';
+            mw_value(w, MW_INPUT, line, RIG_FLOAT, script_squeeze(at + 3));
+        } else if ((at = strstr(line, " = ")) != NULL) {
+            *at = '\0';
+            at = script_trim(at + 3);
+            if (*at == '[' || (*at == 'i' && at[1] == '['))
+                script_constant(w, line, at, &state);
+            else
+                script_node(w, line, at);
+        }
+    }
+    wire_end(w, g);
+    free(copy);
+}
+
+/* Random floats for every input, sizes that are not known are 3. */
+static inline void script_feed(rig *r, uint32_t seed)
+{
+    for (uint32_t i = 0; i < inlay_session_input_count(r->session); i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+        int64_t dims[INLAY_MAX_RANK];
+        inlay_value *v = NULL;
+
+        (void)inlay_session_input(r->session, i, &info);
+        for (uint32_t d = 0; d < info.rank; d++)
+            dims[d] = info.dims[d] < 0 ? 3 : info.dims[d];
+        assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, dims, &v, NULL), INLAY_OK);
+        for (int64_t k = 0; k < inlay_value_count(v); k++)
+            ((float *)inlay_value_data(v))[k] = 6 * script_random(&seed) - 3;
+        rig_bind(r, i, v);
+    }
+}
+#endif

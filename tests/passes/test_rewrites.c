@@ -1,0 +1,349 @@
+/* Each pass on graphs that it rewrites and on graphs that it must leave alone: which operators are left, and that the
+ * outputs are what they are without the optimiser. */
+#include "exec/session.h"
+#include "graph_script.h"
+#include <math.h>
+
+typedef struct row {
+    const char *name;
+    const char *script;
+    const char *ops; /* what is left, in order */
+    int64_t opset;   /* 0 = 17 */
+} row;
+
+static void list_ops(const graph *g, char *text, size_t bytes)
+{
+    text[0] = '\0';
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        size_t used = strlen(text);
+        (void)snprintf(text + used, bytes - used, "%s%s", i > 0 ? " " : "", g->nodes[i]->info.op_type.data);
+    }
+}
+
+static rig open_row(const row *r, const char *level)
+{
+    wire w = { 0 };
+
+    script_model(&w, r->script, r->opset == 0 ? 17 : r->opset);
+    return rig_open(&w, (const char *const[]){ "level", level, NULL });
+}
+
+static void expect_equal(const row *r, inlay_value *got, inlay_value *want)
+{
+    const float *a = inlay_value_data(got), *b = inlay_value_data(want);
+
+    assert_int_equal(inlay_value_rank(got), inlay_value_rank(want));
+    for (uint32_t d = 0; d < inlay_value_rank(got); d++)
+        assert_int_equal(inlay_value_dims(got)[d], inlay_value_dims(want)[d]);
+    for (int64_t i = 0; i < inlay_value_count(got); i++) {
+        bool same = (isnan(a[i]) && isnan(b[i])) || a[i] == b[i] || fabsf(a[i] - b[i]) <= 1e-4f * (1 + fabsf(b[i]));
+        if (!same)
+            fail_msg("%s: element %lld is %g with the optimiser and %g without", r->name, (long long)i, (double)a[i],
+                     (double)b[i]);
+    }
+}
+
+static void check_row(const row *r)
+{
+    rig plain = open_row(r, "0"), best = open_row(r, "99");
+    char ops[512];
+
+    list_ops(best.session->model->main, ops, sizeof ops);
+    if (strcmp(ops, r->ops) != 0)
+        fail_msg("%s: left are '%s', expected '%s'", r->name, ops, r->ops);
+    for (uint32_t seed = 1; seed < 4; seed++) {
+        script_feed(&plain, seed);
+        script_feed(&best, seed);
+        rig_run(&plain);
+        rig_run(&best);
+        assert_int_equal(inlay_session_output_count(plain.session), inlay_session_output_count(best.session));
+        for (uint32_t i = 0; i < inlay_session_output_count(plain.session); i++)
+            expect_equal(r, inlay_context_output(best.context, i), inlay_context_output(plain.context, i));
+    }
+    rig_close(&plain);
+    rig_close(&best);
+}
+
+static void check_rows(const row *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        check_row(&rows[i]);
+}
+#define CHECK_ROWS(rows) check_rows(rows, sizeof(rows) / sizeof((rows)[0]))
+
+static void no_ops(void **state)
+{
+    static const row rows[] = {
+        { "reshape to its own shape", "x : 2,3\ns = i[2] 2,3\na = Reshape(x, s)\ny = Neg(a)\n-> y", "Neg", 0 },
+        { "transpose in order", "x : 2,3\na = Transpose(x) perm=0,1\ny = Neg(a)\n-> y", "Neg", 0 },
+        { "pad by nothing", "x : 2,3\np = i[4] 0,0,0,0\na = Pad(x, p)\ny = Neg(a)\n-> y", "Neg", 0 },
+        { "pad that shifts", "x : 2,3\np = i[4] 0,1,0,-1\na = Pad(x, p)\ny = Neg(a)\n-> y", "Pad Neg", 0 },
+        { "slice of everything", "x : 2,3\nb = i[1] 0\ne = i[1] 9\na = Slice(x, b, e)\ny = Neg(a)\n-> y", "Neg", 0 },
+        { "slice backwards",
+          "x : 2,3\nb = i[1] 9\ne = i[1] -9\nax = i[1] 1\nst = i[1] -1\na = Slice(x, b, e, ax, st)\ny = Neg(a)\n-> y",
+          "Slice Neg", 0 },
+        { "expand to its own shape", "x : 2,3\ns = i[2] 1,3\na = Expand(x, s)\ny = Neg(a)\n-> y", "Neg", 0 },
+        { "expand", "x : 1,3\ns = i[2] 2,3\na = Expand(x, s)\ny = Neg(a)\n-> y", "Expand Neg", 0 },
+        { "tile by ones", "x : 2,3\nr = i[2] 1,1\na = Tile(x, r)\ny = Neg(a)\n-> y", "Neg", 0 },
+        { "concat of one", "x : 2,3\na = Concat(x) axis=0\ny = Neg(a)\n-> y", "Neg", 0 },
+        { "split into one", "x : 2,3\ns = i[1] 3\na = Split(x, s) axis=1\ny = Neg(a)\n-> y", "Neg", 0 },
+        { "flatten of a matrix", "x : 2,3\na = Flatten(x) axis=1\ny = Neg(a)\n-> y", "Neg", 0 },
+        { "clip without bounds", "x : 2,3\na = Clip(x)\ny = Neg(a)\n-> y", "Neg", 0 },
+        { "resize by ones", "x : 1,1,2,3\ns = [4] 1,1,1,1\na = Resize(x, _, s)\ny = Neg(a)\n-> y", "Neg", 0 },
+        { "an output keeps its name", "x : 2,3\ny = Identity(x)\n-> y", "Identity", 0 },
+    };
+
+    (void)state;
+    CHECK_ROWS(rows);
+}
+
+static void algebra(void **state)
+{
+    static const row rows[] = {
+        { "x * 1", "x : 2,3\nc = [] 1\na = Mul(x, c)\ny = Neg(a)\n-> y", "Neg", 0 },
+        { "1 * x that broadcasts", "x : 2,3\nc = [4,2,3] 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1\n"
+                                   "a = Mul(c, x)\ny = Neg(a)\n-> y", "Mul Neg", 0 },
+        { "x + 0 is not x for -0", "x : 2,3\nc = [] 0\na = Add(x, c)\ny = Neg(a)\n-> y", "Add Neg", 0 },
+        { "x + -0", "x : 2,3\nc = [] -0\na = Add(x, c)\ny = Neg(a)\n-> y", "Neg", 0 },
+        { "x - 0", "x : 2,3\nc = [] 0\na = Sub(x, c)\ny = Neg(a)\n-> y", "Neg", 0 },
+        { "x / 1, x ^ 1", "x : 2,3\nc = [] 1\na = Div(x, c)\nb = Pow(a, c)\ny = Neg(b)\n-> y", "Neg", 0 },
+        { "x ^ 2", "x : 2,3\nc = [] 2\ny = Pow(x, c)\n-> y", "Mul", 0 },
+        { "x / 4", "x : 2,3\nc = [] 4\ny = Div(x, c)\n-> y", "Mul", 0 },
+        { "x / 3", "x : 2,3\nc = [] 3\ny = Div(x, c)\n-> y", "Div", 0 },
+        { "--x", "x : 2,3\na = Neg(x)\nb = Neg(a)\ny = Abs(b)\n-> y", "Abs", 0 },
+        { "relu of relu", "x : 2,3\na = Relu(x)\ny = Relu(a)\n-> y", "Relu", 0 },
+        { "x + -y", "x : 2,3\nz : 2,3\na = Neg(z)\ny = Add(x, a)\n-> y", "Sub", 0 },
+        { "-x + y", "x : 2,3\nz : 2,3\na = Neg(x)\ny = Add(a, z)\n-> y", "Sub", 0 },
+        { "x - -y", "x : 2,3\nz : 2,3\na = Neg(z)\ny = Sub(x, a)\n-> y", "Add", 0 },
+        { "log of softmax", "x : 2,3\na = Softmax(x) axis=0\ny = Log(a)\n-> y", "LogSoftmax", 0 },
+        { "log of softmax, before 13", "x : 2,3,4\na = Softmax(x)\ny = Log(a)\n-> y", "LogSoftmax", 11 },
+    };
+
+    (void)state;
+    CHECK_ROWS(rows);
+}
+
+static void repeated_work(void **state)
+{
+    static const row rows[] = {
+        { "the same twice", "x : 2,3\na = Exp(x)\nb = Exp(x)\ny = Add(a, b)\n-> y", "Exp Add", 0 },
+        { "chains of the same", "x : 2,3\na = Exp(x)\nb = Exp(x)\nc = Neg(a)\nd = Neg(b)\ny = Mul(c, d)\n-> y",
+          "Exp Neg Mul", 0 },
+        { "equal constants", "x : 2,3\nc = [] 3\nd = [] 3\na = Mul(x, c)\nb = Mul(x, d)\ny = Add(a, b)\n-> y", "Mul Add",
+          0 },
+        { "other attributes", "x : 2,3\na = LeakyRelu(x) alpha=0.1\nb = LeakyRelu(x) alpha=0.2\ny = Add(a, b)\n-> y",
+          "LeakyRelu LeakyRelu Add", 0 },
+        { "two outputs", "x : 2,3\na = Exp(x)\nb = Exp(x)\n-> a, b", "Exp Exp", 0 },
+        { "random", "x : 2,3\na = RandomNormalLike(x) seed=1.0\nb = RandomNormalLike(x) seed=1.0\nc = Sub(a, a)\n"
+                    "d = Sub(b, b)\ny = Add(c, d)\n-> y", "RandomNormalLike RandomNormalLike Sub Sub Add", 0 },
+    };
+
+    (void)state;
+    CHECK_ROWS(rows);
+}
+
+static void merged(void **state)
+{
+    static const row rows[] = {
+        { "views", "x : 2,3,4\ns = i[2] 6,4\na = Reshape(x, s)\nb = Flatten(a) axis=0\nax = i[1] 0\n"
+                   "c = Squeeze(b, ax)\ny = Neg(c)\n-> y", "Reshape Neg", 0 },
+        { "views with a free size", "x : 2,N,4\ns = i[2] -1,4\na = Reshape(x, s)\nt = i[3] 2,-1,4\nb = Reshape(a, t)\n"
+                                    "y = Neg(b)\n-> y", "Neg", 0 },
+        { "transposes", "x : 2,3,4\na = Transpose(x) perm=1,0,2\nb = Transpose(a) perm=2,1,0\ny = Neg(b)\n-> y",
+          "Transpose Neg", 0 },
+        { "transposes that cancel", "x : 2,3,4\na = Transpose(x) perm=1,2,0\nb = Transpose(a) perm=2,0,1\ny = Neg(b)\n"
+                                    "-> y", "Neg", 0 },
+        { "transposes across", "x : 2,3,4\na = Transpose(x) perm=0,2,1\nc = [3]\nb = Mul(a, c)\nd = Relu(b)\n"
+                               "e = Transpose(d) perm=0,2,1\ny = Neg(e)\n-> y", "Mul Relu Neg", 0 },
+        { "transposes across, not quite", "x : 2,3,4\na = Transpose(x) perm=2,1,0\nb = Relu(a)\n"
+                                          "e = Transpose(b) perm=0,2,1\ny = Neg(e)\n-> y", "Transpose Relu Neg", 0 },
+        { "slices", "x : 4,5,6\nb1 = i[1] 1\ne1 = i[1] 3\na0 = i[1] 0\na2 = i[1] -1\na = Slice(x, b1, e1, a0)\n"
+                    "y = Slice(a, b1, e1, a2)\n-> y", "Slice", 0 },
+        { "slices of one axis", "x : 9,5\nb1 = i[1] 1\ne1 = i[1] 5\na0 = i[1] 0\na = Slice(x, b1, e1, a0)\n"
+                                "y = Slice(a, b1, e1, a0)\n-> y", "Slice Slice", 0 },
+        { "concats", "x : 2,3\nz : 2,3\na = Concat(x, z) axis=1\ny = Concat(z, a, x) axis=-1\n-> y", "Concat", 0 },
+        { "concats along others", "x : 2,2\nz : 2,2\na = Concat(x, z) axis=1\ny = Concat(a, a) axis=0\n-> y",
+          "Concat Concat", 0 },
+        { "casts", "x : 2,3\na = Cast(x) to=11\nb = Cast(a) to=1\ny = Neg(b)\n-> y", "Neg", 0 },
+        { "casts that lose", "x : 2,3\na = Cast(x) to=6\nb = Cast(a) to=1\ny = Neg(b)\n-> y", "Cast Cast Neg", 0 },
+        { "reductions", "x : 2,3,4\na = ReduceMax(x) axes=1, keepdims=1\ny = ReduceMax(a) axes=2, keepdims=1\n-> y",
+          "ReduceMax", 0 },
+        { "reductions of which one keeps its axis",
+          "x : 2,3,4\na = ReduceMax(x) axes=1, keepdims=1\ny = ReduceMax(a) axes=2, keepdims=0\n-> y",
+          "ReduceMax ReduceMax", 0 },
+        { "reduction, then squeeze", "x : 2,3,4\nax = i[1] 1\na = ReduceSum(x, ax) keepdims=1\ny = Squeeze(a, ax)\n-> y",
+          "ReduceSum", 0 },
+    };
+
+    (void)state;
+    CHECK_ROWS(rows);
+}
+
+static void convolutions(void **state)
+{
+    static const row rows[] = {
+        { "batch norm", "x : 1,2,5,5\nw = [3,2,3,3]\ns = [3]\nb = [3]\nm = [3]\nv = [3]\na = Conv(x, w)\n"
+                        "y = BatchNormalization(a, s, b, m, v) epsilon=0.01\n-> y", "Conv", 0 },
+        { "batch norm behind a bias", "x : 1,2,5,5\nw = [4,1,3,3]\nc = [4]\ns = [4]\nb = [4]\nm = [4]\nv = [4]\n"
+                                      "a = Conv(x, w, c) group=2\ny = BatchNormalization(a, s, b, m, v)\n-> y", "Conv", 0 },
+        { "batch norm of a transposed one", "x : 1,4,5,5\nw = [4,3,2,2]\ns = [6]\nb = [6]\nm = [6]\nv = [6]\n"
+                                            "a = ConvTranspose(x, w) group=2 strides=2,2\n"
+                                            "y = BatchNormalization(a, s, b, m, v)\n-> y", "ConvTranspose", 0 },
+        { "batch norm of what others read", "x : 1,2,5,5\nw = [3,2,3,3]\ns = [3]\nb = [3]\nm = [3]\nv = [3]\n"
+                                            "a = Conv(x, w)\nz = BatchNormalization(a, s, b, m, v)\ny = Add(z, a)\n-> y",
+          "Conv BatchNormalization Add", 0 },
+        { "scale and offset", "x : 1,2,5\nw = [3,2,3]\ns = [3,1]\nb = [1,3,1]\nh = [] 2\na = Conv(x, w)\nc = Mul(s, a)\n"
+                              "d = Add(c, b)\ne = Div(d, h)\ny = Sub(e, h)\n-> y", "Conv", 0 },
+        { "a sum that is no offset", "x : 1,2,5\nw = [3,2,3]\nb = [3]\na = Conv(x, w)\ny = Add(a, b)\n-> y", "Conv Add",
+          0 },
+        { "pad", "x : 1,2,5,5\nw = [3,2,3,3]\np = i[8] 0,0,1,2,0,0,0,1\na = Pad(x, p)\ny = Conv(a, w) pads=1,0,1,0\n-> y",
+          "Conv", 0 },
+        { "pad of channels", "x : 1,1,5,5\nw = [3,2,3,3]\np = i[8] 0,1,0,0,0,0,0,0\na = Pad(x, p)\ny = Conv(a, w)\n-> y",
+          "Pad Conv", 0 },
+        { "pad with ones", "x : 1,2,5,5\nw = [3,2,3,3]\np = i[8] 0,0,1,1,0,0,1,1\no = [] 1\na = Pad(x, p, o)\n"
+                           "y = Conv(a, w)\n-> y", "Pad Conv", 0 },
+        { "pad before an average", "x : 1,2,5,5\np = i[8] 0,0,1,1,0,0,1,1\na = Pad(x, p)\n"
+                                   "y = AveragePool(a) kernel_shape=3,3\n-> y", "AveragePool", 0 },
+    };
+
+    (void)state;
+    CHECK_ROWS(rows);
+}
+
+static void products(void **state)
+{
+    static const row rows[] = {
+        { "matmul and bias", "x : 2,3\nw = [3,4]\nb = [4]\na = MatMul(x, w)\ny = Add(b, a)\n-> y", "Gemm", 0 },
+        { "matmul of a batch stays", "x : 2,2,3\nw = [3,4]\nb = [4]\na = MatMul(x, w)\ny = Add(b, a)\n-> y", "MatMul Add",
+          0 },
+        { "transposed operands", "x : 3,2\nz : 4,3\na = Transpose(x) perm=1,0\nb = Transpose(z) perm=1,0\n"
+                                 "y = MatMul(a, b)\n-> y", "Gemm", 0 },
+        { "transpose into gemm", "x : 3,2\nz : 4,3\na = Transpose(x) perm=1,0\ny = Gemm(a, z) transB=1 alpha=0.5\n-> y",
+          "Gemm", 0 },
+        { "gemm and sum", "x : 2,3\nw = [3,4]\nb = [2,4]\na = Gemm(x, w) alpha=0.5\ny = Add(a, b)\n-> y", "Gemm", 0 },
+        { "a sum that broadcasts the product", "x : 1,3\nw = [3,4]\nb = [2,4]\na = MatMul(x, w)\ny = Add(a, b)\n-> y",
+          "MatMul Add", 0 },
+    };
+
+    (void)state;
+    CHECK_ROWS(rows);
+}
+
+static void activations(void **state)
+{
+    static const row rows[] = {
+        { "gelu with erf", "x : 2,8\nr = [] 1.41421354\no = [] 1\nh = [] 0.5\na = Div(x, r)\nb = Erf(a)\nc = Add(b, o)\n"
+                           "d = Mul(x, c)\ny = Mul(d, h)\n-> y", "Gelu", 0 },
+        { "gelu with erf, another order", "x : 2,8\nr = [] 0.70710677\no = [] 1\nh = [] 0.5\na = Mul(r, x)\nb = Erf(a)\n"
+                                          "c = Add(o, b)\nd = Mul(h, x)\ny = Mul(d, c)\n-> y", "Gelu", 0 },
+        { "gelu with tanh", "x : 2,8\nk = [] 0.044715\nr = [] 0.7978846\nt = [] 3\no = [] 1\nh = [] 0.5\na = Pow(x, t)\n"
+                            "b = Mul(k, a)\nc = Add(x, b)\nd = Mul(c, r)\ne = Tanh(d)\nf = Add(e, o)\ng = Mul(x, h)\n"
+                            "y = Mul(g, f)\n-> y", "Gelu", 0 },
+        { "almost gelu", "x : 2,8\nr = [] 1.5\no = [] 1\nh = [] 0.5\na = Div(x, r)\nb = Erf(a)\nc = Add(b, o)\n"
+                         "d = Mul(x, c)\ny = Mul(d, h)\n-> y", "Div Erf Add Mul Mul", 0 },
+        { "swish", "x : 2,8\na = Sigmoid(x)\ny = Mul(a, x)\n-> y", "Swish", 0 },
+        { "hard swish", "x : 2,8\nt = [] 3\nz = [] 0\ns = [] 6\na = Add(x, t)\nb = Clip(a, z, s)\nc = Mul(x, b)\n"
+                        "y = Div(c, s)\n-> y", "HardSwish", 0 },
+        { "hard swish, the quotient first", "x : 2,8\nt = [] 3\nz = [] 0\ns = [] 6\na = Add(x, t)\nb = Clip(a, z, s)\n"
+                                            "c = Div(b, s)\ny = Mul(x, c)\n-> y", "HardSwish", 0 },
+        { "mish", "x : 2,8\na = Softplus(x)\nb = Tanh(a)\ny = Mul(x, b)\n-> y", "Mish", 0 },
+        { "a gate that others read", "x : 2,8\na = Sigmoid(x)\nb = Mul(a, x)\ny = Add(a, b)\n-> y", "Sigmoid Mul Add", 0 },
+    };
+
+    (void)state;
+    CHECK_ROWS(rows);
+}
+
+static void norms(void **state)
+{
+    static const row rows[] = {
+        { "layer norm", "x : 2,3,8\nt = [] 2\ne = [] 0.00001\ng = [8]\nb = [8]\nm = ReduceMean(x) axes=-1,\nd = Sub(x, m)\n"
+                        "p = Pow(d, t)\nv = ReduceMean(p) axes=-1,\nw = Add(v, e)\ns = Sqrt(w)\nn = Div(d, s)\n"
+                        "o = Mul(n, g)\ny = Add(o, b)\n-> y", "LayerNormalization", 0 },
+        { "layer norm without bias", "x : 2,3,8\ne = [] 0.00001\ng = [8]\nm = ReduceMean(x) axes=2,\nd = Sub(x, m)\n"
+                                     "p = Mul(d, d)\nv = ReduceMean(p) axes=2,\nw = Add(e, v)\ns = Sqrt(w)\n"
+                                     "r = Reciprocal(s)\nn = Mul(d, r)\ny = Mul(g, n)\n-> y", "LayerNormalization", 0 },
+        { "layer norm over two axes", "x : 2,3,8\ne = [] 0.00001\ng = [3,8]\nm = ReduceMean(x) axes=1,2\nd = Sub(x, m)\n"
+                                      "p = Mul(d, d)\nv = ReduceMean(p) axes=1,2\nw = Add(v, e)\ns = Sqrt(w)\n"
+                                      "n = Div(d, s)\ny = Mul(n, g)\n-> y", "LayerNormalization", 0 },
+        { "rms norm", "x : 2,3,8\ne = [] 0.00001\ng = [8]\np = Mul(x, x)\nv = ReduceMean(p) axes=-1,\nw = Add(v, e)\n"
+                      "s = Sqrt(w)\nn = Div(x, s)\ny = Mul(g, n)\n-> y", "RMSNormalization", 0 },
+        { "over an axis in the middle", "x : 2,3,8\ne = [] 0.00001\ng = [8]\np = Mul(x, x)\nv = ReduceMean(p) axes=1,\n"
+                                        "w = Add(v, e)\ns = Sqrt(w)\nn = Div(x, s)\ny = Mul(g, n)\n-> y",
+          "Mul ReduceMean Add Sqrt Div Mul", 0 },
+    };
+
+    (void)state;
+    CHECK_ROWS(rows);
+}
+
+static void attention(void **state)
+{
+    static const row rows[] = {
+        { "with a mask", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,1,6\nr = [] 2.828427\n"
+                         "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\nd = Div(s, r)\na = Add(d, m)\n"
+                         "p = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y", "Attention", 0 },
+        { "scaled operands, keys by position", "q : 2,4,5,8\nk : 2,6,4,8\nv : 2,4,6,8\nr = [] 0.5946\n"
+                                               "t = Transpose(k) perm=0,2,3,1\nu = Mul(t, r)\nw = Mul(q, r)\n"
+                                               "s = MatMul(w, u)\np = Softmax(s) axis=3\ny = MatMul(p, v)\n-> y",
+          "Transpose Attention", 0 },
+        { "a mask that broadcasts along the keys", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,1\n"
+                                                   "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, m)\n"
+                                                   "p = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
+          "Transpose MatMul Add Softmax MatMul", 0 },
+        { "softmax along another axis", "q : 2,4,5,8\nk : 2,4,5,8\nv : 2,4,5,8\nt = Transpose(k) perm=0,1,3,2\n"
+                                        "s = MatMul(q, t)\np = Softmax(s) axis=2\ny = MatMul(p, v)\n-> y",
+          "Transpose MatMul Softmax MatMul", 0 },
+    };
+
+    (void)state;
+    CHECK_ROWS(rows);
+}
+
+/* What the optimiser may not touch, or does only when it is asked to. */
+static void asked_for(void **state)
+{
+    static const char script[] = "x : 2,8\na = Relu(x)\nb = Relu(a)\nc = Sigmoid(b)\ny = Mul(b, c)\n-> y";
+    static const struct {
+        const char *options[8];
+        const char *ops;
+    } rows[] = {
+        { { "level", "0", NULL }, "Relu Relu Sigmoid Mul" },
+        { { "level", "1", NULL }, "Relu Sigmoid Mul" },
+        { { "level", "2", NULL }, "Relu Swish" },
+        { { "no_pass", "swish", NULL }, "Relu Sigmoid Mul" },
+        { { "pass", "swish", NULL }, "Relu Relu Swish" },
+        { { "rewrite_limit", "1", NULL }, "Relu Sigmoid Mul" },
+    };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    wire w = { 0 };
+    rig r;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char ops[256];
+
+        script_model(&w, script, 17);
+        r = rig_open(&w, rows[i].options);
+        list_ops(r.session->model->main, ops, sizeof ops);
+        assert_string_equal(ops, rows[i].ops);
+        rig_close(&r);
+    }
+    script_model(&w, script, 17);
+    assert_int_equal(rig_try_open(&w, (const char *const[]){ "no_pass", "swich", NULL }, &r, &diag),
+                     INLAY_INVALID_ARGUMENT);
+    assert_non_null(strstr(diag.text, "did you mean 'swish'"));
+    wire_deinit(&r.model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_ops),      cmocka_unit_test(algebra),  cmocka_unit_test(repeated_work),
+        cmocka_unit_test(merged),      cmocka_unit_test(convolutions), cmocka_unit_test(products),
+        cmocka_unit_test(activations), cmocka_unit_test(norms),    cmocka_unit_test(attention),
+        cmocka_unit_test(asked_for),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
