@@ -106,7 +106,8 @@ static const kit_kernel kernels[] = {
       .shape = shape, .run = run },
 };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
-static const kit_provider provider = { .name = "fast_average", .description = "com.example.MovingAverage for wide windows",
-                                       .tables = tables, .table_count = KIT_COUNT(tables) };
+static const kit_provider provider = { .name = "fast_average",
+                                       .description = "com.example.MovingAverage for wide windows", .tables = tables,
+                                       .table_count = KIT_COUNT(tables) };
 static const kit_plugin fast_average = { .name = "fast_average", .version = "1.0.0", .provider = &provider };
 KIT_PLUGIN_NAMED(fast_average, "fast_average", "fast_average", "")
