@@ -1,15 +1,15 @@
 /* A reduction of a reduction of the same kind is one over the axes of both; a reduction that keeps its axes, followed by
- * Squeeze of just these, does not keep them. */
+ * Squeeze of just these, does not keep them; one that does not, followed by Unsqueeze of just these, does. */
 #include "base/element.h"
 #include "passes/rewrite.h"
 
 enum { MOST = 16 };
 
-/* The axes of a Reduce node, counted from the front, sorted; false: they are not known, or it is one of all. Axes are an
- * input from ReduceSum-13 and the others' -18 on. */
-static bool read_axes(rewrite *w, const graph_node *n, int64_t *axes, uint32_t *out_count)
+/* The axes of a node, counted from the front of a tensor of that rank, sorted; false: they are not known, or it is one
+ * of all. Axes are an input from ReduceSum-13, Squeeze-13 and the other reductions' -18 on. */
+static bool read_axes_of(rewrite *w, const graph_node *n, uint32_t rank, int64_t *axes, uint32_t *out_count)
 {
-    uint32_t rank = rw_info(w, rw_input(w, n, 0))->rank, count = 0;
+    uint32_t count = 0;
     const int64_t *list = rw_attr_ints(n, "axes", &count);
 
     if (rank == INLAY_RANK_UNKNOWN || (list == NULL && !rw_ints(w, rw_input(w, n, 1), &list, &count)) || count == 0 ||
@@ -25,6 +25,11 @@ static bool read_axes(rewrite *w, const graph_node *n, int64_t *axes, uint32_t *
     }
     *out_count = count;
     return true;
+}
+
+static bool read_axes(rewrite *w, const graph_node *n, int64_t *axes, uint32_t *out_count)
+{
+    return read_axes_of(w, n, rw_info(w, rw_input(w, n, 0))->rank, axes, out_count);
 }
 
 /* Reductions that may be done in two steps or one. */
@@ -77,27 +82,31 @@ static inlay_status merge_two(rewrite *w, graph_node *n)
     return fresh == NULL ? rw_no_memory(w) : rw_replace(w, n, fresh);
 }
 
-static inlay_status drop_axes(rewrite *w, graph_node *squeeze)
+/* view: Squeeze, where the reduction keeps its axes, or Unsqueeze, where it does not. */
+static inlay_status join_view(rewrite *w, graph_node *view, bool keeps)
 {
-    graph_node *inner = rw_maker(w, rw_input(w, squeeze, 0)), *fresh;
-    int64_t axes[MOST], squeezed[MOST];
-    uint32_t count = 0, squeezed_count = 0;
+    graph_node *inner = rw_maker(w, rw_input(w, view, 0)), *fresh;
+    int64_t axes[MOST], viewed[MOST];
+    uint32_t count = 0, viewed_count = 0;
 
-    if (inner == NULL || !is_reduction(inner) || !rw_is_only_use(w, rw_input(w, squeeze, 0)) ||
-        rw_attr_int(inner, "keepdims", 1) == 0 || !read_axes(w, inner, axes, &count) ||
-        !read_axes(w, squeeze, squeezed, &squeezed_count) || squeezed_count != count)
+    if (inner == NULL || !is_reduction(inner) || !rw_is_only_use(w, rw_input(w, view, 0)) ||
+        (rw_attr_int(inner, "keepdims", 1) != 0) != keeps || !read_axes(w, inner, axes, &count) ||
+        !read_axes_of(w, view, rw_info(w, rw_input(w, inner, 0))->rank, viewed, &viewed_count) ||
+        viewed_count != count)
         return INLAY_OK;
     for (uint32_t i = 0; i < count; i++)
-        if (axes[i] != squeezed[i])
+        if (axes[i] != viewed[i])
             return INLAY_OK;
-    fresh = make_reduce(w, inner, squeeze, rw_input(w, inner, 0), axes, count, 0);
-    return fresh == NULL ? rw_no_memory(w) : rw_replace(w, squeeze, fresh);
+    fresh = make_reduce(w, inner, view, rw_input(w, inner, 0), axes, count, !keeps);
+    return fresh == NULL ? rw_no_memory(w) : rw_replace(w, view, fresh);
 }
 
 static inlay_status match(rewrite *w, graph_node *n)
 {
     if (pass_is_op(n, "Squeeze"))
-        return drop_axes(w, n);
+        return join_view(w, n, true);
+    if (pass_is_op(n, "Unsqueeze"))
+        return join_view(w, n, false);
     return is_reduction(n) ? merge_two(w, n) : INLAY_OK;
 }
 

@@ -173,6 +173,11 @@ static void merged(void **state)
           "ReduceMax ReduceMax", 0 },
         { "reduction, then squeeze", "x : 2,3,4\nax = i[1] 1\na = ReduceSum(x, ax) keepdims=1\ny = Squeeze(a, ax)\n-> y",
           "ReduceSum", 0 },
+        { "reduction, then unsqueeze", "x : 2,3,4\nax = i[2] 0,-1\na = ReduceSum(x, ax) keepdims=0\n"
+                                       "y = Unsqueeze(a, ax)\n-> y", "ReduceSum", 0 },
+        { "a shape that is computed", "x : N,4,6\ns = Shape(x)\nz = i[1] 0\nb = Gather(s, z)\nt = i[2] -1,3\n"
+                                      "u = Concat(b, t) axis=0\na = Reshape(x, u)\ny = Neg(a)\n-> y", "Reshape Neg",
+          0 },
     };
 
     (void)state;
@@ -221,6 +226,10 @@ static void products(void **state)
         { "transpose into gemm", "x : 3,2\nz : 4,3\na = Transpose(x) perm=1,0\ny = Gemm(a, z) transB=1 alpha=0.5\n-> y",
           "Gemm", 0 },
         { "gemm and sum", "x : 2,3\nw = [3,4]\nb = [2,4]\na = Gemm(x, w) alpha=0.5\ny = Add(a, b)\n-> y", "Gemm", 0 },
+        { "einsum", "x : 2,3,4\nz : 2,4,5\ny = Einsum(x, z) equation=bij,bjk->bik\n-> y", "MatMul", 0 },
+        { "einsum, turned", "x : 2,3,4\nz : 2,5,4\ny = Einsum(x, z) equation=bij,bkj->bik\n-> y", "Transpose MatMul", 0 },
+        { "einsum that is no product", "x : 2,3,4\nz : 2,4,5\ny = Einsum(x, z) equation=bij,bjk->bki\n-> y", "Einsum",
+          0 },
         { "a sum that broadcasts the product", "x : 1,3\nw = [3,4]\nb = [2,4]\na = MatMul(x, w)\ny = Add(a, b)\n-> y",
           "MatMul Add", 0 },
     };
