@@ -20,6 +20,7 @@ typedef struct tuned {
     const program *program;
     inlay_value_state *values;
     inlay_cost *prices; /* [offer_count] by what was known before */
+    uint32_t *sources;  /* [offer_count] COST_* of these */
 } tuned;
 
 /* Something to measure: the first offer with its key. */
@@ -44,6 +45,7 @@ typedef struct tuning {
     cost_record *records; /* [record_count] owned */
     uint32_t record_count;
     uint64_t *identities; /* [provider_count] */
+    cost_store store;     /* what was measured before */
     measure_sweep sweep;
     double begin, end;    /* seconds */
     uint32_t at;          /* kernel in hand */
@@ -94,12 +96,13 @@ static inlay_status price_graph(tuning *t, tuned *g)
 
     g->values = cost_shapes(p->graph, &p->snapshot, &t->sizes, &t->a);
     g->prices = arena_array(&t->a, (size_t)p->parts.offer_count + 1, sizeof *g->prices);
-    if (g->values == NULL || g->prices == NULL)
+    g->sources = arena_array(&t->a, (size_t)p->parts.offer_count + 1, sizeof *g->sources);
+    if (g->values == NULL || g->prices == NULL || g->sources == NULL)
         return no_memory(t);
     for (uint32_t o = 0; o < p->parts.offer_count; o++) {
         cost_question q = { .graph = &p->snapshot, .provider = &p->env->providers[p->parts.offers[o].provider],
                             .offer = &p->parts.offers[o], .values = g->values, .max_threads = p->env->max_threads };
-        (void)cost_of_offer(p->env->costs, &q, &g->prices[o]);
+        g->sources[o] = cost_of_offer(p->env->costs, &q, &g->prices[o]);
     }
     t->result.offer_count += p->parts.offer_count;
     return INLAY_OK;
@@ -139,7 +142,8 @@ static inlay_status read_inputs(tuning *t)
 
 /* ------------------------------------------------------------------ what to measure */
 
-/* The best price of each node, among single offers. [node_count] */
+/* The best price of each node, among single offers whose price is more than what the provider says of itself: a model
+ * that praises its own keeps nobody else from being measured. [node_count], -1 = none. */
 static double *find_best(tuning *t, const tuned *g)
 {
     const partition *parts = &g->program->parts;
@@ -149,7 +153,7 @@ static double *find_best(tuning *t, const tuned *g)
         best[n] = -1;
     for (uint32_t o = 0; best != NULL && o < parts->offer_count; o++) {
         uint32_t n = parts->offers[o].nodes[0];
-        if (parts->offers[o].node_count == 1 && (best[n] < 0 || g->prices[o].ns < best[n]))
+        if (parts->offers[o].node_count == 1 && g->sources[o] >= COST_PROFILE && (best[n] < 0 || g->prices[o].ns < best[n]))
             best[n] = g->prices[o].ns;
     }
     return best;
@@ -162,10 +166,10 @@ static bool is_plausible(const tuned *g, const double *best, uint32_t o)
 
     for (uint32_t k = 0; k < offer->node_count; k++) {
         if (best[offer->nodes[k]] < 0)
-            return true; /* nobody else runs it alone */
+            return true;
         sum += best[offer->nodes[k]];
     }
-    return offer->chosen || g->prices[o].ns <= PRUNE * sum;
+    return offer->chosen || g->sources[o] < COST_PROFILE || g->prices[o].ns <= PRUNE * sum;
 }
 
 static bool add_kernel(tuning *t, const tuned *g, uint32_t o)
@@ -174,7 +178,7 @@ static bool add_kernel(tuning *t, const tuned *g, uint32_t o)
     const part_offer *offer = &p->parts.offers[o];
     cost_question q = { .graph = &p->snapshot, .provider = &p->env->providers[offer->provider], .offer = offer,
                         .values = g->values, .max_threads = p->env->max_threads };
-    inlay_cost cost;
+    cost_key key = cost_key_of(t->identities[offer->provider], &q);
 
     if (t->kernel_count == t->kernel_capacity) {
         uint32_t capacity = t->kernel_capacity * 2 + 256;
@@ -185,8 +189,8 @@ static bool add_kernel(tuning *t, const tuned *g, uint32_t o)
         t->kernel_capacity = capacity;
     }
     t->kernels[t->kernel_count++] = (kernel){
-        .key = cost_key_of(t->identities[offer->provider], &q), .in = g, .offer = o, .weight = g->prices[o].ns,
-        .known = cost_of_offer(p->env->costs, &q, &cost) == COST_MEASURED
+        .key = key, .in = g, .offer = o, .weight = g->prices[o].ns,
+        .known = cost_store_find(&t->store, key) != NULL
     };
     return true;
 }
@@ -438,6 +442,8 @@ static inlay_status tune(tuning *t)
     t->graphs = arena_array(&t->a, count_programs(t->s->main), sizeof *t->graphs);
     if (t->graphs == NULL)
         return no_memory(t);
+    if (cost_store_load(folder, &log, &t->store) != INLAY_OK)
+        return no_memory(t);
     INLAY_TRY(find_identities(t));
     INLAY_TRY(read_inputs(t));
     INLAY_TRY(add_graphs(t, t->s->main));
@@ -467,6 +473,7 @@ inlay_status inlay_tune(inlay_session *session, const inlay_tune_options *how, i
     }
     measure_sweep_deinit(&t.sweep);
     cost_sizes_deinit(&t.sizes);
+    cost_store_deinit(&t.store);
     free(t.kernels);
     free(t.records);
     arena_deinit(&t.a);

@@ -1,0 +1,382 @@
+/* The parts that costs are made of: fits, the file of measurements, the machine profile. Bent files are as none, never an
+ * error; each allocation fails in turn. */
+#include "failing_alloc.h"
+#include "folder.h"
+#include "partition/cost_fit.h"
+#include "partition/cost_profile.h"
+#include "partition/cost_store.h"
+#include <math.h>
+
+static const cost_log logged = { keep_log, NULL };
+
+/* ------------------------------------------------------------------ fits */
+
+/* Points of a known machine are fitted with what made them. */
+static void fits_find_the_rates(void **state)
+{
+    static const double rates[][FIT_TERMS] = {
+        { 200, 0.05, 0, 0 }, { 100, 0, 0.125, 0.1 }, { 5000, 0.01, 0.1, 0 }, { 50, 0, 0.02, 0 }, { 0, 1, 0, 0 },
+    };
+    static const double flops[] = { 1e3, 1e4, 1e5, 1e6, 1e7, 1e8 }, bytes[] = { 1e3, 5e4, 1e4, 8e6, 1e5, 3e7 };
+
+    (void)state;
+    for (size_t r = 0; r < sizeof rates / sizeof rates[0]; r++) {
+        fit_point points[6];
+        fit_line line;
+
+        for (int i = 0; i < 6; i++) {
+            fit_terms(flops[i], bytes[i], points[i].x);
+            points[i].ns = 0;
+            for (int t = 0; t < FIT_TERMS; t++)
+                points[i].ns += rates[r][t] * points[i].x[t];
+        }
+        assert_true(fit_points(points, 6, &line));
+        assert_int_equal(line.points, 6);
+        for (int i = 0; i < 6; i++)
+            assert_true(fabs(fit_at(&line, points[i].x) / points[i].ns - 1) < 0.02);
+        assert_true(line.error < 1.02);
+    }
+}
+
+/* Noise moves a fit a little, and never to a negative rate; a line says how far it is off. */
+static void fits_bear_noise(void **state)
+{
+    static const double noise[] = { 1.1, 0.9, 1.25, 0.95, 1.02, 0.85, 1.4, 1 };
+    fit_point points[8];
+    fit_line line;
+
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        fit_terms(pow(10, 3 + i * 0.6), 4 * pow(10, 3 + (7 - i) * 0.6), points[i].x);
+        points[i].ns = (300 + 0.05 * points[i].x[FIT_FLOPS] + 0.2 * points[i].x[FIT_BYTES]) * noise[i];
+    }
+    assert_true(fit_points(points, 8, &line));
+    for (int t = 0; t < FIT_TERMS; t++)
+        assert_true(line.ns_per[t] >= 0);
+    for (int i = 0; i < 8; i++)
+        assert_true(fit_at(&line, points[i].x) / points[i].ns < 1.6 && fit_at(&line, points[i].x) / points[i].ns > 0.6);
+    assert_true(line.error > 1 && line.error < 1.4);
+}
+
+static void fits_refuse_junk(void **state)
+{
+    fit_point good = { .x = { 1, 10, 10, 0 }, .ns = 5 }, bad;
+    static const double junk[] = { NAN, INFINITY, -1, 0 };
+    fit_line line;
+
+    (void)state;
+    assert_false(fit_points(&good, 0, &line));
+    assert_true(fit_points(&good, 1, &line));
+    for (size_t i = 0; i < sizeof junk / sizeof junk[0]; i++) {
+        bad = good;
+        bad.ns = junk[i];
+        assert_false(fit_points(&bad, 1, &line));
+        bad = good;
+        bad.x[FIT_FLOPS] = junk[i];
+        assert_true(junk[i] == 0 || !fit_points(&bad, 1, &line));
+    }
+}
+
+/* ------------------------------------------------------------------ measurements */
+
+static cost_record record(uint64_t key, double ns, float spread, int64_t when)
+{
+    return (cost_record){ .key = { { key * 77, key } }, .ns = ns, .spread = spread, .samples = 5, .when = when,
+                          .what = "Conv" };
+}
+
+static double stored(uint64_t key)
+{
+    cost_store store;
+    const cost_record *r;
+    double ns = -1;
+
+    assert_int_equal(cost_store_load(folder, &logged, &store), INLAY_OK);
+    r = cost_store_find(&store, (cost_key){ { key * 77, key } });
+    if (r != NULL)
+        ns = r->ns;
+    cost_store_deinit(&store);
+    return ns;
+}
+
+static void measurements_come_back(void **state)
+{
+    cost_record some[] = { record(9, 900, 0.01f, 1), record(2, 200, 0.01f, 1), record(5, 500, 0.01f, 1) };
+    cost_record more[] = { record(7, 700, 0.01f, 2), record(5, 800, 0.01f, 2), record(5, 805, 0.01f, 2) };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct stat st;
+
+    (void)state;
+    warnings = 0;
+    assert_true(stored(9) < 0);
+    assert_int_equal(cost_store_merge(folder, some, 3, &logged, &diag), INLAY_OK);
+    assert_true(stored(9) == 900 && stored(2) == 200 && stored(5) == 500 && stored(7) < 0);
+    assert_int_equal(cost_store_merge(folder, more, 3, &logged, &diag), INLAY_OK);
+    assert_true(stored(9) == 900 && stored(2) == 200 && stored(5) == 800 && stored(7) == 700);
+    assert_int_equal(cost_store_merge(folder, NULL, 0, &logged, &diag), INLAY_OK);
+    assert_int_equal(stat(in_folder("measured.bin"), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(warnings, 0);
+    assert_int_equal(cost_store_merge("/nowhere/at/all", some, 3, NULL, &diag), INLAY_IO_ERROR);
+}
+
+/* A figure stays until another one differs by more than the noise of the two. */
+static void figures_have_hysteresis(void **state)
+{
+    static const struct {
+        float old_spread, fresh_spread;
+        double fresh, expected;
+    } rows[] = {
+        { 0, 0, 104, 100 },       { 0, 0, 96, 100 },       { 0, 0, 106, 106 },     { 0, 0, 94, 94 },
+        { 0.2f, 0, 119, 100 },    { 0, 0.2f, 119, 100 },   { 0.2f, 0, 121, 121 },  { 0, 0.2f, 75, 75 },
+        { 0.5f, 0.5f, 140, 100 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cost_record old = record(1, 100, rows[i].old_spread, 10), fresh = record(1, rows[i].fresh, rows[i].fresh_spread, 20);
+
+        cost_record_absorb(&old, &fresh);
+        assert_true(old.ns == rows[i].expected);
+        assert_int_equal(old.when, 20);
+        assert_int_equal(old.samples, old.ns == 100 ? 10 : 5);
+    }
+    {
+        cost_record old = record(1, 100, 0, 10), fresh = record(1, 101, 0, 5);
+        old.samples = UINT32_MAX;
+        cost_record_absorb(&old, &fresh);
+        assert_true(old.samples == UINT32_MAX && old.when == 10);
+    }
+}
+
+/* Whatever byte of the file is changed, it is as none, or as it was; nothing fails. */
+static void bent_measurements_are_ignored(void **state)
+{
+    cost_record some[] = { record(1, 100, 0, 1), record(2, 200, 0, 1), record(3, 300, 0, 1) };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    size_t bytes;
+    char *data;
+
+    (void)state;
+    assert_int_equal(cost_store_merge(folder, some, 3, &logged, &diag), INLAY_OK);
+    data = read_file("measured.bin", &bytes);
+    for (size_t i = 0; i < bytes; i++) {
+        data[i] = (char)(data[i] ^ (1 << (i % 8)));
+        write_file("measured.bin", data, bytes);
+        warnings = 0;
+        assert_true(stored(2) < 0);
+        assert_int_equal(warnings, 1);
+        data[i] = (char)(data[i] ^ (1 << (i % 8)));
+    }
+    for (size_t i = 0; i < bytes; i += 7) {
+        write_file("measured.bin", data, i);
+        assert_true(stored(2) < 0);
+    }
+    write_file("measured.bin", data, bytes);
+    assert_true(stored(2) == 200);
+    /* A merge over a bent file starts anew. */
+    write_file("measured.bin", data, bytes / 2);
+    assert_int_equal(cost_store_merge(folder, some, 1, &logged, &diag), INLAY_OK);
+    assert_true(stored(1) == 100 && stored(3) < 0);
+    free(data);
+}
+
+/* Files that others may write, and links to elsewhere, are not read. */
+static void planted_files_are_ignored(void **state)
+{
+    cost_record some[] = { record(1, 100, 0, 1) };
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)state;
+    assert_int_equal(cost_store_merge(folder, some, 1, &logged, &diag), INLAY_OK);
+    assert_int_equal(chmod(in_folder("measured.bin"), 0666), 0);
+    warnings = 0;
+    assert_true(stored(1) < 0);
+    assert_int_equal(warnings, 1);
+    assert_int_equal(chmod(in_folder("measured.bin"), 0600), 0);
+    assert_true(stored(1) == 100);
+    {
+        char from[PATH_MAX + 64];
+        (void)snprintf(from, sizeof from, "%s", in_folder("measured.bin"));
+        assert_int_equal(rename(from, in_folder("elsewhere")), 0);
+        assert_int_equal(symlink("elsewhere", from), 0);
+    }
+    assert_true(stored(1) < 0);
+}
+
+/* The file is bounded; what was measured least recently goes. */
+static void old_measurements_go(void **state)
+{
+    uint32_t count = COST_STORE_MAX_RECORDS + 1000;
+    cost_record *many = calloc(count, sizeof *many);
+    inlay_diag diag = INLAY_DIAG_INIT;
+    cost_store store;
+
+    (void)state;
+    assert_non_null(many);
+    for (uint32_t i = 0; i < count; i++)
+        many[i] = record(i + 1, i + 1, 0, i);
+    assert_int_equal(cost_store_merge(folder, many, count, &logged, &diag), INLAY_OK);
+    assert_int_equal(cost_store_load(folder, &logged, &store), INLAY_OK);
+    assert_int_equal(store.count, COST_STORE_MAX_RECORDS);
+    cost_store_deinit(&store);
+    assert_true(stored(1000) < 0);
+    assert_true(stored(1001) == 1001 && stored(count) == count);
+    free(many);
+}
+
+/* ------------------------------------------------------------------ the profile */
+
+static void make_profile(cost_profile *p)
+{
+    profile_provider *one = arena_array(&p->a, 1, sizeof *one);
+
+    *one = (profile_provider){ .name = "fake", .build_id = "b1", .identity = 0x1234567890abcdef,
+                               .line_count = 2, .factor_count = 1, .link_count = 1 };
+    one->lines = arena_array(&p->a, 2, sizeof *one->lines);
+    one->lines[0] = (profile_line){ { "Conv", COST_SPATIAL, INLAY_FLOAT }, 1,
+                                    { .ns_per = { 100, 0.05, 0, 0.25 }, .error = 1.25, .points = 7 } };
+    one->lines[1] = (profile_line){ { "", COST_STREAM, INLAY_UNDEFINED }, 2,
+                                    { .ns_per = { 0, 0, 0.125, 0 }, .error = 1, .points = 3 } };
+    one->factors = arena_array(&p->a, 1, sizeof *one->factors);
+    one->factors[0] = (profile_factor){ 1, 1.5 };
+    one->links = arena_array(&p->a, 1, sizeof *one->links);
+    one->links[0] = (profile_link){ "fake.memory", { 5000, 0.1 }, { 7000, 0.2 } };
+    p->providers = one;
+    p->provider_count = 1;
+    profile_cpu(p->cpu, sizeof p->cpu);
+}
+
+static void profiles_come_back(void **state)
+{
+    cost_profile p = { .provider_count = 0 }, back;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    const profile_provider *x;
+
+    (void)state;
+    warnings = 0;
+    make_profile(&p);
+    assert_int_equal(profile_load(folder, &logged, &back), INLAY_OK);
+    assert_int_equal(back.provider_count, 0);
+    assert_int_equal(profile_save(folder, &p, &diag), INLAY_OK);
+    assert_int_equal(profile_load(folder, &logged, &back), INLAY_OK);
+    assert_int_equal(back.provider_count, 1);
+    assert_null(profile_find(&back, 1));
+    x = profile_find(&back, 0x1234567890abcdef);
+    assert_non_null(x);
+    assert_string_equal(x->name, "fake");
+    assert_int_equal(x->line_count, 2);
+    assert_string_equal(x->lines[0].class.op, "Conv");
+    assert_int_equal(x->lines[0].class.variant, COST_SPATIAL);
+    assert_int_equal(x->lines[0].class.dtype, INLAY_FLOAT);
+    for (int t = 0; t < FIT_TERMS; t++)
+        assert_true(fabs(x->lines[0].fit.ns_per[t] - p.providers[0].lines[0].fit.ns_per[t]) < 1e-3);
+    assert_int_equal(x->lines[1].class.dtype, INLAY_UNDEFINED);
+    assert_int_equal(x->lines[1].threads, 2);
+    assert_true(x->factors[0].factor == 1.5);
+    assert_string_equal(x->links[0].domain, "fake.memory");
+    assert_true(fabs(x->links[0].from.ns_per_byte - 0.2) < 1e-4 && x->links[0].to.latency_ns == 5000);
+    assert_int_equal(warnings, 0);
+    profile_deinit(&back);
+    /* Of another machine. */
+    (void)snprintf(p.cpu, sizeof p.cpu, "somebody else's");
+    assert_int_equal(profile_save(folder, &p, &diag), INLAY_OK);
+    assert_int_equal(profile_load(folder, &logged, &back), INLAY_OK);
+    assert_int_equal(back.provider_count, 0);
+    assert_int_equal(warnings, 1);
+    assert_non_null(strstr(last_line, "another machine"));
+    profile_deinit(&back);
+    profile_deinit(&p);
+}
+
+/* A changed byte may give another number, but never one that is no time, and never a failure. */
+static void bent_profiles_do_no_harm(void **state)
+{
+    static const char letters[] = { '"', '}', '9', '-', 'e', '\0', (char)0xff, ',' };
+    cost_profile p = { .provider_count = 0 }, back;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    size_t bytes;
+    char *data;
+
+    (void)state;
+    make_profile(&p);
+    assert_int_equal(profile_save(folder, &p, &diag), INLAY_OK);
+    data = read_file("machine.json", &bytes);
+    for (size_t i = 0; i < bytes; i++) {
+        char was = data[i];
+
+        data[i] = letters[i % sizeof letters];
+        write_file("machine.json", data, i % 5 == 0 ? i : bytes);
+        assert_int_equal(profile_load(folder, &logged, &back), INLAY_OK);
+        for (uint32_t k = 0; k < back.provider_count; k++)
+            for (uint32_t l = 0; l < back.providers[k].line_count; l++)
+                for (int t = 0; t < FIT_TERMS; t++)
+                    assert_true(back.providers[k].lines[l].fit.ns_per[t] >= 0);
+        profile_deinit(&back);
+        data[i] = was;
+    }
+    free(data);
+    profile_deinit(&p);
+}
+
+/* ------------------------------------------------------------------ memory */
+
+/* All of it with the n-th allocation failing: a status, no leak, and the files stay whole. */
+static inlay_status use_files(void)
+{
+    cost_record some[] = { record(1, 100, 0, 1), record(2, 200, 0, 1) };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    cost_profile back;
+    cost_store store;
+    inlay_status status = cost_store_merge(folder, some, 2, &logged, &diag);
+
+    if (status == INLAY_OK)
+        status = cost_store_load(folder, &logged, &store);
+    if (status == INLAY_OK)
+        cost_store_deinit(&store);
+    if (status == INLAY_OK) {
+        status = profile_load(folder, &logged, &back);
+        if (status == INLAY_OK && back.provider_count == 0)
+            status = INLAY_OUT_OF_MEMORY; /* read as damaged, for want of memory: the session goes on without */
+        profile_deinit(&back);
+    }
+    return status;
+}
+
+static void memory_may_run_out(void **state)
+{
+    cost_profile p = { .provider_count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint64_t n = 0;
+
+    (void)state;
+    make_profile(&p);
+    assert_int_equal(profile_save(folder, &p, &diag), INLAY_OK);
+    profile_deinit(&p);
+    for (;; n++) {
+        inlay_status status;
+
+        failing_alloc_arm(n);
+        status = use_files();
+        if (!failing_alloc_disarm()) {
+            assert_int_equal(status, INLAY_OK);
+            break;
+        }
+        assert_int_equal(status, INLAY_OUT_OF_MEMORY);
+    }
+    assert_true(n > 4);
+    assert_true(stored(2) == 200);
+}
+
+int main(void)
+{
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, drop_folder)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fits_find_the_rates), cmocka_unit_test(fits_bear_noise), cmocka_unit_test(fits_refuse_junk),
+        IN_FOLDER(measurements_come_back), cmocka_unit_test(figures_have_hysteresis),
+        IN_FOLDER(bent_measurements_are_ignored), IN_FOLDER(planted_files_are_ignored), IN_FOLDER(old_measurements_go),
+        IN_FOLDER(profiles_come_back), IN_FOLDER(bent_profiles_do_no_harm), IN_FOLDER(memory_may_run_out),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,297 @@
+/* The sizes at which graphs are priced, and the keys that equal layers share. */
+#include "model/model.h"
+#include "model_writer.h"
+#include "cmocka_all.h"
+#include "partition/cost_class.h"
+#include "partition/cost_key.h"
+
+/* A small graph, loaded, bound, inferred. */
+typedef struct rig {
+    graph_model *model;
+    inlay_graph snapshot;
+    arena a;
+    inlay_value_state *values;
+} rig;
+
+static void load(rig *r, wire *w)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    *r = (rig){ .model = NULL };
+    assert_false(w->failed);
+    if (model_load_bytes(w->bytes, w->count, NULL, &r->model, &diag) != INLAY_OK ||
+        graph_bind(r->model, NULL, &diag) != INLAY_OK || graph_infer(r->model, &diag) != INLAY_OK ||
+        graph_snapshot(r->model->main, &r->a, &r->snapshot, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+}
+
+static void drop(rig *r, wire *w)
+{
+    arena_deinit(&r->a);
+    graph_model_destroy(r->model);
+    wire_deinit(w);
+}
+
+static const inlay_value_state *value(const rig *r, const char *name)
+{
+    uint32_t v = graph_find_value(r->model->main, name);
+
+    assert_int_not_equal(v, INLAY_NONE);
+    return &r->values[v];
+}
+
+/* "1,3,224,224" */
+static void expect_shape(const rig *r, const char *name, const char *shape)
+{
+    const inlay_value_state *v = value(r, name);
+    char text[128] = "";
+
+    for (uint32_t d = 0; d < v->rank; d++)
+        (void)snprintf(text + strlen(text), sizeof text - strlen(text), "%s%lld", d > 0 ? "," : "",
+                       (long long)v->dims[d]);
+    assert_string_equal(text, shape);
+}
+
+/* Inputs of several kinds, and what follows from them. */
+static void write_model(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17), n;
+
+    mw_value(w, MW_INPUT, "image", INLAY_FLOAT, "N,C,H,W");
+    mw_value(w, MW_INPUT, "ids", INLAY_INT64, "batch,length");
+    mw_value(w, MW_INPUT, "state", INLAY_FLOAT, "2,batch,512");
+    mw_value(w, MW_INPUT, "chw", INLAY_FLOAT, "3,h,w");
+    n = mw_node_begin(w, "MaxPool", "image", "pooled");
+    {
+        static const int64_t two[] = { 2, 2 };
+        for (int a = 0; a < 2; a++) {
+            wire_mark attr = wire_begin(w, 5);
+            wire_text(w, 1, a == 0 ? "kernel_shape" : "strides");
+            wire_int(w, 20, 7);
+            for (int i = 0; i < 2; i++)
+                wire_int(w, 8, two[i]);
+            wire_end(w, attr);
+        }
+    }
+    wire_end(w, n);
+    mw_node(w, "Shape", "pooled", "shape");
+    mw_node(w, "NonZero", "ids", "found");
+    mw_node(w, "Neg", "found", "less");
+    mw_node(w, "Neg", "state", "minus");
+    mw_node(w, "Neg", "chw", "dark");
+    mw_value(w, MW_OUTPUT, "shape", INLAY_INT64, NULL);
+    mw_value(w, MW_OUTPUT, "less", INLAY_INT64, NULL);
+    mw_value(w, MW_OUTPUT, "minus", INLAY_FLOAT, NULL);
+    mw_value(w, MW_OUTPUT, "dark", INLAY_FLOAT, NULL);
+    wire_end(w, g);
+}
+
+static void sizes_have_defaults(void **state)
+{
+    wire w = { 0 };
+    rig r;
+    int64_t dims[4];
+
+    (void)state;
+    write_model(&w);
+    load(&r, &w);
+    r.values = cost_shapes(r.model->main, &r.snapshot, NULL, &r.a);
+    assert_non_null(r.values);
+    expect_shape(&r, "image", "1,3,224,224");
+    expect_shape(&r, "pooled", "1,3,112,112");
+    expect_shape(&r, "ids", "1,64");
+    expect_shape(&r, "minus", "2,1,512");
+    expect_shape(&r, "dark", "3,224,224");
+    expect_shape(&r, "less", "2,16"); /* depends on data */
+    assert_int_equal(value(&r, "shape")->data_bytes, 32);
+    memcpy(dims, value(&r, "shape")->data, 32);
+    assert_int_equal(dims[2], 112);
+    drop(&r, &w);
+}
+
+static void sizes_are_assumed(void **state)
+{
+    static const cost_assumption assumed[] = { { "H", 1, 32 }, { "batch", 5, 7 }, { "nobody", 6, 9 }, { "w", 1, 10 } };
+    static const int64_t image[] = { 2, 1, 8, 8 };
+    static const cost_input inputs[] = { { 4, image }, { INLAY_RANK_UNKNOWN, NULL } };
+    cost_sizes sizes = { .assumed = assumed, .assumed_count = 4 };
+    wire w = { 0 };
+    rig r;
+
+    (void)state;
+    write_model(&w);
+    load(&r, &w);
+    r.values = cost_shapes(r.model->main, &r.snapshot, &sizes, &r.a);
+    expect_shape(&r, "image", "1,3,32,224");
+    expect_shape(&r, "pooled", "1,3,16,112");
+    expect_shape(&r, "ids", "7,64");
+    expect_shape(&r, "minus", "2,7,512");
+    expect_shape(&r, "dark", "3,224,10");
+    /* Real inputs are worth more. */
+    sizes.inputs = inputs;
+    sizes.input_count = 2;
+    r.values = cost_shapes(r.model->main, &r.snapshot, &sizes, &r.a);
+    expect_shape(&r, "image", "2,1,8,8");
+    expect_shape(&r, "pooled", "2,1,4,4");
+    expect_shape(&r, "ids", "7,64");
+    cost_sizes_deinit(&sizes);
+    drop(&r, &w);
+}
+
+/* Sizes that do not go together are no error: what cannot be inferred is estimated. */
+static void odd_sizes_do_no_harm(void **state)
+{
+    static const cost_assumption assumed[] = { { "N", 1, 3 }, { "M", 1, INT64_MAX } };
+    cost_sizes sizes = { .assumed = assumed, .assumed_count = 2 };
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    rig r;
+
+    (void)state;
+    mw_value(&w, MW_INPUT, "a", INLAY_FLOAT, "N,K");
+    mw_value(&w, MW_INPUT, "b", INLAY_FLOAT, "M,8");
+    mw_node(&w, "MatMul", "a,b", "y");
+    mw_node(&w, "Neg", "y", "z");
+    mw_value(&w, MW_OUTPUT, "z", INLAY_FLOAT, NULL);
+    wire_end(&w, g);
+    load(&r, &w);
+    r.values = cost_shapes(r.model->main, &r.snapshot, &sizes, &r.a);
+    assert_non_null(r.values);
+    assert_int_equal(value(&r, "y")->rank, 2);
+    assert_true(value(&r, "z")->dims[0] >= 0 && value(&r, "z")->dims[1] >= 0);
+    assert_true(cost_value_bytes(value(&r, "b")) > 0);
+    cost_sizes_deinit(&sizes);
+    drop(&r, &w);
+}
+
+/* ------------------------------------------------------------------ keys */
+
+/* One layer: y = op(x, w), with an attribute. */
+typedef struct layer {
+    const char *op, *names; /* of x, w, y */
+    const char *shape;
+    int64_t axis;
+    float weight;
+    uint32_t threads;
+    uint64_t identity;
+} layer;
+
+static void write_layer(wire *w, const layer *l)
+{
+    wire_mark g = mw_begin(w, 8, 17), n, t, attr;
+    char x[8], c[8], y[8], ins[24];
+    int64_t one = 1;
+
+    assert_int_equal(sscanf(l->names, "%7s %7s %7s", x, c, y), 3);
+    (void)snprintf(ins, sizeof ins, "%s,%s", x, c);
+    t = wire_begin(w, MW_INITIALIZER);
+    wire_int(w, 1, one);
+    wire_int(w, 2, INLAY_FLOAT);
+    wire_float(w, 4, l->weight);
+    wire_text(w, 8, c);
+    wire_end(w, t);
+    mw_value(w, MW_INPUT, x, INLAY_FLOAT, l->shape);
+    n = mw_node_begin(w, l->op, strcmp(l->op, "Softmax") == 0 ? x : ins, y);
+    if (strcmp(l->op, "Softmax") == 0) {
+        attr = wire_begin(w, 5);
+        wire_text(w, 1, "axis");
+        wire_int(w, 20, 2);
+        wire_int(w, 3, l->axis);
+        wire_end(w, attr);
+    }
+    wire_end(w, n);
+    mw_value(w, MW_OUTPUT, y, INLAY_FLOAT, NULL);
+    wire_end(w, g);
+}
+
+static cost_key key_of(const layer *l)
+{
+    static const uint32_t node = 0;
+    static const inlay_provider table = { .struct_size = sizeof table };
+    const part_provider provider = { .table = &table, .name = "p", .first_domain = 5 };
+    const part_offer offer = { .nodes = &node, .node_count = 1 };
+    cost_question q = { .provider = &provider, .offer = &offer, .max_threads = l->threads };
+    wire w = { 0 };
+    cost_key key;
+    rig r;
+
+    write_layer(&w, l);
+    load(&r, &w);
+    r.values = cost_shapes(r.model->main, &r.snapshot, NULL, &r.a);
+    assert_non_null(r.values);
+    q.graph = &r.snapshot;
+    q.values = r.values;
+    key = cost_key_of(l->identity, &q);
+    drop(&r, &w);
+    return key;
+}
+
+static bool same_key(const layer *a, const layer *b)
+{
+    cost_key x = key_of(a), y = key_of(b);
+
+    return memcmp(&x, &y, sizeof x) == 0;
+}
+
+static void equal_layers_share_a_key(void **state)
+{
+    static const layer base = { "Softmax", "x w y", "2,3,4", 1, 0.5f, 2, 77 };
+    layer other = base;
+
+    (void)state;
+    assert_true(same_key(&base, &base));
+    other.names = "input weight out";
+    assert_true(same_key(&base, &other));
+#define DIFFERS(field, was)                \
+    other = base;                          \
+    other.field = was;                     \
+    assert_false(same_key(&base, &other));
+    DIFFERS(op, "Add")
+    DIFFERS(shape, "2,3,5")
+    DIFFERS(shape, "2,12")
+    DIFFERS(axis, 2)
+    DIFFERS(threads, 1)
+    DIFFERS(identity, 78)
+#undef DIFFERS
+    /* A scalar decides what Pow does; that of an Add does no harm to tell apart. */
+    other = base;
+    other.op = "Pow";
+    {
+        layer cube = other;
+        cube.weight = 3;
+        assert_false(same_key(&other, &cube));
+    }
+}
+
+static void identities_differ(void **state)
+{
+    uint64_t base = cost_identity("p", "b1", "cpu", 3, 0);
+
+    (void)state;
+    assert_true(base == cost_identity("p", "b1", "cpu", 3, 0));
+    assert_true(base != cost_identity("q", "b1", "cpu", 3, 0));
+    assert_true(base != cost_identity("p", "b2", "cpu", 3, 0));
+    assert_true(base != cost_identity("p", NULL, "cpu", 3, 0));
+    assert_true(base != cost_identity("p", "b1", "gpu", 3, 0));
+    assert_true(base != cost_identity("p", "b1", "cpu", 3, 1));
+}
+
+static void classes_have_names(void **state)
+{
+    (void)state;
+    for (uint32_t v = 0; v < COST_VARIANT_COUNT; v++)
+        assert_int_equal(cost_variant_of(cost_variant_name(v)), v);
+    assert_int_equal(cost_variant_of("nonsense"), COST_VARIANT_COUNT);
+    assert_string_equal(cost_variant_name(1000), "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_have_defaults),      cmocka_unit_test(sizes_are_assumed),
+        cmocka_unit_test(odd_sizes_do_no_harm),     cmocka_unit_test(equal_layers_share_a_key),
+        cmocka_unit_test(identities_differ),        cmocka_unit_test(classes_have_names),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,235 @@
+/* Calibrate and tune from the outside: a device whose model is far too good loses its nodes once it was measured; what
+ * was cancelled leaves things as they were. How long anything took is nowhere a condition: the device keeps its jobs for
+ * a time that no kernel of a CPU comes near. */
+#include "folder.h"
+#include "inlay/inlay.h"
+#include "onnx_bytes.h"
+#include "partition/cost_profile.h"
+
+static inlay_options *make_options(const char *providers, const char *delay_us)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *o;
+
+    assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "plugin_dirs", FAKE_DIR, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "providers", providers, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "intra_threads", "1", &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "level", "0", &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "cache_dir", folder, &diag), INLAY_OK);
+    if (delay_us != NULL)
+        assert_int_equal(inlay_options_set(o, "fake.delay_us", delay_us, &diag), INLAY_OK);
+    inlay_options_set_log(o, keep_log, NULL);
+    return o;
+}
+
+/* Many small steps on a large tensor: worth two copies to a device that says it costs nothing. */
+static void chain(onnx_bytes *g)
+{
+    static const int64_t dims[] = { 1 << 10, 1 << 10 };
+    static const char *const names[] = { "x", "a", "b", "c", "d", "e", "f", "y" };
+
+    onnx_input(g, "x", INLAY_FLOAT, 2, dims);
+    for (int i = 0; i < 7; i++)
+        onnx_node(g, i % 2 == 0 ? "Neg" : "Relu", "", names[i], names[i + 1]);
+    onnx_output(g, "y", INLAY_FLOAT, 2, dims);
+}
+
+static inlay_session *open_chain(const char *delay_us)
+{
+    inlay_options *o = make_options("fake,reference", delay_us);
+    static onnx_bytes file; /* the session reads from it */
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_session *s = NULL;
+    onnx_bytes g = { .count = 0 };
+
+    chain(&g);
+    file.count = 0;
+    assert_int_equal(onnx_file(&file, &g, 17, NULL), 0);
+    if (inlay_session_create_from_bytes(file.data, file.count, o, &s, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    inlay_options_destroy(o);
+    return s;
+}
+
+static void append(void *user, const char *text, size_t bytes)
+{
+    char *all = user;
+    size_t used = strlen(all);
+
+    if (used + bytes < 65536)
+        (void)snprintf(all + used, 65536 - used, "%.*s", (int)bytes, text);
+}
+
+static bool runs_on(const inlay_session *s, const char *provider)
+{
+    static char text[65536];
+    char wanted[64];
+
+    text[0] = '\0';
+    assert_int_equal(inlay_session_explain(s, "json", append, text, NULL), INLAY_OK);
+    (void)snprintf(wanted, sizeof wanted, "\"provider\":\"%s\",\"nodes\":[", provider);
+    for (char *from = text, *to = text;; from++) { /* without spaces */
+        if (*from != ' ' && *from != '\n')
+            *to++ = *from;
+        if (*from == '\0')
+            break;
+    }
+    return strstr(text, wanted) != NULL;
+}
+
+static uint32_t changes;
+static void count_change(void *user, const inlay_tune_change *c)
+{
+    (void)user;
+    changes++;
+    assert_string_not_equal(c->from, c->to);
+    assert_non_null(c->node);
+}
+
+static void measuring_changes_the_choice(void **state)
+{
+    inlay_tune_options how = { .struct_size = sizeof how, .runs = 3, .change = count_change };
+    inlay_tune_result r = { .struct_size = sizeof r };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_session *s = open_chain("60000");
+
+    (void)state;
+    assert_true(runs_on(s, "fake"));
+    assert_false(runs_on(s, "reference"));
+    changes = 0;
+    if (inlay_tune(s, &how, &r, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    assert_int_equal(r.offer_count, 14);
+    assert_int_equal(r.kernel_count, 4); /* Neg and Relu, here and there */
+    assert_int_equal(r.known_count, 0);
+    assert_int_equal(r.measured_count, 4);
+    assert_int_equal(r.failed_count, 0);
+    assert_int_equal(r.stopped, 0);
+    assert_int_equal(r.changed_count, 7);
+    assert_int_equal(changes, 7);
+    assert_true(r.measured_ns > r.before_ns && r.after_ns < r.measured_ns);
+    /* This session stays as it is; the next one knows. */
+    assert_true(runs_on(s, "fake"));
+    inlay_session_destroy(s);
+    s = open_chain("60000");
+    assert_true(runs_on(s, "reference"));
+    assert_false(runs_on(s, "fake"));
+    /* Figures that are there count as known, and the choice stays. */
+    assert_int_equal(inlay_tune(s, &how, &r, &diag), INLAY_OK);
+    assert_int_equal(r.changed_count, 0);
+    assert_true(r.known_count > 0);
+    inlay_session_destroy(s);
+    /* Other settings of the device are another device. */
+    s = open_chain("1");
+    assert_int_equal(inlay_tune(s, &how, &r, &diag), INLAY_OK);
+    assert_int_equal(r.kernel_count, 4);
+    assert_int_equal(r.known_count, 2);
+    inlay_session_destroy(s);
+}
+
+static int give_up(void *user, double fraction, const char *what)
+{
+    uint32_t *left = user;
+
+    assert_true(fraction >= 0 && fraction <= 1);
+    assert_non_null(what);
+    return *left == 0 || --*left == 0;
+}
+
+static void cancelled_tuning_keeps_what_it_has(void **state)
+{
+    uint32_t left = 1;
+    inlay_tune_options how = { .struct_size = sizeof how, .runs = 2, .progress = give_up, .progress_user = &left };
+    inlay_tune_result r = { .struct_size = sizeof r };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_session *s = open_chain("1");
+
+    (void)state;
+    assert_int_equal(inlay_tune(s, &how, &r, &diag), INLAY_OK);
+    assert_int_equal(r.stopped, 1);
+    assert_int_equal(r.measured_count, 0);
+    left = 5;
+    assert_int_equal(inlay_tune(s, &how, &r, &diag), INLAY_OK);
+    assert_int_equal(r.stopped, 1);
+    assert_true(r.measured_count > 0 && r.measured_count < r.kernel_count);
+    how.progress = NULL;
+    how.budget_s = 1e-9;
+    assert_int_equal(inlay_tune(s, &how, &r, &diag), INLAY_OK);
+    assert_int_equal(r.stopped, 1);
+    assert_true(r.known_count > 0);
+    assert_int_equal(inlay_tune(s, NULL, NULL, &diag), INLAY_OK);
+    inlay_session_destroy(s);
+}
+
+/* ------------------------------------------------------------------ calibrate */
+
+static void calibrate_measures_a_device(void **state)
+{
+    static const uint32_t one = 1;
+    inlay_calibrate_options what = { .struct_size = sizeof what, .threads = &one, .thread_count = 1, .quick = 1 };
+    inlay_calibrate_result r = { .struct_size = sizeof r };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *o = make_options("fake", NULL);
+    cost_profile profile;
+    size_t bytes, again;
+    uint32_t left = 20;
+    char *data, *later;
+
+    (void)state;
+    if (inlay_calibrate(o, &what, &r, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    assert_int_equal(r.provider_count, 1);
+    assert_int_equal(r.link_count, 2);
+    assert_true(r.kernel_count >= 9 && r.line_count >= 3 && r.median_error >= 1);
+    assert_string_equal(r.path, in_folder("costs/machine.json"));
+    {
+        char root[PATH_MAX + 8];
+        (void)snprintf(root, sizeof root, "%s/costs", folder);
+        assert_int_equal(profile_load(root, NULL, &profile), INLAY_OK);
+    }
+    assert_int_equal(profile.provider_count, 1);
+    assert_int_equal(profile.providers[0].link_count, 1);
+    assert_string_equal(profile.providers[0].links[0].domain, "fake.memory");
+    assert_true(profile.providers[0].links[0].to.latency_ns + profile.providers[0].links[0].to.ns_per_byte > 0);
+    profile_deinit(&profile);
+    /* Whoever gives up leaves the file alone. */
+    data = read_file("costs/machine.json", &bytes);
+    inlay_options_set_progress(o, give_up, &left);
+    assert_int_equal(inlay_calibrate(o, &what, &r, &diag), INLAY_CANCELLED);
+    later = read_file("costs/machine.json", &again);
+    assert_int_equal(bytes, again);
+    assert_memory_equal(data, later, bytes);
+    free(data);
+    free(later);
+    inlay_options_destroy(o);
+}
+
+static void calibrate_refuses_nonsense(void **state)
+{
+    static const uint32_t many = 100000;
+    inlay_calibrate_options what = { .struct_size = sizeof what, .threads = &many, .thread_count = 1 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *o = make_options("fake", NULL);
+
+    (void)state;
+    assert_int_equal(inlay_calibrate(o, &what, NULL, &diag), INLAY_INVALID_ARGUMENT);
+    what.thread_count = 0;
+    assert_int_equal(inlay_options_set(o, "cache_dir", "", &diag), INLAY_OK);
+    assert_int_equal(inlay_calibrate(o, &what, NULL, &diag), INLAY_IO_ERROR);
+    assert_non_null(strstr(diag.text, "cache_dir"));
+    assert_int_equal(inlay_options_set(o, "providers", "nobody", &diag), INLAY_OK);
+    assert_int_not_equal(inlay_calibrate(o, &what, NULL, &diag), INLAY_OK);
+    inlay_options_destroy(o);
+}
+
+int main(void)
+{
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, drop_folder)
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(measuring_changes_the_choice), IN_FOLDER(cancelled_tuning_keeps_what_it_has),
+        IN_FOLDER(calibrate_measures_a_device),  IN_FOLDER(calibrate_refuses_nonsense),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
