@@ -31,6 +31,12 @@ int64_t options_int(const inlay_options *options, uint32_t option)
     return strtoll(options_text(options, option), NULL, 10);
 }
 
+uint32_t options_source(const inlay_options *options, uint32_t option)
+{
+    return options->values[option].count > 0 ? options->values[option].items[0].source
+                                             : (uint32_t)INLAY_SOURCE_DEFAULT;
+}
+
 const char *options_list(const inlay_options *options, uint32_t option, uint32_t i)
 {
     return options != NULL && i < options->values[option].count ? options->values[option].items[i].text : NULL;

@@ -54,6 +54,9 @@ struct inlay_options {
 const char *options_text(const inlay_options *options, uint32_t option);
 int64_t options_int(const inlay_options *options, uint32_t option);
 
+/* Where the value comes from, INLAY_SOURCE_*; of a list, its first item. */
+uint32_t options_source(const inlay_options *options, uint32_t option);
+
 /* The i-th item of an option of kind LIST or PAIRS, NULL past the last; options may be NULL. */
 const char *options_list(const inlay_options *options, uint32_t option, uint32_t i);
 

@@ -155,13 +155,16 @@ static inlay_status open_listed(inlay_session *s, const inlay_options *options, 
     return INLAY_OK;
 }
 
-/* A setting for a provider that is not there would be silently lost. */
+/* A setting for a provider that is not there would be silently lost. Not so when a later source chose the providers:
+ * who leaves one out on the command line need not take back what a file says about it. */
 static inlay_status check_settings(const inlay_session *s, const inlay_options *options, inlay_diag *diag)
 {
+    uint32_t source = options != NULL ? options_source(options, OPTION_providers) : (uint32_t)INLAY_SOURCE_DEFAULT;
+
     for (uint32_t i = 0; options != NULL && i < options->setting_count; i++) {
         const char *name = options->settings[i].name;
         size_t bytes = (size_t)(strchr(name, '.') - name);
-        bool known = false;
+        bool known = options->setting_marks[i].source < source;
 
         for (uint32_t k = 0; !known && k < s->env.provider_count; k++)
             known = strlen(s->providers[k].name) == bytes && strncmp(s->providers[k].name, name, bytes) == 0;

@@ -146,6 +146,8 @@ printf 'providers: [{name: nowhere, optional: true, options: {a: 1}}, reference]
 expect 0 '^sum: float' run "$add" --no-config --config "$work/optional.yaml"
 sed -i 's/true/false/' "$work/optional.yaml"
 refuses 2 'nowhere' run "$add" --no-config --config "$work/optional.yaml"
+expect 0 '^sum: float' run "$add" --no-config --config "$work/optional.yaml" --providers reference
+refuses 2 'provider nowhere is not in use' run "$add" --providers reference --option nowhere.a=1 --no-config
 refuses 2 "did you mean 'policy'" config polcy
 refuses 2 "no dimension named 'a'" run "$add"
 printf 'policy: cost\npolcy: cost\nlevel: x\n' >"$work/bad.yaml"
