@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+"""The work of compare.sh, which see for the flags.
+
+For each model and number of threads the engines take turns, N rounds of S seconds each; a round gives the median of its
+runs. Quoted are the median of the rounds, and as ratio the median over rounds of peer / inlay, pair by pair: what both
+met on a busy machine cancels. create, first run and peak memory are medians, too. `peak` is the share of the machine's
+measured peak: the model's operations in its time, beside a large matrix product on as many threads in the same round."""
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.abspath(os.path.join(HERE, "..", ".."))
+sys.path.insert(0, os.path.join(HERE, "..", "models"))
+import check_models as models  # noqa: E402
+
+PEERS = {"ort": "ONNX Runtime", "torch": "torch eager", "script": "TorchScript"}
+FIGURES = ("median_ms", "create_ms", "first_ms", "peak_mb")
+
+
+def arguments():
+    ap = argparse.ArgumentParser()
+    ap.add_argument("--peer", default="ort")
+    ap.add_argument("--models", default="resnet50,mobilenet_v2,bert_base")
+    ap.add_argument("--threads", default="1")
+    ap.add_argument("--rounds", type=int, default=5)
+    ap.add_argument("--seconds", type=float, default=1)
+    ap.add_argument("--batch", type=int, default=1)
+    ap.add_argument("--providers", default="")
+    ap.add_argument("--dir", default=os.path.join(ROOT, "build", "models"))
+    ap.add_argument("--inlay", default=os.path.join(ROOT, "build", "release", "bin", "inlay"))
+    ap.add_argument("--md")
+    ap.add_argument("--svg")
+    ap.add_argument("--json")
+    args = ap.parse_args()
+    args.peer = [p for p in args.peer.split(",") if p]
+    for p in args.peer:
+        if p not in PEERS:
+            sys.exit(f"compare.sh: --peer {p}: peers are {', '.join(PEERS)}")
+    if not os.path.exists(args.inlay):
+        sys.exit(f"{args.inlay} is not there: build first, or name it with --inlay")
+    args.threads = [int(t) for t in args.threads.split(",")]
+    return args
+
+
+# ----------------------------------------------------------------- models and inputs
+def find_model(args, name):
+    """(name for people, path, name in export_models.py or None)"""
+    if name.endswith(".onnx"):
+        return os.path.relpath(name), name, None
+    folder = os.path.join(args.dir, "torch")
+    path = os.path.join(folder, name, "model.onnx")
+    if not os.path.exists(path):
+        subprocess.run(["/usr/bin/python3", os.path.join(ROOT, "tests", "models", "export_models.py"), "--out", folder,
+                        name], check=True, stdout=subprocess.DEVNULL)
+    return name, path, name
+
+
+def prepare_inputs(args, path, folder):
+    """Writes the inputs; those with a free first dimension are cut to the batch. Returns the sizes of free dimensions."""
+    told = models.inspect(args.inlay, path)
+    if isinstance(told, str):
+        sys.exit(told)
+    exported = os.path.join(os.path.dirname(path), "inputs.npz")
+    feeds = np.load(exported) if os.path.exists(exported) else {}
+    rng = np.random.default_rng(1)
+    sizes = {}
+    for info in told["inputs"]:
+        shape = info.get("shape") or []
+        array = feeds[info["name"]] if info["name"] in feeds else models.draw_input(path, info, rng)
+        if shape and isinstance(shape[0], str) and array.shape[0] > args.batch:
+            array = np.ascontiguousarray(array[:args.batch])
+        np.save(os.path.join(folder, models.file_name(info["name"])), array)
+        sizes.update({dim: size for dim, size in zip(shape, array.shape) if isinstance(dim, str) and dim})
+    return sizes
+
+
+# ----------------------------------------------------------------- engines
+def last_json(command):
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ran.returncode != 0:
+        return (ran.stderr or ran.stdout).strip().splitlines()[-1]
+    return json.loads(ran.stdout[ran.stdout.index("{"):])
+
+
+def command_of(args, engine, model, inputs, threads, extra=()):
+    name, path, exported = model
+    if engine == "inlay":
+        providers = ["--providers", args.providers] if args.providers else []
+        return [args.inlay, "bench", path, "--json", "--inputs", inputs, "--intra-threads", str(threads), "--seconds",
+                str(args.seconds), *providers, *extra]
+    if engine == "ort":
+        peer = os.path.join(args.dir, "peer")
+        return [os.path.join(peer, "ort_bench"), os.path.join(peer, "libonnxruntime.so.1"), path, "--threads",
+                str(threads), "--seconds", str(args.seconds), "--inputs", inputs, *extra]
+    script = ["--script"] if engine == "script" else []
+    return ["/usr/bin/python3", os.path.join(HERE, "torch_bench.py"), exported, "--threads", str(threads), "--seconds",
+            str(args.seconds), "--inputs", inputs, *script]
+
+
+def same_outputs(args, model, inputs, work):
+    """The worst difference from ONNX Runtime in units of the tolerance, or a sentence."""
+    got, want = os.path.join(work, "got"), os.path.join(work, "want")
+    os.makedirs(want, exist_ok=True)
+    providers = ["--providers", args.providers] if args.providers else []
+    wrong = models.run(args.inlay, model[1], inputs, got, providers)
+    if wrong:
+        return wrong
+    told = last_json(command_of(args, "ort", model, inputs, 1, ["--outputs", want]))
+    if isinstance(told, str):
+        return told
+    worst = 0.0
+    for file in os.listdir(want):
+        far = models.distance(np.load(os.path.join(got, file)), np.load(os.path.join(want, file)),
+                              next((t for part, t in models.TOLERANCE.items() if part in model[1]), models.DEFAULT))
+        if isinstance(far, str):
+            return f"{file} {far}"
+        worst = max(worst, far)
+    return worst
+
+
+def peak_model(work):
+    """A product of two 1024 x 1024 matrices, for the machine's peak."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+    b = numpy_helper.from_array(np.random.default_rng(1).standard_normal((1024, 1024)).astype(np.float32), "b")
+    graph = helper.make_graph([helper.make_node("MatMul", ["a", "b"], ["c"])], "peak",
+                              [helper.make_tensor_value_info("a", TensorProto.FLOAT, [1024, 1024])],
+                              [helper.make_tensor_value_info("c", TensorProto.FLOAT, [1024, 1024])], [b])
+    path = os.path.join(work, "peak.onnx")
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    return path
+
+
+# ----------------------------------------------------------------- one row of the table
+def measure(args, model, threads, peak_path):
+    with tempfile.TemporaryDirectory() as work:
+        inputs = os.path.join(work, "in")
+        os.mkdir(inputs)
+        sizes = prepare_inputs(args, model[1], inputs)
+        engines = ["inlay"] + [p for p in args.peer if p == "ort" or model[2]]
+        rounds = {e: [] for e in engines}
+        peaks = []
+        for _ in range(args.rounds):
+            for engine in engines:
+                told = last_json(command_of(args, engine, model, inputs, threads))
+                if isinstance(told, str):
+                    print(f"  {PEERS.get(engine, engine)}: {told}", file=sys.stderr)
+                    rounds[engine] = None
+                    engines.remove(engine)
+                    break
+                rounds[engine].append(told)
+            product = last_json([args.inlay, "bench", peak_path, "--json", "--seconds", "0.2", "--intra-threads",
+                                 str(threads)])
+            peaks.append(2 * 1024 ** 3 / product["median_ms"] / 1e6)
+        dims = [x for d, s in sizes.items() for x in ("--dim", f"{d}={s}")]
+        told = last_json([args.inlay, "explain", model[1], "--json", *dims])
+        row = {"model": model[0], "threads": threads, "engines": {}, "peak_gflops": float(np.median(peaks)),
+               "gflop": 0 if isinstance(told, str) else told.get("flops", 0) / 1e9,
+               "difference": same_outputs(args, model, inputs, work) if "ort" in args.peer else None}
+        for engine, list_of in rounds.items():
+            if not list_of:
+                continue
+            row["engines"][engine] = {f: float(np.median([r[f] for r in list_of])) for f in FIGURES}
+            if engine != "inlay" and rounds["inlay"]:
+                pairs = [b["median_ms"] / a["median_ms"] for a, b in zip(rounds["inlay"], list_of)]
+                row["engines"][engine]["ratio"] = float(np.median(pairs))
+        return row
+
+
+# ----------------------------------------------------------------- what comes out
+def table(args, rows):
+    peers = [p for p in args.peer]
+    lines = ["| model | threads | inlay ms | " + " | ".join(f"{PEERS[p]} ms | ratio" for p in peers) +
+             " | create ms | peak MB | % of peak | outputs |",
+             "|---|---|---|" + "---|---|" * len(peers) + "---|---|---|---|"]
+    for r in rows:
+        own = r["engines"].get("inlay")
+        if own is None:
+            lines.append(f"| {r['model']} | {r['threads']} | fails |" + " | |" * len(peers) + " | | | |")
+            continue
+        cells = [r["model"], str(r["threads"]), f"{own['median_ms']:.2f}"]
+        create, memory = [f"{own['create_ms']:.0f}"], [f"{own['peak_mb']:.0f}"]
+        for p in peers:
+            e = r["engines"].get(p)
+            cells += [f"{e['median_ms']:.2f}", f"{e['ratio']:.2f}"] if e else ["-", "-"]
+            if e:
+                create.append(f"{e['create_ms']:.0f}")
+                memory.append(f"{e['peak_mb']:.0f}")
+        share = r["gflop"] / own["median_ms"] * 1e3 / r["peak_gflops"] * 100 if r["gflop"] else None
+        far = r["difference"]
+        cells += [" / ".join(create), " / ".join(memory), f"{share:.0f}" if share else "-",
+                  "-" if far is None else far if isinstance(far, str) else "agree" if far <= 1 else f"off {far:.1f}x"]
+        lines.append("| " + " | ".join(cells) + " |")
+    for p in peers:
+        ratios = [r["engines"][p]["ratio"] for r in rows if "ratio" in r["engines"].get(p, {})]
+        if ratios:
+            lines.append(f"\n{PEERS[p]} / inlay: geometric mean {np.exp(np.mean(np.log(ratios))):.2f}, "
+                         f"least {min(ratios):.2f}, of {len(ratios)}")
+    return "\n".join(lines)
+
+
+def chart(args, rows):
+    """Bars of peer / inlay; the line is 1: beyond it inlay is faster."""
+    bars = [(f"{r['model']}, {r['threads']} thread{'s' if r['threads'] > 1 else ''}", PEERS[p],
+             r["engines"][p]["ratio"]) for r in rows for p in args.peer if "ratio" in r["engines"].get(p, {})]
+    top = max([b[2] for b in bars] + [1.2])
+    width, left, line = 720, 260, 22
+    scale = (width - left - 60) / top
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{line * len(bars) + 50}" '
+           'font-family="sans-serif" font-size="12">', '<rect width="100%" height="100%" fill="white"/>',
+           f'<text x="{left}" y="18" fill="#333">time of the peer / time of inlay</text>']
+    for i, (name, peer, ratio) in enumerate(bars):
+        y = 30 + i * line
+        colour = "#2a7f62" if ratio >= 1 else "#b5562f"
+        out += [f'<text x="{left - 8}" y="{y + 13}" text-anchor="end" fill="#333">{name} ({peer})</text>',
+                f'<rect x="{left}" y="{y}" width="{ratio * scale:.1f}" height="{line - 6}" fill="{colour}"/>',
+                f'<text x="{left + ratio * scale + 5:.1f}" y="{y + 13}" fill="#333">{ratio:.2f}</text>']
+    x = left + scale
+    out += [f'<line x1="{x:.1f}" y1="26" x2="{x:.1f}" y2="{30 + line * len(bars)}" stroke="#333" stroke-dasharray="4 3"/>',
+            "</svg>"]
+    return "\n".join(out)
+
+
+def cpu_name():
+    with open("/proc/cpuinfo") as f:
+        return next((line.split(":")[1].strip() for line in f if line.startswith("model name")), platform.machine())
+
+
+def main():
+    args = arguments()
+    if "ort" in args.peer and not os.path.exists(os.path.join(args.dir, "peer", "ort_bench")):
+        subprocess.run(["bash", os.path.join(ROOT, "tests", "models", "peer", "setup.sh"),
+                        os.path.join(args.dir, "peer")], check=True)
+    rows = []
+    with tempfile.TemporaryDirectory() as work:
+        peak_path = peak_model(work)
+        for name in args.models.split(","):
+            model = find_model(args, name)
+            for threads in args.threads:
+                print(f"{model[0]}, {threads} thread(s) ...", file=sys.stderr, flush=True)
+                rows.append(measure(args, model, threads, peak_path))
+    text = f"{cpu_name()}, {os.cpu_count()} CPUs; {args.rounds} rounds of {args.seconds} s, batch {args.batch}\n\n" + \
+        table(args, rows)
+    print(text)
+    for path, content in ((args.md, text + "\n"), (args.svg, chart(args, rows) + "\n"),
+                          (args.json, json.dumps(rows, indent=1) + "\n")):
+        if path:
+            with open(path, "w") as f:
+                f.write(content)
+    wrong = [r["model"] for r in rows if isinstance(r["difference"], str) or (r["difference"] or 0) > 1]
+    if wrong:
+        sys.exit(f"outputs differ: {', '.join(sorted(set(wrong)))}")
+
+
+if __name__ == "__main__":
+    main()
