@@ -131,6 +131,8 @@ void problem_set_prices(problem *x, const double *per_byte);
 uint32_t part_hops(problem *x, const uint32_t *choice, uint32_t value);
 /* Nanoseconds of a hop. */
 double part_hop_ns(const problem *x, uint32_t value, part_hop hop);
+/* Offers and copies: the part of the price that the order does not change, and so the least that the whole can be. */
+double part_base_price(problem *x, const uint32_t *choice);
 /* The objective. choice is complete; x->schedule and x->memory are those of the choice where limits ask for them. */
 part_verdict part_judge(problem *x, const uint32_t *choice);
 /* Memory of the choice, of all providers; after part_schedule_choice. */

@@ -228,23 +228,33 @@ done:
 
 /* ------------------------------------------------------------------ the objective */
 
-part_verdict part_judge(problem *x, const uint32_t *choice)
+double part_base_price(problem *x, const uint32_t *choice)
 {
-    part_verdict v = { .runs = true, .feasible = true };
-    bool met = x->required == INLAY_NONE;
+    double price = 0;
 
-    for (uint32_t n = 0; n < x->nodes; n++) {
-        uint32_t o = choice[n];
-        if (o == INLAY_NONE)
-            continue;
-        if (x->p->offers[o].nodes[0] == n)
-            v.price += x->price[o];
-        met |= x->p->offers[o].provider == x->required;
-    }
+    for (uint32_t n = 0; n < x->nodes; n++)
+        if (choice[n] != INLAY_NONE && x->p->offers[choice[n]].nodes[0] == n)
+            price += x->price[choice[n]];
     for (uint32_t value = 0; x->domains > 1 && value < x->values; value++)
         for (uint32_t count = part_hops(x, choice, value); count > 0; count--)
-            v.price += part_hop_ns(x, value, x->hops[count - 1]);
-    v.feasible = met;
+            price += part_hop_ns(x, value, x->hops[count - 1]);
+    return price;
+}
+
+static bool meets_requirement(const problem *x, const uint32_t *choice)
+{
+    if (x->required == INLAY_NONE)
+        return true;
+    for (uint32_t n = 0; n < x->nodes; n++)
+        if (part_provider_of(x, choice[n]) == x->required)
+            return true;
+    return false;
+}
+
+part_verdict part_judge(problem *x, const uint32_t *choice)
+{
+    part_verdict v = { .price = part_base_price(x, choice), .runs = true, .feasible = meets_requirement(x, choice) };
+
     if (!x->ordered && x->group_count == 0)
         return v;
     if (!part_schedule_choice(x, choice, x->nodes <= 64))

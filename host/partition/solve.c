@@ -8,7 +8,8 @@
 enum {
     MOST_SWEEPS = 12,
     EXACT_NODES = 24,     /* graphs up to this size may be searched to the end */
-    ISLAND_TRIES = 64     /* regions that a big graph tries to give to their neighbours */
+    TWO_STARTS_NODES = 512, /* and up to this one the search starts twice */
+    ISLAND_WORK = 60000   /* nodes to look at while regions are given to their neighbours, once a round */
 };
 
 typedef struct search {
@@ -17,6 +18,8 @@ typedef struct search {
     part_side now, then;
     uint32_t *family;         /* [groups] */
     part_verdict verdict;     /* of choice */
+    uint32_t in_vain;         /* proposals in a row that improved nothing */
+    uint32_t round;           /* proposals in a round; 0 = not yet known */
 } search;
 
 static bool search_init(search *s, problem *x, uint32_t *choice)
@@ -40,13 +43,17 @@ static bool improves(part_verdict a, part_verdict b)
     return a.runs && (!b.runs || a.price < b.price * (1 - 1e-12) - 1e-9);
 }
 
-/* Takes the trial if it is better. */
+/* Takes the trial if it is better. Most are not, which is mostly seen without putting them into an order. */
 static bool accept(search *s)
 {
     problem *x = s->x;
     part_verdict v;
 
-    if (x->failed || !part_untangle(x, s->trial))
+    if (x->failed || memcmp(s->choice, s->trial, x->nodes * sizeof *s->choice) == 0)
+        return false;
+    if (s->verdict.runs && part_base_price(x, s->trial) >= s->verdict.price)
+        return false;
+    if (!part_untangle(x, s->trial))
         return false;
     v = part_judge(x, s->trial);
     if (x->failed || !improves(v, s->verdict))
@@ -91,25 +98,31 @@ static bool fuse(search *s)
     return part_fuse(s->x, &s->now, &s->then, s->trial) && accept(s);
 }
 
+/* One proposal. False: as many as a round has, the last ones, improved nothing. */
+static bool try_proposal(search *s, part_label label, uint32_t family)
+{
+    propose(s, label, family);
+    s->in_vain = fuse(s) ? 0 : s->in_vain + 1;
+    return !s->x->failed && (s->round == 0 || s->in_vain < s->round);
+}
+
 /* One round of proposals. Did any of them help? */
 static bool sweep(search *s)
 {
     problem *x = s->x;
-    bool better = false;
+    uint32_t round = 0;
 
-    for (uint32_t l = 0; l < x->label_count && !x->failed; l++) {
+    for (uint32_t l = 0; l < x->label_count; l++) {
         uint32_t families = 0;
 
         if (x->group_count > 0 && x->labels[l].variant == 0)
             families = part_families(x, x->labels[l].provider, s->family);
-        propose(s, x->labels[l], families > 0 ? 0 : INLAY_NONE);
-        better |= fuse(s);
-        for (uint32_t f = 1; f < families && !x->failed; f++) {
-            propose(s, x->labels[l], f);
-            better |= fuse(s);
-        }
+        for (uint32_t f = 0; f == 0 || f < families; f++, round++)
+            if (!try_proposal(s, x->labels[l], families > 0 ? f : INLAY_NONE))
+                return false;
     }
-    return better;
+    s->round = round;
+    return s->in_vain < round;
 }
 
 /* Gives a region to the provider of a neighbour: a launch and its copies may cost more than a slower kernel. Small
@@ -139,7 +152,7 @@ static bool move_islands(search *s)
     for (uint32_t n = 0; n < x->nodes; n++)
         region_of[n] = region_of[c->head[c->unit_of[n]]];
     for (uint32_t step = 1; step <= 4 && !better && !x->failed; step++) {
-        for (uint32_t n = 0; n < x->nodes && tries < ISLAND_TRIES && !better; n++) {
+        for (uint32_t n = 0; n < x->nodes && tries * x->nodes < ISLAND_WORK && !better; n++) {
             uint32_t parent = x->parent[n], provider;
 
             if (size[region_of[n]] != step || parent == INLAY_NONE || region_of[parent] == region_of[n])
@@ -164,9 +177,14 @@ static bool move_islands(search *s)
 static void descend(search *s)
 {
     s->verdict = part_judge(s->x, s->choice);
-    for (uint32_t round = 0; round < MOST_SWEEPS && !s->x->failed; round++)
-        if (!sweep(s) && !move_islands(s))
+    s->in_vain = 0;
+    for (uint32_t round = 0; round < MOST_SWEEPS && !s->x->failed; round++) {
+        if (sweep(s))
+            continue;
+        if (!move_islands(s))
             return;
+        s->in_vain = 0;
+    }
 }
 
 /* One offer for each node, and no groups: nothing to choose. */
@@ -199,7 +217,7 @@ bool part_solve(problem *x, uint32_t *choice, uint32_t *uncovered)
         first = s.verdict;
         /* From the cheapest offer of each node another way may lead further down. With two providers the first is the
          * best already, but for groups and launches. */
-        if (x->label_count > 2 || x->ordered || x->group_count > 0) {
+        if (x->nodes <= TWO_STARTS_NODES && (x->label_count > 2 || x->ordered || x->group_count > 0)) {
             s.choice = other;
             if (part_first_choice(x, false, other) == INLAY_NONE)
                 descend(&s);

@@ -174,11 +174,116 @@ static void everything_within_a_hundredth(void **state)
     }
 }
 
+/* ------------------------------------------------------------------ bounds */
+
+/* A bound that bites: some share of what the cheapest choice takes. */
+static void bound(world *w, uint32_t round, part_limit *limit)
+{
+    uint32_t p = 1 + dice(w->request.provider_count - 1);
+
+    limit->provider = w->providers[p].name;
+    limit->bytes = (w->out.memory[p].resident_bytes + w->out.memory[p].peak_bytes) * (10 + dice(90)) / 100 + 1;
+    if (round % 3 != 1) {
+        w->rules.limits = limit;
+        w->rules.limit_count = 1;
+    }
+    if (round % 3 != 0)
+        w->rules.max_partitions = 1 + dice(w->out.stretch_count);
+    if (round % 5 == 0)
+        w->request.must_run = w->providers[dice(w->request.provider_count)].name;
+}
+
+/* Within the bounds, whatever there is that keeps them is found; where nothing does, that is said. */
+static void bounds_are_kept(void **state)
+{
+    tally whole = { 0 };
+    uint32_t impossible = 0;
+
+    (void)state;
+    for (uint32_t round = 0; round < 600; round++) {
+        world_mix mix = { .nodes = 2 + dice(7), .providers = 2 + round % 2, .devices = true, .sizes = true, .gaps = true,
+                          .groups = round % 4 == 0, .merge = round % 2 == 0 };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        inlay_status status;
+        part_limit limit;
+        partition again;
+        trial t;
+        world w;
+
+        set_launches(mix.merge);
+        world_random(&w, &mix);
+        world_partition(&w);
+        bound(&w, round, &limit);
+        trial_init(&t, &w);
+        try_all(&t, 0, 0);
+        status = partition_again(&w.request, &w.out, &w.a, &again, &diag);
+        if (t.best > 1e299) {
+            assert_true(status == INLAY_LIMIT_EXCEEDED || (status == INLAY_UNSUPPORTED && w.request.must_run != NULL));
+            impossible++;
+        } else {
+            if (status != INLAY_OK)
+                fail_msg("round %u: %s", round, diag.text);
+            world_check(&w, &again);
+            count_round(&whole, price_of(&t, &again), t.best);
+        }
+        arena_deinit(&t.a);
+        world_deinit(&w);
+    }
+    report("bounds", &whole);
+    print_message("%-34s %5u rounds\n", "bounds, impossible", impossible);
+    assert_true(whole.worst <= 1.01);
+}
+
+/* ------------------------------------------------------------------ large graphs */
+
+static void large_graphs_hold_together(void **state)
+{
+    (void)state;
+    for (uint32_t round = 0; round < 24; round++) {
+        world_mix mix = { .nodes = 500, .providers = 2 + round % 4, .devices = round % 3 != 0, .sizes = true,
+                          .gaps = true, .groups = round % 2 == 0, .merge = round % 4 < 3, .odd = round % 8 == 3 };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        part_limit limit;
+        partition again;
+        double cheapest;
+        world w;
+
+        set_launches(mix.merge);
+        world_random(&w, &mix);
+        world_partition(&w);
+        world_check(&w, &w.out);
+        cheapest = w.out.cost_ns;
+        w.rules.by_priority = true;
+        assert_int_equal(partition_again(&w.request, &w.out, &w.a, &again, &diag), INLAY_OK);
+        world_check(&w, &again);
+        assert_true(cheapest <= again.cost_ns * 1.1); /* margins may hold it back a little */
+        w.rules.by_priority = false;
+        /* The host can run everything, so that half of the memory always suffices. */
+        limit = (part_limit){ w.providers[1].name,
+                              (w.out.memory[1].resident_bytes + w.out.memory[1].peak_bytes) / 2 + 4096 };
+        w.rules.limits = &limit;
+        w.rules.limit_count = 1;
+        if (partition_again(&w.request, &w.out, &w.a, &again, &diag) != INLAY_OK)
+            fail_msg("round %u: %s", round, diag.text);
+        world_check(&w, &again);
+        assert_true(again.memory[1].resident_bytes + again.memory[1].peak_bytes <= limit.bytes);
+        w.rules.limit_count = 0;
+        w.rules.max_partitions = w.out.stretch_count / 3 + 1;
+        if (partition_again(&w.request, &w.out, &w.a, &again, &diag) != INLAY_OK)
+            fail_msg("round %u: %s", round, diag.text);
+        world_check(&w, &again);
+        assert_true(again.stretch_count <= w.rules.max_partitions);
+        world_deinit(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_providers_exactly),
         cmocka_unit_test(everything_within_a_hundredth),
+        cmocka_unit_test(bounds_are_kept),
+        cmocka_unit_test(large_graphs_hold_together),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
