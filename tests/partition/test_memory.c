@@ -1,0 +1,63 @@
+/* Every allocation fails in turn, while a graph is partitioned with all that there is: an error each time, no crash, no
+ * leak, and in the end the same choice. */
+#include "failing_alloc.h"
+#include "world.h"
+
+static void every_allocation(void **state)
+{
+    static const world_mix mixes[] = {
+        { .nodes = 10, .providers = 3, .devices = true, .sizes = true, .gaps = true, .groups = true, .merge = true,
+          .odd = true },
+        { .nodes = 40, .providers = 3, .devices = true, .sizes = true, .groups = true, .merge = true },
+    };
+
+    (void)state;
+    for (uint32_t round = 0; round < 4; round++) {
+        part_limit limit;
+        part_job job;
+        double best;
+        world w;
+
+        world_random(&w, &mixes[round % 2]);
+        world_partition(&w);
+        limit = (part_limit){ "p1", (w.out.memory[1].resident_bytes + w.out.memory[1].peak_bytes) * 2 / 3 + 4096 };
+        if (round >= 2) {
+            w.rules.limits = &limit;
+            w.rules.limit_count = 1;
+            w.rules.max_partitions = w.out.stretch_count;
+        }
+        job = (part_job){ .request = w.request, .path = "", .a = &w.a, .out = &w.out };
+        assert_int_equal(partition_all(&job, 1, NULL), INLAY_OK);
+        best = w.out.cost_ns;
+        for (uint64_t n = 0;; n++) {
+            inlay_diag diag = INLAY_DIAG_INIT;
+            arena a = { 0 };
+            inlay_status status;
+            int failed;
+
+            job.a = &a;
+            failing_alloc_arm(n);
+            status = partition_all(&job, 1, &diag);
+            failed = failing_alloc_disarm();
+            if (failed && status != INLAY_OUT_OF_MEMORY)
+                fail_msg("allocation %u: status %d, '%s'", (unsigned)n, (int)status, diag.text);
+            if (!failed) {
+                assert_int_equal(status, INLAY_OK);
+                world_check(&w, &w.out);
+                assert_float_equal(w.out.cost_ns, best, 1e-6);
+            }
+            arena_deinit(&a);
+            if (!failed)
+                break;
+        }
+        w.out = (partition){ 0 };
+        world_deinit(&w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_allocation) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

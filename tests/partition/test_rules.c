@@ -1,0 +1,232 @@
+/* The user's rules one by one: what is chosen under them, and what is said when they can't be kept. */
+#include "world.h"
+
+static const uint32_t CHAIN[] = { INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE, 0, INLAY_NONE, INLAY_NONE, INLAY_NONE,
+                                  1, INLAY_NONE, INLAY_NONE, INLAY_NONE, 2, INLAY_NONE, INLAY_NONE, INLAY_NONE };
+
+/* Nodes n0 (Even) .. n3 (Odd) in a row. p0 runs all, at 100 to 103 ns; p1, a device of 1 ns a node, all but n3, which it refuses;
+ * values of one float each. Left alone, p1 runs nothing, for copies are dear. */
+static void chain(world *w, bool cheap_links)
+{
+    world_init(w, 4, CHAIN, (const int64_t[]){ 1, 1, 1, 1 }, 2);
+    if (!cheap_links)
+        world_device(w, 1);
+    for (uint32_t n = 0; n < 4; n++) {
+        (void)world_offer(w, 0, 100 + n, INLAY_OFFER_MERGE, 1, &n);
+        if (n < 3)
+            world_offer(w, 1, 1, INLAY_OFFER_MERGE, 1, &n)->resident = 1000;
+    }
+    w->fakes[1].refused = 3;
+    w->fakes[1].table.device_kind = INLAY_DEVICE_GPU;
+}
+
+/* "0110": who runs each node. */
+static const char *assignment(const world *w)
+{
+    static char text[WORLD_PROVIDERS * 8];
+
+    for (uint32_t i = 0; i < w->out.region_count; i++)
+        for (uint32_t k = 0; k < w->out.regions[i].node_count; k++)
+            text[w->out.regions[i].nodes[k]] = (char)('0' + w->out.regions[i].provider);
+    text[w->node_count] = '\0';
+    return text;
+}
+
+typedef struct row {
+    part_wish pins[2], forbids[2];
+    const char *requires;
+    part_limit limit;
+    uint32_t max_partitions;
+    bool no_cpu, priority, linked;
+    const char *want;  /* assignment, or */
+    inlay_status code; /* the failure ... */
+    const char *says;  /* ... and what its line has */
+} row;
+
+static const row rows[] = {
+    { .want = "0000" },
+    { .linked = true, .want = "1110" },
+    { .linked = true, .priority = true, .want = "0000" },
+    /* pins */
+    { .pins = { { "n1", "p1" } }, .want = "1110" },
+    { .pins = { { "n?", "p0" } }, .linked = true, .want = "0000" },
+    { .pins = { { "op:Even", "p0" } }, .linked = true, .want = "0100" },
+    { .pins = { { "n1", "p0" }, { "n[12]", "p1" } }, .want = "0010" },
+    { .pins = { { "n3", "p1" } }, .code = INLAY_UNSUPPORTED, .says = "p1 does not run Odd node 'n3' of graph 'main': not my type" },
+    { .pins = { { "n1", "p2" } }, .code = INLAY_INVALID_ARGUMENT, .says = "provider 'p2' is not in use; did you mean 'p" },
+    { .pins = { { "m1", "p1" } }, .code = INLAY_INVALID_ARGUMENT, .says = "no node of the optimised model matches 'm1'; did you mean 'n1'?" },
+    { .pins = { { "op:Evn", "p1" } }, .code = INLAY_INVALID_ARGUMENT, .says = "did you mean 'op:Even'?" },
+    { .pins = { { "n1", "p1" } }, .forbids = { { "op:Odd", "p1" } }, .code = INLAY_UNSUPPORTED, .says = "forbid keeps it out" },
+    /* forbids */
+    { .forbids = { { "*", "p1" } }, .linked = true, .want = "0000" },
+    { .forbids = { { "n1", "p1" } }, .linked = true, .want = "1010" },
+    { .forbids = { { "n3", "p0" } }, .code = INLAY_UNSUPPORTED, .says = "p0 says: forbid keeps it out; p1 says: not my type" },
+    { .forbids = { { "nope", "p0" } }, .code = INLAY_INVALID_ARGUMENT, .says = "option forbid: no node" },
+    /* no_cpu */
+    { .no_cpu = true, .code = INLAY_UNSUPPORTED, .says = "p0 says: no_cpu keeps it out; p1 says: not my type" },
+    /* require */
+    { .requires = "p1", .want = "1110" },
+    { .requires = "p1", .linked = true, .want = "1110" },
+    { .requires = "p1", .forbids = { { "*", "p1" } }, .code = INLAY_UNSUPPORTED, .says = "require: provider p1 runs nothing of the model; of Odd node 'n3' it says: not my type" },
+    { .requires = "p9", .code = INLAY_INVALID_ARGUMENT, .says = "option require: provider 'p9' is not in use" },
+    /* max_partitions */
+    { .max_partitions = 1, .linked = true, .want = "0000" },
+    { .max_partitions = 2, .linked = true, .want = "1110" },
+    { .max_partitions = 2, .pins = { { "n1", "p0" } }, .linked = true, .want = "1000" },
+    { .max_partitions = 1, .pins = { { "n1", "p1" } }, .linked = true, .code = INLAY_LIMIT_EXCEEDED, .says = "needs 2 partitions where 1 are allowed" },
+    /* memory */
+    { .limit = { "p1", 2100 }, .linked = true, .want = "0110" },
+    { .limit = { "p1", 10 }, .linked = true, .want = "0000" },
+    { .limit = { "p1", 1000 }, .pins = { { "n1", "p1" } }, .linked = true, .code = INLAY_LIMIT_EXCEEDED, .says = "provider p1 lacks 4 bytes" },
+    { .limit = { "p7", 10 }, .code = INLAY_INVALID_ARGUMENT, .says = "option memory_limit: provider 'p7'" },
+};
+
+static void set_rules(world *w, const row *r)
+{
+    w->rules = (part_rules){ .by_priority = r->priority, .pins = r->pins, .forbids = r->forbids,
+                             .max_partitions = r->max_partitions, .no_cpu = r->no_cpu };
+    while (w->rules.pin_count < 2 && r->pins[w->rules.pin_count].pattern != NULL)
+        w->rules.pin_count++;
+    while (w->rules.forbid_count < 2 && r->forbids[w->rules.forbid_count].pattern != NULL)
+        w->rules.forbid_count++;
+    w->rules.requires = &r->requires;
+    w->rules.require_count = r->requires != NULL;
+    w->rules.limits = &r->limit;
+    w->rules.limit_count = r->limit.provider != NULL;
+}
+
+static inlay_status partition_whole(world *w, inlay_diag *diag)
+{
+    part_job job = { .request = w->request, .path = "", .a = &w->a, .out = &w->out };
+
+    return partition_all(&job, 1, diag);
+}
+
+static void rules_one_by_one(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        inlay_status status;
+        world w;
+
+        chain(&w, rows[i].linked);
+        set_rules(&w, &rows[i]);
+        status = partition_whole(&w, &diag);
+        if (status != rows[i].code)
+            fail_msg("row %zu: status %d: %s", i, (int)status, diag.text);
+        if (status == INLAY_OK) {
+            world_check(&w, &w.out);
+            if (strcmp(assignment(&w), rows[i].want) != 0)
+                fail_msg("row %zu: %s, not %s", i, assignment(&w), rows[i].want);
+        } else if (strstr(diag.text, rows[i].says) == NULL) {
+            fail_msg("row %zu: says '%s'", i, diag.text);
+        }
+        world_deinit(&w);
+    }
+}
+
+/* Two graphs of one session: rules hold over both together. */
+static void rules_over_two_graphs(void **state)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    const char *required = "p1";
+    part_limit limit = { "p1", 4500 };
+    part_job jobs[2];
+    world w[2];
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        chain(&w[i], true);
+        w[i].request.rules = &w[0].rules;
+        jobs[i] = (part_job){ .request = w[i].request, .path = i == 0 ? "" : "n.body", .a = &w[i].a, .out = &w[i].out };
+    }
+    jobs[1].request.providers = w[0].providers; /* the providers are the session's */
+    w[0].rules.max_partitions = 3;
+    assert_int_equal(partition_all(jobs, 2, &diag), INLAY_OK);
+    assert_true(w[0].out.stretch_count + w[1].out.stretch_count <= 3);
+    w[0].rules.max_partitions = 1;
+    assert_int_equal(partition_all(jobs, 2, &diag), INLAY_LIMIT_EXCEEDED);
+    assert_non_null(strstr(diag.text, "2 graphs"));
+    w[0].rules.max_partitions = 0;
+    w[0].rules.limits = &limit;
+    w[0].rules.limit_count = 1;
+    assert_int_equal(partition_all(jobs, 2, &diag), INLAY_OK);
+    assert_true(w[0].out.memory[1].resident_bytes + w[0].out.memory[1].peak_bytes + w[1].out.memory[1].resident_bytes +
+                    w[1].out.memory[1].peak_bytes <= limit.bytes);
+    assert_string_equal(assignment(&w[0]), "1110");
+    assert_string_equal(assignment(&w[1]), "0010");
+    w[0].rules.limit_count = 0;
+    w[0].rules.by_priority = true; /* nobody would take p1 */
+    w[0].rules.requires = &required;
+    w[0].rules.require_count = 1;
+    assert_int_equal(partition_all(jobs, 2, &diag), INLAY_OK);
+    assert_true(strchr(assignment(&w[0]), '1') != NULL || strchr(assignment(&w[1]), '1') != NULL);
+    world_deinit(&w[0]);
+    world_deinit(&w[1]);
+}
+
+/* A later provider must be cheaper by more than prices are known; the better they are known, the sooner it wins. */
+static void noise_changes_nothing(void **state)
+{
+    static const struct {
+        uint32_t confidence;
+        double ns;
+        uint32_t want;
+    } cases[] = { { INLAY_CONFIDENCE_GUESS, 960, 0 },   { INLAY_CONFIDENCE_GUESS, 945, 1 },
+                  { INLAY_CONFIDENCE_MODEL, 985, 0 },   { INLAY_CONFIDENCE_MODEL, 975, 1 } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint32_t node = 0;
+        world w;
+
+        world_init(&w, 1, CHAIN, NULL, 2);
+        w.fakes[0].confidence = w.fakes[1].confidence = cases[i].confidence;
+        (void)world_offer(&w, 0, 1000, 0, 1, &node);
+        (void)world_offer(&w, 1, cases[i].ns, 0, 1, &node);
+        world_partition(&w);
+        assert_int_equal(w.out.regions[0].provider, cases[i].want);
+        assert_float_equal(w.out.cost_ns, cases[i].want == 1 ? cases[i].ns : 1000, 1e-9); /* without margins */
+        world_deinit(&w);
+    }
+}
+
+/* Values that several read in one domain are copied once, results of the graph come home, devices meet in the host. */
+static void copies_are_counted_once(void **state)
+{
+    static const uint32_t fork[] = { INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE, 0, INLAY_NONE, INLAY_NONE,
+                                     INLAY_NONE, 0, INLAY_NONE, INLAY_NONE, INLAY_NONE, 1, 2, INLAY_NONE, INLAY_NONE };
+    world w;
+
+    (void)state;
+    world_init(&w, 4, fork, NULL, 3);
+    world_device(&w, 1);
+    world_device(&w, 2);
+    for (uint32_t n = 0; n < 4; n++)
+        (void)world_offer(&w, n == 0 ? 1 : n == 3 ? 0 : 2, 100, 0, 1, &n);
+    world_partition(&w);
+    world_check(&w, &w.out);
+    /* The input down to 1; its result up, and down to 2 for both readers; both results up. */
+    assert_int_equal(w.out.copy_count, 5);
+    for (uint32_t i = 0; i < w.out.copy_count; i++) {
+        const part_copy *c = &w.out.copies[i];
+        assert_true(c->from_domain == INLAY_DOMAIN_HOST || c->to_domain == INLAY_DOMAIN_HOST);
+        assert_int_equal(c->bytes, 64);
+        if (c->value == w.made[0])
+            assert_int_equal(c->to_region, 1);
+    }
+    world_deinit(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rules_one_by_one),
+        cmocka_unit_test(rules_over_two_graphs),
+        cmocka_unit_test(noise_changes_nothing),
+        cmocka_unit_test(copies_are_counted_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,155 @@
+/* Plans that are written down: followed to the letter without asking for costs, and refused in words when they do not
+ * fit. */
+#include "world.h"
+#include <jansson.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static char path[] = "/tmp/inlay_plan_XXXXXX";
+
+typedef struct text {
+    char data[1 << 16];
+    size_t bytes;
+} text;
+
+static void append(void *user, const char *piece, size_t bytes)
+{
+    text *t = user;
+
+    assert_true(t->bytes + bytes < sizeof t->data);
+    memcpy(t->data + t->bytes, piece, bytes);
+    t->bytes += bytes;
+    t->data[t->bytes] = '\0';
+}
+
+static void write_file(const char *data)
+{
+    FILE *f = fopen(path, "w");
+
+    assert_non_null(f);
+    assert_true(fputs(data, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+static uint32_t cost_calls(const world *w)
+{
+    uint32_t calls = 0;
+
+    for (uint32_t p = 0; p < WORLD_PROVIDERS; p++)
+        calls += w->fakes[p].cost_calls;
+    return calls;
+}
+
+static part_job job_of(world *w)
+{
+    return (part_job){ .request = w->request, .path = "", .a = &w->a, .out = &w->out };
+}
+
+static void there_and_back(void **state)
+{
+    (void)state;
+    for (uint32_t round = 0; round < 50; round++) {
+        world_mix mix = { .nodes = 30, .providers = 3, .devices = true, .sizes = true, .gaps = true, .groups = true,
+                          .merge = true, .odd = true };
+        partition chosen, again;
+        uint32_t calls;
+        part_job job;
+        text t;
+        world w;
+
+        world_random(&w, &mix);
+        job = job_of(&w);
+        assert_int_equal(partition_all(&job, 1, NULL), INLAY_OK);
+        chosen = w.out;
+        t.bytes = 0;
+        assert_int_equal(part_plan_save(&job, 1, append, &t, NULL), INLAY_OK);
+        write_file(t.data);
+        calls = cost_calls(&w);
+        w.rules.saved_plan = path;
+        w.rules.by_priority = true; /* what the plan says counts */
+        assert_int_equal(partition_all(&job, 1, NULL), INLAY_OK);
+        assert_int_equal(cost_calls(&w), calls);
+        assert_string_equal(w.log[0] == '\0' || strstr(w.log, "made with") == NULL ? "" : w.log, "");
+        world_check(&w, &w.out);
+        assert_int_equal(w.out.region_count, chosen.region_count);
+        assert_float_equal(w.out.cost_ns, chosen.cost_ns, 1e-6 * chosen.cost_ns);
+        for (uint32_t o = 0; o < chosen.offer_count; o++)
+            assert_int_equal(w.out.offers[o].chosen, chosen.offers[o].chosen);
+        /* Somebody asks what would be otherwise: then prices are asked for after all. */
+        w.rules.saved_plan = NULL;
+        w.rules.by_priority = false;
+        assert_int_equal(partition_again(&w.request, &w.out, &w.a, &again, NULL), INLAY_OK);
+        assert_float_equal(again.cost_ns, chosen.cost_ns, 1e-6 * chosen.cost_ns);
+        world_deinit(&w);
+    }
+}
+
+/* What is wrong with a plan is said with file, node, provider and, if the plan was made with something else, with what. */
+static void plans_that_do_not_fit(void **state)
+{
+    static const struct {
+        const char *plan, *says;
+        inlay_status code;
+    } rows[] = {
+        { "{", "line 1", INLAY_INVALID_ARGUMENT },
+        { "[]", "no plan that", INLAY_INVALID_ARGUMENT },
+        { "{\"inlay_plan\": 2, \"graphs\": []}", "of format 1", INLAY_INVALID_ARGUMENT },
+        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": []}", "node 'n0' of graph 'main' is not in the plan", INLAY_INVALID_ARGUMENT },
+        { "{\"inlay_plan\": 1, \"threads\": 7, \"graphs\": []}", "made with threads 7, now 1", INLAY_INVALID_ARGUMENT },
+        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": [{\"graph\": \"\", \"hash\": \"12\", \"offers\": [{\"provider\": \"p0\", \"nodes\": [\"gone\"]}]}]}",
+          "node 'gone' of graph 'main' is not in the model; the plan was made with model 12, now ", INLAY_INVALID_ARGUMENT },
+        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": [{\"graph\": \"\", \"offers\": [{\"provider\": \"p1\", \"nodes\": [\"n1\"]}]}]}",
+          "node 'n1' of graph 'main' is not offered by p1, which says: not my type", INLAY_INVALID_ARGUMENT },
+        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": [{\"graph\": \"\", \"offers\": [{\"provider\": \"p7\", \"nodes\": [\"n1\"]}]}]}",
+          "p7, which says: it is not in use", INLAY_INVALID_ARGUMENT },
+        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": [{\"graph\": \"\", \"offers\": [{\"provider\": \"p0\", \"nodes\": [\"n0\", \"n1\"]}]}]}",
+          "does not offer these nodes together", INLAY_INVALID_ARGUMENT },
+        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": [{\"graph\": \"\", \"offers\": [{\"provider\": \"p0\", \"nodes\": [\"n0\"]}, {\"provider\": \"p0\", \"nodes\": [\"n0\"]}]}]}",
+          "node 'n0' of graph 'main' is assigned twice", INLAY_INVALID_ARGUMENT },
+        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": [{\"graph\": \"\", \"offers\": [{\"provider\": \"p0\", \"nodes\": []}, 7, {}]}]}",
+          "without nodes", INLAY_INVALID_ARGUMENT },
+        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": [{\"graph\": \"\", \"offers\": [{\"provider\": \"p1\", \"nodes\": [\"n0\"]}, {\"provider\": \"p0\", \"nodes\": [\"n1\"]}]}]}",
+          "gives node 'n0' of graph 'main' to p1, against pin, forbid or no_cpu", INLAY_INVALID_ARGUMENT },
+        { NULL, "option plan", INLAY_NOT_FOUND },
+    };
+    static const uint32_t reads[] = { INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE, 0, INLAY_NONE, INLAY_NONE,
+                                      INLAY_NONE };
+    static const part_wish keep_out = { "n0", "p1" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        part_job job;
+        inlay_status status;
+        world w;
+
+        world_init(&w, 2, reads, NULL, 2);
+        for (uint32_t n = 0; n < 2; n++)
+            (void)world_offer(&w, 0, 100, 0, 1, &n);
+        (void)world_offer(&w, 1, 100, 0, 1, &(uint32_t){ 0 });
+        w.fakes[1].refused = 1;
+        w.rules.saved_plan = rows[i].plan != NULL ? path : "/nowhere/at/all";
+        w.rules.forbids = &keep_out;
+        w.rules.forbid_count = 1;
+        if (rows[i].plan != NULL)
+            write_file(rows[i].plan);
+        job = job_of(&w);
+        status = partition_all(&job, 1, &diag);
+        if (status != rows[i].code || strstr(diag.text, rows[i].says) == NULL)
+            fail_msg("row %zu: status %d: %s", i, (int)status, diag.text);
+        world_deinit(&w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(there_and_back), cmocka_unit_test(plans_that_do_not_fit) };
+    int file = mkstemp(path), failed;
+
+    if (file < 0)
+        return 1;
+    (void)close(file);
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    (void)unlink(path);
+    return failed;
+}
