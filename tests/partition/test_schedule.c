@@ -1,0 +1,116 @@
+/* What the partition promises against what the schedule does: the copies of a session on a device, each value, place and
+ * size, and the memory that it needs there. */
+#include "../exec/rig.h"
+#include "exec/session.h"
+#include "plan/plan.h"
+#include <stdlib.h>
+
+enum { NODES = 9 };
+
+static uint64_t seed = 3;
+static uint32_t dice(uint32_t sides)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((seed >> 33) % sides);
+}
+
+/* y<n> is made of two earlier values by Add or Mul, or of one by Relu, all [4, 16]. */
+static void write_model(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17);
+    char inputs[64], output[16];
+
+    mw_value(w, MW_INPUT, "y0", RIG_FLOAT, "4,16");
+    for (uint32_t n = 1; n <= NODES; n++) {
+        uint32_t op = dice(3), a = n - 1 - dice(n < 4 ? n : 4), b = dice(n);
+
+        (void)snprintf(output, sizeof output, "y%u", n);
+        if (op == 0)
+            (void)snprintf(inputs, sizeof inputs, "y%u", a);
+        else
+            (void)snprintf(inputs, sizeof inputs, "y%u,y%u", a, b);
+        mw_node(w, op == 0 ? "Relu" : op == 1 ? "Add" : "Mul", inputs, output);
+        if (n > NODES - 2)
+            mw_value(w, MW_OUTPUT, output, RIG_FLOAT, "4,16");
+    }
+    wire_end(w, g);
+}
+
+static uint32_t count_moves(const plan *p, uint32_t from, uint32_t to, uint64_t *bytes)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < p->step_count; i++) {
+        const plan_step *s = &p->steps[i];
+        if (s->kind != PLAN_COPY || p->places[s->in[0]].domain != from || p->places[s->out[0]].domain != to)
+            continue;
+        count++;
+        *bytes += s->copy_bytes;
+    }
+    return count;
+}
+
+static void copies_and_memory(void **state)
+{
+    static const int64_t dims[] = { 4, 16 };
+    uint32_t moved = 0;
+
+    (void)state;
+    for (uint32_t round = 0; round < 60; round++) {
+        const char *options[2 * NODES + 12] = { "plugin_dirs", FAKE_DIR, "providers", "reference,fake", "level", "0" };
+        uint64_t model_seed = ++seed;
+        char pins[NODES][80];
+        plan_input input = { .dtype = INLAY_FLOAT, .rank = 2, .dims = dims };
+        uint64_t planned[2] = { 0 }, promised[2] = { 0 };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        uint32_t at = 6, count[2] = { 0 }, fake;
+        const partition *parts;
+        plan *p = NULL;
+        wire w = { 0 };
+        rig r;
+
+        write_model(&w);
+        r = rig_open(&w, options);
+        for (uint32_t n = 0; n < r.session->model->main->node_count; n++) {
+            (void)snprintf(pins[n], sizeof pins[n], "%s=%s", r.session->model->main->nodes[n]->info.name.data,
+                           dice(2) != 0 ? "fake" : "reference");
+            options[at++] = "pin";
+            options[at++] = pins[n];
+        }
+        rig_close(&r);
+        seed = model_seed;
+        write_model(&w);
+        r = rig_open(&w, options);
+        parts = &r.session->main->parts;
+        assert_int_equal(plan_get(r.session->main, &input, 1, &p, &diag), INLAY_OK);
+        fake = parts->region_count > 0 && strcmp(r.session->providers[1].name, "fake") == 0 ? 1 : 0;
+        for (uint32_t i = 0; i < parts->copy_count; i++) {
+            uint32_t down = parts->copies[i].from_domain == INLAY_DOMAIN_HOST;
+            count[down]++;
+            promised[down] += parts->copies[i].bytes;
+            assert_true(parts->copies[i].ns > 0);
+        }
+        moved += parts->copy_count;
+        assert_int_equal(fake, 1);
+        for (uint32_t down = 0; down < 2; down++) {
+            uint32_t device = r.session->providers[1].first_domain;
+            uint32_t moves = count_moves(p, down ? INLAY_DOMAIN_HOST : device, down ? device : INLAY_DOMAIN_HOST,
+                                         &planned[down]);
+            assert_int_equal(moves, count[down]);
+            assert_int_equal(planned[down], promised[down]);
+        }
+        /* Rows of 256 bytes: the slab has no gaps but for those of alignment. */
+        assert_true(p->slab_bytes[r.session->providers[1].first_domain] >= parts->memory[1].peak_bytes);
+        assert_true(p->slab_bytes[r.session->providers[1].first_domain] <= parts->memory[1].peak_bytes * 4 + 4096);
+        plan_unref(p);
+        rig_close(&r);
+    }
+    assert_true(moved > 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(copies_and_memory) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
