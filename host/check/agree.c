@@ -11,7 +11,7 @@ double agree_rtol(inlay_dtype dtype)
         return 1e-10;
     case INLAY_FLOAT:
     case INLAY_COMPLEX64:
-        return 2e-5;
+        return 1e-4;
     case INLAY_FLOAT16:
         return 4e-3;
     case INLAY_BFLOAT16:

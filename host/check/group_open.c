@@ -233,6 +233,7 @@ static void check_operator(check *c, const loaded_plugin *l, uint32_t index)
 static void check_plugin_table(check *c, const loaded_plugin *l)
 {
     const inlay_plugin *t = &l->table;
+    bool found = false;
 
     check_size(c, "plugin", t->struct_size, offsetof(inlay_plugin, shutdown) + sizeof t->shutdown, 0);
     if (is_empty(t->name) || is_empty(t->version) || is_empty(t->build_id))
@@ -249,8 +250,14 @@ static void check_plugin_table(check *c, const loaded_plugin *l)
     check_pass(c, "description", "plugin", "%s %s for ABI %u.%u, build %s: %u providers, %u operators",
                is_empty(t->name) ? "?" : t->name, is_empty(t->version) ? "?" : t->version, t->abi_major, t->abi_minor,
                is_empty(t->build_id) ? "?" : t->build_id, t->provider_count, t->operator_count);
-    for (uint32_t i = 0; i < t->provider_count; i++)
+    for (uint32_t i = 0; i < t->provider_count; i++) {
+        found |= c->args->provider != NULL && !is_empty(l->providers[i].name) &&
+                 strcmp(c->args->provider, l->providers[i].name) == 0;
         check_provider(c, l, i);
+    }
+    if (c->args->provider != NULL && !found)
+        check_fail(c, "description", "plugin", "a provider of the name that --provider gives", "see the names above",
+                   "there is no '%s'", c->args->provider);
     for (uint32_t i = 0; i < t->operator_count; i++)
         check_operator(c, l, i);
 }

@@ -17,7 +17,8 @@ typedef struct tally {
     const loaded_provider *p;
     const case_source *source;
     char subject[160];
-    uint32_t cases;     /* that the provider offered and ran */
+    uint32_t sources;   /* operators that --op let through */
+    uint32_t cases;     /* of the operator at hand, that the provider offered and ran */
     uint32_t compared;  /* of these, with a peer */
     uint32_t complaints;
     uint32_t heap_cases; /* that called malloc while running */
@@ -258,6 +259,7 @@ static bool try_source(void *user, const case_source *source)
     const case_range range = { .seed = t->c->args->seed, .scale = 1, .quick = t->c->args->quick };
 
     t->source = source;
+    t->sources++;
     (void)snprintf(t->subject, sizeof t->subject, "%s-%lld", source->op_type, (long long)source->opset);
     t->cases = t->compared = t->complaints = t->heap_cases = t->variants = 0;
     t->concurrent = false;
@@ -321,6 +323,9 @@ void check_group_results(check *c)
         tally t = { .c = c, .w = &w, .p = &w.own[i] };
 
         generate_sources(custom, custom_count, c->args->op, c->args->quick, try_source, &t);
+        if (t.sources == 0)
+            check_fail(c, "results", t.p->name, "an operator that --op names", "give a glob on types, such as 'Conv*'",
+                       "no operator's type matches '%s'", c->args->op);
         if (c->args->data != NULL)
             try_folder(&t, c->args->data);
     }

@@ -1,11 +1,14 @@
 /* Opening, creating, and the two ways back. */
 #include "check/loaded.h"
 #include "exec/threads.h"
+#include "plugin/note.h"
 #include "plugin/plugin.h"
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* LeakSanitizer names leaks by address at exit: what is unmapped by then has no names and counts as leaked. */
 #if defined(__SANITIZE_ADDRESS__)
@@ -47,6 +50,19 @@ static inlay_status adopt_lists(loaded_plugin *p, inlay_diag *diag)
     return INLAY_OK;
 }
 
+static uint32_t sanitizers_of(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    note_facts facts = { .sanitizers = 0 };
+    struct stat st;
+
+    if (fd >= 0 && fstat(fd, &st) == 0)
+        (void)!note_read(fd, (uint64_t)st.st_size, &facts, NULL);
+    if (fd >= 0)
+        (void)close(fd);
+    return facts.sanitizers;
+}
+
 inlay_status loaded_open(const char *path, loaded_plugin *out, inlay_diag *diag)
 {
     char real[PATH_MAX];
@@ -58,6 +74,7 @@ inlay_status loaded_open(const char *path, loaded_plugin *out, inlay_diag *diag)
         arena_deinit(&out->a);
         return inlay_fail(diag, INLAY_NOT_FOUND, "'%s' cannot be found", path);
     }
+    out->sanitizers = sanitizers_of(real);
     out->handle = dlopen(real, RTLD_NOW | RTLD_LOCAL);
     if (out->handle == NULL) {
         status = inlay_fail(diag, INLAY_IO_ERROR, "%s", dlerror());
