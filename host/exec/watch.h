@@ -38,7 +38,8 @@ typedef struct timings timings;
 INLAY_NODISCARD inlay_status timings_create(const program *main, timings **out_timings, inlay_diag *diag);
 void timings_destroy(timings *t); /* NULL is a no-op */
 const watch_hook *timings_hook(const timings *t);
-/* The run that began with the last call of it is over and took ns. ok: it counts; otherwise it is forgotten. */
+/* The run that began with the last call of it is over and took ns, the watching included, which is taken off. ok: it
+ * counts; otherwise it is forgotten. */
 void timings_end_run(timings *t, uint64_t ns, bool ok);
 
 /* How many runs the figures below come from. */

@@ -129,6 +129,47 @@ static inlay_status attempt(const char *path, inlay_diag *diag)
     return status;
 }
 
+static void count_bytes(void *user, const char *text, size_t bytes)
+{
+    (void)text;
+    *(size_t *)user += bytes;
+}
+
+/* Everything that can be asked of a session, after a run that was measured. */
+static inlay_status attempt_explanations(const char *path, inlay_diag *diag)
+{
+    const char *const rules[] = { "op:*=reference", "threads=1" };
+    const inlay_explain_options questions[] = {
+        { .struct_size = sizeof questions[0], .format = "text", .flags = INLAY_EXPLAIN_ALL },
+        { .struct_size = sizeof questions[0], .format = "json", .what_ifs = rules, .what_if_count = 2 },
+        { .struct_size = sizeof questions[0], .format = "html" },
+        { .struct_size = sizeof questions[0], .format = "text", .node = "op:*" },
+        { .struct_size = sizeof questions[0], .format = "json", .node = "*" },
+    };
+    inlay_session *s = NULL;
+    inlay_context *c = NULL;
+    size_t bytes = 0;
+    inlay_status status = inlay_session_create(path, NULL, &s, diag);
+
+    if (status == INLAY_OK)
+        status = inlay_context_create(s, &c, diag);
+    if (status == INLAY_OK)
+        status = bind_inputs(s, c, diag);
+    if (status == INLAY_OK)
+        status = inlay_context_measure(c, 1, diag);
+    if (status == INLAY_OK)
+        status = inlay_context_run(c, NULL, diag);
+    for (size_t i = 0; i < sizeof questions / sizeof questions[0] && status == INLAY_OK; i++) {
+        inlay_explain_options q = questions[i];
+        q.measured = c;
+        status = inlay_session_explain_ex(s, &q, count_bytes, &bytes, diag);
+    }
+    inlay_context_destroy(c);
+    inlay_session_destroy(s);
+    assert_true(status != INLAY_OK || bytes > 1000);
+    return status;
+}
+
 /* Settings from a file of every kind of value, and asked for. */
 static inlay_status attempt_settings(const char *path, inlay_diag *diag)
 {
@@ -202,6 +243,12 @@ static void test_models(void **state)
     }
 }
 
+static void test_explanations(void **state)
+{
+    (void)state;
+    torture("explanations", ONNX_TEST_DATA "/node/test_loop11/model.onnx", attempt_explanations);
+}
+
 static void test_settings(void **state)
 {
     (void)state;
@@ -254,7 +301,8 @@ static void test_steady_runs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_models), cmocka_unit_test(test_settings),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_explanations),
+        cmocka_unit_test(test_models), cmocka_unit_test(test_settings),
                                         cmocka_unit_test(test_steady_runs) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
