@@ -3,7 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { SHOWN_STRETCHES = 24, SHOWN_REFUSALS = 12, SHOWN_COPIES = 20, SHOWN_NAMES = 3, SHOWN_SIZES = 6, NAMES_ALL = 1000000 };
+enum { SHOWN_STRETCHES = 24, SHOWN_REFUSALS = 12, SHOWN_COPIES = 20, SHOWN_NAMES = 3, SHOWN_SIZES = 6,
+       NAMES_ALL = 1000000 };
 
 typedef struct page {
     const facts *f;

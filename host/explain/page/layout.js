@@ -6,7 +6,7 @@
  * left). pulled: sits right above its first reader (inputs of the graph).
  * nets: [{ from, to: [item indexes] }], one per value; gets segments: [{ points, to }], each a line between two rows;
  * `to` is the item where it ends, or -1 within a bundle. A value with many readers is one bundle that branches.
- * aspect: width by height of the place that it has to fit. Long graphs are folded into columns, read like a newspaper. */
+ * aspect: width by height of the place that it has to fit. Long graphs are folded into columns, as in a newspaper. */
 
 const ROW_GAP = 24, ITEM_GAP = 18, LINE_GAP = 9, COLUMN_GAP = 44, MAX_DUMMIES = 40000;
 
@@ -166,14 +166,15 @@ function packBlocks(layers, flip) {
       if (waits.get(n) === 0) order.push(n);
     }
   const x = new Map();
-  const toRight = (b) => { let most = Infinity; for (const [n, space] of right.get(b)) most = Math.min(most, x.get(n) - space); return most; };
-  const toLeft = (b) => { let least = -Infinity; for (const [n, space] of left.get(b)) least = Math.max(least, x.get(n) + space); return least; };
+  const atMost = (b) => [...right.get(b)].reduce((m, [n, space]) => Math.min(m, x.get(n) - space), Infinity);
+  const atLeast = (b) => left.get(b).reduce((m, [n, space]) => Math.max(m, x.get(n) + space), -Infinity);
+  const back = order.slice().reverse();
   if (!flip) {
-    for (const b of order) x.set(b, Math.max(0, toLeft(b)));
-    for (const b of order.slice().reverse()) { const m = toRight(b); if (m < Infinity) x.set(b, Math.max(x.get(b), m)); }
+    for (const b of order) x.set(b, Math.max(0, atLeast(b)));
+    for (const b of back) if (atMost(b) < Infinity) x.set(b, Math.max(x.get(b), atMost(b)));
   } else {
-    for (const b of order.slice().reverse()) x.set(b, Math.min(0, toRight(b)));
-    for (const b of order) { const m = toLeft(b); if (m > -Infinity) x.set(b, Math.min(x.get(b), m)); }
+    for (const b of back) x.set(b, Math.min(0, atMost(b)));
+    for (const b of order) if (atLeast(b) > -Infinity) x.set(b, Math.min(x.get(b), atLeast(b)));
   }
   return x;
 }

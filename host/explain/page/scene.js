@@ -2,7 +2,7 @@
  *
  *   buildScene(main, folded, aspect) -> { things, lines, width, height }
  *
- * folded: a set of "path|stretch". A thing is a node, a folded stretch, an input or an output; a line belongs to a value;
+ * folded: a set of "path|stretch". A thing is a node, a folded stretch, an input or an output; a line is of a value;
  * a thing with bodies has frames, one a body. All coordinates are those of the whole. */
 
 const NODE_W = 150, NODE_H = 38, FOLD_W = 178, FOLD_H = 50, PILL_H = 22, FRAME_PAD = 14, FRAME_HEAD = 20;
@@ -45,7 +45,8 @@ function foldKey(g, stretch) {
 
 /* Items of one graph, in the order of execution, and the nets between them. */
 function itemsOf(g, folded, aspect) {
-  const items = [], nets = new Map(), itemOfNode = new Array(g.nodes.length), maker = new Array(g.values.length).fill(-1);
+  const items = [], nets = new Map(), itemOfNode = new Array(g.nodes.length);
+  const maker = new Array(g.values.length).fill(-1);
   const wanted = new Set();
   for (const n of g.nodes) for (const v of readsOf(n)) wanted.add(v);
   for (const v of g.outputs) wanted.add(v);
