@@ -65,6 +65,14 @@ int cli_exit_code(inlay_status status);
 /* Prints json to stdout and releases it; NULL (no memory) is an error line. Returns code, or CLI_FAILED. */
 int cli_print_json(const cli_common *common, json_t *json, int code);
 
+/* ------------------------------------------------------------------ restart.c */
+
+/* Has crashes in plugins told, and prepares for starting the program again; argv as main got it. */
+void cli_restart_init(int argc, char **argv);
+/* Between the two calls, a crash in a plugin that could be put into quarantine starts the program again. Nothing may
+ * have been printed to stdout, and nothing may hang on stdin. */
+void cli_restart_allow(bool on);
+
 /* ------------------------------------------------------------------ progress.c */
 
 /* From here Ctrl-C sets *cli_cancel() instead of ending the process; a second one ends it. */

@@ -7,13 +7,29 @@ static const char doc[] =
     "Lists the plugin files that were found and what became of each, the providers with their options, and the "
     "operators "
     "that plugins bring.\v"
-    "A file that could not be loaded says why. Options of a provider are set with --option PROVIDER.NAME=VALUE.\n\n"
+    "A file that could not be loaded says why. New files are tried in a process of their own first; one that crashed or "
+    "hung there, or crashed with a model later, is in quarantine until it changes, or until --retry. Options of a "
+    "provider are set with --option PROVIDER.NAME=VALUE.\n\n"
     "Examples:\n"
     "  inlay providers\n"
-    "  inlay providers --plugin-dirs /opt/my/plugins --json\n";
+    "  inlay providers --plugin-dirs /opt/my/plugins --json\n"
+    "  inlay providers --retry my_plugin\n";
+
+enum { KEY_RETRY = 0x100 };
+static const struct argp_option flags[] = {
+    { "retry", KEY_RETRY, "NAME|FILE", 0, "Try a plugin again that is in quarantine, by its name, a provider's or the "
+      "file's", 0 },
+    { 0 },
+};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
+    const char **retry = state->input;
+
+    if (key == KEY_RETRY) {
+        *retry = arg;
+        return 0;
+    }
     if (key == ARGP_KEY_ARG)
         argp_error(state, "'%s': this verb takes no arguments", arg);
     return key == ARGP_KEY_ARG ? 0 : ARGP_ERR_UNKNOWN;
@@ -129,14 +145,15 @@ static json_t *make_json(const plugin_set *set)
 
 int cmd_providers(int argc, char **argv)
 {
-    static const struct argp argp = { NULL, parse, NULL, doc, NULL, NULL, NULL };
+    static const struct argp argp = { flags, parse, NULL, doc, NULL, NULL, NULL };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     plugin_set *set = NULL;
+    const char *retry = NULL;
     int code = CLI_OK;
 
-    cli_parse(&argp, true, argc, argv, &common, NULL);
-    if (cli_plugins(&common, &set, &diag) != INLAY_OK)
+    cli_parse(&argp, true, argc, argv, &common, &retry);
+    if ((retry != NULL ? cli_plugins_again(&common, retry, &set, &diag) : cli_plugins(&common, &set, &diag)) != INLAY_OK)
         code = cli_fail(&common, &diag);
     else if (common.json)
         code = cli_print_json(&common, make_json(set), CLI_OK);

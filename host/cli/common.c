@@ -279,7 +279,9 @@ inlay_status cli_open(cli_common *common, const char *path, inlay_session **out_
     inlay_status status;
 
     cli_attach(common);
+    cli_restart_allow(!common->many_sessions);
     status = inlay_session_create(path, common->options, out_session, diag);
+    cli_restart_allow(false);
     if (!common->many_sessions)
         cli_progress_clear();
     return status;

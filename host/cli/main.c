@@ -94,6 +94,7 @@ int main(int argc, char **argv)
     const verb *v;
 
     argp_err_exit_status = CLI_USAGE;
+    cli_restart_init(argc, argv);
     if (argc < 2) {
         print_usage(stderr);
         return CLI_USAGE;

@@ -67,11 +67,20 @@ static inlay_status check_memory_limit(const char *text, inlay_diag *diag)
                       text);
 }
 
+static inlay_status check_probe(const char *text, inlay_diag *diag)
+{
+    if (strcmp(text, "auto") == 0 || strcmp(text, "always") == 0 || strcmp(text, "never") == 0)
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option probe: '%s' is none of auto, always and never", text);
+}
+
 inlay_status option_check(uint32_t option, const char *text, inlay_diag *diag)
 {
     switch (option) {
     case OPTION_policy:
         return check_policy(text, diag);
+    case OPTION_probe:
+        return check_probe(text, diag);
     case OPTION_pin:
         return check_pin(text, diag);
     case OPTION_forbid:

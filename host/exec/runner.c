@@ -2,6 +2,7 @@
 #include "base/checked.h"
 #include "exec/fence.h"
 #include "exec/watch.h"
+#include "plugin/crash.h"
 #include "plugin/plugin.h"
 #include <stdlib.h>
 #include <string.h>
@@ -200,8 +201,8 @@ static inlay_status bind_exec(binder *k, uint32_t index)
 
     if (args == NULL)
         return inlay_fail(k->diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
-    s->execute = ps->step->provider->table->execute;
     s->state = ps->step->provider->state;
+    s->execute = provider_direct(ps->step->provider->table, &s->state);
     s->compiled = ps->step->compiled;
     s->instance = ps->instance;
     s->args = (inlay_exec_args){ .struct_size = sizeof s->args, .run = &k->r->shared->run, .inputs = args,
@@ -654,19 +655,36 @@ static inlay_status gather_outputs(runner *r, bound *b, inlay_diag *diag)
 
 inlay_status runner_step(runner *r, bound *b, bound_step *s, inlay_diag *diag)
 {
+    crash_here.step = s;
     return s->simple ? s->execute(s->state, s->compiled, s->instance, &s->args) : run_slow(r, b, s, diag);
+}
+
+/* For a crash handler: whose code runs in a step. Nothing is allocated, locked or written. */
+static void describe_step(const void *step, crash_scene *out)
+{
+    const bound_step *s = step;
+    const program_step *ps = s->plan->step;
+
+    if (ps == NULL || ps->provider == NULL)
+        return;
+    out->module = provider_module(ps->provider->table, ps->provider->state);
+    out->call = "execute";
+    out->provider = ps->provider->name;
+    out->node = ps->node->info.name.data;
 }
 
 static inlay_status walk(runner *r, bound *b, inlay_diag *diag)
 {
     run_shared *shared = r->shared;
     uint32_t count = b->plan->step_count;
+    crash_scene *scene = &crash_here;
 
     for (uint32_t i = 0; i < count; i++) {
         bound_step *s = &b->steps[i];
-        inlay_status status = s->simple ? s->execute(s->state, s->compiled, s->instance, &s->args)
-                                        : run_slow(r, b, s, diag);
+        inlay_status status;
 
+        scene->step = s;
+        status = s->simple ? s->execute(s->state, s->compiled, s->instance, &s->args) : run_slow(r, b, s, diag);
         if (status == INLAY_OK && shared->watched)
             status = run_poll(&shared->run);
         if (status != INLAY_OK)
@@ -695,6 +713,7 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
     const graph *g = r->prog->graph;
     uint32_t count = g->input_count + g->captured_count;
     inlay_diag *caller = diag;
+    crash_scene before;
     inlay_status status;
     bound *b = NULL;
 
@@ -715,7 +734,11 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
         for (uint32_t i = 0; i < b->patch_count; i++)
             *b->patches[i].target = b->buffers[b->patches[i].place];
         watch(r, b);
+        crash_thread();
+        before = crash_here;
+        crash_here = (crash_scene){ .describe = describe_step };
         status = r->shared->hook == NULL ? walk(r, b, diag) : watch_walk(r, b, diag);
+        crash_leave(&before);
         status = settle_async(r, b, status, diag);
         if (b->poisoned)
             renew_timelines(b);

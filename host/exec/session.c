@@ -3,6 +3,7 @@
 #include "config/dirs.h"
 #include "config/search.h"
 #include "exec/threads.h"
+#include "plugin/crash.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -273,6 +274,8 @@ static inlay_status load_plugins(inlay_session *s, const inlay_options *options,
     config_search search;
     inlay_status status;
 
+    if (options_int(options, OPTION_crash_report) != 0)
+        crash_install();
     config_search_init(&search, options, s->log, s->log_user);
     status = plugin_set_search_listed(&search.search, search.list, &s->plugins, diag);
     return status == INLAY_OK ? open_providers(s, options, diag) : status;

@@ -1,5 +1,6 @@
 /* The pool: the only file with an OpenMP pragma. */
 #include "exec/threads.h"
+#include "plugin/crash.h"
 #include "plugin/run.h"
 #include <omp.h>
 #include <pthread.h>
@@ -158,6 +159,7 @@ typedef struct loop {
     int64_t ranges; /* [0, count) in this many parts whose sizes differ by at most 1 */
     int64_t next;   /* atomic: the first range that nobody has taken */
     int32_t status; /* atomic: the first failure */
+    const crash_scene *scene; /* of the thread that started the loop */
 } loop;
 
 /* The worker that this thread is, and whether it is in a loop at all. A nested loop stays on its caller and keeps its
@@ -191,13 +193,16 @@ static void take_ranges(loop *l)
 static __attribute__((noinline)) void be_worker(loop *l, uint32_t worker)
 {
     bool was_in_loop = in_loop;
+    const crash_scene *was_borrowed = crash_here.borrowed;
 
     TSAN_ACQUIRE(l);
+    crash_here.borrowed = l->scene;
     in_loop = true;
     this_worker = worker;
     take_ranges(l);
     this_worker = 0;
     in_loop = was_in_loop;
+    crash_here.borrowed = was_borrowed;
     TSAN_RELEASE(l);
 }
 
@@ -211,7 +216,8 @@ enum { RANGES_PER_WORKER = 4 }; /* enough to even out workers that are slower or
 
 inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t grain, inlay_parallel_fn fn, void *user)
 {
-    loop l = { .fn = fn, .user = user, .run = run, .count = count };
+    loop l = { .fn = fn, .user = user, .run = run, .count = count,
+               .scene = crash_here.borrowed != NULL ? crash_here.borrowed : &crash_here };
     uint32_t limit, team;
 
     if (count <= 0)

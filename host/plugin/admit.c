@@ -1,4 +1,6 @@
 #include "plugin/admit.h"
+#include "plugin/probe.h"
+#include <stdio.h>
 #include <unistd.h>
 
 const char *plugin_outcome_text(plugin_outcome outcome)
@@ -22,21 +24,66 @@ inlay_status admit_open(const plugin_search *search, const char *path, const cha
     a->outcome = PLUGIN_REFUSED;
     a->fix[0] = '\0';
     a->facts.name = a->facts.providers = "";
+    a->key.text[0] = a->key.file[0] = '\0';
     status = trust_open(path, dir, a->path, &a->fd, &a->st, diag);
     if (status == INLAY_OK && search->allow != NULL && search->allow[0] != '\0')
         status = trust_allowed(search->allow, a->fd, a->path, diag);
     return status;
 }
 
+/* What a verdict means for the file; fresh: it was given just now. */
+static inlay_status obey(const verdict *v, bool fresh, admission *a, inlay_diag *diag)
+{
+    if (v->kind == VERDICT_OK)
+        return INLAY_OK;
+    if (v->kind != VERDICT_REFUSED) {
+        a->outcome = !fresh ? PLUGIN_QUARANTINED : v->kind == VERDICT_HUNG ? PLUGIN_HUNG : PLUGIN_CRASHED;
+        (void)snprintf(a->fix, sizeof a->fix, "it is left alone until it changes; 'inlay providers --retry %s' tries it "
+                       "again", a->path);
+    }
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "%s", v->text);
+}
+
+/* Tries the file in a process of its own, unless somebody has done so before. */
+static inlay_status try_out(const plugin_search *search, admission *a, inlay_diag *diag)
+{
+    char helper[PATH_MAX], host[128];
+    bool can = probe_find(helper, host);
+    inlay_status status;
+    verdict v;
+
+    verdict_key_init(&a->key, search->verdict_dir, a->path, &a->st, a->facts.build_id, host);
+    verdict_find(&a->key, &v);
+    if (search->probe == PLUGIN_PROBE_NEVER && v.kind != VERDICT_CRASHED && v.kind != VERDICT_HUNG)
+        return INLAY_OK;
+    if (v.kind != VERDICT_NONE)
+        return obey(&v, false, a, diag);
+    if (!can) {
+        if (search->probe == PLUGIN_PROBE_ALWAYS)
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "inlay-probe is not installed, and option probe is 'always': a "
+                              "file that nobody can try is not loaded");
+        if (search->log != NULL)
+            search->log(search->log_user, INLAY_LOG_WARNING, "inlay-probe is not installed: a plugin that nobody has "
+                        "tried before is loaded into this process");
+        return INLAY_OK;
+    }
+    status = probe_run(helper, a->path, search->probe_ms != 0 ? search->probe_ms : PROBE_DEFAULT_MS, &v, diag);
+    if (status != INLAY_OK)
+        return status;
+    verdict_keep(&a->key, &v);
+    return obey(&v, true, a, diag);
+}
+
 inlay_status admit_read(const plugin_search *search, admission *a, inlay_diag *diag)
 {
     inlay_status status = note_read(a->fd, (uint64_t)a->st.st_size, &a->facts, diag);
 
-    (void)search;
     if (status == INLAY_INVALID_ARGUMENT && !a->facts.is_elf)
         a->outcome = PLUGIN_NOT_ELF;
     if (status == INLAY_OK)
         status = note_fits_host(&a->facts, diag);
+    if (status == INLAY_OK)
+        status = try_out(search, a, diag);
     return status;
 }
 

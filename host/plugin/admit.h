@@ -10,14 +10,16 @@
 #include "plugin/note.h"
 #include "plugin/plugin.h"
 #include "plugin/trust.h"
+#include "plugin/verdict.h"
 
 typedef struct admission {
     char path[PATH_MAX]; /* without links: what is handed to dlopen */
     int fd;              /* of the file, -1 = not open */
     struct stat st;
     note_facts facts;
+    verdict_key key;        /* empty until admit_read */
     plugin_outcome outcome; /* of a file that is not to be loaded */
-    char fix[PATH_MAX + 64]; /* see plugin_file.fix; "" = none */
+    char fix[PATH_MAX + 128]; /* see plugin_file.fix; "" = none */
 } admission;
 
 /* The rules that concern who may have written the file, in directory dir. INLAY_OUT_OF_MEMORY, or another failure:

@@ -36,31 +36,39 @@ static const char *beside(const char *dir, const char *relative, char *text, siz
     return strcpy(text, real);
 }
 
-const char *plugin_default_dir(char *text, size_t bytes)
+bool dir_of_host(char path[PATH_MAX])
 {
     static const char here; /* an address in the library or executable that this is part of */
-    char path[PATH_MAX];
     struct link_map *map = NULL;
-    const char *found;
     Dl_info info;
     char *slash;
 
     if (dladdr1(&here, &info, (void **)&map, RTLD_DL_LINKMAP) == 0)
-        return NULL;
+        return false;
     if (map == NULL || map->l_name == NULL || map->l_name[0] == '\0') {
         /* The executable, whose name as the linker knows it may be relative to a directory that was left since. */
-        ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+        ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
 
         if (n <= 0)
-            return NULL;
+            return false;
         path[n] = '\0';
     } else if (realpath(map->l_name, path) == NULL) {
-        return NULL;
+        return false;
     }
     slash = strrchr(path, '/');
     if (slash == NULL)
-        return NULL;
+        return false;
     *slash = '\0';
+    return true;
+}
+
+const char *plugin_default_dir(char *text, size_t bytes)
+{
+    char path[PATH_MAX];
+    const char *found;
+
+    if (!dir_of_host(path))
+        return NULL;
     found = beside(path, "../lib/inlay/plugins", text, bytes);
     if (found == NULL)
         found = beside(path, "../" INLAY_PLUGIN_SUBDIR, text, bytes);

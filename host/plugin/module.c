@@ -1,4 +1,6 @@
 /* dlopen and the handshake. Nothing that a plugin says is used before it was checked here. */
+#include "plugin/crash.h"
+#include "plugin/guard.h"
 #include "plugin/module.h"
 #include <dlfcn.h>
 #include <link.h>
@@ -210,6 +212,7 @@ static inlay_status adopt_parts(plugin_module *m, inlay_diag *diag)
 {
     inlay_plugin *t = &m->table;
     inlay_status status = INLAY_OK;
+    guard_operator *guards;
 
     if (t->provider_count > MOST || (t->provider_count > 0 && (t->providers == NULL || t->provider_stride == 0)) ||
         t->operator_count > MOST || (t->operator_count > 0 && (t->operators == NULL || t->operator_stride == 0)))
@@ -219,13 +222,17 @@ static inlay_status adopt_parts(plugin_module *m, inlay_diag *diag)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the plugin brings neither providers nor operators");
     m->providers = arena_array(&m->arena, t->provider_count, sizeof *m->providers);
     m->operators = arena_array(&m->arena, t->operator_count, sizeof *m->operators);
-    if (m->providers == NULL || m->operators == NULL)
+    guards = arena_array(&m->arena, t->operator_count, sizeof *guards);
+    if (m->providers == NULL || m->operators == NULL || guards == NULL)
         return no_memory(diag);
     for (uint32_t i = 0; i < t->provider_count && status == INLAY_OK; i++)
         status = adopt_provider(m, &m->providers[i],
                                 INLAY_AT(inlay_provider, t->providers, t->provider_stride, i), diag);
-    for (uint32_t i = 0; i < t->operator_count && status == INLAY_OK; i++)
+    for (uint32_t i = 0; i < t->operator_count && status == INLAY_OK; i++) {
         status = adopt_operator(&m->operators[i], INLAY_AT(inlay_operator, t->operators, t->operator_stride, i), diag);
+        if (status == INLAY_OK)
+            guard_wrap_operator(&m->operators[i], &guards[i], m);
+    }
     m->file.provider_count = t->provider_count;
     m->file.operator_count = t->operator_count;
     return status;
@@ -272,6 +279,7 @@ inlay_status module_load(const char *path, const admission *a, plugin_module **o
     const inlay_plugin *raw = NULL;
     inlay_plugin_open_fn open_plugin;
     struct link_map *map = NULL;
+    crash_scene before;
     inlay_status status;
     void *symbol;
 
@@ -287,7 +295,17 @@ inlay_status module_load(const char *path, const admission *a, plugin_module **o
         status = no_memory(diag);
         goto done;
     }
+    if (a->key.file[0] != '\0') {
+        m->mark_key = arena_string(&m->arena, a->key.text);
+        m->mark_file = arena_string(&m->arena, a->key.file);
+        if (m->mark_key == NULL || m->mark_file == NULL) {
+            status = no_memory(diag);
+            goto done;
+        }
+    }
+    before = crash_enter(m, "its constructors", NULL, NULL);
     m->handle = dlopen(a->path, RTLD_NOW | RTLD_LOCAL);
+    crash_leave(&before);
     if (m->handle == NULL) {
         status = inlay_fail(diag, INLAY_IO_ERROR, "%s", dlerror());
         goto done;
@@ -303,7 +321,12 @@ inlay_status module_load(const char *path, const admission *a, plugin_module **o
         goto done;
     }
     memcpy(&open_plugin, &symbol, sizeof open_plugin); /* ISO C has no cast from object to function pointers */
-    INLAY_TRY(open_plugin(host_table(), &raw, diag));
+    crash_add_module(m, symbol);
+    before = crash_enter(m, INLAY_PLUGIN_OPEN_SYMBOL, NULL, NULL);
+    status = open_plugin(host_table(), &raw, diag);
+    crash_leave(&before);
+    if (status != INLAY_OK)
+        goto done;
     INLAY_TRY(adopt_plugin(m, raw, diag));
     INLAY_TRY(note_agrees(&a->facts, &m->table, provider_name, m, m->operators, diag));
     m->file.loaded = true;
@@ -317,10 +340,14 @@ done:
 
 void module_unload(plugin_module *m)
 {
+    crash_scene before = crash_enter(m, "shutdown", NULL, NULL);
+
     if (m->table.shutdown != NULL)
         m->table.shutdown(m->table.ctx);
     if (m->handle != NULL && (m->table.flags & INLAY_PLUGIN_DLCLOSE) != 0 && MAY_DLCLOSE)
         (void)dlclose(m->handle);
+    crash_leave(&before);
+    crash_remove_module(m);
     arena_deinit(&m->arena);
     free(m);
 }

@@ -14,6 +14,7 @@ typedef struct plugin_module {
     struct timespec changed;
     uint32_t references; /* sets and open providers */
     arena arena;
+    const char *mark_key, *mark_file; /* for a quarantine mark, see plugin/crash.h; NULL = cannot be kept */
     struct plugin_module *next; /* in the registry */
 } plugin_module;
 
@@ -26,6 +27,9 @@ void module_unload(plugin_module *m);
 
 /* The directory as an absolute path without links, or why it may not be searched. */
 inlay_status dir_check(const char *dir, char real[PATH_MAX], inlay_diag *diag);
+
+/* The directory of the library or executable that this code is in. */
+bool dir_of_host(char path[PATH_MAX]);
 
 /* The registry's lock: all that changes modules or open providers, and calls open, create, destroy or shutdown of
  * plugins, which are owed one thread at a time. */

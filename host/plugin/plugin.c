@@ -347,25 +347,50 @@ const plugin_provider *plugin_set_provider(const plugin_set *set, uint32_t i)
     return i < set->provider_count ? set->providers[i] : NULL;
 }
 
-const plugin_file *plugin_set_find_missed(const plugin_set *set, const char *name)
+/* The file's own name: "blur" of blur.so and libblur.so. */
+static bool is_stem(const char *path, const char *name)
 {
+    const char *stem = strrchr(path, '/');
     size_t bytes = strlen(name);
 
+    stem = stem != NULL ? stem + 1 : path;
+    if (strcmp(stem, name) == 0)
+        return true;
+    if (strncmp(stem, "lib", 3) == 0 && strncmp(stem + 3, name, bytes) == 0)
+        stem += 3;
+    return strncmp(stem, name, bytes) == 0 && strcmp(stem + bytes, ".so") == 0;
+}
+
+const plugin_file *plugin_set_find_missed(const plugin_set *set, const char *name)
+{
     for (uint32_t i = 0; i < set->file_count; i++)
         if (!set->files[i]->loaded && note_lists(set->files[i]->providers, name))
             return set->files[i];
-    /* A file that says nothing of itself: openblas.so, libopenblas.so. */
-    for (uint32_t i = 0; i < set->file_count; i++) {
-        const char *stem = strrchr(set->files[i]->path, '/') + 1;
-
-        if (set->files[i]->loaded || set->files[i]->providers[0] != '\0')
-            continue;
-        if (strncmp(stem, "lib", 3) == 0 && strncmp(stem + 3, name, bytes) == 0)
-            stem += 3;
-        if (strncmp(stem, name, bytes) == 0 && strcmp(stem + bytes, ".so") == 0)
+    for (uint32_t i = 0; i < set->file_count; i++)
+        if (!set->files[i]->loaded && set->files[i]->providers[0] == '\0' && is_stem(set->files[i]->path, name))
             return set->files[i];
-    }
     return NULL;
+}
+
+inlay_status plugin_retry(const plugin_search *search, const plugin_set *set, const char *name, inlay_diag *diag)
+{
+    char real[PATH_MAX];
+    uint32_t found = 0;
+
+    registry_lock();
+    for (uint32_t i = 0; i < set->file_count; i++) {
+        const plugin_file *f = set->files[i];
+
+        if (f->loaded || realpath(f->path, real) == NULL ||
+            (strcmp(f->path, name) != 0 && strcmp(real, name) != 0 && !is_stem(f->path, name) &&
+             !note_lists(f->providers, name) && (f->name == NULL || strcmp(f->name, name) != 0)))
+            continue;
+        found += verdict_forget(search->verdict_dir, real);
+    }
+    registry_unlock();
+    return found > 0 ? INLAY_OK
+                     : inlay_fail(diag, INLAY_NOT_FOUND, "no plugin '%.200s' is in quarantine; 'inlay providers' says "
+                                  "what became of each file", name);
 }
 
 const plugin_provider *plugin_set_find(const plugin_set *set, const char *name)

@@ -101,6 +101,10 @@ const plugin_provider *plugin_set_provider(const plugin_set *set, uint32_t i);
 /* The file that was not loaded and would have brought the provider of that name, by its note or else by its own name;
  * NULL: none. */
 const plugin_file *plugin_set_find_missed(const plugin_set *set, const char *name);
+/* Forgets what is remembered of the files of set that were not loaded and go by that name: of the plugin, one of its
+ * providers, the file, or its path. The next set tries them again. INLAY_NOT_FOUND: there are none. */
+INLAY_NODISCARD inlay_status plugin_retry(const plugin_search *search, const plugin_set *set, const char *name,
+                                          inlay_diag *diag);
 /* By name; NULL: none. */
 const plugin_provider *plugin_set_find(const plugin_set *set, const char *name);
 /* The operators that plugins brought, for graph_bind; as long as the set. */
@@ -120,7 +124,8 @@ typedef struct provider_setting {
     const char *value;
 } provider_setting;
 
-/* An open provider. Read-only. */
+/* An open provider. Read-only. The functions in table are the host's, which note whose code runs and call the plugin's:
+ * they go with state, and with no other. */
 typedef struct provider {
     const inlay_provider *table; /* first argument of its functions: state */
     void *state;
@@ -135,6 +140,14 @@ typedef struct provider {
  * is INLAY_INVALID_ARGUMENT with the nearest known one; INLAY_UNSUPPORTED is a device that is not there. */
 INLAY_NODISCARD inlay_status provider_open(plugin_set *set, const char *name, const provider_setting *settings,
                                            uint32_t setting_count, const provider **out_provider, inlay_diag *diag);
+/* The plugin's own execute behind the table of an open provider, for the run loop, which counts each call; *state, the
+ * provider's, becomes the plugin's own. Who calls it notes whose code runs himself (plugin/crash.h). */
+typedef inlay_status (*provider_execute_fn)(void *state, inlay_compiled *compiled, inlay_instance *instance,
+                                            const inlay_exec_args *args);
+provider_execute_fn provider_direct(const inlay_provider *table, void **state);
+/* The module of an open provider's table and state, for crash_scene; NULL for a table of another kind. Safe in signal
+ * handlers. */
+const struct plugin_module *provider_module(const inlay_provider *table, const void *state);
 /* All that was compiled with it must be released. NULL is a no-op. */
 void provider_close(const provider *p);
 /* After INLAY_DEVICE_LOST, with the state of an open provider: nobody is handed that one any more, and the next

@@ -1,6 +1,8 @@
 /* Open providers: shared by sessions that ask for the same one with the same settings. */
 #include "base/nearest.h"
 #include "exec/threads.h"
+#include "plugin/crash.h"
+#include "plugin/guard.h"
 #include "plugin/module.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +12,7 @@ typedef struct open_provider {
     provider shown; /* first, so that a provider * is an open_provider * */
     const plugin_provider *info;
     char *key; /* the settings, all of them, as text */
+    guard guard; /* what shown.table and shown.state are */
     uint32_t references;
     bool lost;
     struct open_provider *next;
@@ -73,18 +76,24 @@ static inlay_status open_anew(const plugin_provider *info, const inlay_option_va
                                      .option_stride = sizeof *values,
                                      .first_domain = next_domain,
                                      .max_threads = threads_budget() };
+    crash_scene before;
     inlay_status status;
+    void *state = NULL;
 
     if (p == NULL || info->table.domain_count > UINT32_MAX - next_domain) {
         free(p);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to open provider %s", info->table.name);
     }
-    status = info->table.create(info->table.ctx, host_table(), &args, &p->shown.state, diag);
+    before = crash_enter(info->module, "create", info->table.name, NULL);
+    status = info->table.create(info->table.ctx, host_table(), &args, &state, diag);
+    crash_leave(&before);
     if (status != INLAY_OK) {
         free(p);
         return status;
     }
-    p->shown.table = &info->table;
+    guard_init(&p->guard, &info->table, state, info->module);
+    p->shown.table = &p->guard.table;
+    p->shown.state = &p->guard;
     p->shown.name = info->table.name;
     p->shown.path = info->file->path;
     p->shown.version = info->file->version;

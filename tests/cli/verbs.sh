@@ -262,6 +262,18 @@ json 0 '(.files | length) >= 1 and ([.providers[] | select(.name == "reference")
 cp "$work/text.onnx" "$work/nothing/fake.so"
 chmod 755 "$work/nothing"
 expect 0 'fake.so: not an ELF file: ' providers --plugin-dirs "$work/nothing"
+json 0 '.files[] | select(.outcome == "not an ELF file") | (.path | endswith("fake.so")) and .loaded == false
+    and (.reason | length) > 0' providers --plugin-dirs "$work/nothing" --json
+refuses 3 "no plugin 'fake' is in quarantine" providers --plugin-dirs "$work/nothing" --retry fake
+refuses 2 'none of auto, always and never' providers --probe sometimes
+# Without the helper: a warning, or nothing is loaded.
+mkdir -p "$work/moved/bin"
+cp "$inlay" "$work/moved/bin/inlay"
+moved_plugins=$(dirname "$inlay")/../lib/inlay/plugins
+check 'inlay without a helper refuses what nobody tried' bash -c "'$work/moved/bin/inlay' providers --cache-dir '' \
+    --plugin-dirs '$moved_plugins' --probe always | grep -q 'inlay-probe is not installed'"
+check 'inlay without a helper loads plugins nonetheless' bash -c "'$work/moved/bin/inlay' providers --cache-dir '' \
+    --plugin-dirs '$moved_plugins' | grep -q 'provider reference'"
 refuses 3 'no-such' providers --plugin-dirs "$work/no-such"
 
 echo "$checks checks, $wrong wrong"

@@ -24,8 +24,8 @@ mkdir "$tmp/elsewhere"
 mv "$tmp/first" "$tmp/elsewhere/inlay"
 prefix=$tmp/elsewhere/inlay
 lib=$(dirname "$(find "$prefix" -name libinlay.so)")
-for file in bin/inlay include/inlay/inlay.h include/inlay/plugin.h include/inlay/kit.h include/inlay/types.h \
-    include/inlay/status.h; do
+for file in bin/inlay libexec/inlay/inlay-probe include/inlay/inlay.h include/inlay/plugin.h include/inlay/kit.h \
+    include/inlay/types.h include/inlay/note.h include/inlay/status.h; do
     [ -e "$prefix/$file" ] || die "$file is not installed"
 done
 [ -e "$lib/inlay/plugins/reference.so" ] || die "the reference provider is not installed"

@@ -1,0 +1,61 @@
+/* When a plugin crashes while a session is being made, nothing has been printed yet: the program starts itself again,
+ * and this time the plugin is in quarantine. A fresh process is the only place where nobody has to ask which locks the
+ * plugin died holding. */
+#include "cli/cli.h"
+#include "plugin/crash.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_RESTARTS = 9, MOST_ARGUMENTS = 4096 };
+
+static const char variable[] = "INLAY_RESTARTS=";
+static char **arguments, **environment;
+static char counter[32];
+static sigset_t mask;
+static volatile sig_atomic_t may_restart;
+
+extern char **environ;
+
+/* Async-signal-safe. */
+static void restart(void)
+{
+    static const char line[] = "inlay: starting again without it\n";
+
+    if (!may_restart)
+        return;
+    (void)!write(STDERR_FILENO, line, sizeof line - 1);
+    (void)sigprocmask(SIG_SETMASK, &mask, NULL);
+    (void)execve("/proc/self/exe", arguments, environment);
+}
+
+void cli_restart_init(int argc, char **argv)
+{
+    const char *before = getenv("INLAY_RESTARTS");
+    int count = before != NULL ? before[0] - '0' : 0;
+    size_t variables = 0, kept = 0;
+
+    crash_install();
+    if (count < 0 || count >= MOST_RESTARTS || argc > MOST_ARGUMENTS)
+        return;
+    while (environ[variables] != NULL)
+        variables++;
+    arguments = calloc((size_t)argc + 1, sizeof *arguments);
+    environment = calloc(variables + 2, sizeof *environment);
+    if (arguments == NULL || environment == NULL)
+        return;
+    memcpy(arguments, argv, (size_t)argc * sizeof *arguments); /* before argp sorts them */
+    for (size_t i = 0; i < variables; i++)
+        if (strncmp(environ[i], variable, sizeof variable - 1) != 0)
+            environment[kept++] = environ[i];
+    (void)snprintf(counter, sizeof counter, "%s%d", variable, count + 1);
+    environment[kept] = counter;
+    (void)sigprocmask(SIG_SETMASK, NULL, &mask);
+    crash_restart = restart;
+}
+
+void cli_restart_allow(bool on)
+{
+    may_restart = on && arguments != NULL && environment != NULL;
+}

@@ -1,0 +1,272 @@
+#include "plugin/crash.h"
+#include "plugin/module.h"
+#include "plugin/verdict.h"
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+_Thread_local crash_scene crash_here __attribute__((tls_model("initial-exec")));
+void (*crash_on_enter)(const crash_scene *scene);
+void (*crash_restart)(void);
+
+/* ------------------------------------------------------------------ addresses */
+
+enum { RANGES = 128 };
+static struct range {
+    uintptr_t begin, end;
+    const plugin_module *module; /* written last when added, first when removed; NULL = free */
+} ranges[RANGES];
+
+typedef struct extent {
+    uintptr_t within, begin, end;
+} extent;
+
+static int find_extent(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    extent *e = arg;
+    uintptr_t begin = UINTPTR_MAX, end = 0;
+
+    (void)size;
+    for (uint32_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+
+        if (p->p_type != PT_LOAD)
+            continue;
+        if (info->dlpi_addr + p->p_vaddr < begin)
+            begin = info->dlpi_addr + p->p_vaddr;
+        if (info->dlpi_addr + p->p_vaddr + p->p_memsz > end)
+            end = info->dlpi_addr + p->p_vaddr + p->p_memsz;
+    }
+    if (e->within < begin || e->within >= end)
+        return 0;
+    e->begin = begin;
+    e->end = end;
+    return 1;
+}
+
+void crash_add_module(const plugin_module *module, const void *within)
+{
+    extent e = { .within = (uintptr_t)within };
+
+    if (dl_iterate_phdr(find_extent, &e) == 0)
+        return;
+    for (uint32_t i = 0; i < RANGES; i++) {
+        if (ranges[i].module != NULL)
+            continue;
+        ranges[i].begin = e.begin;
+        ranges[i].end = e.end;
+        __atomic_store_n(&ranges[i].module, module, __ATOMIC_RELEASE);
+        return;
+    }
+}
+
+void crash_remove_module(const plugin_module *module)
+{
+    for (uint32_t i = 0; i < RANGES; i++)
+        if (ranges[i].module == module)
+            __atomic_store_n(&ranges[i].module, NULL, __ATOMIC_RELEASE);
+}
+
+static const plugin_module *module_at(uintptr_t address)
+{
+    for (uint32_t i = 0; i < RANGES; i++) {
+        const plugin_module *m = __atomic_load_n(&ranges[i].module, __ATOMIC_ACQUIRE);
+
+        if (m != NULL && address >= ranges[i].begin && address < ranges[i].end)
+            return m;
+    }
+    return NULL;
+}
+
+static uintptr_t program_counter(const void *context)
+{
+#if defined(__x86_64__)
+    return (uintptr_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+#elif defined(__aarch64__)
+    return (uintptr_t)((const ucontext_t *)context)->uc_mcontext.pc;
+#else
+    (void)context;
+    return 0;
+#endif
+}
+
+/* ------------------------------------------------------------------ the line */
+
+static const struct {
+    int signal;
+    const char *name;
+} caught[] = { { SIGSEGV, "SIGSEGV" }, { SIGBUS, "SIGBUS" }, { SIGFPE, "SIGFPE" }, { SIGILL, "SIGILL" },
+               { SIGABRT, "SIGABRT" } };
+enum { CAUGHT = sizeof caught / sizeof caught[0], MOST_WAITS = 2000 };
+
+static struct sigaction before[CAUGHT];
+static uint32_t reported; /* atomic: 0 nothing yet, 1 one thread is at it, 2 done */
+
+/* Appends what fits; unprintable bytes become '?', for names come from files. */
+static void say(char *line, size_t room, const char *text)
+{
+    size_t at = strlen(line);
+
+    for (; text != NULL && *text != '\0' && at + 1 < room; text++)
+        line[at++] = *text >= ' ' && *text != 0x7f ? *text : '?';
+    line[at] = '\0';
+}
+
+/* "it crashed (SIGSEGV) in assess, provider p, node 'n'" */
+static void say_what(char *line, size_t room, const crash_scene *s, const char *signal_name)
+{
+    say(line, room, "crashed (");
+    say(line, room, signal_name);
+    say(line, room, s->call != NULL ? ") in " : ") in a thread of its own");
+    say(line, room, s->call);
+    if (s->node != NULL) {
+        say(line, room, " of node '");
+        say(line, room, s->node);
+        say(line, room, "'");
+    }
+    if (s->provider != NULL) {
+        say(line, room, ", provider ");
+        say(line, room, s->provider);
+    }
+}
+
+static bool mark(const plugin_module *m, const char *what)
+{
+    static char text[VERDICT_FILE]; /* one crash writes; a handler's stack is small */
+
+    return m->mark_key != NULL && m->mark_file != NULL &&
+           verdict_write(m->mark_file, text, verdict_compose(m->mark_key, VERDICT_CRASHED, what, text));
+}
+
+static void report(const crash_scene *s, const char *signal_name)
+{
+    static char line[1024], what[VERDICT_TEXT];
+    const char *name = s->module->file.name != NULL ? s->module->file.name : "?";
+    bool marked;
+
+    say(what, sizeof what, "it ");
+    say_what(what, sizeof what, s, signal_name);
+    say(what, sizeof what, " while a model was worked on");
+    marked = mark(s->module, what);
+    say(line, sizeof line, "inlay: plugin ");
+    say(line, sizeof line, name);
+    say(line, sizeof line, " (");
+    say(line, sizeof line, s->module->file.path);
+    say(line, sizeof line, ") ");
+    say_what(line, sizeof line, s, signal_name);
+    if (marked) {
+        say(line, sizeof line, "; it is quarantined until it changes, or 'inlay providers --retry ");
+        say(line, sizeof line, name);
+        say(line, sizeof line, "'");
+    }
+    line[strlen(line) < sizeof line - 1 ? strlen(line) : sizeof line - 2] = '\n';
+    (void)!write(STDERR_FILENO, line, strnlen(line, sizeof line));
+    if (marked && crash_restart != NULL)
+        crash_restart();
+}
+
+/* ------------------------------------------------------------------ signals */
+
+/* On to whoever was there before. Returning repeats a faulting instruction, so the default action is taken at the very
+ * place; a signal that somebody sent has to be sent again. */
+static void forward(int number, siginfo_t *info, void *context, const struct sigaction *old)
+{
+    if ((old->sa_flags & SA_SIGINFO) != 0 && old->sa_sigaction != NULL) {
+        old->sa_sigaction(number, info, context);
+    } else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN) {
+        old->sa_handler(number);
+    } else if (old->sa_handler == SIG_DFL || info->si_code > 0) { /* a fault can't be ignored */
+        struct sigaction plain = { .sa_handler = SIG_DFL };
+
+        (void)sigaction(number, &plain, NULL);
+        if (info->si_code <= 0)
+            (void)raise(number);
+    }
+}
+
+static void handle(int number, siginfo_t *info, void *context)
+{
+    const crash_scene *here = crash_here.borrowed != NULL ? crash_here.borrowed : &crash_here;
+    crash_scene scene = *here;
+    uint32_t which = 0, none = 0;
+
+    while (which + 1 < CAUGHT && caught[which].signal != number)
+        which++;
+    if (scene.describe != NULL) {
+        scene.module = NULL;
+        if (scene.step != NULL)
+            scene.describe(scene.step, &scene);
+    }
+    if (scene.module == NULL)
+        scene = (crash_scene){ .module = module_at(program_counter(context)) };
+    if (scene.module != NULL &&
+        __atomic_compare_exchange_n(&reported, &none, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        report(&scene, caught[which].name);
+        __atomic_store_n(&reported, 2, __ATOMIC_RELEASE);
+    }
+    /* Workers of one loop crash together: none may end the process while another is speaking. */
+    for (uint32_t i = 0; i < MOST_WAITS && __atomic_load_n(&reported, __ATOMIC_ACQUIRE) == 1; i++)
+        (void)nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    forward(number, info, context, &before[which]);
+}
+
+/* ------------------------------------------------------------------ stacks of their own */
+
+enum { STACK_BYTES = 64 * 1024 };
+static pthread_key_t stack_key;
+static uint32_t installed; /* atomic */
+static _Thread_local bool has_stack;
+
+static void drop_stack(void *stack)
+{
+    const stack_t none = { .ss_flags = SS_DISABLE };
+
+    (void)sigaltstack(&none, NULL);
+    (void)munmap(stack, STACK_BYTES);
+}
+
+void crash_thread(void)
+{
+    stack_t stack = { .ss_size = STACK_BYTES }, old;
+
+    if (has_stack || __atomic_load_n(&installed, __ATOMIC_ACQUIRE) == 0)
+        return;
+    has_stack = true;
+    if (sigaltstack(NULL, &old) != 0 || (old.ss_flags & SS_DISABLE) == 0)
+        return; /* somebody has thought of it already */
+    stack.ss_sp = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (stack.ss_sp == MAP_FAILED)
+        return;
+    if (pthread_setspecific(stack_key, stack.ss_sp) != 0 || sigaltstack(&stack, NULL) != 0)
+        (void)munmap(stack.ss_sp, STACK_BYTES);
+}
+
+static void install(void)
+{
+    struct sigaction action = { .sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK };
+    Dl_info info;
+
+    if (pthread_key_create(&stack_key, drop_stack) != 0)
+        return;
+    /* Handlers and the key's destructor must not be unmapped with the library. */
+    if (dladdr((void *)(uintptr_t)&installed, &info) != 0 && info.dli_fname != NULL)
+        (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+    (void)sigemptyset(&action.sa_mask);
+    for (uint32_t i = 0; i < CAUGHT; i++)
+        (void)sigaction(caught[i].signal, &action, &before[i]);
+    __atomic_store_n(&installed, 1, __ATOMIC_RELEASE);
+}
+
+void crash_install(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    (void)pthread_once(&once, install);
+    crash_thread();
+}

@@ -1,0 +1,238 @@
+#include "plugin/guard.h"
+#include "plugin/crash.h"
+#include "plugin/module.h"
+
+/* Runs `expression` as call `what` of guard g, at node `where`. */
+#define GUARDED(g, what, where, expression)                                             \
+    do {                                                                                \
+        crash_scene before = crash_enter((g)->module, what, (g)->real->name, where);    \
+        expression;                                                                     \
+        crash_leave(&before);                                                           \
+    } while (0)
+
+static const char *first_node(const inlay_graph *g, const uint32_t *nodes, uint32_t count)
+{
+    if (g->node_count == 0 || (nodes != NULL && (count == 0 || nodes[0] >= g->node_count)))
+        return NULL;
+    return inlay_graph_node(g, nodes != NULL ? nodes[0] : 0)->name.data;
+}
+
+static void guard_destroy(void *state)
+{
+    guard *g = state;
+    GUARDED(g, "destroy", NULL, g->real->destroy(g->state));
+}
+
+static void guard_quiesce(void *state)
+{
+    guard *g = state;
+    GUARDED(g, "quiesce", NULL, g->real->quiesce(g->state));
+}
+
+static inlay_status guard_assess(void *state, const inlay_graph *snapshot, const uint8_t *candidates,
+                                 const inlay_assess_sink *sink, inlay_diag *diag)
+{
+    guard *g = state;
+    inlay_status status;
+    const char *node = snapshot->node_count == 1 ? first_node(snapshot, NULL, 0) : NULL;
+
+    GUARDED(g, "assess", node, status = g->real->assess(g->state, snapshot, candidates, sink, diag));
+    return status;
+}
+
+static inlay_status guard_cost(void *state, const inlay_cost_request *request, inlay_cost *cost)
+{
+    guard *g = state;
+    inlay_status status;
+
+    GUARDED(g, "cost", first_node(request->graph, request->offer->nodes, request->offer->node_count),
+            status = g->real->cost(g->state, request, cost));
+    return status;
+}
+
+static inlay_status guard_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
+                                  inlay_diag *diag)
+{
+    guard *g = state;
+    inlay_status status;
+
+    GUARDED(g, "compile", first_node(request->graph, request->nodes, request->node_count),
+            status = g->real->compile(g->state, request, out_compiled, diag));
+    return status;
+}
+
+static void guard_release_compiled(void *state, inlay_compiled *compiled)
+{
+    guard *g = state;
+    GUARDED(g, "release_compiled", NULL, g->real->release_compiled(g->state, compiled));
+}
+
+static inlay_status guard_specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
+                                     inlay_instance **out_instance, inlay_diag *diag)
+{
+    guard *g = state;
+    inlay_status status;
+
+    GUARDED(g, "specialize", NULL, status = g->real->specialize(g->state, compiled, request, out_instance, diag));
+    return status;
+}
+
+static void guard_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance)
+{
+    guard *g = state;
+    GUARDED(g, "release_instance", NULL, g->real->release_instance(g->state, compiled, instance));
+}
+
+static inlay_status guard_execute(void *state, inlay_compiled *compiled, inlay_instance *instance,
+                                  const inlay_exec_args *args)
+{
+    guard *g = state;
+    inlay_status status;
+
+    if (crash_here.describe != NULL) /* a step of a run, which knows its node */
+        return g->real->execute(g->state, compiled, instance, args);
+    GUARDED(g, "execute", NULL, status = g->real->execute(g->state, compiled, instance, args));
+    return status;
+}
+
+static inlay_status guard_fingerprint(void *state, char out[64], uint32_t *out_bytes)
+{
+    guard *g = state;
+    inlay_status status;
+
+    GUARDED(g, "fingerprint", NULL, status = g->real->fingerprint(g->state, out, out_bytes));
+    return status;
+}
+
+static uint32_t guard_cache_verdict(void *state, const void *blob, uint64_t bytes, inlay_diag *why)
+{
+    guard *g = state;
+    uint32_t answer;
+
+    GUARDED(g, "cache_verdict", NULL, answer = g->real->cache_verdict(g->state, blob, bytes, why));
+    return answer;
+}
+
+static inlay_status guard_buffer_alloc(void *state, uint32_t domain, uint64_t bytes, inlay_buffer *out,
+                                       inlay_diag *diag)
+{
+    guard *g = state;
+    inlay_status status;
+
+    GUARDED(g, "buffer_alloc", NULL, status = g->real->buffer_alloc(g->state, domain, bytes, out, diag));
+    return status;
+}
+
+static void guard_buffer_free(void *state, const inlay_buffer *buffer)
+{
+    guard *g = state;
+    GUARDED(g, "buffer_free", NULL, g->real->buffer_free(g->state, buffer));
+}
+
+static inlay_status guard_buffer_copy(void *state, inlay_run *run, const inlay_buffer *source,
+                                      const inlay_buffer *target, const inlay_fence *waits, uint32_t wait_count,
+                                      inlay_fence signal, inlay_diag *diag)
+{
+    guard *g = state;
+    inlay_status status;
+
+    GUARDED(g, "buffer_copy", NULL,
+            status = g->real->buffer_copy(g->state, run, source, target, waits, wait_count, signal, diag));
+    return status;
+}
+
+static inlay_status guard_buffer_map(void *state, const inlay_buffer *buffer, void **out_address, inlay_diag *diag)
+{
+    guard *g = state;
+    inlay_status status;
+
+    GUARDED(g, "buffer_map", NULL, status = g->real->buffer_map(g->state, buffer, out_address, diag));
+    return status;
+}
+
+static void guard_buffer_unmap(void *state, const inlay_buffer *buffer)
+{
+    guard *g = state;
+    GUARDED(g, "buffer_unmap", NULL, g->real->buffer_unmap(g->state, buffer));
+}
+
+static inlay_status guard_import_host(void *state, uint32_t domain, void *address, uint64_t bytes, inlay_buffer *out,
+                                      inlay_diag *diag)
+{
+    guard *g = state;
+    inlay_status status;
+
+    GUARDED(g, "import_host", NULL, status = g->real->import_host(g->state, domain, address, bytes, out, diag));
+    return status;
+}
+
+static const void *guard_extension(void *state, const char *name)
+{
+    guard *g = state;
+    const void *found;
+
+    GUARDED(g, "extension", NULL, found = g->real->extension(g->state, name));
+    return found;
+}
+
+void guard_init(guard *g, const inlay_provider *real, void *state, const struct plugin_module *module)
+{
+    inlay_provider *t = &g->table;
+
+    *g = (guard){ .table = *real, .real = real, .state = state, .module = module };
+    t->destroy = guard_destroy;
+    t->assess = guard_assess;
+    t->cost = guard_cost;
+    t->compile = guard_compile;
+    t->release_compiled = guard_release_compiled;
+    t->specialize = guard_specialize;
+    t->release_instance = guard_release_instance;
+    t->execute = guard_execute;
+    /* What is optional stays NULL. */
+    t->quiesce = real->quiesce != NULL ? guard_quiesce : NULL;
+    t->fingerprint = real->fingerprint != NULL ? guard_fingerprint : NULL;
+    t->cache_verdict = real->cache_verdict != NULL ? guard_cache_verdict : NULL;
+    t->buffer_alloc = real->buffer_alloc != NULL ? guard_buffer_alloc : NULL;
+    t->buffer_free = real->buffer_free != NULL ? guard_buffer_free : NULL;
+    t->buffer_copy = real->buffer_copy != NULL ? guard_buffer_copy : NULL;
+    t->buffer_map = real->buffer_map != NULL ? guard_buffer_map : NULL;
+    t->buffer_unmap = real->buffer_unmap != NULL ? guard_buffer_unmap : NULL;
+    t->import_host = real->import_host != NULL ? guard_import_host : NULL;
+    t->extension = real->extension != NULL ? guard_extension : NULL;
+}
+
+provider_execute_fn provider_direct(const inlay_provider *table, void **state)
+{
+    const guard *g = *state;
+
+    if (table->execute != guard_execute)
+        return table->execute;
+    *state = g->state;
+    return g->real->execute;
+}
+
+const struct plugin_module *provider_module(const inlay_provider *table, const void *state)
+{
+    return table->execute == guard_execute ? ((const guard *)state)->module : NULL;
+}
+
+/* ------------------------------------------------------------------ operators */
+
+static inlay_status guard_infer(void *ctx, inlay_infer *infer, inlay_diag *diag)
+{
+    const guard_operator *g = ctx;
+    crash_scene before = crash_enter(g->module, "infer", NULL, infer->node->name.data);
+    inlay_status status = g->infer(g->ctx, infer, diag);
+
+    crash_leave(&before);
+    return status;
+}
+
+void guard_wrap_operator(inlay_operator *op, guard_operator *g, const struct plugin_module *module)
+{
+    if (op->infer == NULL)
+        return;
+    *g = (guard_operator){ op->infer, op->ctx, module };
+    op->infer = guard_infer;
+    op->ctx = g;
+}

@@ -1,0 +1,28 @@
+/* plugin/guard.h - the table through which the host calls a provider.
+ *
+ * An open provider's functions are wrapped: each wrapper notes whose code runs (plugin/crash.h) and calls the plugin's
+ * own. Table and state are wrapped together, so nobody else has to know. The run loop, for which one more call a node
+ * would be too many, takes the plugin's execute out again (provider_direct) and keeps the note itself. */
+#ifndef PLUGIN_GUARD_H
+#define PLUGIN_GUARD_H
+#include "plugin/plugin.h"
+
+typedef struct guard {
+    inlay_provider table; /* what the host calls; its state argument is the guard */
+    const inlay_provider *real;
+    void *state;          /* the plugin's */
+    const struct plugin_module *module;
+} guard;
+
+/* Wraps a provider whose create has given state. real is as this host knows it and outlives the guard. */
+void guard_init(guard *g, const inlay_provider *real, void *state, const struct plugin_module *module);
+
+/* An operator's inference, wrapped likewise: ctx of the wrapped operator. */
+typedef struct guard_operator {
+    inlay_status (*infer)(void *ctx, inlay_infer *infer, inlay_diag *diag);
+    void *ctx;
+    const struct plugin_module *module;
+} guard_operator;
+/* Replaces op->infer and op->ctx, when there is an infer. g lives as long as op. */
+void guard_wrap_operator(inlay_operator *op, guard_operator *g, const struct plugin_module *module);
+#endif

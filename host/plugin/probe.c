@@ -1,0 +1,223 @@
+#include "plugin/probe.h"
+#include "plugin/module.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* ------------------------------------------------------------------ the helper */
+
+bool probe_find(char helper[PATH_MAX], char host[128])
+{
+    static const char *const places[] = { INLAY_LIBEXEC_FROM_LIB "/inlay-probe", "../libexec/inlay/inlay-probe" };
+    char here[PATH_MAX], path[PATH_MAX + 256];
+    struct stat st;
+    bool found = false;
+
+    (void)snprintf(host, 128, "%s abi %u.%u", INLAY_VERSION, INLAY_ABI_MAJOR, INLAY_ABI_MINOR);
+    if (!dir_of_host(here))
+        return false;
+    for (size_t i = 0; !found && i < sizeof places / sizeof places[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", here, places[i]);
+        found = realpath(path, helper) != NULL && stat(helper, &st) == 0 && S_ISREG(st.st_mode) &&
+                (st.st_mode & (S_IWOTH | S_IXUSR)) == S_IXUSR && (st.st_uid == 0 || st.st_uid == geteuid());
+    }
+    if (found)
+        (void)snprintf(host, 128, "%s abi %u.%u helper %llx %lld %lld.%09ld", INLAY_VERSION, INLAY_ABI_MAJOR,
+                       INLAY_ABI_MINOR, (unsigned long long)st.st_ino, (long long)st.st_size,
+                       (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+    return found;
+}
+
+/* ------------------------------------------------------------------ the child */
+
+/* A process group of its own with default signals, nothing on 0, 1 and 2, the pipe on 3, and nothing else open. */
+static int spawn(const char *helper, const char *path, int pipe_fd, pid_t *out_pid)
+{
+    char *arguments[] = { (char *)(uintptr_t)helper, (char *)(uintptr_t)path, NULL };
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, all;
+    int error;
+
+    (void)sigemptyset(&none);
+    (void)sigfillset(&all);
+    error = posix_spawn_file_actions_init(&actions);
+    if (error != 0)
+        return error;
+    error = posix_spawnattr_init(&attributes);
+    if (error != 0) {
+        (void)posix_spawn_file_actions_destroy(&actions);
+        return error;
+    }
+    error = posix_spawn_file_actions_adddup2(&actions, pipe_fd, PROBE_FD);
+    for (int fd = 0; fd < 3 && error == 0; fd++)
+        error = posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", fd == 0 ? O_RDONLY : O_WRONLY, 0);
+    if (error == 0)
+        error = posix_spawn_file_actions_addclosefrom_np(&actions, PROBE_FD + 1);
+    if (error == 0)
+        error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                                          POSIX_SPAWN_SETPGROUP);
+    if (error == 0)
+        error = posix_spawnattr_setsigmask(&attributes, &none);
+    if (error == 0)
+        error = posix_spawnattr_setsigdefault(&attributes, &all);
+    if (error == 0)
+        error = posix_spawnattr_setpgroup(&attributes, 0);
+    if (error == 0)
+        error = posix_spawn(out_pid, helper, &actions, &attributes, arguments, environ);
+    (void)posix_spawnattr_destroy(&attributes);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* ------------------------------------------------------------------ listening */
+
+typedef struct report {
+    char line[VERDICT_TEXT]; /* the one that is being received */
+    size_t line_bytes;
+    char stage[VERDICT_TEXT];
+    char refused[VERDICT_TEXT];
+    bool is_refused, is_ok, is_done;
+} report;
+
+static void take_line(report *r)
+{
+    r->line[r->line_bytes] = '\0';
+    for (char *c = r->line; *c != '\0'; c++) /* a plugin may write to the pipe too */
+        if (*c < ' ' || *c == 0x7f)
+            *c = '?';
+    if (strncmp(r->line, "at ", 3) == 0)
+        (void)snprintf(r->stage, sizeof r->stage, "%s", r->line + 3);
+    else if (strncmp(r->line, "refused ", 8) == 0 && !r->is_refused)
+        (void)snprintf(r->refused, sizeof r->refused, "%s", r->line + 8), r->is_refused = true;
+    else if (strcmp(r->line, "ok") == 0)
+        r->is_ok = true;
+    else if (strcmp(r->line, "done") == 0)
+        r->is_done = true;
+    r->line_bytes = 0;
+}
+
+/* Takes what is there; returns what read() did. */
+static ssize_t take_bytes(report *r, int fd)
+{
+    char bytes[1024];
+    ssize_t n = read(fd, bytes, sizeof bytes);
+
+    for (ssize_t i = 0; i < n; i++) {
+        if (bytes[i] == '\n')
+            take_line(r);
+        else if (r->line_bytes + 1 < sizeof r->line)
+            r->line[r->line_bytes++] = bytes[i];
+    }
+    return n;
+}
+
+/* Listens until the process has ended or the time is up; returns whether it has ended. It is left to be reaped. */
+static bool listen_to(pid_t pid, int fd, int64_t deadline, report *r)
+{
+    bool open = true;
+
+    for (;;) {
+        int64_t left = deadline - now_ms();
+        struct pollfd p = { .fd = open ? fd : -1, .events = POLLIN };
+        siginfo_t info = { 0 };
+        ssize_t n;
+
+        /* The end of the pipe is the usual sign; a child of the child may hold it open, hence the short waits. */
+        if (poll(&p, 1, !open ? 1 : left > 20 ? 20 : left > 0 ? (int)left : 0) > 0) {
+            n = take_bytes(r, fd);
+            open = n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
+            if (n > 0 && left > 0)
+                continue; /* the last lines count */
+        }
+        if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == pid) {
+            while (open && take_bytes(r, fd) > 0)
+                ;
+            return true;
+        }
+        if (left <= 0)
+            return false;
+    }
+}
+
+/* ------------------------------------------------------------------ the verdict */
+
+static const char *signal_text(int number)
+{
+    const char *name = sigabbrev_np(number);
+
+    return name != NULL ? name : "?";
+}
+
+static void judge(const report *r, bool gone, int status, uint32_t limit_ms, verdict *out)
+{
+    const char *stage = r->stage[0] != '\0' ? r->stage : "the start of the helper";
+
+    out->text[0] = '\0';
+    if (!gone) {
+        out->kind = VERDICT_HUNG;
+        (void)snprintf(out->text, sizeof out->text, "it had not come back from %.250s after %u ms", stage, limit_ms);
+    } else if (status != -1 && WIFSIGNALED(status)) {
+        out->kind = VERDICT_CRASHED;
+        (void)snprintf(out->text, sizeof out->text, "it crashed (SIG%s) in %.300s", signal_text(WTERMSIG(status)), stage);
+    } else if (!r->is_done) {
+        out->kind = VERDICT_CRASHED;
+        (void)snprintf(out->text, sizeof out->text, "it ended the process (exit code %d) in %.300s",
+                       status != -1 ? WEXITSTATUS(status) : -1, stage);
+    } else if (r->is_refused) {
+        out->kind = VERDICT_REFUSED;
+        (void)snprintf(out->text, sizeof out->text, "%s", r->refused);
+    } else if (status != -1 && WEXITSTATUS(status) != 0) {
+        out->kind = VERDICT_CRASHED;
+        (void)snprintf(out->text, sizeof out->text, "its process ended with exit code %d", WEXITSTATUS(status));
+    } else {
+        out->kind = r->is_ok ? VERDICT_OK : VERDICT_CRASHED;
+    }
+}
+
+inlay_status probe_run(const char *helper, const char *path, uint32_t limit_ms, verdict *out, inlay_diag *diag)
+{
+    int64_t deadline = now_ms() + limit_ms;
+    report r = { .line_bytes = 0 };
+    int ends[2], status = 0, error;
+    pid_t pid = -1, reaped;
+    bool gone;
+
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "no pipe to the helper: %s", strerror(errno));
+    (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    error = spawn(helper, path, ends[1], &pid);
+    (void)close(ends[1]);
+    if (error != 0) {
+        (void)close(ends[0]);
+        return inlay_fail(diag, error == ENOMEM ? INLAY_OUT_OF_MEMORY : INLAY_IO_ERROR, "%.300s cannot be started: %s",
+                          helper, strerror(error));
+    }
+    gone = listen_to(pid, ends[0], deadline, &r);
+    (void)kill(-pid, SIGKILL); /* those that it started go with it */
+    while ((reaped = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
+        ;
+    if (reaped < 0)
+        status = -1; /* an application that reaps all children of its process was faster */
+    (void)close(ends[0]);
+    judge(&r, gone, status, limit_ms, out);
+    return INLAY_OK;
+}

@@ -1,0 +1,28 @@
+/* plugin/probe.h - a plugin tried out in a process of its own. Private to this folder, save for the helper.
+ *
+ * The helper (host/probe/, installed as libexec/inlay/inlay-probe) is spawned, not forked: the host may have threads.
+ * It loads the file, asks it to describe itself, checks that, then opens its providers and has them run a few small
+ * nodes; it has no files, no core dumps and a time limit, and may crash as it likes. What it has to say comes through a
+ * pipe, descriptor 3, in lines:
+ *
+ *     at STAGE            before each call into the plugin
+ *     refused SENTENCE    it can't be loaded, and why
+ *     ok                  it can
+ *     done                the last line, before main returns
+ *
+ * How the process ended, and after which line, is the verdict. */
+#ifndef PLUGIN_PROBE_H
+#define PLUGIN_PROBE_H
+#include "plugin/admit.h"
+#include "plugin/verdict.h"
+
+enum { PROBE_FD = 3, PROBE_DEFAULT_MS = 5000 };
+
+/* The helper of this library or executable, if it is there and belongs to somebody whom plugins may be loaded from;
+ * *out_host names this build of the host, helper included, for verdict_key_init. */
+bool probe_find(char helper[PATH_MAX], char host[128]);
+
+/* Tries the file. INLAY_OK: *out is the verdict. Otherwise the trial could not be held, and diag says why. */
+INLAY_NODISCARD inlay_status probe_run(const char *helper, const char *path, uint32_t limit_ms, verdict *out,
+                                       inlay_diag *diag);
+#endif

@@ -1,0 +1,97 @@
+/* inlay-probe PLUGIN: the process in which a plugin is tried before a host loads it. See plugin/probe.h for what it says
+ * and to whom; people have no use for it. */
+#include "plugin/crash.h"
+#include "plugin/note.h"
+#include "plugin/probe.h"
+#include "probe/trial.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || INLAY_NOTE_FEATURE(address_sanitizer) || \
+    INLAY_NOTE_FEATURE(thread_sanitizer)
+/* The signal is the news here, and leaks are not. The runtimes look these up. */
+INLAY_EXPORT const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "handle_segv=0:handle_sigbus=0:handle_abort=0:handle_sigill=0:handle_sigfpe=0:detect_leaks=0";
+}
+INLAY_EXPORT const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "handle_segv=0:handle_sigbus=0:handle_abort=0:handle_sigill=0:handle_sigfpe=0:report_bugs=0";
+}
+#endif
+
+static void say(const char *word, const char *text)
+{
+    char line[VERDICT_TEXT + 16];
+    int bytes = snprintf(line, sizeof line - 1, "%s%s%.*s", word, text[0] != '\0' ? " " : "", VERDICT_TEXT, text);
+
+    if (bytes > (int)sizeof line - 2)
+        bytes = (int)sizeof line - 2;
+    for (int i = 0; i < bytes; i++)
+        if (line[i] == '\n')
+            line[i] = '?';
+    line[bytes] = '\n';
+    (void)!write(PROBE_FD, line, (size_t)bytes + 1);
+}
+
+static void say_scene(const crash_scene *s)
+{
+    char text[VERDICT_TEXT];
+
+    (void)snprintf(text, sizeof text, "%s%s%.150s%s%s%.100s", s->call, s->node != NULL ? " of node '" : "",
+                   s->node != NULL ? s->node : "", s->node != NULL ? "'" : "", s->provider != NULL ? ", provider " : "",
+                   s->provider != NULL ? s->provider : "");
+    say("at", text);
+}
+
+/* Nothing outlives this process, and it leaves nothing behind. */
+static void keep_small(void)
+{
+    const struct rlimit none = { 0, 0 };
+
+    (void)setrlimit(RLIMIT_CORE, &none);
+    (void)prctl(PR_SET_DUMPABLE, 0); /* the limit does not hold where dumps are piped */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+int main(int argc, char **argv)
+{
+    static admission a;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    plugin_module *m = NULL;
+    inlay_status status;
+
+    if (argc != 2 || fcntl(PROBE_FD, F_GETFL) < 0) {
+        (void)fprintf(stderr, "inlay-probe is started by inlay, to try a plugin\n");
+        return 2;
+    }
+    keep_small();
+    crash_on_enter = say_scene;
+    a.fd = open(argv[1], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (a.fd < 0 || fstat(a.fd, &a.st) != 0 || strlen(argv[1]) >= sizeof a.path)
+        status = inlay_fail(&diag, INLAY_IO_ERROR, "the helper cannot open it");
+    else
+        status = note_read(a.fd, (uint64_t)a.st.st_size, &a.facts, &diag);
+    if (status == INLAY_OK) {
+        (void)strcpy(a.path, argv[1]);
+        status = module_load(argv[1], &a, &m, &diag);
+    }
+    if (status == INLAY_OK) {
+        trial_run(m);
+        say("ok", "");
+        module_unload(m);
+    } else {
+        say("refused", diag.text);
+    }
+    say("at", "the end of the process");
+    say("done", "");
+    return 0;
+}

@@ -1,0 +1,209 @@
+#include "probe/trial.h"
+#include "graph/graph.h"
+#include "plan/program.h"
+#include "plugin/crash.h"
+#include "plugin/guard.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPSET = 17, MAX_INPUTS = 3, ELEMENTS = 512, RESULT_BYTES = 1 << 20 };
+
+/* ------------------------------------------------------------------ nodes */
+
+typedef struct shape {
+    uint32_t rank;
+    int64_t dims[4];
+} shape;
+
+/* An operator that providers like to offer, on small float tensors. */
+typedef struct row {
+    const char *op_type;
+    shape inputs[MAX_INPUTS];
+    const char *ints; /* an attribute of integers, or NULL */
+    int64_t values[4];
+    uint32_t value_count;
+} row;
+
+static const row rows[] = {
+    { .op_type = "Relu", .inputs = { { 3, { 2, 3, 4 } } } },
+    { .op_type = "Sigmoid", .inputs = { { 2, { 3, 5 } } } },
+    { .op_type = "Add", .inputs = { { 2, { 3, 4 } }, { 1, { 4 } } } },
+    { .op_type = "Mul", .inputs = { { 3, { 2, 3, 4 } }, { 3, { 2, 3, 4 } } } },
+    { .op_type = "MatMul", .inputs = { { 2, { 4, 3 } }, { 2, { 3, 5 } } } },
+    { .op_type = "Gemm", .inputs = { { 2, { 4, 3 } }, { 2, { 3, 5 } }, { 1, { 5 } } } },
+    { .op_type = "Conv", .inputs = { { 4, { 1, 3, 6, 6 } }, { 4, { 4, 3, 3, 3 } }, { 1, { 4 } } },
+      .ints = "kernel_shape", .values = { 3, 3 }, .value_count = 2 },
+    { .op_type = "MaxPool", .inputs = { { 4, { 1, 3, 6, 6 } } }, .ints = "kernel_shape", .values = { 2, 2 },
+      .value_count = 2 },
+    { .op_type = "GlobalAveragePool", .inputs = { { 4, { 1, 3, 6, 6 } } } },
+    { .op_type = "Softmax", .inputs = { { 2, { 3, 7 } } } },
+    { .op_type = "Transpose", .inputs = { { 3, { 2, 3, 4 } } }, .ints = "perm", .values = { 2, 0, 1 },
+      .value_count = 3 },
+    { .op_type = "ReduceMean", .inputs = { { 3, { 2, 3, 4 } } }, .ints = "axes", .values = { 1 }, .value_count = 1 },
+    { .op_type = "LayerNormalization", .inputs = { { 2, { 3, 8 } }, { 1, { 8 } }, { 1, { 8 } } } },
+};
+
+typedef struct trial {
+    const plugin_module *m;
+    program_env env;
+    part_provider provider;
+    arena a;
+} trial;
+
+static const inlay_operator *find_operator(void *ctx, const char *domain, const char *op_type, int64_t opset)
+{
+    const plugin_module *m = ctx;
+
+    for (uint32_t i = 0; i < m->file.operator_count; i++)
+        if (m->operators[i].since_version <= opset && strcmp(m->operators[i].domain, domain) == 0 &&
+            strcmp(m->operators[i].op_type, op_type) == 0)
+            return &m->operators[i];
+    return NULL;
+}
+
+static void no_operator(void *ctx, const char *domain, const char *op_type, int64_t opset, char *text, size_t bytes)
+{
+    (void)ctx;
+    (void)opset;
+    (void)snprintf(text, bytes, "no %s.%s", domain, op_type);
+}
+
+/* A model of one node without inputs, whose operands add_operand() makes. NULL: out of memory. */
+static graph_node *start_model(const char *op_type, const char *domain, int64_t version, uint32_t inputs,
+                               uint32_t outputs, graph_model **out_model)
+{
+    graph_model *model = graph_model_create();
+    graph_node *n;
+
+    *out_model = model;
+    if (model == NULL)
+        return NULL;
+    model->ir_version = 8;
+    model->opsets = arena_array(&model->arena, 2, sizeof *model->opsets);
+    n = graph_add_node(model->main, op_type, domain, op_type, inputs, outputs);
+    if (model->opsets == NULL || n == NULL)
+        return NULL;
+    model->opsets[0] = (graph_opset){ "ai.onnx", OPSET };
+    model->opsets[1] = (graph_opset){ domain, version };
+    model->opset_count = strcmp(domain, "ai.onnx") == 0 ? 1 : 2;
+    for (uint32_t i = 0; i < outputs; i++)
+        ((uint32_t *)(uintptr_t)n->info.outputs)[i] = graph_add_value(model->main, NULL, 0);
+    return n;
+}
+
+static bool add_operand(graph_node *n, graph *g, uint32_t input, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                        const void *data, uint64_t bytes)
+{
+    uint32_t v = graph_add_value(g, NULL, 0);
+
+    if (v == INLAY_NONE || graph_set_constant(g, v, dtype, rank, dims, data, bytes) != INLAY_OK)
+        return false;
+    ((uint32_t *)(uintptr_t)n->info.inputs)[input] = v;
+    return true;
+}
+
+/* Folding a node is all of a plugin's life in one call: assess, compile, specialize, execute, release. */
+static void run_model(trial *t, graph_model *model, graph_node *n)
+{
+    const graph_operators operators = { .find = find_operator, .missing = no_operator,
+                                        .ctx = (void *)(uintptr_t)t->m };
+    inlay_tensor_view *results = arena_array(&t->a, (size_t)n->info.output_count + 1, sizeof *results);
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (results != NULL && graph_finish(model->main, &diag) == INLAY_OK &&
+        graph_bind(model, &operators, &diag) == INLAY_OK && graph_infer(model, &diag) == INLAY_OK)
+        (void)!program_fold_node(&t->env, model->main, n, RESULT_BYTES, results, &t->a, &diag);
+    arena_reset(&t->a);
+}
+
+static void run_row(trial *t, const row *r)
+{
+    static float data[ELEMENTS];
+    uint32_t inputs = 0;
+    graph_model *model;
+    graph_node *n;
+    bool ok;
+
+    for (uint32_t i = 0; i < ELEMENTS; i++)
+        data[i] = 0.25f + (float)(i % 7) / 8;
+    while (inputs < MAX_INPUTS && r->inputs[inputs].rank > 0)
+        inputs++;
+    n = start_model(r->op_type, "ai.onnx", OPSET, inputs, 1, &model);
+    ok = n != NULL;
+    for (uint32_t i = 0; ok && i < inputs; i++) {
+        uint64_t count = 1;
+
+        for (uint32_t d = 0; d < r->inputs[i].rank; d++)
+            count *= (uint64_t)r->inputs[i].dims[d];
+        ok = count <= ELEMENTS && add_operand(n, model->main, i, INLAY_FLOAT, r->inputs[i].rank, r->inputs[i].dims,
+                                              data, count * sizeof *data);
+    }
+    if (ok && r->ints != NULL)
+        ok = graph_set_attr_ints(model->main, n, r->ints, r->values, r->value_count) == INLAY_OK;
+    if (ok)
+        run_model(t, model, n);
+    graph_model_destroy(model);
+}
+
+static void run_example(trial *t, const inlay_operator *op, const inlay_op_example *e)
+{
+    graph_model *model;
+    graph_node *n = start_model(op->op_type, op->domain, op->since_version, e->input_count, e->output_count, &model);
+    bool ok = n != NULL;
+
+    for (uint32_t i = 0; ok && i < e->input_count; i++)
+        ok = add_operand(n, model->main, i, e->inputs[i].dtype, e->inputs[i].rank, e->inputs[i].dims,
+                         e->inputs[i].data, e->inputs[i].bytes);
+    for (uint32_t i = 0; ok && i < e->attr_count; i++)
+        ok = graph_set_attr(model->main, n, INLAY_AT(inlay_attr_info, e->attrs, e->attr_stride, i)) == INLAY_OK;
+    if (ok)
+        run_model(t, model, n);
+    graph_model_destroy(model);
+}
+
+/* ------------------------------------------------------------------ providers */
+
+static void try_provider(const plugin_module *m, const plugin_provider *p)
+{
+    inlay_option_value *values = calloc((size_t)p->table.option_count + 1, sizeof *values);
+    const inlay_create_args args = { .struct_size = sizeof args, .options = values,
+                                     .option_count = p->table.option_count, .option_stride = sizeof *values,
+                                     .first_domain = 1, .max_threads = 1 };
+    trial t = { .m = m };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status = INLAY_OUT_OF_MEMORY;
+    void *state = NULL;
+    guard wrapped;
+
+    if (values != NULL)
+        status = provider_parse_options(p->table.name, p->options, p->table.option_count, NULL, 0, values, &diag);
+    if (status == INLAY_OK) {
+        crash_scene before = crash_enter(m, "create", p->table.name, NULL);
+
+        status = p->table.create(p->table.ctx, host_table(), &args, &state, &diag);
+        crash_leave(&before);
+    }
+    if (status == INLAY_OK) { /* or its device is not here, which is no fault */
+        guard_init(&wrapped, &p->table, state, m);
+        t.provider = (part_provider){ .table = &wrapped.table, .state = &wrapped, .name = p->table.name,
+                                      .first_domain = 1 };
+        t.env = (program_env){ .providers = &t.provider, .provider_count = 1, .max_threads = 1 };
+        for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++)
+            run_row(&t, &rows[r]);
+        for (uint32_t o = 0; o < m->file.operator_count; o++)
+            for (uint32_t e = 0; e < m->operators[o].example_count; e++)
+                run_example(&t, &m->operators[o], INLAY_AT(inlay_op_example, m->operators[o].examples,
+                                                           m->operators[o].example_stride, e));
+        if (wrapped.table.quiesce != NULL)
+            wrapped.table.quiesce(&wrapped);
+        wrapped.table.destroy(&wrapped);
+        arena_deinit(&t.a);
+    }
+    free(values);
+}
+
+void trial_run(const plugin_module *m)
+{
+    for (uint32_t i = 0; i < m->file.provider_count; i++)
+        try_provider(m, &m->providers[i]);
+}

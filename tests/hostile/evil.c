@@ -1,0 +1,161 @@
+/* One plugin in many evil variants, chosen by -DHOSTILE_<name>. Its provider, called like the variant, offers Relu. The
+ * variants *_boom behave until they meet a node that is called "boom". */
+#include "inlay/note.h"
+#ifdef HOSTILE_isa
+#undef INLAY_NOTE_ISA_EXTRA
+#define INLAY_NOTE_ISA_EXTRA (1u << 30)
+#endif
+#ifdef HOSTILE_level
+#undef INLAY_NOTE_ISA
+#define INLAY_NOTE_ISA 9
+#endif
+#ifdef HOSTILE_sanitized
+#undef INLAY_NOTE_SANITIZERS
+#define INLAY_NOTE_SANITIZERS INLAY_SANITIZER_MEMORY
+#endif
+#ifdef HOSTILE_minor
+#undef INLAY_NOTE_OLDEST_MINOR
+#define INLAY_NOTE_OLDEST_MINOR 99
+#endif
+#include "inlay/kit.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+#define NAME TEXT(HOSTILE)
+#define UNUSED __attribute__((unused))
+
+/* A crash that no compiler can reason away. */
+static UNUSED void crash(void)
+{
+    volatile int *volatile nowhere = (volatile int *)8;
+    *nowhere = 1;
+}
+
+static UNUSED void hang(void)
+{
+    for (;;)
+        (void)pause();
+}
+
+#if defined(HOSTILE_segv_constructor) || defined(HOSTILE_hang_constructor) || defined(HOSTILE_exit_constructor) || \
+    defined(HOSTILE_abort_constructor) || defined(HOSTILE_atexit) || defined(HOSTILE_future) || \
+    defined(HOSTILE_old) || defined(HOSTILE_minor) || defined(HOSTILE_isa) || defined(HOSTILE_level) || \
+    defined(HOSTILE_sanitized)
+__attribute__((constructor)) static void construct(void)
+{
+#if defined(HOSTILE_hang_constructor)
+    hang();
+#elif defined(HOSTILE_exit_constructor)
+    exit(0);
+#elif defined(HOSTILE_abort_constructor)
+    abort();
+#elif defined(HOSTILE_atexit)
+    (void)atexit(crash);
+#else
+    crash(); /* nobody may get here who can read the note */
+#endif
+}
+#endif
+
+static UNUSED int is_boom(const inlay_node_info *node)
+{
+    return node->name.bytes == 4 && memcmp(node->name.data, "boom", 4) == 0;
+}
+
+static bool supports(const kit_node *node, kit_refusal *why)
+{
+    (void)node, (void)why;
+#if defined(HOSTILE_assess)
+    crash();
+#elif defined(HOSTILE_hang_assess)
+    hang();
+#elif defined(HOSTILE_assess_boom)
+    if (is_boom(node->info))
+        crash();
+#endif
+    return true;
+}
+
+static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    (void)diag;
+#if defined(HOSTILE_compile)
+    crash();
+#elif defined(HOSTILE_compile_boom)
+    if (is_boom(node->info))
+        abort();
+#elif defined(HOSTILE_execute_boom)
+    *out_state = is_boom(node->info) ? malloc(1) : NULL;
+#endif
+    (void)node, (void)out_state;
+    return INLAY_OK;
+}
+
+static UNUSED inlay_status on_worker(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    (void)user, (void)begin, (void)end, (void)worker;
+    crash();
+    return INLAY_OK;
+}
+
+static inlay_status run(const kit_call *call)
+{
+    const float *x = call->in[0].data;
+    float *y = call->out[0].data;
+
+#if defined(HOSTILE_execute)
+    crash();
+#elif defined(HOSTILE_execute_boom)
+    if (call->state != NULL)
+        return kit_parallel(call, call->in[0].count, 1, on_worker, NULL);
+#endif
+    for (int64_t i = 0; i < call->in[0].count; i++)
+        y[i] = x[i] < 0 ? 0 : x[i];
+    return INLAY_OK;
+}
+
+/* So cheap that it always wins. */
+static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+{
+    (void)node, (void)shapes;
+    out->ns = 0.001;
+}
+
+static const kit_kernel kernels[] = { { .op_type = "Relu", .in_types = { KIT_BIT(FLOAT) }, .supports = supports,
+                                        .cost = cost, .prepare = prepare, .run = run } };
+static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
+static const kit_provider provider = { .name = NAME, .description = "evil", .tables = tables, .table_count = 1 };
+static UNUSED const kit_plugin plugin = { .name = NAME, .version = "6.6.6", .provider = &provider };
+
+#if defined(HOSTILE_future)
+INLAY_PLUGIN_NOTE_ABI(2, 0, NAME, NAME, "")
+#elif defined(HOSTILE_old)
+INLAY_PLUGIN_NOTE_ABI(0, 9, NAME, NAME, "")
+#elif defined(HOSTILE_lying_abi)
+INLAY_PLUGIN_NOTE_ABI(1, 7, NAME, NAME, "")
+#elif defined(HOSTILE_lying_name)
+INLAY_PLUGIN_NOTE("somebody_else", NAME, "")
+#elif defined(HOSTILE_lying_provider)
+INLAY_PLUGIN_NOTE(NAME, NAME " openvino", "")
+#elif defined(HOSTILE_lying_domain)
+INLAY_PLUGIN_NOTE(NAME, NAME, "com.example")
+#elif defined(HOSTILE_no_note)
+#else
+INLAY_PLUGIN_NOTE(NAME, NAME, "")
+#endif
+
+#ifndef HOSTILE_no_symbol
+inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
+{
+    static kit_exports exports;
+
+#ifdef HOSTILE_open
+    crash();
+#endif
+    return kit_open(&plugin, &exports, host, out_plugin, diag);
+}
+#endif

@@ -1,0 +1,106 @@
+/* folder.h - a folder for plugins and one for verdicts, made anew for each test. */
+#ifndef FOLDER_H
+#define FOLDER_H
+#include "cmocka_all.h"
+#include "plugin/plugin.h"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct folder {
+    char root[64], plugins[80], verdicts[80];
+} folder;
+
+static inline void folder_make(folder *f)
+{
+    (void)strcpy(f->root, "/tmp/inlay-hostile-XXXXXX");
+    assert_non_null(mkdtemp(f->root));
+    (void)snprintf(f->plugins, sizeof f->plugins, "%s/plugins", f->root);
+    (void)snprintf(f->verdicts, sizeof f->verdicts, "%s/verdicts", f->root);
+    assert_int_equal(mkdir(f->plugins, 0700), 0);
+    assert_int_equal(mkdir(f->verdicts, 0700), 0);
+}
+
+static inline void folder_remove(const folder *f)
+{
+    char command[128];
+
+    (void)snprintf(command, sizeof command, "rm -rf '%s'", f->root);
+    assert_int_equal(system(command), 0);
+}
+
+/* The bytes of a file, to be freed. */
+static inline unsigned char *file_bytes(const char *path, size_t *out_bytes)
+{
+    FILE *f = fopen(path, "rb");
+    unsigned char *data;
+    long bytes;
+
+    if (f == NULL)
+        fail_msg("no file %s", path);
+    assert_int_equal(fseek(f, 0, SEEK_END), 0);
+    bytes = ftell(f);
+    assert_true(bytes >= 0);
+    rewind(f);
+    data = malloc((size_t)bytes + 1);
+    assert_non_null(data);
+    assert_int_equal(fread(data, 1, (size_t)bytes, f), bytes);
+    (void)fclose(f);
+    *out_bytes = (size_t)bytes;
+    return data;
+}
+
+/* Writes a new file under that name: another inode, whatever was there. */
+static inline void file_write(const char *path, const void *data, size_t bytes)
+{
+    FILE *f;
+
+    (void)unlink(path);
+    f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, bytes, f), bytes);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Copies variant `evil` of evil.c into the folder as NAME.so. */
+static inline void folder_add(const folder *f, const char *evil, const char *name)
+{
+    char from[512], to[160];
+    unsigned char *data;
+    size_t bytes;
+
+    (void)snprintf(from, sizeof from, "%s/%s.so", EVIL_DIR, evil);
+    (void)snprintf(to, sizeof to, "%s/%s.so", f->plugins, name);
+    data = file_bytes(from, &bytes);
+    file_write(to, data, bytes);
+    free(data);
+}
+
+static inline plugin_set *folder_search_with(const folder *f, plugin_search search)
+{
+    const char *dirs[] = { f->plugins };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    plugin_set *set = NULL;
+
+    search.dirs = dirs;
+    search.dir_count = 1;
+    search.verdict_dir = f->verdicts;
+    if (plugin_set_search(&search, &set, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    return set;
+}
+
+static inline plugin_set *folder_search(const folder *f)
+{
+    return folder_search_with(f, (plugin_search){ .probe_ms = 3000 });
+}
+
+static inline void expect_file(const plugin_file *file, plugin_outcome outcome, const char *words)
+{
+    assert_non_null(file);
+    if (file->outcome != outcome || (words != NULL && (file->reason == NULL || strstr(file->reason, words) == NULL)))
+        fail_msg("%s: %s: '%s'; expected %s: '%s'", file->path, plugin_outcome_text(file->outcome),
+                 file->reason != NULL ? file->reason : "", plugin_outcome_text(outcome), words != NULL ? words : "");
+}
+#endif

@@ -1,0 +1,191 @@
+/* Crashes with a model in hand, as the user of the command line meets them: what is said, what is left behind, and what
+ * happens the next time. */
+#include "onnx_bytes.h"
+#include "folder.h"
+#include "inlay/inlay.h"
+#include <signal.h>
+#include <sys/wait.h>
+
+static folder place;
+static char out[65536], err[65536];
+
+static void take(const char *name, char *text, size_t room)
+{
+    char path[128];
+    unsigned char *data;
+    size_t bytes;
+
+    (void)snprintf(path, sizeof path, "%s/%s", place.root, name);
+    data = file_bytes(path, &bytes);
+    bytes = bytes < room - 1 ? bytes : room - 1;
+    memcpy(text, data, bytes);
+    text[bytes] = '\0';
+    free(data);
+}
+
+/* Runs the command line with these arguments; its wait status. */
+static int cli(const char *arguments)
+{
+    char command[1024];
+    int status;
+
+    (void)snprintf(command, sizeof command, "cd %s && exec %s %s --plugin-dirs %s --cache-dir %s/cache >out 2>err",
+                   place.root, INLAY_CLI, arguments, place.plugins, place.root);
+    status = system(command);
+    take("out", out, sizeof out);
+    take("err", err, sizeof err);
+    return status;
+}
+
+static void says(const char *text, const char *words)
+{
+    if (strstr(text, words) == NULL)
+        fail_msg("'%s' is not in '%s'", words, text);
+}
+
+/* One Relu whose node is called like its output. */
+static void write_model(const char *output)
+{
+    static const int64_t dims[] = { 2, 3 };
+    onnx_bytes g = { .count = 0 }, file = { .count = 0 };
+    char path[128];
+
+    onnx_node(&g, "Relu", "", "x", output);
+    onnx_input(&g, "x", INLAY_FLOAT, 2, dims);
+    onnx_output(&g, output, INLAY_FLOAT, 2, dims);
+    assert_int_equal(onnx_file(&file, &g, 17, NULL), 0);
+    (void)snprintf(path, sizeof path, "%s/model.onnx", place.root);
+    file_write(path, file.data, file.count);
+}
+
+static void begin(const char *evil, const char *node)
+{
+    char path[128];
+
+    folder_make(&place);
+    (void)snprintf(path, sizeof path, "%s/cache", place.root);
+    assert_int_equal(mkdir(path, 0700), 0);
+    folder_add(&place, evil, evil);
+    write_model(node);
+}
+
+static bool died(int status)
+{
+    /* sh's exec makes the signal ours; sanitizers turn it into an exit code. */
+    return WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) != 0);
+}
+
+static void in_execute(void **state)
+{
+    (void)state;
+    begin("execute_boom", "calm");
+    assert_int_equal(cli("run model.onnx --input x=random --providers execute_boom"), 0);
+    write_model("boom");
+    assert_true(died(cli("run model.onnx --input x=random --providers execute_boom,reference")));
+    says(err, "inlay: plugin execute_boom (");
+    says(err, "/execute_boom.so) crashed (SIGSEGV) in execute of node 'boom', provider execute_boom");
+    says(err, "'inlay providers --retry execute_boom'");
+    assert_int_equal(cli("providers"), 0);
+    says(out, "/execute_boom.so: quarantined: it crashed (SIGSEGV) in execute of node 'boom'");
+    says(out, "--retry");
+    /* Named, it is an error that quotes the reason; optional, it is left out. */
+    assert_int_not_equal(cli("run model.onnx --input x=random --providers execute_boom,reference"), 0);
+    says(err, "no provider 'execute_boom'");
+    says(err, "crashed (SIGSEGV) in execute of node 'boom'");
+    assert_int_equal(cli("run model.onnx --input x=random --providers 'execute_boom?,reference'"), 0);
+    assert_int_equal(cli("run model.onnx --input x=random"), 0);
+    assert_int_equal(cli("providers --retry execute_boom"), 0);
+    says(out, "/execute_boom.so: execute_boom 6.6.6");
+    assert_int_not_equal(cli("providers --retry execute_boom"), 0);
+    says(err, "no plugin 'execute_boom' is in quarantine");
+    folder_remove(&place);
+}
+
+static void in_assess_and_compile(void **state)
+{
+    static const struct {
+        const char *evil, *words;
+    } rows[] = { { "assess_boom", "crashed (SIGSEGV) in assess" },
+                 { "compile_boom", "crashed (SIGABRT) in compile of node 'boom', provider compile_boom" } };
+    char command[160];
+
+    (void)state;
+    for (size_t r = 0; r < 2; r++) {
+        begin(rows[r].evil, "boom");
+        /* Not named, it is no more missed than one that was never there: the command does what it was asked. */
+        assert_int_equal(cli("run model.onnx --input x=random"), 0);
+        says(err, rows[r].words);
+        says(err, "starting again without it");
+        says(out, "boom");
+        assert_int_equal(cli("run model.onnx --input x=random"), 0);
+        assert_null(strstr(err, "starting again"));
+        assert_int_equal(cli("providers --json"), 0);
+        says(out, "\"quarantined\"");
+        (void)snprintf(command, sizeof command, "providers --retry %s", rows[r].evil);
+        assert_int_equal(cli(command), 0);
+        /* Named, its crash ends in an error that says so. */
+        (void)snprintf(command, sizeof command, "run model.onnx --input x=random --providers %s,reference", rows[r].evil);
+        assert_int_not_equal(cli(command), 0);
+        says(err, rows[r].words);
+        says(err, "starting again without it");
+        says(err, "no provider '");
+        folder_remove(&place);
+    }
+}
+
+/* An application asks for the same with an option, and its own handler still hears of it. */
+static void in_an_application(void **state)
+{
+    char path[128], log_path[128], dir[128];
+    int status;
+    pid_t pid;
+
+    (void)state;
+    begin("execute_boom", "boom");
+    (void)snprintf(path, sizeof path, "%s/model.onnx", place.root);
+    (void)snprintf(log_path, sizeof log_path, "%s/err", place.root);
+    (void)snprintf(dir, sizeof dir, "%s/cache", place.root);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        inlay_options *options = NULL;
+        inlay_session *session = NULL;
+        inlay_context *context = NULL;
+        inlay_value *x = NULL;
+        static const int64_t dims[] = { 2, 3 };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        int fd = open(log_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+        (void)signal(SIGSEGV, SIG_DFL); /* cmocka's handler would turn it into a failed test */
+        (void)dup2(fd, STDERR_FILENO);
+        if (inlay_options_create(&options, &diag) != INLAY_OK ||
+            inlay_options_set(options, "plugin_dirs", place.plugins, &diag) != INLAY_OK ||
+            inlay_options_set(options, "cache_dir", dir, &diag) != INLAY_OK ||
+            inlay_options_set(options, "providers", "execute_boom", &diag) != INLAY_OK ||
+            inlay_options_set(options, "crash_report", "1", &diag) != INLAY_OK ||
+            inlay_session_create(path, options, &session, &diag) != INLAY_OK ||
+            inlay_context_create(session, &context, &diag) != INLAY_OK ||
+            inlay_value_create(INLAY_FLOAT, 2, dims, &x, &diag) != INLAY_OK ||
+            inlay_context_set_input(context, 0, x, &diag) != INLAY_OK)
+            _exit(99);
+        (void)!inlay_context_run(context, NULL, &diag);
+        _exit(98);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    take("err", err, sizeof err);
+    says(err, "crashed (SIGSEGV) in execute of node 'boom', provider execute_boom");
+    assert_int_equal(cli("providers"), 0);
+    says(out, "quarantined: it crashed (SIGSEGV) in execute of node 'boom'");
+    folder_remove(&place);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(in_execute),
+        cmocka_unit_test(in_assess_and_compile),
+        cmocka_unit_test(in_an_application),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

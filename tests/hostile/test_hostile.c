@@ -1,0 +1,295 @@
+/* Plugins that crash, hang, end the process or lie, and files that are broken: this process lives, and each file's reason
+ * names the cause. */
+#include "folder.h"
+#include "base/hash.h"
+#include <elf.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+static void evil_plugins_are_told_apart(void **state)
+{
+    static const struct {
+        const char *evil;
+        plugin_outcome outcome;
+        const char *words;
+        uint32_t probe_ms; /* 0 = enough */
+    } rows[] = {
+        { "segv_constructor", PLUGIN_CRASHED, "crashed (SIGSEGV) in its constructors", 0 },
+        { "abort_constructor", PLUGIN_CRASHED, "crashed (SIGABRT) in its constructors", 0 },
+        { "exit_constructor", PLUGIN_CRASHED, "ended the process (exit code 0) in its constructors", 0 },
+        { "hang_constructor", PLUGIN_HUNG, "not come back from its constructors after 400 ms", 400 },
+        { "open", PLUGIN_CRASHED, "crashed (SIGSEGV) in inlay_plugin_open", 0 },
+        { "atexit", PLUGIN_CRASHED, "crashed (SIGSEGV) in the end of the process", 0 },
+        { "assess", PLUGIN_CRASHED, "in assess of node 'Relu', provider assess", 0 },
+        { "hang_assess", PLUGIN_HUNG, "not come back from assess of node 'Relu'", 800 },
+        { "compile", PLUGIN_CRASHED, "in compile of node 'Relu', provider compile", 0 },
+        { "execute", PLUGIN_CRASHED, "in execute, provider execute", 0 },
+        { "no_symbol", PLUGIN_REFUSED, "exports no inlay_plugin_open", 0 },
+        { "future", PLUGIN_REFUSED, "plugin ABI 2.0; this host loads 1.x: it needs a newer inlay", 0 },
+        { "old", PLUGIN_REFUSED, "plugin ABI 0.9; this host loads 1.x: build the plugin again", 0 },
+        { "minor", PLUGIN_REFUSED, "needs a host of ABI 1.99", 0 },
+        { "isa", PLUGIN_REFUSED, "instructions that this host has never heard of", 0 },
+        { "level", PLUGIN_REFUSED, "a level that this host has never heard of", 0 },
+        { "sanitized", PLUGIN_REFUSED, "built with MemorySanitizer", 0 },
+        { "lying_abi", PLUGIN_REFUSED, "its note lies: the ABI is '1.7' there, '1.0' in inlay_plugin_open", 0 },
+        { "lying_name", PLUGIN_REFUSED, "the plugin is 'somebody_else' there, 'lying_name'", 0 },
+        { "lying_provider", PLUGIN_REFUSED, "the providers are 'lying_provider openvino' there, '1 of them'", 0 },
+        { "lying_domain", PLUGIN_REFUSED, "the domains are 'com.example' there, '0 of them'", 0 },
+        { "no_note", PLUGIN_LOADED, NULL, 0 },
+        { "good", PLUGIN_LOADED, NULL, 0 },
+    };
+
+    (void)state;
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        bool sick = rows[r].outcome == PLUGIN_CRASHED || rows[r].outcome == PLUGIN_HUNG;
+        plugin_set *set;
+        folder f;
+
+        folder_make(&f);
+        folder_add(&f, rows[r].evil, rows[r].evil);
+        for (int again = 0; again < 2; again++) { /* the second time from memory */
+            set = folder_search_with(&f, (plugin_search){ .probe_ms = rows[r].probe_ms });
+            assert_int_equal(plugin_set_file_count(set), 1);
+            expect_file(plugin_set_file(set, 0), sick && again ? PLUGIN_QUARANTINED : rows[r].outcome, rows[r].words);
+            assert_true(sick == (plugin_set_file(set, 0)->fix != NULL));
+            plugin_set_destroy(set);
+        }
+        folder_remove(&f);
+    }
+}
+
+static void quarantine_ends_with_a_change_or_on_request(void **state)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    plugin_search search;
+    const provider *open;
+    plugin_set *set;
+    folder f;
+
+    (void)state;
+    folder_make(&f);
+    folder_add(&f, "compile", "compile");
+    folder_add(&f, "good", "good");
+    set = folder_search(&f);
+    expect_file(plugin_set_file(set, 0), PLUGIN_CRASHED, "compile");
+    assert_int_equal(provider_open(set, "compile", NULL, 0, &open, &diag), INLAY_INVALID_ARGUMENT);
+    assert_non_null(strstr(diag.text, "crashed (SIGSEGV) in compile of node 'Relu'"));
+    assert_non_null(strstr(diag.text, "inlay providers --retry"));
+    assert_int_equal(provider_open(set, "good", NULL, 0, &open, &diag), INLAY_OK);
+    provider_close(open);
+    plugin_set_destroy(set);
+
+    set = folder_search(&f);
+    expect_file(plugin_set_file(set, 0), PLUGIN_QUARANTINED, "compile");
+    search = (plugin_search){ .verdict_dir = f.verdicts };
+    assert_int_equal(plugin_retry(&search, set, "good", &diag), INLAY_NOT_FOUND);
+    assert_int_equal(plugin_retry(&search, set, "compile", &diag), INLAY_OK);
+    plugin_set_destroy(set);
+    set = folder_search(&f);
+    expect_file(plugin_set_file(set, 0), PLUGIN_CRASHED, "compile");
+    plugin_set_destroy(set);
+
+    folder_add(&f, "compile", "compile"); /* the same content, but another file */
+    set = folder_search(&f);
+    expect_file(plugin_set_file(set, 0), PLUGIN_CRASHED, "compile");
+    plugin_set_destroy(set);
+    folder_add(&f, "no_note", "compile");
+    set = folder_search(&f);
+    assert_true(plugin_set_file(set, 0)->loaded);
+    plugin_set_destroy(set);
+    folder_remove(&f);
+}
+
+static void without_probe_marks_still_count(void **state)
+{
+    plugin_set *set;
+    folder f;
+
+    (void)state;
+    folder_make(&f);
+    folder_add(&f, "open", "open");
+    set = folder_search(&f);
+    expect_file(plugin_set_file(set, 0), PLUGIN_CRASHED, "open");
+    plugin_set_destroy(set);
+    set = folder_search_with(&f, (plugin_search){ .probe = PLUGIN_PROBE_NEVER });
+    expect_file(plugin_set_file(set, 0), PLUGIN_QUARANTINED, "open");
+    plugin_set_destroy(set);
+    folder_remove(&f);
+}
+
+/* ------------------------------------------------------------------ broken files */
+
+static void check_bent(const folder *f, const void *data, size_t bytes, const char *words)
+{
+    plugin_set *set;
+    char path[160];
+
+    (void)snprintf(path, sizeof path, "%s/bent.so", f->plugins);
+    file_write(path, data, bytes);
+    set = folder_search(f);
+    assert_int_equal(plugin_set_file_count(set), 1);
+    if (plugin_set_file(set, 0)->outcome != PLUGIN_REFUSED && plugin_set_file(set, 0)->outcome != PLUGIN_NOT_ELF)
+        fail_msg("%zu bytes: %s", bytes, plugin_outcome_text(plugin_set_file(set, 0)->outcome));
+    expect_file(plugin_set_file(set, 0), plugin_set_file(set, 0)->outcome, words);
+    plugin_set_destroy(set);
+}
+
+static void truncated_anywhere(void **state)
+{
+    unsigned char *data;
+    size_t bytes;
+    folder f;
+
+    (void)state;
+    folder_make(&f);
+    data = file_bytes(EVIL_DIR "/good.so", &bytes);
+    for (size_t n = 0; n < bytes; n += 64)
+        check_bent(&f, data, n, n < 64 ? NULL : "truncated");
+    check_bent(&f, data, bytes - 1, "truncated");
+    free(data);
+    folder_remove(&f);
+}
+
+static void other_machines(void **state)
+{
+    static const struct {
+        size_t offset;
+        unsigned char value[2];
+        const char *words;
+    } rows[] = {
+        { EI_CLASS, { ELFCLASS32, 0 }, NULL },
+        { EI_DATA, { ELFDATA2MSB, 0 }, NULL },
+        { 16, { ET_EXEC, 0 }, "no shared object" },
+        { 16, { ET_REL, 0 }, "no shared object" },
+        { 18, { EM_386, 0 }, "another machine: 32-bit x86" },
+        { 18, { 0x39, 0x05 }, "another machine: machine 1337" },
+        { 0, { 'M', 'Z' }, "not an ELF file" },
+    };
+    unsigned char *data, *copy;
+    size_t bytes;
+    folder f;
+
+    (void)state;
+    folder_make(&f);
+    data = file_bytes(EVIL_DIR "/good.so", &bytes);
+    copy = malloc(bytes);
+    assert_non_null(copy);
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        memcpy(copy, data, bytes);
+        copy[rows[r].offset] = rows[r].value[0];
+        if (rows[r].offset >= 16 || rows[r].offset == 0)
+            copy[rows[r].offset + 1] = rows[r].value[1];
+        check_bent(&f, copy, bytes, rows[r].words);
+    }
+    free(copy);
+    free(data);
+    folder_remove(&f);
+}
+
+/* Bytes changed at random in the headers, notes and dynamic section. What becomes of each is open; the host lives. */
+static void mutants(void **state)
+{
+    unsigned char *data, *copy;
+    size_t bytes, reach;
+    folder f;
+
+    (void)state;
+    folder_make(&f);
+    data = file_bytes(EVIL_DIR "/good.so", &bytes);
+    copy = malloc(bytes);
+    assert_non_null(copy);
+    reach = bytes < 2048 ? bytes : 2048;
+    for (uint64_t i = 0; i < 150; i++) {
+        char path[160];
+        plugin_set *set;
+
+        memcpy(copy, data, bytes);
+        for (uint64_t k = 0; k < 1 + i % 3; k++) {
+            uint64_t h = hash_u64(i, k);
+            copy[h % reach] ^= (unsigned char)(1 + (h >> 32) % 255);
+        }
+        (void)snprintf(path, sizeof path, "%s/mutant.so", f.plugins);
+        file_write(path, copy, bytes);
+        set = folder_search_with(&f, (plugin_search){ .probe_ms = 1000 });
+        assert_int_equal(plugin_set_file_count(set), 1);
+        plugin_set_destroy(set);
+    }
+    free(copy);
+    free(data);
+    folder_remove(&f);
+}
+
+static void things_that_are_no_files(void **state)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    char path[160];
+    plugin_set *set;
+    folder f;
+    int fd;
+
+    (void)state;
+    folder_make(&f);
+    (void)snprintf(path, sizeof path, "%s/a.so", f.plugins);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    (void)snprintf(path, sizeof path, "%s/b.so", f.plugins);
+    assert_int_equal(mkdir(path, 0700), 0);
+    (void)snprintf(path, sizeof path, "%s/c.so", f.plugins);
+    file_write(path, "", 0);
+    (void)snprintf(address.sun_path, sizeof address.sun_path, "%s/d.so", f.plugins);
+    fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    (void)snprintf(path, sizeof path, "%s/e.so", f.plugins);
+    assert_int_equal(symlink("e.so", path), 0);
+    (void)snprintf(path, sizeof path, "%s/f.so", f.plugins);
+    file_write(path, "#!/bin/sh\n", 10);
+    set = folder_search(&f);
+    assert_int_equal(plugin_set_file_count(set), 6);
+    expect_file(plugin_set_file(set, 0), PLUGIN_REFUSED, "not a regular file");
+    expect_file(plugin_set_file(set, 1), PLUGIN_REFUSED, "not a regular file");
+    expect_file(plugin_set_file(set, 2), PLUGIN_NOT_ELF, "");
+    expect_file(plugin_set_file(set, 3), PLUGIN_REFUSED, "not a regular file");
+    expect_file(plugin_set_file(set, 4), PLUGIN_REFUSED, "symbolic links");
+    expect_file(plugin_set_file(set, 5), PLUGIN_NOT_ELF, "not an ELF file");
+    plugin_set_destroy(set);
+    (void)close(fd);
+    folder_remove(&f);
+}
+
+static void ten_thousand_files(void **state)
+{
+    char path[160];
+    plugin_set *set;
+    uint32_t loaded = 0;
+    folder f;
+
+    (void)state;
+    folder_make(&f);
+    folder_add(&f, "good", "good");
+    for (int i = 0; i < 10000; i++) {
+        (void)snprintf(path, sizeof path, "%s/x%05d.so", f.plugins, i);
+        file_write(path, "\177ELF and no more", i % 2 == 0 ? 16 : 0);
+    }
+    set = folder_search(&f);
+    assert_int_equal(plugin_set_file_count(set), 10001);
+    for (uint32_t i = 0; i < plugin_set_file_count(set); i++)
+        loaded += plugin_set_file(set, i)->loaded;
+    assert_int_equal(loaded, 1);
+    assert_non_null(plugin_set_find(set, "good"));
+    plugin_set_destroy(set);
+    folder_remove(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(evil_plugins_are_told_apart),
+        cmocka_unit_test(quarantine_ends_with_a_change_or_on_request),
+        cmocka_unit_test(without_probe_marks_still_count),
+        cmocka_unit_test(truncated_anywhere),
+        cmocka_unit_test(other_machines),
+        cmocka_unit_test(mutants),
+        cmocka_unit_test(things_that_are_no_files),
+        cmocka_unit_test(ten_thousand_files),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

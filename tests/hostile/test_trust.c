@@ -1,0 +1,257 @@
+/* Who may have written a file: owners, modes, links, files that are exchanged, and the list of sums. */
+#include "folder.h"
+#include <pthread.h>
+#include <dlfcn.h>
+
+/* ------------------------------------------------------------------ the moment before dlopen */
+
+void *__real_dlopen(const char *path, int flags);
+void *__wrap_dlopen(const char *path, int flags);
+static void (*before_dlopen)(void);
+
+void *__wrap_dlopen(const char *path, int flags)
+{
+    if (before_dlopen != NULL && path != NULL && strstr(path, "inlay-hostile") != NULL)
+        before_dlopen();
+    return __real_dlopen(path, flags);
+}
+
+/* ------------------------------------------------------------------ modes and owners */
+
+static void refuse_dir(const folder *f, const char *words)
+{
+    const char *dirs[] = { f->plugins };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    plugin_set *set;
+
+    if (plugin_set_create(dirs, 1, NULL, NULL, &set, &diag) == INLAY_OK)
+        fail_msg("the directory was accepted; expected '%s'", words);
+    if (strstr(diag.text, words) == NULL)
+        fail_msg("'%s' does not say '%s'", diag.text, words);
+}
+
+static void directories(void **state)
+{
+    const char *tmp[] = { "/tmp" };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    plugin_set *set;
+    folder f;
+
+    (void)state;
+    folder_make(&f);
+    folder_add(&f, "good", "good");
+    assert_int_equal(chmod(f.plugins, 0777), 0);
+    refuse_dir(&f, "can be written to by anybody: chmod o-w it");
+    assert_int_equal(chmod(f.plugins, 01777), 0);
+    refuse_dir(&f, "use a folder of your own");
+    assert_int_equal(chmod(f.plugins, 0755), 0);
+    assert_int_equal(chmod(f.root, 0777), 0);
+    refuse_dir(&f, "could put another");
+    assert_int_equal(chmod(f.root, 01777), 0); /* others can't rename there what is not theirs */
+    set = folder_search(&f);
+    assert_true(plugin_set_file(set, 0)->loaded);
+    plugin_set_destroy(set);
+    assert_int_not_equal(plugin_set_create(tmp, 1, NULL, NULL, &set, &diag), INLAY_OK);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(f.plugins, 12345, 12345), 0);
+        refuse_dir(&f, "belongs to user 12345");
+        assert_int_equal(chown(f.plugins, 0, 12345), 0);
+        assert_int_equal(chmod(f.plugins, 0775), 0);
+        refuse_dir(&f, "by all of group 12345: chmod g-w it");
+        assert_int_equal(chown(f.plugins, 0, 0), 0); /* root's group is root */
+        plugin_set_destroy(folder_search(&f));
+    }
+    folder_remove(&f);
+}
+
+static void refuse_file(const folder *f, const char *words)
+{
+    plugin_set *set = folder_search(f);
+
+    assert_int_equal(plugin_set_file_count(set), 1);
+    expect_file(plugin_set_file(set, 0), PLUGIN_REFUSED, words);
+    plugin_set_destroy(set);
+}
+
+static void files(void **state)
+{
+    char path[160], link_path[160], away[160];
+    plugin_set *set;
+    folder f;
+
+    (void)state;
+    folder_make(&f);
+    folder_add(&f, "good", "good");
+    (void)snprintf(path, sizeof path, "%s/good.so", f.plugins);
+    assert_int_equal(chmod(path, 0666), 0);
+    refuse_file(&f, "chmod o-w");
+    assert_int_equal(chmod(path, 0644), 0);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(path, 12345, 12345), 0);
+        refuse_file(&f, "belongs to user 12345, who could change it at any time: chown 0 it");
+        assert_int_equal(chown(path, 0, 12345), 0);
+        assert_int_equal(chmod(path, 0664), 0);
+        refuse_file(&f, "chmod g-w");
+        assert_int_equal(chmod(path, 0644), 0);
+    } else {
+        assert_int_equal(chmod(path, 0), 0);
+        refuse_file(&f, "Permission denied");
+        assert_int_equal(chmod(path, 0644), 0);
+    }
+
+    /* A link leads out of the directory: what is there is judged. */
+    (void)snprintf(away, sizeof away, "%s/away", f.root);
+    assert_int_equal(mkdir(away, 0777), 0);
+    assert_int_equal(chmod(away, 0777), 0);
+    (void)snprintf(link_path, sizeof link_path, "%s/away/good.so", f.root);
+    assert_int_equal(rename(path, link_path), 0);
+    assert_int_equal(symlink(link_path, path), 0);
+    refuse_file(&f, "can be written to by anybody");
+    assert_int_equal(chmod(away, 0755), 0);
+    set = folder_search(&f);
+    assert_true(plugin_set_file(set, 0)->loaded);
+    plugin_set_destroy(set);
+    folder_remove(&f);
+}
+
+/* ------------------------------------------------------------------ exchanged files */
+
+static folder arena_of_swaps;
+
+static void exchange(void)
+{
+    char good[160], evil[160];
+
+    (void)snprintf(good, sizeof good, "%s/plugin.so", arena_of_swaps.plugins);
+    (void)snprintf(evil, sizeof evil, "%s/evil.so.next", arena_of_swaps.plugins);
+    assert_int_equal(rename(evil, good), 0);
+}
+
+static void exchanged_between_check_and_open(void **state)
+{
+    folder *f = &arena_of_swaps;
+    char good[256], evil[256];
+    plugin_set *set;
+
+    (void)state;
+    folder_make(f);
+    folder_add(f, "no_note", "evil");
+    folder_add(f, "good", "plugin");
+    (void)snprintf(good, sizeof good, "%s/evil.so", f->plugins);
+    (void)snprintf(evil, sizeof evil, "%s/evil.so.next", f->plugins);
+    assert_int_equal(rename(good, evil), 0);
+    before_dlopen = exchange;
+    set = folder_search(f);
+    before_dlopen = NULL;
+    assert_int_equal(plugin_set_file_count(set), 1);
+    expect_file(plugin_set_file(set, 0), PLUGIN_REFUSED, "another file was loaded than the one that was checked");
+    assert_int_equal(plugin_set_provider_count(set), 0);
+    plugin_set_destroy(set);
+    folder_remove(f);
+}
+
+static uint32_t stop_swapping;
+
+/* plugin.so is a link that leads to a good file and to one that anybody may write to, in turn. */
+static void *swap_links(void *arg)
+{
+    const folder *f = arg;
+    char target[160], next[160], name[160];
+
+    (void)snprintf(name, sizeof name, "%s/plugin.so", f->plugins);
+    (void)snprintf(next, sizeof next, "%s/next", f->plugins);
+    for (uint32_t i = 0; __atomic_load_n(&stop_swapping, __ATOMIC_RELAXED) == 0; i++) {
+        (void)snprintf(target, sizeof target, "%s/%s", f->root, i % 2 == 0 ? "good.so" : "evil.so");
+        if (symlink(target, next) != 0 || rename(next, name) != 0)
+            break;
+        (void)usleep(50);
+    }
+    return NULL;
+}
+
+static void links_that_change_all_the_time(void **state)
+{
+    char from[160], to[160];
+    pthread_t thread;
+    folder f;
+
+    (void)state;
+    folder_make(&f);
+    for (int i = 0; i < 2; i++) {
+        folder_add(&f, i == 0 ? "good" : "no_note", "x");
+        (void)snprintf(from, sizeof from, "%s/x.so", f.plugins);
+        (void)snprintf(to, sizeof to, "%s/%s.so", f.root, i == 0 ? "good" : "evil");
+        assert_int_equal(rename(from, to), 0);
+    }
+    assert_int_equal(chmod(to, 0666), 0);
+    __atomic_store_n(&stop_swapping, 0, __ATOMIC_RELAXED);
+    assert_int_equal(pthread_create(&thread, NULL, swap_links, &f), 0);
+    for (int i = 0; i < 300; i++) {
+        plugin_set *set = folder_search(&f);
+
+        assert_true(plugin_set_file_count(set) <= 1);
+        assert_null(plugin_set_find(set, "no_note"));
+        plugin_set_destroy(set);
+    }
+    __atomic_store_n(&stop_swapping, 1, __ATOMIC_RELAXED);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    folder_remove(&f);
+}
+
+/* ------------------------------------------------------------------ sums */
+
+static void only_what_is_listed(void **state)
+{
+    char list[160], command[512], sum[128] = "";
+    plugin_search search = { .allow = list };
+    plugin_set *set;
+    FILE *pipe;
+    folder f;
+
+    (void)state;
+    folder_make(&f);
+    folder_add(&f, "good", "good");
+    (void)snprintf(list, sizeof list, "%s/allow", f.root);
+    set = folder_search_with(&f, search);
+    expect_file(plugin_set_file(set, 0), PLUGIN_REFUSED, "option plugin_allow");
+    plugin_set_destroy(set);
+    file_write(list, "# none yet\n", 11);
+    set = folder_search_with(&f, search);
+    expect_file(plugin_set_file(set, 0), PLUGIN_REFUSED, "add the line: ");
+    /* The sum that it asks for is the one that sha256sum gives. */
+    (void)snprintf(command, sizeof command, "sha256sum %s/good.so", f.plugins);
+    pipe = popen(command, "r");
+    assert_non_null(pipe);
+    assert_non_null(fgets(sum, sizeof sum, pipe));
+    assert_int_equal(pclose(pipe), 0);
+    sum[64] = '\0';
+    assert_non_null(strstr(plugin_set_file(set, 0)->reason, sum));
+    plugin_set_destroy(set);
+    (void)snprintf(command, sizeof command, "sha256sum %s/good.so >>%s", f.plugins, list);
+    assert_int_equal(system(command), 0);
+    set = folder_search_with(&f, search);
+    assert_true(plugin_set_file(set, 0)->loaded);
+    plugin_set_destroy(set);
+    /* A file that is loaded already is held to the list too. */
+    set = folder_search(&f);
+    file_write(list, "", 0);
+    plugin_set_destroy(folder_search_with(&f, search));
+    plugin_set_destroy(set);
+    assert_int_equal(chmod(list, 0666), 0);
+    set = folder_search_with(&f, search);
+    expect_file(plugin_set_file(set, 0), PLUGIN_REFUSED, "chmod o-w");
+    plugin_set_destroy(set);
+    folder_remove(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(directories),
+        cmocka_unit_test(files),
+        cmocka_unit_test(exchanged_between_check_and_open),
+        cmocka_unit_test(links_that_change_all_the_time),
+        cmocka_unit_test(only_what_is_listed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,188 @@
+/* The file of a verdict: what is written is read, and nothing else is. */
+#include "folder.h"
+#include "base/sha256.h"
+#include "plugin/verdict.h"
+
+static struct stat some_file(void)
+{
+    struct stat st;
+
+    memset(&st, 0, sizeof st);
+    st.st_dev = 7;
+    st.st_ino = 11;
+    st.st_size = 13;
+    return st;
+}
+
+/* Makes this process forget what it remembers, so that only files count. */
+static void forget_all(void)
+{
+    struct stat st = some_file();
+
+    for (int i = 0; i < 100; i++) {
+        verdict_key key;
+        char path[32];
+
+        (void)snprintf(path, sizeof path, "/other/%d", i);
+        verdict_key_init(&key, NULL, path, &st, "", "host");
+        verdict_keep(&key, &(verdict){ .kind = VERDICT_OK });
+    }
+}
+
+static void kept_and_found(void **state)
+{
+    static const verdict rows[] = { { VERDICT_OK, "" }, { VERDICT_REFUSED, "not on a Friday" },
+                                    { VERDICT_CRASHED, "it crashed\nin two lines" }, { VERDICT_HUNG, "it hung" } };
+    struct stat st = some_file(), other;
+    verdict_key key;
+    verdict v;
+    folder f;
+
+    (void)state;
+    folder_make(&f);
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        for (int memory = 0; memory < 2; memory++) {
+            verdict_key_init(&key, memory ? NULL : f.verdicts, "/a/b\nc.so", &st, "abcd", "host 1");
+            verdict_keep(&key, &rows[r]);
+            if (!memory)
+                forget_all();
+            verdict_find(&key, &v);
+            assert_int_equal(v.kind, rows[r].kind);
+            assert_null(strchr(v.text, '\n'));
+            assert_int_equal(strlen(v.text), strlen(rows[r].text));
+        }
+    }
+    forget_all();
+    for (int change = 0; change < 7; change++) { /* whatever differs is another file, or another host */
+        other = st;
+        other.st_dev += change == 0;
+        other.st_ino += change == 1;
+        other.st_size += change == 2;
+        other.st_mtim.tv_nsec += change == 3;
+        other.st_ctim.tv_nsec += change == 4;
+        verdict_key_init(&key, f.verdicts, "/a/b\nc.so", &other, change == 5 ? "abce" : "abcd",
+                         change == 6 ? "host 2" : "host 1");
+        verdict_find(&key, &v);
+        assert_int_equal(v.kind, VERDICT_NONE);
+    }
+    verdict_key_init(&key, f.verdicts, "/a/b\nc.so", &st, "abcd", "host 1");
+    verdict_find(&key, &v);
+    assert_int_equal(v.kind, VERDICT_HUNG);
+    assert_true(verdict_forget(f.verdicts, "/a/b\nc.so"));
+    assert_false(verdict_forget(f.verdicts, "/a/b\nc.so"));
+    verdict_find(&key, &v);
+    assert_int_equal(v.kind, VERDICT_NONE);
+    folder_remove(&f);
+}
+
+static void bent_files_do_not_count(void **state)
+{
+    struct stat st = some_file();
+    unsigned char *data;
+    verdict_key key;
+    size_t bytes;
+    verdict v;
+    folder f;
+
+    (void)state;
+    folder_make(&f);
+    verdict_key_init(&key, f.verdicts, "/a/b.so", &st, "abcd", "host 1");
+    verdict_keep(&key, &(verdict){ VERDICT_CRASHED, "it crashed" });
+    forget_all();
+    data = file_bytes(key.file, &bytes);
+    for (size_t at = 0; at < bytes; at++) {
+        for (int bit = 0; bit < 8; bit++) {
+            data[at] ^= (unsigned char)(1 << bit);
+            file_write(key.file, data, bytes);
+            assert_int_equal(chmod(key.file, 0600), 0);
+            verdict_find(&key, &v);
+            assert_int_equal(v.kind, VERDICT_NONE);
+            data[at] ^= (unsigned char)(1 << bit);
+        }
+        file_write(key.file, data, at);
+        assert_int_equal(chmod(key.file, 0600), 0);
+        verdict_find(&key, &v);
+        assert_int_equal(v.kind, VERDICT_NONE);
+    }
+    file_write(key.file, data, bytes);
+    assert_int_equal(chmod(key.file, 0666), 0); /* anybody might have written it */
+    verdict_find(&key, &v);
+    assert_int_equal(v.kind, VERDICT_NONE);
+    assert_int_equal(chmod(key.file, 0600), 0);
+    verdict_find(&key, &v);
+    assert_int_equal(v.kind, VERDICT_CRASHED);
+    free(data);
+    folder_remove(&f);
+}
+
+/* A bent verdict makes a plugin be tried again, no more. */
+static void a_plugin_with_a_bent_verdict(void **state)
+{
+    char command[160];
+    plugin_set *set;
+    folder f;
+
+    (void)state;
+    folder_make(&f);
+    folder_add(&f, "open", "open");
+    set = folder_search(&f);
+    expect_file(plugin_set_file(set, 0), PLUGIN_CRASHED, "inlay_plugin_open");
+    plugin_set_destroy(set);
+    forget_all();
+    set = folder_search(&f);
+    expect_file(plugin_set_file(set, 0), PLUGIN_QUARANTINED, "inlay_plugin_open");
+    plugin_set_destroy(set);
+    forget_all();
+    (void)snprintf(command, sizeof command, "sed -i 's/verdict crashed/verdict ok/' %s/*.verdict", f.verdicts);
+    assert_int_equal(system(command), 0);
+    set = folder_search(&f);
+    expect_file(plugin_set_file(set, 0), PLUGIN_CRASHED, "inlay_plugin_open");
+    plugin_set_destroy(set);
+    folder_remove(&f);
+}
+
+/* FIPS 180-4's examples, and lengths around the padding. */
+static void sha256_of_known_texts(void **state)
+{
+    static const struct {
+        const char *text, *sum;
+    } rows[] = {
+        { "", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" },
+        { "abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" },
+        { "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+          "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1" },
+    };
+    char hex[65], whole[65];
+    sha256 s;
+
+    (void)state;
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        sha256_init(&s);
+        sha256_update(&s, rows[r].text, strlen(rows[r].text));
+        sha256_hex(&s, hex);
+        assert_string_equal(hex, rows[r].sum);
+    }
+    for (size_t n = 50; n < 140; n++) { /* in one piece and byte by byte */
+        static const char block[140];
+
+        sha256_init(&s);
+        sha256_update(&s, block, n);
+        sha256_hex(&s, whole);
+        sha256_init(&s);
+        for (size_t i = 0; i < n; i++)
+            sha256_update(&s, block, 1);
+        sha256_hex(&s, hex);
+        assert_string_equal(hex, whole);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kept_and_found),
+        cmocka_unit_test(bent_files_do_not_count),
+        cmocka_unit_test(a_plugin_with_a_bent_verdict),
+        cmocka_unit_test(sha256_of_known_texts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
