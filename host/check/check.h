@@ -110,7 +110,7 @@ void check_warn(check *c, const char *name, const char *subject, const char *exp
 /* From here on a fatal signal leaves its story in the beacon and ends the process. */
 void crash_watch(check_beacon *beacon);
 /* Words for an address within [from, from + bytes), said when a signal names it: "past the end of the workspace". what
- * is kept, not copied. */
+ * is kept, not copied. Any thread. */
 void crash_name_range(const void *from, size_t bytes, const char *what);
 void crash_forget_range(const void *from);
 

@@ -1,5 +1,6 @@
 /* Fatal signals in the child: where it happened, in words, left where the parent can read them. */
 #include "check/check.h"
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,7 +14,8 @@ typedef struct range {
 } range;
 
 static check_beacon *watched;
-static range ranges[RANGES];
+static range ranges[RANGES]; /* the handler reads them without the lock: whoever held it is not coming back */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char handler_stack[STACK_BYTES];
 
 /* Without stdio, which is not to be trusted any more. */
@@ -89,17 +91,21 @@ void crash_watch(check_beacon *beacon)
 
 void crash_name_range(const void *from, size_t bytes, const char *what)
 {
-    for (uint32_t i = 0; i < RANGES; i++) {
-        if (ranges[i].what == NULL) {
-            ranges[i] = (range){ (uintptr_t)from, (uintptr_t)from + bytes, what };
-            return;
-        }
-    }
+    uint32_t i = 0;
+
+    (void)pthread_mutex_lock(&lock);
+    while (i < RANGES && ranges[i].what != NULL)
+        i++;
+    if (i < RANGES)
+        ranges[i] = (range){ (uintptr_t)from, (uintptr_t)from + bytes, what };
+    (void)pthread_mutex_unlock(&lock);
 }
 
 void crash_forget_range(const void *from)
 {
+    (void)pthread_mutex_lock(&lock);
     for (uint32_t i = 0; i < RANGES; i++)
         if (ranges[i].what != NULL && ranges[i].from == (uintptr_t)from)
             ranges[i].what = NULL;
+    (void)pthread_mutex_unlock(&lock);
 }

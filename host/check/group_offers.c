@@ -245,22 +245,22 @@ static inlay_status hear_refusal(void *ctx, const inlay_refusal *r)
 
 /* ------------------------------------------------------------------ one graph */
 
-typedef struct round_ {
+typedef struct inquiry {
     check *c;
     const loaded_provider *p;
     const uint8_t *candidates;
     uint32_t node_count, offers;
     bool failed;
-} round_;
+} inquiry;
 
-static void complain(round_ *r, const char *expected, const char *fix, const char *got)
+static void complain(inquiry *r, const char *expected, const char *fix, const char *got)
 {
     r->failed = true;
     check_fail(r->c, "offers", r->p->name, expected, fix, "%s", got);
 }
 
 /* Hears what the provider says of the graph; false: something was wrong and was told. */
-static bool hear(round_ *r, const inlay_graph *g, hearing *h, const char *when)
+static bool hear(inquiry *r, const inlay_graph *g, hearing *h, const char *when)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     const inlay_assess_sink sink = { .struct_size = sizeof sink, .ctx = h, .offer = hear_offer,
@@ -295,7 +295,7 @@ static bool is_number(double x)
 }
 
 /* cost with all sizes unknown must answer, or say that it cannot, and never crash. */
-static void ask_cost(round_ *r, const inlay_graph *g, const hearing *h)
+static void ask_cost(inquiry *r, const inlay_graph *g, const hearing *h)
 {
     inlay_value_state *states = calloc(g->value_count + (size_t)1, sizeof *states);
     const inlay_offer offer = { .struct_size = sizeof offer, .cookie = h->cookie, .nodes = &h->node, .node_count = 1 };
@@ -331,7 +331,7 @@ static void ask_cost(round_ *r, const inlay_graph *g, const hearing *h)
     free(states);
 }
 
-static void try_snapshot(round_ *r, const inlay_graph *g)
+static void try_snapshot(inquiry *r, const inlay_graph *g)
 {
     hearing first = { 0 }, second = { 0 }, wide = { 0 };
     frozen plain, wider;
@@ -360,7 +360,7 @@ static void try_snapshot(round_ *r, const inlay_graph *g)
     frozen_destroy(&plain);
 }
 
-static void try_graph(const pool *p, uint32_t count, uint64_t seed, round_ *r)
+static void try_graph(const pool *p, uint32_t count, uint64_t seed, inquiry *r)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     uint64_t state = seed;
@@ -392,7 +392,7 @@ static void try_provider(check *c, const world *w, const loaded_provider *p, con
 {
     pool all = { .c = c, .w = w, .p = p, .state = c->args->seed, .cases = calloc(POOL, sizeof *all.cases) };
     const uint32_t graphs = c->args->quick ? QUICK_GRAPHS : GRAPHS;
-    round_ r = { .c = c, .p = p };
+    inquiry r = { .c = c, .p = p };
     uint32_t tried = 0;
 
     if (all.cases == NULL)

@@ -12,9 +12,14 @@
 
 /* LeakSanitizer names leaks by address at exit: what is unmapped by then has no names and counts as leaked. */
 #if defined(__SANITIZE_ADDRESS__)
-enum { MAY_DLCLOSE = false };
-#else
-enum { MAY_DLCLOSE = true };
+#define MAY_DLCLOSE false
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define MAY_DLCLOSE false
+#endif
+#endif
+#ifndef MAY_DLCLOSE
+#define MAY_DLCLOSE true
 #endif
 enum { MOST = 4096, DOMAIN_STEP = 64 };
 

@@ -1,5 +1,6 @@
 /* Plugins with one defect each, chosen by -DBAD_<name>: what `inlay plugin-check` is there to find. All offer Relu for
- * float, on the kit; the defect is planted in the kernel, or in what the kit says to the host. */
+ * float, on the kit; the defect is planted in the kernel, or in what the kit says to the host. BAD_unload has none: it
+ * may be unmapped, and can. */
 #include "inlay/kit.h"
 #include <fcntl.h>
 #include <pthread.h>
@@ -163,7 +164,14 @@ static const kit_provider provider = {
     .open = open_bad,
 #endif
 };
-static const kit_plugin self = { .name = "bad", .version = "1.0", .provider = &provider };
+static const kit_plugin self = {
+    .name = "bad",
+    .version = "1.0",
+    .provider = &provider,
+#if defined(BAD_unload) || defined(BAD_pinned)
+    .flags = INLAY_PLUGIN_DLCLOSE,
+#endif
+};
 static kit_exports exports;
 
 /* ------------------------------------------------------------------ what the kit says, bent */

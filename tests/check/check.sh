@@ -65,6 +65,14 @@ checks=$((checks + 1))
 grep -qE '^WARN  heap Relu-14: .* calls a run, one at 0x' "$work/out" ||
     complain 'heap: no warning' "$(cat "$work/out")"
 
+passes() { # NAME PATTERN: nothing fails, and a line is like PATTERN
+    checks=$((checks + 1))
+    "$inlay" plugin-check "$dir/$1.so" --quick --group leaks --op Relu >"$work/out" || complain "$1: it failed"
+    grep -qE -- "$2" "$work/out" || complain "$1: no line like '$2'" "$(cat "$work/out")"
+}
+passes unload '^PASS  unload: it is unmapped after dlclose'
+passes pinned '^WARN  unload: it is still mapped after dlclose'
+
 # Cases are made for nearly all operators: those without would go unchecked in silence.
 checks=$((checks + 1))
 "$inlay" plugin-check "$reference" --quick --group results >"$work/out"
