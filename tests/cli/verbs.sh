@@ -58,7 +58,7 @@ check() {
 }
 
 add=$node/test_add/model.onnx
-verbs='run test bench inspect check explain config providers plugin-check'
+verbs='run test bench inspect check explain partition config providers plugin-check'
 
 # ---- help and wrong use
 expect 2 'Usage: inlay VERB'
@@ -75,7 +75,7 @@ done
 refuses 2 "did you mean 'inspect'" insepct
 refuses 2 "no verb 'xyzzy'" xyzzy
 refuses 2 "no verb 'xyzzy'" help xyzzy
-for verb in run bench inspect check explain; do
+for verb in run bench inspect check explain partition; do
     expect 2 'which model' "$verb"
     expect 2 'one too many' "$verb" "$add" "$add"
 done
@@ -89,7 +89,7 @@ expect 2 'takes no arguments' providers x
 printf 'this is not a model, it is a text\n' >"$work/text.onnx"
 head -c 60 "$add" >"$work/cut.onnx"
 : >"$work/empty.onnx"
-for verb in run bench inspect check explain; do
+for verb in run bench inspect check explain partition; do
     refuses 3 'no-such.onnx' "$verb" "$work/no-such.onnx"
     refuses 3 'text.onnx' "$verb" "$work/text.onnx"
     refuses 3 'cut.onnx' "$verb" "$work/cut.onnx"
@@ -257,6 +257,29 @@ refuses 2 "no provider 'nosuch'" explain "$add" --what-if -nosuch
 refuses 3 'no/such/folder' explain "$add" --html "$work/no/such/folder/x.html"
 check 'explain --html' "$inlay" explain "$add" --html "$work/page.html"
 check 'explain --html writes a page' grep -q '^</html>$' "$work/page.html"
+
+# ---- partition
+loop=$node/test_loop11/model.onnx
+only="--providers reference"
+expect 0 'main graph: 1 partition, 0 copies' partition "$add" $only
+json 0 '.inlay_plan == 1 and .graphs[0].offers[0].provider == "reference"' partition "$add" $only --json
+expect 0 'graph .*body: 1 partition' partition "$loop" $only --save "$work/loop.plan"
+expect 0 'graph .*body: 1 partition' partition "$loop" $only --plan "$work/loop.plan"
+expect 0 'main graph' partition "$add" $only --save "$work/add.plan"
+expect 0 'sum: float' run "$add" $only --plan "$work/add.plan"
+expect 2 "node '.*' of graph 'main' is not in the plan; the plan was made with model" \
+    partition "$add" $only --plan "$work/loop.plan"
+refuses 3 'no-such.plan' partition "$add" --plan "$work/no-such.plan"
+refuses 3 'no/such' partition "$add" --save "$work/no/such/file"
+expect 0 'reference' partition "$add" $only --pin 'op:Add=reference' --require reference --max-partitions 1
+refuses 2 "did you mean 'op:Add'" partition "$add" $only --pin 'op:Ad=reference'
+refuses 2 "did you mean 'reference'" partition "$add" $only --require refrence
+refuses 2 'is not PATTERN=PROVIDER' partition "$add" $only --pin Add
+refuses 2 'is not NAME=BYTES' partition "$add" $only --memory-limit reference=lots
+refuses 3 'provider reference lacks' partition "$add" $only --memory-limit reference=10
+refuses 4 'no_cpu keeps it out' partition "$add" $only --no-cpu 1
+refuses 4 'forbid keeps it out' partition "$add" $only --forbid reference
+
 expect 0 'provider reference' providers
 json 0 '(.files | length) >= 1 and ([.providers[] | select(.name == "reference")] | length) == 1' providers --json
 cp "$work/text.onnx" "$work/nothing/fake.so"
