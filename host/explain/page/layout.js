@@ -105,6 +105,7 @@ function spaceBetween(a, b) {
 /* Lines that would cross a bundle: the bundle stays straight, so these may not pull (Brandes and Koepf, 2001, call them
  * conflicts of type 1). */
 function findConflicts(layers) {
+  for (const layer of layers) for (const c of layer) c.avoids = null;
   for (let r = 1; r < layers.length; r++) {
     const layer = layers[r], above = layers[r - 1].length;
     let low = 0, from = 0;
@@ -187,7 +188,7 @@ function relaxBlocks(layers, x) {
       if (!blocks.has(c.root)) blocks.set(c.root, { near: [], left: [], right: [] });
       const b = blocks.get(c.root);
       for (const n of c.up.concat(c.down))
-        if (n.root !== c.root) b.near.push([n.root, (c.item < 0) !== (n.item < 0) ? 1 : 3]);
+        if (n.root !== c.root && n.column === c.column) b.near.push([n.root, (c.item < 0) !== (n.item < 0) ? 1 : 3]);
       if (i > 0) b.left.push([layer[i - 1].root, spaceBetween(layer[i - 1], c)]);
       if (i + 1 < layer.length) b.right.push([layer[i + 1].root, spaceBetween(c, layer[i + 1])]);
     });
@@ -241,39 +242,60 @@ function cutColumns(layers, heights, limit) {
   return columns;
 }
 
-function measureColumns(columns, layers, heights) {
-  let width = 0, height = 0;
-  for (const col of columns) {
-    let left = Infinity, right = -Infinity, h = 0;
-    for (let r = col.first; r < col.end; r++) {
-      h += heights[r];
-      for (const c of layers[r]) {
-        left = Math.min(left, c.x - c.w / 2);
-        right = Math.max(right, c.x + c.w / 2);
-      }
-    }
-    col.left = left;
-    col.width = right - left;
-    col.x = width;
-    width += col.width + COLUMN_GAP;
-    height = Math.max(height, h);
-  }
-  return { width: width - COLUMN_GAP, height: height - ROW_GAP };
+/* The width of a row whose cells stand as close as they may. */
+function rowWidth(layer) {
+  return layer.reduce((w, c, i) => i === 0 ? c.w : w + spaceBetween(layer[i - 1], c) + (c.w - layer[i - 1].w) / 2, 0);
 }
 
-/* The columns that let the whole be seen largest. */
-function chooseColumns(layers, heights, aspect) {
-  const total = heights.reduce((a, b) => a + b, 0);
+/* The size of the whole; widthOf: of a column. */
+function measureColumns(columns, heights, widthOf) {
+  let width = -COLUMN_GAP, height = 0;
+  for (const col of columns) {
+    let h = -ROW_GAP;
+    for (let r = col.first; r < col.end; r++) h += heights[r];
+    height = Math.max(height, h);
+    width += widthOf(col) + COLUMN_GAP;
+  }
+  return { width, height };
+}
+
+/* The columns that let the whole be seen largest. looser: how much wider columns turn out than their widest row. */
+function chooseColumns(layers, heights, aspect, looser) {
+  const total = heights.reduce((a, b) => a + b, 0), widths = layers.map(rowWidth);
+  const widest = (col) => {
+    let w = 0;
+    for (let r = col.first; r < col.end; r++) w = Math.max(w, widths[r]);
+    return w * looser;
+  };
   let best = null;
   for (let n = 1; n <= 64 && n <= layers.length; n = n < 12 ? n + 1 : Math.ceil(n * 1.15)) {
     const columns = cutColumns(layers, heights, total / n + 1);
-    const size = measureColumns(columns, layers, heights);
+    const size = measureColumns(columns, heights, widest);
     const scale = Math.min(aspect / size.width, 1 / size.height);
     /* Another column has to be worth it: reading on from the top costs attention. */
-    if (best === null || scale > best.scale * 1.08) best = { columns, size, scale };
+    if (best === null || scale > best.scale * 1.08) best = { columns, scale, width: size.width };
   }
-  measureColumns(best.columns, layers, heights);
   return best;
+}
+
+/* Places the cells of each column, and the columns side by side. */
+function placeColumns(layers, columns) {
+  let x = 0;
+  columns.forEach((col, k) => {
+    const own = layers.slice(col.first, col.end);
+    for (const layer of own) for (const c of layer) c.column = k;
+    placeCells(own);
+    let left = Infinity, right = -Infinity;
+    for (const layer of own)
+      for (const c of layer) {
+        left = Math.min(left, c.x - c.w / 2);
+        right = Math.max(right, c.x + c.w / 2);
+      }
+    col.left = left;
+    col.width = right - left;
+    col.x = x;
+    x += col.width + COLUMN_GAP;
+  });
 }
 
 function layered(items, nets, aspect) {
@@ -281,15 +303,17 @@ function layered(items, nets, aspect) {
   const row = findRows(items, nets);
   const { cells, layers } = makeCells(items, nets, row);
   orderCells(layers);
-  placeCells(layers);
   const tall = layers.map((layer) => layer.reduce((h, c) => Math.max(h, c.item < 0 ? 0 : items[c.item].h), 8));
   const heights = tall.map((h) => h + ROW_GAP);
-  const { columns, size } = chooseColumns(layers, heights, aspect);
-  columns.forEach((col, k) => {
+  const guess = chooseColumns(layers, heights, aspect, 1);
+  placeColumns(layers, guess.columns);
+  const actual = measureColumns(guess.columns, heights, (col) => col.width).width;
+  const columns = chooseColumns(layers, heights, aspect, Math.max(1, actual / guess.width)).columns;
+  placeColumns(layers, columns);
+  columns.forEach((col) => {
     let y = 0;
     for (let r = col.first; r < col.end; r++) {
       for (const c of layers[r]) {
-        c.column = k;
         c.px = c.x - col.left + col.x;
         c.top = y;
         c.bottom = y + tall[r];
@@ -305,7 +329,7 @@ function layered(items, nets, aspect) {
     col.bottom = y - ROW_GAP;
   });
   for (const net of nets) net.segments = segmentsOf(net, cells, columns);
-  return size;
+  return measureColumns(columns, heights, (col) => col.width);
 }
 
 /* The way from a cell to one in the next row; across the gap when that is in the next column. */

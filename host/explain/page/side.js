@@ -16,7 +16,6 @@ function sums() {
                                     [facts.threads, 'thread', 'threads']])
     list.push(pair(count === 1 ? one : more, '' + count));
   list.push(pair('policy', facts.policy));
-  for (const a of facts.assumed.slice(0, 3)) list.push(pair('assumed', a.name + '=' + a.size));
   document.getElementById('sums').append(...list);
 }
 
@@ -118,9 +117,15 @@ function absentList() {
     td(el('b', { className: 'name' }, who), faint(reason || 'no reason given'))));
 }
 
+function assumed() {
+  const sizes = facts.assumed.map((a) => a.name + '=' + a.size);
+  const more = sizes.length > 8 ? ', \u2026' : '';
+  return sizes.length === 0 ? null : div('faint name', 'assumed sizes: ' + sizes.slice(0, 8).join(', ') + more);
+}
+
 function side() {
-  const parts = [whatIf(), el('h2', null, 'Providers'), providerTable(), providerMemory(), stretchList(), copyList(),
-                 refusalList(), absentList()];
+  const parts = [whatIf(), el('h2', null, 'Providers'), providerTable(), assumed(), providerMemory(), stretchList(),
+                 copyList(), refusalList(), absentList()];
   document.getElementById('side').append(...parts.flat().filter((x) => x !== null));
 }
 
