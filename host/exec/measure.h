@@ -1,9 +1,9 @@
 /* exec/measure.h - how long an offer takes on its own, by running it.
  *
  * The offer is compiled, specialised and executed as the run loop would do it, on made-up contents: floats between -1
- * and 1, integers 0 and 1, what the sizes settle as it is. What runs before a kernel in a model leaves little of its
- * weights in the caches next to a core, but just has written its inputs; so before each timed run those caches
- * are swept, and then the inputs are read. Copies to and from a device are not part of the time. */
+ * and 1, integers 0 and 1, what the sizes settle as it is. In a model a kernel finds little of its weights in
+ * the caches, for all other weights were read since it last ran, but the kernels before it have just been at work on its
+ * inputs; so before each timed run the caches are swept, and then the inputs are read. Copies to and from a device are not part of the time. */
 #ifndef EXEC_MEASURE_H
 #define EXEC_MEASURE_H
 #include "partition/partition.h"
@@ -28,8 +28,8 @@ typedef struct measure_plan {
 } measure_plan;
 
 typedef struct measurement {
-    double ns;     /* the median of the runs */
-    double spread; /* from the lower quartile to there, relative */
+    double ns;     /* the median of the runs; of several threads the lower quartile */
+    double spread; /* from the lower quartile to the median, relative */
     uint32_t samples;
 } measurement;
 
@@ -37,6 +37,7 @@ typedef struct measurement {
 typedef struct measure_sweep {
     char *memory;
     size_t bytes;
+    size_t near_bytes; /* of the cache next to one core */
 } measure_sweep;
 INLAY_NODISCARD inlay_status measure_sweep_init(measure_sweep *sweep, inlay_diag *diag);
 void measure_sweep_deinit(measure_sweep *sweep);

@@ -3,7 +3,7 @@
 
 /* What the host itself needs, beyond the call: to look at the sizes of a step that depend on data, to run a node of its
  * own, and to start a body and hand values in and out. */
-static const double DYNAMIC_NS = 300, HOST_NODE_NS = 300, BODY_NS = 700;
+static const double DYNAMIC_NS = 200, HOST_NODE_NS = 200, BODY_NS = 500;
 
 static bool is_known(const inlay_value_state *v)
 {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 enum {
-    FEW_ROWS = 4,     /* of a product: more are a matrix */
+    FEW_ROWS = 8,     /* of a product: more are a matrix, one is a vector */
     THIN_CHANNELS = 4,
     SMALL_KERNEL = 9, /* taps of a convolution: 3 x 3 */
     LONG_RUN = 256    /* bytes that lie together: more are copied as fast as memory goes */
@@ -104,8 +104,10 @@ static uint32_t convolution(const look *l, uint32_t weight)
     if (w == NULL || w->rank < 3)
         return COST_PLAIN;
     taps = product(w, 2, w->rank);
+    if (group > 1 && w->dims[1] == 1)
+        return taps > SMALL_KERNEL ? COST_DEPTHWISE_WIDE : COST_DEPTHWISE;
     if (group > 1)
-        return w->dims[1] == 1 ? COST_DEPTHWISE : COST_GROUPED;
+        return COST_GROUPED;
     if (taps <= 1)
         return COST_POINTWISE;
     if (w->dims[1] <= THIN_CHANNELS)
@@ -127,7 +129,7 @@ static uint32_t matrix_product(const look *l, uint32_t other)
     else
         rows = a->rank > 1 ? (double)a->dims[a->rank - 2] : 1;
     if (rows <= FEW_ROWS)
-        return COST_VECTOR;
+        return rows <= 1 ? COST_VECTOR : COST_FEW;
     return is_constant(l, other) ? COST_PACKED : COST_DYNAMIC;
 }
 

@@ -17,8 +17,10 @@
     X(WIDE, "wide")                \
     X(THIN, "thin")                \
     X(DEPTHWISE, "depthwise")      \
+    X(DEPTHWISE_WIDE, "depthwise wide") \
     X(GROUPED, "grouped")          \
     X(VECTOR, "vector")            \
+    X(FEW, "few")                  \
     X(PACKED, "packed")            \
     X(DYNAMIC, "dynamic")          \
     X(INNER, "inner")              \
