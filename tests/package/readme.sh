@@ -1,7 +1,7 @@
 #!/bin/bash
 # Does what a README says, as its reader would: every command in it, against an installation, and what it prints must be
 # what the README shows.
-#   readme.sh README BUILD_DIR CC GENERATOR [SANITIZERS]
+#   readme.sh README BUILD_DIR CC GENERATOR
 #
 # In the README, a line `    $ command` is run; lines `    > more` continue it. The indented lines behind it are what it
 # prints, where `...` stands for any text and, on a line of its own, for any number of lines; times, ratios and blanks
@@ -14,8 +14,6 @@ tmp=$(realpath "$(mktemp -d)")
 trap 'cd / && rm -rf "$tmp"' EXIT
 export HOME=$tmp/home CC=$3 CMAKE_GENERATOR=$4 CMAKE_BUILD_TYPE=Release LC_ALL=C
 export XDG_CACHE_HOME=$HOME/.cache XDG_CONFIG_HOME=$HOME/.config
-# A kit that was built with sanitizers can only be linked with them.
-[ -z "${5:-}" ] || export CFLAGS="-fsanitize=$5"
 mkdir "$HOME" "$tmp/checkout"
 cmake --install "$build" --prefix "$HOME/inlay" >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
 cp -r "$samples" "$tmp/checkout/samples"
