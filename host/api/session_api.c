@@ -1,5 +1,6 @@
 /* api/session_api.c - inlay.h: sessions, contexts, runs. Thin: checks what the caller passed and calls the stages. */
 #include "explain/explain.h"
+#include "profile/profile.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -12,6 +13,7 @@ struct inlay_context {
     rt_value *in;         /* room for a run's inputs */
     inlay_value **wanted; /* [output_count] bound, a reference each */
     inlay_value **defaults; /* [input_count] initializers that stand in for unbound inputs */
+    profile *profile;     /* while runs are profiled, otherwise NULL */
     timings *timings;     /* while runs are timed step by step, otherwise NULL */
 };
 
@@ -176,6 +178,7 @@ void inlay_context_destroy(inlay_context *c)
         return;
     runner_destroy(c->runner);
     timings_destroy(c->timings);
+    profile_destroy(c->profile);
     for (uint32_t i = 0; c->inputs != NULL && i < inlay_session_input_count(c->session); i++)
         inlay_value_unref(c->inputs[i]);
     for (uint32_t i = 0; c->defaults != NULL && i < inlay_session_input_count(c->session); i++)
@@ -320,8 +323,11 @@ inlay_status inlay_context_measure(inlay_context *context, uint32_t on, inlay_di
     inlay_status status = INLAY_OK;
 
     timings_destroy(context->timings);
+    profile_destroy(context->profile);
     context->timings = NULL;
+    context->profile = NULL;
     context->shared.hook = NULL;
+    context->shared.run.spans = NULL;
     if (on != 0)
         status = timings_create(context->session->main, &context->timings, diag);
     if (context->timings != NULL)
@@ -329,12 +335,42 @@ inlay_status inlay_context_measure(inlay_context *context, uint32_t on, inlay_di
     return status;
 }
 
-static inlay_status run_measured(inlay_context *c, inlay_diag *diag)
+inlay_status inlay_context_profile(inlay_context *context, uint32_t on, uint32_t max_events, inlay_diag *diag)
 {
-    uint64_t begin = watch_now();
-    inlay_status status = runner_run(c->runner, c->in, diag);
+    inlay_status status = inlay_context_measure(context, 0, diag);
 
-    timings_end_run(c->timings, watch_now() - begin, status == INLAY_OK);
+    if (status == INLAY_OK && on != 0)
+        status = profile_create(context->session, max_events == 0 ? 262144 : max_events, &context->profile, diag);
+    if (context->profile != NULL) {
+        context->shared.hook = profile_hook(context->profile);
+        context->shared.run.spans = profile_spans(context->profile);
+    }
+    return status;
+}
+
+inlay_status inlay_context_profile_write(const inlay_context *context, const char *format, double peak_flops_per_s,
+                                         double peak_bytes_per_s, inlay_write_fn write, void *user, inlay_diag *diag)
+{
+    explain_sink sink = { .write = write, .user = user };
+
+    if (context->profile == NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the context is not profiled; call inlay_context_profile() first");
+    return profile_write(context->profile, format, peak_flops_per_s, peak_bytes_per_s, &sink, diag);
+}
+
+static inlay_status run_watched(inlay_context *c, inlay_diag *diag)
+{
+    uint64_t begin;
+    inlay_status status;
+
+    if (c->profile != NULL)
+        profile_begin(c->profile);
+    begin = watch_now();
+    status = runner_run(c->runner, c->in, diag);
+    if (c->profile != NULL)
+        profile_end(c->profile, watch_now() - begin, status == INLAY_OK);
+    else
+        timings_end_run(c->timings, watch_now() - begin, status == INLAY_OK);
     return status;
 }
 
@@ -367,7 +403,7 @@ inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *
         }
         return status;
     }
-    return context->timings == NULL ? runner_run(context->runner, context->in, diag) : run_measured(context, diag);
+    return shared->hook == NULL ? runner_run(context->runner, context->in, diag) : run_watched(context, diag);
 }
 
 inlay_value *inlay_context_output(inlay_context *context, uint32_t index)

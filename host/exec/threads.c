@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ------------------------------------------------------------------ the budget */
@@ -189,9 +190,27 @@ static void take_ranges(loop *l)
     }
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void keep_span(run_spans *spans, uint64_t begin, uint32_t worker)
+{
+    uint32_t at = __atomic_fetch_add(&spans->count, 1, __ATOMIC_RELAXED);
+
+    if (at < spans->capacity)
+        spans->list[at] = (run_span){ .begin_ns = begin, .end_ns = now_ns(), .worker = worker };
+}
+
 /* Not inlined: the function with the pragma is exempt from ThreadSanitizer, this one is not. */
 static __attribute__((noinline)) void be_worker(loop *l, uint32_t worker)
 {
+    run_spans *spans = l->run != NULL ? l->run->spans : NULL;
+    uint64_t begin = spans != NULL ? now_ns() : 0;
     bool was_in_loop = in_loop;
     const crash_scene *was_borrowed = crash_here.borrowed;
 
@@ -203,6 +222,8 @@ static __attribute__((noinline)) void be_worker(loop *l, uint32_t worker)
     this_worker = 0;
     in_loop = was_in_loop;
     crash_here.borrowed = was_borrowed;
+    if (spans != NULL)
+        keep_span(spans, begin, worker);
     TSAN_RELEASE(l);
 }
 

@@ -18,7 +18,7 @@ inlay_status watch_walk(runner *r, bound *b, inlay_diag *diag)
 
     for (uint32_t i = 0; i < b->plan->step_count; i++) {
         bound_step *s = &b->steps[i];
-        watch_event event = { .program = r->prog, .step = s->plan, .begin_ns = watch_now() };
+        watch_event event = { .program = r->prog, .plan = b->plan, .step = s->plan, .begin_ns = watch_now() };
         inlay_status status = runner_step(r, b, s, diag);
 
         if (status == INLAY_OK && s->async)

@@ -11,6 +11,7 @@
 /* One step that has run, without an error. */
 typedef struct watch_event {
     const program *program;
+    plan *plan; /* the sizes; a hook that keeps it takes a reference */
     const plan_step *step; /* its kind; its region, or what is copied */
     uint64_t begin_ns, end_ns; /* on CLOCK_MONOTONIC; what a device took is included */
 } watch_event;

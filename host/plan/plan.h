@@ -78,6 +78,10 @@ typedef struct plan_input {
  * *out_plan gains a reference. Errors name the node whose shapes don't fit. */
 INLAY_NODISCARD inlay_status plan_get(program *p, const plan_input *inputs, uint32_t count, plan **out_plan,
                                       inlay_diag *diag);
+static inline void plan_ref(plan *p)
+{
+    (void)__atomic_fetch_add(&p->references, 1, __ATOMIC_RELAXED);
+}
 void plan_unref(plan *p); /* NULL is a no-op */
 
 /* Makes a plan for these shapes, with one reference, that is in no list; for plan_get, which holds plan_lock. */

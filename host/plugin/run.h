@@ -6,11 +6,24 @@
 #define PLUGIN_RUN_H
 #include "inlay/plugin.h"
 
+/* When workers of parallel loops were at it: what a profiler lends to a run. */
+typedef struct run_span {
+    uint64_t begin_ns, end_ns; /* on CLOCK_MONOTONIC */
+    uint32_t worker;
+    uint32_t reserved;
+} run_span;
+typedef struct run_spans {
+    run_span *list;    /* [capacity] */
+    uint32_t capacity;
+    uint32_t count;    /* atomic; beyond capacity nothing is kept, only counted */
+} run_spans;
+
 struct inlay_run {
     const uint32_t *cancel; /* read atomically; never NULL */
     uint64_t deadline_ns;   /* CLOCK_MONOTONIC; 0 = none */
     uint32_t max_threads;   /* the session's intra_threads, at least 1 */
     uint32_t reserved;
+    run_spans *spans; /* who wants to know what workers do; NULL = nobody, the usual case */
     void *ctx; /* first argument of the hooks */
     /* See inlay_host.output_alloc and string_alloc. Any thread. */
     inlay_status (*output_alloc)(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out);

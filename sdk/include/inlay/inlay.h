@@ -312,6 +312,17 @@ INLAY_API inlay_status inlay_context_run(inlay_context *context, const inlay_run
  * slower. 0: no more. */
 INLAY_API inlay_status inlay_context_measure(inlay_context *context, uint32_t on, inlay_diag *diag);
 
+/* From now on runs of the context are profiled, step by step, until max_events steps are kept (0 = 262144); an earlier
+ * profile is forgotten. on = 0 ends it. Like measured runs they wait for devices after each step. */
+INLAY_API inlay_status inlay_context_profile(inlay_context *context, uint32_t on, uint32_t max_events,
+                                             inlay_diag *diag);
+/* What profiled runs took: format is "text", "json", "trace" (Chrome's trace events, for Perfetto), "stacks" (folded
+ * stacks with nanoseconds) or "html" (a page that needs nothing else). The peaks of the machine, operations and bytes a
+ * second, are for rooflines; 0 = unknown. Not while the context runs. */
+INLAY_API inlay_status inlay_context_profile_write(const inlay_context *context, const char *format,
+                                                   double peak_flops_per_s, double peak_bytes_per_s,
+                                                   inlay_write_fn write, void *user, inlay_diag *diag);
+
 /* Output index of the last run, borrowed until the next run or destroy; NULL if there is none. Take a reference
  * (inlay_value_ref) to keep it longer: the runtime then gives the next run other memory. */
 INLAY_API inlay_value *inlay_context_output(inlay_context *context, uint32_t index);

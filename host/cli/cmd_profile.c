@@ -1,0 +1,273 @@
+/* inlay profile: where the time goes, step by step, beside what the machine allows. */
+#include "cli/cli.h"
+#include "cli/feed.h"
+#include "cli/timing.h"
+#include "model/wire.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char doc[] =
+    "Runs MODEL and shows what each step took: time, operations and bytes a second, the share of what the machine allows, "
+    "memory in use.\v"
+    "The files of --trace open in Perfetto or chrome://tracing, those of --stacks in flame graph scripts, the page of "
+    "--html in any browser.\n\n"
+    "Examples:\n"
+    "  inlay profile model.onnx\n"
+    "  inlay profile model.onnx --seconds 3 --html profile.html --trace trace.json\n";
+
+enum { KEY_SECONDS = 0x4000, KEY_RUNS, KEY_TRACE, KEY_STACKS, KEY_HTML, KEY_NO_PEAK };
+static const struct argp_option flags[] = {
+    { "seconds", KEY_SECONDS, "S", 0, "Run for S seconds (default: 1)", 0 },
+    { "runs", KEY_RUNS, "N", 0, "Stop after N runs (default: 100)", 0 },
+    { "trace", KEY_TRACE, "FILE", 0, "Write Chrome's trace events to FILE", 0 },
+    { "stacks", KEY_STACKS, "FILE", 0, "Write folded stacks to FILE", 0 },
+    { "html", KEY_HTML, "FILE", 0, "Write a page with timeline and roofline to FILE", 0 },
+    { "no-peak", KEY_NO_PEAK, NULL, 0, "Do not measure what the machine can do at most", 0 },
+    FEED_FLAGS,
+    { 0 },
+};
+
+typedef struct profile_args {
+    feed feed;
+    const char *model;
+    const char *files[3]; /* by format, below */
+    double seconds;
+    uint32_t runs;
+    bool no_peak;
+} profile_args;
+
+static const char *const formats[3] = { "trace", "stacks", "html" };
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    profile_args *args = state->input;
+
+    switch (key) {
+    case KEY_SECONDS:
+        args->seconds = cli_number(state, "--seconds", arg, 0, 1e6);
+        return 0;
+    case KEY_RUNS:
+        args->runs = (uint32_t)cli_number(state, "--runs", arg, 1, 4000);
+        return 0;
+    case KEY_TRACE:
+    case KEY_STACKS:
+    case KEY_HTML:
+        args->files[key - KEY_TRACE] = arg;
+        return 0;
+    case KEY_NO_PEAK:
+        args->no_peak = true;
+        return 0;
+    case ARGP_KEY_ARG:
+    case ARGP_KEY_END:
+        return cli_parse_model(key, arg, state, &args->model);
+    default:
+        return feed_parse(&args->feed, key, arg, state);
+    }
+}
+
+/* ------------------------------------------------------------------ runs */
+
+/* Runs for the given time, at most so often, after two runs that do not count. Milliseconds of the shortest in
+ * *out_best_ms. */
+static inlay_status run_for(inlay_context *context, bool profiled, double seconds, uint32_t runs, double *out_best_ms,
+                            inlay_diag *diag)
+{
+    inlay_run_options run = { .struct_size = sizeof run, .cancel = cli_cancel() };
+    double begin;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < 2; i++)
+        INLAY_TRY(inlay_context_run(context, &run, diag));
+    if (profiled)
+        INLAY_TRY(inlay_context_profile(context, 1, 0, diag));
+    begin = cli_now_ms();
+    *out_best_ms = 1e30;
+    for (uint32_t i = 0; i < runs && (i == 0 || cli_now_ms() - begin < seconds * 1e3); i++) {
+        double before = cli_now_ms(), took;
+
+        INLAY_TRY(inlay_context_run(context, &run, diag));
+        took = cli_now_ms() - before;
+        *out_best_ms = took < *out_best_ms ? took : *out_best_ms;
+        if (profiled)
+            (void)cli_progress(NULL, (cli_now_ms() - begin) / (seconds * 1e3 + 1), "profiling");
+    }
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ what the machine can do
+ *
+ * A product of matrices that fit the caches, for operations, and a sum of tensors that do not, for bytes: through the
+ * same providers on the same threads. */
+
+static void put_input(wire *w, uint32_t field, const char *name, const int64_t *dims, uint32_t rank)
+{
+    wire_mark value = wire_begin(w, field), type, tensor, shape;
+
+    wire_text(w, 1, name);
+    type = wire_begin(w, 2);
+    tensor = wire_begin(w, 1);
+    wire_int(w, 1, INLAY_FLOAT);
+    shape = wire_begin(w, 2);
+    for (uint32_t d = 0; d < rank; d++) {
+        wire_mark dim = wire_begin(w, 1);
+        wire_int(w, 1, dims[d]);
+        wire_end(w, dim);
+    }
+    wire_end(w, shape);
+    wire_end(w, tensor);
+    wire_end(w, type);
+    wire_end(w, value);
+}
+
+/* y = op(a, b) of two tensors of the same dims. */
+static void write_model(wire *w, const char *op, const int64_t *dims, uint32_t rank)
+{
+    wire_mark part, node;
+
+    wire_int(w, 1, 8);
+    part = wire_begin(w, 8);
+    wire_int(w, 2, 14);
+    wire_end(w, part);
+    part = wire_begin(w, 7);
+    node = wire_begin(w, 1);
+    wire_text(w, 1, "a");
+    wire_text(w, 1, "b");
+    wire_text(w, 2, "y");
+    wire_text(w, 4, op);
+    wire_end(w, node);
+    wire_text(w, 2, "peak");
+    put_input(w, 11, "a", dims, rank);
+    put_input(w, 11, "b", dims, rank);
+    put_input(w, 12, "y", dims, rank);
+    wire_end(w, part);
+}
+
+/* Options for models of ours: what is about the user's model (sizes, pins) stays behind. NULL: no memory. */
+static inlay_options *bare_options(const inlay_options *from)
+{
+    static const char *const kept[] = { "providers", "plugin_dirs", "plugin_allow", "intra_threads", "cache_dir" };
+    inlay_options *options = NULL;
+    char text[4096];
+
+    if (inlay_options_create(&options, NULL) != INLAY_OK)
+        return NULL;
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
+        if (inlay_options_get(from, kept[i], text, sizeof text, NULL) == INLAY_OK)
+            (void)inlay_options_set(options, kept[i], text, NULL); /* it was valid before */
+    return options;
+}
+
+/* The shortest run of the model in seconds; 0 when it can't be run. */
+static double best_seconds(const inlay_options *options, const char *op, const int64_t *dims, uint32_t rank)
+{
+    inlay_session *session = NULL;
+    inlay_context *context = NULL;
+    double best_ms = 0;
+    wire w = { 0 };
+    inlay_status status;
+
+    write_model(&w, op, dims, rank);
+    status = w.failed ? INLAY_OUT_OF_MEMORY
+                      : inlay_session_create_from_bytes(w.bytes, w.count, options, &session, NULL);
+    if (status == INLAY_OK)
+        status = inlay_context_create(session, &context, NULL);
+    for (uint32_t i = 0; status == INLAY_OK && i < 2; i++) {
+        inlay_value *v = NULL;
+
+        status = inlay_value_create(INLAY_FLOAT, rank, dims, &v, NULL);
+        if (status == INLAY_OK) {
+            feed_random(INLAY_FLOAT, inlay_value_data(v), inlay_value_count(v), i);
+            status = inlay_context_set_input(context, i, v, NULL);
+        }
+        inlay_value_unref(v);
+    }
+    if (status == INLAY_OK)
+        status = run_for(context, false, 0.15, 1000, &best_ms, NULL);
+    inlay_context_destroy(context);
+    inlay_session_destroy(session);
+    wire_deinit(&w);
+    return status == INLAY_OK && best_ms < 1e29 ? best_ms / 1e3 : 0;
+}
+
+static void measure_peaks(const inlay_options *from, double *out_flops, double *out_bytes)
+{
+    static const int64_t square[] = { 512, 512 }, line[] = { 16 << 20 };
+    inlay_options *options = bare_options(from);
+    double product = best_seconds(options, "MatMul", square, 2), sum = best_seconds(options, "Add", line, 1);
+
+    inlay_options_destroy(options);
+    *out_flops = product > 0 ? 2.0 * 512 * 512 * 512 / product : 0;
+    *out_bytes = sum > 0 ? 3.0 * (16 << 20) * sizeof(float) / sum : 0;
+}
+
+/* ------------------------------------------------------------------ files */
+
+static void write_file(void *user, const char *text, size_t bytes)
+{
+    (void)fwrite(text, 1, bytes, user);
+}
+
+static inlay_status write_format(const inlay_context *context, const char *format, const char *path, double flops,
+                                 double bytes, inlay_diag *diag)
+{
+    FILE *f = fopen(path, "we");
+    inlay_status status;
+    bool bad;
+
+    if (f == NULL)
+        return inlay_fail(diag, INLAY_IO_ERROR, "--%s: %s: %s", format, path, strerror(errno));
+    status = inlay_context_profile_write(context, format, flops, bytes, write_file, f, diag);
+    bad = ferror(f) != 0;
+    if (fclose(f) != 0 || bad)
+        status = status != INLAY_OK ? status
+                                    : inlay_fail(diag, INLAY_IO_ERROR, "--%s: %s: %s", format, path, strerror(errno));
+    return status;
+}
+
+static inlay_status profile_model(cli_common *common, profile_args *args, inlay_diag *diag)
+{
+    inlay_session *session = NULL;
+    inlay_context *context = NULL;
+    inlay_value **inputs = NULL;
+    double best, flops = 0, bytes = 0;
+    inlay_status status = INLAY_OK;
+
+    INLAY_TRY(cli_open(common, args->model, &session, diag));
+    INLAY_TRY(feed_make(&args->feed, common, session, &inputs, diag));
+    INLAY_TRY(inlay_context_create(session, &context, diag));
+    INLAY_TRY(feed_bind(inputs, session, context, diag));
+    INLAY_TRY(run_for(context, true, args->seconds, args->runs, &best, diag));
+    if (!args->no_peak)
+        measure_peaks(common->options, &flops, &bytes);
+    cli_progress_clear();
+    INLAY_TRY(inlay_context_profile_write(context, common->json ? "json" : "text", flops, bytes, write_file, stdout,
+                                          diag));
+    for (uint32_t i = 0; i < 3; i++)
+        if (args->files[i] != NULL)
+            INLAY_TRY(write_format(context, formats[i], args->files[i], flops, bytes, diag));
+done:
+    cli_progress_clear();
+    if (session != NULL)
+        feed_release(inputs, session);
+    inlay_context_destroy(context);
+    inlay_session_destroy(session);
+    return status;
+}
+
+int cmd_profile(int argc, char **argv)
+{
+    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    profile_args args = { .seconds = 1, .runs = 100 };
+    cli_common common;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    int code = CLI_OK;
+
+    cli_parse(&argp, true, argc, argv, &common, &args);
+    if (profile_model(&common, &args, &diag) != INLAY_OK)
+        code = cli_fail(&common, &diag);
+    feed_deinit(&args.feed);
+    cli_common_deinit(&common);
+    return code;
+}

@@ -1,0 +1,31 @@
+/* profile/profile.h - where the time of runs goes.
+ *
+ *     profile_create      takes all memory; its hook watches the runs of one context (exec/watch.h)
+ *     profile_begin/end   around each run
+ *     profile_write       what came of it: text, JSON, a trace for Perfetto, folded stacks, a page
+ *
+ * A run that is profiled waits for devices after each step, so that a step's time is its own. */
+#ifndef PROFILE_PROFILE_H
+#define PROFILE_PROFILE_H
+#include "exec/session.h"
+#include "exec/watch.h"
+#include "explain/words.h"
+
+typedef struct profile profile;
+
+/* max_events: steps that are kept, of all runs together; what comes later is only counted. main outlives the profile. */
+INLAY_NODISCARD inlay_status profile_create(const inlay_session *session, uint32_t max_events, profile **out_profile,
+                                            inlay_diag *diag);
+void profile_destroy(profile *p); /* NULL is a no-op */
+const watch_hook *profile_hook(const profile *p);
+/* What the run is to report workers to. */
+run_spans *profile_spans(profile *p);
+/* A run begins, and is over after ns. ok: it counts; otherwise what it left is forgotten. */
+void profile_begin(profile *p);
+void profile_end(profile *p, uint64_t ns, bool ok);
+
+/* format: "text", "json", "trace" (Chrome's trace events), "stacks" (folded, a line each), "html". Peaks of the machine
+ * are for the roofline, 0 = unknown. An unknown format is INLAY_INVALID_ARGUMENT. */
+INLAY_NODISCARD inlay_status profile_write(const profile *p, const char *format, double peak_flops_per_s,
+                                           double peak_bytes_per_s, const explain_sink *sink, inlay_diag *diag);
+#endif

@@ -1,0 +1,233 @@
+/* From events to rows: one for each step, with its median over runs. */
+#include "profile/internal.h"
+#include <stdlib.h>
+#include <string.h>
+
+void profile_report_deinit(profile_report *r)
+{
+    arena_deinit(&r->a);
+}
+
+const char *profile_name(const profile_event *e, char text[PROFILE_NAME])
+{
+    const program *p = e->program;
+    const part_region *region;
+    const char *first, *last;
+
+    if (e->step->kind == PLAN_COPY) {
+        (void)snprintf(text, PROFILE_NAME, "copy of %.200s", p->graph->values[e->step->copy_value].info.name.data);
+        return text;
+    }
+    region = e->step->step->region;
+    first = p->graph->nodes[region->nodes[0]]->info.name.data;
+    last = p->graph->nodes[region->nodes[region->node_count - 1]]->info.name.data;
+    if (region->node_count == 1)
+        (void)snprintf(text, PROFILE_NAME, "%.240s", first);
+    else
+        (void)snprintf(text, PROFILE_NAME, "%.100s .. %.100s (%u nodes)", first, last, region->node_count);
+    return text;
+}
+
+const char *profile_op(const profile_event *e, char text[PROFILE_NAME])
+{
+    const part_region *region;
+
+    if (e->step->kind == PLAN_COPY) {
+        (void)snprintf(text, PROFILE_NAME, "Copy");
+        return text;
+    }
+    region = e->step->step->region;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < region->node_count && i < 4; i++) {
+        size_t used = strlen(text);
+        (void)snprintf(text + used, PROFILE_NAME - used, "%s%.40s", i > 0 ? "+" : "",
+                       e->program->graph->nodes[region->nodes[i]]->info.op_type.data);
+    }
+    if (region->node_count > 4)
+        (void)snprintf(text + strlen(text), PROFILE_NAME - strlen(text), "+...");
+    return text;
+}
+
+double profile_roofline(const profile_report *r, const profile_row *row)
+{
+    double seconds = row->calls > 0 ? row->ns / row->calls / 1e9 : 0, least = 0;
+
+    if (r->peak_flops <= 0 || r->peak_bytes <= 0 || seconds <= 0 || (row->flops <= 0 && row->bytes <= 0))
+        return -1;
+    least = row->flops / r->peak_flops;
+    if (row->bytes / r->peak_bytes > least)
+        least = row->bytes / r->peak_bytes;
+    return least / seconds;
+}
+
+/* ------------------------------------------------------------------ what a step does */
+
+/* Operations, bytes and expected time of a call, summed over the offers of its region at the sizes of the plan. */
+static void ask_cost(const profile *p, const profile_event *e, profile_row *row)
+{
+    const program_env *env = e->program->env;
+    const part_region *region;
+
+    if (e->step->kind == PLAN_COPY) {
+        row->bytes = 2.0 * (double)e->step->copy_bytes;
+        return;
+    }
+    if (e->step->kind == PLAN_HOST)
+        return;
+    region = e->step->step->region;
+    for (uint32_t i = 0; i < region->offer_count; i++) {
+        cost_question q = { .graph = &e->program->snapshot, .provider = e->step->step->provider,
+                            .offer = &e->program->parts.offers[region->offers[i]], .values = e->plan->states,
+                            .max_threads = p->session->env.max_threads, .runs = true };
+        inlay_cost cost;
+
+        if (cost_of_offer(env->costs, &q, &cost) == COST_NONE)
+            continue;
+        row->flops += cost.flops;
+        row->bytes += (double)cost.bytes_read + (double)cost.bytes_written;
+        row->predicted_ns += cost.ns;
+    }
+}
+
+/* Bytes of the slabs that hold something while the step runs. */
+static uint64_t live_bytes(const profile_event *e)
+{
+    uint32_t at = (uint32_t)(e->step - e->plan->steps);
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < e->plan->place_count; i++) {
+        const plan_place *place = &e->plan->places[i];
+        if (place->source == PLACE_SLAB && place->first <= at && at <= place->last)
+            sum += place->bytes;
+    }
+    return sum;
+}
+
+/* ------------------------------------------------------------------ rows */
+
+/* What makes two events the same row: the step of the program, or the value that is copied to the same domain. */
+static bool same_row(const profile_event *a, const profile_event *b)
+{
+    if (a->program != b->program || a->step->kind != b->step->kind)
+        return false;
+    if (a->step->kind == PLAN_COPY)
+        return a->step->copy_value == b->step->copy_value &&
+               a->plan->places[a->step->out[0]].domain == b->plan->places[b->step->out[0]].domain;
+    return a->step->step == b->step->step;
+}
+
+static uint64_t row_key(const profile_event *e)
+{
+    uint64_t key = e->step->kind == PLAN_COPY ? e->step->copy_value * 2u + 1u : (uint64_t)(uintptr_t)e->step->step;
+
+    return (key ^ (uint64_t)(uintptr_t)e->program) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* The row of each event, by an open table of rows. */
+static bool assign_rows(profile_report *r, uint32_t *row_of)
+{
+    uint32_t count = r->p->event_count, buckets = 64, *table;
+
+    while (buckets < count * 2u && buckets < UINT32_C(1) << 30)
+        buckets *= 2;
+    table = arena_array(&r->a, buckets, sizeof *table);
+    r->rows = arena_array(&r->a, (size_t)count + 1, sizeof *r->rows);
+    if (table == NULL || r->rows == NULL)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        const profile_event *e = &r->p->events[i];
+        uint32_t at = (uint32_t)(row_key(e) >> 32) & (buckets - 1);
+
+        while (table[at] != 0 && !same_row(r->rows[table[at] - 1].sample, e))
+            at = (at + 1) & (buckets - 1);
+        if (table[at] == 0) {
+            r->rows[r->row_count].sample = e;
+            table[at] = ++r->row_count;
+        }
+        row_of[i] = table[at] - 1;
+    }
+    return true;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(double *list, uint32_t count)
+{
+    qsort(list, count, sizeof *list, by_size);
+    return count == 0 ? 0 : count % 2 != 0 ? list[count / 2] : (list[count / 2 - 1] + list[count / 2]) / 2;
+}
+
+/* Per row: its time in each run, and the median of these. Events of a row are gathered by counting, so that the work is
+ * rows times runs in sum. */
+static bool take_medians(profile_report *r, const uint32_t *row_of)
+{
+    const profile *p = r->p;
+    uint32_t *start = arena_array(&r->a, (size_t)r->row_count + 2, sizeof *start);
+    uint32_t *order = arena_array(&r->a, (size_t)p->event_count + 1, sizeof *order);
+    double *sums = arena_array(&r->a, (size_t)p->run_count + 1, sizeof *sums);
+
+    if (start == NULL || order == NULL || sums == NULL)
+        return false;
+    for (uint32_t i = 0; i < p->event_count; i++)
+        start[row_of[i] + 2 <= r->row_count ? row_of[i] + 2 : r->row_count + 1]++;
+    for (uint32_t k = 2; k <= r->row_count; k++)
+        start[k] += start[k - 1];
+    for (uint32_t i = 0; i < p->event_count; i++)
+        order[start[row_of[i] + 1]++] = i;
+    for (uint32_t k = 0; k < r->row_count; k++) {
+        memset(sums, 0, p->run_count * sizeof *sums);
+        for (uint32_t i = start[k]; i < start[k + 1]; i++) {
+            const profile_event *e = &p->events[order[i]];
+            sums[e->run] += (double)(e->end_ns - e->begin_ns);
+        }
+        r->rows[k].calls = (double)(start[k + 1] - start[k]) / (double)p->run_count;
+        r->rows[k].ns = median(sums, p->run_count);
+    }
+    return true;
+}
+
+static const char *provider_of(const profile_event *e)
+{
+    return e->step->kind == PLAN_COPY ? "copy" : e->step->step->provider == NULL ? "host"
+                                                                                  : e->step->step->provider->name;
+}
+
+inlay_status profile_report_make(const profile *p, profile_report *out, inlay_diag *diag)
+{
+    uint32_t *row_of;
+    double *runs;
+
+    *out = (profile_report){ .p = p };
+    if (p->run_count == 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          p->lost > 0 ? "no whole run fitted into the events of the profile; ask for more of them"
+                                      : "there is nothing to report: no run was profiled");
+    row_of = arena_array(&out->a, (size_t)p->event_count + 1, sizeof *row_of);
+    runs = arena_array(&out->a, p->run_count, sizeof *runs);
+    if (row_of == NULL || runs == NULL || !assign_rows(out, row_of) || !take_medians(out, row_of)) {
+        profile_report_deinit(out);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the report of a profile");
+    }
+    for (uint32_t i = 0; i < p->run_count; i++)
+        runs[i] = (double)(p->runs[i].end_ns - p->runs[i].begin_ns);
+    out->run_ns = median(runs, p->run_count);
+    for (uint32_t k = 0; k < out->row_count; k++) {
+        profile_row *row = &out->rows[k];
+
+        row->provider = provider_of(row->sample);
+        row->live_bytes = live_bytes(row->sample);
+        row->share = out->run_ns > 0 ? row->ns / out->run_ns : 0;
+        ask_cost(p, row->sample, row);
+        if (row->sample->depth == 0 && out->slab_bytes == 0) {
+            for (uint32_t d = 0; d < row->sample->plan->domain_count; d++)
+                out->slab_bytes += row->sample->plan->slab_bytes[d];
+            out->lower_bound_bytes = row->sample->plan->lower_bound_bytes;
+        }
+    }
+    return INLAY_OK;
+}

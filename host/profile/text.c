@@ -1,0 +1,115 @@
+/* The profile for people: sums by operator and provider, then the steps that take longest. */
+#include "profile/internal.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHOWN_STEPS = 30, SHOWN_SUMS = 20 };
+
+typedef struct sum {
+    const profile_row *row; /* one of them */
+    char op[PROFILE_NAME];
+    double ns, flops, calls;
+} sum;
+
+static int slower_row(const void *a, const void *b)
+{
+    double x = (*(const profile_row *const *)a)->ns, y = (*(const profile_row *const *)b)->ns;
+
+    return (x < y) - (x > y);
+}
+
+static int slower_sum(const void *a, const void *b)
+{
+    double x = ((const sum *)a)->ns, y = ((const sum *)b)->ns;
+
+    return (x < y) - (x > y);
+}
+
+static bool runs_bodies(const profile_row *row)
+{
+    return row->sample->step->kind != PLAN_COPY && row->sample->step->step->bodies != NULL;
+}
+
+/* Sums over rows of one operator on one provider; steps that run bodies are not counted, their bodies' steps are. */
+static void say_sums(const profile_report *r, const explain_sink *sink)
+{
+    sum *sums = calloc((size_t)r->row_count + 1, sizeof *sums);
+    uint32_t count = 0;
+    char a[NICE_BYTES];
+
+    for (uint32_t i = 0; sums != NULL && i < r->row_count; i++) {
+        const profile_row *row = &r->rows[i];
+        char op[PROFILE_NAME];
+        uint32_t k = 0;
+
+        if (runs_bodies(row))
+            continue;
+        (void)profile_op(row->sample, op);
+        while (k < count && (strcmp(sums[k].op, op) != 0 || strcmp(sums[k].row->provider, row->provider) != 0))
+            k++;
+        if (k == count) {
+            sums[count].row = row;
+            memcpy(sums[count++].op, op, sizeof op);
+        }
+        sums[k].ns += row->ns;
+        sums[k].calls += row->calls;
+        sums[k].flops += row->flops * row->calls;
+    }
+    if (sums == NULL)
+        return;
+    qsort(sums, count, sizeof *sums, slower_sum);
+    say(sink, "%-28s %-12s %8s %10s %7s %10s\n", "operator", "provider", "calls", "time", "share", "GFLOP/s");
+    for (uint32_t k = 0; k < count && k < SHOWN_SUMS; k++) {
+        say_column(sink, sums[k].op, 28);
+        say(sink, " %-12s %8.0f %10s %6.1f%% %10.1f\n", sums[k].row->provider, sums[k].calls, nice_ns(sums[k].ns, a),
+            r->run_ns > 0 ? sums[k].ns / r->run_ns * 100 : 0, sums[k].ns > 0 ? sums[k].flops / sums[k].ns : 0);
+    }
+    if (count > SHOWN_SUMS)
+        say(sink, "... and %u more\n", count - SHOWN_SUMS);
+    free(sums);
+}
+
+static void say_row(const profile_report *r, const profile_row *row, const explain_sink *sink)
+{
+    double ns = row->calls > 0 ? row->ns / row->calls : 0, roof = profile_roofline(r, row);
+    char name[PROFILE_NAME], op[PROFILE_NAME], a[NICE_BYTES], b[NICE_BYTES];
+
+    say_column(sink, profile_name(row->sample, name), 36);
+    say(sink, " ");
+    say_column(sink, profile_op(row->sample, op), 18);
+    say(sink, " %-12s %10s %5.1f%% %8.1f %7.1f", row->provider, nice_ns(row->ns, a), row->share * 100,
+        ns > 0 ? row->flops / ns : 0, ns > 0 ? row->bytes / ns : 0);
+    if (roof >= 0)
+        say(sink, " %5.0f%%", roof * 100);
+    else
+        say(sink, " %6s", "-");
+    say(sink, " %9s\n", nice_bytes(row->live_bytes, b));
+}
+
+void profile_text(const profile_report *r, const explain_sink *sink)
+{
+    const profile_row **order = calloc((size_t)r->row_count + 1, sizeof *order);
+    char a[NICE_BYTES], b[NICE_BYTES];
+
+    say(sink, "a run took %s (median of %u)", nice_ns(r->run_ns, a), r->p->run_count);
+    say(sink, ", planned memory %s of which %s must be\n", nice_bytes(r->slab_bytes, a),
+        nice_bytes(r->lower_bound_bytes, b));
+    if (r->peak_flops > 0)
+        say(sink, "the machine: %.0f GFLOP/s, %.1f GB/s as measured\n", r->peak_flops / 1e9, r->peak_bytes / 1e9);
+    if (r->p->lost > 0)
+        say(sink, "%llu steps of later runs found no room\n", (unsigned long long)r->p->lost);
+    say(sink, "\n");
+    say_sums(r, sink);
+    if (order == NULL)
+        return;
+    for (uint32_t i = 0; i < r->row_count; i++)
+        order[i] = &r->rows[i];
+    qsort(order, r->row_count, sizeof *order, slower_row);
+    say(sink, "\n%-36s %-18s %-12s %10s %6s %8s %7s %6s %9s\n", "step", "operator", "provider", "time", "share", "GFLOP/s",
+        "GB/s", "roof", "memory");
+    for (uint32_t i = 0; i < r->row_count && i < SHOWN_STEPS; i++)
+        say_row(r, order[i], sink);
+    if (r->row_count > SHOWN_STEPS)
+        say(sink, "... and %u more; --json and --html have all\n", r->row_count - SHOWN_STEPS);
+    free(order);
+}

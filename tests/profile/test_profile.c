@@ -1,0 +1,190 @@
+/* Profiles of small models: JSON and traces parse and agree with each other, stacks are lines, pages hold no markup of the
+ * model's, and what does not fit is counted and not kept by halves. */
+#include "graph_script.h"
+#include <jansson.h>
+
+/* A growing text that a profile is written to. */
+typedef struct text {
+    char *data;
+    size_t bytes;
+} text;
+
+static void add(void *user, const char *more, size_t bytes)
+{
+    text *t = user;
+
+    t->data = realloc(t->data, t->bytes + bytes + 1);
+    assert_non_null(t->data);
+    memcpy(t->data + t->bytes, more, bytes);
+    t->bytes += bytes;
+    t->data[t->bytes] = '\0';
+}
+
+static text write_format(const rig *r, const char *format)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    text t = { 0 };
+
+    if (inlay_context_profile_write(r->context, format, 1e11, 1e10, add, &t, &diag) != INLAY_OK)
+        fail_msg("%s: %s", format, diag.text);
+    return t;
+}
+
+static json_t *parse(const text *t)
+{
+    json_error_t error;
+    json_t *j = json_loads(t->data, 0, &error);
+
+    if (j == NULL)
+        fail_msg("%s at line %d of %s", error.text, error.line, t->data);
+    return j;
+}
+
+static rig open_script(const char *script)
+{
+    wire w = { 0 };
+
+    script_model(&w, script, 17);
+    return rig_open(&w, (const char *const[]){ "level", "0", "intra_threads", "2", NULL });
+}
+
+static void figures_agree(void **state)
+{
+    rig r = open_script("x : 64,64\nw = [64,64]\na = MatMul(x, w)\nb = Relu(a)\ny = Add(b, x)\n-> y");
+    json_t *report, *trace, *step;
+    size_t i, steps = 0, counters = 0;
+    text json, events, stacks;
+
+    (void)state;
+    assert_int_equal(inlay_context_profile(r.context, 1, 0, NULL), INLAY_OK);
+    script_feed(&r, 1);
+    for (int k = 0; k < 5; k++)
+        rig_run(&r);
+    json = write_format(&r, "json");
+    report = parse(&json);
+    assert_int_equal(json_integer_value(json_object_get(report, "runs")), 5);
+    assert_int_equal(json_integer_value(json_object_get(report, "lost_events")), 0);
+    assert_int_equal(json_array_size(json_object_get(report, "steps")), 3);
+    assert_int_equal(json_array_size(json_object_get(report, "timeline")), 3);
+    json_array_foreach(json_object_get(report, "steps"), i, step) {
+        assert_true(json_number_value(json_object_get(step, "ns")) > 0);
+        assert_true(json_number_value(json_object_get(step, "calls")) == 1);
+        assert_string_equal(json_string_value(json_object_get(step, "provider")), "reference");
+    }
+    step = json_array_get(json_object_get(report, "steps"), 0);
+    assert_string_equal(json_string_value(json_object_get(step, "op")), "MatMul");
+    assert_true(json_number_value(json_object_get(step, "flops")) == 2.0 * 64 * 64 * 64);
+    events = write_format(&r, "trace");
+    trace = parse(&events);
+    json_array_foreach(json_object_get(trace, "traceEvents"), i, step) {
+        const char *phase = json_string_value(json_object_get(step, "ph"));
+        steps += strcmp(phase, "X") == 0 && json_object_get(json_object_get(step, "args"), "node") != NULL;
+        counters += strcmp(phase, "C") == 0;
+    }
+    assert_int_equal(steps, 15);
+    assert_int_equal(counters, 15);
+    stacks = write_format(&r, "stacks");
+    assert_int_equal(strspn(stacks.data, "g;") >= 2, 1); /* the graph is called g */
+    assert_non_null(strstr(stacks.data, ";reference;MatMul;"));
+    json_decref(report);
+    json_decref(trace);
+    free(json.data);
+    free(events.data);
+    free(stacks.data);
+    rig_close(&r);
+}
+
+/* What a model calls its nodes stays text, in every format. */
+static void names_are_text(void **state)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17), n;
+    json_t *report;
+    text json, page, lines;
+    rig r;
+
+    (void)state;
+    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "4");
+    n = mw_node_begin(&w, "Neg", "x", "y");
+    wire_text(&w, 3, "</script><b>\"a\";\n b");
+    wire_end(&w, n);
+    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    wire_end(&w, g);
+    r = rig_open(&w, NULL);
+    assert_int_equal(inlay_context_profile(r.context, 1, 0, NULL), INLAY_OK);
+    rig_floats(&r, 0, "4", (float[]){ 1, 2, 3, 4 });
+    rig_run(&r);
+    json = write_format(&r, "json");
+    report = parse(&json);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(json_object_get(report, "steps"), 0), "name")),
+                        "</script><b>\"a\";\n b");
+    page = write_format(&r, "html");
+    assert_null(strstr(page.data, "</script><b>"));
+    lines = write_format(&r, "stacks");
+    assert_ptr_equal(strchr(lines.data, '\n'), lines.data + lines.bytes - 1); /* one line */
+    free(lines.data);
+    lines = write_format(&r, "text");
+    assert_non_null(strstr(lines.data, "Neg"));
+    json_decref(report);
+    free(json.data);
+    free(page.data);
+    free(lines.data);
+    rig_close(&r);
+}
+
+static void bodies_and_limits(void **state)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17), n;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    json_t *report;
+    mw_body body;
+    text json = { 0 };
+    rig r;
+
+    (void)state;
+    mw_value(&w, MW_INPUT, "c", RIG_BOOL, "");
+    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "4");
+    n = mw_node_begin(&w, "If", "c", "y");
+    body = mw_body_begin(&w, "then_branch", "then");
+    mw_node(&w, "Neg", "x", "t");
+    mw_value(&w, MW_OUTPUT, "t", RIG_FLOAT, NULL);
+    mw_body_end(&w, body);
+    body = mw_body_begin(&w, "else_branch", "else");
+    mw_node(&w, "Abs", "x", "e");
+    mw_value(&w, MW_OUTPUT, "e", RIG_FLOAT, NULL);
+    mw_body_end(&w, body);
+    wire_end(&w, n);
+    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    wire_end(&w, g);
+    r = rig_open(&w, NULL);
+    assert_int_equal(inlay_context_profile_write(r.context, "json", 0, 0, add, &json, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_context_profile(r.context, 1, 5, &diag), INLAY_OK); /* two runs of two steps, and a half */
+    assert_int_equal(inlay_context_profile_write(r.context, "json", 0, 0, add, &json, &diag), INLAY_INVALID_ARGUMENT);
+    rig_set(&r, 0, RIG_BOOL, "", (uint8_t[]){ 1 });
+    rig_floats(&r, 1, "4", (float[]){ 1, 2, 3, 4 });
+    for (int i = 0; i < 4; i++)
+        rig_run(&r);
+    assert_int_equal(inlay_context_profile_write(r.context, "pdf", 0, 0, add, &json, &diag), INLAY_INVALID_ARGUMENT);
+    json = write_format(&r, "json");
+    report = parse(&json);
+    assert_int_equal(json_integer_value(json_object_get(report, "runs")), 2);
+    assert_true(json_integer_value(json_object_get(report, "lost_events")) > 0);
+    assert_int_equal(json_array_size(json_object_get(report, "steps")), 2);
+    json_decref(report);
+    free(json.data);
+    assert_int_equal(inlay_context_profile(r.context, 0, 0, &diag), INLAY_OK);
+    rig_run(&r);
+    rig_close(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(figures_agree),
+        cmocka_unit_test(names_are_text),
+        cmocka_unit_test(bodies_and_limits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
