@@ -27,7 +27,9 @@ static const char doc[] =
 enum { KEY_ALL = 0x4000, KEY_MEASURE, KEY_SECONDS, KEY_NODE, KEY_WHAT_IF, KEY_HTML };
 static const struct argp_option flags[] = {
     { "all", KEY_ALL, NULL, 0, "Leave nothing out: every region, refused node and copy", 0 },
-    { "measure", KEY_MEASURE, NULL, 0, "Run the model and show what each part took, as the median of several runs", 0 },
+    { "measure", KEY_MEASURE, NULL, 0, "Run the model and show what each part took, as the median of several runs; sizes that are open are those that "
+      "prices assume",
+      0 },
     { "seconds", KEY_SECONDS, "S", 0, "Measure for S seconds (default: 1)", 0 },
     { "node", KEY_NODE, "PATTERN", 0, "Show all about these nodes: what each provider answered, and why not the others",
       0 },
@@ -111,6 +113,9 @@ static inlay_status measure(const explain_args *args, const cli_common *common, 
     inlay_status status;
 
     INLAY_TRY(feed_make(&args->feed, common, session, &inputs, diag));
+    if (!common->quiet && !feed_is_as_priced(inputs, session))
+        (void)fprintf(stderr, "%s: prices are for other sizes than those of the inputs; --assume or --dim NAME=N makes "
+                      "them the same\n", common->verb);
     INLAY_TRY(feed_bind(inputs, session, context, diag));
     INLAY_TRY(inlay_context_run(context, &options, diag)); /* plans, and touches memory for the first time */
     INLAY_TRY(inlay_context_measure(context, 1, diag));
@@ -179,7 +184,7 @@ done:
 int cmd_explain(int argc, char **argv)
 {
     static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
-    explain_args args = { .seconds = 1 };
+    explain_args args = { .seconds = 1, .feed.as_priced = true };
     inlay_diag diag = INLAY_DIAG_INIT;
     cli_common common;
     int code = CLI_OK;

@@ -3,6 +3,7 @@
 #include "base/element.h"
 #include "cli/value.h"
 #include "config/options.h"
+#include "exec/session.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,7 @@ typedef struct request {
     const cli_common *common;
     const inlay_io_info *info;
     inlay_diag *diag;
+    const int64_t *priced; /* [info->rank] sizes that costs assume; NULL = not asked for, or not known */
 } request;
 
 /* The shape after "random:", as in 2,3,224,224 or 2x3x224x224; "" is rank 0. */
@@ -151,7 +153,15 @@ static int64_t named_dim(const cli_common *common, const char *name)
     return -1;
 }
 
-/* The declared shape; what it leaves open is 1, with a note. */
+/* What the session's costs assume of an input; NULL: nothing. */
+static const int64_t *priced_dims(const inlay_session *s, uint32_t input, uint32_t rank)
+{
+    const inlay_value_state *v = &s->main->parts.profile[s->model->main->inputs[input]];
+
+    return v->rank == rank && rank != INLAY_RANK_UNKNOWN ? v->dims : NULL;
+}
+
+/* The declared shape; what it leaves open is 1, with a note, or as costs assume it. */
 static inlay_status assume_shape(const request *r, int64_t *dims, uint32_t *out_rank)
 {
     const inlay_io_info *info = r->info;
@@ -167,6 +177,10 @@ static inlay_status assume_shape(const request *r, int64_t *dims, uint32_t *out_
             dims[i] = named_dim(r->common, info->dim_names[i]);
         if (dims[i] >= 0)
             continue;
+        if (r->priced != NULL && r->priced[i] >= 0) {
+            dims[i] = r->priced[i];
+            continue;
+        }
         dims[i] = 1;
         if (!r->common->quiet && info->dim_names[i][0] != '\0')
             (void)fprintf(stderr, "%s: input '%s': %s taken as 1 (--dim %s=N)\n", r->common->verb, info->name,
@@ -197,6 +211,23 @@ static inlay_status random_strings(uint32_t rank, const int64_t *dims, uint64_t 
     return status;
 }
 
+/* Integers become 0 or 1: often they are indexes, of which a table of two has both. */
+static void keep_small(inlay_value *tensor)
+{
+    static const uint32_t integers = INLAY_DTYPE_BIT(INLAY_UINT8) | INLAY_DTYPE_BIT(INLAY_INT8) |
+                                     INLAY_DTYPE_BIT(INLAY_UINT16) | INLAY_DTYPE_BIT(INLAY_INT16) |
+                                     INLAY_DTYPE_BIT(INLAY_UINT32) | INLAY_DTYPE_BIT(INLAY_INT32) |
+                                     INLAY_DTYPE_BIT(INLAY_UINT64) | INLAY_DTYPE_BIT(INLAY_INT64);
+    inlay_dtype dtype = inlay_value_dtype(tensor);
+    size_t width = inlay_dtype_bits(dtype) / 8;
+    unsigned char *bytes = inlay_value_data(tensor);
+
+    if (dtype <= 0 || dtype >= INLAY_DTYPE_COUNT || (integers & INLAY_DTYPE_BIT(dtype)) == 0)
+        return;
+    for (uint64_t i = 0; i < inlay_value_bytes(tensor); i++)
+        bytes[i] &= i % width == 0; /* little-endian */
+}
+
 /* shape is what stood after "random:", NULL if nothing did. */
 static inlay_status make_random(const request *r, const char *shape, inlay_value **out_value)
 {
@@ -215,6 +246,8 @@ static inlay_status make_random(const request *r, const char *shape, inlay_value
     } else {
         INLAY_TRY(inlay_value_create(info->dtype, rank, dims, &tensor, r->diag));
         feed_random(info->dtype, inlay_value_data(tensor), inlay_value_count(tensor), seed);
+        if (r->feed->as_priced)
+            keep_small(tensor);
     }
     if (info->kind == INLAY_KIND_TENSOR) {
         *out_value = tensor;
@@ -316,8 +349,9 @@ inlay_status feed_make(const feed *f, const cli_common *common, const inlay_sess
     }
     for (uint32_t i = 0; i < count; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
-        request r = { f, common, &info, diag };
+        request r = { f, common, &info, diag, NULL };
         INLAY_TRY(inlay_session_input(session, i, &info));
+        r.priced = f->as_priced ? priced_dims(session, i, info.rank) : NULL;
         INLAY_TRY(make_one(&r, &values[i]));
     }
     *out_values = values;
@@ -325,6 +359,22 @@ inlay_status feed_make(const feed *f, const cli_common *common, const inlay_sess
 done:
     feed_release(values, session);
     return status;
+}
+
+bool feed_is_as_priced(inlay_value *const *values, const inlay_session *session)
+{
+    for (uint32_t i = 0; i < inlay_session_input_count(session); i++) {
+        const inlay_value *v = values[i];
+        const int64_t *dims;
+
+        if (v == NULL || inlay_value_kind(v) != INLAY_KIND_TENSOR)
+            continue;
+        dims = priced_dims(session, i, inlay_value_rank(v));
+        for (uint32_t d = 0; dims != NULL && d < inlay_value_rank(v); d++)
+            if (dims[d] >= 0 && dims[d] != inlay_value_dims(v)[d])
+                return false;
+    }
+    return true;
 }
 
 inlay_status feed_bind(inlay_value *const *values, const inlay_session *session, inlay_context *context,

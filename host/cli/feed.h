@@ -13,6 +13,7 @@ typedef struct feed {
     uint32_t spec_count;
     const char *dir; /* of --inputs, or NULL */
     uint64_t seed;
+    bool as_priced; /* random inputs are as those that costs are for: open sizes as assumed, not 1; integers 0 or 1 */
 } feed;
 
 enum { FEED_KEY_INPUT = 0x3000, FEED_KEY_INPUTS, FEED_KEY_SEED };
@@ -32,6 +33,8 @@ void feed_deinit(feed *f);
  * be assumed are noted on stderr. */
 INLAY_NODISCARD inlay_status feed_make(const feed *f, const cli_common *common, const inlay_session *session,
                                        inlay_value ***out_values, inlay_diag *diag);
+/* Do the inputs have the sizes that the session's costs assume? */
+bool feed_is_as_priced(inlay_value *const *values, const inlay_session *session);
 /* Binds them. */
 INLAY_NODISCARD inlay_status feed_bind(inlay_value *const *values, const inlay_session *session,
                                        inlay_context *context, inlay_diag *diag);

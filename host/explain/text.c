@@ -13,6 +13,7 @@ typedef struct page {
     int names; /* width of providers' names */
     bool all;
     bool measured;
+    uint32_t source; /* where all prices come from; INLAY_NONE: from here and there */
 } page;
 
 /* "1.07x", "-" when one of the two is nothing. */
@@ -61,6 +62,8 @@ static void say_summary(const page *p)
         f->session->env.max_threads, plural(f->session->env.max_threads, "thread", "threads"));
     say_assumed(p);
     say(p->sink, "predicted %s", nice_ns(f->ns, a));
+    if (p->source != INLAY_NONE)
+        say(p->sink, " (prices: %s)", cost_source_name(p->source));
     if (f->copies_ns > 0)
         say(p->sink, ", of which %s are copies", nice_ns(f->copies_ns, b));
     if (p->measured)
@@ -242,7 +245,7 @@ static bool has_traffic(const page *p)
 }
 static bool has_source(const page *p)
 {
-    return p->columns >= (p->measured ? 100 : 84);
+    return p->source == INLAY_NONE && p->columns >= (p->measured ? 100 : 84);
 }
 static int content_width(const page *p)
 {
@@ -320,6 +323,11 @@ static double threshold(const page *p, const facts_graph *g)
     return high;
 }
 
+static double weight_of(const facts_region *r)
+{
+    return r->measured_ns >= 0 ? r->measured_ns : r->ns;
+}
+
 /* The regions that take most of a long stretch, on one line. */
 static void say_dearest(const page *p, const facts_graph *g, const facts_stretch *s, int indent)
 {
@@ -329,7 +337,7 @@ static void say_dearest(const page *p, const facts_graph *g, const facts_stretch
 
     for (uint32_t i = s->first; i < s->first + s->count; i++) {
         uint32_t at = count;
-        while (at > 0 && g->regions[top[at - 1]].ns < g->regions[i].ns)
+        while (at > 0 && weight_of(&g->regions[top[at - 1]]) < weight_of(&g->regions[i]))
             at--;
         if (at == NAMED)
             continue;
@@ -342,7 +350,7 @@ static void say_dearest(const page *p, const facts_graph *g, const facts_stretch
     for (uint32_t k = 0; k < count; k++) {
         say(p->sink, "%s ", k > 0 ? "," : "");
         say_text(p->sink, facts_node_info(g, g->regions[top[k]].region->nodes[0])->name.data);
-        say(p->sink, " %s", nice_ns(g->regions[top[k]].ns, a));
+        say(p->sink, " %s", nice_ns(weight_of(&g->regions[top[k]]), a));
     }
     say(p->sink, "\n");
 }
@@ -495,9 +503,27 @@ static void say_absent(const page *p)
     }
 }
 
+/* The source of the prices of all stretches, if it is one. */
+static uint32_t common_source(const facts *f)
+{
+    uint32_t source = COST_NONE;
+
+    for (uint32_t i = 0; i < f->graph_count; i++)
+        for (uint32_t k = 0; k < f->graphs[i]->stretch_count; k++) {
+            const facts_stretch *x = &f->graphs[i]->stretches[k];
+            if (x->provider == INLAY_NONE)
+                continue;
+            if (source != COST_NONE && source != x->source)
+                return INLAY_NONE;
+            source = x->source;
+        }
+    return source == COST_NONE ? INLAY_NONE : source;
+}
+
 void text_session(const facts *f, const explain_view *view)
 {
-    page p = { .f = f, .sink = view->sink, .all = view->all, .measured = f->measured_ns >= 0 };
+    page p = { .f = f, .sink = view->sink, .all = view->all, .measured = f->measured_ns >= 0,
+               .source = common_source(f) };
 
     p.names = name_width(f);
     p.columns = view->columns == 0 ? 100 : view->columns > 400 ? 400 : (int)view->columns;
