@@ -33,11 +33,13 @@ static void set_strides(gemm_operand *operand, int64_t columns, bool lines_are_r
 
 static inlay_status pack_b(const kit_node *node, gemm_state *s, inlay_diag *diag)
 {
-    const inlay_value_info *b = kit_input(node, 1);
-    int64_t rows, columns;
+    const inlay_value_info *a = kit_input(node, 0), *b = kit_input(node, 1);
+    const inlay_dim *lines = a->rank == 2 ? &a->dims[s->trans_a ? 1 : 0] : NULL;
+    int64_t rows, columns, a_rows = lines != NULL && lines->kind == INLAY_DIM_FIXED ? lines->value : -1;
     inlay_status status;
 
-    if (!s->kernel->packs || !kit_is_constant(node, 1) || b->rank != 2 || b->dims[0].value == 0 || b->dims[1].value == 0)
+    if (!kit_is_constant(node, 1) || b->rank != 2 || b->dims[0].value == 0 || b->dims[1].value == 0 ||
+        !gemm_packs_b(s->kernel, a_rows, b->dims[s->trans_b ? 0 : 1].value))
         return INLAY_OK;
     rows = b->dims[0].value;
     columns = b->dims[1].value;

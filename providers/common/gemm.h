@@ -41,6 +41,7 @@ typedef struct gemm_job gemm_job;
 typedef struct gemm_tile gemm_tile;
 
 /* How one type is multiplied: the microkernels of an instruction set, or a library. */
+enum { GEMM_PACKS_A = 1, GEMM_PACKS_B = 2 };
 typedef struct gemm_kernel gemm_kernel;
 typedef struct product_size product_size;
 struct gemm_kernel {
@@ -51,7 +52,9 @@ struct gemm_kernel {
     uint32_t acc_bytes; /* of a sum */
     uint32_t k_step;    /* packed k is rounded up to a multiple: 2 for S16 */
     const gemm_tile_fn *tile; /* microkernels, [mr * 3]: tile[3 * (rows - 1) + vectors - 1] */
-    bool packs;         /* constants are packed once (gemm_pack_constant); otherwise they are read as they lie */
+    uint32_t depth;     /* k of a packed block, at most */
+    uint32_t packs;     /* GEMM_PACKS_*: constants that are packed once (gemm_pack_constant); others are read as they lie */
+    uint32_t pack_rows, pack_columns; /* B is packed only when C has so many */
     /* The sizes of the job's tiles for so many threads. */
     void (*plan)(const gemm_job *job, uint32_t threads, int64_t *out_tile_m, int64_t *out_tile_n);
     /* Workspace that multiply needs for a tile of the job's size. */
@@ -69,6 +72,13 @@ typedef struct gemm_engine gemm_engine;
 struct gemm_engine {
     const gemm_kernel *(*kernel)(const gemm_engine *self, uint32_t type);
 };
+/* Is a constant B to be packed? rows, columns: of C, -1 when not known. */
+static inline bool gemm_packs_b(const gemm_kernel *kernel, int64_t rows, int64_t columns)
+{
+    return (kernel->packs & GEMM_PACKS_B) != 0 && (rows < 0 || rows >= (int64_t)kernel->pack_rows) &&
+           (columns < 0 || columns >= (int64_t)kernel->pack_columns);
+}
+
 static inline const gemm_kernel *gemm_kernel_for(const kit_node *node, uint32_t type)
 {
     const gemm_engine *engine = node->provider;

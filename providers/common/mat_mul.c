@@ -167,6 +167,20 @@ void product_mat_mul_release(void *state)
     free(s);
 }
 
+/* The rows of all matrices of A together; -1: not known. */
+static int64_t known_rows(const kit_node *node)
+{
+    const inlay_value_info *a = kit_input(node, 0);
+    int64_t rows = 1;
+
+    if (a->rank == INLAY_RANK_UNKNOWN)
+        return -1;
+    for (uint32_t d = 0; d + 1 < a->rank; d++)
+        if (a->dims[d].kind != INLAY_DIM_FIXED || __builtin_mul_overflow(rows, a->dims[d].value, &rows))
+            return -1;
+    return rows;
+}
+
 /* Packs a constant operand: weights are read in the order that the microkernel wants, and need no second copy. */
 static inlay_status pack_constant(const kit_node *node, matmul_state *s, uint32_t input, inlay_diag *diag)
 {
@@ -175,7 +189,8 @@ static inlay_status pack_constant(const kit_node *node, matmul_state *s, uint32_
     matmul_constant dims;
     inlay_status status;
 
-    if (!s->kernel->packs || !matmul_constant_dims(node, input, is_a, &dims))
+    if (!matmul_constant_dims(node, input, is_a, &dims) ||
+        !(is_a ? (s->kernel->packs & GEMM_PACKS_A) != 0 : gemm_packs_b(s->kernel, known_rows(node), dims.columns)))
         return INLAY_OK;
     operand->data = kit_constant(node, input);
     if (operand->data == NULL)

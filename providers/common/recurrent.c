@@ -69,6 +69,12 @@ typedef struct recurrent_state {
     void *memory[6];
 } recurrent_state;
 
+/* Is R packed, so that all steps read it in the best order? */
+static bool packs_r(const recurrent_state *s)
+{
+    return gemm_packs_b(s->kernel, -1, -1);
+}
+
 void product_recurrent_release(void *state)
 {
     recurrent_state *s = state;
@@ -194,7 +200,7 @@ static inlay_status pack_weights(const kit_node *node, recurrent_state *s, inlay
     int64_t first = s->cell == CELL_GRU ? 2 * hidden : s->gates * hidden;
     inlay_status status = INLAY_OK;
 
-    if (!s->kernel->packs)
+    if (!packs_r(s))
         return INLAY_OK;
     if (is_constant_weights(node, s, 1, hidden)) {
         for (int64_t d = 0; d < directions; d++)
@@ -306,7 +312,7 @@ static void describe_step(gemm_job *job, const recurrent_state *s, const recurre
     job->a.pack = gemm_strided_pack(gemm_type_of(sums), sums);
     job->a.line_stride = a_stride;
     job->a.k_stride = 1;
-    if (s->kernel->packs)
+    if (packs_r(s))
         job->b.packed = &somewhere;
     else
         job->b = (gemm_operand){ .pack = job->a.pack, .line_stride = p->hidden, .k_stride = 1 };
@@ -328,7 +334,7 @@ static bool lay_out(const recurrent_state *s, recurrent_plan *p)
     int64_t width = s->gates * p->hidden, rows;
 
     gemm = gemm > p->candidate.thread_bytes ? gemm : p->candidate.thread_bytes;
-    if (s->kernel->packs && s->r[0].packed == NULL &&
+    if (packs_r(s) && s->r[0].packed == NULL &&
         (!gemm_packed_bytes(s->kernel, s->kernel->nr, p->recurrent.n, p->hidden, &p->packed_bytes) ||
          (s->cell == CELL_GRU &&
           !gemm_packed_bytes(s->kernel, s->kernel->nr, p->hidden, p->hidden, &p->candidate_bytes))))
@@ -436,7 +442,7 @@ static void pack_recurrent(recurrent_call *r, int64_t d)
     if (s->r[d].packed != NULL)
         return;
     operand.data = data + (size_t)(d * s->gates * p->hidden * p->hidden) * width;
-    if (!s->kernel->packs) {
+    if (!packs_r(s)) {
         r->recurrent[d] = operand.data;
         r->candidate[d] = (const char *)operand.data + (size_t)(2 * p->hidden * p->hidden) * width;
         return;

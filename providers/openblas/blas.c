@@ -1,9 +1,8 @@
 /* blas.c - a product as calls of the library.
  *
- * A and B are handed over where they lie whenever one of their two strides is 1, which is what BLAS can express; that
- * holds for all weights, so constants are never copied. What cannot be expressed (the windows of a convolution, odd
- * Einsums) is packed by the job's own function into panels, block of k by block of k: a panel is a dense row-major
- * matrix. There are three ways to go about a tile:
+ * A and B are handed over where they lie whenever one of their two strides is 1, which is what BLAS can express. What
+ * cannot be expressed (the windows of a convolution, odd Einsums) is packed by the job's own function into panels, block
+ * of k by block of k: a panel is a dense row-major matrix. There are three ways to go about a tile:
  *
  *     whole    one call a block of k; the library packs its operands again and goes its own way
  *     thin     few rows: calls so small that the library does not pack at all, on operands where they lie
@@ -12,7 +11,10 @@
  * The latter two need the kernels for small products that the library has had for AVX-512 since 0.3.17. They take
  * operands that are not packed, up to SMALL multiplications a call, and run as fast as the machine can when B is a panel
  * of PANEL_BYTES columns: 245 to 260 GFLOP/s where a call for the whole has 180 to 240 (one core of a Zen 5 at its 258
- * nominal, OpenBLAS 0.3.21), and thin products, of 4 to 32 rows, have 200 instead of 50 to 130.
+ * nominal, OpenBLAS 0.3.21), and thin products, of 4 to 32 rows, have 200 instead of 50 to 130. With them a constant B
+ * is packed ahead, unless A is known to have one row: a matrix that is read in the order in which it lies comes from
+ * memory up to five times as fast as one whose columns are gathered. Constants that are A, the weights of convolutions,
+ * are read where they lie.
  *
  * Threads are the host's: a tile is computed on one of them, and many call the library at once, which it allows: its
  * buffers are taken under a lock of its own. */
@@ -28,7 +30,7 @@ enum {
     THIN_ROWS = 32,       /* at most, for a product to be thin; with B along k more, for transposing it costs more */
     THIN_ROWS_TURNED = 384,
     PANEL_BYTES = 256,    /* of a row of a panel: 64 floats */
-    PANEL_DEPTH = 480,    /* k of a panel, of floats: PANEL_ROWS * 64 * PANEL_DEPTH is below SMALL */
+    PANEL_DEPTH = 480,    /* k of a panel: PANEL_ROWS * 64 * PANEL_DEPTH is below SMALL */
     PANEL_ROWS = 32,
     PANEL_TILE = 4,       /* panels of a tile, together half a megabyte */
     TURNED_LD = 256,      /* rows of A further apart than that, across the calls, miss the caches: A is packed too */
@@ -98,7 +100,7 @@ static blas_matrix pack(const gemm_operand *o, int64_t batch, int64_t line, int6
 typedef struct course {
     uint32_t way;               /* WAY_* */
     bool a_plain, b_plain;      /* may be read where they lie */
-    bool a_packs, b_packs;      /* are packed */
+    bool a_packs, b_packs;      /* are packed, tile by tile */
     bool a_along, b_along;
     int64_t a_ld, b_ld;
     int64_t depth;              /* k of a block */
@@ -115,7 +117,9 @@ static course course_of(const gemm_job *job)
 
     c.a_plain = is_plain(kernel, &job->a, job->m, job->k, &c.a_along, &c.a_ld);
     c.b_plain = is_plain(kernel, &job->b, job->n, job->k, &c.b_along, &c.b_ld);
-    if (lib->small && c.a_plain && c.b_plain &&
+    if (job->b.packed != NULL)
+        c.way = WAY_PANELS;
+    else if (lib->small && c.a_plain && c.b_plain &&
         (job->m <= (c.b_along ? THIN_ROWS_TURNED : THIN_ROWS) || job->n == 1))
         c.way = WAY_THIN;
     else if (c.a_plain && c.b_plain && !c.b_along && (double)job->m * (double)job->n * (double)job->k < SMALL / 2)
@@ -123,10 +127,14 @@ static course course_of(const gemm_job *job)
     else if (lib->small && job->n > panel - panel / 8) /* a narrower last panel costs as much as a full one */
         c.way = WAY_PANELS;
     c.a_packs = !c.a_plain || (c.way == WAY_PANELS && !c.a_along && c.a_ld > TURNED_LD);
-    c.b_packs = !c.b_plain || c.way == WAY_PANELS;
+    c.b_packs = job->b.packed == NULL && (!c.b_plain || c.way == WAY_PANELS);
     c.a_width = c.way == WAY_PANELS ? PANEL_ROWS : gemm_min(job->tile_m, WHOLE_WIDTH);
     c.b_width = c.way == WAY_PANELS ? panel : job->tile_n;
-    c.depth = c.way == WAY_PANELS ? PANEL_DEPTH : WHOLE_DEPTH / floats;
+    c.depth = WHOLE_DEPTH / floats;
+    if (c.way == WAY_PANELS) {
+        c.depth = gemm_depth(kernel, job->k);
+        return c;
+    }
     if (!c.a_packs && !c.b_packs)
         c.depth = job->k > 0 ? job->k : 1;
     blocks = gemm_ceil_div(job->k > 0 ? job->k : 1, c.depth); /* of about the same size */
@@ -251,10 +259,11 @@ static void multiply_panels(const gemm_job *job, const course *c, const gemm_til
         else
             left = part_of(kernel, a, i, 0);
         for (int64_t j = 0; j < p->n; j += c->b_width) {
+            const block part = { .m = rows, .n = gemm_min(c->b_width, p->n - j), .k = p->k, .add = p->add,
+                                 .c = p->c + (i * p->ldc + j) * kernel->acc_bytes, .ldc = p->ldc };
             blas_matrix right = *b;
             right.data += j / c->b_width * panel_bytes;
-            call_matrix(kernel, rows, gemm_min(c->b_width, p->n - j), p->k, &left, &right, p->add,
-                        p->c + (i * p->ldc + j) * kernel->acc_bytes, p->ldc);
+            multiply_whole(kernel, &part, &left, &right);
         }
     }
 }
@@ -282,6 +291,42 @@ static blas_matrix matrix_at(const gemm_job *job, const gemm_operand *o, int64_t
                           .k_stride = o->k_stride, .scale = scale_of(o) };
 }
 
+/* B as gemm_pack_constant left it: block after block of k, in each panel after panel. */
+static blas_matrix packed_ahead(const gemm_job *job, const course *c, const gemm_tile *tile, int64_t k0, int64_t k1)
+{
+    int64_t at = k0 * gemm_round_up(job->n, c->b_width) + tile->j0 * (k1 - k0);
+
+    return (blas_matrix){ .data = (const char *)job->b.packed + gemm_which(&job->b, tile->batch) * job->b.packed_stride +
+                                  at * (int64_t)job->kernel->in_bytes,
+                          .along = false, .ld = c->b_width, .k_stride = c->b_width, .scale = 1 };
+}
+
+/* Rows of a matrix into panels of PANEL_BYTES: the panels of a tile side by side, so that each row, and its page, is
+ * visited once. bytes: of a row of all panels; panel: from one to the next. */
+KIT_MULTIVERSION static void copy_rows(const char *from, int64_t row, int64_t rows, int64_t bytes, int64_t panel, char *to)
+{
+    for (int64_t k = 0; k < rows; k++, from += row, to += PANEL_BYTES) {
+        int64_t at = 0;
+
+        __builtin_prefetch(from + 8 * row);
+        for (; at + PANEL_BYTES <= bytes; at += PANEL_BYTES)
+            memcpy(to + at / PANEL_BYTES * panel, from + at, PANEL_BYTES);
+        if (at < bytes)
+            memcpy(to + at / PANEL_BYTES * panel, from + at, (size_t)(bytes - at));
+    }
+}
+
+/* Packs the columns of a tile of a plain B whose rows lie along memory. */
+static blas_matrix pack_rows(const gemm_job *job, const gemm_tile *tile, int64_t k0, int64_t k1, int64_t ld,
+                             int64_t width, void *room)
+{
+    const int64_t in = job->kernel->in_bytes;
+    const blas_matrix b = matrix_at(job, &job->b, tile->batch, tile->j0, false, ld);
+
+    copy_rows(b.data + k0 * ld * in, ld * in, k1 - k0, (tile->j1 - tile->j0) * in, (k1 - k0) * PANEL_BYTES, room);
+    return (blas_matrix){ .data = room, .along = false, .ld = width, .k_stride = width, .scale = b.scale };
+}
+
 static void multiply(const gemm_job *job, const gemm_tile *tile, void *workspace)
 {
     const gemm_kernel *kernel = job->kernel;
@@ -293,7 +338,7 @@ static void multiply(const gemm_job *job, const gemm_tile *tile, void *workspace
 
     if (!c.a_packs)
         whole_a = matrix_at(job, &job->a, tile->batch, tile->i0, c.a_along, c.a_ld);
-    if (!c.b_packs)
+    if (!c.b_packs && job->b.packed == NULL)
         whole_b = matrix_at(job, &job->b, tile->batch, tile->j0, c.b_along, c.b_ld);
     if (omp > 1)
         lib->omp_set_num_threads(1);
@@ -303,7 +348,11 @@ static void multiply(const gemm_job *job, const gemm_tile *tile, void *workspace
                           .add = k0 > 0 || job->init != NULL, .c = tile->c, .ldc = tile->c_stride };
         blas_matrix a = part_of(kernel, &whole_a, 0, k0), b = part_of(kernel, &whole_b, 0, k0);
 
-        if (c.b_packs)
+        if (job->b.packed != NULL)
+            b = packed_ahead(job, &c, tile, k0, k1);
+        else if (c.b_packs && c.way == WAY_PANELS && c.b_plain && !c.b_along)
+            b = pack_rows(job, tile, k0, k1, c.b_ld, c.b_width, b_room);
+        else if (c.b_packs)
             b = pack(&job->b, tile->batch, tile->j0, tile->j1, k0, k1, c.b_width, b_room);
         if (c.way == WAY_PANELS) {
             multiply_panels(job, &c, tile, &p, &a, &b, k0, a_room);
@@ -379,11 +428,15 @@ static double product_ns(const gemm_kernel *kernel, const product_size *p)
     double columns = p->n <= 1 ? p->n : vector * (double)gemm_ceil_div((int64_t)p->n, (int64_t)vector);
     double floats = sizeof(float) / (double)kernel->in_bytes, rate = 245, packing = 0;
     double memory = product_memory_ns((p->m * p->k + p->n * p->k + p->m * p->n) * kernel->in_bytes), ns;
-    bool thin = p->m <= (p->b_along ? THIN_ROWS_TURNED : THIN_ROWS);
+    bool thin = p->m <= (p->b_along ? THIN_ROWS_TURNED : THIN_ROWS), ahead;
 
+    ahead = (kernel->packs & GEMM_PACKS_B) != 0 && p->b_constant && p->m >= kernel->pack_rows &&
+            p->n >= kernel->pack_columns;
     if (!lib->small) {
         rate = 128;
         packing = thin ? 0.25 * p->n * p->k : 0; /* that the library does for few rows */
+    } else if (ahead) {
+        rate = 255;
     } else if (p->b_windows || (!thin && work >= SMALL / 2 && p->n > 56)) {
         rate = 262;
         packing = p->n * p->k * (p->b_along ? 0.4 : 0.1);
@@ -405,13 +458,22 @@ static const gemm_kernel *kernel_of(const gemm_engine *self, uint32_t type)
     return type == GEMM_F32 || type == GEMM_F64 ? &e->kernels[type] : NULL;
 }
 
-void blas_engine_init(blas_engine *e)
+inlay_status blas_engine_open(const inlay_host *host, const char *library, const char *core, blas_engine *out,
+                              inlay_diag *diag)
 {
-    e->engine = (gemm_engine){ kernel_of };
+    inlay_status status;
+
+    *out = (blas_engine){ .engine = { kernel_of } };
     for (uint32_t type = GEMM_F32; type <= GEMM_F64; type++) {
         uint32_t bytes = type == GEMM_F32 ? sizeof(float) : sizeof(double);
-        e->kernels[type] = (gemm_kernel){ .isa = "openblas", .mr = 1, .nr = 1, .in_bytes = bytes, .acc_bytes = bytes,
-                                          .k_step = 1, .plan = plan, .pack_bytes = pack_bytes, .multiply = multiply,
-                                          .product_ns = product_ns, .user = &e->library };
+        out->kernels[type] = (gemm_kernel){ .isa = "openblas", .mr = 1, .nr = PANEL_BYTES / bytes, .in_bytes = bytes,
+                                            .acc_bytes = bytes, .k_step = 1, .depth = PANEL_DEPTH, .pack_rows = 2,
+                                            .pack_columns = PANEL_BYTES / bytes - PANEL_BYTES / bytes / 8,
+                                            .plan = plan, .pack_bytes = pack_bytes, .multiply = multiply,
+                                            .product_ns = product_ns, .user = &out->library };
     }
+    status = blas_library_open(host, library, core, &out->library, diag);
+    for (uint32_t type = GEMM_F32; type <= GEMM_F64; type++)
+        out->kernels[type].packs = out->library.small ? GEMM_PACKS_B : 0;
+    return status;
 }

@@ -11,8 +11,10 @@ typedef struct blas_engine {
     gemm_kernel kernels[2]; /* GEMM_F32, GEMM_F64 */
 } blas_engine;
 
-/* Sets everything but the library. */
-void blas_engine_init(blas_engine *e);
+/* Opens the library (see blas_library_open, also for what it returns) and makes *out an engine on it, which may not be
+ * moved afterwards. Undone by blas_library_close(&out->library). */
+INLAY_NODISCARD inlay_status blas_engine_open(const inlay_host *host, const char *library, const char *core,
+                                              blas_engine *out, inlay_diag *diag);
 
 /* kit_kernel.supports of all kernels: is the node a product that the library does well? */
 bool blas_supports(const kit_node *node, kit_refusal *why);

@@ -41,8 +41,7 @@ static inlay_status open_blas(const inlay_host *host, const inlay_create_args *a
         else if (strcmp(v->name, "core") == 0)
             core = v->s;
     }
-    blas_engine_init(e);
-    status = blas_library_open(host, library, core, &e->library, diag);
+    status = blas_engine_open(host, library, core, e, diag);
     if (status != INLAY_OK)
         free(e);
     else

@@ -14,11 +14,9 @@ const blas_engine *library_under_test(void)
 
     if (getenv("OPENBLAS_CORETYPE") != NULL && blas_core_of_cpu() == NULL)
         skip(); /* kernels for AVX2 were asked for, and this CPU has none */
-    if (engine.library.handle == NULL) {
-        blas_engine_init(&engine);
-        if (blas_library_open(&host, "libopenblas.so.0", "auto", &engine.library, &diag) != INLAY_OK)
-            fail_msg("%s", diag.text);
-    }
+    if (engine.library.handle == NULL &&
+        blas_engine_open(&host, "libopenblas.so.0", "auto", &engine, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
     return &engine;
 }
 

@@ -150,9 +150,9 @@ static void check(const problem *p, const gemm_kernel *kernel, uint32_t mode, ui
     job.a = operand(row, a.data, m, k, !ta);
     job.b = operand(row, b.data, n, k, tb);
     job.b.in_place = !tb && row->type != GEMM_S16;
-    if ((mode & 4) != 0 && kernel->packs)
+    if ((mode & 4) != 0 && (kernel->packs & GEMM_PACKS_A) != 0)
         pa = pack_ahead(kernel, kernel->mr, &job.a, m, k);
-    if ((mode & 8) != 0 && kernel->packs)
+    if ((mode & 8) != 0 && (kernel->packs & GEMM_PACKS_B) != 0)
         pb = pack_ahead(kernel, kernel->nr, &job.b, n, k);
     if (mode & 16) {
         job.init = add_bias;

@@ -3,13 +3,11 @@
 #include "gemm.h"
 #include <stdlib.h>
 
-enum { DEPTH_BYTES = 1024 }; /* of one line in a block: a panel of B then fits the first-level cache */
-
 /* ------------------------------------------------------------------ sizes */
 
 int64_t gemm_depth(const gemm_kernel *kernel, int64_t k)
 {
-    int64_t most = DEPTH_BYTES / kernel->in_bytes;
+    int64_t most = kernel->depth;
     int64_t blocks = k > 0 ? gemm_ceil_div(k, most) : 1;
 
     /* Blocks of about the same depth; a short last block would waste the loads and stores of C. */
