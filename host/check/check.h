@@ -16,6 +16,8 @@
 
 enum { CHECK_PASS, CHECK_FAIL, CHECK_WARN, CHECK_SKIP, CHECK_RESULTS };
 
+enum { CHECK_OPTIONS = 16 };
+
 /* What the user asked for. */
 typedef struct check_args {
     const char *file;     /* the plugin */
@@ -23,6 +25,8 @@ typedef struct check_args {
     const char *provider; /* look at this provider only; NULL = at all */
     const char *op;       /* at operators whose type matches this glob; NULL = at all */
     const char *data;     /* a folder of ONNX test cases to run besides; or NULL */
+    const char *options[CHECK_OPTIONS]; /* [option_count] "name=value", for the providers that are checked */
+    uint32_t option_count;
     uint64_t seed;
     double time_limit; /* seconds that a plugin may be silent */
     bool quick;

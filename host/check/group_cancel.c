@@ -168,7 +168,7 @@ void check_group_cancel(check *c)
 {
     world w;
 
-    if (!world_open(c, "cancel", &w))
+    if (!world_open(c, "cancel", false, &w))
         return;
     for (uint32_t i = 0; i < w.own_count; i++)
         if (check_unit(c, "%s", w.own[i].name))

@@ -155,7 +155,7 @@ void check_group_cost(check *c)
     uint32_t count;
     world w;
 
-    if (!world_open(c, "cost", &w))
+    if (!world_open(c, "cost", false, &w))
         return;
     count = world_operators(&w, custom, 64);
     if (w.plugins[0].sanitizers != 0) {

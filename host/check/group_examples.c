@@ -122,7 +122,7 @@ void check_group_examples(check *c)
 {
     world w;
 
-    if (!world_open(c, "examples", &w))
+    if (!world_open(c, "examples", true, &w))
         return;
     for (uint32_t i = 0; i < w.plugins[0].table.operator_count; i++) {
         const inlay_operator *op = &w.plugins[0].operators[i];

@@ -87,7 +87,7 @@ void check_group_infer(check *c)
 {
     world w;
 
-    if (!world_open(c, "infer", &w))
+    if (!world_open(c, "infer", false, &w))
         return;
     for (uint32_t i = 0; i < w.plugins[0].table.operator_count; i++)
         if (w.plugins[0].operators[i].signature != NULL && w.plugins[0].operators[i].op_type != NULL)

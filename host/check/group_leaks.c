@@ -90,7 +90,7 @@ static void live(const picks *p, uint32_t index)
     loaded_provider provider;
 
     check_phase(p->c, "create");
-    if (loaded_create(&p->w->plugins[0], index, &provider, &diag) != INLAY_OK)
+    if (loaded_create(&p->w->plugins[0], index, p->c->args, &provider, &diag) != INLAY_OK)
         return;
     for (uint32_t i = 0; i < p->count; i++)
         run_case(p, &provider, i);
@@ -238,7 +238,7 @@ void check_group_leaks(check *c)
     const inlay_operator *custom[64];
     world w;
 
-    if (!world_open(c, "leaks", &w))
+    if (!world_open(c, "leaks", false, &w))
         return;
     for (uint32_t i = 0; i < w.plugins[0].table.provider_count; i++) {
         const char *name = w.plugins[0].providers[i].name;

@@ -424,7 +424,7 @@ void check_group_offers(check *c)
     uint32_t custom_count;
     world w;
 
-    if (!world_open(c, "offers", &w))
+    if (!world_open(c, "offers", false, &w))
         return;
     custom_count = world_operators(&w, custom, 64);
     for (uint32_t i = 0; i < w.own_count; i++)

@@ -290,6 +290,32 @@ static void check_twice(check *c, const loaded_plugin *l)
         check_pass(c, "open", "after shutdown", "it can be opened again");
 }
 
+/* A device that is not there is no defect; anything else that keeps a provider from being created is. */
+static void check_create(check *c, const loaded_plugin *l, uint32_t index)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    const char *name = l->providers[index].name;
+    loaded_provider p;
+    inlay_status status;
+
+    if (l->providers[index].create == NULL || l->providers[index].destroy == NULL ||
+        (c->args->provider != NULL && (name == NULL || strcmp(name, c->args->provider) != 0)))
+        return;
+    check_phase(c, "create");
+    status = loaded_create(l, index, c->args, &p, &diag);
+    if (status == INLAY_UNSUPPORTED && diag.text[0] != '\0')
+        check_skip(c, "create", name, "what it needs is not here, so most checks are left out: %s", diag.text);
+    else if (status != INLAY_OK)
+        check_fail(c, "create", name, "that it can be created with these options, or INLAY_UNSUPPORTED and a sentence",
+                   "say in diag what is missing; --option NAME=VALUE sets options", "it returned '%s': %s",
+                   inlay_status_text(status), diag.text);
+    else
+        check_pass(c, "create", name, "created");
+    check_phase(c, "destroy");
+    if (status == INLAY_OK)
+        loaded_destroy(&p);
+}
+
 /* Hosts of other ages: newer ones of the same major bring a longer table; those of another major are refused. */
 static void check_hosts(check *c, const loaded_plugin *l)
 {
@@ -394,6 +420,8 @@ void check_group_open(check *c)
     check_plugin_table(c, &l);
     check_note(c, &l);
     check_borrowed_symbols(c, &l);
+    for (uint32_t i = 0; i < l.table.provider_count; i++)
+        check_create(c, &l, i);
     check_twice(c, &l);
     check_hosts(c, &l);
     check_phase(c, "shutdown and dlclose");

@@ -312,7 +312,7 @@ void check_group_results(check *c)
     uint32_t custom_count;
     world w;
 
-    if (!world_open(c, "results", &w))
+    if (!world_open(c, "results", true, &w))
         return;
     if (w.peer_count == 0 && !w.is_reference && w.own_count > 0)
         check_skip(c, "results", "peers", "there is no reference provider beside this executable and no --with: what "

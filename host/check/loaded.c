@@ -115,13 +115,32 @@ void loaded_close(loaded_plugin *p)
     *p = (loaded_plugin){ 0 };
 }
 
-inlay_status loaded_create(const loaded_plugin *p, uint32_t index, loaded_provider *out, inlay_diag *diag)
+/* The settings of --option, in memory of the arena. NULL: there is no memory. */
+static provider_setting *settings_of(const check_args *args, arena *a)
+{
+    uint32_t count = args != NULL ? args->option_count : 0;
+    provider_setting *list = arena_array(a, count + (size_t)1, sizeof *list);
+
+    for (uint32_t i = 0; list != NULL && i < count; i++) {
+        size_t name = strcspn(args->options[i], "=");
+
+        list[i].name = arena_string_n(a, args->options[i], name);
+        list[i].value = args->options[i] + name + (args->options[i][name] == '=');
+        if (list[i].name == NULL)
+            return NULL;
+    }
+    return list;
+}
+
+inlay_status loaded_create(const loaded_plugin *p, uint32_t index, const check_args *asked, loaded_provider *out,
+                           inlay_diag *diag)
 {
     static uint32_t next_domain = 1;
     const inlay_provider *t = &p->providers[index];
     arena a = { 0 };
     inlay_option *options = arena_array(&a, t->option_count + (size_t)1, sizeof *options);
     inlay_option_value *values = arena_array(&a, t->option_count + (size_t)1, sizeof *values);
+    provider_setting *settings = settings_of(asked, &a);
     inlay_create_args args = { .struct_size = sizeof args, .options = values, .option_count = t->option_count,
                                .option_stride = sizeof *values, .first_domain = next_domain,
                                .max_threads = threads_budget() };
@@ -129,14 +148,15 @@ inlay_status loaded_create(const loaded_plugin *p, uint32_t index, loaded_provid
 
     *out = (loaded_provider){ .plugin = p, .table = t, .name = t->name, .first_domain = next_domain };
     next_domain += DOMAIN_STEP;
-    if (options == NULL || values == NULL) {
+    if (options == NULL || values == NULL || settings == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u options", t->option_count);
         goto done;
     }
     for (uint32_t i = 0; i < t->option_count; i++)
         adopt(&options[i], sizeof options[i], INLAY_AT(inlay_option, t->options, t->option_stride, i),
               t->option_stride);
-    INLAY_TRY(provider_parse_options(t->name, options, t->option_count, NULL, 0, values, diag));
+    INLAY_TRY(provider_parse_options(t->name, options, t->option_count, settings,
+                                     asked != NULL ? asked->option_count : 0, values, diag));
     INLAY_TRY(t->create(t->ctx, host_table(), &args, &out->state, diag));
 done:
     arena_deinit(&a);
@@ -193,11 +213,11 @@ static void add_peer(check *c, const char *name, world *w, const char *path)
     }
     w->plugin_count++;
     for (uint32_t i = 0; i < p->table.provider_count && w->peer_count < WORLD_PROVIDERS; i++)
-        if (loaded_create(p, i, &w->peers[w->peer_count], &diag) == INLAY_OK)
+        if (loaded_create(p, i, NULL, &w->peers[w->peer_count], &diag) == INLAY_OK)
             w->peer_count++;
 }
 
-bool world_open(check *c, const char *name, world *w)
+bool world_open(check *c, const char *name, bool with_reference, world *w)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     loaded_plugin *p = &w->plugins[0];
@@ -219,7 +239,7 @@ bool world_open(check *c, const char *name, world *w)
     for (uint32_t i = 0; i < p->table.provider_count && w->own_count < WORLD_PROVIDERS; i++) {
         if (c->args->provider != NULL && strcmp(c->args->provider, p->providers[i].name) != 0)
             continue;
-        if (loaded_create(p, i, &w->own[w->own_count], &diag) == INLAY_OK)
+        if (loaded_create(p, i, c->args, &w->own[w->own_count], &diag) == INLAY_OK)
             w->own_count++;
         else
             check_skip(c, name, p->providers[i].name, "it cannot be created here: %s", diag.text);
@@ -230,7 +250,7 @@ bool world_open(check *c, const char *name, world *w)
     if (plugin_default_dir(dir, sizeof dir) != NULL) {
         (void)snprintf(path, sizeof path, "%s/reference.so", dir);
         w->is_reference = same_file(path, c->args->file);
-        if (!w->is_reference)
+        if (with_reference && !w->is_reference && access(path, F_OK) == 0)
             add_peer(c, name, w, path);
     }
     return true;

@@ -31,9 +31,9 @@ typedef struct loaded_provider {
     uint32_t first_domain;
 } loaded_provider;
 
-/* create, with the default options. */
-INLAY_NODISCARD inlay_status loaded_create(const loaded_plugin *p, uint32_t index, loaded_provider *out,
-                                           inlay_diag *diag);
+/* create. asked (NULL: default options) says which options are set. */
+INLAY_NODISCARD inlay_status loaded_create(const loaded_plugin *p, uint32_t index, const check_args *asked,
+                                           loaded_provider *out, inlay_diag *diag);
 /* quiesce and destroy; one that was not created is a no-op. */
 void loaded_destroy(loaded_provider *p);
 
@@ -51,9 +51,9 @@ typedef struct world {
     graph_operators operators;
 } world;
 
-/* Opens the plugin, the one of --with, and the reference provider, and creates all their providers. False: the plugin
- * cannot be opened; the report then has a SKIP line for check `name`. */
-bool world_open(check *c, const char *name, world *w);
+/* Opens the plugin and the one of --with, and creates their providers; with_reference: the reference provider too, if
+ * it is installed. False: the plugin cannot be opened; the report then has a SKIP line for check `name`. */
+bool world_open(check *c, const char *name, bool with_reference, world *w);
 void world_close(world *w);
 /* The operators that its plugins bring, at most room of them; returns how many. */
 uint32_t world_operators(const world *w, const inlay_operator **list, uint32_t room);

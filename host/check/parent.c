@@ -96,7 +96,7 @@ static inlay_status start(const watch *w, const char *group, uint32_t from, chil
 {
     const check_args *a = w->args;
     char seed[32], first[32], limit[32];
-    const char *argv[32];
+    const char *argv[32 + 2 * CHECK_OPTIONS];
     uint32_t n = 0;
     int ends[2] = { -1, -1 };
     inlay_status status;
@@ -135,6 +135,8 @@ static inlay_status start(const watch *w, const char *group, uint32_t from, chil
         ADD("--op", a->op);
     if (a->data != NULL)
         ADD("--data", a->data);
+    for (uint32_t i = 0; i < a->option_count; i++)
+        ADD("--option", a->options[i]);
     if (a->quick)
         argv[n++] = "--quick";
 #undef ADD

@@ -14,9 +14,21 @@ static const char doc[] =
     "  inlay plugin-check build/mine.so --op 'Conv*' --quick --json\n"
     "  inlay plugin-check build/fast_blur.so --with build/blur.so\n";
 
-enum { KEY_WITH = 0x4000, KEY_PROVIDER, KEY_OP, KEY_SEED, KEY_QUICK, KEY_LIMIT, KEY_DATA, KEY_GROUP, KEY_FROM };
+enum {
+    KEY_WITH = 0x4000,
+    KEY_PROVIDER,
+    KEY_OP,
+    KEY_SEED,
+    KEY_QUICK,
+    KEY_LIMIT,
+    KEY_DATA,
+    KEY_GROUP,
+    KEY_FROM,
+    KEY_OPTION
+};
 static const struct argp_option flags[] = {
     { "provider", KEY_PROVIDER, "NAME", 0, "Look at this provider only", 0 },
+    { "option", KEY_OPTION, "NAME=VALUE", 0, "Set an option of its providers; may be given several times", 0 },
     { "op", KEY_OP, "GLOB", 0, "Look at operators of this type only, for instance 'Conv*'", 0 },
     { "with", KEY_WITH, "FILE", 0,
       "Another plugin: its operators are known too, and its provider is compared with", 0 },
@@ -45,6 +57,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_PROVIDER:
         args->check.provider = arg;
+        return 0;
+    case KEY_OPTION:
+        if (args->check.option_count == CHECK_OPTIONS || strchr(arg, '=') == NULL)
+            argp_error(state, "--option %s: expected NAME=VALUE, at most %d times", arg, CHECK_OPTIONS);
+        args->check.options[args->check.option_count++] = arg;
         return 0;
     case KEY_OP:
         args->check.op = arg;
@@ -135,8 +152,8 @@ int cmd_plugin_check(int argc, char **argv)
 
     cli_parse(&argp, false, argc, argv, &common, &args);
     if (args.check.group != NULL && !known_group(args.check.group)) {
-        (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "--group %s: there are file, open, infer, offers, examples, results, "
-                         "cost, cancel, leaks", args.check.group);
+        (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "--group %s: there are file, open, infer, offers, examples, "
+                         "results, cost, cancel, leaks", args.check.group);
         code = cli_fail(&common, &diag);
         cli_common_deinit(&common);
         return code;
