@@ -27,9 +27,9 @@ static const char doc[] =
 enum { KEY_ALL = 0x4000, KEY_MEASURE, KEY_SECONDS, KEY_NODE, KEY_WHAT_IF, KEY_HTML };
 static const struct argp_option flags[] = {
     { "all", KEY_ALL, NULL, 0, "Leave nothing out: every region, refused node and copy", 0 },
-    { "measure", KEY_MEASURE, NULL, 0, "Run the model and show what each part took, as the median of several runs; sizes that are open are those that "
-      "prices assume",
-      0 },
+    { "measure", KEY_MEASURE, NULL, 0,
+      "Run the model and show what each part took, as the median of several runs; sizes that are open are those that "
+      "prices assume", 0 },
     { "seconds", KEY_SECONDS, "S", 0, "Measure for S seconds (default: 1)", 0 },
     { "node", KEY_NODE, "PATTERN", 0, "Show all about these nodes: what each provider answered, and why not the others",
       0 },
