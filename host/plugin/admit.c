@@ -38,8 +38,8 @@ static inlay_status obey(const verdict *v, bool fresh, admission *a, inlay_diag 
         return INLAY_OK;
     if (v->kind != VERDICT_REFUSED) {
         a->outcome = !fresh ? PLUGIN_QUARANTINED : v->kind == VERDICT_HUNG ? PLUGIN_HUNG : PLUGIN_CRASHED;
-        (void)snprintf(a->fix, sizeof a->fix, "it is left alone until it changes; 'inlay providers --retry %s' tries it "
-                       "again", a->path);
+        (void)snprintf(a->fix, sizeof a->fix, "it is left alone until it changes; 'inlay providers --retry %s' tries "
+                       "it again", a->path);
     }
     return inlay_fail(diag, INLAY_UNSUPPORTED, "%s", v->text);
 }

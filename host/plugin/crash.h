@@ -7,8 +7,9 @@
  * crash as if nothing had been between.
  *
  * A crash in this process can't be undone: the plugin may have died holding locks, or within malloc, so nothing here
- * jumps back out of a signal. What can be found out beforehand is found out in the probe (plugin/probe.h), whose process
- * may die; the command line, which has nothing to lose before it has begun, starts itself again (crash_restart). */
+ * jumps back out of a signal. What can be found out beforehand is found out in the probe (plugin/probe.h), whose
+ * process may die; the command line, which has nothing to lose before it has begun, starts itself again
+ * (crash_restart). */
 #ifndef PLUGIN_CRASH_H
 #define PLUGIN_CRASH_H
 #include <stdbool.h>

@@ -177,7 +177,8 @@ static void judge(const report *r, bool gone, int status, uint32_t limit_ms, ver
         (void)snprintf(out->text, sizeof out->text, "it had not come back from %.250s after %u ms", stage, limit_ms);
     } else if (status != -1 && WIFSIGNALED(status)) {
         out->kind = VERDICT_CRASHED;
-        (void)snprintf(out->text, sizeof out->text, "it crashed (SIG%s) in %.300s", signal_text(WTERMSIG(status)), stage);
+        (void)snprintf(out->text, sizeof out->text, "it crashed (SIG%s) in %.300s", signal_text(WTERMSIG(status)),
+                       stage);
     } else if (!r->is_done) {
         out->kind = VERDICT_CRASHED;
         (void)snprintf(out->text, sizeof out->text, "it ended the process (exit code %d) in %.300s",

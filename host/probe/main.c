@@ -1,5 +1,5 @@
-/* inlay-probe PLUGIN: the process in which a plugin is tried before a host loads it. See plugin/probe.h for what it says
- * and to whom; people have no use for it. */
+/* inlay-probe PLUGIN: the process in which a plugin is tried before a host loads it. See plugin/probe.h for what it
+ * says and to whom; people have no use for it. */
 #include "plugin/crash.h"
 #include "plugin/note.h"
 #include "plugin/probe.h"

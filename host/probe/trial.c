@@ -102,6 +102,31 @@ static bool add_operand(graph_node *n, graph *g, uint32_t input, inlay_dtype dty
     return true;
 }
 
+static inlay_status hear_offer(void *ctx, const inlay_offer *offer)
+{
+    (void)ctx, (void)offer;
+    return INLAY_OK;
+}
+
+static inlay_status hear_refusal(void *ctx, const inlay_refusal *refusal)
+{
+    (void)ctx, (void)refusal;
+    return INLAY_OK;
+}
+
+/* Providers with memory of their own are asked what they would run; running it is left to a session, which knows how to
+ * bring the operands there. */
+static void assess_only(trial *t, const graph *g)
+{
+    static const uint8_t candidate = 1;
+    const inlay_assess_sink sink = { .struct_size = sizeof sink, .offer = hear_offer, .refuse = hear_refusal };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_graph snapshot;
+
+    if (graph_snapshot(g, &t->a, &snapshot, &diag) == INLAY_OK)
+        (void)t->provider.table->assess(t->provider.state, &snapshot, &candidate, &sink, &diag);
+}
+
 /* Folding a node is all of a plugin's life in one call: assess, compile, specialize, execute, release. */
 static void run_model(trial *t, graph_model *model, graph_node *n)
 {
@@ -111,8 +136,13 @@ static void run_model(trial *t, graph_model *model, graph_node *n)
     inlay_diag diag = INLAY_DIAG_INIT;
 
     if (results != NULL && graph_finish(model->main, &diag) == INLAY_OK &&
-        graph_bind(model, &operators, &diag) == INLAY_OK && graph_infer(model, &diag) == INLAY_OK)
-        (void)!program_fold_node(&t->env, model->main, n, RESULT_BYTES, results, &t->a, &diag);
+        graph_bind(model, &operators, &diag) == INLAY_OK && graph_infer(model, &diag) == INLAY_OK) {
+        if (part_default_domain(&t->provider) != INLAY_DOMAIN_HOST ||
+            (t->provider.table->flags & INLAY_PROVIDER_ASYNC) != 0)
+            assess_only(t, model->main);
+        else
+            (void)!program_fold_node(&t->env, model->main, n, RESULT_BYTES, results, &t->a, &diag);
+    }
     arena_reset(&t->a);
 }
 

@@ -124,7 +124,8 @@ static void in_assess_and_compile(void **state)
         (void)snprintf(command, sizeof command, "providers --retry %s", rows[r].evil);
         assert_int_equal(cli(command), 0);
         /* Named, its crash ends in an error that says so. */
-        (void)snprintf(command, sizeof command, "run model.onnx --input x=random --providers %s,reference", rows[r].evil);
+        (void)snprintf(command, sizeof command, "run model.onnx --input x=random --providers %s,reference",
+                       rows[r].evil);
         assert_int_not_equal(cli(command), 0);
         says(err, rows[r].words);
         says(err, "starting again without it");

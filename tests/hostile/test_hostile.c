@@ -1,8 +1,10 @@
-/* Plugins that crash, hang, end the process or lie, and files that are broken: this process lives, and each file's reason
- * names the cause. */
+/* Plugins that crash, hang, end the process or lie, and files that are broken: this process lives, and each file's
+ * reason names the cause. */
 #include "folder.h"
 #include "base/hash.h"
+#include "plugin/note.h"
 #include <elf.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -219,6 +221,44 @@ static void mutants(void **state)
     folder_remove(&f);
 }
 
+/* The reader alone, on many more of them: a bent file is refused or read, and nothing outside it is touched. */
+static void mutants_read(void **state)
+{
+    static note_facts facts;
+    unsigned char *data, *copy;
+    uint32_t refused = 0;
+    size_t bytes;
+    int fd = memfd_create("mutant", MFD_CLOEXEC);
+
+    (void)state;
+    assert_true(fd >= 0);
+    data = file_bytes(EVIL_DIR "/good.so", &bytes);
+    copy = malloc(bytes);
+    assert_non_null(copy);
+    for (uint64_t i = 0; i < 6000; i++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        size_t reach = i % 2 == 0 ? 1024 : bytes, length = i % 5 == 0 ? hash_u64(i, 99) % bytes : bytes;
+
+        memcpy(copy, data, bytes);
+        for (uint64_t k = 0; k < 1 + i % 7; k++) {
+            uint64_t h = hash_u64(i + 1000000, k);
+            copy[h % reach] = (unsigned char)(k % 2 == 0 ? h >> 32 : 0xff);
+        }
+        assert_int_equal(ftruncate(fd, 0), 0);
+        assert_int_equal(pwrite(fd, copy, length, 0), length);
+        if (note_read(fd, length, &facts, &diag) != INLAY_OK) {
+            assert_true(diag.text[0] != '\0');
+            refused++;
+        } else if (note_fits_host(&facts, &diag) == INLAY_OK) {
+            assert_true(strlen(facts.name) + strlen(facts.providers) + strlen(facts.domains) < NOTE_TEXT_BYTES);
+        }
+    }
+    assert_true(refused > 1000);
+    free(copy);
+    free(data);
+    (void)close(fd);
+}
+
 static void things_that_are_no_files(void **state)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -288,6 +328,7 @@ int main(void)
         cmocka_unit_test(truncated_anywhere),
         cmocka_unit_test(other_machines),
         cmocka_unit_test(mutants),
+        cmocka_unit_test(mutants_read),
         cmocka_unit_test(things_that_are_no_files),
         cmocka_unit_test(ten_thousand_files),
     };
