@@ -214,6 +214,18 @@ static void say_absent(const page *p)
     }
 }
 
+/* Room for the names of all providers, within reason: a name that is cut may be any of two. */
+static int name_width(const facts *f)
+{
+    size_t width = 10;
+
+    for (uint32_t i = 0; i < f->provider_count; i++) {
+        size_t bytes = strlen(facts_provider_name(f, i));
+        width = bytes > width ? bytes : width;
+    }
+    return width < 20 ? (int)width : 20;
+}
+
 /* The source of the prices of all stretches, if it is one. */
 static uint32_t common_source(const facts *f)
 {

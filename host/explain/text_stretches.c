@@ -88,18 +88,6 @@ static void say_rival(const page *p, const facts_stretch *s)
         say(p->sink, " (%" PRIu32 " of %" PRIu32 ")", r->node_count, s->node_count);
 }
 
-/* Room for the names of all providers, within reason: a name that is cut may be any of two. */
-static int name_width(const facts *f)
-{
-    size_t width = 10;
-
-    for (uint32_t i = 0; i < f->provider_count; i++) {
-        size_t bytes = strlen(facts_provider_name(f, i));
-        width = bytes > width ? bytes : width;
-    }
-    return width < 20 ? (int)width : 20;
-}
-
 /* Columns that are left out where the page is narrow, the dearest to lose last. */
 static bool has_traffic(const page *p)
 {
