@@ -1,5 +1,6 @@
 #include "plugin/verdict.h"
 #include "base/hash.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@ static const char *const words[] = { "none", "ok", "refused", "crashed", "hung" 
  *
  * A fixed table: the last ones that were heard. Whoever overflows it tries a file again. The registry's lock guards it.
  */
-enum { REMEMBERED = 64 };
+enum { REMEMBERED = 64, SWEPT_FROM = 256 };
 static struct remembered {
     uint64_t key, path; /* hashes; 0 = unused */
     verdict v;
@@ -201,6 +202,45 @@ void verdict_find(const verdict_key *key, verdict *out)
         *out = (verdict){ .kind = VERDICT_NONE };
 }
 
+/* Does the verdict speak of a file that is there no more? */
+static bool is_orphan(const char *file)
+{
+    char text[VERDICT_FILE];
+    const char *path;
+
+    if (!read_small(file, text) || (path = strstr(text, "\npath ")) == NULL)
+        return true;
+    path += 6;
+    text[(size_t)(path - text) + strcspn(path, "\n")] = '\0';
+    return access(path, F_OK) != 0;
+}
+
+/* Now and then the folder is rid of files that nobody will ask for. */
+static void sweep(const char *file)
+{
+    char path[PATH_MAX + 32 + NAME_MAX];
+    const char *slash = strrchr(file, '/');
+    int length = slash != NULL ? (int)(slash - file) : 0;
+    const struct dirent *entry;
+    uint32_t count = 0;
+    DIR *dir;
+
+    (void)snprintf(path, sizeof path, "%.*s", length, file);
+    dir = opendir(path);
+    while (dir != NULL && (entry = readdir(dir)) != NULL)
+        count++;
+    if (dir != NULL && count > SWEPT_FROM) {
+        rewinddir(dir);
+        while ((entry = readdir(dir)) != NULL) {
+            (void)snprintf(path, sizeof path, "%.*s/%s", length, file, entry->d_name);
+            if (strstr(entry->d_name, ".verdict") != NULL && is_orphan(path))
+                (void)unlink(path);
+        }
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+}
+
 void verdict_keep(const verdict_key *key, const verdict *v)
 {
     char text[VERDICT_FILE];
@@ -208,8 +248,10 @@ void verdict_keep(const verdict_key *key, const verdict *v)
 
     one_line(clean.text);
     remember(key, &clean);
-    if (key->file[0] != '\0')
+    if (key->file[0] != '\0') {
         (void)verdict_write(key->file, text, verdict_compose(key->text, clean.kind, clean.text, text));
+        sweep(key->file);
+    }
 }
 
 bool verdict_forget(const char *dir, const char *path)

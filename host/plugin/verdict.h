@@ -3,7 +3,8 @@
  * A verdict is about one file as it was at one time, and about one build of the host: path, device, inode, size, times,
  * build id, and the host's version. Whatever differs makes another key, and the file is tried again. Verdicts lie in a
  * folder, one small text file each, written under another name and then renamed; and in this process, for those who
- * have no folder. A file that does not read as one from the first byte to its check sum counts as not there.
+ * have no folder. A file that does not read as one from the first byte to its check sum counts as not there. A folder
+ * of more than 256 is rid of verdicts on files that are gone.
  *
  * Nothing here but verdict_compose() and verdict_write() may be called by a signal handler. */
 #ifndef PLUGIN_VERDICT_H

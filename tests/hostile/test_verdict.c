@@ -115,6 +115,34 @@ static void bent_files_do_not_count(void **state)
     folder_remove(&f);
 }
 
+/* Verdicts on files that are gone do not pile up. */
+static void orphans_are_swept(void **state)
+{
+    struct stat st = some_file();
+    verdict_key key, kept;
+    char path[64];
+    verdict v;
+    folder f;
+
+    (void)state;
+    folder_make(&f);
+    verdict_key_init(&kept, f.verdicts, "/proc/self/exe", &st, "", "host");
+    verdict_keep(&kept, &(verdict){ VERDICT_CRASHED, "it crashed" });
+    verdict_key_init(&key, f.verdicts, "/gone/first", &st, "", "host");
+    verdict_keep(&key, &(verdict){ .kind = VERDICT_OK });
+    assert_int_equal(access(key.file, F_OK), 0);
+    for (int i = 0; i < 300; i++) {
+        verdict_key_init(&key, f.verdicts, (snprintf(path, sizeof path, "/gone/%d", i), path), &st, "", "host");
+        verdict_keep(&key, &(verdict){ .kind = VERDICT_OK });
+    }
+    forget_all();
+    verdict_find(&kept, &v);
+    assert_int_equal(v.kind, VERDICT_CRASHED);
+    verdict_key_init(&key, f.verdicts, "/gone/first", &st, "", "host");
+    assert_int_not_equal(access(key.file, F_OK), 0);
+    folder_remove(&f);
+}
+
 /* A bent verdict makes a plugin be tried again, no more. */
 static void a_plugin_with_a_bent_verdict(void **state)
 {
@@ -181,6 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kept_and_found),
         cmocka_unit_test(bent_files_do_not_count),
+        cmocka_unit_test(orphans_are_swept),
         cmocka_unit_test(a_plugin_with_a_bent_verdict),
         cmocka_unit_test(sha256_of_known_texts),
     };
