@@ -209,12 +209,14 @@ static void keep_span(run_spans *spans, uint64_t begin, uint32_t worker)
 /* Not inlined: the function with the pragma is exempt from ThreadSanitizer, this one is not. */
 static __attribute__((noinline)) void be_worker(loop *l, uint32_t worker)
 {
-    run_spans *spans = l->run != NULL ? l->run->spans : NULL;
-    uint64_t begin = spans != NULL ? now_ns() : 0;
     bool was_in_loop = in_loop;
     const crash_scene *was_borrowed = crash_here.borrowed;
+    run_spans *spans;
+    uint64_t begin;
 
-    TSAN_ACQUIRE(l);
+    TSAN_ACQUIRE(l); /* before anything of the loop is read */
+    spans = l->run != NULL ? l->run->spans : NULL;
+    begin = spans != NULL ? now_ns() : 0;
     crash_here.borrowed = l->scene;
     in_loop = true;
     this_worker = worker;
