@@ -36,7 +36,8 @@ static inlay_status pack_weights(const kit_node *node, transpose_state *s, inlay
     int64_t depth, rows = 1;
     inlay_status status;
 
-    if ((s->kernel->packs & GEMM_PACKS_A) == 0 || !kit_is_constant(node, 1) || w->rank == INLAY_RANK_UNKNOWN || w->rank < 3)
+    if ((s->kernel->packs & GEMM_PACKS_A) == 0 || !kit_is_constant(node, 1) || w->rank == INLAY_RANK_UNKNOWN ||
+        w->rank < 3)
         return INLAY_OK;
     for (uint32_t d = 1; d < w->rank; d++)
         rows *= w->dims[d].value;

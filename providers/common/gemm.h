@@ -4,7 +4,8 @@
  *
  * It is built as Goto and van de Geijn describe ("Anatomy of High-Performance Matrix Multiplication"): a microkernel
  * keeps a block of mr x nr sums in registers and reads A and B from panels that were packed for it. Around it, a job
- * describes the product: its sizes, where A and B come from, where C goes. A tile is a rectangle of C that one thread computes from start to end; tiles share nothing.
+ * describes the product: its sizes, where A and B come from, where C goes. A tile is a rectangle of C that one thread
+ * computes from start to end; tiles share nothing.
  *
  * What multiplies is an engine (gemm_engine): the microkernels of the reference provider, or a BLAS library. The
  * operators that are products (products.def) are written once, for any engine.
@@ -53,7 +54,7 @@ struct gemm_kernel {
     uint32_t k_step;    /* packed k is rounded up to a multiple: 2 for S16 */
     const gemm_tile_fn *tile; /* microkernels, [mr * 3]: tile[3 * (rows - 1) + vectors - 1] */
     uint32_t depth;     /* k of a packed block, at most */
-    uint32_t packs;     /* GEMM_PACKS_*: constants that are packed once (gemm_pack_constant); others are read as they lie */
+    uint32_t packs;     /* GEMM_PACKS_*: constants that are packed once (gemm_pack_constant), not read as they lie */
     uint32_t pack_rows, pack_columns; /* B is packed only when C has so many */
     /* The sizes of the job's tiles for so many threads. */
     void (*plan)(const gemm_job *job, uint32_t threads, int64_t *out_tile_m, int64_t *out_tile_n);

@@ -1,8 +1,8 @@
 /* product_cost.c - costs of products, see product_cost.h.
  *
- * Constants here and in the engines were measured on one core of a Zen 5 (AMD EPYC with AVX-512, 1 MB of L2 a core, 32 MB
- * of L3) with kernels of both engines called in turn. Elsewhere the machine profile scales them; what counts for the
- * choice of a provider is their relation. */
+ * Constants here and in the engines were measured on one core of a Zen 5 (AMD EPYC with AVX-512, 1 MB of L2 a core,
+ * 32 MB of L3) with kernels of both engines called in turn. Elsewhere the machine profile scales them; what counts for
+ * the choice of a provider is their relation. */
 #include "product_cost.h"
 
 #define CALL_NS 30.0        /* a node */

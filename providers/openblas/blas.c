@@ -1,17 +1,17 @@
 /* blas.c - a product as calls of the library.
  *
  * A and B are handed over where they lie whenever one of their two strides is 1, which is what BLAS can express. What
- * cannot be expressed (the windows of a convolution, odd Einsums) is packed by the job's own function into panels, block
- * of k by block of k: a panel is a dense row-major matrix. There are three ways to go about a tile:
+ * cannot be expressed (the windows of a convolution, odd Einsums) is packed by the job's own function into panels,
+ * block of k by block of k: a panel is a dense row-major matrix. There are three ways to go about a tile:
  *
  *     whole    one call a block of k; the library packs its operands again and goes its own way
  *     thin     few rows: calls so small that the library does not pack at all, on operands where they lie
  *     panels   calls so small on panels that we packed, so that they are packed once and not twice
  *
  * The latter two need the kernels for small products that the library has had for AVX-512 since 0.3.17. They take
- * operands that are not packed, up to SMALL multiplications a call, and run as fast as the machine can when B is a panel
- * of PANEL_BYTES columns: 245 to 260 GFLOP/s where a call for the whole has 180 to 240 (one core of a Zen 5 at its 258
- * nominal, OpenBLAS 0.3.21), and thin products, of 4 to 32 rows, have 200 instead of 50 to 130. With them a constant B
+ * operands that are not packed, up to SMALL multiplications a call, and run as fast as the machine can when B is a
+ * panel of PANEL_BYTES columns: 245 to 260 GFLOP/s where a call for the whole has 180 to 240 (one core of a Zen 5 at its
+ * 258 nominal, OpenBLAS 0.3.21), and thin products, of 4 to 32 rows, have 200 instead of 50 to 130. With them a constant B
  * is packed ahead, unless A is known to have one row: a matrix that is read in the order in which it lies comes from
  * memory up to five times as fast as one whose columns are gathered. Constants that are A, the weights of convolutions,
  * are read where they lie.
@@ -294,16 +294,17 @@ static blas_matrix matrix_at(const gemm_job *job, const gemm_operand *o, int64_t
 /* B as gemm_pack_constant left it: block after block of k, in each panel after panel. */
 static blas_matrix packed_ahead(const gemm_job *job, const course *c, const gemm_tile *tile, int64_t k0, int64_t k1)
 {
-    int64_t at = k0 * gemm_round_up(job->n, c->b_width) + tile->j0 * (k1 - k0);
+    const int64_t at = k0 * gemm_round_up(job->n, c->b_width) + tile->j0 * (k1 - k0);
+    const char *matrix = (const char *)job->b.packed + gemm_which(&job->b, tile->batch) * job->b.packed_stride;
 
-    return (blas_matrix){ .data = (const char *)job->b.packed + gemm_which(&job->b, tile->batch) * job->b.packed_stride +
-                                  at * (int64_t)job->kernel->in_bytes,
-                          .along = false, .ld = c->b_width, .k_stride = c->b_width, .scale = 1 };
+    return (blas_matrix){ .data = matrix + at * (int64_t)job->kernel->in_bytes, .along = false, .ld = c->b_width,
+                          .k_stride = c->b_width, .scale = 1 };
 }
 
 /* Rows of a matrix into panels of PANEL_BYTES: the panels of a tile side by side, so that each row, and its page, is
  * visited once. bytes: of a row of all panels; panel: from one to the next. */
-KIT_MULTIVERSION static void copy_rows(const char *from, int64_t row, int64_t rows, int64_t bytes, int64_t panel, char *to)
+KIT_MULTIVERSION static void copy_rows(const char *from, int64_t row, int64_t rows, int64_t bytes, int64_t panel,
+                                       char *to)
 {
     for (int64_t k = 0; k < rows; k++, from += row, to += PANEL_BYTES) {
         int64_t at = 0;
@@ -419,8 +420,8 @@ static void plan(const gemm_job *job, uint32_t threads, int64_t *out_tile_m, int
     *out_tile_n = c.way == WAY_WHOLE && c.b_packs ? gemm_round_up(tile_n, 16) : tile_n; /* panels are that wide */
 }
 
-/* Measured as product_cost.c says, operations a nanosecond: panels 262, the rest 205 to 250; double takes twice as long.
- * Kernels for AVX2 do half of that. What is packed as panels costs as much as in the reference provider. */
+/* Measured as product_cost.c says, operations a nanosecond: panels 262, the rest 205 to 250; double takes twice as
+ * long. Kernels for AVX2 do half of that. What is packed as panels costs as much as in the reference provider. */
 static double product_ns(const gemm_kernel *kernel, const product_size *p)
 {
     const blas_library *lib = kernel->user;

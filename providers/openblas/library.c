@@ -30,9 +30,9 @@ const char *blas_core_of_cpu(void)
  *
  * OpenBLAS reads OPENBLAS_CORETYPE and OPENBLAS_NUM_THREADS in its constructor, and there is no other way to choose
  * kernels in 0.3.21, nor to keep its threads from being started. setenv() would be a hazard in a program with threads:
- * it may free the array that another thread's getenv() is walking. So the array is not changed: one of our own, with two
- * more entries, takes its place while the library is loaded. Who reads `environ` meanwhile finds either of them, both
- * complete. Ours is kept for good, since somebody may still be reading it. */
+ * it may free the array that another thread's getenv() is walking. So the array is not changed: one of our own, with
+ * two more entries, takes its place while the library is loaded. Who reads `environ` meanwhile finds either of them,
+ * both complete. Ours is kept for good, since somebody may still be reading it. */
 
 typedef struct environment {
     char core[64], threads[32];
@@ -214,11 +214,17 @@ static const char *choose_core(const char *core)
 
 static void report(const inlay_host *host, const char *name, const char *core, const blas_library *library, bool ours)
 {
+    const char *wanted = blas_core_of_cpu();
     char text[256];
 
     (void)snprintf(text, sizeof text, "openblas: %.100s, kernels for %s%s", name, library->core,
                    ours ? "" : "; the process had loaded it before, so its core type stays");
     say(host, ours ? INLAY_LOG_DEBUG : INLAY_LOG_INFO, text);
+    if (strcmp(core, "auto") == 0 && wanted != NULL && strcasecmp(wanted, library->core) != 0) {
+        (void)snprintf(text, sizeof text, "openblas: this CPU could run the kernels for %s, which may be faster; "
+                       "OPENBLAS_CORETYPE, or who loaded the library first, chose otherwise", wanted);
+        say(host, INLAY_LOG_INFO, text);
+    }
     if (strcmp(core, "auto") != 0 && strcasecmp(core, library->core) != 0) {
         (void)snprintf(text, sizeof text, "openblas: core type '%.32s' was asked for; the library runs that for %s",
                        core, library->core);

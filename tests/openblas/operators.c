@@ -271,7 +271,8 @@ static void test_conv(void **state)
     for (int i = 0; i < 2000; i++) {
         trial *t = start("Conv", 22, pick_type());
         uint32_t spatial = (uint32_t)pick(1, 3);
-        int64_t group = pick(0, 2) == 0 ? pick(2, 3) : 1, per = pick(1, 6), auto_pad = pick(0, 3) == 0 ? pick(0, 2) : -1;
+        int64_t group = pick(0, 2) == 0 ? pick(2, 3) : 1, per = pick(1, 6);
+        int64_t auto_pad = pick(0, 3) == 0 ? pick(0, 2) : -1;
         int64_t filters = group * (pick(0, 3) == 0 ? pick(20, 70) : pick(1, 6));
         int64_t x[5] = { pick(0, 20) == 0 ? 0 : pick(1, 2), group * per }, w[5] = { filters, per };
         int64_t y[5] = { x[0], filters }, strides[3], dilations[3], pads[6];
@@ -314,7 +315,8 @@ static void test_conv_transpose(void **state)
     for (int i = 0; i < 1000; i++) {
         trial *t = start("ConvTranspose", 22, pick_type());
         uint32_t spatial = (uint32_t)pick(1, 3);
-        int64_t group = pick(0, 2) == 0 ? pick(2, 3) : 1, per = pick(1, 8), out = pick(0, 5) == 0 ? pick(20, 70) : pick(1, 5);
+        int64_t group = pick(0, 2) == 0 ? pick(2, 3) : 1, per = pick(1, 8);
+        int64_t out = pick(0, 5) == 0 ? pick(20, 70) : pick(1, 5);
         int64_t filters = group * out, x[5] = { pick(1, 2), group * per }, w[5] = { group * per, out };
         int64_t y[5] = { x[0], filters }, strides[3], dilations[3], pads[6], extra[3];
 
@@ -385,7 +387,8 @@ static void recurrent(const char *op, int64_t gates)
 {
     static const char *const directions[] = { "forward", "reverse", "bidirectional" };
     trial *t = start(op, 14, pick_type());
-    int64_t steps = pick(1, 5), batch = pick(0, 3) == 0 ? pick(5, 40) : pick(1, 4), in = pick(1, 40), layout = pick(0, 1);
+    int64_t steps = pick(1, 5), batch = pick(0, 3) == 0 ? pick(5, 40) : pick(1, 4), in = pick(1, 40);
+    int64_t layout = pick(0, 1);
     int64_t hidden = pick(0, 4) == 0 ? pick(60, 90) : pick(1, 20), direction = pick(0, 2), d = direction == 2 ? 2 : 1;
     int64_t x[3] = { layout ? batch : steps, layout ? steps : batch, in }, w[3] = { d, gates * hidden, in };
     int64_t r[3] = { d, gates * hidden, hidden }, b[2] = { d, 2 * gates * hidden }, p[2] = { d, 3 * hidden };

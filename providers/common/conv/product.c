@@ -209,7 +209,8 @@ inlay_status conv_pack_weights(const kit_node *node, uint32_t input, const conv_
     int64_t filters, depth = 1;
     inlay_status status;
 
-    if ((kernel->packs & GEMM_PACKS_A) == 0 || !kit_is_constant(node, input) || w->rank == INLAY_RANK_UNKNOWN || w->rank < 3)
+    if ((kernel->packs & GEMM_PACKS_A) == 0 || !kit_is_constant(node, input) || w->rank == INLAY_RANK_UNKNOWN ||
+        w->rank < 3)
         return INLAY_OK;
     filters = w->dims[0].value / attrs->group;
     for (uint32_t d = 1; d < w->rank; d++)

@@ -11,7 +11,9 @@ int64_t gemm_depth(const gemm_kernel *kernel, int64_t k)
     int64_t blocks = k > 0 ? gemm_ceil_div(k, most) : 1;
 
     /* Blocks of about the same depth; a short last block would waste the loads and stores of C. */
-    return k > 0 ? gemm_min(gemm_round_up(gemm_ceil_div(k, blocks), kernel->k_step), gemm_round_up(k, kernel->k_step)) : kernel->k_step;
+    if (k <= 0)
+        return kernel->k_step;
+    return gemm_min(gemm_round_up(gemm_ceil_div(k, blocks), kernel->k_step), gemm_round_up(k, kernel->k_step));
 }
 
 bool gemm_packed_bytes(const gemm_kernel *kernel, uint32_t width, int64_t lines, int64_t k, uint64_t *out_bytes)
