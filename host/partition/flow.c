@@ -195,8 +195,8 @@ static void augment(flow *f, uint32_t arc)
     push(f, one, amount);
 }
 
-/* Steps from n to the root of its tree, NONE when its branch hangs on an orphan. Leaves stamps, so that the next walk is
- * short. */
+/* Steps from n to the root of its tree, NONE when its branch hangs on an orphan. Leaves stamps, so that the next walk
+ * is short. */
 static uint32_t distance_of(flow *f, uint32_t n)
 {
     uint32_t steps = 0, at = n;

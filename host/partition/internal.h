@@ -108,8 +108,9 @@ INLAY_NODISCARD inlay_status part_hear_all(const part_request *request, const ui
 /* Sets usable [offers]: not barred, and no rule forbids it. A pin that can't be kept is INLAY_UNSUPPORTED. */
 INLAY_NODISCARD inlay_status part_apply_rules(const part_request *r, const partition *p, const uint8_t *candidates,
                                               arena *scratch, uint8_t *usable, inlay_diag *diag);
-/* INLAY_UNSUPPORTED, with what every provider says of the node. */
-INLAY_NODISCARD inlay_status part_nobody_offers(const part_request *r, const partition *p, uint32_t node,
+/* INLAY_UNSUPPORTED, with what every provider says of the node, and which others nobody may run. */
+INLAY_NODISCARD inlay_status part_nobody_offers(const part_request *r, const partition *p, const uint8_t *candidates,
+                                                const uint8_t *usable, uint32_t node, arena *scratch,
                                                 inlay_diag *diag);
 /* Does the wish mean this node? */
 bool part_matches(const part_wish *wish, const inlay_node_info *node);

@@ -387,8 +387,8 @@ static inlay_status out_of_bounds(const bounds *b, inlay_diag *diag)
                           "name a provider that runs more of its operators", r->graph->name, b->fewest,
                           x->max_partitions);
     if (x->required != INLAY_NONE && !has_required(x, b->best))
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "require: provider %s can run no node of graph '%s' within the other "
-                          "rules", r->providers[x->required].name, r->graph->name);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "require: provider %s can run no node of graph '%s' within the "
+                          "other rules", r->providers[x->required].name, r->graph->name);
     return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "graph '%s': each limit can be kept, but not all at once; relax "
                       "memory_limit, max_partitions or require", r->graph->name);
 }

@@ -47,7 +47,7 @@ static inlay_status choose(const part_request *request, const uint8_t *candidate
         goto done;
     }
     if (uncovered != INLAY_NONE) {
-        status = part_nobody_offers(request, out, uncovered, diag);
+        status = part_nobody_offers(request, out, candidates, usable, uncovered, &scratch, diag);
         goto done;
     }
     INLAY_TRY(part_keep_limits(&x, choice, diag));

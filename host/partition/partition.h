@@ -6,8 +6,8 @@
  *
  * What is least is the sum of
  *     the offers chosen, each at its price for the shapes at hand,
- *     the copies: each value once into each domain that reads it; inputs and outputs of the graph lie in the host's, and
- *         two devices that know nothing of each other meet there,
+ *     the copies: each value once into each domain that reads it; inputs and outputs of the graph lie in the host's,
+ *         and two devices that know nothing of each other meet there,
  *     the launches of regions,
  * with the user's rules and the memory of each device as bounds. Prices are no better known than they are: a provider
  * replaces one that stands k places before it in the user's order only when it is cheaper by k times a margin, 5% where

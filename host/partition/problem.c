@@ -10,7 +10,7 @@ enum { EXACT_STEPS = 20000 };
 static const double DEAREST_NS = 1e15;
 
 /* How much cheaper a provider must be, for each place that it stands behind another one in the user's order, before it
- * replaces that one: prices are known no better than this. */
+ * replaces that one: prices are known no better than this. Of two prices the one that is known less well decides. */
 static double margin_of(uint32_t source)
 {
     static const double margins[] = { [COST_NONE] = 0, [COST_GUESS] = 0.05, [COST_MODEL] = 0.02, [COST_PROFILE] = 0.01,
@@ -152,21 +152,45 @@ static bool find_domains(problem *x)
 
 /* ------------------------------------------------------------------ offers */
 
-static void price_offers(problem *x)
+/* [providers * nodes] the margin of the least known price among the single offers of this provider and those before it,
+ * as nodes' offers stand. NULL: no memory. */
+static double *find_margins(const problem *x)
 {
+    double *margins = arena_array(x->scratch, (size_t)x->providers * x->nodes + 1, sizeof *margins);
+
+    for (uint32_t o = 0; margins != NULL && o < x->offers; o++) {
+        const part_offer *offer = &x->p->offers[o];
+        double *margin = &margins[(size_t)offer->provider * x->nodes + offer->nodes[0]];
+        if (offer->node_count == 1)
+            *margin = fmax(*margin, margin_of(offer->cost_source));
+    }
+    for (size_t i = x->nodes; margins != NULL && i < (size_t)x->providers * x->nodes; i++)
+        margins[i] = fmax(margins[i], margins[i - x->nodes]);
+    return margins;
+}
+
+static bool price_offers(problem *x)
+{
+    const double *margins = find_margins(x);
+
+    if (margins == NULL)
+        return false;
     for (uint32_t p = 0; p < x->providers; p++) {
         x->launch[p] = fmin(cost_launch_ns(x->request->costs, &x->request->providers[p]), DEAREST_NS);
         x->ordered |= x->launch[p] > 0;
     }
     for (uint32_t o = 0; o < x->offers; o++) {
         const part_offer *offer = &x->p->offers[o];
-        double ns = fmin(offer->cost.ns, DEAREST_NS);
+        double ns = fmin(offer->cost.ns, DEAREST_NS), margin = margin_of(offer->cost_source);
 
+        for (uint32_t k = 0; k < offer->node_count; k++)
+            margin = fmax(margin, margins[(size_t)offer->provider * x->nodes + offer->nodes[k]]);
         x->odd[o] = is_odd(x, offer);
-        x->base_price[o] = ns + ns * margin_of(offer->cost_source) * offer->provider;
+        x->base_price[o] = ns + ns * margin * offer->provider;
         if (!part_merges(x, o))
             x->base_price[o] += x->launch[offer->provider];
     }
+    return true;
 }
 
 static bool list_singles(problem *x)
@@ -295,7 +319,8 @@ bool problem_init(problem *out, const part_request *request, partition *p, const
 
     *x = (problem){ .request = request, .g = request->graph, .p = p, .scratch = scratch, .candidates = candidates,
                     .usable = usable, .nodes = request->graph->node_count, .values = request->graph->value_count,
-                    .providers = request->provider_count, .offers = p->offer_count, .required = INLAY_NONE, .exact_steps = EXACT_STEPS };
+                    .providers = request->provider_count, .offers = p->offer_count, .required = INLAY_NONE,
+                    .exact_steps = EXACT_STEPS };
     x->flow.a = scratch;
     x->odd = arena_array(scratch, offers, sizeof *x->odd);
     x->base_price = arena_array(scratch, offers, sizeof *x->base_price);
@@ -304,9 +329,8 @@ bool problem_init(problem *out, const part_request *request, partition *p, const
     x->limit = arena_array(scratch, providers, sizeof *x->limit);
     x->memory = arena_array(scratch, providers, sizeof *x->memory);
     if (x->odd == NULL || x->base_price == NULL || x->price == NULL || x->launch == NULL || x->limit == NULL ||
-        x->memory == NULL || !find_domains(x) || !find_readers(x) || !find_parents(x))
+        x->memory == NULL || !find_domains(x) || !find_readers(x) || !find_parents(x) || !price_offers(x))
         return false;
-    price_offers(x);
     find_limits(x);
     if (!part_groups_init(x))
         return false;

@@ -121,20 +121,48 @@ inlay_status part_apply_rules(const part_request *r, const partition *p, const u
     return INLAY_OK;
 }
 
-inlay_status part_nobody_offers(const part_request *r, const partition *p, uint32_t node, inlay_diag *diag)
+/* ", and of 3 more nodes: 'a', 'b', ..." of those that nobody may run either. */
+static void list_others(const part_request *r, const partition *p, const uint8_t *candidates, const uint8_t *usable,
+                        uint32_t node, arena *scratch, char *text, size_t bytes)
 {
-    const inlay_node_info *n = inlay_graph_node(r->snapshot, node);
-    char reasons[320] = "";
+    uint8_t *covered = arena_array(scratch, (size_t)r->graph->node_count + 1, sizeof *covered);
+    char names[160] = "";
+    uint32_t count = 0;
     size_t at = 0;
 
+    text[0] = '\0';
+    for (uint32_t o = 0; covered != NULL && o < p->offer_count; o++)
+        for (uint32_t k = 0; usable[o] && k < p->offers[o].node_count; k++)
+            covered[p->offers[o].nodes[k]] = 1;
+    for (uint32_t n = 0; covered != NULL && n < r->graph->node_count; n++) {
+        if (n == node || covered[n] || !candidates[n])
+            continue;
+        if (count++ < 3 && at < sizeof names - 1)
+            at += (size_t)snprintf(names + at, sizeof names - at, "%s'%.40s'", at > 0 ? ", " : "",
+                                   inlay_graph_node(r->snapshot, n)->name.data);
+    }
+    if (count > 0)
+        (void)snprintf(text, bytes, "; nor %u other node%s: %s%s", count, count == 1 ? "" : "s", names,
+                       count > 3 ? ", ..." : "");
+}
+
+inlay_status part_nobody_offers(const part_request *r, const partition *p, const uint8_t *candidates,
+                                const uint8_t *usable, uint32_t node, arena *scratch, inlay_diag *diag)
+{
+    const inlay_node_info *n = inlay_graph_node(r->snapshot, node);
+    char reasons[320] = "", others[240];
+    size_t at = 0;
+
+    list_others(r, p, candidates, usable, node, scratch, others, sizeof others);
     for (uint32_t i = 0; i < r->provider_count && at < sizeof reasons - 1; i++) {
         int wrote = snprintf(reasons + at, sizeof reasons - at, "%s%s says: %s", at > 0 ? "; " : "",
                              r->providers[i].name, answer_of(r, p, i, node));
         at += wrote > 0 ? (size_t)wrote : 0;
     }
-    (void)inlay_fail(diag, INLAY_UNSUPPORTED, "no provider runs %s-%u (domain %s), node '%s' of graph '%s': %s",
+    (void)inlay_fail(diag, INLAY_UNSUPPORTED, "no provider runs %s-%u (domain %s), node '%s' of graph '%s': %s%s",
                      n->op_type.data, n->since_version, n->domain.data, n->name.data,
-                     r->graph->name != NULL ? r->graph->name : "", reasons[0] != '\0' ? reasons : "none is loaded");
+                     r->graph->name != NULL ? r->graph->name : "", reasons[0] != '\0' ? reasons : "none is loaded",
+                     others);
     if (diag != NULL)
         (void)snprintf(diag->node, sizeof diag->node, "%.*s", (int)sizeof diag->node - 1, n->name.data);
     return INLAY_UNSUPPORTED;

@@ -126,8 +126,8 @@ static void note_difference(saved_plan *s, const char *what, const char *was, co
 {
     size_t used = strlen(s->differs);
 
-    (void)snprintf(s->differs + used, sizeof s->differs - used, "%s%s %.40s, now %.40s", used > 0 ? "; " : "", what, was,
-                   is);
+    (void)snprintf(s->differs + used, sizeof s->differs - used, "%s%s %.40s, now %.40s", used > 0 ? "; " : "", what,
+                   was, is);
 }
 
 /* What the plan was made with against what there is. */

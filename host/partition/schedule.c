@@ -63,8 +63,8 @@ bool part_schedule_init(problem *x)
     s->heap = arena_array(x->scratch, nodes, sizeof *s->heap);
     s->heap_at = arena_array(x->scratch, classes + 1, sizeof *s->heap_at);
     s->heap_count = arena_array(x->scratch, classes, sizeof *s->heap_count);
-    return s->unit_of != NULL && s->head != NULL && s->order != NULL && s->region_of != NULL && s->waits != NULL && s->waits_at_first != NULL && s->heap != NULL &&
-           s->heap_at != NULL && s->heap_count != NULL;
+    return s->unit_of != NULL && s->head != NULL && s->order != NULL && s->region_of != NULL && s->waits != NULL &&
+           s->waits_at_first != NULL && s->heap != NULL && s->heap_at != NULL && s->heap_count != NULL;
 }
 
 /* Units in the order of their first nodes, and how many values each waits for. */
@@ -113,7 +113,9 @@ static void release(problem *x, const uint32_t *choice, uint32_t unit)
     uint32_t count = offer == INLAY_NONE ? 1 : x->p->offers[offer].node_count;
 
     for (uint32_t k = 0; k < count; k++) {
-        const inlay_node_info *n = &x->g->nodes[offer == INLAY_NONE ? s->head[unit] : x->p->offers[offer].nodes[k]]->info;
+        uint32_t node = offer == INLAY_NONE ? s->head[unit] : x->p->offers[offer].nodes[k];
+        const inlay_node_info *n = &x->g->nodes[node]->info;
+
         for (uint32_t i = 0; i < n->output_count; i++) {
             uint32_t v = n->outputs[i];
             for (uint32_t r = v == INLAY_NONE ? 0 : x->reader_at[v]; v != INLAY_NONE && r < x->reader_at[v + 1]; r++) {

@@ -1,5 +1,6 @@
-/* The search for the cheapest choice: from a first one on, each provider in turn is proposed to every node, and the best
- * mix with what is there is taken, until no proposal improves anything (alpha-expansion; Boykov, Veksler, Zabih 2001).
+/* The search for the cheapest choice: from a first one on, each provider in turn is proposed to every node, and the
+ * best mix with what is there is taken, until no proposal improves anything (alpha-expansion; Boykov, Veksler, Zabih
+ * 2001).
  * The groups of a provider come with its proposals, in families that do not overlap. What is small enough is then
  * searched to the end. */
 #include "partition/internal.h"

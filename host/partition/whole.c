@@ -79,8 +79,8 @@ static inlay_status check_pattern(const whole *w, const char *rule, const part_w
     if (strcmp(wish->pattern, "*") == 0)
         return INLAY_OK;
     if (on_host)
-        return inlay_fail(w->diag, INLAY_INVALID_ARGUMENT, "option %s: '%s' means only nodes that the host runs itself; "
-                          "name nodes of their bodies", rule, wish->pattern);
+        return inlay_fail(w->diag, INLAY_INVALID_ARGUMENT, "option %s: '%s' means only nodes that the host runs "
+                          "itself; name nodes of their bodies", rule, wish->pattern);
     nearest = nearest_name(wish->pattern + (by_type ? 3 : 0), node_name_at, &names, total);
     return inlay_fail(w->diag, INLAY_INVALID_ARGUMENT, "option %s: no node of the optimised model matches '%s'%s%s%s%s",
                       rule, wish->pattern, nearest != NULL ? "; did you mean '" : "",
@@ -293,8 +293,8 @@ inlay_status partition_all(part_job *jobs, uint32_t count, inlay_diag *diag)
     /* A second requirement may have displaced what the first one asked for. */
     for (uint32_t i = 0; w.rules != NULL && i < w.rules->require_count; i++)
         if (!runs_something(&w, w.rules->requires[i])) {
-            status = inlay_fail(diag, INLAY_UNSUPPORTED, "require: %s and the providers required after it displace each "
-                                "other; pin a node to each", w.rules->requires[i]);
+            status = inlay_fail(diag, INLAY_UNSUPPORTED, "require: %s and the providers required after it displace "
+                                "each other; pin a node to each", w.rules->requires[i]);
             goto done;
         }
 done:

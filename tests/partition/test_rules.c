@@ -4,8 +4,8 @@
 static const uint32_t CHAIN[] = { INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE, 0, INLAY_NONE, INLAY_NONE, INLAY_NONE,
                                   1, INLAY_NONE, INLAY_NONE, INLAY_NONE, 2, INLAY_NONE, INLAY_NONE, INLAY_NONE };
 
-/* Nodes n0 (Even) .. n3 (Odd) in a row. p0 runs all, at 100 to 103 ns; p1, a device of 1 ns a node, all but n3, which it refuses;
- * values of one float each. Left alone, p1 runs nothing, for copies are dear. */
+/* Nodes n0 (Even) .. n3 (Odd) in a row. p0 runs all, at 100 to 103 ns; p1, 1 ns a node, all but n3, which it refuses;
+ * values of one float each. With cheap links p1 works in host memory; without, it runs nothing, for copies are dear. */
 static void chain(world *w, bool cheap_links)
 {
     world_init(w, 4, CHAIN, (const int64_t[]){ 1, 1, 1, 1 }, 2);
@@ -52,32 +52,42 @@ static const row rows[] = {
     { .pins = { { "n?", "p0" } }, .linked = true, .want = "0000" },
     { .pins = { { "op:Even", "p0" } }, .linked = true, .want = "0100" },
     { .pins = { { "n1", "p0" }, { "n[12]", "p1" } }, .want = "0010" },
-    { .pins = { { "n3", "p1" } }, .code = INLAY_UNSUPPORTED, .says = "p1 does not run Odd node 'n3' of graph 'main': not my type" },
-    { .pins = { { "n1", "p2" } }, .code = INLAY_INVALID_ARGUMENT, .says = "provider 'p2' is not in use; did you mean 'p" },
-    { .pins = { { "m1", "p1" } }, .code = INLAY_INVALID_ARGUMENT, .says = "no node of the optimised model matches 'm1'; did you mean 'n1'?" },
+    { .pins = { { "n3", "p1" } },
+      .code = INLAY_UNSUPPORTED, .says = "p1 does not run Odd node 'n3' of graph 'main': not my type" },
+    { .pins = { { "n1", "p2" } },
+      .code = INLAY_INVALID_ARGUMENT, .says = "provider 'p2' is not in use; did you mean 'p" },
+    { .pins = { { "m1", "p1" } },
+      .code = INLAY_INVALID_ARGUMENT, .says = "no node of the optimised model matches 'm1'; did you mean 'n1'?" },
     { .pins = { { "op:Evn", "p1" } }, .code = INLAY_INVALID_ARGUMENT, .says = "did you mean 'op:Even'?" },
-    { .pins = { { "n1", "p1" } }, .forbids = { { "op:Odd", "p1" } }, .code = INLAY_UNSUPPORTED, .says = "forbid keeps it out" },
+    { .pins = { { "n1", "p1" } }, .forbids = { { "op:Odd", "p1" } },
+      .code = INLAY_UNSUPPORTED, .says = "forbid keeps it out" },
     /* forbids */
     { .forbids = { { "*", "p1" } }, .linked = true, .want = "0000" },
     { .forbids = { { "n1", "p1" } }, .linked = true, .want = "1010" },
-    { .forbids = { { "n3", "p0" } }, .code = INLAY_UNSUPPORTED, .says = "p0 says: forbid keeps it out; p1 says: not my type" },
+    { .forbids = { { "n3", "p0" } },
+      .code = INLAY_UNSUPPORTED, .says = "p0 says: forbid keeps it out; p1 says: not my type" },
     { .forbids = { { "nope", "p0" } }, .code = INLAY_INVALID_ARGUMENT, .says = "option forbid: no node" },
     /* no_cpu */
     { .no_cpu = true, .code = INLAY_UNSUPPORTED, .says = "p0 says: no_cpu keeps it out; p1 says: not my type" },
+    { .no_cpu = true, .forbids = { { "n1", "p1" } }, .code = INLAY_UNSUPPORTED, .says = "; nor 1 other node: 'n3'" },
     /* require */
     { .requires = "p1", .want = "1110" },
     { .requires = "p1", .linked = true, .want = "1110" },
-    { .requires = "p1", .forbids = { { "*", "p1" } }, .code = INLAY_UNSUPPORTED, .says = "require: provider p1 runs nothing of the model; of Odd node 'n3' it says: not my type" },
+    { .requires = "p1", .forbids = { { "*", "p1" } },
+      .code = INLAY_UNSUPPORTED,
+      .says = "require: provider p1 runs nothing of the model; of Odd node 'n3' it says: not my type" },
     { .requires = "p9", .code = INLAY_INVALID_ARGUMENT, .says = "option require: provider 'p9' is not in use" },
     /* max_partitions */
     { .max_partitions = 1, .linked = true, .want = "0000" },
     { .max_partitions = 2, .linked = true, .want = "1110" },
     { .max_partitions = 2, .pins = { { "n1", "p0" } }, .linked = true, .want = "1000" },
-    { .max_partitions = 1, .pins = { { "n1", "p1" } }, .linked = true, .code = INLAY_LIMIT_EXCEEDED, .says = "needs 2 partitions where 1 are allowed" },
+    { .max_partitions = 1, .pins = { { "n1", "p1" } }, .linked = true,
+      .code = INLAY_LIMIT_EXCEEDED, .says = "needs 2 partitions where 1 are allowed" },
     /* memory */
     { .limit = { "p1", 2100 }, .linked = true, .want = "0110" },
     { .limit = { "p1", 10 }, .linked = true, .want = "0000" },
-    { .limit = { "p1", 1000 }, .pins = { { "n1", "p1" } }, .linked = true, .code = INLAY_LIMIT_EXCEEDED, .says = "provider p1 lacks 4 bytes" },
+    { .limit = { "p1", 1000 }, .pins = { { "n1", "p1" } }, .linked = true,
+      .code = INLAY_LIMIT_EXCEEDED, .says = "provider p1 lacks 4 bytes" },
     { .limit = { "p7", 10 }, .code = INLAY_INVALID_ARGUMENT, .says = "option memory_limit: provider 'p7'" },
 };
 
@@ -170,11 +180,15 @@ static void rules_over_two_graphs(void **state)
 static void noise_changes_nothing(void **state)
 {
     static const struct {
-        uint32_t confidence;
+        uint32_t first, second; /* how well prices are known */
         double ns;
         uint32_t want;
-    } cases[] = { { INLAY_CONFIDENCE_GUESS, 960, 0 },   { INLAY_CONFIDENCE_GUESS, 945, 1 },
-                  { INLAY_CONFIDENCE_MODEL, 985, 0 },   { INLAY_CONFIDENCE_MODEL, 975, 1 } };
+    } cases[] = { { INLAY_CONFIDENCE_GUESS, INLAY_CONFIDENCE_GUESS, 960, 0 },
+                  { INLAY_CONFIDENCE_GUESS, INLAY_CONFIDENCE_GUESS, 945, 1 },
+                  { INLAY_CONFIDENCE_GUESS, INLAY_CONFIDENCE_MODEL, 960, 0 },
+                  { INLAY_CONFIDENCE_MODEL, INLAY_CONFIDENCE_GUESS, 960, 0 },
+                  { INLAY_CONFIDENCE_MODEL, INLAY_CONFIDENCE_MODEL, 985, 0 },
+                  { INLAY_CONFIDENCE_MODEL, INLAY_CONFIDENCE_MODEL, 975, 1 } };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -182,7 +196,8 @@ static void noise_changes_nothing(void **state)
         world w;
 
         world_init(&w, 1, CHAIN, NULL, 2);
-        w.fakes[0].confidence = w.fakes[1].confidence = cases[i].confidence;
+        w.fakes[0].confidence = cases[i].first;
+        w.fakes[1].confidence = cases[i].second;
         (void)world_offer(&w, 0, 1000, 0, 1, &node);
         (void)world_offer(&w, 1, cases[i].ns, 0, 1, &node);
         world_partition(&w);

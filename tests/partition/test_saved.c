@@ -84,7 +84,8 @@ static void there_and_back(void **state)
     }
 }
 
-/* What is wrong with a plan is said with file, node, provider and, if the plan was made with something else, with what. */
+/* What is wrong with a plan is said with file, node, provider and, if the plan was made with something else, with
+ * what. */
 static void plans_that_do_not_fit(void **state)
 {
     static const struct {
@@ -94,21 +95,30 @@ static void plans_that_do_not_fit(void **state)
         { "{", "line 1", INLAY_INVALID_ARGUMENT },
         { "[]", "no plan that", INLAY_INVALID_ARGUMENT },
         { "{\"inlay_plan\": 2, \"graphs\": []}", "of format 1", INLAY_INVALID_ARGUMENT },
-        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": []}", "node 'n0' of graph 'main' is not in the plan", INLAY_INVALID_ARGUMENT },
+        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": []}", "node 'n0' of graph 'main' is not in the "
+          "plan", INLAY_INVALID_ARGUMENT },
         { "{\"inlay_plan\": 1, \"threads\": 7, \"graphs\": []}", "made with threads 7, now 1", INLAY_INVALID_ARGUMENT },
-        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": [{\"graph\": \"\", \"hash\": \"12\", \"offers\": [{\"provider\": \"p0\", \"nodes\": [\"gone\"]}]}]}",
-          "node 'gone' of graph 'main' is not in the model; the plan was made with model 12, now ", INLAY_INVALID_ARGUMENT },
-        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": [{\"graph\": \"\", \"offers\": [{\"provider\": \"p1\", \"nodes\": [\"n1\"]}]}]}",
+        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": [{\"graph\": \"\", \"hash\": \"12\", \"offers\": "
+          "[{\"provider\": \"p0\", \"nodes\": [\"gone\"]}]}]}",
+          "node 'gone' of graph 'main' is not in the model; the plan was made with model 12, now ",
+          INLAY_INVALID_ARGUMENT },
+        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": [{\"graph\": \"\", \"offers\": [{\"provider\": "
+          "\"p1\", \"nodes\": [\"n1\"]}]}]}",
           "node 'n1' of graph 'main' is not offered by p1, which says: not my type", INLAY_INVALID_ARGUMENT },
-        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": [{\"graph\": \"\", \"offers\": [{\"provider\": \"p7\", \"nodes\": [\"n1\"]}]}]}",
+        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": [{\"graph\": \"\", \"offers\": [{\"provider\": "
+          "\"p7\", \"nodes\": [\"n1\"]}]}]}",
           "p7, which says: it is not in use", INLAY_INVALID_ARGUMENT },
-        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": [{\"graph\": \"\", \"offers\": [{\"provider\": \"p0\", \"nodes\": [\"n0\", \"n1\"]}]}]}",
+        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": [{\"graph\": \"\", \"offers\": [{\"provider\": "
+          "\"p0\", \"nodes\": [\"n0\", \"n1\"]}]}]}",
           "does not offer these nodes together", INLAY_INVALID_ARGUMENT },
-        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": [{\"graph\": \"\", \"offers\": [{\"provider\": \"p0\", \"nodes\": [\"n0\"]}, {\"provider\": \"p0\", \"nodes\": [\"n0\"]}]}]}",
+        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": [{\"graph\": \"\", \"offers\": [{\"provider\": "
+          "\"p0\", \"nodes\": [\"n0\"]}, {\"provider\": \"p0\", \"nodes\": [\"n0\"]}]}]}",
           "node 'n0' of graph 'main' is assigned twice", INLAY_INVALID_ARGUMENT },
-        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": [{\"graph\": \"\", \"offers\": [{\"provider\": \"p0\", \"nodes\": []}, 7, {}]}]}",
+        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": [{\"graph\": \"\", \"offers\": [{\"provider\": "
+          "\"p0\", \"nodes\": []}, 7, {}]}]}",
           "without nodes", INLAY_INVALID_ARGUMENT },
-        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": [{\"graph\": \"\", \"offers\": [{\"provider\": \"p1\", \"nodes\": [\"n0\"]}, {\"provider\": \"p0\", \"nodes\": [\"n1\"]}]}]}",
+        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": [{\"graph\": \"\", \"offers\": [{\"provider\": "
+          "\"p1\", \"nodes\": [\"n0\"]}, {\"provider\": \"p0\", \"nodes\": [\"n1\"]}]}]}",
           "gives node 'n0' of graph 'main' to p1, against pin, forbid or no_cpu", INLAY_INVALID_ARGUMENT },
         { NULL, "option plan", INLAY_NOT_FOUND },
     };

@@ -1,5 +1,5 @@
-/* What the partition promises against what the schedule does: the copies of a session on a device, each value, place and
- * size, and the memory that it needs there. */
+/* What the partition promises against what the schedule does: the copies of a session on a device, each value, place
+ * and size, and the memory that it needs there. */
 #include "../exec/rig.h"
 #include "exec/session.h"
 #include "plan/plan.h"

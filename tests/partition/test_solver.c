@@ -153,7 +153,8 @@ static void two_providers_exactly(void **state)
     (void)state;
     set_launches(false);
     for (uint32_t round = 0; round < 1000; round++) {
-        world_mix mix = { .nodes = 2 + dice(11), .providers = 2, .devices = round % 4 != 0, .sizes = true, .gaps = true };
+        world_mix mix = { .nodes = 2 + dice(11), .providers = 2, .devices = round % 4 != 0, .sizes = true,
+                          .gaps = true };
         compare(&mix, &whole, &moves);
     }
     report("two providers", &whole);
@@ -218,8 +219,8 @@ static void bounds_are_kept(void **state)
 
     (void)state;
     for (uint32_t round = 0; round < 600; round++) {
-        world_mix mix = { .nodes = 2 + dice(7), .providers = 2 + round % 2, .devices = true, .sizes = true, .gaps = true,
-                          .groups = round % 4 == 0, .merge = round % 2 == 0 };
+        world_mix mix = { .nodes = 2 + dice(7), .providers = 2 + round % 2, .devices = true, .sizes = true,
+                          .gaps = true, .groups = round % 4 == 0, .merge = round % 2 == 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_status status;
         part_limit limit;

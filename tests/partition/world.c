@@ -333,8 +333,8 @@ static void random_groups(world *w, const world_mix *mix)
                 if (w->fakes[p].offers[i].node_count == 1 && w->fakes[p].offers[i].nodes[0] == members[m])
                     sum += w->fakes[p].offers[i].ns;
         if (size > 1)
-            (void)world_offer(w, p, (sum + 1) * (20 + dice(100)) / 100, dice(2) != 0 && mix->merge ? INLAY_OFFER_MERGE : 0,
-                              size, members);
+            (void)world_offer(w, p, (sum + 1) * (20 + dice(100)) / 100,
+                              dice(2) != 0 && mix->merge ? INLAY_OFFER_MERGE : 0, size, members);
     }
 }
 
