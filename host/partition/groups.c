@@ -339,3 +339,64 @@ uint32_t part_families(problem *x, uint32_t provider, uint32_t *family)
     x->grouping->walk = 0;
     return families;
 }
+
+uint32_t part_cheapest_single(const problem *x, uint32_t node)
+{
+    uint32_t best = INLAY_NONE;
+
+    for (uint32_t p = 0; p < x->providers; p++) {
+        uint32_t o = x->cheapest[(size_t)p * x->nodes + node];
+        if (o != INLAY_NONE && (best == INLAY_NONE || x->price[o] < x->price[best]))
+            best = o;
+    }
+    return best;
+}
+
+/* Groups as intervals from first to last node: the best up to node n either leaves n alone, or ends with a group there
+ * and is the best up to before that group. */
+void part_best_family(problem *x, uint32_t *family)
+{
+    double *gain = arena_array(x->scratch, (size_t)x->nodes + 2, sizeof *gain);
+    uint32_t *pick = arena_array(x->scratch, (size_t)x->nodes + 1, sizeof *pick);
+    uint32_t *first = arena_array(x->scratch, (size_t)x->nodes + 1, sizeof *first);
+    uint32_t *next = arena_array(x->scratch, (size_t)x->group_count + 1, sizeof *next);
+
+    if (gain == NULL || pick == NULL || first == NULL || next == NULL) {
+        x->failed = true;
+        return;
+    }
+    memset(first, 0xff, x->nodes * sizeof *first);
+    memset(family, 0xff, x->group_count * sizeof *family);
+    for (uint32_t i = x->group_count; i-- > 0;) {
+        const part_offer *o = &x->p->offers[x->groups[i]];
+        next[i] = first[o->nodes[o->node_count - 1]];
+        first[o->nodes[o->node_count - 1]] = i;
+    }
+    for (uint32_t n = 0; n < x->nodes; n++) {
+        gain[n + 1] = gain[n];
+        pick[n] = INLAY_NONE;
+        for (uint32_t i = first[n]; i != INLAY_NONE; i = next[i]) {
+            const part_offer *o = &x->p->offers[x->groups[i]];
+            double ns = gain[o->nodes[0]] - x->price[x->groups[i]];
+
+            for (uint32_t k = 0; k < o->node_count; k++) {
+                uint32_t single = part_cheapest_single(x, o->nodes[k]);
+                ns += single == INLAY_NONE ? 1e15 : x->price[single]; /* nodes that only groups run come first */
+            }
+            if (ns > gain[n + 1]) {
+                gain[n + 1] = ns;
+                pick[n] = i;
+            }
+        }
+    }
+    for (uint32_t n = x->nodes; n > 0;) {
+        uint32_t i = pick[n - 1];
+
+        if (i == INLAY_NONE) {
+            n--;
+            continue;
+        }
+        family[i] = 0;
+        n = x->p->offers[x->groups[i]].nodes[0];
+    }
+}

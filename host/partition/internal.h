@@ -164,6 +164,11 @@ uint32_t part_first_choice(problem *x, bool by_priority, uint32_t *choice);
 /* Families of the provider's groups: family[i] of group x->groups[i], such that groups of one family do not overlap;
  * NONE for other providers'. Returns how many. */
 uint32_t part_families(problem *x, uint32_t provider, uint32_t *family);
+/* A family of all providers' groups, as number 0: those that together save most over the cheapest single offers, among
+ * groups that do not even interleave. */
+void part_best_family(problem *x, uint32_t *family);
+/* The cheapest usual single offer for the node, of whichever provider; NONE. */
+uint32_t part_cheapest_single(const problem *x, uint32_t node);
 
 /* ------------------------------------------------------------------ fuse.c */
 

@@ -93,6 +93,27 @@ static void propose(search *s, part_label label, uint32_t family)
     }
 }
 
+/* What is cheapest by itself, whoever offers it. */
+static void propose_cheapest(search *s)
+{
+    problem *x = s->x;
+
+    part_best_family(x, s->family);
+    for (uint32_t n = 0; n < x->nodes; n++) {
+        s->then.group[n] = INLAY_NONE;
+        s->then.single[n] = part_cheapest_single(x, n);
+    }
+    for (uint32_t i = 0; i < x->group_count; i++) {
+        const part_offer *o = &x->p->offers[x->groups[i]];
+
+        for (uint32_t k = 0; s->family[i] == 0 && k < o->node_count; k++) {
+            s->then.group[o->nodes[k]] = x->groups[i];
+            s->then.single[o->nodes[k]] =
+                x->odd[x->groups[i]] ? INLAY_NONE : x->cheapest[(size_t)o->provider * x->nodes + o->nodes[k]];
+        }
+    }
+}
+
 static bool fuse(search *s)
 {
     part_side_of(s->x, s->choice, &s->now);
@@ -113,6 +134,10 @@ static bool sweep(search *s)
     problem *x = s->x;
     uint32_t round = 0;
 
+    if (x->group_count > 0 && s->round == 0) {
+        propose_cheapest(s);
+        (void)(!x->failed && fuse(s));
+    }
     for (uint32_t l = 0; l < x->label_count; l++) {
         uint32_t families = 0;
 
@@ -178,7 +203,7 @@ static bool move_islands(search *s)
 static void descend(search *s)
 {
     s->verdict = part_judge(s->x, s->choice);
-    s->in_vain = 0;
+    s->in_vain = s->round = 0;
     for (uint32_t round = 0; round < MOST_SWEEPS && !s->x->failed; round++) {
         if (sweep(s))
             continue;
