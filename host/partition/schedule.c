@@ -192,21 +192,39 @@ static double cost_of_order(const problem *x)
     return s->launch_ns + x->boundary_ns * s->stretches + 1e18 * above;
 }
 
+/* What any order costs at least: one launch for each provider with something to merge, one stretch for each provider. */
+static double least_of_orders(const problem *x)
+{
+    const uint32_t *at = x->schedule.heap_at;
+    double least = 0;
+
+    for (uint32_t p = 0; p < x->providers; p++) {
+        bool merges = at[p + 1] > at[p], alone = at[x->providers + p + 1] > at[x->providers + p];
+        least += (merges ? x->launch[p] : 0) + (merges || alone ? x->boundary_ns : 0);
+    }
+    return least;
+}
+
 bool part_schedule_choice(problem *x, const uint32_t *choice, bool thorough)
 {
-    uint32_t best_first = INLAY_NONE;
-    double best;
+    const uint32_t *at = x->schedule.heap_at;
+    uint32_t best_first = INLAY_NONE, tried = 0;
+    double best, least;
 
     make_units(x, choice);
     if (!order_units(x, choice, INLAY_NONE))
         return false;
     best = cost_of_order(x);
-    for (uint32_t p = 0; thorough && x->providers > 1 && best > 0 && p < x->providers; p++) {
+    least = least_of_orders(x);
+    for (uint32_t p = 0; thorough && x->providers > 1 && best > least && p < x->providers; p++) {
+        if (at[p + 1] == at[p] && at[x->providers + p + 1] == at[x->providers + p])
+            continue; /* runs nothing */
         (void)order_units(x, choice, p);
+        tried++;
         if (cost_of_order(x) < best) {
             best = cost_of_order(x);
             best_first = p;
         }
     }
-    return !thorough || x->providers <= 1 || best <= 0 || order_units(x, choice, best_first);
+    return tried == 0 || order_units(x, choice, best_first);
 }
