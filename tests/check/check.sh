@@ -39,7 +39,7 @@ finds output 'results Relu-14 float\[7\].*it wrote outside output 0' --group res
 finds alias 'results Relu-14 .*in place.*: output 0: element' --group results
 finds crash 'results Relu-14 float\[[0-9]+,[0-9]+\].*signal 11 .* in execute: at address 0x8' --group results
 finds exit 'results Relu-14 .*: it ended with code 3 in execute' --group results
-finds hang 'results Relu-14 .*: nothing happened in execute' --group results --time-limit 1
+finds hang 'results Relu-14 .*: nothing happened in execute' --group results --time-limit 3
 finds leak 'leaks bad, from create to destroy: .* bytes in .* blocks .*addr2line' --group leaks
 finds oom 'leaks bad, when memory runs out: signal 11' --group leaks
 finds files 'leaks bad, from create to destroy: [0-9]+ more' --group leaks
