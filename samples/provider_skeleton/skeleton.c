@@ -61,8 +61,8 @@ static inlay_status leaky_run(const kit_call *call)
 
 /* ------------------------------------------------------------------ MatMul with constant weights: every phase
  *
- * X [..., K] times W [K, N], W being a constant. prepare stores W in panels of 32 columns, one row of a panel behind the
- * other, so that run reads straight through a panel while 32 sums stay in registers. */
+ * X [..., K] times W [K, N], W being a constant. prepare stores W in panels of 32 columns, one row of a panel behind
+ * the other, so that run reads straight through a panel while 32 sums stay in registers. */
 
 enum { PANEL = 32 };
 
@@ -95,8 +95,8 @@ static bool matmul_supports(const kit_node *node, kit_refusal *why)
 }
 
 /* How long will it take at these shapes? Hosts compare what providers say here, so be honest: who promises too much is
- * chosen where others are faster. On the machine where this was written the loop does 50 operations a nanosecond, columns
- * that only fill up the last panel included (`inlay bench` says what yours does); threads share the rows out. */
+ * chosen where others are faster. On the machine where this was written the loop does 50 operations a nanosecond,
+ * columns that only fill up the last panel included (`inlay bench` says what yours does); threads share the rows. */
 static void matmul_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const int64_t k = kit_input(node, 1)->dims[0].value, n = kit_input(node, 1)->dims[1].value;
@@ -155,10 +155,16 @@ static inlay_status matmul_rows(void *user, int64_t begin, int64_t end, uint32_t
 {
     const kit_call *call = user;
     const matmul *m = call->state;
+    const int64_t often = 1 + 4000000 / (m->k * m->n + 1); /* rows in a tenth of a millisecond or so */
 
     (void)worker;
-    for (int64_t r = begin; r < end; r++)
+    for (int64_t r = begin; r < end; r++) {
+        inlay_status status = (r - begin) % often == 0 ? kit_poll(call) : INLAY_OK;
+
+        if (status != INLAY_OK)
+            return status; /* cancelled, or past the deadline */
         multiply_row(m, (const float *)call->in[0].data + r * m->k, (float *)call->out[0].data + r * m->n);
+    }
     return INLAY_OK;
 }
 
@@ -185,6 +191,6 @@ static const kit_kernel kernels[] = {
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
 
 static const kit_provider provider = { .name = "skeleton", .description = "a provider to start from",
-                                       .tables = tables, .table_count = KIT_COUNT(tables) };
+                                       .tables = tables, .table_count = KIT_COUNT(tables), .poll_ms = 50 };
 static const kit_plugin skeleton = { .name = "skeleton", .version = "1.0.0", .provider = &provider };
 KIT_PLUGIN_NAMED(skeleton, "skeleton", "skeleton", "")

@@ -162,6 +162,14 @@ static inline bool kit_has_output(const kit_call *call, uint32_t i)
 /* Runs fn over [0, count) in ranges of at least grain elements on the pool; a small loop runs on the caller at once. */
 inlay_status kit_parallel(const kit_call *call, int64_t count, int64_t grain, inlay_parallel_fn fn, void *user);
 
+/* INLAY_OK while the run is to go on; otherwise what run, or the body of a loop, is to return at once. Cheap enough to
+ * be called every few hundred microseconds; between operators and the ranges of a shared loop the host asks by
+ * itself. */
+static inline inlay_status kit_poll(const kit_call *call)
+{
+    return call->run != NULL ? call->host->poll(call->host->ctx, call->run) : INLAY_OK;
+}
+
 /* Gives output i its shape and memory, for kernels that set kit_plan.allocates; fills call->out[i], whose dims are then
  * the caller's array. An omitted output is left alone and is no error. */
 inlay_status kit_alloc_output(const kit_call *call, uint32_t i, uint32_t rank, const int64_t *dims);
@@ -242,6 +250,9 @@ typedef struct kit_provider {
     /* Optional: reads options, opens what is needed. *out is kit_node.provider. */
     inlay_status (*open)(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag);
     void (*close)(void *provider);
+    /* A run that is cancelled, or late, ends within this many milliseconds, because kernels that take long call
+     * kit_poll; 0 = no promise. */
+    uint32_t poll_ms;
 } kit_provider;
 
 /* ------------------------------------------------------------------ the plugin */
