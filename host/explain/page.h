@@ -1,4 +1,4 @@
-/* explain/page.h - the files of page/ here and in profile/ as texts; embed.cmake makes page.c of them while building. */
+/* explain/page.h - the files of page/, here and in profile/, as texts; embed.cmake makes page.c of them. */
 #ifndef EXPLAIN_PAGE_H
 #define EXPLAIN_PAGE_H
 extern const char page_css[];

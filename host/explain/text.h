@@ -20,7 +20,9 @@ void text_stretches(const page *p);
 /* "1.07x", "-" when one of the two is nothing. */
 static inline const char *text_ratio(double measured, double predicted, char text[NICE_BYTES])
 {
-    if (measured > 0 && predicted > 0)
+    if (measured > 0 && measured / 999 >= predicted)
+        (void)snprintf(text, NICE_BYTES, ">999x");
+    else if (measured > 0 && predicted > 0)
         (void)snprintf(text, NICE_BYTES, measured / predicted < 9.995 ? "%.2fx" : "%.0fx", measured / predicted);
     else
         (void)snprintf(text, NICE_BYTES, "-");

@@ -185,7 +185,7 @@ function drawThing(ctx, t, state, colours) {
   ctx.globalAlpha = dimmed ? 0.18 : 1;
   roundRect(ctx, t.x, t.y, t.w, t.h, pill ? t.h / 2 : 6);
   ctx.fillStyle = pill ? colours.paper
-    : small && !t.bodies ? colour : mixed(colour, colours.paper, t.bodies ? 0.9 : 0.8);
+    : small && !t.bodies ? colour : mixed(colour, colours.paper, t.bodies ? 0.9 : state.byTime ? 0.55 : 0.8);
   ctx.fill();
   ctx.lineWidth = t === state.chosen ? 3 : t === state.hovered ? 2.2 : t.kind === 'fold' ? 2 : 1.2;
   ctx.strokeStyle = t === state.chosen || t === state.hovered ? colours.accent : pill ? colours.line : colour;

@@ -94,6 +94,24 @@ function stretchList() {
   });
 }
 
+/* Of stretches that are long, what takes the time. */
+function regionList() {
+  const all = [], time = (r) => r.measured_ns !== undefined ? r.measured_ns : r.cost_ns;
+  for (const g of graphs) {
+    if (g.stretches.length === g.regions.length) continue;
+    for (const r of g.regions) if (!r.bodies) all.push({ g, r });
+  }
+  const most = all.reduce((m, x) => Math.max(m, time(x.r)), 1);
+  all.sort((a, b) => time(b.r) - time(a.r));
+  return listOf('Regions, dearest first', all, ({ g, r }) => {
+    const node = g.nodes[r.nodes[0]], more = r.nodes.length > 1 ? ' and ' + (r.nodes.length - 1) + ' more' : '';
+    return go({ onclick: () => goToNode(node) },
+              td(chip(r.provider), name(node.op + ' ' + node.name + more),
+                 bar(time(r) / most, providerColour(r.provider))),
+              num(timeText(r.cost_ns), r.measured_ns !== undefined ? timeText(r.measured_ns) : undefined));
+  });
+}
+
 function refusalList() {
   return listOf('Refused', facts.refusals, (r) => el('tr', { title: r.nodes.join(', ') },
     td(chip(r.provider), r.text, r.accepted_if ? faint('accepted if: ' + r.accepted_if) : null),
@@ -125,7 +143,7 @@ function assumed() {
 
 function side() {
   const parts = [whatIf(), el('h2', null, 'Providers'), providerTable(), assumed(), providerMemory(), stretchList(),
-                 copyList(), refusalList(), absentList()];
+                 copyList(), refusalList(), absentList(), regionList()];
   document.getElementById('side').append(...parts.flat().filter((x) => x !== null));
 }
 

@@ -18,7 +18,8 @@ function changeText(ns) {
 }
 
 function ratioText(actual, expected) {
-  return expected > 0 ? ' (' + (actual / expected).toFixed(2) + '\u00d7)' : '';
+  const ratio = actual / expected;
+  return expected > 0 ? ' (' + (ratio < 999 ? digits(ratio) : '>999') + '\u00d7)' : '';
 }
 
 function bytesText(bytes) {
