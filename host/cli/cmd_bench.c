@@ -13,12 +13,13 @@ static const char doc[] =
     "  inlay bench model.onnx --intra-threads 1 --seconds 5 --json\n"
     "  inlay bench model.onnx --dim batch=8 --warmup 3\n";
 
-enum { KEY_SECONDS = 0x4000, KEY_WARMUP, KEY_RUNS, MAX_RUNS = 1000000 };
+enum { KEY_SECONDS = 0x4000, KEY_WARMUP, KEY_RUNS, KEY_RECORD, MAX_RUNS = 1000000 };
 static const struct argp_option flags[] = {
     FEED_FLAGS,
     { "seconds", KEY_SECONDS, "S", 0, "Time runs for S seconds (default: 3)", 0 },
     { "warmup", KEY_WARMUP, "N", 0, "Run N times before timing, beyond the first run (default: 2)", 0 },
     { "runs", KEY_RUNS, "N", 0, "Stop after N timed runs (default: no limit)", 0 },
+    { "record", KEY_RECORD, NULL, 0, "Then time each kernel in a few further runs and keep the figures, as tune does", 0 },
     { 0 },
 };
 
@@ -28,12 +29,14 @@ typedef struct bench_args {
     double seconds;
     size_t warmup;
     size_t max_runs;
+    bool record;
 } bench_args;
 
 typedef struct bench_result {
     double create_ms, first_ms;
     double *times; /* [runs] milliseconds, sorted; owned */
     size_t runs;
+    uint32_t recorded; /* kernels */
     double cpu_ms; /* of the process, for one run, all threads together */
     inlay_plan_info plan;
 } bench_result;
@@ -51,6 +54,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_RUNS:
         args->max_runs = (size_t)cli_number(state, "--runs", arg, 1, MAX_RUNS);
+        return 0;
+    case KEY_RECORD:
+        args->record = true;
         return 0;
     case ARGP_KEY_ARG:
     case ARGP_KEY_END:
@@ -89,6 +95,22 @@ done:
     return status;
 }
 
+/* Step by step: a few runs more, whose times are kept. */
+static inlay_status record(inlay_context *context, const inlay_run_options *options, bench_result *result,
+                           inlay_diag *diag)
+{
+    enum { LEAST_RUNS = 5, MOST_RUNS = 64, MOST_MS = 2000 };
+    double begin = cli_now_ms();
+    inlay_status status;
+
+    INLAY_TRY(inlay_context_measure(context, 1, diag));
+    for (int i = 0; i < LEAST_RUNS || (i < MOST_RUNS && cli_now_ms() - begin < MOST_MS); i++)
+        INLAY_TRY(inlay_context_run(context, options, diag));
+    INLAY_TRY(inlay_context_record(context, &result->recorded, diag));
+done:
+    return status;
+}
+
 static inlay_status bench(const bench_args *args, cli_common *common, bench_result *result, inlay_diag *diag)
 {
     inlay_run_options options = { .struct_size = sizeof options, .cancel = cli_cancel() };
@@ -112,6 +134,8 @@ static inlay_status bench(const bench_args *args, cli_common *common, bench_resu
     timing_sort(result->times, result->runs);
     result->plan = (inlay_plan_info){ .struct_size = sizeof result->plan };
     (void)inlay_context_plan(context, &result->plan);
+    if (args->record)
+        INLAY_TRY(record(context, &options, result, diag));
 done:
     inlay_context_destroy(context);
     feed_release(inputs, session);
@@ -126,14 +150,15 @@ static int print_result(const bench_args *args, const cli_common *common, const 
 
     if (common->json)
         return cli_print_json(common,
-                              json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:I, s:I}",
+                              json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:I, s:I, s:I}",
                                         "model", args->model, "create_ms", r->create_ms, "first_ms", r->first_ms,
                                         "median_ms", median, "min_ms", r->times[0], "p95_ms", p95, "p99_ms", p99,
                                         "cpu_ms", r->cpu_ms, "predicted_ms", r->plan.predicted_ns * 1e-6, "runs",
                                         (json_int_t)r->runs, "peak_mb", timing_peak_mb(), "slab_bytes",
                                         (json_int_t)r->plan.slab_bytes, "lower_bound_bytes",
                                         (json_int_t)r->plan.lower_bound_bytes, "constant_bytes",
-                                        (json_int_t)r->plan.constant_bytes, "steps", (json_int_t)r->plan.step_count),
+                                        (json_int_t)r->plan.constant_bytes, "steps", (json_int_t)r->plan.step_count,
+                                        "recorded", (json_int_t)r->recorded),
                               CLI_OK);
     (void)printf("create  %10.1f ms\nfirst   %10.3f ms\n", r->create_ms, r->first_ms);
     (void)printf("median  %10.4f ms   (%zu runs)\nmin     %10.4f ms\np95     %10.4f ms\np99     %10.4f ms\n", median,
@@ -145,6 +170,8 @@ static int print_result(const bench_args *args, const cli_common *common, const 
     (void)printf("        %10.3f MiB  planned for intermediate values (lower bound %.3f), %.3f MiB of weights\n",
                  (double)r->plan.slab_bytes / 1048576, (double)r->plan.lower_bound_bytes / 1048576,
                  (double)r->plan.constant_bytes / 1048576);
+    if (args->record)
+        (void)printf("kept    %10u kernels' times\n", r->recorded);
     return CLI_OK;
 }
 

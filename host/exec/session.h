@@ -4,7 +4,7 @@
 #ifndef EXEC_SESSION_H
 #define EXEC_SESSION_H
 #include "config/options.h"
-#include "exec/runner.h"
+#include "exec/watch.h"
 #include "partition/cost.h"
 #include "plugin/plugin.h"
 
@@ -66,6 +66,11 @@ INLAY_NODISCARD inlay_status session_open(const session_source *source, const in
 /* Nanoseconds that the last run of r should have taken, at its sizes; 0 before the first. Bodies count as often as they
  * ran. Used by the thread that runs. */
 double session_predict(const runner *r);
+
+/* Files the times of a context's runs (exec/watch.h) as measurements of the kernels that ran, see inlay_context_record().
+ * Used by the thread that runs. */
+INLAY_NODISCARD inlay_status session_record(const inlay_session *s, const runner *r, const timings *t,
+                                            uint32_t *out_count, inlay_diag *diag);
 
 /* A session without a model: the providers of the options, open, and the log and progress function. The caller ends it
  * with inlay_session_destroy(). */
