@@ -318,6 +318,22 @@ static uint64_t deadline_after(uint64_t timeout_ns)
     return timeout_ns;
 }
 
+inlay_status inlay_context_record(inlay_context *context, uint32_t *out_count, inlay_diag *diag)
+{
+    uint32_t count = 0;
+    inlay_status status;
+
+    if (out_count != NULL)
+        *out_count = 0;
+    if (context->timings == NULL || timings_runs(context->timings) == 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "no run of this context was measured; see inlay_context_measure");
+    status = session_record(context->session, context->runner, context->timings, &count, diag);
+    if (status == INLAY_OK && out_count != NULL)
+        *out_count = count;
+    return status;
+}
+
 inlay_status inlay_context_measure(inlay_context *context, uint32_t on, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;

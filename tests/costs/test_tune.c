@@ -162,6 +162,36 @@ static void cancelled_tuning_keeps_what_it_has(void **state)
     inlay_session_destroy(s);
 }
 
+/* What ran is known to the next session. */
+static void runs_are_recorded(void **state)
+{
+    static const int64_t dims[] = { 1 << 10, 1 << 10 };
+    inlay_tune_options how = { .struct_size = sizeof how, .budget_s = 1e-9 };
+    inlay_tune_result r = { .struct_size = sizeof r };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_session *s = open_chain("1");
+    inlay_context *c = NULL;
+    inlay_value *x = NULL;
+    uint32_t count = 99;
+
+    (void)state;
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &x, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_create(s, &c, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(c, 0, x, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_record(c, &count, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(count, 0);
+    assert_int_equal(inlay_context_measure(c, 1, &diag), INLAY_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(inlay_context_run(c, NULL, &diag), INLAY_OK);
+    if (inlay_context_record(c, &count, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    assert_int_equal(inlay_tune(s, &how, &r, &diag), INLAY_OK);
+    assert_int_equal(r.known_count, count);
+    inlay_context_destroy(c);
+    inlay_value_unref(x);
+    inlay_session_destroy(s);
+}
+
 /* ------------------------------------------------------------------ calibrate */
 
 static void calibrate_measures_a_device(void **state)
@@ -228,6 +258,7 @@ int main(void)
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, drop_folder)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(measuring_changes_the_choice), IN_FOLDER(cancelled_tuning_keeps_what_it_has),
+        IN_FOLDER(runs_are_recorded),
         IN_FOLDER(calibrate_measures_a_device),  IN_FOLDER(calibrate_refuses_nonsense),
     };
 

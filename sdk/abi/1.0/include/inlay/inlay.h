@@ -418,6 +418,12 @@ typedef struct inlay_tune_result {
 INLAY_API INLAY_NODISCARD inlay_status inlay_tune(inlay_session *session, const inlay_tune_options *how,
                                                   inlay_tune_result *out_result, inlay_diag *diag);
 
+/* Keeps what the runs of this context took, kernel by kernel, where inlay_tune() keeps its figures: after at least one
+ * run with inlay_context_measure(). Only kernels that were chosen are among them, at the sizes of the last run. out_count
+ * (may be NULL) is how many different ones. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_context_record(inlay_context *context, uint32_t *out_count,
+                                                            inlay_diag *diag);
+
 #ifdef __cplusplus
 }
 #endif
