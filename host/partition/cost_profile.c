@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { FORMAT = 1, MAX_FILE = 8 << 20, MAX_ITEMS = 20000 };
+enum { FORMAT = 2, MAX_FILE = 8 << 20, MAX_ITEMS = 20000 };
 static const char file_name[] = "machine.json";
 
 void profile_deinit(cost_profile *profile)
@@ -83,18 +83,29 @@ static double inverse(double per_second)
     return per_second < 0 ? -1 : per_second == 0 ? 0 : 1e9 / per_second;
 }
 
+/* The same of an element of a list. */
+static double number_in(const json_t *list, size_t i)
+{
+    const json_t *x = json_array_get(list, i);
+    double value = json_is_number(x) ? json_number_value(x) : -1;
+
+    return isfinite(value) && value >= 0 ? value : -1;
+}
+
+/* A line is a list, in the order of line_columns: hundreds of objects would take every session longer to read. */
 static bool read_line(const json_t *x, arena *a, profile_line *out)
 {
-    const char *op = text_at(x, "op"), *variant = text_at(x, "variant"), *type = text_at(x, "type");
-    double threads = number_at(x, "threads"), points = number_at(x, "points"), error = number_at(x, "error");
+    const char *op = json_string_value(json_array_get(x, 0)), *variant = json_string_value(json_array_get(x, 1));
+    const char *type = json_string_value(json_array_get(x, 2));
+    double threads = number_in(x, 3), points = number_in(x, 8), error = number_in(x, 9);
     double *ns = out->fit.ns_per;
 
-    ns[FIT_ONE] = number_at(x, "launch_ns");
-    ns[FIT_FLOPS] = inverse(number_at(x, "flops_per_s"));
-    ns[FIT_BYTES] = inverse(number_at(x, "bytes_per_s"));
-    ns[FIT_FAR] = inverse(number_at(x, "far_bytes_per_s"));
+    ns[FIT_ONE] = number_in(x, 4);
+    ns[FIT_FLOPS] = inverse(number_in(x, 5));
+    ns[FIT_BYTES] = inverse(number_in(x, 6));
+    ns[FIT_FAR] = inverse(number_in(x, 7));
     if (op == NULL || variant == NULL || type == NULL || threads < 1 || threads > 4096 || points < 1 || points > 1e6 ||
-        error < 1)
+        error < 1 || strlen(op) >= 200)
         return false;
     for (int t = 0; t < FIT_TERMS; t++)
         if (!(ns[t] >= 0))
@@ -184,7 +195,7 @@ inlay_status profile_load(const char *folder, const cost_log *log, cost_profile 
     *out = (cost_profile){ .provider_count = 0 };
     if (status != INLAY_OK || data == NULL)
         return status;
-    json = json_loadb(data, bytes, JSON_REJECT_DUPLICATES, NULL);
+    json = json_loadb(data, bytes, 0, NULL);
     free(data);
     if (json == NULL || !read_profile(json, out)) {
         cost_say(log, INLAY_LOG_WARNING,
@@ -210,15 +221,17 @@ static double rate(double ns_per)
     return ns_per > 0 ? 1e9 / ns_per : 0;
 }
 
+/* What the elements of a line are; rates of 0 are no limit. */
+static const char line_columns[] = "op, variant, type, threads, launch_ns, flops_per_s, bytes_per_s, far_bytes_per_s, "
+                                   "points, error";
+
 static json_t *line_json(const profile_line *l)
 {
     const double *ns = l->fit.ns_per;
 
-    return json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:i, s:f}", "op", l->class.op, "variant",
-                     cost_variant_name(l->class.variant), "type",
-                     l->class.dtype == INLAY_UNDEFINED ? "any" : inlay_dtype_name(l->class.dtype), "threads",
-                     (int)l->threads, "launch_ns", ns[FIT_ONE], "flops_per_s", rate(ns[FIT_FLOPS]), "bytes_per_s",
-                     rate(ns[FIT_BYTES]), "far_bytes_per_s", rate(ns[FIT_FAR]), "points", (int)l->fit.points, "error",
+    return json_pack("[s, s, s, i, f, f, f, f, i, f]", l->class.op, cost_variant_name(l->class.variant),
+                     l->class.dtype == INLAY_UNDEFINED ? "any" : inlay_dtype_name(l->class.dtype), (int)l->threads,
+                     ns[FIT_ONE], rate(ns[FIT_FLOPS]), rate(ns[FIT_BYTES]), rate(ns[FIT_FAR]), (int)l->fit.points,
                      l->fit.error);
 }
 
@@ -266,10 +279,10 @@ inlay_status profile_save(const char *folder, const cost_profile *profile, inlay
         bad |= json_array_append_new(providers, provider_json(&profile->providers[i]));
     if (gmtime_r(&now, &utc) != NULL)
         (void)strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    json = json_pack("{s:i, s:s, s:s, s:s, s:o}", "format", FORMAT, "cpu", profile->cpu, "host",
-                     "inlay " INLAY_VERSION, "written", when, "providers", providers);
+    json = json_pack("{s:i, s:s, s:s, s:s, s:s, s:o}", "format", FORMAT, "cpu", profile->cpu, "host",
+                     "inlay " INLAY_VERSION, "written", when, "line_columns", line_columns, "providers", providers);
     if (json != NULL && bad == 0)
-        text = json_dumps(json, JSON_INDENT(1) | JSON_REAL_PRECISION(5));
+        text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(5));
     json_decref(json);
     if (text == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to write the machine profile");

@@ -301,9 +301,22 @@ done:
     return status;
 }
 
+/* Of a table only what is picked is read. */
+static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+{
+    const kit_tensor *indices = &shapes->in[1], *y = &shapes->out[0];
+
+    (void)node;
+    if (indices->count < 0 || y->count < 0)
+        return;
+    out->bytes_written = kit_bytes(y->dtype, y->count);
+    out->bytes_read = out->bytes_written + kit_bytes(indices->dtype, indices->count);
+    out->ns = 60 + (double)(out->bytes_read + out->bytes_written) / 8;
+}
+
 static const kit_kernel kernels[] = {
-    { .op_type = "Gather", .prepare = prepare_gather, .run = run_gather },
-    { .op_type = "GatherElements", .prepare = prepare_gather, .run = run_gather_elements },
-    { .op_type = "GatherND", .prepare = prepare_gather, .run = run_gather_nd },
+    { .op_type = "Gather", .prepare = prepare_gather, .run = run_gather, .cost = cost },
+    { .op_type = "GatherElements", .prepare = prepare_gather, .run = run_gather_elements, .cost = cost },
+    { .op_type = "GatherND", .prepare = prepare_gather, .run = run_gather_nd, .cost = cost },
 };
 const kit_table reference_gather = { kernels, KIT_COUNT(kernels) };
