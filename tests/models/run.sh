@@ -42,6 +42,7 @@ check() {
     done <<'END'
 cost
 priority openblas?,reference
+priority onednn?,reference
 cost reference
 END
     echo "$passed passed, $failed failed"

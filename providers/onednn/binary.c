@@ -1,0 +1,405 @@
+/* Functions of two tensors. Equal layouts are oneDNN's; a broadcast operand is a loop of our own, which runs over the
+ * elements as they lie, blocked or not. */
+#include "build.h"
+
+static bool parse_binary(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    static const struct {
+        const char *op_type;
+        dnnl_alg_kind_t alg;
+    } algs[] = { { "Add", dnnl_binary_add }, { "Sub", dnnl_binary_sub }, { "Mul", dnnl_binary_mul },
+                 { "Div", dnnl_binary_div }, { "Max", dnnl_binary_max }, { "Min", dnnl_binary_min } };
+
+    if (!rg_is_large(node, why))
+        return false;
+    if (node->info->input_count != 2 || kit_input(node, 1) == NULL)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use one node for two inputs", "there are not two inputs");
+    for (uint32_t i = 0; i < KIT_COUNT(algs); i++)
+        if (strcmp(op->row->op_type, algs[i].op_type) == 0)
+            op->alg = algs[i].alg;
+    return true;
+}
+
+/* ------------------------------------------------------------------ the loop */
+
+enum { LOOP_AXES = 2 * RG_MAX_RANK };
+
+/* y[i] = f(x0[..], x1[..]) over axes that are stored one after the other in y; strides count elements. */
+typedef struct loop {
+    rg_native native;
+    dnnl_alg_kind_t alg;
+    uint32_t rank; /* without the innermost */
+    int64_t rows;  /* product of dims */
+    int64_t dims[LOOP_AXES], y[LOOP_AXES], x0[LOOP_AXES], x1[LOOP_AXES];
+    int64_t count, s0, s1; /* the innermost axis: y is dense there */
+} loop;
+
+typedef struct call {
+    const loop *l;
+    const float *x0, *x1;
+    float *y;
+} call;
+
+#define ROW(name, expression)                                                                                \
+    KIT_MULTIVERSION static void name(const float *restrict p, const float *restrict q, float *y, int64_t n, \
+                                      int64_t s0, int64_t s1)                                                \
+    {                                                                                                        \
+        if (s0 == 1 && s1 == 1) {                                                                            \
+            for (int64_t i = 0; i < n; i++) {                                                                \
+                const float a = p[i], b = q[i];                                                              \
+                y[i] = (expression);                                                                         \
+            }                                                                                                \
+        } else if (s0 == 1 && s1 == 0) {                                                                     \
+            const float b = q[0];                                                                            \
+            for (int64_t i = 0; i < n; i++) {                                                                \
+                const float a = p[i];                                                                        \
+                y[i] = (expression);                                                                         \
+            }                                                                                                \
+        } else {                                                                                             \
+            for (int64_t i = 0; i < n; i++) {                                                                \
+                const float a = p[i * s0], b = q[i * s1];                                                    \
+                y[i] = (expression);                                                                         \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+ROW(row_add, a + b)
+ROW(row_sub, a - b)
+ROW(row_mul, a * b)
+ROW(row_div, a / b)
+ROW(row_max, a > b || a != a ? a : b)
+ROW(row_min, a < b || a != a ? a : b)
+
+typedef void (*row_fn)(const float *, const float *, float *, int64_t, int64_t, int64_t);
+
+static row_fn row_of(dnnl_alg_kind_t alg)
+{
+    switch (alg) {
+    case dnnl_binary_add:
+        return row_add;
+    case dnnl_binary_sub:
+        return row_sub;
+    case dnnl_binary_mul:
+        return row_mul;
+    case dnnl_binary_div:
+        return row_div;
+    case dnnl_binary_max:
+        return row_max;
+    default:
+        return row_min;
+    }
+}
+
+static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const call *c = user;
+    const loop *l = c->l;
+    row_fn row = row_of(l->alg);
+
+    (void)worker;
+    for (int64_t r = begin; r < end; r++) {
+        int64_t rest = r, y = 0, x0 = 0, x1 = 0;
+
+        for (uint32_t d = l->rank; d-- > 0;) {
+            int64_t at = rest % l->dims[d];
+
+            rest /= l->dims[d];
+            y += at * l->y[d];
+            x0 += at * l->x0[d];
+            x1 += at * l->x1[d];
+        }
+        row(c->x0 + x0, c->x1 + x1, c->y + y, l->count, l->s0, l->s1);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_loop(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                             uint32_t threads)
+{
+    const loop *l = (const loop *)(const void *)native;
+    call c = { l, args[0], args[1], args[2] };
+    int64_t grain = 32768 / (l->count > 0 ? l->count : 1) + 1;
+
+    if (threads <= 1 || l->rows <= grain)
+        return run_rows(&c, 0, l->rows, 0);
+    return state->host->parallel_for(state->host->ctx, run, l->rows, grain, run_rows, &c);
+}
+
+/* ------------------------------------------------------------------ how operands lie along the result */
+
+/* Adds the axes of layout `y`, outer and inner blocks, with the strides that operands have along them. */
+typedef struct axis {
+    int64_t size, y, x0, x1;
+} axis;
+
+/* The strides of an operand along axis d of y: outer steps and steps within the block. Operands are plain, or blocked
+ * as y is; of size 1 they stand still. */
+static void strides_along(const rg_md *x, const rg_md *y, int d, int64_t block, int64_t inner, int64_t *out_outer,
+                          int64_t *out_inner)
+{
+    const dnnl_blocking_desc_t *b = &x->format_desc.blocking;
+
+    (void)y;
+    *out_outer = *out_inner = 0;
+    if (x->dims[d] == 1)
+        return;
+    if (b->inner_nblks > 0) {
+        *out_outer = b->strides[d];
+        *out_inner = inner;
+    } else {
+        *out_outer = b->strides[d] * block;
+        *out_inner = b->strides[d];
+    }
+}
+
+static int by_stride(const void *a, const void *b)
+{
+    const axis *x = a, *y = b;
+
+    return x->y < y->y ? 1 : x->y > y->y ? -1 : 0;
+}
+
+/* Neighbours that all three step through as one become one. */
+static uint32_t merge_axes(axis *list, uint32_t count)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        axis *last = kept > 0 ? &list[kept - 1] : NULL;
+
+        if (list[i].size == 1)
+            continue;
+        if (last != NULL && last->y == list[i].size * list[i].y && last->x0 == list[i].size * list[i].x0 &&
+            last->x1 == list[i].size * list[i].x1) {
+            *last = (axis){ last->size * list[i].size, list[i].y, list[i].x0, list[i].x1 };
+            continue;
+        }
+        list[kept++] = list[i];
+    }
+    return kept;
+}
+
+static loop *make_loop(dnnl_alg_kind_t alg, const rg_md *x0, const rg_md *x1, const rg_md *y)
+{
+    const dnnl_blocking_desc_t *b = &y->format_desc.blocking;
+    loop *l = calloc(1, sizeof *l);
+    axis list[LOOP_AXES];
+    uint32_t count = 0;
+
+    if (l == NULL)
+        return NULL;
+    for (int d = 0; d < y->ndims; d++) {
+        int64_t block = b->inner_nblks > 0 && b->inner_idxs[0] == d ? b->inner_blks[0] : 1, o0, i0, o1, i1;
+
+        strides_along(x0, y, d, block, 1, &o0, &i0);
+        strides_along(x1, y, d, block, 1, &o1, &i1);
+        list[count++] = (axis){ y->padded_dims[d] / block, b->strides[d], o0, o1 };
+        if (block > 1)
+            list[count++] = (axis){ block, 1, i0, i1 };
+    }
+    qsort(list, count, sizeof *list, by_stride);
+    count = merge_axes(list, count);
+    l->native.run = run_loop;
+    l->alg = alg;
+    l->rows = 1;
+    l->count = 1;
+    if (count > 0 && list[count - 1].y == 1) {
+        l->count = list[count - 1].size;
+        l->s0 = list[count - 1].x0;
+        l->s1 = list[count - 1].x1;
+        count--;
+    }
+    for (uint32_t d = 0; d < count; d++) {
+        l->dims[d] = list[d].size;
+        l->y[d] = list[d].y;
+        l->x0[d] = list[d].x0;
+        l->x1[d] = list[d].x1;
+        l->rows *= list[d].size;
+    }
+    l->rank = count;
+    return l;
+}
+
+/* ------------------------------------------------------------------ lowering */
+
+/* Blocked along one axis once, the layouts that the loop knows. */
+static bool is_simple(const rg_md *md)
+{
+    return md->format_kind == dnnl_blocked && md->format_desc.blocking.inner_nblks <= 1 && md->offset0 == 0;
+}
+
+static bool is_padded(const rg_md *md)
+{
+    for (int d = 0; d < md->ndims; d++)
+        if (md->dims[d] != md->padded_dims[d])
+            return true;
+    return false;
+}
+
+static bool has_dims(const rg_md *md, uint32_t rank, const int64_t *dims)
+{
+    return (uint32_t)md->ndims == rank && memcmp(md->dims, dims, rank * sizeof *dims) == 0;
+}
+
+/* The place seen with `rank` axes, ones in front. Plain places only. */
+static void raise_rank(rg_place *p, uint32_t rank)
+{
+    int64_t dims[RG_MAX_RANK], strides[RG_MAX_RANK];
+    uint32_t own = (uint32_t)p->md.ndims, front = rank - own;
+
+    if (own >= rank)
+        return;
+    for (uint32_t d = 0; d < rank; d++) {
+        dims[d] = d < front ? 1 : p->md.dims[d - front];
+        strides[d] = d < front ? 1 : p->md.format_desc.blocking.strides[d - front];
+    }
+    rg_md_strides(&p->md, rank, dims, strides);
+}
+
+/* Brings x1 into the blocks of x0, so that the loop can go through both; false: x0 has to become plain. Padding stays
+ * zero only if both have it. */
+static bool can_follow(const rg_md *x0, const rg_md *x1, dnnl_alg_kind_t alg, rg_md *out_x1)
+{
+    const dnnl_blocking_desc_t *b = &x0->format_desc.blocking;
+    int axis_at = b->inner_nblks > 0 ? (int)b->inner_idxs[0] : -1;
+    int64_t strides[RG_MAX_RANK], stride;
+
+    *out_x1 = *x1;
+    if (axis_at < 0 || !is_padded(x0))
+        return is_simple(x1) && !rg_md_is_blocked(x1);
+    if (x1->dims[axis_at] == 1 || alg == dnnl_binary_div || x1->ndims < 3)
+        return false;
+    /* The same blocks for a smaller tensor. */
+    *out_x1 = *x0;
+    stride = b->inner_blks[0];
+    for (int d = x1->ndims; d-- > 0;) {
+        out_x1->dims[d] = x1->dims[d];
+        out_x1->padded_dims[d] = d == axis_at ? x0->padded_dims[d] : x1->dims[d];
+        strides[d] = stride;
+        stride *= d == axis_at ? out_x1->padded_dims[d] / b->inner_blks[0] : x1->dims[d];
+    }
+    memcpy(out_x1->format_desc.blocking.strides, strides, (size_t)x1->ndims * sizeof *strides);
+    return true;
+}
+
+static dnnl_alg_kind_t swapped(dnnl_alg_kind_t alg)
+{
+    return alg == dnnl_binary_sub || alg == dnnl_binary_div ? dnnl_alg_kind_undef : alg;
+}
+
+/* Operands and result of the loop, in layouts that fit each other. */
+static inlay_status emit_loop(rg_build *b, dnnl_alg_kind_t alg, rg_place x0, rg_place x1, bool overwrite, uint32_t like,
+                              uint32_t result, rg_place *out)
+{
+    uint32_t rank = b->ranks[like];
+    const int64_t *dims = b->dims[like];
+    const rg_place *places[3];
+    inlay_status status;
+    rg_md plain, wanted;
+    loop *l;
+
+    if (has_dims(&x0.md, rank, dims) && is_simple(&x0.md) && rg_md_bytes(&x0.md) > 0) {
+        rg_md_plain(&plain, (uint32_t)x1.md.ndims, x1.md.dims);
+        if (rg_md_is_blocked(&x1.md) || !is_simple(&x1.md))
+            INLAY_TRY(rg_reorder(b, &x1, &plain, &x1));
+        raise_rank(&x1, rank);
+        if (can_follow(&x0.md, &x1.md, alg, &wanted)) {
+            INLAY_TRY(rg_reorder(b, &x1, &wanted, &x1));
+        } else {
+            rg_md_plain(&plain, rank, dims);
+            INLAY_TRY(rg_reorder(b, &x0, &plain, &x0));
+            overwrite = false;
+        }
+        plain = x0.md;
+    } else {
+        rg_md_plain(&plain, (uint32_t)x0.md.ndims, x0.md.dims);
+        INLAY_TRY(rg_reorder(b, &x0, &plain, &x0));
+        rg_md_plain(&plain, (uint32_t)x1.md.ndims, x1.md.dims);
+        INLAY_TRY(rg_reorder(b, &x1, &plain, &x1));
+        raise_rank(&x0, rank);
+        raise_rank(&x1, rank);
+        rg_md_plain(&plain, rank, dims);
+        overwrite = false;
+    }
+    if (!rg_md_is_dense(&plain) && !is_padded(&plain)) { /* a view with gaps */
+        rg_md_plain(&plain, rank, dims);
+        overwrite = false;
+    }
+    if (overwrite && (result == INLAY_NONE || b->c->values[result].output == INLAY_NONE))
+        *out = x0;
+    else if (result != INLAY_NONE)
+        INLAY_TRY(rg_result_place(b, result, &plain, out));
+    else
+        INLAY_TRY(rg_new_place(b, &plain, out));
+    l = make_loop(alg, &x0.md, &x1.md, &out->md);
+    if (l == NULL)
+        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for a loop of node '%s'", b->op->name);
+    places[0] = &x0;
+    places[1] = &x1;
+    places[2] = out;
+    status = rg_emit_native(b, &l->native, places, 3);
+done:
+    return status;
+}
+
+inlay_status rg_binary_at(rg_build *b, dnnl_alg_kind_t alg, const rg_place *x, bool overwrite, uint32_t other,
+                          uint32_t like, uint32_t result, rg_place *out)
+{
+    uint32_t rank = b->ranks[like];
+    rg_place x0 = *x, x1;
+    inlay_status status = rg_read(b, other, &x1);
+
+    if (status != INLAY_OK)
+        return status;
+    if (!has_dims(&x0.md, rank, b->dims[like]) && has_dims(&x1.md, rank, b->dims[like]) &&
+        swapped(alg) != dnnl_alg_kind_undef) {
+        const rg_place t = x0;
+
+        x0 = x1;
+        x1 = t;
+        overwrite = false;
+    }
+    return emit_loop(b, alg, x0, x1, overwrite, like, result, out);
+}
+
+/* Both operands whole: one primitive with what follows. */
+static inlay_status lower_whole(rg_build *b, const rg_group *group, rg_place x0, rg_place x1)
+{
+    uint32_t rank = b->ranks[b->op->out[0]];
+    dnnl_binary_desc_t desc;
+    rg_fused fused = { 0 };
+    inlay_status status;
+
+    if (rg_md_is_image(&x1.md) && !rg_md_is_image(&x0.md))
+        INLAY_TRY(rg_reorder(b, &x0, &x1.md, &x0));
+    else
+        INLAY_TRY(rg_reorder(b, &x1, &x0.md, &x1));
+    INLAY_TRY(rg_check(dnnl_binary_desc_init(&desc, b->op->alg, &x0.md, &x1.md, &x0.md), b->diag,
+                       "describe a function of two", b->op->name));
+    INLAY_TRY(rg_fuse_posts(b, group, &desc, rank, b->dims[b->op->out[0]], &fused));
+    status = rg_emit_fused(b, group, &fused, (const rg_operand[]){ { DNNL_ARG_SRC_0, &x0 }, { DNNL_ARG_SRC_1, &x1 } }, 2);
+done:
+    (void)dnnl_primitive_desc_destroy(fused.pd);
+    return status;
+}
+
+static inlay_status lower_binary(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    uint32_t y = op->out[0], rank = b->ranks[y];
+    rg_place x0, x1, out;
+    inlay_status status;
+    bool overwrite = rg_is_last_use(b, op->in[0]) && op->in[0] != op->in[1];
+
+    INLAY_TRY(rg_read(b, op->in[0], &x0));
+    INLAY_TRY(rg_read(b, op->in[1], &x1));
+    if (has_dims(&x0.md, rank, b->dims[y]) && has_dims(&x1.md, rank, b->dims[y]) &&
+        (rg_md_is_blocked(&x0.md) || rg_md_is_dense(&x0.md)) && (rg_md_is_blocked(&x1.md) || rg_md_is_dense(&x1.md)))
+        return lower_whole(b, group, x0, x1);
+    INLAY_TRY(rg_binary_at(b, op->alg, &x0, overwrite, op->in[1], y,
+                           group->post_count == 0 ? group->out : INLAY_NONE, &out));
+    status = rg_finish(b, group, 0, &out, true);
+done:
+    return status;
+}
+
+const rg_family rg_binary = { "binary", parse_binary, lower_binary };

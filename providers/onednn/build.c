@@ -1,0 +1,423 @@
+/* A region at concrete shapes: places of values, steps, and the instance made of them. */
+#include "build.h"
+
+static inlay_status no_memory(const rg_build *b)
+{
+    return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory to prepare a region of %u nodes", b->c->op_count);
+}
+
+int64_t rg_count(const rg_build *b, uint32_t value)
+{
+    int64_t count = 1;
+
+    for (uint32_t d = 0; d < b->ranks[value]; d++)
+        count *= b->dims[value][d];
+    return count;
+}
+
+/* ------------------------------------------------------------------ buffers and places */
+
+static inlay_status add_buffer(rg_build *b, rg_buffer buffer, uint32_t *out)
+{
+    inlay_instance *i = b->instance;
+
+    if (!rg_grow(&i->buffers, i->buffer_count, &b->buffer_capacity, sizeof *i->buffers))
+        return no_memory(b);
+    buffer.first = INLAY_NONE;
+    buffer.parent = INLAY_NONE;
+    *out = i->buffer_count;
+    i->buffers[i->buffer_count++] = buffer;
+    return INLAY_OK;
+}
+
+inlay_status rg_new_place(rg_build *b, const rg_md *md, rg_place *out)
+{
+    *out = (rg_place){ .md = *md };
+    return add_buffer(b, (rg_buffer){ .kind = RG_WORK, .bytes = rg_md_bytes(md) }, &out->buffer);
+}
+
+/* A constant as it lies in the file, or our copy. */
+static inlay_status place_constant(rg_build *b, uint32_t value, rg_place *out)
+{
+    rg_constant *k = &b->c->constants[b->c->values[value].constant];
+    rg_md plain;
+
+    rg_md_plain(&plain, b->ranks[value], b->dims[value]);
+    if (k->data == NULL) /* the original has gone */
+        return rg_read_constant(b, value, &plain, &plain, out);
+    k->plain_used = true;
+    *out = (rg_place){ .md = plain };
+    return add_buffer(b, (rg_buffer){ .kind = RG_CONST, .data = k->data, .bytes = k->bytes }, &out->buffer);
+}
+
+inlay_status rg_read(rg_build *b, uint32_t value, rg_place *out)
+{
+    rg_place *at = &b->places[value];
+
+    if (at->buffer == INLAY_NONE) {
+        const rg_value *v = &b->c->values[value];
+        inlay_status status;
+
+        if (v->constant != INLAY_NONE) {
+            status = place_constant(b, value, at);
+        } else if (v->input != INLAY_NONE) {
+            rg_md_plain(&at->md, b->ranks[value], b->dims[value]);
+            at->offset = 0;
+            status = add_buffer(b, (rg_buffer){ .kind = RG_INPUT, .index = v->input, .bytes = rg_md_bytes(&at->md) },
+                                &at->buffer);
+        } else {
+            status = inlay_fail(b->diag, INLAY_INTERNAL, "node '%s' reads what has not been made", b->op->name);
+        }
+        if (status != INLAY_OK) {
+            at->buffer = INLAY_NONE;
+            return status;
+        }
+    }
+    *out = *at;
+    return INLAY_OK;
+}
+
+inlay_status rg_reorder(rg_build *b, const rg_place *from, const rg_md *md, rg_place *out)
+{
+    dnnl_primitive_desc_t pd = NULL;
+    inlay_status status;
+
+    if (rg_md_equal(&from->md, md) || (rg_md_is_plain(&from->md) && rg_md_is_plain(md))) {
+        *out = *from;
+        out->md = *md;
+        return INLAY_OK;
+    }
+    INLAY_TRY(rg_new_place(b, md, out));
+    INLAY_TRY(rg_check(dnnl_reorder_primitive_desc_create(&pd, &from->md, b->state->engine, md, b->state->engine, NULL),
+                       b->diag, "reorder its operands", b->op->name));
+    status = rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_FROM, from }, { DNNL_ARG_TO, out } }, 2);
+done:
+    (void)dnnl_primitive_desc_destroy(pd);
+    return status;
+}
+
+inlay_status rg_read_as(rg_build *b, uint32_t value, const rg_md *md, rg_place *out)
+{
+    rg_place at;
+    inlay_status status = rg_read(b, value, &at);
+
+    return status == INLAY_OK ? rg_reorder(b, &at, md, out) : status;
+}
+
+inlay_status rg_read_plain(rg_build *b, uint32_t value, rg_place *out)
+{
+    inlay_status status;
+    rg_md plain;
+
+    rg_md_plain(&plain, b->ranks[value], b->dims[value]);
+    if (b->plains[value].buffer != INLAY_NONE) {
+        *out = b->plains[value];
+        return INLAY_OK;
+    }
+    INLAY_TRY(rg_read_as(b, value, &plain, out));
+    b->plains[value] = *out;
+done:
+    return status;
+}
+
+inlay_status rg_read_constant(rg_build *b, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out)
+{
+    rg_constant *k = &b->c->constants[b->c->values[value].constant];
+    const rg_pack *pack;
+    inlay_status status = rg_constant_pack(b->c, k, plain, md, &pack, b->diag);
+
+    if (status != INLAY_OK)
+        return status;
+    *out = (rg_place){ .md = *md };
+    return add_buffer(b, (rg_buffer){ .kind = RG_CONST, .memory = pack->memory, .data = pack->data,
+                                      .bytes = rg_md_bytes(md) }, &out->buffer);
+}
+
+inlay_status rg_result_place(rg_build *b, uint32_t value, const rg_md *md, rg_place *out)
+{
+    const rg_value *v = &b->c->values[value];
+
+    if (v->output == INLAY_NONE || !rg_md_is_plain(md))
+        return rg_new_place(b, md, out);
+    *out = (rg_place){ .md = *md };
+    return add_buffer(b, (rg_buffer){ .kind = RG_OUTPUT, .index = v->output, .bytes = rg_md_bytes(md) }, &out->buffer);
+}
+
+inlay_status rg_set_place(rg_build *b, uint32_t value, const rg_place *place)
+{
+    const rg_value *v = &b->c->values[value];
+    const rg_buffer *buffer = &b->instance->buffers[place->buffer];
+    dnnl_primitive_desc_t pd = NULL;
+    inlay_status status = INLAY_OK;
+    rg_place out;
+    rg_md plain;
+
+    b->places[value] = *place;
+    b->instance->buffers[place->buffer].pending += b->uses[value];
+    if (v->output == INLAY_NONE || (buffer->kind == RG_OUTPUT && buffer->index == v->output))
+        return INLAY_OK;
+    /* It leaves the region: a row-major copy in the host's buffer. */
+    rg_md_plain(&plain, b->ranks[value], b->dims[value]);
+    INLAY_TRY(rg_result_place(b, value, &plain, &out));
+    INLAY_TRY(rg_check(dnnl_reorder_primitive_desc_create(&pd, &place->md, b->state->engine, &plain, b->state->engine,
+                                                          NULL),
+                       b->diag, "reorder its output", b->op->name));
+    INLAY_TRY(rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_FROM, place }, { DNNL_ARG_TO, &out } }, 2));
+    b->plains[value] = out;
+done:
+    (void)dnnl_primitive_desc_destroy(pd);
+    return status;
+}
+
+bool rg_is_last_use(const rg_build *b, uint32_t value)
+{
+    const rg_buffer *buffer;
+
+    if (b->places[value].buffer == INLAY_NONE)
+        return false;
+    buffer = &b->instance->buffers[b->places[value].buffer];
+    return buffer->kind == RG_WORK && buffer->pending == 1 && b->uses[value] == 1;
+}
+
+/* ------------------------------------------------------------------ steps */
+
+static bool same_slot(const rg_slot *s, const rg_place *p)
+{
+    return s->place.buffer == p->buffer && s->place.offset == p->offset && rg_md_equal(&s->place.md, &p->md);
+}
+
+/* Slots of a place are shared by steps, which keeps the memory objects few. New places are at the end. */
+static inlay_status find_slot(rg_build *b, const rg_place *place, uint32_t *out)
+{
+    inlay_instance *i = b->instance;
+
+    for (uint32_t back = 0; back < 64 && back < i->slot_count; back++) {
+        if (same_slot(&i->slots[i->slot_count - 1 - back], place)) {
+            *out = i->slot_count - 1 - back;
+            return INLAY_OK;
+        }
+    }
+    if (!rg_grow(&i->slots, i->slot_count, &b->slot_capacity, sizeof *i->slots))
+        return no_memory(b);
+    *out = i->slot_count;
+    i->slots[i->slot_count++].place = *place;
+    return INLAY_OK;
+}
+
+static inlay_status add_arg(rg_build *b, rg_step *step, int id, const rg_place *place)
+{
+    inlay_instance *i = b->instance;
+    rg_buffer *buffer = &i->buffers[place->buffer];
+    inlay_status status;
+    uint32_t slot = 0;
+
+    if (!rg_grow(&i->args, i->arg_count, &b->arg_capacity, sizeof *i->args))
+        return no_memory(b);
+    status = find_slot(b, place, &slot);
+    if (status != INLAY_OK)
+        return status;
+    if (buffer->first == INLAY_NONE)
+        buffer->first = i->step_count;
+    buffer->last = i->step_count;
+    i->args[i->arg_count++] = (rg_arg){ id, slot };
+    step->arg_count++;
+    return INLAY_OK;
+}
+
+static inlay_status add_step(rg_build *b, rg_step *step)
+{
+    inlay_instance *i = b->instance;
+
+    if (!rg_grow(&i->steps, i->step_count, &b->step_capacity, sizeof *i->steps))
+        return no_memory(b);
+    if (step->arg_count > i->max_args)
+        i->max_args = step->arg_count;
+    i->steps[i->step_count++] = *step;
+    return INLAY_OK;
+}
+
+inlay_status rg_emit(rg_build *b, dnnl_primitive_desc_t pd, const rg_operand *operands, uint32_t count)
+{
+    const rg_md *scratchpad = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+    rg_step step = { .first_arg = b->instance->arg_count, .op = b->op_index };
+    rg_place scratch;
+    inlay_status status;
+
+    INLAY_TRY(rg_check(dnnl_primitive_create(&step.primitive, pd), b->diag, "prepare a kernel", b->op->name));
+    for (uint32_t i = 0; i < count; i++)
+        INLAY_TRY(add_arg(b, &step, operands[i].id, operands[i].place));
+    if (scratchpad != NULL && scratchpad->ndims > 0 && rg_md_bytes(scratchpad) > 0) {
+        INLAY_TRY(rg_new_place(b, scratchpad, &scratch));
+        INLAY_TRY(add_arg(b, &step, DNNL_ARG_SCRATCHPAD, &scratch));
+    }
+    INLAY_TRY(add_step(b, &step));
+    step.primitive = NULL;
+done:
+    (void)dnnl_primitive_destroy(step.primitive);
+    return status;
+}
+
+inlay_status rg_emit_native(rg_build *b, rg_native *native, const rg_place *const *places, uint32_t count)
+{
+    rg_step step = { .first_arg = b->instance->arg_count, .op = b->op_index, .native = native };
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < count; i++)
+        INLAY_TRY(add_arg(b, &step, 0, places[i]));
+    INLAY_TRY(add_step(b, &step));
+    step.native = NULL;
+done:
+    free(step.native);
+    return status;
+}
+
+/* ------------------------------------------------------------------ the instance */
+
+/* Dims of all values, from the host, and the key made of them. */
+static inlay_status read_shapes(rg_build *b, const inlay_value_state *values, uint32_t stride, uint32_t value_count)
+{
+    const inlay_compiled *c = b->c;
+    inlay_instance *i = b->instance;
+
+    for (uint32_t v = 0; v < c->value_count; v++) {
+        const inlay_value_state *s;
+
+        b->places[v].buffer = b->plains[v].buffer = INLAY_NONE;
+        b->uses[v] = c->values[v].uses;
+        if (c->values[v].constant != INLAY_NONE) {
+            b->ranks[v] = c->values[v].rank;
+            memcpy(b->dims[v], c->values[v].dims, sizeof b->dims[v]);
+            continue;
+        }
+        if (c->values[v].snapshot >= value_count)
+            return inlay_fail(b->diag, INLAY_INVALID_ARGUMENT, "a value of the region is not there");
+        s = INLAY_AT(inlay_value_state, values, stride, c->values[v].snapshot);
+        if (s->rank == INLAY_RANK_UNKNOWN || s->rank > RG_MAX_RANK)
+            return inlay_fail(b->diag, INLAY_UNSUPPORTED, "a value of a region has no shape, or more than %d axes",
+                              RG_MAX_RANK);
+        b->ranks[v] = s->rank;
+        i->key[i->key_count++] = s->rank;
+        for (uint32_t d = 0; d < s->rank; d++) {
+            if (s->dims[d] < 0)
+                return inlay_fail(b->diag, INLAY_UNSUPPORTED, "the shape of a value of a region depends on data");
+            b->dims[v][d] = s->dims[d];
+            i->key[i->key_count++] = s->dims[d];
+        }
+    }
+    return INLAY_OK;
+}
+
+/* Values that the group has read are one use nearer to the end. */
+static void count_reads(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = &b->c->ops[group->op];
+    uint32_t reads[3 + RG_MAX_POSTS + 1], count = 0;
+
+    for (uint32_t n = 0; n < op->in_count; n++) {
+        uint32_t v = op->in[n];
+
+        if (v == INLAY_NONE)
+            continue;
+        if (b->uses[v] > 0)
+            b->uses[v]--;
+        if (b->places[v].buffer != INLAY_NONE && b->instance->buffers[b->places[v].buffer].pending > 0)
+            b->instance->buffers[b->places[v].buffer].pending--;
+    }
+    for (uint32_t p = 0; p < group->post_count; p++)
+        if (group->posts[p].kind != RG_POST_ELTWISE)
+            reads[count++] = group->posts[p].other;
+    if (group->bias != INLAY_NONE)
+        reads[count++] = group->bias;
+    for (uint32_t n = 0; n < count; n++) {
+        uint32_t v = reads[n];
+
+        if (b->uses[v] > 0)
+            b->uses[v]--;
+        if (b->places[v].buffer != INLAY_NONE && b->instance->buffers[b->places[v].buffer].pending > 0)
+            b->instance->buffers[b->places[v].buffer].pending--;
+    }
+}
+
+static inlay_status lower(rg_build *b)
+{
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t g = 0; g < b->group_count; g++) {
+        const rg_group *group = &b->groups[g];
+
+        b->op_index = group->op;
+        b->op = &b->c->ops[group->op];
+        if (rg_count(b, group->out) > 0)
+            INLAY_TRY(b->op->row->family->lower(b, group));
+        count_reads(b, group);
+    }
+done:
+    return status;
+}
+
+inlay_status rg_instance_build(inlay_compiled *c, const inlay_value_state *values, uint32_t stride,
+                               uint32_t value_count, uint32_t threads, inlay_instance **out_instance,
+                               inlay_diag *diag)
+{
+    rg_build b = { .state = c->state, .c = c, .diag = diag };
+    size_t n = c->value_count + 1u;
+    inlay_status status = INLAY_OK;
+    int before = rg_threads_set(threads);
+
+    *out_instance = NULL;
+    b.instance = calloc(1, sizeof *b.instance);
+    b.dims = calloc(n, sizeof *b.dims);
+    b.ranks = calloc(n, sizeof *b.ranks);
+    b.places = calloc(n, sizeof *b.places);
+    b.plains = calloc(n, sizeof *b.plains);
+    b.uses = calloc(n, sizeof *b.uses);
+    b.groups = calloc(c->op_count + 1u, sizeof *b.groups);
+    if (b.instance != NULL) {
+        b.instance->key = calloc(n * (RG_MAX_RANK + 1), sizeof *b.instance->key);
+        b.instance->threads = threads;
+        b.instance->references = 1;
+    }
+    if (b.instance == NULL || b.dims == NULL || b.ranks == NULL || b.places == NULL || b.plains == NULL ||
+        b.uses == NULL || b.groups == NULL || b.instance->key == NULL) {
+        status = no_memory(&b);
+        goto done;
+    }
+    (void)pthread_mutex_init(&b.instance->lock, NULL);
+    b.instance->has_lock = true;
+    INLAY_TRY(read_shapes(&b, values, stride, value_count));
+    INLAY_TRY(rg_fuse(&b));
+    INLAY_TRY(lower(&b));
+    INLAY_TRY(rg_plan(&b));
+    INLAY_TRY(rg_context_prepare(c->state, b.instance, diag));
+    *out_instance = b.instance;
+    b.instance = NULL;
+done:
+    rg_instance_destroy(b.instance);
+    free(b.groups);
+    free(b.uses);
+    free(b.plains);
+    free(b.places);
+    free(b.ranks);
+    free(b.dims);
+    rg_threads_restore(before);
+    return status;
+}
+
+void rg_instance_destroy(inlay_instance *i)
+{
+    if (i == NULL)
+        return;
+    rg_contexts_destroy(i);
+    for (uint32_t s = 0; s < i->step_count; s++) {
+        (void)dnnl_primitive_destroy(i->steps[s].primitive);
+        free(i->steps[s].native);
+    }
+    free(i->steps);
+    free(i->args);
+    free(i->slots);
+    free(i->buffers);
+    free(i->key);
+    if (i->has_lock)
+        (void)pthread_mutex_destroy(&i->lock);
+    free(i);
+}

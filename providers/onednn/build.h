@@ -1,0 +1,223 @@
+/* build.h - a region at concrete shapes: what lowering writes, and the instance that comes out of it.
+ *
+ * Each value has a place: a buffer, an offset, and a layout (dnnl_memory_desc_t), which may be blocked, permuted or
+ * row-major. Producers choose; consumers either take what is there or have it reordered. Buffers get their offsets in
+ * the workspace when all steps are known (plan.c). */
+#ifndef ONEDNN_BUILD_H
+#define ONEDNN_BUILD_H
+#include "region.h"
+
+typedef dnnl_memory_desc_t rg_md;
+
+enum { RG_WORK, RG_INPUT, RG_OUTPUT, RG_CONST };
+
+typedef struct rg_buffer {
+    uint32_t kind;       /* RG_WORK ... */
+    uint32_t index;      /* number of the region's input or output */
+    uint64_t bytes;
+    uint64_t offset;     /* WORK: in the workspace */
+    uint32_t first, last; /* steps that touch it; first = INLAY_NONE until one does */
+    uint32_t pending;    /* reads of values in it that are yet to be lowered */
+    uint32_t parent;     /* WORK: it is part of another buffer, at `within`; INLAY_NONE */
+    uint64_t within;
+    dnnl_memory_t memory; /* CONST: of the pack, borrowed */
+    const void *data;     /* CONST */
+} rg_buffer;
+
+typedef struct rg_place {
+    uint32_t buffer; /* INLAY_NONE = nowhere yet */
+    uint64_t offset; /* bytes */
+    rg_md md;
+} rg_place;
+
+/* A memory argument of a step. */
+typedef struct rg_slot {
+    rg_place place;
+} rg_slot;
+
+typedef struct rg_arg {
+    int id;        /* DNNL_ARG_* */
+    uint32_t slot;
+} rg_arg;
+
+/* A loop of our own. args are addresses in the order of the step's arguments. */
+typedef struct rg_native {
+    inlay_status (*run)(const struct rg_native *self, const rg_state *state, inlay_run *run, void *const *args,
+                        uint32_t threads);
+} rg_native;
+
+typedef struct rg_step {
+    dnnl_primitive_t primitive; /* NULL: native */
+    rg_native *native;          /* freed with the instance */
+    uint32_t first_arg, arg_count;
+    uint32_t op;                /* for diagnostics */
+    const char *kernel;         /* the implementation's name, the library's */
+} rg_step;
+
+typedef struct rg_context rg_context;
+
+/* Immutable, but for the pool of contexts. */
+struct inlay_instance {
+    uint32_t references; /* under compiled->lock */
+    int64_t *key;        /* dims of all values it was made for */
+    uint32_t key_count;
+    uint32_t threads;
+    uint64_t workspace_bytes;
+    rg_step *steps;
+    rg_arg *args;
+    rg_slot *slots;
+    rg_buffer *buffers;
+    uint32_t step_count, arg_count, slot_count, buffer_count;
+    uint32_t max_args; /* of one step */
+    pthread_mutex_t lock;
+    bool has_lock;
+    rg_context *idle; /* contexts that no run is using */
+};
+
+/* One function that is fused behind an op, or runs by itself. */
+enum { RG_POST_ELTWISE, RG_POST_BINARY, RG_POST_SUM };
+typedef struct rg_post {
+    uint32_t kind;
+    rg_eltwise eltwise;
+    dnnl_alg_kind_t alg; /* binary */
+    uint32_t other;      /* binary: the other operand */
+    uint32_t out;        /* the value after it */
+} rg_post;
+
+enum { RG_MAX_POSTS = 12 };
+
+/* Ops that may run as one primitive: a first one and what follows it. */
+struct rg_group {
+    uint32_t op;       /* the first */
+    uint32_t last;     /* position: the op whose output the group makes */
+    rg_post posts[RG_MAX_POSTS];
+    uint32_t post_count;
+    uint32_t bias;     /* a value that is added per output channel right behind the op, INLAY_NONE */
+    uint32_t out;      /* the value after all posts */
+};
+
+struct rg_build {
+    const rg_state *state;
+    inlay_compiled *c;
+    inlay_diag *diag;
+    inlay_instance *instance;
+    const rg_op *op; /* being lowered */
+    uint32_t op_index;
+    int64_t (*dims)[RG_MAX_RANK]; /* [value_count] */
+    uint32_t *ranks;              /* [value_count] */
+    rg_place *places;             /* [value_count] */
+    rg_place *plains;             /* [value_count] a row-major copy, where one was made */
+    uint32_t *uses;               /* [value_count] reads yet to be lowered */
+    rg_group *groups;
+    uint32_t group_count;
+    uint32_t step_capacity, arg_capacity, slot_capacity, buffer_capacity;
+};
+
+/* ------------------------------------------------------------------ layouts (layout.c) */
+
+/* Row-major float tensor. */
+void rg_md_plain(rg_md *md, uint32_t rank, const int64_t *dims);
+void rg_md_any(rg_md *md, uint32_t rank, const int64_t *dims);
+void rg_md_strides(rg_md *md, uint32_t rank, const int64_t *dims, const int64_t *strides);
+bool rg_md_is_plain(const rg_md *md); /* row-major without gaps, as the bytes lie: blocks of a 1x1 image count */
+bool rg_md_is_dense(const rg_md *md); /* no gaps, no padding */
+bool rg_md_is_blocked(const rg_md *md);
+bool rg_md_is_image(const rg_md *md); /* blocked, or channels last: what kernels for images like */
+bool rg_md_equal(const rg_md *a, const rg_md *b);
+int64_t rg_md_count(const rg_md *md);
+uint64_t rg_md_bytes(const rg_md *md);
+
+/* ------------------------------------------------------------------ building (build.c) */
+
+/* Dims of a value at this instance. */
+static inline const int64_t *rg_dims(const rg_build *b, uint32_t value)
+{
+    return b->dims[value];
+}
+int64_t rg_count(const rg_build *b, uint32_t value);
+
+/* Where the value lies now. Constants lie row-major. */
+inlay_status rg_read(rg_build *b, uint32_t value, rg_place *out);
+/* The same row-major, by a reorder if need be. */
+inlay_status rg_read_plain(rg_build *b, uint32_t value, rg_place *out);
+/* The same in this layout. */
+inlay_status rg_read_as(rg_build *b, uint32_t value, const rg_md *md, rg_place *out);
+/* The place as another, by a reorder if they differ; md of equal dims. */
+inlay_status rg_reorder(rg_build *b, const rg_place *from, const rg_md *md, rg_place *out);
+/* A constant read as `plain` (dims and strides of the original's elements), in layout md. */
+inlay_status rg_read_constant(rg_build *b, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out);
+/* A buffer for a tensor of this layout. */
+inlay_status rg_new_place(rg_build *b, const rg_md *md, rg_place *out);
+/* Where to make a value: the region's output if the layout allows, otherwise a buffer of its own. */
+inlay_status rg_result_place(rg_build *b, uint32_t value, const rg_md *md, rg_place *out);
+/* The value lies there from now on; copies it out if it leaves the region. */
+inlay_status rg_set_place(rg_build *b, uint32_t value, const rg_place *place);
+/* May the bytes at this place, read for the last time now by `value`'s reader, be written over? */
+bool rg_is_last_use(const rg_build *b, uint32_t value);
+
+typedef struct rg_operand {
+    int id;
+    const rg_place *place;
+} rg_operand;
+/* Makes the primitive and its step; the descriptor stays the caller's. Scratchpad is added. */
+inlay_status rg_emit(rg_build *b, dnnl_primitive_desc_t pd, const rg_operand *operands, uint32_t count);
+inlay_status rg_emit_native(rg_build *b, rg_native *native, const rg_place *const *places, uint32_t count);
+
+/* ------------------------------------------------------------------ fused functions (posts.c) */
+
+typedef struct rg_fused {
+    dnnl_primitive_desc_t pd; /* the caller destroys it */
+    uint32_t count;           /* posts that it does */
+    bool sums;                /* posts[sum_at] adds to what is in dst already */
+    uint32_t sum_at;
+    rg_place others[RG_MAX_POSTS]; /* binary operands, as it reads them */
+} rg_fused;
+
+/* Creates the primitive descriptor of op desc with as many of the group's posts as a fast kernel takes. dst_rank, dims:
+ * the primitive's own view of the output (a product's may have fewer axes). */
+inlay_status rg_fuse_posts(rg_build *b, const rg_group *group, const void *op_desc, uint32_t dst_rank,
+                           const int64_t *dst_dims, rg_fused *out);
+/* Emits it: operands are those of the op itself without dst. Makes the group's output, also by the posts that were not
+ * fused. */
+inlay_status rg_emit_fused(rg_build *b, const rg_group *group, const rg_fused *fused, const rg_operand *operands,
+                           uint32_t count);
+
+/* Attributes that every primitive here has: the scratchpad is in the host's workspace. The caller destroys them. */
+inlay_status rg_attr_create(rg_build *b, dnnl_primitive_attr_t *out);
+/* A descriptor without posts. The caller destroys it. */
+inlay_status rg_describe(rg_build *b, const void *op_desc, dnnl_primitive_desc_t *out);
+/* A function of a place. overwrite: x may become the result. result: the value that this makes, INLAY_NONE for
+ * something in between. */
+inlay_status rg_eltwise_at(rg_build *b, const rg_place *x, bool overwrite, const rg_eltwise *f, uint32_t result,
+                           rg_place *out);
+/* alg(x, value `other`), broadcast to the dims of value `like`. */
+inlay_status rg_binary_at(rg_build *b, dnnl_alg_kind_t alg, const rg_place *x, bool overwrite, uint32_t other,
+                          uint32_t like, uint32_t result, rg_place *out);
+/* Runs the group's posts from `first` on what was made so far, and leaves the group's output. */
+inlay_status rg_finish(rg_build *b, const rg_group *group, uint32_t first, const rg_place *made, bool overwrite);
+
+/* ------------------------------------------------------------------ the rest */
+
+/* Groups of the region at the build's shapes, in an order to lower them in. */
+inlay_status rg_fuse(rg_build *b);
+/* Pads of a window at these sizes, explicit ones and those of auto_pad; `in` and `out` are [spatial]. */
+void rg_window_pads(const rg_op *op, const int64_t *in, const int64_t *out, const int64_t *kernel, int64_t *begins,
+                    int64_t *ends);
+/* Offsets of all buffers; instance->workspace_bytes. */
+inlay_status rg_plan(rg_build *b);
+
+/* The constant in this layout, from the original or from another pack. Under compiled->lock. */
+inlay_status rg_constant_pack(inlay_compiled *c, rg_constant *k, const rg_md *plain, const rg_md *md,
+                              const rg_pack **out_pack, inlay_diag *diag);
+void rg_constant_deinit(rg_constant *k);
+
+inlay_status rg_instance_build(inlay_compiled *c, const inlay_value_state *values, uint32_t stride,
+                               uint32_t value_count, uint32_t threads, inlay_instance **out_instance,
+                               inlay_diag *diag);
+void rg_instance_destroy(inlay_instance *instance);
+/* Makes the context of the first run, so that it needs no heap. */
+inlay_status rg_context_prepare(const rg_state *state, inlay_instance *instance, inlay_diag *diag);
+void rg_contexts_destroy(inlay_instance *instance);
+/* Room for one more element; false: out of memory. */
+bool rg_grow(void *array, uint32_t count, uint32_t *capacity, size_t element);
+#endif

@@ -1,0 +1,316 @@
+/* A region of the host's graph -> ops, values and constants of our own; instances of it by shape. */
+#include "build.h"
+#include <stdio.h>
+
+inlay_status rg_check(dnnl_status_t code, inlay_diag *diag, const char *what, const char *name)
+{
+    inlay_status status = code == dnnl_out_of_memory     ? INLAY_OUT_OF_MEMORY
+                          : code == dnnl_unimplemented   ? INLAY_UNSUPPORTED
+                          : code == dnnl_invalid_arguments ? INLAY_UNSUPPORTED
+                                                           : INLAY_INTERNAL;
+
+    if (code == dnnl_success)
+        return INLAY_OK;
+    return inlay_fail(diag, status, "node '%s': oneDNN can't %s (%s)", name, what,
+                      code == dnnl_out_of_memory       ? "out of memory"
+                      : code == dnnl_unimplemented     ? "not implemented"
+                      : code == dnnl_invalid_arguments ? "invalid arguments"
+                                                       : "runtime error");
+}
+
+bool rg_grow(void *array, uint32_t count, uint32_t *capacity, size_t element)
+{
+    uint32_t more = *capacity < 32 ? 32 : *capacity * 2;
+    void *old, *fresh;
+
+    if (count < *capacity)
+        return true;
+    memcpy(&old, array, sizeof old); /* array is the address of a typed pointer */
+    fresh = more > *capacity ? realloc(old, more * element) : NULL;
+    if (fresh == NULL)
+        return false;
+    memset((char *)fresh + *capacity * element, 0, (more - *capacity) * element);
+    memcpy(array, &fresh, sizeof fresh);
+    *capacity = more;
+    return true;
+}
+
+/* ------------------------------------------------------------------ values */
+
+/* The number of a snapshot value in the region, given one if it has none. number_of: [graph->value_count]. */
+static inlay_status number_value(inlay_compiled *c, const inlay_compile_request *r, uint32_t snapshot,
+                                 uint32_t *number_of, uint32_t *out)
+{
+    const inlay_value_info *info = inlay_graph_value(r->graph, snapshot);
+    rg_value *v;
+
+    *out = INLAY_NONE;
+    if (info == NULL)
+        return INLAY_OK;
+    if (number_of[snapshot] != INLAY_NONE) {
+        *out = number_of[snapshot];
+        return INLAY_OK;
+    }
+    *out = number_of[snapshot] = c->value_count;
+    v = &c->values[c->value_count++];
+    *v = (rg_value){ .snapshot = snapshot, .input = INLAY_NONE, .output = INLAY_NONE, .constant = INLAY_NONE };
+    if ((info->flags & INLAY_VALUE_CONSTANT) == 0)
+        return INLAY_OK;
+    v->constant = c->constant_count;
+    v->rank = info->rank <= RG_MAX_RANK ? info->rank : 0;
+    for (uint32_t d = 0; d < v->rank; d++)
+        v->dims[d] = info->dims[d].value;
+    c->constants[c->constant_count++] = (rg_constant){ .value = snapshot, .data = info->data, .bytes = info->data_bytes };
+    return INLAY_OK;
+}
+
+static void name_op(rg_op *op, const inlay_node_info *info)
+{
+    (void)snprintf(op->name, sizeof op->name, "%s", info->name.data);
+}
+
+static inlay_status read_node(inlay_compiled *c, const inlay_compile_request *r, uint32_t n, uint32_t *number_of,
+                              uint32_t **next, inlay_diag *diag)
+{
+    const inlay_node_info *info = inlay_graph_node(r->graph, r->nodes[n]);
+    const kit_node node = { .host = c->state->host, .graph = r->graph, .info = info };
+    rg_op *op = &c->ops[c->op_count++];
+    kit_refusal why = { 0, "", "" };
+
+    op->row = rg_parse(&node, op, &why);
+    name_op(op, info);
+    if (op->row == NULL)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': %s", op->name, why.text);
+    op->in_count = info->input_count;
+    op->out_count = info->output_count;
+    op->in = *next;
+    op->out = op->in + op->in_count;
+    *next = op->out + op->out_count;
+    for (uint32_t i = 0; i < op->in_count; i++) {
+        (void)number_value(c, r, info->inputs[i], number_of, &op->in[i]);
+        if (op->in[i] != INLAY_NONE)
+            c->values[op->in[i]].uses++;
+    }
+    for (uint32_t i = 0; i < op->out_count; i++)
+        (void)number_value(c, r, info->outputs[i], number_of, &op->out[i]);
+    return INLAY_OK;
+}
+
+static inlay_status read_region(inlay_compiled *c, const inlay_compile_request *r, inlay_diag *diag)
+{
+    uint32_t total = 1, *number_of = NULL, *next;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t n = 0; n < r->node_count; n++) {
+        const inlay_node_info *info = inlay_graph_node(r->graph, r->nodes[n]);
+        total += info->input_count + info->output_count;
+    }
+    c->ops = calloc(r->node_count + 1, sizeof *c->ops);
+    c->numbers = calloc(total, sizeof *c->numbers);
+    c->values = calloc(total, sizeof *c->values);
+    c->constants = calloc(total, sizeof *c->constants);
+    number_of = malloc((r->graph->value_count + 1) * sizeof *number_of);
+    if (c->ops == NULL || c->numbers == NULL || c->values == NULL || c->constants == NULL || number_of == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "compiling a region of %u nodes", r->node_count);
+        goto done;
+    }
+    memset(number_of, 0xff, (r->graph->value_count + 1) * sizeof *number_of);
+    next = c->numbers;
+    for (uint32_t n = 0; n < r->node_count; n++) {
+        if (r->poll != NULL && n > 0)
+            INLAY_TRY(r->poll(r->ctx));
+        INLAY_TRY(read_node(c, r, n, number_of, &next, diag));
+    }
+    for (uint32_t i = 0; i < r->input_count; i++)
+        if (number_of[r->inputs[i]] != INLAY_NONE)
+            c->values[number_of[r->inputs[i]]].input = i;
+    for (uint32_t i = 0; i < r->output_count; i++)
+        if (number_of[r->outputs[i]] != INLAY_NONE)
+            c->values[number_of[r->outputs[i]]].output = i;
+    c->input_count = r->input_count;
+    c->output_count = r->output_count;
+done:
+    free(number_of);
+    return status;
+}
+
+/* ------------------------------------------------------------------ constants */
+
+/* Small constants are copied; the others keep what the host has until it is known how they are read. */
+static inlay_status copy_small(inlay_compiled *c, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < c->constant_count; i++) {
+        rg_constant *k = &c->constants[i];
+
+        if (k->bytes > RG_SMALL_BYTES || k->data == NULL)
+            continue;
+        if (posix_memalign(&k->copy, 64, RG_SMALL_BYTES) != 0) {
+            k->copy = NULL;
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "copying the constants of a region");
+        }
+        memcpy(k->copy, k->data, k->bytes);
+        k->data = k->copy;
+    }
+    return INLAY_OK;
+}
+
+/* Tells the host what it may drop: everything that has been copied or packed, and is not also read as it lies. */
+static void settle_constants(inlay_compiled *c, const inlay_compile_request *r)
+{
+    for (uint32_t i = 0; i < c->constant_count; i++) {
+        rg_constant *k = &c->constants[i];
+        bool packed = k->packs != NULL && !k->plain_used && c->ready != NULL;
+
+        if (k->copy == NULL && !packed)
+            continue;
+        if (k->copy == NULL)
+            k->data = NULL;
+        if (r->constants != NULL)
+            r->constants[k->value] = k->copy != NULL ? INLAY_CONST_COPIED : INLAY_CONST_PACKED;
+    }
+}
+
+/* Elements have to lie at multiples of their size; files promise nothing. */
+static inlay_status align_plain(inlay_compiled *c, const inlay_compile_request *r, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < c->constant_count; i++) {
+        rg_constant *k = &c->constants[i];
+
+        if (k->copy == NULL && k->data != NULL && k->bytes > 0 && (uintptr_t)k->data % sizeof(float) != 0) {
+            k->data = c->state->host->align_constant(c->state->host->ctx, r->handle, k->value, 64);
+            if (k->data == NULL)
+                return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "aligning a constant of a region");
+        }
+    }
+    return INLAY_OK;
+}
+
+static bool profile_is_complete(const inlay_compiled *c, const inlay_compile_request *r)
+{
+    if (r->profile == NULL)
+        return false;
+    for (uint32_t v = 0; v < c->value_count; v++) {
+        const inlay_value_state *s = INLAY_AT(inlay_value_state, r->profile, r->profile_stride, c->values[v].snapshot);
+
+        if (c->values[v].constant != INLAY_NONE)
+            continue;
+        if (s->rank == INLAY_RANK_UNKNOWN || s->rank > RG_MAX_RANK)
+            return false;
+        for (uint32_t d = 0; d < s->rank; d++)
+            if (s->dims[d] < 0)
+                return false;
+    }
+    return true;
+}
+
+inlay_status rg_compile(void *state, const inlay_compile_request *r, inlay_compiled **out_compiled, inlay_diag *diag)
+{
+    inlay_compiled *c = calloc(1, sizeof *c);
+    inlay_status status = INLAY_OK;
+
+    *out_compiled = NULL;
+    if (c == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "compiling a region of %u nodes", r->node_count);
+    c->state = state;
+    (void)pthread_mutex_init(&c->lock, NULL);
+    INLAY_TRY(read_region(c, r, diag));
+    INLAY_TRY(copy_small(c, diag));
+    INLAY_TRY(align_plain(c, r, diag));
+    if (profile_is_complete(c, r)) {
+        /* Packs the weights, so that the host can drop the originals. Shapes that do not work are no error yet: it is
+         * the run's that count. */
+        inlay_diag quiet = INLAY_DIAG_INIT;
+
+        status = rg_instance_build(c, r->profile, r->profile_stride, r->graph->value_count,
+                                   r->max_threads > 0 ? r->max_threads : 1, &c->ready, &quiet);
+        if (status == INLAY_OUT_OF_MEMORY) {
+            if (diag != NULL)
+                *diag = quiet;
+            goto done;
+        }
+        status = INLAY_OK;
+    }
+    settle_constants(c, r);
+    *out_compiled = c;
+    c = NULL;
+done:
+    rg_release_compiled(state, c);
+    return status;
+}
+
+void rg_release_compiled(void *state, inlay_compiled *c)
+{
+    (void)state;
+    if (c == NULL)
+        return;
+    rg_instance_destroy(c->ready);
+    for (uint32_t i = 0; i < c->constant_count; i++)
+        rg_constant_deinit(&c->constants[i]);
+    free(c->constants);
+    free(c->values);
+    free(c->numbers);
+    free(c->ops);
+    (void)pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+/* ------------------------------------------------------------------ instances */
+
+/* Is the instance for these shapes? Its key lists the dims of all values. */
+static bool key_fits(const inlay_compiled *c, const inlay_instance *i, const inlay_specialize_request *r)
+{
+    uint32_t k = 0;
+
+    for (uint32_t v = 0; v < c->value_count; v++) {
+        const inlay_value_state *s;
+
+        if (c->values[v].constant != INLAY_NONE)
+            continue;
+        s = INLAY_AT(inlay_value_state, r->values, r->value_stride, c->values[v].snapshot);
+        if (k >= i->key_count || i->key[k++] != (int64_t)s->rank)
+            return false;
+        for (uint32_t d = 0; d < s->rank; d++)
+            if (k >= i->key_count || i->key[k++] != s->dims[d])
+                return false;
+    }
+    return k == i->key_count;
+}
+
+inlay_status rg_specialize(void *state, inlay_compiled *c, inlay_specialize_request *r, inlay_instance **out_instance,
+                           inlay_diag *diag)
+{
+    uint32_t threads = r->max_threads > 0 ? r->max_threads : 1;
+    inlay_instance *instance = NULL;
+    inlay_status status = INLAY_OK;
+
+    (void)state;
+    *out_instance = NULL;
+    (void)pthread_mutex_lock(&c->lock);
+    if (c->ready != NULL && c->ready->threads == threads && key_fits(c, c->ready, r)) {
+        instance = c->ready;
+        instance->references++;
+    } else {
+        status = rg_instance_build(c, r->values, r->value_stride, r->value_count, threads, &instance, diag);
+    }
+    (void)pthread_mutex_unlock(&c->lock);
+    if (status != INLAY_OK)
+        return status;
+    r->workspace_bytes = instance->workspace_bytes;
+    r->workspace_alignment = 64;
+    *out_instance = instance;
+    return INLAY_OK;
+}
+
+void rg_release_instance(void *state, inlay_compiled *c, inlay_instance *instance)
+{
+    bool last;
+
+    (void)state;
+    if (instance == NULL)
+        return;
+    (void)pthread_mutex_lock(&c->lock);
+    last = --instance->references == 0;
+    (void)pthread_mutex_unlock(&c->lock);
+    if (last)
+        rg_instance_destroy(instance);
+}

@@ -1,0 +1,178 @@
+/* Functions of one tensor: reading the nodes, and running them by themselves. Mostly they end up behind a convolution or
+ * product (posts.c). */
+#include "build.h"
+#include <float.h>
+
+/* ------------------------------------------------------------------ reading */
+
+/* Scalars and vectors are mostly shape arithmetic, which the host computes ahead when it is no part of a region. */
+bool rg_is_large(const kit_node *node, kit_refusal *why)
+{
+    const inlay_value_info *y = kit_output(node, 0);
+
+    return y->rank >= 2 ||
+           kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "scalars and vectors are not worth a oneDNN primitive");
+}
+
+/* Clip-6 has attributes, Clip-11 inputs; omitted bounds do not bound. */
+static bool clip_bounds(const kit_node *node, rg_eltwise *f, kit_refusal *why)
+{
+    *f = (rg_eltwise){ dnnl_eltwise_clip_v2, -FLT_MAX, FLT_MAX };
+    if (node->info->since_version < 11) {
+        f->alpha = (float)kit_attr_float(node->info, "min", -(double)FLT_MAX);
+        f->beta = (float)kit_attr_float(node->info, "max", (double)FLT_MAX);
+        return true;
+    }
+    if ((kit_input(node, 1) != NULL && !rg_known_scalar(kit_input(node, 1), &f->alpha)) ||
+        (kit_input(node, 2) != NULL && !rg_known_scalar(kit_input(node, 2), &f->beta)))
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make min and max constants", "the bounds are not constant");
+    /* ONNX Clip-13: where min > max, everything is max. */
+    if (f->alpha > f->beta)
+        f->alpha = f->beta;
+    return true;
+}
+
+static bool parse_eltwise(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    static const struct {
+        const char *op_type;
+        rg_eltwise f;
+    } plain[] = {
+        { "Relu", { dnnl_eltwise_relu, 0, 0 } },
+        { "Sigmoid", { dnnl_eltwise_logistic, 0, 0 } },
+        { "Tanh", { dnnl_eltwise_tanh, 0, 0 } },
+        { "Abs", { dnnl_eltwise_abs, 0, 0 } },
+        { "Sqrt", { dnnl_eltwise_sqrt, 0, 0 } },
+        { "Exp", { dnnl_eltwise_exp, 0, 0 } },
+        { "Log", { dnnl_eltwise_log, 0, 0 } },
+        { "Neg", { dnnl_eltwise_linear, -1, 0 } },
+        { "Softplus", { dnnl_eltwise_soft_relu, 1, 0 } },
+        { "HardSwish", { dnnl_eltwise_hardswish, 0, 0 } },
+        { "Mish", { dnnl_eltwise_mish, 0, 0 } },
+    };
+    const char *type = op->row->op_type;
+
+    if (!rg_is_large(node, why))
+        return false;
+    op->eltwise_count = 1;
+    for (uint32_t i = 0; i < KIT_COUNT(plain); i++) {
+        if (strcmp(type, plain[i].op_type) == 0) {
+            op->eltwise[0] = plain[i].f;
+            return true;
+        }
+    }
+    if (strcmp(type, "Clip") == 0)
+        return clip_bounds(node, &op->eltwise[0], why);
+    if (strcmp(type, "LeakyRelu") == 0) {
+        op->eltwise[0] = (rg_eltwise){ dnnl_eltwise_relu, (float)kit_attr_float(node->info, "alpha", 0.01), 0 };
+    } else if (strcmp(type, "Elu") == 0) {
+        op->eltwise[0] = (rg_eltwise){ dnnl_eltwise_elu, (float)kit_attr_float(node->info, "alpha", 1), 0 };
+    } else if (strcmp(type, "Swish") == 0) {
+        op->eltwise[0] = (rg_eltwise){ dnnl_eltwise_swish, (float)kit_attr_float(node->info, "alpha", 1), 0 };
+    } else if (strcmp(type, "Gelu") == 0) {
+        bool by_tanh = strcmp(kit_attr_string(node->info, "approximate", "none"), "tanh") == 0;
+
+        op->eltwise[0] = (rg_eltwise){ by_tanh ? dnnl_eltwise_gelu_tanh : dnnl_eltwise_gelu_erf, 0, 0 };
+    } else { /* HardSigmoid */
+        op->eltwise_count = 2;
+        op->eltwise[0] = (rg_eltwise){ dnnl_eltwise_linear, (float)kit_attr_float(node->info, "alpha", 0.2),
+                                       (float)kit_attr_float(node->info, "beta", 0.5) };
+        op->eltwise[1] = (rg_eltwise){ dnnl_eltwise_clip_v2, 0, 1 };
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------ lowering */
+
+inlay_status rg_attr_create(rg_build *b, dnnl_primitive_attr_t *out)
+{
+    inlay_status status = rg_check(dnnl_primitive_attr_create(out), b->diag, "set attributes", b->op->name);
+
+    if (status == INLAY_OK)
+        (void)dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
+    return status;
+}
+
+inlay_status rg_describe(rg_build *b, const void *desc, dnnl_primitive_desc_t *out)
+{
+    dnnl_primitive_attr_t attr = NULL;
+    inlay_status status = rg_attr_create(b, &attr);
+
+    *out = NULL;
+    if (status == INLAY_OK)
+        status = rg_check(dnnl_primitive_desc_create(out, desc, attr, b->state->engine, NULL), b->diag,
+                          "compute this", b->op->name);
+    (void)dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
+inlay_status rg_eltwise_at(rg_build *b, const rg_place *x, bool overwrite, const rg_eltwise *f, uint32_t result,
+                           rg_place *out)
+{
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_eltwise_desc_t desc;
+    inlay_status status;
+
+    if (overwrite && (result == INLAY_NONE || b->c->values[result].output == INLAY_NONE))
+        *out = *x;
+    else if (result != INLAY_NONE)
+        INLAY_TRY(rg_result_place(b, result, &x->md, out));
+    else
+        INLAY_TRY(rg_new_place(b, &x->md, out));
+    INLAY_TRY(rg_check(dnnl_eltwise_forward_desc_init(&desc, dnnl_forward_inference, f->alg, &x->md, f->alpha, f->beta),
+                       b->diag, "describe a function", b->op->name));
+    INLAY_TRY(rg_describe(b, &desc, &pd));
+    status = rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_SRC, x }, { DNNL_ARG_DST, out } }, 2);
+done:
+    (void)dnnl_primitive_desc_destroy(pd);
+    return status;
+}
+
+inlay_status rg_finish(rg_build *b, const rg_group *group, uint32_t first, const rg_place *made, bool overwrite)
+{
+    rg_place now = *made;
+
+    for (uint32_t p = first; p < group->post_count; p++) {
+        const rg_post *post = &group->posts[p];
+        uint32_t result = p + 1 == group->post_count ? group->out : INLAY_NONE;
+        rg_place next;
+        inlay_status status;
+
+        if (post->kind == RG_POST_ELTWISE)
+            status = rg_eltwise_at(b, &now, overwrite, &post->eltwise, result, &next);
+        else
+            status = rg_binary_at(b, post->alg, &now, overwrite, post->other, group->out, result, &next);
+        if (status != INLAY_OK)
+            return status;
+        now = next;
+        overwrite = true;
+    }
+    return rg_set_place(b, group->out, &now);
+}
+
+static inlay_status lower_eltwise(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    bool overwrite = rg_is_last_use(b, op->in[0]);
+    rg_place now, next;
+    inlay_status status;
+
+    INLAY_TRY(rg_read(b, op->in[0], &now));
+    overwrite = overwrite && b->places[op->in[0]].buffer == now.buffer;
+    if (!rg_md_is_blocked(&now.md) && !rg_md_is_dense(&now.md)) {
+        INLAY_TRY(rg_read_plain(b, op->in[0], &now));
+        overwrite = false;
+    }
+    for (uint32_t f = 0; f < op->eltwise_count; f++) {
+        bool last = f + 1 == op->eltwise_count && group->post_count == 0;
+
+        INLAY_TRY(rg_eltwise_at(b, &now, overwrite, &op->eltwise[f], last ? group->out : INLAY_NONE, &next));
+        now = next;
+        overwrite = true;
+    }
+    status = rg_finish(b, group, 0, &now, true);
+done:
+    return status;
+}
+
+const rg_family rg_eltwise_family = { "elementwise", parse_eltwise, lower_eltwise };

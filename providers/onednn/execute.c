@@ -1,0 +1,201 @@
+/* The run: a flat list of primitives, whose memory objects belong to a context. A context is one run's at a time; those
+ * that no run needs wait at the instance, so that a steady state makes none. */
+#include "build.h"
+#include <stdio.h>
+
+/* libgomp's, and libdnnl's. */
+extern void omp_set_num_threads(int threads);
+extern int omp_get_max_threads(void);
+
+int rg_threads_set(uint32_t threads)
+{
+    int before = omp_get_max_threads();
+
+    if (before == (int)threads)
+        return 0;
+    omp_set_num_threads((int)threads);
+    return before;
+}
+
+void rg_threads_restore(int before)
+{
+    if (before > 0)
+        omp_set_num_threads(before);
+}
+
+struct rg_context {
+    rg_context *next;
+    dnnl_stream_t stream;
+    void **addresses;           /* [buffer_count] of the run that the handles were set for */
+    dnnl_memory_t *memories;    /* [slot_count] */
+    dnnl_exec_arg_t *args;      /* [arg_count], pointing to memories */
+    void **native;              /* [max_args] */
+    uint32_t slot_count;
+    const inlay_instance *of;
+};
+
+static void context_destroy(rg_context *x)
+{
+    if (x == NULL)
+        return;
+    for (uint32_t s = 0; x->memories != NULL && s < x->slot_count; s++)
+        if (x->of->buffers[x->of->slots[s].place.buffer].memory == NULL)
+            (void)dnnl_memory_destroy(x->memories[s]);
+    (void)dnnl_stream_destroy(x->stream);
+    free(x->addresses);
+    free(x->memories);
+    free(x->args);
+    free(x->native);
+    free(x);
+}
+
+void rg_contexts_destroy(inlay_instance *i)
+{
+    while (i->idle != NULL) {
+        rg_context *next = i->idle->next;
+
+        context_destroy(i->idle);
+        i->idle = next;
+    }
+}
+
+static inlay_status context_create(const rg_state *state, const inlay_instance *i, rg_context **out, inlay_diag *diag)
+{
+    rg_context *x = calloc(1, sizeof *x);
+    dnnl_status_t code = dnnl_success;
+
+    *out = NULL;
+    if (x == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for another run of a region");
+    x->of = i;
+    x->addresses = calloc(i->buffer_count + 1u, sizeof *x->addresses);
+    x->memories = calloc(i->slot_count + 1u, sizeof *x->memories);
+    x->args = calloc(i->arg_count + 1u, sizeof *x->args);
+    x->native = calloc(i->max_args + 1u, sizeof *x->native);
+    if (x->addresses == NULL || x->memories == NULL || x->args == NULL || x->native == NULL)
+        code = dnnl_out_of_memory;
+    if (code == dnnl_success)
+        code = dnnl_stream_create(&x->stream, state->engine, dnnl_stream_default_flags);
+    for (uint32_t s = 0; code == dnnl_success && s < i->slot_count; s++) {
+        const rg_buffer *b = &i->buffers[i->slots[s].place.buffer];
+        void *data = b->kind == RG_CONST ? (char *)(uintptr_t)b->data + i->slots[s].place.offset : DNNL_MEMORY_NONE;
+
+        x->slot_count = s + 1;
+        if (b->memory != NULL)
+            x->memories[s] = b->memory;
+        else
+            code = dnnl_memory_create(&x->memories[s], &i->slots[s].place.md, state->engine, data);
+    }
+    for (uint32_t a = 0; code == dnnl_success && a < i->arg_count; a++)
+        x->args[a] = (dnnl_exec_arg_t){ i->args[a].id, x->memories[i->args[a].slot] };
+    if (code != dnnl_success) {
+        context_destroy(x);
+        return rg_check(code, diag, "set up a run", "region");
+    }
+    *out = x;
+    return INLAY_OK;
+}
+
+inlay_status rg_context_prepare(const rg_state *state, inlay_instance *i, inlay_diag *diag)
+{
+    return context_create(state, i, &i->idle, diag);
+}
+
+static inlay_status context_take(const rg_state *state, inlay_instance *i, rg_context **out, inlay_diag *diag)
+{
+    (void)pthread_mutex_lock(&i->lock);
+    *out = i->idle;
+    if (*out != NULL)
+        i->idle = (*out)->next;
+    (void)pthread_mutex_unlock(&i->lock);
+    return *out != NULL ? INLAY_OK : context_create(state, i, out, diag);
+}
+
+static void context_give(inlay_instance *i, rg_context *x)
+{
+    (void)pthread_mutex_lock(&i->lock);
+    x->next = i->idle;
+    i->idle = x;
+    (void)pthread_mutex_unlock(&i->lock);
+}
+
+/* Points the memory objects to this run's buffers; those that have not moved stay as they are. */
+static inlay_status bind(const inlay_instance *i, rg_context *x, const inlay_exec_args *args)
+{
+    char *workspace = inlay_buffer_host(&args->workspace);
+    bool moved = false;
+    dnnl_status_t code = dnnl_success;
+
+    for (uint32_t k = 0; k < i->buffer_count; k++) {
+        const rg_buffer *b = &i->buffers[k];
+        void *now = NULL;
+
+        if (b->kind == RG_WORK)
+            now = workspace + b->offset;
+        else if (b->kind == RG_CONST)
+            now = (void *)(uintptr_t)b->data;
+        else
+            now = inlay_buffer_host(&INLAY_AT(inlay_tensor_arg, b->kind == RG_INPUT ? args->inputs : args->outputs,
+                                              args->arg_stride, b->index)->buffer);
+        if (now == x->addresses[k])
+            continue;
+        x->addresses[k] = now;
+        moved = true;
+    }
+    for (uint32_t s = 0; moved && code == dnnl_success && s < i->slot_count; s++) {
+        const rg_place *p = &i->slots[s].place;
+        void *now = (char *)x->addresses[p->buffer] + p->offset, *was = NULL;
+
+        if (i->buffers[p->buffer].kind == RG_CONST)
+            continue;
+        (void)dnnl_memory_get_data_handle(x->memories[s], &was);
+        if (was != now)
+            code = dnnl_memory_set_data_handle_v2(x->memories[s], now, x->stream);
+    }
+    return rg_check(code, args->diag, "bind the buffers of a run", "region");
+}
+
+static inlay_status run_native(const rg_state *state, const inlay_instance *i, const rg_step *step, rg_context *x,
+                               const inlay_exec_args *args)
+{
+    for (uint32_t a = 0; a < step->arg_count; a++) {
+        const rg_place *p = &i->slots[i->args[step->first_arg + a].slot].place;
+
+        x->native[a] = (char *)x->addresses[p->buffer] + p->offset;
+    }
+    return step->native->run(step->native, state, args->run, x->native, i->threads);
+}
+
+inlay_status rg_execute(void *state_, inlay_compiled *c, inlay_instance *i, const inlay_exec_args *args)
+{
+    const rg_state *state = state_;
+    inlay_status status = INLAY_OK;
+    rg_context *x = NULL;
+    int before = rg_threads_set(i->threads);
+
+    INLAY_TRY(context_take(state, i, &x, args->diag));
+    INLAY_TRY(bind(i, x, args));
+    for (uint32_t s = 0; s < i->step_count; s++) {
+        const rg_step *step = &i->steps[s];
+
+        if (args->run != NULL)
+            INLAY_TRY(state->host->poll(state->host->ctx, args->run));
+        if (step->primitive == NULL)
+            status = run_native(state, i, step, x, args);
+        else
+            status = rg_check(dnnl_primitive_execute(step->primitive, x->stream, (int)step->arg_count,
+                                                     x->args + step->first_arg),
+                              args->diag, "run a kernel", c->ops[step->op].name);
+        if (status != INLAY_OK) {
+            if (args->diag != NULL && args->diag->node[0] == '\0')
+                (void)snprintf(args->diag->node, sizeof args->diag->node, "%s", c->ops[step->op].name);
+            goto done;
+        }
+    }
+    status = rg_check(dnnl_stream_wait(x->stream), args->diag, "finish a run", "region");
+done:
+    if (x != NULL)
+        context_give(i, x);
+    rg_threads_restore(before);
+    return status;
+}

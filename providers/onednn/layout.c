@@ -1,0 +1,114 @@
+/* Memory layouts. */
+#include "build.h"
+
+static void axis_tags(uint32_t rank, const int64_t *dims, int64_t *strides)
+{
+    int64_t stride = 1;
+
+    for (uint32_t d = rank; d-- > 0;) {
+        strides[d] = stride;
+        stride *= dims[d] > 0 ? dims[d] : 1;
+    }
+}
+
+void rg_md_plain(rg_md *md, uint32_t rank, const int64_t *dims)
+{
+    int64_t strides[DNNL_MAX_NDIMS], one = 1;
+
+    if (rank == 0) { /* a scalar is a vector of one */
+        rank = 1;
+        dims = &one;
+    }
+    axis_tags(rank, dims, strides);
+    rg_md_strides(md, rank, dims, strides);
+}
+
+void rg_md_any(rg_md *md, uint32_t rank, const int64_t *dims)
+{
+    (void)dnnl_memory_desc_init_by_tag(md, (int)rank, dims, dnnl_f32, dnnl_format_tag_any);
+}
+
+void rg_md_strides(rg_md *md, uint32_t rank, const int64_t *dims, const int64_t *strides)
+{
+    if (dnnl_memory_desc_init_by_strides(md, (int)rank, dims, dnnl_f32, strides) != dnnl_success)
+        memset(md, 0, sizeof *md);
+}
+
+int64_t rg_md_count(const rg_md *md)
+{
+    int64_t count = 1;
+
+    for (int d = 0; d < md->ndims; d++)
+        count *= md->dims[d];
+    return count;
+}
+
+uint64_t rg_md_bytes(const rg_md *md)
+{
+    return dnnl_memory_desc_get_size(md);
+}
+
+bool rg_md_is_blocked(const rg_md *md)
+{
+    return md->format_kind == dnnl_blocked && md->format_desc.blocking.inner_nblks > 0;
+}
+
+bool rg_md_is_dense(const rg_md *md)
+{
+    return md->format_kind == dnnl_blocked && rg_md_bytes(md) == (uint64_t)rg_md_count(md) * sizeof(float);
+}
+
+bool rg_md_equal(const rg_md *a, const rg_md *b)
+{
+    return dnnl_memory_desc_equal(a, b) != 0;
+}
+
+bool rg_md_is_plain(const rg_md *md)
+{
+    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+    int64_t expect = 1;
+    int blocked_axis = -1;
+    int64_t block = 1;
+
+    if (md->format_kind != dnnl_blocked || md->offset0 != 0)
+        return false;
+    if (b->inner_nblks > 1)
+        return false;
+    if (b->inner_nblks == 1) {
+        blocked_axis = (int)b->inner_idxs[0];
+        block = b->inner_blks[0];
+        /* Everything behind the axis has one element, and the axis fills its blocks. */
+        for (int d = blocked_axis + 1; d < md->ndims; d++)
+            if (md->dims[d] != 1)
+                return false;
+        if (md->dims[blocked_axis] % block != 0 || md->padded_dims[blocked_axis] != md->dims[blocked_axis])
+            return false;
+    }
+    for (int d = md->ndims; d-- > 0;) {
+        if (md->padded_dims[d] != md->dims[d])
+            return false;
+        if (d == blocked_axis) {
+            if (md->dims[d] > block && b->strides[d] != expect * block)
+                return false;
+        } else if (md->dims[d] != 1 && b->strides[d] != expect) {
+            return false;
+        }
+        expect *= md->dims[d];
+    }
+    return true;
+}
+
+bool rg_md_is_image(const rg_md *md)
+{
+    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+    int64_t expect = md->ndims >= 3 ? md->dims[1] : 0;
+
+    if (rg_md_is_blocked(md))
+        return true;
+    if (md->ndims < 3 || md->format_kind != dnnl_blocked || !rg_md_is_dense(md) || b->strides[1] != 1)
+        return false;
+    for (int d = md->ndims; d-- > 2; expect *= md->dims[d])
+        if (md->dims[d] != 1 && b->strides[d] != expect)
+            return false;
+    return md->dims[0] == 1 || b->strides[0] == expect;
+}

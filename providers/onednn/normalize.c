@@ -1,0 +1,208 @@
+/* BatchNormalization-7..15, LayerNormalization-17, Softmax and LogSoftmax-1..13, LRN-1..13. */
+#include "build.h"
+
+/* ------------------------------------------------------------------ batch normalisation */
+
+static bool parse_batch(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    const inlay_value_info *x = kit_input(node, 0);
+
+    if (!rg_known_rank(x, 2, 5, "input 0", why))
+        return false;
+    for (uint32_t i = 1; i < 5; i++)
+        if (!kit_is_constant(node, i) || kit_input(node, i)->rank != 1)
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "input %u is not a constant vector", i);
+    if (kit_attr_int(node->info, "training_mode", 0) != 0 || kit_attr_int(node->info, "spatial", 1) == 0)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "statistics of the batch, or of each element");
+    op->epsilon = (float)kit_attr_float(node->info, "epsilon", 1e-5);
+    return true;
+}
+
+static inlay_status lower_batch(rg_build *b, const rg_group *group)
+{
+    static const int ids[] = { DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_MEAN, DNNL_ARG_VARIANCE };
+    const rg_op *op = b->op;
+    unsigned flags = dnnl_use_global_stats | dnnl_use_scale | dnnl_use_shift;
+    const rg_post *next = group->post_count > 0 ? &group->posts[0] : NULL;
+    bool relu = next != NULL && next->kind == RG_POST_ELTWISE && next->eltwise.alg == dnnl_eltwise_relu &&
+                next->eltwise.alpha == 0;
+    bool overwrite = rg_is_last_use(b, op->in[0]);
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_batch_normalization_desc_t desc;
+    rg_place x, y, parameters[4];
+    rg_operand operands[6];
+    inlay_status status;
+    rg_md vector;
+
+    INLAY_TRY(rg_read(b, op->in[0], &x));
+    if (!rg_md_is_image(&x.md) && !rg_md_is_plain(&x.md)) {
+        INLAY_TRY(rg_read_plain(b, op->in[0], &x));
+        overwrite = false;
+    }
+    INLAY_TRY(rg_check(dnnl_batch_normalization_forward_desc_init(&desc, dnnl_forward_inference, &x.md, op->epsilon,
+                                                                  flags | (relu ? dnnl_fuse_norm_relu : 0)),
+                       b->diag, "describe this normalisation", op->name));
+    INLAY_TRY(rg_describe(b, &desc, &pd));
+    if (overwrite && b->c->values[group->out].output == INLAY_NONE)
+        y = x;
+    else
+        INLAY_TRY(rg_result_place(b, group->post_count == (relu ? 1u : 0u) ? group->out : op->out[0], &x.md, &y));
+    operands[0] = (rg_operand){ DNNL_ARG_SRC, &x };
+    operands[1] = (rg_operand){ DNNL_ARG_DST, &y };
+    rg_md_plain(&vector, 1, &b->dims[op->in[0]][1]);
+    for (uint32_t i = 0; i < 4; i++) {
+        INLAY_TRY(rg_read_constant(b, op->in[1 + i], &vector, &vector, &parameters[i]));
+        operands[2 + i] = (rg_operand){ ids[i], &parameters[i] };
+    }
+    INLAY_TRY(rg_emit(b, pd, operands, 6));
+    status = rg_finish(b, group, relu ? 1 : 0, &y, true);
+done:
+    (void)dnnl_primitive_desc_destroy(pd);
+    return status;
+}
+
+const rg_family rg_normalize = { "batch normalisation", parse_batch, lower_batch };
+
+/* ------------------------------------------------------------------ layer normalisation */
+
+static bool parse_layer(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    const inlay_value_info *x = kit_input(node, 0);
+    int64_t axis;
+
+    if (!rg_known_rank(x, 2, 5, "input 0", why))
+        return false;
+    if (!rg_axis(kit_attr_int(node->info, "axis", -1), x->rank, &axis) || axis != x->rank - 1)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use axis -1", "only the last axis is normalised here");
+    if (!kit_is_constant(node, 1) || kit_input(node, 1)->rank != 1 ||
+        (kit_input(node, 2) != NULL && (!kit_is_constant(node, 2) || kit_input(node, 2)->rank != 1)))
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, "make them constants", "scale and bias are not constant vectors");
+    op->epsilon = (float)kit_attr_float(node->info, "epsilon", 1e-5);
+    return true;
+}
+
+static inlay_status lower_layer(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    bool shifted = op->in_count > 2 && op->in[2] != INLAY_NONE, overwrite = rg_is_last_use(b, op->in[0]);
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_layer_normalization_desc_t desc;
+    rg_place x, y, scale, shift;
+    rg_operand operands[4];
+    inlay_status status;
+    rg_md vector;
+
+    INLAY_TRY(rg_read_plain(b, op->in[0], &x));
+    overwrite = overwrite && b->places[op->in[0]].buffer == x.buffer;
+    INLAY_TRY(rg_check(dnnl_layer_normalization_forward_desc_init(&desc, dnnl_forward_inference, &x.md, NULL,
+                                                                  op->epsilon,
+                                                                  dnnl_use_scale | (shifted ? dnnl_use_shift : 0u)),
+                       b->diag, "describe this normalisation", op->name));
+    INLAY_TRY(rg_describe(b, &desc, &pd));
+    if (overwrite && b->c->values[group->out].output == INLAY_NONE)
+        y = x;
+    else
+        INLAY_TRY(rg_result_place(b, group->out, &x.md, &y));
+    rg_md_plain(&vector, 1, &b->dims[op->in[1]][0]);
+    INLAY_TRY(rg_read_constant(b, op->in[1], &vector, &vector, &scale));
+    operands[0] = (rg_operand){ DNNL_ARG_SRC, &x };
+    operands[1] = (rg_operand){ DNNL_ARG_DST, &y };
+    operands[2] = (rg_operand){ DNNL_ARG_SCALE, &scale };
+    if (shifted) {
+        INLAY_TRY(rg_read_constant(b, op->in[2], &vector, &vector, &shift));
+        operands[3] = (rg_operand){ DNNL_ARG_SHIFT, &shift };
+    }
+    INLAY_TRY(rg_emit(b, pd, operands, shifted ? 4 : 3));
+    status = rg_finish(b, group, 0, &y, false);
+done:
+    (void)dnnl_primitive_desc_destroy(pd);
+    return status;
+}
+
+const rg_family rg_layer_norm = { "layer normalisation", parse_layer, lower_layer };
+
+/* ------------------------------------------------------------------ softmax */
+
+static bool parse_softmax(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    const inlay_value_info *x = kit_input(node, 0);
+    bool old = node->info->since_version < 13;
+
+    if (!rg_known_rank(x, 2, 5, "input 0", why))
+        return false;
+    if (!rg_axis(kit_attr_int(node->info, "axis", old ? 1 : -1), x->rank, &op->axis))
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the axis is outside the tensor");
+    if (old && op->axis != x->rank - 1) /* versions 1 to 11 flatten what follows the axis */
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "convert the model to opset 13",
+                          "%s-%u over several axes at once", op->row->op_type, node->info->since_version);
+    op->alg = strcmp(op->row->op_type, "LogSoftmax") == 0 ? dnnl_softmax_log : dnnl_softmax_accurate;
+    return true;
+}
+
+static inlay_status lower_softmax(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    bool overwrite = rg_is_last_use(b, op->in[0]);
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_softmax_v2_desc_t desc;
+    rg_place x, y;
+    inlay_status status;
+
+    INLAY_TRY(rg_read_plain(b, op->in[0], &x));
+    overwrite = overwrite && b->places[op->in[0]].buffer == x.buffer;
+    INLAY_TRY(rg_check(dnnl_softmax_v2_forward_desc_init(&desc, dnnl_forward_inference, op->alg, &x.md, &x.md,
+                                                         (int)op->axis),
+                       b->diag, "describe this softmax", op->name));
+    INLAY_TRY(rg_describe(b, &desc, &pd));
+    if (overwrite && b->c->values[group->out].output == INLAY_NONE)
+        y = x;
+    else
+        INLAY_TRY(rg_result_place(b, group->out, &x.md, &y));
+    INLAY_TRY(rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_SRC, &x }, { DNNL_ARG_DST, &y } }, 2));
+    status = rg_finish(b, group, 0, &y, false);
+done:
+    (void)dnnl_primitive_desc_destroy(pd);
+    return status;
+}
+
+const rg_family rg_softmax = { "softmax", parse_softmax, lower_softmax };
+
+/* ------------------------------------------------------------------ local response normalisation */
+
+static bool parse_lrn(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    if (!rg_known_rank(kit_input(node, 0), 4, 4, "input 0", why))
+        return false;
+    op->size = kit_attr_int(node->info, "size", 0);
+    op->alpha = (float)kit_attr_float(node->info, "alpha", 1e-4);
+    op->beta = (float)kit_attr_float(node->info, "beta", 0.75);
+    op->bias = (float)kit_attr_float(node->info, "bias", 1);
+    if (op->size < 1 || op->size % 2 == 0) /* an even window has no middle, and ONNX's leans to the other side */
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use an odd size", "size %lld", (long long)op->size);
+    return true;
+}
+
+static inlay_status lower_lrn(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_lrn_desc_t desc;
+    rg_place x, y;
+    inlay_status status;
+
+    INLAY_TRY(rg_read(b, op->in[0], &x));
+    if (!rg_md_is_image(&x.md) && !rg_md_is_plain(&x.md))
+        INLAY_TRY(rg_read_plain(b, op->in[0], &x));
+    INLAY_TRY(rg_check(dnnl_lrn_forward_desc_init(&desc, dnnl_forward_inference, dnnl_lrn_across_channels, &x.md,
+                                                  op->size, op->alpha, op->beta, op->bias),
+                       b->diag, "describe this normalisation", op->name));
+    INLAY_TRY(rg_describe(b, &desc, &pd));
+    INLAY_TRY(rg_result_place(b, group->out, &x.md, &y));
+    INLAY_TRY(rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_SRC, &x }, { DNNL_ARG_DST, &y } }, 2));
+    status = rg_finish(b, group, 0, &y, false);
+done:
+    (void)dnnl_primitive_desc_destroy(pd);
+    return status;
+}
+
+const rg_family rg_lrn = { "local response normalisation", parse_lrn, lower_lrn };

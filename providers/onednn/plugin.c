@@ -1,0 +1,68 @@
+/* The onednn provider: whole regions of a graph on oneDNN's primitives. */
+#include "region.h"
+
+static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
+                           inlay_diag *diag)
+{
+    rg_state *state = calloc(1, sizeof *state);
+    dnnl_status_t code;
+
+    (void)ctx;
+    *out_state = NULL;
+    if (state == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider onednn");
+    state->host = host;
+    state->budget = args->max_threads;
+    code = dnnl_engine_create(&state->engine, dnnl_cpu, 0);
+    if (code != dnnl_success) {
+        free(state);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "oneDNN has no engine for this CPU (status %d)", (int)code);
+    }
+    *out_state = state;
+    return INLAY_OK;
+}
+
+static void destroy(void *state_)
+{
+    rg_state *state = state_;
+
+    if (state == NULL)
+        return;
+    (void)dnnl_engine_destroy(state->engine);
+    free(state);
+}
+
+static const inlay_provider provider = {
+    .struct_size = sizeof provider,
+    .name = "onednn",
+    .description = "regions of float operators on oneDNN: blocked layouts, packed weights, fused functions",
+    .device_kind = INLAY_DEVICE_CPU,
+    .poll_ms = 1000,
+    .create = create,
+    .destroy = destroy,
+    .assess = rg_assess,
+    .cost = rg_cost,
+    .compile = rg_compile,
+    .release_compiled = rg_release_compiled,
+    .specialize = rg_specialize,
+    .release_instance = rg_release_instance,
+    .execute = rg_execute,
+};
+
+/* The kit checks the host and names the build; the provider is ours. */
+static const kit_plugin plugin = { .name = "onednn", .version = "0.1.0" };
+
+INLAY_PLUGIN_NOTE("onednn", "onednn", "")
+
+inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
+{
+    static kit_exports exports;
+    inlay_status status = kit_open(&plugin, &exports, host, out_plugin, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    exports.provider = provider;
+    exports.plugin.providers = &exports.provider;
+    exports.plugin.provider_count = 1;
+    return INLAY_OK;
+}

@@ -1,0 +1,174 @@
+/* Functions fused behind a primitive: as many as a fast kernel takes; the rest run by themselves. */
+#include "build.h"
+
+static bool same_dims(const rg_build *b, uint32_t x, uint32_t y)
+{
+    return b->ranks[x] == b->ranks[y] && memcmp(b->dims[x], b->dims[y], b->ranks[x] * sizeof(int64_t)) == 0;
+}
+
+/* How the primitive reads operand `other` of a post. dst is the layout of its output. False: it can't. */
+static bool operand_layout(const rg_build *b, const rg_group *group, uint32_t other, const rg_md *dst, rg_md *out)
+{
+    uint32_t rank = b->ranks[group->out], own = b->ranks[other], dst_rank = (uint32_t)dst->ndims;
+    bool viewed = dst_rank != rank; /* a product that sees [.., N] as [M, N] */
+    bool channel_last = b->c->ops[group->op].row->family == &rg_product;
+    uint32_t channel = channel_last ? rank - 1 : 1;
+    int64_t dims[RG_MAX_RANK];
+
+    if (same_dims(b, other, group->out)) {
+        *out = *dst;
+        return true;
+    }
+    if (own > rank)
+        return false;
+    for (uint32_t d = 0; d < dst_rank; d++)
+        dims[d] = 1;
+    for (uint32_t d = rank - own; d < rank; d++) {
+        int64_t size = b->dims[other][d + own - rank];
+
+        if (size != 1 && d != channel)
+            return false;
+        if (size != 1)
+            dims[viewed ? dst_rank - 1 : d] = size;
+    }
+    rg_md_plain(out, dst_rank, dims);
+    return true;
+}
+
+/* May the post be done by adding to what is in dst already? */
+static bool can_sum(const rg_build *b, const rg_group *group, const rg_post *post)
+{
+    return post->kind == RG_POST_BINARY && post->alg == dnnl_binary_add &&
+           b->c->ops[group->op].row->family != &rg_binary && same_dims(b, post->other, group->out) &&
+           rg_is_last_use(b, post->other);
+}
+
+/* Attributes for posts [0, *count); *count shrinks to what can be expressed. */
+static inlay_status make_attributes(rg_build *b, const rg_group *group, const rg_md *dst, uint32_t *count,
+                                    rg_fused *out, dnnl_primitive_attr_t *out_attr)
+{
+    dnnl_post_ops_t posts = NULL;
+    dnnl_status_t code = dnnl_post_ops_create(&posts);
+    inlay_status status;
+
+    out->sums = false;
+    INLAY_TRY(rg_attr_create(b, out_attr));
+    for (uint32_t p = 0; code == dnnl_success && p < *count; p++) {
+        const rg_post *post = &group->posts[p];
+
+        if (post->kind == RG_POST_ELTWISE) {
+            code = dnnl_post_ops_append_eltwise(posts, 1, post->eltwise.alg, post->eltwise.alpha, post->eltwise.beta);
+        } else if (!out->sums && can_sum(b, group, post)) {
+            out->sums = true;
+            out->sum_at = p;
+            out->others[p].md = *dst;
+            code = dnnl_post_ops_append_sum(posts, 1);
+        } else if (operand_layout(b, group, post->other, dst, &out->others[p].md)) {
+            code = dnnl_post_ops_append_binary(posts, post->alg, &out->others[p].md);
+        } else {
+            *count = p;
+        }
+    }
+    if (code == dnnl_success)
+        code = dnnl_primitive_attr_set_post_ops(*out_attr, posts);
+    status = rg_check(code, b->diag, "fuse functions", b->op->name);
+done:
+    (void)dnnl_post_ops_destroy(posts);
+    return status;
+}
+
+static bool is_fast(const_dnnl_primitive_desc_t pd)
+{
+    const char *name = NULL;
+
+    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) == dnnl_success && name != NULL &&
+           strncmp(name, "ref", 3) != 0 && strncmp(name, "simple:any", 10) != 0;
+}
+
+inlay_status rg_fuse_posts(rg_build *b, const rg_group *group, const void *op_desc, uint32_t dst_rank,
+                           const int64_t *dst_dims, rg_fused *out)
+{
+    inlay_status status = rg_describe(b, op_desc, &out->pd); /* without posts: what layouts there are */
+    rg_md dst;
+    bool fast;
+
+    (void)dst_rank;
+    (void)dst_dims;
+    out->count = 0;
+    out->sums = false;
+    if (status != INLAY_OK || group->post_count == 0)
+        return status;
+    dst = *dnnl_primitive_desc_query_md(out->pd, dnnl_query_dst_md, 0);
+    fast = is_fast(out->pd);
+    for (uint32_t n = group->post_count; n > 0; n--) {
+        dnnl_primitive_desc_t pd = NULL;
+        dnnl_primitive_attr_t attr = NULL;
+        rg_fused fused = { 0 };
+
+        status = make_attributes(b, group, &dst, &n, &fused, &attr);
+        if (status == INLAY_OK && n > 0 &&
+            dnnl_primitive_desc_create(&pd, op_desc, attr, b->state->engine, NULL) == dnnl_success &&
+            rg_md_equal(dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0), &dst) && is_fast(pd) == fast) {
+            (void)dnnl_primitive_attr_destroy(attr);
+            (void)dnnl_primitive_desc_destroy(out->pd);
+            *out = fused;
+            out->pd = pd;
+            out->count = n;
+            return INLAY_OK;
+        }
+        (void)dnnl_primitive_desc_destroy(pd);
+        (void)dnnl_primitive_attr_destroy(attr);
+        if (status != INLAY_OK || n == 0)
+            return status;
+    }
+    return INLAY_OK;
+}
+
+/* The operand of post p where and how the primitive reads it. */
+static inlay_status place_operand(rg_build *b, const rg_group *group, uint32_t p, rg_place *io)
+{
+    const rg_md wanted = io->md;
+    uint32_t other = group->posts[p].other;
+    inlay_status status;
+
+    if ((uint32_t)wanted.ndims == b->ranks[other] && rg_md_count(&wanted) == rg_count(b, other) &&
+        memcmp(wanted.dims, b->dims[other], b->ranks[other] * sizeof(int64_t)) == 0)
+        return rg_read_as(b, other, &wanted, io);
+    status = rg_read_plain(b, other, io); /* another view of the same elements */
+    io->md = wanted;
+    return status;
+}
+
+inlay_status rg_emit_fused(rg_build *b, const rg_group *group, const rg_fused *fused, const rg_operand *operands,
+                           uint32_t count)
+{
+    const rg_md *dst = dnnl_primitive_desc_query_md(fused->pd, dnnl_query_dst_md, 0);
+    rg_place others[RG_MAX_POSTS], out;
+    rg_operand list[8 + RG_MAX_POSTS + 1];
+    uint32_t n = 0;
+    inlay_status status;
+
+    memcpy(others, fused->others, sizeof others);
+    for (; n < count; n++)
+        list[n] = operands[n];
+    for (uint32_t p = 0; p < fused->count; p++) {
+        if (group->posts[p].kind == RG_POST_ELTWISE)
+            continue;
+        INLAY_TRY(place_operand(b, group, p, &others[p]));
+        if (!(fused->sums && fused->sum_at == p))
+            list[n++] = (rg_operand){ DNNL_ARG_ATTR_MULTIPLE_POST_OP((int)p) | DNNL_ARG_SRC_1, &others[p] };
+    }
+    if (fused->sums)
+        out = others[fused->sum_at];
+    else if (fused->count == group->post_count)
+        INLAY_TRY(rg_result_place(b, group->out, dst, &out));
+    else
+        INLAY_TRY(rg_new_place(b, dst, &out));
+    list[n++] = (rg_operand){ DNNL_ARG_DST, &out };
+    INLAY_TRY(rg_emit(b, fused->pd, list, n));
+    if (rg_md_is_plain(&out.md)) /* with the axes that ONNX sees */
+        rg_md_plain(&out.md, b->ranks[group->out], b->dims[group->out]);
+    status = rg_finish(b, group, fused->count, &out, true);
+done:
+    return status;
+}

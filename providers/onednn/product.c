@@ -1,0 +1,155 @@
+/* MatMul and Gemm. By a constant matrix: an inner product with packed weights over all rows at once. Of two activations:
+ * a batched product, which reads transposed views as they lie. */
+#include "build.h"
+
+static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    const inlay_value_info *a = kit_input(node, 0), *w = kit_input(node, 1), *c = kit_input(node, 2);
+    bool gemm = strcmp(op->row->op_type, "Gemm") == 0;
+
+    if (!rg_known_rank(a, 2, 6, "input 0", why) || !rg_known_rank(w, 2, 6, "input 1", why))
+        return false;
+    if (!gemm)
+        return true;
+    op->trans_a = kit_attr_int(node->info, "transA", 0) != 0;
+    op->trans_b = kit_attr_int(node->info, "transB", 0) != 0;
+    op->alpha = (float)kit_attr_float(node->info, "alpha", 1);
+    op->beta = (float)kit_attr_float(node->info, "beta", 1);
+    if (op->alpha != 1 || (c != NULL && op->beta != 1))
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "fold alpha and beta into the constants",
+                          "alpha is %g and beta %g; only 1 is offered", (double)op->alpha, (double)op->beta);
+    if (c != NULL && c->rank > 2)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input 2 has rank %u", c->rank);
+    return true;
+}
+
+/* C of Gemm as a bias: one element for each column. */
+static bool is_row(const rg_build *b, uint32_t c, int64_t columns)
+{
+    uint32_t rank = b->ranks[c];
+
+    return b->c->values[c].constant != INLAY_NONE && rank >= 1 && b->dims[c][rank - 1] == columns &&
+           rg_count(b, c) == columns;
+}
+
+/* By a constant matrix. */
+static inlay_status lower_packed(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    uint32_t a = op->in[0], w = op->in[1], y = op->out[0];
+    int64_t k = b->dims[w][op->trans_b ? 1 : 0], n = b->dims[w][op->trans_b ? 0 : 1], m = rg_count(b, a) / k;
+    int64_t a_dims[] = { m, k }, w_dims[] = { n, k }, y_dims[] = { m, n };
+    int64_t w_strides[] = { op->trans_b ? k : 1, op->trans_b ? 1 : n };
+    uint32_t bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias;
+    rg_md a_md, w_plain, w_md, y_md, bias_md;
+    dnnl_inner_product_desc_t desc;
+    rg_fused fused = { 0 };
+    rg_place x, packed, bias;
+    rg_operand operands[3];
+    uint32_t count = 0;
+    inlay_status status;
+
+    rg_md_plain(&a_md, 2, a_dims);
+    rg_md_strides(&w_plain, 2, w_dims, w_strides);
+    rg_md_any(&w_md, 2, w_dims);
+    rg_md_plain(&y_md, 2, y_dims);
+    rg_md_plain(&bias_md, 1, &n);
+    INLAY_TRY(rg_check(dnnl_inner_product_forward_desc_init(&desc, dnnl_forward_inference, &a_md, &w_md,
+                                                            bias_value != INLAY_NONE ? &bias_md : NULL, &y_md),
+                       b->diag, "describe this product", op->name));
+    INLAY_TRY(rg_fuse_posts(b, group, &desc, 2, y_dims, &fused));
+    INLAY_TRY(rg_read_plain(b, a, &x));
+    x.md = a_md;
+    INLAY_TRY(rg_read_constant(b, w, &w_plain, dnnl_primitive_desc_query_md(fused.pd, dnnl_query_weights_md, 0),
+                               &packed));
+    operands[count++] = (rg_operand){ DNNL_ARG_SRC, &x };
+    operands[count++] = (rg_operand){ DNNL_ARG_WEIGHTS, &packed };
+    if (bias_value != INLAY_NONE) {
+        INLAY_TRY(rg_read_constant(b, bias_value, &bias_md, &bias_md, &bias));
+        operands[count++] = (rg_operand){ DNNL_ARG_BIAS, &bias };
+    }
+    status = rg_emit_fused(b, group, &fused, operands, count);
+    (void)y;
+done:
+    (void)dnnl_primitive_desc_destroy(fused.pd);
+    return status;
+}
+
+/* The operand with `rank` axes, row-major or transposed in the last two; other layouts are reordered. */
+static inlay_status read_matrix(rg_build *b, uint32_t value, uint32_t rank, bool trans, rg_place *out)
+{
+    uint32_t own = b->ranks[value];
+    int64_t dims[RG_MAX_RANK], strides[RG_MAX_RANK];
+    const int64_t *s;
+    inlay_status status = rg_read(b, value, out);
+
+    if (status != INLAY_OK)
+        return status;
+    s = out->md.format_desc.blocking.strides;
+    if (rg_md_is_blocked(&out->md) || !rg_md_is_dense(&out->md) || (s[own - 1] != 1 && s[own - 2] != 1)) {
+        status = rg_read_plain(b, value, out);
+        if (status != INLAY_OK)
+            return status;
+        s = out->md.format_desc.blocking.strides;
+    }
+    for (uint32_t d = 0; d < rank; d++) {
+        dims[d] = d + own < rank ? 1 : b->dims[value][d + own - rank];
+        strides[d] = d + own < rank ? rg_count(b, value) : s[d + own - rank];
+    }
+    if (trans) {
+        int64_t t = dims[rank - 1];
+
+        dims[rank - 1] = dims[rank - 2];
+        dims[rank - 2] = t;
+        t = strides[rank - 1];
+        strides[rank - 1] = strides[rank - 2];
+        strides[rank - 2] = t;
+    }
+    rg_md_strides(&out->md, rank, dims, strides);
+    return INLAY_OK;
+}
+
+static inlay_status lower_batched(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    uint32_t y = op->out[0], rank = b->ranks[y];
+    dnnl_matmul_desc_t desc;
+    rg_fused fused = { 0 };
+    rg_group own = *group;
+    rg_place a, w;
+    rg_md y_md;
+    inlay_status status;
+
+    /* C of Gemm is added like any other operand, ahead of the rest. */
+    if (op->in_count > 2 && op->in[2] != INLAY_NONE) {
+        if (own.post_count == RG_MAX_POSTS)
+            own.post_count--; /* unreachable: fuse.c leaves room */
+        memmove(own.posts + 1, own.posts, own.post_count * sizeof *own.posts);
+        own.posts[0] = (rg_post){ .kind = RG_POST_BINARY, .alg = dnnl_binary_add, .other = op->in[2] };
+        own.post_count++;
+    }
+    INLAY_TRY(read_matrix(b, op->in[0], rank, op->trans_a, &a));
+    INLAY_TRY(read_matrix(b, op->in[1], rank, op->trans_b, &w));
+    rg_md_plain(&y_md, rank, b->dims[y]);
+    INLAY_TRY(rg_check(dnnl_matmul_desc_init(&desc, &a.md, &w.md, NULL, &y_md), b->diag, "describe this product",
+                       op->name));
+    INLAY_TRY(rg_fuse_posts(b, &own, &desc, rank, b->dims[y], &fused));
+    status = rg_emit_fused(b, &own, &fused, (const rg_operand[]){ { DNNL_ARG_SRC, &a }, { DNNL_ARG_WEIGHTS, &w } }, 2);
+done:
+    (void)dnnl_primitive_desc_destroy(fused.pd);
+    return status;
+}
+
+static inlay_status lower(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    uint32_t w = op->in[1];
+    bool row = op->in_count < 3 || op->in[2] == INLAY_NONE || is_row(b, op->in[2], b->dims[op->out[0]][b->ranks[op->out[0]] - 1]);
+
+    if (b->c->values[w].constant != INLAY_NONE && b->ranks[w] == 2 && !op->trans_a && row &&
+        rg_count(b, op->in[0]) > 0)
+        return lower_packed(b, group);
+    return lower_batched(b, group);
+}
+
+const rg_family rg_product = { "product", parse, lower };

@@ -1,0 +1,171 @@
+/* region.h - what a region is to this provider: parsed operators and values, known once per session.
+ *
+ *     operators.def  which ONNX operators, which versions, which family reads and lowers them
+ *     parse_*.c      reading a node: refused with a sentence, or an rg_op                    (assess and compile)
+ *     compile.c      a region of the host -> struct inlay_compiled: ops, values, constants
+ *     fuse.c         which ops run as one primitive at concrete shapes                       (specialize)
+ *     lower_*.c      ops -> primitives, layouts, places                                      (specialize)
+ *     build.c        what lowering writes into: places, buffers, steps
+ *     weights.c      packed constants, shared by all shapes
+ *     plan.c         buffers -> one workspace
+ *     execute.c      the run
+ *     cost.c         what an op takes
+ *
+ * Nothing here points into the host's graph after compile, save constants that are answered BORROWED for. */
+#ifndef ONEDNN_REGION_H
+#define ONEDNN_REGION_H
+#include "inlay/kit.h"
+#include <oneapi/dnnl/dnnl.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+enum {
+    RG_MAX_RANK = 8,   /* of anything that is offered */
+    RG_SMALL_BYTES = 4096 /* constants up to this size are copied, whatever they are for */
+};
+
+/* The provider itself; immutable after create. */
+typedef struct rg_state {
+    const inlay_host *host;
+    dnnl_engine_t engine;
+    uint32_t budget; /* threads of the process */
+} rg_state;
+
+/* ------------------------------------------------------------------ operators */
+
+/* One of up to two functions that an elementwise operator is: y = alg(x; alpha, beta). */
+typedef struct rg_eltwise {
+    dnnl_alg_kind_t alg;
+    float alpha, beta;
+} rg_eltwise;
+
+typedef struct rg_op rg_op;
+typedef struct rg_build rg_build;
+typedef struct rg_group rg_group;
+
+/* A family of operators. */
+typedef struct rg_family {
+    const char *name;
+    /* Reads attributes and checks that the node means what oneDNN computes: fills op (kind and parameters), or says why
+     * not. Called for assess as well as for compile; op->in and op->out are not set yet. */
+    bool (*parse)(const kit_node *node, rg_op *op, kit_refusal *why);
+    /* Emits the primitives of a group whose first op is of this family. */
+    inlay_status (*lower)(rg_build *b, const rg_group *group);
+} rg_family;
+
+/* A row of operators.def. */
+typedef struct rg_operator {
+    const char *op_type;
+    uint32_t since_min, since_max;
+    const rg_family *family;
+} rg_operator;
+
+enum { RG_PAD_EXPLICIT = 0, RG_PAD_SAME_UPPER = 1, RG_PAD_SAME_LOWER = 2, RG_PAD_VALID = 3 };
+
+/* A parsed node. Which members hold is the family's business. */
+struct rg_op {
+    const rg_operator *row;
+    uint32_t *in, *out; /* numbers in inlay_compiled.values, INLAY_NONE = omitted */
+    uint32_t in_count, out_count;
+    /* Elementwise functions (also what Clip, HardSigmoid and the like become). */
+    rg_eltwise eltwise[2];
+    uint32_t eltwise_count;
+    dnnl_alg_kind_t alg; /* binary, pooling, softmax, reduction, resampling */
+    /* Windows. */
+    uint32_t spatial;    /* dimensions */
+    dnnl_dims_t kernel, strides, dilations, pads; /* begins, then ends */
+    dnnl_dims_t output_padding;
+    uint32_t auto_pad;   /* RG_PAD_* */
+    bool ceil_mode;
+    bool global;         /* the window is the image */
+    bool keepdims;
+    int64_t group;
+    int64_t axis;        /* not negative */
+    uint32_t axes;       /* reductions: bit a = axis a */
+    int32_t perm[RG_MAX_RANK];
+    bool trans_a, trans_b;
+    float epsilon, alpha, beta, bias;
+    int64_t size;
+    char name[96];       /* of the node, for diagnostics */
+};
+
+/* The row for a node; NULL: none, and *why says so. Fills *op on success. */
+const rg_operator *rg_parse(const kit_node *node, rg_op *op, kit_refusal *why);
+
+/* What parsers ask. */
+bool rg_known_rank(const inlay_value_info *v, uint32_t low, uint32_t high, const char *what, kit_refusal *why);
+/* Elements of an integer constant or of a value that is known before the run; false: not known, or more than max. */
+bool rg_known_ints(const inlay_value_info *v, int64_t *out, uint32_t max, uint32_t *out_count);
+/* The element of a float scalar constant. */
+bool rg_known_scalar(const inlay_value_info *v, float *out);
+/* axis within [0, rank), from one that may be negative. */
+bool rg_axis(int64_t axis, uint32_t rank, int64_t *out);
+/* Is the output worth a primitive? */
+bool rg_is_large(const kit_node *node, kit_refusal *why);
+/* Are both dims certainly the same size? */
+bool rg_same_dim(const inlay_dim *a, const inlay_dim *b);
+
+extern const rg_family rg_conv, rg_conv_transpose, rg_product, rg_eltwise_family, rg_binary, rg_pool, rg_normalize,
+    rg_concat, rg_softmax, rg_layer_norm, rg_reduce, rg_view, rg_transpose, rg_resize, rg_lrn;
+
+/* ------------------------------------------------------------------ a compiled region */
+
+/* A constant in a layout of its own. */
+typedef struct rg_pack {
+    struct rg_pack *next;
+    dnnl_memory_desc_t plain; /* how the original's elements were read */
+    dnnl_memory_desc_t md;    /* how they lie here */
+    dnnl_memory_t memory;     /* made once, only read: shared by all runs */
+    void *data;
+} rg_pack;
+
+/* Read through weights.c only. */
+typedef struct rg_constant {
+    uint32_t value;    /* of the snapshot */
+    const void *data;  /* the original, or our copy of it; NULL once it is dropped */
+    void *copy;        /* ours */
+    uint64_t bytes;
+    rg_pack *packs;
+    bool plain_used;   /* something reads the original as it lies */
+} rg_constant;
+
+typedef struct rg_value {
+    uint32_t snapshot; /* index in the host's graph */
+    uint32_t input, output; /* number among the region's, INLAY_NONE */
+    uint32_t constant; /* index in constants, INLAY_NONE */
+    uint32_t uses;     /* reads by ops of the region */
+    uint32_t rank;     /* of constants */
+    int64_t dims[RG_MAX_RANK];
+} rg_value;
+
+struct inlay_compiled {
+    const rg_state *state;
+    rg_op *ops; /* in the order of the nodes */
+    rg_value *values;
+    rg_constant *constants;
+    uint32_t op_count, value_count, constant_count;
+    uint32_t input_count, output_count; /* of the region */
+    uint32_t *numbers; /* storage of rg_op.in and out */
+    pthread_mutex_t lock; /* of constants and ready */
+    inlay_instance *ready;  /* made by compile for the shapes it was told to expect; its key says which */
+};
+
+inlay_status rg_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
+                        inlay_diag *diag);
+void rg_release_compiled(void *state, inlay_compiled *compiled);
+inlay_status rg_specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
+                           inlay_instance **out_instance, inlay_diag *diag);
+void rg_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance);
+inlay_status rg_execute(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args);
+inlay_status rg_assess(void *state, const inlay_graph *graph, const uint8_t *candidates, const inlay_assess_sink *sink,
+                       inlay_diag *diag);
+inlay_status rg_cost(void *state, const inlay_cost_request *request, inlay_cost *cost);
+
+/* Holds the OpenMP pool, which libdnnl shares with the host, to a number of threads for what this thread calls. Returns
+ * the number before, to be set again. */
+int rg_threads_set(uint32_t threads);
+void rg_threads_restore(int before);
+
+/* INLAY_OK, or the status that fits with a sentence. */
+inlay_status rg_check(dnnl_status_t code, inlay_diag *diag, const char *what, const char *name);
+#endif

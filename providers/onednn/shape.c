@@ -1,0 +1,136 @@
+/* Operators that only move: views, transposes, concatenations. */
+#include "build.h"
+
+/* ------------------------------------------------------------------ views */
+
+/* The output's shape is what inference says; only that nothing else is meant has to be checked. */
+static bool parse_view(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    (void)op;
+    return rg_known_rank(kit_input(node, 0), 1, RG_MAX_RANK, "input 0", why) &&
+           rg_known_rank(kit_output(node, 0), 1, RG_MAX_RANK, "output 0", why);
+}
+
+static inlay_status lower_view(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    rg_place x;
+    inlay_status status = rg_read_plain(b, op->in[0], &x);
+
+    if (status != INLAY_OK)
+        return status;
+    rg_md_plain(&x.md, b->ranks[group->out], b->dims[group->out]);
+    return rg_set_place(b, group->out, &x);
+}
+
+const rg_family rg_view = { "view", parse_view, lower_view };
+
+/* ------------------------------------------------------------------ transposes */
+
+static bool parse_transpose(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    const inlay_value_info *x = kit_input(node, 0);
+    uint32_t count;
+    const int64_t *perm = kit_attr_ints(node->info, "perm", &count);
+
+    if (!rg_known_rank(x, 2, 6, "input 0", why))
+        return false;
+    if (perm != NULL && count != x->rank)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "perm does not fit the input");
+    for (uint32_t d = 0; d < x->rank; d++) {
+        int64_t from = perm != NULL ? perm[d] : (int64_t)(x->rank - 1 - d);
+
+        if (from < 0 || from >= x->rank)
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "perm has an axis out of range");
+        op->perm[d] = (int32_t)from;
+    }
+    return true;
+}
+
+/* Nothing moves yet: the layout says where elements are. Who can't read it so has it reordered. */
+static inlay_status lower_transpose(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    uint32_t rank = b->ranks[op->in[0]];
+    int moves[RG_MAX_RANK];
+    rg_place x, y;
+    inlay_status status;
+
+    INLAY_TRY(rg_read(b, op->in[0], &x));
+    for (uint32_t d = 0; d < rank; d++)
+        moves[op->perm[d]] = (int)d; /* oneDNN: axis i goes to moves[i] */
+    y = x;
+    INLAY_TRY(rg_check(dnnl_memory_desc_permute_axes(&y.md, &x.md, moves), b->diag, "transpose this", op->name));
+    status = rg_set_place(b, group->out, &y);
+done:
+    return status;
+}
+
+const rg_family rg_transpose = { "transpose", parse_transpose, lower_transpose };
+
+/* ------------------------------------------------------------------ concatenation */
+
+static bool parse_concat(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    const inlay_value_info *y = kit_output(node, 0);
+
+    if (!rg_known_rank(y, 2, 6, "output 0", why))
+        return false;
+    for (uint32_t i = 0; i < node->info->input_count; i++)
+        if (kit_input(node, i) == NULL)
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input %u is omitted", i);
+    if (!rg_axis(kit_attr_int(node->info, "axis", 1), y->rank, &op->axis))
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the axis is outside the tensor");
+    return true;
+}
+
+static inlay_status lower_concat(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    rg_place *places = calloc(op->in_count + 1u, sizeof *places), out;
+    rg_operand *operands = calloc(op->in_count + 2u, sizeof *operands);
+    rg_md *mds = calloc(op->in_count + 1u, sizeof *mds);
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_primitive_attr_t attr = NULL;
+    uint32_t count = 0, images = 0;
+    inlay_status status = INLAY_OK;
+
+    if (places == NULL || operands == NULL || mds == NULL) {
+        status = inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
+        goto done;
+    }
+    for (uint32_t i = 0; i < op->in_count; i++) {
+        if (rg_count(b, op->in[i]) == 0)
+            continue;
+        INLAY_TRY(rg_read(b, op->in[i], &places[count]));
+        images += rg_md_is_image(&places[count].md);
+        count++;
+    }
+    for (uint32_t i = 0, n = 0; i < op->in_count; i++) {
+        if (rg_count(b, op->in[i]) == 0)
+            continue;
+        if (images < count && !rg_md_is_plain(&places[n].md)) /* no common layout */
+            INLAY_TRY(rg_read_plain(b, op->in[i], &places[n]));
+        mds[n] = places[n].md;
+        n++;
+    }
+    INLAY_TRY(rg_attr_create(b, &attr));
+    INLAY_TRY(rg_check(dnnl_concat_primitive_desc_create(&pd, NULL, (int)count, (int)op->axis, mds, attr,
+                                                         b->state->engine),
+                       b->diag, "concatenate", op->name));
+    INLAY_TRY(rg_result_place(b, group->out, dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0), &out));
+    for (uint32_t i = 0; i < count; i++)
+        operands[i] = (rg_operand){ DNNL_ARG_MULTIPLE_SRC + (int)i, &places[i] };
+    operands[count] = (rg_operand){ DNNL_ARG_DST, &out };
+    INLAY_TRY(rg_emit(b, pd, operands, count + 1));
+    status = rg_set_place(b, group->out, &out);
+done:
+    (void)dnnl_primitive_attr_destroy(attr);
+    (void)dnnl_primitive_desc_destroy(pd);
+    free(mds);
+    free(operands);
+    free(places);
+    return status;
+}
+
+const rg_family rg_concat = { "concatenation", parse_concat, lower_concat };

@@ -1,0 +1,116 @@
+/* Constants in oneDNN's layouts: packed once, shared by all shapes. */
+#include "build.h"
+
+static inlay_status reorder_now(const rg_state *state, const rg_md *from, const void *source, const rg_md *to,
+                                void *target, inlay_diag *diag)
+{
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_primitive_t primitive = NULL;
+    dnnl_memory_t in = NULL, out = NULL;
+    dnnl_stream_t stream = NULL;
+    dnnl_status_t code = dnnl_reorder_primitive_desc_create(&pd, from, state->engine, to, state->engine, NULL);
+
+    if (code == dnnl_success)
+        code = dnnl_primitive_create(&primitive, pd);
+    if (code == dnnl_success)
+        code = dnnl_memory_create(&in, from, state->engine, (void *)(uintptr_t)source);
+    if (code == dnnl_success)
+        code = dnnl_memory_create(&out, to, state->engine, target);
+    if (code == dnnl_success)
+        code = dnnl_stream_create(&stream, state->engine, dnnl_stream_default_flags);
+    if (code == dnnl_success) {
+        const dnnl_exec_arg_t args[] = { { DNNL_ARG_FROM, in }, { DNNL_ARG_TO, out } };
+
+        code = dnnl_primitive_execute(primitive, stream, 2, args);
+        if (code == dnnl_success)
+            code = dnnl_stream_wait(stream);
+    }
+    (void)dnnl_stream_destroy(stream);
+    (void)dnnl_memory_destroy(out);
+    (void)dnnl_memory_destroy(in);
+    (void)dnnl_primitive_destroy(primitive);
+    (void)dnnl_primitive_desc_destroy(pd);
+    return rg_check(code, diag, "reorder a constant", "weights");
+}
+
+static void pack_destroy(rg_pack *p)
+{
+    if (p == NULL)
+        return;
+    (void)dnnl_memory_destroy(p->memory);
+    free(p->data);
+    free(p);
+}
+
+void rg_constant_deinit(rg_constant *k)
+{
+    while (k->packs != NULL) {
+        rg_pack *next = k->packs->next;
+
+        pack_destroy(k->packs);
+        k->packs = next;
+    }
+    free(k->copy);
+}
+
+/* Elements of the original at dense strides, from a pack, when the original has gone. */
+static inlay_status unpack(inlay_compiled *c, const rg_constant *k, void **out_plain, inlay_diag *diag)
+{
+    inlay_status status;
+
+    *out_plain = NULL;
+    if (k->packs == NULL)
+        return inlay_fail(diag, INLAY_INTERNAL, "a constant that was dropped is needed again");
+    if (posix_memalign(out_plain, 64, k->bytes + 64) != 0) {
+        *out_plain = NULL;
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "a constant of %llu bytes", (unsigned long long)k->bytes);
+    }
+    status = reorder_now(c->state, &k->packs->md, k->packs->data, &k->packs->plain, *out_plain, diag);
+    if (status != INLAY_OK) {
+        free(*out_plain);
+        *out_plain = NULL;
+    }
+    return status;
+}
+
+inlay_status rg_constant_pack(inlay_compiled *c, rg_constant *k, const rg_md *plain, const rg_md *md,
+                              const rg_pack **out_pack, inlay_diag *diag)
+{
+    uint64_t bytes = rg_md_bytes(md);
+    void *unpacked = NULL;
+    const void *source = k->data;
+    inlay_status status = INLAY_OK;
+    rg_pack *p = NULL;
+
+    *out_pack = NULL;
+    for (rg_pack *known = k->packs; known != NULL; known = known->next) {
+        if (rg_md_equal(&known->md, md) && rg_md_equal(&known->plain, plain)) {
+            *out_pack = known;
+            return INLAY_OK;
+        }
+    }
+    p = calloc(1, sizeof *p);
+    if (p == NULL || posix_memalign(&p->data, 64, bytes > 0 ? bytes : 1) != 0) {
+        if (p != NULL)
+            p->data = NULL;
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "packing a constant of %llu bytes", (unsigned long long)bytes);
+        goto done;
+    }
+    p->plain = *plain;
+    p->md = *md;
+    if (source == NULL) {
+        INLAY_TRY(unpack(c, k, &unpacked, diag));
+        source = unpacked;
+    }
+    INLAY_TRY(reorder_now(c->state, plain, source, md, p->data, diag));
+    INLAY_TRY(rg_check(dnnl_memory_create(&p->memory, md, c->state->engine, p->data), diag, "hold a constant",
+                       "weights"));
+    p->next = k->packs;
+    k->packs = p;
+    *out_pack = p;
+    p = NULL;
+done:
+    free(unpacked);
+    pack_destroy(p);
+    return status;
+}

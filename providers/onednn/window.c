@@ -1,0 +1,60 @@
+/* Attributes of windows: convolutions and pooling. */
+#include "build.h"
+#include "window.h"
+
+static bool read_ints(const kit_node *node, const char *name, uint32_t count, int64_t low, int64_t otherwise,
+                      int64_t *out, kit_refusal *why)
+{
+    uint32_t given;
+    const int64_t *list = kit_attr_ints(node->info, name, &given);
+
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = otherwise;
+    if (list == NULL || given == 0)
+        return true;
+    if (given != count)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "%s has %u elements where the window has %u axes", name,
+                          given, count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (list[i] < low || list[i] > INT32_MAX)
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "%s has an element out of range", name);
+        out[i] = list[i];
+    }
+    return true;
+}
+
+bool rg_parse_window(const kit_node *node, uint32_t spatial, rg_op *op, kit_refusal *why)
+{
+    const char *pad = kit_attr_string(node->info, "auto_pad", "NOTSET");
+
+    op->spatial = spatial;
+    op->auto_pad = strcmp(pad, "SAME_UPPER") == 0   ? RG_PAD_SAME_UPPER
+                   : strcmp(pad, "SAME_LOWER") == 0 ? RG_PAD_SAME_LOWER
+                   : strcmp(pad, "VALID") == 0      ? RG_PAD_VALID
+                                                    : RG_PAD_EXPLICIT;
+    return read_ints(node, "strides", spatial, 1, 1, op->strides, why) &&
+           read_ints(node, "dilations", spatial, 1, 1, op->dilations, why) &&
+           read_ints(node, "output_padding", spatial, 0, 0, op->output_padding, why) &&
+           read_ints(node, "pads", 2 * spatial, 0, 0, op->pads, why);
+}
+
+void rg_window_pads(const rg_op *op, const int64_t *in, const int64_t *out, const int64_t *kernel, int64_t *begins,
+                    int64_t *ends)
+{
+    for (uint32_t i = 0; i < op->spatial; i++) {
+        int64_t total = (out[i] - 1) * op->strides[i] + (kernel[i] - 1) * op->dilations[i] + 1 - in[i];
+
+        begins[i] = op->auto_pad == RG_PAD_EXPLICIT ? op->pads[i] : 0;
+        ends[i] = op->auto_pad == RG_PAD_EXPLICIT ? op->pads[op->spatial + i] : 0;
+        if (op->auto_pad == RG_PAD_SAME_UPPER || op->auto_pad == RG_PAD_SAME_LOWER) {
+            total = total > 0 ? total : 0;
+            begins[i] = (total + (op->auto_pad == RG_PAD_SAME_LOWER)) / 2;
+            ends[i] = total - begins[i];
+        }
+        if (op->ceil_mode) { /* the last window may reach past the pads */
+            int64_t needed = (out[i] - 1) * op->strides[i] + (kernel[i] - 1) * op->dilations[i] + 1 - in[i] - begins[i];
+
+            ends[i] = needed > ends[i] ? needed : ends[i];
+        }
+    }
+}
