@@ -184,7 +184,7 @@ static inlay_status prepare_activation(const kit_node *node, void **out_state, i
 #define ACTIVATION(name, types)                                                                                        \
     {                                                                                                                  \
         .op_type = name, .in_types = { types }, .flags = KIT_IN_PLACE, .prepare = prepare_activation,                  \
-        .run = ew_unary_run                                                                                            \
+        .run = ew_unary_run, .row = ew_unary_row, .row_inputs = 1                                                      \
     }
 static const kit_kernel kernels[] = {
     ACTIVATION("Relu", KIT_FLOATS | KIT_SIGNED),

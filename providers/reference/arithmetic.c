@@ -264,7 +264,8 @@ static inlay_status prepare_pow(const kit_node *node, void **out_state, inlay_di
 #define BINARY(name, types)                                                                                            \
     {                                                                                                                  \
         .op_type = name, .in_types = { types, types }, .flags = KIT_IN_PLACE, .prepare = prepare_arithmetic,           \
-        .shape = ew_binary_shape, .run = ew_binary_run                                                                 \
+        .shape = ew_binary_shape, .run = ew_binary_run, .row = ew_binary_row, .row_inputs = 2,                         \
+        .row_fits = ew_binary_row_fits                                                                                 \
     }
 static const kit_kernel kernels[] = {
     BINARY("Add", KIT_NUMBERS),
@@ -277,6 +278,9 @@ static const kit_kernel kernels[] = {
       .flags = KIT_IN_PLACE,
       .prepare = prepare_pow,
       .shape = ew_binary_shape,
-      .run = ew_binary_run },
+      .run = ew_binary_run,
+      .row = ew_binary_row,
+      .row_inputs = 2,
+      .row_fits = ew_binary_row_fits },
 };
 const kit_table reference_arithmetic = { kernels, KIT_COUNT(kernels) };

@@ -34,6 +34,18 @@ typedef struct clip_state {
     clip_bound bound[2];
 } clip_state;
 
+/* In a chain the bounds are known before the run. */
+static bool clip_row_fits(const kit_node *node)
+{
+    for (uint32_t k = 1; k < 3; k++) {
+        const inlay_value_info *bound = kit_input(node, k);
+        if (bound != NULL && (!kit_is_constant(node, k) || bound->dtype != INLAY_FLOAT ||
+                              bound->data_bytes != sizeof(float)))
+            return false;
+    }
+    return kit_input_dtype(node, 0) == INLAY_FLOAT;
+}
+
 static inlay_status prepare_clip(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     static const char *const names[2] = { "min", "max" };
@@ -54,7 +66,23 @@ static inlay_status prepare_clip(const kit_node *node, void **out_state, inlay_d
             else
                 s->bound[k].f32 = (float)value;
         }
+    for (uint32_t k = 0; k < 2 && clip_row_fits(node); k++) {
+        const float *bound = kit_constant(node, k + 1);
+        if (bound != NULL) {
+            s->bound[k].f32 = *bound;
+            s->has[k] = true;
+        }
+    }
     return INLAY_OK;
+}
+
+static void clip_row(const void *state, float *out, const float *const *in, const int64_t *step, int64_t n)
+{
+    const clip_state *s = state;
+
+    s->fn(out, in[0], step[0] != 0 ? n : 1, s->has[0] ? &s->bound[0] : NULL, s->has[1] ? &s->bound[1] : NULL);
+    for (int64_t i = 1; step[0] == 0 && i < n; i++)
+        out[i] = out[0];
 }
 
 typedef struct clip_job {
@@ -110,6 +138,7 @@ static inlay_status run_clip(const kit_call *call)
 }
 
 static const kit_kernel kernels[] = {
-    { .op_type = "Clip", .in_types = { KIT_NUMBERS }, .flags = KIT_IN_PLACE, .prepare = prepare_clip, .run = run_clip },
+    { .op_type = "Clip", .in_types = { KIT_NUMBERS }, .flags = KIT_IN_PLACE, .prepare = prepare_clip, .run = run_clip,
+      .row = clip_row, .row_inputs = 1, .row_fits = clip_row_fits },
 };
 const kit_table reference_clip = { kernels, KIT_COUNT(kernels) };

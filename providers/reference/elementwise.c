@@ -67,6 +67,24 @@ inlay_status ew_unary_run(const kit_call *call)
     return kit_parallel(call, x->count, u->grain, unary_range, (void *)(uintptr_t)call);
 }
 
+void ew_unary_row(const void *state, float *out, const float *const *in, const int64_t *step, int64_t n)
+{
+    const ew_unary *u = state;
+
+    if (step[0] != 0 && u->fn != NULL) {
+        u->fn(out, in[0], n, u->args);
+        return;
+    }
+    if (u->fn == NULL) {
+        for (int64_t i = 0; i < n; i++)
+            out[i] = in[0][i * step[0]];
+        return;
+    }
+    u->fn(out, in[0], 1, u->args); /* one element that counts for all */
+    for (int64_t i = 1; i < n; i++)
+        out[i] = out[0];
+}
+
 /* ------------------------------------------------------------------ two inputs */
 
 typedef struct binary_plan {
@@ -261,6 +279,18 @@ static inlay_status binary_range(void *user, int64_t begin, int64_t end, uint32_
         }
     }
     return INLAY_OK;
+}
+
+void ew_binary_row(const void *state, float *out, const float *const *in, const int64_t *step, int64_t n)
+{
+    const ew_binary *s = state;
+
+    s->fn(out, in[0], step[0], in[1], step[1], n);
+}
+
+bool ew_binary_row_fits(const kit_node *node)
+{
+    return node->info->since_version >= 7;
 }
 
 inlay_status ew_binary_run(const kit_call *call)

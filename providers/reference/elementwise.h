@@ -48,6 +48,9 @@ typedef struct ew_unary {
 /* out[0] = f(in[0]) by the ew_unary that is the state. */
 inlay_status ew_unary_run(const kit_call *call);
 
+/* kit_kernel.row of such a kernel, and whether it can stand for run: all is float. */
+void ew_unary_row(const void *state, float *out, const float *const *in, const int64_t *step, int64_t n);
+
 /* ------------------------------------------------------------------ two inputs */
 
 /* z[i] = f(x[i * sx], y[i * sy]) for n elements; sx and sy are 0 or 1. */
@@ -76,6 +79,9 @@ void ew_binary_legacy(const kit_node *node, ew_binary *b);
 /* shape and run of a binary kernel whose state is an ew_binary. */
 inlay_status ew_binary_shape(const void *state, kit_plan *plan, inlay_diag *diag);
 inlay_status ew_binary_run(const kit_call *call);
+/* kit_kernel.row and row_fits: broadcasting as of opset 7. */
+void ew_binary_row(const void *state, float *out, const float *const *in, const int64_t *step, int64_t n);
+bool ew_binary_row_fits(const kit_node *node);
 
 /* ------------------------------------------------------------------ small tools */
 

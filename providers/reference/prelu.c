@@ -64,6 +64,9 @@ static const kit_kernel kernels[] = {
       .flags = KIT_IN_PLACE,
       .prepare = prepare_prelu,
       .shape = ew_binary_shape,
-      .run = ew_binary_run },
+      .run = ew_binary_run,
+      .row = ew_binary_row,
+      .row_inputs = 2,
+      .row_fits = ew_binary_row_fits },
 };
 const kit_table reference_prelu = { kernels, KIT_COUNT(kernels) };

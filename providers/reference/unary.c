@@ -244,7 +244,8 @@ static inlay_status prepare_unary(const kit_node *node, void **out_state, inlay_
 
 #define UNARY(name, types)                                                                                             \
     {                                                                                                                  \
-        .op_type = name, .in_types = { types }, .flags = KIT_IN_PLACE, .prepare = prepare_unary, .run = ew_unary_run   \
+        .op_type = name, .in_types = { types }, .flags = KIT_IN_PLACE, .prepare = prepare_unary, .run = ew_unary_run,  \
+        .row = ew_unary_row, .row_inputs = 1                                                                           \
     }
 static const kit_kernel kernels[] = {
     UNARY("Abs", KIT_NUMBERS),

@@ -5,6 +5,7 @@
  *     compile.c   a region -> units (kernel, prepared state, where each tensor comes from)
  *     shape.c     a region at concrete shapes -> an instance (tensors, workspace)
  *     execute.c   the run, and what kernels call in it
+ *     chain.c     pointwise kernels that run as one
  *     open.c      the handshake and the build id */
 #ifndef KIT_INTERNAL_H
 #define KIT_INTERNAL_H
@@ -31,6 +32,7 @@ typedef struct kit_state {
     uint32_t *heads; /* [mask + 1] first row of each bucket */
     uint32_t row_count;
     uint32_t mask;
+    bool has_rows; /* some kernel can run in chains */
 } kit_state;
 
 /* Hashes the tables of state->self; undone by kit_rows_deinit. */
@@ -72,7 +74,9 @@ typedef struct kit_unit {
     char name[128]; /* of the node, for diagnostics */
 } kit_unit;
 
+struct kit_chain;
 struct inlay_compiled {
+    bool is_chain; /* an offer of chain.c */
     kit_unit *units; /* [unit_count] in the order of the nodes */
     uint32_t unit_count;
     uint32_t inner_count; /* values made and used within the region only */
@@ -109,6 +113,7 @@ typedef struct kit_step {
 enum { KIT_STACK_TENSORS = 24 }; /* steps with more keep their tensors in the workspace */
 
 struct inlay_instance {
+    struct kit_chain *chain; /* NULL: the steps below, one after the other */
     uint64_t tensors_offset; /* in the workspace, for steps with many tensors */
     uint32_t step_count;
     uint32_t max_threads;
@@ -124,6 +129,21 @@ inlay_status kit_execute(void *state, inlay_compiled *compiled, inlay_instance *
  * large to count are an error. */
 inlay_status kit_describe(const inlay_value_state *values, uint32_t stride, uint32_t value_count, uint32_t v,
                           kit_tensor *out, inlay_diag *diag);
+
+/* ------------------------------------------------------------------ chains */
+
+enum { KIT_COOKIE_CHAIN = 1 };       /* of offers; those of single nodes have 0 */
+enum { KIT_CHAIN_GRAIN = 65536 };    /* elements times links below which a second thread does not pay */
+
+/* Offers the chains of the graph. kernels: [node_count] what runs each node, NULL = nothing. */
+inlay_status kit_offer_chains(const kit_state *state, const inlay_graph *graph, const kit_kernel *const *kernels,
+                              const inlay_assess_sink *sink);
+/* The chain of a region at concrete shapes, freed with free(); fills the request's workspace and output plans.
+ * *out_chain NULL: it can't run as one at these, and nothing is filled in. */
+inlay_status kit_chain_build(const inlay_compiled *compiled, inlay_specialize_request *request,
+                             struct kit_chain **out_chain);
+inlay_status kit_chain_run(const kit_state *state, const struct kit_chain *chain, uint32_t max_threads,
+                           const inlay_exec_args *args);
 
 /* ------------------------------------------------------------------ small things */
 

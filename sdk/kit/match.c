@@ -41,8 +41,10 @@ inlay_status kit_rows_init(kit_state *state, inlay_diag *diag)
         state->heads[b] = INLAY_NONE;
     n = 0;
     for (uint32_t t = 0; t < self->table_count; t++)
-        for (uint32_t k = 0; k < self->tables[t]->count; k++)
+        for (uint32_t k = 0; k < self->tables[t]->count; k++) {
             state->rows[n++].kernel = &self->tables[t]->kernels[k];
+            state->has_rows |= self->tables[t]->kernels[k].row != NULL;
+        }
     /* From the last to the first, so that chains come out in the order of the tables. */
     for (uint32_t r = n; r-- > 0;) {
         const kit_kernel *k = state->rows[r].kernel;
@@ -161,18 +163,25 @@ inlay_status kit_assess(void *state_, const inlay_graph *graph, const uint8_t *c
                         const inlay_assess_sink *sink, inlay_diag *diag)
 {
     const kit_state *state = state_;
+    const kit_kernel **kernels = state->has_rows ? calloc((size_t)graph->node_count + 1, sizeof *kernels) : NULL;
+    inlay_status status = INLAY_OK;
 
     (void)diag;
-    for (uint32_t n = 0; n < graph->node_count; n++) {
+    if (kernels == NULL && state->has_rows)
+        return INLAY_OUT_OF_MEMORY;
+    for (uint32_t n = 0; status == INLAY_OK && n < graph->node_count; n++) {
         const kit_node node = {
             .host = state->host, .graph = graph, .info = inlay_graph_node(graph, n), .provider = state->user
         };
+        const kit_kernel *kernel;
         kit_refusal why;
-        inlay_status status;
 
         if (candidates != NULL && candidates[n] == 0)
             continue;
-        if (kit_match(state, &node, &why) != NULL) {
+        kernel = kit_match(state, &node, &why);
+        if (kernels != NULL)
+            kernels[n] = kernel;
+        if (kernel != NULL) {
             const inlay_offer offer = { .struct_size = sizeof offer, .nodes = &n, .node_count = 1 };
             status = sink->offer(sink->ctx, &offer);
         } else {
@@ -183,10 +192,11 @@ inlay_status kit_assess(void *state_, const inlay_graph *graph, const uint8_t *c
                                             .accepted_if = why.accepted_if[0] != '\0' ? why.accepted_if : NULL };
             status = sink->refuse(sink->ctx, &refusal);
         }
-        if (status != INLAY_OK)
-            return status;
     }
-    return INLAY_OK;
+    if (status == INLAY_OK && kernels != NULL)
+        status = kit_offer_chains(state, graph, kernels, sink);
+    free(kernels);
+    return status;
 }
 
 /* ------------------------------------------------------------------ cost */
@@ -260,6 +270,50 @@ done:
     return status;
 }
 
+/* Is value v made by one of the nodes, which ascend? */
+static bool made_within(const inlay_graph *graph, const uint32_t *nodes, uint32_t count, uint32_t v)
+{
+    uint32_t producer = inlay_graph_value(graph, v)->producer, low = 0;
+
+    while (count > 0) {
+        uint32_t half = count / 2;
+
+        if (nodes[low + half] == producer)
+            return true;
+        if (nodes[low + half] < producer) {
+            low += half + 1;
+            count -= half + 1;
+        } else {
+            count = half;
+        }
+    }
+    return false;
+}
+
+/* A chain computes what its nodes do, but only what enters and leaves it goes through memory. `cost` has the sums. */
+static void cost_of_chain(const inlay_cost_request *request, inlay_cost *cost)
+{
+    const inlay_offer *offer = request->offer;
+    const inlay_node_info *last = inlay_graph_node(request->graph, offer->nodes[offer->node_count - 1]);
+    double elements = (double)cost->bytes_written / sizeof(float);
+    kit_tensor t;
+
+    cost->bytes_read = cost->bytes_written = 0;
+    for (uint32_t k = 0; k < offer->node_count; k++) {
+        const inlay_node_info *info = inlay_graph_node(request->graph, offer->nodes[k]);
+        for (uint32_t i = 0; i < info->input_count; i++)
+            if (info->inputs[i] != INLAY_NONE &&
+                !made_within(request->graph, offer->nodes, offer->node_count, info->inputs[i]) &&
+                kit_describe(request->values, request->value_stride, request->value_count, info->inputs[i], &t,
+                             NULL) == INLAY_OK && t.count > 0)
+                cost->bytes_read += kit_bytes(t.dtype, t.count);
+    }
+    if (kit_describe(request->values, request->value_stride, request->value_count, last->outputs[0], &t, NULL) ==
+            INLAY_OK && t.count > 0)
+        cost->bytes_written = kit_bytes(t.dtype, t.count);
+    cost->ns = roofline(cost, elements, request->max_threads);
+}
+
 inlay_status kit_cost(void *state, const inlay_cost_request *request, inlay_cost *cost)
 {
     cost->ns = 0;
@@ -280,5 +334,7 @@ inlay_status kit_cost(void *state, const inlay_cost_request *request, inlay_cost
         if (one.confidence < cost->confidence)
             cost->confidence = one.confidence;
     }
+    if (request->offer->cookie == KIT_COOKIE_CHAIN)
+        cost_of_chain(request, cost);
     return INLAY_OK;
 }

@@ -29,7 +29,7 @@ static inlay_status run(const kit_call *call)
     return INLAY_OK;
 }
 static const kit_kernel kernels[] = { { NULL, "Relu", 0, 0, { KIT_FLOATS, 0, 0, 0 }, { 0, 0 }, KIT_IN_PLACE, NULL, NULL,
-                                        NULL, NULL, NULL, run } };
+                                        NULL, NULL, NULL, run, NULL, 0, NULL } };
 static const kit_table table = { kernels, KIT_COUNT(kernels) };
 static const kit_table *const tables[] = { &table };
 static const kit_provider provider = { "a", "b", tables, 1, 0, NULL, NULL, NULL, 0 };

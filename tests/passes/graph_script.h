@@ -1,6 +1,6 @@
 /* graph_script.h - small models as a few lines of text:
  *
- *     x : 2,3,8                           a float input; "x : 2,N" has a named dimension
+ *     x : 2,3,8                           a float input; "x : 2,N" has a named dimension, "x : -" is a scalar
  *     c = [8]                             a float constant with random elements in [0.5, 1.5]
  *     h = [] 0.5      p = i[4] 0,0,1,1    constants with elements; i = int64
  *     y = Mul(x, c)   z = Transpose(y) perm=0,2,1    w, v = Split(z) axis=1
@@ -120,7 +120,8 @@ static inline void script_model(wire *w, const char *script, int64_t opset)
                 mw_value(w, MW_OUTPUT, o, RIG_FLOAT, NULL);
         } else if ((at = strstr(line, " : ")) != NULL) {
             *at = '\0';
-            mw_value(w, MW_INPUT, line, RIG_FLOAT, script_squeeze(at + 3));
+            at = script_squeeze(at + 3);
+            mw_value(w, MW_INPUT, line, RIG_FLOAT, strcmp(at, "-") == 0 ? "" : at);
         } else if ((at = strstr(line, " = ")) != NULL) {
             *at = '\0';
             at = script_trim(at + 3);

@@ -50,7 +50,7 @@ static rig open_script(const char *script)
 
 static void figures_agree(void **state)
 {
-    rig r = open_script("x : 64,64\nw = [64,64]\na = MatMul(x, w)\nb = Relu(a)\ny = Add(b, x)\n-> y");
+    rig r = open_script("x : 64,64\nw = [64,64]\na = MatMul(x, w)\nb = Softmax(a)\ny = Add(b, x)\n-> y");
     json_t *report, *trace, *step;
     size_t i, steps = 0, counters = 0;
     text json, events, stacks;

@@ -261,6 +261,10 @@ inlay_status kit_compile(void *state, const inlay_compile_request *request, inla
             INLAY_TRY(request->poll(request->ctx));
         INLAY_TRY(build_unit(state, request, c, u, diag));
     }
+    c->is_chain = request->offer_count == 1 && request->cookies != NULL && request->cookies[0] == KIT_COOKIE_CHAIN &&
+                  request->node_count > 1;
+    for (uint32_t u = 0; u < c->unit_count; u++)
+        c->is_chain = c->is_chain && c->units[u].kernel->row != NULL;
     report_constants(request, c);
     *out_compiled = c;
     c = NULL;

@@ -52,6 +52,8 @@ inlay_status kit_execute(void *state, inlay_compiled *compiled, inlay_instance *
     kit_tensor few[KIT_STACK_TENSORS], *tensors = few;
     char *workspace = inlay_buffer_host(&args->workspace);
 
+    if (instance->chain != NULL)
+        return kit_chain_run(state, instance->chain, instance->max_threads, args);
     if (compiled->max_tensors > KIT_STACK_TENSORS)
         tensors = (kit_tensor *)(void *)(workspace + instance->tensors_offset);
     for (uint32_t s = 0; s < instance->step_count; s++) {

@@ -126,6 +126,7 @@ static void describe_provider(const kit_provider *self, inlay_provider *out)
         .options = self->options,
         .option_count = self->option_count,
         .option_stride = sizeof(inlay_option),
+        .poll_ms = self->poll_ms,
         .ctx = (void *)(uintptr_t)self,
         .create = create,
         .destroy = destroy,

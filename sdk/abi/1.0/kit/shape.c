@@ -253,6 +253,17 @@ inlay_status kit_specialize(void *state, inlay_compiled *c, inlay_specialize_req
     instance->max_threads = r->max_threads > 0 ? r->max_threads : 1;
     r->workspace_bytes = 0;
     r->workspace_alignment = KIT_ALIGNMENT;
+    if (c->is_chain) {
+        status = kit_chain_build(c, r, &instance->chain);
+        if (status != INLAY_OK) {
+            status = inlay_fail(diag, status, "no memory for a chain of %u nodes", c->unit_count);
+            goto done;
+        }
+        if (instance->chain != NULL) {
+            *out_instance = instance;
+            return INLAY_OK;
+        }
+    }
     for (uint32_t u = 0; u < c->unit_count; u++) {
         instance->step_count = u + 1;
         status = build_step(&c->units[u], r, &instance->steps[u], &next, diag);
@@ -285,5 +296,6 @@ void kit_release_instance(void *state, inlay_compiled *compiled, inlay_instance 
         return;
     for (uint32_t s = 0; s < instance->step_count; s++)
         free(instance->steps[s].plan);
+    free(instance->chain);
     free(instance);
 }

@@ -162,6 +162,14 @@ static inline bool kit_has_output(const kit_call *call, uint32_t i)
 /* Runs fn over [0, count) in ranges of at least grain elements on the pool; a small loop runs on the caller at once. */
 inlay_status kit_parallel(const kit_call *call, int64_t count, int64_t grain, inlay_parallel_fn fn, void *user);
 
+/* INLAY_OK while the run is to go on; otherwise what run, or the body of a loop, is to return at once. Cheap enough to
+ * be called every few hundred microseconds; between operators and the ranges of a shared loop the host asks by
+ * itself. */
+static inline inlay_status kit_poll(const kit_call *call)
+{
+    return call->run != NULL ? call->host->poll(call->host->ctx, call->run) : INLAY_OK;
+}
+
 /* Gives output i its shape and memory, for kernels that set kit_plan.allocates; fills call->out[i], whose dims are then
  * the caller's array. An omitted output is left alone and is no error. */
 inlay_status kit_alloc_output(const kit_call *call, uint32_t i, uint32_t rank, const int64_t *dims);
@@ -225,7 +233,15 @@ typedef struct kit_kernel {
     void (*release)(void *state); /* default: free */
     inlay_status (*shape)(const void *state, kit_plan *plan, inlay_diag *diag);
     inlay_status (*run)(const kit_call *call);
+
+    /* Optional, for operators that work element by element on floats: computes n elements of the output. in[k] has n
+     * elements, or one that counts for all where step[k] is 0 instead of 1; out may lie on one of those with n. state is
+     * prepare's. Kernels with it also run in chains, tile by tile, without a trip to memory between them. */
+    void (*row)(const void *state, float *out, const float *const *in, const int64_t *step, int64_t n);
+    uint32_t row_inputs; /* how many inputs row reads, at most KIT_ROW_INPUTS; the node's others must be constants */
+    bool (*row_fits)(const kit_node *node); /* optional: may row stand for run? */
 } kit_kernel;
+enum { KIT_ROW_INPUTS = 2 };
 
 typedef struct kit_table {
     const kit_kernel *kernels;
@@ -242,6 +258,9 @@ typedef struct kit_provider {
     /* Optional: reads options, opens what is needed. *out is kit_node.provider. */
     inlay_status (*open)(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag);
     void (*close)(void *provider);
+    /* A run that is cancelled, or late, ends within this many milliseconds, because kernels that take long call
+     * kit_poll; 0 = no promise. */
+    uint32_t poll_ms;
 } kit_provider;
 
 /* ------------------------------------------------------------------ the plugin */
