@@ -77,20 +77,22 @@ inlay_status rg_read(rg_build *b, uint32_t value, rg_place *out)
     return INLAY_OK;
 }
 
-inlay_status rg_reorder(rg_build *b, const rg_place *from, const rg_md *md, rg_place *out)
+inlay_status rg_reorder(rg_build *b, const rg_place *place, const rg_md *layout, rg_place *out)
 {
+    const rg_place from = *place; /* out may be the same */
+    const rg_md md = *layout;
     dnnl_primitive_desc_t pd = NULL;
     inlay_status status;
 
-    if (rg_md_equal(&from->md, md) || (rg_md_is_plain(&from->md) && rg_md_is_plain(md))) {
-        *out = *from;
-        out->md = *md;
+    if (rg_md_equal(&from.md, &md) || (rg_md_is_plain(&from.md) && rg_md_is_plain(&md))) {
+        *out = from;
+        out->md = md;
         return INLAY_OK;
     }
-    INLAY_TRY(rg_new_place(b, md, out));
-    INLAY_TRY(rg_check(dnnl_reorder_primitive_desc_create(&pd, &from->md, b->state->engine, md, b->state->engine, NULL),
+    INLAY_TRY(rg_new_place(b, &md, out));
+    INLAY_TRY(rg_check(dnnl_reorder_primitive_desc_create(&pd, &from.md, b->state->engine, &md, b->state->engine, NULL),
                        b->diag, "reorder its operands", b->op->name));
-    status = rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_FROM, from }, { DNNL_ARG_TO, out } }, 2);
+    status = rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_FROM, &from }, { DNNL_ARG_TO, out } }, 2);
 done:
     (void)dnnl_primitive_desc_destroy(pd);
     return status;

@@ -123,6 +123,8 @@ bool rg_md_is_plain(const rg_md *md); /* row-major without gaps, as the bytes li
 bool rg_md_is_dense(const rg_md *md); /* no gaps, no padding */
 bool rg_md_is_blocked(const rg_md *md);
 bool rg_md_is_image(const rg_md *md); /* blocked, or channels last: what kernels for images like */
+/* Channels last, for tensors of rank 3 to 5; what most kernels for images like best. */
+void rg_md_channels_last(rg_md *md, uint32_t rank, const int64_t *dims);
 bool rg_md_equal(const rg_md *a, const rg_md *b);
 int64_t rg_md_count(const rg_md *md);
 uint64_t rg_md_bytes(const rg_md *md);
@@ -142,8 +144,8 @@ inlay_status rg_read(rg_build *b, uint32_t value, rg_place *out);
 inlay_status rg_read_plain(rg_build *b, uint32_t value, rg_place *out);
 /* The same in this layout. */
 inlay_status rg_read_as(rg_build *b, uint32_t value, const rg_md *md, rg_place *out);
-/* The place as another, by a reorder if they differ; md of equal dims. */
-inlay_status rg_reorder(rg_build *b, const rg_place *from, const rg_md *md, rg_place *out);
+/* The place in another layout of equal dims, by a reorder if they differ. out may be place. */
+inlay_status rg_reorder(rg_build *b, const rg_place *place, const rg_md *layout, rg_place *out);
 /* A constant read as `plain` (dims and strides of the original's elements), in layout md. */
 inlay_status rg_read_constant(rg_build *b, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out);
 /* A buffer for a tensor of this layout. */

@@ -34,6 +34,18 @@ void rg_md_strides(rg_md *md, uint32_t rank, const int64_t *dims, const int64_t 
         memset(md, 0, sizeof *md);
 }
 
+void rg_md_channels_last(rg_md *md, uint32_t rank, const int64_t *dims)
+{
+    dnnl_dims_t strides;
+    int64_t stride = dims[1];
+
+    for (uint32_t d = rank; d-- > 2; stride *= dims[d])
+        strides[d] = stride;
+    strides[1] = 1;
+    strides[0] = stride;
+    rg_md_strides(md, rank, dims, strides);
+}
+
 int64_t rg_md_count(const rg_md *md)
 {
     int64_t count = 1;

@@ -117,20 +117,14 @@ static inlay_status set_reduced(rg_build *b, const rg_group *group, const rg_pla
     return rg_finish(b, group, 0, &place, false);
 }
 
-static inlay_status read_blocked(rg_build *b, uint32_t x, rg_place *out)
+static inlay_status read_image(rg_build *b, uint32_t x, rg_place *out)
 {
-    static const dnnl_format_tag_t tags[] = { dnnl_nCw16c, dnnl_nChw16c, dnnl_nCdhw16c };
     rg_md md;
-    inlay_status status;
 
     if (b->op->global || b->dims[x][1] < 8)
         return rg_read_plain(b, x, out);
-    INLAY_TRY(rg_check(dnnl_memory_desc_init_by_tag(&md, (int)b->ranks[x], b->dims[x], dnnl_f32,
-                                                    tags[b->ranks[x] - 3]),
-                       b->diag, "describe blocks", b->op->name));
-    status = rg_read_as(b, x, &md, out);
-done:
-    return status;
+    rg_md_channels_last(&md, b->ranks[x], b->dims[x]);
+    return rg_read_as(b, x, &md, out);
 }
 
 static inlay_status lower_pool(rg_build *b, const rg_group *group)
@@ -146,7 +140,7 @@ static inlay_status lower_pool(rg_build *b, const rg_group *group)
 
     INLAY_TRY(rg_read(b, x, &in));
     if (!rg_md_is_image(&in.md)) /* kernels for row-major images are many times slower than a reorder */
-        INLAY_TRY(read_blocked(b, x, &in));
+        INLAY_TRY(read_image(b, x, &in));
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = d < 2 ? b->dims[x][d] : op->global ? 1 : b->dims[op->out[0]][d];
     if (!op->global)

@@ -92,7 +92,8 @@ static inlay_status lower_concat(rg_build *b, const rg_group *group)
     rg_md *mds = calloc(op->in_count + 1u, sizeof *mds);
     dnnl_primitive_desc_t pd = NULL;
     dnnl_primitive_attr_t attr = NULL;
-    uint32_t count = 0, images = 0;
+    uint32_t count = 0, images = 0, blocked = 0, rank = b->ranks[op->out[0]];
+    rg_md md;
     inlay_status status = INLAY_OK;
 
     if (places == NULL || operands == NULL || mds == NULL) {
@@ -103,19 +104,30 @@ static inlay_status lower_concat(rg_build *b, const rg_group *group)
         if (rg_count(b, op->in[i]) == 0)
             continue;
         INLAY_TRY(rg_read(b, op->in[i], &places[count]));
-        images += rg_md_is_image(&places[count].md);
+        images += rg_md_is_image(&places[count].md) && !rg_md_is_plain(&places[count].md);
+        blocked += rg_md_is_blocked(&places[count].md);
         count++;
     }
     for (uint32_t i = 0, n = 0; i < op->in_count; i++) {
         if (rg_count(b, op->in[i]) == 0)
             continue;
-        if (images < count && !rg_md_is_plain(&places[n].md)) /* no common layout */
+        if (images == 0) {
             INLAY_TRY(rg_read_plain(b, op->in[i], &places[n]));
+        } else if (blocked < count) { /* no blocks in common: channels last for all */
+            rg_md_channels_last(&md, rank, b->dims[op->in[i]]);
+            INLAY_TRY(rg_reorder(b, &places[n], &md, &places[n]));
+        }
         mds[n] = places[n].md;
         n++;
     }
     INLAY_TRY(rg_attr_create(b, &attr));
-    INLAY_TRY(rg_check(dnnl_concat_primitive_desc_create(&pd, NULL, (int)count, (int)op->axis, mds, attr,
+    if (images > 0 && blocked < count)
+        rg_md_channels_last(&md, rank, b->dims[op->out[0]]);
+    else if (images == 0)
+        rg_md_plain(&md, rank, b->dims[op->out[0]]);
+    else
+        rg_md_any(&md, rank, b->dims[op->out[0]]);
+    INLAY_TRY(rg_check(dnnl_concat_primitive_desc_create(&pd, &md, (int)count, (int)op->axis, mds, attr,
                                                          b->state->engine),
                        b->diag, "concatenate", op->name));
     INLAY_TRY(rg_result_place(b, group->out, dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0), &out));
