@@ -92,7 +92,7 @@ static inlay_status time_kernel(calibration *c, const calibrate_case *row, graph
     point.class.op = row->op;
     point.kind = cost_kind_of(&job.offer->cost);
     fit_terms(job.offer->cost.flops, (double)job.offer->cost.bytes_read + (double)job.offer->cost.bytes_written,
-              point.point.x);
+              job.offer->cost.ns, point.point.x);
     point.point.ns = got.ns;
     point.model_ns = job.offer->cost.ns;
     c->result.kernel_count++;

@@ -51,6 +51,19 @@ static bool add_line(fitting *f, const calibrate_point *p, int distance, const f
     return true;
 }
 
+/* No kernel costs less than a call, whatever a line through large ones says: half of what the cheapest of its class took.
+ * Not of all classes, for a provider of few operators has no cheap ones, and that is no reason to avoid it. A line along
+ * what the provider expects has the call in there. */
+static void raise_launch(const fit_point *points, uint32_t count, fit_line *line)
+{
+    double least = points[0].ns;
+
+    for (uint32_t k = 1; k < count; k++)
+        least = fmin(least, points[k].ns);
+    if (line->ns_per[FIT_MODEL] <= 0)
+        line->ns_per[FIT_ONE] = fmax(line->ns_per[FIT_ONE], least / 2);
+}
+
 static bool fit_at_distance(fitting *f, int distance)
 {
     memset(f->done, 0, f->count * sizeof *f->done);
@@ -64,24 +77,13 @@ static bool fit_at_distance(fitting *f, int distance)
             f->some[n++] = f->points[k].point;
             f->done[k] = k > i;
         }
-        if (n >= LEAST_POINTS && fit_points(f->some, n, &line) && !add_line(f, &f->points[i], distance, &line))
+        if (n < LEAST_POINTS || !fit_points(f->some, n, &line))
+            continue;
+        raise_launch(f->some, n, &line);
+        if (!add_line(f, &f->points[i], distance, &line))
             return false;
     }
     return true;
-}
-
-/* No kernel costs less than a call, whatever a line through large ones says: half of what the cheapest took. */
-static void raise_launches(fitting *f)
-{
-    for (uint32_t i = 0; i < f->out->line_count; i++) {
-        profile_line *l = &f->out->lines[i];
-        double least = -1;
-
-        for (uint32_t k = 0; k < f->count; k++)
-            if (f->points[k].threads == l->threads && (least < 0 || f->points[k].point.ns < least))
-                least = f->points[k].point.ns;
-        l->fit.ns_per[FIT_ONE] = fmax(l->fit.ns_per[FIT_ONE], least / 2);
-    }
 }
 
 static int by_size(const void *a, const void *b)
@@ -128,7 +130,6 @@ inlay_status calibrate_fit(const calibrate_point *points, uint32_t count, arena 
     good = f.some != NULL && f.done != NULL;
     for (int distance = 0; good && distance < 5; distance++)
         good = fit_at_distance(&f, distance);
-    raise_launches(&f);
     good = good && find_factors(&f);
     free(f.some);
     free(f.done);

@@ -37,8 +37,9 @@ static double step_ns(const runner *r, const plan_step *s, const inlay_value_sta
         cost_question q = { .graph = &p->snapshot, .provider = owner, .offer = &p->parts.offers[region->offers[i]],
                             .values = values, .max_threads = p->env->max_threads, .runs = true };
         inlay_cost cost;
+        double error;
 
-        if (cost_of_offer(p->env->costs, &q, &cost) != COST_NONE)
+        if (cost_of_offer(p->env->costs, &q, &cost, &error) != COST_NONE)
             ns += cost.ns;
     }
     return ns;

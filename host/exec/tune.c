@@ -102,7 +102,8 @@ static inlay_status price_graph(tuning *t, tuned *g)
     for (uint32_t o = 0; o < p->parts.offer_count; o++) {
         cost_question q = { .graph = &p->snapshot, .provider = &p->env->providers[p->parts.offers[o].provider],
                             .offer = &p->parts.offers[o], .values = g->values, .max_threads = p->env->max_threads };
-        g->sources[o] = cost_of_offer(p->env->costs, &q, &g->prices[o]);
+        double error;
+        g->sources[o] = cost_of_offer(p->env->costs, &q, &g->prices[o], &error);
     }
     t->result.offer_count += p->parts.offer_count;
     return INLAY_OK;
@@ -321,7 +322,7 @@ static bool price_again(tuning *t, const cost_book *book, partition *out)
         cost_question q = { .graph = &p->snapshot, .provider = &p->env->providers[p->parts.offers[o].provider],
                             .offer = &p->parts.offers[o], .values = g->values, .max_threads = p->env->max_threads };
         out->offers[o] = p->parts.offers[o];
-        out->offers[o].cost_source = cost_of_offer(book, &q, &out->offers[o].cost);
+        out->offers[o].cost_source = cost_of_offer(book, &q, &out->offers[o].cost, &out->offers[o].cost_error);
     }
     return out->offers != NULL;
 }

@@ -354,7 +354,7 @@ static const partition *price_rest(facts *f, const facts_graph *g)
         cost_question q = { .graph = r.snapshot, .provider = &r.providers[o->provider], .offer = o,
                             .values = priced->profile, .max_threads = r.max_threads };
         if (!o->chosen)
-            o->cost_source = cost_of_offer(r.costs, &q, &o->cost);
+            o->cost_source = cost_of_offer(r.costs, &q, &o->cost, &o->cost_error);
     }
     return priced->offers == NULL ? NULL : priced;
 }

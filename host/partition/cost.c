@@ -241,6 +241,16 @@ static bool costs_nothing(const cost_question *q)
 
 /* ------------------------------------------------------------------ prices */
 
+/* How far prices of a source are off, at least, one beside another: what is left out of a provider's model is left out of
+ * another's too, so that they stand to each other better than to the clock. */
+static double error_of(uint32_t source)
+{
+    static const double errors[] = { [COST_NONE] = 0, [COST_GUESS] = 0.2, [COST_MODEL] = 0.1, [COST_PROFILE] = 0.05,
+                                     [COST_MEASURED] = 0.02 };
+
+    return source < sizeof errors / sizeof errors[0] ? errors[source] : 0;
+}
+
 /* What the provider says of itself. */
 static uint32_t ask_provider(const cost_question *q, inlay_cost *out)
 {
@@ -280,7 +290,8 @@ static const profile_line *line_for(const book_provider *b, cost_class class, co
     return line;
 }
 
-static bool scale_by_profile(const book_provider *b, const cost_question *q, inlay_cost *cost)
+/* *out_error: see cost_of_offer. */
+static bool scale_by_profile(const book_provider *b, const cost_question *q, inlay_cost *cost, double *out_error)
 {
     const inlay_node_info *n = inlay_graph_node(q->graph, q->offer->nodes[0]);
     const profile_line *line;
@@ -295,12 +306,13 @@ static bool scale_by_profile(const book_provider *b, const cost_question *q, inl
     line = line_for(b, cost_class_of(q->graph, n, q->values), cost);
     if (line == NULL)
         return false;
-    fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, x);
+    fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, cost->ns, x);
     cost->ns = fit_at(&line->fit, x);
+    *out_error = line->fit.error - 1;
     return true;
 }
 
-uint32_t cost_of_offer(const cost_book *book, const cost_question *q, inlay_cost *out)
+uint32_t cost_of_offer(const cost_book *book, const cost_question *q, inlay_cost *out, double *out_error)
 {
     const book_provider *b = known(book, q->provider);
     uint32_t source = ask_provider(q, out);
@@ -308,8 +320,10 @@ uint32_t cost_of_offer(const cost_book *book, const cost_question *q, inlay_cost
 
     if (source != COST_NONE && !q->runs && costs_nothing(q)) {
         out->ns = 0;
+        *out_error = 0;
         return source;
     }
+    *out_error = error_of(source);
     if (b == NULL)
         return source;
     if (book->store.count > 0)
@@ -317,8 +331,10 @@ uint32_t cost_of_offer(const cost_book *book, const cost_question *q, inlay_cost
     if (record != NULL) {
         out->ns = record->ns;
         source = COST_MEASURED;
-    } else if ((source == COST_MODEL || source == COST_GUESS) && scale_by_profile(b, q, out)) {
+        *out_error = fmax(error_of(source), record->spread);
+    } else if ((source == COST_MODEL || source == COST_GUESS) && scale_by_profile(b, q, out, out_error)) {
         source = COST_PROFILE;
+        *out_error = fmax(*out_error, error_of(source));
     }
     out->ns = out->ns > b->launch_ns ? out->ns - b->launch_ns : 0; /* regions pay it: cost_launch_ns */
     return source;

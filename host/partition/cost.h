@@ -42,8 +42,9 @@ typedef struct cost_question {
 } cost_question;
 
 /* Fills *out and returns the source; COST_NONE, with a price so high that it is taken last, when the provider can't say.
- * Any thread. */
-uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inlay_cost *out);
+ * *out_error: how far the price may be off beside others, relative (0.1 = a tenth): of a measurement its spread, of a
+ * calibrated price what its line is off by, of the rest what is usual. Any thread. */
+uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inlay_cost *out, double *out_error);
 /* Bringing bytes from one memory domain to another, of the given providers; 0 when they are the same. */
 double cost_copy_ns(const cost_book *book, const part_provider *providers, uint32_t provider_count, uint32_t from,
                     uint32_t to, uint64_t bytes);

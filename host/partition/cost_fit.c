@@ -5,13 +5,15 @@
 
 static const double NEAR_BYTES = 1 << 20; /* of cache next to one core, on machines of the last ten years */
 static const double TERM_PENALTY = 1.02;  /* a further term has to explain something */
+static const double WORST = 4;            /* no point counts as more than that many times off */
 
-void fit_terms(double flops, double bytes, double out_x[FIT_TERMS])
+void fit_terms(double flops, double bytes, double model_ns, double out_x[FIT_TERMS])
 {
     out_x[FIT_ONE] = 1;
     out_x[FIT_FLOPS] = flops;
     out_x[FIT_BYTES] = bytes;
     out_x[FIT_FAR] = bytes > NEAR_BYTES ? bytes - NEAR_BYTES : 0;
+    out_x[FIT_MODEL] = model_ns;
 }
 
 double fit_at(const fit_line *line, const double x[FIT_TERMS])
@@ -31,41 +33,50 @@ static bool is_usable(const fit_point *p)
     return isfinite(p->ns) && p->ns > 0;
 }
 
-/* Gauss's elimination of n equations a * x = b, with pivots; false when they are singular. */
-static bool solve(double a[FIT_TERMS][FIT_TERMS + 1], int n, double *x)
+typedef double square_matrix[FIT_TERMS][FIT_TERMS];
+
+/* Inverts the leading n x n of a matrix in place, by Gauss and Jordan with pivots in the diagonal, which does for matrices
+ * like ours (symmetric, of no negative eigenvalue); false when it is singular. */
+static bool invert(square_matrix a, int n)
 {
     for (int c = 0; c < n; c++) {
-        int best = c;
+        double pivot = a[c][c];
 
-        for (int r = c + 1; r < n; r++)
-            if (fabs(a[r][c]) > fabs(a[best][c]))
-                best = r;
-        if (fabs(a[best][c]) < 1e-12)
+        if (fabs(pivot) < 1e-12)
             return false;
-        for (int k = 0; k <= n; k++) {
-            double swap = a[c][k];
-            a[c][k] = a[best][k];
-            a[best][k] = swap;
-        }
+        a[c][c] = 1;
+        for (int k = 0; k < n; k++)
+            a[c][k] /= pivot;
         for (int r = 0; r < n; r++) {
-            double factor = r == c ? 0 : a[r][c] / a[c][c];
-            for (int k = c; k <= n; k++)
+            double factor = a[r][c];
+            if (r == c)
+                continue;
+            a[r][c] = 0;
+            for (int k = 0; k < n; k++)
                 a[r][k] -= factor * a[c][k];
         }
     }
-    for (int c = 0; c < n; c++)
-        x[c] = a[c][n] / a[c][c];
     return true;
 }
 
+/* A set of terms, fitted. */
+typedef struct trial {
+    double ns_per[FIT_TERMS];
+    double *off; /* [count] prediction / measurement of each point by a fit without it; borrowed */
+    double square; /* mean of (off - 1) squared */
+} trial;
+
 /* Least squares of (prediction / measurement - 1) with the terms of the set alone. scale: the largest x of each term, so
- * that the equations are well conditioned. Returns the mean square, or -1 when a rate would be negative. */
-static double try_terms(const fit_point *points, uint32_t count, const double *scale, unsigned set, double *ns_per)
+ * that the equations are well conditioned. What a fit without a point would say of it follows from the one with it: the
+ * residual grows by 1 / (1 - leverage). False when a rate would be negative. */
+static bool try_terms(const fit_point *points, uint32_t count, const double *scale, unsigned set, trial *out)
 {
-    double a[FIT_TERMS][FIT_TERMS + 1] = { { 0 } }, x[FIT_TERMS], square = 0;
+    square_matrix a = { { 0 } };
+    double b[FIT_TERMS] = { 0 }, x[FIT_TERMS] = { 0 }, root[FIT_TERMS];
     int term[FIT_TERMS], n = 0;
 
-    memset(ns_per, 0, FIT_TERMS * sizeof *ns_per);
+    memset(out->ns_per, 0, sizeof out->ns_per);
+    out->square = 0;
     for (int t = 0; t < FIT_TERMS; t++)
         if ((set >> t & 1) != 0)
             term[n++] = t;
@@ -74,28 +85,45 @@ static double try_terms(const fit_point *points, uint32_t count, const double *s
             double xr = points[i].x[term[r]] / scale[term[r]] / points[i].ns;
             for (int c = 0; c < n; c++)
                 a[r][c] += xr * points[i].x[term[c]] / scale[term[c]] / points[i].ns;
-            a[r][n] += xr;
+            b[r] += xr;
         }
     }
-    /* Rows differ by the squares of 1/ns: brought to one. */
+    /* Rows differ by the squares of 1/ns: the diagonal is brought to 1. */
+    for (int r = 0; r < n; r++)
+        root[r] = sqrt(a[r][r]);
     for (int r = 0; r < n; r++) {
-        double largest = a[r][r];
-        for (int c = 0; c <= n && largest > 0; c++)
-            a[r][c] /= largest;
+        if (!(root[r] > 0))
+            return false;
+        b[r] /= root[r];
+        for (int c = 0; c < n; c++)
+            a[r][c] /= root[r] * root[c];
     }
-    if (!solve(a, n, x))
-        return -1;
+    if (!invert(a, n))
+        return false;
     for (int r = 0; r < n; r++) {
+        for (int c = 0; c < n; c++)
+            x[r] += a[r][c] * b[c];
         if (!(x[r] >= 0))
-            return -1;
-        ns_per[term[r]] = x[r] / scale[term[r]];
+            return false;
+        out->ns_per[term[r]] = x[r] / root[r] / scale[term[r]];
     }
     for (uint32_t i = 0; i < count; i++) {
-        double off = fit_at(&(fit_line){ .ns_per = { ns_per[0], ns_per[1], ns_per[2], ns_per[3] } }, points[i].x) /
-                         points[i].ns - 1;
-        square += off * off;
+        double row[FIT_TERMS], leverage = 0, residual = 1;
+
+        for (int r = 0; r < n; r++) {
+            row[r] = points[i].x[term[r]] / scale[term[r]] / points[i].ns / root[r];
+            residual -= row[r] * x[r];
+        }
+        for (int r = 0; r < n; r++)
+            for (int c = 0; c < n; c++)
+                leverage += row[r] * a[r][c] * row[c];
+        if (count > 1)
+            residual = leverage < 1 - 1e-9 ? residual / (1 - leverage) : WORST;
+        residual = fmax(fmin(residual, 1 - 1 / WORST), 1 - WORST);
+        out->off[i] = 1 - residual;
+        out->square += residual * residual / count;
     }
-    return square / count;
+    return true;
 }
 
 static int by_size(const void *a, const void *b)
@@ -106,50 +134,43 @@ static int by_size(const void *a, const void *b)
 }
 
 /* By what factor the median point is off. */
-static double median_error(const fit_point *points, uint32_t count, const fit_line *line)
+static double median_error(double *off, uint32_t count)
 {
-    double *errors = malloc(count * sizeof *errors), median = 0;
-
-    if (errors == NULL)
-        return 0;
     for (uint32_t i = 0; i < count; i++)
-        errors[i] = fabs(log(fmax(fit_at(line, points[i].x), 1e-3) / points[i].ns));
-    qsort(errors, count, sizeof *errors, by_size);
-    median = exp(errors[count / 2]);
-    free(errors);
-    return median;
+        off[i] = fabs(log(off[i]));
+    qsort(off, count, sizeof *off, by_size);
+    return exp(off[count / 2]);
 }
 
 bool fit_points(const fit_point *points, uint32_t count, fit_line *out)
 {
-    double scale[FIT_TERMS] = { 0 }, ns_per[FIT_TERMS], least = -1;
+    double scale[FIT_TERMS] = { 0 }, least = -1;
+    trial t;
     unsigned usable = 0;
 
     *out = (fit_line){ .points = count };
     for (uint32_t i = 0; i < count; i++) {
         if (!is_usable(&points[i]))
             return false;
-        for (int t = 0; t < FIT_TERMS; t++)
-            scale[t] = fmax(scale[t], points[i].x[t]);
+        for (int k = 0; k < FIT_TERMS; k++)
+            scale[k] = fmax(scale[k], points[i].x[k]);
     }
-    for (int t = 0; t < FIT_TERMS; t++)
-        usable |= scale[t] > 0 ? 1u << t : 0;
-    for (unsigned set = 1; set < 1u << FIT_TERMS; set++) {
+    for (int k = 0; k < FIT_TERMS; k++)
+        usable |= scale[k] > 0 ? 1u << k : 0;
+    t.off = malloc((count + 1) * sizeof *t.off);
+    for (unsigned set = 1; t.off != NULL && set < 1u << FIT_TERMS; set++) {
         uint32_t terms = (uint32_t)__builtin_popcount(set);
         double square;
 
-        if ((set & ~usable) != 0 || terms > count)
+        if ((set & ~usable) != 0 || terms > count || !try_terms(points, count, scale, set, &t))
             continue;
-        square = try_terms(points, count, scale, set, ns_per);
-        if (square < 0)
-            continue;
-        square = (square + 1e-6) * pow(TERM_PENALTY, terms);
+        square = (t.square + 1e-6) * pow(TERM_PENALTY, terms);
         if (least < 0 || square < least) {
             least = square;
-            memcpy(out->ns_per, ns_per, sizeof ns_per);
+            memcpy(out->ns_per, t.ns_per, sizeof t.ns_per);
+            out->error = fmax(median_error(t.off, count), 1);
         }
     }
-    if (least >= 0)
-        out->error = fmax(median_error(points, count, out), 1);
+    free(t.off);
     return least >= 0;
 }

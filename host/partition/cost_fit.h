@@ -1,30 +1,33 @@
 /* partition/cost_fit.h - a small model of time fitted to measurements.
  *
- *     ns = launch + flops / F + bytes / B + far_bytes / C
+ *     ns = launch + flops / F + bytes / B + far_bytes / C + factor * model_ns
  *
- * with far_bytes the traffic beyond what the caches next to a core hold. Every term is at least 0: rates are physical.
- * The fit is the one with the least squares of the *relative* error, so that small kernels count as much as large
- * ones; non-negativity is had by trying every subset of the terms (there are 15). */
+ * with far_bytes the traffic beyond what the caches next to a core hold, and model_ns what the provider expects: it knows
+ * its kernels better than flops and bytes tell, and what it leaves out is much the same for all providers, so scaling
+ * what they expect keeps their relation. Every term is at least 0: rates are physical. A fit has the least squares of the
+ * *relative* error, so that small kernels count as much as large ones. Which terms it has is decided by how well each
+ * point is foretold by the others: with a few points, any set of terms comes close to the points themselves.
+ * Non-negativity is had by trying every subset of the terms (there are 31). */
 #ifndef PARTITION_COST_FIT_H
 #define PARTITION_COST_FIT_H
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { FIT_ONE, FIT_FLOPS, FIT_BYTES, FIT_FAR, FIT_TERMS };
+enum { FIT_ONE, FIT_FLOPS, FIT_BYTES, FIT_FAR, FIT_MODEL, FIT_TERMS };
 
 typedef struct fit_point {
-    double x[FIT_TERMS]; /* 1, flops, bytes, far bytes */
+    double x[FIT_TERMS]; /* 1, flops, bytes, far bytes, the provider's own figure */
     double ns;           /* measured, above 0 */
 } fit_point;
 
 typedef struct fit_line {
     double ns_per[FIT_TERMS]; /* nanoseconds per unit of each term */
-    double error;             /* the median point is off by this factor, at least 1 */
+    double error;             /* the median point is foretold by the others but for this factor, at least 1 */
     uint32_t points;
 } fit_line;
 
-/* The terms of a kernel. */
-void fit_terms(double flops, double bytes, double out_x[FIT_TERMS]);
+/* The terms of a kernel; model_ns: what its provider expects, 0 when it does not say. */
+void fit_terms(double flops, double bytes, double model_ns, double out_x[FIT_TERMS]);
 /* Fits a line through count points; false when there is none that could be used. Fewer points use fewer terms. */
 bool fit_points(const fit_point *points, uint32_t count, fit_line *out);
 /* Nanoseconds at x. */

@@ -17,7 +17,7 @@ static void price_all(const part_request *r, partition *p)
         cost_question q = { .graph = r->snapshot, .provider = &r->providers[o->provider], .offer = o,
                             .values = p->profile, .max_threads = r->max_threads };
 
-        o->cost_source = cost_of_offer(r->costs, &q, &o->cost);
+        o->cost_source = cost_of_offer(r->costs, &q, &o->cost, &o->cost_error);
     }
 }
 

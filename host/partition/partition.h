@@ -10,8 +10,8 @@
  *         and two devices that know nothing of each other meet there,
  *     the launches of regions,
  * with the user's rules and the memory of each device as bounds. Prices are no better known than they are: a provider
- * replaces one that stands k places before it in the user's order only when it is cheaper by k times a margin, 5% where
- * either's price is a guess, 2% for a model, 1% when calibrated, 0.5% when measured (problem.c). */
+ * replaces one that stands k places before it in the user's order only when it is cheaper by k times what either price
+ * may be off by (cost.h). */
 #ifndef PARTITION_PARTITION_H
 #define PARTITION_PARTITION_H
 #include "graph/graph.h"
@@ -41,6 +41,7 @@ typedef struct part_offer {
     uint64_t workspace_bytes, resident_bytes;
     inlay_cost cost;      /* at the shapes of partition.profile */
     uint32_t cost_source; /* COST_* of cost.h */
+    double cost_error;    /* how far the price may be off, relative */
     bool chosen;
 } part_offer;
 

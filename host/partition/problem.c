@@ -9,16 +9,6 @@ enum { EXACT_STEPS = 20000 };
 /* Prices beyond are all alike: nobody waits eleven days. It keeps sums of prices exact. */
 static const double DEAREST_NS = 1e15;
 
-/* How much cheaper a provider must be, for each place that it stands behind another one in the user's order, before it
- * replaces that one: prices are known no better than this. Of two prices the one that is known less well decides. */
-static double margin_of(uint32_t source)
-{
-    static const double margins[] = { [COST_NONE] = 0, [COST_GUESS] = 0.05, [COST_MODEL] = 0.02, [COST_PROFILE] = 0.01,
-                                      [COST_MEASURED] = 0.005 };
-
-    return source < sizeof margins / sizeof margins[0] ? margins[source] : 0;
-}
-
 uint32_t part_domain_at(const problem *x, uint32_t offer, uint32_t value)
 {
     const part_offer *o;
@@ -152,8 +142,10 @@ static bool find_domains(problem *x)
 
 /* ------------------------------------------------------------------ offers */
 
-/* [providers * nodes] the margin of the least known price among the single offers of this provider and those before it,
- * as nodes' offers stand. NULL: no memory. */
+/* How much cheaper a provider must be, for each place that it stands behind another one in the user's order, before it
+ * replaces that one: a change must promise more than prices may be off. Of two prices the one that is known less well
+ * decides. [providers * nodes] the largest error among the single offers of this provider and those before it, as nodes'
+ * offers stand. NULL: no memory. */
 static double *find_margins(const problem *x)
 {
     double *margins = arena_array(x->scratch, (size_t)x->providers * x->nodes + 1, sizeof *margins);
@@ -162,7 +154,7 @@ static double *find_margins(const problem *x)
         const part_offer *offer = &x->p->offers[o];
         double *margin = &margins[(size_t)offer->provider * x->nodes + offer->nodes[0]];
         if (offer->node_count == 1)
-            *margin = fmax(*margin, margin_of(offer->cost_source));
+            *margin = fmax(*margin, offer->cost_error);
     }
     for (size_t i = x->nodes; margins != NULL && i < (size_t)x->providers * x->nodes; i++)
         margins[i] = fmax(margins[i], margins[i - x->nodes]);
@@ -181,7 +173,7 @@ static bool price_offers(problem *x)
     }
     for (uint32_t o = 0; o < x->offers; o++) {
         const part_offer *offer = &x->p->offers[o];
-        double ns = fmin(offer->cost.ns, DEAREST_NS), margin = margin_of(offer->cost_source);
+        double ns = fmin(offer->cost.ns, DEAREST_NS), margin = offer->cost_error;
 
         for (uint32_t k = 0; k < offer->node_count; k++)
             margin = fmax(margin, margins[(size_t)offer->provider * x->nodes + offer->nodes[k]]);

@@ -80,8 +80,9 @@ static void ask_cost(const profile *p, const profile_event *e, profile_row *row)
                             .offer = &e->program->parts.offers[region->offers[i]], .values = e->plan->states,
                             .max_threads = p->session->env.max_threads, .runs = true };
         inlay_cost cost;
+        double error;
 
-        if (cost_of_offer(env->costs, &q, &cost) == COST_NONE)
+        if (cost_of_offer(env->costs, &q, &cost, &error) == COST_NONE)
             continue;
         row->flops += cost.flops;
         row->bytes += (double)cost.bytes_read + (double)cost.bytes_written;

@@ -420,7 +420,7 @@ static void plan(const gemm_job *job, uint32_t threads, int64_t *out_tile_m, int
     *out_tile_n = c.way == WAY_WHOLE && c.b_packs ? gemm_round_up(tile_n, 16) : tile_n; /* panels are that wide */
 }
 
-/* Measured as product_cost.c says, operations a nanosecond: panels 262, the rest 205 to 250; double takes twice as
+/* Measured as product_cost.c says, operations a nanosecond: panels 262, the rest 235 to 250; double takes twice as
  * long. Kernels for AVX2 do half of that. What is packed as panels costs as much as in the reference provider. */
 static double product_ns(const gemm_kernel *kernel, const product_size *p)
 {
@@ -435,14 +435,14 @@ static double product_ns(const gemm_kernel *kernel, const product_size *p)
             p->n >= kernel->pack_columns;
     if (!lib->small) {
         rate = 128;
-        packing = thin ? 0.25 * p->n * p->k : 0; /* that the library does for few rows */
+        packing = thin && p->m > 1 && p->n > 1 ? 0.25 * p->n * p->k : 0; /* that the library does for few rows */
     } else if (ahead) {
         rate = 255;
     } else if (p->b_windows || (!thin && work >= SMALL / 2 && p->n > 56)) {
         rate = 262;
         packing = p->n * p->k * (p->b_along ? 0.4 : 0.1);
     } else if (thin && work >= SMALL / 2) {
-        rate = 205;
+        rate = 235;
     }
     if (p->b_windows && !lib->small)
         packing += p->n * p->k * 0.1;

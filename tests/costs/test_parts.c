@@ -2,6 +2,7 @@
  * error; each allocation fails in turn. */
 #include "failing_alloc.h"
 #include "folder.h"
+#include "exec/calibrate.h"
 #include "partition/cost_fit.h"
 #include "partition/cost_profile.h"
 #include "partition/cost_store.h"
@@ -25,7 +26,7 @@ static void fits_find_the_rates(void **state)
         fit_line line;
 
         for (int i = 0; i < 6; i++) {
-            fit_terms(flops[i], bytes[i], points[i].x);
+            fit_terms(flops[i], bytes[i], 0, points[i].x);
             points[i].ns = 0;
             for (int t = 0; t < FIT_TERMS; t++)
                 points[i].ns += rates[r][t] * points[i].x[t];
@@ -47,7 +48,7 @@ static void fits_bear_noise(void **state)
 
     (void)state;
     for (int i = 0; i < 8; i++) {
-        fit_terms(pow(10, 3 + i * 0.6), 4 * pow(10, 3 + (7 - i) * 0.6), points[i].x);
+        fit_terms(pow(10, 3 + i * 0.6), 4 * pow(10, 3 + (7 - i) * 0.6), 0, points[i].x);
         points[i].ns = (300 + 0.05 * points[i].x[FIT_FLOPS] + 0.2 * points[i].x[FIT_BYTES]) * noise[i];
     }
     assert_true(fit_points(points, 8, &line));
@@ -56,6 +57,59 @@ static void fits_bear_noise(void **state)
     for (int i = 0; i < 8; i++)
         assert_true(fit_at(&line, points[i].x) / points[i].ns < 1.6 && fit_at(&line, points[i].x) / points[i].ns > 0.6);
     assert_true(line.error > 1 && line.error < 1.4);
+}
+
+/* A provider that knows its kernels up to a factor is believed: what it says of sizes that were not measured holds, though
+ * flops and bytes tell nothing of it. Behind few points, a line says how badly it foretells, not how close it runs. */
+static void fits_follow_the_model(void **state)
+{
+    static const double model[] = { 200, 30000, 1200, 90000 }, noise[] = { 1.04, 0.97, 1, 1.02 };
+    static const double flops[] = { 1e4, 1e4, 1e6, 1e5 }, bytes[] = { 1e5, 3e3, 1e4, 2e4 };
+    static const double odd[] = { 100, 500, 180 };
+    fit_point points[4], other = { .x = { 0 } };
+    fit_line line;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        fit_terms(flops[i], bytes[i], model[i], points[i].x);
+        points[i].ns = 1.5 * model[i] * noise[i];
+    }
+    assert_true(fit_points(points, 4, &line));
+    fit_terms(1e7, 1e6, 5000, other.x);
+    assert_true(fabs(fit_at(&line, other.x) / 7500 - 1) < 0.06);
+    assert_true(line.error < 1.1);
+    for (int i = 0; i < 3; i++) {
+        fit_terms(1000 * (i + 1), 100, 0, points[i].x);
+        points[i].ns = odd[i];
+    }
+    assert_true(fit_points(points, 3, &line));
+    assert_true(line.error > 1.5);
+}
+
+/* A provider without cheap kernels is not charged their absence: only kernels of a class say what a call of it takes. */
+static void calls_cost_what_their_class_does(void **state)
+{
+    calibrate_point points[6];
+    profile_provider out = { .name = "fake" };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    arena a = { 0 };
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        bool dear = i >= 3;
+        points[i] = (calibrate_point){ .class = { dear ? "Conv" : "Relu", COST_PLAIN, INLAY_FLOAT }, .threads = 1,
+                                       .kind = COST_STREAM };
+        fit_terms(0, 1e3 * pow(10, i % 3), 0, points[i].point.x);
+        points[i].point.ns = (dear ? 1e4 : 10) * pow(10, i % 3);
+    }
+    assert_int_equal(calibrate_fit(points, 6, &a, &out, &diag), INLAY_OK);
+    for (uint32_t i = 0; i < out.line_count; i++) {
+        if (strcmp(out.lines[i].class.op, "Relu") == 0)
+            assert_true(fabs(out.lines[i].fit.ns_per[FIT_ONE] - 5) < 0.1);
+        if (strcmp(out.lines[i].class.op, "Conv") == 0)
+            assert_true(fabs(out.lines[i].fit.ns_per[FIT_ONE] - 5e3) < 10);
+    }
+    arena_deinit(&a);
 }
 
 static void fits_refuse_junk(void **state)
@@ -235,7 +289,7 @@ static void make_profile(cost_profile *p)
                                .line_count = 2, .factor_count = 1, .link_count = 1 };
     one->lines = arena_array(&p->a, 2, sizeof *one->lines);
     one->lines[0] = (profile_line){ { "Conv", COST_SPATIAL, INLAY_FLOAT }, 1,
-                                    { .ns_per = { 100, 0.05, 0, 0.25 }, .error = 1.25, .points = 7 } };
+                                    { .ns_per = { 100, 0.05, 0, 0.25, 1.5 }, .error = 1.25, .points = 7 } };
     one->lines[1] = (profile_line){ { "", COST_STREAM, INLAY_UNDEFINED }, 2,
                                     { .ns_per = { 0, 0, 0.125, 0 }, .error = 1, .points = 3 } };
     one->factors = arena_array(&p->a, 1, sizeof *one->factors);
@@ -372,7 +426,9 @@ int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, drop_folder)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fits_find_the_rates), cmocka_unit_test(fits_bear_noise), cmocka_unit_test(fits_refuse_junk),
+        cmocka_unit_test(fits_find_the_rates), cmocka_unit_test(fits_bear_noise),
+        cmocka_unit_test(fits_follow_the_model),
+        cmocka_unit_test(calls_cost_what_their_class_does), cmocka_unit_test(fits_refuse_junk),
         IN_FOLDER(measurements_come_back), cmocka_unit_test(figures_have_hysteresis),
         IN_FOLDER(bent_measurements_are_ignored), IN_FOLDER(planted_files_are_ignored), IN_FOLDER(old_measurements_go),
         IN_FOLDER(profiles_come_back), IN_FOLDER(bent_profiles_do_no_harm), IN_FOLDER(memory_may_run_out),

@@ -183,12 +183,15 @@ static void noise_changes_nothing(void **state)
         uint32_t first, second; /* how well prices are known */
         double ns;
         uint32_t want;
-    } cases[] = { { INLAY_CONFIDENCE_GUESS, INLAY_CONFIDENCE_GUESS, 960, 0 },
-                  { INLAY_CONFIDENCE_GUESS, INLAY_CONFIDENCE_GUESS, 945, 1 },
-                  { INLAY_CONFIDENCE_GUESS, INLAY_CONFIDENCE_MODEL, 960, 0 },
-                  { INLAY_CONFIDENCE_MODEL, INLAY_CONFIDENCE_GUESS, 960, 0 },
-                  { INLAY_CONFIDENCE_MODEL, INLAY_CONFIDENCE_MODEL, 985, 0 },
-                  { INLAY_CONFIDENCE_MODEL, INLAY_CONFIDENCE_MODEL, 975, 1 } };
+    } cases[] = { { INLAY_CONFIDENCE_GUESS, INLAY_CONFIDENCE_GUESS, 850, 0 },
+                  { INLAY_CONFIDENCE_GUESS, INLAY_CONFIDENCE_GUESS, 820, 1 },
+                  { INLAY_CONFIDENCE_GUESS, INLAY_CONFIDENCE_MODEL, 850, 0 },
+                  { INLAY_CONFIDENCE_MODEL, INLAY_CONFIDENCE_GUESS, 850, 0 },
+                  { INLAY_CONFIDENCE_MODEL, INLAY_CONFIDENCE_MODEL, 920, 0 },
+                  { INLAY_CONFIDENCE_MODEL, INLAY_CONFIDENCE_MODEL, 900, 1 },
+                  { INLAY_CONFIDENCE_MEASURED, INLAY_CONFIDENCE_MODEL, 920, 0 },
+                  { INLAY_CONFIDENCE_MEASURED, INLAY_CONFIDENCE_MEASURED, 985, 0 },
+                  { INLAY_CONFIDENCE_MEASURED, INLAY_CONFIDENCE_MEASURED, 975, 1 } };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
