@@ -30,6 +30,7 @@ typedef struct check_args {
     uint64_t seed;
     double time_limit; /* seconds that a plugin may be silent */
     bool quick;
+    bool no_timing; /* nothing that looks at the clock */
     /* In the child only: */
     const char *group;
     uint32_t from; /* the first unit to look at; those before it are done, or crashed */

@@ -168,6 +168,10 @@ void check_group_cancel(check *c)
 {
     world w;
 
+    if (c->args->no_timing) {
+        check_skip(c, "cancel", NULL, "--no-timing");
+        return;
+    }
     if (!world_open(c, "cancel", false, &w))
         return;
     for (uint32_t i = 0; i < w.own_count; i++)

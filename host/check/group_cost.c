@@ -154,14 +154,18 @@ void check_group_cost(check *c)
     const inlay_operator *custom[64];
     uint32_t count;
     world w;
+    bool timed;
 
     if (!world_open(c, "cost", false, &w))
         return;
     count = world_operators(&w, custom, 64);
-    if (w.plugins[0].sanitizers != 0) {
+    timed = w.plugins[0].sanitizers == 0 && !c->args->no_timing;
+    if (c->args->no_timing) {
+        check_skip(c, "cost", NULL, "--no-timing");
+    } else if (w.plugins[0].sanitizers != 0) {
         check_skip(c, "cost", NULL, "the plugin is built with a sanitizer, so times say nothing");
     }
-    for (uint32_t i = 0; i < w.own_count && w.plugins[0].sanitizers == 0; i++) {
+    for (uint32_t i = 0; i < w.own_count && timed; i++) {
         costing t = { .c = c, .w = &w, .p = &w.own[i] };
 
         generate_sources(custom, count, c->args->op, true, try_source, &t);

@@ -139,6 +139,8 @@ static inlay_status start(const watch *w, const char *group, uint32_t from, chil
         ADD("--option", a->options[i]);
     if (a->quick)
         argv[n++] = "--quick";
+    if (a->no_timing)
+        argv[n++] = "--no-timing";
 #undef ADD
     argv[n] = NULL;
     status = start_actions(k, ends[1], argv, diag);

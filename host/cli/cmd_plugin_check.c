@@ -24,7 +24,8 @@ enum {
     KEY_DATA,
     KEY_GROUP,
     KEY_FROM,
-    KEY_OPTION
+    KEY_OPTION,
+    KEY_NO_TIMING
 };
 static const struct argp_option flags[] = {
     { "provider", KEY_PROVIDER, "NAME", 0, "Look at this provider only", 0 },
@@ -35,6 +36,7 @@ static const struct argp_option flags[] = {
     { "data", KEY_DATA, "DIR", 0, "ONNX test cases whose models of one operator are run besides", 0 },
     { "seed", KEY_SEED, "N", 0, "Of made-up graphs and values (default: 0)", 0 },
     { "quick", KEY_QUICK, NULL, 0, "Fewer shapes, types and versions: seconds instead of minutes", 0 },
+    { "no-timing", KEY_NO_TIMING, NULL, 0, "Leave out what looks at the clock, on a busy machine", 0 },
     { "time-limit", KEY_LIMIT, "SECONDS", 0, "How long the plugin may take for one call (default: 60)", 0 },
     { "group", KEY_GROUP, "NAME", 0,
       "Only these checks: file, open, infer, offers, examples, results, cost, cancel, leaks", 0 },
@@ -74,6 +76,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_QUICK:
         args->check.quick = true;
+        return 0;
+    case KEY_NO_TIMING:
+        args->check.no_timing = true;
         return 0;
     case KEY_LIMIT:
         args->check.time_limit = cli_number(state, "--time-limit", arg, 0.1, 86400);

@@ -19,6 +19,7 @@ typedef struct planner {
     arena scratch;
     uint32_t *copies;        /* [value_count * domain_count] place of the value in the domain, INLAY_NONE */
     const uint32_t *output_of; /* [value_count] first graph output that the value is, INLAY_NONE */
+    bool *handed_on;         /* [value_count] the host gives the value to a body or to the caller */
     inlay_diag *diag;
 } planner;
 
@@ -660,6 +661,31 @@ static inlay_status start_inputs(planner *b, const plan_input *inputs, uint32_t 
     return INLAY_OK;
 }
 
+/* Constants that go into a body, or out to the caller, are read there as any tensor is: at an aligned address. */
+static bool mark_handed_on(planner *b)
+{
+    const graph *g = b->prog->graph;
+
+    b->handed_on = arena_array(&b->scratch, (size_t)g->value_count + 1, sizeof *b->handed_on);
+    if (b->handed_on == NULL)
+        return false;
+    for (uint32_t i = 0; i < g->output_count; i++)
+        if (g->outputs[i] != INLAY_NONE)
+            b->handed_on[g->outputs[i]] = true;
+    for (uint32_t i = 0; i < b->prog->step_count; i++) {
+        const graph_node *n = b->prog->steps[i].node;
+
+        if (b->prog->steps[i].provider != NULL)
+            continue;
+        for (uint32_t k = 0; k < n->info.input_count; k++)
+            if (n->info.inputs[k] != INLAY_NONE)
+                b->handed_on[n->info.inputs[k]] = true;
+        for (uint32_t k = 0; k < n->capture_count; k++)
+            b->handed_on[n->captures[k]] = true;
+    }
+    return true;
+}
+
 /* The arrays of the plan; constants have places, all else is yet unknown. */
 static inlay_status start_values(planner *b)
 {
@@ -688,11 +714,15 @@ static inlay_status start_values(planner *b)
     for (uint32_t k = g->output_count; k-- > 0;)
         if (g->outputs[k] != INLAY_NONE)
             output_of[g->outputs[k]] = k;
+    if (!mark_handed_on(b))
+        return no_memory(b);
     for (uint32_t v = 0; v < g->value_count; v++) {
         p->values[v].place = INLAY_NONE;
         b->infos[v] = g->values[v].info;
         if ((b->infos[v].flags & INLAY_VALUE_CONSTANT) != 0) {
-            p->values[v].place = data_place(b, b->infos[v].data, b->infos[v].data_bytes);
+            const void *data = b->handed_on[v] ? program_constant(b->prog, v) : b->infos[v].data;
+
+            p->values[v].place = data == NULL ? INLAY_NONE : data_place(b, data, b->infos[v].data_bytes);
             if (p->values[v].place == INLAY_NONE || !settle_info(b, v))
                 return no_memory(b);
             continue;

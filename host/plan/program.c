@@ -20,6 +20,13 @@ static bool is_view(const graph_node *n)
 
 /* ------------------------------------------------------------------ constants for providers */
 
+static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment);
+
+const void *program_constant(program *p, uint32_t value)
+{
+    return align_constant(p, value, 16);
+}
+
 static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
 {
     program *p = ctx;

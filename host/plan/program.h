@@ -69,6 +69,10 @@ part_job *program_jobs(program *p, part_job *jobs);
 /* Releases compiled regions, plans, bodies. NULL is a no-op. */
 void program_destroy(program *p);
 
+/* The elements of a constant, aligned to 16 bytes, as long as the program: in the file, or copied once. NULL: no memory.
+ * Thread-safe. */
+const void *program_constant(program *p, uint32_t value);
+
 /* ------------------------------------------------------------------ one region, once
  *
  * Runs a compiled region on host tensors, waits, and leaves the outputs in memory of the caller's arena: how constants

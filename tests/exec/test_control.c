@@ -203,6 +203,46 @@ static void how_loops_end(void **state)
 }
 
 /* A carried sequence; the list of one run is not touched by the next. */
+/* Constants lie in the file at any address; what goes into a body, or out to the caller, is aligned. */
+static void constants_handed_on(void **state)
+{
+    static const int64_t start[] = { 5, 6, 7 };
+
+    (void)state;
+    for (uint32_t pad = 0; pad < 8; pad++) {
+        wire w = { 0 };
+        wire_mark g, loop, t;
+        mw_body body;
+        rig r;
+
+        wire_bytes(&w, 6, "01234567", pad); /* doc_string */
+        g = mw_begin(&w, 8, 17);
+        mw_value(&w, MW_INPUT, "n", RIG_INT64, "");
+        t = wire_begin(&w, MW_INITIALIZER);
+        mw_tensor_head(&w, "start", INLAY_INT64, 1, (int64_t[]){ 3 });
+        wire_bytes(&w, 9, (const char *)start, sizeof start);
+        wire_end(&w, t);
+        loop = mw_node_begin(&w, "Loop", "n,_,start", "end");
+        body = loop_body(&w);
+        mw_value(&w, MW_INPUT, "v", RIG_INT64, "3");
+        mw_node(&w, "Add", "v,i", "next");
+        mw_value(&w, MW_OUTPUT, "c", RIG_BOOL, "");
+        mw_value(&w, MW_OUTPUT, "next", RIG_INT64, "3");
+        mw_body_end(&w, body);
+        wire_end(&w, loop);
+        mw_value(&w, MW_OUTPUT, "end", RIG_INT64, NULL);
+        mw_value(&w, MW_OUTPUT, "start", RIG_INT64, NULL);
+        wire_end(&w, g);
+        r = rig_open(&w, NULL);
+        rig_set(&r, 0, INLAY_INT64, "", (int64_t[]){ 3 });
+        rig_run(&r);
+        rig_expect_ints(&r, 0, "3", (int64_t[]){ 8, 9, 10 });
+        rig_expect_ints(&r, 1, "3", start);
+        assert_int_equal((uintptr_t)inlay_value_data(inlay_context_output(r.context, 1)) % 8, 0);
+        rig_close(&r);
+    }
+}
+
 static void loops_carry_sequences(void **state)
 {
     wire w = { 0 };
@@ -490,6 +530,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(if_in_loop_in_if),         cmocka_unit_test(what_loops_carry),
         cmocka_unit_test(how_loops_end),            cmocka_unit_test(loops_carry_sequences),
+        cmocka_unit_test(constants_handed_on),
         cmocka_unit_test(texts_in_sequences),       cmocka_unit_test(branches_differ),
         cmocka_unit_test(absent_optionals),         cmocka_unit_test(lists_of_another_type),
         cmocka_unit_test(scan_axes_and_directions), cmocka_unit_test(scan_of_a_batch),
