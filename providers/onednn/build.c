@@ -100,10 +100,20 @@ done:
 
 inlay_status rg_read_as(rg_build *b, uint32_t value, const rg_md *md, rg_place *out)
 {
+    const rg_md wanted = *md;
     rg_place at;
     inlay_status status = rg_read(b, value, &at);
 
-    return status == INLAY_OK ? rg_reorder(b, &at, md, out) : status;
+    if (status != INLAY_OK)
+        return status;
+    if (b->copies[value].buffer != INLAY_NONE && rg_md_equal(&b->copies[value].md, &wanted)) {
+        *out = b->copies[value];
+        return INLAY_OK;
+    }
+    status = rg_reorder(b, &at, &wanted, out);
+    if (status == INLAY_OK && out->buffer != at.buffer)
+        b->copies[value] = *out;
+    return status;
 }
 
 inlay_status rg_read_plain(rg_build *b, uint32_t value, rg_place *out)
@@ -284,7 +294,7 @@ static inlay_status read_shapes(rg_build *b, const inlay_value_state *values, ui
     for (uint32_t v = 0; v < c->value_count; v++) {
         const inlay_value_state *s;
 
-        b->places[v].buffer = b->plains[v].buffer = INLAY_NONE;
+        b->places[v].buffer = b->plains[v].buffer = b->copies[v].buffer = INLAY_NONE;
         b->uses[v] = c->values[v].uses;
         if (c->values[v].constant != INLAY_NONE) {
             b->ranks[v] = c->values[v].rank;
@@ -372,6 +382,7 @@ inlay_status rg_instance_build(inlay_compiled *c, const inlay_value_state *value
     b.ranks = calloc(n, sizeof *b.ranks);
     b.places = calloc(n, sizeof *b.places);
     b.plains = calloc(n, sizeof *b.plains);
+    b.copies = calloc(n, sizeof *b.copies);
     b.uses = calloc(n, sizeof *b.uses);
     b.groups = calloc(c->op_count + 1u, sizeof *b.groups);
     if (b.instance != NULL) {
@@ -380,7 +391,7 @@ inlay_status rg_instance_build(inlay_compiled *c, const inlay_value_state *value
         b.instance->references = 1;
     }
     if (b.instance == NULL || b.dims == NULL || b.ranks == NULL || b.places == NULL || b.plains == NULL ||
-        b.uses == NULL || b.groups == NULL || b.instance->key == NULL) {
+        b.copies == NULL || b.uses == NULL || b.groups == NULL || b.instance->key == NULL) {
         status = no_memory(&b);
         goto done;
     }
@@ -397,6 +408,7 @@ done:
     rg_instance_destroy(b.instance);
     free(b.groups);
     free(b.uses);
+    free(b.copies);
     free(b.plains);
     free(b.places);
     free(b.ranks);

@@ -107,6 +107,7 @@ struct rg_build {
     uint32_t *ranks;              /* [value_count] */
     rg_place *places;             /* [value_count] */
     rg_place *plains;             /* [value_count] a row-major copy, where one was made */
+    rg_place *copies;             /* [value_count] the last copy in another layout */
     uint32_t *uses;               /* [value_count] reads yet to be lowered */
     rg_group *groups;
     uint32_t group_count;
@@ -211,6 +212,8 @@ inlay_status rg_plan(rg_build *b);
 /* The constant in this layout, from the original or from another pack. Under compiled->lock. */
 inlay_status rg_constant_pack(inlay_compiled *c, rg_constant *k, const rg_md *plain, const rg_md *md,
                               const rg_pack **out_pack, inlay_diag *diag);
+/* Is there a pack that other layouts can be made from? Winograd's weights are none. */
+bool rg_constant_is_packed(const rg_constant *k);
 void rg_constant_deinit(rg_constant *k);
 
 inlay_status rg_instance_build(inlay_compiled *c, const inlay_value_state *values, uint32_t stride,

@@ -159,7 +159,7 @@ static void settle_constants(inlay_compiled *c, const inlay_compile_request *r)
 {
     for (uint32_t i = 0; i < c->constant_count; i++) {
         rg_constant *k = &c->constants[i];
-        bool packed = k->packs != NULL && !k->plain_used && c->ready != NULL;
+        bool packed = rg_constant_is_packed(k) && !k->plain_used && c->ready != NULL;
 
         if (k->copy == NULL && !packed)
             continue;

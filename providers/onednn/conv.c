@@ -70,8 +70,12 @@ static uint32_t weights_axes(const rg_build *b, bool transposed, rg_md *out_plai
     return n;
 }
 
-static inlay_status describe(const rg_build *b, bool transposed, const rg_md *x, const rg_md *w, const rg_md *bias,
-                             const rg_md *y, void *desc)
+/* Which algorithm, and which layout is asked for: what oneDNN likes best, the blocks that the input has already, or
+ * Winograd's. */
+typedef enum variant { AS_LIKED, AS_IT_LIES, WINOGRAD } variant;
+
+static inlay_status describe(const rg_build *b, bool transposed, variant v, const rg_md *x, const rg_md *w,
+                             const rg_md *bias, const rg_md *y, void *desc)
 {
     const rg_op *op = b->op;
     dnnl_dims_t begins, ends, dilations;
@@ -91,41 +95,193 @@ static inlay_status describe(const rg_build *b, bool transposed, const rg_md *x,
         code = dnnl_dilated_deconvolution_forward_desc_init(desc, dnnl_forward_inference, dnnl_deconvolution_direct, x,
                                                             w, bias, y, op->strides, dilations, begins, ends);
     else
-        code = dnnl_dilated_convolution_forward_desc_init(desc, dnnl_forward_inference, dnnl_convolution_direct, x, w,
-                                                          bias, y, op->strides, dilations, begins, ends);
+        code = dnnl_dilated_convolution_forward_desc_init(
+            desc, dnnl_forward_inference, v == WINOGRAD ? dnnl_convolution_winograd : dnnl_convolution_direct, x, w,
+            bias, y, op->strides, dilations, begins, ends);
     return rg_check(code, b->diag, "describe this convolution", op->name);
+}
+
+/* ------------------------------------------------------------------ choosing */
+
+/* Rates of a core with AVX-512, as measured. Only their ratios matter here. */
+#define FLOPS_PER_NS 255.0
+#define REORDER_BYTES_PER_NS 30.0
+
+static double reorder_ns(const rg_md *md)
+{
+    return 2.0 * (double)rg_md_bytes(md) / REORDER_BYTES_PER_NS;
+}
+
+/* How much faster than a direct convolution Winograd's is: by the size of the image, since the transforms of small ones
+ * fill few tiles, and by channels. 0: it can't be. */
+static double winograd_gain(const rg_build *b, const rg_op *op)
+{
+    const int64_t *x = b->dims[op->in[0]], *y = b->dims[op->out[0]];
+    int64_t side, in = x[1], out = y[1];
+
+    if (op->row->family != &rg_conv || op->spatial != 2 || op->group != 1 || op->kernel[0] != 3 || op->kernel[1] != 3 ||
+        op->strides[0] != 1 || op->strides[1] != 1 || op->dilations[0] != 1 || op->dilations[1] != 1 || in < 16 ||
+        out < 32 || !b->state->winograd)
+        return 0;
+    side = y[2] < y[3] ? y[2] : y[3];
+    if (side < 12)
+        return in >= 512 && out >= 512 ? 1.15 : 0;
+    if (side < 20)
+        return in >= 512 ? 1.5 : in >= 256 ? 1.36 : in >= 128 ? 1.25 : 0;
+    if (in < 64 || out < 64)
+        return 1.25;
+    if (side < 40)
+        return in >= 256 ? 2.0 : 1.6;
+    return in >= 128 ? 2.2 : 1.85;
+}
+
+/* How a direct convolution in blocks of 16 channels does beside one with channels last. */
+static double blocked_rate(const rg_build *b, const rg_op *op)
+{
+    const int64_t *y = b->dims[op->out[0]];
+    int64_t side = op->spatial == 2 && y[2] > y[3] ? y[3] : y[2];
+
+    if (op->group > 1 || (op->kernel[0] == 1 && (op->spatial < 2 || op->kernel[1] == 1)))
+        return 1;
+    return side < 10 ? 0.7 : side < 20 ? 0.8 : 0.92;
+}
+
+/* Does anybody who reads the value gain by blocks? */
+static bool blocks_are_wanted(const rg_build *b, uint32_t value)
+{
+    for (uint32_t o = 0; o < b->c->op_count; o++) {
+        const rg_op *op = &b->c->ops[o];
+
+        if (op->in_count > 0 && op->in[0] == value && winograd_gain(b, op) > 0)
+            return true;
+    }
+    return false;
+}
+
+static variant choose(const rg_build *b, const rg_group *group, const rg_place *x)
+{
+    const rg_op *op = b->op;
+    double gain = winograd_gain(b, op), flops = 2.0 * (double)rg_count(b, op->out[0]), liked, lies, winograd, y_ns;
+    bool blocked = rg_md_is_blocked(&x->md);
+
+    for (uint32_t i = 0; i < op->spatial; i++)
+        flops *= (double)op->kernel[i];
+    flops *= (double)b->dims[op->in[1]][1];
+    if (gain == 0 && !blocked)
+        return AS_LIKED;
+    y_ns = 8.0 * (double)rg_count(b, op->out[0]) / REORDER_BYTES_PER_NS;
+    liked = flops / FLOPS_PER_NS + (blocked ? reorder_ns(&x->md) : 0);
+    lies = blocked ? flops / FLOPS_PER_NS / blocked_rate(b, op) : 1e30;
+    winograd = gain > 0 ? flops / FLOPS_PER_NS / gain + (blocked ? 0 : reorder_ns(&x->md)) : 1e30;
+    if (!blocks_are_wanted(b, group->out))
+        winograd += y_ns / 2;
+    /* Operands of the same size that lie otherwise would have to be reordered too. */
+    for (uint32_t p = 0; p < group->post_count; p++) {
+        const rg_place *other = group->posts[p].kind == RG_POST_BINARY ? &b->places[group->posts[p].other] : NULL;
+
+        if (other == NULL || other->buffer == INLAY_NONE || rg_md_count(&other->md) < rg_count(b, group->out))
+            continue;
+        if (rg_md_is_blocked(&other->md)) {
+            liked += y_ns;
+        } else {
+            winograd += y_ns;
+            lies += y_ns;
+        }
+    }
+    if (winograd < liked && winograd < lies)
+        return WINOGRAD;
+    return lies <= liked ? AS_IT_LIES : AS_LIKED;
+}
+
+/* The blocks of x for a tensor of other dims; false: x is blocked otherwise than in channels alone. */
+static bool same_blocks(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *out)
+{
+    static const dnnl_format_tag_t tags[3][2] = { { dnnl_nCw16c, dnnl_nCw8c },
+                                                  { dnnl_nChw16c, dnnl_nChw8c },
+                                                  { dnnl_nCdhw16c, dnnl_nCdhw8c } };
+    const dnnl_blocking_desc_t *blocks = &x->format_desc.blocking;
+
+    if (blocks->inner_nblks != 1 || blocks->inner_idxs[0] != 1 || (blocks->inner_blks[0] != 16 && blocks->inner_blks[0] != 8))
+        return false;
+    return dnnl_memory_desc_init_by_tag(out, (int)rank, dims, dnnl_f32, tags[rank - 3][blocks->inner_blks[0] == 8]) ==
+           dnnl_success;
+}
+
+/* ------------------------------------------------------------------ lowering */
+
+typedef struct conv_mds {
+    rg_md w_plain, w, bias;
+    uint32_t bias_value;
+} conv_mds;
+
+/* The descriptor of a variant. Winograd's counts only if it takes all functions behind it. */
+static inlay_status make(rg_build *b, const rg_group *group, bool transposed, variant v, const rg_place *x,
+                         const conv_mds *m, rg_fused *out)
+{
+    const rg_op *op = b->op;
+    uint32_t y = op->out[0], rank = b->ranks[y];
+    union {
+        dnnl_convolution_desc_t conv;
+        dnnl_deconvolution_desc_t deconv;
+    } desc;
+    rg_md x_md, y_md;
+    inlay_status status;
+
+    rg_md_any(&x_md, rank, b->dims[op->in[0]]);
+    rg_md_any(&y_md, rank, b->dims[y]);
+    if (v == AS_IT_LIES && same_blocks(&x->md, rank, b->dims[y], &y_md))
+        x_md = x->md;
+    status = describe(b, transposed, v, &x_md, &m->w, m->bias_value != INLAY_NONE ? &m->bias : NULL, &y_md, &desc);
+    if (status == INLAY_OK)
+        status = rg_fuse_posts(b, group, &desc, rank, b->dims[y], out);
+    if (status == INLAY_OK && v == WINOGRAD && out->count < group->post_count)
+        status = INLAY_UNSUPPORTED;
+    return status;
 }
 
 static inlay_status lower_both(rg_build *b, const rg_group *group, bool transposed)
 {
     const rg_op *op = b->op;
-    uint32_t y = op->out[0], bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias;
-    union {
-        dnnl_convolution_desc_t conv;
-        dnnl_deconvolution_desc_t deconv;
-    } desc;
-    int64_t w_dims[RG_MAX_RANK], channels = b->dims[y][1];
-    rg_md x_md, w_plain, w_md, y_md, bias_md;
+    dnnl_dims_t w_dims;
+    conv_mds m = { .bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias };
     rg_place x, w, bias;
     rg_fused fused = { 0 };
     uint32_t w_rank, n = 0;
     rg_operand operands[3];
+    variant v = AS_LIKED;
     inlay_status status;
 
-    w_rank = weights_axes(b, transposed, &w_plain, w_dims);
-    rg_md_any(&x_md, b->ranks[y], b->dims[op->in[0]]);
-    rg_md_any(&w_md, w_rank, w_dims);
-    rg_md_any(&y_md, b->ranks[y], b->dims[y]);
-    rg_md_plain(&bias_md, 1, &channels);
-    INLAY_TRY(describe(b, transposed, &x_md, &w_md, bias_value != INLAY_NONE ? &bias_md : NULL, &y_md, &desc));
-    INLAY_TRY(rg_fuse_posts(b, group, &desc, b->ranks[y], b->dims[y], &fused));
+    w_rank = weights_axes(b, transposed, &m.w_plain, w_dims);
+    rg_md_any(&m.w, w_rank, w_dims);
+    rg_md_plain(&m.bias, 1, &b->dims[op->out[0]][1]);
+    INLAY_TRY(rg_read(b, op->in[0], &x));
+    if (!transposed)
+        v = choose(b, group, &x);
+    if (v != AS_LIKED) {
+        inlay_diag *diag = b->diag;
+
+        b->diag = NULL; /* no error yet: the other way is left */
+        status = make(b, group, transposed, v, &x, &m, &fused);
+        b->diag = diag;
+        if (status == INLAY_OUT_OF_MEMORY) {
+            status = inlay_fail(b->diag, status, "node '%s': no memory", op->name);
+            goto done;
+        }
+        if (status != INLAY_OK) {
+            (void)dnnl_primitive_desc_destroy(fused.pd);
+            fused = (rg_fused){ 0 };
+            v = AS_LIKED;
+        }
+    }
+    if (v == AS_LIKED)
+        INLAY_TRY(make(b, group, transposed, v, &x, &m, &fused));
     INLAY_TRY(rg_read_as(b, op->in[0], dnnl_primitive_desc_query_md(fused.pd, dnnl_query_src_md, 0), &x));
-    INLAY_TRY(rg_read_constant(b, op->in[1], &w_plain, dnnl_primitive_desc_query_md(fused.pd, dnnl_query_weights_md, 0),
-                               &w));
+    INLAY_TRY(rg_read_constant(b, op->in[1], &m.w_plain,
+                               dnnl_primitive_desc_query_md(fused.pd, dnnl_query_weights_md, 0), &w));
     operands[n++] = (rg_operand){ DNNL_ARG_SRC, &x };
     operands[n++] = (rg_operand){ DNNL_ARG_WEIGHTS, &w };
-    if (bias_value != INLAY_NONE) {
-        INLAY_TRY(rg_read_constant(b, bias_value, &bias_md, &bias_md, &bias));
+    if (m.bias_value != INLAY_NONE) {
+        INLAY_TRY(rg_read_constant(b, m.bias_value, &m.bias, &m.bias, &bias));
         operands[n++] = (rg_operand){ DNNL_ARG_BIAS, &bias };
     }
     status = rg_emit_fused(b, group, &fused, operands, n);

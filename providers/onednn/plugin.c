@@ -1,6 +1,12 @@
 /* The onednn provider: whole regions of a graph on oneDNN's primitives. */
 #include "region.h"
 
+static const inlay_option options[] = {
+    { .name = "winograd", .kind = INLAY_OPTION_BOOL, .default_value = "1",
+      .doc = "1 = convolutions of 3x3 may use Winograd's algorithm where it is faster; its results differ from the sum by "
+             "some 1e-5 of the largest" },
+};
+
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
 {
@@ -13,6 +19,13 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider onednn");
     state->host = host;
     state->budget = args->max_threads;
+    state->winograd = true;
+    for (uint32_t i = 0; i < args->option_count; i++) {
+        const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
+
+        if (strcmp(v->name, "winograd") == 0)
+            state->winograd = v->i != 0;
+    }
     code = dnnl_engine_create(&state->engine, dnnl_cpu, 0);
     if (code != dnnl_success) {
         free(state);
@@ -37,6 +50,9 @@ static const inlay_provider provider = {
     .name = "onednn",
     .description = "regions of float operators on oneDNN: blocked layouts, packed weights, fused functions",
     .device_kind = INLAY_DEVICE_CPU,
+    .options = options,
+    .option_count = KIT_COUNT(options),
+    .option_stride = sizeof(inlay_option),
     .poll_ms = 1000,
     .create = create,
     .destroy = destroy,

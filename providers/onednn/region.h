@@ -29,6 +29,7 @@ typedef struct rg_state {
     const inlay_host *host;
     dnnl_engine_t engine;
     uint32_t budget; /* threads of the process */
+    bool winograd;   /* convolutions may be Winograd's */
 } rg_state;
 
 /* ------------------------------------------------------------------ operators */

@@ -115,7 +115,7 @@ static inlay_status lower_concat(rg_build *b, const rg_group *group)
             INLAY_TRY(rg_read_plain(b, op->in[i], &places[n]));
         } else if (blocked < count) { /* no blocks in common: channels last for all */
             rg_md_channels_last(&md, rank, b->dims[op->in[i]]);
-            INLAY_TRY(rg_reorder(b, &places[n], &md, &places[n]));
+            INLAY_TRY(rg_read_as(b, op->in[i], &md, &places[n]));
         }
         mds[n] = places[n].md;
         n++;

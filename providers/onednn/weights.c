@@ -53,19 +53,33 @@ void rg_constant_deinit(rg_constant *k)
     free(k->copy);
 }
 
+static const rg_pack *source_pack(const rg_constant *k)
+{
+    for (const rg_pack *p = k->packs; p != NULL; p = p->next)
+        if (p->md.format_kind == dnnl_blocked)
+            return p;
+    return NULL;
+}
+
+bool rg_constant_is_packed(const rg_constant *k)
+{
+    return source_pack(k) != NULL;
+}
+
 /* Elements of the original at dense strides, from a pack, when the original has gone. */
 static inlay_status unpack(inlay_compiled *c, const rg_constant *k, void **out_plain, inlay_diag *diag)
 {
+    const rg_pack *from = source_pack(k);
     inlay_status status;
 
     *out_plain = NULL;
-    if (k->packs == NULL)
+    if (from == NULL)
         return inlay_fail(diag, INLAY_INTERNAL, "a constant that was dropped is needed again");
     if (posix_memalign(out_plain, 64, k->bytes + 64) != 0) {
         *out_plain = NULL;
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "a constant of %llu bytes", (unsigned long long)k->bytes);
     }
-    status = reorder_now(c->state, &k->packs->md, k->packs->data, &k->packs->plain, *out_plain, diag);
+    status = reorder_now(c->state, &from->md, from->data, &from->plain, *out_plain, diag);
     if (status != INLAY_OK) {
         free(*out_plain);
         *out_plain = NULL;
