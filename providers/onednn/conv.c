@@ -112,18 +112,14 @@ static double reorder_ns(const rg_md *md)
     return 2.0 * (double)rg_md_bytes(md) / REORDER_BYTES_PER_NS;
 }
 
-/* How much faster than a direct convolution Winograd's is: by the size of the image, since the transforms of small ones
- * fill few tiles, and by channels. 0: it can't be. */
-static double winograd_gain(const rg_build *b, const rg_op *op)
+double rg_winograd_gain(const rg_op *op, int64_t in, int64_t out, int64_t height, int64_t width)
 {
-    const int64_t *x = b->dims[op->in[0]], *y = b->dims[op->out[0]];
-    int64_t side, in = x[1], out = y[1];
+    int64_t side = height < width ? height : width;
 
     if (op->row->family != &rg_conv || op->spatial != 2 || op->group != 1 || op->kernel[0] != 3 || op->kernel[1] != 3 ||
         op->strides[0] != 1 || op->strides[1] != 1 || op->dilations[0] != 1 || op->dilations[1] != 1 || in < 16 ||
-        out < 32 || !b->state->winograd)
+        out < 32)
         return 0;
-    side = y[2] < y[3] ? y[2] : y[3];
     if (side < 12)
         return in >= 512 && out >= 512 ? 1.15 : 0;
     if (side < 20)
@@ -133,6 +129,13 @@ static double winograd_gain(const rg_build *b, const rg_op *op)
     if (side < 40)
         return in >= 256 ? 2.0 : 1.6;
     return in >= 128 ? 2.2 : 1.85;
+}
+
+static double winograd_gain(const rg_build *b, const rg_op *op)
+{
+    const int64_t *y = b->dims[op->out[0]];
+
+    return b->state->winograd && op->spatial == 2 ? rg_winograd_gain(op, b->dims[op->in[0]][1], y[1], y[2], y[3]) : 0;
 }
 
 /* How a direct convolution in blocks of 16 channels does beside one with channels last. */

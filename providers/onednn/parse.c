@@ -57,7 +57,8 @@ static bool is_named(inlay_str text, const char *name)
     return strlen(name) == text.bytes && memcmp(name, text.data, text.bytes) == 0;
 }
 
-/* A float tensor whose shape is known when plans are made. */
+/* A float tensor of known rank. Sizes may be open: what these operators make of them is known before a run, or when
+ * the region is reached. */
 static bool tensor_fits(const inlay_value_info *v, const char *what, uint32_t i, bool is_float, kit_refusal *why)
 {
     if (v == NULL)
@@ -73,9 +74,6 @@ static bool tensor_fits(const inlay_value_info *v, const char *what, uint32_t i,
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shape",
                           "the rank of %s %u is not known, or above %d", what, i, RG_MAX_RANK);
     for (uint32_t d = 0; d < v->rank; d++) {
-        if (v->dims[d].kind == INLAY_DIM_UNKNOWN)
-            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "axis %u of %s %u is known only when the data is", d, what,
-                              i);
         if (v->dims[d].kind == INLAY_DIM_FIXED && v->dims[d].value == 0)
             return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "%s %u has no elements", what, i);
     }

@@ -109,6 +109,10 @@ bool rg_same_dim(const inlay_dim *a, const inlay_dim *b);
 extern const rg_family rg_conv, rg_conv_transpose, rg_product, rg_eltwise_family, rg_binary, rg_pool, rg_normalize,
     rg_concat, rg_softmax, rg_layer_norm, rg_reduce, rg_view, rg_transpose, rg_resize, rg_lrn;
 
+/* How much faster than a direct convolution Winograd's is, as measured: by the size of the output, since the transforms
+ * of a small one fill few tiles, and by channels. 0: it is not for this window, or slower. */
+double rg_winograd_gain(const rg_op *op, int64_t in, int64_t out, int64_t height, int64_t width);
+
 /* ------------------------------------------------------------------ a compiled region */
 
 /* A constant in a layout of its own. */
