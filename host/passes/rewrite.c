@@ -253,16 +253,6 @@ bool rw_same_type(const rewrite *w, uint32_t a, uint32_t b)
     return true;
 }
 
-bool rw_is_static(const inlay_value_info *v)
-{
-    if (v == NULL || v->rank == INLAY_RANK_UNKNOWN)
-        return false;
-    for (uint32_t d = 0; d < v->rank; d++)
-        if (v->dims[d].kind != INLAY_DIM_FIXED)
-            return false;
-    return true;
-}
-
 int64_t rw_dim(const inlay_value_info *v, int64_t d)
 {
     if (v == NULL || v->rank == INLAY_RANK_UNKNOWN)

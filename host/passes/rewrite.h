@@ -59,8 +59,6 @@ bool rw_is_only_use(const rewrite *w, uint32_t v);
 bool rw_is_unused(const rewrite *w, const graph_node *n, uint32_t i);
 /* Do two values have the same dtype and, for sure, the same shape? */
 bool rw_same_type(const rewrite *w, uint32_t a, uint32_t b);
-/* Are all dims of the value known? */
-bool rw_is_static(const inlay_value_info *v);
 /* Dim d, counted from the end when negative; -1 when rank or size is unknown. */
 int64_t rw_dim(const inlay_value_info *v, int64_t d);
 

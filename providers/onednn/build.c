@@ -293,6 +293,7 @@ static inlay_status read_shapes(rg_build *b, const inlay_value_state *values, ui
 
     for (uint32_t v = 0; v < c->value_count; v++) {
         const inlay_value_state *s;
+        int64_t bytes = 64; /* blocks of 16 channels may round a size up */
 
         b->places[v].buffer = b->plains[v].buffer = b->copies[v].buffer = INLAY_NONE;
         b->uses[v] = c->values[v].uses;
@@ -312,6 +313,8 @@ static inlay_status read_shapes(rg_build *b, const inlay_value_state *values, ui
         for (uint32_t d = 0; d < s->rank; d++) {
             if (s->dims[d] < 0)
                 return inlay_fail(b->diag, INLAY_UNSUPPORTED, "the shape of a value of a region depends on data");
+            if (__builtin_mul_overflow(bytes, s->dims[d] > 0 ? s->dims[d] : 1, &bytes))
+                return inlay_fail(b->diag, INLAY_LIMIT_EXCEEDED, "a value of a region is too large to be counted");
             b->dims[v][d] = s->dims[d];
             i->key[i->key_count++] = s->dims[d];
         }
