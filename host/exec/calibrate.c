@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAX_THREAD_COUNTS = 16, LINK_SIZES = 4 };
-static const double BUDGET_NS = 25e6, QUICK_BUDGET_NS = 5e6; /* of one kernel */
+enum { MAX_THREAD_COUNTS = 16, LINK_SIZES = 4, ROUNDS = 2 };
+static const double BUDGET_NS = 12e6, QUICK_BUDGET_NS = 2.5e6; /* of one kernel, a round */
 static const double CASES_SHARE = 0.95; /* of the bar; links take the rest */
 
 typedef struct calibration {
@@ -22,6 +22,7 @@ typedef struct calibration {
     measure_sweep sweep;
     calibrate_point **points; /* [provider_count] */
     uint32_t *point_count, *point_capacity;
+    uint32_t *case_begin;      /* [provider_count] the first point of the case at hand */
     cost_profile profile;
     inlay_calibrate_result result;
     double fraction;
@@ -43,8 +44,28 @@ static bool stop(void *ctx)
 
 /* ------------------------------------------------------------------ kernels */
 
+/* The point of the same kernel in the case at hand, which was timed a round ago; NULL: none. */
+static calibrate_point *find_point(const calibration *c, uint32_t which, const calibrate_point *point)
+{
+    for (uint32_t i = c->case_begin[which]; i < c->point_count[which]; i++) {
+        calibrate_point *old = &c->points[which][i];
+        if (old->threads == point->threads && memcmp(old->point.x, point->point.x, sizeof old->point.x) == 0)
+            return old;
+    }
+    return NULL;
+}
+
+/* Of the rounds of a case the shorter time counts: what else the machine does only makes kernels slower, and seldom in
+ * both rounds of one provider while it leaves the others alone. */
 static inlay_status add_point(calibration *c, uint32_t which, const calibrate_point *point)
 {
+    calibrate_point *old = find_point(c, which, point);
+
+    if (old != NULL) {
+        old->point.ns = fmin(old->point.ns, point->point.ns);
+        return INLAY_OK;
+    }
+    c->result.kernel_count++;
     if (c->point_count[which] == c->point_capacity[which]) {
         uint32_t capacity = c->point_capacity[which] * 2 + 256;
         calibrate_point *more = realloc(c->points[which], capacity * sizeof *more);
@@ -55,6 +76,30 @@ static inlay_status add_point(calibration *c, uint32_t which, const calibrate_po
     }
     c->points[which][c->point_count[which]++] = *point;
     return INLAY_OK;
+}
+
+/* Times one kernel and adds a point for it; a kernel that fails has none. */
+static inlay_status time_point(calibration *c, const calibrate_case *row, const measure_job *job,
+                               calibrate_point *point, uint32_t which, double cold_bytes)
+{
+    const inlay_cost *cost = &job->offer->cost;
+    inlay_diag why = INLAY_DIAG_INIT;
+    measurement got;
+    inlay_status status = measure_offer(job, &c->plan, &c->sweep, &got, &why);
+
+    if (status == INLAY_CANCELLED || status == INLAY_OUT_OF_MEMORY)
+        return inlay_fail(c->diag, status, "%s", why.text);
+    if (status != INLAY_OK) {
+        char line[700];
+        (void)snprintf(line, sizeof line, "calibrate: provider %s, %s: %s", job->provider->name, row->op, why.text);
+        if (c->s->log != NULL)
+            c->s->log(c->s->log_user, INLAY_LOG_WARNING, line);
+        return INLAY_OK;
+    }
+    fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, cost->ns, cold_bytes,
+              point->point.x);
+    point->point.ns = got.ns;
+    return add_point(c, which, point);
 }
 
 /* The kernel of one provider at one number of threads. What a provider does not run, or fails at, is left out. */
@@ -68,7 +113,6 @@ static inlay_status time_kernel(calibration *c, const calibrate_case *row, graph
                         .max_bytes = UINT64_C(1) << 32 };
     inlay_diag why = INLAY_DIAG_INIT;
     partition parts;
-    measurement got;
     calibrate_point point = { .threads = threads };
     inlay_status status = partition_graph(&request, a, &parts, &why);
 
@@ -78,25 +122,17 @@ static inlay_status time_kernel(calibration *c, const calibrate_case *row, graph
         return INLAY_OK;
     job.offer = &parts.offers[0];
     job.values = parts.profile;
-    status = measure_offer(&job, &c->plan, &c->sweep, &got, &why);
-    if (status == INLAY_CANCELLED || status == INLAY_OUT_OF_MEMORY)
-        return inlay_fail(c->diag, status, "%s", why.text);
-    if (status != INLAY_OK) {
-        char line[700];
-        (void)snprintf(line, sizeof line, "calibrate: provider %s, %s: %s", p->name, row->op, why.text);
-        if (c->s->log != NULL)
-            c->s->log(c->s->log_user, INLAY_LOG_WARNING, line);
-        return INLAY_OK;
-    }
     point.class = cost_class_of(snapshot, inlay_graph_node(snapshot, 0), parts.profile);
     point.class.op = row->op;
     point.kind = cost_kind_of(&job.offer->cost);
-    fit_terms(job.offer->cost.flops, (double)job.offer->cost.bytes_read + (double)job.offer->cost.bytes_written,
-              job.offer->cost.ns, point.point.x);
-    point.point.ns = got.ns;
     point.model_ns = job.offer->cost.ns;
-    c->result.kernel_count++;
-    return add_point(c, which, &point);
+    status = time_point(c, row, &job, &point, which,
+                        cost_cold_bytes(snapshot, inlay_graph_node(snapshot, 0), &job.offer->cost));
+    /* Once more as it goes in a model whose weights all stay in the cache. */
+    job.near = true;
+    if (status == INLAY_OK && parts.weight_bytes > 0 && cost_cold_share(parts.weight_bytes) <= 0)
+        status = time_point(c, row, &job, &point, which, 0);
+    return status;
 }
 
 static inlay_status time_case(calibration *c, const calibrate_case *row, inlay_dtype dtype)
@@ -109,7 +145,9 @@ static inlay_status time_case(calibration *c, const calibrate_case *row, inlay_d
 
     INLAY_TRY(calibrate_model(row, dtype, &model, c->diag));
     INLAY_TRY(graph_snapshot(model->main, &a, &snapshot, c->diag));
-    for (uint32_t p = 0; p < c->s->env.provider_count; p++) {
+    memcpy(c->case_begin, c->point_count, c->s->env.provider_count * sizeof *c->case_begin);
+    for (uint32_t turn = 0; turn < ROUNDS * c->s->env.provider_count; turn++) {
+        uint32_t p = turn % c->s->env.provider_count;
         for (uint32_t t = 0; t < c->thread_count; t++) {
             (void)snprintf(what, sizeof what, "%s, %s of %s, %u thread%s", c->s->providers[p].name, row->op,
                            inlay_dtype_name(dtype), c->threads[t], c->threads[t] > 1 ? "s" : "");
@@ -324,7 +362,8 @@ static inlay_status calibrate(calibration *c, const inlay_options *options)
     c->points = calloc((size_t)n + 1, sizeof(calibrate_point *));
     c->point_count = calloc((size_t)n + 1, sizeof *c->point_count);
     c->point_capacity = calloc((size_t)n + 1, sizeof *c->point_capacity);
-    if (c->points == NULL || c->point_count == NULL || c->point_capacity == NULL)
+    c->case_begin = calloc((size_t)n + 1, sizeof *c->case_begin);
+    if (c->points == NULL || c->case_begin == NULL || c->point_count == NULL || c->point_capacity == NULL)
         return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to calibrate");
     INLAY_TRY(measure_sweep_init(&c->sweep, c->diag));
     INLAY_TRY(time_kernels(c));
@@ -369,6 +408,7 @@ done:
     free(c.points);
     free(c.point_count);
     free(c.point_capacity);
+    free(c.case_begin);
     measure_sweep_deinit(&c.sweep);
     profile_deinit(&c.profile);
     inlay_session_destroy(c.s);

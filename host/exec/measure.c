@@ -1,14 +1,14 @@
 #include "exec/measure.h"
 #include "base/checked.h"
 #include "exec/fence.h"
+#include "partition/cost.h"
 #include "plugin/run.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-enum { ALIGN = 64, MAX_ALIGN = 1 << 21, MAX_RUNS = 200, SWEEP_BYTES = 32 << 20, NEAR_LEAST = 256 << 10, NEAR_MOST = 4 << 20 };
+enum { ALIGN = 64, MAX_ALIGN = 1 << 21, MAX_RUNS = 200, SWEEP_BYTES = 32 << 20 };
 
 static const double LONG_NS = 20e3; /* above this, the clock of a thread is exact enough */
 
@@ -55,9 +55,7 @@ static inlay_status no_memory(inlay_diag *diag)
 
 inlay_status measure_sweep_init(measure_sweep *sweep, inlay_diag *diag)
 {
-    long near = sysconf(_SC_LEVEL2_CACHE_SIZE);
-
-    sweep->near_bytes = near > NEAR_MOST ? NEAR_MOST : near < NEAR_LEAST ? NEAR_LEAST : (size_t)near;
+    sweep->near_bytes = (size_t)cost_near_bytes();
     sweep->bytes = SWEEP_BYTES;
     sweep->memory = malloc(sweep->bytes);
     if (sweep->memory == NULL)
@@ -91,8 +89,9 @@ static void touch(const inlay_buffer *x)
  * then; activations lie where the kernels before have just been at work. */
 static void prepare_caches(bench *b)
 {
-    read_through(b->sweep->memory, b->constant_bytes > b->sweep->near_bytes / 16 ? b->sweep->bytes
-                                                                                 : 4 * b->sweep->near_bytes);
+    if (!b->job->near)
+        read_through(b->sweep->memory, b->constant_bytes > b->sweep->near_bytes / 16 ? b->sweep->bytes
+                                                                                     : 4 * b->sweep->near_bytes);
     for (uint32_t i = b->input_count + b->output_count; i-- > 0;)
         touch(&b->args[i].buffer);
     touch(&b->workspace);

@@ -17,6 +17,7 @@ typedef struct measure_job {
     const inlay_value_state *values; /* [value_count] */
     uint32_t max_threads;
     uint64_t max_bytes; /* limit of one tensor; more is INLAY_LIMIT_EXCEEDED */
+    bool near;          /* in a model whose weights all stay in the cache next to the core */
 } measure_job;
 
 /* How long, and when to give up: stop (may be NULL) is asked between runs. */

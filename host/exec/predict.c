@@ -35,7 +35,8 @@ static double step_ns(const runner *r, const plan_step *s, const inlay_value_sta
 
     for (uint32_t i = 0; i < region->offer_count; i++) {
         cost_question q = { .graph = &p->snapshot, .provider = owner, .offer = &p->parts.offers[region->offers[i]],
-                            .values = values, .max_threads = p->env->max_threads, .runs = true };
+                            .values = values, .max_threads = p->env->max_threads,
+                            .weight_bytes = p->parts.weight_bytes, .runs = true };
         inlay_cost cost;
         double error;
 

@@ -101,7 +101,8 @@ static inlay_status price_graph(tuning *t, tuned *g)
         return no_memory(t);
     for (uint32_t o = 0; o < p->parts.offer_count; o++) {
         cost_question q = { .graph = &p->snapshot, .provider = &p->env->providers[p->parts.offers[o].provider],
-                            .offer = &p->parts.offers[o], .values = g->values, .max_threads = p->env->max_threads };
+                            .offer = &p->parts.offers[o], .values = g->values, .max_threads = p->env->max_threads,
+                            .weight_bytes = p->parts.weight_bytes };
         double error;
         g->sources[o] = cost_of_offer(p->env->costs, &q, &g->prices[o], &error);
     }
@@ -261,7 +262,8 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
     const char *op = p->graph->nodes[offer->nodes[0]]->info.op_type.data;
     measure_job job = { .g = p->graph, .snapshot = &p->snapshot, .provider = &p->env->providers[offer->provider],
                         .offer = offer, .values = k->in->values, .max_threads = p->env->max_threads,
-                        .max_bytes = p->env->max_run_bytes };
+                        .max_bytes = p->env->max_run_bytes,
+                        .near = cost_cold_share(p->parts.weight_bytes) < 0.5 };
     measure_plan runs = { .min_runs = LEAST_RUNS, .max_runs = t->how.runs > 0 ? t->how.runs : MOST_RUNS,
                           .budget_ns = KERNEL_NS, .stop = stop, .stop_ctx = t };
     inlay_diag why = INLAY_DIAG_INIT;
@@ -320,7 +322,8 @@ static bool price_again(tuning *t, const cost_book *book, partition *out)
     out->offers = arena_array(&t->a, (size_t)p->parts.offer_count + 1, sizeof *out->offers);
     for (uint32_t o = 0; out->offers != NULL && o < p->parts.offer_count; o++) {
         cost_question q = { .graph = &p->snapshot, .provider = &p->env->providers[p->parts.offers[o].provider],
-                            .offer = &p->parts.offers[o], .values = g->values, .max_threads = p->env->max_threads };
+                            .offer = &p->parts.offers[o], .values = g->values, .max_threads = p->env->max_threads,
+                            .weight_bytes = p->parts.weight_bytes };
         out->offers[o] = p->parts.offers[o];
         out->offers[o].cost_source = cost_of_offer(book, &q, &out->offers[o].cost, &out->offers[o].cost_error);
     }

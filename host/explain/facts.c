@@ -352,7 +352,8 @@ static const partition *price_rest(facts *f, const facts_graph *g)
     for (uint32_t i = 0; priced->offers != NULL && i < priced->offer_count; i++) {
         part_offer *o = &priced->offers[i];
         cost_question q = { .graph = r.snapshot, .provider = &r.providers[o->provider], .offer = o,
-                            .values = priced->profile, .max_threads = r.max_threads };
+                            .values = priced->profile, .max_threads = r.max_threads,
+                            .weight_bytes = priced->weight_bytes };
         if (!o->chosen)
             o->cost_source = cost_of_offer(r.costs, &q, &o->cost, &o->cost_error);
     }

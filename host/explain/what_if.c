@@ -134,7 +134,8 @@ static const partition *at_threads(scenario *x, const facts_graph *g, const part
     for (uint32_t i = 0; base->offers != NULL && i < base->offer_count; i++) {
         part_offer *o = &base->offers[i];
         cost_question q = { .graph = r->snapshot, .provider = &r->providers[o->provider], .offer = o,
-                            .values = base->profile, .max_threads = r->max_threads };
+                            .values = base->profile, .max_threads = r->max_threads,
+                            .weight_bytes = base->weight_bytes };
         o->cost_source = cost_of_offer(r->costs, &q, &o->cost, &o->cost_error);
     }
     return base->offers == NULL && base->offer_count > 0 ? NULL : base;

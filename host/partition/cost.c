@@ -3,11 +3,13 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Copies between domains cost this much until a machine profile knows better. */
 static const double COPY_LATENCY_NS = 10000, COPY_BYTES_PER_NS = 8;
 /* Above this, starting a region is a price of its own, which merged regions pay once. */
 static const double LAUNCH_NS = 2000;
+enum { NEAR_LEAST = 256 << 10, NEAR_MOST = 4 << 20 };
 static const double FOLD_MAX_BYTES = 1 << 20; /* of shape arithmetic that planning computes */
 
 /* A provider as the book knows it. */
@@ -245,7 +247,7 @@ static bool costs_nothing(const cost_question *q)
  * another's too, so that they stand to each other better than to the clock. */
 static double error_of(uint32_t source)
 {
-    static const double errors[] = { [COST_NONE] = 0, [COST_GUESS] = 0.2, [COST_MODEL] = 0.1, [COST_PROFILE] = 0.05,
+    static const double errors[] = { [COST_NONE] = 0, [COST_GUESS] = 0.25, [COST_MODEL] = 0.15, [COST_PROFILE] = 0.15,
                                      [COST_MEASURED] = 0.02 };
 
     return source < sizeof errors / sizeof errors[0] ? errors[source] : 0;
@@ -272,6 +274,45 @@ static uint32_t ask_provider(const cost_question *q, inlay_cost *out)
     if (out->confidence == INLAY_CONFIDENCE_MEASURED)
         return COST_MEASURED;
     return out->confidence == INLAY_CONFIDENCE_GUESS ? COST_GUESS : COST_MODEL;
+}
+
+double cost_cold_bytes(const inlay_graph *g, const inlay_node_info *node, const inlay_cost *cost)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const inlay_value_info *v = node->inputs[i] == INLAY_NONE ? NULL : inlay_graph_value(g, node->inputs[i]);
+        if (v != NULL && (v->flags & INLAY_VALUE_CONSTANT) != 0)
+            bytes += v->data_bytes;
+    }
+    return fmin((double)bytes, (double)cost->bytes_read);
+}
+
+uint64_t cost_weight_bytes(const inlay_graph *g)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < g->value_count; i++) {
+        const inlay_value_info *v = inlay_graph_value(g, i);
+        if ((v->flags & INLAY_VALUE_CONSTANT) != 0)
+            bytes += v->data_bytes;
+    }
+    return bytes;
+}
+
+uint64_t cost_near_bytes(void)
+{
+    long near = sysconf(_SC_LEVEL2_CACHE_SIZE);
+
+    return near > NEAR_MOST ? NEAR_MOST : near < NEAR_LEAST ? NEAR_LEAST : (uint64_t)near;
+}
+
+/* What is read in a circle does not stay in a cache that is a little too small for it. */
+double cost_cold_share(uint64_t weight_bytes)
+{
+    double near = (double)cost_near_bytes();
+
+    return fmin(fmax((double)weight_bytes * 2 / near - 1, 0), 1);
 }
 
 /* The line for a class, or for the class of classes that comes next. */
@@ -306,7 +347,8 @@ static bool scale_by_profile(const book_provider *b, const cost_question *q, inl
     line = line_for(b, cost_class_of(q->graph, n, q->values), cost);
     if (line == NULL)
         return false;
-    fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, cost->ns, x);
+    fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, cost->ns,
+              cost_cold_bytes(q->graph, n, cost) * cost_cold_share(q->weight_bytes), x);
     cost->ns = fit_at(&line->fit, x);
     *out_error = line->fit.error - 1;
     return true;

@@ -38,6 +38,7 @@ typedef struct cost_question {
     const part_offer *offer;
     const inlay_value_state *values; /* [graph->value_count] the concrete shapes */
     uint32_t max_threads;
+    uint64_t weight_bytes; /* of the whole graph: see cost_weight_bytes */
     bool runs; /* it is known to be executed: neither computed while planning nor a mere view */
 } cost_question;
 
@@ -45,6 +46,14 @@ typedef struct cost_question {
  * *out_error: how far the price may be off beside others, relative (0.1 = a tenth): of a measurement its spread, of a
  * calibrated price what its line is off by, of the rest what is usual. Any thread. */
 uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inlay_cost *out, double *out_error);
+/* The constants of a graph; and what a node reads of its own ones, of a table only what it picks. It finds them in the
+ * caches when those of the graph all fit there. */
+uint64_t cost_weight_bytes(const inlay_graph *g);
+double cost_cold_bytes(const inlay_graph *g, const inlay_node_info *node, const inlay_cost *cost);
+/* Of the cache next to one core; what is assumed where the system does not say. */
+uint64_t cost_near_bytes(void);
+/* How much of its weights a kernel finds in no cache next to the core, in a graph with so many: 0 ... 1. */
+double cost_cold_share(uint64_t weight_bytes);
 /* Bringing bytes from one memory domain to another, of the given providers; 0 when they are the same. */
 double cost_copy_ns(const cost_book *book, const part_provider *providers, uint32_t provider_count, uint32_t from,
                     uint32_t to, uint64_t bytes);

@@ -128,9 +128,9 @@ static uint32_t matrix_product(const look *l, uint32_t other)
         rows = product(a, 0, a->rank - 1);
     else
         rows = a->rank > 1 ? (double)a->dims[a->rank - 2] : 1;
-    if (rows <= FEW_ROWS)
-        return rows <= 1 ? COST_VECTOR : COST_FEW;
-    return is_constant(l, other) ? COST_PACKED : COST_DYNAMIC;
+    if (!is_constant(l, other))
+        return COST_DYNAMIC; /* often a batch of small ones: what a call takes tells more than what a weight does */
+    return rows <= 1 ? COST_VECTOR : rows <= FEW_ROWS ? COST_FEW : COST_PACKED;
 }
 
 /* Does the axis, counted from the end when negative, come last? */

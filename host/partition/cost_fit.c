@@ -3,17 +3,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MODEL_BIT = 1 << FIT_MODEL, SIZE_BITS = 1 << FIT_FLOPS | 1 << FIT_BYTES | 1 << FIT_FAR };
 static const double NEAR_BYTES = 1 << 20; /* of cache next to one core, on machines of the last ten years */
-static const double TERM_PENALTY = 1.02;  /* a further term has to explain something */
+static const double COLD_MOST = 16 << 20;  /* of weights; what is larger is in no cache anyway, and models know it */
+static const double TERM_PENALTY = 1.2;   /* a further term has to explain something */
+static const double OTHER_PENALTY = 4;    /* whoever does not follow the provider's figure must be off half as much */
+static const double NOISE = 0.02;         /* of times that were measured; to explain less is nothing */
 static const double WORST = 4;            /* no point counts as more than that many times off */
 
-void fit_terms(double flops, double bytes, double model_ns, double out_x[FIT_TERMS])
+void fit_terms(double flops, double bytes, double model_ns, double cold_bytes, double out_x[FIT_TERMS])
 {
     out_x[FIT_ONE] = 1;
     out_x[FIT_FLOPS] = flops;
     out_x[FIT_BYTES] = bytes;
     out_x[FIT_FAR] = bytes > NEAR_BYTES ? bytes - NEAR_BYTES : 0;
     out_x[FIT_MODEL] = model_ns;
+    out_x[FIT_COLD] = fmin(cold_bytes, COLD_MOST);
 }
 
 double fit_at(const fit_line *line, const double x[FIT_TERMS])
@@ -133,13 +138,13 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* By what factor the median point is off. */
-static double median_error(double *off, uint32_t count)
+/* By what factor three points of four are off at most: the median says little of the next kernel. */
+static double quartile_error(double *off, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         off[i] = fabs(log(off[i]));
     qsort(off, count, sizeof *off, by_size);
-    return exp(off[count / 2]);
+    return exp(off[count * 3 / 4]);
 }
 
 bool fit_points(const fit_point *points, uint32_t count, fit_line *out)
@@ -164,11 +169,13 @@ bool fit_points(const fit_point *points, uint32_t count, fit_line *out)
 
         if ((set & ~usable) != 0 || terms > count || !try_terms(points, count, scale, set, &t))
             continue;
-        square = (t.square + 1e-6) * pow(TERM_PENALTY, terms);
+        square = (t.square + NOISE * NOISE) * pow(TERM_PENALTY, terms);
+        if ((usable & MODEL_BIT) != 0 && ((set & MODEL_BIT) == 0 || (set & SIZE_BITS) != 0))
+            square *= OTHER_PENALTY;
         if (least < 0 || square < least) {
             least = square;
             memcpy(out->ns_per, t.ns_per, sizeof t.ns_per);
-            out->error = fmax(median_error(t.off, count), 1);
+            out->error = fmax(quartile_error(t.off, count), 1);
         }
     }
     free(t.off);

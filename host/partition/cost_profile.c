@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { FORMAT = 3, MAX_FILE = 8 << 20, MAX_ITEMS = 20000 };
+enum { FORMAT = 4, MAX_FILE = 8 << 20, MAX_ITEMS = 20000 };
 static const char file_name[] = "machine.json";
 
 void profile_deinit(cost_profile *profile)
@@ -105,6 +105,7 @@ static bool read_line(const json_t *x, arena *a, profile_line *out)
     ns[FIT_BYTES] = inverse(number_in(x, 6));
     ns[FIT_FAR] = inverse(number_in(x, 7));
     ns[FIT_MODEL] = number_in(x, 10);
+    ns[FIT_COLD] = inverse(number_in(x, 11));
     if (op == NULL || variant == NULL || type == NULL || threads < 1 || threads > 4096 || points < 1 || points > 1e6 ||
         error < 1 || strlen(op) >= 200)
         return false;
@@ -224,16 +225,17 @@ static double rate(double ns_per)
 
 /* What the elements of a line are; rates of 0 are no limit. */
 static const char line_columns[] = "op, variant, type, threads, launch_ns, flops_per_s, bytes_per_s, far_bytes_per_s, "
-                                   "points, error, model_factor";
+                                   "points, error, model_factor, "
+                                   "cold_bytes_per_s";
 
 static json_t *line_json(const profile_line *l)
 {
     const double *ns = l->fit.ns_per;
 
-    return json_pack("[s, s, s, i, f, f, f, f, i, f, f]", l->class.op, cost_variant_name(l->class.variant),
+    return json_pack("[s, s, s, i, f, f, f, f, i, f, f, f]", l->class.op, cost_variant_name(l->class.variant),
                      l->class.dtype == INLAY_UNDEFINED ? "any" : inlay_dtype_name(l->class.dtype), (int)l->threads,
                      ns[FIT_ONE], rate(ns[FIT_FLOPS]), rate(ns[FIT_BYTES]), rate(ns[FIT_FAR]), (int)l->fit.points,
-                     l->fit.error, ns[FIT_MODEL]);
+                     l->fit.error, ns[FIT_MODEL], rate(ns[FIT_COLD]));
 }
 
 static json_t *copy_json(const profile_copy *c)

@@ -15,7 +15,8 @@ static void price_all(const part_request *r, partition *p)
     for (uint32_t i = 0; i < p->offer_count; i++) {
         part_offer *o = &p->offers[i];
         cost_question q = { .graph = r->snapshot, .provider = &r->providers[o->provider], .offer = o,
-                            .values = p->profile, .max_threads = r->max_threads };
+                            .values = p->profile, .max_threads = r->max_threads,
+                            .weight_bytes = p->weight_bytes };
 
         o->cost_source = cost_of_offer(r->costs, &q, &o->cost, &o->cost_error);
     }
@@ -79,6 +80,7 @@ static inlay_status hear(const part_request *request, const uint8_t *candidates,
     status = part_hear_all(request, candidates, a, out, diag);
     if (status != INLAY_OK)
         return status;
+    out->weight_bytes = cost_weight_bytes(request->snapshot);
     out->profile = cost_shapes(request->graph, request->snapshot, request->sizes, a);
     return out->profile == NULL ? no_memory(request, diag) : INLAY_OK;
 }

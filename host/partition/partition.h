@@ -92,6 +92,7 @@ typedef struct partition {
     uint32_t copy_count;
     part_memory *memory; /* [provider_count] */
     const inlay_value_state *profile; /* [value_count] the shapes that costs were asked for */
+    uint64_t weight_bytes; /* of the graph's constants */
     double cost_ns;   /* all of it: offers, launches, copies; without margins */
     double launch_ns; /* the launches in it */
     uint32_t stretch_count; /* regions in a row that one provider runs count as one */

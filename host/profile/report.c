@@ -78,7 +78,8 @@ static void ask_cost(const profile *p, const profile_event *e, profile_row *row)
     for (uint32_t i = 0; i < region->offer_count; i++) {
         cost_question q = { .graph = &e->program->snapshot, .provider = e->step->step->provider,
                             .offer = &e->program->parts.offers[region->offers[i]], .values = e->plan->states,
-                            .max_threads = p->session->env.max_threads, .runs = true };
+                            .max_threads = p->session->env.max_threads,
+                            .weight_bytes = e->program->parts.weight_bytes, .runs = true };
         inlay_cost cost;
         double error;
 

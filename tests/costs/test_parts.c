@@ -26,7 +26,7 @@ static void fits_find_the_rates(void **state)
         fit_line line;
 
         for (int i = 0; i < 6; i++) {
-            fit_terms(flops[i], bytes[i], 0, points[i].x);
+            fit_terms(flops[i], bytes[i], 0, 0, points[i].x);
             points[i].ns = 0;
             for (int t = 0; t < FIT_TERMS; t++)
                 points[i].ns += rates[r][t] * points[i].x[t];
@@ -48,7 +48,7 @@ static void fits_bear_noise(void **state)
 
     (void)state;
     for (int i = 0; i < 8; i++) {
-        fit_terms(pow(10, 3 + i * 0.6), 4 * pow(10, 3 + (7 - i) * 0.6), 0, points[i].x);
+        fit_terms(pow(10, 3 + i * 0.6), 4 * pow(10, 3 + (7 - i) * 0.6), 0, 0, points[i].x);
         points[i].ns = (300 + 0.05 * points[i].x[FIT_FLOPS] + 0.2 * points[i].x[FIT_BYTES]) * noise[i];
     }
     assert_true(fit_points(points, 8, &line));
@@ -71,15 +71,15 @@ static void fits_follow_the_model(void **state)
 
     (void)state;
     for (int i = 0; i < 4; i++) {
-        fit_terms(flops[i], bytes[i], model[i], points[i].x);
+        fit_terms(flops[i], bytes[i], model[i], 0, points[i].x);
         points[i].ns = 1.5 * model[i] * noise[i];
     }
     assert_true(fit_points(points, 4, &line));
-    fit_terms(1e7, 1e6, 5000, other.x);
+    fit_terms(1e7, 1e6, 5000, 0, other.x);
     assert_true(fabs(fit_at(&line, other.x) / 7500 - 1) < 0.06);
     assert_true(line.error < 1.1);
     for (int i = 0; i < 3; i++) {
-        fit_terms(1000 * (i + 1), 100, 0, points[i].x);
+        fit_terms(1000 * (i + 1), 100, 0, 0, points[i].x);
         points[i].ns = odd[i];
     }
     assert_true(fit_points(points, 3, &line));
@@ -99,7 +99,7 @@ static void calls_cost_what_their_class_does(void **state)
         bool dear = i >= 3;
         points[i] = (calibrate_point){ .class = { dear ? "Conv" : "Relu", COST_PLAIN, INLAY_FLOAT }, .threads = 1,
                                        .kind = COST_STREAM };
-        fit_terms(0, 1e3 * pow(10, i % 3), 0, points[i].point.x);
+        fit_terms(0, 1e3 * pow(10, i % 3), 0, 0, points[i].point.x);
         points[i].point.ns = (dear ? 1e4 : 10) * pow(10, i % 3);
     }
     assert_int_equal(calibrate_fit(points, 6, &a, &out, &diag), INLAY_OK);
@@ -289,7 +289,7 @@ static void make_profile(cost_profile *p)
                                .line_count = 2, .factor_count = 1, .link_count = 1 };
     one->lines = arena_array(&p->a, 2, sizeof *one->lines);
     one->lines[0] = (profile_line){ { "Conv", COST_SPATIAL, INLAY_FLOAT }, 1,
-                                    { .ns_per = { 100, 0.05, 0, 0.25, 1.5 }, .error = 1.25, .points = 7 } };
+                                    { .ns_per = { 100, 0.05, 0, 0.25, 1.5, 0.125 }, .error = 1.25, .points = 7 } };
     one->lines[1] = (profile_line){ { "", COST_STREAM, INLAY_UNDEFINED }, 2,
                                     { .ns_per = { 0, 0, 0.125, 0 }, .error = 1, .points = 3 } };
     one->factors = arena_array(&p->a, 1, sizeof *one->factors);
