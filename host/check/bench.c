@@ -131,7 +131,7 @@ static inlay_status compile(bench *b, inlay_diag *diag)
     if (placements == NULL || k == NULL || hooks == NULL || b->fates == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compile a case");
     *k = (constants){ &one->snapshot, &b->a };
-    *hooks = (run_compile_hooks){ k, align_constant };
+    *hooks = (run_compile_hooks){ .ctx = k, .align_constant = align_constant };
     for (uint32_t i = 0; i < total; i++)
         if (!negotiate(b, i < one->input_count ? one->inputs[i] : one->outputs[i - one->input_count], &placements[i]))
             return inlay_fail(diag, INLAY_UNSUPPORTED, "the offer stands for values in other places only");

@@ -66,6 +66,14 @@ done:
     return copy;
 }
 
+static void release_constant(void *ctx, uint32_t value)
+{
+    const program *p = ctx;
+
+    if (value < p->graph->value_count && p->graph->values[value].info.data != NULL)
+        graph_blob_forget(p->model, p->graph->values[value].info.data, (size_t)p->graph->values[value].info.data_bytes);
+}
+
 /* ------------------------------------------------------------------ compiling */
 
 /* What some offer of the region asks for value v: the best alternative that is row-major, the one layout that every
@@ -139,7 +147,7 @@ static inlay_status compile_region(program *p, program_step *step, uint8_t *fate
                                    arena *scratch, inlay_diag *diag)
 {
     const part_region *r = step->region;
-    run_compile_hooks hooks = { .ctx = p, .align_constant = align_constant };
+    run_compile_hooks hooks = { .ctx = p, .align_constant = align_constant, .release_constant = release_constant };
     uint64_t *cookies = arena_array(scratch, (size_t)r->offer_count + 1, sizeof *cookies);
     inlay_placement *placements = negotiate(p, r, &p->a);
     inlay_compile_request request = { .struct_size = sizeof request };

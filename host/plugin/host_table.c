@@ -1,10 +1,12 @@
 /* The table that every plugin gets: thin fronts of what other folders do. */
 #include "exec/fence.h"
+#include "inlay/extensions.h"
 #include "plugin/run.h"
 #include "exec/threads.h"
 #include "plugin/plugin.h"
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /* ------------------------------------------------------------------ log */
@@ -150,11 +152,22 @@ static const void *table_align_constant(void *ctx, void *compile, uint32_t value
     return hooks->align_constant(hooks->ctx, value, alignment);
 }
 
+static void table_release_constant(void *ctx, void *compile, uint32_t value)
+{
+    const run_compile_hooks *hooks = compile;
+
+    (void)ctx;
+    if (hooks != NULL && hooks->release_constant != NULL)
+        hooks->release_constant(hooks->ctx, value);
+}
+
 static const void *table_extension(void *ctx, const char *name)
 {
+    static const inlay_ext_constants constants = { .struct_size = sizeof constants,
+                                                   .release = table_release_constant };
+
     (void)ctx;
-    (void)name;
-    return NULL; /* version 1 has none */
+    return strcmp(name, INLAY_EXT_CONSTANTS) == 0 ? &constants : NULL;
 }
 
 const inlay_host *host_table(void)

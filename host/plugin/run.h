@@ -34,6 +34,8 @@ struct inlay_run {
 typedef struct run_compile_hooks {
     void *ctx;
     const void *(*align_constant)(void *ctx, uint32_t value, uint32_t alignment);
+    /* Optional, see inlay_ext_constants.release. */
+    void (*release_constant)(void *ctx, uint32_t value);
 } run_compile_hooks;
 
 /* INLAY_OK, INLAY_CANCELLED or INLAY_DEADLINE_EXCEEDED; in plugin/host_table.c. */

@@ -43,7 +43,8 @@ static inlay_status place_constant(rg_build *b, uint32_t value, rg_place *out)
     rg_md plain;
 
     rg_md_plain(&plain, b->ranks[value], b->dims[value]);
-    if (k->data == NULL) /* the original has gone */
+    /* The original has gone, or lies at an address that is none for floats: files promise nothing. */
+    if (k->data == NULL || (uintptr_t)k->data % sizeof(float) != 0)
         return rg_read_constant(b, value, &plain, &plain, out);
     k->plain_used = true;
     *out = (rg_place){ .md = plain };

@@ -170,21 +170,6 @@ static void settle_constants(inlay_compiled *c, const inlay_compile_request *r)
     }
 }
 
-/* Elements have to lie at multiples of their size; files promise nothing. */
-static inlay_status align_plain(inlay_compiled *c, const inlay_compile_request *r, inlay_diag *diag)
-{
-    for (uint32_t i = 0; i < c->constant_count; i++) {
-        rg_constant *k = &c->constants[i];
-
-        if (k->copy == NULL && k->data != NULL && k->bytes > 0 && (uintptr_t)k->data % sizeof(float) != 0) {
-            k->data = c->state->host->align_constant(c->state->host->ctx, r->handle, k->value, 64);
-            if (k->data == NULL)
-                return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "aligning a constant of a region");
-        }
-    }
-    return INLAY_OK;
-}
-
 static bool profile_is_complete(const inlay_compiled *c, const inlay_compile_request *r)
 {
     if (r->profile == NULL)
@@ -212,10 +197,10 @@ inlay_status rg_compile(void *state, const inlay_compile_request *r, inlay_compi
     if (c == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "compiling a region of %u nodes", r->node_count);
     c->state = state;
+    c->compiling = r->handle;
     (void)pthread_mutex_init(&c->lock, NULL);
     INLAY_TRY(read_region(c, r, diag));
     INLAY_TRY(copy_small(c, diag));
-    INLAY_TRY(align_plain(c, r, diag));
     if (profile_is_complete(c, r)) {
         /* Packs the weights, so that the host can drop the originals. Shapes that do not work are no error yet: it is
          * the run's that count. */
@@ -230,6 +215,7 @@ inlay_status rg_compile(void *state, const inlay_compile_request *r, inlay_compi
         }
         status = INLAY_OK;
     }
+    c->compiling = NULL;
     settle_constants(c, r);
     *out_compiled = c;
     c = NULL;

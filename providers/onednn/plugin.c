@@ -19,6 +19,9 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider onednn");
     state->host = host;
     state->budget = args->max_threads;
+    state->constants = host->extension(host->ctx, INLAY_EXT_CONSTANTS);
+    if (state->constants != NULL && !INLAY_HAS(state->constants, release))
+        state->constants = NULL;
     state->winograd = true;
     for (uint32_t i = 0; i < args->option_count; i++) {
         const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);

@@ -14,6 +14,7 @@
  * Nothing here points into the host's graph after compile, save constants that are answered BORROWED for. */
 #ifndef ONEDNN_REGION_H
 #define ONEDNN_REGION_H
+#include "inlay/extensions.h"
 #include "inlay/kit.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
@@ -28,6 +29,7 @@ enum {
 typedef struct rg_state {
     const inlay_host *host;
     dnnl_engine_t engine;
+    const inlay_ext_constants *constants; /* NULL: a host that has it not */
     uint32_t budget; /* threads of the process */
     bool winograd;   /* convolutions may be Winograd's */
 } rg_state;
@@ -152,6 +154,7 @@ struct inlay_compiled {
     uint32_t input_count, output_count; /* of the region */
     uint32_t *numbers; /* storage of rg_op.in and out */
     pthread_mutex_t lock; /* of constants and ready */
+    void *compiling;        /* the request's handle, during compile */
     inlay_instance *ready;  /* made by compile for the shapes it was told to expect; its key says which */
 };
 

@@ -1,6 +1,13 @@
 /* Constants in oneDNN's layouts: packed once, shared by all shapes. */
 #include "build.h"
 
+/* Files lay elements at any address. x86 loads them from there; elsewhere a constant is copied first. */
+#if defined(__x86_64__) || defined(__i386__)
+enum { MUST_ALIGN = 0 };
+#else
+enum { MUST_ALIGN = 1 };
+#endif
+
 static inlay_status reorder_now(const rg_state *state, const rg_md *from, const void *source, const rg_md *to,
                                 void *target, inlay_diag *diag)
 {
@@ -115,10 +122,20 @@ inlay_status rg_constant_pack(inlay_compiled *c, rg_constant *k, const rg_md *pl
     if (source == NULL) {
         INLAY_TRY(unpack(c, k, &unpacked, diag));
         source = unpacked;
+    } else if (MUST_ALIGN && (uintptr_t)source % sizeof(float) != 0) {
+        if (posix_memalign(&unpacked, 64, k->bytes) != 0) {
+            unpacked = NULL;
+            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "a constant of %llu bytes", (unsigned long long)k->bytes);
+            goto done;
+        }
+        memcpy(unpacked, source, k->bytes);
+        source = unpacked;
     }
     INLAY_TRY(reorder_now(c->state, plain, source, md, p->data, diag));
     INLAY_TRY(rg_check(dnnl_memory_create(&p->memory, md, c->state->engine, p->data), diag, "hold a constant",
                        "weights"));
+    if (c->compiling != NULL && c->state->constants != NULL && k->data != NULL && k->copy == NULL)
+        c->state->constants->release(c->state->host->ctx, c->compiling, k->value);
     p->next = k->packs;
     k->packs = p;
     *out_pack = p;
