@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MODEL_BIT = 1 << FIT_MODEL, SIZE_BITS = 1 << FIT_FLOPS | 1 << FIT_BYTES | 1 << FIT_FAR };
+enum { MODEL_BIT = 1 << FIT_MODEL, COLD_BIT = 1 << FIT_COLD };
 static const double NEAR_BYTES = 1 << 20; /* of cache next to one core, on machines of the last ten years */
 static const double COLD_MOST = 16 << 20;  /* of weights; what is larger is in no cache anyway, and models know it */
 static const double TERM_PENALTY = 1.2;   /* a further term has to explain something */
-static const double OTHER_PENALTY = 4;    /* whoever does not follow the provider's figure must be off half as much */
+static const double OTHER_PENALTY = 4;    /* terms beside the provider's figure and cold bytes have to halve the error */
 static const double NOISE = 0.02;         /* of times that were measured; to explain less is nothing */
 static const double WORST = 4;            /* no point counts as more than that many times off */
 
@@ -170,7 +170,7 @@ bool fit_points(const fit_point *points, uint32_t count, fit_line *out)
         if ((set & ~usable) != 0 || terms > count || !try_terms(points, count, scale, set, &t))
             continue;
         square = (t.square + NOISE * NOISE) * pow(TERM_PENALTY, terms);
-        if ((usable & MODEL_BIT) != 0 && ((set & MODEL_BIT) == 0 || (set & SIZE_BITS) != 0))
+        if ((usable & MODEL_BIT) != 0 && (set & ~(1u << FIT_ONE)) != (usable & (MODEL_BIT | COLD_BIT)))
             square *= OTHER_PENALTY;
         if (least < 0 || square < least) {
             least = square;

@@ -9,7 +9,7 @@
  *
  * A fit has the least squares of the *relative* error, so that small kernels count as much as large ones. Which terms
  * it has is decided by how well each point is foretold by the others: with a few points, any set of terms comes close to
- * the points themselves. Flops and bytes count besides, or instead of, what the provider expects only when they do far
+ * the points themselves. Other terms than what the provider expects and cold bytes are taken only when they do far
  * better: lines of two providers that follow different terms agree where both were measured, and part beyond.
  * Non-negativity is had by trying every subset of the terms (there are 63). */
 #ifndef PARTITION_COST_FIT_H
