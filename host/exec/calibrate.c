@@ -353,10 +353,18 @@ static inlay_status calibrate(calibration *c, const inlay_options *options)
     cost_log log = { c->s->log, c->s->log_user };
     cost_profile old = { .provider_count = 0 };
     inlay_status status = INLAY_OK;
-    char folder[PATH_MAX];
+    char folder[PATH_MAX], place[PATH_MAX];
+    const char *own_folder, *name;
     uint32_t n = c->s->env.provider_count;
 
-    if (!config_cache_folder(options, "costs", folder, sizeof folder))
+    status = session_profile_place(options, place, &own_folder, &name, c->diag);
+    if (status != INLAY_OK)
+        return status;
+    if (own_folder == NULL && name != NULL)
+        return inlay_fail(c->diag, INLAY_INVALID_ARGUMENT, "calibrate: option profile is empty; name a file, or auto");
+    if (own_folder != NULL)
+        (void)snprintf(folder, sizeof folder, "%s", own_folder);
+    else if (!config_cache_folder(options, "costs", folder, sizeof folder))
         return inlay_fail(c->diag, INLAY_IO_ERROR,
                           "calibrate: there is no cache folder to write to; see option cache_dir");
     c->points = calloc((size_t)n + 1, sizeof(calibrate_point *));
@@ -368,10 +376,11 @@ static inlay_status calibrate(calibration *c, const inlay_options *options)
     INLAY_TRY(measure_sweep_init(&c->sweep, c->diag));
     INLAY_TRY(time_kernels(c));
     c->fraction = CASES_SHARE;
-    INLAY_TRY(profile_load(folder, &log, &old));
+    INLAY_TRY(profile_load(folder, name, &log, &old));
     INLAY_TRY(make_profile(c, &old));
-    INLAY_TRY(profile_save(folder, &c->profile, c->diag));
-    (void)snprintf(c->result.path, sizeof c->result.path, "%.1000s/machine.json", folder);
+    INLAY_TRY(profile_save(folder, name, &c->profile, c->diag));
+    (void)snprintf(c->result.path, sizeof c->result.path, "%.900s/%.100s", folder,
+                   name != NULL ? name : "machine.json");
     c->result.provider_count = n;
     c->fraction = 1;
     (void)tell(c, "done");

@@ -94,6 +94,10 @@ inlay_status session_report(inlay_session *s, double fraction, const char *what,
  * symbols are taken to be (option assume). In session_costs.c, as is the next. */
 INLAY_NODISCARD inlay_status session_costs_open(inlay_session *s, const inlay_options *options, inlay_diag *diag);
 void session_costs_close(inlay_session *s);
+/* Where option profile puts the machine profile, cut into folder and name in place[PATH_MAX]: both NULL = in the cache
+ * folder; a NULL folder with a name = nowhere. */
+INLAY_NODISCARD inlay_status session_profile_place(const inlay_options *options, char *place, const char **out_folder,
+                                                   const char **out_name, inlay_diag *diag);
 /* The folder that measurements are kept in, made where it is missing; INLAY_IO_ERROR says how to get one. */
 INLAY_NODISCARD inlay_status session_costs_folder(const inlay_session *s, char *text, size_t bytes, inlay_diag *diag);
 #endif

@@ -2,8 +2,10 @@
 #include "config/dirs.h"
 #include "exec/session.h"
 #include <limits.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool is_symbol(const graph_model *model, const option_pair *pair)
 {
@@ -52,21 +54,51 @@ static inlay_status read_assumptions(inlay_session *s, const inlay_options *opti
     return INLAY_OK;
 }
 
+inlay_status session_profile_place(const inlay_options *options, char *place, const char **out_folder,
+                                   const char **out_name, inlay_diag *diag)
+{
+    const char *path = options_text(options, OPTION_profile);
+    char *slash;
+
+    *out_folder = *out_name = NULL;
+    if (strcmp(path, "auto") == 0)
+        return INLAY_OK;
+    *out_name = "";
+    if (path[0] == '\0')
+        return INLAY_OK;
+    if (snprintf(place, PATH_MAX, "%s%s", strchr(path, '/') == NULL ? "./" : "", path) >= PATH_MAX)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option profile: the path is too long");
+    slash = strrchr(place, '/');
+    if (slash[1] == '\0')
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option profile: '%.300s' is a folder; name a file", path);
+    *slash = '\0';
+    *out_folder = place[0] == '\0' ? "/" : place;
+    *out_name = slash + 1;
+    return INLAY_OK;
+}
+
 inlay_status session_costs_open(inlay_session *s, const inlay_options *options, inlay_diag *diag)
 {
     cost_book_request request = { .providers = s->providers, .provider_count = s->env.provider_count,
                                   .max_threads = s->env.max_threads, .log = s->env.log, .log_ctx = s->env.log_ctx };
-    char root[PATH_MAX], folder[PATH_MAX];
+    char root[PATH_MAX], folder[PATH_MAX], place[PATH_MAX];
     inlay_status status;
 
     s->env.sizes = &s->sizes;
     s->cache_dir = arena_string(&s->a, options_text(options, OPTION_cache_dir));
     if (s->cache_dir == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
+    status = session_profile_place(options, place, &request.profile_folder, &request.profile_name, diag);
+    if (status != INLAY_OK)
+        return status;
+    if (request.profile_folder != NULL && access(options_text(options, OPTION_profile), R_OK) != 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "option profile: %.300s: %s; inlay calibrate writes one",
+                          options_text(options, OPTION_profile), strerror(errno));
     /* Only looks: a session without costs leaves no folder behind. */
     if (config_cache_dir(options, root, sizeof root) &&
-        snprintf(folder, sizeof folder, "%s/costs", root) < (int)sizeof folder) {
+        snprintf(folder, sizeof folder, "%s/costs", root) < (int)sizeof folder)
         request.folder = folder;
+    if (request.folder != NULL || request.profile_folder != NULL) {
         status = cost_book_open(&request, &s->book, diag);
         if (status != INLAY_OK)
             return status;

@@ -161,8 +161,11 @@ inlay_status cost_book_open(const cost_book_request *r, cost_book **out_book, in
     *out_book = NULL;
     if (book == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the costs of this machine");
-    status = profile_load(r->folder, &log, &book->profile);
-    if (status == INLAY_OK)
+    if (r->profile_folder != NULL)
+        status = profile_load(r->profile_folder, r->profile_name, &log, &book->profile);
+    else if (r->folder != NULL && r->profile_name == NULL)
+        status = profile_load(r->folder, NULL, &log, &book->profile);
+    if (status == INLAY_OK && r->folder != NULL)
         status = cost_store_load(r->folder, &log, &book->store);
     if (status == INLAY_OK && (book->store.count > 0 || book->profile.provider_count > 0)) {
         book->providers = arena_array(&book->a, (size_t)r->provider_count + 1, sizeof *book->providers);

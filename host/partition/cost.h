@@ -13,7 +13,8 @@ typedef struct cost_book cost_book;
 
 /* What to open a book with. */
 typedef struct cost_book_request {
-    const char *folder; /* with machine.json and measured.bin */
+    const char *folder; /* with measured.bin, and machine.json unless another is named; NULL = none */
+    const char *profile_folder, *profile_name; /* where the machine profile is; both NULL = in folder; a name alone = none */
     const part_provider *providers;
     uint32_t provider_count;
     uint32_t max_threads; /* of a run */

@@ -187,11 +187,12 @@ static bool read_profile(const json_t *x, cost_profile *out)
     return true;
 }
 
-inlay_status profile_load(const char *folder, const cost_log *log, cost_profile *out)
+inlay_status profile_load(const char *folder, const char *name, const cost_log *log, cost_profile *out)
 {
+    const char *file = name != NULL ? name : file_name;
     char *data, cpu[sizeof out->cpu];
     size_t bytes;
-    inlay_status status = cost_file_read(folder, file_name, MAX_FILE, log, &data, &bytes);
+    inlay_status status = cost_file_read(folder, file, MAX_FILE, log, &data, &bytes);
     json_t *json = NULL;
 
     *out = (cost_profile){ .provider_count = 0 };
@@ -202,13 +203,13 @@ inlay_status profile_load(const char *folder, const cost_log *log, cost_profile 
     if (json == NULL || !read_profile(json, out)) {
         cost_say(log, INLAY_LOG_WARNING,
                  "costs: %.300s/%s is ignored: it is damaged, or of another version; inlay calibrate writes it anew",
-                 folder, file_name);
+                 folder, file);
         profile_deinit(out);
     }
     profile_cpu(cpu, sizeof cpu);
     if (out->cpu[0] != '\0' && strcmp(cpu, out->cpu) != 0) {
         cost_say(log, INLAY_LOG_WARNING, "costs: %.300s/%s is ignored: it is of another machine, '%s'; run inlay "
-                 "calibrate on this one", folder, file_name, out->cpu);
+                 "calibrate on this one", folder, file, out->cpu);
         profile_deinit(out);
     }
     json_decref(json);
@@ -269,7 +270,7 @@ static json_t *provider_json(const profile_provider *p)
                      "factors", factors, "links", links, "lines", lines);
 }
 
-inlay_status profile_save(const char *folder, const cost_profile *profile, inlay_diag *diag)
+inlay_status profile_save(const char *folder, const char *name, const cost_profile *profile, inlay_diag *diag)
 {
     json_t *providers = json_array(), *json;
     char when[32] = "", *text = NULL;
@@ -289,7 +290,7 @@ inlay_status profile_save(const char *folder, const cost_profile *profile, inlay
     json_decref(json);
     if (text == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to write the machine profile");
-    status = cost_file_write(folder, file_name, text, strlen(text), diag);
+    status = cost_file_write(folder, name != NULL ? name : file_name, text, strlen(text), diag);
     free(text);
     return status;
 }

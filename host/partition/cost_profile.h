@@ -49,10 +49,12 @@ typedef struct cost_profile {
 /* This machine's processor, in words that change with its model: "AMD EPYC 9575F (family 26, model 2)". */
 void profile_cpu(char *text, size_t bytes);
 
-/* Reads folder/machine.json. A file that is missing, no profile, or of another machine leaves *out empty, with a line
+/* Reads the file of that name in the folder; NULL is machine.json. A file that is missing, no profile, or of another machine leaves *out empty, with a line
  * in the log unless it is missing. Only out of memory fails. */
-INLAY_NODISCARD inlay_status profile_load(const char *folder, const cost_log *log, cost_profile *out);
-INLAY_NODISCARD inlay_status profile_save(const char *folder, const cost_profile *profile, inlay_diag *diag);
+INLAY_NODISCARD inlay_status profile_load(const char *folder, const char *name, const cost_log *log,
+                                         cost_profile *out);
+INLAY_NODISCARD inlay_status profile_save(const char *folder, const char *name, const cost_profile *profile,
+                                         inlay_diag *diag);
 void profile_deinit(cost_profile *profile);
 /* The provider of that identity, NULL if none. */
 const profile_provider *profile_find(const cost_profile *profile, uint64_t identity);

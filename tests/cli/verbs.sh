@@ -58,7 +58,7 @@ check() {
 }
 
 add=$node/test_add/model.onnx
-verbs='run test bench inspect check explain partition config providers plugin-check'
+verbs='run test bench inspect check optimize profile bisect explain partition calibrate tune config providers plugin-check'
 
 # ---- help and wrong use
 expect 2 'Usage: inlay VERB'
@@ -75,11 +75,24 @@ done
 refuses 2 "did you mean 'inspect'" insepct
 refuses 2 "no verb 'xyzzy'" xyzzy
 refuses 2 "no verb 'xyzzy'" help xyzzy
-for verb in run bench inspect check explain partition; do
+for verb in run bench inspect check optimize profile bisect explain partition tune; do
     expect 2 'which model' "$verb"
     expect 2 'one too many' "$verb" "$add" "$add"
 done
 expect 2 'which folder' test
+expect 3 'option profile: .*/none.json: .*; inlay calibrate writes one' explain "$add" --profile "$work/none.json"
+expect 0 '^1 -> 1 nodes, written to ' optimize "$add" -o "$work/small.onnx"
+expect 0 ': OK: 1 nodes' check "$work/small.onnx"
+expect 0 '^[0-9]+  no_op$' optimize --list
+expect 2 "no optimiser pass 'no_up'; did you mean 'no_op'" optimize "$add" --no-pass no_up
+expect 3 'nowhere' optimize "$add" -o "$work/nowhere/small.onnx"
+expect 0 '^no difference$' bisect "$add" --against reference
+expect 2 'write reference, or NAME=VALUE' bisect "$add" --against torch
+json 0 '.stage == "none"' bisect "$add" --json
+expect 0 '^a run took' profile "$add" --runs 2 --no-peak --trace "$work/trace.json" --html "$work/profile.html"
+check 'inlay profile --trace writes events' jq -e '.traceEvents | length > 3' "$work/trace.json"
+json 0 '.runs == 2 and (.steps | length) == 1' profile "$add" --runs 2 --no-peak --json
+expect 3 'nowhere' profile "$add" --runs 1 --no-peak --html "$work/nowhere/p.html"
 expect 2 'which plugin' plugin-check
 expect 2 'one plugin at a time' plugin-check a.so b.so
 refuses 2 'there are file, open' plugin-check a.so --group nonsense
@@ -89,7 +102,7 @@ expect 2 'takes no arguments' providers x
 printf 'this is not a model, it is a text\n' >"$work/text.onnx"
 head -c 60 "$add" >"$work/cut.onnx"
 : >"$work/empty.onnx"
-for verb in run bench inspect check explain partition; do
+for verb in run bench inspect check optimize profile bisect explain partition tune; do
     refuses 3 'no-such.onnx' "$verb" "$work/no-such.onnx"
     refuses 3 'text.onnx' "$verb" "$work/text.onnx"
     refuses 3 'cut.onnx' "$verb" "$work/cut.onnx"

@@ -310,10 +310,10 @@ static void profiles_come_back(void **state)
     (void)state;
     warnings = 0;
     make_profile(&p);
-    assert_int_equal(profile_load(folder, &logged, &back), INLAY_OK);
+    assert_int_equal(profile_load(folder, NULL, &logged, &back), INLAY_OK);
     assert_int_equal(back.provider_count, 0);
-    assert_int_equal(profile_save(folder, &p, &diag), INLAY_OK);
-    assert_int_equal(profile_load(folder, &logged, &back), INLAY_OK);
+    assert_int_equal(profile_save(folder, NULL, &p, &diag), INLAY_OK);
+    assert_int_equal(profile_load(folder, NULL, &logged, &back), INLAY_OK);
     assert_int_equal(back.provider_count, 1);
     assert_null(profile_find(&back, 1));
     x = profile_find(&back, 0x1234567890abcdef);
@@ -334,8 +334,8 @@ static void profiles_come_back(void **state)
     profile_deinit(&back);
     /* Of another machine. */
     (void)snprintf(p.cpu, sizeof p.cpu, "somebody else's");
-    assert_int_equal(profile_save(folder, &p, &diag), INLAY_OK);
-    assert_int_equal(profile_load(folder, &logged, &back), INLAY_OK);
+    assert_int_equal(profile_save(folder, NULL, &p, &diag), INLAY_OK);
+    assert_int_equal(profile_load(folder, NULL, &logged, &back), INLAY_OK);
     assert_int_equal(back.provider_count, 0);
     assert_int_equal(warnings, 1);
     assert_non_null(strstr(last_line, "another machine"));
@@ -354,14 +354,14 @@ static void bent_profiles_do_no_harm(void **state)
 
     (void)state;
     make_profile(&p);
-    assert_int_equal(profile_save(folder, &p, &diag), INLAY_OK);
+    assert_int_equal(profile_save(folder, NULL, &p, &diag), INLAY_OK);
     data = read_file("machine.json", &bytes);
     for (size_t i = 0; i < bytes; i++) {
         char was = data[i];
 
         data[i] = letters[i % sizeof letters];
         write_file("machine.json", data, i % 5 == 0 ? i : bytes);
-        assert_int_equal(profile_load(folder, &logged, &back), INLAY_OK);
+        assert_int_equal(profile_load(folder, NULL, &logged, &back), INLAY_OK);
         for (uint32_t k = 0; k < back.provider_count; k++)
             for (uint32_t l = 0; l < back.providers[k].line_count; l++)
                 for (int t = 0; t < FIT_TERMS; t++)
@@ -389,7 +389,7 @@ static inlay_status use_files(void)
     if (status == INLAY_OK)
         cost_store_deinit(&store);
     if (status == INLAY_OK) {
-        status = profile_load(folder, &logged, &back);
+        status = profile_load(folder, NULL, &logged, &back);
         if (status == INLAY_OK && back.provider_count == 0)
             status = INLAY_OUT_OF_MEMORY; /* read as damaged, for want of memory: the session goes on without */
         profile_deinit(&back);
@@ -405,7 +405,7 @@ static void memory_may_run_out(void **state)
 
     (void)state;
     make_profile(&p);
-    assert_int_equal(profile_save(folder, &p, &diag), INLAY_OK);
+    assert_int_equal(profile_save(folder, NULL, &p, &diag), INLAY_OK);
     profile_deinit(&p);
     for (;; n++) {
         inlay_status status;

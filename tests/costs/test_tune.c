@@ -216,7 +216,7 @@ static void calibrate_measures_a_device(void **state)
     {
         char root[PATH_MAX + 8];
         (void)snprintf(root, sizeof root, "%s/costs", folder);
-        assert_int_equal(profile_load(root, NULL, &profile), INLAY_OK);
+        assert_int_equal(profile_load(root, NULL, NULL, &profile), INLAY_OK);
     }
     assert_int_equal(profile.provider_count, 1);
     assert_int_equal(profile.providers[0].link_count, 1);
