@@ -3,6 +3,7 @@
 #include "failing_alloc.h"
 #include "folder.h"
 #include "exec/calibrate.h"
+#include "partition/cost.h"
 #include "partition/cost_fit.h"
 #include "partition/cost_profile.h"
 #include "partition/cost_store.h"
@@ -84,6 +85,24 @@ static void fits_follow_the_model(void **state)
     }
     assert_true(fit_points(points, 3, &line));
     assert_true(line.error > 1.5);
+}
+
+/* Weights that have to come from afar are paid by the byte, and by none of a model whose weights all stay near. */
+static void cold_weights_cost_more(void **state)
+{
+    fit_point points[8];
+    fit_line line;
+
+    (void)state;
+    assert_true(cost_cold_share(0) == 0 && cost_cold_share(UINT64_MAX) == 1);
+    assert_true(cost_cold_share(cost_near_bytes() / 2) == 0 && cost_cold_share(cost_near_bytes()) == 1);
+    for (int i = 0; i < 8; i++) {
+        double bytes = 1e4 * (1 + i / 2);
+        fit_terms(2 * bytes, bytes, bytes / 100, i % 2 == 0 ? 0 : bytes, points[i].x);
+        points[i].ns = points[i].x[FIT_MODEL] * 1.25 + points[i].x[FIT_COLD] / 40;
+    }
+    assert_true(fit_points(points, 8, &line));
+    assert_true(fabs(line.ns_per[FIT_MODEL] - 1.25) < 1e-6 && fabs(line.ns_per[FIT_COLD] - 1 / 40.0) < 1e-9);
 }
 
 /* A provider without cheap kernels is not charged their absence: only kernels of a class say what a call of it takes. */
@@ -428,6 +447,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fits_find_the_rates), cmocka_unit_test(fits_bear_noise),
         cmocka_unit_test(fits_follow_the_model),
+        cmocka_unit_test(cold_weights_cost_more),
         cmocka_unit_test(calls_cost_what_their_class_does), cmocka_unit_test(fits_refuse_junk),
         IN_FOLDER(measurements_come_back), cmocka_unit_test(figures_have_hysteresis),
         IN_FOLDER(bent_measurements_are_ignored), IN_FOLDER(planted_files_are_ignored), IN_FOLDER(old_measurements_go),
