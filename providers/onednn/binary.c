@@ -94,20 +94,28 @@ static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t wo
     const call *c = user;
     const loop *l = c->l;
     row_fn row = row_of(l->alg);
+    int64_t at[LOOP_AXES], rest = begin, y = 0, x0 = 0, x1 = 0;
 
     (void)worker;
+    for (uint32_t d = l->rank; d-- > 0; rest /= l->dims[d]) {
+        at[d] = rest % l->dims[d];
+        y += at[d] * l->y[d];
+        x0 += at[d] * l->x0[d];
+        x1 += at[d] * l->x1[d];
+    }
     for (int64_t r = begin; r < end; r++) {
-        int64_t rest = r, y = 0, x0 = 0, x1 = 0;
-
-        for (uint32_t d = l->rank; d-- > 0;) {
-            int64_t at = rest % l->dims[d];
-
-            rest /= l->dims[d];
-            y += at * l->y[d];
-            x0 += at * l->x0[d];
-            x1 += at * l->x1[d];
-        }
         row(c->x0 + x0, c->x1 + x1, c->y + y, l->count, l->s0, l->s1);
+        for (uint32_t d = l->rank; d-- > 0;) { /* the next place, without a division */
+            y += l->y[d];
+            x0 += l->x0[d];
+            x1 += l->x1[d];
+            if (++at[d] < l->dims[d])
+                break;
+            y -= l->dims[d] * l->y[d];
+            x0 -= l->dims[d] * l->x0[d];
+            x1 -= l->dims[d] * l->x1[d];
+            at[d] = 0;
+        }
     }
     return INLAY_OK;
 }
@@ -286,6 +294,41 @@ static dnnl_alg_kind_t swapped(dnnl_alg_kind_t alg)
     return alg == dnnl_binary_sub || alg == dnnl_binary_div ? dnnl_alg_kind_undef : alg;
 }
 
+/* oneDNN's own kernel, where it has a fast one: an operand with one element for each channel, or one in all. */
+static inlay_status try_primitive(rg_build *b, dnnl_alg_kind_t alg, const rg_place *x0, const rg_place *x1,
+                                  bool overwrite, uint32_t result, rg_place *out, bool *out_done)
+{
+    inlay_diag *diag = b->diag;
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_binary_desc_t desc;
+    const char *name = NULL;
+    inlay_status status;
+
+    *out_done = false;
+    if (dnnl_binary_desc_init(&desc, alg, &x0->md, &x1->md, &x0->md) != dnnl_success)
+        return INLAY_OK;
+    b->diag = NULL; /* no error: the loop is left */
+    status = rg_describe(b, &desc, &pd);
+    b->diag = diag;
+    if (status != INLAY_OK || dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) != dnnl_success ||
+        name == NULL || strncmp(name, "jit", 3) != 0) {
+        (void)dnnl_primitive_desc_destroy(pd);
+        return INLAY_OK;
+    }
+    if (overwrite && (result == INLAY_NONE || b->c->values[result].output == INLAY_NONE))
+        *out = *x0;
+    else if (result != INLAY_NONE)
+        INLAY_TRY(rg_result_place(b, result, &x0->md, out));
+    else
+        INLAY_TRY(rg_new_place(b, &x0->md, out));
+    status = rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_SRC_0, x0 }, { DNNL_ARG_SRC_1, x1 }, { DNNL_ARG_DST, out } },
+                     3);
+    *out_done = status == INLAY_OK;
+done:
+    (void)dnnl_primitive_desc_destroy(pd);
+    return status;
+}
+
 /* Operands and result of the loop, in layouts that fit each other. */
 static inlay_status emit_loop(rg_build *b, dnnl_alg_kind_t alg, rg_place x0, rg_place x1, bool overwrite, uint32_t like,
                               uint32_t result, rg_place *out)
@@ -302,6 +345,13 @@ static inlay_status emit_loop(rg_build *b, dnnl_alg_kind_t alg, rg_place x0, rg_
         if (rg_md_is_blocked(&x1.md) || !is_simple(&x1.md))
             INLAY_TRY(rg_reorder(b, &x1, &plain, &x1));
         raise_rank(&x1, rank);
+        if (rg_md_is_image(&x0.md)) {
+            bool done;
+
+            INLAY_TRY(try_primitive(b, alg, &x0, &x1, overwrite, result, out, &done));
+            if (done)
+                goto done;
+        }
         if (can_follow(&x0.md, &x1.md, alg, &wanted)) {
             INLAY_TRY(rg_reorder(b, &x1, &wanted, &x1));
         } else {

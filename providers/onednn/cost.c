@@ -7,6 +7,7 @@
 
 #define CORE_FLOPS_PER_NS 250.0 /* convolutions and packed products */
 #define THIN_FLOPS_PER_NS 90.0  /* depthwise */
+#define ATTENTION_FLOPS_PER_NS 90.0
 #define POOL_FLOPS_PER_NS 8.0
 #define FUNCTION_PER_NS 16.0    /* elements */
 #define CACHED_BYTES_PER_NS 64.0
@@ -86,6 +87,10 @@ static double flops_of(const rg_op *op, const sizes *s, double *out_rate)
     }
     if (f == &rg_product && s->x != NULL && s->x->rank != INLAY_RANK_UNKNOWN && s->x->rank >= 2) {
         return 2 * outputs * size_of(s->x, s->x->rank - (op->trans_a ? 2 : 1));
+    }
+    if (f == &rg_attention) {
+        *out_rate = ATTENTION_FLOPS_PER_NS;
+        return 4 * count_of(s->x) * size_of(s->w, 2);
     }
     if (f == &rg_pool && !op->global) {
         for (uint32_t i = 0; i < op->spatial; i++)

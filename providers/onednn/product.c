@@ -75,8 +75,7 @@ done:
     return status;
 }
 
-/* The operand with `rank` axes, row-major or transposed in the last two; other layouts are reordered. */
-static inlay_status read_matrix(rg_build *b, uint32_t value, uint32_t rank, bool trans, rg_place *out)
+inlay_status rg_read_matrix(rg_build *b, uint32_t value, uint32_t rank, bool trans, rg_place *out)
 {
     uint32_t own = b->ranks[value];
     int64_t dims[RG_MAX_RANK], strides[RG_MAX_RANK];
@@ -128,8 +127,8 @@ static inlay_status lower_batched(rg_build *b, const rg_group *group)
         own.posts[0] = (rg_post){ .kind = RG_POST_BINARY, .alg = dnnl_binary_add, .other = op->in[2] };
         own.post_count++;
     }
-    INLAY_TRY(read_matrix(b, op->in[0], rank, op->trans_a, &a));
-    INLAY_TRY(read_matrix(b, op->in[1], rank, op->trans_b, &w));
+    INLAY_TRY(rg_read_matrix(b, op->in[0], rank, op->trans_a, &a));
+    INLAY_TRY(rg_read_matrix(b, op->in[1], rank, op->trans_b, &w));
     rg_md_plain(&y_md, rank, b->dims[y]);
     INLAY_TRY(rg_check(dnnl_matmul_desc_init(&desc, &a.md, &w.md, NULL, &y_md), b->diag, "describe this product",
                        op->name));

@@ -109,7 +109,7 @@ bool rg_is_large(const kit_node *node, kit_refusal *why);
 bool rg_same_dim(const inlay_dim *a, const inlay_dim *b);
 
 extern const rg_family rg_conv, rg_conv_transpose, rg_product, rg_eltwise_family, rg_binary, rg_pool, rg_normalize,
-    rg_concat, rg_softmax, rg_layer_norm, rg_reduce, rg_view, rg_transpose, rg_resize, rg_lrn;
+    rg_concat, rg_softmax, rg_layer_norm, rg_reduce, rg_view, rg_transpose, rg_lrn, rg_attention;
 
 /* How much faster than a direct convolution Winograd's is, as measured: by the size of the output, since the transforms
  * of a small one fill few tiles, and by channels. 0: it is not for this window, or slower. */

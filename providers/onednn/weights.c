@@ -131,7 +131,10 @@ inlay_status rg_constant_pack(inlay_compiled *c, rg_constant *k, const rg_md *pl
         memcpy(unpacked, source, k->bytes);
         source = unpacked;
     }
-    INLAY_TRY(reorder_now(c->state, plain, source, md, p->data, diag));
+    if (rg_md_equal(plain, md))
+        memcpy(p->data, source, bytes);
+    else
+        INLAY_TRY(reorder_now(c->state, plain, source, md, p->data, diag));
     INLAY_TRY(rg_check(dnnl_memory_create(&p->memory, md, c->state->engine, p->data), diag, "hold a constant",
                        "weights"));
     if (c->compiling != NULL && c->state->constants != NULL && k->data != NULL && k->copy == NULL)

@@ -1,0 +1,203 @@
+/* Attention-23..25: two batched products with a softmax of our own between, which scales, masks and normalises a row in
+ * one pass. Without a past, for as many key heads as query heads. */
+#include "build.h"
+#include "vecmath.h"
+#include <math.h>
+
+/* Dim d of x is one of y's, counted from the end, or 1. */
+static bool follows(const inlay_dim *x, const inlay_dim *y)
+{
+    return (x->kind == INLAY_DIM_FIXED && x->value == 1) || rg_same_dim(x, y);
+}
+
+static bool mask_fits(const inlay_value_info *mask, const inlay_value_info *q, const inlay_value_info *k, kit_refusal *why)
+{
+    const inlay_dim *scores[] = { &q->dims[0], &q->dims[1], &q->dims[2], &k->dims[2] };
+
+    if (mask == NULL)
+        return true;
+    if (mask->dtype != INLAY_FLOAT)
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, "use a float mask", "the mask is not float");
+    if (!rg_known_rank(mask, 1, 4, "the mask", why))
+        return false;
+    for (uint32_t d = 0; d < mask->rank; d++) {
+        const inlay_dim *of = scores[4 - mask->rank + d];
+
+        if (d + 1 == mask->rank ? !rg_same_dim(&mask->dims[d], of) : !follows(&mask->dims[d], of))
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare its shape",
+                              "axis %u of the mask is not certainly that of the scores, or 1", d);
+    }
+    return true;
+}
+
+static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    const inlay_value_info *in[4];
+
+    for (uint32_t i = 0; i < 4; i++)
+        in[i] = kit_input(node, i);
+    for (uint32_t i = 0; i < 3; i++)
+        if (!rg_known_rank(in[i], 4, 4, "queries, keys or values", why))
+            return false;
+    for (uint32_t i = 4; i < node->info->input_count; i++)
+        if (kit_input(node, i) != NULL)
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "a past, or lengths of keys");
+    if (!rg_same_dim(&in[0]->dims[1], &in[1]->dims[1]) || !rg_same_dim(&in[0]->dims[1], &in[2]->dims[1]))
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "keys have other heads than queries");
+    if (kit_attr_float(node->info, "softcap", 0) != 0 || kit_attr_int(node->info, "left_window_size", -1) >= 0 ||
+        kit_attr_int(node->info, "right_window_size", -1) >= 0)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "softcap or a window");
+    op->global = kit_attr_int(node->info, "is_causal", 0) != 0;
+    op->alpha = (float)kit_attr_float(node->info, "scale", 0);
+    return mask_fits(in[3], in[0], in[1], why);
+}
+
+/* ------------------------------------------------------------------ softmax */
+
+typedef struct rows {
+    rg_native native;
+    int64_t heads, queries, keys, count; /* count: of rows */
+    int64_t mask_batch, mask_head, mask_query; /* elements */
+    float scale;
+    bool masked, causal;
+} rows;
+
+typedef struct call {
+    const rows *r;
+    float *scores;
+    const float *mask;
+} call;
+
+/* A row that sees nothing becomes zeros. */
+KIT_MULTIVERSION static void one_row(float *restrict x, const float *restrict mask, int64_t n, float scale)
+{
+    float top = -INFINITY, sum = 0;
+
+    if (mask != NULL)
+        for (int64_t i = 0; i < n; i++)
+            x[i] = x[i] * scale + mask[i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            x[i] *= scale;
+#pragma omp simd reduction(max : top)
+    for (int64_t i = 0; i < n; i++)
+        top = x[i] > top ? x[i] : top;
+    if (top == -INFINITY) /* also NaN everywhere, which stays */
+        top = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = vm_exp(x[i] - top);
+        sum += x[i];
+    }
+    sum = sum > 0 ? 1 / sum : sum == 0 ? 0 : sum;
+    for (int64_t i = 0; i < n; i++)
+        x[i] *= sum;
+}
+
+static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const call *c = user;
+    const rows *r = c->r;
+
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t query = i % r->queries, head = i / r->queries % r->heads, batch = i / r->queries / r->heads;
+        int64_t seen = r->causal && query + 1 < r->keys ? query + 1 : r->keys;
+        const float *mask = !r->masked ? NULL
+                                       : c->mask + batch * r->mask_batch + head * r->mask_head + query * r->mask_query;
+
+        one_row(c->scores + i * r->keys, mask, seen, r->scale);
+        for (int64_t k = seen; k < r->keys; k++)
+            c->scores[i * r->keys + k] = 0;
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_rows(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                             uint32_t threads)
+{
+    const rows *r = (const rows *)(const void *)native;
+    call c = { r, args[0], r->masked ? args[1] : NULL };
+    int64_t grain = 16384 / (r->keys > 0 ? r->keys : 1) + 1;
+
+    if (threads <= 1 || r->count <= grain)
+        return run_some(&c, 0, r->count, 0);
+    return state->host->parallel_for(state->host->ctx, run, r->count, grain, run_some, &c);
+}
+
+static inlay_status emit_softmax(rg_build *b, const rg_place *scores)
+{
+    const rg_op *op = b->op;
+    const int64_t *q = b->dims[op->in[0]], *k = b->dims[op->in[1]];
+    bool masked = op->in_count > 3 && op->in[3] != INLAY_NONE;
+    const rg_place *places[2] = { scores, NULL };
+    inlay_status status = INLAY_OK;
+    rg_place mask;
+    rows *r;
+
+    if (masked) {
+        INLAY_TRY(rg_read_plain(b, op->in[3], &mask));
+        places[1] = &mask;
+    }
+    r = calloc(1, sizeof *r);
+    if (r == NULL)
+        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
+    *r = (rows){ .native.run = run_rows, .heads = q[1], .queries = q[2], .keys = k[2], .count = q[0] * q[1] * q[2],
+                 .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]), .masked = masked, .causal = op->global };
+    if (masked) {
+        const int64_t *m = b->dims[op->in[3]];
+        uint32_t rank = b->ranks[op->in[3]];
+        int64_t stride = m[rank - 1], *const steps[] = { &r->mask_query, &r->mask_head, &r->mask_batch };
+
+        for (uint32_t d = 2; d <= rank && d <= 4; d++) {
+            *steps[d - 2] = m[rank - d] == 1 ? 0 : stride;
+            stride *= m[rank - d];
+        }
+    }
+    status = rg_emit_native(b, &r->native, places, masked ? 2 : 1);
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ lowering */
+
+static inlay_status emit_product(rg_build *b, const rg_place *x, const rg_place *w, const rg_place *y)
+{
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_matmul_desc_t desc;
+    inlay_status status;
+
+    INLAY_TRY(rg_check(dnnl_matmul_desc_init(&desc, &x->md, &w->md, NULL, &y->md), b->diag, "describe this product",
+                       b->op->name));
+    INLAY_TRY(rg_describe(b, &desc, &pd));
+    status = rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_SRC, x }, { DNNL_ARG_WEIGHTS, w }, { DNNL_ARG_DST, y } }, 3);
+done:
+    (void)dnnl_primitive_desc_destroy(pd);
+    return status;
+}
+
+static inlay_status lower(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    const int64_t *q = b->dims[op->in[0]], *k = b->dims[op->in[1]];
+    const int64_t score_dims[] = { q[0], q[1], q[2], k[2] };
+    rg_place queries, keys, values, scores, y;
+    inlay_status status;
+    rg_md md;
+
+    INLAY_TRY(rg_read_matrix(b, op->in[0], 4, false, &queries));
+    INLAY_TRY(rg_read_matrix(b, op->in[1], 4, true, &keys));
+    INLAY_TRY(rg_read_matrix(b, op->in[2], 4, false, &values));
+    rg_md_plain(&md, 4, score_dims);
+    INLAY_TRY(rg_new_place(b, &md, &scores));
+    INLAY_TRY(emit_product(b, &queries, &keys, &scores));
+    INLAY_TRY(emit_softmax(b, &scores));
+    rg_md_plain(&md, 4, b->dims[group->out]);
+    INLAY_TRY(rg_result_place(b, group->out, &md, &y));
+    INLAY_TRY(emit_product(b, &scores, &values, &y));
+    status = rg_set_place(b, group->out, &y);
+done:
+    return status;
+}
+
+const rg_family rg_attention = { "attention", parse, lower };
