@@ -89,13 +89,13 @@ static bool parse_reduce(const kit_node *node, rg_op *op, kit_refusal *why)
         op->alg = strcmp(type, "ReduceMax") == 0 ? dnnl_pooling_max : dnnl_pooling_avg_exclude_padding;
         return true;
     }
+    if (strcmp(type, "ReduceMax") == 0) /* rows that are masked entirely are looked for this way */
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "oneDNN's maximum of -inf alone is the lowest number");
     for (uint32_t d = rank; d-- > 0 && (op->axes & (1u << d)) != 0;)
         tail |= 1u << d;
     if (tail != op->axes || tail == (1u << rank) - 1)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "only the image or the last axes are reduced here");
-    op->alg = strcmp(type, "ReduceMax") == 0    ? dnnl_reduction_max
-              : strcmp(type, "ReduceSum") == 0 ? dnnl_reduction_sum
-                                               : dnnl_reduction_mean;
+    op->alg = strcmp(type, "ReduceSum") == 0 ? dnnl_reduction_sum : dnnl_reduction_mean;
     return true;
 }
 
