@@ -133,7 +133,7 @@ static inlay_status bind_inputs(inlay_session *s, inlay_context *c, inlay_diag *
     return INLAY_OK;
 }
 
-static inlay_status attempt(const char *path, inlay_diag *diag)
+static inlay_status attempt_on(const char *path, const char *providers, inlay_diag *diag)
 {
     inlay_options *options = NULL;
     inlay_session *s = NULL;
@@ -142,6 +142,10 @@ static inlay_status attempt(const char *path, inlay_diag *diag)
 
     if (status == INLAY_OK)
         status = inlay_options_set(options, "intra_threads", "1", diag);
+    if (status == INLAY_OK && providers != NULL)
+        status = inlay_options_set(options, "providers", providers, diag);
+    if (status == INLAY_OK && providers != NULL)
+        status = inlay_options_set(options, "policy", "priority", diag);
     if (status == INLAY_OK)
         status = inlay_session_create(path, options, &s, diag);
     if (status == INLAY_OK)
@@ -154,6 +158,17 @@ static inlay_status attempt(const char *path, inlay_diag *diag)
     inlay_session_destroy(s);
     inlay_options_destroy(options);
     return status;
+}
+
+static inlay_status attempt(const char *path, inlay_diag *diag)
+{
+    return attempt_on(path, NULL, diag);
+}
+
+/* On a provider that compiles whole regions, where there is one. */
+static inlay_status attempt_regions(const char *path, inlay_diag *diag)
+{
+    return attempt_on(path, "onednn?,reference", diag);
 }
 
 static void count_bytes(void *user, const char *text, size_t bytes)
@@ -272,6 +287,23 @@ static void test_models(void **state)
     }
 }
 
+static void test_regions(void **state)
+{
+    static const char *const names[] = {
+        "pytorch-converted/test_Conv2d", "pytorch-converted/test_BatchNorm2d_eval", "pytorch-converted/test_MaxPool2d",
+        "pytorch-converted/test_Linear", "node/test_concat_2d_axis_1", "node/test_add_bcast", "node/test_hardsigmoid",
+        "node/test_softmax_axis_1",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[512];
+
+        (void)snprintf(path, sizeof path, "%s/%s/model.onnx", ONNX_TEST_DATA, names[i]);
+        torture(names[i], path, attempt_regions);
+    }
+}
+
 static void test_explanations(void **state)
 {
     (void)state;
@@ -331,7 +363,7 @@ static void test_steady_runs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_explanations),
-        cmocka_unit_test(test_models), cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_models), cmocka_unit_test(test_regions), cmocka_unit_test(test_settings),
                                         cmocka_unit_test(test_steady_runs) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
