@@ -51,7 +51,7 @@ typedef struct rg_step {
     rg_native *native;          /* freed with the instance */
     uint32_t first_arg, arg_count;
     uint32_t op;                /* for diagnostics */
-    const char *kernel;         /* the implementation's name, the library's */
+    bool alone;                 /* too small to wake other threads for */
 } rg_step;
 
 typedef struct rg_context rg_context;

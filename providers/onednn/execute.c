@@ -171,6 +171,7 @@ inlay_status rg_execute(void *state_, inlay_compiled *c, inlay_instance *i, cons
     const rg_state *state = state_;
     inlay_status status = INLAY_OK;
     rg_context *x = NULL;
+    bool alone = false;
     int before = rg_threads_set(i->threads);
 
     INLAY_TRY(context_take(state, i, &x, args->diag));
@@ -180,6 +181,10 @@ inlay_status rg_execute(void *state_, inlay_compiled *c, inlay_instance *i, cons
 
         if (args->run != NULL)
             INLAY_TRY(state->host->poll(state->host->ctx, args->run));
+        if (step->alone != alone) {
+            alone = step->alone;
+            omp_set_num_threads(alone ? 1 : (int)i->threads);
+        }
         if (step->primitive == NULL)
             status = run_native(state, i, step, x, args);
         else
@@ -196,6 +201,8 @@ inlay_status rg_execute(void *state_, inlay_compiled *c, inlay_instance *i, cons
 done:
     if (x != NULL)
         context_give(i, x);
+    if (alone)
+        omp_set_num_threads((int)i->threads);
     rg_threads_restore(before);
     return status;
 }

@@ -8,6 +8,8 @@ enum { MUST_ALIGN = 0 };
 enum { MUST_ALIGN = 1 };
 #endif
 
+enum { ALONE_BYTES = 1 << 20 };
+
 static inlay_status reorder_now(const rg_state *state, const rg_md *from, const void *source, const rg_md *to,
                                 void *target, inlay_diag *diag)
 {
@@ -15,6 +17,7 @@ static inlay_status reorder_now(const rg_state *state, const rg_md *from, const 
     dnnl_primitive_t primitive = NULL;
     dnnl_memory_t in = NULL, out = NULL;
     dnnl_stream_t stream = NULL;
+    int before = rg_md_bytes(to) < ALONE_BYTES ? rg_threads_set(1) : 0; /* not worth waking others */
     dnnl_status_t code = dnnl_reorder_primitive_desc_create(&pd, from, state->engine, to, state->engine, NULL);
 
     if (code == dnnl_success)
@@ -32,6 +35,7 @@ static inlay_status reorder_now(const rg_state *state, const rg_md *from, const 
         if (code == dnnl_success)
             code = dnnl_stream_wait(stream);
     }
+    rg_threads_restore(before);
     (void)dnnl_stream_destroy(stream);
     (void)dnnl_memory_destroy(out);
     (void)dnnl_memory_destroy(in);
