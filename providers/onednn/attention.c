@@ -10,7 +10,8 @@ static bool follows(const inlay_dim *x, const inlay_dim *y)
     return (x->kind == INLAY_DIM_FIXED && x->value == 1) || rg_same_dim(x, y);
 }
 
-static bool mask_fits(const inlay_value_info *mask, const inlay_value_info *q, const inlay_value_info *k, kit_refusal *why)
+static bool mask_fits(const inlay_value_info *mask, const inlay_value_info *q, const inlay_value_info *k,
+                      kit_refusal *why)
 {
     const inlay_dim *scores[] = { &q->dims[0], &q->dims[1], &q->dims[2], &k->dims[2] };
 
@@ -170,7 +171,8 @@ static inlay_status emit_product(rg_build *b, const rg_place *x, const rg_place 
     INLAY_TRY(rg_check(dnnl_matmul_desc_init(&desc, &x->md, &w->md, NULL, &y->md), b->diag, "describe this product",
                        b->op->name));
     INLAY_TRY(rg_describe(b, &desc, &pd));
-    status = rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_SRC, x }, { DNNL_ARG_WEIGHTS, w }, { DNNL_ARG_DST, y } }, 3);
+    status = rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_SRC, x }, { DNNL_ARG_WEIGHTS, w }, { DNNL_ARG_DST, y } },
+                     3);
 done:
     (void)dnnl_primitive_desc_destroy(pd);
     return status;

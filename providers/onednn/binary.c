@@ -310,8 +310,8 @@ static inlay_status try_primitive(rg_build *b, dnnl_alg_kind_t alg, const rg_pla
     b->diag = NULL; /* no error: the loop is left */
     status = rg_describe(b, &desc, &pd);
     b->diag = diag;
-    if (status != INLAY_OK || dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) != dnnl_success ||
-        name == NULL || strncmp(name, "jit", 3) != 0) {
+    if (status != INLAY_OK ||
+        dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) != dnnl_success || name == NULL || strncmp(name, "jit", 3) != 0) {
         (void)dnnl_primitive_desc_destroy(pd);
         return INLAY_OK;
     }
@@ -321,8 +321,8 @@ static inlay_status try_primitive(rg_build *b, dnnl_alg_kind_t alg, const rg_pla
         INLAY_TRY(rg_result_place(b, result, &x0->md, out));
     else
         INLAY_TRY(rg_new_place(b, &x0->md, out));
-    status = rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_SRC_0, x0 }, { DNNL_ARG_SRC_1, x1 }, { DNNL_ARG_DST, out } },
-                     3);
+    status = rg_emit(b, pd,
+                     (const rg_operand[]){ { DNNL_ARG_SRC_0, x0 }, { DNNL_ARG_SRC_1, x1 }, { DNNL_ARG_DST, out } }, 3);
     *out_done = status == INLAY_OK;
 done:
     (void)dnnl_primitive_desc_destroy(pd);
@@ -426,7 +426,8 @@ static inlay_status lower_whole(rg_build *b, const rg_group *group, rg_place x0,
     INLAY_TRY(rg_check(dnnl_binary_desc_init(&desc, b->op->alg, &x0.md, &x1.md, &x0.md), b->diag,
                        "describe a function of two", b->op->name));
     INLAY_TRY(rg_fuse_posts(b, group, &desc, rank, b->dims[b->op->out[0]], &fused));
-    status = rg_emit_fused(b, group, &fused, (const rg_operand[]){ { DNNL_ARG_SRC_0, &x0 }, { DNNL_ARG_SRC_1, &x1 } }, 2);
+    status = rg_emit_fused(b, group, &fused, (const rg_operand[]){ { DNNL_ARG_SRC_0, &x0 }, { DNNL_ARG_SRC_1, &x1 } },
+                           2);
 done:
     (void)dnnl_primitive_desc_destroy(fused.pd);
     return status;

@@ -145,8 +145,8 @@ inlay_status rg_read(rg_build *b, uint32_t value, rg_place *out);
 inlay_status rg_read_plain(rg_build *b, uint32_t value, rg_place *out);
 /* The same in this layout. */
 inlay_status rg_read_as(rg_build *b, uint32_t value, const rg_md *md, rg_place *out);
-/* An operand of a batched product with `rank` axes, of which the last two may be exchanged: as it lies if it is dense and
- * one of the two is contiguous, otherwise row-major. */
+/* An operand of a batched product with `rank` axes, of which the last two may be exchanged: as it lies if it is dense
+ * and one of the two is contiguous, otherwise row-major. */
 inlay_status rg_read_matrix(rg_build *b, uint32_t value, uint32_t rank, bool trans, rg_place *out);
 /* The place in another layout of equal dims, by a reorder if they differ. out may be place. */
 inlay_status rg_reorder(rg_build *b, const rg_place *place, const rg_md *layout, rg_place *out);

@@ -60,7 +60,8 @@ static inlay_status number_value(inlay_compiled *c, const inlay_compile_request 
     v->rank = info->rank <= RG_MAX_RANK ? info->rank : 0;
     for (uint32_t d = 0; d < v->rank; d++)
         v->dims[d] = info->dims[d].value;
-    c->constants[c->constant_count++] = (rg_constant){ .value = snapshot, .data = info->data, .bytes = info->data_bytes };
+    c->constants[c->constant_count++] = (rg_constant){ .value = snapshot, .data = info->data,
+                                                          .bytes = info->data_bytes };
     return INLAY_OK;
 }
 

@@ -204,7 +204,8 @@ static bool same_blocks(const rg_md *x, uint32_t rank, const int64_t *dims, rg_m
                                                   { dnnl_nCdhw16c, dnnl_nCdhw8c } };
     const dnnl_blocking_desc_t *blocks = &x->format_desc.blocking;
 
-    if (blocks->inner_nblks != 1 || blocks->inner_idxs[0] != 1 || (blocks->inner_blks[0] != 16 && blocks->inner_blks[0] != 8))
+    if (blocks->inner_nblks != 1 || blocks->inner_idxs[0] != 1 ||
+        (blocks->inner_blks[0] != 16 && blocks->inner_blks[0] != 8))
         return false;
     return dnnl_memory_desc_init_by_tag(out, (int)rank, dims, dnnl_f32, tags[rank - 3][blocks->inner_blks[0] == 8]) ==
            dnnl_success;

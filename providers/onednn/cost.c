@@ -2,7 +2,8 @@
  * profile and measurements correct it.
  *
  * An op is priced as a part of the region that it will most likely be in: functions behind a convolution or product are
- * fused, values that come from another op that is offered need no reorder. What comes from elsewhere may: half of one. */
+ * fused, values that come from another op that is offered need no reorder. What comes from elsewhere may: half of
+ * one. */
 #include "build.h"
 
 #define CORE_FLOPS_PER_NS 250.0 /* convolutions and packed products */
@@ -110,8 +111,8 @@ static bool made_here(const rg_state *state, const inlay_graph *graph, uint32_t 
 
     if (v == NULL || v->producer == INLAY_NONE || v->producer >= graph->node_count)
         return false;
-    return rg_parse(&(kit_node){ .host = state->host, .graph = graph, .info = inlay_graph_node(graph, v->producer) }, out,
-                    &why) != NULL;
+    return rg_parse(&(kit_node){ .host = state->host, .graph = graph, .info = inlay_graph_node(graph, v->producer) },
+                    out, &why) != NULL;
 }
 
 /* Will the op be fused behind the maker of one of its inputs? */

@@ -1,5 +1,5 @@
-/* Functions of one tensor: reading the nodes, and running them by themselves. Mostly they end up behind a convolution or
- * product (posts.c). */
+/* Functions of one tensor: reading the nodes, and running them by themselves. Mostly they end up behind a convolution
+ * or product (posts.c). */
 #include "build.h"
 #include <float.h>
 

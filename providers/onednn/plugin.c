@@ -3,8 +3,8 @@
 
 static const inlay_option options[] = {
     { .name = "winograd", .kind = INLAY_OPTION_BOOL, .default_value = "1",
-      .doc = "1 = convolutions of 3x3 may use Winograd's algorithm where it is faster; its results differ from the sum by "
-             "some 1e-5 of the largest" },
+      .doc = "1 = convolutions of 3x3 may use Winograd's algorithm where it is faster; its results differ from the sum "
+             "by some 1e-5 of the largest" },
 };
 
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,

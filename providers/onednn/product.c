@@ -1,5 +1,5 @@
-/* MatMul and Gemm. By a constant matrix: an inner product with packed weights over all rows at once. Of two activations:
- * a batched product, which reads transposed views as they lie. */
+/* MatMul and Gemm. By a constant matrix: an inner product with packed weights over all rows at once. Of two
+ * activations: a batched product, which reads transposed views as they lie. */
 #include "build.h"
 
 static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
@@ -143,7 +143,8 @@ static inlay_status lower(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
     uint32_t w = op->in[1];
-    bool row = op->in_count < 3 || op->in[2] == INLAY_NONE || is_row(b, op->in[2], b->dims[op->out[0]][b->ranks[op->out[0]] - 1]);
+    bool row = op->in_count < 3 || op->in[2] == INLAY_NONE ||
+               is_row(b, op->in[2], b->dims[op->out[0]][b->ranks[op->out[0]] - 1]);
 
     if (b->c->values[w].constant != INLAY_NONE && b->ranks[w] == 2 && !op->trans_a && row &&
         rg_count(b, op->in[0]) > 0)

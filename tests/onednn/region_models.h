@@ -87,7 +87,7 @@ static inline uint32_t model_binary(region_model *m, const char *op, uint32_t x,
 static inline uint32_t model_conv(region_model *m, uint32_t x, int64_t in, int64_t out, int64_t kernel, int64_t group,
                                   bool bias)
 {
-    const int64_t dims[] = { out, in / group, kernel, kernel }, pads[] = { kernel / 2, kernel / 2, kernel / 2, kernel / 2 };
+    const int64_t dims[] = { out, in / group, kernel, kernel }, pad = kernel / 2, pads[] = { pad, pad, pad, pad };
     char inputs[96], w[32];
     uint32_t y;
     wire_mark n;
@@ -151,7 +151,8 @@ static inline uint32_t model_function(region_model *m, uint32_t x)
 }
 
 /* A step of the network: from tensor x with *channels channels to another of the same size. old: one made before. */
-static inline uint32_t model_image_step(region_model *m, uint32_t x, int64_t *channels, uint32_t old, int64_t old_channels)
+static inline uint32_t model_image_step(region_model *m, uint32_t x, int64_t *channels, uint32_t old,
+                                        int64_t old_channels)
 {
     static const char *const binaries[] = { "Add", "Mul", "Sub", "Max", "Min" };
     const int64_t wide[] = { 3, 8, 16, 24, 32, 40 };

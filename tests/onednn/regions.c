@@ -1,5 +1,5 @@
-/* Random regions on onednn against the same on the reference: at shapes that change from run to run and come back, on one
- * thread and two, with and without the optimiser, and from two threads at once. */
+/* Random regions on onednn against the same on the reference: at shapes that change from run to run and come back, on
+ * one thread and two, with and without the optimiser, and from several threads at once. */
 #include "region_models.h"
 #include <math.h>
 #include <pthread.h>
@@ -101,7 +101,8 @@ static void compare(subject *s, const char *kind, uint64_t seed, uint32_t rank, 
 
 static void images(void **state)
 {
-    static const int64_t sizes[SHAPES + 2][3] = { { 1, 12, 12 }, { 2, 7, 9 }, { 1, 12, 12 }, { 3, 16, 5 }, { 2, 7, 9 } };
+    static const int64_t sizes[SHAPES + 2][3] = { { 1, 12, 12 }, { 2, 7, 9 }, { 1, 12, 12 }, { 3, 16, 5 },
+                                                  { 2, 7, 9 } };
 
     (void)state;
     for (uint64_t seed = 1; seed <= MODELS; seed++) {

@@ -4,8 +4,8 @@
  *     if (e != NULL && INLAY_HAS(e, release))
  *         e->release(host->ctx, request->handle, value);
  *
- * A host without one answers NULL, and a plugin works without. A table lives as long as the host and grows at its end; a
- * change of meaning gets another name. */
+ * A host without one answers NULL, and a plugin works without. A table lives as long as the host and grows at its end;
+ * a change of meaning gets another name. */
 #ifndef INLAY_EXTENSIONS_H
 #define INLAY_EXTENSIONS_H
 #include "inlay/plugin.h"
@@ -14,8 +14,8 @@
 extern "C" {
 #endif
 
-/* For providers that compile many constants in one region: otherwise all originals stay in memory until compile returns,
- * beside everything that was packed from them. */
+/* For providers that compile many constants in one region: otherwise all originals stay in memory until compile
+ * returns, beside everything that was packed from them. */
 #define INLAY_EXT_CONSTANTS "inlay.constants/1"
 typedef struct inlay_ext_constants {
     uint64_t struct_size;
