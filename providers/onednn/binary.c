@@ -134,25 +134,23 @@ static inlay_status run_loop(const rg_native *native, const rg_state *state, inl
 
 /* ------------------------------------------------------------------ how operands lie along the result */
 
-/* Adds the axes of layout `y`, outer and inner blocks, with the strides that operands have along them. */
+/* An axis of the result as it is stored, outer or within a block, and the strides that all three have along it. */
 typedef struct axis {
     int64_t size, y, x0, x1;
 } axis;
 
-/* The strides of an operand along axis d of y: outer steps and steps within the block. Operands are plain, or blocked
- * as y is; of size 1 they stand still. */
-static void strides_along(const rg_md *x, const rg_md *y, int d, int64_t block, int64_t inner, int64_t *out_outer,
-                          int64_t *out_inner)
+/* The strides of an operand along axis d of the result: outer steps and steps within the block. Operands are plain, or
+ * blocked as the result is; of size 1 they stand still. */
+static void strides_along(const rg_md *x, int d, int64_t block, int64_t *out_outer, int64_t *out_inner)
 {
     const dnnl_blocking_desc_t *b = &x->format_desc.blocking;
 
-    (void)y;
     *out_outer = *out_inner = 0;
     if (x->dims[d] == 1)
         return;
     if (b->inner_nblks > 0) {
         *out_outer = b->strides[d];
-        *out_inner = inner;
+        *out_inner = 1;
     } else {
         *out_outer = b->strides[d] * block;
         *out_inner = b->strides[d];
@@ -198,8 +196,8 @@ static loop *make_loop(dnnl_alg_kind_t alg, const rg_md *x0, const rg_md *x1, co
     for (int d = 0; d < y->ndims; d++) {
         int64_t block = b->inner_nblks > 0 && b->inner_idxs[0] == d ? b->inner_blks[0] : 1, o0, i0, o1, i1;
 
-        strides_along(x0, y, d, block, 1, &o0, &i0);
-        strides_along(x1, y, d, block, 1, &o1, &i1);
+        strides_along(x0, d, block, &o0, &i0);
+        strides_along(x1, d, block, &o1, &i1);
         list[count++] = (axis){ y->padded_dims[d] / block, b->strides[d], o0, o1 };
         if (block > 1)
             list[count++] = (axis){ block, 1, i0, i1 };
@@ -311,7 +309,8 @@ static inlay_status try_primitive(rg_build *b, dnnl_alg_kind_t alg, const rg_pla
     status = rg_describe(b, &desc, &pd);
     b->diag = diag;
     if (status != INLAY_OK ||
-        dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) != dnnl_success || name == NULL || strncmp(name, "jit", 3) != 0) {
+        dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) != dnnl_success || name == NULL ||
+        strncmp(name, "jit", 3) != 0) {
         (void)dnnl_primitive_desc_destroy(pd);
         return INLAY_OK;
     }
@@ -414,7 +413,6 @@ inlay_status rg_binary_at(rg_build *b, dnnl_alg_kind_t alg, const rg_place *x, b
 /* Both operands whole: one primitive with what follows. */
 static inlay_status lower_whole(rg_build *b, const rg_group *group, rg_place x0, rg_place x1)
 {
-    uint32_t rank = b->ranks[b->op->out[0]];
     dnnl_binary_desc_t desc;
     rg_fused fused = { 0 };
     inlay_status status;
@@ -425,7 +423,7 @@ static inlay_status lower_whole(rg_build *b, const rg_group *group, rg_place x0,
         INLAY_TRY(rg_reorder(b, &x1, &x0.md, &x1));
     INLAY_TRY(rg_check(dnnl_binary_desc_init(&desc, b->op->alg, &x0.md, &x1.md, &x0.md), b->diag,
                        "describe a function of two", b->op->name));
-    INLAY_TRY(rg_fuse_posts(b, group, &desc, rank, b->dims[b->op->out[0]], &fused));
+    INLAY_TRY(rg_fuse_posts(b, group, &desc, &fused));
     status = rg_emit_fused(b, group, &fused, (const rg_operand[]){ { DNNL_ARG_SRC_0, &x0 }, { DNNL_ARG_SRC_1, &x1 } },
                            2);
 done:

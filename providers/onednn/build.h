@@ -179,10 +179,9 @@ typedef struct rg_fused {
     rg_place others[RG_MAX_POSTS]; /* binary operands, as it reads them */
 } rg_fused;
 
-/* Creates the primitive descriptor of op desc with as many of the group's posts as a fast kernel takes. dst_rank, dims:
- * the primitive's own view of the output (a product's may have fewer axes). */
-inlay_status rg_fuse_posts(rg_build *b, const rg_group *group, const void *op_desc, uint32_t dst_rank,
-                           const int64_t *dst_dims, rg_fused *out);
+/* Creates the primitive descriptor of op desc with as many of the group's posts as a fast kernel takes. Its output
+ * may have fewer axes than the value (a product's does). */
+inlay_status rg_fuse_posts(rg_build *b, const rg_group *group, const void *op_desc, rg_fused *out);
 /* Emits it: operands are those of the op itself without dst. Makes the group's output, also by the posts that were not
  * fused. */
 inlay_status rg_emit_fused(rg_build *b, const rg_group *group, const rg_fused *fused, const rg_operand *operands,

@@ -237,7 +237,7 @@ static inlay_status make(rg_build *b, const rg_group *group, bool transposed, va
         x_md = x->md;
     status = describe(b, transposed, v, &x_md, &m->w, m->bias_value != INLAY_NONE ? &m->bias : NULL, &y_md, &desc);
     if (status == INLAY_OK)
-        status = rg_fuse_posts(b, group, &desc, rank, b->dims[y], out);
+        status = rg_fuse_posts(b, group, &desc, out);
     if (status == INLAY_OK && v == WINOGRAD && out->count < group->post_count)
         status = INLAY_UNSUPPORTED;
     return status;

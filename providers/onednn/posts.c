@@ -85,15 +85,12 @@ static bool is_fast(const_dnnl_primitive_desc_t pd)
            strncmp(name, "ref", 3) != 0 && strncmp(name, "simple:any", 10) != 0;
 }
 
-inlay_status rg_fuse_posts(rg_build *b, const rg_group *group, const void *op_desc, uint32_t dst_rank,
-                           const int64_t *dst_dims, rg_fused *out)
+inlay_status rg_fuse_posts(rg_build *b, const rg_group *group, const void *op_desc, rg_fused *out)
 {
     inlay_status status = rg_describe(b, op_desc, &out->pd); /* without posts: what layouts there are */
     rg_md dst;
     bool fast;
 
-    (void)dst_rank;
-    (void)dst_dims;
     out->count = 0;
     out->sums = false;
     if (status != INLAY_OK || group->post_count == 0)

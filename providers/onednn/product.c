@@ -36,7 +36,7 @@ static bool is_row(const rg_build *b, uint32_t c, int64_t columns)
 static inlay_status lower_packed(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
-    uint32_t a = op->in[0], w = op->in[1], y = op->out[0];
+    uint32_t a = op->in[0], w = op->in[1];
     int64_t k = b->dims[w][op->trans_b ? 1 : 0], n = b->dims[w][op->trans_b ? 0 : 1], m = rg_count(b, a) / k;
     int64_t a_dims[] = { m, k }, w_dims[] = { n, k }, y_dims[] = { m, n };
     int64_t w_strides[] = { op->trans_b ? k : 1, op->trans_b ? 1 : n };
@@ -57,7 +57,7 @@ static inlay_status lower_packed(rg_build *b, const rg_group *group)
     INLAY_TRY(rg_check(dnnl_inner_product_forward_desc_init(&desc, dnnl_forward_inference, &a_md, &w_md,
                                                             bias_value != INLAY_NONE ? &bias_md : NULL, &y_md),
                        b->diag, "describe this product", op->name));
-    INLAY_TRY(rg_fuse_posts(b, group, &desc, 2, y_dims, &fused));
+    INLAY_TRY(rg_fuse_posts(b, group, &desc, &fused));
     INLAY_TRY(rg_read_plain(b, a, &x));
     x.md = a_md;
     INLAY_TRY(rg_read_constant(b, w, &w_plain, dnnl_primitive_desc_query_md(fused.pd, dnnl_query_weights_md, 0),
@@ -69,7 +69,6 @@ static inlay_status lower_packed(rg_build *b, const rg_group *group)
         operands[count++] = (rg_operand){ DNNL_ARG_BIAS, &bias };
     }
     status = rg_emit_fused(b, group, &fused, operands, count);
-    (void)y;
 done:
     (void)dnnl_primitive_desc_destroy(fused.pd);
     return status;
@@ -132,7 +131,7 @@ static inlay_status lower_batched(rg_build *b, const rg_group *group)
     rg_md_plain(&y_md, rank, b->dims[y]);
     INLAY_TRY(rg_check(dnnl_matmul_desc_init(&desc, &a.md, &w.md, NULL, &y_md), b->diag, "describe this product",
                        op->name));
-    INLAY_TRY(rg_fuse_posts(b, &own, &desc, rank, b->dims[y], &fused));
+    INLAY_TRY(rg_fuse_posts(b, &own, &desc, &fused));
     status = rg_emit_fused(b, &own, &fused, (const rg_operand[]){ { DNNL_ARG_SRC, &a }, { DNNL_ARG_WEIGHTS, &w } }, 2);
 done:
     (void)dnnl_primitive_desc_destroy(fused.pd);
