@@ -29,8 +29,9 @@ static int cli(const char *arguments)
     char command[1024];
     int status;
 
-    (void)snprintf(command, sizeof command, "cd %s && exec %s %s --plugin-dirs %s --cache-dir %s/cache >out 2>err",
-                   place.root, INLAY_CLI, arguments, place.plugins, place.root);
+    (void)snprintf(command, sizeof command,
+                   "cd '%s' && exec '%s' %s --plugin-dirs '%s' --cache-dir '%s/cache' >out 2>err", place.root,
+                   INLAY_CLI, arguments, place.plugins, place.root);
     status = system(command);
     take("out", out, sizeof out);
     take("err", err, sizeof err);
