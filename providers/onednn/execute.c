@@ -166,14 +166,21 @@ static inlay_status run_native(const rg_state *state, const inlay_instance *i, c
     return step->native->run(step->native, state, args->run, x->native, i->threads);
 }
 
+/* oneDNN's kernels are made for a number of threads and take them, whatever else runs; so regions that share their work
+ * take turns, and together they never have more threads than one may. */
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+
 inlay_status rg_execute(void *state_, inlay_compiled *c, inlay_instance *i, const inlay_exec_args *args)
 {
     const rg_state *state = state_;
     inlay_status status = INLAY_OK;
     rg_context *x = NULL;
     bool alone = false;
-    int before = rg_threads_set(i->threads);
+    int before;
 
+    if (i->threads > 1)
+        (void)pthread_mutex_lock(&turn);
+    before = rg_threads_set(i->threads);
     INLAY_TRY(context_take(state, i, &x, args->diag));
     INLAY_TRY(bind(i, x, args));
     for (uint32_t s = 0; s < i->step_count; s++) {
@@ -204,5 +211,7 @@ done:
     if (alone)
         omp_set_num_threads((int)i->threads);
     rg_threads_restore(before);
+    if (i->threads > 1)
+        (void)pthread_mutex_unlock(&turn);
     return status;
 }

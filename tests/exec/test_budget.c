@@ -63,6 +63,9 @@ static const char *const orders[] = {
 #ifdef HAVE_OPENBLAS
     "openblas?,moving_average,fast_average,skeleton,reference",
 #endif
+#ifdef HAVE_ONEDNN
+    "onednn?,moving_average,fast_average,skeleton,reference",
+#endif
     "moving_average,reference,skeleton,fast_average",
 };
 enum { ORDERS = sizeof orders / sizeof orders[0] };
