@@ -168,7 +168,7 @@ static inlay_status lower_reduce(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
     uint32_t x = op->in[0], rank = b->ranks[x];
-    int64_t dims[RG_MAX_RANK];
+    int64_t dims[RG_MAX_RANK], count = 1;
     dnnl_primitive_desc_t pd = NULL;
     dnnl_reduction_desc_t desc;
     rg_place in, out;
@@ -178,6 +178,14 @@ static inlay_status lower_reduce(rg_build *b, const rg_group *group)
     if (op->global)
         return lower_pool(b, group);
     INLAY_TRY(rg_read_plain(b, x, &in));
+    for (uint32_t d = 0; d < rank; d++)
+        count *= (op->axes & (1u << d)) != 0 ? b->dims[x][d] : 1;
+    if (count == 1) { /* sum and mean of one element: oneDNN wants something to reduce */
+        rg_md_plain(&in.md, b->ranks[group->out], b->dims[group->out]);
+        return rg_finish(b, group, 0, &in, false);
+    }
+    if (count == 0)
+        return inlay_fail(b->diag, INLAY_UNSUPPORTED, "oneDNN reduces no empty axes");
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = (op->axes & (1u << d)) != 0 ? 1 : b->dims[x][d];
     rg_md_plain(&y_md, rank, dims);
