@@ -3,7 +3,6 @@
 #include "profile/profile.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct inlay_context {
     inlay_session *session;
@@ -308,12 +307,9 @@ static inlay_status gather_inputs(inlay_context *c, inlay_diag *diag)
 
 static uint64_t deadline_after(uint64_t timeout_ns)
 {
-    struct timespec now;
-
     if (timeout_ns == 0)
         return 0;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    if (__builtin_add_overflow((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec, timeout_ns, &timeout_ns))
+    if (__builtin_add_overflow(clock_ns(), timeout_ns, &timeout_ns))
         return UINT64_MAX;
     return timeout_ns;
 }
@@ -370,7 +366,8 @@ inlay_status inlay_context_profile_write(const inlay_context *context, const cha
     explain_sink sink = { .write = write, .user = user };
 
     if (context->profile == NULL)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the context is not profiled; call inlay_context_profile() first");
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "the context is not profiled; call inlay_context_profile() first");
     return profile_write(context->profile, format, peak_flops_per_s, peak_bytes_per_s, &sink, diag);
 }
 
@@ -381,12 +378,12 @@ static inlay_status run_watched(inlay_context *c, inlay_diag *diag)
 
     if (c->profile != NULL)
         profile_begin(c->profile);
-    begin = watch_now();
+    begin = clock_ns();
     status = runner_run(c->runner, c->in, diag);
     if (c->profile != NULL)
-        profile_end(c->profile, watch_now() - begin, status == INLAY_OK);
+        profile_end(c->profile, clock_ns() - begin, status == INLAY_OK);
     else
-        timings_end_run(c->timings, watch_now() - begin, status == INLAY_OK);
+        timings_end_run(c->timings, clock_ns() - begin, status == INLAY_OK);
     return status;
 }
 

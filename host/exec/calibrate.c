@@ -1,5 +1,6 @@
 /* calibrate.c - times the rows of calibrate_cases.def on every provider, and copies on every link. */
 #include "exec/calibrate.h"
+#include "base/clock.h"
 #include "config/dirs.h"
 #include "exec/measure.h"
 #include "exec/threads.h"
@@ -8,7 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { MAX_THREAD_COUNTS = 16, LINK_SIZES = 4, ROUNDS = 2 };
 static const double BUDGET_NS = 12e6, QUICK_BUDGET_NS = 2.5e6; /* of one kernel, a round */
@@ -342,10 +342,7 @@ static inlay_status read_threads(calibration *c, const inlay_calibrate_options *
 
 static double seconds(void)
 {
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return (double)clock_ns() * 1e-9;
 }
 
 static inlay_status calibrate(calibration *c, const inlay_options *options)

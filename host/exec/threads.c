@@ -1,5 +1,6 @@
 /* The pool: the only file with an OpenMP pragma. */
 #include "exec/threads.h"
+#include "base/clock.h"
 #include "plugin/crash.h"
 #include "plugin/run.h"
 #include <omp.h>
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ------------------------------------------------------------------ the budget */
@@ -190,20 +190,12 @@ static void take_ranges(loop *l)
     }
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static void keep_span(run_spans *spans, uint64_t begin, uint32_t worker)
 {
     uint32_t at = __atomic_fetch_add(&spans->count, 1, __ATOMIC_RELAXED);
 
     if (at < spans->capacity)
-        spans->list[at] = (run_span){ .begin_ns = begin, .end_ns = now_ns(), .worker = worker };
+        spans->list[at] = (run_span){ .begin_ns = begin, .end_ns = clock_ns(), .worker = worker };
 }
 
 /* Not inlined: the function with the pragma is exempt from ThreadSanitizer, this one is not. */
@@ -216,7 +208,7 @@ static __attribute__((noinline)) void be_worker(loop *l, uint32_t worker)
 
     TSAN_ACQUIRE(l); /* before anything of the loop is read */
     spans = l->run != NULL ? l->run->spans : NULL;
-    begin = spans != NULL ? now_ns() : 0;
+    begin = spans != NULL ? clock_ns() : 0;
     crash_here.borrowed = l->scene;
     in_loop = true;
     this_worker = worker;

@@ -3,12 +3,12 @@
  * Equal layers are one kernel (partition/cost_key.h). Kernels are taken in the order of what they are expected to cost
  * the model, so that time that runs out is missing where it matters least. */
 #include "exec/measure.h"
+#include "base/clock.h"
 #include "exec/session.h"
 #include "partition/cost_store.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const double PRUNE = 10;         /* offers above so many times the best for their nodes are not measured */
 static const double KERNEL_NS = 40e6;   /* for the runs of one kernel, at most */
@@ -56,10 +56,7 @@ typedef struct tuning {
 
 static double seconds(void)
 {
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return (double)clock_ns() * 1e-9;
 }
 
 static inlay_status no_memory(const tuning *t)

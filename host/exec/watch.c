@@ -4,27 +4,19 @@
 #include <string.h>
 #include <time.h>
 
-uint64_t watch_now(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 inlay_status watch_walk(runner *r, bound *b, inlay_diag *diag)
 {
     const watch_hook *hook = r->shared->hook;
 
     for (uint32_t i = 0; i < b->plan->step_count; i++) {
         bound_step *s = &b->steps[i];
-        watch_event event = { .program = r->prog, .plan = b->plan, .step = s->plan, .begin_ns = watch_now() };
+        watch_event event = { .program = r->prog, .plan = b->plan, .step = s->plan, .begin_ns = clock_ns() };
         inlay_status status = runner_step(r, b, s, diag);
 
         if (status == INLAY_OK && s->async)
             status = fence_wait(s->fence, &r->shared->run, diag);
         if (status == INLAY_OK) {
-            event.end_ns = watch_now();
+            event.end_ns = clock_ns();
             hook->event(hook->ctx, &event);
         }
         if (status == INLAY_OK && r->shared->watched)
@@ -136,7 +128,7 @@ static uint64_t time_clock(void)
     uint64_t least = UINT64_MAX;
 
     for (int i = 0; i < 64; i++) {
-        uint64_t begin = watch_now(), ns = watch_now() - begin;
+        uint64_t begin = clock_ns(), ns = clock_ns() - begin;
         least = ns < least ? ns : least;
     }
     return least;

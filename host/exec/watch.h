@@ -6,6 +6,7 @@
  * the first user: medians over runs, for `inlay explain --measure`. */
 #ifndef EXEC_WATCH_H
 #define EXEC_WATCH_H
+#include "base/clock.h"
 #include "exec/runner.h"
 
 /* One step that has run, without an error. */
@@ -22,9 +23,6 @@ typedef struct watch_hook {
     void (*event)(void *ctx, const watch_event *event);
     void *ctx;
 } watch_hook;
-
-/* Nanoseconds on CLOCK_MONOTONIC. */
-uint64_t watch_now(void);
 
 /* Walks the steps of b and tells r->shared->hook of each; otherwise what runner.c does without one. */
 INLAY_NODISCARD inlay_status watch_walk(runner *r, bound *b, inlay_diag *diag);

@@ -1,4 +1,5 @@
 /* The table that every plugin gets: thin fronts of what other folders do. */
+#include "base/clock.h"
 #include "exec/fence.h"
 #include "inlay/extensions.h"
 #include "plugin/run.h"
@@ -7,7 +8,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* ------------------------------------------------------------------ log */
 
@@ -84,15 +84,11 @@ static void table_log(void *ctx, uint32_t level, const char *text)
 
 inlay_status run_poll(const inlay_run *run)
 {
-    struct timespec now;
-
     if (__atomic_load_n(run->cancel, __ATOMIC_RELAXED) != 0)
         return INLAY_CANCELLED;
     if (run->deadline_ns == 0)
         return INLAY_OK;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec < run->deadline_ns ? INLAY_OK
-                                                                                         : INLAY_DEADLINE_EXCEEDED;
+    return clock_ns() < run->deadline_ns ? INLAY_OK : INLAY_DEADLINE_EXCEEDED;
 }
 
 static inlay_status table_poll(void *ctx, inlay_run *run)

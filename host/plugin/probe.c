@@ -1,4 +1,5 @@
 #include "plugin/probe.h"
+#include "base/clock.h"
 #include "plugin/module.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -82,10 +83,7 @@ static int spawn(const char *helper, const char *path, int pipe_fd, pid_t *out_p
 
 static int64_t now_ms(void)
 {
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    return (int64_t)(clock_ns() / 1000000);
 }
 
 /* ------------------------------------------------------------------ listening */

@@ -108,7 +108,6 @@ static void open_event(json_out *j, const char *phase, uint32_t track, double ns
 static void put_step(json_out *j, const profile_report *r, const profile_event *e, uint64_t zero)
 {
     char text[PROFILE_NAME];
-    uint64_t live = 0;
 
     open_event(j, "X", track_of(r->p, e), (double)(e->begin_ns - zero));
     json_number(j, "dur", (double)(e->end_ns - e->begin_ns) / 1e3);
@@ -123,13 +122,10 @@ static void put_step(json_out *j, const profile_report *r, const profile_event *
     json_close(j);
     if (e->depth > 0)
         return;
-    for (uint32_t i = 0; i < r->row_count && live == 0; i++)
-        if (r->rows[i].sample->step == e->step)
-            live = r->rows[i].live_bytes;
     open_event(j, "C", 0, (double)(e->begin_ns - zero));
     json_text(j, "name", "memory in use");
     json_open(j, "args", '{', true);
-    json_whole(j, "bytes", live);
+    json_whole(j, "bytes", r->rows[r->row_of[e - r->p->events]].live_bytes);
     json_close(j);
     json_close(j);
 }

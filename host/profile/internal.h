@@ -50,6 +50,7 @@ typedef struct profile_report {
     const profile *p;
     arena a;
     profile_row *rows; /* [row_count] in the order of their first event */
+    uint32_t *row_of;  /* [event_count] the row of each event */
     uint32_t row_count;
     double run_ns;     /* median */
     double peak_flops, peak_bytes; /* per second; 0 = unknown */

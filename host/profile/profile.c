@@ -84,7 +84,7 @@ void profile_begin(profile *p)
 {
     if (p->run_count == PROFILE_RUNS)
         return;
-    p->runs[p->run_count] = (profile_run){ .begin_ns = watch_now(), .first_event = p->event_count,
+    p->runs[p->run_count] = (profile_run){ .begin_ns = clock_ns(), .first_event = p->event_count,
                                            .first_span = p->spans.count };
 }
 

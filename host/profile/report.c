@@ -126,7 +126,7 @@ static uint64_t row_key(const profile_event *e)
 }
 
 /* The row of each event, by an open table of rows. */
-static bool assign_rows(profile_report *r, uint32_t *row_of)
+static bool assign_rows(profile_report *r)
 {
     uint32_t count = r->p->event_count, buckets = 64, *table;
 
@@ -146,7 +146,7 @@ static bool assign_rows(profile_report *r, uint32_t *row_of)
             r->rows[r->row_count].sample = e;
             table[at] = ++r->row_count;
         }
-        row_of[i] = table[at] - 1;
+        r->row_of[i] = table[at] - 1;
     }
     return true;
 }
@@ -166,8 +166,9 @@ static double median(double *list, uint32_t count)
 
 /* Per row: its time in each run, and the median of these. Events of a row are gathered by counting, so that the work is
  * rows times runs in sum. */
-static bool take_medians(profile_report *r, const uint32_t *row_of)
+static bool take_medians(profile_report *r)
 {
+    const uint32_t *row_of = r->row_of;
     const profile *p = r->p;
     uint32_t *start = arena_array(&r->a, (size_t)r->row_count + 2, sizeof *start);
     uint32_t *order = arena_array(&r->a, (size_t)p->event_count + 1, sizeof *order);
@@ -201,7 +202,6 @@ static const char *provider_of(const profile_event *e)
 
 inlay_status profile_report_make(const profile *p, profile_report *out, inlay_diag *diag)
 {
-    uint32_t *row_of;
     double *runs;
 
     *out = (profile_report){ .p = p };
@@ -209,9 +209,9 @@ inlay_status profile_report_make(const profile *p, profile_report *out, inlay_di
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           p->lost > 0 ? "no whole run fitted into the events of the profile; ask for more of them"
                                       : "there is nothing to report: no run was profiled");
-    row_of = arena_array(&out->a, (size_t)p->event_count + 1, sizeof *row_of);
+    out->row_of = arena_array(&out->a, (size_t)p->event_count + 1, sizeof *out->row_of);
     runs = arena_array(&out->a, p->run_count, sizeof *runs);
-    if (row_of == NULL || runs == NULL || !assign_rows(out, row_of) || !take_medians(out, row_of)) {
+    if (out->row_of == NULL || runs == NULL || !assign_rows(out) || !take_medians(out)) {
         profile_report_deinit(out);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the report of a profile");
     }
