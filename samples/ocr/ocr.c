@@ -279,20 +279,38 @@ static bool recognize(model *m, const picture *p, box b, const alphabet *a, char
 
 /* ------------------------------------------------------------------ the whole */
 
-/* Of the library's explanation, the lines that say who runs what. */
-static void print_parts(void *user, const char *text, size_t bytes)
+/* Of the library's explanation, which comes in pieces, the table of providers: from its head to the next empty line. */
+typedef struct table_reader {
+    char line[256];
+    size_t bytes;
+    bool inside;
+} table_reader;
+
+static void print_table(void *user, const char *text, size_t bytes)
 {
-    (void)user;
-    if (bytes > 5 && memcmp(text, "part ", 5) == 0)
-        fwrite(text, 1, bytes, stdout);
+    table_reader *t = user;
+
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] != '\n') {
+            if (t->bytes < sizeof t->line - 1)
+                t->line[t->bytes++] = text[i];
+            continue;
+        }
+        t->line[t->bytes] = '\0';
+        t->inside = t->bytes > 0 && (t->inside || strncmp(t->line, "provider ", 9) == 0);
+        if (t->inside)
+            printf("  %s\n", t->line);
+        t->bytes = 0;
+    }
 }
 
 static bool print_providers(const char *what, const model *m)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
+    table_reader table = { .bytes = 0 };
 
     printf("%s ran on:\n", what);
-    return inlay_session_explain(m->session, "text", print_parts, NULL, &diag) == INLAY_OK || complain(what, &diag);
+    return inlay_session_explain(m->session, "text", print_table, &table, &diag) == INLAY_OK || complain(what, &diag);
 }
 
 static bool read_picture(model *finder, model *reader, const alphabet *letters, picture *p)
