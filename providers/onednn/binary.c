@@ -407,6 +407,13 @@ inlay_status rg_binary_at(rg_build *b, dnnl_alg_kind_t alg, const rg_place *x, b
         x1 = t;
         overwrite = false;
     }
+    /* Whole tensors that lie differently: kernels that follow both are slower than the reorder. */
+    if (has_dims(&x0.md, rank, b->dims[like]) && has_dims(&x1.md, rank, b->dims[like]) && is_simple(&x0.md) &&
+        (rg_md_is_blocked(&x0.md) || rg_md_is_dense(&x0.md))) {
+        status = rg_reorder(b, &x1, &x0.md, &x1);
+        if (status != INLAY_OK)
+            return status;
+    }
     return emit_loop(b, alg, x0, x1, overwrite, like, result, out);
 }
 

@@ -126,6 +126,7 @@ bool rg_md_is_blocked(const rg_md *md);
 bool rg_md_is_image(const rg_md *md); /* blocked, or channels last: what kernels for images like */
 /* Channels last, for tensors of rank 3 to 5; what most kernels for images like best. */
 void rg_md_channels_last(rg_md *md, uint32_t rank, const int64_t *dims);
+/* Are elements at the same places? Strides of axes that have one element do not count. */
 bool rg_md_equal(const rg_md *a, const rg_md *b);
 int64_t rg_md_count(const rg_md *md);
 uint64_t rg_md_bytes(const rg_md *md);
@@ -179,6 +180,8 @@ typedef struct rg_fused {
     rg_place others[RG_MAX_POSTS]; /* binary operands, as it reads them */
 } rg_fused;
 
+/* Is it none of oneDNN's plain loops, which are there for what nothing faster does? */
+bool rg_is_fast(const_dnnl_primitive_desc_t pd);
 /* Creates the primitive descriptor of op desc with as many of the group's posts as a fast kernel takes. Its output
  * may have fewer axes than the value (a product's does). */
 inlay_status rg_fuse_posts(rg_build *b, const rg_group *group, const void *op_desc, rg_fused *out);

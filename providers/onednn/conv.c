@@ -234,11 +234,12 @@ static inlay_status make(rg_build *b, const rg_group *group, bool transposed, va
     rg_md_any(&x_md, rank, b->dims[op->in[0]]);
     rg_md_any(&y_md, rank, b->dims[y]);
     if (v == AS_IT_LIES && same_blocks(&x->md, rank, b->dims[y], &y_md))
-        x_md = x->md;
+        (void)same_blocks(&x->md, rank, b->dims[op->in[0]], &x_md); /* by name: kernels compare strides, idle ones too */
     status = describe(b, transposed, v, &x_md, &m->w, m->bias_value != INLAY_NONE ? &m->bias : NULL, &y_md, &desc);
     if (status == INLAY_OK)
         status = rg_fuse_posts(b, group, &desc, out);
-    if (status == INLAY_OK && v == WINOGRAD && out->count < group->post_count)
+    if (status == INLAY_OK && ((v == WINOGRAD && out->count < group->post_count) ||
+                               (v != AS_LIKED && !rg_is_fast(out->pd))))
         status = INLAY_UNSUPPORTED;
     return status;
 }

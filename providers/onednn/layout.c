@@ -70,9 +70,34 @@ bool rg_md_is_dense(const rg_md *md)
     return md->format_kind == dnnl_blocked && rg_md_bytes(md) == (uint64_t)rg_md_count(md) * sizeof(float);
 }
 
+/* Where an axis has one element, or one block, its stride says nothing. */
+static void drop_idle_strides(rg_md *md)
+{
+    dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+
+    for (int d = 0; d < md->ndims; d++) {
+        dnnl_dim_t block = 1;
+
+        for (int i = 0; i < b->inner_nblks; i++)
+            block *= b->inner_idxs[i] == d ? b->inner_blks[i] : 1;
+        if (md->padded_dims[d] == block)
+            b->strides[d] = 0;
+    }
+}
+
 bool rg_md_equal(const rg_md *a, const rg_md *b)
 {
-    return dnnl_memory_desc_equal(a, b) != 0;
+    rg_md x, y;
+
+    if (dnnl_memory_desc_equal(a, b) != 0)
+        return true;
+    if (a->format_kind != dnnl_blocked || b->format_kind != dnnl_blocked)
+        return false;
+    x = *a;
+    y = *b;
+    drop_idle_strides(&x);
+    drop_idle_strides(&y);
+    return dnnl_memory_desc_equal(&x, &y) != 0;
 }
 
 bool rg_md_is_plain(const rg_md *md)

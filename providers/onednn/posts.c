@@ -77,7 +77,7 @@ done:
     return status;
 }
 
-static bool is_fast(const_dnnl_primitive_desc_t pd)
+bool rg_is_fast(const_dnnl_primitive_desc_t pd)
 {
     const char *name = NULL;
 
@@ -93,10 +93,11 @@ inlay_status rg_fuse_posts(rg_build *b, const rg_group *group, const void *op_de
 
     out->count = 0;
     out->sums = false;
-    if (status != INLAY_OK || group->post_count == 0)
+    /* What transposed convolutions do with functions is a loop that is slower than all the rest of them. */
+    if (status != INLAY_OK || group->post_count == 0 || b->op->row->family == &rg_conv_transpose)
         return status;
     dst = *dnnl_primitive_desc_query_md(out->pd, dnnl_query_dst_md, 0);
-    fast = is_fast(out->pd);
+    fast = rg_is_fast(out->pd);
     for (uint32_t n = group->post_count; n > 0; n--) {
         dnnl_primitive_desc_t pd = NULL;
         dnnl_primitive_attr_t attr = NULL;
@@ -105,7 +106,7 @@ inlay_status rg_fuse_posts(rg_build *b, const rg_group *group, const void *op_de
         status = make_attributes(b, group, &dst, &n, &fused, &attr);
         if (status == INLAY_OK && n > 0 &&
             dnnl_primitive_desc_create(&pd, op_desc, attr, b->state->engine, NULL) == dnnl_success &&
-            rg_md_equal(dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0), &dst) && is_fast(pd) == fast) {
+            rg_md_equal(dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0), &dst) && rg_is_fast(pd) == fast) {
             (void)dnnl_primitive_attr_destroy(attr);
             (void)dnnl_primitive_desc_destroy(out->pd);
             *out = fused;
