@@ -264,6 +264,8 @@ static bool gather_regions(facts *f, facts_graph *g)
         for (uint32_t k = 0; k < region->offer_count; k++) {
             const part_offer *o = &g->parts->offers[region->offers[k]];
             r->resident_bytes += o->resident_bytes;
+            r->flops += o->cost.flops;
+            r->bytes_moved += (double)o->cost.bytes_read + (double)o->cost.bytes_written;
             r->workspace_bytes = o->workspace_bytes > r->workspace_bytes ? o->workspace_bytes : r->workspace_bytes;
             r->source = o->cost_source < r->source ? o->cost_source : r->source;
         }
@@ -420,6 +422,10 @@ static void add_graph(facts *f, const facts_graph *g)
         p->ns += host ? 0 : times * s->ns;
         p->measured_ns += host || s->measured_ns < 0 ? 0 : s->measured_ns * g->executions;
         p->resident_bytes += s->resident_bytes;
+    }
+    for (uint32_t i = 0; i < g->region_count; i++) {
+        f->flops += times * g->regions[i].flops;
+        f->bytes_moved += times * g->regions[i].bytes_moved;
     }
     for (uint32_t i = 0; parts->memory != NULL && i < f->provider_count; i++) {
         facts_provider *p = &f->providers[i];

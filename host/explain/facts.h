@@ -40,6 +40,7 @@ typedef struct facts_region {
     uint32_t calls;     /* executions in the last measured run */
     uint32_t source;    /* COST_*, the worst of its offers'; COST_NONE: the host's */
     uint64_t bytes_in, bytes_out, resident_bytes, workspace_bytes;
+    double flops, bytes_moved; /* of its offers, as the provider states them; bodies are not in it */
     facts_graph **bodies; /* [body_count] */
     uint32_t body_count;
 } facts_region;
@@ -120,6 +121,7 @@ typedef struct facts {
     uint32_t node_count, region_count, copy_count;
     double ns;          /* predicted for one run */
     double copies_ns;
+    double flops, bytes_moved; /* of one run, bodies as often as they run */
     double measured_ns; /* median of a run; negative = not measured */
 } facts;
 

@@ -88,8 +88,11 @@ static void tell_node(teller *t, const facts_graph *g, uint32_t index)
         json_text(j, "price", cost_source_name(parts->offers[o].cost_source));
         if (parts->offers[o].node_count > 1)
             json_whole(j, "nodes", parts->offers[o].node_count);
-        if (o == node->offer)
+        if (o == node->offer) {
             json_bool(j, "chosen", true);
+            json_number(j, "flops", parts->offers[o].cost.flops);
+            json_whole(j, "bytes_moved", parts->offers[o].cost.bytes_read + parts->offers[o].cost.bytes_written);
+        }
         json_close(j);
     }
     json_close(j);
@@ -127,6 +130,8 @@ static void tell_region(teller *t, const facts_region *r)
     if (r->measured_ns >= 0)
         json_whole(j, "calls", r->calls);
     json_text(j, "price", r->region->provider == INLAY_NONE ? "bodies" : cost_source_name(r->source));
+    json_number(j, "flops", r->flops);
+    json_number(j, "bytes_moved", r->bytes_moved);
     json_whole(j, "bytes_in", r->bytes_in);
     json_whole(j, "bytes_out", r->bytes_out);
     json_whole(j, "resident_bytes", r->resident_bytes);
@@ -365,6 +370,8 @@ void json_session(const facts *f, const explain_view *view)
     json_close(&j);
     json_number(&j, "cost_ns", f->ns);
     json_number(&j, "copies_ns", f->copies_ns);
+    json_number(&j, "flops", f->flops);
+    json_number(&j, "bytes_moved", f->bytes_moved);
     if (f->timings != NULL) {
         json_number(&j, "measured_ns", f->measured_ns);
         json_whole(&j, "measured_runs", timings_runs(f->timings));

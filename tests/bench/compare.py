@@ -50,20 +50,42 @@ def arguments():
 
 
 # ----------------------------------------------------------------- models and inputs
+def export(*arguments):
+    return subprocess.run(["/usr/bin/python3", os.path.join(ROOT, "tests", "models", "export_models.py"), *arguments],
+                          check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def list_models(args):
+    """What --models names: `all` is every exported model and every one of npm, `npm` the latter."""
+    names = []
+    for name in args.models.split(","):
+        npm = os.path.join(args.dir, "npm")
+        if name == "all":
+            names += export("--list").split()
+        if name in ("all", "npm"):
+            if not os.path.isdir(npm):
+                export("--npm", npm)
+            names += sorted(os.path.join(d, f) for d, _, files in os.walk(npm) for f in files if f.endswith(".onnx"))
+        else:
+            names += [name]
+    return [n for n in names if n != "all"]
+
+
 def find_model(args, name):
     """(name for people, path, name in export_models.py or None)"""
     if name.endswith(".onnx"):
-        return os.path.relpath(name), name, None
+        below = os.path.relpath(name, os.path.join(args.dir, "npm"))
+        return os.path.basename(name) if below.startswith("..") else below, name, None
     folder = os.path.join(args.dir, "torch")
     path = os.path.join(folder, name, "model.onnx")
     if not os.path.exists(path):
-        subprocess.run(["/usr/bin/python3", os.path.join(ROOT, "tests", "models", "export_models.py"), "--out", folder,
-                        name], check=True, stdout=subprocess.DEVNULL)
+        export("--out", folder, name)
     return name, path, name
 
 
 def prepare_inputs(args, path, folder):
-    """Writes the inputs; those with a free first dimension are cut to the batch. Returns the sizes of free dimensions."""
+    """Writes the inputs, exported ones where there are such. A name that is the first dimension of an input is the
+    batch: every axis of that name is cut to it. Returns the sizes of free dimensions."""
     told = models.inspect(args.inlay, path)
     if isinstance(told, str):
         sys.exit(told)
@@ -71,13 +93,17 @@ def prepare_inputs(args, path, folder):
     feeds = np.load(exported) if os.path.exists(exported) else {}
     rng = np.random.default_rng(1)
     sizes = {}
+    shapes = {info["name"]: info.get("shape") or [] for info in told["inputs"]}
+    batch = {shape[0] for shape in shapes.values() if shape and isinstance(shape[0], str) and shape[0]}
     for info in told["inputs"]:
-        shape = info.get("shape") or []
+        shape = shapes[info["name"]]
         array = feeds[info["name"]] if info["name"] in feeds else models.draw_input(path, info, rng)
-        if shape and isinstance(shape[0], str) and array.shape[0] > args.batch:
-            array = np.ascontiguousarray(array[:args.batch])
-        np.save(os.path.join(folder, models.file_name(info["name"])), array)
-        sizes.update({dim: size for dim, size in zip(shape, array.shape) if isinstance(dim, str) and dim})
+        for axis, dim in enumerate(shape):
+            if dim in batch and array.shape[axis] > args.batch:
+                array = np.take(array, range(args.batch), axis)
+        np.save(os.path.join(folder, models.file_name(info["name"])), np.ascontiguousarray(array))
+        sizes.update({dim: size for dim, size in zip(shape, array.shape)
+                      if isinstance(dim, str) and dim and "=" not in dim and "," not in dim})
     return sizes
 
 
@@ -160,7 +186,8 @@ def measure(args, model, threads, peak_path):
                                  str(threads)])
             peaks.append(2 * 1024 ** 3 / product["median_ms"] / 1e6)
         dims = [x for d, s in sizes.items() for x in ("--dim", f"{d}={s}")]
-        told = last_json([args.inlay, "explain", model[1], "--json", *dims])
+        providers = ["--providers", args.providers] if args.providers else []
+        told = last_json([args.inlay, "explain", model[1], "--json", "--intra-threads", str(threads), *dims, *providers])
         row = {"model": model[0], "threads": threads, "engines": {}, "peak_gflops": float(np.median(peaks)),
                "gflop": 0 if isinstance(told, str) else told.get("flops", 0) / 1e9,
                "difference": same_outputs(args, model, inputs, work) if "ort" in args.peer else None}
@@ -195,7 +222,7 @@ def table(args, rows):
                 memory.append(f"{e['peak_mb']:.0f}")
         share = r["gflop"] / own["median_ms"] * 1e3 / r["peak_gflops"] * 100 if r["gflop"] else None
         far = r["difference"]
-        cells += [" / ".join(create), " / ".join(memory), f"{share:.0f}" if share else "-",
+        cells += [" / ".join(create), " / ".join(memory), f"{share:.{0 if share >= 9.5 else 1}f}" if share else "-",
                   "-" if far is None else far if isinstance(far, str) else "agree" if far <= 1 else f"off {far:.1f}x"]
         lines.append("| " + " | ".join(cells) + " |")
     for p in peers:
@@ -241,7 +268,7 @@ def main():
     rows = []
     with tempfile.TemporaryDirectory() as work:
         peak_path = peak_model(work)
-        for name in args.models.split(","):
+        for name in list_models(args):
             model = find_model(args, name)
             for threads in args.threads:
                 print(f"{model[0]}, {threads} thread(s) ...", file=sys.stderr, flush=True)

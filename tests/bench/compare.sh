@@ -1,9 +1,10 @@
 #!/bin/bash
 # inlay beside its peers: the same models, the same inputs, in turn, and the outputs compared.
-#   compare.sh [--peer ort,torch,script] [--models NAME|FILE.onnx,...] [--threads 1,2] [--rounds N] [--seconds S]
+#   compare.sh [--peer ort,torch,script] [--models NAME|FILE.onnx|all|npm,...] [--threads 1,2] [--rounds N] [--seconds S]
 #              [--providers LIST] [--dir DIR] [--batch N] [--md FILE] [--svg FILE] [--json FILE] [--inlay FILE]
 # Models are those of tests/models/export_models.py, exported below DIR (default build/models) when they are missing, or
-# files. Peers: ort is ONNX Runtime 1.30 from npm, torch and script are Debian's torch, eager and TorchScript.
+# files; `npm` is those that npm packages ship, `all` both. Peers: ort is ONNX Runtime 1.30 from npm, torch and script are
+# Debian's torch, eager and TorchScript.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)

@@ -5,7 +5,6 @@ Prints one JSON line as ort_bench does. The weights are those that were exported
 import argparse
 import json
 import os
-import resource
 import sys
 import time
 import zlib
@@ -14,6 +13,11 @@ import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "models"))
+
+
+def peak_mb():
+    with open("/proc/self/status") as f:
+        return next((int(line.split()[1]) / 1024 for line in f if line.startswith("VmHWM:")), 0)
 
 
 def main():
@@ -56,7 +60,7 @@ def main():
             times.append(time.perf_counter() - before)
     print(json.dumps({"create_ms": (created - start) * 1e3, "first_ms": (first - created) * 1e3,
                       "median_ms": float(np.median(times)) * 1e3, "min_ms": min(times) * 1e3, "runs": len(times),
-                      "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+                      "peak_mb": peak_mb()}))
 
 
 if __name__ == "__main__":

@@ -82,6 +82,20 @@ static void check_sums(const json_t *g)
             check_sums(body);
 }
 
+/* What the regions of a graph do, and their bodies as often as they run. */
+static double sum_runs(const json_t *g, const char *name)
+{
+    const json_t *regions = json_object_get(g, "regions");
+    double total = sum(regions, name);
+    const char *key;
+    json_t *body;
+
+    for (size_t i = 0; i < json_array_size(regions); i++)
+        json_object_foreach(json_object_get(json_array_get(regions, i), "bodies"), key, body)
+            total += number(body, "times") * sum_runs(body, name);
+    return total;
+}
+
 static void check_agreement(const inlay_session *s)
 {
     told t = explain(s, (inlay_explain_options){ .flags = INLAY_EXPLAIN_ALL });
@@ -93,6 +107,9 @@ static void check_agreement(const inlay_session *s)
     if (strstr(t.data, line) == NULL)
         fail_msg("no '%s' in\n%s", line, t.data);
     assert_float_equal(number(j, "cost_ns"), number(json_object_get(j, "main"), "cost_ns"), 1e-9);
+    assert_float_equal(number(j, "flops"), sum_runs(json_object_get(j, "main"), "flops"), 1e-6 * number(j, "flops"));
+    assert_float_equal(number(j, "bytes_moved"), sum_runs(json_object_get(j, "main"), "bytes_moved"),
+                       1e-6 * number(j, "bytes_moved"));
     json_decref(j);
     free(t.data);
 }

@@ -128,7 +128,7 @@ def inspect(inlay, model):
     return json.loads(told.stdout) if told.returncode == 0 else (told.stderr or told.stdout).strip()[-200:]
 
 
-def write_inputs(inlay, model, folder):
+def write_inputs(inlay, model, folder, quiet=False):
     """See above; for benches, which need inputs but no answers."""
     told = inspect(inlay, model)
     if isinstance(told, str):
@@ -143,7 +143,7 @@ def write_inputs(inlay, model, folder):
         for dim, size in zip(info.get("shape") or [], array.shape):
             if isinstance(dim, str) and dim and "=" not in dim and "," not in dim:
                 sizes[dim] = size
-    for name, size in sizes.items():
+    for name, size in sizes.items() if not quiet else ():
         print(f"{name}={size}")
 
 
