@@ -217,6 +217,11 @@ inlay_status rg_plan(rg_build *b);
 /* The constant in this layout, from the original or from another pack. Under compiled->lock. */
 inlay_status rg_constant_pack(inlay_compiled *c, rg_constant *k, const rg_md *plain, const rg_md *md,
                               const rg_pack **out_pack, inlay_diag *diag);
+/* The elements of one tensor in another layout, now. */
+inlay_status rg_reorder_now(const rg_state *state, const rg_md *from, const void *source, const rg_md *to, void *target,
+                            inlay_diag *diag);
+/* The same for weights of Winograd's convolutions, much faster; false: not for these, or not on this machine. */
+bool rg_winograd_pack(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target);
 /* Is there a pack that other layouts can be made from? Winograd's weights are none. */
 bool rg_constant_is_packed(const rg_constant *k);
 void rg_constant_deinit(rg_constant *k);

@@ -23,6 +23,11 @@ void rg_threads_restore(int before)
         omp_set_num_threads(before);
 }
 
+bool rg_threads_many(void)
+{
+    return omp_get_max_threads() > 1;
+}
+
 struct rg_context {
     rg_context *next;
     dnnl_stream_t stream;

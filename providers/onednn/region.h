@@ -173,6 +173,8 @@ inlay_status rg_cost(void *state, const inlay_cost_request *request, inlay_cost 
  * the number before, to be set again. */
 int rg_threads_set(uint32_t threads);
 void rg_threads_restore(int before);
+/* May what this thread calls use several? */
+bool rg_threads_many(void);
 
 /* INLAY_OK, or the status that fits with a sentence. */
 inlay_status rg_check(dnnl_status_t code, inlay_diag *diag, const char *what, const char *name);

@@ -10,8 +10,8 @@ enum { MUST_ALIGN = 1 };
 
 enum { ALONE_BYTES = 1 << 20 };
 
-static inlay_status reorder_now(const rg_state *state, const rg_md *from, const void *source, const rg_md *to,
-                                void *target, inlay_diag *diag)
+inlay_status rg_reorder_now(const rg_state *state, const rg_md *from, const void *source, const rg_md *to, void *target,
+                            inlay_diag *diag)
 {
     dnnl_primitive_desc_t pd = NULL;
     dnnl_primitive_t primitive = NULL;
@@ -90,7 +90,7 @@ static inlay_status unpack(inlay_compiled *c, const rg_constant *k, void **out_p
         *out_plain = NULL;
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "a constant of %llu bytes", (unsigned long long)k->bytes);
     }
-    status = reorder_now(c->state, &from->md, from->data, &from->plain, *out_plain, diag);
+    status = rg_reorder_now(c->state, &from->md, from->data, &from->plain, *out_plain, diag);
     if (status != INLAY_OK) {
         free(*out_plain);
         *out_plain = NULL;
@@ -137,8 +137,8 @@ inlay_status rg_constant_pack(inlay_compiled *c, rg_constant *k, const rg_md *pl
     }
     if (rg_md_equal(plain, md))
         memcpy(p->data, source, bytes);
-    else
-        INLAY_TRY(reorder_now(c->state, plain, source, md, p->data, diag));
+    else if (!rg_winograd_pack(c->state, plain, source, md, p->data))
+        INLAY_TRY(rg_reorder_now(c->state, plain, source, md, p->data, diag));
     INLAY_TRY(rg_check(dnnl_memory_create(&p->memory, md, c->state->engine, p->data), diag, "hold a constant",
                        "weights"));
     if (c->compiling != NULL && c->state->constants != NULL && k->data != NULL && k->copy == NULL)

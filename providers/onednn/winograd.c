@@ -1,0 +1,263 @@
+/* Weights for Winograd's convolutions of 3x3 windows: G w G^T of each window, in oneDNN's layouts.
+ *
+ * oneDNN makes them, too, by plain loops that take some twenty times as long as memory does. Its matrices G and its
+ * layouts are its own affair, so both are asked for: oneDNN transforms unit windows once in a process, which gives G, and
+ * a small tensor, which has to come out as ours does. Where it does not, oneDNN's own way is taken. */
+#include "build.h"
+#include <math.h>
+
+enum { R = 3, TAPS = R * R, MAX_ALPHA = 6, MAX_BLOCK = 16, FORMATS = 5 };
+
+typedef float wino_matrix[MAX_ALPHA][R];
+
+/* What oneDNN does for a format, as far as it has been asked. */
+typedef struct wino_lesson {
+    bool tried, good;
+    int alpha;
+    float adj_scale;
+    wino_matrix g;
+} wino_lesson;
+
+static pthread_mutex_t lesson_lock = PTHREAD_MUTEX_INITIALIZER;
+static wino_lesson lessons[FORMATS]; /* by dnnl_wino_memory_format_t */
+
+/* Channels are numbered in blocks of blocks: output channel (ob * oc2 + o2) * oc_block + o, and likewise for input. The
+ * strides say where things lie, in elements. */
+typedef struct wino_layout {
+    int alpha, oc_block, ic_block, oc2, ic2;
+    int64_t oc, ic; /* rounded up to blocks */
+    int64_t point;  /* from one of the alpha * alpha points to the next */
+    int64_t ob, o2, ib, i2, i;
+} wino_layout;
+
+/* A transform in hand. */
+typedef struct wino_job {
+    wino_layout to;
+    const char *source; /* elements at any address */
+    const int64_t *dims, *strides; /* [4] of the original, O I H W */
+    float *target;
+    const wino_matrix *g;
+} wino_job;
+
+/* ------------------------------------------------------------------ layouts */
+
+/* false: not one that is known here. */
+static bool read_layout(const rg_md *md, wino_layout *l)
+{
+    const dnnl_wino_desc_t *d = &md->format_desc.wino_desc;
+    int64_t block;
+
+    if (md->format_kind != dnnl_format_kind_wino || md->data_type != dnnl_f32 || md->ndims != 4 || d->r != R ||
+        d->alpha < R || d->alpha > MAX_ALPHA || d->oc_block < TAPS || d->oc_block > MAX_BLOCK || d->ic_block < 1)
+        return false;
+    *l = (wino_layout){ .alpha = d->alpha, .oc_block = d->oc_block, .ic_block = d->ic_block, .oc2 = 1, .ic2 = 1,
+                        .oc = d->oc, .ic = d->ic, .point = (int64_t)d->oc * d->ic };
+    block = (int64_t)l->oc_block * l->ic_block;
+    switch (d->wino_format) {
+    case dnnl_wino_wei_aaOio:
+    case dnnl_wino_wei_aaOBiOo:
+        if (d->wino_format == dnnl_wino_wei_aaOBiOo)
+            l->oc2 = d->oc2_block;
+        l->o2 = l->oc_block;
+        l->i = (int64_t)l->oc2 * l->oc_block;
+        l->ib = l->ic_block * l->i;
+        l->ob = l->ic * l->i;
+        break;
+    case dnnl_wino_wei_OBaaIBOIio:
+        l->oc2 = d->oc2_block;
+        l->ic2 = d->ic2_block;
+        l->i = l->oc_block;
+        l->i2 = block;
+        l->o2 = l->ic2 * block;
+        l->ib = l->oc2 * l->o2;
+        l->point = l->ic / l->ic_block * l->oc2 * block;
+        l->ob = l->alpha * l->alpha * l->point;
+        break;
+    default: /* of 8-bit weights */
+        return false;
+    }
+    return l->oc2 > 0 && l->ic2 > 0 && l->oc > 0 && l->ic > 0 && l->oc % (l->oc_block * l->oc2) == 0 &&
+           l->ic % (l->ic_block * l->ic2) == 0 &&
+           d->size == (size_t)l->oc * (size_t)l->ic * (size_t)(l->alpha * l->alpha) * sizeof(float);
+}
+
+/* ------------------------------------------------------------------ the transform */
+
+/* w: [TAPS][MAX_BLOCK] windows of as many output channels; point (a, b) starts at out + (a * alpha + b) * step. */
+static KIT_MULTIVERSION void transform(const wino_matrix g, int alpha, const float *w, int lanes, float *out,
+                                       int64_t step)
+{
+    float half[MAX_ALPHA][R][MAX_BLOCK], whole[MAX_BLOCK];
+
+    for (int a = 0; a < alpha; a++)
+        for (int x = 0; x < R; x++)
+            for (int o = 0; o < MAX_BLOCK; o++)
+                half[a][x][o] = g[a][0] * w[x * MAX_BLOCK + o] + g[a][1] * w[(R + x) * MAX_BLOCK + o] +
+                                g[a][2] * w[(2 * R + x) * MAX_BLOCK + o];
+    for (int a = 0; a < alpha; a++) {
+        for (int b = 0; b < alpha; b++) {
+            for (int o = 0; o < MAX_BLOCK; o++)
+                whole[o] = half[a][0][o] * g[b][0] + half[a][1][o] * g[b][1] + half[a][2][o] * g[b][2];
+            memcpy(out + (a * alpha + b) * step, whole, (size_t)lanes * sizeof *out);
+        }
+    }
+}
+
+/* Windows of input channel ic and output channels from oc on; zero where the original has none. */
+static void gather(const wino_job *j, int64_t oc, int64_t ic, float *w)
+{
+    memset(w, 0, TAPS * MAX_BLOCK * sizeof *w);
+    for (int o = 0; o < j->to.oc_block && oc + o < j->dims[0] && ic < j->dims[1]; o++) {
+        const char *from = j->source + ((oc + o) * j->strides[0] + ic * j->strides[1]) * (int64_t)sizeof(float);
+
+        for (int t = 0; t < TAPS; t++)
+            memcpy(&w[t * MAX_BLOCK + o],
+                   from + (t / R * j->strides[2] + t % R * j->strides[3]) * (int64_t)sizeof(float), sizeof *w);
+    }
+}
+
+static void transform_block(const wino_job *j, int64_t oc, int64_t ic, float *out)
+{
+    const wino_layout *l = &j->to;
+    float w[TAPS * MAX_BLOCK];
+
+    for (int64_t i = 0; i < l->ic_block; i++) {
+        gather(j, oc, ic + i, w);
+        transform(*j->g, l->alpha, w, l->oc_block, out + i * l->i, l->point);
+    }
+}
+
+/* [begin, end) count blocks of output channels. */
+static inlay_status transform_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const wino_job *j = user;
+    const wino_layout *l = &j->to;
+
+    (void)worker;
+    for (int64_t n = begin; n < end; n++) {
+        float *out = j->target + n / l->oc2 * l->ob + n % l->oc2 * l->o2;
+
+        for (int64_t k = 0; k < l->ic / l->ic_block; k++)
+            transform_block(j, n * l->oc_block, k * l->ic_block, out + k / l->ic2 * l->ib + k % l->ic2 * l->i2);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status transform_all(const rg_state *state, const rg_md *plain, const void *source,
+                                  const wino_layout *layout, const wino_matrix *g, void *target)
+{
+    wino_job j = { .to = *layout, .source = source, .dims = plain->dims, .target = target, .g = g,
+                   .strides = plain->format_desc.blocking.strides };
+    int64_t count = layout->oc / layout->oc_block;
+
+    if (!rg_threads_many())
+        return transform_range(&j, 0, count, 0);
+    return state->host->parallel_for(state->host->ctx, NULL, count, 1, transform_range, &j);
+}
+
+/* ------------------------------------------------------------------ learning */
+
+/* A layout like md for fewer channels: two of everything that it counts. */
+static void small_like(const rg_md *md, rg_md *plain, rg_md *out)
+{
+    enum { INPUTS = 2 };
+    const dnnl_wino_desc_t *like = &md->format_desc.wino_desc;
+    dnnl_wino_desc_t *d = &out->format_desc.wino_desc;
+    int second = like->wino_format == dnnl_wino_wei_aaOio ? 1 : 2;
+    int inputs = like->wino_format == dnnl_wino_wei_OBaaIBOIio ? 2 : 1;
+    dnnl_dims_t dims = { 2 * like->oc_block * second, INPUTS * like->ic_block * inputs, R, R };
+
+    rg_md_plain(plain, 4, dims);
+    *out = *md;
+    memcpy(out->dims, plain->dims, sizeof out->dims);
+    memcpy(out->padded_dims, plain->dims, sizeof out->padded_dims);
+    d->oc = (int)dims[0];
+    d->ic = (int)dims[1];
+    d->oc2_block = second;
+    d->ic2_block = inputs;
+    d->size = (size_t)d->oc * (size_t)d->ic * (size_t)(d->alpha * d->alpha) * sizeof(float);
+}
+
+/* G from its products: the unit window at (h, w) became G[a][h] G[b][w], at output channel h * R + w. */
+static bool read_matrix(const float *made, const wino_layout *l, wino_matrix g)
+{
+    float corner = made[(l->alpha * l->alpha - 1) * l->point + TAPS - 1]; /* the square of G's last element */
+    bool good = corner > 0;
+
+    for (int a = 0; good && a < l->alpha; a++)
+        for (int h = 0; h < R; h++)
+            g[a][h] = made[(a * l->alpha + l->alpha - 1) * l->point + h * R + R - 1] / sqrtf(corner);
+    return good;
+}
+
+static bool agree(const float *a, const float *b, size_t count)
+{
+    float largest = 0, worst = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        largest = fmaxf(largest, fabsf(a[i]));
+        worst = fmaxf(worst, fabsf(a[i] - b[i]));
+    }
+    return largest > 0 && worst <= 1e-6f * largest;
+}
+
+/* What oneDNN makes of a tensor: unit windows for the first nine output channels at input channel 0, any numbers for the
+ * others. */
+static bool learn(const rg_state *state, const rg_md *md, wino_lesson *lesson, inlay_diag *diag)
+{
+    rg_md plain, small;
+    wino_layout layout;
+    size_t bytes;
+    void *theirs = NULL, *ours = NULL;
+    float *source = NULL;
+    bool good = false;
+
+    small_like(md, &plain, &small);
+    if (!read_layout(&small, &layout))
+        return false;
+    bytes = small.format_desc.wino_desc.size;
+    source = malloc(rg_md_bytes(&plain));
+    if (source == NULL || posix_memalign(&theirs, 64, bytes) != 0 || posix_memalign(&ours, 64, bytes) != 0) {
+        (void)inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to pack weights");
+        goto done;
+    }
+    for (int64_t i = 0; i < rg_md_count(&plain); i++)
+        source[i] = (float)(i * 7919 % 1009) / 1009 - 0.5f;
+    for (int64_t o = 0; o < TAPS; o++)
+        for (int64_t t = 0; t < TAPS; t++)
+            source[o * plain.format_desc.blocking.strides[0] + t] = o == t ? 1 : 0;
+    if (rg_reorder_now(state, &plain, source, &small, theirs, diag) != INLAY_OK)
+        goto done;
+    lesson->alpha = layout.alpha;
+    lesson->adj_scale = md->format_desc.wino_desc.adj_scale;
+    good = read_matrix(theirs, &layout, lesson->g) &&
+           transform_all(state, &plain, source, &layout, (const wino_matrix *)&lesson->g, ours) == INLAY_OK &&
+           agree(theirs, ours, bytes / sizeof(float));
+done:
+    free(source);
+    free(theirs);
+    free(ours);
+    return good;
+}
+
+bool rg_winograd_pack(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target)
+{
+    inlay_diag quiet = INLAY_DIAG_INIT;
+    wino_layout layout;
+    wino_lesson *lesson;
+    bool good;
+
+    if (!read_layout(md, &layout) || plain->format_kind != dnnl_blocked || rg_md_is_blocked(plain) ||
+        plain->ndims != 4 || plain->offset0 != 0 || plain->dims[2] != R || plain->dims[3] != R ||
+        plain->dims[0] > layout.oc || plain->dims[1] > layout.ic)
+        return false;
+    lesson = &lessons[md->format_desc.wino_desc.wino_format];
+    (void)pthread_mutex_lock(&lesson_lock);
+    if (!lesson->tried) {
+        lesson->good = learn(state, md, lesson, &quiet);
+        lesson->tried = quiet.code != INLAY_OUT_OF_MEMORY;
+    }
+    good = lesson->good && md->format_desc.wino_desc.adj_scale == lesson->adj_scale && layout.alpha == lesson->alpha;
+    (void)pthread_mutex_unlock(&lesson_lock);
+    return good && transform_all(state, plain, source, &layout, (const wino_matrix *)&lesson->g, target) == INLAY_OK;
+}
