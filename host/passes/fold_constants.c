@@ -1,4 +1,5 @@
-/* Nodes that read constants only are computed once, through whichever provider offers them. */
+/* Nodes that read constants only are computed once, through whichever provider offers them. Weights of 8 bits that are
+ * dequantized wait for those who would rather have the integers (quantized_ops): fold_weights takes what they leave. */
 #include "passes/pass.h"
 #include <string.h>
 
@@ -19,6 +20,15 @@ static bool can_fold(const graph *g, const graph_node *n)
                                                  g->values[n->info.outputs[i]].info.dtype == INLAY_UNDEFINED))
             return false;
     return true;
+}
+
+/* Weights of 8 bits that become floats. */
+static bool is_weights(const graph *g, const graph_node *n)
+{
+    const inlay_value_info *x = n->info.input_count == 0 || n->info.inputs[0] == INLAY_NONE ? NULL : &g->values[n->info.inputs[0]].info;
+
+    return pass_is_op(n, "DequantizeLinear") && x != NULL && x->rank >= 2 &&
+           (x->dtype == INLAY_UINT8 || x->dtype == INLAY_INT8);
 }
 
 /* Expand and its kin make much out of little: those stay where they are. */
@@ -82,7 +92,7 @@ static inlay_status fold(pass_ctx *ctx, graph *g, graph_node *n, arena *scratch,
     return INLAY_OK;
 }
 
-static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
+static inlay_status visit(pass_ctx *ctx, graph *g, bool weights, bool *changed)
 {
     arena scratch = { 0 };
     bool *drop = arena_array(&ctx->model->arena, (size_t)g->node_count + 1, sizeof *drop);
@@ -92,7 +102,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
     if (drop == NULL)
         return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to fold constants");
     for (uint32_t i = 0; i < g->node_count; i++) {
-        if (!can_fold(g, g->nodes[i]) || !pass_may(ctx))
+        if (!can_fold(g, g->nodes[i]) || is_weights(g, g->nodes[i]) != weights || !pass_may(ctx))
             continue;
         INLAY_TRY(fold(ctx, g, g->nodes[i], &scratch, &drop[i]));
         any |= drop[i];
@@ -108,7 +118,22 @@ done:
     return status;
 }
 
+static inlay_status visit_others(pass_ctx *ctx, graph *g, bool *changed)
+{
+    return visit(ctx, g, false, changed);
+}
+
+static inlay_status visit_weights(pass_ctx *ctx, graph *g, bool *changed)
+{
+    return visit(ctx, g, true, changed);
+}
+
 inlay_status pass_fold_constants(pass_ctx *ctx, bool *out_changed)
 {
-    return ctx->fold == NULL ? INLAY_OK : pass_each_graph(ctx, ctx->model->main, visit, out_changed);
+    return ctx->fold == NULL ? INLAY_OK : pass_each_graph(ctx, ctx->model->main, visit_others, out_changed);
+}
+
+inlay_status pass_fold_weights(pass_ctx *ctx, bool *out_changed)
+{
+    return ctx->fold == NULL ? INLAY_OK : pass_each_graph(ctx, ctx->model->main, visit_weights, out_changed);
 }

@@ -1,0 +1,367 @@
+/* Float operators between DequantizeLinear and QuantizeLinear become operators on integers:
+ *
+ *     DQ(x), DQ(w), DQ(bias) -> Conv -> Relu or Clip -> Q    QLinearConv, Clip if the type does not end there anyway
+ *     DQ(x), DQ(w) -> MatMul or Gemm                         MatMulInteger, Cast, Mul, Add
+ *
+ * The weights and biases are constants, scales and zero points are, too. Sums that were rounded as floats are exact
+ * then, so that a result may move by one step of its scale. */
+#include "base/element.h"
+#include "passes/rewrite.h"
+#include <math.h>
+#include <string.h>
+
+/* One side of DequantizeLinear or QuantizeLinear, one number for each index of an axis or one for all. */
+typedef struct quant {
+    uint32_t value;        /* of 8 bits */
+    uint32_t scale, zero;  /* values of the model; zero may be INLAY_NONE */
+    inlay_dtype dtype;
+    int64_t count;         /* of scales */
+    int64_t axis;          /* where count > 1 */
+} quant;
+
+static bool is_byte(inlay_dtype t)
+{
+    return t == INLAY_UINT8 || t == INLAY_INT8;
+}
+
+static int64_t count_of(const inlay_value_info *v)
+{
+    int64_t count = 1;
+
+    for (uint32_t d = 0; d < v->rank; d++)
+        count *= v->dims[d].value;
+    return count;
+}
+
+/* The scale and zero point of n, in which the integers have type dtype. */
+static bool read_scales(const rewrite *w, const graph_node *n, inlay_dtype dtype, quant *q)
+{
+    const inlay_value_info *scale, *zero;
+    int64_t rank = (int64_t)rw_info(w, rw_input(w, n, 0))->rank;
+
+    q->scale = rw_input(w, n, 1);
+    q->zero = rw_input(w, n, 2);
+    q->dtype = dtype;
+    scale = rw_info(w, q->scale);
+    zero = rw_info(w, q->zero);
+    if (!is_byte(dtype) || scale == NULL || !rw_is_constant(w, q->scale) || scale->dtype != INLAY_FLOAT ||
+        scale->rank > 1 || rw_attr_int(n, "block_size", 0) != 0)
+        return false;
+    q->count = count_of(scale);
+    if (zero != NULL && (!rw_is_constant(w, q->zero) || zero->dtype != dtype || count_of(zero) != q->count))
+        return false;
+    for (int64_t i = 0; i < q->count; i++) {
+        double s;
+
+        if (!element_number(INLAY_FLOAT, scale->data, i, &s, NULL) || !isfinite(s) || s <= 0)
+            return false;
+    }
+    if (rank == (int64_t)INLAY_RANK_UNKNOWN)
+        return q->count == 1;
+    q->axis = rw_attr_int(n, "axis", 1);
+    q->axis = q->axis < 0 ? q->axis + rank : q->axis;
+    return q->count == 1 || (q->count > 1 && q->axis >= 0 && q->axis < rank);
+}
+
+/* v is DequantizeLinear of 8 bits. */
+static bool read_back(const rewrite *w, uint32_t v, quant *q)
+{
+    const graph_node *n = rw_maker_op(w, v, "DequantizeLinear");
+
+    memset(q, 0, sizeof *q);
+    if (n == NULL)
+        return false;
+    q->value = rw_input(w, n, 0);
+    return q->value != INLAY_NONE && rw_info(w, v)->dtype == INLAY_FLOAT &&
+           read_scales(w, n, rw_info(w, q->value)->dtype, q);
+}
+
+static double scale_at(const rewrite *w, const quant *q, int64_t i)
+{
+    double s = 1;
+
+    (void)element_number(INLAY_FLOAT, rw_info(w, q->scale)->data, q->count > 1 ? i : 0, &s, NULL);
+    return s;
+}
+
+static int64_t zero_at(const rewrite *w, const quant *q, int64_t i)
+{
+    int64_t z = 0;
+
+    if (q->zero != INLAY_NONE)
+        (void)element_integer(q->dtype, rw_info(w, q->zero)->data, q->count > 1 ? i : 0, &z);
+    return z;
+}
+
+static uint32_t byte_constant(rewrite *w, inlay_dtype dtype, int64_t value)
+{
+    int8_t byte = (int8_t)value;
+
+    return rw_constant(w, dtype, 0, NULL, &byte, 1);
+}
+
+/* The zero point, made if there is none: a scalar 0. */
+static uint32_t zero_value(rewrite *w, const quant *q)
+{
+    return q->zero != INLAY_NONE ? q->zero : byte_constant(w, q->dtype, 0);
+}
+
+/* ------------------------------------------------------------------ convolutions */
+
+/* Functions between the convolution and Q, as bounds of the integers. */
+typedef struct bounds {
+    int64_t low, high;
+} bounds;
+
+static int64_t quantized(double x, double scale, int64_t zero, bounds type)
+{
+    double q = nearbyint(x / scale) + (double)zero;
+
+    return isnan(q) || q < (double)type.low ? type.low : q > (double)type.high ? type.high : (int64_t)q;
+}
+
+/* Follows Relu and Clip back to what they bound. */
+static bool read_bounds(const rewrite *w, uint32_t *io_v, const quant *y, bounds *b)
+{
+    const bounds type = y->dtype == INLAY_INT8 ? (bounds){ -128, 127 } : (bounds){ 0, 255 };
+    double scale = scale_at(w, y, 0);
+    int64_t zero = zero_at(w, y, 0);
+
+    *b = type;
+    while (rw_is_only_use(w, *io_v)) {
+        const graph_node *relu = rw_maker_op(w, *io_v, "Relu"), *clip = rw_maker_op(w, *io_v, "Clip");
+        double low = relu != NULL ? 0 : -INFINITY, high = INFINITY;
+
+        if (relu == NULL && clip == NULL)
+            return true;
+        if (clip != NULL && clip->info.since_version < 11) {
+            low = rw_attr_float(clip, "min", -INFINITY);
+            high = rw_attr_float(clip, "max", INFINITY);
+        } else if (clip != NULL) {
+            if ((rw_input(w, clip, 1) != INLAY_NONE && !rw_scalar(w, rw_input(w, clip, 1), &low)) ||
+                (rw_input(w, clip, 2) != INLAY_NONE && !rw_scalar(w, rw_input(w, clip, 2), &high)) || isnan(low) ||
+                isnan(high) || low > high)
+                return false;
+        }
+        /* What comes later holds in the end: its bounds are those of the ones found so far. */
+        low = (double)quantized(low, scale, zero, type);
+        high = (double)quantized(high, scale, zero, type);
+        if (b->high < (int64_t)low || b->low > (int64_t)high)
+            return false; /* nothing is left in between: not worth a thought */
+        b->low = (int64_t)low > b->low ? (int64_t)low : b->low;
+        b->high = (int64_t)high < b->high ? (int64_t)high : b->high;
+        *io_v = rw_input(w, relu != NULL ? relu : clip, 0);
+    }
+    return false;
+}
+
+/* The bias in units of scale(x) * scale(w), for each filter; false: it can't be told, or would be off by more than
+ * 1/64 of a step of y. */
+static bool read_bias(const rewrite *w, uint32_t v, const quant *x, const quant *weights, const quant *y,
+                      int64_t filters, int32_t *out)
+{
+    const graph_node *back = rw_maker_op(w, v, "DequantizeLinear");
+    const inlay_value_info *info = rw_info(w, v), *whole = NULL, *scale = NULL;
+
+    if (back != NULL) {
+        const inlay_value_info *zero = rw_info(w, rw_input(w, back, 2));
+
+        whole = rw_info(w, rw_input(w, back, 0));
+        scale = rw_info(w, rw_input(w, back, 1));
+        if (whole == NULL || whole->dtype != INLAY_INT32 || scale == NULL || scale->dtype != INLAY_FLOAT ||
+            !rw_is_constant(w, rw_input(w, back, 0)) || !rw_is_constant(w, rw_input(w, back, 1)) ||
+            scale->rank > 1 || (count_of(scale) != 1 && count_of(scale) != filters))
+            return false;
+        for (int64_t i = 0; zero != NULL && i < count_of(zero); i++) {
+            int64_t z = 1;
+
+            if (!rw_is_constant(w, rw_input(w, back, 2)) || !element_integer(zero->dtype, zero->data, i, &z) || z != 0)
+                return false;
+        }
+        info = whole;
+    } else if (!rw_is_constant(w, v) || info->dtype != INLAY_FLOAT) {
+        return false;
+    }
+    if (count_of(info) != filters)
+        return false;
+    for (int64_t i = 0; i < filters; i++) {
+        double unit = scale_at(w, x, 0) * scale_at(w, weights, i), step = scale_at(w, y, 0), b, s = 1;
+
+        if (!element_number(info->dtype, info->data, i, &b, NULL) ||
+            (scale != NULL && !element_number(INLAY_FLOAT, scale->data, count_of(scale) > 1 ? i : 0, &s, NULL)))
+            return false;
+        if (scale != NULL && fabs(s - unit) <= 1e-6 * unit)
+            s = unit;
+        b = b * s / unit;
+        if (!(fabs(b) <= 2e9) || (fabs(b - nearbyint(b)) > 1e-3 && unit > step / 32))
+            return false;
+        out[i] = (int32_t)llrint(b);
+    }
+    return true;
+}
+
+static inlay_status replace_conv(rewrite *w, graph_node *q, const graph_node *conv, const quant *x,
+                                 const quant *weights, const quant *y, uint32_t bias, const bounds *b)
+{
+    const bounds type = y->dtype == INLAY_INT8 ? (bounds){ -128, 127 } : (bounds){ 0, 255 };
+    const uint32_t inputs[] = { x->value, x->scale, zero_value(w, x), weights->value, weights->scale,
+                                zero_value(w, weights), y->scale, zero_value(w, y), bias };
+    graph_node *fresh, *clip;
+    uint32_t low, high;
+    inlay_status status;
+
+    fresh = rw_make(w, "QLinearConv", 10, conv, inputs, bias != INLAY_NONE ? 9 : 8, 1);
+    if (fresh == NULL || inputs[2] == INLAY_NONE || inputs[5] == INLAY_NONE || inputs[7] == INLAY_NONE)
+        return rw_no_memory(w);
+    for (uint32_t i = 0; i < conv->info.attr_count; i++)
+        if (graph_set_attr(w->g, fresh, &conv->info.attrs[i]) != INLAY_OK)
+            return rw_no_memory(w);
+    if (b->low == type.low && b->high == type.high)
+        return rw_replace(w, q, fresh);
+    status = rw_insert(w, fresh, y->dtype);
+    if (status != INLAY_OK)
+        return status;
+    low = byte_constant(w, y->dtype, b->low);
+    high = byte_constant(w, y->dtype, b->high);
+    clip = low == INLAY_NONE || high == INLAY_NONE
+               ? NULL
+               : rw_make(w, "Clip", 13, q, (const uint32_t[]){ fresh->info.outputs[0], low, high }, 3, 1);
+    return clip == NULL ? rw_no_memory(w) : rw_replace(w, q, clip);
+}
+
+/* A convolution whose result is only quantized. */
+static inlay_status match_conv(rewrite *w, graph_node *n)
+{
+    uint32_t v = rw_input(w, n, 0), bias = INLAY_NONE;
+    const graph_node *conv;
+    quant x, weights, y = { 0 };
+    int64_t filters;
+    bounds b;
+
+    if (v == INLAY_NONE || rw_info(w, v)->dtype != INLAY_FLOAT || rw_attr_int(n, "precision", 0) > 1 ||
+        !read_scales(w, n, rw_info(w, n->info.outputs[0])->dtype, &y) || y.count != 1 || !read_bounds(w, &v, &y, &b))
+        return INLAY_OK;
+    conv = rw_maker_op(w, v, "Conv");
+    if (conv == NULL || !rw_is_only_use(w, v) || !read_back(w, rw_input(w, conv, 0), &x) ||
+        !read_back(w, rw_input(w, conv, 1), &weights) || x.count != 1 || !rw_is_constant(w, weights.value))
+        return INLAY_OK;
+    filters = rw_dim(rw_info(w, weights.value), 0);
+    if (filters < 1 || (weights.count > 1 && (weights.axis != 0 || weights.count != filters)))
+        return INLAY_OK;
+    if (rw_input(w, conv, 2) != INLAY_NONE) {
+        int32_t *values = arena_array(&w->scratch, (size_t)filters, sizeof *values);
+
+        if (values == NULL)
+            return rw_no_memory(w);
+        if (!read_bias(w, rw_input(w, conv, 2), &x, &weights, &y, filters, values))
+            return INLAY_OK;
+        bias = rw_constant(w, INLAY_INT32, 1, &filters, values, (uint64_t)filters * sizeof *values);
+        if (bias == INLAY_NONE)
+            return rw_no_memory(w);
+    }
+    return replace_conv(w, n, conv, &x, &weights, &y, bias, &b);
+}
+
+/* ------------------------------------------------------------------ products */
+
+/* The weights as [K, N], turned round if need be. */
+static uint32_t upright(rewrite *w, const quant *weights, bool trans, int64_t k, int64_t n)
+{
+    const int8_t *from = rw_info(w, weights->value)->data;
+    const int64_t dims[] = { k, n };
+    int8_t *to;
+
+    if (!trans)
+        return weights->value;
+    to = arena_array(&w->scratch, (size_t)(k * n) + 1, 1);
+    if (to == NULL)
+        return INLAY_NONE;
+    for (int64_t i = 0; i < k; i++)
+        for (int64_t j = 0; j < n; j++)
+            to[i * n + j] = from[j * k + i];
+    return rw_constant(w, weights->dtype, 2, dims, to, (uint64_t)(k * n));
+}
+
+/* MatMulInteger -> Cast -> Mul; *out is what Mul makes, when `last` is not to be replaced by it. */
+static inlay_status insert_product(rewrite *w, graph_node *n, const uint32_t *inputs, uint32_t scale, bool last,
+                                   uint32_t *out)
+{
+    graph_node *product = rw_make(w, "MatMulInteger", 10, n, inputs, 4, 1), *cast, *mul;
+    inlay_status status;
+
+    if (product == NULL)
+        return rw_no_memory(w);
+    INLAY_TRY(rw_insert(w, product, INLAY_INT32));
+    cast = rw_make(w, "Cast", 13, n, product->info.outputs, 1, 1);
+    if (cast == NULL || graph_set_attr_int(w->g, cast, "to", INLAY_FLOAT) != INLAY_OK)
+        return rw_no_memory(w);
+    INLAY_TRY(rw_insert(w, cast, INLAY_FLOAT));
+    mul = rw_make(w, "Mul", 13, n, (const uint32_t[]){ cast->info.outputs[0], scale }, 2, 1);
+    if (mul == NULL)
+        return rw_no_memory(w);
+    if (last)
+        return rw_replace(w, n, mul);
+    status = rw_insert(w, mul, INLAY_FLOAT);
+    *out = mul->info.outputs[0];
+done:
+    return status;
+}
+
+/* MatMul, or Gemm whose C is a constant row, by constant weights. */
+static inlay_status match_product(rewrite *w, graph_node *n)
+{
+    bool gemm = pass_is_op(n, "Gemm"), trans = gemm && rw_attr_int(n, "transB", 0) != 0;
+    double alpha = gemm ? rw_attr_float(n, "alpha", 1) : 1;
+    uint32_t c = gemm ? rw_input(w, n, 2) : INLAY_NONE, inputs[4], scale, sum = INLAY_NONE;
+    int64_t k, columns;
+    graph_node *add;
+    float *scales;
+    quant x, weights;
+    inlay_status status;
+
+    if (!read_back(w, rw_input(w, n, 0), &x) || !read_back(w, rw_input(w, n, 1), &weights) || x.count != 1 ||
+        !rw_is_constant(w, weights.value) || rw_info(w, weights.value)->rank != 2 ||
+        (gemm && (rw_attr_int(n, "transA", 0) != 0 || n->info.since_version < 7)) || !isfinite(alpha))
+        return INLAY_OK;
+    if (c != INLAY_NONE && (!rw_is_constant(w, c) || rw_info(w, c)->dtype != INLAY_FLOAT || rw_info(w, c)->rank != 1 ||
+                            rw_attr_float(n, "beta", 1) != 1))
+        return INLAY_OK;
+    k = rw_dim(rw_info(w, weights.value), trans ? 1 : 0);
+    columns = rw_dim(rw_info(w, weights.value), trans ? 0 : 1);
+    if (k < 1 || columns < 1 || (weights.count > 1 && (weights.axis != (trans ? 0 : 1) || weights.count != columns)) ||
+        (c != INLAY_NONE && rw_dim(rw_info(w, c), 0) != columns) || k > INT32_MAX / (255 * 255))
+        return INLAY_OK;
+    scales = arena_array(&w->scratch, (size_t)weights.count, sizeof *scales);
+    if (scales == NULL)
+        return rw_no_memory(w);
+    for (int64_t i = 0; i < weights.count; i++)
+        scales[i] = (float)(scale_at(w, &x, 0) * scale_at(w, &weights, i) * alpha);
+    scale = rw_constant(w, INLAY_FLOAT, weights.count > 1, &weights.count, scales,
+                        (uint64_t)weights.count * sizeof *scales);
+    inputs[0] = x.value;
+    inputs[1] = upright(w, &weights, trans, k, columns);
+    inputs[2] = byte_constant(w, x.dtype, zero_at(w, &x, 0));
+    inputs[3] = zero_value(w, &weights);
+    for (uint32_t i = 0; i < 4; i++)
+        if (inputs[i] == INLAY_NONE || scale == INLAY_NONE)
+            return rw_no_memory(w);
+    INLAY_TRY(insert_product(w, n, inputs, scale, c == INLAY_NONE, &sum));
+    if (c == INLAY_NONE)
+        return INLAY_OK;
+    add = rw_make(w, "Add", 13, n, (const uint32_t[]){ sum, c }, 2, 1);
+    status = add == NULL ? rw_no_memory(w) : rw_replace(w, n, add);
+done:
+    return status;
+}
+
+static inlay_status match(rewrite *w, graph_node *n)
+{
+    if (pass_is_op(n, "QuantizeLinear"))
+        return match_conv(w, n);
+    return pass_is_op(n, "MatMul") || pass_is_op(n, "Gemm") ? match_product(w, n) : INLAY_OK;
+}
+
+inlay_status pass_quantized_ops(pass_ctx *ctx, bool *out_changed)
+{
+    return rewrite_each_graph(ctx, match, out_changed);
+}
