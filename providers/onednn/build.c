@@ -43,6 +43,7 @@ static inlay_status place_constant(rg_build *b, uint32_t value, rg_place *out)
     rg_md plain;
 
     rg_md_plain(&plain, b->ranks[value], b->dims[value]);
+    plain.data_type = rg_type(b, value);
     /* The original has gone, or lies at an address that is none for floats: files promise nothing. */
     if (k->data == NULL || (uintptr_t)k->data % sizeof(float) != 0)
         return rg_read_constant(b, value, &plain, &plain, out);
@@ -63,6 +64,7 @@ inlay_status rg_read(rg_build *b, uint32_t value, rg_place *out)
             status = place_constant(b, value, at);
         } else if (v->input != INLAY_NONE) {
             rg_md_plain(&at->md, b->ranks[value], b->dims[value]);
+            at->md.data_type = rg_type(b, value);
             at->offset = 0;
             status = add_buffer(b, (rg_buffer){ .kind = RG_INPUT, .index = v->input, .bytes = rg_md_bytes(&at->md) },
                                 &at->buffer);
@@ -85,7 +87,7 @@ inlay_status rg_reorder(rg_build *b, const rg_place *place, const rg_md *layout,
     dnnl_primitive_desc_t pd = NULL;
     inlay_status status;
 
-    if (rg_md_equal(&from.md, &md) || (rg_md_is_plain(&from.md) && rg_md_is_plain(&md))) {
+    if (rg_md_equal(&from.md, &md) || (from.md.data_type == md.data_type && rg_md_is_plain(&from.md) && rg_md_is_plain(&md))) {
         *out = from;
         out->md = md;
         return INLAY_OK;
@@ -123,6 +125,7 @@ inlay_status rg_read_plain(rg_build *b, uint32_t value, rg_place *out)
     rg_md plain;
 
     rg_md_plain(&plain, b->ranks[value], b->dims[value]);
+    plain.data_type = rg_type(b, value);
     if (b->plains[value].buffer != INLAY_NONE) {
         *out = b->plains[value];
         return INLAY_OK;
@@ -171,6 +174,7 @@ inlay_status rg_set_place(rg_build *b, uint32_t value, const rg_place *place)
         return INLAY_OK;
     /* It leaves the region: a row-major copy in the host's buffer. */
     rg_md_plain(&plain, b->ranks[value], b->dims[value]);
+    plain.data_type = rg_type(b, value);
     INLAY_TRY(rg_result_place(b, value, &plain, &out));
     INLAY_TRY(rg_check(dnnl_reorder_primitive_desc_create(&pd, &place->md, b->state->engine, &plain, b->state->engine,
                                                           NULL),

@@ -116,7 +116,12 @@ struct rg_build {
 
 /* ------------------------------------------------------------------ layouts (layout.c) */
 
-/* Row-major float tensor. */
+/* The type of a value's elements. */
+static inline dnnl_data_type_t rg_type(const rg_build *b, uint32_t value)
+{
+    return b->c->values[value].type;
+}
+/* Row-major float tensor; for other types set md->data_type then, which strides do not depend on. */
 void rg_md_plain(rg_md *md, uint32_t rank, const int64_t *dims);
 void rg_md_any(rg_md *md, uint32_t rank, const int64_t *dims);
 void rg_md_strides(rg_md *md, uint32_t rank, const int64_t *dims, const int64_t *strides);
@@ -205,6 +210,12 @@ inlay_status rg_binary_at(rg_build *b, dnnl_alg_kind_t alg, const rg_place *x, b
 inlay_status rg_finish(rg_build *b, const rg_group *group, uint32_t first, const rg_place *made, bool overwrite);
 
 /* ------------------------------------------------------------------ the rest */
+
+/* Integers (quant*.c). Takes the only reader of what the group makes, op `next`, into the group if it turns integers
+ * into what the group's kernel can give as well. */
+void rg_quant_take(const rg_build *b, uint32_t next, uint8_t *taken, rg_group *g);
+/* Makes QuantizeLinear and the functions of dequantized values before it one group each; at: [op_count], by last op. */
+inlay_status rg_quant_chains(rg_build *b, uint8_t *taken, rg_group *at);
 
 /* Groups of the region at the build's shapes, in an order to lower them in. */
 inlay_status rg_fuse(rg_build *b);

@@ -37,6 +37,15 @@ bool rg_grow(void *array, uint32_t count, uint32_t *capacity, size_t element)
 
 /* ------------------------------------------------------------------ values */
 
+static dnnl_data_type_t type_of(inlay_dtype dtype)
+{
+    return dtype == INLAY_FLOAT   ? dnnl_f32
+           : dtype == INLAY_UINT8 ? dnnl_u8
+           : dtype == INLAY_INT8  ? dnnl_s8
+           : dtype == INLAY_INT32 ? dnnl_s32
+                                  : dnnl_data_type_undef;
+}
+
 /* The number of a snapshot value in the region, given one if it has none. number_of: [graph->value_count]. */
 static inlay_status number_value(inlay_compiled *c, const inlay_compile_request *r, uint32_t snapshot,
                                  uint32_t *number_of, uint32_t *out)
@@ -53,7 +62,8 @@ static inlay_status number_value(inlay_compiled *c, const inlay_compile_request 
     }
     *out = number_of[snapshot] = c->value_count;
     v = &c->values[c->value_count++];
-    *v = (rg_value){ .snapshot = snapshot, .input = INLAY_NONE, .output = INLAY_NONE, .constant = INLAY_NONE };
+    *v = (rg_value){ .snapshot = snapshot, .input = INLAY_NONE, .output = INLAY_NONE, .constant = INLAY_NONE,
+                     .type = type_of(info->dtype) };
     if ((info->flags & INLAY_VALUE_CONSTANT) == 0)
         return INLAY_OK;
     v->constant = c->constant_count;

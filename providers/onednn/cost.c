@@ -158,6 +158,11 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
         }
     }
     s.out = 4 * count_of(s.y);
+    if (op.row->takes != NULL) {
+        cost->ns += joins ? 0 : LAUNCH_NS;
+        rg_quant_cost(&op, r, info, cost);
+        return INLAY_OK;
+    }
     flops = flops_of(&op, &s, &rate);
     cost->flops += flops;
     cost->bytes_read += (uint64_t)(s.in + s.weights);

@@ -10,6 +10,9 @@ bool rg_is_large(const kit_node *node, kit_refusal *why)
 {
     const inlay_value_info *y = kit_output(node, 0);
 
+    for (uint32_t i = 0; i < node->info->input_count; i++)
+        if (rg_is_dynamic_scale(node, kit_input(node, i)))
+            return true;
     return y->rank >= 2 ||
            kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "scalars and vectors are not worth a oneDNN primitive");
 }

@@ -127,7 +127,7 @@ static bool takes_posts(const rg_op *op)
     const rg_family *f = op->row->family;
 
     return f == &rg_conv || f == &rg_conv_transpose || f == &rg_product || f == &rg_eltwise_family || f == &rg_binary ||
-           f == &rg_normalize;
+           f == &rg_normalize || f == &rg_int8_product;
 }
 
 /* Follows the only reader of what the group makes, as long as it is a function. taken: [op_count]. */
@@ -186,12 +186,15 @@ inlay_status rg_fuse(rg_build *b)
     find_readers(b, of);
     for (uint32_t o = 0; o < n; o++)
         at[o].op = INLAY_NONE;
+    INLAY_TRY(rg_quant_chains(b, taken, at));
     for (uint32_t o = 0; o < n; o++) {
         rg_group g = { .op = o, .last = o, .bias = INLAY_NONE, .out = b->c->ops[o].out[0] };
 
         if (taken[o])
             continue;
-        if (takes_posts(&b->c->ops[o]))
+        if (of[g.out].count == 1)
+            rg_quant_take(b, of[g.out].op[0], taken, &g);
+        if (takes_posts(&b->c->ops[o]) && rg_type(b, g.out) == dnnl_f32)
             extend(b, of, taken, &g);
         at[g.last] = g;
     }

@@ -67,7 +67,7 @@ bool rg_md_is_blocked(const rg_md *md)
 
 bool rg_md_is_dense(const rg_md *md)
 {
-    return md->format_kind == dnnl_blocked && rg_md_bytes(md) == (uint64_t)rg_md_count(md) * sizeof(float);
+    return md->format_kind == dnnl_blocked && rg_md_bytes(md) == (uint64_t)rg_md_count(md) * dnnl_data_type_size(md->data_type);
 }
 
 /* Where an axis has one element, or one block, its stride says nothing. */

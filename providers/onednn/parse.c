@@ -2,11 +2,17 @@
 #include "region.h"
 
 static const rg_operator operators[] = {
-#define X(op, first, last, family, floats) { op, first, last, &family },
+#define X(op, first, last, family, takes) { op, first, last, &family, takes },
+#include "integers.def"
+#undef X
+#define X(op, first, last, family, floats) { op, first, last, &family, NULL },
 #include "operators.def"
 #undef X
 };
 static const uint16_t float_inputs[] = {
+#define X(op, first, last, family, takes) 0,
+#include "integers.def"
+#undef X
 #define X(op, first, last, family, floats) floats,
 #include "operators.def"
 #undef X
@@ -93,6 +99,33 @@ static bool tensors_fit(const kit_node *node, uint32_t floats, kit_refusal *why)
     return tensor_fits(kit_output(node, 0), "output", 0, true, why);
 }
 
+/* For rows of integers.def: tensors of known rank that have elements. Their parsers check the types. */
+static bool shapes_fit(const kit_node *node, const rg_operator *row, kit_refusal *why)
+{
+    const inlay_value_info *x = kit_input(node, 0), *y = kit_output(node, 0);
+
+    if (x == NULL || y == NULL)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input or output 0 is omitted");
+    for (uint32_t i = 1; i < node->info->output_count; i++)
+        if (kit_output(node, i) != NULL && row->family != &rg_dynamic)
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "leave output 1 away", "oneDNN gives one output here");
+    if (!rg_known_rank(x, 0, RG_MAX_RANK, "input 0", why) || !rg_known_rank(y, 0, RG_MAX_RANK, "output 0", why))
+        return false;
+    for (uint32_t i = 0; i < node->info->input_count; i++) {
+        const inlay_value_info *v = kit_input(node, i);
+
+        if (v == NULL)
+            continue;
+        if (v->kind != INLAY_VALUE_TENSOR || v->rank == INLAY_RANK_UNKNOWN || v->rank > RG_MAX_RANK)
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shape",
+                              "the rank of input %u is not known, or above %d", i, RG_MAX_RANK);
+        for (uint32_t d = 0; d < v->rank; d++)
+            if (v->dims[d].kind == INLAY_DIM_FIXED && v->dims[d].value == 0)
+                return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input %u has no elements", i);
+    }
+    return true;
+}
+
 const rg_operator *rg_parse(const kit_node *node, rg_op *op, kit_refusal *why)
 {
     const inlay_node_info *info = node->info;
@@ -100,7 +133,8 @@ const rg_operator *rg_parse(const kit_node *node, rg_op *op, kit_refusal *why)
     for (uint32_t r = 0; r < KIT_COUNT(operators); r++) {
         const rg_operator *row = &operators[r];
 
-        if (!is_named(info->op_type, row->op_type) || !is_named(info->domain, "ai.onnx"))
+        if (!is_named(info->op_type, row->op_type) || !is_named(info->domain, "ai.onnx") ||
+            (row->takes != NULL && !row->takes(node)))
             continue;
         if (info->since_version < row->since_min || info->since_version > row->since_max) {
             kit_refuse(why, INLAY_REFUSE_VERSION, "convert the model to an opset with one of these versions",
@@ -110,7 +144,8 @@ const rg_operator *rg_parse(const kit_node *node, rg_op *op, kit_refusal *why)
         }
         memset(op, 0, sizeof *op);
         op->row = row;
-        if (!tensors_fit(node, float_inputs[r], why) || !row->family->parse(node, op, why))
+        if (!(row->takes != NULL ? shapes_fit(node, row, why) : tensors_fit(node, float_inputs[r], why)) ||
+            !row->family->parse(node, op, why))
             return NULL;
         return row;
     }

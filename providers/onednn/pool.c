@@ -124,6 +124,7 @@ static inlay_status read_image(rg_build *b, uint32_t x, rg_place *out)
     if (b->op->global || b->dims[x][1] < 8)
         return rg_read_plain(b, x, out);
     rg_md_channels_last(&md, b->ranks[x], b->dims[x]);
+    md.data_type = rg_type(b, x);
     return rg_read_as(b, x, &md, out);
 }
 
@@ -151,6 +152,7 @@ static inlay_status lower_pool(rg_build *b, const rg_group *group)
         dilations[i] = op->global ? 0 : op->dilations[i] - 1;
     }
     rg_md_any(&y_md, rank, dims);
+    y_md.data_type = in.md.data_type;
     INLAY_TRY(rg_check(dnnl_pooling_v2_forward_desc_init(&desc, dnnl_forward_inference, op->alg, &in.md, &y_md, strides,
                                                          kernel, dilations, begins, ends),
                        b->diag, "describe this pooling", op->name));

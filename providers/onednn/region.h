@@ -56,11 +56,13 @@ typedef struct rg_family {
     inlay_status (*lower)(rg_build *b, const rg_group *group);
 } rg_family;
 
-/* A row of operators.def. */
+/* A row of operators.def, or of integers.def. */
 typedef struct rg_operator {
     const char *op_type;
     uint32_t since_min, since_max;
     const rg_family *family;
+    /* NULL, or: is this node the row's? Rows of the same operator that follow are for the other nodes. */
+    bool (*takes)(const kit_node *node);
 } rg_operator;
 
 enum { RG_PAD_EXPLICIT = 0, RG_PAD_SAME_UPPER = 1, RG_PAD_SAME_LOWER = 2, RG_PAD_VALID = 3 };
@@ -87,6 +89,8 @@ struct rg_op {
     uint32_t axes;       /* reductions: bit a = axis a */
     int32_t perm[RG_MAX_RANK];
     bool trans_a, trans_b;
+    float scale;         /* quantization: of the input, or of the result */
+    int32_t zero;        /* its zero point */
     float epsilon, alpha, beta, bias;
     int64_t size;
     char name[96];       /* of the node, for diagnostics */
@@ -109,7 +113,14 @@ bool rg_is_large(const kit_node *node, kit_refusal *why);
 bool rg_same_dim(const inlay_dim *a, const inlay_dim *b);
 
 extern const rg_family rg_conv, rg_conv_transpose, rg_product, rg_eltwise_family, rg_binary, rg_pool, rg_normalize,
-    rg_concat, rg_softmax, rg_layer_norm, rg_reduce, rg_view, rg_transpose, rg_lrn, rg_attention;
+    rg_concat, rg_softmax, rg_layer_norm, rg_reduce, rg_view, rg_transpose, rg_lrn, rg_attention,
+    rg_quantize, rg_dequantize, rg_dynamic, rg_int8_conv, rg_int8_product, rg_int_cast, rg_byte_clip;
+
+/* Which nodes the rows of integers.def are for (quant.c). */
+bool rg_takes_any(const kit_node *node);
+bool rg_takes_bytes(const kit_node *node);   /* the first input has 8 bits */
+bool rg_is_dynamic_scale(const kit_node *node, const inlay_value_info *v); /* made by DynamicQuantizeLinear */
+bool rg_takes_product(const kit_node *node); /* Cast to float of what an integer product makes */
 
 /* How much faster than a direct convolution Winograd's is, as measured: by the size of the output, since the transforms
  * of a small one fill few tiles, and by channels. 0: it is not for this window, or slower. */
@@ -134,6 +145,8 @@ typedef struct rg_constant {
     uint64_t bytes;
     rg_pack *packs;
     bool plain_used;   /* something reads the original as it lies */
+    bool shifted;      /* packs hold int8, 128 less than the original's uint8 */
+    int32_t *sums;     /* integer products: of the columns of a matrix */
 } rg_constant;
 
 typedef struct rg_value {
@@ -141,6 +154,7 @@ typedef struct rg_value {
     uint32_t input, output; /* number among the region's, INLAY_NONE */
     uint32_t constant; /* index in constants, INLAY_NONE */
     uint32_t uses;     /* reads by ops of the region */
+    dnnl_data_type_t type; /* undef: none that oneDNN knows */
     uint32_t rank;     /* of constants */
     int64_t dims[RG_MAX_RANK];
 } rg_value;
@@ -168,6 +182,9 @@ inlay_status rg_execute(void *state, inlay_compiled *compiled, inlay_instance *i
 inlay_status rg_assess(void *state, const inlay_graph *graph, const uint8_t *candidates, const inlay_assess_sink *sink,
                        inlay_diag *diag);
 inlay_status rg_cost(void *state, const inlay_cost_request *request, inlay_cost *cost);
+
+/* Adds what an operator of integers.def takes. */
+void rg_quant_cost(const rg_op *op, const inlay_cost_request *r, const inlay_node_info *info, inlay_cost *cost);
 
 /* Holds the OpenMP pool, which libdnnl shares with the host, to a number of threads for what this thread calls. Returns
  * the number before, to be set again. */

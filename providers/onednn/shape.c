@@ -20,6 +20,7 @@ static inlay_status lower_view(rg_build *b, const rg_group *group)
     if (status != INLAY_OK)
         return status;
     rg_md_plain(&x.md, b->ranks[group->out], b->dims[group->out]);
+    x.md.data_type = rg_type(b, group->out);
     return rg_set_place(b, group->out, &x);
 }
 
@@ -115,6 +116,7 @@ static inlay_status lower_concat(rg_build *b, const rg_group *group)
             INLAY_TRY(rg_read_plain(b, op->in[i], &places[n]));
         } else if (blocked < count) { /* no blocks in common: channels last for all */
             rg_md_channels_last(&md, rank, b->dims[op->in[i]]);
+            md.data_type = rg_type(b, op->in[i]);
             INLAY_TRY(rg_read_as(b, op->in[i], &md, &places[n]));
         }
         mds[n] = places[n].md;
@@ -127,6 +129,7 @@ static inlay_status lower_concat(rg_build *b, const rg_group *group)
         rg_md_plain(&md, rank, b->dims[op->out[0]]);
     else
         rg_md_any(&md, rank, b->dims[op->out[0]]);
+    md.data_type = rg_type(b, op->out[0]);
     INLAY_TRY(rg_check(dnnl_concat_primitive_desc_create(&pd, &md, (int)count, (int)op->axis, mds, attr,
                                                          b->state->engine),
                        b->diag, "concatenate", op->name));

@@ -62,12 +62,13 @@ void rg_constant_deinit(rg_constant *k)
         k->packs = next;
     }
     free(k->copy);
+    free(k->sums);
 }
 
 static const rg_pack *source_pack(const rg_constant *k)
 {
     for (const rg_pack *p = k->packs; p != NULL; p = p->next)
-        if (p->md.format_kind == dnnl_blocked)
+        if (p->md.format_kind == dnnl_blocked && p->md.extra.flags == 0)
             return p;
     return NULL;
 }
@@ -98,6 +99,22 @@ static inlay_status unpack(inlay_compiled *c, const rg_constant *k, void **out_p
     return status;
 }
 
+/* uint8 as int8, which is what oneDNN wants weights to be: 128 less each. */
+static inlay_status shift(const rg_constant *k, void **out, inlay_diag *diag)
+{
+    const uint8_t *from = k->data;
+    uint8_t *to;
+
+    if (posix_memalign(out, 64, k->bytes + 64) != 0) {
+        *out = NULL;
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "a constant of %llu bytes", (unsigned long long)k->bytes);
+    }
+    to = *out;
+    for (uint64_t i = 0; i < k->bytes; i++)
+        to[i] = from[i] ^ 0x80;
+    return INLAY_OK;
+}
+
 inlay_status rg_constant_pack(inlay_compiled *c, rg_constant *k, const rg_md *plain, const rg_md *md,
                               const rg_pack **out_pack, inlay_diag *diag)
 {
@@ -125,6 +142,9 @@ inlay_status rg_constant_pack(inlay_compiled *c, rg_constant *k, const rg_md *pl
     p->md = *md;
     if (source == NULL) {
         INLAY_TRY(unpack(c, k, &unpacked, diag));
+        source = unpacked;
+    } else if (k->shifted) {
+        INLAY_TRY(shift(k, &unpacked, diag));
         source = unpacked;
     } else if (MUST_ALIGN && (uintptr_t)source % sizeof(float) != 0) {
         if (posix_memalign(&unpacked, 64, k->bytes) != 0) {

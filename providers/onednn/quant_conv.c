@@ -1,0 +1,195 @@
+/* QLinearConv-10: oneDNN's convolution of bytes, with channels last, zero points and a scale for each filter.
+ *
+ * oneDNN computes round(sum * scale + zero) where ONNX has round(sum * scale) + zero: ties may go to the other side. */
+#include "quant.h"
+#include "window.h"
+
+enum { X = 0, X_SCALE = 1, X_ZERO = 2, W = 3, W_SCALE = 4, W_ZERO = 5, Y_SCALE = 6, Y_ZERO = 7, BIAS = 8 };
+
+/* Weights that oneDNN can read: int8, or uint8 around 128, with no other zero point. */
+static bool weights_fit(const kit_node *node, kit_refusal *why)
+{
+    const inlay_value_info *w = kit_input(node, W), *zero = kit_input(node, W_ZERO);
+    uint8_t wanted;
+
+    if (!q_is_bytes(w) || !kit_is_constant(node, W) || q_count(w) < 1)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, "make them a constant", "the weights are not constant bytes");
+    wanted = w->dtype == INLAY_UINT8 ? 128 : 0;
+    if (zero == NULL || !kit_is_constant(node, W_ZERO) || zero->data == NULL || zero->dtype != w->dtype)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant",
+                          "the zero point of the weights is not a constant");
+    for (uint64_t i = 0; i < zero->data_bytes; i++)
+        if (((const uint8_t *)zero->data)[i] != wanted)
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "quantize the weights around 0",
+                              "a zero point of the weights is not %u", wanted);
+    return true;
+}
+
+static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    const inlay_value_info *x = kit_input(node, X), *w = kit_input(node, W), *y = kit_output(node, 0);
+    const inlay_value_info *bias = kit_input(node, BIAS);
+    float ignored;
+
+    if (!q_has_products(why) || !rg_known_rank(x, 3, 5, "input 0", why) || !weights_fit(node, why) ||
+        !rg_known_rank(w, x->rank, x->rank, "input 3", why))
+        return false;
+    if (!q_is_bytes(x) || !q_is_bytes(y))
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "input or output are not of 8 bits");
+    if (bias != NULL && (!kit_is_constant(node, BIAS) || bias->dtype != INLAY_INT32 || bias->rank != 1 ||
+                         bias->dims[0].value != w->dims[0].value))
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "the bias is not a constant vector of int32");
+    if (!q_known_scale(kit_input(node, X_SCALE), 1, "x", &op->scale, why) ||
+        !q_known_scale(kit_input(node, W_SCALE), w->dims[0].value, "w", &ignored, why) ||
+        !q_known_scale(kit_input(node, Y_SCALE), 1, "y", &op->alpha, why) ||
+        !q_known_zero(kit_input(node, X_ZERO), x, "x", &op->zero, why))
+        return false;
+    {
+        int32_t zero;
+
+        if (!q_known_zero(kit_input(node, Y_ZERO), y, "y", &zero, why))
+            return false;
+        op->size = zero;
+    }
+    op->group = kit_attr_int(node->info, "group", 1);
+    if (op->group < 1 || w->dims[0].value % op->group != 0)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "group does not divide the channels");
+    for (uint32_t i = 0; i < x->rank - 2; i++)
+        op->kernel[i] = w->dims[2 + i].value;
+    return rg_parse_window(node, x->rank - 2, op, why);
+}
+
+/* ------------------------------------------------------------------ lowering */
+
+/* The weights as oneDNN numbers their axes, as ONNX has them: [O, I/g, ..], with the groups in front if there are any. */
+static void weights_layout(const rg_build *b, rg_md *out)
+{
+    const rg_op *op = b->op;
+    const int64_t *w = b->dims[op->in[W]];
+    uint32_t rank = b->ranks[op->in[W]], n = 0;
+    int64_t dims[RG_MAX_RANK];
+
+    if (op->group > 1)
+        dims[n++] = op->group;
+    dims[n++] = w[0] / op->group;
+    for (uint32_t d = 1; d < rank; d++)
+        dims[n++] = w[d];
+    rg_md_plain(out, n, dims);
+    out->data_type = dnnl_s8;
+}
+
+/* Scales, zero points, and the bounds that are fused. */
+static inlay_status make_attributes(rg_build *b, const rg_group *group, dnnl_primitive_attr_t *out)
+{
+    const rg_op *op = b->op;
+    const void *w_scales = q_constant(b, op->in[W_SCALE]);
+    int64_t filters = b->dims[op->in[W]][0], count = rg_count(b, op->in[W_SCALE]);
+    const int32_t x_zero = op->zero, y_zero = (int32_t)op->size;
+    float *scales = calloc((size_t)filters, sizeof *scales);
+    dnnl_post_ops_t posts = NULL;
+    dnnl_status_t code = dnnl_success;
+    inlay_status status = INLAY_OK;
+
+    if (scales == NULL) {
+        status = q_no_memory(b);
+        goto done;
+    }
+    if (w_scales == NULL) {
+        status = inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': its scales have gone", op->name);
+        goto done;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        float w;
+
+        memcpy(&w, (const char *)w_scales + (size_t)i * sizeof w, sizeof w);
+        scales[i] = (float)((double)op->scale / (double)op->alpha * (double)w);
+    }
+    INLAY_TRY(rg_attr_create(b, out));
+    code = dnnl_primitive_attr_set_output_scales(*out, count > 1 ? filters : 1, count > 1 ? 1 << 1 : 0, scales);
+    if (code == dnnl_success && x_zero != 0)
+        code = dnnl_primitive_attr_set_zero_points(*out, DNNL_ARG_SRC, 1, 0, &x_zero);
+    if (code == dnnl_success && y_zero != 0)
+        code = dnnl_primitive_attr_set_zero_points(*out, DNNL_ARG_DST, 1, 0, &y_zero);
+    if (code == dnnl_success && group->post_count > 0) {
+        const rg_eltwise *f = &group->posts[0].eltwise; /* integers; the zero point is added behind it */
+
+        code = dnnl_post_ops_create(&posts);
+        if (code == dnnl_success)
+            code = dnnl_post_ops_append_eltwise(posts, 1, f->alg, f->alpha - (float)y_zero, f->beta - (float)y_zero);
+        if (code == dnnl_success)
+            code = dnnl_primitive_attr_set_post_ops(*out, posts);
+    }
+    status = rg_check(code, b->diag, "set scales", op->name);
+done:
+    (void)dnnl_post_ops_destroy(posts);
+    free(scales);
+    return status;
+}
+
+static inlay_status describe(rg_build *b, const rg_group *group, const rg_md *w_plain, const rg_md *bias,
+                             dnnl_primitive_desc_t *out)
+{
+    const rg_op *op = b->op;
+    uint32_t rank = b->ranks[group->out];
+    dnnl_dims_t begins, ends, dilations;
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_convolution_desc_t desc;
+    rg_md x, w, y;
+    inlay_status status;
+
+    rg_md_any(&x, rank, b->dims[op->in[X]]);
+    x.data_type = rg_type(b, op->in[X]);
+    rg_md_any(&y, rank, b->dims[group->out]);
+    y.data_type = rg_type(b, group->out);
+    rg_md_any(&w, (uint32_t)w_plain->ndims, w_plain->dims);
+    w.data_type = dnnl_s8;
+    rg_window_pads(op, x.dims + 2, y.dims + 2, op->kernel, begins, ends);
+    for (uint32_t i = 0; i < op->spatial; i++)
+        dilations[i] = op->dilations[i] - 1;
+    INLAY_TRY(rg_check(dnnl_dilated_convolution_forward_desc_init(&desc, dnnl_forward_inference,
+                                                                  dnnl_convolution_direct, &x, &w, bias, &y,
+                                                                  op->strides, dilations, begins, ends),
+                       b->diag, "describe this convolution", op->name));
+    INLAY_TRY(make_attributes(b, group, &attr));
+    status = rg_check(dnnl_primitive_desc_create(out, &desc, attr, b->state->engine, NULL), b->diag, "compute this",
+                      op->name);
+done:
+    (void)dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
+static inlay_status lower(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    bool biased = op->in_count > BIAS && op->in[BIAS] != INLAY_NONE;
+    dnnl_primitive_desc_t pd = NULL;
+    rg_md w_plain, bias_md;
+    rg_place x, w, y, bias;
+    rg_operand operands[4];
+    uint32_t n = 0;
+    inlay_status status;
+
+    weights_layout(b, &w_plain);
+    rg_md_plain(&bias_md, 1, b->dims[op->in[W]]);
+    bias_md.data_type = dnnl_s32;
+    INLAY_TRY(describe(b, group, &w_plain, biased ? &bias_md : NULL, &pd));
+    INLAY_TRY(rg_read_as(b, op->in[X], dnnl_primitive_desc_query_md(pd, dnnl_query_src_md, 0), &x));
+    if (rg_type(b, op->in[W]) == dnnl_u8)
+        q_shift(b, op->in[W]);
+    INLAY_TRY(rg_read_constant(b, op->in[W], &w_plain, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), &w));
+    operands[n++] = (rg_operand){ DNNL_ARG_SRC, &x };
+    operands[n++] = (rg_operand){ DNNL_ARG_WEIGHTS, &w };
+    if (biased) {
+        INLAY_TRY(rg_read_constant(b, op->in[BIAS], &bias_md, &bias_md, &bias));
+        operands[n++] = (rg_operand){ DNNL_ARG_BIAS, &bias };
+    }
+    INLAY_TRY(rg_result_place(b, group->out, dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0), &y));
+    operands[n++] = (rg_operand){ DNNL_ARG_DST, &y };
+    INLAY_TRY(rg_emit(b, pd, operands, n));
+    status = rg_set_place(b, group->out, &y);
+done:
+    (void)dnnl_primitive_desc_destroy(pd);
+    return status;
+}
+
+const rg_family rg_int8_conv = { "convolution of bytes", parse, lower };

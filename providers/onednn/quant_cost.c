@@ -1,0 +1,48 @@
+/* What integer operators take, as measured on a core with AVX-512 VNNI; see cost.c. */
+#include "quant.h"
+
+#define BYTE_FLOPS_PER_NS 800.0
+#define THIN_FLOPS_PER_NS 90.0 /* depthwise */
+#define BYTES_PER_NS 12.0      /* elements that become bytes, or come from them */
+#define CALL_NS 60.0
+#define WEIGHT_BYTES_PER_NS 60.0
+
+static double count_of(const inlay_cost_request *r, const uint32_t *list, uint32_t count, uint32_t i)
+{
+    const inlay_value_state *s;
+    double n = 1;
+
+    if (i >= count || list[i] == INLAY_NONE || list[i] >= r->value_count)
+        return 0;
+    s = INLAY_AT(inlay_value_state, r->values, r->value_stride, list[i]);
+    if (s->rank == INLAY_RANK_UNKNOWN)
+        return 0;
+    for (uint32_t d = 0; d < s->rank; d++)
+        n *= s->dims[d] < 0 ? 1 : (double)s->dims[d];
+    return n;
+}
+
+void rg_quant_cost(const rg_op *op, const inlay_cost_request *r, const inlay_node_info *info, inlay_cost *cost)
+{
+    const rg_family *f = op->row->family;
+    double x = count_of(r, info->inputs, info->input_count, 0), threads = r->max_threads > 0 ? r->max_threads : 1;
+    double y = count_of(r, info->outputs, info->output_count, 0), flops = y, rate = BYTES_PER_NS, weights = 0;
+
+    if (f == &rg_int8_conv || f == &rg_int8_product) {
+        bool conv = f == &rg_int8_conv;
+        const inlay_value_info *w = inlay_graph_value(r->graph, info->inputs[conv ? 3 : 1]);
+        double per = conv ? (double)w->dims[1].value : (double)w->dims[0].value;
+
+        for (uint32_t i = 0; conv && i < op->spatial; i++)
+            per *= (double)op->kernel[i];
+        weights = count_of(r, info->inputs, info->input_count, conv ? 3 : 1);
+        rate = conv && op->group > 1 && w->dims[1].value < 8 ? THIN_FLOPS_PER_NS : BYTE_FLOPS_PER_NS;
+        flops = 2 * y * per;
+    } else if (f == &rg_view || f == &rg_transpose || f == &rg_int_cast) {
+        flops = 0; /* behind a product, or nothing at all */
+    }
+    cost->flops += flops;
+    cost->bytes_read += (uint64_t)(x + weights);
+    cost->bytes_written += (uint64_t)y;
+    cost->ns += flops / rate / threads + weights / WEIGHT_BYTES_PER_NS + CALL_NS;
+}

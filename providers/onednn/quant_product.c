@@ -1,0 +1,439 @@
+/* MatMulInteger-10 by a constant matrix: oneDNN's inner product of bytes into int32, and a loop behind it that takes the
+ * zero points out and, where Cast and a scale follow, makes floats at once, with bias and function.
+ *
+ *     sum (a - za)(w - zw) = sum a w - za * colsum(w) - zw * (rowsum(a) - K za)
+ *
+ * All of that is exact modulo 2^32, as int32 is. */
+#include "quant.h"
+#include "vecmath.h"
+
+static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    const inlay_value_info *a = kit_input(node, 0), *w = kit_input(node, 1), *a_zero = kit_input(node, 2);
+    const inlay_value_info *w_zero = kit_input(node, 3);
+    int64_t zeros = w_zero == NULL ? 1 : q_count(w_zero);
+
+    if (!q_has_products(why) || !rg_known_rank(a, 2, 6, "input 0", why) || !rg_known_rank(w, 2, 2, "input 1", why))
+        return false;
+    if (!q_is_bytes(a) || !q_is_bytes(w))
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "an input is not of 8 bits");
+    if (!kit_is_constant(node, 1) || q_count(w) < 1)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "input 1 is not a constant matrix");
+    op->axes = w->dtype == INLAY_UINT8; /* shifted */
+    if (a_zero != NULL && (q_count(a_zero) != 1 || a_zero->dtype != a->dtype))
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the zero point of input 0 is not one number");
+    if (w_zero != NULL && (!kit_is_constant(node, 3) || w_zero->dtype != w->dtype ||
+                           (zeros != 1 && (w_zero->rank != 1 || zeros != w->dims[1].value))))
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant",
+                          "the zero point of input 1 is no constant, or of each row");
+    return true;
+}
+
+/* ------------------------------------------------------------------ what follows the product */
+
+enum { ZERO_ARG = 1u << 0, ROWS_ARG = 1u << 1, SCALE_ARG = 1u << 2, BIAS_ARG = 1u << 3, ADDED_ARG = 1u << 4 };
+
+typedef struct tail {
+    rg_native native;
+    int64_t m, n, k;
+    const int32_t *sums; /* [n] of the columns of the weights; the region's constant holds it */
+    int32_t *w_zeros;    /* [n], in the same block of memory; NULL: all 0 */
+    uint32_t args;       /* *_ARG: which there are, in this order, behind the sums and before the result */
+    bool a_signed;       /* rows, and the zero point */
+    bool floats;         /* the result */
+    int64_t scale_step;
+    rg_eltwise f;        /* alg 0: none */
+} tail;
+
+typedef struct tail_call {
+    const tail *t;
+    const int32_t *acc;
+    const void *rows;
+    const float *scale, *bias, *added;
+    void *y;
+    int32_t a_zero;
+} tail_call;
+
+/* acc -= a_zero * sums. */
+KIT_MULTIVERSION static void without_zeros(int32_t *restrict y, const int32_t *restrict acc,
+                                           const int32_t *restrict sums, int64_t n, int32_t zero)
+{
+    const uint32_t z = (uint32_t)zero;
+
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (int32_t)((uint32_t)acc[i] - z * (uint32_t)sums[i]);
+}
+
+KIT_MULTIVERSION static void without_weight_zeros(int32_t *restrict y, const int32_t *restrict w_zeros, int64_t n,
+                                                  int32_t rest)
+{
+    const uint32_t r = (uint32_t)rest;
+
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (int32_t)((uint32_t)y[i] - r * (uint32_t)w_zeros[i]);
+}
+
+KIT_MULTIVERSION static void scaled(float *restrict y, const int32_t *restrict x, int64_t n, const float *scale,
+                                    int64_t step)
+{
+    if (step != 0) {
+        for (int64_t i = 0; i < n; i++)
+            y[i] = (float)x[i] * scale[i];
+    } else {
+        const float s = scale[0];
+
+        for (int64_t i = 0; i < n; i++)
+            y[i] = (float)x[i] * s;
+    }
+}
+
+KIT_MULTIVERSION static void as_floats(float *restrict y, const int32_t *restrict x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (float)x[i];
+}
+
+KIT_MULTIVERSION static void add(float *restrict y, const float *restrict x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] += x[i];
+}
+
+KIT_MULTIVERSION static void relu(float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = y[i] < 0 ? 0 : y[i];
+}
+
+KIT_MULTIVERSION static void gelu(float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = vm_gelu(y[i]);
+}
+
+static void function(float *y, int64_t n, const rg_eltwise *f)
+{
+    if (f->alg == dnnl_eltwise_relu)
+        relu(y, n);
+    else if (f->alg == dnnl_eltwise_gelu_erf)
+        gelu(y, n);
+}
+
+static bool known_function(const rg_eltwise *f)
+{
+    return (f->alg == dnnl_eltwise_relu && f->alpha == 0) || f->alg == dnnl_eltwise_gelu_erf;
+}
+
+enum { TILE = 1024 };
+
+static void one_tile(const tail_call *c, int64_t row, int64_t from, int64_t n, int32_t rest)
+{
+    const tail *t = c->t;
+    int64_t at = row * t->n + from;
+    int32_t sums[TILE];
+    float *y;
+
+    without_zeros(sums, c->acc + at, t->sums + from, n, c->a_zero);
+    if (t->w_zeros != NULL)
+        without_weight_zeros(sums, t->w_zeros + from, n, rest);
+    if (!t->floats) {
+        memcpy((int32_t *)c->y + at, sums, (size_t)n * sizeof *sums);
+        return;
+    }
+    y = (float *)c->y + at;
+    if (c->scale != NULL)
+        scaled(y, sums, n, c->scale + from * t->scale_step, t->scale_step);
+    else
+        as_floats(y, sums, n);
+    if (c->bias != NULL)
+        add(y, c->bias + from, n);
+    if (t->f.alg != dnnl_alg_kind_undef)
+        function(y, n, &t->f);
+    if (c->added != NULL)
+        add(y, c->added + at, n);
+}
+
+static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const tail_call *c = user;
+    const tail *t = c->t;
+
+    (void)worker;
+    for (int64_t row = begin; row < end; row++) {
+        int32_t rest = 0;
+
+        if (t->w_zeros != NULL)
+            rest = (int32_t)((uint32_t)q_sum((const char *)c->rows + row * t->k, t->a_signed, t->k) -
+                             (uint32_t)t->k * (uint32_t)c->a_zero);
+        for (int64_t from = 0; from < t->n; from += TILE)
+            one_tile(c, row, from, t->n - from < TILE ? t->n - from : TILE, rest);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_tail(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                             uint32_t threads)
+{
+    const tail *t = (const tail *)(const void *)native;
+    tail_call c = { .t = t, .acc = args[0] };
+    int64_t grain = 16384 / t->n + 1;
+    uint32_t next = 1;
+
+    if ((t->args & ZERO_ARG) != 0) {
+        c.a_zero = t->a_signed ? *(const int8_t *)args[next] : *(const uint8_t *)args[next];
+        next++;
+    }
+    if ((t->args & ROWS_ARG) != 0)
+        c.rows = args[next++];
+    if ((t->args & SCALE_ARG) != 0)
+        c.scale = args[next++];
+    if ((t->args & BIAS_ARG) != 0)
+        c.bias = args[next++];
+    if ((t->args & ADDED_ARG) != 0)
+        c.added = args[next++];
+    c.y = args[next];
+    if (threads <= 1 || t->m <= grain)
+        return run_rows(&c, 0, t->m, 0);
+    return state->host->parallel_for(state->host->ctx, run, t->m, grain, run_rows, &c);
+}
+
+/* ------------------------------------------------------------------ lowering */
+
+/* Sums of the columns of the weights, as int8; made once. */
+static inlay_status column_sums(rg_build *b, const int32_t **out)
+{
+    const rg_op *op = b->op;
+    rg_constant *k = &b->c->constants[b->c->values[op->in[1]].constant];
+    int64_t rows = b->dims[op->in[1]][0], columns = b->dims[op->in[1]][1];
+    const uint8_t *w = k->data;
+    uint8_t flip = op->axes != 0 ? 0x80 : 0;
+
+    if (k->sums == NULL) {
+        if (w == NULL)
+            return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': its weights have gone", op->name);
+        k->sums = calloc((size_t)columns, sizeof *k->sums);
+        if (k->sums == NULL)
+            return q_no_memory(b);
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t n = 0; n < columns; n++)
+                k->sums[n] += (int8_t)(w[r * columns + n] ^ flip);
+    }
+    *out = k->sums;
+    return INLAY_OK;
+}
+
+/* The zero points of the weights behind *t, if any is not 0 once the weights are int8. */
+static inlay_status make_tail(rg_build *b, int64_t n, tail **out)
+{
+    const rg_op *op = b->op;
+    uint32_t zero = op->in_count > 3 ? op->in[3] : INLAY_NONE;
+    const uint8_t *bytes = q_constant(b, zero);
+    int64_t count = zero == INLAY_NONE ? 0 : rg_count(b, zero);
+    int32_t around = op->axes != 0 ? 128 : 0;
+    tail *t = calloc(1, sizeof *t + (size_t)n * sizeof(int32_t));
+
+    *out = t;
+    if (t == NULL)
+        return q_no_memory(b);
+    if (zero != INLAY_NONE && bytes == NULL)
+        return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': its zero points have gone", op->name);
+    for (int64_t i = 0; i < n; i++) {
+        uint8_t byte = count == 0 ? 0 : bytes[count > 1 ? i : 0];
+        int32_t z = (op->axes != 0 ? byte : (int8_t)byte) - around;
+
+        ((int32_t *)(t + 1))[i] = z;
+        if (z != 0)
+            t->w_zeros = (int32_t *)(t + 1);
+    }
+    return INLAY_OK;
+}
+
+/* Is the value one number, or one for each column? */
+static bool along_columns(const rg_build *b, uint32_t value, int64_t n, int64_t *out_step)
+{
+    uint32_t rank = b->ranks[value];
+    int64_t count = rg_count(b, value);
+
+    *out_step = count > 1;
+    return rg_type(b, value) == dnnl_f32 && (count == 1 || (count == n && b->dims[value][rank - 1] == n));
+}
+
+typedef struct operands {
+    rg_place at[6];
+    const rg_place *places[8];
+    uint32_t count;
+} operands;
+
+static inlay_status read_operand(rg_build *b, uint32_t value, operands *o)
+{
+    inlay_status status = rg_read_plain(b, value, &o->at[o->count]);
+
+    if (status == INLAY_OK) {
+        o->places[o->count + 1] = &o->at[o->count];
+        o->count++;
+    }
+    return status;
+}
+
+/* Scale, bias, function and what is added, as far as they follow in this order; returns how many posts that are. */
+static inlay_status take_posts(rg_build *b, const rg_group *group, tail *t, operands *o, uint32_t *out_taken)
+{
+    uint32_t p = 0;
+    const rg_post *post = group->posts;
+    int64_t step;
+    inlay_status status = INLAY_OK;
+
+    if (p < group->post_count && post[p].kind == RG_POST_BINARY && post[p].alg == dnnl_binary_mul &&
+        along_columns(b, post[p].other, t->n, &t->scale_step)) {
+        INLAY_TRY(read_operand(b, post[p++].other, o));
+        t->args |= SCALE_ARG;
+    }
+    if (p < group->post_count && post[p].kind == RG_POST_BINARY && post[p].alg == dnnl_binary_add &&
+        along_columns(b, post[p].other, t->n, &step) && step != 0) {
+        INLAY_TRY(read_operand(b, post[p++].other, o));
+        t->args |= BIAS_ARG;
+    }
+    if (p < group->post_count && post[p].kind == RG_POST_ELTWISE && known_function(&post[p].eltwise))
+        t->f = post[p++].eltwise;
+    if (p < group->post_count && post[p].kind == RG_POST_BINARY && post[p].alg == dnnl_binary_add &&
+        rg_type(b, post[p].other) == dnnl_f32 && rg_count(b, post[p].other) == rg_count(b, group->out) &&
+        b->ranks[post[p].other] == b->ranks[group->out]) {
+        INLAY_TRY(read_operand(b, post[p++].other, o));
+        t->args |= ADDED_ARG;
+    }
+done:
+    *out_taken = p;
+    return status;
+}
+
+static inlay_status emit_product(rg_build *b, const rg_place *a, int64_t m, int64_t k, int64_t n, rg_place *out)
+{
+    const rg_op *op = b->op;
+    const int64_t a_dims[] = { m, k }, w_dims[] = { n, k }, y_dims[] = { m, n }, w_strides[] = { 1, n };
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_inner_product_desc_t desc;
+    rg_md a_md, w_plain, w_md, y_md;
+    rg_place x = *a, w;
+    inlay_status status;
+
+    rg_md_plain(&a_md, 2, a_dims);
+    a_md.data_type = a->md.data_type;
+    rg_md_strides(&w_plain, 2, w_dims, w_strides);
+    w_plain.data_type = dnnl_s8;
+    rg_md_any(&w_md, 2, w_dims);
+    w_md.data_type = dnnl_s8;
+    rg_md_plain(&y_md, 2, y_dims);
+    y_md.data_type = dnnl_s32;
+    x.md = a_md;
+    INLAY_TRY(rg_check(dnnl_inner_product_forward_desc_init(&desc, dnnl_forward_inference, &a_md, &w_md, NULL, &y_md),
+                       b->diag, "describe this product", op->name));
+    INLAY_TRY(rg_describe(b, &desc, &pd));
+    if (op->axes != 0)
+        q_shift(b, op->in[1]);
+    INLAY_TRY(rg_read_constant(b, op->in[1], &w_plain, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), &w));
+    INLAY_TRY(rg_new_place(b, &y_md, out));
+    status = rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_SRC, &x }, { DNNL_ARG_WEIGHTS, &w }, { DNNL_ARG_DST, out } },
+                     3);
+done:
+    (void)dnnl_primitive_desc_destroy(pd);
+    return status;
+}
+
+static inlay_status lower(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    int64_t k = b->dims[op->in[1]][0], n = b->dims[op->in[1]][1], m = rg_count(b, op->in[0]) / k;
+    rg_place a, sums, y;
+    operands o = { .count = 0 };
+    uint32_t taken = 0;
+    const int32_t *columns = NULL;
+    tail *t = NULL;
+    inlay_status status;
+    rg_md md;
+
+    INLAY_TRY(column_sums(b, &columns));
+    INLAY_TRY(make_tail(b, n, &t));
+    t->sums = columns;
+    t->native.run = run_tail;
+    t->m = m;
+    t->n = n;
+    t->k = k;
+    t->a_signed = rg_type(b, op->in[0]) == dnnl_s8;
+    t->floats = rg_type(b, group->out) == dnnl_f32;
+    INLAY_TRY(rg_read_plain(b, op->in[0], &a));
+    INLAY_TRY(emit_product(b, &a, m, k, n, &sums));
+    o.places[0] = &sums;
+    if (op->in_count > 2 && op->in[2] != INLAY_NONE) {
+        INLAY_TRY(read_operand(b, op->in[2], &o));
+        t->args |= ZERO_ARG;
+    }
+    if (t->w_zeros != NULL) {
+        INLAY_TRY(read_operand(b, op->in[0], &o));
+        t->args |= ROWS_ARG;
+    }
+    INLAY_TRY(take_posts(b, group, t, &o, &taken));
+    rg_md_plain(&md, b->ranks[group->out], b->dims[group->out]);
+    md.data_type = rg_type(b, group->out);
+    if (taken == group->post_count)
+        INLAY_TRY(rg_result_place(b, group->out, &md, &y));
+    else
+        INLAY_TRY(rg_new_place(b, &md, &y));
+    o.places[o.count + 1] = &y;
+    {
+        rg_native *native = &t->native;
+
+        t = NULL; /* the step's, or freed */
+        INLAY_TRY(rg_emit_native(b, native, o.places, o.count + 2));
+    }
+    status = rg_finish(b, group, taken, &y, true);
+done:
+    free(t);
+    return status;
+}
+
+const rg_family rg_int8_product = { "product of bytes", parse, lower };
+
+/* ------------------------------------------------------------------ Cast of what it makes */
+
+static bool parse_cast(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    (void)op;
+    return rg_known_rank(kit_input(node, 0), 1, 6, "input 0", why);
+}
+
+static inlay_status lower_cast(rg_build *b, const rg_group *group)
+{
+    rg_place x, y;
+    inlay_status status;
+    dnnl_primitive_desc_t pd = NULL;
+    rg_md md;
+
+    INLAY_TRY(rg_read_plain(b, b->op->in[0], &x));
+    rg_md_plain(&md, b->ranks[group->out], b->dims[group->out]);
+    INLAY_TRY(rg_result_place(b, group->out, &md, &y));
+    INLAY_TRY(rg_check(dnnl_reorder_primitive_desc_create(&pd, &x.md, b->state->engine, &md, b->state->engine, NULL),
+                       b->diag, "convert integers", b->op->name));
+    INLAY_TRY(rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_FROM, &x }, { DNNL_ARG_TO, &y } }, 2));
+    status = rg_set_place(b, group->out, &y);
+done:
+    (void)dnnl_primitive_desc_destroy(pd);
+    return status;
+}
+
+const rg_family rg_int_cast = { "conversion", parse_cast, lower_cast };
+
+void rg_quant_take(const rg_build *b, uint32_t next, uint8_t *taken, rg_group *g)
+{
+    const rg_op *op = &b->c->ops[g->op], *f = &b->c->ops[next];
+    bool cast = op->row->family == &rg_int8_product && f->row->family == &rg_int_cast;
+    bool clip = op->row->family == &rg_int8_conv && f->row->family == &rg_byte_clip && f->in[0] == g->out;
+
+    if (taken[next] || b->c->values[g->out].output != INLAY_NONE || (!cast && !clip))
+        return;
+    if (clip)
+        g->posts[g->post_count++] = (rg_post){ .kind = RG_POST_ELTWISE,
+                                               .eltwise = { dnnl_eltwise_clip_v2, f->alpha, f->beta } };
+    taken[next] = 1;
+    g->last = next;
+    g->out = f->out[0];
+}
