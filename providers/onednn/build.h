@@ -131,6 +131,8 @@ bool rg_md_is_blocked(const rg_md *md);
 bool rg_md_is_image(const rg_md *md); /* blocked, or channels last: what kernels for images like */
 /* Channels last, for tensors of rank 3 to 5; what most kernels for images like best. */
 void rg_md_channels_last(rg_md *md, uint32_t rank, const int64_t *dims);
+/* The blocks of x for a tensor of other dims; false: x is blocked otherwise than in channels alone, by 8 or 16. */
+bool rg_md_same_blocks(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *out);
 /* Are elements at the same places? Strides of axes that have one element do not count. */
 bool rg_md_equal(const rg_md *a, const rg_md *b);
 int64_t rg_md_count(const rg_md *md);

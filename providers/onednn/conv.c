@@ -196,21 +196,6 @@ static variant choose(const rg_build *b, const rg_group *group, const rg_place *
     return lies <= liked ? AS_IT_LIES : AS_LIKED;
 }
 
-/* The blocks of x for a tensor of other dims; false: x is blocked otherwise than in channels alone. */
-static bool same_blocks(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *out)
-{
-    static const dnnl_format_tag_t tags[3][2] = { { dnnl_nCw16c, dnnl_nCw8c },
-                                                  { dnnl_nChw16c, dnnl_nChw8c },
-                                                  { dnnl_nCdhw16c, dnnl_nCdhw8c } };
-    const dnnl_blocking_desc_t *blocks = &x->format_desc.blocking;
-
-    if (blocks->inner_nblks != 1 || blocks->inner_idxs[0] != 1 ||
-        (blocks->inner_blks[0] != 16 && blocks->inner_blks[0] != 8))
-        return false;
-    return dnnl_memory_desc_init_by_tag(out, (int)rank, dims, dnnl_f32, tags[rank - 3][blocks->inner_blks[0] == 8]) ==
-           dnnl_success;
-}
-
 /* ------------------------------------------------------------------ lowering */
 
 typedef struct conv_mds {
@@ -233,8 +218,8 @@ static inlay_status make(rg_build *b, const rg_group *group, bool transposed, va
 
     rg_md_any(&x_md, rank, b->dims[op->in[0]]);
     rg_md_any(&y_md, rank, b->dims[y]);
-    if (v == AS_IT_LIES && same_blocks(&x->md, rank, b->dims[y], &y_md))
-        (void)same_blocks(&x->md, rank, b->dims[op->in[0]], &x_md); /* by name: kernels compare strides, idle ones too */
+    if (v == AS_IT_LIES && rg_md_same_blocks(&x->md, rank, b->dims[y], &y_md))
+        (void)rg_md_same_blocks(&x->md, rank, b->dims[op->in[0]], &x_md); /* by name: kernels compare strides, idle ones too */
     status = describe(b, transposed, v, &x_md, &m->w, m->bias_value != INLAY_NONE ? &m->bias : NULL, &y_md, &desc);
     if (status == INLAY_OK)
         status = rg_fuse_posts(b, group, &desc, out);

@@ -149,3 +149,17 @@ bool rg_md_is_image(const rg_md *md)
             return false;
     return md->dims[0] == 1 || b->strides[0] == expect;
 }
+
+bool rg_md_same_blocks(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *out)
+{
+    static const dnnl_format_tag_t tags[3][2] = { { dnnl_nCw16c, dnnl_nCw8c },
+                                                  { dnnl_nChw16c, dnnl_nChw8c },
+                                                  { dnnl_nCdhw16c, dnnl_nCdhw8c } };
+    const dnnl_blocking_desc_t *blocks = &x->format_desc.blocking;
+
+    if (!rg_md_is_blocked(x) || rank < 3 || rank > 5 || blocks->inner_nblks != 1 || blocks->inner_idxs[0] != 1 ||
+        (blocks->inner_blks[0] != 16 && blocks->inner_blks[0] != 8))
+        return false;
+    return dnnl_memory_desc_init_by_tag(out, (int)rank, dims, dnnl_f32, tags[rank - 3][blocks->inner_blks[0] == 8]) ==
+           dnnl_success;
+}

@@ -16,6 +16,7 @@
 #define ONEDNN_REGION_H
 #include "inlay/extensions.h"
 #include "inlay/kit.h"
+#include "resize_table.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -92,6 +93,9 @@ struct rg_op {
     float scale;         /* quantization: of the input, or of the result */
     int32_t zero;        /* its zero point */
     float epsilon, alpha, beta, bias;
+    resize_rule resize;
+    bool scaled;         /* by factors, not by the sizes of the output */
+    float scales[RG_MAX_RANK];
     int64_t size;
     char name[96];       /* of the node, for diagnostics */
 };
@@ -115,6 +119,7 @@ bool rg_same_dim(const inlay_dim *a, const inlay_dim *b);
 extern const rg_family rg_conv, rg_conv_transpose, rg_product, rg_eltwise_family, rg_binary, rg_pool, rg_normalize,
     rg_concat, rg_softmax, rg_layer_norm, rg_reduce, rg_view, rg_transpose, rg_lrn, rg_attention,
     rg_quantize, rg_dequantize, rg_dynamic, rg_int8_conv, rg_int8_product, rg_int_cast, rg_byte_clip;
+extern const rg_family rg_resize;
 
 /* Which nodes the rows of integers.def are for (quant.c). */
 bool rg_takes_any(const kit_node *node);

@@ -13,7 +13,6 @@ typedef struct resize_state {
     resize_rule rule;
     uint32_t scales_input, sizes_input; /* INLAY_NONE: the operator has none */
     bool has_roi;
-    uint32_t policy; /* POLICY_* */
     double extrapolation;
     uint32_t axis_count;
     bool has_axes;
@@ -21,81 +20,14 @@ typedef struct resize_state {
     uint32_t scale_count; /* scales as attributes: Upsample-1, 7 */
     double scales[INLAY_MAX_RANK];
 } resize_state;
-enum { POLICY_STRETCH, POLICY_NOT_LARGER, POLICY_NOT_SMALLER };
 
 /* ------------------------------------------------------------------ attributes */
 
-typedef struct resize_word {
-    const char *text;
-    uint32_t value;
-} resize_word;
-
-static const resize_word resize_modes[] = {
-    { "nearest", RESIZE_NEAREST },
-    { "linear", RESIZE_LINEAR },
-    { "bilinear", RESIZE_LINEAR },
-    { "cubic", RESIZE_CUBIC },
-};
-static const resize_word resize_coordinates[] = {
-    { "half_pixel", RESIZE_HALF_PIXEL },
-    { "half_pixel_symmetric", RESIZE_HALF_PIXEL_SYMMETRIC },
-    { "pytorch_half_pixel", RESIZE_PYTORCH_HALF_PIXEL },
-    { "align_corners", RESIZE_ALIGN_CORNERS },
-    { "asymmetric", RESIZE_ASYMMETRIC },
-    { "tf_half_pixel_for_nn", RESIZE_TF_HALF_PIXEL_FOR_NN },
-    { "tf_crop_and_resize", RESIZE_TF_CROP_AND_RESIZE },
-};
-static const resize_word resize_roundings[] = {
-    { "round_prefer_floor", RESIZE_ROUND_PREFER_FLOOR },
-    { "round_prefer_ceil", RESIZE_ROUND_PREFER_CEIL },
-    { "floor", RESIZE_FLOOR },
-    { "ceil", RESIZE_CEIL },
-};
-static const resize_word resize_policies[] = {
-    { "stretch", POLICY_STRETCH },
-    { "not_larger", POLICY_NOT_LARGER },
-    { "not_smaller", POLICY_NOT_SMALLER },
-};
-
-static bool resize_word_find(const kit_node *node, const char *name, const char *otherwise, const resize_word *words,
-                             uint32_t count, uint32_t *out_value, kit_refusal *why)
-{
-    const char *text = kit_attr_string(node->info, name, otherwise);
-
-    for (uint32_t i = 0; i < count; i++) {
-        if (strcmp(text, words[i].text) == 0) {
-            *out_value = words[i].value;
-            return true;
-        }
-    }
-    return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "a value that ONNX defines",
-                      "%s is '%.40s', which is not known here", name, text);
-}
-
-#define WORDS(name, otherwise, words, out) resize_word_find(node, name, otherwise, words, KIT_COUNT(words), out, why)
-
-/* Reads the words among the attributes, or refuses. */
-static bool resize_words(const kit_node *node, resize_state *s, kit_refusal *why)
-{
-    bool old = node->info->op_type.data[0] == 'U' || node->info->since_version < 11;
-
-    if (!WORDS("mode", "nearest", resize_modes, &s->rule.mode) ||
-        !WORDS("coordinate_transformation_mode", old ? "asymmetric" : "half_pixel", resize_coordinates,
-               &s->rule.coordinates) ||
-        !WORDS("nearest_mode", old ? "floor" : "round_prefer_floor", resize_roundings, &s->rule.rounding) ||
-        !WORDS("keep_aspect_ratio_policy", "stretch", resize_policies, &s->policy))
-        return false;
-    if (old && node->info->op_type.data[0] == 'R')
-        s->rule.rounding = RESIZE_SIMPLE;
-    if (s->rule.mode != RESIZE_NEAREST && kit_input_dtype(node, 0) == INLAY_STRING)
-        return kit_refuse(why, INLAY_REFUSE_DTYPE, "mode nearest", "strings have no weighted sum");
-    return true;
-}
-
 static bool supports_resize(const kit_node *node, kit_refusal *why)
 {
-    resize_state s;
-    return resize_words(node, &s, why);
+    resize_rule rule;
+
+    return resize_rule_read(node->info, kit_input_dtype(node, 0) == INLAY_STRING, &rule, why);
 }
 
 static inlay_status prepare_resize(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -109,13 +41,10 @@ static inlay_status prepare_resize(const kit_node *node, void **out_state, inlay
 
     if (s == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of a Resize");
-    if (!resize_words(node, s, &why)) {
+    if (!resize_rule_read(info, kit_input_dtype(node, 0) == INLAY_STRING, &s->rule, &why)) {
         free(s);
         return inlay_fail(diag, INLAY_UNSUPPORTED, "%s", why.text);
     }
-    s->rule.antialias = kit_attr_int(info, "antialias", 0) != 0;
-    s->rule.exclude_outside = kit_attr_int(info, "exclude_outside", 0) != 0;
-    s->rule.cubic_a = kit_attr_float(info, "cubic_coeff_a", -0.75);
     s->extrapolation = kit_attr_float(info, "extrapolation_value", 0);
     s->scales_input = upsample && info->since_version < 9 ? INLAY_NONE : old ? 1 : 2;
     s->sizes_input = old ? INLAY_NONE : 3;
@@ -160,10 +89,10 @@ static inlay_status resize_scales(const resize_state *s, const kit_plan *plan, c
     if (sizes != NULL) {
         for (uint32_t i = 0; i < n && sizes->data != NULL; i++) {
             double scale = (double)((const int64_t *)sizes->data)[i] / (double)axes[which[i]].in;
-            if (i == 0 || (s->policy == POLICY_NOT_LARGER ? scale < common : scale > common))
+            if (i == 0 || (s->rule.policy == RESIZE_NOT_LARGER ? scale < common : scale > common))
                 common = scale;
         }
-        if (s->policy == POLICY_STRETCH)
+        if (s->rule.policy == RESIZE_STRETCH)
             return INLAY_OK;
         if (sizes->data == NULL || sizes->count != n)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "sizes must be known before the node runs, one an axis");
@@ -214,90 +143,10 @@ static inlay_status resize_which(const resize_state *s, uint32_t rank, uint32_t 
     return INLAY_OK;
 }
 
-/* Lays the tables of all axes into memory, and fills them. */
-static void resize_fill(const resize_state *s, resize_plan *p, char *memory)
+/* Elements that go together in any case. */
+static int64_t resize_inner(inlay_dtype dtype)
 {
-    for (uint32_t d = 0; d < p->rank; d++) {
-        resize_table *t = &p->tables[d];
-        uint64_t entries = (uint64_t)(t->taps * p->axes[d].out);
-        if (s->rule.mode != RESIZE_NEAREST) {
-            t->weight = (double *)(void *)memory;
-            memory += entries * sizeof(double);
-        }
-        t->index = (int32_t *)(void *)memory;
-        memory += (entries * sizeof(int32_t) + 7) / 8 * 8;
-        if (t->taps > 0)
-            resize_table_fill(&s->rule, &p->axes[d], t);
-        p->weights = t->weight;
-        if (d + 1 == p->rank && t->weight != NULL && !p->wide) {
-            p->weights = memory;
-            for (uint64_t i = 0; i < entries; i++)
-                ((float *)p->weights)[i] = (float)t->weight[i];
-        }
-    }
-}
-
-/* From the axes of X to those of the plan: what is not resized at either end is merged. crops: with unknown roi no
- * axis is known to stay. */
-static void resize_layout(const resize_state *s, const kit_tensor *x, const resize_axis *axes, resize_plan *p)
-{
-    uint32_t first = x->rank, last = 0;
-    int64_t stride = 1, outer = 1;
-    uint32_t kept = 0;
-
-    for (uint32_t d = 0; d < x->rank; d++) {
-        const resize_axis *a = &axes[d];
-        bool stays = a->in == a->out && a->exact && a->roi_begin == 0 && a->roi_end == 1;
-        if (stays)
-            continue;
-        first = d < first ? d : first;
-        last = d;
-    }
-    p->inner = x->dtype == INLAY_COMPLEX64 || x->dtype == INLAY_COMPLEX128 ? 2 : 1;
-    if (s->rule.mode == RESIZE_NEAREST)
-        p->inner = 1;
-    p->rows = 1;
-    if (first == x->rank)
-        return;
-    for (uint32_t d = 0; d < first; d++)
-        outer *= axes[d].in;
-    if (outer > 1) {
-        p->axes[0] = (resize_axis){ .in = outer, .out = outer, .scale = 1, .exact = true };
-        kept = 1;
-    }
-    for (uint32_t d = last + 1; d < x->rank; d++)
-        p->inner *= axes[d].in;
-    p->rank = kept + last + 1 - first;
-    stride = p->inner;
-    for (uint32_t d = p->rank; d-- > 0;) {
-        resize_axis *a = &p->axes[d];
-        if (d >= kept) {
-            *a = axes[first + d - kept];
-            p->tables[d].taps = resize_taps(&s->rule, a);
-            if (a->in == a->out && a->exact && a->roi_begin == 0 && a->roi_end == 1 && d + 1 < p->rank)
-                p->tables[d].taps = 0;
-        }
-        p->strides[d] = stride;
-        stride *= a->in;
-        if (d + 1 < p->rank)
-            p->rows *= a->out;
-    }
-}
-
-/* Bytes of a worker's rows: one as the input's, one as the output's, and those that are kept. Decides what is kept. */
-static uint64_t resize_scratch(resize_plan *p)
-{
-    const resize_axis *last = &p->axes[p->rank - 1];
-    int64_t rows_in = 1, taps = 1;
-    uint64_t elements;
-
-    for (uint32_t d = 0; d + 1 < p->rank; d++) {
-        rows_in *= p->axes[d].in;
-        taps *= p->tables[d].taps > 0 && taps <= RESIZE_SLOTS ? p->tables[d].taps : 1;
-    }
-    p->grows = p->rows >= rows_in && taps <= RESIZE_SLOTS;
-    elements = (uint64_t)(last->in * p->inner) + (uint64_t)(last->out * p->inner) * (p->grows ? RESIZE_SLOTS + 1 : 1);
-    return (elements * sizeof(double) + 63) / 64 * 64;
+    return dtype == INLAY_COMPLEX64 || dtype == INLAY_COMPLEX128 ? 2 : 1;
 }
 
 static inlay_status shape_resize(const void *state, kit_plan *plan, inlay_diag *diag)
@@ -331,25 +180,20 @@ static inlay_status shape_resize(const void *state, kit_plan *plan, inlay_diag *
         } else if (s->has_roi) {
             INLAY_TRY(resize_roi(roi, which, n, axes, diag));
         }
-        resize_layout(s, x, axes, &p);
+        resize_plan_axes(&p, &s->rule, axes, x->rank,
+                         s->rule.mode == RESIZE_NEAREST ? 1 : resize_inner(x->dtype));
     }
-    for (uint32_t d = 0; d < p.rank; d++) { /* bounded: taps < 2^32, out < 2^31 */
-        uint64_t entries = (uint64_t)p.tables[d].taps * (uint64_t)p.axes[d].out;
-        if (entries > UINT64_MAX / 64 / INLAY_MAX_RANK)
-            return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the filter of a Resize is too large");
-        p.table_bytes += entries * (2 * sizeof(double)) + (entries * sizeof(int32_t) + 7) / 8 * 8;
-    }
+    if (!resize_plan_count(&p, &s->rule))
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the filter of a Resize is too large");
     kept = malloc(sizeof p + (p.tables_at_run ? 0 : p.table_bytes));
     if (kept == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the tables of a Resize");
-    if (s->rule.mode != RESIZE_NEAREST && p.rank > 0)
-        p.scratch_bytes = resize_scratch(&p);
     plan->workspace_bytes = p.scratch_bytes * plan->max_threads;
     if (p.tables_at_run)
         plan->workspace_bytes += sizeof p + 64 + p.table_bytes;
     *kept = p;
     if (!p.tables_at_run)
-        resize_fill(s, kept, (char *)(kept + 1));
+        resize_plan_fill(kept, &s->rule, (char *)(kept + 1));
     plan->plan = kept;
 done:
     return status;
@@ -400,7 +244,7 @@ static inlay_status resize_at_run(const kit_call *call, const resize_state *s, c
     if (status != INLAY_OK)
         return status;
     memcpy(mine->axes + kept, axes, x->rank * sizeof axes[0]);
-    resize_fill(s, mine, *scratch + (sizeof *mine + 7) / 8 * 8);
+    resize_plan_fill(mine, &s->rule, *scratch + (sizeof *mine + 7) / 8 * 8);
     *plan = mine;
     *scratch += (sizeof *mine + 64 + mine->table_bytes) / 64 * 64;
     return INLAY_OK;

@@ -1,33 +1,9 @@
 /* Reductions over axes of one element, which oneDNN does not take for reductions, and what stands behind them. */
-#include "graph_script.h"
-#include <math.h>
-
-static rig open_on(const char *script, const char *providers)
-{
-    wire w = { 0 };
-
-    script_model(&w, script, 13);
-    return rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", NULL });
-}
+#include "beside.h"
 
 static void expect_equal(const char *script)
 {
-    rig a = open_on(script, "onednn,reference"), b = open_on(script, "reference");
-
-    script_feed(&a, 1);
-    script_feed(&b, 1);
-    rig_run(&a);
-    rig_run(&b);
-    for (uint32_t i = 0; i < inlay_session_output_count(a.session); i++) {
-        inlay_value *got = inlay_context_output(a.context, i), *want = inlay_context_output(b.context, i);
-
-        assert_int_equal(inlay_value_bytes(got), inlay_value_bytes(want));
-        for (int64_t k = 0; k < inlay_value_count(got); k++)
-            if (fabsf(((float *)inlay_value_data(got))[k] - ((float *)inlay_value_data(want))[k]) > 1e-5f)
-                fail_msg("element %lld differs in\n%s", (long long)k, script);
-    }
-    rig_close(&a);
-    rig_close(&b);
+    beside_expect(&(beside_row){ NULL, script }, 13, NULL);
 }
 
 static void one_element(void **state)

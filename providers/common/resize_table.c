@@ -1,6 +1,75 @@
-/* resize_table.c - coordinates and coefficients of Resize (ONNX Resize-19); no kernels here. */
+/* resize_table.c - attributes, coordinates and coefficients of Resize (ONNX Resize-10 to 19, Upsample-1 to 9). */
 #include "resize_table.h"
 #include <math.h>
+
+typedef struct resize_word {
+    const char *text;
+    uint32_t value;
+} resize_word;
+
+static const resize_word resize_modes[] = {
+    { "nearest", RESIZE_NEAREST },
+    { "linear", RESIZE_LINEAR },
+    { "bilinear", RESIZE_LINEAR },
+    { "cubic", RESIZE_CUBIC },
+};
+static const resize_word resize_coordinates[] = {
+    { "half_pixel", RESIZE_HALF_PIXEL },
+    { "half_pixel_symmetric", RESIZE_HALF_PIXEL_SYMMETRIC },
+    { "pytorch_half_pixel", RESIZE_PYTORCH_HALF_PIXEL },
+    { "align_corners", RESIZE_ALIGN_CORNERS },
+    { "asymmetric", RESIZE_ASYMMETRIC },
+    { "tf_half_pixel_for_nn", RESIZE_TF_HALF_PIXEL_FOR_NN },
+    { "tf_crop_and_resize", RESIZE_TF_CROP_AND_RESIZE },
+};
+static const resize_word resize_roundings[] = {
+    { "round_prefer_floor", RESIZE_ROUND_PREFER_FLOOR },
+    { "round_prefer_ceil", RESIZE_ROUND_PREFER_CEIL },
+    { "floor", RESIZE_FLOOR },
+    { "ceil", RESIZE_CEIL },
+};
+static const resize_word resize_policies[] = {
+    { "stretch", RESIZE_STRETCH },
+    { "not_larger", RESIZE_NOT_LARGER },
+    { "not_smaller", RESIZE_NOT_SMALLER },
+};
+
+static bool resize_word_find(const inlay_node_info *node, const char *name, const char *otherwise,
+                             const resize_word *words, uint32_t count, uint32_t *out_value, kit_refusal *why)
+{
+    const char *text = kit_attr_string(node, name, otherwise);
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (strcmp(text, words[i].text) == 0) {
+            *out_value = words[i].value;
+            return true;
+        }
+    }
+    return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "a value that ONNX defines",
+                      "%s is '%.40s', which is not known here", name, text);
+}
+
+#define WORDS(name, otherwise, words, out) resize_word_find(node, name, otherwise, words, KIT_COUNT(words), out, why)
+
+bool resize_rule_read(const inlay_node_info *node, bool strings, resize_rule *out, kit_refusal *why)
+{
+    bool old = node->op_type.data[0] == 'U' || node->since_version < 11;
+
+    if (!WORDS("mode", "nearest", resize_modes, &out->mode) ||
+        !WORDS("coordinate_transformation_mode", old ? "asymmetric" : "half_pixel", resize_coordinates,
+               &out->coordinates) ||
+        !WORDS("nearest_mode", old ? "floor" : "round_prefer_floor", resize_roundings, &out->rounding) ||
+        !WORDS("keep_aspect_ratio_policy", "stretch", resize_policies, &out->policy))
+        return false;
+    if (old && node->op_type.data[0] == 'R')
+        out->rounding = RESIZE_SIMPLE;
+    if (out->mode != RESIZE_NEAREST && strings)
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, "mode nearest", "strings have no weighted sum");
+    out->antialias = kit_attr_int(node, "antialias", 0) != 0;
+    out->exclude_outside = kit_attr_int(node, "exclude_outside", 0) != 0;
+    out->cubic_a = kit_attr_float(node, "cubic_coeff_a", -0.75);
+    return true;
+}
 
 /* The place in the input that output element x samples; *out_outside when it is beyond tf_crop_and_resize's input. */
 static double resize_coordinate(const resize_rule *rule, const resize_axis *a, int64_t x, bool *out_outside)

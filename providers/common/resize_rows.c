@@ -9,6 +9,17 @@ typedef struct resize_cache {
     uint32_t next; /* to be replaced */
 } resize_cache;
 
+/* A slot for another row: none of those `used` (a bit each) by the output row that is being made, which are fewer. */
+static uint32_t resize_evict(resize_cache *c, uint32_t used)
+{
+    uint32_t slot = c->next;
+
+    while ((used >> slot & 1) != 0)
+        slot = (slot + 1) % RESIZE_SLOTS;
+    c->next = (slot + 1) % RESIZE_SLOTS;
+    return slot;
+}
+
 /* The input rows that an output row is made of. */
 typedef struct resize_cursor {
     int64_t offset; /* of the current one, in elements */
@@ -64,6 +75,7 @@ static bool resize_next(const resize_plan *plan, resize_cursor *c)
 #define LOAD(x) (x)
 #define STORE(v) (v)
 #define ACC float
+#define PLAIN
 #include "resize.inc"
 
 #define SUFFIX f64
@@ -71,6 +83,7 @@ static bool resize_next(const resize_plan *plan, resize_cursor *c)
 #define LOAD(x) (x)
 #define STORE(v) (v)
 #define ACC double
+#define PLAIN
 #include "resize.inc"
 
 #define SUFFIX f16
@@ -199,6 +212,11 @@ void resize_copy_rows(const resize_plan *plan, uint32_t elem, const void *x, voi
             continue;
         }
         before = cursor.offset;
+        if (chunk == 64 && !plan->can_leave) { /* blocks of channels */
+            for (int64_t o = 0; o < out; o++)
+                memcpy(to + 64 * o, from + 64 * (int64_t)last->index[o], 64);
+            continue;
+        }
         if (chunk == 4 && !plan->can_leave) {
             for (int64_t o = 0; o < out; o++)
                 memcpy(to + 4 * o, from + 4 * (int64_t)last->index[o], 4);

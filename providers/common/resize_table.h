@@ -2,7 +2,7 @@
  * as tables of indexes and weights, one table an axis. */
 #ifndef RESIZE_TABLE_H
 #define RESIZE_TABLE_H
-#include "reference.h"
+#include "inlay/kit.h"
 
 enum { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC };
 enum {
@@ -22,9 +22,12 @@ enum {
     RESIZE_SIMPLE /* Resize-10: up where the axis shrinks, down where it grows */
 };
 
+enum { RESIZE_STRETCH, RESIZE_NOT_LARGER, RESIZE_NOT_SMALLER };
+
 /* The attributes that shape a table. */
 typedef struct resize_rule {
     uint32_t mode, coordinates, rounding;
+    uint32_t policy; /* what keeps the aspect ratio, where sizes are given */
     bool antialias, exclude_outside;
     double cubic_a;
 } resize_rule;
@@ -46,6 +49,10 @@ typedef struct resize_table {
     int32_t *index;
     double *weight;
 } resize_table;
+
+/* Reads mode, coordinate_transformation_mode, nearest_mode and what weights them, of Resize and Upsample of any version;
+ * false: a value that is not known. strings: elements that only nearest can copy. */
+bool resize_rule_read(const inlay_node_info *node, bool strings, resize_rule *out, kit_refusal *why);
 
 /* How many taps an element of this axis has. */
 int64_t resize_taps(const resize_rule *rule, const resize_axis *axis);

@@ -1,0 +1,67 @@
+/* beside.h - a small model on onednn and the same one on the reference: outputs must agree. */
+#ifndef ONEDNN_BESIDE_H
+#define ONEDNN_BESIDE_H
+#include "graph_script.h"
+#include <math.h>
+
+/* A model as text, and the operators, separated by commas, that onednn itself has to run; NULL: wherever it can. */
+typedef struct beside_row {
+    const char *ops;
+    const char *script;
+} beside_row;
+
+static inline rig beside_open(const char *script, int64_t opset, const char *providers, const char *threads,
+                              const char *ops)
+{
+    char pins[256] = "", copy[128], *next = NULL;
+    wire w = { 0 };
+
+    script_model(&w, script, opset);
+    (void)snprintf(copy, sizeof copy, "%s", ops != NULL ? ops : "");
+    for (char *op = strtok_r(copy, ",", &next); op != NULL; op = strtok_r(NULL, ",", &next))
+        (void)snprintf(pins + strlen(pins), sizeof pins - strlen(pins), "%sop:%s=onednn", pins[0] != '\0' ? "," : "",
+                       op);
+    if (pins[0] == '\0')
+        return rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads",
+                                                   threads, NULL });
+    return rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads", threads,
+                                               "pin", pins, NULL });
+}
+
+/* Within 1e-5 of the largest element, NaN where the other has it. */
+static inline void beside_compare(const rig *a, const rig *b, const char *script)
+{
+    for (uint32_t i = 0; i < inlay_session_output_count(a->session); i++) {
+        const inlay_value *got = inlay_context_output(a->context, i), *want = inlay_context_output(b->context, i);
+        const float *x = inlay_value_data(got), *y = inlay_value_data(want);
+        float peak = 1e-3f;
+
+        assert_int_equal(inlay_value_bytes(got), inlay_value_bytes(want));
+        for (int64_t k = 0; k < inlay_value_count(got); k++)
+            peak = fabsf(y[k]) > peak && isfinite(y[k]) ? fabsf(y[k]) : peak;
+        for (int64_t k = 0; k < inlay_value_count(got); k++)
+            if (!(fabsf(x[k] - y[k]) <= 2e-5f * peak) && x[k] != y[k] && !(isnan(x[k]) && isnan(y[k])))
+                fail_msg("element %lld is %g, not %g, in\n%s", (long long)k, (double)x[k], (double)y[k], script);
+    }
+}
+
+/* feed fills the inputs; NULL: random ones. */
+static inline void beside_expect(const beside_row *row, int64_t opset, void (*feed)(rig *r))
+{
+    for (int threads = 1; threads <= 2; threads++) {
+        rig a = beside_open(row->script, opset, "onednn,reference", threads == 1 ? "1" : "2", row->ops);
+        rig b = beside_open(row->script, opset, "reference", "1", NULL);
+
+        for (int side = 0; side < 2; side++) {
+            if (feed != NULL)
+                feed(side == 0 ? &a : &b);
+            else
+                script_feed(side == 0 ? &a : &b, 1);
+            rig_run(side == 0 ? &a : &b);
+        }
+        beside_compare(&a, &b, row->script);
+        rig_close(&a);
+        rig_close(&b);
+    }
+}
+#endif
