@@ -1,5 +1,6 @@
 /* Reshape, Flatten, Squeeze and Unsqueeze behind one another are one Reshape, when the shape in the end is known but for
- * at most one size; and a Reshape to a shape that is computed, but known so far, reads a constant. */
+ * sizes that x has at the same place, or at most one other; and a Reshape to a shape that is computed, but known so far,
+ * reads a constant. */
 #include "passes/rewrite.h"
 
 static bool is_view(const graph_node *n)
@@ -8,25 +9,30 @@ static bool is_view(const graph_node *n)
                          pass_is_op(n, "Unsqueeze"));
 }
 
-/* The shape as Reshape wants it: sizes, and -1 for one that only the run knows. Zero-sized tensors stay as they are:
- * there 0 means "as the input has it" and -1 can't be computed. */
-static int64_t *target_shape(rewrite *w, const inlay_value_info *y)
+/* The shape as Reshape of x wants it: sizes, 0 where x has that size at the same place, and -1 for one that only the run
+ * knows. With a size of 0 nothing is done, and -1 does not stand beside a size that might be: it can't be computed then. */
+static int64_t *target_shape(rewrite *w, const inlay_value_info *x, const inlay_value_info *y)
 {
     int64_t *shape;
-    uint32_t unknown = 0;
+    uint32_t unknown = 0, copied = 0;
 
     if (y->rank == INLAY_RANK_UNKNOWN)
         return NULL;
     shape = arena_array(&w->scratch, (size_t)y->rank + 1, sizeof *shape);
     for (uint32_t d = 0; shape != NULL && d < y->rank; d++) {
-        bool fixed = y->dims[d].kind == INLAY_DIM_FIXED;
+        const inlay_dim *dim = &y->dims[d];
 
-        shape[d] = fixed ? y->dims[d].value : -1;
-        unknown += !fixed;
-        if (shape[d] == 0 || unknown > 1)
+        shape[d] = dim->kind == INLAY_DIM_FIXED ? dim->value : -1;
+        if (shape[d] == 0)
             return NULL;
+        if (dim->kind == INLAY_DIM_SYMBOLIC && x->rank != INLAY_RANK_UNKNOWN && d < x->rank &&
+            x->dims[d].kind == INLAY_DIM_SYMBOLIC && x->dims[d].symbol == dim->symbol) {
+            shape[d] = 0;
+            copied++;
+        }
+        unknown += shape[d] < 0;
     }
-    return shape;
+    return unknown > (copied > 0 ? 0 : 1) ? NULL : shape;
 }
 
 static inlay_status match(rewrite *w, graph_node *n)
@@ -40,7 +46,7 @@ static inlay_status match(rewrite *w, graph_node *n)
     if (!is_view(inner) && !computed)
         return INLAY_OK;
     y = rw_info(w, n->info.outputs[0]);
-    shape = target_shape(w, y);
+    shape = target_shape(w, rw_info(w, rw_input(w, is_view(inner) ? inner : n, 0)), y);
     if (shape == NULL)
         return INLAY_OK;
     target = rw_constant_ints(w, shape, y->rank);

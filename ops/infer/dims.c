@@ -5,6 +5,9 @@
  *
  *     2*batch*seq + floor((height + 1)/2) - 3
  *
+ * Atoms are names, floor(A/B), min(A, B), broadcast(A, B): the size that A and B have after broadcasting, and
+ * last(A, B): the last A of B, that is min(A, B), but B when A is 0.
+ *
  * The text is parsed again when it becomes an operand. A name from a model that is no such expression counts as one
  * opaque atom, and is written in brackets within longer ones. Expressions that outgrow the limits below become unknown,
  * which is always safe. */
@@ -177,21 +180,33 @@ static bool name_char(char c, bool first)
            (!first && ((c >= '0' && c <= '9') || c == '.'));
 }
 
-/* A name, floor(...) or [...]; NULL if there is none. */
+/* Bytes of "floor(" and the like when that stands here; otherwise 0. */
+static size_t call_bytes(const char *at)
+{
+    static const char *const calls[] = { "floor(", "min(", "broadcast(", "last(" };
+
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
+        if (strncmp(at, calls[i], strlen(calls[i])) == 0)
+            return strlen(calls[i]);
+    return 0;
+}
+
+/* A name, floor(...) and its like, or [...]; NULL if there is none. */
 static const char *read_atom(const char *at, atom *out)
 {
+    size_t call = call_bytes(at);
     uint32_t open = 0;
 
     out->text = at;
     if (*at == '[') {
         at = strchr(at, ']');
         at = at != NULL ? at + 1 : NULL;
-    } else if (strncmp(at, "floor(", 6) == 0) {
+    } else if (call > 0) {
         do {
             open += *at == '(';
             open -= *at == ')' && open > 0;
             at++;
-        } while (*at != '\0' && (open > 0 || at < out->text + 6));
+        } while (*at != '\0' && (open > 0 || at < out->text + call));
         at = open == 0 ? at : NULL;
     } else {
         while (name_char(*at, at == out->text))
@@ -509,6 +524,114 @@ inlay_dim dim_ceil_div(op_infer *infer, inlay_dim a, inlay_dim b)
     return dim_same(dim_mul(infer, quotient, b), a) ? quotient : dim_unknown();
 }
 
+/* ------------------------------------------------------------------ the smaller, and broadcasting */
+
+/* Is the product of sizes, for sure? A name is one; what stands within floor() may be negative. */
+static bool is_size_term(const term *t)
+{
+    for (uint32_t i = 0; i < t->count; i++)
+        if (t->atoms[i].text[0] != '[' && memchr(t->atoms[i].text, '-', t->atoms[i].bytes) != NULL)
+            return false;
+    return t->factor >= 0;
+}
+
+/* Is a - b a sum of sizes, and so not negative? */
+static bool is_at_least(const op_infer *infer, inlay_dim a, inlay_dim b)
+{
+    text text_a, text_b;
+    sum s, other;
+
+    if (!sum_of(infer, a, &text_a, &s) || !sum_of(infer, b, &text_b, &other))
+        return false;
+    for (uint32_t i = 0; i < other.count; i++)
+        if (__builtin_mul_overflow(other.terms[i].factor, -1, &other.terms[i].factor) || !sum_add(&s, &other.terms[i]))
+            return false;
+    for (uint32_t i = 0; i < s.count; i++)
+        if (!is_size_term(&s.terms[i]))
+            return false;
+    return true;
+}
+
+bool dim_is_size(const op_infer *infer, inlay_dim a)
+{
+    return is_at_least(infer, a, dim_fixed(0));
+}
+
+static bool write_dim(const op_infer *infer, inlay_dim a, text *t)
+{
+    text brackets;
+    sum s;
+
+    t->bytes = 0;
+    t->full = false;
+    if (!sum_of(infer, a, &brackets, &s))
+        return false;
+    put_sum(t, &s);
+    return !t->full;
+}
+
+/* The atom call(a, b); where they may change places, a number first, otherwise the texts sorted. */
+static inlay_dim pair(op_infer *infer, const char *call, bool sorted, inlay_dim a, inlay_dim b)
+{
+    text text_a, text_b, t = { .bytes = 0 };
+    sum s = { .count = 0 };
+    term one = { .factor = 1, .count = 1 };
+    bool turned;
+
+    if (!write_dim(infer, a, &text_a) || !write_dim(infer, b, &text_b))
+        return dim_unknown();
+    turned = sorted && a.kind != INLAY_DIM_FIXED && (b.kind == INLAY_DIM_FIXED || strcmp(text_a.data, text_b.data) > 0);
+    put_text(&t, call);
+    put_text(&t, turned ? text_b.data : text_a.data);
+    put_text(&t, ", ");
+    put_text(&t, turned ? text_a.data : text_b.data);
+    put_text(&t, ")");
+    one.atoms[0] = (atom){ t.data, t.bytes };
+    return t.full || !sum_add(&s, &one) ? dim_unknown() : dim_of(infer, &s);
+}
+
+inlay_dim dim_min(op_infer *infer, inlay_dim a, inlay_dim b)
+{
+    if (a.kind == INLAY_DIM_UNKNOWN || b.kind == INLAY_DIM_UNKNOWN)
+        return dim_unknown();
+    if (dim_same(a, b) || is_at_least(infer, b, a))
+        return a;
+    return is_at_least(infer, a, b) ? b : pair(infer, "min(", true, a, b);
+}
+
+inlay_dim dim_last(op_infer *infer, inlay_dim a, inlay_dim b)
+{
+    if (a.kind == INLAY_DIM_FIXED)
+        return a.value == 0 ? b : dim_min(infer, a, b);
+    return a.kind == INLAY_DIM_UNKNOWN || b.kind == INLAY_DIM_UNKNOWN ? dim_unknown()
+                                                                      : pair(infer, "last(", false, a, b);
+}
+
+/* Does what broadcasts a with b have the size a, because b is min(n, a) with a number n from 1 on, or a is the result of
+ * broadcasting b already? min(n, a) is a when that is 0 or 1, and otherwise a, 1, or an error. */
+static bool absorbs(const op_infer *infer, inlay_dim a, inlay_dim b)
+{
+    const char *name = b.kind == INLAY_DIM_SYMBOLIC ? infer->symbol_name(infer->ctx, b.symbol) : NULL;
+    text own;
+
+    if (a.kind != INLAY_DIM_SYMBOLIC || name == NULL)
+        return false;
+    if (strncmp(name, "min(", 4) == 0 && name[4] >= '1' && name[4] <= '9' && write_dim(infer, a, &own)) {
+        for (name += 4; *name >= '0' && *name <= '9'; name++)
+            ;
+        return strncmp(name, ", ", 2) == 0 && strncmp(name + 2, own.data, own.bytes) == 0 &&
+               strcmp(name + 2 + own.bytes, ")") == 0;
+    }
+    name = infer->symbol_name(infer->ctx, a.symbol);
+    if (name == NULL || strncmp(name, "broadcast(", 10) != 0 || strchr(name, '[') != NULL || !write_dim(infer, b, &own))
+        return false;
+    name += 10;
+    if (strncmp(name, own.data, own.bytes) == 0 && strncmp(name + own.bytes, ", ", 2) == 0)
+        return true;
+    return strlen(name) > own.bytes + 3 && strncmp(name + strlen(name) - own.bytes - 3, ", ", 2) == 0 &&
+           strncmp(name + strlen(name) - own.bytes - 1, own.data, own.bytes) == 0;
+}
+
 inlay_status dim_merge(const op_infer *infer, inlay_dim a, inlay_dim b, const char *what, inlay_dim *out)
 {
     *out = a;
@@ -520,7 +643,7 @@ inlay_status dim_merge(const op_infer *infer, inlay_dim a, inlay_dim b, const ch
     return INLAY_OK;
 }
 
-inlay_status dim_broadcast(const op_infer *infer, inlay_dim a, inlay_dim b, inlay_dim *out)
+inlay_status dim_broadcast(op_infer *infer, inlay_dim a, inlay_dim b, inlay_dim *out)
 {
     if (is_fixed(a, 1) || is_fixed(b, 1)) {
         *out = is_fixed(a, 1) ? b : a;
@@ -529,8 +652,10 @@ inlay_status dim_broadcast(const op_infer *infer, inlay_dim a, inlay_dim b, inla
                           (long long)a.value, (long long)b.value);
     } else if (a.kind == INLAY_DIM_FIXED || b.kind == INLAY_DIM_FIXED) {
         *out = a.kind == INLAY_DIM_FIXED ? a : b; /* the other one is that size or 1 */
+    } else if (dim_same(a, b) || absorbs(infer, a, b)) {
+        *out = a;
     } else {
-        *out = dim_same(a, b) ? a : dim_unknown();
+        *out = absorbs(infer, b, a) ? b : pair(infer, "broadcast(", true, a, b);
     }
     return INLAY_OK;
 }

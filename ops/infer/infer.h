@@ -86,11 +86,16 @@ inlay_dim dim_sub(op_infer *infer, inlay_dim a, inlay_dim b);
 inlay_dim dim_mul(op_infer *infer, inlay_dim a, inlay_dim b);
 inlay_dim dim_div(op_infer *infer, inlay_dim a, inlay_dim b);      /* floor */
 inlay_dim dim_ceil_div(op_infer *infer, inlay_dim a, inlay_dim b);
+inlay_dim dim_min(op_infer *infer, inlay_dim a, inlay_dim b);
+/* What is left of b when its slice starts at -a, a not negative: the smaller of both, but b when a is 0. */
+inlay_dim dim_last(op_infer *infer, inlay_dim a, inlay_dim b);
+/* Is it for sure not negative: a number, or a sum of sizes? Names of dims are sizes. */
+bool dim_is_size(const op_infer *infer, inlay_dim a);
 /* The dim that two inputs agree on: fixed beats symbolic beats unknown; two fixed sizes that differ fail. */
 INLAY_NODISCARD inlay_status dim_merge(const op_infer *infer, inlay_dim a, inlay_dim b, const char *what,
                                        inlay_dim *out);
-/* numpy broadcasting of two dims: 1 gives way; fixed sizes that differ fail. */
-INLAY_NODISCARD inlay_status dim_broadcast(const op_infer *infer, inlay_dim a, inlay_dim b, inlay_dim *out);
+/* numpy broadcasting of two dims: 1 gives way; fixed sizes that differ fail; of two names that differ it is a new one. */
+INLAY_NODISCARD inlay_status dim_broadcast(op_infer *infer, inlay_dim a, inlay_dim b, inlay_dim *out);
 
 /* ------------------------------------------------------------------ common rules */
 

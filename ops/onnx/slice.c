@@ -5,7 +5,27 @@
 typedef struct cut {
     bool named, known; /* known: the three below hold */
     int64_t start, end, step;
+    bool counted; /* forward by single steps: to is a size, from is one or its negative */
+    inlay_dim from, to;
 } cut;
+
+/* Where bounds are no numbers but sizes that inference knows by name. */
+static void read_sizes(op_infer *infer, bool steps, const int64_t *axes, uint32_t rank, cut *cuts)
+{
+    uint32_t count, end_count;
+    const inlay_dim *starts = infer_elements(infer, 1, &count), *ends = infer_elements(infer, 2, &end_count);
+
+    for (uint32_t i = 0; starts != NULL && ends != NULL && count == end_count && !steps && i < count; i++) {
+        int64_t axis = axes == NULL ? (int64_t)i : axes[i] < 0 ? axes[i] + (int64_t)rank : axes[i];
+
+        if (axis < 0 || axis >= (int64_t)rank || !dim_is_size(infer, ends[i]) ||
+            (!dim_is_size(infer, starts[i]) && !dim_is_size(infer, dim_sub(infer, dim_fixed(0), starts[i]))))
+            continue;
+        cuts[axis].counted = true;
+        cuts[axis].from = starts[i];
+        cuts[axis].to = ends[i];
+    }
+}
 
 /* Reads starts, ends, axes and steps into cuts[rank]. False: the axes are not known, so any may be cut. */
 static inlay_status read_cuts(op_infer *infer, uint32_t rank, cut *cuts, bool *out_known)
@@ -66,7 +86,15 @@ static inlay_status read_cuts(op_infer *infer, uint32_t rank, cut *cuts, bool *o
             return infer_fail(infer, INLAY_INVALID_MODEL, "steps[%u] is 0", i);
         cuts[axis] = (cut){ .named = true, .known = has_values };
         if (has_values)
-            cuts[axis] = (cut){ true, true, starts[i], ends[i], steps[i] };
+            cuts[axis] = (cut){ .named = true, .known = true, .start = starts[i], .end = ends[i], .step = steps[i] };
+    }
+    if (!attributes && !has_values) {
+        bool single = true;
+
+        if (infer_has_in(infer, 4))
+            for (uint32_t i = 0; i < count; i++)
+                single &= step_count == count && steps[i] == 1;
+        read_sizes(infer, !single, has_axes ? axes : NULL, rank, cuts);
     }
     return INLAY_OK;
 }
@@ -103,6 +131,22 @@ static inlay_dim cut_symbolic(op_infer *infer, inlay_dim dim, const cut *c)
     return dim_unknown();
 }
 
+/* min(to, dim) - min(from, dim), when that is certainly no less than 0; the last -from of dim. */
+static inlay_dim cut_counted(op_infer *infer, inlay_dim dim, const cut *c)
+{
+    bool to_end = c->to.kind == INLAY_DIM_FIXED && c->to.value >= INT32_MAX;
+    inlay_dim from, to;
+
+    if (!dim_is_size(infer, c->from))
+        return to_end ? dim_last(infer, dim_sub(infer, dim_fixed(0), c->from), dim) : dim_unknown();
+    from = dim_min(infer, c->from, dim);
+    to = to_end ? dim : dim_min(infer, c->to, dim);
+
+    if (dim_same(from, dim_fixed(0)))
+        return to;
+    return to_end || dim_is_size(infer, dim_sub(infer, c->to, c->from)) ? dim_sub(infer, to, from) : dim_unknown();
+}
+
 static inlay_status slice_elements(op_infer *infer, const cut *c)
 {
     inlay_dim kept[INFER_MAX_ELEMENTS];
@@ -133,7 +177,9 @@ static inlay_status infer_slice(op_infer *infer)
         int64_t start;
 
         dims[d] = infer_dim(infer, 0, d);
-        if (!known || (cuts[d].named && !cuts[d].known))
+        if (known && cuts[d].counted)
+            dims[d] = cut_counted(infer, dims[d], &cuts[d]);
+        else if (!known || (cuts[d].named && !cuts[d].known))
             dims[d] = dim_unknown();
         else if (cuts[d].named)
             dims[d] = dims[d].kind == INLAY_DIM_FIXED ? dim_fixed(cut_fixed(dims[d].value, &cuts[d], &start))

@@ -87,6 +87,17 @@ static int64_t read_atom(const char **at)
         assert_int_equal(*(*at)++, ')');
         return floor_div(value, divisor);
     }
+    if (strncmp(*at, "min(", 4) == 0 || strncmp(*at, "broadcast(", 10) == 0) {
+        bool smaller = **at == 'm';
+
+        *at = strchr(*at, '(') + 1;
+        value = read_sum(at);
+        assert_int_equal(*(*at)++, ',');
+        assert_int_equal(*(*at)++, ' ');
+        divisor = read_sum(at);
+        assert_int_equal(*(*at)++, ')');
+        return smaller ? (value < divisor ? value : divisor) : value == 1 ? divisor : value;
+    }
     for (size_t i = 0; i < sizeof assignment / sizeof assignment[0]; i++) {
         size_t n = strlen(assignment[i].name);
         bool bracket = **at == '[';
@@ -156,6 +167,43 @@ static void test_texts(void **state)
     TEXT(dim_mul(&tools, dim_fixed(INT64_MAX), dim_fixed(2)), "?");
     TEXT(dim_mul(&tools, dim_mul(&tools, h, dim_fixed(INT64_MAX)), dim_fixed(2)), "?");
     TEXT(dim_add(&tools, dim_unknown(), h), "?");
+    TEXT(dim_min(&tools, dim_add(&tools, h, one), h), "H");
+    TEXT(dim_min(&tools, h, dim_fixed(512)), "min(512, H)");
+    TEXT(dim_min(&tools, w, dim_add(&tools, h, n)), "min(H + batch, W)");
+    TEXT(dim_min(&tools, dim_fixed(3), dim_fixed(-2)), "-2");
+    forget_names();
+}
+
+static inlay_dim broadcast(inlay_dim a, inlay_dim b)
+{
+    inlay_dim out;
+
+    assert_int_equal(dim_broadcast(&tools, a, b, &out), INLAY_OK);
+    return out;
+}
+
+static void test_broadcast(void **state)
+{
+    inlay_dim h = symbol("H"), w = symbol("W"), n = symbol("batch"), odd = symbol("a b"), both = broadcast(w, h);
+
+    (void)state;
+    TEXT(broadcast(h, dim_fixed(1)), "H");
+    TEXT(broadcast(h, dim_fixed(7)), "7");
+    TEXT(both, "broadcast(H, W)");
+    TEXT(broadcast(h, w), "broadcast(H, W)");
+    TEXT(broadcast(h, both), "broadcast(H, W)");
+    TEXT(broadcast(both, w), "broadcast(H, W)");
+    TEXT(broadcast(both, n), "broadcast(batch, broadcast(H, W))");
+    TEXT(dim_sub(&tools, dim_add(&tools, both, n), n), "broadcast(H, W)");
+    TEXT(broadcast(h, dim_min(&tools, h, dim_fixed(512))), "H");
+    TEXT(broadcast(dim_min(&tools, h, dim_fixed(1)), h), "H");
+    TEXT(broadcast(odd, dim_min(&tools, odd, dim_fixed(3))), "a b");
+    /* min(0, H) is 0, which 1 gives way to; min(H, W) may be anything. */
+    TEXT(broadcast(w, dim_min(&tools, h, dim_fixed(512))), "broadcast(W, min(512, H))");
+    TEXT(broadcast(h, dim_min(&tools, h, w)), "broadcast(H, min(H, W))");
+    assert_true(dim_is_size(&tools, dim_add(&tools, h, dim_min(&tools, h, w))));
+    assert_false(dim_is_size(&tools, dim_sub(&tools, h, w)));
+    assert_false(dim_is_size(&tools, dim_div(&tools, dim_sub(&tools, h, w), dim_fixed(2))));
     forget_names();
 }
 
@@ -191,7 +239,9 @@ static number expression(uint32_t depth)
         return any();
     a = expression(depth - 1);
     b = roll(3) == 0 ? expression(depth - 1) : any();
-    switch (roll(5)) {
+    switch (roll(6)) {
+    case 5:
+        return (number){ dim_min(&tools, a.dim, b.dim), a.value < b.value ? a.value : b.value };
     case 0:
         return (number){ dim_add(&tools, a.dim, b.dim), a.value + b.value };
     case 1:
@@ -222,6 +272,19 @@ static void test_truth(void **state)
         forget_names();
     }
     assert_in_range(told, 10000, 20000); /* most of them can be said */
+}
+
+/* What is called a size is none below 0. */
+static void test_sizes(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 20000; i++) {
+        number n = expression(1 + roll(4));
+
+        if (n.dim.kind == INLAY_DIM_SYMBOLIC && dim_is_size(&tools, n.dim))
+            assert_true(n.value >= 0);
+        forget_names();
+    }
 }
 
 static void test_laws(void **state)
@@ -259,6 +322,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_broadcast),
+        cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_truth),
         cmocka_unit_test(test_laws),
     };

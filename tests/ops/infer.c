@@ -238,12 +238,15 @@ static void write_value(const graph_model *model, const graph_value *v, char *ou
 
 static uint32_t count_outputs(const char *text)
 {
-    uint32_t count = 1;
+    uint32_t count = 1, open = 0;
 
     if (*text == '!')
         return (uint32_t)(text[1] - '0');
-    for (; *text != '\0'; text++)
-        count += text[0] == ' ' && text[1] != '+' && text[1] != '-' && text[-1] != '+' && text[-1] != '-';
+    for (; *text != '\0'; text++) {
+        open += *text == '[';
+        open -= *text == ']';
+        count += open == 0 && *text == ' ' && text[1] != '+' && text[1] != '-' && text[-1] != '+' && text[-1] != '-';
+    }
     return count;
 }
 

@@ -178,6 +178,16 @@ static void merged(void **state)
         { "a shape that is computed", "x : N,4,6\ns = Shape(x)\nz = i[1] 0\nb = Gather(s, z)\nt = i[2] -1,3\n"
                                       "u = Concat(b, t) axis=0\na = Reshape(x, u)\ny = Neg(a)\n-> y", "Reshape Neg",
           0 },
+        { "heads are split and joined", "x : B,S,6\ns = Shape(x)\ni = i[] 0\nj = i[] 1\nb = Gather(s, i)\nl = Gather(s, j)\n"
+                                        "z = i[1] 0\nbu = Unsqueeze(b, z)\nlu = Unsqueeze(l, z)\nh = i[2] 2,3\n"
+                                        "t = Concat(bu, lu, h) axis=0\na = Reshape(x, t)\nc = Transpose(a) perm=0,2,1,3\n"
+                                        "d = Relu(c)\ne = Transpose(d) perm=0,2,1,3\nm = i[1] -1\n"
+                                        "u = Concat(bu, lu, m) axis=0\nf = Reshape(e, u)\ny = Neg(f)\n-> y",
+          "Reshape Relu Reshape Neg", 0 },
+        { "a computed shape with sizes of other places",
+          "x : B,S,6\ns = Shape(x)\ni = i[] 0\nj = i[] 1\nb = Gather(s, i)\nl = Gather(s, j)\nz = i[1] 0\n"
+          "bu = Unsqueeze(b, z)\nlu = Unsqueeze(l, z)\nh = i[1] 6\nt = Concat(lu, bu, h) axis=0\ny = Reshape(x, t)\n-> y",
+          "Shape Gather Gather Unsqueeze Unsqueeze Concat Reshape", 0 },
     };
 
     (void)state;
