@@ -218,6 +218,9 @@ inlay_status rg_finish(rg_build *b, const rg_group *group, uint32_t first, const
 void rg_quant_take(const rg_build *b, uint32_t next, uint8_t *taken, rg_group *g);
 /* Makes QuantizeLinear and the functions of dequantized values before it one group each; at: [op_count], by last op. */
 inlay_status rg_quant_chains(rg_build *b, uint8_t *taken, rg_group *at);
+/* A product by a constant matrix with loops of our own (dense.c); state->sgemm is there. bias: one for each column, or
+ * INLAY_NONE. */
+inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias);
 
 /* Groups of the region at the build's shapes, in an order to lower them in. */
 inlay_status rg_fuse(rg_build *b);

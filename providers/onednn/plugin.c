@@ -1,10 +1,14 @@
 /* The onednn provider: whole regions of a graph on oneDNN's primitives. */
 #include "region.h"
+#include "sgemm.h"
 
 static const inlay_option options[] = {
     { .name = "winograd", .kind = INLAY_OPTION_BOOL, .default_value = "1",
       .doc = "1 = convolutions of 3x3 may use Winograd's algorithm where it is faster; its results differ from the sum "
              "by some 1e-5 of the largest" },
+    { .name = "own_products", .kind = INLAY_OPTION_BOOL, .default_value = "1",
+      .doc = "1 = products by constant matrices run on this provider's own loops where the CPU has AVX-512; 0 = on "
+             "oneDNN's" },
 };
 
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
@@ -23,11 +27,14 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     if (state->constants != NULL && !INLAY_HAS(state->constants, release))
         state->constants = NULL;
     state->winograd = true;
+    state->sgemm = sg_kernel_best();
     for (uint32_t i = 0; i < args->option_count; i++) {
         const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
 
         if (strcmp(v->name, "winograd") == 0)
             state->winograd = v->i != 0;
+        if (strcmp(v->name, "own_products") == 0 && v->i == 0)
+            state->sgemm = NULL;
     }
     code = dnnl_engine_create(&state->engine, dnnl_cpu, 0);
     if (code != dnnl_success) {

@@ -49,6 +49,8 @@ static inlay_status lower_packed(rg_build *b, const rg_group *group)
     uint32_t count = 0;
     inlay_status status;
 
+    if (b->state->sgemm != NULL)
+        return rg_lower_dense(b, group, bias_value);
     rg_md_plain(&a_md, 2, a_dims);
     rg_md_strides(&w_plain, 2, w_dims, w_strides);
     rg_md_any(&w_md, 2, w_dims);

@@ -6,6 +6,7 @@
  *     fuse.c         which ops run as one primitive at concrete shapes                       (specialize)
  *     lower_*.c      ops -> primitives, layouts, places                                      (specialize)
  *     build.c        what lowering writes into: places, buffers, steps
+ *     dense.c        products by constants with loops of our own: sgemm.c around sgemm_tile.inc
  *     weights.c      packed constants, shared by all shapes
  *     plan.c         buffers -> one workspace
  *     execute.c      the run
@@ -33,6 +34,7 @@ typedef struct rg_state {
     const inlay_ext_constants *constants; /* NULL: a host that has it not */
     uint32_t budget; /* threads of the process */
     bool winograd;   /* convolutions may be Winograd's */
+    const struct sg_kernel *sgemm; /* our own products by constants; NULL: oneDNN's */
 } rg_state;
 
 /* ------------------------------------------------------------------ operators */

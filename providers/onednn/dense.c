@@ -1,0 +1,251 @@
+/* Products by constant matrices with loops of our own (sgemm.h): the weights lie in panels, the bias, functions and
+ * operands behind the product are done block by block. */
+#include "build.h"
+#include "sgemm.h"
+
+enum { WAKE_NS = 10000 }; /* a product that takes longer is worth waking other threads for */
+
+/* One function or operand behind the product. */
+typedef struct behind {
+    sg_post post;
+    uint32_t arg; /* of the step: the operand's; INLAY_NONE */
+} behind;
+
+typedef struct dense {
+    rg_native native;
+    sg_job job; /* without addresses */
+    bool biased;
+    uint32_t arg_count;
+    behind posts[RG_MAX_POSTS + 1];
+} dense;
+
+static inlay_status run_units(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    (void)worker;
+    sg_run(user, begin, end);
+    return INLAY_OK;
+}
+
+/* args: x, weights, operands, y. */
+static inlay_status run_dense(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                              uint32_t threads)
+{
+    const dense *d = (const dense *)(const void *)native;
+    sg_post posts[RG_MAX_POSTS + 1];
+    sg_job job = d->job;
+    int64_t units = sg_units(&job), grain = 1;
+    double ns = sg_estimate_ns(&job);
+
+    job.a = args[0];
+    job.b = args[1];
+    job.bias = d->biased ? args[2] : NULL;
+    job.c = args[d->arg_count - 1];
+    job.posts = posts;
+    for (uint32_t p = 0; p < job.post_count; p++) {
+        posts[p] = d->posts[p].post;
+        if (d->posts[p].arg != INLAY_NONE)
+            posts[p].other = args[d->posts[p].arg];
+    }
+    if (threads <= 1 || ns < WAKE_NS)
+        return run_units(&job, 0, units, 0);
+    while (grain < units && ns * (double)grain / (double)units < WAKE_NS / 4.0)
+        grain *= 2;
+    return state->host->parallel_for(state->host->ctx, run, units, grain, run_units, &job);
+}
+
+/* ------------------------------------------------------------------ lowering */
+
+static bool function_of(const rg_eltwise *f, sg_post *out)
+{
+    static const struct {
+        dnnl_alg_kind_t alg;
+        sg_fn fn;
+    } known[] = {
+        { dnnl_eltwise_relu, SG_RELU },          { dnnl_eltwise_gelu_erf, SG_GELU },
+        { dnnl_eltwise_gelu_tanh, SG_GELU_TANH }, { dnnl_eltwise_logistic, SG_SIGMOID },
+        { dnnl_eltwise_tanh, SG_TANH },          { dnnl_eltwise_swish, SG_SWISH },
+        { dnnl_eltwise_hardswish, SG_HARDSWISH }, { dnnl_eltwise_linear, SG_LINEAR },
+        { dnnl_eltwise_clip_v2, SG_CLIP },
+    };
+
+    for (uint32_t i = 0; i < KIT_COUNT(known); i++) {
+        if (known[i].alg == f->alg) {
+            *out = (sg_post){ .fn = known[i].fn, .alpha = f->alpha, .beta = f->beta };
+            return true;
+        }
+    }
+    return false;
+}
+
+/* How value `other` lies beside the rows and columns of the output, which has `rank` axes, the last of n elements. */
+static bool operand_of(const rg_build *b, uint32_t other, uint32_t out, sg_post *post)
+{
+    uint32_t rank = b->ranks[out], own = b->ranks[other];
+    int64_t n = b->dims[out][rank - 1], count = rg_count(b, other), last = own > 0 ? b->dims[other][own - 1] : 1;
+
+    if (count == rg_count(b, out)) {
+        post->row = n;
+        post->col = 1;
+    } else if (count == last && last == n) {
+        post->row = 0;
+        post->col = 1;
+    } else if (count == 1) {
+        post->row = post->col = 0;
+    } else if (last == 1 && count == rg_count(b, out) / n) {
+        post->row = 1;
+        post->col = 0;
+    } else {
+        return false;
+    }
+    return own <= rank;
+}
+
+static bool binary_of(const rg_build *b, const rg_post *post, uint32_t out, sg_post *result)
+{
+    *result = (sg_post){ .fn = SG_ADD };
+    switch (post->alg) {
+    case dnnl_binary_add:
+        break;
+    case dnnl_binary_sub:
+        result->fn = SG_SUB;
+        break;
+    case dnnl_binary_mul:
+        result->fn = SG_MUL;
+        break;
+    case dnnl_binary_div:
+        result->fn = SG_DIV;
+        break;
+    default:
+        return false;
+    }
+    return operand_of(b, post->other, out, result);
+}
+
+typedef struct arguments {
+    const rg_place *list[RG_MAX_POSTS + 4];
+    uint32_t count;
+} arguments;
+
+/* Takes over as many of the group's posts as there are functions for; operands get their places in `others`. */
+static inlay_status take_posts(rg_build *b, const rg_group *group, dense *d, arguments *args, rg_place *others,
+                               uint32_t *out_taken)
+{
+    uint32_t n = 0;
+
+    for (; n < group->post_count && d->job.post_count < KIT_COUNT(d->posts); n++) {
+        const rg_post *post = &group->posts[n];
+        behind *next = &d->posts[d->job.post_count];
+        bool binary = post->kind == RG_POST_BINARY;
+        inlay_status status;
+
+        next->arg = INLAY_NONE;
+        if (binary ? !binary_of(b, post, group->out, &next->post) : !function_of(&post->eltwise, &next->post))
+            break;
+        d->job.post_count++;
+        if (!binary)
+            continue;
+        status = rg_read_plain(b, post->other, &others[n]);
+        if (status != INLAY_OK)
+            return status;
+        next->arg = args->count;
+        args->list[args->count++] = &others[n];
+    }
+    *out_taken = n;
+    return INLAY_OK;
+}
+
+/* A first operand of the output's size that nobody reads afterwards takes the sums: true. */
+static bool adds_in_place(const rg_build *b, const rg_group *group)
+{
+    const rg_post *first = &group->posts[0];
+
+    return group->post_count > 0 && first->kind == RG_POST_BINARY && first->alg == dnnl_binary_add &&
+           rg_count(b, first->other) == rg_count(b, group->out) && rg_is_last_use(b, first->other) &&
+           b->places[first->other].buffer != INLAY_NONE && rg_md_is_plain(&b->places[first->other].md) &&
+           b->c->values[group->out].output == INLAY_NONE;
+}
+
+/* The panels of a [k, n] matrix as a layout of oneDNN's. */
+static void panels(int64_t n, int64_t k, rg_md *out, sg_job *job)
+{
+    dnnl_format_tag_t tag = n <= 16 ? dnnl_AB16b16a : n <= 32 ? dnnl_AB16b32a : dnnl_AB16b64a;
+    const dnnl_dims_t dims = { n, k };
+
+    (void)dnnl_memory_desc_init_by_tag(out, 2, dims, dnnl_f32, tag);
+    job->b_step = n <= 16 ? 16 : n <= 32 ? 32 : 64;
+    job->b_panel = out->padded_dims[1] * job->b_step;
+}
+
+static inlay_status emit(rg_build *b, const rg_group *group, dense *d, arguments *args, uint32_t bias_value)
+{
+    const rg_op *op = b->op;
+    rg_place others[RG_MAX_POSTS], bias, y;
+    uint32_t taken = 0;
+    rg_md md, bias_md;
+    bool add = adds_in_place(b, group);
+    inlay_status status;
+    dense *kept;
+
+    rg_md_plain(&bias_md, 1, &d->job.n);
+    if (bias_value != INLAY_NONE) {
+        INLAY_TRY(rg_read_constant(b, bias_value, &bias_md, &bias_md, &bias));
+        args->list[args->count++] = &bias;
+    }
+    if (add) { /* the bias comes behind it */
+        if (bias_value != INLAY_NONE)
+            d->posts[d->job.post_count++] = (behind){ .post = { .fn = SG_ADD, .col = 1 }, .arg = 2 };
+        y = b->places[group->posts[0].other];
+        d->job.add = true;
+    }
+    d->biased = bias_value != INLAY_NONE && !add;
+    if (add) {
+        rg_group rest = *group;
+
+        rest.post_count--;
+        memmove(rest.posts, rest.posts + 1, rest.post_count * sizeof *rest.posts);
+        INLAY_TRY(take_posts(b, &rest, d, args, others, &taken));
+        taken++;
+    } else {
+        INLAY_TRY(take_posts(b, group, d, args, others, &taken));
+        rg_md_plain(&md, b->ranks[group->out], b->dims[group->out]);
+        if (taken == group->post_count)
+            INLAY_TRY(rg_result_place(b, group->out, &md, &y));
+        else
+            INLAY_TRY(rg_new_place(b, &md, &y));
+    }
+    args->list[args->count++] = &y;
+    d->arg_count = args->count;
+    kept = malloc(sizeof *kept);
+    if (kept == NULL)
+        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
+    *kept = *d;
+    INLAY_TRY(rg_emit_native(b, &kept->native, args->list, args->count));
+    rg_md_plain(&y.md, b->ranks[group->out], b->dims[group->out]);
+    status = rg_finish(b, group, taken, &y, true);
+done:
+    return status;
+}
+
+inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias_value)
+{
+    const rg_op *op = b->op;
+    uint32_t w = op->in[1];
+    int64_t k = b->dims[w][op->trans_b ? 1 : 0], n = b->dims[w][op->trans_b ? 0 : 1], m = rg_count(b, op->in[0]) / k;
+    int64_t w_dims[] = { n, k }, w_strides[] = { op->trans_b ? k : 1, op->trans_b ? 1 : n };
+    dense d = { .native.run = run_dense,
+                .job = { .kernel = b->state->sgemm, .m = m, .n = n, .k = k, .a_row = k, .c_row = n } };
+    arguments args = { .count = 2 };
+    rg_place x, packed;
+    rg_md w_plain, w_md;
+    inlay_status status;
+
+    rg_md_strides(&w_plain, 2, w_dims, w_strides);
+    panels(n, k, &w_md, &d.job);
+    INLAY_TRY(rg_read_plain(b, op->in[0], &x));
+    INLAY_TRY(rg_read_constant(b, w, &w_plain, &w_md, &packed));
+    args.list[0] = &x;
+    args.list[1] = &packed;
+    status = emit(b, group, &d, &args, bias_value);
+done:
+    return status;
+}

@@ -1,0 +1,108 @@
+/* The loops around the blocks of a product. Rows and k are cut so that a block of A stays in the second-level cache
+ * while panels of B stream past it; each panel is read from memory once for a block of rows. */
+#include "sgemm.h"
+#include <stddef.h>
+
+#define FLOPS_PER_NS 200.0
+#define BYTES_PER_NS 30.0
+enum { BLOCK_ROWS = 160, BLOCK_K = 768 };
+
+#ifdef SGEMM_X86
+extern const sg_kernel sg_kernel_avx512;
+#endif
+
+const sg_kernel *sg_kernel_best(void)
+{
+#ifdef SGEMM_X86
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        return &sg_kernel_avx512;
+#endif
+    return NULL;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+static int64_t panels_of(const sg_job *job)
+{
+    return ceil_div(job->n, job->b_step);
+}
+
+static int64_t row_blocks(const sg_job *job)
+{
+    return ceil_div(job->m, BLOCK_ROWS);
+}
+
+int64_t sg_units(const sg_job *job)
+{
+    return row_blocks(job) * panels_of(job);
+}
+
+double sg_estimate_ns(const sg_job *job)
+{
+    double work = 2.0 * (double)job->m * (double)job->n * (double)job->k / FLOPS_PER_NS;
+    double bytes = 4.0 * (double)job->n * (double)job->k / BYTES_PER_NS;
+
+    return work > bytes ? work : bytes;
+}
+
+/* Rows [i0, i1) of panel j, for k in [k0, k1). next: what is read after this panel, NULL: nothing. */
+static void run_panel(const sg_job *job, int64_t i0, int64_t i1, int64_t j, int64_t k0, int64_t k1, const float *next)
+{
+    const sg_kernel *kernel = job->kernel;
+    int64_t at = j * job->b_step, cols = job->n - at < job->b_step ? job->n - at : job->b_step;
+    int64_t vectors = ceil_div(cols, SG_LANES), blocks = ceil_div(i1 - i0, kernel->rows[vectors]);
+    int64_t calls = ceil_div(job->b_step, SG_LANES); /* each fetches a line a k: so many fetch a panel */
+    bool sums = k0 > 0 || job->add;
+    sg_tile t = { .k = k1 - k0, .a_row = job->a_row, .b = job->b + j * job->b_panel + k0 * job->b_step,
+                  .b_step = job->b_step, .from_row = sums ? job->c_row : 0, .c_row = job->c_row,
+                  .last = (uint32_t)(cols - (vectors - 1) * SG_LANES) };
+
+    for (int64_t n = 0; n < blocks; n++) { /* of about the same size */
+        int64_t i = i0 + (i1 - i0) * n / blocks, rows = i0 + (i1 - i0) * (n + 1) / blocks - i;
+        bool fetch = next != NULL && blocks >= calls && n < calls;
+
+        t.a = job->a + i * job->a_row + k0;
+        t.c = job->c + i * job->c_row + at;
+        t.from = sums ? t.c : job->bias != NULL ? job->bias + at : NULL;
+        t.ahead = fetch ? next + n * t.k * SG_LANES : t.a;
+        t.ahead_step = fetch ? SG_LANES : 0;
+        kernel->tile[vectors][rows - 1](&t);
+        if (k1 < job->k)
+            continue;
+        for (uint32_t p = 0; p < job->post_count; p++) {
+            sg_post post = job->posts[p];
+
+            if (post.other != NULL)
+                post.other += i * post.row + at * post.col;
+            kernel->post(&post, t.c, job->c_row, rows, cols);
+        }
+    }
+}
+
+void sg_run(const sg_job *job, int64_t begin, int64_t end)
+{
+    int64_t panels = panels_of(job), row_count = row_blocks(job), k_count = ceil_div(job->k, BLOCK_K);
+
+    while (begin < end) {
+        int64_t block = begin / panels, j0 = begin % panels;
+        int64_t j1 = end - begin < panels - j0 ? j0 + (end - begin) : panels;
+        int64_t i0 = job->m * block / row_count, i1 = job->m * (block + 1) / row_count;
+
+        for (int64_t p = 0; p < k_count; p++) {
+            int64_t k0 = job->k * p / k_count, k1 = job->k * (p + 1) / k_count;
+
+            for (int64_t j = j0; j < j1; j++) {
+                const float *next = j + 1 < j1        ? job->b + (j + 1) * job->b_panel + k0 * job->b_step
+                                    : p + 1 < k_count ? job->b + j0 * job->b_panel + k1 * job->b_step
+                                                      : NULL;
+
+                run_panel(job, i0, i1, j, k0, k1, next);
+            }
+        }
+        begin += j1 - j0;
+    }
+}

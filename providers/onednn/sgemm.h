@@ -1,0 +1,95 @@
+/* sgemm.h - products of float matrices of our own, where they beat the library's: blocks of C stay in registers, panels
+ * of B near the core, and what follows a product (bias, functions, other operands) is done while a block of C is in the
+ * first-level cache.
+ *
+ *     C[m, n] = posts(A[m, k] * B[k, n] + bias[n])
+ *
+ * A is read as it lies, rows at any distance. B lies in panels of `width` columns: panel after panel, and within one, k
+ * after k (oneDNN's AB16b64a and the like); columns beyond the last are padding. One kernel serves products of many
+ * rows, which are bound by arithmetic, and of one, which are bound by the bytes of B. */
+#ifndef ONEDNN_SGEMM_H
+#define ONEDNN_SGEMM_H
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SG_WIDTH = 64, SG_LANES = 16, SG_VECTORS = SG_WIDTH / SG_LANES, SG_ROWS = 12 };
+
+/* What a block of C goes through. x is the element, o the other operand's. */
+typedef enum sg_fn {
+    SG_RELU,      /* x < 0 ? alpha x : x */
+    SG_GELU,      /* Gelu-20 */
+    SG_GELU_TANH, /* the same with approximate = tanh */
+    SG_SIGMOID,
+    SG_TANH,
+    SG_SWISH,     /* x sigmoid(alpha x) */
+    SG_HARDSWISH, /* x min(max(x / 6 + 1/2, 0), 1) */
+    SG_LINEAR,    /* alpha x + beta */
+    SG_CLIP,      /* min(max(x, alpha), beta); NaN stays */
+    SG_ADD,
+    SG_SUB, /* x - o */
+    SG_MUL,
+    SG_DIV, /* x / o */
+    SG_FN_COUNT
+} sg_fn;
+
+typedef struct sg_post {
+    sg_fn fn;
+    float alpha, beta;
+    const float *other;   /* of ADD and the like */
+    int64_t row, col;     /* elements from one row, and one column, of the other operand to the next; col is 0 or 1 */
+} sg_post;
+
+/* One block of C: rows (of the function's name) by `vectors` vectors, of which the last has `last` columns (1 to
+ * SG_LANES). The sums start from `from`, from_row elements a row; NULL: from 0. c may be from. b_step: elements from one
+ * k to the next. With each k a line of the cache is fetched ahead, from ahead on in steps of ahead_step elements: what
+ * comes after this panel of B, so that the first block that reads it does not wait for memory. Any address will do. */
+typedef struct sg_tile {
+    int64_t k;
+    const float *a;
+    int64_t a_row;
+    const float *b;
+    int64_t b_step;
+    const float *from;
+    int64_t from_row;
+    float *c;
+    int64_t c_row;
+    uint32_t last;
+    const float *ahead;
+    int64_t ahead_step;
+} sg_tile;
+typedef void (*sg_tile_fn)(const sg_tile *t);
+
+/* The loops for one instruction set. Immutable. */
+typedef struct sg_kernel {
+    const char *isa;
+    int64_t rows[SG_VECTORS + 1];            /* most rows of a block with so many vectors */
+    const sg_tile_fn *tile[SG_VECTORS + 1];  /* [vectors][rows - 1] */
+    void (*post)(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols);
+} sg_kernel;
+
+/* The kernel for this CPU; NULL: there is none that would be faster than oneDNN's. */
+const sg_kernel *sg_kernel_best(void);
+
+/* A product. Pointers are borrowed for the run. */
+typedef struct sg_job {
+    const sg_kernel *kernel;
+    int64_t m, n, k;  /* all above 0 */
+    const float *a;
+    int64_t a_row;    /* elements between rows, also below */
+    const float *b;
+    int64_t b_panel;  /* elements from one panel to the next */
+    int64_t b_step;   /* and from one k to the next: the width of the panels, at most SG_WIDTH */
+    const float *bias; /* [n], or NULL */
+    bool add;         /* the sums start from what is in c; bias is NULL then */
+    float *c;
+    int64_t c_row;
+    const sg_post *posts; /* operands of these start at the first row and column of C */
+    uint32_t post_count;
+} sg_job;
+
+/* The job is cut into so many units, which may run in any order and at once: runs of neighbours are best. */
+int64_t sg_units(const sg_job *job);
+void sg_run(const sg_job *job, int64_t begin, int64_t end);
+/* Estimated nanoseconds on one core: for the choice of how many to wake. */
+double sg_estimate_ns(const sg_job *job);
+#endif

@@ -1,0 +1,183 @@
+/* The loops of sgemm.h against sums in double: sizes around the edges of blocks and panels, rows with gaps, a bias or a
+ * start from C, every function, and units run in any order. */
+#include "sgemm.h"
+#include "cmocka_all.h"
+#include <math.h>
+#include <stdlib.h>
+
+static float noise(uint64_t *seed)
+{
+    *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (float)((double)(*seed >> 40) / (1 << 23) - 1);
+}
+
+static float *fill(int64_t count, uint64_t seed)
+{
+    float *x = malloc((size_t)count * sizeof *x);
+
+    assert_non_null(x);
+    for (int64_t i = 0; i < count; i++)
+        x[i] = noise(&seed);
+    return x;
+}
+
+typedef struct product {
+    int64_t m, n, k, a_row, c_row, width, panel;
+    float *a, *w, *b, *bias, *c, *other;
+} product;
+
+/* b: w in panels; what is behind the last column is NaN, so that nobody uses it. */
+static void setup(product *p)
+{
+    int64_t panels = (p->n + 63) / 64;
+
+    p->width = p->n <= 16 ? 16 : p->n <= 32 ? 32 : 64;
+    p->panel = p->k * p->width;
+    p->a_row = p->k + 3;
+    p->c_row = p->n + 5;
+    p->a = fill(p->m * p->a_row, 1);
+    p->w = fill(p->k * p->n, 2);
+    p->b = fill(panels * p->panel, 3);
+    p->bias = fill(p->n, 4);
+    p->c = fill(p->m * p->c_row, 5);
+    p->other = fill(p->m * p->n, 6);
+    for (int64_t i = 0; i < panels * p->panel; i++)
+        p->b[i] = NAN;
+    for (int64_t k = 0; k < p->k; k++)
+        for (int64_t j = 0; j < p->n; j++)
+            p->b[j / p->width * p->panel + k * p->width + j % p->width] = p->w[k * p->n + j];
+}
+
+static void teardown(product *p)
+{
+    free(p->a);
+    free(p->w);
+    free(p->b);
+    free(p->bias);
+    free(p->c);
+    free(p->other);
+}
+
+static double expected(const sg_post *post, double x, double o)
+{
+    switch (post->fn) {
+    case SG_RELU:
+        return x < 0 ? post->alpha * x : x;
+    case SG_GELU:
+        return 0.5 * x * (1 + erf(x / sqrt(2)));
+    case SG_GELU_TANH:
+        return 0.5 * x * (1 + tanh(0.7978845608 * (x + 0.044715 * x * x * x)));
+    case SG_SIGMOID:
+        return 1 / (1 + exp(-x));
+    case SG_TANH:
+        return tanh(x);
+    case SG_SWISH:
+        return x / (1 + exp(-post->alpha * x));
+    case SG_HARDSWISH:
+        return x * fmin(fmax(x / 6 + 0.5, 0), 1);
+    case SG_LINEAR:
+        return post->alpha * x + post->beta;
+    case SG_CLIP:
+        return fmin(fmax(x, post->alpha), post->beta);
+    case SG_ADD:
+        return x + o;
+    case SG_SUB:
+        return x - o;
+    case SG_MUL:
+        return x * o;
+    case SG_DIV:
+        return x / o;
+    default:
+        return NAN;
+    }
+}
+
+/* Runs it from the last unit to the first and compares. mode: 0 = from zero, 1 = a bias, 2 = onto C. */
+static void check(const sg_kernel *kernel, product *p, int mode, const sg_post *post, int kind)
+{
+    sg_job job = { .kernel = kernel, .m = p->m, .n = p->n, .k = p->k, .a = p->a, .a_row = p->a_row, .b = p->b,
+                   .b_panel = p->panel, .b_step = p->width, .c_row = p->c_row, .add = mode == 2,
+                   .bias = mode == 1 ? p->bias : NULL, .post_count = post != NULL };
+    size_t bytes = (size_t)(p->m * p->c_row) * sizeof(float);
+    sg_post own = post != NULL ? *post : (sg_post){ 0 };
+
+    if (own.fn >= SG_ADD) {
+        own.other = p->other;
+        own.row = kind == 0 ? p->n : kind == 1 ? 0 : 1;
+        own.col = kind == 0 || kind == 1;
+    }
+    job.posts = &own;
+    job.c = malloc(bytes);
+    assert_non_null(job.c);
+    memcpy(job.c, p->c, bytes);
+    for (int64_t u = sg_units(&job); u > 0; u -= 3)
+        sg_run(&job, u > 3 ? u - 3 : 0, u);
+    for (int64_t i = 0; i < p->m; i++) {
+        for (int64_t j = 0; j < p->c_row; j++) {
+            float got = job.c[i * p->c_row + j];
+            double sum = mode == 1 && j < p->n ? p->bias[j] : mode == 2 ? p->c[i * p->c_row + j] : 0;
+
+            if (j >= p->n) { /* not its */
+                assert_true(got == p->c[i * p->c_row + j]);
+                continue;
+            }
+            for (int64_t k = 0; k < p->k; k++)
+                sum += (double)p->a[i * p->a_row + k] * p->w[k * p->n + j];
+            if (post != NULL)
+                sum = expected(post, sum, own.fn >= SG_ADD ? own.other[i * own.row + j * own.col] : 0);
+            if (!(fabs(got - sum) <= 2e-6 * (sqrt((double)p->k) + fabs(sum)) + 2e-6))
+                fail_msg("%lld x %lld x %lld, mode %d, function %d: [%lld, %lld] is %g, not %g", (long long)p->m,
+                         (long long)p->n, (long long)p->k, mode, post != NULL ? (int)post->fn : -1, (long long)i,
+                         (long long)j, (double)got, sum);
+        }
+    }
+    free(job.c);
+}
+
+static void sizes(void **state)
+{
+    static const int64_t ms[] = { 1, 2, 5, 6, 7, 11, 12, 13, 25, 161 },
+                         ns[] = { 1, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 96, 113, 200 }, ks[] = { 1, 3, 64, 770 };
+    const sg_kernel *kernel = sg_kernel_best();
+
+    (void)state;
+    if (kernel == NULL)
+        skip();
+    for (size_t i = 0; i < sizeof ms / sizeof *ms; i++)
+        for (size_t j = 0; j < sizeof ns / sizeof *ns; j++)
+            for (size_t k = 0; k < sizeof ks / sizeof *ks; k++) {
+                product p = { .m = ms[i], .n = ns[j], .k = ks[k] };
+
+                setup(&p);
+                for (int mode = 0; mode < 3; mode++)
+                    check(kernel, &p, mode, NULL, 0);
+                teardown(&p);
+            }
+}
+
+static void functions(void **state)
+{
+    const sg_kernel *kernel = sg_kernel_best();
+    product p = { .m = 13, .n = 75, .k = 9 };
+
+    (void)state;
+    if (kernel == NULL)
+        skip();
+    setup(&p);
+    for (int64_t i = 0; i < p.m * p.n; i++)
+        p.other[i] += 2; /* a divisor */
+    for (int fn = 0; fn < SG_FN_COUNT; fn++) {
+        sg_post post = { .fn = (sg_fn)fn, .alpha = fn == SG_CLIP ? -0.5f : 0.75f, .beta = 0.5f };
+
+        for (int kind = 0; kind < 3; kind++)
+            check(kernel, &p, 1, &post, kind);
+    }
+    teardown(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes), cmocka_unit_test(functions) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
