@@ -16,6 +16,5 @@ PRODUCT_PHASES(gemm)
 PRODUCT_PHASES(conv)
 PRODUCT_PHASES(conv_transpose)
 PRODUCT_PHASES(einsum)
-PRODUCT_PHASES(recurrent)
 #undef PRODUCT_PHASES
 #endif

@@ -59,7 +59,7 @@ static void close_blas(void *provider)
 
 static const kit_provider provider = {
     .name = "openblas",
-    .description = "matrix products, convolutions and recurrent layers on OpenBLAS, float and double",
+    .description = "matrix products and convolutions on OpenBLAS, float and double",
     .tables = tables,
     .table_count = KIT_COUNT(tables),
     .options = options,

@@ -1,5 +1,4 @@
-/* MatMul, Gemm, Conv, ConvTranspose, Einsum, LSTM, GRU and RNN, with microkernels of our own: all types that those
- * have. The operators themselves are in providers/common. */
+/* MatMul, Gemm, Conv, ConvTranspose and Einsum, with microkernels of our own: all types that those have. The operators themselves are in providers/common. */
 #include "products.h"
 #include "reference.h"
 

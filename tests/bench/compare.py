@@ -94,16 +94,16 @@ def prepare_inputs(args, path, folder):
     rng = np.random.default_rng(1)
     sizes = {}
     shapes = {info["name"]: info.get("shape") or [] for info in told["inputs"]}
-    batch = {shape[0] for shape in shapes.values() if shape and isinstance(shape[0], str) and shape[0]}
+    batch = {shape[0] for shape in shapes.values() if shape and isinstance(shape[0], str) and shape[0] not in ("", "?")}
     for info in told["inputs"]:
         shape = shapes[info["name"]]
         array = feeds[info["name"]] if info["name"] in feeds else models.draw_input(path, info, rng)
         for axis, dim in enumerate(shape):
             if dim in batch and array.shape[axis] > args.batch:
                 array = np.take(array, range(args.batch), axis)
-        np.save(os.path.join(folder, models.file_name(info["name"])), np.ascontiguousarray(array))
+        np.save(os.path.join(folder, models.file_name(info["name"])), np.asarray(array, order="C"))
         sizes.update({dim: size for dim, size in zip(shape, array.shape)
-                      if isinstance(dim, str) and dim and "=" not in dim and "," not in dim})
+                      if isinstance(dim, str) and dim not in ("", "?") and "=" not in dim and "," not in dim})
     return sizes
 
 

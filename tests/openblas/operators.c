@@ -78,23 +78,6 @@ static void input(trial *t, uint32_t rank, const int64_t *dims, bool constant)
     t->in++;
 }
 
-static void lengths(trial *t, int64_t batch, int64_t most)
-{
-    t->inputs[t->in] = guard_alloc((size_t)batch * sizeof(int32_t));
-    for (int64_t b = 0; b < batch; b++)
-        ((int32_t *)t->inputs[t->in].data)[b] = (int32_t)pick(0, most);
-    for (uint32_t e = 0; e < 2; e++)
-        kernel_case_input(&t->by[e], INLAY_INT32, 1, &batch, t->inputs[t->in].data, false);
-    t->in++;
-}
-
-static void no_input(trial *t)
-{
-    for (uint32_t e = 0; e < 2; e++)
-        kernel_case_input(&t->by[e], INLAY_UNDEFINED, 0, NULL, NULL, false);
-    t->in++;
-}
-
 static void output(trial *t, uint32_t rank, const int64_t *dims)
 {
     int64_t count = product(rank, dims);
@@ -138,8 +121,7 @@ static void finish(trial *t)
             guard_free(&t->outputs[e][o]);
     }
     for (uint32_t i = 0; i < t->in; i++)
-        if (t->inputs[i].map != NULL)
-            guard_free(&t->inputs[i]);
+        guard_free(&t->inputs[i]);
 }
 
 static void set_ints(trial *t, const char *name, uint32_t count, const int64_t *values)
@@ -383,75 +365,12 @@ static void test_einsum(void **state)
     }
 }
 
-static void recurrent(const char *op, int64_t gates)
-{
-    static const char *const directions[] = { "forward", "reverse", "bidirectional" };
-    trial *t = start(op, 14, pick_type());
-    int64_t steps = pick(1, 5), batch = pick(0, 3) == 0 ? pick(5, 40) : pick(1, 4), in = pick(1, 40);
-    int64_t layout = pick(0, 1);
-    int64_t hidden = pick(0, 4) == 0 ? pick(60, 90) : pick(1, 20), direction = pick(0, 2), d = direction == 2 ? 2 : 1;
-    int64_t x[3] = { layout ? batch : steps, layout ? steps : batch, in }, w[3] = { d, gates * hidden, in };
-    int64_t r[3] = { d, gates * hidden, hidden }, b[2] = { d, 2 * gates * hidden }, p[2] = { d, 3 * hidden };
-    int64_t s[3] = { layout ? batch : d, layout ? d : batch, hidden };
-    int64_t y[4] = { layout ? batch : steps, layout ? steps : d, layout ? d : batch, hidden };
-    bool constant = pick(0, 1) == 0, lstm = gates == 4;
-
-    (void)snprintf(t->what, sizeof t->what, "%s, %d steps, batch %d, %d inputs, %d hidden, layout %d",
-                   directions[direction], (int)steps, (int)batch, (int)in, (int)hidden, (int)layout);
-    input(t, 3, x, false);
-    input(t, 3, w, constant);
-    input(t, 3, r, constant);
-    if (pick(0, 1))
-        input(t, 2, b, constant);
-    else
-        no_input(t);
-    if (pick(0, 1))
-        lengths(t, batch, steps);
-    else
-        no_input(t);
-    if (pick(0, 1))
-        input(t, 3, s, false);
-    else
-        no_input(t);
-    if (lstm && pick(0, 1))
-        input(t, 3, s, false);
-    else if (lstm)
-        no_input(t);
-    if (lstm && pick(0, 1))
-        input(t, 2, p, false);
-    output(t, 4, y);
-    output(t, 3, s);
-    if (lstm)
-        output(t, 3, s);
-    set_string(t, "direction", directions[direction]);
-    set_int(t, "hidden_size", hidden);
-    set_int(t, "layout", layout);
-    if (pick(0, 2) == 0)
-        set_float(t, "clip", 0.5);
-    if (lstm)
-        set_int(t, "input_forget", pick(0, 3) == 0);
-    if (gates == 3)
-        set_int(t, "linear_before_reset", pick(0, 1));
-    finish(t);
-}
-
-static void test_recurrent(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 300; i++) {
-        recurrent("LSTM", 4);
-        recurrent("GRU", 3);
-        recurrent("RNN", 1);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mat_mul),   cmocka_unit_test(test_gemm),
         cmocka_unit_test(test_not_a_number), cmocka_unit_test(test_conv),
         cmocka_unit_test(test_conv_transpose), cmocka_unit_test(test_einsum),
-        cmocka_unit_test(test_recurrent),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

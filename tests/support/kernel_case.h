@@ -8,7 +8,7 @@
  *     status = kernel_case_run(&c);
  *     kernel_case_deinit(&c);
  *
- * Everything that is passed in stays the caller's and must live as long as the case. One thread. */
+ * Everything that is passed in stays the caller's and must live as long as the case. */
 #ifndef KERNEL_CASE_H
 #define KERNEL_CASE_H
 #include "guard.h"
@@ -20,6 +20,7 @@ typedef struct kernel_case {
     const char *op_type;
     uint32_t since_version;
     const void *provider; /* what kit_node.provider is to be; may be NULL */
+    uint32_t threads;     /* that the kernel is to plan for, 0 = 1; loops run range after range, the last one first */
     uint32_t in_count, out_count, attr_count;
     inlay_value_info values[2 * KERNEL_CASE_VALUES]; /* inputs, then outputs from KERNEL_CASE_VALUES on */
     inlay_dim dims[2 * KERNEL_CASE_VALUES][8];
@@ -101,6 +102,21 @@ static inline const void *kernel_case_align(void *ctx, void *compile, uint32_t v
     return ((kernel_case *)ctx)->values[value].data;
 }
 
+static inline inlay_status kernel_case_loop(void *ctx, inlay_run *run, int64_t count, int64_t grain,
+                                            inlay_parallel_fn fn, void *user)
+{
+    int64_t step = grain > 0 ? grain : 1;
+    inlay_status status = INLAY_OK;
+
+    (void)ctx;
+    (void)run;
+    for (int64_t end = count, begin; end > 0 && status == INLAY_OK; end = begin) {
+        begin = (end - 1) / step * step;
+        status = fn(user, begin, end, 0);
+    }
+    return status;
+}
+
 /* prepare and shape of the table's kernel for the operator; a refusal is INLAY_UNSUPPORTED. */
 static inline inlay_status kernel_case_prepare(kernel_case *c, const kit_table *table)
 {
@@ -111,7 +127,8 @@ static inline inlay_status kernel_case_prepare(kernel_case *c, const kit_table *
     size_t page_room;
 
     c->diag = (inlay_diag)INLAY_DIAG_INIT;
-    c->host = (inlay_host){ .struct_size = sizeof c->host, .ctx = c, .align_constant = kernel_case_align };
+    c->host = (inlay_host){ .struct_size = sizeof c->host, .ctx = c, .align_constant = kernel_case_align,
+                            .parallel_for = kernel_case_loop };
     c->info = (inlay_node_info){ .name = { "case", 4 }, .domain = { "ai.onnx", 7 },
                                  .op_type = { c->op_type, strlen(c->op_type) }, .since_version = c->since_version,
                                  .inputs = c->indexes, .outputs = c->indexes + KERNEL_CASE_VALUES,
@@ -130,7 +147,7 @@ static inline inlay_status kernel_case_prepare(kernel_case *c, const kit_table *
     if (status != INLAY_OK)
         return status;
     c->plan = (kit_plan){ .in = c->tensors, .out = c->tensors + KERNEL_CASE_VALUES, .in_count = c->in_count,
-                          .out_count = c->out_count, .max_threads = 1 };
+                          .out_count = c->out_count, .max_threads = c->threads > 0 ? c->threads : 1 };
     for (uint32_t i = 0; i < c->in_count; i++)
         if (c->fates[i] != INLAY_CONST_BORROWED)
             c->tensors[i].data = NULL;
@@ -145,7 +162,7 @@ static inline inlay_status kernel_case_run(kernel_case *c)
 {
     kit_call call = { .in = c->tensors, .out = c->tensors + KERNEL_CASE_VALUES, .in_count = c->in_count,
                       .out_count = c->out_count, .state = c->state, .plan = c->plan.plan,
-                      .workspace = c->workspace.data, .max_threads = 1, .host = &c->host, .diag = &c->diag };
+                      .workspace = c->workspace.data, .max_threads = c->plan.max_threads, .host = &c->host, .diag = &c->diag };
     return c->kernel->run(&call);
 }
 
