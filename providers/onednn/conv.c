@@ -1,8 +1,8 @@
-/* Conv and ConvTranspose (ONNX Conv-1..22, ConvTranspose-1..22). */
+/* Conv (ONNX Conv-1..22), and what transposed.c leaves to oneDNN of ConvTranspose. */
 #include "build.h"
 #include "window.h"
 
-static bool parse_both(const kit_node *node, rg_op *op, kit_refusal *why, bool transposed)
+static bool parse_both(const kit_node *node, rg_op *op, kit_refusal *why)
 {
     const inlay_value_info *x = kit_input(node, 0), *w = kit_input(node, 1), *bias = kit_input(node, 2);
 
@@ -22,24 +22,17 @@ static bool parse_both(const kit_node *node, rg_op *op, kit_refusal *why, bool t
         op->kernel[i] = w->dims[2 + i].value;
     if (!rg_parse_window(node, x->rank - 2, op, why))
         return false;
-    if (transposed) {
-        uint32_t given;
-
-        if (op->auto_pad == RG_PAD_SAME_LOWER || op->auto_pad == RG_PAD_SAME_UPPER ||
-            kit_attr_ints(node->info, "output_shape", &given) != NULL)
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "state pads", "pads that follow from output_shape");
-    }
     return true;
 }
 
 static bool parse_conv(const kit_node *node, rg_op *op, kit_refusal *why)
 {
-    return parse_both(node, op, why, false);
+    return parse_both(node, op, why);
 }
 
-static bool parse_transposed(const kit_node *node, rg_op *op, kit_refusal *why)
+bool rg_parse_deconvolution(const kit_node *node, rg_op *op, kit_refusal *why)
 {
-    return parse_both(node, op, why, true);
+    return parse_both(node, op, why);
 }
 
 /* The weights as oneDNN numbers their axes, read where ONNX has them: Conv [O, I/g, ..], ConvTranspose [I, O/g, ..]. */
@@ -81,14 +74,10 @@ static inlay_status describe(const rg_build *b, bool transposed, variant v, cons
     dnnl_dims_t begins, ends, dilations;
     dnnl_status_t code;
 
-    if (transposed) {
-        for (uint32_t i = 0; i < op->spatial; i++) {
-            begins[i] = op->auto_pad == RG_PAD_VALID ? 0 : op->pads[i];
-            ends[i] = (op->auto_pad == RG_PAD_VALID ? 0 : op->pads[op->spatial + i]) - op->output_padding[i];
-        }
-    } else {
+    if (transposed)
+        rg_deconvolution_pads(op, x->dims + 2, y->dims + 2, begins, ends);
+    else
         rg_window_pads(op, x->dims + 2, y->dims + 2, op->kernel, begins, ends);
-    }
     for (uint32_t i = 0; i < op->spatial; i++)
         dilations[i] = op->dilations[i] - 1;
     if (transposed)
@@ -219,7 +208,7 @@ static inlay_status make(rg_build *b, const rg_group *group, bool transposed, va
     rg_md_any(&x_md, rank, b->dims[op->in[0]]);
     rg_md_any(&y_md, rank, b->dims[y]);
     if (v == AS_IT_LIES && rg_md_same_blocks(&x->md, rank, b->dims[y], &y_md))
-        (void)rg_md_same_blocks(&x->md, rank, b->dims[op->in[0]], &x_md); /* by name: kernels compare strides, idle ones too */
+        (void)rg_md_same_blocks(&x->md, rank, b->dims[op->in[0]], &x_md); /* kernels compare strides, idle ones too */
     status = describe(b, transposed, v, &x_md, &m->w, m->bias_value != INLAY_NONE ? &m->bias : NULL, &y_md, &desc);
     if (status == INLAY_OK)
         status = rg_fuse_posts(b, group, &desc, out);
@@ -285,10 +274,9 @@ static inlay_status lower_conv(rg_build *b, const rg_group *group)
     return lower_both(b, group, false);
 }
 
-static inlay_status lower_transposed(rg_build *b, const rg_group *group)
+inlay_status rg_lower_deconvolution(rg_build *b, const rg_group *group)
 {
     return lower_both(b, group, true);
 }
 
 const rg_family rg_conv = { "convolution", parse_conv, lower_conv };
-const rg_family rg_conv_transpose = { "transposed convolution", parse_transposed, lower_transposed };

@@ -76,7 +76,10 @@ static double flops_of(const rg_op *op, const sizes *s, double *out_rate)
 
     *out_rate = CORE_FLOPS_PER_NS;
     if (f == &rg_conv || f == &rg_conv_transpose) {
-        double per = f == &rg_conv ? size_of(s->w, 1) : size_of(s->w, 0) / (double)op->group;
+        double per = size_of(s->w, 1); /* of a place of the output, or of the input where that is spread */
+
+        if (f == &rg_conv_transpose)
+            outputs = count_of(s->x);
 
         for (uint32_t i = 0; i < op->spatial; i++)
             window *= (double)op->kernel[i];

@@ -134,7 +134,8 @@ static bool takes_posts(const rg_op *op)
 static void extend(const rg_build *b, const readers *of, uint8_t *taken, rg_group *g)
 {
     const rg_op *op = &b->c->ops[g->op];
-    bool may_bias = op->row->family == &rg_conv || op->row->family == &rg_product;
+    bool may_bias = op->row->family == &rg_conv || op->row->family == &rg_conv_transpose ||
+                    op->row->family == &rg_product;
 
     while (b->c->values[g->out].output == INLAY_NONE) {
         uint32_t next = of[g->out].count == 1 ? of[g->out].op[0] : INLAY_NONE;

@@ -96,6 +96,7 @@ struct rg_op {
     int32_t zero;        /* its zero point */
     float epsilon, alpha, beta, bias;
     resize_rule resize;
+    bool sized;          /* transposed convolutions: output_shape is stated */
     bool scaled;         /* by factors, not by the sizes of the output */
     float scales[RG_MAX_RANK];
     int64_t size;

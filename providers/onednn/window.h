@@ -5,4 +5,13 @@
 
 /* Reads strides, dilations, pads, auto_pad and output_padding for a window of `spatial` axes. */
 bool rg_parse_window(const kit_node *node, uint32_t spatial, rg_op *op, kit_refusal *why);
+
+/* ------------------------------------------------------------------ transposed convolutions */
+
+/* Pads at these sizes, [spatial], as ONNX ConvTranspose-11 has them: stated, or what is left of the output's shape. ends
+ * may be negative: the output then goes on behind the last window (transposed.c). */
+void rg_deconvolution_pads(const rg_op *op, const int64_t *in, const int64_t *out, int64_t *begins, int64_t *ends);
+/* Attributes and weights, and the lowering to oneDNN's own primitive (conv.c). */
+bool rg_parse_deconvolution(const kit_node *node, rg_op *op, kit_refusal *why);
+inlay_status rg_lower_deconvolution(rg_build *b, const rg_group *group);
 #endif

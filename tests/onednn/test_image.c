@@ -28,7 +28,8 @@ static void resize(void **state)
                 uint32_t at = (uint32_t)snprintf(ones, sizeof ones, "1,1");
 
                 for (uint32_t d = 2; d < ranks[b]; d++)
-                    at += (uint32_t)snprintf(ones + at, sizeof ones - at, ",%s", factors[(n + d) % (ranks[b] == 3 ? 3 : 5)]);
+                    at += (uint32_t)snprintf(ones + at, sizeof ones - at, ",%s",
+                                             factors[(n + d) % (ranks[b] == 3 ? 3 : 5)]);
                 (void)snprintf(script, sizeof script,
                                "%ss = [%u] %s\ny = Resize(a, _, s) mode=%s coordinate_transformation_mode=%s\nz = "
                                "Relu(y)\n-> z, y",
@@ -68,11 +69,61 @@ static void resize_otherwise(void **state)
                   9, NULL);
 }
 
+static void transposed(void **state)
+{
+    static const beside_row rows[] = {
+        /* wide: taps side by side, overlapping, with holes */
+        { "ConvTranspose", "x : 2,5,4,6\nw = [5,24,2,2]\nb = [24]\ny = ConvTranspose(x, w, b) strides=2,2\n-> y" },
+        { "ConvTranspose", "x : 1,16,5,4\nw = [16,17,3,3]\na = Neg(x)\ny = ConvTranspose(a, w) "
+                           "strides=2,2 pads=1,1,1,1 "
+                           "output_padding=1,1\nz = Relu(y)\n-> z" },
+        { "ConvTranspose", "x : 2,3,5,4\nw = [3,8,4,4]\nb = [8]\ny = ConvTranspose(x, w, b) strides=2,3 pads=1,0,2,1\n"
+                           "z = LeakyRelu(y) alpha=0.2\nv = Sigmoid(z)\n-> v" },
+        { "ConvTranspose", "x : 1,4,3,3\nw = [4,9,2,3]\ny = ConvTranspose(x, w) strides=3,4 output_padding=2,0\n-> y" },
+        { "ConvTranspose", "x : 1,4,5,5\nw = [4,9,3,3]\nc = [1,9,1,1]\na = ConvTranspose(x, w) dilations=2,3\n"
+                           "y = Add(a, c)\nz = Relu(y)\n-> z" },
+        { "ConvTranspose", "x : 1,4,5,5\nw = [4,9,3,2]\ny = ConvTranspose(x, w) dilations=2,2 strides=2,3\n-> y" },
+        { "ConvTranspose", "x : 1,4,5,5\nw = [4,9,3,3]\ny = ConvTranspose(x, w) auto_pad=SAME_UPPER "
+                           "strides=2,2\n-> y" },
+        { "ConvTranspose", "x : 1,4,5,5\nw = [4,9,4,3]\ny = ConvTranspose(x, w) auto_pad=SAME_LOWER "
+                           "strides=3,2\n-> y" },
+        { "ConvTranspose", "x : 1,4,5,5\nw = [4,9,3,3]\ny = ConvTranspose(x, w) auto_pad=VALID strides=2,2\n-> y" },
+        { "ConvTranspose", "x : 1,4,5,5\nw = [4,9,3,3]\ny = ConvTranspose(x, w) output_shape=10,8 strides=2,2\n-> y" },
+        { "ConvTranspose", "x : 2,6,7\nw = [6,10,5]\ny = ConvTranspose(x, w) strides=2, pads=2,1\n-> y" },
+        { "ConvTranspose", "x : 1,3,3,4,5\nw = [3,12,2,3,2]\nb = [12]\ny = ConvTranspose(x, w, b) "
+                           "strides=2,1,2\n-> y" },
+        /* thin */
+        { "ConvTranspose", "x : 2,24,6,5\nw = [24,1,2,2]\nb = [1]\na = ConvTranspose(x, w, b) strides=2,2\ny = "
+                           "Sigmoid(a)\n-> y" },
+        { "ConvTranspose", "x : 2,8,6,5\nw = [8,3,4,4]\nb = [3]\na = ConvTranspose(x, w, b) strides=2,2 "
+                           "pads=1,1,1,1\ny = Relu(a)\nz = Neg(y)\n-> z" },
+        { "ConvTranspose", "x : 1,8,6,5\nw = [8,2,3,3]\ny = ConvTranspose(x, w) strides=4,3 dilations=2,1 pads=3,0,0,3 "
+                           "output_padding=1,2\n-> y" },
+        { "ConvTranspose", "x : 1,2,2,3,4\nw = [2,5,3,2,2]\ny = ConvTranspose(x, w) pads=1,0,1,0,1,0\n-> y" },
+        { "ConvTranspose", "x : 3,1,4\nw = [1,1,9]\ny = ConvTranspose(x, w) pads=4,4\n-> y" },
+        /* one channel a group, and several */
+        { "ConvTranspose", "x : 2,6,5,4\nw = [6,1,4,4]\nb = [6]\ny = ConvTranspose(x, w, b) group=6 strides=2,2 "
+                           "pads=1,1,1,1\nz = LeakyRelu(y) alpha=0.3\n-> z" },
+        { "ConvTranspose", "x : 2,20,5\nw = [20,1,3]\ny = ConvTranspose(x, w) group=20 strides=2, "
+                           "output_padding=1,\n-> y" },
+        { "ConvTranspose", "x : 2,6,5,4\nw = [6,2,3,3]\nb = [6]\ny = ConvTranspose(x, w, b) group=3 strides=2,2 "
+                           "pads=1,1,1,1 output_padding=1,0\nz = Relu(y)\nv = Sigmoid(z)\n-> v" },
+        /* and in a network, at sizes that are not known before */
+        { "ConvTranspose", "x : N,16,H,W\nw = [32,16,3,3]\na = Conv(x, w) pads=1,1,1,1\nt = [32,16,2,2]\ny = "
+                           "ConvTranspose(a, t) strides=2,2\nk = [1,16,1,1]\nz = Conv(y, k)\n-> z, y" },
+    };
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        beside_expect(&rows[i], 11, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resize),
         cmocka_unit_test(resize_otherwise),
+        cmocka_unit_test(transposed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
