@@ -34,6 +34,13 @@ static inlay_status check_policy(const char *text, inlay_diag *diag)
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option policy: '%s' is neither cost nor priority", text);
 }
 
+static inlay_status check_precision(const char *text, inlay_diag *diag)
+{
+    if (strcmp(text, "strict") == 0 || strcmp(text, "f32") == 0 || strcmp(text, "reduced") == 0)
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option precision: '%s' is none of strict, f32, reduced", text);
+}
+
 /* Names of nodes may hold '=', those of providers don't. */
 static bool has_two_sides(const char *text)
 {
@@ -77,6 +84,8 @@ static inlay_status check_probe(const char *text, inlay_diag *diag)
 inlay_status option_check(uint32_t option, const char *text, inlay_diag *diag)
 {
     switch (option) {
+    case OPTION_precision:
+        return check_precision(text, diag);
     case OPTION_policy:
         return check_policy(text, diag);
     case OPTION_probe:

@@ -37,15 +37,29 @@ static void log_line(void *ctx, uint32_t level, const char *text)
 
 /* ------------------------------------------------------------------ plugins and providers */
 
-/* The settings "NAME.option" of one provider, without the prefix. */
+static bool has_option(const inlay_session *s, const char *name, const char *option)
+{
+    const plugin_provider *p = plugin_set_find(s->plugins, name);
+
+    for (uint32_t i = 0; p != NULL && i < p->table.option_count; i++)
+        if (strcmp(p->options[i].name, option) == 0)
+            return true;
+    return false;
+}
+
+/* The settings "NAME.option" of one provider, without the prefix, and those of the session that it has, too. */
 static provider_setting *settings_of(inlay_session *s, const inlay_options *options, const char *name,
                                      uint32_t *out_count)
 {
     uint32_t total = options == NULL ? 0 : options->setting_count;
-    provider_setting *list = arena_array(&s->a, (size_t)total + 1, sizeof *list);
+    provider_setting *list = arena_array(&s->a, (size_t)total + 2, sizeof *list);
+    const char *precision = options == NULL ? "f32" : options_text(options, OPTION_precision);
     size_t bytes = strlen(name);
 
     *out_count = 0;
+    /* First, so that the provider's own setting overrules it. */
+    if (list != NULL && strcmp(precision, "f32") != 0 && has_option(s, name, "precision"))
+        list[(*out_count)++] = (provider_setting){ "precision", precision };
     for (uint32_t i = 0; list != NULL && i < total; i++) {
         const provider_setting *x = &options->settings[i];
         if (strncmp(x->name, name, bytes) == 0 && x->name[bytes] == '.')

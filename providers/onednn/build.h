@@ -138,6 +138,18 @@ bool rg_md_equal(const rg_md *a, const rg_md *b);
 int64_t rg_md_count(const rg_md *md);
 uint64_t rg_md_bytes(const rg_md *md);
 
+/* ------------------------------------------------------------------ types (precision.c) */
+
+bool rg_has_bf16(void);
+/* Of the operands of products. */
+dnnl_data_type_t rg_product_type(const rg_build *b);
+/* In which a product may leave a value for those who read it: that type if they are products, too. */
+dnnl_data_type_t rg_kept_type(const rg_build *b, uint32_t value);
+/* The value row-major, as float or bfloat16. */
+inlay_status rg_read_rows(rg_build *b, uint32_t value, dnnl_data_type_t type, rg_place *out);
+/* Is it a product by a constant matrix, which is packed (product.c)? */
+bool rg_is_packed(const rg_build *b, const rg_op *op);
+
 /* ------------------------------------------------------------------ building (build.c) */
 
 /* Dims of a value at this instance. */

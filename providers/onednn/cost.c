@@ -171,6 +171,8 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
     cost->bytes_read += (uint64_t)(s.in + s.weights);
     cost->bytes_written += (uint64_t)s.out;
     cost->ns += joins ? 0 : LAUNCH_NS;
+    if (state->bf16 && op.row->family == &rg_product && s.weights > 0)
+        rate *= 2;
     if (fused || op.row->family == &rg_view || op.row->family == &rg_transpose) {
         cost->ns += FUSED_NS + stream_ns(edges);
         return INLAY_OK;

@@ -1,5 +1,5 @@
 /* The onednn provider: whole regions of a graph on oneDNN's primitives. */
-#include "region.h"
+#include "build.h"
 #include "sgemm.h"
 
 static const inlay_option options[] = {
@@ -9,12 +9,17 @@ static const inlay_option options[] = {
     { .name = "own_products", .kind = INLAY_OPTION_BOOL, .default_value = "1",
       .doc = "1 = products by constant matrices run on this provider's own loops where the CPU has AVX-512; 0 = on "
              "oneDNN's" },
+    { .name = "precision", .kind = INLAY_OPTION_ENUM, .default_value = "f32", .choices = "strict|f32|reduced",
+      .doc = "how floats are computed: strict = sums as they are written, without Winograd's algorithm; reduced = products "
+             "of bfloat16 with float sums where the CPU has them; a session's option of that name sets it" },
 };
 
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
 {
     rg_state *state = calloc(1, sizeof *state);
+    const char *precision = "f32";
+    bool winograd = true;
     dnnl_status_t code;
 
     (void)ctx;
@@ -26,16 +31,21 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     state->constants = host->extension(host->ctx, INLAY_EXT_CONSTANTS);
     if (state->constants != NULL && !INLAY_HAS(state->constants, release))
         state->constants = NULL;
-    state->winograd = true;
     state->sgemm = sg_kernel_best();
     for (uint32_t i = 0; i < args->option_count; i++) {
         const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
 
         if (strcmp(v->name, "winograd") == 0)
-            state->winograd = v->i != 0;
-        if (strcmp(v->name, "own_products") == 0 && v->i == 0)
+            winograd = v->i != 0;
+        else if (strcmp(v->name, "own_products") == 0 && v->i == 0)
             state->sgemm = NULL;
+        else if (strcmp(v->name, "precision") == 0 && v->s != NULL)
+            precision = v->s;
     }
+    state->winograd = winograd && strcmp(precision, "strict") != 0;
+    state->bf16 = strcmp(precision, "reduced") == 0 && rg_has_bf16();
+    if (state->bf16)
+        state->sgemm = NULL; /* floats alone */
     code = dnnl_engine_create(&state->engine, dnnl_cpu, 0);
     if (code != dnnl_success) {
         free(state);

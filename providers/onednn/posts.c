@@ -164,8 +164,10 @@ inlay_status rg_emit_fused(rg_build *b, const rg_group *group, const rg_fused *f
         INLAY_TRY(rg_new_place(b, dst, &out));
     list[n++] = (rg_operand){ DNNL_ARG_DST, &out };
     INLAY_TRY(rg_emit(b, fused->pd, list, n));
-    if (rg_md_is_plain(&out.md)) /* with the axes that ONNX sees */
+    if (rg_md_is_plain(&out.md)) { /* with the axes that ONNX sees */
         rg_md_plain(&out.md, b->ranks[group->out], b->dims[group->out]);
+        out.md.data_type = dst->data_type;
+    }
     status = rg_finish(b, group, fused->count, &out, true);
 done:
     return status;

@@ -56,11 +56,19 @@ static inlay_status lower_packed(rg_build *b, const rg_group *group)
     rg_md_any(&w_md, 2, w_dims);
     rg_md_plain(&y_md, 2, y_dims);
     rg_md_plain(&bias_md, 1, &n);
+    a_md.data_type = w_md.data_type = rg_product_type(b);
+    y_md.data_type = rg_kept_type(b, group->out);
     INLAY_TRY(rg_check(dnnl_inner_product_forward_desc_init(&desc, dnnl_forward_inference, &a_md, &w_md,
                                                             bias_value != INLAY_NONE ? &bias_md : NULL, &y_md),
                        b->diag, "describe this product", op->name));
     INLAY_TRY(rg_fuse_posts(b, group, &desc, &fused));
-    INLAY_TRY(rg_read_plain(b, a, &x));
+    if (y_md.data_type != dnnl_f32 && fused.count < group->post_count) { /* the rest wants floats */
+        desc.dst_desc.data_type = dnnl_f32;
+        (void)dnnl_primitive_desc_destroy(fused.pd);
+        fused = (rg_fused){ 0 };
+        INLAY_TRY(rg_fuse_posts(b, group, &desc, &fused));
+    }
+    INLAY_TRY(rg_read_rows(b, a, a_md.data_type, &x));
     x.md = a_md;
     INLAY_TRY(rg_read_constant(b, w, &w_plain, dnnl_primitive_desc_query_md(fused.pd, dnnl_query_weights_md, 0),
                                &packed));
@@ -140,17 +148,19 @@ done:
     return status;
 }
 
-static inlay_status lower(rg_build *b, const rg_group *group)
+bool rg_is_packed(const rg_build *b, const rg_op *op)
 {
-    const rg_op *op = b->op;
     uint32_t w = op->in[1];
     bool row = op->in_count < 3 || op->in[2] == INLAY_NONE ||
                is_row(b, op->in[2], b->dims[op->out[0]][b->ranks[op->out[0]] - 1]);
 
-    if (b->c->values[w].constant != INLAY_NONE && b->ranks[w] == 2 && !op->trans_a && row &&
-        rg_count(b, op->in[0]) > 0)
-        return lower_packed(b, group);
-    return lower_batched(b, group);
+    return b->c->values[w].constant != INLAY_NONE && b->ranks[w] == 2 && !op->trans_a && row &&
+           rg_count(b, op->in[0]) > 0;
+}
+
+static inlay_status lower(rg_build *b, const rg_group *group)
+{
+    return rg_is_packed(b, b->op) ? lower_packed(b, group) : lower_batched(b, group);
 }
 
 const rg_family rg_product = { "product", parse, lower };

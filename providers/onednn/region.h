@@ -35,6 +35,7 @@ typedef struct rg_state {
     uint32_t budget; /* threads of the process */
     bool winograd;   /* convolutions may be Winograd's */
     const struct sg_kernel *sgemm; /* our own products by constants; NULL: oneDNN's */
+    bool bf16;       /* products of bfloat16 */
 } rg_state;
 
 /* ------------------------------------------------------------------ operators */

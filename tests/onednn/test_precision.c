@@ -1,0 +1,113 @@
+/* Option precision: random networks with bfloat16 products against floats, and strict ones against the same. */
+#include "region_models.h"
+#include <math.h>
+
+static rig open_with(const wire *w, const char *providers, const char *precision)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *o = NULL;
+    rig r = { 0 };
+
+    assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "providers", providers, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "policy", "priority", &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "precision", precision, &diag), INLAY_OK);
+    if (inlay_session_create_from_bytes(w->bytes, w->count, o, &r.session, &diag) != INLAY_OK ||
+        inlay_context_create(r.session, &r.context, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    inlay_options_destroy(o);
+    return r;
+}
+
+/* The root of the mean square of the error, in units of that of the result. */
+static double distance(rig *ours, rig *theirs, uint32_t rank, const int64_t *dims, uint64_t seed)
+{
+    const inlay_value *a, *b;
+    dice d = { seed };
+    inlay_value *x = NULL;
+    double error = 0, size = 0;
+
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, rank, dims, &x, NULL), INLAY_OK);
+    for (int64_t i = 0; i < inlay_value_count(x); i++)
+        ((float *)inlay_value_data(x))[i] = roll_float(&d);
+    for (int i = 0; i < 2; i++) {
+        rig *r = i == 0 ? ours : theirs;
+        inlay_diag diag = INLAY_DIAG_INIT;
+
+        assert_int_equal(inlay_context_set_input(r->context, 0, x, &diag), INLAY_OK);
+        if (inlay_context_run(r->context, NULL, &diag) != INLAY_OK)
+            fail_msg("%s", diag.text);
+    }
+    inlay_value_unref(x);
+    a = inlay_context_output(ours->context, 0);
+    b = inlay_context_output(theirs->context, 0);
+    assert_int_equal(inlay_value_count(a), inlay_value_count(b));
+    for (int64_t i = 0; i < inlay_value_count(b); i++) {
+        double p = (double)((const float *)inlay_value_data(a))[i], q = (double)((const float *)inlay_value_data(b))[i];
+
+        error += (p - q) * (p - q);
+        size += q * q;
+    }
+    return sqrt(error / (size + 1e-6));
+}
+
+static void check(region_model *m, uint64_t seed, const char *precision, uint32_t rank, const int64_t *dims, double most)
+{
+    rig ours, theirs;
+    double d;
+
+    assert_false(m->w.failed);
+    ours = open_with(&m->w, "onednn,reference", precision);
+    theirs = open_with(&m->w, "reference", "f32");
+    d = distance(&ours, &theirs, rank, dims, seed);
+    if (!(d <= most))
+        fail_msg("model %llu, %s: off by %g", (unsigned long long)seed, precision, d);
+    rig_close(&ours);
+    rig_close(&theirs);
+    wire_deinit(&m->w);
+}
+
+static void sequences(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        region_model m;
+
+        write_sequence_model(&m, seed, 1 + seed % 5);
+        check(&m, seed, seed % 4 ? "reduced" : "strict", 3, (const int64_t[]){ 2, 19, WIDTH }, seed % 4 ? 2e-2 : 1e-5);
+    }
+}
+
+static void images(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        region_model m;
+        int64_t channels;
+
+        write_image_model(&m, seed, 2 + seed % 5, &channels);
+        check(&m, seed, seed % 4 ? "reduced" : "strict", 4, (const int64_t[]){ 2, channels, 13, 9 },
+              seed % 4 ? 3e-2 : 1e-5);
+    }
+}
+
+/* What is none is refused. */
+static void names(void **state)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *o = NULL;
+
+    (void)state;
+    assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "precision", "half", &diag), INLAY_INVALID_ARGUMENT);
+    assert_string_equal(diag.text, "option precision: 'half' is none of strict, f32, reduced");
+    inlay_options_destroy(o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sequences), cmocka_unit_test(images),
+                                        cmocka_unit_test(names) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
