@@ -63,6 +63,7 @@ static inlay_status add_point(calibration *c, uint32_t which, const calibrate_po
 
     if (old != NULL) {
         old->point.ns = fmin(old->point.ns, point->point.ns);
+        old->chain_ns = fmin(old->chain_ns, point->chain_ns);
         return INLAY_OK;
     }
     c->result.kernel_count++;
@@ -78,73 +79,149 @@ static inlay_status add_point(calibration *c, uint32_t which, const calibrate_po
     return INLAY_OK;
 }
 
-/* Times one kernel and adds a point for it; a kernel that fails has none. */
-static inlay_status time_point(calibration *c, const calibrate_case *row, const measure_job *job,
-                               calibrate_point *point, uint32_t which, double cold_bytes)
+/* The models of a case: its node, and several in a row where that can be. */
+typedef struct case_models {
+    const calibrate_case *row;
+    graph_model *alone, *chain; /* chain: or NULL */
+    inlay_graph alone_view, chain_view;
+    arena a;
+} case_models;
+
+/* What one provider offers for one of them: nodes one by one, or as a whole those that it merges. */
+typedef struct case_offer {
+    part_offer offer;
+    part_request request;
+    partition parts;
+    uint32_t nodes[CALIBRATE_CHAIN];
+    uint64_t cookies[CALIBRATE_CHAIN];
+    measure_job job;
+} case_offer;
+
+/* *out_there is false when the provider does not run it, or does not merge what is more than one node. */
+static inlay_status ask_offer(calibration *c, case_models *m, const graph_model *model, const inlay_graph *view,
+                              uint32_t which, uint32_t threads, case_offer *out, bool *out_there)
 {
-    const inlay_cost *cost = &job->offer->cost;
+    const part_provider *p = &c->s->providers[which];
+    const uint32_t count = view->node_count;
     inlay_diag why = INLAY_DIAG_INIT;
-    measurement got;
-    inlay_status status = measure_offer(job, &c->plan, &c->sweep, &got, &why);
+    uint32_t found = 0;
+    inlay_status status;
+
+    *out_there = false;
+    out->request = (part_request){ .graph = model->main, .snapshot = view, .providers = p, .provider_count = 1,
+                                   .max_threads = threads };
+    status = partition_graph(&out->request, &m->a, &out->parts, &why);
+    if (status == INLAY_OUT_OF_MEMORY)
+        return inlay_fail(c->diag, status, "no memory to calibrate");
+    for (uint32_t i = 0; status == INLAY_OK && i < out->parts.offer_count && found < count; i++) {
+        const part_offer *o = &out->parts.offers[i];
+        if (o->node_count != 1 || o->nodes[0] != found || (count > 1 && (o->flags & INLAY_OFFER_MERGE) == 0))
+            continue;
+        if (found <= 1)
+            out->offer = *o; /* of a chain a node that has another before it */
+        out->nodes[found] = found;
+        out->cookies[found++] = o->cookie;
+    }
+    if (found < count || count == 0)
+        return INLAY_OK;
+    out->offer.nodes = out->nodes;
+    out->offer.node_count = count;
+    out->job = (measure_job){ .g = model->main, .snapshot = view, .provider = p, .offer = &out->offer,
+                              .cookies = out->cookies, .cookie_count = count, .values = out->parts.profile,
+                              .max_threads = threads, .max_bytes = UINT64_C(1) << 32 };
+    *out_there = true;
+    return INLAY_OK;
+}
+
+/* *out_ns stays 0 for a kernel that fails. */
+static inlay_status time_offer(calibration *c, const calibrate_case *row, const case_offer *o, double *out_ns)
+{
+    inlay_diag why = INLAY_DIAG_INIT;
+    measurement got = { .ns = 0 };
+    inlay_status status = measure_offer(&o->job, &c->plan, &c->sweep, &got, &why);
 
     if (status == INLAY_CANCELLED || status == INLAY_OUT_OF_MEMORY)
         return inlay_fail(c->diag, status, "%s", why.text);
-    if (status != INLAY_OK) {
+    if (status != INLAY_OK && c->s->log != NULL) {
         char line[700];
-        (void)snprintf(line, sizeof line, "calibrate: provider %s, %s: %s", job->provider->name, row->op, why.text);
-        if (c->s->log != NULL)
-            c->s->log(c->s->log_user, INLAY_LOG_WARNING, line);
-        return INLAY_OK;
+        (void)snprintf(line, sizeof line, "calibrate: provider %s, %s: %s", o->job.provider->name, row->op, why.text);
+        c->s->log(c->s->log_user, INLAY_LOG_WARNING, line);
     }
-    fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, cost->ns, cold_bytes,
-              point->point.x);
-    point->point.ns = got.ns;
-    return add_point(c, which, point);
+    *out_ns = status == INLAY_OK ? got.ns : 0;
+    return INLAY_OK;
+}
+
+/* Times a kernel, alone and in its chain (which may be NULL), and adds a point for it; a kernel that fails has none.
+ * near: as it goes in a model whose weights all stay in the cache. */
+static inlay_status time_point(calibration *c, const case_models *m, uint32_t which, case_offer *alone,
+                               case_offer *chain, bool near)
+{
+    const case_offer *typical = chain != NULL ? chain : alone;
+    const inlay_graph *view = typical->job.snapshot;
+    const inlay_node_info *node = inlay_graph_node(view, view->node_count > 1);
+    const inlay_cost *cost = &typical->offer.cost;
+    calibrate_point point = { .threads = alone->job.max_threads, .kind = cost_kind_of(cost), .model_ns = cost->ns,
+                              .border_ns = alone->offer.cost.enter_ns + alone->offer.cost.leave_ns };
+    inlay_status status = INLAY_OK;
+
+    alone->job.weights_in = near ? COST_NEAR : COST_FAR;
+    INLAY_TRY(time_offer(c, m->row, alone, &point.point.ns));
+    if (point.point.ns == 0)
+        return INLAY_OK;
+    if (chain != NULL) {
+        chain->job.weights_in = near ? COST_NEAR : COST_FAR;
+        INLAY_TRY(time_offer(c, m->row, chain, &point.chain_ns));
+    }
+    point.class = cost_class_of(view, node, typical->parts.profile);
+    point.class.op = m->row->op;
+    fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, cost->ns,
+              near ? 0 : cost_cold_bytes(view, node, cost), point.point.x);
+    INLAY_TRY(add_point(c, which, &point));
+done:
+    return status;
 }
 
 /* The kernel of one provider at one number of threads. What a provider does not run, or fails at, is left out. */
-static inlay_status time_kernel(calibration *c, const calibrate_case *row, graph_model *model,
-                                const inlay_graph *snapshot, uint32_t which, uint32_t threads, arena *a)
+static inlay_status time_kernel(calibration *c, case_models *m, uint32_t which, uint32_t threads)
 {
-    const part_provider *p = &c->s->providers[which];
-    part_request request = { .graph = model->main, .snapshot = snapshot, .providers = p, .provider_count = 1,
-                             .max_threads = threads };
-    measure_job job = { .g = model->main, .snapshot = snapshot, .provider = p, .max_threads = threads,
-                        .max_bytes = UINT64_C(1) << 32 };
-    inlay_diag why = INLAY_DIAG_INIT;
-    partition parts;
-    calibrate_point point = { .threads = threads };
-    inlay_status status = partition_graph(&request, a, &parts, &why);
+    case_offer alone, chain;
+    bool there, merges = false;
+    inlay_status status = INLAY_OK;
 
-    if (status == INLAY_OUT_OF_MEMORY)
-        return inlay_fail(c->diag, status, "no memory to calibrate");
-    if (status != INLAY_OK || parts.offer_count == 0)
+    INLAY_TRY(ask_offer(c, m, m->alone, &m->alone_view, which, threads, &alone, &there));
+    if (!there)
         return INLAY_OK;
-    job.offer = &parts.offers[0];
-    job.values = parts.profile;
-    point.class = cost_class_of(snapshot, inlay_graph_node(snapshot, 0), parts.profile);
-    point.class.op = row->op;
-    point.kind = cost_kind_of(&job.offer->cost);
-    point.model_ns = job.offer->cost.ns;
-    status = time_point(c, row, &job, &point, which,
-                        cost_cold_bytes(snapshot, inlay_graph_node(snapshot, 0), &job.offer->cost));
+    if (m->chain != NULL)
+        INLAY_TRY(ask_offer(c, m, m->chain, &m->chain_view, which, threads, &chain, &merges));
+    INLAY_TRY(time_point(c, m, which, &alone, merges ? &chain : NULL, false));
     /* Once more as it goes in a model whose weights all stay in the cache. */
-    job.near = true;
-    if (status == INLAY_OK && parts.weight_bytes > 0 && cost_cold_share(parts.weight_bytes) <= 0)
-        status = time_point(c, row, &job, &point, which, 0);
+    if (alone.parts.weight_bytes > 0 && cost_cold_share(alone.parts.weight_bytes) <= 0)
+        INLAY_TRY(time_point(c, m, which, &alone, merges ? &chain : NULL, true));
+done:
+    return status;
+}
+
+static inlay_status make_models(case_models *m, inlay_dtype dtype, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    INLAY_TRY(calibrate_model(m->row, dtype, 1, &m->alone, diag));
+    INLAY_TRY(graph_snapshot(m->alone->main, &m->a, &m->alone_view, diag));
+    if (calibrate_repeats(m->alone)) {
+        INLAY_TRY(calibrate_model(m->row, dtype, CALIBRATE_CHAIN, &m->chain, diag));
+        INLAY_TRY(graph_snapshot(m->chain->main, &m->a, &m->chain_view, diag));
+    }
+done:
     return status;
 }
 
 static inlay_status time_case(calibration *c, const calibrate_case *row, inlay_dtype dtype)
 {
-    graph_model *model = NULL;
-    inlay_graph snapshot;
-    arena a = { 0 };
+    case_models m = { .row = row };
     inlay_status status = INLAY_OK;
     char what[96];
 
-    INLAY_TRY(calibrate_model(row, dtype, &model, c->diag));
-    INLAY_TRY(graph_snapshot(model->main, &a, &snapshot, c->diag));
+    INLAY_TRY(make_models(&m, dtype, c->diag));
     memcpy(c->case_begin, c->point_count, c->s->env.provider_count * sizeof *c->case_begin);
     for (uint32_t turn = 0; turn < ROUNDS * c->s->env.provider_count; turn++) {
         uint32_t p = turn % c->s->env.provider_count;
@@ -155,12 +232,13 @@ static inlay_status time_case(calibration *c, const calibrate_case *row, inlay_d
                 status = inlay_fail(c->diag, INLAY_CANCELLED, "cancelled while measuring");
                 goto done;
             }
-            INLAY_TRY(time_kernel(c, row, model, &snapshot, p, c->threads[t], &a));
+            INLAY_TRY(time_kernel(c, &m, p, c->threads[t]));
         }
     }
 done:
-    arena_deinit(&a);
-    graph_model_destroy(model);
+    arena_deinit(&m.a);
+    graph_model_destroy(m.alone);
+    graph_model_destroy(m.chain);
     return status;
 }
 
@@ -205,7 +283,7 @@ static inlay_status time_link(calibration *c, const part_provider *p, uint32_t d
         INLAY_TRY(measure_copy(p, domain, to_device, sizes[i], &c->plan, &got, c->diag));
         points[i] = (fit_point){ .x = { 1, 0, (double)sizes[i], 0 }, .ns = got.ns };
     }
-    if (fit_points(points, LINK_SIZES, &line))
+    if (fit_points(points, LINK_SIZES, 0, &line))
         *out = (profile_copy){ line.ns_per[FIT_ONE], line.ns_per[FIT_BYTES] };
 done:
     return status;
@@ -244,29 +322,42 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static bool is_timed_now(const calibration *c, uint32_t threads)
+{
+    for (uint32_t t = 0; t < c->thread_count; t++)
+        if (threads == c->threads[t])
+            return true;
+    return false;
+}
+
 /* Lines of the old file at other numbers of threads stay; so do providers that were not measured now. */
 static inlay_status keep_old_lines(calibration *c, const cost_profile *old, profile_provider *fresh)
 {
     const profile_provider *was = profile_find(old, fresh->identity);
     profile_line *lines;
-    uint32_t n = fresh->line_count;
+    profile_factor *factors;
+    uint32_t n = fresh->line_count, m = fresh->factor_count;
 
     if (was == NULL)
         return INLAY_OK;
     lines = arena_array(&c->profile.a, (size_t)n + was->line_count + 1, sizeof *lines);
-    if (lines == NULL)
+    factors = arena_array(&c->profile.a, (size_t)m + was->factor_count + 1, sizeof *factors);
+    if (lines == NULL || factors == NULL)
         return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to calibrate");
     if (n > 0)
         memcpy(lines, fresh->lines, n * sizeof *lines);
-    for (uint32_t i = 0; i < was->line_count; i++) {
-        bool again = false;
-        for (uint32_t t = 0; t < c->thread_count; t++)
-            again |= was->lines[i].threads == c->threads[t];
-        if (!again)
+    if (m > 0)
+        memcpy(factors, fresh->factors, m * sizeof *factors);
+    for (uint32_t i = 0; i < was->line_count; i++)
+        if (!is_timed_now(c, was->lines[i].threads))
             lines[n++] = was->lines[i];
-    }
+    for (uint32_t i = 0; i < was->factor_count; i++)
+        if (!is_timed_now(c, was->factors[i].threads))
+            factors[m++] = was->factors[i];
     fresh->lines = lines;
     fresh->line_count = n;
+    fresh->factors = factors;
+    fresh->factor_count = m;
     return INLAY_OK;
 }
 

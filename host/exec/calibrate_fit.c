@@ -5,9 +5,15 @@
 #include <string.h>
 
 enum { LEAST_POINTS = 3 };
+/* Of nodes in regions the provider alone knows what is fused and what follows what: its figure is scaled, no more. */
+enum { IN_REGIONS = 1 << FIT_ONE | 1 << FIT_MODEL | 1 << FIT_COLD };
+
+static const double LEAST_NS = 10; /* of a node in a region: the clock sees no less */
+static const double LEAST_BORDER_NS = 2000; /* expected: of less there is mostly noise */
+static const double LEAST_SHARE = 0.2; /* of a node that can't be timed in a chain is its own, whatever borders take */
 
 typedef struct fitting {
-    const calibrate_point *points;
+    calibrate_point *points;
     uint32_t count;
     profile_provider *out;
     uint32_t capacity; /* of out->lines */
@@ -64,20 +70,32 @@ static void raise_launch(const fit_point *points, uint32_t count, fit_line *line
         line->ns_per[FIT_ONE] = fmax(line->ns_per[FIT_ONE], least / 2);
 }
 
+/* Are there enough nodes of the class of point i that were timed in a chain? Those timed alone are left out then. */
+static bool has_chains(const fitting *f, uint32_t i, int distance)
+{
+    uint32_t n = 0;
+
+    for (uint32_t k = 0; k < f->count; k++)
+        n += f->points[k].chain_ns > 0 && same(&f->points[i], &f->points[k], distance);
+    return n >= LEAST_POINTS;
+}
+
 static bool fit_at_distance(fitting *f, int distance)
 {
     memset(f->done, 0, f->count * sizeof *f->done);
     for (uint32_t i = 0; i < f->count; i++) {
         fit_line line;
         uint32_t n = 0;
+        bool chains = !f->done[i] && has_chains(f, i, distance);
 
         for (uint32_t k = i; !f->done[i] && k < f->count; k++) {
             if (!same(&f->points[i], &f->points[k], distance))
                 continue;
-            f->some[n++] = f->points[k].point;
+            if (!chains || f->points[k].chain_ns > 0)
+                f->some[n++] = f->points[k].point;
             f->done[k] = k > i;
         }
-        if (n < LEAST_POINTS || !fit_points(f->some, n, &line))
+        if (n < LEAST_POINTS || !fit_points(f->some, n, chains ? IN_REGIONS : 0, &line))
             continue;
         raise_launch(f->some, n, &line);
         if (!add_line(f, &f->points[i], distance, &line))
@@ -93,7 +111,42 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The median of measured over expected, for each number of threads. */
+static double share_of_chain(const calibrate_point *p)
+{
+    return fmax((p->chain_ns - p->point.ns) / (CALIBRATE_CHAIN - 1), LEAST_NS);
+}
+
+/* What a node alone takes beyond its share of a chain, over what the provider expected of borders: the median at this
+ * number of threads; 1 where nothing is known. */
+static double find_border(const fitting *f, uint32_t threads, double *ratios)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < f->count; i++) {
+        const calibrate_point *p = &f->points[i];
+        if (p->threads == threads && p->chain_ns > 0 && p->border_ns >= LEAST_BORDER_NS)
+            ratios[n++] = (p->point.ns - share_of_chain(p)) / p->border_ns;
+    }
+    if (n == 0)
+        return 1;
+    qsort(ratios, n, sizeof *ratios, by_size);
+    return fmax(ratios[n / 2], 0.05);
+}
+
+/* From times of nodes alone and in chains to those of nodes among their like. */
+static void split_borders(fitting *f, uint32_t threads, double border)
+{
+    for (uint32_t i = 0; i < f->count; i++) {
+        calibrate_point *p = &f->points[i];
+        double alone = p->point.ns;
+
+        if (p->threads != threads)
+            continue;
+        p->point.ns = p->chain_ns > 0 ? share_of_chain(p) : fmax(alone - border * p->border_ns, LEAST_SHARE * alone);
+    }
+}
+
+/* The medians of measured over expected, for each number of threads; the points are split on the way. */
 static bool find_factors(fitting *f)
 {
     double *ratios = malloc((f->count + 1) * sizeof *ratios);
@@ -101,36 +154,39 @@ static bool find_factors(fitting *f)
     f->out->factors = arena_array(f->a, (size_t)f->count + 1, sizeof *f->out->factors);
     memset(f->done, 0, f->count * sizeof *f->done);
     for (uint32_t i = 0; ratios != NULL && f->out->factors != NULL && i < f->count; i++) {
-        uint32_t n = 0;
+        uint32_t n = 0, threads = f->points[i].threads;
+        double border;
 
-        for (uint32_t k = i; !f->done[i] && k < f->count; k++) {
-            if (f->points[k].threads != f->points[i].threads)
+        if (f->done[i])
+            continue;
+        border = find_border(f, threads, ratios);
+        split_borders(f, threads, border);
+        for (uint32_t k = i; k < f->count; k++) {
+            if (f->points[k].threads != threads)
                 continue;
-            f->done[k] = k > i;
+            f->done[k] = true;
             if (f->points[k].model_ns > 0)
                 ratios[n++] = f->points[k].point.ns / f->points[k].model_ns;
         }
         if (n == 0)
             continue;
         qsort(ratios, n, sizeof *ratios, by_size);
-        f->out->factors[f->out->factor_count++] = (profile_factor){ f->points[i].threads, ratios[n / 2] };
+        f->out->factors[f->out->factor_count++] = (profile_factor){ threads, ratios[n / 2], border };
     }
     free(ratios);
     return ratios != NULL && f->out->factors != NULL;
 }
 
-inlay_status calibrate_fit(const calibrate_point *points, uint32_t count, arena *a, profile_provider *out,
-                           inlay_diag *diag)
+inlay_status calibrate_fit(calibrate_point *points, uint32_t count, arena *a, profile_provider *out, inlay_diag *diag)
 {
     fitting f = { .points = points, .count = count, .out = out, .a = a };
     bool good;
 
     f.some = calloc((size_t)count + 1, sizeof *f.some);
     f.done = calloc((size_t)count + 1, sizeof *f.done);
-    good = f.some != NULL && f.done != NULL;
+    good = f.some != NULL && f.done != NULL && find_factors(&f);
     for (int distance = 0; good && distance < 5; distance++)
         good = fit_at_distance(&f, distance);
-    good = good && find_factors(&f);
     free(f.some);
     free(f.done);
     return good ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fit the machine profile");

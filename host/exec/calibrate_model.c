@@ -1,4 +1,4 @@
-/* calibrate_model.c - the one-node models that are timed. */
+/* calibrate_model.c - the models that are timed: one node, or several of its like in a row. */
 #include "exec/calibrate.h"
 #include <stdlib.h>
 #include <string.h>
@@ -214,7 +214,8 @@ static uint32_t output_count(const char *op)
     return 1;
 }
 
-static inlay_status fill_graph(maker *m, const calibrate_case *c)
+/* The node of a case. before: the value that it reads first, INLAY_NONE = an input of the graph's. */
+static inlay_status add_node(maker *m, const calibrate_case *c, uint32_t before, graph_node **out_node)
 {
     uint32_t ins[INLAY_MAX_RANK], count = 0, outs = output_count(c->op);
     inlay_status status = INLAY_OK;
@@ -224,11 +225,14 @@ static inlay_status fill_graph(maker *m, const calibrate_case *c)
 
     if (words == NULL || attrs == NULL)
         return INLAY_OUT_OF_MEMORY;
-    for (char *w = strtok_r(words, " ", &next); w != NULL && count < INLAY_MAX_RANK; w = strtok_r(NULL, " ", &next))
-        INLAY_TRY(make_input(m, w, &ins[count++]));
-    n = graph_add_node(m->g, c->op, "ai.onnx", "kernel", count, outs);
-    m->g->outputs = arena_array(&m->g->model->arena, outs, sizeof *m->g->outputs);
-    if (n == NULL || m->g->outputs == NULL)
+    for (char *w = strtok_r(words, " ", &next); w != NULL && count < INLAY_MAX_RANK; w = strtok_r(NULL, " ", &next)) {
+        if (count == 0 && before != INLAY_NONE)
+            ins[count++] = before;
+        else
+            INLAY_TRY(make_input(m, w, &ins[count++]));
+    }
+    n = *out_node = graph_add_node(m->g, c->op, "ai.onnx", "kernel", count, outs);
+    if (n == NULL)
         return INLAY_OUT_OF_MEMORY;
     for (uint32_t i = 0; i < count; i++)
         ((uint32_t *)(uintptr_t)n->info.inputs)[i] = ins[i];
@@ -237,18 +241,50 @@ static inlay_status fill_graph(maker *m, const calibrate_case *c)
         if (v == INLAY_NONE)
             return INLAY_OUT_OF_MEMORY;
         ((uint32_t *)(uintptr_t)n->info.outputs)[o] = v;
-        m->g->outputs[o] = v;
         m->g->values[v].info.kind = INLAY_VALUE_TENSOR;
         m->g->values[v].info.rank = INLAY_RANK_UNKNOWN;
     }
-    m->g->output_count = outs;
     for (char *w = strtok_r(attrs, " ", &next); w != NULL; w = strtok_r(NULL, " ", &next))
         INLAY_TRY(set_attr(m->g, n, w));
 done:
     return status;
 }
 
-inlay_status calibrate_model(const calibrate_case *c, inlay_dtype dtype, graph_model **out_model, inlay_diag *diag)
+static inlay_status fill_graph(maker *m, const calibrate_case *c, uint32_t length)
+{
+    graph_node *n = NULL;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < length; i++)
+        INLAY_TRY(add_node(m, c, n != NULL ? n->info.outputs[0] : INLAY_NONE, &n));
+    m->g->outputs = arena_array(&m->g->model->arena, n->info.output_count, sizeof *m->g->outputs);
+    if (m->g->outputs == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    memcpy(m->g->outputs, n->info.outputs, n->info.output_count * sizeof *m->g->outputs);
+    m->g->output_count = n->info.output_count;
+done:
+    return status;
+}
+
+bool calibrate_repeats(const graph_model *model)
+{
+    const inlay_node_info *n = &model->main->nodes[0]->info;
+    const inlay_value_info *in, *out = &model->main->values[n->outputs[0]].info;
+
+    if (n->input_count == 0 || n->inputs[0] == INLAY_NONE)
+        return false;
+    in = &model->main->values[n->inputs[0]].info;
+    if ((in->flags & INLAY_VALUE_CONSTANT) != 0 || in->dtype != out->dtype || in->rank != out->rank)
+        return false;
+    for (uint32_t d = 0; in->rank != INLAY_RANK_UNKNOWN && d < in->rank; d++)
+        if (in->dims[d].kind != INLAY_DIM_FIXED || out->dims[d].kind != INLAY_DIM_FIXED ||
+            in->dims[d].value != out->dims[d].value)
+            return false;
+    return in->rank != INLAY_RANK_UNKNOWN;
+}
+
+inlay_status calibrate_model(const calibrate_case *c, inlay_dtype dtype, uint32_t length, graph_model **out_model,
+                             inlay_diag *diag)
 {
     graph_model *model = graph_model_create();
     maker m = { .dtype = dtype, .seed = 1 };
@@ -264,7 +300,7 @@ inlay_status calibrate_model(const calibrate_case *c, inlay_dtype dtype, graph_m
         goto done;
     model->opsets[0] = (graph_opset){ "ai.onnx", opset_of(c->op) };
     model->opset_count = 1;
-    INLAY_TRY(fill_graph(&m, c));
+    INLAY_TRY(fill_graph(&m, c, length));
     INLAY_TRY(graph_finish(model->main, diag));
     INLAY_TRY(graph_bind(model, NULL, diag));
     INLAY_TRY(graph_infer(model, diag));

@@ -1,6 +1,7 @@
 #include "exec/measure.h"
 #include "base/checked.h"
 #include "exec/fence.h"
+#include "exec/threads.h"
 #include "partition/cost.h"
 #include "plugin/run.h"
 #include <math.h>
@@ -8,7 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-enum { ALIGN = 64, MAX_ALIGN = 1 << 21, MAX_RUNS = 200, SWEEP_BYTES = 32 << 20 };
+enum { ALIGN = 64, MAX_ALIGN = 1 << 21, MAX_RUNS = 200, SWEEP_LEAST = 32 << 20, SWEEP_MOST = 256 << 20,
+       MAX_SWEEPERS = 64, LARGE_WEIGHTS = 1 << 20 };
 
 static const double LONG_NS = 20e3; /* above this, the clock of a thread is exact enough */
 
@@ -55,8 +57,10 @@ static inlay_status no_memory(inlay_diag *diag)
 
 inlay_status measure_sweep_init(measure_sweep *sweep, inlay_diag *diag)
 {
+    size_t shared = 4 * (size_t)cost_shared_bytes();
+
     sweep->near_bytes = (size_t)cost_near_bytes();
-    sweep->bytes = SWEEP_BYTES;
+    sweep->bytes = shared > SWEEP_MOST ? SWEEP_MOST : shared < SWEEP_LEAST ? SWEEP_LEAST : shared;
     sweep->memory = malloc(sweep->bytes);
     if (sweep->memory == NULL)
         return no_memory(diag);
@@ -85,13 +89,44 @@ static void touch(const inlay_buffer *x)
         read_through(inlay_buffer_host(x), (size_t)x->bytes);
 }
 
+/* What a sweep reads, shared by its threads. */
+typedef struct sweeping {
+    const char *memory;
+    size_t bytes;
+} sweeping;
+
+static inlay_status sweep_part(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const sweeping *s = user;
+
+    (void)worker;
+    for (int64_t i = begin; i < end; i++)
+        read_through(s[i].memory, s[i].bytes);
+    return INLAY_OK;
+}
+
+/* Every thread that the kernel may use reads its part, so that nothing is left next to any of the cores. */
+static void sweep_caches(const bench *b, size_t bytes)
+{
+    sweeping parts[MAX_SWEEPERS];
+    uint32_t count = b->job->max_threads < MAX_SWEEPERS ? b->job->max_threads : MAX_SWEEPERS;
+
+    count = count > 0 ? count : 1;
+    for (uint32_t i = 0; i < count; i++)
+        parts[i] = (sweeping){ b->sweep->memory + bytes / count * i, bytes / count };
+    (void)threads_parallel_for(&b->run, count, 1, sweep_part, parts);
+}
+
 /* The caches as the kernel would find them in a model: weights were last read a run ago, and all other weights since
  * then; activations lie where the kernels before have just been at work. */
 static void prepare_caches(bench *b)
 {
-    if (!b->job->near)
-        read_through(b->sweep->memory, b->constant_bytes > b->sweep->near_bytes / 16 ? b->sweep->bytes
-                                                                                     : 4 * b->sweep->near_bytes);
+    const uint64_t small = b->sweep->near_bytes / 16;
+
+    if (b->job->weights_in == COST_FAR && b->constant_bytes > small)
+        sweep_caches(b, b->constant_bytes > LARGE_WEIGHTS ? b->sweep->bytes : (size_t)SWEEP_LEAST);
+    else if (b->job->weights_in != COST_NEAR)
+        sweep_caches(b, 4 * b->sweep->near_bytes);
     for (uint32_t i = b->input_count + b->output_count; i-- > 0;)
         touch(&b->args[i].buffer);
     touch(&b->workspace);
@@ -299,10 +334,12 @@ static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
 static inlay_status compile(bench *b)
 {
     const part_offer *o = b->job->offer;
+    const bool merged = b->job->cookies != NULL;
     run_compile_hooks hooks = { .ctx = b, .align_constant = align_constant };
     inlay_compile_request r = { .struct_size = sizeof r, .handle = &hooks, .graph = b->job->snapshot,
-                                .nodes = o->nodes, .node_count = o->node_count, .cookies = &o->cookie,
-                                .offer_count = 1, .inputs = b->inputs, .input_count = b->input_count,
+                                .nodes = o->nodes, .node_count = o->node_count,
+                                .cookies = merged ? b->job->cookies : &o->cookie,
+                                .offer_count = merged ? b->job->cookie_count : 1, .inputs = b->inputs, .input_count = b->input_count,
                                 .outputs = b->outputs, .output_count = b->output_count,
                                 .placements = b->placements, .placement_stride = sizeof *b->placements,
                                 .profile = b->job->values, .profile_stride = sizeof *b->job->values,

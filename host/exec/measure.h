@@ -15,10 +15,12 @@ typedef struct measure_job {
     const inlay_graph *snapshot; /* of g */
     const part_provider *provider;
     const part_offer *offer;
+    const uint64_t *cookies; /* [cookie_count] of the offers that were merged into this one; NULL: it is one */
+    uint32_t cookie_count;
     const inlay_value_state *values; /* [value_count] */
     uint32_t max_threads;
     uint64_t max_bytes; /* limit of one tensor; more is INLAY_LIMIT_EXCEEDED */
-    bool near;          /* in a model whose weights all stay in the cache next to the core */
+    uint32_t weights_in; /* COST_NEAR, COST_SHARED, COST_FAR: where the model's weights are when the kernel starts */
 } measure_job;
 
 /* How long, and when to give up: stop (may be NULL) is asked between runs. */

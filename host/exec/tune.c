@@ -260,7 +260,7 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
     measure_job job = { .g = p->graph, .snapshot = &p->snapshot, .provider = &p->env->providers[offer->provider],
                         .offer = offer, .values = k->in->values, .max_threads = p->env->max_threads,
                         .max_bytes = p->env->max_run_bytes,
-                        .near = cost_cold_share(p->parts.weight_bytes) < 0.5 };
+                        .weights_in = cost_weights_in(p->parts.weight_bytes) };
     measure_plan runs = { .min_runs = LEAST_RUNS, .max_runs = t->how.runs > 0 ? t->how.runs : MOST_RUNS,
                           .budget_ns = KERNEL_NS, .stop = stop, .stop_ctx = t };
     inlay_diag why = INLAY_DIAG_INIT;

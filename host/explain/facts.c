@@ -267,9 +267,10 @@ static bool gather_regions(facts *f, facts_graph *g)
             r->flops += o->cost.flops;
             r->bytes_moved += (double)o->cost.bytes_read + (double)o->cost.bytes_written;
             r->workspace_bytes = o->workspace_bytes > r->workspace_bytes ? o->workspace_bytes : r->workspace_bytes;
-            r->source = o->cost_source < r->source ? o->cost_source : r->source;
+            if (o->cost.ns > 0 || region->cost_ns == 0) /* what costs nothing needs no better source */
+                r->source = o->cost_source < r->source ? o->cost_source : r->source;
         }
-        r->ns = region->cost_ns + region->launch_ns;
+        r->ns = region->cost_ns + region->launch_ns + region->border_ns;
         if (f->timings != NULL)
             r->measured_ns = timings_step_ns(f->timings, p, i, &r->calls);
         g->executions = r->calls > g->executions ? r->calls : g->executions;

@@ -126,6 +126,8 @@ static void tell_region(teller *t, const facts_region *r)
     json_number(j, "cost_ns", r->ns);
     if (r->region->launch_ns > 0)
         json_number(j, "launch_ns", r->region->launch_ns);
+    if (r->region->border_ns > 0)
+        json_number(j, "border_ns", r->region->border_ns);
     tell_ns(j, "measured_ns", r->measured_ns);
     if (r->measured_ns >= 0)
         json_whole(j, "calls", r->calls);

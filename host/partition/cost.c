@@ -1,6 +1,8 @@
 #include "partition/cost.h"
 #include "partition/cost_profile.h"
 #include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,7 +11,8 @@
 static const double COPY_LATENCY_NS = 10000, COPY_BYTES_PER_NS = 8;
 /* Above this, starting a region is a price of its own, which merged regions pay once. */
 static const double LAUNCH_NS = 2000;
-enum { NEAR_LEAST = 256 << 10, NEAR_MOST = 4 << 20 };
+enum { NEAR_LEAST = 256 << 10, NEAR_MOST = 4 << 20, SHARED_LEAST = 4 << 20, SHARED_MOST = 256 << 20 };
+static const double SHARED_SHARE = 0.25; /* caches that cores share are some four times as fast as memory */
 static const double FOLD_MAX_BYTES = 1 << 20; /* of shape arithmetic that planning computes */
 
 /* A provider as the book knows it. */
@@ -19,6 +22,7 @@ typedef struct book_provider {
     const profile_line **lines; /* [mask + 1] by class, open addressing; NULL: no profile */
     uint32_t mask;
     double factor;    /* measured over expected; 0 = unknown */
+    double border;    /* the same of what enters and leaves regions; 1 = unknown */
     double launch_ns;
     const profile_copy **to, **from; /* [domain_count] links; NULL where unknown */
 } book_provider;
@@ -106,8 +110,10 @@ static bool enter_lines(cost_book *book, book_provider *b, const profile_provide
     }
     b->launch_ns = least > LAUNCH_NS ? least : 0;
     for (uint32_t i = 0; i < p->factor_count; i++)
-        if (p->factors[i].threads == threads)
+        if (p->factors[i].threads == threads) {
             b->factor = p->factors[i].factor;
+            b->border = p->factors[i].border;
+        }
     return b->lines != NULL;
 }
 
@@ -142,6 +148,7 @@ static bool enter_provider(cost_book *book, book_provider *b, uint32_t max_threa
     const profile_provider *p;
 
     b->identity = cost_identity_of(b->provider);
+    b->border = 1;
     p = profile_find(&book->profile, b->identity);
     if (p == NULL || p->line_count == 0) {
         if (knows_name(&book->profile, b->provider->name))
@@ -274,6 +281,8 @@ static uint32_t ask_provider(const cost_question *q, inlay_cost *out)
         *out = (inlay_cost){ .struct_size = sizeof *out, .ns = 1e12 };
         return COST_NONE;
     }
+    out->enter_ns = out->enter_ns > 0 && isfinite(out->enter_ns) ? out->enter_ns : 0;
+    out->leave_ns = out->leave_ns > 0 && isfinite(out->leave_ns) ? out->leave_ns : 0;
     if (out->confidence == INLAY_CONFIDENCE_MEASURED)
         return COST_MEASURED;
     return out->confidence == INLAY_CONFIDENCE_GUESS ? COST_GUESS : COST_MODEL;
@@ -310,12 +319,43 @@ uint64_t cost_near_bytes(void)
     return near > NEAR_MOST ? NEAR_MOST : near < NEAR_LEAST ? NEAR_LEAST : (uint64_t)near;
 }
 
-/* What is read in a circle does not stay in a cache that is a little too small for it. */
+/* The C library adds up the caches of all sockets; the kernel says what one core sees. */
+uint64_t cost_shared_bytes(void)
+{
+    FILE *f = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "re");
+    unsigned long kib = 0;
+
+    if (f != NULL) {
+        if (fscanf(f, "%lu", &kib) != 1 || kib > SHARED_MOST)
+            kib = 0;
+        (void)fclose(f);
+    }
+    kib <<= 10;
+    return kib > SHARED_MOST ? SHARED_MOST : kib < SHARED_LEAST ? SHARED_LEAST : kib;
+}
+
+/* How much of what is read in a circle does not stay in a cache: one a little too small holds nothing of it. */
+static double share_beyond(double bytes, double cache)
+{
+    return fmin(fmax(bytes * 2 / cache - 1, 0), 1);
+}
+
 double cost_cold_share(uint64_t weight_bytes)
 {
-    double near = (double)cost_near_bytes();
+    static _Atomic uint64_t shared_bytes; /* asked once */
+    double far;
 
-    return fmin(fmax((double)weight_bytes * 2 / near - 1, 0), 1);
+    if (shared_bytes == 0)
+        shared_bytes = cost_shared_bytes();
+    far = share_beyond((double)weight_bytes, (double)shared_bytes);
+    return share_beyond((double)weight_bytes, (double)cost_near_bytes()) * (SHARED_SHARE + (1 - SHARED_SHARE) * far);
+}
+
+uint32_t cost_weights_in(uint64_t weight_bytes)
+{
+    double share = cost_cold_share(weight_bytes);
+
+    return share < SHARED_SHARE / 2 ? COST_NEAR : share < (1 + SHARED_SHARE) / 2 ? COST_SHARED : COST_FAR;
 }
 
 /* The line for a class, or for the class of classes that comes next. */
@@ -364,13 +404,15 @@ uint32_t cost_of_offer(const cost_book *book, const cost_question *q, inlay_cost
     const cost_record *record = NULL;
 
     if (source != COST_NONE && !q->runs && costs_nothing(q)) {
-        out->ns = 0;
+        out->ns = out->enter_ns = out->leave_ns = 0;
         *out_error = 0;
         return source;
     }
     *out_error = error_of(source);
     if (b == NULL)
         return source;
+    out->enter_ns *= b->border;
+    out->leave_ns *= b->border;
     if (book->store.count > 0)
         record = cost_store_find(&book->store, cost_key_of(b->identity, q));
     if (record != NULL) {
@@ -383,6 +425,33 @@ uint32_t cost_of_offer(const cost_book *book, const cost_question *q, inlay_cost
     }
     out->ns = out->ns > b->launch_ns ? out->ns - b->launch_ns : 0; /* regions pay it: cost_launch_ns */
     return source;
+}
+
+static bool makes(const inlay_graph *g, const part_offer *o, uint32_t value)
+{
+    for (uint32_t k = 0; k < o->node_count; k++)
+        if (inlay_graph_value(g, value)->producer == o->nodes[k])
+            return true;
+    return false;
+}
+
+double cost_border_ns(const inlay_graph *g, const part_offer *offer, const inlay_value_state *values, uint32_t value,
+                      bool enters)
+{
+    double all = 0, ns = enters ? offer->cost.enter_ns : offer->cost.leave_ns;
+
+    if (ns <= 0)
+        return 0;
+    for (uint32_t k = 0; k < offer->node_count; k++) {
+        const inlay_node_info *n = inlay_graph_node(g, offer->nodes[k]);
+        const uint32_t *list = enters ? n->inputs : n->outputs, count = enters ? n->input_count : n->output_count;
+
+        for (uint32_t i = 0; i < count; i++)
+            if (list[i] != INLAY_NONE && (inlay_graph_value(g, list[i])->flags & INLAY_VALUE_CONSTANT) == 0 &&
+                (!enters || !makes(g, offer, list[i])))
+                all += (double)cost_value_bytes(&values[list[i]]);
+    }
+    return all > 0 ? ns * (double)cost_value_bytes(&values[value]) / all : 0;
 }
 
 double cost_launch_ns(const cost_book *book, const part_provider *provider)

@@ -51,13 +51,20 @@ uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inl
  * caches when those of the graph all fit there. */
 uint64_t cost_weight_bytes(const inlay_graph *g);
 double cost_cold_bytes(const inlay_graph *g, const inlay_node_info *node, const inlay_cost *cost);
-/* Of the cache next to one core; what is assumed where the system does not say. */
+/* Of the cache next to one core, and of the one that cores share; what is assumed where the system does not say. */
 uint64_t cost_near_bytes(void);
-/* How much of its weights a kernel finds in no cache next to the core, in a graph with so many: 0 ... 1. */
+uint64_t cost_shared_bytes(void);
+/* Where the weights of a graph of so many are when a kernel of it starts. */
+enum { COST_NEAR, COST_SHARED, COST_FAR };
+uint32_t cost_weights_in(uint64_t weight_bytes);
+/* The same as a share of what weights cost that come from memory, 0 ... 1. */
 double cost_cold_share(uint64_t weight_bytes);
 /* Bringing bytes from one memory domain to another, of the given providers; 0 when they are the same. */
 double cost_copy_ns(const cost_book *book, const part_provider *providers, uint32_t provider_count, uint32_t from,
                     uint32_t to, uint64_t bytes);
+/* What an offer asks for one value that enters (or leaves) its region: a share by bytes of what it asks for all of them. */
+double cost_border_ns(const inlay_graph *g, const part_offer *offer, const inlay_value_state *values, uint32_t value,
+                      bool enters);
 /* Starting one region of the provider: 0 where that is no more than a call, whose time is in the price of each node. */
 double cost_launch_ns(const cost_book *book, const part_provider *provider);
 

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LEAST_SEEN = 2 }; /* points that have a term; through one, any line goes */
 enum { MODEL_BIT = 1 << FIT_MODEL, COLD_BIT = 1 << FIT_COLD };
 static const double NEAR_BYTES = 1 << 20; /* of cache next to one core, on machines of the last ten years */
-static const double COLD_MOST = 16 << 20;  /* of weights; what is larger is in no cache anyway, and models know it */
 static const double TERM_PENALTY = 1.2;   /* a further term has to explain something */
 static const double OTHER_PENALTY = 4;    /* terms beside the provider's figure and cold bytes have to halve the error */
 static const double NOISE = 0.02;         /* of times that were measured; to explain less is nothing */
@@ -18,7 +18,7 @@ void fit_terms(double flops, double bytes, double model_ns, double cold_bytes, d
     out_x[FIT_BYTES] = bytes;
     out_x[FIT_FAR] = bytes > NEAR_BYTES ? bytes - NEAR_BYTES : 0;
     out_x[FIT_MODEL] = model_ns;
-    out_x[FIT_COLD] = fmin(cold_bytes, COLD_MOST);
+    out_x[FIT_COLD] = cold_bytes;
 }
 
 double fit_at(const fit_line *line, const double x[FIT_TERMS])
@@ -147,29 +147,34 @@ static double quartile_error(double *off, uint32_t count)
     return exp(off[count * 3 / 4]);
 }
 
-bool fit_points(const fit_point *points, uint32_t count, fit_line *out)
+bool fit_points(const fit_point *points, uint32_t count, unsigned terms, fit_line *out)
 {
     double scale[FIT_TERMS] = { 0 }, least = -1;
     trial t;
+    uint32_t seen[FIT_TERMS] = { 0 };
     unsigned usable = 0;
 
     *out = (fit_line){ .points = count };
     for (uint32_t i = 0; i < count; i++) {
         if (!is_usable(&points[i]))
             return false;
-        for (int k = 0; k < FIT_TERMS; k++)
+        for (int k = 0; k < FIT_TERMS; k++) {
             scale[k] = fmax(scale[k], points[i].x[k]);
+            seen[k] += points[i].x[k] > 0;
+        }
     }
     for (int k = 0; k < FIT_TERMS; k++)
-        usable |= scale[k] > 0 ? 1u << k : 0;
+        usable |= seen[k] >= LEAST_SEEN || seen[k] == count ? 1u << k : 0;
+    if (terms != 0 && (usable & terms & ~(1u << FIT_ONE)) != 0)
+        usable &= terms;
     t.off = malloc((count + 1) * sizeof *t.off);
     for (unsigned set = 1; t.off != NULL && set < 1u << FIT_TERMS; set++) {
-        uint32_t terms = (uint32_t)__builtin_popcount(set);
+        uint32_t size = (uint32_t)__builtin_popcount(set);
         double square;
 
-        if ((set & ~usable) != 0 || terms > count || !try_terms(points, count, scale, set, &t))
+        if ((set & ~usable) != 0 || size > count || !try_terms(points, count, scale, set, &t))
             continue;
-        square = (t.square + NOISE * NOISE) * pow(TERM_PENALTY, terms);
+        square = (t.square + NOISE * NOISE) * pow(TERM_PENALTY, size);
         if ((usable & MODEL_BIT) != 0 && (set & ~(1u << FIT_ONE)) != (usable & (MODEL_BIT | COLD_BIT)))
             square *= OTHER_PENALTY;
         if (least < 0 || square < least) {

@@ -32,8 +32,9 @@ typedef struct fit_line {
 
 /* The terms of a kernel; model_ns: what its provider expects, 0 when it does not say. */
 void fit_terms(double flops, double bytes, double model_ns, double cold_bytes, double out_x[FIT_TERMS]);
-/* Fits a line through count points; false when there is none that could be used. Fewer points use fewer terms. */
-bool fit_points(const fit_point *points, uint32_t count, fit_line *out);
+/* Fits a line through count points; false when there is none that could be used. Fewer points use fewer terms. terms:
+ * the set that may be used, bit t for term t (0 = all), unless the points have none of it. */
+bool fit_points(const fit_point *points, uint32_t count, unsigned terms, fit_line *out);
 /* Nanoseconds at x. */
 double fit_at(const fit_line *line, const double x[FIT_TERMS]);
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { FORMAT = 4, MAX_FILE = 8 << 20, MAX_ITEMS = 20000 };
+enum { FORMAT = 5, MAX_FILE = 8 << 20, MAX_ITEMS = 20000 };
 static const char file_name[] = "machine.json";
 
 void profile_deinit(cost_profile *profile)
@@ -127,8 +127,9 @@ static bool read_factor(const json_t *x, arena *a, profile_factor *out)
 
     (void)a;
     out->factor = number_at(x, "factor");
+    out->border = number_at(x, "border");
     out->threads = threads < 1 || threads > 4096 ? 0 : (uint32_t)threads;
-    return out->threads > 0 && out->factor > 0;
+    return out->threads > 0 && out->factor > 0 && out->border > 0;
 }
 
 static bool read_copy(const json_t *x, profile_copy *out)
@@ -254,8 +255,9 @@ static json_t *provider_json(const profile_provider *p)
     for (uint32_t i = 0; i < p->line_count; i++)
         bad |= json_array_append_new(lines, line_json(&p->lines[i]));
     for (uint32_t i = 0; i < p->factor_count; i++)
-        bad |= json_array_append_new(factors, json_pack("{s:i, s:f}", "threads", (int)p->factors[i].threads, "factor",
-                                                        p->factors[i].factor));
+        bad |= json_array_append_new(factors, json_pack("{s:i, s:f, s:f}", "threads", (int)p->factors[i].threads,
+                                                        "factor", p->factors[i].factor, "border",
+                                                        p->factors[i].border));
     for (uint32_t i = 0; i < p->link_count; i++)
         bad |= json_array_append_new(links, json_pack("{s:s, s:o, s:o}", "domain", p->links[i].domain, "to",
                                                       copy_json(&p->links[i].to), "from",

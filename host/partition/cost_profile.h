@@ -15,10 +15,11 @@ typedef struct profile_line {
     fit_line fit;
 } profile_line;
 
-/* Measured over expected by the provider's own model: the median of all kernels. */
+/* Measured over expected by the provider's own model, the medians of all kernels: of the kernels, and of what values that
+ * enter and leave its regions cost. */
 typedef struct profile_factor {
     uint32_t threads;
-    double factor;
+    double factor, border; /* 1 = as the model says */
 } profile_factor;
 
 /* A copy of n bytes takes latency_ns + n * ns_per_byte. */
@@ -49,8 +50,8 @@ typedef struct cost_profile {
 /* This machine's processor, in words that change with its model: "AMD EPYC 9575F (family 26, model 2)". */
 void profile_cpu(char *text, size_t bytes);
 
-/* Reads the file of that name in the folder; NULL is machine.json. A file that is missing, no profile, or of another machine leaves *out empty, with a line
- * in the log unless it is missing. Only out of memory fails. */
+/* Reads the file of that name in the folder; NULL is machine.json. A file that is missing, no profile, or of another
+ * machine leaves *out empty, with a line in the log unless it is missing. Only out of memory fails. */
 INLAY_NODISCARD inlay_status profile_load(const char *folder, const char *name, const cost_log *log,
                                          cost_profile *out);
 INLAY_NODISCARD inlay_status profile_save(const char *folder, const char *name, const cost_profile *profile,

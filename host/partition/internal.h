@@ -53,7 +53,10 @@ typedef struct problem {
     const graph *g;
     partition *p;
     arena *scratch;
-    uint32_t nodes, values, providers, domains, offers;
+    uint32_t nodes, values, providers, offers;
+    uint32_t domains;          /* where a value can be: memory domains, then the layouts of providers */
+    uint32_t memory_domains;   /* how many of these are memory */
+    uint32_t *layout_of;       /* [providers] the "domain" of values within its regions; the host's = row-major */
     const uint8_t *candidates; /* [nodes] 1 = a provider must run it */
     uint8_t *usable;           /* [offers] within the rules, and no circle by itself */
     uint8_t *odd;              /* [offers] places a value elsewhere than in its provider's domain */
@@ -103,6 +106,12 @@ typedef struct part_hop {
 INLAY_NODISCARD inlay_status part_hear_all(const part_request *request, const uint8_t *candidates, arena *a,
                                            partition *out, inlay_diag *diag);
 
+/* The memory of a domain: a layout is one of host memory. */
+static inline uint32_t part_memory_of(const problem *x, uint32_t domain)
+{
+    return domain < x->memory_domains ? domain : INLAY_DOMAIN_HOST;
+}
+
 /* ------------------------------------------------------------------ rules.c */
 
 /* Sets usable [offers]: not barred, and no rule forbids it. A pin that can't be kept is INLAY_UNSUPPORTED. */
@@ -120,7 +129,8 @@ bool part_matches(const part_wish *wish, const inlay_node_info *node);
 /* Makes *out from the offers of p; memory is scratch's. False: out of memory. usable is [offers], from the rules. */
 bool problem_init(problem *out, const part_request *request, partition *p, const uint8_t *candidates, uint8_t *usable,
                   arena *scratch);
-/* The domain in which the offer has the value; NONE is the host's. */
+/* The domain in which the offer has the value; NONE is the host's. What is merged has values in a layout of its
+ * provider's own, between which and row-major there is a price like that of a copy: a domain as well, in host memory. */
 uint32_t part_domain_at(const problem *x, uint32_t offer, uint32_t value);
 /* Sets price from base_price and per_byte [providers] (NULL = 0), and the scale; boundary_ns is set before. */
 void problem_set_prices(problem *x, const double *per_byte);

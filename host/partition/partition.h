@@ -63,6 +63,7 @@ typedef struct part_region {
     uint32_t input_count, output_count;
     double cost_ns;   /* of the offers */
     double launch_ns; /* of starting it */
+    double border_ns; /* of values that enter and leave, in layouts of its own */
 } part_region;
 
 /* A value that has to be brought from one memory domain to another. */

@@ -7,7 +7,8 @@
 /* Two domains that know nothing of each other meet in the host's. */
 static bool is_direct(const problem *x, uint32_t from, uint32_t to)
 {
-    return from == INLAY_DOMAIN_HOST || to == INLAY_DOMAIN_HOST || x->domain_owner[from] == x->domain_owner[to];
+    return from == INLAY_DOMAIN_HOST || to == INLAY_DOMAIN_HOST ||
+           (x->domain_owner[from] == x->domain_owner[to] && x->domain_owner[from] != INLAY_NONE);
 }
 
 static bool is_chosen(const problem *x, const uint32_t *choice, uint32_t node)
@@ -171,7 +172,7 @@ static void count_host_values(const measure *m, uint32_t v)
     size_t row;
 
     provider = maker == INLAY_NONE ? INLAY_NONE : part_provider_of(x, m->choice[maker]);
-    if (provider == INLAY_NONE || part_domain_at(x, m->choice[maker], v) != INLAY_DOMAIN_HOST)
+    if (provider == INLAY_NONE || part_memory_of(x, part_domain_at(x, m->choice[maker], v)) != INLAY_DOMAIN_HOST)
         return;
     last = position_of(m, maker);
     for (uint32_t i = x->reader_at[v]; i < x->reader_at[v + 1]; i++)

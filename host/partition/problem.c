@@ -19,6 +19,8 @@ uint32_t part_domain_at(const problem *x, uint32_t offer, uint32_t value)
     for (uint32_t i = 0; x->odd[offer] && i < o->placement_count; i++)
         if (o->placements[i].value == value && o->placements[i].layout.kind == INLAY_LAYOUT_ROW_MAJOR)
             return o->placements[i].domain;
+    if (part_merges(x, offer) && x->layout_of[o->provider] != INLAY_DOMAIN_HOST)
+        return x->layout_of[o->provider];
     return part_default_domain(&x->request->providers[o->provider]);
 }
 
@@ -100,16 +102,72 @@ static bool find_parents(problem *x)
 
 /* ------------------------------------------------------------------ domains */
 
+/* Is there a price for values that enter or leave what is merged of this provider? Of those in host memory; what has
+ * memory of its own pays more for the copy. */
+static bool has_layouts(const problem *x, uint32_t provider)
+{
+    if (part_default_domain(&x->request->providers[provider]) != INLAY_DOMAIN_HOST)
+        return false;
+    for (uint32_t o = 0; o < x->offers; o++) {
+        const part_offer *offer = &x->p->offers[o];
+        if (offer->provider == provider && (offer->flags & INLAY_OFFER_MERGE) != 0 &&
+            (offer->cost.enter_ns > 0 || offer->cost.leave_ns > 0))
+            return true;
+    }
+    return false;
+}
+
+static void raise(double *price, double ns)
+{
+    *price = fmin(fmax(*price, ns), DEAREST_NS);
+}
+
+/* Values in the layout of a provider: the way there costs what the reader that asks most asks for. */
+static void price_layouts(problem *x)
+{
+    const inlay_graph *snapshot = x->request->snapshot;
+
+    for (uint32_t o = 0; o < x->offers; o++) {
+        const part_offer *offer = &x->p->offers[o];
+        uint32_t d = x->layout_of[offer->provider];
+
+        if (d == INLAY_DOMAIN_HOST || !part_merges(x, o))
+            continue;
+        for (uint32_t k = 0; k < offer->node_count; k++) {
+            const inlay_node_info *n = &x->g->nodes[offer->nodes[k]]->info;
+
+            for (uint32_t i = 0; i < n->input_count; i++) {
+                uint32_t v = n->inputs[i];
+                if (v != INLAY_NONE && !part_is_constant(x->g, v))
+                    raise(&x->down[(size_t)v * x->domains + d],
+                          cost_border_ns(snapshot, offer, x->p->profile, v, true));
+            }
+            for (uint32_t i = 0; i < n->output_count; i++) {
+                uint32_t v = n->outputs[i];
+                if (v != INLAY_NONE)
+                    raise(&x->up[(size_t)v * x->domains + d],
+                          cost_border_ns(snapshot, offer, x->p->profile, v, false));
+            }
+        }
+    }
+}
+
 static bool find_domains(problem *x)
 {
     const part_request *r = x->request;
     size_t cells;
 
     x->domains = 1;
+    x->layout_of = arena_array(x->scratch, (size_t)x->providers + 1, sizeof *x->layout_of);
+    if (x->layout_of == NULL)
+        return false;
     for (uint32_t p = 0; p < r->provider_count; p++)
         if (r->providers[p].table->domain_count > 0 &&
             r->providers[p].first_domain + r->providers[p].table->domain_count > x->domains)
             x->domains = r->providers[p].first_domain + r->providers[p].table->domain_count;
+    x->memory_domains = x->domains;
+    for (uint32_t p = 0; p < x->providers; p++)
+        x->layout_of[p] = has_layouts(x, p) ? x->domains++ : INLAY_DOMAIN_HOST;
     cells = (size_t)x->values * x->domains + 1;
     x->domain_owner = arena_array(x->scratch, x->domains, sizeof *x->domain_owner);
     x->domain_mark = arena_array(x->scratch, x->domains, sizeof *x->domain_mark);
@@ -128,7 +186,7 @@ static bool find_domains(problem *x)
 
         if (part_is_constant(x->g, v))
             continue;
-        for (uint32_t d = 1; d < x->domains; d++) {
+        for (uint32_t d = 1; d < x->memory_domains; d++) {
             if (x->domain_owner[d] == INLAY_NONE)
                 continue;
             x->up[(size_t)v * x->domains + d] =
@@ -323,6 +381,7 @@ bool problem_init(problem *out, const part_request *request, partition *p, const
     if (x->odd == NULL || x->base_price == NULL || x->price == NULL || x->launch == NULL || x->limit == NULL ||
         x->memory == NULL || !find_domains(x) || !find_readers(x) || !find_parents(x) || !price_offers(x))
         return false;
+    price_layouts(x);
     find_limits(x);
     if (!part_groups_init(x))
         return false;

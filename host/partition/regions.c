@@ -144,20 +144,39 @@ static uint32_t first_reader_in(const problem *x, const uint32_t *choice, const 
     return first;
 }
 
+/* A change of layout is no copy but a part of its region: of the one that makes the value, or the first that reads it. */
+static bool add_border(problem *x, const uint32_t *choice, const uint32_t *region_of, uint32_t v, part_hop hop)
+{
+    bool leaves = hop.from >= x->memory_domains;
+    uint32_t region = leaves ? region_of[part_maker_of(x->g, v)]
+                             : first_reader_in(x, choice, region_of, v, hop, x->hops, 0);
+
+    if (!leaves && hop.to < x->memory_domains)
+        return false;
+    if (region != INLAY_NONE) {
+        x->p->regions[region].border_ns += part_hop_ns(x, v, hop);
+        x->p->cost_ns += part_hop_ns(x, v, hop);
+    }
+    return true;
+}
+
 static bool list_copies(problem *x, const uint32_t *choice, const uint32_t *region_of, arena *a)
 {
     partition *p = x->p;
     size_t total = 0;
 
-    for (uint32_t v = 0; x->domains > 1 && v < x->values; v++)
+    for (uint32_t v = 0; x->memory_domains > 1 && v < x->values; v++)
         total += part_hops(x, choice, v);
     p->copies = arena_array(a, total + 1, sizeof *p->copies);
-    for (uint32_t v = 0; p->copies != NULL && total > 0 && v < x->values; v++) {
+    for (uint32_t v = 0; p->copies != NULL && x->domains > 1 && v < x->values; v++) {
         uint32_t maker = part_maker_of(x->g, v), count = part_hops(x, choice, v);
 
         for (uint32_t k = 0; k < count; k++) {
-            part_copy *c = &p->copies[p->copy_count++];
+            part_copy *c;
 
+            if (add_border(x, choice, region_of, v, x->hops[k]))
+                continue;
+            c = &p->copies[p->copy_count++];
             *c = (part_copy){ .value = v, .from_region = maker == INLAY_NONE ? INLAY_NONE : region_of[maker],
                               .to_region = first_reader_in(x, choice, region_of, v, x->hops[k], x->hops, count),
                               .from_domain = x->hops[k].from, .to_domain = x->hops[k].to,

@@ -1,25 +1,29 @@
 /* What an op takes, by work and by memory traffic, as oneDNN was measured to do them on a core with AVX-512. A machine
  * profile and measurements correct it.
  *
- * An op is priced as a part of the region that it will most likely be in: functions behind a convolution or product are
- * fused, values that come from another op that is offered need no reorder. What comes from elsewhere may: half of
- * one. */
+ * An op is priced as a part of a region: functions behind a convolution or product are fused, and values come in whatever
+ * layout the op before made. Where they come from elsewhere, or leave, convolutions and what follows them need a
+ * reorder; that is said apart. */
 #include "build.h"
 
 #define CORE_FLOPS_PER_NS 250.0 /* convolutions and packed products */
 #define THIN_FLOPS_PER_NS 90.0  /* depthwise */
 #define ATTENTION_FLOPS_PER_NS 90.0
 #define POOL_FLOPS_PER_NS 8.0
-#define FUNCTION_PER_NS 16.0    /* elements */
+#define SIMPLE_PER_NS 16.0      /* elements: functions of a few instructions */
+#define EXP_PER_NS 5.0          /* those with an exponential */
+#define LOG_PER_NS 2.0
 #define CACHED_BYTES_PER_NS 64.0
 #define CACHED_BYTES 8e6
 #define MEMORY_BYTES_PER_NS 24.0
 #define SMALL_WEIGHTS 1e6 /* bytes that are still near from the run before */
 #define WEIGHT_BYTES_PER_NS 33.0
 #define CALL_NS 50.0   /* one primitive more in a region */
-#define LAUNCH_NS 1000.0 /* a region more: paid by ops that nothing here leads to */
+#define ENTER_NS 400.0 /* a value more that enters: of what it takes to run a region */
 #define FUSED_NS 30.0  /* an op that becomes part of one */
-#define EDGE_SHARE 0.5 /* of the bytes: a value that enters may have to be reordered */
+#define REORDER_BYTES_PER_NS 16.0
+#define FEW_CHANNELS 4 /* a convolution of so many reads row-major images as they are */
+enum { LOOK_BACK = 16 }; /* ops between a value and the convolution that gave it its layout */
 
 static double stream_ns(double bytes)
 {
@@ -29,6 +33,34 @@ static double stream_ns(double bytes)
 static double weights_ns(double bytes)
 {
     return bytes / (bytes < SMALL_WEIGHTS ? 2 * CACHED_BYTES_PER_NS : WEIGHT_BYTES_PER_NS);
+}
+
+/* Elements that the functions of an op do in a nanosecond. */
+static double function_rate(const rg_op *op)
+{
+    double ns = 0;
+
+    for (uint32_t i = 0; i < op->eltwise_count; i++) {
+        switch (op->eltwise[i].alg) {
+        case dnnl_eltwise_logistic:
+        case dnnl_eltwise_tanh:
+        case dnnl_eltwise_elu:
+        case dnnl_eltwise_exp:
+        case dnnl_eltwise_swish:
+        case dnnl_eltwise_mish:
+        case dnnl_eltwise_gelu_erf:
+        case dnnl_eltwise_gelu_tanh:
+            ns += 1 / EXP_PER_NS;
+            break;
+        case dnnl_eltwise_log:
+        case dnnl_eltwise_soft_relu:
+            ns += 1 / LOG_PER_NS;
+            break;
+        default:
+            ns += 1 / SIMPLE_PER_NS;
+        }
+    }
+    return ns > 0 ? 1 / ns : SIMPLE_PER_NS;
 }
 
 typedef struct sizes {
@@ -45,6 +77,12 @@ static double count_of(const inlay_value_state *s)
     for (uint32_t d = 0; d < s->rank; d++)
         count *= s->dims[d] < 0 ? 1 : (double)s->dims[d];
     return count;
+}
+
+/* Bytes of an element. */
+static double width_of(const inlay_value_state *s)
+{
+    return s == NULL ? 0 : inlay_dtype_bits(s->dtype) / 8.0;
 }
 
 /* The size of axis d, 1 where it is not known. */
@@ -68,6 +106,29 @@ static double gain_of(const rg_op *op, const sizes *s)
     return gain > 1 ? gain : 1;
 }
 
+/* How many taps of a window lie in the image, on average along one axis: those in the padding are not computed, which is
+ * most of them when a dilated window is larger than the image. */
+static double taps(const rg_op *op, const sizes *s, uint32_t axis)
+{
+    const int64_t k = op->kernel[axis], in = (int64_t)size_of(s->x, axis + 2), out = (int64_t)size_of(s->y, axis + 2);
+    const int64_t span = op->dilations[axis] * (k - 1), step = op->strides[axis];
+    int64_t pad = op->pads[axis], inside = 0;
+
+    if (span < in / 4 || op->row->family != &rg_conv)
+        return (double)k;
+    if (op->auto_pad != RG_PAD_EXPLICIT)
+        pad = op->auto_pad == RG_PAD_VALID ? 0 : ((out - 1) * step + span + 1 - in) / 2;
+    for (int64_t t = 0; t < k; t++) {
+        int64_t shift = t * op->dilations[axis] - pad; /* of output o to input o * step + shift */
+        int64_t first = shift >= 0 ? 0 : (-shift + step - 1) / step;
+        int64_t last = in - 1 - shift < 0 ? -1 : (in - 1 - shift) / step;
+
+        last = last < out - 1 ? last : out - 1;
+        inside += last >= first ? last - first + 1 : 0;
+    }
+    return out > 0 && inside > 0 ? (double)inside / (double)out : 1;
+}
+
 /* Multiplications and additions, and how fast they go. */
 static double flops_of(const rg_op *op, const sizes *s, double *out_rate)
 {
@@ -82,7 +143,7 @@ static double flops_of(const rg_op *op, const sizes *s, double *out_rate)
             outputs = count_of(s->x);
 
         for (uint32_t i = 0; i < op->spatial; i++)
-            window *= (double)op->kernel[i];
+            window *= taps(op, s, i);
         if (per < 8 && op->group > 1)
             *out_rate = THIN_FLOPS_PER_NS;
         else if (op->spatial == 2 && s->y != NULL && s->y->rank == 4)
@@ -102,7 +163,7 @@ static double flops_of(const rg_op *op, const sizes *s, double *out_rate)
         *out_rate = POOL_FLOPS_PER_NS;
         return outputs * window;
     }
-    *out_rate = FUNCTION_PER_NS;
+    *out_rate = function_rate(op);
     return f == &rg_view || f == &rg_transpose || f == &rg_concat ? 0 : outputs;
 }
 
@@ -127,13 +188,45 @@ static bool is_fused(const rg_op *op, const rg_op *maker)
            (f == &rg_conv || f == &rg_conv_transpose || f == &rg_product || f == &rg_normalize);
 }
 
+/* Convolutions choose the layouts of what they read and make; the others keep what is there, or go by rows. */
+static bool is_laid_out(const rg_family *f)
+{
+    return f == &rg_conv || f == &rg_conv_transpose || f == &rg_int8_conv;
+}
+
+static bool keeps_layout(const rg_family *f)
+{
+    return f == &rg_pool || f == &rg_eltwise_family || f == &rg_binary || f == &rg_concat || f == &rg_normalize ||
+           f == &rg_resize || f == &rg_quantize || f == &rg_dequantize || f == &rg_byte_clip;
+}
+
+/* Is the value in a layout that others can't read, when it is made in a region? */
+static bool has_layout(const rg_state *state, const inlay_graph *graph, uint32_t value)
+{
+    rg_op maker;
+
+    for (int steps = 0; steps < LOOK_BACK && made_here(state, graph, value, &maker); steps++) {
+        if (is_laid_out(maker.row->family))
+            return true;
+        if (!keeps_layout(maker.row->family))
+            return false;
+        value = inlay_graph_node(graph, inlay_graph_value(graph, value)->producer)->inputs[0];
+    }
+    return false;
+}
+
+static double reorder_ns(double bytes, double threads)
+{
+    return CALL_NS + bytes / REORDER_BYTES_PER_NS / threads;
+}
+
 static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, uint32_t n, inlay_cost *cost)
 {
     const inlay_node_info *info = inlay_graph_node(r->graph, n);
     const kit_node node = { .host = state->host, .graph = r->graph, .info = info };
     kit_refusal why = { 0, "", "" };
-    double flops, rate, work, edges = 0, streams, threads = r->max_threads > 0 ? r->max_threads : 1;
-    bool fused = false, joins = false;
+    double flops, rate, work, streams, threads = r->max_threads > 0 ? r->max_threads : 1;
+    bool fused = false;
     sizes s = { 0 };
     rg_op op, maker;
 
@@ -153,16 +246,15 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
             continue;
         }
         s.in += bytes;
-        if (made_here(state, r->graph, info->inputs[i], &maker)) {
-            fused = fused || is_fused(&op, &maker);
-            joins = true;
-        } else {
-            edges += bytes * EDGE_SHARE;
-        }
+        fused = fused || (made_here(state, r->graph, info->inputs[i], &maker) && is_fused(&op, &maker));
+        cost->enter_ns += ENTER_NS;
     }
     s.out = 4 * count_of(s.y);
+    if (is_laid_out(op.row->family) && size_of(s.x, 1) > FEW_CHANNELS)
+        cost->enter_ns += reorder_ns(width_of(s.x) * count_of(s.x), threads);
+    if (info->output_count > 0 && has_layout(state, r->graph, info->outputs[0]))
+        cost->leave_ns += reorder_ns(width_of(s.y) * count_of(s.y), threads);
     if (op.row->takes != NULL) {
-        cost->ns += joins ? 0 : LAUNCH_NS;
         rg_quant_cost(&op, r, info, cost);
         return INLAY_OK;
     }
@@ -170,29 +262,42 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
     cost->flops += flops;
     cost->bytes_read += (uint64_t)(s.in + s.weights);
     cost->bytes_written += (uint64_t)s.out;
-    cost->ns += joins ? 0 : LAUNCH_NS;
     if (state->bf16 && op.row->family == &rg_product && s.weights > 0)
         rate *= 2;
     if (fused || op.row->family == &rg_view || op.row->family == &rg_transpose) {
-        cost->ns += FUSED_NS + stream_ns(edges);
+        cost->ns += FUSED_NS;
+        if (op.row->family == &rg_eltwise_family && rate < SIMPLE_PER_NS)
+            cost->ns += flops / rate / threads;
+        if (op.row->family == &rg_binary) /* what is not in the registers: the other operand */
+            cost->ns += stream_ns(s.in > s.out ? s.in - s.out : 0) / threads;
         return INLAY_OK;
     }
     work = flops / rate / threads;
     streams = stream_ns(s.in + s.out) / threads + weights_ns(s.weights);
-    cost->ns += (work > streams ? work : streams) + stream_ns(edges) + CALL_NS;
+    cost->ns += (work > streams ? work : streams) + CALL_NS;
     return INLAY_OK;
 }
 
 inlay_status rg_cost(void *state, const inlay_cost_request *request, inlay_cost *cost)
 {
-    cost->ns = cost->flops = 0;
-    cost->bytes_read = cost->bytes_written = 0;
-    cost->confidence = INLAY_CONFIDENCE_MODEL;
+    inlay_cost sum = { .confidence = INLAY_CONFIDENCE_MODEL };
+
     for (uint32_t i = 0; i < request->offer->node_count; i++) {
-        inlay_status status = cost_of(state, request, request->offer->nodes[i], cost);
+        inlay_status status = cost_of(state, request, request->offer->nodes[i], &sum);
 
         if (status != INLAY_OK)
             return status;
     }
+    cost->ns = sum.ns;
+    cost->flops = sum.flops;
+    cost->bytes_read = sum.bytes_read;
+    cost->bytes_written = sum.bytes_written;
+    cost->confidence = sum.confidence;
+    if (!INLAY_HAS(cost, leave_ns)) { /* a host that knows no borders: half of them, for most neighbours are ours */
+        cost->ns += (sum.enter_ns + sum.leave_ns) / 2;
+        return INLAY_OK;
+    }
+    cost->enter_ns = sum.enter_ns;
+    cost->leave_ns = sum.leave_ns;
     return INLAY_OK;
 }

@@ -3,8 +3,8 @@
 #
 # Expected against measured time of the models in each FOLDER (<name>/model.onnx, or the folder itself), before and after
 # `inlay calibrate`, in a cache folder of its own. inputs.npz beside a model gives the inputs, otherwise they are random.
-# The CPU time of a thread counts where it is less than the median: what others take of a busy machine is nobody's
-# fault. The worst model comes last; above a factor of 1.5, either way, the script fails.
+# The CPU time of a thread counts where it is less than the median, down to the shortest run: what others take of a busy
+# machine is nobody's fault. The worst model comes last; above a factor of 1.5, either way, the script fails.
 #   -k keeps an existing calibration: no "before", and no new profile is measured.
 set -u
 threads="1 2" seconds=1 providers="" keep=0
@@ -55,7 +55,7 @@ measure() {
         python3 - "$name" "$t" "$work/bench.json" >> "$work/lines" <<'PY'
 import json, sys
 name, t, j = sys.argv[1], int(sys.argv[2]), json.load(open(sys.argv[3]))
-took = min(j["median_ms"], j["cpu_ms"] / t)
+took = min(j["median_ms"], max(j["cpu_ms"] / t, j["min_ms"]))
 ratio = j["predicted_ms"] / took
 off = max(ratio, 1 / ratio) if ratio > 0 else 1e9
 print("%10.3f %-34s expected %10.3f ms  measured %10.3f ms  ratio %7.2f" % (off, name, j["predicted_ms"], took, ratio))

@@ -32,7 +32,7 @@ static void fits_find_the_rates(void **state)
             for (int t = 0; t < FIT_TERMS; t++)
                 points[i].ns += rates[r][t] * points[i].x[t];
         }
-        assert_true(fit_points(points, 6, &line));
+        assert_true(fit_points(points, 6, 0, &line));
         assert_int_equal(line.points, 6);
         for (int i = 0; i < 6; i++)
             assert_true(fabs(fit_at(&line, points[i].x) / points[i].ns - 1) < 0.02);
@@ -52,7 +52,7 @@ static void fits_bear_noise(void **state)
         fit_terms(pow(10, 3 + i * 0.6), 4 * pow(10, 3 + (7 - i) * 0.6), 0, 0, points[i].x);
         points[i].ns = (300 + 0.05 * points[i].x[FIT_FLOPS] + 0.2 * points[i].x[FIT_BYTES]) * noise[i];
     }
-    assert_true(fit_points(points, 8, &line));
+    assert_true(fit_points(points, 8, 0, &line));
     for (int t = 0; t < FIT_TERMS; t++)
         assert_true(line.ns_per[t] >= 0);
     for (int i = 0; i < 8; i++)
@@ -75,7 +75,7 @@ static void fits_follow_the_model(void **state)
         fit_terms(flops[i], bytes[i], model[i], 0, points[i].x);
         points[i].ns = 1.5 * model[i] * noise[i];
     }
-    assert_true(fit_points(points, 4, &line));
+    assert_true(fit_points(points, 4, 0, &line));
     fit_terms(1e7, 1e6, 5000, 0, other.x);
     assert_true(fabs(fit_at(&line, other.x) / 7500 - 1) < 0.06);
     assert_true(line.error < 1.1);
@@ -83,7 +83,7 @@ static void fits_follow_the_model(void **state)
         fit_terms(1000 * (i + 1), 100, 0, 0, points[i].x);
         points[i].ns = odd[i];
     }
-    assert_true(fit_points(points, 3, &line));
+    assert_true(fit_points(points, 3, 0, &line));
     assert_true(line.error > 1.5);
 }
 
@@ -95,13 +95,15 @@ static void cold_weights_cost_more(void **state)
 
     (void)state;
     assert_true(cost_cold_share(0) == 0 && cost_cold_share(UINT64_MAX) == 1);
-    assert_true(cost_cold_share(cost_near_bytes() / 2) == 0 && cost_cold_share(cost_near_bytes()) == 1);
+    assert_true(cost_cold_share(cost_near_bytes() / 2) == 0 && cost_weights_in(cost_near_bytes() / 2) == COST_NEAR);
+    assert_true(cost_cold_share(cost_near_bytes()) > 0 && cost_weights_in(cost_near_bytes()) == COST_SHARED);
+    assert_true(cost_cold_share(cost_shared_bytes()) == 1 && cost_weights_in(cost_shared_bytes()) == COST_FAR);
     for (int i = 0; i < 8; i++) {
         double bytes = 1e4 * (1 + i / 2);
         fit_terms(2 * bytes, bytes, bytes / 100, i % 2 == 0 ? 0 : bytes, points[i].x);
         points[i].ns = points[i].x[FIT_MODEL] * 1.25 + points[i].x[FIT_COLD] / 40;
     }
-    assert_true(fit_points(points, 8, &line));
+    assert_true(fit_points(points, 8, 0, &line));
     assert_true(fabs(line.ns_per[FIT_MODEL] - 1.25) < 1e-6 && fabs(line.ns_per[FIT_COLD] - 1 / 40.0) < 1e-9);
 }
 
@@ -138,15 +140,15 @@ static void fits_refuse_junk(void **state)
     fit_line line;
 
     (void)state;
-    assert_false(fit_points(&good, 0, &line));
-    assert_true(fit_points(&good, 1, &line));
+    assert_false(fit_points(&good, 0, 0, &line));
+    assert_true(fit_points(&good, 1, 0, &line));
     for (size_t i = 0; i < sizeof junk / sizeof junk[0]; i++) {
         bad = good;
         bad.ns = junk[i];
-        assert_false(fit_points(&bad, 1, &line));
+        assert_false(fit_points(&bad, 1, 0, &line));
         bad = good;
         bad.x[FIT_FLOPS] = junk[i];
-        assert_true(junk[i] == 0 || !fit_points(&bad, 1, &line));
+        assert_true(junk[i] == 0 || !fit_points(&bad, 1, 0, &line));
     }
 }
 
@@ -312,7 +314,7 @@ static void make_profile(cost_profile *p)
     one->lines[1] = (profile_line){ { "", COST_STREAM, INLAY_UNDEFINED }, 2,
                                     { .ns_per = { 0, 0, 0.125, 0 }, .error = 1, .points = 3 } };
     one->factors = arena_array(&p->a, 1, sizeof *one->factors);
-    one->factors[0] = (profile_factor){ 1, 1.5 };
+    one->factors[0] = (profile_factor){ 1, 1.5, 0.75 };
     one->links = arena_array(&p->a, 1, sizeof *one->links);
     one->links[0] = (profile_link){ "fake.memory", { 5000, 0.1 }, { 7000, 0.2 } };
     p->providers = one;

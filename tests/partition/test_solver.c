@@ -165,14 +165,18 @@ static void two_providers_exactly(void **state)
 
 static void everything_within_a_hundredth(void **state)
 {
-    static const char *const names[] = { "labels", "groups", "groups, one domain", "launches", "placements", "all" };
+    static const char *const names[] = { "labels", "groups", "groups, one domain", "launches", "borders",
+                                        "borders, one domain", "placements", "all" };
     static const world_mix mixes[] = {
         { .devices = true, .sizes = true, .gaps = true },
         { .devices = true, .sizes = true, .gaps = true, .groups = true },
         { .groups = true, .gaps = true },
         { .devices = true, .sizes = true, .merge = true },
+        { .devices = true, .sizes = true, .merge = true, .borders = true, .gaps = true },
+        { .sizes = true, .merge = true, .borders = true },
         { .devices = true, .sizes = true, .odd = true },
-        { .devices = true, .sizes = true, .gaps = true, .groups = true, .merge = true, .odd = true },
+        { .devices = true, .sizes = true, .gaps = true, .groups = true, .merge = true, .odd = true,
+          .borders = true },
     };
 
     (void)state;
@@ -189,6 +193,35 @@ static void everything_within_a_hundredth(void **state)
         report(names[m], &whole);
         report("    moves only", &moves);
         assert_true(whole.worst <= 1.01);
+    }
+}
+
+/* A node in the middle of a region is not given away for a little when its values would have to leave and come back; a
+ * region that costs more at its borders than it saves inside is not begun. */
+static void borders_hold_regions_together(void **state)
+{
+    static const uint32_t reads[] = { INLAY_NONE, 0, 0, 0, 0, INLAY_NONE, 0, 0, 1, INLAY_NONE, 0, 0 };
+    static const int64_t lengths[] = { 1000, 1000, 1000 };
+
+    (void)state;
+    set_launches(false);
+    for (uint32_t dear = 0; dear < 2; dear++) {
+        world w;
+
+        world_init(&w, 3, reads, lengths, 2);
+        for (uint32_t n = 0; n < 3; n++) {
+            fake_offer *x = world_offer(&w, 1, n == 1 ? 900 : 1000, INLAY_OFFER_MERGE, 1, &n);
+
+            x->enter_ns = x->leave_ns = dear ? 30000 : 3000;
+            (void)world_offer(&w, 0, n == 1 ? 100 : 10000, 0, 1, &n);
+        }
+        world_partition(&w);
+        world_check(&w, &w.out);
+        assert_int_equal(w.out.region_count, dear ? 3 : 1);
+        assert_int_equal(w.out.regions[0].provider, dear ? 0 : 1);
+        if (!dear)
+            assert_float_equal(w.out.regions[0].border_ns, 6000, 1e-6);
+        world_deinit(&w);
     }
 }
 
@@ -220,7 +253,8 @@ static void bounds_are_kept(void **state)
     (void)state;
     for (uint32_t round = 0; round < 600; round++) {
         world_mix mix = { .nodes = 2 + dice(7), .providers = 2 + round % 2, .devices = true, .sizes = true,
-                          .gaps = true, .groups = round % 4 == 0, .merge = round % 2 == 0 };
+                          .gaps = true, .groups = round % 4 == 0, .merge = round % 2 == 0,
+                          .borders = round % 4 == 2 };
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_status status;
         part_limit limit;
@@ -259,7 +293,8 @@ static void large_graphs_hold_together(void **state)
     (void)state;
     for (uint32_t round = 0; round < 16; round++) {
         world_mix mix = { .nodes = 500, .providers = 2 + round % 4, .devices = round % 3 != 0, .sizes = true,
-                          .gaps = true, .groups = round % 2 == 0, .merge = round % 4 < 3, .odd = round % 8 == 3 };
+                          .gaps = true, .groups = round % 2 == 0, .merge = round % 4 < 3, .odd = round % 8 == 3,
+                          .borders = round % 5 > 2 };
         inlay_diag diag = INLAY_DIAG_INIT;
         part_limit limit;
         partition again;
@@ -300,6 +335,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_providers_exactly),
         cmocka_unit_test(everything_within_a_hundredth),
+        cmocka_unit_test(borders_hold_regions_together),
         cmocka_unit_test(bounds_are_kept),
         cmocka_unit_test(large_graphs_hold_together),
     };

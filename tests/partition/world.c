@@ -54,6 +54,8 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
 
     f->cost_calls++;
     out->ns = f->offers[request->offer->cookie].ns;
+    out->enter_ns = f->offers[request->offer->cookie].enter_ns;
+    out->leave_ns = f->offers[request->offer->cookie].leave_ns;
     out->confidence = f->confidence;
     return INLAY_OK;
 }
@@ -308,7 +310,8 @@ void world_check(const world *w, const partition *p)
         for (uint32_t k = 0; k < p->regions[i].offer_count; k++)
             own += p->offers[p->regions[i].offers[k]].cost.ns;
         assert_float_equal(own, p->regions[i].cost_ns, 1e-6 * own + 1e-9);
-        ns += own + p->regions[i].launch_ns;
+        assert_true(p->regions[i].border_ns >= 0);
+        ns += own + p->regions[i].launch_ns + p->regions[i].border_ns;
     }
     for (uint32_t i = 0; i < p->copy_count; i++)
         ns += p->copies[i].ns;
@@ -369,6 +372,10 @@ void world_random(world *w, const world_mix *mix)
             if (mix->gaps && p > 0 && dice(5) == 0)
                 continue;
             (void)world_offer(w, p, 1000 + dice(60000), flags, 1, &n);
+            if (mix->borders && p > 0 && flags != 0) {
+                w->fakes[p].offers[w->fakes[p].offer_count - 1].enter_ns = dice(20000);
+                w->fakes[p].offers[w->fakes[p].offer_count - 1].leave_ns = dice(20000);
+            }
             if (mix->odd && w->fakes[p].table.domain_count > 0 && dice(4) == 0)
                 world_offer(w, p, 1000 + dice(60000), 0, 1, &n)->placement =
                     (inlay_placement){ .value = dice(2) != 0 ? w->made[n] : w->g->nodes[n]->info.inputs[0] };

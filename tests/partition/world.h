@@ -9,7 +9,7 @@ enum { WORLD_PROVIDERS = 5 };
 
 typedef struct fake_offer {
     uint32_t *nodes, node_count, flags;
-    double ns;
+    double ns, enter_ns, leave_ns;
     uint64_t workspace, resident;
     inlay_placement placement; /* value NONE: none */
 } fake_offer;
@@ -60,6 +60,7 @@ typedef struct world_mix {
     uint32_t nodes, providers;
     bool devices, groups, merge, sizes, odd, gaps; /* domains; offers of several nodes; MERGE; different sizes; other
                                                       placements; nodes that not everybody runs */
+    bool borders; /* what merges asks for values that enter and leave */
 } world_mix;
 void world_random(world *w, const world_mix *mix);
 #endif

@@ -340,6 +340,10 @@ typedef struct inlay_cost {
     uint64_t bytes_written;
     uint32_t confidence; /* INLAY_CONFIDENCE_* */
     uint32_t reserved;
+    /* Of an offer that merges: ns is its time as a part of a region, among its like. What comes to that when the values
+     * that it reads enter the region there, and when those that it makes leave it: mostly changes of their layout. */
+    double enter_ns;
+    double leave_ns;
 } inlay_cost;
 
 /* A value at concrete shapes, when planning. Arrays of these run parallel to inlay_graph.values. All pointers are
