@@ -1,5 +1,5 @@
 /* Conv (ONNX Conv-1..22), and what transposed.c leaves to oneDNN of ConvTranspose. */
-#include "build.h"
+#include "tiles.h"
 #include "window.h"
 
 static bool parse_both(const kit_node *node, rg_op *op, kit_refusal *why)
@@ -233,6 +233,13 @@ static inlay_status lower_both(rg_build *b, const rg_group *group, bool transpos
     w_rank = weights_axes(b, transposed, &m.w_plain, w_dims);
     rg_md_any(&m.w, w_rank, w_dims);
     rg_md_plain(&m.bias, 1, &b->dims[op->out[0]][1]);
+    if (!transposed) {
+        bool done;
+
+        INLAY_TRY(tiles_lower(b, group, &m.w_plain, m.bias_value, &done));
+        if (done)
+            goto done;
+    }
     INLAY_TRY(rg_read(b, op->in[0], &x));
     if (!transposed)
         v = choose(b, group, &x);

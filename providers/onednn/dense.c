@@ -55,7 +55,7 @@ static inlay_status run_dense(const rg_native *native, const rg_state *state, in
 
 /* ------------------------------------------------------------------ lowering */
 
-static bool function_of(const rg_eltwise *f, sg_post *out)
+bool rg_function_of(const rg_eltwise *f, sg_post *out)
 {
     static const struct {
         dnnl_alg_kind_t alg;
@@ -139,7 +139,7 @@ static inlay_status take_posts(rg_build *b, const rg_group *group, dense *d, arg
         inlay_status status;
 
         next->arg = INLAY_NONE;
-        if (binary ? !binary_of(b, post, group->out, &next->post) : !function_of(&post->eltwise, &next->post))
+        if (binary ? !binary_of(b, post, group->out, &next->post) : !rg_function_of(&post->eltwise, &next->post))
             break;
         d->job.post_count++;
         if (!binary)

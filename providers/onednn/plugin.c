@@ -1,6 +1,7 @@
 /* The onednn provider: whole regions of a graph on oneDNN's primitives. */
 #include "build.h"
 #include "sgemm.h"
+#include "tiles.h"
 
 static const inlay_option options[] = {
     { .name = "winograd", .kind = INLAY_OPTION_BOOL, .default_value = "1",
@@ -32,6 +33,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     if (state->constants != NULL && !INLAY_HAS(state->constants, release))
         state->constants = NULL;
     state->sgemm = sg_kernel_best();
+    state->tiles = tiles_of_cpu();
     for (uint32_t i = 0; i < args->option_count; i++) {
         const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
 

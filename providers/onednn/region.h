@@ -36,6 +36,7 @@ typedef struct rg_state {
     bool winograd;   /* convolutions may be Winograd's */
     const struct sg_kernel *sgemm; /* our own products by constants; NULL: oneDNN's */
     bool bf16;       /* products of bfloat16 */
+    const struct tile_set *tiles; /* NULL: this CPU has none */
 } rg_state;
 
 /* ------------------------------------------------------------------ operators */

@@ -1,5 +1,5 @@
 /* Constants in oneDNN's layouts: packed once, shared by all shapes. */
-#include "build.h"
+#include "tiles.h"
 
 /* Files lay elements at any address. x86 loads them from there; elsewhere a constant is copied first. */
 #if defined(__x86_64__) || defined(__i386__)
@@ -68,7 +68,7 @@ void rg_constant_deinit(rg_constant *k)
 static const rg_pack *source_pack(const rg_constant *k)
 {
     for (const rg_pack *p = k->packs; p != NULL; p = p->next)
-        if (p->md.format_kind == dnnl_blocked && p->md.extra.flags == 0)
+        if (p->md.format_kind == dnnl_blocked && p->md.extra.flags == 0 && p->md.ndims == p->plain.ndims)
             return p;
     return NULL;
 }
@@ -157,7 +157,8 @@ inlay_status rg_constant_pack(inlay_compiled *c, rg_constant *k, const rg_md *pl
     }
     if (rg_md_equal(plain, md))
         memcpy(p->data, source, bytes);
-    else if (!rg_winograd_pack(c->state, plain, source, md, p->data))
+    else if (!tiles_window_weights(c->state, plain, source, md, p->data) &&
+             !rg_winograd_pack(c->state, plain, source, md, p->data))
         INLAY_TRY(rg_reorder_now(c->state, plain, source, md, p->data, diag));
     INLAY_TRY(rg_check(dnnl_memory_create(&p->memory, md, c->state->engine, p->data), diag, "hold a constant",
                        "weights"));

@@ -1,0 +1,493 @@
+/* Convolutions by tiles: any window, stride and dilation, one group, in one or two dimensions.
+ *
+ * Where a window reaches past the image, a copy with a border of zeros is read instead. Then each row of output pixels
+ * reads rows of elements that lie one after the other: a tap is a row of the window, all of its pixels and channels. */
+#include "tiles.h"
+#include "window.h"
+#include <math.h>
+
+const tile_set *tiles_of_cpu(void)
+{
+#if defined(ONEDNN_X86_LEVELS)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return &tiles_avx512;
+#endif
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ the border */
+
+/* Copies an image, however it lies, into one with channels last and a border. */
+typedef struct border {
+    rg_native native;
+    int64_t images, channels, height, width;
+    int64_t top, left, out_height, out_width;
+    int64_t s_image, s_channel, s_row, s_pixel; /* of the source */
+} border;
+
+typedef struct border_call {
+    const border *b;
+    const float *x;
+    float *y;
+} border_call;
+
+/* A row of pixels whose channels are apart: a row of each channel at a time, since that is how they lie. */
+static void copy_row(const border *b, const float *x, float *y)
+{
+    if (b->s_channel == 1) {
+        for (int64_t w = 0; w < b->width; w++)
+            memcpy(y + w * b->channels, x + w * b->s_pixel, (size_t)b->channels * sizeof *y);
+        return;
+    }
+    for (int64_t c = 0; c < b->channels; c++)
+        for (int64_t w = 0; w < b->width; w++)
+            y[w * b->channels + c] = x[c * b->s_channel + w * b->s_pixel];
+}
+
+static inlay_status border_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const border_call *call = user;
+    const border *b = call->b;
+    const size_t left = (size_t)(b->left * b->channels), right =
+        (size_t)((b->out_width - b->left - b->width) * b->channels), row = (size_t)(b->out_width * b->channels);
+
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t image = i / b->out_height, h = i % b->out_height - b->top;
+        float *y = call->y + i * b->out_width * b->channels;
+
+        if (h < 0 || h >= b->height) {
+            memset(y, 0, row * sizeof *y);
+            continue;
+        }
+        memset(y, 0, left * sizeof *y);
+        copy_row(b, call->x + image * b->s_image + h * b->s_row, y + left);
+        memset(y + left + b->width * b->channels, 0, right * sizeof *y);
+    }
+    return INLAY_OK;
+}
+
+enum { GRAIN_FLOATS = 1 << 15 };
+
+static inlay_status run_border(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                               uint32_t threads)
+{
+    const border *b = (const border *)(const void *)native;
+    border_call call = { b, args[0], args[1] };
+    int64_t rows = b->images * b->out_height, grain = GRAIN_FLOATS / (b->out_width * b->channels) + 1;
+
+    if (threads <= 1 || rows <= grain)
+        return border_rows(&call, 0, rows, 0);
+    return state->host->parallel_for(state->host->ctx, run, rows, grain, border_rows, &call);
+}
+
+/* ------------------------------------------------------------------ the product */
+
+typedef struct direct {
+    rg_native native;
+    const tile_set *set;
+    const sg_kernel *kernel;
+    int64_t images, rows, row_pixels; /* of the output; rows that run on into each other are one */
+    tile_image in;                    /* steps in x for steps in y */
+    int64_t tap_count, depth, channels; /* channels: of y */
+    int64_t y_pixel;
+    int64_t row_tiles, block, panels, chunk; /* tiles of a row, of a block; panels in a chunk */
+    bool fetch;
+    tile_ending ending;
+    int64_t taps[];
+} direct;
+
+typedef struct direct_call {
+    const direct *d;
+    void *const *args;
+} direct_call;
+
+enum { ARG_X, ARG_W, ARG_Y, ARG_OTHERS };
+
+void tiles_end(const sg_kernel *kernel, const tile_ending *e, void *const *args, float *c, int64_t c_pixel,
+               int64_t pixel, int64_t rows, int64_t column, int64_t columns)
+{
+    for (uint32_t p = 0; p < e->post_count; p++) {
+        sg_post post = e->posts[p].post;
+
+        if (e->posts[p].arg != INLAY_NONE)
+            post.other = (const float *)args[e->posts[p].arg] + pixel * post.row + column;
+        kernel->post(&post, c, c_pixel, rows, columns);
+    }
+}
+
+/* One panel of weights by one tile of pixels: number `tile` of all. part: how much of the next panel is fetched. */
+static void one_tile(const direct_call *call, int64_t tile, int64_t panel, const float *ahead)
+{
+    const direct *d = call->d;
+    const tile_ending *e = &d->ending;
+    int64_t row = tile / d->row_tiles, at = tile % d->row_tiles;
+    int64_t first = at * d->row_pixels / d->row_tiles, last = (at + 1) * d->row_pixels / d->row_tiles;
+    int64_t pixel = row * d->row_pixels + first, column = panel * TILE_WIDTH;
+    const float *add = e->add != INLAY_NONE ? call->args[e->add] : NULL;
+    const float *bias = e->bias != INLAY_NONE ? call->args[e->bias] : NULL;
+    const tile_product p = {
+        .a = (const float *)call->args[ARG_X] + row / d->rows * d->in.image + row % d->rows * d->in.row +
+             first * d->in.pixel,
+        .a_row = d->in.pixel,
+        .taps = d->taps,
+        .tap_count = d->tap_count,
+        .depth = d->depth,
+        .b = (const float *)call->args[ARG_W] + panel * d->tap_count * d->depth * TILE_WIDTH,
+        .ahead = ahead,
+        .ahead_lines = 1,
+        .bias = bias != NULL ? bias + column : NULL,
+        .add = add != NULL ? add + pixel * e->add_pixel + column : NULL,
+        .add_row = e->add_pixel,
+        .c = (float *)call->args[ARG_Y] + pixel * d->y_pixel + column,
+        .c_row = d->y_pixel,
+        .columns = d->channels - column < TILE_WIDTH ? d->channels - column : TILE_WIDTH,
+        .clamp = e->clamp,
+        .low = e->low,
+        .high = e->high,
+    };
+
+    d->set->multiply(&p, (int)(last - first));
+    if (e->post_count > 0)
+        tiles_end(d->kernel, e, call->args, p.c, p.c_row, pixel, last - first, column, p.columns);
+}
+
+/* Units: blocks of tiles by chunks of panels. */
+static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const direct_call *call = user;
+    const direct *d = call->d;
+    int64_t chunks = (d->panels + d->chunk - 1) / d->chunk, tiles = d->images * d->rows * d->row_tiles;
+    int64_t panel_floats = d->tap_count * d->depth * TILE_WIDTH;
+
+    (void)worker;
+    for (int64_t u = begin; u < end; u++) {
+        int64_t first = u / chunks * d->block, last = first + d->block < tiles ? first + d->block : tiles;
+        int64_t panel = u % chunks * d->chunk, past = panel + d->chunk < d->panels ? panel + d->chunk : d->panels;
+
+        for (; panel < past; panel++) {
+            const float *next = (const float *)call->args[ARG_W] + (panel + 1) * panel_floats;
+
+            for (int64_t t = first; t < last; t++) /* each of the first two tiles fetches half of the next panel */
+                one_tile(call, t, panel,
+                         d->fetch && panel + 1 < past && t < first + 2 ? next + (t - first) * panel_floats / 2 : NULL);
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_direct(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                               uint32_t threads)
+{
+    const direct *d = (const direct *)(const void *)native;
+    direct_call call = { d, args };
+    int64_t tiles = d->images * d->rows * d->row_tiles;
+    int64_t units = (tiles + d->block - 1) / d->block * ((d->panels + d->chunk - 1) / d->chunk);
+
+    if (threads <= 1 || units < 2)
+        return direct_units(&call, 0, units, 0);
+    return state->host->parallel_for(state->host->ctx, run, units, 1, direct_units, &call);
+}
+
+enum { BLOCK_BYTES = 200 * 1024, ALONE_FLOPS = 400000, FETCHING_TILES = 8 };
+
+/* How the work is cut: pixels in blocks that stay in the second-level cache while all panels pass, and both so that
+ * each thread has some. */
+static void cut(direct *d, uint32_t threads)
+{
+    int64_t tiles = d->images * d->rows * d->row_tiles, pixels = d->images * d->rows * d->row_pixels;
+    int64_t tile_bytes = (d->row_pixels + d->row_tiles - 1) / d->row_tiles * d->in.pixel * (int64_t)sizeof(float);
+    double flops = 2.0 * (double)(pixels * d->channels) * (double)(d->tap_count * d->depth);
+    int64_t blocks, wanted = threads > 1 && flops > ALONE_FLOPS ? 4 * (int64_t)threads : 1;
+
+    d->block = BLOCK_BYTES / (tile_bytes > 0 ? tile_bytes : 1);
+    if (d->block < 4)
+        d->block = 4;
+    if (wanted > 1 && tiles / wanted >= 4 && d->block > (tiles + wanted - 1) / wanted)
+        d->block = (tiles + wanted - 1) / wanted;
+    if (d->block > tiles)
+        d->block = tiles;
+    blocks = (tiles + d->block - 1) / d->block;
+    d->chunk = d->panels;
+    if (blocks < wanted) {
+        int64_t chunks = (wanted + blocks - 1) / blocks;
+
+        d->chunk = (d->panels + chunks - 1) / chunks;
+    }
+    d->fetch = tiles <= FETCHING_TILES;
+}
+
+/* ------------------------------------------------------------------ lowering */
+
+/* Channels last with any distance between pixels, as all tiles read and write it. */
+static bool lies_well(const rg_md *md)
+{
+    const int64_t *s = md->format_desc.blocking.strides;
+    int last = md->ndims - 1;
+
+    if (md->format_kind != dnnl_blocked || md->offset0 != 0 || rg_md_is_blocked(md))
+        return false;
+    if (md->dims[1] > 1 && s[1] != 1)
+        return false;
+    if (md->ndims == 4 && md->dims[2] > 1 && s[2] != s[3] * md->dims[3])
+        return false;
+    return s[last] >= md->dims[1] &&
+           (md->dims[0] == 1 || s[0] == s[last] * md->dims[last] * (last == 3 ? md->dims[2] : 1));
+}
+
+static int64_t pixel_step(const rg_md *md)
+{
+    return md->format_desc.blocking.strides[md->ndims - 1];
+}
+
+/* The convolution in hand, one dimension seen as a row of two. */
+typedef struct geometry {
+    int64_t images, in, out, height, width, out_height, out_width;
+    int64_t kernel[2], stride[2], dilation[2], begin[2], end[2];
+    bool padded;
+} geometry;
+
+static void measure(const rg_build *b, const rg_op *op, geometry *g)
+{
+    const int64_t *x = b->dims[op->in[0]], *y = b->dims[op->out[0]];
+    uint32_t n = op->spatial, o = 2 - n;
+    dnnl_dims_t begins, ends;
+
+    *g = (geometry){ .images = x[0], .in = x[1], .out = y[1], .height = n == 2 ? x[2] : 1, .width = x[1 + n],
+                     .out_height = n == 2 ? y[2] : 1, .out_width = y[1 + n],
+                     .kernel = { 1, 1 }, .stride = { 1, 1 }, .dilation = { 1, 1 } };
+    rg_window_pads(op, x + 2, y + 2, op->kernel, begins, ends);
+    for (uint32_t i = 0; i < n; i++) {
+        g->kernel[o + i] = op->kernel[i];
+        g->stride[o + i] = op->strides[i];
+        g->dilation[o + i] = op->dilations[i];
+        g->begin[o + i] = begins[i];
+        g->end[o + i] = ends[i];
+        g->padded = g->padded || begins[i] > 0 || ends[i] > 0;
+    }
+}
+
+/* x in a copy with a border; *g then has the size of the copy. */
+static inlay_status add_border(rg_build *b, uint32_t value, geometry *g, rg_place *x)
+{
+    border *n = calloc(1, sizeof *n);
+    const int64_t *s = x->md.format_desc.blocking.strides;
+    int64_t dims[] = { g->images, g->in, g->height + g->begin[0] + g->end[0], g->width + g->begin[1] + g->end[1] };
+    const rg_place *places[2];
+    inlay_status status;
+    rg_place y;
+    rg_md md;
+
+    (void)value;
+    if (n == NULL)
+        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
+    *n = (border){ .native = { run_border }, .images = g->images, .channels = g->in, .height = g->height,
+                   .width = g->width, .top = g->begin[0], .left = g->begin[1], .out_height = dims[2],
+                   .out_width = dims[3], .s_image = s[0], .s_channel = s[1],
+                   .s_row = x->md.ndims == 4 ? s[2] : 0, .s_pixel = s[x->md.ndims - 1] };
+    rg_md_channels_last(&md, 4, dims);
+    status = rg_new_place(b, &md, &y);
+    if (status != INLAY_OK) {
+        free(n);
+        return status;
+    }
+    places[0] = x;
+    places[1] = &y;
+    INLAY_TRY(rg_emit_native(b, &n->native, places, 2));
+    *x = y;
+    g->height = dims[2];
+    g->width = dims[3];
+done:
+    return status;
+}
+
+/* Panels: [out / TILE_WIDTH][window][in][TILE_WIDTH]. */
+static bool panel_layout(const rg_md *weights, rg_md *md)
+{
+    return dnnl_memory_desc_init_by_tag(md, weights->ndims, weights->dims, dnnl_f32,
+                                        weights->ndims == 4 ? dnnl_Acdb32a : dnnl_Acb32a) == dnnl_success;
+}
+
+static inlay_status emit_direct(rg_build *b, const rg_op *op, const rg_md *weights, const tile_ending *ending,
+                                const rg_place **places, uint32_t count)
+{
+    geometry g;
+    rg_place x = *places[ARG_X], w;
+    bool merged;
+    int64_t tap_count, pixel, at = 0;
+    inlay_status status;
+    direct *d;
+    rg_md md;
+
+    measure(b, op, &g);
+    if (g.padded || !lies_well(&x.md) || (pixel_step(&x.md) != g.in && g.kernel[1] > 1))
+        INLAY_TRY(add_border(b, op->in[0], &g, &x));
+    pixel = pixel_step(&x.md);
+    if (!panel_layout(weights, &md))
+        return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", op->name);
+    INLAY_TRY(rg_read_constant(b, op->in[1], weights, &md, &w));
+    merged = g.dilation[1] == 1;
+    tap_count = g.kernel[0] * (merged ? 1 : g.kernel[1]);
+    d = calloc(1, sizeof *d + (size_t)tap_count * sizeof d->taps[0]);
+    if (d == NULL)
+        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
+    *d = (direct){ .native = { run_direct }, .set = b->state->tiles, .kernel = b->state->sgemm, .images = g.images, .rows = g.out_height,
+                   .row_pixels = g.out_width,
+                   .in = { g.height * g.width * pixel, g.stride[0] * g.width * pixel, g.stride[1] * pixel },
+                   .tap_count = tap_count, .depth = g.in * (merged ? g.kernel[1] : 1), .channels = g.out,
+                   .y_pixel = pixel_step(&places[ARG_Y]->md), .panels = (g.out + TILE_WIDTH - 1) / TILE_WIDTH,
+                   .ending = *ending };
+    for (int64_t i = 0; i < g.kernel[0]; i++)
+        for (int64_t j = 0; j < (merged ? 1 : g.kernel[1]); j++)
+            d->taps[at++] = (i * g.dilation[0] * g.width + j * g.dilation[1]) * pixel;
+    if (d->in.row == d->row_pixels * d->in.pixel) { /* rows run on into each other, images perhaps, too */
+        d->row_pixels *= d->rows;
+        d->rows = 1;
+        if (d->in.image == d->row_pixels * d->in.pixel) {
+            d->row_pixels *= d->images;
+            d->images = 1;
+        }
+    }
+    d->row_tiles = (d->row_pixels + TILE_ROWS - 1) / TILE_ROWS;
+    cut(d, b->instance->threads);
+    places[ARG_X] = &x;
+    places[ARG_W] = &w;
+    status = rg_emit_native(b, &d->native, places, count);
+done:
+    return status;
+}
+
+/* Relu and Clip right behind the sums are done in registers. */
+static bool clamps(const rg_eltwise *f, tile_ending *e)
+{
+    bool relu = f->alg == dnnl_eltwise_relu && f->alpha == 0;
+
+    if (!relu && f->alg != dnnl_eltwise_clip_v2)
+        return false;
+    e->clamp = true;
+    e->low = relu ? 0 : f->alpha;
+    e->high = relu ? INFINITY : f->beta;
+    return true;
+}
+
+/* The posts that tiles do, as a part of the group; *out_count says how many. Operands become places from number
+ * *io_args on. */
+static inlay_status take_posts(rg_build *b, const rg_group *group, tile_ending *e, rg_place *others,
+                               const rg_place **places, uint32_t *io_args, uint32_t *out_count, bool *out_in_place)
+{
+    uint32_t p = 0;
+    inlay_status status = INLAY_OK;
+
+    *out_in_place = false;
+    for (; p < group->post_count; p++) {
+        const rg_post *post = &group->posts[p];
+        tile_post *t = &e->posts[e->post_count];
+        rg_place *other = &others[p];
+        bool whole;
+
+        if (post->kind == RG_POST_ELTWISE) {
+            if (e->post_count == 0 && !e->clamp && clamps(&post->eltwise, e))
+                continue;
+            if (!rg_function_of(&post->eltwise, &t->post))
+                break;
+            t->arg = INLAY_NONE;
+            e->post_count++;
+            continue;
+        }
+        if (post->alg != dnnl_binary_add && post->alg != dnnl_binary_mul)
+            break;
+        whole = b->ranks[post->other] == b->ranks[group->out] &&
+                memcmp(b->dims[post->other], b->dims[group->out], b->ranks[group->out] * sizeof(int64_t)) == 0;
+        if (!whole)
+            break; /* one for each channel mostly is a bias already */
+        {
+            bool last = rg_is_last_use(b, post->other);
+            rg_md md;
+
+            INLAY_TRY(rg_read(b, post->other, other));
+            if (!lies_well(&other->md)) {
+                rg_md_channels_last(&md, b->ranks[group->out], b->dims[group->out]);
+                INLAY_TRY(rg_read_as(b, post->other, &md, other));
+                last = false;
+            }
+            places[*io_args] = other;
+            if (post->alg == dnnl_binary_add && e->add == INLAY_NONE && e->post_count == 0 && !e->clamp) {
+                e->add = (*io_args)++;
+                e->add_pixel = pixel_step(&other->md);
+                *out_in_place = last;
+                continue;
+            }
+            *t = (tile_post){ .post = { .fn = post->alg == dnnl_binary_add ? SG_ADD : SG_MUL, .col = 1,
+                                        .row = pixel_step(&other->md) },
+                              .arg = (*io_args)++ };
+            e->post_count++;
+        }
+    }
+    *out_count = p;
+done:
+    return status;
+}
+
+static int64_t points_for(const rg_build *b, const rg_op *op, const geometry *g)
+{
+    int64_t side = g->out_height < g->out_width ? g->out_height : g->out_width;
+
+    if (!b->state->winograd || op->spatial != 2 || g->kernel[0] != 3 || g->kernel[1] != 3 || g->stride[0] != 1 ||
+        g->stride[1] != 1 || g->dilation[0] != 1 || g->dilation[1] != 1 || g->in < 16 || g->in > TILE_CHANNELS ||
+        g->out < 16 || side < 4)
+        return 0;
+    return side < 10 ? 4 : 6;
+}
+
+inlay_status tiles_lower(rg_build *b, const rg_group *group, const rg_md *weights, uint32_t bias, bool *out_done)
+{
+    const rg_op *op = b->op;
+    tile_ending ending = { .bias = INLAY_NONE, .add = INLAY_NONE };
+    const rg_place *places[ARG_OTHERS + 1 + RG_MAX_POSTS];
+    rg_place x, y, bias_place, others[RG_MAX_POSTS];
+    uint32_t count = ARG_OTHERS, posts = 0;
+    bool in_place = false;
+    inlay_status status;
+    int64_t points;
+    geometry g;
+    rg_md md;
+
+    *out_done = false;
+    if (b->state->tiles == NULL || b->state->sgemm == NULL || op->group != 1 || op->spatial > 2)
+        return INLAY_OK;
+    measure(b, op, &g);
+    points = points_for(b, op, &g);
+    INLAY_TRY(rg_read(b, op->in[0], &x));
+    if (!lies_well(&x.md) && (points > 0 || !g.padded || rg_md_is_blocked(&x.md) || g.in > 4 ||
+                              x.md.format_kind != dnnl_blocked)) {
+        rg_md_channels_last(&md, b->ranks[op->in[0]], b->dims[op->in[0]]);
+        INLAY_TRY(rg_read_as(b, op->in[0], &md, &x));
+    }
+    if (bias != INLAY_NONE) {
+        rg_md_plain(&md, 1, &g.out);
+        INLAY_TRY(rg_read_constant(b, bias, &md, &md, &bias_place));
+        places[count] = &bias_place;
+        ending.bias = count++;
+    }
+    INLAY_TRY(take_posts(b, group, &ending, others, places, &count, &posts, &in_place));
+    rg_md_channels_last(&md, b->ranks[op->out[0]], b->dims[op->out[0]]);
+    if (in_place)
+        y = *places[ending.add];
+    else if (posts == group->post_count)
+        INLAY_TRY(rg_result_place(b, group->out, &md, &y));
+    else
+        INLAY_TRY(rg_new_place(b, &md, &y));
+    places[ARG_X] = &x;
+    places[ARG_Y] = &y;
+    if (points > 0)
+        INLAY_TRY(tiles_lower_window(b, op, points, &x, weights, &ending, places, count, &y));
+    else
+        INLAY_TRY(emit_direct(b, op, weights, &ending, places, count));
+    if (rg_md_is_plain(&y.md))
+        rg_md_plain(&y.md, b->ranks[group->out], b->dims[group->out]);
+    INLAY_TRY(rg_finish(b, group, posts, &y, true));
+    *out_done = true;
+done:
+    return status;
+}

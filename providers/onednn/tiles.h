@@ -1,0 +1,109 @@
+/* tiles.h - convolutions of our own, for images whose channels lie next to each other (channels last).
+ *
+ * A convolution is a product of pixels by channels. The product is made of tiles: up to TILE_ROWS pixels by up to
+ * TILE_WIDTH output channels, whose sums stay in registers. What a library of primitives can't do, tiles can: they read
+ * and write images whose pixels are further apart than they are wide (parts of a concatenation), they add a residual
+ * that lies elsewhere, fetch the weights of the next tile while they multiply, and need no code to be generated.
+ *
+ * tiles_avx512.c has the loops over vectors, tiles.c convolutions as they are written down, tiles_winograd.c those of
+ * 3x3 by Winograd's algorithm. Where the CPU has no AVX-512, oneDNN's convolutions are all there are. */
+#ifndef ONEDNN_TILES_H
+#define ONEDNN_TILES_H
+#include "build.h"
+#include "sgemm.h"
+
+enum {
+    TILE_ROWS = 14,  /* 28 sums, 2 lines of weights and what is left for one element */
+    TILE_WIDTH = 32, /* output channels of a panel of weights */
+    TILE_LANES = 16,
+    TILE_ALPHA = 6,  /* Winograd's: points along an axis, at most */
+    TILE_CHANNELS = 4096 /* Winograd's: of the input, at most */
+};
+
+/* One tile: c[r][j] = bias[j] + add[r][j] + sum over t, k of a[taps[t] + r * a_row + k] * b[t * depth + k][j].
+ * Steps count floats. */
+typedef struct tile_product {
+    const float *a;
+    int64_t a_row;
+    const int64_t *taps;
+    int64_t tap_count, depth;
+    const float *b;     /* [tap_count * depth][TILE_WIDTH] */
+    const float *ahead; /* weights to fetch meanwhile, NULL: none */
+    uint32_t ahead_lines; /* cache lines for each k */
+    const float *bias;  /* [columns], NULL: none */
+    const float *add;   /* NULL: none */
+    int64_t add_row;
+    float *c;
+    int64_t c_row;
+    int64_t columns; /* 1 ... TILE_WIDTH */
+    bool clamp;      /* then into [low, high] */
+    float low, high;
+} tile_product;
+
+/* A function that is applied to what was made. */
+typedef struct tile_post {
+    sg_post post;
+    uint32_t arg; /* which argument of the step is the other operand; INLAY_NONE */
+} tile_post;
+
+/* A window of results on its way back. */
+typedef struct tile_window {
+    const float *m; /* [points * points] lines, step floats apart */
+    int64_t step, points, channels;
+    const float *bias, *add; /* may be NULL */
+    int64_t add_row, add_pixel;
+    bool clamp;
+    float low, high;
+    float *y;
+    int64_t y_row, y_pixel, rows, columns; /* rows and columns that are there, of points - 2 */
+} tile_window;
+
+typedef struct tile_set {
+    /* rows: 1 ... TILE_ROWS */
+    void (*multiply)(const tile_product *p, int rows);
+    /* x: [points * points] the pixels of one window, each `channels` floats, those outside the image zero.
+     * v: [points * points] lines `step` floats apart. points: 4 or 6. */
+    void (*window_in)(const float *const *x, int64_t channels, int64_t points, float *v, int64_t step);
+    void (*window_out)(const tile_window *w);
+    /* Windows of `count` (up to TILE_WIDTH) output channels, w[o * step + (0 ... 8) * tap], as points * points lines of
+     * TILE_WIDTH, u_step floats apart; zero beyond count. */
+    void (*window_weights)(const char *w, int64_t step, int64_t tap, int64_t count, int64_t points, float *u,
+                           int64_t u_step);
+} tile_set;
+
+/* NULL: this CPU has no tiles. */
+const tile_set *tiles_of_cpu(void);
+extern const tile_set tiles_avx512;
+
+/* How an image lies: floats between images, rows and pixels. */
+typedef struct tile_image {
+    int64_t image, row, pixel;
+} tile_image;
+
+/* What both kinds of convolution do with their results, as numbers of arguments of the step; INLAY_NONE: none. */
+typedef struct tile_ending {
+    uint32_t bias, add;
+    int64_t add_pixel;
+    bool clamp; /* into [low, high], ahead of the posts */
+    float low, high;
+    uint32_t post_count;
+    tile_post posts[RG_MAX_POSTS];
+} tile_ending;
+
+/* Applies the posts to rows of pixels from number `pixel` on, columns [column, column + columns). */
+void tiles_end(const sg_kernel *kernel, const tile_ending *e, void *const *args, float *c, int64_t c_pixel, int64_t pixel,
+               int64_t rows, int64_t column, int64_t columns);
+
+/* Weights of Winograd's: [points^2][panels][channels][TILE_WIDTH], as layout and from the original. */
+bool tiles_window_layout(int64_t points, int64_t in, int64_t out, rg_md *md);
+/* Is md such a layout for weights that lie as `plain` says? Then they are made here. */
+bool tiles_window_weights(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target);
+
+/* Lowers the convolution of the group; *out_done is false where this is not for it. weights: the original's layout as
+ * oneDNN numbers its axes. bias: a value, INLAY_NONE. */
+inlay_status tiles_lower(rg_build *b, const rg_group *group, const rg_md *weights, uint32_t bias, bool *out_done);
+/* Winograd's with this many points (4, 6). x: channels last. */
+inlay_status tiles_lower_window(rg_build *b, const rg_op *op, int64_t points, const rg_place *x, const rg_md *weights,
+                                const tile_ending *ending, const rg_place *const *operands, uint32_t operand_count,
+                                const rg_place *y);
+#endif
