@@ -238,6 +238,9 @@ inlay_status rg_quant_chains(rg_build *b, uint8_t *taken, rg_group *at);
  * INLAY_NONE. */
 inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias);
 
+/* Concatenates what lies row-major along the axis of the op, into the group's output. */
+inlay_status rg_concat_rows(rg_build *b, const rg_group *group, const rg_place *places, uint32_t count);
+
 /* Groups of the region at the build's shapes, in an order to lower them in. */
 inlay_status rg_fuse(rg_build *b);
 /* Pads of a window at these sizes, explicit ones and those of auto_pad; `in` and `out` are [spatial]. */

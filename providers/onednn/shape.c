@@ -122,11 +122,13 @@ static inlay_status lower_concat(rg_build *b, const rg_group *group)
         mds[n] = places[n].md;
         n++;
     }
+    if (images == 0) {
+        status = rg_concat_rows(b, group, places, count);
+        goto done;
+    }
     INLAY_TRY(rg_attr_create(b, &attr));
-    if (images > 0 && blocked < count)
+    if (blocked < count)
         rg_md_channels_last(&md, rank, b->dims[op->out[0]]);
-    else if (images == 0)
-        rg_md_plain(&md, rank, b->dims[op->out[0]]);
     else
         rg_md_any(&md, rank, b->dims[op->out[0]]);
     md.data_type = rg_type(b, op->out[0]);
