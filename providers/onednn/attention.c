@@ -1,6 +1,7 @@
-/* Attention-23..25: two batched products with a softmax of our own between, which scales, masks and normalises a row in
- * one pass. Without a past, for as many key heads as query heads. */
+/* Attention-23..25, without a past. Where there are kernels for it, in one piece (attend.c); otherwise two batched
+ * products with a softmax of our own between, which scales, masks and normalises a row in one pass. */
 #include "build.h"
+#include "sgemm.h"
 #include "vecmath.h"
 #include <math.h>
 
@@ -31,6 +32,17 @@ static bool mask_fits(const inlay_value_info *mask, const inlay_value_info *q, c
     return true;
 }
 
+/* May several query heads share one of keys and values? Only the loops of attend.c know how. */
+static bool heads_fit(const inlay_value_info *q, const inlay_value_info *k, const inlay_value_info *v)
+{
+    const inlay_dim *many = &q->dims[1], *few = &k->dims[1];
+
+    if (!rg_same_dim(few, &v->dims[1]))
+        return false;
+    return rg_same_dim(many, few) || (sg_kernel_best() != NULL && many->kind == INLAY_DIM_FIXED &&
+                                      few->kind == INLAY_DIM_FIXED && few->value > 0 && many->value % few->value == 0);
+}
+
 static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 {
     const inlay_value_info *in[4];
@@ -43,8 +55,8 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
     for (uint32_t i = 4; i < node->info->input_count; i++)
         if (kit_input(node, i) != NULL)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "a past, or lengths of keys");
-    if (!rg_same_dim(&in[0]->dims[1], &in[1]->dims[1]) || !rg_same_dim(&in[0]->dims[1], &in[2]->dims[1]))
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "keys have other heads than queries");
+    if (!heads_fit(in[0], in[1], in[2]))
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the heads of queries are no multiple of those of keys");
     if (kit_attr_float(node->info, "softcap", 0) != 0 || kit_attr_int(node->info, "left_window_size", -1) >= 0 ||
         kit_attr_int(node->info, "right_window_size", -1) >= 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "softcap or a window");
@@ -187,6 +199,8 @@ static inlay_status lower(rg_build *b, const rg_group *group)
     inlay_status status;
     rg_md md;
 
+    if (b->state->attend != NULL || k[1] != q[1])
+        return rg_lower_attend(b, group, sg_kernel_best());
     INLAY_TRY(rg_read_matrix(b, op->in[0], 4, false, &queries));
     INLAY_TRY(rg_read_matrix(b, op->in[1], 4, true, &keys));
     INLAY_TRY(rg_read_matrix(b, op->in[2], 4, false, &values));

@@ -172,7 +172,7 @@ static void panels(int64_t n, int64_t k, rg_md *out, sg_job *job)
     const dnnl_dims_t dims = { n, k };
 
     (void)dnnl_memory_desc_init_by_tag(out, 2, dims, dnnl_f32, tag);
-    job->b_step = n <= 16 ? 16 : n <= 32 ? 32 : 64;
+    job->width = job->b_step = n <= 16 ? 16 : n <= 32 ? 32 : 64;
     job->b_panel = out->padded_dims[1] * job->b_step;
 }
 

@@ -7,6 +7,7 @@
  *     lower_*.c      ops -> primitives, layouts, places                                      (specialize)
  *     build.c        what lowering writes into: places, buffers, steps
  *     dense.c        products by constants with loops of our own: sgemm.c around sgemm_tile.inc
+ *     attend.c       attention likewise
  *     weights.c      packed constants, shared by all shapes
  *     plan.c         buffers -> one workspace
  *     execute.c      the run
@@ -34,7 +35,8 @@ typedef struct rg_state {
     const inlay_ext_constants *constants; /* NULL: a host that has it not */
     uint32_t budget; /* threads of the process */
     bool winograd;   /* convolutions may be Winograd's */
-    const struct sg_kernel *sgemm; /* our own products by constants; NULL: oneDNN's */
+    const struct sg_kernel *sgemm;  /* our own products by constants; NULL: oneDNN's */
+    const struct sg_kernel *attend; /* our own attention, likewise */
     bool bf16;       /* products of bfloat16 */
     const struct tile_set *tiles; /* NULL: this CPU has none */
 } rg_state;

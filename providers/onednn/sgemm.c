@@ -28,7 +28,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
 
 static int64_t panels_of(const sg_job *job)
 {
-    return ceil_div(job->n, job->b_step);
+    return ceil_div(job->n, job->width);
 }
 
 static int64_t row_blocks(const sg_job *job)
@@ -53,9 +53,9 @@ double sg_estimate_ns(const sg_job *job)
 static void run_panel(const sg_job *job, int64_t i0, int64_t i1, int64_t j, int64_t k0, int64_t k1, const float *next)
 {
     const sg_kernel *kernel = job->kernel;
-    int64_t at = j * job->b_step, cols = job->n - at < job->b_step ? job->n - at : job->b_step;
+    int64_t at = j * job->width, cols = job->n - at < job->width ? job->n - at : job->width;
     int64_t vectors = ceil_div(cols, SG_LANES), blocks = ceil_div(i1 - i0, kernel->rows[vectors]);
-    int64_t calls = ceil_div(job->b_step, SG_LANES); /* each fetches a line a k: so many fetch a panel */
+    int64_t calls = ceil_div(job->width, SG_LANES); /* each fetches a line a k: so many fetch a panel */
     bool sums = k0 > 0 || job->add;
     sg_tile t = { .k = k1 - k0, .a_row = job->a_row, .b = job->b + j * job->b_panel + k0 * job->b_step,
                   .b_step = job->b_step, .from_row = sums ? job->c_row : 0, .c_row = job->c_row,
@@ -63,7 +63,7 @@ static void run_panel(const sg_job *job, int64_t i0, int64_t i1, int64_t j, int6
 
     for (int64_t n = 0; n < blocks; n++) { /* of about the same size */
         int64_t i = i0 + (i1 - i0) * n / blocks, rows = i0 + (i1 - i0) * (n + 1) / blocks - i;
-        bool fetch = next != NULL && blocks >= calls && n < calls;
+        bool fetch = next != NULL && job->b_step == job->width && blocks >= calls && n < calls;
 
         t.a = job->a + i * job->a_row + k0;
         t.c = job->c + i * job->c_row + at;

@@ -65,6 +65,16 @@ typedef struct sg_kernel {
     int64_t rows[SG_VECTORS + 1];            /* most rows of a block with so many vectors */
     const sg_tile_fn *tile[SG_VECTORS + 1];  /* [vectors][rows - 1] */
     void (*post)(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols);
+    /* A row of scores becomes e^(scale x + mask - top), top the largest of them; returns what to multiply by so that
+     * they sum to 1, and 0 for a row that is -infinity everywhere. mask: [n], or NULL. */
+    float (*softmax)(float *x, const float *mask, int64_t n, float scale);
+    /* Lines of `size` elements, `stride` apart, count of them (at most SG_WIDTH), as a panel: out[k * SG_WIDTH + i] is
+     * element k of line i; 0 for i >= count. */
+    void (*panel)(const float *lines, int64_t stride, int64_t count, int64_t size, float *out);
+    /* out[r * out_row + i] = the product of row r of a with line i of b, both of `size` elements: for few rows, where
+     * making a panel of the lines would take longer. */
+    void (*dots)(const float *a, int64_t a_row, int64_t rows, const float *b, int64_t b_stride, int64_t count,
+                 int64_t size, float *out, int64_t out_row);
 } sg_kernel;
 
 /* The kernel for this CPU; NULL: there is none that would be faster than oneDNN's. */
@@ -77,8 +87,9 @@ typedef struct sg_job {
     const float *a;
     int64_t a_row;    /* elements between rows, also below */
     const float *b;
+    int64_t width;    /* columns of a panel, at most SG_WIDTH */
     int64_t b_panel;  /* elements from one panel to the next */
-    int64_t b_step;   /* and from one k to the next: the width of the panels, at most SG_WIDTH */
+    int64_t b_step;   /* and from one k to the next: width in packed panels, more where B lies row by row */
     const float *bias; /* [n], or NULL */
     bool add;         /* the sums start from what is in c; bias is NULL then */
     float *c;
