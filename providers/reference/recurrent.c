@@ -130,7 +130,7 @@ static bool is_plain(const recurrent_state *s)
     for (uint32_t i = 0; i < (s->direction == 2 ? 2 : 1) * s->functions; i++)
         if (s->f[i].kind != cell_kinds[s->cell].defaults[i % s->functions])
             return false;
-    return !s->clips && !(s->cell == CELL_LSTM && s->input_forget);
+    return !(s->cell == CELL_LSTM && s->input_forget);
 }
 
 /* ------------------------------------------------------------------ weights */
@@ -322,50 +322,63 @@ static inlay_status check_shapes(const recurrent_state *s, const kit_plan *plan,
     return INLAY_OK;
 }
 
-/* A team of threads is awake and back within one to two microseconds: a step that takes less than a few of those is not
- * worth one, and a layer not either. */
-#define SHARE_STEP_NS 6e3
-#define SHARE_LAYER_NS 10e3
-enum {
-    STRETCH_ROWS = 96, /* rows of input stay in the second-level cache while W passes */
-    UNIT_ROWS = 4      /* with fewer samples a unit waits for R rather than for arithmetic */
-};
+/* Starting a team that waits for work and ending the loop takes half a microsecond on a core of a Zen 5 (libgomp), and
+ * as much again to fetch what the other core wrote; a team that sleeps, tens of them. So threads must win some
+ * microseconds to be asked at all. */
+#define TEAM_NS 1000.0
+#define WORTH_NS 3000.0
+enum { STRETCH_ROWS = 96 }; /* rows of input stay in the second-level cache while W passes */
 
-/* About the nanoseconds of one direction of all samples: of the input's share, of a step. */
-static void estimate(const recurrent_state *s, const recurrent_plan *p, double *out_projection, double *out_step)
+/* About the nanoseconds that a direction of so many samples takes on one thread. */
+static double unit_ns(const recurrent_state *s, const recurrent_plan *p, int64_t rows)
 {
     const recurrent_layout *l = &p->weights;
     const bool two = s->cell == CELL_GRU && !s->linear_before_reset;
-    const uint64_t resident = l->r.bytes + (two ? l->candidate.bytes : 0);
-    double stretches = (double)p->steps * (double)p->batch / STRETCH_ROWS;
+    const uint64_t again = l->r.bytes + (two ? l->candidate.bytes : 0); /* is read in each step */
+    const uint64_t resident = p->steps > 4 ? again : again + l->w.bytes;
+    const double all = (double)p->steps * (double)rows;
+    double step = 30 + panels_ns(&l->r, rows, resident) + (two ? panels_ns(&l->candidate, rows, resident) : 0);
+    double projection = all >= STRETCH_ROWS ? panels_ns(&l->w, STRETCH_ROWS, again + l->w.bytes) * all / STRETCH_ROWS
+                                            : panels_ns(&l->w, (int64_t)all, again + l->w.bytes);
 
-    *out_projection = panels_ns(&l->w, STRETCH_ROWS, l->w.bytes) * stretches;
-    if (stretches < 1)
-        *out_projection = panels_ns(&l->w, p->steps * p->batch, l->w.bytes);
-    *out_step = 30 + panels_ns(&l->r, p->batch, resident) + (two ? panels_ns(&l->candidate, p->batch, resident) : 0);
-    *out_step += (double)p->batch * (20 + (double)l->w.stored * (s->plain ? 0.3 : 1.5) * (s->wide ? 10 : 1));
+    step += (double)rows * (20 + (double)l->w.stored * (s->plain ? 0.25 : 1.5) * (s->wide ? 10 : 1));
+    return projection + step * (double)p->steps;
 }
 
-/* Who works on what. */
+/* Who works on what: one thread on all, directions side by side, samples too, or all on each step. */
 static void divide(const recurrent_state *s, recurrent_plan *p, uint32_t threads)
 {
-    double projection, step, all;
-    int64_t most = p->batch / UNIT_ROWS;
+    const bool two = s->cell == CELL_GRU && !s->linear_before_reset;
+    const double whole = unit_ns(s, p, p->batch) * (double)p->directions;
+    int64_t most = threads / (p->directions > 0 ? p->directions : 1);
 
-    estimate(s, p, &projection, &step);
-    all = (double)p->directions * (projection + step * (double)p->steps);
+    p->alone = true;
     p->units = 1;
     p->rows = p->batch;
-    if (threads > 1 && all >= SHARE_LAYER_NS) {
-        int64_t each = (threads + p->directions - 1) / p->directions;
-        p->units = each < most ? each : most > 1 ? most : 1;
-        if (p->units * p->directions < (int64_t)threads && (double)p->directions * step >= SHARE_STEP_NS)
-            p->units = 1;
-        p->shared = p->units * p->directions < (int64_t)threads && (double)p->directions * step >= SHARE_STEP_NS;
-        p->rows = p->batch / p->units + (p->batch % p->units != 0);
-        p->units = p->rows > 0 ? p->batch / p->rows + (p->batch % p->rows != 0) : 1;
+    p->ns = whole;
+    most = most < 1 ? 1 : most < p->batch ? most : p->batch;
+    for (int64_t i = 0; i < 2 && threads > 1; i++) { /* directions only; samples too */
+        const int64_t rows = i == 0 || most == 0 ? p->batch : p->batch / most + (p->batch % most != 0);
+        const int64_t units = rows > 0 ? p->batch / rows + (p->batch % rows != 0) : 1, all = units * p->directions;
+        const double ns = unit_ns(s, p, rows) * (double)(all / threads + (all % threads != 0)) + TEAM_NS;
+        if (all > 1 && ns + WORTH_NS < whole && ns < p->ns) {
+            p->alone = false;
+            p->units = units;
+            p->rows = rows;
+            p->ns = ns;
+        }
     }
-    p->alone = all < SHARE_LAYER_NS;
+    if (threads > 1) {
+        const double teams = (double)p->steps * (two ? 2 : 1) + (double)p->steps * (double)p->batch / STRETCH_ROWS + 1;
+        const double ns = whole / threads + teams * TEAM_NS;
+        p->shared = ns + WORTH_NS < whole && ns < p->ns;
+    }
+    if (p->shared) {
+        p->alone = false;
+        p->units = 1;
+        p->rows = p->batch;
+        p->ns = whole / threads + ((double)p->steps * (two ? 2 : 1) + 1) * TEAM_NS;
+    }
     p->stretch = p->steps > 0 && p->rows > INT64_MAX / p->steps ? INT64_MAX : p->rows * p->steps;
     if (p->stretch > STRETCH_ROWS)
         p->stretch = p->rows > STRETCH_ROWS ? p->rows : STRETCH_ROWS;
@@ -422,10 +435,8 @@ done:
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     const kit_tensor *x = &shapes->in[IN_X], *w = &shapes->in[IN_W], *r = &shapes->in[IN_R];
-    const double threads = shapes->max_threads > 0 ? shapes->max_threads : 1;
     recurrent_state s = { .plain = true, .wide = x->dtype == INLAY_DOUBLE };
     recurrent_plan p = { .directions = 1 };
-    double projection, step;
 
     if (x->rank != 3 || w->rank != 3 || r->rank != 3 || x->count < 0 || w->count < 0 || r->count < 0 ||
         read_attributes(node, &s, NULL) != INLAY_OK)
@@ -436,20 +447,13 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
     if (!recurrent_lay_out(&s, w->dims[2], r->dims[2], &p.weights))
         return;
     divide(&s, &p, shapes->max_threads);
-    estimate(&s, &p, &projection, &step);
     out->flops = 2 * (double)p.steps * (double)p.batch * ((double)w->count + (double)r->count);
     out->bytes_read = kit_bytes(x->dtype, x->count + w->count) + kit_bytes(r->dtype, r->count) * (uint64_t)p.steps;
     out->bytes_written = 0;
     for (uint32_t i = 0; i < shapes->out_count; i++)
         if (shapes->out[i].count > 0 && shapes->out[i].dtype != INLAY_UNDEFINED)
             out->bytes_written += kit_bytes(shapes->out[i].dtype, shapes->out[i].count);
-    out->ns = (double)p.directions * projection;
-    if (p.shared)
-        out->ns = out->ns / threads + (double)p.steps * (1500 + (double)p.directions * step / threads);
-    else
-        out->ns = (out->ns + (double)p.directions * (double)p.steps * step) /
-                  (p.alone ? 1 : (double)(p.units * p.directions) < threads ? (double)(p.units * p.directions) : threads);
-    out->ns += CALL_NS;
+    out->ns = CALL_NS + p.ns;
     if (!kit_is_constant(node, IN_W) || !kit_is_constant(node, IN_R))
         out->ns += 0.5 * ((double)w->count + (double)r->count);
     out->confidence = INLAY_CONFIDENCE_MODEL;

@@ -43,7 +43,7 @@ typedef struct recurrent_state {
     uint32_t direction; /* 0 forward, 1 reverse, 2 bidirectional */
     activation f[6];    /* functions of a direction, then of the other */
     bool clips, input_forget, linear_before_reset;
-    bool plain;         /* the functions are the defaults, and nothing is clipped */
+    bool plain;         /* the functions are the defaults */
     bool wide;          /* computes in double */
     double clip;
     int64_t layout;
@@ -59,6 +59,7 @@ typedef struct recurrent_plan {
     int64_t stretch;     /* rows of a projection at most, or one step's */
     bool shared;         /* threads share the panels of a step, not units */
     bool alone;          /* too little for more than the calling thread */
+    double ns;           /* about what a run takes */
     /* Workspace: weights of each direction unless constant, then a room for each unit; where its parts are. */
     uint64_t weights_bytes, room_bytes;
     uint64_t x_at, projected_rows_at, old_at, new_at, gates_rows_at, reset_rows_at, h_rows_at, c_rows_at, order_at,
