@@ -52,3 +52,14 @@ uint64_t hash_bytes(const void *data, size_t bytes, uint64_t seed)
     h = fold(a ^ K2, b ^ h);
     return fold(h ^ K3, (uint64_t)bytes ^ K1);
 }
+
+uint64_t hash_blocks(const void *data, size_t bytes, uint64_t seed)
+{
+    uint64_t h = seed;
+
+    if (bytes <= HASH_BLOCK)
+        return hash_bytes(data, bytes, seed);
+    for (size_t at = 0; at < bytes; at += HASH_BLOCK)
+        h = hash_u64(h, hash_bytes((const char *)data + at, bytes - at < HASH_BLOCK ? bytes - at : HASH_BLOCK, 0));
+    return h;
+}

@@ -2,8 +2,10 @@
 #include "base/hash.h"
 #include "config/dirs.h"
 #include "config/search.h"
+#include "exec/hash_memo.h"
 #include "exec/threads.h"
 #include "plugin/crash.h"
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -249,10 +251,19 @@ static uint64_t run_limit(const inlay_options *options)
     return pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : (uint64_t)INT64_MAX;
 }
 
-static inlay_status compile(inlay_session *s, inlay_diag *diag)
+static inlay_status compile(inlay_session *s, const inlay_options *options, inlay_diag *diag)
 {
     uint32_t nodes = session_count_nodes(s->model->main);
+    char folder[PATH_MAX];
+    uint32_t held = threads_hold(s->env.max_threads);
 
+    hash_constants(s->model->main, config_cache_folder(options, "hashes", folder, sizeof folder) ? folder : NULL);
+    (void)threads_hold(held);
+    if (s->env.packs.max_bytes > 0 && config_cache_folder(options, "packs", folder, sizeof folder)) {
+        s->env.packs.dir = arena_string(&s->a, folder);
+        if (s->env.packs.dir == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
+    }
     s->progress_done = 0.4;
     s->progress_step = 0.6 / (nodes > 0 ? nodes : 1);
     s->env.progress = compile_progress;
@@ -278,6 +289,8 @@ static inlay_session *session_begin(const inlay_options *options)
     s->env.max_run_bytes = run_limit(options);
     s->env.rules = &s->rules;
     s->env.cache_dir = config_blob_dir(options); /* compiling is over before options may go */
+    s->env.packs = (packs_place){ .max_bytes = (uint64_t)options_int(options, OPTION_cache_max_bytes), .log = log_line,
+                                  .log_ctx = s };
     s->env.log = log_line;
     s->env.log_ctx = s;
     return s;
@@ -347,7 +360,7 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
     if (status != INLAY_OK)
         return status;
     INLAY_TRY(session_report(s, 0.4, "compiling", diag));
-    INLAY_TRY(compile(s, diag));
+    INLAY_TRY(compile(s, options, diag));
     g = s->model->main;
     if (describe(s, g->inputs, g->input_count, &s->inputs) != INLAY_OK ||
         describe(s, g->outputs, g->output_count, &s->outputs) != INLAY_OK) {
@@ -357,6 +370,7 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
     INLAY_TRY(session_report(s, 1, "ready", diag));
     s->progress = NULL;
     s->env.cache_dir = NULL;
+    s->env.packs.dir = NULL;
     *out_session = s;
     s = NULL;
 done:

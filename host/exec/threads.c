@@ -105,9 +105,21 @@ uint32_t threads_budget(void)
     return budget;
 }
 
+static _Thread_local uint32_t held;
+
+uint32_t threads_hold(uint32_t limit)
+{
+    uint32_t before = held;
+
+    held = limit;
+    return before;
+}
+
 uint32_t threads_limit(const inlay_run *run)
 {
-    return run != NULL && run->max_threads > 0 ? run->max_threads : threads_budget();
+    if (run != NULL && run->max_threads > 0)
+        return run->max_threads;
+    return held > 0 ? held : threads_budget();
 }
 
 /* Threads inside loops now, callers included. A session may ask for more threads than the budget has (a test of

@@ -11,7 +11,8 @@ struct graph_blob {
     graph_blob *next;
     void *address;
     size_t bytes;
-    bool mapped; /* munmap, otherwise free */
+    bool mapped;      /* munmap, otherwise free */
+    graph_file_id id; /* of mappings */
 };
 
 /* What tells a node without a name from others, or NULL. */
@@ -94,13 +95,15 @@ void graph_model_destroy(graph_model *model)
     free(model);
 }
 
-static inlay_status add_blob(graph_model *model, void *address, size_t bytes, bool mapped)
+static inlay_status add_blob(graph_model *model, void *address, size_t bytes, const graph_file_id *id)
 {
     graph_blob *b = malloc(sizeof *b);
 
     if (b == NULL)
         return INLAY_OUT_OF_MEMORY;
-    *b = (graph_blob){ .next = model->blobs, .address = address, .bytes = bytes, .mapped = mapped };
+    *b = (graph_blob){ .next = model->blobs, .address = address, .bytes = bytes, .mapped = id != NULL };
+    if (id != NULL)
+        b->id = *id;
     model->blobs = b;
     return INLAY_OK;
 }
@@ -115,7 +118,7 @@ void *graph_blob_alloc(graph_model *model, size_t bytes)
     else
         return NULL;
     address = aligned_alloc(64, rounded == 0 ? 64 : rounded);
-    if (address != NULL && add_blob(model, address, bytes, false) != INLAY_OK) {
+    if (address != NULL && add_blob(model, address, bytes, NULL) != INLAY_OK) {
         free(address);
         address = NULL;
     }
@@ -124,12 +127,25 @@ void *graph_blob_alloc(graph_model *model, size_t bytes)
 
 inlay_status graph_blob_adopt(graph_model *model, void *block, size_t bytes)
 {
-    return add_blob(model, block, bytes, false);
+    return add_blob(model, block, bytes, NULL);
 }
 
-inlay_status graph_blob_map(graph_model *model, void *address, size_t bytes)
+inlay_status graph_blob_map(graph_model *model, void *address, size_t bytes, const graph_file_id *id)
 {
-    return add_blob(model, address, bytes, true);
+    return add_blob(model, address, bytes, id);
+}
+
+const graph_file_id *graph_blob_file(const graph_model *model, const void *data, size_t bytes, uint64_t *out_offset)
+{
+    for (const graph_blob *b = model->blobs; b != NULL; b = b->next) {
+        uintptr_t at = (uintptr_t)data - (uintptr_t)b->address;
+
+        if (!b->mapped || (uintptr_t)data < (uintptr_t)b->address || at > b->bytes || bytes > b->bytes - at)
+            continue;
+        *out_offset = at;
+        return &b->id;
+    }
+    return NULL;
 }
 
 void graph_blob_forget(const graph_model *model, const void *data, size_t bytes)

@@ -165,8 +165,15 @@ inlay_status graph_set_constant(graph *g, uint32_t v, inlay_dtype dtype, uint32_
 void *graph_blob_alloc(graph_model *model, size_t bytes);
 /* Has the model free(block) in the end. On failure the caller keeps it. */
 inlay_status graph_blob_adopt(graph_model *model, void *block, size_t bytes);
-/* Hands a mapping to the model, which unmaps it in the end. On failure the caller keeps it. */
-inlay_status graph_blob_map(graph_model *model, void *address, size_t bytes);
+/* A file as it was when it was mapped: whoever writes to it changes one of these, see exec/hash_memo.h. */
+typedef struct graph_file_id {
+    uint64_t device, inode, bytes;
+    int64_t modified[2], changed[2]; /* seconds, nanoseconds */
+} graph_file_id;
+/* Hands a mapping to the model, which unmaps it in the end. On failure the caller keeps it. id is copied. */
+inlay_status graph_blob_map(graph_model *model, void *address, size_t bytes, const graph_file_id *id);
+/* The file that these bytes are mapped from, and where in it; NULL: none. */
+const graph_file_id *graph_blob_file(const graph_model *model, const void *data, size_t bytes, uint64_t *out_offset);
 
 /* Says that the bytes will hardly be read again: pages of a mapping that lie wholly within go back to the system, and
  * come again from the file if somebody reads them after all. Heap memory is left alone. Thread-safe. */
@@ -246,4 +253,7 @@ void graph_dump(const graph *g, graph_write_fn write, void *ctx);
 
 /* The content hash of a constant (dtype, dims, elements), made once and kept in info.content_hash; 0 for others. */
 uint64_t graph_constant_hash(const graph *g, uint32_t v);
+/* For those who hash many: that hash is hash_blocks(data, data_bytes, seed), and at least 1. Constants of strings are none
+ * of them. */
+uint64_t graph_constant_seed(const inlay_value_info *info);
 #endif

@@ -17,7 +17,7 @@ static uint64_t hash_elements(inlay_dtype dtype, const void *data, uint64_t byte
             h = hash_text(texts[i], h);
         return h;
     }
-    return hash_bytes(data, (size_t)bytes, h);
+    return hash_blocks(data, (size_t)bytes, h);
 }
 
 static uint64_t hash_tensor(const inlay_tensor_view *t, uint64_t h)
@@ -37,6 +37,11 @@ static uint64_t hash_dims(uint32_t rank, const inlay_dim *dims, uint64_t h)
     return h;
 }
 
+uint64_t graph_constant_seed(const inlay_value_info *info)
+{
+    return hash_dims(info->rank, info->dims, hash_u64(0, (uint64_t)info->dtype));
+}
+
 uint64_t graph_constant_hash(const graph *g, uint32_t v)
 {
     inlay_value_info *info = &g->values[v].info;
@@ -45,8 +50,7 @@ uint64_t graph_constant_hash(const graph *g, uint32_t v)
     if ((info->flags & INLAY_VALUE_CONSTANT) == 0)
         return 0;
     if (info->content_hash == 0) {
-        h = hash_dims(info->rank, info->dims, hash_u64(0, (uint64_t)info->dtype));
-        h = hash_elements(info->dtype, info->data, info->data_bytes, h);
+        h = hash_elements(info->dtype, info->data, info->data_bytes, graph_constant_seed(info));
         info->content_hash = h == 0 ? 1 : h;
     }
     return info->content_hash;

@@ -10,6 +10,7 @@ typedef struct file_map {
     const uint8_t *bytes;
     size_t count;
     bool mapped; /* how file_unmap lets go of it: munmap, otherwise free */
+    graph_file_id id; /* of mapped ones */
 } file_map;
 
 /* Maps a regular file, or reads anything else (a pipe) to its end. Messages do not name the file: the caller does. */

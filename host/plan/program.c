@@ -1,4 +1,5 @@
 #include "plan/program.h"
+#include "exec/threads.h"
 #include "plugin/run.h"
 #include "plan/blob_cache.h"
 #include "plan/plan.h"
@@ -20,16 +21,15 @@ static bool is_view(const graph_node *n)
 
 /* ------------------------------------------------------------------ constants for providers */
 
-static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment);
+static const void *align_constant(program *p, uint32_t value, uint32_t alignment);
 
 const void *program_constant(program *p, uint32_t value)
 {
     return align_constant(p, value, 16);
 }
 
-static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
+static const void *align_constant(program *p, uint32_t value, uint32_t alignment)
 {
-    program *p = ctx;
     const inlay_value_info *v;
     void *copy = NULL;
 
@@ -66,14 +66,6 @@ done:
     return copy;
 }
 
-static void release_constant(void *ctx, uint32_t value)
-{
-    const program *p = ctx;
-
-    if (value < p->graph->value_count && p->graph->values[value].info.data != NULL)
-        graph_blob_forget(p->model, p->graph->values[value].info.data, (size_t)p->graph->values[value].info.data_bytes);
-}
-
 /* ------------------------------------------------------------------ compiling */
 
 /* What some offer of the region asks for value v: the best alternative that is row-major, the one layout that every
@@ -106,11 +98,39 @@ static inlay_placement *negotiate(const program *p, const part_region *r, arena 
     return list;
 }
 
-/* What a compile's callbacks get as ctx. */
+/* What a compile's callbacks and hooks get as ctx. */
 typedef struct compile_call {
     blob_slot slot; /* first: it is store_cache's ctx, and all three share the pointer */
-    const program *p;
+    run_compile_hooks hooks;
+    program *p;
+    const part_provider *provider;
 } compile_call;
+
+static const void *align_for_region(void *ctx, uint32_t value, uint32_t alignment)
+{
+    return align_constant(((compile_call *)ctx)->p, value, alignment);
+}
+
+static void release_constant(void *ctx, uint32_t value)
+{
+    const program *p = ((compile_call *)ctx)->p;
+
+    if (value < p->graph->value_count && p->graph->values[value].info.data != NULL)
+        graph_blob_forget(p->model, p->graph->values[value].info.data, (size_t)p->graph->values[value].info.data_bytes);
+}
+
+static inlay_status take_pack(void *ctx, const void *key, uint64_t key_bytes, uint64_t bytes, void **out_data,
+                              uint32_t *out_known)
+{
+    const compile_call *call = ctx;
+
+    return packs_take(call->p->packs, call->provider, key, key_bytes, bytes, out_data, out_known);
+}
+
+static void keep_pack(void *ctx, const void *data)
+{
+    packs_keep(((compile_call *)ctx)->p->packs, data);
+}
 
 static void tell_progress(void *ctx, double fraction, const char *what)
 {
@@ -147,18 +167,20 @@ static inlay_status compile_region(program *p, program_step *step, uint8_t *fate
                                    arena *scratch, inlay_diag *diag)
 {
     const part_region *r = step->region;
-    run_compile_hooks hooks = { .ctx = p, .align_constant = align_constant, .release_constant = release_constant };
+    compile_call call = { .hooks = { .ctx = &call, .align_constant = align_for_region,
+                                     .release_constant = release_constant, .take_pack = take_pack,
+                                     .keep_pack = keep_pack },
+                          .p = p, .provider = step->provider };
     uint64_t *cookies = arena_array(scratch, (size_t)r->offer_count + 1, sizeof *cookies);
     inlay_placement *placements = negotiate(p, r, &p->a);
     inlay_compile_request request = { .struct_size = sizeof request };
     inlay_status status;
-    compile_call call = { .p = p };
 
     if (cookies == NULL || placements == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compile a region of graph '%s'", p->graph->name);
     for (uint32_t i = 0; i < r->offer_count; i++)
         cookies[i] = p->parts.offers[r->offers[i]].cookie;
-    request.handle = &hooks;
+    request.handle = &call.hooks;
     request.graph = &p->snapshot;
     request.nodes = r->nodes;
     request.node_count = r->node_count;
@@ -341,12 +363,21 @@ part_job *program_jobs(program *p, part_job *next)
     return next;
 }
 
+/* All graphs of a model share them; the main one's program closes them, after everybody's regions. */
+static void use_packs(program *p, packs *shared)
+{
+    p->packs = shared;
+    for (uint32_t n = 0; n < p->graph->node_count; n++)
+        for (uint32_t i = 0; p->bodies_of[n] != NULL && i < p->graph->nodes[n]->body_count; i++)
+            use_packs(p->bodies_of[n][i], shared);
+}
+
 inlay_status program_create(graph *g, const program_env *env, program **out_program, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     part_job *jobs = NULL;
     program *p = NULL;
-    uint32_t count;
+    uint32_t count, held = threads_hold(env->max_threads);
 
     *out_program = NULL;
     INLAY_TRY(start(g, env, "", &p, diag));
@@ -358,10 +389,13 @@ inlay_status program_create(graph *g, const program_env *env, program **out_prog
     }
     (void)program_jobs(p, jobs);
     INLAY_TRY(partition_all(jobs, count, diag));
+    use_packs(p, packs_open(&env->packs, p->snapshot.content_hash));
     INLAY_TRY(compile(p, diag));
+    packs_commit(p->packs);
     *out_program = p;
     p = NULL;
 done:
+    (void)threads_hold(held);
     free(jobs);
     program_destroy(p);
     return status;
@@ -387,6 +421,8 @@ void program_destroy(program *p)
     for (uint32_t i = 0; i < p->owned_count; i++)
         free(p->owned[i]);
     free(p->owned);
+    if (p->graph->parent == NULL)
+        packs_close(p->packs);
     arena_deinit(&p->a);
     (void)pthread_mutex_destroy(&p->lock);
     (void)pthread_mutex_destroy(&p->plan_lock);

@@ -6,6 +6,7 @@
 #ifndef PLAN_PROGRAM_H
 #define PLAN_PROGRAM_H
 #include "partition/partition.h"
+#include "plan/packs.h"
 #include <pthread.h>
 
 /* What every program of a session has in common. */
@@ -18,6 +19,7 @@ typedef struct program_env {
     const struct cost_book *costs; /* NULL = none */
     struct cost_sizes *sizes;      /* NULL = none; used while programs are created */
     const char *cache_dir; /* see plan/blob_cache.h; NULL or "" = none */
+    packs_place packs;     /* see plan/packs.h */
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
     void *log_ctx;
     /* Called between regions; a status other than INLAY_OK stops the compilation. May be NULL. */
@@ -53,6 +55,7 @@ struct program {
     const void **aligned; /* [value_count] constants as align_constant gave them, or NULL */
     void **owned;        /* [owned_count] heap copies among them */
     uint32_t owned_count, owned_capacity;
+    packs *packs;        /* of the session: the main graph's program owns it; may be NULL */
     bool has_async;      /* some region runs on a provider that answers before it is done */
     pthread_mutex_t lock; /* guards aligned and owned */
     pthread_mutex_t plan_lock; /* guards plans; held while one is made */

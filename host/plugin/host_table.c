@@ -157,12 +157,38 @@ static void table_release_constant(void *ctx, void *compile, uint32_t value)
         hooks->release_constant(hooks->ctx, value);
 }
 
+static inlay_status table_take_pack(void *ctx, void *compile, const void *key, uint64_t key_bytes, uint64_t bytes,
+                                    void **out_data, uint32_t *out_known)
+{
+    const run_compile_hooks *hooks = compile;
+
+    (void)ctx;
+    *out_data = NULL;
+    *out_known = 0;
+    if (hooks == NULL || hooks->take_pack == NULL || (key == NULL && key_bytes > 0))
+        return INLAY_UNSUPPORTED;
+    return hooks->take_pack(hooks->ctx, key, key_bytes, bytes, out_data, out_known);
+}
+
+static void table_keep_pack(void *ctx, void *compile, const void *data)
+{
+    const run_compile_hooks *hooks = compile;
+
+    (void)ctx;
+    if (hooks != NULL && hooks->keep_pack != NULL)
+        hooks->keep_pack(hooks->ctx, data);
+}
+
 static const void *table_extension(void *ctx, const char *name)
 {
     static const inlay_ext_constants constants = { .struct_size = sizeof constants,
                                                    .release = table_release_constant };
+    static const inlay_ext_packs packs = { .struct_size = sizeof packs, .take = table_take_pack,
+                                           .keep = table_keep_pack };
 
     (void)ctx;
+    if (strcmp(name, INLAY_EXT_PACKS) == 0)
+        return &packs;
     return strcmp(name, INLAY_EXT_CONSTANTS) == 0 ? &constants : NULL;
 }
 

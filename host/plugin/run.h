@@ -36,6 +36,10 @@ typedef struct run_compile_hooks {
     const void *(*align_constant)(void *ctx, uint32_t value, uint32_t alignment);
     /* Optional, see inlay_ext_constants.release. */
     void (*release_constant)(void *ctx, uint32_t value);
+    /* Optional, see inlay_ext_packs. */
+    inlay_status (*take_pack)(void *ctx, const void *key, uint64_t key_bytes, uint64_t bytes, void **out_data,
+                              uint32_t *out_known);
+    void (*keep_pack)(void *ctx, const void *data);
 } run_compile_hooks;
 
 /* INLAY_OK, INLAY_CANCELLED or INLAY_DEADLINE_EXCEEDED; in plugin/host_table.c. */

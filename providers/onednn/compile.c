@@ -71,7 +71,8 @@ static inlay_status number_value(inlay_compiled *c, const inlay_compile_request 
     for (uint32_t d = 0; d < v->rank; d++)
         v->dims[d] = info->dims[d].value;
     c->constants[c->constant_count++] = (rg_constant){ .value = snapshot, .data = info->data,
-                                                          .bytes = info->data_bytes };
+                                                       .bytes = info->data_bytes,
+                                                       .content_hash = info->content_hash };
     return INLAY_OK;
 }
 

@@ -32,6 +32,9 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     state->constants = host->extension(host->ctx, INLAY_EXT_CONSTANTS);
     if (state->constants != NULL && !INLAY_HAS(state->constants, release))
         state->constants = NULL;
+    state->packs = host->extension(host->ctx, INLAY_EXT_PACKS);
+    if (state->packs != NULL && !INLAY_HAS(state->packs, keep))
+        state->packs = NULL;
     state->tiles = tiles_of_cpu();
     state->sgemm = state->attend = sg_kernel_best();
     for (uint32_t i = 0; i < args->option_count; i++) {

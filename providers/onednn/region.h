@@ -33,6 +33,7 @@ typedef struct rg_state {
     const inlay_host *host;
     dnnl_engine_t engine;
     const inlay_ext_constants *constants; /* NULL: a host that has it not */
+    const inlay_ext_packs *packs;         /* likewise */
     uint32_t budget; /* threads of the process */
     bool winograd;   /* convolutions may be Winograd's */
     const struct sg_kernel *sgemm;  /* our own products by constants; NULL: oneDNN's */
@@ -147,6 +148,7 @@ typedef struct rg_pack {
     dnnl_memory_desc_t md;    /* how they lie here */
     dnnl_memory_t memory;     /* made once, only read: shared by all runs */
     void *data;
+    bool hosts;               /* data is the host's: a pack that it keeps between sessions */
 } rg_pack;
 
 /* Read through weights.c only. */
@@ -155,6 +157,7 @@ typedef struct rg_constant {
     const void *data;  /* the original, or our copy of it; NULL once it is dropped */
     void *copy;        /* ours */
     uint64_t bytes;
+    uint64_t content_hash;
     rg_pack *packs;
     bool plain_used;   /* something reads the original as it lies */
     bool shifted;      /* packs hold int8, 128 less than the original's uint8 */

@@ -49,7 +49,8 @@ static void pack_destroy(rg_pack *p)
     if (p == NULL)
         return;
     (void)dnnl_memory_destroy(p->memory);
-    free(p->data);
+    if (!p->hosts)
+        free(p->data);
     free(p);
 }
 
@@ -115,31 +116,89 @@ static inlay_status shift(const rg_constant *k, void **out, inlay_diag *diag)
     return INLAY_OK;
 }
 
-inlay_status rg_constant_pack(inlay_compiled *c, rg_constant *k, const rg_md *plain, const rg_md *md,
-                              const rg_pack **out_pack, inlay_diag *diag)
+/* ------------------------------------------------------------------ packs that the host keeps */
+
+typedef struct pack_words {
+    int64_t word[12 + 6 * DNNL_MAX_NDIMS];
+    uint32_t count;
+} pack_words;
+
+static void add_words(pack_words *w, const int64_t *words, int count)
 {
-    uint64_t bytes = rg_md_bytes(md);
+    for (int i = 0; i < count; i++)
+        w->word[w->count++] = words[i];
+}
+
+/* All that a layout is, without the bytes between and behind what counts. false: none that may be kept, since more than
+ * this decides it. */
+static bool add_layout(pack_words *w, const rg_md *md)
+{
+    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+    const dnnl_wino_desc_t *d = &md->format_desc.wino_desc;
+    int n = md->ndims;
+    int32_t scale;
+
+    if (n <= 0 || n > DNNL_MAX_NDIMS)
+        return false;
+    add_words(w, (const int64_t[]){ n, md->data_type, md->offset0, md->format_kind, (int64_t)md->extra.flags }, 5);
+    if (md->extra.flags != 0) {
+        memcpy(&scale, &md->extra.scale_adjust, sizeof scale);
+        add_words(w, (const int64_t[]){ md->extra.compensation_mask, scale, md->extra.asymm_compensation_mask }, 3);
+    }
+    add_words(w, md->dims, n);
+    add_words(w, md->padded_dims, n);
+    add_words(w, md->padded_offsets, n);
+    if (md->format_kind == dnnl_blocked) {
+        add_words(w, b->strides, n);
+        add_words(w, (const int64_t[]){ b->inner_nblks }, 1);
+        add_words(w, b->inner_blks, b->inner_nblks);
+        add_words(w, b->inner_idxs, b->inner_nblks);
+    } else if (md->format_kind == dnnl_format_kind_wino) {
+        memcpy(&scale, &d->adj_scale, sizeof scale);
+        add_words(w, (const int64_t[]){ d->wino_format, d->r, d->alpha, d->ic, d->oc, d->ic_block, d->oc_block,
+                                        d->ic2_block, d->oc2_block, scale }, 10);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* Memory of the host's for this pack, or our own. *out_known: it is packed already. */
+static inlay_status pack_room(inlay_compiled *c, const rg_constant *k, rg_pack *p, uint64_t bytes, bool *out_known,
+                              inlay_diag *diag)
+{
+    pack_words from = { .count = 0 }, to = { .count = 0 };
+    uint64_t key[2 + 2 * (sizeof from.word / sizeof from.word[0])];
+    uint32_t count = 0, known = 0;
+    inlay_status status = INLAY_UNSUPPORTED;
+
+    *out_known = false;
+    if (c->compiling != NULL && c->state->packs != NULL && k->copy == NULL && k->content_hash != 0 &&
+        add_layout(&from, &p->plain) && add_layout(&to, &p->md)) {
+        key[count++] = k->content_hash;
+        key[count++] = k->shifted;
+        memcpy(&key[count], from.word, from.count * sizeof *key);
+        count += from.count;
+        memcpy(&key[count], to.word, to.count * sizeof *key);
+        count += to.count;
+        status = c->state->packs->take(c->state->host->ctx, c->compiling, key, count * sizeof *key, bytes, &p->data,
+                                       &known);
+    }
+    p->hosts = status == INLAY_OK;
+    *out_known = p->hosts && known != 0;
+    if (!p->hosts && posix_memalign(&p->data, 64, bytes > 0 ? bytes : 1) != 0) {
+        p->data = NULL;
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "packing a constant of %llu bytes", (unsigned long long)bytes);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status fill_pack(inlay_compiled *c, const rg_constant *k, rg_pack *p, inlay_diag *diag)
+{
     void *unpacked = NULL;
     const void *source = k->data;
     inlay_status status = INLAY_OK;
-    rg_pack *p = NULL;
 
-    *out_pack = NULL;
-    for (rg_pack *known = k->packs; known != NULL; known = known->next) {
-        if (rg_md_equal(&known->md, md) && rg_md_equal(&known->plain, plain)) {
-            *out_pack = known;
-            return INLAY_OK;
-        }
-    }
-    p = calloc(1, sizeof *p);
-    if (p == NULL || posix_memalign(&p->data, 64, bytes > 0 ? bytes : 1) != 0) {
-        if (p != NULL)
-            p->data = NULL;
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "packing a constant of %llu bytes", (unsigned long long)bytes);
-        goto done;
-    }
-    p->plain = *plain;
-    p->md = *md;
     if (source == NULL) {
         INLAY_TRY(unpack(c, k, &unpacked, diag));
         source = unpacked;
@@ -155,21 +214,49 @@ inlay_status rg_constant_pack(inlay_compiled *c, rg_constant *k, const rg_md *pl
         memcpy(unpacked, source, k->bytes);
         source = unpacked;
     }
-    if (rg_md_equal(plain, md))
-        memcpy(p->data, source, bytes);
-    else if (!tiles_window_weights(c->state, plain, source, md, p->data) &&
-             !rg_winograd_pack(c->state, plain, source, md, p->data))
-        INLAY_TRY(rg_reorder_now(c->state, plain, source, md, p->data, diag));
-    INLAY_TRY(rg_check(dnnl_memory_create(&p->memory, md, c->state->engine, p->data), diag, "hold a constant",
-                       "weights"));
+    if (rg_md_equal(&p->plain, &p->md))
+        memcpy(p->data, source, rg_md_bytes(&p->md));
+    else if (!tiles_window_weights(c->state, &p->plain, source, &p->md, p->data) &&
+             !rg_winograd_pack(c->state, &p->plain, source, &p->md, p->data))
+        INLAY_TRY(rg_reorder_now(c->state, &p->plain, source, &p->md, p->data, diag));
+    if (p->hosts)
+        c->state->packs->keep(c->state->host->ctx, c->compiling, p->data);
     if (c->compiling != NULL && c->state->constants != NULL && k->data != NULL && k->copy == NULL)
         c->state->constants->release(c->state->host->ctx, c->compiling, k->value);
+done:
+    free(unpacked);
+    return status;
+}
+
+inlay_status rg_constant_pack(inlay_compiled *c, rg_constant *k, const rg_md *plain, const rg_md *md,
+                              const rg_pack **out_pack, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    bool known;
+    rg_pack *p;
+
+    *out_pack = NULL;
+    for (rg_pack *made = k->packs; made != NULL; made = made->next) {
+        if (rg_md_equal(&made->md, md) && rg_md_equal(&made->plain, plain)) {
+            *out_pack = made;
+            return INLAY_OK;
+        }
+    }
+    p = calloc(1, sizeof *p);
+    if (p == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to pack a constant");
+    p->plain = *plain;
+    p->md = *md;
+    INLAY_TRY(pack_room(c, k, p, rg_md_bytes(md), &known, diag));
+    if (!known)
+        INLAY_TRY(fill_pack(c, k, p, diag));
+    INLAY_TRY(rg_check(dnnl_memory_create(&p->memory, md, c->state->engine, p->data), diag, "hold a constant",
+                       "weights"));
     p->next = k->packs;
     k->packs = p;
     *out_pack = p;
     p = NULL;
 done:
-    free(unpacked);
     pack_destroy(p);
     return status;
 }

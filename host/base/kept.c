@@ -1,0 +1,167 @@
+#include "base/kept.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char unfinished[] = ".new";
+enum { UNFINISHED_SECONDS = 3600 };
+
+/* To write beyond RLIMIT_FSIZE would be a signal. */
+static bool fits(uint64_t bytes)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur);
+}
+
+/* A new file of a name that nobody else has. */
+static int create_beside(const char *path, char *beside, size_t beside_bytes)
+{
+    static uint32_t serial;
+    int n = snprintf(beside, beside_bytes, "%s.%ld.%u%s", path, (long)getpid(),
+                     __atomic_fetch_add(&serial, 1, __ATOMIC_RELAXED), unfinished);
+
+    if (n < 0 || (size_t)n >= beside_bytes) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    return open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+static bool write_all(int fd, const char *data, uint64_t bytes)
+{
+    while (bytes > 0) {
+        ssize_t n = write(fd, data, bytes < SSIZE_MAX ? (size_t)bytes : SSIZE_MAX);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        data += n;
+        bytes -= (uint64_t)n;
+    }
+    return true;
+}
+
+bool kept_write(const char *path, const kept_part *parts, uint32_t part_count)
+{
+    char beside[PATH_MAX];
+    uint64_t total = 0;
+    bool good = true;
+    int fd, error;
+
+    for (uint32_t i = 0; i < part_count; i++)
+        total += parts[i].bytes;
+    if (!fits(total)) {
+        errno = EFBIG;
+        return false;
+    }
+    fd = create_beside(path, beside, sizeof beside);
+    if (fd < 0)
+        return false;
+    for (uint32_t i = 0; good && i < part_count; i++)
+        good = write_all(fd, parts[i].data, parts[i].bytes);
+    error = errno;
+    good = close(fd) == 0 && good;
+    if (good && rename(beside, path) == 0)
+        return true;
+    error = good ? errno : error;
+    (void)unlink(beside);
+    errno = error;
+    return false;
+}
+
+void kept_touch(int fd)
+{
+    (void)futimens(fd, NULL);
+}
+
+/* ------------------------------------------------------------------ the bound */
+
+typedef struct kept_file {
+    char *name;
+    uint64_t bytes;
+    struct timespec used;
+} kept_file;
+
+static bool ends_in(const char *name, const char *suffix)
+{
+    size_t n = strlen(name), s = strlen(suffix);
+
+    return n > s && strcmp(name + n - s, suffix) == 0;
+}
+
+static int by_use(const void *a, const void *b)
+{
+    const kept_file *x = a, *y = b;
+
+    if (x->used.tv_sec != y->used.tv_sec)
+        return x->used.tv_sec > y->used.tv_sec ? -1 : 1;
+    return x->used.tv_nsec != y->used.tv_nsec ? (x->used.tv_nsec > y->used.tv_nsec ? -1 : 1) : 0;
+}
+
+/* Those that end in suffix, into a list that the caller frees; removes what dead writers left. */
+static kept_file *list_files(DIR *dir, const char *suffix, size_t *out_count)
+{
+    kept_file *list = NULL;
+    size_t count = 0, capacity = 0;
+    const struct dirent *entry;
+    time_t now = time(NULL);
+
+    while ((entry = readdir(dir)) != NULL) {
+        struct stat st;
+
+        if ((!ends_in(entry->d_name, suffix) && !ends_in(entry->d_name, unfinished)) ||
+            fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
+            continue;
+        if (ends_in(entry->d_name, unfinished)) {
+            if (strstr(entry->d_name, suffix) != NULL && st.st_mtime < now - UNFINISHED_SECONDS)
+                (void)unlinkat(dirfd(dir), entry->d_name, 0);
+            continue;
+        }
+        if (count == capacity) {
+            kept_file *more = realloc(list, (capacity = capacity * 2 + 64) * sizeof *more);
+
+            if (more == NULL)
+                break;
+            list = more;
+        }
+        list[count] = (kept_file){ .name = strdup(entry->d_name), .bytes = (uint64_t)st.st_size, .used = st.st_mtim };
+        if (list[count].name == NULL)
+            break;
+        count++;
+    }
+    *out_count = count;
+    return list;
+}
+
+void kept_trim(const char *path, const char *suffix, uint64_t max_bytes, uint32_t max_files)
+{
+    DIR *dir = opendir(path);
+    kept_file *list;
+    size_t count = 0;
+    uint64_t total = 0;
+
+    if (dir == NULL)
+        return;
+    list = list_files(dir, suffix, &count);
+    if (count > 0)
+        qsort(list, count, sizeof *list, by_use);
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].bytes > max_bytes - total || i >= max_files)
+            (void)unlinkat(dirfd(dir), list[i].name, 0);
+        else
+            total += list[i].bytes;
+        free(list[i].name);
+    }
+    free(list);
+    (void)closedir(dir);
+}
