@@ -163,12 +163,20 @@ static bool add_layout(pack_words *w, const rg_md *md)
     return true;
 }
 
+/* Blocks and strides say all of most layouts; those of Winograd's are the library's affair. */
+static uint64_t library_build(void)
+{
+    const dnnl_version_t *v = dnnl_version();
+
+    return (uint64_t)v->major << 48 | (uint64_t)v->minor << 32 | (uint64_t)v->patch;
+}
+
 /* Memory of the host's for this pack, or our own. *out_known: it is packed already. */
 static inlay_status pack_room(inlay_compiled *c, const rg_constant *k, rg_pack *p, uint64_t bytes, bool *out_known,
                               inlay_diag *diag)
 {
     pack_words from = { .count = 0 }, to = { .count = 0 };
-    uint64_t key[2 + 2 * (sizeof from.word / sizeof from.word[0])];
+    uint64_t key[3 + 2 * (sizeof from.word / sizeof from.word[0])];
     uint32_t count = 0, known = 0;
     inlay_status status = INLAY_UNSUPPORTED;
 
@@ -177,6 +185,7 @@ static inlay_status pack_room(inlay_compiled *c, const rg_constant *k, rg_pack *
         add_layout(&from, &p->plain) && add_layout(&to, &p->md)) {
         key[count++] = k->content_hash;
         key[count++] = k->shifted;
+        key[count++] = library_build();
         memcpy(&key[count], from.word, from.count * sizeof *key);
         count += from.count;
         memcpy(&key[count], to.word, to.count * sizeof *key);
