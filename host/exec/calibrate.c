@@ -63,7 +63,8 @@ static inlay_status add_point(calibration *c, uint32_t which, const calibrate_po
 
     if (old != NULL) {
         old->point.ns = fmin(old->point.ns, point->point.ns);
-        old->chain_ns = fmin(old->chain_ns, point->chain_ns);
+        old->with_ns = fmin(old->with_ns, point->with_ns);
+        old->without_ns = fmin(old->without_ns, point->without_ns);
         return INLAY_OK;
     }
     c->result.kernel_count++;
@@ -79,46 +80,55 @@ static inlay_status add_point(calibration *c, uint32_t which, const calibrate_po
     return INLAY_OK;
 }
 
-/* The models of a case: its node, and several in a row where that can be. */
+/* The models of a case. */
 typedef struct case_models {
     const calibrate_case *row;
-    graph_model *alone, *chain; /* chain: or NULL */
-    inlay_graph alone_view, chain_view;
+    graph_model *model[CALIBRATE_FORMS]; /* NULL: it has not this form */
+    inlay_graph view[CALIBRATE_FORMS];
     arena a;
 } case_models;
 
-/* What one provider offers for one of them: nodes one by one, or as a whole those that it merges. */
+enum { MOST_NODES = 8 }; /* of such a model */
+
+/* What one provider offers for one of them: a node, or as a whole those that it merges. */
 typedef struct case_offer {
-    part_offer offer;
+    bool there;
+    part_offer offer; /* of all nodes, at the price of the last */
+    double leave_ns;  /* of all that leaves */
     part_request request;
     partition parts;
-    uint32_t nodes[CALIBRATE_CHAIN];
-    uint64_t cookies[CALIBRATE_CHAIN];
+    uint32_t nodes[MOST_NODES];
+    uint64_t cookies[MOST_NODES];
     measure_job job;
 } case_offer;
 
-/* *out_there is false when the provider does not run it, or does not merge what is more than one node. */
-static inlay_status ask_offer(calibration *c, case_models *m, const graph_model *model, const inlay_graph *view,
-                              uint32_t which, uint32_t threads, case_offer *out, bool *out_there)
+/* Not there: the provider does not run it, or does not merge what is more than one node. */
+static inlay_status ask_offer(calibration *c, case_models *m, uint32_t form, uint32_t which, uint32_t threads,
+                              case_offer *out)
 {
     const part_provider *p = &c->s->providers[which];
+    const inlay_graph *view = &m->view[form];
     const uint32_t count = view->node_count;
     inlay_diag why = INLAY_DIAG_INIT;
     uint32_t found = 0;
     inlay_status status;
 
-    *out_there = false;
-    out->request = (part_request){ .graph = model->main, .snapshot = view, .providers = p, .provider_count = 1,
-                                   .max_threads = threads };
+    out->there = false;
+    if (m->model[form] == NULL || count > MOST_NODES)
+        return INLAY_OK;
+    out->request = (part_request){ .graph = m->model[form]->main, .snapshot = view, .providers = p,
+                                   .provider_count = 1, .max_threads = threads };
     status = partition_graph(&out->request, &m->a, &out->parts, &why);
     if (status == INLAY_OUT_OF_MEMORY)
         return inlay_fail(c->diag, status, "no memory to calibrate");
+    out->leave_ns = 0;
     for (uint32_t i = 0; status == INLAY_OK && i < out->parts.offer_count && found < count; i++) {
         const part_offer *o = &out->parts.offers[i];
-        if (o->node_count != 1 || o->nodes[0] != found || (count > 1 && (o->flags & INLAY_OFFER_MERGE) == 0))
+        if (o->node_count != 1 || o->nodes[0] != found ||
+            (form != CALIBRATE_ALONE && (o->flags & INLAY_OFFER_MERGE) == 0))
             continue;
-        if (found <= 1)
-            out->offer = *o; /* of a chain a node that has another before it */
+        out->offer = *o;
+        out->leave_ns = form == CALIBRATE_BEFORE ? out->leave_ns + o->cost.leave_ns : o->cost.leave_ns;
         out->nodes[found] = found;
         out->cookies[found++] = o->cookie;
     }
@@ -126,19 +136,23 @@ static inlay_status ask_offer(calibration *c, case_models *m, const graph_model 
         return INLAY_OK;
     out->offer.nodes = out->nodes;
     out->offer.node_count = count;
-    out->job = (measure_job){ .g = model->main, .snapshot = view, .provider = p, .offer = &out->offer,
+    out->job = (measure_job){ .g = m->model[form]->main, .snapshot = view, .provider = p, .offer = &out->offer,
                               .cookies = out->cookies, .cookie_count = count, .values = out->parts.profile,
                               .max_threads = threads, .max_bytes = UINT64_C(1) << 32 };
-    *out_there = true;
+    out->there = true;
     return INLAY_OK;
 }
 
 /* *out_ns stays 0 for a kernel that fails. */
-static inlay_status time_offer(calibration *c, const calibrate_case *row, const case_offer *o, double *out_ns)
+static inlay_status time_offer(calibration *c, const calibrate_case *row, case_offer *o, uint32_t weights_in,
+                               double *out_ns)
 {
     inlay_diag why = INLAY_DIAG_INIT;
     measurement got = { .ns = 0 };
-    inlay_status status = measure_offer(&o->job, &c->plan, &c->sweep, &got, &why);
+    inlay_status status;
+
+    o->job.weights_in = weights_in;
+    status = measure_offer(&o->job, &c->plan, &c->sweep, &got, &why);
 
     if (status == INLAY_CANCELLED || status == INLAY_OUT_OF_MEMORY)
         return inlay_fail(c->diag, status, "%s", why.text);
@@ -151,31 +165,37 @@ static inlay_status time_offer(calibration *c, const calibrate_case *row, const 
     return INLAY_OK;
 }
 
-/* Times a kernel, alone and in its chain (which may be NULL), and adds a point for it; a kernel that fails has none.
- * near: as it goes in a model whose weights all stay in the cache. */
-static inlay_status time_point(calibration *c, const case_models *m, uint32_t which, case_offer *alone,
-                               case_offer *chain, bool near)
+/* Times a kernel, alone and in regions where there are such, and adds a point for it; a kernel that fails has none.
+ * offers: [CALIBRATE_FORMS]. */
+static inlay_status time_point(calibration *c, const case_models *m, uint32_t which, case_offer *offers,
+                               uint32_t weights_in)
 {
-    const case_offer *typical = chain != NULL ? chain : alone;
+    case_offer *alone = &offers[CALIBRATE_ALONE], *row = &offers[CALIBRATE_ROW], *behind = &offers[CALIBRATE_BEHIND];
+    case_offer *before = &offers[CALIBRATE_BEFORE], *typical = row->there ? row : behind->there ? behind : alone;
     const inlay_graph *view = typical->job.snapshot;
-    const inlay_node_info *node = inlay_graph_node(view, view->node_count > 1);
+    const inlay_node_info *node = inlay_graph_node(view, view->node_count - 1);
     const inlay_cost *cost = &typical->offer.cost;
     calibrate_point point = { .threads = alone->job.max_threads, .kind = cost_kind_of(cost), .model_ns = cost->ns,
                               .border_ns = alone->offer.cost.enter_ns + alone->offer.cost.leave_ns };
     inlay_status status = INLAY_OK;
 
-    alone->job.weights_in = near ? COST_NEAR : COST_FAR;
-    INLAY_TRY(time_offer(c, m->row, alone, &point.point.ns));
+    INLAY_TRY(time_offer(c, m->row, alone, weights_in, &point.point.ns));
     if (point.point.ns == 0)
         return INLAY_OK;
-    if (chain != NULL) {
-        chain->job.weights_in = near ? COST_NEAR : COST_FAR;
-        INLAY_TRY(time_offer(c, m->row, chain, &point.chain_ns));
+    if (row->there) {
+        INLAY_TRY(time_offer(c, m->row, row, weights_in, &point.with_ns));
+        point.without_ns = point.point.ns;
+        point.nodes_more = CALIBRATE_CHAIN - 1;
+    } else if (behind->there && before->there) {
+        INLAY_TRY(time_offer(c, m->row, behind, weights_in, &point.with_ns));
+        INLAY_TRY(time_offer(c, m->row, before, weights_in, &point.without_ns));
+        point.nodes_more = 1;
+        point.leave_ns = behind->leave_ns - before->leave_ns;
     }
     point.class = cost_class_of(view, node, typical->parts.profile);
     point.class.op = m->row->op;
     fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, cost->ns,
-              near ? 0 : cost_cold_bytes(view, node, cost), point.point.x);
+              weights_in == COST_NEAR ? 0 : cost_cold_bytes(view, node, cost), point.point.x);
     INLAY_TRY(add_point(c, which, &point));
 done:
     return status;
@@ -184,19 +204,18 @@ done:
 /* The kernel of one provider at one number of threads. What a provider does not run, or fails at, is left out. */
 static inlay_status time_kernel(calibration *c, case_models *m, uint32_t which, uint32_t threads)
 {
-    case_offer alone, chain;
-    bool there, merges = false;
+    case_offer offers[CALIBRATE_FORMS];
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(ask_offer(c, m, m->alone, &m->alone_view, which, threads, &alone, &there));
-    if (!there)
+    for (uint32_t form = 0; form < CALIBRATE_FORMS; form++)
+        INLAY_TRY(ask_offer(c, m, form, which, threads, &offers[form]));
+    if (!offers[CALIBRATE_ALONE].there)
         return INLAY_OK;
-    if (m->chain != NULL)
-        INLAY_TRY(ask_offer(c, m, m->chain, &m->chain_view, which, threads, &chain, &merges));
-    INLAY_TRY(time_point(c, m, which, &alone, merges ? &chain : NULL, false));
+    INLAY_TRY(time_point(c, m, which, offers, COST_FAR));
     /* Once more as it goes in a model whose weights all stay in the cache. */
-    if (alone.parts.weight_bytes > 0 && cost_cold_share(alone.parts.weight_bytes) <= 0)
-        INLAY_TRY(time_point(c, m, which, &alone, merges ? &chain : NULL, true));
+    if (offers[CALIBRATE_ALONE].parts.weight_bytes > 0 &&
+        cost_cold_share(offers[CALIBRATE_ALONE].parts.weight_bytes) <= 0)
+        INLAY_TRY(time_point(c, m, which, offers, COST_NEAR));
 done:
     return status;
 }
@@ -205,11 +224,11 @@ static inlay_status make_models(case_models *m, inlay_dtype dtype, inlay_diag *d
 {
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(calibrate_model(m->row, dtype, 1, &m->alone, diag));
-    INLAY_TRY(graph_snapshot(m->alone->main, &m->a, &m->alone_view, diag));
-    if (calibrate_repeats(m->alone)) {
-        INLAY_TRY(calibrate_model(m->row, dtype, CALIBRATE_CHAIN, &m->chain, diag));
-        INLAY_TRY(graph_snapshot(m->chain->main, &m->a, &m->chain_view, diag));
+    for (uint32_t form = 0; form < CALIBRATE_FORMS; form++) {
+        if (!calibrate_has(m->row, m->model[CALIBRATE_ALONE], form))
+            continue;
+        INLAY_TRY(calibrate_model(m->row, dtype, form, &m->model[form], diag));
+        INLAY_TRY(graph_snapshot(m->model[form]->main, &m->a, &m->view[form], diag));
     }
 done:
     return status;
@@ -237,8 +256,8 @@ static inlay_status time_case(calibration *c, const calibrate_case *row, inlay_d
     }
 done:
     arena_deinit(&m.a);
-    graph_model_destroy(m.alone);
-    graph_model_destroy(m.chain);
+    for (uint32_t form = 0; form < CALIBRATE_FORMS; form++)
+        graph_model_destroy(m.model[form]);
     return status;
 }
 

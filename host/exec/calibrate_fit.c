@@ -70,13 +70,13 @@ static void raise_launch(const fit_point *points, uint32_t count, fit_line *line
         line->ns_per[FIT_ONE] = fmax(line->ns_per[FIT_ONE], least / 2);
 }
 
-/* Are there enough nodes of the class of point i that were timed in a chain? Those timed alone are left out then. */
-static bool has_chains(const fitting *f, uint32_t i, int distance)
+/* Are there enough nodes of the class of point i that were timed in regions? Those timed alone are left out then. */
+static bool is_of_regions(const fitting *f, uint32_t i, int distance)
 {
     uint32_t n = 0;
 
     for (uint32_t k = 0; k < f->count; k++)
-        n += f->points[k].chain_ns > 0 && same(&f->points[i], &f->points[k], distance);
+        n += f->points[k].with_ns > 0 && same(&f->points[i], &f->points[k], distance);
     return n >= LEAST_POINTS;
 }
 
@@ -86,16 +86,16 @@ static bool fit_at_distance(fitting *f, int distance)
     for (uint32_t i = 0; i < f->count; i++) {
         fit_line line;
         uint32_t n = 0;
-        bool chains = !f->done[i] && has_chains(f, i, distance);
+        bool regions = !f->done[i] && is_of_regions(f, i, distance);
 
         for (uint32_t k = i; !f->done[i] && k < f->count; k++) {
             if (!same(&f->points[i], &f->points[k], distance))
                 continue;
-            if (!chains || f->points[k].chain_ns > 0)
+            if (!regions || f->points[k].with_ns > 0)
                 f->some[n++] = f->points[k].point;
             f->done[k] = k > i;
         }
-        if (n < LEAST_POINTS || !fit_points(f->some, n, chains ? IN_REGIONS : 0, &line))
+        if (n < LEAST_POINTS || !fit_points(f->some, n, regions ? IN_REGIONS : 0, &line))
             continue;
         raise_launch(f->some, n, &line);
         if (!add_line(f, &f->points[i], distance, &line))
@@ -111,21 +111,22 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static double share_of_chain(const calibrate_point *p)
+/* What the node adds to a region, when what the provider expects of borders is off by this factor. */
+static double share_of_region(const calibrate_point *p, double border)
 {
-    return fmax((p->chain_ns - p->point.ns) / (CALIBRATE_CHAIN - 1), LEAST_NS);
+    return fmax((p->with_ns - p->without_ns - border * p->leave_ns) / p->nodes_more, LEAST_NS);
 }
 
-/* What a node alone takes beyond its share of a chain, over what the provider expected of borders: the median at this
- * number of threads; 1 where nothing is known. */
+/* What a node alone takes beyond its share of several in a row, over what the provider expected of borders: the median at
+ * this number of threads; 1 where nothing is known. */
 static double find_border(const fitting *f, uint32_t threads, double *ratios)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < f->count; i++) {
         const calibrate_point *p = &f->points[i];
-        if (p->threads == threads && p->chain_ns > 0 && p->border_ns >= LEAST_BORDER_NS)
-            ratios[n++] = (p->point.ns - share_of_chain(p)) / p->border_ns;
+        if (p->threads == threads && p->nodes_more == CALIBRATE_CHAIN - 1 && p->border_ns >= LEAST_BORDER_NS)
+            ratios[n++] = (p->point.ns - share_of_region(p, 0)) / p->border_ns;
     }
     if (n == 0)
         return 1;
@@ -133,7 +134,7 @@ static double find_border(const fitting *f, uint32_t threads, double *ratios)
     return fmax(ratios[n / 2], 0.05);
 }
 
-/* From times of nodes alone and in chains to those of nodes among their like. */
+/* From times of nodes alone and of regions to those of nodes in regions. */
 static void split_borders(fitting *f, uint32_t threads, double border)
 {
     for (uint32_t i = 0; i < f->count; i++) {
@@ -142,7 +143,8 @@ static void split_borders(fitting *f, uint32_t threads, double border)
 
         if (p->threads != threads)
             continue;
-        p->point.ns = p->chain_ns > 0 ? share_of_chain(p) : fmax(alone - border * p->border_ns, LEAST_SHARE * alone);
+        p->point.ns = p->with_ns > 0 ? share_of_region(p, border)
+                                     : fmax(alone - border * p->border_ns, LEAST_SHARE * alone);
     }
 }
 

@@ -1,4 +1,4 @@
-/* calibrate_model.c - the models that are timed: one node, or several of its like in a row. */
+/* calibrate_model.c - the models that are timed: a node in its forms. */
 #include "exec/calibrate.h"
 #include <stdlib.h>
 #include <string.h>
@@ -214,66 +214,135 @@ static uint32_t output_count(const char *op)
     return 1;
 }
 
-/* The node of a case. before: the value that it reads first, INLAY_NONE = an input of the graph's. */
-static inlay_status add_node(maker *m, const calibrate_case *c, uint32_t before, graph_node **out_node)
+static inlay_status add_outputs(graph *g, graph_node *n)
 {
-    uint32_t ins[INLAY_MAX_RANK], count = 0, outs = output_count(c->op);
-    inlay_status status = INLAY_OK;
-    char *words = arena_string(&m->g->model->arena, c->inputs), *next = NULL;
-    char *attrs = arena_string(&m->g->model->arena, c->attrs);
-    graph_node *n;
+    for (uint32_t o = 0; o < n->info.output_count; o++) {
+        uint32_t v = graph_add_value(g, NULL, 0);
+        if (v == INLAY_NONE)
+            return INLAY_OUT_OF_MEMORY;
+        ((uint32_t *)(uintptr_t)n->info.outputs)[o] = v;
+        g->values[v].info.kind = INLAY_VALUE_TENSOR;
+        g->values[v].info.rank = INLAY_RANK_UNKNOWN;
+    }
+    return INLAY_OK;
+}
 
-    if (words == NULL || attrs == NULL)
+/* A convolution of each channel by itself: the cheapest that there is. *v becomes what it makes. */
+static inlay_status add_convolution(maker *m, uint32_t *v)
+{
+    static const int64_t window[] = { 3, 3 }, pads[] = { 1, 1, 1, 1 };
+    const inlay_value_info *x = &m->g->values[*v].info;
+    const int64_t channels = x->rank == 4 ? x->dims[1].value : 1, dims[] = { channels, 1, 3, 3 };
+    uint32_t weights = graph_add_value(m->g, NULL, 0);
+    graph_node *n = graph_add_node(m->g, "Conv", "ai.onnx", "before", 2, 1);
+    inlay_status status = INLAY_OUT_OF_MEMORY;
+
+    if (n == NULL || weights == INLAY_NONE)
+        return INLAY_OUT_OF_MEMORY;
+    INLAY_TRY(make_constant(m, weights, m->dtype, 4, dims, -1));
+    ((uint32_t *)(uintptr_t)n->info.inputs)[0] = *v;
+    ((uint32_t *)(uintptr_t)n->info.inputs)[1] = weights;
+    INLAY_TRY(graph_set_attr_ints(m->g, n, "kernel_shape", window, 2));
+    INLAY_TRY(graph_set_attr_ints(m->g, n, "pads", pads, 4));
+    INLAY_TRY(graph_set_attr_int(m->g, n, "group", channels));
+    INLAY_TRY(add_outputs(m->g, n));
+    *v = n->info.outputs[0];
+done:
+    return status;
+}
+
+/* The inputs of a node, *out_count values; first: what it reads instead of its first one, INLAY_NONE = nothing. */
+static inlay_status make_inputs(maker *m, const calibrate_case *c, uint32_t form, uint32_t first, uint32_t *out_list,
+                                uint32_t *out_count)
+{
+    char *words = arena_string(&m->g->model->arena, c->inputs), *next = NULL;
+    inlay_status status = INLAY_OK;
+    uint32_t count = 0;
+
+    if (words == NULL)
         return INLAY_OUT_OF_MEMORY;
     for (char *w = strtok_r(words, " ", &next); w != NULL && count < INLAY_MAX_RANK; w = strtok_r(NULL, " ", &next)) {
-        if (count == 0 && before != INLAY_NONE)
-            ins[count++] = before;
-        else
-            INLAY_TRY(make_input(m, w, &ins[count++]));
+        bool marked = w[strlen(w) - 1] == '^';
+
+        if (marked)
+            w[strlen(w) - 1] = '\0';
+        out_list[count] = first;
+        if (count > 0 || first == INLAY_NONE)
+            INLAY_TRY(make_input(m, w, &out_list[count]));
+        if (marked && (form == CALIBRATE_BEHIND || form == CALIBRATE_BEFORE))
+            INLAY_TRY(add_convolution(m, &out_list[count]));
+        count++;
     }
-    n = *out_node = graph_add_node(m->g, c->op, "ai.onnx", "kernel", count, outs);
+    *out_count = count;
+done:
+    return status;
+}
+
+/* The node of a case. first: see make_inputs. */
+static inlay_status add_node(maker *m, const calibrate_case *c, uint32_t form, uint32_t first, graph_node **out_node)
+{
+    uint32_t ins[INLAY_MAX_RANK], count = 0;
+    char *attrs = arena_string(&m->g->model->arena, c->attrs), *next = NULL;
+    inlay_status status = INLAY_OUT_OF_MEMORY;
+    graph_node *n;
+
+    if (attrs == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    INLAY_TRY(make_inputs(m, c, form, first, ins, &count));
+    n = *out_node = graph_add_node(m->g, c->op, "ai.onnx", "kernel", count, output_count(c->op));
     if (n == NULL)
         return INLAY_OUT_OF_MEMORY;
     for (uint32_t i = 0; i < count; i++)
         ((uint32_t *)(uintptr_t)n->info.inputs)[i] = ins[i];
-    for (uint32_t o = 0; o < outs; o++) {
-        uint32_t v = graph_add_value(m->g, NULL, 0);
-        if (v == INLAY_NONE)
-            return INLAY_OUT_OF_MEMORY;
-        ((uint32_t *)(uintptr_t)n->info.outputs)[o] = v;
-        m->g->values[v].info.kind = INLAY_VALUE_TENSOR;
-        m->g->values[v].info.rank = INLAY_RANK_UNKNOWN;
-    }
+    INLAY_TRY(add_outputs(m->g, n));
     for (char *w = strtok_r(attrs, " ", &next); w != NULL; w = strtok_r(NULL, " ", &next))
         INLAY_TRY(set_attr(m->g, n, w));
 done:
     return status;
 }
 
-static inlay_status fill_graph(maker *m, const calibrate_case *c, uint32_t length)
+/* What the nodes from `from` on make are the outputs of the graph. */
+static inlay_status set_outputs(graph *g, uint32_t from)
 {
+    uint32_t count = 0;
+
+    for (uint32_t n = from; n < g->node_count; n++)
+        count += g->nodes[n]->info.output_count;
+    g->outputs = arena_array(&g->model->arena, (size_t)count + 1, sizeof *g->outputs);
+    if (g->outputs == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    for (uint32_t n = from; n < g->node_count; n++)
+        for (uint32_t o = 0; o < g->nodes[n]->info.output_count; o++)
+            g->outputs[g->output_count++] = g->nodes[n]->info.outputs[o];
+    return INLAY_OK;
+}
+
+static inlay_status fill_graph(maker *m, const calibrate_case *c, uint32_t form)
+{
+    uint32_t ins[INLAY_MAX_RANK], count, length = form == CALIBRATE_ROW ? CALIBRATE_CHAIN : 1;
     graph_node *n = NULL;
     inlay_status status = INLAY_OK;
 
+    if (form == CALIBRATE_BEFORE) {
+        INLAY_TRY(make_inputs(m, c, form, INLAY_NONE, ins, &count));
+        return set_outputs(m->g, 0);
+    }
     for (uint32_t i = 0; i < length; i++)
-        INLAY_TRY(add_node(m, c, n != NULL ? n->info.outputs[0] : INLAY_NONE, &n));
-    m->g->outputs = arena_array(&m->g->model->arena, n->info.output_count, sizeof *m->g->outputs);
-    if (m->g->outputs == NULL)
-        return INLAY_OUT_OF_MEMORY;
-    memcpy(m->g->outputs, n->info.outputs, n->info.output_count * sizeof *m->g->outputs);
-    m->g->output_count = n->info.output_count;
+        INLAY_TRY(add_node(m, c, form, n != NULL ? n->info.outputs[0] : INLAY_NONE, &n));
+    status = set_outputs(m->g, m->g->node_count - 1);
 done:
     return status;
 }
 
-bool calibrate_repeats(const graph_model *model)
+/* Does the node make what its first input is, so that several can follow each other? */
+static bool repeats(const graph_model *alone)
 {
-    const inlay_node_info *n = &model->main->nodes[0]->info;
-    const inlay_value_info *in, *out = &model->main->values[n->outputs[0]].info;
+    const inlay_node_info *n = &alone->main->nodes[0]->info;
+    const inlay_value_info *in, *out = &alone->main->values[n->outputs[0]].info;
 
     if (n->input_count == 0 || n->inputs[0] == INLAY_NONE)
         return false;
-    in = &model->main->values[n->inputs[0]].info;
+    in = &alone->main->values[n->inputs[0]].info;
     if ((in->flags & INLAY_VALUE_CONSTANT) != 0 || in->dtype != out->dtype || in->rank != out->rank)
         return false;
     for (uint32_t d = 0; in->rank != INLAY_RANK_UNKNOWN && d < in->rank; d++)
@@ -283,7 +352,14 @@ bool calibrate_repeats(const graph_model *model)
     return in->rank != INLAY_RANK_UNKNOWN;
 }
 
-inlay_status calibrate_model(const calibrate_case *c, inlay_dtype dtype, uint32_t length, graph_model **out_model,
+bool calibrate_has(const calibrate_case *c, const graph_model *alone, uint32_t form)
+{
+    if (form == CALIBRATE_ALONE)
+        return true;
+    return form == CALIBRATE_ROW ? repeats(alone) : !repeats(alone) && strchr(c->inputs, '^') != NULL;
+}
+
+inlay_status calibrate_model(const calibrate_case *c, inlay_dtype dtype, uint32_t form, graph_model **out_model,
                              inlay_diag *diag)
 {
     graph_model *model = graph_model_create();
@@ -300,7 +376,7 @@ inlay_status calibrate_model(const calibrate_case *c, inlay_dtype dtype, uint32_
         goto done;
     model->opsets[0] = (graph_opset){ "ai.onnx", opset_of(c->op) };
     model->opset_count = 1;
-    INLAY_TRY(fill_graph(&m, c, length));
+    INLAY_TRY(fill_graph(&m, c, form));
     INLAY_TRY(graph_finish(model->main, diag));
     INLAY_TRY(graph_bind(model, NULL, diag));
     INLAY_TRY(graph_infer(model, diag));
