@@ -112,21 +112,15 @@ static double taps(const rg_op *op, const sizes *s, uint32_t axis)
 {
     const int64_t k = op->kernel[axis], in = (int64_t)size_of(s->x, axis + 2), out = (int64_t)size_of(s->y, axis + 2);
     const int64_t span = op->dilations[axis] * (k - 1), step = op->strides[axis];
-    int64_t pad = op->pads[axis], inside = 0;
+    int64_t pad = op->pads[axis];
+    double share;
 
     if (span < in / 4 || op->row->family != &rg_conv)
         return (double)k;
     if (op->auto_pad != RG_PAD_EXPLICIT)
         pad = op->auto_pad == RG_PAD_VALID ? 0 : ((out - 1) * step + span + 1 - in) / 2;
-    for (int64_t t = 0; t < k; t++) {
-        int64_t shift = t * op->dilations[axis] - pad; /* of output o to input o * step + shift */
-        int64_t first = shift >= 0 ? 0 : (-shift + step - 1) / step;
-        int64_t last = in - 1 - shift < 0 ? -1 : (in - 1 - shift) / step;
-
-        last = last < out - 1 ? last : out - 1;
-        inside += last >= first ? last - first + 1 : 0;
-    }
-    return out > 0 && inside > 0 ? (double)inside / (double)out : 1;
+    share = (double)k * rg_window_share(k, op->dilations[axis], step, pad, in, out);
+    return share > 1 ? share : 1;
 }
 
 /* Multiplications and additions, and how fast they go. */

@@ -440,6 +440,15 @@ static int64_t points_for(const rg_build *b, const rg_op *op, const geometry *g)
     return side < 10 ? 4 : 6;
 }
 
+/* Tiles multiply by the zeros of the border; oneDNN's loops leave taps outside the image out. */
+static const double LEAST_INSIDE = 0.7;
+
+static double share_inside(const geometry *g)
+{
+    return rg_window_share(g->kernel[0], g->dilation[0], g->stride[0], g->begin[0], g->height, g->out_height) *
+           rg_window_share(g->kernel[1], g->dilation[1], g->stride[1], g->begin[1], g->width, g->out_width);
+}
+
 inlay_status tiles_lower(rg_build *b, const rg_group *group, const rg_md *weights, uint32_t bias, bool *out_done)
 {
     const rg_op *op = b->op;
@@ -457,6 +466,8 @@ inlay_status tiles_lower(rg_build *b, const rg_group *group, const rg_md *weight
     if (b->state->tiles == NULL || b->state->sgemm == NULL || op->group != 1 || op->spatial > 2)
         return INLAY_OK;
     measure(b, op, &g);
+    if (share_inside(&g) < LEAST_INSIDE)
+        return INLAY_OK;
     points = points_for(b, op, &g);
     INLAY_TRY(rg_read(b, op->in[0], &x));
     if (!lies_well(&x.md) && (points > 0 || !g.padded || rg_md_is_blocked(&x.md) || g.in > 4 ||

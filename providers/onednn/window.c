@@ -58,3 +58,18 @@ void rg_window_pads(const rg_op *op, const int64_t *in, const int64_t *out, cons
         }
     }
 }
+
+double rg_window_share(int64_t kernel, int64_t dilation, int64_t stride, int64_t begin, int64_t in, int64_t out)
+{
+    double inside = 0;
+
+    for (int64_t t = 0; t < kernel; t++) {
+        int64_t shift = t * dilation - begin; /* output o reads input o * stride + shift */
+        int64_t first = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
+        int64_t last = shift < in ? (in - 1 - shift) / stride : -1;
+
+        last = last < out - 1 ? last : out - 1;
+        inside += last >= first ? (double)(last - first + 1) : 0;
+    }
+    return out > 0 ? inside / ((double)out * (double)kernel) : 1;
+}
