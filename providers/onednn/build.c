@@ -52,7 +52,7 @@ static inlay_status place_constant(rg_build *b, uint32_t value, rg_place *out)
     return add_buffer(b, (rg_buffer){ .kind = RG_CONST, .data = k->data, .bytes = k->bytes }, &out->buffer);
 }
 
-inlay_status rg_read(rg_build *b, uint32_t value, rg_place *out)
+static inlay_status read_raw(rg_build *b, uint32_t value, rg_place *out)
 {
     rg_place *at = &b->places[value];
 
@@ -80,6 +80,18 @@ inlay_status rg_read(rg_build *b, uint32_t value, rg_place *out)
     return INLAY_OK;
 }
 
+inlay_status rg_read(rg_build *b, uint32_t value, rg_place *out)
+{
+    inlay_status status = read_raw(b, value, out);
+    rg_md floats;
+
+    if (status != INLAY_OK || out->md.data_type != dnnl_bf16)
+        return status;
+    floats = out->md;
+    floats.data_type = dnnl_f32;
+    return rg_read_as(b, value, &floats, out);
+}
+
 inlay_status rg_reorder(rg_build *b, const rg_place *place, const rg_md *layout, rg_place *out)
 {
     const rg_place from = *place; /* out may be the same */
@@ -105,7 +117,7 @@ inlay_status rg_read_as(rg_build *b, uint32_t value, const rg_md *md, rg_place *
 {
     const rg_md wanted = *md;
     rg_place at;
-    inlay_status status = rg_read(b, value, &at);
+    inlay_status status = read_raw(b, value, &at);
 
     if (status != INLAY_OK)
         return status;

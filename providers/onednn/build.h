@@ -147,6 +147,8 @@ dnnl_data_type_t rg_product_type(const rg_build *b);
 dnnl_data_type_t rg_kept_type(const rg_build *b, uint32_t value);
 /* The value row-major, as float or bfloat16. */
 inlay_status rg_read_rows(rg_build *b, uint32_t value, dnnl_data_type_t type, rg_place *out);
+/* A convolution of bfloat16; *out_done = false: oneDNN has none. */
+inlay_status rg_lower_reduced_conv(rg_build *b, const rg_group *group, bool *out_done);
 /* Is it a product by a constant matrix, which is packed (product.c)? */
 bool rg_is_packed(const rg_build *b, const rg_op *op);
 
@@ -159,7 +161,8 @@ static inline const int64_t *rg_dims(const rg_build *b, uint32_t value)
 }
 int64_t rg_count(const rg_build *b, uint32_t value);
 
-/* Where the value lies now. Constants lie row-major. */
+/* Where the value lies now, as float if it was kept as bfloat16 (rg_read_as has that as it is). Constants lie
+ * row-major. */
 inlay_status rg_read(rg_build *b, uint32_t value, rg_place *out);
 /* The same row-major, by a reorder if need be. */
 inlay_status rg_read_plain(rg_build *b, uint32_t value, rg_place *out);

@@ -278,6 +278,11 @@ done:
 
 static inlay_status lower_conv(rg_build *b, const rg_group *group)
 {
+    bool done = false;
+    inlay_status status = b->state->bf16 ? rg_lower_reduced_conv(b, group, &done) : INLAY_OK;
+
+    if (status != INLAY_OK || done)
+        return status;
     return lower_both(b, group, false);
 }
 

@@ -256,7 +256,7 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
     cost->flops += flops;
     cost->bytes_read += (uint64_t)(s.in + s.weights);
     cost->bytes_written += (uint64_t)s.out;
-    if (state->bf16 && op.row->family == &rg_product && s.weights > 0)
+    if (state->bf16 && (op.row->family == &rg_conv || (op.row->family == &rg_product && s.weights > 0)))
         rate *= 2;
     if (fused || op.row->family == &rg_view || op.row->family == &rg_transpose) {
         cost->ns += FUSED_NS;

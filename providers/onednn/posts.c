@@ -132,7 +132,7 @@ static inlay_status place_operand(rg_build *b, const rg_group *group, uint32_t p
     if ((uint32_t)wanted.ndims == b->ranks[other] && rg_md_count(&wanted) == rg_count(b, other) &&
         memcmp(wanted.dims, b->dims[other], b->ranks[other] * sizeof(int64_t)) == 0)
         return rg_read_as(b, other, &wanted, io);
-    status = rg_read_plain(b, other, io); /* another view of the same elements */
+    status = rg_read_rows(b, other, wanted.data_type, io); /* another view of the same elements */
     io->md = wanted;
     return status;
 }

@@ -16,7 +16,7 @@ dnnl_data_type_t rg_product_type(const rg_build *b)
 
 dnnl_data_type_t rg_kept_type(const rg_build *b, uint32_t value)
 {
-    uint32_t reads = 0;
+    uint32_t products = 0;
 
     if (!b->state->bf16 || b->c->values[value].output != INLAY_NONE)
         return dnnl_f32;
@@ -24,14 +24,17 @@ dnnl_data_type_t rg_kept_type(const rg_build *b, uint32_t value)
         const rg_op *op = &b->c->ops[o];
 
         for (uint32_t i = 0; i < op->in_count; i++) {
+            const rg_family *f = op->row->family;
+
             if (op->in[i] != value)
                 continue;
-            if (i != 0 || op->row->family != &rg_product || !rg_is_packed(b, op))
-                return dnnl_f32;
-            reads++;
+            if (i == 0 && (f == &rg_conv || (f == &rg_product && rg_is_packed(b, op))))
+                products++;
+            else if (f != &rg_binary || b->ranks[value] < 3 || op->alg != dnnl_binary_add)
+                return dnnl_f32; /* sums become a part of a convolution's kernel */
         }
     }
-    return reads > 0 ? dnnl_bf16 : dnnl_f32;
+    return products > 0 ? dnnl_bf16 : dnnl_f32;
 }
 
 inlay_status rg_read_rows(rg_build *b, uint32_t value, dnnl_data_type_t type, rg_place *out)
@@ -43,4 +46,101 @@ inlay_status rg_read_rows(rg_build *b, uint32_t value, dnnl_data_type_t type, rg
     rg_md_plain(&md, b->ranks[value], b->dims[value]);
     md.data_type = type;
     return rg_read_as(b, value, &md, out);
+}
+
+/* ------------------------------------------------------------------ convolutions of bfloat16 */
+
+static inlay_status describe(rg_build *b, const rg_md *w_plain, const rg_md *bias, dnnl_data_type_t y_type,
+                             dnnl_convolution_desc_t *out)
+{
+    const rg_op *op = b->op;
+    uint32_t x = op->in[0], y = op->out[0], rank = b->ranks[y];
+    dnnl_dims_t begins, ends, dilations;
+    rg_md x_md, w_md, y_md;
+
+    rg_md_any(&x_md, rank, b->dims[x]);
+    rg_md_any(&w_md, (uint32_t)w_plain->ndims, w_plain->dims);
+    rg_md_any(&y_md, rank, b->dims[y]);
+    x_md.data_type = w_md.data_type = dnnl_bf16;
+    y_md.data_type = y_type;
+    rg_window_pads(op, x_md.dims + 2, y_md.dims + 2, op->kernel, begins, ends);
+    for (uint32_t i = 0; i < op->spatial; i++)
+        dilations[i] = op->dilations[i] - 1;
+    return rg_check(dnnl_dilated_convolution_forward_desc_init(out, dnnl_forward_inference, dnnl_convolution_direct,
+                                                               &x_md, &w_md, bias, &y_md, op->strides, dilations,
+                                                               begins, ends),
+                    b->diag, "describe this convolution", op->name);
+}
+
+/* [O, I/g, ..] as ONNX has it, with the groups in front if there are any. */
+static void weights_layout(const rg_build *b, rg_md *out)
+{
+    const rg_op *op = b->op;
+    const int64_t *w = b->dims[op->in[1]];
+    uint32_t rank = b->ranks[op->in[1]], n = 0;
+    int64_t dims[RG_MAX_RANK];
+
+    if (op->group > 1)
+        dims[n++] = op->group;
+    dims[n++] = w[0] / op->group;
+    for (uint32_t d = 1; d < rank; d++)
+        dims[n++] = w[d];
+    rg_md_plain(out, n, dims);
+}
+
+/* The kernel with as many functions as it takes, and a result that is bfloat16 only if it takes all. */
+static inlay_status make(rg_build *b, const rg_group *group, const rg_md *w_plain, const rg_md *bias, rg_fused *out)
+{
+    dnnl_data_type_t type = rg_kept_type(b, group->out);
+    dnnl_convolution_desc_t desc;
+    inlay_status status = describe(b, w_plain, bias, type, &desc);
+
+    if (status == INLAY_OK)
+        status = rg_fuse_posts(b, group, &desc, out);
+    if (status != INLAY_OK || type == dnnl_f32 || out->count == group->post_count)
+        return status;
+    (void)dnnl_primitive_desc_destroy(out->pd);
+    *out = (rg_fused){ 0 };
+    status = describe(b, w_plain, bias, dnnl_f32, &desc);
+    return status == INLAY_OK ? rg_fuse_posts(b, group, &desc, out) : status;
+}
+
+inlay_status rg_lower_reduced_conv(rg_build *b, const rg_group *group, bool *out_done)
+{
+    const rg_op *op = b->op;
+    uint32_t bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias, n = 0;
+    inlay_diag *diag = b->diag;
+    rg_fused fused = { 0 };
+    rg_md w_plain, bias_md;
+    rg_place x, w, bias;
+    rg_operand operands[3];
+    inlay_status status;
+
+    *out_done = false;
+    weights_layout(b, &w_plain);
+    rg_md_plain(&bias_md, 1, &b->dims[op->out[0]][1]);
+    b->diag = NULL; /* no error yet: floats are left */
+    status = make(b, group, &w_plain, bias_value != INLAY_NONE ? &bias_md : NULL, &fused);
+    b->diag = diag;
+    if (status == INLAY_OUT_OF_MEMORY)
+        status = inlay_fail(b->diag, status, "node '%s': no memory", op->name);
+    else if (status != INLAY_OK)
+        status = INLAY_OK;
+    else
+        *out_done = true;
+    if (!*out_done)
+        goto done;
+    INLAY_TRY(rg_read_as(b, op->in[0], dnnl_primitive_desc_query_md(fused.pd, dnnl_query_src_md, 0), &x));
+    INLAY_TRY(rg_read_constant(b, op->in[1], &w_plain, dnnl_primitive_desc_query_md(fused.pd, dnnl_query_weights_md, 0),
+                               &w));
+    operands[n++] = (rg_operand){ DNNL_ARG_SRC, &x };
+    operands[n++] = (rg_operand){ DNNL_ARG_WEIGHTS, &w };
+    if (bias_value != INLAY_NONE) {
+        INLAY_TRY(rg_read_constant(b, bias_value, &bias_md, &bias_md, &bias));
+        operands[n++] = (rg_operand){ DNNL_ARG_BIAS, &bias };
+    }
+    status = rg_emit_fused(b, group, &fused, operands, n);
+done:
+    (void)dnnl_primitive_desc_destroy(fused.pd);
+    return status;
 }
