@@ -3,7 +3,8 @@
  * Tile by ones, Resize by ones. */
 #include "passes/rewrite.h"
 
-/* Dropout drops nothing at inference: always before version 12 (before 7 with is_test), later unless training_mode. */
+/* Dropout drops nothing at inference: always before version 12 (before 7 with is_test), later unless training_mode; and
+ * then, too, with a ratio of 0. */
 static bool idle_dropout(const rewrite *w, const graph_node *n)
 {
     uint32_t mode = rw_input(w, n, 2);
@@ -14,8 +15,9 @@ static bool idle_dropout(const rewrite *w, const graph_node *n)
         return rw_attr_int(n, "is_test", 0) != 0;
     if (mode == INLAY_NONE)
         return true;
-    return rw_is_constant(w, mode) && w->g->values[mode].info.data_bytes == 1 &&
-           *(const uint8_t *)w->g->values[mode].info.data == 0;
+    return rw_is_scalar(w, rw_input(w, n, 1), 0) ||
+           (rw_is_constant(w, mode) && w->g->values[mode].info.data_bytes == 1 &&
+            *(const uint8_t *)w->g->values[mode].info.data == 0);
 }
 
 static bool idle_transpose(const graph_node *n)

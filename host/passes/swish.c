@@ -1,6 +1,6 @@
 /* Activations that exporters spell out, as the one operator that ONNX has for them:
  *
- *     x * Sigmoid(x)                                        ->  Swish-24
+ *     x * Sigmoid(x), x * Sigmoid(c * x)                    ->  Swish-24
  *     Clip(x + 3, 0, 6) / 6, Clip(x + 3, 0, 6) * (1/6)      ->  HardSigmoid-6 with alpha 1/6, beta 1/2
  *     x * HardSigmoid(x, 1/6, 1/2), x * Clip(x + 3, 0, 6) / 6  ->  HardSwish-14
  *     x * Tanh(Softplus(x))                                 ->  Mish-18 */
@@ -45,16 +45,32 @@ static uint32_t find_sixth(const rewrite *w, const graph_node *n)
     return INLAY_NONE;
 }
 
+/* The c of v = c * x, 0 if it is no such product. */
+static double factor_of(const rewrite *w, uint32_t v, uint32_t x)
+{
+    const graph_node *mul = rw_maker_op(w, v, "Mul");
+    double c;
+
+    for (uint32_t i = 0; mul != NULL && mul->info.since_version >= 7 && i < 2; i++)
+        if (rw_input(w, mul, i) == x && rw_scalar(w, rw_input(w, mul, 1 - i), &c) && rw_same_type(w, v, x) &&
+            isfinite(c))
+            return c;
+    return 0;
+}
+
 /* The operator that is x times what makes `gate`, NULL if there is none. */
-static const char *gated(const rewrite *w, uint32_t x, uint32_t gate, int64_t *out_opset)
+static const char *gated(const rewrite *w, uint32_t x, uint32_t gate, int64_t *out_opset, double *out_alpha)
 {
     const graph_node *m = rw_maker(w, gate);
 
+    *out_alpha = 1;
     if (m == NULL || !rw_is_only_use(w, gate) || m->info.input_count == 0)
         return NULL;
-    if (pass_is_op(m, "Sigmoid") && rw_input(w, m, 0) == x) {
+    if (pass_is_op(m, "Sigmoid")) {
+        if (rw_input(w, m, 0) != x)
+            *out_alpha = factor_of(w, rw_input(w, m, 0), x);
         *out_opset = 24;
-        return "Swish";
+        return *out_alpha != 0 ? "Swish" : NULL;
     }
     if (pass_is_op(m, "HardSigmoid") && rw_input(w, m, 0) == x && fabs(rw_attr_float(m, "alpha", 0.2) - 1.0 / 6) < 1e-6 &&
         rw_attr_float(m, "beta", 0.5) == 0.5) {
@@ -69,7 +85,7 @@ static const char *gated(const rewrite *w, uint32_t x, uint32_t gate, int64_t *o
     return NULL;
 }
 
-static inlay_status become(rewrite *w, graph_node *n, const char *op, int64_t opset, uint32_t x)
+static inlay_status become(rewrite *w, graph_node *n, const char *op, int64_t opset, uint32_t x, double alpha)
 {
     graph_node *fresh = rw_make(w, op, n->opset > opset ? n->opset : opset, n, &x, 1, 1);
 
@@ -77,6 +93,8 @@ static inlay_status become(rewrite *w, graph_node *n, const char *op, int64_t op
         return rw_no_memory(w);
     if (pass_is_op(fresh, "HardSigmoid") && (graph_set_attr_float(w->g, fresh, "alpha", 1.0 / 6) != INLAY_OK ||
                                              graph_set_attr_float(w->g, fresh, "beta", 0.5) != INLAY_OK))
+        return rw_no_memory(w);
+    if (alpha != 1 && graph_set_attr_float(w->g, fresh, "alpha", alpha) != INLAY_OK)
         return rw_no_memory(w);
     return rw_replace(w, n, fresh);
 }
@@ -96,14 +114,15 @@ static inlay_status match(rewrite *w, graph_node *n)
 {
     uint32_t inner = find_sixth(w, n), x;
     int64_t opset;
+    double alpha;
 
     if (inner != INLAY_NONE && rw_info(w, inner)->dtype == INLAY_FLOAT) {
         x = find_gated_relu6(w, inner);
         if (x != INLAY_NONE)
-            return become(w, n, "HardSwish", 14, x);
+            return become(w, n, "HardSwish", 14, x, 1);
         x = rw_is_only_use(w, inner) ? find_relu6(w, inner) : INLAY_NONE;
         if (x != INLAY_NONE)
-            return become(w, n, "HardSigmoid", 6, x);
+            return become(w, n, "HardSigmoid", 6, x, 1);
     }
     if (!pass_is_op(n, "Mul") || n->info.since_version < 7)
         return INLAY_OK;
@@ -111,9 +130,9 @@ static inlay_status match(rewrite *w, graph_node *n)
         const char *op;
 
         x = rw_input(w, n, i);
-        op = x == INLAY_NONE ? NULL : gated(w, x, rw_input(w, n, 1 - i), &opset);
+        op = x == INLAY_NONE ? NULL : gated(w, x, rw_input(w, n, 1 - i), &opset, &alpha);
         if (op != NULL)
-            return become(w, n, op, opset, x);
+            return become(w, n, op, opset, x, alpha);
     }
     return INLAY_OK;
 }

@@ -90,6 +90,7 @@ static void no_ops(void **state)
         { "flatten of a matrix", "x : 2,3\na = Flatten(x) axis=1\ny = Neg(a)\n-> y", "Neg", 0 },
         { "clip without bounds", "x : 2,3\na = Clip(x)\ny = Neg(a)\n-> y", "Neg", 0 },
         { "resize by ones", "x : 1,1,2,3\ns = [4] 1,1,1,1\na = Resize(x, _, s)\ny = Neg(a)\n-> y", "Neg", 0 },
+        { "dropout of nothing", "x : 2,3\nr = [] 0\nt = Greater(r, r)\na = Dropout(x, r, t)\ny = Neg(a)\n-> y", "Neg", 0 },
         { "an output keeps its name", "x : 2,3\ny = Identity(x)\n-> y", "Identity", 0 },
     };
 
@@ -261,6 +262,9 @@ static void activations(void **state)
         { "almost gelu", "x : 2,8\nr = [] 1.5\no = [] 1\nh = [] 0.5\na = Div(x, r)\nb = Erf(a)\nc = Add(b, o)\n"
                          "d = Mul(x, c)\ny = Mul(d, h)\n-> y", "Div Erf Add Mul Mul", 0 },
         { "swish", "x : 2,8\na = Sigmoid(x)\ny = Mul(a, x)\n-> y", "Swish", 0 },
+        { "swish with a factor", "x : 2,8\nc = [] 1.702\na = Mul(x, c)\nb = Sigmoid(a)\ny = Mul(x, b)\n-> y", "Swish", 0 },
+        { "a factor for each column", "x : 2,8\nc = [8]\na = Mul(x, c)\nb = Sigmoid(a)\ny = Mul(x, b)\n-> y",
+          "Mul Sigmoid Mul", 0 },
         { "hard swish", "x : 2,8\nt = [] 3\nz = [] 0\ns = [] 6\na = Add(x, t)\nb = Clip(a, z, s)\nc = Mul(x, b)\n"
                         "y = Div(c, s)\n-> y", "HardSwish", 0 },
         { "hard swish, the quotient first", "x : 2,8\nt = [] 3\nz = [] 0\ns = [] 6\na = Add(x, t)\nb = Clip(a, z, s)\n"
@@ -310,6 +314,57 @@ static void attention(void **state)
                                                    "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, m)\n"
                                                    "p = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
           "Transpose MatMul Add Softmax MatMul", 0 },
+        { "symbolic lengths", "x : B,S,6\nm : B,1,1,S\ns = Shape(x)\ni = i[] 0\nj = i[] 1\nb = Gather(s, i)\n"
+                              "l = Gather(s, j)\nz = i[1] 0\nbu = Unsqueeze(b, z)\nlu = Unsqueeze(l, z)\nh = i[2] 2,3\n"
+                              "t = Concat(bu, lu, h) axis=0\na = Reshape(x, t)\nq = Transpose(a) perm=0,2,1,3\n"
+                              "k = Transpose(a) perm=0,2,3,1\nd = MatMul(q, k)\ne = Add(d, m)\np = Softmax(e) axis=-1\n"
+                              "y = MatMul(p, q)\n-> y", "Reshape Transpose Attention", 0 },
+        { "a past", "q : B,2,S,4\nk : B,2,S,4\nv : B,2,S,4\npk : B,2,P,4\npv : B,2,P,4\nm : 1,P\nn : 1,S\n"
+                    "kk = Concat(pk, k) axis=2\nvv = Concat(pv, v) axis=2\nmm = Concat(m, n) axis=-1\n"
+                    "t = Transpose(kk) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, mm)\np = Softmax(a) axis=-1\n"
+                    "y = MatMul(p, vv)\n-> y", "Concat Concat Concat Attention", 0 },
+        { "a mask of other length", "q : 2,2,S,4\nk : 2,2,P,4\nv : 2,2,P,4\nm : 1,T\nt = Transpose(k) perm=0,1,3,2\n"
+                                    "s = MatMul(q, t)\na = Add(s, m)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
+          "Transpose MatMul Add Softmax MatMul", 0 },
+        { "a mask with more batches", "q : 1,2,5,4\nk : 1,2,5,4\nv : 1,2,5,4\nm : 3,1,1,5\nt = Transpose(k) perm=0,1,3,2\n"
+                                      "s = MatMul(q, t)\na = Add(s, m)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
+          "Transpose MatMul Add Softmax MatMul", 0 },
+        { "two masks", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,1,6\nn : 4,5,6\nt = Transpose(k) perm=0,1,3,2\n"
+                       "s = MatMul(q, t)\na = Add(s, n)\nb = Add(m, a)\np = Softmax(b) axis=-1\ny = MatMul(p, v)\n-> y",
+          "Add Attention", 0 },
+        { "where it may look", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\no = [] 2.9\nl = [] -3e38\nr = [] 0.3\n"
+                               "g = Less(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\nd = Mul(s, r)\n"
+                               "a = Where(g, d, l)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
+          "Less Where Attention", 0 },
+        { "where it may not look, and a mask", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\no = [] 2.9\nl = [] -3e38\n"
+                               "g = Greater(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\nd = Add(s, m)\n"
+                               "a = Where(g, l, d)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
+          "Greater Where Add Attention", 0 },
+        { "low, but not out of sight", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\no = [] 0\nl = [] -10\n"
+                               "g = Less(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\n"
+                               "a = Where(g, s, l)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
+          "Less Transpose MatMul Where Softmax MatMul", 0 },
+        { "causal", "q : 2,4,3,8\nk : 2,4,3,8\nv : 2,4,3,8\nm = [1,1,3,3] 0,-3e38,-3e38,0,0,-3e38,0,0,0\n"
+                    "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, m)\np = Softmax(a) axis=-1\n"
+                    "y = MatMul(p, v)\n-> y", "Attention", 0 },
+        { "almost causal", "q : 2,4,3,8\nk : 2,4,3,8\nv : 2,4,3,8\nm = [3,3] 0,-3e38,-3e38,0,0,-3e38,0,1,0\n"
+                    "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, m)\np = Softmax(a) axis=-1\n"
+                    "y = MatMul(p, v)\n-> y", "Attention", 0 },
+        { "heads in groups", "q : 2,6,5,8\nk : 2,2,5,8\nv : 2,2,5,8\nax = i[1] 2\nku = Unsqueeze(k, ax)\nvu = Unsqueeze(v, ax)\n"
+                             "es = i[5] 2,2,3,5,8\nke = Expand(ku, es)\nve = Expand(vu, es)\nrs = i[4] 2,6,5,8\n"
+                             "kr = Reshape(ke, rs)\nvr = Reshape(ve, rs)\nt = Transpose(kr) perm=0,1,3,2\ns = MatMul(q, t)\n"
+                             "p = Softmax(s) axis=-1\ny = MatMul(p, vr)\n-> y", "Attention", 0 },
+        { "heads in turns", "q : 2,6,5,8\nk : 2,2,5,8\nv : 2,2,5,8\nax = i[1] 1\nku = Unsqueeze(k, ax)\nvu = Unsqueeze(v, ax)\n"
+                             "es = i[5] 2,3,2,5,8\nke = Expand(ku, es)\nve = Expand(vu, es)\nrs = i[4] 2,6,5,8\n"
+                             "kr = Reshape(ke, rs)\nvr = Reshape(ve, rs)\nt = Transpose(kr) perm=0,1,3,2\ns = MatMul(q, t)\n"
+                             "p = Softmax(s) axis=-1\ny = MatMul(p, vr)\n-> y",
+          "Unsqueeze Unsqueeze Expand Expand Reshape Reshape Attention", 0 },
+        { "softmax made safe", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nz = [] 0\nt = Transpose(k) perm=0,1,3,2\n"
+                               "s = MatMul(q, t)\np = Softmax(s) axis=-1\nn = IsNaN(p)\nw = Where(n, z, p)\n"
+                               "y = MatMul(w, v)\n-> y", "Attention", 0 },
+        { "softmax made unsafe", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nz = [] 1\nt = Transpose(k) perm=0,1,3,2\n"
+                               "s = MatMul(q, t)\np = Softmax(s) axis=-1\nn = IsNaN(p)\nw = Where(n, z, p)\n"
+                               "y = MatMul(w, v)\n-> y", "Transpose MatMul Softmax IsNaN Where MatMul", 0 },
         { "softmax along another axis", "q : 2,4,5,8\nk : 2,4,5,8\nv : 2,4,5,8\nt = Transpose(k) perm=0,1,3,2\n"
                                         "s = MatMul(q, t)\np = Softmax(s) axis=2\ny = MatMul(p, v)\n-> y",
           "Transpose MatMul Softmax MatMul", 0 },
