@@ -20,12 +20,12 @@ static void list_ops(const graph *g, char *text, size_t bytes)
     }
 }
 
-static rig open_row(const row *r, const char *level)
+static rig open_row(const row *r, const char *const *options)
 {
     wire w = { 0 };
 
     script_model(&w, r->script, r->opset == 0 ? 17 : r->opset);
-    return rig_open(&w, (const char *const[]){ "level", level, NULL });
+    return rig_open(&w, options);
 }
 
 static void expect_equal(const row *r, inlay_value *got, inlay_value *want)
@@ -43,9 +43,10 @@ static void expect_equal(const row *r, inlay_value *got, inlay_value *want)
     }
 }
 
-static void check_row(const row *r)
+/* options: of the optimised session. */
+static void check_row_with(const row *r, const char *const *options)
 {
-    rig plain = open_row(r, "0"), best = open_row(r, "99");
+    rig plain = open_row(r, (const char *const[]){ "level", "0", NULL }), best = open_row(r, options);
     char ops[512];
 
     list_ops(best.session->model->main, ops, sizeof ops);
@@ -62,6 +63,11 @@ static void check_row(const row *r)
     }
     rig_close(&plain);
     rig_close(&best);
+}
+
+static void check_row(const row *r)
+{
+    check_row_with(r, (const char *const[]){ "level", "99", NULL });
 }
 
 static void check_rows(const row *rows, size_t count)
@@ -241,6 +247,21 @@ static void products(void **state)
         { "einsum, turned", "x : 2,3,4\nz : 2,5,4\ny = Einsum(x, z) equation=bij,bkj->bik\n-> y", "Transpose MatMul", 0 },
         { "einsum that is no product", "x : 2,3,4\nz : 2,4,5\ny = Einsum(x, z) equation=bij,bjk->bki\n-> y", "Einsum",
           0 },
+        { "queries, keys, values", "x : 1,3,4\na = [4,4]\nb = [4,4]\nc = [4,6]\nd = [4]\ne = [4]\nf = [6]\ng = MatMul(x, a)\n"
+                                   "h = MatMul(x, b)\ni = MatMul(x, c)\nj = Add(d, g)\nk = Add(h, e)\nl = Add(i, f)\n"
+                                   "m = Neg(j)\nn = Abs(k)\no = Exp(l)\n-> m, n, o", "MatMul Add Split Neg Abs Exp", 0 },
+        { "products without biases", "x : 2,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\nm = Neg(g)\n"
+                                     "n = Abs(h)\no = Relu(h)\n-> m, n, o", "MatMul Split Neg Abs Relu", 0 },
+        { "products of others", "x : 2,4\nz : 2,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(z, b)\nm = Neg(g)\n"
+                                "n = Abs(h)\n-> m, n", "MatMul MatMul Neg Abs", 0 },
+        { "products with many rows", "x : 1,32,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\nm = Neg(g)\n"
+                                     "n = Abs(h)\n-> m, n", "MatMul MatMul Neg Abs", 0 },
+        { "products with rows that nobody knows", "x : 1,S,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\n"
+                                                  "m = Neg(g)\nn = Abs(h)\n-> m, n", "MatMul MatMul Neg Abs", 0 },
+        { "products, one an output", "x : 2,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\nm = Neg(g)\n-> m, h",
+          "MatMul MatMul Neg", 0 },
+        { "products, one with a bias", "x : 2,4\na = [4,5]\nb = [4,3]\nc = [3]\ng = MatMul(x, a)\nh = MatMul(x, b)\n"
+                                       "i = Add(h, c)\nm = Neg(g)\nn = Abs(i)\n-> m, n", "MatMul Gemm Neg Abs", 0 },
         { "a sum that broadcasts the product", "x : 1,3\nw = [3,4]\nb = [2,4]\na = MatMul(x, w)\ny = Add(a, b)\n-> y",
           "MatMul Add", 0 },
     };
@@ -389,6 +410,9 @@ static void asked_for(void **state)
         { { "pass", "swish", NULL }, "Relu Relu Swish" },
         { { "rewrite_limit", "1", NULL }, "Relu Sigmoid Mul" },
     };
+    static const row asked = { "products with many rows, asked for",
+                               "x : 1,N,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\n"
+                               "m = Neg(g)\nn = Abs(h)\n-> m, n", "MatMul Split Neg Abs", 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     wire w = { 0 };
     rig r;
@@ -403,6 +427,7 @@ static void asked_for(void **state)
         assert_string_equal(ops, rows[i].ops);
         rig_close(&r);
     }
+    check_row_with(&asked, (const char *const[]){ "pass", "merge_products", NULL });
     script_model(&w, script, 17);
     assert_int_equal(rig_try_open(&w, (const char *const[]){ "no_pass", "swich", NULL }, &r, &diag),
                      INLAY_INVALID_ARGUMENT);
