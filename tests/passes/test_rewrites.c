@@ -191,6 +191,19 @@ static void merged(void **state)
                                         "d = Relu(c)\ne = Transpose(d) perm=0,2,1,3\nm = i[1] -1\n"
                                         "u = Concat(bu, lu, m) axis=0\nf = Reshape(e, u)\ny = Neg(f)\n-> y",
           "Reshape Relu Reshape Neg", 0 },
+        { "sum between views", "x : 4,2,3\nm = [1,4,1,3]\ns = i[4] 1,4,2,3\nt = i[3] 4,2,3\na = Reshape(x, s)\nb = Add(a, m)\n"
+                               "c = Reshape(b, t)\ny = Neg(c)\n-> y", "Add Neg", 0 },
+        { "sum between other views", "x : 4,2,3\nm = [2,2,1,3]\ns = i[4] 2,2,2,3\nt = i[3] 4,2,3\na = Reshape(x, s)\n"
+                                     "b = Add(a, m)\nc = Reshape(b, t)\ny = Neg(c)\n-> y", "Reshape Add Reshape Neg", 0 },
+        { "sum between views that grows", "x : 4,2,3\nm = [2,1,1,1]\ns = i[4] 1,4,2,3\nt = i[3] 8,2,3\na = Reshape(x, s)\n"
+                                          "b = Add(a, m)\nc = Reshape(b, t)\ny = Neg(c)\n-> y", "Reshape Add Reshape Neg",
+          0 },
+        { "transposes before a sum", "x : 2,3,4\nz : 2,1,4\na = Transpose(x) perm=1,2,0\nb = Transpose(z) perm=1,2,0\n"
+                                     "c = Sub(a, b)\ny = Neg(c)\n-> y", "Sub Transpose Neg", 0 },
+        { "other transposes before a sum", "x : 2,3,3\nz : 3,2,3\na = Transpose(x) perm=1,2,0\nb = Transpose(z) perm=0,2,1\n"
+                                           "c = Sub(a, b)\ny = Neg(c)\n-> y", "Transpose Transpose Sub Neg", 13 },
+        { "transposes before concat", "x : 2,3,4\nz : 2,5,4\na = Transpose(x) perm=1,2,0\nb = Transpose(z) perm=1,2,0\n"
+                                      "c = Concat(a, b) axis=0\ny = Neg(c)\n-> y", "Concat Transpose Neg", 0 },
         { "a computed shape with sizes of other places",
           "x : B,S,6\ns = Shape(x)\ni = i[] 0\nj = i[] 1\nb = Gather(s, i)\nl = Gather(s, j)\nz = i[1] 0\n"
           "bu = Unsqueeze(b, z)\nlu = Unsqueeze(l, z)\nh = i[1] 6\nt = Concat(lu, bu, h) axis=0\ny = Reshape(x, t)\n-> y",
