@@ -8,7 +8,8 @@ static bool parse_binary(const kit_node *node, rg_op *op, kit_refusal *why)
         const char *op_type;
         dnnl_alg_kind_t alg;
     } algs[] = { { "Add", dnnl_binary_add }, { "Sub", dnnl_binary_sub }, { "Mul", dnnl_binary_mul },
-                 { "Div", dnnl_binary_div }, { "Max", dnnl_binary_max }, { "Min", dnnl_binary_min } };
+                 { "Div", dnnl_binary_div }, { "Max", dnnl_binary_max }, { "Min", dnnl_binary_min },
+                 { "PRelu", RG_PRELU } };
 
     if (!rg_is_large(node, why))
         return false;
@@ -40,52 +41,65 @@ typedef struct call {
     float *y;
 } call;
 
-#define ROW(name, expression)                                                                                \
-    KIT_MULTIVERSION static void name(const float *restrict p, const float *restrict q, float *y, int64_t n, \
-                                      int64_t s0, int64_t s1)                                                \
-    {                                                                                                        \
-        if (s0 == 1 && s1 == 1) {                                                                            \
-            for (int64_t i = 0; i < n; i++) {                                                                \
-                const float a = p[i], b = q[i];                                                              \
-                y[i] = (expression);                                                                         \
-            }                                                                                                \
-        } else if (s0 == 1 && s1 == 0) {                                                                     \
-            const float b = q[0];                                                                            \
-            for (int64_t i = 0; i < n; i++) {                                                                \
-                const float a = p[i];                                                                        \
-                y[i] = (expression);                                                                         \
-            }                                                                                                \
-        } else {                                                                                             \
-            for (int64_t i = 0; i < n; i++) {                                                                \
-                const float a = p[i * s0], b = q[i * s1];                                                    \
-                y[i] = (expression);                                                                         \
-            }                                                                                                \
-        }                                                                                                    \
+/* Strides of one row to the next. */
+typedef struct steps {
+    int64_t y, x0, x1;
+} steps;
+
+/* `rows` rows of n elements; y may be p. */
+#define ROWS(name, expression)                                                                                    \
+    KIT_MULTIVERSION static void name(const float *p, const float *q, float *y, int64_t n, int64_t s0, int64_t s1, \
+                                      int64_t rows, const steps *step)                                            \
+    {                                                                                                             \
+        for (int64_t r = 0; r < rows; r++, p += step->x0, q += step->x1, y += step->y) {                          \
+            if (s0 == 1 && s1 == 1) {                                                                             \
+                _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                               \
+                {                                                                                                 \
+                    const float a = p[i], b = q[i];                                                               \
+                    y[i] = (expression);                                                                          \
+                }                                                                                                 \
+            } else if (s0 == 1 && s1 == 0) {                                                                      \
+                const float b = q[0];                                                                             \
+                _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                               \
+                {                                                                                                 \
+                    const float a = p[i];                                                                         \
+                    y[i] = (expression);                                                                          \
+                }                                                                                                 \
+            } else {                                                                                              \
+                for (int64_t i = 0; i < n; i++) {                                                                 \
+                    const float a = p[i * s0], b = q[i * s1];                                                     \
+                    y[i] = (expression);                                                                          \
+                }                                                                                                 \
+            }                                                                                                     \
+        }                                                                                                         \
     }
-ROW(row_add, a + b)
-ROW(row_sub, a - b)
-ROW(row_mul, a * b)
-ROW(row_div, a / b)
-ROW(row_max, a > b || a != a ? a : b)
-ROW(row_min, a < b || a != a ? a : b)
+ROWS(rows_add, a + b)
+ROWS(rows_sub, a - b)
+ROWS(rows_mul, a * b)
+ROWS(rows_div, a / b)
+ROWS(rows_max, a > b || a != a ? a : b)
+ROWS(rows_min, a < b || a != a ? a : b)
+ROWS(rows_prelu, a < 0 ? a * b : a)
 
-typedef void (*row_fn)(const float *, const float *, float *, int64_t, int64_t, int64_t);
+typedef void (*rows_fn)(const float *, const float *, float *, int64_t, int64_t, int64_t, int64_t, const steps *);
 
-static row_fn row_of(dnnl_alg_kind_t alg)
+static rows_fn rows_of(dnnl_alg_kind_t alg)
 {
+    if (alg == RG_PRELU)
+        return rows_prelu;
     switch (alg) {
     case dnnl_binary_add:
-        return row_add;
+        return rows_add;
     case dnnl_binary_sub:
-        return row_sub;
+        return rows_sub;
     case dnnl_binary_mul:
-        return row_mul;
+        return rows_mul;
     case dnnl_binary_div:
-        return row_div;
+        return rows_div;
     case dnnl_binary_max:
-        return row_max;
+        return rows_max;
     default:
-        return row_min;
+        return rows_min;
     }
 }
 
@@ -93,8 +107,10 @@ static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t wo
 {
     const call *c = user;
     const loop *l = c->l;
-    row_fn row = row_of(l->alg);
-    int64_t at[LOOP_AXES], rest = begin, y = 0, x0 = 0, x1 = 0;
+    rows_fn rows = rows_of(l->alg);
+    uint32_t outer = l->rank > 0 ? l->rank - 1 : 0; /* the last of the axes is the function's own loop */
+    int64_t at[LOOP_AXES] = { 0 }, size = l->rank > 0 ? l->dims[outer] : 1, rest = begin, y = 0, x0 = 0, x1 = 0;
+    const steps step = l->rank > 0 ? (steps){ l->y[outer], l->x0[outer], l->x1[outer] } : (steps){ 0, 0, 0 };
 
     (void)worker;
     for (uint32_t d = l->rank; d-- > 0; rest /= l->dims[d]) {
@@ -103,9 +119,16 @@ static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t wo
         x0 += at[d] * l->x0[d];
         x1 += at[d] * l->x1[d];
     }
-    for (int64_t r = begin; r < end; r++) {
-        row(c->x0 + x0, c->x1 + x1, c->y + y, l->count, l->s0, l->s1);
-        for (uint32_t d = l->rank; d-- > 0;) { /* the next place, without a division */
+    for (int64_t r = begin; r < end;) {
+        int64_t n = size - at[outer] < end - r ? size - at[outer] : end - r;
+
+        rows(c->x0 + x0, c->x1 + x1, c->y + y, l->count, l->s0, l->s1, n, &step);
+        r += n;
+        y -= at[outer] * step.y;
+        x0 -= at[outer] * step.x0;
+        x1 -= at[outer] * step.x1;
+        at[outer] = 0;
+        for (uint32_t d = outer; d-- > 0;) { /* the next place, without a division */
             y += l->y[d];
             x0 += l->x0[d];
             x1 += l->x1[d];
@@ -289,7 +312,7 @@ static bool can_follow(const rg_md *x0, const rg_md *x1, dnnl_alg_kind_t alg, rg
 
 static dnnl_alg_kind_t swapped(dnnl_alg_kind_t alg)
 {
-    return alg == dnnl_binary_sub || alg == dnnl_binary_div ? dnnl_alg_kind_undef : alg;
+    return alg == dnnl_binary_sub || alg == dnnl_binary_div || alg == RG_PRELU ? dnnl_alg_kind_undef : alg;
 }
 
 /* oneDNN's own kernel, where it has a fast one: an operand with one element for each channel, or one in all. */
@@ -303,7 +326,7 @@ static inlay_status try_primitive(rg_build *b, dnnl_alg_kind_t alg, const rg_pla
     inlay_status status;
 
     *out_done = false;
-    if (dnnl_binary_desc_init(&desc, alg, &x0->md, &x1->md, &x0->md) != dnnl_success)
+    if (alg == RG_PRELU || dnnl_binary_desc_init(&desc, alg, &x0->md, &x1->md, &x0->md) != dnnl_success)
         return INLAY_OK;
     b->diag = NULL; /* no error: the loop is left */
     status = rg_describe(b, &desc, &pd);
@@ -448,7 +471,7 @@ static inlay_status lower_binary(rg_build *b, const rg_group *group)
 
     INLAY_TRY(rg_read(b, op->in[0], &x0));
     INLAY_TRY(rg_read(b, op->in[1], &x1));
-    if (has_dims(&x0.md, rank, b->dims[y]) && has_dims(&x1.md, rank, b->dims[y]) &&
+    if (op->alg != RG_PRELU && has_dims(&x0.md, rank, b->dims[y]) && has_dims(&x1.md, rank, b->dims[y]) &&
         (rg_md_is_blocked(&x0.md) || rg_md_is_dense(&x0.md)) && (rg_md_is_blocked(&x1.md) || rg_md_is_dense(&x1.md)))
         return lower_whole(b, group, x0, x1);
     INLAY_TRY(rg_binary_at(b, op->alg, &x0, overwrite, op->in[1], y,

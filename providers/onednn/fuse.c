@@ -86,7 +86,7 @@ static bool take_binary(const rg_build *b, rg_group *g, const rg_op *next, uint3
 
     if (other == cur || !same_dims(b, cur, next->out[0]))
         return false;
-    if (!first && alg == dnnl_binary_div)
+    if (!first && (alg == dnnl_binary_div || alg == RG_PRELU))
         return false;
     if (!first && alg == dnnl_binary_sub) { /* other - cur */
         if (!add_post(g, (rg_post){ .kind = RG_POST_ELTWISE, .eltwise = { dnnl_eltwise_linear, -1, 0 } }))

@@ -63,7 +63,7 @@ static inlay_status make_attributes(rg_build *b, const rg_group *group, const rg
             out->sum_at = p;
             out->others[p].md = *dst;
             code = dnnl_post_ops_append_sum(posts, 1);
-        } else if (operand_layout(b, group, post->other, dst, &out->others[p].md)) {
+        } else if (post->alg != RG_PRELU && operand_layout(b, group, post->other, dst, &out->others[p].md)) {
             code = dnnl_post_ops_append_binary(posts, post->alg, &out->others[p].md);
         } else {
             *count = p;

@@ -107,7 +107,7 @@ static bool collect(const rg_build *b, uint32_t value, uint32_t like, chain *c, 
 {
     uint32_t maker = maker_of(b, value), x, y;
     const rg_op *op = maker == INLAY_NONE ? NULL : &b->c->ops[maker];
-    bool binary = op != NULL && op->row->family == &rg_binary;
+    bool binary = op != NULL && op->row->family == &rg_binary && op->alg != RG_PRELU;
     bool single = op != NULL && op->row->family == &rg_eltwise_family && known_function(op);
 
     if ((!binary && !single) || b->c->values[value].uses != 1 || b->c->values[value].output != INLAY_NONE ||

@@ -50,6 +50,10 @@ typedef struct rg_eltwise {
     float alpha, beta;
 } rg_eltwise;
 
+/* A function of two tensors that is none of oneDNN's binary ones: x where it is not negative, otherwise x times the
+ * other. */
+#define RG_PRELU ((dnnl_alg_kind_t)0x7f0001)
+
 typedef struct rg_op rg_op;
 typedef struct rg_build rg_build;
 typedef struct rg_group rg_group;

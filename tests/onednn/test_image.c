@@ -118,12 +118,38 @@ static void transposed(void **state)
         beside_expect(&rows[i], 11, NULL);
 }
 
+static void prelu(void **state)
+{
+    static const beside_row rows[] = {
+        { "PRelu", "x : 2,7,5,4\ns = [7,1,1]\ny = PRelu(x, s)\n-> y" },
+        { "PRelu", "x : 2,7,5,4\ns = [1]\na = Neg(x)\ny = PRelu(a, s)\nz = Exp(y)\n-> z" },
+        { "PRelu", "x : 2,7,5,4\ns = [2,7,5,4]\ny = PRelu(x, s)\n-> y" },
+        { "PRelu", "x : 2,7,5,4\ns = [5,1]\nt = PRelu(x, s)\ny = Add(t, x)\n-> y" },
+        { "PRelu", "x : 1,16,9,9\nw = [33,16,3,3]\nc = [33]\ns = [33,1,1]\na = Conv(x, w, c)\ny = PRelu(a, s)\nz = "
+                   "Relu(y)\nv = Neg(z)\n-> v" },
+        { "PRelu", "x : 1,16,9,9\nw = [16,1,3,3]\ns = [16,1,1]\na = Conv(x, w) group=16\ny = PRelu(a, s)\nu = "
+                   "[17,16,1,1]\nz = Conv(y, u)\n-> z" },
+        { "PRelu", "x : 1,3,8\nw = [20,3,3]\ns = [20,1]\na = Conv(x, w) pads=1,1\ny = PRelu(a, s)\n-> y, a" },
+        { "PRelu", "x : 1,32,24,24\nw = [64,32,3,3]\ns = [64,1,1]\na = Conv(x, w) pads=1,1,1,1\ny = PRelu(a, s)\nz = "
+                   "Add(y, a)\n-> z" },
+        { "PRelu", "x : 4,8\nw = [8,6]\ns = [6]\na = MatMul(x, w)\ny = PRelu(a, s)\n-> y" },
+        { "PRelu", "x : 4,8\nt : 4,8\ny = PRelu(x, t)\n-> y" }, /* a slope that is computed */
+        { "PRelu", "x : N,8,H,W\nw = [24,8,1,1]\ns = [24,1,1]\na = Conv(x, w)\ny = PRelu(a, s)\nz = Concat(y, x) "
+                   "axis=1\n-> z" },
+    };
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        beside_expect(&rows[i], 16, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resize),
         cmocka_unit_test(resize_otherwise),
         cmocka_unit_test(transposed),
+        cmocka_unit_test(prelu),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
