@@ -102,7 +102,9 @@ static bool operand_of(const rg_build *b, uint32_t other, uint32_t out, sg_post 
 
 static bool binary_of(const rg_build *b, const rg_post *post, uint32_t out, sg_post *result)
 {
-    *result = (sg_post){ .fn = SG_ADD };
+    *result = (sg_post){ .fn = post->alg == RG_PRELU ? SG_PRELU : SG_ADD };
+    if (post->alg == RG_PRELU)
+        return operand_of(b, post->other, out, result);
     switch (post->alg) {
     case dnnl_binary_add:
         break;

@@ -29,6 +29,7 @@ typedef enum sg_fn {
     SG_SUB, /* x - o */
     SG_MUL,
     SG_DIV, /* x / o */
+    SG_PRELU, /* x < 0 ? x o : x */
     SG_FN_COUNT
 } sg_fn;
 

@@ -371,6 +371,16 @@ static bool clamps(const rg_eltwise *f, tile_ending *e)
     return true;
 }
 
+/* An operand [C, 1, ..] of an output [N, C, ..]. */
+static bool one_a_channel(const rg_build *b, const rg_group *group, uint32_t other)
+{
+    uint32_t rank = b->ranks[group->out], own = b->ranks[other];
+    int64_t channels = b->dims[group->out][1];
+
+    return own <= rank && own + 1 >= rank && rg_count(b, other) == channels &&
+           b->dims[other][own + 1 == rank ? 0 : 1] == channels;
+}
+
 /* The posts that tiles do, as a part of the group; *out_count says how many. Operands become places from number
  * *io_args on. */
 static inlay_status take_posts(rg_build *b, const rg_group *group, tile_ending *e, rg_place *others,
@@ -392,6 +402,13 @@ static inlay_status take_posts(rg_build *b, const rg_group *group, tile_ending *
             if (!rg_function_of(&post->eltwise, &t->post))
                 break;
             t->arg = INLAY_NONE;
+            e->post_count++;
+            continue;
+        }
+        if (post->alg == RG_PRELU && one_a_channel(b, group, post->other)) {
+            INLAY_TRY(rg_read_plain(b, post->other, other));
+            places[*io_args] = other;
+            *t = (tile_post){ .post = { .fn = SG_PRELU, .col = 1 }, .arg = (*io_args)++ };
             e->post_count++;
             continue;
         }

@@ -87,6 +87,8 @@ static double expected(const sg_post *post, double x, double o)
         return x * o;
     case SG_DIV:
         return x / o;
+    case SG_PRELU:
+        return x < 0 ? x * o : x;
     default:
         return NAN;
     }
