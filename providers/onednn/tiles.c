@@ -21,6 +21,7 @@ const tile_set *tiles_of_cpu(void)
 /* Copies an image, however it lies, into one with channels last and a border. */
 typedef struct border {
     rg_native native;
+    const tile_set *set;
     int64_t images, channels, height, width;
     int64_t top, left, out_height, out_width;
     int64_t s_image, s_channel, s_row, s_pixel; /* of the source */
@@ -38,6 +39,10 @@ static void copy_row(const border *b, const float *x, float *y)
     if (b->s_channel == 1) {
         for (int64_t w = 0; w < b->width; w++)
             memcpy(y + w * b->channels, x + w * b->s_pixel, (size_t)b->channels * sizeof *y);
+        return;
+    }
+    if (b->channels == 3 && b->s_pixel == 1) {
+        b->set->interleave_3(x, b->s_channel, b->width, y);
         return;
     }
     for (int64_t c = 0; c < b->channels; c++)
@@ -117,30 +122,24 @@ void tiles_end(const sg_kernel *kernel, const tile_ending *e, void *const *args,
     }
 }
 
-/* One panel of weights by one tile of pixels: number `tile` of all. part: how much of the next panel is fetched. */
-static void one_tile(const direct_call *call, int64_t tile, int64_t panel, const float *ahead)
+/* One panel of weights by tiles [first, last): each of the first two fetches half of `next`, if there is one. */
+static void one_panel(const direct_call *call, int64_t panel, int64_t first, int64_t last, const float *next)
 {
     const direct *d = call->d;
     const tile_ending *e = &d->ending;
-    int64_t row = tile / d->row_tiles, at = tile % d->row_tiles;
-    int64_t first = at * d->row_pixels / d->row_tiles, last = (at + 1) * d->row_pixels / d->row_tiles;
-    int64_t pixel = row * d->row_pixels + first, column = panel * TILE_WIDTH;
     const float *add = e->add != INLAY_NONE ? call->args[e->add] : NULL;
     const float *bias = e->bias != INLAY_NONE ? call->args[e->bias] : NULL;
-    const tile_product p = {
-        .a = (const float *)call->args[ARG_X] + row / d->rows * d->in.image + row % d->rows * d->in.row +
-             first * d->in.pixel,
+    int64_t column = panel * TILE_WIDTH, panel_floats = d->tap_count * d->depth * TILE_WIDTH;
+    int64_t row = first / d->row_tiles, at = first % d->row_tiles, begin = at * d->row_pixels / d->row_tiles;
+    tile_product p = {
         .a_row = d->in.pixel,
         .taps = d->taps,
         .tap_count = d->tap_count,
         .depth = d->depth,
-        .b = (const float *)call->args[ARG_W] + panel * d->tap_count * d->depth * TILE_WIDTH,
-        .ahead = ahead,
+        .b = (const float *)call->args[ARG_W] + panel * panel_floats,
         .ahead_lines = 1,
         .bias = bias != NULL ? bias + column : NULL,
-        .add = add != NULL ? add + pixel * e->add_pixel + column : NULL,
         .add_row = e->add_pixel,
-        .c = (float *)call->args[ARG_Y] + pixel * d->y_pixel + column,
         .c_row = d->y_pixel,
         .columns = d->channels - column < TILE_WIDTH ? d->channels - column : TILE_WIDTH,
         .clamp = e->clamp,
@@ -148,9 +147,24 @@ static void one_tile(const direct_call *call, int64_t tile, int64_t panel, const
         .high = e->high,
     };
 
-    d->set->multiply(&p, (int)(last - first));
-    if (e->post_count > 0)
-        tiles_end(d->kernel, e, call->args, p.c, p.c_row, pixel, last - first, column, p.columns);
+    for (int64_t t = first; t < last; t++) {
+        int64_t end = at + 1 == d->row_tiles ? d->row_pixels : (at + 1) * d->row_pixels / d->row_tiles;
+        int64_t pixel = row * d->row_pixels + begin;
+
+        p.a = (const float *)call->args[ARG_X] + begin * d->in.pixel +
+              (d->rows == 1 ? row * d->in.image : row / d->rows * d->in.image + row % d->rows * d->in.row);
+        p.add = add != NULL ? add + pixel * e->add_pixel + column : NULL;
+        p.c = (float *)call->args[ARG_Y] + pixel * d->y_pixel + column;
+        p.ahead = next != NULL && t < first + 2 ? next + (t - first) * panel_floats / 2 : NULL;
+        d->set->multiply(&p, (int)(end - begin));
+        if (e->post_count > 0)
+            tiles_end(d->kernel, e, call->args, p.c, p.c_row, pixel, end - begin, column, p.columns);
+        begin = end;
+        if (++at == d->row_tiles) {
+            at = begin = 0;
+            row++;
+        }
+    }
 }
 
 /* Units: blocks of tiles by chunks of panels. */
@@ -166,13 +180,10 @@ static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_
         int64_t first = u / chunks * d->block, last = first + d->block < tiles ? first + d->block : tiles;
         int64_t panel = u % chunks * d->chunk, past = panel + d->chunk < d->panels ? panel + d->chunk : d->panels;
 
-        for (; panel < past; panel++) {
-            const float *next = (const float *)call->args[ARG_W] + (panel + 1) * panel_floats;
-
-            for (int64_t t = first; t < last; t++) /* each of the first two tiles fetches half of the next panel */
-                one_tile(call, t, panel,
-                         d->fetch && panel + 1 < past && t < first + 2 ? next + (t - first) * panel_floats / 2 : NULL);
-        }
+        for (; panel < past; panel++)
+            one_panel(call, panel, first, last,
+                      d->fetch && panel + 1 < past ? (const float *)call->args[ARG_W] + (panel + 1) * panel_floats
+                                                   : NULL);
     }
     return INLAY_OK;
 }
@@ -282,7 +293,7 @@ static inlay_status add_border(rg_build *b, uint32_t value, geometry *g, rg_plac
     (void)value;
     if (n == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
-    *n = (border){ .native = { run_border }, .images = g->images, .channels = g->in, .height = g->height,
+    *n = (border){ .native = { run_border }, .set = b->state->tiles, .images = g->images, .channels = g->in, .height = g->height,
                    .width = g->width, .top = g->begin[0], .left = g->begin[1], .out_height = dims[2],
                    .out_width = dims[3], .s_image = s[0], .s_channel = s[1],
                    .s_row = x->md.ndims == 4 ? s[2] : 0, .s_pixel = s[x->md.ndims - 1] };

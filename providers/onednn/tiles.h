@@ -61,6 +61,8 @@ typedef struct tile_window {
 typedef struct tile_set {
     /* rows: 1 ... TILE_ROWS */
     void (*multiply)(const tile_product *p, int rows);
+    /* y[pixels][3] from three channels, `step` floats from one to the next. */
+    void (*interleave_3)(const float *x, int64_t step, int64_t pixels, float *y);
     /* x: [points * points] the pixels of one window, each `channels` floats, those outside the image zero.
      * v: [points * points] lines `step` floats apart. points: 4 or 6. */
     void (*window_in)(const float *const *x, int64_t channels, int64_t points, float *v, int64_t step);

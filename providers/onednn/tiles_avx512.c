@@ -14,20 +14,22 @@ static inline __mmask16 mask_of(int64_t columns)
 
 /* ------------------------------------------------------------------ products */
 
-static inline __attribute__((always_inline)) void product(const int rows, const int lines, const tile_product *p)
+/* full: all columns of all lines are there. */
+static inline __attribute__((always_inline)) void product(const int rows, const int lines, const bool full,
+                                                          const tile_product *p)
 {
-    const __mmask16 tail = mask_of(p->columns - (lines - 1) * TILE_LANES);
+    const __mmask16 tail = full ? (__mmask16)0xffff : mask_of(p->columns - (lines - 1) * TILE_LANES);
+    const int64_t a_row = p->a_row, depth = p->depth;
     const float *b = p->b;
     const char *ahead = (const char *)p->ahead;
     const bool both = p->ahead_lines > 1;
-    const __m512 low = _mm512_set1_ps(p->low), high = _mm512_set1_ps(p->high);
     __m512 sum[TILE_ROWS][2];
 
+#define MASK(v) (full || (v) + 1 < lines ? (__mmask16)0xffff : tail)
     UNROLL
     for (int v = 0; v < lines; v++) {
-        const __m512 first = p->bias == NULL ? _mm512_setzero_ps()
-                             : v + 1 < lines ? _mm512_loadu_ps(p->bias + v * TILE_LANES)
-                                             : _mm512_maskz_loadu_ps(tail, p->bias + v * TILE_LANES);
+        const __m512 first =
+            p->bias == NULL ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(MASK(v), p->bias + v * TILE_LANES);
 
         UNROLL
         for (int r = 0; r < rows; r++)
@@ -41,9 +43,12 @@ static inline __attribute__((always_inline)) void product(const int rows, const 
                 _mm_prefetch((const char *)(p->add + r * p->add_row + v * TILE_LANES), _MM_HINT_T0);
     }
     for (int64_t t = 0; t < p->tap_count; t++) {
-        const float *a = p->a + p->taps[t];
+        const float *base[(TILE_ROWS + 2) / 3]; /* of three rows each: these are addresses that instructions can state */
 
-        for (int64_t k = 0; k < p->depth; k++) {
+        UNROLL
+        for (int i = 0; 3 * i < rows; i++)
+            base[i] = p->a + p->taps[t] + 3 * i * a_row;
+        for (int64_t k = 0; k < depth; k++) {
             __m512 w[2];
 
             UNROLL
@@ -59,53 +64,101 @@ static inline __attribute__((always_inline)) void product(const int rows, const 
             }
             UNROLL
             for (int r = 0; r < rows; r++) {
-                const __m512 x = _mm512_set1_ps(a[r * p->a_row + k]);
+                const __m512 x = _mm512_set1_ps(base[r / 3][r % 3 * a_row]);
 
                 UNROLL
                 for (int v = 0; v < lines; v++)
                     sum[r][v] = _mm512_fmadd_ps(x, w[v], sum[r][v]);
             }
+            UNROLL
+            for (int i = 0; 3 * i < rows; i++)
+                base[i]++;
             b += TILE_WIDTH;
         }
     }
-    UNROLL
-    for (int r = 0; r < rows; r++) {
+    if (p->add != NULL) {
         UNROLL
-        for (int v = 0; v < lines; v++) {
-            const __mmask16 m = v + 1 < lines ? (__mmask16)0xffff : tail;
-            __m512 y = sum[r][v];
-
-            if (p->add != NULL)
-                y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(m, p->add + r * p->add_row + v * TILE_LANES));
-            if (p->clamp) /* this way round, NaN stays NaN */
-                y = _mm512_min_ps(high, _mm512_max_ps(low, y));
-            _mm512_mask_storeu_ps(p->c + r * p->c_row + v * TILE_LANES, m, y);
-        }
+        for (int r = 0; r < rows; r++)
+            UNROLL
+            for (int v = 0; v < lines; v++)
+                sum[r][v] = _mm512_add_ps(sum[r][v], _mm512_maskz_loadu_ps(MASK(v), p->add + r * p->add_row +
+                                                                                        v * TILE_LANES));
     }
+    if (p->clamp) {
+        const __m512 low = _mm512_set1_ps(p->low), high = _mm512_set1_ps(p->high);
+
+        UNROLL
+        for (int r = 0; r < rows; r++)
+            UNROLL
+            for (int v = 0; v < lines; v++) /* this way round, NaN stays NaN */
+                sum[r][v] = _mm512_min_ps(high, _mm512_max_ps(low, sum[r][v]));
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        UNROLL
+        for (int v = 0; v < lines; v++)
+            _mm512_mask_storeu_ps(p->c + r * p->c_row + v * TILE_LANES, MASK(v), sum[r][v]);
+#undef MASK
 }
 
 #define CELLS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
-#define CELL(r)                                      \
-    static void product_##r##_1(const tile_product *p) \
-    {                                                \
-        product(r, 1, p);                            \
-    }                                                \
-    static void product_##r##_2(const tile_product *p) \
-    {                                                \
-        product(r, 2, p);                            \
+#define CELL(r)                                           \
+    static void product_##r##_1(const tile_product *p)    \
+    {                                                     \
+        product(r, 1, false, p);                          \
+    }                                                     \
+    static void product_##r##_2(const tile_product *p)    \
+    {                                                     \
+        product(r, 2, false, p);                          \
+    }                                                     \
+    static void product_##r##_full(const tile_product *p) \
+    {                                                     \
+        product(r, 2, true, p);                           \
     }
 CELLS(CELL)
 #undef CELL
 
 static void multiply(const tile_product *p, int rows)
 {
-    static void (*const table[][2])(const tile_product *) = {
-#define CELL(r) { product_##r##_1, product_##r##_2 },
+    static void (*const table[][3])(const tile_product *) = {
+#define CELL(r) { product_##r##_1, product_##r##_2, product_##r##_full },
         CELLS(CELL)
 #undef CELL
     };
 
-    table[rows - 1][p->columns > TILE_LANES](p);
+    table[rows - 1][(p->columns > TILE_LANES) + (p->columns == TILE_WIDTH)](p);
+}
+
+/* ------------------------------------------------------------------ pixels of three channels */
+
+/* Which of 32 floats come to each place: p[0..15] from the first two channels, then the third put between them. */
+static void interleave_3(const float *x, int64_t step, int64_t pixels, float *y)
+{
+    int32_t pick[3][TILE_LANES], place[3][TILE_LANES];
+    int64_t w = 0;
+
+    for (int n = 0; n < 3; n++) {
+        for (int l = 0; l < TILE_LANES; l++) {
+            int at = n * TILE_LANES + l, channel = at % 3, pixel = at / 3;
+
+            pick[n][l] = channel < 2 ? channel * TILE_LANES + pixel : 0;
+            place[n][l] = channel < 2 ? l : TILE_LANES + pixel;
+        }
+    }
+    for (; w + TILE_LANES <= pixels; w += TILE_LANES) {
+        const __m512 r = _mm512_loadu_ps(x + w), g = _mm512_loadu_ps(x + step + w), b = _mm512_loadu_ps(x + 2 * step + w);
+
+        UNROLL
+        for (int n = 0; n < 3; n++) {
+            const __m512 two = _mm512_permutex2var_ps(r, _mm512_loadu_si512(pick[n]), g);
+
+            _mm512_storeu_ps(y + 3 * w + n * TILE_LANES,
+                             _mm512_permutex2var_ps(two, _mm512_loadu_si512(place[n]), b));
+        }
+    }
+    for (; w < pixels; w++)
+        for (int64_t c = 0; c < 3; c++)
+            y[3 * w + c] = x[c * step + w];
 }
 
 /* ------------------------------------------------------------------ Winograd's transforms
@@ -279,4 +332,4 @@ static void window_weights(const char *w, int64_t step, int64_t tap, int64_t cou
     }
 }
 
-const tile_set tiles_avx512 = { multiply, window_in, window_out, window_weights };
+const tile_set tiles_avx512 = { multiply, interleave_3, window_in, window_out, window_weights };
