@@ -1,7 +1,7 @@
-/* Nodes that compute the same from the same are computed once; equal small constants are one. Within each graph: a body
- * does not see what its outer graph computes unless it captures it. */
+/* Nodes that compute the same from the same are computed once, those with equal bodies among them; equal small constants
+ * are one. Within each graph: a body does not see what its outer graph computes unless it captures it. */
 #include "base/hash.h"
-#include "passes/rewrite.h"
+#include "passes/same_body.h"
 #include <string.h>
 
 enum { SMALL_BYTES = 4096 }; /* larger constants are equal only when they lie in the same place: reading all weights for
@@ -43,46 +43,7 @@ static void remember(seen *s, uint64_t hash, graph_node *n, uint32_t constant)
 
 /* ------------------------------------------------------------------ equality */
 
-static bool same_text(inlay_str a, inlay_str b)
-{
-    return a.bytes == b.bytes && memcmp(a.data, b.data, a.bytes) == 0;
-}
-
-static bool same_tensor(const inlay_tensor_view *a, const inlay_tensor_view *b)
-{
-    return a == b || (a != NULL && b != NULL && a->dtype == b->dtype && a->dtype != INLAY_STRING && a->rank == b->rank &&
-                      a->bytes == b->bytes && (a->rank == 0 || memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0) &&
-                      (a->bytes == 0 || memcmp(a->data, b->data, (size_t)a->bytes) == 0));
-}
-
-static bool same_attr(const inlay_attr_info *a, const inlay_attr_info *b)
-{
-    if (a->kind != b->kind || a->count != b->count || !same_text(a->name, b->name))
-        return false;
-    switch (a->kind) {
-    case INLAY_ATTR_INT:
-        return a->i == b->i;
-    case INLAY_ATTR_FLOAT:
-        return memcmp(&a->f, &b->f, sizeof a->f) == 0;
-    case INLAY_ATTR_STRING:
-        return same_text(a->s, b->s);
-    case INLAY_ATTR_INTS:
-        return a->count == 0 || memcmp(a->ints, b->ints, a->count * sizeof *a->ints) == 0;
-    case INLAY_ATTR_FLOATS:
-        return a->count == 0 || memcmp(a->floats, b->floats, a->count * sizeof *a->floats) == 0;
-    case INLAY_ATTR_STRINGS:
-        for (uint32_t i = 0; i < a->count; i++)
-            if (!same_text(a->strings[i], b->strings[i]))
-                return false;
-        return true;
-    case INLAY_ATTR_TENSOR:
-        return same_tensor(a->tensor, b->tensor);
-    default:
-        return false; /* what only the host understands */
-    }
-}
-
-static bool same_node(const rewrite *w, const graph_node *a, const graph_node *b)
+static bool same_node(rewrite *w, const graph_node *a, const graph_node *b)
 {
     if (a->row != b->row || a->custom != b->custom || a->info.input_count != b->info.input_count ||
         a->info.attr_count != b->info.attr_count || a->info.output_count != b->info.output_count)
@@ -101,7 +62,7 @@ static bool same_node(const rewrite *w, const graph_node *a, const graph_node *b
             (a->info.outputs[i] != INLAY_NONE &&
              w->g->values[a->info.outputs[i]].info.dtype != w->g->values[b->info.outputs[i]].info.dtype))
             return false;
-    return true;
+    return same_bodies(w, a, b);
 }
 
 static bool same_constant(const rewrite *w, uint32_t a, uint32_t b)
@@ -154,8 +115,14 @@ static void merge_constants(rewrite *w, seen *s)
 
 static bool can_merge(const graph *g, const graph_node *n)
 {
-    return n->body_count == 0 && n->info.output_count > 0 && (n->row != NULL || n->custom != NULL) &&
-           !graph_node_is_random(n) && !graph_node_is_host(g, n) && n->type_attr == NULL;
+    if (n->info.output_count == 0 || (n->row == NULL && n->custom == NULL) || n->type_attr != NULL ||
+        graph_node_is_random(n))
+        return false;
+    for (uint32_t i = 0; n->body_count > 0 && i < n->info.output_count; i++)
+        if (n->info.outputs[i] != INLAY_NONE && g->values[n->info.outputs[i]].info.kind != INLAY_VALUE_TENSOR)
+            return false;
+    return n->body_count > 0 ? pass_is_op(n, "If") || pass_is_op(n, "Loop") || pass_is_op(n, "Scan")
+                             : !graph_node_is_host(g, n);
 }
 
 static inlay_status match(rewrite *w, graph_node *n)

@@ -68,7 +68,7 @@ static bool open_books(rewrite *w)
     return true;
 }
 
-static uint32_t resolve(const rewrite *w, uint32_t v)
+uint32_t rw_resolve(const rewrite *w, uint32_t v)
 {
     while (v != INLAY_NONE && w->forward[v] != INLAY_NONE)
         v = w->forward[v];
@@ -116,7 +116,7 @@ static void release(rewrite *w, uint32_t v)
     for (;;) {
         graph_node *n;
 
-        v = resolve(w, v);
+        v = rw_resolve(w, v);
         if (v != INLAY_NONE && w->uses[v] > 0 && --w->uses[v] == 0 && (at = w->maker[v]) != INLAY_NONE &&
             (n = w->g->nodes[at]) != NULL && all_unused(w, n)) {
             uint32_t reads = n->info.input_count + n->capture_count;
@@ -144,7 +144,7 @@ static void release(rewrite *w, uint32_t v)
 
 static void use(rewrite *w, uint32_t v)
 {
-    v = resolve(w, v);
+    v = rw_resolve(w, v);
     if (v != INLAY_NONE)
         w->uses[v]++;
 }
@@ -204,12 +204,12 @@ inlay_status rewrite_each_graph(pass_ctx *ctx, rewrite_fn fn, bool *out_changed)
 
 uint32_t rw_input(const rewrite *w, const graph_node *n, uint32_t i)
 {
-    return i < n->info.input_count ? resolve(w, n->info.inputs[i]) : INLAY_NONE;
+    return i < n->info.input_count ? rw_resolve(w, n->info.inputs[i]) : INLAY_NONE;
 }
 
 graph_node *rw_maker(const rewrite *w, uint32_t v)
 {
-    v = resolve(w, v);
+    v = rw_resolve(w, v);
     return v == INLAY_NONE || w->maker[v] == INLAY_NONE ? NULL : w->g->nodes[w->maker[v]];
 }
 
@@ -217,12 +217,12 @@ graph_node *rw_maker_op(const rewrite *w, uint32_t v, const char *op_type)
 {
     graph_node *n = rw_maker(w, v);
 
-    return n != NULL && pass_is_op(n, op_type) && n->info.outputs[0] == resolve(w, v) ? n : NULL;
+    return n != NULL && pass_is_op(n, op_type) && n->info.outputs[0] == rw_resolve(w, v) ? n : NULL;
 }
 
 bool rw_is_only_use(const rewrite *w, uint32_t v)
 {
-    v = resolve(w, v);
+    v = rw_resolve(w, v);
     return v != INLAY_NONE && w->uses[v] == 1 && !w->is_output[v];
 }
 
@@ -374,7 +374,7 @@ graph_node *rw_make(rewrite *w, const char *op_type, int64_t opset, const graph_
     if (opset != 0)
         n->opset = opset;
     for (uint32_t i = 0; i < input_count; i++)
-        ((uint32_t *)(uintptr_t)n->info.inputs)[i] = resolve(w, inputs[i]);
+        ((uint32_t *)(uintptr_t)n->info.inputs)[i] = rw_resolve(w, inputs[i]);
     return n;
 }
 
@@ -427,7 +427,7 @@ inlay_status rw_forward(rewrite *w, uint32_t from, uint32_t to, bool *out_done)
     graph_node *maker = rw_maker(w, from), *source;
     uint32_t at;
 
-    to = resolve(w, to);
+    to = rw_resolve(w, to);
     *out_done = false;
     if (from == INLAY_NONE || to == INLAY_NONE || from == to || maker == NULL)
         return INLAY_OK;
@@ -474,9 +474,9 @@ void rw_set_input(rewrite *w, graph_node *n, uint32_t i, uint32_t v)
 {
     uint32_t old = n->info.inputs[i];
 
-    note(w, n, "%s reads '%s'", n->info.op_type.data, w->g->values[resolve(w, v)].info.name.data);
+    note(w, n, "%s reads '%s'", n->info.op_type.data, w->g->values[rw_resolve(w, v)].info.name.data);
     use(w, v);
-    ((uint32_t *)(uintptr_t)n->info.inputs)[i] = resolve(w, v);
+    ((uint32_t *)(uintptr_t)n->info.inputs)[i] = rw_resolve(w, v);
     release(w, old);
     w->changed = true;
 }

@@ -44,6 +44,8 @@ INLAY_NODISCARD inlay_status rewrite_each_graph(pass_ctx *ctx, rewrite_fn fn, bo
 
 /* Input i of the node, INLAY_NONE when omitted or beyond the last. */
 uint32_t rw_input(const rewrite *w, const graph_node *n, uint32_t i);
+/* What is read in the place of v. */
+uint32_t rw_resolve(const rewrite *w, uint32_t v);
 /* The value's record; not NULL for a value that exists. */
 static inline const inlay_value_info *rw_info(const rewrite *w, uint32_t v)
 {

@@ -38,12 +38,13 @@ def arguments():
     ap.add_argument("--md")
     ap.add_argument("--svg")
     ap.add_argument("--json")
+    ap.add_argument("--rows", default="", help="JSON files of earlier runs: print these, measure nothing")
     args = ap.parse_args()
     args.peer = [p for p in args.peer.split(",") if p]
     for p in args.peer:
         if p not in PEERS:
             sys.exit(f"compare.sh: --peer {p}: peers are {', '.join(PEERS)}")
-    if not os.path.exists(args.inlay):
+    if not args.rows and not os.path.exists(args.inlay):
         sys.exit(f"{args.inlay} is not there: build first, or name it with --inlay")
     args.threads = [int(t) for t in args.threads.split(",")]
     return args
@@ -260,8 +261,7 @@ def cpu_name():
         return next((line.split(":")[1].strip() for line in f if line.startswith("model name")), platform.machine())
 
 
-def main():
-    args = arguments()
+def measure_all(args):
     if "ort" in args.peer and not os.path.exists(os.path.join(args.dir, "peer", "ort_bench")):
         subprocess.run(["bash", os.path.join(ROOT, "tests", "models", "peer", "setup.sh"),
                         os.path.join(args.dir, "peer")], check=True)
@@ -273,6 +273,10 @@ def main():
             for threads in args.threads:
                 print(f"{model[0]}, {threads} thread(s) ...", file=sys.stderr, flush=True)
                 rows.append(measure(args, model, threads, peak_path))
+    return rows
+
+
+def tell(args, rows):
     text = f"{cpu_name()}, {os.cpu_count()} CPUs; {args.rounds} rounds of {args.seconds} s, batch {args.batch}\n\n" + \
         table(args, rows)
     print(text)
@@ -284,6 +288,17 @@ def main():
     wrong = [r["model"] for r in rows if isinstance(r["difference"], str) or (r["difference"] or 0) > 1]
     if wrong:
         sys.exit(f"outputs differ: {', '.join(sorted(set(wrong)))}")
+
+
+def main():
+    args = arguments()
+    rows = []
+    for path in args.rows.split(",") if args.rows else []:
+        with open(path) as f:
+            rows += json.load(f)
+    if not rows:
+        rows = measure_all(args)
+    tell(args, rows)
 
 
 if __name__ == "__main__":

@@ -149,6 +149,57 @@ static void repeated_work(void **state)
     CHECK_ROWS(rows);
 }
 
+static void branch(wire *w, const char *attr, const char *op, const char *inputs, const char *output)
+{
+    mw_body b = mw_body_begin(w, attr, attr);
+
+    mw_node(w, op, inputs, output);
+    mw_value(w, MW_OUTPUT, output, RIG_FLOAT, NULL);
+    mw_body_end(w, b);
+}
+
+/* Two nodes If on one condition, with these operators in their branches; what is left of them, and the sum of both. */
+static void expect_branches(const char *const ops[4], const char *reads, const char *left)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17), node;
+    const float x[2] = { 1, -2 };
+    char got[256];
+    rig r;
+
+    mw_value(&w, MW_INPUT, "c", RIG_BOOL, "");
+    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2");
+    mw_value(&w, MW_INPUT, "z", RIG_FLOAT, "2");
+    for (int i = 0; i < 2; i++) {
+        node = mw_node_begin(&w, "If", "c", i == 0 ? "a" : "b");
+        branch(&w, "then_branch", ops[2 * i], i == 0 ? "x" : reads, i == 0 ? "p" : "q");
+        branch(&w, "else_branch", ops[2 * i + 1], "x", i == 0 ? "r" : "s");
+        wire_end(&w, node);
+    }
+    mw_node(&w, "Add", "a,b", "y");
+    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    wire_end(&w, g);
+    r = rig_open(&w, NULL);
+    list_ops(r.session->model->main, got, sizeof got);
+    assert_string_equal(got, left);
+    rig_set(&r, 0, INLAY_BOOL, "", &(uint8_t){ 1 });
+    rig_floats(&r, 1, "2", x);
+    rig_floats(&r, 2, "2", x);
+    rig_run(&r);
+    if (strcmp(ops[0], "Neg") == 0 && strcmp(ops[2], "Neg") == 0)
+        rig_expect_floats(&r, 0, "2", (float[]){ -2, 4 });
+    rig_close(&r);
+}
+
+static void repeated_bodies(void **state)
+{
+    (void)state;
+    expect_branches((const char *const[]){ "Neg", "Abs", "Neg", "Abs" }, "x", "If Add");
+    expect_branches((const char *const[]){ "Neg", "Abs", "Neg", "Exp" }, "x", "If If Add");
+    expect_branches((const char *const[]){ "Neg", "Abs", "Neg", "Abs" }, "z", "If If Add");
+    expect_branches((const char *const[]){ "RandomNormalLike", "Abs", "RandomNormalLike", "Abs" }, "x", "If If Add");
+}
+
 static void merged(void **state)
 {
     static const row rows[] = {
@@ -452,6 +503,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_ops),      cmocka_unit_test(algebra),  cmocka_unit_test(repeated_work),
+        cmocka_unit_test(repeated_bodies),
         cmocka_unit_test(merged),      cmocka_unit_test(convolutions), cmocka_unit_test(products),
         cmocka_unit_test(activations), cmocka_unit_test(norms),    cmocka_unit_test(attention),
         cmocka_unit_test(asked_for),

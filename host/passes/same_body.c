@@ -1,0 +1,159 @@
+#include "passes/same_body.h"
+#include <string.h>
+
+enum { DEEPEST = 16, SMALL_BYTES = 4096 };
+
+static bool same_text(inlay_str a, inlay_str b)
+{
+    return a.bytes == b.bytes && memcmp(a.data, b.data, a.bytes) == 0;
+}
+
+static bool same_tensor(const inlay_tensor_view *a, const inlay_tensor_view *b)
+{
+    return a == b || (a != NULL && b != NULL && a->dtype == b->dtype && a->dtype != INLAY_STRING && a->rank == b->rank &&
+                      a->bytes == b->bytes && (a->rank == 0 || memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0) &&
+                      (a->bytes == 0 || memcmp(a->data, b->data, (size_t)a->bytes) == 0));
+}
+
+bool same_attr(const inlay_attr_info *a, const inlay_attr_info *b)
+{
+    if (a->kind != b->kind || a->count != b->count || !same_text(a->name, b->name))
+        return false;
+    switch (a->kind) {
+    case INLAY_ATTR_INT:
+        return a->i == b->i;
+    case INLAY_ATTR_FLOAT:
+        return memcmp(&a->f, &b->f, sizeof a->f) == 0;
+    case INLAY_ATTR_STRING:
+        return same_text(a->s, b->s);
+    case INLAY_ATTR_INTS:
+        return a->count == 0 || memcmp(a->ints, b->ints, a->count * sizeof *a->ints) == 0;
+    case INLAY_ATTR_FLOATS:
+        return a->count == 0 || memcmp(a->floats, b->floats, a->count * sizeof *a->floats) == 0;
+    case INLAY_ATTR_STRINGS:
+        for (uint32_t i = 0; i < a->count; i++)
+            if (!same_text(a->strings[i], b->strings[i]))
+                return false;
+        return true;
+    case INLAY_ATTR_TENSOR:
+        return same_tensor(a->tensor, b->tensor);
+    default:
+        return false; /* what only the host understands */
+    }
+}
+
+/* A pair of graphs under comparison: which value of b stands for which of a. */
+typedef struct pairing {
+    rewrite *w;
+    const graph *a, *b;
+    uint32_t *map; /* [a->value_count] INLAY_NONE = not met yet */
+} pairing;
+
+static bool pair_values(pairing *p, const uint32_t *a, const uint32_t *b, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if ((a[i] == INLAY_NONE) != (b[i] == INLAY_NONE))
+            return false;
+        if (a[i] == INLAY_NONE)
+            continue;
+        if (p->a->values[a[i]].info.kind != p->b->values[b[i]].info.kind ||
+            p->a->values[a[i]].info.dtype != p->b->values[b[i]].info.dtype)
+            return false;
+        p->map[a[i]] = b[i];
+    }
+    return true;
+}
+
+static bool same_constants(const inlay_value_info *a, const inlay_value_info *b)
+{
+    if ((a->flags & b->flags & INLAY_VALUE_CONSTANT) == 0 || a->dtype != b->dtype || a->dtype == INLAY_STRING ||
+        a->rank != b->rank || a->data_bytes != b->data_bytes)
+        return false;
+    for (uint32_t d = 0; d < a->rank; d++)
+        if (a->dims[d].value != b->dims[d].value)
+            return false;
+    return a->data == b->data || a->data_bytes == 0 ||
+           (a->data_bytes <= SMALL_BYTES && memcmp(a->data, b->data, (size_t)a->data_bytes) == 0);
+}
+
+/* Are the values that a's node reads those that b's node reads? */
+static bool same_inputs(const pairing *p, const uint32_t *a, const uint32_t *b, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if ((a[i] == INLAY_NONE) != (b[i] == INLAY_NONE))
+            return false;
+        if (a[i] != INLAY_NONE && p->map[a[i]] != b[i] &&
+            (p->map[a[i]] != INLAY_NONE || !same_constants(&p->a->values[a[i]].info, &p->b->values[b[i]].info)))
+            return false;
+    }
+    return true;
+}
+
+static bool same_graphs(rewrite *w, const graph *a, const graph *b, const graph_body *of_a, const graph_body *of_b,
+                        uint32_t depth);
+
+static bool same_inner_node(pairing *p, const graph_node *a, const graph_node *b, uint32_t depth)
+{
+    if (a->row != b->row || a->custom != b->custom || (a->row == NULL && a->custom == NULL) ||
+        graph_node_is_random(a) || a->type_attr != NULL || b->type_attr != NULL ||
+        a->info.input_count != b->info.input_count || a->info.output_count != b->info.output_count ||
+        a->info.attr_count != b->info.attr_count || a->body_count != b->body_count ||
+        a->capture_count != b->capture_count || !same_inputs(p, a->info.inputs, b->info.inputs, a->info.input_count) ||
+        !same_inputs(p, a->captures, b->captures, a->capture_count))
+        return false;
+    for (uint32_t i = 0; i < a->info.attr_count; i++) {
+        const inlay_attr_info *other = graph_attr(b, a->info.attrs[i].name.data);
+
+        if (other == NULL || !same_attr(&a->info.attrs[i], other))
+            return false;
+    }
+    for (uint32_t i = 0; i < a->body_count; i++) {
+        const graph_body *x = &a->bodies[i], *y = &b->bodies[i];
+
+        if (strcmp(x->attr, y->attr) != 0 || x->in_list != y->in_list || x->capture_count != y->capture_count ||
+            !same_inputs(p, x->capture_outer, y->capture_outer, x->capture_count) ||
+            !same_graphs(p->w, x->graph, y->graph, x, y, depth + 1))
+            return false;
+    }
+    return pair_values(p, a->info.outputs, b->info.outputs, a->info.output_count);
+}
+
+/* The captures' inner values are paired in order. */
+static bool same_graphs(rewrite *w, const graph *a, const graph *b, const graph_body *of_a, const graph_body *of_b,
+                        uint32_t depth)
+{
+    pairing p = { .w = w, .a = a, .b = b };
+
+    if (depth > DEEPEST || a->node_count != b->node_count || a->input_count != b->input_count ||
+        a->output_count != b->output_count)
+        return false;
+    p.map = arena_array(&w->scratch, (size_t)a->value_count + 1, sizeof *p.map);
+    if (p.map == NULL)
+        return false;
+    memset(p.map, 0xff, a->value_count * sizeof *p.map);
+    if (!pair_values(&p, a->inputs, b->inputs, a->input_count) ||
+        !pair_values(&p, of_a->capture_inner, of_b->capture_inner, of_a->capture_count))
+        return false;
+    for (uint32_t i = 0; i < a->node_count; i++)
+        if (!same_inner_node(&p, a->nodes[i], b->nodes[i], depth))
+            return false;
+    return same_inputs(&p, a->outputs, b->outputs, a->output_count);
+}
+
+bool same_bodies(rewrite *w, const graph_node *a, const graph_node *b)
+{
+    if (a->body_count != b->body_count)
+        return false;
+    for (uint32_t i = 0; i < a->body_count; i++) {
+        const graph_body *x = &a->bodies[i], *y = &b->bodies[i];
+
+        if (strcmp(x->attr, y->attr) != 0 || x->in_list != y->in_list || x->capture_count != y->capture_count)
+            return false;
+        for (uint32_t k = 0; k < x->capture_count; k++)
+            if (rw_resolve(w, x->capture_outer[k]) != rw_resolve(w, y->capture_outer[k]))
+                return false;
+        if (!same_graphs(w, x->graph, y->graph, x, y, 0))
+            return false;
+    }
+    return true;
+}
