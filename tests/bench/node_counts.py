@@ -11,7 +11,7 @@ at level 99, for it fuses further within its providers.
 
 Outputs of level 99 are held against those of level 0, |a - b| <= 1e-4 * max(1, |b|), on the reference provider, which
 computes a node the same way whatever stands around it, and on the providers that are there. Where these differ, the
-largest difference is told."""
+largest difference is told; with a * they agree without the pass quantized_ops, which sums exactly what was rounded."""
 import argparse
 import json
 import os
@@ -63,12 +63,12 @@ def regions(args, model):
     return json.loads(ran.stdout)["regions"] if ran.returncode == 0 else "-"
 
 
-def difference(args, model, inputs, work, providers):
+def difference(args, model, inputs, work, providers, extra=()):
     """Whether levels 0 and 99 agree, as text."""
-    out = {level: os.path.join(work, providers + level) for level in ("0", "99")}
+    out = {level: os.path.join(work, "-".join((providers, level, *extra))) for level in ("0", "99")}
     for level, folder in out.items():
         wrong = models.run(args.inlay, model, inputs, folder,
-                           ["--level", level, *(["--providers", providers] if providers else [])])
+                           ["--level", level, *(["--providers", providers] if providers else []), *extra])
         if wrong:
             return f"level {level}: {wrong}"
     worst, largest = 0.0, 0.0
@@ -80,7 +80,12 @@ def difference(args, model, inputs, work, providers):
         worst = max(worst, far)
         if want.size and want.dtype.kind == "f":
             largest = max(largest, float(np.nanmax(np.abs(got.astype(np.float64) - want))))
-    return "agree" if worst <= 1 else f"off by {largest:.1e}"
+    if worst <= 1:
+        return "agree"
+    if providers == "reference" and not extra and difference(args, model, inputs, work, providers,
+                                                             ("--no-pass", "quantized_ops")) == "agree":
+        return f"agree* ({largest:.1e})"
+    return f"off by {largest:.1e}"
 
 
 def find(args):
@@ -123,7 +128,7 @@ def main():
             os.mkdir(inputs)
             models.write_inputs(args.inlay, model, inputs, quiet=True)
             cells += [difference(args, model, inputs, work, p) for p in ("reference", "")]
-        if cells[-2] != "agree":
+        if not cells[-2].startswith("agree"):
             wrong.append(cells[0])
         lines.append("| " + " | ".join(str(c) for c in cells) + " |")
         print(lines[-1], file=sys.stderr, flush=True)
