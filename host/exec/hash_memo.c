@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { FORMAT = 1, LEAST_BYTES = 65536, RECENT_SECONDS = 3, MAX_MEMOS = 16, MAX_ENTRIES = 1 << 20, MAX_FILES = 1024 };
@@ -49,6 +48,7 @@ typedef struct pending {
 typedef struct work {
     const graph_model *model;
     const char *folder;
+    int64_t now;
     memo memos[MAX_MEMOS];
     uint32_t memo_count;
     pending *list;
@@ -119,11 +119,11 @@ static void load(const work *w, memo *m)
 }
 
 /* Could the file have changed since it was looked at without looking so? */
-static bool is_recent(const graph_file_id *id)
+static bool is_recent(const work *w, const graph_file_id *id)
 {
     int64_t last = id->modified[0] > id->changed[0] ? id->modified[0] : id->changed[0];
 
-    return (int64_t)time(NULL) - last < RECENT_SECONDS;
+    return w->now - last < RECENT_SECONDS;
 }
 
 static void save(const work *w, memo *m)
@@ -131,7 +131,7 @@ static void save(const work *w, memo *m)
     memo_head head = { .format = FORMAT, .id = m->id, .entry_count = m->count };
     char path[PATH_MAX];
 
-    if (m->count == m->known_count || m->count > MAX_ENTRIES || is_recent(&m->id) || !path_of(w, &m->id, path))
+    if (m->count == m->known_count || m->count > MAX_ENTRIES || is_recent(w, &m->id) || !path_of(w, &m->id, path))
         return;
     qsort(m->entries, m->count, sizeof *m->entries, by_place);
     memcpy(head.magic, magic, sizeof magic);
@@ -257,9 +257,9 @@ static void hash_pending(const work *w)
     free(jobs);
 }
 
-void hash_constants(graph *g, const char *folder)
+uint32_t hash_constants(graph *g, const char *folder, int64_t now)
 {
-    work w = { .model = g->model, .folder = folder != NULL && folder[0] != '\0' ? folder : NULL };
+    work w = { .model = g->model, .folder = folder != NULL && folder[0] != '\0' ? folder : NULL, .now = now };
 
     if (collect(&w, g))
         hash_pending(&w);
@@ -268,4 +268,5 @@ void hash_constants(graph *g, const char *folder)
         free(w.memos[i].entries);
     }
     free(w.list);
+    return w.count;
 }

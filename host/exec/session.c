@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ------------------------------------------------------------------ progress */
@@ -257,7 +258,8 @@ static inlay_status compile(inlay_session *s, const inlay_options *options, inla
     char folder[PATH_MAX];
     uint32_t held = threads_hold(s->env.max_threads);
 
-    hash_constants(s->model->main, config_cache_folder(options, "hashes", folder, sizeof folder) ? folder : NULL);
+    (void)hash_constants(s->model->main, config_cache_folder(options, "hashes", folder, sizeof folder) ? folder : NULL,
+                         (int64_t)time(NULL));
     (void)threads_hold(held);
     if (s->env.packs.max_bytes > 0 && config_cache_folder(options, "packs", folder, sizeof folder)) {
         s->env.packs.dir = arena_string(&s->a, folder);

@@ -1,0 +1,77 @@
+/* folder.h - a folder of a test's own. */
+#ifndef CACHE_FOLDER_H
+#define CACHE_FOLDER_H
+#include "cmocka_all.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct folder {
+    char path[64];
+} folder;
+
+static inline folder folder_make(void)
+{
+    folder f = { "/tmp/inlay-cache-XXXXXX" };
+
+    assert_non_null(mkdtemp(f.path));
+    return f;
+}
+
+/* How many files of dir/below end in suffix, and the path of the last by name. path may be NULL. */
+static inline int folder_count(const folder *f, const char *below, const char *suffix, char path[512])
+{
+    char dir[256], last[256] = "";
+    const struct dirent *e;
+    int count = 0;
+    DIR *d;
+
+    (void)snprintf(dir, sizeof dir, "%s/%s", f->path, below);
+    d = opendir(dir);
+    while (d != NULL && (e = readdir(d)) != NULL) {
+        size_t n = strlen(e->d_name), s = strlen(suffix);
+
+        if (n <= s || strcmp(e->d_name + n - s, suffix) != 0)
+            continue;
+        count++;
+        if (strcmp(e->d_name, last) > 0)
+            (void)snprintf(last, sizeof last, "%s", e->d_name);
+    }
+    if (d != NULL)
+        (void)closedir(d);
+    if (path != NULL)
+        (void)snprintf(path, 512, "%s/%s", dir, last);
+    return count;
+}
+
+static inline void folder_remove(const folder *f)
+{
+    char line[256];
+
+    (void)snprintf(line, sizeof line, "chmod -R u+w %s; rm -r %s", f->path, f->path);
+    assert_int_equal(system(line), 0);
+}
+
+/* Turns over one bit of a file; times keeps the file's own times if it is set. */
+static inline void folder_flip(const char *path, long at, bool keep_times)
+{
+    struct stat st;
+    unsigned char byte;
+    int fd = open(path, O_RDWR);
+
+    assert_true(fd >= 0);
+    assert_int_equal(fstat(fd, &st), 0);
+    at = at < 0 ? (long)st.st_size + at : at;
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    if (keep_times)
+        assert_int_equal(futimens(fd, (const struct timespec[]){ st.st_atim, st.st_mtim }), 0);
+    assert_int_equal(close(fd), 0);
+}
+#endif

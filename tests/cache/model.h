@@ -1,0 +1,76 @@
+/* model.h - a model whose weights lie in the file as they are, for what is known of files. */
+#ifndef CACHE_MODEL_H
+#define CACHE_MODEL_H
+#include "model_writer.h"
+
+enum { MODEL_CHANNELS = 64, MODEL_SIDE = 12 };
+
+static inline void model_weights(wire *w, const char *name, uint32_t rank, const int64_t *dims, float from)
+{
+    int64_t count = 1;
+    float *data;
+    wire_mark t = wire_begin(w, MW_INITIALIZER);
+
+    for (uint32_t d = 0; d < rank; d++)
+        count *= dims[d];
+    data = malloc((size_t)count * sizeof *data);
+    assert_non_null(data);
+    for (int64_t i = 0; i < count; i++)
+        data[i] = from + (float)(i * 7919 % 1009) / 1009;
+    mw_tensor_head(w, name, INLAY_FLOAT, rank, dims);
+    wire_bytes(w, 9, data, (size_t)count * sizeof *data);
+    wire_end(w, t);
+    free(data);
+}
+
+/* Two convolutions and a product: [1, 64, 12, 12] -> [1, 50]. */
+static inline wire model_make(float from)
+{
+    static const int64_t w_dims[] = { MODEL_CHANNELS, MODEL_CHANNELS, 3, 3 };
+    static const int64_t m_dims[] = { MODEL_CHANNELS * MODEL_SIDE * MODEL_SIDE, 50 }, b_dims[] = { MODEL_CHANNELS };
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17), n, a;
+
+    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "1,64,12,12");
+    model_weights(&w, "w1", 4, w_dims, from);
+    model_weights(&w, "w2", 4, w_dims, from + 0.5f);
+    model_weights(&w, "b", 1, b_dims, from);
+    model_weights(&w, "m", 2, m_dims, -0.5f);
+    for (int i = 0; i < 2; i++) {
+        n = mw_node_begin(&w, "Conv", i == 0 ? "x,w1,b" : "c1,w2,b", i == 0 ? "c1" : "c2");
+        a = wire_begin(&w, 5);
+        wire_text(&w, 1, "pads");
+        wire_int(&w, 20, 7);
+        for (int k = 0; k < 4; k++)
+            wire_int(&w, 8, 1);
+        wire_end(&w, a);
+        wire_end(&w, n);
+    }
+    mw_node(&w, "Flatten", "c2", "f");
+    mw_node(&w, "MatMul", "f,m", "y");
+    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "1,50");
+    wire_end(&w, g);
+    return w;
+}
+
+/* Where in the bytes the weights of w1 begin. */
+static inline long model_place(const wire *w, float from)
+{
+    const float first[] = { from, from + (float)(7919 % 1009) / 1009 };
+
+    for (size_t i = 0; i + sizeof first <= w->count; i++)
+        if (memcmp(w->bytes + i, first, sizeof first) == 0)
+            return (long)i;
+    fail_msg("no weights");
+    return -1;
+}
+
+static inline void model_write_to(const wire *w, const char *path)
+{
+    FILE *f = fopen(path, "wb");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(w->bytes, 1, w->count, f), w->count);
+    assert_int_equal(fclose(f), 0);
+}
+#endif

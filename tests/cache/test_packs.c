@@ -1,0 +1,311 @@
+/* Packs as files: what is found again, what is not, and what happens to files that are not what they were. */
+#include "base/kept.h"
+#include "exec/threads.h"
+#include "folder.h"
+#include "plan/pack_file.h"
+#include "plan/packs.h"
+#include <errno.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+
+enum { LARGE = 300000, SMALL = 100 };
+
+static const part_provider maker = { .name = "maker", .build_id = "1" };
+static char log_text[1024];
+
+static void keep_log(void *ctx, uint32_t level, const char *text)
+{
+    (void)ctx;
+    (void)level;
+    (void)snprintf(log_text, sizeof log_text, "%s", text);
+}
+
+static packs *open_packs(const folder *f, uint64_t model)
+{
+    const packs_place place = { .dir = f->path, .max_bytes = 1 << 28, .log = keep_log };
+    packs *p = packs_open(&place, model);
+
+    assert_non_null(p);
+    return p;
+}
+
+/* Takes the pack of a key, fills it with a pattern of that key or checks it. */
+static bool use(packs *p, const part_provider *provider, uint32_t key, uint64_t bytes)
+{
+    uint32_t known = 7;
+    void *data = NULL;
+
+    assert_int_equal(packs_take(p, provider, &key, sizeof key, bytes, &data, &known), INLAY_OK);
+    assert_int_equal((uintptr_t)data % 64, 0);
+    for (uint64_t i = 0; i < bytes; i++) {
+        if (known == 0)
+            ((unsigned char *)data)[i] = (unsigned char)(key + i * 7);
+        else
+            assert_int_equal(((unsigned char *)data)[i], (unsigned char)(key + i * 7));
+    }
+    if (known == 0)
+        packs_keep(p, data);
+    return known != 0;
+}
+
+/* How many of keys [0, count) are there; makes the others. */
+static int session(const folder *f, uint64_t model, uint32_t count, uint64_t bytes)
+{
+    packs *p = open_packs(f, model);
+    int found = 0;
+
+    for (uint32_t k = 0; k < count; k++)
+        found += use(p, &maker, k, bytes + k);
+    assert_int_equal(packs_counted(p).found, found);
+    assert_int_equal(packs_counted(p).made, count - (uint32_t)found);
+    packs_commit(p);
+    packs_close(p);
+    return found;
+}
+
+static void found_again(void **state)
+{
+    folder f = folder_make();
+
+    (void)state;
+    assert_int_equal(session(&f, 1, 5, SMALL), 0);
+    assert_int_equal(session(&f, 1, 5, SMALL), 5);
+    assert_int_equal(session(&f, 2, 5, SMALL), 0); /* another model */
+    assert_int_equal(session(&f, 1, 9, SMALL), 5); /* more of the same: another file */
+    assert_int_equal(folder_count(&f, "", ".packs", NULL), 3);
+    assert_int_equal(session(&f, 1, 9, SMALL), 9);
+    assert_int_equal(session(&f, 1, 9, LARGE), 0); /* the same keys, other sizes; written aside */
+    assert_int_equal(session(&f, 1, 9, LARGE), 9);
+    assert_int_equal(session(&f, 1, 9, SMALL), 9);
+    assert_int_equal(folder_count(&f, "", ".new", NULL), 0);
+    folder_remove(&f);
+}
+
+static void who_made_it_counts(void **state)
+{
+    static const part_provider others[] = { { .name = "other", .build_id = "1" },
+                                            { .name = "maker", .build_id = "2" },
+                                            { .name = "maker", .build_id = "1", .settings_hash = 3 } };
+    const part_provider unknown = { .name = "maker" };
+    folder f = folder_make();
+    uint32_t key = 0, known;
+    void *data;
+    packs *p;
+
+    (void)state;
+    assert_int_equal(session(&f, 1, 1, SMALL), 0);
+    p = open_packs(&f, 1);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        assert_false(use(p, &others[i], 0, SMALL));
+    assert_true(use(p, &maker, 0, SMALL));
+    assert_int_equal(packs_take(p, &unknown, &key, sizeof key, SMALL, &data, &known), INLAY_UNSUPPORTED);
+    packs_close(p); /* never committed: nothing is written */
+    assert_int_equal(folder_count(&f, "", ".packs", NULL), 1);
+    folder_remove(&f);
+}
+
+static void what_is_not_kept_is_lost(void **state)
+{
+    folder f = folder_make();
+    uint32_t key = 0, known;
+    void *data, *again;
+    packs *p = open_packs(&f, 1);
+
+    (void)state;
+    assert_int_equal(packs_take(p, &maker, &key, sizeof key, SMALL, &data, &known), INLAY_OK);
+    /* Not filled yet: nobody else gets it. */
+    assert_int_equal(packs_take(p, &maker, &key, sizeof key, SMALL, &again, &known), INLAY_UNSUPPORTED);
+    memset(data, 1, SMALL);
+    assert_false(use(p, &maker, 1, SMALL));
+    packs_commit(p);
+    packs_close(p);
+    p = open_packs(&f, 1);
+    assert_true(use(p, &maker, 1, SMALL));
+    assert_false(use(p, &maker, 0, SMALL));
+    packs_close(p);
+    folder_remove(&f);
+}
+
+static void none_is_fine(void **state)
+{
+    uint32_t key = 0, known;
+    void *data;
+
+    (void)state;
+    assert_null(packs_open(&(packs_place){ .dir = "", .max_bytes = 1 }, 1));
+    assert_null(packs_open(&(packs_place){ .dir = "/tmp", .max_bytes = 0 }, 1));
+    assert_int_equal(packs_take(NULL, &maker, &key, sizeof key, SMALL, &data, &known), INLAY_UNSUPPORTED);
+    packs_keep(NULL, &key);
+    packs_commit(NULL);
+    packs_close(NULL);
+}
+
+/* Every byte that is not padding counts; whatever is wrong, the file is written anew. */
+static void damaged(void **state)
+{
+    static const long places[] = { 0, 7, 9, 12, 16, 24, 32, 40, 48, 56, 4096, 4096 + SMALL - 1, -1, -8, -20, -39 };
+    folder f = folder_make();
+    char path[512];
+    struct stat st;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        assert_int_equal(session(&f, 1, 3, SMALL), 0);
+        assert_int_equal(folder_count(&f, "", ".packs", path), 1);
+        folder_flip(path, places[i], true);
+        log_text[0] = '\0';
+        assert_int_equal(session(&f, 1, 3, SMALL), 0);
+        assert_non_null(strstr(log_text, "is damaged"));
+        assert_int_equal(session(&f, 1, 3, SMALL), 3);
+        assert_int_equal(unlink(path), 0);
+    }
+    for (long cut = 0; cut < 4096 + 500; cut += cut < 200 ? 13 : 211) { /* too short, or too long */
+        assert_int_equal(session(&f, 1, 3, SMALL), 0);
+        assert_int_equal(folder_count(&f, "", ".packs", path), 1);
+        assert_int_equal(stat(path, &st), 0);
+        assert_int_equal(truncate(path, cut == 0 ? st.st_size + 1 : st.st_size - cut > 0 ? st.st_size - cut : 0), 0);
+        assert_int_equal(session(&f, 1, 3, SMALL), 0);
+        assert_int_equal(session(&f, 1, 3, SMALL), 3);
+        assert_int_equal(unlink(path), 0);
+    }
+    folder_remove(&f);
+}
+
+/* A file of another model under this one's name; a folder, a link and a pipe there. */
+static void foreign(void **state)
+{
+    folder f = folder_make();
+    char one[512], two[512];
+
+    (void)state;
+    assert_int_equal(session(&f, 1, 2, SMALL), 0);
+    assert_int_equal(folder_count(&f, "", ".packs", one), 1);
+    (void)snprintf(two, sizeof two, "%.500s.old", one);
+    assert_int_equal(rename(one, two), 0);
+    assert_int_equal(session(&f, 2, 2, SMALL), 0);
+    assert_int_equal(folder_count(&f, "", ".packs", one), 1);
+    assert_int_equal(rename(two, one), 0); /* model 1's file as model 2's */
+    assert_int_equal(session(&f, 2, 2, SMALL), 0);
+    assert_int_equal(session(&f, 2, 2, SMALL), 2);
+    assert_int_equal(unlink(one), 0);
+    assert_int_equal(symlink("/etc/passwd", one), 0);
+    assert_int_equal(session(&f, 2, 2, SMALL), 0);
+    assert_int_equal(unlink(one), 0);
+    assert_int_equal(mkfifo(one, 0600), 0);
+    assert_int_equal(session(&f, 2, 2, SMALL), 0);
+    folder_remove(&f);
+}
+
+/* A folder that cannot be written to, and files that must not grow: all works, nothing is kept. */
+static void no_room(void **state)
+{
+    folder f = folder_make();
+    const packs_place little = { .dir = f.path, .max_bytes = SMALL + 10, .log = keep_log };
+    uint32_t key = 5, known;
+    void *data;
+    packs *p;
+    pid_t child;
+    int status;
+
+    (void)state;
+    p = packs_open(&little, 1);
+    assert_int_equal(packs_take(p, &maker, &key, sizeof key, SMALL, &data, &known), INLAY_OK);
+    assert_int_equal(packs_take(p, &maker, &known, sizeof known, SMALL, &data, &known), INLAY_UNSUPPORTED);
+    packs_close(p);
+
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) { /* what goes beyond this limit is a signal */
+        const struct rlimit limit = { 1000, 1000 };
+
+        (void)threads_hold(1);
+        (void)setrlimit(RLIMIT_FSIZE, &limit);
+        log_text[0] = '\0';
+        _exit(session(&f, 1, 3, LARGE) == 0 && strstr(log_text, "too large") != NULL &&
+                      folder_count(&f, "", "", NULL) == 2 /* . and .. */
+                  ? 0
+                  : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+
+    assert_int_equal(session(&f, 1, 2, SMALL), 0);
+    assert_int_equal(chmod(f.path, 0500), 0);
+    assert_int_equal(session(&f, 1, 2, SMALL), 2);
+    if (geteuid() != 0) { /* whom permissions do not hold */
+        p = open_packs(&f, 2);
+        assert_int_equal(packs_take(p, &maker, &key, sizeof key, SMALL, &data, &known), INLAY_UNSUPPORTED);
+        packs_close(p);
+    }
+    folder_remove(&f);
+}
+
+/* Several processes that begin, write and read at once. */
+static void together(void **state)
+{
+    enum { PROCESSES = 4, ROUNDS = 30 };
+    folder f = folder_make();
+    pid_t children[PROCESSES];
+    int status;
+
+    (void)state;
+    for (int c = 0; c < PROCESSES; c++) {
+        children[c] = fork();
+        assert_true(children[c] >= 0);
+        if (children[c] == 0) {
+            log_text[0] = '\0';
+            (void)threads_hold(1); /* OpenMP's threads are not there after a fork */
+            for (int r = 0; r < ROUNDS; r++)
+                (void)session(&f, (uint64_t)(r / 10), 4 + (uint32_t)(r % 3), r % 2 == 0 ? SMALL : LARGE);
+            _exit(strstr(log_text, "is damaged") == NULL ? 0 : 1);
+        }
+    }
+    for (int c = 0; c < PROCESSES; c++) {
+        assert_int_equal(waitpid(children[c], &status, 0), children[c]);
+        assert_int_equal(status, 0);
+    }
+    assert_int_equal(folder_count(&f, "", ".new", NULL), 0);
+    folder_remove(&f);
+}
+
+/* The longest unused files go first. */
+static void bounded(void **state)
+{
+    folder f = folder_make();
+    char path[512];
+    time_t now = time(NULL);
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        const struct timespec used[] = { { now - 100 + i, 0 }, { now - 100 + i, 0 } };
+
+        (void)snprintf(path, sizeof path, "%s/%d.kind", f.path, (i * 5) % 6); /* 0 5 4 3 2 1 */
+        assert_true(kept_write(path, (const kept_part[]){ { "12345", 5 }, { "67890", 5 } }, 2));
+        assert_int_equal(utimensat(AT_FDCWD, path, used, 0), 0);
+    }
+    (void)snprintf(path, sizeof path, "%s/left.kind.1.1.new", f.path);
+    assert_true(kept_write(path, NULL, 0));
+    kept_trim(f.path, ".kind", 45, 100);
+    assert_int_equal(folder_count(&f, "", ".kind", NULL), 4);
+    assert_int_equal(folder_count(&f, "", "0.kind", NULL) + folder_count(&f, "", "5.kind", NULL), 0);
+    assert_int_equal(folder_count(&f, "", ".new", NULL), 1); /* its writer may be at it */
+    assert_int_equal(utimensat(AT_FDCWD, path, (const struct timespec[]){ { now - 9999, 0 }, { now - 9999, 0 } }, 0),
+                     0);
+    kept_trim(f.path, ".kind", 1000, 2);
+    assert_int_equal(folder_count(&f, "", ".kind", NULL), 2);
+    assert_int_equal(folder_count(&f, "", ".new", NULL), 0);
+    kept_trim("/nowhere/at/all", ".kind", 1, 1);
+    folder_remove(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(found_again), cmocka_unit_test(who_made_it_counts), cmocka_unit_test(what_is_not_kept_is_lost),
+        cmocka_unit_test(none_is_fine), cmocka_unit_test(damaged), cmocka_unit_test(foreign), cmocka_unit_test(no_room),
+        cmocka_unit_test(together), cmocka_unit_test(bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,179 @@
+/* Sessions on onednn with a cache folder: the second finds what the first packed, and never what is not its own. */
+#include "exec/session.h"
+#include "folder.h"
+#include "model.h"
+#include "rig.h"
+#include <sys/wait.h>
+
+static const float start = 0.25f;
+
+typedef struct result {
+    float y[50];
+    packs_count count;
+} result;
+
+typedef struct ask {
+    const char *path, *cache, *option, *value;
+    bool cancel;
+} ask;
+
+static int give_up(void *user, double fraction, const char *what)
+{
+    (void)user;
+    (void)what;
+    return fraction > 0.5;
+}
+
+static inlay_status try_run(const ask *a, result *out)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *o = NULL;
+    rig r = { .session = NULL };
+    float x[MODEL_CHANNELS * MODEL_SIDE * MODEL_SIDE];
+    inlay_status status;
+
+    assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "providers", "onednn,reference", &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "policy", "priority", &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "cache_dir", a->cache, &diag), INLAY_OK);
+    if (a->option != NULL && inlay_options_set(o, a->option, a->value, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    if (a->cancel)
+        inlay_options_set_progress(o, give_up, NULL);
+    status = inlay_session_create(a->path, o, &r.session, &diag);
+    inlay_options_destroy(o);
+    if (status != INLAY_OK)
+        return status;
+    out->count = packs_counted(r.session->main->packs);
+    assert_int_equal(inlay_context_create(r.session, &r.context, &diag), INLAY_OK);
+    for (size_t i = 0; i < sizeof x / sizeof x[0]; i++)
+        x[i] = (float)(i % 17) / 17 - 0.4f;
+    rig_floats(&r, 0, "1,64,12,12", x);
+    rig_run(&r);
+    memcpy(out->y, inlay_value_data(inlay_context_output(r.context, 0)), sizeof out->y);
+    inlay_context_destroy(r.context);
+    inlay_session_destroy(r.session);
+    return INLAY_OK;
+}
+
+static result run(const char *path, const char *cache, const char *option, const char *value)
+{
+    const ask a = { path, cache, option, value, false };
+    result r;
+
+    assert_int_equal(try_run(&a, &r), INLAY_OK);
+    return r;
+}
+
+typedef struct stage {
+    folder f;
+    char path[128], cache[128];
+} stage;
+
+static stage stage_make(void)
+{
+    stage s = { .f = folder_make() };
+    wire w = model_make(start);
+
+    (void)snprintf(s.path, sizeof s.path, "%s/m.onnx", s.f.path);
+    (void)snprintf(s.cache, sizeof s.cache, "%s/cache", s.f.path);
+    model_write_to(&w, s.path);
+    free(w.bytes);
+    return s;
+}
+
+static void second_start(void **state)
+{
+    stage s = stage_make();
+    result plain = run(s.path, "", NULL, NULL), first = run(s.path, s.cache, NULL, NULL), second;
+
+    (void)state;
+    assert_int_equal(plain.count.made + plain.count.found, 0);
+    assert_true(first.count.made >= 3); /* all weights */
+    assert_int_equal(first.count.found, 0);
+    second = run(s.path, s.cache, NULL, NULL);
+    assert_int_equal(second.count.made, 0);
+    assert_int_equal(second.count.found, first.count.made);
+    assert_memory_equal(first.y, plain.y, sizeof plain.y);
+    assert_memory_equal(second.y, plain.y, sizeof plain.y);
+    assert_int_equal(run(s.path, s.cache, "cache_max_bytes", "0").count.found, 0);
+    folder_remove(&s.f);
+}
+
+/* Whatever differs, the result is that without a cache. */
+static void never_stale(void **state)
+{
+    static const char *const options[][2] = { { "onednn.winograd", "0" },  { "intra_threads", "1" },
+                                              { "level", "0" },            { "precision", "reduced" },
+                                              { "precision", "strict" },   { "onednn.own_loops", "0" } };
+    stage s = stage_make();
+    wire w = model_make(start);
+    long place = model_place(&w, start);
+    result want, got, before = run(s.path, s.cache, NULL, NULL);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        for (int round = 0; round < 2; round++) {
+            want = run(s.path, "", options[i][0], options[i][1]);
+            got = run(s.path, s.cache, options[i][0], options[i][1]);
+            assert_memory_equal(got.y, want.y, sizeof got.y);
+            assert_true(round == 0 || got.count.made == 0);
+        }
+    }
+    folder_flip(s.path, place + 4 * 777 + 2, true); /* a bit of one weight */
+    want = run(s.path, "", NULL, NULL);
+    assert_memory_not_equal(want.y, before.y, sizeof want.y);
+    got = run(s.path, s.cache, NULL, NULL);
+    assert_memory_equal(got.y, want.y, sizeof got.y);
+    assert_true(got.count.made > 0);
+    free(w.bytes);
+    folder_remove(&s.f);
+}
+
+static void damaged_files(void **state)
+{
+    stage s = stage_make();
+    result want = run(s.path, s.cache, NULL, NULL), got;
+    char file[512];
+    struct stat st;
+
+    (void)state;
+    for (long i = 0; i < 8; i++) {
+        assert_int_equal(folder_count(&s.f, "cache/packs", ".packs", file), 1);
+        assert_int_equal(stat(file, &st), 0);
+        if (i < 6)
+            folder_flip(file, i == 0 ? 3 : 4096 + (st.st_size - 4096) / 6 * i, true);
+        else
+            assert_int_equal(truncate(file, i == 6 ? 0 : st.st_size / 2), 0);
+        got = run(s.path, s.cache, NULL, NULL);
+        assert_memory_equal(got.y, want.y, sizeof got.y);
+        if (i >= 6 || i == 0)
+            assert_int_equal(got.count.found, 0);
+        got = run(s.path, s.cache, NULL, NULL);
+        assert_int_equal(got.count.made, 0);
+        assert_memory_equal(got.y, want.y, sizeof got.y);
+    }
+    folder_remove(&s.f);
+}
+
+/* Who gives up while it compiles leaves nothing behind. */
+static void cancelled(void **state)
+{
+    stage s = stage_make();
+    const ask a = { s.path, s.cache, NULL, NULL, true };
+    result r;
+
+    (void)state;
+    assert_int_equal(try_run(&a, &r), INLAY_CANCELLED);
+    assert_int_equal(folder_count(&s.f, "cache/packs", ".packs", NULL), 0);
+    assert_int_equal(folder_count(&s.f, "cache/packs", ".new", NULL), 0);
+    folder_remove(&s.f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(second_start), cmocka_unit_test(never_stale),
+                                        cmocka_unit_test(damaged_files), cmocka_unit_test(cancelled) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
