@@ -38,7 +38,7 @@ bool rg_takes_product(const kit_node *node)
     const inlay_value_info *x = kit_input(node, 0), *y = kit_output(node, 0);
 
     return x != NULL && y != NULL && x->dtype == INLAY_INT32 && y->dtype == INLAY_FLOAT &&
-           is_made_by(node, x, "MatMulInteger");
+           (is_made_by(node, x, "MatMulInteger") || is_made_by(node, x, "ConvInteger"));
 }
 
 /* ------------------------------------------------------------------ parsing */

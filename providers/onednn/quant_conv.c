@@ -1,21 +1,35 @@
-/* QLinearConv-10: oneDNN's convolution of bytes, with channels last, zero points and a scale for each filter.
+/* QLinearConv-10 and ConvInteger-10: oneDNN's convolution of bytes, with channels last, zero points and a scale for each
+ * filter.
  *
  * oneDNN computes round(sum * scale + zero) where ONNX has round(sum * scale) + zero: ties may go to the other side. */
 #include "quant.h"
 #include "window.h"
 
-enum { X = 0, X_SCALE = 1, X_ZERO = 2, W = 3, W_SCALE = 4, W_ZERO = 5, Y_SCALE = 6, Y_ZERO = 7, BIAS = 8 };
+enum { X = 0, X_SCALE = 1, X_ZERO = 2, W_SCALE = 4, Y_SCALE = 6, Y_ZERO = 7, BIAS = 8 };
+
+static bool is_linear(const rg_op *op)
+{
+    return strcmp(op->row->op_type, "QLinearConv") == 0;
+}
+
+static uint32_t weights_at(const rg_op *op)
+{
+    return is_linear(op) ? 3 : 1;
+}
 
 /* Weights that oneDNN can read: int8, or uint8 around 128, with no other zero point. */
-static bool weights_fit(const kit_node *node, kit_refusal *why)
+static bool weights_fit(const kit_node *node, const rg_op *op, kit_refusal *why)
 {
-    const inlay_value_info *w = kit_input(node, W), *zero = kit_input(node, W_ZERO);
+    uint32_t at = weights_at(op), zero_at = is_linear(op) ? 5 : 3;
+    const inlay_value_info *w = kit_input(node, at), *zero = kit_input(node, zero_at);
     uint8_t wanted;
 
-    if (!q_is_bytes(w) || !kit_is_constant(node, W) || q_count(w) < 1)
+    if (!q_is_bytes(w) || !kit_is_constant(node, at) || q_count(w) < 1)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make them a constant", "the weights are not constant bytes");
     wanted = w->dtype == INLAY_UINT8 ? 128 : 0;
-    if (zero == NULL || !kit_is_constant(node, W_ZERO) || zero->data == NULL || zero->dtype != w->dtype)
+    if (zero == NULL && wanted == 0)
+        return true;
+    if (zero == NULL || !kit_is_constant(node, zero_at) || zero->data == NULL || zero->dtype != w->dtype)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant",
                           "the zero point of the weights is not a constant");
     for (uint64_t i = 0; i < zero->data_bytes; i++)
@@ -25,32 +39,43 @@ static bool weights_fit(const kit_node *node, kit_refusal *why)
     return true;
 }
 
-static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
+/* Scales, zero points and bias of QLinearConv. */
+static bool parse_linear(const kit_node *node, rg_op *op, kit_refusal *why)
 {
-    const inlay_value_info *x = kit_input(node, X), *w = kit_input(node, W), *y = kit_output(node, 0);
+    const inlay_value_info *x = kit_input(node, X), *w = kit_input(node, weights_at(op)), *y = kit_output(node, 0);
     const inlay_value_info *bias = kit_input(node, BIAS);
+    int32_t y_zero;
     float ignored;
 
-    if (!q_has_products(why) || !rg_known_rank(x, 3, 5, "input 0", why) || !weights_fit(node, why) ||
-        !rg_known_rank(w, x->rank, x->rank, "input 3", why))
-        return false;
-    if (!q_is_bytes(x) || !q_is_bytes(y))
-        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "input or output are not of 8 bits");
+    if (!q_is_bytes(y))
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "the output is not of 8 bits");
     if (bias != NULL && (!kit_is_constant(node, BIAS) || bias->dtype != INLAY_INT32 || bias->rank != 1 ||
                          bias->dims[0].value != w->dims[0].value))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "the bias is not a constant vector of int32");
     if (!q_known_scale(kit_input(node, X_SCALE), 1, "x", &op->scale, why) ||
         !q_known_scale(kit_input(node, W_SCALE), w->dims[0].value, "w", &ignored, why) ||
         !q_known_scale(kit_input(node, Y_SCALE), 1, "y", &op->alpha, why) ||
-        !q_known_zero(kit_input(node, X_ZERO), x, "x", &op->zero, why))
+        !q_known_zero(kit_input(node, X_ZERO), x, "x", &op->zero, why) ||
+        !q_known_zero(kit_input(node, Y_ZERO), y, "y", &y_zero, why))
         return false;
-    {
-        int32_t zero;
+    op->size = y_zero;
+    return true;
+}
 
-        if (!q_known_zero(kit_input(node, Y_ZERO), y, "y", &zero, why))
-            return false;
-        op->size = zero;
-    }
+static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    const inlay_value_info *x = kit_input(node, X), *w = kit_input(node, weights_at(op)), *zero;
+
+    if (!q_has_products(why) || !rg_known_rank(x, 3, 5, "input 0", why) || !weights_fit(node, op, why) ||
+        !rg_known_rank(w, x->rank, x->rank, "the weights", why))
+        return false;
+    if (!q_is_bytes(x))
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "the input is not of 8 bits");
+    zero = kit_input(node, X_ZERO); /* ConvInteger's may be known at the run alone */
+    if (zero != NULL && (zero->dtype != x->dtype || q_count(zero) != 1))
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the zero point of input 0 is not one number");
+    if (is_linear(op) && !parse_linear(node, op, why))
+        return false;
     op->group = kit_attr_int(node->info, "group", 1);
     if (op->group < 1 || w->dims[0].value % op->group != 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "group does not divide the channels");
@@ -65,8 +90,8 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 static void weights_layout(const rg_build *b, rg_md *out)
 {
     const rg_op *op = b->op;
-    const int64_t *w = b->dims[op->in[W]];
-    uint32_t rank = b->ranks[op->in[W]], n = 0;
+    uint32_t value = op->in[weights_at(op)], rank = b->ranks[value], n = 0;
+    const int64_t *w = b->dims[value];
     int64_t dims[RG_MAX_RANK];
 
     if (op->group > 1)
@@ -78,39 +103,55 @@ static void weights_layout(const rg_build *b, rg_md *out)
     out->data_type = dnnl_s8;
 }
 
-/* Scales, zero points, and the bounds that are fused. */
-static inlay_status make_attributes(rg_build *b, const rg_group *group, dnnl_primitive_attr_t *out)
+static inlay_status set_scales(rg_build *b, dnnl_primitive_attr_t attr)
 {
     const rg_op *op = b->op;
-    const void *w_scales = q_constant(b, op->in[W_SCALE]);
-    int64_t filters = b->dims[op->in[W]][0], count = rg_count(b, op->in[W_SCALE]);
-    const int32_t x_zero = op->zero, y_zero = (int32_t)op->size;
-    float *scales = calloc((size_t)filters, sizeof *scales);
-    dnnl_post_ops_t posts = NULL;
-    dnnl_status_t code = dnnl_success;
-    inlay_status status = INLAY_OK;
+    const char *w_scales = q_constant(b, op->in[W_SCALE]);
+    int64_t count = rg_count(b, op->in[W_SCALE]);
+    float *scales = calloc((size_t)count, sizeof *scales);
+    inlay_status status;
 
-    if (scales == NULL) {
-        status = q_no_memory(b);
-        goto done;
-    }
+    if (scales == NULL)
+        return q_no_memory(b);
     if (w_scales == NULL) {
-        status = inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': its scales have gone", op->name);
-        goto done;
+        free(scales);
+        return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': its scales have gone", op->name);
     }
     for (int64_t i = 0; i < count; i++) {
         float w;
 
-        memcpy(&w, (const char *)w_scales + (size_t)i * sizeof w, sizeof w);
+        memcpy(&w, w_scales + (size_t)i * sizeof w, sizeof w);
         scales[i] = (float)((double)op->scale / (double)op->alpha * (double)w);
     }
+    status = rg_check(dnnl_primitive_attr_set_output_scales(attr, count, count > 1 ? 1 << 1 : 0, scales), b->diag,
+                      "set scales", op->name);
+    free(scales);
+    return status;
+}
+
+/* ConvInteger's zero point comes with the run. */
+static bool has_zero_argument(const rg_op *op)
+{
+    return !is_linear(op) && op->in_count > X_ZERO && op->in[X_ZERO] != INLAY_NONE;
+}
+
+/* Scales, zero points, and the bounds that are fused. */
+static inlay_status make_attributes(rg_build *b, const rg_group *group, dnnl_primitive_attr_t *out)
+{
+    const rg_op *op = b->op;
+    const int32_t x_zero = has_zero_argument(op) ? DNNL_RUNTIME_S32_VAL : op->zero, y_zero = (int32_t)op->size;
+    dnnl_post_ops_t posts = NULL;
+    dnnl_status_t code = dnnl_success;
+    inlay_status status;
+
     INLAY_TRY(rg_attr_create(b, out));
-    code = dnnl_primitive_attr_set_output_scales(*out, count > 1 ? filters : 1, count > 1 ? 1 << 1 : 0, scales);
-    if (code == dnnl_success && x_zero != 0)
+    if (is_linear(op))
+        INLAY_TRY(set_scales(b, *out));
+    if (x_zero != 0)
         code = dnnl_primitive_attr_set_zero_points(*out, DNNL_ARG_SRC, 1, 0, &x_zero);
     if (code == dnnl_success && y_zero != 0)
         code = dnnl_primitive_attr_set_zero_points(*out, DNNL_ARG_DST, 1, 0, &y_zero);
-    if (code == dnnl_success && group->post_count > 0) {
+    if (code == dnnl_success && is_linear(op) && group->post_count > 0) {
         const rg_eltwise *f = &group->posts[0].eltwise; /* integers; the zero point is added behind it */
 
         code = dnnl_post_ops_create(&posts);
@@ -119,10 +160,53 @@ static inlay_status make_attributes(rg_build *b, const rg_group *group, dnnl_pri
         if (code == dnnl_success)
             code = dnnl_primitive_attr_set_post_ops(*out, posts);
     }
-    status = rg_check(code, b->diag, "set scales", op->name);
+    status = rg_check(code, b->diag, "set zero points", op->name);
 done:
     (void)dnnl_post_ops_destroy(posts);
-    free(scales);
+    return status;
+}
+
+/* The zero point of a run as int32, which oneDNN reads. */
+static inlay_status run_zero(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                             uint32_t threads)
+{
+    (void)native;
+    (void)state;
+    (void)run;
+    (void)threads;
+    *(int32_t *)args[1] = *(const uint8_t *)args[0];
+    return INLAY_OK;
+}
+
+static inlay_status run_signed_zero(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                                    uint32_t threads)
+{
+    (void)native;
+    (void)state;
+    (void)run;
+    (void)threads;
+    *(int32_t *)args[1] = *(const int8_t *)args[0];
+    return INLAY_OK;
+}
+
+static inlay_status widen_zero(rg_build *b, rg_place *out)
+{
+    uint32_t value = b->op->in[X_ZERO];
+    rg_native *native;
+    rg_place byte;
+    rg_md md;
+    inlay_status status;
+
+    INLAY_TRY(rg_read_plain(b, value, &byte));
+    rg_md_plain(&md, 0, NULL);
+    md.data_type = dnnl_s32;
+    INLAY_TRY(rg_new_place(b, &md, out));
+    native = calloc(1, sizeof *native);
+    if (native == NULL)
+        return q_no_memory(b);
+    native->run = rg_type(b, value) == dnnl_s8 ? run_signed_zero : run_zero;
+    status = rg_emit_native(b, native, (const rg_place *const[]){ &byte, out }, 2);
+done:
     return status;
 }
 
@@ -130,7 +214,7 @@ static inlay_status describe(rg_build *b, const rg_group *group, const rg_md *w_
                              dnnl_primitive_desc_t *out)
 {
     const rg_op *op = b->op;
-    uint32_t rank = b->ranks[group->out];
+    uint32_t rank = b->ranks[op->in[X]];
     dnnl_dims_t begins, ends, dilations;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_convolution_desc_t desc;
@@ -139,7 +223,7 @@ static inlay_status describe(rg_build *b, const rg_group *group, const rg_md *w_
 
     rg_md_any(&x, rank, b->dims[op->in[X]]);
     x.data_type = rg_type(b, op->in[X]);
-    rg_md_any(&y, rank, b->dims[group->out]);
+    rg_md_any(&y, rank, b->dims[op->out[0]]);
     y.data_type = rg_type(b, group->out);
     rg_md_any(&w, (uint32_t)w_plain->ndims, w_plain->dims);
     w.data_type = dnnl_s8;
@@ -161,32 +245,39 @@ done:
 static inlay_status lower(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
-    bool biased = op->in_count > BIAS && op->in[BIAS] != INLAY_NONE;
+    uint32_t weights = op->in[weights_at(op)], n = 0, posts = is_linear(op) ? group->post_count : 0;
+    bool biased = is_linear(op) && op->in_count > BIAS && op->in[BIAS] != INLAY_NONE;
     dnnl_primitive_desc_t pd = NULL;
     rg_md w_plain, bias_md;
-    rg_place x, w, y, bias;
-    rg_operand operands[4];
-    uint32_t n = 0;
+    rg_place x, w, y, bias, zero;
+    rg_operand operands[5];
     inlay_status status;
 
     weights_layout(b, &w_plain);
-    rg_md_plain(&bias_md, 1, b->dims[op->in[W]]);
+    rg_md_plain(&bias_md, 1, b->dims[weights]);
     bias_md.data_type = dnnl_s32;
     INLAY_TRY(describe(b, group, &w_plain, biased ? &bias_md : NULL, &pd));
     INLAY_TRY(rg_read_as(b, op->in[X], dnnl_primitive_desc_query_md(pd, dnnl_query_src_md, 0), &x));
-    if (rg_type(b, op->in[W]) == dnnl_u8)
-        q_shift(b, op->in[W]);
-    INLAY_TRY(rg_read_constant(b, op->in[W], &w_plain, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), &w));
+    if (rg_type(b, weights) == dnnl_u8)
+        q_shift(b, weights);
+    INLAY_TRY(rg_read_constant(b, weights, &w_plain, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), &w));
     operands[n++] = (rg_operand){ DNNL_ARG_SRC, &x };
     operands[n++] = (rg_operand){ DNNL_ARG_WEIGHTS, &w };
     if (biased) {
         INLAY_TRY(rg_read_constant(b, op->in[BIAS], &bias_md, &bias_md, &bias));
         operands[n++] = (rg_operand){ DNNL_ARG_BIAS, &bias };
     }
-    INLAY_TRY(rg_result_place(b, group->out, dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0), &y));
+    if (has_zero_argument(op)) {
+        INLAY_TRY(widen_zero(b, &zero));
+        operands[n++] = (rg_operand){ DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, &zero };
+    }
+    if (posts == group->post_count)
+        INLAY_TRY(rg_result_place(b, group->out, dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0), &y));
+    else
+        INLAY_TRY(rg_new_place(b, dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0), &y));
     operands[n++] = (rg_operand){ DNNL_ARG_DST, &y };
     INLAY_TRY(rg_emit(b, pd, operands, n));
-    status = rg_set_place(b, group->out, &y);
+    status = rg_finish(b, group, posts, &y, true);
 done:
     (void)dnnl_primitive_desc_destroy(pd);
     return status;

@@ -30,12 +30,13 @@ void rg_quant_cost(const rg_op *op, const inlay_cost_request *r, const inlay_nod
 
     if (f == &rg_int8_conv || f == &rg_int8_product) {
         bool conv = f == &rg_int8_conv;
-        const inlay_value_info *w = inlay_graph_value(r->graph, info->inputs[conv ? 3 : 1]);
+        uint32_t at = strncmp(op->row->op_type, "QLinear", 7) == 0 ? 3 : 1;
+        const inlay_value_info *w = inlay_graph_value(r->graph, info->inputs[at]);
         double per = conv ? (double)w->dims[1].value : (double)w->dims[0].value;
 
         for (uint32_t i = 0; conv && i < op->spatial; i++)
             per *= (double)op->kernel[i];
-        weights = count_of(r, info->inputs, info->input_count, conv ? 3 : 1);
+        weights = count_of(r, info->inputs, info->input_count, at);
         rate = conv && op->group > 1 && w->dims[1].value < 8 ? THIN_FLOPS_PER_NS : BYTE_FLOPS_PER_NS;
         flops = 2 * y * per;
     } else if (f == &rg_view || f == &rg_transpose || f == &rg_int_cast) {

@@ -1,5 +1,6 @@
-/* MatMulInteger-10 by a constant matrix: oneDNN's inner product of bytes into int32, and a loop behind it that takes the
- * zero points out and, where Cast and a scale follow, makes floats at once, with bias and function.
+/* MatMulInteger-10 and QLinearMatMul-10..21 by a constant matrix: oneDNN's inner product of bytes into int32, and a loop
+ * behind it that takes the zero points out. Where Cast and a scale follow it makes floats at once, with bias and function,
+ * and for QLinearMatMul bytes.
  *
  *     sum (a - za)(w - zw) = sum a w - za * colsum(w) - zw * (rowsum(a) - K za)
  *
@@ -7,26 +8,63 @@
 #include "quant.h"
 #include "vecmath.h"
 
+/* Where the inputs are; that of the left operand is 0. */
+typedef struct inputs {
+    uint32_t w, a_zero, w_zero;
+} inputs;
+
+static bool is_linear(const rg_op *op)
+{
+    return strcmp(op->row->op_type, "QLinearMatMul") == 0;
+}
+
+static const inputs *inputs_of(const rg_op *op)
+{
+    static const inputs integer = { 1, 2, 3 }, linear = { 3, 2, 5 };
+
+    return is_linear(op) ? &linear : &integer;
+}
+
+enum { A_SCALE = 1, W_SCALE = 4, Y_SCALE = 6, Y_ZERO = 7 }; /* of QLinearMatMul */
+
+/* Scales of QLinearMatMul: op->scale is that of A over that of Y, op->zero the zero point of Y. */
+static bool parse_scales(const kit_node *node, rg_op *op, int64_t columns, kit_refusal *why)
+{
+    const inlay_value_info *y = kit_output(node, 0);
+    float a_scale, ignored, y_scale;
+
+    if (!q_is_bytes(y))
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "the output is not of 8 bits");
+    if (!q_known_scale(kit_input(node, A_SCALE), 1, "a", &a_scale, why) ||
+        !q_known_scale(kit_input(node, W_SCALE), columns, "b", &ignored, why) ||
+        !q_known_scale(kit_input(node, Y_SCALE), 1, "y", &y_scale, why) ||
+        !q_known_zero(kit_input(node, Y_ZERO), y, "y", &op->zero, why))
+        return false;
+    op->scale = a_scale / y_scale;
+    return true;
+}
+
 static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 {
-    const inlay_value_info *a = kit_input(node, 0), *w = kit_input(node, 1), *a_zero = kit_input(node, 2);
-    const inlay_value_info *w_zero = kit_input(node, 3);
+    const inputs *at = inputs_of(op);
+    const inlay_value_info *a = kit_input(node, 0), *w = kit_input(node, at->w), *a_zero = kit_input(node, at->a_zero);
+    const inlay_value_info *w_zero = kit_input(node, at->w_zero);
     int64_t zeros = w_zero == NULL ? 1 : q_count(w_zero);
 
-    if (!q_has_products(why) || !rg_known_rank(a, 2, 6, "input 0", why) || !rg_known_rank(w, 2, 2, "input 1", why))
+    if (!q_has_products(why) || !rg_known_rank(a, 2, 6, "input 0", why) || !rg_known_rank(w, 2, 2, "the matrix", why))
         return false;
     if (!q_is_bytes(a) || !q_is_bytes(w))
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "an input is not of 8 bits");
-    if (!kit_is_constant(node, 1) || q_count(w) < 1)
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "input 1 is not a constant matrix");
+    if (!kit_is_constant(node, at->w) || q_count(w) < 1)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "the matrix is not a constant");
     op->axes = w->dtype == INLAY_UINT8; /* shifted */
     if (a_zero != NULL && (q_count(a_zero) != 1 || a_zero->dtype != a->dtype))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the zero point of input 0 is not one number");
-    if (w_zero != NULL && (!kit_is_constant(node, 3) || w_zero->dtype != w->dtype ||
+    if (w_zero != NULL && (!kit_is_constant(node, at->w_zero) || w_zero->dtype != w->dtype ||
                            (zeros != 1 && (w_zero->rank != 1 || zeros != w->dims[1].value))))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant",
-                          "the zero point of input 1 is no constant, or of each row");
-    return true;
+                          "the zero point of the matrix is no constant, or of each row");
+    return !is_linear(op) || parse_scales(node, op, w->dims[1].value, why);
 }
 
 /* ------------------------------------------------------------------ what follows the product */
@@ -41,6 +79,9 @@ typedef struct tail {
     uint32_t args;       /* *_ARG: which there are, in this order, behind the sums and before the result */
     bool a_signed;       /* rows, and the zero point */
     bool floats;         /* the result */
+    float *scales;       /* [n] behind w_zeros: of what becomes bytes; NULL: it does not */
+    bool y_signed;
+    float y_zero;
     int64_t scale_step;
     rg_eltwise f;        /* alg 0: none */
 } tail;
@@ -136,6 +177,13 @@ static void one_tile(const tail_call *c, int64_t row, int64_t from, int64_t n, i
     without_zeros(sums, c->acc + at, t->sums + from, n, c->a_zero);
     if (t->w_zeros != NULL)
         without_weight_zeros(sums, t->w_zeros + from, n, rest);
+    if (t->scales != NULL) {
+        float values[TILE];
+
+        scaled(values, sums, n, t->scales + from, 1);
+        q_quantize((char *)c->y + at, values, t->y_signed, n, 1, t->y_zero);
+        return;
+    }
     if (!t->floats) {
         memcpy((int32_t *)c->y + at, sums, (size_t)n * sizeof *sums);
         return;
@@ -203,8 +251,9 @@ static inlay_status run_tail(const rg_native *native, const rg_state *state, inl
 static inlay_status column_sums(rg_build *b, const int32_t **out)
 {
     const rg_op *op = b->op;
-    rg_constant *k = &b->c->constants[b->c->values[op->in[1]].constant];
-    int64_t rows = b->dims[op->in[1]][0], columns = b->dims[op->in[1]][1];
+    uint32_t value = op->in[inputs_of(op)->w];
+    rg_constant *k = &b->c->constants[b->c->values[value].constant];
+    int64_t rows = b->dims[value][0], columns = b->dims[value][1];
     const uint8_t *w = k->data;
     uint8_t flip = op->axes != 0 ? 0x80 : 0;
 
@@ -222,15 +271,36 @@ static inlay_status column_sums(rg_build *b, const int32_t **out)
     return INLAY_OK;
 }
 
-/* The zero points of the weights behind *t, if any is not 0 once the weights are int8. */
+/* Scales of QLinearMatMul into t->scales. */
+static inlay_status fill_scales(rg_build *b, tail *t, int64_t n)
+{
+    const rg_op *op = b->op;
+    const char *scales = q_constant(b, op->in[W_SCALE]);
+    int64_t count = rg_count(b, op->in[W_SCALE]);
+
+    if (scales == NULL)
+        return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': its scales have gone", op->name);
+    t->scales = (float *)((int32_t *)(t + 1) + n);
+    t->y_signed = rg_type(b, op->out[0]) == dnnl_s8;
+    t->y_zero = (float)op->zero;
+    for (int64_t i = 0; i < n; i++) {
+        float w;
+
+        memcpy(&w, scales + (size_t)(count > 1 ? i : 0) * sizeof w, sizeof w);
+        t->scales[i] = op->scale * w;
+    }
+    return INLAY_OK;
+}
+
+/* The zero points of the weights behind *t, if any is not 0 once the weights are int8, and scales. */
 static inlay_status make_tail(rg_build *b, int64_t n, tail **out)
 {
     const rg_op *op = b->op;
-    uint32_t zero = op->in_count > 3 ? op->in[3] : INLAY_NONE;
+    uint32_t at = inputs_of(op)->w_zero, zero = op->in_count > at ? op->in[at] : INLAY_NONE;
     const uint8_t *bytes = q_constant(b, zero);
     int64_t count = zero == INLAY_NONE ? 0 : rg_count(b, zero);
     int32_t around = op->axes != 0 ? 128 : 0;
-    tail *t = calloc(1, sizeof *t + (size_t)n * sizeof(int32_t));
+    tail *t = calloc(1, sizeof *t + (size_t)n * (sizeof(int32_t) + sizeof(float)));
 
     *out = t;
     if (t == NULL)
@@ -245,7 +315,7 @@ static inlay_status make_tail(rg_build *b, int64_t n, tail **out)
         if (z != 0)
             t->w_zeros = (int32_t *)(t + 1);
     }
-    return INLAY_OK;
+    return is_linear(op) ? fill_scales(b, t, n) : INLAY_OK;
 }
 
 /* Is the value one number, or one for each column? */
@@ -310,6 +380,7 @@ static inlay_status emit_product(rg_build *b, const rg_place *a, int64_t m, int6
 {
     const rg_op *op = b->op;
     const int64_t a_dims[] = { m, k }, w_dims[] = { n, k }, y_dims[] = { m, n }, w_strides[] = { 1, n };
+    uint32_t weights = op->in[inputs_of(op)->w];
     dnnl_primitive_desc_t pd = NULL;
     dnnl_inner_product_desc_t desc;
     rg_md a_md, w_plain, w_md, y_md;
@@ -329,8 +400,8 @@ static inlay_status emit_product(rg_build *b, const rg_place *a, int64_t m, int6
                        b->diag, "describe this product", op->name));
     INLAY_TRY(rg_describe(b, &desc, &pd));
     if (op->axes != 0)
-        q_shift(b, op->in[1]);
-    INLAY_TRY(rg_read_constant(b, op->in[1], &w_plain, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), &w));
+        q_shift(b, weights);
+    INLAY_TRY(rg_read_constant(b, weights, &w_plain, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), &w));
     INLAY_TRY(rg_new_place(b, &y_md, out));
     status = rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_SRC, &x }, { DNNL_ARG_WEIGHTS, &w }, { DNNL_ARG_DST, out } },
                      3);
@@ -342,7 +413,8 @@ done:
 static inlay_status lower(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
-    int64_t k = b->dims[op->in[1]][0], n = b->dims[op->in[1]][1], m = rg_count(b, op->in[0]) / k;
+    const inputs *at = inputs_of(op);
+    int64_t k = b->dims[op->in[at->w]][0], n = b->dims[op->in[at->w]][1], m = rg_count(b, op->in[0]) / k;
     rg_place a, sums, y;
     operands o = { .count = 0 };
     uint32_t taken = 0;
@@ -363,8 +435,8 @@ static inlay_status lower(rg_build *b, const rg_group *group)
     INLAY_TRY(rg_read_plain(b, op->in[0], &a));
     INLAY_TRY(emit_product(b, &a, m, k, n, &sums));
     o.places[0] = &sums;
-    if (op->in_count > 2 && op->in[2] != INLAY_NONE) {
-        INLAY_TRY(read_operand(b, op->in[2], &o));
+    if (op->in_count > at->a_zero && op->in[at->a_zero] != INLAY_NONE) {
+        INLAY_TRY(read_operand(b, op->in[at->a_zero], &o));
         t->args |= ZERO_ARG;
     }
     if (t->w_zeros != NULL) {
@@ -425,7 +497,8 @@ const rg_family rg_int_cast = { "conversion", parse_cast, lower_cast };
 void rg_quant_take(const rg_build *b, uint32_t next, uint8_t *taken, rg_group *g)
 {
     const rg_op *op = &b->c->ops[g->op], *f = &b->c->ops[next];
-    bool cast = op->row->family == &rg_int8_product && f->row->family == &rg_int_cast;
+    bool cast = (op->row->family == &rg_int8_product || op->row->family == &rg_int8_conv) &&
+                f->row->family == &rg_int_cast;
     bool clip = op->row->family == &rg_int8_conv && f->row->family == &rg_byte_clip && f->in[0] == g->out;
 
     if (taken[next] || b->c->values[g->out].output != INLAY_NONE || (!cast && !clip))

@@ -137,7 +137,7 @@ extern const rg_family rg_resize;
 bool rg_takes_any(const kit_node *node);
 bool rg_takes_bytes(const kit_node *node);   /* the first input has 8 bits */
 bool rg_is_dynamic_scale(const kit_node *node, const inlay_value_info *v); /* made by DynamicQuantizeLinear */
-bool rg_takes_product(const kit_node *node); /* Cast to float of what an integer product makes */
+bool rg_takes_product(const kit_node *node); /* Cast to float of what MatMulInteger or ConvInteger makes */
 
 /* How much faster than a direct convolution Winograd's is, as measured: by the size of the output, since the transforms
  * of a small one fill few tiles, and by channels. 0: it is not for this window, or slower. */

@@ -252,11 +252,64 @@ static void one_conv(uint64_t seed)
     against_reference(&m, seed, x_type, 2 + spatial, x, 1, 0, 0.02, "convolution");
 }
 
+/* ConvInteger, alone or as dynamic quantization makes it. */
+static void one_integer_conv(uint64_t seed)
+{
+    region_model m;
+    dice d = { seed * 53 };
+    bool dynamic = roll(&d, 0, 1), zero = roll(&d, 0, 2) > 0, depthwise = roll(&d, 0, 2) == 0;
+    int x_type = dynamic || roll(&d, 0, 1) ? U8 : S8, w_type = roll(&d, 0, 1) ? U8 : S8;
+    int64_t in = roll(&d, 1, 3) * 8, out = depthwise ? in : roll(&d, 1, 40), pads[] = { 1, 0, 1, 2 };
+    int64_t w[] = { out, depthwise ? 1 : in, 3, 3 }, x[] = { 1, in, 9, 8 }, around = w_type == U8 ? 128 : 0;
+    char dims[32];
+    uint32_t y;
+    list l = { "" };
+    wire_mark n, g;
+
+    (void)snprintf(dims, sizeof dims, "N,%lld,H,W", (long long)in);
+    g = open_graph(&m, seed, dynamic ? INLAY_FLOAT : x_type, dims);
+    if (dynamic) {
+        wire_end(&m.w, mw_node_begin(&m.w, "DynamicQuantizeLinear", "t0", "xq,xs,xz"));
+        put(&l, "xq");
+    } else {
+        put_tensor(&l, 0);
+    }
+    put(&l, ints(&m, w_type, 4, w, lowest(w_type), lowest(w_type) + 255));
+    if (dynamic)
+        put(&l, "xz");
+    else if (zero)
+        put_zero(&m, &l, x_type, 0, 1, false);
+    if (dynamic || zero)
+        put(&l, ints(&m, w_type, 0, NULL, around, around));
+    n = model_node(&m, "ConvInteger", l.text, &y);
+    rig_attr_ints(&m.w, "pads", 4, pads);
+    rig_attr_int(&m.w, "group", depthwise ? in : 1);
+    wire_end(&m.w, n);
+    if (dynamic) {
+        list s = { "xs" }, c = { "" };
+        uint32_t floats, scale;
+
+        put(&s, model_constant(&m, 0, NULL, 0, 0.01f));
+        scale = model_plain(&m, "Mul", s.text);
+        put_tensor(&c, y);
+        n = model_node(&m, "Cast", c.text, &floats);
+        rig_attr_int(&m.w, "to", INLAY_FLOAT);
+        wire_end(&m.w, n);
+        y = model_binary(&m, "Mul", floats, scale);
+        if (roll(&d, 0, 1))
+            y = model_unary(&m, "Relu", y);
+    }
+    close_graph(&m, g, y, dynamic ? INLAY_FLOAT : I32);
+    against_reference(&m, seed, dynamic ? INLAY_FLOAT : x_type, 4, x, dynamic ? 2e-3 : 0, 0, 1, "integer convolution");
+}
+
 static void convolutions(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 150; seed++)
         one_conv(seed);
+    for (uint64_t seed = 1; seed <= 60; seed++)
+        one_integer_conv(seed);
 }
 
 /* ------------------------------------------------------------------ products */
@@ -315,11 +368,41 @@ static void one_product(uint64_t seed)
     against_reference(&m, seed, dynamic ? INLAY_FLOAT : x_type, 3, x, dynamic ? 2e-4 : 0, 0, 1, "product");
 }
 
+/* QLinearMatMul. */
+static void one_linear_product(uint64_t seed)
+{
+    region_model m;
+    dice d = { seed * 91 };
+    bool each = roll(&d, 0, 1);
+    int x_type = roll(&d, 0, 1) ? U8 : S8, w_type = roll(&d, 0, 1) ? U8 : S8, y_type = roll(&d, 0, 1) ? U8 : S8;
+    int64_t k = roll(&d, 1, 90), n = roll(&d, 1, 70), w[] = { k, n }, x[] = { roll(&d, 1, 3), roll(&d, 1, 40), k };
+    char dims[32];
+    list l = { "" };
+    uint32_t y;
+    wire_mark g;
+
+    (void)snprintf(dims, sizeof dims, "B,S,%lld", (long long)k);
+    g = open_graph(&m, seed, x_type, dims);
+    put_tensor(&l, 0);
+    put_scale(&m, &l, 0, 1, 0.02f);
+    put_zero(&m, &l, x_type, 0, 1, false);
+    put(&l, ints(&m, w_type, 2, w, lowest(w_type), lowest(w_type) + 255));
+    put_scale(&m, &l, each, each ? n : 1, 0.01f);
+    put_zero(&m, &l, w_type, each, each ? n : 1, false);
+    put_scale(&m, &l, 0, 1, 0.1f);
+    put_zero(&m, &l, y_type, 0, 1, false);
+    y = model_plain(&m, "QLinearMatMul", l.text);
+    close_graph(&m, g, y, y_type);
+    against_reference(&m, seed, x_type, 3, x, 1, 0, 0.002, "QLinearMatMul");
+}
+
 static void products(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 150; seed++)
         one_product(seed);
+    for (uint64_t seed = 1; seed <= 60; seed++)
+        one_linear_product(seed);
 }
 
 /* ------------------------------------------------------------------ between DequantizeLinear and QuantizeLinear */
