@@ -17,6 +17,8 @@
 #define CACHED_BYTES 8e6
 #define MEMORY_BYTES_PER_NS 24.0
 #define SMALL_WEIGHTS 1e6 /* bytes that are still near from the run before */
+#define KEPT_WEIGHTS 16e6 /* of a whole graph: they stay in the last cache between runs */
+#define KEPT_BYTES_PER_NS 105.0
 #define WEIGHT_BYTES_PER_NS 33.0
 #define CALL_NS 50.0   /* one primitive more in a region */
 #define ENTER_NS 400.0 /* a value more that enters: of what it takes to run a region */
@@ -30,9 +32,26 @@ static double stream_ns(double bytes)
     return bytes / (bytes < CACHED_BYTES ? CACHED_BYTES_PER_NS : MEMORY_BYTES_PER_NS);
 }
 
-static double weights_ns(double bytes)
+/* Do all constants of the graph stay in the cache? Looks at no more of them than it takes to say no. */
+static bool keeps_weights(const inlay_graph *graph)
 {
-    return bytes / (bytes < SMALL_WEIGHTS ? 2 * CACHED_BYTES_PER_NS : WEIGHT_BYTES_PER_NS);
+    double bytes = 0;
+
+    for (uint32_t i = 0; i < graph->value_count && bytes < KEPT_WEIGHTS; i++) {
+        const inlay_value_info *v = inlay_graph_value(graph, i);
+        bytes += v != NULL && (v->flags & INLAY_VALUE_CONSTANT) != 0 ? (double)v->data_bytes : 0;
+    }
+    return bytes < KEPT_WEIGHTS;
+}
+
+/* Threads read what lies in caches at the same time; memory gives one of them about all that it has. */
+static double weights_ns(const inlay_graph *graph, double bytes, double threads)
+{
+    if (bytes < SMALL_WEIGHTS)
+        return bytes / (2 * CACHED_BYTES_PER_NS);
+    if (bytes < KEPT_WEIGHTS && keeps_weights(graph))
+        return bytes / (KEPT_BYTES_PER_NS * threads);
+    return bytes / WEIGHT_BYTES_PER_NS;
 }
 
 /* Elements that the functions of an op do in a nanosecond. */
@@ -267,7 +286,7 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
         return INLAY_OK;
     }
     work = flops / rate / threads;
-    streams = stream_ns(s.in + s.out) / threads + weights_ns(s.weights);
+    streams = stream_ns(s.in + s.out) / threads + weights_ns(r->graph, s.weights, threads);
     cost->ns += (work > streams ? work : streams) + CALL_NS;
     return INLAY_OK;
 }
