@@ -110,15 +110,16 @@ typedef struct direct_call {
 
 enum { ARG_X, ARG_W, ARG_Y, ARG_OTHERS };
 
-void tiles_end(const sg_kernel *kernel, const tile_ending *e, void *const *args, float *c, int64_t c_pixel,
-               int64_t pixel, int64_t rows, int64_t column, int64_t columns)
+void tiles_end(const tile_set *set, const sg_kernel *kernel, const tile_ending *e, void *const *args, float *c,
+               int64_t c_pixel, int64_t pixel, int64_t rows, int64_t column, int64_t columns)
 {
     for (uint32_t p = 0; p < e->post_count; p++) {
         sg_post post = e->posts[p].post;
 
         if (e->posts[p].arg != INLAY_NONE)
             post.other = (const float *)args[e->posts[p].arg] + pixel * post.row + column;
-        kernel->post(&post, c, c_pixel, rows, columns);
+        if (!set->function(&post, c, c_pixel, rows, columns))
+            kernel->post(&post, c, c_pixel, rows, columns);
     }
 }
 
@@ -158,7 +159,7 @@ static void one_panel(const direct_call *call, int64_t panel, int64_t first, int
         p.ahead = next != NULL && t < first + 2 ? next + (t - first) * panel_floats / 2 : NULL;
         d->set->multiply(&p, (int)(end - begin));
         if (e->post_count > 0)
-            tiles_end(d->kernel, e, call->args, p.c, p.c_row, pixel, end - begin, column, p.columns);
+            tiles_end(d->set, d->kernel, e, call->args, p.c, p.c_row, pixel, end - begin, column, p.columns);
         begin = end;
         if (++at == d->row_tiles) {
             at = begin = 0;
@@ -231,8 +232,7 @@ static void cut(direct *d, uint32_t threads)
 
 /* ------------------------------------------------------------------ lowering */
 
-/* Channels last with any distance between pixels, as all tiles read and write it. */
-static bool lies_well(const rg_md *md)
+bool tiles_lie_well(const rg_md *md)
 {
     const int64_t *s = md->format_desc.blocking.strides;
     int last = md->ndims - 1;
@@ -332,7 +332,7 @@ static inlay_status emit_direct(rg_build *b, const rg_op *op, const rg_md *weigh
     rg_md md;
 
     measure(b, op, &g);
-    if (g.padded || !lies_well(&x.md) || (pixel_step(&x.md) != g.in && g.kernel[1] > 1))
+    if (g.padded || !tiles_lie_well(&x.md) || (pixel_step(&x.md) != g.in && g.kernel[1] > 1))
         INLAY_TRY(add_border(b, op->in[0], &g, &x));
     pixel = pixel_step(&x.md);
     if (!panel_layout(weights, &md))
@@ -434,7 +434,7 @@ static inlay_status take_posts(rg_build *b, const rg_group *group, tile_ending *
             rg_md md;
 
             INLAY_TRY(rg_read(b, post->other, other));
-            if (!lies_well(&other->md)) {
+            if (!tiles_lie_well(&other->md)) {
                 rg_md_channels_last(&md, b->ranks[group->out], b->dims[group->out]);
                 INLAY_TRY(rg_read_as(b, post->other, &md, other));
                 last = false;
@@ -498,7 +498,7 @@ inlay_status tiles_lower(rg_build *b, const rg_group *group, const rg_md *weight
         return INLAY_OK;
     points = points_for(b, op, &g);
     INLAY_TRY(rg_read(b, op->in[0], &x));
-    if (!lies_well(&x.md) && (points > 0 || !g.padded || rg_md_is_blocked(&x.md) || g.in > 4 ||
+    if (!tiles_lie_well(&x.md) && (points > 0 || !g.padded || rg_md_is_blocked(&x.md) || g.in > 4 ||
                               x.md.format_kind != dnnl_blocked)) {
         rg_md_channels_last(&md, b->ranks[op->in[0]], b->dims[op->in[0]]);
         INLAY_TRY(rg_read_as(b, op->in[0], &md, &x));

@@ -129,6 +129,146 @@ static void multiply(const tile_product *p, int rows)
     table[rows - 1][(p->columns > TILE_LANES) + (p->columns == TILE_WIDTH)](p);
 }
 
+/* ------------------------------------------------------------------ functions */
+
+/* e^x to some 2 ulp, by 2^n times a polynomial; NaN stays. */
+static inline __m512 exp_of(__m512 x)
+{
+    __m512 n, r, p;
+
+    x = _mm512_max_ps(_mm512_set1_ps(-87.0f), _mm512_min_ps(_mm512_set1_ps(88.0f), x));
+    n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), _MM_FROUND_TO_NEAREST_INT);
+    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x); /* ln 2 in two parts */
+    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
+    p = _mm512_fmadd_ps(_mm512_set1_ps(1.0f / 720), r, _mm512_set1_ps(1.0f / 120));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 24));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 6));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.5f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1));
+    return _mm512_scalef_ps(p, n);
+}
+
+/* 1 / (1 + e^-x): an estimate of the reciprocal, and one step of Newton's. */
+static inline __m512 sigmoid_of(__m512 x)
+{
+    const __m512 d = _mm512_add_ps(_mm512_set1_ps(1), exp_of(_mm512_sub_ps(_mm512_setzero_ps(), x)));
+    const __m512 r = _mm512_rcp14_ps(d);
+
+    return _mm512_fmadd_ps(r, _mm512_fnmadd_ps(d, r, _mm512_set1_ps(1)), r);
+}
+
+static inline __attribute__((always_inline)) __m512 gate(const sg_fn fn, __m512 x, __m512 alpha)
+{
+    return fn == SG_SIGMOID ? sigmoid_of(x) : _mm512_mul_ps(x, sigmoid_of(_mm512_mul_ps(x, alpha)));
+}
+
+static inline __attribute__((always_inline)) void gate_rows(const sg_fn fn, float alpha, float *c, int64_t c_row,
+                                                            int64_t rows, int64_t columns)
+{
+    const __m512 a = _mm512_set1_ps(alpha);
+
+    for (int64_t r = 0; r < rows; r++, c += c_row) {
+        for (int64_t j = 0; j < columns; j += TILE_LANES) {
+            const __mmask16 m = mask_of(columns - j);
+
+            _mm512_mask_storeu_ps(c + j, m, gate(fn, _mm512_maskz_loadu_ps(m, c + j), a));
+        }
+    }
+}
+
+static bool function(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t columns)
+{
+    if (post->fn == SG_SWISH)
+        gate_rows(SG_SWISH, post->alpha, c, c_row, rows, columns);
+    else if (post->fn == SG_SIGMOID)
+        gate_rows(SG_SIGMOID, 1, c, c_row, rows, columns);
+    else
+        return false;
+    return true;
+}
+
+/* ------------------------------------------------------------------ depthwise */
+
+static inline __attribute__((always_inline)) __m512 finish(const tile_depthwise *p, __m512 x)
+{
+    switch (p->fn) {
+    case SG_CLIP:
+        return _mm512_min_ps(_mm512_set1_ps(p->beta), _mm512_max_ps(_mm512_set1_ps(p->alpha), x));
+    case SG_SWISH:
+        return gate(SG_SWISH, x, _mm512_set1_ps(p->alpha));
+    case SG_HARDSWISH: {
+        const __m512 g = _mm512_fmadd_ps(x, _mm512_set1_ps(1.0f / 6), _mm512_set1_ps(0.5f));
+
+        return _mm512_mul_ps(x, _mm512_min_ps(_mm512_set1_ps(1), _mm512_max_ps(_mm512_setzero_ps(), g)));
+    }
+    default:
+        return x;
+    }
+}
+
+/* `count` pixels, of which all read taps [first, past) of each of the p->rows rows of the window that are inside. */
+static inline __attribute__((always_inline)) void pixels(const int count, const int taps, const tile_depthwise *p,
+                                                         const float *x, int64_t first, int64_t past, float *y)
+{
+    for (int64_t c = 0; c < p->channels; c += TILE_LANES) {
+        const __mmask16 m = mask_of(p->channels - c);
+        const __m512 bias = p->bias != NULL ? _mm512_maskz_loadu_ps(m, p->bias + c) : _mm512_setzero_ps();
+        __m512 sum[4];
+
+        UNROLL
+        for (int i = 0; i < count; i++)
+            sum[i] = bias;
+        for (int64_t r = 0; r < p->rows; r++) {
+            const float *row = x + r * p->x_row + c, *w = p->w + r * p->w_row + c;
+
+            if (taps > 0) {
+                UNROLL
+                for (int t = 0; t < taps; t++) {
+                    const __m512 weight = _mm512_maskz_loadu_ps(m, w + t * p->channels);
+
+                    UNROLL
+                    for (int i = 0; i < count; i++)
+                        sum[i] = _mm512_fmadd_ps(
+                            weight, _mm512_maskz_loadu_ps(m, row + i * p->x_step + t * p->x_tap), sum[i]);
+                }
+                continue;
+            }
+            for (int64_t t = first; t < past; t++) {
+                const __m512 weight = _mm512_maskz_loadu_ps(m, w + t * p->channels);
+
+                UNROLL
+                for (int i = 0; i < count; i++)
+                    sum[i] = _mm512_fmadd_ps(weight, _mm512_maskz_loadu_ps(m, row + i * p->x_step + t * p->x_tap),
+                                             sum[i]);
+            }
+        }
+        UNROLL
+        for (int i = 0; i < count; i++)
+            _mm512_mask_storeu_ps(y + i * p->y_pixel + c, m, finish(p, sum[i]));
+    }
+}
+
+static void depthwise(const tile_depthwise *p, int64_t count, int64_t first, int64_t past, const float *x, float *y)
+{
+    const bool whole = first == 0 && past == p->taps;
+
+    for (; count >= 4; count -= 4, x += 4 * p->x_step, y += 4 * p->y_pixel) {
+        if (whole && p->taps == 3)
+            pixels(4, 3, p, x, 0, 0, y);
+        else if (whole && p->taps == 5)
+            pixels(4, 5, p, x, 0, 0, y);
+        else
+            pixels(4, 0, p, x, first, past, y);
+    }
+    for (; count > 0; count--, x += p->x_step, y += p->y_pixel) {
+        if (whole && p->taps == 3)
+            pixels(1, 3, p, x, 0, 0, y);
+        else
+            pixels(1, 0, p, x, first, past, y);
+    }
+}
+
 /* ------------------------------------------------------------------ pixels of three channels */
 
 /* Which of 32 floats come to each place: p[0..15] from the first two channels, then the third put between them. */
@@ -332,4 +472,4 @@ static void window_weights(const char *w, int64_t step, int64_t tap, int64_t cou
     }
 }
 
-const tile_set tiles_avx512 = { multiply, interleave_3, window_in, window_out, window_weights };
+const tile_set tiles_avx512 = { multiply, function, depthwise, interleave_3, window_in, window_out, window_weights };

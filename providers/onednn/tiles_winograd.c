@@ -133,7 +133,7 @@ static void transform_out(const window_call *call, const float *m, int64_t begin
         for (int64_t r = 0; e->post_count > 0 && r < rows; r++) {
             int64_t first = pixel + r * w->out_width;
 
-            tiles_end(w->kernel, e, call->args, y + first * w->y_pixel, w->y_pixel, first, columns, 0, w->out);
+            tiles_end(w->set, w->kernel, e, call->args, y + first * w->y_pixel, w->y_pixel, first, columns, 0, w->out);
         }
     }
 }
