@@ -1,5 +1,5 @@
-/* Functions of dequantized values that are quantized again: one loop over bytes, a tile at a time, in floats as ONNX has
- * it. What DequantizeLinear makes for them alone is never stored. */
+/* Functions of dequantized values that are quantized again: one loop over bytes, a tile at a time, in floats as ONNX
+ * has it. What DequantizeLinear makes for them alone is never stored. */
 #include "quant.h"
 #include "vecmath.h"
 
@@ -100,8 +100,8 @@ static bool add_step(chain *c, chain_step s, uint32_t *out_slot)
     return true;
 }
 
-/* The value as a slot: what makes it if that is a function that only the chain reads, otherwise a leaf. inner: [MOST] ops
- * that become part of the chain. */
+/* The value as a slot: what makes it if that is a function that only the chain reads, otherwise a leaf.
+ * inner: [MOST_STEPS] ops that become part of the chain. */
 static bool collect(const rg_build *b, uint32_t value, uint32_t like, chain *c, uint32_t *inner, uint32_t *inner_count,
                     uint32_t *out_slot)
 {

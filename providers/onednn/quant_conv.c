@@ -1,5 +1,5 @@
-/* QLinearConv-10 and ConvInteger-10: oneDNN's convolution of bytes, with channels last, zero points and a scale for each
- * filter.
+/* QLinearConv-10 and ConvInteger-10: oneDNN's convolution of bytes, with channels last, zero points and a scale for
+ * each filter.
  *
  * oneDNN computes round(sum * scale + zero) where ONNX has round(sum * scale) + zero: ties may go to the other side. */
 #include "quant.h"
@@ -86,7 +86,7 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 
 /* ------------------------------------------------------------------ lowering */
 
-/* The weights as oneDNN numbers their axes, as ONNX has them: [O, I/g, ..], with the groups in front if there are any. */
+/* The weights as ONNX has them: [O, I/g, ..], with the groups in front if there are any. */
 static void weights_layout(const rg_build *b, rg_md *out)
 {
     const rg_op *op = b->op;

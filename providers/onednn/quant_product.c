@@ -1,6 +1,6 @@
-/* MatMulInteger-10 and QLinearMatMul-10..21 by a constant matrix: oneDNN's inner product of bytes into int32, and a loop
- * behind it that takes the zero points out. Where Cast and a scale follow it makes floats at once, with bias and function,
- * and for QLinearMatMul bytes.
+/* MatMulInteger-10 and QLinearMatMul-10..21 by a constant matrix: oneDNN's inner product of bytes into int32, and a
+ * loop behind it that takes the zero points out. Where Cast and a scale follow it makes floats at once, with bias and
+ * function, and for QLinearMatMul bytes.
  *
  *     sum (a - za)(w - zw) = sum a w - za * colsum(w) - zw * (rowsum(a) - K za)
  *
@@ -403,8 +403,8 @@ static inlay_status emit_product(rg_build *b, const rg_place *a, int64_t m, int6
         q_shift(b, weights);
     INLAY_TRY(rg_read_constant(b, weights, &w_plain, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), &w));
     INLAY_TRY(rg_new_place(b, &y_md, out));
-    status = rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_SRC, &x }, { DNNL_ARG_WEIGHTS, &w }, { DNNL_ARG_DST, out } },
-                     3);
+    status = rg_emit(b, pd,
+                     (const rg_operand[]){ { DNNL_ARG_SRC, &x }, { DNNL_ARG_WEIGHTS, &w }, { DNNL_ARG_DST, out } }, 3);
 done:
     (void)dnnl_primitive_desc_destroy(pd);
     return status;

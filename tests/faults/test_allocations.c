@@ -1,12 +1,12 @@
 /* Load, compile and run small models with the first allocation failing, then the second, and so on until none fails any
  * more. Each attempt must end in a status, and leave as many blocks allocated as there were before it. */
-#include "cmocka_all.h"
-#include "inlay/inlay.h"
+#include "graph_script.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ------------------------------------------------------------------ an allocator that fails on request
  *
@@ -287,6 +287,31 @@ static void test_models(void **state)
     }
 }
 
+/* Integers of 8 bits: a convolution, a sum, a product of what is quantized at the run. */
+static const char quantized[] =
+    "x : 1,4,6,6\ns = [] 0.05\nzi = i[] 0\nz = Cast(zi) to=3\nw = [8,4,3,3]\nm = [288,5]\nb = [8]\n"
+    "xq = QuantizeLinear(x, s, z)\nxd = DequantizeLinear(xq, s, z)\nwq = QuantizeLinear(w, s, z)\n"
+    "wd = DequantizeLinear(wq, s, z)\nc = Conv(xd, wd, b) pads=1,1,1,1\nr = Relu(c)\ncq = QuantizeLinear(r, s, z)\n"
+    "cd = DequantizeLinear(cq, s, z)\na = Add(cd, cd)\naq = QuantizeLinear(a, s, z)\nad = DequantizeLinear(aq, s, z)\n"
+    "f = Flatten(ad) axis=1\ndq, ds, dz = DynamicQuantizeLinear(f)\nmq = QuantizeLinear(m, s, z)\n"
+    "p = MatMulInteger(dq, mq, dz)\npf = Cast(p) to=1\ny = Mul(pf, ds)\n-> y";
+
+static void test_integers(void **state)
+{
+    char path[] = "/tmp/inlay-quantized-XXXXXX";
+    int file = mkstemp(path);
+    wire w = { 0 };
+
+    (void)state;
+    script_model(&w, quantized, 17);
+    assert_true(file >= 0 && !w.failed);
+    assert_int_equal(write(file, w.bytes, w.count), (ssize_t)w.count);
+    assert_int_equal(close(file), 0);
+    torture("integers", path, attempt_regions);
+    assert_int_equal(unlink(path), 0);
+    wire_deinit(&w);
+}
+
 static void test_regions(void **state)
 {
     static const char *const names[] = {
@@ -362,9 +387,9 @@ static void test_steady_runs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_explanations),
-        cmocka_unit_test(test_models), cmocka_unit_test(test_regions), cmocka_unit_test(test_settings),
-                                        cmocka_unit_test(test_steady_runs) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_explanations), cmocka_unit_test(test_models),
+                                        cmocka_unit_test(test_regions),      cmocka_unit_test(test_integers),
+                                        cmocka_unit_test(test_settings),     cmocka_unit_test(test_steady_runs) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

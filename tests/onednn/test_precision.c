@@ -51,7 +51,8 @@ static double distance(rig *ours, rig *theirs, uint32_t rank, const int64_t *dim
     return sqrt(error / (size + 1e-6));
 }
 
-static void check(region_model *m, uint64_t seed, const char *precision, uint32_t rank, const int64_t *dims, double most)
+static void check(region_model *m, uint64_t seed, const char *precision, uint32_t rank, const int64_t *dims,
+                  double most)
 {
     rig ours, theirs;
     double d;

@@ -1,5 +1,5 @@
-/* Operators of 8-bit integers on onednn against the reference: convolutions and products over types, zero points, scales,
- * pads, groups and sizes, and random networks between DequantizeLinear and QuantizeLinear. */
+/* Operators of 8-bit integers on onednn against the reference: convolutions and products over types, zero points,
+ * scales, pads, groups and sizes, and random networks between DequantizeLinear and QuantizeLinear. */
 #include "region_models.h"
 #include <math.h>
 
@@ -167,8 +167,8 @@ static void agree(rig *ours, rig *theirs, int dtype, uint32_t rank, const int64_
                  (long long)inlay_value_count(b));
 }
 
-static void against_reference(region_model *m, uint64_t seed, int dtype, uint32_t rank, const int64_t *dims, double most,
-                              double least, double share, const char *what)
+static void against_reference(region_model *m, uint64_t seed, int dtype, uint32_t rank, const int64_t *dims,
+                              double most, double least, double share, const char *what)
 {
     rig ours, theirs = open_rig(&m->w, "reference", "0", "1");
 

@@ -460,6 +460,42 @@ static void attention(void **state)
 }
 
 /* What the optimiser may not touch, or does only when it is asked to. */
+/* Scales are powers of two: then floats are as exact as integers. */
+#define BYTES "s = [] 0.0625\nzi = i[] 0\nz = Cast(zi) to=2\nzs = Cast(zi) to=3\nq = QuantizeLinear(x, s, z)\n" \
+              "d = DequantizeLinear(q, s, z)\nwq = QuantizeLinear(w, s, zs)\nwd = DequantizeLinear(wq, s, zs)\n"
+static void quantized(void **state)
+{
+    static const row rows[] = {
+        { "convolution", "x : 1,2,5,5\nw = [3,2,3,3]\n" BYTES "c = Conv(d, wd) pads=1,1,1,1\n"
+                         "yq = QuantizeLinear(c, s, z)\ny = DequantizeLinear(yq, s, z)\n-> y",
+          "QuantizeLinear QLinearConv DequantizeLinear", 0 },
+        { "convolution with a bias, Relu",
+          "x : 1,2,5,5\nw = [3,2,3,3]\nb = [3] 0.5,-0.25,1\n" BYTES "c = Conv(d, wd, b) pads=1,1,1,1\nr = Relu(c)\n"
+          "yq = QuantizeLinear(r, s, z)\ny = DequantizeLinear(yq, s, z)\n-> y",
+          "QuantizeLinear QLinearConv DequantizeLinear", 0 },
+        { "Clip within what the type holds",
+          "x : 1,2,5,5\nw = [3,2,3,3]\nl = [] -1\nh = [] 3\n" BYTES "c = Conv(d, wd)\nr = Clip(c, l, h)\n"
+          "yq = QuantizeLinear(r, s, zs)\ny = DequantizeLinear(yq, s, zs)\n-> y",
+          "QuantizeLinear QLinearConv Clip DequantizeLinear", 0 },
+        { "floats behind it", "x : 1,2,5,5\nw = [3,2,3,3]\n" BYTES "y = Conv(d, wd)\n-> y",
+          "QuantizeLinear DequantizeLinear Conv", 0 },
+        { "its sum is an output, too",
+          "x : 1,2,5,5\nw = [3,2,3,3]\n" BYTES "c = Conv(d, wd)\nyq = QuantizeLinear(c, s, z)\n"
+          "y = DequantizeLinear(yq, s, z)\n-> y, c",
+          "QuantizeLinear DequantizeLinear Conv QuantizeLinear DequantizeLinear", 0 },
+        { "product", "x : 2,4\nw = [4,3]\n" BYTES "y = MatMul(d, wd)\n-> y", "QuantizeLinear MatMulInteger Cast Mul",
+          0 },
+        { "Gemm, weights turned round",
+          "x : 2,4\nw = [3,4]\nb = [3] 0.5,-0.25,1\n" BYTES "y = Gemm(d, wd, b) transB=1\n-> y",
+          "QuantizeLinear MatMulInteger Cast Mul Add", 0 },
+        { "a product of two tensors", "x : 2,4\nv : 4,3\nw = [4,3]\n" BYTES "y = MatMul(d, v)\n-> y",
+          "QuantizeLinear DequantizeLinear MatMul", 0 },
+    };
+
+    (void)state;
+    CHECK_ROWS(rows);
+}
+
 static void asked_for(void **state)
 {
     static const char script[] = "x : 2,8\na = Relu(x)\nb = Relu(a)\nc = Sigmoid(b)\ny = Mul(b, c)\n-> y";
@@ -506,7 +542,7 @@ int main(void)
         cmocka_unit_test(repeated_bodies),
         cmocka_unit_test(merged),      cmocka_unit_test(convolutions), cmocka_unit_test(products),
         cmocka_unit_test(activations), cmocka_unit_test(norms),    cmocka_unit_test(attention),
-        cmocka_unit_test(asked_for),
+        cmocka_unit_test(asked_for),   cmocka_unit_test(quantized),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
