@@ -21,11 +21,11 @@
 #define KEPT_BYTES_PER_NS 105.0
 #define WEIGHT_BYTES_PER_NS 33.0
 #define CALL_NS 50.0   /* one primitive more in a region */
-#define ENTER_NS 400.0 /* a value more that enters: of what it takes to run a region */
+#define ENTER_NS 150.0 /* a value more that enters: of what it takes to run a region */
 #define FUSED_NS 30.0  /* an op that becomes part of one */
 #define REORDER_BYTES_PER_NS 16.0
 #define FEW_CHANNELS 4 /* a convolution of so many reads row-major images as they are */
-enum { LOOK_BACK = 16 }; /* ops between a value and the convolution that gave it its layout */
+enum { LOOK_BACK = 16, LOOK_AHEAD = 8 }; /* ops between a value and the convolution that has to do with its layout */
 
 static double stream_ns(double bytes)
 {
@@ -228,6 +228,29 @@ static bool has_layout(const rg_state *state, const inlay_graph *graph, uint32_t
     return false;
 }
 
+/* Is the value read by a convolution, perhaps behind ops that keep its layout? They mostly stand right after its maker. */
+static bool wants_layout(const rg_state *state, const inlay_graph *graph, uint32_t value)
+{
+    const uint32_t maker = inlay_graph_value(graph, value)->producer;
+    uint32_t n = maker == INLAY_NONE ? 0 : maker + 1;
+    const uint32_t last = n + LOOK_AHEAD < graph->node_count ? n + LOOK_AHEAD : graph->node_count;
+
+    for (; n < last; n++) {
+        const inlay_node_info *info = inlay_graph_node(graph, n);
+        kit_refusal why = { 0, "", "" };
+        rg_op reader;
+
+        if (info->input_count == 0 || info->output_count == 0 || info->inputs[0] != value ||
+            rg_parse(&(kit_node){ .host = state->host, .graph = graph, .info = info }, &reader, &why) == NULL)
+            continue;
+        if (is_laid_out(reader.row->family))
+            return true;
+        if (keeps_layout(reader.row->family))
+            value = info->outputs[0];
+    }
+    return false;
+}
+
 static double reorder_ns(double bytes, double threads)
 {
     return CALL_NS + bytes / REORDER_BYTES_PER_NS / threads;
@@ -263,7 +286,9 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
         cost->enter_ns += ENTER_NS;
     }
     s.out = 4 * count_of(s.y);
-    if (is_laid_out(op.row->family) && size_of(s.x, 1) > FEW_CHANNELS)
+    if (s.x != NULL && s.x->rank != INLAY_RANK_UNKNOWN && s.x->rank >= 3 && size_of(s.x, 1) > FEW_CHANNELS &&
+        (is_laid_out(op.row->family) || (keeps_layout(op.row->family) && info->output_count > 0 &&
+                                         wants_layout(state, r->graph, info->outputs[0]))))
         cost->enter_ns += reorder_ns(width_of(s.x) * count_of(s.x), threads);
     if (info->output_count > 0 && has_layout(state, r->graph, info->outputs[0]))
         cost->leave_ns += reorder_ns(width_of(s.y) * count_of(s.y), threads);
