@@ -14,7 +14,7 @@ const calibrate_case *calibrate_case_at(uint32_t i);
 /* Where a provider merges neighbours into regions, a node alone says little of a node in a region: values that enter and
  * leave change their layout, and that costs more than many a kernel. So its price is what a region takes more that has
  * it: one of CALIBRATE_CHAIN nodes in a row than one of a single node; or, where the output has not the shape of the
- * input, one of the node behind convolutions than those convolutions. */
+ * input or the layout matters, one of the node behind convolutions than those convolutions. */
 enum { CALIBRATE_CHAIN = 4 };
 enum { CALIBRATE_ALONE, CALIBRATE_ROW, CALIBRATE_BEHIND, CALIBRATE_BEFORE, CALIBRATE_FORMS };
 

@@ -356,7 +356,7 @@ bool calibrate_has(const calibrate_case *c, const graph_model *alone, uint32_t f
 {
     if (form == CALIBRATE_ALONE)
         return true;
-    return form == CALIBRATE_ROW ? repeats(alone) : !repeats(alone) && strchr(c->inputs, '^') != NULL;
+    return form == CALIBRATE_ROW ? strchr(c->inputs, '^') == NULL && repeats(alone) : strchr(c->inputs, '^') != NULL;
 }
 
 inlay_status calibrate_model(const calibrate_case *c, inlay_dtype dtype, uint32_t form, graph_model **out_model,
