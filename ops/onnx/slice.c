@@ -9,13 +9,15 @@ typedef struct cut {
     inlay_dim from, to;
 } cut;
 
-/* Where bounds are no numbers but sizes that inference knows by name. */
-static void read_sizes(op_infer *infer, bool steps, const int64_t *axes, uint32_t rank, cut *cuts)
+/* Where bounds are no numbers but sizes that inference knows by name. axes: [axis_count], NULL = the first ones. */
+static void read_sizes(op_infer *infer, const int64_t *axes, uint32_t axis_count, uint32_t rank, cut *cuts)
 {
     uint32_t count, end_count;
     const inlay_dim *starts = infer_elements(infer, 1, &count), *ends = infer_elements(infer, 2, &end_count);
 
-    for (uint32_t i = 0; starts != NULL && ends != NULL && count == end_count && !steps && i < count; i++) {
+    if (starts == NULL || ends == NULL || count != end_count || count != axis_count)
+        return;
+    for (uint32_t i = 0; i < count; i++) {
         int64_t axis = axes == NULL ? (int64_t)i : axes[i] < 0 ? axes[i] + (int64_t)rank : axes[i];
 
         if (axis < 0 || axis >= (int64_t)rank || !dim_is_size(infer, ends[i]) ||
@@ -94,7 +96,8 @@ static inlay_status read_cuts(op_infer *infer, uint32_t rank, cut *cuts, bool *o
         if (infer_has_in(infer, 4))
             for (uint32_t i = 0; i < count; i++)
                 single &= step_count == count && steps[i] == 1;
-        read_sizes(infer, !single, has_axes ? axes : NULL, rank, cuts);
+        if (single)
+            read_sizes(infer, has_axes ? axes : NULL, count, rank, cuts);
     }
     return INLAY_OK;
 }
