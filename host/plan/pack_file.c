@@ -43,9 +43,6 @@ static bool head_fits(const pack_head *head, pack_key key, uint64_t file_bytes)
 
 static bool entries_fit(const pack_file *f, uint64_t index_offset)
 {
-    hash_job *jobs;
-    bool good = true;
-
     for (uint32_t i = 0; i < f->entry_count; i++) {
         const pack_entry *e = &f->entries[i];
 
@@ -53,16 +50,14 @@ static bool entries_fit(const pack_file *f, uint64_t index_offset)
             e->bytes > index_offset - e->offset)
             return false;
     }
-    jobs = malloc((f->entry_count + 1u) * sizeof *jobs);
-    if (jobs == NULL)
-        return false;
-    for (uint32_t i = 0; i < f->entry_count; i++)
-        jobs[i] = (hash_job){ .data = f->map + f->entries[i].offset, .bytes = f->entries[i].bytes };
-    good = hash_many(jobs, f->entry_count);
-    for (uint32_t i = 0; good && i < f->entry_count; i++)
-        good = jobs[i].hash == f->entries[i].hash;
-    free(jobs);
-    return good;
+    return true;
+}
+
+bool pack_file_check(const pack_file *f, uint32_t i)
+{
+    hash_job job = { .data = f->map + f->entries[i].offset, .bytes = f->entries[i].bytes };
+
+    return hash_many(&job, 1) && job.hash == f->entries[i].hash;
 }
 
 static int read_file(int fd, pack_key key, pack_file *out)

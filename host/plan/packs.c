@@ -23,8 +23,10 @@ typedef struct pack {
     pack_key key;
     void *data;
     uint64_t bytes;
-    bool fresh; /* made in this session: data is owned */
-    bool kept;  /* and filled */
+    uint32_t file;  /* of files, and the number in its index, */
+    uint32_t entry;
+    bool fresh;     /* unless it was made in this session: data is owned then */
+    bool ready;     /* filled, or found to be what was written */
 } pack;
 
 struct packs {
@@ -32,6 +34,7 @@ struct packs {
     packs_place place;
     uint64_t model_hash;
     pack_file files[MAX_FILES];
+    bool damaged[MAX_FILES]; /* some pack of the file is not what it was */
     int free_number;     /* of a file yet to be written; -1: there are MAX_FILES */
     uint64_t room_left;  /* bytes of fresh packs that may still be kept */
     bool has_writer;
@@ -117,11 +120,13 @@ static pack_key file_key(const packs *p)
     return (pack_key){ { p->model_hash, p->machine } };
 }
 
-static bool add_entries(packs *p, const pack_file *f)
+static bool add_entries(packs *p, uint32_t file)
 {
+    const pack_file *f = &p->files[file];
+
     for (uint32_t i = 0; i < f->entry_count; i++) {
         const pack_entry *e = &f->entries[i];
-        pack entry = { .key = e->key, .data = f->map + e->offset, .bytes = e->bytes };
+        pack entry = { .key = e->key, .data = f->map + e->offset, .bytes = e->bytes, .file = file, .entry = i };
 
         if (p->slot_count > 0 && *slot_of(p, &e->key) != 0)
             continue;
@@ -129,6 +134,12 @@ static bool add_entries(packs *p, const pack_file *f)
             return false;
     }
     return true;
+}
+
+static void forget_file(const packs *p, const char *path)
+{
+    complain(p, "cache: %s is damaged, or from another version; it will be written anew", path);
+    (void)unlink(path);
 }
 
 static bool open_files(packs *p)
@@ -139,15 +150,13 @@ static bool open_files(packs *p)
     for (int i = 0; i < MAX_FILES; i++) {
         int error = path_of(p, i, path, sizeof path) ? pack_file_open(path, file_key(p), &p->files[i]) : ENAMETOOLONG;
 
-        if (error == EBADMSG) {
-            complain(p, "cache: %s is damaged, or from another version; it will be written anew", path);
-            (void)unlink(path);
-        } else if (error != 0 && error != ENOENT) {
+        if (error == EBADMSG)
+            forget_file(p, path);
+        else if (error != 0 && error != ENOENT)
             complain(p, "cache: %s: %s", path, strerror(error));
-        }
         if (error != 0 && p->free_number < 0)
             p->free_number = i;
-        if (error == 0 && !add_entries(p, &p->files[i]))
+        if (error == 0 && !add_entries(p, (uint32_t)i))
             return false;
     }
     return true;
@@ -174,7 +183,22 @@ static uint64_t hash_machine(void)
     return hash_bytes(cpu, strlen(cpu), (uint64_t)level << 32 | extra);
 }
 
-packs *packs_open(const packs_place *place, uint64_t model_hash)
+/* The providers of a session, as they are: sets of files are theirs. */
+static uint64_t hash_providers(const part_provider *providers, uint32_t count)
+{
+    uint64_t h = count;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const char *build = providers[i].build_id != NULL ? providers[i].build_id : "";
+
+        h = hash_bytes(providers[i].name, strlen(providers[i].name), h);
+        h = hash_u64(hash_bytes(build, strlen(build), h), providers[i].settings_hash);
+    }
+    return h;
+}
+
+packs *packs_open(const packs_place *place, uint64_t model_hash, const part_provider *providers,
+                  uint32_t provider_count)
 {
     packs *p;
 
@@ -186,7 +210,7 @@ packs *packs_open(const packs_place *place, uint64_t model_hash)
     (void)pthread_mutex_init(&p->lock, NULL);
     p->place = *place;
     p->machine = hash_machine();
-    p->model_hash = hash_u64(model_hash, p->machine);
+    p->model_hash = hash_u64(hash_u64(model_hash, p->machine), hash_providers(providers, provider_count));
     if (!reserve(p) || !open_files(p)) {
         packs_close(p);
         return NULL;
@@ -215,26 +239,44 @@ static pack_key key_of(const packs *p, const part_provider *provider, const void
     return made;
 }
 
+/* What was read from a file, if it is what was written. Otherwise the file goes, and all that is used of it is written
+ * again. */
+static bool check(packs *p, pack *entry)
+{
+    char path[PATH_MAX];
+
+    entry->ready = entry->ready || pack_file_check(&p->files[entry->file], entry->entry);
+    if (!entry->ready && !p->damaged[entry->file]) {
+        p->damaged[entry->file] = true;
+        if (path_of(p, (int)entry->file, path, sizeof path))
+            forget_file(p, path);
+    }
+    return entry->ready;
+}
+
 static inlay_status take(packs *p, const pack_key *key, uint64_t bytes, void **out_data, uint32_t *out_known)
 {
     uint32_t at = *slot_of(p, key);
-    pack entry = { .key = *key, .bytes = bytes, .fresh = true };
+    pack entry = { .key = *key, .bytes = bytes, .fresh = true }, *there = at != 0 ? &p->list[at - 1] : NULL;
 
-    if (at != 0 && p->list[at - 1].bytes == bytes && (!p->list[at - 1].fresh || p->list[at - 1].kept)) {
-        *out_data = p->list[at - 1].data;
+    if (there != NULL && (there->bytes != bytes || (there->fresh && !there->ready)))
+        return INLAY_UNSUPPORTED; /* somebody is at it */
+    if (there != NULL && (there->fresh || check(p, there))) {
+        *out_data = there->data;
         *out_known = 1;
         p->counted.found++;
         return INLAY_OK;
     }
-    if (at != 0)
-        return INLAY_UNSUPPORTED; /* somebody is at it */
     if (bytes > p->room_left)
         return INLAY_UNSUPPORTED;
     if (!reserve(p) || posix_memalign(&entry.data, ALIGN, (size_t)bytes) != 0)
         return INLAY_OUT_OF_MEMORY;
     p->room_left -= bytes;
     *out_data = entry.data;
-    (void)add(p, &entry);
+    if (at != 0)
+        p->list[at - 1] = entry;
+    else
+        (void)add(p, &entry);
     return INLAY_OK;
 }
 
@@ -265,14 +307,20 @@ void packs_keep(packs *p, const void *data)
     for (uint32_t i = p->count; i-- > 0;) { /* usually the last */
         if (p->list[i].data != data || !p->list[i].fresh)
             continue;
-        p->counted.made += !p->list[i].kept;
-        p->list[i].kept = true;
+        p->counted.made += !p->list[i].ready;
+        p->list[i].ready = true;
         break;
     }
     (void)pthread_mutex_unlock(&p->lock);
 }
 
 /* ------------------------------------------------------------------ writing */
+
+/* Does it belong into the file that is to be written? */
+static bool is_new(const packs *p, const pack *entry)
+{
+    return entry->ready && (entry->fresh || p->damaged[entry->file]);
+}
 
 static void write_file(packs *p)
 {
@@ -281,12 +329,14 @@ static void write_file(packs *p)
     char path[PATH_MAX];
     uint32_t count = 0;
 
+    (void)pthread_mutex_lock(&p->lock);
     for (uint32_t i = 0; entries != NULL && data != NULL && i < p->count; i++) {
-        if (!p->list[i].kept)
+        if (!is_new(p, &p->list[i]))
             continue;
         data[count] = p->list[i].data;
         entries[count++] = (pack_entry){ .key = p->list[i].key, .bytes = p->list[i].bytes };
     }
+    (void)pthread_mutex_unlock(&p->lock);
     if (count > 0 && path_of(p, p->free_number, path, sizeof path)) {
         if (pack_file_write(path, file_key(p), entries, data, count))
             kept_trim(p->place.dir, suffix, p->place.max_bytes, MAX_FOLDER_FILES);
@@ -316,7 +366,7 @@ void packs_commit(packs *p)
         return;
     p->room_left = 0;
     for (uint32_t i = 0; i < p->count; i++)
-        bytes += p->list[i].kept ? p->list[i].bytes : 0;
+        bytes += is_new(p, &p->list[i]) ? p->list[i].bytes : 0;
     if (bytes == 0)
         return;
     if (bytes > SMALL_FILE) { /* signals are the application's */

@@ -2,7 +2,7 @@
  *
  * A pack is known by who made it (provider, build, settings, CPU) and by a key of the provider's, which names the
  * content of the constant and what was made of it. So a pack is never stale: what would make another has another key.
- * Packs of a model lie in files that are named after its content; a session maps those that are there, and writes what
+ * Packs of a model lie in files that are named after its content and the providers; a session maps those that are there, and writes what
  * it had to make into one more. Trouble with files never fails a session. */
 #ifndef PLAN_PACKS_H
 #define PLAN_PACKS_H
@@ -17,9 +17,10 @@ typedef struct packs_place {
     void *log_ctx;
 } packs_place;
 
-/* Maps what was kept for the model of that content. NULL: there is no folder, or no memory; all functions below take
- * NULL for "none". */
-packs *packs_open(const packs_place *place, uint64_t model_hash);
+/* Maps what was kept for the model of that content by these providers (their builds, their options). NULL: there is no
+ * folder, or no memory; all functions below take NULL for "none". */
+packs *packs_open(const packs_place *place, uint64_t model_hash, const part_provider *providers,
+                  uint32_t provider_count);
 /* See inlay_ext_packs.take. INLAY_UNSUPPORTED: there is no room for it in a file. provider NULL: the host's own. */
 inlay_status packs_take(packs *p, const part_provider *provider, const void *key, uint64_t key_bytes, uint64_t bytes,
                         void **out_data, uint32_t *out_known);

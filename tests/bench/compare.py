@@ -3,7 +3,8 @@
 
 For each model and number of threads the engines take turns, N rounds of S seconds each; a round gives the median of its
 runs. Quoted are the median of the rounds, and as ratio the median over rounds of peer / inlay, pair by pair: what both
-met on a busy machine cancels. create, first run and peak memory are medians, too. `peak` is the share of the machine's
+met on a busy machine cancels. create, first run and peak memory are medians, too; create of inlay is told twice: with an
+empty cache folder (`cold`), and with what the run before it kept there (`warm`); peak memory is the larger of both. `peak` is the share of the machine's
 measured peak: the model's operations in its time, beside a large matrix product on as many threads in the same round."""
 import argparse
 import json
@@ -166,6 +167,18 @@ def peak_model(work):
 
 
 # ----------------------------------------------------------------- one row of the table
+def add_cold(args, model, inputs, threads, warm):
+    """What a run with an empty cache folder and one that follows it tell of creating the session."""
+    with tempfile.TemporaryDirectory() as folder:
+        once = ["--cache-dir", folder, "--seconds", "0", "--runs", "1", "--warmup", "0"]
+        cold = last_json(command_of(args, "inlay", model, inputs, threads, once))
+        again = last_json(command_of(args, "inlay", model, inputs, threads, once))
+    if isinstance(cold, str) or isinstance(again, str):
+        return warm
+    return {**warm, "create_ms": cold["create_ms"], "warm_ms": again["create_ms"],
+            "peak_mb": max(cold["peak_mb"], again["peak_mb"], warm["peak_mb"])}
+
+
 def measure(args, model, threads, peak_path):
     with tempfile.TemporaryDirectory() as work:
         inputs = os.path.join(work, "in")
@@ -182,6 +195,8 @@ def measure(args, model, threads, peak_path):
                     rounds[engine] = None
                     engines.remove(engine)
                     break
+                if engine == "inlay":
+                    told = add_cold(args, model, inputs, threads, told)
                 rounds[engine].append(told)
             product = last_json([args.inlay, "bench", peak_path, "--json", "--seconds", "0.2", "--intra-threads",
                                  str(threads)])
@@ -195,7 +210,8 @@ def measure(args, model, threads, peak_path):
         for engine, list_of in rounds.items():
             if not list_of:
                 continue
-            row["engines"][engine] = {f: float(np.median([r[f] for r in list_of])) for f in FIGURES}
+            row["engines"][engine] = {f: float(np.median([r[f] for r in list_of])) for f in (*FIGURES, "warm_ms")
+                                      if all(f in r for r in list_of)}
             if engine != "inlay" and rounds["inlay"]:
                 pairs = [b["median_ms"] / a["median_ms"] for a, b in zip(rounds["inlay"], list_of)]
                 row["engines"][engine]["ratio"] = float(np.median(pairs))
@@ -206,12 +222,12 @@ def measure(args, model, threads, peak_path):
 def table(args, rows):
     peers = [p for p in args.peer]
     lines = ["| model | threads | inlay ms | " + " | ".join(f"{PEERS[p]} ms | ratio" for p in peers) +
-             " | create ms | peak MB | % of peak | outputs |",
-             "|---|---|---|" + "---|---|" * len(peers) + "---|---|---|---|"]
+             " | create cold ms | create warm ms | peak MB | % of peak | outputs |",
+             "|---|---|---|" + "---|---|" * len(peers) + "---|---|---|---|---|"]
     for r in rows:
         own = r["engines"].get("inlay")
         if own is None:
-            lines.append(f"| {r['model']} | {r['threads']} | fails |" + " | |" * len(peers) + " | | | |")
+            lines.append(f"| {r['model']} | {r['threads']} | fails |" + " | |" * len(peers) + " | | | | |")
             continue
         cells = [r["model"], str(r["threads"]), f"{own['median_ms']:.2f}"]
         create, memory = [f"{own['create_ms']:.0f}"], [f"{own['peak_mb']:.0f}"]
@@ -223,7 +239,8 @@ def table(args, rows):
                 memory.append(f"{e['peak_mb']:.0f}")
         share = r["gflop"] / own["median_ms"] * 1e3 / r["peak_gflops"] * 100 if r["gflop"] else None
         far = r["difference"]
-        cells += [" / ".join(create), " / ".join(memory), f"{share:.{0 if share >= 9.5 else 1}f}" if share else "-",
+        warm = f"{own['warm_ms']:.0f}" if "warm_ms" in own else "-"
+        cells += [" / ".join(create), warm, " / ".join(memory), f"{share:.{0 if share >= 9.5 else 1}f}" if share else "-",
                   "-" if far is None else far if isinstance(far, str) else "agree" if far <= 1 else f"off {far:.1f}x"]
         lines.append("| " + " | ".join(cells) + " |")
     for p in peers:
