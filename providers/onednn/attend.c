@@ -132,7 +132,7 @@ static inlay_status run_attend(const rg_native *native, const rg_state *state, i
 static inlay_status read_rows(rg_build *b, uint32_t value, rg_place *out, strides *s)
 {
     const int64_t *by;
-    inlay_status status = rg_read(b, value, out);
+    inlay_status status = rg_read_strided(b, value, out);
 
     if (status == INLAY_OK && (rg_md_is_blocked(&out->md) || out->md.format_desc.blocking.strides[3] != 1))
         status = rg_read_plain(b, value, out);

@@ -80,7 +80,7 @@ static inlay_status read_raw(rg_build *b, uint32_t value, rg_place *out)
     return INLAY_OK;
 }
 
-inlay_status rg_read(rg_build *b, uint32_t value, rg_place *out)
+inlay_status rg_read_strided(rg_build *b, uint32_t value, rg_place *out)
 {
     inlay_status status = read_raw(b, value, out);
     rg_md floats;
@@ -90,6 +90,17 @@ inlay_status rg_read(rg_build *b, uint32_t value, rg_place *out)
     floats = out->md;
     floats.data_type = dnnl_f32;
     return rg_read_as(b, value, &floats, out);
+}
+
+inlay_status rg_read(rg_build *b, uint32_t value, rg_place *out)
+{
+    inlay_status status = rg_read_strided(b, value, out);
+    rg_md packed;
+
+    if (status != INLAY_OK || rg_md_is_blocked(&out->md) || rg_md_is_dense(&out->md))
+        return status;
+    rg_md_packed(&packed, &out->md);
+    return rg_read_as(b, value, &packed, out);
 }
 
 inlay_status rg_reorder(rg_build *b, const rg_place *place, const rg_md *layout, rg_place *out)
@@ -385,7 +396,7 @@ static inlay_status lower(rg_build *b)
 
         b->op_index = group->op;
         b->op = &b->c->ops[group->op];
-        if (rg_count(b, group->out) > 0)
+        if (rg_count(b, group->out) > 0 || b->op->row->family == &rg_split)
             INLAY_TRY(b->op->row->family->lower(b, group));
         count_reads(b, group);
     }

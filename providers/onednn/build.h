@@ -134,6 +134,12 @@ void rg_md_channels_last(rg_md *md, uint32_t rank, const int64_t *dims);
 /* The blocks of x for a tensor of other dims; false: x is blocked otherwise than in channels alone, by 8 or 16. */
 bool rg_md_same_blocks(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *out);
 /* Are elements at the same places? Strides of axes that have one element do not count. */
+/* Without gaps, axes in the order of x's strides; x is not blocked. */
+void rg_md_packed(rg_md *md, const rg_md *x);
+/* Are the rows (along the last axis) of x, not blocked, dense and at equal distances? *out_stride: elements. */
+bool rg_md_has_rows(const rg_md *x, int64_t *out_stride);
+/* x seen with other dims, of as many elements, without moving any; false: it can't be. x is not blocked. */
+bool rg_md_reshaped(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *out);
 bool rg_md_equal(const rg_md *a, const rg_md *b);
 int64_t rg_md_count(const rg_md *md);
 uint64_t rg_md_bytes(const rg_md *md);
@@ -161,9 +167,11 @@ static inline const int64_t *rg_dims(const rg_build *b, uint32_t value)
 }
 int64_t rg_count(const rg_build *b, uint32_t value);
 
-/* Where the value lies now, as float if it was kept as bfloat16 (rg_read_as has that as it is). Constants lie
- * row-major. */
+/* Where the value lies now, without gaps: in blocks, or with its axes in any order; as float if it was kept as bfloat16
+ * (rg_read_as has that as it is). Constants lie row-major. */
 inlay_status rg_read(rg_build *b, uint32_t value, rg_place *out);
+/* The same, perhaps as a part of a larger tensor: with gaps between its rows. */
+inlay_status rg_read_strided(rg_build *b, uint32_t value, rg_place *out);
 /* The same row-major, by a reorder if need be. */
 inlay_status rg_read_plain(rg_build *b, uint32_t value, rg_place *out);
 /* The same in this layout. */

@@ -177,7 +177,7 @@ static double flops_of(const rg_op *op, const sizes *s, double *out_rate)
         return outputs * window;
     }
     *out_rate = function_rate(op);
-    return f == &rg_view || f == &rg_transpose || f == &rg_concat ? 0 : outputs;
+    return f == &rg_view || f == &rg_transpose || f == &rg_split || f == &rg_slice || f == &rg_concat ? 0 : outputs;
 }
 
 /* The op that makes the value, if it would be offered. */
@@ -256,6 +256,14 @@ static double reorder_ns(double bytes, double threads)
     return CALL_NS + bytes / REORDER_BYTES_PER_NS / threads;
 }
 
+/* Does the op only say where elements are? */
+static bool is_view(const rg_op *op)
+{
+    const rg_family *f = op->row->family;
+
+    return f == &rg_view || f == &rg_transpose || f == &rg_split || f == &rg_slice;
+}
+
 static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, uint32_t n, inlay_cost *cost)
 {
     const inlay_node_info *info = inlay_graph_node(r->graph, n);
@@ -302,7 +310,7 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
     cost->bytes_written += (uint64_t)s.out;
     if (state->bf16 && (op.row->family == &rg_conv || (op.row->family == &rg_product && s.weights > 0)))
         rate *= 2;
-    if (fused || op.row->family == &rg_view || op.row->family == &rg_transpose) {
+    if (fused || is_view(&op)) {
         cost->ns += FUSED_NS;
         if (op.row->family == &rg_eltwise_family && rate < SIMPLE_PER_NS)
             cost->ns += flops / rate / threads;

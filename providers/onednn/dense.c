@@ -243,7 +243,11 @@ inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias_va
 
     rg_md_strides(&w_plain, 2, w_dims, w_strides);
     panels(n, k, &w_md, &d.job);
-    INLAY_TRY(rg_read_plain(b, op->in[0], &x));
+    INLAY_TRY(rg_read_strided(b, op->in[0], &x));
+    if (!rg_md_has_rows(&x.md, &d.job.a_row)) {
+        INLAY_TRY(rg_read_plain(b, op->in[0], &x));
+        d.job.a_row = k;
+    }
     INLAY_TRY(rg_read_constant(b, w, &w_plain, &w_md, &packed));
     args.list[0] = &x;
     args.list[1] = &packed;

@@ -70,6 +70,88 @@ bool rg_md_is_dense(const rg_md *md)
     return md->format_kind == dnnl_blocked && rg_md_bytes(md) == (uint64_t)rg_md_count(md) * dnnl_data_type_size(md->data_type);
 }
 
+void rg_md_packed(rg_md *md, const rg_md *x)
+{
+    const int64_t *by = x->format_desc.blocking.strides;
+    int64_t strides[DNNL_MAX_NDIMS], stride = 1;
+    bool done[DNNL_MAX_NDIMS] = { false };
+
+    for (int n = 0; n < x->ndims; n++) {
+        int next = -1; /* of the smallest stride; the last of equals */
+
+        for (int d = x->ndims; d-- > 0;)
+            if (!done[d] && (next < 0 || by[d] < by[next]))
+                next = d;
+        done[next] = true;
+        strides[next] = stride;
+        stride *= x->dims[next];
+    }
+    rg_md_strides(md, (uint32_t)x->ndims, x->dims, strides);
+    md->data_type = x->data_type;
+}
+
+bool rg_md_has_rows(const rg_md *x, int64_t *out_stride)
+{
+    const int64_t *by = x->format_desc.blocking.strides;
+    int last = x->ndims - 1;
+    int64_t stride = 0, rows = 1;
+
+    if (rg_md_is_blocked(x) || (x->dims[last] != 1 && by[last] != 1))
+        return false;
+    for (int d = last; d-- > 0;) {
+        if (x->dims[d] == 1)
+            continue;
+        if (stride == 0)
+            stride = by[d];
+        else if (by[d] != stride * rows)
+            return false;
+        rows *= x->dims[d];
+    }
+    *out_stride = stride > 0 ? stride : x->dims[last];
+    return true;
+}
+
+bool rg_md_reshaped(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *out)
+{
+    int64_t strides[DNNL_MAX_NDIMS];
+    uint32_t to = 0;
+    int from = 0;
+
+    if (rg_md_count(x) == 0 || rg_md_is_blocked(x))
+        return false;
+    /* Groups of axes on both sides that have as many elements. Within one of x's, axes follow each other without gaps. */
+    while (to < rank || from < x->ndims) {
+        uint32_t first = to;
+        int64_t theirs = 1, ours = 1, stride = 0;
+
+        for (bool more = true; more;) {
+            if (theirs <= ours && from < x->ndims) {
+                if (x->dims[from] != 1) {
+                    int64_t by = x->format_desc.blocking.strides[from];
+
+                    if (stride != 0 && stride != by * x->dims[from])
+                        return false;
+                    stride = by;
+                }
+                theirs *= x->dims[from++];
+            } else if (to < rank) {
+                ours *= dims[to++];
+            } else {
+                return false;
+            }
+            more = theirs != ours;
+        }
+        while (to < rank && dims[to] == 1) /* stragglers of size 1 belong to the group before them */
+            to++;
+        stride = stride != 0 ? stride : 1;
+        for (uint32_t d = to; d-- > first; stride *= dims[d])
+            strides[d] = stride;
+    }
+    rg_md_strides(out, rank, dims, strides);
+    out->data_type = x->data_type;
+    return true;
+}
+
 /* Where an axis has one element, or one block, its stride says nothing. */
 static void drop_idle_strides(rg_md *md)
 {

@@ -94,7 +94,10 @@ static bool tensors_fit(const kit_node *node, uint32_t floats, kit_refusal *why)
     if (kit_input(node, 0) == NULL || kit_output(node, 0) == NULL)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input or output 0 is omitted");
     for (uint32_t i = 1; i < node->info->output_count; i++)
-        if (kit_output(node, i) != NULL)
+        if (kit_output(node, i) != NULL && is_named(node->info->op_type, "Split")) {
+            if (!tensor_fits(kit_output(node, i), "output", i, true, why))
+                return false;
+        } else if (kit_output(node, i) != NULL)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "leave output 1 away", "oneDNN gives one output here");
     return tensor_fits(kit_output(node, 0), "output", 0, true, why);
 }

@@ -131,7 +131,7 @@ bool rg_same_dim(const inlay_dim *a, const inlay_dim *b);
 extern const rg_family rg_conv, rg_conv_transpose, rg_product, rg_eltwise_family, rg_binary, rg_pool, rg_normalize,
     rg_concat, rg_softmax, rg_layer_norm, rg_reduce, rg_view, rg_transpose, rg_lrn, rg_attention,
     rg_quantize, rg_dequantize, rg_dynamic, rg_int8_conv, rg_int8_product, rg_int_cast, rg_byte_clip;
-extern const rg_family rg_resize;
+extern const rg_family rg_resize, rg_split, rg_slice;
 
 /* Which nodes the rows of integers.def are for (quant.c). */
 bool rg_takes_any(const kit_node *node);

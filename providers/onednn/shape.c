@@ -15,8 +15,16 @@ static inlay_status lower_view(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
     rg_place x;
-    inlay_status status = rg_read_plain(b, op->in[0], &x);
+    rg_md seen;
+    inlay_status status = rg_read_strided(b, op->in[0], &x);
 
+    if (status != INLAY_OK)
+        return status;
+    if (!rg_md_is_plain(&x.md) && rg_md_reshaped(&x.md, b->ranks[group->out], b->dims[group->out], &seen)) {
+        x.md = seen; /* of what is transposed, or a part */
+        return rg_set_place(b, group->out, &x);
+    }
+    status = rg_read_plain(b, op->in[0], &x);
     if (status != INLAY_OK)
         return status;
     rg_md_plain(&x.md, b->ranks[group->out], b->dims[group->out]);
@@ -57,7 +65,7 @@ static inlay_status lower_transpose(rg_build *b, const rg_group *group)
     rg_place x, y;
     inlay_status status;
 
-    INLAY_TRY(rg_read(b, op->in[0], &x));
+    INLAY_TRY(rg_read_strided(b, op->in[0], &x));
     for (uint32_t d = 0; d < rank; d++)
         moves[op->perm[d]] = (int)d; /* oneDNN: axis i goes to moves[i] */
     y = x;
