@@ -4,8 +4,9 @@
 For each model and number of threads the engines take turns, N rounds of S seconds each; a round gives the median of its
 runs. Quoted are the median of the rounds, and as ratio the median over rounds of peer / inlay, pair by pair: what both
 met on a busy machine cancels. create, first run and peak memory are medians, too; create of inlay is told twice: with an
-empty cache folder (`cold`), and with what the run before it kept there (`warm`); peak memory is the larger of both. `peak` is the share of the machine's
-measured peak: the model's operations in its time, beside a large matrix product on as many threads in the same round."""
+empty cache folder (`cold`), and with what the run before it kept there (`warm`); peak memory is the larger of both. `peak`
+is the share of the machine's measured peak: the model's operations in its time, beside the best large matrix product on as
+many threads."""
 import argparse
 import json
 import os
@@ -237,7 +238,8 @@ def table(args, rows):
             if e:
                 create.append(f"{e['create_ms']:.0f}")
                 memory.append(f"{e['peak_mb']:.0f}")
-        share = r["gflop"] / own["median_ms"] * 1e3 / r["peak_gflops"] * 100 if r["gflop"] else None
+        peak = max(x["peak_gflops"] for x in rows if x["threads"] == r["threads"])
+        share = r["gflop"] / own["median_ms"] * 1e3 / peak * 100 if r["gflop"] else None
         far = r["difference"]
         warm = f"{own['warm_ms']:.0f}" if "warm_ms" in own else "-"
         cells += [" / ".join(create), warm, " / ".join(memory), f"{share:.{0 if share >= 9.5 else 1}f}" if share else "-",
