@@ -39,12 +39,22 @@ struct rg_context {
     const inlay_instance *of;
 };
 
+/* Does the slot read a packed constant as a whole? Then it shares the pack's memory object. */
+static bool is_pack(const inlay_instance *i, const rg_slot *slot)
+{
+    const rg_buffer *b = &i->buffers[slot->place.buffer];
+    const rg_md *md = NULL;
+
+    return b->memory != NULL && slot->place.offset == 0 &&
+           dnnl_memory_get_memory_desc(b->memory, &md) == dnnl_success && rg_md_equal(md, &slot->place.md);
+}
+
 static void context_destroy(rg_context *x)
 {
     if (x == NULL)
         return;
     for (uint32_t s = 0; x->memories != NULL && s < x->slot_count; s++)
-        if (x->of->buffers[x->of->slots[s].place.buffer].memory == NULL)
+        if (!is_pack(x->of, &x->of->slots[s]))
             (void)dnnl_memory_destroy(x->memories[s]);
     (void)dnnl_stream_destroy(x->stream);
     free(x->addresses);
@@ -86,7 +96,7 @@ static inlay_status context_create(const rg_state *state, const inlay_instance *
         void *data = b->kind == RG_CONST ? (char *)(uintptr_t)b->data + i->slots[s].place.offset : DNNL_MEMORY_NONE;
 
         x->slot_count = s + 1;
-        if (b->memory != NULL)
+        if (is_pack(i, &i->slots[s]))
             x->memories[s] = b->memory;
         else
             code = dnnl_memory_create(&x->memories[s], &i->slots[s].place.md, state->engine, data);

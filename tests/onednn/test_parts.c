@@ -84,6 +84,8 @@ static void slices(void **state)
         "x : 1,1,64\nv = [18,1,8]\nw = [16,9,3]\nr = Conv(x, v) strides=4,\nz0 = i[1] 0\nc = i[1] 9\nd = i[1] 100\n"
         "one = i[1] 1\na = Slice(r, z0, c, one)\nb = Slice(r, c, d, one)\np = Mul(a, a)\nq = Mul(b, b)\ns = Add(p, q)\n"
         "t = Sqrt(s)\ny = Conv(t, w) pads=1,1\nu = Relu(y)\n-> u",
+        "x : 6,3\nc = [7,3]\ns = i[1] 1\ne = i[1] 7\nk = Slice(c, s, e)\nt = Transpose(c) perm=1,0\n"
+        "u = Slice(t, s, e, s)\ny = Add(x, k)\nz = MatMul(y, u)\n-> k, y, u, z",
         "x : 2,6,4\nh = i[4] 2,3,2,4\ng = i[3] 3,4,4\nr = Relu(x)\ny = Reshape(r, h)\nt = Transpose(y) perm=1,0,2,3\n"
         "z = Reshape(t, g)\nw = [4,3]\nq = MatMul(z, w)\n-> q, z",
     };
