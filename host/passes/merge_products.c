@@ -4,9 +4,9 @@
  *     x * A + a, x * B + b, x * C + c   ->   Split(x * [A B C] + [a b c])
  *
  * Only for few rows of x, as in decoders that write word by word: there the product reads each weight once and waits for
- * memory, and one loop over all weights makes better use of several threads; the copies that Split is cost little. With
- * many rows, or rows that only the run knows, the copies may cost more than is gained (measured: 4 % of a layer of
- * attention of 128 x 768), so then it is done only when the pass is asked for by name. */
+ * memory, and one loop over all weights makes better use of several threads. With many rows, or rows that only the run
+ * knows, little is gained (README.md has figures) for weights that are there twice, so then it is done only when the pass
+ * is asked for by name. */
 #include "passes/rewrite.h"
 #include <string.h>
 
@@ -132,11 +132,10 @@ static void gather(rewrite *w, const readers *r, graph_node *n, uint32_t x, bund
 static uint32_t join_weights(rewrite *w, const bundle *all)
 {
     float *joined = graph_blob_alloc(w->g->model, (size_t)(all->rows * all->columns) * sizeof *joined);
-    uint32_t v = graph_add_value(w->g, NULL, 0);
     int64_t at = 0;
 
-    if (joined == NULL || v == INLAY_NONE)
-        return INLAY_NONE; /* the blob is the model's */
+    if (joined == NULL)
+        return INLAY_NONE;
     for (uint32_t k = 0; k < all->count; k++) {
         const branch *b = &all->list[k];
         const unsigned char *from = rw_info(w, b->weight)->data;
@@ -146,10 +145,8 @@ static uint32_t join_weights(rewrite *w, const bundle *all)
                    (size_t)b->columns * sizeof(float));
         at += b->columns;
     }
-    if (graph_set_constant(w->g, v, INLAY_FLOAT, 2, (const int64_t[]){ all->rows, all->columns }, joined,
-                           (uint64_t)(all->rows * all->columns) * sizeof *joined) != INLAY_OK)
-        return INLAY_NONE;
-    return v;
+    return rw_constant_blob(w, INLAY_FLOAT, 2, (const int64_t[]){ all->rows, all->columns }, joined,
+                            (uint64_t)(all->rows * all->columns) * sizeof *joined);
 }
 
 static uint32_t join_biases(rewrite *w, const bundle *all)

@@ -484,14 +484,21 @@ void rw_set_input(rewrite *w, graph_node *n, uint32_t i, uint32_t v)
 uint32_t rw_constant(rewrite *w, inlay_dtype dtype, uint32_t rank, const int64_t *dims, const void *data,
                      uint64_t bytes)
 {
-    uint32_t v = graph_add_value(w->g, NULL, 0);
     void *copy = graph_blob_alloc(w->g->model, bytes > 0 ? (size_t)bytes : 1);
 
-    if (v == INLAY_NONE || copy == NULL || !reserve(w))
+    if (copy == NULL)
         return INLAY_NONE;
     if (bytes > 0)
         memcpy(copy, data, (size_t)bytes);
-    if (graph_set_constant(w->g, v, dtype, rank, dims, copy, bytes) != INLAY_OK)
+    return rw_constant_blob(w, dtype, rank, dims, copy, bytes);
+}
+
+uint32_t rw_constant_blob(rewrite *w, inlay_dtype dtype, uint32_t rank, const int64_t *dims, const void *data,
+                          uint64_t bytes)
+{
+    uint32_t v = graph_add_value(w->g, NULL, 0);
+
+    if (v == INLAY_NONE || !reserve(w) || graph_set_constant(w->g, v, dtype, rank, dims, data, bytes) != INLAY_OK)
         return INLAY_NONE;
     return v;
 }

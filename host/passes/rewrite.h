@@ -102,6 +102,9 @@ void rw_set_input(rewrite *w, graph_node *n, uint32_t i, uint32_t v);
 /* A new constant; data is copied. INLAY_NONE: no memory. */
 uint32_t rw_constant(rewrite *w, inlay_dtype dtype, uint32_t rank, const int64_t *dims, const void *data,
                      uint64_t bytes);
+/* The same of memory that is the model's already (graph_blob_alloc): it is not copied. */
+uint32_t rw_constant_blob(rewrite *w, inlay_dtype dtype, uint32_t rank, const int64_t *dims, const void *data,
+                          uint64_t bytes);
 uint32_t rw_constant_ints(rewrite *w, const int64_t *values, uint32_t count); /* rank 1 */
 /* "no memory in pass ..."; what a pass returns when one of the above gave NULL or INLAY_NONE. */
 inlay_status rw_no_memory(const rewrite *w);

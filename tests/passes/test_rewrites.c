@@ -47,7 +47,7 @@ static void expect_equal(const row *r, inlay_value *got, inlay_value *want)
 static void check_row_with(const row *r, const char *const *options)
 {
     rig plain = open_row(r, (const char *const[]){ "level", "0", NULL }), best = open_row(r, options);
-    char ops[512];
+    static char ops[8192];
 
     list_ops(best.session->model->main, ops, sizeof ops);
     if (strcmp(ops, r->ops) != 0)
@@ -459,6 +459,26 @@ static void attention(void **state)
     CHECK_ROWS(rows);
 }
 
+/* So many rewrites of one graph that its values outgrow the room there was for them at first. */
+static void many(void **state)
+{
+    static char script[65536], ops[8192], line[512];
+    row r = { "a hundred bundles of products", script, ops, 0 };
+
+    (void)state;
+    (void)strcpy(script, "x0 : 2,4\n");
+    for (int i = 0; i < 100; i++) {
+        (void)snprintf(line, sizeof line, "a%d = [4,4]\nb%d = [4,4]\ng%d = MatMul(x%d, a%d)\nh%d = MatMul(x%d, b%d)\n"
+                                          "j%d = Tanh(h%d)\nk%d = Add(g%d, j%d)\nx%d = Tanh(k%d)\n", i, i, i, i, i, i, i, i, i, i, i, i,
+                       i, i + 1, i);
+        (void)strcat(script, line);
+        (void)strcat(ops, "MatMul Split Tanh Add Tanh ");
+    }
+    (void)strcat(script, "-> x100\n");
+    ops[strlen(ops) - 1] = '\0';
+    check_row(&r);
+}
+
 /* What the optimiser may not touch, or does only when it is asked to. */
 /* Scales are powers of two: then floats are as exact as integers. */
 #define BYTES "s = [] 0.0625\nzi = i[] 0\nz = Cast(zi) to=2\nzs = Cast(zi) to=3\nq = QuantizeLinear(x, s, z)\n" \
@@ -542,7 +562,7 @@ int main(void)
         cmocka_unit_test(repeated_bodies),
         cmocka_unit_test(merged),      cmocka_unit_test(convolutions), cmocka_unit_test(products),
         cmocka_unit_test(activations), cmocka_unit_test(norms),    cmocka_unit_test(attention),
-        cmocka_unit_test(asked_for),   cmocka_unit_test(quantized),
+        cmocka_unit_test(many),        cmocka_unit_test(asked_for),   cmocka_unit_test(quantized),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
