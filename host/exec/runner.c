@@ -1,5 +1,6 @@
 #include "exec/runner.h"
 #include "base/checked.h"
+#include "base/pages.h"
 #include "exec/fence.h"
 #include "exec/watch.h"
 #include "plugin/crash.h"
@@ -118,6 +119,7 @@ static inlay_status bind_memory(binder *k)
         if (k->b->slab == NULL)
             return inlay_fail(k->diag, INLAY_OUT_OF_MEMORY, "no memory for the %llu bytes that graph '%s' needs to run",
                               (unsigned long long)p->slab_bytes[0], k->r->prog->graph->name);
+        pages_large(k->b->slab, p->slab_bytes[0]);
     }
     for (uint32_t d = 1; d < p->domain_count; d++) {
         if (p->slab_bytes[d] == 0)

@@ -1,6 +1,7 @@
 #include "plan/packs.h"
 #include "base/hash.h"
 #include "base/kept.h"
+#include "base/pages.h"
 #include "partition/cost_profile.h"
 #include "plan/pack_file.h"
 #include "plugin/note.h"
@@ -271,6 +272,7 @@ static inlay_status take(packs *p, const pack_key *key, uint64_t bytes, void **o
         return INLAY_UNSUPPORTED;
     if (!reserve(p) || posix_memalign(&entry.data, ALIGN, (size_t)bytes) != 0)
         return INLAY_OUT_OF_MEMORY;
+    pages_large(entry.data, bytes);
     p->room_left -= bytes;
     *out_data = entry.data;
     if (at != 0)

@@ -1,6 +1,6 @@
 /* Functions of two tensors. Equal layouts are oneDNN's; a broadcast operand is a loop of our own, which runs over the
  * elements as they lie, blocked or not. */
-#include "build.h"
+#include "tiles.h"
 
 static bool parse_binary(const kit_node *node, rg_op *op, kit_refusal *why)
 {
@@ -467,7 +467,11 @@ static inlay_status lower_binary(rg_build *b, const rg_group *group)
     uint32_t y = op->out[0], rank = b->ranks[y];
     rg_place x0, x1, out;
     inlay_status status;
-    bool overwrite = rg_is_last_use(b, op->in[0]) && op->in[0] != op->in[1];
+    bool overwrite = rg_is_last_use(b, op->in[0]) && op->in[0] != op->in[1], done;
+
+    INLAY_TRY(tiles_take_scale(b, group, &done));
+    if (done)
+        goto done;
 
     INLAY_TRY(rg_read(b, op->in[0], &x0));
     INLAY_TRY(rg_read(b, op->in[1], &x1));

@@ -293,7 +293,8 @@ static inlay_status add_border(rg_build *b, uint32_t value, geometry *g, rg_plac
     (void)value;
     if (n == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
-    *n = (border){ .native = { run_border }, .set = b->state->tiles, .images = g->images, .channels = g->in, .height = g->height,
+    *n = (border){ .native = { run_border }, .set = b->state->tiles, .images = g->images, .channels = g->in,
+                   .height = g->height,
                    .width = g->width, .top = g->begin[0], .left = g->begin[1], .out_height = dims[2],
                    .out_width = dims[3], .s_image = s[0], .s_channel = s[1],
                    .s_row = x->md.ndims == 4 ? s[2] : 0, .s_pixel = s[x->md.ndims - 1] };
@@ -338,12 +339,15 @@ static inlay_status emit_direct(rg_build *b, const rg_op *op, const rg_md *weigh
     if (!panel_layout(weights, &md))
         return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", op->name);
     INLAY_TRY(rg_read_constant(b, op->in[1], weights, &md, &w));
+    if (b->scales[op->in[0]] != INLAY_NONE)
+        INLAY_TRY(tiles_scale_weights(b, b->scales[op->in[0]], g.in, &w));
     merged = g.dilation[1] == 1;
     tap_count = g.kernel[0] * (merged ? 1 : g.kernel[1]);
     d = calloc(1, sizeof *d + (size_t)tap_count * sizeof d->taps[0]);
     if (d == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *d = (direct){ .native = { run_direct }, .set = b->state->tiles, .kernel = b->state->sgemm, .images = g.images, .rows = g.out_height,
+    *d = (direct){ .native = { run_direct }, .set = b->state->tiles, .kernel = b->state->sgemm, .images = g.images,
+                   .rows = g.out_height,
                    .row_pixels = g.out_width,
                    .in = { g.height * g.width * pixel, g.stride[0] * g.width * pixel, g.stride[1] * pixel },
                    .tap_count = tap_count, .depth = g.in * (merged ? g.kernel[1] : 1), .channels = g.out,

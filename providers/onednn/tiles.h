@@ -110,8 +110,8 @@ typedef struct tile_ending {
 } tile_ending;
 
 /* Applies the posts to rows of pixels from number `pixel` on, columns [column, column + columns). */
-void tiles_end(const tile_set *set, const sg_kernel *kernel, const tile_ending *e, void *const *args, float *c, int64_t c_pixel, int64_t pixel,
-               int64_t rows, int64_t column, int64_t columns);
+void tiles_end(const tile_set *set, const sg_kernel *kernel, const tile_ending *e, void *const *args, float *c,
+               int64_t c_pixel, int64_t pixel, int64_t rows, int64_t column, int64_t columns);
 
 /* Weights of Winograd's: [points^2][panels][channels][TILE_WIDTH], as layout and from the original. */
 bool tiles_window_layout(int64_t points, int64_t in, int64_t out, rg_md *md);
@@ -121,6 +121,11 @@ bool tiles_window_weights(const rg_state *state, const rg_md *plain, const void 
 /* Lowers the convolution of the group; *out_done is false where this is not for it. weights: the original's layout as
  * oneDNN numbers its axes. bias: a value, INLAY_NONE. */
 inlay_status tiles_lower(rg_build *b, const rg_group *group, const rg_md *weights, uint32_t bias, bool *out_done);
+/* A product of an image by one factor for each channel, read by nothing but a pointwise convolution: *out_done, and the
+ * convolution multiplies its weights instead, if there are fewer of them. */
+inlay_status tiles_take_scale(rg_build *b, const rg_group *group, bool *out_done);
+/* Weights in panels times the factors; *w becomes the product. */
+inlay_status tiles_scale_weights(rg_build *b, uint32_t scale, int64_t in, rg_place *w);
 /* The same for one channel a group. */
 inlay_status tiles_lower_depthwise(rg_build *b, const rg_group *group, uint32_t bias, bool *out_done);
 /* Channels last with any distance between pixels, as all tiles read and write it. */

@@ -43,7 +43,7 @@ static inline __attribute__((always_inline)) void product(const int rows, const 
                 _mm_prefetch((const char *)(p->add + r * p->add_row + v * TILE_LANES), _MM_HINT_T0);
     }
     for (int64_t t = 0; t < p->tap_count; t++) {
-        const float *base[(TILE_ROWS + 2) / 3]; /* of three rows each: these are addresses that instructions can state */
+        const float *base[(TILE_ROWS + 2) / 3]; /* of three rows each: addresses that an instruction can state */
 
         UNROLL
         for (int i = 0; 3 * i < rows; i++)
@@ -286,7 +286,8 @@ static void interleave_3(const float *x, int64_t step, int64_t pixels, float *y)
         }
     }
     for (; w + TILE_LANES <= pixels; w += TILE_LANES) {
-        const __m512 r = _mm512_loadu_ps(x + w), g = _mm512_loadu_ps(x + step + w), b = _mm512_loadu_ps(x + 2 * step + w);
+        const __m512 r = _mm512_loadu_ps(x + w), g = _mm512_loadu_ps(x + step + w);
+        const __m512 b = _mm512_loadu_ps(x + 2 * step + w);
 
         UNROLL
         for (int n = 0; n < 3; n++) {

@@ -183,7 +183,7 @@ inlay_status tiles_lower_depthwise(rg_build *b, const rg_group *group, uint32_t 
 
     *out_done = false;
     if (b->state->tiles == NULL || op->group != channels || b->dims[op->out[0]][1] != channels || op->spatial > 2 ||
-        channels < TILE_LANES / 2)
+        channels < TILE_LANES / 2 || op->kernel[op->spatial - 1] > 3) /* oneDNN is faster with wider windows */
         return INLAY_OK;
     INLAY_TRY(rg_read(b, op->in[0], &x));
     if (!tiles_lie_well(&x.md)) {

@@ -1,0 +1,109 @@
+/* Convolutions of our own against the reference: windows, strides, dilations and pads by chance, one group or one
+ * channel a group, with residuals, functions and factors for channels around them. */
+#include "beside.h"
+
+typedef struct dice {
+    uint32_t state;
+} dice;
+
+static int roll(dice *d, int low, int high)
+{
+    d->state = d->state * 1664525u + 1013904223u;
+    return low + (int)((d->state >> 8) % (uint32_t)(high - low + 1));
+}
+
+/* What comes behind the convolution `k`; makes y. */
+static const char *const endings[] = {
+    "y = Relu(k)\n-> y",
+    "y = Clip(k, lo, hi)\n-> y",
+    "s = Sigmoid(k)\ny = Mul(k, s)\n-> y",
+    "g = HardSigmoid(k) alpha=0.16666667 beta=0.5\ny = Mul(k, g)\n-> y",
+    "a = Add(k, r)\ny = Relu(a)\n-> y",
+    "a = Relu(k)\ny = Mul(a, r)\n-> y",
+    "y = Identity(k)\n-> y",
+};
+
+static void expect_conv(int images, int in, int height, int width, int out, int group, const int *kernel,
+                        const int *stride, const int *dilation, const int *pads, const char *ending)
+{
+    char script[768];
+
+    (void)snprintf(script, sizeof script,
+                   "x : %d,%d,%d,%d\nw = [%d,%d,%d,%d]\nc = [%d]\nlo = [] -1\nhi = [] 100\n"
+                   "v = [%d,%d,%d,%d]\nr = Conv(x, v) strides=%d,%d, dilations=%d,%d, pads=%d,%d,%d,%d, group=%d\n"
+                   "k = Conv(x, w, c) strides=%d,%d, dilations=%d,%d, pads=%d,%d,%d,%d, group=%d\n%s",
+                   images, in, height, width, out, in / group, kernel[0], kernel[1], out, out, in / group, kernel[0],
+                   kernel[1], stride[0], stride[1], dilation[0], dilation[1], pads[0], pads[1], pads[2], pads[3], group,
+                   stride[0], stride[1], dilation[0], dilation[1], pads[0], pads[1], pads[2], pads[3], group, ending);
+    beside_expect(&(beside_row){ "Conv", script }, 17, NULL);
+}
+
+static void by_chance(void **state)
+{
+    dice d = { 7 };
+
+    (void)state;
+    for (int n = 0; n < 90; n++) {
+        bool deep = n % 3 == 0;
+        int kernel[2], stride[2], dilation[2], pads[4], in = roll(&d, 1, 40), size[2];
+        int out = deep ? in + 8 : roll(&d, 1, 70);
+
+        in = deep ? in + 8 : in;
+        for (int i = 0; i < 2; i++) {
+            kernel[i] = roll(&d, 1, 5);
+            stride[i] = roll(&d, 1, 3);
+            dilation[i] = roll(&d, 1, 2);
+            pads[i] = roll(&d, 0, kernel[i] - 1);
+            pads[2 + i] = roll(&d, 0, kernel[i] - 1);
+            size[i] = (kernel[i] - 1) * dilation[i] + roll(&d, 1, 24);
+        }
+        expect_conv(roll(&d, 1, 2), in, size[0], size[1], out, deep ? in : 1, kernel, stride, dilation, pads,
+                    endings[roll(&d, 0, 6)]);
+    }
+}
+
+/* Windows of 3x3 at sizes that leave parts of Winograd's windows over. */
+static void windows(void **state)
+{
+    static const int three[] = { 3, 3 }, one[] = { 1, 1 };
+    dice d = { 11 };
+
+    (void)state;
+    for (int n = 0; n < 24; n++) {
+        int pads[4];
+
+        for (int i = 0; i < 4; i++)
+            pads[i] = roll(&d, 0, 2);
+        expect_conv(roll(&d, 1, 2), roll(&d, 16, 50), roll(&d, 5, 33), roll(&d, 5, 33), roll(&d, 16, 70), 1, three, one,
+                    one, pads, endings[n % 7]);
+    }
+}
+
+static void factors(void **state)
+{
+    static const beside_row rows[] = {
+        { NULL, "x : 1,20,12,9\nw = [20,20,1,1]\nv = [30,20,1,1]\np = GlobalAveragePool(x)\na = Conv(p, w)\n"
+                "s = Sigmoid(a)\nm = Mul(x, s)\ny = Conv(m, v)\n-> y" },
+        { NULL, "x : 1,20,12,9\nw = [20,20,1,1]\nv = [30,20,1,1]\np = GlobalAveragePool(x)\na = Conv(p, w)\n"
+                "s = HardSigmoid(a)\nm = Mul(s, x)\nk = Conv(m, v)\nr = Conv(x, v)\nb = Add(k, r)\ny = Relu(b)\n"
+                "-> y, s" },
+        { NULL, "x : 2,20,12,9\nw = [20,20,1,1]\np = GlobalAveragePool(x)\ns = Sigmoid(p)\nm = Mul(x, s)\n"
+                "y = Conv(m, w)\n-> y" },
+        { NULL, "x : N,20,H,W\nw = [20,20,1,1]\np = GlobalAveragePool(x)\ns = Sigmoid(p)\nm = Mul(x, s)\n"
+                "y = Conv(m, w)\nz = Conv(y, w)\n-> z" },
+        { NULL, "x : 1,20,12,9\nw = [20,20,1,1]\np = GlobalAveragePool(x)\ns = Sigmoid(p)\nm = Mul(x, s)\n"
+                "y = Conv(m, w)\nz = Relu(m)\n-> y, z" },
+    };
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        beside_expect(&rows[i], 17, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(by_chance), cmocka_unit_test(windows),
+                                        cmocka_unit_test(factors) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
