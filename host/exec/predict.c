@@ -1,5 +1,5 @@
 /* What a run should have taken, at the sizes that it had, by the costs that the session knows. */
-#include "exec/session.h"
+#include "exec/attribute.h"
 
 /* What the host itself needs, beyond the call: to look at the sizes of a step that depend on data, to run a node of its
  * own, and to start a body and hand values in and out. */
@@ -25,52 +25,10 @@ static inlay_value_state *sizes_of(const runner *r, const bound *b, arena *a)
     return values;
 }
 
-static bool is_in(const uint32_t *list, uint32_t count, uint32_t v)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (list[i] == v)
-            return true;
-    return false;
-}
-
-/* What the values cost that enter or leave the region by this offer, priced as it is. */
-static double borders_ns(const program *p, const part_region *region, const part_offer *o,
-                         const inlay_value_state *values)
-{
-    double ns = 0;
-
-    for (uint32_t k = 0; k < o->node_count && (o->cost.enter_ns > 0 || o->cost.leave_ns > 0); k++) {
-        const inlay_node_info *n = inlay_graph_node(&p->snapshot, o->nodes[k]);
-
-        for (uint32_t i = 0; i < n->input_count; i++)
-            if (is_in(region->inputs, region->input_count, n->inputs[i]))
-                ns += cost_border_ns(&p->snapshot, o, values, n->inputs[i], true);
-        for (uint32_t i = 0; i < n->output_count; i++)
-            if (is_in(region->outputs, region->output_count, n->outputs[i]))
-                ns += cost_border_ns(&p->snapshot, o, values, n->outputs[i], false);
-    }
-    return ns;
-}
-
-/* The offers of one step. */
+/* The region of one step. */
 static double step_ns(const runner *r, const plan_step *s, const inlay_value_state *values)
 {
-    const program *p = r->prog;
-    const part_region *region = s->step->region;
-    const part_provider *owner = s->step->provider;
-    double ns = cost_launch_ns(p->env->costs, owner);
-
-    for (uint32_t i = 0; i < region->offer_count; i++) {
-        part_offer offer = p->parts.offers[region->offers[i]];
-        cost_question q = { .graph = &p->snapshot, .provider = owner, .offer = &offer,
-                            .values = values, .max_threads = p->env->max_threads,
-                            .weight_bytes = p->parts.weight_bytes, .runs = true };
-        double error;
-
-        if (cost_of_offer(p->env->costs, &q, &offer.cost, &error) != COST_NONE)
-            ns += offer.cost.ns + borders_ns(p, region, &offer, values);
-    }
-    return ns;
+    return cost_launch_ns(r->prog->env->costs, s->step->provider) + attribute_price(r->prog, s->step->region, values);
 }
 
 static double copy_ns(const runner *r, const bound *b, const plan_step *s)

@@ -1,9 +1,12 @@
 /* tune.c - times what the providers offer for a model, and says what that changes.
  *
- * Equal layers are one kernel (partition/cost_key.h). Kernels are taken in the order of what they are expected to cost
+ * What a provider merges is timed as it would run: in the regions that it would have if all that it offers were its own,
+ * and their times are shared out (exec/attribute.h). Equal layers are one kernel (partition/cost_key.h). Kernels are taken in the order of what they are expected to cost
  * the model, so that time that runs out is missing where it matters least. */
+#include "exec/attribute.h"
 #include "exec/measure.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "exec/session.h"
 #include "partition/cost_store.h"
 #include <limits.h>
@@ -23,11 +26,12 @@ typedef struct tuned {
     uint32_t *sources;  /* [offer_count] COST_* of these */
 } tuned;
 
-/* Something to measure: the first offer with its key. */
+/* Something to measure: the first offer, or region, with its key. */
 typedef struct kernel {
     cost_key key;
     const tuned *in;
-    uint32_t offer;
+    uint32_t offer;            /* of a region its first */
+    const part_region *region; /* NULL: the offer alone */
     double weight; /* what all of its kind are expected to take */
     bool known;    /* has a figure already */
 } kernel;
@@ -42,8 +46,7 @@ typedef struct tuning {
     uint32_t graph_count;
     kernel *kernels; /* [kernel_count] owned */
     uint32_t kernel_count, kernel_capacity;
-    cost_record *records; /* [record_count] owned */
-    uint32_t record_count;
+    attribute_list list; /* what came out; owned */
     uint64_t *identities; /* [provider_count] */
     cost_store store;     /* what was measured before */
     measure_sweep sweep;
@@ -171,14 +174,18 @@ static bool is_plausible(const tuned *g, const double *best, uint32_t o)
     return offer->chosen || g->sources[o] < COST_PROFILE || g->prices[o].ns <= PRUNE * sum;
 }
 
-static bool add_kernel(tuning *t, const tuned *g, uint32_t o)
+static cost_key key_of(const tuning *t, const tuned *g, uint32_t o)
 {
     const program *p = g->program;
     const part_offer *offer = &p->parts.offers[o];
     cost_question q = { .graph = &p->snapshot, .provider = &p->env->providers[offer->provider], .offer = offer,
                         .values = g->values, .max_threads = p->env->max_threads };
-    cost_key key = cost_key_of(t->identities[offer->provider], &q);
 
+    return cost_key_of(t->identities[offer->provider], &q);
+}
+
+static bool add_kernel(tuning *t, const kernel *k)
+{
     if (t->kernel_count == t->kernel_capacity) {
         uint32_t capacity = t->kernel_capacity * 2 + 256;
         kernel *more = realloc(t->kernels, capacity * sizeof *more);
@@ -187,11 +194,69 @@ static bool add_kernel(tuning *t, const tuned *g, uint32_t o)
         t->kernels = more;
         t->kernel_capacity = capacity;
     }
-    t->kernels[t->kernel_count++] = (kernel){
-        .key = key, .in = g, .offer = o, .weight = g->prices[o].ns,
-        .known = cost_store_find(&t->store, key) != NULL
-    };
+    t->kernels[t->kernel_count++] = *k;
     return true;
+}
+
+/* Regions of equal kernels in the same order are equal. */
+static kernel region_kernel(const tuning *t, const tuned *g, const part_region *r)
+{
+    kernel k = { .in = g, .offer = r->offers[0], .region = r, .known = true };
+
+    for (uint32_t i = 0; i < r->offer_count; i++) {
+        cost_key one = key_of(t, g, r->offers[i]);
+
+        k.known = k.known && cost_store_find(&t->store, one) != NULL;
+        k.weight += g->prices[r->offers[i]].ns;
+        for (int w = 0; w < 2; w++)
+            k.key.word[w] = hash_u64(k.key.word[w], one.word[w]);
+    }
+    return k;
+}
+
+/* The regions of one provider, when it runs all that it offers. */
+static inlay_status add_regions(tuning *t, const tuned *g, uint32_t owner)
+{
+    const program *p = g->program;
+    uint8_t *barred = arena_alloc(&t->a, (size_t)p->parts.offer_count + 1);
+    uint8_t *own = arena_alloc(&t->a, (size_t)p->graph->node_count + 1);
+    part_rules rules = p->env->rules != NULL ? *p->env->rules : (part_rules){ 0 };
+    part_request again = { .graph = p->graph, .snapshot = &p->snapshot, .providers = p->env->providers,
+                           .provider_count = p->env->provider_count, .max_threads = p->env->max_threads,
+                           .rules = &rules, .costs = p->env->costs, .barred = barred };
+    inlay_diag why = INLAY_DIAG_INIT;
+    partition base = p->parts, other = { 0 };
+    inlay_status status;
+
+    if (barred == NULL || own == NULL)
+        return no_memory(t);
+    for (uint32_t o = 0; o < p->parts.offer_count; o++)
+        if (p->parts.offers[o].provider == owner && p->parts.offers[o].node_count == 1)
+            own[p->parts.offers[o].nodes[0]] = 1;
+    for (uint32_t o = 0; o < p->parts.offer_count; o++)
+        for (uint32_t k = 0; k < p->parts.offers[o].node_count; k++)
+            barred[o] |= p->parts.offers[o].provider != owner && own[p->parts.offers[o].nodes[k]];
+    rules.saved_plan = NULL;
+    base.profile = g->values;
+    status = partition_again(&again, &base, &t->a, &other, &why);
+    if (status == INLAY_OUT_OF_MEMORY)
+        return no_memory(t);
+    for (uint32_t i = 0; status == INLAY_OK && i < other.region_count; i++) {
+        const part_region *r = &other.regions[i];
+        kernel k;
+
+        if (r->provider != owner || (p->parts.offers[r->offers[0]].flags & INLAY_OFFER_MERGE) == 0)
+            continue;
+        k = region_kernel(t, g, r);
+        if (k.weight > 0 && !add_kernel(t, &k))
+            return no_memory(t);
+    }
+    return INLAY_OK; /* a rule that does not let the provider have all leaves its offers as they were priced */
+}
+
+static bool merges(const part_offer *o)
+{
+    return (o->flags & INLAY_OFFER_MERGE) != 0;
 }
 
 static int by_key(const void *a_, const void *b_)
@@ -231,23 +296,40 @@ static void merge_kernels(tuning *t)
 
 static inlay_status find_kernels(tuning *t)
 {
+    inlay_status status = INLAY_OK;
+
     for (uint32_t i = 0; i < t->graph_count; i++) {
         const tuned *g = &t->graphs[i];
         double *best = find_best(t, g);
+        uint8_t *merging = arena_alloc(&t->a, (size_t)t->s->env.provider_count + 1); /* has offers here that merge */
 
-        if (best == NULL)
+        if (best == NULL || merging == NULL)
             return no_memory(t);
         for (uint32_t o = 0; o < g->program->parts.offer_count; o++) {
+            kernel k = { .in = g, .offer = o, .weight = g->prices[o].ns };
+
             if (g->prices[o].ns == 0)
                 continue; /* computed while planning, or a view */
-            if (!is_plausible(g, best, o))
+            if (merges(&g->program->parts.offers[o])) {
+                merging[g->program->parts.offers[o].provider] = 1;
+                continue;
+            }
+            if (!is_plausible(g, best, o)) {
                 t->result.pruned_count++;
-            else if (!add_kernel(t, g, o))
+                continue;
+            }
+            k.key = key_of(t, g, o);
+            k.known = cost_store_find(&t->store, k.key) != NULL;
+            if (!add_kernel(t, &k))
                 return no_memory(t);
         }
+        for (uint32_t p = 0; p < t->s->env.provider_count; p++)
+            if (merging[p] != 0)
+                INLAY_TRY(add_regions(t, g, p));
     }
     merge_kernels(t);
-    return INLAY_OK;
+done:
+    return status;
 }
 
 /* ------------------------------------------------------------------ measuring */
@@ -256,6 +338,11 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
 {
     const program *p = k->in->program;
     const part_offer *offer = &p->parts.offers[k->offer];
+    part_region alone = { .provider = offer->provider, .offers = &k->offer, .offer_count = 1 };
+    const part_region *region = k->region != NULL ? k->region : &alone;
+    part_offer merged = *offer;
+    uint64_t *cookies = NULL;
+    cost_record like = { .when = (int64_t)time(NULL) };
     const char *op = p->graph->nodes[offer->nodes[0]]->info.op_type.data;
     measure_job job = { .g = p->graph, .snapshot = &p->snapshot, .provider = &p->env->providers[offer->provider],
                         .offer = offer, .values = k->in->values, .max_threads = p->env->max_threads,
@@ -270,6 +357,18 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
     if (runs.min_runs > runs.max_runs)
         runs.min_runs = runs.max_runs;
     (void)snprintf(t->what, sizeof t->what, "%.40s on %.40s", op, job.provider->name);
+    if (k->region != NULL) {
+        cookies = arena_array(&t->a, region->offer_count, sizeof *cookies);
+        if (cookies == NULL)
+            return no_memory(t);
+        for (uint32_t i = 0; i < region->offer_count; i++)
+            cookies[i] = p->parts.offers[region->offers[i]].cookie;
+        merged.nodes = region->nodes;
+        merged.node_count = region->node_count;
+        job.offer = &merged;
+        job.cookies = cookies;
+        job.cookie_count = region->offer_count;
+    }
     status = measure_offer(&job, &runs, &t->sweep, &got, &why);
     if (status == INLAY_CANCELLED)
         return INLAY_OK; /* the loop sees it */
@@ -283,10 +382,10 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
         t->result.failed_count++;
         return INLAY_OK;
     }
-    cost_record *r = &t->records[t->record_count++];
-    *r = (cost_record){ .key = k->key, .ns = got.ns, .spread = (float)got.spread, .samples = got.samples,
-                        .when = (int64_t)time(NULL) };
-    (void)snprintf(r->what, sizeof r->what, "%s", op);
+    like.spread = (float)got.spread;
+    like.samples = got.samples;
+    if (!attribute_add(&t->list, p, region, k->in->values, got.ns, t->identities[offer->provider], &like))
+        return no_memory(t);
     t->result.measured_count++;
     return INLAY_OK;
 }
@@ -295,9 +394,6 @@ static inlay_status measure_kernels(tuning *t)
 {
     inlay_status status = INLAY_OK;
 
-    t->records = calloc((size_t)t->kernel_count + 1, sizeof *t->records);
-    if (t->records == NULL)
-        return no_memory(t);
     INLAY_TRY(measure_sweep_init(&t->sweep, t->diag));
     for (t->at = 0; t->at < t->kernel_count && !stop(t); t->at++)
         INLAY_TRY(measure_kernel(t, &t->kernels[t->at]));
@@ -450,7 +546,8 @@ static inlay_status tune(tuning *t)
     INLAY_TRY(add_graphs(t, t->s->main));
     INLAY_TRY(find_kernels(t));
     INLAY_TRY(measure_kernels(t));
-    INLAY_TRY(cost_store_merge(folder, t->records, t->record_count, &log, t->diag));
+    attribute_merge(&t->list);
+    INLAY_TRY(cost_store_merge(folder, t->list.records, t->list.count, &log, t->diag));
     INLAY_TRY(compare(t, folder));
 done:
     return status;
@@ -476,7 +573,7 @@ inlay_status inlay_tune(inlay_session *session, const inlay_tune_options *how, i
     cost_sizes_deinit(&t.sizes);
     cost_store_deinit(&t.store);
     free(t.kernels);
-    free(t.records);
+    free(t.list.records);
     arena_deinit(&t.a);
     return status;
 }
