@@ -20,6 +20,7 @@ typedef struct pass_ctx {
     const char *const *only;  /* [only_count] names of the passes to run beside those of level 0; none = all */
     const char *const *never; /* [never_count] names of passes not to run, level 0 excepted */
     uint32_t only_count, never_count;
+    bool integers; /* some provider multiplies integers of 8 bits faster than floats */
     int64_t rewrite_limit; /* stop after so many rewrites (level 0 does not count); negative = no limit */
     int64_t rewrites;      /* done so far; {0} */
     /* Hears what is done, node by node: n is the node that changes or goes. rewrite counts from 1, and what one rewrite

@@ -4,7 +4,7 @@
  *     DQ(x), DQ(w) -> MatMul or Gemm                         MatMulInteger, Cast, Mul, Add
  *
  * The weights and biases are constants, scales and zero points are, too. Sums that were rounded as floats are exact
- * then, so that a result may move by one step of its scale. */
+ * then, so that a result may move by one step of its scale. All that where a provider says that integers are faster. */
 #include "base/element.h"
 #include "passes/rewrite.h"
 #include <math.h>
@@ -361,7 +361,8 @@ static inlay_status match(rewrite *w, graph_node *n)
     return pass_is_op(n, "MatMul") || pass_is_op(n, "Gemm") ? match_product(w, n) : INLAY_OK;
 }
 
+/* Only where integers are faster, or somebody asks for this pass by name. */
 inlay_status pass_quantized_ops(pass_ctx *ctx, bool *out_changed)
 {
-    return rewrite_each_graph(ctx, match, out_changed);
+    return !ctx->integers && ctx->only_count == 0 ? INLAY_OK : rewrite_each_graph(ctx, match, out_changed);
 }

@@ -1,5 +1,5 @@
 /* The onednn provider: whole regions of a graph on oneDNN's primitives. */
-#include "build.h"
+#include "quant.h"
 #include "sgemm.h"
 #include "tiles.h"
 
@@ -70,6 +70,15 @@ static void destroy(void *state_)
     free(state);
 }
 
+static const void *extension(void *state, const char *name)
+{
+    static const inlay_ext_integers fast = { .struct_size = sizeof fast, .fast_products = 1 };
+    kit_refusal why = { 0, "", "" };
+
+    (void)state;
+    return strcmp(name, INLAY_EXT_INTEGERS) == 0 && q_has_products(&why) ? &fast : NULL;
+}
+
 static const inlay_provider provider = {
     .struct_size = sizeof provider,
     .name = "onednn",
@@ -88,6 +97,7 @@ static const inlay_provider provider = {
     .specialize = rg_specialize,
     .release_instance = rg_release_instance,
     .execute = rg_execute,
+    .extension = extension,
 };
 
 /* The kit checks the host and names the build; the provider is ours. */

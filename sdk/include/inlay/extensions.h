@@ -1,4 +1,4 @@
-/* inlay/extensions.h - functions that a host may have, by name.
+/* inlay/extensions.h - functions that a host, or a provider, may have, by name.
  *
  *     const inlay_ext_constants *e = host->extension(host->ctx, INLAY_EXT_CONSTANTS);
  *     if (e != NULL && INLAY_HAS(e, release))
@@ -50,6 +50,14 @@ typedef struct inlay_ext_packs {
     /* The memory is filled, and may be found next time. What is not kept is lost with the session. */
     void (*keep)(void *ctx, void *compile, const void *data);
 } inlay_ext_packs;
+
+/* Of a provider (inlay_provider.extension): what the optimiser should know of its integers. */
+#define INLAY_EXT_INTEGERS "inlay.integers/1"
+typedef struct inlay_ext_integers {
+    uint64_t struct_size;
+    uint32_t fast_products; /* 1: QLinearConv and MatMulInteger take less time here than the same with floats would */
+    uint32_t reserved;
+} inlay_ext_integers;
 
 #ifdef __cplusplus
 }
