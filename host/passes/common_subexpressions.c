@@ -1,5 +1,5 @@
-/* Nodes that compute the same from the same are computed once, those with equal bodies among them; equal small constants
- * are one. Within each graph: a body does not see what its outer graph computes unless it captures it. */
+/* Nodes that compute the same from the same are computed once, those with equal bodies among them; equal small
+ * constants are one. Within each graph: a body does not see what its outer graph computes unless it captures it. */
 #include "base/hash.h"
 #include "passes/same_body.h"
 #include <string.h>

@@ -3,10 +3,10 @@
  *
  *     x * A + a, x * B + b, x * C + c   ->   Split(x * [A B C] + [a b c])
  *
- * Only for few rows of x, as in decoders that write word by word: there the product reads each weight once and waits for
- * memory, and one loop over all weights makes better use of several threads. With many rows, or rows that only the run
- * knows, little is gained (README.md has figures) for weights that are there twice, so then it is done only when the pass
- * is asked for by name. */
+ * Only for few rows of x, as in decoders that write word by word: there the product reads each weight once and waits
+ * for memory, and one loop over all weights makes better use of several threads. With many rows, or rows that only the
+ * run knows, little is gained (README.md has figures) for weights that are there twice, so then it is done only when
+ * the pass is asked for by name. */
 #include "passes/rewrite.h"
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* Reshape, Flatten, Squeeze and Unsqueeze behind one another are one Reshape, when the shape in the end is known but for
- * sizes that x has at the same place, or at most one other; and a Reshape to a shape that is computed, but known so far,
- * reads a constant. A view that puts axes of 1 in front, an element-wise operator, and a view that takes them away: the
+/* Reshape, Flatten, Squeeze and Unsqueeze behind one another are one Reshape, when the shape in the end is known but
+ * for sizes that x has at the same place, or at most one other; and a Reshape to a shape that is computed, but known so
+ * far, reads a constant. A view that puts axes of 1 in front, an element-wise operator, and a view that takes them away: the
  * operator alone. */
 #include "passes/rewrite.h"
 
@@ -10,8 +10,9 @@ static bool is_view(const graph_node *n)
                          pass_is_op(n, "Unsqueeze"));
 }
 
-/* The shape as Reshape of x wants it: sizes, 0 where x has that size at the same place, and -1 for one that only the run
- * knows. With a size of 0 nothing is done, and -1 does not stand beside a size that might be: it can't be computed then. */
+/* The shape as Reshape of x wants it: sizes, 0 where x has that size at the same place, and -1 for one that only the
+ * run knows. With a size of 0 nothing is done, and -1 does not stand beside a size that might be: it can't be computed
+ * then. */
 static int64_t *target_shape(rewrite *w, const inlay_value_info *x, const inlay_value_info *y)
 {
     int64_t *shape;

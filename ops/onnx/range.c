@@ -68,7 +68,8 @@ static inlay_status infer_range(op_infer *infer)
         const int64_t v[3] = { e[0]->value, e[1]->value, e[2]->value };
         return range_integers(infer, v, &count);
     }
-    /* A size counts from 0 to itself; other expressions might be negative and give none, unless they are sums of sizes. */
+    /* A size counts from 0 to itself; other expressions might be negative and give none, unless they are sums of
+     * sizes. */
     if (dim_same(*e[0], dim_fixed(0)) && dim_same(*e[2], dim_fixed(1)))
         count = *e[1];
     else if (dim_same(*e[2], dim_fixed(1)) && dim_is_size(infer, dim_sub(infer, *e[1], *e[0])))
