@@ -15,13 +15,21 @@ static inlay_status lower_view(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
     rg_place x;
-    rg_md seen;
+    rg_md seen, merged;
     inlay_status status = rg_read_strided(b, op->in[0], &x);
 
     if (status != INLAY_OK)
         return status;
     if (!rg_md_is_plain(&x.md) && rg_md_reshaped(&x.md, b->ranks[group->out], b->dims[group->out], &seen)) {
         x.md = seen; /* of what is transposed, or a part */
+        return rg_set_place(b, group->out, &x);
+    }
+    if (!rg_md_is_plain(&x.md) && rg_md_merged(&x.md, b->ranks[group->out], b->dims[group->out], &merged) &&
+        !rg_md_is_plain(&merged) && rg_md_reshaped(&merged, b->ranks[group->out], b->dims[group->out], &seen)) {
+        status = rg_read_as(b, op->in[0], &merged, &x);
+        if (status != INLAY_OK)
+            return status;
+        x.md = seen;
         return rg_set_place(b, group->out, &x);
     }
     status = rg_read_plain(b, op->in[0], &x);

@@ -4,28 +4,25 @@
 #include "graph_script.h"
 #include <math.h>
 
-/* A model as text, and the operators, separated by commas, that onednn itself has to run; NULL: wherever it can. */
+/* A model as text, and an operator that onednn itself has to run; NULL: wherever it can. */
 typedef struct beside_row {
-    const char *ops;
+    const char *op;
     const char *script;
 } beside_row;
 
 static inline rig beside_open(const char *script, int64_t opset, const char *providers, const char *threads,
-                              const char *ops)
+                              const char *op)
 {
-    char pins[256] = "", copy[128], *next = NULL;
+    char pin[64];
     wire w = { 0 };
 
     script_model(&w, script, opset);
-    (void)snprintf(copy, sizeof copy, "%s", ops != NULL ? ops : "");
-    for (char *op = strtok_r(copy, ",", &next); op != NULL; op = strtok_r(NULL, ",", &next))
-        (void)snprintf(pins + strlen(pins), sizeof pins - strlen(pins), "%sop:%s=onednn", pins[0] != '\0' ? "," : "",
-                       op);
-    if (pins[0] == '\0')
+    if (op == NULL)
         return rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads",
                                                    threads, NULL });
+    (void)snprintf(pin, sizeof pin, "op:%s=onednn", op);
     return rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads", threads,
-                                               "pin", pins, NULL });
+                                               "pin", pin, NULL });
 }
 
 /* Within 1e-5 of the largest element, NaN where the other has it. */
@@ -49,7 +46,7 @@ static inline void beside_compare(const rig *a, const rig *b, const char *script
 static inline void beside_expect(const beside_row *row, int64_t opset, void (*feed)(rig *r))
 {
     for (int threads = 1; threads <= 2; threads++) {
-        rig a = beside_open(row->script, opset, "onednn,reference", threads == 1 ? "1" : "2", row->ops);
+        rig a = beside_open(row->script, opset, "onednn,reference", threads == 1 ? "1" : "2", row->op);
         rig b = beside_open(row->script, opset, "reference", "1", NULL);
 
         for (int side = 0; side < 2; side++) {
