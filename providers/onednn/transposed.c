@@ -1,5 +1,5 @@
-/* ConvTranspose-1..22 as a product and a sum: the product of every place of the input with the weights of every tap, and
- * for each place of the output the sum of what falls there. oneDNN's own goes backwards through a convolution, whose
+/* ConvTranspose-1..22 as a product and a sum: the product of every place of the input with the weights of every tap,
+ * and for each place of the output the sum of what falls there. oneDNN's own goes backwards through a convolution, whose
  * kernels fill blocks of 16 channels and do functions behind it element by element; groups are left to it.
  *
  *     wide    channels last: a product for each tap, and sums of vectors of channels
@@ -187,7 +187,8 @@ static void add_taps(const sums *s, float *y, const float *x, int64_t step)
     const reach *w = &s->axes[2];
 
     for (int64_t k = 0; k < w->kernel; k++) {
-        int64_t shift = k * s->dilations[2] - s->begins[2], first = 0, last = w->size - 1; /* place i goes to i*s+shift */
+        int64_t shift = k * s->dilations[2] - s->begins[2]; /* place i goes to i * stride + shift */
+        int64_t first = 0, last = w->size - 1;
 
         if (shift < 0)
             first = (-shift + s->strides[2] - 1) / s->strides[2];
@@ -235,8 +236,8 @@ static inlay_status run_sums(const rg_native *native, const rg_state *state, inl
     uint32_t next = 2;
     call c = { .s = s, .from = args[0], .y = args[1] };
     int64_t rows = s->batch * s->axes[0].out * s->axes[1].out * (thin ? s->channels : 1);
-    int64_t grain = 16384 / (s->axes[2].out * (thin ? 1 : s->channels) * (s->axes[2].most > 0 ? s->axes[2].most : 1) + 1)
-                    + 1;
+    int64_t row = s->axes[2].out * (thin ? 1 : s->channels) * (s->axes[2].most > 0 ? s->axes[2].most : 1);
+    int64_t grain = 16384 / (row + 1) + 1;
 
     if (s->biased)
         c.bias = args[next++];
