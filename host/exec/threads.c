@@ -172,6 +172,7 @@ typedef struct loop {
     int64_t ranges; /* [0, count) in this many parts whose sizes differ by at most 1 */
     int64_t next;   /* atomic: the first range that nobody has taken */
     int32_t status; /* atomic: the first failure */
+    uint64_t until; /* no range is begun from then on; 0: until all are done */
     const crash_scene *scene; /* of the thread that started the loop */
 } loop;
 
@@ -184,7 +185,8 @@ static void take_ranges(loop *l)
 {
     int64_t size = l->count / l->ranges, longer = l->count % l->ranges;
 
-    while (__atomic_load_n(&l->status, __ATOMIC_RELAXED) == INLAY_OK) {
+    while (__atomic_load_n(&l->status, __ATOMIC_RELAXED) == INLAY_OK &&
+           (l->until == 0 || clock_ns() < l->until)) {
         int64_t r = __atomic_fetch_add(&l->next, 1, __ATOMIC_RELAXED), begin, end;
         int32_t none = INLAY_OK;
         inlay_status status = INLAY_OK;
@@ -241,6 +243,63 @@ static __attribute__((noinline, no_sanitize("thread"))) void start_team(loop *l,
 
 enum { RANGES_PER_WORKER = 4 }; /* enough to even out workers that are slower or start later */
 
+/* ------------------------------------------------------------------ a team that sleeps
+ *
+ * libgomp's workers spin for a while after a loop (300000 turns unless its environment says otherwise, a millisecond
+ * at the least), and starting one then takes half a microsecond. Then they sleep: waking them takes tens of
+ * microseconds, and milliseconds when they are queued on a CPU that is busy, for the caller waits until all have
+ * come. A model that takes microseconds and runs now and then must not pay that. So with a sleeping team the caller
+ * begins alone, and wakes it when it has lost as much as waking costs: in this loop, in those shortly before, or in
+ * one like it the last time. */
+#define AWAKE_NS 1000000u
+#define WAKE_NS 50000u
+
+typedef struct pace {
+    inlay_parallel_fn fn;
+    int64_t count;
+    uint64_t ns; /* that the loop took, or would have taken, alone */
+} pace;
+enum { PACES = 64 };
+static _Thread_local struct {
+    uint64_t team_end; /* when the last loop of a team ended */
+    uint64_t loop_end; /* of one that went alone */
+    uint64_t lost;     /* time of those since the team fell asleep, without long pauses */
+    pace paces[PACES];
+} warmth;
+
+static pace *pace_of(inlay_parallel_fn fn, int64_t count)
+{
+    uint64_t key = ((uint64_t)(uintptr_t)fn / 16 + (uint64_t)count * 31) * UINT64_C(0x9e3779b97f4a7c15);
+
+    return &warmth.paces[key >> 32 & (PACES - 1)];
+}
+
+/* Runs what the caller does alone, and says whether that was all. */
+static bool run_cold(loop *l)
+{
+    const uint64_t begin = clock_ns();
+    uint64_t took;
+    int64_t done;
+    pace *known;
+
+    if (begin - warmth.team_end < AWAKE_NS)
+        return false;
+    if (begin - warmth.loop_end >= AWAKE_NS)
+        warmth.lost = 0;
+    known = pace_of(l->fn, l->count);
+    if (warmth.lost >= WAKE_NS || (known->fn == l->fn && known->count == l->count && known->ns >= 2 * WAKE_NS))
+        return false;
+    l->until = begin + WAKE_NS - warmth.lost;
+    be_worker(l, 0);
+    l->until = 0;
+    warmth.loop_end = clock_ns();
+    took = warmth.loop_end - begin;
+    warmth.lost += took;
+    done = l->next < l->ranges ? l->next : l->ranges;
+    *known = (pace){ l->fn, l->count, done > 0 ? took / (uint64_t)done * (uint64_t)l->ranges : 0 };
+    return done == l->ranges || l->status != INLAY_OK;
+}
+
 inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t grain, inlay_parallel_fn fn, void *user)
 {
     loop l = { .fn = fn, .user = user, .run = run, .count = count,
@@ -261,10 +320,12 @@ inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t g
         l.ranges = (int64_t)team * RANGES_PER_WORKER;
     if (team <= 1) {
         be_worker(&l, 0);
-    } else {
+    } else if (!run_cold(&l)) {
         TSAN_RELEASE(&l);
         start_team(&l, team);
         TSAN_ACQUIRE(&l);
+        warmth.team_end = clock_ns();
+        warmth.lost = 0;
     }
     give_back(team);
     return l.status;
