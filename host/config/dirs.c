@@ -109,7 +109,9 @@ bool config_cache_folder(const inlay_options *options, const char *name, char *t
     return false;
 }
 
-const char *config_blob_dir(const inlay_options *options)
+bool config_blob_dir(const inlay_options *options, char *text, size_t bytes)
 {
-    return is_auto(options) ? "" : options_text(options, OPTION_cache_dir);
+    if (is_auto(options))
+        return config_cache_folder(options, "compiled", text, bytes);
+    return config_cache_dir(options, text, bytes);
 }

@@ -28,6 +28,7 @@ bool config_cache_dir(const inlay_options *options, char *text, size_t bytes);
  * false (text is "") when it cannot be made or must not be used: it belongs to somebody else, or others may write. */
 bool config_cache_folder(const inlay_options *options, const char *name, char *text, size_t bytes);
 
-/* Where compiled blobs go: cache_dir as the user gave it, "" where he did not. */
-const char *config_blob_dir(const inlay_options *options);
+/* Where compiled blobs go, into text: cache_dir as the user gave it; "compiled" in the cache folder, made where it is
+ * missing, where he did not. false (text is ""): nowhere. */
+bool config_blob_dir(const inlay_options *options, char *text, size_t bytes);
 #endif

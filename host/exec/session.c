@@ -261,6 +261,11 @@ static inlay_status compile(inlay_session *s, const inlay_options *options, inla
     (void)hash_constants(s->model->main, config_cache_folder(options, "hashes", folder, sizeof folder) ? folder : NULL,
                          (int64_t)time(NULL));
     (void)threads_hold(held);
+    if (config_blob_dir(options, folder, sizeof folder)) {
+        s->env.cache_dir = arena_string(&s->a, folder);
+        if (s->env.cache_dir == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
+    }
     if (s->env.packs.max_bytes > 0 && config_cache_folder(options, "packs", folder, sizeof folder)) {
         s->env.packs.dir = arena_string(&s->a, folder);
         if (s->env.packs.dir == NULL)
@@ -290,7 +295,6 @@ static inlay_session *session_begin(const inlay_options *options)
     s->env.max_threads = threads == 0 || threads > budget ? budget : threads;
     s->env.max_run_bytes = run_limit(options);
     s->env.rules = &s->rules;
-    s->env.cache_dir = config_blob_dir(options); /* compiling is over before options may go */
     s->env.packs = (packs_place){ .max_bytes = (uint64_t)options_int(options, OPTION_cache_max_bytes), .log = log_line,
                                   .log_ctx = s };
     s->env.log = log_line;

@@ -1,5 +1,6 @@
 #include "plan/blob_cache.h"
 #include "base/hash.h"
+#include "base/kept.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,6 +21,8 @@ typedef struct blob_head {
     uint64_t checksum; /* of the blob */
 } blob_head;
 
+enum { MAX_FOLDER_FILES = 4096 };
+static const uint64_t max_folder_bytes = (uint64_t)1 << 30;
 static const char magic[8] = { 'i', 'n', 'l', 'a', 'y', 'b', 'l', 'b' };
 
 INLAY_PRINTF(2, 3)
@@ -106,6 +109,7 @@ static bool read_blob(blob_slot *slot, int fd, uint64_t *out_bytes)
         return false;
     }
     *out_bytes = head.blob_bytes;
+    kept_touch(fd);
     return true;
 }
 
@@ -134,40 +138,24 @@ static void load_blob(blob_slot *slot, inlay_compile_request *request)
     (void)close(fd);
 }
 
-/* Written beside and then renamed, so that nobody ever sees half a file. */
 static inlay_status store_blob(void *ctx, const void *blob, uint64_t bytes)
 {
-    static uint32_t serial;
     blob_slot *slot = ctx;
     blob_head head = { .format = 1, .fingerprint_bytes = slot->fingerprint_bytes, .blob_bytes = bytes,
                        .checksum = hash_bytes(blob, bytes, 0) };
-    char path[PATH_MAX], beside[PATH_MAX + 32];
-    FILE *f;
-    bool good;
-    int fd;
+    char path[PATH_MAX];
 
     if (!path_of(slot, path, sizeof path))
         return INLAY_IO_ERROR;
     memcpy(head.magic, magic, sizeof magic);
     memcpy(head.fingerprint, slot->fingerprint, sizeof head.fingerprint);
     memcpy(head.key, slot->key, sizeof head.key);
-    (void)snprintf(beside, sizeof beside, "%s.%ld.%u", path, (long)getpid(),
-                   __atomic_fetch_add(&serial, 1, __ATOMIC_RELAXED));
-    fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    f = fd >= 0 ? fdopen(fd, "wb") : NULL;
-    if (f == NULL) {
-        complain(slot, "cache: %s: %s", beside, strerror(errno));
-        if (fd >= 0)
-            (void)close(fd);
+    if (!kept_write(path, (const kept_part[]){ { &head, sizeof head }, { blob, bytes } }, 2)) {
+        complain(slot, "cache: %s: %s", path, strerror(errno));
         return INLAY_IO_ERROR;
     }
-    good = fwrite(&head, sizeof head, 1, f) == 1 && (bytes == 0 || fwrite(blob, bytes, 1, f) == 1);
-    good = fclose(f) == 0 && good;
-    if (good && rename(beside, path) == 0)
-        return INLAY_OK;
-    complain(slot, "cache: %s: %s", path, strerror(errno));
-    (void)unlink(beside);
-    return INLAY_IO_ERROR;
+    kept_trim(slot->env->cache_dir, ".blob", max_folder_bytes, MAX_FOLDER_FILES);
+    return INLAY_OK;
 }
 
 /* Creates the folder when it is missing (not those above it). Others must not be able to plant blobs in it. */

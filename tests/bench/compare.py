@@ -171,6 +171,7 @@ def peak_model(work):
 def add_cold(args, model, inputs, threads, warm):
     """What a run with an empty cache folder and one that follows it tell of creating the session."""
     with tempfile.TemporaryDirectory() as folder:
+        last_json([args.inlay, "providers", "--json", "--cache-dir", folder])  # tries the plugins, as happens once only
         once = ["--cache-dir", folder, "--seconds", "0", "--runs", "1", "--warmup", "0"]
         cold = last_json(command_of(args, "inlay", model, inputs, threads, once))
         again = last_json(command_of(args, "inlay", model, inputs, threads, once))

@@ -46,7 +46,6 @@ static void cache(void **state)
     (void)snprintf(text, sizeof text, "%s/deep", dir);
     assert_int_equal(setenv("XDG_CACHE_HOME", text, 1), 0);
     assert_int_equal(inlay_options_create(&options, NULL), INLAY_OK);
-    assert_string_equal(config_blob_dir(options), "");
     assert_true(config_cache_dir(NULL, text, sizeof text));
     assert_string_equal(text, wanted);
     assert_int_not_equal(access(wanted, F_OK), 0); /* asking makes nothing */
@@ -61,7 +60,8 @@ static void cache(void **state)
     assert_int_equal(rmdir(wanted), 0);
     (void)snprintf(text, sizeof text, "%s/own", dir);
     assert_int_equal(inlay_options_set(options, "cache_dir", text, NULL), INLAY_OK);
-    assert_string_equal(config_blob_dir(options), text);
+    assert_true(config_blob_dir(options, wanted, sizeof wanted));
+    assert_string_equal(wanted, text);
     assert_true(config_cache_folder(options, "", wanted, sizeof wanted));
     assert_string_equal(wanted, text);
     assert_int_equal(rmdir(wanted), 0);
