@@ -202,6 +202,42 @@ static inlay_status pack_room(inlay_compiled *c, const rg_constant *k, rg_pack *
     return INLAY_OK;
 }
 
+static void let_go(const inlay_compiled *c, const rg_constant *k)
+{
+    if (c->compiling != NULL && c->state->constants != NULL && k->data != NULL && k->copy == NULL)
+        c->state->constants->release(c->state->host->ctx, c->compiling, k->value);
+}
+
+/* A large matrix slice by slice along its rows in the file, each of which leaves memory before the next comes: original
+ * and pack are never both there. false: not for these layouts; nothing has been lost. */
+static bool reorder_slices(const inlay_compiled *c, const rg_constant *k, const rg_pack *p, const void *source)
+{
+    enum { SLICE_BYTES = 16 << 20, BLOCK = 64 };
+    const dnnl_dim_t *strides = p->plain.format_desc.blocking.strides;
+    int axis = strides[0] >= strides[1] ? 0 : 1;
+    int64_t rows = p->plain.dims[axis], step;
+
+    if (source != k->data || k->bytes < 2 * SLICE_BYTES || p->plain.ndims != 2 || p->md.ndims != 2 ||
+        p->plain.format_kind != dnnl_blocked || p->md.format_kind != dnnl_blocked || p->md.extra.flags != 0 ||
+        rows * strides[axis] <= 0)
+        return false;
+    step = SLICE_BYTES / (strides[axis] * (int64_t)sizeof(float)) / BLOCK * BLOCK;
+    step = step < BLOCK ? BLOCK : step;
+    for (int64_t at = 0; at < rows; at += step) {
+        dnnl_dims_t dims = { p->plain.dims[0], p->plain.dims[1] }, offsets = { 0, 0 };
+        rg_md from, to;
+
+        dims[axis] = rows - at < step ? rows - at : step;
+        offsets[axis] = at;
+        if (dnnl_memory_desc_init_submemory(&from, &p->plain, dims, offsets) != dnnl_success ||
+            dnnl_memory_desc_init_submemory(&to, &p->md, dims, offsets) != dnnl_success ||
+            rg_reorder_now(c->state, &from, source, &to, p->data, NULL) != INLAY_OK)
+            return false;
+        let_go(c, k);
+    }
+    return true;
+}
+
 static inlay_status fill_pack(inlay_compiled *c, const rg_constant *k, rg_pack *p, inlay_diag *diag)
 {
     void *unpacked = NULL;
@@ -226,12 +262,12 @@ static inlay_status fill_pack(inlay_compiled *c, const rg_constant *k, rg_pack *
     if (rg_md_equal(&p->plain, &p->md))
         memcpy(p->data, source, rg_md_bytes(&p->md));
     else if (!tiles_window_weights(c->state, &p->plain, source, &p->md, p->data) &&
-             !rg_winograd_pack(c->state, &p->plain, source, &p->md, p->data))
+             !rg_winograd_pack(c->state, &p->plain, source, &p->md, p->data) &&
+             !reorder_slices(c, k, p, source))
         INLAY_TRY(rg_reorder_now(c->state, &p->plain, source, &p->md, p->data, diag));
     if (p->hosts)
         c->state->packs->keep(c->state->host->ctx, c->compiling, p->data);
-    if (c->compiling != NULL && c->state->constants != NULL && k->data != NULL && k->copy == NULL)
-        c->state->constants->release(c->state->host->ctx, c->compiling, k->value);
+    let_go(c, k);
 done:
     free(unpacked);
     return status;

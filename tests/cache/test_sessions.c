@@ -170,10 +170,48 @@ static void cancelled(void **state)
     folder_remove(&s.f);
 }
 
+/* A product by a matrix that is packed in slices, along either axis: beside the reference. */
+static void large_matrices(void **state)
+{
+    static const int64_t dims[2][2] = { { 2989, 3019 }, { 3019, 2989 } };
+    static float x[2989], y[2][3019];
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)state;
+    for (int64_t i = 0; i < 2989; i++)
+        x[i] = (float)(i % 23) / 23 - 0.5f;
+    for (int transposed = 0; transposed < 2; transposed++) {
+        for (int on = 0; on < 2; on++) {
+            wire w = { 0 };
+            wire_mark g = mw_begin(&w, 8, 17), n;
+            rig r;
+
+            mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "1,2989");
+            model_weights(&w, "w", 2, dims[transposed], -0.5f);
+            n = mw_node_begin(&w, "Gemm", "x,w", "y");
+            rig_attr_int(&w, "transB", transposed);
+            wire_end(&w, n);
+            mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "1,3019");
+            wire_end(&w, g);
+            if (rig_try_open(&w, (const char *const[]){ "providers", on ? "onednn,reference" : "reference", "policy",
+                                                        "priority", "cache_dir", "", NULL }, &r, &diag) != INLAY_OK)
+                fail_msg("%s", diag.text);
+            rig_floats(&r, 0, "1,2989", x);
+            rig_run(&r);
+            memcpy(y[on], inlay_value_data(inlay_context_output(r.context, 0)), sizeof y[on]);
+            rig_close(&r);
+        }
+        for (int i = 0; i < 3019; i++)
+            if (!(y[1][i] - y[0][i] < 1e-3f && y[0][i] - y[1][i] < 1e-3f))
+                fail_msg("element %d is %g, not %g", i, (double)y[1][i], (double)y[0][i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(second_start), cmocka_unit_test(never_stale),
-                                        cmocka_unit_test(damaged_files), cmocka_unit_test(cancelled) };
+                                        cmocka_unit_test(damaged_files), cmocka_unit_test(cancelled),
+                                        cmocka_unit_test(large_matrices) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
