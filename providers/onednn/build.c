@@ -331,7 +331,7 @@ static inlay_status read_shapes(rg_build *b, const inlay_value_state *values, ui
 
         b->places[v].buffer = b->plains[v].buffer = b->copies[v].buffer = INLAY_NONE;
         b->uses[v] = c->values[v].uses;
-        b->scales[v] = INLAY_NONE;
+        b->scales[v] = b->homes[v].buffer = INLAY_NONE;
         if (c->values[v].constant != INLAY_NONE) {
             b->ranks[v] = c->values[v].rank;
             memcpy(b->dims[v], c->values[v].dims, sizeof b->dims[v]);
@@ -423,6 +423,7 @@ inlay_status rg_instance_build(inlay_compiled *c, const inlay_value_state *value
     b.copies = calloc(n, sizeof *b.copies);
     b.uses = calloc(n, sizeof *b.uses);
     b.scales = calloc(n, sizeof *b.scales);
+    b.homes = calloc(n, sizeof *b.homes);
     b.groups = calloc(c->op_count + 1u, sizeof *b.groups);
     if (b.instance != NULL) {
         b.instance->key = calloc(n * (RG_MAX_RANK + 1), sizeof *b.instance->key);
@@ -430,7 +431,7 @@ inlay_status rg_instance_build(inlay_compiled *c, const inlay_value_state *value
         b.instance->references = 1;
     }
     if (b.instance == NULL || b.dims == NULL || b.ranks == NULL || b.places == NULL || b.plains == NULL ||
-        b.copies == NULL || b.uses == NULL || b.scales == NULL ||
+        b.copies == NULL || b.uses == NULL || b.scales == NULL || b.homes == NULL ||
         b.groups == NULL || b.instance->key == NULL) {
         status = no_memory(&b);
         goto done;
@@ -449,6 +450,7 @@ done:
     free(b.groups);
     free(b.uses);
     free(b.scales);
+    free(b.homes);
     free(b.copies);
     free(b.plains);
     free(b.places);

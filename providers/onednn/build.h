@@ -109,6 +109,7 @@ struct rg_build {
     rg_place *plains;             /* [value_count] a row-major copy, where one was made */
     rg_place *copies;             /* [value_count] the last copy in another layout */
     uint32_t *uses;               /* [value_count] reads yet to be lowered */
+    rg_place *homes;              /* [value_count] of concatenations: the image whose parts are made in place */
     uint32_t *scales;             /* [value_count] a factor for each channel that its only reader multiplies weights
                                      by, INLAY_NONE: the value is whole */
     rg_group *groups;

@@ -8,8 +8,8 @@ static const inlay_option options[] = {
       .doc = "1 = convolutions of 3x3 may use Winograd's algorithm where it is faster; its results differ from the sum "
              "by some 1e-5 of the largest" },
     { .name = "own_loops", .kind = INLAY_OPTION_BOOL, .default_value = "1",
-      .doc = "1 = products by constant matrices and attention run on this provider's own loops where the CPU has "
-             "AVX-512; 0 = on oneDNN's" },
+      .doc = "1 = convolutions, products by constant matrices and attention run on this provider's own loops where the "
+             "CPU has AVX-512; 0 = on oneDNN's" },
     { .name = "precision", .kind = INLAY_OPTION_ENUM, .default_value = "f32", .choices = "strict|f32|reduced",
       .doc = "how floats are computed: strict = sums as they are written, without Winograd's algorithm; reduced = products "
              "of bfloat16 with float sums where the CPU has them; a session's option of that name sets it" },
@@ -43,7 +43,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         if (strcmp(v->name, "winograd") == 0)
             winograd = v->i != 0;
         else if (strcmp(v->name, "own_loops") == 0 && v->i == 0)
-            state->sgemm = state->attend = NULL;
+            state->sgemm = state->attend = NULL, state->tiles = NULL;
         else if (strcmp(v->name, "precision") == 0 && v->s != NULL)
             precision = v->s;
     }

@@ -1,5 +1,5 @@
 /* Operators that only move: views, transposes, concatenations. */
-#include "build.h"
+#include "tiles.h"
 
 /* ------------------------------------------------------------------ views */
 
@@ -110,6 +110,7 @@ static inlay_status lower_concat(rg_build *b, const rg_group *group)
     dnnl_primitive_desc_t pd = NULL;
     dnnl_primitive_attr_t attr = NULL;
     uint32_t count = 0, images = 0, blocked = 0, rank = b->ranks[op->out[0]];
+    bool at_home;
     rg_md md;
     inlay_status status = INLAY_OK;
 
@@ -117,6 +118,9 @@ static inlay_status lower_concat(rg_build *b, const rg_group *group)
         status = inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
         goto done;
     }
+    INLAY_TRY(tiles_concat(b, group, &at_home));
+    if (at_home)
+        goto done;
     for (uint32_t i = 0; i < op->in_count; i++) {
         if (rg_count(b, op->in[i]) == 0)
             continue;

@@ -488,7 +488,7 @@ inlay_status tiles_lower(rg_build *b, const rg_group *group, const rg_md *weight
     const rg_place *places[ARG_OTHERS + 1 + RG_MAX_POSTS];
     rg_place x, y, bias_place, others[RG_MAX_POSTS];
     uint32_t count = ARG_OTHERS, posts = 0;
-    bool in_place = false;
+    bool in_place = false, at_home = false;
     inlay_status status;
     int64_t points;
     geometry g;
@@ -515,11 +515,13 @@ inlay_status tiles_lower(rg_build *b, const rg_group *group, const rg_md *weight
     }
     INLAY_TRY(take_posts(b, group, &ending, others, places, &count, &posts, &in_place));
     rg_md_channels_last(&md, b->ranks[op->out[0]], b->dims[op->out[0]]);
+    if (!in_place && posts == group->post_count)
+        INLAY_TRY(tiles_home(b, group->out, &y, &at_home));
     if (in_place)
         y = *places[ending.add];
-    else if (posts == group->post_count)
+    else if (!at_home && posts == group->post_count)
         INLAY_TRY(rg_result_place(b, group->out, &md, &y));
-    else
+    else if (!at_home)
         INLAY_TRY(rg_new_place(b, &md, &y));
     places[ARG_X] = &x;
     places[ARG_Y] = &y;

@@ -124,6 +124,10 @@ inlay_status tiles_lower(rg_build *b, const rg_group *group, const rg_md *weight
 /* A product of an image by one factor for each channel, read by nothing but a pointwise convolution: *out_done, and the
  * convolution multiplies its weights instead, if there are fewer of them. */
 inlay_status tiles_take_scale(rg_build *b, const rg_group *group, bool *out_done);
+/* The part of a concatenation that the value will be; *out_found is false: it will be none, or it is copied. */
+inlay_status tiles_home(rg_build *b, uint32_t value, rg_place *out, bool *out_found);
+/* A concatenation some of whose parts are at home already; *out_done is false where none is. */
+inlay_status tiles_concat(rg_build *b, const rg_group *group, bool *out_done);
 /* Weights in panels times the factors; *w becomes the product. */
 inlay_status tiles_scale_weights(rg_build *b, uint32_t scale, int64_t in, rg_place *w);
 /* The same for one channel a group. */

@@ -100,10 +100,34 @@ static void factors(void **state)
         beside_expect(&rows[i], 17, NULL);
 }
 
+/* Parts of a concatenation that are made where they belong, and those that are not. */
+static void parts(void **state)
+{
+    static const beside_row rows[] = {
+        { NULL, "x : 1,20,12,9\nw = [24,20,1,1]\nv = [16,20,3,3]\na = Conv(x, w)\nb = Conv(x, v) pads=1,1,1,1\n"
+                "d = Relu(b)\nc = Concat(a, d) axis=1\nu = [8,40,1,1]\ny = Conv(c, u)\n-> y" },
+        { NULL, "x : 2,20,12,9\nw = [24,20,1,1]\na = Conv(x, w)\np = MaxPool(x) kernel_shape=3,3, pads=1,1,1,1\n"
+                "c = Concat(p, a, x) axis=1\ny = Relu(c)\nz = Sigmoid(y)\n-> z, y" },
+        { NULL, "x : 1,20,12,9\nw = [24,20,1,1]\na = Conv(x, w)\nc = Concat(a, x) axis=1\nr = Relu(a)\n"
+                "d = Concat(r, c) axis=1\ny = Relu(d)\n-> y" },
+        { NULL, "x : 1,20,12,9\nw = [24,20,1,1]\na = Conv(x, w)\nc = Concat(a, a) axis=1\ny = Relu(c)\n-> y" },
+        { NULL, "x : 1,20,12,9\nw = [24,20,1,1]\na = Conv(x, w)\ny = Concat(x, a) axis=1\n-> y" },
+        { NULL, "x : N,20,H,W\nw = [24,20,1,1]\na = Conv(x, w)\nb = Conv(x, w)\nd = Add(b, a)\n"
+                "c = Concat(x, d) axis=1\ne = Conv(x, w)\nf = Concat(c, e) axis=1\nt = Transpose(f) perm=0,2,3,1\n"
+                "-> t" },
+        { NULL, "x : 1,20,12,9\nw = [20,20,1,1]\na = Conv(x, w)\nb = Conv(x, w)\nc = Concat(a, b) axis=2\n"
+                "y = Relu(c)\n-> y" },
+    };
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        beside_expect(&rows[i], 17, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(by_chance), cmocka_unit_test(windows),
-                                        cmocka_unit_test(factors) };
+                                        cmocka_unit_test(factors), cmocka_unit_test(parts) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
