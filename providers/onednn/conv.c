@@ -237,8 +237,6 @@ static inlay_status lower_both(rg_build *b, const rg_group *group, bool transpos
         bool done;
 
         INLAY_TRY(tiles_lower(b, group, &m.w_plain, m.bias_value, &done));
-        if (!done)
-            INLAY_TRY(tiles_lower_depthwise(b, group, m.bias_value, &done));
         if (done)
             goto done;
     }

@@ -58,26 +58,11 @@ typedef struct tile_window {
     int64_t y_row, y_pixel, rows, columns; /* rows and columns that are there, of points - 2 */
 } tile_window;
 
-/* A row of pixels of a convolution with one channel a group. Steps count floats. */
-typedef struct tile_depthwise {
-    int64_t channels, rows, taps; /* rows of the window that are inside the image, taps of each */
-    int64_t x_row, x_tap, x_step; /* between rows and taps of the window, and from one pixel to the next */
-    const float *w;               /* [taps] lines of [channels] for each row */
-    int64_t w_row;
-    const float *bias; /* [channels], NULL: none */
-    int64_t y_pixel;
-    sg_fn fn;          /* SG_CLIP, SG_SWISH, SG_HARDSWISH; SG_FN_COUNT: none */
-    float alpha, beta;
-} tile_depthwise;
-
 typedef struct tile_set {
     /* rows: 1 ... TILE_ROWS */
     void (*multiply)(const tile_product *p, int rows);
     /* c[rows][columns] = post(c) where this is faster than sg_kernel's; false: it is not. */
     bool (*function)(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t columns);
-    /* `count` pixels of which taps [first, past) of each row are inside the image. x: what tap 0 of the first row reads
-     * for the first pixel, which may be outside. */
-    void (*depthwise)(const tile_depthwise *p, int64_t count, int64_t first, int64_t past, const float *x, float *y);
     /* y[pixels][3] from three channels, `step` floats from one to the next. */
     void (*interleave_3)(const float *x, int64_t step, int64_t pixels, float *y);
     /* x: [points * points] the pixels of one window, each `channels` floats, those outside the image zero.
@@ -130,8 +115,6 @@ inlay_status tiles_home(rg_build *b, uint32_t value, rg_place *out, bool *out_fo
 inlay_status tiles_concat(rg_build *b, const rg_group *group, bool *out_done);
 /* Weights in panels times the factors; *w becomes the product. */
 inlay_status tiles_scale_weights(rg_build *b, uint32_t scale, int64_t in, rg_place *w);
-/* The same for one channel a group. */
-inlay_status tiles_lower_depthwise(rg_build *b, const rg_group *group, uint32_t bias, bool *out_done);
 /* Channels last with any distance between pixels, as all tiles read and write it. */
 bool tiles_lie_well(const rg_md *md);
 /* Winograd's with this many points (4, 6). x: channels last. */

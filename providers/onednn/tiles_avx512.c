@@ -188,87 +188,6 @@ static bool function(const sg_post *post, float *c, int64_t c_row, int64_t rows,
     return true;
 }
 
-/* ------------------------------------------------------------------ depthwise */
-
-static inline __attribute__((always_inline)) __m512 finish(const tile_depthwise *p, __m512 x)
-{
-    switch (p->fn) {
-    case SG_CLIP:
-        return _mm512_min_ps(_mm512_set1_ps(p->beta), _mm512_max_ps(_mm512_set1_ps(p->alpha), x));
-    case SG_SWISH:
-        return gate(SG_SWISH, x, _mm512_set1_ps(p->alpha));
-    case SG_HARDSWISH: {
-        const __m512 g = _mm512_fmadd_ps(x, _mm512_set1_ps(1.0f / 6), _mm512_set1_ps(0.5f));
-
-        return _mm512_mul_ps(x, _mm512_min_ps(_mm512_set1_ps(1), _mm512_max_ps(_mm512_setzero_ps(), g)));
-    }
-    default:
-        return x;
-    }
-}
-
-/* `count` pixels, of which all read taps [first, past) of each of the p->rows rows of the window that are inside. */
-static inline __attribute__((always_inline)) void pixels(const int count, const int taps, const tile_depthwise *p,
-                                                         const float *x, int64_t first, int64_t past, float *y)
-{
-    for (int64_t c = 0; c < p->channels; c += TILE_LANES) {
-        const __mmask16 m = mask_of(p->channels - c);
-        const __m512 bias = p->bias != NULL ? _mm512_maskz_loadu_ps(m, p->bias + c) : _mm512_setzero_ps();
-        __m512 sum[4];
-
-        UNROLL
-        for (int i = 0; i < count; i++)
-            sum[i] = bias;
-        for (int64_t r = 0; r < p->rows; r++) {
-            const float *row = x + r * p->x_row + c, *w = p->w + r * p->w_row + c;
-
-            if (taps > 0) {
-                UNROLL
-                for (int t = 0; t < taps; t++) {
-                    const __m512 weight = _mm512_maskz_loadu_ps(m, w + t * p->channels);
-
-                    UNROLL
-                    for (int i = 0; i < count; i++)
-                        sum[i] = _mm512_fmadd_ps(
-                            weight, _mm512_maskz_loadu_ps(m, row + i * p->x_step + t * p->x_tap), sum[i]);
-                }
-                continue;
-            }
-            for (int64_t t = first; t < past; t++) {
-                const __m512 weight = _mm512_maskz_loadu_ps(m, w + t * p->channels);
-
-                UNROLL
-                for (int i = 0; i < count; i++)
-                    sum[i] = _mm512_fmadd_ps(weight, _mm512_maskz_loadu_ps(m, row + i * p->x_step + t * p->x_tap),
-                                             sum[i]);
-            }
-        }
-        UNROLL
-        for (int i = 0; i < count; i++)
-            _mm512_mask_storeu_ps(y + i * p->y_pixel + c, m, finish(p, sum[i]));
-    }
-}
-
-static void depthwise(const tile_depthwise *p, int64_t count, int64_t first, int64_t past, const float *x, float *y)
-{
-    const bool whole = first == 0 && past == p->taps;
-
-    for (; count >= 4; count -= 4, x += 4 * p->x_step, y += 4 * p->y_pixel) {
-        if (whole && p->taps == 3)
-            pixels(4, 3, p, x, 0, 0, y);
-        else if (whole && p->taps == 5)
-            pixels(4, 5, p, x, 0, 0, y);
-        else
-            pixels(4, 0, p, x, first, past, y);
-    }
-    for (; count > 0; count--, x += p->x_step, y += p->y_pixel) {
-        if (whole && p->taps == 3)
-            pixels(1, 3, p, x, 0, 0, y);
-        else
-            pixels(1, 0, p, x, first, past, y);
-    }
-}
-
 /* ------------------------------------------------------------------ pixels of three channels */
 
 /* Which of 32 floats come to each place: p[0..15] from the first two channels, then the third put between them. */
@@ -473,4 +392,4 @@ static void window_weights(const char *w, int64_t step, int64_t tap, int64_t cou
     }
 }
 
-const tile_set tiles_avx512 = { multiply, function, depthwise, interleave_3, window_in, window_out, window_weights };
+const tile_set tiles_avx512 = { multiply, function, interleave_3, window_in, window_out, window_weights };
