@@ -164,7 +164,7 @@ static void views(void **state)
         { "Reshape", "x : 2,8,6,5\nw = [12,8,3,3]\nc = Conv(x, w) pads=1,1,1,1\ns = i[3] 2,12,30\na = Reshape(c, s)\nt = "
                      "Transpose(a) perm=0,2,1\nm = [12,9]\ny = MatMul(t, m)\nr = i[2] 2,-1\nf = Reshape(c, r)\n-> y, f" },
         { "Reshape", "x : 1,16,24,24\nw = [64,16,3,3]\nc = Conv(x, w) pads=1,1,1,1\ns = i[4] 1,64,12,48\na = Reshape(c, "
-                     "s)\nv = i[3] 8,8,-1\nb = Reshape(c, v)\ny = Relu(a)\nz = Exp(b)\n-> y, z" },
+                     "s)\nv = i[3] 8,8,-1\nb = Reshape(c, v)\ny = Relu(a)\nz = Abs(b)\n-> y, z" },
         { "Slice", "x : N,6,H,W\nw = [32,6,3,3]\nc = Conv(x, w) pads=1,1,1,1\np, q = Split(c) axis=1\nb = i[1] "
                          "-2\ne = i[1] 100\na = i[1] 2\ny = Slice(p, b, e, a)\nz = GlobalAveragePool(q)\n-> y, z" },
     };
