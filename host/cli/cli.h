@@ -37,8 +37,8 @@ typedef struct cli_common {
 
 /* Parses a verb's flags on top of the common ones. verb has its own options, parser, args_doc and doc; its parser gets
  * input as state->input. with_session adds the library's options, as flags and from files and environment. What is
- * wrong with them ends the process, with CLI_USAGE or, for files, CLI_BAD_FILE; --help ends it with CLI_OK, as argp does it.
- * Release with cli_common_deinit(). */
+ * wrong with them ends the process, with CLI_USAGE or, for files, CLI_BAD_FILE; --help ends it with CLI_OK, as argp
+ * does it. Release with cli_common_deinit(). */
 void cli_parse(const struct argp *verb, bool with_session, int argc, char **argv, cli_common *common, void *input);
 void cli_common_deinit(cli_common *common);
 

@@ -19,7 +19,8 @@ static const struct argp_option flags[] = {
     { "seconds", KEY_SECONDS, "S", 0, "Time runs for S seconds (default: 3)", 0 },
     { "warmup", KEY_WARMUP, "N", 0, "Run N times before timing, beyond the first run (default: 2)", 0 },
     { "runs", KEY_RUNS, "N", 0, "Stop after N timed runs (default: no limit)", 0 },
-    { "record", KEY_RECORD, NULL, 0, "Then time each kernel in a few further runs and keep the figures, as tune does", 0 },
+    { "record", KEY_RECORD, NULL, 0, "Then time each kernel in a few further runs and keep the figures, as tune does",
+      0 },
     { 0 },
 };
 
@@ -150,7 +151,8 @@ static int print_result(const bench_args *args, const cli_common *common, const 
 
     if (common->json)
         return cli_print_json(common,
-                              json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:I, s:I, s:I}",
+                              json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:I, s:I, "
+                                        "s:I}",
                                         "model", args->model, "create_ms", r->create_ms, "first_ms", r->first_ms,
                                         "median_ms", median, "min_ms", r->times[0], "p95_ms", p95, "p99_ms", p99,
                                         "cpu_ms", r->cpu_ms, "predicted_ms", r->plan.predicted_ns * 1e-6, "runs",

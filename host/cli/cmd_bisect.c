@@ -8,9 +8,9 @@
 #include <string.h>
 
 static const char doc[] =
-    "Finds the first step whose result differs: runs MODEL as the options say and once more as --against says, on the same "
-    "inputs, and when outputs differ beyond the tolerance, looks for the rewrite of the optimiser, else for the node, that "
-    "makes the difference.\v"
+    "Finds the first step whose result differs: runs MODEL as the options say and once more as --against says, on the "
+    "same inputs, and when outputs differ beyond the tolerance, looks for the rewrite of the optimiser, else for the "
+    "node, that makes the difference.\v"
     "--against reference takes the reference provider alone; --against level 0, written as --against level=0, takes "
     "another level of the optimiser. Exit code 0: no difference; 1: a difference, which is named.\n\n"
     "Examples:\n"
@@ -19,7 +19,8 @@ static const char doc[] =
 
 enum { KEY_AGAINST = 0x4000, KEY_RTOL, KEY_ATOL };
 static const struct argp_option flags[] = {
-    { "against", KEY_AGAINST, "WHAT", 0, "reference, or an option as NAME=VALUE such as level=0 (default: level=0)", 0 },
+    { "against", KEY_AGAINST, "WHAT", 0, "reference, or an option as NAME=VALUE such as level=0 (default: level=0)",
+      0 },
     { "rtol", KEY_RTOL, "X", 0, "Relative tolerance (default: 1e-3)", 0 },
     { "atol", KEY_ATOL, "X", 0, "Absolute tolerance (default: 1e-4)", 0 },
     FEED_FLAGS,

@@ -5,8 +5,8 @@
 
 static const char doc[] =
     "Runs the optimiser's passes on MODEL and writes the result.\v"
-    "Without -o nothing is written, which is of use with --explain. Operators of later opsets than the model imports are "
-    "written as functions of domain 'inlay', so that every runtime that knows them can run the file.\n\n"
+    "Without -o nothing is written, which is of use with --explain. Operators of later opsets than the model imports "
+    "are written as functions of domain 'inlay', so that every runtime that knows them can run the file.\n\n"
     "Examples:\n"
     "  inlay optimize model.onnx -o small.onnx\n"
     "  inlay optimize model.onnx -o small.onnx --level 1 --no-pass conv_scale\n"

@@ -8,8 +8,8 @@
 #include <string.h>
 
 static const char doc[] =
-    "Runs MODEL and shows what each step took: time, operations and bytes a second, the share of what the machine allows, "
-    "memory in use.\v"
+    "Runs MODEL and shows what each step took: time, operations and bytes a second, the share of what the machine "
+    "allows, memory in use.\v"
     "The files of --trace open in Perfetto or chrome://tracing, those of --stacks in flame graph scripts, the page of "
     "--html in any browser.\n\n"
     "Examples:\n"

@@ -5,10 +5,9 @@
 
 static const char doc[] =
     "Lists the plugin files that were found and what became of each, the providers with their options, and the "
-    "operators "
-    "that plugins bring.\v"
-    "A file that could not be loaded says why. New files are tried in a process of their own first; one that crashed or "
-    "hung there, or crashed with a model later, is in quarantine until it changes, or until --retry. Options of a "
+    "operators that plugins bring.\v"
+    "A file that could not be loaded says why. New files are tried in a process of their own first; one that crashed "
+    "or hung there, or crashed with a model later, is in quarantine until it changes, or until --retry. Options of a "
     "provider are set with --option PROVIDER.NAME=VALUE.\n\n"
     "Examples:\n"
     "  inlay providers\n"
@@ -153,7 +152,8 @@ int cmd_providers(int argc, char **argv)
     int code = CLI_OK;
 
     cli_parse(&argp, true, argc, argv, &common, &retry);
-    if ((retry != NULL ? cli_plugins_again(&common, retry, &set, &diag) : cli_plugins(&common, &set, &diag)) != INLAY_OK)
+    if ((retry != NULL ? cli_plugins_again(&common, retry, &set, &diag) : cli_plugins(&common, &set, &diag)) !=
+        INLAY_OK)
         code = cli_fail(&common, &diag);
     else if (common.json)
         code = cli_print_json(&common, make_json(set), CLI_OK);

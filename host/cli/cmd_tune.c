@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 static const char doc[] =
-    "Times the real kernels of every plausible offer for MODEL, at the sizes of the inputs, and keeps the figures in the "
-    "cache folder. The next session of this model, or of any other with such layers, chooses providers by them.\v"
+    "Times the real kernels of every plausible offer for MODEL, at the sizes of the inputs, and keeps the figures in "
+    "the cache folder. The next session of this model, or of any other with such layers, chooses providers by them.\v"
     "Equal layers are timed once. Ctrl-C, or the end of the time, keeps what was measured so far. Sizes that neither "
     "--input nor --dim gives are assumed; see --assume.\n\n"
     "Examples:\n"
@@ -62,8 +62,9 @@ static void note_change(void *user, const inlay_tune_change *c)
                                                        c->op_type, "from", c->from, "to", c->to, "from_ns",
                                                        c->from_ns, "to_ns", c->to_ns));
     if (x->count < SHOWN_CHANGES)
-        (void)snprintf(x->lines[x->count], sizeof x->lines[0], "  %-14.40s %-12.40s -> %-12.40s %10.1f -> %.1f us  %.80s",
-                       c->op_type, c->from, c->to, c->from_ns * 1e-3, c->to_ns * 1e-3, c->node);
+        (void)snprintf(x->lines[x->count], sizeof x->lines[0],
+                       "  %-14.40s %-12.40s -> %-12.40s %10.1f -> %.1f us  %.80s", c->op_type, c->from, c->to,
+                       c->from_ns * 1e-3, c->to_ns * 1e-3, c->node);
     x->count++;
 }
 
@@ -82,12 +83,12 @@ static int print_result(const tune_args *args, const cli_common *common, const i
                       "changes", list),
             CLI_OK);
     }
-    (void)printf("%u of %u kernels timed in %.1f s (%u had a figure before, %u could not be run); %u offers, %u far too "
-                 "dear to try%s\n", r->measured_count, r->kernel_count, r->seconds, r->known_count, r->failed_count,
+    (void)printf("%u of %u kernels timed in %.1f s (%u had a figure before, %u could not be run); %u offers, %u far "
+                 "too dear to try%s\n", r->measured_count, r->kernel_count, r->seconds, r->known_count, r->failed_count,
                  r->offer_count, r->pruned_count, r->stopped ? "; stopped early" : "");
-    (void)printf("expected before  %10.3f ms\nas assigned now  %10.3f ms, by what was measured\nbest assignment  %10.3f "
-                 "ms, %u node%s change provider\n", r->before_ns * 1e-6, r->measured_ns * 1e-6, r->after_ns * 1e-6,
-                 r->changed_count, r->changed_count == 1 ? "" : "s");
+    (void)printf("expected before  %10.3f ms\nas assigned now  %10.3f ms, by what was measured\nbest assignment  "
+                 "%10.3f ms, %u node%s change provider\n", r->before_ns * 1e-6, r->measured_ns * 1e-6,
+                 r->after_ns * 1e-6, r->changed_count, r->changed_count == 1 ? "" : "s");
     for (uint32_t i = 0; i < x->count && i < SHOWN_CHANGES; i++)
         (void)printf("%s\n", x->lines[i]);
     if (x->count > SHOWN_CHANGES)

@@ -1,8 +1,8 @@
 /* exec/attribute.h - the time of a region and those of its offers.
  *
- * A region is compiled as one, so that only the whole can be timed. What it took is shared out in proportion to what its
- * offers were expected to take, borders included (partition/cost.h): the share of an offer is then its price in a region,
- * which is what the choice asks for. */
+ * A region is compiled as one, so that only the whole can be timed. What it took is shared out in proportion to what
+ * its offers were expected to take, borders included (partition/cost.h): the share of an offer is then its price in a
+ * region, which is what the choice asks for. */
 #ifndef EXEC_ATTRIBUTE_H
 #define EXEC_ATTRIBUTE_H
 #include "exec/session.h"
@@ -17,8 +17,8 @@ typedef struct attribute_list {
     uint32_t count, capacity;
 } attribute_list;
 
-/* Adds a record for each offer of a region that took so many nanoseconds; like says samples, spread and when. Offers that
- * are expected to cost nothing get none. identity: of the provider. False: out of memory. */
+/* Adds a record for each offer of a region that took so many nanoseconds; like says samples, spread and when. Offers
+ * that are expected to cost nothing get none. identity: of the provider. False: out of memory. */
 INLAY_NODISCARD bool attribute_add(attribute_list *list, const program *p, const part_region *region,
                                    const inlay_value_state *values, double ns, uint64_t identity,
                                    const cost_record *like);

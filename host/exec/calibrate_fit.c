@@ -22,8 +22,8 @@ typedef struct fitting {
     arena *a;
 } fitting;
 
-/* The class of point i seen from farther away: 0 itself, 1 the operator with its type, 2 the operator, 3 the kind of work
- * with its type, 4 the kind. */
+/* The class of point i seen from farther away: 0 itself, 1 the operator with its type, 2 the operator, 3 the kind of
+ * work with its type, 4 the kind. */
 static cost_class class_at(const calibrate_point *p, int distance)
 {
     inlay_dtype dtype = distance == 2 || distance == 4 ? INLAY_UNDEFINED : p->class.dtype;
@@ -57,9 +57,9 @@ static bool add_line(fitting *f, const calibrate_point *p, int distance, const f
     return true;
 }
 
-/* No kernel costs less than a call, whatever a line through large ones says: half of what the cheapest of its class took.
- * Not of all classes, for a provider of few operators has no cheap ones, and that is no reason to avoid it. A line along
- * what the provider expects has the call in there. */
+/* No kernel costs less than a call, whatever a line through large ones says: half of what the cheapest of its class
+ * took. Not of all classes, for a provider of few operators has no cheap ones, and that is no reason to avoid it. A
+ * line along what the provider expects has the call in there. */
 static void raise_launch(const fit_point *points, uint32_t count, fit_line *line)
 {
     double least = points[0].ns;
@@ -117,8 +117,8 @@ static double share_of_region(const calibrate_point *p, double border)
     return fmax((p->with_ns - p->without_ns - border * p->leave_ns) / p->nodes_more, LEAST_NS);
 }
 
-/* What a node alone takes beyond its share of several in a row, over what the provider expected of borders: the median at
- * this number of threads; 1 where nothing is known. */
+/* What a node alone takes beyond its share of several in a row, over what the provider expected of borders: the median
+ * at this number of threads; 1 where nothing is known. */
 static double find_border(const fitting *f, uint32_t threads, double *ratios)
 {
     uint32_t n = 0;

@@ -339,7 +339,8 @@ static inlay_status compile(bench *b)
     inlay_compile_request r = { .struct_size = sizeof r, .handle = &hooks, .graph = b->job->snapshot,
                                 .nodes = o->nodes, .node_count = o->node_count,
                                 .cookies = merged ? b->job->cookies : &o->cookie,
-                                .offer_count = merged ? b->job->cookie_count : 1, .inputs = b->inputs, .input_count = b->input_count,
+                                .offer_count = merged ? b->job->cookie_count : 1,
+                                .inputs = b->inputs, .input_count = b->input_count,
                                 .outputs = b->outputs, .output_count = b->output_count,
                                 .placements = b->placements, .placement_stride = sizeof *b->placements,
                                 .profile = b->job->values, .profile_stride = sizeof *b->job->values,
@@ -507,8 +508,8 @@ static inlay_status run_once(bench *b, double *out_ns)
         status = fence_settle(exec.signal, b->diag);
     *out_ns = now_ns() - start;
     own = read_clock(CLOCK_THREAD_CPUTIME_ID) - own_start;
-    /* The calling thread takes part in all that is done on CPUs, and waits for its helpers by spinning. So its own time is
-     * what the kernel takes, whoever else was given the CPU meanwhile. */
+    /* The calling thread takes part in all that is done on CPUs, and waits for its helpers by spinning. So its own time
+     * is what the kernel takes, whoever else was given the CPU meanwhile. */
     if (!is_async(b->provider) && b->provider->table->device_kind == INLAY_DEVICE_CPU &&
         own < *out_ns && *out_ns > LONG_NS)
         *out_ns = own;

@@ -2,9 +2,9 @@
  *
  * The offer is compiled, specialised and executed as the run loop would do it, on made-up contents: floats between -1
  * and 1, integers 0 and 1, what the sizes settle as it is. In a model a kernel finds little of its weights in
- * the caches, for all other weights were read since it last ran, but the kernels before it have just been at work on its
- * inputs; so before each timed run the caches are swept (not where the weights of the whole model stay near), and then
- * the inputs are read. Copies to and from a device are not part of the time. */
+ * the caches, for all other weights were read since it last ran, but the kernels before it have just been at work on
+ * its inputs; so before each timed run the caches are swept (not where the weights of the whole model stay near), and
+ * then the inputs are read. Copies to and from a device are not part of the time. */
 #ifndef EXEC_MEASURE_H
 #define EXEC_MEASURE_H
 #include "partition/partition.h"

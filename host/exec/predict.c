@@ -13,7 +13,8 @@ static bool is_known(const inlay_value_state *v)
     return v->rank != INLAY_RANK_UNKNOWN;
 }
 
-/* The sizes of the plan, and where these depend on data what was assumed when the graph was assigned. NULL: no memory. */
+/* The sizes of the plan, and where these depend on data what was assumed when the graph was assigned. NULL: no
+ * memory. */
 static inlay_value_state *sizes_of(const runner *r, const bound *b, arena *a)
 {
     uint32_t count = r->prog->graph->value_count;

@@ -67,8 +67,8 @@ INLAY_NODISCARD inlay_status session_open(const session_source *source, const in
  * ran. Used by the thread that runs. */
 double session_predict(const runner *r);
 
-/* Files the times of a context's runs (exec/watch.h) as measurements of the kernels that ran, see inlay_context_record().
- * Used by the thread that runs. */
+/* Files the times of a context's runs (exec/watch.h) as measurements of the kernels that ran, see
+ * inlay_context_record(). Used by the thread that runs. */
 INLAY_NODISCARD inlay_status session_record(const inlay_session *s, const runner *r, const timings *t,
                                             uint32_t *out_count, inlay_diag *diag);
 
@@ -77,8 +77,8 @@ INLAY_NODISCARD inlay_status session_record(const inlay_session *s, const runner
 INLAY_NODISCARD inlay_status session_open_providers(const inlay_options *options, inlay_session **out_session,
                                                     inlay_diag *diag);
 
-/* What the user asks of the assignment: policy, pin, forbid, require, max_partitions, no_cpu, memory_limit, plan. Errors
- * name the option. In session_rules.c. */
+/* What the user asks of the assignment: policy, pin, forbid, require, max_partitions, no_cpu, memory_limit, plan.
+ * Errors name the option. In session_rules.c. */
 INLAY_NODISCARD inlay_status session_rules_read(inlay_session *s, const inlay_options *options, inlay_diag *diag);
 
 /* The parts of session_prepare; in session_model.c. */

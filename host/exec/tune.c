@@ -1,8 +1,9 @@
 /* tune.c - times what the providers offer for a model, and says what that changes.
  *
- * What a provider merges is timed as it would run: in the regions that it would have if all that it offers were its own,
- * and their times are shared out (exec/attribute.h). Equal layers are one kernel (partition/cost_key.h). Kernels are taken in the order of what they are expected to cost
- * the model, so that time that runs out is missing where it matters least. */
+ * What a provider merges is timed as it would run: in the regions that it would have if all that it offers were its
+ * own, and their times are shared out (exec/attribute.h). Equal layers are one kernel (partition/cost_key.h). Kernels
+ * are taken in the order of what they are expected to cost the model, so that time that runs out is missing where it
+ * matters least. */
 #include "exec/attribute.h"
 #include "exec/measure.h"
 #include "base/clock.h"
@@ -155,7 +156,8 @@ static double *find_best(tuning *t, const tuned *g)
         best[n] = -1;
     for (uint32_t o = 0; best != NULL && o < parts->offer_count; o++) {
         uint32_t n = parts->offers[o].nodes[0];
-        if (parts->offers[o].node_count == 1 && g->sources[o] >= COST_PROFILE && (best[n] < 0 || g->prices[o].ns < best[n]))
+        if (parts->offers[o].node_count == 1 && g->sources[o] >= COST_PROFILE &&
+            (best[n] < 0 || g->prices[o].ns < best[n]))
             best[n] = g->prices[o].ns;
     }
     return best;

@@ -253,7 +253,7 @@ void graph_dump(const graph *g, graph_write_fn write, void *ctx);
 
 /* The content hash of a constant (dtype, dims, elements), made once and kept in info.content_hash; 0 for others. */
 uint64_t graph_constant_hash(const graph *g, uint32_t v);
-/* For those who hash many: that hash is hash_blocks(data, data_bytes, seed), and at least 1. Constants of strings are none
- * of them. */
+/* For those who hash many: that hash is hash_blocks(data, data_bytes, seed), and at least 1. Constants of strings are
+ * none of them. */
 uint64_t graph_constant_seed(const inlay_value_info *info);
 #endif

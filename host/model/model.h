@@ -45,8 +45,8 @@ typedef struct model_save_options {
 INLAY_NODISCARD inlay_status model_save(const graph_model *model, const char *path, const model_save_options *options,
                                         inlay_diag *diag);
 
-/* Turns the nodes whose operator is of another version than the model imports (the optimiser puts such in) into calls of
- * functions, so that the model can be saved. It can no longer be run afterwards. */
+/* Turns the nodes whose operator is of another version than the model imports (the optimiser puts such in) into calls
+ * of functions, so that the model can be saved. It can no longer be run afterwards. */
 INLAY_NODISCARD inlay_status model_outline(graph_model *model, inlay_diag *diag);
 
 /* A TensorProto, SequenceProto or OptionalProto file (ONNX's test data, `.pb` inputs), in one flat form: see

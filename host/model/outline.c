@@ -14,7 +14,8 @@ static bool is_foreign(const graph_model *m, const graph_node *n)
     uint32_t lowest;
     int64_t opset = graph_model_opset(m, n->info.domain.data);
 
-    return n->row != NULL && (opset == 0 || op_find(n->info.domain.data, n->info.op_type.data, opset, &lowest) != n->row);
+    return n->row != NULL &&
+           (opset == 0 || op_find(n->info.domain.data, n->info.op_type.data, opset, &lowest) != n->row);
 }
 
 static const graph_function *find_function(const graph_model *m, const char *name)

@@ -253,8 +253,8 @@ static bool costs_nothing(const cost_question *q)
 
 /* ------------------------------------------------------------------ prices */
 
-/* How far prices of a source are off, at least, one beside another: what is left out of a provider's model is left out of
- * another's too, so that they stand to each other better than to the clock. */
+/* How far prices of a source are off, at least, one beside another: what is left out of a provider's model is left out
+ * of another's too, so that they stand to each other better than to the clock. */
 static double error_of(uint32_t source)
 {
     static const double errors[] = { [COST_NONE] = 0, [COST_GUESS] = 0.25, [COST_MODEL] = 0.15, [COST_PROFILE] = 0.15,
@@ -486,7 +486,8 @@ static double hop_ns(const cost_book *book, const part_provider *providers, uint
 static const part_provider *owner_of(const part_provider *providers, uint32_t provider_count, uint32_t domain)
 {
     for (uint32_t i = 0; i < provider_count; i++)
-        if (domain >= providers[i].first_domain && domain - providers[i].first_domain < providers[i].table->domain_count)
+        if (domain >= providers[i].first_domain &&
+            domain - providers[i].first_domain < providers[i].table->domain_count)
             return &providers[i];
     return NULL;
 }

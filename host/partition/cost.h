@@ -7,14 +7,15 @@
 #define PARTITION_COST_H
 #include "partition/partition.h"
 
-/* The machine profile and the measurements at hand. Immutable while sessions read it; NULL = neither, so that providers'
- * own models and fixed link costs decide. */
+/* The machine profile and the measurements at hand. Immutable while sessions read it; NULL = neither, so that
+ * providers' own models and fixed link costs decide. */
 typedef struct cost_book cost_book;
 
 /* What to open a book with. */
 typedef struct cost_book_request {
     const char *folder; /* with measured.bin, and machine.json unless another is named; NULL = none */
-    const char *profile_folder, *profile_name; /* where the machine profile is; both NULL = in folder; a name alone = none */
+    const char *profile_folder, *profile_name; /* where the machine profile is; both NULL = in folder; a name alone =
+                                                * none */
     const part_provider *providers;
     uint32_t provider_count;
     uint32_t max_threads; /* of a run */
@@ -43,9 +44,9 @@ typedef struct cost_question {
     bool runs; /* it is known to be executed: neither computed while planning nor a mere view */
 } cost_question;
 
-/* Fills *out and returns the source; COST_NONE, with a price so high that it is taken last, when the provider can't say.
- * *out_error: how far the price may be off beside others, relative (0.1 = a tenth): of a measurement its spread, of a
- * calibrated price what its line is off by, of the rest what is usual. Any thread. */
+/* Fills *out and returns the source; COST_NONE, with a price so high that it is taken last, when the provider can't
+ * say. *out_error: how far the price may be off beside others, relative (0.1 = a tenth): of a measurement its spread,
+ * of a calibrated price what its line is off by, of the rest what is usual. Any thread. */
 uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inlay_cost *out, double *out_error);
 /* The constants of a graph; and what a node reads of its own ones, of a table only what it picks. It finds them in the
  * caches when those of the graph all fit there. */
@@ -62,7 +63,8 @@ double cost_cold_share(uint64_t weight_bytes);
 /* Bringing bytes from one memory domain to another, of the given providers; 0 when they are the same. */
 double cost_copy_ns(const cost_book *book, const part_provider *providers, uint32_t provider_count, uint32_t from,
                     uint32_t to, uint64_t bytes);
-/* What an offer asks for one value that enters (or leaves) its region: a share by bytes of what it asks for all of them. */
+/* What an offer asks for one value that enters (or leaves) its region: a share by bytes of what it asks for all of
+ * them. */
 double cost_border_ns(const inlay_graph *g, const part_offer *offer, const inlay_value_state *values, uint32_t value,
                       bool enters);
 /* Starting one region of the provider: 0 where that is no more than a call, whose time is in the price of each node. */
@@ -103,9 +105,9 @@ typedef struct cost_sizes {
 } cost_sizes;
 void cost_sizes_deinit(cost_sizes *sizes);
 
-/* The shapes that costs are asked for, and the elements of what is known before the run (constants, and shape arithmetic
- * that the sizes settle): [snapshot->value_count] from the arena, NULL: no memory. No dimension is unknown but those of
- * values of unknown rank. sizes may be NULL: defaults. */
+/* The shapes that costs are asked for, and the elements of what is known before the run (constants, and shape
+ * arithmetic that the sizes settle): [snapshot->value_count] from the arena, NULL: no memory. No dimension is unknown
+ * but those of values of unknown rank. sizes may be NULL: defaults. */
 inlay_value_state *cost_shapes(const graph *g, const inlay_graph *snapshot, cost_sizes *sizes, arena *a);
 /* The bytes of a value at its shape; unknown sizes count as 1. */
 uint64_t cost_value_bytes(const inlay_value_state *v);

@@ -251,7 +251,8 @@ static uint32_t variant_of(const look *l)
         return run(l, 0);
     if (strcmp(op, "Gather") == 0)
         return run(l, 1);
-    if (is_among(op, "Add Sub Mul Div Pow Where Min Max Equal Less Greater LessOrEqual GreaterOrEqual And Or PRelu Mod"))
+    if (is_among(op,
+                 "Add Sub Mul Div Pow Where Min Max Equal Less Greater LessOrEqual GreaterOrEqual And Or PRelu Mod"))
         return broadcast(l);
     return strcmp(op, "Resize") == 0 ? resize(l) : COST_PLAIN;
 }

@@ -1,7 +1,7 @@
 /* partition/cost_class.h - which kernels take the same time for the same work.
  *
- * A profile has one line per class: operator, variant and element type. Variants tell apart what an operator's name does
- * not: a depthwise convolution from a pointwise one, a product with packed weights from one of two activations, a
+ * A profile has one line per class: operator, variant and element type. Variants tell apart what an operator's name
+ * does not: a depthwise convolution from a pointwise one, a product with packed weights from one of two activations, a
  * reduction along rows from one across them. Everything here is read off the node and the sizes; no provider is
  * asked, so the same classes hold for all of them. */
 #ifndef PARTITION_COST_CLASS_H

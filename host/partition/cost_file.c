@@ -87,7 +87,8 @@ inlay_status cost_file_read(const char *folder, const char *name, size_t max_byt
     if (!path_of(folder, name, path) || (fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) < 0)
         return INLAY_OK; /* the usual case: nothing was ever measured */
     if (fstat(fd, &st) != 0 || !is_ours(&st, max_bytes)) {
-        cost_say(log, INLAY_LOG_WARNING, "costs: %.300s is ignored: it is no file of this user's, or far too large", path);
+        cost_say(log, INLAY_LOG_WARNING, "costs: %.300s is ignored: it is no file of this user's, or far too large",
+                 path);
         goto done;
     }
     data = malloc((size_t)st.st_size + 1);

@@ -7,7 +7,8 @@ enum { LEAST_SEEN = 2 }; /* points that have a term; through one, any line goes 
 enum { MODEL_BIT = 1 << FIT_MODEL, COLD_BIT = 1 << FIT_COLD };
 static const double NEAR_BYTES = 1 << 20; /* of cache next to one core, on machines of the last ten years */
 static const double TERM_PENALTY = 1.2;   /* a further term has to explain something */
-static const double OTHER_PENALTY = 4;    /* terms beside the provider's figure and cold bytes have to halve the error */
+static const double OTHER_PENALTY = 4;    /* terms beside the provider's figure and cold bytes have to halve the
+                                           * error */
 static const double NOISE = 0.02;         /* of times that were measured; to explain less is nothing */
 static const double WORST = 4;            /* no point counts as more than that many times off */
 
@@ -40,8 +41,8 @@ static bool is_usable(const fit_point *p)
 
 typedef double square_matrix[FIT_TERMS][FIT_TERMS];
 
-/* Inverts the leading n x n of a matrix in place, by Gauss and Jordan with pivots in the diagonal, which does for matrices
- * like ours (symmetric, of no negative eigenvalue); false when it is singular. */
+/* Inverts the leading n x n of a matrix in place, by Gauss and Jordan with pivots in the diagonal, which does for
+ * matrices like ours (symmetric, of no negative eigenvalue); false when it is singular. */
 static bool invert(square_matrix a, int n)
 {
     for (int c = 0; c < n; c++) {
@@ -71,9 +72,9 @@ typedef struct trial {
     double square; /* mean of (off - 1) squared */
 } trial;
 
-/* Least squares of (prediction / measurement - 1) with the terms of the set alone. scale: the largest x of each term, so
- * that the equations are well conditioned. What a fit without a point would say of it follows from the one with it: the
- * residual grows by 1 / (1 - leverage). False when a rate would be negative. */
+/* Least squares of (prediction / measurement - 1) with the terms of the set alone. scale: the largest x of each term,
+ * so that the equations are well conditioned. What a fit without a point would say of it follows from the one with it:
+ * the residual grows by 1 / (1 - leverage). False when a rate would be negative. */
 static bool try_terms(const fit_point *points, uint32_t count, const double *scale, unsigned set, trial *out)
 {
     square_matrix a = { { 0 } };

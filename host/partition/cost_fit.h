@@ -2,14 +2,14 @@
  *
  *     ns = launch + flops / F + bytes / B + far_bytes / C + factor * model_ns + cold_bytes / D
  *
- * with far_bytes the traffic beyond what the caches next to a core hold, and model_ns what the provider expects: it knows
- * its kernels better than flops and bytes tell, and what it leaves out is much the same for all providers, so scaling
- * what they expect keeps their relation. cold_bytes are weights that no cache next to the core holds when the kernel
- * starts: all, or none when those of the whole model fit there. Every term is at least 0: rates are physical.
+ * with far_bytes the traffic beyond what the caches next to a core hold, and model_ns what the provider expects: it
+ * knows its kernels better than flops and bytes tell, and what it leaves out is much the same for all providers, so
+ * scaling what they expect keeps their relation. cold_bytes are weights that no cache next to the core holds when the
+ * kernel starts: all, or none when those of the whole model fit there. Every term is at least 0: rates are physical.
  *
  * A fit has the least squares of the *relative* error, so that small kernels count as much as large ones. Which terms
- * it has is decided by how well each point is foretold by the others: with a few points, any set of terms comes close to
- * the points themselves. Other terms than what the provider expects and cold bytes are taken only when they do far
+ * it has is decided by how well each point is foretold by the others: with a few points, any set of terms comes close
+ * to the points themselves. Other terms than what the provider expects and cold bytes are taken only when they do far
  * better: lines of two providers that follow different terms agree where both were measured, and part beyond.
  * Non-negativity is had by trying every subset of the terms (there are 63). */
 #ifndef PARTITION_COST_FIT_H

@@ -1,7 +1,7 @@
 /* partition/cost_key.h - what a measurement is filed under.
  *
- * Equal layers share one measurement, within a model and between models: a key is made of who runs it (provider, build of
- * its plugin, device, settings), how many threads a run has, and the offer's structure: operators with version and
+ * Equal layers share one measurement, within a model and between models: a key is made of who runs it (provider, build
+ * of its plugin, device, settings), how many threads a run has, and the offer's structure: operators with version and
  * attributes, how the nodes hang together, element types, sizes, and which inputs are constants. Weights do not count,
  * but small constants do, since an exponent or a shape decides what a kernel does. Names never count. */
 #ifndef PARTITION_COST_KEY_H

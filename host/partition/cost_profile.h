@@ -1,8 +1,8 @@
 /* partition/cost_profile.h - the machine profile: what `inlay calibrate` found out, as costs/machine.json holds it.
  *
  * One provider has lines: a fitted model of time (cost_fit.h) for a class of kernels (cost_class.h) at a number of
- * threads; a factor for what no line covers; links: what copies to and from its memory domains cost. A provider is known
- * by its identity (cost_key.h), so a new build, another device or other settings start without a profile. */
+ * threads; a factor for what no line covers; links: what copies to and from its memory domains cost. A provider is
+ * known by its identity (cost_key.h), so a new build, another device or other settings start without a profile. */
 #ifndef PARTITION_COST_PROFILE_H
 #define PARTITION_COST_PROFILE_H
 #include "partition/cost_class.h"
@@ -15,8 +15,8 @@ typedef struct profile_line {
     fit_line fit;
 } profile_line;
 
-/* Measured over expected by the provider's own model, the medians of all kernels: of the kernels, and of what values that
- * enter and leave its regions cost. */
+/* Measured over expected by the provider's own model, the medians of all kernels: of the kernels, and of what values
+ * that enter and leave its regions cost. */
 typedef struct profile_factor {
     uint32_t threads;
     double factor, border; /* 1 = as the model says */

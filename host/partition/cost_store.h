@@ -1,8 +1,8 @@
 /* partition/cost_store.h - measurements of real executables, kept in a file between runs of a program.
  *
- * The file costs/measured.bin of the cache folder is for the machine that wrote it: native byte order, records sorted by
- * key, a checksum over all. A file that is damaged, of another format, or planted by somebody else is as none, with a
- * line in the log. Writers take a lock, read what is there, merge, write beside and rename; so readers need no lock
+ * The file costs/measured.bin of the cache folder is for the machine that wrote it: native byte order, records sorted
+ * by key, a checksum over all. A file that is damaged, of another format, or planted by somebody else is as none, with
+ * a line in the log. Writers take a lock, read what is there, merge, write beside and rename; so readers need no lock
  * and see a whole file, and of two writers both are heard. */
 #ifndef PARTITION_COST_STORE_H
 #define PARTITION_COST_STORE_H
@@ -39,8 +39,9 @@ void cost_store_deinit(cost_store *store);
 /* NULL: not measured. */
 const cost_record *cost_store_find(const cost_store *store, cost_key key);
 
-/* Adds measurements to folder/measured.bin. A figure that is there is replaced only when the new one differs by more than the
- * noise of the two (at least 5 %); otherwise it gains the samples, so that plans do not flicker. fresh is sorted here. */
+/* Adds measurements to folder/measured.bin. A figure that is there is replaced only when the new one differs by more
+ * than the noise of the two (at least 5 %); otherwise it gains the samples, so that plans do not flicker. fresh is
+ * sorted here. */
 INLAY_NODISCARD inlay_status cost_store_merge(const char *folder, cost_record *fresh, uint32_t count,
                                               const cost_log *log, inlay_diag *diag);
 /* The rule by which one record takes in another of the same key; for tests. */

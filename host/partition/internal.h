@@ -130,7 +130,8 @@ bool part_matches(const part_wish *wish, const inlay_node_info *node);
 bool problem_init(problem *out, const part_request *request, partition *p, const uint8_t *candidates, uint8_t *usable,
                   arena *scratch);
 /* The domain in which the offer has the value; NONE is the host's. What is merged has values in a layout of its
- * provider's own, between which and row-major there is a price like that of a copy: a domain as well, in host memory. */
+ * provider's own, between which and row-major there is a price like that of a copy: a domain as well, in host
+ * memory. */
 uint32_t part_domain_at(const problem *x, uint32_t offer, uint32_t value);
 /* Sets price from base_price and per_byte [providers] (NULL = 0), and the scale; boundary_ns is set before. */
 void problem_set_prices(problem *x, const double *per_byte);

@@ -202,8 +202,8 @@ static bool find_domains(problem *x)
 
 /* How much cheaper a provider must be, for each place that it stands behind another one in the user's order, before it
  * replaces that one: a change must promise more than prices may be off. Of two prices the one that is known less well
- * decides. [providers * nodes] the largest error among the single offers of this provider and those before it, as nodes'
- * offers stand. NULL: no memory. */
+ * decides. [providers * nodes] the largest error among the single offers of this provider and those before it, as
+ * nodes' offers stand. NULL: no memory. */
 static double *find_margins(const problem *x)
 {
     double *margins = arena_array(x->scratch, (size_t)x->providers * x->nodes + 1, sizeof *margins);

@@ -144,7 +144,8 @@ static uint32_t first_reader_in(const problem *x, const uint32_t *choice, const 
     return first;
 }
 
-/* A change of layout is no copy but a part of its region: of the one that makes the value, or the first that reads it. */
+/* A change of layout is no copy but a part of its region: of the one that makes the value, or the first that reads
+ * it. */
 static bool add_border(problem *x, const uint32_t *choice, const uint32_t *region_of, uint32_t v, part_hop hop)
 {
     bool leaves = hop.from >= x->memory_domains;

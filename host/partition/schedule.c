@@ -192,7 +192,8 @@ static double cost_of_order(const problem *x)
     return s->launch_ns + x->boundary_ns * s->stretches + 1e18 * above;
 }
 
-/* What any order costs at least: one launch for each provider with something to merge, one stretch for each provider. */
+/* What any order costs at least: one launch for each provider with something to merge, one stretch for each
+ * provider. */
 static double least_of_orders(const problem *x)
 {
     const uint32_t *at = x->schedule.heap_at;

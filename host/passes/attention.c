@@ -45,8 +45,9 @@ static uint32_t unscaled(const rewrite *w, uint32_t v, double *scale)
     return v;
 }
 
-/* k as [batch, heads, length, size] from the value that MatMul reads as [batch, heads, size, length]. When the Transpose
- * also moved heads forward ([batch, length, heads, size] with perm 0 2 3 1), one that only does this is put in. */
+/* k as [batch, heads, length, size] from the value that MatMul reads as [batch, heads, size, length]. When the
+ * Transpose also moved heads forward ([batch, length, heads, size] with perm 0 2 3 1), one that only does this is put
+ * in. */
 static inlay_status find_keys(rewrite *w, uint32_t kt, double *scale, uint32_t *out_k)
 {
     const graph_node *t;

@@ -1,6 +1,6 @@
-/* Einsum of two operands that is a product of matrices, batched or not, is MatMul: the letters that only one operand has
- * are its rows or columns, the one that the result lacks is summed over, all others stand first in all three, in one
- * order. A second operand that lies the other way round is transposed first. */
+/* Einsum of two operands that is a product of matrices, batched or not, is MatMul: the letters that only one operand
+ * has are its rows or columns, the one that the result lacks is summed over, all others stand first in all three, in
+ * one order. A second operand that lies the other way round is transposed first. */
 #include "passes/rewrite.h"
 #include <string.h>
 

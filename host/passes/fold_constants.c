@@ -25,7 +25,9 @@ static bool can_fold(const graph *g, const graph_node *n)
 /* Weights of 8 bits that become floats. */
 static bool is_weights(const graph *g, const graph_node *n)
 {
-    const inlay_value_info *x = n->info.input_count == 0 || n->info.inputs[0] == INLAY_NONE ? NULL : &g->values[n->info.inputs[0]].info;
+    const inlay_value_info *x = n->info.input_count == 0 || n->info.inputs[0] == INLAY_NONE
+                                    ? NULL
+                                    : &g->values[n->info.inputs[0]].info;
 
     return pass_is_op(n, "DequantizeLinear") && x != NULL && x->rank >= 2 &&
            (x->dtype == INLAY_UINT8 || x->dtype == INLAY_INT8);

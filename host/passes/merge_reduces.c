@@ -1,5 +1,5 @@
-/* A reduction of a reduction of the same kind is one over the axes of both; a reduction that keeps its axes, followed by
- * Squeeze of just these, does not keep them; one that does not, followed by Unsqueeze of just these, does. */
+/* A reduction of a reduction of the same kind is one over the axes of both; a reduction that keeps its axes, followed
+ * by Squeeze of just these, does not keep them; one that does not, followed by Unsqueeze of just these, does. */
 #include "base/element.h"
 #include "passes/rewrite.h"
 
@@ -67,10 +67,10 @@ static inlay_status merge_two(rewrite *w, graph_node *n)
     uint32_t count = 0, more_count = 0;
 
     /* The axes of the second mean the same only when the first kept its own, which the result then has as well. */
-    if (inner == NULL || rw_attr_int(n, "keepdims", 1) == 0 || !rw_is_only_use(w, rw_input(w, n, 0)) || rw_attr_int(inner, "keepdims", 1) == 0 ||
-        pass_is_op(n, "ReduceLogSumExp") ||
-        (pass_is_op(n, "ReduceMean") && !element_is_float(rw_info(w, n->info.outputs[0])->dtype)) || !read_axes(w, inner, axes, &count) ||
-        !read_axes(w, n, more, &more_count))
+    if (inner == NULL || rw_attr_int(n, "keepdims", 1) == 0 || !rw_is_only_use(w, rw_input(w, n, 0)) ||
+        rw_attr_int(inner, "keepdims", 1) == 0 || pass_is_op(n, "ReduceLogSumExp") ||
+        (pass_is_op(n, "ReduceMean") && !element_is_float(rw_info(w, n->info.outputs[0])->dtype)) ||
+        !read_axes(w, inner, axes, &count) || !read_axes(w, n, more, &more_count))
         return INLAY_OK;
     for (uint32_t i = 0; i < more_count; i++) {
         for (uint32_t k = 0; k < count; k++)

@@ -1,7 +1,7 @@
 /* Reshape, Flatten, Squeeze and Unsqueeze behind one another are one Reshape, when the shape in the end is known but
  * for sizes that x has at the same place, or at most one other; and a Reshape to a shape that is computed, but known so
- * far, reads a constant. A view that puts axes of 1 in front, an element-wise operator, and a view that takes them away: the
- * operator alone. */
+ * far, reads a constant. A view that puts axes of 1 in front, an element-wise operator, and a view that takes them
+ * away: the operator alone. */
 #include "passes/rewrite.h"
 
 static bool is_view(const graph_node *n)

@@ -1,6 +1,6 @@
-/* Nodes that change nothing go: Identity, Dropout at inference, Cast to the type it has, Sum and the like of one, Reshape
- * and Expand to the shape it has, Transpose that keeps the order, Pad by nothing, Slice of everything, Split into one,
- * Tile by ones, Resize by ones. */
+/* Nodes that change nothing go: Identity, Dropout at inference, Cast to the type it has, Sum and the like of one,
+ * Reshape and Expand to the shape it has, Transpose that keeps the order, Pad by nothing, Slice of everything, Split
+ * into one, Tile by ones, Resize by ones. */
 #include "passes/rewrite.h"
 
 /* Dropout drops nothing at inference: always before version 12 (before 7 with is_test), later unless training_mode; and

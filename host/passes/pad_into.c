@@ -1,5 +1,5 @@
-/* Pad with zeros before Conv, or before AveragePool that counts its padding, goes into the pads of that node; so does Pad
- * with minus infinity before MaxPool. */
+/* Pad with zeros before Conv, or before AveragePool that counts its padding, goes into the pads of that node; so does
+ * Pad with minus infinity before MaxPool. */
 #include "base/element.h"
 #include "passes/rewrite.h"
 #include <math.h>

@@ -290,7 +290,9 @@ bool rw_is_scalar(const rewrite *w, uint32_t v, double value)
     if (!rw_scalar(w, v, &is))
         return false;
     /* A few units in the last place of the type, for constants like sqrt(2) that exporters round. */
-    tolerance = inlay_dtype_bits(rw_info(w, v)->dtype) == 16 ? 4e-3 : rw_info(w, v)->dtype == INLAY_FLOAT ? 1e-6 : 1e-13;
+    tolerance = inlay_dtype_bits(rw_info(w, v)->dtype) == 16 ? 4e-3
+                : rw_info(w, v)->dtype == INLAY_FLOAT            ? 1e-6
+                                                                 : 1e-13;
     return fabs(is - value) <= tolerance * fabs(value);
 }
 

@@ -13,9 +13,9 @@
  *         return rewrite_each_graph(ctx, match, out_changed);
  *     }
  *
- * A pattern is anchored at its last node and looks back through the makers of values. What nobody reads any more goes at
- * once, and with it what only it read. All pointers and indexes stay good for the visit; values read through rw_input()
- * are never ones that have been forwarded. */
+ * A pattern is anchored at its last node and looks back through the makers of values. What nobody reads any more goes
+ * at once, and with it what only it read. All pointers and indexes stay good for the visit; values read through
+ * rw_input() are never ones that have been forwarded. */
 #ifndef PASSES_REWRITE_H
 #define PASSES_REWRITE_H
 #include "passes/pass.h"

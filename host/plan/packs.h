@@ -2,8 +2,8 @@
  *
  * A pack is known by who made it (provider, build, settings, CPU) and by a key of the provider's, which names the
  * content of the constant and what was made of it. So a pack is never stale: what would make another has another key.
- * Packs of a model lie in files that are named after its content and the providers; a session maps those that are there, and writes what
- * it had to make into one more. Trouble with files never fails a session. */
+ * Packs of a model lie in files that are named after its content and the providers; a session maps those that are
+ * there, and writes what it had to make into one more. Trouble with files never fails a session. */
 #ifndef PLAN_PACKS_H
 #define PLAN_PACKS_H
 #include "partition/partition.h"

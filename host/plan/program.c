@@ -59,8 +59,8 @@ static void copy_constant(const program *p, const inlay_value_info *v, char *to)
     graph_blob_forget(p->model, v->data, (size_t)v->data_bytes); /* pages between pieces */
 }
 
-/* A copy of a constant in memory that starts at a multiple of 64 or more: kept between sessions where it is large. NULL:
- * no memory. */
+/* A copy of a constant in memory that starts at a multiple of 64 or more: kept between sessions where it is large.
+ * NULL: no memory. */
 static void *aligned_copy(program *p, const inlay_value_info *v, uint32_t alignment)
 {
     enum { LARGE = 1 << 16, PACK_ALIGN = 64 };

@@ -72,8 +72,8 @@ part_job *program_jobs(program *p, part_job *jobs);
 /* Releases compiled regions, plans, bodies. NULL is a no-op. */
 void program_destroy(program *p);
 
-/* The elements of a constant, aligned to 16 bytes, as long as the program: in the file, or copied once. NULL: no memory.
- * Thread-safe. */
+/* The elements of a constant, aligned to 16 bytes, as long as the program: in the file, or copied once. NULL: no
+ * memory. Thread-safe. */
 const void *program_constant(program *p, uint32_t value);
 
 /* ------------------------------------------------------------------ one region, once

@@ -69,8 +69,8 @@ void profile_json(const profile_report *r, const explain_sink *sink)
 
 /* ------------------------------------------------------------------ Chrome's trace events
  *
- * One process; a track for each provider and depth, one for copies, one for each worker of parallel loops, and a counter
- * of the memory that is in use. Times are microseconds. */
+ * One process; a track for each provider and depth, one for copies, one for each worker of parallel loops, and a
+ * counter of the memory that is in use. Times are microseconds. */
 
 enum { TRACK_STEPS = 1, TRACK_COPIES = 90, TRACK_WORKERS = 100 };
 

@@ -13,7 +13,8 @@
 
 typedef struct profile profile;
 
-/* max_events: steps that are kept, of all runs together; what comes later is only counted. main outlives the profile. */
+/* max_events: steps that are kept, of all runs together; what comes later is only counted. main outlives the
+ * profile. */
 INLAY_NODISCARD inlay_status profile_create(const inlay_session *session, uint32_t max_events, profile **out_profile,
                                             inlay_diag *diag);
 void profile_destroy(profile *p); /* NULL is a no-op */

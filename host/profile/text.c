@@ -105,8 +105,8 @@ void profile_text(const profile_report *r, const explain_sink *sink)
     for (uint32_t i = 0; i < r->row_count; i++)
         order[i] = &r->rows[i];
     qsort(order, r->row_count, sizeof *order, slower_row);
-    say(sink, "\n%-36s %-18s %-12s %10s %6s %8s %7s %6s %9s\n", "step", "operator", "provider", "time", "share", "GFLOP/s",
-        "GB/s", "roof", "memory");
+    say(sink, "\n%-36s %-18s %-12s %10s %6s %8s %7s %6s %9s\n", "step", "operator", "provider", "time", "share",
+        "GFLOP/s", "GB/s", "roof", "memory");
     for (uint32_t i = 0; i < r->row_count && i < SHOWN_STEPS; i++)
         say_row(r, order[i], sink);
     if (r->row_count > SHOWN_STEPS)

@@ -607,8 +607,8 @@ inlay_dim dim_last(op_infer *infer, inlay_dim a, inlay_dim b)
                                                                       : pair(infer, "last(", false, a, b);
 }
 
-/* Does what broadcasts a with b have the size a, because b is min(n, a) with a number n from 1 on, or a is the result of
- * broadcasting b already? min(n, a) is a when that is 0 or 1, and otherwise a, 1, or an error. */
+/* Does what broadcasts a with b have the size a, because b is min(n, a) with a number n from 1 on, or a is the result
+ * of broadcasting b already? min(n, a) is a when that is 0 or 1, and otherwise a, 1, or an error. */
 static bool absorbs(const op_infer *infer, inlay_dim a, inlay_dim b)
 {
     const char *name = b.kind == INLAY_DIM_SYMBOLIC ? infer->symbol_name(infer->ctx, b.symbol) : NULL;

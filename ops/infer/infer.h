@@ -94,7 +94,8 @@ bool dim_is_size(const op_infer *infer, inlay_dim a);
 /* The dim that two inputs agree on: fixed beats symbolic beats unknown; two fixed sizes that differ fail. */
 INLAY_NODISCARD inlay_status dim_merge(const op_infer *infer, inlay_dim a, inlay_dim b, const char *what,
                                        inlay_dim *out);
-/* numpy broadcasting of two dims: 1 gives way; fixed sizes that differ fail; of two names that differ it is a new one. */
+/* numpy broadcasting of two dims: 1 gives way; fixed sizes that differ fail; of two names that differ it is a new
+ * one. */
 INLAY_NODISCARD inlay_status dim_broadcast(op_infer *infer, inlay_dim a, inlay_dim b, inlay_dim *out);
 
 /* ------------------------------------------------------------------ common rules */

@@ -108,8 +108,8 @@ panels_fn panels_product(bool wide)
     return panels_product_at(wide, 0);
 }
 
-/* Measured on one core of a Zen 5 (1 MB of second-level cache, 32 MB of third): weights arrive at 190 bytes a nanosecond
- * from the second level and at 135 from the third; arithmetic does 200 operations. */
+/* Measured on one core of a Zen 5 (1 MB of second-level cache, 32 MB of third): weights arrive at 190 bytes a
+ * nanosecond from the second level and at 135 from the third; arithmetic does 200 operations. */
 double panels_ns(const panels *p, int64_t rows, uint64_t resident)
 {
     double work = 2.0 * (double)rows * (double)p->stored * (double)p->depth / (p->wide ? 100 : 200);

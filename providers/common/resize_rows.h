@@ -29,8 +29,8 @@ typedef struct resize_plan {
     uint64_t scratch_bytes; /* of a worker */
 } resize_plan;
 
-/* The plan's axes from those of a dense tensor [axes.., inner], whose `inner` elements at the end go together; what is not
- * resized at either end is merged. Without weights (nearest) `inner` elements may be counted as one. An axis whose
+/* The plan's axes from those of a dense tensor [axes.., inner], whose `inner` elements at the end go together; what is
+ * not resized at either end is merged. Without weights (nearest) `inner` elements may be counted as one. An axis whose
  * roi_begin is NaN is taken for one that does not stay as it is. */
 void resize_plan_axes(resize_plan *plan, const resize_rule *rule, const resize_axis *axes, uint32_t rank,
                       int64_t inner);

@@ -50,8 +50,8 @@ typedef struct resize_table {
     double *weight;
 } resize_table;
 
-/* Reads mode, coordinate_transformation_mode, nearest_mode and what weights them, of Resize and Upsample of any version;
- * false: a value that is not known. strings: elements that only nearest can copy. */
+/* Reads mode, coordinate_transformation_mode, nearest_mode and what weights them, of Resize and Upsample of any
+ * version; false: a value that is not known. strings: elements that only nearest can copy. */
 bool resize_rule_read(const inlay_node_info *node, bool strings, resize_rule *out, kit_refusal *why);
 
 /* How many taps an element of this axis has. */

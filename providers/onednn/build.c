@@ -110,7 +110,8 @@ inlay_status rg_reorder(rg_build *b, const rg_place *place, const rg_md *layout,
     dnnl_primitive_desc_t pd = NULL;
     inlay_status status;
 
-    if (rg_md_equal(&from.md, &md) || (from.md.data_type == md.data_type && rg_md_is_plain(&from.md) && rg_md_is_plain(&md))) {
+    if (rg_md_equal(&from.md, &md) ||
+        (from.md.data_type == md.data_type && rg_md_is_plain(&from.md) && rg_md_is_plain(&md))) {
         *out = from;
         out->md = md;
         return INLAY_OK;

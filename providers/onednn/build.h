@@ -143,8 +143,8 @@ void rg_md_packed(rg_md *md, const rg_md *x);
 bool rg_md_has_rows(const rg_md *x, int64_t *out_stride);
 /* x seen with other dims, of as many elements, without moving any; false: it can't be. x is not blocked. */
 bool rg_md_reshaped(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *out);
-/* Where axes that lie together, and apart from the rest, have to change their order first: x with them row-major, and all
- * else in the order that it had. What rg_md_reshaped then makes of it; false: there is more to move (merge.c). */
+/* Where axes that lie together, and apart from the rest, have to change their order first: x with them row-major, and
+ * all else in the order that it had. What rg_md_reshaped then makes of it; false: there is more to move (merge.c). */
 bool rg_md_merged(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *out);
 bool rg_md_equal(const rg_md *a, const rg_md *b);
 int64_t rg_md_count(const rg_md *md);

@@ -1,5 +1,5 @@
-/* Concatenation of row-major tensors: rows of bytes one behind the other. oneDNN's kernels for that want long rows; those
- * that rotary embeddings and the like are made of have one element. */
+/* Concatenation of row-major tensors: rows of bytes one behind the other. oneDNN's kernels for that want long rows;
+ * those that rotary embeddings and the like are made of have one element. */
 #include "build.h"
 
 typedef struct concat_rows {

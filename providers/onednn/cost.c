@@ -1,9 +1,9 @@
 /* What an op takes, by work and by memory traffic, as oneDNN was measured to do them on a core with AVX-512. A machine
  * profile and measurements correct it.
  *
- * An op is priced as a part of a region: functions behind a convolution or product are fused, and values come in whatever
- * layout the op before made. Where they come from elsewhere, or leave, convolutions and what follows them need a
- * reorder; that is said apart. */
+ * An op is priced as a part of a region: functions behind a convolution or product are fused, and values come in
+ * whatever layout the op before made. Where they come from elsewhere, or leave, convolutions and what follows them need
+ * a reorder; that is said apart. */
 #include "build.h"
 
 #define CORE_FLOPS_PER_NS 250.0 /* convolutions and packed products */
@@ -125,8 +125,8 @@ static double gain_of(const rg_op *op, const sizes *s)
     return gain > 1 ? gain : 1;
 }
 
-/* How many taps of a window lie in the image, on average along one axis: those in the padding are not computed, which is
- * most of them when a dilated window is larger than the image. */
+/* How many taps of a window lie in the image, on average along one axis: those in the padding are not computed, which
+ * is most of them when a dilated window is larger than the image. */
 static double taps(const rg_op *op, const sizes *s, uint32_t axis)
 {
     const int64_t k = op->kernel[axis], in = (int64_t)size_of(s->x, axis + 2), out = (int64_t)size_of(s->y, axis + 2);
@@ -228,7 +228,8 @@ static bool has_layout(const rg_state *state, const inlay_graph *graph, uint32_t
     return false;
 }
 
-/* Is the value read by a convolution, perhaps behind ops that keep its layout? They mostly stand right after its maker. */
+/* Is the value read by a convolution, perhaps behind ops that keep its layout? They mostly stand right after its
+ * maker. */
 static bool wants_layout(const rg_state *state, const inlay_graph *graph, uint32_t value)
 {
     const uint32_t maker = inlay_graph_value(graph, value)->producer;

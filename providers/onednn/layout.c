@@ -67,7 +67,8 @@ bool rg_md_is_blocked(const rg_md *md)
 
 bool rg_md_is_dense(const rg_md *md)
 {
-    return md->format_kind == dnnl_blocked && rg_md_bytes(md) == (uint64_t)rg_md_count(md) * dnnl_data_type_size(md->data_type);
+    return md->format_kind == dnnl_blocked &&
+           rg_md_bytes(md) == (uint64_t)rg_md_count(md) * dnnl_data_type_size(md->data_type);
 }
 
 void rg_md_packed(rg_md *md, const rg_md *x)
@@ -119,7 +120,8 @@ bool rg_md_reshaped(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *o
 
     if (rg_md_count(x) == 0 || rg_md_is_blocked(x))
         return false;
-    /* Groups of axes on both sides that have as many elements. Within one of x's, axes follow each other without gaps. */
+    /* Groups of axes on both sides that have as many elements. Within one of x's, axes follow each other without
+     * gaps. */
     while (to < rank || from < x->ndims) {
         uint32_t first = to;
         int64_t theirs = 1, ours = 1, stride = 0;

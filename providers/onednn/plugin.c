@@ -11,8 +11,8 @@ static const inlay_option options[] = {
       .doc = "1 = convolutions, products by constant matrices and attention run on this provider's own loops where the "
              "CPU has AVX-512; 0 = on oneDNN's" },
     { .name = "precision", .kind = INLAY_OPTION_ENUM, .default_value = "f32", .choices = "strict|f32|reduced",
-      .doc = "how floats are computed: strict = sums as they are written, without Winograd's algorithm; reduced = products "
-             "of bfloat16 with float sums where the CPU has them; a session's option of that name sets it" },
+      .doc = "how floats are computed: strict = sums as they are written, without Winograd's algorithm; reduced = "
+             "products of bfloat16 with float sums where the CPU has them; a session's option of that name sets it" },
 };
 
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,

@@ -41,9 +41,10 @@ typedef struct sg_post {
 } sg_post;
 
 /* One block of C: rows (of the function's name) by `vectors` vectors, of which the last has `last` columns (1 to
- * SG_LANES). The sums start from `from`, from_row elements a row; NULL: from 0. c may be from. b_step: elements from one
- * k to the next. With each k a line of the cache is fetched ahead, from ahead on in steps of ahead_step elements: what
- * comes after this panel of B, so that the first block that reads it does not wait for memory. Any address will do. */
+ * SG_LANES). The sums start from `from`, from_row elements a row; NULL: from 0. c may be from. b_step: elements from
+ * one k to the next. With each k a line of the cache is fetched ahead, from ahead on in steps of ahead_step elements:
+ * what comes after this panel of B, so that the first block that reads it does not wait for memory. Any address will
+ * do. */
 typedef struct sg_tile {
     int64_t k;
     const float *a;

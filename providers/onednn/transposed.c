@@ -1,6 +1,6 @@
 /* ConvTranspose-1..22 as a product and a sum: the product of every place of the input with the weights of every tap,
- * and for each place of the output the sum of what falls there. oneDNN's own goes backwards through a convolution, whose
- * kernels fill blocks of 16 channels and do functions behind it element by element; groups are left to it.
+ * and for each place of the output the sum of what falls there. oneDNN's own goes backwards through a convolution,
+ * whose kernels fill blocks of 16 channels and do functions behind it element by element; groups are left to it.
  *
  *     wide    channels last: a product for each tap, and sums of vectors of channels
  *     thin    a few output channels: one product for all taps, and sums along rows of the image

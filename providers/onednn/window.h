@@ -8,8 +8,8 @@ bool rg_parse_window(const kit_node *node, uint32_t spatial, rg_op *op, kit_refu
 
 /* ------------------------------------------------------------------ transposed convolutions */
 
-/* Pads at these sizes, [spatial], as ONNX ConvTranspose-11 has them: stated, or what is left of the output's shape. ends
- * may be negative: the output then goes on behind the last window (transposed.c). */
+/* Pads at these sizes, [spatial], as ONNX ConvTranspose-11 has them: stated, or what is left of the output's shape.
+ * ends may be negative: the output then goes on behind the last window (transposed.c). */
 void rg_deconvolution_pads(const rg_op *op, const int64_t *in, const int64_t *out, int64_t *begins, int64_t *ends);
 /* Attributes and weights, and the lowering to oneDNN's own primitive (conv.c). */
 bool rg_parse_deconvolution(const kit_node *node, rg_op *op, kit_refusal *why);

@@ -1,8 +1,8 @@
 /* Weights for Winograd's convolutions of 3x3 windows: G w G^T of each window, in oneDNN's layouts.
  *
  * oneDNN makes them, too, by plain loops that take some twenty times as long as memory does. Its matrices G and its
- * layouts are its own affair, so both are asked for: oneDNN transforms unit windows once in a process, which gives G, and
- * a small tensor, which has to come out as ours does. Where it does not, oneDNN's own way is taken. */
+ * layouts are its own affair, so both are asked for: oneDNN transforms unit windows once in a process, which gives G,
+ * and a small tensor, which has to come out as ours does. Where it does not, oneDNN's own way is taken. */
 #include "build.h"
 #include <math.h>
 
@@ -201,8 +201,8 @@ static bool agree(const float *a, const float *b, size_t count)
     return largest > 0 && worst <= 1e-6f * largest;
 }
 
-/* What oneDNN makes of a tensor: unit windows for the first nine output channels at input channel 0, any numbers for the
- * others. */
+/* What oneDNN makes of a tensor: unit windows for the first nine output channels at input channel 0, any numbers for
+ * the others. */
 static bool learn(const rg_state *state, const rg_md *md, wino_lesson *lesson, inlay_diag *diag)
 {
     rg_md plain, small;

@@ -10,11 +10,11 @@
  *
  * The latter two need the kernels for small products that the library has had for AVX-512 since 0.3.17. They take
  * operands that are not packed, up to SMALL multiplications a call, and run as fast as the machine can when B is a
- * panel of PANEL_BYTES columns: 245 to 260 GFLOP/s where a call for the whole has 180 to 240 (one core of a Zen 5 at its
- * 258 nominal, OpenBLAS 0.3.21), and thin products, of 4 to 32 rows, have 200 instead of 50 to 130. With them a constant B
- * is packed ahead, unless A is known to have one row: a matrix that is read in the order in which it lies comes from
- * memory up to five times as fast as one whose columns are gathered. Constants that are A, the weights of convolutions,
- * are read where they lie.
+ * panel of PANEL_BYTES columns: 245 to 260 GFLOP/s where a call for the whole has 180 to 240 (one core of a Zen 5 at
+ * its 258 nominal, OpenBLAS 0.3.21), and thin products, of 4 to 32 rows, have 200 instead of 50 to 130. With them a
+ * constant B is packed ahead, unless A is known to have one row: a matrix that is read in the order in which it lies
+ * comes from memory up to five times as fast as one whose columns are gathered. Constants that are A, the weights of
+ * convolutions, are read where they lie.
  *
  * Threads are the host's: a tile is computed on one of them, and many call the library at once, which it allows: its
  * buffers are taken under a lock of its own. */

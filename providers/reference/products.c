@@ -1,4 +1,5 @@
-/* MatMul, Gemm, Conv, ConvTranspose and Einsum, with microkernels of our own: all types that those have. The operators themselves are in providers/common. */
+/* MatMul, Gemm, Conv, ConvTranspose and Einsum, with microkernels of our own: all types that those have. The operators
+ * themselves are in providers/common. */
 #include "products.h"
 #include "reference.h"
 

@@ -261,8 +261,9 @@ static void refused(void **state)
 static void large(void **state)
 {
     static const char *const parts[] = { "[", "{", "- ", "a: ", "a: b\n", "? ", "\"", "&a ", "!a ", "%", "- - a\n",
-                                         "{a,", "[a,", "\t", "a\n", "#", "dim: [a=1,", "\r", "\\", "|\n ", ">", "'", ": ",
-                                         "\303\251", "\302\205", "  - x\n", "---\n", "%TAG ! a\n", "a: {b: [c, " };
+                                         "{a,", "[a,", "\t", "a\n", "#", "dim: [a=1,", "\r", "\\", "|\n ", ">", "'",
+                                         ": ", "\303\251", "\302\205", "  - x\n", "---\n", "%TAG ! a\n",
+                                         "a: {b: [c, " };
     char *text = malloc(1 << 20);
 
     (void)state;
@@ -304,9 +305,9 @@ static uint32_t random_below(uint64_t *seed, size_t n)
  * sentence and nothing set. */
 static void mutants(void **state)
 {
-    static const char *const pieces[] = { "[", "]", "{", "}", ": ", "- ", "\n", "\"", "'", "#", "&a ", "*a", "!!int ", "~",
-                                          "\t", "? ", ", ", "|\n", ">\n", "---\n", "...\n", "%YAML 1.1\n", "\\u0000",
-                                          "\377", "\0", "options", "name: x", "  ", "\303\251" };
+    static const char *const pieces[] = { "[", "]", "{", "}", ": ", "- ", "\n", "\"", "'", "#", "&a ", "*a", "!!int ",
+                                          "~", "\t", "? ", ", ", "|\n", ">\n", "---\n", "...\n", "%YAML 1.1\n",
+                                          "\\u0000", "\377", "\0", "options", "name: x", "  ", "\303\251" };
     char sample[8192], *text = malloc(1 << 16);
     FILE *f = fopen(INLAY_SOURCE_DIR "/samples/inlay.yaml", "rb");
     size_t bytes, taken = 0;

@@ -1,5 +1,5 @@
-/* The parts that costs are made of: fits, the file of measurements, the machine profile. Bent files are as none, never an
- * error; each allocation fails in turn. */
+/* The parts that costs are made of: fits, the file of measurements, the machine profile. Bent files are as none, never
+ * an error; each allocation fails in turn. */
 #include "failing_alloc.h"
 #include "folder.h"
 #include "exec/calibrate.h"
@@ -60,8 +60,9 @@ static void fits_bear_noise(void **state)
     assert_true(line.error > 1 && line.error < 1.4);
 }
 
-/* A provider that knows its kernels up to a factor is believed: what it says of sizes that were not measured holds, though
- * flops and bytes tell nothing of it. Behind few points, a line says how badly it foretells, not how close it runs. */
+/* A provider that knows its kernels up to a factor is believed: what it says of sizes that were not measured holds,
+ * though flops and bytes tell nothing of it. Behind few points, a line says how badly it foretells, not how close it
+ * runs. */
 static void fits_follow_the_model(void **state)
 {
     static const double model[] = { 200, 30000, 1200, 90000 }, noise[] = { 1.04, 0.97, 1, 1.02 };
@@ -107,7 +108,8 @@ static void cold_weights_cost_more(void **state)
     assert_true(fabs(line.ns_per[FIT_MODEL] - 1.25) < 1e-6 && fabs(line.ns_per[FIT_COLD] - 1 / 40.0) < 1e-9);
 }
 
-/* A provider without cheap kernels is not charged their absence: only kernels of a class say what a call of it takes. */
+/* A provider without cheap kernels is not charged their absence: only kernels of a class say what a call of it
+ * takes. */
 static void calls_cost_what_their_class_does(void **state)
 {
     calibrate_point points[6];
@@ -209,7 +211,8 @@ static void figures_have_hysteresis(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        cost_record old = record(1, 100, rows[i].old_spread, 10), fresh = record(1, rows[i].fresh, rows[i].fresh_spread, 20);
+        cost_record old = record(1, 100, rows[i].old_spread, 10);
+        cost_record fresh = record(1, rows[i].fresh, rows[i].fresh_spread, 20);
 
         cost_record_absorb(&old, &fresh);
         assert_true(old.ns == rows[i].expected);

@@ -1,6 +1,6 @@
 /* Calibrate and tune from the outside: a device whose model is far too good loses its nodes once it was measured; what
- * was cancelled leaves things as they were. How long anything took is nowhere a condition: the device keeps its jobs for
- * a time that no kernel of a CPU comes near. */
+ * was cancelled leaves things as they were. How long anything took is nowhere a condition: the device keeps its jobs
+ * for a time that no kernel of a CPU comes near. */
 #include "folder.h"
 #include "inlay/inlay.h"
 #include "onnx_bytes.h"

@@ -1,5 +1,5 @@
-/* Attention on onednn, by its own loops and by oneDNN's products, against the reference: sizes of heads, shared heads of
- * keys, masks of every shape with -infinity and NaN in them, causal or not, operands as Transposes leave them. */
+/* Attention on onednn, by its own loops and by oneDNN's products, against the reference: sizes of heads, shared heads
+ * of keys, masks of every shape with -infinity and NaN in them, causal or not, operands as Transposes leave them. */
 #include "graph_script.h"
 #include <math.h>
 
@@ -24,8 +24,8 @@ static void write_dims(const attention *a, const char *letters, char *out)
 static void write_operand(const attention *a, const char *name, int heads, int length, int size, char *out, size_t room)
 {
     if (a->turned)
-        (void)snprintf(out, room, "%s0 : %d,%d,%d,%d\n%s = Transpose(%s0) perm=0,2,1,3\n", name, a->batch, length, heads,
-                       size, name, name);
+        (void)snprintf(out, room, "%s0 : %d,%d,%d,%d\n%s = Transpose(%s0) perm=0,2,1,3\n", name, a->batch, length,
+                       heads, size, name, name);
     else
         (void)snprintf(out, room, "%s : %d,%d,%d,%d\n", name, a->batch, heads, length, size);
 }
@@ -92,8 +92,8 @@ static void expect_same(const attention *a, const char *threads, const char *loo
         assert_int_equal(inlay_value_bytes(got), inlay_value_bytes(want));
         for (int64_t i = 0; i < inlay_value_count(got); i++)
             if (!(isnan(x[i]) && isnan(y[i])) && !(fabsf(x[i] - y[i]) <= 1e-5f))
-                fail_msg("element %lld is %g, not %g, with %s threads, own_loops %s, mask %d, in\n%s", (long long)i, (double)x[i],
-                         (double)y[i], threads, loops, dark, script);
+                fail_msg("element %lld is %g, not %g, with %s threads, own_loops %s, mask %d, in\n%s", (long long)i,
+                         (double)x[i], (double)y[i], threads, loops, dark, script);
     }
     rig_close(&r[0]);
     rig_close(&r[1]);

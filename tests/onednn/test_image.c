@@ -151,20 +151,22 @@ static void views(void **state)
         { "Slice", "x : 2,3,6,6\nw = [40,3,3,3]\nc = Conv(x, w) pads=1,1,1,1\nb = i[3] 8,-4,1\ne = i[3] 30,99,5\na = "
                    "i[3] 1,-1,2\ny = Slice(c, b, e, a)\nz = Exp(y)\nv = Add(y, z)\n-> v, y" },
         { "Slice", "x : 1,16,24,24\nw = [64,16,3,3]\nc = Conv(x, w) pads=1,1,1,1\nb = i[1] 16\ne = i[1] 48\na = i[1] "
-                   "1\ny = Slice(c, b, e, a)\nu = [8,32,3,3]\nz = Conv(y, u)\nm = MaxPool(y) kernel_shape=2,2\n-> z, m" },
+                   "1\ny = Slice(c, b, e, a)\nu = [8,32,3,3]\nz = Conv(y, u)\n"
+                   "m = MaxPool(y) kernel_shape=2,2\n-> z, m" },
         { "Slice", "x : 3,16,24,24\nw = [64,16,3,3]\nc = Conv(x, w) pads=1,1,1,1\nb = i[2] 16,3\ne = i[2] 48,20\na = "
                    "i[2] 1,3\ny = Slice(c, b, e, a)\nz = MaxPool(y) kernel_shape=2,2\nv = Sigmoid(y)\n-> z, v" },
         { "Slice", "x : 1,3,8,8\nb = i[2] 1,0\ne = i[2] 8,8\na = i[2] 2,3\ns = i[2] 2,2\np = Slice(x, b, e, a, s)\nf = "
                    "i[2] 0,1\nq = Slice(x, f, e, a, s)\nc = Concat(p, q) axis=1\nw = [9,6,3,3]\nz = Conv(c, w)\n-> z" },
-        { "Split", "x : 2,16,5,5\nw = [48,16,1,1]\nc = Conv(x, w)\np, q, r = Split(c) axis=1\ny = Mul(p, q)\nz = Add(y, "
-                   "r)\n-> z" },
+        { "Split", "x : 2,16,5,5\nw = [48,16,1,1]\nc = Conv(x, w)\np, q, r = Split(c) axis=1\ny = Mul(p, q)\n"
+                   "z = Add(y, r)\n-> z" },
         { "Split", "x : 2,16,5,5\nw = [30,16,1,1]\nc = Conv(x, w)\ns = i[2] 7,23\np, q = Split(c, s) axis=1\ny = "
                    "Sigmoid(p)\nu = [8,23,3,3]\nz = Conv(q, u)\n-> z, y, p" },
         { "Split", "x : 2,6,8\np, q = Split(x) axis=2\nt = Transpose(q) perm=0,2,1\ny = MatMul(p, t)\n-> y, p" },
-        { "Reshape", "x : 2,8,6,5\nw = [12,8,3,3]\nc = Conv(x, w) pads=1,1,1,1\ns = i[3] 2,12,30\na = Reshape(c, s)\nt = "
-                     "Transpose(a) perm=0,2,1\nm = [12,9]\ny = MatMul(t, m)\nr = i[2] 2,-1\nf = Reshape(c, r)\n-> y, f" },
-        { "Reshape", "x : 1,16,24,24\nw = [64,16,3,3]\nc = Conv(x, w) pads=1,1,1,1\ns = i[4] 1,64,12,48\na = Reshape(c, "
-                     "s)\nv = i[3] 8,8,-1\nb = Reshape(c, v)\ny = Relu(a)\nz = Abs(b)\n-> y, z" },
+        { "Reshape", "x : 2,8,6,5\nw = [12,8,3,3]\nc = Conv(x, w) pads=1,1,1,1\ns = i[3] 2,12,30\na = Reshape(c, s)\n"
+                     "t = Transpose(a) perm=0,2,1\nm = [12,9]\ny = MatMul(t, m)\nr = i[2] 2,-1\n"
+                     "f = Reshape(c, r)\n-> y, f" },
+        { "Reshape", "x : 1,16,24,24\nw = [64,16,3,3]\nc = Conv(x, w) pads=1,1,1,1\ns = i[4] 1,64,12,48\n"
+                     "a = Reshape(c, s)\nv = i[3] 8,8,-1\nb = Reshape(c, v)\ny = Relu(a)\nz = Abs(b)\n-> y, z" },
         { "Slice", "x : N,6,H,W\nw = [32,6,3,3]\nc = Conv(x, w) pads=1,1,1,1\np, q = Split(c) axis=1\nb = i[1] "
                          "-2\ne = i[1] 100\na = i[1] 2\ny = Slice(p, b, e, a)\nz = GlobalAveragePool(q)\n-> y, z" },
     };

@@ -59,7 +59,8 @@ static void splits(void **state)
         "a, b, c = Split(u) axis=2 num_outputs=3\nq0 = Reshape(a, h)\nk0 = Reshape(b, h)\nv0 = Reshape(c, h)\n"
         "q = Transpose(q0) perm=0,2,1,3\nk = Transpose(k0) perm=0,2,1,3\nv = Transpose(v0) perm=0,2,1,3\n"
         "y0 = Attention(q, k, v)\ny1 = Transpose(y0) perm=0,2,1,3\ny = Reshape(y1, f)\n-> y",
-        "x : N,10\nr = Relu(x)\na, b = Split(r) axis=1 num_outputs=2\nt = Transpose(a) perm=1,0\ny = MatMul(t, b)\n-> y, a",
+        "x : N,10\nr = Relu(x)\na, b = Split(r) axis=1 num_outputs=2\nt = Transpose(a) perm=1,0\n"
+        "y = MatMul(t, b)\n-> y, a",
     };
 
     (void)state;

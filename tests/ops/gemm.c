@@ -1,5 +1,6 @@
 /* The blocked matrix product against the three loops of its definition: every small size, every type, every
- * kernel of an engine (the microkernels, or a library), packed and not, with all operands ending at a forbidden page. */
+ * kernel of an engine (the microkernels, or a library), packed and not, with all operands ending at a forbidden
+ * page. */
 #include "gemm_under_test.h"
 #include "guard.h"
 #include <math.h>
@@ -218,7 +219,8 @@ static void large_sizes(void **state)
 static void empty_depth(void **state)
 {
     float c[6] = { 9, 9, 9, 9, 9, 9 };
-    gemm_job job = { .kernel = gemm_under_test(GEMM_F32, 0), .batch = 1, .m = 2, .n = 3, .k = 0, .c = c, .c_stride = 3 };
+    gemm_job job = { .kernel = gemm_under_test(GEMM_F32, 0), .batch = 1, .m = 2, .n = 3, .k = 0, .c = c,
+                     .c_stride = 3 };
     static char work[1 << 20] __attribute__((aligned(64)));
 
     (void)state;

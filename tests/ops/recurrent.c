@@ -201,7 +201,8 @@ static void step(const layer *l, int64_t d, const double *x, double *h, double *
         } else if (l->gates == 3) {
             double t = input_share(l, d, 2, j, x, !l->linear);
             if (l->linear)
-                t += r[j] * (recurrent_share(l, d, 2, j, h) + (l->b != NULL ? l->b[d * 2 * rows + rows + 2 * n + j] : 0));
+                t += r[j] *
+                     (recurrent_share(l, d, 2, j, h) + (l->b != NULL ? l->b[d * 2 * rows + rows + 2 * n + j] : 0));
             else
                 t += recurrent_share(l, d, 2, j, reset);
             t = activate(f[1], clip(l, t));
@@ -239,7 +240,8 @@ static void run_plainly(layer *l)
             for (int64_t k = 0; k < length; k++) {
                 const int64_t t = l->direction == 1 || d == 1 ? length - 1 - k : k;
                 step(l, d, l->x + (l->layout ? s * l->steps + t : t * l->batch + s) * l->in, h, c);
-                memcpy(l->y + (l->layout ? (s * l->steps + t) * l->directions + d : (t * l->directions + d) * l->batch + s) *
+                memcpy(l->y + (l->layout ? (s * l->steps + t) * l->directions + d
+                                         : (t * l->directions + d) * l->batch + s) *
                                   n,
                        h, (size_t)n * sizeof *h);
             }
@@ -321,7 +323,8 @@ static void compare(const layer *l, const kernel_case *c, uint32_t o, const doub
         if (!(fabs(got - want[i]) <= tolerance * (1 + fabs(want[i]))))
             fail_msg("%s %s, %d steps, batch %d, %d inputs, %d hidden, direction %d, layout %d, %u threads: output %u "
                      "element %d is %g, not %g", l->op, inlay_dtype_name(l->dtype), (int)l->steps, (int)l->batch,
-                     (int)l->in, (int)l->hidden, (int)l->direction, (int)l->layout, c->threads, o, (int)i, got, want[i]);
+                     (int)l->in, (int)l->hidden, (int)l->direction, (int)l->layout, c->threads, o, (int)i, got,
+                     want[i]);
     }
 }
 

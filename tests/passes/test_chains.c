@@ -1,5 +1,5 @@
-/* Chains of pointwise operators: that they are one region, and compute bit for bit what their nodes do one by one (option
- * tap makes every value an output, which leaves no chain). */
+/* Chains of pointwise operators: that they are one region, and compute bit for bit what their nodes do one by one
+ * (option tap makes every value an output, which leaves no chain). */
 #include "exec/session.h"
 #include "graph_script.h"
 
@@ -8,7 +8,8 @@ static rig open_with(const char *script, const char *tap)
     wire w = { 0 };
 
     script_model(&w, script, 17);
-    return rig_open(&w, (const char *const[]){ "level", "0", "intra_threads", "2", tap != NULL ? "tap" : NULL, tap, NULL });
+    return rig_open(&w, (const char *const[]){ "level", "0", "intra_threads", "2", tap != NULL ? "tap" : NULL, tap,
+                                                NULL });
 }
 
 /* Regions of several nodes. */
@@ -91,8 +92,8 @@ static void random_trees(void **state)
             if (script_random(&seed) < 0.4f)
                 (void)snprintf(line, sizeof line, "n%d = %s(%s)\n", n, unary[(int)(script_random(&seed) * 6)], from);
             else if (script_random(&seed) < 0.5f)
-                (void)snprintf(line, sizeof line, "n%d = %s(%s, i%d)\n", n, binary[(int)(script_random(&seed) * 3)], from,
-                               (int)(script_random(&seed) * 6));
+                (void)snprintf(line, sizeof line, "n%d = %s(%s, i%d)\n", n, binary[(int)(script_random(&seed) * 3)],
+                               from, (int)(script_random(&seed) * 6));
             else
                 (void)snprintf(line, sizeof line, "n%d = %s(i%d, %s)\n", n, binary[(int)(script_random(&seed) * 3)],
                                (int)(script_random(&seed) * 6), from);

@@ -96,7 +96,8 @@ static void no_ops(void **state)
         { "flatten of a matrix", "x : 2,3\na = Flatten(x) axis=1\ny = Neg(a)\n-> y", "Neg", 0 },
         { "clip without bounds", "x : 2,3\na = Clip(x)\ny = Neg(a)\n-> y", "Neg", 0 },
         { "resize by ones", "x : 1,1,2,3\ns = [4] 1,1,1,1\na = Resize(x, _, s)\ny = Neg(a)\n-> y", "Neg", 0 },
-        { "dropout of nothing", "x : 2,3\nr = [] 0\nt = Greater(r, r)\na = Dropout(x, r, t)\ny = Neg(a)\n-> y", "Neg", 0 },
+        { "dropout of nothing", "x : 2,3\nr = [] 0\nt = Greater(r, r)\na = Dropout(x, r, t)\ny = Neg(a)\n-> y",
+          "Neg", 0 },
         { "an output keeps its name", "x : 2,3\ny = Identity(x)\n-> y", "Identity", 0 },
     };
 
@@ -136,8 +137,8 @@ static void repeated_work(void **state)
         { "the same twice", "x : 2,3\na = Exp(x)\nb = Exp(x)\ny = Add(a, b)\n-> y", "Exp Add", 0 },
         { "chains of the same", "x : 2,3\na = Exp(x)\nb = Exp(x)\nc = Neg(a)\nd = Neg(b)\ny = Mul(c, d)\n-> y",
           "Exp Neg Mul", 0 },
-        { "equal constants", "x : 2,3\nc = [] 3\nd = [] 3\na = Mul(x, c)\nb = Mul(x, d)\ny = Add(a, b)\n-> y", "Mul Add",
-          0 },
+        { "equal constants", "x : 2,3\nc = [] 3\nd = [] 3\na = Mul(x, c)\nb = Mul(x, d)\ny = Add(a, b)\n-> y",
+          "Mul Add", 0 },
         { "other attributes", "x : 2,3\na = LeakyRelu(x) alpha=0.1\nb = LeakyRelu(x) alpha=0.2\ny = Add(a, b)\n-> y",
           "LeakyRelu LeakyRelu Add", 0 },
         { "two outputs", "x : 2,3\na = Exp(x)\nb = Exp(x)\n-> a, b", "Exp Exp", 0 },
@@ -229,35 +230,40 @@ static void merged(void **state)
         { "reductions of which one keeps its axis",
           "x : 2,3,4\na = ReduceMax(x) axes=1, keepdims=1\ny = ReduceMax(a) axes=2, keepdims=0\n-> y",
           "ReduceMax ReduceMax", 0 },
-        { "reduction, then squeeze", "x : 2,3,4\nax = i[1] 1\na = ReduceSum(x, ax) keepdims=1\ny = Squeeze(a, ax)\n-> y",
+        { "reduction, then squeeze",
+          "x : 2,3,4\nax = i[1] 1\na = ReduceSum(x, ax) keepdims=1\ny = Squeeze(a, ax)\n-> y",
           "ReduceSum", 0 },
         { "reduction, then unsqueeze", "x : 2,3,4\nax = i[2] 0,-1\na = ReduceSum(x, ax) keepdims=0\n"
                                        "y = Unsqueeze(a, ax)\n-> y", "ReduceSum", 0 },
         { "a shape that is computed", "x : N,4,6\ns = Shape(x)\nz = i[1] 0\nb = Gather(s, z)\nt = i[2] -1,3\n"
                                       "u = Concat(b, t) axis=0\na = Reshape(x, u)\ny = Neg(a)\n-> y", "Reshape Neg",
           0 },
-        { "heads are split and joined", "x : B,S,6\ns = Shape(x)\ni = i[] 0\nj = i[] 1\nb = Gather(s, i)\nl = Gather(s, j)\n"
-                                        "z = i[1] 0\nbu = Unsqueeze(b, z)\nlu = Unsqueeze(l, z)\nh = i[2] 2,3\n"
-                                        "t = Concat(bu, lu, h) axis=0\na = Reshape(x, t)\nc = Transpose(a) perm=0,2,1,3\n"
-                                        "d = Relu(c)\ne = Transpose(d) perm=0,2,1,3\nm = i[1] -1\n"
-                                        "u = Concat(bu, lu, m) axis=0\nf = Reshape(e, u)\ny = Neg(f)\n-> y",
+        { "heads are split and joined", "x : B,S,6\ns = Shape(x)\ni = i[] 0\nj = i[] 1\nb = Gather(s, i)\n"
+                                        "l = Gather(s, j)\nz = i[1] 0\nbu = Unsqueeze(b, z)\nlu = Unsqueeze(l, z)\n"
+                                        "h = i[2] 2,3\nt = Concat(bu, lu, h) axis=0\na = Reshape(x, t)\n"
+                                        "c = Transpose(a) perm=0,2,1,3\nd = Relu(c)\ne = Transpose(d) perm=0,2,1,3\n"
+                                        "m = i[1] -1\nu = Concat(bu, lu, m) axis=0\nf = Reshape(e, u)\n"
+                                        "y = Neg(f)\n-> y",
           "Reshape Relu Reshape Neg", 0 },
-        { "sum between views", "x : 4,2,3\nm = [1,4,1,3]\ns = i[4] 1,4,2,3\nt = i[3] 4,2,3\na = Reshape(x, s)\nb = Add(a, m)\n"
-                               "c = Reshape(b, t)\ny = Neg(c)\n-> y", "Add Neg", 0 },
+        { "sum between views", "x : 4,2,3\nm = [1,4,1,3]\ns = i[4] 1,4,2,3\nt = i[3] 4,2,3\na = Reshape(x, s)\n"
+                               "b = Add(a, m)\nc = Reshape(b, t)\ny = Neg(c)\n-> y", "Add Neg", 0 },
         { "sum between other views", "x : 4,2,3\nm = [2,2,1,3]\ns = i[4] 2,2,2,3\nt = i[3] 4,2,3\na = Reshape(x, s)\n"
-                                     "b = Add(a, m)\nc = Reshape(b, t)\ny = Neg(c)\n-> y", "Reshape Add Reshape Neg", 0 },
-        { "sum between views that grows", "x : 4,2,3\nm = [2,1,1,1]\ns = i[4] 1,4,2,3\nt = i[3] 8,2,3\na = Reshape(x, s)\n"
-                                          "b = Add(a, m)\nc = Reshape(b, t)\ny = Neg(c)\n-> y", "Reshape Add Reshape Neg",
-          0 },
+                                     "b = Add(a, m)\nc = Reshape(b, t)\ny = Neg(c)\n-> y",
+          "Reshape Add Reshape Neg", 0 },
+        { "sum between views that grows", "x : 4,2,3\nm = [2,1,1,1]\ns = i[4] 1,4,2,3\nt = i[3] 8,2,3\n"
+                                          "a = Reshape(x, s)\nb = Add(a, m)\nc = Reshape(b, t)\ny = Neg(c)\n-> y",
+          "Reshape Add Reshape Neg", 0 },
         { "transposes before a sum", "x : 2,3,4\nz : 2,1,4\na = Transpose(x) perm=1,2,0\nb = Transpose(z) perm=1,2,0\n"
                                      "c = Sub(a, b)\ny = Neg(c)\n-> y", "Sub Transpose Neg", 0 },
-        { "other transposes before a sum", "x : 2,3,3\nz : 3,2,3\na = Transpose(x) perm=1,2,0\nb = Transpose(z) perm=0,2,1\n"
-                                           "c = Sub(a, b)\ny = Neg(c)\n-> y", "Transpose Transpose Sub Neg", 13 },
+        { "other transposes before a sum", "x : 2,3,3\nz : 3,2,3\na = Transpose(x) perm=1,2,0\n"
+                                           "b = Transpose(z) perm=0,2,1\nc = Sub(a, b)\ny = Neg(c)\n-> y",
+          "Transpose Transpose Sub Neg", 13 },
         { "transposes before concat", "x : 2,3,4\nz : 2,5,4\na = Transpose(x) perm=1,2,0\nb = Transpose(z) perm=1,2,0\n"
                                       "c = Concat(a, b) axis=0\ny = Neg(c)\n-> y", "Concat Transpose Neg", 0 },
         { "a computed shape with sizes of other places",
           "x : B,S,6\ns = Shape(x)\ni = i[] 0\nj = i[] 1\nb = Gather(s, i)\nl = Gather(s, j)\nz = i[1] 0\n"
-          "bu = Unsqueeze(b, z)\nlu = Unsqueeze(l, z)\nh = i[1] 6\nt = Concat(lu, bu, h) axis=0\ny = Reshape(x, t)\n-> y",
+          "bu = Unsqueeze(b, z)\nlu = Unsqueeze(l, z)\nh = i[1] 6\nt = Concat(lu, bu, h) axis=0\n"
+          "y = Reshape(x, t)\n-> y",
           "Shape Gather Gather Unsqueeze Unsqueeze Concat Reshape", 0 },
     };
 
@@ -271,20 +277,24 @@ static void convolutions(void **state)
         { "batch norm", "x : 1,2,5,5\nw = [3,2,3,3]\ns = [3]\nb = [3]\nm = [3]\nv = [3]\na = Conv(x, w)\n"
                         "y = BatchNormalization(a, s, b, m, v) epsilon=0.01\n-> y", "Conv", 0 },
         { "batch norm behind a bias", "x : 1,2,5,5\nw = [4,1,3,3]\nc = [4]\ns = [4]\nb = [4]\nm = [4]\nv = [4]\n"
-                                      "a = Conv(x, w, c) group=2\ny = BatchNormalization(a, s, b, m, v)\n-> y", "Conv", 0 },
+                                      "a = Conv(x, w, c) group=2\ny = BatchNormalization(a, s, b, m, v)\n-> y",
+          "Conv", 0 },
         { "batch norm of a transposed one", "x : 1,4,5,5\nw = [4,3,2,2]\ns = [6]\nb = [6]\nm = [6]\nv = [6]\n"
                                             "a = ConvTranspose(x, w) group=2 strides=2,2\n"
                                             "y = BatchNormalization(a, s, b, m, v)\n-> y", "ConvTranspose", 0 },
         { "batch norm of what others read", "x : 1,2,5,5\nw = [3,2,3,3]\ns = [3]\nb = [3]\nm = [3]\nv = [3]\n"
-                                            "a = Conv(x, w)\nz = BatchNormalization(a, s, b, m, v)\ny = Add(z, a)\n-> y",
+                                            "a = Conv(x, w)\nz = BatchNormalization(a, s, b, m, v)\n"
+                                            "y = Add(z, a)\n-> y",
           "Conv BatchNormalization Add", 0 },
-        { "scale and offset", "x : 1,2,5\nw = [3,2,3]\ns = [3,1]\nb = [1,3,1]\nh = [] 2\na = Conv(x, w)\nc = Mul(s, a)\n"
-                              "d = Add(c, b)\ne = Div(d, h)\ny = Sub(e, h)\n-> y", "Conv", 0 },
+        { "scale and offset", "x : 1,2,5\nw = [3,2,3]\ns = [3,1]\nb = [1,3,1]\nh = [] 2\na = Conv(x, w)\n"
+                              "c = Mul(s, a)\nd = Add(c, b)\ne = Div(d, h)\ny = Sub(e, h)\n-> y", "Conv", 0 },
         { "a sum that is no offset", "x : 1,2,5\nw = [3,2,3]\nb = [3]\na = Conv(x, w)\ny = Add(a, b)\n-> y", "Conv Add",
           0 },
-        { "pad", "x : 1,2,5,5\nw = [3,2,3,3]\np = i[8] 0,0,1,2,0,0,0,1\na = Pad(x, p)\ny = Conv(a, w) pads=1,0,1,0\n-> y",
+        { "pad",
+          "x : 1,2,5,5\nw = [3,2,3,3]\np = i[8] 0,0,1,2,0,0,0,1\na = Pad(x, p)\ny = Conv(a, w) pads=1,0,1,0\n-> y",
           "Conv", 0 },
-        { "pad of channels", "x : 1,1,5,5\nw = [3,2,3,3]\np = i[8] 0,1,0,0,0,0,0,0\na = Pad(x, p)\ny = Conv(a, w)\n-> y",
+        { "pad of channels",
+          "x : 1,1,5,5\nw = [3,2,3,3]\np = i[8] 0,1,0,0,0,0,0,0\na = Pad(x, p)\ny = Conv(a, w)\n-> y",
           "Pad Conv", 0 },
         { "pad with ones", "x : 1,2,5,5\nw = [3,2,3,3]\np = i[8] 0,0,1,1,0,0,1,1\no = [] 1\na = Pad(x, p, o)\n"
                            "y = Conv(a, w)\n-> y", "Pad Conv", 0 },
@@ -300,29 +310,33 @@ static void products(void **state)
 {
     static const row rows[] = {
         { "matmul and bias", "x : 2,3\nw = [3,4]\nb = [4]\na = MatMul(x, w)\ny = Add(b, a)\n-> y", "Gemm", 0 },
-        { "matmul of a batch stays", "x : 2,2,3\nw = [3,4]\nb = [4]\na = MatMul(x, w)\ny = Add(b, a)\n-> y", "MatMul Add",
-          0 },
+        { "matmul of a batch stays", "x : 2,2,3\nw = [3,4]\nb = [4]\na = MatMul(x, w)\ny = Add(b, a)\n-> y",
+          "MatMul Add", 0 },
         { "transposed operands", "x : 3,2\nz : 4,3\na = Transpose(x) perm=1,0\nb = Transpose(z) perm=1,0\n"
                                  "y = MatMul(a, b)\n-> y", "Gemm", 0 },
         { "transpose into gemm", "x : 3,2\nz : 4,3\na = Transpose(x) perm=1,0\ny = Gemm(a, z) transB=1 alpha=0.5\n-> y",
           "Gemm", 0 },
         { "gemm and sum", "x : 2,3\nw = [3,4]\nb = [2,4]\na = Gemm(x, w) alpha=0.5\ny = Add(a, b)\n-> y", "Gemm", 0 },
         { "einsum", "x : 2,3,4\nz : 2,4,5\ny = Einsum(x, z) equation=bij,bjk->bik\n-> y", "MatMul", 0 },
-        { "einsum, turned", "x : 2,3,4\nz : 2,5,4\ny = Einsum(x, z) equation=bij,bkj->bik\n-> y", "Transpose MatMul", 0 },
+        { "einsum, turned", "x : 2,3,4\nz : 2,5,4\ny = Einsum(x, z) equation=bij,bkj->bik\n-> y",
+          "Transpose MatMul", 0 },
         { "einsum that is no product", "x : 2,3,4\nz : 2,4,5\ny = Einsum(x, z) equation=bij,bjk->bki\n-> y", "Einsum",
           0 },
-        { "queries, keys, values", "x : 1,3,4\na = [4,4]\nb = [4,4]\nc = [4,6]\nd = [4]\ne = [4]\nf = [6]\ng = MatMul(x, a)\n"
-                                   "h = MatMul(x, b)\ni = MatMul(x, c)\nj = Add(d, g)\nk = Add(h, e)\nl = Add(i, f)\n"
-                                   "m = Neg(j)\nn = Abs(k)\no = Exp(l)\n-> m, n, o", "MatMul Add Split Neg Abs Exp", 0 },
+        { "queries, keys, values", "x : 1,3,4\na = [4,4]\nb = [4,4]\nc = [4,6]\nd = [4]\ne = [4]\nf = [6]\n"
+                                   "g = MatMul(x, a)\nh = MatMul(x, b)\ni = MatMul(x, c)\nj = Add(d, g)\n"
+                                   "k = Add(h, e)\nl = Add(i, f)\nm = Neg(j)\nn = Abs(k)\no = Exp(l)\n-> m, n, o",
+          "MatMul Add Split Neg Abs Exp", 0 },
         { "products without biases", "x : 2,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\nm = Neg(g)\n"
                                      "n = Abs(h)\no = Relu(h)\n-> m, n, o", "MatMul Split Neg Abs Relu", 0 },
-        { "products of others", "x : 2,4\nz : 2,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(z, b)\nm = Neg(g)\n"
-                                "n = Abs(h)\n-> m, n", "MatMul MatMul Neg Abs", 0 },
-        { "products with many rows", "x : 1,32,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\nm = Neg(g)\n"
-                                     "n = Abs(h)\n-> m, n", "MatMul MatMul Neg Abs", 0 },
-        { "products with rows that nobody knows", "x : 1,S,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\n"
-                                                  "m = Neg(g)\nn = Abs(h)\n-> m, n", "MatMul MatMul Neg Abs", 0 },
-        { "products, one an output", "x : 2,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\nm = Neg(g)\n-> m, h",
+        { "products of others", "x : 2,4\nz : 2,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(z, b)\n"
+                                "m = Neg(g)\nn = Abs(h)\n-> m, n", "MatMul MatMul Neg Abs", 0 },
+        { "products with many rows", "x : 1,32,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\n"
+                                     "m = Neg(g)\nn = Abs(h)\n-> m, n", "MatMul MatMul Neg Abs", 0 },
+        { "products with rows that nobody knows", "x : 1,S,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\n"
+                                                  "h = MatMul(x, b)\nm = Neg(g)\nn = Abs(h)\n-> m, n",
+          "MatMul MatMul Neg Abs", 0 },
+        { "products, one an output",
+          "x : 2,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\nm = Neg(g)\n-> m, h",
           "MatMul MatMul Neg", 0 },
         { "products, one with a bias", "x : 2,4\na = [4,5]\nb = [4,3]\nc = [3]\ng = MatMul(x, a)\nh = MatMul(x, b)\n"
                                        "i = Add(h, c)\nm = Neg(g)\nn = Abs(i)\n-> m, n", "MatMul Gemm Neg Abs", 0 },
@@ -337,17 +351,18 @@ static void products(void **state)
 static void activations(void **state)
 {
     static const row rows[] = {
-        { "gelu with erf", "x : 2,8\nr = [] 1.41421354\no = [] 1\nh = [] 0.5\na = Div(x, r)\nb = Erf(a)\nc = Add(b, o)\n"
-                           "d = Mul(x, c)\ny = Mul(d, h)\n-> y", "Gelu", 0 },
-        { "gelu with erf, another order", "x : 2,8\nr = [] 0.70710677\no = [] 1\nh = [] 0.5\na = Mul(r, x)\nb = Erf(a)\n"
-                                          "c = Add(o, b)\nd = Mul(h, x)\ny = Mul(d, c)\n-> y", "Gelu", 0 },
-        { "gelu with tanh", "x : 2,8\nk = [] 0.044715\nr = [] 0.7978846\nt = [] 3\no = [] 1\nh = [] 0.5\na = Pow(x, t)\n"
-                            "b = Mul(k, a)\nc = Add(x, b)\nd = Mul(c, r)\ne = Tanh(d)\nf = Add(e, o)\ng = Mul(x, h)\n"
-                            "y = Mul(g, f)\n-> y", "Gelu", 0 },
+        { "gelu with erf", "x : 2,8\nr = [] 1.41421354\no = [] 1\nh = [] 0.5\na = Div(x, r)\nb = Erf(a)\n"
+                           "c = Add(b, o)\nd = Mul(x, c)\ny = Mul(d, h)\n-> y", "Gelu", 0 },
+        { "gelu with erf, another order", "x : 2,8\nr = [] 0.70710677\no = [] 1\nh = [] 0.5\na = Mul(r, x)\n"
+                                          "b = Erf(a)\nc = Add(o, b)\nd = Mul(h, x)\ny = Mul(d, c)\n-> y", "Gelu", 0 },
+        { "gelu with tanh", "x : 2,8\nk = [] 0.044715\nr = [] 0.7978846\nt = [] 3\no = [] 1\nh = [] 0.5\n"
+                            "a = Pow(x, t)\nb = Mul(k, a)\nc = Add(x, b)\nd = Mul(c, r)\ne = Tanh(d)\nf = Add(e, o)\n"
+                            "g = Mul(x, h)\ny = Mul(g, f)\n-> y", "Gelu", 0 },
         { "almost gelu", "x : 2,8\nr = [] 1.5\no = [] 1\nh = [] 0.5\na = Div(x, r)\nb = Erf(a)\nc = Add(b, o)\n"
                          "d = Mul(x, c)\ny = Mul(d, h)\n-> y", "Div Erf Add Mul Mul", 0 },
         { "swish", "x : 2,8\na = Sigmoid(x)\ny = Mul(a, x)\n-> y", "Swish", 0 },
-        { "swish with a factor", "x : 2,8\nc = [] 1.702\na = Mul(x, c)\nb = Sigmoid(a)\ny = Mul(x, b)\n-> y", "Swish", 0 },
+        { "swish with a factor", "x : 2,8\nc = [] 1.702\na = Mul(x, c)\nb = Sigmoid(a)\ny = Mul(x, b)\n-> y",
+          "Swish", 0 },
         { "a factor for each column", "x : 2,8\nc = [8]\na = Mul(x, c)\nb = Sigmoid(a)\ny = Mul(x, b)\n-> y",
           "Mul Sigmoid Mul", 0 },
         { "hard swish", "x : 2,8\nt = [] 3\nz = [] 0\ns = [] 6\na = Add(x, t)\nb = Clip(a, z, s)\nc = Mul(x, b)\n"
@@ -355,7 +370,8 @@ static void activations(void **state)
         { "hard swish, the quotient first", "x : 2,8\nt = [] 3\nz = [] 0\ns = [] 6\na = Add(x, t)\nb = Clip(a, z, s)\n"
                                             "c = Div(b, s)\ny = Mul(x, c)\n-> y", "HardSwish", 0 },
         { "mish", "x : 2,8\na = Softplus(x)\nb = Tanh(a)\ny = Mul(x, b)\n-> y", "Mish", 0 },
-        { "a gate that others read", "x : 2,8\na = Sigmoid(x)\nb = Mul(a, x)\ny = Add(a, b)\n-> y", "Sigmoid Mul Add", 0 },
+        { "a gate that others read", "x : 2,8\na = Sigmoid(x)\nb = Mul(a, x)\ny = Add(a, b)\n-> y",
+          "Sigmoid Mul Add", 0 },
     };
 
     (void)state;
@@ -365,15 +381,15 @@ static void activations(void **state)
 static void norms(void **state)
 {
     static const row rows[] = {
-        { "layer norm", "x : 2,3,8\nt = [] 2\ne = [] 0.00001\ng = [8]\nb = [8]\nm = ReduceMean(x) axes=-1,\nd = Sub(x, m)\n"
-                        "p = Pow(d, t)\nv = ReduceMean(p) axes=-1,\nw = Add(v, e)\ns = Sqrt(w)\nn = Div(d, s)\n"
-                        "o = Mul(n, g)\ny = Add(o, b)\n-> y", "LayerNormalization", 0 },
+        { "layer norm", "x : 2,3,8\nt = [] 2\ne = [] 0.00001\ng = [8]\nb = [8]\nm = ReduceMean(x) axes=-1,\n"
+                        "d = Sub(x, m)\np = Pow(d, t)\nv = ReduceMean(p) axes=-1,\nw = Add(v, e)\ns = Sqrt(w)\n"
+                        "n = Div(d, s)\no = Mul(n, g)\ny = Add(o, b)\n-> y", "LayerNormalization", 0 },
         { "layer norm without bias", "x : 2,3,8\ne = [] 0.00001\ng = [8]\nm = ReduceMean(x) axes=2,\nd = Sub(x, m)\n"
                                      "p = Mul(d, d)\nv = ReduceMean(p) axes=2,\nw = Add(e, v)\ns = Sqrt(w)\n"
                                      "r = Reciprocal(s)\nn = Mul(d, r)\ny = Mul(g, n)\n-> y", "LayerNormalization", 0 },
-        { "layer norm over two axes", "x : 2,3,8\ne = [] 0.00001\ng = [3,8]\nm = ReduceMean(x) axes=1,2\nd = Sub(x, m)\n"
-                                      "p = Mul(d, d)\nv = ReduceMean(p) axes=1,2\nw = Add(v, e)\ns = Sqrt(w)\n"
-                                      "n = Div(d, s)\ny = Mul(n, g)\n-> y", "LayerNormalization", 0 },
+        { "layer norm over two axes", "x : 2,3,8\ne = [] 0.00001\ng = [3,8]\nm = ReduceMean(x) axes=1,2\n"
+                                      "d = Sub(x, m)\np = Mul(d, d)\nv = ReduceMean(p) axes=1,2\nw = Add(v, e)\n"
+                                      "s = Sqrt(w)\nn = Div(d, s)\ny = Mul(n, g)\n-> y", "LayerNormalization", 0 },
         { "rms norm", "x : 2,3,8\ne = [] 0.00001\ng = [8]\np = Mul(x, x)\nv = ReduceMean(p) axes=-1,\nw = Add(v, e)\n"
                       "s = Sqrt(w)\nn = Div(x, s)\ny = Mul(g, n)\n-> y", "RMSNormalization", 0 },
         { "over an axis in the middle", "x : 2,3,8\ne = [] 0.00001\ng = [8]\np = Mul(x, x)\nv = ReduceMean(p) axes=1,\n"
@@ -411,19 +427,20 @@ static void attention(void **state)
         { "a mask of other length", "q : 2,2,S,4\nk : 2,2,P,4\nv : 2,2,P,4\nm : 1,T\nt = Transpose(k) perm=0,1,3,2\n"
                                     "s = MatMul(q, t)\na = Add(s, m)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
           "Transpose MatMul Add Softmax MatMul", 0 },
-        { "a mask with more batches", "q : 1,2,5,4\nk : 1,2,5,4\nv : 1,2,5,4\nm : 3,1,1,5\nt = Transpose(k) perm=0,1,3,2\n"
-                                      "s = MatMul(q, t)\na = Add(s, m)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
+        { "a mask with more batches", "q : 1,2,5,4\nk : 1,2,5,4\nv : 1,2,5,4\nm : 3,1,1,5\n"
+                                      "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, m)\n"
+                                      "p = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
           "Transpose MatMul Add Softmax MatMul", 0 },
         { "two masks", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,1,6\nn : 4,5,6\nt = Transpose(k) perm=0,1,3,2\n"
                        "s = MatMul(q, t)\na = Add(s, n)\nb = Add(m, a)\np = Softmax(b) axis=-1\ny = MatMul(p, v)\n-> y",
           "Add Attention", 0 },
-        { "where it may look", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\no = [] 2.9\nl = [] -3e38\nr = [] 0.3\n"
-                               "g = Less(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\nd = Mul(s, r)\n"
-                               "a = Where(g, d, l)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
+        { "where it may look", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\no = [] 2.9\nl = [] -3e38\n"
+                               "r = [] 0.3\ng = Less(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\n"
+                               "d = Mul(s, r)\na = Where(g, d, l)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
           "Less Where Attention", 0 },
-        { "where it may not look, and a mask", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\no = [] 2.9\nl = [] -3e38\n"
-                               "g = Greater(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\nd = Add(s, m)\n"
-                               "a = Where(g, l, d)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
+        { "where it may not look, and a mask", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\no = [] 2.9\n"
+                               "l = [] -3e38\ng = Greater(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\n"
+                               "d = Add(s, m)\na = Where(g, l, d)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
           "Greater Where Add Attention", 0 },
         { "low, but not out of sight", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\no = [] 0\nl = [] -10\n"
                                "g = Less(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\n"
@@ -435,14 +452,16 @@ static void attention(void **state)
         { "almost causal", "q : 2,4,3,8\nk : 2,4,3,8\nv : 2,4,3,8\nm = [3,3] 0,-3e38,-3e38,0,0,-3e38,0,1,0\n"
                     "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, m)\np = Softmax(a) axis=-1\n"
                     "y = MatMul(p, v)\n-> y", "Attention", 0 },
-        { "heads in groups", "q : 2,6,5,8\nk : 2,2,5,8\nv : 2,2,5,8\nax = i[1] 2\nku = Unsqueeze(k, ax)\nvu = Unsqueeze(v, ax)\n"
-                             "es = i[5] 2,2,3,5,8\nke = Expand(ku, es)\nve = Expand(vu, es)\nrs = i[4] 2,6,5,8\n"
-                             "kr = Reshape(ke, rs)\nvr = Reshape(ve, rs)\nt = Transpose(kr) perm=0,1,3,2\ns = MatMul(q, t)\n"
-                             "p = Softmax(s) axis=-1\ny = MatMul(p, vr)\n-> y", "Attention", 0 },
-        { "heads in turns", "q : 2,6,5,8\nk : 2,2,5,8\nv : 2,2,5,8\nax = i[1] 1\nku = Unsqueeze(k, ax)\nvu = Unsqueeze(v, ax)\n"
-                             "es = i[5] 2,3,2,5,8\nke = Expand(ku, es)\nve = Expand(vu, es)\nrs = i[4] 2,6,5,8\n"
-                             "kr = Reshape(ke, rs)\nvr = Reshape(ve, rs)\nt = Transpose(kr) perm=0,1,3,2\ns = MatMul(q, t)\n"
-                             "p = Softmax(s) axis=-1\ny = MatMul(p, vr)\n-> y",
+        { "heads in groups", "q : 2,6,5,8\nk : 2,2,5,8\nv : 2,2,5,8\nax = i[1] 2\nku = Unsqueeze(k, ax)\n"
+                             "vu = Unsqueeze(v, ax)\nes = i[5] 2,2,3,5,8\nke = Expand(ku, es)\nve = Expand(vu, es)\n"
+                             "rs = i[4] 2,6,5,8\nkr = Reshape(ke, rs)\nvr = Reshape(ve, rs)\n"
+                             "t = Transpose(kr) perm=0,1,3,2\ns = MatMul(q, t)\np = Softmax(s) axis=-1\n"
+                             "y = MatMul(p, vr)\n-> y", "Attention", 0 },
+        { "heads in turns", "q : 2,6,5,8\nk : 2,2,5,8\nv : 2,2,5,8\nax = i[1] 1\nku = Unsqueeze(k, ax)\n"
+                             "vu = Unsqueeze(v, ax)\nes = i[5] 2,3,2,5,8\nke = Expand(ku, es)\nve = Expand(vu, es)\n"
+                             "rs = i[4] 2,6,5,8\nkr = Reshape(ke, rs)\nvr = Reshape(ve, rs)\n"
+                             "t = Transpose(kr) perm=0,1,3,2\ns = MatMul(q, t)\np = Softmax(s) axis=-1\n"
+                             "y = MatMul(p, vr)\n-> y",
           "Unsqueeze Unsqueeze Expand Expand Reshape Reshape Attention", 0 },
         { "softmax made safe", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nz = [] 0\nt = Transpose(k) perm=0,1,3,2\n"
                                "s = MatMul(q, t)\np = Softmax(s) axis=-1\nn = IsNaN(p)\nw = Where(n, z, p)\n"
@@ -469,8 +488,8 @@ static void many(void **state)
     (void)strcpy(script, "x0 : 2,4\n");
     for (int i = 0; i < 100; i++) {
         (void)snprintf(line, sizeof line, "a%d = [4,4]\nb%d = [4,4]\ng%d = MatMul(x%d, a%d)\nh%d = MatMul(x%d, b%d)\n"
-                                          "j%d = Tanh(h%d)\nk%d = Add(g%d, j%d)\nx%d = Tanh(k%d)\n", i, i, i, i, i, i, i, i, i, i, i, i,
-                       i, i + 1, i);
+                                          "j%d = Tanh(h%d)\nk%d = Add(g%d, j%d)\nx%d = Tanh(k%d)\n",
+                       i, i, i, i, i, i, i, i, i, i, i, i, i, i + 1, i);
         (void)strcat(script, line);
         (void)strcat(ops, "MatMul Split Tanh Add Tanh ");
     }

@@ -1,5 +1,5 @@
-/* Profiles of small models: JSON and traces parse and agree with each other, stacks are lines, pages hold no markup of the
- * model's, and what does not fit is counted and not kept by halves. */
+/* Profiles of small models: JSON and traces parse and agree with each other, stacks are lines, pages hold no markup of
+ * the model's, and what does not fit is counted and not kept by halves. */
 #include "graph_script.h"
 #include <jansson.h>
 

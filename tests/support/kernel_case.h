@@ -162,7 +162,8 @@ static inline inlay_status kernel_case_run(kernel_case *c)
 {
     kit_call call = { .in = c->tensors, .out = c->tensors + KERNEL_CASE_VALUES, .in_count = c->in_count,
                       .out_count = c->out_count, .state = c->state, .plan = c->plan.plan,
-                      .workspace = c->workspace.data, .max_threads = c->plan.max_threads, .host = &c->host, .diag = &c->diag };
+                      .workspace = c->workspace.data, .max_threads = c->plan.max_threads,
+                      .host = &c->host, .diag = &c->diag };
     return c->kernel->run(&call);
 }
 

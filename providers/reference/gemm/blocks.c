@@ -115,9 +115,9 @@ uint64_t gemm_blocks_pack_bytes(const gemm_job *job)
 }
 
 /* Measured as product_cost.c says. Microkernels do 15 operations a nanosecond and lane (16 lanes: 240 GFLOP/s), and a
- * third of that without a fused multiply-add; fewer than four rows wait for their own sums. Packing what is not constant
- * costs 0.4 ns an element when it is turned around, 0.1 otherwise, once for each stripe of tiles. B in place is read by
- * rows, which memory likes less. */
+ * third of that without a fused multiply-add; fewer than four rows wait for their own sums. Packing what is not
+ * constant costs 0.4 ns an element when it is turned around, 0.1 otherwise, once for each stripe of tiles. B in place
+ * is read by rows, which memory likes less. */
 double gemm_blocks_ns(const gemm_kernel *kernel, const product_size *p)
 {
     double lanes = kernel->lanes, line = kernel->in_bytes * (double)gemm_depth(kernel, 1 << 20);
@@ -196,7 +196,8 @@ void gemm_blocks_multiply(const gemm_job *job, const gemm_tile *tile, void *work
     const gemm_kernel *kernel = job->kernel;
     int64_t depth = gemm_depth(kernel, job->k), line = depth * kernel->in_bytes;
     bool in_place = reads_in_place(job);
-    char *a_room = workspace, *b_room = a_room + (job->a.packed == NULL ? gemm_align((uint64_t)(job->tile_m * line)) : 0);
+    char *a_room = workspace;
+    char *b_room = a_room + (job->a.packed == NULL ? gemm_align((uint64_t)(job->tile_m * line)) : 0);
 
     for (int64_t k0 = 0; k0 < job->k; k0 += depth) {
         int64_t k1 = gemm_min(k0 + depth, job->k), rounded = gemm_round_up(k1 - k0, kernel->k_step);
