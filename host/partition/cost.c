@@ -12,7 +12,8 @@ static const double COPY_LATENCY_NS = 10000, COPY_BYTES_PER_NS = 8;
 /* Above this, starting a region is a price of its own, which merged regions pay once. */
 static const double LAUNCH_NS = 2000;
 enum { NEAR_LEAST = 256 << 10, NEAR_MOST = 4 << 20, SHARED_LEAST = 4 << 20, SHARED_MOST = 256 << 20 };
-static const double SHARED_SHARE = 0.25; /* caches that cores share are some four times as fast as memory */
+/* Of what memory costs beyond the cache next to the core: one that cores share is some four times as fast. */
+static const double SHARED_SHARE = 0.15;
 static const double FOLD_MAX_BYTES = 1 << 20; /* of shape arithmetic that planning computes */
 
 /* A provider as the book knows it. */
