@@ -145,10 +145,17 @@ static inlay_status lower_softmax(rg_build *b, const rg_group *group)
     bool overwrite = rg_is_last_use(b, op->in[0]);
     dnnl_primitive_desc_t pd = NULL;
     dnnl_softmax_v2_desc_t desc;
+    const uint32_t rank = b->ranks[op->in[0]];
     rg_place x, y;
     inlay_status status;
+    rg_md md;
 
-    INLAY_TRY(rg_read_plain(b, op->in[0], &x));
+    if (op->axis == 1 && rank >= 3 && rank <= 5) { /* along an axis that is not the innermost it goes one by one */
+        rg_md_channels_last(&md, rank, b->dims[op->in[0]]);
+        INLAY_TRY(rg_read_as(b, op->in[0], &md, &x));
+    } else {
+        INLAY_TRY(rg_read_plain(b, op->in[0], &x));
+    }
     overwrite = overwrite && b->places[op->in[0]].buffer == x.buffer;
     INLAY_TRY(rg_check(dnnl_softmax_v2_forward_desc_init(&desc, dnnl_forward_inference, op->alg, &x.md, &x.md,
                                                          (int)op->axis),
