@@ -72,22 +72,6 @@ static inlay_status describe(rg_build *b, const rg_md *w_plain, const rg_md *bia
                     b->diag, "describe this convolution", op->name);
 }
 
-/* [O, I/g, ..] as ONNX has it, with the groups in front if there are any. */
-static void weights_layout(const rg_build *b, rg_md *out)
-{
-    const rg_op *op = b->op;
-    const int64_t *w = b->dims[op->in[1]];
-    uint32_t rank = b->ranks[op->in[1]], n = 0;
-    int64_t dims[RG_MAX_RANK];
-
-    if (op->group > 1)
-        dims[n++] = op->group;
-    dims[n++] = w[0] / op->group;
-    for (uint32_t d = 1; d < rank; d++)
-        dims[n++] = w[d];
-    rg_md_plain(out, n, dims);
-}
-
 /* The kernel with as many functions as it takes, and a result that is bfloat16 only if it takes all. */
 static inlay_status make(rg_build *b, const rg_group *group, const rg_md *w_plain, const rg_md *bias, rg_fused *out)
 {
@@ -117,7 +101,7 @@ inlay_status rg_lower_reduced_conv(rg_build *b, const rg_group *group, bool *out
     inlay_status status;
 
     *out_done = false;
-    weights_layout(b, &w_plain);
+    rg_window_weights(b, op->in[1], &w_plain);
     rg_md_plain(&bias_md, 1, &b->dims[op->out[0]][1]);
     b->diag = NULL; /* no error yet: floats are left */
     status = make(b, group, &w_plain, bias_value != INLAY_NONE ? &bias_md : NULL, &fused);

@@ -86,23 +86,6 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 
 /* ------------------------------------------------------------------ lowering */
 
-/* The weights as ONNX has them: [O, I/g, ..], with the groups in front if there are any. */
-static void weights_layout(const rg_build *b, rg_md *out)
-{
-    const rg_op *op = b->op;
-    uint32_t value = op->in[weights_at(op)], rank = b->ranks[value], n = 0;
-    const int64_t *w = b->dims[value];
-    int64_t dims[RG_MAX_RANK];
-
-    if (op->group > 1)
-        dims[n++] = op->group;
-    dims[n++] = w[0] / op->group;
-    for (uint32_t d = 1; d < rank; d++)
-        dims[n++] = w[d];
-    rg_md_plain(out, n, dims);
-    out->data_type = dnnl_s8;
-}
-
 static inlay_status set_scales(rg_build *b, dnnl_primitive_attr_t attr)
 {
     const rg_op *op = b->op;
@@ -253,7 +236,8 @@ static inlay_status lower(rg_build *b, const rg_group *group)
     rg_operand operands[5];
     inlay_status status;
 
-    weights_layout(b, &w_plain);
+    rg_window_weights(b, op->in[weights_at(op)], &w_plain);
+    w_plain.data_type = dnnl_s8;
     rg_md_plain(&bias_md, 1, b->dims[weights]);
     bias_md.data_type = dnnl_s32;
     INLAY_TRY(describe(b, group, &w_plain, biased ? &bias_md : NULL, &pd));

@@ -280,7 +280,7 @@ static void measure(const rg_build *b, const rg_op *op, geometry *g)
 }
 
 /* x in a copy with a border; *g then has the size of the copy. */
-static inlay_status add_border(rg_build *b, uint32_t value, geometry *g, rg_place *x)
+static inlay_status add_border(rg_build *b, geometry *g, rg_place *x)
 {
     border *n = calloc(1, sizeof *n);
     const int64_t *s = x->md.format_desc.blocking.strides;
@@ -290,7 +290,6 @@ static inlay_status add_border(rg_build *b, uint32_t value, geometry *g, rg_plac
     rg_place y;
     rg_md md;
 
-    (void)value;
     if (n == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
     *n = (border){ .native = { run_border }, .set = b->state->tiles, .images = g->images, .channels = g->in,
@@ -334,7 +333,7 @@ static inlay_status emit_direct(rg_build *b, const rg_op *op, const rg_md *weigh
 
     measure(b, op, &g);
     if (g.padded || !tiles_lie_well(&x.md) || (pixel_step(&x.md) != g.in && g.kernel[1] > 1))
-        INLAY_TRY(add_border(b, op->in[0], &g, &x));
+        INLAY_TRY(add_border(b, &g, &x));
     pixel = pixel_step(&x.md);
     if (!panel_layout(weights, &md))
         return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", op->name);

@@ -73,3 +73,17 @@ double rg_window_share(int64_t kernel, int64_t dilation, int64_t stride, int64_t
     }
     return out > 0 ? inside / ((double)out * (double)kernel) : 1;
 }
+
+void rg_window_weights(const rg_build *b, uint32_t value, rg_md *out)
+{
+    const int64_t *w = b->dims[value];
+    uint32_t rank = b->ranks[value], n = 0;
+    int64_t dims[RG_MAX_RANK];
+
+    if (b->op->group > 1)
+        dims[n++] = b->op->group;
+    dims[n++] = w[0] / b->op->group;
+    for (uint32_t d = 1; d < rank; d++)
+        dims[n++] = w[d];
+    rg_md_plain(out, n, dims);
+}

@@ -19,6 +19,25 @@ static inline float roll_float(dice *d)
     return (float)roll(d, -1000, 1000) / 1000;
 }
 
+/* A session and context of the model, which stays the caller's, for several to compare; policy priority, and options in
+ * pairs of name and value, ended by NULL. */
+static inline rig model_open(const wire *w, const char *const *options)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *o = NULL;
+    rig r = { 0 };
+
+    assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "policy", "priority", &diag), INLAY_OK);
+    for (; options[0] != NULL; options += 2)
+        assert_int_equal(inlay_options_set(o, options[0], options[1], &diag), INLAY_OK);
+    if (inlay_session_create_from_bytes(w->bytes, w->count, o, &r.session, &diag) != INLAY_OK ||
+        inlay_context_create(r.session, &r.context, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    inlay_options_destroy(o);
+    return r;
+}
+
 /* A model being written. Tensors are t0, t1, ...; constants c0, c1, ... */
 typedef struct region_model {
     wire w;

@@ -4,19 +4,7 @@
 
 static rig open_with(const wire *w, const char *providers, const char *precision)
 {
-    inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_options *o = NULL;
-    rig r = { 0 };
-
-    assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "providers", providers, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "policy", "priority", &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "precision", precision, &diag), INLAY_OK);
-    if (inlay_session_create_from_bytes(w->bytes, w->count, o, &r.session, &diag) != INLAY_OK ||
-        inlay_context_create(r.session, &r.context, &diag) != INLAY_OK)
-        fail_msg("%s", diag.text);
-    inlay_options_destroy(o);
-    return r;
+    return model_open(w, (const char *const[]){ "providers", providers, "precision", precision, NULL });
 }
 
 /* The root of the mean square of the error, in units of that of the result. */

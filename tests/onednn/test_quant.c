@@ -83,20 +83,7 @@ static void close_graph(region_model *m, wire_mark g, uint32_t y, int dtype)
 
 static rig open_rig(const wire *w, const char *providers, const char *level, const char *threads)
 {
-    inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_options *o = NULL;
-    rig r = { 0 };
-
-    assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "providers", providers, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "policy", "priority", &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "level", level, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "intra_threads", threads, &diag), INLAY_OK);
-    if (inlay_session_create_from_bytes(w->bytes, w->count, o, &r.session, &diag) != INLAY_OK ||
-        inlay_context_create(r.session, &r.context, &diag) != INLAY_OK)
-        fail_msg("%s", diag.text);
-    inlay_options_destroy(o);
-    return r;
+    return model_open(w, (const char *const[]){ "providers", providers, "level", level, "intra_threads", threads, NULL });
 }
 
 static void fill(inlay_value *v, dice *d)
