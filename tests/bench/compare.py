@@ -4,8 +4,9 @@
 For each model and number of threads the engines take turns, N rounds of S seconds each; a round gives the median of its
 runs. Quoted are the median of the rounds, and as ratio the median over rounds of peer / inlay, pair by pair: what both
 met on a busy machine cancels. create, first run and peak memory are medians, too; create of inlay is told twice: with an
-empty cache folder (`cold`), and with what the run before it kept there (`warm`); peak memory is the larger of both. `peak`
-is the share of the machine's measured peak: the model's operations in its time, beside the best large matrix product on as
+empty cache folder (`cold`), and with what the run before it kept there (`warm`); peak memory is the larger of both. Nothing
+that was measured on this machine before is used: the cache folder is a new one for each row. With --tune there is one more
+column: inlay after `inlay tune MODEL`, in turns with all others. `peak` is the share of the machine's measured peak: the model's operations in its time, beside the best large matrix product on as
 many threads."""
 import argparse
 import json
@@ -35,6 +36,7 @@ def arguments():
     ap.add_argument("--seconds", type=float, default=1)
     ap.add_argument("--batch", type=int, default=1)
     ap.add_argument("--providers", default="")
+    ap.add_argument("--tune", action="store_true")
     ap.add_argument("--dir", default=os.path.join(ROOT, "build", "models"))
     ap.add_argument("--inlay", default=os.path.join(ROOT, "build", "release", "bin", "inlay"))
     ap.add_argument("--md")
@@ -118,12 +120,17 @@ def last_json(command):
     return json.loads(ran.stdout[ran.stdout.index("{"):])
 
 
+def common(args, inputs, engine, threads):
+    """The options of inlay's verbs: threads, providers, and a cache folder of this row's own, beside its inputs."""
+    providers = ["--providers", args.providers] if args.providers else []
+    return ["--intra-threads", str(threads), "--cache-dir", os.path.join(inputs, "..", "cache_" + engine), *providers]
+
+
 def command_of(args, engine, model, inputs, threads, extra=()):
     name, path, exported = model
-    if engine == "inlay":
-        providers = ["--providers", args.providers] if args.providers else []
-        return [args.inlay, "bench", path, "--json", "--inputs", inputs, "--intra-threads", str(threads), "--seconds",
-                str(args.seconds), *providers, *extra]
+    if engine in ("inlay", "tuned"):
+        return [args.inlay, "bench", path, "--json", "--inputs", inputs, "--seconds", str(args.seconds),
+                *common(args, inputs, engine, threads), *extra]
     if engine == "ort":
         peer = os.path.join(args.dir, "peer")
         return [os.path.join(peer, "ort_bench"), os.path.join(peer, "libonnxruntime.so.1"), path, "--threads",
@@ -133,24 +140,24 @@ def command_of(args, engine, model, inputs, threads, extra=()):
             str(args.seconds), "--inputs", inputs, *script]
 
 
-def same_outputs(args, model, inputs, work):
+def same_outputs(args, model, inputs, work, threads):
     """The worst difference from ONNX Runtime in units of the tolerance, or a sentence."""
     got, want = os.path.join(work, "got"), os.path.join(work, "want")
     os.makedirs(want, exist_ok=True)
-    providers = ["--providers", args.providers] if args.providers else []
-    wrong = models.run(args.inlay, model[1], inputs, got, providers)
-    if wrong:
-        return wrong
     told = last_json(command_of(args, "ort", model, inputs, 1, ["--outputs", want]))
     if isinstance(told, str):
         return told
     worst = 0.0
-    for file in os.listdir(want):
-        far = models.distance(np.load(os.path.join(got, file)), np.load(os.path.join(want, file)),
-                              next((t for part, t in models.TOLERANCE.items() if part in model[1]), models.DEFAULT))
-        if isinstance(far, str):
-            return f"{file} {far}"
-        worst = max(worst, far)
+    for engine in ["inlay"] + ["tuned"] * args.tune:
+        wrong = models.run(args.inlay, model[1], inputs, got, common(args, inputs, engine, threads))
+        if wrong:
+            return wrong
+        for file in os.listdir(want):
+            far = models.distance(np.load(os.path.join(got, file)), np.load(os.path.join(want, file)),
+                                  next((t for part, t in models.TOLERANCE.items() if part in model[1]), models.DEFAULT))
+            if isinstance(far, str):
+                return f"{file} {far}"
+            worst = max(worst, far)
     return worst
 
 
@@ -186,7 +193,10 @@ def measure(args, model, threads, peak_path):
         inputs = os.path.join(work, "in")
         os.mkdir(inputs)
         sizes = prepare_inputs(args, model[1], inputs)
-        engines = ["inlay"] + [p for p in args.peer if p == "ort" or model[2]]
+        engines = ["inlay"] + ["tuned"] * args.tune + [p for p in args.peer if p == "ort" or model[2]]
+        if args.tune:
+            subprocess.run([args.inlay, "tune", model[1], "--quiet", "--inputs", inputs,
+                            *common(args, inputs, "tuned", threads)], check=True, stdout=subprocess.DEVNULL)
         rounds = {e: [] for e in engines}
         peaks = []
         for _ in range(args.rounds):
@@ -208,34 +218,42 @@ def measure(args, model, threads, peak_path):
         told = last_json([args.inlay, "explain", model[1], "--json", "--intra-threads", str(threads), *dims, *providers])
         row = {"model": model[0], "threads": threads, "engines": {}, "peak_gflops": float(np.median(peaks)),
                "gflop": 0 if isinstance(told, str) else told.get("flops", 0) / 1e9,
-               "difference": same_outputs(args, model, inputs, work) if "ort" in args.peer else None}
+               "difference": same_outputs(args, model, inputs, work, threads) if "ort" in args.peer else None}
         for engine, list_of in rounds.items():
             if not list_of:
                 continue
             row["engines"][engine] = {f: float(np.median([r[f] for r in list_of])) for f in (*FIGURES, "warm_ms")
                                       if all(f in r for r in list_of)}
-            if engine != "inlay" and rounds["inlay"]:
-                pairs = [b["median_ms"] / a["median_ms"] for a, b in zip(rounds["inlay"], list_of)]
-                row["engines"][engine]["ratio"] = float(np.median(pairs))
+            for own, ratio in (("inlay", "ratio"), ("tuned", "ratio_tuned")):
+                if engine in PEERS and rounds.get(own):
+                    pairs = [b["median_ms"] / a["median_ms"] for a, b in zip(rounds[own], list_of)]
+                    row["engines"][engine][ratio] = float(np.median(pairs))
         return row
 
 
 # ----------------------------------------------------------------- what comes out
 def table(args, rows):
     peers = [p for p in args.peer]
-    lines = ["| model | threads | inlay ms | " + " | ".join(f"{PEERS[p]} ms | ratio" for p in peers) +
+    tuned = any("tuned" in r["engines"] for r in rows)
+    heads = [f"{PEERS[p]} ms | ratio" + " | ratio tuned" * tuned for p in peers]
+    lines = ["| model | threads | inlay ms | " + "tuned ms | " * tuned + " | ".join(heads) +
              " | create cold ms | create warm ms | peak MB | % of peak | outputs |",
-             "|---|---|---|" + "---|---|" * len(peers) + "---|---|---|---|---|"]
+             "|---|---|---|" + "---|" * tuned + "---|---|" * len(peers) + "---|" * (tuned * len(peers)) +
+             "---|---|---|---|---|"]
     for r in rows:
         own = r["engines"].get("inlay")
         if own is None:
-            lines.append(f"| {r['model']} | {r['threads']} | fails |" + " | |" * len(peers) + " | | | | |")
+            lines.append(f"| {r['model']} | {r['threads']} | fails |" + " |" * (lines[0].count("|") - 4))
             continue
         cells = [r["model"], str(r["threads"]), f"{own['median_ms']:.2f}"]
         create, memory = [f"{own['create_ms']:.0f}"], [f"{own['peak_mb']:.0f}"]
+        if tuned:
+            cells.append(f"{r['engines']['tuned']['median_ms']:.2f}" if "tuned" in r["engines"] else "-")
         for p in peers:
             e = r["engines"].get(p)
             cells += [f"{e['median_ms']:.2f}", f"{e['ratio']:.2f}"] if e else ["-", "-"]
+            if tuned:
+                cells.append(f"{e['ratio_tuned']:.2f}" if e and "ratio_tuned" in e else "-")
             if e:
                 create.append(f"{e['create_ms']:.0f}")
                 memory.append(f"{e['peak_mb']:.0f}")
@@ -247,10 +265,11 @@ def table(args, rows):
                   "-" if far is None else far if isinstance(far, str) else "agree" if far <= 1 else f"off {far:.1f}x"]
         lines.append("| " + " | ".join(cells) + " |")
     for p in peers:
-        ratios = [r["engines"][p]["ratio"] for r in rows if "ratio" in r["engines"].get(p, {})]
-        if ratios:
-            lines.append(f"\n{PEERS[p]} / inlay: geometric mean {np.exp(np.mean(np.log(ratios))):.2f}, "
-                         f"least {min(ratios):.2f}, of {len(ratios)}")
+        for key, words in (("ratio", ""), ("ratio_tuned", " tuned")):
+            ratios = [r["engines"][p][key] for r in rows if key in r["engines"].get(p, {})]
+            if ratios:
+                lines.append(f"\n{PEERS[p]} / inlay{words}: geometric mean {np.exp(np.mean(np.log(ratios))):.2f}, "
+                             f"least {min(ratios):.2f}, of {len(ratios)}")
     return "\n".join(lines)
 
 

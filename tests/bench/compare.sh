@@ -1,11 +1,11 @@
 #!/bin/bash
 # inlay beside its peers: the same models, the same inputs, in turn, and the outputs compared.
 #   compare.sh [--peer ort,torch,script] [--models NAME|FILE.onnx|all|npm,...] [--threads 1,2] [--rounds N] [--seconds S]
-#              [--providers LIST] [--dir DIR] [--batch N] [--md FILE] [--svg FILE] [--json FILE] [--inlay FILE]
+#              [--providers LIST] [--tune] [--dir DIR] [--batch N] [--md FILE] [--svg FILE] [--json FILE] [--inlay FILE]
 #              [--rows FILE.json,...]: the table of earlier runs, for measuring a few models at a time
 # Models are those of tests/models/export_models.py, exported below DIR (default build/models) when they are missing, or
 # files; `npm` is those that npm packages ship, `all` both. Peers: ort is ONNX Runtime 1.30 from npm, torch and script are
-# Debian's torch, eager and TorchScript.
+# Debian's torch, eager and TorchScript. --tune adds inlay after `inlay tune MODEL`.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
