@@ -108,6 +108,12 @@ void runner_destroy(runner *r);
  * results; on failure they are NULL and diag says which node. */
 INLAY_NODISCARD inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag);
 
+/* ------------------------------------------------------------------ bound plans, bind.c */
+
+/* Gives the plan memory in the runner's context. Takes over the reference to p, also when it fails. */
+INLAY_NODISCARD inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *diag);
+void bound_destroy(runner *r, bound *b); /* NULL is a no-op */
+
 /* ------------------------------------------------------------------ for the loop that is watched, watch.c */
 
 /* Runs one step; asynchronous ones may be under way when it returns. */

@@ -1,319 +1,11 @@
-#include "plan/plan.h"
-#include "base/checked.h"
-#include "plan/memory.h"
+#include "plan/planner.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    SHOWN_MAX_BYTES = 1 << 16, /* misaligned constants up to this size are copied to be shown to specialize */
-    FOLD_MAX_BYTES = 1 << 20   /* shape arithmetic is small; what is larger is computed in the run */
-};
+enum { FOLD_MAX_BYTES = 1 << 20 }; /* shape arithmetic is small; what is larger is computed in the run */
 
-/* What no provider means: sums of sizes below stay far from overflow. */
+/* What no provider means: sums of sizes stay far from overflow. */
 static const uint64_t WORKSPACE_MAX_BYTES = UINT64_C(1) << 46, WORKSPACE_MAX_ALIGNMENT = UINT64_C(1) << 21;
-
-typedef struct planner {
-    plan *p;
-    program *prog;
-    inlay_value_info *infos; /* [value_count] */
-    arena scratch;
-    uint32_t *copies;        /* [value_count * domain_count] place of the value in the domain, INLAY_NONE */
-    const uint32_t *output_of; /* [value_count] first graph output that the value is, INLAY_NONE */
-    bool *handed_on;         /* [value_count] the host gives the value to a body or to the caller */
-    inlay_diag *diag;
-} planner;
-
-static inlay_status no_memory(planner *b)
-{
-    return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory to plan graph '%s'", b->prog->graph->name);
-}
-
-/* ------------------------------------------------------------------ shapes */
-
-bool plan_state_from_info(const inlay_value_info *info, arena *a, inlay_value_state *out)
-{
-    int64_t *dims = NULL;
-
-    *out = (inlay_value_state){ .rank = info->rank, .dtype = info->dtype, .data = info->data,
-                                .data_bytes = info->data_bytes };
-    if (info->rank != INLAY_RANK_UNKNOWN) {
-        dims = arena_array(a, (size_t)info->rank + 1, sizeof *dims);
-        if (dims == NULL)
-            return false;
-        for (uint32_t d = 0; d < info->rank; d++)
-            dims[d] = info->dims[d].kind == INLAY_DIM_FIXED ? info->dims[d].value : -1;
-        out->dims = dims;
-    }
-    /* Constants come from the file at any address; specialize is promised aligned elements. Only small ones decide a
-     * shape. */
-    if ((uintptr_t)info->data % 16 != 0) {
-        out->data = info->data_bytes <= SHOWN_MAX_BYTES ? arena_copy(a, info->data, (size_t)info->data_bytes) : NULL;
-        if (out->data == NULL && info->data_bytes <= SHOWN_MAX_BYTES)
-            return false;
-    }
-    return true;
-}
-
-static bool all_fixed(const inlay_value_info *info)
-{
-    if (info->rank == INLAY_RANK_UNKNOWN)
-        return false;
-    for (uint32_t d = 0; d < info->rank; d++)
-        if (info->dims[d].kind != INLAY_DIM_FIXED)
-            return false;
-    return true;
-}
-
-static bool info_bytes(const inlay_value_info *info, size_t *out_bytes)
-{
-    int64_t dims[INLAY_MAX_RANK], count;
-
-    if (!all_fixed(info) || info->rank > INLAY_MAX_RANK)
-        return false;
-    for (uint32_t d = 0; d < info->rank; d++)
-        dims[d] = info->dims[d].value;
-    return dims_count(dims, info->rank, &count) && dtype_bytes(info->dtype, count, out_bytes);
-}
-
-/* Dims that are known must make a count; those that are not are checked when the tensor is made. */
-static bool shape_is_sane(const inlay_value_info *info)
-{
-    size_t bytes;
-
-    return info->kind != INLAY_VALUE_TENSOR || info->dtype == INLAY_UNDEFINED || !all_fixed(info) ||
-           info_bytes(info, &bytes);
-}
-
-inlay_status plan_infer_region(const program *p, const part_region *r, inlay_value_info *infos, arena *scratch,
-                               inlay_diag *diag)
-{
-    for (uint32_t k = 0; k < r->node_count; k++) {
-        const graph_node *n = p->graph->nodes[r->nodes[k]];
-        const inlay_value_info **in = arena_array(scratch, (size_t)n->info.input_count + 1, sizeof *in);
-        inlay_value_info **out = arena_array(scratch, (size_t)n->info.output_count + 1, sizeof *out);
-        inlay_status status;
-
-        if (in == NULL || out == NULL)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to infer shapes");
-        for (uint32_t i = 0; i < n->info.input_count; i++)
-            in[i] = n->info.inputs[i] == INLAY_NONE ? NULL : &infos[n->info.inputs[i]];
-        for (uint32_t i = 0; i < n->info.output_count; i++)
-            out[i] = n->info.outputs[i] == INLAY_NONE ? NULL : &infos[n->info.outputs[i]];
-        status = graph_infer_node(p->model, n, in, out, scratch, diag);
-        if (status != INLAY_OK)
-            return status;
-        /* Before a kernel computes with them. */
-        for (uint32_t i = 0; i < n->info.output_count; i++)
-            if (out[i] != NULL && !shape_is_sane(out[i]))
-                return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
-                                  "output %u of %s node '%s' has more elements than memory can hold", i,
-                                  n->info.op_type.data, n->info.name.data);
-    }
-    for (uint32_t i = 0; i < r->output_count; i++) {
-        const inlay_value_info *info = &infos[r->outputs[i]];
-        size_t bytes = 0;
-
-        if (info->kind == INLAY_VALUE_TENSOR && info_bytes(info, &bytes) && bytes > p->env->max_run_bytes)
-            return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
-                              "'%s' has %zu bytes, above the limit of %llu; raise max_run_bytes if that is meant",
-                              info->name.data, bytes, (unsigned long long)p->env->max_run_bytes);
-    }
-    return INLAY_OK;
-}
-
-/* When inference knows every element of an integer tensor, it is data. */
-static bool elements_to_data(inlay_value_info *info, arena *a)
-{
-    bool wide = info->dtype == INLAY_INT64;
-    char *data;
-
-    if (info->elements == NULL || info->data != NULL || (!wide && info->dtype != INLAY_INT32) || !all_fixed(info))
-        return true;
-    for (uint64_t i = 0; i < info->element_count; i++)
-        if (info->elements[i].kind != INLAY_DIM_FIXED)
-            return true;
-    data = arena_array(a, (size_t)info->element_count + 1, 8);
-    if (data == NULL)
-        return false;
-    for (uint64_t i = 0; i < info->element_count; i++) {
-        int64_t e = info->elements[i].value;
-        int32_t narrow = (int32_t)e;
-        if (wide)
-            memcpy(data + i * 8, &e, 8);
-        else
-            memcpy(data + i * 4, &narrow, 4);
-    }
-    info->data = data;
-    info->data_bytes = info->element_count * (wide ? 8 : 4);
-    return true;
-}
-
-/* Copies what an info points to out of scratch into the plan's arena. */
-static bool settle_info(planner *b, uint32_t v)
-{
-    inlay_value_info *info = &b->infos[v];
-
-    if (info->rank != INLAY_RANK_UNKNOWN) {
-        info->dims = arena_copy(&b->p->a, info->dims, info->rank * sizeof *info->dims);
-        if (info->dims == NULL)
-            return false;
-    }
-    if (info->elements != NULL) {
-        info->elements = arena_copy(&b->p->a, info->elements, (size_t)info->element_count * sizeof *info->elements);
-        if (info->elements == NULL)
-            return false;
-    }
-    if (!elements_to_data(info, &b->p->a) || !plan_state_from_info(info, &b->p->a, &b->p->states[v]))
-        return false;
-    b->p->values[v].known = all_fixed(info);
-    return true;
-}
-
-/* ------------------------------------------------------------------ places and steps */
-
-static uint32_t add_place(planner *b, plan_place place)
-{
-    plan *p = b->p;
-
-    if (p->place_count == p->place_capacity) {
-        uint32_t capacity = p->place_capacity == 0 ? 64 : p->place_capacity * 2;
-        plan_place *places = arena_array(&p->a, capacity, sizeof *places);
-        if (places == NULL)
-            return INLAY_NONE;
-        if (p->place_count > 0)
-            memcpy(places, p->places, p->place_count * sizeof *places);
-        p->places = places;
-        p->place_capacity = capacity;
-    }
-    p->places[p->place_count] = place;
-    return p->place_count++;
-}
-
-static plan_step *add_step(planner *b, uint32_t kind, const program_step *s)
-{
-    plan *p = b->p;
-    plan_step *step;
-
-    if (p->step_count == p->step_capacity) {
-        uint32_t capacity = p->step_capacity == 0 ? 64 : p->step_capacity * 2;
-        plan_step *steps = arena_array(&p->a, capacity, sizeof *steps);
-        if (steps == NULL)
-            return NULL;
-        if (p->step_count > 0)
-            memcpy(steps, p->steps, p->step_count * sizeof *steps);
-        p->steps = steps;
-        p->step_capacity = capacity;
-    }
-    step = &p->steps[p->step_count++];
-    *step = (plan_step){ .kind = kind, .step = s, .workspace = INLAY_NONE, .copy_provider = INLAY_NONE };
-    return step;
-}
-
-static void touch(planner *b, uint32_t place)
-{
-    b->p->places[place].last = b->p->step_count; /* the step being made */
-}
-
-static uint32_t data_place(planner *b, const void *data, uint64_t bytes)
-{
-    return add_place(b,
-                     (plan_place){ .source = PLACE_DATA, .domain = INLAY_DOMAIN_HOST, .data = data, .bytes = bytes });
-}
-
-/* The provider that brought the domain; INLAY_NONE for the host's. */
-static uint32_t owner_of_domain(const program_env *env, uint32_t domain)
-{
-    for (uint32_t i = 0; i < env->provider_count; i++)
-        if (domain != INLAY_DOMAIN_HOST && domain >= env->providers[i].first_domain &&
-            domain - env->providers[i].first_domain < env->providers[i].table->domain_count)
-            return i;
-    return INLAY_NONE;
-}
-
-/* The place of value v in `domain`, by a COPY step if it lies elsewhere. Two devices that know nothing of each other
- * meet in host memory. */
-static uint32_t place_in(planner *b, uint32_t v, uint32_t domain)
-{
-    plan *p = b->p;
-    uint32_t from = p->values[v].place, *known = &b->copies[(size_t)v * p->domain_count + domain], to, mover;
-    plan_step *step;
-    uint32_t *ends;
-
-    if (p->places[from].domain == domain)
-        return from;
-    if (*known != INLAY_NONE)
-        return *known;
-    mover = owner_of_domain(b->prog->env, domain != INLAY_DOMAIN_HOST ? domain : p->places[from].domain);
-    if (domain != INLAY_DOMAIN_HOST && p->places[from].domain != INLAY_DOMAIN_HOST &&
-        mover != owner_of_domain(b->prog->env, p->places[from].domain)) {
-        from = place_in(b, v, INLAY_DOMAIN_HOST);
-        if (from == INLAY_NONE)
-            return INLAY_NONE;
-    }
-    to = add_place(b, (plan_place){ .source = PLACE_SLAB, .domain = domain, .bytes = p->places[from].bytes,
-                                    .first = p->step_count, .last = p->step_count, .last_use = b->prog->last_use[v] });
-    if (to != INLAY_NONE && domain == INLAY_DOMAIN_HOST && b->output_of[v] != INLAY_NONE) {
-        p->places[to].source = PLACE_OUTPUT;
-        p->places[to].index = b->output_of[v];
-    }
-    ends = arena_array(&p->a, 2, sizeof *ends);
-    if (to == INLAY_NONE || ends == NULL)
-        return INLAY_NONE;
-    touch(b, from);
-    step = add_step(b, PLAN_COPY, NULL);
-    if (step == NULL)
-        return INLAY_NONE;
-    ends[0] = from;
-    ends[1] = to;
-    step->in = &ends[0];
-    step->out = &ends[1];
-    step->copy_provider = mover;
-    step->copy_value = v;
-    step->copy_bytes = p->places[from].bytes;
-    *known = to;
-    return to;
-}
-
-/* Where output v of a step lies: in the caller's memory when it is an output of the graph, otherwise in the slab. */
-static uint32_t output_place(planner *b, uint32_t v, uint32_t domain)
-{
-    size_t bytes = 0;
-    plan_place place = { .source = PLACE_SLAB, .domain = domain, .first = b->p->step_count, .last = b->p->step_count,
-                         .last_use = b->prog->last_use[v] };
-
-    if (place.last_use == INLAY_NONE)
-        place.last_use = 0; /* nobody reads it */
-    if (!info_bytes(&b->infos[v], &bytes))
-        return INLAY_NONE;
-    place.bytes = bytes;
-    if (b->output_of[v] != INLAY_NONE && domain == INLAY_DOMAIN_HOST && b->infos[v].dtype != INLAY_STRING) {
-        place.source = PLACE_OUTPUT;
-        place.index = b->output_of[v];
-    }
-    return add_place(b, place);
-}
-
-static uint32_t dynamic_place(planner *b, uint32_t v)
-{
-    return add_place(b, (plan_place){ .source = PLACE_DYNAMIC, .index = v });
-}
-
-/* Makes value v share a place. A slab place that now holds an output of the graph becomes that output's memory. */
-static void share_place(planner *b, uint32_t v, uint32_t place)
-{
-    plan_place *pl = &b->p->places[place];
-    uint32_t last = b->prog->last_use[v];
-    size_t bytes;
-
-    b->p->values[v].place = place;
-    if (last != INLAY_NONE && last > pl->last_use)
-        pl->last_use = last;
-    if (pl->source == PLACE_SLAB && b->output_of[v] != INLAY_NONE && pl->domain == INLAY_DOMAIN_HOST &&
-        b->infos[v].dtype != INLAY_STRING && info_bytes(&b->infos[v], &bytes) && bytes == pl->bytes) {
-        pl->source = PLACE_OUTPUT;
-        pl->index = b->output_of[v];
-    }
-}
 
 /* ------------------------------------------------------------------ steps at plan time */
 
@@ -328,7 +20,7 @@ static inlay_status try_fold(planner *b, const program_step *s, bool *out_folded
 
     *out_folded = false;
     if (in == NULL || out == NULL)
-        return no_memory(b);
+        return planner_no_memory(b);
     for (uint32_t i = 0; i < r->input_count; i++) {
         const inlay_value_state *st = &b->p->states[r->inputs[i]];
         if (st->data == NULL || st->data_bytes > FOLD_MAX_BYTES)
@@ -355,15 +47,15 @@ static inlay_status try_fold(planner *b, const program_step *s, bool *out_folded
         inlay_value_info *info = &b->infos[v];
         inlay_dim *dims = arena_array(&b->p->a, (size_t)out[i].rank + 1, sizeof *dims);
         if (dims == NULL)
-            return no_memory(b);
+            return planner_no_memory(b);
         for (uint32_t d = 0; d < out[i].rank; d++)
             dims[d] = (inlay_dim){ .value = out[i].dims[d], .kind = INLAY_DIM_FIXED };
         info->rank = out[i].rank;
         info->dims = dims;
         info->data = out[i].data;
         info->data_bytes = out[i].bytes;
-        if (!settle_info(b, v))
-            return no_memory(b);
+        if (!planner_settle(b, v))
+            return planner_no_memory(b);
     }
     *out_folded = true;
     return INLAY_OK;
@@ -373,9 +65,9 @@ static inlay_status place_folded(planner *b, const part_region *r)
 {
     for (uint32_t i = 0; i < r->output_count; i++) {
         const inlay_value_info *info = &b->infos[r->outputs[i]];
-        uint32_t place = data_place(b, info->data, info->data_bytes);
+        uint32_t place = planner_data_place(b, info->data, info->data_bytes);
         if (place == INLAY_NONE)
-            return no_memory(b);
+            return planner_no_memory(b);
         b->p->values[r->outputs[i]].place = place;
     }
     return INLAY_OK;
@@ -390,14 +82,14 @@ static inlay_status add_dynamic(planner *b, const program_step *s, uint32_t kind
     plan_step *step;
 
     if (in == NULL)
-        return no_memory(b);
+        return planner_no_memory(b);
     for (uint32_t i = 0; i < r->input_count; i++) {
-        in[i] = place_in(b, r->inputs[i], INLAY_DOMAIN_HOST);
+        in[i] = planner_place_in(b, r->inputs[i], INLAY_DOMAIN_HOST);
         if (in[i] == INLAY_NONE)
-            return no_memory(b);
+            return planner_no_memory(b);
     }
     for (uint32_t i = 0; i < r->input_count; i++)
-        touch(b, in[i]);
+        planner_touch(b, in[i]);
     for (uint32_t i = 0; i < r->output_count; i++) {
         uint32_t v = r->outputs[i], place;
         bool fixed = kind == PLAN_DYNAMIC && b->p->values[v].known &&
@@ -405,9 +97,9 @@ static inlay_status add_dynamic(planner *b, const program_step *s, uint32_t kind
 
         if (kind == PLAN_HOST)
             b->p->values[v].known = false;
-        place = fixed ? output_place(b, v, INLAY_DOMAIN_HOST) : dynamic_place(b, v);
+        place = fixed ? planner_output_place(b, v, INLAY_DOMAIN_HOST) : planner_dynamic_place(b, v);
         if (place == INLAY_NONE)
-            return no_memory(b);
+            return planner_no_memory(b);
         b->p->values[v].place = place;
         if (!fixed) {
             b->p->values[v].known = false;
@@ -416,9 +108,9 @@ static inlay_status add_dynamic(planner *b, const program_step *s, uint32_t kind
         }
     }
     b->p->dynamic_count++;
-    step = add_step(b, kind, s);
+    step = planner_step(b, kind, s);
     if (step == NULL)
-        return no_memory(b);
+        return planner_no_memory(b);
     step->in = in;
     return INLAY_OK;
 }
@@ -446,7 +138,7 @@ static bool can_reuse(const planner *b, uint32_t step_index, const uint32_t *in,
         if (i != alias && in[i] == in[alias])
             return false;
     return !b->prog->has_async && pl->source == PLACE_SLAB && pl->domain == domain && pl->last_use <= step_index &&
-           info_bytes(&b->infos[out_value], &bytes) && bytes == pl->bytes;
+           plan_info_bytes(&b->infos[out_value], &bytes) && bytes == pl->bytes;
 }
 
 static inlay_status add_exec(planner *b, uint32_t step_index, inlay_instance *instance,
@@ -462,12 +154,12 @@ static inlay_status add_exec(planner *b, uint32_t step_index, inlay_instance *in
     if (in == NULL || out == NULL)
         goto fail;
     for (uint32_t i = 0; i < r->input_count; i++) {
-        in[i] = place_in(b, r->inputs[i], s->placements[i].domain);
+        in[i] = planner_place_in(b, r->inputs[i], s->placements[i].domain);
         if (in[i] == INLAY_NONE)
             goto fail;
     }
     for (uint32_t i = 0; i < r->input_count; i++)
-        touch(b, in[i]);
+        planner_touch(b, in[i]);
     for (uint32_t i = 0; i < r->output_count; i++) {
         uint32_t v = r->outputs[i], alias = request->outputs[i].alias, d = s->placements[r->input_count + i].domain;
         bool reuse = alias < r->input_count && can_reuse(b, step_index, in, r->input_count, alias, v, d);
@@ -475,10 +167,10 @@ static inlay_status add_exec(planner *b, uint32_t step_index, inlay_instance *in
         for (uint32_t k = 0; reuse && k < i; k++)
             reuse = out[k] != in[alias];
         if (reuse) {
-            share_place(b, v, in[alias]);
+            planner_share_place(b, v, in[alias]);
             out[i] = in[alias];
         } else {
-            out[i] = output_place(b, v, d);
+            out[i] = planner_output_place(b, v, d);
             if (out[i] == INLAY_NONE)
                 goto fail;
             b->p->values[v].place = out[i];
@@ -488,13 +180,13 @@ static inlay_status add_exec(planner *b, uint32_t step_index, inlay_instance *in
         uint64_t extra = request->workspace_alignment > 64 ? request->workspace_alignment : 0;
         if (request->workspace_bytes > UINT64_MAX / 2)
             extra = 0; /* lay_out refuses it; the sum must not wrap before that */
-        workspace = add_place(b, (plan_place){ .source = PLACE_SLAB, .domain = domain,
-                                               .bytes = request->workspace_bytes + extra,
-                                               .first = b->p->step_count, .last = b->p->step_count });
+        workspace = planner_place(b, (plan_place){ .source = PLACE_SLAB, .domain = domain,
+                                                   .bytes = request->workspace_bytes + extra,
+                                                   .first = b->p->step_count, .last = b->p->step_count });
         if (workspace == INLAY_NONE)
             goto fail;
     }
-    step = add_step(b, PLAN_EXEC, s);
+    step = planner_step(b, PLAN_EXEC, s);
     if (step == NULL)
         goto fail;
     step->instance = instance;
@@ -505,7 +197,7 @@ static inlay_status add_exec(planner *b, uint32_t step_index, inlay_instance *in
     return INLAY_OK;
 fail:
     s->provider->table->release_instance(s->provider->state, s->compiled, instance);
-    return no_memory(b);
+    return planner_no_memory(b);
 }
 
 /* Specialises a region whose shapes are known, or leaves it to the run when its outputs are the kernel's to size. */
@@ -524,7 +216,7 @@ static inlay_status plan_region(planner *b, uint32_t step_index)
     inlay_status status;
 
     if (outputs == NULL)
-        return no_memory(b);
+        return planner_no_memory(b);
     for (uint32_t i = 0; i < r->output_count; i++)
         outputs[i].alias = INLAY_NONE;
     status = s->provider->table->specialize(s->provider->state, s->compiled, &request, &instance, b->diag);
@@ -564,7 +256,7 @@ static bool is_viewable(const planner *b, const part_region *r, const graph_node
         return false; /* of a constant */
     pl = &b->p->places[b->p->values[r->inputs[0]].place];
     return pl->domain == INLAY_DOMAIN_HOST && pl->source != PLACE_DYNAMIC &&
-           info_bytes(&b->infos[r->outputs[0]], &bytes) && bytes == pl->bytes;
+           plan_info_bytes(&b->infos[r->outputs[0]], &bytes) && bytes == pl->bytes;
 }
 
 static inlay_status plan_program_step(planner *b, uint32_t i)
@@ -582,8 +274,8 @@ static inlay_status plan_program_step(planner *b, uint32_t i)
     for (uint32_t k = 0; k < r->node_count; k++) {
         const graph_node *n = b->prog->graph->nodes[r->nodes[k]];
         for (uint32_t o = 0; o < n->info.output_count; o++)
-            if (n->info.outputs[o] != INLAY_NONE && !settle_info(b, n->info.outputs[o]))
-                return no_memory(b);
+            if (n->info.outputs[o] != INLAY_NONE && !planner_settle(b, n->info.outputs[o]))
+                return planner_no_memory(b);
     }
     if (s->foldable) {
         folded = has_all_data(b, r);
@@ -594,7 +286,7 @@ static inlay_status plan_program_step(planner *b, uint32_t i)
     if (!region_known(b, r))
         return add_dynamic(b, s, PLAN_DYNAMIC);
     if (s->view && is_viewable(b, r, s->node)) {
-        share_place(b, r->outputs[0], b->p->values[r->inputs[0]].place);
+        planner_share_place(b, r->outputs[0], b->p->values[r->inputs[0]].place);
         return INLAY_OK;
     }
     return plan_region(b, i);
@@ -610,14 +302,14 @@ static inlay_status keep_outputs(planner *b)
 
         if (place == INLAY_NONE)
             continue;
-        place = place_in(b, v, INLAY_DOMAIN_HOST);
+        place = planner_place_in(b, v, INLAY_DOMAIN_HOST);
         if (place == INLAY_NONE)
-            return no_memory(b);
+            return planner_no_memory(b);
         b->p->values[v].place = place;
     }
     for (uint32_t k = 0; k < g->output_count; k++)
         if (g->outputs[k] != INLAY_NONE && b->p->values[g->outputs[k]].place != INLAY_NONE)
-            touch(b, b->p->values[g->outputs[k]].place);
+            planner_touch(b, b->p->values[g->outputs[k]].place);
     return INLAY_OK;
 }
 
@@ -645,18 +337,18 @@ static inlay_status start_inputs(planner *b, const plan_input *inputs, uint32_t 
         if (inputs[i].rank != INLAY_RANK_UNKNOWN) {
             inlay_dim *dims = arena_array(&p->a, (size_t)inputs[i].rank + 1, sizeof *dims);
             if (dims == NULL)
-                return no_memory(b);
+                return planner_no_memory(b);
             for (uint32_t d = 0; d < inputs[i].rank; d++)
                 dims[d] = (inlay_dim){ .value = inputs[i].dims[d], .kind = INLAY_DIM_FIXED };
             b->infos[v].rank = inputs[i].rank;
             b->infos[v].dims = dims;
             b->infos[v].dtype = inputs[i].dtype;
-            if (!settle_info(b, v) || !info_bytes(&b->infos[v], &bytes))
-                return no_memory(b);
+            if (!planner_settle(b, v) || !plan_info_bytes(&b->infos[v], &bytes))
+                return planner_no_memory(b);
         }
-        p->values[v].place = add_place(b, (plan_place){ .source = PLACE_INPUT, .index = i, .bytes = bytes });
+        p->values[v].place = planner_place(b, (plan_place){ .source = PLACE_INPUT, .index = i, .bytes = bytes });
         if (p->values[v].place == INLAY_NONE)
-            return no_memory(b);
+            return planner_no_memory(b);
     }
     return INLAY_OK;
 }
@@ -707,7 +399,7 @@ static inlay_status start_values(planner *b)
     p->slab_bytes = arena_array(&p->a, p->domain_count, sizeof *p->slab_bytes);
     if (b->infos == NULL || p->states == NULL || p->values == NULL || output_of == NULL || b->copies == NULL ||
         p->slab_bytes == NULL)
-        return no_memory(b);
+        return planner_no_memory(b);
     memset(b->copies, 0xff, (size_t)g->value_count * p->domain_count * sizeof *b->copies);
     memset(output_of, 0xff, g->value_count * sizeof *output_of);
     b->output_of = output_of;
@@ -715,16 +407,16 @@ static inlay_status start_values(planner *b)
         if (g->outputs[k] != INLAY_NONE)
             output_of[g->outputs[k]] = k;
     if (!mark_handed_on(b))
-        return no_memory(b);
+        return planner_no_memory(b);
     for (uint32_t v = 0; v < g->value_count; v++) {
         p->values[v].place = INLAY_NONE;
         b->infos[v] = g->values[v].info;
         if ((b->infos[v].flags & INLAY_VALUE_CONSTANT) != 0) {
             const void *data = b->handed_on[v] ? program_constant(b->prog, v) : b->infos[v].data;
 
-            p->values[v].place = data == NULL ? INLAY_NONE : data_place(b, data, b->infos[v].data_bytes);
-            if (p->values[v].place == INLAY_NONE || !settle_info(b, v))
-                return no_memory(b);
+            p->values[v].place = data == NULL ? INLAY_NONE : planner_data_place(b, data, b->infos[v].data_bytes);
+            if (p->values[v].place == INLAY_NONE || !planner_settle(b, v))
+                return planner_no_memory(b);
             continue;
         }
         p->states[v] = (inlay_value_state){ .rank = INLAY_RANK_UNKNOWN, .dtype = b->infos[v].dtype };
@@ -737,71 +429,6 @@ static inlay_status start_values(planner *b)
     return INLAY_OK;
 }
 
-static uint64_t domain_alignment(const program_env *env, uint32_t domain)
-{
-    uint64_t alignment = 64;
-
-    for (uint32_t i = 0; i < env->provider_count; i++) {
-        const part_provider *p = &env->providers[i];
-        if (domain != INLAY_DOMAIN_HOST && domain >= p->first_domain &&
-            domain - p->first_domain < p->table->domain_count) {
-            const inlay_domain_info *d = INLAY_AT(inlay_domain_info, p->table->domains, p->table->domain_stride,
-                                                  domain - p->first_domain);
-            while (alignment < d->alignment)
-                alignment *= 2;
-        }
-    }
-    return alignment;
-}
-
-static inlay_status too_large(planner *b, uint64_t bytes)
-{
-    return inlay_fail(
-        b->diag, INLAY_LIMIT_EXCEEDED,
-        "graph '%s' needs %llu bytes to run, above the limit of %llu; raise max_run_bytes if that is meant",
-        b->prog->graph->name, (unsigned long long)bytes, (unsigned long long)b->prog->env->max_run_bytes);
-}
-
-/* Lays out the slab of each domain. Where work is in flight behind the run loop's back, bytes are not shared: another
- * step may still be reading them. */
-static inlay_status lay_out(planner *b)
-{
-    plan *p = b->p;
-    memory_item *items = arena_array(&b->scratch, (size_t)p->place_count + 1, sizeof *items);
-    uint32_t *index = arena_array(&b->scratch, (size_t)p->place_count + 1, sizeof *index);
-
-    if (items == NULL || index == NULL)
-        return no_memory(b);
-    for (uint32_t domain = 0; domain < p->domain_count; domain++) {
-        uint32_t count = 0;
-        uint64_t bound = 0, total = 0;
-
-        for (uint32_t i = 0; i < p->place_count; i++) {
-            const plan_place *pl = &p->places[i];
-            if (pl->source != PLACE_SLAB || pl->domain != domain)
-                continue;
-            /* Offsets are sums of sizes, which come from the model. */
-            if (__builtin_add_overflow(total, pl->bytes, &total) || total > UINT64_MAX / 2)
-                return too_large(b, pl->bytes);
-            items[count] = (memory_item){ .bytes = pl->bytes, .first = pl->first, .last = pl->last };
-            if (b->prog->has_async) {
-                items[count].first = 0;
-                items[count].last = p->step_count;
-            }
-            index[count++] = i;
-        }
-        if (!memory_place(items, count, p->step_count, domain_alignment(b->prog->env, domain), &b->scratch,
-                          &p->slab_bytes[domain], &bound))
-            return no_memory(b);
-        if (domain == INLAY_DOMAIN_HOST && p->slab_bytes[domain] > b->prog->env->max_run_bytes)
-            return too_large(b, p->slab_bytes[domain]);
-        p->lower_bound_bytes += bound;
-        for (uint32_t i = 0; i < count; i++)
-            p->places[index[i]].offset = items[i].offset;
-    }
-    return INLAY_OK;
-}
-
 inlay_status plan_build(program *prog, const plan_input *inputs, uint32_t count, plan **out_plan, inlay_diag *diag)
 {
     planner b = { .prog = prog, .diag = diag };
@@ -810,11 +437,11 @@ inlay_status plan_build(program *prog, const plan_input *inputs, uint32_t count,
     *out_plan = NULL;
     b.p = calloc(1, sizeof *b.p);
     if (b.p == NULL)
-        return no_memory(&b);
+        return planner_no_memory(&b);
     b.p->references = 1;
     b.p->program = prog;
     if (!plan_set_key(b.p, inputs, count)) {
-        status = no_memory(&b);
+        status = planner_no_memory(&b);
         goto done;
     }
     INLAY_TRY(start_values(&b));
@@ -824,7 +451,7 @@ inlay_status plan_build(program *prog, const plan_input *inputs, uint32_t count,
         arena_reset(&b.scratch);
     }
     INLAY_TRY(keep_outputs(&b));
-    INLAY_TRY(lay_out(&b));
+    INLAY_TRY(planner_lay_out(&b));
     b.p->infos = b.infos;
     *out_plan = b.p;
     b.p = NULL;

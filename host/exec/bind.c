@@ -1,0 +1,237 @@
+/* exec/bind.c - a plan gets memory: the slab, and every address that a step reads or writes. */
+#include "base/pages.h"
+#include "exec/fence.h"
+#include "exec/runner.h"
+#include "plugin/plugin.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLAB_ALIGN = 64 };
+
+typedef struct binder {
+    runner *r;
+    bound *b;
+    uint32_t *maker; /* [place_count] asynchronous step that fills the place, INLAY_NONE */
+    inlay_diag *diag;
+} binder;
+
+static inlay_status bind_memory(binder *k)
+{
+    const plan *p = k->b->plan;
+    const program_env *env = k->r->prog->env;
+
+    if (p->slab_bytes[0] > 0) {
+        k->b->slab = p->slab_bytes[0] <= PTRDIFF_MAX ? aligned_alloc(SLAB_ALIGN, (size_t)p->slab_bytes[0]) : NULL;
+        if (k->b->slab == NULL)
+            return inlay_fail(k->diag, INLAY_OUT_OF_MEMORY, "no memory for the %llu bytes that graph '%s' needs to run",
+                              (unsigned long long)p->slab_bytes[0], k->r->prog->graph->name);
+        pages_large(k->b->slab, p->slab_bytes[0]);
+    }
+    for (uint32_t d = 1; d < p->domain_count; d++) {
+        if (p->slab_bytes[d] == 0)
+            continue;
+        for (uint32_t i = 0; i < env->provider_count; i++) {
+            const part_provider *pr = &env->providers[i];
+            inlay_status status;
+            if (d < pr->first_domain || d - pr->first_domain >= pr->table->domain_count)
+                continue;
+            status = pr->table->buffer_alloc(pr->state, d, p->slab_bytes[d], &k->b->slabs[d], k->diag);
+            if (status != INLAY_OK) {
+                k->b->slabs[d] = (inlay_buffer){ 0 };
+                return status;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < p->place_count; i++) {
+        const plan_place *pl = &p->places[i];
+        inlay_buffer *out = &k->b->buffers[i];
+
+        *out = (inlay_buffer){ .bytes = pl->bytes, .domain = pl->domain };
+        if (pl->source == PLACE_SLAB && pl->domain == INLAY_DOMAIN_HOST) {
+            /* A tensor without elements has an address too, so that nobody takes it for an omitted one. */
+            out->handle = (uintptr_t)(k->b->slab != NULL ? k->b->slab : (void *)&k->b->slab) +
+                          (k->b->slab != NULL ? pl->offset : 0);
+        } else if (pl->source == PLACE_SLAB) {
+            *out = k->b->slabs[pl->domain];
+            out->offset += pl->offset;
+            out->bytes = pl->bytes;
+        } else if (pl->source == PLACE_DATA) {
+            out->handle = (uintptr_t)(pl->data != NULL ? pl->data : (const void *)&k->b->slab);
+        }
+    }
+    return INLAY_OK;
+}
+
+static void add_patch(binder *k, uint32_t place, inlay_buffer *target)
+{
+    const plan_place *pl = &k->b->plan->places[place];
+
+    if (pl->source == PLACE_INPUT || pl->source == PLACE_OUTPUT)
+        k->b->patches[k->b->patch_count++] = (patch){ place, target };
+}
+
+static inlay_status bind_waits(binder *k, bound_step *s, const uint32_t *places, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t maker = k->maker[places[i]];
+        bool known = maker == INLAY_NONE;
+
+        for (uint32_t w = 0; !known && w < s->wait_step_count; w++)
+            known = s->wait_steps[w] == maker;
+        if (known)
+            continue;
+        if (s->wait_steps == NULL) {
+            s->wait_steps = arena_array(&k->b->a, count, sizeof *s->wait_steps);
+            s->waits = arena_array(&k->b->a, count, sizeof *s->waits);
+            if (s->wait_steps == NULL || s->waits == NULL)
+                return inlay_fail(k->diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
+        }
+        s->wait_steps[s->wait_step_count++] = maker;
+    }
+    return INLAY_OK;
+}
+
+static void fill_arg(const bound *b, inlay_tensor_arg *arg, uint32_t place, const inlay_value_state *st)
+{
+    arg->buffer = b->buffers[place];
+    arg->dims = (int64_t *)(uintptr_t)st->dims; /* written for BOUNDED outputs only, which no EXEC step has */
+    arg->rank = st->rank;
+    arg->dtype = st->dtype;
+}
+
+static inlay_status bind_exec(binder *k, uint32_t index)
+{
+    bound *b = k->b;
+    bound_step *s = &b->steps[index];
+    const plan_step *ps = s->plan;
+    const part_region *r = ps->step->region;
+    inlay_tensor_arg *args = arena_array(&b->a, (size_t)r->input_count + r->output_count + 1, sizeof *args);
+
+    if (args == NULL)
+        return inlay_fail(k->diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
+    s->state = ps->step->provider->state;
+    s->execute = provider_direct(ps->step->provider->table, &s->state);
+    s->compiled = ps->step->compiled;
+    s->instance = ps->instance;
+    s->args = (inlay_exec_args){ .struct_size = sizeof s->args, .run = &k->r->shared->run, .inputs = args,
+                                 .outputs = args + r->input_count, .input_count = r->input_count,
+                                 .output_count = r->output_count, .arg_stride = sizeof *args,
+                                 .diag = &k->r->shared->diag };
+    for (uint32_t i = 0; i < r->input_count; i++) {
+        fill_arg(b, &args[i], ps->in[i], &b->plan->states[r->inputs[i]]);
+        add_patch(k, ps->in[i], &args[i].buffer);
+    }
+    for (uint32_t i = 0; i < r->output_count; i++) {
+        fill_arg(b, &args[r->input_count + i], ps->out[i], &b->plan->states[r->outputs[i]]);
+        add_patch(k, ps->out[i], &args[r->input_count + i].buffer);
+    }
+    if (ps->workspace != INLAY_NONE) {
+        s->args.workspace = b->buffers[ps->workspace];
+        if (s->args.workspace.domain == INLAY_DOMAIN_HOST) {
+            uint64_t alignment = ps->workspace_alignment, at = s->args.workspace.handle;
+            s->args.workspace.offset = alignment > SLAB_ALIGN ? (alignment - at % alignment) % alignment : 0;
+            s->args.workspace.bytes -= s->args.workspace.offset;
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status bind_step(binder *k, uint32_t index)
+{
+    bound *b = k->b;
+    bound_step *s = &b->steps[index];
+    const plan_step *ps = &b->plan->steps[index];
+    const part_provider *async_provider = NULL;
+    inlay_status status = INLAY_OK;
+    uint32_t in_count = ps->kind == PLAN_COPY ? 1 : ps->step->region->input_count;
+
+    s->plan = ps;
+    if (ps->kind == PLAN_EXEC) {
+        status = bind_exec(k, index);
+        async_provider = ps->step->provider;
+    } else if (ps->kind == PLAN_COPY) {
+        async_provider = &k->r->prog->env->providers[ps->copy_provider];
+    }
+    if (status != INLAY_OK)
+        return status;
+    status = bind_waits(k, s, ps->in, in_count);
+    if (status != INLAY_OK)
+        return status;
+    if (async_provider != NULL && (async_provider->table->flags & INLAY_PROVIDER_ASYNC) != 0) {
+        status = timeline_create(&s->fence.timeline, k->diag);
+        if (status != INLAY_OK)
+            return status;
+        s->async = true;
+        b->has_async = true;
+        for (uint32_t i = 0; i < (ps->kind == PLAN_COPY ? 1 : ps->step->region->output_count); i++)
+            k->maker[ps->out[i]] = index;
+    }
+    s->simple = ps->kind == PLAN_EXEC && !s->async && s->wait_step_count == 0;
+    return INLAY_OK;
+}
+
+void bound_destroy(runner *r, bound *b)
+{
+    const program_env *env = r->prog->env;
+
+    if (b == NULL)
+        return;
+    for (uint32_t i = 0; b->steps != NULL && i < b->plan->step_count; i++) {
+        timeline_destroy(b->steps[i].fence.timeline);
+        dynamic_cache_destroy(&b->steps[i]);
+    }
+    for (uint32_t d = 1; b->slabs != NULL && d < b->plan->domain_count; d++)
+        for (uint32_t i = 0; b->slabs[d].handle != 0 && i < env->provider_count; i++)
+            if (d >= env->providers[i].first_domain &&
+                d - env->providers[i].first_domain < env->providers[i].table->domain_count)
+                env->providers[i].table->buffer_free(env->providers[i].state, &b->slabs[d]);
+    free(b->slab);
+    plan_unref(b->plan);
+    arena_deinit(&b->a);
+    arena_deinit(&b->scratch);
+    free(b);
+}
+
+inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    bound *b = calloc(1, sizeof *b);
+    binder k = { .r = r, .b = b, .diag = diag };
+    size_t most_patches = 0;
+    uint32_t values = r->prog->graph->value_count;
+
+    *out_bound = NULL;
+    if (b == NULL) {
+        plan_unref(p);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
+    }
+    b->plan = p;
+    for (uint32_t i = 0; i < p->step_count; i++)
+        most_patches += p->steps[i].kind != PLAN_EXEC
+                            ? 0
+                            : p->steps[i].step->region->input_count + p->steps[i].step->region->output_count;
+    b->slabs = arena_array(&b->a, p->domain_count, sizeof *b->slabs);
+    b->buffers = arena_array(&b->a, (size_t)p->place_count + 1, sizeof *b->buffers);
+    b->patches = arena_array(&b->a, most_patches + 1, sizeof *b->patches);
+    b->dynamic = arena_array(&b->a, (size_t)values + 1, sizeof *b->dynamic);
+    k.maker = arena_array(&b->a, (size_t)p->place_count + 1, sizeof *k.maker);
+    if (p->dynamic_count > 0) {
+        b->states = arena_copy(&b->a, p->states, values * sizeof *b->states);
+        b->infos = arena_copy(&b->a, p->infos, values * sizeof *b->infos);
+    }
+    b->steps = arena_array(&b->a, (size_t)p->step_count + 1, sizeof *b->steps);
+    if (b->slabs == NULL || b->buffers == NULL || b->patches == NULL || b->dynamic == NULL || k.maker == NULL ||
+        b->steps == NULL || (p->dynamic_count > 0 && (b->states == NULL || b->infos == NULL))) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
+        goto done;
+    }
+    memset(k.maker, 0xff, p->place_count * sizeof *k.maker);
+    INLAY_TRY(bind_memory(&k));
+    for (uint32_t i = 0; i < p->step_count; i++)
+        INLAY_TRY(bind_step(&k, i));
+    *out_bound = b;
+    b = NULL;
+done:
+    bound_destroy(r, b);
+    return status;
+}

@@ -1,0 +1,93 @@
+/* exec/run_shared.c - what the runners of one context share: texts, limits and memory that is used again. */
+#include "base/checked.h"
+#include "exec/runner.h"
+#include <stdlib.h>
+#include <string.h>
+
+static char *string_alloc(void *ctx, uint64_t bytes)
+{
+    run_shared *s = ctx;
+    char *text;
+
+    pthread_mutex_lock(&s->strings_lock);
+    text = bytes <= PTRDIFF_MAX ? arena_alloc(&s->strings, (size_t)bytes) : NULL;
+    pthread_mutex_unlock(&s->strings_lock);
+    return text;
+}
+
+inlay_status run_shared_init(run_shared *s, uint32_t max_threads, uint64_t max_bytes)
+{
+    static const uint32_t never;
+
+    *s = (run_shared){ .diag = INLAY_DIAG_INIT, .max_bytes = max_bytes };
+    s->run = (inlay_run){ .cancel = &never, .max_threads = max_threads, .ctx = s, .output_alloc = dynamic_output_alloc,
+                          .string_alloc = string_alloc };
+    return pthread_mutex_init(&s->strings_lock, NULL) == 0 ? INLAY_OK : INLAY_OUT_OF_MEMORY;
+}
+
+void run_shared_deinit(run_shared *s)
+{
+    for (uint32_t i = 0; i < s->pool_count; i++)
+        inlay_value_unref(s->pool[i]);
+    arena_deinit(&s->strings);
+    (void)pthread_mutex_destroy(&s->strings_lock);
+}
+
+inlay_status run_may_take(const run_shared *s, uint64_t bytes, inlay_diag *diag)
+{
+    if (bytes <= s->max_bytes)
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                      "a tensor of %llu bytes is above the limit of %llu; raise max_run_bytes if that is meant",
+                      (unsigned long long)bytes, (unsigned long long)s->max_bytes);
+}
+
+inlay_status pool_take(run_shared *s, inlay_dtype dtype, uint32_t rank, const int64_t *dims, inlay_value **out_value,
+                       inlay_diag *diag)
+{
+    uint32_t best = POOL_SIZE;
+    size_t need = 0;
+    int64_t count;
+    inlay_status status;
+
+    /* A shape that makes no sense is value_create's to refuse. */
+    if (rank <= INLAY_MAX_RANK && (!dims_count(dims, rank, &count) || !dtype_bytes(dtype, count, &need)))
+        return value_create(dtype, rank, dims, false, out_value, diag);
+    status = run_may_take(s, need, diag);
+    if (status != INLAY_OK)
+        return status;
+    for (uint32_t i = 0; i < s->pool_count; i++)
+        if (s->pool[i]->capacity >= need && s->pool[i]->capacity <= need * 2 + 4096 &&
+            (best == POOL_SIZE || s->pool[i]->capacity < s->pool[best]->capacity))
+            best = i;
+    if (best < POOL_SIZE && value_reshape(s->pool[best], dtype, rank, dims)) {
+        *out_value = s->pool[best];
+        s->pool[best] = s->pool[--s->pool_count];
+        if (dtype == INLAY_STRING)
+            memset(inlay_buffer_host(&(*out_value)->buffer), 0, (*out_value)->buffer.bytes);
+        return INLAY_OK;
+    }
+    return value_create(dtype, rank, dims, false, out_value, diag);
+}
+
+inlay_status pool_value(run_shared *s, const rt_value *value, inlay_value **out_value, inlay_diag *diag)
+{
+    inlay_status status;
+
+    if (value->kind != INLAY_KIND_TENSOR || value->owner != NULL || value->dtype == INLAY_STRING)
+        return rt_to_value(value, out_value, diag);
+    status = pool_take(s, value->dtype, value->rank, value->dims, out_value, diag);
+    if (status == INLAY_OK && (*out_value)->buffer.bytes > 0)
+        memcpy(inlay_value_data(*out_value), inlay_buffer_host(&value->buffer), (size_t)(*out_value)->buffer.bytes);
+    return status;
+}
+
+void pool_give(run_shared *s, inlay_value *v)
+{
+    if (v == NULL)
+        return;
+    if (s->pool_count < POOL_SIZE && value_is_reusable(v))
+        s->pool[s->pool_count++] = v;
+    else
+        inlay_value_unref(v);
+}

@@ -1,0 +1,47 @@
+/* plan/planner.h - a plan while it is made: shapes.c, places.c and plan.c work on it, and nobody else.
+ *
+ * Functions that return INLAY_NONE, NULL or false have run out of memory. */
+#ifndef PLAN_PLANNER_H
+#define PLAN_PLANNER_H
+#include "plan/plan.h"
+
+typedef struct planner {
+    plan *p;
+    program *prog;
+    inlay_value_info *infos; /* [value_count] */
+    arena scratch;
+    uint32_t *copies;        /* [value_count * domain_count] place of the value in the domain, INLAY_NONE */
+    const uint32_t *output_of; /* [value_count] first graph output that the value is, INLAY_NONE */
+    bool *handed_on;         /* [value_count] the host gives the value to a body or to the caller */
+    inlay_diag *diag;
+} planner;
+
+/* "No memory", with the name of the graph. */
+inlay_status planner_no_memory(planner *b);
+
+/* ------------------------------------------------------------------ shapes.c */
+
+/* The bytes of a value whose dims are all known; false: they are not, or they are too many. */
+bool plan_info_bytes(const inlay_value_info *info, size_t *out_bytes);
+/* Copies what the info of value v points to out of scratch into the plan's arena, and fills the value's state. */
+bool planner_settle(planner *b, uint32_t v);
+
+/* ------------------------------------------------------------------ places.c */
+
+uint32_t planner_place(planner *b, plan_place place);
+plan_step *planner_step(planner *b, uint32_t kind, const program_step *s);
+/* The step that is being made uses the place. */
+void planner_touch(planner *b, uint32_t place);
+uint32_t planner_data_place(planner *b, const void *data, uint64_t bytes);
+uint32_t planner_dynamic_place(planner *b, uint32_t v);
+/* The place of value v in `domain`, by a COPY step if it lies elsewhere. Two devices that know nothing of each other
+ * meet in host memory. */
+uint32_t planner_place_in(planner *b, uint32_t v, uint32_t domain);
+/* Where output v of a step lies: in the caller's memory when it is an output of the graph, otherwise in the slab. */
+uint32_t planner_output_place(planner *b, uint32_t v, uint32_t domain);
+/* Makes value v share a place. A slab place that now holds an output of the graph becomes that output's memory. */
+void planner_share_place(planner *b, uint32_t v, uint32_t place);
+/* Lays out the slab of each domain. Where work is in flight behind the run loop's back, bytes are not shared: another
+ * step may still be reading them. INLAY_LIMIT_EXCEEDED: more than max_run_bytes. */
+INLAY_NODISCARD inlay_status planner_lay_out(planner *b);
+#endif
