@@ -1,6 +1,7 @@
 /* Opening, creating, and the two ways back. */
 #include "check/loaded.h"
 #include "exec/threads.h"
+#include "plugin/adopt.h"
 #include "plugin/note.h"
 #include "plugin/plugin.h"
 #include <dlfcn.h>
@@ -10,25 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* LeakSanitizer names leaks by address at exit: what is unmapped by then has no names and counts as leaked. */
-#if defined(__SANITIZE_ADDRESS__)
-#define MAY_DLCLOSE false
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define MAY_DLCLOSE false
-#endif
-#endif
-#ifndef MAY_DLCLOSE
-#define MAY_DLCLOSE true
-#endif
 enum { MOST = 4096, DOMAIN_STEP = 64 };
-
-/* Copies an element of another size; what it lacks is zero. */
-static void adopt(void *to, size_t to_bytes, const void *from, uint64_t from_bytes)
-{
-    memset(to, 0, to_bytes);
-    memcpy(to, from, from_bytes < to_bytes ? (size_t)from_bytes : to_bytes);
-}
 
 static inlay_status adopt_lists(loaded_plugin *p, inlay_diag *diag)
 {

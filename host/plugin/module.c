@@ -1,4 +1,5 @@
 /* dlopen and the handshake. Nothing that a plugin says is used before it was checked here. */
+#include "plugin/adopt.h"
 #include "plugin/crash.h"
 #include "plugin/guard.h"
 #include "plugin/module.h"
@@ -8,28 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* LeakSanitizer names leaks by address at exit: what is unmapped by then has no names and counts as leaked. */
-#if defined(__SANITIZE_ADDRESS__)
-#define MAY_DLCLOSE false
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define MAY_DLCLOSE false
-#endif
-#endif
-#ifndef MAY_DLCLOSE
-#define MAY_DLCLOSE true
-#endif
-
 enum { MOST = 4096 };          /* providers, operators, options, domains of one plugin */
 #define KNOWN_HALF 0xffffu     /* unknown bits below are refused, above ignored (plugin.h, Growth) */
 #define LOW_BITS(flags, known) ((flags)&KNOWN_HALF & ~(uint32_t)(known))
-
-/* Copies a struct of another size into one of ours: what it lacks is zero, what it has beyond is left out. */
-static void adopt(void *to, size_t to_bytes, const void *from, uint64_t from_bytes)
-{
-    memset(to, 0, to_bytes);
-    memcpy(to, from, from_bytes < to_bytes ? (size_t)from_bytes : to_bytes);
-}
 
 /* Does a struct that says `bytes` of itself reach field? */
 #define REACHES(type, field, bytes) ((bytes) >= offsetof(type, field) + sizeof(((type *)0)->field))
