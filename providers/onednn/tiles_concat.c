@@ -82,7 +82,7 @@ inlay_status tiles_concat(rg_build *b, const rg_group *group, bool *out_done)
 
         if (rg_count(b, op->in[i]) == 0)
             continue;
-        INLAY_TRY(rg_read(b, op->in[i], &x));
+        INLAY_TRY(rg_read_strided(b, op->in[i], &x));
         part_of(home, before, b->dims[op->in[i]], &part);
         before += b->dims[op->in[i]][1];
         if (x.buffer == part.buffer)
