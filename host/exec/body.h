@@ -1,5 +1,6 @@
 /* exec/body.h - what If, Loop, Scan and SequenceMap have in common: bodies that are run again and again, values that
- * are carried from one iteration to the next, results that are stacked. For control.c and scan.c; errors name the node. */
+ * are carried from one iteration to the next, results that are stacked. For control.c and scan.c; errors name the
+ * node. */
 #ifndef EXEC_BODY_H
 #define EXEC_BODY_H
 #include "exec/host_node.h"
