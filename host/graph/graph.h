@@ -179,6 +179,15 @@ const graph_file_id *graph_blob_file(const graph_model *model, const void *data,
  * come again from the file if somebody reads them after all. Heap memory is left alone. Thread-safe. */
 void graph_blob_forget(const graph_model *model, const void *data, size_t bytes);
 
+/* Are the elements of a constant few enough to decide a shape? Those that lie at an odd address in the file are copied to
+ * be shown to providers; weights need not be, and integers are what shapes are made of. */
+static inline bool graph_decides_shapes(const inlay_value_info *info)
+{
+    bool integers = info->dtype == INLAY_INT64 || info->dtype == INLAY_INT32;
+
+    return info->data_bytes <= (integers ? UINT64_C(1) << 16 : UINT64_C(1) << 12);
+}
+
 /* Does the host run this node itself: control flow, sequences, optionals? */
 bool graph_node_is_host(const graph *g, const graph_node *n);
 /* May two runs of a bound node differ? Such a node is never folded. */

@@ -11,7 +11,6 @@ enum {
     IMAGE = 224,
     LENGTH = 64,   /* of what is neither batch nor image: a sequence, as a rule */
     ESTIMATE = 16, /* of what depends on data */
-    SHOWN_MAX_BYTES = 1 << 16, /* misaligned constants up to this size are copied to be shown to cost */
     SIZE_MAX_ASSUMED = 1 << 30
 };
 
@@ -278,8 +277,10 @@ static bool state_of(const inlay_value_info *info, arena *a, inlay_value_state *
             return false;
     }
     if ((uintptr_t)info->data % 16 != 0) {
-        out->data = info->data_bytes <= SHOWN_MAX_BYTES ? arena_copy(a, info->data, (size_t)info->data_bytes) : NULL;
-        return out->data != NULL || info->data_bytes > SHOWN_MAX_BYTES;
+        bool shown = graph_decides_shapes(info);
+
+        out->data = shown ? arena_copy(a, info->data, (size_t)info->data_bytes) : NULL;
+        return !shown || out->data != NULL;
     }
     return true;
 }

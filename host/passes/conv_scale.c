@@ -2,6 +2,7 @@
  * with other weights. */
 #include "passes/conv_scale.h"
 #include <math.h>
+#include <string.h>
 
 graph_node *conv_to_scale(const rewrite *w, uint32_t v, int64_t *out_channels)
 {
@@ -29,39 +30,44 @@ graph_node *conv_to_scale(const rewrite *w, uint32_t v, int64_t *out_channels)
     return n;
 }
 
+/* to[count] = from * s; from lies at any address. */
+static void scale_floats(const char *from, int64_t count, double s, float *to)
+{
+    for (int64_t i = 0; i < count; i++) {
+        float x;
+
+        memcpy(&x, from + (size_t)i * sizeof x, sizeof x);
+        to[i] = (float)((double)x * s);
+    }
+}
+
 /* weight[M, C/g, ...] of Conv: a channel's weights stand together. weight[C, M/g, ...] of ConvTranspose: output channel
  * g * M/g + j is column j of the rows of group g. */
 static uint32_t scaled_weight(rewrite *w, const graph_node *conv, const double *scale)
 {
-    uint32_t v = rw_input(w, conv, 1), fresh;
+    uint32_t v = rw_input(w, conv, 1);
     const inlay_value_info *info = rw_info(w, v);
-    const float *from = rw_floats(w, v);
     bool transposed = pass_is_op(conv, "ConvTranspose");
-    int64_t rows = info->dims[0].value, columns = info->dims[1].value, inner, dims[16];
+    int64_t rows = info->dims[0].value, columns = transposed ? info->dims[1].value : 1, inner, dims[INLAY_MAX_RANK];
     int64_t group_rows = transposed ? rows / rw_attr_int(conv, "group", 1) : 1;
     uint32_t rank = info->rank;
     uint64_t bytes = info->data_bytes;
+    const char *from = info->data;
     float *to;
 
     if (scale == NULL)
         return v;
-    if (from == NULL || rank > 16)
+    to = rank > INLAY_MAX_RANK ? NULL : graph_blob_alloc(w->g->model, bytes > 0 ? (size_t)bytes : 1);
+    if (to == NULL)
         return INLAY_NONE;
-    inner = rows * columns > 0 ? (int64_t)(bytes / sizeof(float)) / (rows * columns) : 0;
+    inner = rows * columns > 0 ? (int64_t)(bytes / sizeof *to) / (rows * columns) : 0;
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = info->dims[d].value;
-    fresh = rw_constant(w, INLAY_FLOAT, rank, dims, from, bytes);
-    if (fresh == INLAY_NONE)
-        return INLAY_NONE;
-    to = (float *)(uintptr_t)rw_info(w, fresh)->data; /* ours, nobody has read it yet */
-    for (int64_t r = 0; r < rows; r++) {
-        for (int64_t c = 0; c < columns; c++, to += inner) {
-            double s = scale[transposed ? r / group_rows * columns + c : r];
-            for (int64_t i = 0; i < inner; i++)
-                to[i] = (float)((double)to[i] * s);
-        }
-    }
-    return fresh;
+    for (int64_t i = 0; i < rows * columns && inner > 0; i++)
+        scale_floats(from + (size_t)(i * inner) * sizeof *to, inner,
+                     scale[transposed ? i / columns / group_rows * columns + i % columns : i], to + i * inner);
+    graph_blob_forget(w->g->model, from, (size_t)bytes);
+    return rw_constant_blob(w, INLAY_FLOAT, rank, dims, to, bytes);
 }
 
 inlay_status conv_scale(rewrite *w, graph_node *conv, graph_node *last, int64_t channels, const double *scale,

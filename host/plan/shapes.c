@@ -2,8 +2,6 @@
 #include "plan/planner.h"
 #include <string.h>
 
-enum { SHOWN_MAX_BYTES = 1 << 16 }; /* misaligned constants up to this size are copied to be shown to specialize */
-
 bool plan_state_from_info(const inlay_value_info *info, arena *a, inlay_value_state *out)
 {
     int64_t *dims = NULL;
@@ -18,12 +16,12 @@ bool plan_state_from_info(const inlay_value_info *info, arena *a, inlay_value_st
             dims[d] = info->dims[d].kind == INLAY_DIM_FIXED ? info->dims[d].value : -1;
         out->dims = dims;
     }
-    /* Constants come from the file at any address; specialize is promised aligned elements. Only small ones decide a
-     * shape. */
+    /* Constants come from the file at any address; specialize is promised aligned elements. */
     if ((uintptr_t)info->data % 16 != 0) {
-        out->data = info->data_bytes <= SHOWN_MAX_BYTES ? arena_copy(a, info->data, (size_t)info->data_bytes) : NULL;
-        if (out->data == NULL && info->data_bytes <= SHOWN_MAX_BYTES)
-            return false;
+        bool shown = graph_decides_shapes(info);
+
+        out->data = shown ? arena_copy(a, info->data, (size_t)info->data_bytes) : NULL;
+        return !shown || out->data != NULL;
     }
     return true;
 }

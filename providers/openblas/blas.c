@@ -20,6 +20,7 @@
  * buffers are taken under a lock of its own. */
 #include "blas.h"
 #include "product_cost.h"
+#include <stdlib.h>
 
 enum {
     WHOLE_DEPTH = 384,    /* k of a packed block: that, times WHOLE_WIDTH floats, stays in the second-level cache */
@@ -459,22 +460,74 @@ static const gemm_kernel *kernel_of(const gemm_engine *self, uint32_t type)
     return type == GEMM_F32 || type == GEMM_F64 ? &e->kernels[type] : NULL;
 }
 
+/* The kernels of an engine whose library has, or will have, kernels for small products. */
+static void set_kernels(blas_engine *e, bool small)
+{
+    e->library.small = small;
+    for (uint32_t type = GEMM_F32; type <= GEMM_F64; type++) {
+        uint32_t bytes = type == GEMM_F32 ? sizeof(float) : sizeof(double);
+        e->kernels[type] = (gemm_kernel){ .isa = "openblas", .mr = 1, .nr = PANEL_BYTES / bytes, .in_bytes = bytes,
+                                          .acc_bytes = bytes, .k_step = 1, .depth = PANEL_DEPTH, .pack_rows = 2,
+                                          .pack_columns = PANEL_BYTES / bytes - PANEL_BYTES / bytes / 8,
+                                          .packs = small ? GEMM_PACKS_B : 0, .plan = plan, .pack_bytes = pack_bytes,
+                                          .multiply = multiply, .product_ns = product_ns, .user = &e->library };
+    }
+}
+
+static void engine_init(blas_engine *out)
+{
+    *out = (blas_engine){ .engine = { kernel_of } };
+    (void)pthread_mutex_init(&out->lock, NULL);
+    set_kernels(out, false);
+}
+
 inlay_status blas_engine_open(const inlay_host *host, const char *library, const char *core, blas_engine *out,
                               inlay_diag *diag)
 {
     inlay_status status;
 
-    *out = (blas_engine){ .engine = { kernel_of } };
-    for (uint32_t type = GEMM_F32; type <= GEMM_F64; type++) {
-        uint32_t bytes = type == GEMM_F32 ? sizeof(float) : sizeof(double);
-        out->kernels[type] = (gemm_kernel){ .isa = "openblas", .mr = 1, .nr = PANEL_BYTES / bytes, .in_bytes = bytes,
-                                            .acc_bytes = bytes, .k_step = 1, .depth = PANEL_DEPTH, .pack_rows = 2,
-                                            .pack_columns = PANEL_BYTES / bytes - PANEL_BYTES / bytes / 8,
-                                            .plan = plan, .pack_bytes = pack_bytes, .multiply = multiply,
-                                            .product_ns = product_ns, .user = &out->library };
-    }
+    engine_init(out);
     status = blas_library_open(host, library, core, &out->library, diag);
-    for (uint32_t type = GEMM_F32; type <= GEMM_F64; type++)
-        out->kernels[type].packs = out->library.small ? GEMM_PACKS_B : 0;
+    set_kernels(out, out->library.small);
     return status;
+}
+
+inlay_status blas_engine_await(const inlay_host *host, const char *library, const char *core, blas_engine *out,
+                               inlay_diag *diag)
+{
+    if (strcmp(library, BLAS_DEFAULT_LIBRARY) != 0 || strcmp(core, BLAS_DEFAULT_CORE) != 0 ||
+        !blas_library_is_at_rest(library))
+        return blas_engine_open(host, library, core, out, diag);
+    engine_init(out);
+    out->awaited = strdup(library);
+    if (out->awaited == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider openblas");
+    set_kernels(out, blas_core_is_avx512(blas_core_expected(core)));
+    return INLAY_OK;
+}
+
+inlay_status blas_engine_need(const inlay_host *host, blas_engine *e, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    blas_library opened;
+
+    (void)pthread_mutex_lock(&e->lock);
+    if (e->awaited != NULL) {
+        INLAY_TRY(blas_library_open(host, e->awaited, BLAS_DEFAULT_CORE, &opened, diag));
+        if (opened.small != e->library.small) /* who reads prices meanwhile may see either */
+            set_kernels(e, opened.small);
+        blas_library_move(&e->library, &opened);
+        free(e->awaited);
+        e->awaited = NULL;
+    }
+done:
+    (void)pthread_mutex_unlock(&e->lock);
+    return status;
+}
+
+void blas_engine_close(blas_engine *e)
+{
+    blas_library_close(&e->library);
+    free(e->awaited);
+    (void)pthread_mutex_destroy(&e->lock);
 }

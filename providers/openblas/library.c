@@ -1,11 +1,16 @@
 /* library.c - loading libopenblas with the right settings, see library.h. */
 #include "library.h"
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 extern char **environ;
 enum { MAX_LIBRARIES = 8 };
@@ -24,6 +29,16 @@ const char *blas_core_of_cpu(void)
         return "Haswell";
 #endif
     return NULL;
+}
+
+bool blas_core_is_avx512(const char *core)
+{
+    static const char *const names[] = { "SkylakeX", "Cooperlake", "SapphireRapids" };
+
+    for (size_t i = 0; core != NULL && i < sizeof names / sizeof names[0]; i++)
+        if (strcasecmp(core, names[i]) == 0)
+            return true;
+    return false;
 }
 
 /* ------------------------------------------------------------------ the environment that the library wakes up in
@@ -128,7 +143,6 @@ static void say(const inlay_host *host, uint32_t level, const char *text)
 /* The functions of an opened library; INLAY_UNSUPPORTED says what it lacks. */
 static inlay_status bind(const char *name, blas_library *out, inlay_diag *diag)
 {
-    static const char *const avx512[] = { "SkylakeX", "Cooperlake", "SapphireRapids" };
     char *(*get_config)(void) = NULL, *(*get_corename)(void) = NULL;
     int (*get_parallel)(void) = NULL;
 
@@ -146,8 +160,7 @@ static inlay_status bind(const char *name, blas_library *out, inlay_diag *diag)
                                         !find(out->handle, "omp_set_num_threads", &out->omp_set_num_threads)))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "'%s' runs on an OpenMP that cannot be found", name);
     (void)snprintf(out->core, sizeof out->core, "%s", get_corename());
-    for (uint32_t i = 0; i < sizeof avx512 / sizeof avx512[0]; i++)
-        out->small |= strcasecmp(out->core, avx512[i]) == 0;
+    out->small = blas_core_is_avx512(out->core);
     return INLAY_OK;
 }
 
@@ -212,6 +225,13 @@ static const char *choose_core(const char *core)
     return variable != NULL && variable[0] != '\0' ? NULL : blas_core_of_cpu();
 }
 
+const char *blas_core_expected(const char *core)
+{
+    const char *chosen = choose_core(core);
+
+    return chosen != NULL ? chosen : getenv("OPENBLAS_CORETYPE");
+}
+
 static void report(const inlay_host *host, const char *name, const char *core, const blas_library *library, bool ours)
 {
     const char *wanted = blas_core_of_cpu();
@@ -230,6 +250,59 @@ static void report(const inlay_host *host, const char *name, const char *core, c
                        core, library->core);
         say(host, INLAY_LOG_WARNING, text);
     }
+}
+
+/* The head of the file that this code is from. */
+static bool own_head(ElfW(Ehdr) *out)
+{
+    Dl_info info;
+
+    if (dladdr((const void *)&lock, &info) == 0 || info.dli_fbase == NULL)
+        return false;
+    memcpy(out, info.dli_fbase, sizeof *out);
+    return memcmp(out->e_ident, ELFMAG, SELFMAG) == 0;
+}
+
+/* An ELF file for this machine? */
+static bool is_library(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ElfW(Ehdr) head, own;
+    struct stat st;
+    bool good;
+
+    if (fd < 0)
+        return false;
+    good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && read(fd, &head, sizeof head) == (ssize_t)sizeof head;
+    (void)close(fd);
+    if (!good || !own_head(&own))
+        return false;
+    return memcmp(head.e_ident, own.e_ident, EI_DATA + 1) == 0 && head.e_machine == own.e_machine &&
+           head.e_type == ET_DYN;
+}
+
+bool blas_library_is_at_rest(const char *name)
+{
+    Dl_serinfo size, *folders = NULL;
+    void *self = dlopen(NULL, RTLD_NOW | RTLD_LOCAL), *loaded = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    char path[PATH_MAX];
+    bool found = false;
+
+    if (self != NULL && loaded == NULL && dlinfo(self, RTLD_DI_SERINFOSIZE, &size) == 0 &&
+        (folders = malloc(size.dls_size)) != NULL && dlinfo(self, RTLD_DI_SERINFOSIZE, folders) == 0 &&
+        dlinfo(self, RTLD_DI_SERINFO, folders) == 0) {
+        for (unsigned i = 0; i < folders->dls_cnt && !found; i++) {
+            int n = snprintf(path, sizeof path, "%s/%s", folders->dls_serpath[i].dls_name, name);
+
+            found = n > 0 && (size_t)n < sizeof path && is_library(path);
+        }
+    }
+    free(folders);
+    if (loaded != NULL)
+        (void)dlclose(loaded);
+    if (self != NULL)
+        (void)dlclose(self);
+    return found;
 }
 
 inlay_status blas_library_open(const inlay_host *host, const char *name, const char *core, blas_library *out,
@@ -266,6 +339,19 @@ done:
     }
     (void)pthread_mutex_unlock(&lock);
     return status;
+}
+
+void blas_library_move(blas_library *to, const blas_library *from)
+{
+    to->handle = from->handle;
+    to->sgemm = from->sgemm;
+    to->dgemm = from->dgemm;
+    to->sgemv = from->sgemv;
+    to->dgemv = from->dgemv;
+    to->omp_get_max_threads = from->omp_get_max_threads;
+    to->omp_set_num_threads = from->omp_set_num_threads;
+    to->flavour = from->flavour;
+    memcpy(to->core, from->core, sizeof to->core);
 }
 
 void blas_library_close(blas_library *library)

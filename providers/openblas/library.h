@@ -24,6 +24,9 @@ typedef void (*blas_dgemv_fn)(int order, int trans, int m, int n, double alpha, 
 /* How the library was built: what openblas_get_parallel() returns. */
 enum { BLAS_SERIAL = 0, BLAS_PTHREAD = 1, BLAS_OPENMP = 2 };
 
+#define BLAS_DEFAULT_LIBRARY "libopenblas.so.0"
+#define BLAS_DEFAULT_CORE "auto"
+
 typedef struct blas_library {
     void *handle;
     blas_sgemm_fn sgemm;
@@ -46,6 +49,15 @@ INLAY_NODISCARD inlay_status blas_library_open(const inlay_host *host, const cha
                                                blas_library *out, inlay_diag *diag);
 void blas_library_close(blas_library *library);
 
+/* Takes over what `from` holds, but for `small`, which others may be reading. */
+void blas_library_move(blas_library *to, const blas_library *from);
+/* Is the library one that the system's loader will find, and that the process has not loaded? */
+bool blas_library_is_at_rest(const char *name);
+
 /* The core type that "auto" stands for on this CPU; NULL: what the library finds. */
 const char *blas_core_of_cpu(void);
+/* The core type whose kernels the library will use when it is loaded; NULL: not known. */
+const char *blas_core_expected(const char *core);
+/* Are its kernels those for AVX-512? core may be NULL. */
+bool blas_core_is_avx512(const char *core);
 #endif

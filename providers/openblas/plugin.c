@@ -5,10 +5,20 @@
 
 #define TYPES (KIT_BIT(FLOAT) | KIT_BIT(DOUBLE))
 
+#define PRODUCT(operator, newest, stem, check)                                                         \
+    static inlay_status prepare_##stem(const kit_node *node, void **out_state, inlay_diag *diag)       \
+    {                                                                                                  \
+        inlay_status status = blas_engine_need(node->host, node->provider, diag);                      \
+                                                                                                       \
+        return status == INLAY_OK ? product_##stem##_prepare(node, out_state, diag) : status;          \
+    }
+#include "products.def"
+#undef PRODUCT
+
 static const kit_kernel kernels[] = {
 #define PRODUCT(operator, newest, stem, check)                                                                  \
     { .op_type = operator, .since_max = newest, .in_types = { TYPES, TYPES, TYPES }, .supports = blas_supports,  \
-      .prepare = product_##stem##_prepare, .release = product_##stem##_release, .shape = product_##stem##_shape, \
+      .prepare = prepare_##stem, .release = product_##stem##_release, .shape = product_##stem##_shape, \
       .run = product_##stem##_run, .cost = product_##stem##_cost },
 #include "products.def"
 #undef PRODUCT
@@ -16,12 +26,20 @@ static const kit_kernel kernels[] = {
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
 
 static const inlay_option options[] = {
-    { .name = "library", .kind = INLAY_OPTION_STRING, .default_value = "libopenblas.so.0",
+    { .name = "library", .kind = INLAY_OPTION_STRING, .default_value = BLAS_DEFAULT_LIBRARY,
       .doc = "the OpenBLAS to open: a name that the system's loader finds, or an absolute path" },
-    { .name = "core", .kind = INLAY_OPTION_STRING, .default_value = "auto",
+    { .name = "core", .kind = INLAY_OPTION_STRING, .default_value = BLAS_DEFAULT_CORE,
       .doc = "the CPU whose kernels OpenBLAS uses, by its own names (Haswell, Zen, SkylakeX); auto = OPENBLAS_CORETYPE "
              "where that is set, otherwise chosen for this CPU" },
 };
+
+static void close_blas(void *provider)
+{
+    blas_engine *e = provider;
+
+    blas_engine_close(e);
+    free(e);
+}
 
 static inlay_status open_blas(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
 {
@@ -41,20 +59,12 @@ static inlay_status open_blas(const inlay_host *host, const inlay_create_args *a
         else if (strcmp(v->name, "core") == 0)
             core = v->s;
     }
-    status = blas_engine_open(host, library, core, e, diag);
+    status = blas_engine_await(host, library, core, e, diag);
     if (status != INLAY_OK)
-        free(e);
+        close_blas(e);
     else
         *out = e;
     return status;
-}
-
-static void close_blas(void *provider)
-{
-    blas_engine *e = provider;
-
-    blas_library_close(&e->library);
-    free(e);
 }
 
 static const kit_provider provider = {

@@ -83,6 +83,41 @@ static void test_settings(void **state)
     assert_int_equal(thread_count(), threads);
 }
 
+/* A provider with default settings leaves the library alone until a product is its own, and prices as it will then. */
+static void test_awaited(void **state)
+{
+    inlay_host host = { .struct_size = sizeof host, .log = listen };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    int threads = thread_count();
+    char **before = environ;
+    const gemm_kernel *kernel;
+    uint32_t packs;
+    blas_engine e;
+
+    (void)state;
+    assert_false(blas_library_is_at_rest("libno-such-blas.so.9"));
+    assert_int_equal(blas_engine_await(&host, BLAS_DEFAULT_LIBRARY, BLAS_DEFAULT_CORE, &e, &diag), INLAY_OK);
+    assert_int_equal(e.library.handle == NULL, e.awaited != NULL);
+    kernel = e.engine.kernel(&e.engine, GEMM_F32);
+    packs = kernel->packs;
+    assert_int_equal(blas_engine_need(&host, &e, &diag), INLAY_OK);
+    assert_non_null(e.library.handle);
+    assert_null(e.awaited);
+    assert_ptr_equal(environ, before);
+    assert_int_equal(thread_count(), threads);
+    assert_non_null(e.library.sgemm);
+    assert_int_equal(kernel->packs, packs);
+    assert_int_equal(e.library.small, packs != 0);
+    assert_int_equal(blas_engine_need(&host, &e, &diag), INLAY_OK);
+    blas_engine_close(&e);
+    /* What the user chose is opened at once, so that what is wrong with it is said at once. */
+    assert_int_equal(blas_engine_await(&host, "libno-such-blas.so.9", BLAS_DEFAULT_CORE, &e, &diag), INLAY_UNSUPPORTED);
+    blas_engine_close(&e);
+    assert_int_equal(blas_engine_await(&host, BLAS_DEFAULT_LIBRARY, "Haswell", &e, &diag), INLAY_OK);
+    assert_null(e.awaited);
+    blas_engine_close(&e);
+}
+
 /* ------------------------------------------------------------------ many callers */
 
 enum { CALLERS = 24, SIZE = 130 };
@@ -141,6 +176,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_awaited),
         cmocka_unit_test(test_settings),
         cmocka_unit_test(test_many_callers),
     };

@@ -15,7 +15,7 @@ const blas_engine *library_under_test(void)
     if (getenv("OPENBLAS_CORETYPE") != NULL && blas_core_of_cpu() == NULL)
         skip(); /* kernels for AVX2 were asked for, and this CPU has none */
     if (engine.library.handle == NULL &&
-        blas_engine_open(&host, "libopenblas.so.0", "auto", &engine, &diag) != INLAY_OK)
+        blas_engine_open(&host, BLAS_DEFAULT_LIBRARY, BLAS_DEFAULT_CORE, &engine, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     return &engine;
 }
