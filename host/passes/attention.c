@@ -2,201 +2,50 @@
  *
  *     MatMul(Softmax(MatMul(q, Transpose(k)) * scale + mask), v)
  *
- * The scale may stand as a product or quotient of the scores, of q, of k, or of both (its root each). The mask may be
- * missing; be the sum of two; be Where(seen, scores, c) with a c so low that what it is added to is not felt; or be a
- * constant triangle, which is is_causal. Keys and values that are repeated for groups of heads are read before that.
- * Where(IsNaN(p), 0, p) behind Softmax is what Attention does with rows that see nothing. */
+ * The scale may stand as a product or quotient of the scores, of q, of k, or of both (its root each). Masks may be
+ * missing; be sums, or Where(seen, scores, c) with a c so low that what it is added to is not felt, up to four of them
+ * (attention_masks.c); or be a constant triangle, which is is_causal. Keys and values that are repeated for groups of
+ * heads are read before that. Where(IsNaN(p), 0, p) behind Softmax is what Attention does with rows that see nothing.
+ *
+ * Operands of rank 3, [batch * heads, length, size], are those of one batch with so many heads: views put an axis in
+ * front of them. */
+#include "passes/attention.h"
 #include "base/element.h"
-#include "passes/rewrite.h"
 #include <math.h>
 
-/* Nothing that scores are is felt beside it: what is added to it rounds away, and Exp of it is 0. */
-static const double LEAST_MASK = -1e20;
-
-static bool same_dim(const inlay_dim *a, const inlay_dim *b)
-{
-    if (a->kind != b->kind)
-        return false;
-    return a->kind == INLAY_DIM_FIXED ? a->value == b->value : a->kind == INLAY_DIM_SYMBOLIC && a->symbol == b->symbol;
-}
-
-/* v without constant factors; these multiply *scale. */
-static uint32_t unscaled(const rewrite *w, uint32_t v, double *scale)
-{
-    for (uint32_t steps = 0; steps < 4; steps++) {
-        const graph_node *mul = rw_maker_op(w, v, "Mul"), *div = rw_maker_op(w, v, "Div");
-        double c;
-
-        if (!rw_is_only_use(w, v))
-            return v;
-        if (div != NULL && rw_scalar(w, rw_input(w, div, 1), &c) && c != 0) {
-            *scale /= c;
-            v = rw_input(w, div, 0);
-        } else if (mul != NULL && rw_scalar(w, rw_input(w, mul, 1), &c)) {
-            *scale *= c;
-            v = rw_input(w, mul, 0);
-        } else if (mul != NULL && rw_scalar(w, rw_input(w, mul, 0), &c)) {
-            *scale *= c;
-            v = rw_input(w, mul, 1);
-        } else {
-            return v;
-        }
-    }
-    return v;
-}
-
-/* k as [batch, heads, length, size] from the value that MatMul reads as [batch, heads, size, length]. When the
- * Transpose also moved heads forward ([batch, length, heads, size] with perm 0 2 3 1), one that only does this is put
- * in. */
+/* k as [.., length, size] from the value that MatMul reads as [.., size, length]. When the Transpose also moved other
+ * axes ([batch, length, heads, size] with perm 0 2 3 1), one that only does this is put in. */
 static inlay_status find_keys(rewrite *w, uint32_t kt, double *scale, uint32_t *out_k)
 {
     const graph_node *t;
     const int64_t *perm;
-    uint32_t count = 0;
+    int64_t rest[4];
+    uint32_t count = 0, rank;
+    bool moves = false;
 
     *out_k = INLAY_NONE;
-    kt = unscaled(w, kt, scale);
+    kt = attention_unscaled(w, kt, scale);
     t = rw_maker_op(w, kt, "Transpose");
-    if (t == NULL || rw_info(w, kt)->rank != 4)
+    rank = rw_info(w, kt)->rank;
+    if (t == NULL || rank < 3 || rank > 4)
         return INLAY_OK;
     perm = rw_attr_ints(t, "perm", &count);
-    if (count != 4 || perm[0] != 0)
+    if (count != rank)
         return INLAY_OK;
-    if (perm[1] == 1 && perm[2] == 3 && perm[3] == 2) {
-        *out_k = unscaled(w, rw_input(w, t, 0), scale);
-    } else if (perm[1] == 2 && perm[2] == 3 && perm[3] == 1 && *scale > 0 && isfinite(*scale)) {
+    for (uint32_t d = 0; d < rank; d++) {
+        rest[d] = perm[d + 2 < rank ? d : d + 2 == rank ? rank - 1 : rank - 2];
+        moves |= rest[d] != (int64_t)d;
+    }
+    if (!moves) {
+        *out_k = attention_unscaled(w, rw_input(w, t, 0), scale);
+    } else if (*scale > 0 && isfinite(*scale)) {
         graph_node *fresh = rw_make(w, "Transpose", t->opset, NULL, t->info.inputs, 1, 1);
 
-        if (fresh == NULL ||
-            graph_set_attr_ints(w->g, fresh, "perm", (const int64_t[]){ 0, 2, 1, 3 }, 4) != INLAY_OK ||
+        if (fresh == NULL || graph_set_attr_ints(w->g, fresh, "perm", rest, rank) != INLAY_OK ||
             rw_insert(w, fresh, rw_info(w, kt)->dtype) != INLAY_OK)
             return rw_no_memory(w);
         *out_k = fresh->info.outputs[0];
     }
-    return INLAY_OK;
-}
-
-/* ------------------------------------------------------------------ masks */
-
-/* What the scores go through before Softmax. */
-typedef struct masks {
-    uint32_t list[2]; /* [count] that are added */
-    uint32_t count;
-    const graph_node *choice; /* Where, or NULL */
-    uint32_t hidden;          /* its input that is the c, 1 or 2 */
-} masks;
-
-/* May it be a mask for these scores? It is broadcast to [batch, heads, queries, keys], and its last dim must be that of
- * the keys: Attention pads shorter ones. */
-static bool is_mask(const rewrite *w, uint32_t mask, uint32_t scores, inlay_dtype dtype)
-{
-    const inlay_value_info *m = rw_info(w, mask), *s = rw_info(w, scores);
-
-    return m != NULL && m->rank != INLAY_RANK_UNKNOWN && m->rank >= 2 && m->rank <= 4 && m->dtype == dtype &&
-           s->rank == 4 && same_dim(&m->dims[m->rank - 1], &s->dims[3]);
-}
-
-/* Is it 0 where a query may look, up to its own place, and too low to count elsewhere? A constant [.., n, n]. */
-static bool is_triangle(rewrite *w, uint32_t mask)
-{
-    const inlay_value_info *m = rw_info(w, mask);
-    const float *f = rw_floats(w, mask);
-    int64_t n = rw_dim(m, -1);
-
-    if (f == NULL || n < 2 || rw_dim(m, -2) != n)
-        return false;
-    for (uint32_t d = 0; d + 2 < m->rank; d++)
-        if (m->dims[d].value != 1)
-            return false;
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k < n; k++)
-            if (k <= i ? f[i * n + k] != 0 : !((double)f[i * n + k] <= LEAST_MASK))
-                return false;
-    return true;
-}
-
-/* Is v, without its constant factors, a product of matrices? */
-static bool is_product(const rewrite *w, uint32_t v)
-{
-    return rw_maker_op(w, unscaled(w, v, &(double){ 1 }), "MatMul") != NULL;
-}
-
-/* Where(seen, v, c) or Where(hidden, c, v): gives v, otherwise INLAY_NONE. */
-static uint32_t find_choice(const rewrite *w, uint32_t v, masks *m)
-{
-    const graph_node *where = rw_maker_op(w, v, "Where");
-    double c;
-
-    for (uint32_t i = 1; where != NULL && i < 3; i++) {
-        uint32_t hidden = rw_input(w, where, i), scores = rw_input(w, where, 3 - i);
-
-        if (rw_info(w, v)->dtype == INLAY_FLOAT && rw_scalar(w, hidden, &c) && c <= LEAST_MASK &&
-            rw_info(w, hidden)->rank <= 1 && rw_same_type(w, scores, v) &&
-            is_mask(w, rw_input(w, where, 0), v, INLAY_BOOL)) {
-            m->choice = where;
-            m->hidden = i;
-            return scores;
-        }
-    }
-    return INLAY_NONE;
-}
-
-/* What v, the input of Softmax, is before masks; INLAY_NONE: something else than scores. */
-static uint32_t find_scores(const rewrite *w, uint32_t v, masks *m)
-{
-    uint32_t chosen = find_choice(w, v, m);
-
-    v = chosen != INLAY_NONE ? chosen : v;
-    for (; m->count < 2 && !is_product(w, v); m->count++) {
-        const graph_node *sum = rw_maker_op(w, v, "Add");
-        uint32_t next = INLAY_NONE;
-
-        if (sum == NULL || !rw_is_only_use(w, v))
-            return INLAY_NONE;
-        for (uint32_t i = 0; i < 2; i++) {
-            uint32_t inner = rw_input(w, sum, i);
-            bool fits = rw_same_type(w, inner, v) && is_mask(w, rw_input(w, sum, 1 - i), v, rw_info(w, v)->dtype);
-
-            if (fits && (is_product(w, inner) || (next == INLAY_NONE && rw_maker_op(w, inner, "Add") != NULL))) {
-                next = inner;
-                m->list[m->count] = rw_input(w, sum, 1 - i);
-            }
-        }
-        if (next == INLAY_NONE)
-            return INLAY_NONE;
-        v = next;
-    }
-    return is_product(w, v) && rw_is_only_use(w, v) ? v : INLAY_NONE;
-}
-
-/* The sum of all masks as one value; INLAY_NONE: there is none, or (status) no memory. */
-static inlay_status join_masks(rewrite *w, const masks *m, inlay_dtype dtype, uint32_t *out_mask)
-{
-    uint32_t all[3], count = 0, none;
-    graph_node *fresh;
-
-    *out_mask = INLAY_NONE;
-    for (uint32_t i = 0; i < m->count; i++)
-        all[count++] = m->list[i];
-    if (m->choice != NULL) {
-        none = rw_constant(w, INLAY_FLOAT, 0, NULL, &(float){ 0 }, sizeof(float));
-        all[count] = rw_input(w, m->choice, m->hidden);
-        fresh = none == INLAY_NONE ? NULL
-                                   : rw_make(w, "Where", m->choice->opset, NULL,
-                                             (const uint32_t[]){ rw_input(w, m->choice, 0),
-                                                                 m->hidden == 1 ? all[count] : none,
-                                                                 m->hidden == 1 ? none : all[count] }, 3, 1);
-        if (fresh == NULL || rw_insert(w, fresh, dtype) != INLAY_OK)
-            return rw_no_memory(w);
-        all[count++] = fresh->info.outputs[0];
-    }
-    for (; count > 1; count--) {
-        fresh = rw_make(w, "Add", 0, NULL, &all[count - 2], 2, 1);
-        if (fresh == NULL || rw_insert(w, fresh, dtype) != INLAY_OK)
-            return rw_no_memory(w);
-        all[count - 2] = fresh->info.outputs[0];
-    }
-    *out_mask = count > 0 ? all[0] : INLAY_NONE;
     return INLAY_OK;
 }
 
@@ -224,11 +73,11 @@ static uint32_t unrepeated(const rewrite *w, uint32_t v, int64_t *out_times)
     for (uint32_t d = 0; d < 4; d++) {
         const inlay_dim *between = &e->dims[d < 2 ? d : d + 1];
 
-        if (d != 1 && (!same_dim(&x->dims[d], between) || !same_dim(&y->dims[d], between)))
+        if (d != 1 && (!attention_same_dim(&x->dims[d], between) || !attention_same_dim(&y->dims[d], between)))
             return INLAY_NONE;
     }
     for (uint32_t d = 0; d < 4; d++) /* Unsqueeze, even as Reshape */
-        if (!same_dim(&x->dims[d], &rw_info(w, rw_input(w, expand, 0))->dims[d < 2 ? d : d + 1]))
+        if (!attention_same_dim(&x->dims[d], &rw_info(w, rw_input(w, expand, 0))->dims[d < 2 ? d : d + 1]))
             return INLAY_NONE;
     *out_times = rw_dim(e, 2);
     return from;
@@ -253,53 +102,166 @@ static graph_node *find_softmax(const rewrite *w, uint32_t p)
                : NULL;
 }
 
-static inlay_status match(rewrite *w, graph_node *n)
+/* Do queries, keys (as the product reads them, [.., size, length]) and values have the same batch, and as many heads,
+ * or keys and values one for all? MatMul would broadcast them, too. */
+static bool heads_agree(const rewrite *w, uint32_t q, uint32_t kt, uint32_t v)
 {
-    graph_node *softmax = pass_is_op(n, "MatMul") ? find_softmax(w, rw_input(w, n, 0)) : NULL, *scores, *fresh;
-    uint32_t v, mask = INLAY_NONE, q, k, values = rw_input(w, n, 1), shared_k, shared_v;
-    int64_t times_k, times_v;
-    double scale = 1;
+    const inlay_value_info *a = rw_info(w, q), *b = rw_info(w, kt), *c = rw_info(w, v);
+    uint32_t rank = a->rank;
+
+    if (rank == INLAY_RANK_UNKNOWN || rank < 3 || rank > 4 || b->rank != rank || c->rank != rank ||
+        !attention_same_dim(&b->dims[rank - 1], &c->dims[rank - 2]))
+        return false;
+    for (uint32_t d = 0; d + 2 < rank; d++) {
+        bool one = rank == 4 && d == 1 && rw_dim(b, 1) == 1 && rw_dim(a, 1) > 0;
+
+        if (!attention_same_dim(&b->dims[d], &c->dims[d]) || (!one && !attention_same_dim(&a->dims[d], &b->dims[d])))
+            return false;
+    }
+    return true;
+}
+
+/* The value with an axis of 1 in front; INLAY_NONE: no memory. */
+static uint32_t with_batch(rewrite *w, uint32_t v)
+{
+    const int64_t first = 0;
+    inlay_dtype dtype = rw_info(w, v)->dtype;
+    uint32_t axes = rw_constant_ints(w, &first, 1);
+    graph_node *view = axes == INLAY_NONE ? NULL
+                                          : rw_make(w, "Unsqueeze", 13, NULL, (const uint32_t[]){ v, axes }, 2, 1);
+
+    return view == NULL || rw_insert(w, view, dtype) != INLAY_OK ? INLAY_NONE : view->info.outputs[0];
+}
+
+typedef struct operands {
+    uint32_t q, k, v, mask;
+    double scale;
     bool causal;
-    masks m = { .count = 0 };
+} operands;
+
+static inlay_status become(rewrite *w, graph_node *n, const operands *o, uint32_t rank)
+{
+    const int64_t first = 0;
+    uint32_t inputs[4] = { o->q, o->k, o->v, o->mask }, squeezed[2];
+    graph_node *fresh, *view;
+
+    for (uint32_t i = 0; rank == 3 && i < 3; i++)
+        if ((inputs[i] = with_batch(w, inputs[i])) == INLAY_NONE)
+            return rw_no_memory(w);
+    fresh = rw_make(w, "Attention", n->opset > 23 ? n->opset : 23, n, inputs, o->mask == INLAY_NONE ? 3 : 4, 1);
+    if (fresh == NULL || graph_set_attr_float(w->g, fresh, "scale", o->scale) != INLAY_OK ||
+        (o->causal && graph_set_attr_int(w->g, fresh, "is_causal", 1) != INLAY_OK))
+        return rw_no_memory(w);
+    if (rank == 4)
+        return rw_replace(w, n, fresh);
+    if (rw_insert(w, fresh, rw_info(w, n->info.outputs[0])->dtype) != INLAY_OK)
+        return rw_no_memory(w);
+    squeezed[0] = fresh->info.outputs[0];
+    squeezed[1] = rw_constant_ints(w, &first, 1);
+    view = squeezed[1] == INLAY_NONE ? NULL : rw_make(w, "Squeeze", 13, n, squeezed, 2, 1);
+    return view == NULL ? rw_no_memory(w) : rw_replace(w, n, view);
+}
+
+/* Is the product n read by a Transpose and Reshape alone, here `reshape`, from which it is sure to have as many rows as q?
+ * Masks that might have more do not say so. */
+static bool rows_are_sure(const rewrite *w, const graph_node *n, const graph_node *reshape, uint32_t q)
+{
+    const inlay_value_info *out = reshape == NULL ? NULL : rw_info(w, reshape->info.outputs[0]);
+    const inlay_value_info *y = rw_info(w, n->info.outputs[0]), *from = rw_info(w, q);
+
+    return out != NULL && out->rank == 3 && from->rank == 4 && y->rank == 4 && rw_dim(y, 1) > 0 && rw_dim(y, 3) > 0 &&
+           rw_dim(out, 2) == rw_dim(y, 1) * rw_dim(y, 3) && attention_same_dim(&out->dims[0], &from->dims[0]) &&
+           attention_same_dim(&out->dims[1], &from->dims[2]);
+}
+
+/* reshape: what reads the product, when that is where the visit is; otherwise NULL. */
+static inlay_status match_product(rewrite *w, graph_node *n, const graph_node *reshape)
+{
+    graph_node *softmax = find_softmax(w, rw_input(w, n, 0)), *scores;
+    operands o = { .v = rw_input(w, n, 1), .mask = INLAY_NONE, .scale = 1 };
+    uint32_t v, rank, shared_k, shared_v;
+    int64_t times_k, times_v, axis;
+    attention_masks m;
     inlay_status status;
 
-    if (softmax == NULL || rw_info(w, softmax->info.outputs[0])->rank != 4 || rw_info(w, values)->rank != 4 ||
-        !(rw_attr_int(softmax, "axis", softmax->info.since_version < 13 ? 1 : -1) == -1 ||
-          rw_attr_int(softmax, "axis", 1) == 3))
+    if (softmax == NULL)
+        return INLAY_OK;
+    rank = rw_info(w, softmax->info.outputs[0])->rank;
+    axis = rw_attr_int(softmax, "axis", softmax->info.since_version < 13 ? 1 : -1);
+    if (rank < 3 || rank > 4 || rw_info(w, o.v)->rank != rank || (axis != -1 && axis != (int64_t)rank - 1))
         return INLAY_OK;
     v = rw_input(w, softmax, 0);
-    if (!rw_is_only_use(w, v) || !element_is_float(rw_info(w, v)->dtype))
+    if (!element_is_float(rw_info(w, v)->dtype) || (v = attention_scores(w, v, &m)) == INLAY_NONE)
         return INLAY_OK;
-    v = find_scores(w, v, &m);
-    if (v == INLAY_NONE)
-        return INLAY_OK;
-    v = unscaled(w, v, &scale);
+    v = attention_unscaled(w, v, &o.scale);
     scores = rw_maker_op(w, v, "MatMul");
-    if (scores == NULL || !rw_is_only_use(w, v) || rw_info(w, rw_input(w, scores, 0))->rank != 4)
+    if (scores == NULL || !rw_is_only_use(w, v) ||
+        !heads_agree(w, rw_input(w, scores, 0), rw_input(w, scores, 1), o.v) ||
+        (m.rows_open && !rows_are_sure(w, n, reshape, rw_input(w, scores, 0))))
         return INLAY_OK;
-    q = unscaled(w, rw_input(w, scores, 0), &scale);
+    o.q = attention_unscaled(w, rw_input(w, scores, 0), &o.scale);
     /* The scale must be a positive number, for Attention spreads its root over q and k. */
-    if (!(scale > 0) || !isfinite(scale))
+    if (!(o.scale > 0) || !isfinite(o.scale))
         return INLAY_OK;
-    status = find_keys(w, rw_input(w, scores, 1), &scale, &k);
-    if (status != INLAY_OK || k == INLAY_NONE || !(scale > 0) || !isfinite(scale))
+    status = find_keys(w, rw_input(w, scores, 1), &o.scale, &o.k);
+    if (status != INLAY_OK || o.k == INLAY_NONE || !(o.scale > 0) || !isfinite(o.scale))
         return status;
-    causal = m.count == 1 && m.choice == NULL && is_triangle(w, m.list[0]);
-    INLAY_TRY(causal ? INLAY_OK : join_masks(w, &m, rw_info(w, v)->dtype, &mask));
-    shared_k = unrepeated(w, k, &times_k);
-    shared_v = unrepeated(w, values, &times_v);
+    o.causal = attention_is_causal(w, &m);
+    if (!o.causal)
+        INLAY_TRY(attention_join_masks(w, &m, o.q, o.v, &o.mask));
+    shared_k = unrepeated(w, o.k, &times_k);
+    shared_v = unrepeated(w, o.v, &times_v);
     if (shared_k != INLAY_NONE && shared_v != INLAY_NONE && times_k == times_v) {
-        k = shared_k;
-        values = shared_v;
+        o.k = shared_k;
+        o.v = shared_v;
     }
-    fresh = rw_make(w, "Attention", n->opset > 23 ? n->opset : 23, n, (const uint32_t[]){ q, k, values, mask },
-                    mask == INLAY_NONE ? 3 : 4, 1);
-    if (fresh == NULL || graph_set_attr_float(w->g, fresh, "scale", scale) != INLAY_OK ||
-        (causal && graph_set_attr_int(w->g, fresh, "is_causal", 1) != INLAY_OK))
-        return rw_no_memory(w);
-    return rw_replace(w, n, fresh);
+    return become(w, n, &o, rank);
 done:
     return status;
+}
+
+/* Transpose of the Squeeze behind an Attention of ours: the Transpose first, which the kernel then writes through. */
+static inlay_status match_transpose(rewrite *w, graph_node *n)
+{
+    const graph_node *view = rw_maker_op(w, rw_input(w, n, 0), "Squeeze");
+    uint32_t x = view == NULL ? INLAY_NONE : rw_input(w, view, 0), count = 0;
+    const int64_t *perm = rw_attr_ints(n, "perm", &count);
+    int64_t whole[4] = { 0 };
+    graph_node *moved, *fresh;
+
+    if (view == NULL || count != 3 || !rw_is_only_use(w, rw_input(w, n, 0)) ||
+        rw_maker_op(w, x, "Attention") == NULL || rw_info(w, x)->rank != 4 || rw_dim(rw_info(w, x), 0) != 1 ||
+        rw_input(w, view, 1) == INLAY_NONE || rw_info(w, rw_input(w, n, 0))->rank != 3)
+        return INLAY_OK;
+    for (uint32_t d = 0; d < 3; d++)
+        whole[d + 1] = perm[d] + 1;
+    moved = rw_make(w, "Transpose", n->opset, NULL, &x, 1, 1);
+    if (moved == NULL || graph_set_attr_ints(w->g, moved, "perm", whole, 4) != INLAY_OK ||
+        rw_insert(w, moved, rw_info(w, x)->dtype) != INLAY_OK)
+        return rw_no_memory(w);
+    fresh = rw_make(w, "Squeeze", view->opset, n, (const uint32_t[]){ moved->info.outputs[0], rw_input(w, view, 1) }, 2,
+                    1);
+    return fresh == NULL ? rw_no_memory(w) : rw_replace(w, n, fresh);
+}
+
+/* The product behind a Reshape of its Transpose, whose rows are known from there. */
+static inlay_status match_reshape(rewrite *w, graph_node *n)
+{
+    graph_node *turn = rw_maker_op(w, rw_input(w, n, 0), "Transpose");
+    graph_node *product = turn == NULL ? NULL : rw_maker_op(w, rw_input(w, turn, 0), "MatMul");
+
+    return product == NULL || !rw_is_only_use(w, rw_input(w, n, 0)) || !rw_is_only_use(w, rw_input(w, turn, 0))
+               ? INLAY_OK
+               : match_product(w, product, n);
+}
+
+static inlay_status match(rewrite *w, graph_node *n)
+{
+    if (pass_is_op(n, "Transpose"))
+        return match_transpose(w, n);
+    if (pass_is_op(n, "Reshape"))
+        return match_reshape(w, n);
+    return pass_is_op(n, "MatMul") ? match_product(w, n, NULL) : INLAY_OK;
 }
 
 inlay_status pass_attention(pass_ctx *ctx, bool *out_changed)

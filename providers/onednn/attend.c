@@ -24,6 +24,7 @@ typedef struct attend {
     int64_t batch, heads, shared, queries, keys, size, value_size; /* shared: query heads to a head of keys */
     strides q, k, v, y, mask;
     float scale;
+    int64_t reach; /* keys that the mask has columns for */
     bool masked, causal;
     int64_t blocks;        /* of queries */
     int64_t score_row;     /* elements between rows of scores */
@@ -70,7 +71,7 @@ static void make_scores(const attend *a, const float *q, int64_t rows, const flo
 static void one_block(const call *c, int64_t batch, int64_t head, int64_t r0, int64_t r1, float *scratch)
 {
     const attend *a = c->a;
-    int64_t rows = r1 - r0, seen = a->causal && r1 < a->keys ? r1 : a->keys, kv = head / a->shared;
+    int64_t rows = r1 - r0, seen = a->causal && r1 < a->reach ? r1 : a->reach, kv = head / a->shared;
     float *scores = scratch, *panel = scores + a->rows * a->score_row, *factors = panel + a->size * SG_WIDTH;
     float *y = c->y + at(&a->y, batch, head, r0);
     const sg_post post = { .fn = SG_MUL, .other = factors, .row = 1, .col = 0 };
@@ -204,7 +205,8 @@ inlay_status rg_lower_attend(rg_build *b, const rg_group *group, const sg_kernel
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
     *a = (attend){ .native.run = run_attend, .kernel = kernel, .batch = q[0], .heads = q[1], .shared = q[1] / k[1],
                    .queries = q[2], .keys = k[2], .size = q[3], .value_size = v[3], .masked = masked,
-                   .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]), .causal = op->global };
+                   .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]), .causal = op->global,
+                   .reach = rg_mask_reach(b) };
     INLAY_TRY(read_rows(b, op->in[0], &queries, &a->q));
     INLAY_TRY(read_rows(b, op->in[1], &keys, &a->k));
     INLAY_TRY(read_rows(b, op->in[2], &values, &a->v));

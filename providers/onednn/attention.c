@@ -5,12 +5,13 @@
 #include "vecmath.h"
 #include <math.h>
 
-/* Dim d of x is one of y's, counted from the end, or 1. */
-static bool follows(const inlay_dim *x, const inlay_dim *y)
+/* Is it certain that a size is neither the one of the scores nor 1? */
+static bool differs(const inlay_dim *x, const inlay_dim *of)
 {
-    return (x->kind == INLAY_DIM_FIXED && x->value == 1) || rg_same_dim(x, y);
+    return x->kind == INLAY_DIM_FIXED && x->value != 1 && of->kind == INLAY_DIM_FIXED && x->value != of->value;
 }
 
+/* What only the run knows is checked then (check_mask). With fewer columns than keys a mask hides the others. */
 static bool mask_fits(const inlay_value_info *mask, const inlay_value_info *q, const inlay_value_info *k,
                       kit_refusal *why)
 {
@@ -22,13 +23,9 @@ static bool mask_fits(const inlay_value_info *mask, const inlay_value_info *q, c
         return kit_refuse(why, INLAY_REFUSE_DTYPE, "use a float mask", "the mask is not float");
     if (!rg_known_rank(mask, 1, 4, "the mask", why))
         return false;
-    for (uint32_t d = 0; d < mask->rank; d++) {
-        const inlay_dim *of = scores[4 - mask->rank + d];
-
-        if (d + 1 == mask->rank ? !rg_same_dim(&mask->dims[d], of) : !follows(&mask->dims[d], of))
-            return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare its shape",
-                              "axis %u of the mask is not certainly that of the scores, or 1", d);
-    }
+    for (uint32_t d = 0; d + 1 < mask->rank; d++)
+        if (differs(&mask->dims[d], scores[4 - mask->rank + d]))
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "axis %u of the mask is not that of the scores", d);
     return true;
 }
 
@@ -71,6 +68,7 @@ typedef struct rows {
     rg_native native;
     int64_t heads, queries, keys, count; /* count: of rows */
     int64_t mask_batch, mask_head, mask_query; /* elements */
+    int64_t reach;                             /* keys that the mask has columns for */
     float scale;
     bool masked, causal;
 } rows;
@@ -115,7 +113,7 @@ static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t wo
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         int64_t query = i % r->queries, head = i / r->queries % r->heads, batch = i / r->queries / r->heads;
-        int64_t seen = r->causal && query + 1 < r->keys ? query + 1 : r->keys;
+        int64_t seen = r->causal && query + 1 < r->reach ? query + 1 : r->reach;
         const float *mask = !r->masked ? NULL
                                        : c->mask + batch * r->mask_batch + head * r->mask_head + query * r->mask_query;
 
@@ -138,6 +136,18 @@ static inlay_status run_rows(const rg_native *native, const rg_state *state, inl
     return state->host->parallel_for(state->host->ctx, run, r->count, grain, run_some, &c);
 }
 
+int64_t rg_mask_reach(const rg_build *b)
+{
+    const rg_op *op = b->op;
+    const int64_t keys = b->dims[op->in[1]][2];
+    int64_t columns;
+
+    if (op->in_count < 4 || op->in[3] == INLAY_NONE)
+        return keys;
+    columns = b->dims[op->in[3]][b->ranks[op->in[3]] - 1];
+    return columns < keys ? columns : keys;
+}
+
 static inlay_status emit_softmax(rg_build *b, const rg_place *scores)
 {
     const rg_op *op = b->op;
@@ -156,7 +166,8 @@ static inlay_status emit_softmax(rg_build *b, const rg_place *scores)
     if (r == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
     *r = (rows){ .native.run = run_rows, .heads = q[1], .queries = q[2], .keys = k[2], .count = q[0] * q[1] * q[2],
-                 .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]), .masked = masked, .causal = op->global };
+                 .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]), .masked = masked, .causal = op->global,
+                 .reach = rg_mask_reach(b) };
     if (masked) {
         const int64_t *m = b->dims[op->in[3]];
         uint32_t rank = b->ranks[op->in[3]];
@@ -190,6 +201,23 @@ done:
     return status;
 }
 
+static inlay_status check_mask(const rg_build *b)
+{
+    const rg_op *op = b->op;
+    const int64_t *q = b->dims[op->in[0]], of[] = { q[0], q[1], q[2], b->dims[op->in[1]][2] };
+    uint32_t mask = op->in_count > 3 ? op->in[3] : INLAY_NONE, rank = mask == INLAY_NONE ? 0 : b->ranks[mask];
+
+    for (uint32_t d = 0; d < rank; d++) {
+        int64_t size = b->dims[mask][d], want = of[4 - rank + d];
+
+        if (d + 1 == rank ? size > want : size != 1 && size != want)
+            return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH,
+                              "node '%s': dim %u of the mask is %lld, where the scores have %lld", op->name, d,
+                              (long long)size, (long long)want);
+    }
+    return INLAY_OK;
+}
+
 static inlay_status lower(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
@@ -199,6 +227,7 @@ static inlay_status lower(rg_build *b, const rg_group *group)
     inlay_status status;
     rg_md md;
 
+    INLAY_TRY(check_mask(b));
     if (b->state->attend != NULL || k[1] != q[1])
         return rg_lower_attend(b, group, sg_kernel_best());
     INLAY_TRY(rg_read_matrix(b, op->in[0], 4, false, &queries));

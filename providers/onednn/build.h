@@ -258,6 +258,8 @@ inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias);
 /* Concatenates what lies row-major along the axis of the op, into the group's output. */
 inlay_status rg_concat_rows(rg_build *b, const rg_group *group, const rg_place *places, uint32_t count);
 
+/* How many keys, from the first, the mask of the Attention being lowered has columns for; all when there is none. */
+int64_t rg_mask_reach(const rg_build *b);
 /* Attention with loops of our own (attend.c). */
 struct sg_kernel;
 inlay_status rg_lower_attend(rg_build *b, const rg_group *group, const struct sg_kernel *kernel);

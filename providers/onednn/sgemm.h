@@ -68,10 +68,11 @@ typedef struct sg_kernel {
     const sg_tile_fn *tile[SG_VECTORS + 1];  /* [vectors][rows - 1] */
     void (*post)(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols);
     /* A row of scores becomes e^(scale x + mask - top), top the largest of them; returns what to multiply by so that
-     * they sum to 1, and 0 for a row that is -infinity everywhere. mask: [n], or NULL. */
+     * they sum to 1, and 0 for a row that is -infinity everywhere. mask: [n], or NULL. x has room up to a multiple of
+     * SG_LANES, which is overwritten. */
     float (*softmax)(float *x, const float *mask, int64_t n, float scale);
     /* Lines of `size` elements, `stride` apart, count of them (at most SG_WIDTH), as a panel: out[k * SG_WIDTH + i] is
-     * element k of line i; 0 for i >= count. */
+     * element k of line i; 0 for the rest of the last SG_LANES lines, what is beyond is left. */
     void (*panel)(const float *lines, int64_t stride, int64_t count, int64_t size, float *out);
     /* out[r * out_row + i] = the product of row r of a with line i of b, both of `size` elements: for few rows, where
      * making a panel of the lines would take longer. */

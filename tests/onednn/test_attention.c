@@ -5,7 +5,7 @@
 
 typedef struct attention {
     int batch, heads, key_heads, queries, keys, size, value_size;
-    const char *mask; /* its dims, from letters of B H T S and 1; NULL = none */
+    const char *mask; /* its dims, from letters of B H T S, s for S less 3, and 1; NULL = none */
     bool causal;
     bool turned; /* [batch, length, heads, size] outside */
     const char *scale;
@@ -15,7 +15,7 @@ static void write_dims(const attention *a, const char *letters, char *out)
 {
     out[0] = '\0';
     for (const char *c = letters; *c != '\0'; c++) {
-        int n = *c == 'B' ? a->batch : *c == 'H' ? a->heads : *c == 'T' ? a->queries : *c == 'S' ? a->keys : 1;
+        int n = *c == 'B' ? a->batch : *c == 'H' ? a->heads : *c == 'T' ? a->queries : *c == 'S' ? a->keys : *c == 's' ? a->keys - 3 : 1;
 
         (void)snprintf(out + strlen(out), 16, "%s%d", c == letters ? "" : ",", n);
     }
@@ -114,6 +114,10 @@ static void against_reference(void **state)
         { 1, 2, 2, 50, 20, 24, 100, "TS", true, false, NULL },
         { 1, 1, 1, 260, 900, 17, 5, "TS", false, false, NULL },
         { 1, 1, 1, 2, 1500, 40, 40, NULL, true, false, NULL },
+        { 2, 24, 24, 41, 41, 32, 32, "1HTS", false, true, NULL },
+        { 1, 2, 2, 9, 20, 16, 16, "11s", false, false, NULL },
+        { 2, 2, 2, 30, 30, 16, 16, "BHTs", true, true, NULL },
+        { 1, 2, 2, 3, 40, 16, 16, "Ts", false, false, NULL },
     };
 
     (void)state;

@@ -426,7 +426,7 @@ static void attention(void **state)
                     "y = MatMul(p, vv)\n-> y", "Concat Concat Concat Attention", 0 },
         { "a mask of other length", "q : 2,2,S,4\nk : 2,2,P,4\nv : 2,2,P,4\nm : 1,T\nt = Transpose(k) perm=0,1,3,2\n"
                                     "s = MatMul(q, t)\na = Add(s, m)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
-          "Transpose MatMul Add Softmax MatMul", 0 },
+          "Shape Expand Add Attention", 0 },
         { "a mask with more batches", "q : 1,2,5,4\nk : 1,2,5,4\nv : 1,2,5,4\nm : 3,1,1,5\n"
                                       "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, m)\n"
                                       "p = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
@@ -469,6 +469,50 @@ static void attention(void **state)
         { "softmax made unsafe", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nz = [] 1\nt = Transpose(k) perm=0,1,3,2\n"
                                "s = MatMul(q, t)\np = Softmax(s) axis=-1\nn = IsNaN(p)\nw = Where(n, z, p)\n"
                                "y = MatMul(w, v)\n-> y", "Transpose MatMul Softmax IsNaN Where MatMul", 0 },
+        { "heads and batch in one axis", "x : S,B,12\nr = [] 2.0\ns = Shape(x)\ni = i[] 0\nj = i[] 1\nl = Gather(s, i)\n"
+                               "b = Gather(s, j)\nt = i[] 3\nh = Mul(b, t)\nz = i[1] 0\nlu = Unsqueeze(l, z)\n"
+                               "hu = Unsqueeze(h, z)\nd = i[1] 4\nto = Concat(lu, hu, d) axis=0\na = Reshape(x, to)\n"
+                               "q = Transpose(a) perm=1,0,2\nqs = Div(q, r)\nk = Transpose(a) perm=1,2,0\n"
+                               "e = MatMul(qs, k)\np = Softmax(e) axis=-1\no = MatMul(p, q)\n"
+                               "c = Transpose(o) perm=1,0,2\ny = Neg(c)\n-> y",
+          "Shape Gather Gather Mul Unsqueeze Unsqueeze Concat Reshape Transpose Unsqueeze Attention Transpose "
+          "Squeeze Neg", 0 },
+        { "a mask of rank 3", "q : 6,5,8\nk : 6,7,8\nv : 6,7,4\nm : 6,1,7\nt = Transpose(k) perm=0,2,1\n"
+                              "s = MatMul(q, t)\na = Add(m, s)\np = Softmax(a) axis=2\ny = MatMul(p, v)\n-> y",
+          "Unsqueeze Unsqueeze Unsqueeze Attention Squeeze", 0 },
+        { "one head of keys for all", "q : 2,4,5,8\nk : 2,1,6,8\nv : 2,1,6,8\nt = Transpose(k) perm=0,1,3,2\n"
+                                      "s = MatMul(q, t)\np = Softmax(s) axis=-1\ny = MatMul(p, v)\n-> y",
+          "Attention", 0 },
+        { "keys of one batch for all", "q : 2,4,5,8\nk : 1,4,6,8\nv : 2,4,6,8\nt = Transpose(k) perm=0,1,3,2\n"
+                                       "s = MatMul(q, t)\np = Softmax(s) axis=-1\ny = MatMul(p, v)\n-> y",
+          "Transpose MatMul Softmax MatMul", 0 },
+        { "a factor that adds an axis", "q : 4,5,8\nk : 1,4,6,8\nv : 1,4,6,8\nf = [1,1,1,1] 0.5\n"
+                                        "g = Mul(q, f)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(g, t)\n"
+                                        "p = Softmax(s) axis=-1\ny = MatMul(p, v)\n-> y", "Mul Attention", 0 },
+        { "a choice, then a mask", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\nn : 2,1,1,6\no = [] 2.9\n"
+                               "l = [] -1e9\ng = Less(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\n"
+                               "w = Where(g, s, l)\na = Add(w, n)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
+          "Less Where Add Attention", 0 },
+        { "windows", "x : B,64,12\nm = [1,16,1,4,4]\nc = [3,4,4]\ns = i[4] -1,4,3,4\na = Reshape(x, s)\n"
+                     "q = Transpose(a) perm=0,2,1,3\nt = Transpose(a) perm=0,2,3,1\nd = MatMul(q, t)\ne = Add(d, c)\n"
+                     "f = i[5] -1,16,3,4,4\ng = Reshape(e, f)\nh = Add(g, m)\ni = i[4] -1,3,4,4\nj = Reshape(h, i)\n"
+                     "p = Softmax(j) axis=-1\ny = MatMul(p, q)\n-> y",
+          "Reshape Transpose Shape Div Concat Expand Reshape Add Attention", 0 },
+        { "windows of one batch", "x : 16,4,12\nm = [16,1,4,4]\nc = [3,4,4]\ns = i[4] -1,4,3,4\na = Reshape(x, s)\n"
+                     "q = Transpose(a) perm=0,2,1,3\nt = Transpose(a) perm=0,2,3,1\nd = MatMul(q, t)\ne = Add(d, c)\n"
+                     "f = i[5] -1,16,3,4,4\ng = Reshape(e, f)\nh = Add(g, m)\ni = i[4] -1,3,4,4\nj = Reshape(h, i)\n"
+                     "p = Softmax(j) axis=-1\ny = MatMul(p, q)\n-> y", "Reshape Transpose Attention", 0 },
+        { "rows of a mask that only the reader tells",
+          "x : B,S,6\nm : 1,1,R,S\ns = Shape(x)\ni = i[] 0\nj = i[] 1\nb = Gather(s, i)\n"
+          "l = Gather(s, j)\nz = i[1] 0\nbu = Unsqueeze(b, z)\nlu = Unsqueeze(l, z)\nh = i[2] 2,3\n"
+          "t = Concat(bu, lu, h) axis=0\na = Reshape(x, t)\nq = Transpose(a) perm=0,2,1,3\n"
+          "k = Transpose(a) perm=0,2,3,1\nd = MatMul(q, k)\ne = Add(d, m)\np = Softmax(e) axis=-1\n"
+          "o = MatMul(p, q)\nc = Transpose(o) perm=0,2,1,3\ng = i[1] 6\nu = Concat(bu, lu, g) axis=0\n"
+          "y = Reshape(c, u)\n-> y",
+          "Reshape Transpose Attention Transpose Reshape", 0 },
+        { "rows of a mask that nobody tells",
+          "q : 2,2,S,4\nm : 1,1,R,S\nt = Transpose(q) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, m)\n"
+          "p = Softmax(a) axis=-1\ny = MatMul(p, q)\n-> y", "Transpose MatMul Add Softmax MatMul", 0 },
         { "softmax along another axis", "q : 2,4,5,8\nk : 2,4,5,8\nv : 2,4,5,8\nt = Transpose(k) perm=0,1,3,2\n"
                                         "s = MatMul(q, t)\np = Softmax(s) axis=2\ny = MatMul(p, v)\n-> y",
           "Transpose MatMul Softmax MatMul", 0 },
