@@ -107,7 +107,6 @@ inlay_status rg_reorder(rg_build *b, const rg_place *place, const rg_md *layout,
 {
     const rg_place from = *place; /* out may be the same */
     const rg_md md = *layout;
-    dnnl_primitive_desc_t pd = NULL;
     inlay_status status;
 
     if (rg_md_equal(&from.md, &md) ||
@@ -116,13 +115,8 @@ inlay_status rg_reorder(rg_build *b, const rg_place *place, const rg_md *layout,
         out->md = md;
         return INLAY_OK;
     }
-    INLAY_TRY(rg_new_place(b, &md, out));
-    INLAY_TRY(rg_check(dnnl_reorder_primitive_desc_create(&pd, &from.md, b->state->engine, &md, b->state->engine, NULL),
-                       b->diag, "reorder its operands", b->op->name));
-    status = rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_FROM, &from }, { DNNL_ARG_TO, out } }, 2);
-done:
-    (void)dnnl_primitive_desc_destroy(pd);
-    return status;
+    status = rg_new_place(b, &md, out);
+    return status == INLAY_OK ? rg_emit_copy(b, &from, out) : status;
 }
 
 inlay_status rg_read_as(rg_build *b, uint32_t value, const rg_md *md, rg_place *out)
@@ -187,7 +181,6 @@ inlay_status rg_set_place(rg_build *b, uint32_t value, const rg_place *place)
 {
     const rg_value *v = &b->c->values[value];
     const rg_buffer *buffer = &b->instance->buffers[place->buffer];
-    dnnl_primitive_desc_t pd = NULL;
     inlay_status status = INLAY_OK;
     rg_place out;
     rg_md plain;
@@ -200,13 +193,9 @@ inlay_status rg_set_place(rg_build *b, uint32_t value, const rg_place *place)
     rg_md_plain(&plain, b->ranks[value], b->dims[value]);
     plain.data_type = rg_type(b, value);
     INLAY_TRY(rg_result_place(b, value, &plain, &out));
-    INLAY_TRY(rg_check(dnnl_reorder_primitive_desc_create(&pd, &place->md, b->state->engine, &plain, b->state->engine,
-                                                          NULL),
-                       b->diag, "reorder its output", b->op->name));
-    INLAY_TRY(rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_FROM, place }, { DNNL_ARG_TO, &out } }, 2));
+    INLAY_TRY(rg_emit_copy(b, place, &out));
     b->plains[value] = out;
 done:
-    (void)dnnl_primitive_desc_destroy(pd);
     return status;
 }
 

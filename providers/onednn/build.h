@@ -189,6 +189,8 @@ inlay_status rg_read_matrix(rg_build *b, uint32_t value, uint32_t rank, bool tra
 inlay_status rg_reorder(rg_build *b, const rg_place *place, const rg_md *layout, rg_place *out);
 /* A constant read as `plain` (dims and strides of the original's elements), in layout md. */
 inlay_status rg_read_constant(rg_build *b, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out);
+/* A step that copies a tensor into another place, which has the same dims and type in any layout (moves.c). */
+inlay_status rg_emit_copy(rg_build *b, const rg_place *from, const rg_place *to);
 /* A buffer for a tensor of this layout. */
 inlay_status rg_new_place(rg_build *b, const rg_md *md, rg_place *out);
 /* Where to make a value: the region's output if the layout allows, otherwise a buffer of its own. */

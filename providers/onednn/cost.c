@@ -177,7 +177,9 @@ static double flops_of(const rg_op *op, const sizes *s, double *out_rate)
         return outputs * window;
     }
     *out_rate = function_rate(op);
-    return f == &rg_view || f == &rg_transpose || f == &rg_split || f == &rg_slice || f == &rg_concat ? 0 : outputs;
+    return f == &rg_view || f == &rg_transpose || f == &rg_split || f == &rg_slice || f == &rg_concat || f == &rg_pad
+               ? 0
+               : outputs;
 }
 
 /* The op that makes the value, if it would be offered. */
@@ -210,7 +212,7 @@ static bool is_laid_out(const rg_family *f)
 static bool keeps_layout(const rg_family *f)
 {
     return f == &rg_pool || f == &rg_eltwise_family || f == &rg_binary || f == &rg_concat || f == &rg_normalize ||
-           f == &rg_resize || f == &rg_quantize || f == &rg_dequantize || f == &rg_byte_clip;
+           f == &rg_resize || f == &rg_pad || f == &rg_quantize || f == &rg_dequantize || f == &rg_byte_clip;
 }
 
 /* Is the value in a layout that others can't read, when it is made in a region? */

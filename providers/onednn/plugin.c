@@ -1,4 +1,5 @@
 /* The onednn provider: whole regions of a graph on oneDNN's primitives. */
+#include "moves.h"
 #include "quant.h"
 #include "sgemm.h"
 #include "tiles.h"
@@ -36,6 +37,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     if (state->packs != NULL && !INLAY_HAS(state->packs, keep))
         state->packs = NULL;
     state->tiles = tiles_of_cpu();
+    state->moves = moves_of_cpu();
     state->sgemm = state->attend = sg_kernel_best();
     for (uint32_t i = 0; i < args->option_count; i++) {
         const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
@@ -43,7 +45,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         if (strcmp(v->name, "winograd") == 0)
             winograd = v->i != 0;
         else if (strcmp(v->name, "own_loops") == 0 && v->i == 0)
-            state->sgemm = state->attend = NULL, state->tiles = NULL;
+            state->sgemm = state->attend = NULL, state->tiles = NULL, state->moves = NULL;
         else if (strcmp(v->name, "precision") == 0 && v->s != NULL)
             precision = v->s;
     }

@@ -25,6 +25,7 @@
 
 enum {
     RG_MAX_RANK = 8,   /* of anything that is offered */
+    RG_MAX_PAD_RANK = 6, /* of what Pad takes: begins and ends are in one list */
     RG_SMALL_BYTES = 4096 /* constants up to this size are copied, whatever they are for */
 };
 
@@ -40,6 +41,7 @@ typedef struct rg_state {
     const struct sg_kernel *attend; /* our own attention, likewise */
     bool bf16;       /* products of bfloat16 */
     const struct tile_set *tiles; /* NULL: this CPU has none */
+    const struct move_set *moves; /* copies between layouts (moves.h), likewise */
 } rg_state;
 
 /* ------------------------------------------------------------------ operators */
@@ -94,6 +96,7 @@ struct rg_op {
     dnnl_dims_t output_padding;
     uint32_t auto_pad;   /* RG_PAD_* */
     bool ceil_mode;
+    uint32_t pad_mode;   /* of Pad: pad.c's */
     bool global;         /* the window is the image */
     bool keepdims;
     int64_t group;
@@ -131,7 +134,7 @@ bool rg_same_dim(const inlay_dim *a, const inlay_dim *b);
 extern const rg_family rg_conv, rg_conv_transpose, rg_product, rg_eltwise_family, rg_binary, rg_pool, rg_normalize,
     rg_concat, rg_softmax, rg_layer_norm, rg_reduce, rg_view, rg_transpose, rg_lrn, rg_attention,
     rg_quantize, rg_dequantize, rg_dynamic, rg_int8_conv, rg_int8_product, rg_int_cast, rg_byte_clip;
-extern const rg_family rg_resize, rg_split, rg_slice;
+extern const rg_family rg_resize, rg_split, rg_slice, rg_pad;
 
 /* Which nodes the rows of integers.def are for (quant.c). */
 bool rg_takes_any(const kit_node *node);

@@ -101,6 +101,26 @@ static bool parse_concat(const kit_node *node, rg_op *op, kit_refusal *why)
     return true;
 }
 
+/* Images with channels last, whose channels follow each other: each is copied to its place. */
+static inlay_status concat_images(rg_build *b, const rg_group *group, const rg_place *places, uint32_t count)
+{
+    rg_place out, part;
+    inlay_status status;
+    rg_md md;
+
+    rg_md_channels_last(&md, b->ranks[group->out], b->dims[group->out]);
+    INLAY_TRY(rg_new_place(b, &md, &out));
+    part = out;
+    for (uint32_t i = 0; i < count; i++) {
+        rg_md_strides(&part.md, b->ranks[group->out], places[i].md.dims, md.format_desc.blocking.strides);
+        INLAY_TRY(rg_emit_copy(b, &places[i], &part));
+        part.offset += (uint64_t)places[i].md.dims[1] * sizeof(float);
+    }
+    status = rg_set_place(b, group->out, &out);
+done:
+    return status;
+}
+
 static inlay_status lower_concat(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
@@ -144,6 +164,10 @@ static inlay_status lower_concat(rg_build *b, const rg_group *group)
     }
     if (images == 0) {
         status = rg_concat_rows(b, group, places, count);
+        goto done;
+    }
+    if (blocked < count && op->axis == 1 && b->state->moves != NULL && rg_type(b, group->out) == dnnl_f32) {
+        status = concat_images(b, group, places, count);
         goto done;
     }
     INLAY_TRY(rg_attr_create(b, &attr));

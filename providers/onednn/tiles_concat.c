@@ -70,7 +70,6 @@ inlay_status tiles_concat(rg_build *b, const rg_group *group, bool *out_done)
 {
     const rg_op *op = b->op;
     const rg_place *home = &b->homes[op->out[0]];
-    dnnl_primitive_desc_t pd = NULL;
     inlay_status status = INLAY_OK;
     int64_t before = 0;
 
@@ -87,16 +86,10 @@ inlay_status tiles_concat(rg_build *b, const rg_group *group, bool *out_done)
         before += b->dims[op->in[i]][1];
         if (x.buffer == part.buffer)
             continue;
-        INLAY_TRY(rg_check(dnnl_reorder_primitive_desc_create(&pd, &x.md, b->state->engine, &part.md, b->state->engine,
-                                                              NULL),
-                           b->diag, "concatenate", op->name));
-        INLAY_TRY(rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_FROM, &x }, { DNNL_ARG_TO, &part } }, 2));
-        (void)dnnl_primitive_desc_destroy(pd);
-        pd = NULL;
+        INLAY_TRY(rg_emit_copy(b, &x, &part));
     }
     INLAY_TRY(rg_set_place(b, group->out, home));
     *out_done = true;
 done:
-    (void)dnnl_primitive_desc_destroy(pd);
     return status;
 }

@@ -1,0 +1,215 @@
+/* Copies between layouts, as steps of a region. */
+#include "moves.h"
+#include "tiles.h"
+
+const move_set *moves_of_cpu(void)
+{
+#if defined(ONEDNN_X86_LEVELS)
+    if (tiles_of_cpu() != NULL)
+        return &moves_avx512;
+#endif
+    return NULL;
+}
+
+bool move_axes_of(const rg_md *from, const rg_md *to, move_axes *out)
+{
+    const dnnl_blocking_desc_t *f = &from->format_desc.blocking, *t = &to->format_desc.blocking;
+    uint32_t rank = 0;
+
+    if (from->format_kind != dnnl_blocked || to->format_kind != dnnl_blocked || f->inner_nblks > 0 ||
+        t->inner_nblks > 0 || from->data_type != to->data_type ||
+        dnnl_data_type_size(to->data_type) != sizeof(float) || from->offset0 != 0 || to->offset0 != 0 ||
+        from->ndims != to->ndims)
+        return false;
+    for (int d = 0; d < to->ndims; d++) {
+        uint32_t at = rank;
+
+        if (from->dims[d] != to->dims[d] || to->dims[d] < 1)
+            return false;
+        if (to->dims[d] == 1)
+            continue;
+        for (; at > 0 && out->to[at - 1] < t->strides[d]; at--) { /* sorted by the target's strides */
+            out->dims[at] = out->dims[at - 1];
+            out->from[at] = out->from[at - 1];
+            out->to[at] = out->to[at - 1];
+        }
+        out->dims[at] = to->dims[d];
+        out->from[at] = f->strides[d];
+        out->to[at] = t->strides[d];
+        rank++;
+    }
+    if (rank == 0) {
+        out->dims[0] = out->from[0] = out->to[0] = 1;
+        rank = 1;
+    }
+    out->rank = 1;
+    for (uint32_t d = 1; d < rank; d++) { /* the last one that stays, and the next: one axis? */
+        uint32_t last = out->rank - 1;
+
+        if (out->to[last] == out->to[d] * out->dims[d] && out->from[last] == out->from[d] * out->dims[d]) {
+            out->dims[last] *= out->dims[d];
+        } else {
+            last = out->rank++;
+            out->dims[last] = out->dims[d];
+        }
+        out->from[last] = out->from[d];
+        out->to[last] = out->to[d];
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------ the step */
+
+enum {
+    ROW_BLOCK = 256,        /* of a square that is turned: along the target's innermost axis */
+    COLUMN_BLOCK = 64,
+    UNIT_WORDS = ROW_BLOCK * COLUMN_BLOCK,
+    ALONE_WORDS = 24 * 1024 /* less is not worth waking threads for */
+};
+
+/* Two axes are the kernel's: `row` and `column` for x; the others are counted through. */
+typedef struct move_step {
+    rg_native native;
+    const move_set *set;
+    move_axes axes;
+    uint32_t row, column; /* the same: one axis, which is the column */
+    bool turn;            /* the column is the source's innermost axis, the row the target's */
+    int64_t row_block, column_block;
+    int64_t counts[DNNL_MAX_NDIMS]; /* units along each axis */
+    int64_t units;
+} move_step;
+
+typedef struct move_call {
+    const move_step *m;
+    const float *x;
+    float *y;
+} move_call;
+
+/* Neither side has neighbours to move at once. */
+static void move_words(const move_axes *a, uint32_t row, uint32_t column, const float *x, float *y, int64_t rows,
+                       int64_t columns)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c++)
+            memcpy(y + r * a->to[row] + c * a->to[column], x + r * a->from[row] + c * a->from[column], sizeof *y);
+}
+
+static void move_unit(const move_call *call, const int64_t *at)
+{
+    const move_step *m = call->m;
+    const move_axes *a = &m->axes;
+    int64_t from = 0, to = 0, rows = 1, columns = a->dims[m->column] - at[m->column] * m->column_block;
+
+    for (uint32_t d = 0; d < a->rank; d++) {
+        int64_t i = at[d] * (d == m->column ? m->column_block : d == m->row ? m->row_block : 1);
+
+        from += i * a->from[d];
+        to += i * a->to[d];
+    }
+    columns = columns < m->column_block ? columns : m->column_block;
+    if (m->row != m->column) {
+        rows = a->dims[m->row] - at[m->row] * m->row_block;
+        rows = rows < m->row_block ? rows : m->row_block;
+    }
+    if (m->turn)
+        m->set->turn(call->x + from, a->from[m->row], call->y + to, a->to[m->column], rows, columns);
+    else if (a->from[m->column] == 1 && a->to[m->column] == 1)
+        m->set->rows(call->x + from, a->from[m->row], call->y + to, a->to[m->row], rows, columns);
+    else
+        move_words(a, m->row, m->column, call->x + from, call->y + to, rows, columns);
+}
+
+static inlay_status move_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const move_call *call = user;
+    const move_step *m = call->m;
+    int64_t at[DNNL_MAX_NDIMS], left = begin;
+
+    (void)worker;
+    for (uint32_t d = m->axes.rank; d-- > 0; left /= m->counts[d])
+        at[d] = left % m->counts[d];
+    for (int64_t u = begin; u < end; u++) {
+        uint32_t d = m->axes.rank;
+
+        move_unit(call, at);
+        while (d-- > 0 && ++at[d] == m->counts[d])
+            at[d] = 0;
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_move(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                             uint32_t threads)
+{
+    const move_step *m = (const move_step *)(const void *)native;
+    move_call call = { m, args[0], args[1] };
+    int64_t words = 1, grain;
+
+    for (uint32_t d = 0; d < m->axes.rank; d++)
+        words *= m->axes.dims[d];
+    if (threads <= 1 || m->units == 1 || words < ALONE_WORDS)
+        return move_some(&call, 0, m->units, 0);
+    grain = UNIT_WORDS / (words / m->units + 1) + 1;
+    return state->host->parallel_for(state->host->ctx, run, m->units, grain, move_some, &call);
+}
+
+/* Which axes are the kernel's, and how they are cut into units. */
+static void divide(move_step *m)
+{
+    const move_axes *a = &m->axes;
+    uint32_t last = a->rank - 1, inner = INLAY_NONE;
+
+    for (uint32_t d = 0; d < a->rank; d++)
+        if (a->from[d] == 1)
+            inner = d;
+    m->turn = a->to[last] == 1 && a->from[last] != 1 && inner != INLAY_NONE && inner != last;
+    if (m->turn) {
+        m->row = last;
+        m->column = inner;
+        m->row_block = ROW_BLOCK;
+        m->column_block = COLUMN_BLOCK;
+    } else {
+        m->column = last;
+        m->row = last > 0 ? last - 1 : last;
+        m->column_block = a->dims[last] < UNIT_WORDS ? a->dims[last] : UNIT_WORDS;
+        m->row_block = m->row == m->column ? m->column_block : UNIT_WORDS / m->column_block;
+    }
+    m->units = 1;
+    for (uint32_t d = 0; d < a->rank; d++) {
+        int64_t block = d == m->column ? m->column_block : d == m->row ? m->row_block : 1;
+
+        m->counts[d] = a->dims[d] / block + (a->dims[d] % block != 0);
+        m->units *= m->counts[d];
+    }
+}
+
+static inlay_status emit_reorder(rg_build *b, const rg_place *from, const rg_place *to)
+{
+    dnnl_primitive_desc_t pd = NULL;
+    inlay_status status;
+
+    INLAY_TRY(rg_check(dnnl_reorder_primitive_desc_create(&pd, &from->md, b->state->engine, &to->md, b->state->engine,
+                                                          NULL),
+                       b->diag, "reorder values", b->op->name));
+    status = rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_FROM, from }, { DNNL_ARG_TO, to } }, 2);
+done:
+    (void)dnnl_primitive_desc_destroy(pd);
+    return status;
+}
+
+inlay_status rg_emit_copy(rg_build *b, const rg_place *from, const rg_place *to)
+{
+    move_axes axes;
+    move_step *m;
+
+    if (b->state->moves == NULL || !move_axes_of(&from->md, &to->md, &axes))
+        return emit_reorder(b, from, to);
+    m = calloc(1, sizeof *m);
+    if (m == NULL)
+        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
+    m->native.run = run_move;
+    m->set = b->state->moves;
+    m->axes = axes;
+    divide(m);
+    return rg_emit_native(b, &m->native, (const rg_place *const[]){ from, to }, 2);
+}
