@@ -1,15 +1,8 @@
 #include "exec/attribute.h"
+#include "base/order.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static bool is_in(const uint32_t *list, uint32_t count, uint32_t v)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (list[i] == v)
-            return true;
-    return false;
-}
 
 /* What the values cost that enter or leave the region by this offer, priced as it is. */
 static double borders_ns(const program *p, const part_region *region, const part_offer *o,
@@ -21,10 +14,10 @@ static double borders_ns(const program *p, const part_region *region, const part
         const inlay_node_info *n = inlay_graph_node(&p->snapshot, o->nodes[k]);
 
         for (uint32_t i = 0; i < n->input_count; i++)
-            if (is_in(region->inputs, region->input_count, n->inputs[i]))
+            if (is_listed(region->inputs, region->input_count, n->inputs[i]))
                 ns += cost_border_ns(&p->snapshot, o, values, n->inputs[i], true);
         for (uint32_t i = 0; i < n->output_count; i++)
-            if (is_in(region->outputs, region->output_count, n->outputs[i]))
+            if (is_listed(region->outputs, region->output_count, n->outputs[i]))
                 ns += cost_border_ns(&p->snapshot, o, values, n->outputs[i], false);
     }
     return ns;
@@ -79,33 +72,27 @@ static bool add(attribute_list *list, const cost_record *one)
 bool attribute_add(attribute_list *list, const program *p, const part_region *region, const inlay_value_state *values,
                    double ns, uint64_t identity, const cost_record *like)
 {
-    double expected = attribute_price(p, region, values);
+    double expected = 0, *own = malloc((region->offer_count + 1) * sizeof *own);
+    bool good = own != NULL;
 
-    for (uint32_t k = 0; k < region->offer_count; k++) {
+    for (uint32_t k = 0; good && k < region->offer_count; k++)
+        expected += price_at(p, region, k, values, &own[k]);
+    if (good && region->offer_count == 1 && expected <= own[0])
+        own[0] = expected = 1; /* all of it */
+    for (uint32_t k = 0; good && k < region->offer_count; k++) {
         const part_offer *offer = &p->parts.offers[region->offers[k]];
         cost_question q = question_of(p, region, offer, values);
         cost_record one = *like;
-        double own;
 
-        (void)price_at(p, region, k, values, &own);
-        if (region->offer_count == 1 && expected <= own)
-            own = expected = 1; /* all of it */
-        if (!(own > 0) || !(expected > 0))
+        if (!(own[k] > 0) || !(expected > 0))
             continue;
         one.key = cost_key_of(identity, &q);
-        one.ns = ns * own / expected;
+        one.ns = ns * own[k] / expected;
         (void)snprintf(one.what, sizeof one.what, "%s", inlay_graph_node(&p->snapshot, offer->nodes[0])->op_type.data);
-        if (!add(list, &one))
-            return false;
+        good = add(list, &one);
     }
-    return true;
-}
-
-static int by_key(const void *a_, const void *b_)
-{
-    const cost_record *a = a_, *b = b_;
-
-    return cost_key_less(&a->key, &b->key) ? -1 : cost_key_less(&b->key, &a->key) ? 1 : 0;
+    free(own);
+    return good;
 }
 
 void attribute_merge(attribute_list *list)
@@ -113,12 +100,12 @@ void attribute_merge(attribute_list *list)
     uint32_t n = 0;
 
     if (list->count > 0)
-        qsort(list->records, list->count, sizeof *list->records, by_key);
+        qsort(list->records, list->count, sizeof *list->records, cost_key_order);
     for (uint32_t i = 0, end; i < list->count; i = end) {
         cost_record one = list->records[i];
         double sum = 0, off = 0;
 
-        for (end = i; end < list->count && by_key(&one, &list->records[end]) == 0; end++)
+        for (end = i; end < list->count && cost_key_order(&one, &list->records[end]) == 0; end++)
             sum += list->records[end].ns;
         one.ns = sum / (end - i);
         for (uint32_t k = i; k < end; k++)

@@ -1,6 +1,7 @@
 /* calibrate.c - times the rows of calibrate_cases.def on every provider, and copies on every link. */
 #include "exec/calibrate.h"
 #include "base/clock.h"
+#include "base/order.h"
 #include "config/dirs.h"
 #include "exec/measure.h"
 #include "exec/threads.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_THREAD_COUNTS = 16, LINK_SIZES = 4, ROUNDS = 2 };
+enum { MAX_THREAD_COUNTS = 16, LINK_SIZES = 4, ROUNDS = 2, MOST_ROUNDS = 5 };
 static const double BUDGET_NS = 12e6, QUICK_BUDGET_NS = 2.5e6; /* of one kernel, a round */
 static const double CASES_SHARE = 0.95; /* of the bar; links take the rest */
 
@@ -27,6 +28,7 @@ typedef struct calibration {
     inlay_calibrate_result result;
     double fraction;
     bool cancelled;
+    bool calm; /* was the round at hand? */
     inlay_diag *diag;
 } calibration;
 
@@ -80,11 +82,12 @@ static inlay_status add_point(calibration *c, uint32_t which, const calibrate_po
     return INLAY_OK;
 }
 
-/* The models of a case. */
+/* A case in its forms, in a model of large weights or with no others than its own. */
 typedef struct case_models {
     const calibrate_case *row;
     graph_model *model[CALIBRATE_FORMS]; /* NULL: it has not this form */
     inlay_graph view[CALIBRATE_FORMS];
+    uint64_t weight_bytes; /* of the first form */
     arena a;
 } case_models;
 
@@ -144,31 +147,32 @@ static inlay_status ask_offer(calibration *c, case_models *m, uint32_t form, uin
 }
 
 /* *out_ns stays 0 for a kernel that fails. */
-static inlay_status time_offer(calibration *c, const calibrate_case *row, case_offer *o, uint32_t weights_in,
-                               double *out_ns)
+static inlay_status time_offer(calibration *c, const case_models *m, case_offer *o, double *out_ns)
 {
     inlay_diag why = INLAY_DIAG_INIT;
     measurement got = { .ns = 0 };
     inlay_status status;
 
-    o->job.weights_in = weights_in;
+    /* Without weights everything is as it is behind large kernels. */
+    o->job.weights_in = o->parts.weight_bytes > 0 ? cost_weights_in(o->parts.weight_bytes) : COST_FAR;
     status = measure_offer(&o->job, &c->plan, &c->sweep, &got, &why);
 
     if (status == INLAY_CANCELLED || status == INLAY_OUT_OF_MEMORY)
         return inlay_fail(c->diag, status, "%s", why.text);
     if (status != INLAY_OK && c->s->log != NULL) {
         char line[700];
-        (void)snprintf(line, sizeof line, "calibrate: provider %s, %s: %s", o->job.provider->name, row->op, why.text);
+        (void)snprintf(line, sizeof line, "calibrate: provider %s, %s: %s", o->job.provider->name, m->row->op,
+                       why.text);
         c->s->log(c->s->log_user, INLAY_LOG_WARNING, line);
     }
     *out_ns = status == INLAY_OK ? got.ns : 0;
+    c->calm = c->calm && (status != INLAY_OK || got.calm);
     return INLAY_OK;
 }
 
 /* Times a kernel, alone and in regions where there are such, and adds a point for it; a kernel that fails has none.
  * offers: [CALIBRATE_FORMS]. */
-static inlay_status time_point(calibration *c, const case_models *m, uint32_t which, case_offer *offers,
-                               uint32_t weights_in)
+static inlay_status time_point(calibration *c, const case_models *m, uint32_t which, case_offer *offers)
 {
     case_offer *alone = &offers[CALIBRATE_ALONE], *row = &offers[CALIBRATE_ROW], *behind = &offers[CALIBRATE_BEHIND];
     case_offer *before = &offers[CALIBRATE_BEFORE], *typical = row->there ? row : behind->there ? behind : alone;
@@ -179,23 +183,23 @@ static inlay_status time_point(calibration *c, const case_models *m, uint32_t wh
                               .border_ns = alone->offer.cost.enter_ns + alone->offer.cost.leave_ns };
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(time_offer(c, m->row, alone, weights_in, &point.point.ns));
+    INLAY_TRY(time_offer(c, m, alone, &point.point.ns));
     if (point.point.ns == 0)
         return INLAY_OK;
     if (row->there) {
-        INLAY_TRY(time_offer(c, m->row, row, weights_in, &point.with_ns));
+        INLAY_TRY(time_offer(c, m, row, &point.with_ns));
         point.without_ns = point.point.ns;
         point.nodes_more = CALIBRATE_CHAIN - 1;
     } else if (behind->there && before->there) {
-        INLAY_TRY(time_offer(c, m->row, behind, weights_in, &point.with_ns));
-        INLAY_TRY(time_offer(c, m->row, before, weights_in, &point.without_ns));
+        INLAY_TRY(time_offer(c, m, behind, &point.with_ns));
+        INLAY_TRY(time_offer(c, m, before, &point.without_ns));
         point.nodes_more = 1;
         point.leave_ns = behind->leave_ns - before->leave_ns;
     }
     point.class = cost_class_of(view, node, typical->parts.profile);
     point.class.op = m->row->op;
     fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, cost->ns,
-              weights_in == COST_NEAR ? 0 : cost_cold_bytes(view, node, cost), point.point.x);
+              cost_cold_bytes(view, node, cost) * cost_cold_share(typical->parts.weight_bytes), point.point.x);
     INLAY_TRY(add_point(c, which, &point));
 done:
     return status;
@@ -209,55 +213,74 @@ static inlay_status time_kernel(calibration *c, case_models *m, uint32_t which, 
 
     for (uint32_t form = 0; form < CALIBRATE_FORMS; form++)
         INLAY_TRY(ask_offer(c, m, form, which, threads, &offers[form]));
-    if (!offers[CALIBRATE_ALONE].there)
-        return INLAY_OK;
-    INLAY_TRY(time_point(c, m, which, offers, COST_FAR));
-    /* Once more as it goes in a model whose weights all stay in the cache. */
-    if (offers[CALIBRATE_ALONE].parts.weight_bytes > 0 &&
-        cost_cold_share(offers[CALIBRATE_ALONE].parts.weight_bytes) <= 0)
-        INLAY_TRY(time_point(c, m, which, offers, COST_NEAR));
+    if (offers[CALIBRATE_ALONE].there)
+        status = time_point(c, m, which, offers);
 done:
     return status;
 }
 
-static inlay_status make_models(case_models *m, inlay_dtype dtype, inlay_diag *diag)
+static inlay_status make_models(case_models *m, inlay_dtype dtype, bool large, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
     for (uint32_t form = 0; form < CALIBRATE_FORMS; form++) {
         if (!calibrate_has(m->row, m->model[CALIBRATE_ALONE], form))
             continue;
-        INLAY_TRY(calibrate_model(m->row, dtype, form, &m->model[form], diag));
+        INLAY_TRY(calibrate_model(m->row, dtype, form, large, &m->model[form], diag));
         INLAY_TRY(graph_snapshot(m->model[form]->main, &m->a, &m->view[form], diag));
+    }
+    m->weight_bytes = cost_weight_bytes(&m->view[CALIBRATE_ALONE]);
+done:
+    return status;
+}
+
+static void drop_models(case_models *m)
+{
+    arena_deinit(&m->a);
+    for (uint32_t form = 0; form < CALIBRATE_FORMS; form++)
+        graph_model_destroy(m->model[form]);
+}
+
+/* One round: each provider at each number of threads. */
+static inlay_status time_round(calibration *c, case_models *m, inlay_dtype dtype)
+{
+    inlay_status status = INLAY_OK;
+    char what[96];
+
+    for (uint32_t p = 0; p < c->s->env.provider_count; p++) {
+        for (uint32_t t = 0; t < c->thread_count; t++) {
+            (void)snprintf(what, sizeof what, "%s, %s of %s, %u thread%s", c->s->providers[p].name, m->row->op,
+                           inlay_dtype_name(dtype), c->threads[t], c->threads[t] > 1 ? "s" : "");
+            if (tell(c, what))
+                return inlay_fail(c->diag, INLAY_CANCELLED, "cancelled while measuring");
+            INLAY_TRY(time_kernel(c, m, p, c->threads[t]));
+        }
     }
 done:
     return status;
 }
 
+/* A case with weights is timed as it goes in a small model, whose weights are in some cache, and in a large one. Rounds
+ * that others disturbed are repeated, up to a number: what was timed in them is no less than it should be. */
 static inlay_status time_case(calibration *c, const calibrate_case *row, inlay_dtype dtype)
 {
-    case_models m = { .row = row };
+    case_models small = { .row = row }, large = { .row = row };
     inlay_status status = INLAY_OK;
-    char what[96];
 
-    INLAY_TRY(make_models(&m, dtype, c->diag));
+    INLAY_TRY(make_models(&small, dtype, false, c->diag));
+    if (small.weight_bytes > 0 && cost_cold_share(small.weight_bytes) < 1)
+        INLAY_TRY(make_models(&large, dtype, true, c->diag));
     memcpy(c->case_begin, c->point_count, c->s->env.provider_count * sizeof *c->case_begin);
-    for (uint32_t turn = 0; turn < ROUNDS * c->s->env.provider_count; turn++) {
-        uint32_t p = turn % c->s->env.provider_count;
-        for (uint32_t t = 0; t < c->thread_count; t++) {
-            (void)snprintf(what, sizeof what, "%s, %s of %s, %u thread%s", c->s->providers[p].name, row->op,
-                           inlay_dtype_name(dtype), c->threads[t], c->threads[t] > 1 ? "s" : "");
-            if (tell(c, what)) {
-                status = inlay_fail(c->diag, INLAY_CANCELLED, "cancelled while measuring");
-                goto done;
-            }
-            INLAY_TRY(time_kernel(c, &m, p, c->threads[t]));
-        }
+    for (uint32_t all = 0, calm = 0; calm < ROUNDS && all < MOST_ROUNDS; all++) {
+        c->calm = true;
+        INLAY_TRY(time_round(c, &small, dtype));
+        if (large.weight_bytes > 0)
+            INLAY_TRY(time_round(c, &large, dtype));
+        calm += c->calm;
     }
 done:
-    arena_deinit(&m.a);
-    for (uint32_t form = 0; form < CALIBRATE_FORMS; form++)
-        graph_model_destroy(m.model[form]);
+    drop_models(&small);
+    drop_models(&large);
     return status;
 }
 
@@ -334,13 +357,6 @@ done:
 
 /* ------------------------------------------------------------------ the profile */
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
 static bool is_timed_now(const calibration *c, uint32_t threads)
 {
     for (uint32_t t = 0; t < c->thread_count; t++)
@@ -413,7 +429,7 @@ static inlay_status make_profile(calibration *c, const cost_profile *old)
         for (uint32_t i = 0; i < list[p].line_count; i++)
             errors[error_count++] = list[p].lines[i].fit.error;
     if (error_count > 0) {
-        qsort(errors, error_count, sizeof *errors, by_size);
+        qsort(errors, error_count, sizeof *errors, order_doubles);
         c->result.median_error = errors[error_count / 2];
     }
     for (uint32_t p = 0; p < providers; p++)

@@ -21,8 +21,9 @@ enum { CALIBRATE_ALONE, CALIBRATE_ROW, CALIBRATE_BEHIND, CALIBRATE_BEFORE, CALIB
 /* The model of a case for one element type, bound and inferred, in one of the forms above: the node alone; several in a
  * row, each of which reads what the one before made, with constants of its own; behind a cheap convolution for each
  * input that has "^" in its row; these convolutions without it. Other forms than the first are only for cases that
- * calibrate_has. The caller destroys it. */
-INLAY_NODISCARD inlay_status calibrate_model(const calibrate_case *c, inlay_dtype dtype, uint32_t form,
+ * calibrate_has. large: as a part of a model whose weights, cost_shared_bytes() more, stay in no cache; providers look
+ * at that when they say what a node takes. The caller destroys it. */
+INLAY_NODISCARD inlay_status calibrate_model(const calibrate_case *c, inlay_dtype dtype, uint32_t form, bool large,
                                              graph_model **out_model, inlay_diag *diag);
 /* Is there such a form? alone: the model of the first one. */
 bool calibrate_has(const calibrate_case *c, const graph_model *alone, uint32_t form);

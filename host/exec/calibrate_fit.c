@@ -1,5 +1,6 @@
 /* calibrate_fit.c - from timed kernels to the lines of a profile. */
 #include "exec/calibrate.h"
+#include "base/order.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,13 +105,6 @@ static bool fit_at_distance(fitting *f, int distance)
     return true;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
 /* What the node adds to a region, when what the provider expects of borders is off by this factor. */
 static double share_of_region(const calibrate_point *p, double border)
 {
@@ -130,7 +124,7 @@ static double find_border(const fitting *f, uint32_t threads, double *ratios)
     }
     if (n == 0)
         return 1;
-    qsort(ratios, n, sizeof *ratios, by_size);
+    qsort(ratios, n, sizeof *ratios, order_doubles);
     return fmax(ratios[n / 2], 0.05);
 }
 
@@ -172,7 +166,7 @@ static bool find_factors(fitting *f)
         }
         if (n == 0)
             continue;
-        qsort(ratios, n, sizeof *ratios, by_size);
+        qsort(ratios, n, sizeof *ratios, order_doubles);
         f->out->factors[f->out->factor_count++] = (profile_factor){ threads, ratios[n / 2], border };
     }
     free(ratios);

@@ -1,5 +1,6 @@
 /* calibrate_model.c - the models that are timed: a node in its forms. */
 #include "exec/calibrate.h"
+#include "partition/cost.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -317,6 +318,21 @@ static inlay_status set_outputs(graph *g, uint32_t from)
     return INLAY_OK;
 }
 
+/* Weights of other nodes, so many that none stay in a cache. Nobody reads them, so that they take no memory. */
+static inlay_status add_others(maker *m)
+{
+    const int64_t bytes = (int64_t)cost_shared_bytes();
+    uint32_t v = graph_add_value(m->g, NULL, 0);
+    void *data = graph_blob_alloc(m->g->model, (size_t)bytes);
+    inlay_status status;
+
+    if (v == INLAY_NONE || data == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    status = graph_set_constant(m->g, v, INLAY_UINT8, 1, &bytes, data, (uint64_t)bytes);
+    m->g->values[v].info.content_hash = 1; /* not to be asked for */
+    return status;
+}
+
 static inlay_status fill_graph(maker *m, const calibrate_case *c, uint32_t form)
 {
     uint32_t ins[INLAY_MAX_RANK], count, length = form == CALIBRATE_ROW ? CALIBRATE_CHAIN : 1;
@@ -359,8 +375,8 @@ bool calibrate_has(const calibrate_case *c, const graph_model *alone, uint32_t f
     return form == CALIBRATE_ROW ? strchr(c->inputs, '^') == NULL && repeats(alone) : strchr(c->inputs, '^') != NULL;
 }
 
-inlay_status calibrate_model(const calibrate_case *c, inlay_dtype dtype, uint32_t form, graph_model **out_model,
-                             inlay_diag *diag)
+inlay_status calibrate_model(const calibrate_case *c, inlay_dtype dtype, uint32_t form, bool large,
+                             graph_model **out_model, inlay_diag *diag)
 {
     graph_model *model = graph_model_create();
     maker m = { .dtype = dtype, .seed = 1 };
@@ -377,6 +393,8 @@ inlay_status calibrate_model(const calibrate_case *c, inlay_dtype dtype, uint32_
     model->opsets[0] = (graph_opset){ "ai.onnx", opset_of(c->op) };
     model->opset_count = 1;
     INLAY_TRY(fill_graph(&m, c, form));
+    if (large)
+        INLAY_TRY(add_others(&m));
     INLAY_TRY(graph_finish(model->main, diag));
     INLAY_TRY(graph_bind(model, NULL, diag));
     INLAY_TRY(graph_infer(model, diag));

@@ -1,6 +1,8 @@
 #include "exec/measure.h"
 #include "base/checked.h"
+#include "base/order.h"
 #include "exec/fence.h"
+#include "exec/measure_time.h"
 #include "exec/threads.h"
 #include "partition/cost.h"
 #include "plugin/run.h"
@@ -9,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { ALIGN = 64, MAX_ALIGN = 1 << 21, MAX_RUNS = 200, SWEEP_LEAST = 32 << 20, SWEEP_MOST = 256 << 20,
+enum { ALIGN = 64, MAX_ALIGN = 1 << 21, SWEEP_LEAST = 32 << 20, SWEEP_MOST = 256 << 20,
        MAX_SWEEPERS = 64, LARGE_WEIGHTS = 1 << 20 };
 
 static const double LONG_NS = 20e3; /* above this, the clock of a thread is exact enough */
@@ -118,18 +120,23 @@ static void sweep_caches(const bench *b, size_t bytes)
 }
 
 /* The caches as the kernel would find them in a model: weights were last read a run ago, and all other weights since
- * then; activations lie where the kernels before have just been at work. */
-static void prepare_caches(bench *b)
+ * then; activations lie where the kernels before have just been at work, and these have called all threads. Returns
+ * measure_switches() as of then. */
+static uint64_t prepare_caches(bench *b)
 {
     const uint64_t small = b->sweep->near_bytes / 16;
+    uint64_t switches;
 
     if (b->job->weights_in == COST_FAR && b->constant_bytes > small)
         sweep_caches(b, b->constant_bytes > LARGE_WEIGHTS ? b->sweep->bytes : (size_t)SWEEP_LEAST);
     else if (b->job->weights_in != COST_NEAR)
         sweep_caches(b, 4 * b->sweep->near_bytes);
+    threads_meet(&b->run);
+    switches = measure_switches();
     for (uint32_t i = b->input_count + b->output_count; i-- > 0;)
         touch(&b->args[i].buffer);
     touch(&b->workspace);
+    return switches;
 }
 
 /* ------------------------------------------------------------------ memory */
@@ -231,14 +238,6 @@ static bool in_offer(const part_offer *o, uint32_t node)
 {
     for (uint32_t i = 0; i < o->node_count; i++)
         if (o->nodes[i] == node)
-            return true;
-    return false;
-}
-
-static bool is_listed(const uint32_t *list, uint32_t count, uint32_t v)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (list[i] == v)
             return true;
     return false;
 }
@@ -486,8 +485,9 @@ static char *hook_string(void *ctx, uint64_t bytes)
     return bytes <= sizeof room ? room : NULL;
 }
 
-static inlay_status run_once(bench *b, double *out_ns)
+static inlay_status time_offer(void *ctx, double *out_ns, bool *out_calm)
 {
+    bench *b = ctx;
     static const uint32_t never;
     inlay_exec_args exec = { .struct_size = sizeof exec, .run = &b->run, .inputs = b->args,
                              .outputs = b->args + b->input_count, .input_count = b->input_count,
@@ -495,10 +495,11 @@ static inlay_status run_once(bench *b, double *out_ns)
                              .workspace = b->workspace, .cancel = &never, .diag = b->diag };
     inlay_status status;
     double start, own, own_start;
+    uint64_t switches;
 
     for (uint32_t i = 0; i < b->output_count; i++)
         give_buffer(b->provider, &b->made[i]);
-    prepare_caches(b);
+    switches = prepare_caches(b);
     if (is_async(b->provider))
         exec.signal = (inlay_fence){ b->timeline, ++b->signalled };
     own_start = read_clock(CLOCK_THREAD_CPUTIME_ID);
@@ -513,46 +514,8 @@ static inlay_status run_once(bench *b, double *out_ns)
     if (!is_async(b->provider) && b->provider->table->device_kind == INLAY_DEVICE_CPU &&
         own < *out_ns && *out_ns > LONG_NS)
         *out_ns = own;
+    *out_calm = measure_switches() == switches;
     return status;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-typedef inlay_status (*timed_fn)(void *ctx, double *out_ns);
-
-/* at_quantile 2: the median; 4: the lower quartile, where others on the machine make threads wait for each other. */
-static inlay_status time_runs(timed_fn once, void *ctx, const measure_plan *plan, uint32_t at_quantile,
-                              measurement *out, inlay_diag *diag)
-{
-    double times[MAX_RUNS], begin = 0, ns;
-    uint32_t count = 0, most = plan->max_runs < MAX_RUNS ? plan->max_runs : MAX_RUNS;
-    inlay_status status = once(ctx, &ns);
-
-    begin = now_ns();
-    while (status == INLAY_OK && count < most && (count < plan->min_runs || now_ns() - begin < plan->budget_ns)) {
-        if (plan->stop != NULL && plan->stop(plan->stop_ctx))
-            return inlay_fail(diag, INLAY_CANCELLED, "cancelled while measuring");
-        status = once(ctx, &times[count]);
-        count += status == INLAY_OK;
-    }
-    if (status != INLAY_OK || count == 0)
-        return status;
-    qsort(times, count, sizeof *times, by_size);
-    out->ns = times[count / at_quantile] > 1 ? times[count / at_quantile] : 1;
-    out->spread = fabs(1 - times[count / (6 - at_quantile)] / out->ns);
-    out->spread = out->spread > 0 ? out->spread : 0;
-    out->samples = count;
-    return INLAY_OK;
-}
-
-static inlay_status time_offer(void *ctx, double *out_ns)
-{
-    return run_once(ctx, out_ns);
 }
 
 static void release(bench *b)
@@ -593,7 +556,7 @@ inlay_status measure_offer(const measure_job *job, const measure_plan *plan, mea
     INLAY_TRY(compile(&b));
     INLAY_TRY(specialize(&b, &request));
     INLAY_TRY(make_args(&b, &request));
-    INLAY_TRY(time_runs(time_offer, &b, plan, job->max_threads > 1 ? 4 : 2, out, diag));
+    INLAY_TRY(measure_runs(time_offer, &b, plan, job->max_threads > 1 ? 4 : 2, out, diag));
 done:
     release(&b);
     return status;
@@ -609,13 +572,15 @@ typedef struct copy_bench {
     inlay_diag *diag;
 } copy_bench;
 
-static inlay_status time_copy(void *ctx, double *out_ns)
+static inlay_status time_copy(void *ctx, double *out_ns, bool *out_calm)
 {
     copy_bench *c = ctx;
+    uint64_t switches = measure_switches();
     double start = now_ns();
     inlay_status status = copy_now(c->provider, c->run, c->timeline, &c->signalled, &c->from, &c->to, c->diag);
 
     *out_ns = now_ns() - start;
+    *out_calm = measure_switches() == switches;
     return status;
 }
 
@@ -635,7 +600,7 @@ inlay_status measure_copy(const part_provider *provider, uint32_t domain, bool t
         INLAY_TRY(timeline_create(&c.timeline, diag));
     c.from = to_device ? host : device;
     c.to = to_device ? device : host;
-    INLAY_TRY(time_runs(time_copy, &c, plan, 2, out, diag));
+    INLAY_TRY(measure_runs(time_copy, &c, plan, 2, out, diag));
 done:
     give_buffer(provider, &host);
     give_buffer(provider, &device);

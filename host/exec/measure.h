@@ -35,6 +35,7 @@ typedef struct measurement {
     double ns;     /* the median of the runs; of several threads the lower quartile */
     double spread; /* from the lower quartile to the median, relative */
     uint32_t samples;
+    bool calm;     /* nobody else was given the CPU of a thread meanwhile; such runs alone count where there are any */
 } measurement;
 
 /* Memory that sweeps the caches; one for many measurements, used by one thread at a time. */

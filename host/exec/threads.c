@@ -330,3 +330,27 @@ inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t g
     give_back(team);
     return l.status;
 }
+
+static inlay_status be_there(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    (void)user, (void)begin, (void)end, (void)worker;
+    return INLAY_OK;
+}
+
+void threads_meet(const inlay_run *run)
+{
+    uint32_t limit = threads_limit(run), team;
+    loop l = { .fn = be_there, .run = run, .count = limit, .ranges = limit, .scene = &crash_here };
+
+    if (limit <= 1 || in_loop || omp_in_parallel())
+        return;
+    team = lease(limit, limit);
+    if (team > 1) {
+        TSAN_RELEASE(&l);
+        start_team(&l, team);
+        TSAN_ACQUIRE(&l);
+        warmth.team_end = clock_ns();
+        warmth.lost = 0;
+    }
+    give_back(team);
+}

@@ -261,18 +261,11 @@ static bool merges(const part_offer *o)
     return (o->flags & INLAY_OFFER_MERGE) != 0;
 }
 
-static int by_key(const void *a_, const void *b_)
-{
-    const kernel *a = a_, *b = b_;
-
-    return cost_key_less(&a->key, &b->key) ? -1 : cost_key_less(&b->key, &a->key) ? 1 : 0;
-}
-
 static int by_weight(const void *a_, const void *b_)
 {
     const kernel *a = a_, *b = b_;
 
-    return a->weight != b->weight ? (a->weight > b->weight ? -1 : 1) : by_key(a_, b_);
+    return a->weight != b->weight ? (a->weight > b->weight ? -1 : 1) : cost_key_order(a_, b_);
 }
 
 /* Kernels of one key become one. */
@@ -281,9 +274,9 @@ static void merge_kernels(tuning *t)
     uint32_t n = 0;
 
     if (t->kernel_count > 0)
-        qsort(t->kernels, t->kernel_count, sizeof *t->kernels, by_key);
+        qsort(t->kernels, t->kernel_count, sizeof *t->kernels, cost_key_order);
     for (uint32_t i = 0; i < t->kernel_count; i++) {
-        if (n > 0 && by_key(&t->kernels[n - 1], &t->kernels[i]) == 0)
+        if (n > 0 && cost_key_order(&t->kernels[n - 1], &t->kernels[i]) == 0)
             t->kernels[n - 1].weight += t->kernels[i].weight;
         else
             t->kernels[n++] = t->kernels[i];

@@ -1,9 +1,10 @@
 #include "partition/cost_fit.h"
+#include "base/order.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST_SEEN = 2 }; /* points that have a term; through one, any line goes */
+enum { LEAST_SEEN = 2 /* points that have a term; through one, any line goes */, TURNS = 5 };
 enum { MODEL_BIT = 1 << FIT_MODEL, COLD_BIT = 1 << FIT_COLD };
 static const double NEAR_BYTES = 1 << 20; /* of cache next to one core, on machines of the last ten years */
 static const double TERM_PENALTY = 1.2;   /* a further term has to explain something */
@@ -22,13 +23,18 @@ void fit_terms(double flops, double bytes, double model_ns, double cold_bytes, d
     out_x[FIT_COLD] = cold_bytes;
 }
 
-double fit_at(const fit_line *line, const double x[FIT_TERMS])
+static double at(const double ns_per[FIT_TERMS], const double x[FIT_TERMS])
 {
     double ns = 0;
 
     for (int t = 0; t < FIT_TERMS; t++)
-        ns += line->ns_per[t] * x[t];
+        ns += ns_per[t] * x[t];
     return ns;
+}
+
+double fit_at(const fit_line *line, const double x[FIT_TERMS])
+{
+    return at(line->ns_per, x);
 }
 
 static bool is_usable(const fit_point *p)
@@ -69,74 +75,106 @@ static bool invert(square_matrix a, int n)
 typedef struct trial {
     double ns_per[FIT_TERMS];
     double *off; /* [count] prediction / measurement of each point by a fit without it; borrowed */
-    double square; /* mean of (off - 1) squared */
+    double *unit; /* [count] what errors of each point are counted in; borrowed */
+    double square; /* mean of (log off) squared */
 } trial;
 
-/* Least squares of (prediction / measurement - 1) with the terms of the set alone. scale: the largest x of each term,
- * so that the equations are well conditioned. What a fit without a point would say of it follows from the one with it:
- * the residual grows by 1 / (1 - leverage). False when a rate would be negative. */
-static bool try_terms(const fit_point *points, uint32_t count, const double *scale, unsigned set, trial *out)
-{
-    square_matrix a = { { 0 } };
-    double b[FIT_TERMS] = { 0 }, x[FIT_TERMS] = { 0 }, root[FIT_TERMS];
-    int term[FIT_TERMS], n = 0;
+/* The set that is tried, in the order of the equations. scale: the largest x of each term, so that the equations are
+ * well conditioned. */
+typedef struct chosen {
+    const fit_point *points;
+    uint32_t count;
+    const double *scale;
+    int term[FIT_TERMS], n;
+} chosen;
 
-    memset(out->ns_per, 0, sizeof out->ns_per);
-    out->square = 0;
-    for (int t = 0; t < FIT_TERMS; t++)
-        if ((set >> t & 1) != 0)
-            term[n++] = t;
-    for (uint32_t i = 0; i < count; i++) {
-        for (int r = 0; r < n; r++) {
-            double xr = points[i].x[term[r]] / scale[term[r]] / points[i].ns;
-            for (int c = 0; c < n; c++)
-                a[r][c] += xr * points[i].x[term[c]] / scale[term[c]] / points[i].ns;
-            b[r] += xr;
+/* Term r of point i, in units of its error. */
+static double term_of(const chosen *c, const trial *t, uint32_t i, int r)
+{
+    return c->points[i].x[c->term[r]] / c->scale[c->term[r]] / t->unit[i];
+}
+
+/* Weighted least squares: t->ns_per, and *out_a the inverse of the equations, whose diagonal was brought to 1 by root
+ * since rows differ by the squares of 1/ns. False when there is no solution of physical rates. */
+static bool solve(const chosen *c, trial *t, square_matrix a, double root[FIT_TERMS])
+{
+    double b[FIT_TERMS] = { 0 };
+
+    memset(a, 0, sizeof(square_matrix));
+    memset(t->ns_per, 0, sizeof t->ns_per);
+    for (uint32_t i = 0; i < c->count; i++) {
+        for (int r = 0; r < c->n; r++) {
+            double xr = term_of(c, t, i, r);
+            for (int k = 0; k < c->n; k++)
+                a[r][k] += xr * term_of(c, t, i, k);
+            b[r] += xr * c->points[i].ns / t->unit[i];
         }
     }
-    /* Rows differ by the squares of 1/ns: the diagonal is brought to 1. */
-    for (int r = 0; r < n; r++)
+    for (int r = 0; r < c->n; r++)
         root[r] = sqrt(a[r][r]);
-    for (int r = 0; r < n; r++) {
+    for (int r = 0; r < c->n; r++) {
         if (!(root[r] > 0))
             return false;
         b[r] /= root[r];
-        for (int c = 0; c < n; c++)
-            a[r][c] /= root[r] * root[c];
+        for (int k = 0; k < c->n; k++)
+            a[r][k] /= root[r] * root[k];
     }
-    if (!invert(a, n))
+    if (!invert(a, c->n))
         return false;
-    for (int r = 0; r < n; r++) {
-        for (int c = 0; c < n; c++)
-            x[r] += a[r][c] * b[c];
-        if (!(x[r] >= 0))
-            return false;
-        out->ns_per[term[r]] = x[r] / root[r] / scale[term[r]];
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        double row[FIT_TERMS], leverage = 0, residual = 1;
+    for (int r = 0; r < c->n; r++) {
+        double x = 0;
 
-        for (int r = 0; r < n; r++) {
-            row[r] = points[i].x[term[r]] / scale[term[r]] / points[i].ns / root[r];
-            residual -= row[r] * x[r];
-        }
-        for (int r = 0; r < n; r++)
-            for (int c = 0; c < n; c++)
-                leverage += row[r] * a[r][c] * row[c];
-        if (count > 1)
-            residual = leverage < 1 - 1e-9 ? residual / (1 - leverage) : WORST;
-        residual = fmax(fmin(residual, 1 - 1 / WORST), 1 - WORST);
-        out->off[i] = 1 - residual;
-        out->square += residual * residual / count;
+        for (int k = 0; k < c->n; k++)
+            x += a[r][k] * b[k];
+        if (!(x >= 0))
+            return false;
+        t->ns_per[c->term[r]] = x / root[r] / c->scale[c->term[r]];
     }
     return true;
 }
 
-static int by_size(const void *a, const void *b)
+/* The unit that makes squares of differences as steep as squares of logarithms, where the prediction is. */
+static double unit_of(double ns, double predicted)
 {
-    double x = *(const double *)a, y = *(const double *)b;
+    double ratio = fmin(fmax(predicted / ns, 1 / WORST), WORST), logarithm = log(ratio);
 
-    return x < y ? -1 : x > y;
+    return ns * sqrt(ratio * (fabs(logarithm) < 1e-6 ? 1 : (ratio - 1) / logarithm));
+}
+
+/* Least squares of the relative error with the terms of the set alone: of its logarithm, by turns of least squares in
+ * units that follow the prediction; units of the measurement would pull every line down. What a fit without a point
+ * would say of it follows from the one with it: the residual grows by 1 / (1 - leverage). False when a rate would be
+ * negative. */
+static bool try_terms(const fit_point *points, uint32_t count, const double *scale, unsigned set, trial *out)
+{
+    chosen c = { .points = points, .count = count, .scale = scale };
+    square_matrix a;
+    double root[FIT_TERMS];
+
+    out->square = 0;
+    for (int t = 0; t < FIT_TERMS; t++)
+        if ((set >> t & 1) != 0)
+            c.term[c.n++] = t;
+    for (uint32_t i = 0; i < count; i++)
+        out->unit[i] = points[i].ns;
+    for (int turn = 0; turn < TURNS; turn++) {
+        for (uint32_t i = 0; turn > 0 && i < count; i++)
+            out->unit[i] = unit_of(points[i].ns, at(out->ns_per, points[i].x));
+        if (!solve(&c, out, a, root))
+            return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        double leverage = 0, residual = (points[i].ns - at(out->ns_per, points[i].x)) / points[i].ns;
+
+        for (int r = 0; r < c.n; r++)
+            for (int k = 0; k < c.n; k++)
+                leverage += term_of(&c, out, i, r) / root[r] * a[r][k] * term_of(&c, out, i, k) / root[k];
+        if (count > 1)
+            residual = leverage < 1 - 1e-9 ? residual / (1 - leverage) : WORST;
+        out->off[i] = fmin(fmax(1 - residual, 1 / WORST), WORST);
+        out->square += log(out->off[i]) * log(out->off[i]) / count;
+    }
+    return true;
 }
 
 /* By what factor three points of four are off at most: the median says little of the next kernel. */
@@ -144,7 +182,7 @@ static double quartile_error(double *off, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         off[i] = fabs(log(off[i]));
-    qsort(off, count, sizeof *off, by_size);
+    qsort(off, count, sizeof *off, order_doubles);
     return exp(off[count * 3 / 4]);
 }
 
@@ -168,7 +206,8 @@ bool fit_points(const fit_point *points, uint32_t count, unsigned terms, fit_lin
         usable |= seen[k] >= LEAST_SEEN || seen[k] == count ? 1u << k : 0;
     if (terms != 0 && (usable & terms & ~(1u << FIT_ONE)) != 0)
         usable &= terms;
-    t.off = malloc((count + 1) * sizeof *t.off);
+    t.off = malloc((count + 1) * 2 * sizeof *t.off);
+    t.unit = t.off != NULL ? t.off + count + 1 : NULL;
     for (unsigned set = 1; t.off != NULL && set < 1u << FIT_TERMS; set++) {
         uint32_t size = (uint32_t)__builtin_popcount(set);
         double square;

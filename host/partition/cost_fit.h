@@ -7,10 +7,11 @@
  * scaling what they expect keeps their relation. cold_bytes are weights that no cache next to the core holds when the
  * kernel starts: all, or none when those of the whole model fit there. Every term is at least 0: rates are physical.
  *
- * A fit has the least squares of the *relative* error, so that small kernels count as much as large ones. Which terms
- * it has is decided by how well each point is foretold by the others: with a few points, any set of terms comes close
- * to the points themselves. Other terms than what the provider expects and cold bytes are taken only when they do far
- * better: lines of two providers that follow different terms agree where both were measured, and part beyond.
+ * A fit has the least squares of the *relative* error, so that small kernels count as much as large ones and twice as
+ * much is as far off as half: a line through points that scatter is in their middle. Which terms it has is decided by
+ * how well each point is foretold by the others: with a few points, any set of terms comes close to the points
+ * themselves. Other terms than what the provider expects and cold bytes are taken only when they do far better: lines
+ * of two providers that follow different terms agree where both were measured, and part beyond.
  * Non-negativity is had by trying every subset of the terms (there are 63). */
 #ifndef PARTITION_COST_FIT_H
 #define PARTITION_COST_FIT_H

@@ -25,4 +25,9 @@ static inline bool cost_key_less(const cost_key *a, const cost_key *b)
 {
     return a->word[0] != b->word[0] ? a->word[0] < b->word[0] : a->word[1] < b->word[1];
 }
+/* The same for qsort, of things that begin with a key. */
+static inline int cost_key_order(const void *a, const void *b)
+{
+    return cost_key_less(a, b) ? -1 : cost_key_less(b, a);
+}
 #endif

@@ -112,18 +112,11 @@ void cost_record_absorb(cost_record *old, const cost_record *fresh)
         old->when = fresh->when;
 }
 
-static int by_key(const void *a_, const void *b_)
-{
-    const cost_record *a = a_, *b = b_;
-
-    return cost_key_less(&a->key, &b->key) ? -1 : cost_key_less(&b->key, &a->key) ? 1 : 0;
-}
-
 static int by_age(const void *a_, const void *b_)
 {
     const cost_record *a = a_, *b = b_;
 
-    return a->when != b->when ? (a->when > b->when ? -1 : 1) : by_key(a, b);
+    return a->when != b->when ? (a->when > b->when ? -1 : 1) : cost_key_order(a, b);
 }
 
 /* Two sorted lists into one; equal keys are absorbed. all has room for both. */
@@ -152,7 +145,7 @@ static inlay_status write_records(const char *folder, cost_record *all, uint32_t
     if (count > COST_STORE_MAX_RECORDS) {
         qsort(all, count, sizeof *all, by_age);
         count = COST_STORE_MAX_RECORDS;
-        qsort(all, count, sizeof *all, by_key);
+        qsort(all, count, sizeof *all, cost_key_order);
     }
     data = malloc(sizeof head + count * sizeof *all);
     if (data == NULL)
@@ -201,7 +194,7 @@ inlay_status cost_store_merge(const char *folder, cost_record *fresh, uint32_t c
     lock = lock_folder(folder, diag);
     if (lock < 0)
         return INLAY_IO_ERROR;
-    qsort(fresh, count, sizeof *fresh, by_key);
+    qsort(fresh, count, sizeof *fresh, cost_key_order);
     if (cost_store_load(folder, log, &old) == INLAY_OK)
         all = calloc((size_t)old.count + count, sizeof *all);
     if (all == NULL) {

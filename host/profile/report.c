@@ -1,4 +1,5 @@
 /* From events to rows: one for each step, with its median over runs. */
+#include "base/order.h"
 #include "profile/internal.h"
 #include <stdlib.h>
 #include <string.h>
@@ -151,16 +152,9 @@ static bool assign_rows(profile_report *r)
     return true;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static double median(double *list, uint32_t count)
 {
-    qsort(list, count, sizeof *list, by_size);
+    qsort(list, count, sizeof *list, order_doubles);
     return count == 0 ? 0 : count % 2 != 0 ? list[count / 2] : (list[count / 2 - 1] + list[count / 2]) / 2;
 }
 

@@ -5,6 +5,7 @@
  * whatever layout the op before made. Where they come from elsewhere, or leave, convolutions and what follows them need
  * a reorder; that is said apart. */
 #include "build.h"
+#include <math.h>
 
 #define CORE_FLOPS_PER_NS 250.0 /* convolutions and packed products */
 #define THIN_FLOPS_PER_NS 90.0  /* depthwise */
@@ -16,10 +17,14 @@
 #define CACHED_BYTES_PER_NS 64.0
 #define CACHED_BYTES 8e6
 #define MEMORY_BYTES_PER_NS 24.0
-#define SMALL_WEIGHTS 1e6 /* bytes that are still near from the run before */
-#define KEPT_WEIGHTS 16e6 /* of a whole graph: they stay in the last cache between runs */
+#define NEAR_WEIGHTS 1e6  /* bytes of a whole graph: they stay next to the core between runs */
+#define KEPT_WEIGHTS 32e6 /* they stay in the last cache; of half as many all, of more ever less */
+#define NEAR_BYTES_PER_NS 128.0
+#define CORE_WEIGHTS 65536 /* bytes: they go through in a breath wherever they are near */
+#define CORE_BYTES_PER_NS 256.0
 #define KEPT_BYTES_PER_NS 105.0
-#define WEIGHT_BYTES_PER_NS 33.0
+#define WEIGHT_BYTES_PER_NS 60.0
+#define TEAM_NS 700.0    /* of threads that start and wait for each other */
 #define CALL_NS 50.0   /* one primitive more in a region */
 #define ENTER_NS 150.0 /* a value more that enters: of what it takes to run a region */
 #define FUSED_NS 30.0  /* an op that becomes part of one */
@@ -32,8 +37,8 @@ static double stream_ns(double bytes)
     return bytes / (bytes < CACHED_BYTES ? CACHED_BYTES_PER_NS : MEMORY_BYTES_PER_NS);
 }
 
-/* Do all constants of the graph stay in the cache? Looks at no more of them than it takes to say no. */
-static bool keeps_weights(const inlay_graph *graph)
+/* Bytes of all constants of the graph; it looks at no more of them than it takes to know that none are kept. */
+static double graph_weights(const inlay_graph *graph)
 {
     double bytes = 0;
 
@@ -41,17 +46,20 @@ static bool keeps_weights(const inlay_graph *graph)
         const inlay_value_info *v = inlay_graph_value(graph, i);
         bytes += v != NULL && (v->flags & INLAY_VALUE_CONSTANT) != 0 ? (double)v->data_bytes : 0;
     }
-    return bytes < KEPT_WEIGHTS;
+    return bytes;
 }
 
-/* Threads read what lies in caches at the same time; memory gives one of them about all that it has. */
+/* What weights take that are read while the products go on. Of those that memory brings a part comes from there, the
+ * more the larger all of them are; a second thread gets some of the speed that is left to it. */
 static double weights_ns(const inlay_graph *graph, double bytes, double threads)
 {
-    if (bytes < SMALL_WEIGHTS)
-        return bytes / (2 * CACHED_BYTES_PER_NS);
-    if (bytes < KEPT_WEIGHTS && keeps_weights(graph))
-        return bytes / (KEPT_BYTES_PER_NS * threads);
-    return bytes / WEIGHT_BYTES_PER_NS;
+    double all = bytes > 0 ? graph_weights(graph) : 0, far = 2 * all / KEPT_WEIGHTS - 1;
+
+    far = far < 0 ? 0 : far > 1 ? 1 : far;
+    if (bytes < CORE_WEIGHTS)
+        return bytes / CORE_BYTES_PER_NS + far * bytes / (2 * WEIGHT_BYTES_PER_NS);
+    return bytes / (all < NEAR_WEIGHTS ? NEAR_BYTES_PER_NS : KEPT_BYTES_PER_NS) / threads +
+           far * bytes / WEIGHT_BYTES_PER_NS / sqrt(threads);
 }
 
 /* Elements that the functions of an op do in a nanosecond. */
@@ -267,6 +275,20 @@ static bool is_view(const rg_op *op)
     return f == &rg_view || f == &rg_transpose || f == &rg_split || f == &rg_slice;
 }
 
+/* Do threads share the work? Of little each family says so in its own way: dense.c, attend.c, tiles.c, build.c. */
+static bool is_shared(const rg_op *op, const sizes *s, double flops)
+{
+    const rg_family *f = op->row->family;
+
+    if (f == &rg_product && s->weights > 0)
+        return flops > 2e6 || s->weights > 3e5;
+    if (f == &rg_attention || f == &rg_product)
+        return flops > 1e6;
+    if (f == &rg_conv)
+        return flops > 4e5;
+    return s->in + s->out + s->weights > 192 * 1024;
+}
+
 static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, uint32_t n, inlay_cost *cost)
 {
     const inlay_node_info *info = inlay_graph_node(r->graph, n);
@@ -321,9 +343,10 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
             cost->ns += stream_ns(s.in > s.out ? s.in - s.out : 0) / threads;
         return INLAY_OK;
     }
+    threads = is_shared(&op, &s, flops) ? threads : 1;
     work = flops / rate / threads;
     streams = stream_ns(s.in + s.out) / threads + weights_ns(r->graph, s.weights, threads);
-    cost->ns += (work > streams ? work : streams) + CALL_NS;
+    cost->ns += (work > streams ? work : streams) + CALL_NS + (threads > 1 ? TEAM_NS : 0);
     return INLAY_OK;
 }
 

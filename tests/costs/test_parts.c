@@ -3,6 +3,7 @@
 #include "failing_alloc.h"
 #include "folder.h"
 #include "exec/calibrate.h"
+#include "exec/measure_time.h"
 #include "partition/cost.h"
 #include "partition/cost_fit.h"
 #include "partition/cost_profile.h"
@@ -86,6 +87,57 @@ static void fits_follow_the_model(void **state)
     }
     assert_true(fit_points(points, 3, 0, &line));
     assert_true(line.error > 1.5);
+}
+
+/* Kernels of a class of which half take four times as long as the others: the line is as far above the ones as below
+ * the others. */
+static void fits_are_in_the_middle(void **state)
+{
+    fit_point points[8];
+    fit_line line;
+
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        fit_terms(0, 0, 1000 * (i / 2 + 1), 0, points[i].x);
+        points[i].ns = points[i].x[FIT_MODEL] * (i % 2 == 0 ? 1 : 4);
+    }
+    assert_true(fit_points(points, 8, 1 << FIT_MODEL, &line));
+    assert_true(fabs(line.ns_per[FIT_MODEL] - 2) < 0.05);
+}
+
+/* What is timed, run by run; 100000 for a run in which others had the CPU. */
+typedef struct runs_ahead {
+    const double *ns;
+    uint32_t count, at;
+} runs_ahead;
+
+static inlay_status next_run(void *ctx, double *out_ns, bool *out_calm)
+{
+    runs_ahead *r = ctx;
+
+    *out_ns = r->ns[r->at++ % r->count];
+    *out_calm = *out_ns < 100000;
+    return INLAY_OK;
+}
+
+/* Runs that others disturbed do not count where there are others, and are told of where there are none. */
+static void disturbed_runs_do_not_count(void **state)
+{
+    static const double some[] = { 500, 100000, 300, 100000, 100, 200 }, bad[] = { 100000, 100000 };
+    const measure_plan whole = { .min_runs = 4, .max_runs = 4, .budget_ns = 1e12 };
+    const measure_plan brief = { .min_runs = 2, .max_runs = 4, .budget_ns = 0 };
+    runs_ahead r = { some, 6, 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    measurement got;
+
+    (void)state;
+    assert_int_equal(measure_runs(next_run, &r, &whole, 2, &got, &diag), INLAY_OK); /* 300 100 200 500 */
+    assert_true(got.calm && got.samples == 4 && got.ns == 300);
+    r = (runs_ahead){ bad, 2, 0 };
+    assert_int_equal(measure_runs(next_run, &r, &brief, 4, &got, &diag), INLAY_OK);
+    assert_true(!got.calm && got.ns == 100000 && got.samples == 2);
+    assert_int_equal(measure_runs(next_run, &r, &whole, 4, &got, &diag), INLAY_OK); /* patience ends */
+    assert_true(!got.calm && got.samples == MEASURE_PATIENCE * 4);
 }
 
 /* Weights that have to come from afar are paid by the byte, and by none of a model whose weights all stay near. */
@@ -452,6 +504,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fits_find_the_rates), cmocka_unit_test(fits_bear_noise),
         cmocka_unit_test(fits_follow_the_model),
+        cmocka_unit_test(fits_are_in_the_middle),
+        cmocka_unit_test(disturbed_runs_do_not_count),
         cmocka_unit_test(cold_weights_cost_more),
         cmocka_unit_test(calls_cost_what_their_class_does), cmocka_unit_test(fits_refuse_junk),
         IN_FOLDER(measurements_come_back), cmocka_unit_test(figures_have_hysteresis),
