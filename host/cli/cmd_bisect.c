@@ -231,11 +231,11 @@ static inlay_status follow(const cli_common *common, const bisect_args *args, ui
     return inlay_optimize(args->model, common->options, &work, diag);
 }
 
-/* The first rewrite after which the result is bad; between 0 rewrites (good) and all (bad) there is one such step. */
-static inlay_status find_rewrite(cli_common *common, const bisect_args *args, const trial *good, found_rewrite *out,
-                                 difference *what, inlay_diag *diag)
+/* The first rewrite after which the result is bad; between `low` rewrites (good) and all (bad) there is such a step. */
+static inlay_status find_rewrite(cli_common *common, const bisect_args *args, const trial *good, uint64_t low,
+                                 found_rewrite *out, difference *what, inlay_diag *diag)
 {
-    uint64_t low = 0, high;
+    uint64_t high;
     inlay_status status = INLAY_OK;
 
     INLAY_TRY(follow(common, args, 0, out, diag));
@@ -294,17 +294,24 @@ static inlay_status judge(cli_common *common, const bisect_args *args, const set
     trial good = { 0 }, mine = { 0 };
     difference plain = { 0 };
     uint32_t own_outputs;
+    uint64_t shared;
+    char number[32];
     inlay_status status = INLAY_OK;
 
     out->stage = "none";
     INLAY_TRY(run_trial(common, args, against, 1, &good, diag));
-    INLAY_TRY(differs(common, args, NULL, 0, &good, &out->what, diag));
+    INLAY_TRY(run_trial(common, args, NULL, 0, &mine, diag));
+    INLAY_TRY(compare_trials(args, &mine, &good, 0, &out->what, diag));
     if (!out->what.found)
         goto done;
-    INLAY_TRY(differs(common, args, &(setting){ "rewrite_limit", "0" }, 1, &good, &plain, diag));
+    /* What both lower alike is none of the optimiser's levels. */
+    shared = mine.session->lowerings == good.session->lowerings ? (uint64_t)mine.session->lowerings : 0;
+    trial_end(&mine);
+    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)shared);
+    INLAY_TRY(differs(common, args, &(setting){ "rewrite_limit", number }, 1, &good, &plain, diag));
     if (!plain.found) {
         out->stage = "rewrite";
-        INLAY_TRY(find_rewrite(common, args, &good, &out->rewrite, &out->what, diag));
+        INLAY_TRY(find_rewrite(common, args, &good, shared, &out->rewrite, &out->what, diag));
         goto done;
     }
     own_outputs = inlay_session_output_count(good.session);

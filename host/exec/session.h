@@ -38,6 +38,7 @@ struct inlay_session {
     inlay_io_info *outputs;
     const session_watch *watch; /* while optimising only */
     uint32_t nodes_in_file;  /* before optimisation, bodies included */
+    int64_t lowerings;       /* rewrites that the optimiser did before all its levels (passes/pass.h) */
     uint32_t contexts;       /* atomic: contexts alive */
     inlay_log_fn log;
     void *log_user;

@@ -230,6 +230,7 @@ inlay_status session_optimise(inlay_session *s, const inlay_options *options, in
         INLAY_TRY(after(s, ""));
     }
     INLAY_TRY(passes_run(&passes, (uint32_t)options_int(options, OPTION_level)));
+    s->lowerings = passes.lowerings;
 done:
     return status;
 }

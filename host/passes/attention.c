@@ -162,8 +162,8 @@ static inlay_status become(rewrite *w, graph_node *n, const operands *o, uint32_
     return view == NULL ? rw_no_memory(w) : rw_replace(w, n, view);
 }
 
-/* Is the product n read by a Transpose and Reshape alone, here `reshape`, from which it is sure to have as many rows as q?
- * Masks that might have more do not say so. */
+/* Is the product n read by a Transpose and `reshape` alone, from which it is sure to have as many rows as q? Masks that
+ * might have more do not say so. */
 static bool rows_are_sure(const rewrite *w, const graph_node *n, const graph_node *reshape, uint32_t q)
 {
     const inlay_value_info *out = reshape == NULL ? NULL : rw_info(w, reshape->info.outputs[0]);

@@ -39,8 +39,8 @@ uint32_t attention_unscaled(const rewrite *w, uint32_t v, double *scale)
 
 /* ------------------------------------------------------------------ looking */
 
-/* Can v be what a mask made of those scores? Both have the same type and sizes, but that of the last axis, which is that
- * of the keys in the end. *rows_open: nor is it sure for the rows. */
+/* Can v be what a mask made of those scores? Both have the same type and sizes, but for the last axis, which is that of
+ * the keys in the end. *rows_open: nor is it sure for the rows. */
 static bool follows(const rewrite *w, uint32_t scores, uint32_t v, bool *rows_open)
 {
     const inlay_value_info *x = rw_info(w, scores), *y = rw_info(w, v);

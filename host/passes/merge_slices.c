@@ -1,6 +1,6 @@
-/* Slice of a Slice over other axes is one (Slice-10 and later, with constant bounds). */
+/* Slice of a Slice is one (Slice-10 and later, with constant bounds): over other axes always, over the same axis
+ * where all bounds count from the front, or its size is known. */
 #include "passes/rewrite.h"
-#include <string.h>
 
 enum { MOST = 16 }; /* axes of both together */
 
@@ -33,24 +33,121 @@ static bool read_bounds(rewrite *w, const graph_node *n, bounds *b)
     return true;
 }
 
-static bool axes_differ(const bounds *b)
+/* The elements that bounds take from an axis: the first, how far to the next, and how many. */
+typedef struct range {
+    int64_t first, step, count;
+} range;
+
+/* ONNX Slice-10: bounds below 0 count from the end, then they are brought into [0, size] forwards, [-1, size - 1] (for
+ * the start [0, size - 1]) backwards. false: a step of 0, or one too long to reckon with. */
+static bool resolve(int64_t start, int64_t end, int64_t step, int64_t size, range *out)
 {
-    for (uint32_t i = 0; i < b->count; i++)
-        for (uint32_t k = 0; k < i; k++)
-            if (b->axes[i] == b->axes[k])
-                return false;
+    const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
+
+    if (step == 0 || step == INT64_MIN || size > INT64_MAX / 4)
+        return false;
+    start = start < 0 ? (start < -size ? low : start + size) : start;
+    end = end < 0 ? (end < -size ? low : end + size) : end;
+    start = start < 0 ? 0 : start > high ? high : start;
+    end = end < low ? low : end > high ? high : end;
+    out->first = start;
+    out->step = step;
+    out->count = step > 0 ? (end > start ? (end - start - 1) / step + 1 : 0)
+                          : (start > end ? (start - end - 1) / -step + 1 : 0);
+    out->count = size == 0 ? 0 : out->count;
     return true;
+}
+
+/* Joins bounds k, of the second Slice, with i, of the first, over one axis of that size; i has the result. */
+static bool join(bounds *b, uint32_t i, uint32_t k, int64_t size)
+{
+    range outer, inner;
+    int64_t step, last, first;
+
+    if (!resolve(b->starts[i], b->ends[i], b->steps[i], size, &inner) ||
+        !resolve(b->starts[k], b->ends[k], b->steps[k], inner.count, &outer))
+        return false;
+    if (outer.count == 0) {
+        b->starts[i] = b->ends[i] = 0;
+        b->steps[i] = 1;
+        return true;
+    }
+    step = outer.count == 1 ? 1 : inner.step * outer.step; /* within the size, for there are two of them */
+    first = inner.first + outer.first * inner.step;
+    last = first + (outer.count - 1) * step;
+    b->starts[i] = first;
+    b->steps[i] = step;
+    /* Backwards to the first element: -1 would count from the end. */
+    b->ends[i] = step > 0 ? last + 1 : last > 0 ? last - 1 : -size - 1;
+    return true;
+}
+
+/* The same forwards, with bounds that count from the front: then the size does not matter. */
+static bool join_forwards(bounds *b, uint32_t i, uint32_t k)
+{
+    int64_t ahead, end;
+
+    if (b->starts[i] < 0 || b->ends[i] < 0 || b->steps[i] <= 0 || b->starts[k] < 0 || b->ends[k] < 0 ||
+        b->steps[k] <= 0 || __builtin_mul_overflow(b->steps[i], b->starts[k], &ahead) ||
+        __builtin_add_overflow(b->starts[i], ahead, &ahead) ||
+        __builtin_mul_overflow(b->steps[i], b->steps[k], &b->steps[k]))
+        return false;
+    if (!__builtin_mul_overflow(b->steps[i], b->ends[k], &end) && !__builtin_add_overflow(b->starts[i], end, &end) &&
+        end < b->ends[i])
+        b->ends[i] = end;
+    b->starts[i] = ahead;
+    b->steps[i] = b->steps[k];
+    return true;
+}
+
+/* Joins what is over the same axis; those of the second Slice begin at first_count. */
+static bool join_axes(bounds *b, uint32_t first_count, const inlay_value_info *x)
+{
+    uint32_t kept = first_count;
+
+    for (uint32_t k = first_count; k < b->count; k++) {
+        uint32_t i = 0;
+
+        while (i < first_count && b->axes[i] != b->axes[k])
+            i++;
+        if (i < first_count) {
+            int64_t size = rw_dim(x, b->axes[k]);
+
+            if (size < 0 ? !join_forwards(b, i, k) : !join(b, i, k, size))
+                return false;
+            continue;
+        }
+        b->starts[kept] = b->starts[k];
+        b->ends[kept] = b->ends[k];
+        b->axes[kept] = b->axes[k];
+        b->steps[kept++] = b->steps[k];
+    }
+    b->count = kept;
+    return true;
+}
+
+/* Does one Slice name an axis twice? Then it is not for here. */
+static bool names_twice(const bounds *b, uint32_t begin, uint32_t end)
+{
+    for (uint32_t i = begin; i < end; i++)
+        for (uint32_t k = begin; k < i; k++)
+            if (b->axes[i] == b->axes[k])
+                return true;
+    return false;
 }
 
 static inlay_status match(rewrite *w, graph_node *n)
 {
     graph_node *inner = pass_is_op(n, "Slice") ? rw_maker_op(w, rw_input(w, n, 0), "Slice") : NULL, *fresh;
     bounds b = { .count = 0 };
-    uint32_t inputs[5];
+    uint32_t inputs[5], first_count;
 
     if (inner == NULL || n->info.since_version < 10 || inner->info.since_version < 10 ||
-        !rw_is_only_use(w, rw_input(w, n, 0)) || !read_bounds(w, inner, &b) || !read_bounds(w, n, &b) ||
-        !axes_differ(&b))
+        !rw_is_only_use(w, rw_input(w, n, 0)) || !read_bounds(w, inner, &b))
+        return INLAY_OK;
+    first_count = b.count;
+    if (!read_bounds(w, n, &b) || names_twice(&b, 0, first_count) || names_twice(&b, first_count, b.count) ||
+        !join_axes(&b, first_count, rw_info(w, rw_input(w, inner, 0))))
         return INLAY_OK;
     inputs[0] = rw_input(w, inner, 0);
     inputs[1] = rw_constant_ints(w, b.starts, b.count);

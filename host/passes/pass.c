@@ -8,8 +8,10 @@ static const struct {
     uint32_t level;
     const char *name;
     pass_fn run;
+    bool lowers;
 } passes[] = {
-#define PASS(level, name) { level, #name, pass_##name },
+#define PASS(level, name) { level, #name, pass_##name, false },
+#define LOWERING(name) { 0, #name, pass_##name, true },
 #include "passes/passes.def"
 #undef PASS
 };
@@ -58,10 +60,47 @@ static inlay_status check_names(const char *const *list, uint32_t count, inlay_d
 
 static bool is_wanted(const pass_ctx *ctx, uint32_t pass, uint32_t level)
 {
+    if (passes[pass].lowers)
+        return false; /* done */
     if (passes[pass].level == 0)
         return true;
     return passes[pass].level <= level && !is_listed(ctx->never, ctx->never_count, passes[pass].name) &&
            (ctx->only_count == 0 || is_listed(ctx->only, ctx->only_count, passes[pass].name));
+}
+
+/* Does the pass run before all levels? Those that lower, and what they need: constants as constants, nothing in
+ * between. */
+static bool is_lowering(const pass_ctx *ctx, uint32_t pass, uint32_t level)
+{
+    static const char *const helpers[] = { "fold_constants", "no_op" };
+
+    (void)level;
+    if (is_listed(ctx->never, ctx->never_count, passes[pass].name))
+        return false;
+    return passes[pass].lowers || passes[pass].level == 0 ||
+           is_listed(helpers, sizeof helpers / sizeof helpers[0], passes[pass].name);
+}
+
+static bool has_quantization(const graph *g)
+{
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        const graph_node *n = g->nodes[i];
+
+        if (pass_is_op(n, "DequantizeLinear"))
+            return true;
+        for (uint32_t b = 0; b < n->body_count; b++)
+            if (has_quantization(n->bodies[b].graph))
+                return true;
+    }
+    return false;
+}
+
+/* Is there anything to lower, and somebody who wants it? */
+static bool must_lower(const pass_ctx *ctx)
+{
+    return !is_listed(ctx->never, ctx->never_count, "quantized_ops") &&
+           (ctx->integers || is_listed(ctx->only, ctx->only_count, "quantized_ops")) &&
+           has_quantization(ctx->model->main);
 }
 
 /* After a change: new nodes get their schema, all are sorted, and shapes follow. */
@@ -76,19 +115,18 @@ static inlay_status complete(pass_ctx *ctx, bool infer)
     return status;
 }
 
-inlay_status passes_run(pass_ctx *ctx, uint32_t level)
+/* Runs those that are wanted until nothing changes. */
+static inlay_status run_list(pass_ctx *ctx, bool (*wanted)(const pass_ctx *, uint32_t, uint32_t), uint32_t level)
 {
     bool changed = true;
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(check_names(ctx->only, ctx->only_count, ctx->diag));
-    INLAY_TRY(check_names(ctx->never, ctx->never_count, ctx->diag));
     for (uint32_t round = 0; changed && round < MAX_ROUNDS; round++) {
         changed = false;
         for (uint32_t i = 0; i < PASS_COUNT; i++) {
             bool one = false;
 
-            if (!is_wanted(ctx, i, level))
+            if (!wanted(ctx, i, level))
                 continue;
             ctx->pass = passes[i].name;
             INLAY_TRY(passes[i].run(ctx, &one));
@@ -101,6 +139,20 @@ inlay_status passes_run(pass_ctx *ctx, uint32_t level)
         if (changed)
             INLAY_TRY(graph_infer(ctx->model, ctx->diag));
     }
+done:
+    return status;
+}
+
+inlay_status passes_run(pass_ctx *ctx, uint32_t level)
+{
+    inlay_status status = INLAY_OK;
+
+    INLAY_TRY(check_names(ctx->only, ctx->only_count, ctx->diag));
+    INLAY_TRY(check_names(ctx->never, ctx->never_count, ctx->diag));
+    if (must_lower(ctx))
+        INLAY_TRY(run_list(ctx, is_lowering, 0));
+    ctx->lowerings = ctx->rewrites;
+    status = run_list(ctx, is_wanted, level);
 done:
     return status;
 }

@@ -20,9 +20,10 @@ typedef struct pass_ctx {
     const char *const *only;  /* [only_count] names of the passes to run beside those of level 0; none = all */
     const char *const *never; /* [never_count] names of passes not to run, level 0 excepted */
     uint32_t only_count, never_count;
-    bool integers; /* some provider multiplies integers of 8 bits faster than floats */
-    int64_t rewrite_limit; /* stop after so many rewrites (level 0 does not count); negative = no limit */
+    bool integers; /* some provider multiplies integers of 8 bits faster than floats: QDQ models are lowered to them */
+    int64_t rewrite_limit; /* stop after so many rewrites (of level 0 only lowering counts); negative = no limit */
     int64_t rewrites;      /* done so far; {0} */
+    int64_t lowerings;     /* out: how many of them came before all levels */
     /* Hears what is done, node by node: n is the node that changes or goes. rewrite counts from 1, and what one rewrite
      * does has one number. May be NULL. */
     void (*note)(void *ctx, const char *pass, int64_t rewrite, const graph *g, const graph_node *n, const char *text);
@@ -36,7 +37,7 @@ typedef struct pass_ctx {
 
 typedef inlay_status (*pass_fn)(pass_ctx *ctx, bool *out_changed);
 
-/* X(level, name): pass_<name> in <name>.c runs at optimisation levels of at least `level`. */
+/* PASS(level, name): pass_<name> in <name>.c runs at optimisation levels from `level` on; LOWERING(name): at all. */
 #define PASS(level, name) inlay_status pass_##name(pass_ctx *ctx, bool *out_changed);
 #include "passes/passes.def"
 #undef PASS

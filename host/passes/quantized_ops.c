@@ -4,7 +4,8 @@
  *     DQ(x), DQ(w) -> MatMul or Gemm                         MatMulInteger, Cast, Mul, Add
  *
  * The weights and biases are constants, scales and zero points are, too. Sums that were rounded as floats are exact
- * then, so that a result may move by one step of its scale. All that where a provider says that integers are faster. */
+ * then, so that a result may move by one step of its scale. All that where a provider says that integers are faster,
+ * and at every level of the optimiser: rounding on the way would otherwise go another way at each of them. */
 #include "base/element.h"
 #include "passes/rewrite.h"
 #include <math.h>
@@ -91,6 +92,16 @@ static int64_t zero_at(const rewrite *w, const quant *q, int64_t i)
     if (q->zero != INLAY_NONE)
         (void)element_integer(q->dtype, rw_info(w, q->zero)->data, q->count > 1 ? i : 0, &z);
     return z;
+}
+
+/* Are the weights of a convolution around 0: int8, or uint8 less 128? Others have no faster kernel: their zero points
+ * would have to be taken out of every sum. */
+static bool are_around_zero(const rewrite *w, const quant *weights)
+{
+    for (int64_t i = 0; i < weights->count; i++)
+        if (zero_at(w, weights, i) != (weights->dtype == INLAY_INT8 ? 0 : 128))
+            return false;
+    return true;
 }
 
 static uint32_t byte_constant(rewrite *w, inlay_dtype dtype, int64_t value)
@@ -243,7 +254,8 @@ static inlay_status match_conv(rewrite *w, graph_node *n)
         return INLAY_OK;
     conv = rw_maker_op(w, v, "Conv");
     if (conv == NULL || !rw_is_only_use(w, v) || !read_back(w, rw_input(w, conv, 0), &x) ||
-        !read_back(w, rw_input(w, conv, 1), &weights) || x.count != 1 || !rw_is_constant(w, weights.value))
+        !read_back(w, rw_input(w, conv, 1), &weights) || x.count != 1 || !rw_is_constant(w, weights.value) ||
+        !are_around_zero(w, &weights))
         return INLAY_OK;
     filters = rw_dim(rw_info(w, weights.value), 0);
     if (filters < 1 || (weights.count > 1 && (weights.axis != 0 || weights.count != filters)))
@@ -361,8 +373,8 @@ static inlay_status match(rewrite *w, graph_node *n)
     return pass_is_op(n, "MatMul") || pass_is_op(n, "Gemm") ? match_product(w, n) : INLAY_OK;
 }
 
-/* Only where integers are faster, or somebody asks for this pass by name. */
+/* Runs where integers are faster, or somebody asks for it by name (pass.c). */
 inlay_status pass_quantized_ops(pass_ctx *ctx, bool *out_changed)
 {
-    return !ctx->integers && ctx->only_count == 0 ? INLAY_OK : rewrite_each_graph(ctx, match, out_changed);
+    return rewrite_each_graph(ctx, match, out_changed);
 }
