@@ -254,40 +254,48 @@ enum { RANGES_PER_WORKER = 4 }; /* enough to even out workers that are slower or
 #define AWAKE_NS 1000000u
 #define WAKE_NS 50000u
 
-typedef struct pace {
-    inlay_parallel_fn fn;
-    int64_t count;
-    uint64_t ns; /* that the loop took, or would have taken, alone */
-} pace;
-enum { PACES = 64 };
 static _Thread_local struct {
     uint64_t team_end; /* when the last loop of a team ended */
     uint64_t loop_end; /* of one that went alone */
     uint64_t lost;     /* time of those since the team fell asleep, without long pauses */
-    pace paces[PACES];
 } warmth;
 
-static pace *pace_of(inlay_parallel_fn fn, int64_t count)
-{
-    uint64_t key = ((uint64_t)(uintptr_t)fn / 16 + (uint64_t)count * 31) * UINT64_C(0x9e3779b97f4a7c15);
+/* What loops took, or would have taken, alone: 32 bits that stand for the loop and its length, then nanoseconds. One
+ * table for all threads: a library that a program loads late gets little thread-local memory. */
+enum { PACES = 64 };
+static uint64_t paces[PACES]; /* atomic */
 
-    return &warmth.paces[key >> 32 & (PACES - 1)];
+static uint64_t pace_key(inlay_parallel_fn fn, int64_t count)
+{
+    return ((uint64_t)(uintptr_t)fn / 16 + (uint64_t)count * 31) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* ns, 0 when nothing is known. */
+static uint64_t pace_known(uint64_t key)
+{
+    uint64_t pace = __atomic_load_n(&paces[key >> 58], __ATOMIC_RELAXED);
+
+    return pace >> 32 == (key & UINT32_MAX) ? pace & UINT32_MAX : 0;
+}
+
+static void pace_keep(uint64_t key, uint64_t ns)
+{
+    __atomic_store_n(&paces[key >> 58], key << 32 | (ns < UINT32_MAX ? ns : UINT32_MAX), __ATOMIC_RELAXED);
 }
 
 /* Runs what the caller does alone, and says whether that was all. */
 static bool run_cold(loop *l)
 {
     const uint64_t begin = clock_ns();
+    const uint64_t key = pace_key(l->fn, l->count);
     uint64_t took;
     int64_t done;
-    pace *known;
 
     if (begin - warmth.team_end < AWAKE_NS)
         return false;
     if (begin - warmth.loop_end >= AWAKE_NS)
         warmth.lost = 0;
-    known = pace_of(l->fn, l->count);
-    if (warmth.lost >= WAKE_NS || (known->fn == l->fn && known->count == l->count && known->ns >= 2 * WAKE_NS))
+    if (warmth.lost >= WAKE_NS || pace_known(key) >= 2 * WAKE_NS)
         return false;
     l->until = begin + WAKE_NS - warmth.lost;
     be_worker(l, 0);
@@ -296,7 +304,7 @@ static bool run_cold(loop *l)
     took = warmth.loop_end - begin;
     warmth.lost += took;
     done = l->next < l->ranges ? l->next : l->ranges;
-    *known = (pace){ l->fn, l->count, done > 0 ? took / (uint64_t)done * (uint64_t)l->ranges : 0 };
+    pace_keep(key, done > 0 ? took / (uint64_t)done * (uint64_t)l->ranges : 0);
     return done == l->ranges || l->status != INLAY_OK;
 }
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# How many bytes the stripped shared objects have, and whether that is within their limits.
+# How many bytes the stripped shared objects have, and whether that is within their limits. Of thread-local bytes there
+# may be few: dlopen() refuses a library whose static ones do not fit into what the loader keeps free, 512 bytes.
 #   sizes.sh (FILE LIMIT_BYTES)...
 set -u
 bad=0
@@ -14,6 +15,11 @@ while [ $# -ge 2 ]; do
         echo "$(basename "$1"): $bytes bytes stripped, of at most $2"
         if [ "$bytes" -gt "$2" ]; then
             echo "  too large: nm --size-sort $1 names what takes the room"
+            bad=1
+        fi
+        own=$(readelf -lW "$1" | awk '$1 == "TLS" { print $6 }')
+        if [ $((${own:-0})) -gt 256 ]; then
+            echo "  $((own)) thread-local bytes, of at most 256: readelf -sW $1 | grep TLS names them"
             bad=1
         fi
     fi
