@@ -102,6 +102,7 @@ typedef struct cost_sizes {
     uint32_t input_count;
     int64_t *symbols; /* [symbol_count] by number, -1 = not met yet; owned */
     uint32_t symbol_count;
+    bool conflict; /* set where sizes that were guessed do not go together */
 } cost_sizes;
 void cost_sizes_deinit(cost_sizes *sizes);
 

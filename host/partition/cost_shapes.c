@@ -223,6 +223,7 @@ static bool settle_node(pricing *p, const graph_node *n)
         if (out[i] == NULL)
             continue;
         if (status != INLAY_OK) {
+            p->sizes->conflict = true;
             out[i]->rank = INLAY_RANK_UNKNOWN;
             out[i]->elements = NULL;
         }

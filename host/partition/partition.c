@@ -82,6 +82,7 @@ static inlay_status hear(const part_request *request, const uint8_t *candidates,
         return status;
     out->weight_bytes = cost_weight_bytes(request->snapshot);
     out->profile = cost_shapes(request->graph, request->snapshot, request->sizes, a);
+    out->profile_conflicts = request->sizes != NULL && request->sizes->conflict;
     return out->profile == NULL ? no_memory(request, diag) : INLAY_OK;
 }
 

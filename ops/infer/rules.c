@@ -46,6 +46,38 @@ inlay_status infer_broadcast_all(op_infer *infer)
     return status == INLAY_OK ? infer_set_shape(infer, 0, rank, dims) : status;
 }
 
+inlay_status infer_broadcasts_to(const op_infer *infer, uint32_t i, uint32_t rank, const inlay_dim *dims)
+{
+    uint32_t own = infer_rank(infer, i);
+
+    if (own == INLAY_RANK_UNKNOWN || rank == INLAY_RANK_UNKNOWN)
+        return INLAY_OK;
+    if (own > rank)
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input %u has rank %u; it is to be broadcast to rank %u", i, own,
+                          rank);
+    for (uint32_t d = 0; d < own; d++) {
+        inlay_dim mine = infer_dim(infer, i, d), to = dims[rank - own + d];
+
+        if (mine.kind == INLAY_DIM_FIXED && mine.value != 1 && to.kind == INLAY_DIM_FIXED && to.value != mine.value)
+            return infer_fail(infer, INLAY_SHAPE_MISMATCH, "size %lld of input %u along axis %u must be 1 or %lld",
+                              (long long)mine.value, i, d, (long long)to.value);
+    }
+    return INLAY_OK;
+}
+
+inlay_status infer_holds(op_infer *infer, uint32_t i, inlay_dim count)
+{
+    inlay_dim own;
+
+    if (!infer_has_in(infer, i) || infer_rank(infer, i) == INLAY_RANK_UNKNOWN)
+        return INLAY_OK;
+    own = dim_product(infer, infer->in[i]->dims, infer->in[i]->rank);
+    if (own.kind == INLAY_DIM_FIXED && count.kind == INLAY_DIM_FIXED && own.value != count.value)
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input %u has %lld elements; it must have %lld", i,
+                          (long long)own.value, (long long)count.value);
+    return INLAY_OK;
+}
+
 inlay_status infer_scalar(op_infer *infer)
 {
     return infer_set_shape(infer, 0, 0, NULL);

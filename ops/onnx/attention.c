@@ -32,6 +32,25 @@ static inlay_status read_heads(op_infer *infer, uint32_t i, const char *attribut
     return INLAY_OK;
 }
 
+/* All of one batch; keys and values of equal length and heads, keys as wide as queries. */
+static inlay_status check_heads(op_infer *infer, const heads *q, const heads *k, const heads *v)
+{
+    inlay_status status;
+    inlay_dim d;
+
+    INLAY_TRY(dim_merge(infer, q->batch, k->batch, "batch of Q and K", &d));
+    INLAY_TRY(dim_merge(infer, k->batch, v->batch, "batch of K and V", &d));
+    INLAY_TRY(dim_merge(infer, k->heads, v->heads, "heads of K and V", &d));
+    INLAY_TRY(dim_merge(infer, k->rows, v->rows, "length of K and V", &d));
+    INLAY_TRY(dim_merge(infer, q->size, k->size, "head size of Q and K", &d));
+    if (q->heads.kind == INLAY_DIM_FIXED && k->heads.kind == INLAY_DIM_FIXED && q->heads.value != k->heads.value &&
+        (k->heads.value == 0 || q->heads.value % k->heads.value != 0))
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "Q has %lld heads, K %lld; it must be a multiple",
+                          (long long)q->heads.value, (long long)k->heads.value);
+done:
+    return status;
+}
+
 /* ONNX Attention-23: Y like Q with V's head size; present_key, present_value [batch, kv heads, past + new, size]; the
  * products of Q and K [batch, heads, queries, keys]. */
 static inlay_status infer_attention(op_infer *infer)
@@ -45,6 +64,7 @@ static inlay_status infer_attention(op_infer *infer)
     INLAY_TRY(read_heads(infer, 2, "kv_num_heads", &v));
     if (!q.known || !k.known || !v.known)
         return INLAY_OK;
+    INLAY_TRY(check_heads(infer, &q, &k, &v));
     total = k.rows;
     if (infer_has_in(infer, 4))
         total = dim_add(infer, infer_dim(infer, 4, 2), k.rows);

@@ -9,7 +9,9 @@ static inlay_status infer_conv_integer(op_infer *infer)
 
 static inlay_status infer_q_linear_conv(op_infer *infer)
 {
-    return infer_conv_of(infer, 0, 3);
+    inlay_status status = infer_conv_of(infer, 0, 3);
+
+    return status == INLAY_OK ? infer_holds(infer, 8, infer_dim(infer, 3, 0)) : status;
 }
 
 static const op_row rows[] = {

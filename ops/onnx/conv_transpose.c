@@ -59,7 +59,7 @@ done:
 static inlay_status infer_conv_transpose(op_infer *infer)
 {
     uint32_t rank = infer_rank(infer, 0), wr = infer_rank(infer, 1);
-    inlay_dim dims[INLAY_MAX_RANK];
+    inlay_dim dims[INLAY_MAX_RANK], channels;
     inlay_status status = INLAY_OK;
 
     if (rank == INLAY_RANK_UNKNOWN)
@@ -69,8 +69,10 @@ static inlay_status infer_conv_transpose(op_infer *infer)
     if (rank < 3 || (wr != INLAY_RANK_UNKNOWN && wr != rank))
         return infer_fail(infer, INLAY_SHAPE_MISMATCH,
                           "the input has rank %u and the weights %u; both need the same, at least 3", rank, wr);
+    INLAY_TRY(dim_merge(infer, infer_dim(infer, 0, 1), infer_dim(infer, 1, 0), "channels of X and W", &channels));
     dims[0] = infer_dim(infer, 0, 0);
     dims[1] = dim_mul(infer, infer_dim(infer, 1, 1), dim_fixed(infer_attr_int(infer, "group", 1)));
+    INLAY_TRY(infer_holds(infer, 2, dims[1]));
     for (uint32_t d = 0; d + 2 < rank; d++)
         INLAY_TRY(infer_axis_of_transpose(infer, rank - 2, d, infer_dim(infer, 0, 2 + d), &dims[2 + d]));
     INLAY_TRY(infer_set_shape(infer, 0, rank, dims));

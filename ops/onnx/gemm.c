@@ -16,6 +16,8 @@ static inlay_status infer_gemm(op_infer *infer)
     INLAY_TRY(dim_merge(infer, infer_dim(infer, 0, 1 - ta), infer_dim(infer, 1, tb), "depth of A and B", &k));
     dims[0] = infer_dim(infer, 0, ta);
     dims[1] = infer_dim(infer, 1, 1 - tb);
+    if (infer->node->since_version >= 7)
+        INLAY_TRY(infer_broadcasts_to(infer, 2, 2, dims));
     INLAY_TRY(infer_set_shape(infer, 0, 2, dims));
 done:
     return status;

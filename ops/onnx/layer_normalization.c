@@ -14,6 +14,8 @@ static inlay_status infer_layer_normalization(op_infer *infer)
             infer_set_dtype(infer, o, (inlay_dtype)infer_attr_int(infer, "stash_type", INLAY_FLOAT));
     if (rank == INLAY_RANK_UNKNOWN || rank > INLAY_MAX_RANK)
         goto done;
+    for (uint32_t i = 1; i <= 2; i++)
+        INLAY_TRY(infer_broadcasts_to(infer, i, rank, infer->in[0]->dims));
     INLAY_TRY(infer_axis(infer, infer_attr_int(infer, "axis", -1), rank, "axis", &axis));
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = d < axis ? infer_dim(infer, 0, d) : dim_fixed(1);

@@ -120,8 +120,9 @@ static inlay_status resolve_dim(const transpose_state *s, uint32_t spatial, uint
     } else {
         g->out[i] = full;
     }
-    if (g->out[i] < 0)
+    if (g->out[i] < 0 && g->in[i] > 0)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "padding leaves nothing of spatial axis %u", d);
+    g->out[i] = g->out[i] < 0 ? 0 : g->out[i];
     return INLAY_OK;
 }
 

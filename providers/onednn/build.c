@@ -129,6 +129,7 @@ inlay_status rg_read_as(rg_build *b, uint32_t value, const rg_md *md, rg_place *
         return status;
     if (b->copies[value].buffer != INLAY_NONE && rg_md_equal(&b->copies[value].md, &wanted)) {
         *out = b->copies[value];
+        out->md = wanted; /* the strides of axes with one element are those asked for: kernels step by them */
         return INLAY_OK;
     }
     status = rg_reorder(b, &at, &wanted, out);
@@ -388,7 +389,7 @@ static inlay_status lower(rg_build *b)
         b->op_index = group->op;
         b->op = &b->c->ops[group->op];
         if (rg_count(b, group->out) > 0 || b->op->row->family == &rg_split)
-            INLAY_TRY(b->op->row->family->lower(b, group));
+            INLAY_TRY(rg_reads_nothing(b) ? rg_lower_nothing(b, group) : b->op->row->family->lower(b, group));
         count_reads(b, group);
     }
 done:

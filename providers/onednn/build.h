@@ -257,6 +257,11 @@ inlay_status rg_quant_chains(rg_build *b, uint8_t *taken, rg_group *at);
  * INLAY_NONE. */
 inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias);
 
+/* Ops that make elements although an input has none (empty.c): sums, means and maxima of nothing; what else does is an
+ * error. */
+bool rg_reads_nothing(const rg_build *b);
+inlay_status rg_lower_nothing(rg_build *b, const rg_group *group);
+
 /* Concatenates what lies row-major along the axis of the op, into the group's output. */
 inlay_status rg_concat_rows(rg_build *b, const rg_group *group, const rg_place *places, uint32_t count);
 

@@ -77,6 +77,10 @@ static bool parse_layer(const kit_node *node, rg_op *op, kit_refusal *why)
     if (!kit_is_constant(node, 1) || kit_input(node, 1)->rank != 1 ||
         (kit_input(node, 2) != NULL && (!kit_is_constant(node, 2) || kit_input(node, 2)->rank != 1)))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make them constants", "scale and bias are not constant vectors");
+    for (uint32_t i = 1; i <= 2; i++) /* one element may stand for all, which inference knows; others are as many */
+        if (kit_input(node, i) != NULL && kit_input(node, i)->dims[0].value == 1 &&
+            !rg_same_dim(&kit_input(node, i)->dims[0], &x->dims[axis]))
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, "spell it out", "scale or bias is one element for all");
     op->epsilon = (float)kit_attr_float(node->info, "epsilon", 1e-5);
     return true;
 }

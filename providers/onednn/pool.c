@@ -186,8 +186,6 @@ static inlay_status lower_reduce(rg_build *b, const rg_group *group)
         rg_md_plain(&in.md, b->ranks[group->out], b->dims[group->out]);
         return rg_finish(b, group, 0, &in, false);
     }
-    if (count == 0)
-        return inlay_fail(b->diag, INLAY_UNSUPPORTED, "oneDNN reduces no empty axes");
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = (op->axes & (1u << d)) != 0 ? 1 : b->dims[x][d];
     rg_md_plain(&y_md, rank, dims);

@@ -6,6 +6,17 @@ static bool same_dims(const rg_build *b, uint32_t x, uint32_t y)
     return b->ranks[x] == b->ranks[y] && memcmp(b->dims[x], b->dims[y], b->ranks[x] * sizeof(int64_t)) == 0;
 }
 
+/* Images of one pixel: oneDNN 2.6 can't tell from their layout whether an operand has one element for each channel, and
+ * reads the wrong ones. */
+static bool is_pixel(const rg_md *dst)
+{
+    int64_t pixels = 1;
+
+    for (int d = 2; d < dst->ndims; d++)
+        pixels *= dst->dims[d];
+    return dst->ndims > 2 && pixels == 1;
+}
+
 /* How the primitive reads operand `other` of a post. dst is the layout of its output. False: it can't. */
 static bool operand_layout(const rg_build *b, const rg_group *group, uint32_t other, const rg_md *dst, rg_md *out)
 {
@@ -15,11 +26,11 @@ static bool operand_layout(const rg_build *b, const rg_group *group, uint32_t ot
     uint32_t channel = channel_last ? rank - 1 : 1;
     int64_t dims[RG_MAX_RANK];
 
-    if (same_dims(b, other, group->out)) {
+    if (same_dims(b, other, group->out) && !(is_pixel(dst) && dst->dims[0] == 1)) {
         *out = *dst;
         return true;
     }
-    if (own > rank)
+    if (own > rank || (is_pixel(dst) && rg_count(b, other) > 1))
         return false;
     for (uint32_t d = 0; d < dst_rank; d++)
         dims[d] = 1;

@@ -18,6 +18,9 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 
     if (!rg_parse_deconvolution(node, op, why))
         return false;
+    for (uint32_t i = 0; i < op->spatial; i++)
+        if (op->output_padding[i] >= op->strides[i] && op->output_padding[i] > 0)
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "output_padding of a stride or more");
     op->sized = kit_attr_ints(node->info, "output_shape", &given) != NULL && given > 0;
     return true;
 }

@@ -281,6 +281,9 @@ inlay_status rg_constant_pack(inlay_compiled *c, rg_constant *k, const rg_md *pl
     rg_pack *p;
 
     *out_pack = NULL;
+    if (rg_md_bytes(plain) > k->bytes) /* shapes that were assumed need not go together */
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "a constant of %llu bytes is to be read as one of %llu",
+                          (unsigned long long)k->bytes, (unsigned long long)rg_md_bytes(plain));
     for (rg_pack *made = k->packs; made != NULL; made = made->next) {
         if (rg_md_equal(&made->md, md) && rg_md_equal(&made->plain, plain)) {
             *out_pack = made;

@@ -1,0 +1,141 @@
+/* What chance found: shapes at which a library or a layout is ambiguous, tensors without elements, operands that do not
+ * fit. */
+#include "beside.h"
+
+static void expect_all(const char *const *scripts, size_t count, int64_t opset, void (*feed)(rig *r))
+{
+    for (size_t i = 0; i < count; i++)
+        beside_expect(&(beside_row){ NULL, scripts[i] }, opset, feed);
+}
+#define EXPECT_ALL(scripts, opset, feed) expect_all(scripts, sizeof(scripts) / sizeof *(scripts), opset, feed)
+
+/* Images of one pixel: nothing tells whether channels lie last. */
+static void one_pixel(void **state)
+{
+    static const char *const scripts[] = {
+        "x : 2,32,1,1\nc = [1,32,1,1]\na = Add(x, x)\ny = Max(a, c)\n-> y",
+        "x : 2,32,1,1\nz : 2,32,1,1\nc = [32,1,1]\na = Mul(x, z)\ny = Add(a, c)\n-> y",
+        "x : 2,40,1\nc = [40,1]\na = Min(x, x)\ny = Div(a, c)\n-> y",
+        "x : 8,3,1,1,1\nc = [1,3,1,1,1]\na = Add(x, x)\ny = Mul(a, c)\n-> y",
+        "x : 1,32,1,1\nz : 1,32,1,1\nw = [32,1,3,3]\na = Conv(x, w) group=32 pads=1,1,1,1\ny = Mul(a, z)\n-> y",
+        "x : 1,1,20,7\nv = [5,20,1,1]\nw = [20,5,1,1]\nt = Transpose(x)\ng = GlobalAveragePool(t)\na = Conv(g, v)\n"
+        "b = Conv(a, w)\ny = Mul(t, b)\n-> y",
+    };
+
+    (void)state;
+    EXPECT_ALL(scripts, 13, NULL);
+}
+
+/* Steps that end past the whole; the last row of a slice then looks as if it overlapped the next. */
+static void long_steps(void **state)
+{
+    static const char *const scripts[] = {
+        "x : 4,5,16\ns = i[1] 0\ne = i[1] 9223372036854775807\na = i[1] 1\nt = i[1] 3\nr = Relu(x)\n"
+        "y = Slice(r, s, e, a, t)\nz = Add(y, y)\n-> y, z",
+        "x : 2,5,17,3\ns = i[2] -1,0\ne = i[2] 3,100\na = i[2] 0,2\nt = i[2] 1,3\ny = Slice(x, s, e, a, t)\n-> y",
+    };
+
+    (void)state;
+    EXPECT_ALL(scripts, 13, NULL);
+}
+
+/* Random floats; sizes that are not known are 0. */
+static void feed_nothing(rig *r)
+{
+    for (uint32_t i = 0; i < inlay_session_input_count(r->session); i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+        int64_t dims[INLAY_MAX_RANK];
+        inlay_value *v = NULL;
+
+        (void)inlay_session_input(r->session, i, &info);
+        for (uint32_t d = 0; d < info.rank; d++)
+            dims[d] = info.dims[d] < 0 ? 0 : info.dims[d];
+        assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, dims, &v, NULL), INLAY_OK);
+        rig_bind(r, i, v);
+    }
+}
+
+static void nothing(void **state)
+{
+    static const char *const scripts[] = {
+        "x : 3,N\nt = Transpose(x)\nc = [3]\na = MatMul(x, t)\nb = Add(a, c)\ny = Relu(b)\n-> y",
+        "x : 2,3,N\ny = ReduceMean(x) axes=2,\n-> y",
+        "x : 2,3,N\na = i[1] 2\ny = ReduceSum(x, a) keepdims=0\n-> y",
+        "x : 2,3,N,4\nw = [5,3,1,1]\nb = [5]\ng = GlobalAveragePool(x)\ny = Conv(g, w, b)\n-> y",
+        "x : 2,3,N,4\nw = [5,3,2,2]\nb = [5]\ny = Conv(x, w, b) pads=2,0,1,0\nz = Relu(y)\n-> z",
+        "x : 2,8,N,4\nw = [8,1,1,1]\ny = Conv(x, w) group=8 strides=3,3\n-> y",
+        "x : 2,8,N,4\nw = [8,4,2,2]\ny = ConvTranspose(x, w) strides=2,2 pads=1,1,1,1\n-> y",
+        "x : N,5,16\nw = [16,8]\ny = MatMul(x, w)\nz = Softmax(y)\n-> z",
+    };
+
+    (void)state;
+    EXPECT_ALL(scripts, 13, feed_nothing);
+}
+
+/* One element of Scale stands for all. */
+static void broadcast_scale(void **state)
+{
+    static const char *const scripts[] = {
+        "x : 2,3,N\ns = [1]\nb = [1]\ny = LayerNormalization(x, s, b)\n-> y",
+        "x : 2,3,16\ns = [16]\nb = [1]\ny = LayerNormalization(x, s, b)\n-> y",
+        "x : 2,3,1\ns = [1]\nb = [1]\ny = LayerNormalization(x, s, b)\n-> y",
+    };
+
+    (void)state;
+    EXPECT_ALL(scripts, 17, NULL);
+}
+
+/* Operands that turn out not to fit are an error of the run, with either provider; N is 3. */
+static void misfits(void **state)
+{
+    static const char *const scripts[] = {
+        "x : 2,N\ns = [16]\ny = LayerNormalization(x, s)\n-> y",
+        "x : N,4\ns = [2,4]\ny = PRelu(x, s)\n-> y",
+        "x : N,4\nw = [4,8]\nc = [2,1]\ny = Gemm(x, w, c)\n-> y",
+        "x : 2,N,4,4\ns = [5]\ny = BatchNormalization(x, s, s, s, s)\n-> y",
+        "x : 2,N,4,4\nw = [5,4,2,2]\ny = ConvTranspose(x, w)\n-> y",
+        "q : N,2,4,8\nk : 5,2,4,8\na = Transpose(k) perm=0,1,3,2\ns = MatMul(q, a)\np = Softmax(s)\ny = MatMul(p, k)\n"
+        "-> y",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        for (int side = 0; side < 2; side++) {
+            rig r = beside_open(scripts[i], 17, side == 0 ? "onednn,reference" : "reference", "1", NULL);
+            inlay_diag diag = INLAY_DIAG_INIT;
+
+            script_feed(&r, 1);
+            if (inlay_context_run(r.context, NULL, &diag) != INLAY_SHAPE_MISMATCH)
+                fail_msg("it ran, or failed otherwise (%s):\n%s", diag.text, scripts[i]);
+            rig_close(&r);
+        }
+    }
+}
+
+/* A size that nobody named is taken for an image's, and weights would be read far beyond their end. */
+static void guessed_sizes(void **state)
+{
+    static const char *const scripts[] = {
+        "x : M,2,N,W\nw = [16,17,3,5]\nb = [17]\nt = Transpose(x) perm=1,2,0,3\ny = ConvTranspose(t, w, b) strides=2,2\n"
+        "-> y",
+        "x : M,2,N,W\nw = [17,16,3,3]\nt = Transpose(x) perm=1,2,0,3\ny = Conv(t, w) pads=1,1,1,1\n-> y",
+        "x : 1,C,8,8\nw = [1000,2]\nf = Flatten(x)\ny = MatMul(f, w)\n-> y",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        rig r = beside_open(scripts[i], 13, "onednn,reference", "2", NULL);
+
+        rig_close(&r);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_pixel),       cmocka_unit_test(long_steps), cmocka_unit_test(nothing),
+        cmocka_unit_test(broadcast_scale), cmocka_unit_test(misfits),    cmocka_unit_test(guessed_sizes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
