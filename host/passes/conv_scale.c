@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { FORGOTTEN_BYTES = 1 << 18 }; /* of which the original is not kept in memory */
+
 graph_node *conv_to_scale(const rewrite *w, uint32_t v, int64_t *out_channels)
 {
     graph_node *n = rw_maker_op(w, v, "Conv");
@@ -66,7 +68,8 @@ static uint32_t scaled_weight(rewrite *w, const graph_node *conv, const double *
     for (int64_t i = 0; i < rows * columns && inner > 0; i++)
         scale_floats(from + (size_t)(i * inner) * sizeof *to, inner,
                      scale[transposed ? i / columns / group_rows * columns + i % columns : i], to + i * inner);
-    graph_blob_forget(w->g->model, from, (size_t)bytes);
+    if (bytes >= FORGOTTEN_BYTES)
+        graph_blob_forget(w->g->model, from, (size_t)bytes);
     return rw_constant_blob(w, INLAY_FLOAT, rank, dims, to, bytes);
 }
 
