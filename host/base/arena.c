@@ -33,6 +33,10 @@ void arena_reset(arena *a)
 
     if (newest == NULL)
         return;
+    if (newest->bytes > ARENA_LARGEST_BLOCK) { /* one allocation, which will hardly come again */
+        arena_deinit(a);
+        return;
+    }
     a->blocks = newest->older;
     newest->older = NULL;
     start = (char *)newest + header_bytes();

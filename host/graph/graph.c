@@ -130,6 +130,14 @@ inlay_status graph_blob_adopt(graph_model *model, void *block, size_t bytes)
     return add_blob(model, block, bytes, NULL);
 }
 
+bool graph_blob_owns(const graph_model *model, const void *data)
+{
+    for (const graph_blob *b = model->blobs; b != NULL; b = b->next)
+        if (b->address == data && !b->mapped)
+            return true;
+    return false;
+}
+
 inlay_status graph_blob_map(graph_model *model, void *address, size_t bytes, const graph_file_id *id)
 {
     return add_blob(model, address, bytes, id);

@@ -172,6 +172,8 @@ typedef struct graph_file_id {
 } graph_file_id;
 /* Hands a mapping to the model, which unmaps it in the end. On failure the caller keeps it. id is copied. */
 inlay_status graph_blob_map(graph_model *model, void *address, size_t bytes, const graph_file_id *id);
+/* Is it a block from graph_blob_alloc, or one that was adopted? */
+bool graph_blob_owns(const graph_model *model, const void *data);
 /* The file that these bytes are mapped from, and where in it; NULL: none. */
 const graph_file_id *graph_blob_file(const graph_model *model, const void *data, size_t bytes, uint64_t *out_offset);
 

@@ -1,6 +1,6 @@
 /* Nodes that read constants only are computed once, through whichever provider offers them. Weights of 8 bits that are
  * dequantized wait for those who would rather have the integers (quantized_ops): fold_weights takes what they leave. */
-#include "passes/pass.h"
+#include "passes/same_body.h"
 #include <string.h>
 
 static bool is_constant(const graph *g, uint32_t v)
@@ -59,11 +59,99 @@ static inlay_status infer_now(pass_ctx *ctx, graph *g, const graph_node *n, aren
     return graph_infer_node(ctx->model, n, in, out, &ctx->model->arena, ctx->diag);
 }
 
+/* ------------------------------------------------------------------ what was computed before
+ *
+ * The branches of an If often hold the same node on the same weights, which lie in one place. */
+
+typedef struct pass_folded {
+    struct pass_folded *next;
+    const graph_node *node;
+    const inlay_value_info *inputs; /* [input_count] as they were */
+    inlay_tensor_view result;
+} pass_folded;
+
+enum { LARGE_RESULT = 1 << 16 };
+
+static const inlay_value_info *copy_inputs(const graph *g, const graph_node *n, arena *a)
+{
+    inlay_value_info *list = arena_array(a, (size_t)n->info.input_count + 1, sizeof *list);
+
+    for (uint32_t i = 0; list != NULL && i < n->info.input_count; i++)
+        if (n->info.inputs[i] != INLAY_NONE)
+            list[i] = g->values[n->info.inputs[i]].info;
+    return list;
+}
+
+static bool same_input(const inlay_value_info *a, const inlay_value_info *b)
+{
+    if (a->data != b->data || a->data_bytes != b->data_bytes || a->dtype != b->dtype || a->rank != b->rank)
+        return false;
+    for (uint32_t d = 0; d < a->rank; d++)
+        if (a->dims[d].value != b->dims[d].value)
+            return false;
+    return true;
+}
+
+/* A large result of the same operator and attributes on constants that lie in the same place; NULL: none. */
+static const inlay_tensor_view *find_folded(const pass_ctx *ctx, const graph *g, const graph_node *n)
+{
+    for (const pass_folded *f = ctx->folded; f != NULL; f = f->next) {
+        const graph_node *m = f->node;
+        bool same = m->row == n->row && m->custom == n->custom && (m->row != NULL || m->custom != NULL) &&
+                    m->info.input_count == n->info.input_count && m->info.attr_count == n->info.attr_count &&
+                    n->info.output_count == 1 &&
+                    g->values[n->info.outputs[0]].info.dtype == f->result.dtype;
+
+        for (uint32_t i = 0; same && i < n->info.input_count; i++)
+            same = n->info.inputs[i] == INLAY_NONE ? f->inputs[i].data == NULL
+                                                   : same_input(&f->inputs[i], &g->values[n->info.inputs[i]].info);
+        for (uint32_t i = 0; same && i < n->info.attr_count; i++) {
+            const inlay_attr_info *other = graph_attr(m, n->info.attrs[i].name.data);
+
+            same = other != NULL && same_attr(&n->info.attrs[i], other);
+        }
+        if (same)
+            return &f->result;
+    }
+    return NULL;
+}
+
+/* No memory: the next one is computed, too. */
+static void remember_folded(pass_ctx *ctx, const graph *g, const graph_node *n, const inlay_tensor_view *result)
+{
+    arena *a = &ctx->model->arena;
+    pass_folded *f;
+
+    if (result->bytes < LARGE_RESULT || n->info.output_count != 1 || (f = arena_alloc(a, sizeof *f)) == NULL)
+        return;
+    *f = (pass_folded){ .next = ctx->folded, .node = arena_copy(a, n, sizeof *n), .inputs = copy_inputs(g, n, a),
+                        .result = *result };
+    f->result.dims = arena_copy(a, result->dims, result->rank * sizeof *result->dims);
+    if (f->node != NULL && f->inputs != NULL && f->result.dims != NULL)
+        ctx->folded = f;
+}
+
+/* ------------------------------------------------------------------ folding */
+
+/* The result as a constant of the graph. */
+static bool set_result(pass_ctx *ctx, graph *g, uint32_t v, inlay_tensor_view *t)
+{
+    if (!graph_blob_owns(ctx->model, t->data)) {
+        void *data = graph_blob_alloc(ctx->model, t->bytes > 0 ? (size_t)t->bytes : 1);
+
+        if (data != NULL && t->bytes > 0)
+            memcpy(data, t->data, (size_t)t->bytes);
+        t->data = data;
+    }
+    return t->data != NULL && graph_set_constant(g, v, t->dtype, t->rank, t->dims, t->data, t->bytes) == INLAY_OK;
+}
+
 static inlay_status fold(pass_ctx *ctx, graph *g, graph_node *n, arena *scratch, bool *out_folded)
 {
     inlay_tensor_view *results = arena_array(scratch, (size_t)n->info.output_count + 1, sizeof *results);
     inlay_diag quiet = INLAY_DIAG_INIT;
     inlay_status status = infer_now(ctx, g, n, scratch);
+    const inlay_tensor_view *before;
     uint32_t k = 0;
 
     *out_folded = false;
@@ -71,25 +159,24 @@ static inlay_status fold(pass_ctx *ctx, graph *g, graph_node *n, arena *scratch,
         return status;
     if (results == NULL)
         return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to fold node '%s'", n->info.name.data);
-    status = ctx->fold(ctx->fold_ctx, g, n, size_limit(ctx, g, n), results, scratch, &quiet);
+    before = find_folded(ctx, g, n);
+    if (before != NULL)
+        results[0] = *before;
+    else
+        status = ctx->fold(ctx->fold_ctx, g, n, size_limit(ctx, g, n), results, scratch, &quiet);
     if (status == INLAY_OUT_OF_MEMORY)
         return inlay_fail(ctx->diag, status, "no memory to fold node '%s'", n->info.name.data);
     if (status != INLAY_OK)
         return INLAY_OK; /* the run will tell, if the run gets there at all: the node may stand in a dead branch */
     for (uint32_t i = 0; i < n->info.output_count; i++) {
-        const inlay_tensor_view *t = &results[k];
-        void *data;
-
         if (n->info.outputs[i] == INLAY_NONE)
             continue;
-        k++;
-        data = graph_blob_alloc(ctx->model, t->bytes > 0 ? (size_t)t->bytes : 1);
-        if (data != NULL && t->bytes > 0)
-            memcpy(data, t->data, (size_t)t->bytes);
-        if (data == NULL ||
-            graph_set_constant(g, n->info.outputs[i], t->dtype, t->rank, t->dims, data, t->bytes) != INLAY_OK)
+        if (!set_result(ctx, g, n->info.outputs[i], &results[k]))
             return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to fold node '%s'", n->info.name.data);
+        k++;
     }
+    if (before == NULL && k == 1)
+        remember_folded(ctx, g, n, &results[0]);
     *out_folded = true;
     return INLAY_OK;
 }

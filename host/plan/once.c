@@ -4,12 +4,13 @@
 #include "plan/program.h"
 #include <string.h>
 
-enum { ONCE_ALIGN = 64, ONCE_MAX_ALIGN = 1 << 21 };
+enum { ONCE_ALIGN = 64, ONCE_MAX_ALIGN = 1 << 21, ONCE_LARGE = 256 << 10 };
 
 typedef struct once {
     once_tensor *outputs;
     uint32_t output_count;
     uint64_t bytes_left;
+    graph_model *owner;
     arena *a;
 } once;
 
@@ -34,7 +35,8 @@ static inlay_status give_output(once *o, uint32_t i, uint32_t rank, const int64_
     t->rank = rank;
     t->bytes = bytes;
     t->dims = arena_copy(o->a, dims, rank * sizeof *dims);
-    t->data = aligned_room(o->a, bytes, ONCE_ALIGN);
+    t->data = o->owner != NULL && bytes >= ONCE_LARGE ? graph_blob_alloc(o->owner, bytes)
+                                                      : aligned_room(o->a, bytes, ONCE_ALIGN);
     return t->dims == NULL || t->data == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
 }
 
@@ -68,10 +70,10 @@ static void fill_arg(inlay_tensor_arg *arg, const once_tensor *t)
 inlay_status program_run_once(const part_provider *provider, inlay_compiled *compiled, const inlay_value_state *values,
                               uint32_t value_count, const once_tensor *inputs, uint32_t input_count,
                               once_tensor *outputs, uint32_t output_count, uint32_t max_threads, uint64_t max_bytes,
-                              arena *a, inlay_diag *diag)
+                              graph_model *owner, arena *a, inlay_diag *diag)
 {
     static const uint32_t never;
-    once o = { outputs, output_count, max_bytes, a };
+    once o = { outputs, output_count, max_bytes, owner, a };
     inlay_run run = { .cancel = &never, .max_threads = max_threads, .ctx = &o, .output_alloc = hook_output,
                       .string_alloc = hook_string };
     inlay_output_plan *plans = arena_array(a, (size_t)output_count + 1, sizeof *plans);
@@ -158,6 +160,7 @@ static inlay_status take_refusal(void *ctx, const inlay_refusal *refusal)
 
 typedef struct fold_constants {
     const inlay_value_info *values;
+    const void **aligned; /* [count] copies */
     uint32_t count;
     arena *a;
 } fold_constants;
@@ -173,11 +176,14 @@ static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
     v = &f->values[value];
     if ((uintptr_t)v->data % alignment == 0)
         return v->data;
+    if (f->aligned[value] != NULL && (uintptr_t)f->aligned[value] % alignment == 0)
+        return f->aligned[value];
     copy = arena_alloc(f->a, v->data_bytes + alignment);
     if (copy == NULL)
         return NULL;
     copy += (alignment - (uintptr_t)copy % alignment) % alignment;
     memcpy(copy, v->data, v->data_bytes);
+    f->aligned[value] = copy;
     return copy;
 }
 
@@ -255,13 +261,15 @@ inlay_status program_fold_node(const void *fold_ctx, graph *g, graph_node *n, ui
     provider = find_offer(env, &single, &cookie);
     if (provider == NULL)
         return INLAY_UNSUPPORTED;
-    constants = (fold_constants){ single.values, single.value_count, a };
+    constants = (fold_constants){ single.values, arena_array(a, (size_t)single.value_count + 1, sizeof(void *)),
+                                  single.value_count, a };
     states = arena_array(a, (size_t)single.value_count + 1, sizeof *states);
     outputs = arena_array(a, (size_t)n->info.output_count + 1, sizeof *outputs);
     made = arena_array(a, (size_t)n->info.output_count + 1, sizeof *made);
     fates = arena_alloc(a, (size_t)single.value_count + 1);
     request.placements = arena_array(a, (size_t)n->info.output_count + 1, sizeof *request.placements);
-    if (states == NULL || outputs == NULL || made == NULL || fates == NULL || request.placements == NULL)
+    if (states == NULL || outputs == NULL || made == NULL || fates == NULL || request.placements == NULL ||
+        constants.aligned == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fold node '%s'", n->info.name.data);
     for (uint32_t v = 0; v < single.value_count; v++) {
         const inlay_value_info *info = &single.values[v];
@@ -286,7 +294,7 @@ inlay_status program_fold_node(const void *fold_ctx, graph *g, graph_node *n, ui
     request.constants = fates;
     INLAY_TRY(provider->table->compile(provider->state, &request, &compiled, diag));
     status = program_run_once(provider, compiled, states, single.value_count, NULL, 0, made, count, env->max_threads,
-                              max_bytes, a, diag);
+                              max_bytes, g->model, a, diag);
     for (uint32_t i = 0; status == INLAY_OK && i < count; i++)
         results[i] = (inlay_tensor_view){ .data = made[i].data, .bytes = made[i].bytes, .dims = made[i].dims,
                                           .rank = made[i].rank, .dtype = made[i].dtype };

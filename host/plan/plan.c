@@ -34,7 +34,7 @@ static inlay_status try_fold(planner *b, const program_step *s, bool *out_folded
         out[i] = (once_tensor){ .dtype = st->dtype, .rank = st->rank, .dims = st->dims };
     }
     status = program_run_once(s->provider, s->compiled, b->p->states, b->prog->graph->value_count, in, r->input_count,
-                              out, r->output_count, b->prog->env->max_threads, FOLD_MAX_BYTES, &b->p->a, &quiet);
+                              out, r->output_count, b->prog->env->max_threads, FOLD_MAX_BYTES, NULL, &b->p->a, &quiet);
     if (status == INLAY_LIMIT_EXCEEDED || status == INLAY_UNSUPPORTED)
         return INLAY_OK;
     if (status != INLAY_OK) {

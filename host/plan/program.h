@@ -79,7 +79,7 @@ const void *program_constant(program *p, uint32_t value);
 /* ------------------------------------------------------------------ one region, once
  *
  * Runs a compiled region on host tensors, waits, and leaves the outputs in memory of the caller's arena: how constants
- * and shape arithmetic are folded. */
+ * and shape arithmetic are folded. With an owner, outputs of 256 KiB and more are blocks of that model's instead. */
 typedef struct once_tensor {
     inlay_dtype dtype;
     uint32_t rank;
@@ -93,8 +93,8 @@ typedef struct once_tensor {
 INLAY_NODISCARD inlay_status program_run_once(const part_provider *provider, inlay_compiled *compiled,
                                               const inlay_value_state *values, uint32_t value_count,
                                               const once_tensor *inputs, uint32_t input_count, once_tensor *outputs,
-                                              uint32_t output_count, uint32_t max_threads, uint64_t max_bytes, arena *a,
-                                              inlay_diag *diag);
+                                              uint32_t output_count, uint32_t max_threads, uint64_t max_bytes,
+                                              graph_model *owner, arena *a, inlay_diag *diag);
 /* The optimiser's pass_fold_fn: runs the node through the first provider that offers it. fold_ctx is a program_env. */
 INLAY_NODISCARD inlay_status program_fold_node(const void *fold_ctx, graph *g, graph_node *n, uint64_t max_bytes,
                                                inlay_tensor_view *results, arena *a, inlay_diag *diag);
