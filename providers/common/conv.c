@@ -9,7 +9,7 @@ typedef struct conv_state {
     conv_attrs attrs;
     const gemm_kernel *kernel;
     gemm_operand weights; /* packed when constant, unless the convolution is depthwise */
-    void *memory;
+    kit_pack pack;
 } conv_state;
 
 void product_conv_release(void *state)
@@ -17,7 +17,7 @@ void product_conv_release(void *state)
     conv_state *s = state;
 
     if (s != NULL)
-        free(s->memory);
+        kit_pack_free(&s->pack);
     free(s);
 }
 
@@ -43,7 +43,7 @@ inlay_status product_conv_prepare(const kit_node *node, void **out_state, inlay_
     s->kernel = gemm_kernel_for(node, type);
     s->weights.pack = gemm_strided_pack(type, dtype);
     if (!has_one_channel(node))
-        INLAY_TRY(conv_pack_weights(node, 1, &s->attrs, s->kernel, &s->weights, &s->memory, diag));
+        INLAY_TRY(conv_pack_weights(node, 1, &s->attrs, s->kernel, &s->weights, &s->pack, diag));
     *out_state = s;
     s = NULL;
 done:

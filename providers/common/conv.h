@@ -85,7 +85,7 @@ INLAY_NODISCARD inlay_status conv_plan_create(const conv_geometry *g, const gemm
 /* Packs constant weights [M, C / group, window...] of input `input` into *operand; leaves it alone when they are not
  * constant. drop: run does not read them. */
 INLAY_NODISCARD inlay_status conv_pack_weights(const kit_node *node, uint32_t input, const conv_attrs *attrs,
-                                               const gemm_kernel *kernel, gemm_operand *operand, void **out_memory,
+                                               const gemm_kernel *kernel, gemm_operand *operand, kit_pack *out_pack,
                                                inlay_diag *diag);
 
 /* A run: the plan with this run's pointers. Hooks see tiles whose batch is image * group + g, from first_image on. */

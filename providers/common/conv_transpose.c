@@ -17,7 +17,7 @@ typedef struct transpose_state {
     int32_t output_padding_count, output_shape_count;
     const gemm_kernel *kernel;
     gemm_operand weights;
-    void *memory;
+    kit_pack pack;
 } transpose_state;
 
 void product_conv_transpose_release(void *state)
@@ -25,7 +25,7 @@ void product_conv_transpose_release(void *state)
     transpose_state *s = state;
 
     if (s != NULL)
-        free(s->memory);
+        kit_pack_free(&s->pack);
     free(s);
 }
 
@@ -34,7 +34,6 @@ static inlay_status pack_weights(const kit_node *node, transpose_state *s, inlay
 {
     const inlay_value_info *w = kit_input(node, 1);
     int64_t depth, rows = 1;
-    inlay_status status;
 
     if ((s->kernel->packs & GEMM_PACKS_A) == 0 || !kit_is_constant(node, 1) || w->rank == INLAY_RANK_UNKNOWN ||
         w->rank < 3)
@@ -44,16 +43,11 @@ static inlay_status pack_weights(const kit_node *node, transpose_state *s, inlay
     depth = w->dims[0].value / s->attrs.group;
     if (rows == 0 || depth == 0 || w->dims[0].value % s->attrs.group != 0)
         return INLAY_OK;
-    s->weights.data = kit_constant(node, 1);
-    if (s->weights.data == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to align constant weights");
     s->weights.line_stride = 1;
     s->weights.k_stride = rows;
     s->weights.matrix_stride = rows * depth;
-    status = gemm_pack_constant(s->kernel, s->kernel->mr, &s->weights, s->attrs.group, rows, depth, &s->memory, diag);
-    if (status == INLAY_OK)
-        kit_drop_constant(node, 1);
-    return status;
+    return gemm_pack_constant(node, 1, s->kernel, s->kernel->mr, &s->weights, s->attrs.group, rows, depth, &s->pack,
+                              diag);
 }
 
 inlay_status product_conv_transpose_prepare(const kit_node *node, void **out_state, inlay_diag *diag)

@@ -12,7 +12,7 @@ typedef struct gemm_state {
     double alpha, beta;
     bool integer_scale; /* integers with alpha or beta: summed as integers, scaled as doubles */
     gemm_operand a, b;
-    void *b_memory;
+    kit_pack b_pack;
 } gemm_state;
 
 void product_gemm_release(void *state)
@@ -20,7 +20,7 @@ void product_gemm_release(void *state)
     gemm_state *s = state;
 
     if (s != NULL)
-        free(s->b_memory);
+        kit_pack_free(&s->b_pack);
     free(s);
 }
 
@@ -36,22 +36,15 @@ static inlay_status pack_b(const kit_node *node, gemm_state *s, inlay_diag *diag
     const inlay_value_info *a = kit_input(node, 0), *b = kit_input(node, 1);
     const inlay_dim *lines = a->rank == 2 ? &a->dims[s->trans_a ? 1 : 0] : NULL;
     int64_t rows, columns, a_rows = lines != NULL && lines->kind == INLAY_DIM_FIXED ? lines->value : -1;
-    inlay_status status;
 
     if (!kit_is_constant(node, 1) || b->rank != 2 || b->dims[0].value == 0 || b->dims[1].value == 0 ||
         !gemm_packs_b(s->kernel, a_rows, b->dims[s->trans_b ? 0 : 1].value))
         return INLAY_OK;
     rows = b->dims[0].value;
     columns = b->dims[1].value;
-    s->b.data = kit_constant(node, 1);
-    if (s->b.data == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to align constant B");
     set_strides(&s->b, columns, s->trans_b);
-    status = gemm_pack_constant(s->kernel, s->kernel->nr, &s->b, 1, s->trans_b ? rows : columns,
-                                s->trans_b ? columns : rows, &s->b_memory, diag);
-    if (status == INLAY_OK)
-        kit_drop_constant(node, 1);
-    return status;
+    return gemm_pack_constant(node, 1, s->kernel, s->kernel->nr, &s->b, 1, s->trans_b ? rows : columns,
+                              s->trans_b ? columns : rows, &s->b_pack, diag);
 }
 
 inlay_status product_gemm_prepare(const kit_node *node, void **out_state, inlay_diag *diag)

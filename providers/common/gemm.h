@@ -182,11 +182,12 @@ bool gemm_packed_bytes(const gemm_kernel *kernel, uint32_t width, int64_t lines,
 void gemm_pack_all(const gemm_kernel *kernel, uint32_t width, const gemm_operand *source, int64_t batch, int64_t lines,
                    int64_t k, void *out);
 
-/* gemm_pack_all for each of `matrices` constants into one new block of memory (free it with free()), and lets *operand
- * read from there: packed and packed_stride. */
-INLAY_NODISCARD inlay_status gemm_pack_constant(const gemm_kernel *kernel, uint32_t width, gemm_operand *operand,
-                                                int64_t matrices, int64_t lines, int64_t k, void **out_memory,
-                                                inlay_diag *diag);
+/* What gemm_pack_all makes of each of the `matrices` in constant input `input`, in one block of memory that the host
+ * keeps between sessions where it can; *operand, whose strides, zero points and pack function are set, reads from there:
+ * packed and packed_stride. The constant is read piece by piece, from any address, and dropped. Only in prepare. */
+INLAY_NODISCARD inlay_status gemm_pack_constant(const kit_node *node, uint32_t input, const gemm_kernel *kernel,
+                                                uint32_t width, gemm_operand *operand, int64_t matrices, int64_t lines,
+                                                int64_t k, kit_pack *out_pack, inlay_diag *diag);
 
 /* Cuts the job into tiles for so many threads, in shape: after everything but pointers to data is set. run then works
  * with a copy of the job, in which it sets those. */

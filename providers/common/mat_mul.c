@@ -153,7 +153,7 @@ bool matmul_constant_dims(const kit_node *node, uint32_t input, bool is_a, matmu
 typedef struct matmul_state {
     const gemm_kernel *kernel;
     gemm_operand a, b; /* packed when constant */
-    void *a_memory, *b_memory;
+    kit_pack a_pack, b_pack;
 } matmul_state;
 
 void product_mat_mul_release(void *state)
@@ -161,8 +161,8 @@ void product_mat_mul_release(void *state)
     matmul_state *s = state;
 
     if (s != NULL) {
-        free(s->a_memory);
-        free(s->b_memory);
+        kit_pack_free(&s->a_pack);
+        kit_pack_free(&s->b_pack);
     }
     free(s);
 }
@@ -187,23 +187,16 @@ static inlay_status pack_constant(const kit_node *node, matmul_state *s, uint32_
     bool is_a = input == 0;
     gemm_operand *operand = is_a ? &s->a : &s->b;
     matmul_constant dims;
-    inlay_status status;
 
     if (!matmul_constant_dims(node, input, is_a, &dims) ||
         !(is_a ? (s->kernel->packs & GEMM_PACKS_A) != 0 : gemm_packs_b(s->kernel, known_rows(node), dims.columns)))
         return INLAY_OK;
-    operand->data = kit_constant(node, input);
-    if (operand->data == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to align a constant matrix");
     operand->line_stride = is_a ? dims.columns : 1;
     operand->k_stride = is_a ? 1 : dims.columns;
     operand->matrix_stride = dims.rows * dims.columns;
-    status = gemm_pack_constant(s->kernel, is_a ? s->kernel->mr : s->kernel->nr, operand, dims.matrices,
-                                is_a ? dims.rows : dims.columns, is_a ? dims.columns : dims.rows,
-                                is_a ? &s->a_memory : &s->b_memory, diag);
-    if (status == INLAY_OK)
-        kit_drop_constant(node, input);
-    return status;
+    return gemm_pack_constant(node, input, s->kernel, is_a ? s->kernel->mr : s->kernel->nr, operand, dims.matrices,
+                              is_a ? dims.rows : dims.columns, is_a ? dims.columns : dims.rows,
+                              is_a ? &s->a_pack : &s->b_pack, diag);
 }
 
 inlay_status product_mat_mul_prepare(const kit_node *node, void **out_state, inlay_diag *diag)

@@ -23,12 +23,22 @@ bool panels_describe(panels *p)
     return true;
 }
 
+/* At most a block's elements; they may lie at any address. */
 static void convert(bool wide, const panels_source *from, int64_t at, int64_t count, void *to)
 {
+    const size_t bytes = inlay_dtype_bits(from->dtype) / 8;
+    const char *data = from->data;
+    double aligned[PANEL_BLOCK_BYTES / sizeof(float)];
+
+    if ((uintptr_t)data % bytes != 0) {
+        memcpy(aligned, data + (size_t)at * bytes, (size_t)count * bytes);
+        data = (const char *)aligned;
+        at = 0;
+    }
     if (wide)
-        convert_to_f64(to, from->dtype, from->data, at, count);
+        convert_to_f64(to, from->dtype, data, at, count);
     else
-        convert_to_f32(to, from->dtype, from->data, at, count);
+        convert_to_f32(to, from->dtype, data, at, count);
 }
 
 /* One block of `lines` columns from `first` on, into the panel: elements `step` apart from one k to the next. */

@@ -21,7 +21,7 @@ typedef struct quantized_state {
     conv_attrs attrs;
     const gemm_kernel *kernel;
     gemm_operand weights;
-    void *memory;
+    kit_pack pack;
 } quantized_state;
 
 static void release(void *state)
@@ -29,7 +29,7 @@ static void release(void *state)
     quantized_state *s = state;
 
     if (s != NULL)
-        free(s->memory);
+        kit_pack_free(&s->pack);
     free(s);
 }
 
@@ -66,7 +66,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
             INLAY_TRY(set_weight_zeros(&s->weights, kit_constant_unaligned(node, at->w_zero), zeros, w->dims[0].value,
                                        s->attrs.group, diag));
         }
-        INLAY_TRY(conv_pack_weights(node, at->w, &s->attrs, s->kernel, &s->weights, &s->memory, diag));
+        INLAY_TRY(conv_pack_weights(node, at->w, &s->attrs, s->kernel, &s->weights, &s->pack, diag));
     }
     s->weights.zero = NULL;
     *out_state = s;

@@ -13,7 +13,7 @@ typedef struct deform_state {
     int64_t offset_group;
     const gemm_kernel *kernel;
     gemm_operand weights;
-    void *memory;
+    kit_pack pack;
 } deform_state;
 
 typedef struct deform_plan {
@@ -27,7 +27,7 @@ static void release(void *state)
     deform_state *s = state;
 
     if (s != NULL)
-        free(s->memory);
+        kit_pack_free(&s->pack);
     free(s);
 }
 
@@ -53,7 +53,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     s->offset_group = kit_attr_int(node->info, "offset_group", 1);
     s->kernel = gemm_kernel_best(type);
     s->weights.pack = gemm_strided_pack(type, dtype);
-    INLAY_TRY(conv_pack_weights(node, 1, &s->attrs, s->kernel, &s->weights, &s->memory, diag));
+    INLAY_TRY(conv_pack_weights(node, 1, &s->attrs, s->kernel, &s->weights, &s->pack, diag));
     *out_state = s;
     s = NULL;
 done:

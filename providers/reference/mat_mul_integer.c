@@ -21,7 +21,7 @@ typedef struct quantized_state {
     const gemm_kernel *kernel; /* NULL: floats by way of pack_float8 */
     bool linear;
     gemm_operand b; /* packed when B and its zero point are constant */
-    void *b_memory;
+    kit_pack b_pack;
 } quantized_state;
 
 static void release(void *state)
@@ -29,7 +29,7 @@ static void release(void *state)
     quantized_state *s = state;
 
     if (s != NULL)
-        free(s->b_memory);
+        kit_pack_free(&s->b_pack);
     free(s);
 }
 
@@ -84,11 +84,9 @@ static inlay_status pack_b(const kit_node *node, quantized_state *s, inlay_diag 
     const inlay_value_info *zero = kit_input(node, s->at->b_zero);
     int64_t zeros = 1;
     matmul_constant dims;
-    inlay_status status;
 
     if (!matmul_constant_dims(node, s->at->b, false, &dims) || (zero != NULL && !kit_is_constant(node, s->at->b_zero)))
         return INLAY_OK;
-    s->b.data = kit_constant_unaligned(node, s->at->b);
     s->b.line_stride = 1;
     s->b.k_stride = dims.columns;
     s->b.matrix_stride = dims.rows * dims.columns;
@@ -102,11 +100,8 @@ static inlay_status pack_b(const kit_node *node, quantized_state *s, inlay_diag 
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the zero point of B has %lld elements for %lld columns",
                               (long long)zeros, (long long)dims.columns);
     }
-    status = gemm_pack_constant(s->kernel, s->kernel->nr, &s->b, dims.matrices, dims.columns, dims.rows, &s->b_memory,
-                                diag);
-    if (status == INLAY_OK)
-        kit_drop_constant(node, s->at->b);
-    return status;
+    return gemm_pack_constant(node, s->at->b, s->kernel, s->kernel->nr, &s->b, dims.matrices, dims.columns, dims.rows,
+                              &s->b_pack, diag);
 }
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)

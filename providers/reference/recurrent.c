@@ -41,7 +41,7 @@ static void release(void *state)
     recurrent_state *s = state;
 
     if (s != NULL)
-        free(s->memory);
+        kit_pack_free(&s->pack);
     free(s);
 }
 
@@ -214,13 +214,31 @@ static bool is_known(const kit_node *node, uint32_t input, int64_t count)
     return kit_is_constant(node, input) && v->data_bytes == kit_bytes(v->dtype, count);
 }
 
-static inlay_status view_constant(const kit_node *node, uint32_t input, kit_tensor *out, inlay_diag *diag)
+static void view_constant(const kit_node *node, uint32_t input, kit_tensor *out)
 {
     *out = (kit_tensor){ .dtype = kit_input_dtype(node, input) };
-    if (kit_input(node, input) == NULL)
-        return INLAY_OK;
-    out->data = (void *)(uintptr_t)kit_constant(node, input);
-    return out->data != NULL ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to align constant weights");
+    if (kit_input(node, input) != NULL)
+        out->data = (void *)(uintptr_t)kit_constant_unaligned(node, input);
+}
+
+/* Room for the weights of all directions, kept under all that decides what they look like. */
+static inlay_status take_pack(const kit_node *node, recurrent_state *s, const recurrent_layout *l, int64_t hidden,
+                              int64_t inputs, uint64_t bytes, inlay_diag *diag)
+{
+    enum { FORMAT = 1 };
+    uint64_t key[16] = { FORMAT, s->cell, s->gates, s->direction == 2, s->linear_before_reset, s->wide,
+                         (uint64_t)hidden, (uint64_t)inputs, l->bytes, PANEL_BLOCK_BYTES };
+    const uint32_t of[] = { IN_W, IN_R, IN_B, IN_P };
+    bool named = true;
+
+    for (uint32_t i = 0; i < KIT_COUNT(of); i++) {
+        const inlay_value_info *v = kit_input(node, of[i]);
+
+        key[10 + i] = v != NULL ? v->content_hash : 0;
+        named = named && (v == NULL || v->content_hash != 0);
+    }
+    key[14] = kit_input_dtype(node, IN_W);
+    return kit_pack_take(node, key, named ? sizeof key : 0, bytes, &s->pack, diag);
 }
 
 /* Packs the weights if all of them are constants of the sizes that they should have. */
@@ -245,19 +263,19 @@ static inlay_status pack_constants(const kit_node *node, recurrent_state *s, inl
         !recurrent_lay_out(s, inputs, hidden, &l) || l.bytes > SIZE_MAX / 4)
         return INLAY_OK; /* shape has the words */
     for (uint32_t i = 0; i < KIT_COUNT(dropped); i++)
-        INLAY_TRY(view_constant(node, dropped[i], &t[i], diag));
-    s->memory = aligned_alloc(64, (size_t)directions * l.bytes);
-    if (s->memory == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for packed weights, %lld x %lld", (long long)hidden,
-                          (long long)(hidden + inputs));
+        view_constant(node, dropped[i], &t[i]);
+    status = take_pack(node, s, &l, hidden, inputs, (uint64_t)directions * l.bytes, diag);
+    if (status != INLAY_OK)
+        return status;
     for (int64_t d = 0; d < directions; d++) {
-        s->constant[d] = recurrent_weights_at(&l, (char *)s->memory + (size_t)d * l.bytes);
-        recurrent_pack(s, &l, &t[0], &t[1], &t[2], &t[3], d, &s->constant[d]);
+        s->constant[d] = recurrent_weights_at(&l, (char *)s->pack.data + (size_t)d * l.bytes);
+        if (!s->pack.filled)
+            recurrent_pack(s, &l, &t[0], &t[1], &t[2], &t[3], d, &s->constant[d]);
     }
+    kit_pack_keep(node, &s->pack);
     for (uint32_t i = 0; i < KIT_COUNT(dropped); i++)
         kit_drop_constant(node, dropped[i]);
-done:
-    return status;
+    return INLAY_OK;
 }
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -417,7 +435,7 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     INLAY_TRY(check_shapes(s, plan, p, diag));
     if (!recurrent_lay_out(s, p->inputs, p->hidden, &p->weights))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the weights of this recurrent layer are too large");
-    p->weights_bytes = s->memory == NULL ? p->weights.bytes : 0;
+    p->weights_bytes = s->pack.data == NULL ? p->weights.bytes : 0;
     divide(s, p, plan->max_threads);
     if (!lay_out_room(s, plan, p) ||
         __builtin_mul_overflow(p->weights_bytes, (uint64_t)p->directions, &weights) ||

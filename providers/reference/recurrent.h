@@ -48,7 +48,7 @@ typedef struct recurrent_state {
     double clip;
     int64_t layout;
     panels_fn product;
-    void *memory;       /* weights that are constant, packed; NULL: packed in each run */
+    kit_pack pack;      /* weights that are constant; none: packed in each run */
     recurrent_weights constant[2];
 } recurrent_state;
 

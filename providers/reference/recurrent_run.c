@@ -407,7 +407,7 @@ inlay_status recurrent_run(const kit_call *call)
     r.peeps = s->cell == CELL_LSTM && kit_has_input(call, IN_P);
     for (int64_t d = 0; d < p->directions; d++) {
         r.weights[d] = s->constant[d];
-        if (s->memory != NULL)
+        if (s->pack.data != NULL)
             continue;
         r.weights[d] = recurrent_weights_at(&p->weights, (char *)call->workspace + (uint64_t)d * p->weights_bytes);
         recurrent_pack(s, &p->weights, &call->in[IN_W], &call->in[IN_R],

@@ -203,11 +203,10 @@ inlay_status conv_plan_create(const conv_geometry *g, const gemm_kernel *kernel,
 }
 
 inlay_status conv_pack_weights(const kit_node *node, uint32_t input, const conv_attrs *attrs, const gemm_kernel *kernel,
-                               gemm_operand *operand, void **out_memory, inlay_diag *diag)
+                               gemm_operand *operand, kit_pack *out_pack, inlay_diag *diag)
 {
     const inlay_value_info *w = kit_input(node, input);
     int64_t filters, depth = 1;
-    inlay_status status;
 
     if ((kernel->packs & GEMM_PACKS_A) == 0 || !kit_is_constant(node, input) || w->rank == INLAY_RANK_UNKNOWN ||
         w->rank < 3)
@@ -217,16 +216,10 @@ inlay_status conv_pack_weights(const kit_node *node, uint32_t input, const conv_
         depth *= w->dims[d].value;
     if (filters == 0 || depth == 0 || w->dims[0].value % attrs->group != 0)
         return INLAY_OK; /* shape says what is wrong, if anything is */
-    operand->data = kit_constant(node, input);
-    if (operand->data == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to align constant weights");
     operand->line_stride = depth;
     operand->k_stride = 1;
     operand->matrix_stride = filters * depth;
-    status = gemm_pack_constant(kernel, kernel->mr, operand, attrs->group, filters, depth, out_memory, diag);
-    if (status == INLAY_OK)
-        kit_drop_constant(node, input);
-    return status;
+    return gemm_pack_constant(node, input, kernel, kernel->mr, operand, attrs->group, filters, depth, out_pack, diag);
 }
 
 /* ------------------------------------------------------------------ run */

@@ -1,7 +1,6 @@
 /* driver.c - the part of a product that is the same for every engine: packing constants, tiles and their order. */
 #include "convert.h"
 #include "gemm.h"
-#include <stdlib.h>
 
 /* ------------------------------------------------------------------ sizes */
 
@@ -38,30 +37,6 @@ void gemm_pack_all(const gemm_kernel *kernel, uint32_t width, const gemm_operand
         source->pack(source, batch, 0, lines, k0, k1, width, to);
         to += gemm_round_up(lines, width) * gemm_round_up(k1 - k0, kernel->k_step) * kernel->in_bytes;
     }
-}
-
-inlay_status gemm_pack_constant(const gemm_kernel *kernel, uint32_t width, gemm_operand *operand, int64_t matrices,
-                                int64_t lines, int64_t k, void **out_memory, inlay_diag *diag)
-{
-    uint64_t each, all;
-    char *memory = NULL;
-
-    *out_memory = NULL;
-    if (gemm_packed_bytes(kernel, width, lines, k, &each) && matrices >= 0 &&
-        !__builtin_mul_overflow(each, (uint64_t)matrices, &all) && all < SIZE_MAX - 64)
-        memory = aligned_alloc(64, all + 64);
-    if (memory == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for packed weights, %lld x %lld x %lld",
-                          (long long)matrices, (long long)lines, (long long)k);
-    for (int64_t i = 0; i < matrices; i++) {
-        gemm_operand one = *operand;
-        one.which = &i;
-        gemm_pack_all(kernel, width, &one, 0, lines, k, memory + (uint64_t)i * each);
-    }
-    operand->packed = memory;
-    operand->packed_stride = matrices > 1 ? (int64_t)each : 0;
-    *out_memory = memory;
-    return INLAY_OK;
 }
 
 void gemm_plan(gemm_job *job, uint32_t threads)

@@ -1,0 +1,127 @@
+/* constant.c - constant matrices, packed once. They are read in pieces that fit into the second-level cache, in the order
+ * in which they lie in the file; what has been read leaves memory, so that original and pack are never both there. */
+#include "gemm.h"
+#include <stdlib.h>
+
+enum { PIECE_BYTES = 256 << 10, RELEASE_BYTES = 16 << 20, SLACK = 64 /* see gemm_pack_fn */, KEY_FORMAT = 1 };
+
+typedef struct packing {
+    const kit_node *node;
+    uint32_t input, width;
+    const gemm_kernel *kernel;
+    const gemm_operand *source; /* data: the constant, at any address */
+    int64_t lines, k;
+    size_t element;   /* bytes of one of the constant's */
+    char *room;       /* of a piece */
+    uint64_t unread;  /* bytes read since pages were given back */
+} packing;
+
+/* Copies lines [l0, l1) and k [k0, k1) of a matrix to the room: as it lies, without what is between. */
+static gemm_operand gather(const packing *p, int64_t matrix, int64_t l0, int64_t l1, int64_t k0, int64_t k1)
+{
+    const gemm_operand *s = p->source;
+    const bool along = s->k_stride == 1;
+    const int64_t runs = along ? l1 - l0 : k1 - k0, run = along ? k1 - k0 : l1 - l0;
+    const int64_t stride = along ? s->line_stride : s->k_stride;
+    const char *from = (const char *)s->data +
+                       (size_t)(matrix * s->matrix_stride + l0 * s->line_stride + k0 * s->k_stride) * p->element;
+    gemm_operand piece = *s;
+
+    for (int64_t i = 0; i < runs; i++)
+        memcpy(p->room + (size_t)(i * run) * p->element, from + (size_t)(i * stride) * p->element,
+               (size_t)run * p->element);
+    piece.data = p->room;
+    piece.which = NULL;
+    piece.matrix_stride = piece.zero_matrix_stride = 0;
+    piece.line_stride = along ? run : 1;
+    piece.k_stride = along ? 1 : run;
+    if (s->zero != NULL)
+        piece.zero = (const char *)s->zero +
+                     (size_t)(matrix * s->zero_matrix_stride + l0 * s->zero_stride) * p->element;
+    return piece;
+}
+
+/* Packs a piece to where gemm_pack_all has it in the matrix at out. */
+static void pack_piece(packing *p, int64_t matrix, int64_t l0, int64_t l1, int64_t k0, int64_t k1, char *out)
+{
+    const gemm_operand piece = gather(p, matrix, l0, l1, k0, k1);
+    const int64_t rows = gemm_round_up(k1 - k0, p->kernel->k_step), bytes = p->kernel->in_bytes;
+    char *to = out + (k0 * gemm_round_up(p->lines, p->width) + l0 * rows) * bytes;
+    char *end = to + gemm_round_up(l1 - l0, p->width) * rows * bytes, behind[SLACK];
+
+    memcpy(behind, end, sizeof behind);
+    piece.pack(&piece, 0, 0, l1 - l0, 0, k1 - k0, p->width, to);
+    memcpy(end, behind, sizeof behind);
+    p->unread += (uint64_t)((l1 - l0) * (k1 - k0)) * p->element;
+    if (p->unread >= RELEASE_BYTES) {
+        kit_release_constant(p->node, p->input);
+        p->unread = 0;
+    }
+}
+
+static inlay_status pack_matrices(packing *p, int64_t matrices, uint64_t each, char *out, inlay_diag *diag)
+{
+    const int64_t depth = gemm_min(gemm_depth(p->kernel, p->k), p->k);
+    const int64_t most = PIECE_BYTES / (depth * (int64_t)p->element) / p->width * p->width;
+    const int64_t chunk = gemm_min(most < p->width ? p->width : most, gemm_round_up(p->lines, p->width));
+    const bool by_lines = p->source->k_stride == 1;
+
+    p->room = aligned_alloc(64, gemm_align((uint64_t)(chunk * depth) * p->element));
+    if (p->room == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to pack weights");
+    memset(out + (uint64_t)matrices * each, 0, SLACK);
+    for (int64_t m = 0; m < matrices; m++, out += each) {
+        for (int64_t l = 0; by_lines && l < p->lines; l += chunk)
+            for (int64_t k = 0; k < p->k; k += depth)
+                pack_piece(p, m, l, gemm_min(l + chunk, p->lines), k, gemm_min(k + depth, p->k), out);
+        for (int64_t k = 0; !by_lines && k < p->k; k += depth)
+            for (int64_t l = 0; l < p->lines; l += chunk)
+                pack_piece(p, m, l, gemm_min(l + chunk, p->lines), k, gemm_min(k + depth, p->k), out);
+    }
+    free(p->room);
+    return INLAY_OK;
+}
+
+/* A number for the zero points, which are few; FNV-1a. */
+static uint64_t hash_zeros(const gemm_operand *o, int64_t matrices, int64_t lines, size_t element)
+{
+    uint64_t count = (uint64_t)(o->zero_stride != 0 ? lines : 1) * (uint64_t)(o->zero_matrix_stride != 0 ? matrices : 1);
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+    for (uint64_t i = 0; o->zero != NULL && i < count * element; i++)
+        h = (h ^ ((const unsigned char *)o->zero)[i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+inlay_status gemm_pack_constant(const kit_node *node, uint32_t input, const gemm_kernel *kernel, uint32_t width,
+                                gemm_operand *operand, int64_t matrices, int64_t lines, int64_t k, kit_pack *out_pack,
+                                inlay_diag *diag)
+{
+    const inlay_value_info *info = kit_input(node, input);
+    const size_t element = inlay_dtype_bits(info->dtype) / 8;
+    const uint64_t key[] = { KEY_FORMAT, info->content_hash, hash_zeros(operand, matrices, lines, element),
+                             info->dtype, width, kernel->in_bytes, kernel->acc_bytes, kernel->k_step,
+                             (uint64_t)gemm_depth(kernel, k), (uint64_t)operand->line_stride,
+                             (uint64_t)operand->k_stride, (uint64_t)operand->matrix_stride, (uint64_t)matrices,
+                             (uint64_t)lines, (uint64_t)k };
+    packing p = { .node = node, .input = input, .width = width, .kernel = kernel, .source = operand, .lines = lines,
+                  .k = k, .element = element };
+    inlay_status status = INLAY_OK;
+    uint64_t each, all;
+
+    if (!gemm_packed_bytes(kernel, width, lines, k, &each) || matrices < 0 ||
+        __builtin_mul_overflow(each, (uint64_t)matrices, &all) || all > INT64_MAX / 2)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for packed weights, %lld x %lld x %lld",
+                          (long long)matrices, (long long)lines, (long long)k);
+    operand->data = kit_constant_unaligned(node, input);
+    INLAY_TRY(kit_pack_take(node, key, operand->scale == 0 && info->content_hash != 0 ? sizeof key : 0, all + SLACK,
+                            out_pack, diag));
+    if (!out_pack->filled)
+        INLAY_TRY(pack_matrices(&p, matrices, each, out_pack->data, diag));
+    kit_pack_keep(node, out_pack);
+    operand->packed = out_pack->data;
+    operand->packed_stride = matrices > 1 ? (int64_t)each : 0;
+    kit_drop_constant(node, input);
+done:
+    return status;
+}
