@@ -191,6 +191,8 @@ inlay_status rg_reorder(rg_build *b, const rg_place *place, const rg_md *layout,
 inlay_status rg_read_constant(rg_build *b, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out);
 /* A step that copies a tensor into another place, which has the same dims and type in any layout (moves.c). */
 inlay_status rg_emit_copy(rg_build *b, const rg_place *from, const rg_place *to);
+/* A copy of an image, which has channels last, with zeros before and after each axis but the channels (pad.c). */
+inlay_status rg_emit_border(rg_build *b, const rg_place *x, const int64_t *before, const int64_t *after, rg_place *out);
 /* A buffer for a tensor of this layout. */
 inlay_status rg_new_place(rg_build *b, const rg_md *md, rg_place *out);
 /* Where to make a value: the region's output if the layout allows, otherwise a buffer of its own. */
@@ -247,6 +249,11 @@ struct sg_post;
 bool rg_function_of(const rg_eltwise *f, struct sg_post *out);
 
 /* ------------------------------------------------------------------ the rest */
+
+/* A convolution with groups by loops of our own (groups.c), for those that oneDNN has nothing fast for; *out_done is
+ * false where the CPU has no such loops. weights: the original's layout as oneDNN numbers its axes. bias: a value,
+ * INLAY_NONE. */
+inlay_status rg_lower_groups(rg_build *b, const rg_group *group, const rg_md *weights, uint32_t bias, bool *out_done);
 
 /* Integers (quant*.c). Takes the only reader of what the group makes, op `next`, into the group if it turns integers
  * into what the group's kernel can give as well. */

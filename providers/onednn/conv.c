@@ -218,6 +218,17 @@ static inlay_status make(rg_build *b, const rg_group *group, bool transposed, va
     return status;
 }
 
+/* Has oneDNN nothing for it but windows unfolded in memory, or a plain loop? */
+static bool unfolds(const_dnnl_primitive_desc_t pd)
+{
+    const char *name = NULL;
+
+    if (!rg_is_fast(pd))
+        return true;
+    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) == dnnl_success &&
+           name != NULL && (strncmp(name, "gemm", 4) == 0 || strncmp(name, "x64:gemm", 8) == 0);
+}
+
 static inlay_status lower_both(rg_build *b, const rg_group *group, bool transposed)
 {
     const rg_op *op = b->op;
@@ -261,6 +272,13 @@ static inlay_status lower_both(rg_build *b, const rg_group *group, bool transpos
     }
     if (v == AS_LIKED)
         INLAY_TRY(make(b, group, transposed, v, &x, &m, &fused));
+    if (!transposed && op->group > 1 && unfolds(fused.pd)) {
+        bool done;
+
+        INLAY_TRY(rg_lower_groups(b, group, &m.w_plain, m.bias_value, &done));
+        if (done)
+            goto done;
+    }
     INLAY_TRY(rg_read_as(b, op->in[0], dnnl_primitive_desc_query_md(fused.pd, dnnl_query_src_md, 0), &x));
     INLAY_TRY(rg_read_constant(b, op->in[1], &m.w_plain,
                                dnnl_primitive_desc_query_md(fused.pd, dnnl_query_weights_md, 0), &w));

@@ -197,21 +197,20 @@ static void order_axes(const rg_md *md, uint32_t *order)
     }
 }
 
-static void plan_step(const rg_op *op, const rg_md *x, const uint32_t *order, const int64_t *dims, pad_step *p)
+/* x padded by `before` and `after` each axis; dims are the result's. */
+static void plan_step(const rg_md *x, const uint32_t *order, const int64_t *dims, const int64_t *before,
+                      const int64_t *after, pad_step *p)
 {
-    p->mode = op->pad_mode;
-    p->value = op->alpha;
     p->block = p->rows = 1;
     for (uint32_t i = (uint32_t)x->ndims; i-- > 0;) { /* from the innermost */
         uint32_t d = order[i];
-        bool whole = op->pads[d] == 0 && op->pads[RG_MAX_PAD_RANK + d] == 0;
 
-        if (p->rank == 0 && whole) {
+        if (p->rank == 0 && before[d] == 0 && after[d] == 0) {
             p->block *= dims[d];
             continue;
         }
         p->dims[p->rank] = dims[d];
-        p->begins[p->rank] = op->pads[d];
+        p->begins[p->rank] = before[d];
         p->sizes[p->rank] = x->dims[d];
         p->from[p->rank++] = x->format_desc.blocking.strides[d];
     }
@@ -226,6 +225,31 @@ static void plan_step(const rg_op *op, const rg_md *x, const uint32_t *order, co
     }
     for (uint32_t a = 0; a + 1 < p->rank; a++)
         p->rows *= p->dims[a];
+}
+
+inlay_status rg_emit_border(rg_build *b, const rg_place *x, const int64_t *before, const int64_t *after, rg_place *out)
+{
+    uint32_t rank = (uint32_t)x->md.ndims, order[RG_MAX_RANK];
+    int64_t dims[RG_MAX_RANK];
+    pad_step *p = calloc(1, sizeof *p);
+    inlay_status status;
+    rg_md md;
+
+    if (p == NULL)
+        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
+    p->native.run = run_pad;
+    p->set = b->state->moves;
+    for (uint32_t d = 0; d < rank; d++)
+        dims[d] = x->md.dims[d] + before[d] + after[d];
+    rg_md_channels_last(&md, rank, dims);
+    order_axes(&x->md, order);
+    plan_step(&x->md, order, dims, before, after, p);
+    status = rg_new_place(b, &md, out);
+    if (status != INLAY_OK) {
+        free(p);
+        return status;
+    }
+    return rg_emit_native(b, &p->native, (const rg_place *const[]){ x, out }, 2);
 }
 
 /* The input, dense, and the layout of the output, whose axes have the same order. */
@@ -278,7 +302,9 @@ static inlay_status lower_pad(rg_build *b, const rg_group *group)
         rg_md_plain(&md, rank, dims);
     } else {
         INLAY_TRY(read_input(b, order, &x, &md));
-        plan_step(op, &x.md, order, dims, p);
+        p->mode = op->pad_mode;
+        p->value = op->alpha;
+        plan_step(&x.md, order, dims, op->pads, op->pads + RG_MAX_PAD_RANK, p);
     }
     INLAY_TRY(rg_result_place(b, op->out[0], &md, &y));
     {

@@ -1,0 +1,57 @@
+/* Convolutions with groups in one, two and three dimensions, against the reference. */
+#include "beside.h"
+
+/* Channels around a vector and around a block of them; windows of every stride, dilation and padding. */
+static void one_dimension(void **state)
+{
+    static const char *const windows[] = { "pads=1,1", "pads=0,3 strides=2,", "pads=4,2 dilations=2,",
+                                           "auto_pad=SAME_UPPER", "strides=3, dilations=3, pads=2,0" };
+    /* groups, channels of a group: in, out; kernel */
+    static const int shapes[][4] = { { 7, 1, 1, 3 },   { 16, 1, 1, 5 }, { 70, 1, 1, 23 }, { 128, 1, 1, 2 },
+                                     { 6, 1, 2, 3 },   { 3, 4, 5, 3 },  { 2, 16, 16, 17 }, { 4, 8, 40, 4 },
+                                     { 2, 3, 1, 1 },   { 16, 16, 16, 8 } };
+    char script[300];
+
+    (void)state;
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        for (size_t w = 0; w < sizeof windows / sizeof *windows; w++) {
+            const int *n = shapes[s];
+
+            (void)snprintf(script, sizeof script,
+                           "x : 2,%d,95\nw = [%d,%d,%d]\nb = [%d]\nr = Neg(x)\nc = Conv(r, w, b) %s group=%d\n"
+                           "y = Sigmoid(c)\n-> y, c",
+                           n[0] * n[1], n[0] * n[2], n[1], n[3], n[0] * n[2], windows[w], n[0]);
+            beside_expect(&(beside_row){ "Conv", script }, 17, NULL);
+        }
+    }
+}
+
+static void more_dimensions(void **state)
+{
+    static const beside_row rows[] = {
+        { "Conv", "x : 2,40,5,6,7\nw = [40,1,3,3,3]\nb = [40]\ny = Conv(x, w, b) pads=1,1,1,1,1,1 group=40\n-> y" },
+        { "Conv", "x : 1,96,4,9,8\nw = [96,1,3,2,3]\ny = Conv(x, w) pads=1,0,1,0,1,2 strides=1,2,2 group=96\n-> y" },
+        { "Conv", "x : 1,12,6,9,8\nw = [18,4,2,3,3]\nb = [18]\nc = Conv(x, w, b) dilations=2,1,2 group=3\n"
+                  "y = Relu(c)\n-> y" },
+        { "Conv", "x : 1,20,17,23\nw = [20,1,3,3]\nb = [20]\nc = Conv(x, w, b) dilations=2,3 pads=2,3,2,3 group=20\n"
+                  "y = Add(c, x)\n-> y" },
+        { "Conv", "x : 3,12,17,9\nw = [30,2,3,5]\nc = Conv(x, w) strides=2,1 pads=1,2,1,2 group=6\ny = Tanh(c)\n-> y" },
+        { "Conv", "x : 1,8,9,9\nw = [24,1,7,7]\nb = [24]\ny = Conv(x, w, b) pads=3,3,3,3 group=8\n-> y" },
+        { "Conv", "x : N,24,50\nw = [24,1,9]\nv = [48,24,1]\nc = Conv(x, w) pads=4,4 group=24\nr = Relu(c)\n"
+                  "y = Conv(r, v)\n-> y" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        beside_expect(&rows[i], 17, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_dimension),
+        cmocka_unit_test(more_dimensions),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
