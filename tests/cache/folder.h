@@ -49,6 +49,17 @@ static inline int folder_count(const folder *f, const char *below, const char *s
     return count;
 }
 
+/* Removes the files that end in suffix; how many there were. */
+static inline int folder_clear(const folder *f, const char *suffix)
+{
+    char path[512];
+    int count = 0;
+
+    for (; folder_count(f, "", suffix, path) > 0 && unlink(path) == 0; count++)
+        ;
+    return count;
+}
+
 static inline void folder_remove(const folder *f)
 {
     char line[256];

@@ -5,7 +5,9 @@
 #include "plan/pack_file.h"
 #include "plan/packs.h"
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -271,6 +273,87 @@ static void together(void **state)
     folder_remove(&f);
 }
 
+/* Killed at any moment, the writer leaves a file that is whole, or none. */
+static void killed(void **state)
+{
+    folder f = folder_make();
+    int status;
+
+    (void)state;
+    for (int round = 0; round < 24; round++) {
+        const struct timespec moment = { 0, round * round * 20000L };
+        pid_t child = fork();
+
+        assert_true(child >= 0);
+        if (child == 0) {
+            (void)threads_hold(1);
+            for (uint64_t model = 1;; model++)
+                (void)session(&f, model % 4, 5, LARGE);
+        }
+        (void)nanosleep(&moment, NULL);
+        assert_int_equal(kill(child, SIGKILL), 0);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        log_text[0] = '\0';
+        for (uint64_t model = 0; model < 4; model++)
+            (void)session(&f, model, 5, LARGE); /* checks what it finds */
+        assert_string_equal(log_text, "");
+        for (uint64_t model = 0; model < 4; model++)
+            assert_int_equal(session(&f, model, 5, LARGE), 5);
+        if (round % 8 == 0)
+            (void)folder_clear(&f, ".packs");
+    }
+    folder_remove(&f);
+}
+
+/* A folder on a file system that fills up between the first look and the writing. */
+static void full(void **state)
+{
+    folder f = folder_make();
+    pid_t child = fork();
+    int status;
+
+    (void)state;
+    assert_true(child >= 0);
+    if (child == 0) { /* a name space of its own: what is mounted goes with it */
+        char path[512], block[4096] = { 0 };
+        uint32_t known = 0, key = 1;
+        void *data = NULL;
+        packs *p;
+        int fd;
+
+        (void)threads_hold(1);
+        if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+            mount("none", f.path, "tmpfs", 0, "size=4m") != 0)
+            _exit(77);
+        p = open_packs(&f, 1);
+        if (packs_take(p, &maker, &key, sizeof key, LARGE, &data, &known) != INLAY_OK || known != 0)
+            _exit(1);
+        memset(data, 1, LARGE);
+        packs_keep(p, data);
+        (void)snprintf(path, sizeof path, "%s/filler", f.path);
+        fd = open(path, O_WRONLY | O_CREAT, 0600);
+        while (write(fd, block, sizeof block) == (ssize_t)sizeof block)
+            ;
+        (void)close(fd);
+        log_text[0] = '\0';
+        packs_commit(p);
+        packs_close(p);
+        if (strstr(log_text, "No space") == NULL || strchr(log_text, '\n') != NULL ||
+            folder_count(&f, "", ".packs", NULL) + folder_count(&f, "", ".new", NULL) != 0)
+            _exit(2);
+        p = open_packs(&f, 1); /* and full from the start: nothing may be kept */
+        if (packs_take(p, &maker, &key, sizeof key, LARGE, &data, &known) != INLAY_UNSUPPORTED)
+            _exit(3);
+        packs_close(p);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    folder_remove(&f);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        skip(); /* not allowed to mount */
+    assert_int_equal(status, 0);
+}
+
 /* The longest unused files go first. */
 static void bounded(void **state)
 {
@@ -306,7 +389,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(found_again), cmocka_unit_test(who_made_it_counts), cmocka_unit_test(what_is_not_kept_is_lost),
         cmocka_unit_test(none_is_fine), cmocka_unit_test(damaged), cmocka_unit_test(foreign), cmocka_unit_test(no_room),
-        cmocka_unit_test(together), cmocka_unit_test(bounded),
+        cmocka_unit_test(together), cmocka_unit_test(killed), cmocka_unit_test(full), cmocka_unit_test(bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

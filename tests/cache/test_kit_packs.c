@@ -1,0 +1,161 @@
+/* Packs of providers that are built on the kit: the second session finds what the first made, and computes the same.
+ * Weights lie at odd addresses, as they do in files. */
+#include "exec/session.h"
+#include "folder.h"
+#include "model.h"
+#include "rig.h"
+
+enum { OUTPUTS = 4 };
+static const uint32_t counts[OUTPUTS] = { 8 * 203, 5 * 29, 5 * 15 * 15, 8 * 7 * 7 };
+
+typedef struct result {
+    float y[OUTPUTS][8 * 203];
+    packs_count count;
+} result;
+
+/* Two products (B along k, and across), a recurrent layer, and convolutions of both kinds, one of them in groups. `lead`
+ * moves everything behind it in the file. */
+static wire make(const char *lead)
+{
+    static const int64_t t_dims[] = { 97, 61 }, m_dims[] = { 97, 203 }, w_dims[] = { 1, 4 * 29, 37 },
+                         r_dims[] = { 1, 4 * 29, 29 }, b_dims[] = { 1, 8 * 29 }, ct_dims[] = { 6, 5, 3, 3 },
+                         c_dims[] = { 8, 3, 3, 3 };
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17), n;
+
+    mw_ones(&w, lead, 1);
+    mw_value(&w, MW_INPUT, "a", INLAY_FLOAT, "8,61");
+    mw_value(&w, MW_INPUT, "s", INLAY_FLOAT, "5,1,37");
+    mw_value(&w, MW_INPUT, "c", INLAY_FLOAT, "1,6,7,7");
+    model_weights(&w, "t", 2, t_dims, -0.5f);
+    model_weights(&w, "m", 2, m_dims, -0.4f);
+    model_weights(&w, "w", 3, w_dims, -0.3f);
+    model_weights(&w, "r", 3, r_dims, -0.6f);
+    model_weights(&w, "b", 2, b_dims, -0.2f);
+    model_weights(&w, "ct", 4, ct_dims, -0.7f);
+    model_weights(&w, "cw", 4, c_dims, -0.1f);
+    n = mw_node_begin(&w, "Gemm", "a,t", "g");
+    rig_attr_int(&w, "transB", 1);
+    wire_end(&w, n);
+    mw_node(&w, "MatMul", "g,m", "y0");
+    n = mw_node_begin(&w, "LSTM", "s,w,r,b", "y1");
+    rig_attr_int(&w, "hidden_size", 29);
+    wire_end(&w, n);
+    n = mw_node_begin(&w, "ConvTranspose", "c,ct", "y2");
+    rig_attr_ints(&w, "strides", 2, (const int64_t[]){ 2, 2 });
+    wire_end(&w, n);
+    n = mw_node_begin(&w, "Conv", "c,cw", "y3");
+    rig_attr_int(&w, "group", 2);
+    rig_attr_ints(&w, "pads", 4, (const int64_t[]){ 1, 1, 1, 1 });
+    wire_end(&w, n);
+    mw_value(&w, MW_OUTPUT, "y0", INLAY_FLOAT, "8,203");
+    mw_value(&w, MW_OUTPUT, "y1", INLAY_FLOAT, "5,1,1,29");
+    mw_value(&w, MW_OUTPUT, "y2", INLAY_FLOAT, "1,5,15,15");
+    mw_value(&w, MW_OUTPUT, "y3", INLAY_FLOAT, "1,8,7,7");
+    wire_end(&w, g);
+    return w;
+}
+
+static result run(const char *providers, const char *cache, const char *lead)
+{
+    static float x[8 * 61];
+    wire w = make(lead);
+    rig r = rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "cache_dir", cache, NULL });
+    result out;
+
+    for (size_t i = 0; i < sizeof x / sizeof x[0]; i++)
+        x[i] = (float)(i % 19) / 19 - 0.5f;
+    rig_floats(&r, 0, "8,61", x);
+    rig_floats(&r, 1, "5,1,37", x);
+    rig_floats(&r, 2, "1,6,7,7", x);
+    rig_run(&r);
+    memset(&out, 0, sizeof out);
+    for (uint32_t i = 0; i < OUTPUTS; i++)
+        memcpy(out.y[i], inlay_value_data(inlay_context_output(r.context, i)), counts[i] * sizeof out.y[i][0]);
+    out.count = packs_counted(r.session->main->packs);
+    rig_close(&r);
+    return out;
+}
+
+static void second_start(void **state)
+{
+    static const struct { const char *providers; uint32_t least; } rows[] = {
+        { "reference", 4 }, /* LSTM, Gemm, MatMul and a convolution at least, whatever the CPU packs */
+        { "openblas?,reference", 1 },
+    };
+    static const char *const leads[] = { "l", "le", "lea", "lead" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const result plain = run(rows[i].providers, "", leads[0]);
+
+        assert_int_equal(plain.count.made + plain.count.found, 0);
+        for (size_t l = 0; l < sizeof leads / sizeof leads[0]; l++) { /* at all addresses in turn */
+            folder f = folder_make();
+            const result first = run(rows[i].providers, f.path, leads[l]),
+                         second = run(rows[i].providers, f.path, leads[l]);
+
+            assert_true(first.count.made >= rows[i].least);
+            assert_int_equal(first.count.found, 0);
+            assert_int_equal(second.count.made, 0);
+            assert_int_equal(second.count.found, first.count.made);
+            assert_memory_equal(first.y, plain.y, sizeof plain.y);
+            assert_memory_equal(second.y, plain.y, sizeof plain.y);
+            folder_remove(&f);
+        }
+    }
+}
+
+/* Large enough to be read in many pieces, released between them: along memory and across. */
+static void many_pieces(void **state)
+{
+    static const int64_t dims[2][2] = { { 2989, 1523 }, { 1523, 2989 } };
+    static float x[4 * 1523], y[2][4 * 2989];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof x / sizeof x[0]; i++)
+        x[i] = (float)(i % 23) / 23 - 0.5f;
+    for (int transposed = 0; transposed < 2; transposed++) {
+        folder f = folder_make();
+
+        for (int round = 0; round < 2; round++) {
+            wire w = { 0 };
+            wire_mark g = mw_begin(&w, 8, 17), n;
+            rig r;
+
+            mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "4,1523");
+            model_weights(&w, "w", 2, dims[1 - transposed], -0.5f);
+            n = mw_node_begin(&w, "Gemm", "x,w", "y");
+            rig_attr_int(&w, "transB", transposed);
+            wire_end(&w, n);
+            mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "4,2989");
+            wire_end(&w, g);
+            r = rig_open(&w, (const char *const[]){ "providers", "openblas?,reference", "policy", "priority", "cache_dir",
+                                                    f.path, NULL });
+            rig_floats(&r, 0, "4,1523", x);
+            rig_run(&r);
+            memcpy(y[round], inlay_value_data(inlay_context_output(r.context, 0)), sizeof y[round]);
+            rig_close(&r);
+        }
+        assert_memory_equal(y[0], y[1], sizeof y[0]);
+        for (int64_t i = 0; i < 4 * 2989; i += 601) {
+            double sum = 0, far;
+
+            for (int64_t k = 0; k < 1523; k++) {
+                int64_t at = transposed ? i % 2989 * 1523 + k : k * 2989 + i % 2989;
+                sum += (double)x[i / 2989 * 1523 + k] * ((double)(float)(at * 7919 % 1009) / 1009 - 0.5);
+            }
+            far = sum - (double)y[0][i];
+            if (!(far < 1e-2 && far > -1e-2))
+                fail_msg("element %lld is %g, not %g", (long long)i, (double)y[0][i], sum);
+        }
+        folder_remove(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(second_start), cmocka_unit_test(many_pieces) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
