@@ -102,7 +102,7 @@ inlay_status inlay_session_explain(const inlay_session *session, const char *for
 {
     inlay_explain_options options = { .struct_size = sizeof options, .format = format };
 
-    return explain_session(session, &options, NULL, write, user, diag);
+    return explain_session(session, &options, NULL, NULL, write, user, diag);
 }
 
 inlay_status inlay_session_explain_ex(const inlay_session *session, const inlay_explain_options *options,
@@ -116,8 +116,8 @@ inlay_status inlay_session_explain_ex(const inlay_session *session, const inlay_
     memcpy((char *)&complete + sizeof bytes, (const char *)options + sizeof bytes, (size_t)bytes - sizeof bytes);
     if (complete.measured != NULL && complete.measured->session != session)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the measured context belongs to another session");
-    return explain_session(session, &complete, complete.measured == NULL ? NULL : complete.measured->timings, write,
-                           user, diag);
+    return explain_session(session, &complete, complete.measured == NULL ? NULL : complete.measured->timings,
+                           complete.measured == NULL ? NULL : complete.measured->runner, write, user, diag);
 }
 
 /* ------------------------------------------------------------------ contexts */

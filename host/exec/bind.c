@@ -199,6 +199,7 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
     binder k = { .r = r, .b = b, .diag = diag };
     size_t most_patches = 0;
     uint32_t values = r->prog->graph->value_count;
+    bool has_room = true;
 
     *out_bound = NULL;
     if (b == NULL) {
@@ -218,10 +219,11 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
     if (p->dynamic_count > 0) {
         b->states = arena_copy(&b->a, p->states, values * sizeof *b->states);
         b->infos = arena_copy(&b->a, p->infos, values * sizeof *b->infos);
+        has_room = seen_create(b, values);
     }
     b->steps = arena_array(&b->a, (size_t)p->step_count + 1, sizeof *b->steps);
     if (b->slabs == NULL || b->buffers == NULL || b->patches == NULL || b->dynamic == NULL || k.maker == NULL ||
-        b->steps == NULL || (p->dynamic_count > 0 && (b->states == NULL || b->infos == NULL))) {
+        b->steps == NULL || (p->dynamic_count > 0 && (b->states == NULL || b->infos == NULL || !has_room))) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
         goto done;
     }

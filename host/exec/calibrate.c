@@ -170,20 +170,57 @@ static inlay_status time_offer(calibration *c, const case_models *m, case_offer 
     return INLAY_OK;
 }
 
+/* Room for the sizes of outputs that the run decides: what it made of the contents is what was timed. */
+static inlay_status find_sizes(calibration *c, case_models *m, case_offer *o)
+{
+    const inlay_graph *view = o->job.snapshot;
+    inlay_value_state *found = arena_copy(&m->a, o->parts.profile, view->value_count * sizeof *found);
+
+    for (uint32_t v = 0; found != NULL && v < view->value_count; v++) {
+        int64_t *dims = arena_array(&m->a, INLAY_MAX_RANK, sizeof *dims);
+
+        if (dims == NULL)
+            found = NULL;
+        else if (found[v].rank != INLAY_RANK_UNKNOWN && found[v].rank > 0)
+            memcpy(dims, found[v].dims, found[v].rank * sizeof *dims);
+        if (found != NULL)
+            found[v].dims = dims;
+    }
+    o->job.found = found;
+    return found != NULL ? INLAY_OK : inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to calibrate");
+}
+
+/* What the provider expects of it at the sizes that were found. */
+static void price_found(case_offer *o)
+{
+    const part_provider *p = o->job.provider;
+    cost_question q = { .graph = o->job.snapshot, .provider = p, .offer = &o->offer, .values = o->job.found,
+                        .max_threads = o->job.max_threads, .runs = true };
+    double error;
+
+    (void)cost_of_offer(NULL, &q, &o->offer.cost, &error);
+}
+
 /* Times a kernel, alone and in regions where there are such, and adds a point for it; a kernel that fails has none.
  * offers: [CALIBRATE_FORMS]. */
-static inlay_status time_point(calibration *c, const case_models *m, uint32_t which, case_offer *offers)
+static inlay_status time_point(calibration *c, case_models *m, uint32_t which, case_offer *offers)
 {
     case_offer *alone = &offers[CALIBRATE_ALONE], *row = &offers[CALIBRATE_ROW], *behind = &offers[CALIBRATE_BEHIND];
     case_offer *before = &offers[CALIBRATE_BEFORE], *typical = row->there ? row : behind->there ? behind : alone;
     const inlay_graph *view = typical->job.snapshot;
     const inlay_node_info *node = inlay_graph_node(view, view->node_count - 1);
     const inlay_cost *cost = &typical->offer.cost;
-    calibrate_point point = { .threads = alone->job.max_threads, .kind = cost_kind_of(cost), .model_ns = cost->ns,
+    calibrate_point point = { .threads = alone->job.max_threads,
                               .border_ns = alone->offer.cost.enter_ns + alone->offer.cost.leave_ns };
     inlay_status status = INLAY_OK;
 
+    if (typical == alone)
+        INLAY_TRY(find_sizes(c, m, alone));
     INLAY_TRY(time_offer(c, m, alone, &point.point.ns));
+    if (typical == alone)
+        price_found(alone);
+    point.kind = cost_kind_of(cost);
+    point.model_ns = cost->ns;
     if (point.point.ns == 0)
         return INLAY_OK;
     if (row->there) {
@@ -196,7 +233,7 @@ static inlay_status time_point(calibration *c, const case_models *m, uint32_t wh
         point.nodes_more = 1;
         point.leave_ns = behind->leave_ns - before->leave_ns;
     }
-    point.class = cost_class_of(view, node, typical->parts.profile);
+    point.class = cost_class_of(view, node, typical == alone ? alone->job.found : typical->parts.profile);
     point.class.op = m->row->op;
     fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, cost->ns,
               cost_cold_bytes(view, node, cost) * cost_cold_share(typical->parts.weight_bytes), point.point.x);

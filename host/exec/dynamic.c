@@ -125,6 +125,16 @@ static void release_instance(const dynamic_call *c)
     c->cache->key_bytes = 0;
 }
 
+static bool shape_known(const inlay_value_state *st)
+{
+    if (st->rank == INLAY_RANK_UNKNOWN)
+        return false;
+    for (uint32_t d = 0; d < st->rank; d++)
+        if (st->dims[d] < 0)
+            return false;
+    return true;
+}
+
 /* The bound's infos and states belong to the plan outside the region, so only the region's entries change. */
 static inlay_status infer_shapes(dynamic_call *c, const rt_value *in)
 {
@@ -155,10 +165,16 @@ static inlay_status infer_shapes(dynamic_call *c, const rt_value *in)
         return status;
     for (uint32_t k = 0; k < r->node_count; k++) {
         const graph_node *n = g->nodes[r->nodes[k]];
-        for (uint32_t o = 0; o < n->info.output_count; o++)
-            if (n->info.outputs[o] != INLAY_NONE &&
-                !plan_state_from_info(&b->infos[n->info.outputs[o]], &b->scratch, &b->states[n->info.outputs[o]]))
+        for (uint32_t o = 0; o < n->info.output_count; o++) {
+            uint32_t v = n->info.outputs[o];
+
+            if (v == INLAY_NONE)
+                continue;
+            if (!plan_state_from_info(&b->infos[v], &b->scratch, &b->states[v]))
                 return no_memory(c);
+            if (shape_known(&b->states[v]))
+                seen_keep(b, v, b->states[v].rank, b->states[v].dims);
+        }
     }
     return INLAY_OK;
 }
@@ -226,16 +242,6 @@ static inlay_status size_step(dynamic_call *c, const rt_value *in)
 }
 
 /* ------------------------------------------------------------------ memory */
-
-static bool shape_known(const inlay_value_state *st)
-{
-    if (st->rank == INLAY_RANK_UNKNOWN)
-        return false;
-    for (uint32_t d = 0; d < st->rank; d++)
-        if (st->dims[d] < 0)
-            return false;
-    return true;
-}
 
 static bool on_device(const dynamic_call *c)
 {

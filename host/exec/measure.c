@@ -471,6 +471,11 @@ static inlay_status hook_output(void *ctx, uint32_t output, uint32_t rank, const
         return INLAY_SHAPE_MISMATCH;
     if (bytes > b->job->max_bytes)
         return INLAY_LIMIT_EXCEEDED;
+    if (b->job->found != NULL) {
+        inlay_value_state *found = &b->job->found[b->outputs[output]];
+        found->rank = rank;
+        memcpy((int64_t *)(uintptr_t)found->dims, dims, rank * sizeof *dims);
+    }
     give_buffer(b->provider, &b->made[output]);
     status = get_buffer(b->provider, part_default_domain(b->provider), bytes, &b->made[output], NULL);
     *out = b->made[output];

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-enum { MAX_RUNS = 200 };
+enum { MAX_RUNS = 200, LEAST = 0 /* the quantile */ };
 
 typedef struct times {
     double ns[MAX_RUNS];
@@ -19,11 +19,15 @@ uint64_t measure_switches(void)
     return getrusage(RUSAGE_SELF, &used) == 0 && used.ru_nivcsw > 0 ? (uint64_t)used.ru_nivcsw : 0;
 }
 
+/* at_quantile: see measure_runs; LEAST: the shortest. */
 static void sum_up(times *t, uint32_t at_quantile, measurement *out)
 {
+    double median;
+
     qsort(t->ns, t->count, sizeof *t->ns, order_doubles);
-    out->ns = fmax(t->ns[t->count / at_quantile], 1);
-    out->spread = fabs(1 - t->ns[t->count / (6 - at_quantile)] / out->ns);
+    median = t->ns[t->count / 2];
+    out->ns = fmax(at_quantile == LEAST ? t->ns[0] : t->ns[t->count / at_quantile], 1);
+    out->spread = fabs(1 - (at_quantile == 2 ? t->ns[t->count / 4] : median) / out->ns);
     out->samples = t->count;
 }
 
@@ -63,6 +67,9 @@ inlay_status measure_runs(measure_fn once, void *ctx, const measure_plan *plan, 
     if (status != INLAY_OK || all.count == 0)
         return status;
     out->calm = calm.count >= plan->min_runs || calm.count == all.count;
-    sum_up(calm.count > 0 ? &calm : &all, at_quantile, out);
+    if (calm.count > 0)
+        sum_up(&calm, at_quantile, out);
+    else
+        sum_up(&all, LEAST, out);
     return INLAY_OK;
 }

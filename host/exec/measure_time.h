@@ -17,7 +17,8 @@ typedef inlay_status (*measure_fn)(void *ctx, double *out_ns, bool *out_calm);
 enum { MEASURE_PATIENCE = 4 };
 
 /* The quantile 1/at_quantile of the calm runs after one that is not counted: 2 is the median; 4 the lower quartile, for
- * several threads, that seldom start at the same moment. Of all runs when calm ones are missing, which out->calm says.
+ * several threads, that seldom start at the same moment. The shortest of all when none was calm; out->calm says
+ * whether enough were.
  * Statuses of the run, and INLAY_CANCELLED when the plan's stop says so. */
 INLAY_NODISCARD inlay_status measure_runs(measure_fn once, void *ctx, const measure_plan *plan, uint32_t at_quantile,
                                           measurement *out, inlay_diag *diag);

@@ -5,27 +5,6 @@
  * own, and to start a body and hand values in and out. */
 static const double DYNAMIC_NS = 200, HOST_NODE_NS = 200, BODY_NS = 500;
 
-static bool is_known(const inlay_value_state *v)
-{
-    for (uint32_t d = 0; v->rank != INLAY_RANK_UNKNOWN && d < v->rank; d++)
-        if (v->dims[d] < 0)
-            return false;
-    return v->rank != INLAY_RANK_UNKNOWN;
-}
-
-/* The sizes of the plan, and where these depend on data what was assumed when the graph was assigned. NULL: no
- * memory. */
-static inlay_value_state *sizes_of(const runner *r, const bound *b, arena *a)
-{
-    uint32_t count = r->prog->graph->value_count;
-    inlay_value_state *values = arena_array(a, (size_t)count + 1, sizeof *values);
-
-    for (uint32_t v = 0; values != NULL && v < count; v++)
-        values[v] = is_known(&b->plan->states[v]) || r->prog->parts.profile == NULL ? b->plan->states[v]
-                                                                                     : r->prog->parts.profile[v];
-    return values;
-}
-
 /* The region of one step. */
 static double step_ns(const runner *r, const plan_step *s, const inlay_value_state *values)
 {
@@ -52,7 +31,7 @@ double session_predict(const runner *r)
 {
     const bound *b = r->now;
     arena a = { 0 };
-    inlay_value_state *values = b != NULL ? sizes_of(r, b, &a) : NULL;
+    inlay_value_state *values = b != NULL ? seen_states(r, &a) : NULL;
     double ns = 0;
 
     for (uint32_t i = 0; values != NULL && i < b->plan->step_count; i++) {

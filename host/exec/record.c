@@ -14,38 +14,41 @@ typedef struct recording {
     attribute_list list;
 } recording;
 
-/* A step at sizes that the plan knew. */
-static bool add_step(recording *r, const program *p, const plan *now, const plan_step *step)
+/* A step at the sizes of the last run. */
+static bool add_step(recording *r, const program *p, const inlay_value_state *sizes, const plan_step *step)
 {
     const part_region *region = step->step->region;
     uint32_t calls = 0;
     double ns = timings_step_ns(r->t, p, (uint32_t)(step->step - p->steps), &calls);
     cost_record like = { .samples = timings_runs(r->t), .when = (int64_t)time(NULL) };
 
-    if (step->kind != PLAN_EXEC || calls == 0 || !(ns > 0))
+    if (calls == 0 || !(ns > 0))
         return true;
-    return attribute_add(&r->list, p, region, now->states, ns / calls, r->identities[region->provider], &like);
+    return attribute_add(&r->list, p, region, sizes, ns / calls, r->identities[region->provider], &like);
 }
 
 static bool add_program(recording *r, const runner *run)
 {
     const bound *b = run->now;
+    arena a = { 0 };
+    const inlay_value_state *sizes = b != NULL ? seen_states(run, &a) : NULL;
+    bool good = b == NULL || sizes != NULL;
 
-    for (uint32_t i = 0; b != NULL && i < b->plan->step_count; i++) {
+    for (uint32_t i = 0; good && b != NULL && i < b->plan->step_count; i++) {
         const plan_step *step = &b->plan->steps[i];
         uint32_t index = step->step != NULL ? (uint32_t)(step->step - run->prog->steps) : 0;
 
         if (step->step == NULL)
             continue; /* a copy */
-        if (step->kind != PLAN_HOST && !add_step(r, run->prog, b->plan, step))
-            return false;
+        if (step->kind != PLAN_HOST)
+            good = add_step(r, run->prog, sizes, step);
         if (step->kind != PLAN_HOST || run->children == NULL || run->children[index] == NULL)
             continue;
-        for (uint32_t k = 0; k < step->step->node->body_count; k++)
-            if (run->children[index][k] != NULL && !add_program(r, run->children[index][k]))
-                return false;
+        for (uint32_t k = 0; good && k < step->step->node->body_count; k++)
+            good = run->children[index][k] == NULL || add_program(r, run->children[index][k]);
     }
-    return true;
+    arena_deinit(&a);
+    return good;
 }
 
 inlay_status session_record(const inlay_session *s, const runner *run, const timings *t, uint32_t *out_count,

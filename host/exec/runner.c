@@ -63,6 +63,8 @@ rt_value runner_value(const bound *b, uint32_t v)
 
 void runner_set(runner *r, bound *b, uint32_t v, inlay_value *value)
 {
+    if (value != NULL && value->kind == INLAY_KIND_TENSOR)
+        seen_keep(b, v, value->rank, value->dims);
     pool_give(r->shared, b->dynamic[v].owner);
     b->dynamic[v] = rt_from_value(value);
 }

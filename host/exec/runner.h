@@ -5,6 +5,7 @@
  * flow and sequences take the slower way in dynamic.c, control.c and sequence.c. */
 #ifndef EXEC_RUNNER_H
 #define EXEC_RUNNER_H
+#include "partition/cost.h"
 #include "plugin/run.h"
 #include "exec/value.h"
 #include "plan/plan.h"
@@ -65,6 +66,12 @@ typedef struct patch {
     inlay_buffer *target;
 } patch;
 
+/* The size of a value that a plan does not know, as the last run found it; rank INLAY_RANK_UNKNOWN: none did. */
+typedef struct seen_shape {
+    uint32_t rank;
+    int64_t dims[INLAY_MAX_RANK];
+} seen_shape;
+
 /* A plan with memory. */
 typedef struct bound {
     plan *plan; /* a reference */
@@ -78,6 +85,7 @@ typedef struct bound {
     rt_value *dynamic;       /* [value_count] DYNAMIC values of the run */
     inlay_value_state *states; /* [value_count] the plan's, overwritten by dynamic steps; NULL without such */
     inlay_value_info *infos;
+    seen_shape **seen;       /* [value_count] NULL where the plan knows; NULL without such steps */
     arena scratch;           /* of the dynamic or host step that runs */
     bool has_async;
     bool poisoned;           /* the last run failed on a device: its timelines are to be renewed */
@@ -120,6 +128,20 @@ void bound_destroy(runner *r, bound *b); /* NULL is a no-op */
 inlay_status runner_step(runner *r, bound *b, bound_step *s, inlay_diag *diag);
 /* Completes the diag of a step that failed: which node, of which graph, through which provider. Returns status. */
 inlay_status runner_step_failed(const runner *r, const bound_step *s, inlay_status status, inlay_diag *diag);
+
+/* ------------------------------------------------------------------ sizes that runs found, seen.c */
+
+/* Room for what the plan of b does not know. False: out of memory. */
+bool seen_create(bound *b, uint32_t value_count);
+/* The value has this size now. */
+void seen_keep(bound *b, uint32_t v, uint32_t rank, const int64_t *dims);
+/* The sizes of the last run, [value_count] from the arena, of rank INLAY_RANK_UNKNOWN where it did not come by; they
+ * hold until the next. NULL: no memory. */
+const cost_input *seen_sizes(const runner *r, arena *a);
+/* As states, with the sizes that were assumed when the graph was assigned where it did not; there was a run. */
+inlay_value_state *seen_states(const runner *r, arena *a);
+/* The runner of a program among those of r, of its bodies and theirs; NULL: that did not run. r may be NULL. */
+const runner *runner_of(const runner *r, const program *p);
 
 /* ------------------------------------------------------------------ for the slower steps */
 

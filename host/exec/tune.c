@@ -53,6 +53,9 @@ typedef struct tuning {
     measure_sweep sweep;
     double begin, end;    /* seconds */
     uint32_t at;          /* kernel in hand */
+    run_shared shared;
+    runner *runner;       /* after a run of the model; NULL: none */
+    bool has_shared;
     bool stopped;
     char what[96];
     inlay_diag *diag;
@@ -94,7 +97,9 @@ static uint32_t count_programs(const program *p)
 static inlay_status price_graph(tuning *t, tuned *g)
 {
     const program *p = g->program;
+    const runner *r = runner_of(t->runner, p);
 
+    t->sizes.seen = r != NULL ? seen_sizes(r, &t->a) : NULL;
     g->values = cost_shapes(p->graph, &p->snapshot, &t->sizes, &t->a);
     g->prices = arena_array(&t->a, (size_t)p->parts.offer_count + 1, sizeof *g->prices);
     g->sources = arena_array(&t->a, (size_t)p->parts.offer_count + 1, sizeof *g->sources);
@@ -141,6 +146,53 @@ static inlay_status read_inputs(tuning *t)
     t->sizes = (cost_sizes){ .assumed = t->s->sizes.assumed, .assumed_count = t->s->sizes.assumed_count,
                              .inputs = inputs, .input_count = count };
     return INLAY_OK;
+}
+
+/* Where sizes depend on data, one run on the caller's inputs says what they are; a run that fails says nothing. */
+static inlay_status try_model(tuning *t)
+{
+    const program *p = t->s->main;
+    uint32_t count = p->graph->input_count;
+    rt_value *values = arena_array(&t->a, (size_t)count + 1, sizeof *values);
+    inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    if (values == NULL)
+        return no_memory(t);
+    for (uint32_t i = 0; i < count; i++) {
+        if (t->how.inputs == NULL || i >= t->how.input_count || t->how.inputs[i] == NULL)
+            return INLAY_OK;
+        values[i] = rt_from_value(t->how.inputs[i]);
+    }
+    status = run_shared_init(&t->shared, t->s->env.max_threads, t->s->env.max_run_bytes);
+    t->has_shared = status == INLAY_OK;
+    if (status == INLAY_OK)
+        status = runner_create(t->s->main, &t->shared, &t->runner, &why);
+    if (status == INLAY_OK)
+        status = runner_run(t->runner, values, &why);
+    if (status != INLAY_OK) {
+        runner_destroy(t->runner);
+        t->runner = NULL;
+    }
+    return status == INLAY_OUT_OF_MEMORY ? no_memory(t) : INLAY_OK;
+}
+
+/* Does a node of the graph or of its bodies make what only data sizes? */
+static bool depends_on_data(const program *p)
+{
+    for (uint32_t v = 0; v < p->graph->value_count; v++) {
+        const inlay_value_info *info = &p->graph->values[v].info;
+        if (info->kind == INLAY_VALUE_TENSOR && info->rank == INLAY_RANK_UNKNOWN)
+            return true;
+        for (uint32_t d = 0; info->kind == INLAY_VALUE_TENSOR && d < info->rank; d++)
+            if (info->dims[d].kind == INLAY_DIM_UNKNOWN)
+                return true;
+    }
+    for (uint32_t i = 0; i < p->step_count; i++)
+        for (uint32_t b = 0; p->steps[i].bodies != NULL && b < p->steps[i].node->body_count; b++)
+            if (depends_on_data(p->steps[i].bodies[b]))
+                return true;
+    return false;
 }
 
 /* ------------------------------------------------------------------ what to measure */
@@ -538,6 +590,8 @@ static inlay_status tune(tuning *t)
         return no_memory(t);
     INLAY_TRY(find_identities(t));
     INLAY_TRY(read_inputs(t));
+    if (depends_on_data(t->s->main))
+        INLAY_TRY(try_model(t));
     INLAY_TRY(add_graphs(t, t->s->main));
     INLAY_TRY(find_kernels(t));
     INLAY_TRY(measure_kernels(t));
@@ -564,6 +618,9 @@ inlay_status inlay_tune(inlay_session *session, const inlay_tune_options *how, i
         memcpy((char *)out_result + sizeof bytes, (const char *)&t.result + sizeof bytes,
                (size_t)bytes - sizeof bytes);
     }
+    runner_destroy(t.runner);
+    if (t.has_shared)
+        run_shared_deinit(&t.shared);
     measure_sweep_deinit(&t.sweep);
     cost_sizes_deinit(&t.sizes);
     cost_store_deinit(&t.store);

@@ -21,7 +21,7 @@ static inlay_status check_options(const inlay_explain_options *o, const char *fo
 }
 
 inlay_status explain_session(const inlay_session *s, const inlay_explain_options *options, const timings *m,
-                             inlay_write_fn write, void *user, inlay_diag *diag)
+                             const runner *r, inlay_write_fn write, void *user, inlay_diag *diag)
 {
     const char *format = options->format != NULL ? options->format : "text";
     bool json = strcmp(format, "json") == 0;
@@ -34,7 +34,7 @@ inlay_status explain_session(const inlay_session *s, const inlay_explain_options
     facts *f = NULL;
 
     INLAY_TRY(check_options(options, format, diag));
-    INLAY_TRY(facts_create(s, m, &f, diag));
+    INLAY_TRY(facts_create(s, m, r, &f, diag));
     if (options->node != NULL) {
         INLAY_TRY(facts_check_pattern(f, "node", options->node, diag));
         status = json ? json_nodes(f, options->node, &view, diag) : text_nodes(f, options->node, &view, diag);

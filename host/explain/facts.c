@@ -1,4 +1,5 @@
 #include "explain/internal.h"
+#include "exec/attribute.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -245,6 +246,28 @@ static bool gather_bodies(facts *f, facts_graph *g, facts_region *r)
     return true;
 }
 
+/* What the regions were expected to take at the sizes of the last run, when there was one. */
+static bool price_run(facts *f, facts_graph *g)
+{
+    const program *p = g->program;
+    const runner *r = runner_of(f->runner, p);
+    const inlay_value_state *sizes;
+
+    if (r == NULL || r->now == NULL)
+        return true;
+    sizes = seen_states(r, &f->a);
+    g->ns = g->bodies_ns + g->copies_ns;
+    for (uint32_t i = 0; sizes != NULL && i < g->region_count; i++) {
+        facts_region *x = &g->regions[i];
+
+        if (x->region->provider == INLAY_NONE)
+            continue;
+        x->ns = cost_launch_ns(p->env->costs, x->step->provider) + attribute_price(p, x->region, sizes);
+        g->ns += x->ns;
+    }
+    return sizes != NULL;
+}
+
 static bool gather_regions(facts *f, facts_graph *g)
 {
     const program *p = g->program;
@@ -373,11 +396,13 @@ static bool gather_graph(facts *f, const program *p, facts_graph *parent, const 
                          .times = 1, .times_known = true };
     f->graphs[f->graph_count++] = g;
     g->parts = p->parts.unpriced ? price_rest(f, g) : &p->parts;
-    if (g->parts == NULL || !list_answers(f, g) || !gather_regions(f, g) || !gather_stretches(f, g))
+    if (g->parts == NULL || !list_answers(f, g) || !gather_regions(f, g))
         return false;
     for (uint32_t i = 0; i < g->parts->copy_count; i++)
         g->copies_ns += g->parts->copies[i].ns;
     g->ns = g->parts->cost_ns + g->bodies_ns;
+    if (!price_run(f, g) || !gather_stretches(f, g))
+        return false;
     *out = g;
     return true;
 }
@@ -435,7 +460,8 @@ static void add_graph(facts *f, const facts_graph *g)
     }
 }
 
-inlay_status facts_create(const inlay_session *s, const timings *m, facts **out_facts, inlay_diag *diag)
+inlay_status facts_create(const inlay_session *s, const timings *m, const runner *r, facts **out_facts,
+                          inlay_diag *diag)
 {
     facts *f = calloc(1, sizeof *f);
     facts_graph *main = NULL;
@@ -445,6 +471,7 @@ inlay_status facts_create(const inlay_session *s, const timings *m, facts **out_
         goto no_memory;
     f->session = s;
     f->timings = m != NULL && timings_runs(m) > 0 ? m : NULL;
+    f->runner = f->timings != NULL ? r : NULL;
     f->provider_count = s->env.provider_count;
     f->measured_ns = f->timings != NULL ? timings_run_ns(m) : -1;
     f->graphs = arena_array(&f->a, count_graphs(s->main), sizeof(facts_graph *));

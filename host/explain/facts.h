@@ -110,6 +110,7 @@ typedef struct facts_provider {
 typedef struct facts {
     const inlay_session *session;
     const timings *timings; /* NULL = nothing was measured */
+    const runner *runner;   /* of the runs that were: predictions are for the sizes of the last; NULL = there is none */
     arena a;
     facts_graph **graphs; /* [graph_count] the main one first, bodies behind the graph that holds them */
     uint32_t graph_count;
@@ -126,8 +127,8 @@ typedef struct facts {
 } facts;
 
 /* Gathers all but the runner-ups. INLAY_OK: release with facts_destroy(). */
-INLAY_NODISCARD inlay_status facts_create(const inlay_session *s, const timings *m, facts **out_facts,
-                                          inlay_diag *diag);
+INLAY_NODISCARD inlay_status facts_create(const inlay_session *s, const timings *m, const runner *r,
+                                          facts **out_facts, inlay_diag *diag);
 void facts_destroy(facts *f); /* NULL is a no-op */
 
 /* Finds the runner-up of every stretch; see rivals.c for how much is exact. */

@@ -40,6 +40,8 @@ static void say_summary(const page *p)
     say(p->sink, "policy %s, %" PRIu32 " %s\n", f->session->rules.by_priority ? "priority" : "cost",
         f->session->env.max_threads, plural(f->session->env.max_threads, "thread", "threads"));
     say_assumed(p);
+    if (f->runner != NULL)
+        say(p->sink, "what was predicted is shown for the sizes of the last run\n");
     say(p->sink, "predicted %s", nice_ns(f->ns, a));
     if (p->source != INLAY_NONE)
         say(p->sink, " (prices: %s)", cost_source_name(p->source));

@@ -77,8 +77,9 @@ double cost_launch_ns(const cost_book *book, const part_provider *provider);
  * names that say what a symbol is ("batch" is 1); the place: the first dimension of an input is 1, the last two of an
  * image (no integers, rank 4, or rank 3 with 3 channels first) are 224 and the one before is 3, every other one is 64.
  * A guess is then moved into the symbol's bounds. From the inputs on, shapes are inferred node by node at these sizes,
- * as a plan does it; what depends on data is estimated: a size that inference gives elsewhere to the same symbol, or
- * else 16, within the bounds. */
+ * as a plan does it. What depends on data has the size that a run found, where there was one; or that inference gives
+ * elsewhere to the same symbol; or a share of what it can be at most (cost_bounds.c); or else 16, within the
+ * bounds. */
 
 /* An input as it will be. rank INLAY_RANK_UNKNOWN: not said. */
 typedef struct cost_input {
@@ -100,6 +101,7 @@ typedef struct cost_sizes {
     uint32_t assumed_count;
     const cost_input *inputs; /* [input_count] of the main graph, borrowed; NULL = not said */
     uint32_t input_count;
+    const cost_input *seen; /* [value_count] of the graph that is priced next, as a run found them; NULL = nothing */
     int64_t *symbols; /* [symbol_count] by number, -1 = not met yet; owned */
     uint32_t symbol_count;
     bool conflict; /* set where sizes that were guessed do not go together */

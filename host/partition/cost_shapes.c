@@ -1,6 +1,7 @@
 /* cost_shapes.c - the sizes at which a graph is priced. */
 #include "base/checked.h"
 #include "partition/cost.h"
+#include "partition/cost_bounds.h"
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -145,30 +146,42 @@ static bool settle_input(pricing *p, uint32_t v, const cost_input *said)
     return dims != NULL;
 }
 
-/* What inference left open takes the size that its symbol has elsewhere, or an estimate. was: as the model knows it. */
-static bool settle_output(pricing *p, inlay_value_info *info, const inlay_value_info *was)
+/* What inference left open takes the size that a run found, or that its symbol has elsewhere, or an estimate. */
+static bool settle_output(pricing *p, const graph_node *n, uint32_t output, const inlay_value_info *const *in)
 {
+    const uint32_t v = n->info.outputs[output];
+    const inlay_value_info *was = &p->g->values[v].info; /* as the model knows it */
+    const cost_input *seen = p->sizes->seen != NULL ? &p->sizes->seen[v] : NULL;
+    inlay_value_info *info = &p->infos[v];
     inlay_dim *dims;
 
     if (info->rank == INLAY_RANK_UNKNOWN && was->rank != INLAY_RANK_UNKNOWN) {
         info->rank = was->rank;
         info->dims = was->dims;
     }
+    if (info->rank == INLAY_RANK_UNKNOWN && seen != NULL)
+        info->rank = seen->rank;
     if (info->rank == INLAY_RANK_UNKNOWN)
         return true;
+    if (seen != NULL && seen->rank != info->rank)
+        seen = NULL;
     dims = arena_array(p->a, (size_t)info->rank + 1, sizeof *dims);
     for (uint32_t d = 0; dims != NULL && d < info->rank; d++) {
-        const inlay_dim *old = was->rank == info->rank ? &was->dims[d] : &info->dims[d];
+        const inlay_dim unknown = { .value = -1, .kind = INLAY_DIM_UNKNOWN };
+        const inlay_dim *found = info->dims != NULL ? &info->dims[d] : &unknown;
+        const inlay_dim *old = was->rank == info->rank ? &was->dims[d] : found;
         const inlay_symbol_info *symbol = old->kind == INLAY_DIM_SYMBOLIC ? symbol_info(p->g, old->symbol) : NULL;
 
-        if (info->dims[d].kind == INLAY_DIM_FIXED)
-            dims[d] = info->dims[d];
+        if (found->kind == INLAY_DIM_FIXED)
+            dims[d] = *found;
         else if (old->kind == INLAY_DIM_FIXED)
             dims[d] = *old;
+        else if (seen != NULL && seen->dims[d] >= 0)
+            dims[d] = fixed(within_bounds(symbol, seen->dims[d]));
         else if (symbol != NULL && p->sizes->symbols[old->symbol] >= 0)
             dims[d] = fixed(p->sizes->symbols[old->symbol]);
         else
-            dims[d] = fixed(within_bounds(symbol, ESTIMATE));
+            dims[d] = fixed(within_bounds(symbol, cost_estimate(&n->info, in, output, d, ESTIMATE)));
         learn(p->sizes, old, dims[d].value);
     }
     info->dims = dims;
@@ -227,7 +240,7 @@ static bool settle_node(pricing *p, const graph_node *n)
             out[i]->rank = INLAY_RANK_UNKNOWN;
             out[i]->elements = NULL;
         }
-        if (!settle_output(p, out[i], &p->g->values[n->info.outputs[i]].info) || !settle_elements(p, out[i]))
+        if (!settle_output(p, n, i, in) || !settle_elements(p, out[i]))
             return false;
     }
     return true;

@@ -3,6 +3,7 @@
 #include "convert.h"
 #include "fft.h"
 #include "reference.h"
+#include "work.h"
 #include <stdlib.h>
 
 typedef struct dft_state {
@@ -217,8 +218,25 @@ static inlay_status run(const kit_call *call)
     return kit_parallel(call, p->lines, 4096 / p->f.m + 1, run_lines, (void *)(uintptr_t)call);
 }
 
+/* Transforms of n take some n log n steps each, whatever n is (fft.h); what is beyond the kept half is computed too. */
+static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+{
+    const kit_tensor *x = &shapes->in[0], *y = &shapes->out[0];
+    const bool short_time = strcmp(node->info->op_type.data, "STFT") == 0;
+    int64_t axis = kit_attr_int(node->info, "axis", node->info->since_version >= 20 ? -2 : 1);
+    double points = work_count(y) / 2, n;
+
+    if (shapes->in_count > 2 && !short_time && shapes->in[2].data != NULL && node->info->since_version >= 20)
+        axis = arg_index(&shapes->in[2], 0);
+    axis = short_time ? 2 : axis + (axis < 0 ? (int64_t)y->rank : 0);
+    if (points <= 0 || x->rank == 0 || axis < 0 || axis >= (int64_t)y->rank)
+        return;
+    n = (double)y->dims[axis] * (kit_attr_int(node->info, "onesided", short_time) != 0 ? 2 : 1);
+    work_cost(shapes, points / (double)y->dims[axis] * work_sort(n > 2 ? n : 2), 2, points / (double)y->dims[axis], out);
+}
+
 static const kit_kernel kernels[] = {
-    { .op_type = "DFT", .since_max = 20, .prepare = prepare, .shape = shape, .run = run },
-    { .op_type = "STFT", .since_max = 17, .prepare = prepare, .shape = shape, .run = run },
+    { .op_type = "DFT", .since_max = 20, .prepare = prepare, .shape = shape, .cost = cost, .run = run },
+    { .op_type = "STFT", .since_max = 17, .prepare = prepare, .shape = shape, .cost = cost, .run = run },
 };
 const kit_table reference_dft = { kernels, KIT_COUNT(kernels) };

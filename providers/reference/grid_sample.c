@@ -4,6 +4,7 @@
 #include "convert.h"
 #include "reference.h"
 #include "strided.h"
+#include "work.h"
 #include <math.h>
 
 enum { MODE_LINEAR, MODE_NEAREST, MODE_CUBIC };
@@ -357,7 +358,20 @@ static inlay_status run_sample(const kit_call *call)
     return kit_parallel(call, x->dims[0] * job.points, 4096 / (job.channels * most) + 1, sample_range, &job);
 }
 
+/* Two or four pixels along each axis for an element, one for the nearest. */
+static void cost_sample(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const kit_tensor *y = &shapes->out[0];
+    const char *mode = kit_attr_string(node->info, "mode", "linear");
+    double taps = 1;
+
+    for (uint32_t d = 2; d < y->rank && strcmp(mode, "nearest") != 0; d++)
+        taps *= strstr(mode, "cubic") != NULL ? 4 : 2;
+    work_cost(shapes, work_count(y) * taps, 1, work_count(y), cost);
+}
+
 static const kit_kernel kernels[] = {
-    { .op_type = "GridSample", .supports = supports_sample, .prepare = prepare_sample, .run = run_sample },
+    { .op_type = "GridSample", .supports = supports_sample, .prepare = prepare_sample, .cost = cost_sample,
+      .run = run_sample },
 };
 const kit_table reference_grid_sample = { kernels, KIT_COUNT(kernels) };

@@ -3,6 +3,7 @@
 #include "args.h"
 #include "rank.h"
 #include "reference.h"
+#include "work.h"
 
 typedef struct nms_state {
     bool centers; /* boxes are [x, y, width, height] instead of two corners [y1, x1, y2, x2] */
@@ -208,11 +209,33 @@ done:
     return status;
 }
 
+/* Each list is sorted by score; then a box is compared with those kept before it until one overlaps. Boxes that overlap
+ * none are kept and meet all, the others about half; once a list is full nobody is compared any more. How many boxes
+ * reach the score threshold only the data says: all are expected to. */
+static void cost_nms(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const kit_tensor *scores = &shapes->in[1], *y = &shapes->out[0];
+    double lists, n, kept, most, seen;
+
+    (void)node;
+    if (scores->rank != 3 || scores->count <= 0)
+        return;
+    lists = (double)(scores->dims[0] * scores->dims[1]);
+    n = (double)scores->dims[2];
+    kept = (y->count > 0 ? (double)y->count / 3 : lists) / lists;
+    most = n;
+    if (shapes->in_count > 2 && shapes->in[2].data != NULL)
+        most = (double)most_boxes(shapes->in, shapes->in_count, scores->dims[2]);
+    seen = kept < 0.9 * most ? n - kept : kept / 2; /* those that are compared and not kept */
+    work_cost(shapes, lists * (n + work_sort(n) + kept * kept / 2 + (seen < n ? seen : n) * kept / 4), 2, lists, cost);
+}
+
 static const kit_kernel kernels[] = {
     { .op_type = "NonMaxSuppression",
       .flags = KIT_SHAPES_AT_RUN,
       .prepare = prepare_nms,
       .shape = shape_nms,
+      .cost = cost_nms,
       .run = run_nms },
 };
 const kit_table reference_non_max_suppression = { kernels, KIT_COUNT(kernels) };

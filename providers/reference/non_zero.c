@@ -3,6 +3,7 @@
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
+#include "work.h"
 
 /* ------------------------------------------------------------------ NonZero */
 
@@ -85,9 +86,10 @@ static inlay_status run_non_zero(const kit_call *call)
         int64_t *last = y + (x->rank - 1) * dims[1];
         const int64_t begin = at;
 
-        for (int64_t i = 0; i < columns; i++)
-            if (flags[i] != 0)
-                last[at++] = i;
+        for (int64_t i = 0; i < columns && at < dims[1]; i++) { /* no branch that data decides */
+            last[at] = i;
+            at += flags[i];
+        }
         for (uint32_t d = 0; d + 1 < x->rank; d++)
             for (int64_t k = begin; k < at; k++)
                 y[d * dims[1] + k] = index[d];
@@ -98,6 +100,13 @@ static inlay_status run_non_zero(const kit_call *call)
         }
     }
     return INLAY_OK;
+}
+
+/* Each element is looked at three times, each that is found is written down by axis. */
+static void cost_non_zero(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    (void)node;
+    work_cost(shapes, work_count(&shapes->in[0]) + work_count(&shapes->out[0]) / 2, 0.8, 1, cost);
 }
 
 /* ------------------------------------------------------------------ Compress */
@@ -165,8 +174,27 @@ static inlay_status run_compress(const kit_call *call)
     return INLAY_OK;
 }
 
+/* What is kept is read and written, slice by slice. */
+static void cost_compress(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const kit_tensor *x = &shapes->in[0], *condition = &shapes->in[1];
+    double slices = work_count(condition);
+
+    if (kit_attr(node->info, "axis") != NULL && x->count > 0 && x->rank > 0) {
+        int64_t axis = kit_attr_int(node->info, "axis", 0);
+
+        axis += axis < 0 ? (int64_t)x->rank : 0;
+        for (int64_t d = 0; d < axis && d < (int64_t)x->rank; d++)
+            slices *= (double)x->dims[d];
+    }
+    cost->bytes_read = cost->bytes_written + (uint64_t)work_count(condition);
+    work_cost(shapes, slices, 3, 1, cost);
+}
+
 static const kit_kernel kernels[] = {
-    { .op_type = "NonZero", .flags = KIT_SHAPES_AT_RUN, .shape = shape_non_zero, .run = run_non_zero },
-    { .op_type = "Compress", .flags = KIT_SHAPES_AT_RUN, .prepare = prepare_compress, .run = run_compress },
+    { .op_type = "NonZero", .flags = KIT_SHAPES_AT_RUN, .shape = shape_non_zero, .cost = cost_non_zero,
+      .run = run_non_zero },
+    { .op_type = "Compress", .flags = KIT_SHAPES_AT_RUN, .prepare = prepare_compress, .cost = cost_compress,
+      .run = run_compress },
 };
 const kit_table reference_non_zero = { kernels, KIT_COUNT(kernels) };

@@ -2,6 +2,7 @@
 #include "args.h"
 #include "convert.h"
 #include "reference.h"
+#include "work.h"
 #include "strided.h"
 #include <math.h>
 
@@ -375,8 +376,18 @@ static inlay_status run_max(const kit_call *call)
     return kit_parallel(call, y->dims[0], 1, max_range, &job);
 }
 
+/* Samples of four pixels for each element: sampling_ratio squared, or as many as the size of a region asks for, which
+ * are mostly four. */
+static void cost_align(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    double ratio = (double)kit_attr_int(node->info, "sampling_ratio", 0), y = work_count(&shapes->out[0]);
+
+    work_cost(shapes, y * 4 * (ratio > 0 ? ratio * ratio : 4), 0.7, y, cost);
+}
+
 static const kit_kernel kernels[] = {
-    { .op_type = "RoiAlign", .prepare = prepare_align, .shape = shape_align, .run = run_align },
+    { .op_type = "RoiAlign", .prepare = prepare_align, .shape = shape_align, .cost = cost_align,
+      .run = run_align },
     { .op_type = "MaxRoiPool", .prepare = prepare_max, .run = run_max },
 };
 const kit_table reference_roi_pool = { kernels, KIT_COUNT(kernels) };

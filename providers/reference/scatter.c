@@ -5,6 +5,7 @@
 #include "convert.h"
 #include "reference.h"
 #include "strided.h"
+#include "work.h"
 
 typedef void (*reduce_fn)(void *to, const void *from, int64_t count);
 enum { REDUCE_NONE, REDUCE_ADD, REDUCE_MUL, REDUCE_MAX, REDUCE_MIN, REDUCE_COUNT };
@@ -362,17 +363,31 @@ done:
     return status;
 }
 
+/* A copy of the data, unless it is written in place, then a look-up for each element, or slice, of the updates. */
+static void cost_scatter(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const kit_tensor *indices = &shapes->in[1];
+    double steps = work_count(indices);
+
+    if (strcmp(node->info->op_type.data, "ScatterND") == 0 && indices->rank > 0 && indices->dims[indices->rank - 1] > 0)
+        steps /= (double)indices->dims[indices->rank - 1];
+    work_cost(shapes, steps, 3, 1, cost);
+}
+
 static const kit_kernel kernels[] = {
-    { .op_type = "Scatter", .flags = KIT_IN_PLACE_FIRST, .prepare = prepare_scatter, .run = run_scatter_elements },
+    { .op_type = "Scatter", .flags = KIT_IN_PLACE_FIRST, .prepare = prepare_scatter, .cost = cost_scatter,
+      .run = run_scatter_elements },
     { .op_type = "ScatterElements",
       .flags = KIT_IN_PLACE_FIRST,
       .supports = supports_scatter,
       .prepare = prepare_scatter,
+      .cost = cost_scatter,
       .run = run_scatter_elements },
     { .op_type = "ScatterND",
       .flags = KIT_IN_PLACE_FIRST,
       .supports = supports_scatter,
       .prepare = prepare_scatter,
+      .cost = cost_scatter,
       .run = run_scatter_nd },
 };
 const kit_table reference_scatter = { kernels, KIT_COUNT(kernels) };

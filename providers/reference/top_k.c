@@ -4,6 +4,7 @@
 #include "rank.h"
 #include "reference.h"
 #include "strided.h"
+#include "work.h"
 
 #define KEY_F16(x) rank_key_f32(f16_to_f32(x))
 #define KEY_BF16(x) rank_key_f32(bf16_to_f32(x))
@@ -171,7 +172,23 @@ done:
     return status;
 }
 
+/* All elements are looked at; of n in any order k * (1 + ln(n / k)) get into the heap, and k leave it in order. */
+static void cost_top_k(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const kit_tensor *x = &shapes->in[0], *y = any_output(shapes->out, shapes->out_count);
+    int64_t axis = kit_attr_int(node->info, "axis", -1);
+    double n, k, rows;
+
+    axis += axis < 0 ? (int64_t)x->rank : 0;
+    if (x->count <= 0 || y->count <= 0 || y->rank != x->rank || axis < 0 || axis >= (int64_t)x->rank)
+        return;
+    n = (double)x->dims[axis];
+    k = (double)y->dims[axis];
+    rows = (double)x->count / n;
+    work_cost(shapes, rows * (n / 2 + k * (2 + log(n / k)) * log2(k + 1)), 1.5, rows, cost);
+}
+
 static const kit_kernel kernels[] = {
-    { .op_type = "TopK", .prepare = prepare_top_k, .shape = shape_top_k, .run = run_top_k },
+    { .op_type = "TopK", .prepare = prepare_top_k, .shape = shape_top_k, .cost = cost_top_k, .run = run_top_k },
 };
 const kit_table reference_top_k = { kernels, KIT_COUNT(kernels) };

@@ -4,6 +4,7 @@
 #include "args.h"
 #include "convert.h"
 #include "reference.h"
+#include "work.h"
 #include "strided.h"
 #include <math.h>
 
@@ -241,14 +242,17 @@ done:
     return status;
 }
 
-/* A stable sort of all slices: about 15 ns a comparison, measured with float scalars. */
+/* A stable sort of all units: about 15 ns a comparison, measured with float scalars. */
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost_)
 {
-    double count = shapes->in[0].count > 0 ? (double)shapes->in[0].count : 0;
+    const kit_tensor *x = &shapes->in[0];
+    int64_t axis = kit_attr_int(node->info, "axis", 0);
+    double units = work_count(x);
 
-    (void)node;
-    cost_->flops = count * log2(count + 1);
-    cost_->ns = 15 * cost_->flops;
+    axis += axis < 0 ? (int64_t)x->rank : 0;
+    if (kit_attr(node->info, "axis") != NULL && units > 0 && axis >= 0 && axis < (int64_t)x->rank)
+        units = (double)x->dims[axis];
+    work_cost(shapes, work_sort(units), 15, 1, cost_);
 }
 
 static const kit_kernel kernels[] = {

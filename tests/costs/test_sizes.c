@@ -102,7 +102,7 @@ static void sizes_have_defaults(void **state)
     expect_shape(&r, "ids", "1,64");
     expect_shape(&r, "minus", "2,1,512");
     expect_shape(&r, "dark", "3,224,224");
-    expect_shape(&r, "less", "2,16"); /* depends on data */
+    expect_shape(&r, "less", "2,32"); /* depends on data: half of the elements */
     assert_int_equal(value(&r, "shape")->data_bytes, 32);
     memcpy(dims, value(&r, "shape")->data, 32);
     assert_int_equal(dims[2], 112);
@@ -134,6 +134,70 @@ static void sizes_are_assumed(void **state)
     expect_shape(&r, "image", "2,1,8,8");
     expect_shape(&r, "pooled", "2,1,4,4");
     expect_shape(&r, "ids", "7,64");
+    cost_sizes_deinit(&sizes);
+    drop(&r, &w);
+}
+
+/* An int64 initializer of one element. */
+static void write_integer(wire *w, const char *name, int64_t value)
+{
+    static const int64_t one = 1;
+    wire_mark t = wire_begin(w, MW_INITIALIZER);
+
+    mw_tensor_head(w, name, INLAY_INT64, 1, &one);
+    wire_int(w, 7, value);
+    wire_end(w, t);
+}
+
+/* What only data decides is a share of what it can be at most; a run knows better, and what follows goes by it. */
+static void what_depends_on_data_is_bounded(void **state)
+{
+    static const int64_t found[] = { 7, 3 };
+    cost_input seen[32];
+    cost_sizes sizes = { .seen = seen };
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17), n, attr;
+    rig r;
+
+    (void)state;
+    mw_value(&w, MW_INPUT, "boxes", INLAY_FLOAT, "2,100,4");
+    mw_value(&w, MW_INPUT, "scores", INLAY_FLOAT, "2,3,100");
+    mw_value(&w, MW_INPUT, "k", INLAY_INT64, "1");
+    mw_value(&w, MW_INPUT, "mask", INLAY_BOOL, "60");
+    write_integer(&w, "most", 50);
+    mw_node(&w, "NonMaxSuppression", "boxes,scores,most", "picked"); /* 2 * 3 * 50 at most */
+    mw_node(&w, "NonMaxSuppression", "boxes,scores", "nothing");     /* by default none at all */
+    mw_node(&w, "Neg", "picked", "behind");
+    mw_node(&w, "TopK", "scores,k", "best,where");
+    mw_node(&w, "Unique", "scores", "distinct");
+    n = mw_node_begin(&w, "Compress", "scores,mask", "kept"); /* no more than the condition has */
+    attr = wire_begin(&w, 5);
+    wire_text(&w, 1, "axis");
+    wire_int(&w, 3, -1);
+    wire_int(&w, 20, 2);
+    wire_end(&w, attr);
+    wire_end(&w, n);
+    mw_value(&w, MW_OUTPUT, "behind", INLAY_INT64, NULL);
+    wire_end(&w, g);
+    load(&r, &w);
+    r.values = cost_shapes(r.model->main, &r.snapshot, NULL, &r.a);
+    assert_non_null(r.values);
+    expect_shape(&r, "picked", "30,3");
+    expect_shape(&r, "nothing", "0,3");
+    expect_shape(&r, "behind", "30,3");
+    expect_shape(&r, "best", "2,3,50");
+    expect_shape(&r, "where", "2,3,50");
+    expect_shape(&r, "distinct", "300");
+    expect_shape(&r, "kept", "2,3,30");
+    assert_true(r.model->main->value_count <= 32);
+    for (uint32_t v = 0; v < 32; v++)
+        seen[v].rank = INLAY_RANK_UNKNOWN;
+    seen[graph_find_value(r.model->main, "picked")] = (cost_input){ 2, found };
+    r.values = cost_shapes(r.model->main, &r.snapshot, &sizes, &r.a);
+    assert_non_null(r.values);
+    expect_shape(&r, "picked", "7,3");
+    expect_shape(&r, "behind", "7,3");
+    expect_shape(&r, "distinct", "300");
     cost_sizes_deinit(&sizes);
     drop(&r, &w);
 }
@@ -289,7 +353,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_have_defaults),      cmocka_unit_test(sizes_are_assumed),
-        cmocka_unit_test(odd_sizes_do_no_harm),     cmocka_unit_test(equal_layers_share_a_key),
+        cmocka_unit_test(odd_sizes_do_no_harm),     cmocka_unit_test(what_depends_on_data_is_bounded),
+            cmocka_unit_test(equal_layers_share_a_key),
         cmocka_unit_test(identities_differ),        cmocka_unit_test(classes_have_names),
     };
 

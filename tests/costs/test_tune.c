@@ -149,7 +149,7 @@ static void cancelled_tuning_keeps_what_it_has(void **state)
     assert_int_equal(inlay_tune(s, &how, &r, &diag), INLAY_OK);
     assert_int_equal(r.stopped, 1);
     assert_int_equal(r.measured_count, 0);
-    left = 5;
+    left = 10; /* of 4 kernels of 2 runs, or four times as many where others disturb them */
     assert_int_equal(inlay_tune(s, &how, &r, &diag), INLAY_OK);
     assert_int_equal(r.stopped, 1);
     assert_true(r.measured_count > 0 && r.measured_count < r.kernel_count);
@@ -188,6 +188,56 @@ static void runs_are_recorded(void **state)
     assert_int_equal(inlay_tune(s, &how, &r, &diag), INLAY_OK);
     assert_int_equal(count, 2); /* the device's Neg and Relu, each with its share of the region */
     assert_int_equal(r.known_count, 1);
+    inlay_context_destroy(c);
+    inlay_value_unref(x);
+    inlay_session_destroy(s);
+}
+
+/* A run is predicted, and recorded, at the sizes that its data had. */
+static void predictions_follow_the_data(void **state)
+{
+    static const int64_t dims[] = { 100, 100 }, found[] = { -1, 2 };
+    inlay_tune_options how = { .struct_size = sizeof how, .budget_s = 60, .runs = 1 };
+    inlay_tune_result r = { .struct_size = sizeof r };
+    inlay_plan_info none = { .struct_size = sizeof none }, all = none;
+    inlay_options *o = make_options("reference", NULL);
+    onnx_bytes g = { .count = 0 }, file = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_session *s = NULL;
+    inlay_context *c = NULL;
+    inlay_value *x = NULL;
+    uint32_t count = 0;
+
+    (void)state;
+    onnx_input(&g, "x", INLAY_FLOAT, 2, dims);
+    onnx_node(&g, "NonZero", "", "x", "where");
+    onnx_node(&g, "Transpose", "", "where", "rows");
+    onnx_node(&g, "Neg", "", "rows", "y");
+    onnx_output(&g, "y", INLAY_INT64, 2, found);
+    assert_int_equal(onnx_file(&file, &g, 17, NULL), 0);
+    if (inlay_session_create_from_bytes(file.data, file.count, o, &s, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    inlay_options_destroy(o);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &x, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_create(s, &c, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(c, 0, x, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_measure(c, 1, &diag), INLAY_OK);
+    memset(inlay_value_data(x), 0, 10000 * sizeof(float));
+    assert_int_equal(inlay_context_run(c, NULL, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_plan(c, &none), INLAY_OK);
+    for (int i = 0; i < 10000; i++)
+        ((float *)inlay_value_data(x))[i] = 1;
+    assert_int_equal(inlay_context_run(c, NULL, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_plan(c, &all), INLAY_OK);
+    assert_true(all.predicted_ns > 2 * none.predicted_ns);
+    assert_int_equal(inlay_context_record(c, &count, &diag), INLAY_OK);
+    assert_int_equal(count, 3);
+    /* Tuned on the same data, all three have a figure already. */
+    how.inputs = &x;
+    how.input_count = 1;
+    assert_int_equal(inlay_tune(s, &how, &r, &diag), INLAY_OK);
+    assert_int_equal(r.kernel_count, 3);
+    assert_int_equal(r.known_count, 3);
     inlay_context_destroy(c);
     inlay_value_unref(x);
     inlay_session_destroy(s);
@@ -259,7 +309,7 @@ int main(void)
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, drop_folder)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(measuring_changes_the_choice), IN_FOLDER(cancelled_tuning_keeps_what_it_has),
-        IN_FOLDER(runs_are_recorded),
+        IN_FOLDER(runs_are_recorded), IN_FOLDER(predictions_follow_the_data),
         IN_FOLDER(calibrate_measures_a_device),  IN_FOLDER(calibrate_refuses_nonsense),
     };
 
