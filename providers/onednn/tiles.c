@@ -115,11 +115,14 @@ void tiles_end(const tile_set *set, const sg_kernel *kernel, const tile_ending *
 {
     for (uint32_t p = 0; p < e->post_count; p++) {
         sg_post post = e->posts[p].post;
+        /* Pixels without gaps are one row to a function of one operand: few channels would fill no vector. */
+        const bool one = e->posts[p].arg == INLAY_NONE && c_pixel == columns;
+        const int64_t count = one ? 1 : rows, width = one ? rows * columns : columns;
 
         if (e->posts[p].arg != INLAY_NONE)
             post.other = (const float *)args[e->posts[p].arg] + pixel * post.row + column;
-        if (!set->function(&post, c, c_pixel, rows, columns))
-            kernel->post(&post, c, c_pixel, rows, columns);
+        if (!set->function(&post, c, c_pixel, count, width))
+            kernel->post(&post, c, c_pixel, count, width);
     }
 }
 

@@ -1,0 +1,84 @@
+/* GridSample of float images, which takes points in blocks, against doubles, which it takes one by one: all paddings,
+ * both meanings of corners, points inside and far outside, all tensors ending at a forbidden page. */
+#include "guard.h"
+#include "kernel_case.h"
+#include "reference.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+static uint64_t seed = 77;
+static int64_t pick(int64_t low, int64_t high)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return low + (int64_t)((seed >> 33) % (uint64_t)(high - low + 1));
+}
+
+/* The kernel on images of this type; everything else is the same. */
+static void sample(inlay_dtype dtype, const char *padding, bool corners, const int64_t *x_dims, const void *x,
+                   const int64_t *grid_dims, const float *grid, const int64_t *y_dims, void *y)
+{
+    static kernel_case c;
+
+    c = (kernel_case){ .op_type = "GridSample", .since_version = 16 };
+    kernel_case_string(&c, "mode", "bilinear");
+    kernel_case_string(&c, "padding_mode", padding);
+    kernel_case_int(&c, "align_corners", corners);
+    kernel_case_input(&c, dtype, 4, x_dims, (void *)(uintptr_t)x, false);
+    kernel_case_input(&c, INLAY_FLOAT, 4, grid_dims, (void *)(uintptr_t)grid, false);
+    kernel_case_output(&c, dtype, 4, y_dims, y);
+    assert_int_equal(kernel_case_prepare(&c, &reference_grid_sample), INLAY_OK);
+    assert_int_equal(kernel_case_run(&c), INLAY_OK);
+    kernel_case_deinit(&c);
+}
+
+static void one(const char *padding, bool corners)
+{
+    const int64_t n = pick(1, 3), channels = pick(1, 5), rows = pick(1, 12), columns = pick(1, 15);
+    const int64_t x_dims[] = { n, channels, pick(1, 9), pick(1, 9) }, grid_dims[] = { n, rows, columns, 2 };
+    const int64_t y_dims[] = { n, channels, rows, columns }, pixels = n * channels * x_dims[2] * x_dims[3];
+    const int64_t points = n * rows * columns, outputs = points * channels;
+    guard x = guard_alloc((size_t)pixels * sizeof(float)), grid = guard_alloc((size_t)points * 2 * sizeof(float));
+    guard y = guard_alloc((size_t)outputs * sizeof(float)), wide = guard_alloc((size_t)pixels * sizeof(double));
+    guard want = guard_alloc((size_t)outputs * sizeof(double));
+
+    for (int64_t i = 0; i < pixels; i++) {
+        ((float *)x.data)[i] = (float)pick(-500, 500) / 100;
+        ((double *)wide.data)[i] = (double)((float *)x.data)[i];
+    }
+    for (int64_t i = 0; i < 2 * points; i++)
+        ((float *)grid.data)[i] = pick(0, 40) == 0 ? NAN : (float)pick(-1600, 1600) / (pick(0, 20) == 0 ? 1 : 1000);
+    sample(INLAY_FLOAT, padding, corners, x_dims, x.data, grid_dims, grid.data, y_dims, y.data);
+    sample(INLAY_DOUBLE, padding, corners, x_dims, wide.data, grid_dims, grid.data, y_dims, want.data);
+    for (int64_t i = 0; i < outputs; i++) {
+        double a = (double)((float *)y.data)[i], b = ((double *)want.data)[i];
+
+        if (!(fabs(a - b) <= 1e-5))
+            fail_msg("%s: element %lld is %g, not %g", padding, (long long)i, a, b);
+    }
+    guard_free(&x);
+    guard_free(&grid);
+    guard_free(&y);
+    guard_free(&wide);
+    guard_free(&want);
+}
+
+static void floats_as_doubles(void **state)
+{
+    static const char *const paddings[] = { "zeros", "border", "reflection" };
+
+    (void)state;
+    for (int i = 0; i < 600; i++)
+        one(paddings[i % 3], i % 2 == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(floats_as_doubles),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
