@@ -105,6 +105,37 @@ static void no_ops(void **state)
     CHECK_ROWS(rows);
 }
 
+static void sequences(void **state)
+{
+    static const row rows[] = {
+        { "an element of a list", "x : 2,3\nz : 2,3\nq = SequenceConstruct(x, z, x)\ni = i[] -2\n"
+                                  "a = SequenceAt(q, i)\ny = Neg(a)\n-> y", "Neg", 0 },
+        { "elements that were added one by one",
+          "x : 2,3\nz : 2,3\ne = SequenceEmpty()\nf = SequenceInsert(e, x)\nb = i[] 0\ng = SequenceInsert(f, z, b)\n"
+          "m = i[] -1\nh = SequenceInsert(g, z, m)\na = SequenceAt(h, b)\nc = SequenceAt(h, m)\no = i[] 1\n"
+          "d = SequenceAt(h, o)\nj = Sub(a, c)\ny = Mul(j, d)\n-> y", "Sub Mul", 0 },
+        { "what is left of a list", "x : 2,3\nz : 2,3\nq = SequenceConstruct(x, z)\no = i[] 0\nr = SequenceErase(q, o)\n"
+                                    "s = SequenceErase(q)\na = SequenceAt(r, o)\nb = SequenceAt(s, o)\ny = Sub(a, b)\n"
+                                    "-> y", "Sub", 0 },
+        { "its length", "x : 2,3\nq = SequenceConstruct(x, x, x)\nl = SequenceLength(q)\nf = Cast(l) to=1\n"
+                        "y = Mul(x, f)\n-> y", "Mul", 0 },
+        { "all of it side by side", "x : 2,3\nz : 2,4\nq = SequenceConstruct(x, z)\n"
+                                    "y = ConcatFromSequence(q) axis=1\n-> y", "Concat", 0 },
+        { "along a new axis", "x : 2,3\nz : 2,3\nq = SequenceConstruct(x, z)\n"
+                              "y = ConcatFromSequence(q) axis=1 new_axis=1\n-> y",
+          "SequenceConstruct ConcatFromSequence", 0 },
+        { "parts of one size", "x : 2,7\ns = i[] 3\nq = SplitToSequence(x, s) axis=1\no = i[] 1\np = i[] 2\n"
+                               "a = SequenceAt(q, o)\nb = SequenceAt(q, p)\ny = Mul(a, b)\n-> y", "Split Mul", 0 },
+        { "parts of sizes of their own", "x : 7,2\ns = i[3] 1,2,4\nq = SplitToSequence(x, s)\no = i[] 1\n"
+                                         "a = SequenceAt(q, o)\ny = Neg(a)\n-> y", "Split Neg", 0 },
+        { "rows without their axis", "x : 3,2\nq = SplitToSequence(x) keepdims=0\no = i[] 1\na = SequenceAt(q, o)\n"
+                                     "y = Neg(a)\n-> y", "SplitToSequence SequenceAt Neg", 0 },
+    };
+
+    (void)state;
+    CHECK_ROWS(rows);
+}
+
 static void algebra(void **state)
 {
     static const row rows[] = {
@@ -675,6 +706,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_ops),      cmocka_unit_test(algebra),  cmocka_unit_test(repeated_work),
+        cmocka_unit_test(sequences),
         cmocka_unit_test(repeated_bodies),
         cmocka_unit_test(merged),      cmocka_unit_test(convolutions), cmocka_unit_test(products),
         cmocka_unit_test(activations), cmocka_unit_test(norms),    cmocka_unit_test(attention),
