@@ -25,6 +25,7 @@ static inlay_status add_buffer(rg_build *b, rg_buffer buffer, uint32_t *out)
         return no_memory(b);
     buffer.first = INLAY_NONE;
     buffer.parent = INLAY_NONE;
+    buffer.copy_of = INLAY_NONE;
     *out = i->buffer_count;
     i->buffers[i->buffer_count++] = buffer;
     return INLAY_OK;
@@ -133,8 +134,10 @@ inlay_status rg_read_as(rg_build *b, uint32_t value, const rg_md *md, rg_place *
         return INLAY_OK;
     }
     status = rg_reorder(b, &at, &wanted, out);
-    if (status == INLAY_OK && out->buffer != at.buffer)
+    if (status == INLAY_OK && out->buffer != at.buffer) {
         b->copies[value] = *out;
+        b->instance->buffers[out->buffer].copy_of = value;
+    }
     return status;
 }
 
@@ -207,7 +210,8 @@ bool rg_is_last_use(const rg_build *b, uint32_t value)
     if (b->places[value].buffer == INLAY_NONE)
         return false;
     buffer = &b->instance->buffers[b->places[value].buffer];
-    return buffer->kind == RG_WORK && buffer->pending == 1 && b->uses[value] == 1;
+    return buffer->kind == RG_WORK && buffer->pending == 1 && b->uses[value] == 1 &&
+           (buffer->copy_of == INLAY_NONE || b->uses[buffer->copy_of] == 0);
 }
 
 /* ------------------------------------------------------------------ steps */

@@ -30,7 +30,15 @@ void rg_md_any(rg_md *md, uint32_t rank, const int64_t *dims)
 
 void rg_md_strides(rg_md *md, uint32_t rank, const int64_t *dims, const int64_t *strides)
 {
-    if (dnnl_memory_desc_init_by_strides(md, (int)rank, dims, dnnl_f32, strides) != dnnl_success)
+    int64_t row_major[DNNL_MAX_NDIMS];
+
+    if (dnnl_memory_desc_init_by_strides(md, (int)rank, dims, dnnl_f32, strides) == dnnl_success)
+        return;
+    /* It refuses axes that seem to overlap, as those of a part whose last step ends past the whole. */
+    axis_tags(rank, dims, row_major);
+    if (dnnl_memory_desc_init_by_strides(md, (int)rank, dims, dnnl_f32, row_major) == dnnl_success)
+        memcpy(md->format_desc.blocking.strides, strides, rank * sizeof *strides);
+    else
         memset(md, 0, sizeof *md);
 }
 

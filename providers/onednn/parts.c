@@ -97,10 +97,6 @@ static inlay_status set_part(rg_build *b, uint32_t part, const rg_place *whole, 
     rg_place y = *whole;
 
     rg_md_strides(&y.md, b->ranks[part], b->dims[part], strides);
-    if (y.md.ndims == 0) { /* a last step that ends beyond the whole looks like rows that overlap */
-        rg_md_plain(&y.md, b->ranks[part], b->dims[part]);
-        memcpy(y.md.format_desc.blocking.strides, strides, b->ranks[part] * sizeof *strides);
-    }
     y.md.data_type = whole->md.data_type;
     y.offset += (uint64_t)start * dnnl_data_type_size(whole->md.data_type);
     return rg_set_place(b, part, &y);

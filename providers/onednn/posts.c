@@ -98,6 +98,13 @@ bool rg_is_fast(const_dnnl_primitive_desc_t pd)
            strncmp(name, "ref", 3) != 0 && strncmp(name, "simple:any", 10) != 0;
 }
 
+/* The binary kernel of oneDNN 2.6 for AVX-512 takes blocks of 8 channels for blocks of 16 where functions are behind it,
+ * and writes past the end. */
+static bool is_overrun(const rg_build *b, const rg_md *dst)
+{
+    return b->op->row->family == &rg_binary && rg_md_is_blocked(dst) && dst->padded_dims[1] % 16 != 0;
+}
+
 inlay_status rg_fuse_posts(rg_build *b, const rg_group *group, const void *op_desc, rg_fused *out)
 {
     inlay_status status = rg_describe(b, op_desc, &out->pd); /* without posts: what layouts there are */
@@ -110,6 +117,8 @@ inlay_status rg_fuse_posts(rg_build *b, const rg_group *group, const void *op_de
     if (status != INLAY_OK || group->post_count == 0 || b->op->row->family == &rg_conv_transpose)
         return status;
     dst = *dnnl_primitive_desc_query_md(out->pd, dnnl_query_dst_md, 0);
+    if (is_overrun(b, &dst))
+        return INLAY_OK;
     fast = rg_is_fast(out->pd);
     for (uint32_t n = group->post_count; n > 0; n--) {
         dnnl_primitive_desc_t pd = NULL;

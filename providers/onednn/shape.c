@@ -69,14 +69,22 @@ static inlay_status lower_transpose(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
     uint32_t rank = b->ranks[op->in[0]];
+    int64_t strides[RG_MAX_RANK];
     int moves[RG_MAX_RANK];
     rg_place x, y;
     inlay_status status;
 
     INLAY_TRY(rg_read_strided(b, op->in[0], &x));
-    for (uint32_t d = 0; d < rank; d++)
+    for (uint32_t d = 0; d < rank; d++) {
         moves[op->perm[d]] = (int)d; /* oneDNN: axis i goes to moves[i] */
+        strides[d] = x.md.format_desc.blocking.strides[op->perm[d]];
+    }
     y = x;
+    if (!rg_md_is_blocked(&x.md)) {
+        rg_md_strides(&y.md, rank, b->dims[group->out], strides);
+        y.md.data_type = x.md.data_type;
+        return rg_set_place(b, group->out, &y);
+    }
     INLAY_TRY(rg_check(dnnl_memory_desc_permute_axes(&y.md, &x.md, moves), b->diag, "transpose this", op->name));
     status = rg_set_place(b, group->out, &y);
 done:

@@ -9,6 +9,19 @@ static void expect_all(const char *const *scripts, size_t count, int64_t opset, 
 }
 #define EXPECT_ALL(scripts, opset, feed) expect_all(scripts, sizeof(scripts) / sizeof *(scripts), opset, feed)
 
+/* Blocks of 8 channels, as a convolution of few channels a group leaves them. */
+static void blocks_of_8(void **state)
+{
+    static const char *const scripts[] = {
+        "x : 1,3,20\nw = [24,1,3]\na = Conv(x, w) group=3 pads=1,1\nb = Mul(a, a)\ny = Relu(b)\n-> a, y",
+        "x : 2,3,9,7\nw = [24,1,3,3]\nc = [24,1,1]\na = Conv(x, w) group=3 pads=1,1,1,1\nb = Add(a, a)\n"
+        "d = Mul(b, c)\ny = Tanh(d)\n-> a, y",
+    };
+
+    (void)state;
+    EXPECT_ALL(scripts, 13, NULL);
+}
+
 /* Images of one pixel: nothing tells whether channels lie last. */
 static void one_pixel(void **state)
 {
@@ -32,7 +45,23 @@ static void long_steps(void **state)
     static const char *const scripts[] = {
         "x : 4,5,16\ns = i[1] 0\ne = i[1] 9223372036854775807\na = i[1] 1\nt = i[1] 3\nr = Relu(x)\n"
         "y = Slice(r, s, e, a, t)\nz = Add(y, y)\n-> y, z",
+        "x : 4,5,16\ns = i[1] 0\ne = i[1] 100\na = i[1] 1\nt = i[1] 3\nr = Relu(x)\ny = Slice(r, s, e, a, t)\n"
+        "z = Transpose(y) perm=0,2,1\nm = MatMul(y, z)\n-> m",
         "x : 2,5,17,3\ns = i[2] -1,0\ne = i[2] 3,100\na = i[2] 0,2\nt = i[2] 1,3\ny = Slice(x, s, e, a, t)\n-> y",
+    };
+
+    (void)state;
+    EXPECT_ALL(scripts, 13, NULL);
+}
+
+/* A copy of what is transposed is read again behind something that could have been done in place. */
+static void shared_copy(void **state)
+{
+    static const char *const scripts[] = {
+        "x : 3,5,64\nc = [192]\nh = i[4] 5,2,3,32\nt = Transpose(x) perm=1,0,2\nf = Flatten(t)\na = Add(f, c)\n"
+        "b = Relu(a)\ny = Reshape(t, h)\nz = Neg(y)\n-> b, z",
+        "x : 3,5,64\nc = [192]\nh = i[2] 5,192\nt = Transpose(x) perm=1,0,2\nf = Reshape(t, h)\na = Softmax(f)\n"
+        "b = Mul(a, c)\ny = Reshape(t, h)\nz = Exp(y)\n-> b, z",
     };
 
     (void)state;
@@ -133,8 +162,9 @@ static void guessed_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_pixel),       cmocka_unit_test(long_steps), cmocka_unit_test(nothing),
-        cmocka_unit_test(broadcast_scale), cmocka_unit_test(misfits),    cmocka_unit_test(guessed_sizes),
+        cmocka_unit_test(one_pixel),       cmocka_unit_test(long_steps), cmocka_unit_test(shared_copy),
+        cmocka_unit_test(nothing),         cmocka_unit_test(misfits),    cmocka_unit_test(guessed_sizes),
+        cmocka_unit_test(broadcast_scale), cmocka_unit_test(blocks_of_8),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
