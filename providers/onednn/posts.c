@@ -30,8 +30,8 @@ static bool operand_layout(const rg_build *b, const rg_group *group, uint32_t ot
         *out = *dst;
         return true;
     }
-    if (own > rank || (is_pixel(dst) && rg_count(b, other) > 1))
-        return false;
+    if (own > rank || (rg_count(b, other) > 1 && (is_pixel(dst) || (!rg_md_is_plain(dst) && !rg_md_is_image(dst)))))
+        return false; /* of transposed layouts it reads the wrong ones, too */
     for (uint32_t d = 0; d < dst_rank; d++)
         dims[d] = 1;
     for (uint32_t d = rank - own; d < rank; d++) {

@@ -113,6 +113,11 @@ inlay_status rg_read_matrix(rg_build *b, uint32_t value, uint32_t rank, bool tra
         strides[rank - 1] = strides[rank - 2];
         strides[rank - 2] = t;
     }
+    /* Of an axis of one element the stride says nothing, but kernels take it for the distance of rows. */
+    if (dims[rank - 1] == 1)
+        strides[rank - 1] = 1;
+    else if (dims[rank - 2] == 1)
+        strides[rank - 2] = strides[rank - 1] == 1 ? dims[rank - 1] : 1;
     rg_md_strides(&out->md, rank, dims, strides);
     return INLAY_OK;
 }
