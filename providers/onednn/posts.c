@@ -54,6 +54,22 @@ static bool can_sum(const rg_build *b, const rg_group *group, const rg_post *pos
            rg_is_last_use(b, post->other);
 }
 
+/* Is the same function there before with other parameters? Kernels of oneDNN 2.6 keep one set for each function, and
+ * would compute both alike. */
+static bool is_repeated(const rg_group *group, uint32_t p)
+{
+    const rg_eltwise *f = &group->posts[p].eltwise;
+
+    for (uint32_t i = 0; i < p; i++) {
+        const rg_eltwise *other = &group->posts[i].eltwise;
+
+        if (group->posts[i].kind == RG_POST_ELTWISE && other->alg == f->alg &&
+            (other->alpha != f->alpha || other->beta != f->beta))
+            return true;
+    }
+    return false;
+}
+
 /* Attributes for posts [0, *count); *count shrinks to what can be expressed. */
 static inlay_status make_attributes(rg_build *b, const rg_group *group, const rg_md *dst, uint32_t *count,
                                     rg_fused *out, dnnl_primitive_attr_t *out_attr)
@@ -67,8 +83,8 @@ static inlay_status make_attributes(rg_build *b, const rg_group *group, const rg
     for (uint32_t p = 0; code == dnnl_success && p < *count; p++) {
         const rg_post *post = &group->posts[p];
 
-        if (post->kind == RG_POST_ELTWISE && post->eltwise.alg == dnnl_eltwise_log) {
-            *count = p; /* a loop of our own */
+        if (post->kind == RG_POST_ELTWISE && (post->eltwise.alg == dnnl_eltwise_log || is_repeated(group, p))) {
+            *count = p; /* by itself: Log is a loop of our own */
         } else if (post->kind == RG_POST_ELTWISE) {
             code = dnnl_post_ops_append_eltwise(posts, 1, post->eltwise.alg, post->eltwise.alpha, post->eltwise.beta);
         } else if (!out->sums && can_sum(b, group, post)) {

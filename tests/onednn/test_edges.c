@@ -22,6 +22,22 @@ static void blocks_of_8(void **state)
     EXPECT_ALL(scripts, 13, NULL);
 }
 
+/* The same function twice behind a kernel, with other parameters. */
+static void repeated_functions(void **state)
+{
+    static const char *const scripts[] = {
+        "x : 2,24,7,5\nw = [24,1,3,3]\na = Conv(x, w) group=24 pads=1,1,1,1\nb = HardSigmoid(a) alpha=0.3\ny = Neg(b)\n"
+        "-> y",
+        "x : 2,24,7,5\nw = [24,12,1,1]\na = Conv(x, w) group=2\nb = LeakyRelu(a) alpha=0.2\ny = Relu(b)\n-> y",
+        "x : 2,24,7,5\nl = [] -0.7\nh = [] 1.3\na = Mul(x, x)\nb = Neg(a)\nc = Clip(b, l, h)\ny = HardSigmoid(c)\n"
+        "-> y",
+        "x : 2,24,7,5\na = Mul(x, x)\nb = HardSigmoid(a)\ny = Sub(x, b)\n-> y",
+    };
+
+    (void)state;
+    EXPECT_ALL(scripts, 13, NULL);
+}
+
 /* Images of one pixel: nothing tells whether channels lie last. */
 static void one_pixel(void **state)
 {
@@ -168,6 +184,7 @@ int main(void)
         cmocka_unit_test(one_pixel),       cmocka_unit_test(long_steps), cmocka_unit_test(shared_copy),
         cmocka_unit_test(nothing),         cmocka_unit_test(misfits),    cmocka_unit_test(guessed_sizes),
         cmocka_unit_test(broadcast_scale), cmocka_unit_test(blocks_of_8),
+        cmocka_unit_test(repeated_functions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
