@@ -105,6 +105,7 @@ typedef struct cost_sizes {
     int64_t *symbols; /* [symbol_count] by number, -1 = not met yet; owned */
     uint32_t symbol_count;
     bool conflict; /* set where sizes that were guessed do not go together */
+    bool ones;     /* what nobody has said is 1, which goes together with most */
 } cost_sizes;
 void cost_sizes_deinit(cost_sizes *sizes);
 

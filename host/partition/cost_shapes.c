@@ -139,7 +139,9 @@ static bool settle_input(pricing *p, uint32_t v, const cost_input *said)
         else if (symbol != NULL && p->sizes->symbols[old->symbol] >= 0)
             dims[d] = fixed(p->sizes->symbols[old->symbol]);
         else
-            dims[d] = fixed(p->g->parent == NULL ? guess(info, d, symbol) : within_bounds(symbol, ESTIMATE));
+            dims[d] = fixed(p->sizes->ones         ? within_bounds(symbol, 1)
+                            : p->g->parent == NULL ? guess(info, d, symbol)
+                                                   : within_bounds(symbol, ESTIMATE));
         learn(p->sizes, old, dims[d].value);
     }
     info->dims = dims;

@@ -68,6 +68,23 @@ static uint8_t *find_candidates(const graph *g, arena *a)
     return candidates;
 }
 
+/* Guessed sizes that do not go together (a past, a present, and both in one mask) are for costs alone. Providers that
+ * pack weights when they compile need some shapes that do: with 1 for all that nobody has said they usually are.
+ * false: no memory. */
+static bool settle_conflict(const part_request *request, arena *a, const inlay_value_state **out)
+{
+    cost_sizes sizes = { .assumed = request->sizes->assumed, .assumed_count = request->sizes->assumed_count,
+                         .inputs = request->sizes->inputs, .input_count = request->sizes->input_count, .ones = true };
+
+    *out = cost_shapes(request->graph, request->snapshot, &sizes, a);
+    cost_sizes_deinit(&sizes);
+    if (*out == NULL)
+        return false;
+    if (sizes.conflict)
+        *out = NULL;
+    return true;
+}
+
 /* What every provider answers, and the shapes to price it at. */
 static inlay_status hear(const part_request *request, const uint8_t *candidates, arena *a, partition *out,
                          inlay_diag *diag)
@@ -82,7 +99,10 @@ static inlay_status hear(const part_request *request, const uint8_t *candidates,
         return status;
     out->weight_bytes = cost_weight_bytes(request->snapshot);
     out->profile = cost_shapes(request->graph, request->snapshot, request->sizes, a);
-    out->profile_conflicts = request->sizes != NULL && request->sizes->conflict;
+    out->compiled_for = out->profile;
+    if (out->profile != NULL && request->sizes != NULL && request->sizes->conflict &&
+        !settle_conflict(request, a, &out->compiled_for))
+        return no_memory(request, diag);
     return out->profile == NULL ? no_memory(request, diag) : INLAY_OK;
 }
 

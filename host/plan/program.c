@@ -295,7 +295,7 @@ static inlay_status make_step(program *p, uint32_t i, uint8_t *fates, arena *scr
     p->has_async |= (step->provider->table->flags & INLAY_PROVIDER_ASYNC) != 0;
     step->foldable = r->node_count == 1 && runs_on_host(step->provider) && !graph_node_is_random(step->node);
     step->view = r->node_count == 1 && runs_on_host(step->provider) && is_view(step->node);
-    return compile_region(p, step, fates, p->parts.profile_conflicts ? NULL : p->parts.profile, scratch, diag);
+    return compile_region(p, step, fates, p->parts.compiled_for, scratch, diag);
 }
 
 static bool find_last_uses(program *p)
