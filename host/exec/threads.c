@@ -164,16 +164,26 @@ void __tsan_release(void *address);
 #define TSAN_RELEASE(address) ((void)0)
 #endif
 
+/* Ranges of a loop that one worker begins with. The same worker has the same part of every loop of that count: what a
+ * loop left in the cache of a core is read there by the next one. Who is done early takes from the others. */
+enum { MAX_LANES = 32, LINE_BYTES = 64 };
+typedef struct lane {
+    int64_t next; /* atomic: the first range that nobody has taken */
+    int64_t end;
+    char apart[LINE_BYTES - 2 * sizeof(int64_t)];
+} lane;
+
 typedef struct loop {
     inlay_parallel_fn fn;
     void *user;
     const inlay_run *run;
     int64_t count;
     int64_t ranges; /* [0, count) in this many parts whose sizes differ by at most 1 */
-    int64_t next;   /* atomic: the first range that nobody has taken */
+    uint32_t lane_count;
     int32_t status; /* atomic: the first failure */
     uint64_t until; /* no range is begun from then on; 0: until all are done */
     const crash_scene *scene; /* of the thread that started the loop */
+    lane lanes[MAX_LANES];
 } loop;
 
 /* The worker that this thread is, and whether it is in a loop at all. A nested loop stays on its caller and keeps its
@@ -181,17 +191,52 @@ typedef struct loop {
 static _Thread_local uint32_t this_worker;
 static _Thread_local bool in_loop;
 
+static void share_ranges(loop *l, uint32_t team)
+{
+    l->lane_count = team < MAX_LANES ? team : MAX_LANES;
+    for (uint32_t i = 0; i < l->lane_count; i++) {
+        l->lanes[i].next = l->ranges * i / l->lane_count;
+        l->lanes[i].end = l->ranges * (i + 1) / l->lane_count;
+    }
+}
+
+/* The next range for a worker; -1: all are taken. */
+static int64_t take_range(loop *l, uint32_t worker)
+{
+    for (uint32_t i = 0; i < l->lane_count; i++) {
+        lane *from = &l->lanes[(worker + i) % l->lane_count];
+
+        if (__atomic_load_n(&from->next, __ATOMIC_RELAXED) < from->end) {
+            int64_t r = __atomic_fetch_add(&from->next, 1, __ATOMIC_RELAXED);
+
+            if (r < from->end)
+                return r;
+        }
+    }
+    return -1;
+}
+
+static int64_t ranges_taken(const loop *l)
+{
+    int64_t taken = 0;
+
+    for (uint32_t i = 0; i < l->lane_count; i++)
+        taken += (l->lanes[i].next < l->lanes[i].end ? l->lanes[i].next : l->lanes[i].end) -
+                 l->ranges * i / l->lane_count;
+    return taken;
+}
+
 static void take_ranges(loop *l)
 {
     int64_t size = l->count / l->ranges, longer = l->count % l->ranges;
 
     while (__atomic_load_n(&l->status, __ATOMIC_RELAXED) == INLAY_OK &&
            (l->until == 0 || clock_ns() < l->until)) {
-        int64_t r = __atomic_fetch_add(&l->next, 1, __ATOMIC_RELAXED), begin, end;
+        int64_t r = take_range(l, this_worker), begin, end;
         int32_t none = INLAY_OK;
         inlay_status status = INLAY_OK;
 
-        if (r >= l->ranges)
+        if (r < 0)
             return;
         begin = r * size + (r < longer ? r : longer);
         end = begin + size + (r < longer);
@@ -303,16 +348,15 @@ static bool run_cold(loop *l)
     warmth.loop_end = clock_ns();
     took = warmth.loop_end - begin;
     warmth.lost += took;
-    done = l->next < l->ranges ? l->next : l->ranges;
+    done = ranges_taken(l);
     pace_keep(key, done > 0 ? took / (uint64_t)done * (uint64_t)l->ranges : 0);
     return done == l->ranges || l->status != INLAY_OK;
 }
 
 inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t grain, inlay_parallel_fn fn, void *user)
 {
-    loop l = { .fn = fn, .user = user, .run = run, .count = count,
-               .scene = crash_here.borrowed != NULL ? crash_here.borrowed : &crash_here };
     uint32_t limit, team;
+    loop l;
 
     if (count <= 0)
         return INLAY_OK;
@@ -323,9 +367,17 @@ inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t g
     /* The team is as large for a short loop as for a long one: libgomp ends threads that the next team does not need
      * and would have to start them again, which costs far more than waking them for nothing. */
     team = lease(limit, limit);
+    l.fn = fn;
+    l.user = user;
+    l.run = run;
+    l.count = count;
+    l.status = INLAY_OK;
+    l.until = 0;
+    l.scene = crash_here.borrowed != NULL ? crash_here.borrowed : &crash_here;
     l.ranges = count / (grain > 0 ? grain : 1);
     if (l.ranges > (int64_t)team * RANGES_PER_WORKER)
         l.ranges = (int64_t)team * RANGES_PER_WORKER;
+    share_ranges(&l, team);
     if (team <= 1) {
         be_worker(&l, 0);
     } else if (!run_cold(&l)) {

@@ -468,6 +468,7 @@ void rg_instance_destroy(inlay_instance *i)
     free(i->args);
     free(i->slots);
     free(i->buffers);
+    free(i->choices);
     free(i->key);
     if (i->has_lock)
         (void)pthread_mutex_destroy(&i->lock);

@@ -56,6 +56,7 @@ typedef struct rg_step {
 } rg_step;
 
 typedef struct rg_context rg_context;
+typedef struct kn_choice kn_choice;
 
 /* Immutable, but for the pool of contexts. */
 struct inlay_instance {
@@ -70,6 +71,8 @@ struct inlay_instance {
     rg_buffer *buffers;
     uint32_t step_count, arg_count, slot_count, buffer_count;
     uint32_t max_args; /* of one step */
+    kn_choice *choices; /* [choice_count] kernels of convolutions (kernels.h) */
+    uint32_t choice_count;
     pthread_mutex_t lock;
     bool has_lock;
     rg_context *idle; /* contexts that no run is using */
@@ -115,7 +118,8 @@ struct rg_build {
                                      by, INLAY_NONE: the value is whole */
     rg_group *groups;
     uint32_t group_count;
-    uint32_t step_capacity, arg_capacity, slot_capacity, buffer_capacity;
+    uint32_t step_capacity, arg_capacity, slot_capacity, buffer_capacity, choice_capacity;
+    const struct kn_attempt *attempt; /* kernels to try (kernels.h); NULL: the best */
 };
 
 /* ------------------------------------------------------------------ layouts (layout.c) */

@@ -90,6 +90,7 @@ static inlay_status read_node(inlay_compiled *c, const inlay_compile_request *r,
     kit_refusal why = { 0, "", "" };
 
     op->row = rg_parse(&node, op, &why);
+    op->node = r->nodes[n];
     name_op(op, info);
     if (op->row == NULL)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': %s", op->name, why.text);
@@ -210,6 +211,8 @@ inlay_status rg_compile(void *state, const inlay_compile_request *r, inlay_compi
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "compiling a region of %u nodes", r->node_count);
     c->state = state;
     c->compiling = r->handle;
+    if (c->state->timings != NULL)
+        c->timings = c->state->timings->open(c->state->host->ctx, r->handle);
     (void)pthread_mutex_init(&c->lock, NULL);
     INLAY_TRY(read_region(c, r, diag));
     INLAY_TRY(copy_small(c, diag));

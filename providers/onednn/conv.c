@@ -1,4 +1,5 @@
 /* Conv (ONNX Conv-1..22), and what transposed.c leaves to oneDNN of ConvTranspose. */
+#include "library.h"
 #include "tiles.h"
 #include "window.h"
 
@@ -63,11 +64,7 @@ static uint32_t weights_axes(const rg_build *b, bool transposed, rg_md *out_plai
     return n;
 }
 
-/* Which algorithm, and which layout is asked for: what oneDNN likes best, the blocks that the input has already, or
- * Winograd's. */
-typedef enum variant { AS_LIKED, AS_IT_LIES, WINOGRAD } variant;
-
-static inlay_status describe(const rg_build *b, bool transposed, variant v, const rg_md *x, const rg_md *w,
+static inlay_status describe(const rg_build *b, bool transposed, lib_variant v, const rg_md *x, const rg_md *w,
                              const rg_md *bias, const rg_md *y, void *desc)
 {
     const rg_op *op = b->op;
@@ -85,116 +82,14 @@ static inlay_status describe(const rg_build *b, bool transposed, variant v, cons
                                                             w, bias, y, op->strides, dilations, begins, ends);
     else
         code = dnnl_dilated_convolution_forward_desc_init(
-            desc, dnnl_forward_inference, v == WINOGRAD ? dnnl_convolution_winograd : dnnl_convolution_direct, x, w,
+            desc, dnnl_forward_inference, v == LIB_WINOGRAD ? dnnl_convolution_winograd : dnnl_convolution_direct, x, w,
             bias, y, op->strides, dilations, begins, ends);
     return rg_check(code, b->diag, "describe this convolution", op->name);
 }
 
-/* ------------------------------------------------------------------ choosing */
-
-/* Rates of a core with AVX-512, as measured. Only their ratios matter here. */
-#define FLOPS_PER_NS 255.0
-#define REORDER_BYTES_PER_NS 30.0
-
-static double reorder_ns(const rg_md *md)
-{
-    return 2.0 * (double)rg_md_bytes(md) / REORDER_BYTES_PER_NS;
-}
-
-double rg_winograd_gain(const rg_op *op, int64_t in, int64_t out, int64_t height, int64_t width)
-{
-    int64_t side = height < width ? height : width;
-
-    if (op->row->family != &rg_conv || op->spatial != 2 || op->group != 1 || op->kernel[0] != 3 || op->kernel[1] != 3 ||
-        op->strides[0] != 1 || op->strides[1] != 1 || op->dilations[0] != 1 || op->dilations[1] != 1 || in < 16 ||
-        out < 32)
-        return 0;
-    if (side < 12)
-        return in >= 512 && out >= 512 ? 1.15 : 0;
-    if (side < 20)
-        return in >= 512 ? 1.5 : in >= 256 ? 1.36 : in >= 128 ? 1.25 : 0;
-    if (in < 64 || out < 64)
-        return 1.25;
-    if (side < 40)
-        return in >= 256 ? 2.0 : 1.6;
-    return in >= 128 ? 2.2 : 1.85;
-}
-
-static double winograd_gain(const rg_build *b, const rg_op *op)
-{
-    const int64_t *y = b->dims[op->out[0]];
-
-    return b->state->winograd && op->spatial == 2 ? rg_winograd_gain(op, b->dims[op->in[0]][1], y[1], y[2], y[3]) : 0;
-}
-
-/* How a direct convolution in blocks of 16 channels does beside one with channels last. */
-static double blocked_rate(const rg_build *b, const rg_op *op)
-{
-    const int64_t *y = b->dims[op->out[0]];
-    int64_t side = op->spatial == 2 && y[2] > y[3] ? y[3] : y[2];
-
-    if (op->group > 1 || (op->kernel[0] == 1 && (op->spatial < 2 || op->kernel[1] == 1)))
-        return 1;
-    return side < 10 ? 0.7 : side < 20 ? 0.8 : 0.92;
-}
-
-/* Does anybody who reads the value gain by blocks? */
-static bool blocks_are_wanted(const rg_build *b, uint32_t value)
-{
-    for (uint32_t o = 0; o < b->c->op_count; o++) {
-        const rg_op *op = &b->c->ops[o];
-
-        if (op->in_count > 0 && op->in[0] == value && winograd_gain(b, op) > 0)
-            return true;
-    }
-    return false;
-}
-
-static variant choose(const rg_build *b, const rg_group *group, const rg_place *x)
-{
-    const rg_op *op = b->op;
-    double gain = winograd_gain(b, op), flops = 2.0 * (double)rg_count(b, op->out[0]), liked, lies, winograd, y_ns;
-    bool blocked = rg_md_is_blocked(&x->md);
-
-    for (uint32_t i = 0; i < op->spatial; i++)
-        flops *= (double)op->kernel[i];
-    flops *= (double)b->dims[op->in[1]][1];
-    if (gain == 0 && !blocked)
-        return AS_LIKED;
-    y_ns = 8.0 * (double)rg_count(b, op->out[0]) / REORDER_BYTES_PER_NS;
-    liked = flops / FLOPS_PER_NS + (blocked ? reorder_ns(&x->md) : 0);
-    lies = blocked ? flops / FLOPS_PER_NS / blocked_rate(b, op) : 1e30;
-    winograd = gain > 0 ? flops / FLOPS_PER_NS / gain + (blocked ? 0 : reorder_ns(&x->md)) : 1e30;
-    if (!blocks_are_wanted(b, group->out))
-        winograd += y_ns / 2;
-    /* Operands of the same size that lie otherwise would have to be reordered too. */
-    for (uint32_t p = 0; p < group->post_count; p++) {
-        const rg_place *other = group->posts[p].kind == RG_POST_BINARY ? &b->places[group->posts[p].other] : NULL;
-
-        if (other == NULL || other->buffer == INLAY_NONE || rg_md_count(&other->md) < rg_count(b, group->out))
-            continue;
-        if (rg_md_is_blocked(&other->md)) {
-            liked += y_ns;
-        } else {
-            winograd += y_ns;
-            lies += y_ns;
-        }
-    }
-    if (winograd < liked && winograd < lies)
-        return WINOGRAD;
-    return lies <= liked ? AS_IT_LIES : AS_LIKED;
-}
-
-/* ------------------------------------------------------------------ lowering */
-
-typedef struct conv_mds {
-    rg_md w_plain, w, bias;
-    uint32_t bias_value;
-} conv_mds;
-
 /* The descriptor of a variant. Winograd's counts only if it takes all functions behind it. */
-static inlay_status make(rg_build *b, const rg_group *group, bool transposed, variant v, const rg_place *x,
-                         const conv_mds *m, rg_fused *out)
+static inlay_status make(rg_build *b, const rg_group *group, bool transposed, lib_variant v, const kn_case *c,
+                         rg_fused *out)
 {
     const rg_op *op = b->op;
     uint32_t y = op->out[0], rank = b->ranks[y];
@@ -202,18 +97,19 @@ static inlay_status make(rg_build *b, const rg_group *group, bool transposed, va
         dnnl_convolution_desc_t conv;
         dnnl_deconvolution_desc_t deconv;
     } desc;
-    rg_md x_md, y_md;
+    rg_md x_md, y_md, w_md;
     inlay_status status;
 
+    rg_md_any(&w_md, c->w_rank, c->w_dims);
     rg_md_any(&x_md, rank, b->dims[op->in[0]]);
     rg_md_any(&y_md, rank, b->dims[y]);
-    if (v == AS_IT_LIES && rg_md_same_blocks(&x->md, rank, b->dims[y], &y_md))
-        (void)rg_md_same_blocks(&x->md, rank, b->dims[op->in[0]], &x_md); /* kernels compare strides, idle ones too */
-    status = describe(b, transposed, v, &x_md, &m->w, m->bias_value != INLAY_NONE ? &m->bias : NULL, &y_md, &desc);
+    if (v == LIB_AS_IT_LIES && rg_md_same_blocks(&c->x.md, rank, b->dims[y], &y_md))
+        (void)rg_md_same_blocks(&c->x.md, rank, b->dims[op->in[0]], &x_md); /* kernels compare strides, idle ones too */
+    status = describe(b, transposed, v, &x_md, &w_md, c->bias_value != INLAY_NONE ? &c->bias : NULL, &y_md, &desc);
     if (status == INLAY_OK)
         status = rg_fuse_posts(b, group, &desc, out);
-    if (status == INLAY_OK && ((v == WINOGRAD && out->count < group->post_count) ||
-                               (v != AS_LIKED && !rg_is_fast(out->pd))))
+    if (status == INLAY_OK && ((v == LIB_WINOGRAD && out->count < group->post_count) ||
+                               (v != LIB_AS_LIKED && !rg_is_fast(out->pd))))
         status = INLAY_UNSUPPORTED;
     return status;
 }
@@ -229,69 +125,73 @@ static bool unfolds(const_dnnl_primitive_desc_t pd)
            name != NULL && (strncmp(name, "gemm", 4) == 0 || strncmp(name, "x64:gemm", 8) == 0);
 }
 
-static inlay_status lower_both(rg_build *b, const rg_group *group, bool transposed)
+bool lib_unfolds(rg_build *b, const rg_group *group, const kn_case *c)
+{
+    inlay_diag *diag = b->diag;
+    rg_fused fused = { 0 };
+    bool result;
+
+    b->diag = NULL;
+    result = make(b, group, false, LIB_AS_LIKED, c, &fused) == INLAY_OK && unfolds(fused.pd);
+    b->diag = diag;
+    (void)dnnl_primitive_desc_destroy(fused.pd);
+    return result;
+}
+
+/* Reads operands as the descriptor wants them, and runs it. */
+static inlay_status emit(rg_build *b, const rg_group *group, const kn_case *c, const rg_fused *fused)
 {
     const rg_op *op = b->op;
-    dnnl_dims_t w_dims;
-    conv_mds m = { .bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias };
     rg_place x, w, bias;
-    rg_fused fused = { 0 };
-    uint32_t w_rank, n = 0;
     rg_operand operands[3];
-    variant v = AS_LIKED;
+    uint32_t n = 0;
     inlay_status status;
 
-    w_rank = weights_axes(b, transposed, &m.w_plain, w_dims);
-    rg_md_any(&m.w, w_rank, w_dims);
-    rg_md_plain(&m.bias, 1, &b->dims[op->out[0]][1]);
-    if (!transposed) {
-        bool done;
-
-        INLAY_TRY(tiles_lower(b, group, &m.w_plain, m.bias_value, &done));
-        if (done)
-            goto done;
-    }
-    INLAY_TRY(rg_read(b, op->in[0], &x));
-    if (!transposed)
-        v = choose(b, group, &x);
-    if (v != AS_LIKED) {
-        inlay_diag *diag = b->diag;
-
-        b->diag = NULL; /* no error yet: the other way is left */
-        status = make(b, group, transposed, v, &x, &m, &fused);
-        b->diag = diag;
-        if (status == INLAY_OUT_OF_MEMORY) {
-            status = inlay_fail(b->diag, status, "node '%s': no memory", op->name);
-            goto done;
-        }
-        if (status != INLAY_OK) {
-            (void)dnnl_primitive_desc_destroy(fused.pd);
-            fused = (rg_fused){ 0 };
-            v = AS_LIKED;
-        }
-    }
-    if (v == AS_LIKED)
-        INLAY_TRY(make(b, group, transposed, v, &x, &m, &fused));
-    if (!transposed && op->group > 1 && unfolds(fused.pd)) {
-        bool done;
-
-        INLAY_TRY(rg_lower_groups(b, group, &m.w_plain, m.bias_value, &done));
-        if (done)
-            goto done;
-    }
-    INLAY_TRY(rg_read_as(b, op->in[0], dnnl_primitive_desc_query_md(fused.pd, dnnl_query_src_md, 0), &x));
-    INLAY_TRY(rg_read_constant(b, op->in[1], &m.w_plain,
-                               dnnl_primitive_desc_query_md(fused.pd, dnnl_query_weights_md, 0), &w));
+    INLAY_TRY(rg_read_as(b, op->in[0], dnnl_primitive_desc_query_md(fused->pd, dnnl_query_src_md, 0), &x));
+    INLAY_TRY(rg_read_constant(b, op->in[1], &c->weights,
+                               dnnl_primitive_desc_query_md(fused->pd, dnnl_query_weights_md, 0), &w));
     operands[n++] = (rg_operand){ DNNL_ARG_SRC, &x };
     operands[n++] = (rg_operand){ DNNL_ARG_WEIGHTS, &w };
-    if (m.bias_value != INLAY_NONE) {
-        INLAY_TRY(rg_read_constant(b, m.bias_value, &m.bias, &m.bias, &bias));
+    if (c->bias_value != INLAY_NONE) {
+        INLAY_TRY(rg_read_constant(b, c->bias_value, &c->bias, &c->bias, &bias));
         operands[n++] = (rg_operand){ DNNL_ARG_BIAS, &bias };
     }
-    status = rg_emit_fused(b, group, &fused, operands, n);
+    status = rg_emit_fused(b, group, fused, operands, n);
 done:
+    return status;
+}
+
+inlay_status lib_lower(rg_build *b, const rg_group *group, const kn_case *c, lib_variant v, bool *out_done)
+{
+    inlay_diag *diag = b->diag;
+    rg_fused fused = { 0 };
+    inlay_status status;
+
+    *out_done = false;
+    if (v != LIB_AS_LIKED)
+        b->diag = NULL; /* no error yet: another way is left */
+    status = make(b, group, false, v, c, &fused);
+    b->diag = diag;
+    if (status == INLAY_OK) {
+        status = emit(b, group, c, &fused);
+        *out_done = status == INLAY_OK;
+    } else if (v != LIB_AS_LIKED) {
+        status = status == INLAY_OUT_OF_MEMORY ? inlay_fail(b->diag, status, "node '%s': no memory", b->op->name)
+                                               : INLAY_OK;
+    }
     (void)dnnl_primitive_desc_destroy(fused.pd);
     return status;
+}
+
+/* ------------------------------------------------------------------ lowering */
+
+static void read_case(const rg_build *b, const rg_group *group, bool transposed, kn_case *c)
+{
+    const rg_op *op = b->op;
+
+    *c = (kn_case){ .bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias };
+    c->w_rank = weights_axes(b, transposed, &c->weights, c->w_dims);
+    rg_md_plain(&c->bias, 1, &b->dims[op->out[0]][1]);
 }
 
 static inlay_status lower_conv(rg_build *b, const rg_group *group)
@@ -299,14 +199,31 @@ static inlay_status lower_conv(rg_build *b, const rg_group *group)
     bool done = false;
     inlay_status status = b->state->bf16 ? rg_lower_reduced_conv(b, group, &done) : INLAY_OK;
 
+    kn_case c;
+
     if (status != INLAY_OK || done)
         return status;
-    return lower_both(b, group, false);
+    read_case(b, group, false, &c);
+    status = rg_read_strided(b, b->op->in[0], &c.x);
+    if (status != INLAY_OK)
+        return status;
+    kn_measure(b, b->op, &c.w);
+    c.w.home = tiles_has_home(b, group->out);
+    return kn_lower(b, group, &c);
 }
 
 inlay_status rg_lower_deconvolution(rg_build *b, const rg_group *group)
 {
-    return lower_both(b, group, true);
+    rg_fused fused = { 0 };
+    kn_case c;
+    inlay_status status;
+
+    read_case(b, group, true, &c);
+    status = make(b, group, true, LIB_AS_LIKED, &c, &fused);
+    if (status == INLAY_OK)
+        status = emit(b, group, &c, &fused);
+    (void)dnnl_primitive_desc_destroy(fused.pd);
+    return status;
 }
 
 const rg_family rg_conv = { "convolution", parse_conv, lower_conv };

@@ -2,6 +2,7 @@
 #include "moves.h"
 #include "quant.h"
 #include "sgemm.h"
+#include "kernels.h"
 #include "tiles.h"
 
 static const inlay_option options[] = {
@@ -11,6 +12,9 @@ static const inlay_option options[] = {
     { .name = "own_loops", .kind = INLAY_OPTION_BOOL, .default_value = "1",
       .doc = "1 = convolutions, products by constant matrices and attention run on this provider's own loops where the "
              "CPU has AVX-512; 0 = on oneDNN's" },
+    { .name = "kernel", .kind = INLAY_OPTION_ENUM, .default_value = "auto",
+      .choices = "auto|tiles|winograd_4x4|winograd_2x2|groups|library|library_blocked|library_winograd",
+      .doc = "the kernel that convolutions run by where it can; auto = what is expected, or was measured, to be fastest" },
     { .name = "precision", .kind = INLAY_OPTION_ENUM, .default_value = "f32", .choices = "strict|f32|reduced",
       .doc = "how floats are computed: strict = sums as they are written, without Winograd's algorithm; reduced = "
              "products of bfloat16 with float sums where the CPU has them; a session's option of that name sets it" },
@@ -36,9 +40,13 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     state->packs = host->extension(host->ctx, INLAY_EXT_PACKS);
     if (state->packs != NULL && !INLAY_HAS(state->packs, keep))
         state->packs = NULL;
+    state->timings = host->extension(host->ctx, INLAY_EXT_TIMINGS);
+    if (state->timings != NULL && !INLAY_HAS(state->timings, find))
+        state->timings = NULL;
     state->tiles = tiles_of_cpu();
     state->moves = moves_of_cpu();
     state->sgemm = state->attend = sg_kernel_best();
+    state->kernel = KN_COUNT;
     for (uint32_t i = 0; i < args->option_count; i++) {
         const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
 
@@ -46,10 +54,13 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
             winograd = v->i != 0;
         else if (strcmp(v->name, "own_loops") == 0 && v->i == 0)
             state->sgemm = state->attend = NULL, state->tiles = NULL, state->moves = NULL;
+        else if (strcmp(v->name, "kernel") == 0 && v->s != NULL)
+            state->kernel = kn_find(v->s);
         else if (strcmp(v->name, "precision") == 0 && v->s != NULL)
             precision = v->s;
     }
-    state->winograd = winograd && strcmp(precision, "strict") != 0;
+    state->strict = strcmp(precision, "strict") == 0;
+    state->winograd = winograd && !state->strict;
     state->bf16 = strcmp(precision, "reduced") == 0 && rg_has_bf16();
     if (state->bf16)
         state->sgemm = NULL; /* floats alone */

@@ -35,6 +35,7 @@ typedef struct rg_state {
     dnnl_engine_t engine;
     const inlay_ext_constants *constants; /* NULL: a host that has it not */
     const inlay_ext_packs *packs;         /* likewise */
+    const inlay_ext_timings *timings;     /* likewise */
     uint32_t budget; /* threads of the process */
     bool winograd;   /* convolutions may be Winograd's */
     const struct sg_kernel *sgemm;  /* our own products by constants; NULL: oneDNN's */
@@ -42,6 +43,8 @@ typedef struct rg_state {
     bool bf16;       /* products of bfloat16 */
     const struct tile_set *tiles; /* NULL: this CPU has none */
     const struct move_set *moves; /* copies between layouts (moves.h), likewise */
+    bool strict;     /* precision strict */
+    uint32_t kernel; /* KN_*: that convolutions run by where it can; KN_COUNT: the best */
 } rg_state;
 
 /* ------------------------------------------------------------------ operators */
@@ -84,6 +87,7 @@ enum { RG_PAD_EXPLICIT = 0, RG_PAD_SAME_UPPER = 1, RG_PAD_SAME_LOWER = 2, RG_PAD
 /* A parsed node. Which members hold is the family's business. */
 struct rg_op {
     const rg_operator *row;
+    uint32_t node;       /* of the host's graph */
     uint32_t *in, *out; /* numbers in inlay_compiled.values, INLAY_NONE = omitted */
     uint32_t in_count, out_count;
     /* Elementwise functions (also what Clip, HardSigmoid and the like become). */
@@ -191,6 +195,7 @@ struct inlay_compiled {
     uint32_t *numbers; /* storage of rg_op.in and out */
     pthread_mutex_t lock; /* of constants and ready */
     void *compiling;        /* the request's handle, during compile */
+    const void *timings;    /* of kernels; NULL: none were kept */
     inlay_instance *ready;  /* made by compile for the shapes it was told to expect; its key says which */
 };
 

@@ -171,6 +171,15 @@ static void one_panel(const direct_call *call, int64_t panel, int64_t first, int
     }
 }
 
+enum { BLOCK_BYTES = 200 * 1024, ALONE_FLOPS = 400000, FETCHING_TILES = 8 };
+
+/* Of a core with AVX-512: a tile, each row of weights in it, a unit of work, and what a unit reads that the one before
+ * did not. */
+#define TILE_NS 20.0
+#define DEPTH_NS 3.66
+#define UNIT_NS 100.0
+#define UNIT_BYTES_PER_NS 60.0
+
 /* Units: blocks of tiles by chunks of panels. */
 static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
@@ -205,32 +214,45 @@ static inlay_status run_direct(const rg_native *native, const rg_state *state, i
     return state->host->parallel_for(state->host->ctx, run, units, 1, direct_units, &call);
 }
 
-enum { BLOCK_BYTES = 200 * 1024, ALONE_FLOPS = 400000, FETCHING_TILES = 8 };
-
 /* How the work is cut: pixels in blocks that stay in the second-level cache while all panels pass, and both so that
- * each thread has some. */
+ * threads end together, without reading much twice. */
 static void cut(direct *d, uint32_t threads)
 {
     int64_t tiles = d->images * d->rows * d->row_tiles, pixels = d->images * d->rows * d->row_pixels;
     int64_t tile_bytes = (d->row_pixels + d->row_tiles - 1) / d->row_tiles * d->in.pixel * (int64_t)sizeof(float);
     double flops = 2.0 * (double)(pixels * d->channels) * (double)(d->tap_count * d->depth);
-    int64_t blocks, wanted = threads > 1 && flops > ALONE_FLOPS ? 4 * (int64_t)threads : 1;
+    tiles_cut c;
 
-    d->block = BLOCK_BYTES / (tile_bytes > 0 ? tile_bytes : 1);
-    if (d->block < 4)
-        d->block = 4;
-    if (wanted > 1 && tiles / wanted >= 4 && d->block > (tiles + wanted - 1) / wanted)
-        d->block = (tiles + wanted - 1) / wanted;
-    if (d->block > tiles)
-        d->block = tiles;
-    blocks = (tiles + d->block - 1) / d->block;
-    d->chunk = d->panels;
-    if (blocks < wanted) {
-        int64_t chunks = (wanted + blocks - 1) / blocks;
-
-        d->chunk = (d->panels + chunks - 1) / chunks;
-    }
+    tiles_find_cut(tiles, tile_bytes, d->panels, d->tap_count * d->depth, flops > ALONE_FLOPS ? threads : 1, &c);
+    d->block = c.block;
+    d->chunk = c.chunk;
     d->fetch = tiles <= FETCHING_TILES;
+}
+
+void tiles_find_cut(int64_t tiles, int64_t tile_bytes, int64_t panels, int64_t depth, uint32_t threads, tiles_cut *out)
+{
+    int64_t fit = BLOCK_BYTES / (tile_bytes > 0 ? tile_bytes : 1), least, most;
+    double tile_ns = TILE_NS + (double)depth * DEPTH_NS, panel_bytes = (double)(depth * TILE_WIDTH) * sizeof(float);
+
+    tiles = tiles > 0 ? tiles : 1;
+    panels = panels > 0 ? panels : 1;
+    fit = fit < 4 ? 4 : fit;
+    least = (tiles + fit - 1) / fit;
+    most = threads > 1 ? least + 4 * (int64_t)threads : least;
+    *out = (tiles_cut){ .ns = -1 };
+    for (int64_t b = least; b <= most && b <= tiles; b++) {
+        int64_t block = (tiles + b - 1) / b, blocks = (tiles + block - 1) / block;
+
+        for (int64_t c = 1; c <= panels && c <= (threads > 1 ? 4 * (int64_t)threads : 1); c++) {
+            int64_t chunk = (panels + c - 1) / c, chunks = (panels + chunk - 1) / chunk;
+            int64_t rounds = (blocks * chunks + threads - 1) / threads;
+            double reads = (double)(block * tile_bytes) + (double)chunk * panel_bytes;
+            double ns = (double)rounds * (UNIT_NS + reads / UNIT_BYTES_PER_NS + (double)(block * chunk) * tile_ns);
+
+            if (out->ns < 0 || ns < out->ns)
+                *out = (tiles_cut){ block, chunk, ns };
+        }
+    }
 }
 
 /* ------------------------------------------------------------------ lowering */
@@ -255,35 +277,8 @@ static int64_t pixel_step(const rg_md *md)
     return md->format_desc.blocking.strides[md->ndims - 1];
 }
 
-/* The convolution in hand, one dimension seen as a row of two. */
-typedef struct geometry {
-    int64_t images, in, out, height, width, out_height, out_width;
-    int64_t kernel[2], stride[2], dilation[2], begin[2], end[2];
-    bool padded;
-} geometry;
-
-static void measure(const rg_build *b, const rg_op *op, geometry *g)
-{
-    const int64_t *x = b->dims[op->in[0]], *y = b->dims[op->out[0]];
-    uint32_t n = op->spatial, o = 2 - n;
-    dnnl_dims_t begins, ends;
-
-    *g = (geometry){ .images = x[0], .in = x[1], .out = y[1], .height = n == 2 ? x[2] : 1, .width = x[1 + n],
-                     .out_height = n == 2 ? y[2] : 1, .out_width = y[1 + n],
-                     .kernel = { 1, 1 }, .stride = { 1, 1 }, .dilation = { 1, 1 } };
-    rg_window_pads(op, x + 2, y + 2, op->kernel, begins, ends);
-    for (uint32_t i = 0; i < n; i++) {
-        g->kernel[o + i] = op->kernel[i];
-        g->stride[o + i] = op->strides[i];
-        g->dilation[o + i] = op->dilations[i];
-        g->begin[o + i] = begins[i];
-        g->end[o + i] = ends[i];
-        g->padded = g->padded || begins[i] > 0 || ends[i] > 0;
-    }
-}
-
 /* x in a copy with a border; *g then has the size of the copy. */
-static inlay_status add_border(rg_build *b, geometry *g, rg_place *x)
+static inlay_status add_border(rg_build *b, kn_window *g, rg_place *x)
 {
     border *n = calloc(1, sizeof *n);
     const int64_t *s = x->md.format_desc.blocking.strides;
@@ -323,10 +318,11 @@ static bool panel_layout(const rg_md *weights, rg_md *md)
                                         weights->ndims == 4 ? dnnl_Acdb32a : dnnl_Acb32a) == dnnl_success;
 }
 
-static inlay_status emit_direct(rg_build *b, const rg_op *op, const rg_md *weights, const tile_ending *ending,
+static inlay_status emit_direct(rg_build *b, const rg_op *op, const kn_case *c, const tile_ending *ending,
                                 const rg_place **places, uint32_t count)
 {
-    geometry g;
+    const rg_md *weights = &c->weights;
+    kn_window g = c->w;
     rg_place x = *places[ARG_X], w;
     bool merged;
     int64_t tap_count, pixel, at = 0;
@@ -334,7 +330,6 @@ static inlay_status emit_direct(rg_build *b, const rg_op *op, const rg_md *weigh
     direct *d;
     rg_md md;
 
-    measure(b, op, &g);
     if (g.padded || !tiles_lie_well(&x.md) || (pixel_step(&x.md) != g.in && g.kernel[1] > 1))
         INLAY_TRY(add_border(b, &g, &x));
     pixel = pixel_step(&x.md);
@@ -463,55 +458,27 @@ done:
     return status;
 }
 
-static int64_t points_for(const rg_build *b, const rg_op *op, const geometry *g)
-{
-    int64_t side = g->out_height < g->out_width ? g->out_height : g->out_width;
-
-    if (!b->state->winograd || op->spatial != 2 || g->kernel[0] != 3 || g->kernel[1] != 3 || g->stride[0] != 1 ||
-        g->stride[1] != 1 || g->dilation[0] != 1 || g->dilation[1] != 1 || g->in < 16 || g->in > TILE_CHANNELS ||
-        g->out < 16 || side < 4)
-        return 0;
-    return side < 10 ? 4 : 6;
-}
-
-/* Tiles multiply by the zeros of the border; oneDNN's loops leave taps outside the image out. */
-static const double LEAST_INSIDE = 0.7;
-
-static double share_inside(const geometry *g)
-{
-    return rg_window_share(g->kernel[0], g->dilation[0], g->stride[0], g->begin[0], g->height, g->out_height) *
-           rg_window_share(g->kernel[1], g->dilation[1], g->stride[1], g->begin[1], g->width, g->out_width);
-}
-
-inlay_status tiles_lower(rg_build *b, const rg_group *group, const rg_md *weights, uint32_t bias, bool *out_done)
+inlay_status tiles_lower(rg_build *b, const rg_group *group, const kn_case *c, int64_t points)
 {
     const rg_op *op = b->op;
+    const kn_window *g = &c->w;
     tile_ending ending = { .bias = INLAY_NONE, .add = INLAY_NONE };
     const rg_place *places[ARG_OTHERS + 1 + RG_MAX_POSTS];
     rg_place x, y, bias_place, others[RG_MAX_POSTS];
     uint32_t count = ARG_OTHERS, posts = 0;
     bool in_place = false, at_home = false;
     inlay_status status;
-    int64_t points;
-    geometry g;
     rg_md md;
 
-    *out_done = false;
-    if (b->state->tiles == NULL || b->state->sgemm == NULL || op->group != 1 || op->spatial > 2)
-        return INLAY_OK;
-    measure(b, op, &g);
-    if (share_inside(&g) < LEAST_INSIDE)
-        return INLAY_OK;
-    points = points_for(b, op, &g);
     INLAY_TRY(rg_read(b, op->in[0], &x));
-    if (!tiles_lie_well(&x.md) && (points > 0 || !g.padded || rg_md_is_blocked(&x.md) || g.in > 4 ||
-                              x.md.format_kind != dnnl_blocked)) {
+    if (!tiles_lie_well(&x.md) && (points > 0 || !g->padded || rg_md_is_blocked(&x.md) || g->in > 4 ||
+                                   x.md.format_kind != dnnl_blocked)) {
         rg_md_channels_last(&md, b->ranks[op->in[0]], b->dims[op->in[0]]);
         INLAY_TRY(rg_read_as(b, op->in[0], &md, &x));
     }
-    if (bias != INLAY_NONE) {
-        rg_md_plain(&md, 1, &g.out);
-        INLAY_TRY(rg_read_constant(b, bias, &md, &md, &bias_place));
+    if (c->bias_value != INLAY_NONE) {
+        rg_md_plain(&md, 1, &g->out);
+        INLAY_TRY(rg_read_constant(b, c->bias_value, &md, &md, &bias_place));
         places[count] = &bias_place;
         ending.bias = count++;
     }
@@ -528,13 +495,12 @@ inlay_status tiles_lower(rg_build *b, const rg_group *group, const rg_md *weight
     places[ARG_X] = &x;
     places[ARG_Y] = &y;
     if (points > 0)
-        INLAY_TRY(tiles_lower_window(b, op, points, &x, weights, &ending, places, count, &y));
+        INLAY_TRY(tiles_lower_window(b, op, points, &x, &c->weights, &ending, places, count, &y));
     else
-        INLAY_TRY(emit_direct(b, op, weights, &ending, places, count));
+        INLAY_TRY(emit_direct(b, op, c, &ending, places, count));
     if (rg_md_is_plain(&y.md))
         rg_md_plain(&y.md, b->ranks[group->out], b->dims[group->out]);
-    INLAY_TRY(rg_finish(b, group, posts, &y, true));
-    *out_done = true;
+    status = rg_finish(b, group, posts, &y, true);
 done:
     return status;
 }

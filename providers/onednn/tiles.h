@@ -9,7 +9,7 @@
  * 3x3 by Winograd's algorithm. Where the CPU has no AVX-512, oneDNN's convolutions are all there are. */
 #ifndef ONEDNN_TILES_H
 #define ONEDNN_TILES_H
-#include "build.h"
+#include "kernels.h"
 #include "sgemm.h"
 
 enum {
@@ -103,14 +103,24 @@ bool tiles_window_layout(int64_t points, int64_t in, int64_t out, rg_md *md);
 /* Is md such a layout for weights that lie as `plain` says? Then they are made here. */
 bool tiles_window_weights(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target);
 
-/* Lowers the convolution of the group; *out_done is false where this is not for it. weights: the original's layout as
- * oneDNN numbers its axes. bias: a value, INLAY_NONE. */
-inlay_status tiles_lower(rg_build *b, const rg_group *group, const rg_md *weights, uint32_t bias, bool *out_done);
+/* Lowers the convolution of the group: as it is written (points 0), or by Winograd's algorithm with that many. What
+ * tiles are for is for the caller to know (kernels.c). */
+inlay_status tiles_lower(rg_build *b, const rg_group *group, const kn_case *c, int64_t points);
+
+/* How the tiles of a convolution, rows of pixels by panels of weights, are cut into units for threads. */
+typedef struct tiles_cut {
+    int64_t block, chunk; /* tiles and panels of a unit */
+    double ns;            /* expected, until the last thread is done */
+} tiles_cut;
+/* tile_bytes: what a tile reads of the image; depth: rows of weights in a panel. */
+void tiles_find_cut(int64_t tiles, int64_t tile_bytes, int64_t panels, int64_t depth, uint32_t threads, tiles_cut *out);
+
 /* A product of an image by one factor for each channel, read by nothing but a pointwise convolution: *out_done, and the
  * convolution multiplies its weights instead, if there are fewer of them. */
 inlay_status tiles_take_scale(rg_build *b, const rg_group *group, bool *out_done);
 /* The part of a concatenation that the value will be; *out_found is false: it will be none, or it is copied. */
 inlay_status tiles_home(rg_build *b, uint32_t value, rg_place *out, bool *out_found);
+bool tiles_has_home(const rg_build *b, uint32_t value);
 /* A concatenation some of whose parts are at home already; *out_done is false where none is. */
 inlay_status tiles_concat(rg_build *b, const rg_group *group, bool *out_done);
 /* Weights in panels times the factors; *w becomes the product. */

@@ -37,6 +37,14 @@ static void part_of(const rg_place *whole, int64_t before, const int64_t *dims, 
     rg_md_strides(&out->md, 4, dims, strides);
 }
 
+bool tiles_has_home(const rg_build *b, uint32_t value)
+{
+    int64_t before = 0;
+    uint32_t o = concat_of(b, value, &before);
+
+    return o != INLAY_NONE && b->c->values[b->c->ops[o].out[0]].output == INLAY_NONE;
+}
+
 inlay_status tiles_home(rg_build *b, uint32_t value, rg_place *out, bool *out_found)
 {
     int64_t before = 0;

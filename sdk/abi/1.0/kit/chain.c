@@ -413,7 +413,8 @@ static const float *outside_at(const chain_run *run, const outside *o)
 {
     return o->kind == KIT_REF_FIXED
                ? o->address
-               : inlay_buffer_host(&INLAY_AT(inlay_tensor_arg, run->args->inputs, run->args->arg_stride, o->index)->buffer);
+               : inlay_buffer_host(
+                     &INLAY_AT(inlay_tensor_arg, run->args->inputs, run->args->arg_stride, o->index)->buffer);
 }
 
 /* One tile: n elements from column `at` of the row that starts at element `first`, whose place in the outer dimensions

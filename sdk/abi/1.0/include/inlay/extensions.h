@@ -51,6 +51,58 @@ typedef struct inlay_ext_packs {
     void (*keep)(void *ctx, void *compile, const void *data);
 } inlay_ext_packs;
 
+/* For providers that can run a layer by several kernels: what `inlay tune` has measured of them, see inlay.kernels/1. */
+#define INLAY_EXT_TIMINGS "inlay.timings/1"
+typedef struct inlay_ext_timings {
+    uint64_t struct_size;
+    /* What there is for the provider that compiles, to be asked until release_compiled returns; NULL: nothing is kept
+     * here. compile is the inlay_compile_request.handle in hand; only during that call. */
+    const void *(*open)(void *ctx, void *compile);
+    /* The nanoseconds that were kept under the key; negative: none. key: bytes of the provider's that name the kernel and
+     * all that decides how long it takes, sizes and threads among it. The host adds the provider, the build of its
+     * plugin, its options and the CPU, so that no figure outlives what it was measured of. Any thread. */
+    double (*find)(void *ctx, const void *timings, const void *key, uint64_t key_bytes);
+} inlay_ext_timings;
+
+/* Of a provider (inlay_provider.extension): which kernels it runs by, and timing them. */
+#define INLAY_EXT_KERNELS "inlay.kernels/1"
+enum {
+    INLAY_KERNEL_ONLY = 0,  /* there is no other */
+    INLAY_KERNEL_MODEL = 1, /* by what each is expected to take */
+    INLAY_KERNEL_TIMED = 2, /* by what each took */
+    INLAY_KERNEL_OPTION = 3 /* an option says so */
+};
+typedef struct inlay_kernel {
+    uint64_t struct_size;
+    uint32_t node;         /* of the snapshot: the first of those that the kernel runs */
+    uint32_t reason;       /* INLAY_KERNEL_* */
+    const char *name;      /* [a-z0-9_] texts are borrowed for the call */
+    const char *runner_up; /* NULL = none */
+    double ns;             /* expected or, where TIMED, measured; negative: not known */
+    double runner_up_ns;
+    const char *why;       /* a sentence on what could not be taken; NULL */
+} inlay_kernel;
+/* What kernels are timed with: a region, its shapes, and tensors as for execute. */
+typedef struct inlay_kernel_trial {
+    uint64_t struct_size;
+    const inlay_specialize_request *shapes;
+    const inlay_exec_args *args; /* workspace is none: each kernel may want another, which the provider brings */
+    double budget_ns;            /* of all runs together, as far as one of each kernel allows */
+    void *ctx;                   /* first argument of both: */
+    inlay_status (*poll)(void *ctx); /* INLAY_CANCELLED: stop, and keep what is known */
+    inlay_status (*keep)(void *ctx, const void *key, uint64_t key_bytes, double ns, const char *what);
+} inlay_kernel_trial;
+typedef struct inlay_ext_kernels {
+    uint64_t struct_size;
+    /* Calls `kernel` for each choice of the instance; what that returns other than INLAY_OK ends the list, and is
+     * returned. */
+    inlay_status (*list)(void *state, inlay_compiled *compiled, inlay_instance *instance,
+                         inlay_status (*kernel)(void *ctx, const inlay_kernel *k), void *ctx);
+    /* Times each plausible kernel of each layer where it would run, and gives the figures to keep, under keys that
+     * inlay_ext_timings.find is asked with later. compiled stays as it is. */
+    inlay_status (*time)(void *state, inlay_compiled *compiled, const inlay_kernel_trial *trial, inlay_diag *diag);
+} inlay_ext_kernels;
+
 /* Of a provider (inlay_provider.extension): what the optimiser should know of its integers. */
 #define INLAY_EXT_INTEGERS "inlay.integers/1"
 typedef struct inlay_ext_integers {

@@ -1,0 +1,410 @@
+/* Convolutions: the table of kernels, and the choice. */
+#include "kernels.h"
+#include "library.h"
+#include "tiles.h"
+#include <float.h>
+
+/* ------------------------------------------------------------------ the convolution in hand */
+
+void kn_measure(const rg_build *b, const rg_op *op, kn_window *g)
+{
+    const int64_t *x = b->dims[op->in[0]], *y = b->dims[op->out[0]];
+    uint32_t n = op->spatial, o = 2 - n;
+    dnnl_dims_t begins, ends;
+
+    *g = (kn_window){ .flat = n <= 2, .images = x[0], .in = x[1], .out = y[1], .group = op->group, .share = 1,
+                      .kernel = { 1, 1 }, .stride = { 1, 1 }, .dilation = { 1, 1 } };
+    rg_window_pads(op, x + 2, y + 2, op->kernel, begins, ends);
+    g->flops = 2 * (double)rg_count(b, op->out[0]) * (double)b->dims[op->in[1]][1];
+    for (uint32_t i = 0; i < n; i++) {
+        double share = rg_window_share(op->kernel[i], op->dilations[i], op->strides[i], begins[i], x[2 + i], y[2 + i]);
+
+        g->share *= share;
+        g->flops *= (double)op->kernel[i] * share;
+        g->padded = g->padded || begins[i] > 0 || ends[i] > 0;
+    }
+    if (!g->flat)
+        return;
+    g->height = n == 2 ? x[2] : 1;
+    g->width = x[1 + n];
+    g->out_height = n == 2 ? y[2] : 1;
+    g->out_width = y[1 + n];
+    for (uint32_t i = 0; i < n; i++) {
+        g->kernel[o + i] = op->kernel[i];
+        g->stride[o + i] = op->strides[i];
+        g->dilation[o + i] = op->dilations[i];
+        g->begin[o + i] = begins[i];
+        g->end[o + i] = ends[i];
+    }
+}
+
+/* ------------------------------------------------------------------ the table */
+
+/* Tiles multiply by the zeros of the border; oneDNN's loops leave taps outside the image out. */
+static const double LEAST_INSIDE = 0.7;
+
+static bool has_tiles(const rg_build *b, const kn_case *c)
+{
+    return b->state->tiles != NULL && b->state->sgemm != NULL && c->w.group == 1 && c->w.flat;
+}
+
+static bool tiles_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+{
+    (void)group, (void)out_why;
+    return has_tiles(b, c) && c->w.share >= LEAST_INSIDE;
+}
+
+static inlay_status tiles_direct(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    *out_done = true;
+    return tiles_lower(b, group, c, 0);
+}
+
+/* Is this what Winograd's algorithm is for? */
+static bool is_window(const rg_build *b, const kn_case *c, const char **out_why)
+{
+    const kn_window *w = &c->w;
+
+    if (!w->flat || b->op->spatial != 2 || w->group != 1 || w->kernel[0] != 3 || w->kernel[1] != 3 ||
+        w->stride[0] != 1 || w->stride[1] != 1 || w->dilation[0] != 1 || w->dilation[1] != 1 || w->in < 16 ||
+        w->out < 16)
+        return false;
+    if (!b->state->winograd)
+        *out_why = b->state->strict ? "precision strict is without Winograd's algorithm"
+                                    : "option winograd forbids Winograd's algorithm";
+    return b->state->winograd;
+}
+
+static bool windows_run(const rg_build *b, const kn_case *c, int64_t points, const char **out_why)
+{
+    int64_t side = c->w.out_height < c->w.out_width ? c->w.out_height : c->w.out_width;
+
+    return has_tiles(b, c) && is_window(b, c, out_why) && c->w.share >= LEAST_INSIDE && c->w.in <= TILE_CHANNELS &&
+           side >= points - 2 && b->scales[b->op->in[0]] == INLAY_NONE;
+}
+
+static bool windows_4_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+{
+    (void)group;
+    return windows_run(b, c, 6, out_why);
+}
+
+static bool windows_2_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+{
+    (void)group;
+    return windows_run(b, c, 4, out_why);
+}
+
+static double windows_4_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    (void)group;
+    return kn_windows_ns(b, c, 6);
+}
+
+static double windows_2_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    (void)group;
+    return kn_windows_ns(b, c, 4);
+}
+
+static inlay_status windows_4(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    *out_done = true;
+    return tiles_lower(b, group, c, 6);
+}
+
+static inlay_status windows_2(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    *out_done = true;
+    return tiles_lower(b, group, c, 4);
+}
+
+/* Factors that wait for a convolution to take them into its weights are for tiles. */
+static bool is_whole(const rg_build *b)
+{
+    return b->scales[b->op->in[0]] == INLAY_NONE;
+}
+
+static bool library_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+{
+    (void)group, (void)c, (void)out_why;
+    return is_whole(b);
+}
+
+static bool blocks_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+{
+    (void)group, (void)out_why;
+    return is_whole(b) && rg_md_is_blocked(&c->x.md);
+}
+
+static bool library_winograd_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+{
+    (void)group;
+    return is_whole(b) && is_window(b, c, out_why) &&
+           rg_winograd_gain(b->op, c->w.in, c->w.out, c->w.out_height, c->w.out_width) > 0;
+}
+
+static inlay_status library(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    return lib_lower(b, group, c, LIB_AS_LIKED, out_done);
+}
+
+static inlay_status blocks(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    return lib_lower(b, group, c, LIB_AS_IT_LIES, out_done);
+}
+
+static inlay_status library_winograd(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    return lib_lower(b, group, c, LIB_WINOGRAD, out_done);
+}
+
+/* Groups by loops of our own, where oneDNN has none to speak of. Planes of one channel a group it has. */
+static bool groups_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+{
+    const bool depthwise = b->op->spatial == 2 && c->w.in == c->w.group && c->w.out == c->w.group;
+
+    (void)out_why;
+    return c->w.group > 1 && !depthwise && b->state->tiles != NULL && lib_unfolds(b, group, c);
+}
+
+static double groups_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    return kn_library_ns(b, group, c) / 2;
+}
+
+static inlay_status groups(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    return rg_lower_groups(b, group, &c->weights, c->bias_value, out_done);
+}
+
+/* Of equals the first is taken. */
+const kn_kernel kn_kernels[KN_COUNT] = {
+    [KN_TILES] = { "tiles", tiles_run, kn_tiles_ns, tiles_direct },
+    [KN_WINOGRAD_4] = { "winograd_4x4", windows_4_run, windows_4_ns, windows_4 },
+    [KN_WINOGRAD_2] = { "winograd_2x2", windows_2_run, windows_2_ns, windows_2 },
+    [KN_GROUPS] = { "groups", groups_run, groups_ns, groups },
+    [KN_BLOCKS] = { "library_blocked", blocks_run, kn_blocks_ns, blocks },
+    [KN_LIBRARY] = { "library", library_runs, kn_library_ns, library },
+    [KN_LIBRARY_WINOGRAD] = { "library_winograd", library_winograd_runs, kn_library_winograd_ns, library_winograd },
+};
+
+uint32_t kn_find(const char *name)
+{
+    for (uint32_t k = 0; k < KN_COUNT; k++)
+        if (strcmp(kn_kernels[k].name, name) == 0)
+            return k;
+    return KN_COUNT;
+}
+
+/* ------------------------------------------------------------------ keys */
+
+typedef struct key {
+    uint64_t word[2];
+} key;
+
+static void mix(key *k, uint64_t value)
+{
+    for (int i = 0; i < 2; i++) {
+        k->word[i] = (k->word[i] ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+        k->word[i] ^= k->word[i] >> (29 + 3 * i);
+    }
+}
+
+static void mix_dims(key *k, const rg_build *b, uint32_t value)
+{
+    mix(k, b->ranks[value]);
+    for (uint32_t d = 0; d < b->ranks[value]; d++)
+        mix(k, (uint64_t)b->dims[value][d]);
+}
+
+/* How elements lie, as far as it matters to who reads them. */
+static uint64_t layout_class(const rg_md *md)
+{
+    return rg_md_is_blocked(md)   ? 3
+           : rg_md_is_plain(md)   ? 0
+           : tiles_lie_well(md)   ? rg_md_is_dense(md) ? 1 : 2
+                                  : 4;
+}
+
+/* Everything that decides how long the kernels of a layer take beside each other: the window, sizes, what is done behind
+ * it, how operands lie, threads. */
+static void layer_key(const rg_build *b, const rg_group *group, const kn_case *c, uint64_t out[2])
+{
+    const rg_op *op = b->op;
+    key k = { { 0x6b65726e656c7331u, 0x636f6e766f6c7665u } };
+    dnnl_dims_t begins, ends;
+
+    rg_window_pads(op, b->dims[op->in[0]] + 2, b->dims[op->out[0]] + 2, op->kernel, begins, ends);
+    mix(&k, b->instance->threads);
+    mix(&k, (uint64_t)op->group);
+    mix_dims(&k, b, op->in[0]);
+    mix_dims(&k, b, op->out[0]);
+    for (uint32_t i = 0; i < op->spatial; i++) {
+        mix(&k, (uint64_t)op->kernel[i]);
+        mix(&k, (uint64_t)op->strides[i]);
+        mix(&k, (uint64_t)op->dilations[i]);
+        mix(&k, (uint64_t)begins[i]);
+        mix(&k, (uint64_t)ends[i]);
+    }
+    mix(&k, c->bias_value != INLAY_NONE);
+    mix(&k, layout_class(&c->x.md));
+    mix(&k, c->w.home);
+    mix(&k, b->scales[op->in[0]] != INLAY_NONE);
+    for (uint32_t p = 0; p < group->post_count; p++) {
+        const rg_post *post = &group->posts[p];
+
+        mix(&k, post->kind);
+        mix(&k, post->kind == RG_POST_ELTWISE ? (uint64_t)post->eltwise.alg : (uint64_t)post->alg);
+        if (post->kind == RG_POST_ELTWISE)
+            continue;
+        mix_dims(&k, b, post->other);
+        mix(&k, rg_is_last_use(b, post->other));
+        mix(&k, b->places[post->other].buffer != INLAY_NONE ? layout_class(&b->places[post->other].md) : 5);
+    }
+    memcpy(out, k.word, sizeof k.word);
+}
+
+void kn_key(const kn_choice *choice, uint32_t kernel, uint64_t out[2])
+{
+    key k = { { choice->key[0], choice->key[1] } };
+
+    for (const char *c = kn_kernels[kernel].name; *c != '\0'; c++)
+        mix(&k, (uint64_t)(unsigned char)*c);
+    memcpy(out, k.word, sizeof k.word);
+}
+
+/* ------------------------------------------------------------------ the choice */
+
+static void put(kn_choice *choice, uint32_t at, uint8_t kernel, double ns)
+{
+    for (uint32_t i = choice->count; i > at; i--) {
+        choice->kernel[i] = choice->kernel[i - 1];
+        choice->ns[i] = choice->ns[i - 1];
+    }
+    choice->kernel[at] = kernel;
+    choice->ns[at] = ns;
+    choice->count++;
+}
+
+static void take_out(kn_choice *choice, uint32_t at)
+{
+    choice->count--;
+    for (uint32_t i = at; i < choice->count; i++) {
+        choice->kernel[i] = choice->kernel[i + 1];
+        choice->ns[i] = choice->ns[i + 1];
+    }
+}
+
+static void to_front(kn_choice *choice, uint32_t at)
+{
+    uint8_t kernel = choice->kernel[at];
+    double ns = choice->ns[at];
+
+    take_out(choice, at);
+    put(choice, 0, kernel, ns);
+}
+
+/* By what each is expected to take. */
+static void by_model(rg_build *b, const rg_group *group, const kn_case *c, kn_choice *choice)
+{
+    for (uint8_t k = 0; k < KN_COUNT; k++) {
+        const char *why = NULL;
+        uint32_t at = 0;
+        double ns;
+
+        if (!kn_kernels[k].runs(b, group, c, &why)) {
+            choice->why = why != NULL ? why : choice->why;
+            continue;
+        }
+        ns = kn_kernels[k].ns(b, group, c);
+        while (at < choice->count && choice->ns[at] <= ns)
+            at++;
+        put(choice, at, k, ns);
+    }
+    choice->source = choice->count > 1 ? KN_BY_MODEL : KN_ONLY;
+}
+
+/* By what they took, where at least two were timed: those that were not go behind. */
+static void by_time(const rg_build *b, kn_choice *choice)
+{
+    kn_choice timed = *choice;
+    bool left[KN_COUNT] = { false };
+    uint32_t known = 0;
+
+    if (b->c->timings == NULL || choice->count < 2)
+        return;
+    timed.count = 0;
+    for (uint32_t i = 0; i < choice->count; i++) {
+        uint64_t word[2];
+        uint32_t at = 0;
+        double ns;
+
+        kn_key(choice, choice->kernel[i], word);
+        ns = b->state->timings->find(b->state->host->ctx, b->c->timings, word, sizeof word);
+        left[i] = ns < 0;
+        if (ns < 0)
+            continue;
+        while (at < timed.count && timed.ns[at] <= ns)
+            at++;
+        put(&timed, at, choice->kernel[i], ns);
+        known++;
+    }
+    if (known < 2)
+        return;
+    for (uint32_t i = 0; i < choice->count; i++)
+        if (left[i])
+            put(&timed, timed.count, choice->kernel[i], choice->ns[i]);
+    timed.source = KN_BY_TIME;
+    *choice = timed;
+}
+
+static void choose(rg_build *b, const rg_group *group, const kn_case *c, kn_choice *choice)
+{
+    *choice = (kn_choice){ .op = group->op };
+    by_model(b, group, c, choice);
+    if (choice->count < 2)
+        return;
+    layer_key(b, group, c, choice->key);
+    if (b->attempt == NULL)
+        by_time(b, choice);
+    else if (b->attempt->order < choice->count && choice->ns[b->attempt->order] < KN_PLAUSIBLE * choice->ns[0])
+        to_front(choice, b->attempt->order);
+    for (uint32_t i = 0; b->state->kernel != KN_COUNT && i < choice->count; i++) {
+        if (choice->kernel[i] != b->state->kernel)
+            continue;
+        to_front(choice, i);
+        choice->source = KN_BY_OPTION;
+        return;
+    }
+}
+
+static inlay_status remember(rg_build *b, const kn_choice *choice)
+{
+    inlay_instance *i = b->instance;
+
+    if (!rg_grow(&i->choices, i->choice_count, &b->choice_capacity, sizeof *i->choices))
+        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
+    i->choices[i->choice_count++] = *choice;
+    return INLAY_OK;
+}
+
+inlay_status kn_lower(rg_build *b, const rg_group *group, const kn_case *c)
+{
+    inlay_status status = INLAY_OK;
+    kn_choice choice;
+
+    choose(b, group, c, &choice);
+    while (choice.count > 0) {
+        bool done = false;
+
+        INLAY_TRY(kn_kernels[choice.kernel[0]].lower(b, group, c, &done));
+        if (done)
+            return remember(b, &choice);
+        take_out(&choice, 0);
+        choice.source = choice.count > 1 ? choice.source : KN_ONLY;
+    }
+    status = inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': oneDNN has no kernel for this convolution", b->op->name);
+done:
+    return status;
+}

@@ -1,0 +1,87 @@
+/* kernels.h - which kernel a convolution runs by.
+ *
+ * Several can run most of them: the table in kernels.c has each with what it is called, where it runs, what it is
+ * expected to take, and how it is lowered. The choice is by that expectation, or by what `inlay tune` measured in the
+ * region itself (extension inlay.kernels/1, kernels_tune.c). What was chosen, and what the next best would have taken,
+ * stays with the instance, for `inlay explain --kernels`. */
+#ifndef ONEDNN_KERNELS_H
+#define ONEDNN_KERNELS_H
+#include "build.h"
+
+/* The convolution in hand. Spatial axes are two; of one dimension, it is a row. Of three dimensions only is_flat is
+ * set. */
+typedef struct kn_window {
+    bool flat;   /* one or two dimensions: all below holds */
+    bool padded;
+    bool home;   /* its result is a part of a concatenation */
+    int64_t images, in, out, group, height, width, out_height, out_width;
+    int64_t kernel[2], stride[2], dilation[2], begin[2], end[2];
+    double share; /* of the taps that lie in the image */
+    double flops; /* of those, as the sum is written */
+} kn_window;
+
+void kn_measure(const rg_build *b, const rg_op *op, kn_window *out);
+
+typedef enum kn_id {
+    KN_TILES,
+    KN_WINOGRAD_4,
+    KN_WINOGRAD_2,
+    KN_GROUPS,
+    KN_LIBRARY,
+    KN_BLOCKS,
+    KN_LIBRARY_WINOGRAD,
+    KN_COUNT
+} kn_id;
+
+/* A convolution to lower. */
+typedef struct kn_case {
+    kn_window w;
+    rg_md weights, bias;  /* as oneDNN numbers the axes of the original; the bias' */
+    dnnl_dims_t w_dims;
+    uint32_t w_rank;
+    uint32_t bias_value;  /* INLAY_NONE */
+    rg_place x;           /* where the input lies */
+} kn_case;
+
+typedef struct kn_kernel {
+    const char *name; /* in keys and explanations */
+    /* Can it run here? *out_why may say why not. */
+    bool (*runs)(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);
+    double (*ns)(const rg_build *b, const rg_group *group, const kn_case *c);
+    /* Emits it; *out_done is false, and nothing was emitted, where it can't after all. */
+    inlay_status (*lower)(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done);
+} kn_kernel;
+extern const kn_kernel kn_kernels[KN_COUNT];
+/* KN_COUNT: there is none of that name. */
+uint32_t kn_find(const char *name);
+
+/* What was chosen for a group, in the order of preference. */
+enum { KN_BY_MODEL, KN_BY_TIME, KN_BY_OPTION, KN_ONLY };
+struct kn_choice {
+    uint32_t op;          /* the group's first */
+    uint32_t count;       /* of those that can run */
+    uint32_t source;      /* KN_BY_MODEL ... */
+    uint8_t kernel[KN_COUNT];
+    double ns[KN_COUNT];  /* predicted, or measured */
+    const char *why;      /* static text, why not Winograd's for instance; NULL */
+    uint64_t key[2];      /* of the layer, without a kernel */
+};
+/* What a kernel of the layer is timed under. */
+void kn_key(const kn_choice *choice, uint32_t kernel, uint64_t out[2]);
+/* Which kernel is tried in a build that is for timing: the one so far down in the order, where it is not expected to
+ * take KN_PLAUSIBLE times the first. */
+struct kn_attempt {
+    uint32_t order;
+};
+#define KN_PLAUSIBLE 3.0
+
+/* Lowers the convolution by the best kernel that does. */
+inlay_status kn_lower(rg_build *b, const rg_group *group, const kn_case *c);
+
+/* Models (kernels_model.c): nanoseconds on the threads of the instance. */
+double kn_tiles_ns(const rg_build *b, const rg_group *group, const kn_case *c);
+double kn_windows_ns(const rg_build *b, const kn_case *c, int64_t points);
+double kn_library_ns(const rg_build *b, const rg_group *group, const kn_case *c);
+double kn_blocks_ns(const rg_build *b, const rg_group *group, const kn_case *c);
+double kn_library_winograd_ns(const rg_build *b, const rg_group *group, const kn_case *c);
+#endif

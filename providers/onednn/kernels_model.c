@@ -1,0 +1,189 @@
+/* What the kernels of a convolution are expected to take. Rates are those of a core with AVX-512, as measured; what
+ * decides is how they compare. */
+#include "kernels.h"
+#include "tiles.h"
+#include <math.h>
+
+#define REORDER_BYTES_PER_NS 30.0
+#define NEAR_BYTES 1000000.0    /* weights that stay next to the core */
+#define FAR_BYTES_PER_NS 24.0   /* others, where the work on them hides nothing of it */
+#define BORDER_BYTES_PER_NS 40.0
+#define LOOP_NS 1000.0          /* threads are started and waited for */
+#define ALIASED_BYTES 4096      /* pixels that are so far apart, or a multiple, share a few sets of the nearest cache */
+
+static double threads_of(const rg_build *b)
+{
+    return (double)b->instance->threads;
+}
+
+static double loops_ns(const rg_build *b, double loops)
+{
+    return b->instance->threads > 1 ? loops * LOOP_NS : 0;
+}
+
+static double reorder_ns(const rg_build *b, double bytes)
+{
+    return 2.0 * bytes / REORDER_BYTES_PER_NS / threads_of(b);
+}
+
+/* Vectors of output channels. */
+static int64_t lines_of(const kn_window *w)
+{
+    return (w->out + TILE_LANES - 1) / TILE_LANES;
+}
+
+static int64_t panels_of(const kn_window *w)
+{
+    return (w->out + TILE_WIDTH - 1) / TILE_WIDTH;
+}
+
+/* ------------------------------------------------------------------ our own */
+
+double kn_tiles_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    const kn_window *w = &c->w;
+    int64_t pixels = w->images * w->out_height * w->out_width, tiles = (pixels + TILE_ROWS - 1) / TILE_ROWS;
+    int64_t depth = w->in * w->kernel[0] * w->kernel[1], pixel_bytes = w->in * w->stride[1] * (int64_t)sizeof(float);
+    double weights = (double)(depth * panels_of(w) * TILE_WIDTH) * sizeof(float), ns;
+    tiles_cut cut;
+
+    (void)group;
+    tiles_find_cut(tiles, TILE_ROWS * pixel_bytes, panels_of(w), depth, b->instance->threads, &cut);
+    ns = cut.ns * (double)lines_of(w) / (double)(2 * panels_of(w));
+    ns *= pixels > tiles * TILE_ROWS / 2 ? (double)pixels / (double)(tiles * TILE_ROWS) : 0.5; /* rows that are there */
+    if (pixel_bytes % ALIASED_BYTES == 0 && tiles > 4)
+        ns *= 1.15;
+    if (weights > NEAR_BYTES && ns < weights / FAR_BYTES_PER_NS / threads_of(b))
+        ns = weights / FAR_BYTES_PER_NS / threads_of(b);
+    if (w->padded)
+        ns += 4.0 * (double)rg_count(b, b->op->in[0]) / BORDER_BYTES_PER_NS / threads_of(b) + loops_ns(b, 1);
+    return ns + loops_ns(b, 1);
+}
+
+double kn_windows_ns(const rg_build *b, const kn_case *c, int64_t points)
+{
+    const double far = 3.6, row = 0.135; /* for each input channel: a panel of weights from afar, a line of results */
+    const kn_window *w = &c->w;
+    int64_t size = points - 2, squared = points * points;
+    double windows = (double)(w->images * ((w->out_height + size - 1) / size) * ((w->out_width + size - 1) / size));
+    double lines = (double)lines_of(w), panels = (double)panels_of(w), products, least;
+    double weights = (double)(squared * w->in) * panels * TILE_WIDTH * sizeof(float);
+    double lines_in = (double)((w->in + TILE_LANES - 1) / TILE_LANES);
+
+    products = windows * row * lines + (weights > NEAR_BYTES ? 0.7 * panels : 0);
+    least = panels * (weights > NEAR_BYTES ? far : far / 3);
+    products = products > least ? products : least;
+    return ((double)(squared * w->in) * products + windows * (lines_in + lines) * (points == 6 ? 55 : 19)) /
+               threads_of(b) + loops_ns(b, 3);
+}
+
+/* ------------------------------------------------------------------ oneDNN's */
+
+double rg_winograd_gain(const rg_op *op, int64_t in, int64_t out, int64_t height, int64_t width)
+{
+    int64_t side = height < width ? height : width;
+
+    if (op->row->family != &rg_conv || op->spatial != 2 || op->group != 1 || op->kernel[0] != 3 || op->kernel[1] != 3 ||
+        op->strides[0] != 1 || op->strides[1] != 1 || op->dilations[0] != 1 || op->dilations[1] != 1 || in < 16 ||
+        out < 32)
+        return 0;
+    if (side < 12)
+        return in >= 512 && out >= 512 ? 1.15 : 0;
+    if (side < 20)
+        return in >= 512 ? 1.5 : in >= 256 ? 1.36 : in >= 128 ? 1.25 : 0;
+    if (in < 64 || out < 64)
+        return 1.25;
+    if (side < 40)
+        return in >= 256 ? 2.0 : 1.6;
+    return in >= 128 ? 2.2 : 1.85;
+}
+
+/* How a direct convolution in blocks of 16 channels does beside one with channels last. */
+static double blocked_rate(const rg_build *b, const rg_op *op)
+{
+    const int64_t *y = b->dims[op->out[0]];
+    int64_t side = op->spatial == 2 && y[2] > y[3] ? y[3] : y[2];
+
+    if (op->group > 1 || (op->kernel[0] == 1 && (op->spatial < 2 || op->kernel[1] == 1)))
+        return 1;
+    return side < 10 ? 0.7 : side < 20 ? 0.8 : 0.92;
+}
+
+/* Does anybody who reads the value gain by blocks? */
+static bool blocks_are_wanted(const rg_build *b, uint32_t value)
+{
+    for (uint32_t o = 0; o < b->c->op_count; o++) {
+        const rg_op *op = &b->c->ops[o];
+
+        if (op->in_count > 0 && op->in[0] == value && op->row->family == &rg_conv && op->spatial == 2 &&
+            rg_winograd_gain(op, b->dims[op->in[0]][1], b->dims[op->out[0]][1], b->dims[op->out[0]][2],
+                             b->dims[op->out[0]][3]) > 0)
+            return b->state->winograd;
+    }
+    return false;
+}
+
+/* Operands as large as the output that lie otherwise have to be reordered too. */
+static double operands_ns(const rg_build *b, const rg_group *group, bool blocked)
+{
+    double ns = 0;
+
+    for (uint32_t p = 0; p < group->post_count; p++) {
+        const rg_place *other = group->posts[p].kind == RG_POST_BINARY ? &b->places[group->posts[p].other] : NULL;
+
+        if (other != NULL && other->buffer != INLAY_NONE && rg_md_count(&other->md) >= rg_count(b, group->out) &&
+            rg_md_is_blocked(&other->md) != blocked)
+            ns += reorder_ns(b, 4.0 * (double)rg_count(b, group->out));
+    }
+    return ns;
+}
+
+/* One that has its input in blocks, or channels last. */
+static double own_layout_ns(const rg_build *b, const rg_group *group, const kn_case *c, bool blocked)
+{
+    return operands_ns(b, group, blocked) +
+           (rg_md_is_blocked(&c->x.md) != blocked ? reorder_ns(b, (double)rg_md_bytes(&c->x.md)) : 0);
+}
+
+/* The sums themselves, channels last: a row of 14 pixels by two lines of channels at a time, as tiles, with the taps
+ * that lie in the image alone. What a call costs counts for small ones, and weights are not fetched ahead. */
+static double sums_ns(const rg_build *b, const kn_case *c)
+{
+    const double start = b->instance->threads > 1 ? 4500 : 3000;
+    const kn_window *w = &c->w;
+    double weights = 4.0 * (double)rg_count(b, b->op->in[1]);
+    double depth = w->flops / (2.0 * (double)rg_count(b, b->op->out[0]));
+    double tiles = ceil((double)rg_count(b, b->op->out[0]) / (double)w->out / TILE_ROWS) * (double)lines_of(w) / 2;
+    bool window = w->flat && w->kernel[0] * w->kernel[1] > 1;
+    double ns = tiles * (12 + depth * (window ? 3.5 : 3.66)) + weights / 24;
+
+    if (w->group > 1)
+        return start + w->flops / 90.0 / threads_of(b);
+    if (w->out % TILE_LANES != 0) /* the last line is a masked one */
+        ns *= 1 + 0.3 / (double)lines_of(w);
+    if (window && w->out_width < TILE_ROWS) /* it takes rows of the image one by one */
+        ns *= w->stride[1] > 1 ? 1.3 : 1.08;
+    return start + ns / threads_of(b);
+}
+
+double kn_library_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    return sums_ns(b, c) + own_layout_ns(b, group, c, false) +
+           (c->w.home ? reorder_ns(b, 4.0 * (double)rg_count(b, group->out)) : 0);
+}
+
+double kn_blocks_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    return sums_ns(b, c) / blocked_rate(b, b->op) + own_layout_ns(b, group, c, true);
+}
+
+double kn_library_winograd_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    const kn_window *w = &c->w;
+    double gain = rg_winograd_gain(b->op, w->in, w->out, w->out_height, w->out_width);
+    double ns = sums_ns(b, c) / gain + own_layout_ns(b, group, c, true);
+
+    if (!blocks_are_wanted(b, group->out))
+        ns += reorder_ns(b, 4.0 * (double)rg_count(b, group->out)) / 2;
+    return ns;
+}
