@@ -19,7 +19,8 @@ typedef struct arena {
 /* {0} is an empty arena. */
 void arena_deinit(arena *a); /* frees all blocks; the arena is empty again */
 
-/* Empties the arena but keeps its newest block (of at most a megabyte), so that a loop that fills and resets settles without system calls. */
+/* Empties the arena but keeps its newest block (of at most a megabyte), so that a loop that fills and resets settles
+ * without system calls. */
 void arena_reset(arena *a);
 
 /* Zeroed memory aligned to 16 bytes, NULL when the system has none. bytes 0 gives a valid pointer. */

@@ -172,6 +172,8 @@ typedef struct graph_file_id {
 } graph_file_id;
 /* Hands a mapping to the model, which unmaps it in the end. On failure the caller keeps it. id is copied. */
 inlay_status graph_blob_map(graph_model *model, void *address, size_t bytes, const graph_file_id *id);
+/* From this size on a computed constant is made in a block of the model's; what is smaller is copied to one. */
+enum { GRAPH_LARGE_CONSTANT = 256 << 10 };
 /* Is it a block from graph_blob_alloc, or one that was adopted? */
 bool graph_blob_owns(const graph_model *model, const void *data);
 /* The file that these bytes are mapped from, and where in it; NULL: none. */
@@ -181,8 +183,8 @@ const graph_file_id *graph_blob_file(const graph_model *model, const void *data,
  * come again from the file if somebody reads them after all. Heap memory is left alone. Thread-safe. */
 void graph_blob_forget(const graph_model *model, const void *data, size_t bytes);
 
-/* Are the elements of a constant few enough to decide a shape? Those that lie at an odd address in the file are copied to
- * be shown to providers; weights need not be, and integers are what shapes are made of. */
+/* Are the elements of a constant few enough to decide a shape? Those that lie at an odd address in the file are copied
+ * to be shown to providers; weights need not be, and integers are what shapes are made of. */
 static inline bool graph_decides_shapes(const inlay_value_info *info)
 {
     bool integers = info->dtype == INLAY_INT64 || info->dtype == INLAY_INT32;

@@ -93,7 +93,7 @@ typedef struct partition {
     uint32_t copy_count;
     part_memory *memory; /* [provider_count] */
     const inlay_value_state *profile; /* [value_count] the shapes that costs were asked for */
-    const inlay_value_state *compiled_for; /* [value_count] shapes that go together, for compile; NULL: none are known */
+    const inlay_value_state *compiled_for; /* the same for compile: sizes that go together; NULL: unknown */
     uint64_t weight_bytes; /* of the graph's constants */
     double cost_ns;   /* all of it: offers, launches, copies; without margins */
     double launch_ns; /* the launches in it */

@@ -70,8 +70,6 @@ typedef struct pass_folded {
     inlay_tensor_view result;
 } pass_folded;
 
-enum { LARGE_RESULT = 1 << 16 };
-
 static const inlay_value_info *copy_inputs(const graph *g, const graph_node *n, arena *a)
 {
     inlay_value_info *list = arena_array(a, (size_t)n->info.input_count + 1, sizeof *list);
@@ -122,7 +120,7 @@ static void remember_folded(pass_ctx *ctx, const graph *g, const graph_node *n, 
     arena *a = &ctx->model->arena;
     pass_folded *f;
 
-    if (result->bytes < LARGE_RESULT || n->info.output_count != 1 || (f = arena_alloc(a, sizeof *f)) == NULL)
+    if (result->bytes < GRAPH_LARGE_CONSTANT || n->info.output_count != 1 || (f = arena_alloc(a, sizeof *f)) == NULL)
         return;
     *f = (pass_folded){ .next = ctx->folded, .node = arena_copy(a, n, sizeof *n), .inputs = copy_inputs(g, n, a),
                         .result = *result };
@@ -136,7 +134,7 @@ static void remember_folded(pass_ctx *ctx, const graph *g, const graph_node *n, 
 /* The result as a constant of the graph. */
 static bool set_result(pass_ctx *ctx, graph *g, uint32_t v, inlay_tensor_view *t)
 {
-    if (!graph_blob_owns(ctx->model, t->data)) {
+    if (t->bytes < GRAPH_LARGE_CONSTANT || !graph_blob_owns(ctx->model, t->data)) {
         void *data = graph_blob_alloc(ctx->model, t->bytes > 0 ? (size_t)t->bytes : 1);
 
         if (data != NULL && t->bytes > 0)

@@ -8,7 +8,8 @@
 #include "graph/graph.h"
 
 /* Computes a node whose inputs are all constants of g. results has room for its outputs, without those omitted; their
- * memory is the arena's, or the model's (graph_blob_owns) where they are large. INLAY_UNSUPPORTED: nobody can; INLAY_LIMIT_EXCEEDED: they would take more than max_bytes. */
+ * memory is the arena's, or the model's (graph_blob_owns) from GRAPH_LARGE_CONSTANT bytes on. INLAY_UNSUPPORTED: nobody
+ * can; INLAY_LIMIT_EXCEEDED: they would take more than max_bytes. */
 typedef inlay_status (*pass_fold_fn)(const void *fold_ctx, graph *g, graph_node *n, uint64_t max_bytes,
                                      inlay_tensor_view *results, arena *a, inlay_diag *diag);
 

@@ -4,7 +4,7 @@
 #include "plan/program.h"
 #include <string.h>
 
-enum { ONCE_ALIGN = 64, ONCE_MAX_ALIGN = 1 << 21, ONCE_LARGE = 256 << 10 };
+enum { ONCE_ALIGN = 64, ONCE_MAX_ALIGN = 1 << 21 };
 
 typedef struct once {
     once_tensor *outputs;
@@ -35,7 +35,7 @@ static inlay_status give_output(once *o, uint32_t i, uint32_t rank, const int64_
     t->rank = rank;
     t->bytes = bytes;
     t->dims = arena_copy(o->a, dims, rank * sizeof *dims);
-    t->data = o->owner != NULL && bytes >= ONCE_LARGE ? graph_blob_alloc(o->owner, bytes)
+    t->data = o->owner != NULL && bytes >= GRAPH_LARGE_CONSTANT ? graph_blob_alloc(o->owner, bytes)
                                                       : aligned_room(o->a, bytes, ONCE_ALIGN);
     return t->dims == NULL || t->data == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
 }

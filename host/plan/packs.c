@@ -270,8 +270,8 @@ static inlay_status take(packs *p, const pack_key *key, uint64_t bytes, void **o
     if (bytes > p->room_left)
         return INLAY_UNSUPPORTED;
     /* Not on large pages. They would make runs a few percent faster where weights are most of what is read, but only in
-     * the session that packs, for others map the file; and fresh blocks of 2 MB cost a virtual machine that returns free
-     * memory to its host three times what used pages do. */
+     * the session that packs, for others map the file; and fresh blocks of 2 MB cost a virtual machine that returns
+     * free memory to its host three times what used pages do. */
     if (!reserve(p) || posix_memalign(&entry.data, ALIGN, (size_t)bytes) != 0)
         return INLAY_OUT_OF_MEMORY;
     p->room_left -= bytes;

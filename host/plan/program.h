@@ -79,7 +79,8 @@ const void *program_constant(program *p, uint32_t value);
 /* ------------------------------------------------------------------ one region, once
  *
  * Runs a compiled region on host tensors, waits, and leaves the outputs in memory of the caller's arena: how constants
- * and shape arithmetic are folded. With an owner, outputs of 256 KiB and more are blocks of that model's instead. */
+ * and shape arithmetic are folded. With an owner, outputs of GRAPH_LARGE_CONSTANT bytes and more are blocks of that
+ * model's instead. */
 typedef struct once_tensor {
     inlay_dtype dtype;
     uint32_t rank;

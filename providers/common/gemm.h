@@ -183,8 +183,9 @@ void gemm_pack_all(const gemm_kernel *kernel, uint32_t width, const gemm_operand
                    int64_t k, void *out);
 
 /* What gemm_pack_all makes of each of the `matrices` in constant input `input`, in one block of memory that the host
- * keeps between sessions where it can; *operand, whose strides, zero points and pack function are set, reads from there:
- * packed and packed_stride. The constant is read piece by piece, from any address, and dropped. Only in prepare. */
+ * keeps between sessions where it can; *operand, whose strides, zero points and pack function are set, reads from
+ * there: packed and packed_stride. The constant is read piece by piece, from any address, and dropped. Only in
+ * prepare. */
 INLAY_NODISCARD inlay_status gemm_pack_constant(const kit_node *node, uint32_t input, const gemm_kernel *kernel,
                                                 uint32_t width, gemm_operand *operand, int64_t matrices, int64_t lines,
                                                 int64_t k, kit_pack *out_pack, inlay_diag *diag);

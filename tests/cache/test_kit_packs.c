@@ -13,8 +13,8 @@ typedef struct result {
     packs_count count;
 } result;
 
-/* Two products (B along k, and across), a recurrent layer, and convolutions of both kinds, one of them in groups. `lead`
- * moves everything behind it in the file. */
+/* Two products (B along k, and across), a recurrent layer, and convolutions of both kinds, one of them in groups.
+ * `lead` moves everything behind it in the file. */
 static wire make(const char *lead)
 {
     static const int64_t t_dims[] = { 97, 61 }, m_dims[] = { 97, 203 }, w_dims[] = { 1, 4 * 29, 37 },
@@ -60,7 +60,8 @@ static result run(const char *providers, const char *cache, const char *lead)
 {
     static float x[8 * 61];
     wire w = make(lead);
-    rig r = rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "cache_dir", cache, NULL });
+    rig r = rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "cache_dir", cache,
+                                                NULL });
     result out;
 
     for (size_t i = 0; i < sizeof x / sizeof x[0]; i++)
@@ -130,8 +131,8 @@ static void many_pieces(void **state)
             wire_end(&w, n);
             mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "4,2989");
             wire_end(&w, g);
-            r = rig_open(&w, (const char *const[]){ "providers", "openblas?,reference", "policy", "priority", "cache_dir",
-                                                    f.path, NULL });
+            r = rig_open(&w, (const char *const[]){ "providers", "openblas?,reference", "policy", "priority",
+                                                    "cache_dir", f.path, NULL });
             rig_floats(&r, 0, "4,1523", x);
             rig_run(&r);
             memcpy(y[round], inlay_value_data(inlay_context_output(r.context, 0)), sizeof y[round]);

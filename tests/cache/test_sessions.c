@@ -230,8 +230,8 @@ static void guesses_that_conflict(void **state)
         mw_node(&w, "MatMul", "masked,w", "y");
         mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "1,total,160");
         wire_end(&w, g);
-        r = rig_open(&w, (const char *const[]){ "providers", "onednn,reference", "policy", "priority", "cache_dir", f.path,
-                                                NULL });
+        r = rig_open(&w, (const char *const[]){ "providers", "onednn,reference", "policy", "priority", "cache_dir",
+                                                f.path, NULL });
         count = packs_counted(r.session->main->packs);
         assert_int_equal(count.made, round == 0);
         assert_int_equal(count.found, round == 1);

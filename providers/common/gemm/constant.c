@@ -1,5 +1,6 @@
-/* constant.c - constant matrices, packed once. They are read in pieces that fit into the second-level cache, in the order
- * in which they lie in the file; what has been read leaves memory, so that original and pack are never both there. */
+/* constant.c - constant matrices, packed once. They are read in pieces that fit into the second-level cache, in the
+ * order in which they lie in the file; what has been read leaves memory, so that original and pack are never both
+ * there. */
 #include "gemm.h"
 #include <stdlib.h>
 
@@ -85,7 +86,8 @@ static inlay_status pack_matrices(packing *p, int64_t matrices, uint64_t each, c
 /* A number for the zero points, which are few; FNV-1a. */
 static uint64_t hash_zeros(const gemm_operand *o, int64_t matrices, int64_t lines, size_t element)
 {
-    uint64_t count = (uint64_t)(o->zero_stride != 0 ? lines : 1) * (uint64_t)(o->zero_matrix_stride != 0 ? matrices : 1);
+    uint64_t count = (uint64_t)(o->zero_stride != 0 ? lines : 1) *
+                     (uint64_t)(o->zero_matrix_stride != 0 ? matrices : 1);
     uint64_t h = UINT64_C(0xcbf29ce484222325);
 
     for (uint64_t i = 0; o->zero != NULL && i < count * element; i++)
