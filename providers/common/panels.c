@@ -23,12 +23,16 @@ bool panels_describe(panels *p)
     return true;
 }
 
-/* At most a block's elements; they may lie at any address. */
+/* Of a line at a time: enough that what follows is fetched ahead, and no more cache lines to write to than the first
+ * level has. */
+enum { AT_ONCE = 64 };
+
+/* At most AT_ONCE elements; they may lie at any address. */
 static void convert(bool wide, const panels_source *from, int64_t at, int64_t count, void *to)
 {
     const size_t bytes = inlay_dtype_bits(from->dtype) / 8;
     const char *data = from->data;
-    double aligned[PANEL_BLOCK_BYTES / sizeof(float)];
+    double aligned[AT_ONCE];
 
     if ((uintptr_t)data % bytes != 0) {
         memcpy(aligned, data + (size_t)at * bytes, (size_t)count * bytes);
@@ -45,7 +49,6 @@ static void convert(bool wide, const panels_source *from, int64_t at, int64_t co
 static void pack_block(const panels *p, const panels_source *from, int64_t first, int64_t lines, int64_t step, char *to)
 {
     const int64_t lanes = lanes_of(p), bytes = PANEL_BLOCK_BYTES / lanes;
-    enum { AT_ONCE = 16 };
     double room[AT_ONCE]; /* some k of one line, in either type */
 
     if (lines < lanes)
@@ -59,9 +62,13 @@ static void pack_block(const panels *p, const panels_source *from, int64_t first
     for (int64_t k0 = 0; k0 < p->depth; k0 += AT_ONCE) {
         const int64_t n = p->depth - k0 < AT_ONCE ? p->depth - k0 : AT_ONCE;
         for (int64_t j = 0; j < lines; j++) {
+            char *column = to + k0 * step + j * bytes;
+
             convert(p->wide, from, (first + j) * from->line_stride + k0, n, room);
-            for (int64_t k = 0; k < n; k++)
-                memcpy(to + (k0 + k) * step + j * bytes, (const char *)room + k * bytes, (size_t)bytes);
+            for (int64_t k = 0; k < n && p->wide; k++) /* sizes that the compiler knows */
+                memcpy(column + k * step, &room[k], sizeof(double));
+            for (int64_t k = 0; k < n && !p->wide; k++)
+                memcpy(column + k * step, (const char *)room + k * (int64_t)sizeof(float), sizeof(float));
         }
     }
 }

@@ -20,10 +20,10 @@ INLAY_NODISCARD inlay_status blas_engine_open(const inlay_host *host, const char
                                               blas_engine *out, inlay_diag *diag);
 
 /* As blas_engine_open, but the library is opened when it is first needed: that takes some milliseconds, and most
- * sessions leave all products to others. It is opened at once where it may not be there to be opened, or not be what it
- * should: when the user chose it (either argument is not the default), when it lies in no folder of the system's
- * loader, and when the process has it already. Until then prices suppose what the library will choose on this CPU. Undone by
- * blas_engine_close, also when it fails. library, core: copied. */
+ * sessions leave all products to others. It is opened at once where it may not be there to be opened, or not be what
+ * it should: when the user chose it (either argument is not the default), when it lies in no folder of the system's
+ * loader, and when the process has it already. Until then prices suppose what the library will choose on this CPU.
+ * Undone by blas_engine_close, also when it fails. library, core: copied. */
 INLAY_NODISCARD inlay_status blas_engine_await(const inlay_host *host, const char *library, const char *core,
                                                blas_engine *out, inlay_diag *diag);
 /* Opens the library if that is still to be done; before the first product. From any thread. */
