@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_THREAD_COUNTS = 16, LINK_SIZES = 4, ROUNDS = 2, MOST_ROUNDS = 5 };
-static const double BUDGET_NS = 12e6, QUICK_BUDGET_NS = 2.5e6; /* of one kernel, a round */
+enum { MAX_THREAD_COUNTS = 16, LINK_SIZES = 4, PASSES = 3, TRIES = 2 };
+static const double BUDGET_NS = 8e6, QUICK_BUDGET_NS = 1.5e6; /* of one kernel, a pass */
 static const double CASES_SHARE = 0.95; /* of the bar; links take the rest */
 
 typedef struct calibration {
@@ -23,7 +23,6 @@ typedef struct calibration {
     measure_sweep sweep;
     calibrate_point **points; /* [provider_count] */
     uint32_t *point_count, *point_capacity;
-    uint32_t *case_begin;      /* [provider_count] the first point of the case at hand */
     cost_profile profile;
     inlay_calibrate_result result;
     double fraction;
@@ -46,19 +45,21 @@ static bool stop(void *ctx)
 
 /* ------------------------------------------------------------------ kernels */
 
-/* The point of the same kernel in the case at hand, which was timed a round ago; NULL: none. */
+/* The point of the same kernel, which was timed a pass ago; NULL: none. */
 static calibrate_point *find_point(const calibration *c, uint32_t which, const calibrate_point *point)
 {
-    for (uint32_t i = c->case_begin[which]; i < c->point_count[which]; i++) {
+    for (uint32_t i = 0; i < c->point_count[which]; i++) {
         calibrate_point *old = &c->points[which][i];
-        if (old->threads == point->threads && memcmp(old->point.x, point->point.x, sizeof old->point.x) == 0)
+        if (old->threads == point->threads && memcmp(old->point.x, point->point.x, sizeof old->point.x) == 0 &&
+            old->class.variant == point->class.variant && old->class.dtype == point->class.dtype &&
+            strcmp(old->class.op, point->class.op) == 0)
             return old;
     }
     return NULL;
 }
 
-/* Of the rounds of a case the shorter time counts: what else the machine does only makes kernels slower, and seldom in
- * both rounds of one provider while it leaves the others alone. */
+/* Of all passes the shortest time counts: what else the machine does only makes kernels slower, and seldom in all of
+ * them, for they are far apart. */
 static inlay_status add_point(calibration *c, uint32_t which, const calibrate_point *point)
 {
     calibrate_point *old = find_point(c, which, point);
@@ -297,8 +298,8 @@ done:
     return status;
 }
 
-/* A case with weights is timed as it goes in a small model, whose weights are in some cache, and in a large one. Rounds
- * that others disturbed are repeated, up to a number: what was timed in them is no less than it should be. */
+/* A case with weights is timed as it goes in a small model, whose weights are in some cache, and in a large one. A
+ * round that others disturbed is repeated: what was timed in it is no less than it should be. */
 static inlay_status time_case(calibration *c, const calibrate_case *row, inlay_dtype dtype)
 {
     case_models small = { .row = row }, large = { .row = row };
@@ -307,13 +308,12 @@ static inlay_status time_case(calibration *c, const calibrate_case *row, inlay_d
     INLAY_TRY(make_models(&small, dtype, false, c->diag));
     if (small.weight_bytes > 0 && cost_cold_share(small.weight_bytes) < 1)
         INLAY_TRY(make_models(&large, dtype, true, c->diag));
-    memcpy(c->case_begin, c->point_count, c->s->env.provider_count * sizeof *c->case_begin);
-    for (uint32_t all = 0, calm = 0; calm < ROUNDS && all < MOST_ROUNDS; all++) {
+    c->calm = false;
+    for (uint32_t tries = 0; !c->calm && tries < TRIES; tries++) {
         c->calm = true;
         INLAY_TRY(time_round(c, &small, dtype));
         if (large.weight_bytes > 0)
             INLAY_TRY(time_round(c, &large, dtype));
-        calm += c->calm;
     }
 done:
     drop_models(&small);
@@ -331,14 +331,16 @@ static bool names_type(const char *list, const char *name)
     return false;
 }
 
+/* All of them several times over, so that a machine that is slower for some seconds is not so for all times of any. */
 static inlay_status time_kernels(calibration *c)
 {
-    uint32_t count = calibrate_case_count();
+    const uint32_t count = calibrate_case_count();
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < count; i++) {
-        const calibrate_case *row = calibrate_case_at(i);
-        c->fraction = CASES_SHARE * i / count;
+    for (uint32_t k = 0; k < PASSES * count; k++) {
+        const calibrate_case *row = calibrate_case_at(k % count);
+
+        c->fraction = CASES_SHARE * k / (PASSES * count);
         for (inlay_dtype d = 1; d < INLAY_DTYPE_COUNT; d++)
             if (names_type(row->types, inlay_dtype_name(d)))
                 INLAY_TRY(time_case(c, row, d));
@@ -530,8 +532,7 @@ static inlay_status calibrate(calibration *c, const inlay_options *options)
     c->points = calloc((size_t)n + 1, sizeof(calibrate_point *));
     c->point_count = calloc((size_t)n + 1, sizeof *c->point_count);
     c->point_capacity = calloc((size_t)n + 1, sizeof *c->point_capacity);
-    c->case_begin = calloc((size_t)n + 1, sizeof *c->case_begin);
-    if (c->points == NULL || c->case_begin == NULL || c->point_count == NULL || c->point_capacity == NULL)
+    if (c->points == NULL || c->point_count == NULL || c->point_capacity == NULL)
         return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to calibrate");
     INLAY_TRY(measure_sweep_init(&c->sweep, c->diag));
     INLAY_TRY(time_kernels(c));
@@ -552,7 +553,7 @@ done:
 inlay_status inlay_calibrate(const inlay_options *options, const inlay_calibrate_options *what,
                              inlay_calibrate_result *out_result, inlay_diag *diag)
 {
-    calibration c = { .diag = diag, .plan = { .min_runs = 4, .max_runs = 40, .budget_ns = BUDGET_NS } };
+    calibration c = { .diag = diag, .plan = { .min_runs = 3, .max_runs = 30, .budget_ns = BUDGET_NS } };
     double begin = seconds();
     inlay_status status = INLAY_OK;
 
@@ -577,7 +578,6 @@ done:
     free(c.points);
     free(c.point_count);
     free(c.point_capacity);
-    free(c.case_begin);
     measure_sweep_deinit(&c.sweep);
     profile_deinit(&c.profile);
     inlay_session_destroy(c.s);

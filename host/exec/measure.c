@@ -107,7 +107,8 @@ static inlay_status sweep_part(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-/* Every thread that the kernel may use reads its part, so that nothing is left next to any of the cores. */
+/* Every thread that the kernel may use reads all of it, so that nothing is left next to any of the cores, nor in the
+ * caches that some of them share. */
 static void sweep_caches(const bench *b, size_t bytes)
 {
     sweeping parts[MAX_SWEEPERS];
@@ -115,7 +116,7 @@ static void sweep_caches(const bench *b, size_t bytes)
 
     count = count > 0 ? count : 1;
     for (uint32_t i = 0; i < count; i++)
-        parts[i] = (sweeping){ b->sweep->memory + bytes / count * i, bytes / count };
+        parts[i] = (sweeping){ b->sweep->memory, bytes };
     (void)threads_parallel_for(&b->run, count, 1, sweep_part, parts);
 }
 
