@@ -4,6 +4,7 @@
  *     c = [8]                             a float constant with random elements in [0.5, 1.5]
  *     h = [] 0.5      p = i[4] 0,0,1,1    constants with elements; i = int64
  *     y = Mul(x, c)   z = Transpose(y) perm=0,2,1    w, v = Split(z) axis=1
+ *     y = If(c) then:Neg(x) else:Add(x,z) branches of one node each, which read values from outside
  *     -> w, v                             outputs
  *
  * Attributes are integers, floats (with a point), lists (with a comma, "axes=1," is a list of one), or words. "_" is an
@@ -12,6 +13,7 @@
 #define GRAPH_SCRIPT_H
 #include "rig.h"
 #include <ctype.h>
+#include <math.h>
 
 /* A repeatable number in [0, 1). */
 static inline float script_random(uint32_t *state)
@@ -92,6 +94,23 @@ static inline void script_attr(wire *w, char *text)
     }
 }
 
+/* "then:Op(inputs)" */
+static inline void script_branch(wire *w, char *text, const char *output)
+{
+    char *op = strchr(text, ':') + 1, *inputs = strchr(op, '('), name[24], inner[40];
+    mw_body b;
+
+    *inputs++ = '\0';
+    *strchr(inputs, ')') = '\0';
+    op[-1] = '\0';
+    (void)snprintf(name, sizeof name, "%s_branch", text);
+    (void)snprintf(inner, sizeof inner, "%s_%s", output, text);
+    b = mw_body_begin(w, name, name);
+    mw_node(w, op, inputs, inner);
+    mw_value(w, MW_OUTPUT, inner, RIG_FLOAT, NULL);
+    mw_body_end(w, b);
+}
+
 static inline void script_node(wire *w, char *outputs, char *text)
 {
     char *inputs = strchr(text, '('), *attrs = strchr(text, ')'), *next = NULL;
@@ -101,7 +120,10 @@ static inline void script_node(wire *w, char *outputs, char *text)
     *attrs++ = '\0';
     n = mw_node_begin(w, script_trim(text), script_squeeze(inputs), script_squeeze(outputs));
     for (char *a = strtok_r(attrs, " ", &next); a != NULL; a = strtok_r(NULL, " ", &next))
-        script_attr(w, a);
+        if (strchr(a, ':') != NULL)
+            script_branch(w, a, outputs);
+        else
+            script_attr(w, a);
     wire_end(w, n);
 }
 
@@ -135,9 +157,12 @@ static inline void script_model(wire *w, const char *script, int64_t opset)
     free(copy);
 }
 
-/* Random floats for every input, sizes that are not known are 3. */
-static inline void script_feed(rig *r, uint32_t seed)
+/* Random floats for every input, sizes that are not known are 3; so great a share of them (0 to 1) NaN, infinities,
+ * zeros of both signs, ones. */
+static inline void script_feed_odd(rig *r, uint32_t seed, float share)
 {
+    const float odd[] = { NAN, INFINITY, -INFINITY, 0, -0.0f, 1, -1 };
+
     for (uint32_t i = 0; i < inlay_session_input_count(r->session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
         int64_t dims[INLAY_MAX_RANK];
@@ -147,9 +172,19 @@ static inline void script_feed(rig *r, uint32_t seed)
         for (uint32_t d = 0; d < info.rank; d++)
             dims[d] = info.dims[d] < 0 ? 3 : info.dims[d];
         assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, dims, &v, NULL), INLAY_OK);
-        for (int64_t k = 0; k < inlay_value_count(v); k++)
-            ((float *)inlay_value_data(v))[k] = 6 * script_random(&seed) - 3;
+        for (int64_t k = 0; k < inlay_value_count(v); k++) {
+            float x = 6 * script_random(&seed) - 3;
+
+            if (share > 0 && script_random(&seed) < share)
+                x = odd[(int)(script_random(&seed) * 7)];
+            ((float *)inlay_value_data(v))[k] = x;
+        }
         rig_bind(r, i, v);
     }
+}
+
+static inline void script_feed(rig *r, uint32_t seed)
+{
+    script_feed_odd(r, seed, 0);
 }
 #endif
