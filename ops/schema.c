@@ -9,7 +9,8 @@ static const op_table *const tables[] = {
 #undef TABLE
 };
 
-/* A domain of ONNX and the opset that its rows are complete up to. */
+/* A domain and the opset that its rows are complete up to; those of ONNX come first. Of others only some operators are
+ * here, and plugins may bring more. */
 static const struct {
     const char *name;
     int64_t newest;
@@ -18,8 +19,9 @@ static const struct {
     { "ai.onnx.ml", 5 },
     { "ai.onnx.preview", 1 },
     { "ai.onnx.preview.training", 1 },
+    { "com.microsoft", 1 },
 };
-enum { DOMAIN_COUNT = sizeof domains / sizeof domains[0] };
+enum { DOMAIN_COUNT = sizeof domains / sizeof domains[0], OWN_COUNT = 4 };
 
 /* Open addressing over operators; an entry is the run of rows that are the versions of one operator. A power of two, a
  * few times the number of operators. */
@@ -102,7 +104,7 @@ const op_row *op_find(const char *domain, const char *op_type, int64_t opset, ui
 
 bool op_domain_known(const char *domain)
 {
-    return domain_index(domain) < DOMAIN_COUNT;
+    return domain_index(domain) < OWN_COUNT;
 }
 
 int64_t op_domain_newest(const char *domain)

@@ -358,7 +358,7 @@ static inlay_status bind_node(binder *b, graph *g, graph_node *n)
                             n->info.op_type.data, domain);
         goto done;
     }
-    if (op_domain_known(domain)) {
+    if (op_domain_known(domain) || op_find(domain, n->info.op_type.data, n->opset, NULL) != NULL) {
         INLAY_TRY(find_row(b, g, n));
         n->info.since_version = n->row->since_version;
         INLAY_TRY(schema_for(b, g, n, n->row->signature, &p));

@@ -6,6 +6,7 @@
  *     x + (-y)  ->  x - y        x - (-y)  ->  x + y        x ^ 2  ->  x * x
  *     x / c     ->  x * (1/c)    where c is a power of two
  *     log(softmax(x))            ->  logsoftmax(x)
+ *     where(not c, x, y)         ->  where(c, y, x)
  *
  * What looks alike and is not there: x * 0 (NaN), x - x (infinity), x + 0 of floats (-0 + 0 is +0), x ^ 0.5 (-0). */
 #include "base/element.h"
@@ -126,6 +127,17 @@ static inlay_status log_softmax(rewrite *w, graph_node *n)
     return rw_replace(w, n, fresh);
 }
 
+static inlay_status turn_choice(rewrite *w, graph_node *n)
+{
+    graph_node *negation = rw_maker_op(w, rw_input(w, n, 0), "Not"), *fresh;
+
+    if (negation == NULL)
+        return INLAY_OK;
+    fresh = rw_make(w, "Where", n->opset, n,
+                    (const uint32_t[]){ rw_input(w, negation, 0), rw_input(w, n, 2), rw_input(w, n, 1) }, 3, 1);
+    return fresh == NULL ? rw_no_memory(w) : rw_replace(w, n, fresh);
+}
+
 static inlay_status match(rewrite *w, graph_node *n)
 {
     uint32_t same;
@@ -147,6 +159,8 @@ static inlay_status match(rewrite *w, graph_node *n)
         return invert_divisor(w, n);
     if (pass_is_op(n, "Log"))
         return log_softmax(w, n);
+    if (pass_is_op(n, "Where"))
+        return turn_choice(w, n);
     if (pass_is_op(n, "Pow") && rw_info(w, rw_input(w, n, 0))->dtype == rw_info(w, n->info.outputs[0])->dtype &&
         element_is_float(rw_info(w, n->info.outputs[0])->dtype) && rw_info(w, rw_input(w, n, 1))->rank == 0 &&
         all_equal(w, rw_input(w, n, 1), 2, false) && n->info.since_version >= 7)

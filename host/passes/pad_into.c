@@ -1,5 +1,6 @@
 /* Pad with zeros before Conv, or before AveragePool that counts its padding, goes into the pads of that node; so does
- * Pad with minus infinity before MaxPool. */
+ * Pad with minus infinity before MaxPool. Zeros before ConvTranspose make its result larger by as many strides, which
+ * its pads cut away: they become fewer, where there are enough. */
 #include "base/element.h"
 #include "passes/rewrite.h"
 #include <math.h>
@@ -35,11 +36,30 @@ static bool read_pad(rewrite *w, const graph_node *n, uint32_t rank, int64_t *pa
 /* What the reader fills its own padding with; NAN = its padding is not like a tensor's. */
 static double own_value(const graph_node *n)
 {
-    if (pass_is_op(n, "Conv"))
+    if (pass_is_op(n, "Conv") || pass_is_op(n, "ConvTranspose"))
         return 0;
     if (pass_is_op(n, "MaxPool"))
         return -INFINITY;
     return NAN;
+}
+
+/* The pads of a ConvTranspose of `axes` axes without those of a Pad before it; false: there are not enough. */
+static bool without_pads(const graph_node *n, uint32_t axes, const int64_t *before, const int64_t *own, int64_t *after)
+{
+    uint32_t strides_count, count;
+    const int64_t *strides = rw_attr_ints(n, "strides", &strides_count);
+
+    if (rw_attr_ints(n, "output_shape", &count) != NULL || own == NULL || (strides != NULL && strides_count != axes))
+        return false;
+    for (uint32_t i = 0; i < 2 * axes; i++) {
+        int64_t cut;
+
+        if (__builtin_mul_overflow(before[i < axes ? i + 2 : i + 4], strides != NULL ? strides[i % axes] : 1, &cut) ||
+            cut < 0 || own[i] < cut)
+            return false;
+        after[i] = own[i] - cut;
+    }
+    return true;
 }
 
 static inlay_status match(rewrite *w, graph_node *n)
@@ -64,6 +84,14 @@ static inlay_status match(rewrite *w, graph_node *n)
         after[d] = before[d + 2] + (own != NULL ? own[d] : 0);
         after[d + rank - 2] = before[d + 2 + rank] + (own != NULL ? own[d + rank - 2] : 0);
         none &= own == NULL || (own[d] == 0 && own[d + rank - 2] == 0);
+    }
+    if (pass_is_op(n, "ConvTranspose")) {
+        if (!without_pads(n, rank - 2, before, own, after))
+            return INLAY_OK;
+        if (graph_set_attr_ints(w->g, n, "pads", after, 2 * (rank - 2)) != INLAY_OK)
+            return rw_no_memory(w);
+        rw_set_input(w, n, 0, rw_input(w, pad, 0));
+        return INLAY_OK;
     }
     /* A window may not lie in padding alone: providers refuse pads as large as the kernel. */
     if (!pass_is_op(n, "Conv")) {

@@ -81,19 +81,85 @@ static void name_op(rg_op *op, const inlay_node_info *info)
     (void)snprintf(op->name, sizeof op->name, "%s", info->name.data);
 }
 
+/* An op and room for its values. */
+static rg_op *add_op(inlay_compiled *c, const rg_op *like, const char *op_type, uint32_t in_count, uint32_t **next)
+{
+    rg_op *op = &c->ops[c->op_count++];
+
+    *op = *like;
+    op->row = rg_row(op_type);
+    op->in_count = in_count;
+    op->out_count = 1;
+    op->in = *next;
+    op->out = op->in + in_count;
+    *next = op->out + 1;
+    return op;
+}
+
+/* A value that only the region knows, of the shape of one of the host's. */
+static uint32_t inner_value(inlay_compiled *c, uint32_t snapshot)
+{
+    c->values[c->value_count] = (rg_value){ .snapshot = snapshot, .input = INLAY_NONE, .output = INLAY_NONE,
+                                            .constant = INLAY_NONE, .type = dnnl_f32 };
+    return c->value_count++;
+}
+
+enum { SKIP_OPS = 3, SKIP_VALUES = 12 }; /* that a normalisation of a sum may become */
+
+/* SkipLayerNormalization and its like: Add of a bias, Add of the residual, and what normalises. */
+static inlay_status read_skip(inlay_compiled *c, const inlay_compile_request *r, const inlay_node_info *info,
+                              const rg_op *parsed, uint32_t *number_of, uint32_t **next)
+{
+    bool simple = strcmp(parsed->row->op_type, "SkipSimplifiedLayerNormalization") == 0;
+    uint32_t in[5] = { INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE }, bias, x;
+    rg_op *op;
+
+    for (uint32_t i = 0; i < info->input_count && i < 5; i++)
+        (void)number_value(c, r, info->inputs[i], number_of, &in[i]);
+    bias = simple ? in[3] : in[4];
+    x = in[0];
+    for (uint32_t i = bias == INLAY_NONE ? 1 : 0; i < 2; i++) {
+        op = add_op(c, parsed, "Add", 2, next);
+        op->alg = dnnl_binary_add;
+        op->in[0] = x;
+        op->in[1] = i == 0 ? bias : in[1];
+        if (i == 1 && info->output_count > RG_SKIP_SUM && info->outputs[RG_SKIP_SUM] != INLAY_NONE)
+            (void)number_value(c, r, info->outputs[RG_SKIP_SUM], number_of, &op->out[0]);
+        else
+            op->out[0] = inner_value(c, info->outputs[0]);
+        c->values[x].uses++;
+        c->values[op->in[1]].uses++;
+        x = op->out[0];
+    }
+    op = add_op(c, parsed, simple ? "RMSNormalization" : "LayerNormalization", simple ? 2 : 3, next);
+    op->in[0] = x;
+    op->in[1] = in[2];
+    if (!simple)
+        op->in[2] = in[3];
+    for (uint32_t i = 0; i < op->in_count; i++)
+        if (op->in[i] != INLAY_NONE)
+            c->values[op->in[i]].uses++;
+    return number_value(c, r, info->outputs[0], number_of, &op->out[0]);
+}
+
 static inlay_status read_node(inlay_compiled *c, const inlay_compile_request *r, uint32_t n, uint32_t *number_of,
                               uint32_t **next, inlay_diag *diag)
 {
     const inlay_node_info *info = inlay_graph_node(r->graph, r->nodes[n]);
     const kit_node node = { .host = c->state->host, .graph = r->graph, .info = info };
-    rg_op *op = &c->ops[c->op_count++];
     kit_refusal why = { 0, "", "" };
+    rg_op parsed, *op;
+    const rg_operator *row = rg_parse(&node, &parsed, &why);
 
-    op->row = rg_parse(&node, op, &why);
-    op->node = r->nodes[n];
-    name_op(op, info);
-    if (op->row == NULL)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': %s", op->name, why.text);
+    name_op(&parsed, info);
+    if (row == NULL)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': %s", parsed.name, why.text);
+    parsed.row = row;
+    parsed.node = r->nodes[n];
+    if (row->family == &rg_skip_norm)
+        return read_skip(c, r, info, &parsed, number_of, next);
+    op = &c->ops[c->op_count++];
+    *op = parsed;
     op->in_count = info->input_count;
     op->out_count = info->output_count;
     op->in = *next;
@@ -111,14 +177,18 @@ static inlay_status read_node(inlay_compiled *c, const inlay_compile_request *r,
 
 static inlay_status read_region(inlay_compiled *c, const inlay_compile_request *r, inlay_diag *diag)
 {
-    uint32_t total = 1, *number_of = NULL, *next;
+    uint32_t total = 1, ops = r->node_count + 1, *number_of = NULL, *next;
     inlay_status status = INLAY_OK;
 
     for (uint32_t n = 0; n < r->node_count; n++) {
         const inlay_node_info *info = inlay_graph_node(r->graph, r->nodes[n]);
         total += info->input_count + info->output_count;
+        if (strncmp(info->op_type.data, "Skip", 4) == 0) {
+            total += SKIP_VALUES;
+            ops += SKIP_OPS - 1;
+        }
     }
-    c->ops = calloc(r->node_count + 1, sizeof *c->ops);
+    c->ops = calloc(ops, sizeof *c->ops);
     c->numbers = calloc(total, sizeof *c->numbers);
     c->values = calloc(total, sizeof *c->values);
     c->constants = calloc(total, sizeof *c->constants);

@@ -9,7 +9,8 @@
 
 #define CORE_FLOPS_PER_NS 250.0 /* convolutions and packed products */
 #define THIN_FLOPS_PER_NS 90.0  /* depthwise */
-#define ATTENTION_FLOPS_PER_NS 90.0
+#define ATTENTION_FLOPS_PER_NS 210.0
+#define SCORE_NS 0.4 /* of attention: a score becomes a probability */
 #define POOL_FLOPS_PER_NS 8.0
 #define SIMPLE_PER_NS 16.0      /* elements: functions of a few instructions */
 #define EXP_PER_NS 5.0          /* those with an exponential */
@@ -175,7 +176,9 @@ static double flops_of(const rg_op *op, const sizes *s, double *out_rate)
         return 2 * outputs * size_of(s->x, s->x->rank - (op->trans_a ? 2 : 1));
     }
     if (f == &rg_attention) {
-        *out_rate = ATTENTION_FLOPS_PER_NS;
+        const double per = 4 * size_of(s->x, 3); /* for a score */
+
+        *out_rate = per / (per / ATTENTION_FLOPS_PER_NS + SCORE_NS);
         return 4 * count_of(s->x) * size_of(s->w, 2);
     }
     if (f == &rg_pool && !op->global) {

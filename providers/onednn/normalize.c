@@ -1,5 +1,6 @@
-/* BatchNormalization-7..15, LayerNormalization-17, Softmax and LogSoftmax-1..13, LRN-1..13. */
+/* BatchNormalization-7..15, LayerNormalization-17, RMSNormalization-23, Softmax and LogSoftmax-1..13, LRN-1..13. */
 #include "build.h"
+#include <math.h>
 
 /* ------------------------------------------------------------------ batch normalisation */
 
@@ -124,6 +125,132 @@ done:
 }
 
 const rg_family rg_layer_norm = { "layer normalisation", parse_layer, lower_layer };
+
+/* ------------------------------------------------------------------ with a residual before it */
+
+static bool is_vector(const kit_node *node, uint32_t i)
+{
+    return kit_input(node, i) == NULL || (kit_is_constant(node, i) && kit_input(node, i)->rank == 1);
+}
+
+/* SkipLayerNormalization and SkipSimplifiedLayerNormalization of com.microsoft: compile takes them apart (compile.c), so
+ * that the sums are made where the product before them has its own. */
+static bool parse_skip(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    const inlay_value_info *x = kit_input(node, 0), *skip = kit_input(node, 1);
+
+    if (!rg_known_rank(x, 2, 5, "input 0", why) || !rg_known_rank(skip, x->rank, x->rank, "input 1", why))
+        return false;
+    for (uint32_t d = 0; d < x->rank; d++)
+        if (!rg_same_dim(&x->dims[d], &skip->dims[d]))
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare their shapes", "the operands may differ along axis %u", d);
+    for (uint32_t i = 2; i < node->info->input_count; i++)
+        if (!is_vector(node, i) || (i == 2 && kit_input(node, i) == NULL))
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "input %u is not a constant vector", i);
+    op->epsilon = (float)kit_attr_float(node->info, "epsilon", 1e-12);
+    return true;
+}
+
+const rg_family rg_skip_norm = { "normalisation of a sum", parse_skip, NULL };
+
+/* ------------------------------------------------------------------ by the root of the mean square */
+
+static bool parse_rms(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    const inlay_value_info *x = kit_input(node, 0);
+    int64_t axis;
+
+    if (!rg_known_rank(x, 1, RG_MAX_RANK, "input 0", why))
+        return false;
+    if (!rg_axis(kit_attr_int(node->info, "axis", -1), x->rank, &axis) || axis != x->rank - 1)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use axis -1", "only the last axis is normalised here");
+    if (kit_input(node, 1) == NULL || !is_vector(node, 1) || !rg_same_dim(&kit_input(node, 1)->dims[0], &x->dims[axis]))
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "scale is not a constant vector of a row");
+    op->epsilon = (float)kit_attr_float(node->info, "epsilon", 1e-5);
+    return true;
+}
+
+typedef struct rms {
+    rg_native native;
+    int64_t rows, n;
+    float epsilon;
+} rms;
+
+typedef struct rms_call {
+    const rms *r;
+    const float *x, *scale;
+    float *y;
+} rms_call;
+
+/* y may be x. */
+KIT_MULTIVERSION static void rms_row(const float *x, const float *scale, float *y, int64_t n, float epsilon)
+{
+    float sum = 0, factor;
+
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    factor = 1 / sqrtf(sum / (float)n + epsilon);
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i] * factor * scale[i];
+}
+
+static inlay_status rms_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const rms_call *c = user;
+
+    (void)worker;
+    for (int64_t r = begin; r < end; r++)
+        rms_row(c->x + r * c->r->n, c->scale, c->y + r * c->r->n, c->r->n, c->r->epsilon);
+    return INLAY_OK;
+}
+
+static inlay_status run_rms(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                            uint32_t threads)
+{
+    const rms *r = (const rms *)(const void *)native;
+    rms_call c = { r, args[0], args[1], args[2] };
+    int64_t grain = 32768 / (r->n > 0 ? r->n : 1) + 1;
+
+    if (threads <= 1 || r->rows <= grain)
+        return rms_some(&c, 0, r->rows, 0);
+    return state->host->parallel_for(state->host->ctx, run, r->rows, grain, rms_some, &c);
+}
+
+static inlay_status lower_rms(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    bool overwrite = rg_is_last_use(b, op->in[0]);
+    rg_place x, y, scale;
+    const rg_place *places[] = { &x, &scale, &y };
+    rms *r = calloc(1, sizeof *r);
+    rg_native *native;
+    inlay_status status;
+    rg_md vector;
+
+    if (r == NULL)
+        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
+    *r = (rms){ .native.run = run_rms, .n = b->dims[op->in[1]][0], .epsilon = op->epsilon };
+    r->rows = r->n > 0 ? rg_count(b, op->in[0]) / r->n : 0;
+    INLAY_TRY(rg_read_plain(b, op->in[0], &x));
+    overwrite = overwrite && b->places[op->in[0]].buffer == x.buffer;
+    rg_md_plain(&vector, 1, &r->n);
+    INLAY_TRY(rg_read_constant(b, op->in[1], &vector, &vector, &scale));
+    if (overwrite && b->c->values[group->out].output == INLAY_NONE)
+        y = x;
+    else
+        INLAY_TRY(rg_result_place(b, group->out, &x.md, &y));
+    native = &r->native;
+    r = NULL; /* the step's */
+    INLAY_TRY(rg_emit_native(b, native, places, 3));
+    status = rg_finish(b, group, 0, &y, false);
+done:
+    free(r);
+    return status;
+}
+
+const rg_family rg_rms_norm = { "normalisation by the mean square", parse_rms, lower_rms };
 
 /* ------------------------------------------------------------------ softmax */
 

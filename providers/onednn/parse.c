@@ -86,6 +86,11 @@ static bool tensor_fits(const inlay_value_info *v, const char *what, uint32_t i,
     return true;
 }
 
+static bool is_contributed(const inlay_node_info *info)
+{
+    return is_named(info->domain, "com.microsoft");
+}
+
 static bool tensors_fit(const kit_node *node, uint32_t floats, kit_refusal *why)
 {
     for (uint32_t i = 0; i < node->info->input_count; i++)
@@ -94,7 +99,8 @@ static bool tensors_fit(const kit_node *node, uint32_t floats, kit_refusal *why)
     if (kit_input(node, 0) == NULL || kit_output(node, 0) == NULL)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input or output 0 is omitted");
     for (uint32_t i = 1; i < node->info->output_count; i++)
-        if (kit_output(node, i) != NULL && is_named(node->info->op_type, "Split")) {
+        if (kit_output(node, i) != NULL &&
+            (is_named(node->info->op_type, "Split") || (is_contributed(node->info) && i == RG_SKIP_SUM))) {
             if (!tensor_fits(kit_output(node, i), "output", i, true, why))
                 return false;
         } else if (kit_output(node, i) != NULL)
@@ -136,7 +142,8 @@ const rg_operator *rg_parse(const kit_node *node, rg_op *op, kit_refusal *why)
     for (uint32_t r = 0; r < KIT_COUNT(operators); r++) {
         const rg_operator *row = &operators[r];
 
-        if (!is_named(info->op_type, row->op_type) || !is_named(info->domain, "ai.onnx") ||
+        if (!is_named(info->op_type, row->op_type) ||
+            (!is_named(info->domain, "ai.onnx") && !(is_contributed(info) && row->family == &rg_skip_norm)) ||
             (row->takes != NULL && !row->takes(node)))
             continue;
         if (info->since_version < row->since_min || info->since_version > row->since_max) {
@@ -154,6 +161,14 @@ const rg_operator *rg_parse(const kit_node *node, rg_op *op, kit_refusal *why)
     }
     kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "oneDNN has nothing for %s of %s here", info->op_type.data,
                info->domain.data);
+    return NULL;
+}
+
+const rg_operator *rg_row(const char *op_type)
+{
+    for (uint32_t r = 0; r < KIT_COUNT(operators); r++)
+        if (operators[r].takes == NULL && strcmp(operators[r].op_type, op_type) == 0)
+            return &operators[r];
     return NULL;
 }
 

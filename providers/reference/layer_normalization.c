@@ -1,4 +1,5 @@
-/* LayerNormalization (ONNX 17) and RMSNormalization (ONNX 23): each row, the axes from `axis` on, is normalised.
+/* LayerNormalization (ONNX 17) and RMSNormalization (ONNX 23): each row, the axes from `axis` on, is normalised. And
+ * the contributed operators of com.microsoft that add a residual first.
  *
  * stash_type is the least precision of the statistics; these are made in float, for double in double, which is never
  * less. Scale and bias broadcast to X: nearly always they are one row for all, sometimes one element, and very rarely
@@ -7,6 +8,7 @@
 #include "vecmath.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { LAYER_GRAIN = 1 << 14 };
 
@@ -220,6 +222,162 @@ static inlay_status run_layer(const kit_call *call)
     return kit_parallel(call, p->rows, LAYER_GRAIN / p->n + 1, layer_rows, &job);
 }
 
+/* ------------------------------------------------------------------ with a residual */
+
+/* Inputs of SkipLayerNormalization (com.microsoft-1); SkipSimplifiedLayerNormalization has no beta. */
+enum { SKIP_X, SKIP_SKIP, SKIP_GAMMA, SKIP_BETA, SKIP_BIAS };
+enum { SKIP_SUM = 3 }; /* of the outputs */
+
+typedef struct skip_state {
+    double epsilon;
+    bool simplified;
+} skip_state;
+
+typedef struct skip_plan {
+    int64_t rows, n, skip_rows; /* skip is read again after so many rows */
+    bool wide;                  /* elements are ACC already */
+    uint64_t row_bytes;         /* of ACC, or of anything shorter */
+} skip_plan;
+
+static inlay_status prepare_skip(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    skip_state *s = malloc(sizeof *s);
+
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of a normalization");
+    s->epsilon = kit_attr_float(node->info, "epsilon", 1e-12);
+    s->simplified = strncmp(node->info->op_type.data, "SkipSimplified", 14) == 0;
+    *out_state = s;
+    return INLAY_OK;
+}
+
+static inlay_status shape_skip(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const kit_tensor *x = &plan->in[SKIP_X], *skip = &plan->in[SKIP_SKIP];
+    skip_plan *p;
+
+    (void)state;
+    if (x->rank < 1 || skip->rank < 1 || skip->dims[skip->rank - 1] != x->dims[x->rank - 1] ||
+        (x->count > 0 && (skip->count == 0 || x->count % skip->count != 0)))
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "skip of %lld elements does not go into input of %lld",
+                          (long long)skip->count, (long long)x->count);
+    for (uint32_t i = SKIP_GAMMA; i < plan->in_count; i++)
+        if (plan->in[i].dtype != INLAY_UNDEFINED && plan->in[i].count != x->dims[x->rank - 1])
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input %u has %lld elements, the last axis %lld", i,
+                              (long long)plan->in[i].count, (long long)x->dims[x->rank - 1]);
+    p = calloc(1, sizeof *p);
+    if (p == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a normalization");
+    plan->plan = p; /* from here the kit frees it */
+    p->n = x->dims[x->rank - 1];
+    p->rows = x->count > 0 ? x->count / p->n : 0;
+    p->skip_rows = x->count > 0 ? skip->count / p->n : 1;
+    p->wide = x->dtype == INLAY_FLOAT || x->dtype == INLAY_DOUBLE;
+    p->row_bytes = ((uint64_t)p->n * (x->dtype == INLAY_DOUBLE ? 8 : 4) + 63) / 64 * 64;
+    /* gamma, beta, bias in ACC; for each worker the sum, and two rows to make it from. */
+    plan->workspace_bytes = p->row_bytes * ((p->wide ? 0 : 3) + (p->wide ? 1u : 3u) * plan->max_threads);
+    return INLAY_OK;
+}
+
+#define SUM_ROW(T)                                                                                                   \
+    KIT_MULTIVERSION static void sum_row_##T(const T *x, const T *bias, const T *skip, T *restrict out, int64_t n)   \
+    {                                                                                                                \
+        if (bias != NULL)                                                                                            \
+            for (int64_t i = 0; i < n; i++)                                                                          \
+                out[i] = (x[i] + bias[i]) + skip[i];                                                                 \
+        else                                                                                                         \
+            for (int64_t i = 0; i < n; i++)                                                                          \
+                out[i] = x[i] + skip[i];                                                                             \
+    }
+SUM_ROW(float)
+SUM_ROW(double)
+
+typedef struct skip_job {
+    const kit_call *call;
+    const skip_plan *p;
+    layer_row_args args;
+    const void *gamma, *beta, *bias; /* [n] of ACC; the latter two may be NULL */
+    char *workers;                   /* their workspace */
+} skip_job;
+
+/* The sum of half-precision rows, rounded after each step as single additions would. */
+static void sum_narrow(const skip_job *job, const kit_tensor *x, const char *from, const char *skip, float *a, float *b,
+                       void *out)
+{
+    int64_t n = job->p->n;
+
+    convert_to_f32(a, x->dtype, from, 0, n);
+    for (int step = job->bias != NULL ? 0 : 1; step < 2; step++) {
+        const float *other = step == 0 ? job->bias : b;
+
+        if (step == 1)
+            convert_to_f32(b, x->dtype, skip, 0, n);
+        for (int64_t i = 0; i < n; i++)
+            a[i] += other[i];
+        convert_from_f32(x->dtype, out, 0, n, a, 0);
+        convert_to_f32(a, x->dtype, out, 0, n);
+    }
+}
+
+static inlay_status skip_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const skip_job *job = user;
+    const skip_plan *p = job->p;
+    const kit_call *call = job->call;
+    const kit_tensor *x = &call->in[SKIP_X];
+    const int64_t bytes = p->n * (int64_t)(inlay_dtype_bits(x->dtype) / 8);
+    char *mine = job->workers + worker * p->row_bytes * (p->wide ? 1 : 3);
+
+    for (int64_t row = begin; row < end; row++) {
+        const char *from = (const char *)x->data + row * bytes;
+        const char *skip = (const char *)call->in[SKIP_SKIP].data + row % p->skip_rows * bytes;
+        char *sum = kit_has_output(call, SKIP_SUM) ? (char *)call->out[SKIP_SUM].data + row * bytes : mine;
+        double mean, inverse;
+
+        if (x->dtype == INLAY_FLOAT)
+            sum_row_float((const void *)from, job->bias, (const void *)skip, (void *)sum, p->n);
+        else if (x->dtype == INLAY_DOUBLE)
+            sum_row_double((const void *)from, job->bias, (const void *)skip, (void *)sum, p->n);
+        else
+            sum_narrow(job, x, from, skip, (void *)(mine + p->row_bytes), (void *)(mine + 2 * p->row_bytes), sum);
+        layer_row[x->dtype](sum, (char *)call->out[0].data + row * bytes, p->n, job->gamma, job->beta, &job->args,
+                            &mean, &inverse);
+        if (kit_has_output(call, 1))
+            ((float *)call->out[1].data)[row] = (float)mean;
+        if (kit_has_output(call, 2))
+            ((float *)call->out[2].data)[row] = (float)inverse;
+    }
+    return INLAY_OK;
+}
+
+/* Input i as [n] of ACC; NULL: it is not there. */
+static const void *skip_vector(const kit_call *call, const skip_plan *p, uint32_t i, uint32_t slot)
+{
+    float *copy = (float *)(void *)((char *)call->workspace + slot * p->row_bytes);
+
+    if (i >= call->in_count || call->in[i].dtype == INLAY_UNDEFINED)
+        return NULL;
+    if (p->wide)
+        return call->in[i].data;
+    convert_to_f32(copy, call->in[i].dtype, call->in[i].data, 0, p->n);
+    return copy;
+}
+
+static inlay_status run_skip(const kit_call *call)
+{
+    const skip_state *s = call->state;
+    const skip_plan *p = call->plan;
+    skip_job job = { .call = call, .p = p, .args = { s->epsilon, s->simplified, false } };
+
+    if (call->in[SKIP_X].count == 0)
+        return INLAY_OK;
+    job.gamma = skip_vector(call, p, SKIP_GAMMA, 0);
+    job.beta = s->simplified ? NULL : skip_vector(call, p, SKIP_BETA, 1);
+    job.bias = skip_vector(call, p, s->simplified ? SKIP_BETA : SKIP_BIAS, 2);
+    job.workers = (char *)call->workspace + (p->wide ? 0 : 3 * p->row_bytes);
+    return kit_parallel(call, p->rows, LAYER_GRAIN / p->n + 1, skip_rows, &job);
+}
+
 static const kit_kernel kernels[] = {
     { .op_type = "LayerNormalization",
       .in_types = { KIT_FLOATS, KIT_FLOATS, KIT_FLOATS },
@@ -232,5 +390,17 @@ static const kit_kernel kernels[] = {
       .prepare = prepare_layer,
       .shape = shape_layer,
       .run = run_layer },
+    { .domain = "com.microsoft",
+      .op_type = "SkipLayerNormalization",
+      .in_types = { KIT_FLOATS, KIT_FLOATS, KIT_FLOATS },
+      .prepare = prepare_skip,
+      .shape = shape_skip,
+      .run = run_skip },
+    { .domain = "com.microsoft",
+      .op_type = "SkipSimplifiedLayerNormalization",
+      .in_types = { KIT_FLOATS, KIT_FLOATS, KIT_FLOATS },
+      .prepare = prepare_skip,
+      .shape = shape_skip,
+      .run = run_skip },
 };
 const kit_table reference_layer_normalization = { kernels, KIT_COUNT(kernels) };

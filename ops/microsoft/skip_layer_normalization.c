@@ -1,0 +1,38 @@
+/* microsoft/skip_layer_normalization.c - the contributed operators of ONNX Runtime that add a residual before they
+ * normalise ("ContribOperators.md" of that project): the sum is an output, too. The optimiser makes them. */
+#include "schema.h"
+
+/* The outputs of input's shape; mean and deviation keep the last axis as 1. */
+static inlay_status infer_skip(op_infer *infer)
+{
+    const uint32_t rank = infer_rank(infer, 0);
+    inlay_dim dims[INLAY_MAX_RANK];
+    inlay_status status = INLAY_OK;
+
+    INLAY_TRY(infer_same_as_first(infer));
+    if (rank == INLAY_RANK_UNKNOWN || rank == 0 || rank > INLAY_MAX_RANK)
+        goto done;
+    for (uint32_t d = 0; d < rank; d++)
+        dims[d] = infer_dim(infer, 0, d);
+    if (infer_has_out(infer, 3))
+        INLAY_TRY(infer_set_shape(infer, 3, rank, dims));
+    dims[rank - 1] = dim_fixed(1);
+    for (uint32_t o = 1; o <= 2; o++)
+        if (infer_has_out(infer, o))
+            INLAY_TRY(infer_set_shape(infer, o, rank, dims));
+done:
+    return status;
+}
+
+static const op_row rows[] = {
+    { "SkipLayerNormalization", 1, 0,
+      "input:T, skip:T, gamma:T, beta?:T, bias?:T -> output:T, mean?:float, inv_std_var?:float, "
+      "input_skip_bias_sum?:T; T=@float_ir4; epsilon:f=1e-12",
+      infer_skip },
+    { "SkipSimplifiedLayerNormalization", 1, 0,
+      "input:T, skip:T, gamma:T, bias?:T -> output:T, mean?:float, inv_std_var?:float, input_skip_bias_sum?:T; "
+      "T=@float_ir4; epsilon:f=1e-12",
+      infer_skip },
+};
+
+const op_table op_microsoft_skip_layer_normalization = { "com.microsoft", rows, OP_COUNT(rows) };

@@ -1,0 +1,75 @@
+/* Normalisations with a residual before them, and by the mean square, on onednn against the reference. */
+#include "exec/session.h"
+#include "graph_script.h"
+
+static const char *provider_of(const rig *r, const char *op_type)
+{
+    const partition *p = &r->session->main->parts;
+
+    for (uint32_t i = 0; i < p->region_count; i++)
+        for (uint32_t k = 0; k < p->regions[i].node_count; k++)
+            if (strstr(r->session->model->main->nodes[p->regions[i].nodes[k]]->info.op_type.data, op_type) != NULL)
+                return r->session->providers[p->regions[i].provider].name;
+    return "";
+}
+
+static void expect_same(const char *script, const char *op_type, const char *threads)
+{
+    rig r[2];
+
+    for (int i = 0; i < 2; i++) {
+        wire w = { 0 };
+
+        script_model(&w, script, 23);
+        r[i] = rig_open(&w, i == 0 ? (const char *const[]){ "providers", "onednn,reference", "policy", "priority",
+                                                             "intra_threads", threads, NULL }
+                                   : (const char *const[]){ "providers", "reference", "level", "0", NULL });
+        script_feed(&r[i], 3);
+        rig_run(&r[i]);
+    }
+    assert_string_equal(provider_of(&r[0], op_type), "onednn");
+    for (uint32_t o = 0; o < inlay_session_output_count(r[1].session); o++) {
+        inlay_value *got = inlay_context_output(r[0].context, o), *want = inlay_context_output(r[1].context, o);
+        const float *x = inlay_value_data(got), *y = inlay_value_data(want);
+
+        assert_int_equal(inlay_value_bytes(got), inlay_value_bytes(want));
+        for (int64_t i = 0; i < inlay_value_count(got); i++)
+            if (!(fabsf(x[i] - y[i]) <= 1e-5f * (1 + fabsf(y[i]))))
+                fail_msg("element %lld of output %u is %g, not %g, in\n%s", (long long)i, o, (double)x[i], (double)y[i],
+                         script);
+    }
+    rig_close(&r[0]);
+    rig_close(&r[1]);
+}
+
+static void against_reference(void **state)
+{
+    static const struct {
+        const char *script, *op;
+    } rows[] = {
+        { "x : 2,70,67\nz : 2,70,67\ng = [67]\nb = [67]\ns = Add(z, x)\ny = LayerNormalization(s, g, b)\n-> y",
+          "SkipLayer" },
+        { "x : 1,5,16\nz : 1,5,16\ng = [16]\nb = [16]\nc = [16]\nw = [16,16]\np = MatMul(x, w)\nq = Add(p, c)\n"
+          "s = Add(z, q)\nn = LayerNormalization(s, g, b)\nv = [16,16]\nt = MatMul(n, v)\ny = Add(t, s)\n-> y",
+          "SkipLayer" },
+        { "x : 3,16\nz : 3,16\ng = [16]\ns = Add(z, x)\nn = LayerNormalization(s, g)\ny = Add(n, s)\n-> y, n",
+          "SkipLayer" },
+        { "x : 2,3,33\ng = [33]\ny = RMSNormalization(x, g)\n-> y", "RMSNorm" },
+        { "x : 400,257\ng = [257]\na = Tanh(x)\nb = RMSNormalization(a, g) epsilon=0.01\ny = Tanh(b)\n-> y", "RMSNorm" },
+        { "x : 2,S,33\nz : 2,S,33\ng = [33]\nb = [33]\na = Add(x, b)\ns = Add(a, z)\nn = RMSNormalization(s, g)\n"
+          "t = Tanh(n)\ny = Add(s, t)\n-> y", "SkipSimplified" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        expect_same(rows[i].script, rows[i].op, "1");
+        expect_same(rows[i].script, rows[i].op, "2");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(against_reference) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,80 @@
+/* rewrite_rows.h - a pass as rows: a graph, and which operators are left of it; outputs must be what they are without the
+ * optimiser. */
+#ifndef REWRITE_ROWS_H
+#define REWRITE_ROWS_H
+#include "exec/session.h"
+#include "graph_script.h"
+
+typedef struct row {
+    const char *name;
+    const char *script;
+    const char *ops; /* what is left, in order */
+    int64_t opset;   /* 0 = 17 */
+} row;
+
+static inline void list_ops(const graph *g, char *text, size_t bytes)
+{
+    text[0] = '\0';
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        size_t used = strlen(text);
+        (void)snprintf(text + used, bytes - used, "%s%s", i > 0 ? " " : "", g->nodes[i]->info.op_type.data);
+    }
+}
+
+static inline rig open_row(const row *r, const char *const *options)
+{
+    wire w = { 0 };
+
+    script_model(&w, r->script, r->opset == 0 ? 17 : r->opset);
+    return rig_open(&w, options);
+}
+
+static inline void expect_equal(const row *r, inlay_value *got, inlay_value *want)
+{
+    const float *a = inlay_value_data(got), *b = inlay_value_data(want);
+
+    assert_int_equal(inlay_value_rank(got), inlay_value_rank(want));
+    for (uint32_t d = 0; d < inlay_value_rank(got); d++)
+        assert_int_equal(inlay_value_dims(got)[d], inlay_value_dims(want)[d]);
+    for (int64_t i = 0; i < inlay_value_count(got); i++) {
+        bool same = (isnan(a[i]) && isnan(b[i])) || a[i] == b[i] || fabsf(a[i] - b[i]) <= 1e-4f * (1 + fabsf(b[i]));
+        if (!same)
+            fail_msg("%s: element %lld is %g with the optimiser and %g without", r->name, (long long)i, (double)a[i],
+                     (double)b[i]);
+    }
+}
+
+/* options: of the optimised session. */
+static inline void check_row_with(const row *r, const char *const *options)
+{
+    rig plain = open_row(r, (const char *const[]){ "level", "0", NULL }), best = open_row(r, options);
+    static char ops[8192];
+
+    list_ops(best.session->model->main, ops, sizeof ops);
+    if (r->ops != NULL && strcmp(ops, r->ops) != 0)
+        fail_msg("%s: left are '%s', expected '%s'", r->name, ops, r->ops);
+    for (uint32_t seed = 1; seed < 4; seed++) {
+        script_feed(&plain, seed);
+        script_feed(&best, seed);
+        rig_run(&plain);
+        rig_run(&best);
+        assert_int_equal(inlay_session_output_count(plain.session), inlay_session_output_count(best.session));
+        for (uint32_t i = 0; i < inlay_session_output_count(plain.session); i++)
+            expect_equal(r, inlay_context_output(best.context, i), inlay_context_output(plain.context, i));
+    }
+    rig_close(&plain);
+    rig_close(&best);
+}
+
+static inline void check_row(const row *r)
+{
+    check_row_with(r, (const char *const[]){ "level", "99", NULL });
+}
+
+static inline void check_rows(const row *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        check_row(&rows[i]);
+}
+#define CHECK_ROWS(rows) check_rows(rows, sizeof(rows) / sizeof((rows)[0]))
+#endif
