@@ -50,9 +50,8 @@ static calibrate_point *find_point(const calibration *c, uint32_t which, const c
 {
     for (uint32_t i = 0; i < c->point_count[which]; i++) {
         calibrate_point *old = &c->points[which][i];
-        if (old->threads == point->threads && memcmp(old->point.x, point->point.x, sizeof old->point.x) == 0 &&
-            old->class.variant == point->class.variant && old->class.dtype == point->class.dtype &&
-            strcmp(old->class.op, point->class.op) == 0)
+        if (old->row == point->row && old->class.dtype == point->class.dtype && old->threads == point->threads &&
+            old->weight_bytes == point->weight_bytes)
             return old;
     }
     return NULL;
@@ -211,7 +210,7 @@ static inlay_status time_point(calibration *c, case_models *m, uint32_t which, c
     const inlay_graph *view = typical->job.snapshot;
     const inlay_node_info *node = inlay_graph_node(view, view->node_count - 1);
     const inlay_cost *cost = &typical->offer.cost;
-    calibrate_point point = { .threads = alone->job.max_threads,
+    calibrate_point point = { .row = m->row, .weight_bytes = m->weight_bytes, .threads = alone->job.max_threads,
                               .border_ns = alone->offer.cost.enter_ns + alone->offer.cost.leave_ns };
     inlay_status status = INLAY_OK;
 

@@ -31,6 +31,8 @@ bool calibrate_has(const calibrate_case *c, const graph_model *alone, uint32_t f
 /* A kernel that was timed. */
 typedef struct calibrate_point {
     cost_class class; /* op lives as long as the points */
+    const calibrate_case *row;
+    uint64_t weight_bytes; /* of the model that it was in */
     uint32_t threads, kind; /* kind: COST_DENSE or COST_STREAM */
     fit_point point;        /* ns: the node alone */
     double with_ns, without_ns; /* regions with the node and without it; 0 = none */
