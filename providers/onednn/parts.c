@@ -137,7 +137,9 @@ static inlay_status lower_slice(rg_build *b, const rg_group *group)
 
         from = from < 0 ? 0 : from > size ? size : from;
         start += from * whole.md.format_desc.blocking.strides[d];
-        strides[d] = whole.md.format_desc.blocking.strides[d] * op->strides[d];
+        strides[d] = whole.md.format_desc.blocking.strides[d];
+        if (b->dims[group->out][d] > 1) /* a step that is never taken may be any number */
+            strides[d] *= op->strides[d];
     }
     status = set_part(b, group->out, &whole, start, strides);
 done:

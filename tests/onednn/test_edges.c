@@ -66,6 +66,8 @@ static void long_steps(void **state)
         "y = Slice(r, s, e, a, t)\nz = Add(y, y)\n-> y, z",
         "x : 4,5,16\ns = i[1] 0\ne = i[1] 100\na = i[1] 1\nt = i[1] 3\nr = Relu(x)\ny = Slice(r, s, e, a, t)\n"
         "z = Transpose(y) perm=0,2,1\nm = MatMul(y, z)\n-> m",
+        "x : 4,5,16\ns = i[1] 2\ne = i[1] 100\na = i[1] 1\nt = i[1] 9223372036854775807\nr = Relu(x)\n"
+        "y = Slice(r, s, e, a, t)\n-> y",
         "x : 2,5,17,3\ns = i[2] -1,0\ne = i[2] 3,100\na = i[2] 0,2\nt = i[2] 1,3\ny = Slice(x, s, e, a, t)\n-> y",
     };
 
