@@ -133,7 +133,7 @@ static bool is_vector(const kit_node *node, uint32_t i)
     return kit_input(node, i) == NULL || (kit_is_constant(node, i) && kit_input(node, i)->rank == 1);
 }
 
-/* SkipLayerNormalization and SkipSimplifiedLayerNormalization of com.microsoft: compile takes them apart (compile.c), so
+/* SkipLayerNormalization and SkipSimplifiedLayerNormalization of com.microsoft: compile.c takes them apart, so
  * that the sums are made where the product before them has its own. */
 static bool parse_skip(const kit_node *node, rg_op *op, kit_refusal *why)
 {
@@ -143,7 +143,7 @@ static bool parse_skip(const kit_node *node, rg_op *op, kit_refusal *why)
         return false;
     for (uint32_t d = 0; d < x->rank; d++)
         if (!rg_same_dim(&x->dims[d], &skip->dims[d]))
-            return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare their shapes", "the operands may differ along axis %u", d);
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare their shapes", "they may differ along axis %u", d);
     for (uint32_t i = 2; i < node->info->input_count; i++)
         if (!is_vector(node, i) || (i == 2 && kit_input(node, i) == NULL))
             return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "input %u is not a constant vector", i);

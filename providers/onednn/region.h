@@ -139,8 +139,8 @@ bool rg_is_large(const kit_node *node, kit_refusal *why);
 bool rg_same_dim(const inlay_dim *a, const inlay_dim *b);
 
 extern const rg_family rg_conv, rg_conv_transpose, rg_product, rg_eltwise_family, rg_binary, rg_pool, rg_normalize,
-    rg_concat, rg_softmax, rg_layer_norm, rg_rms_norm, rg_skip_norm, rg_reduce, rg_view, rg_transpose, rg_lrn, rg_attention,
-    rg_quantize, rg_dequantize, rg_dynamic, rg_int8_conv, rg_int8_product, rg_int_cast, rg_byte_clip;
+    rg_concat, rg_softmax, rg_layer_norm, rg_rms_norm, rg_skip_norm, rg_reduce, rg_view, rg_transpose, rg_lrn,
+    rg_attention, rg_quantize, rg_dequantize, rg_dynamic, rg_int8_conv, rg_int8_product, rg_int_cast, rg_byte_clip;
 extern const rg_family rg_resize, rg_split, rg_slice, rg_pad;
 
 /* Which nodes the rows of integers.def are for (quant.c). */
