@@ -20,8 +20,8 @@ typedef struct measure_job {
     const inlay_value_state *values; /* [value_count] */
     uint32_t max_threads;
     uint64_t max_bytes; /* limit of one tensor; more is INLAY_LIMIT_EXCEEDED */
-    inlay_value_state *found; /* [value_count] or NULL: gets rank and dims, which have room for INLAY_MAX_RANK, of outputs
-                               * whose size the last run decided; the others stay */
+    inlay_value_state *found; /* [value_count] or NULL: gets rank and dims, which have room for INLAY_MAX_RANK, of
+                               * outputs whose size the last run decided; the others stay */
     uint32_t weights_in; /* COST_NEAR, COST_SHARED, COST_FAR: where the model's weights are when the kernel starts */
 } measure_job;
 
