@@ -3,6 +3,8 @@
 #include "exec/threads.h"
 #include <stdlib.h>
 
+enum { LEAST_SHARED = 4 << 20 }; /* bytes: half a millisecond, which waking others may take, too */
+
 /* One block of one job. */
 typedef struct block {
     const char *data;
@@ -29,10 +31,13 @@ static size_t blocks_of(const hash_job *j)
 bool hash_many(hash_job *jobs, uint32_t count)
 {
     size_t total = 0, at = 0;
+    uint64_t bytes = 0;
     block *blocks;
 
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
         total += blocks_of(&jobs[i]);
+        bytes += jobs[i].bytes;
+    }
     blocks = malloc((total + 1) * sizeof *blocks);
     if (blocks == NULL)
         return false;
@@ -47,7 +52,10 @@ bool hash_many(hash_job *jobs, uint32_t count)
                                     .seed = parts == 1 ? jobs[i].seed : 0 };
         }
     }
-    (void)threads_parallel_for(NULL, (int64_t)total, 4, hash_range, blocks);
+    if (bytes < LEAST_SHARED)
+        (void)hash_range(blocks, 0, (int64_t)total, 0);
+    else
+        (void)threads_parallel_for(NULL, (int64_t)total, 4, hash_range, blocks);
     at = 0;
     for (uint32_t i = 0; i < count; i++) {
         size_t parts = blocks_of(&jobs[i]);
