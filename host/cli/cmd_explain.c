@@ -17,6 +17,7 @@ static const char doc[] =
     "  inlay explain model.onnx --providers openblas,reference --dim batch=1 --json\n"
     "  inlay explain model.onnx --measure --seconds 3\n"
     "  inlay explain model.onnx --html model.html\n"
+    "  inlay explain model.onnx --kernels\n"
     "  inlay explain model.onnx --node '/layer1/*'     or --node op:Conv\n"
     "  inlay explain model.onnx --what-if op:MatMul=reference\n"
     "\n"
@@ -24,9 +25,12 @@ static const char doc[] =
     "policy=cost, policy=priority or threads=N. A PATTERN is a glob on the names of nodes, or op:GLOB on their "
     "operators.";
 
-enum { KEY_ALL = 0x4000, KEY_MEASURE, KEY_SECONDS, KEY_NODE, KEY_WHAT_IF, KEY_HTML };
+enum { KEY_ALL = 0x4000, KEY_MEASURE, KEY_SECONDS, KEY_NODE, KEY_WHAT_IF, KEY_HTML, KEY_KERNELS };
 static const struct argp_option flags[] = {
     { "all", KEY_ALL, NULL, 0, "Leave nothing out: every region, refused node and copy", 0 },
+    { "kernels", KEY_KERNELS, NULL, 0,
+      "Show which kernel each layer runs by, what it is expected to take, or took under `inlay tune`, and the next best",
+      0 },
     { "measure", KEY_MEASURE, NULL, 0,
       "Run the model and show what each part took, as the median of several runs; sizes that are open are those that "
       "prices assume", 0 },
@@ -42,7 +46,7 @@ static const struct argp_option flags[] = {
 typedef struct explain_args {
     feed feed;
     const char *model;
-    bool all, measure;
+    bool all, measure, kernels;
     double seconds;
     const char *node, *html;
     const char **what_ifs; /* [what_if_count] owned */
@@ -67,6 +71,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     switch (key) {
     case KEY_ALL:
         args->all = true;
+        return 0;
+    case KEY_KERNELS:
+        args->kernels = true;
         return 0;
     case KEY_MEASURE:
         args->measure = true;
@@ -162,7 +169,7 @@ static inlay_status explain(const explain_args *args, cli_common *common, inlay_
     options.node = args->node;
     options.what_ifs = args->what_ifs;
     options.what_if_count = args->what_if_count;
-    options.flags = args->all ? INLAY_EXPLAIN_ALL : 0;
+    options.flags = (args->all ? INLAY_EXPLAIN_ALL : 0u) | (args->kernels ? INLAY_EXPLAIN_KERNELS : 0u);
     INLAY_TRY(cli_open(common, args->model, &session, diag));
     if (args->measure) {
         INLAY_TRY(inlay_context_create(session, &context, diag));

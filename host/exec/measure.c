@@ -1,4 +1,5 @@
 #include "exec/measure.h"
+#include "inlay/extensions.h"
 #include "base/checked.h"
 #include "base/order.h"
 #include "exec/fence.h"
@@ -335,7 +336,7 @@ static inlay_status compile(bench *b)
 {
     const part_offer *o = b->job->offer;
     const bool merged = b->job->cookies != NULL;
-    run_compile_hooks hooks = { .ctx = b, .align_constant = align_constant };
+    run_compile_hooks hooks = { .ctx = b, .align_constant = align_constant, .timings = b->job->timings };
     inlay_compile_request r = { .struct_size = sizeof r, .handle = &hooks, .graph = b->job->snapshot,
                                 .nodes = o->nodes, .node_count = o->node_count,
                                 .cookies = merged ? b->job->cookies : &o->cookie,
@@ -542,27 +543,91 @@ static void release(bench *b)
     arena_deinit(&b->a);
 }
 
+/* Everything up to the run. b is zero; release it in any case. */
+static inlay_status prepare(bench *b, const measure_job *job, measure_sweep *sweep, inlay_specialize_request *request,
+                            inlay_diag *diag)
+{
+    static const uint32_t never;
+    inlay_status status = INLAY_OK;
+
+    *b = (bench){ .job = job, .provider = job->provider, .sweep = sweep, .diag = diag,
+                  .workspace_domain = part_default_domain(job->provider) };
+    b->run = (inlay_run){ .cancel = &never, .max_threads = job->max_threads, .ctx = b, .output_alloc = hook_output,
+                          .string_alloc = hook_string };
+    if (!find_boundary(b) || !negotiate(b))
+        return no_memory(diag);
+    if (is_async(job->provider))
+        INLAY_TRY(timeline_create(&b->timeline, diag));
+    INLAY_TRY(compile(b));
+    INLAY_TRY(specialize(b, request));
+    INLAY_TRY(make_args(b, request));
+done:
+    return status;
+}
+
 inlay_status measure_offer(const measure_job *job, const measure_plan *plan, measure_sweep *sweep, measurement *out,
                            inlay_diag *diag)
 {
-    static const uint32_t never;
-    bench b = { .job = job, .provider = job->provider, .sweep = sweep, .diag = diag,
-                .workspace_domain = part_default_domain(job->provider) };
     inlay_specialize_request request;
-    inlay_status status = INLAY_OK;
+    inlay_status status;
+    bench b;
 
-    b.run = (inlay_run){ .cancel = &never, .max_threads = job->max_threads, .ctx = &b, .output_alloc = hook_output,
-                         .string_alloc = hook_string };
-    if (!find_boundary(&b) || !negotiate(&b)) {
-        status = no_memory(diag);
-        goto done;
-    }
-    if (is_async(job->provider))
-        INLAY_TRY(timeline_create(&b.timeline, diag));
-    INLAY_TRY(compile(&b));
-    INLAY_TRY(specialize(&b, &request));
-    INLAY_TRY(make_args(&b, &request));
+    INLAY_TRY(prepare(&b, job, sweep, &request, diag));
     INLAY_TRY(measure_runs(time_offer, &b, plan, job->max_threads > 1 ? 4 : 2, out, diag));
+done:
+    release(&b);
+    return status;
+}
+
+/* ------------------------------------------------------------------ kernels */
+
+typedef struct kernel_call {
+    bool (*stop)(void *ctx);
+    measure_keep_fn keep;
+    void *ctx;
+} kernel_call;
+
+static inlay_status poll_kernels(void *ctx)
+{
+    const kernel_call *call = ctx;
+
+    return call->stop != NULL && call->stop(call->ctx) ? INLAY_CANCELLED : INLAY_OK;
+}
+
+static inlay_status keep_kernel(void *ctx, const void *key, uint64_t key_bytes, double ns, const char *what)
+{
+    const kernel_call *call = ctx;
+
+    return key != NULL && ns > 0 ? call->keep(call->ctx, key, key_bytes, ns, what != NULL ? what : "") : INLAY_OK;
+}
+
+inlay_status measure_within(const measure_job *job, double budget_ns, bool (*stop)(void *ctx), measure_keep_fn keep,
+                             void *ctx, inlay_diag *diag)
+{
+    static const uint32_t never;
+    const inlay_provider *table = job->provider->table;
+    const inlay_ext_kernels *kernels =
+        INLAY_HAS(table, extension) && table->extension != NULL
+            ? table->extension(job->provider->state, INLAY_EXT_KERNELS) : NULL;
+    kernel_call call = { stop, keep, ctx };
+    inlay_specialize_request request;
+    inlay_status status;
+    bench b;
+
+    if (kernels == NULL || !INLAY_HAS(kernels, time) || kernels->time == NULL || is_async(job->provider))
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "provider %s does not time kernels", job->provider->name);
+    INLAY_TRY(prepare(&b, job, NULL, &request, diag));
+    {
+        const inlay_exec_args exec = { .struct_size = sizeof exec, .run = &b.run, .inputs = b.args,
+                                       .outputs = b.args + b.input_count, .input_count = b.input_count,
+                                       .output_count = b.output_count, .arg_stride = sizeof *b.args, .cancel = &never,
+                                       .diag = diag };
+        const inlay_kernel_trial trial = { .struct_size = sizeof trial, .shapes = &request, .args = &exec,
+                                           .budget_ns = budget_ns, .ctx = &call, .poll = poll_kernels,
+                                           .keep = keep_kernel };
+
+        status = kernels->time(job->provider->state, b.compiled, &trial, diag);
+    }
 done:
     release(&b);
     return status;

@@ -9,6 +9,8 @@
 #define EXEC_MEASURE_H
 #include "partition/partition.h"
 
+struct run_timings;
+
 /* What is measured. Everything is borrowed. */
 typedef struct measure_job {
     const graph *g;
@@ -23,6 +25,7 @@ typedef struct measure_job {
     inlay_value_state *found; /* [value_count] or NULL: gets rank and dims, which have room for INLAY_MAX_RANK, of
                                * outputs whose size the last run decided; the others stay */
     uint32_t weights_in; /* COST_NEAR, COST_SHARED, COST_FAR: where the model's weights are when the kernel starts */
+    const struct run_timings *timings; /* of kernels, as the session will have them; NULL: none */
 } measure_job;
 
 /* How long, and when to give up: stop (may be NULL) is asked between runs. */
@@ -53,6 +56,12 @@ void measure_sweep_deinit(measure_sweep *sweep);
  * those of the provider. */
 INLAY_NODISCARD inlay_status measure_offer(const measure_job *job, const measure_plan *plan, measure_sweep *sweep,
                                            measurement *out, inlay_diag *diag);
+
+/* Has the provider times its kernels in the offer (inlay.kernels/1); keep gets the figures. INLAY_UNSUPPORTED: it has
+ * but one of each. */
+typedef inlay_status (*measure_keep_fn)(void *ctx, const void *key, uint64_t key_bytes, double ns, const char *what);
+INLAY_NODISCARD inlay_status measure_within(const measure_job *job, double budget_ns, bool (*stop)(void *ctx),
+                                             measure_keep_fn keep, void *ctx, inlay_diag *diag);
 
 /* Copies of `bytes` between the host and domain number `domain` (0 = the first) of the provider, to it or from it. */
 INLAY_NODISCARD inlay_status measure_copy(const part_provider *provider, uint32_t domain, bool to_device,

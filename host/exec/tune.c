@@ -10,12 +10,14 @@
 #include "base/hash.h"
 #include "exec/session.h"
 #include "partition/cost_store.h"
+#include "plugin/run.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const double PRUNE = 10;         /* offers above so many times the best for their nodes are not measured */
 static const double KERNEL_NS = 40e6;   /* for the runs of one kernel, at most */
+static const double REGION_NS = 3e9;    /* for the kernels within a region, as far as a few runs of each allow */
 static const double DEFAULT_BUDGET_S = 60;
 enum { LEAST_RUNS = 3, MOST_RUNS = 60 };
 
@@ -381,6 +383,63 @@ done:
 
 /* ------------------------------------------------------------------ measuring */
 
+/* The kernels within a region (inlay.kernels/1): figures for the provider itself, which later sessions give it. */
+typedef struct within {
+    tuning *t;
+    uint64_t identity;
+} within;
+
+static double find_timing(const void *ctx, const void *key, uint64_t key_bytes)
+{
+    const within *w = ctx;
+    const tuning *t = w->t;
+    const cost_key k = cost_key_of_timing(w->identity, key, key_bytes);
+    const cost_record *r;
+
+    for (uint32_t i = 0; i < t->list.count; i++)
+        if (memcmp(&t->list.records[i].key, &k, sizeof k) == 0)
+            return t->list.records[i].ns;
+    r = cost_store_find(&t->store, k);
+    return r != NULL ? r->ns : -1;
+}
+
+static inlay_status keep_timing(void *ctx, const void *key, uint64_t key_bytes, double ns, const char *what)
+{
+    within *w = ctx;
+    attribute_list *list = &w->t->list;
+    cost_record *more, *r;
+
+    if (list->count == list->capacity) {
+        uint32_t capacity = list->capacity * 2 + 256;
+
+        more = realloc(list->records, capacity * sizeof *more);
+        if (more == NULL)
+            return INLAY_OUT_OF_MEMORY;
+        list->records = more;
+        list->capacity = capacity;
+    }
+    r = &list->records[list->count++];
+    *r = (cost_record){ .key = cost_key_of_timing(w->identity, key, key_bytes), .ns = ns, .samples = 1,
+                        .when = (int64_t)time(NULL) };
+    (void)snprintf(r->what, sizeof r->what, "%s", what);
+    return INLAY_OK;
+}
+
+static bool stop_within(void *ctx)
+{
+    return stop(((within *)ctx)->t);
+}
+
+static inlay_status time_within(const measure_job *job, within *w)
+{
+    inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status = measure_within(job, REGION_NS, stop_within, keep_timing, w, &why);
+
+    if (status == INLAY_OUT_OF_MEMORY)
+        return inlay_fail(w->t->diag, status, "no memory to tune");
+    return INLAY_OK; /* one that has none, or can't, runs by its model */
+}
+
 static inlay_status measure_kernel(tuning *t, const kernel *k)
 {
     const program *p = k->in->program;
@@ -395,12 +454,15 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
                         .offer = offer, .values = k->in->values, .max_threads = p->env->max_threads,
                         .max_bytes = p->env->max_run_bytes,
                         .weights_in = cost_weights_in(p->parts.weight_bytes) };
+    within inside = { .t = t };
+    const run_timings figures = { &inside, find_timing };
     measure_plan runs = { .min_runs = LEAST_RUNS, .max_runs = t->how.runs > 0 ? t->how.runs : MOST_RUNS,
                           .budget_ns = KERNEL_NS, .stop = stop, .stop_ctx = t };
     inlay_diag why = INLAY_DIAG_INIT;
     measurement got;
     inlay_status status;
 
+    job.timings = &figures;
     if (runs.min_runs > runs.max_runs)
         runs.min_runs = runs.max_runs;
     (void)snprintf(t->what, sizeof t->what, "%.40s on %.40s", op, job.provider->name);
@@ -415,6 +477,12 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
         job.offer = &merged;
         job.cookies = cookies;
         job.cookie_count = region->offer_count;
+    }
+    inside.identity = t->identities[offer->provider];
+    if (k->region != NULL && !t->stopped) {
+        status = time_within(&job, &inside);
+        if (status != INLAY_OK)
+            return status;
     }
     status = measure_offer(&job, &runs, &t->sweep, &got, &why);
     if (status == INLAY_CANCELLED)

@@ -12,7 +12,7 @@ static inlay_status check_options(const inlay_explain_options *o, const char *fo
     if (o->node != NULL && html)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the page is of the whole session; ask for a node as text or "
                           "json");
-    if ((o->flags & 0xffffu & ~(uint32_t)INLAY_EXPLAIN_ALL) != 0)
+    if ((o->flags & 0xffffu & ~(uint32_t)(INLAY_EXPLAIN_ALL | INLAY_EXPLAIN_KERNELS)) != 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_explain_options.flags: %#x has an unknown bit",
                           o->flags);
     if (o->node != NULL && o->what_if_count > 0)
@@ -24,7 +24,7 @@ inlay_status explain_session(const inlay_session *s, const inlay_explain_options
                              const runner *r, inlay_write_fn write, void *user, inlay_diag *diag)
 {
     const char *format = options->format != NULL ? options->format : "text";
-    bool json = strcmp(format, "json") == 0;
+    bool json = strcmp(format, "json") == 0, kernels = (options->flags & INLAY_EXPLAIN_KERNELS) != 0;
     explain_sink sink = { write, user };
     explain_view view = { .sink = &sink, .columns = options->columns, .what_ifs = options->what_ifs,
                           .what_if_count = options->what_if_count,
@@ -35,6 +35,8 @@ inlay_status explain_session(const inlay_session *s, const inlay_explain_options
 
     INLAY_TRY(check_options(options, format, diag));
     INLAY_TRY(facts_create(s, m, r, &f, diag));
+    if (kernels || strcmp(format, "html") == 0)
+        INLAY_TRY(facts_find_kernels(f, diag));
     if (options->node != NULL) {
         INLAY_TRY(facts_check_pattern(f, "node", options->node, diag));
         status = json ? json_nodes(f, options->node, &view, diag) : text_nodes(f, options->node, &view, diag);
@@ -50,6 +52,8 @@ inlay_status explain_session(const inlay_session *s, const inlay_explain_options
         html_session(f, &view);
     else
         text_session(f, &view);
+    if (kernels && strcmp(format, "text") == 0)
+        text_kernels(f, &view);
 done:
     facts_destroy(f);
     return status;

@@ -57,7 +57,15 @@ typedef struct facts_stretch {
     facts_rival rival;
 } facts_stretch;
 
+/* What a node is run by, where its provider says so (inlay.kernels/1). */
+typedef struct facts_kernel {
+    const char *name, *runner_up, *why; /* runner_up, why: or NULL */
+    double ns, runner_up_ns;            /* negative: not known */
+    uint32_t reason;                    /* INLAY_KERNEL_* */
+} facts_kernel;
+
 typedef struct facts_node {
+    const facts_kernel *kernel; /* NULL: not asked, or nothing said */
     uint32_t region;
     uint32_t offer;         /* that was chosen; INLAY_NONE: the host's */
     uint32_t first_offer;   /* into facts_graph.offers_of, offer_count of them */
@@ -133,6 +141,14 @@ void facts_destroy(facts *f); /* NULL is a no-op */
 
 /* Finds the runner-up of every stretch; see rivals.c for how much is exact. */
 INLAY_NODISCARD inlay_status facts_find_rivals(facts *f, inlay_diag *diag);
+
+/* ------------------------------------------------------------------ kernels (kernels.c) */
+
+/* Asks providers which kernels their regions run by, at the shapes of the prices. A region that can't be prepared at
+ * these is left out. */
+INLAY_NODISCARD inlay_status facts_find_kernels(facts *f, inlay_diag *diag);
+/* "model", "timed", "only one", "option". */
+const char *facts_kernel_reason(uint32_t reason);
 
 /* ------------------------------------------------------------------ what if (what_if.c) */
 

@@ -25,6 +25,10 @@ void html_session(const facts *f, const explain_view *view);
 /* A value as a JSON object: name, dtype, shape, bytes. more: left open for the caller. */
 void json_value(json_out *j, const char *key, const facts_graph *g, uint32_t v, bool more);
 
+/* The kernels of nodes, where they were asked for. */
+void text_kernels(const facts *f, const explain_view *view);
+void json_kernel(json_out *j, const facts_kernel *k);
+
 enum { NODES_SHOWN = 12, NODES_ASKED = 48 }; /* of those that a pattern matches: shown without `all`, fully answered */
 /* All about the nodes that match. */
 INLAY_NODISCARD inlay_status text_nodes(facts *f, const char *pattern, const explain_view *view, inlay_diag *diag);

@@ -96,6 +96,8 @@ static void tell_node(teller *t, const facts_graph *g, uint32_t index)
         json_close(j);
     }
     json_close(j);
+    if (node->kernel != NULL)
+        json_kernel(j, node->kernel);
     if (node->refusal_count > 0) {
         json_open(j, "refused_by", '[', true);
         for (uint32_t i = 0; i < node->refusal_count; i++) {

@@ -57,6 +57,14 @@ uint64_t cost_identity_of(const part_provider *p)
     return cost_identity(p->name, p->build_id, device, bytes, p->settings_hash);
 }
 
+double cost_timing(const cost_book *book, uint64_t identity, const void *key, uint64_t key_bytes)
+{
+    const cost_record *r =
+        book != NULL ? cost_store_find(&book->store, cost_key_of_timing(identity, key, key_bytes)) : NULL;
+
+    return r != NULL ? r->ns : -1;
+}
+
 /* Which of the thread counts in the profile stands for the session's: the nearest, as a ratio. */
 static uint32_t nearest_threads(const profile_provider *p, uint32_t wanted)
 {

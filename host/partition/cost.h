@@ -33,6 +33,9 @@ enum { COST_NONE = 0, COST_GUESS = 1, COST_MODEL = 2, COST_PROFILE = 3, COST_MEA
 /* "measured", "calibrated", "model", "guess", "none". */
 const char *cost_source_name(uint32_t source);
 
+/* Nanoseconds that the provider of that identity kept under its key (inlay.timings/1); negative: none. Any thread. */
+double cost_timing(const cost_book *book, uint64_t identity, const void *key, uint64_t key_bytes);
+
 /* What is to be priced. */
 typedef struct cost_question {
     const inlay_graph *graph;

@@ -205,3 +205,15 @@ cost_key cost_key_of(uint64_t identity, const cost_question *q)
     mix_placements(&k, q);
     return k;
 }
+
+/* ------------------------------------------------------------------ what providers measure */
+
+cost_key cost_key_of_timing(uint64_t identity, const void *key, uint64_t key_bytes)
+{
+    cost_key k = { { identity, ~identity } };
+
+    mix(&k, UINT64_C(0x74696d696e677331)); /* no offer's */
+    mix(&k, key_bytes);
+    mix_bytes(&k, key, (size_t)key_bytes);
+    return k;
+}

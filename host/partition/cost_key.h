@@ -20,6 +20,8 @@ uint64_t cost_identity(const char *name, const char *build_id, const void *devic
 uint64_t cost_identity_of(const part_provider *provider);
 /* The key of an offer at the question's shapes and threads. Any thread, no memory. */
 cost_key cost_key_of(uint64_t identity, const cost_question *question);
+/* The key of what a provider measures of itself under a key of its own (inlay.timings/1). */
+cost_key cost_key_of_timing(uint64_t identity, const void *key, uint64_t key_bytes);
 /* Is a before b? The order of records in the file. */
 static inline bool cost_key_less(const cost_key *a, const cost_key *b)
 {

@@ -1,4 +1,5 @@
 #include "plan/program.h"
+#include "partition/cost_key.h"
 #include "exec/threads.h"
 #include "plugin/run.h"
 #include "plan/blob_cache.h"
@@ -179,6 +180,30 @@ static void keep_pack(void *ctx, const void *data)
     packs_keep(((compile_call *)ctx)->p->packs, data);
 }
 
+/* What was measured of a provider's kernels. */
+typedef struct book_timings {
+    run_timings table;
+    const cost_book *book;
+    uint64_t identity;
+} book_timings;
+
+static double find_timing(const void *ctx, const void *key, uint64_t key_bytes)
+{
+    const book_timings *t = ctx;
+
+    return cost_timing(t->book, t->identity, key, key_bytes);
+}
+
+static const run_timings *timings_of(program *p, const part_provider *provider)
+{
+    book_timings *t = p->env->costs != NULL ? arena_alloc(&p->a, sizeof *t) : NULL;
+
+    if (t == NULL)
+        return NULL; /* without memory, too: the compile itself will say so */
+    *t = (book_timings){ .table = { t, find_timing }, .book = p->env->costs, .identity = cost_identity_of(provider) };
+    return &t->table;
+}
+
 static void tell_progress(void *ctx, double fraction, const char *what)
 {
     const program *p = ((compile_call *)ctx)->p;
@@ -227,6 +252,7 @@ static inlay_status compile_region(program *p, program_step *step, uint8_t *fate
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compile a region of graph '%s'", p->graph->name);
     for (uint32_t i = 0; i < r->offer_count; i++)
         cookies[i] = p->parts.offers[r->offers[i]].cookie;
+    call.hooks.timings = timings_of(p, step->provider);
     request.handle = &call.hooks;
     request.graph = &p->snapshot;
     request.nodes = r->nodes;

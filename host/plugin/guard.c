@@ -1,4 +1,5 @@
 #include "plugin/guard.h"
+#include <string.h>
 #include "plugin/crash.h"
 #include "plugin/module.h"
 
@@ -166,11 +167,45 @@ static inlay_status guard_import_host(void *state, uint32_t domain, void *addres
     return status;
 }
 
+static inlay_status guard_list_kernels(void *state, inlay_compiled *compiled, inlay_instance *instance,
+                                       inlay_status (*kernel)(void *ctx, const inlay_kernel *k), void *ctx)
+{
+    guard *g = state;
+    inlay_status status;
+
+    GUARDED(g, "list kernels", NULL, status = g->real_kernels->list(g->state, compiled, instance, kernel, ctx));
+    return status;
+}
+
+static inlay_status guard_time_kernels(void *state, inlay_compiled *compiled, const inlay_kernel_trial *trial,
+                                       inlay_diag *diag)
+{
+    guard *g = state;
+    inlay_status status;
+
+    GUARDED(g, "time kernels", NULL, status = g->real_kernels->time(g->state, compiled, trial, diag));
+    return status;
+}
+
+static void wrap_kernels(guard *g)
+{
+    const inlay_ext_kernels *real;
+
+    GUARDED(g, "extension", NULL, real = g->real->extension(g->state, INLAY_EXT_KERNELS));
+    if (real == NULL || !INLAY_HAS(real, time) || real->list == NULL || real->time == NULL)
+        return;
+    g->real_kernels = real;
+    g->kernels = (inlay_ext_kernels){ .struct_size = sizeof g->kernels, .list = guard_list_kernels,
+                                      .time = guard_time_kernels };
+}
+
 static const void *guard_extension(void *state, const char *name)
 {
     guard *g = state;
     const void *found;
 
+    if (strcmp(name, INLAY_EXT_KERNELS) == 0)
+        return g->real_kernels != NULL ? &g->kernels : NULL;
     GUARDED(g, "extension", NULL, found = g->real->extension(g->state, name));
     return found;
 }
@@ -199,6 +234,8 @@ void guard_init(guard *g, const inlay_provider *real, void *state, const struct 
     t->buffer_unmap = real->buffer_unmap != NULL ? guard_buffer_unmap : NULL;
     t->import_host = real->import_host != NULL ? guard_import_host : NULL;
     t->extension = real->extension != NULL ? guard_extension : NULL;
+    if (real->extension != NULL)
+        wrap_kernels(g);
 }
 
 provider_execute_fn provider_direct(const inlay_provider *table, void **state)

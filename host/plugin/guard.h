@@ -5,6 +5,7 @@
  * would be too many, takes the plugin's execute out again (provider_direct) and keeps the note itself. */
 #ifndef PLUGIN_GUARD_H
 #define PLUGIN_GUARD_H
+#include "inlay/extensions.h"
 #include "plugin/plugin.h"
 
 typedef struct guard {
@@ -12,6 +13,8 @@ typedef struct guard {
     const inlay_provider *real;
     void *state;          /* the plugin's */
     const struct plugin_module *module;
+    inlay_ext_kernels kernels; /* likewise, for real_kernels */
+    const inlay_ext_kernels *real_kernels; /* NULL: it has none */
 } guard;
 
 /* Wraps a provider whose create has given state. real is as this host knows it and outlives the guard. */

@@ -179,6 +179,20 @@ static void table_keep_pack(void *ctx, void *compile, const void *data)
         hooks->keep_pack(hooks->ctx, data);
 }
 
+static const void *table_open_timings(void *ctx, void *compile)
+{
+    (void)ctx;
+    return compile != NULL ? ((const run_compile_hooks *)compile)->timings : NULL;
+}
+
+static double table_find_timing(void *ctx, const void *timings, const void *key, uint64_t key_bytes)
+{
+    const run_timings *t = timings;
+
+    (void)ctx;
+    return t != NULL && key != NULL ? t->find(t->ctx, key, key_bytes) : -1;
+}
+
 static const void *table_extension(void *ctx, const char *name)
 {
     static const inlay_ext_constants constants = { .struct_size = sizeof constants,
@@ -186,9 +200,14 @@ static const void *table_extension(void *ctx, const char *name)
     static const inlay_ext_packs packs = { .struct_size = sizeof packs, .take = table_take_pack,
                                            .keep = table_keep_pack };
 
+    static const inlay_ext_timings timings = { .struct_size = sizeof timings, .open = table_open_timings,
+                                               .find = table_find_timing };
+
     (void)ctx;
     if (strcmp(name, INLAY_EXT_PACKS) == 0)
         return &packs;
+    if (strcmp(name, INLAY_EXT_TIMINGS) == 0)
+        return &timings;
     return strcmp(name, INLAY_EXT_CONSTANTS) == 0 ? &constants : NULL;
 }
 

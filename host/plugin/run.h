@@ -30,6 +30,12 @@ struct inlay_run {
     char *(*string_alloc)(void *ctx, uint64_t bytes);
 };
 
+/* What was measured of a provider's kernels, see inlay_ext_timings. */
+typedef struct run_timings {
+    const void *ctx;
+    double (*find)(const void *ctx, const void *key, uint64_t key_bytes);
+} run_timings;
+
 /* What inlay_compile_request.handle points to: the owner of align_constant for the region in hand. */
 typedef struct run_compile_hooks {
     void *ctx;
@@ -40,6 +46,7 @@ typedef struct run_compile_hooks {
     inlay_status (*take_pack)(void *ctx, const void *key, uint64_t key_bytes, uint64_t bytes, void **out_data,
                               uint32_t *out_known);
     void (*keep_pack)(void *ctx, const void *data);
+    const run_timings *timings; /* lives as long as what is compiled; NULL: none */
 } run_compile_hooks;
 
 /* INLAY_OK, INLAY_CANCELLED or INLAY_DEADLINE_EXCEEDED; in plugin/host_table.c. */

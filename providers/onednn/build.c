@@ -401,10 +401,10 @@ done:
 }
 
 inlay_status rg_instance_build(inlay_compiled *c, const inlay_value_state *values, uint32_t stride,
-                               uint32_t value_count, uint32_t threads, inlay_instance **out_instance,
-                               inlay_diag *diag)
+                               uint32_t value_count, uint32_t threads, const struct kn_attempt *attempt,
+                               inlay_instance **out_instance, inlay_diag *diag)
 {
-    rg_build b = { .state = c->state, .c = c, .diag = diag };
+    rg_build b = { .state = c->state, .c = c, .diag = diag, .attempt = attempt };
     size_t n = c->value_count + 1u;
     inlay_status status = INLAY_OK;
     int before = rg_threads_set(threads);

@@ -309,9 +309,12 @@ bool rg_constant_is_packed(const rg_constant *k);
 void rg_constant_deinit(rg_constant *k);
 
 inlay_status rg_instance_build(inlay_compiled *c, const inlay_value_state *values, uint32_t stride,
-                               uint32_t value_count, uint32_t threads, inlay_instance **out_instance,
-                               inlay_diag *diag);
+                               uint32_t value_count, uint32_t threads, const struct kn_attempt *attempt,
+                               inlay_instance **out_instance, inlay_diag *diag);
 void rg_instance_destroy(inlay_instance *instance);
+/* rg_execute, and what each step took: [step_count]. */
+inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_instance *i, const inlay_exec_args *args,
+                              double *out_ns);
 /* Makes the context of the first run, so that it needs no heap. */
 inlay_status rg_context_prepare(const rg_state *state, inlay_instance *instance, inlay_diag *diag);
 void rg_contexts_destroy(inlay_instance *instance);

@@ -292,7 +292,7 @@ inlay_status rg_compile(void *state, const inlay_compile_request *r, inlay_compi
         inlay_diag quiet = INLAY_DIAG_INIT;
 
         status = rg_instance_build(c, r->profile, r->profile_stride, r->graph->value_count,
-                                   r->max_threads > 0 ? r->max_threads : 1, &c->ready, &quiet);
+                                   r->max_threads > 0 ? r->max_threads : 1, NULL, &c->ready, &quiet);
         if (status == INLAY_OUT_OF_MEMORY) {
             if (diag != NULL)
                 *diag = quiet;
@@ -361,7 +361,8 @@ inlay_status rg_specialize(void *state, inlay_compiled *c, inlay_specialize_requ
         instance = c->ready;
         instance->references++;
     } else {
-        status = rg_instance_build(c, r->values, r->value_stride, r->value_count, threads, &instance, diag);
+        status = rg_instance_build(c, r->values, r->value_stride, r->value_count, threads, NULL, &instance,
+                                   diag);
     }
     (void)pthread_mutex_unlock(&c->lock);
     if (status != INLAY_OK)

@@ -2,6 +2,7 @@
  * that no run needs wait at the instance, so that a steady state makes none. */
 #include "build.h"
 #include <stdio.h>
+#include <time.h>
 
 /* libgomp's, and libdnnl's. */
 extern void omp_set_num_threads(int threads);
@@ -185,9 +186,22 @@ static inlay_status run_native(const rg_state *state, const inlay_instance *i, c
  * take turns, and together they never have more threads than one may. */
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 
-inlay_status rg_execute(void *state_, inlay_compiled *c, inlay_instance *i, const inlay_exec_args *args)
+static double now_ns(void)
 {
-    const rg_state *state = state_;
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+inlay_status rg_execute(void *state, inlay_compiled *c, inlay_instance *i, const inlay_exec_args *args)
+{
+    return rg_execute_timed(state, c, i, args, NULL);
+}
+
+inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_instance *i, const inlay_exec_args *args,
+                              double *out_ns)
+{
     inlay_status status = INLAY_OK;
     rg_context *x = NULL;
     bool alone = false;
@@ -200,6 +214,7 @@ inlay_status rg_execute(void *state_, inlay_compiled *c, inlay_instance *i, cons
     INLAY_TRY(bind(i, x, args));
     for (uint32_t s = 0; s < i->step_count; s++) {
         const rg_step *step = &i->steps[s];
+        const double begin = out_ns != NULL ? now_ns() : 0;
 
         if (args->run != NULL)
             INLAY_TRY(state->host->poll(state->host->ctx, args->run));
@@ -213,6 +228,8 @@ inlay_status rg_execute(void *state_, inlay_compiled *c, inlay_instance *i, cons
             status = rg_check(dnnl_primitive_execute(step->primitive, x->stream, (int)step->arg_count,
                                                      x->args + step->first_arg),
                               args->diag, "run a kernel", c->ops[step->op].name);
+        if (out_ns != NULL)
+            out_ns[s] = now_ns() - begin;
         if (status != INLAY_OK) {
             if (args->diag != NULL && args->diag->node[0] == '\0')
                 (void)snprintf(args->diag->node, sizeof args->diag->node, "%s", c->ops[step->op].name);

@@ -199,11 +199,8 @@ uint32_t kn_find(const char *name)
 
 /* ------------------------------------------------------------------ keys */
 
-typedef struct key {
-    uint64_t word[2];
-} key;
 
-static void mix(key *k, uint64_t value)
+static void mix(kn_key_words *k, uint64_t value)
 {
     for (int i = 0; i < 2; i++) {
         k->word[i] = (k->word[i] ^ value) * UINT64_C(0x9e3779b97f4a7c15);
@@ -211,7 +208,7 @@ static void mix(key *k, uint64_t value)
     }
 }
 
-static void mix_dims(key *k, const rg_build *b, uint32_t value)
+static void mix_dims(kn_key_words *k, const rg_build *b, uint32_t value)
 {
     mix(k, b->ranks[value]);
     for (uint32_t d = 0; d < b->ranks[value]; d++)
@@ -227,12 +224,12 @@ static uint64_t layout_class(const rg_md *md)
                                   : 4;
 }
 
-/* Everything that decides how long the kernels of a layer take beside each other: the window, sizes, what is done behind
- * it, how operands lie, threads. */
+/* Everything that decides how long the kernels of a layer take beside each other: the window, sizes, what is done
+ * behind it, how operands lie, threads. */
 static void layer_key(const rg_build *b, const rg_group *group, const kn_case *c, uint64_t out[2])
 {
     const rg_op *op = b->op;
-    key k = { { 0x6b65726e656c7331u, 0x636f6e766f6c7665u } };
+    kn_key_words k = { { 0x6b65726e656c7331u, 0x636f6e766f6c7665u } };
     dnnl_dims_t begins, ends;
 
     rg_window_pads(op, b->dims[op->in[0]] + 2, b->dims[op->out[0]] + 2, op->kernel, begins, ends);
@@ -267,7 +264,7 @@ static void layer_key(const rg_build *b, const rg_group *group, const kn_case *c
 
 void kn_key(const kn_choice *choice, uint32_t kernel, uint64_t out[2])
 {
-    key k = { { choice->key[0], choice->key[1] } };
+    kn_key_words k = { { choice->key[0], choice->key[1] } };
 
     for (const char *c = kn_kernels[kernel].name; *c != '\0'; c++)
         mix(&k, (uint64_t)(unsigned char)*c);
@@ -325,6 +322,13 @@ static void by_model(rg_build *b, const rg_group *group, const kn_case *c, kn_ch
     choice->source = choice->count > 1 ? KN_BY_MODEL : KN_ONLY;
 }
 
+static double timing(const rg_build *b, const uint64_t key[2])
+{
+    if (b->attempt != NULL)
+        return b->attempt->find(b->attempt->ctx, key);
+    return b->state->timings->find(b->state->host->ctx, b->c->timings, key, sizeof(kn_key_words));
+}
+
 /* By what they took, where at least two were timed: those that were not go behind. */
 static void by_time(const rg_build *b, kn_choice *choice)
 {
@@ -332,7 +336,7 @@ static void by_time(const rg_build *b, kn_choice *choice)
     bool left[KN_COUNT] = { false };
     uint32_t known = 0;
 
-    if (b->c->timings == NULL || choice->count < 2)
+    if (b->attempt == NULL && b->c->timings == NULL)
         return;
     timed.count = 0;
     for (uint32_t i = 0; i < choice->count; i++) {
@@ -341,7 +345,7 @@ static void by_time(const rg_build *b, kn_choice *choice)
         double ns;
 
         kn_key(choice, choice->kernel[i], word);
-        ns = b->state->timings->find(b->state->host->ctx, b->c->timings, word, sizeof word);
+        ns = timing(b, word);
         left[i] = ns < 0;
         if (ns < 0)
             continue;
@@ -366,10 +370,12 @@ static void choose(rg_build *b, const rg_group *group, const kn_case *c, kn_choi
     if (choice->count < 2)
         return;
     layer_key(b, group, c, choice->key);
-    if (b->attempt == NULL)
+    if (b->attempt == NULL || b->attempt->find != NULL) {
         by_time(b, choice);
-    else if (b->attempt->order < choice->count && choice->ns[b->attempt->order] < KN_PLAUSIBLE * choice->ns[0])
+    } else if (b->attempt->order < choice->count && choice->ns[b->attempt->order] < KN_PLAUSIBLE * choice->ns[0]) {
+        choice->moved = b->attempt->order > 0;
         to_front(choice, b->attempt->order);
+    }
     for (uint32_t i = 0; b->state->kernel != KN_COUNT && i < choice->count; i++) {
         if (choice->kernel[i] != b->state->kernel)
             continue;
@@ -404,7 +410,8 @@ inlay_status kn_lower(rg_build *b, const rg_group *group, const kn_case *c)
         take_out(&choice, 0);
         choice.source = choice.count > 1 ? choice.source : KN_ONLY;
     }
-    status = inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': oneDNN has no kernel for this convolution", b->op->name);
+    status = inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': oneDNN has no kernel for this convolution",
+                        b->op->name);
 done:
     return status;
 }

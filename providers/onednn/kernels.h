@@ -64,19 +64,30 @@ struct kn_choice {
     uint8_t kernel[KN_COUNT];
     double ns[KN_COUNT];  /* predicted, or measured */
     const char *why;      /* static text, why not Winograd's for instance; NULL */
+    bool moved;           /* the first is what an attempt wants */
     uint64_t key[2];      /* of the layer, without a kernel */
 };
+typedef struct kn_key_words {
+    uint64_t word[2];
+} kn_key_words;
 /* What a kernel of the layer is timed under. */
 void kn_key(const kn_choice *choice, uint32_t kernel, uint64_t out[2]);
-/* Which kernel is tried in a build that is for timing: the one so far down in the order, where it is not expected to
- * take KN_PLAUSIBLE times the first. */
-struct kn_attempt {
+/* What a build that is for timing takes: of each layer the kernel so far down in the model's order, where it is not
+ * expected to take KN_PLAUSIBLE times the first; or the best by figures of its own. */
+typedef struct kn_attempt {
     uint32_t order;
-};
+    double (*find)(void *ctx, const uint64_t key[2]); /* NULL; nanoseconds, negative: none */
+    void *ctx;
+} kn_attempt;
 #define KN_PLAUSIBLE 3.0
 
 /* Lowers the convolution by the best kernel that does. */
 inlay_status kn_lower(rg_build *b, const rg_group *group, const kn_case *c);
+
+/* Extension inlay.kernels/1 (kernels_tune.c). */
+inlay_status kn_list(void *state, inlay_compiled *c, inlay_instance *instance,
+                     inlay_status (*kernel)(void *ctx, const inlay_kernel *k), void *ctx);
+inlay_status kn_time(void *state, inlay_compiled *c, const inlay_kernel_trial *how, inlay_diag *diag);
 
 /* Models (kernels_model.c): nanoseconds on the threads of the instance. */
 double kn_tiles_ns(const rg_build *b, const rg_group *group, const kn_case *c);

@@ -86,9 +86,12 @@ static void destroy(void *state_)
 static const void *extension(void *state, const char *name)
 {
     static const inlay_ext_integers fast = { .struct_size = sizeof fast, .fast_products = 1 };
+    static const inlay_ext_kernels kernels = { .struct_size = sizeof kernels, .list = kn_list, .time = kn_time };
     kit_refusal why = { 0, "", "" };
 
     (void)state;
+    if (strcmp(name, INLAY_EXT_KERNELS) == 0)
+        return &kernels;
     return strcmp(name, INLAY_EXT_INTEGERS) == 0 && q_has_products(&why) ? &fast : NULL;
 }
 

@@ -35,6 +35,14 @@ function timesOf(x) {
   return el('table', null, rows.map(([k, v]) => el('tr', null, el('td', { className: 'faint' }, k), num(v))));
 }
 
+function kernelOf(n) {
+  const k = n.kernel;
+  if (!k) return null;
+  const next = k.runner_up ? ', next ' + k.runner_up + (k.runner_up_ns !== undefined ? ' ' + timeText(k.runner_up_ns) : '') : '';
+  return div('note', 'Kernel ', el('b', null, k.name), (k.ns !== undefined ? ' ' + timeText(k.ns) : '') + ' (' + k.by + ')' + next,
+             k.why ? faint(k.why) : null);
+}
+
 function runnerUp(s) {
   const r = s.runner_up;
   if (!r && s.provider === 'host') return null;
@@ -51,7 +59,7 @@ function aboutNode(t) {
     : el('button', { className: 'more', onclick: () => foldStretch(g, s) }, 'Fold all ' + s.nodes + ' of its stretch');
   return [el('h3', null, n.op), div('name', n.name),
           faint(n.domain + ' ' + n.since_version + ' \u00b7 ' + g.path + ' \u00b7 region ' + n.region),
-          el('p', null, chip(n.provider), el('b', null, n.provider)), timesOf(t.region), runnerUp(s), ...answers(n),
+          el('p', null, chip(n.provider), el('b', null, n.provider)), timesOf(t.region), kernelOf(n), runnerUp(s), ...answers(n),
           el('h2', null, 'Inputs'), el('table', null, inputs.map((v) => valueRow(g, v, false))),
           el('h2', null, 'Outputs'), el('table', null, outputs.map((v) => valueRow(g, v, true))), fold];
 }
@@ -84,6 +92,7 @@ function tipOfNode(t) {
   const lines = [el('b', null, n.op), ' ', name(n.name),
                  div('', chip(t.provider), t.provider + ' \u00b7 ' + time,
                      r.nodes.length > 1 ? ' for its region' : '')];
+  if (n.kernel) lines.push(kernelOf(n));
   for (const v of n.outputs)
     if (v >= 0) lines.push(faint('\u2192 ' + shapeText(g.values[v]) + ' \u00b7 ' + bytesText(g.values[v].bytes)));
   for (const o of n.offers) if (!o.chosen) lines.push(faint(o.provider + ' offered ' + timeText(o.cost_ns)));

@@ -217,7 +217,10 @@ typedef void (*inlay_write_fn)(void *user, const char *text, size_t bytes);
 INLAY_API inlay_status inlay_session_explain(const inlay_session *session, const char *format, inlay_write_fn write,
                                              void *user, inlay_diag *diag);
 
-enum { INLAY_EXPLAIN_ALL = 1u << 0 /* nothing is folded, cut or left out */ };
+enum {
+    INLAY_EXPLAIN_ALL = 1u << 0,    /* nothing is folded, cut or left out */
+    INLAY_EXPLAIN_KERNELS = 1u << 1 /* also which kernels providers run nodes by, and why (inlay.kernels/1) */
+};
 struct inlay_context;
 /* What else can be asked. Zero it, then set struct_size. Texts are read during the call. */
 typedef struct inlay_explain_options {

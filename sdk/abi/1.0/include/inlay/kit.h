@@ -86,6 +86,33 @@ const void *kit_constant_unaligned(const kit_node *node, uint32_t i);
  * call->in[i].data is NULL in run. Only in prepare. */
 void kit_drop_constant(const kit_node *node, uint32_t i);
 
+/* Says that prepare has read constant input i for now: its pages may leave memory, and come back when they are read
+ * again. For who packs piece by piece. Only in prepare. */
+void kit_release_constant(const kit_node *node, uint32_t i);
+
+/* Memory for what prepare makes of constants, such as packed weights. Where the host has extension inlay.packs/1 it is
+ * the host's, which keeps it in a file and finds it there the next time; otherwise it is this process's own.
+ *
+ *     INLAY_TRY(kit_pack_take(node, key, sizeof key, bytes, &state->pack, diag));
+ *     if (!state->pack.filled)
+ *         pack_weights(state->pack.data);
+ *     kit_pack_keep(node, &state->pack);
+ *
+ * and kit_pack_free(&state->pack) in release. */
+typedef struct kit_pack {
+    void *data;  /* aligned to 64; to be filled before prepare returns, and only to be read then. NULL: nothing */
+    bool filled; /* holds what was kept under the key, perhaps by an earlier process: only to be read already */
+    bool own;    /* internal */
+} kit_pack;
+/* key: bytes that name all that decides the contents: content_hash of the constants, layout, sizes; the host adds the
+ * provider, its build and options, and the CPU. NULL, 0: not to be kept. Only in prepare, from any thread.
+ * INLAY_OUT_OF_MEMORY: *out is {0}, and diag says how much was asked for. */
+INLAY_NODISCARD inlay_status kit_pack_take(const kit_node *node, const void *key, uint64_t key_bytes, uint64_t bytes,
+                                           kit_pack *out, inlay_diag *diag);
+/* The memory is filled; what is not kept is lost with the session. Nothing happens to what was found. */
+void kit_pack_keep(const kit_node *node, const kit_pack *pack);
+void kit_pack_free(kit_pack *pack); /* of {0}: a no-op */
+
 /* The attribute of that name, or NULL. */
 static inline const inlay_attr_info *kit_attr(const inlay_node_info *node, const char *name)
 {

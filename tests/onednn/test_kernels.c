@@ -1,0 +1,181 @@
+/* Kernels of convolutions: each of them against the reference, the choice as explanations show it, and what tuning
+ * leaves for later sessions. */
+#include "beside.h"
+#include "../cache/folder.h"
+
+typedef struct dice {
+    uint32_t state;
+} dice;
+
+static int roll(dice *d, int low, int high)
+{
+    d->state = d->state * 1664525u + 1013904223u;
+    return low + (int)((d->state >> 8) % (uint32_t)(high - low + 1));
+}
+
+static const char *const kernels[] = { "tiles", "winograd_4x4", "winograd_2x2", "groups", "library", "library_blocked",
+                                       "library_winograd", "auto" };
+
+static void expect_as(const char *kernel, const char *script, const char *threads)
+{
+    wire w = { 0 };
+    rig a, b = beside_open(script, 17, "reference", "1", NULL);
+
+    script_model(&w, script, 17);
+    a = rig_open(&w, (const char *const[]){ "providers", "onednn,reference", "policy", "priority", "intra_threads",
+                                            threads, "onednn.kernel", kernel, NULL });
+    script_feed(&a, 1);
+    script_feed(&b, 1);
+    rig_run(&a);
+    rig_run(&b);
+    beside_compare(&a, &b, script);
+    rig_close(&a);
+    rig_close(&b);
+}
+
+static void every_kernel(void **state)
+{
+    static const char *const endings[] = { "y = Relu(k)\n-> y", "a = Add(k, r)\ny = Relu(a)\n-> y",
+                                           "s = Sigmoid(k)\ny = Mul(k, s)\n-> y", "y = Identity(k)\n-> y" };
+    dice d = { 5 };
+
+    (void)state;
+    for (int n = 0; n < 40; n++) {
+        char script[768];
+        int group = n % 5 == 4 ? 4 : 1, in = group * roll(&d, 1, 20), out = group * roll(&d, 1, 20), pads[4];
+        int k = n % 2 == 0 ? 3 : roll(&d, 1, 4), stride = n % 3 == 2 ? 2 : 1, dilation = n % 7 == 6 ? 2 : 1;
+        int h = k * dilation + roll(&d, 3, 18), w = k * dilation + roll(&d, 3, 18);
+
+        if (n % 2 == 0 && group == 1)
+            in += 16, out += 16;
+        for (int i = 0; i < 4; i++)
+            pads[i] = roll(&d, 0, k - 1);
+        (void)snprintf(script, sizeof script,
+                       "x : %d,%d,%d,%d\nw = [%d,%d,%d,%d]\nc = [%d]\nv = [%d,%d,%d,%d]\n"
+                       "r = Conv(x, v) strides=%d,%d, dilations=%d,%d, pads=%d,%d,%d,%d, group=%d\n"
+                       "k = Conv(x, w, c) strides=%d,%d, dilations=%d,%d, pads=%d,%d,%d,%d, group=%d\n%s",
+                       roll(&d, 1, 2), in, h, w, out, in / group, k, k, out, out, in / group, k, k, stride, stride,
+                       dilation, dilation, pads[0], pads[1], pads[2], pads[3], group, stride, stride, dilation,
+                       dilation, pads[0], pads[1], pads[2], pads[3], group, endings[n % 4]);
+        for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+            expect_as(kernels[i], script, n % 2 == 0 ? "1" : "2");
+    }
+}
+
+/* ------------------------------------------------------------------ what is told of them */
+
+typedef struct text {
+    char data[1 << 17];
+    size_t bytes;
+} text;
+
+static void append(void *user, const char *piece, size_t bytes)
+{
+    text *t = user;
+
+    assert_true(t->bytes + bytes < sizeof t->data);
+    memcpy(t->data + t->bytes, piece, bytes);
+    t->bytes += bytes;
+    t->data[t->bytes] = '\0';
+}
+
+static void explain(const rig *r, const char *format, text *out)
+{
+    const inlay_explain_options how = { .struct_size = sizeof how, .format = format, .flags = INLAY_EXPLAIN_KERNELS };
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    out->bytes = 0;
+    if (inlay_session_explain_ex(r->session, &how, append, out, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+}
+
+static int count_of(const text *t, const char *what)
+{
+    int n = 0;
+
+    for (const char *at = t->data; (at = strstr(at, what)) != NULL; at += strlen(what))
+        n++;
+    return n;
+}
+
+static const char layers[] =
+    "x : 1,32,24,24\nw0 = [64,32,1,1]\na = Conv(x, w0)\nb = Relu(a)\nw1 = [64,64,3,3]\nc = Conv(b, w1) pads=1,1,1,1\n"
+    "w2 = [96,64,1,1]\nd = Conv(c, w2)\nw3 = [48,96,3,3]\ne = Conv(d, w3) strides=2,2\nw4 = [128,48,1,1]\n"
+    "f = Conv(e, w4)\n"
+    "w5 = [32,128,5,5]\ng = Conv(f, w5) pads=2,2,2,2\nw6 = [200,32,1,1]\ny = Conv(g, w6)\n-> y";
+
+static rig open_layers(const folder *f, const char *option, const char *value)
+{
+    wire w = { 0 };
+
+    script_model(&w, layers, 17);
+    return rig_open(&w, (const char *const[]){ "providers", "onednn,reference", "policy", "priority", "intra_threads",
+                                               "1", "cache_dir", f->path, option, value, NULL });
+}
+
+static void explained(void **state)
+{
+    static text t;
+    folder f = folder_make();
+    rig r = open_layers(&f, "precision", "strict");
+
+    (void)state;
+    explain(&r, "json", &t);
+    assert_int_equal(count_of(&t, "\"kernel\":"), 7);
+    assert_int_equal(count_of(&t, "\"winograd"), 0);
+    explain(&r, "text", &t);
+    assert_non_null(strstr(t.data, "\nkernels\n"));
+    rig_close(&r);
+    r = open_layers(&f, "onednn.kernel", "library");
+    explain(&r, "json", &t);
+    assert_int_equal(count_of(&t, "\"name\": \"library\""), 7);
+    assert_true(count_of(&t, "\"by\": \"model\"") == 0);
+    rig_close(&r);
+    folder_remove(&f);
+}
+
+/* Which kernels win is the machine's affair; that what was measured is there for later sessions, and only for those
+ * that are like the one that was tuned, is not. */
+static void tuned(void **state)
+{
+    static text t;
+    folder f = folder_make();
+    rig r = open_layers(&f, "precision", "f32"), plain;
+    const inlay_tune_options how = { .struct_size = sizeof how, .runs = 3, .budget_s = 20 };
+    inlay_tune_result result = { .struct_size = sizeof result };
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)state;
+    explain(&r, "json", &t);
+    assert_int_equal(count_of(&t, "\"by\": \"timed\""), 0);
+    if (inlay_tune(r.session, &how, &result, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    assert_true(result.measured_count > 0);
+    rig_close(&r);
+    r = open_layers(&f, "precision", "f32");
+    explain(&r, "json", &t);
+    if (strstr(t.data, "\"runner_up\":") != NULL && strstr(t.data, "\"library") != NULL &&
+        strstr(t.data, "\"tiles\"") != NULL) /* a CPU with several */
+        assert_true(count_of(&t, "\"by\": \"timed\"") > 0);
+    plain = beside_open(layers, 17, "reference", "1", NULL);
+    script_feed(&r, 1);
+    script_feed(&plain, 1);
+    rig_run(&r);
+    rig_run(&plain);
+    beside_compare(&r, &plain, layers);
+    rig_close(&plain);
+    rig_close(&r);
+    r = open_layers(&f, "onednn.winograd", "0"); /* another setting: those figures are none of its own */
+    explain(&r, "json", &t);
+    assert_int_equal(count_of(&t, "\"by\": \"timed\""), 0);
+    rig_close(&r);
+    folder_remove(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_kernel), cmocka_unit_test(explained),
+                                        cmocka_unit_test(tuned) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
