@@ -11,50 +11,79 @@ const move_set *moves_of_cpu(void)
     return NULL;
 }
 
+/* The axis that lies in blocks and how many words a block has; block 1: none does. false: it is none of these layouts. */
+static bool find_block(const rg_md *md, int *out_axis, int64_t *out_block)
+{
+    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+
+    *out_axis = -1;
+    *out_block = 1;
+    if (md->format_kind != dnnl_blocked || md->offset0 != 0 || b->inner_nblks > 1 ||
+        dnnl_data_type_size(md->data_type) != sizeof(float))
+        return false;
+    if (b->inner_nblks == 0)
+        return true;
+    *out_axis = (int)b->inner_idxs[0];
+    *out_block = b->inner_blks[0];
+    return md->dims[*out_axis] % *out_block == 0;
+}
+
+/* One more axis, at its place by the target's strides. */
+static void add_axis(move_axes *a, int64_t size, int64_t from, int64_t to)
+{
+    uint32_t at = a->rank;
+
+    if (size == 1)
+        return;
+    for (; at > 0 && a->to[at - 1] < to; at--) {
+        a->dims[at] = a->dims[at - 1];
+        a->from[at] = a->from[at - 1];
+        a->to[at] = a->to[at - 1];
+    }
+    a->dims[at] = size;
+    a->from[at] = from;
+    a->to[at] = to;
+    a->rank++;
+}
+
+/* Neighbours that lie together on both sides become one. */
+static void merge_axes(move_axes *a)
+{
+    uint32_t last = 0;
+
+    for (uint32_t d = 1; d < a->rank; d++) {
+        bool together = a->to[last] == a->to[d] * a->dims[d] && a->from[last] == a->from[d] * a->dims[d];
+        int64_t before = together ? a->dims[last] : 1;
+
+        last += together ? 0 : 1;
+        a->dims[last] = before * a->dims[d];
+        a->from[last] = a->from[d];
+        a->to[last] = a->to[d];
+    }
+    a->rank = last + 1;
+}
+
 bool move_axes_of(const rg_md *from, const rg_md *to, move_axes *out)
 {
-    const dnnl_blocking_desc_t *f = &from->format_desc.blocking, *t = &to->format_desc.blocking;
-    uint32_t rank = 0;
+    const int64_t *f = from->format_desc.blocking.strides, *t = to->format_desc.blocking.strides;
+    int axis, other;
+    int64_t block, second;
 
-    if (from->format_kind != dnnl_blocked || to->format_kind != dnnl_blocked || f->inner_nblks > 0 ||
-        t->inner_nblks > 0 || from->data_type != to->data_type ||
-        dnnl_data_type_size(to->data_type) != sizeof(float) || from->offset0 != 0 || to->offset0 != 0 ||
-        from->ndims != to->ndims)
+    if (!find_block(from, &axis, &block) || !find_block(to, &other, &second) || from->data_type != to->data_type ||
+        from->ndims != to->ndims || (axis >= 0 && other >= 0 && (axis != other || block != second)))
         return false;
+    out->rank = 0;
     for (int d = 0; d < to->ndims; d++) {
-        uint32_t at = rank;
+        int64_t size = d == axis ? block : d == other ? second : 1;
 
         if (from->dims[d] != to->dims[d] || to->dims[d] < 1)
             return false;
-        if (to->dims[d] == 1)
-            continue;
-        for (; at > 0 && out->to[at - 1] < t->strides[d]; at--) { /* sorted by the target's strides */
-            out->dims[at] = out->dims[at - 1];
-            out->from[at] = out->from[at - 1];
-            out->to[at] = out->to[at - 1];
-        }
-        out->dims[at] = to->dims[d];
-        out->from[at] = f->strides[d];
-        out->to[at] = t->strides[d];
-        rank++;
+        add_axis(out, to->dims[d] / size, d == axis ? f[d] : f[d] * size, d == other ? t[d] : t[d] * size);
+        add_axis(out, size, d == axis ? 1 : f[d], d == other ? 1 : t[d]);
     }
-    if (rank == 0) {
-        out->dims[0] = out->from[0] = out->to[0] = 1;
-        rank = 1;
-    }
-    out->rank = 1;
-    for (uint32_t d = 1; d < rank; d++) { /* the last one that stays, and the next: one axis? */
-        uint32_t last = out->rank - 1;
-
-        if (out->to[last] == out->to[d] * out->dims[d] && out->from[last] == out->from[d] * out->dims[d]) {
-            out->dims[last] *= out->dims[d];
-        } else {
-            last = out->rank++;
-            out->dims[last] = out->dims[d];
-        }
-        out->from[last] = out->from[d];
-        out->to[last] = out->to[d];
-    }
+    if (out->rank == 0)
+        *out = (move_axes){ 1, { 1 }, { 1 }, { 1 } };
+    merge_axes(out);
     return true;
 }
 
@@ -64,6 +93,7 @@ enum {
     ROW_BLOCK = 256,        /* of a square that is turned: along the target's innermost axis */
     COLUMN_BLOCK = 64,
     UNIT_WORDS = ROW_BLOCK * COLUMN_BLOCK,
+    SHORT_WORDS = 1024,     /* fewer make the two innermost axes a poor unit */
     ALONE_WORDS = 24 * 1024 /* less is not worth waking threads for */
 };
 
@@ -171,6 +201,9 @@ static void divide(move_step *m)
     } else {
         m->column = last;
         m->row = last > 0 ? last - 1 : last;
+        for (uint32_t d = 0; d < last && a->dims[last - 1] * a->dims[last] < SHORT_WORDS; d++)
+            if (a->dims[d] > a->dims[m->row])
+                m->row = d;
         m->column_block = a->dims[last] < UNIT_WORDS ? a->dims[last] : UNIT_WORDS;
         m->row_block = m->row == m->column ? m->column_block : UNIT_WORDS / m->column_block;
     }

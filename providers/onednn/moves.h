@@ -25,6 +25,7 @@ typedef struct move_set {
 const move_set *moves_of_cpu(void);
 extern const move_set moves_avx512;
 
-/* The axes of a copy between layouts of the same dims; false: it is not one of words, or one side is blocked. */
+/* The axes of a copy between layouts of the same dims, in which one axis may lie in blocks that it fills; false: it is
+ * not one of words, or more is blocked. */
 bool move_axes_of(const rg_md *from, const rg_md *to, move_axes *out);
 #endif

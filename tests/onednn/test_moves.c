@@ -62,6 +62,9 @@ static void layouts(void **state)
                     "u = [7,19,1,1]\nz = Conv(y, u)\n-> z, y" },
         { "Concat", "x : 2,8,4,6,5\nw = [16,8,1,1,1]\nc = Conv(x, w)\nd = Relu(c)\ne = Sigmoid(c)\n"
                     "y = Concat(d, e, x) axis=1\nz = Neg(y)\n-> z" },
+        /* Groups of 16 channels: oneDNN's, in blocks. */
+        { "Conv", "x : 2,3,20,23\nw = [64,3,3,3]\nv = [64,16,3,3]\nu = [32,64,1,1]\nc = Conv(x, w) pads=1,1,1,1\n"
+                  "d = Conv(c, v) pads=1,1,1,1 strides=2,2 group=4\ny = Conv(d, u)\n-> y, d" },
     };
 
     (void)state;
