@@ -59,7 +59,8 @@ inlay_status rg_lower_nothing(rg_build *b, const rg_group *group)
     rg_md md;
 
     if (!conv && !gemm && !is_family(op, &rg_attention) && !(reduce && (op->global || is_family(op, &rg_reduce))))
-        return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH, "node '%s' makes elements of a tensor that has none", op->name);
+        return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH, "node '%s' makes elements of a tensor that has none",
+                          op->name);
     rg_md_plain(&md, b->ranks[y_value], b->dims[y_value]);
     INLAY_TRY(rg_new_place(b, &md, &y));
     if (bias_value != INLAY_NONE)
@@ -67,7 +68,8 @@ inlay_status rg_lower_nothing(rg_build *b, const rg_group *group)
     f = calloc(1, sizeof *f);
     if (f == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *f = (fill){ .native.run = run_fill, .count = rg_count(b, y_value), .inner = 1, .biased = bias_value != INLAY_NONE };
+    *f = (fill){ .native.run = run_fill, .count = rg_count(b, y_value), .inner = 1,
+                 .biased = bias_value != INLAY_NONE };
     f->channels = f->biased ? rg_count(b, bias_value) : 1;
     for (uint32_t d = 2; conv && d < b->ranks[y_value]; d++)
         f->inner *= b->dims[y_value][d];

@@ -114,8 +114,8 @@ bool rg_is_fast(const_dnnl_primitive_desc_t pd)
            strncmp(name, "ref", 3) != 0 && strncmp(name, "simple:any", 10) != 0;
 }
 
-/* The binary kernel of oneDNN 2.6 for AVX-512 takes blocks of 8 channels for blocks of 16 where functions are behind it,
- * and writes past the end. */
+/* The binary kernel of oneDNN 2.6 for AVX-512 takes blocks of 8 channels for blocks of 16 where functions are behind
+ * it, and writes past the end. */
 static bool is_overrun(const rg_build *b, const rg_md *dst)
 {
     return b->op->row->family == &rg_binary && rg_md_is_blocked(dst) && dst->padded_dims[1] % 16 != 0;

@@ -47,8 +47,8 @@ static void one_pixel(void **state)
         "x : 2,40,1\nc = [40,1]\na = Min(x, x)\ny = Div(a, c)\n-> y",
         "x : 8,3,1,1,1\nc = [1,3,1,1,1]\na = Add(x, x)\ny = Mul(a, c)\n-> y",
         "x : 1,32,1,1\nz : 1,32,1,1\nw = [32,1,3,3]\na = Conv(x, w) group=32 pads=1,1,1,1\ny = Mul(a, z)\n-> y",
-        "x : 40,1\ns = i[2] -27,-3\ne = i[2] -5,100\na = i[2] 0,1\nt = i[2] 1,2\nb = Slice(x, s, e, a, t)\nc = Relu(b)\n"
-        "d = Transpose(c)\ny = MatMul(c, d)\n-> y",
+        "x : 40,1\ns = i[2] -27,-3\ne = i[2] -5,100\na = i[2] 0,1\nt = i[2] 1,2\nb = Slice(x, s, e, a, t)\n"
+        "c = Relu(b)\nd = Transpose(c)\ny = MatMul(c, d)\n-> y",
         "x : 2,64\nc = [1,2]\nt = Transpose(x)\na = Add(t, t)\ny = Add(c, a)\n-> y",
         "x : 1,1,20,7\nv = [5,20,1,1]\nw = [20,5,1,1]\nt = Transpose(x)\ng = GlobalAveragePool(t)\na = Conv(g, v)\n"
         "b = Conv(a, w)\ny = Mul(t, b)\n-> y",
