@@ -4,6 +4,7 @@
  * 32 MB of L3) with kernels of both engines called in turn. Elsewhere the machine profile scales them; what counts for
  * the choice of a provider is their relation. */
 #include "product_cost.h"
+#include "weights.h"
 
 #define CALL_NS 30.0        /* a node */
 #define PARALLEL_NS 20000.0 /* below this a loop is not worth sharing */
@@ -20,17 +21,22 @@ void product_cost_set(const kit_node *node, const kit_plan *shapes, uint32_t typ
                       uint32_t count, double more, inlay_cost *cost)
 {
     const gemm_kernel *kernel = type < GEMM_TYPE_COUNT ? gemm_kernel_for(node, type) : NULL;
-    double ns = more;
+    double ns = more, weights = 0;
 
     cost->flops = 0;
     for (uint32_t i = 0; i < count; i++) {
         const product_size *p = &sizes[i];
         cost->flops += 2 * p->batch * p->m * p->n * p->k;
-        if (kernel != NULL && p->batch > 0 && p->m > 0 && p->n > 0)
+        if (kernel != NULL && p->batch > 0 && p->m > 0 && p->n > 0) {
             ns += p->batch * kernel->product_ns(kernel, p);
+            weights += p->batch * ((p->a_constant ? p->m * p->k : 0) + (p->b_constant ? p->k * p->n : 0));
+        }
     }
     if (kernel == NULL)
         return;
+    weights *= kernel->in_bytes;
+    if (weights > 0 && weights < CACHE_BYTES) /* product_memory_ns() knows of more */
+        ns += weights_far_ns(weights_of_graph(node->graph), weights);
     if (shapes->max_threads > 1 && ns > PARALLEL_NS)
         ns = PARALLEL_NS + (ns - PARALLEL_NS) / shapes->max_threads;
     cost->ns = CALL_NS + ns;

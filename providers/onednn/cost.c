@@ -5,6 +5,7 @@
  * whatever layout the op before made. Where they come from elsewhere, or leave, convolutions and what follows them need
  * a reorder; that is said apart. */
 #include "build.h"
+#include "weights.h"
 #include <math.h>
 
 #define CORE_FLOPS_PER_NS 250.0 /* convolutions and packed products */
@@ -19,12 +20,9 @@
 #define CACHED_BYTES 8e6
 #define MEMORY_BYTES_PER_NS 24.0
 #define NEAR_WEIGHTS 1e6  /* bytes of a whole graph: they stay next to the core between runs */
-#define KEPT_WEIGHTS 32e6 /* they stay in the last cache; of half as many all, of more ever less */
 #define NEAR_BYTES_PER_NS 128.0
-#define CORE_WEIGHTS 65536 /* bytes: they go through in a breath wherever they are near */
 #define CORE_BYTES_PER_NS 256.0
 #define KEPT_BYTES_PER_NS 105.0
-#define WEIGHT_BYTES_PER_NS 60.0
 #define TEAM_NS 700.0    /* of threads that start and wait for each other */
 #define CALL_NS 50.0   /* one primitive more in a region */
 #define ENTER_NS 150.0 /* a value more that enters: of what it takes to run a region */
@@ -38,29 +36,15 @@ static double stream_ns(double bytes)
     return bytes / (bytes < CACHED_BYTES ? CACHED_BYTES_PER_NS : MEMORY_BYTES_PER_NS);
 }
 
-/* Bytes of all constants of the graph; it looks at no more of them than it takes to know that none are kept. */
-static double graph_weights(const inlay_graph *graph)
-{
-    double bytes = 0;
-
-    for (uint32_t i = 0; i < graph->value_count && bytes < KEPT_WEIGHTS; i++) {
-        const inlay_value_info *v = inlay_graph_value(graph, i);
-        bytes += v != NULL && (v->flags & INLAY_VALUE_CONSTANT) != 0 ? (double)v->data_bytes : 0;
-    }
-    return bytes;
-}
-
-/* What weights take that are read while the products go on. Of those that memory brings a part comes from there, the
- * more the larger all of them are; a second thread gets some of the speed that is left to it. */
+/* What weights take that are read while the products go on; a second thread gets some of the speed that memory has
+ * left. */
 static double weights_ns(const inlay_graph *graph, double bytes, double threads)
 {
-    double all = bytes > 0 ? graph_weights(graph) : 0, far = 2 * all / KEPT_WEIGHTS - 1;
+    double all = bytes > 0 ? weights_of_graph(graph) : 0, far = weights_far_ns(all, bytes);
 
-    far = far < 0 ? 0 : far > 1 ? 1 : far;
     if (bytes < CORE_WEIGHTS)
-        return bytes / CORE_BYTES_PER_NS + far * bytes / (2 * WEIGHT_BYTES_PER_NS);
-    return bytes / (all < NEAR_WEIGHTS ? NEAR_BYTES_PER_NS : KEPT_BYTES_PER_NS) / threads +
-           far * bytes / WEIGHT_BYTES_PER_NS / sqrt(threads);
+        return bytes / CORE_BYTES_PER_NS + far;
+    return bytes / (all < NEAR_WEIGHTS ? NEAR_BYTES_PER_NS : KEPT_BYTES_PER_NS) / threads + far / sqrt(threads);
 }
 
 /* Elements that the functions of an op do in a nanosecond. */

@@ -14,6 +14,43 @@ static inline __mmask16 mask_of(int64_t columns)
 
 /* ------------------------------------------------------------------ products */
 
+/* One row is read as fast as memory gives its weights: they are asked for ROW_AHEAD floats before they are needed, and
+ * several sums run beside each other, for each addition waits for the one before it. */
+enum { ROW_AHEAD = 1024, ROW_SUMS = 4 };
+
+static inline __attribute__((always_inline)) void one_row(const int lines, const float *a, const float *b,
+                                                          int64_t depth, __m512 *sum)
+{
+    __m512 part[ROW_SUMS][2];
+    int64_t k = 0;
+
+    UNROLL
+    for (int i = 0; i < ROW_SUMS; i++)
+        part[i][0] = part[i][1] = _mm512_setzero_ps();
+    for (; k + ROW_SUMS <= depth; k += ROW_SUMS, b += ROW_SUMS * TILE_WIDTH) {
+        UNROLL
+        for (int i = 0; i < ROW_SUMS; i++) {
+            const __m512 x = _mm512_set1_ps(a[k + i]);
+
+            UNROLL
+            for (int v = 0; v < lines; v++) {
+                const float *w = b + i * TILE_WIDTH + v * TILE_LANES;
+
+                _mm_prefetch((const char *)(w + ROW_AHEAD), _MM_HINT_T0);
+                part[i][v] = _mm512_fmadd_ps(x, _mm512_loadu_ps(w), part[i][v]);
+            }
+        }
+    }
+    for (; k < depth; k++, b += TILE_WIDTH)
+        UNROLL
+        for (int v = 0; v < lines; v++)
+            part[0][v] = _mm512_fmadd_ps(_mm512_set1_ps(a[k]), _mm512_loadu_ps(b + v * TILE_LANES), part[0][v]);
+    UNROLL
+    for (int v = 0; v < lines; v++)
+        sum[v] = _mm512_add_ps(sum[v], _mm512_add_ps(_mm512_add_ps(part[0][v], part[1][v]),
+                                                     _mm512_add_ps(part[2][v], part[3][v])));
+}
+
 /* full: all columns of all lines are there. */
 static inline __attribute__((always_inline)) void product(const int rows, const int lines, const bool full,
                                                           const tile_product *p)
@@ -48,6 +85,11 @@ static inline __attribute__((always_inline)) void product(const int rows, const 
         UNROLL
         for (int i = 0; 3 * i < rows; i++)
             base[i] = p->a + p->taps[t] + 3 * i * a_row;
+        if (rows == 1) {
+            one_row(lines, base[0], b, depth, sum[0]);
+            b += depth * TILE_WIDTH;
+            continue;
+        }
         for (int64_t k = 0; k < depth; k++) {
             __m512 w[2];
 
