@@ -1,9 +1,9 @@
-/* The pool: the only file with an OpenMP pragma. */
+/* The pool: loops on libgomp's threads. */
 #include "exec/threads.h"
 #include "base/clock.h"
+#include "exec/gomp.h"
 #include "plugin/crash.h"
 #include "plugin/run.h"
-#include <omp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -257,7 +257,7 @@ static void keep_span(run_spans *spans, uint64_t begin, uint32_t worker)
         spans->list[at] = (run_span){ .begin_ns = begin, .end_ns = clock_ns(), .worker = worker };
 }
 
-/* Not inlined: the function with the pragma is exempt from ThreadSanitizer, this one is not. */
+/* Not inlined: the function that libgomp calls is exempt from ThreadSanitizer, this one is not. */
 static __attribute__((noinline)) void be_worker(loop *l, uint32_t worker)
 {
     bool was_in_loop = in_loop;
@@ -280,23 +280,21 @@ static __attribute__((noinline)) void be_worker(loop *l, uint32_t worker)
     TSAN_RELEASE(l);
 }
 
-static __attribute__((noinline, no_sanitize("thread"))) void start_team(loop *l, uint32_t team)
+static __attribute__((noinline, no_sanitize("thread"))) void join_team(void *l)
 {
-#pragma omp parallel num_threads(team) firstprivate(l)
-    be_worker(l, (uint32_t)omp_get_thread_num());
+    be_worker(l, gomp_worker());
 }
 
 enum { RANGES_PER_WORKER = 4 }; /* enough to even out workers that are slower or start later */
 
 /* ------------------------------------------------------------------ a team that sleeps
  *
- * libgomp's workers spin for a while after a loop (300000 turns unless its environment says otherwise, a millisecond
- * at the least), and starting one then takes half a microsecond. Then they sleep: waking them takes tens of
- * microseconds, and milliseconds when they are queued on a CPU that is busy, for the caller waits until all have
- * come. A model that takes microseconds and runs now and then must not pay that. So with a sleeping team the caller
+ * libgomp's workers spin for a while after a loop (gomp.c), and starting one then takes half a microsecond. Then they
+ * sleep: waking them takes tens of microseconds, and milliseconds when they are queued on a CPU that is busy, for the
+ * caller waits until all have come. A model that takes microseconds and runs now and then must not pay that. So with a sleeping team the caller
  * begins alone, and wakes it when it has lost as much as waking costs: in this loop, in those shortly before, or in
  * one like it the last time. */
-#define AWAKE_NS 1000000u
+#define AWAKE_NS 200000u
 #define WAKE_NS 50000u
 
 static _Thread_local struct {
@@ -362,7 +360,7 @@ inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t g
         return INLAY_OK;
     limit = threads_limit(run);
     /* An application's own OpenMP region counts as a loop: teams within teams would be more threads than CPUs. */
-    if (count <= grain || limit <= 1 || in_loop || omp_in_parallel())
+    if (count <= grain || limit <= 1 || in_loop || gomp_in_team())
         return fn(user, 0, count, this_worker);
     /* The team is as large for a short loop as for a long one: libgomp ends threads that the next team does not need
      * and would have to start them again, which costs far more than waking them for nothing. */
@@ -382,7 +380,7 @@ inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t g
         be_worker(&l, 0);
     } else if (!run_cold(&l)) {
         TSAN_RELEASE(&l);
-        start_team(&l, team);
+        gomp_team(join_team, &l, team);
         TSAN_ACQUIRE(&l);
         warmth.team_end = clock_ns();
         warmth.lost = 0;
@@ -402,12 +400,12 @@ void threads_meet(const inlay_run *run)
     uint32_t limit = threads_limit(run), team;
     loop l = { .fn = be_there, .run = run, .count = limit, .ranges = limit, .scene = &crash_here };
 
-    if (limit <= 1 || in_loop || omp_in_parallel())
+    if (limit <= 1 || in_loop || gomp_in_team())
         return;
     team = lease(limit, limit);
     if (team > 1) {
         TSAN_RELEASE(&l);
-        start_team(&l, team);
+        gomp_team(join_team, &l, team);
         TSAN_ACQUIRE(&l);
         warmth.team_end = clock_ns();
         warmth.lost = 0;

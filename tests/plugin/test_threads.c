@@ -1,10 +1,12 @@
 /* The pool: every index once, workers never shared, errors and cancellation stop the loop, nesting stays put. */
 #include "cmocka_all.h"
 #include "plugin/run.h"
+#include "exec/gomp.h"
 #include "exec/threads.h"
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 static uint32_t no_cancel;
 
@@ -202,9 +204,28 @@ static void several_threads_share_the_budget(void **state)
     assert_int_equal(threads_limit(NULL), threads_budget());
 }
 
+static void note_worker(void *data)
+{
+    (void)__atomic_fetch_or((uint32_t *)data, gomp_in_team() ? 1u << gomp_worker() : 1u << 31, __ATOMIC_RELAXED);
+}
+
+/* libgomp was found, and how it is told to wait does not stay in the environment of the program. */
+static void the_pool_is_libgomps(void **state)
+{
+    const char *turns = getenv("GOMP_SPINCOUNT");
+    uint32_t workers = 0;
+
+    (void)state;
+    assert_false(gomp_in_team());
+    gomp_team(note_worker, &workers, 2);
+    assert_int_equal(workers, 3);
+    assert_true(turns == NULL || strcmp(turns, "5000") != 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_pool_is_libgomps),
         cmocka_unit_test(every_index_once),
         cmocka_unit_test(loops_follow_each_other),
         cmocka_unit_test(a_failure_stops),

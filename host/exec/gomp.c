@@ -1,0 +1,85 @@
+/* libgomp waits by turning in a loop, 300000 times unless its environment says otherwise, which is 2 to 8 ms. When
+ * other programs want the CPUs, too, the kernel may leave a caller and its worker on one CPU for seconds: then each
+ * keeps the other from working while it waits for it, and a run of 100 loops takes half a second instead of 4 ms. With
+ * 5000 turns it takes 18, and on a machine of its own nothing is lost: loops follow each other closer than that.
+ *
+ * The number is read when libgomp is loaded, from the environment, so this file must load it, before a plugin does, and
+ * set the variable for that moment. That is done when this library is loaded, and only while the process has one thread,
+ * for others may be reading the environment. Where somebody has said how to wait, or libgomp is there already, all
+ * stays as it is. */
+#include "exec/gomp.h"
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+/* libgomp's, unchanged since GCC 4.9; set where the program links with it. */
+extern void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags) __attribute__((weak));
+extern int omp_get_thread_num(void) __attribute__((weak));
+extern int omp_in_parallel(void) __attribute__((weak));
+
+static struct {
+    void (*parallel)(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
+    int (*thread_num)(void);
+    int (*in_parallel)(void);
+} gomp;
+
+static bool is_only_thread(void)
+{
+    struct stat tasks;
+
+    return stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == 3; /* a folder for each, and the usual two links */
+}
+
+static void *open_library(void)
+{
+    static const char name[] = "libgomp.so.1";
+    void *library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+    bool set;
+
+    if (library != NULL)
+        return library;
+    set = getenv("GOMP_SPINCOUNT") == NULL && getenv("OMP_WAIT_POLICY") == NULL && is_only_thread() &&
+          setenv("GOMP_SPINCOUNT", "5000", 0) == 0;
+    library = dlopen(name, RTLD_NOW);
+    if (set)
+        (void)unsetenv("GOMP_SPINCOUNT");
+    return library;
+}
+
+static __attribute__((constructor)) void find_gomp(void)
+{
+    void *library;
+
+    if (GOMP_parallel != NULL && omp_get_thread_num != NULL && omp_in_parallel != NULL) {
+        gomp.parallel = GOMP_parallel;
+        gomp.thread_num = omp_get_thread_num;
+        gomp.in_parallel = omp_in_parallel;
+        return;
+    }
+    library = open_library(); /* never closed: its threads may be waiting in it */
+    if (library == NULL)
+        return;
+    *(void **)&gomp.thread_num = dlsym(library, "omp_get_thread_num");
+    *(void **)&gomp.in_parallel = dlsym(library, "omp_in_parallel");
+    if (gomp.thread_num != NULL && gomp.in_parallel != NULL)
+        *(void **)&gomp.parallel = dlsym(library, "GOMP_parallel");
+}
+
+void gomp_team(void (*fn)(void *data), void *data, uint32_t threads)
+{
+    if (gomp.parallel != NULL)
+        gomp.parallel(fn, data, threads, 0);
+    else
+        fn(data);
+}
+
+uint32_t gomp_worker(void)
+{
+    return gomp.parallel != NULL ? (uint32_t)gomp.thread_num() : 0;
+}
+
+bool gomp_in_team(void)
+{
+    return gomp.parallel != NULL && gomp.in_parallel() != 0;
+}
