@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SG_WIDTH = 64, SG_LANES = 16, SG_VECTORS = SG_WIDTH / SG_LANES, SG_ROWS = 12 };
+enum { SG_WIDTH = 64, SG_LANES = 16, SG_VECTORS = SG_WIDTH / SG_LANES, SG_ROWS = 12, SG_CHAIN = 384 };
 
 /* What a block of C goes through. x is the element, o the other operand's. */
 typedef enum sg_fn {
@@ -41,8 +41,10 @@ typedef struct sg_post {
 } sg_post;
 
 /* One block of C: rows (of the function's name) by `vectors` vectors, of which the last has `last` columns (1 to
- * SG_LANES). The sums start from `from`, from_row elements a row; NULL: from 0. c may be from. b_step: elements from
- * one k to the next. With each k a line of the cache is fetched ahead, from ahead on in steps of ahead_step elements:
+ * SG_LANES). The sums are added to `from`, from_row elements a row; NULL: to nothing. c may be from. More than SG_CHAIN
+ * elements of k are summed in parts of about the same size: the error of a sum grows with how many are added one after
+ * the other, so that 12544 in a row would be off by six times as much as parts are. b_step: elements from one k to the
+ * next. With each k a line of the cache is fetched ahead, from ahead on in steps of ahead_step elements:
  * what comes after this panel of B, so that the first block that reads it does not wait for memory. Any address will
  * do. */
 typedef struct sg_tile {

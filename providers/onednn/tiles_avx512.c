@@ -60,9 +60,22 @@ static inline __attribute__((always_inline)) void product(const int rows, const 
     const float *b = p->b;
     const char *ahead = (const char *)p->ahead;
     const bool both = p->ahead_lines > 1;
+    const int64_t all = p->tap_count * depth, chains = (all + SG_CHAIN - 1) / SG_CHAIN;
+    const int64_t chain = chains > 1 ? (all + chains - 1) / chains : all;
+    const float *rest = p->add; /* what the sums are added to: the other operand, later the sums before, too */
+    int64_t rest_row = p->add_row, room = chain;
     __m512 sum[TILE_ROWS][2];
 
 #define MASK(v) (full || (v) + 1 < lines ? (__mmask16)0xffff : tail)
+#define ADD_REST                                                                                                  \
+    if (rest != NULL) {                                                                                           \
+        UNROLL                                                                                                    \
+        for (int r = 0; r < rows; r++)                                                                            \
+            UNROLL                                                                                                \
+            for (int v = 0; v < lines; v++)                                                                       \
+                sum[r][v] = _mm512_add_ps(sum[r][v], _mm512_maskz_loadu_ps(MASK(v), rest + r * rest_row +         \
+                                                                                        v * TILE_LANES));         \
+    }
     UNROLL
     for (int v = 0; v < lines; v++) {
         const __m512 first =
@@ -85,47 +98,60 @@ static inline __attribute__((always_inline)) void product(const int rows, const 
         UNROLL
         for (int i = 0; 3 * i < rows; i++)
             base[i] = p->a + p->taps[t] + 3 * i * a_row;
-        if (rows == 1) {
-            one_row(lines, base[0], b, depth, sum[0]);
-            b += depth * TILE_WIDTH;
-            continue;
-        }
-        for (int64_t k = 0; k < depth; k++) {
-            __m512 w[2];
+        for (int64_t k = 0; k < depth;) {
+            const int64_t end = depth - k < room ? depth : k + room;
 
-            UNROLL
-            for (int v = 0; v < lines; v++)
-                w[v] = _mm512_loadu_ps(b + v * TILE_LANES);
-            if (ahead != NULL) {
-                _mm_prefetch(ahead, _MM_HINT_T1);
-                ahead += 64;
-                if (both) {
-                    _mm_prefetch(ahead, _MM_HINT_T1);
-                    ahead += 64;
-                }
+            room -= end - k;
+            if (rows == 1) {
+                one_row(lines, base[0], b, end - k, sum[0]);
+                base[0] += end - k;
+                b += (end - k) * TILE_WIDTH;
+                k = end;
             }
-            UNROLL
-            for (int r = 0; r < rows; r++) {
-                const __m512 x = _mm512_set1_ps(base[r / 3][r % 3 * a_row]);
+            for (; k < end; k++) {
+                __m512 w[2];
 
                 UNROLL
                 for (int v = 0; v < lines; v++)
-                    sum[r][v] = _mm512_fmadd_ps(x, w[v], sum[r][v]);
+                    w[v] = _mm512_loadu_ps(b + v * TILE_LANES);
+                if (ahead != NULL) {
+                    _mm_prefetch(ahead, _MM_HINT_T1);
+                    ahead += 64;
+                    if (both) {
+                        _mm_prefetch(ahead, _MM_HINT_T1);
+                        ahead += 64;
+                    }
+                }
+                UNROLL
+                for (int r = 0; r < rows; r++) {
+                    const __m512 x = _mm512_set1_ps(base[r / 3][r % 3 * a_row]);
+
+                    UNROLL
+                    for (int v = 0; v < lines; v++)
+                        sum[r][v] = _mm512_fmadd_ps(x, w[v], sum[r][v]);
+                }
+                UNROLL
+                for (int i = 0; 3 * i < rows; i++)
+                    base[i]++;
+                b += TILE_WIDTH;
             }
+            if (room > 0 || (k == depth && t + 1 == p->tap_count))
+                continue;
+            /* a long sum is made of parts, for the sake of its error; the parts before wait in C */
+            ADD_REST
             UNROLL
-            for (int i = 0; 3 * i < rows; i++)
-                base[i]++;
-            b += TILE_WIDTH;
+            for (int r = 0; r < rows; r++)
+                UNROLL
+                for (int v = 0; v < lines; v++) {
+                    _mm512_mask_storeu_ps(p->c + r * p->c_row + v * TILE_LANES, MASK(v), sum[r][v]);
+                    sum[r][v] = _mm512_setzero_ps();
+                }
+            rest = p->c;
+            rest_row = p->c_row;
+            room = chain;
         }
     }
-    if (p->add != NULL) {
-        UNROLL
-        for (int r = 0; r < rows; r++)
-            UNROLL
-            for (int v = 0; v < lines; v++)
-                sum[r][v] = _mm512_add_ps(sum[r][v], _mm512_maskz_loadu_ps(MASK(v), p->add + r * p->add_row +
-                                                                                        v * TILE_LANES));
-    }
+    ADD_REST
     if (p->clamp) {
         const __m512 low = _mm512_set1_ps(p->low), high = _mm512_set1_ps(p->high);
 
@@ -140,6 +166,7 @@ static inline __attribute__((always_inline)) void product(const int rows, const 
         UNROLL
         for (int v = 0; v < lines; v++)
             _mm512_mask_storeu_ps(p->c + r * p->c_row + v * TILE_LANES, MASK(v), sum[r][v]);
+#undef ADD_REST
 #undef MASK
 }
 

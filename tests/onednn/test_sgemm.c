@@ -1,6 +1,7 @@
 /* The loops of sgemm.h against sums in double: sizes around the edges of blocks and panels, rows with gaps, a bias or a
- * start from C, every function, and units run in any order. */
+ * start from C, every function, units run in any order; the error of long sums, there and in the tiles of tiles.h. */
 #include "sgemm.h"
+#include "tiles.h"
 #include "cmocka_all.h"
 #include <math.h>
 #include <stdlib.h>
@@ -177,9 +178,102 @@ static void functions(void **state)
     teardown(&p);
 }
 
+/* The error of sums in units of what is typical for them, sqrt(terms / 9): one chain of 12544 has 2e-6. */
+static void expect_exact(double squares, int64_t elements, int64_t terms, const char *what)
+{
+    double error = sqrt(squares / (double)elements / ((double)terms / 9));
+
+    if (!(error <= 7e-7))
+        fail_msg("%s of %lld terms: error %g", what, (long long)terms, error);
+}
+
+static void long_sums(void **state)
+{
+    static const int64_t ms[] = { 1, 6, 30 }, ns[] = { 40, 64, 100 };
+    const sg_kernel *kernel = sg_kernel_best();
+
+    (void)state;
+    if (kernel == NULL)
+        skip();
+    for (size_t i = 0; i < sizeof ms / sizeof *ms; i++)
+        for (size_t j = 0; j < sizeof ns / sizeof *ns; j++) {
+            product p = { .m = ms[i], .n = ns[j], .k = 12544 };
+            double squares = 0;
+            sg_job job;
+
+            setup(&p);
+            job = (sg_job){ .kernel = kernel, .m = p.m, .n = p.n, .k = p.k, .a = p.a, .a_row = p.a_row, .b = p.b,
+                            .b_panel = p.panel, .width = p.width, .b_step = p.width, .c = p.c, .c_row = p.c_row };
+            sg_run(&job, 0, sg_units(&job));
+            for (int64_t r = 0; r < p.m; r++)
+                for (int64_t c = 0; c < p.n; c++) {
+                    double sum = 0;
+
+                    for (int64_t k = 0; k < p.k; k++)
+                        sum += (double)p.a[r * p.a_row + k] * p.w[k * p.n + c];
+                    squares += (sum - p.c[r * p.c_row + c]) * (sum - p.c[r * p.c_row + c]);
+                }
+            expect_exact(squares, p.m * p.n, p.k, "a product");
+            teardown(&p);
+        }
+}
+
+/* One tile over several taps, with a residual in the place of the result or elsewhere, or none. */
+static void check_tile(const tile_set *set, int rows, int64_t columns, int64_t tap_count, int64_t depth, int residual)
+{
+    const int64_t pixel = depth + 1, terms = tap_count * depth, size = (int64_t)rows * TILE_WIDTH;
+    int64_t taps[9];
+    float *a = fill((rows + tap_count) * pixel, 1), *b = fill(terms * TILE_WIDTH, 2), *bias = fill(TILE_WIDTH, 3);
+    float *c = fill(size, 4), *other = fill(size, 4);
+    tile_product p = { .a = a, .a_row = pixel, .taps = taps, .tap_count = tap_count, .depth = depth, .b = b,
+                       .bias = bias, .add = residual == 0 ? NULL : residual == 1 ? c : other, .add_row = TILE_WIDTH,
+                       .c = c, .c_row = TILE_WIDTH, .columns = columns };
+    double squares = 0;
+
+    for (int64_t t = 0; t < tap_count; t++)
+        taps[t] = t * pixel;
+    set->multiply(&p, rows);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < TILE_WIDTH; j++) {
+            double sum = bias[j] + (residual != 0 ? (double)other[r * TILE_WIDTH + j] : 0.0);
+            double got = c[r * TILE_WIDTH + j];
+
+            if (j >= columns) { /* not its */
+                assert_true(c[r * TILE_WIDTH + j] == other[r * TILE_WIDTH + j]);
+                continue;
+            }
+            for (int64_t t = 0; t < tap_count; t++)
+                for (int64_t k = 0; k < depth; k++)
+                    sum += (double)a[taps[t] + r * pixel + k] * b[(t * depth + k) * TILE_WIDTH + j];
+            squares += (sum - got) * (sum - got);
+        }
+    expect_exact(squares, rows * columns, terms, "a tile");
+    free(a);
+    free(b);
+    free(bias);
+    free(c);
+    free(other);
+}
+
+static void long_tiles(void **state)
+{
+    static const int64_t shapes[][2] = { { 1, 12000 }, { 9, 512 }, { 9, 100 }, { 2, 384 }, { 3, 128 }, { 4, 97 } };
+    const tile_set *set = tiles_of_cpu();
+
+    (void)state;
+    if (set == NULL)
+        skip();
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int rows = 1; rows <= TILE_ROWS; rows++)
+            for (int residual = 0; residual < 3; residual++)
+                check_tile(set, rows, rows % 3 == 0 ? TILE_WIDTH : rows % 3 == 1 ? 11 : 23, shapes[i][0], shapes[i][1],
+                           residual);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes), cmocka_unit_test(functions) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes), cmocka_unit_test(functions),
+                                        cmocka_unit_test(long_sums), cmocka_unit_test(long_tiles) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
