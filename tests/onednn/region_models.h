@@ -175,14 +175,17 @@ static inline uint32_t model_image_step(region_model *m, uint32_t x, int64_t *ch
 {
     static const char *const binaries[] = { "Add", "Mul", "Sub", "Max", "Min" };
     const int64_t wide[] = { 3, 8, 16, 24, 32, 40 };
-    int64_t next = wide[roll(&m->d, 0, 5)], one[] = { 1, *channels, 1, 1 };
+    int64_t next = wide[roll(&m->d, 0, 5)], one[] = { 1, *channels, 1, 1 }, kernel;
     char inputs[40];
     uint32_t y;
+    bool bias;
 
     switch (roll(&m->d, 0, 9)) {
     case 0:
     case 1: /* convolution, perhaps normalised, a function */
-        y = model_conv(m, x, *channels, next, 1 + 2 * roll(&m->d, 0, 2), 1, roll(&m->d, 0, 1));
+        bias = roll(&m->d, 0, 1); /* one throw a statement: compilers differ in the order of arguments */
+        kernel = 1 + 2 * roll(&m->d, 0, 2);
+        y = model_conv(m, x, *channels, next, kernel, 1, bias);
         if (roll(&m->d, 0, 1))
             y = model_batch_norm(m, y, next);
         *channels = next;
@@ -221,12 +224,12 @@ static inline uint32_t model_image_step(region_model *m, uint32_t x, int64_t *ch
     }
 }
 
-/* [N, channels, H, W] to an image and, of three quarters, one that is also used inside. */
-static inline void write_image_model(region_model *m, uint64_t seed, uint32_t steps, int64_t *out_channels)
+/* [N, channels, H, W] to an image and, of three quarters, one that is also used inside; all: then all others inside. */
+static inline void write_image_model_of(region_model *m, uint64_t seed, uint32_t steps, int64_t *out_channels, bool all)
 {
     uint32_t x = 0, old = 0, inner = 0;
     int64_t channels, old_channels;
-    char dims[32];
+    char dims[64];
     wire_mark g;
 
     *m = (region_model){ .d = { seed * 7919 + 1 }, .tensors = 1 };
@@ -249,8 +252,22 @@ static inline void write_image_model(region_model *m, uint64_t seed, uint32_t st
     if (roll(&m->d, 0, 3) > 0 && inner != x && inner != 0) {
         (void)snprintf(dims, sizeof dims, "t%u", inner);
         mw_value(&m->w, MW_OUTPUT, dims, RIG_FLOAT, "e,f,g,h");
+    } else {
+        inner = x;
+    }
+    for (uint32_t t = 1; t < m->tensors && all; t++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof name, "t%u", t);
+        (void)snprintf(dims, sizeof dims, "a%u,b%u,c%u,d%u", t, t, t, t);
+        if (t != x && t != inner)
+            mw_value(&m->w, MW_OUTPUT, name, RIG_FLOAT, dims);
     }
     wire_end(&m->w, g);
+}
+static inline void write_image_model(region_model *m, uint64_t seed, uint32_t steps, int64_t *out_channels)
+{
+    write_image_model_of(m, seed, steps, out_channels, false);
 }
 
 /* ------------------------------------------------------------------ sequences */
