@@ -1,5 +1,6 @@
 /* BatchNormalization-7..15, LayerNormalization-17, RMSNormalization-23, Softmax and LogSoftmax-1..13, LRN-1..13. */
 #include "build.h"
+#include "rows.h"
 #include <math.h>
 
 /* ------------------------------------------------------------------ batch normalisation */
@@ -64,6 +65,124 @@ done:
 
 const rg_family rg_normalize = { "batch normalisation", parse_batch, lower_batch };
 
+/* ------------------------------------------------------------------ rows */
+
+/* Rows of n elements, normalised by a loop of our own: it rounds where the operators do that exporters spell
+ * LayerNormalization and RMSNormalization out by (ReduceMean, Sub, Mul, ReduceMean, Add, Sqrt, Div; for the latter Mul
+ * by the reciprocal), so that a model that is fused gives the same bits. */
+typedef struct rows {
+    rg_native native;
+    int64_t count, n;
+    float epsilon;
+    bool centred, shifted;
+} rows;
+
+typedef struct rows_call {
+    const rows *r;
+    const float *x, *scale, *bias; /* bias: NULL if there is none */
+    float *y;                      /* may be x */
+} rows_call;
+
+enum { ROWS_AT_ONCE = 8 }; /* whose chains of sums, divisions and roots run side by side */
+
+/* count <= ROWS_AT_ONCE of them. */
+KIT_MULTIVERSION static void layer_rows(const float *x, const float *scale, const float *bias, float *y, int64_t count,
+                                        int64_t n, float epsilon)
+{
+    float means[ROWS_AT_ONCE], deviations[ROWS_AT_ONCE];
+
+    for (int64_t r = 0; r < count; r++)
+        means[r] = row_sum(x + r * n, n) / (float)n;
+    for (int64_t r = 0; r < count; r++)
+        deviations[r] = row_squares(x + r * n, n, means[r]);
+    for (int64_t r = 0; r < count; r++)
+        deviations[r] = sqrtf(deviations[r] / (float)n + epsilon);
+    for (int64_t r = 0; r < count; r++, x += n, y += n) {
+        const float mean = means[r], deviation = deviations[r];
+
+        if (bias != NULL) {
+#pragma omp simd
+            for (int64_t i = 0; i < n; i++)
+                y[i] = (x[i] - mean) / deviation * scale[i] + bias[i];
+        } else {
+#pragma omp simd
+            for (int64_t i = 0; i < n; i++)
+                y[i] = (x[i] - mean) / deviation * scale[i];
+        }
+    }
+}
+
+KIT_MULTIVERSION static void rms_row(const float *x, const float *scale, float *y, int64_t n, float epsilon)
+{
+    const float factor = 1 / sqrtf(row_squares(x, n, 0) / (float)n + epsilon);
+
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i] * factor * scale[i];
+}
+
+static inlay_status rows_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const rows_call *c = user;
+    const int64_t n = c->r->n;
+
+    (void)worker;
+    for (int64_t r = begin; r < end && !c->r->centred; r++)
+        rms_row(c->x + r * n, c->scale, c->y + r * n, n, c->r->epsilon);
+    for (int64_t r = begin; r < end && c->r->centred; r += ROWS_AT_ONCE)
+        layer_rows(c->x + r * n, c->scale, c->bias, c->y + r * n, end - r < ROWS_AT_ONCE ? end - r : ROWS_AT_ONCE, n,
+                   c->r->epsilon);
+    return INLAY_OK;
+}
+
+static inlay_status run_rows(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                             uint32_t threads)
+{
+    const rows *r = (const rows *)(const void *)native;
+    rows_call c = { r, args[0], args[1], r->shifted ? args[2] : NULL, args[r->shifted ? 3 : 2] };
+    int64_t grain = 32768 / (r->n > 0 ? r->n : 1) + 1;
+
+    if (threads <= 1 || r->count <= grain)
+        return rows_some(&c, 0, r->count, 0);
+    return state->host->parallel_for(state->host->ctx, run, r->count, grain, rows_some, &c);
+}
+
+static inlay_status lower_rows(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    bool overwrite = rg_is_last_use(b, op->in[0]), centred = op->row->family == &rg_layer_norm;
+    bool shifted = centred && op->in_count > 2 && op->in[2] != INLAY_NONE;
+    rg_place x, y, scale, bias;
+    const rg_place *places[] = { &x, &scale, shifted ? &bias : &y, &y };
+    rows *r = calloc(1, sizeof *r);
+    rg_native *native;
+    inlay_status status;
+    rg_md vector;
+
+    if (r == NULL)
+        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
+    *r = (rows){ .native.run = run_rows, .epsilon = op->epsilon, .centred = centred, .shifted = shifted };
+    r->n = b->dims[op->in[1]][0];
+    r->count = r->n > 0 ? rg_count(b, op->in[0]) / r->n : 0;
+    INLAY_TRY(rg_read_plain(b, op->in[0], &x));
+    overwrite = overwrite && b->places[op->in[0]].buffer == x.buffer;
+    rg_md_plain(&vector, 1, &r->n);
+    INLAY_TRY(rg_read_constant(b, op->in[1], &vector, &vector, &scale));
+    if (shifted)
+        INLAY_TRY(rg_read_constant(b, op->in[2], &vector, &vector, &bias));
+    if (overwrite && b->c->values[group->out].output == INLAY_NONE)
+        y = x;
+    else
+        INLAY_TRY(rg_result_place(b, group->out, &x.md, &y));
+    native = &r->native;
+    r = NULL; /* the step's */
+    INLAY_TRY(rg_emit_native(b, native, places, shifted ? 4 : 3));
+    status = rg_finish(b, group, 0, &y, false);
+done:
+    free(r);
+    return status;
+}
+
 /* ------------------------------------------------------------------ layer normalisation */
 
 static bool parse_layer(const kit_node *node, rg_op *op, kit_refusal *why)
@@ -86,45 +205,7 @@ static bool parse_layer(const kit_node *node, rg_op *op, kit_refusal *why)
     return true;
 }
 
-static inlay_status lower_layer(rg_build *b, const rg_group *group)
-{
-    const rg_op *op = b->op;
-    bool shifted = op->in_count > 2 && op->in[2] != INLAY_NONE, overwrite = rg_is_last_use(b, op->in[0]);
-    dnnl_primitive_desc_t pd = NULL;
-    dnnl_layer_normalization_desc_t desc;
-    rg_place x, y, scale, shift;
-    rg_operand operands[4];
-    inlay_status status;
-    rg_md vector;
-
-    INLAY_TRY(rg_read_plain(b, op->in[0], &x));
-    overwrite = overwrite && b->places[op->in[0]].buffer == x.buffer;
-    INLAY_TRY(rg_check(dnnl_layer_normalization_forward_desc_init(&desc, dnnl_forward_inference, &x.md, NULL,
-                                                                  op->epsilon,
-                                                                  dnnl_use_scale | (shifted ? dnnl_use_shift : 0u)),
-                       b->diag, "describe this normalisation", op->name));
-    INLAY_TRY(rg_describe(b, &desc, &pd));
-    if (overwrite && b->c->values[group->out].output == INLAY_NONE)
-        y = x;
-    else
-        INLAY_TRY(rg_result_place(b, group->out, &x.md, &y));
-    rg_md_plain(&vector, 1, &b->dims[op->in[1]][0]);
-    INLAY_TRY(rg_read_constant(b, op->in[1], &vector, &vector, &scale));
-    operands[0] = (rg_operand){ DNNL_ARG_SRC, &x };
-    operands[1] = (rg_operand){ DNNL_ARG_DST, &y };
-    operands[2] = (rg_operand){ DNNL_ARG_SCALE, &scale };
-    if (shifted) {
-        INLAY_TRY(rg_read_constant(b, op->in[2], &vector, &vector, &shift));
-        operands[3] = (rg_operand){ DNNL_ARG_SHIFT, &shift };
-    }
-    INLAY_TRY(rg_emit(b, pd, operands, shifted ? 4 : 3));
-    status = rg_finish(b, group, 0, &y, false);
-done:
-    (void)dnnl_primitive_desc_destroy(pd);
-    return status;
-}
-
-const rg_family rg_layer_norm = { "layer normalisation", parse_layer, lower_layer };
+const rg_family rg_layer_norm = { "layer normalisation", parse_layer, lower_rows };
 
 /* ------------------------------------------------------------------ with a residual before it */
 
@@ -170,87 +251,7 @@ static bool parse_rms(const kit_node *node, rg_op *op, kit_refusal *why)
     return true;
 }
 
-typedef struct rms {
-    rg_native native;
-    int64_t rows, n;
-    float epsilon;
-} rms;
-
-typedef struct rms_call {
-    const rms *r;
-    const float *x, *scale;
-    float *y;
-} rms_call;
-
-/* y may be x. */
-KIT_MULTIVERSION static void rms_row(const float *x, const float *scale, float *y, int64_t n, float epsilon)
-{
-    float sum = 0, factor;
-
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++)
-        sum += x[i] * x[i];
-    factor = 1 / sqrtf(sum / (float)n + epsilon);
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        y[i] = x[i] * factor * scale[i];
-}
-
-static inlay_status rms_some(void *user, int64_t begin, int64_t end, uint32_t worker)
-{
-    const rms_call *c = user;
-
-    (void)worker;
-    for (int64_t r = begin; r < end; r++)
-        rms_row(c->x + r * c->r->n, c->scale, c->y + r * c->r->n, c->r->n, c->r->epsilon);
-    return INLAY_OK;
-}
-
-static inlay_status run_rms(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
-                            uint32_t threads)
-{
-    const rms *r = (const rms *)(const void *)native;
-    rms_call c = { r, args[0], args[1], args[2] };
-    int64_t grain = 32768 / (r->n > 0 ? r->n : 1) + 1;
-
-    if (threads <= 1 || r->rows <= grain)
-        return rms_some(&c, 0, r->rows, 0);
-    return state->host->parallel_for(state->host->ctx, run, r->rows, grain, rms_some, &c);
-}
-
-static inlay_status lower_rms(rg_build *b, const rg_group *group)
-{
-    const rg_op *op = b->op;
-    bool overwrite = rg_is_last_use(b, op->in[0]);
-    rg_place x, y, scale;
-    const rg_place *places[] = { &x, &scale, &y };
-    rms *r = calloc(1, sizeof *r);
-    rg_native *native;
-    inlay_status status;
-    rg_md vector;
-
-    if (r == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *r = (rms){ .native.run = run_rms, .n = b->dims[op->in[1]][0], .epsilon = op->epsilon };
-    r->rows = r->n > 0 ? rg_count(b, op->in[0]) / r->n : 0;
-    INLAY_TRY(rg_read_plain(b, op->in[0], &x));
-    overwrite = overwrite && b->places[op->in[0]].buffer == x.buffer;
-    rg_md_plain(&vector, 1, &r->n);
-    INLAY_TRY(rg_read_constant(b, op->in[1], &vector, &vector, &scale));
-    if (overwrite && b->c->values[group->out].output == INLAY_NONE)
-        y = x;
-    else
-        INLAY_TRY(rg_result_place(b, group->out, &x.md, &y));
-    native = &r->native;
-    r = NULL; /* the step's */
-    INLAY_TRY(rg_emit_native(b, native, places, 3));
-    status = rg_finish(b, group, 0, &y, false);
-done:
-    free(r);
-    return status;
-}
-
-const rg_family rg_rms_norm = { "normalisation by the mean square", parse_rms, lower_rms };
+const rg_family rg_rms_norm = { "normalisation by the mean square", parse_rms, lower_rows };
 
 /* ------------------------------------------------------------------ softmax */
 

@@ -1,6 +1,7 @@
 /* Pooling, and reductions that are pooling: over all of the image (ONNX MaxPool, AveragePool, GlobalAveragePool,
- * GlobalMaxPool, ReduceMean, ReduceMax). Reductions over the last axes are oneDNN's own. */
+ * GlobalMaxPool, ReduceMean, ReduceMax). Reductions over the last axes are loops. */
 #include "build.h"
+#include "rows.h"
 #include "window.h"
 
 static bool parse_pool(const kit_node *node, rg_op *op, kit_refusal *why)
@@ -166,37 +167,79 @@ done:
     return status;
 }
 
+/* Sums and means of rows by a loop of our own, whose results are those of LayerNormalization (normalize.c). */
+typedef struct sums {
+    rg_native native;
+    int64_t count, n;
+    bool mean;
+} sums;
+
+typedef struct sums_call {
+    const sums *s;
+    const float *x;
+    float *y;
+} sums_call;
+
+KIT_MULTIVERSION static void sum_rows(const float *x, float *y, int64_t count, int64_t n, float divisor)
+{
+    for (int64_t r = 0; r < count; r++)
+        y[r] = row_sum(x + r * n, n) / divisor;
+}
+
+static inlay_status sums_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const sums_call *c = user;
+    const int64_t n = c->s->n;
+
+    (void)worker;
+    sum_rows(c->x + begin * n, c->y + begin, end - begin, n, c->s->mean ? (float)n : 1);
+    return INLAY_OK;
+}
+
+static inlay_status run_sums(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                             uint32_t threads)
+{
+    const sums *s = (const sums *)(const void *)native;
+    sums_call c = { s, args[0], args[1] };
+    int64_t grain = 32768 / s->n + 1;
+
+    if (threads <= 1 || s->count <= grain)
+        return sums_some(&c, 0, s->count, 0);
+    return state->host->parallel_for(state->host->ctx, run, s->count, grain, sums_some, &c);
+}
+
 static inlay_status lower_reduce(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
     uint32_t x = op->in[0], rank = b->ranks[x];
-    int64_t dims[RG_MAX_RANK], count = 1;
-    dnnl_primitive_desc_t pd = NULL;
-    dnnl_reduction_desc_t desc;
+    int64_t n = 1;
     rg_place in, out;
-    rg_md y_md;
+    sums *s;
+    rg_md md;
     inlay_status status;
 
-    if (op->global)
-        return lower_pool(b, group);
+    if (op->global) { /* over images, which are rows as long as channels do not lie last */
+        INLAY_TRY(rg_read(b, x, &in));
+        if (op->alg == dnnl_pooling_max || rg_md_is_image(&in.md))
+            return lower_pool(b, group);
+    }
     INLAY_TRY(rg_read_plain(b, x, &in));
     for (uint32_t d = 0; d < rank; d++)
-        count *= (op->axes & (1u << d)) != 0 ? b->dims[x][d] : 1;
-    if (count == 1) { /* sum and mean of one element: oneDNN wants something to reduce */
-        rg_md_plain(&in.md, b->ranks[group->out], b->dims[group->out]);
+        n *= (op->axes & (1u << d)) != 0 ? b->dims[x][d] : 1;
+    rg_md_plain(&md, b->ranks[group->out], b->dims[group->out]);
+    if (n == 1) { /* itself */
+        in.md = md;
         return rg_finish(b, group, 0, &in, false);
     }
-    for (uint32_t d = 0; d < rank; d++)
-        dims[d] = (op->axes & (1u << d)) != 0 ? 1 : b->dims[x][d];
-    rg_md_plain(&y_md, rank, dims);
-    INLAY_TRY(rg_check(dnnl_reduction_desc_init(&desc, op->alg, &in.md, &y_md, 0, 0), b->diag,
-                       "describe this reduction", op->name));
-    INLAY_TRY(rg_describe(b, &desc, &pd));
-    INLAY_TRY(rg_result_place(b, group->out, &y_md, &out));
-    INLAY_TRY(rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_SRC, &in }, { DNNL_ARG_DST, &out } }, 2));
-    status = set_reduced(b, group, &out);
+    INLAY_TRY(rg_result_place(b, group->out, &md, &out));
+    s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
+    *s = (sums){ .native.run = run_sums, .n = n, .mean = op->alg != dnnl_reduction_sum };
+    s->count = rg_count(b, x) / n;
+    INLAY_TRY(rg_emit_native(b, &s->native, (const rg_place *const[]){ &in, &out }, 2));
+    status = rg_finish(b, group, 0, &out, false);
 done:
-    (void)dnnl_primitive_desc_destroy(pd);
     return status;
 }
 
