@@ -1,10 +1,14 @@
 /* QLinearConv-10 and ConvInteger-10: oneDNN's convolution of bytes, with channels last, zero points and a scale for
  * each filter.
  *
- * oneDNN computes round(sum * scale + zero) where ONNX has round(sum * scale) + zero: ties may go to the other side. */
+ * oneDNN computes round(sum * scale + zero) where ONNX has round(sum * scale) + zero, and ties would go to the other
+ * side of an odd zero point. So ROUNDER is added ahead of it, around which floats are integers, and the zero point is
+ * told as less by that. (oneDNN has a function that rounds, but not all its kernels do.) Results are the reference's to
+ * the last bit. */
 #include "quant.h"
 #include "window.h"
 
+enum { ROUNDER = 12582912 }; /* 1.5 * 2^23 */
 enum { X = 0, X_SCALE = 1, X_ZERO = 2, W_SCALE = 4, Y_SCALE = 6, Y_ZERO = 7, BIAS = 8 };
 
 static bool is_linear(const rg_op *op)
@@ -122,7 +126,8 @@ static bool has_zero_argument(const rg_op *op)
 static inlay_status make_attributes(rg_build *b, const rg_group *group, dnnl_primitive_attr_t *out)
 {
     const rg_op *op = b->op;
-    const int32_t x_zero = has_zero_argument(op) ? DNNL_RUNTIME_S32_VAL : op->zero, y_zero = (int32_t)op->size;
+    const int32_t x_zero = has_zero_argument(op) ? DNNL_RUNTIME_S32_VAL : op->zero;
+    const int32_t round = is_linear(op) && op->size != 0 ? ROUNDER : 0, y_zero = (int32_t)op->size - round;
     dnnl_post_ops_t posts = NULL;
     dnnl_status_t code = dnnl_success;
     inlay_status status;
@@ -134,15 +139,17 @@ static inlay_status make_attributes(rg_build *b, const rg_group *group, dnnl_pri
         code = dnnl_primitive_attr_set_zero_points(*out, DNNL_ARG_SRC, 1, 0, &x_zero);
     if (code == dnnl_success && y_zero != 0)
         code = dnnl_primitive_attr_set_zero_points(*out, DNNL_ARG_DST, 1, 0, &y_zero);
-    if (code == dnnl_success && is_linear(op) && group->post_count > 0) {
+    if (code == dnnl_success && is_linear(op) && (group->post_count > 0 || round != 0))
+        code = dnnl_post_ops_create(&posts);
+    if (code == dnnl_success && posts != NULL && round != 0)
+        code = dnnl_post_ops_append_eltwise(posts, 1, dnnl_eltwise_linear, 1, (float)round);
+    if (code == dnnl_success && posts != NULL && group->post_count > 0) {
         const rg_eltwise *f = &group->posts[0].eltwise; /* integers; the zero point is added behind it */
 
-        code = dnnl_post_ops_create(&posts);
-        if (code == dnnl_success)
-            code = dnnl_post_ops_append_eltwise(posts, 1, f->alg, f->alpha - (float)y_zero, f->beta - (float)y_zero);
-        if (code == dnnl_success)
-            code = dnnl_primitive_attr_set_post_ops(*out, posts);
+        code = dnnl_post_ops_append_eltwise(posts, 1, f->alg, f->alpha - (float)y_zero, f->beta - (float)y_zero);
     }
+    if (code == dnnl_success && posts != NULL)
+        code = dnnl_primitive_attr_set_post_ops(*out, posts);
     status = rg_check(code, b->diag, "set zero points", op->name);
 done:
     (void)dnnl_post_ops_destroy(posts);
