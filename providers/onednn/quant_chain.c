@@ -191,8 +191,8 @@ KIT_MULTIVERSION static void one_function(float *restrict y, const float *restri
         break;
     case dnnl_eltwise_clip_v2:
         for (int64_t i = 0; i < n; i++) {
-            float v = x[i] > alpha ? x[i] : alpha;
-            y[i] = v < beta ? v : beta;
+            float v = x[i] < alpha ? alpha : x[i]; /* NaN stays */
+            y[i] = v > beta ? beta : v;
         }
         break;
     case dnnl_eltwise_linear:

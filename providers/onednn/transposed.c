@@ -137,7 +137,7 @@ KIT_MULTIVERSION static void add_rows(float *restrict y, const float *const *row
     }
     if (relu)
         for (int64_t i = 0; i < n; i++)
-            y[i] = y[i] < 0 ? y[i] * slope : y[i];
+            y[i] = y[i] < 0 ? (slope != 0 ? y[i] * slope : 0) : y[i]; /* 0 * -inf is no 0 */
 }
 
 /* Rows [begin, end) of places of the output, channels last. */
@@ -226,7 +226,7 @@ static inlay_status run_thin(void *user, int64_t begin, int64_t end, uint32_t wo
                              ((int64_t)d->tap[i] * h->kernel + h->tap[j]) * w->kernel,
                          step);
         for (int64_t ow = 0; s->relu && ow < w->out; ow++)
-            y[ow] = y[ow] < 0 ? y[ow] * s->slope : y[ow];
+            y[ow] = y[ow] < 0 ? (s->slope != 0 ? y[ow] * s->slope : 0) : y[ow];
     }
     return INLAY_OK;
 }
