@@ -215,6 +215,10 @@ typedef struct rg_operand {
 inlay_status rg_emit(rg_build *b, dnnl_primitive_desc_t pd, const rg_operand *operands, uint32_t count);
 inlay_status rg_emit_native(rg_build *b, rg_native *native, const rg_place *const *places, uint32_t count);
 
+/* A normalisation by constants of an image that lies row-major or channels last, by a loop of our own (batch.c).
+ * relu: the first function behind it is one, and is done with it. *out_done = false: the image lies otherwise. */
+inlay_status rg_lower_batch_rows(rg_build *b, const rg_group *group, bool relu, bool *out_done);
+
 /* ------------------------------------------------------------------ fused functions (posts.c) */
 
 typedef struct rg_fused {

@@ -35,7 +35,11 @@ static inlay_status lower_batch(rg_build *b, const rg_group *group)
     rg_operand operands[6];
     inlay_status status;
     rg_md vector;
+    bool done;
 
+    INLAY_TRY(rg_lower_batch_rows(b, group, relu, &done));
+    if (done)
+        return INLAY_OK;
     INLAY_TRY(rg_read(b, op->in[0], &x));
     if (!rg_md_is_image(&x.md) && !rg_md_is_plain(&x.md)) {
         INLAY_TRY(rg_read_plain(b, op->in[0], &x));
