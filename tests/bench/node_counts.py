@@ -70,8 +70,8 @@ def peer_difference(args, model, inputs, work):
     out = {level: os.path.join(work, "peer-" + level) for level in ("0", "99")}
     for level, folder in out.items():
         os.makedirs(folder, exist_ok=True)
-        ran = subprocess.run([os.path.join(args.peer, "ort_bench"), os.path.join(args.peer, "libonnxruntime.so.1"), model,
-                              "--level", level, "--seconds", "0.01", "--inputs", inputs, "--outputs", folder],
+        ran = subprocess.run([os.path.join(args.peer, "ort_bench"), os.path.join(args.peer, "libonnxruntime.so.1"),
+                              model, "--level", level, "--seconds", "0.01", "--inputs", inputs, "--outputs", folder],
                              capture_output=True, text=True, check=False)
         if ran.returncode != 0:
             return last_line(ran)
