@@ -1,4 +1,4 @@
-/* Normalisations with a residual before them, and by the mean square, on onednn against the reference. */
+/* Normalisations by constants, with a residual before them, and by the mean square, on onednn against the reference. */
 #include "exec/session.h"
 #include "graph_script.h"
 
@@ -42,6 +42,9 @@ static void expect_same(const char *script, const char *op_type, const char *thr
     rig_close(&r[1]);
 }
 
+/* Constants of a normalisation; no variance is negative. */
+#define BATCH(n) "g = [" n "]\nb = [" n "]\nm = [" n "]\nu = [" n "]\nv = Abs(u)\n"
+
 static void against_reference(void **state)
 {
     static const struct {
@@ -58,6 +61,16 @@ static void against_reference(void **state)
         { "x : 400,257\ng = [257]\na = Tanh(x)\nb = RMSNormalization(a, g) epsilon=0.01\ny = Tanh(b)\n-> y", "RMSNorm" },
         { "x : 2,S,33\nz : 2,S,33\ng = [33]\nb = [33]\na = Add(x, b)\ns = Add(a, z)\nn = RMSNormalization(s, g)\n"
           "t = Tanh(n)\ny = Add(s, t)\n-> y", "SkipSimplified" },
+        { "x : 2,70,5,7\n" BATCH("70") "n = BatchNormalization(x, g, b, m, v)\ny = Relu(n)\n-> y", "BatchNorm" },
+        { "x : 2,70,130,7\n" BATCH("70") "a = Tanh(x)\ny = BatchNormalization(a, g, b, m, v) epsilon=0.1\n-> y",
+          "BatchNorm" },
+        { "x : 3,8,9,11\n" BATCH("37") "w = [37,8,3,3]\nc = Conv(x, w) kernel_shape=3,3\nt = Sigmoid(c)\n"
+          "n = BatchNormalization(t, g, b, m, v)\nr = Relu(n)\ny = Tanh(r)\n-> y", "BatchNorm" },
+        { "x : 1,8,40,40\n" BATCH("1100") "w = [1100,8,1,1]\nc = Conv(x, w)\nt = Sigmoid(c)\n"
+          "y = BatchNormalization(t, g, b, m, v)\n-> y", "BatchNorm" },
+        { "x : 2,19,33\n" BATCH("19") "n = BatchNormalization(x, g, b, m, v)\ny = LeakyRelu(n)\n-> y", "BatchNorm" },
+        { "x : 2,5,3,4,6\n" BATCH("5") "y = BatchNormalization(x, g, b, m, v)\n-> y", "BatchNorm" },
+        { "x : N,1300\n" BATCH("1300") "y = BatchNormalization(x, g, b, m, v)\n-> y", "BatchNorm" },
     };
 
     (void)state;
