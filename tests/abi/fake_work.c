@@ -97,10 +97,10 @@ struct inlay_compiled {
 };
 
 struct inlay_instance {
-    int64_t count;       /* elements of every float tensor here */
     int64_t dims[16];    /* of NonZero's input */
     uint32_t rank;
-    uint64_t inner_bytes; /* of one inner value in the workspace, aligned */
+    uint64_t inner_bytes; /* of the largest inner value in the workspace, aligned: each has as many */
+    int64_t counts[];     /* of each step: elements of every float tensor there */
 };
 
 uint32_t find(const uint32_t *list, uint32_t n, uint32_t value)
@@ -211,24 +211,29 @@ inlay_status specialize(void *state, inlay_compiled *c, inlay_specialize_request
                                inlay_diag *diag)
 {
     device *d = state;
-    inlay_instance *in = calloc(1, sizeof *in);
+    inlay_instance *in = calloc(1, sizeof *in + c->step_count * sizeof in->counts[0]);
     const inlay_value_state *x = INLAY_AT(inlay_value_state, r->values, r->value_stride, c->steps[0].in[0].value);
+    int64_t most = 0;
 
     *out_instance = NULL;
     if (in == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: specialize");
-    in->count = 1;
     in->rank = x->rank;
-    for (uint32_t i = 0; i < x->rank; i++) {
-        in->dims[i] = x->dims[i];
-        in->count *= x->dims[i];
+    memcpy(in->dims, x->dims, x->rank * sizeof *x->dims);
+    for (uint32_t s = 0; s < c->step_count; s++) {
+        const inlay_value_state *v = INLAY_AT(inlay_value_state, r->values, r->value_stride, c->steps[s].in[0].value);
+
+        in->counts[s] = 1;
+        for (uint32_t i = 0; i < v->rank; i++)
+            in->counts[s] *= v->dims[i];
+        most = in->counts[s] > most ? in->counts[s] : most;
     }
-    in->inner_bytes = ((uint64_t)in->count * sizeof(float) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    in->inner_bytes = ((uint64_t)most * sizeof(float) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     r->workspace_bytes = in->inner_bytes * c->inner_count;
     r->workspace_alignment = ALIGNMENT;
     if (c->steps[0].op == OP_NONZERO) {
         r->outputs[0].kind = d->bounded ? INLAY_OUTPUT_BOUNDED : INLAY_OUTPUT_ALLOCATED;
-        r->outputs[0].max_bytes = (uint64_t)in->count * in->rank * sizeof(int64_t);
+        r->outputs[0].max_bytes = (uint64_t)in->counts[0] * in->rank * sizeof(int64_t);
     }
     count(&d->counters.live_regions, 1);
     *out_instance = in;
@@ -254,9 +259,9 @@ struct job {
     inlay_run *run;
 };
 
-static float *operand_data(device *d, const job *j, const operand *o)
+static float *operand_data(device *d, const job *j, const operand *o, int64_t count)
 {
-    uint64_t bytes = (uint64_t)j->instance->count * sizeof(float);
+    uint64_t bytes = (uint64_t)count * sizeof(float);
     inlay_buffer inner = j->workspace;
 
     switch (o->from) {
@@ -300,13 +305,14 @@ static inlay_status compute(device *d, const job *j)
 {
     for (uint32_t s = 0; s < j->compiled->step_count; s++) {
         const step *st = &j->compiled->steps[s];
-        const float *a = operand_data(d, j, &st->in[0]);
-        const float *b = st->in_count > 1 ? operand_data(d, j, &st->in[1]) : a;
-        float *y = operand_data(d, j, &st->out);
+        int64_t n = j->instance->counts[s];
+        const float *a = operand_data(d, j, &st->in[0], n);
+        const float *b = st->in_count > 1 ? operand_data(d, j, &st->in[1], n) : a;
+        float *y = operand_data(d, j, &st->out, n);
 
         if (a == NULL || b == NULL || y == NULL)
             return INLAY_INTERNAL;
-        apply(st->op, a, b, y, j->instance->count);
+        apply(st->op, a, b, y, n);
     }
     count(&d->counters.executed, 1);
     return INLAY_OK;
@@ -465,10 +471,10 @@ static inlay_status run_nonzero(device *d, const inlay_compiled *c, const inlay_
         status = d->host->fence_wait(d->host->ctx, args->run, args->waits[w], args->diag);
     if (status != INLAY_OK)
         return status;
-    data = (const float *)(const void *)address(d, &x->buffer, (uint64_t)in->count * sizeof *data);
+    data = (const float *)(const void *)address(d, &x->buffer, (uint64_t)in->counts[0] * sizeof *data);
     if (data == NULL)
         return inlay_fail(args->diag, INLAY_INTERNAL, "fake: a buffer that is not mine");
-    for (int64_t i = 0; i < in->count; i++)
+    for (int64_t i = 0; i < in->counts[0]; i++)
         dims[1] += data[i] != 0;
     if (d->bounded) {
         y->dims[0] = dims[0];
@@ -481,7 +487,7 @@ static inlay_status run_nonzero(device *d, const inlay_compiled *c, const inlay_
     out = (int64_t *)(void *)address(d, &memory, (uint64_t)(dims[0] * dims[1]) * sizeof *out);
     if (out == NULL)
         return inlay_fail(args->diag, INLAY_INTERNAL, "fake: a buffer that is not mine");
-    for (int64_t i = 0, at = 0; i < in->count; i++) {
+    for (int64_t i = 0, at = 0; i < in->counts[0]; i++) {
         int64_t rest = i;
 
         if (data[i] == 0)
