@@ -90,8 +90,8 @@ static void fused_bits(void **state)
         "x : 300,1300\ne = [] 0.01\ng = [1300]\nm = ReduceMean(x) axes=1, keepdims=1\nd = Sub(x, m)\n"
         "q = Mul(d, d)\nv = ReduceMean(q) axes=1, keepdims=1\na = Add(v, e)\ns = Sqrt(a)\nn = Div(d, s)\n"
         "y = Mul(n, g)\n-> y",
-        "x : 2,5,65\ne = [] 0.01\ng = [65]\nq = Mul(x, x)\nv = ReduceMean(q) axes=2, keepdims=1\na = Add(v, e)\n"
-        "s = Sqrt(a)\nr = Reciprocal(s)\nn = Mul(x, r)\ny = Mul(n, g)\n-> y",
+        ("x : 2,5,65\ne = [] 0.01\ng = [65]\nq = Mul(x, x)\nv = ReduceMean(q) axes=2, keepdims=1\na = Add(v, e)\n"
+         "s = Sqrt(a)\nr = Reciprocal(s)\nn = Mul(x, r)\ny = Mul(n, g)\n-> y"),
         "x : 2,3,4,33\na = ReduceMean(x) axes=-1, keepdims=0\nb = ReduceMean(x) axes=2,3, keepdims=1\n-> a, b",
     };
 
