@@ -1,7 +1,7 @@
 /* libgomp waits by turning in a loop, 300000 times unless its environment says otherwise, which is 2 to 8 ms. When
  * other programs want the CPUs, too, the kernel may leave a caller and its worker on one CPU for seconds: then each
  * keeps the other from working while it waits for it, and a run of 100 loops takes half a second instead of 4 ms. With
- * 5000 turns it takes 18, and on a machine of its own nothing is lost: loops follow each other closer than that.
+ * 5000 turns it takes 19, and on a machine of its own nothing is lost: loops follow each other closer than that.
  *
  * The number is read when libgomp is loaded, from the environment, so this file must load it, before a plugin does, and
  * set the variable for that moment. That is done when this library is loaded, and only while the process has one thread,

@@ -326,6 +326,15 @@ static void pace_keep(uint64_t key, uint64_t ns)
     __atomic_store_n(&paces[key >> 58], key << 32 | (ns < UINT32_MAX ? ns : UINT32_MAX), __ATOMIC_RELAXED);
 }
 
+static void run_team(loop *l, uint32_t team)
+{
+    TSAN_RELEASE(l);
+    gomp_team(join_team, l, team);
+    TSAN_ACQUIRE(l);
+    warmth.team_end = clock_ns();
+    warmth.lost = 0;
+}
+
 /* Runs what the caller does alone, and says whether that was all. */
 static bool run_cold(loop *l)
 {
@@ -379,11 +388,7 @@ inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t g
     if (team <= 1) {
         be_worker(&l, 0);
     } else if (!run_cold(&l)) {
-        TSAN_RELEASE(&l);
-        gomp_team(join_team, &l, team);
-        TSAN_ACQUIRE(&l);
-        warmth.team_end = clock_ns();
-        warmth.lost = 0;
+        run_team(&l, team);
     }
     give_back(team);
     return l.status;
@@ -403,12 +408,7 @@ void threads_meet(const inlay_run *run)
     if (limit <= 1 || in_loop || gomp_in_team())
         return;
     team = lease(limit, limit);
-    if (team > 1) {
-        TSAN_RELEASE(&l);
-        gomp_team(join_team, &l, team);
-        TSAN_ACQUIRE(&l);
-        warmth.team_end = clock_ns();
-        warmth.lost = 0;
-    }
+    if (team > 1)
+        run_team(&l, team);
     give_back(team);
 }

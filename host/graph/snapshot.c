@@ -104,12 +104,16 @@ static uint64_t hash_graph(const graph *g)
 inlay_status graph_snapshot(const graph *g, arena *a, inlay_graph *out, inlay_diag *diag)
 {
     inlay_node_info *nodes = arena_array(a, g->node_count, sizeof *nodes);
+    uint64_t constant_bytes = 0;
 
     if (nodes == NULL)
         return graph_fail(g, NULL, NULL, INLAY_OUT_OF_MEMORY, diag, "out of memory for a snapshot of %u nodes",
                           g->node_count);
     for (uint32_t i = 0; i < g->node_count; i++)
         nodes[i] = g->nodes[i]->info;
+    for (uint32_t v = 0; v < g->value_count; v++)
+        if ((g->values[v].info.flags & INLAY_VALUE_CONSTANT) != 0)
+            constant_bytes += g->values[v].info.data_bytes;
     *out = (inlay_graph){ .struct_size = sizeof *out,
                           .name = { g->name, strlen(g->name) },
                           .content_hash = hash_graph(g),
@@ -125,6 +129,7 @@ inlay_status graph_snapshot(const graph *g, arena *a, inlay_graph *out, inlay_di
                           .symbol_count = g->model->symbol_count,
                           .symbol_stride = sizeof *g->model->symbols,
                           .input_count = g->input_count,
-                          .output_count = g->output_count };
+                          .output_count = g->output_count,
+                          .constant_bytes = constant_bytes };
     return INLAY_OK;
 }

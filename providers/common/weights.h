@@ -8,16 +8,10 @@
 #define CORE_WEIGHTS 65536 /* bytes of one node: they go through in a breath wherever they are near */
 #define FAR_WEIGHTS_PER_NS 60.0 /* bytes that memory brings, beyond what the same take from the last cache */
 
-/* Bytes of all constants of the graph; it looks at no more of them than it takes to know that none are kept. */
+/* Bytes of all constants of the graph; 0 from a host that does not tell. */
 static inline double weights_of_graph(const inlay_graph *graph)
 {
-    double bytes = 0;
-
-    for (uint32_t i = 0; i < graph->value_count && bytes < KEPT_WEIGHTS; i++) {
-        const inlay_value_info *v = inlay_graph_value(graph, i);
-        bytes += v != NULL && (v->flags & INLAY_VALUE_CONSTANT) != 0 ? (double)v->data_bytes : 0;
-    }
-    return bytes;
+    return INLAY_HAS(graph, constant_bytes) ? (double)graph->constant_bytes : 0;
 }
 
 /* Nanoseconds that `bytes` of weights take longer than from the last cache, in a graph with `all` bytes of them: of

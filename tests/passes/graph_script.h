@@ -157,9 +157,9 @@ static inline void script_model(wire *w, const char *script, int64_t opset)
     free(copy);
 }
 
-/* Random floats for every input, sizes that are not known are 3; so great a share of them (0 to 1) NaN, infinities,
- * zeros of both signs, ones. */
-static inline void script_feed_odd(rig *r, uint32_t seed, float share)
+/* Random floats for every input, sizes that are not known are `unknown`; so great a share of them (0 to 1) NaN,
+ * infinities, zeros of both signs, ones. */
+static inline void script_feed_sized(rig *r, int64_t unknown, uint32_t seed, float share)
 {
     const float odd[] = { NAN, INFINITY, -INFINITY, 0, -0.0f, 1, -1 };
 
@@ -170,7 +170,7 @@ static inline void script_feed_odd(rig *r, uint32_t seed, float share)
 
         (void)inlay_session_input(r->session, i, &info);
         for (uint32_t d = 0; d < info.rank; d++)
-            dims[d] = info.dims[d] < 0 ? 3 : info.dims[d];
+            dims[d] = info.dims[d] < 0 ? unknown : info.dims[d];
         assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, dims, &v, NULL), INLAY_OK);
         for (int64_t k = 0; k < inlay_value_count(v); k++) {
             float x = 6 * script_random(&seed) - 3;
@@ -181,6 +181,11 @@ static inline void script_feed_odd(rig *r, uint32_t seed, float share)
         }
         rig_bind(r, i, v);
     }
+}
+
+static inline void script_feed_odd(rig *r, uint32_t seed, float share)
+{
+    script_feed_sized(r, 3, seed, share);
 }
 
 static inline void script_feed(rig *r, uint32_t seed)

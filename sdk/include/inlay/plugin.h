@@ -168,6 +168,7 @@ typedef struct inlay_graph {
     uint32_t value_count, value_stride;
     uint32_t symbol_count, symbol_stride;
     uint32_t input_count, output_count;
+    uint64_t constant_bytes; /* of all constants: what a run reads, and caches keep or not */
 } inlay_graph;
 
 static inline const inlay_node_info *inlay_graph_node(const inlay_graph *graph, uint32_t node)
