@@ -9,6 +9,7 @@
  *     fuse.c      the best mix of two choices, by a minimum cut (flow.c)
  *     solve.c     the search: label after label, family after family, until nothing improves
  *     exact.c     branch and bound, where the graph is small enough
+ *     steady.c    changes that would hardly be seen, undone
  *     limits.c    memory bounds, max_partitions, require
  *     rules.c     pins, forbids and the like, as offers that may not be taken
  *     whole.c     all graphs of a session: rules that hold over them together
@@ -61,6 +62,7 @@ typedef struct problem {
     uint8_t *usable;           /* [offers] within the rules, and no circle by itself */
     uint8_t *odd;              /* [offers] places a value elsewhere than in its provider's domain */
     double *base_price;        /* [offers] ns, margin, launch when it runs alone */
+    double *margin_ns;         /* [offers] the margin in it */
     double *price;             /* [offers] and what memory adds */
     double *launch;            /* [providers] */
     double *up, *down;         /* [values * domains] copying from the domain to the host and back */
@@ -196,10 +198,12 @@ void part_side_of(const problem *x, const uint32_t *choice, part_side *out);
  * otherwise near it, so judge the result. False: out of memory. */
 bool part_fuse(problem *x, const part_side *now, const part_side *then, uint32_t *choice);
 
-/* ------------------------------------------------------------------ solve.c, exact.c, limits.c */
+/* ------------------------------------------------------------------ solve.c, exact.c, steady.c, limits.c */
 
 /* The best choice that the search finds; *uncovered is a node that nobody runs, or NONE. */
 INLAY_NODISCARD bool part_solve(problem *x, uint32_t *choice, uint32_t *uncovered);
+/* Gives nodes back to whom the user's order would have them run by, while what is lost by it is too little to be known. */
+INLAY_NODISCARD bool part_steady(problem *x, uint32_t *choice);
 /* Improves *verdict, whose choice may be infeasible, by trying everything within a budget of steps. True: that sufficed
  * to know the best. */
 bool part_exact(problem *x, uint32_t budget, uint32_t *choice, part_verdict *verdict);

@@ -51,6 +51,10 @@ static inlay_status choose(const part_request *request, const uint8_t *candidate
         status = part_nobody_offers(request, out, candidates, usable, uncovered, &scratch, diag);
         goto done;
     }
+    if (!part_by_priority(request) && !part_steady(&x, choice)) {
+        status = no_memory(request, diag);
+        goto done;
+    }
     INLAY_TRY(part_keep_limits(&x, choice, diag));
     INLAY_TRY(part_form_regions(&x, choice, a, diag));
 done:

@@ -236,7 +236,8 @@ static bool price_offers(problem *x)
         for (uint32_t k = 0; k < offer->node_count; k++)
             margin = fmax(margin, margins[(size_t)offer->provider * x->nodes + offer->nodes[k]]);
         x->odd[o] = is_odd(x, offer);
-        x->base_price[o] = ns + ns * margin * offer->provider;
+        x->margin_ns[o] = ns * margin * offer->provider;
+        x->base_price[o] = ns + x->margin_ns[o];
         if (!part_merges(x, o))
             x->base_price[o] += x->launch[offer->provider];
     }
@@ -374,12 +375,14 @@ bool problem_init(problem *out, const part_request *request, partition *p, const
     x->flow.a = scratch;
     x->odd = arena_array(scratch, offers, sizeof *x->odd);
     x->base_price = arena_array(scratch, offers, sizeof *x->base_price);
+    x->margin_ns = arena_array(scratch, offers, sizeof *x->margin_ns);
     x->price = arena_array(scratch, offers, sizeof *x->price);
     x->launch = arena_array(scratch, providers, sizeof *x->launch);
     x->limit = arena_array(scratch, providers, sizeof *x->limit);
     x->memory = arena_array(scratch, providers, sizeof *x->memory);
-    if (x->odd == NULL || x->base_price == NULL || x->price == NULL || x->launch == NULL || x->limit == NULL ||
-        x->memory == NULL || !find_domains(x) || !find_readers(x) || !find_parents(x) || !price_offers(x))
+    if (x->odd == NULL || x->base_price == NULL || x->margin_ns == NULL || x->price == NULL || x->launch == NULL ||
+        x->limit == NULL || x->memory == NULL || !find_domains(x) || !find_readers(x) || !find_parents(x) ||
+        !price_offers(x))
         return false;
     price_layouts(x);
     find_limits(x);

@@ -210,6 +210,62 @@ static void noise_changes_nothing(void **state)
     }
 }
 
+/* Changes that save next to nothing of a run are not made, not even many of them; those that do are, together with what
+ * is too small by itself but not in sum. Changes that hang together count as one. */
+static void trifles_change_nothing(void **state)
+{
+    static const struct {
+        double large, saves; /* what one node takes, and what the others save of their 100 on provider 1 */
+        uint32_t confidence;
+        const char *want;
+    } cases[] = { { 100000, 30, INLAY_CONFIDENCE_MODEL, "0000" },  /* 90 of 100300 ns; 0.1 * 15% may be given away */
+                  { 1000, 30, INLAY_CONFIDENCE_MODEL, "0111" },
+                  { 5000, 30, INLAY_CONFIDENCE_MODEL, "0111" },    /* 75 may be, not 90: they are one change */
+                  { 100000, 30, INLAY_CONFIDENCE_MEASURED, "0000" },
+                  { 30000, 30, INLAY_CONFIDENCE_MEASURED, "0111" },
+                  { 30000, 30, INLAY_CONFIDENCE_MODEL, "0000" } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        world w;
+
+        world_init(&w, 4, CHAIN, NULL, 2);
+        w.fakes[0].confidence = w.fakes[1].confidence = cases[i].confidence;
+        for (uint32_t n = 0; n < 4; n++) {
+            (void)world_offer(&w, 0, n == 0 ? cases[i].large : 100, 0, 1, &n);
+            (void)world_offer(&w, 1, n == 0 ? cases[i].large : 100 - cases[i].saves, 0, 1, &n);
+        }
+        world_partition(&w);
+        world_check(&w, &w.out);
+        assert_string_equal(assignment(&w), cases[i].want);
+        world_deinit(&w);
+    }
+}
+
+/* Of changes that do not hang together the smallest are given up, as many as do not matter. */
+static void smallest_go_first(void **state)
+{
+    static const double first[] = { 10000, 100, 10000, 1000, 10000, 100 };
+    static const double second[] = { 10000, 70, 10000, 500, 10000, 70 };
+    uint32_t reads[6 * 4];
+    world w;
+
+    (void)state;
+    for (uint32_t n = 0; n < 6; n++)
+        for (uint32_t i = 0; i < 4; i++)
+            reads[n * 4 + i] = n > 0 && i == 0 ? n - 1 : INLAY_NONE;
+    world_init(&w, 6, reads, NULL, 2);
+    w.fakes[0].confidence = w.fakes[1].confidence = INLAY_CONFIDENCE_MODEL;
+    for (uint32_t n = 0; n < 6; n++) {
+        (void)world_offer(&w, 0, first[n], 0, 1, &n);
+        (void)world_offer(&w, 1, second[n], 0, 1, &n);
+    }
+    world_partition(&w);
+    world_check(&w, &w.out);
+    assert_string_equal(assignment(&w), "000100");
+    world_deinit(&w);
+}
+
 /* Values that several read in one domain are copied once, results of the graph come home, devices meet in the host. */
 static void copies_are_counted_once(void **state)
 {
@@ -243,6 +299,8 @@ int main(void)
         cmocka_unit_test(rules_one_by_one),
         cmocka_unit_test(rules_over_two_graphs),
         cmocka_unit_test(noise_changes_nothing),
+        cmocka_unit_test(trifles_change_nothing),
+        cmocka_unit_test(smallest_go_first),
         cmocka_unit_test(copies_are_counted_once),
     };
 
