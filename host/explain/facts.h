@@ -61,6 +61,7 @@ typedef struct facts_stretch {
 typedef struct facts_kernel {
     const char *name, *runner_up, *why; /* runner_up, why: or NULL */
     double ns, runner_up_ns;            /* negative: not known */
+    double error;                       /* relative to the largest result; 0: not known */
     uint32_t reason;                    /* INLAY_KERNEL_* */
 } facts_kernel;
 

@@ -44,7 +44,7 @@ static inlay_status note_kernel(void *ctx, const inlay_kernel *k)
         return INLAY_OUT_OF_MEMORY;
     *kept = (facts_kernel){ .name = copied(&l->f->a, k->name), .runner_up = copied(&l->f->a, k->runner_up),
                             .why = copied(&l->f->a, k->why), .ns = k->ns, .runner_up_ns = k->runner_up_ns,
-                            .reason = k->reason };
+                            .reason = k->reason, .error = INLAY_HAS(k, error) ? k->error : 0 };
     if (kept->name == NULL)
         return INLAY_OUT_OF_MEMORY;
     l->g->nodes[k->node].kernel = kept;
@@ -118,6 +118,8 @@ static void text_graph(const facts *f, const facts_graph *g, const explain_view 
         say_text(view->sink, info->op_type.data);
         say(view->sink, " ");
         say_text(view->sink, info->name.data);
+        if (k->error > 0)
+            say(view->sink, "  (off by %.1e of the largest)", k->error);
         if (k->why != NULL) {
             say(view->sink, "  (");
             say_text(view->sink, k->why);
@@ -149,6 +151,8 @@ void json_kernel(json_out *j, const facts_kernel *k)
         if (k->runner_up_ns >= 0)
             json_number(j, "runner_up_ns", k->runner_up_ns);
     }
+    if (k->error > 0)
+        json_number(j, "error", k->error);
     if (k->why != NULL)
         json_text(j, "why", k->why);
     json_close(j);

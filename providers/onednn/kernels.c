@@ -140,7 +140,7 @@ static bool blocks_run(rg_build *b, const rg_group *group, const kn_case *c, con
 static bool library_winograd_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group;
-    return is_whole(b) && is_window(b, c, out_why) &&
+    return is_whole(b) && is_window(b, c, out_why) && tiles_of_cpu() != NULL &&
            rg_winograd_gain(b->op, c->w.in, c->w.out, c->w.out_height, c->w.out_width) > 0;
 }
 
@@ -180,13 +180,14 @@ static inlay_status groups(rg_build *b, const rg_group *group, const kn_case *c,
 
 /* Of equals the first is taken. */
 const kn_kernel kn_kernels[KN_COUNT] = {
-    [KN_TILES] = { "tiles", tiles_run, kn_tiles_ns, tiles_direct },
-    [KN_WINOGRAD_4] = { "winograd_4x4", windows_4_run, windows_4_ns, windows_4 },
-    [KN_WINOGRAD_2] = { "winograd_2x2", windows_2_run, windows_2_ns, windows_2 },
-    [KN_GROUPS] = { "groups", groups_run, groups_ns, groups },
-    [KN_BLOCKS] = { "library_blocked", blocks_run, kn_blocks_ns, blocks },
-    [KN_LIBRARY] = { "library", library_runs, kn_library_ns, library },
-    [KN_LIBRARY_WINOGRAD] = { "library_winograd", library_winograd_runs, kn_library_winograd_ns, library_winograd },
+    [KN_TILES] = { "tiles", 0, tiles_run, kn_tiles_ns, tiles_direct },
+    [KN_WINOGRAD_4] = { "winograd_4x4", 6, windows_4_run, windows_4_ns, windows_4 },
+    [KN_WINOGRAD_2] = { "winograd_2x2", 4, windows_2_run, windows_2_ns, windows_2 },
+    [KN_GROUPS] = { "groups", 0, groups_run, groups_ns, groups },
+    [KN_BLOCKS] = { "library_blocked", 0, blocks_run, kn_blocks_ns, blocks },
+    [KN_LIBRARY] = { "library", 0, library_runs, kn_library_ns, library },
+    /* oneDNN's has the points of ours: the error is taken to be the same */
+    [KN_LIBRARY_WINOGRAD] = { "library_winograd", 6, library_winograd_runs, kn_library_winograd_ns, library_winograd },
 };
 
 uint32_t kn_find(const char *name)
@@ -385,6 +386,29 @@ static void choose(rg_build *b, const rg_group *group, const kn_case *c, kn_choi
     }
 }
 
+/* May the first be taken, as far as its error goes? Otherwise it is taken out. */
+static inlay_status check_error(rg_build *b, const kn_case *c, kn_choice *choice, bool *out_fine)
+{
+    const uint8_t kernel = choice->kernel[0];
+    const uint32_t constant = b->c->values[b->op->in[1]].constant;
+    double *error = &choice->error[kernel];
+    inlay_status status = INLAY_OK;
+
+    *out_fine = kn_kernels[kernel].points == 0;
+    if (*out_fine)
+        return INLAY_OK;
+    INLAY_TRY(rg_constant_window_error(b->c, &b->c->constants[constant], &c->weights, kn_kernels[kernel].points, error,
+                                       b->diag));
+    *out_fine = *error <= KN_MOST_ERROR;
+    if (*out_fine)
+        return INLAY_OK;
+    take_out(choice, 0);
+    choice->moved = false;
+    choice->source = choice->count < 2 ? KN_ONLY : choice->source == KN_BY_OPTION ? KN_BY_MODEL : choice->source;
+done:
+    return status;
+}
+
 static inlay_status remember(rg_build *b, const kn_choice *choice)
 {
     inlay_instance *i = b->instance;
@@ -402,8 +426,11 @@ inlay_status kn_lower(rg_build *b, const rg_group *group, const kn_case *c)
 
     choose(b, group, c, &choice);
     while (choice.count > 0) {
-        bool done = false;
+        bool done = false, fine;
 
+        INLAY_TRY(check_error(b, c, &choice, &fine));
+        if (!fine)
+            continue;
         INLAY_TRY(kn_kernels[choice.kernel[0]].lower(b, group, c, &done));
         if (done)
             return remember(b, &choice);

@@ -45,6 +45,7 @@ typedef struct kn_case {
 
 typedef struct kn_kernel {
     const char *name; /* in keys and explanations */
+    int64_t points;   /* Winograd's: those along an axis, by which its error is known; 0: the sum as written */
     /* Can it run here? *out_why may say why not. */
     bool (*runs)(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);
     double (*ns)(const rg_build *b, const rg_group *group, const kn_case *c);
@@ -63,6 +64,8 @@ struct kn_choice {
     uint32_t source;      /* KN_BY_MODEL ... */
     uint8_t kernel[KN_COUNT];
     double ns[KN_COUNT];  /* predicted, or measured */
+    double error[KN_COUNT]; /* by kernel, Winograd's: relative to the largest result, measured with the weights; 0:
+                               not asked */
     const char *why;      /* static text, why not Winograd's for instance; NULL */
     bool moved;           /* the first is what an attempt wants */
     uint64_t key[2];      /* of the layer, without a kernel */
@@ -80,6 +83,8 @@ typedef struct kn_attempt {
     void *ctx;
 } kn_attempt;
 #define KN_PLAUSIBLE 3.0
+/* What Winograd's results may be off by, relative to the largest; a layer whose weights make it more runs by another. */
+#define KN_MOST_ERROR 1e-4
 
 /* Lowers the convolution by the best kernel that does. */
 inlay_status kn_lower(rg_build *b, const rg_group *group, const kn_case *c);

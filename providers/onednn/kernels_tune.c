@@ -260,17 +260,40 @@ done:
 
 /* ------------------------------------------------------------------ what was chosen */
 
+/* What Winograd's would have been off by, where that was too much. */
+static const char *say_why(const kn_choice *choice, char *text, size_t bytes)
+{
+    size_t at = 0;
+
+    for (uint32_t k = 0; k < KN_COUNT; k++) {
+        int n;
+
+        if (!(choice->error[k] > KN_MOST_ERROR))
+            continue;
+        n = snprintf(text + at, bytes - at, "%s%s would be off by %.1e", at > 0 ? ", " : "", kn_kernels[k].name,
+                     choice->error[k]);
+        if (n < 0 || (size_t)n >= bytes - at)
+            break;
+        at += (size_t)n;
+    }
+    if (at > 0)
+        (void)snprintf(text + at, bytes - at, " with these weights; at most %.0e is taken", KN_MOST_ERROR);
+    return at > 0 ? text : choice->why;
+}
+
 inlay_status kn_list(void *state, inlay_compiled *c, inlay_instance *instance,
                      inlay_status (*kernel)(void *ctx, const inlay_kernel *k), void *ctx)
 {
     static const uint32_t reasons[] = { [KN_BY_MODEL] = INLAY_KERNEL_MODEL, [KN_BY_TIME] = INLAY_KERNEL_TIMED,
                                         [KN_BY_OPTION] = INLAY_KERNEL_OPTION, [KN_ONLY] = INLAY_KERNEL_ONLY };
     inlay_status status = INLAY_OK;
+    char text[200];
 
     (void)state;
     for (uint32_t i = 0; status == INLAY_OK && i < instance->choice_count; i++) {
         const kn_choice *choice = &instance->choices[i];
         const bool other = choice->count > 1;
+        const double error = choice->error[choice->kernel[0]];
         const inlay_kernel k = {
             .struct_size = sizeof k,
             .node = c->ops[choice->op].node,
@@ -279,7 +302,8 @@ inlay_status kn_list(void *state, inlay_compiled *c, inlay_instance *instance,
             .ns = choice->ns[0],
             .runner_up = other ? kn_kernels[choice->kernel[1]].name : NULL,
             .runner_up_ns = other ? choice->ns[1] : -1,
-            .why = choice->why,
+            .why = say_why(choice, text, sizeof text),
+            .error = error,
         };
 
         status = kernel(ctx, &k);

@@ -176,6 +176,7 @@ typedef struct rg_constant {
     bool plain_used;   /* something reads the original as it lies */
     bool shifted;      /* packs hold int8, 128 less than the original's uint8 */
     int32_t *sums;     /* integer products: of the columns of a matrix */
+    double window_errors[2]; /* Winograd's with 4 and 6 points; 0: not measured yet */
 } rg_constant;
 
 typedef struct rg_value {

@@ -6,7 +6,7 @@
  * that lies elsewhere, fetch the weights of the next tile while they multiply, and need no code to be generated.
  *
  * tiles_avx512.c has the loops over vectors, tiles.c convolutions as they are written down, tiles_winograd.c those of
- * 3x3 by Winograd's algorithm. Where the CPU has no AVX-512, oneDNN's convolutions are all there are. */
+ * 3x3 by Winograd's algorithm, and tiles_error.c how far that is off. Where the CPU has no AVX-512, oneDNN's convolutions are all there are. */
 #ifndef ONEDNN_TILES_H
 #define ONEDNN_TILES_H
 #include "kernels.h"
@@ -102,6 +102,12 @@ void tiles_end(const tile_set *set, const sg_kernel *kernel, const tile_ending *
 bool tiles_window_layout(int64_t points, int64_t in, int64_t out, rg_md *md);
 /* Is md such a layout for weights that lie as `plain` says? Then they are made here. */
 bool tiles_window_weights(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target);
+
+/* How far Winograd's results with that many points are from the sum as written, for weights [out, in, 3, 3] that lie as
+ * `plain` says, relative to the largest (tiles_error.c): infinity where weights are no numbers, or this CPU has no such
+ * kernels. false: out of memory. */
+bool tiles_window_error(const rg_state *state, const rg_md *plain, const void *source, int64_t points,
+                        double *out_error);
 
 /* Lowers the convolution of the group: as it is written (points 0), or by Winograd's algorithm with that many. What
  * tiles are for is for the caller to know (kernels.c). */

@@ -9,6 +9,7 @@ enum { MUST_ALIGN = 1 };
 #endif
 
 enum { ALONE_BYTES = 1 << 20 };
+static const double LEAST_ERROR = 1e-30; /* of one that was measured to be none */
 
 inlay_status rg_reorder_now(const rg_state *state, const rg_md *from, const void *source, const rg_md *to, void *target,
                             inlay_diag *diag)
@@ -80,7 +81,7 @@ bool rg_constant_is_packed(const rg_constant *k)
 }
 
 /* Elements of the original at dense strides, from a pack, when the original has gone. */
-static inlay_status unpack(inlay_compiled *c, const rg_constant *k, void **out_plain, inlay_diag *diag)
+static inlay_status unpack(const inlay_compiled *c, const rg_constant *k, void **out_plain, inlay_diag *diag)
 {
     const rg_pack *from = source_pack(k);
     inlay_status status;
@@ -238,27 +239,36 @@ static bool reorder_slices(const inlay_compiled *c, const rg_constant *k, const 
     return true;
 }
 
+/* The original's elements, or a copy of them: *out_copy, which the caller frees; NULL: none was needed. */
+static inlay_status read_source(const inlay_compiled *c, const rg_constant *k, const void **out_source,
+                                void **out_copy, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    *out_copy = NULL;
+    *out_source = k->data;
+    if (k->data == NULL) {
+        status = unpack(c, k, out_copy, diag);
+    } else if (k->shifted) {
+        status = shift(k, out_copy, diag);
+    } else if (MUST_ALIGN && (uintptr_t)k->data % sizeof(float) != 0) {
+        if (posix_memalign(out_copy, 64, k->bytes) != 0) {
+            *out_copy = NULL;
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "a constant of %llu bytes", (unsigned long long)k->bytes);
+        }
+        memcpy(*out_copy, k->data, k->bytes);
+    }
+    *out_source = *out_copy != NULL ? *out_copy : k->data;
+    return status;
+}
+
 static inlay_status fill_pack(inlay_compiled *c, const rg_constant *k, rg_pack *p, inlay_diag *diag)
 {
     void *unpacked = NULL;
-    const void *source = k->data;
-    inlay_status status = INLAY_OK;
+    const void *source;
+    inlay_status status;
 
-    if (source == NULL) {
-        INLAY_TRY(unpack(c, k, &unpacked, diag));
-        source = unpacked;
-    } else if (k->shifted) {
-        INLAY_TRY(shift(k, &unpacked, diag));
-        source = unpacked;
-    } else if (MUST_ALIGN && (uintptr_t)source % sizeof(float) != 0) {
-        if (posix_memalign(&unpacked, 64, k->bytes) != 0) {
-            unpacked = NULL;
-            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "a constant of %llu bytes", (unsigned long long)k->bytes);
-            goto done;
-        }
-        memcpy(unpacked, source, k->bytes);
-        source = unpacked;
-    }
+    INLAY_TRY(read_source(c, k, &source, &unpacked, diag));
     if (rg_md_equal(&p->plain, &p->md))
         memcpy(p->data, source, rg_md_bytes(&p->md));
     else if (!tiles_window_weights(c->state, &p->plain, source, &p->md, p->data) &&
@@ -306,5 +316,45 @@ inlay_status rg_constant_pack(inlay_compiled *c, rg_constant *k, const rg_md *pl
     p = NULL;
 done:
     pack_destroy(p);
+    return status;
+}
+
+/* ------------------------------------------------------------------ errors that the host keeps */
+
+inlay_status rg_constant_window_error(inlay_compiled *c, rg_constant *k, const rg_md *plain, int64_t points,
+                                      double *out_error, inlay_diag *diag)
+{
+    const bool kept = c->compiling != NULL && c->state->packs != NULL && k->copy == NULL && k->content_hash != 0;
+    const uint64_t key[] = { k->content_hash, UINT64_C(0x77696e646f776572), (uint64_t)points,
+                             (uint64_t)plain->dims[0], (uint64_t)plain->dims[1] };
+    double *known = &k->window_errors[points == 6];
+    const void *source;
+    void *copy = NULL, *room = NULL;
+    uint32_t found = 0;
+    inlay_status status = INLAY_OK;
+
+    *out_error = *known;
+    if (*known != 0)
+        return INLAY_OK;
+    if (kept && c->state->packs->take(c->state->host->ctx, c->compiling, key, sizeof key, sizeof *known, &room,
+                                      &found) != INLAY_OK)
+        room = NULL;
+    if (room != NULL && found != 0)
+        memcpy(out_error, room, sizeof *out_error);
+    if (!(*out_error > 0)) {
+        INLAY_TRY(read_source(c, k, &source, &copy, diag));
+        if (!tiles_window_error(c->state, plain, source, points, out_error)) {
+            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to measure what weights do to an error");
+            goto done;
+        }
+        *out_error = *out_error > 0 ? *out_error : LEAST_ERROR;
+        if (room != NULL && found == 0) {
+            memcpy(room, out_error, sizeof *out_error);
+            c->state->packs->keep(c->state->host->ctx, c->compiling, room);
+        }
+    }
+    *known = *out_error;
+done:
+    free(copy);
     return status;
 }

@@ -172,10 +172,80 @@ static void tuned(void **state)
     folder_remove(&f);
 }
 
+/* ------------------------------------------------------------------ Winograd's error */
+
+/* Two layers: one whose weights take away what they have given, as filters for edges do, and an ordinary one. */
+static void cancelling_layers(char *script, size_t bytes)
+{
+    enum { CHANNELS = 16 };
+    size_t at = (size_t)snprintf(script, bytes, "x : 1,%d,24,24\nw = [%d,%d,3,3] ", CHANNELS, CHANNELS, CHANNELS);
+    dice d = { 9 };
+    int first[CHANNELS / 2][9];
+
+    for (int o = 0; o < CHANNELS; o++) {
+        for (int i = 0; i < CHANNELS; i++) {
+            for (int t = 0; t < 9; t++) {
+                int *w = &first[i % (CHANNELS / 2)][t];
+
+                *w = i < CHANNELS / 2 ? roll(&d, -999, 999) : -*w;
+                at += (size_t)snprintf(script + at, bytes - at, "%s%d", o + i + t > 0 ? "," : "", *w);
+            }
+        }
+    }
+    at += (size_t)snprintf(script + at, bytes - at,
+                           "\na = Conv(x, w) pads=1,1,1,1\nv = [%d,%d,3,3]\nb = Conv(x, v) pads=1,1,1,1\n-> a, b",
+                           CHANNELS, CHANNELS);
+    assert_true(at < bytes);
+}
+
+static rig open_cancelling(const folder *f, const char *script)
+{
+    wire w = { 0 };
+
+    script_model(&w, script, 17);
+    return rig_open(&w, (const char *const[]){ "providers", "onednn,reference", "policy", "priority", "intra_threads",
+                                               "1", "cache_dir", f->path, "onednn.kernel", "winograd_4x4", NULL });
+}
+
+static void held_to_its_error(void **state)
+{
+    static char script[1 << 14];
+    static text t, again;
+    folder f = folder_make();
+    rig r, plain;
+
+    (void)state;
+    cancelling_layers(script, sizeof script);
+    r = open_cancelling(&f, script);
+    plain = beside_open(script, 17, "reference", "1", NULL);
+    explain(&r, "json", &t);
+    if (strstr(t.data, "\"winograd_4x4\"") != NULL) { /* a CPU that has it: of the two layers, one is refused it */
+        assert_int_equal(count_of(&t, "\"name\": \"winograd_4x4\""), 1);
+        assert_int_equal(count_of(&t, "winograd_4x4 would be off by "), 1);
+        assert_int_equal(count_of(&t, "\"error\": "), 1);
+        explain(&r, "text", &t);
+        assert_int_equal(count_of(&t, " of the largest)"), 1);
+        assert_int_equal(count_of(&t, " with these weights; at most 1e-04 is taken"), 1);
+    }
+    script_feed(&r, 1);
+    script_feed(&plain, 1);
+    rig_run(&r);
+    rig_run(&plain);
+    beside_compare(&r, &plain, "a filter for edges");
+    rig_close(&plain);
+    explain(&r, "text", &t);
+    rig_close(&r);
+    r = open_cancelling(&f, script); /* from what the first has kept */
+    explain(&r, "text", &again);
+    assert_string_equal(strstr(t.data, "\nkernels\n"), strstr(again.data, "\nkernels\n"));
+    rig_close(&r);
+    folder_remove(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_kernel), cmocka_unit_test(explained),
-                                        cmocka_unit_test(tuned) };
+                                        cmocka_unit_test(tuned), cmocka_unit_test(held_to_its_error) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

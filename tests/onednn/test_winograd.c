@@ -1,5 +1,6 @@
 /* Weights of Winograd's convolutions, ours beside oneDNN's, for every layout that it asks for. */
-#include "build.h"
+#include "kernels.h"
+#include "tiles.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -113,9 +114,141 @@ static void others(void **unused)
     free(data);
 }
 
+/* ------------------------------------------------------------------ errors with the weights at hand */
+
+enum { ORDINARY, NOTHING, CANCELLING, INFINITE, LOUD, KIND_COUNT };
+
+/* Weights by number; CANCELLING: the second half of the input channels takes away what the first has given. */
+static float weight(int kind, int64_t o, int64_t i, int64_t t, int64_t in)
+{
+    const int64_t half = in / 2, like = kind == CANCELLING && i >= half ? i - half : i;
+    const float w = (float)(((o * in + like) * 9 + t) * 7919 % 1009) / 1009 - 0.5f;
+
+    if (kind == NOTHING)
+        return 0;
+    if (kind == CANCELLING)
+        return i == 2 * half ? 0 : i >= half ? -w : w;
+    if (kind == INFINITE && o == 5 && i == in - 1 && t == 8)
+        return INFINITY;
+    return kind == LOUD && o == 3 ? 1e5f * (i == 0 && t == 0 ? 1 : i == 0 && t == 8 ? -1 : 0) : w;
+}
+
+static double error_with(int kind, int64_t out, int64_t in, int64_t points)
+{
+    const int64_t dims[] = { out, in, 3, 3 };
+    const rg_state state = { .winograd = true };
+    char *odd = malloc((size_t)(out * in * 9) * sizeof(float) + 1); /* files align nothing */
+    int before = rg_threads_set(1);
+    double error = -1;
+    rg_md plain;
+
+    assert_non_null(odd);
+    for (int64_t k = 0; k < out * in * 9; k++) {
+        float w = weight(kind, k / 9 / in, k / 9 % in, k % 9, in);
+
+        memcpy(odd + 1 + (size_t)k * sizeof w, &w, sizeof w);
+    }
+    rg_md_plain(&plain, 4, dims);
+    assert_true(tiles_window_error(&state, &plain, odd + 1, points, &error));
+    rg_threads_restore(before);
+    free(odd);
+    return error;
+}
+
+static void errors(void **unused)
+{
+    static const int64_t sizes[][2] = { { 16, 16 }, { 33, 17 }, { 64, 100 }, { 20, 801 }, { 48, 384 } };
+
+    (void)unused;
+    if (tiles_of_cpu() == NULL) {
+        assert_true(isinf(error_with(ORDINARY, 16, 16, 6)));
+        skip();
+    }
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (int64_t points = 4; points <= 6; points += 2) {
+            const int64_t out = sizes[i][0], in = sizes[i][1];
+            const double ordinary = error_with(ORDINARY, out, in, points);
+
+            if (!(ordinary > 1e-8 && ordinary < 2e-5))
+                fail_msg("%lld by %lld, %lld points: off by %g", (long long)out, (long long)in, (long long)points,
+                         ordinary);
+            assert_true(error_with(NOTHING, out, in, points) == 0);
+            assert_true(isinf(error_with(INFINITE, out, in, points)));
+            assert_true(error_with(CANCELLING, out, in, points) > 5 * ordinary);
+        }
+        /* noise is all that is left, and one in ten thousand of it is wrong */
+        assert_true(error_with(CANCELLING, sizes[i][0], sizes[i][1], 6) > KN_MOST_ERROR);
+    }
+    /* one channel among many: its loud weights pick it */
+    assert_true(error_with(LOUD, 200, 24, 6) > 10 * error_with(ORDINARY, 200, 24, 6));
+}
+
+/* A host that keeps one pack. */
+static struct {
+    double data;
+    uint64_t key[8], key_bytes;
+    int taken, kept;
+} store;
+
+static inlay_status take(void *ctx, void *compile, const void *key, uint64_t key_bytes, uint64_t bytes,
+                         void **out_data, uint32_t *out_known)
+{
+    (void)ctx, (void)compile;
+    assert_int_equal(bytes, sizeof store.data);
+    assert_true(key_bytes <= sizeof store.key);
+    *out_known = store.kept > 0 && key_bytes == store.key_bytes && memcmp(key, store.key, key_bytes) == 0;
+    memcpy(store.key, key, key_bytes);
+    store.key_bytes = key_bytes;
+    store.taken++;
+    *out_data = &store.data;
+    return INLAY_OK;
+}
+
+static void keep(void *ctx, void *compile, const void *data)
+{
+    (void)ctx, (void)compile;
+    assert_ptr_equal(data, &store.data);
+    store.kept++;
+}
+
+static void kept_errors(void **unused)
+{
+    const int64_t dims[] = { 16, 16, 3, 3 };
+    const inlay_ext_packs packs = { .struct_size = sizeof packs, .take = take, .keep = keep };
+    const inlay_host host = { .struct_size = sizeof host };
+    const rg_state state = { .winograd = true, .packs = &packs, .host = &host };
+    inlay_compiled c = { .state = &state, .compiling = &store };
+    float *w = malloc(16 * 16 * 9 * sizeof *w);
+    rg_constant first = { .data = w, .bytes = 16 * 16 * 9 * sizeof *w, .content_hash = 77 };
+    rg_constant later = { .bytes = first.bytes, .content_hash = 77 }, other = { .data = w, .bytes = first.bytes };
+    int before = rg_threads_set(1);
+    double error = 0, again = 0;
+    rg_md plain;
+
+    (void)unused;
+    assert_non_null(w);
+    for (int64_t k = 0; k < 16 * 16 * 9; k++)
+        w[k] = weight(ORDINARY, k / 9 / 16, k / 9 % 16, k % 9, 16);
+    rg_md_plain(&plain, 4, dims);
+    assert_int_equal(rg_constant_window_error(&c, &first, &plain, 6, &error, NULL), INLAY_OK);
+    assert_true(error > 0);
+    assert_int_equal(store.taken + store.kept, 2);
+    assert_int_equal(rg_constant_window_error(&c, &first, &plain, 6, &again, NULL), INLAY_OK); /* remembered */
+    assert_true(again == error);
+    assert_int_equal(store.taken + store.kept, 2);
+    assert_int_equal(rg_constant_window_error(&c, &later, &plain, 6, &again, NULL), INLAY_OK); /* found: it has no data */
+    assert_true(again == error);
+    assert_int_equal(store.kept, 1);
+    assert_int_equal(rg_constant_window_error(&c, &other, &plain, 4, &again, NULL), INLAY_OK); /* has no name */
+    assert_int_equal(store.taken, 2);
+    rg_threads_restore(before);
+    free(w);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(layouts), cmocka_unit_test(others) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(layouts), cmocka_unit_test(others), cmocka_unit_test(errors),
+                                        cmocka_unit_test(kept_errors) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

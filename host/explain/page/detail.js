@@ -39,7 +39,7 @@ function kernelOf(n) {
   const k = n.kernel;
   if (!k) return null;
   const next = k.runner_up ? ', next ' + k.runner_up + (k.runner_up_ns !== undefined ? ' ' + timeText(k.runner_up_ns) : '') : '';
-  return div('note', 'Kernel ', el('b', null, k.name), (k.ns !== undefined ? ' ' + timeText(k.ns) : '') + ' (' + k.by + ')' + next,
+  return div('note', 'Kernel ', el('b', null, k.name), (k.ns !== undefined ? ' ' + timeText(k.ns) : '') + ' (' + k.by + ')' + next + (k.error ? ', off by ' + k.error.toExponential(1) : ''),
              k.why ? faint(k.why) : null);
 }
 

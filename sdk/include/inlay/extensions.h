@@ -81,6 +81,8 @@ typedef struct inlay_kernel {
     double ns;             /* expected or, where TIMED, measured; negative: not known */
     double runner_up_ns;
     const char *why;       /* a sentence on what could not be taken; NULL */
+    double error; /* of a kernel that rounds more than the sum as written, as measured with the weights: the largest
+                     difference / the largest result; 0: none is known */
 } inlay_kernel;
 /* What kernels are timed with: a region, its shapes, and tensors as for execute. */
 typedef struct inlay_kernel_trial {
