@@ -1,0 +1,529 @@
+/* Which node, or region, of a provider makes a difference.
+ *
+ * The nodes run as the session assigns them, each also could run on providers to hold it against. A plan (`inlay
+ * partition --save`) says of each node where it runs; with the first k offers where they are and all later ones on the
+ * others, a run is right for k = 0 and wrong for all of them, so there is a k whose last offer makes it wrong. That
+ * holds in bodies as well as in the main graph, for whatever shapes the inputs have, and for nodes that a provider
+ * fuses: such an offer is looked at once more, alone, from which earlier one on, and node by node. */
+#include "cli/bisect.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* An offer of the session's plan. */
+typedef struct unit {
+    const json_t *offer; /* borrowed from assignment.mine or .split */
+    uint32_t graph;      /* index in the plan's graphs */
+    uint32_t region;     /* number in the order of the run, over all graphs */
+    bool kept;           /* runs where the session has it; otherwise on the others */
+} unit;
+
+typedef struct assignment {
+    search *s;
+    const trial *good;
+    json_t *mine; /* plan; owned */
+    json_t *split; /* offers of one node each that stand for one of the plan's; owned; may be NULL */
+    json_t *base; /* for each of its graphs, who else runs a node: {node: provider}; owned */
+    unit *units;         /* [count] in the order in which they run */
+    uint32_t count, regions;
+    char providers[600]; /* of both, those to hold against first */
+    char limit[32];      /* of rewrites */
+    char path[300];      /* of the file with a plan */
+} assignment;
+
+/* ------------------------------------------------------------------ plans of sessions */
+
+typedef struct text {
+    char *data;
+    size_t bytes;
+    bool failed;
+} text;
+
+static void append(void *user, const char *piece, size_t bytes)
+{
+    text *t = user;
+    char *data = t->failed ? NULL : realloc(t->data, t->bytes + bytes + 1);
+
+    t->failed = data == NULL;
+    if (t->failed)
+        return;
+    t->data = data;
+    memcpy(t->data + t->bytes, piece, bytes);
+    t->bytes += bytes;
+}
+
+static inlay_status read_plan(const inlay_session *session, json_t **out, inlay_diag *diag)
+{
+    text t = { 0 };
+    inlay_status status = inlay_session_plan_save(session, append, &t, diag);
+
+    if (status == INLAY_OK) {
+        *out = t.failed ? NULL : json_loadb(t.data, t.bytes, 0, NULL);
+        if (*out == NULL)
+            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a run");
+    }
+    free(t.data);
+    return status;
+}
+
+static uint32_t find_graph_index(const json_t *saved, const char *path)
+{
+    json_t *g;
+    size_t i;
+
+    json_array_foreach(json_object_get(saved, "graphs"), i, g)
+        if (strcmp(json_string_value(json_object_get(g, "graph")), path) == 0)
+            return (uint32_t)i;
+    return INLAY_NONE;
+}
+
+/* The offers of a graph in the order in which they run, those of bodies where their node does. In a plan they are in
+ * the order of its regions. */
+static bool order_units(assignment *a, program *p)
+{
+    uint32_t index = find_graph_index(a->mine, p->path);
+    const json_t *offers = json_object_get(json_array_get(json_object_get(a->mine, "graphs"), index), "offers"), *o;
+    size_t *first = calloc((size_t)p->parts.region_count + 1, sizeof *first), i;
+    bool ok = first != NULL;
+
+    for (i = json_array_size(offers); ok && i-- > 0;) {
+        json_int_t region = json_integer_value(json_object_get(json_array_get(offers, i), "region"));
+        if (region >= 0 && region < p->parts.region_count)
+            first[region] = i;
+    }
+    for (uint32_t k = 0; ok && k < p->step_count; k++) {
+        const program_step *step = &p->steps[k];
+        json_int_t region = step->region - p->parts.regions;
+
+        for (uint32_t b = 0; ok && step->provider == NULL && b < step->node->body_count; b++)
+            ok = order_units(a, step->bodies[b]);
+        if (step->provider == NULL)
+            continue;
+        for (i = first[region]; (o = json_array_get(offers, i)) != NULL; i++) {
+            if (json_integer_value(json_object_get(o, "region")) != region)
+                break;
+            a->units[a->count++] = (unit){ o, index, a->regions, true };
+        }
+        a->regions++;
+    }
+    free(first);
+    return ok;
+}
+
+/* For each graph of the plan, {node: provider}. NULL: no memory. */
+static json_t *who_runs(const json_t *saved)
+{
+    json_t *all = json_array(), *g, *o, *node;
+    size_t i, k, n;
+
+    json_array_foreach(json_object_get(saved, "graphs"), i, g) {
+        json_t *where = json_object();
+
+        json_array_foreach(json_object_get(g, "offers"), k, o)
+            json_array_foreach(json_object_get(o, "nodes"), n, node)
+                (void)json_object_set(where, json_string_value(node), json_object_get(o, "provider"));
+        if (json_array_append_new(all, where) != 0) {
+            json_decref(all);
+            return NULL;
+        }
+    }
+    return all;
+}
+
+static void add_names(char *list, size_t bytes, const inlay_session *session)
+{
+    for (uint32_t i = 0; i < session->env.provider_count; i++) {
+        const char *name = session->providers[i].name, *at = list;
+        size_t length = strlen(name), used = strlen(list);
+        bool there = false;
+
+        while (*at != '\0' && !there) {
+            size_t n = strcspn(at, ",");
+            there = n == length && memcmp(at, name, n) == 0;
+            at += n + (at[n] == ',');
+        }
+        if (!there)
+            (void)snprintf(list + used, bytes - used, "%s%s", used > 0 ? "," : "", name);
+    }
+}
+
+/* Both plans, and the units. */
+static inlay_status read_plans(assignment *a, const char *base, inlay_diag *diag)
+{
+    const setting limit = { "rewrite_limit", a->limit };
+    trial t = { 0 };
+    json_t *saved = NULL, *g;
+    size_t offers = 0, i;
+    inlay_status status = INLAY_OK;
+
+    INLAY_TRY(trial_run(a->s, &limit, 1, &t, diag));
+    INLAY_TRY(read_plan(t.session, &a->mine, diag));
+    json_array_foreach(json_object_get(a->mine, "graphs"), i, g)
+        offers += json_array_size(json_object_get(g, "offers"));
+    a->units = calloc(offers + 1, sizeof *a->units);
+    if (a->units == NULL || !order_units(a, t.session->main)) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a run");
+        goto done;
+    }
+    (void)snprintf(a->providers, sizeof a->providers, "%s", base);
+    add_names(a->providers, sizeof a->providers, t.session);
+    trial_end(&t);
+    INLAY_TRY(trial_run(a->s, (const setting[]){ limit, { "providers", a->providers }, { "policy", "priority" } }, 3,
+                        &t, diag));
+    INLAY_TRY(read_plan(t.session, &saved, diag));
+    a->base = who_runs(saved);
+    if (a->base == NULL)
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a run");
+done:
+    json_decref(saved);
+    trial_end(&t);
+    return status;
+}
+
+/* ------------------------------------------------------------------ mixed runs */
+
+/* Each node of the unit by itself, where the other plan has it. */
+static bool add_base(const assignment *a, const unit *u, json_t *offers)
+{
+    const json_t *where = json_array_get(a->base, u->graph), *name;
+    size_t i;
+
+    json_array_foreach(json_object_get(u->offer, "nodes"), i, name)
+        if (json_array_append_new(offers, json_pack("{s:O, s:[O]}", "provider",
+                                                    json_object_get(where, json_string_value(name)), "nodes",
+                                                    name)) != 0)
+            return false;
+    return true;
+}
+
+/* The plan in which the units that are kept run where they did. NULL: no memory. */
+static json_t *mix(const assignment *a)
+{
+    json_t *saved = json_deep_copy(a->mine), *graphs = json_object_get(saved, "graphs"), *g;
+    size_t i;
+    bool ok = saved != NULL;
+
+    json_array_foreach(graphs, i, g)
+        ok = ok && json_object_set_new(g, "offers", json_array()) == 0;
+    for (uint32_t u = 0; ok && u < a->count; u++) {
+        json_t *offers = json_object_get(json_array_get(graphs, a->units[u].graph), "offers");
+        json_t *copy = a->units[u].kept ? json_deep_copy(a->units[u].offer) : NULL;
+
+        ok = a->units[u].kept ? json_array_append_new(offers, copy) == 0 : add_base(a, &a->units[u], offers);
+    }
+    if (!ok)
+        json_decref(saved);
+    return ok ? saved : NULL;
+}
+
+static inlay_status write_mix(assignment *a, inlay_diag *diag)
+{
+    const char *folder = getenv("TMPDIR");
+    json_t *saved = mix(a);
+    inlay_status status = INLAY_OK;
+    int fd;
+
+    if (saved == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a plan");
+    (void)snprintf(a->path, sizeof a->path, "%s/inlay-bisect-XXXXXX", folder != NULL ? folder : "/tmp");
+    fd = mkstemp(a->path);
+    if (fd < 0 || json_dumpfd(saved, fd, 0) != 0)
+        status = inlay_fail(diag, INLAY_IO_ERROR, "%s: %s; set TMPDIR to a folder that can be written", a->path,
+                            strerror(errno));
+    if (fd >= 0)
+        (void)close(fd);
+    if (fd >= 0 && status != INLAY_OK)
+        (void)unlink(a->path);
+    json_decref(saved);
+    return status;
+}
+
+/* Runs the mix, with `tap` as one more output (NULL: none), and compares with `good`. end(t) is the caller's. */
+static inlay_status run_mix(assignment *a, const char *tap, trial *out, inlay_diag *diag)
+{
+    const setting list[] = { { "rewrite_limit", a->limit }, { "providers", a->providers }, { "plan", a->path },
+                             { "tap", tap } };
+    inlay_status status = write_mix(a, diag);
+
+    *out = (trial){ 0 };
+    if (status == INLAY_OK) {
+        status = trial_run(a->s, list, tap != NULL ? 4 : 3, out, diag);
+        (void)unlink(a->path);
+    }
+    return status;
+}
+
+static inlay_status mix_differs(assignment *a, difference *what, inlay_diag *diag)
+{
+    trial t;
+    inlay_status status = run_mix(a, NULL, &t, diag);
+
+    if (status == INLAY_OK)
+        status = trial_compare(a->s, &t, a->good, 0, what, diag);
+    trial_end(&t);
+    return status;
+}
+
+/* Keeps units [from, to) and no other. */
+static void keep(assignment *a, uint32_t from, uint32_t to)
+{
+    for (uint32_t u = 0; u < a->count; u++)
+        a->units[u].kept = u >= from && u < to;
+}
+
+/* ------------------------------------------------------------------ the search */
+
+/* Of the units [low, high), which differ: the one with which the first of them begin to. */
+static inlay_status find_last(assignment *a, uint32_t low, uint32_t high, uint32_t *out_unit, difference *what,
+                              inlay_diag *diag)
+{
+    const uint32_t first = low;
+    difference d;
+    inlay_status status = INLAY_OK;
+
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+
+        keep(a, first, middle);
+        INLAY_TRY(mix_differs(a, &d, diag));
+        if (d.found) {
+            high = middle;
+            *what = d;
+        } else {
+            low = middle;
+        }
+    }
+    *out_unit = high - 1;
+done:
+    return status;
+}
+
+/* Units from `low` to `last` differ together: the fewest of them. Those that are left are kept. */
+static inlay_status find_company(assignment *a, uint32_t low, uint32_t last, difference *what, inlay_diag *diag)
+{
+    enum { MOST_SINGLE = 64 }; /* that are tried one by one */
+    uint32_t high = last;
+    difference d;
+    inlay_status status = INLAY_OK;
+
+    keep(a, last, last + 1);
+    INLAY_TRY(mix_differs(a, &d, diag));
+    if (d.found) {
+        *what = d;
+        goto done;
+    }
+    while (high - low > 1) { /* from low it differs, from high it does not */
+        uint32_t middle = low + (high - low) / 2;
+
+        keep(a, middle, last + 1);
+        INLAY_TRY(mix_differs(a, &d, diag));
+        low = d.found ? middle : low;
+        high = d.found ? high : middle;
+        *what = d.found ? d : *what;
+    }
+    keep(a, low, last + 1);
+    for (uint32_t u = low + 1; u < last && last - low <= MOST_SINGLE; u++) {
+        a->units[u].kept = false;
+        INLAY_TRY(mix_differs(a, &d, diag));
+        a->units[u].kept = !d.found;
+        *what = d.found ? d : *what;
+    }
+done:
+    return status;
+}
+
+/* Puts units of one node each, of the same provider, in the place of unit u. */
+static inlay_status split_unit(assignment *a, uint32_t u, inlay_diag *diag)
+{
+    const unit old = a->units[u];
+    const json_t *names = json_object_get(old.offer, "nodes"), *name;
+    uint32_t more = (uint32_t)json_array_size(names) - 1;
+    unit *units = calloc((size_t)a->count + more + 1, sizeof *units);
+    bool ok = units != NULL;
+    size_t i;
+
+    json_decref(a->split);
+    a->split = json_array();
+    if (ok) {
+        memcpy(units, a->units, u * sizeof *units);
+        memcpy(units + u + 1 + more, a->units + u + 1, (a->count - u - 1) * sizeof *units);
+    }
+    json_array_foreach(names, i, name) {
+        ok = ok && json_array_append_new(a->split, json_pack("{s:O, s:[O]}", "provider",
+                                                             json_object_get(old.offer, "provider"), "nodes",
+                                                             name)) == 0;
+        if (ok)
+            units[u + i] = (unit){ json_array_get(a->split, i), old.graph, old.region, true };
+    }
+    if (!ok) {
+        free(units);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a run");
+    }
+    free(a->units);
+    a->units = units;
+    a->count += more;
+    return INLAY_OK;
+}
+
+/* Unit u, alone, differs. When it is an offer of several nodes, and these differ also one after the other, it is one of
+ * them; otherwise all of them stay, as one unit. */
+static inlay_status look_inside(assignment *a, uint32_t u, difference *what, inlay_diag *diag)
+{
+    uint32_t count = (uint32_t)json_array_size(json_object_get(a->units[u].offer, "nodes")), last = 0;
+    inlay_diag unheard = INLAY_DIAG_INIT;
+    difference d = { 0 };
+    unit *whole;
+    inlay_status status = INLAY_OK;
+
+    if (count < 2)
+        return INLAY_OK;
+    whole = calloc(a->count, sizeof *whole);
+    if (whole == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a run");
+    memcpy(whole, a->units, a->count * sizeof *whole);
+    INLAY_TRY(split_unit(a, u, diag));
+    status = mix_differs(a, &d, &unheard);
+    if (status == INLAY_CANCELLED || status == INLAY_OUT_OF_MEMORY) {
+        *diag = unheard;
+        goto done;
+    }
+    if (status != INLAY_OK || !d.found) { /* it does not offer them one by one, or they are right then */
+        unit *parts = a->units;
+
+        a->units = whole;
+        a->count -= count - 1;
+        whole = parts;
+        status = INLAY_OK;
+        goto done;
+    }
+    *what = d;
+    INLAY_TRY(find_last(a, u, u + count, &last, what, diag));
+    INLAY_TRY(find_company(a, u, last, what, diag));
+done:
+    free(whole);
+    return status;
+}
+
+/* ------------------------------------------------------------------ what is found */
+
+static const graph *find_graph(const program *p, const char *path)
+{
+    const graph *found = strcmp(p->path, path) == 0 ? p->graph : NULL;
+
+    for (uint32_t n = 0; n < p->graph->node_count && found == NULL; n++)
+        for (uint32_t b = 0; p->bodies_of[n] != NULL && b < p->graph->nodes[n]->body_count && found == NULL; b++)
+            found = find_graph(p->bodies_of[n][b], path);
+    return found;
+}
+
+/* Names of what is kept; *out_value is the first output of the last of them, if that is one of the main graph's. */
+static inlay_status describe(assignment *a, const program *main, place *out, const char **out_value, inlay_diag *diag)
+{
+    uint32_t region = INLAY_NONE;
+
+    out->one_region = true;
+    out->nodes = json_array();
+    for (uint32_t u = 0; u < a->count; u++) {
+        const json_t *g = json_array_get(json_object_get(a->mine, "graphs"), a->units[u].graph), *name;
+        const char *path = json_string_value(json_object_get(g, "graph"));
+        const graph *in = a->units[u].kept ? find_graph(main, path) : NULL;
+        size_t i;
+
+        if (in == NULL)
+            continue;
+        out->one_region = out->one_region && (region == INLAY_NONE || region == a->units[u].region);
+        region = a->units[u].region;
+        (void)snprintf(out->graph, sizeof out->graph, "%s", path);
+        (void)snprintf(out->provider, sizeof out->provider, "%s",
+                       json_string_value(json_object_get(a->units[u].offer, "provider")));
+        json_array_foreach(json_object_get(a->units[u].offer, "nodes"), i, name) {
+            const graph_node *n = NULL;
+
+            for (uint32_t k = 0; k < in->node_count && n == NULL; k++)
+                if (strcmp(in->nodes[k]->info.name.data, json_string_value(name)) == 0)
+                    n = in->nodes[k];
+            if (n == NULL || json_array_append_new(out->nodes, json_pack("{s:s, s:s}", "op", n->info.op_type.data,
+                                                                         "name", n->info.name.data)) != 0)
+                return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the names of nodes");
+            *out_value = path[0] == '\0' && n->info.output_count > 0 && n->info.outputs[0] != INLAY_NONE
+                             ? in->values[n->info.outputs[0]].info.name.data
+                             : NULL;
+        }
+    }
+    return INLAY_OK;
+}
+
+/* The difference where it begins: at an output of the nodes that are kept, rather than of the model. Values that the
+ * optimiser has made can't be tapped, and keep the difference found so far. */
+static inlay_status look_closer(assignment *a, const char *value, difference *what, inlay_diag *diag)
+{
+    trial bad = { 0 }, right = { 0 };
+    difference d = { 0 };
+    inlay_diag unheard = INLAY_DIAG_INIT;
+    inlay_status status = run_mix(a, value, &bad, &unheard);
+
+    if (status == INLAY_OK) {
+        keep(a, 0, 0);
+        status = run_mix(a, value, &right, &unheard);
+    }
+    if (status == INLAY_OK && inlay_session_find_output(bad.session, value) != INLAY_NONE)
+        status = trial_compare(a->s, &bad, &right, inlay_session_find_output(bad.session, value), &d, &unheard);
+    if (status == INLAY_OK && d.found)
+        *what = d;
+    trial_end(&bad);
+    trial_end(&right);
+    if (status == INLAY_CANCELLED)
+        *diag = unheard;
+    return status == INLAY_CANCELLED ? status : INLAY_OK;
+}
+
+inlay_status place_find(search *s, const char *base, int64_t limit, const trial *good, place *out,
+                        bool *out_base_differs, inlay_diag *diag)
+{
+    assignment a = { .s = s, .good = good };
+    trial t = { 0 };
+    difference d;
+    uint32_t last = 0, kept = 0;
+    const char *value = NULL;
+    inlay_status status = INLAY_OK;
+
+    *out = (place){ 0 };
+    *out_base_differs = false;
+    (void)snprintf(a.limit, sizeof a.limit, "%lld", (long long)limit);
+    INLAY_TRY(read_plans(&a, base, diag));
+    keep(&a, 0, 0);
+    INLAY_TRY(mix_differs(&a, &d, diag));
+    *out_base_differs = d.found;
+    if (d.found)
+        goto done;
+    keep(&a, 0, a.count);
+    INLAY_TRY(run_mix(&a, NULL, &t, diag));
+    INLAY_TRY(trial_compare(s, &t, good, 0, &out->what, diag));
+    if (!out->what.found)
+        goto done;
+    INLAY_TRY(find_last(&a, 0, a.count, &last, &out->what, diag));
+    INLAY_TRY(find_company(&a, 0, last, &out->what, diag));
+    for (uint32_t u = 0; u < a.count; u++)
+        kept += a.units[u].kept;
+    if (kept == 1)
+        INLAY_TRY(look_inside(&a, last, &out->what, diag));
+    INLAY_TRY(describe(&a, t.session->main, out, &value, diag));
+    out->found = true;
+    if (value != NULL)
+        INLAY_TRY(look_closer(&a, value, &out->what, diag));
+done:
+    trial_end(&t);
+    json_decref(a.mine);
+    json_decref(a.split);
+    json_decref(a.base);
+    free(a.units);
+    return status;
+}
+
+void place_deinit(place *p)
+{
+    json_decref(p->nodes);
+    *p = (place){ 0 };
+}

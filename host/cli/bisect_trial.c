@@ -1,0 +1,168 @@
+/* Runs of `inlay bisect`, and what differs between two of them. */
+#include "cli/bisect.h"
+#include "cli/compare.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ runs */
+
+void trial_end(trial *t)
+{
+    inlay_context_destroy(t->context);
+    inlay_session_destroy(t->session);
+    *t = (trial){ 0 };
+}
+
+/* Is `name` one of the names in the list, which are separated by commas and may end in "?"? */
+static bool is_listed(const char *list, const char *name, size_t length)
+{
+    while (*list != '\0') {
+        size_t n = strcspn(list, ",?");
+
+        if (n == length && memcmp(list, name, n) == 0)
+            return true;
+        list += strcspn(list, ",");
+        list += *list == ',';
+    }
+    return false;
+}
+
+/* Does an option of the command line hold when the run has these providers (NULL: those of the command line)? Settings
+ * of others would be refused, and who runs what is not up to it then. */
+static bool holds_for(const inlay_setting *item, const char *providers)
+{
+    static const char *const placing[] = { "pin", "forbid", "require", "plan", "policy", "max_partitions", "no_cpu",
+                                           "memory_limit" };
+    const char *dot = strchr(item->name, '.');
+
+    if (providers == NULL || providers[0] == '\0')
+        return true;
+    for (size_t i = 0; i < sizeof placing / sizeof placing[0]; i++)
+        if (strcmp(item->name, placing[i]) == 0)
+            return false;
+    return dot == NULL || is_listed(providers, item->name, (size_t)(dot - item->name));
+}
+
+inlay_status trial_options(const search *s, const setting *list, uint32_t count, inlay_options **out_options,
+                           inlay_diag *diag)
+{
+    inlay_options *copy = NULL;
+    inlay_setting item = { .struct_size = sizeof item };
+    const char *providers = NULL;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < count; i++)
+        providers = strcmp(list[i].name, "providers") == 0 ? list[i].value : providers;
+    INLAY_TRY(inlay_options_create(&copy, diag));
+    for (uint32_t i = 0; inlay_options_setting(s->common->options, i, &item) == INLAY_OK; i++)
+        if (item.source != INLAY_SOURCE_DEFAULT && item.text[0] != '\0' && holds_for(&item, providers))
+            INLAY_TRY(inlay_options_set(copy, item.name, item.text, diag));
+    for (uint32_t i = 0; i < count; i++)
+        INLAY_TRY(inlay_options_set(copy, list[i].name, list[i].value, diag));
+    *out_options = copy;
+    copy = NULL;
+done:
+    inlay_options_destroy(copy);
+    return status;
+}
+
+inlay_status trial_run(search *s, const setting *list, uint32_t count, trial *out, inlay_diag *diag)
+{
+    cli_common common = *s->common;
+    inlay_value **inputs = NULL;
+    inlay_run_options run = { .struct_size = sizeof run, .cancel = cli_cancel() };
+    inlay_status status = INLAY_OK;
+    char what[48];
+
+    *out = (trial){ 0 };
+    common.options = NULL;
+    common.quiet |= s->runs > 0; /* each note once */
+    (void)snprintf(what, sizeof what, "run %u", ++s->runs);
+    if (cli_progress(NULL, 1 - 4.0 / (4 + s->runs), what) != 0)
+        return inlay_fail(diag, INLAY_CANCELLED, "stopped");
+    INLAY_TRY(trial_options(s, list, count, &common.options, diag));
+    INLAY_TRY(cli_open(&common, s->args->model, &out->session, diag));
+    INLAY_TRY(feed_make(&s->args->feed, &common, out->session, &inputs, diag));
+    INLAY_TRY(inlay_context_create(out->session, &out->context, diag));
+    INLAY_TRY(feed_bind(inputs, out->session, out->context, diag));
+    INLAY_TRY(inlay_context_run(out->context, &run, diag));
+done:
+    if (out->session != NULL)
+        feed_release(inputs, out->session);
+    inlay_options_destroy(common.options);
+    if (status != INLAY_OK)
+        trial_end(out);
+    return status;
+}
+
+/* ------------------------------------------------------------------ differences */
+
+/* The value as compare_value() wants what is expected; items are allocated, freed with free_datum. */
+static bool to_datum(const inlay_value *v, model_datum *out)
+{
+    *out = (model_datum){ .kind = inlay_value_kind(v), .name = "" };
+    if (out->kind == INLAY_KIND_TENSOR) {
+        out->tensor = (inlay_tensor_view){ .data = inlay_value_data(v), .bytes = inlay_value_bytes(v),
+                                           .dims = inlay_value_dims(v), .rank = inlay_value_rank(v),
+                                           .dtype = inlay_value_dtype(v) };
+        return true;
+    }
+    out->item_count = (uint32_t)inlay_value_count(v);
+    out->items = calloc((size_t)out->item_count + 1, sizeof *out->items);
+    for (uint32_t i = 0; out->items != NULL && i < out->item_count; i++)
+        if (!to_datum(inlay_value_item(v, i), &out->items[i]))
+            return false;
+    return out->items != NULL;
+}
+
+static void free_datum(model_datum *d)
+{
+    for (uint32_t i = 0; d->items != NULL && i < d->item_count; i++)
+        free_datum(&d->items[i]);
+    free(d->items);
+}
+
+inlay_status trial_compare(const search *s, const trial *a, const trial *b, uint32_t first, difference *out,
+                           inlay_diag *diag)
+{
+    uint32_t count = inlay_session_output_count(a->session);
+
+    *out = (difference){ 0 };
+    for (uint32_t k = 0; k < count && !out->found; k++) {
+        uint32_t i = (first + k) % count;
+        inlay_io_info info = { .struct_size = sizeof info };
+        const inlay_value *got, *want;
+        model_datum datum;
+        uint32_t at;
+        bool complete;
+
+        (void)inlay_session_output(a->session, i, &info);
+        at = inlay_session_find_output(b->session, info.name);
+        got = inlay_context_output(a->context, i);
+        want = at == INLAY_NONE ? NULL : inlay_context_output(b->context, at);
+        if (got == NULL || want == NULL)
+            continue;
+        complete = to_datum(want, &datum);
+        if (complete && !compare_value(got, &datum, s->args->rtol, s->args->atol, out->text, sizeof out->text)) {
+            out->found = true;
+            (void)snprintf(out->output, sizeof out->output, "%s", info.name);
+        }
+        free_datum(&datum);
+        if (!complete)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compare outputs");
+    }
+    return INLAY_OK;
+}
+
+inlay_status trial_differs(search *s, const setting *list, uint32_t count, const trial *good, difference *out,
+                           inlay_diag *diag)
+{
+    trial t;
+    inlay_status status = trial_run(s, list, count, &t, diag);
+
+    if (status == INLAY_OK)
+        status = trial_compare(s, &t, good, 0, out, diag);
+    trial_end(&t);
+    return status;
+}

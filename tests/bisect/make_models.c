@@ -1,0 +1,99 @@
+/* The models of bisect.sh: make_models FOLDER. */
+#include "../passes/graph_script.h"
+#include <stdio.h>
+
+/* Three stretches that the planted provider takes, with products in between; two outputs, an open size. */
+static const char several[] = "x : N,8\n"
+                              "w = [8,8]\n"
+                              "a = Add(x, x)\n b = Abs(a)\n c = Neg(b)\n"
+                              "m = MatMul(c, w)\n"
+                              "d = Mul(m, m)\n e = Relu(d)\n f = Add(e, d)\n g = Neg(f)\n"
+                              "n = MatMul(g, w)\n"
+                              "h = Abs(n)\n"
+                              "-> f, h";
+/* Branches of one node; which one depends on the sign of the sum. */
+static const char branches[] = "x : 5,8\n"
+                               "zero = [] 0.0\n"
+                               "s = ReduceSum(x) keepdims=0\n q = Mul(s, s)\n t = Greater(zero, q)\n"
+                               "a = Abs(x)\n"
+                               "y = If(t) then:Neg(a) else:Relu(a)\n"
+                               "z = Add(y, y)\n"
+                               "-> z";
+/* What the optimiser has something to do at, before and after the difference that the planted pass spoils. */
+static const char rewrites[] = "x : 4,8\n"
+                               "c = [8]\n one = [] 1.0\n two = [] 2.0\n half = [] 0.5\n root = [] 1.41421356\n"
+                               "i = Identity(x)\n j = Mul(i, one)\n k = Div(j, two)\n"
+                               "u = Sub(k, c)\n"
+                               "v = Sigmoid(u)\n y = Mul(u, v)\n"
+                               "-> y";
+
+/* Two nodes that run together once the one between them is gone. */
+static const char identity[] = "x : 5,8\n"
+                               "a = Add(x, x)\n i = Identity(a)\n b = Abs(i)\n"
+                               "-> b";
+
+static void write_model(const char *folder, const char *name, const wire *w)
+{
+    char path[512];
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "%s/%s.onnx", folder, name);
+    file = fopen(path, "wb");
+    if (file == NULL || fwrite(w->bytes, 1, w->count, file) != w->count || fclose(file) != 0) {
+        perror(path);
+        exit(1);
+    }
+}
+
+static void write_script(const char *folder, const char *name, const char *script)
+{
+    wire w = { 0 };
+
+    script_model(&w, script, 13);
+    write_model(folder, name, &w);
+    wire_deinit(&w);
+}
+
+/* y = x after three turns of h = Add(Abs(v), v), with Neg before and after it. */
+static void write_loop(const char *folder)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 13), t, n;
+    mw_body body;
+
+    t = wire_begin(&w, MW_INITIALIZER);
+    mw_tensor_head(&w, "turns", INLAY_INT64, 0, NULL);
+    wire_int(&w, 7, 3);
+    wire_end(&w, t);
+    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "5,8");
+    mw_node(&w, "Neg", "x", "a");
+    n = mw_node_begin(&w, "Loop", "turns,_,a", "last");
+    body = mw_body_begin(&w, "body", "turn");
+    mw_value(&w, MW_INPUT, "i", INLAY_INT64, "");
+    mw_value(&w, MW_INPUT, "go", INLAY_BOOL, "");
+    mw_value(&w, MW_INPUT, "v", INLAY_FLOAT, "5,8");
+    mw_node(&w, "Identity", "go", "on");
+    mw_node(&w, "Abs", "v", "r");
+    mw_node(&w, "Add", "r,v", "h");
+    mw_value(&w, MW_OUTPUT, "on", INLAY_BOOL, "");
+    mw_value(&w, MW_OUTPUT, "h", INLAY_FLOAT, "5,8");
+    mw_body_end(&w, body);
+    wire_end(&w, n);
+    mw_node(&w, "Neg", "last", "y");
+    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "5,8");
+    wire_end(&w, g);
+    write_model(folder, "loop", &w);
+    wire_deinit(&w);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2)
+        return 2;
+    write_script(argv[1], "several", several);
+    write_script(argv[1], "branches", branches);
+    write_script(argv[1], "rewrites", rewrites);
+    write_script(argv[1], "identity", identity);
+    write_loop(argv[1]);
+    return 0;
+}

@@ -1,0 +1,129 @@
+/* A provider that computes right, but for the fault that its options plant: for `inlay bisect` to find.
+ *
+ *     --option planted.fault=KIND --option planted.at=VALUE     in the node that makes VALUE
+ *
+ * element: the last element is 1 too large; nan: it is NaN; shape: as element, when the tensor has 40 elements; fused:
+ * as element, when the node runs in a chain with others. */
+#include "inlay/kit.h"
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct settings {
+    char fault[16], at[64];
+} settings;
+
+typedef struct state {
+    char op;     /* of "+*-r|" */
+    char fault;  /* 0 = none, otherwise the first letter of its kind */
+} state;
+
+static float apply(char op, float a, float b)
+{
+    switch (op) {
+    case '+':
+        return a + b;
+    case '*':
+        return a * b;
+    case '-':
+        return -a;
+    case 'r':
+        return a < 0 ? 0 : a;
+    default:
+        return fabsf(a);
+    }
+}
+
+static inlay_status prepare(const kit_node *node, void **out, inlay_diag *diag)
+{
+    const settings *set = node->provider;
+    const char *op = node->info->op_type.data;
+    state *s = calloc(1, sizeof *s);
+
+    *out = s;
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
+    s->op = op[0] == 'M' ? '*' : op[0] == 'N' ? '-' : op[0] == 'R' ? 'r' : op[1] == 'd' ? '+' : '|';
+    s->fault = strcmp(kit_output(node, 0)->name.data, set->at) == 0 ? set->fault[0] : '\0';
+    return INLAY_OK;
+}
+
+static void spoil(float *out, int64_t n, char fault)
+{
+    if (n > 0 && (fault == 'e' || (fault == 's' && n == 40)))
+        out[n - 1] += 1;
+    if (n > 0 && fault == 'n')
+        out[n - 1] = NAN;
+}
+
+static inlay_status run(const kit_call *call)
+{
+    const state *s = call->state;
+    const float *a = call->in[0].data, *b = call->in_count > 1 ? call->in[1].data : NULL;
+    float *out = call->out[0].data;
+
+    for (int64_t i = 0; i < call->out[0].count; i++)
+        out[i] = apply(s->op, a[i], b != NULL ? b[i] : 0);
+    spoil(out, call->out[0].count, s->fault);
+    return INLAY_OK;
+}
+
+/* In a chain; a tile of it is all there is here. */
+static void row(const void *of, float *out, const float *const *in, const int64_t *step, int64_t n)
+{
+    const state *s = of;
+
+    for (int64_t i = 0; i < n; i++)
+        out[i] = apply(s->op, in[0][i * step[0]], s->op == '+' || s->op == '*' ? in[1][i * step[1]] : 0);
+    spoil(out, n, s->fault == 'f' ? 'e' : s->fault);
+}
+
+static bool of_one_shape(const kit_node *node, kit_refusal *why)
+{
+    const inlay_value_info *y = kit_output(node, 0);
+
+    for (uint32_t i = 0; i < node->info->input_count; i++) {
+        const inlay_value_info *x = kit_input(node, i);
+        bool same = x->rank == y->rank && x->rank != INLAY_RANK_UNKNOWN;
+
+        for (uint32_t d = 0; same && d < x->rank; d++)
+            same = x->dims[d].kind == y->dims[d].kind && x->dims[d].value == y->dims[d].value &&
+                   x->dims[d].symbol == y->dims[d].symbol;
+        if (!same)
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, "equal shapes", "the planted provider does not broadcast");
+    }
+    return true;
+}
+
+#define ROW(name, count)                                                                                         \
+    { .op_type = name, .in_types = { KIT_BIT(FLOAT) }, .supports = of_one_shape, .prepare = prepare, .run = run, \
+      .row = row, .row_inputs = count }
+static const kit_kernel kernels[] = { ROW("Add", 2), ROW("Mul", 2), ROW("Neg", 1), ROW("Relu", 1), ROW("Abs", 1) };
+static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
+
+static inlay_status open_planted(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
+{
+    settings *set = calloc(1, sizeof *set);
+
+    (void)host;
+    *out = set;
+    if (set == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
+    for (uint32_t i = 0; i < args->option_count; i++) {
+        const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
+        bool fault = strcmp(v->name, "fault") == 0;
+
+        strncpy(fault ? set->fault : set->at, v->s, fault ? sizeof set->fault - 1 : sizeof set->at - 1);
+    }
+    return INLAY_OK;
+}
+
+static const inlay_option options[] = {
+    { .name = "fault", .kind = INLAY_OPTION_STRING, .default_value = "", .doc = "element, nan, shape, fused" },
+    { .name = "at", .kind = INLAY_OPTION_STRING, .default_value = "", .doc = "the value that is made wrongly" },
+};
+static const kit_provider provider = {
+    .name = "planted", .description = "right, but for what its options say", .tables = tables, .table_count = 1,
+    .options = options, .option_count = KIT_COUNT(options), .open = open_planted, .close = free,
+};
+static const kit_plugin plugin = { .name = "planted", .version = "1.0", .provider = &provider };
+KIT_PLUGIN_NAMED(plugin, "planted", "planted", "")

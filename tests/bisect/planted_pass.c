@@ -1,0 +1,23 @@
+/* The command line with a pass that is wrong: merge_casts also makes a sum of every difference. Linked with
+ * --wrap=pass_merge_casts. */
+#include "passes/rewrite.h"
+
+inlay_status __real_pass_merge_casts(pass_ctx *ctx, bool *out_changed);
+inlay_status __wrap_pass_merge_casts(pass_ctx *ctx, bool *out_changed);
+
+static inlay_status match(rewrite *w, graph_node *n)
+{
+    graph_node *fresh;
+
+    if (!pass_is_op(n, "Sub"))
+        return INLAY_OK;
+    fresh = rw_make(w, "Add", 13, n, n->info.inputs, 2, 1);
+    return fresh == NULL ? rw_no_memory(w) : rw_replace(w, n, fresh);
+}
+
+inlay_status __wrap_pass_merge_casts(pass_ctx *ctx, bool *out_changed)
+{
+    inlay_status status = __real_pass_merge_casts(ctx, out_changed);
+
+    return status == INLAY_OK ? rewrite_each_graph(ctx, match, out_changed) : status;
+}
