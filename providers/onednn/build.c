@@ -93,13 +93,33 @@ inlay_status rg_read_strided(rg_build *b, uint32_t value, rg_place *out)
     return rg_read_as(b, value, &floats, out);
 }
 
+/* Views leave any number as the stride of an axis with one element; oneDNN's kernels for images want the one that it
+ * would be with more (its reference loop, which takes any, is a hundred times slower). */
+static void settle_strides(rg_md *md)
+{
+    const dnnl_data_type_t type = md->data_type;
+    const uint32_t rank = (uint32_t)md->ndims;
+    dnnl_dims_t dims;
+
+    memcpy(dims, md->dims, rank * sizeof *dims);
+    if (rg_md_is_plain(md))
+        rg_md_plain(md, rank, dims);
+    else if (rg_md_is_image(md))
+        rg_md_channels_last(md, rank, dims);
+    md->data_type = type;
+}
+
 inlay_status rg_read(rg_build *b, uint32_t value, rg_place *out)
 {
     inlay_status status = rg_read_strided(b, value, out);
     rg_md packed;
 
-    if (status != INLAY_OK || rg_md_is_blocked(&out->md) || rg_md_is_dense(&out->md))
+    if (status != INLAY_OK || rg_md_is_blocked(&out->md))
         return status;
+    if (rg_md_is_dense(&out->md)) {
+        settle_strides(&out->md);
+        return status;
+    }
     rg_md_packed(&packed, &out->md);
     return rg_read_as(b, value, &packed, out);
 }

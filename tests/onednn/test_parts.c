@@ -59,6 +59,9 @@ static void splits(void **state)
         "a, b, c = Split(u) axis=2 num_outputs=3\nq0 = Reshape(a, h)\nk0 = Reshape(b, h)\nv0 = Reshape(c, h)\n"
         "q = Transpose(q0) perm=0,2,1,3\nk = Transpose(k0) perm=0,2,1,3\nv = Transpose(v0) perm=0,2,1,3\n"
         "y0 = Attention(q, k, v)\ny1 = Transpose(y0) perm=0,2,1,3\ny = Reshape(y1, f)\n-> y",
+        "x : 1,25,48\nr = Relu(x)\np = i[2] 1,24\na, b = Split(r, p) axis=1\nt = Transpose(b) perm=0,2,1\n"
+        "d = i[5] 1,48,2,4,3\nv = Reshape(t, d)\nm = MaxPool(v) kernel_shape=1,3,3 strides=1,2,2 pads=0,1,1,0,1,1\n"
+        "n = AveragePool(v) kernel_shape=2,2,1\n-> m, n",
         "x : N,10\nr = Relu(x)\na, b = Split(r) axis=1 num_outputs=2\nt = Transpose(a) perm=1,0\n"
         "y = MatMul(t, b)\n-> y, a",
     };
