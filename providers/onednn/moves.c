@@ -91,7 +91,7 @@ bool move_axes_of(const rg_md *from, const rg_md *to, move_axes *out)
 
 enum {
     ROW_BLOCK = 256,        /* of a square that is turned: along the target's innermost axis */
-    COLUMN_BLOCK = 64,
+    COLUMN_BLOCK = 64,      /* at least */
     UNIT_WORDS = ROW_BLOCK * COLUMN_BLOCK,
     SHORT_WORDS = 1024,     /* fewer make the two innermost axes a poor unit */
     ALONE_WORDS = 24 * 1024 /* less is not worth waking threads for */
@@ -197,7 +197,8 @@ static void divide(move_step *m)
         m->row = last;
         m->column = inner;
         m->row_block = ROW_BLOCK;
-        m->column_block = COLUMN_BLOCK;
+        m->column_block = a->dims[last] < ROW_BLOCK ? UNIT_WORDS / a->dims[last] / COLUMN_BLOCK * COLUMN_BLOCK
+                                                    : COLUMN_BLOCK; /* of few rows, more columns */
     } else {
         m->column = last;
         m->row = last > 0 ? last - 1 : last;

@@ -1,5 +1,6 @@
 /* Moves for x86-64-v4; compiled with that -march, called where the CPU has it. */
 #include "moves.h"
+#include "tiles.h"
 #include <immintrin.h>
 
 enum { LANES = 16 };
@@ -72,9 +73,35 @@ static inline __attribute__((always_inline)) void turn_block(const float *x, int
             _mm512_mask_storeu_ps(y + c * y_row, out, v[c]);
 }
 
+/* Few rows whose columns follow each other without gaps, as pixels of few channels do: whole vectors are stored, and
+ * what is too much is written over by the next. Returns how many columns were done; the last may not run over. */
+static int64_t turn_few(const float *x, int64_t x_row, float *y, int64_t rows, int64_t columns)
+{
+    int64_t c = 0;
+
+    for (; (columns - c - LANES + 1) * rows >= LANES; c += LANES) {
+        __m512 v[LANES];
+
+        for (int r = 0; r < LANES; r++)
+            v[r] = r < rows ? _mm512_loadu_ps(x + r * x_row + c) : _mm512_setzero_ps();
+        turn_square(v);
+        for (int i = 0; i < LANES; i++)
+            _mm512_storeu_ps(y + (c + i) * rows, v[i]);
+    }
+    return c;
+}
+
 static void move_turn(const float *x, int64_t x_row, float *y, int64_t y_row, int64_t rows, int64_t columns)
 {
-    for (int64_t c = 0; c < columns; c += LANES) {
+    int64_t first = 0;
+
+    if (rows == 3 && y_row == 3) {
+        tiles_avx512.interleave_3(x, x_row, columns, y);
+        return;
+    }
+    if (rows < LANES && y_row == rows)
+        first = turn_few(x, x_row, y, rows, columns);
+    for (int64_t c = first; c < columns; c += LANES) {
         for (int64_t r = 0; r < rows; r += LANES) {
             const float *from = x + r * x_row + c;
             float *to = y + c * y_row + r;

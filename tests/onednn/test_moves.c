@@ -26,6 +26,23 @@ static void transposes(void **state)
     }
 }
 
+/* Pixels of few channels, in many pieces. */
+static void few_rows(void **state)
+{
+    static const int rows[] = { 2, 3, 4, 7, 15 }, columns[] = { 8191, 8192, 20003 };
+    char script[256];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        for (size_t j = 0; j < sizeof columns / sizeof *columns; j++) {
+            (void)snprintf(script, sizeof script,
+                           "x : 2,%d,%d\nr = Neg(x)\nt = Transpose(r) perm=0,2,1\ny = Abs(t)\n-> y", rows[i],
+                           columns[j]);
+            beside_expect(&(beside_row){ "Transpose", script }, 17, NULL);
+        }
+    }
+}
+
 static void permutations(void **state)
 {
     static const char *const perms[] = { "0,1,3,2", "0,2,1,3", "0,2,3,1", "0,3,1,2", "0,3,2,1", "1,0,2,3", "1,3,0,2",
@@ -104,6 +121,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(transposes),
+        cmocka_unit_test(few_rows),
         cmocka_unit_test(permutations),
         cmocka_unit_test(layouts),
         cmocka_unit_test(pads),
