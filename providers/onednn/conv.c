@@ -26,9 +26,21 @@ static bool parse_both(const kit_node *node, rg_op *op, kit_refusal *why)
     return true;
 }
 
+/* Rows so long that oneDNN's kernels take minutes to describe (kernels.c) are for tiles, which not every CPU has. */
+enum { MOST_COLUMNS = 1 << 22 };
+
 static bool parse_conv(const kit_node *node, rg_op *op, kit_refusal *why)
 {
-    return parse_both(node, op, why);
+    const inlay_value_info *y;
+
+    if (!parse_both(node, op, why))
+        return false;
+    y = kit_output(node, 0);
+    if (y->rank != INLAY_RANK_UNKNOWN && y->dims[y->rank - 1].kind == INLAY_DIM_FIXED &&
+        y->dims[y->rank - 1].value > MOST_COLUMNS && (tiles_of_cpu() == NULL || op->spatial > 2 || op->group > 1))
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, "cut the input into parts",
+                          "oneDNN takes long to prepare for rows of %lld", (long long)y->dims[y->rank - 1].value);
+    return true;
 }
 
 bool rg_parse_deconvolution(const kit_node *node, rg_op *op, kit_refusal *why)
@@ -71,6 +83,9 @@ static inlay_status describe(const rg_build *b, bool transposed, lib_variant v, 
     dnnl_dims_t begins, ends, dilations;
     dnnl_status_t code;
 
+    if (!rg_counts(x->dims, (uint32_t)x->ndims) || !rg_counts(y->dims, (uint32_t)y->ndims))
+        return inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': a convolution of more than 2^31 - 1 elements",
+                          op->name);
     if (transposed)
         rg_deconvolution_pads(op, x->dims + 2, y->dims + 2, begins, ends);
     else

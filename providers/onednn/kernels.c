@@ -43,6 +43,9 @@ void kn_measure(const rg_build *b, const rg_op *op, kn_window *g)
 /* Tiles multiply by the zeros of the border; oneDNN's loops leave taps outside the image out. */
 static const double LEAST_INSIDE = 0.7;
 
+/* oneDNN's kernels describe each column of an image while they are made: a second for some 500000 of them. */
+enum { WIDEST = 1 << 16 };
+
 static bool has_tiles(const rg_build *b, const kn_case *c)
 {
     return b->state->tiles != NULL && b->state->sgemm != NULL && c->w.group == 1 && c->w.flat;
@@ -51,7 +54,7 @@ static bool has_tiles(const rg_build *b, const kn_case *c)
 static bool tiles_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group, (void)out_why;
-    return has_tiles(b, c) && c->w.share >= LEAST_INSIDE;
+    return has_tiles(b, c) && (c->w.share >= LEAST_INSIDE || c->w.out_width > WIDEST);
 }
 
 static inlay_status tiles_direct(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
@@ -127,14 +130,18 @@ static bool is_whole(const rg_build *b)
 
 static bool library_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
-    (void)group, (void)c, (void)out_why;
+    (void)group;
+    if (has_tiles(b, c) && c->w.out_width > WIDEST) {
+        *out_why = "oneDNN takes long to prepare for rows of that length";
+        return false;
+    }
     return is_whole(b);
 }
 
 static bool blocks_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group, (void)out_why;
-    return is_whole(b) && rg_md_is_blocked(&c->x.md);
+    return is_whole(b) && rg_md_is_blocked(&c->x.md) && !(has_tiles(b, c) && c->w.out_width > WIDEST);
 }
 
 static bool library_winograd_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)

@@ -63,6 +63,26 @@ static bool is_named(inlay_str text, const char *name)
     return strlen(name) == text.bytes && memcmp(name, text.data, text.bytes) == 0;
 }
 
+bool rg_counts(const int64_t *dims, uint32_t rank)
+{
+    int64_t count = 1;
+
+    for (uint32_t d = 0; d < rank; d++)
+        if (dims[d] > 0 && (__builtin_mul_overflow(count, dims[d], &count) || count > INT32_MAX))
+            return false;
+    return true;
+}
+
+/* What is fixed of the sizes of v. */
+static bool is_counted(const inlay_value_info *v)
+{
+    int64_t dims[RG_MAX_RANK];
+
+    for (uint32_t d = 0; d < v->rank; d++)
+        dims[d] = v->dims[d].kind == INLAY_DIM_FIXED ? v->dims[d].value : 1;
+    return rg_counts(dims, v->rank);
+}
+
 /* A float tensor of known rank. Sizes may be open: what these operators make of them is known before a run, or when
  * the region is reached. */
 static bool tensor_fits(const inlay_value_info *v, const char *what, uint32_t i, bool is_float, kit_refusal *why)
@@ -83,6 +103,8 @@ static bool tensor_fits(const inlay_value_info *v, const char *what, uint32_t i,
         if (v->dims[d].kind == INLAY_DIM_FIXED && v->dims[d].value == 0)
             return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "%s %u has no elements", what, i);
     }
+    if (!is_counted(v))
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "%s %u has more than 2^31 - 1 elements", what, i);
     return true;
 }
 
@@ -131,7 +153,11 @@ static bool shapes_fit(const kit_node *node, const rg_operator *row, kit_refusal
         for (uint32_t d = 0; d < v->rank; d++)
             if (v->dims[d].kind == INLAY_DIM_FIXED && v->dims[d].value == 0)
                 return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input %u has no elements", i);
+        if (!is_counted(v))
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input %u has more than 2^31 - 1 elements", i);
     }
+    if (!is_counted(y))
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "output 0 has more than 2^31 - 1 elements");
     return true;
 }
 

@@ -140,6 +140,8 @@ static inlay_status lower_pool(rg_build *b, const rg_group *group)
     rg_md y_md;
     inlay_status status;
 
+    if (!rg_counts(b->dims[x], rank) || !rg_counts(b->dims[op->out[0]], b->ranks[op->out[0]]))
+        return inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': pooling of more than 2^31 - 1 elements", op->name);
     INLAY_TRY(rg_read(b, x, &in));
     if (!rg_md_is_image(&in.md)) /* kernels for row-major images are many times slower than a reorder */
         INLAY_TRY(read_image(b, x, &in));

@@ -126,6 +126,8 @@ enum { RG_SKIP_SUM = 3 }; /* SkipLayerNormalization: the output that is the sum 
 const rg_operator *rg_parse(const kit_node *node, rg_op *op, kit_refusal *why);
 
 /* What parsers ask. */
+/* Are that many elements within the int that oneDNN counts with? dims[rank]; no negative ones. */
+bool rg_counts(const int64_t *dims, uint32_t rank);
 bool rg_known_rank(const inlay_value_info *v, uint32_t low, uint32_t high, const char *what, kit_refusal *why);
 /* Elements of an integer constant or of a value that is known before the run; false: not known, or more than max. */
 bool rg_known_ints(const inlay_value_info *v, int64_t *out, uint32_t max, uint32_t *out_count);

@@ -70,7 +70,7 @@ static inline void onnx_names(onnx_bytes *node, uint32_t field, const char *list
 }
 /* A node whose one attribute, if attr is not NULL, is an integer. Names of inputs and outputs are separated by commas;
  * the node is named after its first output. */
-static inline void onnx_node_int(onnx_bytes *graph, const char *op_type, const char *domain, const char *inputs,
+static inline void onnx_node_int(onnx_bytes *g, const char *op_type, const char *domain, const char *inputs,
                                  const char *outputs, const char *attr, int64_t value)
 {
     onnx_bytes node = { .count = 0 }, a = { .count = 0 };
@@ -86,15 +86,15 @@ static inline void onnx_node_int(onnx_bytes *graph, const char *op_type, const c
         onnx_message(&node, 5, &a);
     }
     onnx_text(&node, 7, domain);
-    onnx_message(graph, 1, &node);
+    onnx_message(g, 1, &node);
 }
-static inline void onnx_node(onnx_bytes *graph, const char *op_type, const char *domain, const char *inputs,
+static inline void onnx_node(onnx_bytes *g, const char *op_type, const char *domain, const char *inputs,
                              const char *outputs)
 {
-    onnx_node_int(graph, op_type, domain, inputs, outputs, NULL, 0);
+    onnx_node_int(g, op_type, domain, inputs, outputs, NULL, 0);
 }
 /* dims[i] < 0 is the symbol "n". */
-static inline void onnx_value(onnx_bytes *graph, uint32_t field, const char *name, inlay_dtype dtype, uint32_t rank,
+static inline void onnx_value(onnx_bytes *g, uint32_t field, const char *name, inlay_dtype dtype, uint32_t rank,
                               const int64_t *dims)
 {
     onnx_bytes value = { .count = 0 }, type = { .count = 0 }, tensor = { .count = 0 }, shape = { .count = 0 };
@@ -113,19 +113,19 @@ static inline void onnx_value(onnx_bytes *graph, uint32_t field, const char *nam
     onnx_message(&type, 1, &tensor);
     onnx_text(&value, 1, name);
     onnx_message(&value, 2, &type);
-    onnx_message(graph, field, &value);
+    onnx_message(g, field, &value);
 }
-static inline void onnx_input(onnx_bytes *graph, const char *name, inlay_dtype dtype, uint32_t rank,
+static inline void onnx_input(onnx_bytes *g, const char *name, inlay_dtype dtype, uint32_t rank,
                               const int64_t *dims)
 {
-    onnx_value(graph, 11, name, dtype, rank, dims);
+    onnx_value(g, 11, name, dtype, rank, dims);
 }
-static inline void onnx_output(onnx_bytes *graph, const char *name, inlay_dtype dtype, uint32_t rank,
+static inline void onnx_output(onnx_bytes *g, const char *name, inlay_dtype dtype, uint32_t rank,
                                const int64_t *dims)
 {
-    onnx_value(graph, 12, name, dtype, rank, dims);
+    onnx_value(g, 12, name, dtype, rank, dims);
 }
-static inline void onnx_constant(onnx_bytes *graph, const char *name, inlay_dtype dtype, uint32_t rank,
+static inline void onnx_constant(onnx_bytes *g, const char *name, inlay_dtype dtype, uint32_t rank,
                                  const int64_t *dims, const void *data, size_t bytes)
 {
     onnx_bytes tensor = { .count = 0 };
@@ -135,16 +135,16 @@ static inline void onnx_constant(onnx_bytes *graph, const char *name, inlay_dtyp
     onnx_number(&tensor, 2, dtype);
     onnx_text(&tensor, 8, name);
     onnx_blob(&tensor, 9, data, bytes);
-    onnx_message(graph, 5, &tensor);
+    onnx_message(g, 5, &tensor);
 }
 /* domain NULL, or a second opset import at version 1. Returns 0 when everything fitted. */
-static inline int onnx_file(onnx_bytes *file, onnx_bytes *graph, int64_t opset, const char *domain)
+static inline int onnx_file(onnx_bytes *file, onnx_bytes *g, int64_t opset, const char *domain)
 {
     onnx_bytes import = { .count = 0 };
 
-    onnx_text(graph, 2, "test");
+    onnx_text(g, 2, "test");
     onnx_number(file, 1, 8);
-    onnx_message(file, 7, graph);
+    onnx_message(file, 7, g);
     onnx_text(&import, 1, "");
     onnx_number(&import, 2, opset);
     onnx_message(file, 8, &import);

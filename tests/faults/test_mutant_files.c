@@ -1,0 +1,488 @@
+/* Files that a session reads beside its model's, bent in every direction: external data, what the cache keeps (packs,
+ * hashes, measurements, the machine profile, verdicts on plugins), a saved plan, settings, tensors of the command line.
+ * Nothing may crash, hang or leak, and a failure has a sentence; and as long as model, data, plan and settings are what
+ * they were, the result is what it was, whatever the cache says.
+ *
+ *     test_mutant_files                                as a test: a fixed seed, a bounded number
+ *     test_mutant_files --seed 7 --from 0 --count 5000 by hand */
+#include "exec/session.h"
+#include "inlay/inlay.h"
+#include "model/model.h"
+#include "mutants.h"
+#include "npy.h"
+#include "onnx_bytes.h"
+#include "partition/cost_key.h"
+#include "partition/cost_profile.h"
+#include <dirent.h>
+#include <math.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST_FILES = 64, HANG_SECONDS = 60, TEST_COUNT = 400, TEST_SECONDS = 40, CHANNELS = 16, SIDE = 10, OUT = 24 };
+
+static void need(bool fine, const char *what)
+{
+    if (fine)
+        return;
+    (void)fprintf(stderr, "test_mutant_files: %s\n", what);
+    abort();
+}
+
+/* Every failure says in one line what it is. */
+static void check_words(inlay_status status, const inlay_diag *diag, const char *what)
+{
+    if (status == INLAY_OK || (diag->text[0] != '\0' && strchr(diag->text, '\n') == NULL))
+        return;
+    (void)fprintf(stderr, "%s failed with %d and no sentence: '%s'\n", what, (int)status, diag->text);
+    abort();
+}
+
+/* ------------------------------------------------------------------ the files */
+
+typedef struct kept {
+    char path[512]; /* below the folder */
+    uint8_t *bytes;
+    size_t count;
+} kept;
+
+static char top[] = "/tmp/inlay-mutants-XXXXXX";
+static kept files[MOST_FILES];
+static size_t file_count;
+
+static void in_top(char out[640], const char *path)
+{
+    (void)snprintf(out, 640, "%s/%.600s", top, path);
+}
+
+static void write_file(const char *path, const void *bytes, size_t count)
+{
+    char whole[640];
+    FILE *f;
+
+    in_top(whole, path);
+    f = fopen(whole, "wb");
+    need(f != NULL && fwrite(bytes, 1, count, f) == count && fclose(f) == 0, whole);
+}
+
+/* All files below a folder, those of the cache among them; with `keep` they are remembered, without, those that were
+ * not there are removed. */
+static void walk(const char *below, bool keep)
+{
+    struct dirent **names;
+    char whole[640];
+    int count;
+
+    in_top(whole, below);
+    count = scandir(whole, &names, NULL, alphasort);
+    for (int i = 0; i < count; i++) {
+        struct stat st;
+        char path[512];
+
+        if (names[i]->d_name[0] != '.' &&
+            (size_t)snprintf(path, sizeof path, "%s%s%s", below, below[0] != '\0' ? "/" : "", names[i]->d_name) <
+                sizeof path) {
+            in_top(whole, path);
+            if (stat(whole, &st) == 0 && S_ISDIR(st.st_mode)) {
+                walk(path, keep);
+            } else if (keep && file_count < MOST_FILES) {
+                kept *k = &files[file_count++];
+                FILE *f = fopen(whole, "rb");
+
+                memcpy(k->path, path, sizeof path);
+                k->count = (size_t)st.st_size;
+                k->bytes = malloc(k->count + 1);
+                need(f != NULL && k->bytes != NULL && fread(k->bytes, 1, k->count, f) == k->count, whole);
+                (void)fclose(f);
+            } else if (!keep) {
+                bool known = false;
+
+                for (size_t n = 0; n < file_count; n++)
+                    known |= strcmp(files[n].path, path) == 0;
+                if (!known)
+                    (void)unlink(whole);
+            }
+        }
+        free(names[i]);
+    }
+    if (count >= 0)
+        free(names);
+}
+
+static void restore(void)
+{
+    walk("", false);
+    for (size_t i = 0; i < file_count; i++)
+        write_file(files[i].path, files[i].bytes, files[i].count);
+}
+
+/* ------------------------------------------------------------------ what is in them at first */
+
+static void external(onnx_bytes *g, const char *name, uint32_t rank, const int64_t *dims, int64_t offset, int64_t bytes)
+{
+    onnx_bytes t = { .count = 0 }, e;
+    char number[32];
+
+    for (uint32_t d = 0; d < rank; d++)
+        onnx_number(&t, 1, dims[d]);
+    onnx_number(&t, 2, INLAY_FLOAT);
+    onnx_text(&t, 8, name);
+    for (int i = 0; i < 3; i++) {
+        (void)snprintf(number, sizeof number, "%lld", (long long)(i == 1 ? offset : bytes));
+        e.count = 0;
+        onnx_text(&e, 1, i == 0 ? "location" : i == 1 ? "offset" : "length");
+        onnx_text(&e, 2, i == 0 ? "w.bin" : number);
+        onnx_message(&t, 13, &e);
+    }
+    onnx_number(&t, 14, 1);
+    onnx_message(g, 5, &t);
+}
+
+/* A convolution, a product, and a value whose size depends on data. */
+static void write_model(void)
+{
+    static const int64_t x[] = { 1, CHANNELS, SIDE, SIDE }, c[] = { CHANNELS, CHANNELS, 3, 3 };
+    static const int64_t m[] = { CHANNELS * (SIDE - 2) * (SIDE - 2), OUT }, y[] = { 1, OUT }, z[] = { 2, -1 };
+    static float weights[CHANNELS * CHANNELS * 9 + CHANNELS * (SIDE - 2) * (SIDE - 2) * OUT];
+    static onnx_bytes g, file;
+    const int64_t c_bytes = CHANNELS * CHANNELS * 9 * (int64_t)sizeof(float);
+
+    for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++)
+        weights[i] = (float)(i * 7919 % 1009) / 1009 - 0.5f;
+    write_file("w.bin", weights, sizeof weights);
+    external(&g, "w", 4, c, 0, c_bytes);
+    external(&g, "m", 2, m, c_bytes, (int64_t)sizeof weights - c_bytes);
+    onnx_input(&g, "x", INLAY_FLOAT, 4, x);
+    onnx_node(&g, "Conv", "", "x,w", "a");
+    onnx_node(&g, "Relu", "", "a", "b");
+    onnx_node(&g, "Flatten", "", "b", "f");
+    onnx_node(&g, "MatMul", "", "f,m", "y");
+    onnx_node(&g, "NonZero", "", "y", "n");
+    onnx_node_int(&g, "Cast", "", "n", "z", "to", INLAY_FLOAT);
+    onnx_output(&g, "y", INLAY_FLOAT, 2, y);
+    onnx_output(&g, "z", INLAY_FLOAT, 2, z);
+    need(onnx_file(&file, &g, 17, NULL) == 0, "the model is too large");
+    write_file("m.onnx", file.data, file.count);
+}
+
+static inlay_options *make_options(bool settings, bool planned, inlay_diag *diag)
+{
+    inlay_options *o = NULL;
+    char path[640];
+    inlay_status status = inlay_options_create(&o, diag);
+
+    in_top(path, "inlay.yaml");
+    if (status == INLAY_OK && settings)
+        status = inlay_options_load(o, path, diag);
+    in_top(path, "cache");
+    if (status == INLAY_OK)
+        status = inlay_options_set(o, "cache_dir", path, diag);
+    in_top(path, "m.plan");
+    if (status == INLAY_OK && planned)
+        status = inlay_options_set(o, "plan", path, diag);
+    check_words(status, diag, "options");
+    if (status == INLAY_OK)
+        return o;
+    inlay_options_destroy(o);
+    return NULL;
+}
+
+/* A session with its files, run once; y[OUT]. */
+static inlay_status open_and_run(bool settings, bool planned, inlay_session **out, inlay_context **out_context, float *y,
+                                 inlay_diag *diag)
+{
+    static float x[CHANNELS * SIDE * SIDE];
+    static const int64_t dims[] = { 1, CHANNELS, SIDE, SIDE };
+    inlay_options *o = make_options(settings, planned, diag);
+    inlay_run_options limits = { .struct_size = sizeof limits, .timeout_ns = UINT64_C(20000000000) };
+    inlay_value *v = NULL;
+    inlay_status status = o == NULL ? INLAY_INVALID_ARGUMENT : INLAY_OK;
+    char path[640];
+
+    in_top(path, "m.onnx");
+    *out = NULL;
+    *out_context = NULL;
+    for (size_t i = 0; i < sizeof x / sizeof x[0]; i++)
+        x[i] = (float)(i % 17) / 17 - 0.4f;
+    if (status == INLAY_OK)
+        status = inlay_session_create(path, o, out, diag);
+    if (status == INLAY_OK)
+        status = inlay_context_create(*out, out_context, diag);
+    if (status == INLAY_OK)
+        status = inlay_context_measure(*out_context, 1, diag);
+    if (status == INLAY_OK)
+        status = inlay_value_create(INLAY_FLOAT, 4, dims, &v, diag);
+    if (status == INLAY_OK) {
+        memcpy(inlay_value_data(v), x, sizeof x);
+        status = inlay_context_set_input(*out_context, 0, v, diag);
+    }
+    if (status == INLAY_OK)
+        status = inlay_context_run(*out_context, &limits, diag);
+    check_words(status, diag, "a run");
+    if (status == INLAY_OK && inlay_value_bytes(inlay_context_output(*out_context, 0)) == OUT * sizeof *y)
+        memcpy(y, inlay_value_data(inlay_context_output(*out_context, 0)), OUT * sizeof *y);
+    inlay_value_unref(v);
+    inlay_options_destroy(o);
+    return status;
+}
+
+static void close_all(inlay_session *s, inlay_context *c)
+{
+    inlay_context_destroy(c);
+    inlay_session_destroy(s);
+}
+
+static void append_plan(void *user, const char *text, size_t bytes)
+{
+    FILE *f = user;
+
+    need(fwrite(text, 1, bytes, f) == bytes, "the plan");
+}
+
+/* A profile as calibrate leaves it, without its half minute. */
+static void write_profile(const inlay_session *s)
+{
+    cost_profile p = { .provider_count = 0 };
+    profile_provider *list = calloc(s->env.provider_count, sizeof *list);
+    profile_factor factor = { .threads = 1, .factor = 1.25, .border = 1.5 };
+    profile_line line = { .threads = 1, .fit = { .error = 1.1, .points = 9 } };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    char folder[640];
+
+    need(list != NULL, "no memory");
+    profile_cpu(p.cpu, sizeof p.cpu);
+    line.class.op = "Conv";
+    line.fit.ns_per[0] = 100;
+    line.fit.ns_per[1] = 0.01;
+    for (uint32_t i = 0; i < s->env.provider_count; i++)
+        list[i] = (profile_provider){ .name = s->providers[i].name, .build_id = "1",
+                                      .identity = cost_identity_of(&s->providers[i]), .lines = &line, .line_count = 1,
+                                      .factors = &factor, .factor_count = 1 };
+    p.providers = list;
+    p.provider_count = s->env.provider_count;
+    in_top(folder, "cache/costs");
+    need(profile_save(folder, NULL, &p, &diag) == INLAY_OK, diag.text);
+    free(list);
+}
+
+/* Everything that a session leaves behind; y: its result. */
+static void prepare(float *y)
+{
+    static const char settings[] = "providers: [onednn?, openblas?, reference]\nintra_threads: 1\npolicy: cost\n"
+                                   "pins: ['op:Relu=reference']\nmax_run_bytes: 1G\nmax_tensor_bytes: 64M\n"
+                                   "dim: [N=3]\nassume: {batch: 8}\nlevel: 99\npass: []\nprecision: f32\n";
+    inlay_tune_options how = { .struct_size = sizeof how, .runs = 2, .budget_s = 5 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_session *s;
+    inlay_context *c;
+    char path[640];
+    arena a = { 0 };
+    inlay_tensor_view view;
+    FILE *f;
+
+    write_model();
+    write_file("inlay.yaml", settings, sizeof settings - 1);
+    need(open_and_run(false, false, &s, &c, y, &diag) == INLAY_OK, diag.text);
+    need(inlay_context_record(c, NULL, &diag) == INLAY_OK, diag.text);
+    need(inlay_tune(s, &how, NULL, &diag) == INLAY_OK, diag.text);
+    write_profile(s);
+    in_top(path, "m.plan");
+    f = fopen(path, "w");
+    need(f != NULL && inlay_session_plan_save(s, append_plan, f, &diag) == INLAY_OK && fclose(f) == 0, diag.text);
+    close_all(s, c);
+    view = (inlay_tensor_view){ .dtype = INLAY_FLOAT, .rank = 2, .dims = (const int64_t[]){ 1, OUT },
+                                .data = y, .bytes = OUT * sizeof *y };
+    in_top(path, "t.npy");
+    need(npy_save(path, &view, &diag) == INLAY_OK, diag.text);
+    in_top(path, "t.pb");
+    need(model_tensor_save(path, "t", &view, &diag) == INLAY_OK, diag.text);
+    arena_deinit(&a);
+    walk("", true);
+    need(file_count > 8 && file_count < MOST_FILES, "more files were expected, or less");
+}
+
+/* ------------------------------------------------------------------ a mutant */
+
+static size_t change_word(uint8_t *to, size_t count, chance *c)
+{
+    int64_t number = chance_extreme(c);
+    size_t width = chance_below(c, 2) == 0 ? 4 : 8, at;
+
+    if (count < width)
+        return count;
+    at = (size_t)chance_below(c, count / 4 + 1) * 4;
+    memcpy(to + (at + width <= count ? at : count - width), &number, width);
+    return count;
+}
+
+/* A number in a text becomes an extreme one. */
+static size_t change_number(uint8_t *to, size_t count, size_t room, chance *c)
+{
+    size_t start = (size_t)chance_below(c, count + 1), end;
+    char number[40];
+    int n = chance_below(c, 4) == 0 ? snprintf(number, sizeof number, "%g", ldexp(1, (int)chance_below(c, 2100) - 1050))
+                                    : snprintf(number, sizeof number, "%lld", (long long)chance_extreme(c));
+
+    while (start < count && (to[start] < '0' || to[start] > '9'))
+        start++;
+    for (end = start; end < count && to[end] >= '0' && to[end] <= '9'; end++)
+        ;
+    if (start >= count || count - (end - start) + (size_t)n > room)
+        return count;
+    memmove(to + start + n, to + end, count - end);
+    memcpy(to + start, number, (size_t)n);
+    return count - (end - start) + (size_t)n;
+}
+
+/* Changes bytes[count] with room for `room`; the new count. */
+static size_t change(uint8_t *bytes, size_t count, size_t room, chance *c)
+{
+    const kept *other = &files[chance_below(c, file_count)];
+    size_t at = (size_t)chance_below(c, count + 1), n = (size_t)chance_below(c, 64), from;
+
+    switch (chance_below(c, 9)) {
+    case 0:
+        return at;
+    case 1: /* longer */
+        n = n < room - count ? n : room - count;
+        memset(bytes + count, (int)chance_below(c, 256), n);
+        return count + n;
+    case 2: /* a piece goes */
+        n = n < count - at ? n : count - at;
+        memmove(bytes + at, bytes + at + n, count - at - n);
+        return count - n;
+    case 3: /* a piece of another file, over what is there */
+        from = (size_t)chance_below(c, other->count + 1);
+        n = n < other->count - from ? n : other->count - from;
+        n = n < count - at ? n : count - at;
+        memcpy(bytes + at, other->bytes + from, n);
+        return count;
+    case 4: /* twice */
+        n = n < count - at ? n : count - at;
+        n = n < room - count ? n : room - count;
+        memmove(bytes + at + n, bytes + at, count - at);
+        return count + n;
+    case 5:
+    case 6:
+        return change_number(bytes, count, room, c);
+    case 7:
+        return change_word(bytes, count, c);
+    default:
+        for (uint64_t i = 1 + chance_below(c, 8); i > 0 && count > 0; i--)
+            bytes[chance_below(c, count)] ^= (uint8_t)(1u << chance_below(c, 8));
+        return count;
+    }
+}
+
+static void read_tensors(void)
+{
+    arena a = { 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_tensor_view t;
+    model_datum d;
+    char path[640];
+
+    in_top(path, "t.npy");
+    check_words(npy_load(path, INLAY_UNDEFINED, &a, &t, &diag), &diag, "t.npy");
+    in_top(path, "t.pb");
+    for (uint32_t kind = INLAY_VALUE_TENSOR; kind <= INLAY_VALUE_MAP; kind++)
+        check_words(model_datum_load(path, kind, &a, &d, &diag), &diag, "t.pb");
+    arena_deinit(&a);
+}
+
+static bool starts_with(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* y: the result of what is right. Did it run? */
+static bool try_mutant(chance *c, const float *y, bool talk)
+{
+    const kept *k = &files[chance_below(c, file_count)];
+    bool in_cache = starts_with(k->path, "cache/"), planned = strcmp(k->path, "m.plan") == 0;
+    bool settings = strcmp(k->path, "inlay.yaml") == 0, ran = false;
+    size_t room = k->count + 4096, count = k->count;
+    uint8_t *bytes = malloc(room);
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_session *s;
+    inlay_context *context;
+    float got[OUT];
+
+    need(bytes != NULL, "no memory");
+    memcpy(bytes, k->bytes, count);
+    for (uint64_t n = 1 + chance_below(c, 3); n > 0; n--)
+        count = change(bytes, count, room, c);
+    write_file(k->path, bytes, count);
+    free(bytes);
+    if (talk)
+        (void)printf("%s\n", k->path);
+    if (starts_with(k->path, "t.")) {
+        read_tensors();
+    } else {
+        inlay_status status = open_and_run(settings, planned, &s, &context, got, &diag);
+
+        ran = status == INLAY_OK;
+        if (talk)
+            (void)printf("status %d: %s\n", (int)status, ran ? "" : diag.text);
+        if (in_cache)
+            need(ran, diag.text);
+        for (int i = 0; in_cache && i < OUT; i++)
+            need(fabsf(got[i] - y[i]) <= 1e-3f * (1 + fabsf(y[i])), k->path);
+        if (ran && chance_below(c, 16) == 0)
+            check_words(inlay_context_record(context, NULL, &diag), &diag, "to record");
+        close_all(s, context);
+    }
+    restore();
+    return ran;
+}
+
+static void hung(int sig)
+{
+    static const char text[] = "a mutant hangs\n";
+
+    (void)sig;
+    (void)!write(2, text, sizeof text - 1);
+    abort();
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t seed = 1, from = 0, count = 0, done = 0, ran = 0;
+    time_t start = time(NULL);
+    char line[64];
+    float y[OUT];
+
+    for (int i = 1; i + 1 < argc; i += 2) {
+        uint64_t *to = strcmp(argv[i], "--seed") == 0 ? &seed : strcmp(argv[i], "--from") == 0 ? &from : &count;
+
+        *to = strtoull(argv[i + 1], NULL, 10);
+    }
+    need(mkdtemp(top) != NULL, "no folder");
+    (void)signal(SIGALRM, hung);
+    (void)alarm(HANG_SECONDS);
+    prepare(y);
+    for (uint64_t i = from; i < from + (count > 0 ? count : TEST_COUNT); i++) {
+        chance c = { seed * UINT64_C(0xd1342543de82ef95) + i * UINT64_C(0x2545f4914f6cdd1d) };
+
+        if (count == 0 && time(NULL) - start > TEST_SECONDS)
+            break;
+        (void)alarm(HANG_SECONDS);
+        (void)snprintf(line, sizeof line, "%llu\n", (unsigned long long)i);
+        if (count > 1)
+            write_file(".at", line, strlen(line));
+        ran += try_mutant(&c, y, count == 1);
+        done++;
+    }
+    (void)alarm(0);
+    (void)printf("%llu mutants of %zu files, %llu of them ran\n", (unsigned long long)done, file_count,
+                 (unsigned long long)ran);
+    (void)snprintf(line, sizeof line, "rm -r %s", top);
+    for (size_t i = 0; i < file_count; i++)
+        free(files[i].bytes);
+    return system(line) == 0 ? 0 : 1;
+}
