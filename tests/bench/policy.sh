@@ -2,9 +2,11 @@
 # Both policies on the same providers, model by model: is the choice by cost ever slower than the first provider that
 # can, and where is it faster?
 #   policy.sh [--inlay FILE] [--providers LIST] [--plugin-dirs DIRS] [--rounds N] [--seconds S] [--threads N]
-#             [--stat median|min|cpu] [--calibrate] [--slow-link] [--option P.NAME=VALUE]... DIR|MODEL.onnx...
+#             [--stat median|min|cpu] [--calibrate] [--tune] [--cache DIR] [--slow-link] [--option P.NAME=VALUE]...
+#             DIR|MODEL.onnx...
 # Models are those below each DIR. --slow-link puts a device first that is quick but lies behind a slow link, the fake
-# device of tests/abi; --calibrate measures the machine first, into a cache of its own, so that links are known.
+# device of tests/abi; --calibrate measures the machine first, so that links are known, and --tune each model, both into
+# the cache folder, one of the run's own unless --cache names it.
 #
 # The policies take turns, N times S seconds each; of the median run of each round (or the shortest, or the CPU time of
 # a run, for machines that are busy) the median is compared. The noise of a model is how far the rounds of one policy
@@ -13,7 +15,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 inlay=$root/build/release/bin/inlay
-providers='openblas?,reference' dirs='' rounds=5 seconds=0.3 threads=1 stat=median calibrate='' slow=''
+providers='openblas?,reference' dirs='' rounds=5 seconds=0.3 threads=1 stat=median calibrate='' slow='' tune='' cache=''
 options=() models=()
 
 while [ $# -gt 0 ]; do
@@ -27,14 +29,16 @@ while [ $# -gt 0 ]; do
     --stat) stat=$2; shift ;;
     --option) options+=(--option "$2"); shift ;;
     --calibrate) calibrate=1 ;;
+    --tune) tune=1 ;;
+    --cache) cache=$2; shift ;;
     --slow-link) slow=1 ;;
-    -*) sed -n '2,7s/^# *//p' "$0"; exit 2 ;;
+    -*) sed -n '2,8s/^# *//p' "$0"; exit 2 ;;
     *) models+=("$1") ;;
     esac
     shift
 done
 [ -x "$inlay" ] || { echo "$inlay is not there: build first, or name it with --inlay" >&2; exit 1; }
-[ ${#models[@]} -gt 0 ] || { sed -n '2,7s/^# *//p' "$0" >&2; exit 2; }
+[ ${#models[@]} -gt 0 ] || { sed -n '2,8s/^# *//p' "$0" >&2; exit 2; }
 if [ -n "$slow" ]; then
     device=$(dirname "$inlay")/../tests/abi/fake
     providers=fake,$providers dirs=${dirs:+$dirs:}$device
@@ -42,7 +46,7 @@ if [ -n "$slow" ]; then
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-common=(--intra-threads "$threads" --providers "$providers" --cache-dir "$work/cache" "${options[@]}")
+common=(--intra-threads "$threads" --providers "$providers" --cache-dir "${cache:-$work/cache}" "${options[@]}")
 [ -z "$dirs" ] || common+=(--plugin-dirs "$dirs")
 mkdir "$work/cache"
 if [ -n "$calibrate" ]; then
@@ -79,6 +83,9 @@ while IFS= read -r model; do
     while IFS= read -r size; do
         arguments+=(--assume "$size")
     done <"$work/sizes"
+    if [ -n "$tune" ]; then
+        "$inlay" tune "$model" --inputs "$work/in" "${arguments[@]}" >"$work/out" 2>&1 || cat "$work/out" >&2
+    fi
     for ((round = 0; round < rounds; round++)); do
         for policy in priority cost; do
             if ! "$inlay" bench "$model" --inputs "$work/in" --policy $policy --seconds "$seconds" --json \
