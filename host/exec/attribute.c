@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static const double SHARE_ERROR = 0.15; /* a region's time is measured; what a node has of it is told by a model */
+
 /* What the values cost that enter or leave the region by this offer, priced as it is. */
 static double borders_ns(const program *p, const part_region *region, const part_offer *o,
                          const inlay_value_state *values)
@@ -88,6 +90,8 @@ bool attribute_add(attribute_list *list, const program *p, const part_region *re
             continue;
         one.key = cost_key_of(identity, &q);
         one.ns = ns * own[k] / expected;
+        if (region->offer_count > 1)
+            one.spread = (float)fmax(one.spread, SHARE_ERROR);
         (void)snprintf(one.what, sizeof one.what, "%s", inlay_graph_node(&p->snapshot, offer->nodes[0])->op_type.data);
         good = add(list, &one);
     }

@@ -18,7 +18,8 @@ typedef struct attribute_list {
 } attribute_list;
 
 /* Adds a record for each offer of a region that took so many nanoseconds; like says samples, spread and when. Offers
- * that are expected to cost nothing get none. identity: of the provider. False: out of memory. */
+ * that are expected to cost nothing get none; of several the spread is at least that of the model that shares it out.
+ * identity: of the provider. False: out of memory. */
 INLAY_NODISCARD bool attribute_add(attribute_list *list, const program *p, const part_region *region,
                                    const inlay_value_state *values, double ns, uint64_t identity,
                                    const cost_record *like);

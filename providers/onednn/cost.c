@@ -28,6 +28,7 @@
 #define ENTER_NS 150.0 /* a value more that enters: of what it takes to run a region */
 #define FUSED_NS 30.0  /* an op that becomes part of one */
 #define REORDER_BYTES_PER_NS 16.0
+#define FAR_REORDER_BYTES_PER_NS 5.0 /* of values that no cache holds twice */
 #define FEW_CHANNELS 4 /* a convolution of so many reads row-major images as they are */
 enum { LOOK_BACK = 16, LOOK_AHEAD = 8 }; /* ops between a value and the convolution that has to do with its layout */
 
@@ -251,7 +252,8 @@ static bool wants_layout(const rg_state *state, const inlay_graph *graph, uint32
 
 static double reorder_ns(double bytes, double threads)
 {
-    return CALL_NS + bytes / REORDER_BYTES_PER_NS / threads;
+    return CALL_NS + (2 * bytes < CACHED_BYTES ? bytes / REORDER_BYTES_PER_NS / threads
+                                               : bytes / FAR_REORDER_BYTES_PER_NS / sqrt(threads));
 }
 
 /* Does the op only say where elements are? */
@@ -276,13 +278,33 @@ static bool is_shared(const rg_op *op, const sizes *s, double flops)
     return s->in + s->out + s->weights > 192 * 1024;
 }
 
+/* Does it read images in a layout, that of a convolution or of what it belongs to? */
+static bool reads_layout(const rg_state *state, const inlay_graph *graph, const rg_op *op, const inlay_node_info *info)
+{
+    return is_laid_out(op->row->family) ||
+           (keeps_layout(op->row->family) && info->output_count > 0 && wants_layout(state, graph, info->outputs[0]));
+}
+
+/* What input i costs that is row-major then: of a convolution the image, of others all that are images. */
+static double layout_ns(const inlay_cost_request *r, const inlay_node_info *info, uint32_t i, const rg_op *op,
+                        double threads)
+{
+    const inlay_value_state *x = state_of(r, info->inputs, info->input_count, i);
+    const inlay_value_info *v = inlay_graph_value(r->graph, info->inputs[i]);
+
+    if (x == NULL || v == NULL || (v->flags & INLAY_VALUE_CONSTANT) != 0 || x->rank == INLAY_RANK_UNKNOWN ||
+        x->rank < 3 || size_of(x, 1) <= FEW_CHANNELS || (i > 0 && is_laid_out(op->row->family)))
+        return 0;
+    return reorder_ns(width_of(x) * count_of(x), threads);
+}
+
 static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, uint32_t n, inlay_cost *cost)
 {
     const inlay_node_info *info = inlay_graph_node(r->graph, n);
     const kit_node node = { .host = state->host, .graph = r->graph, .info = info };
     kit_refusal why = { 0, "", "" };
     double flops, rate, work, streams, threads = r->max_threads > 0 ? r->max_threads : 1;
-    bool fused = false;
+    bool fused = false, laid_out;
     sizes s = { 0 };
     rg_op op, maker;
 
@@ -306,10 +328,9 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
         cost->enter_ns += ENTER_NS;
     }
     s.out = 4 * count_of(s.y);
-    if (s.x != NULL && s.x->rank != INLAY_RANK_UNKNOWN && s.x->rank >= 3 && size_of(s.x, 1) > FEW_CHANNELS &&
-        (is_laid_out(op.row->family) || (keeps_layout(op.row->family) && info->output_count > 0 &&
-                                         wants_layout(state, r->graph, info->outputs[0]))))
-        cost->enter_ns += reorder_ns(width_of(s.x) * count_of(s.x), threads);
+    laid_out = reads_layout(state, r->graph, &op, info);
+    for (uint32_t i = 0; laid_out && i < info->input_count; i++)
+        cost->enter_ns += layout_ns(r, info, i, &op, threads);
     if (info->output_count > 0 && has_layout(state, r->graph, info->outputs[0]))
         cost->leave_ns += reorder_ns(width_of(s.y) * count_of(s.y), threads);
     if (op.row->takes != NULL) {
