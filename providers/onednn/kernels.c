@@ -60,7 +60,7 @@ static bool tiles_run(rg_build *b, const rg_group *group, const kn_case *c, cons
 static inlay_status tiles_direct(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
 {
     *out_done = true;
-    return tiles_lower(b, group, c, 0);
+    return tiles_lower(b, group, c, TILES_WRITTEN);
 }
 
 /* Is this what Winograd's algorithm is for? */
@@ -185,16 +185,33 @@ static inlay_status groups(rg_build *b, const rg_group *group, const kn_case *c,
     return rg_lower_groups(b, group, &c->weights, c->bias_value, out_done);
 }
 
+static bool channels_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+{
+    (void)group, (void)out_why;
+    return depthwise_runs(b, c);
+}
+
+static inlay_status channels(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    *out_done = true;
+    return tiles_lower(b, group, c, TILES_DEPTHWISE);
+}
+
+#define OWN_GATE 1.7
+#define LIBRARY_GATE 3.7
+
 /* Of equals the first is taken. */
 const kn_kernel kn_kernels[KN_COUNT] = {
-    [KN_TILES] = { "tiles", 0, tiles_run, kn_tiles_ns, tiles_direct },
-    [KN_WINOGRAD_4] = { "winograd_4x4", 6, windows_4_run, windows_4_ns, windows_4 },
-    [KN_WINOGRAD_2] = { "winograd_2x2", 4, windows_2_run, windows_2_ns, windows_2 },
-    [KN_GROUPS] = { "groups", 0, groups_run, groups_ns, groups },
-    [KN_BLOCKS] = { "library_blocked", 0, blocks_run, kn_blocks_ns, blocks },
-    [KN_LIBRARY] = { "library", 0, library_runs, kn_library_ns, library },
+    [KN_TILES] = { "tiles", 0, tiles_run, kn_tiles_ns, tiles_direct, OWN_GATE },
+    [KN_WINOGRAD_4] = { "winograd_4x4", 6, windows_4_run, windows_4_ns, windows_4, OWN_GATE },
+    [KN_WINOGRAD_2] = { "winograd_2x2", 4, windows_2_run, windows_2_ns, windows_2, OWN_GATE },
+    [KN_DEPTHWISE] = { "depthwise", 0, channels_run, kn_depthwise_ns, channels, OWN_GATE },
+    [KN_GROUPS] = { "groups", 0, groups_run, groups_ns, groups, LIBRARY_GATE },
+    [KN_BLOCKS] = { "library_blocked", 0, blocks_run, kn_blocks_ns, blocks, LIBRARY_GATE },
+    [KN_LIBRARY] = { "library", 0, library_runs, kn_library_ns, library, LIBRARY_GATE },
     /* oneDNN's has the points of ours: the error is taken to be the same */
-    [KN_LIBRARY_WINOGRAD] = { "library_winograd", 6, library_winograd_runs, kn_library_winograd_ns, library_winograd },
+    [KN_LIBRARY_WINOGRAD] = { "library_winograd", 6, library_winograd_runs, kn_library_winograd_ns, library_winograd,
+                              LIBRARY_GATE },
 };
 
 uint32_t kn_find(const char *name)
@@ -322,7 +339,7 @@ static void by_model(rg_build *b, const rg_group *group, const kn_case *c, kn_ch
             choice->why = why != NULL ? why : choice->why;
             continue;
         }
-        ns = kn_kernels[k].ns(b, group, c);
+        ns = kn_kernels[k].ns(b, group, c) + kn_gates_ns(b, group, kn_kernels[k].gate_ns);
         while (at < choice->count && choice->ns[at] <= ns)
             at++;
         put(choice, at, k, ns);

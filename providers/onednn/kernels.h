@@ -26,6 +26,7 @@ typedef enum kn_id {
     KN_TILES,
     KN_WINOGRAD_4,
     KN_WINOGRAD_2,
+    KN_DEPTHWISE,
     KN_GROUPS,
     KN_LIBRARY,
     KN_BLOCKS,
@@ -51,6 +52,7 @@ typedef struct kn_kernel {
     double (*ns)(const rg_build *b, const rg_group *group, const kn_case *c);
     /* Emits it; *out_done is false, and nothing was emitted, where it can't after all. */
     inlay_status (*lower)(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done);
+    double gate_ns; /* what Sigmoid or Swish takes behind it, for 16 elements */
 } kn_kernel;
 extern const kn_kernel kn_kernels[KN_COUNT];
 /* KN_COUNT: there is none of that name. */
@@ -97,6 +99,8 @@ inlay_status kn_time(void *state, inlay_compiled *c, const inlay_kernel_trial *h
 /* Models (kernels_model.c): nanoseconds on the threads of the instance. */
 double kn_tiles_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_windows_ns(const rg_build *b, const kn_case *c, int64_t points);
+double kn_gates_ns(const rg_build *b, const rg_group *group, double vector_ns);
+double kn_depthwise_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_library_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_blocks_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_library_winograd_ns(const rg_build *b, const rg_group *group, const kn_case *c);

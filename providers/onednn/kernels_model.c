@@ -37,6 +37,19 @@ static int64_t panels_of(const kn_window *w)
     return (w->out + TILE_WIDTH - 1) / TILE_WIDTH;
 }
 
+double kn_gates_ns(const rg_build *b, const rg_group *group, double vector_ns)
+{
+    double gates = 0;
+
+    for (uint32_t p = 0; p < group->post_count; p++) {
+        const rg_post *post = &group->posts[p];
+
+        gates += post->kind == RG_POST_ELTWISE &&
+                 (post->eltwise.alg == dnnl_eltwise_swish || post->eltwise.alg == dnnl_eltwise_logistic);
+    }
+    return gates * vector_ns * (double)rg_count(b, group->out) / TILE_LANES / threads_of(b);
+}
+
 /* ------------------------------------------------------------------ our own */
 
 double kn_tiles_ns(const rg_build *b, const rg_group *group, const kn_case *c)
@@ -75,6 +88,17 @@ double kn_windows_ns(const rg_build *b, const kn_case *c, int64_t points)
     products = products > least ? products : least;
     return ((double)(squared * w->in) * products + windows * (lines_in + lines) * (points == 6 ? 55 : 19)) /
                threads_of(b) + loops_ns(b, 3);
+}
+
+double kn_depthwise_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    const kn_window *w = &c->w;
+    double taps = (double)(w->kernel[0] * w->kernel[1]) * w->share;
+    double vectors = (double)(w->images * w->out_height * w->out_width) * (double)lines_of(w);
+    double bytes = 4.0 * (double)(rg_count(b, b->op->in[0]) + rg_count(b, b->op->out[0]));
+
+    (void)group;
+    return (vectors * (0.5 + 0.15 * taps) + bytes / 130) / threads_of(b) + loops_ns(b, 1);
 }
 
 /* ------------------------------------------------------------------ oneDNN's */

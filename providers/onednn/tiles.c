@@ -272,7 +272,7 @@ bool tiles_lie_well(const rg_md *md)
            (md->dims[0] == 1 || s[0] == s[last] * md->dims[last] * (last == 3 ? md->dims[2] : 1));
 }
 
-static int64_t pixel_step(const rg_md *md)
+int64_t tiles_pixel_step(const rg_md *md)
 {
     return md->format_desc.blocking.strides[md->ndims - 1];
 }
@@ -330,9 +330,9 @@ static inlay_status emit_direct(rg_build *b, const rg_op *op, const kn_case *c, 
     direct *d;
     rg_md md;
 
-    if (g.padded || !tiles_lie_well(&x.md) || (pixel_step(&x.md) != g.in && g.kernel[1] > 1))
+    if (g.padded || !tiles_lie_well(&x.md) || (tiles_pixel_step(&x.md) != g.in && g.kernel[1] > 1))
         INLAY_TRY(add_border(b, &g, &x));
-    pixel = pixel_step(&x.md);
+    pixel = tiles_pixel_step(&x.md);
     if (!panel_layout(weights, &md))
         return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", op->name);
     INLAY_TRY(rg_read_constant(b, op->in[1], weights, &md, &w));
@@ -348,7 +348,7 @@ static inlay_status emit_direct(rg_build *b, const rg_op *op, const kn_case *c, 
                    .row_pixels = g.out_width,
                    .in = { g.height * g.width * pixel, g.stride[0] * g.width * pixel, g.stride[1] * pixel },
                    .tap_count = tap_count, .depth = g.in * (merged ? g.kernel[1] : 1), .channels = g.out,
-                   .y_pixel = pixel_step(&places[ARG_Y]->md), .panels = (g.out + TILE_WIDTH - 1) / TILE_WIDTH,
+                   .y_pixel = tiles_pixel_step(&places[ARG_Y]->md), .panels = (g.out + TILE_WIDTH - 1) / TILE_WIDTH,
                    .ending = *ending };
     for (int64_t i = 0; i < g.kernel[0]; i++)
         for (int64_t j = 0; j < (merged ? 1 : g.kernel[1]); j++)
@@ -443,12 +443,12 @@ static inlay_status take_posts(rg_build *b, const rg_group *group, tile_ending *
             places[*io_args] = other;
             if (post->alg == dnnl_binary_add && e->add == INLAY_NONE && e->post_count == 0 && !e->clamp) {
                 e->add = (*io_args)++;
-                e->add_pixel = pixel_step(&other->md);
+                e->add_pixel = tiles_pixel_step(&other->md);
                 *out_in_place = last;
                 continue;
             }
             *t = (tile_post){ .post = { .fn = post->alg == dnnl_binary_add ? SG_ADD : SG_MUL, .col = 1,
-                                        .row = pixel_step(&other->md) },
+                                        .row = tiles_pixel_step(&other->md) },
                               .arg = (*io_args)++ };
             e->post_count++;
         }
@@ -494,8 +494,10 @@ inlay_status tiles_lower(rg_build *b, const rg_group *group, const kn_case *c, i
         INLAY_TRY(rg_new_place(b, &md, &y));
     places[ARG_X] = &x;
     places[ARG_Y] = &y;
-    if (points > 0)
+    if (points > TILES_DEPTHWISE)
         INLAY_TRY(tiles_lower_window(b, op, points, &x, &c->weights, &ending, places, count, &y));
+    else if (points == TILES_DEPTHWISE)
+        INLAY_TRY(depthwise_emit(b, c, &ending, places, count));
     else
         INLAY_TRY(emit_direct(b, op, c, &ending, places, count));
     if (rg_md_is_plain(&y.md))

@@ -58,11 +58,14 @@ typedef struct tile_window {
     int64_t y_row, y_pixel, rows, columns; /* rows and columns that are there, of points - 2 */
 } tile_window;
 
+struct dw_block;
+
 typedef struct tile_set {
     /* rows: 1 ... TILE_ROWS */
     void (*multiply)(const tile_product *p, int rows);
     /* c[rows][columns] = post(c) where this is faster than sg_kernel's; false: it is not. */
     bool (*function)(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t columns);
+    void (*depthwise)(const struct dw_block *b); /* depthwise.h */
     /* y[pixels][3] from three channels, `step` floats from one to the next. */
     void (*interleave_3)(const float *x, int64_t step, int64_t pixels, float *y);
     /* x: [points * points] the pixels of one window, each `channels` floats, those outside the image zero.
@@ -109,8 +112,9 @@ bool tiles_window_weights(const rg_state *state, const rg_md *plain, const void 
 bool tiles_window_error(const rg_state *state, const rg_md *plain, const void *source, int64_t points,
                         double *out_error);
 
-/* Lowers the convolution of the group: as it is written (points 0), or by Winograd's algorithm with that many. What
- * tiles are for is for the caller to know (kernels.c). */
+/* Lowers the convolution of the group: as it is written, as one of single channels, or by Winograd's algorithm with so
+ * many points. What each is for is for the caller to know (kernels.c). */
+enum { TILES_WRITTEN = 0, TILES_DEPTHWISE = 1 };
 inlay_status tiles_lower(rg_build *b, const rg_group *group, const kn_case *c, int64_t points);
 
 /* How the tiles of a convolution, rows of pixels by panels of weights, are cut into units for threads. */
@@ -133,6 +137,11 @@ inlay_status tiles_concat(rg_build *b, const rg_group *group, bool *out_done);
 inlay_status tiles_scale_weights(rg_build *b, uint32_t scale, int64_t in, rg_place *w);
 /* Channels last with any distance between pixels, as all tiles read and write it. */
 bool tiles_lie_well(const rg_md *md);
+int64_t tiles_pixel_step(const rg_md *md);
+/* Convolutions of single channels (depthwise.c): can they run, and the step. places: x, none yet, y, the ending's. */
+bool depthwise_runs(const rg_build *b, const kn_case *c);
+inlay_status depthwise_emit(rg_build *b, const kn_case *c, const tile_ending *ending, const rg_place **places,
+                            uint32_t count);
 /* Winograd's with this many points (4, 6). x: channels last. */
 inlay_status tiles_lower_window(rg_build *b, const rg_op *op, int64_t points, const rg_place *x, const rg_md *weights,
                                 const tile_ending *ending, const rg_place *const *operands, uint32_t operand_count,

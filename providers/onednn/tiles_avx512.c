@@ -1,6 +1,7 @@
 /* Tiles for x86-64-v4; compiled with that -march, called where the CPU has it. */
+#include "depthwise.h"
+#include "functions_avx512.h"
 #include "tiles.h"
-#include <immintrin.h>
 
 typedef float line __attribute__((vector_size(64)));
 typedef float loose __attribute__((vector_size(64), aligned(4), may_alias)); /* at any element */
@@ -200,58 +201,30 @@ static void multiply(const tile_product *p, int rows)
 
 /* ------------------------------------------------------------------ functions */
 
-/* e^x to some 2 ulp, by 2^n times a polynomial; NaN stays. */
-static inline __m512 exp_of(__m512 x)
+static inline __attribute__((always_inline)) void rows_of(const sg_fn fn, float alpha, float *c, int64_t c_row,
+                                                          int64_t rows, int64_t columns)
 {
-    __m512 n, r, p;
-
-    x = _mm512_max_ps(_mm512_set1_ps(-87.0f), _mm512_min_ps(_mm512_set1_ps(88.0f), x));
-    n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), _MM_FROUND_TO_NEAREST_INT);
-    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x); /* ln 2 in two parts */
-    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
-    p = _mm512_fmadd_ps(_mm512_set1_ps(1.0f / 720), r, _mm512_set1_ps(1.0f / 120));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 24));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 6));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.5f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1));
-    return _mm512_scalef_ps(p, n);
-}
-
-/* 1 / (1 + e^-x): an estimate of the reciprocal, and one step of Newton's. */
-static inline __m512 sigmoid_of(__m512 x)
-{
-    const __m512 d = _mm512_add_ps(_mm512_set1_ps(1), exp_of(_mm512_sub_ps(_mm512_setzero_ps(), x)));
-    const __m512 r = _mm512_rcp14_ps(d);
-
-    return _mm512_fmadd_ps(r, _mm512_fnmadd_ps(d, r, _mm512_set1_ps(1)), r);
-}
-
-static inline __attribute__((always_inline)) __m512 gate(const sg_fn fn, __m512 x, __m512 alpha)
-{
-    return fn == SG_SIGMOID ? sigmoid_of(x) : _mm512_mul_ps(x, sigmoid_of(_mm512_mul_ps(x, alpha)));
-}
-
-static inline __attribute__((always_inline)) void gate_rows(const sg_fn fn, float alpha, float *c, int64_t c_row,
-                                                            int64_t rows, int64_t columns)
-{
-    const __m512 a = _mm512_set1_ps(alpha);
+    const __m512 k = _mm512_set1_ps(-1.44269504f * alpha);
+    const __mmask16 tail = (__mmask16)((1u << columns % TILE_LANES) - 1);
 
     for (int64_t r = 0; r < rows; r++, c += c_row) {
-        for (int64_t j = 0; j < columns; j += TILE_LANES) {
-            const __mmask16 m = mask_of(columns - j);
+        int64_t j = 0;
 
-            _mm512_mask_storeu_ps(c + j, m, gate(fn, _mm512_maskz_loadu_ps(m, c + j), a));
-        }
+        for (; j + TILE_LANES <= columns; j += TILE_LANES)
+            _mm512_storeu_ps(c + j, function_of(fn, _mm512_loadu_ps(c + j), k));
+        if (tail != 0)
+            _mm512_mask_storeu_ps(c + j, tail, function_of(fn, _mm512_maskz_loadu_ps(tail, c + j), k));
     }
 }
 
 static bool function(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t columns)
 {
     if (post->fn == SG_SWISH)
-        gate_rows(SG_SWISH, post->alpha, c, c_row, rows, columns);
+        rows_of(SG_SWISH, post->alpha, c, c_row, rows, columns);
     else if (post->fn == SG_SIGMOID)
-        gate_rows(SG_SIGMOID, 1, c, c_row, rows, columns);
+        rows_of(SG_SIGMOID, 1, c, c_row, rows, columns);
+    else if (post->fn == SG_HARDSWISH)
+        rows_of(SG_HARDSWISH, 1, c, c_row, rows, columns);
     else
         return false;
     return true;
@@ -461,4 +434,4 @@ static void window_weights(const char *w, int64_t step, int64_t tap, int64_t cou
     }
 }
 
-const tile_set tiles_avx512 = { multiply, function, interleave_3, window_in, window_out, window_weights };
+const tile_set tiles_avx512 = { multiply, function, dw_block_avx512, interleave_3, window_in, window_out, window_weights };

@@ -13,8 +13,8 @@ static int roll(dice *d, int low, int high)
     return low + (int)((d->state >> 8) % (uint32_t)(high - low + 1));
 }
 
-static const char *const kernels[] = { "tiles", "winograd_4x4", "winograd_2x2", "groups", "library", "library_blocked",
-                                       "library_winograd", "auto" };
+static const char *const kernels[] = { "tiles", "winograd_4x4", "winograd_2x2", "depthwise", "groups", "library",
+                                       "library_blocked", "library_winograd", "auto" };
 
 static void expect_as(const char *kernel, const char *script, const char *threads)
 {

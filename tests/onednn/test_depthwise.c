@@ -1,0 +1,104 @@
+/* Convolutions of single channels by loops of our own, against the reference, on one thread and two. */
+#include "beside.h"
+
+typedef struct dice {
+    uint32_t state;
+} dice;
+
+static int roll(dice *d, int low, int high)
+{
+    d->state = d->state * 1664525u + 1013904223u;
+    return low + (int)((d->state >> 8) % (uint32_t)(high - low + 1));
+}
+
+static void expect(const char *script)
+{
+    rig b = beside_open(script, 17, "reference", "1", NULL);
+
+    script_feed(&b, 1);
+    rig_run(&b);
+    for (int threads = 1; threads <= 2; threads++) {
+        wire w = { 0 };
+        rig a;
+
+        script_model(&w, script, 17);
+        a = rig_open(&w, (const char *const[]){ "providers", "onednn,reference", "policy", "priority", "intra_threads",
+                                                threads == 1 ? "1" : "2", "onednn.kernel", "depthwise", NULL });
+        script_feed(&a, 1);
+        rig_run(&a);
+        beside_compare(&a, &b, script);
+        rig_close(&a);
+    }
+    rig_close(&b);
+}
+
+static const char *const endings[] = {
+    "y = Relu(k)\n-> y",
+    "y = Clip(k, lo, hi)\n-> y",
+    "s = Sigmoid(k)\ny = Mul(k, s)\n-> y",
+    "g = HardSigmoid(k) alpha=0.16666667 beta=0.5\ny = Mul(k, g)\n-> y",
+    "a = Add(k, r)\ny = Relu(a)\n-> y",
+    "a = Relu(k)\ny = Mul(a, r)\n-> y",
+    "y = Identity(k)\n-> y",
+    "y = Sigmoid(k)\n-> y",
+    "a = Tanh(k)\ny = Concat(r, a, k) axis=1\n-> y",
+};
+
+/* Windows that have loops of their own and others, rows and channels around their blocks, borders on every side. */
+static void windows(void **state)
+{
+    static const int sides[] = { 3, 3, 5, 5, 1, 2, 4, 7, 11 };
+    dice d = { 3 };
+
+    (void)state;
+    for (int n = 0; n < 96; n++) {
+        const int own = n % 2 == 0, c = n % 8 == 7 ? roll(&d, 250, 530) : roll(&d, 2, 80);
+        int kernel[2], stride[2], dilation[2], pads[4], size[2];
+        char window[160], script[700];
+
+        for (int i = 0; i < 2; i++) {
+            kernel[i] = sides[roll(&d, 0, own ? 3 : 8)];
+            stride[i] = roll(&d, 1, own ? 2 : 3);
+            dilation[i] = own ? 1 : roll(&d, 1, 3);
+            pads[i] = roll(&d, 0, kernel[i]);
+            pads[2 + i] = roll(&d, 0, kernel[i]);
+            size[i] = (kernel[i] - 1) * dilation[i] + roll(&d, 1, c > 80 ? 9 : 40);
+        }
+        (void)snprintf(window, sizeof window, "strides=%d,%d, dilations=%d,%d, pads=%d,%d,%d,%d, group=%d", stride[0],
+                       stride[1], dilation[0], dilation[1], pads[0], pads[1], pads[2], pads[3], c);
+        (void)snprintf(script, sizeof script,
+                       "x : %d,%d,%d,%d\nw = [%d,1,%d,%d]\nc = [%d]\nlo = [] -1\nhi = [] 100\nv = [%d,1,%d,%d]\n"
+                       "r = Conv(x, v) %s\nk = Conv(x, w%s) %s\n%s",
+                       roll(&d, 1, 2), c, size[0], size[1], c, kernel[0], kernel[1], c, c, kernel[0], kernel[1],
+                       window, n % 3 == 0 ? "" : ", c", window, endings[n % 9]);
+        expect(script);
+    }
+}
+
+static void special(void **state)
+{
+    static const char *const scripts[] = {
+        /* of one dimension; of a part of a concatenation; a window larger than any image; a border alone */
+        "x : 2,40,95\nw = [40,1,9]\nb = [40]\nc = Conv(x, w, b) pads=4,3 strides=2, group=40\ny = Relu(c)\n-> y",
+        "x : 1,20,12,9\nu = [24,20,1,1]\nv = [16,20,1,1]\nw = [40,1,3,3]\na = Conv(x, u)\nb = Conv(x, v)\n"
+        "c = Concat(a, b) axis=1\ny = Conv(c, w) pads=1,1,1,1 group=40\n-> y",
+        "x : 1,33,4,3\nw = [33,1,9,11]\ny = Conv(x, w) pads=4,5,4,5 group=33\n-> y",
+        "x : 1,17,2,2\nw = [17,1,3,3]\ny = Conv(x, w) pads=8,8,8,8 strides=2,2 group=17\n-> y",
+        "x : N,48,H,W\nw = [48,1,3,3]\nb = [48]\nc = Conv(x, w, b) pads=1,1,1,1 group=48\ny = Add(c, x)\n-> y",
+        "x : 1,8,70,300\nw = [8,1,40,3]\ny = Conv(x, w) pads=0,1,0,1 group=8\n-> y",
+        "x : 1,8,300,9\nw = [8,1,3,3]\ny = Conv(x, w) dilations=40,1 pads=40,1,40,1 group=8\n-> y",
+        "x : 1,8,9,400\nw = [8,1,3,3]\ny = Conv(x, w) dilations=1,90 pads=1,90,1,90 group=8\n-> y",
+        "x : 1,8,60,60\nw = [8,1,31,31]\ny = Conv(x, w) pads=15,15,15,15 group=8\n-> y",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+        expect(scripts[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(windows), cmocka_unit_test(special) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
