@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLANS_KEPT = 16 /* per program; the least recently used goes */ };
+/* Per program; the least recently used goes. What a loop carries may grow from one iteration to the next, and each run of
+ * the loop comes by all those shapes again: a cache that is a little too small would never hit. */
+enum { PLANS_KEPT = 16, BODY_PLANS_KEPT = 128 };
 
 static uint32_t key_length(const plan_input *inputs, uint32_t count)
 {
@@ -89,7 +91,7 @@ inlay_status plan_get(program *prog, const plan_input *inputs, uint32_t count, p
     }
     if (found == NULL) {
         status = plan_build(prog, inputs, count, &found, diag);
-        if (status == INLAY_OK && prog->plan_count == PLANS_KEPT)
+        if (status == INLAY_OK && prog->plan_count >= (prog->graph->parent != NULL ? BODY_PLANS_KEPT : PLANS_KEPT))
             drop_oldest(prog);
         if (status == INLAY_OK)
             prog->plan_count++;

@@ -183,22 +183,57 @@ static void binary_block(const binary_job *j, int64_t out, const int64_t *at, co
     ew_store(s->result, j->out->dtype, j->out->data, out, n, result);
 }
 
-/* Lays elements [first, first + n) of a repeating input out, one for each element of the output. */
+/* Where the rows of a block lie in an input: rows of `row` elements, `stride` apart, in planes of all rows of the last
+ * but one dimension. */
+typedef struct plane {
+    int64_t base; /* of the plane */
+    int64_t row, at; /* the row in it, and where in that row to begin */
+    int64_t left; /* elements of the output to the end of the plane */
+} plane;
+
+static plane find_plane(const bcast *b, int k, int64_t first)
+{
+    uint32_t outer = b->rank - 2; /* dimensions outside */
+    int64_t elements = b->row * b->dims[outer], rest = first / elements, in_plane = first % elements;
+    plane p = { .row = in_plane / b->row, .at = in_plane % b->row, .left = elements - in_plane };
+
+    for (uint32_t d = outer; d-- > 0; rest /= b->dims[d])
+        p.base += rest % b->dims[d] * b->stride[k][d];
+    return p;
+}
+
+/* Lays elements [first, first + n) of a repeating input out, one for each element of the output. Only for several
+ * rows. */
 #define SPREAD(T)                                                                                                      \
     static void spread_##T(T *to, const T *from, const bcast *b, int k, int64_t first, int64_t n)                      \
     {                                                                                                                  \
-        bcast_cursor c;                                                                                                \
-        if (b->rank == 2 && b->step[k] == 0) { /* a column */                                                          \
-            const T *at = from + first / b->row * b->stride[k][0];                                                     \
-            int64_t in_row = first % b->row;                                                                           \
-            for (int64_t i = 0; i < n; in_row = 0, at += b->stride[k][0])                                              \
-                for (T value = *at; i < n && in_row < b->row; in_row++)                                                \
-                    to[i++] = value;                                                                                   \
-            return;                                                                                                    \
+        int64_t stride = b->stride[k][b->rank - 2], row = b->row;                                                      \
+        while (n > 0) {                                                                                                \
+            plane p = find_plane(b, k, first);                                                                         \
+            int64_t count = p.left < n ? p.left : n, done = 0;                                                         \
+            const T *at = from + p.base + p.row * stride;                                                              \
+            first += count;                                                                                            \
+            n -= count;                                                                                                \
+            if (b->step[k] != 0 && stride == row) { /* nothing repeats within a plane */                               \
+                memcpy(to, at + p.at, (size_t)count * sizeof *to);                                                     \
+                done = count;                                                                                          \
+            }                                                                                                          \
+            if (b->step[k] != 0 && stride == 0 && p.at == 0 && count > row) { /* one row again and again */            \
+                memcpy(to, at, (size_t)row * sizeof *to);                                                              \
+                for (done = row; done < count;) {                                                                      \
+                    int64_t more = done < count - done ? done : count - done;                                          \
+                    memcpy(to + done, to, (size_t)more * sizeof *to);                                                  \
+                    done += more;                                                                                      \
+                }                                                                                                      \
+            }                                                                                                          \
+            for (; done < count; p.at = 0, at += stride) {                                                             \
+                int64_t in_row = row - p.at < count - done ? row - p.at : count - done;                                \
+                for (int64_t i = 0; i < in_row; i++)                                                                   \
+                    to[done + i] = at[(p.at + i) * b->step[k]];                                                        \
+                done += in_row;                                                                                        \
+            }                                                                                                          \
+            to += count;                                                                                               \
         }                                                                                                              \
-        for (bcast_start(b, first, &c); bcast_row(b, &c, first + n); to += c.count)                                    \
-            for (int64_t i = 0; i < c.count; i++)                                                                      \
-                to[i] = from[c.at[k] + i * b->step[k]];                                                                \
     }
 SPREAD(uint8_t)
 SPREAD(uint16_t)
@@ -207,7 +242,7 @@ SPREAD(uint64_t)
 SPREAD(inlay_str)
 #undef SPREAD
 
-static void spread(void *to, const void *from, int64_t bytes, const bcast *b, int k, int64_t first, int64_t n)
+void ew_spread(void *to, const void *from, int64_t bytes, const bcast *b, int k, int64_t first, int64_t n)
 {
     if (bytes == 4)
         spread_uint32_t(to, from, b, k, first, n);
@@ -246,7 +281,7 @@ static void binary_gather(const binary_job *j, int64_t begin, int64_t end)
                 continue;
             if (!laid[k]) {
                 laid[k] = p->periodic[k] && first % p->b.row == 0;
-                spread(piece[k], j->in[k].data, ew_bytes(j->in[k].dtype), &p->b, k, first, laid[k] ? whole_rows : n);
+                ew_spread(piece[k], j->in[k].data, ew_bytes(j->in[k].dtype), &p->b, k, first, laid[k] ? whole_rows : n);
             }
             in[k].data = piece[k];
         }

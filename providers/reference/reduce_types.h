@@ -4,7 +4,7 @@
 #include "inlay/types.h"
 
 /* Columns of a tile at most; elements that are summed on their own before they join the total. */
-enum { REDUCE_TILE = 512, REDUCE_BLOCK = 1024 };
+enum { REDUCE_TILE = 512, REDUCE_BLOCK = 1024, REDUCE_LANES = 16 };
 
 /* How elements come together, and what becomes of the result. */
 enum { FOLD_SUM, FOLD_SQUARES, FOLD_MAGNITUDES, FOLD_PRODUCT, FOLD_MAX, FOLD_MIN, FOLD_EXPONENTIALS, FOLD_COUNT };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 enum { SOFTMAX, LOG_SOFTMAX, HARDMAX };
-enum { SOFTMAX_TILE = 256, SOFTMAX_GRAIN = 1 << 13 };
+enum { SOFTMAX_TILE = 256, SOFTMAX_GRAIN = 1 << 13, SOFTMAX_NARROW = 4096, SOFTMAX_FEW = 16 };
 
 #define BODY "softmax.inc"
 #include "floats.inc"
@@ -13,6 +13,7 @@ enum { SOFTMAX_TILE = 256, SOFTMAX_GRAIN = 1 << 13 };
 typedef void (*softmax_fn)(const void *x, void *y, int64_t n, int64_t stride, int64_t columns, uint32_t kind);
 static const softmax_fn softmax_row[INLAY_DTYPE_COUNT] = BY_FLOAT(softmax_row);
 static const softmax_fn softmax_columns[INLAY_DTYPE_COUNT] = BY_FLOAT(softmax_columns);
+static const softmax_fn softmax_narrow[INLAY_DTYPE_COUNT] = BY_FLOAT(softmax_narrow);
 
 typedef struct softmax_state {
     uint32_t kind;
@@ -88,6 +89,8 @@ static inlay_status run_softmax(const kit_call *call)
             job.inner *= x->dims[d];
     }
     job.tiles = (job.inner + SOFTMAX_TILE - 1) / SOFTMAX_TILE;
+    if (job.inner < SOFTMAX_FEW && job.n <= SOFTMAX_NARROW / job.inner)
+        job.columns = softmax_narrow[x->dtype];
     per_item = x->count / (outer * job.tiles) + 1;
     return kit_parallel(call, outer * job.tiles, SOFTMAX_GRAIN / per_item + 1, softmax_items, &job);
 }

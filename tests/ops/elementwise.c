@@ -214,6 +214,9 @@ static const struct shapes {
     { { 2, 2 }, { { 4, 600 }, { 4, 600 } } },
     { { 2, 1 }, { { 300, 4 }, { 4 } } },        /* short rows */
     { { 2, 2 }, { { 300, 3 }, { 300, 1 } } },
+    { { 3, 3 }, { { 300, 1, 4 }, { 1, 7, 4 } } }, /* short rows that both repeat */
+    { { 4, 4 }, { { 3, 90, 1, 5 }, { 1, 1, 6, 1 } } },
+    { { 3, 3 }, { { 2, 400, 1 }, { 2, 1, 3 } } },
     { { 4, 3 }, { { 2, 3, 5, 40 }, { 3, 1, 1 } } }, /* channels */
     { { 4, 4 }, { { 2, 3, 5, 4 }, { 1, 3, 1, 1 } } },
     { { 3, 3 }, { { 2, 1, 5 }, { 1, 3, 1 } } }, /* both ways */
@@ -581,12 +584,10 @@ static void test_clip_types(void **unused)
     }
 }
 
-static void test_where_shapes(void **unused)
+static void check_where(const int64_t out[3])
 {
-    const int64_t out[] = { 2, 3, 40 };
-    static const int64_t of[4][3] = { { 2, 3, 40 }, { 1, 3, 1 }, { 1, 1, 40 }, { 1, 1, 1 } };
+    const int64_t of[4][3] = { { out[0], out[1], out[2] }, { 1, out[1], 1 }, { 1, 1, out[2] }, { 1, 1, 1 } };
 
-    (void)unused;
     for (int a = 0; a < 4; a++)
         for (int b = 0; b < 4; b++)
             for (int d = 0; d < 4; d++) {
@@ -617,6 +618,13 @@ static void test_where_shapes(void **unused)
                     guard_free(&in[k].memory);
                 guard_free(&y.memory);
             }
+}
+
+static void test_where_shapes(void **unused)
+{
+    (void)unused;
+    check_where((const int64_t[]){ 2, 3, 40 });
+    check_where((const int64_t[]){ 2, 300, 5 });
 }
 
 /* ------------------------------------------------------------------ quantization */
