@@ -133,7 +133,7 @@ static inlay_status match(rewrite *w, graph_node *n)
 {
     product p;
 
-    if (!pass_is_op(n, "Mul") && !pass_is_op(n, "Div"))
+    if ((!pass_is_op(n, "Mul") && !pass_is_op(n, "Div")) || rw_is_quantized_later(w, n->info.outputs[0]))
         return INLAY_OK;
     p = factors_of(w, n->info.outputs[0]);
     if (!p.is_whole || p.count != 2 || !near(p.constant, 0.5))

@@ -81,26 +81,27 @@ static bool is_lowering(const pass_ctx *ctx, uint32_t pass, uint32_t level)
            is_listed(helpers, sizeof helpers / sizeof helpers[0], passes[pass].name);
 }
 
-static bool has_quantization(const graph *g)
+static bool has_op(const graph *g, const char *op_type)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
         const graph_node *n = g->nodes[i];
 
-        if (pass_is_op(n, "DequantizeLinear"))
+        if (pass_is_op(n, op_type))
             return true;
         for (uint32_t b = 0; b < n->body_count; b++)
-            if (has_quantization(n->bodies[b].graph))
+            if (has_op(n->bodies[b].graph, op_type))
                 return true;
     }
     return false;
 }
 
-/* Is there anything to lower, and somebody who wants it? */
+/* Is there anything to lower, and somebody who wants it? Where values are quantized by what they are, weights have to be
+ * constants at every level: who computes with them depends on it, and with that the last bits. */
 static bool must_lower(const pass_ctx *ctx)
 {
     return !is_listed(ctx->never, ctx->never_count, "quantized_ops") &&
-           (ctx->integers || is_listed(ctx->only, ctx->only_count, "quantized_ops")) &&
-           has_quantization(ctx->model->main);
+           (ctx->quantizes || ((ctx->integers || is_listed(ctx->only, ctx->only_count, "quantized_ops")) &&
+                               has_op(ctx->model->main, "DequantizeLinear")));
 }
 
 /* After a change: new nodes get their schema, all are sorted, and shapes follow. */
@@ -149,6 +150,7 @@ inlay_status passes_run(pass_ctx *ctx, uint32_t level)
 
     INLAY_TRY(check_names(ctx->only, ctx->only_count, ctx->diag));
     INLAY_TRY(check_names(ctx->never, ctx->never_count, ctx->diag));
+    ctx->quantizes = has_op(ctx->model->main, "DynamicQuantizeLinear");
     if (must_lower(ctx))
         INLAY_TRY(run_list(ctx, is_lowering, 0));
     ctx->lowerings = ctx->rewrites;

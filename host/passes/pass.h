@@ -33,6 +33,7 @@ typedef struct pass_ctx {
     inlay_status (*after)(void *ctx, const char *pass);
     void *note_ctx;
     const char *pass; /* the one that runs now */
+    bool quantizes; /* the model has a DynamicQuantizeLinear */
     struct pass_folded *folded; /* large constants that were computed, for the same in another body; {0} */
     inlay_diag *diag;
 } pass_ctx;

@@ -220,6 +220,44 @@ graph_node *rw_maker_op(const rewrite *w, uint32_t v, const char *op_type)
     return n != NULL && pass_is_op(n, op_type) && n->info.outputs[0] == rw_resolve(w, v) ? n : NULL;
 }
 
+/* Marks the values of which a reader quantizes, or makes such values. What leaves a body may be quantized outside of
+ * it, and what enters one inside. */
+static bool find_quantized(rewrite *w)
+{
+    const graph *g = w->g;
+    bool *marks = arena_array(&w->own, (size_t)g->value_count + 1, sizeof *marks);
+
+    if (marks == NULL)
+        return false;
+    w->quantized = marks;
+    w->quantized_count = g->value_count;
+    for (uint32_t i = 0; g->parent != NULL && i < g->output_count; i++)
+        if (g->outputs[i] != INLAY_NONE)
+            marks[g->outputs[i]] = true;
+    for (uint32_t i = g->node_count; i-- > 0;) {
+        const graph_node *n = g->nodes[i];
+        bool later = n != NULL && (n->body_count > 0 || pass_is_op(n, "DynamicQuantizeLinear"));
+
+        for (uint32_t k = 0; n != NULL && !later && k < n->info.output_count; k++)
+            later = n->info.outputs[k] != INLAY_NONE && marks[n->info.outputs[k]];
+        if (!later || pass_is_op(n, "Shape") || pass_is_op(n, "Size"))
+            continue;
+        for (uint32_t k = 0; k < n->info.input_count; k++)
+            if (rw_input(w, n, k) != INLAY_NONE)
+                marks[rw_input(w, n, k)] = true;
+        for (uint32_t k = 0; k < n->capture_count; k++)
+            marks[rw_resolve(w, n->captures[k])] = true;
+    }
+    return true;
+}
+
+bool rw_is_quantized_later(rewrite *w, uint32_t v)
+{
+    if (!w->ctx->quantizes || (w->quantized == NULL && !find_quantized(w)))
+        return false;
+    return v >= w->quantized_count || w->quantized[v];
+}
+
 bool rw_is_only_use(const rewrite *w, uint32_t v)
 {
     v = rw_resolve(w, v);

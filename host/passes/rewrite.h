@@ -29,6 +29,8 @@ typedef struct rewrite {
     uint32_t *maker;       /* [capacity] the place of its maker in g->nodes, INLAY_NONE */
     uint32_t *forward;     /* [capacity] the value to read instead, INLAY_NONE = itself */
     bool *is_output;       /* [capacity] */
+    bool *quantized;       /* [quantized_count] see rw_is_quantized_later; NULL: not asked yet */
+    uint32_t quantized_count;
     uint32_t capacity;
     bool changed;
     bool changed_constants; /* readers were forwarded from one constant to another, which asks for no further round */
@@ -59,6 +61,9 @@ graph_node *rw_maker_op(const rewrite *w, uint32_t v, const char *op_type);
 bool rw_is_only_use(const rewrite *w, uint32_t v);
 /* Does nobody read output i, or is it omitted? */
 bool rw_is_unused(const rewrite *w, const graph_node *n, uint32_t i);
+/* May the value decide what a DynamicQuantizeLinear rounds? What rounds otherwise than the nodes that it replaces would
+ * move values to the next step there, which is no rounding any more: such rewrites ask this of what they make. */
+bool rw_is_quantized_later(rewrite *w, uint32_t v);
 /* Do two values have the same dtype and, for sure, the same shape? */
 bool rw_same_type(const rewrite *w, uint32_t a, uint32_t b);
 /* Dim d, counted from the end when negative; -1 when rank or size is unknown. */

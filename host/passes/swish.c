@@ -112,10 +112,13 @@ static uint32_t find_gated_relu6(const rewrite *w, uint32_t v)
 
 static inlay_status match(rewrite *w, graph_node *n)
 {
-    uint32_t inner = find_sixth(w, n), x;
+    uint32_t inner, x;
     int64_t opset;
     double alpha;
 
+    if (rw_is_quantized_later(w, n->info.outputs[0]))
+        return INLAY_OK;
+    inner = find_sixth(w, n);
     if (inner != INLAY_NONE && rw_info(w, inner)->dtype == INLAY_FLOAT) {
         x = find_gated_relu6(w, inner);
         if (x != INLAY_NONE)

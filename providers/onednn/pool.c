@@ -169,10 +169,11 @@ done:
     return status;
 }
 
-/* Sums and means of rows by a loop of our own, whose results are those of LayerNormalization (normalize.c). */
+/* Sums and means of rows by a loop of our own, whose results are those of LayerNormalization (normalize.c): rows of n
+ * elements, or, where channels lie last, `count` images of n pixels with `inner` channels. */
 typedef struct sums {
     rg_native native;
-    int64_t count, n;
+    int64_t count, n, inner; /* inner 0: rows */
     bool mean;
 } sums;
 
@@ -188,13 +189,34 @@ KIT_MULTIVERSION static void sum_rows(const float *x, float *y, int64_t count, i
         y[r] = row_sum(x + r * n, n) / divisor;
 }
 
+KIT_MULTIVERSION static void sum_columns(const float *x, float *y, int64_t n, int64_t inner, float divisor)
+{
+    enum { AT_ONCE = 64 };
+    double total[AT_ONCE];
+
+    for (int64_t c = 0; c < inner; c += AT_ONCE) {
+        const int64_t width = inner - c < AT_ONCE ? inner - c : AT_ONCE;
+
+        for (int64_t i = 0; i < width; i++)
+            total[i] = 0;
+        for (int64_t r = 0; r < n; r++)
+            for (int64_t i = 0; i < width; i++)
+                total[i] += (double)x[r * inner + c + i];
+        for (int64_t i = 0; i < width; i++)
+            y[c + i] = (float)total[i] / divisor;
+    }
+}
+
 static inlay_status sums_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const sums_call *c = user;
-    const int64_t n = c->s->n;
+    const int64_t n = c->s->n, inner = c->s->inner;
 
     (void)worker;
-    sum_rows(c->x + begin * n, c->y + begin, end - begin, n, c->s->mean ? (float)n : 1);
+    for (int64_t i = begin; inner > 0 && i < end; i++)
+        sum_columns(c->x + i * n * inner, c->y + i * inner, n, inner, c->s->mean ? (float)n : 1);
+    if (inner == 0)
+        sum_rows(c->x + begin * n, c->y + begin, end - begin, n, c->s->mean ? (float)n : 1);
     return INLAY_OK;
 }
 
@@ -203,7 +225,7 @@ static inlay_status run_sums(const rg_native *native, const rg_state *state, inl
 {
     const sums *s = (const sums *)(const void *)native;
     sums_call c = { s, args[0], args[1] };
-    int64_t grain = 32768 / s->n + 1;
+    int64_t grain = 32768 / (s->n * (s->inner > 0 ? s->inner : 1)) + 1;
 
     if (threads <= 1 || s->count <= grain)
         return sums_some(&c, 0, s->count, 0);
@@ -218,14 +240,19 @@ static inlay_status lower_reduce(rg_build *b, const rg_group *group)
     rg_place in, out;
     sums *s;
     rg_md md;
+    bool columns = false;
     inlay_status status;
 
     if (op->global) { /* over images, which are rows as long as channels do not lie last */
         INLAY_TRY(rg_read(b, x, &in));
-        if (op->alg == dnnl_pooling_max || rg_md_is_image(&in.md))
+        /* One axis: rows of a sequence that a Transpose has left where they were, summed as any other row. */
+        columns = op->alg != dnnl_pooling_max && rank == 3 && rg_md_is_image(&in.md) && !rg_md_is_blocked(&in.md) &&
+                  in.md.offset0 == 0;
+        if (op->alg == dnnl_pooling_max || (rg_md_is_image(&in.md) && !columns))
             return lower_pool(b, group);
     }
-    INLAY_TRY(rg_read_plain(b, x, &in));
+    if (!columns)
+        INLAY_TRY(rg_read_plain(b, x, &in));
     for (uint32_t d = 0; d < rank; d++)
         n *= (op->axes & (1u << d)) != 0 ? b->dims[x][d] : 1;
     rg_md_plain(&md, b->ranks[group->out], b->dims[group->out]);
@@ -238,7 +265,8 @@ static inlay_status lower_reduce(rg_build *b, const rg_group *group)
     if (s == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
     *s = (sums){ .native.run = run_sums, .n = n, .mean = op->alg != dnnl_reduction_sum };
-    s->count = rg_count(b, x) / n;
+    s->inner = columns ? b->dims[x][1] : 0;
+    s->count = columns ? b->dims[x][0] : rg_count(b, x) / n;
     INLAY_TRY(rg_emit_native(b, &s->native, (const rg_place *const[]){ &in, &out }, 2));
     status = rg_finish(b, group, 0, &out, false);
 done:
