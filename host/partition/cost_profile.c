@@ -1,6 +1,7 @@
 #include "partition/cost_profile.h"
 #include <jansson.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -34,12 +35,16 @@ static void take_field(const char *line, const char *key, char *text, size_t byt
     (void)snprintf(text, bytes, "%.*s", (int)strcspn(colon, "\n"), colon);
 }
 
-void profile_cpu(char *text, size_t bytes)
+static char cpu_name[160];
+static pthread_once_t cpu_once = PTHREAD_ONCE_INIT;
+
+static void find_cpu(void)
 {
     char line[256], name[96] = "", family[16] = "", model[16] = "", part[32] = "";
     FILE *f = fopen("/proc/cpuinfo", "re");
 
-    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
+    while (f != NULL && (name[0] == '\0' || family[0] == '\0' || model[0] == '\0') &&
+           fgets(line, sizeof line, f) != NULL) { /* the list is long where CPUs are many */
         take_field(line, "model name", name, sizeof name);
         take_field(line, "cpu family", family, sizeof family);
         take_field(line, "model", model, sizeof model);
@@ -47,8 +52,15 @@ void profile_cpu(char *text, size_t bytes)
     }
     if (f != NULL)
         (void)fclose(f);
-    (void)snprintf(text, bytes, "%s (family %s, model %s)", name[0] != '\0' ? name : part[0] != '\0' ? part : "unknown",
-                   family[0] != '\0' ? family : "?", model[0] != '\0' ? model : "?");
+    (void)snprintf(cpu_name, sizeof cpu_name, "%s (family %s, model %s)",
+                   name[0] != '\0' ? name : part[0] != '\0' ? part : "unknown", family[0] != '\0' ? family : "?",
+                   model[0] != '\0' ? model : "?");
+}
+
+void profile_cpu(char *text, size_t bytes)
+{
+    (void)pthread_once(&cpu_once, find_cpu);
+    (void)snprintf(text, bytes, "%s", cpu_name);
 }
 
 /* ------------------------------------------------------------------ reading */

@@ -217,12 +217,27 @@ static inlay_status single_node_graph(const graph *g, const graph_node *n, arena
     return INLAY_OK;
 }
 
+/* Results do not depend on who moves data. Some providers lay out and pack what they read, which is for many runs, not
+ * for one. */
+static bool only_moves(const inlay_node_info *n)
+{
+    static const char *const names[] = { "Slice", "Transpose", "Reshape", "Concat", "Unsqueeze", "Squeeze", "Split",
+                                         "Gather", "Flatten", "Identity", "Expand" };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(n->op_type.data, names[i]) == 0)
+            return strcmp(n->domain.data, "ai.onnx") == 0;
+    return false;
+}
+
+/* The first in the user's order, as in a run; the last, which is the simplest, where that makes no difference. */
 static const part_provider *find_offer(const program_env *env, const inlay_graph *single, uint64_t *out_cookie)
 {
     static const uint8_t candidate = 1;
+    bool backwards = only_moves(inlay_graph_node(single, 0));
 
     for (uint32_t i = 0; i < env->provider_count; i++) {
-        const part_provider *p = &env->providers[i];
+        const part_provider *p = &env->providers[backwards ? env->provider_count - 1 - i : i];
         fold f = { 0 };
         inlay_assess_sink sink = { .struct_size = sizeof sink, .ctx = &f, .offer = take_offer,
                                    .refuse = take_refusal };

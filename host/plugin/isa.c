@@ -1,14 +1,18 @@
 /* Which instructions this CPU has, in the words of inlay/note.h. */
 #include "plugin/note.h"
+#include <pthread.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
-uint32_t isa_of_cpu(uint32_t *out_extra)
+static uint32_t cpu_level = INLAY_ISA_BASELINE, cpu_extra;
+static pthread_once_t cpu_once = PTHREAD_ONCE_INIT;
+
+/* Once a process: each question to the CPU is one to the host of a virtual machine, some 20 us. */
+static void ask_cpu(void)
 {
     uint32_t level = INLAY_ISA_BASELINE;
 
-    *out_extra = 0;
 #if defined(__x86_64__)
     uint32_t a, b, c, d;
 
@@ -23,19 +27,26 @@ uint32_t isa_of_cpu(uint32_t *out_extra)
         level = INLAY_ISA_X86_64_V4;
     if (level >= INLAY_ISA_X86_64_V3 && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0) {
         if (level >= INLAY_ISA_X86_64_V4) {
-            *out_extra |= (c >> 11 & 1) != 0 ? INLAY_ISA_AVX512_VNNI : 0u;
-            *out_extra |= (c >> 1 & 1) != 0 ? INLAY_ISA_AVX512_VBMI : 0u;
-            *out_extra |= (d >> 23 & 1) != 0 ? INLAY_ISA_AVX512_FP16 : 0u;
+            cpu_extra |= (c >> 11 & 1) != 0 ? INLAY_ISA_AVX512_VNNI : 0u;
+            cpu_extra |= (c >> 1 & 1) != 0 ? INLAY_ISA_AVX512_VBMI : 0u;
+            cpu_extra |= (d >> 23 & 1) != 0 ? INLAY_ISA_AVX512_FP16 : 0u;
         }
-        *out_extra |= (d >> 24 & 1) != 0 ? INLAY_ISA_AMX : 0u;
+        cpu_extra |= (d >> 24 & 1) != 0 ? INLAY_ISA_AMX : 0u;
     }
     if (level >= INLAY_ISA_X86_64_V3 && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0) {
-        *out_extra |= (a >> 4 & 1) != 0 ? INLAY_ISA_AVX_VNNI : 0u;
+        cpu_extra |= (a >> 4 & 1) != 0 ? INLAY_ISA_AVX_VNNI : 0u;
         if (level >= INLAY_ISA_X86_64_V4)
-            *out_extra |= (a >> 5 & 1) != 0 ? INLAY_ISA_AVX512_BF16 : 0u;
+            cpu_extra |= (a >> 5 & 1) != 0 ? INLAY_ISA_AVX512_BF16 : 0u;
     }
 #endif
-    return level;
+    cpu_level = level;
+}
+
+uint32_t isa_of_cpu(uint32_t *out_extra)
+{
+    (void)pthread_once(&cpu_once, ask_cpu);
+    *out_extra = cpu_extra;
+    return cpu_level;
 }
 
 const char *isa_level_text(uint32_t level)

@@ -296,7 +296,7 @@ inlay_status module_load(const char *path, const admission *a, plugin_module **o
         status = inlay_fail(diag, INLAY_IO_ERROR, "the dynamic linker does not say where it was mapped");
         goto done;
     }
-    INLAY_TRY(trust_mapped(a->fd, map->l_ld, diag));
+    INLAY_TRY(trust_mapped(a->fd, map->l_ld, (const void *)map->l_addr, diag));
     symbol = dlsym(m->handle, INLAY_PLUGIN_OPEN_SYMBOL);
     if (symbol == NULL) {
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "exports no %s: not a plugin", INLAY_PLUGIN_OPEN_SYMBOL);

@@ -24,9 +24,9 @@ INLAY_NODISCARD inlay_status trust_dir(const char *dir, inlay_diag *diag);
 INLAY_NODISCARD inlay_status trust_open(const char *path, const char *dir, char real[PATH_MAX], int *out_fd,
                                         struct stat *out_st, inlay_diag *diag);
 
-/* Is what is mapped at address the file behind fd? INLAY_INVALID_ARGUMENT: no, it was exchanged after it had been
- * checked. */
-INLAY_NODISCARD inlay_status trust_mapped(int fd, const void *address, inlay_diag *diag);
+/* Is what is mapped at address, of a library whose first page is at lowest, the file behind fd? INLAY_INVALID_ARGUMENT:
+ * no, it was exchanged after it had been checked. */
+INLAY_NODISCARD inlay_status trust_mapped(int fd, const void *address, const void *lowest, inlay_diag *diag);
 
 /* Is the content of the file behind fd in the list, a file as sha256sum writes it? INLAY_INVALID_ARGUMENT: no, and the
  * line to add; or the list itself is not to be trusted, or not readable. */
