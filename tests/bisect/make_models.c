@@ -54,7 +54,7 @@ static void write_script(const char *folder, const char *name, const char *scrip
     wire_deinit(&w);
 }
 
-/* y = x after three turns of h = Add(Abs(v), v), with Neg before and after it. */
+/* y = x after many turns of h = Add(Abs(v), v), too many to be unrolled, with Neg before and after it. */
 static void write_loop(const char *folder)
 {
     wire w = { 0 };
@@ -63,7 +63,7 @@ static void write_loop(const char *folder)
 
     t = wire_begin(&w, MW_INITIALIZER);
     mw_tensor_head(&w, "turns", INLAY_INT64, 0, NULL);
-    wire_int(&w, 7, 3);
+    wire_int(&w, 7, 64);
     wire_end(&w, t);
     mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "5,8");
     mw_node(&w, "Neg", "x", "a");
