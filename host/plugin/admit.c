@@ -25,6 +25,8 @@ inlay_status admit_open(const plugin_search *search, const char *path, const cha
     a->fix[0] = '\0';
     a->facts.name = a->facts.providers = "";
     a->key.text[0] = a->key.file[0] = '\0';
+    a->known = (verdict){ .kind = VERDICT_NONE };
+    a->trial = (probe){ .pid = 0 };
     status = trust_open(path, dir, a->path, &a->fd, &a->st, diag);
     if (status == INLAY_OK && search->allow != NULL && search->allow[0] != '\0')
         status = trust_allowed(search->allow, a->fd, a->path, diag);
@@ -36,6 +38,8 @@ static inlay_status obey(const verdict *v, bool fresh, admission *a, inlay_diag 
 {
     if (v->kind == VERDICT_OK)
         return INLAY_OK;
+    if (v->kind == VERDICT_NONE)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "nobody has tried it");
     if (v->kind != VERDICT_REFUSED) {
         a->outcome = !fresh ? PLUGIN_QUARANTINED : v->kind == VERDICT_HUNG ? PLUGIN_HUNG : PLUGIN_CRASHED;
         (void)snprintf(a->fix, sizeof a->fix, "it is left alone until it changes; 'inlay providers --retry %s' tries "
@@ -44,20 +48,19 @@ static inlay_status obey(const verdict *v, bool fresh, admission *a, inlay_diag 
     return inlay_fail(diag, INLAY_UNSUPPORTED, "%s", v->text);
 }
 
-/* Tries the file in a process of its own, unless somebody has done so before. */
+/* Has the file tried in a process of its own, unless somebody has done so before. */
 static inlay_status try_out(const plugin_search *search, admission *a, inlay_diag *diag)
 {
     char helper[PATH_MAX], host[128];
     bool can = probe_find(helper, host);
-    inlay_status status;
-    verdict v;
+    verdict *v = &a->known;
 
     verdict_key_init(&a->key, search->verdict_dir, a->path, &a->st, a->facts.build_id, host);
-    verdict_find(&a->key, &v);
-    if (search->probe == PLUGIN_PROBE_NEVER && v.kind != VERDICT_CRASHED && v.kind != VERDICT_HUNG)
+    verdict_find(&a->key, v);
+    if (search->probe == PLUGIN_PROBE_NEVER && v->kind != VERDICT_CRASHED && v->kind != VERDICT_HUNG)
+        v->kind = VERDICT_OK;
+    if (v->kind != VERDICT_NONE)
         return INLAY_OK;
-    if (v.kind != VERDICT_NONE)
-        return obey(&v, false, a, diag);
     if (!can) {
         if (search->probe == PLUGIN_PROBE_ALWAYS)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "inlay-probe is not installed, and option probe is 'always': a "
@@ -65,16 +68,13 @@ static inlay_status try_out(const plugin_search *search, admission *a, inlay_dia
         if (search->log != NULL)
             search->log(search->log_user, INLAY_LOG_WARNING, "inlay-probe is not installed: a plugin that nobody has "
                         "tried before is loaded into this process");
+        v->kind = VERDICT_OK;
         return INLAY_OK;
     }
-    status = probe_run(helper, a->path, search->probe_ms != 0 ? search->probe_ms : PROBE_DEFAULT_MS, &v, diag);
-    if (status != INLAY_OK)
-        return status;
-    verdict_keep(&a->key, &v);
-    return obey(&v, true, a, diag);
+    return probe_start(helper, a->path, search->probe_ms != 0 ? search->probe_ms : PROBE_DEFAULT_MS, &a->trial, diag);
 }
 
-inlay_status admit_read(const plugin_search *search, admission *a, inlay_diag *diag)
+inlay_status admit_begin(const plugin_search *search, admission *a, inlay_diag *diag)
 {
     inlay_status status = note_read(a->fd, (uint64_t)a->st.st_size, &a->facts, diag);
 
@@ -87,8 +87,20 @@ inlay_status admit_read(const plugin_search *search, admission *a, inlay_diag *d
     return status;
 }
 
+inlay_status admit_finish(admission *a, inlay_diag *diag)
+{
+    bool fresh = a->trial.pid != 0;
+
+    if (fresh) {
+        probe_finish(&a->trial, &a->known);
+        verdict_keep(&a->key, &a->known);
+    }
+    return obey(&a->known, fresh, a, diag);
+}
+
 void admission_close(admission *a)
 {
+    probe_abandon(&a->trial);
     if (a->fd >= 0)
         (void)close(a->fd);
     a->fd = -1;

@@ -9,6 +9,7 @@
 #define PLUGIN_ADMIT_H
 #include "plugin/note.h"
 #include "plugin/plugin.h"
+#include "plugin/probe.h"
 #include "plugin/trust.h"
 #include "plugin/verdict.h"
 
@@ -17,7 +18,9 @@ typedef struct admission {
     int fd;              /* of the file, -1 = not open */
     struct stat st;
     note_facts facts;
-    verdict_key key;        /* empty until admit_read */
+    verdict_key key;        /* empty until admit_begin */
+    verdict known;          /* of an earlier time */
+    probe trial;            /* the one under way, if any */
     plugin_outcome outcome; /* of a file that is not to be loaded */
     char fix[PATH_MAX + 128]; /* see plugin_file.fix; "" = none */
 } admission;
@@ -26,7 +29,9 @@ typedef struct admission {
  * refused. Always to be followed by admission_close(). */
 INLAY_NODISCARD inlay_status admit_open(const plugin_search *search, const char *path, const char *dir, admission *a,
                                         inlay_diag *diag);
-/* The rest; for a file that this process has not loaded yet. */
-INLAY_NODISCARD inlay_status admit_read(const plugin_search *search, admission *a, inlay_diag *diag);
+/* What the file says, for one that this process has not loaded yet; if nobody has tried it, that is begun. */
+INLAY_NODISCARD inlay_status admit_begin(const plugin_search *search, admission *a, inlay_diag *diag);
+/* The verdict, which admit_finish waits for. */
+INLAY_NODISCARD inlay_status admit_finish(admission *a, inlay_diag *diag);
 void admission_close(admission *a);
 #endif

@@ -1,4 +1,5 @@
 /* Sets of plugins, and the process-wide registry of loaded files behind them. */
+#include "exec/threads.h"
 #include "plugin/admit.h"
 #include "plugin/module.h"
 #include <dirent.h>
@@ -179,40 +180,53 @@ done:
 
 /* ------------------------------------------------------------------ files */
 
-/* Loads one file of dir into the set. Fails only when the set as a whole is in trouble. */
-static inlay_status load_file(plugin_set *set, const plugin_search *search, const char *dir, const char *path,
-                              inlay_diag *diag)
-{
-    inlay_diag why = INLAY_DIAG_INIT;
-    plugin_module *m = NULL;
-    inlay_status status;
+/* A file that is on its way into the set. */
+typedef struct candidate {
+    char path[PATH_MAX + NAME_MAX + 2];
     admission a;
+    inlay_status status; /* so far */
+    inlay_diag why;
+} candidate;
 
-    status = admit_open(search, path, dir, &a, &why);
+/* Everything up to a trial, which is begun. */
+static void begin_file(const plugin_search *search, const char *dir, const char *name, candidate *out)
+{
+    (void)snprintf(out->path, sizeof out->path, "%s/%s", dir, name);
+    out->why = (inlay_diag)INLAY_DIAG_INIT;
+    out->status = admit_open(search, out->path, dir, &out->a, &out->why);
+    if (out->status == INLAY_OK && registry_find(&out->a.st) == NULL)
+        out->status = admit_begin(search, &out->a, &out->why);
+}
+
+/* Loads the file into the set. Fails only when the set as a whole is in trouble. */
+static inlay_status load_file(plugin_set *set, candidate *c, inlay_diag *diag)
+{
+    inlay_status status = c->status;
+    plugin_module *m = NULL;
+
     if (status == INLAY_OK)
-        m = registry_find(&a.st);
+        m = registry_find(&c->a.st); /* perhaps since a moment ago, under another name */
     if (status == INLAY_OK && m == NULL) {
-        status = admit_read(search, &a, &why);
+        status = admit_finish(&c->a, &c->why);
         if (status == INLAY_OK)
-            status = module_load(path, &a, &m, &why);
+            status = module_load(c->path, &c->a, &m, &c->why);
         if (status == INLAY_OK) {
             m->next = registry;
             registry = m;
-            if (!a.facts.present && set->log != NULL)
+            if (!c->a.facts.present && set->log != NULL)
                 set->log(set->log_user, INLAY_LOG_INFO, "a plugin carries no note that says what it was built for; see "
                          "inlay/note.h");
         }
     }
     if (status == INLAY_OUT_OF_MEMORY) {
-        status = inlay_fail(diag, status, "plugin %.300s: %.150s", path, why.text);
+        status = inlay_fail(diag, status, "plugin %.300s: %.150s", c->path, c->why.text);
     } else if (status != INLAY_OK) {
-        status = add_refused(set, path, &a, why.text, diag);
+        status = add_refused(set, c->path, &c->a, c->why.text, diag);
     } else {
         m->references++; /* add_module may fail */
         status = add_module(set, m, diag);
         registry_put(m);
     }
-    admission_close(&a);
     return status;
 }
 
@@ -229,12 +243,16 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
+enum { MOST_TRIALS = 8 }; /* at a time */
+
+/* In the order of names, with trials of the next files under way: as many as there are CPUs, and one more. */
 static inlay_status load_dir(plugin_set *set, const plugin_search *search, const char *dir, inlay_diag *diag)
 {
-    char real[PATH_MAX], path[PATH_MAX + NAME_MAX + 2];
+    int ahead = threads_budget() < MOST_TRIALS ? (int)threads_budget() + 1 : MOST_TRIALS, begun = 0, count;
+    char real[PATH_MAX];
     struct dirent **entries = NULL;
+    candidate *list = NULL;
     inlay_status status;
-    int count;
 
     status = dir_check(dir, real, diag);
     if (status != INLAY_OK)
@@ -242,14 +260,21 @@ static inlay_status load_dir(plugin_set *set, const plugin_search *search, const
     count = scandir(real, &entries, is_library, by_name);
     if (count < 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "plugin directory '%s': %s", dir, strerror(errno));
+    list = calloc((size_t)ahead, sizeof *list);
+    if (list == NULL)
+        status = no_memory(diag);
     for (int i = 0; i < count; i++) {
-        if (status == INLAY_OK) {
-            (void)snprintf(path, sizeof path, "%s/%s", real, entries[i]->d_name);
-            status = load_file(set, search, real, path, diag);
-        }
-        free(entries[i]);
+        for (; status == INLAY_OK && begun < count && begun < i + ahead; begun++)
+            begin_file(search, real, entries[begun]->d_name, &list[begun % ahead]);
+        if (status == INLAY_OK)
+            status = load_file(set, &list[i % ahead], diag);
+        if (i < begun)
+            admission_close(&list[i % ahead].a);
     }
+    for (int i = 0; i < count; i++)
+        free(entries[i]);
     free(entries);
+    free(list);
     return status;
 }
 

@@ -192,14 +192,12 @@ static void judge(const report *r, bool gone, int status, uint32_t limit_ms, ver
     }
 }
 
-inlay_status probe_run(const char *helper, const char *path, uint32_t limit_ms, verdict *out, inlay_diag *diag)
+inlay_status probe_start(const char *helper, const char *path, uint32_t limit_ms, probe *out, inlay_diag *diag)
 {
-    int64_t deadline = now_ms() + limit_ms;
-    report r = { .line_bytes = 0 };
-    int ends[2], status = 0, error;
-    pid_t pid = -1, reaped;
-    bool gone;
+    int ends[2], error;
+    pid_t pid = 0;
 
+    *out = (probe){ .limit_ms = limit_ms, .deadline = now_ms() + limit_ms };
     if (pipe2(ends, O_CLOEXEC) != 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "no pipe to the helper: %s", strerror(errno));
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
@@ -210,13 +208,36 @@ inlay_status probe_run(const char *helper, const char *path, uint32_t limit_ms, 
         return inlay_fail(diag, error == ENOMEM ? INLAY_OUT_OF_MEMORY : INLAY_IO_ERROR, "%.300s cannot be started: %s",
                           helper, strerror(error));
     }
-    gone = listen_to(pid, ends[0], deadline, &r);
-    (void)kill(-pid, SIGKILL); /* those that it started go with it */
-    while ((reaped = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
-        ;
-    if (reaped < 0)
-        status = -1; /* an application that reaps all children of its process was faster */
-    (void)close(ends[0]);
-    judge(&r, gone, status, limit_ms, out);
+    out->pid = pid;
+    out->fd = ends[0];
     return INLAY_OK;
+}
+
+/* What waitpid says of the process, which is no more; -1: an application that reaps all children of its process was
+ * faster. */
+static int end(probe *p)
+{
+    int status = 0;
+    pid_t reaped;
+
+    (void)kill(-p->pid, SIGKILL); /* those that it started go with it */
+    while ((reaped = waitpid(p->pid, &status, 0)) < 0 && errno == EINTR)
+        ;
+    (void)close(p->fd);
+    p->pid = 0;
+    return reaped < 0 ? -1 : status;
+}
+
+void probe_finish(probe *p, verdict *out)
+{
+    report r = { .line_bytes = 0 };
+    bool gone = listen_to(p->pid, p->fd, p->deadline, &r);
+
+    judge(&r, gone, end(p), p->limit_ms, out);
+}
+
+void probe_abandon(probe *p)
+{
+    if (p->pid != 0)
+        (void)end(p);
 }

@@ -13,16 +13,29 @@
  * How the process ended, and after which line, is the verdict. */
 #ifndef PLUGIN_PROBE_H
 #define PLUGIN_PROBE_H
-#include "plugin/admit.h"
 #include "plugin/verdict.h"
+#include <sys/types.h>
 
 enum { PROBE_FD = 3, PROBE_DEFAULT_MS = 5000 };
+
+/* A trial that is under way; zero it first. */
+typedef struct probe {
+    pid_t pid; /* 0 = none */
+    int fd;    /* what it says */
+    uint32_t limit_ms;
+    int64_t deadline; /* by the monotonic clock, in milliseconds */
+} probe;
 
 /* The helper of this library or executable, if it is there and belongs to somebody whom plugins may be loaded from;
  * *out_host names this build of the host, helper included, for verdict_key_init. */
 bool probe_find(char helper[PATH_MAX], char host[128]);
 
-/* Tries the file. INLAY_OK: *out is the verdict. Otherwise the trial could not be held, and diag says why. */
-INLAY_NODISCARD inlay_status probe_run(const char *helper, const char *path, uint32_t limit_ms, verdict *out,
-                                       inlay_diag *diag);
+/* Starts to try the file: several may be under way at a time. INLAY_OK: *out is for probe_finish or probe_abandon.
+ * Otherwise the trial can't be held, and diag says why. */
+INLAY_NODISCARD inlay_status probe_start(const char *helper, const char *path, uint32_t limit_ms, probe *out,
+                                         inlay_diag *diag);
+/* Waits for the process, until limit_ms after its start at most; what has ended by now is judged by how it ended. */
+void probe_finish(probe *p, verdict *out);
+/* Ends the process without a verdict; one that is not under way is a no-op. */
+void probe_abandon(probe *p);
 #endif
