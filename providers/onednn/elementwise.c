@@ -3,6 +3,7 @@
 #include "build.h"
 #include "vecmath.h"
 #include <float.h>
+#include <math.h>
 
 /* ------------------------------------------------------------------ reading */
 
@@ -18,10 +19,11 @@ bool rg_is_large(const kit_node *node, kit_refusal *why)
            kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "scalars and vectors are not worth a oneDNN primitive");
 }
 
-/* Clip-6 has attributes, Clip-11 inputs; omitted bounds do not bound. */
+/* Clip-6 has attributes, with the ends of finite numbers where they are omitted; Clip-11 has inputs, and what is omitted
+ * does not bound. */
 static bool clip_bounds(const kit_node *node, rg_eltwise *f, kit_refusal *why)
 {
-    *f = (rg_eltwise){ dnnl_eltwise_clip_v2, -FLT_MAX, FLT_MAX };
+    *f = (rg_eltwise){ dnnl_eltwise_clip_v2, -INFINITY, INFINITY };
     if (node->info->since_version < 11) {
         f->alpha = (float)kit_attr_float(node->info, "min", -(double)FLT_MAX);
         f->beta = (float)kit_attr_float(node->info, "max", (double)FLT_MAX);
@@ -110,52 +112,88 @@ inlay_status rg_describe(rg_build *b, const void *desc, dnnl_primitive_desc_t *o
     return status;
 }
 
-/* Log by a loop of our own: rounded so that log(2) and the like are what everybody else's are. Models cut positions
- * into buckets by it, and a result one bit lower is another bucket. */
-typedef struct logs {
+/* Loops of our own. Log is rounded so that log(2) and the like are what everybody else's are: models cut positions into
+ * buckets by it, and a result one bit lower is another bucket. The others keep NaN, infinity and the sign of zero as ONNX
+ * has them, where oneDNN's kernels lose them; their time is that of the memory either way. */
+typedef struct functions {
     rg_native native;
+    rg_eltwise f;
     int64_t count;
-} logs;
+} functions;
 
-typedef struct logs_call {
+typedef struct functions_call {
+    const rg_eltwise *f;
     const float *x;
-    float *y;
-} logs_call;
+    float *y; /* may be x */
+} functions_call;
 
-KIT_MULTIVERSION static void log_row(const float *x, float *y, int64_t n)
+#define FUNCTION(name, expression)                                                                        \
+    KIT_MULTIVERSION static void name(const float *x, float *y, int64_t n, float alpha, float beta)       \
+    {                                                                                                     \
+        (void)alpha, (void)beta;                                                                          \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                               \
+        {                                                                                                 \
+            const float a = x[i];                                                                         \
+            y[i] = (expression);                                                                          \
+        }                                                                                                 \
+    }
+FUNCTION(log_row, vm_log(a))
+FUNCTION(exp_row, vm_exp(a))
+FUNCTION(relu_row, a < 0 ? 0 : a)
+FUNCTION(leaky_row, a < 0 ? a * alpha : a)
+FUNCTION(scale_row, a * alpha)
+FUNCTION(linear_row, a * alpha + beta)
+FUNCTION(clip_row, a < alpha ? alpha : a > beta ? beta : a)
+
+typedef void (*function_row)(const float *, float *, int64_t, float, float);
+
+/* NULL: oneDNN's own it is. */
+static function_row row_of(const rg_eltwise *f)
 {
-    for (int64_t i = 0; i < n; i++)
-        y[i] = vm_log(x[i]);
+    switch ((int)f->alg) {
+    case dnnl_eltwise_log:
+        return log_row;
+    case dnnl_eltwise_exp:
+        return exp_row;
+    case dnnl_eltwise_relu:
+        return f->alpha == 0 ? relu_row : leaky_row;
+    case dnnl_eltwise_linear:
+        return f->beta == 0 ? scale_row : linear_row; /* -0 + 0 is 0 */
+    case dnnl_eltwise_clip_v2:
+        return clip_row;
+    default:
+        return NULL;
+    }
 }
 
-static inlay_status log_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status functions_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const logs_call *c = user;
+    const functions_call *c = user;
 
     (void)worker;
-    log_row(c->x + begin, c->y + begin, end - begin);
+    row_of(c->f)(c->x + begin, c->y + begin, end - begin, c->f->alpha, c->f->beta);
     return INLAY_OK;
 }
 
-static inlay_status run_logs(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
-                             uint32_t threads)
+static inlay_status run_functions(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                                  uint32_t threads)
 {
-    const logs *l = (const logs *)(const void *)native;
-    logs_call c = { args[0], args[1] };
+    const functions *l = (const functions *)(const void *)native;
+    functions_call c = { &l->f, args[0], args[1] };
     enum { GRAIN = 16384 };
 
     if (threads <= 1 || l->count <= GRAIN)
-        return log_some(&c, 0, l->count, 0);
-    return state->host->parallel_for(state->host->ctx, run, l->count, GRAIN, log_some, &c);
+        return functions_some(&c, 0, l->count, 0);
+    return state->host->parallel_for(state->host->ctx, run, l->count, GRAIN, functions_some, &c);
 }
 
-static inlay_status emit_logs(rg_build *b, const rg_place *x, const rg_place *y)
+static inlay_status emit_functions(rg_build *b, const rg_eltwise *f, const rg_place *x, const rg_place *y)
 {
-    logs *l = calloc(1, sizeof *l);
+    functions *l = calloc(1, sizeof *l);
 
     if (l == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
-    *l = (logs){ .native.run = run_logs, .count = rg_md_count(&x->md) };
+    *l = (functions){ .native.run = run_functions, .f = *f, .count = rg_md_count(&x->md) };
     return rg_emit_native(b, &l->native, (const rg_place *const[]){ x, y }, 2);
 }
 
@@ -172,8 +210,8 @@ inlay_status rg_eltwise_at(rg_build *b, const rg_place *x, bool overwrite, const
         INLAY_TRY(rg_result_place(b, result, &x->md, out));
     else
         INLAY_TRY(rg_new_place(b, &x->md, out));
-    if (f->alg == dnnl_eltwise_log && rg_md_is_dense(&x->md))
-        return emit_logs(b, x, out);
+    if (row_of(f) != NULL && x->md.data_type == dnnl_f32 && rg_md_is_dense(&x->md))
+        return emit_functions(b, f, x, out);
     INLAY_TRY(rg_check(dnnl_eltwise_forward_desc_init(&desc, dnnl_forward_inference, f->alg, &x->md, f->alpha, f->beta),
                        b->diag, "describe a function", b->op->name));
     INLAY_TRY(rg_describe(b, &desc, &pd));

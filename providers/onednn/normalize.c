@@ -1,4 +1,4 @@
-/* BatchNormalization-7..15, LayerNormalization-17, RMSNormalization-23, Softmax and LogSoftmax-1..13, LRN-1..13. */
+/* BatchNormalization-7..15, LayerNormalization-17, RMSNormalization-23, LRN-1..13. */
 #include "build.h"
 #include "rows.h"
 #include <math.h>
@@ -256,59 +256,6 @@ static bool parse_rms(const kit_node *node, rg_op *op, kit_refusal *why)
 }
 
 const rg_family rg_rms_norm = { "normalisation by the mean square", parse_rms, lower_rows };
-
-/* ------------------------------------------------------------------ softmax */
-
-static bool parse_softmax(const kit_node *node, rg_op *op, kit_refusal *why)
-{
-    const inlay_value_info *x = kit_input(node, 0);
-    bool old = node->info->since_version < 13;
-
-    if (!rg_known_rank(x, 2, 5, "input 0", why))
-        return false;
-    if (!rg_axis(kit_attr_int(node->info, "axis", old ? 1 : -1), x->rank, &op->axis))
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the axis is outside the tensor");
-    if (old && op->axis != x->rank - 1) /* versions 1 to 11 flatten what follows the axis */
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "convert the model to opset 13",
-                          "%s-%u over several axes at once", op->row->op_type, node->info->since_version);
-    op->alg = strcmp(op->row->op_type, "LogSoftmax") == 0 ? dnnl_softmax_log : dnnl_softmax_accurate;
-    return true;
-}
-
-static inlay_status lower_softmax(rg_build *b, const rg_group *group)
-{
-    const rg_op *op = b->op;
-    bool overwrite = rg_is_last_use(b, op->in[0]);
-    dnnl_primitive_desc_t pd = NULL;
-    dnnl_softmax_v2_desc_t desc;
-    const uint32_t rank = b->ranks[op->in[0]];
-    rg_place x, y;
-    inlay_status status;
-    rg_md md;
-
-    if (op->axis == 1 && rank >= 3 && rank <= 5) { /* along an axis that is not the innermost it goes one by one */
-        rg_md_channels_last(&md, rank, b->dims[op->in[0]]);
-        INLAY_TRY(rg_read_as(b, op->in[0], &md, &x));
-    } else {
-        INLAY_TRY(rg_read_plain(b, op->in[0], &x));
-    }
-    overwrite = overwrite && b->places[op->in[0]].buffer == x.buffer;
-    INLAY_TRY(rg_check(dnnl_softmax_v2_forward_desc_init(&desc, dnnl_forward_inference, op->alg, &x.md, &x.md,
-                                                         (int)op->axis),
-                       b->diag, "describe this softmax", op->name));
-    INLAY_TRY(rg_describe(b, &desc, &pd));
-    if (overwrite && b->c->values[group->out].output == INLAY_NONE)
-        y = x;
-    else
-        INLAY_TRY(rg_result_place(b, group->out, &x.md, &y));
-    INLAY_TRY(rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_SRC, &x }, { DNNL_ARG_DST, &y } }, 2));
-    status = rg_finish(b, group, 0, &y, false);
-done:
-    (void)dnnl_primitive_desc_destroy(pd);
-    return status;
-}
-
-const rg_family rg_softmax = { "softmax", parse_softmax, lower_softmax };
 
 /* ------------------------------------------------------------------ local response normalisation */
 

@@ -139,6 +139,7 @@ static inlay_status lower_pool(rg_build *b, const rg_group *group)
     rg_place in, out;
     rg_md y_md;
     inlay_status status;
+    bool done;
 
     if (!rg_counts(b->dims[x], rank) || !rg_counts(b->dims[op->out[0]], b->ranks[op->out[0]]))
         return inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': pooling of more than 2^31 - 1 elements", op->name);
@@ -153,6 +154,12 @@ static inlay_status lower_pool(rg_build *b, const rg_group *group)
         kernel[i] = op->global ? b->dims[x][2 + i] : op->kernel[i];
         strides[i] = op->global ? 1 : op->strides[i];
         dilations[i] = op->global ? 0 : op->dilations[i] - 1;
+    }
+    if (op->alg == dnnl_pooling_max) {
+        INLAY_TRY(rg_lower_max(b, &in, dims, kernel, strides, dilations, begins, op->keepdims ? group->out : op->out[0],
+                               &out, &done));
+        if (done)
+            return set_reduced(b, group, &out);
     }
     rg_md_any(&y_md, rank, dims);
     y_md.data_type = in.md.data_type;

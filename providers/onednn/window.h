@@ -6,6 +6,12 @@
 /* Reads strides, dilations, pads, auto_pad and output_padding for a window of `spatial` axes. */
 bool rg_parse_window(const kit_node *node, uint32_t spatial, rg_op *op, kit_refusal *why);
 
+/* Lowers the maximum over windows of x to a loop (pool_max.c); all of [spatial], dilations counted from 0 as oneDNN's
+ * are. *out_done: it was one, and *out is the result's place. */
+inlay_status rg_lower_max(rg_build *b, const rg_place *x, const int64_t *out_dims, const int64_t *kernel,
+                          const int64_t *strides, const int64_t *dilations, const int64_t *begins, uint32_t result,
+                          rg_place *out, bool *out_done);
+
 /* ------------------------------------------------------------------ transposed convolutions */
 
 /* Pads at these sizes, [spatial], as ONNX ConvTranspose-11 has them: stated, or what is left of the output's shape.

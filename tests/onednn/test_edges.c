@@ -196,6 +196,58 @@ static void odd_numbers(void **state)
 #endif
 }
 
+static void feed_many_odd(rig *r)
+{
+    script_feed_odd(r, 5, 0.05f);
+}
+
+/* -inf alone, and numbers behind it. */
+static void feed_lows(rig *r)
+{
+    for (uint32_t i = 0; i < inlay_session_input_count(r->session); i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+        inlay_value *v = NULL;
+
+        (void)inlay_session_input(r->session, i, &info);
+        assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, info.dims, &v, NULL), INLAY_OK);
+        for (int64_t k = 0; k < inlay_value_count(v); k++)
+            ((float *)inlay_value_data(v))[k] = k < inlay_value_count(v) / 2 ? -INFINITY : (float)(k % 13) - 5;
+        rig_bind(r, i, v);
+    }
+}
+
+/* NaN and infinity where any CPU has them. */
+static void odd_numbers_alone(void **state)
+{
+    static const char *const scripts[] = {
+        "x : 2,16,7,5\ny = Relu(x)\n-> y",
+        "x : 2,16,7,5\ny = Exp(x)\n-> y",
+        "x : 2,16,7,5\ny = Neg(x)\n-> y",
+        "x : 2,16,7,5\ny = HardSigmoid(x)\n-> y",
+        "x : 2,16,7,5\nl = [] -0.5\ny = Clip(x, l)\n-> y",
+        "x : 2,16,7,5\nz : 2,16,7,5\ny = Max(x, z)\n-> y",
+        "x : 2,16,7,5\nz : 2,16,7,5\ny = Min(x, z)\n-> y",
+        "x : 2,16,7,5\nc = [16,1,1]\ny = Max(x, c)\n-> y",
+        "x : 40,70\ny = Softmax(x) axis=1\n-> y",
+        "x : 2,16,7,5\ny = Softmax(x) axis=1\n-> y",
+        "x : 2,16,7,5\ny = Softmax(x) axis=2\n-> y",
+        "x : 40,70\ny = LogSoftmax(x) axis=1\n-> y",
+        "x : 2,16,9,9\ny = MaxPool(x) kernel_shape=3,3 strides=2,2 pads=1,1,1,1\n-> y",
+        "x : 2,16,9,9\ny = MaxPool(x) kernel_shape=2,2\n-> y",
+        "x : 2,16,9,12\ny = MaxPool(x) kernel_shape=4,3 strides=1,2 pads=0,2,3,1 dilations=2,3 ceil_mode=1\n-> y",
+        "x : 2,24,9,9\nr = Relu(x)\ny = MaxPool(r) kernel_shape=5,5 pads=2,2,2,2\n-> y",
+        "x : 2,3,9,9\ny = MaxPool(x) kernel_shape=3,3 pads=1,1,1,1\n-> y",
+        "x : 2,3,9,99\ny = MaxPool(x) kernel_shape=9,99\n-> y",
+        "x : 2,16,9,19\ny = GlobalMaxPool(x)\n-> y",
+        "x : 2,3,9,19\ny = GlobalMaxPool(x)\n-> y",
+        "x : 2,16,9,19\nt = Transpose(x) perm=0,3,1,2\ny = GlobalMaxPool(t)\n-> y",
+    };
+
+    (void)state;
+    EXPECT_ALL(scripts, 17, feed_many_odd);
+    EXPECT_ALL(scripts, 17, feed_lows);
+}
+
 /* Numbers that oneDNN can't count with, or would count for minutes: somebody else runs it, or says that it can't be. */
 static void numbers_without_reason(void **state)
 {
@@ -235,7 +287,8 @@ int main(void)
         cmocka_unit_test(one_pixel),       cmocka_unit_test(long_steps), cmocka_unit_test(shared_copy),
         cmocka_unit_test(nothing),         cmocka_unit_test(misfits),    cmocka_unit_test(guessed_sizes),
         cmocka_unit_test(broadcast_scale), cmocka_unit_test(blocks_of_8),
-        cmocka_unit_test(repeated_functions), cmocka_unit_test(numbers_without_reason), cmocka_unit_test(odd_numbers),
+        cmocka_unit_test(repeated_functions), cmocka_unit_test(numbers_without_reason),
+        cmocka_unit_test(odd_numbers_alone), cmocka_unit_test(odd_numbers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
