@@ -1,6 +1,5 @@
 /* exec/session_model.c - the first half of a session's life: from the file to the optimised graph. */
 #include "exec/session.h"
-#include "inlay/extensions.h"
 #include "model/model.h"
 #include "passes/pass.h"
 #include <stdlib.h>
@@ -186,27 +185,15 @@ static inlay_status after(void *ctx, const char *pass)
     return s->watch->after == NULL ? INLAY_OK : s->watch->after(s->watch->ctx, s, pass);
 }
 
-/* Is there a provider whose products of bytes are faster than those of floats? */
-static bool has_fast_integers(const inlay_session *s)
-{
-    for (uint32_t i = 0; i < s->env.provider_count; i++) {
-        const part_provider *p = &s->providers[i];
-        const inlay_ext_integers *e =
-            p->table->extension == NULL ? NULL : p->table->extension(p->state, INLAY_EXT_INTEGERS);
-
-        if (e != NULL && INLAY_HAS(e, fast_products) && e->fast_products != 0)
-            return true;
-    }
-    return false;
-}
-
 inlay_status session_optimise(inlay_session *s, const inlay_options *options, inlay_diag *diag)
 {
     pass_ctx passes = { .model = s->model, .fold = program_fold_node, .fold_ctx = &s->env, .diag = diag,
                         .fold_max_bytes = (uint64_t)options_int(options, OPTION_fold_max_bytes) };
     inlay_status status = INLAY_OK;
 
-    passes.integers = has_fast_integers(s);
+    for (uint32_t i = 0; i < s->env.provider_count; i++)
+        if (program_has_integers(&s->providers[i]))
+            passes.offers_integers = program_offers_integers;
     passes.only = list_option(s, options, OPTION_pass, &passes.only_count);
     passes.never = list_option(s, options, OPTION_no_pass, &passes.never_count);
     if (passes.only == NULL || passes.never == NULL)

@@ -95,13 +95,14 @@ static bool has_op(const graph *g, const char *op_type)
     return false;
 }
 
-/* Is there anything to lower, and somebody who wants it? Where values are quantized by what they are, weights have to be
- * constants at every level: who computes with them depends on it, and with that the last bits. */
+/* Is there anything to lower, and somebody who wants it? Where values are quantized by what they are, weights have to
+ * be constants at every level: who computes with them depends on it, and with that the last bits. */
 static bool must_lower(const pass_ctx *ctx)
 {
+    bool wanted = ctx->offers_integers != NULL || is_listed(ctx->only, ctx->only_count, "quantized_ops");
+
     return !is_listed(ctx->never, ctx->never_count, "quantized_ops") &&
-           (ctx->quantizes || ((ctx->integers || is_listed(ctx->only, ctx->only_count, "quantized_ops")) &&
-                               has_op(ctx->model->main, "DequantizeLinear")));
+           (ctx->quantizes || (wanted && has_op(ctx->model->main, "DequantizeLinear")));
 }
 
 /* After a change: new nodes get their schema, all are sorted, and shapes follow. */

@@ -13,6 +13,11 @@
 typedef inlay_status (*pass_fold_fn)(const void *fold_ctx, graph *g, graph_node *n, uint64_t max_bytes,
                                      inlay_tensor_view *results, arena *a, inlay_diag *diag);
 
+/* Does a provider that multiplies integers of 8 bits faster than floats offer n? The node need not be in g; made
+ * describes its output. */
+typedef bool (*pass_offers_fn)(const void *fold_ctx, const graph *g, const graph_node *n,
+                               const inlay_value_info *made);
+
 typedef struct pass_ctx {
     graph_model *model;
     pass_fold_fn fold; /* NULL: nothing is folded. A callback, for who computes is found by a later stage */
@@ -21,7 +26,7 @@ typedef struct pass_ctx {
     const char *const *only;  /* [only_count] names of the passes to run beside those of level 0; none = all */
     const char *const *never; /* [never_count] names of passes not to run, level 0 excepted */
     uint32_t only_count, never_count;
-    bool integers; /* some provider multiplies integers of 8 bits faster than floats: QDQ models are lowered to them */
+    pass_offers_fn offers_integers; /* NULL: there is no such provider, and QDQ models stay as they are */
     int64_t rewrite_limit; /* stop after so many rewrites (of level 0 only lowering counts); negative = no limit */
     int64_t rewrites;      /* done so far; {0} */
     int64_t lowerings;     /* out: how many of them came before all levels */

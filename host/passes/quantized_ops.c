@@ -4,8 +4,9 @@
  *     DQ(x), DQ(w) -> MatMul or Gemm                         MatMulInteger, Cast, Mul, Add
  *
  * The weights and biases are constants, scales and zero points are, too. Sums that were rounded as floats are exact
- * then, so that a result may move by one step of its scale. All that where a provider says that integers are faster,
- * and at every level of the optimiser: rounding on the way would otherwise go another way at each of them. */
+ * then, so that a result may move by one step of its scale. All that where a provider whose integers are faster offers
+ * the new operator, and at every level of the optimiser: rounding on the way would otherwise go another way at each of
+ * them. */
 #include "base/element.h"
 #include "passes/rewrite.h"
 #include <math.h>
@@ -211,6 +212,22 @@ static bool read_bias(const rewrite *w, uint32_t v, const quant *x, const quant 
     return true;
 }
 
+/* Is there a provider with fast integers that would run the node, which makes dtype where the model has a value like
+ * `like`? When nobody has any, somebody asked for this pass by name, and gets it. */
+static bool is_offered(const rewrite *w, graph_node *fresh, uint32_t like, inlay_dtype dtype)
+{
+    inlay_value_info made = *rw_info(w, like);
+
+    if (w->ctx->offers_integers == NULL)
+        return true;
+    made.dtype = dtype;
+    made.flags = 0;
+    made.data = NULL;
+    made.data_bytes = 0;
+    fresh->info.since_version = 10; /* which both have; it is bound once it is in the graph */
+    return w->ctx->offers_integers(w->ctx->fold_ctx, w->g, fresh, &made);
+}
+
 static inlay_status replace_conv(rewrite *w, graph_node *q, const graph_node *conv, const quant *x,
                                  const quant *weights, const quant *y, uint32_t bias, const bounds *b)
 {
@@ -227,6 +244,8 @@ static inlay_status replace_conv(rewrite *w, graph_node *q, const graph_node *co
     for (uint32_t i = 0; i < conv->info.attr_count; i++)
         if (graph_set_attr(w->g, fresh, &conv->info.attrs[i]) != INLAY_OK)
             return rw_no_memory(w);
+    if (!is_offered(w, fresh, q->info.outputs[0], y->dtype))
+        return INLAY_OK;
     if (b->low == type.low && b->high == type.high)
         return rw_replace(w, q, fresh);
     status = rw_insert(w, fresh, y->dtype);
@@ -294,7 +313,8 @@ static uint32_t upright(rewrite *w, const quant *weights, bool trans, int64_t k,
     return rw_constant(w, weights->dtype, 2, dims, to, (uint64_t)(k * n));
 }
 
-/* MatMulInteger -> Cast -> Mul; *out is what Mul makes, when `last` is not to be replaced by it. */
+/* MatMulInteger -> Cast -> Mul; *out is what Mul makes, when `last` is not to be replaced by it. INLAY_NONE: nobody
+ * would run it. */
 static inlay_status insert_product(rewrite *w, graph_node *n, const uint32_t *inputs, uint32_t scale, bool last,
                                    uint32_t *out)
 {
@@ -303,6 +323,9 @@ static inlay_status insert_product(rewrite *w, graph_node *n, const uint32_t *in
 
     if (product == NULL)
         return rw_no_memory(w);
+    *out = INLAY_NONE;
+    if (!is_offered(w, product, n->info.outputs[0], INLAY_INT32))
+        return INLAY_OK;
     INLAY_TRY(rw_insert(w, product, INLAY_INT32));
     cast = rw_make(w, "Cast", 13, n, product->info.outputs, 1, 1);
     if (cast == NULL || graph_set_attr_int(w->g, cast, "to", INLAY_FLOAT) != INLAY_OK)
@@ -358,7 +381,7 @@ static inlay_status match_product(rewrite *w, graph_node *n)
         if (inputs[i] == INLAY_NONE || scale == INLAY_NONE)
             return rw_no_memory(w);
     INLAY_TRY(insert_product(w, n, inputs, scale, c == INLAY_NONE, &sum));
-    if (c == INLAY_NONE)
+    if (c == INLAY_NONE || sum == INLAY_NONE)
         return INLAY_OK;
     add = rw_make(w, "Add", 13, n, (const uint32_t[]){ sum, c }, 2, 1);
     status = add == NULL ? rw_no_memory(w) : rw_replace(w, n, add);

@@ -1,5 +1,6 @@
 /* plan/once.c - a region run once on host tensors, for folding. */
 #include "base/checked.h"
+#include "inlay/extensions.h"
 #include "plugin/run.h"
 #include "plan/program.h"
 #include <string.h>
@@ -187,8 +188,9 @@ static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
     return copy;
 }
 
-/* The graph of one node: its inputs, then its outputs, renumbered from 0. */
-static inlay_status single_node_graph(const graph *g, const graph_node *n, arena *a, inlay_graph *out)
+/* The graph of one node: its inputs, then its outputs, renumbered from 0. made: output 0, where it is no value yet. */
+static inlay_status single_node_graph(const graph *g, const graph_node *n, const inlay_value_info *made, arena *a,
+                                      inlay_graph *out)
 {
     uint32_t ins = n->info.input_count, outs = n->info.output_count;
     inlay_value_info *values = arena_array(a, (size_t)ins + outs + 1, sizeof *values);
@@ -201,10 +203,10 @@ static inlay_status single_node_graph(const graph *g, const graph_node *n, arena
     for (uint32_t i = 0; i < ins + outs; i++) {
         uint32_t v = i < ins ? n->info.inputs[i] : n->info.outputs[i - ins];
         index[i] = INLAY_NONE;
-        if (v == INLAY_NONE)
+        if (v == INLAY_NONE && (made == NULL || i != ins))
             continue;
         index[i] = count;
-        values[count] = g->values[v].info;
+        values[count] = v == INLAY_NONE ? *made : g->values[v].info;
         values[count].producer = i < ins ? INLAY_NONE : 0;
         count++;
     }
@@ -215,6 +217,31 @@ static inlay_status single_node_graph(const graph *g, const graph_node *n, arena
                           .value_stride = sizeof *values, .symbols = g->model->symbols,
                           .symbol_count = g->model->symbol_count, .symbol_stride = sizeof *g->model->symbols };
     return INLAY_OK;
+}
+
+bool program_has_integers(const part_provider *p)
+{
+    const inlay_ext_integers *e =
+        p->table->extension == NULL ? NULL : p->table->extension(p->state, INLAY_EXT_INTEGERS);
+
+    return e != NULL && INLAY_HAS(e, fast_products) && e->fast_products != 0;
+}
+
+bool program_offers_integers(const void *fold_ctx, const graph *g, const graph_node *n, const inlay_value_info *made)
+{
+    static const uint8_t candidate = 1;
+    const program_env *env = fold_ctx;
+    arena a = { 0 };
+    inlay_graph single;
+    fold f = { 0 };
+    inlay_assess_sink sink = { .struct_size = sizeof sink, .ctx = &f, .offer = take_offer, .refuse = take_refusal };
+
+    if (single_node_graph(g, n, made, &a, &single) == INLAY_OK)
+        for (uint32_t i = 0; !f.offered && i < env->provider_count; i++)
+            if (program_has_integers(&env->providers[i]))
+                (void)env->providers[i].table->assess(env->providers[i].state, &single, &candidate, &sink, NULL);
+    arena_deinit(&a);
+    return f.offered;
 }
 
 /* Results do not depend on who moves data. Some providers lay out and pack what they read, which is for many runs, not
@@ -271,7 +298,7 @@ inlay_status program_fold_node(const void *fold_ctx, graph *g, graph_node *n, ui
                                       .nodes = &node_zero, .node_count = 1, .cookies = &cookie, .offer_count = 1,
                                       .max_threads = env->max_threads };
 
-    if (single_node_graph(g, n, a, &single) != INLAY_OK)
+    if (single_node_graph(g, n, NULL, a, &single) != INLAY_OK)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fold node '%s'", n->info.name.data);
     provider = find_offer(env, &single, &cookie);
     if (provider == NULL)

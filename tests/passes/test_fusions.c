@@ -195,8 +195,8 @@ static void attention(void **state)
     CHECK_ROWS(rows);
 }
 
-/* What DynamicQuantizeLinear rounds keeps the nodes that make it: with others, of a value that lies at the edge of a step
- * the next one would come out. What comes after it is free again. */
+/* What DynamicQuantizeLinear rounds keeps the nodes that make it: with others, of a value that lies at the edge of a
+ * step the next one would come out. What comes after it is free again. */
 #define GELU(x, y, t)                                                                                         \
     t "a = Div(" x ", r)\n" t "b = Erf(" t "a)\n" t "c = Add(" t "b, o)\n" t "d = Mul(" x ", " t "c)\n" y " = Mul(" t \
       "d, h)\n"
