@@ -287,11 +287,6 @@ static void products(void **state)
         { "transpose into gemm", "x : 3,2\nz : 4,3\na = Transpose(x) perm=1,0\ny = Gemm(a, z) transB=1 alpha=0.5\n-> y",
           "Gemm", 0 },
         { "gemm and sum", "x : 2,3\nw = [3,4]\nb = [2,4]\na = Gemm(x, w) alpha=0.5\ny = Add(a, b)\n-> y", "Gemm", 0 },
-        { "einsum", "x : 2,3,4\nz : 2,4,5\ny = Einsum(x, z) equation=bij,bjk->bik\n-> y", "MatMul", 0 },
-        { "einsum, turned", "x : 2,3,4\nz : 2,5,4\ny = Einsum(x, z) equation=bij,bkj->bik\n-> y",
-          "Transpose MatMul", 0 },
-        { "einsum that is no product", "x : 2,3,4\nz : 2,4,5\ny = Einsum(x, z) equation=bij,bjk->bki\n-> y", "Einsum",
-          0 },
         { "queries, keys, values", "x : 1,3,4\na = [4,4]\nb = [4,4]\nc = [4,6]\nd = [4]\ne = [4]\nf = [6]\n"
                                    "g = MatMul(x, a)\nh = MatMul(x, b)\ni = MatMul(x, c)\nj = Add(d, g)\n"
                                    "k = Add(h, e)\nl = Add(i, f)\nm = Neg(j)\nn = Abs(k)\no = Exp(l)\n-> m, n, o",
@@ -344,6 +339,50 @@ static void slices(void **state)
                        (long long)b[1][0], (long long)b[1][1], (long long)b[1][2]);
         check_row(&r);
     }
+}
+
+static void einsums(void **state)
+{
+    static const row rows[] = {
+        { "a product", "x : 2,3,4\nz : 2,4,5\ny = Einsum(x, z) equation=bij,bjk->bik\n-> y", "MatMul", 0 },
+        { "turned", "x : 2,3,4\nz : 2,5,4\ny = Einsum(x, z) equation=bij,bkj->bik\n-> y", "Transpose MatMul", 0 },
+        { "the other way round", "x : 2,3,4\nz : 2,4,5\ny = Einsum(x, z) equation=bij,bjk->bki\n-> y",
+          "Transpose Transpose MatMul", 0 },
+        { "axes of 12", "x : 2,3\nz : 2,3,5\ny = Einsum(x, z) equation=bj,bjk->bk\n-> y", "Unsqueeze MatMul Squeeze",
+          12 },
+        { "matrices and vectors", "x : 2,3,4\nz : 4,2\ny = Einsum(x, z) equation=bij,jb->bi\n-> y",
+          "Transpose Unsqueeze MatMul Squeeze", 0 },
+        { "heads", "x : N,S,6\nw = [6,2,3]\ny = Einsum(x, w) equation=abc,cde->abde\n-> y", "MatMul Reshape", 0 },
+        { "heads that stand first", "x : 2,5,6\nw = [2,6,3]\ny = Einsum(x, w) equation=bnd,hdk->bhnk\n-> y",
+          "MatMul Reshape Transpose", 0 },
+        { "heads that are summed", "x : N,S,2,3\nw = [2,3,6]\ny = Einsum(x, w) equation=abcd,cde->abe\n-> y",
+          "Reshape MatMul", 0 },
+        { "scores", "x : N,S,2,4\nz : N,S,2,4\ny = Einsum(x, z) equation=aecd,abcd->acbe\n-> y",
+          "Transpose Transpose MatMul", 0 },
+        { "what they weigh", "x : N,2,S,S\nz : N,S,2,4\ny = Einsum(x, z) equation=acbe,aecd->abcd\n-> y",
+          "Transpose MatMul Transpose", 0 },
+        { "rows of a batch", "x : 2,3,5,4\nz : 2,4,6\ny = Einsum(x, z) equation=bijk,bkl->bijl\n-> y",
+          "Reshape MatMul Reshape", 0 },
+        { "channels", "w = [4,3]\nx : N,3,T\ny = Einsum(w, x) equation=oi,bit->bot\n-> y", "MatMul", 0 },
+        { "outer product", "x : N,3,4\nz : N,3,5\ny = Einsum(x, z) equation=bnd,bne->bnde\n-> y",
+          "Unsqueeze Unsqueeze Mul", 0 },
+        { "inner product", "x : N,3,4\nz : 4,3,N\ny = Einsum(x, z) equation=bnd,dnb->bn\n-> y",
+          "Transpose Mul ReduceSum", 0 },
+        { "a single number", "x : 3,4\nz : 3,4\ny = Einsum(x, z) equation=ij,ij->\n-> y", "Mul ReduceSum", 0 },
+        { "three operands", "x : 2,3,4\nw = [4,4]\nz : 2,5,4\ny = Einsum(x, w, z) equation=bij,jk,blk->bil\n-> y",
+          "MatMul Transpose MatMul", 0 },
+        { "one operand", "x : N,3,4\ny = Einsum(x) equation=bnd->db\n-> y", "ReduceSum Transpose", 0 },
+        { "one operand as it is", "x : N,3\na = Einsum(x) equation=bn->bn\ny = Neg(a)\n-> y", "Neg", 0 },
+        { "sizes that nobody knows to be equal", "x : N,3\nz : M,3\ny = Einsum(x, z) equation=ij,ij->ij\n-> y", "Einsum",
+          0 },
+        { "a sum over one operand", "x : 2,3\nz : 3,4\ny = Einsum(x, z) equation=ij,jk->k\n-> y", "Einsum", 0 },
+        { "a diagonal", "x : 3,3\nz : 3,4\ny = Einsum(x, z) equation=ii,ij->j\n-> y", "Einsum", 0 },
+        { "groups of sizes that nobody knows", "x : B,N,S,4\nz : B,4,6\ny = Einsum(x, z) equation=bijk,bkl->bijl\n-> y",
+          "Einsum", 0 },
+    };
+
+    (void)state;
+    CHECK_ROWS(rows);
 }
 
 /* So many rewrites of one graph that its values outgrow the room there was for them at first. */
@@ -465,7 +504,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_ops),      cmocka_unit_test(algebra),  cmocka_unit_test(repeated_work),
-        cmocka_unit_test(sequences),
+        cmocka_unit_test(sequences),   cmocka_unit_test(einsums),
         cmocka_unit_test(repeated_bodies),
         cmocka_unit_test(merged),      cmocka_unit_test(convolutions), cmocka_unit_test(products),
         cmocka_unit_test(slices),      cmocka_unit_test(many),        cmocka_unit_test(asked_for),   cmocka_unit_test(quantized),
