@@ -187,8 +187,7 @@ inlay_status rg_read_constant(rg_build *b, uint32_t value, const rg_md *plain, c
     if (status != INLAY_OK)
         return status;
     *out = (rg_place){ .md = *md };
-    return add_buffer(b, (rg_buffer){ .kind = RG_CONST, .memory = pack->memory, .data = pack->data,
-                                      .bytes = rg_md_bytes(md) }, &out->buffer);
+    return add_buffer(b, (rg_buffer){ .kind = RG_CONST, .data = pack->data, .bytes = rg_md_bytes(md) }, &out->buffer);
 }
 
 inlay_status rg_result_place(rg_build *b, uint32_t value, const rg_md *md, rg_place *out)

@@ -21,7 +21,6 @@ typedef struct rg_buffer {
     uint32_t parent;     /* WORK: it is part of another buffer, at `within`; INLAY_NONE */
     uint64_t within;
     uint32_t copy_of;    /* the value that it is a copy of, and that may be read there again; INLAY_NONE */
-    dnnl_memory_t memory; /* CONST: of the pack, borrowed */
     const void *data;     /* CONST */
 } rg_buffer;
 

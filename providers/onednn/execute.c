@@ -31,33 +31,23 @@ bool rg_threads_many(void)
 
 struct rg_context {
     rg_context *next;
-    dnnl_stream_t stream;
+    dnnl_stream_t stream; /* NULL: no step is oneDNN's */
     void **addresses;           /* [buffer_count] of the run that the handles were set for */
-    dnnl_memory_t *memories;    /* [slot_count] */
-    dnnl_exec_arg_t *args;      /* [arg_count], pointing to memories */
+    dnnl_memory_t *memories;    /* [slot_count]; NULL: oneDNN's kernels know nothing of it */
+    dnnl_exec_arg_t *args;      /* [arg_count], pointing to memories, of steps that are oneDNN's */
     void **native;              /* [max_args] */
     uint32_t slot_count;
-    const inlay_instance *of;
 };
-
-/* Does the slot read a packed constant as a whole? Then it shares the pack's memory object. */
-static bool is_pack(const inlay_instance *i, const rg_slot *slot)
-{
-    const rg_buffer *b = &i->buffers[slot->place.buffer];
-    const rg_md *md = NULL;
-
-    return b->memory != NULL && slot->place.offset == 0 &&
-           dnnl_memory_get_memory_desc(b->memory, &md) == dnnl_success && rg_md_equal(md, &slot->place.md);
-}
 
 static void context_destroy(rg_context *x)
 {
     if (x == NULL)
         return;
     for (uint32_t s = 0; x->memories != NULL && s < x->slot_count; s++)
-        if (!is_pack(x->of, &x->of->slots[s]))
+        if (x->memories[s] != NULL)
             (void)dnnl_memory_destroy(x->memories[s]);
-    (void)dnnl_stream_destroy(x->stream);
+    if (x->stream != NULL)
+        (void)dnnl_stream_destroy(x->stream);
     free(x->addresses);
     free(x->memories);
     free(x->args);
@@ -75,6 +65,27 @@ void rg_contexts_destroy(inlay_instance *i)
     }
 }
 
+/* The operands of a step of oneDNN's, each as an object that it knows. */
+static dnnl_status_t describe_operands(const rg_state *state, const inlay_instance *i, const rg_step *step,
+                                       rg_context *x)
+{
+    dnnl_status_t code = dnnl_success;
+
+    if (x->stream == NULL)
+        code = dnnl_stream_create(&x->stream, state->engine, dnnl_stream_default_flags);
+    for (uint32_t a = step->first_arg; code == dnnl_success && a < step->first_arg + step->arg_count; a++) {
+        uint32_t s = i->args[a].slot;
+        const rg_place *p = &i->slots[s].place;
+        const rg_buffer *b = &i->buffers[p->buffer];
+        void *data = b->kind == RG_CONST ? (char *)(uintptr_t)b->data + p->offset : DNNL_MEMORY_NONE;
+
+        if (x->memories[s] == NULL)
+            code = dnnl_memory_create(&x->memories[s], &p->md, state->engine, data);
+        x->args[a] = (dnnl_exec_arg_t){ i->args[a].id, x->memories[s] };
+    }
+    return code;
+}
+
 static inlay_status context_create(const rg_state *state, const inlay_instance *i, rg_context **out, inlay_diag *diag)
 {
     rg_context *x = calloc(1, sizeof *x);
@@ -83,27 +94,16 @@ static inlay_status context_create(const rg_state *state, const inlay_instance *
     *out = NULL;
     if (x == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for another run of a region");
-    x->of = i;
+    x->slot_count = i->slot_count;
     x->addresses = calloc(i->buffer_count + 1u, sizeof *x->addresses);
     x->memories = calloc(i->slot_count + 1u, sizeof *x->memories);
     x->args = calloc(i->arg_count + 1u, sizeof *x->args);
     x->native = calloc(i->max_args + 1u, sizeof *x->native);
     if (x->addresses == NULL || x->memories == NULL || x->args == NULL || x->native == NULL)
         code = dnnl_out_of_memory;
-    if (code == dnnl_success)
-        code = dnnl_stream_create(&x->stream, state->engine, dnnl_stream_default_flags);
-    for (uint32_t s = 0; code == dnnl_success && s < i->slot_count; s++) {
-        const rg_buffer *b = &i->buffers[i->slots[s].place.buffer];
-        void *data = b->kind == RG_CONST ? (char *)(uintptr_t)b->data + i->slots[s].place.offset : DNNL_MEMORY_NONE;
-
-        x->slot_count = s + 1;
-        if (is_pack(i, &i->slots[s]))
-            x->memories[s] = b->memory;
-        else
-            code = dnnl_memory_create(&x->memories[s], &i->slots[s].place.md, state->engine, data);
-    }
-    for (uint32_t a = 0; code == dnnl_success && a < i->arg_count; a++)
-        x->args[a] = (dnnl_exec_arg_t){ i->args[a].id, x->memories[i->args[a].slot] };
+    for (uint32_t s = 0; code == dnnl_success && s < i->step_count; s++)
+        if (i->steps[s].primitive != NULL)
+            code = describe_operands(state, i, &i->steps[s], x);
     if (code != dnnl_success) {
         context_destroy(x);
         return rg_check(code, diag, "set up a run", "region");
@@ -162,7 +162,7 @@ static inlay_status bind(const inlay_instance *i, rg_context *x, const inlay_exe
         const rg_place *p = &i->slots[s].place;
         void *now = (char *)x->addresses[p->buffer] + p->offset, *was = NULL;
 
-        if (i->buffers[p->buffer].kind == RG_CONST)
+        if (x->memories[s] == NULL || i->buffers[p->buffer].kind == RG_CONST)
             continue;
         (void)dnnl_memory_get_data_handle(x->memories[s], &was);
         if (was != now)
@@ -236,7 +236,8 @@ inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_in
             goto done;
         }
     }
-    status = rg_check(dnnl_stream_wait(x->stream), args->diag, "finish a run", "region");
+    if (x->stream != NULL)
+        status = rg_check(dnnl_stream_wait(x->stream), args->diag, "finish a run", "region");
 done:
     if (x != NULL)
         context_give(i, x);

@@ -121,12 +121,50 @@ static bool is_overrun(const rg_build *b, const rg_md *dst)
     return b->op->row->family == &rg_binary && rg_md_is_blocked(dst) && dst->padded_dims[1] % 16 != 0;
 }
 
+static bool starts_with(const_dnnl_primitive_desc_t pd, const char *start)
+{
+    const char *name = NULL;
+
+    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) == dnnl_success && name != NULL &&
+           strncmp(name, start, strlen(start)) == 0;
+}
+
+/* A convolution with functions alone behind it, which need no layout: one descriptor instead of two, each of which takes
+ * as long to make as a small model to read. false: not so, or not by a kernel that is compiled for it. */
+static bool fuse_functions(rg_build *b, const rg_group *group, const void *op_desc, rg_fused *out)
+{
+    inlay_diag *diag = b->diag;
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_primitive_desc_t pd = NULL;
+    uint32_t n = group->post_count;
+    bool good = n > 0 && b->op->row->family == &rg_conv;
+
+    for (uint32_t p = 0; good && p < n; p++)
+        good = group->posts[p].kind == RG_POST_ELTWISE;
+    b->diag = NULL; /* no error yet */
+    good = good && make_attributes(b, group, NULL, &n, out, &attr) == INLAY_OK && n == group->post_count &&
+           dnnl_primitive_desc_create(&pd, op_desc, attr, b->state->engine, NULL) == dnnl_success &&
+           (starts_with(pd, "brg") || starts_with(pd, "brd") || starts_with(pd, "jit"));
+    b->diag = diag;
+    (void)dnnl_primitive_attr_destroy(attr);
+    if (!good) {
+        (void)dnnl_primitive_desc_destroy(pd);
+        return false;
+    }
+    out->pd = pd;
+    out->count = n;
+    return true;
+}
+
 inlay_status rg_fuse_posts(rg_build *b, const rg_group *group, const void *op_desc, rg_fused *out)
 {
-    inlay_status status = rg_describe(b, op_desc, &out->pd); /* without posts: what layouts there are */
+    inlay_status status;
     rg_md dst;
     bool fast;
 
+    if (fuse_functions(b, group, op_desc, out))
+        return INLAY_OK;
+    status = rg_describe(b, op_desc, &out->pd); /* without posts: what layouts there are */
     out->count = 0;
     out->sums = false;
     /* What transposed convolutions do with functions is a loop that is slower than all the rest of them. */

@@ -162,7 +162,6 @@ typedef struct rg_pack {
     struct rg_pack *next;
     dnnl_memory_desc_t plain; /* how the original's elements were read */
     dnnl_memory_desc_t md;    /* how they lie here */
-    dnnl_memory_t memory;     /* made once, only read: shared by all runs */
     void *data;
     bool hosts;               /* data is the host's: a pack that it keeps between sessions */
 } rg_pack;

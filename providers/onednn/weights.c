@@ -49,7 +49,6 @@ static void pack_destroy(rg_pack *p)
 {
     if (p == NULL)
         return;
-    (void)dnnl_memory_destroy(p->memory);
     if (!p->hosts)
         free(p->data);
     free(p);
@@ -308,8 +307,6 @@ inlay_status rg_constant_pack(inlay_compiled *c, rg_constant *k, const rg_md *pl
     INLAY_TRY(pack_room(c, k, p, rg_md_bytes(md), &known, diag));
     if (!known)
         INLAY_TRY(fill_pack(c, k, p, diag));
-    INLAY_TRY(rg_check(dnnl_memory_create(&p->memory, md, c->state->engine, p->data), diag, "hold a constant",
-                       "weights"));
     p->next = k->packs;
     k->packs = p;
     *out_pack = p;
