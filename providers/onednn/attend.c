@@ -9,8 +9,7 @@
 #define WAKE_NS 10000.0
 enum {
     BLOCK_ROWS = 128,           /* queries at a time, at most */
-    BLOCK_SCORES = 64 * 1024,   /* scores of a block: a quarter of a second-level cache */
-    FEW_ROWS = 4                /* up to so many, keys are multiplied as they lie */
+    BLOCK_SCORES = 64 * 1024    /* scores of a block: a quarter of a second-level cache */
 };
 
 /* Elements from one batch, head and row to the next; those of a row are neighbours. */
@@ -56,7 +55,7 @@ static void make_scores(const attend *a, const float *q, int64_t rows, const flo
     sg_job job = { .kernel = a->kernel, .m = rows, .k = a->size, .a = q, .a_row = a->q.row, .b = panel,
                    .width = SG_WIDTH, .b_step = SG_WIDTH, .c_row = a->score_row };
 
-    if (rows <= FEW_ROWS || a->size == 0) {
+    if (rows <= SG_FEW || a->size == 0) {
         a->kernel->dots(q, a->q.row, rows, k, a->k.row, seen, a->size, scores, a->score_row);
         return;
     }

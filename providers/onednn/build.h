@@ -70,7 +70,7 @@ struct inlay_instance {
     rg_buffer *buffers;
     uint32_t step_count, arg_count, slot_count, buffer_count;
     uint32_t max_args; /* of one step */
-    kn_choice *choices; /* [choice_count] kernels of convolutions (kernels.h) */
+    kn_choice *choices; /* [choice_count] kernels of convolutions and products (kernels.h) */
     uint32_t choice_count;
     pthread_mutex_t lock;
     bool has_lock;
@@ -271,6 +271,8 @@ inlay_status rg_quant_chains(rg_build *b, uint8_t *taken, rg_group *at);
 /* A product by a constant matrix with loops of our own (dense.c); state->sgemm is there. bias: one for each column, or
  * INLAY_NONE. */
 inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias);
+/* Products of matrices that are computed, likewise; C of Gemm is among the group's posts. */
+inlay_status rg_lower_batched(rg_build *b, const rg_group *group);
 
 /* Ops that make elements although an input has none (empty.c): sums, means and maxima of nothing; what else does is an
  * error. */
@@ -314,6 +316,8 @@ inlay_status rg_constant_window_error(inlay_compiled *c, rg_constant *k, const r
 /* Is there a pack that other layouts can be made from? Winograd's weights are none. */
 bool rg_constant_is_packed(const rg_constant *k);
 void rg_constant_deinit(rg_constant *k);
+/* Frees the packs that were made for the timing of kernels; no instance of that is left. Under compiled->lock. */
+void rg_constant_drop_trials(rg_constant *k);
 
 inlay_status rg_instance_build(inlay_compiled *c, const inlay_value_state *values, uint32_t stride,
                                uint32_t value_count, uint32_t threads, const struct kn_attempt *attempt,

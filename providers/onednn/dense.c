@@ -1,8 +1,10 @@
-/* Products by constant matrices with loops of our own (sgemm.h): the weights lie in panels, the bias, functions and
- * operands behind the product are done block by block. */
+/* Products with loops of our own (sgemm.h): the bias, functions and operands behind a product are done block by block.
+ * Constant matrices lie in panels; a matrix that is computed is read row by row as it lies, or, where columns are what
+ * lies together, put into panels first. Of that kind there may be many, with a product each. */
 #include "build.h"
 #include "sgemm.h"
 
+#define PANEL_BYTES_PER_NS 20.0
 enum { WAKE_NS = 10000 }; /* a product that takes longer is worth waking other threads for */
 
 /* One function or operand behind the product. */
@@ -13,44 +15,154 @@ typedef struct behind {
 
 typedef struct dense {
     rg_native native;
-    sg_job job; /* without addresses */
+    sg_job job; /* of one product, without addresses */
+    int64_t batch; /* products */
+    uint32_t axes; /* that they are counted by */
+    int64_t dims[RG_MAX_RANK], a_steps[RG_MAX_RANK], b_steps[RG_MAX_RANK];
+    int64_t lines;     /* elements from one column of B to the next: they are put into panels, unless */
+    bool few;          /* rows are few; 0: rows of B are read as they lie */
+    int64_t b_count;   /* matrices that are: one for all products, or as many */
     bool biased;
     uint32_t arg_count;
     behind posts[RG_MAX_POSTS + 1];
 } dense;
 
-static inlay_status run_units(void *user, int64_t begin, int64_t end, uint32_t worker)
+typedef struct dense_call {
+    const dense *d;
+    const float *lines; /* B as it lies, and */
+    float *panels;      /* where it is put */
+    sg_job job;
+    sg_post posts[RG_MAX_POSTS + 1];
+} dense_call;
+
+/* Where product number i starts in an operand. */
+static int64_t offset(const dense *d, int64_t i, const int64_t *steps)
+{
+    int64_t at = 0;
+
+    for (uint32_t x = d->axes; x-- > 0; i /= d->dims[x])
+        at += i % d->dims[x] * steps[x];
+    return at;
+}
+
+static inlay_status one_product(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     (void)worker;
-    sg_run(user, begin, end);
+    sg_run(&((const dense_call *)user)->job, begin, end);
     return INLAY_OK;
 }
 
-/* args: x, weights, operands, y. */
+/* Units of a product after those of the one before. */
+static inlay_status many_products(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const dense_call *call = user;
+    const dense *d = call->d;
+    int64_t units = sg_units(&call->job), matrix = d->job.k * ((d->job.n + SG_WIDTH - 1) / SG_WIDTH * SG_WIDTH);
+
+    (void)worker;
+    while (begin < end) {
+        int64_t i = begin / units, first = begin % units;
+        int64_t last = end - begin < units - first ? first + end - begin : units;
+        sg_post posts[RG_MAX_POSTS + 1];
+        sg_job job = call->job;
+
+        job.a += offset(d, i, d->a_steps);
+        job.b += d->lines > 0 ? i % d->b_count * matrix : offset(d, i, d->b_steps);
+        job.c += i * d->job.m * job.c_row;
+        job.posts = posts;
+        for (uint32_t p = 0; p < job.post_count; p++) {
+            posts[p] = call->posts[p];
+            if (posts[p].other != NULL)
+                posts[p].other += i * d->job.m * posts[p].row;
+        }
+        sg_run(&job, first, last);
+        begin += last - first;
+    }
+    return INLAY_OK;
+}
+
+/* Few rows by columns that lie together: they are read once, as they are. */
+static inlay_status few_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const dense_call *call = user;
+    const dense *d = call->d;
+    const sg_job *job = &call->job;
+
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t row = i * job->m;
+        float *c = job->c + row * job->c_row;
+
+        job->kernel->dots(job->a + offset(d, i, d->a_steps), job->a_row, job->m,
+                          call->lines + offset(d, i, d->b_steps), d->lines, job->n, job->k, c, job->c_row);
+        for (uint32_t p = 0; p < job->post_count; p++) {
+            sg_post post = call->posts[p];
+
+            post.other += post.other != NULL ? row * post.row : 0;
+            job->kernel->post(&post, c, job->c_row, job->m, job->n);
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status make_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const dense_call *call = user;
+    const dense *d = call->d;
+    int64_t panels = (d->job.n + SG_WIDTH - 1) / SG_WIDTH;
+
+    (void)worker;
+    for (int64_t u = begin; u < end; u++) {
+        int64_t first = u % panels * SG_WIDTH, count = d->job.n - first < SG_WIDTH ? d->job.n - first : SG_WIDTH;
+
+        d->job.kernel->panel(call->lines + offset(d, u / panels, d->b_steps) + first * d->lines, d->lines, count,
+                             d->job.k, call->panels + u * d->job.k * SG_WIDTH);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_loop(const rg_state *state, inlay_run *run, int64_t units, double ns,
+                             inlay_status (*body)(void *, int64_t, int64_t, uint32_t), dense_call *call)
+{
+    int64_t grain = 1;
+
+    while (grain < units && ns * (double)grain / (double)units < WAKE_NS / 4.0)
+        grain *= 2;
+    return state->host->parallel_for(state->host->ctx, run, units, grain, body, call);
+}
+
+/* args: x, weights, panels if they are made here, operands, y. */
 static inlay_status run_dense(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
     const dense *d = (const dense *)(const void *)native;
-    sg_post posts[RG_MAX_POSTS + 1];
-    sg_job job = d->job;
-    int64_t units = sg_units(&job), grain = 1;
-    double ns = sg_estimate_ns(&job);
+    dense_call call = { .d = d, .lines = args[1], .job = d->job };
+    int64_t units = sg_units(&call.job) * d->batch, panels = d->b_count * ((d->job.n + SG_WIDTH - 1) / SG_WIDTH);
+    double ns = sg_estimate_ns(&call.job) * (double)d->batch;
+    const bool alone = threads <= 1 || ns < WAKE_NS;
+    inlay_status status = INLAY_OK;
 
-    job.a = args[0];
-    job.b = args[1];
-    job.bias = d->biased ? args[2] : NULL;
-    job.c = args[d->arg_count - 1];
-    job.posts = posts;
-    for (uint32_t p = 0; p < job.post_count; p++) {
-        posts[p] = d->posts[p].post;
+    call.job.a = args[0];
+    call.job.b = call.panels = args[d->lines > 0 && !d->few ? 2 : 1];
+    call.job.bias = d->biased ? args[2] : NULL;
+    call.job.c = args[d->arg_count - 1];
+    call.job.posts = call.posts;
+    for (uint32_t p = 0; p < call.job.post_count; p++) {
+        call.posts[p] = d->posts[p].post;
         if (d->posts[p].arg != INLAY_NONE)
-            posts[p].other = args[d->posts[p].arg];
+            call.posts[p].other = args[d->posts[p].arg];
     }
-    if (threads <= 1 || ns < WAKE_NS)
-        return run_units(&job, 0, units, 0);
-    while (grain < units && ns * (double)grain / (double)units < WAKE_NS / 4.0)
-        grain *= 2;
-    return state->host->parallel_for(state->host->ctx, run, units, grain, run_units, &job);
+    if (d->few)
+        return alone ? few_rows(&call, 0, d->batch, 0) : run_loop(state, run, d->batch, ns, few_rows, &call);
+    if (d->lines > 0)
+        status = alone ? make_panels(&call, 0, panels, 0)
+                       : run_loop(state, run, panels, 4.0 * (double)(panels * SG_WIDTH * d->job.k) / PANEL_BYTES_PER_NS,
+                                  make_panels, &call);
+    if (status != INLAY_OK)
+        return status;
+    if (alone)
+        return (d->batch == 1 ? one_product : many_products)(&call, 0, units, 0);
+    return run_loop(state, run, units, ns, d->batch == 1 ? one_product : many_products, &call);
 }
 
 /* ------------------------------------------------------------------ lowering */
@@ -184,7 +296,7 @@ static inlay_status emit(rg_build *b, const rg_group *group, dense *d, arguments
     rg_place others[RG_MAX_POSTS], bias, y;
     uint32_t taken = 0;
     rg_md md, bias_md;
-    bool add = adds_in_place(b, group);
+    bool add = !d->few && adds_in_place(b, group);
     inlay_status status;
     dense *kept;
 
@@ -241,6 +353,7 @@ inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias_va
     rg_md w_plain, w_md;
     inlay_status status;
 
+    d.batch = d.b_count = 1;
     rg_md_strides(&w_plain, 2, w_dims, w_strides);
     panels(n, k, &w_md, &d.job);
     INLAY_TRY(rg_read_strided(b, op->in[0], &x));
@@ -252,6 +365,63 @@ inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias_va
     args.list[0] = &x;
     args.list[1] = &packed;
     status = emit(b, group, &d, &args, bias_value);
+done:
+    return status;
+}
+
+/* Rows and columns of an operand, as rg_read_matrix has it, and its steps along the axes that count products. */
+static void read_steps(const rg_md *md, uint32_t axes, int64_t *steps, int64_t *out_row, int64_t *out_column)
+{
+    const int64_t *s = md->format_desc.blocking.strides;
+
+    for (uint32_t x = 0; x < axes; x++)
+        steps[x] = md->dims[x] > 1 ? s[x] : 0;
+    *out_row = s[axes];
+    *out_column = s[axes + 1];
+}
+
+inlay_status rg_lower_batched(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    const uint32_t y = op->out[0], rank = b->ranks[y], axes = rank - 2;
+    const int64_t *dims = b->dims[y];
+    dense d = { .native.run = run_dense, .batch = rg_count(b, y) / (dims[axes] * dims[axes + 1]), .axes = axes,
+                .job = { .kernel = b->state->sgemm, .m = dims[axes], .n = dims[axes + 1], .width = SG_WIDTH,
+                         .b_panel = SG_WIDTH, .c_row = dims[axes + 1] } };
+    arguments args = { .count = 2 };
+    int64_t row, column, floats;
+    rg_place a, w, scratch;
+    inlay_status status;
+    rg_md md;
+
+    INLAY_TRY(rg_read_matrix(b, op->in[0], rank, op->trans_a, &a));
+    INLAY_TRY(rg_read_matrix(b, op->in[1], rank, op->trans_b, &w));
+    d.job.k = a.md.dims[rank - 1];
+    if (a.md.format_desc.blocking.strides[rank - 1] != 1) { /* columns lie together: rows are needed */
+        rg_md_plain(&md, rank, a.md.dims);
+        INLAY_TRY(rg_reorder(b, &a, &md, &a));
+    }
+    memcpy(d.dims, dims, axes * sizeof *dims);
+    read_steps(&a.md, axes, d.a_steps, &d.job.a_row, &column);
+    read_steps(&w.md, axes, d.b_steps, &row, &column);
+    d.b_count = 1;
+    for (uint32_t x = 0; x < axes; x++)
+        d.b_count = d.b_steps[x] != 0 ? d.batch : d.b_count;
+    args.list[0] = &a;
+    args.list[1] = &w;
+    d.job.b_step = row;
+    if (column != 1)
+        d.lines = column;
+    d.few = column != 1 && d.job.m <= SG_FEW;
+    if (column != 1 && !d.few) {
+        floats = d.b_count * d.job.k * ((d.job.n + SG_WIDTH - 1) / SG_WIDTH * SG_WIDTH);
+        rg_md_plain(&md, 1, &floats);
+        INLAY_TRY(rg_new_place(b, &md, &scratch));
+        args.list[args.count++] = &scratch;
+        d.job.b_step = SG_WIDTH;
+        d.job.b_panel = d.job.k * SG_WIDTH;
+    }
+    status = emit(b, group, &d, &args, INLAY_NONE);
 done:
     return status;
 }

@@ -1,4 +1,4 @@
-/* Convolutions: the table of kernels, and the choice. */
+/* Convolutions and products: the table of kernels, and the choice. */
 #include "kernels.h"
 #include "library.h"
 #include "tiles.h"
@@ -61,6 +61,13 @@ static inlay_status tiles_direct(rg_build *b, const rg_group *group, const kn_ca
 {
     *out_done = true;
     return tiles_lower(b, group, c, TILES_WRITTEN);
+}
+
+/* A product of pixels by channels; windows are laid out in rows first. */
+static bool gemm_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+{
+    (void)group, (void)out_why;
+    return has_tiles(b, c) && b->scales[b->op->in[0]] == INLAY_NONE;
 }
 
 /* Is this what Winograd's algorithm is for? */
@@ -197,6 +204,12 @@ static inlay_status channels(rg_build *b, const rg_group *group, const kn_case *
     return tiles_lower(b, group, c, TILES_DEPTHWISE);
 }
 
+static inlay_status gemm(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    *out_done = true;
+    return tiles_lower(b, group, c, TILES_GEMM);
+}
+
 #define OWN_GATE 1.7
 #define LIBRARY_GATE 3.7
 
@@ -212,6 +225,12 @@ const kn_kernel kn_kernels[KN_COUNT] = {
     /* oneDNN's has the points of ours: the error is taken to be the same */
     [KN_LIBRARY_WINOGRAD] = { "library_winograd", 6, library_winograd_runs, kn_library_winograd_ns, library_winograd,
                               LIBRARY_GATE },
+    [KN_GEMM] = { "gemm", 0, gemm_runs, kn_gemm_ns, gemm, OWN_GATE },
+    [KN_PACKED] = { "packed", 0, kn_packed_runs, kn_packed_ns, kn_packed, 0 },
+    [KN_INNER] = { "inner_product", 0, kn_inner_runs, kn_inner_ns, kn_inner, 0 },
+    [KN_PLAIN] = { "plain", 0, kn_plain_runs, kn_plain_ns, kn_plain, 0 },
+    [KN_BATCHED] = { "batched", 0, kn_batched_runs, kn_batched_ns, kn_batched, 0 },
+    [KN_MATMUL] = { "matmul", 0, kn_matmul_runs, kn_matmul_ns, kn_matmul, 0 },
 };
 
 uint32_t kn_find(const char *name)
@@ -249,30 +268,54 @@ static uint64_t layout_class(const rg_md *md)
                                   : 4;
 }
 
+static void mix_window(kn_key_words *k, const rg_build *b, const kn_case *c)
+{
+    const rg_op *op = b->op;
+    dnnl_dims_t begins, ends;
+
+    rg_window_pads(op, b->dims[op->in[0]] + 2, b->dims[op->out[0]] + 2, op->kernel, begins, ends);
+    mix(k, (uint64_t)op->group);
+    mix_dims(k, b, op->in[0]);
+    mix_dims(k, b, op->out[0]);
+    for (uint32_t i = 0; i < op->spatial; i++) {
+        mix(k, (uint64_t)op->kernel[i]);
+        mix(k, (uint64_t)op->strides[i]);
+        mix(k, (uint64_t)op->dilations[i]);
+        mix(k, (uint64_t)begins[i]);
+        mix(k, (uint64_t)ends[i]);
+    }
+    mix(k, c->bias_value != INLAY_NONE);
+    mix(k, layout_class(&c->x.md));
+    mix(k, c->w.home);
+    mix(k, b->scales[op->in[0]] != INLAY_NONE);
+}
+
+static void mix_product(kn_key_words *k, const rg_build *b, const kn_case *c)
+{
+    const rg_op *op = b->op;
+
+    mix(k, c->p.packed);
+    mix_dims(k, b, op->in[0]);
+    mix_dims(k, b, op->in[1]);
+    for (uint32_t i = 0; i < 2; i++)
+        mix(k, b->places[op->in[i]].buffer != INLAY_NONE ? layout_class(&b->places[op->in[i]].md) : 5);
+    mix(k, op->trans_a);
+    mix(k, op->trans_b);
+    mix(k, op->in_count > 2 && op->in[2] != INLAY_NONE);
+}
+
 /* Everything that decides how long the kernels of a layer take beside each other: the window, sizes, what is done
  * behind it, how operands lie, threads. */
 static void layer_key(const rg_build *b, const rg_group *group, const kn_case *c, uint64_t out[2])
 {
-    const rg_op *op = b->op;
-    kn_key_words k = { { 0x6b65726e656c7331u, 0x636f6e766f6c7665u } };
-    dnnl_dims_t begins, ends;
+    kn_key_words k = { { 0x6b65726e656c7331u, c->product ? 0x70726f6475637431u : 0x636f6e766f6c7665u } };
 
-    rg_window_pads(op, b->dims[op->in[0]] + 2, b->dims[op->out[0]] + 2, op->kernel, begins, ends);
     mix(&k, b->instance->threads);
-    mix(&k, (uint64_t)op->group);
-    mix_dims(&k, b, op->in[0]);
-    mix_dims(&k, b, op->out[0]);
-    for (uint32_t i = 0; i < op->spatial; i++) {
-        mix(&k, (uint64_t)op->kernel[i]);
-        mix(&k, (uint64_t)op->strides[i]);
-        mix(&k, (uint64_t)op->dilations[i]);
-        mix(&k, (uint64_t)begins[i]);
-        mix(&k, (uint64_t)ends[i]);
-    }
-    mix(&k, c->bias_value != INLAY_NONE);
-    mix(&k, layout_class(&c->x.md));
-    mix(&k, c->w.home);
-    mix(&k, b->scales[op->in[0]] != INLAY_NONE);
+    if (c->product)
+        mix_product(&k, b, c);
+    else
+        mix_window(&k, b, c);
+    mix(&k, group->bias != INLAY_NONE);
     for (uint32_t p = 0; p < group->post_count; p++) {
         const rg_post *post = &group->posts[p];
 
@@ -335,6 +378,8 @@ static void by_model(rg_build *b, const rg_group *group, const kn_case *c, kn_ch
         uint32_t at = 0;
         double ns;
 
+        if ((k >= KN_PACKED) != c->product)
+            continue;
         if (!kn_kernels[k].runs(b, group, c, &why)) {
             choice->why = why != NULL ? why : choice->why;
             continue;
@@ -461,8 +506,8 @@ inlay_status kn_lower(rg_build *b, const rg_group *group, const kn_case *c)
         take_out(&choice, 0);
         choice.source = choice.count > 1 ? choice.source : KN_ONLY;
     }
-    status = inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': oneDNN has no kernel for this convolution",
-                        b->op->name);
+    status = inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': oneDNN has no kernel for this %s", b->op->name,
+                        c->product ? "product" : "convolution");
 done:
     return status;
 }

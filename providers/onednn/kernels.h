@@ -1,4 +1,4 @@
-/* kernels.h - which kernel a convolution runs by.
+/* kernels.h - which kernel a convolution, or a product of matrices, runs by.
  *
  * Several can run most of them: the table in kernels.c has each with what it is called, where it runs, what it is
  * expected to take, and how it is lowered. The choice is by that expectation, or by what `inlay tune` measured in the
@@ -22,6 +22,15 @@ typedef struct kn_window {
 
 void kn_measure(const rg_build *b, const rg_op *op, kn_window *out);
 
+/* The product in hand: `batch` of [m, k] by [k, n]. */
+typedef struct kn_product {
+    bool packed;   /* by a constant matrix (rg_is_packed) */
+    bool turned;   /* the second operand lies column by column */
+    uint32_t rank; /* of the result */
+    int64_t batch, m, n, k;
+} kn_product;
+
+/* Names of kernels are in keys of what was measured: an order, or a number, may change. */
 typedef enum kn_id {
     KN_TILES,
     KN_WINOGRAD_4,
@@ -31,11 +40,19 @@ typedef enum kn_id {
     KN_LIBRARY,
     KN_BLOCKS,
     KN_LIBRARY_WINOGRAD,
+    KN_GEMM,
+    KN_PACKED, /* from here on: products */
+    KN_INNER,
+    KN_PLAIN,
+    KN_BATCHED,
+    KN_MATMUL,
     KN_COUNT
 } kn_id;
 
-/* A convolution to lower. */
+/* What is to be lowered: a product (p), or a convolution (the rest). */
 typedef struct kn_case {
+    bool product;
+    kn_product p;
     kn_window w;
     rg_md weights, bias;  /* as oneDNN numbers the axes of the original; the bias' */
     dnnl_dims_t w_dims;
@@ -85,10 +102,10 @@ typedef struct kn_attempt {
     void *ctx;
 } kn_attempt;
 #define KN_PLAUSIBLE 3.0
-/* What Winograd's results may be off by, relative to the largest; a layer whose weights make it more runs by another. */
+/* What Winograd's results may be off by, relative to the largest; a layer that is off by more runs by another. */
 #define KN_MOST_ERROR 1e-4
 
-/* Lowers the convolution by the best kernel that does. */
+/* Lowers it by the best kernel that does. */
 inlay_status kn_lower(rg_build *b, const rg_group *group, const kn_case *c);
 
 /* Extension inlay.kernels/1 (kernels_tune.c). */
@@ -104,4 +121,23 @@ double kn_depthwise_ns(const rg_build *b, const rg_group *group, const kn_case *
 double kn_library_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_blocks_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_library_winograd_ns(const rg_build *b, const rg_group *group, const kn_case *c);
+double kn_gemm_ns(const rg_build *b, const rg_group *group, const kn_case *c);
+
+/* Products (kernels_product.c; the lowerings are in product.c). */
+void kn_measure_product(const rg_build *b, kn_product *out);
+bool kn_packed_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);
+bool kn_inner_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);
+bool kn_plain_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);
+bool kn_batched_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);
+bool kn_matmul_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);
+double kn_packed_ns(const rg_build *b, const rg_group *group, const kn_case *c);
+double kn_inner_ns(const rg_build *b, const rg_group *group, const kn_case *c);
+double kn_plain_ns(const rg_build *b, const rg_group *group, const kn_case *c);
+double kn_batched_ns(const rg_build *b, const rg_group *group, const kn_case *c);
+double kn_matmul_ns(const rg_build *b, const rg_group *group, const kn_case *c);
+inlay_status kn_packed(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done);
+inlay_status kn_inner(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done);
+inlay_status kn_plain(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done);
+inlay_status kn_batched(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done);
+inlay_status kn_matmul(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done);
 #endif

@@ -8,6 +8,7 @@
 #define NEAR_BYTES 1000000.0    /* weights that stay next to the core */
 #define FAR_BYTES_PER_NS 24.0   /* others, where the work on them hides nothing of it */
 #define BORDER_BYTES_PER_NS 40.0
+#define UNFOLD_BYTES_PER_NS 100.0
 #define LOOP_NS 1000.0          /* threads are started and waited for */
 #define ALIASED_BYTES 4096      /* pixels that are so far apart, or a multiple, share a few sets of the nearest cache */
 
@@ -99,6 +100,27 @@ double kn_depthwise_ns(const rg_build *b, const rg_group *group, const kn_case *
 
     (void)group;
     return (vectors * (0.5 + 0.15 * taps) + bytes / 130) / threads_of(b) + loops_ns(b, 1);
+}
+
+/* Blocks of 6 pixels by 64 channels, or as large; rows of windows are copied. */
+double kn_gemm_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    static const int rows[] = { 6, 12, 12, 8, 6 }; /* of a block, by vectors of channels */
+    const double rate = 245, block = 40, piece = 2.5, hidden = 0.8; /* of what weights take from afar */
+    const kn_window *w = &c->w;
+    double pixels = (double)(w->images * w->out_height * w->out_width), lines = (double)lines_of(w);
+    double taps = (double)(w->kernel[0] * w->kernel[1]), depth = (double)w->in * taps;
+    double weights = depth * lines * TILE_LANES * sizeof(float), far = weights / FAR_BYTES_PER_NS;
+    double whole = rows[lines < 4 ? (int)lines : 0], blocks = ceil(pixels / whole);
+    double ns = blocks * (2 * whole * depth * lines * TILE_LANES / rate + ceil(lines / 4) * block);
+
+    (void)group;
+    if (weights > NEAR_BYTES)
+        ns = ns < far ? far : ns + (1 - hidden) * far;
+    if (w->padded || taps > 1 || w->stride[0] > 1 || w->stride[1] > 1)
+        ns += pixels * (w->dilation[1] == 1 ? (double)w->kernel[0] : taps) * piece +
+              pixels * depth * sizeof(float) / UNFOLD_BYTES_PER_NS;
+    return ns / threads_of(b) + loops_ns(b, 1);
 }
 
 /* ------------------------------------------------------------------ oneDNN's */

@@ -64,6 +64,15 @@ static void try_end(try *t)
     *t = (try){ 0 };
 }
 
+/* Weights that only kernels on trial read. */
+static void drop_packs(const trial *t)
+{
+    (void)pthread_mutex_lock(&t->c->lock);
+    for (uint32_t i = 0; i < t->c->constant_count; i++)
+        rg_constant_drop_trials(&t->c->constants[i]);
+    (void)pthread_mutex_unlock(&t->c->lock);
+}
+
 static inlay_status try_begin(trial *t, const kn_attempt *attempt, try *out)
 {
     const inlay_specialize_request *r = t->how->shapes;
@@ -71,8 +80,10 @@ static inlay_status try_begin(trial *t, const kn_attempt *attempt, try *out)
 
     *out = (try){ 0 };
     (void)pthread_mutex_lock(&t->c->lock);
+    t->c->trying = true;
     status = rg_instance_build(t->c, r->values, r->value_stride, r->value_count,
                                r->max_threads > 0 ? r->max_threads : 1, attempt, &out->i, t->diag);
+    t->c->trying = false;
     (void)pthread_mutex_unlock(&t->c->lock);
     if (status != INLAY_OK) {
         out->i = NULL;
@@ -182,6 +193,7 @@ static inlay_status time_order(trial *t, uint32_t order, bool *out_any)
     if (*out_any && status == INLAY_OK)
         status = note(t, &x);
     try_end(&x);
+    drop_packs(t);
 done:
     return status;
 }
@@ -226,6 +238,7 @@ static inlay_status compare(trial *t)
 done:
     try_end(&a);
     try_end(&b);
+    drop_packs(t);
     return status;
 }
 

@@ -13,9 +13,10 @@ static const inlay_option options[] = {
       .doc = "1 = convolutions, products by constant matrices and attention run on this provider's own loops where the "
              "CPU has AVX-512; 0 = on oneDNN's" },
     { .name = "kernel", .kind = INLAY_OPTION_ENUM, .default_value = "auto",
-      .choices = "auto|tiles|winograd_4x4|winograd_2x2|depthwise|groups|library|library_blocked|"
-                 "library_winograd",
-      .doc = "the kernel that convolutions run by where it can; auto = what is expected, or was measured, to be fastest" },
+      .choices = "auto|tiles|winograd_4x4|winograd_2x2|depthwise|groups|library|library_blocked|library_winograd|gemm|"
+                 "packed|inner_product|plain|batched|matmul",
+      .doc = "the kernel that convolutions (tiles ... gemm) or products (packed ... matmul) run by where it can; auto "
+             "= what is expected, or was measured, to be fastest" },
     { .name = "precision", .kind = INLAY_OPTION_ENUM, .default_value = "f32", .choices = "strict|f32|reduced",
       .doc = "how floats are computed: strict = sums as they are written, without Winograd's algorithm; reduced = "
              "products of bfloat16 with float sums where the CPU has them; a session's option of that name sets it" },

@@ -1,6 +1,6 @@
 /* MatMul and Gemm. By a constant matrix: an inner product with packed weights over all rows at once. Of two
  * activations: a batched product, which reads transposed views as they lie. */
-#include "build.h"
+#include "kernels.h"
 
 static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 {
@@ -32,46 +32,55 @@ static bool is_row(const rg_build *b, uint32_t c, int64_t columns)
            rg_count(b, c) == columns;
 }
 
-/* By a constant matrix. */
-static inlay_status lower_packed(rg_build *b, const rg_group *group)
+/* oneDNN's, by a constant matrix: an inner product, which packs it, or a product of matrices, which reads it as it
+ * lies. */
+static inlay_status lower_constant(rg_build *b, const rg_group *group, bool plain)
 {
     const rg_op *op = b->op;
     uint32_t a = op->in[0], w = op->in[1];
     int64_t k = b->dims[w][op->trans_b ? 1 : 0], n = b->dims[w][op->trans_b ? 0 : 1], m = rg_count(b, a) / k;
-    int64_t a_dims[] = { m, k }, w_dims[] = { n, k }, y_dims[] = { m, n };
+    int64_t a_dims[] = { m, k }, w_dims[] = { n, k }, y_dims[] = { m, n }, bias_dims[] = { 1, n };
     int64_t w_strides[] = { op->trans_b ? k : 1, op->trans_b ? 1 : n };
     uint32_t bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias;
-    rg_md a_md, w_plain, w_md, y_md, bias_md;
-    dnnl_inner_product_desc_t desc;
+    rg_md a_md, w_plain, w_md, y_md, bias_md, *added = bias_value != INLAY_NONE ? &bias_md : NULL;
+    union {
+        dnnl_inner_product_desc_t inner;
+        dnnl_matmul_desc_t matmul;
+    } desc;
     rg_fused fused = { 0 };
     rg_place x, packed, bias;
     rg_operand operands[3];
     uint32_t count = 0;
     inlay_status status;
 
-    if (b->state->sgemm != NULL)
-        return rg_lower_dense(b, group, bias_value);
     rg_md_plain(&a_md, 2, a_dims);
     rg_md_strides(&w_plain, 2, w_dims, w_strides);
     rg_md_any(&w_md, 2, w_dims);
     rg_md_plain(&y_md, 2, y_dims);
-    rg_md_plain(&bias_md, 1, &n);
+    rg_md_plain(&bias_md, plain ? 2 : 1, plain ? bias_dims : &n);
     a_md.data_type = w_md.data_type = rg_product_type(b);
     y_md.data_type = rg_kept_type(b, group->out);
-    INLAY_TRY(rg_check(dnnl_inner_product_forward_desc_init(&desc, dnnl_forward_inference, &a_md, &w_md,
-                                                            bias_value != INLAY_NONE ? &bias_md : NULL, &y_md),
+    if (plain) {
+        INLAY_TRY(rg_read(b, w, &packed));
+        rg_md_strides(&w_md, 2, (int64_t[]){ k, n }, (int64_t[]){ w_strides[1], w_strides[0] });
+        packed.md = w_md;
+    }
+    INLAY_TRY(rg_check(plain ? dnnl_matmul_desc_init(&desc.matmul, &a_md, &w_md, added, &y_md)
+                             : dnnl_inner_product_forward_desc_init(&desc.inner, dnnl_forward_inference, &a_md, &w_md,
+                                                                    added, &y_md),
                        b->diag, "describe this product", op->name));
     INLAY_TRY(rg_fuse_posts(b, group, &desc, &fused));
     if (y_md.data_type != dnnl_f32 && fused.count < group->post_count) { /* the rest wants floats */
-        desc.dst_desc.data_type = dnnl_f32;
+        desc.inner.dst_desc.data_type = dnnl_f32;
         (void)dnnl_primitive_desc_destroy(fused.pd);
         fused = (rg_fused){ 0 };
         INLAY_TRY(rg_fuse_posts(b, group, &desc, &fused));
     }
     INLAY_TRY(rg_read_rows(b, a, a_md.data_type, &x));
     x.md = a_md;
-    INLAY_TRY(rg_read_constant(b, w, &w_plain, dnnl_primitive_desc_query_md(fused.pd, dnnl_query_weights_md, 0),
-                               &packed));
+    if (!plain)
+        INLAY_TRY(rg_read_constant(b, w, &w_plain, dnnl_primitive_desc_query_md(fused.pd, dnnl_query_weights_md, 0),
+                                   &packed));
     operands[count++] = (rg_operand){ DNNL_ARG_SRC, &x };
     operands[count++] = (rg_operand){ DNNL_ARG_WEIGHTS, &packed };
     if (bias_value != INLAY_NONE) {
@@ -122,35 +131,83 @@ inlay_status rg_read_matrix(rg_build *b, uint32_t value, uint32_t rank, bool tra
     return INLAY_OK;
 }
 
-static inlay_status lower_batched(rg_build *b, const rg_group *group)
+/* C of Gemm is added like any other operand, ahead of the rest. */
+static void add_operand(const rg_op *op, rg_group *group)
+{
+    if (op->in_count < 3 || op->in[2] == INLAY_NONE)
+        return;
+    if (group->post_count == RG_MAX_POSTS)
+        group->post_count--; /* unreachable: fuse.c leaves room */
+    memmove(group->posts + 1, group->posts, group->post_count * sizeof *group->posts);
+    group->posts[0] = (rg_post){ .kind = RG_POST_BINARY, .alg = dnnl_binary_add, .other = op->in[2] };
+    group->post_count++;
+}
+
+static inlay_status lower_matmul(rg_build *b, const rg_group *own)
 {
     const rg_op *op = b->op;
     uint32_t y = op->out[0], rank = b->ranks[y];
     dnnl_matmul_desc_t desc;
     rg_fused fused = { 0 };
-    rg_group own = *group;
     rg_place a, w;
     rg_md y_md;
     inlay_status status;
 
-    /* C of Gemm is added like any other operand, ahead of the rest. */
-    if (op->in_count > 2 && op->in[2] != INLAY_NONE) {
-        if (own.post_count == RG_MAX_POSTS)
-            own.post_count--; /* unreachable: fuse.c leaves room */
-        memmove(own.posts + 1, own.posts, own.post_count * sizeof *own.posts);
-        own.posts[0] = (rg_post){ .kind = RG_POST_BINARY, .alg = dnnl_binary_add, .other = op->in[2] };
-        own.post_count++;
-    }
     INLAY_TRY(rg_read_matrix(b, op->in[0], rank, op->trans_a, &a));
     INLAY_TRY(rg_read_matrix(b, op->in[1], rank, op->trans_b, &w));
     rg_md_plain(&y_md, rank, b->dims[y]);
     INLAY_TRY(rg_check(dnnl_matmul_desc_init(&desc, &a.md, &w.md, NULL, &y_md), b->diag, "describe this product",
                        op->name));
-    INLAY_TRY(rg_fuse_posts(b, &own, &desc, &fused));
-    status = rg_emit_fused(b, &own, &fused, (const rg_operand[]){ { DNNL_ARG_SRC, &a }, { DNNL_ARG_WEIGHTS, &w } }, 2);
+    INLAY_TRY(rg_fuse_posts(b, own, &desc, &fused));
+    status = rg_emit_fused(b, own, &fused, (const rg_operand[]){ { DNNL_ARG_SRC, &a }, { DNNL_ARG_WEIGHTS, &w } }, 2);
 done:
     (void)dnnl_primitive_desc_destroy(fused.pd);
     return status;
+}
+
+/* ------------------------------------------------------------------ the kernels */
+
+inlay_status kn_packed(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    const rg_op *op = b->op;
+
+    (void)c;
+    *out_done = true;
+    return rg_lower_dense(b, group, op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias);
+}
+
+inlay_status kn_inner(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    (void)c;
+    *out_done = true;
+    return lower_constant(b, group, false);
+}
+
+inlay_status kn_plain(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    (void)c;
+    *out_done = true;
+    return lower_constant(b, group, true);
+}
+
+inlay_status kn_batched(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    rg_group own = *group;
+
+    (void)c;
+    *out_done = true;
+    add_operand(b->op, &own);
+    return rg_lower_batched(b, &own);
+}
+
+inlay_status kn_matmul(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    rg_group own = *group;
+
+    (void)c;
+    *out_done = true;
+    add_operand(b->op, &own);
+    return lower_matmul(b, &own);
 }
 
 bool rg_is_packed(const rg_build *b, const rg_op *op)
@@ -165,7 +222,10 @@ bool rg_is_packed(const rg_build *b, const rg_op *op)
 
 static inlay_status lower(rg_build *b, const rg_group *group)
 {
-    return rg_is_packed(b, b->op) ? lower_packed(b, group) : lower_batched(b, group);
+    kn_case c = { .product = true };
+
+    kn_measure_product(b, &c.p);
+    return kn_lower(b, group, &c);
 }
 
 const rg_family rg_product = { "product", parse, lower };

@@ -164,6 +164,7 @@ typedef struct rg_pack {
     dnnl_memory_desc_t md;    /* how they lie here */
     void *data;
     bool hosts;               /* data is the host's: a pack that it keeps between sessions */
+    bool trial;               /* made for the timing of kernels alone: it goes with that */
 } rg_pack;
 
 /* Read through weights.c only. */
@@ -201,6 +202,7 @@ struct inlay_compiled {
     pthread_mutex_t lock; /* of constants and ready */
     void *compiling;        /* the request's handle, during compile */
     const void *timings;    /* of kernels; NULL: none were kept */
+    bool trying;            /* an instance is built for the timing of kernels (kernels_tune.c) */
     inlay_instance *ready;  /* made by compile for the shapes it was told to expect; its key says which */
 };
 

@@ -12,7 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SG_WIDTH = 64, SG_LANES = 16, SG_VECTORS = SG_WIDTH / SG_LANES, SG_ROWS = 12, SG_CHAIN = 384 };
+enum { SG_WIDTH = 64, SG_LANES = 16, SG_VECTORS = SG_WIDTH / SG_LANES, SG_ROWS = 12, SG_CHAIN = 384,
+       SG_FEW = 4 /* so few rows are multiplied by lines as they lie (dots) */ };
 
 /* What a block of C goes through. x is the element, o the other operand's. */
 typedef enum sg_fn {

@@ -471,7 +471,7 @@ inlay_status tiles_lower(rg_build *b, const rg_group *group, const kn_case *c, i
     rg_md md;
 
     INLAY_TRY(rg_read(b, op->in[0], &x));
-    if (!tiles_lie_well(&x.md) && (points > 0 || !g->padded || rg_md_is_blocked(&x.md) || g->in > 4 ||
+    if (!tiles_lie_well(&x.md) && (points != 0 || !g->padded || rg_md_is_blocked(&x.md) || g->in > 4 ||
                                    x.md.format_kind != dnnl_blocked)) {
         rg_md_channels_last(&md, b->ranks[op->in[0]], b->dims[op->in[0]]);
         INLAY_TRY(rg_read_as(b, op->in[0], &md, &x));
@@ -494,7 +494,9 @@ inlay_status tiles_lower(rg_build *b, const rg_group *group, const kn_case *c, i
         INLAY_TRY(rg_new_place(b, &md, &y));
     places[ARG_X] = &x;
     places[ARG_Y] = &y;
-    if (points > TILES_DEPTHWISE)
+    if (points == TILES_GEMM)
+        INLAY_TRY(tiles_lower_gemm(b, c, &x, &ending, places, count, &y));
+    else if (points > TILES_DEPTHWISE)
         INLAY_TRY(tiles_lower_window(b, op, points, &x, &c->weights, &ending, places, count, &y));
     else if (points == TILES_DEPTHWISE)
         INLAY_TRY(depthwise_emit(b, c, &ending, places, count));

@@ -66,6 +66,20 @@ void rg_constant_deinit(rg_constant *k)
     free(k->sums);
 }
 
+void rg_constant_drop_trials(rg_constant *k)
+{
+    for (rg_pack **at = &k->packs; *at != NULL;) {
+        rg_pack *p = *at;
+
+        if (!p->trial) {
+            at = &p->next;
+            continue;
+        }
+        *at = p->next;
+        pack_destroy(p);
+    }
+}
+
 static const rg_pack *source_pack(const rg_constant *k)
 {
     for (const rg_pack *p = k->packs; p != NULL; p = p->next)
@@ -295,6 +309,7 @@ inlay_status rg_constant_pack(inlay_compiled *c, rg_constant *k, const rg_md *pl
                           (unsigned long long)k->bytes, (unsigned long long)rg_md_bytes(plain));
     for (rg_pack *made = k->packs; made != NULL; made = made->next) {
         if (rg_md_equal(&made->md, md) && rg_md_equal(&made->plain, plain)) {
+            made->trial = made->trial && c->trying;
             *out_pack = made;
             return INLAY_OK;
         }
@@ -304,6 +319,7 @@ inlay_status rg_constant_pack(inlay_compiled *c, rg_constant *k, const rg_md *pl
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to pack a constant");
     p->plain = *plain;
     p->md = *md;
+    p->trial = c->trying;
     INLAY_TRY(pack_room(c, k, p, rg_md_bytes(md), &known, diag));
     if (!known)
         INLAY_TRY(fill_pack(c, k, p, diag));

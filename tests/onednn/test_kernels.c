@@ -14,7 +14,8 @@ static int roll(dice *d, int low, int high)
 }
 
 static const char *const kernels[] = { "tiles", "winograd_4x4", "winograd_2x2", "depthwise", "groups", "library",
-                                       "library_blocked", "library_winograd", "auto" };
+                                       "library_blocked", "library_winograd", "gemm", "auto" };
+static const char *const products[] = { "packed", "inner_product", "plain", "batched", "matmul", "auto" };
 
 static void expect_as(const char *kernel, const char *script, const char *threads)
 {
@@ -60,6 +61,68 @@ static void every_kernel(void **state)
         for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
             expect_as(kernels[i], script, n % 2 == 0 ? "1" : "2");
     }
+}
+
+static void expect_products(const char *script, const char *threads)
+{
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
+        expect_as(products[i], script, threads);
+}
+
+static void every_product(void **state)
+{
+    static const char *const endings[] = { "y = Relu(k)\n-> y", "a = Add(k, r)\ny = Relu(a)\n-> y",
+                                           "s = Sigmoid(k)\ny = Mul(k, s)\n-> y", "y = Identity(k)\n-> y, k" };
+    static const int sizes[] = { 1, 2, 5, 16, 17, 48, 65, 130 };
+    dice d = { 11 };
+
+    (void)state;
+    for (int n = 0; n < 60; n++) {
+        int m = sizes[roll(&d, 0, 7)], k = sizes[roll(&d, 0, 7)], c = sizes[roll(&d, 0, 7)];
+        int batch = roll(&d, 1, 5), heads = roll(&d, 1, 4);
+        const char *ending = endings[n % 4], *threads = n % 3 == 0 ? "2" : "1";
+        char script[768];
+
+        switch (n % 6) {
+        case 0: /* a matrix of constants */
+            (void)snprintf(script, sizeof script,
+                           "x : %d,%d,%d\nw = [%d,%d]\nv = [%d,%d]\nr = MatMul(x, v)\nk = MatMul(x, w)\n%s", batch, m,
+                           k, k, c, k, c, ending);
+            break;
+        case 1: /* the same, turned, with something to add */
+            (void)snprintf(script, sizeof script,
+                           "x : %d,%d\nw = [%d,%d]\nv = [%d]\nr = Gemm(x, w) transB=1\nk = Gemm(x, w, v) transB=1\n%s",
+                           m, k, c, k, c, ending);
+            break;
+        case 2: /* many of both */
+            (void)snprintf(script, sizeof script,
+                           "x : %d,%d,%d,%d\nz : %d,%d,%d,%d\nr = MatMul(x, z)\nk = MatMul(x, z)\n%s", batch, heads, m,
+                           k, batch, heads, k, c, ending);
+            break;
+        case 3: /* columns that lie together, one for all products */
+            (void)snprintf(script, sizeof script,
+                           "x : %d,%d,%d\nz : %d,%d\nt = Transpose(z) perm=1,0\nr = MatMul(x, t)\nk = MatMul(x, t)\n%s",
+                           batch, m, k, c, k, ending);
+            break;
+        case 4: /* both turned; some axes are of one */
+            (void)snprintf(script, sizeof script,
+                           "x : %d,1,%d,%d\nz : %d,%d,%d\np = Transpose(x) perm=0,1,3,2\nt = Transpose(z) perm=0,2,1\n"
+                           "r = MatMul(p, t)\nk = MatMul(p, t)\n%s",
+                           batch, k, m, heads, c, k, ending);
+            break;
+        default: /* of two matrices, with a third */
+            (void)snprintf(script, sizeof script,
+                           "x : %d,%d\nz : %d,%d\nv = [%d]\nr = Gemm(x, z) transA=1 transB=1\n"
+                           "k = Gemm(x, z, v) transA=1 transB=1\n%s",
+                           k, m, c, k, c, ending);
+        }
+        expect_products(script, threads);
+    }
+    /* long sums, wide results, and vectors */
+    expect_products("x : 7,1300\nw = [1300,150]\nk = MatMul(x, w)\ny = Relu(k)\n-> y", "2");
+    expect_products("x : 1,300\nw = [300,5000]\nc = [5000]\nk = MatMul(x, w)\ny = Add(k, c)\n-> y", "2");
+    expect_products("x : 3,40\nz : 40\nk = MatMul(x, z)\ny = Relu(k)\n-> y", "1");
+    expect_products("x : 3,900,70\nz : 3,70,9\nk = MatMul(x, z)\ny = Relu(k)\n-> y", "2");
 }
 
 /* ------------------------------------------------------------------ what is told of them */
@@ -172,6 +235,51 @@ static void tuned(void **state)
     folder_remove(&f);
 }
 
+/* Products have a table, too: by constants, and of what is computed. */
+static void tuned_products(void **state)
+{
+    static const char script[] = "x : 3,20,64\nw = [64,80]\na = MatMul(x, w)\nb = Relu(a)\n"
+                                 "t = Transpose(b) perm=0,2,1\nc = MatMul(b, t)\nv = [20,7]\ny = MatMul(c, v)\n-> y";
+    static text t;
+    folder f = folder_make();
+    const inlay_tune_options how = { .struct_size = sizeof how, .runs = 3, .budget_s = 20 };
+    inlay_tune_result result = { .struct_size = sizeof result };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    bool timed;
+    rig r, plain;
+
+    (void)state;
+    for (int round = 0; round < 6; round++) { /* figures that are against the model, and then do not help, are not kept */
+        wire w = { 0 };
+
+        script_model(&w, script, 17);
+        r = rig_open(&w, (const char *const[]){ "providers", "onednn,reference", "policy", "priority", "intra_threads",
+                                                "1", "cache_dir", f.path, NULL });
+        explain(&r, "json", &t);
+        assert_int_equal(count_of(&t, "\"kernel\": {\"name\":"), 3);
+        if (strstr(t.data, "\"packed\"") == NULL) /* a CPU without loops of our own */
+            break;
+        assert_int_equal(count_of(&t, "\"runner_up_ns\":"), 3);
+        timed = count_of(&t, "\"by\": \"timed\"") > 0;
+        assert_false(timed && round == 0);
+        if (timed)
+            break;
+        if (inlay_tune(r.session, &how, &result, &diag) != INLAY_OK)
+            fail_msg("%s", diag.text);
+        assert_true(round < 5);
+        rig_close(&r);
+    }
+    plain = beside_open(script, 17, "reference", "1", NULL);
+    script_feed(&r, 1);
+    script_feed(&plain, 1);
+    rig_run(&r);
+    rig_run(&plain);
+    beside_compare(&r, &plain, script);
+    rig_close(&plain);
+    rig_close(&r);
+    folder_remove(&f);
+}
+
 /* ------------------------------------------------------------------ Winograd's error */
 
 /* Two layers: one whose weights take away what they have given, as filters for edges do, and an ordinary one. */
@@ -244,8 +352,10 @@ static void held_to_its_error(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_kernel), cmocka_unit_test(explained),
-                                        cmocka_unit_test(tuned), cmocka_unit_test(held_to_its_error) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_kernel), cmocka_unit_test(every_product),
+                                        cmocka_unit_test(explained),
+                                        cmocka_unit_test(tuned), cmocka_unit_test(tuned_products),
+                                        cmocka_unit_test(held_to_its_error) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -236,7 +236,7 @@ static void kept_errors(void **unused)
     assert_int_equal(rg_constant_window_error(&c, &first, &plain, 6, &again, NULL), INLAY_OK); /* remembered */
     assert_true(again == error);
     assert_int_equal(store.taken + store.kept, 2);
-    assert_int_equal(rg_constant_window_error(&c, &later, &plain, 6, &again, NULL), INLAY_OK); /* found: it has no data */
+    assert_int_equal(rg_constant_window_error(&c, &later, &plain, 6, &again, NULL), INLAY_OK); /* found */
     assert_true(again == error);
     assert_int_equal(store.kept, 1);
     assert_int_equal(rg_constant_window_error(&c, &other, &plain, 4, &again, NULL), INLAY_OK); /* has no name */

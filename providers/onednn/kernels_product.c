@@ -1,0 +1,140 @@
+/* Kernels of products: where they run, and what they are expected to take on cores with AVX-512. */
+#include "kernels.h"
+#include "sgemm.h"
+
+#define OWN_FLOPS_PER_NS 250.0
+#define INNER_FLOPS_PER_NS 228.0
+#define PLAIN_FLOPS_PER_NS 200.0
+#define BATCHED_FLOPS_PER_NS 205.0
+#define MATMUL_FLOPS_PER_NS 225.0
+#define START_NS 150.0          /* of our own loops */
+#define CALL_NS 2500.0          /* of oneDNN's, with what it prepares */
+#define FAR_BYTES_PER_NS 30.0   /* weights from memory */
+#define NEAR_BYTES_PER_NS 105.0 /* from the caches */
+#define NEAR_BYTES 1000000.0
+#define COPY_BYTES_PER_NS 12.0  /* a matrix that is put into panels for one run */
+
+void kn_measure_product(const rg_build *b, kn_product *p)
+{
+    const rg_op *op = b->op;
+    const uint32_t y = op->out[0], rank = b->ranks[y], a = b->ranks[op->in[0]];
+    const int64_t *a_dims = b->dims[op->in[0]], *dims = b->dims[y];
+    const rg_place *w = &b->places[op->in[1]];
+
+    *p = (kn_product){ .packed = rg_is_packed(b, op), .turned = op->trans_b, .rank = rank, .batch = 1, .m = 1, .n = 1 };
+    p->k = a_dims[a - (op->trans_a ? 2 : 1)];
+    if (rank >= 2) {
+        p->m = dims[rank - 2];
+        p->n = dims[rank - 1];
+    }
+    for (uint32_t d = 0; d + 2 < rank; d++)
+        p->batch *= dims[d];
+    if (p->packed) {
+        p->m *= p->batch;
+        p->batch = 1;
+    }
+    if (w->buffer != INLAY_NONE && !rg_md_is_blocked(&w->md) && w->md.ndims >= 2)
+        p->turned = p->turned != (w->md.format_desc.blocking.strides[w->md.ndims - 1] != 1);
+}
+
+static double weights_bytes(const kn_product *p)
+{
+    return 4.0 * (double)p->n * (double)p->k;
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static double start_ns(const rg_build *b)
+{
+    return b->instance->threads > 1 ? 1000 : 0;
+}
+
+/* The product itself at so many operations in a nanosecond: rows are done by twelves or so, columns by vectors, and
+ * weights come no faster than memory gives them. */
+static double work_ns(const rg_build *b, const kn_product *p, double rate)
+{
+    const double bytes = weights_bytes(p), columns = (double)((p->n + SG_LANES - 1) / SG_LANES * SG_LANES);
+    const double flops = 2.0 * (double)p->batch * ((double)p->m + 1) * columns * (double)p->k;
+    const double stream = (double)p->batch * bytes / (bytes > NEAR_BYTES ? FAR_BYTES_PER_NS : NEAR_BYTES_PER_NS);
+
+    return larger(flops / rate, stream) / b->instance->threads;
+}
+
+/* ------------------------------------------------------------------ by a constant matrix */
+
+bool kn_packed_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+{
+    (void)group, (void)out_why;
+    return c->p.packed && b->state->sgemm != NULL;
+}
+
+double kn_packed_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    (void)group;
+    return START_NS + start_ns(b) + work_ns(b, &c->p, OWN_FLOPS_PER_NS);
+}
+
+bool kn_inner_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+{
+    (void)b, (void)group, (void)out_why;
+    return c->p.packed;
+}
+
+double kn_inner_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    (void)group;
+    return CALL_NS + start_ns(b) + work_ns(b, &c->p, INNER_FLOPS_PER_NS);
+}
+
+/* oneDNN puts a part of the matrix into blocks before it multiplies by it. */
+bool kn_plain_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+{
+    (void)group, (void)out_why;
+    return c->p.packed && !b->state->bf16;
+}
+
+double kn_plain_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    (void)group;
+    return CALL_NS + start_ns(b) + work_ns(b, &c->p, PLAIN_FLOPS_PER_NS) +
+           weights_bytes(&c->p) / COPY_BYTES_PER_NS / b->instance->threads;
+}
+
+/* ------------------------------------------------------------------ of what is computed */
+
+bool kn_batched_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+{
+    (void)group, (void)out_why;
+    return !c->p.packed && b->state->sgemm != NULL && c->p.rank >= 2 && b->ranks[b->op->in[0]] >= 2 &&
+           b->ranks[b->op->in[1]] >= 2 && c->p.m > 0 && c->p.n > 0 && c->p.k > 0;
+}
+
+double kn_batched_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    const kn_product *p = &c->p;
+    const double panels = (double)p->batch * weights_bytes(p) / COPY_BYTES_PER_NS;
+    const double each = (double)p->batch * START_NS + (p->turned && p->m > SG_FEW ? panels : 0);
+
+    (void)group;
+    return start_ns(b) + each / b->instance->threads + work_ns(b, p, BATCHED_FLOPS_PER_NS);
+}
+
+bool kn_matmul_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+{
+    (void)b, (void)group, (void)out_why;
+    return !c->p.packed;
+}
+
+/* oneDNN puts the second operand into blocks, which shows where it is all there is to do. */
+double kn_matmul_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    const kn_product *p = &c->p;
+    const double blocks = (double)p->batch * weights_bytes(p) / (2 * COPY_BYTES_PER_NS);
+
+    (void)group;
+    return CALL_NS + start_ns(b) + ((double)p->batch * 60 + (p->m <= SG_FEW ? blocks : 0)) / b->instance->threads +
+           work_ns(b, p, MATMUL_FLOPS_PER_NS);
+}
