@@ -4,15 +4,43 @@
 #include <string.h>
 #include <time.h>
 
+/* A step that tells of its kernels. */
+typedef struct relay {
+    const watch_hook *hook;
+    watch_event event;
+} relay;
+
+static void relay_part(void *ctx, uint32_t node, uint64_t begin_ns, uint64_t end_ns)
+{
+    relay *to = ctx;
+
+    if (node >= to->event.program->graph->node_count)
+        return; /* a plugin may say anything */
+    to->event.node = node;
+    to->event.begin_ns = begin_ns;
+    to->event.end_ns = end_ns > begin_ns ? end_ns : begin_ns;
+    to->hook->part(to->hook->ctx, &to->event);
+}
+
 inlay_status watch_walk(runner *r, bound *b, inlay_diag *diag)
 {
     const watch_hook *hook = r->shared->hook;
+    inlay_run *run = &r->shared->run;
 
     for (uint32_t i = 0; i < b->plan->step_count; i++) {
         bound_step *s = &b->steps[i];
-        watch_event event = { .program = r->prog, .plan = b->plan, .step = s->plan, .begin_ns = clock_ns() };
-        inlay_status status = runner_step(r, b, s, diag);
+        watch_event event = { .program = r->prog, .plan = b->plan, .step = s->plan, .node = INLAY_NONE,
+                              .begin_ns = clock_ns() };
+        relay to = { hook, event };
+        inlay_status status;
 
+        if (hook->part != NULL && s->plan->step != NULL && s->plan->kind != PLAN_HOST &&
+            s->plan->step->region->node_count > 1) {
+            run->part_ctx = &to;
+            run->part = relay_part;
+        }
+        status = runner_step(r, b, s, diag);
+        run->part = NULL;
         if (status == INLAY_OK && s->async)
             status = fence_wait(s->fence, &r->shared->run, diag);
         if (status == INLAY_OK) {
@@ -141,7 +169,7 @@ inlay_status timings_create(const program *main, timings **out_timings, inlay_di
 
     *out_timings = NULL;
     if (t != NULL) {
-        t->hook = (watch_hook){ hear, t };
+        t->hook = (watch_hook){ hear, t, NULL };
         t->programs = arena_array(&t->a, count_programs(main), sizeof *t->programs);
     }
     if (t == NULL || t->programs == NULL || !watch_programs(t, main) || !make_series(&t->a, 1, &whole)) {

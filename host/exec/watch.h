@@ -15,6 +15,7 @@ typedef struct watch_event {
     plan *plan; /* the sizes; a hook that keeps it takes a reference */
     const plan_step *step; /* its kind; its region, or what is copied */
     uint64_t begin_ns, end_ns; /* on CLOCK_MONOTONIC; what a device took is included */
+    uint32_t node; /* INLAY_NONE: the whole step; otherwise of the program's graph, a kernel within it */
 } watch_event;
 
 /* Called by the thread that runs, after each step; it must not fail and should not allocate. A step of the host's that
@@ -22,6 +23,9 @@ typedef struct watch_event {
 typedef struct watch_hook {
     void (*event)(void *ctx, const watch_event *event);
     void *ctx;
+    /* Hears of the kernels within a region, where its provider tells (inlay_ext_steps), before the region's event.
+     * NULL: does not want to, which spares looking at the clock. */
+    void (*part)(void *ctx, const watch_event *event);
 } watch_hook;
 
 /* Walks the steps of b and tells r->shared->hook of each; otherwise what runner.c does without one. */

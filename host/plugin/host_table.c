@@ -193,6 +193,19 @@ static double table_find_timing(void *ctx, const void *timings, const void *key,
     return t != NULL && key != NULL ? t->find(t->ctx, key, key_bytes) : -1;
 }
 
+static uint32_t table_steps_wanted(void *ctx, inlay_run *run)
+{
+    (void)ctx;
+    return run != NULL && run->part != NULL;
+}
+
+static void table_step_done(void *ctx, inlay_run *run, uint32_t node, uint64_t begin_ns, uint64_t end_ns)
+{
+    (void)ctx;
+    if (run != NULL && run->part != NULL)
+        run->part(run->part_ctx, node, begin_ns, end_ns);
+}
+
 static const void *table_extension(void *ctx, const char *name)
 {
     static const inlay_ext_constants constants = { .struct_size = sizeof constants,
@@ -202,8 +215,12 @@ static const void *table_extension(void *ctx, const char *name)
 
     static const inlay_ext_timings timings = { .struct_size = sizeof timings, .open = table_open_timings,
                                                .find = table_find_timing };
+    static const inlay_ext_steps steps = { .struct_size = sizeof steps, .wanted = table_steps_wanted,
+                                           .done = table_step_done };
 
     (void)ctx;
+    if (strcmp(name, INLAY_EXT_STEPS) == 0)
+        return &steps;
     if (strcmp(name, INLAY_EXT_PACKS) == 0)
         return &packs;
     if (strcmp(name, INLAY_EXT_TIMINGS) == 0)

@@ -23,6 +23,9 @@ struct inlay_run {
     uint64_t deadline_ns;   /* CLOCK_MONOTONIC; 0 = none */
     uint32_t max_threads;   /* the session's intra_threads, at least 1 */
     uint32_t reserved;
+    /* Who wants to know what the kernels of a region take, see inlay_ext_steps; NULL = nobody. */
+    void (*part)(void *ctx, uint32_t node, uint64_t begin_ns, uint64_t end_ns);
+    void *part_ctx;
     run_spans *spans; /* who wants to know what workers do; NULL = nobody, the usual case */
     void *ctx; /* first argument of the hooks */
     /* See inlay_host.output_alloc and string_alloc. Any thread. */

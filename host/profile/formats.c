@@ -32,6 +32,9 @@ void profile_json(const profile_report *r, const explain_sink *sink)
         json_text(&j, "graph", row->sample->program->graph->name);
         json_text(&j, "provider", row->provider);
         json_whole(&j, "depth", row->sample->depth);
+        if (row->whole != NULL)
+            json_text(&j, "region", profile_name(row->whole->sample, text));
+        json_bool(&j, "leaf", row->leaf);
         json_number(&j, "calls", row->calls);
         json_number(&j, "ns", row->ns);
         json_number(&j, "predicted_ns", row->predicted_ns * row->calls);
@@ -166,7 +169,8 @@ void profile_trace(const profile_report *r, const explain_sink *sink)
 
 /* ------------------------------------------------------------------ folded stacks
  *
- * "graph;provider;operator;node nanoseconds", as flame graph scripts read them. */
+ * "graph;provider;operator;node nanoseconds", as flame graph scripts read them; kernels that a region tells of lie in
+ * its frame, whose own share is what is left. */
 
 static void put_frame(const explain_sink *sink, const char *text, char end)
 {
@@ -186,13 +190,19 @@ void profile_stacks(const profile_report *r, const explain_sink *sink)
     for (uint32_t i = 0; i < r->row_count; i++) {
         const profile_row *row = &r->rows[i];
 
-        if (row->sample->step->kind != PLAN_COPY && row->sample->step->step->bodies != NULL)
+        const profile_row *region = row->whole != NULL ? row->whole : row->inner_ns > 0 ? row : NULL;
+
+        if (!row->leaf && row->inner_ns <= 0)
             continue; /* its bodies' steps are there */
         put_frame(sink, row->sample->program->graph->name, ';');
         put_frame(sink, row->provider, ';');
-        put_frame(sink, profile_op(row->sample, text), ';');
-        put_frame(sink, profile_name(row->sample, text), ' ');
-        say(sink, "%.0f\n", row->ns);
+        if (region != NULL)
+            put_frame(sink, profile_name(region->sample, text), region == row ? ' ' : ';');
+        if (region != row) {
+            put_frame(sink, profile_op(row->sample, text), ';');
+            put_frame(sink, profile_name(row->sample, text), ' ');
+        }
+        say(sink, "%.0f\n", row->ns > row->inner_ns ? row->ns - row->inner_ns : 0);
     }
 }
 

@@ -10,7 +10,9 @@ typedef struct profile_event {
     const plan_step *step;
     uint64_t begin_ns, end_ns;
     uint32_t run;
-    uint32_t depth; /* 0 = of the main graph; of a body: one more than the step that runs it */
+    uint32_t node;  /* INLAY_NONE, or the kernel of that node within the step */
+    uint32_t depth; /* 0 = of the main graph; of a body: one more than the step that runs it; likewise of a
+                     * kernel within a step */
 } profile_event;
 
 typedef struct profile_run {
@@ -43,6 +45,9 @@ typedef struct profile_row {
     double flops, bytes;         /* of a call, as its provider states them */
     double predicted_ns;         /* of a call */
     uint64_t live_bytes;         /* of the plan's slabs while it runs */
+    const struct profile_row *whole; /* of a kernel within a region: the region; otherwise NULL */
+    bool leaf;                   /* there is nothing within it: no bodies' steps, no kernels that are told of */
+    double inner_ns;             /* of kernels within it */
     double share;                /* of the run; of steps of bodies: also part of the step that runs the body */
 } profile_row;
 

@@ -26,15 +26,23 @@ static uint32_t depth_of(const program *of)
 static void hear(void *ctx, const watch_event *event)
 {
     profile *p = ctx;
+    profile_event *last = p->event_count > p->runs[p->run_count % PROFILE_RUNS].first_event
+                              ? &p->events[p->event_count - 1] : NULL;
 
+    /* A kernel, and what prepares it. */
+    if (event->node != INLAY_NONE && last != NULL && last->node == event->node && last->step == event->step &&
+        last->plan == event->plan) {
+        last->end_ns = event->end_ns;
+        return;
+    }
     if (p->event_count == p->event_capacity || p->run_count == PROFILE_RUNS || !keep_plan(p, event->plan)) {
         p->lost++;
         return;
     }
     p->events[p->event_count++] = (profile_event){ .program = event->program, .plan = event->plan,
                                                    .step = event->step, .begin_ns = event->begin_ns,
-                                                   .end_ns = event->end_ns, .run = p->run_count,
-                                                   .depth = depth_of(event->program) };
+                                                   .end_ns = event->end_ns, .run = p->run_count, .node = event->node,
+                                                   .depth = depth_of(event->program) + (event->node != INLAY_NONE) };
 }
 
 inlay_status profile_create(const inlay_session *session, uint32_t max_events, profile **out_profile,
@@ -44,7 +52,7 @@ inlay_status profile_create(const inlay_session *session, uint32_t max_events, p
 
     *out_profile = NULL;
     if (p != NULL) {
-        p->hook = (watch_hook){ hear, p };
+        p->hook = (watch_hook){ hear, p, hear };
         p->session = session;
         p->event_capacity = max_events;
         p->events = arena_array(&p->a, (size_t)max_events + 1, sizeof *p->events);

@@ -20,6 +20,10 @@ const char *profile_name(const profile_event *e, char text[PROFILE_NAME])
         return text;
     }
     region = e->step->step->region;
+    if (e->node != INLAY_NONE) {
+        (void)snprintf(text, PROFILE_NAME, "%.240s", p->graph->nodes[e->node]->info.name.data);
+        return text;
+    }
     first = p->graph->nodes[region->nodes[0]]->info.name.data;
     last = p->graph->nodes[region->nodes[region->node_count - 1]]->info.name.data;
     if (region->node_count == 1)
@@ -39,6 +43,10 @@ const char *profile_op(const profile_event *e, char text[PROFILE_NAME])
     }
     region = e->step->step->region;
     text[0] = '\0';
+    if (e->node != INLAY_NONE) {
+        (void)snprintf(text, PROFILE_NAME, "%.200s", e->program->graph->nodes[e->node]->info.op_type.data);
+        return text;
+    }
     for (uint32_t i = 0; i < region->node_count && i < 4; i++) {
         size_t used = strlen(text);
         (void)snprintf(text + used, PROFILE_NAME - used, "%s%.40s", i > 0 ? "+" : "",
@@ -63,6 +71,14 @@ double profile_roofline(const profile_report *r, const profile_row *row)
 
 /* ------------------------------------------------------------------ what a step does */
 
+static bool has_node(const part_offer *offer, uint32_t node)
+{
+    for (uint32_t i = 0; i < offer->node_count; i++)
+        if (offer->nodes[i] == node)
+            return true;
+    return false;
+}
+
 /* Operations, bytes and expected time of a call, summed over the offers of its region at the sizes of the plan. */
 static void ask_cost(const profile *p, const profile_event *e, profile_row *row)
 {
@@ -84,7 +100,8 @@ static void ask_cost(const profile *p, const profile_event *e, profile_row *row)
         inlay_cost cost;
         double error;
 
-        if (cost_of_offer(env->costs, &q, &cost, &error) == COST_NONE)
+        if ((e->node != INLAY_NONE && !has_node(q.offer, e->node)) ||
+            cost_of_offer(env->costs, &q, &cost, &error) == COST_NONE)
             continue;
         row->flops += cost.flops;
         row->bytes += (double)cost.bytes_read + (double)cost.bytes_written;
@@ -111,7 +128,7 @@ static uint64_t live_bytes(const profile_event *e)
 /* What makes two events the same row: the step of the program, or the value that is copied to the same domain. */
 static bool same_row(const profile_event *a, const profile_event *b)
 {
-    if (a->program != b->program || a->step->kind != b->step->kind)
+    if (a->program != b->program || a->step->kind != b->step->kind || a->node != b->node)
         return false;
     if (a->step->kind == PLAN_COPY)
         return a->step->copy_value == b->step->copy_value &&
@@ -123,7 +140,7 @@ static uint64_t row_key(const profile_event *e)
 {
     uint64_t key = e->step->kind == PLAN_COPY ? e->step->copy_value * 2u + 1u : (uint64_t)(uintptr_t)e->step->step;
 
-    return (key ^ (uint64_t)(uintptr_t)e->program) * UINT64_C(0x9e3779b97f4a7c15);
+    return (key ^ (uint64_t)(uintptr_t)e->program ^ (uint64_t)e->node << 32) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 /* The row of each event, by an open table of rows. */
@@ -188,6 +205,31 @@ static bool take_medians(profile_report *r)
     return true;
 }
 
+/* Which rows are kernels of which regions, and how much of the regions they are. The rows of a region follow those of
+ * its kernels. */
+static void find_wholes(profile_report *r)
+{
+    for (uint32_t k = r->row_count; k-- > 0;) {
+        profile_row *row = &r->rows[k];
+
+        row->leaf = row->sample->step->kind == PLAN_COPY || row->sample->step->step->bodies == NULL;
+        if (row->sample->node == INLAY_NONE)
+            continue;
+        for (uint32_t i = k + 1; i < r->row_count && row->whole == NULL; i++)
+            if (r->rows[i].sample->node == INLAY_NONE && r->rows[i].sample->step->step == row->sample->step->step &&
+                r->rows[i].sample->program == row->sample->program)
+                row->whole = &r->rows[i];
+    }
+    for (uint32_t k = 0; k < r->row_count; k++) {
+        profile_row *whole = (profile_row *)(uintptr_t)r->rows[k].whole;
+
+        if (whole != NULL) {
+            whole->leaf = false;
+            whole->inner_ns += r->rows[k].ns;
+        }
+    }
+}
+
 static const char *provider_of(const profile_event *e)
 {
     return e->step->kind == PLAN_COPY ? "copy" : e->step->step->provider == NULL ? "host"
@@ -209,6 +251,7 @@ inlay_status profile_report_make(const profile *p, profile_report *out, inlay_di
         profile_report_deinit(out);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the report of a profile");
     }
+    find_wholes(out);
     for (uint32_t i = 0; i < p->run_count; i++)
         runs[i] = (double)(p->runs[i].end_ns - p->runs[i].begin_ns);
     out->run_ns = median(runs, p->run_count);

@@ -25,12 +25,8 @@ static int slower_sum(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-static bool runs_bodies(const profile_row *row)
-{
-    return row->sample->step->kind != PLAN_COPY && row->sample->step->step->bodies != NULL;
-}
-
-/* Sums over rows of one operator on one provider; steps that run bodies are not counted, their bodies' steps are. */
+/* Sums over rows of one operator on one provider; steps that run bodies, and regions that tell of their kernels, are
+ * not counted: what is within them is. */
 static void say_sums(const profile_report *r, const explain_sink *sink)
 {
     sum *sums = calloc((size_t)r->row_count + 1, sizeof *sums);
@@ -42,7 +38,7 @@ static void say_sums(const profile_report *r, const explain_sink *sink)
         char op[PROFILE_NAME];
         uint32_t k = 0;
 
-        if (runs_bodies(row))
+        if (!row->leaf)
             continue;
         (void)profile_op(row->sample, op);
         while (k < count && (strcmp(sums[k].op, op) != 0 || strcmp(sums[k].row->provider, row->provider) != 0))

@@ -182,6 +182,14 @@ static inlay_status run_native(const rg_state *state, const inlay_instance *i, c
     return step->native->run(step->native, state, args->run, x->native, i->threads);
 }
 
+/* Who profiles the run hears of each kernel; NULL: nobody does. */
+static const inlay_ext_steps *listener(const rg_state *state, const inlay_exec_args *args)
+{
+    const inlay_ext_steps *steps = state->steps;
+
+    return steps != NULL && args->run != NULL && steps->wanted(state->host->ctx, args->run) != 0 ? steps : NULL;
+}
+
 /* oneDNN's kernels are made for a number of threads and take them, whatever else runs; so regions that share their work
  * take turns, and together they never have more threads than one may. */
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
@@ -202,6 +210,8 @@ inlay_status rg_execute(void *state, inlay_compiled *c, inlay_instance *i, const
 inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_instance *i, const inlay_exec_args *args,
                               double *out_ns)
 {
+    const inlay_ext_steps *heard = listener(state, args);
+    const bool timed = out_ns != NULL || heard != NULL;
     inlay_status status = INLAY_OK;
     rg_context *x = NULL;
     bool alone = false;
@@ -214,7 +224,7 @@ inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_in
     INLAY_TRY(bind(i, x, args));
     for (uint32_t s = 0; s < i->step_count; s++) {
         const rg_step *step = &i->steps[s];
-        const double begin = out_ns != NULL ? now_ns() : 0;
+        const double begin = timed ? now_ns() : 0;
 
         if (args->run != NULL)
             INLAY_TRY(state->host->poll(state->host->ctx, args->run));
@@ -230,6 +240,8 @@ inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_in
                               args->diag, "run a kernel", c->ops[step->op].name);
         if (out_ns != NULL)
             out_ns[s] = now_ns() - begin;
+        if (heard != NULL)
+            heard->done(state->host->ctx, args->run, c->ops[step->op].node, (uint64_t)begin, (uint64_t)now_ns());
         if (status != INLAY_OK) {
             if (args->diag != NULL && args->diag->node[0] == '\0')
                 (void)snprintf(args->diag->node, sizeof args->diag->node, "%s", c->ops[step->op].name);

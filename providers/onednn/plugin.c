@@ -45,6 +45,9 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     state->timings = host->extension(host->ctx, INLAY_EXT_TIMINGS);
     if (state->timings != NULL && !INLAY_HAS(state->timings, find))
         state->timings = NULL;
+    state->steps = host->extension(host->ctx, INLAY_EXT_STEPS);
+    if (state->steps != NULL && !INLAY_HAS(state->steps, done))
+        state->steps = NULL;
     state->tiles = tiles_of_cpu();
     state->moves = moves_of_cpu();
     state->sgemm = state->attend = sg_kernel_best();

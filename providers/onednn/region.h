@@ -36,6 +36,7 @@ typedef struct rg_state {
     const inlay_ext_constants *constants; /* NULL: a host that has it not */
     const inlay_ext_packs *packs;         /* likewise */
     const inlay_ext_timings *timings;     /* likewise */
+    const inlay_ext_steps *steps;         /* likewise */
     uint32_t budget; /* threads of the process */
     bool winograd;   /* convolutions may be Winograd's */
     const struct sg_kernel *sgemm;  /* our own products by constants; NULL: oneDNN's */

@@ -132,6 +132,62 @@ static void names_are_text(void **state)
     rig_close(&r);
 }
 
+/* A provider that runs a region by several kernels tells of each; regions, and what is within, are told apart. */
+static void kernels_of_a_region(void **state)
+{
+    wire w = { 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    size_t i, kernels = 0, regions = 0;
+    json_t *report, *trace, *step;
+    text json, events, stacks, page;
+    rig r;
+
+    (void)state;
+    script_model(&w, "x : 64,64\nw = [64,64]\nv = [64,64]\na = MatMul(x, w)\nb = Relu(a)\nc = Softmax(b)\n"
+                     "y = MatMul(c, v)\n-> y", 17);
+    if (rig_try_open(&w, (const char *const[]){ "providers", "onednn", NULL }, &r, &diag) != INLAY_OK) {
+        inlay_session_destroy(r.session);
+        wire_deinit(&r.model);
+        skip(); /* it is not built */
+    }
+    assert_int_equal(inlay_context_profile(r.context, 1, 0, NULL), INLAY_OK);
+    script_feed(&r, 1);
+    for (int k = 0; k < 3; k++)
+        rig_run(&r);
+    json = write_format(&r, "json");
+    report = parse(&json);
+    json_array_foreach(json_object_get(report, "steps"), i, step) {
+        bool leaf = json_is_true(json_object_get(step, "leaf"));
+
+        assert_true(json_number_value(json_object_get(step, "ns")) >= 0);
+        assert_int_equal(json_integer_value(json_object_get(step, "depth")), leaf);
+        if (leaf) {
+            assert_non_null(strstr(json_string_value(json_object_get(step, "region")), "(4 nodes)"));
+            kernels++;
+        }
+        regions += !leaf;
+        if (leaf && strcmp(json_string_value(json_object_get(step, "op")), "MatMul") == 0)
+            assert_true(json_number_value(json_object_get(step, "flops")) == 2.0 * 64 * 64 * 64);
+    }
+    assert_int_equal(regions, 1);
+    assert_in_range(kernels, 3, 4);
+    events = write_format(&r, "trace");
+    trace = parse(&events);
+    stacks = write_format(&r, "stacks");
+    assert_non_null(strstr(stacks.data, "_(4_nodes);MatMul;"));
+    page = write_format(&r, "html");
+    assert_non_null(strstr(page.data, "\"region\""));
+    assert_int_equal(inlay_context_profile(r.context, 0, 0, NULL), INLAY_OK);
+    rig_run(&r);
+    json_decref(report);
+    json_decref(trace);
+    free(json.data);
+    free(events.data);
+    free(stacks.data);
+    free(page.data);
+    rig_close(&r);
+}
+
 static void bodies_and_limits(void **state)
 {
     wire w = { 0 };
@@ -183,6 +239,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_agree),
         cmocka_unit_test(names_are_text),
+        cmocka_unit_test(kernels_of_a_region),
         cmocka_unit_test(bodies_and_limits),
     };
 

@@ -79,7 +79,7 @@ function pick(name) {
 
 const sums = new Map();
 for (const s of facts.steps)
-  if (s.depth === 0 || !facts.steps.some((o) => o.depth === 0 && o.provider === 'host'))
+  if (s.leaf)
     sums.set(s.op, (sums.get(s.op) || 0) + s.ns);
 const byTime = [...sums].sort((a, b) => b[1] - a[1]);
 for (const [op] of byTime) colourOf(op);
@@ -134,7 +134,7 @@ function timeline() {
 
 /* Operations per byte against operations per second, both logarithmic, under the machine's roof. */
 function roofline() {
-  const steps = facts.steps.filter((s) => s.flops > 0 && s.bytes > 0 && s.ns > 0);
+  const steps = facts.steps.filter((s) => s.leaf && s.flops > 0 && s.bytes > 0 && s.ns > 0);
   if (!steps.length || !(facts.peak_flops_per_s > 0)) return;
   const width = 1400, height = 420, left = 62, bottom = 34, peak = facts.peak_flops_per_s / 1e9, band = facts.peak_bytes_per_s / 1e9;
   const xs = steps.map((s) => s.flops / s.bytes), ys = steps.map((s) => s.gflops_per_s);
@@ -160,7 +160,7 @@ function roofline() {
                                 fill: colourOf(s.op), 'fill-opacity': 0.6 }, svg);
     follow(c, s);
   }
-  page.append(el('h2', {}, 'Roofline'), el('p', {}, 'The area of a circle is its share of the time; the dashed line is what the machine allows.'), svg);
+  page.append(el('h2', {}, 'Roofline'), el('p', {}, 'The area of a circle is its share of the time; the dashed line is what the machine allows. Above it: kernels that need fewer operations than the operator has (Winograd), and data that lie in a cache.'), svg);
 }
 
 function table() {
