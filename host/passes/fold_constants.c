@@ -131,6 +131,19 @@ static void remember_folded(pass_ctx *ctx, const graph *g, const graph_node *n, 
 
 /* ------------------------------------------------------------------ folding */
 
+/* What was read of the file need not stay in memory; whoever wants it still brings it back. */
+static void forget_inputs(const graph *g, const graph_node *n)
+{
+    enum { LARGE = 1 << 18 };
+
+    for (uint32_t i = 0; i < n->info.input_count; i++) {
+        const inlay_value_info *v = n->info.inputs[i] == INLAY_NONE ? NULL : &g->values[n->info.inputs[i]].info;
+
+        if (v != NULL && v->data_bytes >= LARGE)
+            graph_blob_forget(g->model, v->data, (size_t)v->data_bytes);
+    }
+}
+
 /* The result as a constant of the graph. */
 static bool set_result(pass_ctx *ctx, graph *g, uint32_t v, inlay_tensor_view *t)
 {
@@ -162,6 +175,8 @@ static inlay_status fold(pass_ctx *ctx, graph *g, graph_node *n, arena *scratch,
         results[0] = *before;
     else
         status = ctx->fold(ctx->fold_ctx, g, n, size_limit(ctx, g, n), results, scratch, &quiet);
+    if (before == NULL)
+        forget_inputs(g, n);
     if (status == INLAY_OUT_OF_MEMORY)
         return inlay_fail(ctx->diag, status, "no memory to fold node '%s'", n->info.name.data);
     if (status != INLAY_OK)

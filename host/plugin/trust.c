@@ -127,8 +127,8 @@ typedef struct mapping {
     bool found;
 } mapping;
 
-/* The files of the mappings that hold the two addresses, as the kernel shows them. It names each line's file anew, which
- * takes longer than all else here, so nothing is read behind the second. */
+/* The files of the mappings that hold the two addresses, as the kernel shows them. It names each line's file anew,
+ * which takes longer than all else here, so nothing is read behind the second. */
 static bool look_up(uintptr_t a, mapping *of_a, uintptr_t b, mapping *of_b)
 {
     FILE *maps = fopen("/proc/self/maps", "re");

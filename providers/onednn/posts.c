@@ -129,8 +129,8 @@ static bool starts_with(const_dnnl_primitive_desc_t pd, const char *start)
            strncmp(name, start, strlen(start)) == 0;
 }
 
-/* A convolution with functions alone behind it, which need no layout: one descriptor instead of two, each of which takes
- * as long to make as a small model to read. false: not so, or not by a kernel that is compiled for it. */
+/* A convolution with functions alone behind it, which need no layout: one descriptor instead of two, each of which
+ * takes as long to make as a small model to read. false: not so, or not by a kernel that is compiled for it. */
 static bool fuse_functions(rg_build *b, const rg_group *group, const void *op_desc, rg_fused *out)
 {
     inlay_diag *diag = b->diag;
