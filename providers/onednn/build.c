@@ -438,6 +438,7 @@ inlay_status rg_instance_build(inlay_compiled *c, const inlay_value_state *value
     b.uses = calloc(n, sizeof *b.uses);
     b.scales = calloc(n, sizeof *b.scales);
     b.homes = calloc(n, sizeof *b.homes);
+    b.ahead = calloc(n, sizeof *b.ahead);
     b.groups = calloc(c->op_count + 1u, sizeof *b.groups);
     if (b.instance != NULL) {
         b.instance->key = calloc(n * (RG_MAX_RANK + 1), sizeof *b.instance->key);
@@ -445,7 +446,7 @@ inlay_status rg_instance_build(inlay_compiled *c, const inlay_value_state *value
         b.instance->references = 1;
     }
     if (b.instance == NULL || b.dims == NULL || b.ranks == NULL || b.places == NULL || b.plains == NULL ||
-        b.copies == NULL || b.uses == NULL || b.scales == NULL || b.homes == NULL ||
+        b.copies == NULL || b.uses == NULL || b.scales == NULL || b.homes == NULL || b.ahead == NULL ||
         b.groups == NULL || b.instance->key == NULL) {
         status = no_memory(&b);
         goto done;
@@ -465,6 +466,9 @@ done:
     free(b.uses);
     free(b.scales);
     free(b.homes);
+    for (uint32_t v = 0; b.ahead != NULL && v < c->value_count; v++)
+        free(b.ahead[v]);
+    free(b.ahead);
     free(b.copies);
     free(b.plains);
     free(b.places);

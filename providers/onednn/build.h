@@ -115,6 +115,8 @@ struct rg_build {
     rg_place *homes;              /* [value_count] of concatenations: the image whose parts are made in place */
     uint32_t *scales;             /* [value_count] a factor for each channel that its only reader multiplies weights
                                      by, INLAY_NONE: the value is whole */
+    struct kn_ahead **ahead;      /* [value_count] the convolution that makes it while its only reader runs (kernels.h);
+                                     NULL: it is made ahead of that, as usual */
     rg_group *groups;
     uint32_t group_count;
     uint32_t step_capacity, arg_capacity, slot_capacity, buffer_capacity, choice_capacity;

@@ -219,12 +219,18 @@ static inlay_status lower_conv(rg_build *b, const rg_group *group)
     if (status != INLAY_OK || done)
         return status;
     read_case(b, group, false, &c);
-    status = rg_read_strided(b, b->op->in[0], &c.x);
+    if (b->ahead[b->op->in[0]] != NULL) {
+        c.x.buffer = INLAY_NONE;
+        rg_md_channels_last(&c.x.md, b->ranks[b->op->in[0]], b->dims[b->op->in[0]]);
+    } else {
+        status = rg_read_strided(b, b->op->in[0], &c.x);
+    }
     if (status != INLAY_OK)
         return status;
     kn_measure(b, b->op, &c.w);
     c.w.home = tiles_has_home(b, group->out);
-    return kn_lower(b, group, &c);
+    status = kn_wait(b, group, &c, &done);
+    return status != INLAY_OK || done ? status : kn_lower(b, group, &c);
 }
 
 inlay_status rg_lower_deconvolution(rg_build *b, const rg_group *group)

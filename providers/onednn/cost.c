@@ -9,12 +9,15 @@
 #include <math.h>
 
 #define CORE_FLOPS_PER_NS 250.0 /* convolutions and packed products */
-#define THIN_FLOPS_PER_NS 90.0  /* depthwise */
+#define THIN_FLOPS_PER_NS 90.0  /* few channels a group */
+#define CHANNELS_PER_NS 32.0    /* single channels: outputs, without what each of their taps takes */
+#define TAP_NS 0.0094
 #define ATTENTION_FLOPS_PER_NS 210.0
 #define SCORE_NS 0.4 /* of attention: a score becomes a probability */
 #define POOL_FLOPS_PER_NS 8.0
 #define SIMPLE_PER_NS 16.0      /* elements: functions of a few instructions */
 #define EXP_PER_NS 5.0          /* those with an exponential */
+#define GATE_PER_NS 10.0        /* Sigmoid behind a convolution or product */
 #define LOG_PER_NS 2.0
 #define CACHED_BYTES_PER_NS 64.0
 #define CACHED_BYTES 8e6
@@ -151,7 +154,9 @@ static double flops_of(const rg_op *op, const sizes *s, double *out_rate)
 
         for (uint32_t i = 0; i < op->spatial; i++)
             window *= taps(op, s, i);
-        if (per < 8 && op->group > 1)
+        if (per == 1 && op->group > 1)
+            *out_rate = 2 * window / (1 / CHANNELS_PER_NS + window * TAP_NS);
+        else if (per < 8 && op->group > 1)
             *out_rate = THIN_FLOPS_PER_NS;
         else if (op->spatial == 2 && s->y != NULL && s->y->rank == 4)
             *out_rate *= gain_of(op, s);
@@ -346,7 +351,7 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
     if (fused || is_view(&op)) {
         cost->ns += FUSED_NS;
         if (op.row->family == &rg_eltwise_family && rate < SIMPLE_PER_NS)
-            cost->ns += flops / rate / threads;
+            cost->ns += flops / (op.eltwise[0].alg == dnnl_eltwise_logistic ? GATE_PER_NS : rate) / threads;
         if (op.row->family == &rg_binary) /* what is not in the registers: the other operand */
             cost->ns += stream_ns(s.in > s.out ? s.in - s.out : 0) / threads;
         return INLAY_OK;

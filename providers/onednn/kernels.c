@@ -46,7 +46,7 @@ static const double LEAST_INSIDE = 0.7;
 /* oneDNN's kernels describe each column of an image while they are made: a second for some 500000 of them. */
 enum { WIDEST = 1 << 16 };
 
-static bool has_tiles(const rg_build *b, const kn_case *c)
+bool kn_has_tiles(const rg_build *b, const kn_case *c)
 {
     return b->state->tiles != NULL && b->state->sgemm != NULL && c->w.group == 1 && c->w.flat;
 }
@@ -54,7 +54,7 @@ static bool has_tiles(const rg_build *b, const kn_case *c)
 static bool tiles_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group, (void)out_why;
-    return has_tiles(b, c) && (c->w.share >= LEAST_INSIDE || c->w.out_width > WIDEST);
+    return kn_has_tiles(b, c) && (c->w.share >= LEAST_INSIDE || c->w.out_width > WIDEST);
 }
 
 static inlay_status tiles_direct(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
@@ -67,7 +67,7 @@ static inlay_status tiles_direct(rg_build *b, const rg_group *group, const kn_ca
 static bool gemm_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group, (void)out_why;
-    return has_tiles(b, c) && b->scales[b->op->in[0]] == INLAY_NONE;
+    return kn_has_tiles(b, c) && b->scales[b->op->in[0]] == INLAY_NONE;
 }
 
 /* Is this what Winograd's algorithm is for? */
@@ -89,7 +89,7 @@ static bool windows_run(const rg_build *b, const kn_case *c, int64_t points, con
 {
     int64_t side = c->w.out_height < c->w.out_width ? c->w.out_height : c->w.out_width;
 
-    return has_tiles(b, c) && is_window(b, c, out_why) && c->w.share >= LEAST_INSIDE && c->w.in <= TILE_CHANNELS &&
+    return kn_has_tiles(b, c) && is_window(b, c, out_why) && c->w.share >= LEAST_INSIDE && c->w.in <= TILE_CHANNELS &&
            side >= points - 2 && b->scales[b->op->in[0]] == INLAY_NONE;
 }
 
@@ -129,32 +129,32 @@ static inlay_status windows_2(rg_build *b, const rg_group *group, const kn_case 
     return tiles_lower(b, group, c, 4);
 }
 
-/* Factors that wait for a convolution to take them into its weights are for tiles. */
-static bool is_whole(const rg_build *b)
+/* Factors that wait for a convolution to take them into its weights are for tiles, and so is an input that waits. */
+bool kn_is_whole(const rg_build *b)
 {
-    return b->scales[b->op->in[0]] == INLAY_NONE;
+    return b->scales[b->op->in[0]] == INLAY_NONE && b->ahead[b->op->in[0]] == NULL;
 }
 
 static bool library_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group;
-    if (has_tiles(b, c) && c->w.out_width > WIDEST) {
+    if (kn_has_tiles(b, c) && c->w.out_width > WIDEST) {
         *out_why = "oneDNN takes long to prepare for rows of that length";
         return false;
     }
-    return is_whole(b);
+    return kn_is_whole(b);
 }
 
 static bool blocks_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group, (void)out_why;
-    return is_whole(b) && rg_md_is_blocked(&c->x.md) && !(has_tiles(b, c) && c->w.out_width > WIDEST);
+    return kn_is_whole(b) && rg_md_is_blocked(&c->x.md) && !(kn_has_tiles(b, c) && c->w.out_width > WIDEST);
 }
 
 static bool library_winograd_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group;
-    return is_whole(b) && is_window(b, c, out_why) && tiles_of_cpu() != NULL &&
+    return kn_is_whole(b) && is_window(b, c, out_why) && tiles_of_cpu() != NULL &&
            rg_winograd_gain(b->op, c->w.in, c->w.out, c->w.out_height, c->w.out_width) > 0;
 }
 
@@ -288,6 +288,8 @@ static void mix_window(kn_key_words *k, const rg_build *b, const kn_case *c)
     mix(k, layout_class(&c->x.md));
     mix(k, c->w.home);
     mix(k, b->scales[op->in[0]] != INLAY_NONE);
+    if (b->ahead[op->in[0]] != NULL)
+        mix_dims(k, b, b->c->ops[b->ahead[op->in[0]]->group->op].in[0]);
 }
 
 static void mix_product(kn_key_words *k, const rg_build *b, const kn_case *c)
@@ -478,7 +480,7 @@ done:
     return status;
 }
 
-static inlay_status remember(rg_build *b, const kn_choice *choice)
+inlay_status kn_remember(rg_build *b, const kn_choice *choice)
 {
     inlay_instance *i = b->instance;
 
@@ -502,7 +504,7 @@ inlay_status kn_lower(rg_build *b, const rg_group *group, const kn_case *c)
             continue;
         INLAY_TRY(kn_kernels[choice.kernel[0]].lower(b, group, c, &done));
         if (done)
-            return remember(b, &choice);
+            return kn_remember(b, &choice);
         take_out(&choice, 0);
         choice.source = choice.count > 1 ? choice.source : KN_ONLY;
     }

@@ -61,6 +61,15 @@ typedef struct kn_case {
     rg_place x;           /* where the input lies */
 } kn_case;
 
+/* A convolution by tiles that waits for its only reader, a convolution of single channels, to make its result row by
+ * row: what lies between the two never leaves the nearest caches. */
+typedef struct kn_ahead {
+    const rg_group *group;
+    kn_case c;
+} kn_ahead;
+/* Does it wait? Then it is in b->ahead, and nothing was emitted (kernels_wait.c). */
+inlay_status kn_wait(rg_build *b, const rg_group *group, const kn_case *c, bool *out_waits);
+
 typedef struct kn_kernel {
     const char *name; /* in keys and explanations */
     int64_t points;   /* Winograd's: those along an axis, by which its error is known; 0: the sum as written */
@@ -108,6 +117,12 @@ typedef struct kn_attempt {
 /* Lowers it by the best kernel that does. */
 inlay_status kn_lower(rg_build *b, const rg_group *group, const kn_case *c);
 
+/* Are there tiles for it? Is its input as it says, without factors that wait or a maker? */
+bool kn_has_tiles(const rg_build *b, const kn_case *c);
+bool kn_is_whole(const rg_build *b);
+/* The choice stays with the instance. */
+inlay_status kn_remember(rg_build *b, const kn_choice *choice);
+
 /* Extension inlay.kernels/1 (kernels_tune.c). */
 inlay_status kn_list(void *state, inlay_compiled *c, inlay_instance *instance,
                      inlay_status (*kernel)(void *ctx, const inlay_kernel *k), void *ctx);
@@ -117,6 +132,8 @@ inlay_status kn_time(void *state, inlay_compiled *c, const inlay_kernel_trial *h
 double kn_tiles_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_windows_ns(const rg_build *b, const kn_case *c, int64_t points);
 double kn_gates_ns(const rg_build *b, const rg_group *group, double vector_ns);
+/* d with c ahead of it, functions left out (depthwise.c). b->op is that of d. */
+double kn_waiting_ns(const rg_build *b, const kn_case *c, const kn_case *d);
 double kn_depthwise_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_library_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_blocks_ns(const rg_build *b, const rg_group *group, const kn_case *c);

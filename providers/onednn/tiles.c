@@ -173,10 +173,7 @@ static void one_panel(const direct_call *call, int64_t panel, int64_t first, int
 
 enum { BLOCK_BYTES = 200 * 1024, ALONE_FLOPS = 400000, FETCHING_TILES = 8 };
 
-/* Of a core with AVX-512: a tile, each row of weights in it, a unit of work, and what a unit reads that the one before
- * did not. */
-#define TILE_NS 20.0
-#define DEPTH_NS 3.66
+/* Of a core with AVX-512: a unit of work, and what it reads that the one before did not. */
 #define UNIT_NS 100.0
 #define UNIT_BYTES_PER_NS 60.0
 
@@ -311,8 +308,7 @@ done:
     return status;
 }
 
-/* Panels: [out / TILE_WIDTH][window][in][TILE_WIDTH]. */
-static bool panel_layout(const rg_md *weights, rg_md *md)
+bool tiles_panel_layout(const rg_md *weights, rg_md *md)
 {
     return dnnl_memory_desc_init_by_tag(md, weights->ndims, weights->dims, dnnl_f32,
                                         weights->ndims == 4 ? dnnl_Acdb32a : dnnl_Acb32a) == dnnl_success;
@@ -333,7 +329,7 @@ static inlay_status emit_direct(rg_build *b, const rg_op *op, const kn_case *c, 
     if (g.padded || !tiles_lie_well(&x.md) || (tiles_pixel_step(&x.md) != g.in && g.kernel[1] > 1))
         INLAY_TRY(add_border(b, &g, &x));
     pixel = tiles_pixel_step(&x.md);
-    if (!panel_layout(weights, &md))
+    if (!tiles_panel_layout(weights, &md))
         return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", op->name);
     INLAY_TRY(rg_read_constant(b, op->in[1], weights, &md, &w));
     if (b->scales[op->in[0]] != INLAY_NONE)
@@ -380,6 +376,24 @@ static bool clamps(const rg_eltwise *f, tile_ending *e)
     e->clamp = true;
     e->low = relu ? 0 : f->alpha;
     e->high = relu ? INFINITY : f->beta;
+    return true;
+}
+
+bool tiles_functions(const rg_group *group, tile_ending *out)
+{
+    *out = (tile_ending){ .bias = INLAY_NONE, .add = INLAY_NONE };
+    for (uint32_t p = 0; p < group->post_count; p++) {
+        tile_post *t = &out->posts[out->post_count];
+
+        if (group->posts[p].kind != RG_POST_ELTWISE)
+            return false;
+        if (p == 0 && clamps(&group->posts[p].eltwise, out))
+            continue;
+        if (!rg_function_of(&group->posts[p].eltwise, &t->post))
+            return false;
+        t->arg = INLAY_NONE;
+        out->post_count++;
+    }
     return true;
 }
 
@@ -463,14 +477,17 @@ inlay_status tiles_lower(rg_build *b, const rg_group *group, const kn_case *c, i
     const rg_op *op = b->op;
     const kn_window *g = &c->w;
     tile_ending ending = { .bias = INLAY_NONE, .add = INLAY_NONE };
-    const rg_place *places[ARG_OTHERS + 1 + RG_MAX_POSTS];
+    const rg_place *places[ARG_OTHERS + 1 + RG_MAX_POSTS + DW_PLACES];
     rg_place x, y, bias_place, others[RG_MAX_POSTS];
     uint32_t count = ARG_OTHERS, posts = 0;
     bool in_place = false, at_home = false;
     inlay_status status;
     rg_md md;
 
-    INLAY_TRY(rg_read(b, op->in[0], &x));
+    if (b->ahead[op->in[0]] != NULL)
+        x = b->ahead[op->in[0]]->c.x;
+    else
+        INLAY_TRY(rg_read(b, op->in[0], &x));
     if (!tiles_lie_well(&x.md) && (points != 0 || !g->padded || rg_md_is_blocked(&x.md) || g->in > 4 ||
                                    x.md.format_kind != dnnl_blocked)) {
         rg_md_channels_last(&md, b->ranks[op->in[0]], b->dims[op->in[0]]);

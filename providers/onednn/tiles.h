@@ -117,6 +117,10 @@ bool tiles_window_error(const rg_state *state, const rg_md *plain, const void *s
 enum { TILES_GEMM = -1, TILES_WRITTEN = 0, TILES_DEPTHWISE = 1 };
 inlay_status tiles_lower(rg_build *b, const rg_group *group, const kn_case *c, int64_t points);
 
+/* Of a core with AVX-512, in nanoseconds: a tile, and each row of weights in it. */
+#define TILE_NS 20.0
+#define DEPTH_NS 3.66
+
 /* How the tiles of a convolution, rows of pixels by panels of weights, are cut into units for threads. */
 typedef struct tiles_cut {
     int64_t block, chunk; /* tiles and panels of a unit */
@@ -138,7 +142,14 @@ inlay_status tiles_scale_weights(rg_build *b, uint32_t scale, int64_t in, rg_pla
 /* Channels last with any distance between pixels, as all tiles read and write it. */
 bool tiles_lie_well(const rg_md *md);
 int64_t tiles_pixel_step(const rg_md *md);
-/* Convolutions of single channels (depthwise.c): can they run, and the step. places: x, none yet, y, the ending's. */
+/* The ending of a group that has nothing but functions of one operand behind it, without its bias; false: it has. */
+bool tiles_functions(const rg_group *group, tile_ending *out);
+/* Weights in panels: [out / TILE_WIDTH][window][in][TILE_WIDTH]. */
+bool tiles_panel_layout(const rg_md *weights, rg_md *md);
+/* Convolutions of single channels (depthwise.c): can they run, may their input be made on the way, and the step.
+ * places: x, none yet, y, the ending's, and room for DW_PLACES more. */
+enum { DW_PLACES = 3 };
+bool depthwise_makes(const kn_window *w);
 bool depthwise_runs(const rg_build *b, const kn_case *c);
 inlay_status depthwise_emit(rg_build *b, const kn_case *c, const tile_ending *ending, const rg_place **places,
                             uint32_t count);

@@ -96,9 +96,78 @@ static void special(void **state)
         expect(scripts[i]);
 }
 
+/* Behind a convolution that makes what they read row by row: functions of both, channels around panels, images
+ * around tiles, windows of all kinds. */
+static void made(void **state)
+{
+    static const char *const functions[] = {
+        "h = Relu(e)", "h = Clip(e, lo, hi)", "s = Sigmoid(e)\nh = Mul(e, s)", "h = Identity(e)",
+        "g = HardSigmoid(e) alpha=0.16666667 beta=0.5\nh = Mul(e, g)", "h = Tanh(e)",
+    };
+    dice d = { 29 };
+
+    (void)state;
+    for (int n = 0; n < 72; n++) {
+        const int in = roll(&d, 1, n % 6 == 5 ? 500 : 60), c = roll(&d, 2, n % 6 == 4 ? 400 : 150);
+        int kernel[2], stride[2], dilation[2], pads[4], size[2];
+        char script[1000];
+
+        for (int i = 0; i < 2; i++) {
+            kernel[i] = n % 3 == 2 ? roll(&d, 1, 7) : n % 3 == 1 ? 5 : 3;
+            stride[i] = roll(&d, 1, n % 7 == 6 ? 4 : 2);
+            dilation[i] = n % 5 == 4 ? roll(&d, 1, 3) : 1;
+            pads[i] = roll(&d, 0, kernel[i]);
+            pads[2 + i] = roll(&d, 0, kernel[i]);
+            size[i] = (kernel[i] - 1) * dilation[i] + roll(&d, 1, 24);
+        }
+        (void)snprintf(script, sizeof script,
+                       "x : %d,%d,%d,%d\nu = [%d,%d,1,1]\nf = [%d]\nw = [%d,1,%d,%d]\nc = [%d]\nlo = [] -1\n"
+                       "hi = [] 100\nv = [20,%d,1,1]\np = Identity(x)\ne = Conv(p, u%s)\n%s\n"
+                       "k = Conv(h, w%s) strides=%d,%d, dilations=%d,%d, pads=%d,%d,%d,%d, group=%d\n"
+                       "r = Relu(k)\ny = Conv(r, v)\n-> y",
+                       roll(&d, 1, 2), in, size[0], size[1], c, in, c, c, kernel[0], kernel[1], c, c,
+                       n % 4 == 0 ? "" : ", f", functions[n % 6], n % 4 == 1 ? "" : ", c", stride[0], stride[1],
+                       dilation[0], dilation[1], pads[0], pads[1], pads[2], pads[3], c);
+        expect(script);
+    }
+}
+
+/* Whole blocks as networks have them, whose input is added to what they make; and what does not wait: other readers,
+ * operands, results. */
+static void blocks(void **state)
+{
+    static const char *const scripts[] = {
+        "x : 1,24,28,28\nz = [24,24,1,1]\na = [96,24,1,1]\nb = [96]\nw = [96,1,3,3]\nc = [96]\nv = [24,96,1,1]\n"
+        "lo = [] 0\nhi = [] 6\nx0 = Conv(x, z)\ne = Conv(x0, a, b)\ne6 = Clip(e, lo, hi)\n"
+        "k = Conv(e6, w, c) pads=1,1,1,1 group=96\nk6 = Clip(k, lo, hi)\np = Conv(k6, v)\ns = Add(p, x0)\n"
+        "t = Conv(s, a, b)\nt6 = Clip(t, lo, hi)\nm = Conv(t6, w, c) strides=2,2, pads=1,1,1,1 group=96\n"
+        "y = Conv(m, v)\n-> y",
+        "x : N,16,H,W\na = [64,16,1,1]\nw = [64,1,5,5]\nv = [16,64,1,1]\nq = [64,64,1,1]\nx0 = Relu(x)\n"
+        "e = Conv(x0, a)\nk = Conv(e, w) pads=2,2,2,2 group=64\ng = GlobalAveragePool(k)\nf = Conv(g, q)\n"
+        "s = Sigmoid(f)\nm = Mul(k, s)\np = Conv(m, v)\ny = Add(p, x0)\n-> y",
+        "x : 1,16,9,9\na = [32,16,1,1]\nw = [32,1,3,3]\ne = Conv(x, a)\nk = Conv(e, w) pads=1,1,1,1 group=32\n"
+        "y = Add(k, e)\n-> y",
+        "x : 1,16,9,9\na = [32,16,1,1]\nw = [32,1,3,3]\ne = Conv(x, a)\nk = Conv(e, w) pads=1,1,1,1 group=32\n"
+        "-> k, e",
+        "x : 1,32,9,9\na = [32,32,1,1]\nw = [32,1,3,3]\ne = Conv(x, a)\nr = Add(e, x)\n"
+        "k = Conv(r, w) pads=1,1,1,1 group=32\n-> k",
+        "x : 2,12,40\na = [32,12,1]\nw = [32,1,7]\nx0 = Relu(x)\ne = Conv(x0, a)\nr = Relu(e)\n"
+        "k = Conv(r, w) pads=3,3 group=32\n-> k",
+        "x : 1,8,5,2100\na = [16,8,1,1]\nw = [16,1,3,3]\nx0 = Relu(x)\ne = Conv(x0, a)\n"
+        "k = Conv(e, w) pads=1,1,1,1 group=16\n-> k",
+        "x : 1,20,12,9\na = [40,20,1,1]\nw = [40,1,3,3]\nv = [8,20,1,1]\nu = [20,20,1,1]\np = GlobalAveragePool(x)\n"
+        "h = Conv(p, u)\ns = Sigmoid(h)\nm = Mul(x, s)\ne = Conv(m, a)\nk = Conv(e, w) pads=1,1,1,1 group=40\n-> k",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+        expect(scripts[i]);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(windows), cmocka_unit_test(special) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(windows), cmocka_unit_test(special), cmocka_unit_test(made),
+                                        cmocka_unit_test(blocks) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
