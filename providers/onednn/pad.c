@@ -286,11 +286,15 @@ static inlay_status lower_pad(rg_build *b, const rg_group *group)
     pad_step *p;
     inlay_status status;
 
-    for (uint32_t d = 0; d < rank; d++)
-        if (b->ranks[op->out[0]] != rank || dims[d] != from[d] + op->pads[d] + op->pads[RG_MAX_PAD_RANK + d] ||
+    for (uint32_t d = 0; d < rank; d++) {
+        int64_t size;
+
+        if (b->ranks[op->out[0]] != rank || __builtin_add_overflow(from[d], op->pads[d], &size) ||
+            __builtin_add_overflow(size, op->pads[RG_MAX_PAD_RANK + d], &size) || dims[d] != size ||
             (from[d] == 0 && op->pad_mode != PAD_CONSTANT))
             return inlay_fail(b->diag, INLAY_INVALID_ARGUMENT, "node '%s': the pads of axis %u do not fit", op->name,
                               d);
+    }
     p = calloc(1, sizeof *p);
     if (p == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
