@@ -63,7 +63,7 @@ static bool try_case(void *user, op_case *k)
     if (bench_open(t->c, t->p, &one, k, 1, &b, &diag) == INLAY_OK) {
         check_phase(t->c, "cost");
         if (bench_cost(t->p, &one, &b.answer, 1, &cost) == INLAY_OK) {
-            t->now->predicted = cost.ns;
+            t->now->predicted = cost.ns + cost.enter_ns + cost.leave_ns; /* all that it is a region of */
             t->now->flops = cost.flops;
             measure(&b, t->now);
         }

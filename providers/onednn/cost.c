@@ -269,6 +269,14 @@ static bool is_view(const rg_op *op)
     return f == &rg_view || f == &rg_transpose || f == &rg_split || f == &rg_slice;
 }
 
+/* Are its elements apart until somebody outside needs them side by side? */
+static bool is_gathered(const rg_op *op)
+{
+    const rg_family *f = op->row->family;
+
+    return f == &rg_transpose || f == &rg_split || f == &rg_slice;
+}
+
 /* Do threads share the work? Of little each family says so in its own way: dense.c, attend.c, tiles.c, build.c. */
 static bool is_shared(const rg_op *op, const sizes *s, double flops)
 {
@@ -336,7 +344,7 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
     laid_out = reads_layout(state, r->graph, &op, info);
     for (uint32_t i = 0; laid_out && i < info->input_count; i++)
         cost->enter_ns += layout_ns(r, info, i, &op, threads);
-    if (info->output_count > 0 && has_layout(state, r->graph, info->outputs[0]))
+    if (info->output_count > 0 && (has_layout(state, r->graph, info->outputs[0]) || is_gathered(&op)))
         cost->leave_ns += reorder_ns(width_of(s.y) * count_of(s.y), threads);
     if (op.row->takes != NULL) {
         rg_quant_cost(&op, r, info, cost);
