@@ -47,11 +47,13 @@ static void append(void *user, const char *piece, size_t bytes)
 {
     text *t = user;
 
+    if (t->failed)
+        return;
     if (t->bytes + bytes + 1 > t->capacity) {
         size_t capacity = (t->bytes + bytes + 1) * 2;
         char *data = realloc(t->data, capacity);
 
-        t->failed |= data == NULL;
+        t->failed = data == NULL;
         if (t->failed)
             return;
         t->data = data;

@@ -80,8 +80,8 @@ static void special(void **state)
     static const char *const scripts[] = {
         /* of one dimension; of a part of a concatenation; a window larger than any image; a border alone */
         "x : 2,40,95\nw = [40,1,9]\nb = [40]\nc = Conv(x, w, b) pads=4,3 strides=2, group=40\ny = Relu(c)\n-> y",
-        "x : 1,20,12,9\nu = [24,20,1,1]\nv = [16,20,1,1]\nw = [40,1,3,3]\na = Conv(x, u)\nb = Conv(x, v)\n"
-        "c = Concat(a, b) axis=1\ny = Conv(c, w) pads=1,1,1,1 group=40\n-> y",
+        ("x : 1,20,12,9\nu = [24,20,1,1]\nv = [16,20,1,1]\nw = [40,1,3,3]\na = Conv(x, u)\nb = Conv(x, v)\n"
+         "c = Concat(a, b) axis=1\ny = Conv(c, w) pads=1,1,1,1 group=40\n-> y"),
         "x : 1,33,4,3\nw = [33,1,9,11]\ny = Conv(x, w) pads=4,5,4,5 group=33\n-> y",
         "x : 1,17,2,2\nw = [17,1,3,3]\ny = Conv(x, w) pads=8,8,8,8 strides=2,2 group=17\n-> y",
         "x : N,48,H,W\nw = [48,1,3,3]\nb = [48]\nc = Conv(x, w, b) pads=1,1,1,1 group=48\ny = Add(c, x)\n-> y",
