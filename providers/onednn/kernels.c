@@ -43,8 +43,9 @@ void kn_measure(const rg_build *b, const rg_op *op, kn_window *g)
 /* Tiles multiply by the zeros of the border; oneDNN's loops leave taps outside the image out. */
 static const double LEAST_INSIDE = 0.7;
 
-/* oneDNN's kernels describe each column of an image while they are made: a second for some 500000 of them. */
-enum { WIDEST = 1 << 16 };
+/* oneDNN's kernels describe each column of an image while they are made: a second and hundreds of megabytes for some
+ * 250000 of them, in a layer that tiles run by in nearly the same time. */
+enum { WIDEST = 1 << 10 };
 
 bool kn_has_tiles(const rg_build *b, const kn_case *c)
 {
