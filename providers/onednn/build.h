@@ -74,6 +74,7 @@ struct inlay_instance {
     uint32_t choice_count;
     pthread_mutex_t lock;
     bool has_lock;
+    rg_context *ready; /* atomic: one that waits without the lock */
     rg_context *idle; /* contexts that no run is using */
 };
 

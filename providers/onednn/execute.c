@@ -57,6 +57,8 @@ static void context_destroy(rg_context *x)
 
 void rg_contexts_destroy(inlay_instance *i)
 {
+    context_destroy(i->ready);
+    i->ready = NULL;
     while (i->idle != NULL) {
         rg_context *next = i->idle->next;
 
@@ -117,8 +119,12 @@ inlay_status rg_context_prepare(const rg_state *state, inlay_instance *i, inlay_
     return context_create(state, i, &i->idle, diag);
 }
 
+/* One context waits where no lock is needed: a caller who is alone always finds it there. */
 static inlay_status context_take(const rg_state *state, inlay_instance *i, rg_context **out, inlay_diag *diag)
 {
+    *out = __atomic_exchange_n(&i->ready, NULL, __ATOMIC_ACQUIRE);
+    if (*out != NULL)
+        return INLAY_OK;
     (void)pthread_mutex_lock(&i->lock);
     *out = i->idle;
     if (*out != NULL)
@@ -129,6 +135,10 @@ static inlay_status context_take(const rg_state *state, inlay_instance *i, rg_co
 
 static void context_give(inlay_instance *i, rg_context *x)
 {
+    rg_context *none = NULL;
+
+    if (__atomic_compare_exchange_n(&i->ready, &none, x, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        return;
     (void)pthread_mutex_lock(&i->lock);
     x->next = i->idle;
     i->idle = x;
