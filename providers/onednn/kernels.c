@@ -44,8 +44,11 @@ void kn_measure(const rg_build *b, const rg_op *op, kn_window *g)
 static const double LEAST_INSIDE = 0.7;
 
 /* oneDNN's kernels describe each column of an image while they are made: a second and hundreds of megabytes for some
- * 250000 of them, in a layer that tiles run by in nearly the same time. */
-enum { WIDEST = 1 << 10 };
+ * 250000 of them. Tiles take nearly the same time in such a layer, and the same where there is one row. */
+static bool is_wide(const kn_case *c)
+{
+    return c->w.out_width > (c->w.out_height == 1 ? 256 : 1024);
+}
 
 bool kn_has_tiles(const rg_build *b, const kn_case *c)
 {
@@ -55,7 +58,7 @@ bool kn_has_tiles(const rg_build *b, const kn_case *c)
 static bool tiles_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group, (void)out_why;
-    return kn_has_tiles(b, c) && (c->w.share >= LEAST_INSIDE || c->w.out_width > WIDEST);
+    return kn_has_tiles(b, c) && (c->w.share >= LEAST_INSIDE || is_wide(c));
 }
 
 static inlay_status tiles_direct(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
@@ -139,7 +142,7 @@ bool kn_is_whole(const rg_build *b)
 static bool library_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group;
-    if (kn_has_tiles(b, c) && c->w.out_width > WIDEST) {
+    if (kn_has_tiles(b, c) && is_wide(c)) {
         *out_why = "oneDNN takes long to prepare for rows of that length";
         return false;
     }
@@ -149,7 +152,7 @@ static bool library_runs(rg_build *b, const rg_group *group, const kn_case *c, c
 static bool blocks_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group, (void)out_why;
-    return kn_is_whole(b) && rg_md_is_blocked(&c->x.md) && !(kn_has_tiles(b, c) && c->w.out_width > WIDEST);
+    return kn_is_whole(b) && rg_md_is_blocked(&c->x.md) && !(kn_has_tiles(b, c) && is_wide(c));
 }
 
 static bool library_winograd_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
