@@ -156,6 +156,13 @@ bool rg_md_merged(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *out
 bool rg_md_equal(const rg_md *a, const rg_md *b);
 int64_t rg_md_count(const rg_md *md);
 uint64_t rg_md_bytes(const rg_md *md);
+size_t rg_type_bytes(dnnl_data_type_t type);
+/* The layout of floats that the library calls dnnl_<tag>: axes from the outermost, then blocks from the outermost, such
+ * as "aBcd16b". Axes are padded to whole blocks. false: dims that make no layout. */
+bool rg_md_blocks(rg_md *md, uint32_t rank, const int64_t *dims, const char *tag);
+/* Copies elements of 4 bytes from one layout to another, padding by 0, where they are few enough for a plain loop to be
+ * done before a kernel for it would be made. false: not so, nothing was done. */
+bool rg_md_copy(const rg_md *from, const void *source, const rg_md *to, void *target);
 
 /* ------------------------------------------------------------------ types (precision.c) */
 

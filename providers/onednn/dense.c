@@ -282,10 +282,9 @@ static bool adds_in_place(const rg_build *b, const rg_group *group)
 /* The panels of a [k, n] matrix as a layout of oneDNN's. */
 static void panels(int64_t n, int64_t k, rg_md *out, sg_job *job)
 {
-    dnnl_format_tag_t tag = n <= 16 ? dnnl_AB16b16a : n <= 32 ? dnnl_AB16b32a : dnnl_AB16b64a;
     const dnnl_dims_t dims = { n, k };
 
-    (void)dnnl_memory_desc_init_by_tag(out, 2, dims, dnnl_f32, tag);
+    (void)rg_md_blocks(out, 2, dims, n <= 16 ? "AB16b16a" : n <= 32 ? "AB16b32a" : "AB16b64a");
     job->width = job->b_step = n <= 16 ? 16 : n <= 32 ? 32 : 64;
     job->b_panel = out->padded_dims[1] * job->b_step;
 }

@@ -412,8 +412,7 @@ inlay_status depthwise_emit(rg_build *b, const kn_case *c, const tile_ending *en
     inlay_status status;
     rg_md md;
 
-    if (dnnl_memory_desc_init_by_tag(&md, c->weights.ndims, c->weights.dims, dnnl_f32,
-                                     c->weights.ndims == 5 ? dnnl_Abcde16a : dnnl_Abcd16a) != dnnl_success)
+    if (!rg_md_blocks(&md, (uint32_t)c->weights.ndims, c->weights.dims, c->weights.ndims == 5 ? "Abcde16a" : "Abcd16a"))
         return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", b->op->name);
     status = rg_read_constant(b, b->op->in[1], &c->weights, &md, &w);
     if (status != INLAY_OK)

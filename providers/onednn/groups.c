@@ -136,12 +136,11 @@ static inlay_status run_grouped(const rg_native *native, const rg_state *state, 
 /* [taps][channels], or panels: [group][out / TILE_WIDTH][window][in][TILE_WIDTH]. */
 static bool weights_layout(const rg_md *weights, bool thin, rg_md *md)
 {
-    static const dnnl_format_tag_t tags[] = { dnnl_aBdc32b, dnnl_aBdec32b, dnnl_aBdefc32b };
+    static const char *const tags[] = { "aBdc32b", "aBdec32b", "aBdefc32b" };
     int64_t strides[DNNL_MAX_NDIMS], stride = weights->dims[0];
 
     if (!thin)
-        return dnnl_memory_desc_init_by_tag(md, weights->ndims, weights->dims, dnnl_f32, tags[weights->ndims - 4]) ==
-               dnnl_success;
+        return rg_md_blocks(md, (uint32_t)weights->ndims, weights->dims, tags[weights->ndims - 4]);
     for (int d = weights->ndims; d-- > 1; stride *= weights->dims[d])
         strides[d] = stride;
     strides[0] = 1;

@@ -1,5 +1,6 @@
 /* Memory layouts. */
 #include "build.h"
+#include <stdlib.h>
 
 static void axis_tags(uint32_t rank, const int64_t *dims, int64_t *strides)
 {
@@ -23,23 +24,151 @@ void rg_md_plain(rg_md *md, uint32_t rank, const int64_t *dims)
     rg_md_strides(md, rank, dims, strides);
 }
 
+/* Layouts without blocks are written here, not by the library, which small models do without (late.c); and it refuses
+ * axes that seem to overlap, as those of a part whose last step ends past the whole. */
+static void start_md(rg_md *md, dnnl_format_kind_t kind, uint32_t rank, const int64_t *dims)
+{
+    memset(md, 0, sizeof *md);
+    if (rank > DNNL_MAX_NDIMS)
+        return;
+    for (uint32_t d = 0; d < rank; d++)
+        if (dims[d] < 0)
+            return;
+    md->ndims = (int)rank;
+    md->data_type = dnnl_f32;
+    md->format_kind = kind;
+    memcpy(md->dims, dims, rank * sizeof *dims);
+    memcpy(md->padded_dims, dims, rank * sizeof *dims);
+}
+
 void rg_md_any(rg_md *md, uint32_t rank, const int64_t *dims)
 {
-    (void)dnnl_memory_desc_init_by_tag(md, (int)rank, dims, dnnl_f32, dnnl_format_tag_any);
+    start_md(md, dnnl_format_kind_any, rank, dims);
 }
 
 void rg_md_strides(rg_md *md, uint32_t rank, const int64_t *dims, const int64_t *strides)
 {
-    int64_t row_major[DNNL_MAX_NDIMS];
-
-    if (dnnl_memory_desc_init_by_strides(md, (int)rank, dims, dnnl_f32, strides) == dnnl_success)
-        return;
-    /* It refuses axes that seem to overlap, as those of a part whose last step ends past the whole. */
-    axis_tags(rank, dims, row_major);
-    if (dnnl_memory_desc_init_by_strides(md, (int)rank, dims, dnnl_f32, row_major) == dnnl_success)
+    start_md(md, dnnl_blocked, rank, dims);
+    if (md->ndims > 0)
         memcpy(md->format_desc.blocking.strides, strides, rank * sizeof *strides);
-    else
-        memset(md, 0, sizeof *md);
+}
+
+bool rg_md_blocks(rg_md *md, uint32_t rank, const int64_t *dims, const char *tag)
+{
+    dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+    int64_t blocks[DNNL_MAX_NDIMS], stride = 1;
+    const char *inner;
+
+    start_md(md, dnnl_blocked, rank, dims);
+    if (md->ndims == 0 || strspn(tag, "abcdefABCDEF") != rank)
+        return false;
+    for (uint32_t d = 0; d < rank; d++)
+        blocks[d] = 1;
+    for (inner = tag + rank; *inner != '\0' && b->inner_nblks < DNNL_MAX_NDIMS; inner++, b->inner_nblks++) {
+        char *axis;
+        int64_t block = strtol(inner, &axis, 10);
+
+        b->inner_blks[b->inner_nblks] = block;
+        b->inner_idxs[b->inner_nblks] = *axis - 'a';
+        blocks[*axis - 'a'] *= block;
+        stride *= block;
+        inner = axis;
+    }
+    for (uint32_t i = rank; i-- > 0;) {
+        uint32_t d = (uint32_t)((tag[i] | 0x20) - 'a');
+
+        md->padded_dims[d] = (dims[d] + blocks[d] - 1) / blocks[d] * blocks[d];
+        b->strides[d] = stride;
+        stride *= md->padded_dims[d] > 0 ? md->padded_dims[d] / blocks[d] : 1;
+    }
+    return true;
+}
+
+static bool same_numbers(const int64_t *a, const int64_t *b, int count)
+{
+    return memcmp(a, b, (size_t)count * sizeof *a) == 0;
+}
+
+/* Where index i of axis d lies, in elements: axes add up, for blocks of one do not depend on another. */
+static int64_t axis_offset(const rg_md *md, int d, int64_t i)
+{
+    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+    int64_t offset = 0, step = 1;
+
+    for (int k = b->inner_nblks; k-- > 0; step *= b->inner_blks[k]) {
+        if (b->inner_idxs[k] != d)
+            continue;
+        offset += i % b->inner_blks[k] * step;
+        i /= b->inner_blks[k];
+    }
+    return offset + i * b->strides[d];
+}
+
+static bool is_simple(const rg_md *md)
+{
+    return md->format_kind == dnnl_blocked && md->extra.flags == 0 && md->offset0 == 0 && md->ndims > 0 &&
+           rg_type_bytes(md->data_type) == sizeof(uint32_t);
+}
+
+bool rg_md_copy(const rg_md *from, const void *source, const rg_md *to, void *target)
+{
+    enum { MOST = 1 << 18 };
+    const int64_t count = rg_md_count(from);
+    const int last = from->ndims - 1;
+    int64_t *in[DNNL_MAX_NDIMS], *out[DNNL_MAX_NDIMS], at[DNNL_MAX_NDIMS] = { 0 }, total = 0, *tables;
+    bool done = false;
+
+    if (!is_simple(from) || !is_simple(to) || from->data_type != to->data_type || from->ndims != to->ndims ||
+        !same_numbers(from->dims, to->dims, from->ndims) || count <= 0 || count > MOST)
+        return false;
+    for (int d = 0; d <= last; d++)
+        total += from->dims[d];
+    tables = malloc(2 * (size_t)total * sizeof *tables);
+    if (tables == NULL)
+        return false; /* the library may have better luck */
+    for (int d = 0; d <= last; d++) {
+        in[d] = d == 0 ? tables : out[d - 1] + from->dims[d - 1];
+        out[d] = in[d] + from->dims[d];
+        for (int64_t i = 0; i < from->dims[d]; i++) {
+            in[d][i] = axis_offset(from, d, i);
+            out[d][i] = axis_offset(to, d, i);
+        }
+    }
+    memset(target, 0, rg_md_bytes(to)); /* what pads blocks */
+    while (!done) {
+        const char *read = source;
+        char *write = target;
+
+        for (int d = 0; d < last; d++) {
+            read += in[d][at[d]] * (int64_t)sizeof(uint32_t);
+            write += out[d][at[d]] * (int64_t)sizeof(uint32_t);
+        }
+        for (int64_t i = 0; i < from->dims[last]; i++) /* files promise no alignment */
+            memcpy(write + out[last][i] * (int64_t)sizeof(uint32_t), read + in[last][i] * (int64_t)sizeof(uint32_t),
+                   sizeof(uint32_t));
+        done = true;
+        for (int d = last; d-- > 0 && done; at[d] = done ? 0 : at[d])
+            done = ++at[d] == from->dims[d];
+    }
+    free(tables);
+    return true;
+}
+
+size_t rg_type_bytes(dnnl_data_type_t type)
+{
+    switch (type) {
+    case dnnl_f32:
+    case dnnl_s32:
+        return 4;
+    case dnnl_f16:
+    case dnnl_bf16:
+        return 2;
+    case dnnl_s8:
+    case dnnl_u8:
+        return 1;
+    default:
+        return 0;
+    }
 }
 
 void rg_md_channels_last(rg_md *md, uint32_t rank, const int64_t *dims)
@@ -65,7 +194,26 @@ int64_t rg_md_count(const rg_md *md)
 
 uint64_t rg_md_bytes(const rg_md *md)
 {
-    return dnnl_memory_desc_get_size(md);
+    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+    uint64_t most = 1, block_total = 1;
+
+    if (md->format_kind != dnnl_blocked || md->extra.flags != 0 || md->offset0 != 0)
+        return md->ndims == 0 ? 0 : dnnl_memory_desc_get_size(md);
+    if (md->ndims == 0 || rg_md_count(md) == 0)
+        return 0;
+    for (int i = 0; i < b->inner_nblks; i++)
+        block_total *= (uint64_t)b->inner_blks[i];
+    /* The axis that reaches farthest; its last element ends there. */
+    for (int d = 0; d < md->ndims; d++) {
+        int64_t blocks = md->padded_dims[d];
+
+        for (int i = 0; i < b->inner_nblks; i++)
+            if (b->inner_idxs[i] == d)
+                blocks /= b->inner_blks[i];
+        if (blocks > 1 && (uint64_t)blocks * (uint64_t)b->strides[d] > most)
+            most = (uint64_t)blocks * (uint64_t)b->strides[d];
+    }
+    return (most == 1 ? block_total : most) * rg_type_bytes(md->data_type);
 }
 
 bool rg_md_is_blocked(const rg_md *md)
@@ -76,7 +224,7 @@ bool rg_md_is_blocked(const rg_md *md)
 bool rg_md_is_dense(const rg_md *md)
 {
     return md->format_kind == dnnl_blocked &&
-           rg_md_bytes(md) == (uint64_t)rg_md_count(md) * dnnl_data_type_size(md->data_type);
+           rg_md_bytes(md) == (uint64_t)rg_md_count(md) * rg_type_bytes(md->data_type);
 }
 
 void rg_md_packed(rg_md *md, const rg_md *x)
@@ -179,17 +327,26 @@ static void drop_idle_strides(rg_md *md)
 
 bool rg_md_equal(const rg_md *a, const rg_md *b)
 {
+    const dnnl_blocking_desc_t *p = &a->format_desc.blocking, *q = &b->format_desc.blocking;
     rg_md x, y;
 
-    if (dnnl_memory_desc_equal(a, b) != 0)
-        return true;
-    if (a->format_kind != dnnl_blocked || b->format_kind != dnnl_blocked)
+    if (a->ndims != b->ndims || a->data_type != b->data_type || a->format_kind != b->format_kind ||
+        a->offset0 != b->offset0 || !same_numbers(a->dims, b->dims, a->ndims) ||
+        !same_numbers(a->padded_dims, b->padded_dims, a->ndims) ||
+        !same_numbers(a->padded_offsets, b->padded_offsets, a->ndims))
         return false;
+    if (a->format_kind != dnnl_blocked || a->extra.flags != 0 || b->extra.flags != 0)
+        return a->ndims == 0 || dnnl_memory_desc_equal(a, b) != 0;
+    if (p->inner_nblks != q->inner_nblks || !same_numbers(p->inner_blks, q->inner_blks, p->inner_nblks) ||
+        !same_numbers(p->inner_idxs, q->inner_idxs, p->inner_nblks))
+        return false;
+    if (same_numbers(p->strides, q->strides, a->ndims))
+        return true;
     x = *a;
     y = *b;
     drop_idle_strides(&x);
     drop_idle_strides(&y);
-    return dnnl_memory_desc_equal(&x, &y) != 0;
+    return same_numbers(x.format_desc.blocking.strides, y.format_desc.blocking.strides, a->ndims);
 }
 
 bool rg_md_is_plain(const rg_md *md)
@@ -244,14 +401,11 @@ bool rg_md_is_image(const rg_md *md)
 
 bool rg_md_same_blocks(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *out)
 {
-    static const dnnl_format_tag_t tags[3][2] = { { dnnl_nCw16c, dnnl_nCw8c },
-                                                  { dnnl_nChw16c, dnnl_nChw8c },
-                                                  { dnnl_nCdhw16c, dnnl_nCdhw8c } };
+    static const char *const tags[3][2] = { { "aBc16b", "aBc8b" }, { "aBcd16b", "aBcd8b" }, { "aBcde16b", "aBcde8b" } };
     const dnnl_blocking_desc_t *blocks = &x->format_desc.blocking;
 
     if (!rg_md_is_blocked(x) || rank < 3 || rank > 5 || blocks->inner_nblks != 1 || blocks->inner_idxs[0] != 1 ||
         (blocks->inner_blks[0] != 16 && blocks->inner_blks[0] != 8))
         return false;
-    return dnnl_memory_desc_init_by_tag(out, (int)rank, dims, dnnl_f32, tags[rank - 3][blocks->inner_blks[0] == 8]) ==
-           dnnl_success;
+    return rg_md_blocks(out, rank, dims, tags[rank - 3][blocks->inner_blks[0] == 8]);
 }

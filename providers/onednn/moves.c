@@ -19,7 +19,7 @@ static bool find_block(const rg_md *md, int *out_axis, int64_t *out_block)
     *out_axis = -1;
     *out_block = 1;
     if (md->format_kind != dnnl_blocked || md->offset0 != 0 || b->inner_nblks > 1 ||
-        dnnl_data_type_size(md->data_type) != sizeof(float))
+        rg_type_bytes(md->data_type) != sizeof(float))
         return false;
     if (b->inner_nblks == 0)
         return true;

@@ -98,7 +98,7 @@ static inlay_status set_part(rg_build *b, uint32_t part, const rg_place *whole, 
 
     rg_md_strides(&y.md, b->ranks[part], b->dims[part], strides);
     y.md.data_type = whole->md.data_type;
-    y.offset += (uint64_t)start * dnnl_data_type_size(whole->md.data_type);
+    y.offset += (uint64_t)start * rg_type_bytes(whole->md.data_type);
     return rg_set_place(b, part, &y);
 }
 

@@ -72,7 +72,8 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     code = dnnl_engine_create(&state->engine, dnnl_cpu, 0);
     if (code != dnnl_success) {
         free(state);
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "oneDNN has no engine for this CPU (status %d)", (int)code);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "no oneDNN: libdnnl2 is not installed, or knows "
+                           "nothing of this CPU (status %d)", (int)code);
     }
     *out_state = state;
     return INLAY_OK;

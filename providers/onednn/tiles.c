@@ -310,8 +310,7 @@ done:
 
 bool tiles_panel_layout(const rg_md *weights, rg_md *md)
 {
-    return dnnl_memory_desc_init_by_tag(md, weights->ndims, weights->dims, dnnl_f32,
-                                        weights->ndims == 4 ? dnnl_Acdb32a : dnnl_Acb32a) == dnnl_success;
+    return rg_md_blocks(md, (uint32_t)weights->ndims, weights->dims, weights->ndims == 4 ? "Acdb32a" : "Acb32a");
 }
 
 static inlay_status emit_direct(rg_build *b, const rg_op *op, const kn_case *c, const tile_ending *ending,

@@ -163,13 +163,11 @@ static bool panel_layout(const kn_case *c, rg_md *md, sg_job *job)
 {
     const bool flat = c->weights.ndims == 4;
     const int at = job->n <= 16 ? 0 : job->n <= 32 ? 1 : 2;
-    static const dnnl_format_tag_t tags[2][3] = { { dnnl_Acb16a, dnnl_Acb32a, dnnl_Acb64a },
-                                                  { dnnl_Acdb16a, dnnl_Acdb32a, dnnl_Acdb64a } };
+    static const char *const tags[2][3] = { { "Acb16a", "Acb32a", "Acb64a" }, { "Acdb16a", "Acdb32a", "Acdb64a" } };
 
     job->width = job->b_step = 16 << at;
     job->b_panel = job->k * job->width;
-    return dnnl_memory_desc_init_by_tag(md, c->weights.ndims, c->weights.dims, dnnl_f32, tags[flat][at]) ==
-           dnnl_success;
+    return rg_md_blocks(md, (uint32_t)c->weights.ndims, c->weights.dims, tags[flat][at]);
 }
 
 static void divide(gemm *g, uint32_t threads)

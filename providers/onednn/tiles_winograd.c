@@ -309,7 +309,7 @@ bool tiles_window_layout(int64_t points, int64_t in, int64_t out, rg_md *md)
 {
     dnnl_dims_t dims = { points * points, out, in };
 
-    return dnnl_memory_desc_init_by_tag(md, 3, dims, dnnl_f32, dnnl_aBc32b) == dnnl_success;
+    return rg_md_blocks(md, 3, dims, "aBc32b");
 }
 
 typedef struct weights_call {

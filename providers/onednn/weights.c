@@ -199,7 +199,7 @@ static inlay_status pack_room(inlay_compiled *c, const rg_constant *k, rg_pack *
         add_layout(&from, &p->plain) && add_layout(&to, &p->md)) {
         key[count++] = k->content_hash;
         key[count++] = k->shifted;
-        key[count++] = library_build();
+        key[count++] = p->plain.format_kind == dnnl_blocked && p->md.format_kind == dnnl_blocked ? 0 : library_build();
         memcpy(&key[count], from.word, from.count * sizeof *key);
         count += from.count;
         memcpy(&key[count], to.word, to.count * sizeof *key);
@@ -286,7 +286,7 @@ static inlay_status fill_pack(inlay_compiled *c, const rg_constant *k, rg_pack *
         memcpy(p->data, source, rg_md_bytes(&p->md));
     else if (!tiles_window_weights(c->state, &p->plain, source, &p->md, p->data) &&
              !rg_winograd_pack(c->state, &p->plain, source, &p->md, p->data) &&
-             !reorder_slices(c, k, p, source))
+             !rg_md_copy(&p->plain, source, &p->md, p->data) && !reorder_slices(c, k, p, source))
         INLAY_TRY(rg_reorder_now(c->state, &p->plain, source, &p->md, p->data, diag));
     if (p->hosts)
         c->state->packs->keep(c->state->host->ctx, c->compiling, p->data);

@@ -19,6 +19,7 @@
  * Threads are the host's: a tile is computed on one of them, and many call the library at once, which it allows: its
  * buffers are taken under a lock of its own. */
 #include "blas.h"
+#include "at_rest.h"
 #include "product_cost.h"
 #include <stdlib.h>
 
@@ -496,7 +497,7 @@ inlay_status blas_engine_await(const inlay_host *host, const char *library, cons
                                inlay_diag *diag)
 {
     if (strcmp(library, BLAS_DEFAULT_LIBRARY) != 0 || strcmp(core, BLAS_DEFAULT_CORE) != 0 ||
-        !blas_library_is_at_rest(library))
+        !library_is_at_rest(library))
         return blas_engine_open(host, library, core, out, diag);
     engine_init(out);
     out->awaited = strdup(library);

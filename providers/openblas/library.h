@@ -51,8 +51,6 @@ void blas_library_close(blas_library *library);
 
 /* Takes over what `from` holds, but for `small`, which others may be reading. */
 void blas_library_move(blas_library *to, const blas_library *from);
-/* Is the library one that the system's loader will find, and that the process has not loaded? */
-bool blas_library_is_at_rest(const char *name);
 
 /* The core type that "auto" stands for on this CPU; NULL: what the library finds. */
 const char *blas_core_of_cpu(void);

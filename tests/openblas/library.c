@@ -1,4 +1,5 @@
 /* How the openblas provider opens its library: which, with what settings, and what it leaves behind. */
+#include "at_rest.h"
 #include "blas.h"
 #include <dirent.h>
 #include <pthread.h>
@@ -95,7 +96,7 @@ static void test_awaited(void **state)
     blas_engine e;
 
     (void)state;
-    assert_false(blas_library_is_at_rest("libno-such-blas.so.9"));
+    assert_false(library_is_at_rest("libno-such-blas.so.9"));
     assert_int_equal(blas_engine_await(&host, BLAS_DEFAULT_LIBRARY, BLAS_DEFAULT_CORE, &e, &diag), INLAY_OK);
     assert_int_equal(e.library.handle == NULL, e.awaited != NULL);
     kernel = e.engine.kernel(&e.engine, GEMM_F32);

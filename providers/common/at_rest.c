@@ -1,0 +1,65 @@
+#include "at_rest.h"
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char here; /* an address in the plugin that this is part of */
+
+/* The head of the file that this code is from. */
+static bool own_head(ElfW(Ehdr) *out)
+{
+    Dl_info info;
+
+    if (dladdr((const void *)&here, &info) == 0 || info.dli_fbase == NULL)
+        return false;
+    memcpy(out, info.dli_fbase, sizeof *out);
+    return memcmp(out->e_ident, ELFMAG, SELFMAG) == 0;
+}
+
+/* An ELF file for this machine? */
+static bool is_library(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ElfW(Ehdr) head, own;
+    struct stat st;
+    bool good;
+
+    if (fd < 0)
+        return false;
+    good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && read(fd, &head, sizeof head) == (ssize_t)sizeof head;
+    (void)close(fd);
+    if (!good || !own_head(&own))
+        return false;
+    return memcmp(head.e_ident, own.e_ident, EI_DATA + 1) == 0 && head.e_machine == own.e_machine &&
+           head.e_type == ET_DYN;
+}
+
+bool library_is_at_rest(const char *name)
+{
+    Dl_serinfo size, *folders = NULL;
+    void *self = dlopen(NULL, RTLD_NOW | RTLD_LOCAL), *loaded = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    char path[PATH_MAX];
+    bool found = false;
+
+    if (self != NULL && loaded == NULL && dlinfo(self, RTLD_DI_SERINFOSIZE, &size) == 0 &&
+        (folders = malloc(size.dls_size)) != NULL && dlinfo(self, RTLD_DI_SERINFOSIZE, folders) == 0 &&
+        dlinfo(self, RTLD_DI_SERINFO, folders) == 0) {
+        for (unsigned i = 0; i < folders->dls_cnt && !found; i++) {
+            int n = snprintf(path, sizeof path, "%s/%s", folders->dls_serpath[i].dls_name, name);
+
+            found = n > 0 && (size_t)n < sizeof path && is_library(path);
+        }
+    }
+    free(folders);
+    if (loaded != NULL)
+        (void)dlclose(loaded);
+    if (self != NULL)
+        (void)dlclose(self);
+    return found;
+}

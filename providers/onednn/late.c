@@ -1,0 +1,119 @@
+/* libdnnl, opened when the first of its functions is needed. It brings libstdc++ and some 35000 relocations, which take
+ * longer than all else that a small model needs before it runs, and many models run on loops of our own alone.
+ *
+ * The functions below have the library's names: the provider is written as if it were linked to it, as the tests are.
+ * The plugin's linker script hides them. */
+#include "at_rest.h"
+#include <dlfcn.h>
+#include <oneapi/dnnl/dnnl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT_OF(number) #number
+#define SONAME(number) "libdnnl.so." TEXT_OF(number)
+static const char soname[] = SONAME(DNNL_VERSION_MAJOR);
+
+#define LATE(result, name, parameters, arguments, otherwise) static result(*late_##name) parameters;
+#include "late.def"
+#undef LATE
+static dnnl_status_t (*late_engine_create)(dnnl_engine_t *, dnnl_engine_kind_t, size_t);
+static dnnl_cpu_isa_t (*late_isa)(void);
+static dnnl_engine_t late_engine; /* the process's; it has no state of a session */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool is_open, has_failed;
+
+/* dlsym's result as a function pointer, as POSIX allows and ISO C does not. */
+static bool find(void *library, const char *name, void *out_function)
+{
+    void *symbol = dlsym(library, name);
+
+    memcpy(out_function, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+static bool open_library(void)
+{
+    void *library = dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    bool good = library != NULL;
+
+#define LATE(result, name, parameters, arguments, otherwise) good = good && find(library, #name, &late_##name);
+#include "late.def"
+#undef LATE
+    good = good && find(library, "dnnl_engine_create", &late_engine_create) &&
+           find(library, "dnnl_get_effective_cpu_isa", &late_isa);
+    return good && late_engine_create(&late_engine, dnnl_cpu, 0) == dnnl_success;
+}
+
+/* Is the library open, now at the latest? One that could not be opened once is not tried again. */
+static bool need(void)
+{
+    bool open = __atomic_load_n(&is_open, __ATOMIC_ACQUIRE);
+
+    if (open)
+        return true;
+    (void)pthread_mutex_lock(&lock);
+    if (!is_open && !has_failed) {
+        has_failed = !open_library();
+        __atomic_store_n(&is_open, !has_failed, __ATOMIC_RELEASE);
+    }
+    open = is_open;
+    (void)pthread_mutex_unlock(&lock);
+    return open;
+}
+
+/* Who opens a provider gets a stand-in for an engine, see below. */
+#define ENGINE(of_the_caller) ((void)(of_the_caller), late_engine)
+#define LATE(result, name, parameters, arguments, otherwise) \
+    result name parameters                                   \
+    {                                                        \
+        return need() ? late_##name arguments : otherwise;   \
+    }
+#include "late.def"
+#undef LATE
+
+/* A provider that opens wants to know whether there will be an engine. */
+dnnl_status_t dnnl_engine_create(dnnl_engine_t *engine, dnnl_engine_kind_t kind, size_t index)
+{
+    static char stand_in;
+
+    (void)kind;
+    (void)index;
+    *engine = (dnnl_engine_t)(void *)&stand_in;
+    return __atomic_load_n(&is_open, __ATOMIC_ACQUIRE) || library_is_at_rest(soname) || need() ? dnnl_success
+                                                                                               : dnnl_unimplemented;
+}
+
+dnnl_status_t dnnl_engine_destroy(dnnl_engine_t engine)
+{
+    (void)engine;
+    return dnnl_success;
+}
+
+/* May somebody have limited the instructions that the library is to use? */
+static bool is_limited(void)
+{
+    void *loaded = dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD); /* by the application, too */
+
+    if (loaded != NULL)
+        (void)dlclose(loaded);
+    return loaded != NULL || getenv("ONEDNN_MAX_CPU_ISA") != NULL || getenv("DNNL_MAX_CPU_ISA") != NULL;
+}
+
+/* Every session asks for this, so it is answered as the library would: by what the CPU has. */
+dnnl_cpu_isa_t dnnl_get_effective_cpu_isa(void)
+{
+#if defined(__x86_64__)
+    if (!__atomic_load_n(&is_open, __ATOMIC_ACQUIRE) && !is_limited()) {
+        if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+            !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
+            return __builtin_cpu_supports("avx2") ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41;
+        if (!__builtin_cpu_supports("avx512vnni"))
+            return dnnl_cpu_isa_avx512_core;
+        return __builtin_cpu_supports("avx512bf16") ? dnnl_cpu_isa_avx512_core_bf16 : dnnl_cpu_isa_avx512_core_vnni;
+    }
+#endif
+    return need() ? late_isa() : dnnl_cpu_isa_sse41;
+}
