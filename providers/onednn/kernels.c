@@ -71,7 +71,7 @@ static inlay_status tiles_direct(rg_build *b, const rg_group *group, const kn_ca
 static bool gemm_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group, (void)out_why;
-    return kn_has_tiles(b, c) && b->scales[b->op->in[0]] == INLAY_NONE;
+    return kn_has_tiles(b, c) && c->w.share >= LEAST_INSIDE && b->scales[b->op->in[0]] == INLAY_NONE;
 }
 
 /* Is this what Winograd's algorithm is for? */

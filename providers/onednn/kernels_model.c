@@ -106,13 +106,14 @@ double kn_depthwise_ns(const rg_build *b, const rg_group *group, const kn_case *
 double kn_gemm_ns(const rg_build *b, const rg_group *group, const kn_case *c)
 {
     static const int rows[] = { 6, 12, 12, 8, 6 }; /* of a block, by vectors of channels */
-    const double rate = 245, block = 40, piece = 2.5, hidden = 0.8; /* of what weights take from afar */
+    const double rate = 238, narrow = 225, block = 60, piece = 2.5, hidden = 0.8; /* of what weights take from afar */
     const kn_window *w = &c->w;
     double pixels = (double)(w->images * w->out_height * w->out_width), lines = (double)lines_of(w);
     double taps = (double)(w->kernel[0] * w->kernel[1]), depth = (double)w->in * taps;
     double weights = depth * lines * TILE_LANES * sizeof(float), far = weights / FAR_BYTES_PER_NS;
     double whole = rows[lines < 4 ? (int)lines : 0], blocks = ceil(pixels / whole);
-    double ns = blocks * (2 * whole * depth * lines * TILE_LANES / rate + ceil(lines / 4) * block);
+    double work = 2 * whole * depth * lines * TILE_LANES / (lines > 2 ? rate : narrow);
+    double ns = blocks * (work + ceil(lines / 4) * block);
 
     (void)group;
     if (weights > NEAR_BYTES)
