@@ -64,10 +64,12 @@ static inlay_status clean(pass_ctx *ctx, graph *g, bool *changed)
 
         for (uint32_t o = 0; o < n->info.output_count; o++)
             used |= n->info.outputs[o] != INLAY_NONE && live[n->info.outputs[o]];
-        drop[i] = !used;
-        any |= !used;
-        if (!used)
+        drop[i] = !used && pass_may(ctx);
+        any |= drop[i];
+        if (drop[i]) {
+            pass_count(ctx, g, n, "nobody reads it");
             continue;
+        }
         for (uint32_t b = 0; b < n->body_count; b++) {
             inlay_status status = clean(ctx, n->bodies[b].graph, changed);
             if (status != INLAY_OK)

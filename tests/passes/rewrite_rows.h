@@ -4,6 +4,7 @@
 #define REWRITE_ROWS_H
 #include "exec/session.h"
 #include "graph_script.h"
+#include "passes/pass.h"
 
 typedef struct row {
     const char *name;
@@ -44,12 +45,67 @@ static inline void expect_equal(const row *r, inlay_value *got, inlay_value *wan
     }
 }
 
+/* ------------------------------------------------------------------ which passes have rows */
+
+enum { ROWS_MOST_PASSES = 128 };
+static bool rows_seen[ROWS_MOST_PASSES]; /* [pass] it has rewritten something */
+
+static inline void rows_note(void *ctx, const char *pass, int64_t rewrite, const graph *g, const graph_node *n,
+                             const char *text)
+{
+    const char *name;
+    uint32_t level;
+
+    (void)ctx, (void)rewrite, (void)g, (void)n, (void)text;
+    for (uint32_t i = 0; i < ROWS_MOST_PASSES && (name = pass_name(i, &level)) != NULL; i++)
+        rows_seen[i] = rows_seen[i] || strcmp(name, pass) == 0;
+}
+
+/* Optimises the row's graph once more, and remembers which passes did something. */
+static inline void rows_follow(const row *r, const char *const *options)
+{
+    const session_watch watch = { .note = rows_note };
+    wire w = { 0 };
+    session_source source = { .fd = -1 };
+    inlay_options *o = NULL;
+    inlay_session *s = NULL;
+
+    script_model(&w, r->script, r->opset == 0 ? 17 : r->opset);
+    source.data = w.bytes;
+    source.bytes = w.count;
+    assert_int_equal(inlay_options_create(&o, NULL), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "providers", "reference", NULL), INLAY_OK);
+    for (; options != NULL && options[0] != NULL; options += 2)
+        assert_int_equal(inlay_options_set(o, options[0], options[1], NULL), INLAY_OK);
+    assert_int_equal(session_prepare(&source, o, &watch, &s, NULL), INLAY_OK);
+    inlay_session_destroy(s);
+    inlay_options_destroy(o);
+    wire_deinit(&w);
+}
+
+/* Every pass of the levels must have rewritten something in the rows so far, but those that are tested elsewhere: their
+ * names, each between spaces. */
+static inline void rows_expect_passes(uint32_t lowest, uint32_t highest, const char *elsewhere)
+{
+    char name[80];
+    const char *pass;
+    uint32_t level;
+
+    for (uint32_t i = 0; (pass = pass_name(i, &level)) != NULL; i++) {
+        (void)snprintf(name, sizeof name, " %s ", pass);
+        assert_true(i < ROWS_MOST_PASSES);
+        if (level >= lowest && level <= highest && !rows_seen[i] && strstr(elsewhere, name) == NULL)
+            fail_msg("pass %s rewrites nothing in any row", pass);
+    }
+}
+
 /* options: of the optimised session. */
 static inline void check_row_with(const row *r, const char *const *options)
 {
     rig plain = open_row(r, (const char *const[]){ "level", "0", NULL }), best = open_row(r, options);
     static char ops[8192];
 
+    rows_follow(r, options);
     list_ops(best.session->model->main, ops, sizeof ops);
     if (r->ops != NULL && strcmp(ops, r->ops) != 0)
         fail_msg("%s: left are '%s', expected '%s'", r->name, ops, r->ops);

@@ -259,11 +259,19 @@ static void levels_have_the_same_bits(void **state)
     }
 }
 
+/* The last: no pass of level 2 without a row; einsum, gemm and merge_products are in test_rewrites.c. */
+static void every_pass_has_rows(void **state)
+{
+    (void)state;
+    rows_expect_passes(2, 2, " einsum gemm merge_products ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(activations), cmocka_unit_test(norms),
                                         cmocka_unit_test(attention), cmocka_unit_test(quantized_later),
-                                        cmocka_unit_test(levels_have_the_same_bits) };
+                                        cmocka_unit_test(levels_have_the_same_bits),
+                                        cmocka_unit_test(every_pass_has_rows) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

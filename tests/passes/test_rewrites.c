@@ -199,6 +199,19 @@ static void merged(void **state)
           "ReduceSum", 0 },
         { "reduction, then unsqueeze", "x : 2,3,4\nax = i[2] 0,-1\na = ReduceSum(x, ax) keepdims=0\n"
                                        "y = Unsqueeze(a, ax)\n-> y", "ReduceSum", 0 },
+        { "what was quantized is quantized again",
+          "x : 2,3\ns = [] 0.05\nzi = i[] 3\nz = Cast(zi) to=2\nq = QuantizeLinear(x, s, z)\n"
+          "d = DequantizeLinear(q, s, z)\np = QuantizeLinear(d, s, z)\ny = DequantizeLinear(p, s, z)\n-> y",
+          "QuantizeLinear DequantizeLinear", 0 },
+        { "again, but by another scale",
+          "x : 2,3\ns = [] 0.05\nt = [] 0.06\nzi = i[] 3\nz = Cast(zi) to=2\nq = QuantizeLinear(x, s, z)\n"
+          "d = DequantizeLinear(q, s, z)\np = QuantizeLinear(d, t, z)\ny = DequantizeLinear(p, t, z)\n-> y",
+          "QuantizeLinear DequantizeLinear QuantizeLinear DequantizeLinear", 0 },
+        { "what nobody reads", "x : 2,3\na = Exp(x)\nb = Neg(a)\ny = Tanh(x)\n-> y", "Tanh", 0 },
+        { "a branch that is known", "x : 2,3\nz = [] 0.0\no = [] 1.0\nt = Greater(z, o)\n"
+                                    "a = If(t) then:Neg(x) else:Exp(x)\ny = Tanh(a)\n-> y", "Exp Tanh", 0 },
+        { "a size that is known", "x : N,4,6\ns = Shape(x)\ni = i[1] 2\nb = Gather(s, i)\nm = i[1] -1\n"
+                                  "t = Concat(m, b) axis=0\ny = Reshape(x, t)\n-> y", "Reshape", 0 },
         { "a shape that is computed", "x : N,4,6\ns = Shape(x)\nz = i[1] 0\nb = Gather(s, z)\nt = i[2] -1,3\n"
                                       "u = Concat(b, t) axis=0\na = Reshape(x, u)\ny = Neg(a)\n-> y", "Reshape Neg",
           0 },
@@ -500,6 +513,14 @@ static void asked_for(void **state)
     wire_deinit(&r.model);
 }
 
+/* The last: no pass of these levels without a row. Constants are constants in every row, and what bodies capture is in
+ * random_graphs; loops are in test_unroll.c, integers in test_integers.c. */
+static void every_pass_has_rows(void **state)
+{
+    (void)state;
+    rows_expect_passes(0, 1, " constant_nodes capture_constants unroll quantized_ops fold_weights ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -508,6 +529,7 @@ int main(void)
         cmocka_unit_test(repeated_bodies),
         cmocka_unit_test(merged),      cmocka_unit_test(convolutions), cmocka_unit_test(products),
         cmocka_unit_test(slices),      cmocka_unit_test(many),        cmocka_unit_test(asked_for),   cmocka_unit_test(quantized),
+        cmocka_unit_test(every_pass_has_rows),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
