@@ -103,6 +103,19 @@ double kn_depthwise_ns(const rg_build *b, const rg_group *group, const kn_case *
 }
 
 /* Blocks of 6 pixels by 64 channels, or as large; rows of windows are copied. */
+/* Did threads make channels of the input, not pixels (depthwise.c)? Then every pixel lies in the caches of several
+ * cores, and who reads few pixels at a time waits for them. */
+static bool is_spread(const rg_build *b)
+{
+    for (uint32_t g = 0; b->instance->threads > 1 && g < b->group_count; g++) {
+        const rg_op *maker = &b->c->ops[b->groups[g].op];
+
+        if (b->groups[g].out == b->op->in[0])
+            return maker->in_count > 0 && maker->in[0] != INLAY_NONE && b->ahead[maker->in[0]] != NULL;
+    }
+    return false;
+}
+
 double kn_gemm_ns(const rg_build *b, const rg_group *group, const kn_case *c)
 {
     static const int rows[] = { 6, 12, 12, 8, 6 }; /* of a block, by vectors of channels */
@@ -121,7 +134,7 @@ double kn_gemm_ns(const rg_build *b, const rg_group *group, const kn_case *c)
     if (w->padded || taps > 1 || w->stride[0] > 1 || w->stride[1] > 1)
         ns += pixels * (w->dilation[1] == 1 ? (double)w->kernel[0] : taps) * piece +
               pixels * depth * sizeof(float) / UNFOLD_BYTES_PER_NS;
-    return ns / threads_of(b) + loops_ns(b, 1);
+    return ns * (is_spread(b) ? 1.35 : 1) / threads_of(b) + loops_ns(b, 1);
 }
 
 /* ------------------------------------------------------------------ oneDNN's */
