@@ -101,15 +101,25 @@ static inlay_value *rows(int64_t count, int64_t width)
     return v;
 }
 
+static bool lists_openblas(const char *const *options)
+{
+    for (; *options != NULL; options++)
+        if (strstr(*options, "openblas") != NULL)
+            return true;
+    return false;
+}
+
 /* The script has one input [N, 64]; runs of 3 and of 5 rows take turns. onednn: its threads, 0 = it is not there. The
  * primitives of oneDNN make a map of their arguments each time (our own loops, which CPUs with AVX-512 have, allocate
- * nothing), and regions for several threads take turns, by a lock. */
+ * nothing), and regions for several threads take turns, by a lock. OpenBLAS takes a buffer under a lock of its own for
+ * each product, but with some kernels: which it has is the CPU's affair, and OPENBLAS_CORETYPE's. */
 static void check(const char *what, const char *script, const char *const *options, uint32_t least_steps,
                   int onednn)
 {
     wire w = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *three = rows(3, 64), *five = rows(5, 64);
+    const bool blas = strstr(script, "MatMul") != NULL && lists_openblas(options);
     unsigned allocated, locked;
     rig r;
 
@@ -127,7 +137,7 @@ static void check(const char *what, const char *script, const char *const *optio
     atomic_store(&counting, false);
     allocated = atomic_load(&allocations);
     locked = atomic_load(&locks);
-    if ((allocated > 0 && onednn == 0) || (locked > 0 && onednn < 2))
+    if ((allocated > 0 && onednn == 0) || (locked > 0 && onednn < 2 && !blas))
         fail_msg("%s: %u allocations, %u locks in 30 runs", what, allocated, locked);
     rig_close(&r);
 done:
