@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_FILES = 64, HANG_SECONDS = 60, TEST_COUNT = 400, TEST_SECONDS = 40, CHANNELS = 16, SIDE = 10, OUT = 24 };
+enum { MOST_FILES = 64, HANG_SECONDS = 150, TEST_COUNT = 400, TEST_SECONDS = 40, CHANNELS = 16, SIDE = 10, OUT = 24 };
 
 static void need(bool fine, const char *what)
 {
@@ -125,7 +125,7 @@ static void restore(void)
 
 static void external(onnx_bytes *g, const char *name, uint32_t rank, const int64_t *dims, int64_t offset, int64_t bytes)
 {
-    onnx_bytes t = { .count = 0 }, e;
+    onnx_bytes t = { .count = 0 }, e = { .count = 0 };
     char number[32];
 
     for (uint32_t d = 0; d < rank; d++)
@@ -303,7 +303,7 @@ static void prepare(float *y)
     need(model_tensor_save(path, "t", &view, &diag) == INLAY_OK, diag.text);
     arena_deinit(&a);
     walk("", true);
-    need(file_count > 8 && file_count < MOST_FILES, "more files were expected, or less");
+    need(file_count > 5 && file_count < MOST_FILES, "more files were expected, or less");
 }
 
 /* ------------------------------------------------------------------ a mutant */
