@@ -9,7 +9,7 @@ static inlay_status run_expand(const kit_call *call)
 {
     const kit_tensor *x = &call->in[0], *y = &call->out[0];
     const uint32_t element = strided_element_bytes(x->dtype);
-    int64_t dims[INLAY_MAX_RANK], steps[INLAY_MAX_RANK], from[INLAY_MAX_RANK], to[INLAY_MAX_RANK];
+    int64_t dims[INLAY_MAX_RANK] = { 0 }, steps[INLAY_MAX_RANK], from[INLAY_MAX_RANK], to[INLAY_MAX_RANK];
     const int64_t wanted = call->in[1].count;
     strided_plan plan;
     inlay_status status;

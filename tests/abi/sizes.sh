@@ -1,9 +1,9 @@
 #!/bin/sh
 # How many bytes the stripped shared objects have, and whether that is within their limits. Of thread-local bytes there
 # may be few: dlopen() refuses a library whose static ones do not fit into what the loader keeps free, 512 bytes.
-#   sizes.sh (FILE LIMIT_BYTES)...
+#   sizes.sh (FILE LIMIT_BYTES)...    the limit is of this file and those before it
 set -u
-bad=0
+bad=0 sum=0
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 
@@ -12,8 +12,9 @@ while [ $# -ge 2 ]; do
         bad=1
     else
         bytes=$(wc -c <"$tmp/stripped")
-        echo "$(basename "$1"): $bytes bytes stripped, of at most $2"
-        if [ "$bytes" -gt "$2" ]; then
+        sum=$((sum + bytes))
+        echo "$(basename "$1"): $bytes bytes stripped; up to here $sum, of at most $2"
+        if [ $sum -gt "$2" ]; then
             echo "  too large: nm --size-sort $1 names what takes the room"
             bad=1
         fi

@@ -143,7 +143,7 @@ static void compare(const world_mix *mix, tally *whole, tally *moves)
     t.best = got = solve(&t); /* is there anything below? */
     try_all(&t, 0, 0);
     count_round(whole, got, t.best);
-    assert_true(kept <= t.best * 1.01);
+    assert_true(kept <= t.best * 1.0151); /* a tenth of what prices of a model may be off by */
     t.x.exact_steps = 0;
     count_round(moves, solve(&t), t.best);
     arena_deinit(&t.a);
