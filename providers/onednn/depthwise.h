@@ -7,7 +7,8 @@
 enum {
     DW_PIXELS = 8,     /* of a block, at most */
     DW_CHANNELS = 256, /* of a block, at most */
-    DW_ROWS = 32       /* of a window, at most */
+    DW_ROWS = 32,      /* of a window, at most */
+    DW_REUSED = 7      /* taps side by side of such whose pixels are read once: 3, 5, or so many */
 };
 
 /* A few neighbours in a row of the output, of channels that lie together:
@@ -39,7 +40,7 @@ typedef struct dw_block {
 /* Is there a loop that reads each pixel once for windows so wide, whose taps are neighbours, at that distance? */
 static inline bool dw_reuses(int64_t width, int64_t stride, int64_t dilation)
 {
-    return (width == 3 || width == 5) && (stride == 1 || stride == 2) && dilation == 1;
+    return (width == 3 || width == 5 || width == DW_REUSED) && (stride == 1 || stride == 2) && dilation == 1;
 }
 void dw_block_avx512(const dw_block *b);
 #endif

@@ -53,7 +53,7 @@ static inline __attribute__((always_inline)) void reused(const int width, const 
         for (int64_t r = 0; r < b->rows; r++) {
             const float *const *x = b->x[r];
             const bool fetch = r >= b->rows - b->fetch;
-            __m512 tap[5];
+            __m512 tap[DW_REUSED];
 
             UNROLL
             for (int k = 0; k < width; k++, w += LANES)
@@ -101,7 +101,7 @@ static inline __attribute__((always_inline)) void plain(const int pixels, const 
 }
 
 #define SIZES(X, ...) X(1, __VA_ARGS__) X(2, __VA_ARGS__) X(4, __VA_ARGS__) X(7, __VA_ARGS__) X(8, __VA_ARGS__)
-#define WINDOWS(X) X(3, 1) X(3, 2) X(5, 1) X(5, 2)
+#define WINDOWS(X) X(3, 1) X(3, 2) X(5, 1) X(5, 2) X(7, 1) X(7, 2)
 #define CELL(pixels, width, stride)                                      \
     static void reused_##width##_##stride##_##pixels(const dw_block *b)  \
     {                                                                    \
@@ -121,7 +121,7 @@ SIZES(CELL, )
 
 void dw_block_avx512(const dw_block *b)
 {
-    static void (*const of_reused[2][2][DW_PIXELS + 1])(const dw_block *) = {
+    static void (*const of_reused[DW_REUSED / 2][2][DW_PIXELS + 1])(const dw_block *) = {
 #define CELL(pixels, width, stride) [(width) / 2 - 1][(stride) - 1][pixels] = reused_##width##_##stride##_##pixels,
 #define CELLS(width, stride) SIZES(CELL, width, stride)
         WINDOWS(CELLS)

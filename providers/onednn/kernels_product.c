@@ -7,6 +7,7 @@
 #define PLAIN_FLOPS_PER_NS 200.0
 #define BATCHED_FLOPS_PER_NS 205.0
 #define MATMUL_FLOPS_PER_NS 225.0
+#define GELU_NS 0.36            /* an element */
 #define START_NS 150.0          /* of our own loops */
 #define CALL_NS 2500.0          /* of oneDNN's, with what it prepares */
 #define FAR_BYTES_PER_NS 30.0   /* weights from memory */
@@ -71,10 +72,19 @@ bool kn_packed_runs(rg_build *b, const rg_group *group, const kn_case *c, const 
     return c->p.packed && b->state->sgemm != NULL;
 }
 
+/* What Gelu takes longer in our loops than in oneDNN's. */
+static double gelus_ns(const rg_build *b, const rg_group *group)
+{
+    double gelus = 0;
+
+    for (uint32_t p = 0; p < group->post_count; p++)
+        gelus += group->posts[p].kind == RG_POST_ELTWISE && group->posts[p].eltwise.alg == dnnl_eltwise_gelu_erf;
+    return gelus * GELU_NS * (double)rg_count(b, group->out) / b->instance->threads;
+}
+
 double kn_packed_ns(const rg_build *b, const rg_group *group, const kn_case *c)
 {
-    (void)group;
-    return START_NS + start_ns(b) + work_ns(b, &c->p, OWN_FLOPS_PER_NS);
+    return START_NS + start_ns(b) + work_ns(b, &c->p, OWN_FLOPS_PER_NS) + gelus_ns(b, group);
 }
 
 bool kn_inner_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
