@@ -21,6 +21,7 @@ typedef struct steady {
     problem *x;
     uint32_t *choice, *home, *trial; /* [nodes] offers: what is, what the order of providers asks for, a mix */
     uint32_t *root;                  /* [nodes] union-find; only nodes of changes count */
+    uint32_t *listed;                /* [nodes] of a root, where its change is in the list */
     uint8_t *part;                   /* [nodes] 1 = of a change */
     change *changes;                 /* [count] least gain first */
     uint32_t count;
@@ -101,18 +102,19 @@ static double price_at(const steady *s, const uint32_t *choice, uint32_t n)
 static void list_changes(steady *s)
 {
     const problem *x = s->x;
-    uint32_t *at = s->trial; /* [nodes] of a root, where its change is listed */
 
     for (uint32_t n = 0; n < x->nodes; n++)
         if (s->part[n] && root_of(s, n) == n) {
-            at[n] = s->count;
+            s->listed[n] = s->count;
             s->changes[s->count++] = (change){ .root = n };
         }
     for (uint32_t n = 0; n < x->nodes; n++)
         if (s->part[n])
-            s->changes[at[root_of(s, n)]].gain += price_at(s, s->home, n) - price_at(s, s->choice, n);
+            s->changes[s->listed[root_of(s, n)]].gain += price_at(s, s->home, n) - price_at(s, s->choice, n);
     if (s->count > 0)
         qsort(s->changes, s->count, sizeof *s->changes, by_gain);
+    for (uint32_t i = 0; i < s->count; i++)
+        s->listed[s->changes[i].root] = i;
 }
 
 static bool steady_init(steady *s, problem *x, uint32_t *choice)
@@ -123,9 +125,11 @@ static bool steady_init(steady *s, problem *x, uint32_t *choice)
     s->home = arena_array(x->scratch, nodes, sizeof *s->home);
     s->trial = arena_array(x->scratch, nodes, sizeof *s->trial);
     s->root = arena_array(x->scratch, nodes, sizeof *s->root);
+    s->listed = arena_array(x->scratch, nodes, sizeof *s->listed);
     s->part = arena_array(x->scratch, nodes, sizeof *s->part);
     s->changes = arena_array(x->scratch, nodes, sizeof *s->changes);
-    return s->home != NULL && s->trial != NULL && s->root != NULL && s->part != NULL && s->changes != NULL;
+    return s->home != NULL && s->trial != NULL && s->root != NULL && s->listed != NULL && s->part != NULL &&
+           s->changes != NULL;
 }
 
 /* What may be given away. */
@@ -146,12 +150,12 @@ static bool undo(steady *s, uint32_t first, uint32_t end, double bearable)
     part_verdict v;
 
     memcpy(s->trial, s->choice, x->nodes * sizeof *s->trial);
-    for (uint32_t n = 0; n < x->nodes; n++)
-        for (uint32_t i = first; s->part[n] && i < end; i++)
-            if (s->changes[i].root == root_of(s, n)) {
-                s->trial[n] = s->home[n];
-                break;
-            }
+    for (uint32_t n = 0; n < x->nodes; n++) {
+        const uint32_t i = s->part[n] ? s->listed[root_of(s, n)] : INLAY_NONE;
+
+        if (i >= first && i < end)
+            s->trial[n] = s->home[n];
+    }
     v = part_judge(x, s->trial);
     if (x->failed || !v.runs || !v.feasible || v.price > bearable)
         return false;

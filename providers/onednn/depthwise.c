@@ -6,7 +6,8 @@
 #include "tiles.h"
 #include <math.h>
 
-/* The convolution that makes the input, row by row, in a ring that each worker has for itself. Places in rings count pixels of `block` floats. */
+/* The convolution that makes the input, row by row, in a ring that each worker has for itself. Places in rings count
+ * pixels of `block` floats. */
 typedef struct maker {
     int64_t depth;            /* channels that it reads; 0: there is none */
     tile_image in;            /* of its input */

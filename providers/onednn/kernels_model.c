@@ -102,7 +102,6 @@ double kn_depthwise_ns(const rg_build *b, const rg_group *group, const kn_case *
     return (vectors * (0.5 + 0.15 * taps) + bytes / 130) / threads_of(b) + loops_ns(b, 1);
 }
 
-/* Blocks of 6 pixels by 64 channels, or as large; rows of windows are copied. */
 /* Did threads make channels of the input, not pixels (depthwise.c)? Then every pixel lies in the caches of several
  * cores, and who reads few pixels at a time waits for them. */
 static bool is_spread(const rg_build *b)
@@ -116,6 +115,7 @@ static bool is_spread(const rg_build *b)
     return false;
 }
 
+/* Blocks of 6 pixels by 64 channels, or as large; rows of windows are copied. */
 double kn_gemm_ns(const rg_build *b, const rg_group *group, const kn_case *c)
 {
     static const int rows[] = { 6, 12, 12, 8, 6 }; /* of a block, by vectors of channels */

@@ -1,5 +1,6 @@
 /* A shared object that mentions everything public, so that its debug information describes the ABI: what abidw records
  * and abidiff compares. Whatever a function or struct here reaches is part of it. */
+#include "inlay/extensions.h"
 #include "inlay/inlay.h"
 #include "inlay/plugin.h"
 
@@ -7,3 +8,15 @@
     __attribute__((visibility("default"))) extern __typeof__(name) *const surface_##name; \
     __typeof__(name) *const surface_##name = NULL;
 #include "surface.def"
+
+/* Extensions are found by their names at run time: no function leads to their structs. */
+#define EXTENSION(type)                                                        \
+    __attribute__((visibility("default"))) extern const type *const surface_of_##type; \
+    const type *const surface_of_##type = NULL;
+EXTENSION(inlay_ext_constants)
+EXTENSION(inlay_ext_packs)
+EXTENSION(inlay_ext_timings)
+EXTENSION(inlay_ext_kernels)
+EXTENSION(inlay_kernel)
+EXTENSION(inlay_ext_integers)
+EXTENSION(inlay_ext_steps)

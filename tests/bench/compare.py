@@ -7,8 +7,8 @@ met on a busy machine cancels. create, first run and peak memory are medians, to
 empty cache folder (`cold`), and with what the run before it kept there (`warm`); peak memory is the larger of both. In
 it inlay opens its plugins and their libraries; that of ONNX Runtime begins when its library is loaded. Nothing that was
 measured on this machine before is used: the cache folder is a new one for each row. With --tune there is one more
-column: inlay after `inlay tune MODEL`, in turns with all others. `peak` is the share of the machine's measured peak: the model's operations in its time, beside the best large matrix product on as
-many threads."""
+column: inlay after `inlay tune MODEL`, in turns with all others. `peak` is the share of the machine's measured peak: the
+model's operations in its time, beside the best large matrix product on as many threads."""
 import argparse
 import json
 import os

@@ -8,7 +8,7 @@
  * Where sizes turn out not to fit, the units of the region run one after the other as those of any region do. */
 #include "internal.h"
 
-enum { TILE = 1024, MAX_CHAIN = 512 };
+enum { TILE = 1024, MAX_CHAIN = 512, SHORT_ROW = 32 };
 
 /* ------------------------------------------------------------------ finding */
 
@@ -389,6 +389,11 @@ inlay_status kit_chain_build(const inlay_compiled *compiled, inlay_specialize_re
     }
     if (c->count > 0)
         collapse(c);
+    /* A loop for each of many short rows costs more than results that go through memory. */
+    if (c->rank > 1 && c->dims[c->rank - 1] < SHORT_ROW && c->count > TILE) {
+        free(c);
+        return INLAY_OK;
+    }
     set_steps(c);
     plan_output(compiled, c, r);
     r->workspace_bytes = threads * c->tile_count * TILE * sizeof(float);

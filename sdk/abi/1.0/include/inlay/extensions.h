@@ -113,6 +113,22 @@ typedef struct inlay_ext_integers {
     uint32_t reserved;
 } inlay_ext_integers;
 
+/* For providers that run several kernels in one region: who profiles a run wants to know what each of them takes.
+ *
+ *     if (steps != NULL && args->run != NULL && steps->wanted(host->ctx, args->run) != 0)
+ *         ... look at the clock around each kernel, and steps->done(host->ctx, args->run, node, begin, end);
+ *
+ * Only from execute, and on its thread. */
+#define INLAY_EXT_STEPS "inlay.steps/1"
+typedef struct inlay_ext_steps {
+    uint64_t struct_size;
+    /* 0, nearly always: nobody looks. */
+    uint32_t (*wanted)(void *ctx, inlay_run *run);
+    /* A kernel has run. node: of the snapshot, the one that it is for, with what is fused to it; what only prepares it,
+     * such as a change of layout, is told under the same. begin_ns, end_ns: on CLOCK_MONOTONIC. */
+    void (*done)(void *ctx, inlay_run *run, uint32_t node, uint64_t begin_ns, uint64_t end_ns);
+} inlay_ext_steps;
+
 #ifdef __cplusplus
 }
 #endif
