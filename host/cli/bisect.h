@@ -1,5 +1,5 @@
-/* cli/bisect.h - the parts of `inlay bisect`: runs with other settings, what differs between two of them, and which node
- * or region of a provider it comes from. */
+/* cli/bisect.h - the parts of `inlay bisect`: runs with other settings, what differs between two of them, and which
+ * node or region of a provider it comes from. */
 #ifndef CLI_BISECT_H
 #define CLI_BISECT_H
 #include "cli/cli.h"

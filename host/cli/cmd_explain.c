@@ -29,7 +29,8 @@ enum { KEY_ALL = 0x4000, KEY_MEASURE, KEY_SECONDS, KEY_NODE, KEY_WHAT_IF, KEY_HT
 static const struct argp_option flags[] = {
     { "all", KEY_ALL, NULL, 0, "Leave nothing out: every region, refused node and copy", 0 },
     { "kernels", KEY_KERNELS, NULL, 0,
-      "Show which kernel each layer runs by, what it is expected to take, or took under `inlay tune`, and the next best",
+      "Show which kernel each layer runs by, what it is expected to take, or took under `inlay tune`, and the next "
+      "best",
       0 },
     { "measure", KEY_MEASURE, NULL, 0,
       "Run the model and show what each part took, as the median of several runs; sizes that are open are those that "

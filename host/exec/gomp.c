@@ -4,9 +4,9 @@
  * 5000 turns it takes 19, and on a machine of its own nothing is lost: loops follow each other closer than that.
  *
  * The number is read when libgomp is loaded, from the environment, so this file must load it, before a plugin does, and
- * set the variable for that moment. That is done when this library is loaded, and only while the process has one thread,
- * for others may be reading the environment. Where somebody has said how to wait, or libgomp is there already, all
- * stays as it is. */
+ * set the variable for that moment. That is done when this library is loaded, and only while the process has one
+ * thread, for others may be reading the environment. Where somebody has said how to wait, or libgomp is there already,
+ * all stays as it is. */
 #include "exec/gomp.h"
 #include <dlfcn.h>
 #include <stddef.h>

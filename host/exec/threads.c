@@ -291,9 +291,9 @@ enum { RANGES_PER_WORKER = 4 }; /* enough to even out workers that are slower or
  *
  * libgomp's workers spin for a while after a loop (gomp.c), and starting one then takes half a microsecond. Then they
  * sleep: waking them takes tens of microseconds, and milliseconds when they are queued on a CPU that is busy, for the
- * caller waits until all have come. A model that takes microseconds and runs now and then must not pay that. So with a sleeping team the caller
- * begins alone, and wakes it when it has lost as much as waking costs: in this loop, in those shortly before, or in
- * one like it the last time. */
+ * caller waits until all have come. A model that takes microseconds and runs now and then must not pay that. So with a
+ * sleeping team the caller begins alone, and wakes it when it has lost as much as waking costs: in this loop, in those
+ * shortly before, or in one like it the last time. */
 #define AWAKE_NS 200000u
 #define WAKE_NS 50000u
 

@@ -202,7 +202,8 @@ bool part_fuse(problem *x, const part_side *now, const part_side *then, uint32_t
 
 /* The best choice that the search finds; *uncovered is a node that nobody runs, or NONE. */
 INLAY_NODISCARD bool part_solve(problem *x, uint32_t *choice, uint32_t *uncovered);
-/* Gives nodes back to whom the user's order would have them run by, while what is lost by it is too little to be known. */
+/* Gives nodes back to whom the user's order would have them run by, while what is lost by it is too little to be
+ * known. */
 INLAY_NODISCARD bool part_steady(problem *x, uint32_t *choice);
 /* Improves *verdict, whose choice may be infeasible, by trying everything within a budget of steps. True: that sufficed
  * to know the best. */

@@ -108,8 +108,8 @@ static bool sizes_agree(const product *p)
     return true;
 }
 
-/* The operand that makes the columns: the one with the last letter of the result that is not in both. A matrix by a vector
- * stands where it need not be transposed. */
+/* The operand that makes the columns: the one with the last letter of the result that is not in both. A matrix by a
+ * vector stands where it need not be transposed. */
 static uint32_t right_operand(const product *p)
 {
     bool own[2] = { false, false };
@@ -256,10 +256,11 @@ static bool add_each(const product *p, const term *group, sizes *s, bool stay)
 
 static uint32_t put_reshape(const product *p, uint32_t v, const sizes *s)
 {
-    uint32_t inputs[2] = { v, s->count == 0 || v == INLAY_NONE ? INLAY_NONE : rw_constant_ints(p->w, s->dims, s->count) };
+    uint32_t inputs[2] = { v, INLAY_NONE };
 
     if (s->count == 0 || v == INLAY_NONE)
         return v;
+    inputs[1] = rw_constant_ints(p->w, s->dims, s->count);
     return inputs[1] == INLAY_NONE ? INLAY_NONE : put(p, "Reshape", inputs, 2, NULL, NULL, 0);
 }
 

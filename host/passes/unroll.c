@@ -1,6 +1,7 @@
-/* Loop (ONNX 1, 11, 13) that runs a known small number of times: its iterations become nodes of the graph, one after the
- * other. What scripted programs make of torch.tensor_split and the like, where a loop cuts parts off a tensor and keeps
- * them in a sequence; without the loop each part is known, and whoever reads it runs in one region with its maker. */
+/* Loop (ONNX 1, 11, 13) that runs a known small number of times: its iterations become nodes of the graph, one after
+ * the other. What scripted programs make of torch.tensor_split and the like, where a loop cuts parts off a tensor and
+ * keeps them in a sequence; without the loop each part is known, and whoever reads it runs in one region with its
+ * maker. */
 #include "passes/body_nodes.h"
 #include <stdio.h>
 #include <string.h>
@@ -170,6 +171,7 @@ static uint32_t put_node(unroller *u, const char *op, const uint32_t *inputs, ui
     static const int64_t zero = 0;
     graph *g = u->b.to;
     graph_node *n = graph_add_node(g, op, NULL, NULL, count, 1);
+    inlay_status status;
 
     y = y == INLAY_NONE ? graph_add_value(g, NULL, 0) : y;
     if (n == NULL || y == INLAY_NONE)
@@ -179,10 +181,8 @@ static uint32_t put_node(unroller *u, const char *op, const uint32_t *inputs, ui
     ((uint32_t *)(uintptr_t)n->info.outputs)[0] = y;
     if (attr == NULL)
         return y;
-    return (strcmp(attr, "axes") == 0 ? graph_set_attr_ints(g, n, attr, &zero, 1) : graph_set_attr_int(g, n, attr, 0)) ==
-                   INLAY_OK
-               ? y
-               : INLAY_NONE;
+    status = strcmp(attr, "axes") == 0 ? graph_set_attr_ints(g, n, attr, &zero, 1) : graph_set_attr_int(g, n, attr, 0);
+    return status == INLAY_OK ? y : INLAY_NONE;
 }
 
 /* A scan output: what the iterations gave, each with a new first axis, one after the other. */

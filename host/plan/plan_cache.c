@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Per program; the least recently used goes. What a loop carries may grow from one iteration to the next, and each run of
- * the loop comes by all those shapes again: a cache that is a little too small would never hit. */
+/* Per program; the least recently used goes. What a loop carries may grow from one iteration to the next, and each run
+ * of the loop comes by all those shapes again: a cache that is a little too small would never hit. */
 enum { PLANS_KEPT = 16, BODY_PLANS_KEPT = 128 };
 
 static uint32_t key_length(const plan_input *inputs, uint32_t count)

@@ -101,7 +101,7 @@ INLAY_NODISCARD inlay_status program_fold_node(const void *fold_ctx, graph *g, g
                                                inlay_tensor_view *results, arena *a, inlay_diag *diag);
 /* Are integers of 8 bits faster than floats there (extension inlay.integers/1)? */
 bool program_has_integers(const part_provider *p);
-/* The optimiser's pass_offers_fn: would such a provider run n, a node that is not in the graph yet? `made` describes its
- * output. fold_ctx is a program_env. */
+/* The optimiser's pass_offers_fn: would such a provider run n, a node that is not in the graph yet? `made` describes
+ * its output. fold_ctx is a program_env. */
 bool program_offers_integers(const void *fold_ctx, const graph *g, const graph_node *n, const inlay_value_info *made);
 #endif

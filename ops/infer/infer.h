@@ -106,8 +106,8 @@ inlay_status infer_broadcast_all(op_infer *infer);      /* output 0: broadcast o
  * *out_rank INLAY_RANK_UNKNOWN. */
 INLAY_NODISCARD inlay_status infer_broadcast(op_infer *infer, uint32_t first, uint32_t end, uint32_t *out_rank,
                                              inlay_dim *out_dims);
-/* Fails when input i can't be broadcast to these dims, aligned at the end: when it has more of them, or a fixed one that
- * is neither 1 nor theirs (unidirectional broadcasting). */
+/* Fails when input i can't be broadcast to these dims, aligned at the end: when it has more of them, or a fixed one
+ * that is neither 1 nor theirs (unidirectional broadcasting). */
 INLAY_NODISCARD inlay_status infer_broadcasts_to(const op_infer *infer, uint32_t i, uint32_t rank,
                                                  const inlay_dim *dims);
 /* Fails when input i, which may be omitted, is known to have another number of elements. */

@@ -303,7 +303,8 @@ inlay_status rg_fuse(rg_build *b);
 /* Pads of a window at these sizes, explicit ones and those of auto_pad; `in` and `out` are [spatial]. */
 void rg_window_pads(const rg_op *op, const int64_t *in, const int64_t *out, const int64_t *kernel, int64_t *begins,
                     int64_t *ends);
-/* The weights of the convolution in hand as ONNX Conv has them: [O, I/g, ..], with the groups in front if there are any. */
+/* The weights of the convolution in hand as ONNX Conv has them: [O, I/g, ..], with the groups in front if there are
+ * any. */
 void rg_window_weights(const rg_build *b, uint32_t value, rg_md *out);
 /* Of the taps of a window along one axis the share that lies in the image, over all outputs; 1 when there is no output.
  * A dilated window may have most of them in the padding. */

@@ -19,8 +19,8 @@ bool rg_is_large(const kit_node *node, kit_refusal *why)
            kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "scalars and vectors are not worth a oneDNN primitive");
 }
 
-/* Clip-6 has attributes, with the ends of finite numbers where they are omitted; Clip-11 has inputs, and what is omitted
- * does not bound. */
+/* Clip-6 has attributes, with the ends of finite numbers where they are omitted; Clip-11 has inputs, and what is
+ * omitted does not bound. */
 static bool clip_bounds(const kit_node *node, rg_eltwise *f, kit_refusal *why)
 {
     *f = (rg_eltwise){ dnnl_eltwise_clip_v2, -INFINITY, INFINITY };
@@ -113,8 +113,8 @@ inlay_status rg_describe(rg_build *b, const void *desc, dnnl_primitive_desc_t *o
 }
 
 /* Loops of our own. Log is rounded so that log(2) and the like are what everybody else's are: models cut positions into
- * buckets by it, and a result one bit lower is another bucket. The others keep NaN, infinity and the sign of zero as ONNX
- * has them, where oneDNN's kernels lose them; their time is that of the memory either way. */
+ * buckets by it, and a result one bit lower is another bucket. The others keep NaN, infinity and the sign of zero as
+ * ONNX has them, where oneDNN's kernels lose them; their time is that of the memory either way. */
 typedef struct functions {
     rg_native native;
     rg_eltwise f;

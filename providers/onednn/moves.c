@@ -11,7 +11,8 @@ const move_set *moves_of_cpu(void)
     return NULL;
 }
 
-/* The axis that lies in blocks and how many words a block has; block 1: none does. false: it is none of these layouts. */
+/* The axis that lies in blocks and how many words a block has; block 1: none does. false: it is none of these
+ * layouts. */
 static bool find_block(const rg_md *md, int *out_axis, int64_t *out_block)
 {
     const dnnl_blocking_desc_t *b = &md->format_desc.blocking;

@@ -1,5 +1,5 @@
-/* rows.h - sums of rows, exact to the last bit but for about one in 10^8: in double, rounded once. Their result does not
- * depend on the order of elements, thus not on who computes them, which integers made of floats notice. */
+/* rows.h - sums of rows, exact to the last bit but for about one in 10^8: in double, rounded once. Their result does
+ * not depend on the order of elements, thus not on who computes them, which integers made of floats notice. */
 #ifndef ONEDNN_ROWS_H
 #define ONEDNN_ROWS_H
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* Softmax and LogSoftmax (ONNX Softmax-1..13) by oneDNN. Where a row has a NaN, or an infinity, ONNX has NaN all along it;
- * oneDNN has it there alone, and a loop behind it spreads it. */
+/* Softmax and LogSoftmax (ONNX Softmax-1..13) by oneDNN. Where a row has a NaN, or an infinity, ONNX has NaN all along
+ * it; oneDNN has it there alone, and a loop behind it spreads it. */
 #include "build.h"
 #include <math.h>
 

@@ -6,7 +6,8 @@
  * that lies elsewhere, fetch the weights of the next tile while they multiply, and need no code to be generated.
  *
  * tiles_avx512.c has the loops over vectors, tiles.c convolutions as they are written down, tiles_winograd.c those of
- * 3x3 by Winograd's algorithm, and tiles_error.c how far that is off. Where the CPU has no AVX-512, oneDNN's convolutions are all there are. */
+ * 3x3 by Winograd's algorithm, and tiles_error.c how far that is off. Where the CPU has no AVX-512, oneDNN's
+ * convolutions are all there are. */
 #ifndef ONEDNN_TILES_H
 #define ONEDNN_TILES_H
 #include "kernels.h"

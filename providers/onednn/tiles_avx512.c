@@ -434,4 +434,6 @@ static void window_weights(const char *w, int64_t step, int64_t tap, int64_t cou
     }
 }
 
-const tile_set tiles_avx512 = { multiply, function, dw_block_avx512, interleave_3, window_in, window_out, window_weights };
+const tile_set tiles_avx512 = {
+    multiply, function, dw_block_avx512, interleave_3, window_in, window_out, window_weights,
+};

@@ -232,7 +232,8 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
     if (points <= 0 || x->rank == 0 || axis < 0 || axis >= (int64_t)y->rank)
         return;
     n = (double)y->dims[axis] * (kit_attr_int(node->info, "onesided", short_time) != 0 ? 2 : 1);
-    work_cost(shapes, points / (double)y->dims[axis] * work_sort(n > 2 ? n : 2), 2, points / (double)y->dims[axis], out);
+    points /= (double)y->dims[axis];
+    work_cost(shapes, points * work_sort(n > 2 ? n : 2), 2, points, out);
 }
 
 static const kit_kernel kernels[] = {

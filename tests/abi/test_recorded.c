@@ -3,8 +3,7 @@
 #include "cmocka_all.h"
 #include "inlay/inlay.h"
 #include "onnx_bytes.h"
-#include <stdlib.h>
-#include <string.h>
+#include "told.h"
 
 enum { COUNT = 4 };
 
@@ -21,21 +20,6 @@ static void model(onnx_bytes *file)
     onnx_output(&g, "y", INLAY_FLOAT, 1, dims);
     file->count = 0;
     assert_int_equal(onnx_file(file, &g, 17, "com.recorded"), 0);
-}
-
-typedef struct text {
-    char data[65536];
-    size_t bytes;
-} text;
-
-static void append(void *user, const char *more, size_t bytes)
-{
-    text *t = user;
-
-    if (bytes < sizeof t->data - t->bytes) {
-        memcpy(t->data + t->bytes, more, bytes);
-        t->bytes += bytes;
-    }
 }
 
 static void run(inlay_session *session, const char *minor)
@@ -70,7 +54,7 @@ static void run_with(const char *minor)
 {
     static const char *const names[] = { "recorded_provider", "recorded_operator", "recorded_kit", "reference" };
     static onnx_bytes file;
-    static text explanation;
+    told explanation = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *options = NULL;
     inlay_session *session = NULL;
@@ -84,14 +68,13 @@ static void run_with(const char *minor)
     INLAY_TRY(inlay_options_set(options, "providers", "recorded_provider,recorded_operator,recorded_kit,reference",
                                 &diag));
     INLAY_TRY(inlay_session_create_from_bytes(file.data, file.count, options, &session, &diag));
-    explanation.bytes = 0;
-    INLAY_TRY(inlay_session_explain(session, "text", append, &explanation, &diag));
-    explanation.data[explanation.bytes] = '\0';
+    INLAY_TRY(inlay_session_explain(session, "text", told_keep, &explanation, &diag));
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strstr(explanation.data, names[i]) == NULL)
             fail_msg("ABI %s: %s has no part in:\n%s", minor, names[i], explanation.data);
     run(session, minor);
 done:
+    told_free(&explanation);
     inlay_session_destroy(session);
     inlay_options_destroy(options);
     if (status != INLAY_OK)

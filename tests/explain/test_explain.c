@@ -2,28 +2,10 @@
 #include "cmocka_all.h"
 #include "explain/words.h"
 #include "rig.h"
+#include "told.h"
 #include <jansson.h>
 
 /* ------------------------------------------------------------------ helpers */
-
-typedef struct told {
-    char *data; /* owned */
-    size_t count, capacity;
-} told;
-
-static void keep(void *user, const char *piece, size_t bytes)
-{
-    told *t = user;
-
-    if (t->count + bytes + 1 > t->capacity) {
-        t->capacity = (t->count + bytes + 1) * 2;
-        t->data = realloc(t->data, t->capacity);
-        assert_non_null(t->data);
-    }
-    memcpy(t->data + t->count, piece, bytes);
-    t->count += bytes;
-    t->data[t->count] = '\0';
-}
 
 static told explain(const inlay_session *s, inlay_explain_options options)
 {
@@ -31,7 +13,7 @@ static told explain(const inlay_session *s, inlay_explain_options options)
     told t = { 0 };
 
     options.struct_size = sizeof options;
-    if (inlay_session_explain_ex(s, &options, keep, &t, &diag) != INLAY_OK)
+    if (inlay_session_explain_ex(s, &options, told_keep, &t, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     return t;
 }
@@ -44,10 +26,10 @@ static json_t *explain_json(const inlay_session *s, inlay_explain_options option
 
     options.format = "json";
     t = explain(s, options);
-    value = json_loadb(t.data, t.count, 0, &error);
+    value = json_loadb(t.data, t.bytes, 0, &error);
     if (value == NULL)
         fail_msg("line %d: %s", error.line, error.text);
-    free(t.data);
+    told_free(&t);
     return value;
 }
 
@@ -111,7 +93,7 @@ static void check_agreement(const inlay_session *s)
     assert_float_equal(number(j, "bytes_moved"), sum_runs(json_object_get(j, "main"), "bytes_moved"),
                        1e-6 * number(j, "bytes_moved"));
     json_decref(j);
-    free(t.data);
+    told_free(&t);
 }
 
 static void named_node(wire *w, const char *op, const char *inputs, const char *outputs, const char *name)
@@ -160,8 +142,8 @@ static void test_sizes(void **state)
         json_decref(j);
         check_agreement(r.session);
         t = explain(r.session, (inlay_explain_options){ .columns = 80 });
-        assert_true(t.count < 4000); /* what is many is folded */
-        free(t.data);
+        assert_true(t.bytes < 4000); /* what is many is folded */
+        told_free(&t);
         rig_close(&r);
     }
 }
@@ -326,10 +308,10 @@ static void test_hostile_names(void **state)
     t = explain(r.session, (inlay_explain_options){ .format = "text", .columns = 200, .flags = INLAY_EXPLAIN_ALL });
     assert_non_null(strstr(t.data, "onerror"));
     assert_null(strchr(t.data, 0x1b));
-    free(t.data);
+    told_free(&t);
     t = explain(r.session, (inlay_explain_options){ .format = "json" });
     assert_null(strpbrk(t.data, "<>&\x1b"));
-    free(t.data);
+    told_free(&t);
     j = explain_json(r.session, (inlay_explain_options){ 0 });
     assert_string_equal(json_string_value(json_object_get(
                             json_array_get(json_object_get(json_object_get(j, "main"), "nodes"), 0), "name")),
@@ -372,7 +354,7 @@ static void test_refusals_are_folded(void **state)
     t = explain(r.session, (inlay_explain_options){ .columns = 100 });
     assert_non_null(strstr(t.data, "fake, 20 nodes: the fake device has five operators"));
     assert_non_null(strstr(t.data, "Exp exp_0, Exp exp_1, Exp exp_2, ..."));
-    free(t.data);
+    told_free(&t);
     rig_close(&r);
 }
 
@@ -401,8 +383,8 @@ static void refuses(const inlay_session *s, inlay_explain_options options, const
     told t = { 0 };
 
     options.struct_size = sizeof options;
-    assert_int_equal(inlay_session_explain_ex(s, &options, keep, &t, &diag), INLAY_INVALID_ARGUMENT);
-    assert_int_equal(t.count, 0);
+    assert_int_equal(inlay_session_explain_ex(s, &options, told_keep, &t, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(t.bytes, 0);
     if (strstr(diag.text, why) == NULL)
         fail_msg("'%s', not '%s'", diag.text, why);
 }
@@ -482,7 +464,7 @@ static void test_impossible_what_if(void **state)
     assert_true(json_is_false(json_object_get(json_object_get(j, "what_if"), "possible")));
     assert_non_null(strstr(t.data, "what if -reference: not possible"));
     assert_non_null(strstr(t.data, "forbid keeps it out"));
-    free(t.data);
+    told_free(&t);
     json_decref(j);
     rig_close(&r);
 }
@@ -561,7 +543,7 @@ static void test_nodes(void **state)
     assert_non_null(strstr(t.data, "from Relu node_0 (reference)"));
     assert_non_null(strstr(t.data, "to Relu node_2 (reference)"));
     assert_non_null(strstr(t.data, "and 8 other nodes"));
-    free(t.data);
+    told_free(&t);
     rig_close(&r);
 }
 
@@ -576,7 +558,7 @@ static void test_absent_providers(void **state)
     assert_int_equal(json_array_size(json_object_get(j, "not_used")), 1);
     assert_non_null(strstr(t.data, "not used    nosuch: "));
     json_decref(j);
-    free(t.data);
+    told_free(&t);
     rig_close(&r);
 }
 
@@ -608,7 +590,7 @@ static void test_page(void **state)
     r = rig_open(&w, NULL);
     t = explain(r.session, (inlay_explain_options){ .format = "html" });
     assert_int_equal(strncmp(t.data, "<!DOCTYPE html>", 15), 0);
-    assert_string_equal(t.data + t.count - 8, "</html>\n");
+    assert_string_equal(t.data + t.bytes - 8, "</html>\n");
     assert_int_equal(count_of(t.data, "<script"), 2);
     assert_int_equal(count_of(t.data, "</script"), 2);
     assert_int_equal(count_of(t.data, "<style>"), 1);
@@ -624,7 +606,7 @@ static void test_page(void **state)
     assert_true(json_equal(inside, alone));
     json_decref(inside);
     json_decref(alone);
-    free(t.data);
+    told_free(&t);
     refuses(r.session, (inlay_explain_options){ .format = "html", .node = "*" }, "as text or json");
     rig_close(&r);
 }
@@ -637,17 +619,17 @@ static void test_wrong_questions(void **state)
     told t = { 0 };
 
     (void)state;
-    assert_int_equal(inlay_session_explain_ex(r.session, &options, keep, &t, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_session_explain_ex(r.session, &options, told_keep, &t, &diag), INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "text or json"));
     options.format = NULL;
     options.flags = 1u << 9;
-    assert_int_equal(inlay_session_explain_ex(r.session, &options, keep, &t, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_session_explain_ex(r.session, &options, told_keep, &t, &diag), INLAY_INVALID_ARGUMENT);
     options.flags = 0;
     options.measured = other.context;
-    assert_int_equal(inlay_session_explain_ex(r.session, &options, keep, &t, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_session_explain_ex(r.session, &options, told_keep, &t, &diag), INLAY_INVALID_ARGUMENT);
     options.struct_size = 4;
-    assert_int_equal(inlay_session_explain_ex(r.session, &options, keep, &t, &diag), INLAY_INVALID_ARGUMENT);
-    assert_int_equal(t.count, 0);
+    assert_int_equal(inlay_session_explain_ex(r.session, &options, told_keep, &t, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(t.bytes, 0);
     rig_close(&r);
     rig_close(&other);
 }

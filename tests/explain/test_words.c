@@ -1,24 +1,9 @@
 /* Numbers for people, names that stay one line, JSON whatever the bytes. */
 #include "cmocka_all.h"
 #include "explain/words.h"
+#include "told.h"
 #include <jansson.h>
 #include <math.h>
-#include <string.h>
-
-typedef struct text {
-    char data[4096];
-    size_t count;
-} text;
-
-static void keep(void *user, const char *piece, size_t bytes)
-{
-    text *t = user;
-
-    assert_true(t->count + bytes < sizeof t->data);
-    memcpy(t->data + t->count, piece, bytes);
-    t->count += bytes;
-    t->data[t->count] = '\0';
-}
 
 static void test_times(void **state)
 {
@@ -71,11 +56,12 @@ static void test_columns(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        text t = { .count = 0 };
-        explain_sink sink = { keep, &t };
+        told t = { 0 };
+        explain_sink sink = { told_keep, &t };
 
         say_column(&sink, rows[i].name, rows[i].columns);
         assert_string_equal(t.data, rows[i].shown);
+        told_free(&t);
     }
 }
 
@@ -89,8 +75,8 @@ static void test_json_of_any_bytes(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        text t = { .count = 0 };
-        explain_sink sink = { keep, &t };
+        told t = { 0 };
+        explain_sink sink = { told_keep, &t };
         json_out j = { .sink = &sink };
         json_t *value;
 
@@ -99,19 +85,20 @@ static void test_json_of_any_bytes(void **state)
         json_text(&j, "none", NULL);
         json_close(&j);
         assert_null(strpbrk(t.data, "<>&"));
-        value = json_loadb(t.data, t.count, 0, NULL);
+        value = json_loadb(t.data, t.bytes, 0, NULL);
         assert_non_null(value);
         if (i < 3 || i == 8)
             assert_string_equal(json_string_value(json_object_get(value, "name")), rows[i]);
         assert_true(json_is_null(json_object_get(value, "none")));
         json_decref(value);
+        told_free(&t);
     }
 }
 
 static void test_json_shapes(void **state)
 {
-    text t = { .count = 0 };
-    explain_sink sink = { keep, &t };
+    told t = { 0 };
+    explain_sink sink = { told_keep, &t };
     json_out j = { .sink = &sink };
 
     (void)state;
@@ -129,6 +116,7 @@ static void test_json_shapes(void **state)
     json_close(&j);
     assert_string_equal(t.data, "{\n  \"empty\": [],\n"
                                 "  \"flat\": {\"x\": 1.5, \"list\": [18446744073709551615, true, null]}\n}");
+    told_free(&t);
 }
 
 int main(void)

@@ -193,8 +193,8 @@ static inlay_options *make_options(bool settings, bool planned, inlay_diag *diag
 }
 
 /* A session with its files, run once; y[OUT]. */
-static inlay_status open_and_run(bool settings, bool planned, inlay_session **out, inlay_context **out_context, float *y,
-                                 inlay_diag *diag)
+static inlay_status open_and_run(bool settings, bool planned, inlay_session **out, inlay_context **out_context,
+                                 float *y, inlay_diag *diag)
 {
     static float x[CHANNELS * SIDE * SIDE];
     static const int64_t dims[] = { 1, CHANNELS, SIDE, SIDE };

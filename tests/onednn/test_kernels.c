@@ -1,6 +1,7 @@
 /* Kernels of convolutions: each of them against the reference, the choice as explanations show it, and what tuning
  * leaves for later sessions. */
 #include "beside.h"
+#include "told.h"
 #include "../cache/folder.h"
 
 typedef struct dice {
@@ -127,32 +128,17 @@ static void every_product(void **state)
 
 /* ------------------------------------------------------------------ what is told of them */
 
-typedef struct text {
-    char data[1 << 17];
-    size_t bytes;
-} text;
-
-static void append(void *user, const char *piece, size_t bytes)
-{
-    text *t = user;
-
-    assert_true(t->bytes + bytes < sizeof t->data);
-    memcpy(t->data + t->bytes, piece, bytes);
-    t->bytes += bytes;
-    t->data[t->bytes] = '\0';
-}
-
-static void explain(const rig *r, const char *format, text *out)
+static void explain(const rig *r, const char *format, told *out)
 {
     const inlay_explain_options how = { .struct_size = sizeof how, .format = format, .flags = INLAY_EXPLAIN_KERNELS };
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    out->bytes = 0;
-    if (inlay_session_explain_ex(r->session, &how, append, out, &diag) != INLAY_OK)
+    told_free(out);
+    if (inlay_session_explain_ex(r->session, &how, told_keep, out, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
 }
 
-static int count_of(const text *t, const char *what)
+static int count_of(const told *t, const char *what)
 {
     int n = 0;
 
@@ -178,7 +164,7 @@ static rig open_layers(const folder *f, const char *option, const char *value)
 
 static void explained(void **state)
 {
-    static text t;
+    told t = { 0 };
     folder f = folder_make();
     rig r = open_layers(&f, "precision", "strict");
 
@@ -194,6 +180,7 @@ static void explained(void **state)
     assert_int_equal(count_of(&t, "\"name\": \"library\""), 7);
     assert_true(count_of(&t, "\"by\": \"model\"") == 0);
     rig_close(&r);
+    told_free(&t);
     folder_remove(&f);
 }
 
@@ -201,7 +188,7 @@ static void explained(void **state)
  * that are like the one that was tuned, is not. */
 static void tuned(void **state)
 {
-    static text t;
+    told t = { 0 };
     folder f = folder_make();
     rig r = open_layers(&f, "precision", "f32"), plain;
     const inlay_tune_options how = { .struct_size = sizeof how, .runs = 3, .budget_s = 20 };
@@ -232,6 +219,7 @@ static void tuned(void **state)
     explain(&r, "json", &t);
     assert_int_equal(count_of(&t, "\"by\": \"timed\""), 0);
     rig_close(&r);
+    told_free(&t);
     folder_remove(&f);
 }
 
@@ -240,7 +228,7 @@ static void tuned_products(void **state)
 {
     static const char script[] = "x : 3,20,64\nw = [64,80]\na = MatMul(x, w)\nb = Relu(a)\n"
                                  "t = Transpose(b) perm=0,2,1\nc = MatMul(b, t)\nv = [20,7]\ny = MatMul(c, v)\n-> y";
-    static text t;
+    told t = { 0 };
     folder f = folder_make();
     const inlay_tune_options how = { .struct_size = sizeof how, .runs = 3, .budget_s = 20 };
     inlay_tune_result result = { .struct_size = sizeof result };
@@ -277,6 +265,7 @@ static void tuned_products(void **state)
     beside_compare(&r, &plain, script);
     rig_close(&plain);
     rig_close(&r);
+    told_free(&t);
     folder_remove(&f);
 }
 
@@ -318,7 +307,7 @@ static rig open_cancelling(const folder *f, const char *script)
 static void held_to_its_error(void **state)
 {
     static char script[1 << 14];
-    static text t, again;
+    told t = { 0 }, again = { 0 };
     folder f = folder_make();
     rig r, plain;
 
@@ -347,6 +336,8 @@ static void held_to_its_error(void **state)
     explain(&r, "text", &again);
     assert_string_equal(strstr(t.data, "\nkernels\n"), strstr(again.data, "\nkernels\n"));
     rig_close(&r);
+    told_free(&t);
+    told_free(&again);
     folder_remove(&f);
 }
 

@@ -1,26 +1,11 @@
 /* Plans that are written down: followed to the letter without asking for costs, and refused in words when they do not
  * fit. */
+#include "told.h"
 #include "world.h"
 #include <jansson.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 static char path[] = "/tmp/inlay_plan_XXXXXX";
-
-typedef struct text {
-    char data[1 << 16];
-    size_t bytes;
-} text;
-
-static void append(void *user, const char *piece, size_t bytes)
-{
-    text *t = user;
-
-    assert_true(t->bytes + bytes < sizeof t->data);
-    memcpy(t->data + t->bytes, piece, bytes);
-    t->bytes += bytes;
-    t->data[t->bytes] = '\0';
-}
 
 static void write_file(const char *data)
 {
@@ -54,16 +39,16 @@ static void there_and_back(void **state)
         partition chosen, again;
         uint32_t calls;
         part_job job;
-        text t;
+        told t = { 0 };
         world w;
 
         world_random(&w, &mix);
         job = job_of(&w);
         assert_int_equal(partition_all(&job, 1, NULL), INLAY_OK);
         chosen = w.out;
-        t.bytes = 0;
-        assert_int_equal(part_plan_save(&job, 1, append, &t, NULL), INLAY_OK);
+        assert_int_equal(part_plan_save(&job, 1, told_keep, &t, NULL), INLAY_OK);
         write_file(t.data);
+        told_free(&t);
         calls = cost_calls(&w);
         w.rules.saved_plan = path;
         w.rules.by_priority = true; /* what the plan says counts */

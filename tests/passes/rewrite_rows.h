@@ -1,5 +1,5 @@
-/* rewrite_rows.h - a pass as rows: a graph, and which operators are left of it; outputs must be what they are without the
- * optimiser. */
+/* rewrite_rows.h - a pass as rows: a graph, and which operators are left of it; outputs must be what they are without
+ * the optimiser. */
 #ifndef REWRITE_ROWS_H
 #define REWRITE_ROWS_H
 #include "exec/session.h"

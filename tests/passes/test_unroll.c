@@ -31,8 +31,8 @@ static bool has_op(const rig *r, const char *op)
     return false;
 }
 
-/* A tensor that grows, one that stays, two that change places, a captured constant; as scan outputs one that changes and
- * the number of the iteration. */
+/* A tensor that grows, one that stays, two that change places, a captured constant; as scan outputs one that changes
+ * and the number of the iteration. */
 static rig open_loop(const loop_row *l, const char *level)
 {
     static const char *const carried[] = { "grown", "through", "first", "second", "same" };

@@ -1,36 +1,20 @@
 /* Profiles of small models: JSON and traces parse and agree with each other, stacks are lines, pages hold no markup of
  * the model's, and what does not fit is counted and not kept by halves. */
 #include "graph_script.h"
+#include "told.h"
 #include <jansson.h>
 
-/* A growing text that a profile is written to. */
-typedef struct text {
-    char *data;
-    size_t bytes;
-} text;
-
-static void add(void *user, const char *more, size_t bytes)
-{
-    text *t = user;
-
-    t->data = realloc(t->data, t->bytes + bytes + 1);
-    assert_non_null(t->data);
-    memcpy(t->data + t->bytes, more, bytes);
-    t->bytes += bytes;
-    t->data[t->bytes] = '\0';
-}
-
-static text write_format(const rig *r, const char *format)
+static told write_format(const rig *r, const char *format)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    text t = { 0 };
+    told t = { 0 };
 
-    if (inlay_context_profile_write(r->context, format, 1e11, 1e10, add, &t, &diag) != INLAY_OK)
+    if (inlay_context_profile_write(r->context, format, 1e11, 1e10, told_keep, &t, &diag) != INLAY_OK)
         fail_msg("%s: %s", format, diag.text);
     return t;
 }
 
-static json_t *parse(const text *t)
+static json_t *parse(const told *t)
 {
     json_error_t error;
     json_t *j = json_loads(t->data, 0, &error);
@@ -53,7 +37,7 @@ static void figures_agree(void **state)
     rig r = open_script("x : 64,64\nw = [64,64]\na = MatMul(x, w)\nb = Softmax(a)\ny = Add(b, x)\n-> y");
     json_t *report, *trace, *step;
     size_t i, steps = 0, counters = 0;
-    text json, events, stacks;
+    told json, events, stacks;
 
     (void)state;
     assert_int_equal(inlay_context_profile(r.context, 1, 0, NULL), INLAY_OK);
@@ -88,9 +72,9 @@ static void figures_agree(void **state)
     assert_non_null(strstr(stacks.data, ";reference;MatMul;"));
     json_decref(report);
     json_decref(trace);
-    free(json.data);
-    free(events.data);
-    free(stacks.data);
+    told_free(&json);
+    told_free(&events);
+    told_free(&stacks);
     rig_close(&r);
 }
 
@@ -100,7 +84,7 @@ static void names_are_text(void **state)
     wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), n;
     json_t *report;
-    text json, page, lines;
+    told json, page, lines;
     rig r;
 
     (void)state;
@@ -122,13 +106,13 @@ static void names_are_text(void **state)
     assert_null(strstr(page.data, "</script><b>"));
     lines = write_format(&r, "stacks");
     assert_ptr_equal(strchr(lines.data, '\n'), lines.data + lines.bytes - 1); /* one line */
-    free(lines.data);
+    told_free(&lines);
     lines = write_format(&r, "text");
     assert_non_null(strstr(lines.data, "Neg"));
     json_decref(report);
-    free(json.data);
-    free(page.data);
-    free(lines.data);
+    told_free(&json);
+    told_free(&page);
+    told_free(&lines);
     rig_close(&r);
 }
 
@@ -139,7 +123,7 @@ static void kernels_of_a_region(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
     size_t i, kernels = 0, regions = 0;
     json_t *report, *trace, *step;
-    text json, events, stacks, page;
+    told json, events, stacks, page;
     rig r;
 
     (void)state;
@@ -181,10 +165,10 @@ static void kernels_of_a_region(void **state)
     rig_run(&r);
     json_decref(report);
     json_decref(trace);
-    free(json.data);
-    free(events.data);
-    free(stacks.data);
-    free(page.data);
+    told_free(&json);
+    told_free(&events);
+    told_free(&stacks);
+    told_free(&page);
     rig_close(&r);
 }
 
@@ -195,7 +179,7 @@ static void bodies_and_limits(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
     json_t *report;
     mw_body body;
-    text json = { 0 };
+    told json = { 0 };
     rig r;
 
     (void)state;
@@ -214,21 +198,24 @@ static void bodies_and_limits(void **state)
     mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
     wire_end(&w, g);
     r = rig_open(&w, NULL);
-    assert_int_equal(inlay_context_profile_write(r.context, "json", 0, 0, add, &json, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_context_profile_write(r.context, "json", 0, 0, told_keep, &json, &diag),
+                     INLAY_INVALID_ARGUMENT);
     assert_int_equal(inlay_context_profile(r.context, 1, 5, &diag), INLAY_OK); /* two runs of two steps, and a half */
-    assert_int_equal(inlay_context_profile_write(r.context, "json", 0, 0, add, &json, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_context_profile_write(r.context, "json", 0, 0, told_keep, &json, &diag),
+                     INLAY_INVALID_ARGUMENT);
     rig_set(&r, 0, RIG_BOOL, "", (uint8_t[]){ 1 });
     rig_floats(&r, 1, "4", (float[]){ 1, 2, 3, 4 });
     for (int i = 0; i < 4; i++)
         rig_run(&r);
-    assert_int_equal(inlay_context_profile_write(r.context, "pdf", 0, 0, add, &json, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_context_profile_write(r.context, "pdf", 0, 0, told_keep, &json, &diag),
+                     INLAY_INVALID_ARGUMENT);
     json = write_format(&r, "json");
     report = parse(&json);
     assert_int_equal(json_integer_value(json_object_get(report, "runs")), 2);
     assert_true(json_integer_value(json_object_get(report, "lost_events")) > 0);
     assert_int_equal(json_array_size(json_object_get(report, "steps")), 2);
     json_decref(report);
-    free(json.data);
+    told_free(&json);
     assert_int_equal(inlay_context_profile(r.context, 0, 0, &diag), INLAY_OK);
     rig_run(&r);
     rig_close(&r);

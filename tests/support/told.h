@@ -1,0 +1,34 @@
+/* told.h - a text that grows: what a function with an inlay_write_fn told. For one thread. */
+#ifndef TOLD_H
+#define TOLD_H
+#include "cmocka_all.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct told {
+    char *data; /* owned, see told_free(); ends with a zero; NULL while nothing was told */
+    size_t bytes, capacity;
+} told;
+
+/* An inlay_write_fn; user is the told. */
+static inline void told_keep(void *user, const char *piece, size_t bytes)
+{
+    told *t = user;
+
+    if (t->bytes + bytes + 1 > t->capacity) {
+        t->capacity = (t->bytes + bytes + 1) * 2;
+        t->data = realloc(t->data, t->capacity);
+        assert_non_null(t->data);
+    }
+    memcpy(t->data + t->bytes, piece, bytes);
+    t->bytes += bytes;
+    t->data[t->bytes] = '\0';
+}
+
+/* Frees the text; t is empty then and may be told again. */
+static inline void told_free(told *t)
+{
+    free(t->data);
+    *t = (told){ 0 };
+}
+#endif
