@@ -102,18 +102,37 @@ static bool is_limited(void)
     return loaded != NULL || getenv("ONEDNN_MAX_CPU_ISA") != NULL || getenv("DNNL_MAX_CPU_ISA") != NULL;
 }
 
-/* Every session asks for this, so it is answered as the library would: by what the CPU has. */
-dnnl_cpu_isa_t dnnl_get_effective_cpu_isa(void)
+/* By what the CPU has, as the library would say. */
+static dnnl_cpu_isa_t isa_of_cpu(void)
 {
 #if defined(__x86_64__)
-    if (!__atomic_load_n(&is_open, __ATOMIC_ACQUIRE) && !is_limited()) {
-        if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
-            !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
-            return __builtin_cpu_supports("avx2") ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41;
-        if (!__builtin_cpu_supports("avx512vnni"))
-            return dnnl_cpu_isa_avx512_core;
-        return __builtin_cpu_supports("avx512bf16") ? dnnl_cpu_isa_avx512_core_bf16 : dnnl_cpu_isa_avx512_core_vnni;
-    }
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+        !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
+        return __builtin_cpu_supports("avx2") ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41;
+    if (!__builtin_cpu_supports("avx512vnni"))
+        return dnnl_cpu_isa_avx512_core;
+    return __builtin_cpu_supports("avx512bf16") ? dnnl_cpu_isa_avx512_core_bf16 : dnnl_cpu_isa_avx512_core_vnni;
+#else
+    return dnnl_cpu_isa_all;
 #endif
+}
+
+/* Every node of 8-bit integers asks for this, so it is answered without the library, and whether anybody may have
+ * limited it is looked up once: dlopen searches the cache of libraries on the disk for one that is not open. Whoever
+ * opens and limits the library later limits its kernels, not this answer. */
+dnnl_cpu_isa_t dnnl_get_effective_cpu_isa(void)
+{
+    enum { UNKNOWN, FREE, LIMITED };
+    static int known = UNKNOWN;
+    int is = __atomic_load_n(&known, __ATOMIC_RELAXED);
+
+    if (__atomic_load_n(&is_open, __ATOMIC_ACQUIRE))
+        return late_isa();
+    if (is == UNKNOWN) {
+        is = isa_of_cpu() == dnnl_cpu_isa_all || is_limited() ? LIMITED : FREE;
+        __atomic_store_n(&known, is, __ATOMIC_RELAXED);
+    }
+    if (is == FREE)
+        return isa_of_cpu();
     return need() ? late_isa() : dnnl_cpu_isa_sse41;
 }
