@@ -327,8 +327,15 @@ inlay_status rg_emit_native(rg_build *b, rg_native *native, const rg_place *cons
     INLAY_TRY(add_step(b, &step));
     step.native = NULL;
 done:
-    free(step.native);
+    rg_native_destroy(step.native);
     return status;
+}
+
+void rg_native_destroy(rg_native *native)
+{
+    if (native != NULL && native->release != NULL)
+        native->release(native);
+    free(native);
 }
 
 /* ------------------------------------------------------------------ the instance */
@@ -411,7 +418,7 @@ static inlay_status lower(rg_build *b)
 
         b->op_index = group->op;
         b->op = &b->c->ops[group->op];
-        if (rg_count(b, group->out) > 0 || b->op->row->family == &rg_split)
+        if (rg_count(b, group->out) > 0 || b->op->row->family == &rg_split || b->op->row->family == &rg_recurrent)
             INLAY_TRY(rg_reads_nothing(b) ? rg_lower_nothing(b, group) : b->op->row->family->lower(b, group));
         count_reads(b, group);
     }
@@ -485,7 +492,7 @@ void rg_instance_destroy(inlay_instance *i)
     rg_contexts_destroy(i);
     for (uint32_t s = 0; s < i->step_count; s++) {
         (void)dnnl_primitive_destroy(i->steps[s].primitive);
-        free(i->steps[s].native);
+        rg_native_destroy(i->steps[s].native);
     }
     free(i->steps);
     free(i->args);

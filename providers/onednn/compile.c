@@ -172,7 +172,7 @@ static inlay_status read_node(inlay_compiled *c, const inlay_compile_request *r,
     }
     for (uint32_t i = 0; i < op->out_count; i++)
         (void)number_value(c, r, info->outputs[i], number_of, &op->out[i]);
-    return INLAY_OK;
+    return row->family == &rg_recurrent ? rg_recurrent_prepare(c, r, info, op, diag) : INLAY_OK;
 }
 
 static inlay_status read_region(inlay_compiled *c, const inlay_compile_request *r, inlay_diag *diag)
@@ -240,10 +240,14 @@ static inlay_status copy_small(inlay_compiled *c, inlay_diag *diag)
 /* Tells the host what it may drop: everything that has been copied or packed, and is not also read as it lies. */
 static void settle_constants(inlay_compiled *c, const inlay_compile_request *r)
 {
-    for (uint32_t i = 0; i < c->constant_count; i++) {
-        rg_constant *k = &c->constants[i];
-        bool packed = rg_constant_is_packed(k) && !k->plain_used && c->ready != NULL;
+    for (uint32_t v = 0; v < c->value_count; v++) {
+        rg_constant *k = c->values[v].constant != INLAY_NONE ? &c->constants[c->values[v].constant] : NULL;
+        bool packed;
 
+        if (k == NULL)
+            continue;
+        packed = (rg_constant_is_packed(k) && !k->plain_used && c->ready != NULL) ||
+                 (k->given_up > 0 && k->given_up == c->values[v].uses && c->values[v].output == INLAY_NONE);
         if (k->copy == NULL && !packed)
             continue;
         if (k->copy == NULL)
@@ -317,6 +321,8 @@ void rg_release_compiled(void *state, inlay_compiled *c)
     rg_instance_destroy(c->ready);
     for (uint32_t i = 0; i < c->constant_count; i++)
         rg_constant_deinit(&c->constants[i]);
+    for (uint32_t o = 0; o < c->op_count; o++)
+        rg_recurrent_release(&c->ops[o]);
     free(c->constants);
     free(c->values);
     free(c->numbers);

@@ -340,6 +340,10 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
         fused = fused || (made_here(state, r->graph, info->inputs[i], &maker) && is_fused(&op, &maker));
         cost->enter_ns += ENTER_NS;
     }
+    if (op.row->family == &rg_recurrent) {
+        rg_recurrent_cost(state, r, info, cost);
+        return INLAY_OK;
+    }
     s.out = 4 * count_of(s.y);
     laid_out = reads_layout(state, r->graph, &op, info);
     for (uint32_t i = 0; laid_out && i < info->input_count; i++)

@@ -189,7 +189,7 @@ inlay_status rg_fuse(rg_build *b)
         at[o].op = INLAY_NONE;
     INLAY_TRY(rg_quant_chains(b, taken, at));
     for (uint32_t o = 0; o < n; o++) {
-        rg_group g = { .op = o, .last = o, .bias = INLAY_NONE, .out = b->c->ops[o].out[0] };
+        rg_group g = { .op = o, .last = o, .bias = INLAY_NONE, .out = b->c->ops[o].out[rg_first_out(&b->c->ops[o])] };
 
         if (taken[o])
             continue;

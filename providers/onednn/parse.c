@@ -113,11 +113,40 @@ static bool is_contributed(const inlay_node_info *info)
     return is_named(info->domain, "com.microsoft");
 }
 
-static bool tensors_fit(const kit_node *node, uint32_t floats, kit_refusal *why)
+/* Has the operator several outputs here, any of which may be omitted? */
+static bool has_several(const rg_family *family)
+{
+    return family == &rg_recurrent;
+}
+
+uint32_t rg_first_out(const rg_op *op)
+{
+    uint32_t o = 0;
+
+    while (o + 1 < op->out_count && op->out[o] == INLAY_NONE)
+        o++;
+    return o;
+}
+
+static bool outputs_fit(const kit_node *node, kit_refusal *why)
+{
+    uint32_t there = 0;
+
+    for (uint32_t i = 0; i < node->info->output_count; i++) {
+        if (!tensor_fits(kit_output(node, i), "output", i, true, why))
+            return false;
+        there += kit_output(node, i) != NULL;
+    }
+    return there > 0 || kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "all outputs are omitted");
+}
+
+static bool tensors_fit(const kit_node *node, const rg_operator *row, uint32_t floats, kit_refusal *why)
 {
     for (uint32_t i = 0; i < node->info->input_count; i++)
         if (!tensor_fits(kit_input(node, i), "input", i, i < floats, why))
             return false;
+    if (has_several(row->family) && kit_input(node, 0) != NULL)
+        return outputs_fit(node, why);
     if (kit_input(node, 0) == NULL || kit_output(node, 0) == NULL)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input or output 0 is omitted");
     for (uint32_t i = 1; i < node->info->output_count; i++)
@@ -180,7 +209,7 @@ const rg_operator *rg_parse(const kit_node *node, rg_op *op, kit_refusal *why)
         }
         memset(op, 0, sizeof *op);
         op->row = row;
-        if (!(row->takes != NULL ? shapes_fit(node, row, why) : tensors_fit(node, float_inputs[r], why)) ||
+        if (!(row->takes != NULL ? shapes_fit(node, row, why) : tensors_fit(node, row, float_inputs[r], why)) ||
             !row->family->parse(node, op, why))
             return NULL;
         return row;

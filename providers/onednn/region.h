@@ -117,6 +117,9 @@ struct rg_op {
     bool scaled;         /* by factors, not by the sizes of the output */
     float scales[RG_MAX_RANK];
     int64_t size;
+    const kit_kernel *layer; /* recurrent layers: runs them; prepared: its state, the op's own; dropped: bit i = */
+    void *prepared;           /* it has packed constant input i */
+    uint32_t dropped;
     char name[96];       /* of the node, for diagnostics */
 };
 
@@ -144,7 +147,16 @@ bool rg_same_dim(const inlay_dim *a, const inlay_dim *b);
 extern const rg_family rg_conv, rg_conv_transpose, rg_product, rg_eltwise_family, rg_binary, rg_pool, rg_normalize,
     rg_concat, rg_softmax, rg_layer_norm, rg_rms_norm, rg_skip_norm, rg_reduce, rg_view, rg_transpose, rg_lrn,
     rg_attention, rg_quantize, rg_dequantize, rg_dynamic, rg_int8_conv, rg_int8_product, rg_int_cast, rg_byte_clip;
-extern const rg_family rg_resize, rg_split, rg_slice, rg_pad;
+extern const rg_family rg_resize, rg_split, rg_slice, rg_pad, rg_recurrent;
+/* The first output that is not omitted; all ops but recurrent layers have output 0. */
+uint32_t rg_first_out(const rg_op *op);
+/* Packs the constant weights of a recurrent layer, whose op is otherwise complete; only in compile. */
+inlay_status rg_recurrent_prepare(inlay_compiled *c, const inlay_compile_request *r, const inlay_node_info *info,
+                                  rg_op *op, inlay_diag *diag);
+void rg_recurrent_release(rg_op *op);
+/* Adds what a recurrent layer takes. */
+void rg_recurrent_cost(const rg_state *state, const inlay_cost_request *r, const inlay_node_info *info,
+                       inlay_cost *cost);
 
 /* Which nodes the rows of integers.def are for (quant.c). */
 bool rg_takes_any(const kit_node *node);
@@ -177,6 +189,7 @@ typedef struct rg_constant {
     uint64_t content_hash;
     rg_pack *packs;
     bool plain_used;   /* something reads the original as it lies */
+    uint32_t given_up; /* ops that have packed it themselves (recurrent.c) */
     bool shifted;      /* packs hold int8, 128 less than the original's uint8 */
     int32_t *sums;     /* integer products: of the columns of a matrix */
     double window_errors[2]; /* Winograd's with 4 and 6 points; 0: not measured yet */

@@ -76,4 +76,8 @@ void recurrent_pack(const recurrent_state *s, const recurrent_layout *l, const k
 
 /* kit_kernel.run */
 inlay_status recurrent_run(const kit_call *call);
+
+/* LSTM, GRU and RNN, for the tables of providers. */
+enum { RECURRENT_KERNELS = 3 };
+extern const kit_kernel recurrent_kernels[RECURRENT_KERNELS];
 #endif

@@ -1,0 +1,485 @@
+/* LSTM: ONNX 1, 7, 14, 22. GRU: ONNX 1, 3, 7, 14, 22. RNN: ONNX 1, 7, 14, 22. float16 and bfloat16 are computed in
+ * float. How the layer runs is in recurrent.h. */
+#include "recurrent.h"
+#include "args.h"
+#include <stdlib.h>
+#include <strings.h>
+
+/* Names, and the defaults of alpha and beta where there are any (ONNX RNN-7). */
+static const struct activation_row {
+    const char *name;
+    bool has_alpha, has_beta;
+    double alpha, beta;
+} activation_rows[ACT_COUNT] = {
+    [ACT_TANH] = { "Tanh", false, false, 0, 0 },
+    [ACT_SIGMOID] = { "Sigmoid", false, false, 0, 0 },
+    [ACT_RELU] = { "Relu", false, false, 0, 0 },
+    [ACT_AFFINE] = { "Affine", true, true, 1, 0 },
+    [ACT_LEAKY_RELU] = { "LeakyRelu", true, false, 0.01, 0 },
+    [ACT_THRESHOLDED_RELU] = { "ThresholdedRelu", true, false, 1, 0 },
+    [ACT_SCALED_TANH] = { "ScaledTanh", true, true, 1, 1 },
+    [ACT_HARD_SIGMOID] = { "HardSigmoid", true, true, 0.2, 0.5 },
+    [ACT_ELU] = { "Elu", true, false, 1, 0 },
+    [ACT_SOFTSIGN] = { "Softsign", false, false, 0, 0 },
+    [ACT_SOFTPLUS] = { "Softplus", false, false, 0, 0 },
+};
+
+static const struct cell_kind {
+    const char *name;
+    uint32_t gates;
+    uint32_t functions;
+    uint32_t defaults[3];
+} cell_kinds[] = {
+    [CELL_RNN] = { "RNN", 1, 1, { ACT_TANH, 0, 0 } },
+    [CELL_GRU] = { "GRU", 3, 2, { ACT_SIGMOID, ACT_TANH, 0 } },
+    [CELL_LSTM] = { "LSTM", 4, 3, { ACT_SIGMOID, ACT_TANH, ACT_TANH } },
+};
+
+static void release(void *state)
+{
+    recurrent_state *s = state;
+
+    if (s != NULL)
+        kit_pack_free(&s->pack);
+    free(s);
+}
+
+/* ------------------------------------------------------------------ attributes */
+
+static inlay_status find_activation(inlay_str name, uint32_t *out, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < ACT_COUNT; i++)
+        if (strlen(activation_rows[i].name) == name.bytes &&
+            strncasecmp(activation_rows[i].name, name.data, name.bytes) == 0) {
+            *out = i;
+            return INLAY_OK;
+        }
+    return inlay_fail(diag, INLAY_INVALID_MODEL, "there is no activation '%.*s'",
+                      (int)(name.bytes < 64 ? name.bytes : 64), name.data);
+}
+
+/* Parameter i of an activation: by position when there is one for each; otherwise functions that take one draw them in
+ * order. */
+static double parameter(const inlay_attr_info *list, uint32_t i, uint32_t total, bool takes, uint32_t *next,
+                        double otherwise)
+{
+    if (list == NULL || !takes)
+        return otherwise;
+    if (list->count == total)
+        return (double)list->floats[i];
+    return *next < list->count ? (double)list->floats[(*next)++] : otherwise;
+}
+
+static inlay_status read_activations(const kit_node *node, recurrent_state *s, inlay_diag *diag)
+{
+    const inlay_attr_info *names = kit_attr(node->info, "activations");
+    const inlay_attr_info *alphas = kit_attr(node->info, "activation_alpha"),
+                          *betas = kit_attr(node->info, "activation_beta");
+    uint32_t directions = s->direction == 2 ? 2 : 1, total = directions * s->functions, next_alpha = 0, next_beta = 0;
+
+    if (names != NULL && (names->kind != INLAY_ATTR_STRINGS || names->count == 0))
+        names = NULL;
+    if (names != NULL && names->count < total)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "activations names %u functions; %u are needed", names->count,
+                          total);
+    if (alphas != NULL && alphas->kind != INLAY_ATTR_FLOATS)
+        alphas = NULL;
+    if (betas != NULL && betas->kind != INLAY_ATTR_FLOATS)
+        betas = NULL;
+    for (uint32_t i = 0; i < total; i++) {
+        uint32_t kind = cell_kinds[s->cell].defaults[i % s->functions];
+        const struct activation_row *row;
+        inlay_status status = names != NULL ? find_activation(names->strings[i], &kind, diag) : INLAY_OK;
+        if (status != INLAY_OK)
+            return status;
+        row = &activation_rows[kind];
+        s->f[i] = (activation){ kind, parameter(alphas, i, total, row->has_alpha, &next_alpha, row->alpha),
+                                parameter(betas, i, total, row->has_beta, &next_beta, row->beta) };
+    }
+    return INLAY_OK;
+}
+
+static inlay_status read_attributes(const kit_node *node, recurrent_state *s, inlay_diag *diag)
+{
+    const char *direction = kit_attr_string(node->info, "direction", "forward");
+
+    for (uint32_t i = 0; i < KIT_COUNT(cell_kinds); i++)
+        if (strcmp(node->info->op_type.data, cell_kinds[i].name) == 0)
+            s->cell = i;
+    s->gates = cell_kinds[s->cell].gates;
+    s->functions = cell_kinds[s->cell].functions;
+    /* GRU-1's default is misspelt "foward". */
+    if (strcmp(direction, "reverse") == 0)
+        s->direction = 1;
+    else if (strcmp(direction, "bidirectional") == 0)
+        s->direction = 2;
+    else if (strcmp(direction, "forward") != 0 && strcmp(direction, "foward") != 0)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "direction is '%s'; use forward, reverse or bidirectional",
+                          direction);
+    s->clip = kit_attr_float(node->info, "clip", 0);
+    s->clips = kit_attr(node->info, "clip") != NULL && s->clip > 0;
+    s->input_forget = kit_attr_int(node->info, "input_forget", 0) != 0;
+    s->linear_before_reset = kit_attr_int(node->info, "linear_before_reset", 0) != 0;
+    s->layout = kit_attr_int(node->info, "layout", 0);
+    return read_activations(node, s, diag);
+}
+
+static bool is_plain(const recurrent_state *s)
+{
+    for (uint32_t i = 0; i < (s->direction == 2 ? 2 : 1) * s->functions; i++)
+        if (s->f[i].kind != cell_kinds[s->cell].defaults[i % s->functions])
+            return false;
+    return !(s->cell == CELL_LSTM && s->input_forget);
+}
+
+/* ------------------------------------------------------------------ weights */
+
+static bool take(uint64_t *at, uint64_t *total, uint64_t count, uint64_t bytes)
+{
+    uint64_t all;
+
+    *at = *total;
+    return !__builtin_mul_overflow(count, bytes, &all) && all < UINT64_MAX / 4 &&
+           !__builtin_add_overflow(*total, (all + 63) & ~UINT64_C(63), total) && *total < UINT64_MAX / 4;
+}
+
+bool recurrent_lay_out(const recurrent_state *s, int64_t inputs, int64_t hidden, recurrent_layout *out)
+{
+    const bool two = s->cell == CELL_GRU && !s->linear_before_reset;
+    const uint64_t element = s->wide ? sizeof(double) : sizeof(float);
+
+    *out = (recurrent_layout){
+        .w = { .depth = inputs, .columns = hidden, .gates = s->gates, .wide = s->wide },
+        .r = { .depth = hidden, .columns = hidden, .gates = two ? 2 : s->gates, .wide = s->wide },
+        .candidate = { .depth = hidden, .columns = hidden, .gates = 1, .wide = s->wide },
+    };
+    return panels_describe(&out->w) && panels_describe(&out->r) && panels_describe(&out->candidate) &&
+           take(&out->w_at, &out->bytes, 1, out->w.bytes) && take(&out->r_at, &out->bytes, 1, out->r.bytes) &&
+           take(&out->candidate_at, &out->bytes, two, out->candidate.bytes) &&
+           take(&out->bias_at, &out->bytes, (uint64_t)out->w.stored, element) &&
+           take(&out->bias_r_at, &out->bytes, (uint64_t)out->r.stored, element) &&
+           take(&out->peephole_at, &out->bytes, 3 * (uint64_t)out->candidate.stored, element);
+}
+
+recurrent_weights recurrent_weights_at(const recurrent_layout *l, void *room)
+{
+    char *at = room;
+
+    return (recurrent_weights){ .w = at + l->w_at, .r = at + l->r_at, .candidate = at + l->candidate_at,
+                                .bias = at + l->bias_at, .bias_r = at + l->bias_r_at,
+                                .peephole = at + l->peephole_at };
+}
+
+void recurrent_pack(const recurrent_state *s, const recurrent_layout *l, const kit_tensor *w, const kit_tensor *r,
+                    const kit_tensor *b, const kit_tensor *p, int64_t d, const recurrent_weights *to)
+{
+    const bool two = s->cell == CELL_GRU && !s->linear_before_reset;
+    const int64_t hidden = l->r.depth, inputs = l->w.depth, rows = s->gates * hidden;
+    const size_t element = s->wide ? sizeof(double) : sizeof(float);
+    panels_source from = { .dtype = w->dtype, .line_stride = inputs, .k_stride = 1 };
+
+    from.data = (const char *)w->data + kit_bytes(w->dtype, d * rows * inputs);
+    panels_pack(&l->w, &from, 0, l->w.count, to->w);
+    from.line_stride = hidden;
+    from.data = (const char *)r->data + kit_bytes(r->dtype, d * rows * hidden);
+    panels_pack(&l->r, &from, 0, l->r.count, to->r);
+    if (two) {
+        from.data = (const char *)from.data + kit_bytes(r->dtype, 2 * hidden * hidden);
+        panels_pack(&l->candidate, &from, 0, l->candidate.count, to->candidate);
+    }
+    /* B is Wb, then Rb. What is added to H * R' before the reset is applied can't be added to the input's share. */
+    memset(to->bias, 0, (size_t)l->w.stored * element);
+    memset(to->bias_r, 0, (size_t)l->r.stored * element);
+    if (b->data != NULL) {
+        panels_spread(&l->w, b->data, b->dtype, d * 2 * rows, to->bias);
+        panels_spread(&l->w, b->data, b->dtype, d * 2 * rows + rows,
+                      s->cell == CELL_GRU && s->linear_before_reset ? to->bias_r : to->bias);
+    }
+    memset(to->peephole, 0, 3 * (size_t)l->candidate.stored * element);
+    for (int64_t i = 0; i < 3 && p->data != NULL; i++)
+        panels_spread(&l->candidate, p->data, p->dtype, (3 * d + i) * hidden,
+                      (char *)to->peephole + (size_t)(i * l->candidate.stored) * element);
+}
+
+/* ------------------------------------------------------------------ prepare */
+
+/* A constant of `count` elements, or one that is omitted; false: neither. */
+static bool is_known(const kit_node *node, uint32_t input, int64_t count)
+{
+    const inlay_value_info *v = kit_input(node, input);
+
+    if (v == NULL)
+        return true;
+    return kit_is_constant(node, input) && v->data_bytes == kit_bytes(v->dtype, count);
+}
+
+static void view_constant(const kit_node *node, uint32_t input, kit_tensor *out)
+{
+    *out = (kit_tensor){ .dtype = kit_input_dtype(node, input) };
+    if (kit_input(node, input) != NULL)
+        out->data = (void *)(uintptr_t)kit_constant_unaligned(node, input);
+}
+
+/* Room for the weights of all directions, kept under all that decides what they look like. */
+static inlay_status take_pack(const kit_node *node, recurrent_state *s, const recurrent_layout *l, int64_t hidden,
+                              int64_t inputs, uint64_t bytes, inlay_diag *diag)
+{
+    enum { FORMAT = 1 };
+    uint64_t key[16] = { FORMAT, s->cell, s->gates, s->direction == 2, s->linear_before_reset, s->wide,
+                         (uint64_t)hidden, (uint64_t)inputs, l->bytes, PANEL_BLOCK_BYTES };
+    const uint32_t of[] = { IN_W, IN_R, IN_B, IN_P };
+    bool named = true;
+
+    for (uint32_t i = 0; i < KIT_COUNT(of); i++) {
+        const inlay_value_info *v = kit_input(node, of[i]);
+
+        key[10 + i] = v != NULL ? v->content_hash : 0;
+        named = named && (v == NULL || v->content_hash != 0);
+    }
+    key[14] = kit_input_dtype(node, IN_W);
+    return kit_pack_take(node, key, named ? sizeof key : 0, bytes, &s->pack, diag);
+}
+
+/* Packs the weights if all of them are constants of the sizes that they should have. */
+static inlay_status pack_constants(const kit_node *node, recurrent_state *s, inlay_diag *diag)
+{
+    static const uint32_t dropped[] = { IN_W, IN_R, IN_B, IN_P };
+    const inlay_value_info *w = kit_input(node, IN_W), *r = kit_input(node, IN_R);
+    const int64_t directions = s->direction == 2 ? 2 : 1;
+    int64_t hidden, inputs, all = directions * s->gates;
+    recurrent_layout l;
+    kit_tensor t[4];
+    inlay_status status = INLAY_OK;
+
+    if (!kit_is_constant(node, IN_W) || !kit_is_constant(node, IN_R) || w->rank != 3 || r->rank != 3)
+        return INLAY_OK;
+    inputs = w->dims[2].value;
+    hidden = r->dims[2].value;
+    if (hidden <= 0 || inputs <= 0 || w->dims[0].value != directions || r->dims[0].value != directions ||
+        w->dims[1].value % s->gates != 0 || w->dims[1].value / s->gates != hidden ||
+        r->dims[1].value != w->dims[1].value || __builtin_mul_overflow(all, 2 * hidden, &all) ||
+        !is_known(node, IN_B, all) || !is_known(node, IN_P, directions * 3 * hidden) ||
+        !recurrent_lay_out(s, inputs, hidden, &l) || l.bytes > SIZE_MAX / 4)
+        return INLAY_OK; /* shape has the words */
+    for (uint32_t i = 0; i < KIT_COUNT(dropped); i++)
+        view_constant(node, dropped[i], &t[i]);
+    status = take_pack(node, s, &l, hidden, inputs, (uint64_t)directions * l.bytes, diag);
+    if (status != INLAY_OK)
+        return status;
+    for (int64_t d = 0; d < directions; d++) {
+        s->constant[d] = recurrent_weights_at(&l, (char *)s->pack.data + (size_t)d * l.bytes);
+        if (!s->pack.filled)
+            recurrent_pack(s, &l, &t[0], &t[1], &t[2], &t[3], d, &s->constant[d]);
+    }
+    kit_pack_keep(node, &s->pack);
+    for (uint32_t i = 0; i < KIT_COUNT(dropped); i++)
+        kit_drop_constant(node, dropped[i]);
+    return INLAY_OK;
+}
+
+static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    recurrent_state *s = NULL;
+    inlay_status status;
+
+    INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
+    s->wide = kit_input_dtype(node, IN_X) == INLAY_DOUBLE;
+    s->product = panels_product(s->wide);
+    INLAY_TRY(read_attributes(node, s, diag));
+    s->plain = is_plain(s);
+    INLAY_TRY(pack_constants(node, s, diag));
+    *out_state = s;
+    s = NULL;
+done:
+    release(s);
+    return status;
+}
+
+/* ------------------------------------------------------------------ shapes */
+
+static inlay_status check_shapes(const recurrent_state *s, const kit_plan *plan, recurrent_plan *p, inlay_diag *diag)
+{
+    const kit_tensor *x = &plan->in[IN_X], *w = &plan->in[IN_W], *r = &plan->in[IN_R];
+    int64_t want;
+
+    if (x->rank != 3 || w->rank != 3 || r->rank != 3)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X, W and R have ranks %u, %u and %u; each must be 3", x->rank,
+                          w->rank, r->rank);
+    p->directions = s->direction == 2 ? 2 : 1;
+    p->steps = x->dims[s->layout != 0 ? 1 : 0];
+    p->batch = x->dims[s->layout != 0 ? 0 : 1];
+    p->inputs = x->dims[2];
+    p->hidden = r->dims[2];
+    if (p->hidden > INT32_MAX || w->dims[0] != p->directions || r->dims[0] != p->directions ||
+        w->dims[1] != s->gates * p->hidden || r->dims[1] != s->gates * p->hidden || w->dims[2] != p->inputs)
+        return inlay_fail(
+            diag, INLAY_SHAPE_MISMATCH,
+            "W is [%lld, %lld, %lld] and R [%lld, %lld, %lld]: they do not fit %lld directions, %u gates and an "
+            "input of %lld",
+            (long long)w->dims[0], (long long)w->dims[1], (long long)w->dims[2], (long long)r->dims[0],
+            (long long)r->dims[1], (long long)r->dims[2], (long long)p->directions, s->gates, (long long)p->inputs);
+    const struct { uint32_t input; const char *name; int64_t count; } rows[] = {
+        { IN_B, "B", p->directions * 2 * s->gates * p->hidden },
+        { IN_LENGTHS, "sequence_lens", p->batch },
+        { IN_H, "initial_h", p->directions * p->batch * p->hidden },
+        { IN_C, "initial_c", p->directions * p->batch * p->hidden },
+        { IN_P, "P", p->directions * 3 * p->hidden },
+    };
+    for (uint32_t i = 0; i < KIT_COUNT(rows); i++)
+        if (rows[i].input < plan->in_count && plan->in[rows[i].input].dtype != INLAY_UNDEFINED &&
+            plan->in[rows[i].input].count != rows[i].count)
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%s has %lld elements, not %lld", rows[i].name,
+                              (long long)plan->in[rows[i].input].count, (long long)rows[i].count);
+    for (uint32_t o = 0; o < plan->out_count; o++) {
+        want = p->directions * p->batch * p->hidden * (o == OUT_Y ? p->steps : 1);
+        if (plan->out[o].dtype != INLAY_UNDEFINED && plan->out[o].count != want)
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "output %u has %lld elements, not %lld", o,
+                              (long long)plan->out[o].count, (long long)want);
+    }
+    return INLAY_OK;
+}
+
+/* Starting a team that waits for work and ending the loop takes half a microsecond on a core of a Zen 5 (libgomp), and
+ * as much again to fetch what the other core wrote; a team that sleeps, tens of them. So threads must win some
+ * microseconds to be asked at all. */
+#define TEAM_NS 1000.0
+#define WORTH_NS 3000.0
+enum { STRETCH_ROWS = 96 }; /* rows of input stay in the second-level cache while W passes */
+
+/* About the nanoseconds that a direction of so many samples takes on one thread. */
+static double unit_ns(const recurrent_state *s, const recurrent_plan *p, int64_t rows)
+{
+    const recurrent_layout *l = &p->weights;
+    const bool two = s->cell == CELL_GRU && !s->linear_before_reset;
+    const uint64_t again = l->r.bytes + (two ? l->candidate.bytes : 0); /* is read in each step */
+    const uint64_t resident = p->steps > 4 ? again : again + l->w.bytes;
+    const double all = (double)p->steps * (double)rows;
+    double step = 30 + panels_ns(&l->r, rows, resident) + (two ? panels_ns(&l->candidate, rows, resident) : 0);
+    double projection = all >= STRETCH_ROWS ? panels_ns(&l->w, STRETCH_ROWS, again + l->w.bytes) * all / STRETCH_ROWS
+                                            : panels_ns(&l->w, (int64_t)all, again + l->w.bytes);
+
+    step += (double)rows * (20 + (double)l->w.stored * (s->plain ? 0.25 : 1.5) * (s->wide ? 10 : 1));
+    return projection + step * (double)p->steps;
+}
+
+/* Who works on what: one thread on all, directions side by side, samples too, or all on each step. */
+static void divide(const recurrent_state *s, recurrent_plan *p, uint32_t threads)
+{
+    const bool two = s->cell == CELL_GRU && !s->linear_before_reset;
+    const double whole = unit_ns(s, p, p->batch) * (double)p->directions;
+    int64_t most = threads / (p->directions > 0 ? p->directions : 1);
+
+    p->alone = true;
+    p->units = 1;
+    p->rows = p->batch;
+    p->ns = whole;
+    most = most < 1 ? 1 : most < p->batch ? most : p->batch;
+    for (int64_t i = 0; i < 2 && threads > 1; i++) { /* directions only; samples too */
+        const int64_t rows = i == 0 || most == 0 ? p->batch : p->batch / most + (p->batch % most != 0);
+        const int64_t units = rows > 0 ? p->batch / rows + (p->batch % rows != 0) : 1, all = units * p->directions;
+        const double ns = unit_ns(s, p, rows) * (double)(all / threads + (all % threads != 0)) + TEAM_NS;
+        if (all > 1 && ns + WORTH_NS < whole && ns < p->ns) {
+            p->alone = false;
+            p->units = units;
+            p->rows = rows;
+            p->ns = ns;
+        }
+    }
+    if (threads > 1) {
+        const double teams = (double)p->steps * (two ? 2 : 1) + (double)p->steps * (double)p->batch / STRETCH_ROWS + 1;
+        const double ns = whole / threads + teams * TEAM_NS;
+        p->shared = ns + WORTH_NS < whole && ns < p->ns;
+    }
+    if (p->shared) {
+        p->alone = false;
+        p->units = 1;
+        p->rows = p->batch;
+        p->ns = whole / threads + ((double)p->steps * (two ? 2 : 1) + 1) * TEAM_NS;
+    }
+    p->stretch = p->steps > 0 && p->rows > INT64_MAX / p->steps ? INT64_MAX : p->rows * p->steps;
+    if (p->stretch > STRETCH_ROWS)
+        p->stretch = p->rows > STRETCH_ROWS ? p->rows : STRETCH_ROWS;
+}
+
+static bool lay_out_room(const recurrent_state *s, const kit_plan *plan, recurrent_plan *p)
+{
+    const uint64_t element = s->wide ? sizeof(double) : sizeof(float), pointer = sizeof(void *);
+    const uint64_t rows = (uint64_t)p->rows, stretch = (uint64_t)p->stretch;
+    const uint64_t state = (uint64_t)p->weights.candidate.stored * element;
+    const bool converts = inlay_dtype_bits(plan->in[IN_X].dtype) != 8 * element;
+    uint64_t *total = &p->room_bytes, input;
+
+    return !__builtin_mul_overflow((uint64_t)p->inputs, converts ? element : 0, &input) &&
+           take(&p->x_at, total, stretch, pointer) && take(&p->projected_rows_at, total, stretch, pointer) &&
+           take(&p->old_at, total, rows, pointer) && take(&p->new_at, total, rows, pointer) &&
+           take(&p->gates_rows_at, total, rows, pointer) && take(&p->reset_rows_at, total, rows, 2 * pointer) &&
+           take(&p->h_rows_at, total, rows, pointer) && take(&p->order_at, total, rows, sizeof(int64_t)) &&
+           take(&p->projected_at, total, stretch, (uint64_t)p->weights.w.stored * element) &&
+           take(&p->gates_at, total, rows, (uint64_t)p->weights.r.stored * element) &&
+           take(&p->candidate_at, total, rows, state) && take(&p->h_at, total, rows, 2 * state) &&
+           take(&p->c_at, total, rows, state) && take(&p->reset_at, total, rows, state) &&
+           take(&p->input_at, total, stretch, input) && take(&p->zeros_at, total, 1, state);
+}
+
+static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const recurrent_state *s = state;
+    recurrent_plan *p = calloc(1, sizeof *p);
+    uint64_t weights, rooms;
+    inlay_status status;
+
+    plan->plan = p;
+    if (p == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a recurrent layer");
+    INLAY_TRY(check_shapes(s, plan, p, diag));
+    if (!recurrent_lay_out(s, p->inputs, p->hidden, &p->weights))
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the weights of this recurrent layer are too large");
+    p->weights_bytes = s->pack.data == NULL ? p->weights.bytes : 0;
+    divide(s, p, plan->max_threads);
+    if (!lay_out_room(s, plan, p) ||
+        __builtin_mul_overflow(p->weights_bytes, (uint64_t)p->directions, &weights) ||
+        __builtin_mul_overflow(p->room_bytes, (uint64_t)(p->directions * p->units), &rooms) ||
+        __builtin_add_overflow(weights, rooms, &plan->workspace_bytes))
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "this recurrent layer is too large");
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ cost */
+
+#define CALL_NS 60.0
+
+static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+{
+    const kit_tensor *x = &shapes->in[IN_X], *w = &shapes->in[IN_W], *r = &shapes->in[IN_R];
+    recurrent_state s = { .plain = true, .wide = x->dtype == INLAY_DOUBLE };
+    recurrent_plan p = { .directions = 1 };
+
+    if (x->rank != 3 || w->rank != 3 || r->rank != 3 || x->count < 0 || w->count < 0 || r->count < 0 ||
+        read_attributes(node, &s, NULL) != INLAY_OK)
+        return;
+    p.steps = x->dims[s.layout != 0 ? 1 : 0];
+    p.batch = x->dims[s.layout != 0 ? 0 : 1];
+    p.directions = w->dims[0];
+    if (!recurrent_lay_out(&s, w->dims[2], r->dims[2], &p.weights))
+        return;
+    divide(&s, &p, shapes->max_threads);
+    out->flops = 2 * (double)p.steps * (double)p.batch * ((double)w->count + (double)r->count);
+    out->bytes_read = kit_bytes(x->dtype, x->count + w->count) + kit_bytes(r->dtype, r->count) * (uint64_t)p.steps;
+    out->bytes_written = 0;
+    for (uint32_t i = 0; i < shapes->out_count; i++)
+        if (shapes->out[i].count > 0 && shapes->out[i].dtype != INLAY_UNDEFINED)
+            out->bytes_written += kit_bytes(shapes->out[i].dtype, shapes->out[i].count);
+    out->ns = CALL_NS + p.ns;
+    if (!kit_is_constant(node, IN_W) || !kit_is_constant(node, IN_R))
+        out->ns += 0.5 * ((double)w->count + (double)r->count);
+    out->confidence = INLAY_CONFIDENCE_MODEL;
+}
+
+const kit_kernel recurrent_kernels[RECURRENT_KERNELS] = {
+#define CELL(name)                                                                                              \
+    { .op_type = name, .since_max = 22, .prepare = prepare, .release = release, .shape = shape, .run = recurrent_run, \
+      .cost = cost }
+    CELL("LSTM"), CELL("GRU"), CELL("RNN")
+#undef CELL
+};

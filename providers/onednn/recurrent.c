@@ -1,0 +1,234 @@
+/* LSTM, GRU and RNN (ONNX 1..22): a step of the region that runs the kernel which the reference provider has, too
+ * (common/recurrent.h). It packs constant weights when the region is compiled, reads and writes row-major, and keeps its
+ * gates and states in the region's workspace. Any output may be omitted, Y among them. */
+#include "recurrent.h"
+#include "build.h"
+#include <stdio.h>
+
+enum { MOST_INPUTS = 8, MOST_OUTPUTS = 3 };
+#define UNKNOWN_NS 1e5 /* a layer of sizes that nobody knows */
+
+static const kit_kernel *kernel_of(const char *op_type)
+{
+    for (uint32_t i = 0; i < RECURRENT_KERNELS; i++)
+        if (strcmp(recurrent_kernels[i].op_type, op_type) == 0)
+            return &recurrent_kernels[i];
+    return NULL;
+}
+
+static bool parse_recurrent(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    (void)op;
+    if (node->info->input_count > MOST_INPUTS || node->info->output_count > MOST_OUTPUTS)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "more inputs or outputs than ONNX knows");
+    for (uint32_t i = IN_X; i <= IN_R; i++)
+        if (!rg_known_rank(kit_input(node, i), 3, 3, i == IN_X ? "X" : i == IN_W ? "W" : "R", why))
+            return false;
+    for (uint32_t i = IN_B; i < node->info->input_count; i++) {
+        const inlay_dtype dtype = kit_input_dtype(node, i);
+
+        if (kit_input(node, i) != NULL && !rg_known_rank(kit_input(node, i), 1, 3, "an input", why))
+            return false;
+        if (dtype != INLAY_UNDEFINED && dtype != (i == IN_LENGTHS ? INLAY_INT32 : INLAY_FLOAT))
+            return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "input %u is %s", i, inlay_dtype_name(dtype));
+    }
+    for (uint32_t o = 0; o < node->info->output_count; o++)
+        if (kit_output(node, o) != NULL && (kit_output_dtype(node, o) != INLAY_FLOAT ||
+                                            !rg_known_rank(kit_output(node, o), 3, 4, "an output", why)))
+            return why->code != 0 ? false : kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "output %u is not float", o);
+    return true;
+}
+
+inlay_status rg_recurrent_prepare(inlay_compiled *c, const inlay_compile_request *r, const inlay_node_info *info,
+                                  rg_op *op, inlay_diag *diag)
+{
+    uint8_t fate[MOST_INPUTS] = { 0 };
+    const kit_node node = { .host = c->state->host, .graph = r->graph, .info = info, .compile_handle = r->handle,
+                            .constant_fate = fate };
+    inlay_status status;
+
+    op->layer = kernel_of(op->row->op_type);
+    status = op->layer->prepare(&node, &op->prepared, diag);
+    if (status != INLAY_OK && diag != NULL && diag->node[0] == '\0')
+        (void)snprintf(diag->node, sizeof diag->node, "%s", op->name);
+    for (uint32_t i = 0; status == INLAY_OK && i < op->in_count; i++) {
+        if (fate[i] == INLAY_CONST_BORROWED)
+            continue;
+        op->dropped |= 1u << i;
+        c->constants[c->values[op->in[i]].constant].given_up++;
+    }
+    return status;
+}
+
+void rg_recurrent_release(rg_op *op)
+{
+    if (op->layer != NULL)
+        op->layer->release(op->prepared);
+    op->prepared = NULL;
+}
+
+/* ------------------------------------------------------------------ the run */
+
+typedef struct layer {
+    rg_native native;
+    const kit_kernel *kernel;
+    void *state; /* the op's */
+    void *plan;  /* ours */
+    kit_tensor in[MOST_INPUTS], out[MOST_OUTPUTS]; /* without data */
+    int64_t dims[MOST_INPUTS + MOST_OUTPUTS][RG_MAX_RANK];
+    uint32_t in_count, out_count;
+    uint32_t in_arg[MOST_INPUTS], out_arg[MOST_OUTPUTS]; /* numbers of arguments, INLAY_NONE: nothing to read or write */
+    uint32_t workspace_arg;
+} layer;
+
+static void release_layer(rg_native *native)
+{
+    free(((layer *)(void *)native)->plan);
+}
+
+static inlay_status run_layer(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                              uint32_t threads)
+{
+    const layer *l = (const layer *)(const void *)native;
+    kit_tensor in[MOST_INPUTS], out[MOST_OUTPUTS];
+    const kit_call call = { .in = in, .out = out, .in_count = l->in_count, .out_count = l->out_count,
+                            .state = l->state, .plan = l->plan, .max_threads = threads, .host = state->host,
+                            .workspace = l->workspace_arg != INLAY_NONE ? args[l->workspace_arg] : NULL, .run = run };
+
+    for (uint32_t i = 0; i < l->in_count; i++) {
+        in[i] = l->in[i];
+        in[i].data = l->in_arg[i] != INLAY_NONE ? args[l->in_arg[i]] : NULL;
+    }
+    for (uint32_t o = 0; o < l->out_count; o++) {
+        out[o] = l->out[o];
+        out[o].data = l->out_arg[o] != INLAY_NONE ? args[l->out_arg[o]] : NULL;
+    }
+    return l->kernel->run(&call);
+}
+
+/* ------------------------------------------------------------------ lowering */
+
+/* A value as the kernel sees it, dims in `dims`; INLAY_NONE is one that is omitted. */
+static kit_tensor view(const rg_build *b, uint32_t value, int64_t *dims)
+{
+    kit_tensor t = { .dims = dims };
+
+    if (value == INLAY_NONE)
+        return t;
+    memcpy(dims, b->dims[value], b->ranks[value] * sizeof *dims);
+    t.rank = b->ranks[value];
+    t.count = rg_count(b, value);
+    t.dtype = b->c->values[value].type == dnnl_s32 ? INLAY_INT32 : INLAY_FLOAT;
+    return t;
+}
+
+static inlay_status plan_layer(const rg_build *b, layer *l, uint64_t *out_workspace)
+{
+    kit_plan plan = { .in = l->in, .out = l->out, .in_count = l->in_count, .out_count = l->out_count,
+                      .max_threads = b->instance->threads };
+    inlay_status status = l->kernel->shape(l->state, &plan, b->diag);
+
+    l->plan = plan.plan;
+    *out_workspace = plan.workspace_bytes;
+    if (status != INLAY_OK && b->diag != NULL && b->diag->node[0] == '\0')
+        (void)snprintf(b->diag->node, sizeof b->diag->node, "%s", b->op->name);
+    return status;
+}
+
+static inlay_status lower_recurrent(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    rg_place places[MOST_INPUTS + MOST_OUTPUTS + 1], made[MOST_OUTPUTS];
+    const rg_place *list[MOST_INPUTS + MOST_OUTPUTS + 1];
+    layer *l = calloc(1, sizeof *l);
+    uint64_t workspace;
+    uint32_t n = 0;
+    inlay_status status;
+    rg_md md;
+
+    (void)group;
+    if (l == NULL)
+        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
+    *l = (layer){ .native = { .run = run_layer, .release = release_layer }, .kernel = op->layer, .state = op->prepared,
+                  .in_count = op->in_count, .out_count = op->out_count, .workspace_arg = INLAY_NONE };
+    for (uint32_t i = 0; i < op->in_count; i++) {
+        l->in[i] = view(b, op->in[i], l->dims[i]);
+        l->in_arg[i] = INLAY_NONE;
+        if (op->in[i] == INLAY_NONE || (op->dropped & (1u << i)) != 0 || l->in[i].count == 0)
+            continue;
+        INLAY_TRY(rg_read_plain(b, op->in[i], &places[n]));
+        l->in_arg[i] = n++;
+    }
+    for (uint32_t o = 0; o < op->out_count; o++) {
+        l->out[o] = view(b, op->out[o], l->dims[op->in_count + o]);
+        l->out_arg[o] = INLAY_NONE;
+        if (op->out[o] == INLAY_NONE || l->out[o].count == 0)
+            continue;
+        rg_md_plain(&md, b->ranks[op->out[o]], b->dims[op->out[o]]);
+        INLAY_TRY(rg_result_place(b, op->out[o], &md, &made[o]));
+        places[n] = made[o];
+        l->out_arg[o] = n++;
+    }
+    INLAY_TRY(plan_layer(b, l, &workspace));
+    if (workspace > 0) {
+        const int64_t floats = (int64_t)(workspace / sizeof(float)) + 1;
+
+        rg_md_plain(&md, 1, &floats);
+        INLAY_TRY(rg_new_place(b, &md, &places[n]));
+        l->workspace_arg = n++;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        list[i] = &places[i];
+    {
+        const layer kept = *l; /* the step may free it, should it fail */
+        rg_native *native = &l->native;
+
+        l = NULL;
+        INLAY_TRY(rg_emit_native(b, native, list, n));
+        for (uint32_t o = 0; o < op->out_count; o++)
+            if (kept.out_arg[o] != INLAY_NONE)
+                INLAY_TRY(rg_set_place(b, op->out[o], &made[o]));
+    }
+done:
+    if (l != NULL)
+        free(l->plan);
+    free(l);
+    return status;
+}
+
+/* ------------------------------------------------------------------ cost */
+
+void rg_recurrent_cost(const rg_state *state, const inlay_cost_request *r, const inlay_node_info *info,
+                       inlay_cost *cost)
+{
+    const kit_kernel *kernel = kernel_of(info->op_type.data);
+    const kit_node node = { .host = state->host, .graph = r->graph, .info = info };
+    kit_tensor in[MOST_INPUTS], out[MOST_OUTPUTS];
+    const kit_plan plan = { .in = in, .out = out, .in_count = info->input_count, .out_count = info->output_count,
+                            .max_threads = r->max_threads > 0 ? r->max_threads : 1 };
+    inlay_cost own = { 0 };
+
+    for (uint32_t i = 0; i < info->input_count + info->output_count; i++) {
+        const bool is_input = i < info->input_count;
+        const uint32_t value = is_input ? info->inputs[i] : info->outputs[i - info->input_count];
+        kit_tensor *t = is_input ? &in[i] : &out[i - info->input_count];
+        const inlay_value_state *s = value != INLAY_NONE && value < r->value_count
+                                         ? INLAY_AT(inlay_value_state, r->values, r->value_stride, value)
+                                         : NULL;
+
+        *t = (kit_tensor){ .count = -1 };
+        if (s == NULL || s->rank == INLAY_RANK_UNKNOWN)
+            continue;
+        *t = (kit_tensor){ .dims = s->dims, .rank = s->rank, .dtype = s->dtype, .count = 1 };
+        for (uint32_t d = 0; d < s->rank; d++)
+            if (s->dims[d] < 0 || t->count < 0 || __builtin_mul_overflow(t->count, s->dims[d], &t->count))
+                t->count = -1;
+    }
+    kernel->cost(&node, &plan, &own);
+    cost->ns += own.ns > 0 ? own.ns : UNKNOWN_NS;
+    cost->flops += own.flops;
+    cost->bytes_read += own.bytes_read;
+    cost->bytes_written += own.bytes_written;
+}
+
+const rg_family rg_recurrent = { "recurrent layer", parse_recurrent, lower_recurrent };
