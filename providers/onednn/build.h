@@ -265,6 +265,9 @@ inlay_status rg_binary_at(rg_build *b, dnnl_alg_kind_t alg, const rg_place *x, b
 /* Runs the group's posts from `first` on what was made so far, and leaves the group's output. */
 inlay_status rg_finish(rg_build *b, const rg_group *group, uint32_t first, const rg_place *made, bool overwrite);
 
+/* Gelu, either form: a loop of our own where there are any. */
+bool rg_is_gelu(const rg_eltwise *f);
+
 struct sg_post;
 /* The function as our own loops have it (dense.c); false: they have it not. */
 bool rg_function_of(const rg_eltwise *f, struct sg_post *out);

@@ -17,6 +17,7 @@
 #define POOL_FLOPS_PER_NS 8.0
 #define SIMPLE_PER_NS 16.0      /* elements: functions of a few instructions */
 #define EXP_PER_NS 5.0          /* those with an exponential */
+#define GELU_PER_NS 8.0
 #define GATE_PER_NS 10.0        /* Sigmoid behind a convolution or product */
 #define LOG_PER_NS 2.0
 #define CACHED_BYTES_PER_NS 64.0
@@ -64,9 +65,11 @@ static double function_rate(const rg_op *op)
         case dnnl_eltwise_exp:
         case dnnl_eltwise_swish:
         case dnnl_eltwise_mish:
+            ns += 1 / EXP_PER_NS;
+            break;
         case dnnl_eltwise_gelu_erf:
         case dnnl_eltwise_gelu_tanh:
-            ns += 1 / EXP_PER_NS;
+            ns += 1 / GELU_PER_NS;
             break;
         case dnnl_eltwise_log:
         case dnnl_eltwise_soft_relu:

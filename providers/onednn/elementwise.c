@@ -1,6 +1,7 @@
 /* Functions of one tensor: reading the nodes, and running them by themselves. Mostly they end up behind a convolution
  * or product (posts.c). */
 #include "build.h"
+#include "sgemm.h"
 #include "vecmath.h"
 #include <float.h>
 #include <math.h>
@@ -123,6 +124,7 @@ typedef struct functions {
 
 typedef struct functions_call {
     const rg_eltwise *f;
+    const sg_kernel *kernel;
     const float *x;
     float *y; /* may be x */
 } functions_call;
@@ -147,7 +149,6 @@ FUNCTION(clip_row, a < alpha ? alpha : a > beta ? beta : a)
 
 typedef void (*function_row)(const float *, float *, int64_t, float, float);
 
-/* NULL: oneDNN's own it is. */
 static function_row row_of(const rg_eltwise *f)
 {
     switch ((int)f->alg) {
@@ -166,12 +167,43 @@ static function_row row_of(const rg_eltwise *f)
     }
 }
 
+bool rg_is_gelu(const rg_eltwise *f)
+{
+    return f->alg == dnnl_eltwise_gelu_erf || f->alg == dnnl_eltwise_gelu_tanh;
+}
+
+/* False: oneDNN's own it is. */
+static bool has_loop(const rg_state *state, const rg_eltwise *f)
+{
+    return row_of(f) != NULL || (rg_is_gelu(f) && state->sgemm != NULL);
+}
+
+/* What products have behind them, which works in place, by pieces that stay in the first-level cache. */
+static void behind_row(const functions_call *c, int64_t begin, int64_t end)
+{
+    enum { PIECE = 2048 };
+    sg_post post = { .fn = SG_GELU };
+
+    (void)rg_function_of(c->f, &post);
+    for (int64_t i = begin; i < end; i += PIECE) {
+        const int64_t n = end - i < PIECE ? end - i : PIECE;
+
+        if (c->x != c->y)
+            memcpy(c->y + i, c->x + i, (size_t)n * sizeof *c->y);
+        c->kernel->post(&post, c->y + i, n, 1, n);
+    }
+}
+
 static inlay_status functions_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const functions_call *c = user;
+    const function_row row = row_of(c->f);
 
     (void)worker;
-    row_of(c->f)(c->x + begin, c->y + begin, end - begin, c->f->alpha, c->f->beta);
+    if (row != NULL)
+        row(c->x + begin, c->y + begin, end - begin, c->f->alpha, c->f->beta);
+    else
+        behind_row(c, begin, end);
     return INLAY_OK;
 }
 
@@ -179,7 +211,7 @@ static inlay_status run_functions(const rg_native *native, const rg_state *state
                                   uint32_t threads)
 {
     const functions *l = (const functions *)(const void *)native;
-    functions_call c = { &l->f, args[0], args[1] };
+    functions_call c = { &l->f, state->sgemm, args[0], args[1] };
     enum { GRAIN = 16384 };
 
     if (threads <= 1 || l->count <= GRAIN)
@@ -210,7 +242,7 @@ inlay_status rg_eltwise_at(rg_build *b, const rg_place *x, bool overwrite, const
         INLAY_TRY(rg_result_place(b, result, &x->md, out));
     else
         INLAY_TRY(rg_new_place(b, &x->md, out));
-    if (row_of(f) != NULL && x->md.data_type == dnnl_f32 && rg_md_is_dense(&x->md))
+    if (has_loop(b->state, f) && x->md.data_type == dnnl_f32 && rg_md_is_dense(&x->md))
         return emit_functions(b, f, x, out);
     INLAY_TRY(rg_check(dnnl_eltwise_forward_desc_init(&desc, dnnl_forward_inference, f->alg, &x->md, f->alpha, f->beta),
                        b->diag, "describe a function", b->op->name));

@@ -70,6 +70,13 @@ static bool is_repeated(const rg_group *group, uint32_t p)
     return false;
 }
 
+/* Does it run by itself? Log is a loop of our own, and Gelu takes less time in one than behind oneDNN's kernels, which
+ * make NaN of -infinity. */
+static bool is_apart(const rg_build *b, const rg_eltwise *f)
+{
+    return f->alg == dnnl_eltwise_log || (rg_is_gelu(f) && b->state->sgemm != NULL && !b->state->bf16);
+}
+
 /* Attributes for posts [0, *count); *count shrinks to what can be expressed. */
 static inlay_status make_attributes(rg_build *b, const rg_group *group, const rg_md *dst, uint32_t *count,
                                     rg_fused *out, dnnl_primitive_attr_t *out_attr)
@@ -83,8 +90,8 @@ static inlay_status make_attributes(rg_build *b, const rg_group *group, const rg
     for (uint32_t p = 0; code == dnnl_success && p < *count; p++) {
         const rg_post *post = &group->posts[p];
 
-        if (post->kind == RG_POST_ELTWISE && (post->eltwise.alg == dnnl_eltwise_log || is_repeated(group, p))) {
-            *count = p; /* by itself: Log is a loop of our own */
+        if (post->kind == RG_POST_ELTWISE && (is_apart(b, &post->eltwise) || is_repeated(group, p))) {
+            *count = p;
         } else if (post->kind == RG_POST_ELTWISE) {
             code = dnnl_post_ops_append_eltwise(posts, 1, post->eltwise.alg, post->eltwise.alpha, post->eltwise.beta);
         } else if (!out->sums && can_sum(b, group, post)) {

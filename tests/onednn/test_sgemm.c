@@ -178,6 +178,37 @@ static void functions(void **state)
     teardown(&p);
 }
 
+/* Gelu over all that matters: the claim of gelu_avx512.h, and what is not finite. */
+static void gelu(void **state)
+{
+    static const float special[] = { NAN, INFINITY, -INFINITY, 0, -1e30f, 1e30f, 1e-40f };
+    static const float want[] = { NAN, INFINITY, 0, 0, 0, 1e30f, 5e-41f };
+    const sg_kernel *kernel = sg_kernel_best();
+
+    (void)state;
+    if (kernel == NULL)
+        skip();
+    for (int tanh_form = 0; tanh_form < 2; tanh_form++) {
+        const sg_post post = { .fn = tanh_form ? SG_GELU_TANH : SG_GELU };
+        float y[7];
+
+        for (int i = -700001; i < 700001; i += 3) {
+            float got = (float)i * 1e-5f;
+            const double x = (double)got, exact = tanh_form ? expected(&post, x, 0) : 0.5 * x * erfc(-x / sqrt(2));
+            const double error = x > -2.5 ? 3e-7 * fabs(exact) : x > -5.8 ? 1e-5 * fabs(exact) : 1e-9;
+
+            kernel->post(&post, &got, 1, 1, 1);
+            if (!(fabs(got - exact) <= error + (tanh_form ? 1e-15 : 0))) /* what 1 + tanh itself loses */
+                fail_msg("Gelu %d of %.9g is %.9g, not %.9g", tanh_form, x, (double)got, exact);
+        }
+        memcpy(y, special, sizeof y);
+        kernel->post(&post, y, 7, 1, 7);
+        for (int i = 0; i < 7; i++)
+            if (!(y[i] == want[i] || (isnan(want[i]) && isnan(y[i])) || (i == 6 && fabsf(y[i] - want[i]) < 1e-44f)))
+                fail_msg("Gelu %d of %g is %g", tanh_form, (double)special[i], (double)y[i]);
+    }
+}
+
 /* The error of sums in units of what is typical for them, sqrt(terms / 9): one chain of 12544 has 2e-6. */
 static void expect_exact(double squares, int64_t elements, int64_t terms, const char *what)
 {
@@ -272,7 +303,7 @@ static void long_tiles(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes), cmocka_unit_test(functions),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes), cmocka_unit_test(functions), cmocka_unit_test(gelu),
                                         cmocka_unit_test(long_sums), cmocka_unit_test(long_tiles) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
