@@ -187,7 +187,8 @@ static inlay_status after(void *ctx, const char *pass)
 
 inlay_status session_optimise(inlay_session *s, const inlay_options *options, inlay_diag *diag)
 {
-    pass_ctx passes = { .model = s->model, .fold = program_fold_node, .fold_ctx = &s->env, .diag = diag,
+    program_folder folder = { .env = &s->env };
+    pass_ctx passes = { .model = s->model, .fold = program_fold_node, .fold_ctx = &folder, .diag = diag,
                         .fold_max_bytes = (uint64_t)options_int(options, OPTION_fold_max_bytes) };
     inlay_status status = INLAY_OK;
 
@@ -219,5 +220,6 @@ inlay_status session_optimise(inlay_session *s, const inlay_options *options, in
     INLAY_TRY(passes_run(&passes, (uint32_t)options_int(options, OPTION_level)));
     s->lowerings = passes.lowerings;
 done:
+    program_folder_deinit(&folder);
     return status;
 }

@@ -173,7 +173,7 @@ typedef struct graph_file_id {
 /* Hands a mapping to the model, which unmaps it in the end. On failure the caller keeps it. id is copied. */
 inlay_status graph_blob_map(graph_model *model, void *address, size_t bytes, const graph_file_id *id);
 /* From this size on a computed constant is made in a block of the model's; what is smaller is copied to one. */
-enum { GRAPH_LARGE_CONSTANT = 256 << 10 };
+enum { GRAPH_LARGE_CONSTANT = 16 << 10 };
 /* Is it a block from graph_blob_alloc, or one that was adopted? */
 bool graph_blob_owns(const graph_model *model, const void *data);
 /* The file that these bytes are mapped from, and where in it; NULL: none. */

@@ -1,5 +1,6 @@
 /* Nodes that read constants only are computed once, through whichever provider offers them. Weights of 8 bits that are
  * dequantized wait for those who would rather have the integers (quantized_ops): fold_weights takes what they leave. */
+#include "base/checked.h"
 #include "passes/same_body.h"
 #include <string.h>
 
@@ -90,6 +91,8 @@ static bool same_input(const inlay_value_info *a, const inlay_value_info *b)
     return true;
 }
 
+enum { REMEMBERED_BYTES = 256 << 10 };
+
 /* A large result of the same operator and attributes on constants that lie in the same place; NULL: none. */
 static const inlay_tensor_view *find_folded(const pass_ctx *ctx, const graph *g, const graph_node *n)
 {
@@ -120,7 +123,7 @@ static void remember_folded(pass_ctx *ctx, const graph *g, const graph_node *n, 
     arena *a = &ctx->model->arena;
     pass_folded *f;
 
-    if (result->bytes < GRAPH_LARGE_CONSTANT || n->info.output_count != 1 || (f = arena_alloc(a, sizeof *f)) == NULL)
+    if (result->bytes < REMEMBERED_BYTES || n->info.output_count != 1 || (f = arena_alloc(a, sizeof *f)) == NULL)
         return;
     *f = (pass_folded){ .next = ctx->folded, .node = arena_copy(a, n, sizeof *n), .inputs = copy_inputs(g, n, a),
                         .result = *result };
@@ -157,6 +160,39 @@ static bool set_result(pass_ctx *ctx, graph *g, uint32_t v, inlay_tensor_view *t
     return t->data != NULL && graph_set_constant(g, v, t->dtype, t->rank, t->dims, t->data, t->bytes) == INLAY_OK;
 }
 
+/* The same elements under another shape stay where they are. *out_done: the node was one of those. */
+static inlay_status fold_view(graph *g, const graph_node *n, arena *scratch, bool *out_done)
+{
+    static const char *const views[] = { "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity" };
+    const inlay_value_info *x, *y;
+    bool view = false;
+    int64_t *dims, count = 1;
+    size_t bytes;
+
+    *out_done = false;
+    for (size_t i = 0; !view && i < sizeof views / sizeof views[0]; i++)
+        view = pass_is_op(n, views[i]);
+    if (!view || n->info.output_count != 1 || n->info.input_count == 0 || n->info.inputs[0] == INLAY_NONE ||
+        n->info.outputs[0] == INLAY_NONE)
+        return INLAY_OK;
+    x = &g->values[n->info.inputs[0]].info;
+    y = &g->values[n->info.outputs[0]].info;
+    if (x->dtype != y->dtype || x->data_bytes == 0 || y->rank > INLAY_MAX_RANK)
+        return INLAY_OK;
+    dims = arena_array(scratch, (size_t)y->rank + 1, sizeof *dims);
+    if (dims == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    for (uint32_t d = 0; d < y->rank; d++) {
+        if (y->dims[d].kind != INLAY_DIM_FIXED)
+            return INLAY_OK;
+        dims[d] = y->dims[d].value;
+    }
+    if (!dims_count(dims, y->rank, &count) || !dtype_bytes(y->dtype, count, &bytes) || bytes != x->data_bytes)
+        return INLAY_OK;
+    *out_done = true;
+    return graph_set_constant(g, n->info.outputs[0], x->dtype, y->rank, dims, x->data, x->data_bytes);
+}
+
 static inlay_status fold(pass_ctx *ctx, graph *g, graph_node *n, arena *scratch, bool *out_folded)
 {
     inlay_tensor_view *results = arena_array(scratch, (size_t)n->info.output_count + 1, sizeof *results);
@@ -168,8 +204,10 @@ static inlay_status fold(pass_ctx *ctx, graph *g, graph_node *n, arena *scratch,
     *out_folded = false;
     if (status != INLAY_OK)
         return status;
-    if (results == NULL)
+    if (results == NULL || fold_view(g, n, scratch, out_folded) != INLAY_OK)
         return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to fold node '%s'", n->info.name.data);
+    if (*out_folded)
+        return INLAY_OK;
     before = find_folded(ctx, g, n);
     if (before != NULL)
         results[0] = *before;

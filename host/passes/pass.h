@@ -10,18 +10,17 @@
 /* Computes a node whose inputs are all constants of g. results has room for its outputs, without those omitted; their
  * memory is the arena's, or the model's (graph_blob_owns) from GRAPH_LARGE_CONSTANT bytes on. INLAY_UNSUPPORTED: nobody
  * can; INLAY_LIMIT_EXCEEDED: they would take more than max_bytes. */
-typedef inlay_status (*pass_fold_fn)(const void *fold_ctx, graph *g, graph_node *n, uint64_t max_bytes,
+typedef inlay_status (*pass_fold_fn)(void *fold_ctx, graph *g, graph_node *n, uint64_t max_bytes,
                                      inlay_tensor_view *results, arena *a, inlay_diag *diag);
 
 /* Does a provider that multiplies integers of 8 bits faster than floats offer n? The node need not be in g; made
  * describes its output. */
-typedef bool (*pass_offers_fn)(const void *fold_ctx, const graph *g, const graph_node *n,
-                               const inlay_value_info *made);
+typedef bool (*pass_offers_fn)(void *fold_ctx, const graph *g, const graph_node *n, const inlay_value_info *made);
 
 typedef struct pass_ctx {
     graph_model *model;
     pass_fold_fn fold; /* NULL: nothing is folded. A callback, for who computes is found by a later stage */
-    const void *fold_ctx;
+    void *fold_ctx;
     uint64_t fold_max_bytes; /* a folded constant may be this much larger than what it is made from */
     const char *const *only;  /* [only_count] names of the passes to run beside those of level 0; none = all */
     const char *const *never; /* [never_count] names of passes not to run, level 0 excepted */

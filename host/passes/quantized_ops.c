@@ -298,19 +298,22 @@ static inlay_status match_conv(rewrite *w, graph_node *n)
 /* The weights as [K, N], turned round if need be. */
 static uint32_t upright(rewrite *w, const quant *weights, bool trans, int64_t k, int64_t n)
 {
+    enum { TILE = 64 }; /* by tiles, of which both sides fit into the nearest cache */
     const int8_t *from = rw_info(w, weights->value)->data;
     const int64_t dims[] = { k, n };
     int8_t *to;
 
     if (!trans)
         return weights->value;
-    to = arena_array(&w->scratch, (size_t)(k * n) + 1, 1);
+    to = graph_blob_alloc(w->g->model, (size_t)(k * n));
     if (to == NULL)
         return INLAY_NONE;
-    for (int64_t i = 0; i < k; i++)
-        for (int64_t j = 0; j < n; j++)
-            to[i * n + j] = from[j * k + i];
-    return rw_constant(w, weights->dtype, 2, dims, to, (uint64_t)(k * n));
+    for (int64_t i = 0; i < k; i += TILE)
+        for (int64_t j = 0; j < n; j += TILE)
+            for (int64_t y = i; y < k && y < i + TILE; y++)
+                for (int64_t x = j; x < n && x < j + TILE; x++)
+                    to[y * n + x] = from[x * k + y];
+    return rw_constant_blob(w, weights->dtype, 2, dims, to, (uint64_t)(k * n));
 }
 
 /* MatMulInteger -> Cast -> Mul; *out is what Mul makes, when `last` is not to be replaced by it. INLAY_NONE: nobody

@@ -3,6 +3,7 @@
 #include "inlay/extensions.h"
 #include "plugin/run.h"
 #include "plan/program.h"
+#include <stdlib.h>
 #include <string.h>
 
 enum { ONCE_ALIGN = 64, ONCE_MAX_ALIGN = 1 << 21 };
@@ -159,9 +160,53 @@ static inlay_status take_refusal(void *ctx, const inlay_refusal *refusal)
     return INLAY_OK;
 }
 
+enum { COPY_ALIGN = 64, MOST_ALIGN = 4096, LARGEST_COPY = 1 << 20, MAX_COPIED = 4 << 20 };
+
+typedef struct aligned_copy {
+    struct aligned_copy *next;
+    const void *of; /* a constant's, which stays where it is as long as the model */
+    uint64_t bytes;
+    void *data; /* aligned to COPY_ALIGN; owned */
+} aligned_copy;
+
+void program_folder_deinit(program_folder *f)
+{
+    while (f->copies != NULL) {
+        aligned_copy *c = f->copies;
+
+        f->copies = c->next;
+        free(c->data);
+        free(c);
+    }
+    f->copied_bytes = 0;
+}
+
+/* A copy that is kept for the next node; NULL: too large, or no memory. */
+static const void *keep_copy(program_folder *f, const inlay_value_info *v)
+{
+    aligned_copy *c;
+
+    for (c = f->copies; c != NULL; c = c->next)
+        if (c->of == v->data && c->bytes == v->data_bytes)
+            return c->data;
+    if (v->data_bytes > LARGEST_COPY || (c = malloc(sizeof *c)) == NULL)
+        return NULL;
+    *c = (aligned_copy){ .next = f->copies, .of = v->data, .bytes = v->data_bytes };
+    if (posix_memalign(&c->data, COPY_ALIGN, v->data_bytes > 0 ? (size_t)v->data_bytes : 1) != 0) {
+        free(c);
+        return NULL;
+    }
+    if (v->data_bytes > 0)
+        memcpy(c->data, v->data, (size_t)v->data_bytes);
+    f->copies = c;
+    f->copied_bytes += c->bytes;
+    return c->data;
+}
+
 typedef struct fold_constants {
+    program_folder *folder;
     const inlay_value_info *values;
-    const void **aligned; /* [count] copies */
+    const void **aligned; /* [count] what was shown of them, as long as this node is folded */
     uint32_t count;
     arena *a;
 } fold_constants;
@@ -172,12 +217,14 @@ static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
     const inlay_value_info *v;
     char *copy;
 
-    if (value >= f->count || f->values[value].data == NULL || alignment == 0 || alignment > 4096)
+    if (value >= f->count || f->values[value].data == NULL || alignment == 0 || alignment > MOST_ALIGN)
         return NULL;
     v = &f->values[value];
     if ((uintptr_t)v->data % alignment == 0)
         return v->data;
     if (f->aligned[value] != NULL && (uintptr_t)f->aligned[value] % alignment == 0)
+        return f->aligned[value];
+    if (alignment <= COPY_ALIGN && (f->aligned[value] = keep_copy(f->folder, v)) != NULL)
         return f->aligned[value];
     copy = arena_alloc(f->a, v->data_bytes + alignment);
     if (copy == NULL)
@@ -227,10 +274,10 @@ bool program_has_integers(const part_provider *p)
     return e != NULL && INLAY_HAS(e, fast_products) && e->fast_products != 0;
 }
 
-bool program_offers_integers(const void *fold_ctx, const graph *g, const graph_node *n, const inlay_value_info *made)
+bool program_offers_integers(void *fold_ctx, const graph *g, const graph_node *n, const inlay_value_info *made)
 {
     static const uint8_t candidate = 1;
-    const program_env *env = fold_ctx;
+    const program_env *env = ((const program_folder *)fold_ctx)->env;
     arena a = { 0 };
     inlay_graph single;
     fold f = { 0 };
@@ -278,11 +325,12 @@ static const part_provider *find_offer(const program_env *env, const inlay_graph
     return NULL;
 }
 
-inlay_status program_fold_node(const void *fold_ctx, graph *g, graph_node *n, uint64_t max_bytes,
+inlay_status program_fold_node(void *fold_ctx, graph *g, graph_node *n, uint64_t max_bytes,
                                inlay_tensor_view *results, arena *a, inlay_diag *diag)
 {
     static const uint32_t node_zero;
-    const program_env *env = fold_ctx;
+    program_folder *folder = fold_ctx;
+    const program_env *env = folder->env;
     inlay_status status = INLAY_OK;
     inlay_graph single;
     const part_provider *provider;
@@ -298,12 +346,14 @@ inlay_status program_fold_node(const void *fold_ctx, graph *g, graph_node *n, ui
                                       .nodes = &node_zero, .node_count = 1, .cookies = &cookie, .offer_count = 1,
                                       .max_threads = env->max_threads };
 
+    if (folder->copied_bytes > MAX_COPIED)
+        program_folder_deinit(folder);
     if (single_node_graph(g, n, NULL, a, &single) != INLAY_OK)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fold node '%s'", n->info.name.data);
     provider = find_offer(env, &single, &cookie);
     if (provider == NULL)
         return INLAY_UNSUPPORTED;
-    constants = (fold_constants){ single.values, arena_array(a, (size_t)single.value_count + 1, sizeof(void *)),
+    constants = (fold_constants){ folder, single.values, arena_array(a, (size_t)single.value_count + 1, sizeof(void *)),
                                   single.value_count, a };
     states = arena_array(a, (size_t)single.value_count + 1, sizeof *states);
     outputs = arena_array(a, (size_t)n->info.output_count + 1, sizeof *outputs);
@@ -320,7 +370,7 @@ inlay_status program_fold_node(const void *fold_ctx, graph *g, graph_node *n, ui
             dims[d] = info->dims[d].kind == INLAY_DIM_FIXED ? info->dims[d].value : -1;
         states[v] = (inlay_value_state){ .dims = dims, .rank = info->rank, .dtype = info->dtype,
                                          .data_bytes = info->data_bytes };
-        states[v].data = info->data == NULL ? NULL : align_constant(&constants, v, 64);
+        states[v].data = info->data == NULL ? NULL : align_constant(&constants, v, COPY_ALIGN);
     }
     for (uint32_t i = 0; i < n->info.output_count; i++) {
         uint32_t v = ((const inlay_node_info *)single.nodes)->outputs[i];

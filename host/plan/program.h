@@ -96,12 +96,22 @@ INLAY_NODISCARD inlay_status program_run_once(const part_provider *provider, inl
                                               const once_tensor *inputs, uint32_t input_count, once_tensor *outputs,
                                               uint32_t output_count, uint32_t max_threads, uint64_t max_bytes,
                                               graph_model *owner, arena *a, inlay_diag *diag);
-/* The optimiser's pass_fold_fn: runs the node through the first provider that offers it. fold_ctx is a program_env. */
-INLAY_NODISCARD inlay_status program_fold_node(const void *fold_ctx, graph *g, graph_node *n, uint64_t max_bytes,
+/* What folding needs: set env, the rest is {0}. Constants that lie at an odd address in the file are copied to be shown
+ * to providers; some megabytes of copies are kept, for a matrix of weights is often cut up by many nodes. */
+typedef struct program_folder {
+    const program_env *env;
+    struct aligned_copy *copies;
+    uint64_t copied_bytes;
+} program_folder;
+
+void program_folder_deinit(program_folder *f); /* frees the copies */
+/* The optimiser's pass_fold_fn: runs the node through the first provider that offers it. fold_ctx is a
+ * program_folder. */
+INLAY_NODISCARD inlay_status program_fold_node(void *fold_ctx, graph *g, graph_node *n, uint64_t max_bytes,
                                                inlay_tensor_view *results, arena *a, inlay_diag *diag);
 /* Are integers of 8 bits faster than floats there (extension inlay.integers/1)? */
 bool program_has_integers(const part_provider *p);
 /* The optimiser's pass_offers_fn: would such a provider run n, a node that is not in the graph yet? `made` describes
- * its output. fold_ctx is a program_env. */
-bool program_offers_integers(const void *fold_ctx, const graph *g, const graph_node *n, const inlay_value_info *made);
+ * its output. fold_ctx is a program_folder. */
+bool program_offers_integers(void *fold_ctx, const graph *g, const graph_node *n, const inlay_value_info *made);
 #endif

@@ -133,6 +133,7 @@ static void run_model(trial *t, graph_model *model, graph_node *n)
     const graph_operators operators = { .find = find_operator, .missing = no_operator,
                                         .ctx = (void *)(uintptr_t)t->m };
     inlay_tensor_view *results = arena_array(&t->a, (size_t)n->info.output_count + 1, sizeof *results);
+    program_folder folder = { .env = &t->env };
     inlay_diag diag = INLAY_DIAG_INIT;
 
     if (results != NULL && graph_finish(model->main, &diag) == INLAY_OK &&
@@ -141,8 +142,9 @@ static void run_model(trial *t, graph_model *model, graph_node *n)
             (t->provider.table->flags & INLAY_PROVIDER_ASYNC) != 0)
             assess_only(t, model->main);
         else
-            (void)!program_fold_node(&t->env, model->main, n, RESULT_BYTES, results, &t->a, &diag);
+            (void)!program_fold_node(&folder, model->main, n, RESULT_BYTES, results, &t->a, &diag);
     }
+    program_folder_deinit(&folder);
     arena_reset(&t->a);
 }
 

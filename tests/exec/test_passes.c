@@ -27,13 +27,15 @@ static void list_ops(const graph *g, char *text, size_t bytes)
 static rig expect_ops(wire *w, const char *level, const char *ops)
 {
     rig r = rig_open(w, (const char *const[]){ "level", level, NULL });
-    pass_ctx again = { .model = r.session->model, .fold = program_fold_node, .fold_ctx = &r.session->env,
+    program_folder folder = { .env = &r.session->env };
+    pass_ctx again = { .model = r.session->model, .fold = program_fold_node, .fold_ctx = &folder,
                        .fold_max_bytes = 1 << 20 };
     char *before = graph_to_text(r.session->model->main), *after, text[512] = "";
 
     list_ops(r.session->model->main, text, sizeof text);
     assert_string_equal(text, ops);
     assert_int_equal(passes_run(&again, (uint32_t)strtol(level, NULL, 10)), INLAY_OK);
+    program_folder_deinit(&folder);
     after = graph_to_text(r.session->model->main);
     assert_string_equal(before, after);
     free(before);
