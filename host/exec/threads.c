@@ -178,7 +178,7 @@ typedef struct loop {
     void *user;
     const inlay_run *run;
     int64_t count;
-    int64_t ranges; /* [0, count) in this many parts whose sizes differ by at most 1 */
+    int64_t ranges; /* [0, count) in this many parts whose sizes differ by at most 1, longer ones spread evenly */
     uint32_t lane_count;
     int32_t status; /* atomic: the first failure */
     uint64_t until; /* no range is begun from then on; 0: until all are done */
@@ -238,8 +238,8 @@ static void take_ranges(loop *l)
 
         if (r < 0)
             return;
-        begin = r * size + (r < longer ? r : longer);
-        end = begin + size + (r < longer);
+        begin = r * size + r * longer / l->ranges;
+        end = (r + 1) * size + (r + 1) * longer / l->ranges;
         if (l->run != NULL)
             status = run_poll(l->run);
         if (status == INLAY_OK)

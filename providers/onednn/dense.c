@@ -353,6 +353,7 @@ inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias_va
     inlay_status status;
 
     d.batch = d.b_count = 1;
+    sg_share(&d.job, b->instance->threads);
     rg_md_strides(&w_plain, 2, w_dims, w_strides);
     panels(n, k, &w_md, &d.job);
     INLAY_TRY(rg_read_strided(b, op->in[0], &x));

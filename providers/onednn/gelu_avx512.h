@@ -1,9 +1,10 @@
-/* gelu_avx512.h - Gelu-20 of vectors for x86-64-v4, in either form: x times what share of a normal distribution lies below
- * it, or what approximate = tanh takes for that.
+/* gelu_avx512.h - Gelu-20 of vectors for x86-64-v4, in either form: x times what share of a normal distribution lies
+ * below it, or what approximate = tanh takes for that.
  *
- * The share of -|x| comes from a table of 32 polynomials in two registers a coefficient, which permutations look up: some
- * 20 instructions, half of what an exponential and a polynomial take, and none of them a division. Polynomials are minimax
- * in relative error over their interval, the coefficients rounded one by one, the rest fitted again to what was lost.
+ * The share of -|x| comes from a table of 32 polynomials in two registers a coefficient, which permutations look up:
+ * some 20 instructions, half of what an exponential and a polynomial take, and none of them a division. Polynomials are
+ * minimax in relative error over their interval, the coefficients rounded one by one, the rest fitted again to what was
+ * lost.
  *
  * Errors: 2 ulp above 0 and down to -2.5, 3e-6 of the result to -6 (tanh: 8e-6 to -5.8); below that the result is 0,
  * where the true one is above -1e-9. NaN stays; infinity becomes infinity, -infinity 0. */
@@ -13,7 +14,7 @@
 
 enum { GELU_DEGREE = 5, GELU_INTERVALS = 32 };
 
-/* share(-|x|) = sum of terms[d][i] * r^d, i = |x| * steps rounded to an integer, r = |x| * steps - i; i is at most 31. */
+/* share(-|x|) = sum of terms[d][i] * r^d, i = |x| * steps rounded to an integer, at most 31, r = |x| * steps - i. */
 typedef struct gelu_table {
     float steps; /* a short fraction: products with it lose nothing that is seen */
     float terms[GELU_DEGREE + 1][GELU_INTERVALS];

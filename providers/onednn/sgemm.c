@@ -5,7 +5,7 @@
 
 #define FLOPS_PER_NS 200.0
 #define BYTES_PER_NS 30.0
-enum { BLOCK_ROWS = 160, BLOCK_K = 768 };
+enum { BLOCK_ROWS = 160, BLOCK_K = 768, OWN_ROWS = 48 };
 
 #ifdef SGEMM_X86
 extern const sg_kernel sg_kernel_avx512;
@@ -33,7 +33,15 @@ static int64_t panels_of(const sg_job *job)
 
 static int64_t row_blocks(const sg_job *job)
 {
-    return ceil_div(job->m, BLOCK_ROWS);
+    const int64_t blocks = ceil_div(job->m, BLOCK_ROWS);
+
+    return blocks > job->blocks ? blocks : job->blocks;
+}
+
+void sg_share(sg_job *job, uint32_t threads)
+{
+    if (threads > 1 && job->m / threads >= OWN_ROWS)
+        job->blocks = ceil_div(row_blocks(job), threads) * threads;
 }
 
 int64_t sg_units(const sg_job *job)
@@ -55,7 +63,8 @@ static void run_panel(const sg_job *job, int64_t i0, int64_t i1, int64_t j, int6
     const sg_kernel *kernel = job->kernel;
     int64_t at = j * job->width, cols = job->n - at < job->width ? job->n - at : job->width;
     int64_t vectors = ceil_div(cols, SG_LANES), blocks = ceil_div(i1 - i0, kernel->rows[vectors]);
-    int64_t calls = ceil_div(job->width, SG_LANES); /* each fetches a line a k: so many fetch a panel */
+    /* Elements a k that each call fetches of what comes next: evenly, for memory gives no more at a time. */
+    int64_t share = ceil_div(job->width, blocks < SG_VECTORS ? SG_VECTORS : blocks);
     bool sums = k0 > 0 || job->add;
     sg_tile t = { .k = k1 - k0, .a_row = job->a_row, .b = job->b + j * job->b_panel + k0 * job->b_step,
                   .b_step = job->b_step, .from_row = sums ? job->c_row : 0, .c_row = job->c_row,
@@ -63,13 +72,13 @@ static void run_panel(const sg_job *job, int64_t i0, int64_t i1, int64_t j, int6
 
     for (int64_t n = 0; n < blocks; n++) { /* of about the same size */
         int64_t i = i0 + (i1 - i0) * n / blocks, rows = i0 + (i1 - i0) * (n + 1) / blocks - i;
-        bool fetch = next != NULL && job->b_step == job->width && blocks >= calls && n < calls;
+        bool fetch = next != NULL && blocks > 1 && job->b_step == job->width;
 
         t.a = job->a + i * job->a_row + k0;
         t.c = job->c + i * job->c_row + at;
         t.from = sums ? t.c : job->bias != NULL ? job->bias + at : NULL;
-        t.ahead = fetch ? next + n * t.k * SG_LANES : t.a;
-        t.ahead_step = fetch ? SG_LANES : 0;
+        t.ahead = fetch ? next + n * t.k * share : t.a;
+        t.ahead_step = fetch ? share : 0;
         kernel->tile[vectors][rows - 1](&t);
         if (k1 < job->k)
             continue;
@@ -98,6 +107,7 @@ void sg_run(const sg_job *job, int64_t begin, int64_t end)
             for (int64_t j = j0; j < j1; j++) {
                 const float *next = j + 1 < j1        ? job->b + (j + 1) * job->b_panel + k0 * job->b_step
                                     : p + 1 < k_count ? job->b + j0 * job->b_panel + k1 * job->b_step
+                                    : j1 < panels     ? job->b + j1 * job->b_panel /* likely the next range's */
                                                       : NULL;
 
                 run_panel(job, i0, i1, j, k0, k1, next);

@@ -100,12 +100,16 @@ typedef struct sg_job {
     bool add;         /* the sums start from what is in c; bias is NULL then */
     float *c;
     int64_t c_row;
+    int64_t blocks;       /* of rows, at least; 0: as many as the cache asks for */
     const sg_post *posts; /* operands of these start at the first row and column of C */
     uint32_t post_count;
 } sg_job;
 
 /* The job is cut into so many units, which may run in any order and at once: runs of neighbours are best. */
 int64_t sg_units(const sg_job *job);
+/* Sets blocks so that each of the threads gets rows of its own where these are enough to keep it busy while weights come:
+ * what one product made of them is then in the cache of the core that reads it for the next. */
+void sg_share(sg_job *job, uint32_t threads);
 void sg_run(const sg_job *job, int64_t begin, int64_t end);
 /* Estimated nanoseconds on one core: for the choice of how many to wake. */
 double sg_estimate_ns(const sg_job *job);
