@@ -9,13 +9,14 @@
 void kn_measure(const rg_build *b, const rg_op *op, kn_window *g)
 {
     const int64_t *x = b->dims[op->in[0]], *y = b->dims[op->out[0]];
+    const bool linear = op->row->family == &rg_int8_conv && op->in_count > 3; /* scale and zero point of x first */
     uint32_t n = op->spatial, o = 2 - n;
     dnnl_dims_t begins, ends;
 
     *g = (kn_window){ .flat = n <= 2, .images = x[0], .in = x[1], .out = y[1], .group = op->group, .share = 1,
                       .kernel = { 1, 1 }, .stride = { 1, 1 }, .dilation = { 1, 1 } };
     rg_window_pads(op, x + 2, y + 2, op->kernel, begins, ends);
-    g->flops = 2 * (double)rg_count(b, op->out[0]) * (double)b->dims[op->in[1]][1];
+    g->flops = 2 * (double)rg_count(b, op->out[0]) * (double)b->dims[op->in[linear ? 3 : 1]][1];
     for (uint32_t i = 0; i < n; i++) {
         double share = rg_window_share(op->kernel[i], op->dilations[i], op->strides[i], begins[i], x[2 + i], y[2 + i]);
 

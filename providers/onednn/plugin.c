@@ -1,4 +1,5 @@
 /* The onednn provider: whole regions of a graph on oneDNN's primitives. */
+#include "bytes.h"
 #include "moves.h"
 #include "quant.h"
 #include "sgemm.h"
@@ -50,6 +51,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         state->steps = NULL;
     state->tiles = tiles_of_cpu();
     state->moves = moves_of_cpu();
+    state->bytes = bytes_of_cpu();
     state->sgemm = state->attend = sg_kernel_best();
     state->kernel = KN_COUNT;
     for (uint32_t i = 0; i < args->option_count; i++) {
@@ -58,7 +60,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         if (strcmp(v->name, "winograd") == 0)
             winograd = v->i != 0;
         else if (strcmp(v->name, "own_loops") == 0 && v->i == 0)
-            state->sgemm = state->attend = NULL, state->tiles = NULL, state->moves = NULL;
+            state->sgemm = state->attend = NULL, state->tiles = NULL, state->moves = NULL, state->bytes = NULL;
         else if (strcmp(v->name, "kernel") == 0 && v->s != NULL)
             state->kernel = kn_find(v->s);
         else if (strcmp(v->name, "precision") == 0 && v->s != NULL)

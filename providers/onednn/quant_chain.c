@@ -1,9 +1,11 @@
 /* Functions of dequantized values that are quantized again: one loop over bytes, a tile at a time, in floats as ONNX
  * has it. What DequantizeLinear makes for them alone is never stored. */
+#include "bytes.h"
 #include "quant.h"
 #include "vecmath.h"
+#include <math.h>
 
-enum { MOST_LEAVES = 4, MOST_STEPS = 8, TILE = 512, CHAIN_GRAIN = 16384 };
+enum { MOST_LEAVES = 4, MOST_STEPS = 8, TILE = 512, CHAIN_GRAIN = 16384, PAIR_GRAIN = 32768 };
 
 typedef struct leaf {
     uint32_t value;  /* of the region: bytes, or floats */
@@ -27,6 +29,8 @@ typedef struct chain {
     float scale, zero;
     bool is_signed;
     uint32_t root;  /* slot */
+    const byte_set *set; /* NULL: it is no pair */
+    byte_pair pair;      /* all of it, where it is a function of two tensors of bytes */
 } chain;
 
 enum { STEP = 16 }; /* slots from here on are steps */
@@ -252,6 +256,38 @@ KIT_MULTIVERSION static void two_function(float *restrict y, const float *p, con
     }
 }
 
+/* Is it a sum or product of two tensors of bytes, perhaps with bounds, and do numbers stay in the range of floats? */
+static bool find_pair(chain *c)
+{
+    const chain_step *f = &c->steps[0], *g = c->step_count == 2 ? &c->steps[1] : NULL;
+    byte_pair *p = &c->pair;
+
+    if (c->leaf_count > 2 || c->step_count < 1 || c->step_count > 2 || c->root != STEP + c->step_count - 1 ||
+        (f->alg != dnnl_binary_add && f->alg != dnnl_binary_mul) || !bt_divides(c->scale) || f->a >= STEP ||
+        f->b >= STEP)
+        return false;
+    *p = (byte_pair){ .alg = f->alg, .y_scale = c->scale, .y_zero = c->zero, .low = -INFINITY, .high = INFINITY,
+                      .y_signed = c->is_signed };
+    if (g != NULL && g->alg == dnnl_eltwise_relu && g->alpha == 0) {
+        p->low = 0;
+    } else if (g != NULL && g->alg == dnnl_eltwise_clip_v2) {
+        p->low = g->alpha;
+        p->high = g->beta;
+    } else if (g != NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        const leaf *l = &c->leaves[i == 0 ? f->a : f->b];
+
+        if (!l->bytes || l->scalar || !(l->scale < 1e15f)) /* a product of two */
+            return false;
+        p->scale[i] = l->scale;
+        p->zero[i] = l->zero;
+        p->is_signed[i] = l->is_signed;
+    }
+    return true;
+}
+
 typedef struct chain_call {
     const chain *c;
     void *const *args; /* the leaves, then the result */
@@ -264,6 +300,12 @@ static inlay_status run_tiles(void *user, int64_t begin, int64_t end, uint32_t w
     float leaves[MOST_LEAVES][TILE], steps[MOST_STEPS][TILE];
 
     (void)worker;
+    if (c->set != NULL) {
+        c->set->pair(&c->pair, (uint8_t *)call->args[c->leaf_count] + begin,
+                     (const uint8_t *)call->args[c->steps[0].a] + begin,
+                     (const uint8_t *)call->args[c->steps[0].b] + begin, end - begin);
+        return INLAY_OK;
+    }
     for (uint32_t l = 0; l < c->leaf_count; l++)
         for (int64_t i = 0; c->leaves[l].scalar && i < TILE; i++)
             leaves[l][i] = *(const float *)call->args[l];
@@ -300,11 +342,12 @@ static inlay_status run_chain(const rg_native *native, const rg_state *state, in
                               uint32_t threads)
 {
     const chain *c = (const chain *)(const void *)native;
+    const int64_t grain = c->set != NULL ? PAIR_GRAIN : CHAIN_GRAIN;
     chain_call call = { c, args };
 
-    if (threads <= 1 || c->count <= CHAIN_GRAIN)
+    if (threads <= 1 || c->count <= grain)
         return run_tiles(&call, 0, c->count, 0);
-    return state->host->parallel_for(state->host->ctx, run, c->count, CHAIN_GRAIN, run_tiles, &call);
+    return state->host->parallel_for(state->host->ctx, run, c->count, grain, run_tiles, &call);
 }
 
 /* ------------------------------------------------------------------ lowering */
@@ -351,6 +394,7 @@ inlay_status q_lower_chain(rg_build *b, const rg_group *group, bool *out_done)
     made->scale = op->scale;
     made->zero = (float)op->zero;
     made->is_signed = md.data_type == dnnl_s8;
+    made->set = b->state->bytes != NULL && find_pair(made) ? b->state->bytes : NULL;
     INLAY_TRY(rg_emit_native(b, &made->native, places, c.leaf_count + 1));
     status = rg_set_place(b, group->out, &y);
 done:

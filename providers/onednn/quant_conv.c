@@ -1,10 +1,11 @@
 /* QLinearConv-10 and ConvInteger-10: oneDNN's convolution of bytes, with channels last, zero points and a scale for
- * each filter.
+ * each filter, where there are no loops of our own (quant_tiles.c).
  *
  * oneDNN computes round(sum * scale + zero) where ONNX has round(sum * scale) + zero, and ties would go to the other
  * side of an odd zero point. So ROUNDER is added ahead of it, around which floats are integers, and the zero point is
  * told as less by that. (oneDNN has a function that rounds, but not all its kernels do.) Results are the reference's to
  * the last bit. */
+#include "bytes.h"
 #include "quant.h"
 #include "window.h"
 
@@ -244,7 +245,12 @@ static inlay_status lower(rg_build *b, const rg_group *group)
     rg_place x, w, y, bias, zero;
     rg_operand operands[5];
     inlay_status status;
+    bool done = false;
 
+    if (is_linear(op))
+        INLAY_TRY(bytes_lower_conv(b, group, &done));
+    if (done)
+        return INLAY_OK;
     rg_window_weights(b, op->in[weights_at(op)], &w_plain);
     w_plain.data_type = dnnl_s8;
     rg_md_plain(&bias_md, 1, b->dims[weights]);

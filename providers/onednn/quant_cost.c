@@ -1,9 +1,11 @@
 /* What integer operators take, as measured on a core with AVX-512 VNNI; see cost.c. */
 #include "quant.h"
 
-#define BYTE_FLOPS_PER_NS 800.0
-#define THIN_FLOPS_PER_NS 90.0 /* depthwise */
-#define BYTES_PER_NS 12.0      /* elements that become bytes, or come from them */
+#define BYTE_FLOPS_PER_NS 1000.0
+#define REQUANTIZE_NS 0.03     /* an element of a convolution */
+#define THIN_NS 0.05           /* depthwise: an output, and each of its taps */
+#define THIN_TAP_NS 0.008
+#define BYTES_PER_NS 16.0      /* elements that become bytes, or come from them */
 #define CALL_NS 60.0
 #define WEIGHT_BYTES_PER_NS 60.0
 
@@ -26,7 +28,7 @@ void rg_quant_cost(const rg_op *op, const inlay_cost_request *r, const inlay_nod
 {
     const rg_family *f = op->row->family;
     double x = count_of(r, info->inputs, info->input_count, 0), threads = r->max_threads > 0 ? r->max_threads : 1;
-    double y = count_of(r, info->outputs, info->output_count, 0), flops = y, rate = BYTES_PER_NS, weights = 0;
+    double y = count_of(r, info->outputs, info->output_count, 0), flops = y, rate = BYTES_PER_NS, weights = 0, more = 0;
 
     if (f == &rg_int8_conv || f == &rg_int8_product) {
         bool conv = f == &rg_int8_conv;
@@ -37,13 +39,18 @@ void rg_quant_cost(const rg_op *op, const inlay_cost_request *r, const inlay_nod
         for (uint32_t i = 0; conv && i < op->spatial; i++)
             per *= (double)op->kernel[i];
         weights = count_of(r, info->inputs, info->input_count, at);
-        rate = conv && op->group > 1 && w->dims[1].value < 8 ? THIN_FLOPS_PER_NS : BYTE_FLOPS_PER_NS;
         flops = 2 * y * per;
+        rate = BYTE_FLOPS_PER_NS;
+        more = conv ? y * REQUANTIZE_NS : 0;
+        if (conv && op->group > 1 && w->dims[1].value < 8) {
+            rate = 2 / THIN_TAP_NS;
+            more = y * THIN_NS;
+        }
     } else if (f == &rg_view || f == &rg_transpose || f == &rg_int_cast) {
         flops = 0; /* behind a product, or nothing at all */
     }
     cost->flops += flops;
     cost->bytes_read += (uint64_t)(x + weights);
     cost->bytes_written += (uint64_t)y;
-    cost->ns += flops / rate / threads + weights / WEIGHT_BYTES_PER_NS + CALL_NS;
+    cost->ns += (flops / rate + more) / threads + weights / WEIGHT_BYTES_PER_NS + CALL_NS;
 }

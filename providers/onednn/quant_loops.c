@@ -1,4 +1,5 @@
 /* Loops over bytes and floats. */
+#include "bytes.h"
 #include "quant.h"
 #include "vecmath.h"
 
@@ -46,7 +47,11 @@ KIT_MULTIVERSION static void to_s8(int8_t *restrict y, const float *restrict x, 
 
 void q_quantize(void *y, const float *x, bool is_signed, int64_t n, float scale, float zero)
 {
-    if (is_signed)
+    const byte_set *set = bytes_of_cpu();
+
+    if (set != NULL && bt_divides(scale))
+        set->quantize(y, x, is_signed, n, scale, zero);
+    else if (is_signed)
         to_s8(y, x, n, scale, zero);
     else
         to_u8(y, x, n, scale, zero);

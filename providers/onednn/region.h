@@ -44,6 +44,7 @@ typedef struct rg_state {
     bool bf16;       /* products of bfloat16 */
     const struct tile_set *tiles; /* NULL: this CPU has none */
     const struct move_set *moves; /* copies between layouts (moves.h), likewise */
+    const struct byte_set *bytes; /* convolutions of bytes (bytes.h), likewise */
     bool strict;     /* precision strict */
     uint32_t kernel; /* KN_*: that convolutions run by where it can; KN_COUNT: the best */
 } rg_state;

@@ -1,4 +1,5 @@
 /* Constants in oneDNN's layouts: packed once, shared by all shapes. */
+#include "bytes.h"
 #include "tiles.h"
 
 /* Files lay elements at any address. x86 loads them from there; elsewhere a constant is copied first. */
@@ -284,7 +285,9 @@ static inlay_status fill_pack(inlay_compiled *c, const rg_constant *k, rg_pack *
     INLAY_TRY(read_source(c, k, &source, &unpacked, diag));
     if (rg_md_equal(&p->plain, &p->md))
         memcpy(p->data, source, rg_md_bytes(&p->md));
-    else if (!tiles_window_weights(c->state, &p->plain, source, &p->md, p->data) &&
+    else if (!bytes_pack_tiles(&p->plain, source, &p->md, p->data) &&
+             !bytes_pack_depthwise(&p->plain, source, &p->md, p->data) &&
+             !tiles_window_weights(c->state, &p->plain, source, &p->md, p->data) &&
              !rg_winograd_pack(c->state, &p->plain, source, &p->md, p->data) &&
              !rg_md_copy(&p->plain, source, &p->md, p->data) && !reorder_slices(c, k, p, source))
         INLAY_TRY(rg_reorder_now(c->state, &p->plain, source, &p->md, p->data, diag));

@@ -81,9 +81,10 @@ static void close_graph(region_model *m, wire_mark g, uint32_t y, int dtype)
 
 /* ------------------------------------------------------------------ comparing */
 
-static rig open_rig(const wire *w, const char *providers, const char *level, const char *threads)
+static rig open_rig(const wire *w, const char *providers, const char *level, const char *threads, const char *loops)
 {
-    return model_open(w, (const char *const[]){ "providers", providers, "level", level, "intra_threads", threads, NULL });
+    return model_open(w, (const char *const[]){ "providers", providers, "level", level, "intra_threads", threads,
+                                                loops != NULL ? "onednn.own_loops" : NULL, loops, NULL });
 }
 
 static void fill(inlay_value *v, dice *d)
@@ -157,10 +158,10 @@ static void agree(rig *ours, rig *theirs, int dtype, uint32_t rank, const int64_
 static void against_reference(region_model *m, uint64_t seed, int dtype, uint32_t rank, const int64_t *dims,
                               double most, double least, double share, const char *what)
 {
-    rig ours, theirs = open_rig(&m->w, "reference", "0", "1");
+    rig ours, theirs = open_rig(&m->w, "reference", "0", "1", NULL);
 
     assert_false(m->w.failed);
-    ours = open_rig(&m->w, "onednn,reference", seed % 3 ? "99" : "0", seed % 2 ? "1" : "2");
+    ours = open_rig(&m->w, "onednn,reference", seed % 3 ? "99" : "0", seed % 2 ? "1" : "2", seed % 5 ? "1" : "0");
     for (uint64_t i = 0; i < 2; i++)
         agree(&ours, &theirs, dtype, rank, dims, seed + 1000 * i, most, least, share, what);
     rig_close(&ours);
@@ -183,12 +184,12 @@ static void put_scale_of_conv(region_model *m, list *l, uint32_t rank, int64_t c
  * between two integers then, and are even ones ahead of the zero point. */
 static void one_conv(uint64_t seed)
 {
-    static const int64_t widths[] = { 1, 3, 8, 16, 20, 33 };
+    static const int64_t widths[] = { 1, 3, 8, 16, 20, 33, 72, 100 };
     region_model m;
     dice d = { seed * 31 };
     uint32_t spatial = 1 + (uint32_t)(seed % 3), y;
     int x_type = roll(&d, 0, 1) ? U8 : S8, w_type = roll(&d, 0, 2) ? S8 : U8, y_type = roll(&d, 0, 1) ? U8 : S8;
-    int64_t in = widths[roll(&d, 0, 5)], out = widths[roll(&d, 0, 5)], group = 1, x[5], w[5], pads[6], strides[3];
+    int64_t in = widths[roll(&d, 0, 7)], out = widths[roll(&d, 0, 7)], group = 1, x[5], w[5], pads[6], strides[3];
     int64_t dilations[3], zero = w_type == U8 ? 128 : 0, one = 1;
     bool each = roll(&d, 0, 1), clip = roll(&d, 0, 2) == 0, powers = seed % 4 == 0;
     char dims[64];
@@ -207,9 +208,9 @@ static void one_conv(uint64_t seed)
     w[1] = in / group;
     for (uint32_t i = 0; i < spatial; i++) {
         x[2 + i] = roll(&d, 7, 14);
-        w[2 + i] = seed % 20 == 2 ? 1 : roll(&d, 1, 3);
+        w[2 + i] = seed % 20 == 2 ? 1 : seed % 9 == 4 ? 5 : roll(&d, 1, 3);
         strides[i] = roll(&d, 1, 2);
-        dilations[i] = roll(&d, 1, 2);
+        dilations[i] = w[2 + i] == 5 ? 1 : roll(&d, 1, 2);
         pads[i] = roll(&d, 0, w[2 + i] - 1);
         pads[spatial + i] = roll(&d, 0, w[2 + i] - 1);
     }

@@ -1,0 +1,338 @@
+/* QLinearConv-10 of single channels, in one or two dimensions, by loops over bytes. Results are the reference's to the
+ * last bit.
+ *
+ * A unit of work is a part of the rows and a few blocks of channels. Where the pixels of a row lie is a table that
+ * serves all windows that see it; those around the image are one pixel of zero points. */
+#include "bytes.h"
+#include "quant.h"
+#include "tiles.h"
+
+enum { TABLE_PIXELS = 2048 };
+
+typedef struct depthwise {
+    rg_native native;
+    const byte_set *set;
+    kn_window w;
+    int64_t x_pixel, x_image;
+    int64_t quads, slots, columns; /* of a window's rows; tables of rows: how many, their pixels */
+    int64_t strip;                 /* pixels of a row of the output that tables are for */
+    int64_t part, parts;           /* rows of the output in a unit */
+    int64_t block, blocks;         /* blocks of channels in a unit, units */
+    bool flip;
+    byte_ending ending;
+    const uint8_t *border;         /* a pixel of zero points */
+    int32_t room[];                /* first, scale, border */
+} depthwise;
+
+typedef struct depthwise_call {
+    const depthwise *d;
+    void *const *args;
+} depthwise_call;
+
+enum { ARG_X, ARG_W, ARG_Y };
+enum { W = 3, ALONE_FLOPS = 200000 };
+
+/* The windows of columns [first, last) of an image, and the rows that they saw: row i is at i % slots. */
+typedef struct strip {
+    const uint8_t *x;     /* of the image */
+    int64_t first, last;
+    const uint8_t *pixels[TABLE_PIXELS];
+    int64_t row[BT_WINDOW]; /* which one it is */
+} strip;
+
+bool bytes_depthwise_runs(const kn_window *w)
+{
+    const int64_t slots = (w->kernel[0] - 1) * w->dilation[0] + 1;
+
+    return w->flat && w->group > 1 && w->in == w->group && w->out == w->group && slots <= BT_WINDOW &&
+           slots * ((w->kernel[1] - 1) * w->dilation[1] + 1) <= TABLE_PIXELS;
+}
+
+/* The table of row `at` of the input, which may be around the image. */
+static const uint8_t *const *find_row(const depthwise *d, int64_t at, strip *s)
+{
+    const kn_window *w = &d->w;
+    const int64_t slot = (at % d->slots + d->slots) % d->slots, first = s->first * w->stride[1] - w->begin[1];
+    const uint8_t **table = &s->pixels[slot * d->columns];
+    const bool inside = at >= 0 && at < w->height;
+
+    if (s->row[slot] == at)
+        return table;
+    s->row[slot] = at;
+    for (int64_t i = 0; i < d->columns; i++)
+        table[i] = inside && first + i >= 0 && first + i < w->width ? s->x + (at * w->width + first + i) * d->x_pixel
+                                                                    : d->border;
+    return table;
+}
+
+/* How channels are cut: blocks of BT_WIDTH, of which the last lies over the one before where it would be more than half
+ * full, or is a half; few channels are halves alone. */
+static int64_t block_width(int64_t channels)
+{
+    return channels < BT_WIDTH ? BT_WIDTH / 2 : BT_WIDTH;
+}
+
+static int64_t block_count(int64_t channels)
+{
+    return (channels + block_width(channels) - 1) / block_width(channels);
+}
+
+static byte_block block_kind(int64_t channels, int64_t block)
+{
+    return channels >= BT_WIDTH && channels - block * BT_WIDTH > BT_WIDTH / 2 ? BT_WHOLE : BT_HALF;
+}
+
+static int64_t block_channel(int64_t channels, int64_t block)
+{
+    const int64_t first = block * block_width(channels);
+
+    return block_kind(channels, block) == BT_WHOLE && first + BT_WIDTH > channels ? channels - BT_WIDTH : first;
+}
+
+/* Pixels of a row by blocks of one kind from number `block` on. */
+static void one_run(const depthwise_call *call, const uint8_t *const *const *rows, uint8_t *y, int64_t pixels,
+                    int64_t block, byte_window *b)
+{
+    const depthwise *d = call->d;
+    const int64_t most = b->kind == BT_HALF ? 2 * BT_PIXELS : BT_PIXELS;
+
+    b->w = (const int8_t *)call->args[ARG_W] + block * BT_WIDTH * 4 * d->quads * d->w.kernel[1];
+    b->ending = d->ending;
+    b->ending.first += block * BT_WIDTH;
+    b->ending.scale += block * BT_WIDTH;
+    b->channel = block_channel(d->w.out, block);
+    b->y = y + b->channel;
+    for (int64_t x = 0; x < pixels; x += b->pixels) {
+        const int64_t left = pixels - x;
+
+        b->pixels = (int32_t)(left <= most ? left : left < 2 * most ? (left + 1) / 2 : most);
+        for (int64_t r = 0; r < 4 * d->quads; r++)
+            b->x[r] = rows[r] + x * d->w.stride[1];
+        d->set->window(b);
+        b->y += b->pixels * d->w.out;
+    }
+}
+
+/* Blocks [block, past) of channels. */
+static void one_row(const depthwise_call *call, int64_t y, int64_t block, int64_t past, uint8_t *out, strip *s)
+{
+    const depthwise *d = call->d;
+    const kn_window *w = &d->w;
+    const int64_t at = y * w->stride[0] - w->begin[0], pixels = s->last - s->first, whole = w->out / BT_WIDTH;
+    const uint8_t *const *rows[BT_WINDOW];
+    byte_window b = { .quads = d->quads, .width = w->kernel[1], .y_pixel = w->out, .stride = w->stride[1],
+                      .dilation = w->dilation[1], .flip = d->flip };
+
+    for (int64_t r = 0; r < 4 * d->quads; r++)
+        rows[r] = r < w->kernel[0] ? find_row(d, at + r * w->dilation[0], s) : rows[0];
+    out += (y * w->out_width + s->first) * w->out;
+    if (block < whole) {
+        b.kind = BT_WHOLE;
+        b.channels = ((past < whole ? past : whole) - block) * BT_WIDTH;
+        one_run(call, rows, out, pixels, block, &b);
+    }
+    for (block = block > whole ? block : whole; block < past; block++) {
+        const int64_t width = (b.kind = block_kind(w->out, block)) == BT_WHOLE ? BT_WIDTH : BT_WIDTH / 2;
+        const int64_t left = w->out - block_channel(w->out, block);
+
+        b.channels = left < width ? left : width;
+        one_run(call, rows, out, pixels, block, &b);
+    }
+}
+
+static inlay_status depthwise_units(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const depthwise_call *call = user;
+    const depthwise *d = call->d;
+    const kn_window *w = &d->w;
+    const int64_t lines = block_count(w->out);
+
+    (void)worker;
+    for (int64_t u = begin; u < end; u++) {
+        const int64_t part = u / d->blocks, image = part / d->parts, top = part % d->parts * d->part;
+        const int64_t bottom = top + d->part < w->out_height ? top + d->part : w->out_height;
+        const int64_t block = u % d->blocks * d->block, past = block + d->block < lines ? block + d->block : lines;
+        uint8_t *y = (uint8_t *)call->args[ARG_Y] + image * w->out_height * w->out_width * w->out;
+        strip s;
+
+        s.x = (const uint8_t *)call->args[ARG_X] + image * d->x_image;
+        for (s.first = 0; s.first < w->out_width; s.first = s.last) {
+            s.last = s.first + d->strip < w->out_width ? s.first + d->strip : w->out_width;
+            for (int64_t i = 0; i < d->slots; i++)
+                s.row[i] = INT64_MIN;
+            for (int64_t h = top; h < bottom; h++)
+                one_row(call, h, block, past, y, &s);
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_depthwise(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                                  uint32_t threads)
+{
+    const depthwise *d = (const depthwise *)(const void *)native;
+    depthwise_call call = { d, args };
+    const int64_t units = d->w.images * d->parts * d->blocks;
+
+    if (threads <= 1 || units < 2 || d->w.flops < ALONE_FLOPS)
+        return depthwise_units(&call, 0, units, 0);
+    return state->host->parallel_for(state->host->ctx, run, units, 1, depthwise_units, &call);
+}
+
+/* ------------------------------------------------------------------ weights */
+
+/* Where the one of a channel lies among those of its block. */
+static int64_t in_order(byte_block kind, int64_t channel)
+{
+    return channel / 4 % 4 * BT_LANES + channel / 16 % (kind == BT_HALF ? 2 : 4) * 4 + channel % 4;
+}
+
+/* The layout: for each block of channels [quads of rows][width][BT_WIDTH][4]; then the sum of each window. Seven axes,
+ * which no weights have, tell it from others. */
+static bool depthwise_layout(const kn_window *w, rg_md *md)
+{
+    int64_t dims[] = { 1, 1, 1, 1, 1, 0, block_count(w->out) * BT_WIDTH };
+
+    if (__builtin_mul_overflow((w->kernel[0] + 3) / 4 * 4, w->kernel[1], &dims[5]))
+        return false;
+    dims[5] += (int64_t)sizeof(int32_t);
+    rg_md_plain(md, 7, dims);
+    md->data_type = dnnl_s8;
+    return true;
+}
+
+/* The window of one channel, at its place among those of a block; its sum. */
+static int32_t pack_window(const int8_t *from, int64_t height, int64_t width, int64_t row, int64_t pixel, int8_t *to)
+{
+    int32_t sum = 0;
+
+    for (int64_t h = 0; h < height; h++)
+        for (int64_t w = 0; w < width; w++)
+            sum += to[(h / 4 * width + w) * BT_WIDTH * 4 + h % 4] = from[h * row + w * pixel];
+    return sum;
+}
+
+bool bytes_pack_depthwise(const rg_md *plain, const void *source, const rg_md *md, void *target)
+{
+    const int64_t *dims = plain->dims, *s = plain->format_desc.blocking.strides;
+    const bool flat = plain->ndims == 5; /* groups, 1, 1, height, width */
+    const int64_t height = flat ? dims[3] : 1, width = flat ? dims[4] : dims[3], blocks = block_count(dims[0]);
+    const int64_t block_bytes = (height + 3) / 4 * width * BT_WIDTH * 4;
+    int32_t *sums;
+
+    if (md->ndims != 7 || plain->ndims < 4 || plain->ndims > 5 || md->data_type != dnnl_s8)
+        return false;
+    memset(target, 0, rg_md_bytes(md));
+    sums = (int32_t *)(void *)((char *)target + blocks * block_bytes);
+    for (int64_t b = 0; b < blocks; b++) {
+        const byte_block kind = block_kind(dims[0], b);
+        const int64_t first = block_channel(dims[0], b), left = dims[0] - first;
+
+        for (int64_t c = 0; c < (kind == BT_HALF ? BT_WIDTH / 2 : BT_WIDTH) && c < left; c++) {
+            int8_t *to = (int8_t *)target + b * block_bytes + in_order(kind, c) * 4;
+            const int8_t *from = (const int8_t *)source + (first + c) * s[0];
+
+            sums[first + c] = pack_window(from, height, width, flat ? s[3] : 0, s[plain->ndims - 1], to);
+            if (kind == BT_HALF) /* the other pixel's */
+                (void)pack_window(from, height, width, flat ? s[3] : 0, s[plain->ndims - 1], to + BT_WIDTH / 8 * 4);
+        }
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------ lowering */
+
+/* Strips whose tables fit; parts and blocks so that threads end together, and few rows of tables are made twice. */
+static void cut(depthwise *d, uint32_t threads)
+{
+    const kn_window *w = &d->w;
+    const int64_t span = (w->kernel[1] - 1) * w->dilation[1] + 1, lines = block_count(w->out);
+    const int64_t fit = (TABLE_PIXELS / d->slots - span) / w->stride[1] + 1;
+    double best = -1;
+
+    d->strip = w->out_width < fit ? w->out_width : fit;
+    d->columns = (d->strip - 1) * w->stride[1] + span;
+    for (int64_t parts = 1; parts <= (threads > 1 ? 4 * (int64_t)threads : 1) && parts <= w->out_height; parts++) {
+        for (int64_t blocks = 1; blocks <= (threads > 1 ? 2 * (int64_t)threads : 1) && blocks <= lines; blocks++) {
+            const int64_t part = (w->out_height + parts - 1) / parts, block = (lines + blocks - 1) / blocks;
+            const int64_t units = w->images * ((w->out_height + part - 1) / part) * ((lines + block - 1) / block);
+            const double ns = (double)((units + threads - 1) / threads) *
+                              (100 + (double)(part * w->out_width * block) * (2.5 + 0.4 * (double)w->kernel[1]) +
+                               (double)((part - 1) * w->stride[0] + d->slots) * 0.3 * (double)d->columns);
+
+            if (best >= 0 && ns >= best)
+                continue;
+            best = ns;
+            d->part = part;
+            d->parts = (w->out_height + part - 1) / part;
+            d->block = block;
+            d->blocks = (lines + block - 1) / block;
+        }
+    }
+}
+
+/* What there is one of for each channel, in the order of blocks. */
+static inlay_status end_channels(rg_build *b, const bytes_case *c, const int32_t *sums, int32_t *first, float *scale)
+{
+    const int64_t blocks = block_count(c->w.out);
+    inlay_status status = INLAY_OK;
+
+    for (int64_t k = 0; k < blocks && status == INLAY_OK; k++) {
+        const byte_block kind = block_kind(c->w.out, k);
+        const int64_t channel = block_channel(c->w.out, k), left = c->w.out - channel, at = k * BT_WIDTH;
+
+        for (int64_t i = 0; i < (kind == BT_HALF ? BT_WIDTH / 2 : BT_WIDTH) && i < left && status == INLAY_OK; i++) {
+            const int64_t to = at + in_order(kind, i);
+
+            status = bytes_end_channel(b, c, channel + i, sums[channel + i], &first[to], &scale[to]);
+            if (kind == BT_HALF) {
+                first[to + BT_WIDTH / 8] = first[to];
+                scale[to + BT_WIDTH / 8] = scale[to];
+            }
+        }
+    }
+    return status;
+}
+
+inlay_status bytes_lower_depthwise(rg_build *b, const bytes_case *c)
+{
+    const rg_op *op = b->op;
+    const int64_t room = block_count(c->w.out) * BT_WIDTH;
+    const int32_t *sums;
+    inlay_status status;
+    depthwise *d = NULL;
+    rg_place w, y;
+    rg_md md;
+
+    if (!depthwise_layout(&c->w, &md))
+        return inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': its windows are too large", op->name);
+    INLAY_TRY(rg_read_constant(b, op->in[W], &c->weights, &md, &w));
+    sums = (const int32_t *)(const void *)((const char *)b->instance->buffers[w.buffer].data + rg_md_bytes(&md) -
+                                           (size_t)room * sizeof *sums);
+    rg_md_channels_last(&md, b->ranks[op->out[0]], b->dims[op->out[0]]);
+    md.data_type = rg_type(b, c->group->out);
+    INLAY_TRY(rg_result_place(b, c->group->out, &md, &y));
+    d = calloc(1, sizeof *d + 2 * (size_t)room * sizeof d->room[0] + (size_t)room);
+    if (d == NULL)
+        return q_no_memory(b);
+    *d = (depthwise){ .native = { run_depthwise }, .set = b->state->bytes, .w = c->w,
+                      .x_pixel = tiles_pixel_step(&c->x.md), .quads = (c->w.kernel[0] + 3) / 4,
+                      .slots = (c->w.kernel[0] - 1) * c->w.dilation[0] + 1,
+                      .flip = c->x.md.data_type == dnnl_s8 };
+    d->x_image = c->w.height * c->w.width * d->x_pixel;
+    memset(d->room + 2 * room, c->border, (size_t)room);
+    d->border = (const uint8_t *)(d->room + 2 * room);
+    bytes_end(b, c, &d->ending);
+    d->ending.first = d->room;
+    d->ending.scale = (float *)(void *)(d->room + room);
+    status = end_channels(b, c, sums, d->room, (float *)(void *)(d->room + room));
+    if (status != INLAY_OK) {
+        free(d);
+        return status;
+    }
+    cut(d, b->instance->threads);
+    INLAY_TRY(rg_emit_native(b, &d->native, (const rg_place *const[]){ &c->x, &w, &y }, 3));
+    status = rg_set_place(b, c->group->out, &y);
+done:
+    return status;
+}

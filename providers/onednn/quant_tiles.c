@@ -1,0 +1,458 @@
+/* QLinearConv-10 by tiles of bytes: one group, any window, stride and dilation, in one or two dimensions. Results are
+ * the reference's to the last bit.
+ *
+ * Zero points of the input are taken out of what sums begin with. Where a window reaches past the image, or channels do
+ * not come in fours, a copy is read whose border is the zero point. */
+#include "bytes.h"
+#include "quant.h"
+#include "tiles.h"
+#include "window.h"
+
+const byte_set *bytes_of_cpu(void)
+{
+#if defined(ONEDNN_X86_LEVELS)
+    if (tiles_of_cpu() != NULL && __builtin_cpu_supports("avx512vnni"))
+        return &bytes_vnni;
+#endif
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ the border */
+
+/* Copies an image, however it lies, into one with channels last in fours, and a border. */
+typedef struct border {
+    rg_native native;
+    const byte_set *set;
+    int64_t images, channels, pixel; /* pixel: bytes of one of the copy */
+    int64_t height, width, top, left, out_height, out_width;
+    int64_t s_image, s_channel, s_row, s_pixel; /* of the source */
+    uint8_t value;
+} border;
+
+typedef struct border_call {
+    const border *b;
+    const uint8_t *x;
+    uint8_t *y;
+} border_call;
+
+static void copy_row(const border *b, const uint8_t *x, uint8_t *y)
+{
+    if (b->s_channel == 1 && b->s_pixel == b->pixel && b->channels == b->pixel) {
+        memcpy(y, x, (size_t)(b->width * b->pixel));
+    } else if (b->s_channel == 1) {
+        for (int64_t w = 0; w < b->width; w++)
+            memcpy(y + w * b->pixel, x + w * b->s_pixel, (size_t)b->channels);
+    } else if (b->pixel == 4 && b->s_pixel == 1) {
+        b->set->interleave(x, b->s_channel, b->channels, b->width, y);
+    } else {
+        for (int64_t c = 0; c < b->channels; c++)
+            for (int64_t w = 0; w < b->width; w++)
+                y[w * b->pixel + c] = x[c * b->s_channel + w * b->s_pixel];
+    }
+}
+
+static inlay_status border_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const border_call *call = user;
+    const border *b = call->b;
+    const size_t row = (size_t)(b->out_width * b->pixel), left = (size_t)(b->left * b->pixel);
+    const size_t inner = (size_t)(b->width * b->pixel);
+
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t image = i / b->out_height, h = i % b->out_height - b->top;
+        uint8_t *y = call->y + (size_t)i * row;
+
+        if (h < 0 || h >= b->height) {
+            memset(y, b->value, row);
+            continue;
+        }
+        memset(y, b->value, left);
+        copy_row(b, call->x + image * b->s_image + h * b->s_row, y + left);
+        memset(y + left + inner, b->value, row - left - inner);
+    }
+    return INLAY_OK;
+}
+
+enum { GRAIN_BYTES = 1 << 16 };
+
+static inlay_status run_border(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                               uint32_t threads)
+{
+    const border *b = (const border *)(const void *)native;
+    border_call call = { b, args[0], args[1] };
+    const int64_t rows = b->images * b->out_height, grain = GRAIN_BYTES / (b->out_width * b->pixel) + 1;
+
+    if (threads <= 1 || rows <= grain)
+        return border_rows(&call, 0, rows, 0);
+    return state->host->parallel_for(state->host->ctx, run, rows, grain, border_rows, &call);
+}
+
+static int64_t in_fours(int64_t channels)
+{
+    return (channels + 3) / 4 * 4;
+}
+
+/* c->x in a copy with a border; c->w then has the size of the copy. */
+static inlay_status add_border(rg_build *b, bytes_case *c)
+{
+    kn_window *g = &c->w;
+    border *n = calloc(1, sizeof *n);
+    const int64_t *s = c->x.md.format_desc.blocking.strides;
+    const int64_t dims[] = { g->images, in_fours(g->in), g->height + g->begin[0] + g->end[0],
+                             g->width + g->begin[1] + g->end[1] };
+    inlay_status status;
+    rg_place y;
+    rg_md md;
+
+    if (n == NULL)
+        return q_no_memory(b);
+    *n = (border){ .native = { run_border }, .set = b->state->bytes, .images = g->images, .channels = g->in,
+                   .pixel = dims[1], .height = g->height, .width = g->width, .top = g->begin[0], .left = g->begin[1],
+                   .out_height = dims[2], .out_width = dims[3], .s_image = s[0], .s_channel = s[1],
+                   .s_row = c->x.md.ndims == 4 ? s[2] : 0, .s_pixel = s[c->x.md.ndims - 1], .value = c->border };
+    rg_md_channels_last(&md, 4, dims);
+    md.data_type = c->x.md.data_type;
+    status = rg_new_place(b, &md, &y);
+    if (status != INLAY_OK) {
+        free(n);
+        return status;
+    }
+    INLAY_TRY(rg_emit_native(b, &n->native, (const rg_place *const[]){ &c->x, &y }, 2));
+    c->x = y;
+    g->height = dims[2];
+    g->width = dims[3];
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ the product */
+
+typedef struct direct {
+    rg_native native;
+    const byte_set *set;
+    int64_t rows, row_pixels;           /* of the output; rows that run on into each other are one */
+    int64_t height;                     /* rows of an image */
+    int64_t s_image, s_row, s_pixel;    /* steps in x for steps in y */
+    int64_t tap_count, quads, channels;
+    int64_t row_tiles, block, chunk, panels; /* tiles of a row, of a unit; panels of a unit */
+    bool flip;
+    byte_ending ending;
+    int64_t taps[]; /* then first and scale of all channels */
+} direct;
+
+typedef struct direct_call {
+    const direct *d;
+    void *const *args;
+} direct_call;
+
+enum { ARG_X, ARG_W, ARG_Y };
+enum { TILE_PIXELS = 6, ALONE_FLOPS = 400000 };
+
+static int64_t lines_of(int64_t channels)
+{
+    return (channels + BT_LANES - 1) / BT_LANES;
+}
+
+/* Pixels [first, last) of a row by one panel. */
+static void one_panel(const direct_call *call, int64_t panel, int64_t row, int64_t first, int64_t last)
+{
+    const direct *d = call->d;
+    const int64_t column = panel * BT_WIDTH, left = d->channels - column;
+    const int64_t lines = lines_of(left < BT_WIDTH ? left : BT_WIDTH), most = bt_rows(lines);
+    const int64_t tiles = (last - first + most - 1) / most, pixel = row * d->row_pixels;
+    const uint8_t *x = (const uint8_t *)call->args[ARG_X] + row / d->height * d->s_image + row % d->height * d->s_row;
+    byte_product p = {
+        .x_pixel = d->s_pixel,
+        .taps = d->taps,
+        .tap_count = d->tap_count,
+        .quads = d->quads,
+        .w = (const int8_t *)call->args[ARG_W] + panel * d->tap_count * d->quads * BT_WIDTH * 4,
+        .lines = lines,
+        .y_pixel = d->channels,
+        .columns = left < BT_WIDTH ? left : BT_WIDTH,
+        .flip = d->flip,
+        .ending = d->ending,
+    };
+
+    p.ending.first += column;
+    p.ending.scale += column;
+    for (int64_t t = 0; t < tiles; t++) {
+        const int64_t begin = first + t * (last - first) / tiles, end = first + (t + 1) * (last - first) / tiles;
+
+        p.x = x + begin * d->s_pixel;
+        p.y = (uint8_t *)call->args[ARG_Y] + (pixel + begin) * d->channels + column;
+        d->set->multiply(&p, (int)(end - begin));
+    }
+}
+
+/* Units: blocks of pixels, in tiles that a full panel has, by chunks of panels. */
+static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const direct_call *call = user;
+    const direct *d = call->d;
+    const int64_t chunks = (d->panels + d->chunk - 1) / d->chunk, tiles = d->rows * d->row_tiles;
+
+    (void)worker;
+    for (int64_t u = begin; u < end; u++) {
+        const int64_t first = u / chunks * d->block, last = first + d->block < tiles ? first + d->block : tiles;
+        const int64_t chunk = u % chunks * d->chunk, past = chunk + d->chunk < d->panels ? chunk + d->chunk : d->panels;
+
+        for (int64_t panel = chunk; panel < past; panel++) {
+            for (int64_t t = first, next; t < last; t = next) {
+                const int64_t row = t / d->row_tiles, at = t % d->row_tiles;
+
+                next = (row + 1) * d->row_tiles < last ? (row + 1) * d->row_tiles : last;
+                one_panel(call, panel, row, at * d->row_pixels / d->row_tiles,
+                          (at + next - t) * d->row_pixels / d->row_tiles);
+            }
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_direct(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                               uint32_t threads)
+{
+    const direct *d = (const direct *)(const void *)native;
+    direct_call call = { d, args };
+    const int64_t blocks = (d->rows * d->row_tiles + d->block - 1) / d->block;
+    const int64_t units = blocks * ((d->panels + d->chunk - 1) / d->chunk);
+
+    if (threads <= 1 || units < 2)
+        return direct_units(&call, 0, units, 0);
+    return state->host->parallel_for(state->host->ctx, run, units, 1, direct_units, &call);
+}
+
+/* ------------------------------------------------------------------ weights */
+
+/* The layout: panels of BT_WIDTH channels (the last may have fewer vectors) by taps of a window of channels in fours,
+ * each [lines * BT_LANES][4]; then the sum of each filter. Six axes, which no weights have, tell it from others. */
+static bool tiles_layout(const rg_md *weights, rg_md *md)
+{
+    int64_t dims[] = { 1, 1, 1, 1, in_fours(weights->dims[1]), lines_of(weights->dims[0]) * BT_LANES };
+
+    for (int d = 2; d < weights->ndims; d++)
+        if (__builtin_mul_overflow(dims[4], weights->dims[d], &dims[4]))
+            return false;
+    dims[4] += (int64_t)sizeof(int32_t);
+    rg_md_plain(md, 6, dims);
+    md->data_type = dnnl_s8;
+    return true;
+}
+
+/* The weights of one filter at a place of the window, in fours. */
+static int32_t pack_channels(const int8_t *from, int64_t in, int64_t step, int8_t *to, int64_t quad_bytes)
+{
+    int32_t sum = 0;
+
+    for (int64_t i = 0; i < in; i += 4) {
+        int8_t four[4] = { 0 };
+
+        for (int64_t k = 0; k < 4 && i + k < in; k++)
+            sum += four[k] = from[(i + k) * step];
+        memcpy(to + i / 4 * quad_bytes, four, sizeof four);
+    }
+    return sum;
+}
+
+bool bytes_pack_tiles(const rg_md *plain, const void *source, const rg_md *md, void *target)
+{
+    const int64_t *dims = plain->dims, *s = plain->format_desc.blocking.strides;
+    const bool flat = plain->ndims == 4;
+    const int64_t height = flat ? dims[2] : 1, width = flat ? dims[3] : dims[2], quads = in_fours(dims[1]) / 4;
+    const int64_t room = lines_of(dims[0]) * BT_LANES;
+    int32_t *sums;
+
+    if (md->ndims != 6 || plain->ndims < 3 || plain->ndims > 4 || md->data_type != dnnl_s8)
+        return false;
+    memset(target, 0, rg_md_bytes(md));
+    sums = (int32_t *)(void *)((char *)target + height * width * quads * 4 * room);
+    for (int64_t o = 0; o < dims[0]; o++) {
+        const int64_t panel = o / BT_WIDTH, left = lines_of(dims[0] - panel * BT_WIDTH);
+        const int64_t quad_bytes = (left < 4 ? left : 4) * BT_LANES * 4;
+        int8_t *to = (int8_t *)target + panel * height * width * quads * BT_WIDTH * 4 + o % BT_WIDTH * 4;
+
+        for (int64_t h = 0; h < height; h++)
+            for (int64_t w = 0; w < width; w++, to += quads * quad_bytes)
+                sums[o] += pack_channels((const int8_t *)source + o * s[0] + h * (flat ? s[2] : 0) +
+                                             w * s[plain->ndims - 1], dims[1], s[1], to, quad_bytes);
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------ endings */
+
+enum { X_ZERO = 2, W = 3, W_SCALE = 4, BIAS = 8 };
+
+inlay_status bytes_end_channel(rg_build *b, const bytes_case *c, int64_t channel, int32_t sum, int32_t *out_first,
+                               float *out_scale)
+{
+    const rg_op *op = b->op;
+    const bool biased = op->in_count > BIAS && op->in[BIAS] != INLAY_NONE;
+    const char *scales = q_constant(b, op->in[W_SCALE]), *biases = biased ? q_constant(b, op->in[BIAS]) : NULL;
+    int32_t bias = 0;
+    float w;
+
+    if (scales == NULL || (biased && biases == NULL))
+        return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': its scales or its bias have gone", op->name);
+    memcpy(&w, scales + (rg_count(b, op->in[W_SCALE]) > 1 ? channel : 0) * (int64_t)sizeof w, sizeof w);
+    if (biases != NULL)
+        memcpy(&bias, biases + channel * (int64_t)sizeof bias, sizeof bias);
+    *out_scale = (float)((double)op->scale / (double)op->alpha * (double)w);
+    *out_first = (int32_t)((uint32_t)bias - (uint32_t)c->x_zero * (uint32_t)sum);
+    return INLAY_OK;
+}
+
+void bytes_end(const rg_build *b, const bytes_case *c, byte_ending *out)
+{
+    const rg_group *group = c->group;
+    const int32_t shift = rg_type(b, group->out) == dnnl_s8 ? 128 : 0;
+
+    *out = (byte_ending){ .zero = (int16_t)(b->op->size + shift), .low = 0, .high = 255,
+                          .flip = shift > 0 ? 0x80 : 0 };
+    if (group->post_count > 0) { /* Clip of bytes */
+        out->low = (uint8_t)(group->posts[0].eltwise.alpha + (float)shift);
+        out->high = (uint8_t)(group->posts[0].eltwise.beta + (float)shift);
+    }
+}
+
+/* Scales from 1 on might leave the range of int32. */
+static bool scales_fit(rg_build *b)
+{
+    const rg_op *op = b->op;
+    const char *scales = q_constant(b, op->in[W_SCALE]);
+
+    for (int64_t i = 0; scales != NULL && i < rg_count(b, op->in[W_SCALE]); i++) {
+        float w;
+
+        memcpy(&w, scales + i * (int64_t)sizeof w, sizeof w);
+        if (!((float)((double)op->scale / (double)op->alpha * (double)w) < 1))
+            return false;
+    }
+    return scales != NULL;
+}
+
+/* ------------------------------------------------------------------ lowering */
+
+static void find_taps(direct *d, const kn_window *g, int64_t pixel, bool merged)
+{
+    int64_t at = 0;
+
+    for (int64_t i = 0; i < g->kernel[0]; i++)
+        for (int64_t j = 0; j < (merged ? 1 : g->kernel[1]); j++)
+            d->taps[at++] = (i * g->dilation[0] * g->width + j * g->dilation[1]) * pixel;
+}
+
+static void cut(direct *d, uint32_t threads)
+{
+    const int64_t depth = d->tap_count * d->quads;
+    const double flops = 2.0 * (double)(d->rows * d->row_pixels * d->channels) * (double)depth * 4;
+    tiles_cut c;
+
+    d->row_tiles = (d->row_pixels + TILE_PIXELS - 1) / TILE_PIXELS;
+    d->panels = (d->channels + BT_WIDTH - 1) / BT_WIDTH;
+    threads = flops > ALONE_FLOPS ? threads : 1;
+    tiles_find_cut(d->rows * d->row_tiles, TILE_PIXELS * d->s_pixel, d->panels, depth, threads, &c);
+    d->block = c.block;
+    d->chunk = c.chunk;
+}
+
+static inlay_status lower_tiles(rg_build *b, bytes_case *c)
+{
+    const rg_op *op = b->op;
+    kn_window *g = &c->w;
+    const int64_t room = lines_of(g->out) * BT_LANES;
+    int64_t pixel, tap_count;
+    const int32_t *sums;
+    int32_t *first;
+    float *scale;
+    bool merged;
+    inlay_status status;
+    rg_place w, y;
+    direct *d = NULL;
+    rg_md md;
+
+    if (g->padded || g->in % 4 != 0 || !tiles_lie_well(&c->x.md) ||
+        (g->kernel[1] > 1 && tiles_pixel_step(&c->x.md) != g->in))
+        INLAY_TRY(add_border(b, c));
+    pixel = tiles_pixel_step(&c->x.md);
+    merged = g->dilation[1] == 1;
+    tap_count = g->kernel[0] * (merged ? 1 : g->kernel[1]);
+    if (!tiles_layout(&c->weights, &md))
+        return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", op->name);
+    INLAY_TRY(rg_read_constant(b, op->in[W], &c->weights, &md, &w));
+    sums = (const int32_t *)(const void *)((const char *)b->instance->buffers[w.buffer].data + rg_md_bytes(&md) -
+                                           (size_t)room * sizeof *sums);
+    rg_md_channels_last(&md, b->ranks[op->out[0]], b->dims[op->out[0]]);
+    md.data_type = rg_type(b, c->group->out);
+    INLAY_TRY(rg_result_place(b, c->group->out, &md, &y));
+    d = calloc(1, sizeof *d + (size_t)tap_count * sizeof d->taps[0] + 2 * (size_t)room * sizeof(float));
+    if (d == NULL)
+        return q_no_memory(b);
+    *d = (direct){ .native = { run_direct }, .set = b->state->bytes, .rows = g->images * g->out_height,
+                   .row_pixels = g->out_width, .height = g->out_height, .s_image = g->height * g->width * pixel,
+                   .s_row = g->stride[0] * g->width * pixel, .s_pixel = g->stride[1] * pixel, .tap_count = tap_count,
+                   .quads = in_fours(g->in) / 4 * (merged ? g->kernel[1] : 1), .channels = g->out,
+                   .flip = c->x.md.data_type == dnnl_s8 };
+    find_taps(d, g, pixel, merged);
+    bytes_end(b, c, &d->ending);
+    d->ending.first = first = (int32_t *)(void *)(d->taps + tap_count);
+    d->ending.scale = scale = (float *)(void *)(first + room);
+    for (int64_t o = 0; o < g->out && status == INLAY_OK; o++)
+        status = bytes_end_channel(b, c, o, sums[o], &first[o], &scale[o]);
+    if (status != INLAY_OK) {
+        free(d);
+        return status;
+    }
+    if (d->s_row == d->row_pixels * d->s_pixel && (g->images == 1 || d->s_image == d->height * d->s_row)) {
+        d->row_pixels *= d->rows;
+        d->rows = d->height = 1;
+    }
+    cut(d, b->instance->threads);
+    INLAY_TRY(rg_emit_native(b, &d->native, (const rg_place *const[]){ &c->x, &w, &y }, 3));
+    status = rg_set_place(b, c->group->out, &y);
+done:
+    return status;
+}
+
+/* The image channels last, or as it lies where few channels are copied anyway. */
+static inlay_status read_image(rg_build *b, bytes_case *c)
+{
+    const uint32_t x = b->op->in[0];
+    inlay_status status = rg_read(b, x, &c->x);
+    rg_md md;
+
+    if (status != INLAY_OK || tiles_lie_well(&c->x.md))
+        return status;
+    if (c->w.group == 1 && c->w.in <= 4 && c->x.md.format_kind == dnnl_blocked && !rg_md_is_blocked(&c->x.md))
+        return INLAY_OK;
+    rg_md_channels_last(&md, b->ranks[x], b->dims[x]);
+    md.data_type = rg_type(b, x);
+    return rg_read_as(b, x, &md, &c->x);
+}
+
+inlay_status bytes_lower_conv(rg_build *b, const rg_group *group, bool *out_done)
+{
+    const rg_op *op = b->op;
+    bytes_case c = { .group = group, .x_zero = op->zero, .border = (uint8_t)op->zero };
+    inlay_status status;
+
+    *out_done = false;
+    if (b->state->bytes == NULL || group->post_count > 1)
+        return INLAY_OK;
+    kn_measure(b, op, &c.w);
+    if (!c.w.flat || !(c.w.group == 1 || bytes_depthwise_runs(&c.w)) || !scales_fit(b))
+        return INLAY_OK;
+    *out_done = true;
+    status = read_image(b, &c);
+    if (status != INLAY_OK)
+        return status;
+    if (c.x.md.data_type == dnnl_s8)
+        c.x_zero += 128;
+    rg_window_weights(b, op->in[W], &c.weights);
+    c.weights.data_type = dnnl_s8;
+    if (rg_type(b, op->in[W]) == dnnl_u8)
+        q_shift(b, op->in[W]);
+    return c.w.group == 1 ? lower_tiles(b, &c) : bytes_lower_depthwise(b, &c);
+}
