@@ -306,6 +306,7 @@ inlay_status rg_emit(rg_build *b, dnnl_primitive_desc_t pd, const rg_operand *op
         bytes += rg_md_bytes(&operands[i].place->md);
     }
     step.alone = bytes < ALONE_BYTES;
+    b->instance->takes_turn |= !step.alone;
     if (scratchpad != NULL && scratchpad->ndims > 0 && rg_md_bytes(scratchpad) > 0) {
         INLAY_TRY(rg_new_place(b, scratchpad, &scratch));
         INLAY_TRY(add_arg(b, &step, DNNL_ARG_SCRATCHPAD, &scratch));
@@ -320,10 +321,14 @@ done:
 inlay_status rg_emit_native(rg_build *b, rg_native *native, const rg_place *const *places, uint32_t count)
 {
     rg_step step = { .first_arg = b->instance->arg_count, .op = b->op_index, .native = native };
+    uint64_t bytes = 0;
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
         INLAY_TRY(add_arg(b, &step, 0, places[i]));
+        bytes += rg_md_bytes(&places[i]->md);
+    }
+    b->instance->takes_turn |= bytes >= ALONE_BYTES;
     INLAY_TRY(add_step(b, &step));
     step.native = NULL;
 done:

@@ -66,6 +66,7 @@ struct inlay_instance {
     int64_t *key;        /* dims of all values it was made for */
     uint32_t key_count;
     uint32_t threads;
+    bool takes_turn; /* some step is large enough to be shared by threads */
     uint64_t workspace_bytes;
     rg_step *steps;
     rg_arg *args;

@@ -201,7 +201,7 @@ static const inlay_ext_steps *listener(const rg_state *state, const inlay_exec_a
 }
 
 /* oneDNN's kernels are made for a number of threads and take them, whatever else runs; so regions that share their work
- * take turns, and together they never have more threads than one may. */
+ * take turns, and together they never have more threads than one may. Regions of small steps run side by side. */
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 
 static double now_ns(void)
@@ -221,13 +221,13 @@ inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_in
                               double *out_ns)
 {
     const inlay_ext_steps *heard = listener(state, args);
-    const bool timed = out_ns != NULL || heard != NULL;
+    const bool timed = out_ns != NULL || heard != NULL, turns = i->threads > 1 && i->takes_turn;
     inlay_status status = INLAY_OK;
     rg_context *x = NULL;
     bool alone = false;
     int before;
 
-    if (i->threads > 1)
+    if (turns)
         (void)pthread_mutex_lock(&turn);
     before = rg_threads_set(i->threads);
     INLAY_TRY(context_take(state, i, &x, args->diag));
@@ -266,7 +266,7 @@ done:
     if (alone)
         omp_set_num_threads((int)i->threads);
     rg_threads_restore(before);
-    if (i->threads > 1)
+    if (turns)
         (void)pthread_mutex_unlock(&turn);
     return status;
 }
