@@ -9,12 +9,13 @@ static bool parse_binary(const kit_node *node, rg_op *op, kit_refusal *why)
         dnnl_alg_kind_t alg;
     } algs[] = { { "Add", dnnl_binary_add }, { "Sub", dnnl_binary_sub }, { "Mul", dnnl_binary_mul },
                  { "Div", dnnl_binary_div }, { "Max", dnnl_binary_max }, { "Min", dnnl_binary_min },
-                 { "PRelu", RG_PRELU } };
+                 { "PRelu", RG_PRELU }, { "Sum", dnnl_binary_add },  { "Mean", dnnl_binary_add } };
 
     if (!rg_is_large(node, why))
         return false;
-    if (node->info->input_count != 2 || kit_input(node, 1) == NULL)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use one node for two inputs", "there are not two inputs");
+    for (uint32_t i = 0; i < node->info->input_count; i++)
+        if (kit_input(node, i) == NULL)
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "input %u is omitted", i);
     for (uint32_t i = 0; i < KIT_COUNT(algs); i++)
         if (strcmp(op->row->op_type, algs[i].op_type) == 0)
             op->alg = algs[i].alg;

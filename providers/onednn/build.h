@@ -100,6 +100,7 @@ struct rg_group {
     uint32_t last;     /* position: the op whose output the group makes */
     rg_post posts[RG_MAX_POSTS];
     uint32_t post_count;
+    uint32_t room;     /* posts that fuse.c may add: Gemm's C becomes one, too */
     uint32_t bias;     /* a value that is added per output channel right behind the op, INLAY_NONE */
     uint32_t out;      /* the value after all posts */
 };
@@ -256,6 +257,15 @@ inlay_status rg_emit_fused(rg_build *b, const rg_group *group, const rg_fused *f
 inlay_status rg_attr_create(rg_build *b, dnnl_primitive_attr_t *out);
 /* A descriptor without posts. The caller destroys it. */
 inlay_status rg_describe(rg_build *b, const void *op_desc, dnnl_primitive_desc_t *out);
+/* Functions of one tensor as loops (functions.c): y[i] = f(x[i]); NULL: there is none. y may be x. */
+typedef void (*rg_row_fn)(const float *x, float *y, int64_t n, float alpha, float beta);
+rg_row_fn rg_row_of(const rg_eltwise *f);
+/* Is that loop the best for so many elements? */
+bool rg_row_is_best(const rg_state *state, const rg_eltwise *f, int64_t count);
+/* Is the function always that loop, never fused by oneDNN: since it has it not, or not well enough? */
+bool rg_is_ours(dnnl_alg_kind_t alg);
+/* The loop as a step; both places hold floats alike, without gaps. y may be x. */
+inlay_status rg_emit_function(rg_build *b, const rg_eltwise *f, const rg_place *x, const rg_place *y);
 /* A function of a place. overwrite: x may become the result. result: the value that this makes, INLAY_NONE for
  * something in between. */
 inlay_status rg_eltwise_at(rg_build *b, const rg_place *x, bool overwrite, const rg_eltwise *f, uint32_t result,
@@ -295,6 +305,8 @@ inlay_status rg_lower_batched(rg_build *b, const rg_group *group);
  * error. */
 bool rg_reads_nothing(const rg_build *b);
 inlay_status rg_lower_nothing(rg_build *b, const rg_group *group);
+/* What a reduction of no elements is (reduce.c). */
+float rg_reduced_nothing(const rg_op *op);
 
 /* Concatenates what lies row-major along the axis of the op, into the group's output. */
 inlay_status rg_concat_rows(rg_build *b, const rg_group *group, const rg_place *places, uint32_t count);

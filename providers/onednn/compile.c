@@ -1,5 +1,6 @@
 /* A region of the host's graph -> ops, values and constants of our own; instances of it by shape. */
 #include "build.h"
+#include "expand.h"
 #include <stdio.h>
 
 inlay_status rg_check(dnnl_status_t code, inlay_diag *diag, const char *what, const char *name)
@@ -46,34 +47,30 @@ static dnnl_data_type_t type_of(inlay_dtype dtype)
                                   : dnnl_data_type_undef;
 }
 
-/* The number of a snapshot value in the region, given one if it has none. number_of: [graph->value_count]. */
-static inlay_status number_value(inlay_compiled *c, const inlay_compile_request *r, uint32_t snapshot,
-                                 uint32_t *number_of, uint32_t *out)
+uint32_t rg_reader_value(rg_reader *reader, uint32_t snapshot)
 {
-    const inlay_value_info *info = inlay_graph_value(r->graph, snapshot);
+    inlay_compiled *c = reader->c;
+    const inlay_value_info *info = inlay_graph_value(reader->r->graph, snapshot);
     rg_value *v;
 
-    *out = INLAY_NONE;
     if (info == NULL)
-        return INLAY_OK;
-    if (number_of[snapshot] != INLAY_NONE) {
-        *out = number_of[snapshot];
-        return INLAY_OK;
-    }
-    *out = number_of[snapshot] = c->value_count;
-    v = &c->values[c->value_count++];
+        return INLAY_NONE;
+    if (reader->number_of[snapshot] != INLAY_NONE)
+        return reader->number_of[snapshot];
+    reader->number_of[snapshot] = c->value_count;
+    v = &c->values[c->value_count];
     *v = (rg_value){ .snapshot = snapshot, .input = INLAY_NONE, .output = INLAY_NONE, .constant = INLAY_NONE,
                      .type = type_of(info->dtype) };
-    if ((info->flags & INLAY_VALUE_CONSTANT) == 0)
-        return INLAY_OK;
-    v->constant = c->constant_count;
-    v->rank = info->rank <= RG_MAX_RANK ? info->rank : 0;
-    for (uint32_t d = 0; d < v->rank; d++)
-        v->dims[d] = info->dims[d].value;
-    c->constants[c->constant_count++] = (rg_constant){ .value = snapshot, .data = info->data,
-                                                       .bytes = info->data_bytes,
-                                                       .content_hash = info->content_hash };
-    return INLAY_OK;
+    if ((info->flags & INLAY_VALUE_CONSTANT) != 0) {
+        v->constant = c->constant_count;
+        v->rank = info->rank <= RG_MAX_RANK ? info->rank : 0;
+        for (uint32_t d = 0; d < v->rank; d++)
+            v->dims[d] = info->dims[d].value;
+        c->constants[c->constant_count++] = (rg_constant){ .value = snapshot, .data = info->data,
+                                                           .bytes = info->data_bytes,
+                                                           .content_hash = info->content_hash };
+    }
+    return c->value_count++;
 }
 
 static void name_op(rg_op *op, const inlay_node_info *info)
@@ -81,70 +78,10 @@ static void name_op(rg_op *op, const inlay_node_info *info)
     (void)snprintf(op->name, sizeof op->name, "%s", info->name.data);
 }
 
-/* An op and room for its values. */
-static rg_op *add_op(inlay_compiled *c, const rg_op *like, const char *op_type, uint32_t in_count, uint32_t **next)
+static inlay_status read_node(rg_reader *reader, uint32_t n, inlay_diag *diag)
 {
-    rg_op *op = &c->ops[c->op_count++];
-
-    *op = *like;
-    op->row = rg_row(op_type);
-    op->in_count = in_count;
-    op->out_count = 1;
-    op->in = *next;
-    op->out = op->in + in_count;
-    *next = op->out + 1;
-    return op;
-}
-
-/* A value that only the region knows, of the shape of one of the host's. */
-static uint32_t inner_value(inlay_compiled *c, uint32_t snapshot)
-{
-    c->values[c->value_count] = (rg_value){ .snapshot = snapshot, .input = INLAY_NONE, .output = INLAY_NONE,
-                                            .constant = INLAY_NONE, .type = dnnl_f32 };
-    return c->value_count++;
-}
-
-enum { SKIP_OPS = 3, SKIP_VALUES = 12 }; /* that a normalisation of a sum may become */
-
-/* SkipLayerNormalization and its like: Add of a bias, Add of the residual, and what normalises. */
-static inlay_status read_skip(inlay_compiled *c, const inlay_compile_request *r, const inlay_node_info *info,
-                              const rg_op *parsed, uint32_t *number_of, uint32_t **next)
-{
-    bool simple = strcmp(parsed->row->op_type, "SkipSimplifiedLayerNormalization") == 0;
-    uint32_t in[5] = { INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE }, bias, x;
-    rg_op *op;
-
-    for (uint32_t i = 0; i < info->input_count && i < 5; i++)
-        (void)number_value(c, r, info->inputs[i], number_of, &in[i]);
-    bias = simple ? in[3] : in[4];
-    x = in[0];
-    for (uint32_t i = bias == INLAY_NONE ? 1 : 0; i < 2; i++) {
-        op = add_op(c, parsed, "Add", 2, next);
-        op->alg = dnnl_binary_add;
-        op->in[0] = x;
-        op->in[1] = i == 0 ? bias : in[1];
-        if (i == 1 && info->output_count > RG_SKIP_SUM && info->outputs[RG_SKIP_SUM] != INLAY_NONE)
-            (void)number_value(c, r, info->outputs[RG_SKIP_SUM], number_of, &op->out[0]);
-        else
-            op->out[0] = inner_value(c, info->outputs[0]);
-        c->values[x].uses++;
-        c->values[op->in[1]].uses++;
-        x = op->out[0];
-    }
-    op = add_op(c, parsed, simple ? "RMSNormalization" : "LayerNormalization", simple ? 2 : 3, next);
-    op->in[0] = x;
-    op->in[1] = in[2];
-    if (!simple)
-        op->in[2] = in[3];
-    for (uint32_t i = 0; i < op->in_count; i++)
-        if (op->in[i] != INLAY_NONE)
-            c->values[op->in[i]].uses++;
-    return number_value(c, r, info->outputs[0], number_of, &op->out[0]);
-}
-
-static inlay_status read_node(inlay_compiled *c, const inlay_compile_request *r, uint32_t n, uint32_t *number_of,
-                              uint32_t **next, inlay_diag *diag)
-{
+    inlay_compiled *c = reader->c;
+    const inlay_compile_request *r = reader->r;
     const inlay_node_info *info = inlay_graph_node(r->graph, r->nodes[n]);
     const kit_node node = { .host = c->state->host, .graph = r->graph, .info = info };
     kit_refusal why = { 0, "", "" };
@@ -156,64 +93,65 @@ static inlay_status read_node(inlay_compiled *c, const inlay_compile_request *r,
         return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': %s", parsed.name, why.text);
     parsed.row = row;
     parsed.node = r->nodes[n];
-    if (row->family == &rg_skip_norm)
-        return read_skip(c, r, info, &parsed, number_of, next);
+    if (rg_expand(reader, info, &parsed))
+        return INLAY_OK;
     op = &c->ops[c->op_count++];
     *op = parsed;
     op->in_count = info->input_count;
     op->out_count = info->output_count;
-    op->in = *next;
+    op->in = reader->next;
     op->out = op->in + op->in_count;
-    *next = op->out + op->out_count;
+    reader->next = op->out + op->out_count;
     for (uint32_t i = 0; i < op->in_count; i++) {
-        (void)number_value(c, r, info->inputs[i], number_of, &op->in[i]);
+        op->in[i] = rg_reader_value(reader, info->inputs[i]);
         if (op->in[i] != INLAY_NONE)
             c->values[op->in[i]].uses++;
     }
     for (uint32_t i = 0; i < op->out_count; i++)
-        (void)number_value(c, r, info->outputs[i], number_of, &op->out[i]);
+        op->out[i] = rg_reader_value(reader, info->outputs[i]);
     return row->family == &rg_recurrent ? rg_recurrent_prepare(c, r, info, op, diag) : INLAY_OK;
 }
 
 static inlay_status read_region(inlay_compiled *c, const inlay_compile_request *r, inlay_diag *diag)
 {
-    uint32_t total = 1, ops = r->node_count + 1, *number_of = NULL, *next;
+    rg_reader reader = { .c = c, .r = r };
+    uint32_t total = 1, ops = 1;
     inlay_status status = INLAY_OK;
 
     for (uint32_t n = 0; n < r->node_count; n++) {
-        const inlay_node_info *info = inlay_graph_node(r->graph, r->nodes[n]);
-        total += info->input_count + info->output_count;
-        if (strncmp(info->op_type.data, "Skip", 4) == 0) {
-            total += SKIP_VALUES;
-            ops += SKIP_OPS - 1;
-        }
+        uint32_t more_ops, more_numbers;
+
+        rg_expand_room(inlay_graph_node(r->graph, r->nodes[n]), &more_ops, &more_numbers);
+        ops += more_ops;
+        total += more_numbers;
     }
     c->ops = calloc(ops, sizeof *c->ops);
     c->numbers = calloc(total, sizeof *c->numbers);
     c->values = calloc(total, sizeof *c->values);
     c->constants = calloc(total, sizeof *c->constants);
-    number_of = malloc((r->graph->value_count + 1) * sizeof *number_of);
-    if (c->ops == NULL || c->numbers == NULL || c->values == NULL || c->constants == NULL || number_of == NULL) {
+    reader.number_of = malloc((r->graph->value_count + 1) * sizeof *reader.number_of);
+    if (c->ops == NULL || c->numbers == NULL || c->values == NULL || c->constants == NULL ||
+        reader.number_of == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "compiling a region of %u nodes", r->node_count);
         goto done;
     }
-    memset(number_of, 0xff, (r->graph->value_count + 1) * sizeof *number_of);
-    next = c->numbers;
+    memset(reader.number_of, 0xff, (r->graph->value_count + 1) * sizeof *reader.number_of);
+    reader.next = c->numbers;
     for (uint32_t n = 0; n < r->node_count; n++) {
         if (r->poll != NULL && n > 0)
             INLAY_TRY(r->poll(r->ctx));
-        INLAY_TRY(read_node(c, r, n, number_of, &next, diag));
+        INLAY_TRY(read_node(&reader, n, diag));
     }
     for (uint32_t i = 0; i < r->input_count; i++)
-        if (number_of[r->inputs[i]] != INLAY_NONE)
-            c->values[number_of[r->inputs[i]]].input = i;
+        if (reader.number_of[r->inputs[i]] != INLAY_NONE)
+            c->values[reader.number_of[r->inputs[i]]].input = i;
     for (uint32_t i = 0; i < r->output_count; i++)
-        if (number_of[r->outputs[i]] != INLAY_NONE)
-            c->values[number_of[r->outputs[i]]].output = i;
+        if (reader.number_of[r->outputs[i]] != INLAY_NONE)
+            c->values[reader.number_of[r->outputs[i]]].output = i;
     c->input_count = r->input_count;
     c->output_count = r->output_count;
 done:
-    free(number_of);
+    free(reader.number_of);
     return status;
 }
 

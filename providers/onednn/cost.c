@@ -58,11 +58,14 @@ static double function_rate(const rg_op *op)
     double ns = 0;
 
     for (uint32_t i = 0; i < op->eltwise_count; i++) {
-        switch (op->eltwise[i].alg) {
+        switch ((int)op->eltwise[i].alg) {
         case dnnl_eltwise_logistic:
         case dnnl_eltwise_tanh:
         case dnnl_eltwise_elu:
         case dnnl_eltwise_exp:
+        case RG_ERF:
+        case RG_SELU:
+        case RG_CELU:
         case dnnl_eltwise_swish:
         case dnnl_eltwise_mish:
             ns += 1 / EXP_PER_NS;

@@ -1,8 +1,6 @@
 /* Functions of one tensor: reading the nodes, and running them by themselves. Mostly they end up behind a convolution
  * or product (posts.c). */
 #include "build.h"
-#include "sgemm.h"
-#include "vecmath.h"
 #include <float.h>
 #include <math.h>
 
@@ -39,44 +37,89 @@ static bool clip_bounds(const kit_node *node, rg_eltwise *f, kit_refusal *why)
     return true;
 }
 
-static bool parse_eltwise(const kit_node *node, rg_op *op, kit_refusal *why)
+/* Pow by one of the exponents that are in use: those that the reference has loops for, too. */
+static bool power(const kit_node *node, rg_eltwise *f, kit_refusal *why)
 {
     static const struct {
+        float exponent;
+        int alg;
+        float alpha;
+    } known[] = { { 2, RG_SQUARE, 0 }, { 3, RG_CUBE, 0 }, { 0.5f, RG_ROOT, 0 }, { -1, RG_RECIPROCAL, 0 },
+                  { 1, dnnl_eltwise_linear, 1 } };
+    float exponent;
+
+    if (!rg_known_scalar(kit_input(node, 1), &exponent))
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make the exponent a constant",
+                          "the exponent is not one number");
+    if (kit_input(node, 1)->rank > kit_input(node, 0)->rank)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the exponent has more axes than the base");
+    for (uint32_t i = 0; i < KIT_COUNT(known); i++) {
+        if (exponent == known[i].exponent) {
+            *f = (rg_eltwise){ (dnnl_alg_kind_t)known[i].alg, known[i].alpha, 0 };
+            return true;
+        }
+    }
+    return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use an exponent of 2, 3, 1/2, -1 or 1", "the power %g",
+                      (double)exponent);
+}
+
+static bool parse_eltwise(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    /* alpha and beta: attributes of these names, or what is there for good */
+    static const struct {
         const char *op_type;
-        rg_eltwise f;
-    } plain[] = {
-        { "Relu", { dnnl_eltwise_relu, 0, 0 } },
-        { "Sigmoid", { dnnl_eltwise_logistic, 0, 0 } },
-        { "Tanh", { dnnl_eltwise_tanh, 0, 0 } },
-        { "Abs", { dnnl_eltwise_abs, 0, 0 } },
-        { "Sqrt", { dnnl_eltwise_sqrt, 0, 0 } },
-        { "Exp", { dnnl_eltwise_exp, 0, 0 } },
-        { "Log", { dnnl_eltwise_log, 0, 0 } },
-        { "Neg", { dnnl_eltwise_linear, -1, 0 } },
-        { "Softplus", { dnnl_eltwise_soft_relu, 1, 0 } },
-        { "HardSwish", { dnnl_eltwise_hardswish, 0, 0 } },
-        { "Mish", { dnnl_eltwise_mish, 0, 0 } },
+        int alg;
+        const char *alpha, *beta; /* NULL: no attribute */
+        double alpha_is, beta_is; /* defaults */
+    } known[] = {
+        { "Relu", dnnl_eltwise_relu, NULL, NULL, 0, 0 },
+        { "Sigmoid", dnnl_eltwise_logistic, NULL, NULL, 0, 0 },
+        { "Tanh", dnnl_eltwise_tanh, NULL, NULL, 0, 0 },
+        { "Abs", dnnl_eltwise_abs, NULL, NULL, 0, 0 },
+        { "Sqrt", dnnl_eltwise_sqrt, NULL, NULL, 0, 0 },
+        { "Exp", dnnl_eltwise_exp, NULL, NULL, 0, 0 },
+        { "Log", dnnl_eltwise_log, NULL, NULL, 0, 0 },
+        { "Neg", dnnl_eltwise_linear, NULL, NULL, -1, 0 },
+        { "Softplus", dnnl_eltwise_soft_relu, NULL, NULL, 1, 0 },
+        { "HardSwish", dnnl_eltwise_hardswish, NULL, NULL, 0, 0 },
+        { "Mish", dnnl_eltwise_mish, NULL, NULL, 0, 0 },
+        { "LeakyRelu", dnnl_eltwise_relu, "alpha", NULL, 0.01, 0 },
+        { "Elu", dnnl_eltwise_elu, "alpha", NULL, 1, 0 },
+        { "Swish", dnnl_eltwise_swish, "alpha", NULL, 1, 0 },
+        { "Erf", RG_ERF, NULL, NULL, 0, 0 },
+        { "Reciprocal", RG_RECIPROCAL, NULL, NULL, 0, 0 },
+        { "Floor", RG_FLOOR, NULL, NULL, 0, 0 },
+        { "Ceil", RG_CEIL, NULL, NULL, 0, 0 },
+        { "Round", RG_ROUND, NULL, NULL, 0, 0 },
+        { "Sign", RG_SIGN, NULL, NULL, 0, 0 },
+        { "Softsign", RG_SOFTSIGN, NULL, NULL, 0, 0 },
+        { "Selu", RG_SELU, "alpha", "gamma", 1.67326319217681884765625, 1.05070102214813232421875 },
+        { "Celu", RG_CELU, "alpha", NULL, 1, 0 },
+        { "ThresholdedRelu", RG_THRESHOLD, "alpha", NULL, 1, 0 },
+        { "Shrink", RG_SHRINK, "lambd", "bias", 0.5, 0 },
     };
     const char *type = op->row->op_type;
 
     if (!rg_is_large(node, why))
         return false;
     op->eltwise_count = 1;
-    for (uint32_t i = 0; i < KIT_COUNT(plain); i++) {
-        if (strcmp(type, plain[i].op_type) == 0) {
-            op->eltwise[0] = plain[i].f;
-            return true;
-        }
+    for (uint32_t i = 0; i < KIT_COUNT(known); i++) {
+        const double alpha = known[i].alpha_is, beta = known[i].beta_is;
+
+        if (strcmp(type, known[i].op_type) != 0)
+            continue;
+        op->eltwise[0] = (rg_eltwise){
+            (dnnl_alg_kind_t)known[i].alg,
+            (float)(known[i].alpha != NULL ? kit_attr_float(node->info, known[i].alpha, alpha) : alpha),
+            (float)(known[i].beta != NULL ? kit_attr_float(node->info, known[i].beta, beta) : beta)
+        };
+        return true;
     }
     if (strcmp(type, "Clip") == 0)
         return clip_bounds(node, &op->eltwise[0], why);
-    if (strcmp(type, "LeakyRelu") == 0) {
-        op->eltwise[0] = (rg_eltwise){ dnnl_eltwise_relu, (float)kit_attr_float(node->info, "alpha", 0.01), 0 };
-    } else if (strcmp(type, "Elu") == 0) {
-        op->eltwise[0] = (rg_eltwise){ dnnl_eltwise_elu, (float)kit_attr_float(node->info, "alpha", 1), 0 };
-    } else if (strcmp(type, "Swish") == 0) {
-        op->eltwise[0] = (rg_eltwise){ dnnl_eltwise_swish, (float)kit_attr_float(node->info, "alpha", 1), 0 };
-    } else if (strcmp(type, "Gelu") == 0) {
+    if (strcmp(type, "Pow") == 0)
+        return power(node, &op->eltwise[0], why);
+    if (strcmp(type, "Gelu") == 0) {
         bool by_tanh = strcmp(kit_attr_string(node->info, "approximate", "none"), "tanh") == 0;
 
         op->eltwise[0] = (rg_eltwise){ by_tanh ? dnnl_eltwise_gelu_tanh : dnnl_eltwise_gelu_erf, 0, 0 };
@@ -113,137 +156,28 @@ inlay_status rg_describe(rg_build *b, const void *desc, dnnl_primitive_desc_t *o
     return status;
 }
 
-/* Loops of our own. Log is rounded so that log(2) and the like are what everybody else's are: models cut positions into
- * buckets by it, and a result one bit lower is another bucket. The others keep NaN, infinity and the sign of zero as
- * ONNX has them, where oneDNN's kernels lose them; their time is that of the memory either way. */
-typedef struct functions {
-    rg_native native;
-    rg_eltwise f;
-    int64_t count;
-} functions;
-
-typedef struct functions_call {
-    const rg_eltwise *f;
-    const sg_kernel *kernel;
-    const float *x;
-    float *y; /* may be x */
-} functions_call;
-
-#define FUNCTION(name, expression)                                                                        \
-    KIT_MULTIVERSION static void name(const float *x, float *y, int64_t n, float alpha, float beta)       \
-    {                                                                                                     \
-        (void)alpha, (void)beta;                                                                          \
-        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                               \
-        {                                                                                                 \
-            const float a = x[i];                                                                         \
-            y[i] = (expression);                                                                          \
-        }                                                                                                 \
-    }
-FUNCTION(log_row, vm_log(a))
-FUNCTION(exp_row, vm_exp(a))
-FUNCTION(relu_row, a < 0 ? 0 : a)
-FUNCTION(leaky_row, a < 0 ? a * alpha : a)
-FUNCTION(scale_row, a * alpha)
-FUNCTION(linear_row, a * alpha + beta)
-FUNCTION(clip_row, a < alpha ? alpha : a > beta ? beta : a)
-
-typedef void (*function_row)(const float *, float *, int64_t, float, float);
-
-static function_row row_of(const rg_eltwise *f)
-{
-    switch ((int)f->alg) {
-    case dnnl_eltwise_log:
-        return log_row;
-    case dnnl_eltwise_exp:
-        return exp_row;
-    case dnnl_eltwise_relu:
-        return f->alpha == 0 ? relu_row : leaky_row;
-    case dnnl_eltwise_linear:
-        return f->beta == 0 ? scale_row : linear_row; /* -0 + 0 is 0 */
-    case dnnl_eltwise_clip_v2:
-        return clip_row;
-    default:
-        return NULL;
-    }
-}
-
-bool rg_is_gelu(const rg_eltwise *f)
-{
-    return f->alg == dnnl_eltwise_gelu_erf || f->alg == dnnl_eltwise_gelu_tanh;
-}
-
-/* False: oneDNN's own it is. */
-static bool has_loop(const rg_state *state, const rg_eltwise *f)
-{
-    return row_of(f) != NULL || (rg_is_gelu(f) && state->sgemm != NULL);
-}
-
-/* What products have behind them, which works in place, by pieces that stay in the first-level cache. */
-static void behind_row(const functions_call *c, int64_t begin, int64_t end)
-{
-    enum { PIECE = 2048 };
-    sg_post post = { .fn = SG_GELU };
-
-    (void)rg_function_of(c->f, &post);
-    for (int64_t i = begin; i < end; i += PIECE) {
-        const int64_t n = end - i < PIECE ? end - i : PIECE;
-
-        if (c->x != c->y)
-            memcpy(c->y + i, c->x + i, (size_t)n * sizeof *c->y);
-        c->kernel->post(&post, c->y + i, n, 1, n);
-    }
-}
-
-static inlay_status functions_some(void *user, int64_t begin, int64_t end, uint32_t worker)
-{
-    const functions_call *c = user;
-    const function_row row = row_of(c->f);
-
-    (void)worker;
-    if (row != NULL)
-        row(c->x + begin, c->y + begin, end - begin, c->f->alpha, c->f->beta);
-    else
-        behind_row(c, begin, end);
-    return INLAY_OK;
-}
-
-static inlay_status run_functions(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
-                                  uint32_t threads)
-{
-    const functions *l = (const functions *)(const void *)native;
-    functions_call c = { &l->f, state->sgemm, args[0], args[1] };
-    enum { GRAIN = 16384 };
-
-    if (threads <= 1 || l->count <= GRAIN)
-        return functions_some(&c, 0, l->count, 0);
-    return state->host->parallel_for(state->host->ctx, run, l->count, GRAIN, functions_some, &c);
-}
-
-static inlay_status emit_functions(rg_build *b, const rg_eltwise *f, const rg_place *x, const rg_place *y)
-{
-    functions *l = calloc(1, sizeof *l);
-
-    if (l == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
-    *l = (functions){ .native.run = run_functions, .f = *f, .count = rg_md_count(&x->md) };
-    return rg_emit_native(b, &l->native, (const rg_place *const[]){ x, y }, 2);
-}
-
-inlay_status rg_eltwise_at(rg_build *b, const rg_place *x, bool overwrite, const rg_eltwise *f, uint32_t result,
+inlay_status rg_eltwise_at(rg_build *b, const rg_place *place, bool overwrite, const rg_eltwise *f, uint32_t result,
                            rg_place *out)
 {
     dnnl_primitive_desc_t pd = NULL;
     dnnl_eltwise_desc_t desc;
+    rg_place copy, *x = &copy;
     inlay_status status;
+    rg_md plain;
 
+    copy = *place;
+    if (rg_is_ours(f->alg) && !(x->md.data_type == dnnl_f32 && rg_md_is_dense(&x->md))) { /* padded blocks */
+        rg_md_plain(&plain, (uint32_t)x->md.ndims, x->md.dims);
+        INLAY_TRY(rg_reorder(b, place, &plain, x));
+    }
     if (overwrite && (result == INLAY_NONE || b->c->values[result].output == INLAY_NONE))
         *out = *x;
     else if (result != INLAY_NONE)
         INLAY_TRY(rg_result_place(b, result, &x->md, out));
     else
         INLAY_TRY(rg_new_place(b, &x->md, out));
-    if (has_loop(b->state, f) && x->md.data_type == dnnl_f32 && rg_md_is_dense(&x->md))
-        return emit_functions(b, f, x, out);
+    if (rg_row_is_best(b->state, f, rg_md_count(&x->md)) && x->md.data_type == dnnl_f32 && rg_md_is_dense(&x->md))
+        return rg_emit_function(b, f, x, out);
     INLAY_TRY(rg_check(dnnl_eltwise_forward_desc_init(&desc, dnnl_forward_inference, f->alg, &x->md, f->alpha, f->beta),
                        b->diag, "describe a function", b->op->name));
     INLAY_TRY(rg_describe(b, &desc, &pd));

@@ -75,9 +75,7 @@ inlay_status rg_lower_nothing(rg_build *b, const rg_group *group)
     for (uint32_t d = 2; conv && d < b->ranks[y_value]; d++)
         f->inner *= b->dims[y_value][d];
     if (reduce)
-        f->value = op->alg == dnnl_pooling_max     ? -INFINITY
-                   : op->alg == dnnl_reduction_sum ? 0
-                                                   : NAN;
+        f->value = is_family(op, &rg_reduce) ? rg_reduced_nothing(op) : op->alg == dnnl_pooling_max ? -INFINITY : NAN;
     INLAY_TRY(rg_emit_native(b, &f->native, places, f->biased ? 2 : 1));
     if (gemm && third != INLAY_NONE)
         INLAY_TRY(rg_binary_at(b, dnnl_binary_add, &y, true, third, y_value, INLAY_NONE, &y));

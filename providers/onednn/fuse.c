@@ -39,7 +39,7 @@ static bool same_dims(const rg_build *b, uint32_t x, uint32_t y)
 
 static bool add_post(rg_group *g, rg_post post)
 {
-    if (g->post_count == RG_MAX_POSTS)
+    if (g->post_count >= g->room)
         return false;
     g->posts[g->post_count++] = post;
     return true;
@@ -150,7 +150,7 @@ static void extend(const rg_build *b, const readers *of, uint8_t *taken, rg_grou
         } else if (is_family(b, next, &rg_eltwise_family)) {
             const rg_op *f = &b->c->ops[next];
 
-            if (g->post_count + f->eltwise_count > RG_MAX_POSTS)
+            if (g->post_count + f->eltwise_count > g->room)
                 return;
             for (uint32_t i = 0; i < f->eltwise_count; i++)
                 (void)add_post(g, (rg_post){ .kind = RG_POST_ELTWISE, .eltwise = f->eltwise[i] });
@@ -190,9 +190,11 @@ inlay_status rg_fuse(rg_build *b)
     INLAY_TRY(rg_quant_chains(b, taken, at));
     for (uint32_t o = 0; o < n; o++) {
         rg_group g = { .op = o, .last = o, .bias = INLAY_NONE, .out = b->c->ops[o].out[rg_first_out(&b->c->ops[o])] };
+        const bool adds = is_family(b, o, &rg_product) && b->c->ops[o].in_count > 2 && b->c->ops[o].in[2] != INLAY_NONE;
 
         if (taken[o])
             continue;
+        g.room = adds ? RG_MAX_POSTS - 1 : RG_MAX_POSTS;
         if (of[g.out].count == 1)
             rg_quant_take(b, of[g.out].op[0], taken, &g);
         if (takes_posts(&b->c->ops[o]) && rg_type(b, g.out) == dnnl_f32)

@@ -151,6 +151,20 @@ static inlay_status run_rows(const rg_native *native, const rg_state *state, inl
     return state->host->parallel_for(state->host->ctx, run, r->count, grain, rows_some, &c);
 }
 
+/* Scale or bias: an element for each of a row. */
+static inlay_status read_row(rg_build *b, uint32_t value, int64_t n, rg_place *out)
+{
+    rg_md vector;
+
+    if (rg_count(b, value) != n)
+        return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH, "node '%s': scale or bias has %lld elements for rows of %lld",
+                          b->op->name, (long long)rg_count(b, value), (long long)n);
+    if (b->c->values[value].constant == INLAY_NONE)
+        return rg_read_plain(b, value, out);
+    rg_md_plain(&vector, 1, &n);
+    return rg_read_constant(b, value, &vector, &vector, out);
+}
+
 static inlay_status lower_rows(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
@@ -161,19 +175,19 @@ static inlay_status lower_rows(rg_build *b, const rg_group *group)
     rows *r = calloc(1, sizeof *r);
     rg_native *native;
     inlay_status status;
-    rg_md vector;
 
     if (r == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
     *r = (rows){ .native.run = run_rows, .epsilon = op->epsilon, .centred = centred, .shifted = shifted };
-    r->n = b->dims[op->in[1]][0];
+    r->n = 1;
+    for (uint32_t d = (uint32_t)op->axis; d < b->ranks[op->in[0]]; d++)
+        r->n *= b->dims[op->in[0]][d];
     r->count = r->n > 0 ? rg_count(b, op->in[0]) / r->n : 0;
     INLAY_TRY(rg_read_plain(b, op->in[0], &x));
     overwrite = overwrite && b->places[op->in[0]].buffer == x.buffer;
-    rg_md_plain(&vector, 1, &r->n);
-    INLAY_TRY(rg_read_constant(b, op->in[1], &vector, &vector, &scale));
+    INLAY_TRY(read_row(b, op->in[1], r->n, &scale));
     if (shifted)
-        INLAY_TRY(rg_read_constant(b, op->in[2], &vector, &vector, &bias));
+        INLAY_TRY(read_row(b, op->in[2], r->n, &bias));
     if (overwrite && b->c->values[group->out].output == INLAY_NONE)
         y = x;
     else
@@ -189,24 +203,35 @@ done:
 
 /* ------------------------------------------------------------------ layer normalisation */
 
+/* Is scale or bias one element for each of what is normalised, from the axis on? What is not known may be 1, which
+ * would be one for all. */
+static bool covers_row(const kit_node *node, uint32_t input, int64_t axis, kit_refusal *why)
+{
+    const inlay_value_info *x = kit_input(node, 0), *v = kit_input(node, input);
+
+    if (v == NULL)
+        return true;
+    if (v->rank != x->rank - (uint32_t)axis)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, "spell it out", "input %u has %u axes; %u are normalised", input,
+                          v->rank, x->rank - (uint32_t)axis);
+    for (uint32_t d = 0; d < v->rank; d++)
+        if (!rg_same_dim(&v->dims[d], &x->dims[(uint32_t)axis + d]) &&
+            (v->dims[d].kind != INLAY_DIM_FIXED || v->dims[d].value == 1))
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shapes, or spell it out",
+                              "input %u may be one element for all along axis %u", input, d);
+    return true;
+}
+
 static bool parse_layer(const kit_node *node, rg_op *op, kit_refusal *why)
 {
     const inlay_value_info *x = kit_input(node, 0);
-    int64_t axis;
 
-    if (!rg_known_rank(x, 2, 5, "input 0", why))
+    if (!rg_known_rank(x, 1, RG_MAX_RANK, "input 0", why))
         return false;
-    if (!rg_axis(kit_attr_int(node->info, "axis", -1), x->rank, &axis) || axis != x->rank - 1)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use axis -1", "only the last axis is normalised here");
-    if (!kit_is_constant(node, 1) || kit_input(node, 1)->rank != 1 ||
-        (kit_input(node, 2) != NULL && (!kit_is_constant(node, 2) || kit_input(node, 2)->rank != 1)))
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, "make them constants", "scale and bias are not constant vectors");
-    for (uint32_t i = 1; i <= 2; i++) /* one element may stand for all, which inference knows; others are as many */
-        if (kit_input(node, i) != NULL && kit_input(node, i)->dims[0].value == 1 &&
-            !rg_same_dim(&kit_input(node, i)->dims[0], &x->dims[axis]))
-            return kit_refuse(why, INLAY_REFUSE_SHAPE, "spell it out", "scale or bias is one element for all");
+    if (!rg_axis(kit_attr_int(node->info, "axis", -1), x->rank, &op->axis))
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the axis is outside the tensor");
     op->epsilon = (float)kit_attr_float(node->info, "epsilon", 1e-5);
-    return true;
+    return covers_row(node, 1, op->axis, why) && covers_row(node, 2, op->axis, why);
 }
 
 const rg_family rg_layer_norm = { "layer normalisation", parse_layer, lower_rows };
@@ -240,28 +265,13 @@ const rg_family rg_skip_norm = { "normalisation of a sum", parse_skip, NULL };
 
 /* ------------------------------------------------------------------ by the root of the mean square */
 
-static bool parse_rms(const kit_node *node, rg_op *op, kit_refusal *why)
-{
-    const inlay_value_info *x = kit_input(node, 0);
-    int64_t axis;
-
-    if (!rg_known_rank(x, 1, RG_MAX_RANK, "input 0", why))
-        return false;
-    if (!rg_axis(kit_attr_int(node->info, "axis", -1), x->rank, &axis) || axis != x->rank - 1)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use axis -1", "only the last axis is normalised here");
-    if (kit_input(node, 1) == NULL || !is_vector(node, 1) || !rg_same_dim(&kit_input(node, 1)->dims[0], &x->dims[axis]))
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "scale is not a constant vector of a row");
-    op->epsilon = (float)kit_attr_float(node->info, "epsilon", 1e-5);
-    return true;
-}
-
-const rg_family rg_rms_norm = { "normalisation by the mean square", parse_rms, lower_rows };
+const rg_family rg_rms_norm = { "normalisation by the mean square", parse_layer, lower_rows };
 
 /* ------------------------------------------------------------------ local response normalisation */
 
 static bool parse_lrn(const kit_node *node, rg_op *op, kit_refusal *why)
 {
-    if (!rg_known_rank(kit_input(node, 0), 4, 4, "input 0", why))
+    if (!rg_known_rank(kit_input(node, 0), 3, RG_MAX_RANK, "input 0", why))
         return false;
     op->size = kit_attr_int(node->info, "size", 0);
     op->alpha = (float)kit_attr_float(node->info, "alpha", 1e-4);
@@ -277,18 +287,25 @@ static inlay_status lower_lrn(rg_build *b, const rg_group *group)
     const rg_op *op = b->op;
     dnnl_primitive_desc_t pd = NULL;
     dnnl_lrn_desc_t desc;
+    const int64_t *dims = b->dims[op->in[0]], folded[] = { dims[0], dims[1], rg_count(b, op->in[0]) / dims[0] / dims[1],
+                                                           1 };
+    const bool folds = b->ranks[op->in[0]] != 4; /* an image of two axes for other numbers of them */
     rg_place x, y;
     inlay_status status;
 
     INLAY_TRY(rg_read(b, op->in[0], &x));
-    if (!rg_md_is_image(&x.md) && !rg_md_is_plain(&x.md))
+    if (folds || (!rg_md_is_image(&x.md) && !rg_md_is_plain(&x.md)))
         INLAY_TRY(rg_read_plain(b, op->in[0], &x));
+    if (folds)
+        rg_md_plain(&x.md, 4, folded);
     INLAY_TRY(rg_check(dnnl_lrn_forward_desc_init(&desc, dnnl_forward_inference, dnnl_lrn_across_channels, &x.md,
                                                   op->size, op->alpha, op->beta, op->bias),
                        b->diag, "describe this normalisation", op->name));
     INLAY_TRY(rg_describe(b, &desc, &pd));
     INLAY_TRY(rg_result_place(b, group->out, &x.md, &y));
     INLAY_TRY(rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_SRC, &x }, { DNNL_ARG_DST, &y } }, 2));
+    if (folds)
+        rg_md_plain(&y.md, b->ranks[op->in[0]], dims);
     status = rg_finish(b, group, 0, &y, false);
 done:
     (void)dnnl_primitive_desc_destroy(pd);

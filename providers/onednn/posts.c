@@ -70,11 +70,11 @@ static bool is_repeated(const rg_group *group, uint32_t p)
     return false;
 }
 
-/* Does it run by itself? Log is a loop of our own, and Gelu takes less time in one than behind oneDNN's kernels, which
- * make NaN of -infinity. */
+/* Does it run by itself? Some functions are always loops of our own, and Gelu takes less time in one than behind
+ * oneDNN's kernels, which make NaN of -infinity. */
 static bool is_apart(const rg_build *b, const rg_eltwise *f)
 {
-    return f->alg == dnnl_eltwise_log || (rg_is_gelu(f) && b->state->sgemm != NULL && !b->state->bf16);
+    return rg_is_ours(f->alg) || (rg_is_gelu(f) && b->state->sgemm != NULL && !b->state->bf16);
 }
 
 /* Attributes for posts [0, *count); *count shrinks to what can be expressed. */

@@ -15,9 +15,6 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
     op->trans_b = kit_attr_int(node->info, "transB", 0) != 0;
     op->alpha = (float)kit_attr_float(node->info, "alpha", 1);
     op->beta = (float)kit_attr_float(node->info, "beta", 1);
-    if (op->alpha != 1 || (c != NULL && op->beta != 1))
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "fold alpha and beta into the constants",
-                          "alpha is %g and beta %g; only 1 is offered", (double)op->alpha, (double)op->beta);
     if (c != NULL && c->rank > 2)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input 2 has rank %u", c->rank);
     return true;
@@ -136,8 +133,6 @@ static void add_operand(const rg_op *op, rg_group *group)
 {
     if (op->in_count < 3 || op->in[2] == INLAY_NONE)
         return;
-    if (group->post_count == RG_MAX_POSTS)
-        group->post_count--; /* unreachable: fuse.c leaves room */
     memmove(group->posts + 1, group->posts, group->post_count * sizeof *group->posts);
     group->posts[0] = (rg_post){ .kind = RG_POST_BINARY, .alg = dnnl_binary_add, .other = op->in[2] };
     group->post_count++;

@@ -1,6 +1,6 @@
 /* LSTM, GRU and RNN (ONNX 1..22): a step of the region that runs the kernel which the reference provider has, too
- * (common/recurrent.h). It packs constant weights when the region is compiled, reads and writes row-major, and keeps its
- * gates and states in the region's workspace. Any output may be omitted, Y among them. */
+ * (common/recurrent.h). It packs constant weights when the region is compiled, reads and writes row-major, and keeps
+ * its gates and states in the region's workspace. Any output may be omitted, Y among them. */
 #include "recurrent.h"
 #include "build.h"
 #include <stdio.h>
@@ -77,7 +77,7 @@ typedef struct layer {
     kit_tensor in[MOST_INPUTS], out[MOST_OUTPUTS]; /* without data */
     int64_t dims[MOST_INPUTS + MOST_OUTPUTS][RG_MAX_RANK];
     uint32_t in_count, out_count;
-    uint32_t in_arg[MOST_INPUTS], out_arg[MOST_OUTPUTS]; /* numbers of arguments, INLAY_NONE: nothing to read or write */
+    uint32_t in_arg[MOST_INPUTS], out_arg[MOST_OUTPUTS]; /* numbers of arguments, INLAY_NONE: nothing there */
     uint32_t workspace_arg;
 } layer;
 

@@ -61,6 +61,25 @@ typedef struct rg_eltwise {
  * other. */
 #define RG_PRELU ((dnnl_alg_kind_t)0x7f0001)
 
+/* Functions of one tensor that are none of oneDNN's; y = f(x; alpha, beta). */
+enum {
+    RG_FIRST_FUNCTION = 0x7f0010,
+    RG_ERF = RG_FIRST_FUNCTION,
+    RG_RECIPROCAL,
+    RG_FLOOR,
+    RG_CEIL,
+    RG_ROUND,     /* halves to even */
+    RG_SIGN,
+    RG_SOFTSIGN,
+    RG_SELU,      /* beta: gamma */
+    RG_CELU,
+    RG_THRESHOLD, /* x above alpha, otherwise 0 */
+    RG_SHRINK,    /* alpha: lambd, beta: bias */
+    RG_SQUARE,
+    RG_CUBE,
+    RG_ROOT       /* the power 1/2 */
+};
+
 typedef struct rg_op rg_op;
 typedef struct rg_build rg_build;
 typedef struct rg_group rg_group;

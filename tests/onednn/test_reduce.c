@@ -28,9 +28,55 @@ static void turned(void **state)
     expect_equal("x : N,7,5\na = Neg(x)\nt = Transpose(a) perm=0,2,1\ny = ReduceMax(t) axes=-1,\n-> y");
 }
 
+/* Every reduction over every set of axes: rows, columns, axes apart; what is not finite, and nothing. */
+static void feed_odd(rig *r)
+{
+    script_feed_odd(r, 11, 0.05f);
+}
+
+static void feed_nothing(rig *r)
+{
+    script_feed_sized(r, 0, 11, 0);
+}
+
+static void all_axes(void **state)
+{
+    static const char *const ops[] = { "Mean", "Sum", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSumExp" };
+    static const char *const axes[] = { "0,", "1,", "2,", "3,", "0,2", "1,3", "0,1,3", "1,2", "-1,-2,-3", "0,1,2,3" };
+    static const char *const first[] = { "", "t = Transpose(x) perm=0,2,3,1\n", "k = [18,6,1,1]\nt = Conv(x, k)\n" };
+    char script[256], op[24];
+
+    (void)state;
+    for (size_t o = 0; o < sizeof ops / sizeof *ops; o++)
+        for (size_t a = 0; a < sizeof axes / sizeof *axes; a++) {
+            (void)snprintf(op, sizeof op, "Reduce%s", ops[o]);
+            (void)snprintf(script, sizeof script, "x : 2,6,5,3\n%sy = %s(%s) axes=%s keepdims=%d\n-> y", first[a % 3],
+                           op, a % 3 == 0 ? "x" : "t", axes[a], (int)(a % 2));
+            beside_expect(&(beside_row){ strcmp(ops[o], "Sum") == 0 ? NULL : op, script }, 12,
+                          a % 3 == 2 || strcmp(ops[o], "Prod") == 0 ? NULL : feed_odd);
+        }
+    beside_expect(&(beside_row){ "ReduceLogSum", "x : 3,N,70\na = Abs(x)\ny = ReduceLogSum(a) axes=1,\n-> y" }, 13,
+                  NULL);
+    beside_expect(&(beside_row){ "ReduceMax", "x : 3,90\ny = ReduceMax(x) axes=1,\nz = ReduceMin(x) keepdims=0\n"
+                                              "-> y, z" }, 13, feed_odd);
+}
+
+static void nothing(void **state)
+{
+    static const char *const ops[] = { "Sum", "Prod", "L1", "L2", "SumSquare", "Min", "Max", "LogSumExp", "LogSum" };
+    char script[96];
+
+    (void)state;
+    for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
+        (void)snprintf(script, sizeof script, "x : 3,N,2\ny = Reduce%s(x) axes=1,\nz = Neg(y)\n-> z", ops[o]);
+        beside_expect(&(beside_row){ NULL, script }, 12, feed_nothing);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(one_element), cmocka_unit_test(turned) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(one_element), cmocka_unit_test(turned), cmocka_unit_test(all_axes),
+                                        cmocka_unit_test(nothing) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,252 @@
+/* Functions of one tensor as loops of our own, over elements as they lie. They are as exact as float allows, near zero
+ * and at the ends of the range too, where oneDNN's have an absolute error (its Softplus of -20 is 7.6e-6, not 2e-9);
+ * they keep NaN, infinity and the sign of zero as ONNX has them. oneDNN's are left where they are faster: those with an
+ * exponential, of tensors that are large enough for the time that a call of its takes. */
+#include "build.h"
+#include "sgemm.h"
+#include "vecmath.h"
+#include <math.h>
+
+#define FUNCTION(name, expression)                                                                        \
+    KIT_MULTIVERSION static void name(const float *x, float *y, int64_t n, float alpha, float beta)       \
+    {                                                                                                     \
+        (void)alpha, (void)beta;                                                                          \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                               \
+        {                                                                                                 \
+            const float a = x[i];                                                                         \
+            y[i] = (expression);                                                                          \
+        }                                                                                                 \
+    }
+/* ln(1 + t) for 0 <= t <= 1: 2 artanh(t / (2 + t)), whose series is short there. */
+static inline float log_of_more(float t)
+{
+    const float s = t / (2 + t), z = s * s;
+    float p = 1.0f / 15;
+
+    p = p * z + 1.0f / 13;
+    p = p * z + 1.0f / 11;
+    p = p * z + 1.0f / 9;
+    p = p * z + 1.0f / 7;
+    p = p * z + 1.0f / 5;
+    p = p * z + 1.0f / 3;
+    return 2 * s + 2 * s * z * p;
+}
+
+/* Log is rounded so that log(2) and the like are what everybody else's are: models cut positions into buckets by it,
+ * and a result one bit lower is another bucket. */
+FUNCTION(log_row, vm_log(a))
+FUNCTION(exp_row, vm_exp(a))
+FUNCTION(relu_row, a < 0 ? 0 : a)
+FUNCTION(leaky_row, a < 0 ? a * alpha : a)
+FUNCTION(scale_row, a * alpha)
+FUNCTION(linear_row, a * alpha + beta)
+FUNCTION(clip_row, a < alpha ? alpha : a > beta ? beta : a)
+FUNCTION(abs_row, vm_abs(a))
+FUNCTION(sqrt_row, sqrtf(a))
+FUNCTION(sigmoid_row, vm_sigmoid(a))
+FUNCTION(tanh_row, vm_tanh(a))
+FUNCTION(swish_row, a *vm_sigmoid(alpha *a))
+FUNCTION(gelu_row, vm_gelu(a))
+FUNCTION(gelu_tanh_row, a *vm_sigmoid(1.59576912f * (a + 0.044715f * a * a * a)))
+FUNCTION(elu_row, a < 0 ? alpha * vm_expm1(a) : a)
+FUNCTION(softplus_row, (a < 0 ? 0 : a) + log_of_more(vm_exp(-vm_abs(a))))
+/* x tanh(softplus x) = x u / (u + 2) with u = t^2 + 2t, t = e^x */
+static inline float mish_of(float a)
+{
+    const float t = vm_exp(a < 20 ? a : 20), u = t * (t + 2);
+
+    return a != a ? a : a * (u / (u + 2));
+}
+FUNCTION(mish_row, mish_of(a))
+static inline float hard_unit(float a)
+{
+    return a < 0 ? 0 : a > 1 ? 1 : a;
+}
+FUNCTION(hardswish_row, a *hard_unit(a * (1.0f / 6) + 0.5f))
+FUNCTION(erf_row, vm_erf(a))
+FUNCTION(reciprocal_row, 1 / a)
+FUNCTION(floor_row, floorf(a))
+FUNCTION(ceil_row, ceilf(a))
+FUNCTION(round_row, rintf(a))
+FUNCTION(sign_row, a > 0 ? 1.0f : a < 0 ? -1.0f : a == 0 ? 0.0f : a)
+FUNCTION(softsign_row, a / (1 + vm_abs(a)))
+FUNCTION(selu_row, a <= 0 ? beta * alpha * vm_expm1(a) : beta * a)
+static inline float celu_of(float a, float alpha)
+{
+    const float low = alpha * vm_expm1(a / alpha);
+
+    return (a < 0 ? 0 : a) + (low > 0 ? 0 : low);
+}
+FUNCTION(celu_row, celu_of(a, alpha))
+FUNCTION(threshold_row, a <= alpha ? 0 : a)
+FUNCTION(shrink_row, a < -alpha ? a + beta : a > alpha ? a - beta : a == a ? 0 : a)
+FUNCTION(square_row, a *a)
+FUNCTION(cube_row, a *a *a)
+FUNCTION(root_row, a < -3.40282347e38f ? -a : sqrtf(a) + 0.0f) /* the power 1/2: that of -0 is 0 */
+
+rg_row_fn rg_row_of(const rg_eltwise *f)
+{
+    switch ((int)f->alg) {
+    case dnnl_eltwise_log:
+        return log_row;
+    case dnnl_eltwise_exp:
+        return exp_row;
+    case dnnl_eltwise_relu:
+        return f->alpha == 0 ? relu_row : leaky_row;
+    case dnnl_eltwise_linear:
+        return f->beta == 0 ? scale_row : linear_row; /* -0 + 0 is 0 */
+    case dnnl_eltwise_clip_v2:
+        return clip_row;
+    case dnnl_eltwise_abs:
+        return abs_row;
+    case dnnl_eltwise_sqrt:
+        return sqrt_row;
+    case dnnl_eltwise_logistic:
+        return sigmoid_row;
+    case dnnl_eltwise_tanh:
+        return tanh_row;
+    case dnnl_eltwise_swish:
+        return swish_row;
+    case dnnl_eltwise_gelu_erf:
+        return gelu_row;
+    case dnnl_eltwise_gelu_tanh:
+        return gelu_tanh_row;
+    case dnnl_eltwise_elu:
+        return elu_row;
+    case dnnl_eltwise_soft_relu:
+        return softplus_row;
+    case dnnl_eltwise_mish:
+        return mish_row;
+    case dnnl_eltwise_hardswish:
+        return hardswish_row;
+    case RG_ERF:
+        return erf_row;
+    case RG_RECIPROCAL:
+        return reciprocal_row;
+    case RG_FLOOR:
+        return floor_row;
+    case RG_CEIL:
+        return ceil_row;
+    case RG_ROUND:
+        return round_row;
+    case RG_SIGN:
+        return sign_row;
+    case RG_SOFTSIGN:
+        return softsign_row;
+    case RG_SELU:
+        return selu_row;
+    case RG_CELU:
+        return celu_row;
+    case RG_THRESHOLD:
+        return threshold_row;
+    case RG_SHRINK:
+        return shrink_row;
+    case RG_SQUARE:
+        return square_row;
+    case RG_CUBE:
+        return cube_row;
+    case RG_ROOT:
+        return root_row;
+    default:
+        return NULL;
+    }
+}
+
+bool rg_is_ours(dnnl_alg_kind_t alg)
+{
+    return (int)alg >= RG_FIRST_FUNCTION || alg == dnnl_eltwise_log || alg == dnnl_eltwise_soft_relu;
+}
+
+enum { FEW = 2048 }; /* elements that are done before oneDNN has begun */
+
+bool rg_is_gelu(const rg_eltwise *f)
+{
+    return f->alg == dnnl_eltwise_gelu_erf || f->alg == dnnl_eltwise_gelu_tanh;
+}
+
+bool rg_row_is_best(const rg_state *state, const rg_eltwise *f, int64_t count)
+{
+    if (rg_is_gelu(f) && state->sgemm != NULL)
+        return true;
+    switch ((int)f->alg) {
+    case dnnl_eltwise_logistic:
+    case dnnl_eltwise_tanh:
+    case dnnl_eltwise_swish:
+    case dnnl_eltwise_gelu_erf:
+    case dnnl_eltwise_gelu_tanh:
+    case dnnl_eltwise_elu:
+    case dnnl_eltwise_mish:
+        return count <= FEW;
+    default:
+        return rg_row_of(f) != NULL;
+    }
+}
+
+/* ------------------------------------------------------------------ the step */
+
+typedef struct functions {
+    rg_native native;
+    rg_eltwise f;
+    rg_row_fn row; /* NULL: what products have behind them */
+    const sg_kernel *kernel;
+    int64_t count;
+} functions;
+
+typedef struct functions_call {
+    const functions *l;
+    const float *x;
+    float *y; /* may be x */
+} functions_call;
+
+/* What products have behind them, which works in place, by pieces that stay in the first-level cache. */
+static void behind_row(const functions_call *c, int64_t begin, int64_t end)
+{
+    enum { PIECE = 2048 };
+    sg_post post = { .fn = SG_GELU };
+
+    (void)rg_function_of(&c->l->f, &post);
+    for (int64_t i = begin; i < end; i += PIECE) {
+        const int64_t n = end - i < PIECE ? end - i : PIECE;
+
+        if (c->x != c->y)
+            memcpy(c->y + i, c->x + i, (size_t)n * sizeof *c->y);
+        c->l->kernel->post(&post, c->y + i, n, 1, n);
+    }
+}
+
+static inlay_status functions_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const functions_call *c = user;
+
+    (void)worker;
+    if (c->l->row != NULL)
+        c->l->row(c->x + begin, c->y + begin, end - begin, c->l->f.alpha, c->l->f.beta);
+    else
+        behind_row(c, begin, end);
+    return INLAY_OK;
+}
+
+static inlay_status run_functions(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                                  uint32_t threads)
+{
+    const functions *l = (const functions *)(const void *)native;
+    functions_call c = { l, args[0], args[1] };
+    enum { GRAIN = 16384 };
+
+    if (threads <= 1 || l->count <= GRAIN)
+        return functions_some(&c, 0, l->count, 0);
+    return state->host->parallel_for(state->host->ctx, run, l->count, GRAIN, functions_some, &c);
+}
+
+inlay_status rg_emit_function(rg_build *b, const rg_eltwise *f, const rg_place *x, const rg_place *y)
+{
+    functions *l = calloc(1, sizeof *l);
+
+    if (l == NULL)
+        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
+    *l = (functions){ .native.run = run_functions, .f = *f, .row = rg_row_of(f), .kernel = b->state->sgemm,
+                      .count = rg_md_count(&x->md) };
+    if (rg_is_gelu(f) && l->kernel != NULL)
+        l->row = NULL;
+    return rg_emit_native(b, &l->native, (const rg_place *const[]){ x, y }, 2);
+}

@@ -1,0 +1,120 @@
+/* Functions of one tensor over all of their range, small results and the ends included, and operators that are taken
+ * apart: sums of any number of tensors, powers, products with factors. Against the reference. */
+#include "beside.h"
+
+/* Logarithmic steps of both signs, then even ones around 0, then what is not finite. */
+static void feed_range(rig *r)
+{
+    inlay_value *v = NULL;
+    const float odd[] = { 0, -0.0f, INFINITY, -INFINITY, NAN, 1, -1, 1.5f, 2.5f, -0.5f };
+    float *x;
+
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ 3, 1024 }, &v, NULL), INLAY_OK);
+    x = inlay_value_data(v);
+    for (int i = 0; i < 1024; i++) {
+        x[i] = (i % 2 == 0 ? 1.0f : -1.0f) * powf(10, (float)i / 1024 * 50 - 30);
+        x[1024 + i] = (float)(i - 512) / 5;
+        x[2048 + i] = odd[i % 10];
+    }
+    rig_bind(r, 0, v);
+}
+
+/* A relative error, where oneDNN's own functions have an absolute one. */
+static void exactly(const char *call)
+{
+    char script[160];
+    rig side[2];
+
+    (void)snprintf(script, sizeof script, "x : 3,1024\ny = %s\n-> y", call);
+    for (int i = 0; i < 2; i++) {
+        side[i] = beside_open(script, 20, i == 0 ? "onednn,reference" : "reference", "2", NULL);
+        feed_range(&side[i]);
+        rig_run(&side[i]);
+    }
+    for (int64_t k = 0; k < 3 * 1024; k++) {
+        const float a = ((const float *)inlay_value_data(inlay_context_output(side[0].context, 0)))[k];
+        const float b = ((const float *)inlay_value_data(inlay_context_output(side[1].context, 0)))[k];
+
+        if (!(fabsf(a - b) <= 1e-6f * fabsf(b) + 1e-40f) && a != b && !(isnan(a) && isnan(b)))
+            fail_msg("element %lld is %g, not %g: %s", (long long)k, (double)a, (double)b, call);
+    }
+    rig_close(&side[0]);
+    rig_close(&side[1]);
+}
+
+static void ranges(void **state)
+{
+    static const char *const calls[] = {
+        "Softplus(x)", "HardSwish(x)", "Abs(x)", "Sqrt(x)", "Exp(x)", "Log(x)", "Erf(x)", "Reciprocal(x)", "Floor(x)",
+        "Ceil(x)", "Round(x)", "Sign(x)", "Softsign(x)", "Selu(x) alpha=1.2 gamma=0.7", "Celu(x) alpha=0.6",
+        "ThresholdedRelu(x) alpha=0.3", "Shrink(x) lambd=0.4 bias=0.2", "Neg(x)", "LeakyRelu(x) alpha=0.3",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        exactly(calls[i]);
+}
+
+/* Few elements are never oneDNN's, and as exact. */
+static void few(void **state)
+{
+    static const beside_row rows[] = {
+        { "Sigmoid", "x : 2,5\ny = Sigmoid(x)\n-> y" }, { "Tanh", "x : 2,5\ny = Tanh(x)\n-> y" },
+        { "Gelu", "x : 2,5\ny = Gelu(x) approximate=tanh\n-> y" }, { "Gelu", "x : 2,5\ny = Gelu(x)\n-> y" },
+        { "Mish", "x : 2,5\ny = Mish(x)\n-> y" }, { "Elu", "x : 2,5\ny = Elu(x) alpha=0.5\n-> y" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        beside_expect(&rows[i], 20, NULL);
+}
+
+static void apart(void **state)
+{
+    static const beside_row rows[] = {
+        { "Sum", "x : 2,3,4\nz : 2,3,4\nc = [4]\nd = [3,1]\ny = Sum(d, x, c, z)\n-> y" },
+        { "Sum", "x : 4\nz : 3,1\nv : 2,3,4\ny = Sum(x, z, v)\n-> y" }, /* grows on the way */
+        { NULL, "x : 2,3\ny = Sum(x)\nz = Relu(y)\n-> z" },
+        { "Mean", "x : 2,N\nz : 2,N\nc = [2,1]\ny = Mean(x, z, c)\nz2 = Mean(x, z)\n-> y, z2" },
+        { NULL, "x : 2,5\ny = Mean(x)\n-> y" },
+        { "Max", "x : 2,5\nz : 2,5\nc = [5]\ny = Max(x, c, z)\nv = Min(x)\n-> y, v" },
+        { "Min", "x : 1,8,5,5\nw = [8,8,1,1]\nc = Conv(x, w)\nd = Conv(c, w)\ny = Min(c, d, x)\n-> y" },
+        { "Pow", "x : 2,5\na = Abs(x)\ne = [] 2\nf = [1] 3\ng = [] 0.5\ny = Pow(x, e)\nz = Pow(x, f)\nv = Pow(a, g)\n"
+          "-> y, z, v" },
+        { "Gemm", "x : 3,7\nw = [7,5]\nc = [5]\ny = Gemm(x, w, c) alpha=0.5 beta=-2.0\nz = Relu(y)\n-> z" },
+        { "Gemm", "x : 7,3\nw : 5,7\nc : 3,1\ny = Gemm(x, w, c) alpha=2.0 beta=0.25 transA=1 transB=1\n-> y" },
+        { "Gemm", "x : 3,7\nw = [7,5]\ny = Gemm(x, w) alpha=-1.5\n-> y" },
+        { "Gemm", "x : 3,7\nw = [7,5]\nc : 3,5\ny = Gemm(x, w, c) beta=0.0\n-> y" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        beside_expect(&rows[i], 13, NULL);
+}
+
+/* More functions behind Gemm than a group holds, its C among them. */
+static void many_behind(void **state)
+{
+    char script[1024] = "x : 3,7\nw = [7,5]\nc : 3,5\ny0 = Gemm(x, w, c)\n";
+
+    (void)state;
+    for (int i = 0; i < 15; i++) {
+        char line[48];
+
+        (void)snprintf(line, sizeof line, "y%d = %s(y%d)\n", i + 1, i % 2 == 0 ? "Softsign" : "Neg", i);
+        (void)strcat(script, line);
+    }
+    (void)strcat(script, "-> y15");
+    beside_expect(&(beside_row){ "Gemm", script }, 13, NULL);
+    for (char *s = script; (s = strstr(s, "Softsign")) != NULL;)
+        memcpy(s, "Tanh    ", 8);
+    beside_expect(&(beside_row){ "Gemm", script }, 13, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(ranges), cmocka_unit_test(few), cmocka_unit_test(apart),
+                                        cmocka_unit_test(many_behind) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
