@@ -73,6 +73,16 @@ static inlay_status read_image(rg_build *b, uint32_t x, rg_place *out)
     return rg_read_as(b, x, &md, out);
 }
 
+/* Is the only window all of the image, and nothing else? */
+static bool is_whole_image(const rg_op *op, const int64_t *in, const int64_t *out, const int64_t *begins,
+                           const int64_t *ends)
+{
+    for (uint32_t i = 0; !op->global && i < op->spatial; i++)
+        if (op->kernel[i] != in[i] || out[i] != 1 || begins[i] != 0 || ends[i] != 0)
+            return false;
+    return true;
+}
+
 static inlay_status lower_pool(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
@@ -102,6 +112,11 @@ static inlay_status lower_pool(rg_build *b, const rg_group *group)
     if (op->alg == dnnl_pooling_max) {
         INLAY_TRY(rg_lower_max(b, &in, dims, kernel, strides, dilations, begins, op->keepdims ? group->out : op->out[0],
                                &out, &done));
+        if (done)
+            return set_reduced(b, group, &out);
+    }
+    if (op->alg != dnnl_pooling_max && is_whole_image(op, b->dims[x] + 2, dims + 2, begins, ends)) {
+        INLAY_TRY(rg_lower_mean(b, &in, op->keepdims ? group->out : op->out[0], &out, &done));
         if (done)
             return set_reduced(b, group, &out);
     }

@@ -12,6 +12,9 @@ inlay_status rg_lower_max(rg_build *b, const rg_place *x, const int64_t *out_dim
                           const int64_t *strides, const int64_t *dilations, const int64_t *begins, uint32_t result,
                           rg_place *out, bool *out_done);
 
+/* The same of the mean over all of each image (pool_mean.c). */
+inlay_status rg_lower_mean(rg_build *b, const rg_place *x, uint32_t result, rg_place *out, bool *out_done);
+
 /* ------------------------------------------------------------------ transposed convolutions */
 
 /* Pads at these sizes, [spatial], as ONNX ConvTranspose-11 has them: stated, or what is left of the output's shape.

@@ -176,6 +176,29 @@ static void views(void **state)
         beside_expect(&rows[i], 13, NULL);
 }
 
+/* Means of all of an image, however it lies, of as many channels as the loops have at once, and others. */
+static void means(void **state)
+{
+    static const char *const scripts[] = {
+        "x : 2,5,H,W\ny = GlobalAveragePool(x)\n-> y",
+        "x : 3,7,40\nz = ReduceMean(x) axes=2, keepdims=0\n-> z",
+        "x : 2,6,5,4,3\nw = [20,6,1,1,1]\na = Conv(x, w)\ny = GlobalAveragePool(a)\n-> y",
+        "x : 2,6,9,31\nw = [8,6,1,1]\na = Conv(x, w)\ny = GlobalAveragePool(a)\n-> y",
+        "x : 1,6,9,31\nw = [12,6,1,1]\na = Conv(x, w)\ny = GlobalAveragePool(a)\n-> y, a",
+        "x : 1,6,9,31\nw = [20,6,1,1]\na = Conv(x, w)\ny = ReduceMean(a) axes=2,3 keepdims=0\n-> y",
+        "x : 2,6,17,8\nw = [40,6,1,1]\na = Conv(x, w)\ny = AveragePool(a) kernel_shape=17,8\n-> y",
+        "x : 2,6,17,8\nw = [96,6,1,1]\na = Conv(x, w)\ny = AveragePool(a) kernel_shape=17,8 strides=3,3\n-> y",
+        "x : 1,6,17,8\nw = [72,6,1,1]\na = Conv(x, w)\ny = AveragePool(a) kernel_shape=17,8 pads=1,1,1,1\n-> y",
+        "x : 1,6,3,2\nw = [300,6,1,1]\na = Conv(x, w)\ny = GlobalAveragePool(a)\n-> y",
+        "x : 1,3,6,40\nw = [24,1,3,3]\na = Conv(x, w) group=3 pads=1,1,1,1\ny = GlobalAveragePool(a)\n-> y",
+        "x : 1,100,1,1\nw = [70,100,1,1]\na = Conv(x, w)\ny = GlobalAveragePool(a)\n-> y",
+    };
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++)
+        beside_expect(&(beside_row){ NULL, scripts[i] }, 13, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +207,7 @@ int main(void)
         cmocka_unit_test(transposed),
         cmocka_unit_test(prelu),
         cmocka_unit_test(views),
+        cmocka_unit_test(means),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
