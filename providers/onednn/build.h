@@ -295,9 +295,9 @@ inlay_status rg_lower_groups(rg_build *b, const rg_group *group, const rg_md *we
 void rg_quant_take(const rg_build *b, uint32_t next, uint8_t *taken, rg_group *g);
 /* Makes QuantizeLinear and the functions of dequantized values before it one group each; at: [op_count], by last op. */
 inlay_status rg_quant_chains(rg_build *b, uint8_t *taken, rg_group *at);
-/* A product by a constant matrix with loops of our own (dense.c); state->sgemm is there. bias: one for each column, or
- * INLAY_NONE. */
-inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias);
+/* A product by a constant matrix with loops of our own (dense.c), as written or in pairs (pairs.h); state->sgemm is
+ * there. bias: one for each column, or INLAY_NONE. */
+inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias, bool paired);
 /* Products of matrices that are computed, likewise; C of Gemm is among the group's posts. */
 inlay_status rg_lower_batched(rg_build *b, const rg_group *group);
 

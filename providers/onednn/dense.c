@@ -2,6 +2,7 @@
  * Constant matrices lie in panels; a matrix that is computed is read row by row as it lies, or, where columns are what
  * lies together, put into panels first. Of that kind there may be many, with a product each. */
 #include "build.h"
+#include "pairs.h"
 #include "sgemm.h"
 
 #define PANEL_BYTES_PER_NS 20.0
@@ -23,6 +24,8 @@ typedef struct dense {
     bool few;          /* rows are few; 0: rows of B are read as they lie */
     int64_t b_count;   /* matrices that are: one for all products, or as many */
     bool biased;
+    bool paired;       /* the constant matrix is packed for products in pairs; scratchpads of workers stand behind y */
+    uint32_t workers;
     uint32_t arg_count;
     behind posts[RG_MAX_POSTS + 1];
 } dense;
@@ -31,6 +34,7 @@ typedef struct dense_call {
     const dense *d;
     const float *lines; /* B as it lies, and */
     float *panels;      /* where it is put */
+    float *scratch;     /* of the first worker */
     sg_job job;
     sg_post posts[RG_MAX_POSTS + 1];
 } dense_call;
@@ -49,6 +53,14 @@ static inlay_status one_product(void *user, int64_t begin, int64_t end, uint32_t
 {
     (void)worker;
     sg_run(&((const dense_call *)user)->job, begin, end);
+    return INLAY_OK;
+}
+
+static inlay_status one_in_pairs(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const dense_call *call = user;
+
+    pairs_run(&call->job, call->scratch + worker % call->d->workers * pairs_scratch_floats(&call->job), begin, end);
     return INLAY_OK;
 }
 
@@ -137,7 +149,7 @@ static inlay_status run_dense(const rg_native *native, const rg_state *state, in
 {
     const dense *d = (const dense *)(const void *)native;
     dense_call call = { .d = d, .lines = args[1], .job = d->job };
-    int64_t units = sg_units(&call.job) * d->batch, panels = d->b_count * ((d->job.n + SG_WIDTH - 1) / SG_WIDTH);
+    int64_t units = d->paired ? pairs_units(&call.job) : sg_units(&call.job) * d->batch, panels = d->b_count * ((d->job.n + SG_WIDTH - 1) / SG_WIDTH);
     double ns = sg_estimate_ns(&call.job) * (double)d->batch;
     const bool alone = threads <= 1 || ns < WAKE_NS;
     inlay_status status = INLAY_OK;
@@ -160,6 +172,11 @@ static inlay_status run_dense(const rg_native *native, const rg_state *state, in
                                   make_panels, &call);
     if (status != INLAY_OK)
         return status;
+    if (d->paired) {
+        call.scratch = args[d->arg_count];
+        pairs_start(&call.job, call.scratch, d->workers);
+        return alone ? one_in_pairs(&call, 0, units, 0) : run_loop(state, run, units, ns, one_in_pairs, &call);
+    }
     if (alone)
         return (d->batch == 1 ? one_product : many_products)(&call, 0, units, 0);
     return run_loop(state, run, units, ns, d->batch == 1 ? one_product : many_products, &call);
@@ -236,7 +253,7 @@ static bool binary_of(const rg_build *b, const rg_post *post, uint32_t out, sg_p
 }
 
 typedef struct arguments {
-    const rg_place *list[RG_MAX_POSTS + 4];
+    const rg_place *list[RG_MAX_POSTS + 5];
     uint32_t count;
 } arguments;
 
@@ -292,7 +309,7 @@ static void panels(int64_t n, int64_t k, rg_md *out, sg_job *job)
 static inlay_status emit(rg_build *b, const rg_group *group, dense *d, arguments *args, uint32_t bias_value)
 {
     const rg_op *op = b->op;
-    rg_place others[RG_MAX_POSTS], bias, y;
+    rg_place others[RG_MAX_POSTS], bias, y, scratch;
     uint32_t taken = 0;
     rg_md md, bias_md;
     bool add = !d->few && adds_in_place(b, group);
@@ -328,6 +345,13 @@ static inlay_status emit(rg_build *b, const rg_group *group, dense *d, arguments
     }
     args->list[args->count++] = &y;
     d->arg_count = args->count;
+    if (d->paired) {
+        const int64_t floats = d->workers * pairs_scratch_floats(&d->job);
+
+        rg_md_plain(&md, 1, &floats);
+        INLAY_TRY(rg_new_place(b, &md, &scratch));
+        args->list[args->count++] = &scratch;
+    }
     kept = malloc(sizeof *kept);
     if (kept == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
@@ -339,7 +363,7 @@ done:
     return status;
 }
 
-inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias_value)
+inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias_value, bool paired)
 {
     const rg_op *op = b->op;
     uint32_t w = op->in[1];
@@ -354,8 +378,13 @@ inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias_va
 
     d.batch = d.b_count = 1;
     sg_share(&d.job, b->instance->threads);
+    d.paired = paired;
+    d.workers = b->instance->threads > 0 ? b->instance->threads : 1;
     rg_md_strides(&w_plain, 2, w_dims, w_strides);
-    panels(n, k, &w_md, &d.job);
+    if (paired)
+        pairs_layout(k, n, &w_md);
+    else
+        panels(n, k, &w_md, &d.job);
     INLAY_TRY(rg_read_strided(b, op->in[0], &x));
     if (!rg_md_has_rows(&x.md, &d.job.a_row)) {
         INLAY_TRY(rg_read_plain(b, op->in[0], &x));

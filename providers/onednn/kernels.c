@@ -75,6 +75,17 @@ static bool gemm_runs(rg_build *b, const rg_group *group, const kn_case *c, cons
     return kn_has_tiles(b, c) && c->w.share >= LEAST_INSIDE && b->scales[b->op->in[0]] == INLAY_NONE;
 }
 
+static bool pairs_run_here(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+{
+    return b->state->pairs && gemm_runs(b, group, c, out_why);
+}
+
+static inlay_status in_pairs(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    *out_done = true;
+    return tiles_lower(b, group, c, TILES_PAIRS);
+}
+
 /* Is this what Winograd's algorithm is for? */
 static bool is_window(const rg_build *b, const kn_case *c, const char **out_why)
 {
@@ -231,7 +242,9 @@ const kn_kernel kn_kernels[KN_COUNT] = {
     [KN_LIBRARY_WINOGRAD] = { "library_winograd", 6, library_winograd_runs, kn_library_winograd_ns, library_winograd,
                               LIBRARY_GATE },
     [KN_GEMM] = { "gemm", 0, gemm_runs, kn_gemm_ns, gemm, OWN_GATE },
+    [KN_PAIRS] = { "pairs", 0, pairs_run_here, kn_pairs_ns, in_pairs, OWN_GATE },
     [KN_PACKED] = { "packed", 0, kn_packed_runs, kn_packed_ns, kn_packed, 0 },
+    [KN_PAIRED] = { "packed_pairs", 0, kn_paired_runs, kn_paired_ns, kn_paired, 0 },
     [KN_INNER] = { "inner_product", 0, kn_inner_runs, kn_inner_ns, kn_inner, 0 },
     [KN_PLAIN] = { "plain", 0, kn_plain_runs, kn_plain_ns, kn_plain, 0 },
     [KN_BATCHED] = { "batched", 0, kn_batched_runs, kn_batched_ns, kn_batched, 0 },

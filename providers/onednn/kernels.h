@@ -41,7 +41,9 @@ typedef enum kn_id {
     KN_BLOCKS,
     KN_LIBRARY_WINOGRAD,
     KN_GEMM,
+    KN_PAIRS,
     KN_PACKED, /* from here on: products */
+    KN_PAIRED,
     KN_INNER,
     KN_PLAIN,
     KN_BATCHED,
@@ -139,20 +141,26 @@ double kn_library_ns(const rg_build *b, const rg_group *group, const kn_case *c)
 double kn_blocks_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_library_winograd_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_gemm_ns(const rg_build *b, const rg_group *group, const kn_case *c);
+double kn_pairs_ns(const rg_build *b, const rg_group *group, const kn_case *c);
+/* The product itself, in pairs, on one thread. */
+double kn_pairs_work_ns(const rg_build *b, double rows, int64_t k, int64_t n);
 
 /* Products (kernels_product.c; the lowerings are in product.c). */
 void kn_measure_product(const rg_build *b, kn_product *out);
 bool kn_packed_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);
+bool kn_paired_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);
 bool kn_inner_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);
 bool kn_plain_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);
 bool kn_batched_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);
 bool kn_matmul_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);
 double kn_packed_ns(const rg_build *b, const rg_group *group, const kn_case *c);
+double kn_paired_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_inner_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_plain_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_batched_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_matmul_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 inlay_status kn_packed(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done);
+inlay_status kn_paired(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done);
 inlay_status kn_inner(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done);
 inlay_status kn_plain(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done);
 inlay_status kn_batched(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done);

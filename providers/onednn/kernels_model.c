@@ -137,6 +137,34 @@ double kn_gemm_ns(const rg_build *b, const rg_group *group, const kn_case *c)
     return ns * (is_spread(b) ? 1.35 : 1) / threads_of(b) + loops_ns(b, 1);
 }
 
+double kn_pairs_work_ns(const rg_build *b, double rows, int64_t k, int64_t n)
+{
+    const double rate = b->state->fast_pairs ? 330 : 165, block = 6.8; /* of 64 columns, a row's part of it */
+    const double row = 15, element = 0.05;                               /* rows are prepared */
+    const double columns = (double)((n + TILE_LANES - 1) / TILE_LANES * TILE_LANES);
+
+    return rows * (2 * (double)k * columns / rate + ceil(columns / 64) * block + row + element * (double)k);
+}
+
+/* Blocks of 5 pixels by 64 channels; rows of windows are copied. */
+double kn_pairs_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    const double piece = 2.5, hidden = 0.8; /* of what weights take from afar */
+    const kn_window *w = &c->w;
+    double pixels = (double)(w->images * w->out_height * w->out_width), taps = (double)(w->kernel[0] * w->kernel[1]);
+    int64_t depth = w->in * w->kernel[0] * w->kernel[1];
+    double weights = (double)(depth * lines_of(w) * TILE_LANES) * sizeof(float), far = weights / FAR_BYTES_PER_NS;
+    double ns = kn_pairs_work_ns(b, pixels, depth, w->out);
+
+    (void)group;
+    if (weights > NEAR_BYTES)
+        ns = ns < far ? far : ns + (1 - hidden) * far;
+    if (w->padded || taps > 1 || w->stride[0] > 1 || w->stride[1] > 1)
+        ns += pixels * (w->dilation[1] == 1 ? (double)w->kernel[0] : taps) * piece +
+              pixels * (double)depth * sizeof(float) / UNFOLD_BYTES_PER_NS;
+    return ns * (is_spread(b) ? 1.35 : 1) / threads_of(b) + loops_ns(b, 1);
+}
+
 /* ------------------------------------------------------------------ oneDNN's */
 
 double rg_winograd_gain(const rg_op *op, int64_t in, int64_t out, int64_t height, int64_t width)

@@ -88,6 +88,19 @@ double kn_packed_ns(const rg_build *b, const rg_group *group, const kn_case *c)
     return START_NS + start_ns(b) + work_ns(b, &c->p, OWN_FLOPS_PER_NS);
 }
 
+bool kn_paired_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+{
+    return b->state->pairs && kn_packed_runs(b, group, c, out_why);
+}
+
+double kn_paired_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    const double work = kn_pairs_work_ns(b, (double)c->p.m, c->p.k, c->p.n);
+    const double stream = weights_bytes(&c->p) / FAR_BYTES_PER_NS;
+
+    return START_NS + start_ns(b) + larger(work, stream) / b->instance->threads + gelus_ns(b, group);
+}
+
 bool kn_inner_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)b, (void)group, (void)out_why;

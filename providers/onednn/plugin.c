@@ -1,6 +1,7 @@
 /* The onednn provider: whole regions of a graph on oneDNN's primitives. */
 #include "bytes.h"
 #include "moves.h"
+#include "pairs.h"
 #include "quant.h"
 #include "sgemm.h"
 #include "kernels.h"
@@ -13,13 +14,16 @@ static const inlay_option options[] = {
     { .name = "own_loops", .kind = INLAY_OPTION_BOOL, .default_value = "1",
       .doc = "1 = convolutions, products by constant matrices and attention run on this provider's own loops where the "
              "CPU has AVX-512; 0 = on oneDNN's" },
+    { .name = "pairs", .kind = INLAY_OPTION_BOOL, .default_value = "1",
+      .doc = "1 = products by constants may multiply in pairs, with half of the multiplications, where the CPU adds "
+             "beside them; results are as exact as sums, with other roundings" },
     { .name = "kernel", .kind = INLAY_OPTION_ENUM, .default_value = "auto",
       .choices = "auto|tiles|winograd_4x4|winograd_2x2|depthwise|groups|library|library_blocked|library_winograd|gemm|"
-                 "packed|inner_product|plain|batched|matmul",
-      .doc = "the kernel that convolutions (tiles ... gemm) or products (packed ... matmul) run by where it can; auto "
+                 "pairs|packed|packed_pairs|inner_product|plain|batched|matmul",
+      .doc = "the kernel that convolutions (tiles ... pairs) or products (packed ... matmul) run by where it can; auto "
              "= what is expected, or was measured, to be fastest" },
     { .name = "precision", .kind = INLAY_OPTION_ENUM, .default_value = "f32", .choices = "strict|f32|reduced",
-      .doc = "how floats are computed: strict = sums as they are written, without Winograd's algorithm; reduced = "
+      .doc = "how floats are computed: strict = sums as they are written, without Winograd's algorithms; reduced = "
              "products of bfloat16 with float sums where the CPU has them; a session's option of that name sets it" },
 };
 
@@ -28,7 +32,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
 {
     rg_state *state = calloc(1, sizeof *state);
     const char *precision = "f32";
-    bool winograd = true;
+    bool winograd = true, pairs = true;
     dnnl_status_t code;
 
     (void)ctx;
@@ -59,6 +63,8 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
 
         if (strcmp(v->name, "winograd") == 0)
             winograd = v->i != 0;
+        else if (strcmp(v->name, "pairs") == 0)
+            pairs = v->i != 0;
         else if (strcmp(v->name, "own_loops") == 0 && v->i == 0)
             state->sgemm = state->attend = NULL, state->tiles = NULL, state->moves = NULL, state->bytes = NULL;
         else if (strcmp(v->name, "kernel") == 0 && v->s != NULL)
@@ -68,6 +74,8 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     }
     state->strict = strcmp(precision, "strict") == 0;
     state->winograd = winograd && !state->strict;
+    state->pairs = pairs && !state->strict && pairs_of_cpu() != NULL;
+    state->fast_pairs = pairs_are_fast();
     state->bf16 = strcmp(precision, "reduced") == 0 && rg_has_bf16();
     if (state->bf16)
         state->sgemm = NULL; /* floats alone */

@@ -162,13 +162,23 @@ done:
 
 /* ------------------------------------------------------------------ the kernels */
 
+static uint32_t bias_of(const rg_op *op, const rg_group *group)
+{
+    return op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias;
+}
+
 inlay_status kn_packed(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
 {
-    const rg_op *op = b->op;
-
     (void)c;
     *out_done = true;
-    return rg_lower_dense(b, group, op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias);
+    return rg_lower_dense(b, group, bias_of(b->op, group), false);
+}
+
+inlay_status kn_paired(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    (void)c;
+    *out_done = true;
+    return rg_lower_dense(b, group, bias_of(b->op, group), true);
 }
 
 inlay_status kn_inner(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)

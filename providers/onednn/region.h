@@ -45,6 +45,8 @@ typedef struct rg_state {
     const struct tile_set *tiles; /* NULL: this CPU has none */
     const struct move_set *moves; /* copies between layouts (moves.h), likewise */
     const struct byte_set *bytes; /* convolutions of bytes (bytes.h), likewise */
+    bool pairs;      /* products may be in pairs (pairs.h), */
+    bool fast_pairs; /* for which this CPU has units */
     bool strict;     /* precision strict */
     uint32_t kernel; /* KN_*: that convolutions run by where it can; KN_COUNT: the best */
 } rg_state;

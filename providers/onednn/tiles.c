@@ -510,8 +510,8 @@ inlay_status tiles_lower(rg_build *b, const rg_group *group, const kn_case *c, i
         INLAY_TRY(rg_new_place(b, &md, &y));
     places[ARG_X] = &x;
     places[ARG_Y] = &y;
-    if (points == TILES_GEMM)
-        INLAY_TRY(tiles_lower_gemm(b, c, &x, &ending, places, count, &y));
+    if (points == TILES_GEMM || points == TILES_PAIRS)
+        INLAY_TRY(tiles_lower_gemm(b, c, points == TILES_PAIRS, &x, &ending, places, count, &y));
     else if (points > TILES_DEPTHWISE)
         INLAY_TRY(tiles_lower_window(b, op, points, &x, &c->weights, &ending, places, count, &y));
     else if (points == TILES_DEPTHWISE)

@@ -113,9 +113,9 @@ bool tiles_window_weights(const rg_state *state, const rg_md *plain, const void 
 bool tiles_window_error(const rg_state *state, const rg_md *plain, const void *source, int64_t points,
                         double *out_error);
 
-/* Lowers the convolution of the group: as it is written, as one of single channels, as one product of matrices, or by
+/* Lowers the convolution of the group: as it is written, as one of single channels, as one product of matrices (in pairs, pairs.h), or by
  * Winograd's algorithm with so many points. What each is for is for the caller to know (kernels.c). */
-enum { TILES_GEMM = -1, TILES_WRITTEN = 0, TILES_DEPTHWISE = 1 };
+enum { TILES_PAIRS = -2, TILES_GEMM = -1, TILES_WRITTEN = 0, TILES_DEPTHWISE = 1 };
 inlay_status tiles_lower(rg_build *b, const rg_group *group, const kn_case *c, int64_t points);
 
 /* Of a core with AVX-512, in nanoseconds: a tile, and each row of weights in it. */
@@ -158,7 +158,7 @@ inlay_status depthwise_emit(rg_build *b, const kn_case *c, const tile_ending *en
 inlay_status tiles_lower_window(rg_build *b, const rg_op *op, int64_t points, const rg_place *x, const rg_md *weights,
                                 const tile_ending *ending, const rg_place *const *operands, uint32_t operand_count,
                                 const rg_place *y);
-/* A product (tiles_gemm.c). x: as tiles_lie_well says, any number of axes. */
-inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, const rg_place *x, const tile_ending *ending,
+/* A product (tiles_gemm.c), as written or in pairs. x: as tiles_lie_well says, any number of axes. */
+inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, bool paired, const rg_place *x, const tile_ending *ending,
                               const rg_place *const *operands, uint32_t operand_count, const rg_place *y);
 #endif

@@ -1,6 +1,7 @@
 /* Convolutions as products of matrices: pixels by channels as they lie, or the windows of some pixels laid out in rows,
  * by the loops that products of constants run on (sgemm.h). Those cut k, too, so that rows and weights stay in the
  * second-level cache however many channels there are. */
+#include "pairs.h"
 #include "tiles.h"
 #include <math.h>
 
@@ -12,6 +13,8 @@ typedef struct gemm {
     kn_window w;
     int64_t x_pixel;
     bool unfolded;     /* windows are laid out: the scratchpad comes fourth */
+    bool paired;       /* in pairs: the scratchpads for that come last, */
+    uint32_t prepared; /* as this argument */
     bool in_place;     /* the other operand of the sum is where the result will be */
     int64_t blocks, chunk, chunks; /* of pixels; panels of a unit */
     int64_t block_floats;
@@ -23,6 +26,7 @@ typedef struct gemm_call {
     const gemm *g;
     void *const *args;
     sg_job job;
+    float *prepared;
     sg_post posts[RG_MAX_POSTS + 3];
 } gemm_call;
 
@@ -96,6 +100,54 @@ static void unfold(const gemm_call *call, int64_t first, int64_t count, float *r
     }
 }
 
+/* A block in pairs: all columns are the job's, of which it does some panels. */
+static void block_in_pairs(const gemm_call *call, const float *rows, int64_t first, int64_t count, int64_t panel,
+                           int64_t panels, float *scratch)
+{
+    sg_post posts[RG_MAX_POSTS + 3];
+    sg_job job = call->job;
+
+    job.m = count;
+    job.a = rows;
+    job.c += first * job.c_row;
+    for (uint32_t p = 0; p < job.post_count; p++) {
+        posts[p] = call->posts[p];
+        if (posts[p].other != NULL)
+            posts[p].other += first * posts[p].row;
+    }
+    job.posts = posts;
+    pairs_run(&job, scratch, panel, panel + panels < pairs_units(&job) ? panel + panels : pairs_units(&job));
+}
+
+static inlay_status unfolded_pairs(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const gemm_call *call = user;
+    const gemm *g = call->g;
+    float *rows = (float *)call->args[ARG_Y + 1] + worker % g->workers * g->block_floats;
+    float *scratch = call->prepared + worker % g->workers * pairs_scratch_floats(&g->job);
+    int64_t there = -1;
+
+    for (int64_t u = begin; u < end; u++) {
+        int64_t block = u / g->chunks, first = g->job.m * block / g->blocks, next = g->job.m * (block + 1) / g->blocks;
+
+        if (block != there) {
+            unfold(call, first, next - first, rows);
+            pairs_start(&g->job, scratch, 1);
+        }
+        there = block;
+        block_in_pairs(call, rows, first, next - first, u % g->chunks * g->chunk, g->chunk, scratch);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status whole_pairs(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const gemm_call *call = user;
+
+    pairs_run(&call->job, call->prepared + worker % call->g->workers * pairs_scratch_floats(&call->job), begin, end);
+    return INLAY_OK;
+}
+
 /* Units: blocks of pixels by chunks of panels. */
 static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
@@ -144,16 +196,21 @@ static inlay_status run_gemm(const rg_native *native, const rg_state *state, inl
 {
     const gemm *g = (const gemm *)(const void *)native;
     gemm_call call = { .g = g, .args = args, .job = g->job };
-    int64_t units = g->unfolded ? g->blocks * g->chunks : sg_units(&g->job);
+    int64_t units = g->unfolded ? g->blocks * g->chunks : g->paired ? pairs_units(&g->job) : sg_units(&g->job);
+    inlay_parallel_fn body = g->paired ? g->unfolded ? unfolded_pairs : whole_pairs
+                                       : g->unfolded ? unfolded_units : whole_units;
 
     call.job.a = args[ARG_X];
     call.job.b = args[ARG_W];
     call.job.c = args[ARG_Y];
     set_posts(&call);
+    if (g->paired) {
+        call.prepared = args[g->prepared];
+        pairs_start(&g->job, call.prepared, g->workers);
+    }
     if (threads <= 1 || units < 2 || sg_estimate_ns(&g->job) < WAKE_NS)
-        return (g->unfolded ? unfolded_units : whole_units)(&call, 0, units, 0);
-    return state->host->parallel_for(state->host->ctx, run, units, 1, g->unfolded ? unfolded_units : whole_units,
-                                     &call);
+        return body(&call, 0, units, 0);
+    return state->host->parallel_for(state->host->ctx, run, units, 1, body, &call);
 }
 
 /* ------------------------------------------------------------------ lowering */
@@ -172,9 +229,11 @@ static bool panel_layout(const kn_case *c, rg_md *md, sg_job *job)
 
 static void divide(gemm *g, uint32_t threads)
 {
-    int64_t panels = (g->job.n + g->job.width - 1) / g->job.width;
+    const int64_t width = g->paired ? PR_WIDTH : g->job.width;
+    const int64_t most = g->paired ? pairs_block_rows(g->job.k) : BLOCK_PIXELS; /* one block to it */
+    int64_t panels = (g->job.n + width - 1) / width;
 
-    g->blocks = (g->job.m + BLOCK_PIXELS - 1) / BLOCK_PIXELS;
+    g->blocks = (g->job.m + most - 1) / most;
     g->chunks = g->blocks >= 2 * (int64_t)threads || threads <= 1 ? 1 : (int64_t)threads;
     g->chunks = g->chunks < panels ? g->chunks : panels;
     g->chunk = (panels + g->chunks - 1) / g->chunks;
@@ -192,22 +251,24 @@ static void move_on(tile_ending *e)
         e->posts[p].arg += e->posts[p].arg != INLAY_NONE;
 }
 
-inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, const rg_place *x, const tile_ending *ending,
+inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, bool paired, const rg_place *x, const tile_ending *ending,
                               const rg_place *const *operands, uint32_t operand_count, const rg_place *y)
 {
     const kn_window *w = &c->w;
-    const rg_place *places[ARG_Y + 2 + RG_MAX_POSTS + 2];
-    gemm g = { .native = { run_gemm }, .w = *w, .ending = *ending,
+    const rg_place *places[ARG_Y + 2 + RG_MAX_POSTS + 3];
+    gemm g = { .native = { run_gemm }, .w = *w, .ending = *ending, .paired = paired,
                .job = { .kernel = b->state->sgemm, .m = w->images * w->out_height * w->out_width, .n = w->out,
                         .k = w->in * w->kernel[0] * w->kernel[1] } };
-    rg_place weights, scratch;
+    rg_place weights, scratch, prepared;
     uint32_t count = ARG_Y + 1;
     inlay_status status;
     int64_t floats;
     gemm *kept;
     rg_md md;
 
-    if (!panel_layout(c, &md, &g.job))
+    if (paired)
+        pairs_layout(g.job.k, g.job.n, &md);
+    else if (!panel_layout(c, &md, &g.job))
         return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", b->op->name);
     INLAY_TRY(rg_read_constant(b, b->op->in[1], &c->weights, &md, &weights));
     g.x_pixel = x->md.format_desc.blocking.strides[x->md.ndims - 1];
@@ -228,6 +289,13 @@ inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, const rg_place *x, 
     }
     for (uint32_t i = ARG_Y + 1; i < operand_count; i++)
         places[count++] = operands[i];
+    if (paired) {
+        floats = pairs_scratch_floats(&g.job) * g.workers;
+        rg_md_plain(&md, 1, &floats);
+        INLAY_TRY(rg_new_place(b, &md, &prepared));
+        g.prepared = count;
+        places[count++] = &prepared;
+    }
     kept = malloc(sizeof *kept);
     if (kept == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);

@@ -15,8 +15,8 @@ static int roll(dice *d, int low, int high)
 }
 
 static const char *const kernels[] = { "tiles", "winograd_4x4", "winograd_2x2", "depthwise", "groups", "library",
-                                       "library_blocked", "library_winograd", "gemm", "auto" };
-static const char *const products[] = { "packed", "inner_product", "plain", "batched", "matmul", "auto" };
+                                       "library_blocked", "library_winograd", "gemm", "pairs", "auto" };
+static const char *const products[] = { "packed", "packed_pairs", "inner_product", "plain", "batched", "matmul", "auto" };
 
 static void expect_as(const char *kernel, const char *script, const char *threads)
 {

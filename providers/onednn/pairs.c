@@ -1,0 +1,433 @@
+/* Products in pairs (pairs.h): how B is packed, and the loops around the blocks. */
+#include "pairs.h"
+#include <math.h>
+#if defined(ONEDNN_X86_LEVELS)
+#include <cpuid.h>
+#endif
+
+enum { DEPTH = 1024 /* of a panel, at most */, BLOCK_FLOATS = 96 * 1024, BLOCK_ROWS = 160, MARK = SG_LANES };
+
+const pr_set *pairs_of_cpu(void)
+{
+#if defined(ONEDNN_X86_LEVELS)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return &pairs_avx512;
+#endif
+    return NULL;
+}
+
+/* AMD's cores since family 19h have two units that add beside two that multiply, vectors of 512 bits among them (of
+ * those with AVX-512); others add on the units that multiply. `inlay tune` finds out where this is not so. */
+bool pairs_are_fast(void)
+{
+#if defined(ONEDNN_X86_LEVELS)
+    unsigned a, b, c, d;
+
+    if (pairs_of_cpu() == NULL || __get_cpuid(0, &a, &b, &c, &d) == 0 || b != signature_AMD_ebx ||
+        c != signature_AMD_ecx || d != signature_AMD_edx || __get_cpuid(1, &a, &b, &c, &d) == 0)
+        return false;
+    return (a >> 8 & 15) == 15 && 15 + (a >> 20 & 255) >= 0x19;
+#else
+    return false;
+#endif
+}
+
+/* ------------------------------------------------------------------ the pack */
+
+static int64_t rounded(int64_t count, int64_t step)
+{
+    return (count + step - 1) / step * step;
+}
+
+/* k in parts of an even number of rows, but for the last. */
+static int64_t part_count(int64_t k)
+{
+    return (k + DEPTH - 1) / DEPTH;
+}
+
+static int64_t part_begin(int64_t k, int64_t part)
+{
+    const int64_t parts = part_count(k);
+
+    return part == parts ? k : k * part / parts / 2 * 2;
+}
+
+/* Where a part's first panel begins. */
+static int64_t part_offset(int64_t k, int64_t n, int64_t part)
+{
+    return (rounded(part_begin(k, part), 2) + part * PR_HEAD) * rounded(n, SG_LANES);
+}
+
+static int64_t panel_width(int64_t n, int64_t panel)
+{
+    const int64_t rest = n - panel * PR_WIDTH;
+
+    return rest < PR_WIDTH ? rounded(rest, SG_LANES) : PR_WIDTH;
+}
+
+void pairs_layout(int64_t k, int64_t n, rg_md *md)
+{
+    const int64_t floats = part_offset(k, n, part_count(k));
+
+    rg_md_plain(md, 1, &floats);
+}
+
+/* Weights as they are read: element (j, k) at j * column plus where k lies. */
+typedef struct source {
+    const char *data;
+    int64_t n, k, column;
+    int64_t in, step;                      /* elements that lie `step` apart, for each place of the window */
+    int64_t window[3], steps[3];           /* of the window; 1 where it has fewer axes */
+} source;
+
+typedef struct pack_call {
+    const source *s;
+    float *target;
+} pack_call;
+
+enum { SQUARE = 16 };
+
+/* `count` rows that lie s->step apart, `columns` elements of each. */
+static void read_run(const source *s, const char *from, int64_t columns, int64_t width, int64_t count, float *out)
+{
+    const int64_t column = s->column * (int64_t)sizeof(float), step = s->step * (int64_t)sizeof(float);
+
+    for (int64_t k = 0; s->column == 1 && k < count; k++)
+        memcpy(out + k * width, from + k * step, (size_t)columns * sizeof *out);
+    for (int64_t k0 = 0; s->column != 1 && k0 < count; k0 += SQUARE) {
+        const int64_t k1 = count - k0 < SQUARE ? count : k0 + SQUARE;
+
+        for (int64_t j = 0; j < columns; j++)
+            for (int64_t k = k0; k < k1; k++)
+                memcpy(&out[k * width + j], from + j * column + k * step, sizeof *out);
+    }
+}
+
+static void read_rows(const source *s, int64_t first, int64_t columns, int64_t width, int64_t k0, int64_t k1,
+                      float *out)
+{
+    if (columns < width)
+        memset(out, 0, (size_t)((k1 - k0) * width) * sizeof *out);
+    while (k0 < k1) {
+        const int64_t count = s->in - k0 % s->in < k1 - k0 ? s->in - k0 % s->in : k1 - k0;
+        int64_t place = k0 / s->in, at = k0 % s->in * s->step + first * s->column;
+
+        for (int i = 2; i >= 0; i--) {
+            at += place % s->window[i] * s->steps[i];
+            place /= s->window[i];
+        }
+        read_run(s, s->data + at * (int64_t)sizeof(float), columns, width, count, out);
+        out += count * width;
+        k0 += count;
+    }
+}
+
+/* The columns become of size 1, and the head is made of them. Columns that are not finite, or whose squares are not,
+ * make a panel that is multiplied as written: its fourth line says so. rows: even. */
+static KIT_MULTIVERSION void make_head(float *panel, int64_t rows, int64_t count, int64_t width)
+{
+    float *w = panel + PR_HEAD * width;
+    double total[PR_WIDTH] = { 0 }, square[PR_WIDTH] = { 0 }, pairs[PR_WIDTH] = { 0 };
+    float scale[PR_WIDTH];
+    bool fine = true;
+
+    for (int64_t k = 0; k < rows; k++)
+        for (int64_t j = 0; j < width; j++) {
+            const double x = w[k * width + j];
+
+            total[j] += x;
+            square[j] += x * x;
+        }
+    for (int64_t j = 0; j < width; j++)
+        fine = fine && (square[j] == 0 || (square[j] / (double)count < 1e30 && square[j] / (double)count > 1e-30));
+    for (int64_t j = 0; j < width; j++) {
+        int n = 0;
+
+        if (fine && square[j] > 0)
+            (void)frexp(square[j] / (double)count, &n);
+        scale[j] = fine ? ldexpf(1, -(n >> 1)) : 1;
+    }
+    for (int64_t k = 0; k < rows && fine; k += 2)
+        for (int64_t j = 0; j < width; j++) {
+            float *x = &w[k * width + j], *y = x + width;
+
+            *x *= scale[j];
+            *y *= scale[j];
+            pairs[j] += (double)*x * (double)*y;
+        }
+    for (int64_t j = 0; j < width; j++) {
+        panel[j] = (float)pairs[j];
+        panel[width + j] = 1 / scale[j];
+        panel[2 * width + j] = fine ? (float)total[j] : 0;
+        panel[3 * width + j] = fine;
+    }
+}
+
+/* Units: panels of a part. */
+static inlay_status some_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const pack_call *call = user;
+    const source *s = call->s;
+    const int64_t panels = (s->n + PR_WIDTH - 1) / PR_WIDTH;
+
+    (void)worker;
+    for (int64_t u = begin; u < end; u++) {
+        const int64_t part = u / panels, p = u % panels, width = panel_width(s->n, p), first = p * PR_WIDTH;
+        const int64_t k0 = part_begin(s->k, part), k1 = part_begin(s->k, part + 1), rows = rounded(k1 - k0, 2);
+        float *panel = call->target + part_offset(s->k, s->n, part) + first * (PR_HEAD + rows);
+
+        read_rows(s, first, s->n - first < PR_WIDTH ? s->n - first : PR_WIDTH, width, k0, k1,
+                  panel + PR_HEAD * width);
+        if (rows > k1 - k0)
+            memset(panel + (PR_HEAD + rows - 1) * width, 0, (size_t)width * sizeof *panel);
+        make_head(panel, rows, k1 - k0, width);
+    }
+    return INLAY_OK;
+}
+
+bool pairs_weights(const rg_state *state, const rg_md *plain, const void *source_, const rg_md *md, void *target)
+{
+    const int64_t *strides = plain->format_desc.blocking.strides;
+    source s = { .data = source_, .window = { 1, 1, 1 } };
+    pack_call call = { &s, target };
+    rg_md want;
+
+    if (md->ndims != 1 || plain->ndims < 2 || plain->ndims > 5 || plain->format_kind != dnnl_blocked ||
+        rg_md_is_blocked(plain) || plain->data_type != dnnl_f32 || md->data_type != dnnl_f32)
+        return false;
+    s.n = plain->dims[0];
+    s.k = s.in = plain->dims[1];
+    s.column = strides[0];
+    s.step = strides[1];
+    for (int d = 2; d < plain->ndims; d++) {
+        s.window[d - 2] = plain->dims[d];
+        s.steps[d - 2] = strides[d];
+        s.k *= plain->dims[d];
+    }
+    if (s.n <= 0 || s.k <= 0)
+        return false;
+    pairs_layout(s.k, s.n, &want);
+    if (md->dims[0] != want.dims[0])
+        return false;
+    (void)state->host->parallel_for(state->host->ctx, NULL, part_count(s.k) * ((s.n + PR_WIDTH - 1) / PR_WIDTH), 1,
+                                    some_panels, &call);
+    return true;
+}
+
+/* ------------------------------------------------------------------ the run */
+
+static int64_t panels_of(const sg_job *job)
+{
+    return (job->n + PR_WIDTH - 1) / PR_WIDTH;
+}
+
+/* Elements of a prepared row: those of neighbours must not all fall into the same set of the cache. */
+static int64_t prepared_row(int64_t k)
+{
+    const int64_t most = (k + part_count(k) - 1) / part_count(k) + 2;
+
+    return rounded(most, 2 * SG_LANES) + SG_LANES;
+}
+
+int64_t pairs_block_rows(int64_t k)
+{
+    const int64_t fit = BLOCK_FLOATS / prepared_row(k);
+
+    return fit < BLOCK_ROWS ? fit : BLOCK_ROWS;
+}
+
+static int64_t row_blocks(const sg_job *job)
+{
+    const int64_t most = pairs_block_rows(job->k);
+
+    return (job->m + most - 1) / most;
+}
+
+static int64_t block_rows(const sg_job *job)
+{
+    return (job->m + row_blocks(job) - 1) / row_blocks(job);
+}
+
+int64_t pairs_units(const sg_job *job)
+{
+    return row_blocks(job) * panels_of(job);
+}
+
+int64_t pairs_scratch_floats(const sg_job *job)
+{
+    return MARK + block_rows(job) * (prepared_row(job->k) + (int64_t)(sizeof(pr_row) / sizeof(float)));
+}
+
+/* Which block and part a worker's scratch holds stands at its beginning. */
+static void mark(float *scratch, int64_t what)
+{
+    memcpy(scratch, &what, sizeof what);
+}
+
+static bool is_marked(const float *scratch, int64_t what)
+{
+    return memcmp(scratch, &what, sizeof what) == 0;
+}
+
+void pairs_start(const sg_job *job, float *scratch, uint32_t workers)
+{
+    for (uint32_t w = 0; w < workers; w++)
+        mark(scratch + w * pairs_scratch_floats(job), -1);
+}
+
+/* One row by a panel as written: out [width]. */
+static KIT_MULTIVERSION void as_written(const float *restrict a, int64_t k, const float *restrict panel, int64_t width,
+                                        float *restrict out)
+{
+    memset(out, 0, (size_t)width * sizeof *out);
+    for (int64_t i = 0; i < k; i++)
+        for (int64_t j = 0; j < width; j++)
+            out[j] += a[i] * panel[(PR_HEAD + i) * width + j];
+    for (int64_t j = 0; j < width; j++)
+        out[j] *= panel[width + j];
+}
+
+/* What is done with a product while its block is in registers, and what is left of the job's posts. */
+typedef struct ending {
+    const float *bias, *add;
+    int64_t add_row;
+    bool clamp;
+    float low, high;
+    uint32_t posts; /* the first that is left */
+} ending;
+
+static void find_ending(const sg_job *job, ending *e)
+{
+    const sg_post *p = job->posts;
+    uint32_t n = 0;
+
+    *e = (ending){ .bias = job->bias, .add = job->add ? job->c : NULL, .add_row = job->c_row };
+    if (n < job->post_count && p[n].fn == SG_ADD && p[n].col == 1 && p[n].row == 0 && e->bias == NULL)
+        e->bias = p[n++].other;
+    if (n < job->post_count && p[n].fn == SG_ADD && p[n].col == 1 && p[n].row > 0 && e->add == NULL) {
+        e->add = p[n].other;
+        e->add_row = p[n++].row;
+    }
+    if (n < job->post_count && (p[n].fn == SG_CLIP || (p[n].fn == SG_RELU && p[n].alpha == 0))) {
+        e->clamp = true;
+        e->low = p[n].fn == SG_CLIP ? p[n].alpha : 0;
+        e->high = p[n].fn == SG_CLIP ? p[n].beta : INFINITY;
+        n++;
+    }
+    e->posts = n;
+}
+
+typedef struct block {
+    const sg_job *job;
+    const pr_set *set;
+    const ending *end;
+    const float *a; /* prepared */
+    const pr_row *facts;
+    int64_t first, count; /* rows */
+    int64_t k0, k1;
+} block;
+
+/* A tile some of which the kernel can't do. */
+static void write_out(const block *d, int64_t row, int64_t rows, const pr_tile *t, int64_t width, int64_t columns)
+{
+    float sum[PR_WIDTH];
+
+    for (int64_t r = 0; r < rows; r++) {
+        float *c = t->c + r * t->c_row;
+
+        as_written(d->job->a + (d->first + row + r) * d->job->a_row + d->k0, d->k1 - d->k0, t->b, width, sum);
+        for (int64_t j = 0; j < columns; j++) {
+            float x = sum[j] + (t->bias != NULL ? t->bias[j] : 0) + (t->add != NULL ? t->add[r * t->add_row + j] : 0);
+
+            if (t->clamp)
+                x = x < t->low ? t->low : x > t->high ? t->high : x;
+            c[j] = x;
+        }
+    }
+}
+
+static bool all_fine(const pr_row *rows, int64_t count)
+{
+    bool fine = true;
+
+    for (int64_t r = 0; r < count; r++)
+        fine = fine && rows[r].fine != 0;
+    return fine;
+}
+
+/* The rows of a block by panel j. next: what is read after it, NULL: nothing. */
+static void run_panel(const block *d, int64_t j, const float *panel, const float *next)
+{
+    const sg_job *job = d->job;
+    const ending *e = d->end;
+    const int64_t at = j * PR_WIDTH, width = panel_width(job->n, j);
+    const int64_t columns = job->n - at < width ? job->n - at : width;
+    const int64_t vectors = width / SG_LANES, tiles = (d->count + d->set->rows[vectors] - 1) / d->set->rows[vectors];
+    const int64_t pairs = rounded(d->k1 - d->k0, 2) / 2, lines = tiles < 2 * vectors ? 2 : 1;
+    const bool onto = d->k0 > 0, fine = panel[3 * width] != 0;
+    pr_tile t = { .k = 2 * pairs, .a_row = prepared_row(job->k), .b = panel, .c_row = job->c_row, .lines = lines,
+                  .bias = !onto && e->bias != NULL ? e->bias + at : NULL, .add_row = onto ? job->c_row : e->add_row,
+                  .clamp = e->clamp && d->k1 == job->k, .low = e->low, .high = e->high,
+                  .last = (uint32_t)(columns - (vectors - 1) * SG_LANES) };
+
+    for (int64_t n = 0; n < tiles; n++) {
+        const int64_t i = d->count * n / tiles, rows = d->count * (n + 1) / tiles - i;
+        const bool fetch = next != NULL && n * lines < 2 * vectors;
+
+        t.a = d->a + i * t.a_row;
+        t.rows = d->facts + i;
+        t.c = job->c + (d->first + i) * job->c_row + at;
+        t.add = onto ? t.c : e->add != NULL ? e->add + (d->first + i) * e->add_row + at : NULL;
+        t.ahead = fetch ? next + n * pairs * lines * SG_LANES : t.a;
+        t.ahead_step = fetch ? lines * SG_LANES : 0;
+        if (fine && all_fine(t.rows, rows))
+            d->set->tile[vectors - 1][rows - 1](&t);
+        else
+            write_out(d, i, rows, &t, width, columns);
+        for (uint32_t p = e->posts; p < job->post_count && d->k1 == job->k; p++) {
+            sg_post post = job->posts[p];
+
+            if (post.other != NULL)
+                post.other += (d->first + i) * post.row + at * post.col;
+            job->kernel->post(&post, t.c, job->c_row, rows, columns);
+        }
+    }
+}
+
+/* Part number `part` of k, for block number `at` of the rows and panels [j0, j1). */
+static void run_part(const sg_job *job, const ending *e, float *scratch, int64_t at, int64_t part, int64_t j0,
+                     int64_t j1)
+{
+    const int64_t k0 = part_begin(job->k, part), k1 = part_begin(job->k, part + 1), blocks = row_blocks(job);
+    const int64_t panel = PR_WIDTH * (PR_HEAD + rounded(k1 - k0, 2)), what = at * part_count(job->k) + part;
+    const float *b = job->b + part_offset(job->k, job->n, part);
+    float *a = scratch + MARK + block_rows(job) * (int64_t)(sizeof(pr_row) / sizeof(float));
+    pr_row *facts = (pr_row *)(void *)(scratch + MARK);
+    block d = { .job = job, .set = pairs_of_cpu(), .end = e, .a = a, .facts = facts, .first = job->m * at / blocks,
+                .k0 = k0, .k1 = k1 };
+
+    d.count = job->m * (at + 1) / blocks - d.first;
+    if (!is_marked(scratch, what)) {
+        d.set->prepare(job->a + d.first * job->a_row + k0, job->a_row, d.count, k1 - k0, a, prepared_row(job->k),
+                       facts);
+        mark(scratch, what);
+    }
+    for (int64_t j = j0; j < j1; j++)
+        run_panel(&d, j, b + j * panel, j + 1 < j1 ? b + (j + 1) * panel : NULL);
+}
+
+void pairs_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)
+{
+    const int64_t panels = panels_of(job);
+    ending e;
+
+    find_ending(job, &e);
+    while (begin < end) {
+        const int64_t j0 = begin % panels, j1 = end - begin < panels - j0 ? j0 + (end - begin) : panels;
+
+        for (int64_t p = 0; p < part_count(job->k); p++)
+            run_part(job, &e, scratch, begin / panels, p, j0, j1);
+        begin += j1 - j0;
+    }
+}

@@ -1,0 +1,78 @@
+/* pairs.h - products of float matrices with half of the multiplications, by constants.
+ *
+ * Elements are multiplied in pairs (Winograd, "A new algorithm for inner product", 1968):
+ *
+ *     a0 b0 + a1 b1 = (a0 + b1) (a1 + b0) - a0 a1 - b0 b1
+ *
+ * What is taken away belongs to a row of A or to a column of B alone: the former is summed while rows are prepared,
+ * the latter when B is packed. Two multiplications become one and two additions, which pays where a core has units for
+ * additions beside those that multiply: 320 to 340 GFLOP/s where the sum as written has 270.
+ *
+ * As it stands that would be inexact where A and B differ in size, or where A is far from zero. So rows of A are made
+ * to have the mean 0 and to be of size 1 (by powers of two), and columns of B of size 1:
+ *
+ *     sum = (S - ea - eb) / (sa sb) + mean(a) sum(b)
+ *
+ * The error is that of the sum as written then (3e-7 for 1024 terms), within 1e-5 whatever the numbers are. Rows that
+ * are not finite, or whose squares are not, are summed as written. */
+#ifndef ONEDNN_PAIRS_H
+#define ONEDNN_PAIRS_H
+#include "build.h"
+#include "sgemm.h"
+
+enum { PR_WIDTH = 64, PR_ROWS = 10, PR_HEAD = 4 };
+
+/* What a row was made by: its sums of pairs, what takes its size back, its mean; 0 where it has to be summed as
+ * written. */
+typedef struct pr_row {
+    float pairs, size, mean, fine;
+} pr_row;
+
+/* A block of C, up to 64 columns: the product, bias, what is added, and a clamp. */
+typedef struct pr_tile {
+    int64_t k;          /* even */
+    const float *a;     /* prepared rows */
+    int64_t a_row;
+    const pr_row *rows;
+    const float *b;     /* the panel, from its head on: [PR_HEAD + k][width] */
+    const float *bias;  /* NULL: none */
+    const float *add;   /* likewise; may be c */
+    int64_t add_row;
+    bool clamp;         /* then into [low, high] */
+    float low, high;
+    float *c;
+    int64_t c_row;
+    uint32_t last;      /* columns of the last vector, 1 ... 16 */
+    const float *ahead; /* a line of cache that is fetched with each pair, and `lines` - 1 behind it */
+    int64_t ahead_step, lines;
+} pr_tile;
+
+typedef struct pr_set {
+    int64_t rows[PR_WIDTH / SG_LANES + 1];                     /* most rows of a block with so many vectors */
+    void (*const (*tile)[PR_ROWS])(const pr_tile *t);          /* [vectors - 1][rows - 1] */
+    /* Rows [count][k] as they are multiplied: k is made even by a zero. */
+    void (*prepare)(const float *a, int64_t a_row, int64_t count, int64_t k, float *out, int64_t out_row, pr_row *rows);
+} pr_set;
+
+/* NULL: this CPU has none. */
+const pr_set *pairs_of_cpu(void);
+extern const pr_set pairs_avx512;
+/* Does this CPU add beside its multiplications? */
+bool pairs_are_fast(void);
+
+/* B [k, n] as it is packed: one axis of floats, panels of 64 columns of at most PR_DEPTH rows. */
+void pairs_layout(int64_t k, int64_t n, rg_md *md);
+/* Is md that layout for weights that lie as `plain` says, [n, k] or [n, in, window..] (k: window by window, each with
+ * all of `in`)? Then they are packed here. */
+bool pairs_weights(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target);
+
+/* A product as sg_run does it, job->b packed as above; width, b_panel and b_step are not read. Units: blocks of rows by
+ * panels, panels first. scratch: pairs_scratch_floats(job) of this worker's own. pairs_start must have seen those of
+ * all workers since A changed: rows that were prepared for one unit are there for the next. */
+int64_t pairs_units(const sg_job *job);
+int64_t pairs_scratch_floats(const sg_job *job);
+void pairs_start(const sg_job *job, float *scratch, uint32_t workers);
+void pairs_run(const sg_job *job, float *scratch, int64_t begin, int64_t end);
+/* The most rows of a block. */
+int64_t pairs_block_rows(int64_t k);
+#endif
