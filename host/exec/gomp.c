@@ -73,10 +73,53 @@ static __attribute__((constructor)) void find_gomp(void)
         *(void **)&gomp.parallel = dlsym(library, "GOMP_parallel");
 }
 
+/* ThreadSanitizer does not see what libgomp does between threads, so it is told: what happened before is known to every
+ * thread of the team, and what they did is known to the caller. */
+#if defined(__SANITIZE_THREAD__)
+#define HAS_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HAS_TSAN 1
+#endif
+#endif
+#ifdef HAS_TSAN
+void __tsan_acquire(void *address);
+void __tsan_release(void *address);
+
+typedef struct task {
+    void (*fn)(void *data);
+    void *data;
+} task;
+
+/* What libgomp calls: exempt, for it reads the task before anything is known. */
+static __attribute__((noinline, no_sanitize("thread"))) void do_task(void *user)
+{
+    const task *t = user;
+
+    __tsan_acquire(t->data);
+    t->fn(t->data);
+    __tsan_release(t->data);
+}
+
+static void start(void (*fn)(void *data), void *data, uint32_t threads)
+{
+    task t = { fn, data };
+
+    __tsan_release(data);
+    gomp.parallel(do_task, &t, threads, 0);
+    __tsan_acquire(data);
+}
+#else
+static void start(void (*fn)(void *data), void *data, uint32_t threads)
+{
+    gomp.parallel(fn, data, threads, 0);
+}
+#endif
+
 void gomp_team(void (*fn)(void *data), void *data, uint32_t threads)
 {
     if (gomp.parallel != NULL)
-        gomp.parallel(fn, data, threads, 0);
+        start(fn, data, threads);
     else
         fn(data);
 }

@@ -133,7 +133,7 @@ static uint64_t prepare_caches(bench *b)
         sweep_caches(b, b->constant_bytes > LARGE_WEIGHTS ? b->sweep->bytes : (size_t)SWEEP_LEAST);
     else if (b->job->weights_in != COST_NEAR)
         sweep_caches(b, 4 * b->sweep->near_bytes);
-    threads_meet(&b->run);
+    threads_gather(&b->run);
     switches = measure_switches();
     for (uint32_t i = b->input_count + b->output_count; i-- > 0;)
         touch(&b->args[i].buffer);

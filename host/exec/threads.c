@@ -2,6 +2,7 @@
 #include "exec/threads.h"
 #include "base/clock.h"
 #include "exec/gomp.h"
+#include "exec/spread.h"
 #include "plugin/crash.h"
 #include "plugin/run.h"
 #include <pthread.h>
@@ -145,25 +146,6 @@ static void give_back(uint32_t count)
 
 /* ------------------------------------------------------------------ the loop */
 
-/* ThreadSanitizer does not see what libgomp does between threads, so the loop says it: what happened before the loop
- * is known to every worker, and what workers did is known to the caller. */
-#if defined(__SANITIZE_THREAD__)
-#define HAS_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define HAS_TSAN 1
-#endif
-#endif
-#ifdef HAS_TSAN
-void __tsan_acquire(void *address);
-void __tsan_release(void *address);
-#define TSAN_ACQUIRE(address) __tsan_acquire(address)
-#define TSAN_RELEASE(address) __tsan_release(address)
-#else
-#define TSAN_ACQUIRE(address) ((void)0)
-#define TSAN_RELEASE(address) ((void)0)
-#endif
-
 /* Ranges of a loop that one worker begins with. The same worker has the same part of every loop of that count: what a
  * loop left in the cache of a core is read there by the next one. Who is done early takes from the others. */
 enum { MAX_LANES = 32, LINE_BYTES = 64 };
@@ -183,6 +165,8 @@ typedef struct loop {
     int32_t status; /* atomic: the first failure */
     uint64_t until; /* no range is begun from then on; 0: until all are done */
     const crash_scene *scene; /* of the thread that started the loop */
+    int cpu;                  /* the caller's, when the team began */
+    bool crowded;             /* atomic: a worker came on the caller's CPU */
     lane lanes[MAX_LANES];
 } loop;
 
@@ -257,17 +241,13 @@ static void keep_span(run_spans *spans, uint64_t begin, uint32_t worker)
         spans->list[at] = (run_span){ .begin_ns = begin, .end_ns = clock_ns(), .worker = worker };
 }
 
-/* Not inlined: the function that libgomp calls is exempt from ThreadSanitizer, this one is not. */
-static __attribute__((noinline)) void be_worker(loop *l, uint32_t worker)
+static void be_worker(loop *l, uint32_t worker)
 {
     bool was_in_loop = in_loop;
     const crash_scene *was_borrowed = crash_here.borrowed;
-    run_spans *spans;
-    uint64_t begin;
+    run_spans *spans = l->run != NULL ? l->run->spans : NULL;
+    uint64_t begin = spans != NULL ? clock_ns() : 0;
 
-    TSAN_ACQUIRE(l); /* before anything of the loop is read */
-    spans = l->run != NULL ? l->run->spans : NULL;
-    begin = spans != NULL ? clock_ns() : 0;
     crash_here.borrowed = l->scene;
     in_loop = true;
     this_worker = worker;
@@ -277,12 +257,16 @@ static __attribute__((noinline)) void be_worker(loop *l, uint32_t worker)
     crash_here.borrowed = was_borrowed;
     if (spans != NULL)
         keep_span(spans, begin, worker);
-    TSAN_RELEASE(l);
 }
 
-static __attribute__((noinline, no_sanitize("thread"))) void join_team(void *l)
+static void join_team(void *user)
 {
-    be_worker(l, gomp_worker());
+    loop *l = user;
+    uint32_t worker = gomp_worker();
+
+    if (worker > 0 && sched_getcpu() == l->cpu)
+        __atomic_store_n(&l->crowded, true, __ATOMIC_RELAXED);
+    be_worker(l, worker);
 }
 
 enum { RANGES_PER_WORKER = 4 }; /* enough to even out workers that are slower or start later */
@@ -296,11 +280,13 @@ enum { RANGES_PER_WORKER = 4 }; /* enough to even out workers that are slower or
  * shortly before, or in one like it the last time. */
 #define AWAKE_NS 200000u
 #define WAKE_NS 50000u
+#define SPREAD_NS 100000u /* without a team for so long, its workers may have slept (gomp.c) */
 
 static _Thread_local struct {
     uint64_t team_end; /* when the last loop of a team ended */
     uint64_t loop_end; /* of one that went alone */
     uint64_t lost;     /* time of those since the team fell asleep, without long pauses */
+    bool crowded;      /* a worker of the last team came on the caller's CPU */
 } warmth;
 
 /* What loops took, or would have taken, alone: 32 bits that stand for the loop and its length, then nanoseconds. One
@@ -326,11 +312,21 @@ static void pace_keep(uint64_t key, uint64_t ns)
     __atomic_store_n(&paces[key >> 58], key << 32 | (ns < UINT32_MAX ? ns : UINT32_MAX), __ATOMIC_RELAXED);
 }
 
+/* Workers that may have slept get CPUs of their own first. */
+static void spread(uint32_t team)
+{
+    if (!warmth.crowded && clock_ns() - warmth.team_end < SPREAD_NS)
+        return;
+    spread_team(team);
+    warmth.crowded = false;
+}
+
 static void run_team(loop *l, uint32_t team)
 {
-    TSAN_RELEASE(l);
+    spread(team);
+    l->cpu = sched_getcpu();
     gomp_team(join_team, l, team);
-    TSAN_ACQUIRE(l);
+    warmth.crowded = __atomic_load_n(&l->crowded, __ATOMIC_RELAXED);
     warmth.team_end = clock_ns();
     warmth.lost = 0;
 }
@@ -380,6 +376,7 @@ inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t g
     l.count = count;
     l.status = INLAY_OK;
     l.until = 0;
+    l.crowded = false;
     l.scene = crash_here.borrowed != NULL ? crash_here.borrowed : &crash_here;
     l.ranges = count / (grain > 0 ? grain : 1);
     if (l.ranges > (int64_t)team * RANGES_PER_WORKER)
@@ -394,21 +391,17 @@ inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t g
     return l.status;
 }
 
-static inlay_status be_there(void *user, int64_t begin, int64_t end, uint32_t worker)
-{
-    (void)user, (void)begin, (void)end, (void)worker;
-    return INLAY_OK;
-}
-
-void threads_meet(const inlay_run *run)
+void threads_gather(const inlay_run *run)
 {
     uint32_t limit = threads_limit(run), team;
-    loop l = { .fn = be_there, .run = run, .count = limit, .ranges = limit, .scene = &crash_here };
 
     if (limit <= 1 || in_loop || gomp_in_team())
         return;
     team = lease(limit, limit);
-    if (team > 1)
-        run_team(&l, team);
+    if (team > 1) {
+        spread(team);
+        warmth.team_end = clock_ns();
+        warmth.lost = 0;
+    }
     give_back(team);
 }

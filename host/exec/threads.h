@@ -16,6 +16,6 @@ uint32_t threads_limit(const inlay_run *run);
 uint32_t threads_hold(uint32_t limit);
 /* See inlay_host.parallel_for. Between ranges a cancelled or late run stops, with that status. */
 inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t grain, inlay_parallel_fn fn, void *user);
-/* Calls all threads that the run may have, as a loop before would have done: none sleeps when it returns. */
-void threads_meet(const inlay_run *run);
+/* See inlay_ext_team.gather. */
+void threads_gather(const inlay_run *run);
 #endif

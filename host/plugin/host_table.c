@@ -206,6 +206,12 @@ static void table_step_done(void *ctx, inlay_run *run, uint32_t node, uint64_t b
         run->part(run->part_ctx, node, begin_ns, end_ns);
 }
 
+static void table_gather(void *ctx, inlay_run *run)
+{
+    (void)ctx;
+    threads_gather(run);
+}
+
 static const void *table_extension(void *ctx, const char *name)
 {
     static const inlay_ext_constants constants = { .struct_size = sizeof constants,
@@ -218,9 +224,13 @@ static const void *table_extension(void *ctx, const char *name)
     static const inlay_ext_steps steps = { .struct_size = sizeof steps, .wanted = table_steps_wanted,
                                            .done = table_step_done };
 
+    static const inlay_ext_team team = { .struct_size = sizeof team, .gather = table_gather };
+
     (void)ctx;
     if (strcmp(name, INLAY_EXT_STEPS) == 0)
         return &steps;
+    if (strcmp(name, INLAY_EXT_TEAM) == 0)
+        return &team;
     if (strcmp(name, INLAY_EXT_PACKS) == 0)
         return &packs;
     if (strcmp(name, INLAY_EXT_TIMINGS) == 0)

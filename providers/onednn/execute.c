@@ -229,6 +229,8 @@ inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_in
 
     if (turns)
         (void)pthread_mutex_lock(&turn);
+    if (turns && state->team != NULL)
+        state->team->gather(state->host->ctx, args->run);
     before = rg_threads_set(i->threads);
     INLAY_TRY(context_take(state, i, &x, args->diag));
     INLAY_TRY(bind(i, x, args));

@@ -37,6 +37,7 @@ typedef struct rg_state {
     const inlay_ext_packs *packs;         /* likewise */
     const inlay_ext_timings *timings;     /* likewise */
     const inlay_ext_steps *steps;         /* likewise */
+    const inlay_ext_team *team;           /* likewise */
     uint32_t budget; /* threads of the process */
     bool winograd;   /* convolutions may be Winograd's */
     const struct sg_kernel *sgemm;  /* our own products by constants; NULL: oneDNN's */

@@ -2,11 +2,14 @@
 #include "cmocka_all.h"
 #include "plugin/run.h"
 #include "exec/gomp.h"
+#include "exec/spread.h"
 #include "exec/threads.h"
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static uint32_t no_cancel;
 
@@ -239,10 +242,36 @@ static void the_pool_is_libgomps(void **state)
         assert_int_equal(getenv(names[i]) != NULL, began_with(names[i]));
 }
 
+/* Where the kernel leaves them is its affair; but they may use the same CPUs as before. */
+static void note_cpus(void *data)
+{
+    cpu_set_t *sets = data;
+
+    if (sched_getaffinity(0, sizeof *sets, &sets[gomp_worker()]) != 0)
+        CPU_ZERO(&sets[gomp_worker()]);
+}
+
+static void a_team_that_is_spread_keeps_its_cpus(void **state)
+{
+    static cpu_set_t before[3], after[3];
+
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        gomp_team(note_cpus, before, 3); /* more than some machines have CPUs */
+        (void)usleep(1000);
+        spread_team(3);
+        gomp_team(note_cpus, after, 3);
+        assert_memory_equal(before, after, sizeof before);
+    }
+    threads_gather(NULL);
+    threads_gather(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_pool_is_libgomps),
+        cmocka_unit_test(a_team_that_is_spread_keeps_its_cpus),
         cmocka_unit_test(every_index_once),
         cmocka_unit_test(loops_follow_each_other),
         cmocka_unit_test(a_failure_stops),

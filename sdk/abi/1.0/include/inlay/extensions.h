@@ -25,8 +25,8 @@ typedef struct inlay_ext_constants {
     void (*release)(void *ctx, void *compile, uint32_t value);
 } inlay_ext_constants;
 
-/* For providers that pack weights, or make other things of constants that take long and need nothing but memory: the host
- * keeps them in a file (option cache_dir) and maps it when the same model is opened again.
+/* For providers that pack weights, or make other things of constants that take long and need nothing but memory: the
+ * host keeps them in a file (option cache_dir) and maps it when the same model is opened again.
  *
  *     status = packs->take(ctx, request->handle, &key, sizeof key, bytes, &data, &known);
  *     if (status == INLAY_UNSUPPORTED)
@@ -40,26 +40,28 @@ typedef struct inlay_ext_constants {
 typedef struct inlay_ext_packs {
     uint64_t struct_size;
     /* Memory of that many bytes, aligned to 64, until release_compiled returns. *out_known = 1: it holds what was kept
-     * under this key and size, perhaps by an earlier process, and can only be read. Otherwise the provider fills it before
-     * compile returns, and can only read it afterwards. key: bytes of the provider's that name all that decides the
-     * contents: the content_hash of the constants, the layout, what of the CPU matters. The host adds the provider, the
-     * build of its plugin, its options and the CPU. compile is the inlay_compile_request.handle in hand; only during that
-     * call, but from any thread. INLAY_UNSUPPORTED: nothing is kept here, or not that much; take memory of your own. */
+     * under this key and size, perhaps by an earlier process, and can only be read. Otherwise the provider fills it
+     * before compile returns, and can only read it afterwards. key: bytes of the provider's that name all that decides
+     * the contents: the content_hash of the constants, the layout, what of the CPU matters. The host adds the provider,
+     * the build of its plugin, its options and the CPU. compile is the inlay_compile_request.handle in hand; only
+     * during that call, but from any thread. INLAY_UNSUPPORTED: nothing is kept here, or not that much; take memory
+     * of your own. */
     inlay_status (*take)(void *ctx, void *compile, const void *key, uint64_t key_bytes, uint64_t bytes, void **out_data,
                          uint32_t *out_known);
     /* The memory is filled, and may be found next time. What is not kept is lost with the session. */
     void (*keep)(void *ctx, void *compile, const void *data);
 } inlay_ext_packs;
 
-/* For providers that can run a layer by several kernels: what `inlay tune` has measured of them, see inlay.kernels/1. */
+/* For providers that can run a layer by several kernels: what `inlay tune` has measured of them, see
+ * inlay.kernels/1. */
 #define INLAY_EXT_TIMINGS "inlay.timings/1"
 typedef struct inlay_ext_timings {
     uint64_t struct_size;
     /* What there is for the provider that compiles, to be asked until release_compiled returns; NULL: nothing is kept
      * here. compile is the inlay_compile_request.handle in hand; only during that call. */
     const void *(*open)(void *ctx, void *compile);
-    /* The nanoseconds that were kept under the key; negative: none. key: bytes of the provider's that name the kernel and
-     * all that decides how long it takes, sizes and threads among it. The host adds the provider, the build of its
+    /* The nanoseconds that were kept under the key; negative: none. key: bytes of the provider's that name the kernel
+     * and all that decides how long it takes, sizes and threads among it. The host adds the provider, the build of its
      * plugin, its options and the CPU, so that no figure outlives what it was measured of. Any thread. */
     double (*find)(void *ctx, const void *timings, const void *key, uint64_t key_bytes);
 } inlay_ext_timings;
@@ -128,6 +130,22 @@ typedef struct inlay_ext_steps {
      * such as a change of layout, is told under the same. begin_ns, end_ns: on CLOCK_MONOTONIC. */
     void (*done)(void *ctx, inlay_run *run, uint32_t node, uint64_t begin_ns, uint64_t end_ns);
 } inlay_ext_steps;
+
+/* For providers whose libraries run loops of their own on OpenMP's threads, which are those of parallel_for: a team that
+ * has slept is slow to come, and the kernel may leave its threads on one CPU, where each keeps the others from working.
+ * parallel_for sees to that by itself; before such a library's loops, somebody has to say so.
+ *
+ *     if (team != NULL)
+ *         team->gather(host->ctx, args->run);
+ *
+ * Only from execute, and on its thread. */
+#define INLAY_EXT_TEAM "inlay.team/1"
+typedef struct inlay_ext_team {
+    uint64_t struct_size;
+    /* Wakes the threads that the run may use and puts each on a CPU of its own. A microsecond when they are awake; what
+     * waking takes, some 50 us, when not: so only before work that takes longer than that. */
+    void (*gather)(void *ctx, inlay_run *run);
+} inlay_ext_team;
 
 #ifdef __cplusplus
 }

@@ -100,8 +100,8 @@ enum {
  *   INLAY_LIMIT_EXCEEDED, INLAY_OUT_OF_MEMORY */
 INLAY_API INLAY_NODISCARD inlay_status inlay_options_load(inlay_options *options, const char *path, inlay_diag *diag);
 /* Reads every option NAME from the variable INLAY_NAME (in capitals; items of lists separated by commas), and options
- * of providers from INLAY_OPTION ("reference.preview=true,..."). Does nothing when the process is privileged. Mistakes as
- * above, INLAY_INVALID_ARGUMENT. */
+ * of providers from INLAY_OPTION ("reference.preview=true,..."). Does nothing when the process is privileged. Mistakes
+ * as above, INLAY_INVALID_ARGUMENT. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_options_load_environment(inlay_options *options, inlay_diag *diag);
 /* Writes the path of the index-th standard file into text (bytes long), whether it exists or not; INLAY_NOT_FOUND past
  * the last. */
@@ -249,8 +249,8 @@ INLAY_API inlay_status inlay_session_plan_save(const inlay_session *session, inl
 
 /* ------------------------------------------------------------------ optimising files */
 
-/* A step of the optimiser. Of a rewrite, node and text say what was done ("Mul becomes Gelu"); the summary of a pass has
- * node NULL, and nodes and costs before and after it. */
+/* A step of the optimiser. Of a rewrite, node and text say what was done ("Mul becomes Gelu"); the summary of a pass
+ * has node NULL, and nodes and costs before and after it. */
 typedef struct inlay_optimize_event {
     uint64_t struct_size;
     const char *pass;
@@ -275,8 +275,8 @@ typedef struct inlay_optimize_args {
 } inlay_optimize_args;
 
 /* Runs the passes that options name (level, pass, no_pass) on the model at path and writes the result. Operators that
- * came with later opsets than the model imports are written as functions of domain "inlay", so that the file stays valid
- * for every runtime. options may be NULL. */
+ * came with later opsets than the model imports are written as functions of domain "inlay", so that the file stays
+ * valid for every runtime. options may be NULL. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_optimize(const char *path, const inlay_options *options,
                                                       inlay_optimize_args *args, inlay_diag *diag);
 /* The index-th pass of the optimiser, in the order in which they run, and the lowest level that has it; NULL past the
@@ -370,8 +370,8 @@ typedef struct inlay_calibrate_result {
 } inlay_calibrate_result;
 
 /* Times operators on every provider, copies to and from every device, and writes the machine profile. Takes about half
- * a minute for each provider and number of threads. When the progress function gives up, INLAY_CANCELLED: what was there
- * before is there still. options and what may be NULL; result may be NULL. */
+ * a minute for each provider and number of threads. When the progress function gives up, INLAY_CANCELLED: what was
+ * there before is there still. options and what may be NULL; result may be NULL. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_calibrate(const inlay_options *options,
                                                        const inlay_calibrate_options *what,
                                                        inlay_calibrate_result *out_result, inlay_diag *diag);
@@ -422,8 +422,8 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_tune(inlay_session *session, const 
                                                   inlay_tune_result *out_result, inlay_diag *diag);
 
 /* Keeps what the runs of this context took, kernel by kernel, where inlay_tune() keeps its figures: after at least one
- * run with inlay_context_measure(). Only kernels that were chosen are among them, at the sizes of the last run. out_count
- * (may be NULL) is how many different ones. */
+ * run with inlay_context_measure(). Only kernels that were chosen are among them, at the sizes of the last run.
+ * out_count (may be NULL) is how many different ones. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_context_record(inlay_context *context, uint32_t *out_count,
                                                             inlay_diag *diag);
 

@@ -262,8 +262,8 @@ typedef struct kit_kernel {
     inlay_status (*run)(const kit_call *call);
 
     /* Optional, for operators that work element by element on floats: computes n elements of the output. in[k] has n
-     * elements, or one that counts for all where step[k] is 0 instead of 1; out may lie on one of those with n. state is
-     * prepare's. Kernels with it also run in chains, tile by tile, without a trip to memory between them. */
+     * elements, or one that counts for all where step[k] is 0 instead of 1; out may lie on one of those with n. state
+     * is prepare's. Kernels with it also run in chains, tile by tile, without a trip to memory between them. */
     void (*row)(const void *state, float *out, const float *const *in, const int64_t *step, int64_t n);
     uint32_t row_inputs; /* how many inputs row reads, at most KIT_ROW_INPUTS; the node's others must be constants */
     bool (*row_fits)(const kit_node *node); /* optional: may row stand for run? */
