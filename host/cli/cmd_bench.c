@@ -1,24 +1,28 @@
 /* inlay bench: how long a model takes. */
 #include "cli/cli.h"
 #include "cli/feed.h"
+#include "cli/grow.h"
 #include "cli/timing.h"
 #include <stdlib.h>
 
 static const char doc[] =
     "Times MODEL: creating the session, the first run, and as many further runs as fit in the given seconds.\v"
     "Inputs that nothing is said about are random, the same for the same --seed. peak_mb is the most memory that the "
-    "process held, in MiB.\n\n"
+    "process held, in MiB. With --grow no two runs have the same sizes; there are 64 of them unless --runs says "
+    "otherwise, whatever --seconds and --warmup say.\n\n"
     "Examples:\n"
     "  inlay bench model.onnx\n"
     "  inlay bench model.onnx --intra-threads 1 --seconds 5 --json\n"
-    "  inlay bench model.onnx --dim batch=8 --warmup 3\n";
+    "  inlay bench model.onnx --dim batch=8 --warmup 3\n"
+    "  inlay bench decoder.onnx --grow past=16+1 --grow total=17+1\n";
 
-enum { KEY_SECONDS = 0x4000, KEY_WARMUP, KEY_RUNS, KEY_RECORD, MAX_RUNS = 1000000 };
+enum { KEY_SECONDS = 0x4000, KEY_WARMUP, KEY_RUNS, KEY_RECORD, MAX_RUNS = 1000000, GROWN_RUNS = 64 };
 static const struct argp_option flags[] = {
     FEED_FLAGS,
     { "seconds", KEY_SECONDS, "S", 0, "Time runs for S seconds (default: 3)", 0 },
     { "warmup", KEY_WARMUP, "N", 0, "Run N times before timing, beyond the first run (default: 2)", 0 },
-    { "runs", KEY_RUNS, "N", 0, "Stop after N timed runs (default: no limit)", 0 },
+    { "runs", KEY_RUNS, "N", 0, "Stop after N timed runs (default: no limit; 64 with --grow)", 0 },
+    GROW_FLAG,
     { "record", KEY_RECORD, NULL, 0, "Then time each kernel in a few further runs and keep the figures, as tune does",
       0 },
     { 0 },
@@ -26,10 +30,11 @@ static const struct argp_option flags[] = {
 
 typedef struct bench_args {
     feed feed;
+    grow grow;
     const char *model;
     double seconds;
     size_t warmup;
-    size_t max_runs;
+    size_t max_runs; /* 0 = no limit */
     bool record;
 } bench_args;
 
@@ -59,6 +64,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_RECORD:
         args->record = true;
         return 0;
+    case GROW_KEY:
+        return grow_add(&args->grow, arg, state);
     case ARGP_KEY_ARG:
     case ARGP_KEY_END:
         return cli_parse_model(key, arg, state, &args->model);
@@ -67,30 +74,63 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     }
 }
 
+/* One timed run more. */
+static inlay_status time_run(inlay_context *context, const inlay_run_options *options, bench_result *result,
+                             size_t *capacity, inlay_diag *diag)
+{
+    inlay_status status;
+    double start;
+
+    if (result->runs == *capacity) {
+        double *more = realloc(result->times, (*capacity = *capacity * 2 + 1024) * sizeof *more);
+        if (more == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the times");
+        result->times = more;
+    }
+    start = cli_now_ms();
+    INLAY_TRY(inlay_context_run(context, options, diag));
+    result->times[result->runs++] = cli_now_ms() - start;
+done:
+    return status;
+}
+
 /* The timed runs; at least one. */
 static inlay_status time_runs(const bench_args *args, inlay_context *context, const inlay_run_options *options,
                               bench_result *result, inlay_diag *diag)
 {
     double begin = cli_now_ms(), end = begin + args->seconds * 1e3, now, cpu = timing_cpu_ms();
-    size_t capacity = 0;
+    size_t capacity = 0, most = args->max_runs > 0 ? args->max_runs : MAX_RUNS;
     inlay_status status = INLAY_OK;
 
     do {
-        double start = cli_now_ms();
-        if (result->runs == capacity) {
-            double *more = realloc(result->times, (capacity = capacity * 2 + 1024) * sizeof *more);
-            if (more == NULL)
-                return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the times");
-            result->times = more;
-            start = cli_now_ms();
-        }
-        INLAY_TRY(inlay_context_run(context, options, diag));
+        INLAY_TRY(time_run(context, options, result, &capacity, diag));
         now = cli_now_ms();
-        result->times[result->runs++] = now - start;
         if (args->seconds > 0)
             (void)cli_progress(NULL, (now - begin) / (end - begin), "timing");
-    } while (now < end && result->runs < args->max_runs);
+    } while (now < end && result->runs < most);
     result->cpu_ms = (timing_cpu_ms() - cpu) / (double)result->runs;
+done:
+    cli_progress_clear();
+    return status;
+}
+
+/* The same with other sizes each time. Making the inputs is not timed. */
+static inlay_status time_grown(const bench_args *args, inlay_value *const *inputs, const inlay_session *session,
+                               inlay_context *context, const inlay_run_options *options, bench_result *result,
+                               inlay_diag *diag)
+{
+    size_t capacity = 0, runs = args->max_runs > 0 ? args->max_runs : GROWN_RUNS;
+    inlay_status status = INLAY_OK;
+
+    for (size_t i = 0; i < runs; i++) {
+        double cpu;
+
+        INLAY_TRY(grow_bind(&args->grow, i + 1, inputs, session, context, diag));
+        cpu = timing_cpu_ms();
+        INLAY_TRY(time_run(context, options, result, &capacity, diag));
+        result->cpu_ms += (timing_cpu_ms() - cpu) / (double)runs;
+        (void)cli_progress(NULL, (double)(i + 1) / (double)runs, "timing");
+    }
 done:
     cli_progress_clear();
     return status;
@@ -125,13 +165,18 @@ static inlay_status bench(const bench_args *args, cli_common *common, bench_resu
     result->create_ms = cli_now_ms() - start;
     INLAY_TRY(feed_make(&args->feed, common, session, &inputs, diag));
     INLAY_TRY(inlay_context_create(session, &context, diag));
-    INLAY_TRY(feed_bind(inputs, session, context, diag));
+    INLAY_TRY(args->grow.count > 0 ? grow_bind(&args->grow, 0, inputs, session, context, diag)
+                                   : feed_bind(inputs, session, context, diag));
     start = cli_now_ms();
     INLAY_TRY(inlay_context_run(context, &options, diag));
     result->first_ms = cli_now_ms() - start;
-    for (size_t i = 0; i < args->warmup; i++)
-        INLAY_TRY(inlay_context_run(context, &options, diag));
-    INLAY_TRY(time_runs(args, context, &options, result, diag));
+    if (args->grow.count > 0) {
+        INLAY_TRY(time_grown(args, inputs, session, context, &options, result, diag));
+    } else {
+        for (size_t i = 0; i < args->warmup; i++)
+            INLAY_TRY(inlay_context_run(context, &options, diag));
+        INLAY_TRY(time_runs(args, context, &options, result, diag));
+    }
     timing_sort(result->times, result->runs);
     result->plan = (inlay_plan_info){ .struct_size = sizeof result->plan };
     (void)inlay_context_plan(context, &result->plan);
@@ -180,7 +225,7 @@ static int print_result(const bench_args *args, const cli_common *common, const 
 int cmd_bench(int argc, char **argv)
 {
     static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
-    bench_args args = { .seconds = 3, .warmup = 2, .max_runs = MAX_RUNS };
+    bench_args args = { .seconds = 3, .warmup = 2 };
     bench_result result = { 0 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -191,6 +236,7 @@ int cmd_bench(int argc, char **argv)
                                                              : cli_fail(&common, &diag);
     free(result.times);
     feed_deinit(&args.feed);
+    grow_deinit(&args.grow);
     cli_common_deinit(&common);
     return code;
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLAB_ALIGN = 64 };
+enum { SLAB_ALIGN = 64, SLAB_SMALL = 1 << 20, SPARE_BYTES = 4 << 20 };
 
 typedef struct binder {
     runner *r;
@@ -15,18 +15,41 @@ typedef struct binder {
     inlay_diag *diag;
 } binder;
 
-static inlay_status bind_memory(binder *k)
+/* Is the slab much larger than what any plan of the runner needs, or `bytes`? One run of large inputs is no reason to
+ * hold their memory for good. */
+static bool is_oversized(const runner *r, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < BOUNDS_KEPT; i++)
+        if (r->bounds[i] != NULL && r->bounds[i]->plan->slab_bytes[0] > bytes)
+            bytes = r->bounds[i]->plan->slab_bytes[0];
+    return r->slab_bytes > SLAB_SMALL && r->slab_bytes / 4 > bytes;
+}
+
+/* One slab for all plans of a runner, as large as the largest needs it. Where sizes grow from run to run there is some
+ * room for the next ones: fresh pages cost more than what a small plan computes in them. */
+static inlay_status reserve_slab(runner *r, uint64_t bytes, inlay_diag *diag)
+{
+    bool grows = r->slab != NULL && r->slab_bytes < bytes;
+    uint64_t room = (bytes + (grows ? bytes / 4 : 0) + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN;
+
+    if (bytes <= r->slab_bytes && !is_oversized(r, bytes))
+        return INLAY_OK;
+    free(r->slab);
+    r->slab_bytes = 0;
+    r->slab = room <= PTRDIFF_MAX ? aligned_alloc(SLAB_ALIGN, (size_t)room) : NULL;
+    if (r->slab == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the %llu bytes that graph '%s' needs to run",
+                          (unsigned long long)bytes, r->prog->graph->name);
+    r->slab_bytes = room;
+    pages_large(r->slab, room);
+    return INLAY_OK;
+}
+
+static inlay_status bind_devices(binder *k)
 {
     const plan *p = k->b->plan;
     const program_env *env = k->r->prog->env;
 
-    if (p->slab_bytes[0] > 0) {
-        k->b->slab = p->slab_bytes[0] <= PTRDIFF_MAX ? aligned_alloc(SLAB_ALIGN, (size_t)p->slab_bytes[0]) : NULL;
-        if (k->b->slab == NULL)
-            return inlay_fail(k->diag, INLAY_OUT_OF_MEMORY, "no memory for the %llu bytes that graph '%s' needs to run",
-                              (unsigned long long)p->slab_bytes[0], k->r->prog->graph->name);
-        pages_large(k->b->slab, p->slab_bytes[0]);
-    }
     for (uint32_t d = 1; d < p->domain_count; d++) {
         if (p->slab_bytes[d] == 0)
             continue;
@@ -42,24 +65,70 @@ static inlay_status bind_memory(binder *k)
             }
         }
     }
+    return INLAY_OK;
+}
+
+/* Where each place lies, but for inputs and outputs. */
+static void write_places(const runner *r, bound *b)
+{
+    const plan *p = b->plan;
+
     for (uint32_t i = 0; i < p->place_count; i++) {
         const plan_place *pl = &p->places[i];
-        inlay_buffer *out = &k->b->buffers[i];
+        inlay_buffer *out = &b->buffers[i];
 
         *out = (inlay_buffer){ .bytes = pl->bytes, .domain = pl->domain };
         if (pl->source == PLACE_SLAB && pl->domain == INLAY_DOMAIN_HOST) {
             /* A tensor without elements has an address too, so that nobody takes it for an omitted one. */
-            out->handle = (uintptr_t)(k->b->slab != NULL ? k->b->slab : (void *)&k->b->slab) +
-                          (k->b->slab != NULL ? pl->offset : 0);
+            out->handle = p->slab_bytes[0] > 0 ? (uintptr_t)r->slab + pl->offset : (uintptr_t)&b->base;
         } else if (pl->source == PLACE_SLAB) {
-            *out = k->b->slabs[pl->domain];
+            *out = b->slabs[pl->domain];
             out->offset += pl->offset;
             out->bytes = pl->bytes;
         } else if (pl->source == PLACE_DATA) {
-            out->handle = (uintptr_t)(pl->data != NULL ? pl->data : (const void *)&k->b->slab);
+            out->handle = (uintptr_t)(pl->data != NULL ? pl->data : (const void *)&b->base);
         }
     }
-    return INLAY_OK;
+    b->base = r->slab;
+}
+
+static void write_args(bound *b, bound_step *s)
+{
+    const plan_step *ps = s->plan;
+    const part_region *r = ps->step->region;
+    inlay_tensor_arg *args = s->args.outputs - r->input_count;
+
+    for (uint32_t i = 0; i < r->input_count; i++)
+        args[i].buffer = b->buffers[ps->in[i]];
+    for (uint32_t i = 0; i < r->output_count; i++)
+        args[r->input_count + i].buffer = b->buffers[ps->out[i]];
+    if (ps->workspace == INLAY_NONE)
+        return;
+    s->args.workspace = b->buffers[ps->workspace];
+    if (s->args.workspace.domain == INLAY_DOMAIN_HOST) {
+        uint64_t alignment = ps->workspace_alignment, at = s->args.workspace.handle;
+        s->args.workspace.offset = alignment > SLAB_ALIGN ? (alignment - at % alignment) % alignment : 0;
+        s->args.workspace.bytes -= s->args.workspace.offset;
+    }
+}
+
+static void write_addresses(const runner *r, bound *b)
+{
+    write_places(r, b);
+    for (uint32_t i = 0; i < b->plan->step_count; i++)
+        if (b->steps[i].plan->kind == PLAN_EXEC)
+            write_args(b, &b->steps[i]);
+}
+
+inlay_status bound_settle(runner *r, bound *b, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    if (r->slab_bytes < b->plan->slab_bytes[0])
+        status = reserve_slab(r, b->plan->slab_bytes[0], diag);
+    if (status == INLAY_OK && b->base != r->slab)
+        write_addresses(r, b);
+    return status;
 }
 
 static void add_patch(binder *k, uint32_t place, inlay_buffer *target)
@@ -91,14 +160,14 @@ static inlay_status bind_waits(binder *k, bound_step *s, const uint32_t *places,
     return INLAY_OK;
 }
 
-static void fill_arg(const bound *b, inlay_tensor_arg *arg, uint32_t place, const inlay_value_state *st)
+static void fill_arg(inlay_tensor_arg *arg, const inlay_value_state *st)
 {
-    arg->buffer = b->buffers[place];
     arg->dims = (int64_t *)(uintptr_t)st->dims; /* written for BOUNDED outputs only, which no EXEC step has */
     arg->rank = st->rank;
     arg->dtype = st->dtype;
 }
 
+/* Everything but the addresses. */
 static inlay_status bind_exec(binder *k, uint32_t index)
 {
     bound *b = k->b;
@@ -118,20 +187,12 @@ static inlay_status bind_exec(binder *k, uint32_t index)
                                  .output_count = r->output_count, .arg_stride = sizeof *args,
                                  .diag = &k->r->shared->diag };
     for (uint32_t i = 0; i < r->input_count; i++) {
-        fill_arg(b, &args[i], ps->in[i], &b->plan->states[r->inputs[i]]);
+        fill_arg(&args[i], &b->plan->states[r->inputs[i]]);
         add_patch(k, ps->in[i], &args[i].buffer);
     }
     for (uint32_t i = 0; i < r->output_count; i++) {
-        fill_arg(b, &args[r->input_count + i], ps->out[i], &b->plan->states[r->outputs[i]]);
+        fill_arg(&args[r->input_count + i], &b->plan->states[r->outputs[i]]);
         add_patch(k, ps->out[i], &args[r->input_count + i].buffer);
-    }
-    if (ps->workspace != INLAY_NONE) {
-        s->args.workspace = b->buffers[ps->workspace];
-        if (s->args.workspace.domain == INLAY_DOMAIN_HOST) {
-            uint64_t alignment = ps->workspace_alignment, at = s->args.workspace.handle;
-            s->args.workspace.offset = alignment > SLAB_ALIGN ? (alignment - at % alignment) % alignment : 0;
-            s->args.workspace.bytes -= s->args.workspace.offset;
-        }
     }
     return INLAY_OK;
 }
@@ -185,8 +246,12 @@ void bound_destroy(runner *r, bound *b)
             if (d >= env->providers[i].first_domain &&
                 d - env->providers[i].first_domain < env->providers[i].table->domain_count)
                 env->providers[i].table->buffer_free(env->providers[i].state, &b->slabs[d]);
-    free(b->slab);
     plan_unref(b->plan);
+    if (r->spare.blocks == NULL && b->a.total_bytes <= SPARE_BYTES) {
+        r->spare = b->a;
+        b->a = (arena){ 0 };
+        arena_reset(&r->spare);
+    }
     arena_deinit(&b->a);
     arena_deinit(&b->scratch);
     free(b);
@@ -207,6 +272,8 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
     }
     b->plan = p;
+    b->a = r->spare;
+    r->spare = (arena){ 0 };
     for (uint32_t i = 0; i < p->step_count; i++)
         most_patches += p->steps[i].kind != PLAN_EXEC
                             ? 0
@@ -228,9 +295,11 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
         goto done;
     }
     memset(k.maker, 0xff, p->place_count * sizeof *k.maker);
-    INLAY_TRY(bind_memory(&k));
+    INLAY_TRY(bind_devices(&k));
     for (uint32_t i = 0; i < p->step_count; i++)
         INLAY_TRY(bind_step(&k, i));
+    INLAY_TRY(reserve_slab(r, p->slab_bytes[0], diag));
+    write_addresses(r, b);
     *out_bound = b;
     b = NULL;
 done:

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLAB_ALIGN = 64 };
-
 /* ------------------------------------------------------------------ bound plans */
 
 /* The bound plan for the shapes in r->key. */
@@ -23,7 +21,7 @@ static inlay_status find_bound(runner *r, uint32_t count, bound **out_bound, inl
         if (b != NULL && plan_fits(b->plan, r->key, count)) {
             b->last_used = r->clock;
             *out_bound = b;
-            return INLAY_OK;
+            return bound_settle(r, b, diag);
         }
         if (b == NULL || (r->bounds[slot] != NULL && b->last_used < r->bounds[slot]->last_used))
             slot = i;
@@ -481,6 +479,8 @@ void runner_destroy(runner *r)
         return;
     for (uint32_t i = 0; i < BOUNDS_KEPT; i++)
         bound_destroy(r, r->bounds[i]);
+    arena_deinit(&r->spare);
+    free(r->slab);
     for (uint32_t i = 0; r->children != NULL && i < r->prog->step_count; i++) {
         for (uint32_t k = 0; r->children[i] != NULL && k < r->prog->steps[i].node->body_count; k++)
             runner_destroy(r->children[i][k]);

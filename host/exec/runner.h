@@ -76,7 +76,7 @@ typedef struct seen_shape {
 typedef struct bound {
     plan *plan; /* a reference */
     arena a;
-    void *slab;              /* host */
+    const void *base;        /* where the runner's slab was when addresses were written; see bound_settle */
     inlay_buffer *slabs;     /* [domain_count] of devices; handle 0 = none */
     inlay_buffer *buffers;   /* [place_count] current addresses */
     bound_step *steps;
@@ -102,6 +102,9 @@ struct runner {
     bound *bounds[BOUNDS_KEPT];
     bound *now;              /* of the last run */
     uint64_t clock;
+    void *slab;              /* host memory of whichever plan runs: one run at a time, and none leaves anything there */
+    uint64_t slab_bytes;
+    arena spare;             /* memory of a bound plan that has gone, for the next */
     runner ***children;      /* [step_count][body_count], made when first needed */
     inlay_value **outputs;   /* [output_count] of the last run; a reference each, NULL after a failure */
     inlay_value **spares;    /* [output_count] memory that an output had before, to be used again */
@@ -121,6 +124,9 @@ INLAY_NODISCARD inlay_status runner_run(runner *r, const rt_value *inputs, inlay
 /* Gives the plan memory in the runner's context. Takes over the reference to p, also when it fails. */
 INLAY_NODISCARD inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *diag);
 void bound_destroy(runner *r, bound *b); /* NULL is a no-op */
+/* The slab has room for the plan, and its steps know where it is: before each run, for other plans may have had it
+ * made anew. */
+INLAY_NODISCARD inlay_status bound_settle(runner *r, bound *b, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ for the loop that is watched, watch.c */
 

@@ -178,8 +178,8 @@ static inlay_status too_large(planner *b, uint64_t bytes)
 inlay_status planner_lay_out(planner *b)
 {
     plan *p = b->p;
-    memory_item *items = arena_array(&b->scratch, (size_t)p->place_count + 1, sizeof *items);
-    uint32_t *index = arena_array(&b->scratch, (size_t)p->place_count + 1, sizeof *index);
+    memory_item *items = arena_array(b->scratch, (size_t)p->place_count + 1, sizeof *items);
+    uint32_t *index = arena_array(b->scratch, (size_t)p->place_count + 1, sizeof *index);
 
     if (items == NULL || index == NULL)
         return planner_no_memory(b);
@@ -201,7 +201,7 @@ inlay_status planner_lay_out(planner *b)
             }
             index[count++] = i;
         }
-        if (!memory_place(items, count, p->step_count, domain_alignment(b->prog->env, domain), &b->scratch,
+        if (!memory_place(items, count, p->step_count, domain_alignment(b->prog->env, domain), b->scratch,
                           &p->slab_bytes[domain], &bound))
             return planner_no_memory(b);
         if (domain == INLAY_DOMAIN_HOST && p->slab_bytes[domain] > b->prog->env->max_run_bytes)

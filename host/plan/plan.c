@@ -13,8 +13,8 @@ static const uint64_t WORKSPACE_MAX_BYTES = UINT64_C(1) << 46, WORKSPACE_MAX_ALI
 static inlay_status try_fold(planner *b, const program_step *s, bool *out_folded)
 {
     const part_region *r = s->region;
-    once_tensor *in = arena_array(&b->scratch, (size_t)r->input_count + 1, sizeof *in);
-    once_tensor *out = arena_array(&b->scratch, (size_t)r->output_count + 1, sizeof *out);
+    once_tensor *in = arena_array(b->scratch, (size_t)r->input_count + 1, sizeof *in);
+    once_tensor *out = arena_array(b->scratch, (size_t)r->output_count + 1, sizeof *out);
     inlay_diag quiet = INLAY_DIAG_INIT;
     inlay_status status;
 
@@ -205,7 +205,7 @@ static inlay_status plan_region(planner *b, uint32_t step_index)
 {
     const program_step *s = &b->prog->steps[step_index];
     const part_region *r = s->region;
-    inlay_output_plan *outputs = arena_array(&b->scratch, (size_t)r->output_count + 1, sizeof *outputs);
+    inlay_output_plan *outputs = arena_array(b->scratch, (size_t)r->output_count + 1, sizeof *outputs);
     inlay_specialize_request request = { .struct_size = sizeof request, .values = b->p->states,
                                          .value_count = b->prog->graph->value_count,
                                          .value_stride = sizeof *b->p->states,
@@ -268,7 +268,7 @@ static inlay_status plan_program_step(planner *b, uint32_t i)
 
     if (s->provider == NULL)
         return add_dynamic(b, s, PLAN_HOST);
-    status = plan_infer_region(b->prog, r, b->infos, &b->scratch, b->diag);
+    status = plan_infer_region(b->prog, r, b->infos, b->scratch, b->diag);
     if (status != INLAY_OK)
         return status;
     for (uint32_t k = 0; k < r->node_count; k++) {
@@ -354,26 +354,28 @@ static inlay_status start_inputs(planner *b, const plan_input *inputs, uint32_t 
 }
 
 /* Constants that go into a body, or out to the caller, are read there as any tensor is: at an aligned address. */
-static bool mark_handed_on(planner *b)
+static bool mark_handed_on(program *prog)
 {
-    const graph *g = b->prog->graph;
+    const graph *g = prog->graph;
 
-    b->handed_on = arena_array(&b->scratch, (size_t)g->value_count + 1, sizeof *b->handed_on);
-    if (b->handed_on == NULL)
+    if (prog->handed_on != NULL)
+        return true;
+    prog->handed_on = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *prog->handed_on);
+    if (prog->handed_on == NULL)
         return false;
     for (uint32_t i = 0; i < g->output_count; i++)
         if (g->outputs[i] != INLAY_NONE)
-            b->handed_on[g->outputs[i]] = true;
-    for (uint32_t i = 0; i < b->prog->step_count; i++) {
-        const graph_node *n = b->prog->steps[i].node;
+            prog->handed_on[g->outputs[i]] = true;
+    for (uint32_t i = 0; i < prog->step_count; i++) {
+        const graph_node *n = prog->steps[i].node;
 
-        if (b->prog->steps[i].provider != NULL)
+        if (prog->steps[i].provider != NULL)
             continue;
         for (uint32_t k = 0; k < n->info.input_count; k++)
             if (n->info.inputs[k] != INLAY_NONE)
-                b->handed_on[n->info.inputs[k]] = true;
+                prog->handed_on[n->info.inputs[k]] = true;
         for (uint32_t k = 0; k < n->capture_count; k++)
-            b->handed_on[n->captures[k]] = true;
+            prog->handed_on[n->captures[k]] = true;
     }
     return true;
 }
@@ -385,8 +387,10 @@ static inlay_status start_values(planner *b)
     plan *p = b->p;
     uint32_t *output_of;
 
-    b->infos = arena_array(&p->a, (size_t)g->value_count + 1, sizeof *b->infos);
-    p->states = arena_array(&p->a, (size_t)g->value_count + 1, sizeof *p->states);
+    if (!planner_settle_constants(b) || !mark_handed_on(b->prog))
+        return planner_no_memory(b);
+    b->infos = b->prog->infos;
+    p->states = arena_copy(&p->a, b->prog->first_states, ((size_t)g->value_count + 1) * sizeof *p->states);
     p->values = arena_array(&p->a, (size_t)g->value_count + 1, sizeof *p->values);
     output_of = arena_array(&p->a, (size_t)g->value_count + 1, sizeof *output_of);
     p->domain_count = 1;
@@ -397,8 +401,7 @@ static inlay_status start_values(planner *b)
     }
     b->copies = arena_array(&p->a, (size_t)g->value_count * p->domain_count + 1, sizeof *b->copies);
     p->slab_bytes = arena_array(&p->a, p->domain_count, sizeof *p->slab_bytes);
-    if (b->infos == NULL || p->states == NULL || p->values == NULL || output_of == NULL || b->copies == NULL ||
-        p->slab_bytes == NULL)
+    if (p->states == NULL || p->values == NULL || output_of == NULL || b->copies == NULL || p->slab_bytes == NULL)
         return planner_no_memory(b);
     memset(b->copies, 0xff, (size_t)g->value_count * p->domain_count * sizeof *b->copies);
     memset(output_of, 0xff, g->value_count * sizeof *output_of);
@@ -406,32 +409,36 @@ static inlay_status start_values(planner *b)
     for (uint32_t k = g->output_count; k-- > 0;)
         if (g->outputs[k] != INLAY_NONE)
             output_of[g->outputs[k]] = k;
-    if (!mark_handed_on(b))
-        return planner_no_memory(b);
+    memcpy(b->infos, b->prog->first_infos, g->value_count * sizeof *b->infos);
     for (uint32_t v = 0; v < g->value_count; v++) {
-        p->values[v].place = INLAY_NONE;
-        b->infos[v] = g->values[v].info;
-        if ((b->infos[v].flags & INLAY_VALUE_CONSTANT) != 0) {
-            const void *data = b->handed_on[v] ? program_constant(b->prog, v) : b->infos[v].data;
+        const void *data;
 
-            p->values[v].place = data == NULL ? INLAY_NONE : planner_data_place(b, data, b->infos[v].data_bytes);
-            if (p->values[v].place == INLAY_NONE || !planner_settle(b, v))
-                return planner_no_memory(b);
+        p->values[v].place = INLAY_NONE;
+        if ((b->infos[v].flags & INLAY_VALUE_CONSTANT) == 0)
             continue;
-        }
-        p->states[v] = (inlay_value_state){ .rank = INLAY_RANK_UNKNOWN, .dtype = b->infos[v].dtype };
-        b->infos[v].rank = INLAY_RANK_UNKNOWN;
-        b->infos[v].dims = NULL;
-        b->infos[v].data = NULL;
-        b->infos[v].elements = NULL;
-        b->infos[v].element_count = 0;
+        data = b->prog->handed_on[v] ? program_constant(b->prog, v) : b->infos[v].data;
+        p->values[v].place = data == NULL ? INLAY_NONE : planner_data_place(b, data, b->infos[v].data_bytes);
+        if (p->values[v].place == INLAY_NONE)
+            return planner_no_memory(b);
+        p->values[v].known = true;
     }
     return INLAY_OK;
 }
 
+/* The memory of a plan that has gone is the next one's. */
+static void take_spare(planner *b)
+{
+    arena *spare = __atomic_exchange_n(&b->prog->spare, NULL, __ATOMIC_ACQUIRE);
+
+    if (spare == NULL)
+        return;
+    b->p->a = *spare;
+    free(spare);
+}
+
 inlay_status plan_build(program *prog, const plan_input *inputs, uint32_t count, plan **out_plan, inlay_diag *diag)
 {
-    planner b = { .prog = prog, .diag = diag };
+    planner b = { .prog = prog, .scratch = &prog->scratch, .diag = diag };
     inlay_status status = INLAY_OK;
 
     *out_plan = NULL;
@@ -440,6 +447,7 @@ inlay_status plan_build(program *prog, const plan_input *inputs, uint32_t count,
         return planner_no_memory(&b);
     b.p->references = 1;
     b.p->program = prog;
+    take_spare(&b);
     if (!plan_set_key(b.p, inputs, count)) {
         status = planner_no_memory(&b);
         goto done;
@@ -448,15 +456,21 @@ inlay_status plan_build(program *prog, const plan_input *inputs, uint32_t count,
     INLAY_TRY(start_inputs(&b, inputs, count));
     for (uint32_t i = 0; i < prog->step_count; i++) {
         INLAY_TRY(plan_program_step(&b, i));
-        arena_reset(&b.scratch);
+        arena_reset(b.scratch);
     }
     INLAY_TRY(keep_outputs(&b));
     INLAY_TRY(planner_lay_out(&b));
-    b.p->infos = b.infos;
+    if (b.p->dynamic_count > 0) { /* steps that are sized in the run go on inferring */
+        b.p->infos = arena_copy(&b.p->a, b.infos, ((size_t)prog->graph->value_count + 1) * sizeof *b.infos);
+        if (b.p->infos == NULL) {
+            status = planner_no_memory(&b);
+            goto done;
+        }
+    }
     *out_plan = b.p;
     b.p = NULL;
 done:
-    arena_deinit(&b.scratch);
+    arena_reset(b.scratch);
     plan_unref(b.p);
     return status;
 }

@@ -55,7 +55,7 @@ struct plan {
     int64_t *key;        /* ranks and dims of the inputs, then of the captured values */
     uint32_t key_count;
     inlay_value_state *states; /* [value_count] */
-    inlay_value_info *infos;   /* [value_count] as inferred */
+    inlay_value_info *infos;   /* [value_count] as inferred; NULL where no step is dynamic */
     plan_value *values;        /* [value_count] */
     plan_place *places;
     uint32_t place_count, place_capacity;
@@ -73,6 +73,10 @@ typedef struct plan_input {
     uint32_t rank; /* INLAY_RANK_UNKNOWN: not a tensor */
     const int64_t *dims;
 } plan_input;
+
+/* How many a program keeps; the least recently used goes. What a loop carries may grow from one iteration to the next,
+ * and each run of the loop comes by all those shapes again: a cache that is a little too small would never hit. */
+enum { PLANS_KEPT = 16, BODY_PLANS_KEPT = 128 };
 
 /* The plan for these shapes, from the program's list or made now. inputs: the graph's inputs, then what it captures.
  * *out_plan gains a reference. Errors name the node whose shapes don't fit. */

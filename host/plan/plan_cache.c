@@ -3,10 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Per program; the least recently used goes. What a loop carries may grow from one iteration to the next, and each run
- * of the loop comes by all those shapes again: a cache that is a little too small would never hit. */
-enum { PLANS_KEPT = 16, BODY_PLANS_KEPT = 128 };
-
 static uint32_t key_length(const plan_input *inputs, uint32_t count)
 {
     uint32_t n = count;
@@ -50,6 +46,24 @@ bool plan_fits(const plan *p, const plan_input *inputs, uint32_t count)
     return k == end;
 }
 
+/* Plans of one program are alike: what one had is enough for the next, and no pages are new. */
+static void keep_memory(plan *p)
+{
+    enum { KEPT_BYTES = 4 << 20 };
+    arena *spare = p->a.total_bytes <= KEPT_BYTES ? malloc(sizeof *spare) : NULL;
+
+    if (spare == NULL) {
+        arena_deinit(&p->a);
+        return;
+    }
+    arena_reset(&p->a);
+    *spare = p->a;
+    spare = __atomic_exchange_n(&p->program->spare, spare, __ATOMIC_ACQ_REL);
+    if (spare != NULL)
+        arena_deinit(spare);
+    free(spare);
+}
+
 void plan_unref(plan *p)
 {
     if (p == NULL || __atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) > 0)
@@ -59,7 +73,7 @@ void plan_unref(plan *p)
         if (p->steps[i].instance != NULL)
             s->provider->table->release_instance(s->provider->state, s->compiled, p->steps[i].instance);
     }
-    arena_deinit(&p->a);
+    keep_memory(p);
     free(p);
 }
 
@@ -93,8 +107,10 @@ inlay_status plan_get(program *prog, const plan_input *inputs, uint32_t count, p
         status = plan_build(prog, inputs, count, &found, diag);
         if (status == INLAY_OK && prog->plan_count >= (prog->graph->parent != NULL ? BODY_PLANS_KEPT : PLANS_KEPT))
             drop_oldest(prog);
-        if (status == INLAY_OK)
+        if (status == INLAY_OK) {
             prog->plan_count++;
+            prog->plans_made++;
+        }
     }
     if (found != NULL) {
         found->next = prog->plans;

@@ -9,10 +9,9 @@ typedef struct planner {
     plan *p;
     program *prog;
     inlay_value_info *infos; /* [value_count] */
-    arena scratch;
+    arena *scratch;          /* the program's */
     uint32_t *copies;        /* [value_count * domain_count] place of the value in the domain, INLAY_NONE */
     const uint32_t *output_of; /* [value_count] first graph output that the value is, INLAY_NONE */
-    bool *handed_on;         /* [value_count] the host gives the value to a body or to the caller */
     inlay_diag *diag;
 } planner;
 
@@ -25,6 +24,8 @@ inlay_status planner_no_memory(planner *b);
 bool plan_info_bytes(const inlay_value_info *info, size_t *out_bytes);
 /* Copies what the info of value v points to out of scratch into the plan's arena, and fills the value's state. */
 bool planner_settle(planner *b, uint32_t v);
+/* The program's first_infos and first_states, once: what constants are does not depend on shapes. */
+bool planner_settle_constants(planner *b);
 
 /* ------------------------------------------------------------------ places.c */
 

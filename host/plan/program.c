@@ -497,6 +497,10 @@ void program_destroy(program *p)
     free(p->owned);
     if (p->graph->parent == NULL)
         packs_close(p->packs);
+    if (p->spare != NULL)
+        arena_deinit(p->spare);
+    free(p->spare);
+    arena_deinit(&p->scratch);
     arena_deinit(&p->a);
     (void)pthread_mutex_destroy(&p->lock);
     (void)pthread_mutex_destroy(&p->plan_lock);

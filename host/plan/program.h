@@ -61,6 +61,14 @@ struct program {
     pthread_mutex_t plan_lock; /* guards plans; held while one is made */
     struct plan *plans;  /* newest use first */
     uint32_t plan_count;
+    uint64_t plans_made; /* ever */
+    /* What every plan begins with, [value_count] each: constants settled, all else unknown. Made with the first plan. */
+    inlay_value_info *first_infos;
+    inlay_value_state *first_states;
+    inlay_value_info *infos; /* [value_count] of the plan that is being made */
+    bool *handed_on;         /* [value_count] the host gives the value to a body or to the caller */
+    arena scratch;           /* of the plan that is being made */
+    arena *spare;            /* atomic: memory of a plan that has gone, for the next one; may be NULL */
 };
 
 /* Partitions and compiles g and its bodies. env and the model outlive the program. */

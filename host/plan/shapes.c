@@ -120,22 +120,59 @@ static bool elements_to_data(inlay_value_info *info, arena *a)
     return true;
 }
 
-bool planner_settle(planner *b, uint32_t v)
+/* Everything that info points to moves into the arena. */
+static bool settle(inlay_value_info *info, arena *a, inlay_value_state *state)
 {
-    inlay_value_info *info = &b->infos[v];
-
     if (info->rank != INLAY_RANK_UNKNOWN) {
-        info->dims = arena_copy(&b->p->a, info->dims, info->rank * sizeof *info->dims);
+        info->dims = arena_copy(a, info->dims, info->rank * sizeof *info->dims);
         if (info->dims == NULL)
             return false;
     }
     if (info->elements != NULL) {
-        info->elements = arena_copy(&b->p->a, info->elements, (size_t)info->element_count * sizeof *info->elements);
+        info->elements = arena_copy(a, info->elements, (size_t)info->element_count * sizeof *info->elements);
         if (info->elements == NULL)
             return false;
     }
-    if (!elements_to_data(info, &b->p->a) || !plan_state_from_info(info, &b->p->a, &b->p->states[v]))
+    return elements_to_data(info, a) && plan_state_from_info(info, a, state);
+}
+
+bool planner_settle(planner *b, uint32_t v)
+{
+    if (!settle(&b->infos[v], &b->p->a, &b->p->states[v]))
         return false;
-    b->p->values[v].known = plan_all_fixed(info);
+    b->p->values[v].known = plan_all_fixed(&b->infos[v]);
+    return true;
+}
+
+bool planner_settle_constants(planner *b)
+{
+    program *prog = b->prog;
+    const graph *g = prog->graph;
+    inlay_value_info *infos;
+    inlay_value_state *states;
+
+    if (prog->first_infos != NULL)
+        return true;
+    infos = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *infos);
+    states = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *states);
+    prog->infos = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *infos);
+    if (infos == NULL || states == NULL || prog->infos == NULL)
+        return false;
+    for (uint32_t v = 0; v < g->value_count; v++) {
+        infos[v] = g->values[v].info;
+        if ((infos[v].flags & INLAY_VALUE_CONSTANT) != 0) {
+            if (!settle(&infos[v], &prog->a, &states[v]))
+                return false;
+            continue;
+        }
+        states[v] = (inlay_value_state){ .rank = INLAY_RANK_UNKNOWN, .dtype = infos[v].dtype };
+        infos[v].rank = INLAY_RANK_UNKNOWN;
+        infos[v].dims = NULL;
+        infos[v].data = NULL;
+        infos[v].elements = NULL;
+        infos[v].element_count = 0;
+    }
+    prog->first_states = states;
+    prog->first_infos = infos;
     return true;
 }

@@ -1,4 +1,4 @@
-/* A region at concrete shapes: places of values, steps, and the instance made of them. */
+/* A region at concrete shapes: places of values, and steps. */
 #include "build.h"
 
 static inlay_status no_memory(const rg_build *b)
@@ -148,7 +148,7 @@ inlay_status rg_read_as(rg_build *b, uint32_t value, const rg_md *md, rg_place *
 
     if (status != INLAY_OK)
         return status;
-    if (b->copies[value].buffer != INLAY_NONE && rg_md_equal(&b->copies[value].md, &wanted)) {
+    if ((b->has[value] & RG_HAS_COPY) != 0 && rg_md_equal(&b->copies[value].md, &wanted)) {
         *out = b->copies[value];
         out->md = wanted; /* the strides of axes with one element are those asked for: kernels step by them */
         return INLAY_OK;
@@ -156,6 +156,7 @@ inlay_status rg_read_as(rg_build *b, uint32_t value, const rg_md *md, rg_place *
     status = rg_reorder(b, &at, &wanted, out);
     if (status == INLAY_OK && out->buffer != at.buffer) {
         b->copies[value] = *out;
+        b->has[value] |= RG_HAS_COPY;
         b->instance->buffers[out->buffer].copy_of = value;
     }
     return status;
@@ -168,12 +169,13 @@ inlay_status rg_read_plain(rg_build *b, uint32_t value, rg_place *out)
 
     rg_md_plain(&plain, b->ranks[value], b->dims[value]);
     plain.data_type = rg_type(b, value);
-    if (b->plains[value].buffer != INLAY_NONE) {
+    if ((b->has[value] & RG_HAS_PLAIN) != 0) {
         *out = b->plains[value];
         return INLAY_OK;
     }
     INLAY_TRY(rg_read_as(b, value, &plain, out));
     b->plains[value] = *out;
+    b->has[value] |= RG_HAS_PLAIN;
 done:
     return status;
 }
@@ -218,6 +220,7 @@ inlay_status rg_set_place(rg_build *b, uint32_t value, const rg_place *place)
     INLAY_TRY(rg_result_place(b, value, &plain, &out));
     INLAY_TRY(rg_emit_copy(b, place, &out));
     b->plains[value] = out;
+    b->has[value] |= RG_HAS_PLAIN;
 done:
     return status;
 }
@@ -235,26 +238,32 @@ bool rg_is_last_use(const rg_build *b, uint32_t value)
 
 /* ------------------------------------------------------------------ steps */
 
-static bool same_slot(const rg_slot *s, const rg_place *p)
-{
-    return s->place.buffer == p->buffer && s->place.offset == p->offset && rg_md_equal(&s->place.md, &p->md);
-}
-
-/* Slots of a place are shared by steps, which keeps the memory objects few. New places are at the end. */
-static inlay_status find_slot(rg_build *b, const rg_place *place, uint32_t *out)
+/* Slots of a place are shared by steps, which keeps the memory objects few. New places are at the end. known: oneDNN
+ * is to read it, and has to be told the layout. */
+static inlay_status find_slot(rg_build *b, const rg_place *place, bool known, uint32_t *out)
 {
     inlay_instance *i = b->instance;
+    uint32_t md = INLAY_NONE;
 
     for (uint32_t back = 0; back < 64 && back < i->slot_count; back++) {
-        if (same_slot(&i->slots[i->slot_count - 1 - back], place)) {
+        const rg_slot *s = &i->slots[i->slot_count - 1 - back];
+
+        if (s->buffer == place->buffer && s->offset == place->offset &&
+            (!known || (s->md != INLAY_NONE && rg_md_equal(&i->mds[s->md], &place->md)))) {
             *out = i->slot_count - 1 - back;
             return INLAY_OK;
         }
     }
     if (!rg_grow(&i->slots, i->slot_count, &b->slot_capacity, sizeof *i->slots))
         return no_memory(b);
+    if (known) {
+        if (!rg_grow(&i->mds, i->md_count, &b->md_capacity, sizeof *i->mds))
+            return no_memory(b);
+        md = i->md_count;
+        i->mds[i->md_count++] = place->md;
+    }
     *out = i->slot_count;
-    i->slots[i->slot_count++].place = *place;
+    i->slots[i->slot_count++] = (rg_slot){ place->offset, place->buffer, md };
     return INLAY_OK;
 }
 
@@ -267,7 +276,7 @@ static inlay_status add_arg(rg_build *b, rg_step *step, int id, const rg_place *
 
     if (!rg_grow(&i->args, i->arg_count, &b->arg_capacity, sizeof *i->args))
         return no_memory(b);
-    status = find_slot(b, place, &slot);
+    status = find_slot(b, place, step->primitive != NULL, &slot);
     if (status != INLAY_OK)
         return status;
     if (buffer->first == INLAY_NONE)
@@ -341,171 +350,4 @@ void rg_native_destroy(rg_native *native)
     if (native != NULL && native->release != NULL)
         native->release(native);
     free(native);
-}
-
-/* ------------------------------------------------------------------ the instance */
-
-/* Dims of all values, from the host, and the key made of them. */
-static inlay_status read_shapes(rg_build *b, const inlay_value_state *values, uint32_t stride, uint32_t value_count)
-{
-    const inlay_compiled *c = b->c;
-    inlay_instance *i = b->instance;
-
-    for (uint32_t v = 0; v < c->value_count; v++) {
-        const inlay_value_state *s;
-        int64_t bytes = 64; /* blocks of 16 channels may round a size up */
-
-        b->places[v].buffer = b->plains[v].buffer = b->copies[v].buffer = INLAY_NONE;
-        b->uses[v] = c->values[v].uses;
-        b->scales[v] = b->homes[v].buffer = INLAY_NONE;
-        if (c->values[v].constant != INLAY_NONE) {
-            b->ranks[v] = c->values[v].rank;
-            memcpy(b->dims[v], c->values[v].dims, sizeof b->dims[v]);
-            continue;
-        }
-        if (c->values[v].snapshot >= value_count)
-            return inlay_fail(b->diag, INLAY_INVALID_ARGUMENT, "a value of the region is not there");
-        s = INLAY_AT(inlay_value_state, values, stride, c->values[v].snapshot);
-        if (s->rank == INLAY_RANK_UNKNOWN || s->rank > RG_MAX_RANK)
-            return inlay_fail(b->diag, INLAY_UNSUPPORTED, "a value of a region has no shape, or more than %d axes",
-                              RG_MAX_RANK);
-        b->ranks[v] = s->rank;
-        i->key[i->key_count++] = s->rank;
-        for (uint32_t d = 0; d < s->rank; d++) {
-            if (s->dims[d] < 0)
-                return inlay_fail(b->diag, INLAY_UNSUPPORTED, "the shape of a value of a region depends on data");
-            if (__builtin_mul_overflow(bytes, s->dims[d] > 0 ? s->dims[d] : 1, &bytes))
-                return inlay_fail(b->diag, INLAY_LIMIT_EXCEEDED, "a value of a region is too large to be counted");
-            b->dims[v][d] = s->dims[d];
-            i->key[i->key_count++] = s->dims[d];
-        }
-    }
-    return INLAY_OK;
-}
-
-/* Values that the group has read are one use nearer to the end. */
-static void count_reads(rg_build *b, const rg_group *group)
-{
-    const rg_op *op = &b->c->ops[group->op];
-    uint32_t reads[3 + RG_MAX_POSTS + 1], count = 0;
-
-    for (uint32_t n = 0; n < op->in_count; n++) {
-        uint32_t v = op->in[n];
-
-        if (v == INLAY_NONE)
-            continue;
-        if (b->uses[v] > 0)
-            b->uses[v]--;
-        if (b->places[v].buffer != INLAY_NONE && b->instance->buffers[b->places[v].buffer].pending > 0)
-            b->instance->buffers[b->places[v].buffer].pending--;
-    }
-    for (uint32_t p = 0; p < group->post_count; p++)
-        if (group->posts[p].kind != RG_POST_ELTWISE)
-            reads[count++] = group->posts[p].other;
-    if (group->bias != INLAY_NONE)
-        reads[count++] = group->bias;
-    for (uint32_t n = 0; n < count; n++) {
-        uint32_t v = reads[n];
-
-        if (b->uses[v] > 0)
-            b->uses[v]--;
-        if (b->places[v].buffer != INLAY_NONE && b->instance->buffers[b->places[v].buffer].pending > 0)
-            b->instance->buffers[b->places[v].buffer].pending--;
-    }
-}
-
-static inlay_status lower(rg_build *b)
-{
-    inlay_status status = INLAY_OK;
-
-    for (uint32_t g = 0; g < b->group_count; g++) {
-        const rg_group *group = &b->groups[g];
-
-        b->op_index = group->op;
-        b->op = &b->c->ops[group->op];
-        if (rg_count(b, group->out) > 0 || b->op->row->family == &rg_split || b->op->row->family == &rg_recurrent)
-            INLAY_TRY(rg_reads_nothing(b) ? rg_lower_nothing(b, group) : b->op->row->family->lower(b, group));
-        count_reads(b, group);
-    }
-done:
-    return status;
-}
-
-inlay_status rg_instance_build(inlay_compiled *c, const inlay_value_state *values, uint32_t stride,
-                               uint32_t value_count, uint32_t threads, const struct kn_attempt *attempt,
-                               inlay_instance **out_instance, inlay_diag *diag)
-{
-    rg_build b = { .state = c->state, .c = c, .diag = diag, .attempt = attempt };
-    size_t n = c->value_count + 1u;
-    inlay_status status = INLAY_OK;
-    int before = rg_threads_set(threads);
-
-    *out_instance = NULL;
-    b.instance = calloc(1, sizeof *b.instance);
-    b.dims = calloc(n, sizeof *b.dims);
-    b.ranks = calloc(n, sizeof *b.ranks);
-    b.places = calloc(n, sizeof *b.places);
-    b.plains = calloc(n, sizeof *b.plains);
-    b.copies = calloc(n, sizeof *b.copies);
-    b.uses = calloc(n, sizeof *b.uses);
-    b.scales = calloc(n, sizeof *b.scales);
-    b.homes = calloc(n, sizeof *b.homes);
-    b.ahead = calloc(n, sizeof *b.ahead);
-    b.groups = calloc(c->op_count + 1u, sizeof *b.groups);
-    if (b.instance != NULL) {
-        b.instance->key = calloc(n * (RG_MAX_RANK + 1), sizeof *b.instance->key);
-        b.instance->threads = threads;
-        b.instance->references = 1;
-    }
-    if (b.instance == NULL || b.dims == NULL || b.ranks == NULL || b.places == NULL || b.plains == NULL ||
-        b.copies == NULL || b.uses == NULL || b.scales == NULL || b.homes == NULL || b.ahead == NULL ||
-        b.groups == NULL || b.instance->key == NULL) {
-        status = no_memory(&b);
-        goto done;
-    }
-    (void)pthread_mutex_init(&b.instance->lock, NULL);
-    b.instance->has_lock = true;
-    INLAY_TRY(read_shapes(&b, values, stride, value_count));
-    INLAY_TRY(rg_fuse(&b));
-    INLAY_TRY(lower(&b));
-    INLAY_TRY(rg_plan(&b));
-    INLAY_TRY(rg_context_prepare(c->state, b.instance, diag));
-    *out_instance = b.instance;
-    b.instance = NULL;
-done:
-    rg_instance_destroy(b.instance);
-    free(b.groups);
-    free(b.uses);
-    free(b.scales);
-    free(b.homes);
-    for (uint32_t v = 0; b.ahead != NULL && v < c->value_count; v++)
-        free(b.ahead[v]);
-    free(b.ahead);
-    free(b.copies);
-    free(b.plains);
-    free(b.places);
-    free(b.ranks);
-    free(b.dims);
-    rg_threads_restore(before);
-    return status;
-}
-
-void rg_instance_destroy(inlay_instance *i)
-{
-    if (i == NULL)
-        return;
-    rg_contexts_destroy(i);
-    for (uint32_t s = 0; s < i->step_count; s++) {
-        (void)dnnl_primitive_destroy(i->steps[s].primitive);
-        rg_native_destroy(i->steps[s].native);
-    }
-    free(i->steps);
-    free(i->args);
-    free(i->slots);
-    free(i->buffers);
-    free(i->choices);
-    free(i->key);
-    if (i->has_lock)
-        (void)pthread_mutex_destroy(&i->lock);
-    free(i);
 }

@@ -9,6 +9,16 @@
 
 typedef dnnl_memory_desc_t rg_md;
 
+/* Memory of a build, which the next one finds again (scratch.c); not cleared. One thread at a time. */
+typedef struct rg_scratch rg_scratch;
+rg_scratch *rg_scratch_open(const rg_state *state); /* NULL: out of memory */
+/* Room for elements, aligned to 64 bytes, until the scratch is closed; NULL: out of memory. */
+void *rg_scratch_take(rg_scratch *s, size_t count, size_t element);
+void *rg_scratch_take_zeroed(rg_scratch *s, size_t count, size_t element);
+void rg_scratch_close(const rg_state *state, rg_scratch *s); /* NULL is a no-op */
+/* Frees what waits at the state. */
+void rg_scratch_drop(const rg_state *state);
+
 enum { RG_WORK, RG_INPUT, RG_OUTPUT, RG_CONST };
 
 typedef struct rg_buffer {
@@ -32,7 +42,9 @@ typedef struct rg_place {
 
 /* A memory argument of a step. */
 typedef struct rg_slot {
-    rg_place place;
+    uint64_t offset; /* bytes */
+    uint32_t buffer;
+    uint32_t md;     /* number in the instance's mds; INLAY_NONE: only loops of our own read it, who know */
 } rg_slot;
 
 typedef struct rg_arg {
@@ -71,8 +83,9 @@ struct inlay_instance {
     rg_step *steps;
     rg_arg *args;
     rg_slot *slots;
+    rg_md *mds; /* [md_count] of operands of oneDNN's kernels */
     rg_buffer *buffers;
-    uint32_t step_count, arg_count, slot_count, buffer_count;
+    uint32_t step_count, arg_count, slot_count, md_count, buffer_count;
     uint32_t max_args; /* of one step */
     kn_choice *choices; /* [choice_count] kernels of convolutions and products (kernels.h) */
     uint32_t choice_count;
@@ -105,6 +118,7 @@ struct rg_group {
     uint32_t out;      /* the value after all posts */
 };
 
+enum { RG_HAS_PLAIN = 1, RG_HAS_COPY = 2, RG_HAS_HOME = 4 };
 struct rg_build {
     const rg_state *state;
     inlay_compiled *c;
@@ -114,18 +128,22 @@ struct rg_build {
     uint32_t op_index;
     int64_t (*dims)[RG_MAX_RANK]; /* [value_count] */
     uint32_t *ranks;              /* [value_count] */
+    rg_scratch *scratch;          /* what follows lies there, as far as an array has a length */
     rg_place *places;             /* [value_count] */
-    rg_place *plains;             /* [value_count] a row-major copy, where one was made */
-    rg_place *copies;             /* [value_count] the last copy in another layout */
+    rg_place *plains;             /* [value_count] a row-major copy, where one was made (RG_HAS_PLAIN) */
+    rg_place *copies;             /* [value_count] the last copy in another layout (RG_HAS_COPY) */
+    uint8_t *has;                 /* [value_count] set of RG_HAS_*: entries of other places were never written */
     uint32_t *uses;               /* [value_count] reads yet to be lowered */
-    rg_place *homes;              /* [value_count] of concatenations: the image whose parts are made in place */
+    rg_place *homes;              /* [value_count] of concatenations: the image whose parts are made in place
+                                     (RG_HAS_HOME) */
     uint32_t *scales;             /* [value_count] a factor for each channel that its only reader multiplies weights
                                      by, INLAY_NONE: the value is whole */
     struct kn_ahead **ahead;      /* [value_count] the convolution that makes it while its only reader runs (kernels.h);
                                      NULL: it is made ahead of that, as usual */
     rg_group *groups;
     uint32_t group_count;
-    uint32_t step_capacity, arg_capacity, slot_capacity, buffer_capacity, choice_capacity;
+    int64_t *key;                 /* what becomes the instance's */
+    uint32_t step_capacity, arg_capacity, slot_capacity, md_capacity, buffer_capacity, choice_capacity;
     const struct kn_attempt *attempt; /* kernels to try (kernels.h); NULL: the best */
 };
 
@@ -359,6 +377,8 @@ inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_in
 /* Makes the context of the first run, so that it needs no heap. */
 inlay_status rg_context_prepare(const rg_state *state, inlay_instance *instance, inlay_diag *diag);
 void rg_contexts_destroy(inlay_instance *instance);
+/* Room in an array that is NULL for that many elements, cleared; false: out of memory. */
+bool rg_reserve(void *array, uint32_t count, uint32_t *capacity, size_t element);
 /* Room for one more element; false: out of memory. */
 bool rg_grow(void *array, uint32_t count, uint32_t *capacity, size_t element);
 #endif

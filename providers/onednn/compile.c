@@ -19,6 +19,17 @@ inlay_status rg_check(dnnl_status_t code, inlay_diag *diag, const char *what, co
                                                        : "runtime error");
 }
 
+bool rg_reserve(void *array, uint32_t count, uint32_t *capacity, size_t element)
+{
+    void *fresh = calloc(count + 1u, element);
+
+    if (fresh == NULL)
+        return false;
+    memcpy(array, &fresh, sizeof fresh);
+    *capacity = count + 1u;
+    return true;
+}
+
 bool rg_grow(void *array, uint32_t count, uint32_t *capacity, size_t element)
 {
     uint32_t more = *capacity < 32 ? 32 : *capacity * 2;

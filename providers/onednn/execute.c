@@ -77,12 +77,12 @@ static dnnl_status_t describe_operands(const rg_state *state, const inlay_instan
         code = dnnl_stream_create(&x->stream, state->engine, dnnl_stream_default_flags);
     for (uint32_t a = step->first_arg; code == dnnl_success && a < step->first_arg + step->arg_count; a++) {
         uint32_t s = i->args[a].slot;
-        const rg_place *p = &i->slots[s].place;
+        const rg_slot *p = &i->slots[s];
         const rg_buffer *b = &i->buffers[p->buffer];
         void *data = b->kind == RG_CONST ? (char *)(uintptr_t)b->data + p->offset : DNNL_MEMORY_NONE;
 
         if (x->memories[s] == NULL)
-            code = dnnl_memory_create(&x->memories[s], &p->md, state->engine, data);
+            code = dnnl_memory_create(&x->memories[s], &i->mds[p->md], state->engine, data);
         x->args[a] = (dnnl_exec_arg_t){ i->args[a].id, x->memories[s] };
     }
     return code;
@@ -169,7 +169,7 @@ static inlay_status bind(const inlay_instance *i, rg_context *x, const inlay_exe
         moved = true;
     }
     for (uint32_t s = 0; moved && code == dnnl_success && s < i->slot_count; s++) {
-        const rg_place *p = &i->slots[s].place;
+        const rg_slot *p = &i->slots[s];
         void *now = (char *)x->addresses[p->buffer] + p->offset, *was = NULL;
 
         if (x->memories[s] == NULL || i->buffers[p->buffer].kind == RG_CONST)
@@ -185,7 +185,7 @@ static inlay_status run_native(const rg_state *state, const inlay_instance *i, c
                                const inlay_exec_args *args)
 {
     for (uint32_t a = 0; a < step->arg_count; a++) {
-        const rg_place *p = &i->slots[i->args[step->first_arg + a].slot].place;
+        const rg_slot *p = &i->slots[i->args[step->first_arg + a].slot];
 
         x->native[a] = (char *)x->addresses[p->buffer] + p->offset;
     }

@@ -175,9 +175,9 @@ static void extend(const rg_build *b, const readers *of, uint8_t *taken, rg_grou
 inlay_status rg_fuse(rg_build *b)
 {
     uint32_t n = b->c->op_count;
-    readers *of = calloc(b->c->value_count + 1u, sizeof *of);
-    uint8_t *taken = calloc(n + 1u, 1);
-    rg_group *at = calloc(n + 1u, sizeof *at); /* by last op */
+    readers *of = rg_scratch_take_zeroed(b->scratch, b->c->value_count + 1u, sizeof *of);
+    uint8_t *taken = rg_scratch_take_zeroed(b->scratch, n + 1u, 1);
+    rg_group *at = rg_scratch_take(b->scratch, n + 1u, sizeof *at); /* by last op */
     inlay_status status = INLAY_OK;
 
     if (of == NULL || taken == NULL || at == NULL) {
@@ -205,8 +205,5 @@ inlay_status rg_fuse(rg_build *b)
         if (at[o].op != INLAY_NONE)
             b->groups[b->group_count++] = at[o];
 done:
-    free(at);
-    free(taken);
-    free(of);
     return status;
 }

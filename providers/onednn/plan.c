@@ -41,7 +41,7 @@ static uint64_t lowest_gap(rg_buffer *const *placed, uint32_t count, const rg_bu
 inlay_status rg_plan(rg_build *b)
 {
     inlay_instance *i = b->instance;
-    rg_buffer **list = calloc(2 * (size_t)i->buffer_count + 1, sizeof *list), **placed = list + i->buffer_count;
+    rg_buffer **list = rg_scratch_take(b->scratch, 2 * (size_t)i->buffer_count + 1, sizeof *list), **placed = list + i->buffer_count;
     uint32_t count = 0;
 
     if (list == NULL)
@@ -72,6 +72,5 @@ inlay_status rg_plan(rg_build *b)
         if (p != x)
             x->offset = p->offset + within;
     }
-    free(list);
     return INLAY_OK;
 }

@@ -39,6 +39,11 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     *out_state = NULL;
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider onednn");
+    state->scratch = calloc(1, sizeof *state->scratch);
+    if (state->scratch == NULL) {
+        free(state);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider onednn");
+    }
     state->host = host;
     state->budget = args->max_threads;
     state->constants = host->extension(host->ctx, INLAY_EXT_CONSTANTS);
@@ -84,6 +89,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         state->sgemm = NULL; /* floats alone */
     code = dnnl_engine_create(&state->engine, dnnl_cpu, 0);
     if (code != dnnl_success) {
+        free(state->scratch);
         free(state);
         return inlay_fail(diag, INLAY_UNSUPPORTED, "no oneDNN: libdnnl2 is not installed, or knows "
                            "nothing of this CPU (status %d)", (int)code);
@@ -99,6 +105,8 @@ static void destroy(void *state_)
     if (state == NULL)
         return;
     (void)dnnl_engine_destroy(state->engine);
+    rg_scratch_drop(state);
+    free(state->scratch);
     free(state);
 }
 

@@ -156,7 +156,7 @@ inlay_status rg_quant_chains(rg_build *b, uint8_t *taken, rg_group *at)
 
         if (op->row->family != &rg_quantize || !find_chain(b, op, &c, inner, &count))
             continue;
-        if (reads == NULL && (reads = calloc(b->c->value_count + 1u, 1)) == NULL)
+        if (reads == NULL && (reads = rg_scratch_take_zeroed(b->scratch, b->c->value_count + 1u, 1)) == NULL)
             return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory to prepare a region of %u nodes", n);
         taken[o] = 1;
         for (uint32_t i = 0; i < count; i++)
@@ -178,7 +178,6 @@ inlay_status rg_quant_chains(rg_build *b, uint8_t *taken, rg_group *at)
         if (op->row->family == &rg_dequantize && y->output == INLAY_NONE && y->uses == reads[op->out[0]])
             taken[o] = 1;
     }
-    free(reads);
     return INLAY_OK;
 }
 

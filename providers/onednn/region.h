@@ -6,8 +6,10 @@
  *     fuse.c         which ops run as one primitive at concrete shapes                       (specialize)
  *     lower_*.c      ops -> primitives, layouts, places                                      (specialize)
  *     build.c        what lowering writes into: places, buffers, steps
+ *     instance.c     shapes -> groups -> steps -> an instance
  *     dense.c        products by constants with loops of our own: sgemm.c around sgemm_tile.inc
  *     attend.c       attention likewise
+ *     scratch.c      memory of builds
  *     weights.c      packed constants, shared by all shapes
  *     plan.c         buffers -> one workspace
  *     execute.c      the run
@@ -50,6 +52,7 @@ typedef struct rg_state {
     bool fast_pairs; /* for which this CPU has units */
     bool strict;     /* precision strict */
     uint32_t kernel; /* KN_*: that convolutions run by where it can; KN_COUNT: the best */
+    struct rg_scratch **scratch; /* atomic: memory that no build is using, or NULL */
 } rg_state;
 
 /* ------------------------------------------------------------------ operators */
@@ -239,6 +242,7 @@ struct inlay_compiled {
     pthread_mutex_t lock; /* of constants and ready */
     void *compiling;        /* the request's handle, during compile */
     const void *timings;    /* of kernels; NULL: none were kept */
+    uint32_t step_hint, arg_hint, slot_hint, buffer_hint; /* how many the last instance had */
     bool trying;            /* an instance is built for the timing of kernels (kernels_tune.c) */
     inlay_instance *ready;  /* made by compile for the shapes it was told to expect; its key says which */
 };

@@ -61,13 +61,12 @@ inlay_status tiles_home(rg_build *b, uint32_t value, rg_place *out, bool *out_fo
     for (uint32_t i = 0; i < b->c->ops[o].in_count; i++)
         if (rg_type(b, b->c->ops[o].in[i]) != dnnl_f32)
             return INLAY_OK;
-    if (b->homes[y].buffer == INLAY_NONE) {
+    if ((b->has[y] & RG_HAS_HOME) == 0) {
         rg_md_channels_last(&md, 4, b->dims[y]);
         status = rg_new_place(b, &md, &b->homes[y]);
-        if (status != INLAY_OK) {
-            b->homes[y].buffer = INLAY_NONE;
+        if (status != INLAY_OK)
             return status;
-        }
+        b->has[y] |= RG_HAS_HOME;
     }
     part_of(&b->homes[y], before, b->dims[value], out);
     *out_found = true;
@@ -82,7 +81,7 @@ inlay_status tiles_concat(rg_build *b, const rg_group *group, bool *out_done)
     int64_t before = 0;
 
     *out_done = false;
-    if (home->buffer == INLAY_NONE)
+    if ((b->has[op->out[0]] & RG_HAS_HOME) == 0)
         return INLAY_OK;
     for (uint32_t i = 0; i < op->in_count; i++) {
         rg_place x, part;

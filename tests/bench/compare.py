@@ -8,7 +8,9 @@ empty cache folder (`cold`), and with what the run before it kept there (`warm`)
 it inlay opens its plugins and their libraries; that of ONNX Runtime begins when its library is loaded. Nothing that was
 measured on this machine before is used: the cache folder is a new one for each row. With --tune there is one more
 column: inlay after `inlay tune MODEL`, in turns with all others. `peak` is the share of the machine's measured peak: the
-model's operations in its time, beside the best large matrix product on as many threads."""
+model's operations in its time, beside the best large matrix product on as many threads.
+
+With --grow each timed run has other sizes than the one before, in both engines, as in a decoder whose past grows."""
 import argparse
 import json
 import os
@@ -38,6 +40,7 @@ def arguments():
     ap.add_argument("--batch", type=int, default=1)
     ap.add_argument("--providers", default="")
     ap.add_argument("--tune", action="store_true")
+    ap.add_argument("--grow", default="", help="NAME=START+STEP,...: no two runs have the same sizes")
     ap.add_argument("--dir", default=os.path.join(ROOT, "build", "models"))
     ap.add_argument("--inlay", default=os.path.join(ROOT, "build", "release", "bin", "inlay"))
     ap.add_argument("--md")
@@ -51,6 +54,9 @@ def arguments():
             sys.exit(f"compare.sh: --peer {p}: peers are {', '.join(PEERS)}")
     if not args.rows and not os.path.exists(args.inlay):
         sys.exit(f"{args.inlay} is not there: build first, or name it with --inlay")
+    args.grow = [x for g in args.grow.split(",") if g for x in ("--grow", g)]
+    if args.grow and args.peer != ["ort"]:
+        sys.exit("compare.sh: --grow is for ONNX Runtime alone")
     args.threads = [int(t) for t in args.threads.split(",")]
     return args
 
@@ -131,11 +137,11 @@ def command_of(args, engine, model, inputs, threads, extra=()):
     name, path, exported = model
     if engine in ("inlay", "tuned"):
         return [args.inlay, "bench", path, "--json", "--inputs", inputs, "--seconds", str(args.seconds),
-                *common(args, inputs, engine, threads), *extra]
+                *common(args, inputs, engine, threads), *args.grow, *extra]
     if engine == "ort":
         peer = os.path.join(args.dir, "peer")
         return [os.path.join(peer, "ort_bench"), os.path.join(peer, "libonnxruntime.so.1"), path, "--threads",
-                str(threads), "--seconds", str(args.seconds), "--inputs", inputs, *extra]
+                str(threads), "--seconds", str(args.seconds), "--inputs", inputs, *args.grow, *extra]
     script = ["--script"] if engine == "script" else []
     return ["/usr/bin/python3", os.path.join(HERE, "torch_bench.py"), exported, "--threads", str(threads), "--seconds",
             str(args.seconds), "--inputs", inputs, *script]

@@ -232,6 +232,12 @@ json 0 '.create_ms >= 0 and .first_ms >= 0 and .median_ms >= .min_ms and .p95_ms
     and .runs >= 1 and .cpu_ms > 0 and .peak_mb > 0' bench "$add" --seconds 0.05 --warmup 1 --intra-threads 1 --json
 json 0 '.runs == 3' bench "$add" --seconds 60 --runs 3 --json
 expect 0 '^median' bench "$add" --seconds 0.01
+grows=$(dirname "$0")/../fuzz/corpus/model/add.onnx
+json 0 '.runs == 5 and .median_ms > 0' bench "$grows" --grow N=3+2 --runs 5 --json --quiet
+json 0 '.runs == 64' bench "$grows" --grow N=1 --json --quiet
+refuses 2 'NAME=STEP' bench "$grows" --grow N
+refuses 2 'NAME=STEP' bench "$grows" --grow N=-1
+expect 2 'no input has an open axis' bench "$grows" --grow M=1 --quiet
 
 # Ctrl-C ends it in good order, once it is caught (bit 2 of SigCgt): a bench that would take a minute.
 checks=$((checks + 1))

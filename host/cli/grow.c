@@ -1,0 +1,152 @@
+#include "cli/grow.h"
+#include "base/checked.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIZE_MAX_GROWN = 1 << 24 };
+
+/* What an argument says of its axis; false: it is none. */
+static bool read_spec(const char *spec, size_t *name_bytes, int64_t *start, int64_t *step)
+{
+    const char *equals = strrchr(spec, '=');
+    char *end = NULL;
+
+    errno = 0;
+    if (equals == NULL || equals == spec || equals[1] < '0' || equals[1] > '9')
+        return false;
+    *name_bytes = (size_t)(equals - spec);
+    *start = -1;
+    *step = strtol(equals + 1, &end, 10);
+    if (*end == '+' && end[1] >= '0' && end[1] <= '9') {
+        *start = *step;
+        *step = strtol(end + 1, &end, 10);
+    }
+    return *end == '\0' && errno == 0 && *step <= SIZE_MAX_GROWN && *start <= SIZE_MAX_GROWN;
+}
+
+error_t grow_add(grow *g, char *arg, struct argp_state *state)
+{
+    const char **more;
+    int64_t start, step;
+    size_t n;
+
+    if (!read_spec(arg, &n, &start, &step))
+        argp_failure(state, CLI_USAGE, 0, "--grow %s: expected NAME=STEP or NAME=START+STEP, of at most %d", arg,
+                     (int)SIZE_MAX_GROWN);
+    more = realloc(g->specs, (g->count + 1) * sizeof *more);
+    if (more == NULL)
+        return ENOMEM;
+    g->specs = more;
+    g->specs[g->count++] = arg;
+    return 0;
+}
+
+void grow_deinit(grow *g)
+{
+    free(g->specs);
+    *g = (grow){ 0 };
+}
+
+/* The size in run k of an axis of that name, which has `size` now; used notes who was asked for. false: too large. */
+static bool size_of(const grow *g, const char *name, uint64_t k, int64_t size, uint32_t *used, int64_t *out)
+{
+    int64_t start, step, more;
+    size_t n;
+
+    *out = size;
+    for (uint32_t i = 0; i < g->count; i++) {
+        if (!read_spec(g->specs[i], &n, &start, &step) || strlen(name) != n || strncmp(g->specs[i], name, n) != 0)
+            continue;
+        used[i] = 1;
+        if (__builtin_mul_overflow(k, step, &more) || __builtin_add_overflow(start < 0 ? size : start, more, out))
+            return false;
+    }
+    return true;
+}
+
+/* out has dims[rank] elements of width bytes, those of in, which has from[rank], repeated along each axis. */
+static void repeat(char *out, const int64_t *dims, const char *in, const int64_t *from, uint32_t rank, size_t width)
+{
+    int64_t inner = 1, source = 1;
+
+    if (rank == 0) {
+        memcpy(out, in, width);
+        return;
+    }
+    for (uint32_t d = 1; d < rank; d++) {
+        inner *= dims[d];
+        source *= from[d];
+    }
+    for (int64_t i = 0; i < dims[0]; i++)
+        repeat(out + (size_t)(i * inner) * width, dims + 1, in + (size_t)(i % from[0] * source) * width, from + 1,
+               rank - 1, width);
+}
+
+/* The value at this step: another reference to it when nothing in it grows. */
+static inlay_status grown(const grow *g, uint64_t step, inlay_value *value, const inlay_io_info *info, uint32_t *used,
+                          inlay_value **out, inlay_diag *diag)
+{
+    uint32_t rank = inlay_value_rank(value), bits = inlay_dtype_bits(inlay_value_dtype(value));
+    const int64_t *from = inlay_value_dims(value);
+    int64_t dims[INLAY_MAX_RANK];
+    bool differs = false;
+    inlay_status status;
+
+    *out = inlay_value_ref(value);
+    if (inlay_value_kind(value) != INLAY_KIND_TENSOR || info->rank != rank || info->dim_names == NULL)
+        return INLAY_OK;
+    for (uint32_t d = 0; d < rank; d++) {
+        if (!size_of(g, info->dim_names[d], step, from[d], used, &dims[d]))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--grow: input '%s' becomes too large", info->name);
+        differs |= dims[d] != from[d];
+    }
+    if (!differs)
+        return INLAY_OK;
+    if (bits < 8 || inlay_value_dtype(value) == INLAY_STRING)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--grow: input '%s' has elements that can't be repeated",
+                          info->name);
+    inlay_value_unref(*out);
+    status = inlay_value_create(inlay_value_dtype(value), rank, dims, out, diag);
+    if (status != INLAY_OK)
+        *out = NULL;
+    else if (inlay_value_count(value) > 0)
+        repeat(inlay_value_data(*out), dims, inlay_value_data(value), from, rank, bits / 8);
+    else
+        memset(inlay_value_data(*out), 0, inlay_value_bytes(*out));
+    return status;
+}
+
+inlay_status grow_bind(const grow *g, uint64_t step, inlay_value *const *values, const inlay_session *session,
+                       inlay_context *context, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    uint32_t *used = calloc((size_t)g->count + 1, sizeof *used);
+    inlay_value *value = NULL;
+
+    if (used == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to grow inputs");
+    for (uint32_t i = 0; i < inlay_session_input_count(session); i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+
+        INLAY_TRY(inlay_session_input(session, i, &info));
+        if (values[i] == NULL)
+            continue;
+        INLAY_TRY(grown(g, step, values[i], &info, used, &value, diag));
+        INLAY_TRY(inlay_context_set_input(context, i, value, diag));
+        inlay_value_unref(value);
+        value = NULL;
+    }
+    for (uint32_t i = 0; i < g->count; i++) {
+        if (used[i])
+            continue;
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                            "--grow %s: no input has an open axis of that name; inlay inspect lists them, --dim fixes them",
+                            g->specs[i]);
+        goto done;
+    }
+done:
+    inlay_value_unref(value);
+    free(used);
+    return status;
+}

@@ -1,0 +1,30 @@
+/* cli/grow.h - runs whose inputs grow from one to the next: decoding with a past, sounds of other lengths, batches.
+ *
+ *     --grow NAME=START+STEP     run k (from 0) has START + k * STEP along every axis that the model calls NAME
+ *     --grow NAME=STEP           the same from the size that the axis has
+ *
+ * Values are repeated along the axis: indexes stay valid, masks stay masks. */
+#ifndef CLI_GROW_H
+#define CLI_GROW_H
+#include "cli/cli.h"
+
+typedef struct grow {
+    const char **specs; /* [count] arguments of --grow */
+    uint32_t count;
+} grow;
+
+enum { GROW_KEY = 0x5000 };
+/* A row for a verb's argp_option table. */
+#define GROW_FLAG                                                                                             \
+    { "grow", GROW_KEY, "NAME=START+STEP", 0,                                                                 \
+      "Time runs whose axes called NAME grow by STEP each, from START if that is there: what new sizes cost", 0 }
+
+/* Keeps an argument of --grow; a mistake in it ends the process as argp's do. ENOMEM: no memory. */
+error_t grow_add(grow *g, char *arg, struct argp_state *state);
+void grow_deinit(grow *g);
+
+/* Binds the inputs of run `step`, made of values (feed.h). INLAY_INVALID_ARGUMENT: the model
+ * has no axis of such a name, an input that grows is no dense tensor, or a size becomes too large to be counted. */
+INLAY_NODISCARD inlay_status grow_bind(const grow *g, uint64_t step, inlay_value *const *values,
+                                       const inlay_session *session, inlay_context *context, inlay_diag *diag);
+#endif

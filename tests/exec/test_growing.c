@@ -1,0 +1,238 @@
+/* Sizes that change from run to run: results are those of a fresh session at every size, whatever was run before and
+ * by how many threads; plans are used again, and no more are kept than there may be. */
+#include "exec/runner.h"
+#include "exec/session.h"
+#include "plan/plan.h"
+#include "../passes/graph_script.h"
+#include <pthread.h>
+
+enum { SIZES = 24, RUNS = 60, THREADS = 3 };
+
+typedef struct script {
+    const char *what, *text;
+} script;
+
+static const script scripts[] = {
+    { "products, pointwise, rows",
+      "x : N,64\nw = [64,64]\nv = [64,32]\nc = [64]\nk = i[] 1\na = MatMul(x, w)\nb = Add(a, c)\nd = Relu(b)\n"
+      "e = Softmax(d)\ni = i[2] 1,0\nf = Gather(e, i) axis=1\ng = MatMul(e, v)\nh = Tanh(g)\nl = CumSum(h, k)\n"
+      "m = Exp(l)\n-> m, f" },
+    { "attention over a past",
+      "q : 1,4,1,16\np : 1,4,N,16\nn : 1,4,1,16\nk = Concat(p, n) axis=2\nt = Transpose(k) perm=0,1,3,2\n"
+      "s = MatMul(q, t)\nf = [] 0.25\nm = Mul(s, f)\na = Softmax(m) axis=-1\ny = MatMul(a, k)\n-> y, k" },
+    { "an image, squeeze and excite, pools",
+      "x : 1,3,N,N\nw = [16,3,3,3]\nb = [16]\nc = Conv(x, w, b) pads=1,1,1,1\nr = Relu(c)\ng = GlobalAveragePool(r)\n"
+      "u = [16,16,1,1]\nh = Conv(g, u)\ns = Sigmoid(h)\nm = Mul(r, s)\na = Add(m, c)\nz = Sqrt(r)\no = Mul(a, z)\n"
+      "p = AveragePool(o) kernel_shape=3,3 pads=1,1,1,1 strides=2,2\nq = MaxPool(o) kernel_shape=3,3 pads=1,1,1,1\n"
+      "-> p, q" },
+    { "whole tensors and scalars",
+      "x : 2,5,N\ny : 2,5,N\nm = Mul(x, x)\nn = Mul(y, y)\na = Add(m, n)\nr = Sqrt(a)\nk = [1,1,1] 3.5\nt = Mul(r, k)\n"
+      "b = [1,5,1]\nc = Add(t, b)\nd = Sub(c, x)\ne = Div(d, a)\n-> e, c" },
+    { "a branch",
+      "x : N,64\nz = [] 100\ns = ReduceSum(x) keepdims=0\nt = Greater(z, s)\ny = If(t) then:Neg(x) else:Relu(x)\n"
+      "u = Exp(y)\n-> u" },
+    { "sizes that data decides",
+      "x : N,8\nw = [8,8]\na = Relu(x)\nm = ReduceMax(a) axes=1, keepdims=0\nn = NonZero(m)\n"
+      "o = i[1] 0\ni = Squeeze(n, o)\ng = Gather(a, i) axis=0\ny = MatMul(g, w)\n-> y" },
+};
+
+static const char *const plugins[] = { "reference", "onednn,reference" };
+
+typedef struct answer {
+    uint32_t count;
+    inlay_value *outputs[2];
+} answer;
+
+static bool try_open(const script *s, const char *providers, rig *out)
+{
+    const char *options[] = { "providers", providers, "policy", "priority", "intra_threads", "1", NULL };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    wire w = { 0 };
+
+    script_model(&w, s->text, 17);
+    if (rig_try_open(&w, options, out, &diag) == INLAY_OK)
+        return true;
+    if (strstr(diag.text, "no provider 'onednn'") == NULL)
+        fail_msg("%s: %s", s->what, diag.text);
+    print_message("%s: %s\n", s->what, diag.text); /* not built */
+    rig_close(out);
+    return false;
+}
+
+/* The inputs of a size are the same whoever asks. */
+static void run_at(rig *r, int64_t size)
+{
+    script_feed_sized(r, size, (uint32_t)size * 7919u + 1u, 0);
+    rig_run(r);
+}
+
+static answer fresh_answer(const script *s, const char *providers, int64_t size)
+{
+    answer a = { 0 };
+    rig r;
+
+    assert_true(try_open(s, providers, &r));
+    run_at(&r, size);
+    a.count = inlay_session_output_count(r.session);
+    assert_true(a.count <= 2);
+    for (uint32_t i = 0; i < a.count; i++)
+        a.outputs[i] = inlay_value_ref(inlay_context_output(r.context, i));
+    rig_close(&r);
+    return a;
+}
+
+/* NULL, or what differs. Kernels may be chosen by what was seen first, so sums may be rounded otherwise. */
+static const char *compare(inlay_context *context, const answer *want)
+{
+    for (uint32_t i = 0; i < want->count; i++) {
+        const inlay_value *got = inlay_context_output(context, i), *w = want->outputs[i];
+
+        if (inlay_value_rank(got) != inlay_value_rank(w) ||
+            memcmp(inlay_value_dims(got), inlay_value_dims(w), inlay_value_rank(w) * sizeof(int64_t)) != 0)
+            return "another shape";
+        for (int64_t k = 0; k < inlay_value_count(w); k++) {
+            const float x = ((const float *)inlay_value_data((inlay_value *)(uintptr_t)got))[k];
+            const float y = ((const float *)inlay_value_data((inlay_value *)(uintptr_t)w))[k];
+
+            if (!(fabsf(x - y) <= 1e-5f + 1e-5f * fabsf(y)) && !(isnan(x) && isnan(y)))
+                return "another number";
+        }
+    }
+    return NULL;
+}
+
+typedef struct job {
+    rig r; /* of the shared session, with a context of its own */
+    const answer *answers;
+    uint32_t seed;
+    const char *wrong;
+    int64_t at;
+} job;
+
+static void *run_job(void *user)
+{
+    job *j = user;
+
+    for (int i = 0; i < RUNS && j->wrong == NULL; i++) {
+        /* Growing at first, as decoders do, then any. */
+        j->at = i < SIZES ? i + 1 : 1 + (int64_t)(script_random(&j->seed) * SIZES);
+        run_at(&j->r, j->at);
+        j->wrong = compare(j->r.context, &j->answers[j->at]);
+    }
+    return NULL;
+}
+
+static void check(const script *s, const char *providers)
+{
+    answer answers[SIZES + 1] = { { 0 } };
+    pthread_t threads[THREADS];
+    job jobs[THREADS];
+    rig r;
+
+    if (!try_open(s, providers, &r))
+        return;
+    for (int64_t size = 1; size <= SIZES; size++)
+        answers[size] = fresh_answer(s, providers, size);
+    for (uint32_t t = 0; t < THREADS; t++) {
+        jobs[t] = (job){ .r = r, .answers = answers, .seed = t + 1 };
+        assert_int_equal(inlay_context_create(r.session, &jobs[t].r.context, NULL), INLAY_OK);
+    }
+    for (uint32_t t = 0; t < THREADS; t++)
+        assert_int_equal(pthread_create(&threads[t], NULL, run_job, &jobs[t]), 0);
+    for (uint32_t t = 0; t < THREADS; t++)
+        assert_int_equal(pthread_join(threads[t], NULL), 0);
+    for (uint32_t t = 0; t < THREADS; t++) {
+        if (jobs[t].wrong != NULL)
+            fail_msg("%s, %s, size %lld: %s than in a fresh session", s->what, providers, (long long)jobs[t].at,
+                     jobs[t].wrong);
+        inlay_context_destroy(jobs[t].r.context);
+    }
+    assert_true(r.session->main->plan_count <= PLANS_KEPT);
+    for (int64_t size = 1; size <= SIZES; size++)
+        for (uint32_t i = 0; i < answers[size].count; i++)
+            inlay_value_unref(answers[size].outputs[i]);
+    rig_close(&r);
+}
+
+static void equal_to_fresh_sessions(void **state)
+{
+    (void)state;
+    for (size_t p = 0; p < sizeof plugins / sizeof plugins[0]; p++)
+        for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++)
+            check(&scripts[i], plugins[p]);
+}
+
+/* Few sizes in turns make no plan more; many make one each, and the oldest go. */
+static void plans_are_kept(void **state)
+{
+    rig r;
+    uint64_t made;
+
+    (void)state;
+    assert_true(try_open(&scripts[0], "reference", &r));
+    for (int64_t size = 1; size <= PLANS_KEPT; size++)
+        run_at(&r, size);
+    made = r.session->main->plans_made;
+    assert_int_equal(made, PLANS_KEPT);
+    for (int round = 0; round < 3; round++)
+        for (int64_t size = 1; size <= PLANS_KEPT; size++)
+            run_at(&r, size);
+    assert_int_equal(r.session->main->plans_made, made);
+    for (int64_t size = PLANS_KEPT + 1; size <= 100; size++) {
+        run_at(&r, size);
+        assert_int_equal(r.session->main->plan_count, PLANS_KEPT);
+    }
+    assert_int_equal(r.session->main->plans_made, 100);
+    rig_close(&r);
+}
+
+static void run_rows(runner *run, int64_t rows)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *v = NULL;
+    rt_value input;
+
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ rows, 64 }, &v, NULL), INLAY_OK);
+    input = rt_from_value(v);
+    if (runner_run(run, &input, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    inlay_value_unref(v);
+}
+
+/* A run of large inputs is no reason to hold their memory for good; and one slab serves all plans. */
+static void memory_is_given_back(void **state)
+{
+    const uint64_t small = 1 << 20;
+    run_shared shared;
+    runner *run = NULL;
+    const void *slab;
+    rig r;
+
+    (void)state;
+    assert_true(try_open(&scripts[0], "reference", &r));
+    assert_int_equal(run_shared_init(&shared, 1, UINT64_C(1) << 30), INLAY_OK);
+    assert_int_equal(runner_create(r.session->main, &shared, &run, NULL), INLAY_OK);
+    run_rows(run, 20000);
+    assert_true(run->slab_bytes > 4 * small);
+    for (int64_t rows = 1; rows <= BOUNDS_KEPT; rows++)
+        run_rows(run, rows);
+    run_rows(run, BOUNDS_KEPT + 1);
+    assert_true(run->slab_bytes <= small);
+    run_rows(run, 200);
+    slab = run->slab;
+    for (int64_t rows = 200; rows > 150; rows--) {
+        run_rows(run, rows);
+        assert_ptr_equal(run->slab, slab);
+    }
+    runner_destroy(run);
+    run_shared_deinit(&shared);
+    rig_close(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(equal_to_fresh_sessions), cmocka_unit_test(plans_are_kept),
+                                        cmocka_unit_test(memory_is_given_back) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
