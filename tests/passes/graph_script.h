@@ -5,6 +5,7 @@
  *     h = [] 0.5      p = i[4] 0,0,1,1    constants with elements; i = int64
  *     y = Mul(x, c)   z = Transpose(y) perm=0,2,1    w, v = Split(z) axis=1
  *     y = If(c) then:Neg(x) else:Add(x,z) branches of one node each, which read values from outside
+ *     y = ms.QLinearMul(...)              an operator of com.microsoft
  *     -> w, v                             outputs
  *
  * Attributes are integers, floats (with a point), lists (with a comma, "axes=1," is a list of one), or words. "_" is an
@@ -114,11 +115,16 @@ static inline void script_branch(wire *w, char *text, const char *output)
 static inline void script_node(wire *w, char *outputs, char *text)
 {
     char *inputs = strchr(text, '('), *attrs = strchr(text, ')'), *next = NULL;
+    bool contributed;
     wire_mark n;
 
     *inputs++ = '\0';
     *attrs++ = '\0';
-    n = mw_node_begin(w, script_trim(text), script_squeeze(inputs), script_squeeze(outputs));
+    text = script_trim(text);
+    contributed = strncmp(text, "ms.", 3) == 0;
+    n = mw_node_begin(w, contributed ? text + 3 : text, script_squeeze(inputs), script_squeeze(outputs));
+    if (contributed)
+        wire_text(w, 7, "com.microsoft");
     for (char *a = strtok_r(attrs, " ", &next); a != NULL; a = strtok_r(NULL, " ", &next))
         if (strchr(a, ':') != NULL)
             script_branch(w, a, outputs);
@@ -154,6 +160,8 @@ static inline void script_model(wire *w, const char *script, int64_t opset)
         }
     }
     wire_end(w, g);
+    if (strstr(script, "ms.") != NULL)
+        mw_opset(w, 8, "com.microsoft", 1);
     free(copy);
 }
 

@@ -1,0 +1,189 @@
+/* Functions of 8-bit integers that ONNX Runtime's static quantization writes (format QOperator, domain com.microsoft,
+ * "ContribOperators.md" of that project) as what they mean in ONNX:
+ *
+ *     QLinearAdd(a, scale, zero, b, scale, zero, scale, zero)
+ *         ->  QuantizeLinear(Add(DequantizeLinear(a, scale, zero), DequantizeLinear(b, scale, zero)), scale, zero)
+ *
+ * Level 0: nobody else runs them. Providers join the pieces again (providers/onednn: quant_chain.c), and quantized_ops
+ * makes products of QGemm. Images with channels last stay as they are, and so nobody runs those. */
+#include "base/element.h"
+#include "passes/rewrite.h"
+#include <string.h>
+
+enum { MOST_INPUTS = 64 };
+
+/* A function of `count` dequantized inputs (0: all the rest), three inputs of the node each, from `first` on; before
+ * them one input is passed on as it is where `condition`. The scale of the result is input `result`, its zero point the
+ * next. */
+typedef struct contributed {
+    const char *name, *op;
+    uint32_t first, count, result;
+    bool condition;
+    int64_t opset; /* of ai.onnx; 0: the model's */
+} contributed;
+
+static const contributed table[] = {
+    { "QLinearAdd", "Add", 0, 2, 6, false, 0 },
+    { "QLinearMul", "Mul", 0, 2, 6, false, 0 },
+    { "QLinearSigmoid", "Sigmoid", 0, 1, 3, false, 0 },
+    { "QLinearLeakyRelu", "LeakyRelu", 0, 1, 3, false, 0 },
+    { "QLinearSoftmax", "Softmax", 0, 1, 3, false, 0 },
+    { "QLinearAveragePool", "AveragePool", 0, 1, 3, false, 0 },
+    { "QLinearGlobalAveragePool", "GlobalAveragePool", 0, 1, 3, false, 0 },
+    { "QLinearReduceMean", "ReduceMean", 0, 1, 3, false, 13 }, /* whose axes are an attribute, too */
+    { "QLinearWhere", "Where", 1, 2, 7, true, 0 },
+    { "QLinearConcat", "Concat", 2, 0, 0, false, 0 },
+    { "QGemm", "Gemm", 0, 2, 7, false, 0 },
+};
+
+static const contributed *row_of(const graph_node *n)
+{
+    if (strcmp(n->info.domain.data, "com.microsoft") != 0)
+        return NULL;
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (strcmp(n->info.op_type.data, table[i].name) == 0)
+            return &table[i];
+    return NULL;
+}
+
+/* DequantizeLinear or QuantizeLinear, by input `scale` of the node and the zero point behind it. axis < 0: by one
+ * number. */
+static graph_node *make_linear(rewrite *w, const graph_node *n, const char *op, uint32_t x, uint32_t scale,
+                               inlay_dtype dtype, int64_t axis)
+{
+    static const uint8_t none = 0;
+    uint32_t zero = rw_input(w, n, scale + 1);
+
+    if (zero == INLAY_NONE) /* it says which type the result is of */
+        zero = rw_constant(w, dtype, 0, NULL, &none, 1);
+    {
+        graph_node *fresh = zero == INLAY_NONE
+                                ? NULL
+                                : rw_make(w, op, 13, n, (const uint32_t[]){ x, rw_input(w, n, scale), zero }, 3, 1);
+
+        return fresh == NULL || (axis >= 0 && graph_set_attr_int(w->g, fresh, "axis", axis) != INLAY_OK) ? NULL : fresh;
+    }
+}
+
+/* Input `at` of the node as floats; *out: their value. */
+static inlay_status dequantize(rewrite *w, const graph_node *n, uint32_t at, int64_t axis, uint32_t *out)
+{
+    const uint32_t x = rw_input(w, n, at);
+    const inlay_value_info *scale = rw_info(w, rw_input(w, n, at + 1));
+    graph_node *back;
+    inlay_status status;
+
+    if (rw_info(w, x)->dtype == INLAY_FLOAT) { /* QLinearConcat takes such as well */
+        *out = x;
+        return INLAY_OK;
+    }
+    back = make_linear(w, n, "DequantizeLinear", x, at + 1, rw_info(w, x)->dtype,
+                       scale->rank == 1 && axis >= 0 ? axis : -1);
+    status = back == NULL ? rw_no_memory(w) : rw_insert(w, back, INLAY_FLOAT);
+    if (status == INLAY_OK)
+        *out = back->info.outputs[0];
+    return status;
+}
+
+static const char *const others[] = { "channels_last", "opset" }; /* attributes that ONNX's operators have not */
+
+static bool copy_attributes(rewrite *w, const graph_node *n, graph_node *fresh)
+{
+    for (uint32_t i = 0; i < n->own_attr_count; i++) { /* the rest are defaults */
+        const inlay_attr_info *a = INLAY_AT(inlay_attr_info, n->info.attrs, n->info.attr_stride, i);
+
+        if (strcmp(a->name.data, others[0]) != 0 && strcmp(a->name.data, others[1]) != 0 &&
+            graph_set_attr(w->g, fresh, a) != INLAY_OK)
+            return false;
+    }
+    return true;
+}
+
+/* The bias of QGemm, int32 in units of alpha times both scales, as floats. *out is INLAY_NONE: these can't be told. */
+static inlay_status bias_of(rewrite *w, const graph_node *n, uint32_t *out)
+{
+    const uint32_t bias = rw_input(w, n, 6), a = rw_input(w, n, 1), b = rw_input(w, n, 4);
+    const float *one = rw_floats(w, a), *each = rw_floats(w, b);
+    const inlay_value_info *info = rw_info(w, bias), *scales = rw_info(w, b);
+    const int64_t count = scales->rank == 0 ? 1 : rw_dim(scales, 0);
+    const double alpha = rw_attr_float(n, "alpha", 1);
+    uint32_t scale;
+    graph_node *back;
+    inlay_status status;
+    float *units;
+
+    *out = INLAY_NONE;
+    if (one == NULL || each == NULL || count < 1 || scales->rank > 1 || rw_info(w, a)->data_bytes != sizeof *one ||
+        (count > 1 && (info->rank != 1 || rw_dim(info, 0) != count)))
+        return INLAY_OK;
+    units = arena_array(&w->scratch, (size_t)count, sizeof *units);
+    if (units == NULL)
+        return rw_no_memory(w);
+    for (int64_t i = 0; i < count; i++)
+        units[i] = (float)(alpha * (double)one[0] * (double)each[i]);
+    scale = rw_constant(w, INLAY_FLOAT, count > 1, &count, units, (uint64_t)count * sizeof *units);
+    back = scale == INLAY_NONE ? NULL
+                               : rw_make(w, "DequantizeLinear", 13, n, (const uint32_t[]){ bias, scale }, 2, 1);
+    if (back == NULL || graph_set_attr_int(w->g, back, "axis", 0) != INLAY_OK)
+        return rw_no_memory(w);
+    status = rw_insert(w, back, INLAY_FLOAT);
+    if (status == INLAY_OK)
+        *out = back->info.outputs[0];
+    return status;
+}
+
+/* The function itself, of inputs that are floats by now. */
+static inlay_status replace(rewrite *w, graph_node *n, const contributed *c, const uint32_t *inputs, uint32_t count)
+{
+    const bool of_softmax = strcmp(c->op, "Softmax") == 0;
+    graph_node *fresh = rw_make(w, c->op, of_softmax ? rw_attr_int(n, "opset", 13) : c->opset, n, inputs, count, 1);
+    const uint32_t first = rw_input(w, n, c->first);
+    graph_node *end;
+    inlay_status status;
+
+    if (fresh == NULL || !copy_attributes(w, n, fresh))
+        return rw_no_memory(w);
+    if (rw_input(w, n, c->result) == INLAY_NONE) /* QGemm may leave floats */
+        return rw_replace(w, n, fresh);
+    status = rw_insert(w, fresh, INLAY_FLOAT);
+    if (status != INLAY_OK)
+        return status;
+    end = make_linear(w, n, "QuantizeLinear", fresh->info.outputs[0], c->result, rw_info(w, first)->dtype, -1);
+    return end == NULL ? rw_no_memory(w) : rw_replace(w, n, end);
+}
+
+static inlay_status match(rewrite *w, graph_node *n)
+{
+    const contributed *c = row_of(n);
+    const bool gemm = c != NULL && strcmp(c->op, "Gemm") == 0;
+    uint32_t inputs[MOST_INPUTS], count = 0, operands;
+    inlay_status status = INLAY_OK;
+
+    if (c == NULL || rw_attr_int(n, "channels_last", 0) != 0)
+        return INLAY_OK;
+    operands = c->count > 0 ? c->count : (n->info.input_count - c->first) / 3;
+    if (operands == 0 || operands > MOST_INPUTS - 1 || n->info.input_count < c->first + 3 * operands - 1 ||
+        (c->count == 0 && n->info.input_count != c->first + 3 * operands))
+        return INLAY_OK;
+    if (c->condition)
+        inputs[count++] = rw_input(w, n, 0);
+    for (uint32_t i = 0; i < operands; i++) /* all there? */
+        if (rw_input(w, n, c->first + 3 * i) == INLAY_NONE || rw_input(w, n, c->first + 3 * i + 1) == INLAY_NONE)
+            return INLAY_OK;
+    if (gemm && rw_input(w, n, 6) != INLAY_NONE) {
+        INLAY_TRY(bias_of(w, n, &inputs[2]));
+        if (inputs[2] == INLAY_NONE)
+            return INLAY_OK;
+    }
+    for (uint32_t i = 0; i < operands; i++)
+        INLAY_TRY(dequantize(w, n, c->first + 3 * i, gemm && i == 1 ? rw_attr_int(n, "transB", 0) == 0 : -1,
+                             &inputs[count++]));
+    status = replace(w, n, c, inputs, count + (gemm && rw_input(w, n, 6) != INLAY_NONE));
+done:
+    return status;
+}
+
+inlay_status pass_quantized_functions(pass_ctx *ctx, bool *out_changed)
+{
+    return rewrite_each_graph(ctx, match, out_changed);
+}

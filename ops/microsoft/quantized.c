@@ -1,0 +1,58 @@
+/* microsoft/quantized.c - the contributed operators of ONNX Runtime that its static quantization writes
+ * ("ContribOperators.md" of that project), functions of 8-bit integers with a scale and a zero point beside each. The
+ * optimiser spells them out (quantized_functions), so that shapes follow from what they are made of. */
+#include "schema.h"
+
+#define BYTES "T=uint8|int8"
+#define ONE "X:T, X_scale:float, X_zero_point?:T, Y_scale:float, Y_zero_point?:T -> Y:T; " BYTES
+#define TWO                                                                                                    \
+    "A:T, A_scale:float, A_zero_point?:T, B:T, B_scale:float, B_zero_point?:T, C_scale:float, C_zero_point?:T " \
+    "-> C:T; " BYTES
+
+/* The shape of both operands together. */
+static inlay_status infer_two(op_infer *infer)
+{
+    inlay_dim dims[INLAY_MAX_RANK];
+    const uint32_t a = infer_rank(infer, 0), b = infer_rank(infer, 3), rank = a > b ? a : b;
+
+    if (a > INLAY_MAX_RANK || b > INLAY_MAX_RANK) /* unknown */
+        return INLAY_OK;
+    for (uint32_t d = 0; d < rank; d++) {
+        const inlay_dim x = d + a < rank ? dim_fixed(1) : infer_dim(infer, 0, d + a - rank);
+        const inlay_dim y = d + b < rank ? dim_fixed(1) : infer_dim(infer, 3, d + b - rank);
+
+        if (x.kind != INLAY_DIM_FIXED || y.kind != INLAY_DIM_FIXED)
+            return INLAY_OK;
+        if (x.value != y.value && x.value != 1 && y.value != 1)
+            return infer_fail(infer, INLAY_SHAPE_MISMATCH, "inputs 0 and 3 have %lld and %lld elements along axis %u",
+                              (long long)x.value, (long long)y.value, d);
+        dims[d] = x.value == 1 ? y : x;
+    }
+    return infer_set_shape(infer, 0, rank, dims);
+}
+
+static const op_row rows[] = {
+    { "QGemm", 1, 0,
+      "A:TA, a_scale:float, a_zero_point:TA, B:TB, b_scale:float, b_zero_point:TB, C?:int32, y_scale?:float, "
+      "y_zero_point?:TA -> Y:TY; TA=uint8|int8, TB=uint8|int8, TY=float|uint8|int8; alpha:f=1, transA:i=0, transB:i=0",
+      NULL },
+    { "QLinearAdd", 1, 0, TWO, infer_two },
+    { "QLinearAveragePool", 1, 0,
+      ONE "; auto_pad:s='NOTSET', ceil_mode:i=0, channels_last:i=0, count_include_pad:i=0, kernel_shape:is!, pads:is, "
+          "strides:is",
+      NULL },
+    { "QLinearConcat", 1, 0,
+      "Y_scale:float, Y_zero_point:T, inputs%3:TV -> Y:T; " BYTES ", TV=uint8|int8|float; axis:i!", NULL },
+    { "QLinearGlobalAveragePool", 1, 0, ONE "; channels_last:i=0", NULL },
+    { "QLinearLeakyRelu", 1, 0, ONE "; alpha:f=0.01", infer_same_as_first },
+    { "QLinearMul", 1, 0, TWO, infer_two },
+    { "QLinearReduceMean", 1, 0, ONE "; axes:is!, keepdims:i!", NULL },
+    { "QLinearSigmoid", 1, 0, ONE, infer_same_as_first },
+    { "QLinearSoftmax", 1, 0, ONE "; axis:i=-1, opset:i!", infer_same_as_first },
+    { "QLinearWhere", 1, 0,
+      "condition:bool, X:T, x_scale:float, x_zero_point:T, Y:T, y_scale:float, y_zero_point:T, z_scale:float, "
+      "z_zero_point:T -> Z:T; " BYTES,
+      NULL },
+};
+
+const op_table op_microsoft_quantized = { "com.microsoft", rows, OP_COUNT(rows) };
