@@ -1,5 +1,5 @@
-/* Functions of two tensors. Equal layouts are oneDNN's; a broadcast operand is a loop of our own, which runs over the
- * elements as they lie, blocked or not. */
+/* Functions of two tensors, mostly by a loop of our own, which runs over the elements as they lie, blocked or not.
+ * oneDNN's are for large tensors with functions behind them, and for large images with an operand for each channel. */
 #include "tiles.h"
 
 static bool parse_binary(const kit_node *node, rg_op *op, kit_refusal *why)
@@ -359,6 +359,16 @@ done:
     return status;
 }
 
+/* Below this many elements all is in a near cache, and making oneDNN's code and calling it is most of its time. */
+enum { LARGE = 1 << 16 };
+
+static bool is_scaled_image(const rg_md *x0, const rg_md *x1)
+{
+    const int64_t count = rg_md_count(x0), other = rg_md_count(x1);
+
+    return rg_md_is_image(x0) && count >= LARGE && other > 1 && other < count;
+}
+
 /* Operands and result of the loop, in layouts that fit each other. */
 static inlay_status emit_loop(rg_build *b, dnnl_alg_kind_t alg, rg_place x0, rg_place x1, bool overwrite, uint32_t like,
                               uint32_t result, rg_place *out)
@@ -375,7 +385,7 @@ static inlay_status emit_loop(rg_build *b, dnnl_alg_kind_t alg, rg_place x0, rg_
         if (rg_md_is_blocked(&x1.md) || !is_simple(&x1.md))
             INLAY_TRY(rg_reorder(b, &x1, &plain, &x1));
         raise_rank(&x1, rank);
-        if (rg_md_is_image(&x0.md)) {
+        if (is_scaled_image(&x0.md, &x1.md)) {
             bool done;
 
             INLAY_TRY(try_primitive(b, alg, &x0, &x1, overwrite, result, out, &done));
@@ -475,7 +485,7 @@ static inlay_status lower_binary(rg_build *b, const rg_group *group)
     uint32_t y = op->out[0], rank = b->ranks[y];
     rg_place x0, x1, out;
     inlay_status status;
-    bool overwrite = rg_is_last_use(b, op->in[0]) && op->in[0] != op->in[1], done;
+    bool overwrite = rg_is_last_use(b, op->in[0]) && op->in[0] != op->in[1], done, whole;
 
     INLAY_TRY(tiles_take_scale(b, group, &done));
     if (done)
@@ -483,10 +493,15 @@ static inlay_status lower_binary(rg_build *b, const rg_group *group)
 
     INLAY_TRY(rg_read(b, op->in[0], &x0));
     INLAY_TRY(rg_read(b, op->in[1], &x1));
-    if (op->alg != RG_PRELU && !loses_nan(op->alg) && has_dims(&x0.md, rank, b->dims[y]) &&
-        has_dims(&x1.md, rank, b->dims[y]) &&
-        (rg_md_is_blocked(&x0.md) || rg_md_is_dense(&x0.md)) && (rg_md_is_blocked(&x1.md) || rg_md_is_dense(&x1.md)))
+    whole = op->alg != RG_PRELU && !loses_nan(op->alg) && has_dims(&x0.md, rank, b->dims[y]) &&
+            has_dims(&x1.md, rank, b->dims[y]) && (rg_md_is_blocked(&x0.md) || rg_md_is_dense(&x0.md)) &&
+            (rg_md_is_blocked(&x1.md) || rg_md_is_dense(&x1.md));
+    if (whole && group->post_count > 0 && rg_count(b, y) >= LARGE)
         return lower_whole(b, group, x0, x1);
+    if (whole && rg_md_is_image(&x1.md) && !rg_md_is_image(&x0.md)) {
+        INLAY_TRY(rg_reorder(b, &x0, &x1.md, &x0));
+        overwrite = false;
+    }
     INLAY_TRY(rg_binary_at(b, op->alg, &x0, overwrite, op->in[1], y,
                            group->post_count == 0 ? group->out : INLAY_NONE, &out));
     status = rg_finish(b, group, 0, &out, true);

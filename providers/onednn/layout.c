@@ -110,45 +110,89 @@ static bool is_simple(const rg_md *md)
            rg_type_bytes(md->data_type) == sizeof(uint32_t);
 }
 
+/* Offsets of the elements along each axis, in elements: [dims[d]] each. */
+typedef struct offsets {
+    const int64_t *in[DNNL_MAX_NDIMS], *out[DNNL_MAX_NDIMS];
+} offsets;
+
+/* The axis of more than one element whose neighbours are nearest; -1: there is none. */
+static int nearest_axis(const rg_md *md, const int64_t *const *table)
+{
+    int nearest = -1;
+
+    for (int d = 0; d < md->ndims; d++)
+        if (md->dims[d] > 1 && (nearest < 0 || table[d][1] - table[d][0] < table[nearest][1] - table[nearest][0]))
+            nearest = d;
+    return nearest;
+}
+
+/* One element of all axes but two, of which one is innermost in the source and one in the target: by tiles, so that
+ * what is read of a line is used while it is in the nearest cache. inner < 0: there is but one axis, or none. */
+static void copy_plane(const offsets *o, const char *source, char *target, int outer, int64_t outer_count, int inner,
+                       int64_t inner_count)
+{
+    enum { TILE = 16, BYTES = sizeof(uint32_t) };
+
+    for (int64_t i = 0; i < outer_count; i += TILE)
+        for (int64_t k = 0; k < inner_count; k += 2 * TILE)
+            for (int64_t y = i; y < i + TILE && y < outer_count; y++) {
+                const char *read = source + (outer < 0 ? 0 : o->in[outer][y]) * BYTES;
+                char *write = target + (outer < 0 ? 0 : o->out[outer][y]) * BYTES;
+
+                for (int64_t x = k; x < k + 2 * TILE && x < inner_count; x++) /* files promise no alignment */
+                    memcpy(write + (inner < 0 ? 0 : o->out[inner][x]) * BYTES,
+                           read + (inner < 0 ? 0 : o->in[inner][x]) * BYTES, BYTES);
+            }
+}
+
 bool rg_md_copy(const rg_md *from, const void *source, const rg_md *to, void *target)
 {
     enum { MOST = 1 << 18 };
     const int64_t count = rg_md_count(from);
-    const int last = from->ndims - 1;
-    int64_t *in[DNNL_MAX_NDIMS], *out[DNNL_MAX_NDIMS], at[DNNL_MAX_NDIMS] = { 0 }, total = 0, *tables;
+    int64_t at[DNNL_MAX_NDIMS] = { 0 }, total = 0, *tables, *next;
+    int outer, inner;
     bool done = false;
+    offsets o;
 
     if (!is_simple(from) || !is_simple(to) || from->data_type != to->data_type || from->ndims != to->ndims ||
         !same_numbers(from->dims, to->dims, from->ndims) || count <= 0 || count > MOST)
         return false;
-    for (int d = 0; d <= last; d++)
+    for (int d = 0; d < from->ndims; d++)
         total += from->dims[d];
-    tables = malloc(2 * (size_t)total * sizeof *tables);
+    tables = next = malloc(2 * (size_t)total * sizeof *tables);
     if (tables == NULL)
         return false; /* the library may have better luck */
-    for (int d = 0; d <= last; d++) {
-        in[d] = d == 0 ? tables : out[d - 1] + from->dims[d - 1];
-        out[d] = in[d] + from->dims[d];
-        for (int64_t i = 0; i < from->dims[d]; i++) {
-            in[d][i] = axis_offset(from, d, i);
-            out[d][i] = axis_offset(to, d, i);
+    for (int d = 0; d < from->ndims; d++) {
+        o.in[d] = next;
+        o.out[d] = next + from->dims[d];
+        for (int64_t i = 0; i < from->dims[d]; i++, next++) {
+            next[0] = axis_offset(from, d, i);
+            next[from->dims[d]] = axis_offset(to, d, i);
         }
+        next += from->dims[d];
     }
+    inner = nearest_axis(from, o.out);
+    outer = nearest_axis(from, o.in);
+    if (outer == inner) /* the same in both: any other will do */
+        for (outer = from->ndims - 1; outer >= 0 && (outer == inner || from->dims[outer] == 1);)
+            outer--;
     memset(target, 0, rg_md_bytes(to)); /* what pads blocks */
     while (!done) {
         const char *read = source;
         char *write = target;
 
-        for (int d = 0; d < last; d++) {
-            read += in[d][at[d]] * (int64_t)sizeof(uint32_t);
-            write += out[d][at[d]] * (int64_t)sizeof(uint32_t);
+        for (int d = 0; d < from->ndims; d++) {
+            read += o.in[d][at[d]] * (int64_t)sizeof(uint32_t);
+            write += o.out[d][at[d]] * (int64_t)sizeof(uint32_t);
         }
-        for (int64_t i = 0; i < from->dims[last]; i++) /* files promise no alignment */
-            memcpy(write + out[last][i] * (int64_t)sizeof(uint32_t), read + in[last][i] * (int64_t)sizeof(uint32_t),
-                   sizeof(uint32_t));
+        copy_plane(&o, read, write, outer, outer < 0 ? 1 : from->dims[outer], inner, inner < 0 ? 1 : from->dims[inner]);
         done = true;
-        for (int d = last; d-- > 0 && done; at[d] = done ? 0 : at[d])
+        for (int d = from->ndims; d-- > 0 && done;) {
+            if (d == inner || d == outer)
+                continue;
             done = ++at[d] == from->dims[d];
+            at[d] = done ? 0 : at[d];
+        }
     }
     free(tables);
     return true;
