@@ -10,14 +10,14 @@
  * where there really are more runs than CPUs.
  *
  * The numbers are read when libgomp is loaded, from the environment, so this file must load it, before a plugin does,
- * and set the variables for that moment. That is done when this library is loaded, and only while the process has one
- * thread, for others may be reading the environment. Where somebody has said how to wait, or libgomp is there already,
- * all stays as it is. */
+ * and set the variables for that moment: when this library is loaded. Where somebody has said how to wait, or libgomp is
+ * there already, all stays as it is. */
 #include "exec/gomp.h"
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <sys/stat.h>
+#include <string.h>
+#include <unistd.h>
 
 /* libgomp's, unchanged since GCC 4.9; set where the program links with it. */
 extern void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags) __attribute__((weak));
@@ -30,11 +30,33 @@ static struct {
     int (*in_parallel)(void);
 } gomp;
 
-static bool is_only_thread(void)
+/* Others may be reading the environment just then, so it is exchanged rather than changed; setenv would move it. */
+static void *open_told(const char *name)
 {
-    struct stat tasks;
+    static char turns[] = "GOMP_SPINCOUNT=5000", policy[] = "OMP_WAIT_POLICY=active";
+    static char **told; /* never freed: somebody may still be reading in it */
+    char **was = __atomic_load_n(&environ, __ATOMIC_ACQUIRE), **expected;
+    size_t count = 0;
+    void *library;
 
-    return stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == 3; /* a folder for each, and the usual two links */
+    while (was != NULL && was[count] != NULL)
+        count++;
+    told = malloc((count + 3) * sizeof *told);
+    if (told == NULL)
+        return dlopen(name, RTLD_NOW);
+    if (count > 0)
+        memcpy(told, was, count * sizeof *told);
+    told[count] = turns;
+    told[count + 1] = policy;
+    told[count + 2] = NULL;
+    expected = told;
+    __atomic_store_n(&environ, told, __ATOMIC_RELEASE);
+    library = dlopen(name, RTLD_NOW);
+    if (!__atomic_compare_exchange_n(&environ, &expected, was, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+        (void)unsetenv("OMP_WAIT_POLICY"); /* somebody has set a variable: there is another list now, made of this one */
+        (void)unsetenv("GOMP_SPINCOUNT");
+    }
+    return library;
 }
 
 static void *open_library(void)
@@ -44,14 +66,8 @@ static void *open_library(void)
 
     if (library != NULL)
         return library;
-    if (getenv("GOMP_SPINCOUNT") != NULL || getenv("OMP_WAIT_POLICY") != NULL || !is_only_thread())
-        return dlopen(name, RTLD_NOW);
-    if (setenv("GOMP_SPINCOUNT", "5000", 0) == 0) /* without it, an active policy means to turn for minutes */
-        (void)setenv("OMP_WAIT_POLICY", "active", 0);
-    library = dlopen(name, RTLD_NOW);
-    (void)unsetenv("OMP_WAIT_POLICY");
-    (void)unsetenv("GOMP_SPINCOUNT");
-    return library;
+    return getenv("GOMP_SPINCOUNT") != NULL || getenv("OMP_WAIT_POLICY") != NULL ? dlopen(name, RTLD_NOW)
+                                                                                  : open_told(name);
 }
 
 static __attribute__((constructor)) void find_gomp(void)
