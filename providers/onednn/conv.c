@@ -9,13 +9,11 @@ static bool parse_both(const kit_node *node, rg_op *op, kit_refusal *why)
 
     if (!rg_known_rank(x, 3, 5, "input 0", why) || !rg_known_rank(w, x->rank, x->rank, "input 1", why))
         return false;
-    if (!kit_is_constant(node, 1))
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, "make input 1 a constant", "the weights are not constant");
     for (uint32_t d = 0; d < w->rank; d++)
         if (w->dims[d].kind != INLAY_DIM_FIXED || w->dims[d].value < 1)
             return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the shape of the weights is not known");
-    if (bias != NULL && (bias->rank != 1 || !kit_is_constant(node, 2)))
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, "make input 2 a constant", "the bias is not a constant vector");
+    if (bias != NULL && bias->rank != 1)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the bias is not a vector");
     op->group = kit_attr_int(node->info, "group", 1);
     if (op->group < 1 || w->dims[0].value % op->group != 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "group does not divide the channels");
@@ -41,6 +39,18 @@ static bool parse_conv(const kit_node *node, rg_op *op, kit_refusal *why)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "cut the input into parts",
                           "oneDNN takes long to prepare for rows of %lld", (long long)y->dims[y->rank - 1].value);
     return true;
+}
+
+/* Weights that are computed are none that could be packed: such nodes are of a family of their own. */
+const rg_operator *rg_conv_row(const kit_node *node, const rg_operator *row)
+{
+    static const rg_operator computed = { "Conv", 1, 22, &rg_conv_computed, NULL },
+                             transposed = { "ConvTranspose", 1, 22, &rg_conv_computed, NULL };
+
+    if ((row->family != &rg_conv && row->family != &rg_conv_transpose) ||
+        (kit_is_constant(node, 1) && (kit_input(node, 2) == NULL || kit_is_constant(node, 2))))
+        return row;
+    return row->family == &rg_conv ? &computed : &transposed;
 }
 
 bool rg_parse_deconvolution(const kit_node *node, rg_op *op, kit_refusal *why)
@@ -153,6 +163,20 @@ bool lib_unfolds(rg_build *b, const rg_group *group, const kn_case *c)
     return result;
 }
 
+/* Weights or bias in the layout that the descriptor wants: packed once, or in each run where they are computed. */
+static inlay_status read_weights(rg_build *b, uint32_t value, const rg_md *plain, const rg_md *wanted, rg_place *out)
+{
+    inlay_status status;
+
+    if (b->c->values[value].constant != INLAY_NONE)
+        return rg_read_constant(b, value, plain, wanted, out);
+    status = rg_read_plain(b, value, out);
+    if (status != INLAY_OK)
+        return status;
+    out->md = *plain;
+    return rg_reorder(b, out, wanted, out);
+}
+
 /* Reads operands as the descriptor wants them, and runs it. */
 static inlay_status emit(rg_build *b, const rg_group *group, const kn_case *c, const rg_fused *fused)
 {
@@ -163,12 +187,12 @@ static inlay_status emit(rg_build *b, const rg_group *group, const kn_case *c, c
     inlay_status status;
 
     INLAY_TRY(rg_read_as(b, op->in[0], dnnl_primitive_desc_query_md(fused->pd, dnnl_query_src_md, 0), &x));
-    INLAY_TRY(rg_read_constant(b, op->in[1], &c->weights,
-                               dnnl_primitive_desc_query_md(fused->pd, dnnl_query_weights_md, 0), &w));
+    INLAY_TRY(read_weights(b, op->in[1], &c->weights, dnnl_primitive_desc_query_md(fused->pd, dnnl_query_weights_md, 0),
+                           &w));
     operands[n++] = (rg_operand){ DNNL_ARG_SRC, &x };
     operands[n++] = (rg_operand){ DNNL_ARG_WEIGHTS, &w };
     if (c->bias_value != INLAY_NONE) {
-        INLAY_TRY(rg_read_constant(b, c->bias_value, &c->bias, &c->bias, &bias));
+        INLAY_TRY(read_weights(b, c->bias_value, &c->bias, &c->bias, &bias));
         operands[n++] = (rg_operand){ DNNL_ARG_BIAS, &bias };
     }
     status = rg_emit_fused(b, group, fused, operands, n);
@@ -233,18 +257,29 @@ static inlay_status lower_conv(rg_build *b, const rg_group *group)
     return status != INLAY_OK || done ? status : kn_lower(b, group, &c);
 }
 
-inlay_status rg_lower_deconvolution(rg_build *b, const rg_group *group)
+static inlay_status lower_by_library(rg_build *b, const rg_group *group, bool transposed)
 {
     rg_fused fused = { 0 };
     kn_case c;
     inlay_status status;
 
-    read_case(b, group, true, &c);
-    status = make(b, group, true, LIB_AS_LIKED, &c, &fused);
+    read_case(b, group, transposed, &c);
+    status = make(b, group, transposed, LIB_AS_LIKED, &c, &fused);
     if (status == INLAY_OK)
         status = emit(b, group, &c, &fused);
     (void)dnnl_primitive_desc_destroy(fused.pd);
     return status;
 }
 
+inlay_status rg_lower_deconvolution(rg_build *b, const rg_group *group)
+{
+    return lower_by_library(b, group, true);
+}
+
+static inlay_status lower_computed(rg_build *b, const rg_group *group)
+{
+    return lower_by_library(b, group, strcmp(b->op->row->op_type, "ConvTranspose") == 0);
+}
+
 const rg_family rg_conv = { "convolution", parse_conv, lower_conv };
+const rg_family rg_conv_computed = { "convolution by computed weights", NULL, lower_computed };

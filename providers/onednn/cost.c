@@ -152,10 +152,10 @@ static double flops_of(const rg_op *op, const sizes *s, double *out_rate)
     double outputs = count_of(s->y), window = 1;
 
     *out_rate = CORE_FLOPS_PER_NS;
-    if (f == &rg_conv || f == &rg_conv_transpose) {
+    if (f == &rg_conv || f == &rg_conv_transpose || f == &rg_conv_computed) {
         double per = size_of(s->w, 1); /* of a place of the output, or of the input where that is spread */
 
-        if (f == &rg_conv_transpose)
+        if (f == &rg_conv_transpose || strcmp(op->row->op_type, "ConvTranspose") == 0)
             outputs = count_of(s->x);
 
         for (uint32_t i = 0; i < op->spatial; i++)
@@ -207,13 +207,14 @@ static bool is_fused(const rg_op *op, const rg_op *maker)
     const rg_family *f = maker->row->family;
 
     return (op->row->family == &rg_eltwise_family || op->row->family == &rg_binary) &&
-           (f == &rg_conv || f == &rg_conv_transpose || f == &rg_product || f == &rg_normalize);
+           (f == &rg_conv || f == &rg_conv_transpose || f == &rg_conv_computed || f == &rg_product ||
+            f == &rg_normalize);
 }
 
 /* Convolutions choose the layouts of what they read and make; the others keep what is there, or go by rows. */
 static bool is_laid_out(const rg_family *f)
 {
-    return f == &rg_conv || f == &rg_conv_transpose || f == &rg_int8_conv;
+    return f == &rg_conv || f == &rg_conv_transpose || f == &rg_conv_computed || f == &rg_int8_conv;
 }
 
 static bool keeps_layout(const rg_family *f)
@@ -292,7 +293,7 @@ static bool is_shared(const rg_op *op, const sizes *s, double flops)
         return flops > 2e6 || s->weights > 3e5;
     if (f == &rg_attention || f == &rg_product)
         return flops > 1e6;
-    if (f == &rg_conv)
+    if (f == &rg_conv || f == &rg_conv_computed)
         return flops > 4e5;
     return s->in + s->out + s->weights > 192 * 1024;
 }

@@ -421,7 +421,7 @@ inlay_status depthwise_emit(rg_build *b, const kn_case *c, const tile_ending *en
     d = calloc(1, sizeof *d);
     if (d == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
-    *d = (depthwise){ .native = { run_depthwise }, .set = b->state->tiles, .kernel = b->state->sgemm, .w = c->w,
+    *d = (depthwise){ .native.run = run_depthwise, .set = b->state->tiles, .kernel = b->state->sgemm, .w = c->w,
                       .y_pixel = tiles_pixel_step(y), .ending = *ending,
                       .reused = dw_reuses(c->w.kernel[1], c->w.stride[1], c->w.dilation[1]) };
     d->in.pixel = tiles_pixel_step(x);

@@ -49,7 +49,8 @@ bool rg_reads_nothing(const rg_build *b)
 inlay_status rg_lower_nothing(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
-    bool conv = is_family(op, &rg_conv) || is_family(op, &rg_conv_transpose), gemm = is_family(op, &rg_product);
+    bool conv = is_family(op, &rg_conv) || is_family(op, &rg_conv_transpose) || is_family(op, &rg_conv_computed);
+    bool gemm = is_family(op, &rg_product);
     bool reduce = is_family(op, &rg_reduce) || is_family(op, &rg_pool);
     uint32_t y_value = op->out[0], third = op->in_count > 2 ? op->in[2] : INLAY_NONE;
     uint32_t bias_value = conv && third != INLAY_NONE ? third : group->bias;

@@ -126,8 +126,8 @@ static bool takes_posts(const rg_op *op)
 {
     const rg_family *f = op->row->family;
 
-    return f == &rg_conv || f == &rg_conv_transpose || f == &rg_product || f == &rg_eltwise_family || f == &rg_binary ||
-           f == &rg_normalize || f == &rg_int8_product || f == &rg_int8_conv;
+    return f == &rg_conv || f == &rg_conv_transpose || f == &rg_conv_computed || f == &rg_product ||
+           f == &rg_eltwise_family || f == &rg_binary || f == &rg_normalize || f == &rg_int8_product || f == &rg_int8_conv;
 }
 
 /* Follows the only reader of what the group makes, as long as it is a function. taken: [op_count]. */
@@ -135,6 +135,7 @@ static void extend(const rg_build *b, const readers *of, uint8_t *taken, rg_grou
 {
     const rg_op *op = &b->c->ops[g->op];
     bool may_bias = op->row->family == &rg_conv || op->row->family == &rg_conv_transpose ||
+                    op->row->family == &rg_conv_computed ||
                     op->row->family == &rg_product;
 
     while (b->c->values[g->out].output == INLAY_NONE) {

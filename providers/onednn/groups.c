@@ -188,7 +188,7 @@ static grouped *new_step(const rg_build *b, const rg_op *op, const rg_place *x, 
     g = calloc(1, sizeof *g + (size_t)taps * sizeof g->taps[0]);
     if (g == NULL)
         return NULL;
-    *g = (grouped){ .native = { run_grouped }, .set = b->state->tiles,
+    *g = (grouped){ .native.run = run_grouped, .set = b->state->tiles,
                     .thin_row = thin_row_of_cpu(), .thin = thin, .rows = y[0],
                     .sizes = { 1, 1, 1 }, .image = by[0], .groups = w[0], .out = w[1], .in = w[2],
                     .panels = (w[1] + TILE_WIDTH - 1) / TILE_WIDTH, .depth = taps * w[2], .tap_count = taps };

@@ -212,7 +212,8 @@ const rg_operator *rg_parse(const kit_node *node, rg_op *op, kit_refusal *why)
         if (!(row->takes != NULL ? shapes_fit(node, row, why) : tensors_fit(node, row, float_inputs[r], why)) ||
             !row->family->parse(node, op, why))
             return NULL;
-        return row;
+        op->row = rg_conv_row(node, row);
+        return op->row;
     }
     kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "oneDNN has nothing for %s of %s here", info->op_type.data,
                info->domain.data);

@@ -175,7 +175,7 @@ inlay_status rg_fuse_posts(rg_build *b, const rg_group *group, const void *op_de
     out->count = 0;
     out->sums = false;
     /* What transposed convolutions do with functions is a loop that is slower than all the rest of them. */
-    if (status != INLAY_OK || group->post_count == 0 || b->op->row->family == &rg_conv_transpose)
+    if (status != INLAY_OK || group->post_count == 0 || strcmp(b->op->row->op_type, "ConvTranspose") == 0)
         return status;
     dst = *dnnl_primitive_desc_query_md(out->pd, dnnl_query_dst_md, 0);
     if (is_overrun(b, &dst))

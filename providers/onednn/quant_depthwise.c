@@ -315,7 +315,7 @@ inlay_status bytes_lower_depthwise(rg_build *b, const bytes_case *c)
     d = calloc(1, sizeof *d + 2 * (size_t)room * sizeof d->room[0] + (size_t)room);
     if (d == NULL)
         return q_no_memory(b);
-    *d = (depthwise){ .native = { run_depthwise }, .set = b->state->bytes, .w = c->w,
+    *d = (depthwise){ .native.run = run_depthwise, .set = b->state->bytes, .w = c->w,
                       .x_pixel = tiles_pixel_step(&c->x.md), .quads = (c->w.kernel[0] + 3) / 4,
                       .slots = (c->w.kernel[0] - 1) * c->w.dilation[0] + 1,
                       .flip = c->x.md.data_type == dnnl_s8 };

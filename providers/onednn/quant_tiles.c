@@ -107,7 +107,7 @@ static inlay_status add_border(rg_build *b, bytes_case *c)
 
     if (n == NULL)
         return q_no_memory(b);
-    *n = (border){ .native = { run_border }, .set = b->state->bytes, .images = g->images, .channels = g->in,
+    *n = (border){ .native.run = run_border, .set = b->state->bytes, .images = g->images, .channels = g->in,
                    .pixel = dims[1], .height = g->height, .width = g->width, .top = g->begin[0], .left = g->begin[1],
                    .out_height = dims[2], .out_width = dims[3], .s_image = s[0], .s_channel = s[1],
                    .s_row = c->x.md.ndims == 4 ? s[2] : 0, .s_pixel = s[c->x.md.ndims - 1], .value = c->border };
@@ -390,7 +390,7 @@ static inlay_status lower_tiles(rg_build *b, bytes_case *c)
     d = calloc(1, sizeof *d + (size_t)tap_count * sizeof d->taps[0] + 2 * (size_t)room * sizeof(float));
     if (d == NULL)
         return q_no_memory(b);
-    *d = (direct){ .native = { run_direct }, .set = b->state->bytes, .rows = g->images * g->out_height,
+    *d = (direct){ .native.run = run_direct, .set = b->state->bytes, .rows = g->images * g->out_height,
                    .row_pixels = g->out_width, .height = g->out_height, .s_image = g->height * g->width * pixel,
                    .s_row = g->stride[0] * g->width * pixel, .s_pixel = g->stride[1] * pixel, .tap_count = tap_count,
                    .quads = in_fours(g->in) / 4 * (merged ? g->kernel[1] : 1), .channels = g->out,

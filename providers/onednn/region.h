@@ -170,12 +170,14 @@ bool rg_is_large(const kit_node *node, kit_refusal *why);
 /* Are both dims certainly the same size? */
 bool rg_same_dim(const inlay_dim *a, const inlay_dim *b);
 
-extern const rg_family rg_conv, rg_conv_transpose, rg_product, rg_eltwise_family, rg_binary, rg_pool, rg_normalize,
+extern const rg_family rg_conv, rg_conv_transpose, rg_conv_computed, rg_product, rg_eltwise_family, rg_binary, rg_pool, rg_normalize,
     rg_concat, rg_softmax, rg_layer_norm, rg_rms_norm, rg_skip_norm, rg_reduce, rg_view, rg_transpose, rg_lrn,
     rg_attention, rg_quantize, rg_dequantize, rg_dynamic, rg_int8_conv, rg_int8_product, rg_int_cast, rg_byte_clip;
 extern const rg_family rg_resize, rg_split, rg_slice, rg_pad, rg_recurrent;
 /* The first output that is not omitted; all ops but recurrent layers have output 0. */
 uint32_t rg_first_out(const rg_op *op);
+/* The row of a convolution whose weights or bias are computed; any other row itself (conv.c). */
+const rg_operator *rg_conv_row(const kit_node *node, const rg_operator *row);
 /* Packs the constant weights of a recurrent layer, whose op is otherwise complete; only in compile. */
 inlay_status rg_recurrent_prepare(inlay_compiled *c, const inlay_compile_request *r, const inlay_node_info *info,
                                   rg_op *op, inlay_diag *diag);

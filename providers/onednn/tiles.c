@@ -287,7 +287,7 @@ static inlay_status add_border(rg_build *b, kn_window *g, rg_place *x)
 
     if (n == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
-    *n = (border){ .native = { run_border }, .set = b->state->tiles, .images = g->images, .channels = g->in,
+    *n = (border){ .native.run = run_border, .set = b->state->tiles, .images = g->images, .channels = g->in,
                    .height = g->height,
                    .width = g->width, .top = g->begin[0], .left = g->begin[1], .out_height = dims[2],
                    .out_width = dims[3], .s_image = s[0], .s_channel = s[1],
@@ -338,7 +338,7 @@ static inlay_status emit_direct(rg_build *b, const rg_op *op, const kn_case *c, 
     d = calloc(1, sizeof *d + (size_t)tap_count * sizeof d->taps[0]);
     if (d == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *d = (direct){ .native = { run_direct }, .set = b->state->tiles, .kernel = b->state->sgemm, .images = g.images,
+    *d = (direct){ .native.run = run_direct, .set = b->state->tiles, .kernel = b->state->sgemm, .images = g.images,
                    .rows = g.out_height,
                    .row_pixels = g.out_width,
                    .in = { g.height * g.width * pixel, g.stride[0] * g.width * pixel, g.stride[1] * pixel },

@@ -256,7 +256,7 @@ inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, bool paired, const 
 {
     const kn_window *w = &c->w;
     const rg_place *places[ARG_Y + 2 + RG_MAX_POSTS + 3];
-    gemm g = { .native = { run_gemm }, .w = *w, .ending = *ending, .paired = paired,
+    gemm g = { .native.run = run_gemm, .w = *w, .ending = *ending, .paired = paired,
                .job = { .kernel = b->state->sgemm, .m = w->images * w->out_height * w->out_width, .n = w->out,
                         .k = w->in * w->kernel[0] * w->kernel[1] } };
     rg_place weights, scratch, prepared;

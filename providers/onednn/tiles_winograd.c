@@ -268,7 +268,7 @@ inlay_status tiles_lower_window(rg_build *b, const rg_op *op, int64_t points, co
     if (w == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
     rg_window_pads(op, xd + 2, yd + 2, op->kernel, begins, ends);
-    *w = (window){ .native = { run_window }, .set = b->state->tiles, .kernel = b->state->sgemm,
+    *w = (window){ .native.run = run_window, .set = b->state->tiles, .kernel = b->state->sgemm,
                    .points = points, .images = xd[0],
                    .height = xd[2], .width = xd[3], .in = xd[1], .out_height = yd[2], .out_width = yd[3],
                    .out = yd[1], .top = begins[0], .left = begins[1],

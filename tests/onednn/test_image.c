@@ -118,6 +118,29 @@ static void transposed(void **state)
         beside_expect(&rows[i], 11, NULL);
 }
 
+/* Weights or a bias that are inputs, or made of them: nothing to pack. */
+static void computed_weights(void **state)
+{
+    static const beside_row rows[] = {
+        { "Conv", "x : 2,5,9,8\nw : 7,5,3,3\nb : 7\nc = Conv(x, w, b) pads=1,0,2,1 strides=2,1\ny = Relu(c)\n-> y" },
+        { "Conv", "x : 1,8,9,N\nw : 16,4,3,3\nc = Conv(x, w) group=2\ny = Sigmoid(c)\n-> y, c" },
+        { "Conv", "x : 1,6,12\nw : 6,1,5\nv = Tanh(w)\nc = Conv(x, v) group=6 dilations=2,\ny = Add(c, c)\n-> y" },
+        { "Conv", "x : 1,16,9,9\nk = [32,16,3,3]\nb : 32\nc = Conv(x, k, b) pads=1,1,1,1\nm = [32,32,1,1]\n"
+          "d = Conv(c, m)\ny = Add(c, d)\n-> y" },
+        { "Conv", "x : 1,4,5,6,7\nw : 8,4,2,3,2\nk = [8]\nc = Conv(x, w, k) auto_pad=SAME_UPPER\ny = Clip(c)\n-> y" },
+        { "Conv", "x : 1,8,9,9\nw : 8,8,1,1\nk = [8,8,3,3]\na = Conv(x, k)\ns = GlobalAveragePool(a)\n"
+          "t = Sigmoid(s)\nm = Mul(a, t)\ny = Conv(m, w)\n-> y" },
+        { "Conv", "x : N,3,5,5\nw : 4,3,3,3\nb : 4\nc = Conv(x, w, b)\n-> c" },
+        { "ConvTranspose", "x : 1,5,6,7\nw : 5,4,3,2\nb : 4\ny = ConvTranspose(x, w, b) strides=2,3 "
+          "output_padding=1,0\nz = Relu(y)\n-> z" },
+        { "ConvTranspose", "x : 1,6,8\nw : 6,2,3\ny = ConvTranspose(x, w) group=3 strides=2,\n-> y" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        beside_expect(&rows[i], 11, NULL);
+}
+
 static void prelu(void **state)
 {
     static const beside_row rows[] = {
@@ -205,6 +228,7 @@ int main(void)
         cmocka_unit_test(resize),
         cmocka_unit_test(resize_otherwise),
         cmocka_unit_test(transposed),
+        cmocka_unit_test(computed_weights),
         cmocka_unit_test(prelu),
         cmocka_unit_test(views),
         cmocka_unit_test(means),
