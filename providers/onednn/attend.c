@@ -84,14 +84,10 @@ static void one_block(const call *c, int64_t batch, int64_t head, int64_t r0, in
         return;
     }
     make_scores(a, c->q + at(&a->q, batch, head, r0), rows, c->k + at(&a->k, batch, kv, 0), seen, scores, panel);
-    for (int64_t r = 0; r < rows; r++) {
-        const float *mask = a->masked ? c->mask + at(&a->mask, batch, head, r0 + r) : NULL;
-        float *row = scores + r * a->score_row;
-        int64_t own = a->causal && r0 + r + 1 < seen ? r0 + r + 1 : seen;
-
-        factors[r] = a->kernel->softmax(row, mask, own, a->scale);
-        memset(row + own, 0, (size_t)(seen - own) * sizeof *row);
-    }
+    a->kernel->softmax(&(sg_scores){ .rows = rows, .count = seen, .seen = a->causal ? r0 + 1 : seen, .x = scores,
+                                     .x_row = a->score_row, .mask_row = a->mask.row, .scale = a->scale,
+                                     .mask = a->masked ? c->mask + at(&a->mask, batch, head, r0) : NULL,
+                                     .factors = factors });
     sg_run(&job, 0, sg_units(&job));
 }
 

@@ -13,7 +13,7 @@
 #define CHANNELS_PER_NS 32.0    /* single channels: outputs, without what each of their taps takes */
 #define TAP_NS 0.0094
 #define ATTENTION_FLOPS_PER_NS 210.0
-#define SCORE_NS 0.4 /* of attention: a score becomes a probability */
+#define SCORE_NS 0.22 /* of attention: a score becomes a probability */
 #define POOL_FLOPS_PER_NS 8.0
 #define SIMPLE_PER_NS 16.0      /* elements: functions of a few instructions */
 #define EXP_PER_NS 5.0          /* those with an exponential */

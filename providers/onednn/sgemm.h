@@ -64,16 +64,28 @@ typedef struct sg_tile {
 } sg_tile;
 typedef void (*sg_tile_fn)(const sg_tile *t);
 
+/* Rows of scores. Those that a row sees become e^(scale x + mask - top), top the largest of them, the others 0; its
+ * factor is what to multiply by so that they sum to 1, and 0 for a row that is -infinity everywhere. x has room up to a
+ * multiple of SG_LANES, which is overwritten. */
+typedef struct sg_scores {
+    int64_t rows, count; /* scores in a row */
+    int64_t seen;        /* by the first row; each further one sees one more, none more than there are */
+    float *x;
+    int64_t x_row;
+    const float *mask; /* NULL: none */
+    int64_t mask_row;  /* 0: the same for all */
+    float scale;
+    float *factors; /* [rows] */
+} sg_scores;
+
 /* The loops for one instruction set. Immutable. */
 typedef struct sg_kernel {
     const char *isa;
     int64_t rows[SG_VECTORS + 1];            /* most rows of a block with so many vectors */
     const sg_tile_fn *tile[SG_VECTORS + 1];  /* [vectors][rows - 1] */
     void (*post)(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols);
-    /* A row of scores becomes e^(scale x + mask - top), top the largest of them; returns what to multiply by so that
-     * they sum to 1, and 0 for a row that is -infinity everywhere. mask: [n], or NULL. x has room up to a multiple of
-     * SG_LANES, which is overwritten. */
-    float (*softmax)(float *x, const float *mask, int64_t n, float scale);
+    /* Rows of scores become probabilities, up to what each is multiplied by. */
+    void (*softmax)(const sg_scores *s);
     /* Lines of `size` elements, `stride` apart, count of them (at most SG_WIDTH), as a panel: out[k * SG_WIDTH + i] is
      * element k of line i; 0 for the rest of the last SG_LANES lines, what is beyond is left. */
     void (*panel)(const float *lines, int64_t stride, int64_t count, int64_t size, float *out);
@@ -107,8 +119,8 @@ typedef struct sg_job {
 
 /* The job is cut into so many units, which may run in any order and at once: runs of neighbours are best. */
 int64_t sg_units(const sg_job *job);
-/* Sets blocks so that each of the threads gets rows of its own where these are enough to keep it busy while weights come:
- * what one product made of them is then in the cache of the core that reads it for the next. */
+/* Sets blocks so that each of the threads gets rows of its own where these are enough to keep it busy while weights
+ * come: what one product made of them is then in the cache of the core that reads it for the next. */
 void sg_share(sg_job *job, uint32_t threads);
 void sg_run(const sg_job *job, int64_t begin, int64_t end);
 /* Estimated nanoseconds on one core: for the choice of how many to wake. */

@@ -209,6 +209,63 @@ static void gelu(void **state)
     }
 }
 
+/* Scores of `rows` rows, at most 130 in each: row r sees seen + r of them. Row 2 is masked entirely, row 3 has a NaN that
+ * it sees. */
+static void check_scores(const sg_kernel *kernel, int64_t rows, int64_t count, int64_t seen, bool masked)
+{
+    const int64_t room = (count + SG_LANES - 1) / SG_LANES * SG_LANES;
+    float *x = fill(rows * room, 1), *was = fill(rows * room, 1);
+    float *mask = fill(rows * count, 2), *factors = fill(rows, 3);
+    const sg_scores s = { .rows = rows, .count = count, .seen = seen, .x = x, .x_row = room, .scale = 7,
+                          .mask = masked ? mask : NULL, .mask_row = count, .factors = factors };
+
+    for (int64_t j = 0; masked && rows > 2 && j < count; j++)
+        mask[2 * count + j] = -INFINITY;
+    for (int64_t r = 3; r < rows && r < 4; r++)
+        x[r * room] = was[r * room] = NAN;
+    kernel->softmax(&s);
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t n = seen + r < count ? seen + r : count;
+        double top = -INFINITY, sum = 0, e[130];
+
+        for (int64_t j = 0; j < n; j++) {
+            e[j] = 7.0 * was[r * room + j] + (masked ? (double)mask[r * count + j] : 0);
+            top = fmax(top, e[j]);
+        }
+        for (int64_t j = 0; j < n; j++)
+            sum += e[j] = exp(e[j] - top);
+        for (int64_t j = 0; j < count; j++) {
+            const double got = (double)x[r * room + j] * factors[r];
+            const double want = j >= n || (masked && r == 2) ? 0 : e[j] / sum;
+
+            if (!(fabs(got - want) <= 1e-6 * want + 1e-37) && !(r == 3 && isnan(got)))
+                fail_msg("%lld rows of %lld: score [%lld, %lld] is %g, not %g", (long long)rows, (long long)count,
+                         (long long)r, (long long)j, got, want);
+            assert_true(r != 3 || j >= n || isnan(got));
+        }
+    }
+    free(x);
+    free(was);
+    free(mask);
+    free(factors);
+}
+
+static void scores(void **state)
+{
+    static const int64_t rows[] = { 1, 3, 15, 16, 17, 40 }, counts[] = { 1, 15, 16, 49, 130 };
+    const sg_kernel *kernel = sg_kernel_best();
+
+    (void)state;
+    if (kernel == NULL)
+        skip();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (size_t j = 0; j < sizeof counts / sizeof *counts; j++)
+            for (int masked = 0; masked < 2; masked++) {
+                check_scores(kernel, rows[i], counts[j], counts[j], masked != 0);
+                check_scores(kernel, rows[i], counts[j], 1, masked != 0);
+            }
+}
+
 /* The error of sums in units of what is typical for them, sqrt(terms / 9): one chain of 12544 has 2e-6. */
 static void expect_exact(double squares, int64_t elements, int64_t terms, const char *what)
 {
@@ -303,8 +360,9 @@ static void long_tiles(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes), cmocka_unit_test(functions), cmocka_unit_test(gelu),
-                                        cmocka_unit_test(long_sums), cmocka_unit_test(long_tiles) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes),  cmocka_unit_test(functions), cmocka_unit_test(gelu),
+                                        cmocka_unit_test(scores), cmocka_unit_test(long_sums),
+                                        cmocka_unit_test(long_tiles) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
