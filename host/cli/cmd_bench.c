@@ -1,4 +1,5 @@
 /* inlay bench: how long a model takes. */
+#include "cli/callers.h"
 #include "cli/cli.h"
 #include "cli/feed.h"
 #include "cli/grow.h"
@@ -9,19 +10,25 @@ static const char doc[] =
     "Times MODEL: creating the session, the first run, and as many further runs as fit in the given seconds.\v"
     "Inputs that nothing is said about are random, the same for the same --seed. peak_mb is the most memory that the "
     "process held, in MiB. With --grow no two runs have the same sizes; there are 64 of them unless --runs says "
-    "otherwise, whatever --seconds and --warmup say.\n\n"
+    "otherwise, whatever --seconds and --warmup say. With --callers so many threads run one session at once, each as "
+    "--intra-threads says; rate counts the runs of all.\n\n"
     "Examples:\n"
     "  inlay bench model.onnx\n"
     "  inlay bench model.onnx --intra-threads 1 --seconds 5 --json\n"
     "  inlay bench model.onnx --dim batch=8 --warmup 3\n"
+    "  inlay bench model.onnx --callers 4 --intra-threads 1\n"
+    "  inlay bench model.onnx --interval 30             # as somebody who looks at 30 pictures a second\n"
     "  inlay bench decoder.onnx --grow past=16+1 --grow total=17+1\n";
 
-enum { KEY_SECONDS = 0x4000, KEY_WARMUP, KEY_RUNS, KEY_RECORD, MAX_RUNS = 1000000, GROWN_RUNS = 64 };
+enum { KEY_SECONDS = 0x4000, KEY_WARMUP, KEY_RUNS, KEY_RECORD, KEY_CALLERS, KEY_INTERVAL };
+enum { MAX_RUNS = 1000000, GROWN_RUNS = 64, MAX_CALLERS = 1024 };
 static const struct argp_option flags[] = {
     FEED_FLAGS,
     { "seconds", KEY_SECONDS, "S", 0, "Time runs for S seconds (default: 3)", 0 },
     { "warmup", KEY_WARMUP, "N", 0, "Run N times before timing, beyond the first run (default: 2)", 0 },
     { "runs", KEY_RUNS, "N", 0, "Stop after N timed runs (default: no limit; 64 with --grow)", 0 },
+    { "callers", KEY_CALLERS, "N", 0, "Run the session from N threads at once (default: 1)", 0 },
+    { "interval", KEY_INTERVAL, "MS", 0, "Sleep for MS milliseconds before each timed run (default: 0)", 0 },
     GROW_FLAG,
     { "record", KEY_RECORD, NULL, 0, "Then time each kernel in a few further runs and keep the figures, as tune does",
       0 },
@@ -36,14 +43,14 @@ typedef struct bench_args {
     size_t warmup;
     size_t max_runs; /* 0 = no limit */
     bool record;
+    uint32_t callers;
+    double interval_ms;
 } bench_args;
 
 typedef struct bench_result {
     double create_ms, first_ms;
-    double *times; /* [runs] milliseconds, sorted; owned */
-    size_t runs;
+    calls calls;       /* its times are owned */
     uint32_t recorded; /* kernels */
-    double cpu_ms; /* of the process, for one run, all threads together */
     inlay_plan_info plan;
 } bench_result;
 
@@ -64,73 +71,48 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_RECORD:
         args->record = true;
         return 0;
+    case KEY_CALLERS:
+        args->callers = (uint32_t)cli_number(state, "--callers", arg, 1, MAX_CALLERS);
+        return 0;
+    case KEY_INTERVAL:
+        args->interval_ms = cli_number(state, "--interval", arg, 0, 1e6);
+        return 0;
     case GROW_KEY:
         return grow_add(&args->grow, arg, state);
-    case ARGP_KEY_ARG:
     case ARGP_KEY_END:
+        if (args->grow.count > 0 && (args->callers > 1 || args->interval_ms > 0))
+            argp_failure(state, CLI_USAGE, 0, "--grow goes with neither --callers nor --interval");
+        return cli_parse_model(key, arg, state, &args->model);
+    case ARGP_KEY_ARG:
         return cli_parse_model(key, arg, state, &args->model);
     default:
         return feed_parse(&args->feed, key, arg, state);
     }
 }
 
-/* One timed run more. */
-static inlay_status time_run(inlay_context *context, const inlay_run_options *options, bench_result *result,
-                             size_t *capacity, inlay_diag *diag)
-{
-    inlay_status status;
-    double start;
-
-    if (result->runs == *capacity) {
-        double *more = realloc(result->times, (*capacity = *capacity * 2 + 1024) * sizeof *more);
-        if (more == NULL)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the times");
-        result->times = more;
-    }
-    start = cli_now_ms();
-    INLAY_TRY(inlay_context_run(context, options, diag));
-    result->times[result->runs++] = cli_now_ms() - start;
-done:
-    return status;
-}
-
-/* The timed runs; at least one. */
-static inlay_status time_runs(const bench_args *args, inlay_context *context, const inlay_run_options *options,
-                              bench_result *result, inlay_diag *diag)
-{
-    double begin = cli_now_ms(), end = begin + args->seconds * 1e3, now, cpu = timing_cpu_ms();
-    size_t capacity = 0, most = args->max_runs > 0 ? args->max_runs : MAX_RUNS;
-    inlay_status status = INLAY_OK;
-
-    do {
-        INLAY_TRY(time_run(context, options, result, &capacity, diag));
-        now = cli_now_ms();
-        if (args->seconds > 0)
-            (void)cli_progress(NULL, (now - begin) / (end - begin), "timing");
-    } while (now < end && result->runs < most);
-    result->cpu_ms = (timing_cpu_ms() - cpu) / (double)result->runs;
-done:
-    cli_progress_clear();
-    return status;
-}
-
-/* The same with other sizes each time. Making the inputs is not timed. */
+/* Runs that all have other sizes. Making the inputs is not timed. */
 static inlay_status time_grown(const bench_args *args, inlay_value *const *inputs, const inlay_session *session,
-                               inlay_context *context, const inlay_run_options *options, bench_result *result,
-                               inlay_diag *diag)
+                               inlay_context *context, const inlay_run_options *options, calls *out, inlay_diag *diag)
 {
-    size_t capacity = 0, runs = args->max_runs > 0 ? args->max_runs : GROWN_RUNS;
+    const size_t runs = args->max_runs > 0 ? args->max_runs : GROWN_RUNS;
     inlay_status status = INLAY_OK;
 
+    out->times = malloc(runs * sizeof *out->times);
+    if (out->times == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the times");
     for (size_t i = 0; i < runs; i++) {
-        double cpu;
+        double cpu, start;
 
         INLAY_TRY(grow_bind(&args->grow, i + 1, inputs, session, context, diag));
         cpu = timing_cpu_ms();
-        INLAY_TRY(time_run(context, options, result, &capacity, diag));
-        result->cpu_ms += (timing_cpu_ms() - cpu) / (double)runs;
+        start = cli_now_ms();
+        INLAY_TRY(inlay_context_run(context, options, diag));
+        out->times[out->runs++] = cli_now_ms() - start;
+        out->elapsed_ms += out->times[i];
+        out->cpu_ms += (timing_cpu_ms() - cpu) / (double)runs;
         (void)cli_progress(NULL, (double)(i + 1) / (double)runs, "timing");
     }
+    timing_sort(out->times, out->runs);
 done:
     cli_progress_clear();
     return status;
@@ -154,7 +136,10 @@ done:
 
 static inlay_status bench(const bench_args *args, cli_common *common, bench_result *result, inlay_diag *diag)
 {
-    inlay_run_options options = { .struct_size = sizeof options, .cancel = cli_cancel() };
+    const inlay_run_options options = { .struct_size = sizeof options, .cancel = cli_cancel() };
+    const callers how = { .count = args->callers, .seconds = args->seconds, .interval_ms = args->interval_ms,
+                          .warmup = args->warmup, .most = args->max_runs > 0 ? args->max_runs : MAX_RUNS,
+                          .options = &options };
     inlay_session *session = NULL;
     inlay_context *context = NULL;
     inlay_value **inputs = NULL;
@@ -170,14 +155,8 @@ static inlay_status bench(const bench_args *args, cli_common *common, bench_resu
     start = cli_now_ms();
     INLAY_TRY(inlay_context_run(context, &options, diag));
     result->first_ms = cli_now_ms() - start;
-    if (args->grow.count > 0) {
-        INLAY_TRY(time_grown(args, inputs, session, context, &options, result, diag));
-    } else {
-        for (size_t i = 0; i < args->warmup; i++)
-            INLAY_TRY(inlay_context_run(context, &options, diag));
-        INLAY_TRY(time_runs(args, context, &options, result, diag));
-    }
-    timing_sort(result->times, result->runs);
+    INLAY_TRY(args->grow.count > 0 ? time_grown(args, inputs, session, context, &options, &result->calls, diag)
+                                   : callers_run(&how, session, inputs, context, &result->calls, diag));
     result->plan = (inlay_plan_info){ .struct_size = sizeof result->plan };
     (void)inlay_context_plan(context, &result->plan);
     if (args->record)
@@ -191,26 +170,29 @@ done:
 
 static int print_result(const bench_args *args, const cli_common *common, const bench_result *r)
 {
-    double median = timing_quantile(r->times, r->runs, 0.5), p95 = timing_quantile(r->times, r->runs, 0.95);
-    double p99 = timing_quantile(r->times, r->runs, 0.99);
+    const calls *c = &r->calls;
+    double median = timing_quantile(c->times, c->runs, 0.5), p95 = timing_quantile(c->times, c->runs, 0.95);
+    double p99 = timing_quantile(c->times, c->runs, 0.99), rate = (double)c->runs / c->elapsed_ms * 1e3;
 
     if (common->json)
         return cli_print_json(common,
                               json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:I, s:I, "
-                                        "s:I}",
+                                        "s:I, s:I, s:f}",
                                         "model", args->model, "create_ms", r->create_ms, "first_ms", r->first_ms,
-                                        "median_ms", median, "min_ms", r->times[0], "p95_ms", p95, "p99_ms", p99,
-                                        "cpu_ms", r->cpu_ms, "predicted_ms", r->plan.predicted_ns * 1e-6, "runs",
-                                        (json_int_t)r->runs, "peak_mb", timing_peak_mb(), "slab_bytes",
+                                        "median_ms", median, "min_ms", c->times[0], "p95_ms", p95, "p99_ms", p99,
+                                        "cpu_ms", c->cpu_ms, "predicted_ms", r->plan.predicted_ns * 1e-6, "runs",
+                                        (json_int_t)c->runs, "peak_mb", timing_peak_mb(), "slab_bytes",
                                         (json_int_t)r->plan.slab_bytes, "lower_bound_bytes",
                                         (json_int_t)r->plan.lower_bound_bytes, "constant_bytes",
                                         (json_int_t)r->plan.constant_bytes, "steps", (json_int_t)r->plan.step_count,
-                                        "recorded", (json_int_t)r->recorded),
+                                        "recorded", (json_int_t)r->recorded, "callers",
+                                        (json_int_t)args->callers, "runs_per_s", rate),
                               CLI_OK);
     (void)printf("create  %10.1f ms\nfirst   %10.3f ms\n", r->create_ms, r->first_ms);
     (void)printf("median  %10.4f ms   (%zu runs)\nmin     %10.4f ms\np95     %10.4f ms\np99     %10.4f ms\n", median,
-                 r->runs, r->times[0], p95, p99);
-    (void)printf("cpu     %10.4f ms   of all threads together, a run\n", r->cpu_ms);
+                 c->runs, c->times[0], p95, p99);
+    (void)printf("rate    %10.1f runs a second%s\n", rate, args->callers > 1 ? ", of all callers" : "");
+    (void)printf("cpu     %10.4f ms   of all threads together, a run\n", c->cpu_ms);
     (void)printf("expected%10.4f ms   by the costs that are known; inlay calibrate and inlay tune learn them\n",
                  r->plan.predicted_ns * 1e-6);
     (void)printf("memory  %10.1f MiB  peak of the process\n", timing_peak_mb());
@@ -225,7 +207,7 @@ static int print_result(const bench_args *args, const cli_common *common, const 
 int cmd_bench(int argc, char **argv)
 {
     static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
-    bench_args args = { .seconds = 3, .warmup = 2 };
+    bench_args args = { .seconds = 3, .warmup = 2, .callers = 1 };
     bench_result result = { 0 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -234,7 +216,7 @@ int cmd_bench(int argc, char **argv)
     cli_parse(&argp, true, argc, argv, &common, &args);
     code = bench(&args, &common, &result, &diag) == INLAY_OK ? print_result(&args, &common, &result)
                                                              : cli_fail(&common, &diag);
-    free(result.times);
+    free(result.calls.times);
     feed_deinit(&args.feed);
     grow_deinit(&args.grow);
     cli_common_deinit(&common);

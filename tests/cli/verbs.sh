@@ -232,6 +232,10 @@ json 0 '.create_ms >= 0 and .first_ms >= 0 and .median_ms >= .min_ms and .p95_ms
     and .runs >= 1 and .cpu_ms > 0 and .peak_mb > 0' bench "$add" --seconds 0.05 --warmup 1 --intra-threads 1 --json
 json 0 '.runs == 3' bench "$add" --seconds 60 --runs 3 --json
 expect 0 '^median' bench "$add" --seconds 0.01
+json 0 '.callers == 3 and .runs == 7 and .runs_per_s > 0' bench "$add" --callers 3 --runs 7 --json
+json 0 '.runs == 1' bench "$add" --interval 1 --runs 1 --json
+refuses 2 'callers' bench "$add" --callers 0
+refuses 2 'neither' bench "$add" --callers 2 --grow N=1
 grows=$(dirname "$0")/../fuzz/corpus/model/add.onnx
 json 0 '.runs == 5 and .median_ms > 0' bench "$grows" --grow N=3+2 --runs 5 --json --quiet
 json 0 '.runs == 64' bench "$grows" --grow N=1 --json --quiet
