@@ -8,7 +8,9 @@
 #include "weights.h"
 #include <math.h>
 
-#define CORE_FLOPS_PER_NS 250.0 /* convolutions and packed products */
+#define CORE_FLOPS_PER_NS 250.0 /* convolutions and packed products, */
+#define PAIRS_FLOPS_PER_NS 300.0 /* and those in pairs (pairs.h), */
+enum { PAIRS_DEPTH = 128, PAIRS_COLUMNS = 64, PAIRS_ROWS = 16 }; /* which are at least that large */
 #define THIN_FLOPS_PER_NS 90.0  /* few channels a group */
 #define CHANNELS_PER_NS 32.0    /* single channels: outputs, without what each of their taps takes */
 #define TAP_NS 0.0094
@@ -145,8 +147,16 @@ static double taps(const rg_op *op, const sizes *s, uint32_t axis)
     return share > 1 ? share : 1;
 }
 
+/* How fast a product of that size goes, by weights. */
+static double product_rate(const rg_state *state, double rows, double depth, double columns)
+{
+    return state->pairs && state->fast_pairs && rows >= PAIRS_ROWS && depth >= PAIRS_DEPTH && columns >= PAIRS_COLUMNS
+               ? PAIRS_FLOPS_PER_NS
+               : CORE_FLOPS_PER_NS;
+}
+
 /* Multiplications and additions, and how fast they go. */
-static double flops_of(const rg_op *op, const sizes *s, double *out_rate)
+static double flops_of(const rg_state *state, const rg_op *op, const sizes *s, double *out_rate)
 {
     const rg_family *f = op->row->family;
     double outputs = count_of(s->y), window = 1;
@@ -164,12 +174,19 @@ static double flops_of(const rg_op *op, const sizes *s, double *out_rate)
             *out_rate = 2 * window / (1 / CHANNELS_PER_NS + window * TAP_NS);
         else if (per < 8 && op->group > 1)
             *out_rate = THIN_FLOPS_PER_NS;
-        else if (op->spatial == 2 && s->y != NULL && s->y->rank == 4)
+        else if (op->spatial == 2 && s->y != NULL && s->y->rank == 4 && gain_of(op, s) > 1)
             *out_rate *= gain_of(op, s);
+        else if (f == &rg_conv && op->group == 1)
+            *out_rate = product_rate(state, outputs / size_of(s->y, 1), per * window, size_of(s->y, 1));
         return 2 * outputs * per * window;
     }
     if (f == &rg_product && s->x != NULL && s->x->rank != INLAY_RANK_UNKNOWN && s->x->rank >= 2) {
-        return 2 * outputs * size_of(s->x, s->x->rank - (op->trans_a ? 2 : 1));
+        const double depth = size_of(s->x, s->x->rank - (op->trans_a ? 2 : 1));
+
+        if (s->weights > 0 && s->y != NULL && s->y->rank != INLAY_RANK_UNKNOWN && s->y->rank >= 1)
+            *out_rate = product_rate(state, outputs / size_of(s->y, s->y->rank - 1), depth,
+                                     size_of(s->y, s->y->rank - 1));
+        return 2 * outputs * depth;
     }
     if (f == &rg_attention) {
         const double per = 4 * size_of(s->x, 3); /* for a score */
@@ -361,7 +378,7 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
         rg_quant_cost(&op, r, info, cost);
         return INLAY_OK;
     }
-    flops = flops_of(&op, &s, &rate);
+    flops = flops_of(state, &op, &s, &rate);
     cost->flops += flops;
     cost->bytes_read += (uint64_t)(s.in + s.weights);
     cost->bytes_written += (uint64_t)s.out;

@@ -377,7 +377,7 @@ inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias_va
     inlay_status status;
 
     d.batch = d.b_count = 1;
-    sg_share(&d.job, b->instance->threads);
+    (paired ? pairs_share : sg_share)(&d.job, b->instance->threads);
     d.paired = paired;
     d.workers = b->instance->threads > 0 ? b->instance->threads : 1;
     rg_md_strides(&w_plain, 2, w_dims, w_strides);

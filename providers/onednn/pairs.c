@@ -5,7 +5,7 @@
 #include <cpuid.h>
 #endif
 
-enum { DEPTH = 1024 /* of a panel, at most */, BLOCK_FLOATS = 96 * 1024, BLOCK_ROWS = 160, MARK = SG_LANES };
+enum { DEPTH = 1024 /* of a panel, at most */, BLOCK_FLOATS = 96 * 1024, BLOCK_ROWS = 160, OWN_ROWS = 48 };
 
 const pr_set *pairs_of_cpu(void)
 {
@@ -239,9 +239,15 @@ int64_t pairs_block_rows(int64_t k)
 
 static int64_t row_blocks(const sg_job *job)
 {
-    const int64_t most = pairs_block_rows(job->k);
+    const int64_t most = pairs_block_rows(job->k), least = (job->m + most - 1) / most;
 
-    return (job->m + most - 1) / most;
+    return least > job->blocks ? least : job->blocks;
+}
+
+void pairs_share(sg_job *job, uint32_t threads)
+{
+    if (threads > 1 && job->m / threads >= OWN_ROWS)
+        job->blocks = rounded(row_blocks(job), threads);
 }
 
 static int64_t block_rows(const sg_job *job)
@@ -254,26 +260,32 @@ int64_t pairs_units(const sg_job *job)
     return row_blocks(job) * panels_of(job);
 }
 
+/* A worker has a piece of scratch for each part of k: which block of rows is prepared there (a line of cache), what the
+ * rows were made by, and the rows. */
+static int64_t piece_floats(const sg_job *job)
+{
+    return SG_LANES + block_rows(job) * (prepared_row(job->k) + (int64_t)(sizeof(pr_row) / sizeof(float)));
+}
+
 int64_t pairs_scratch_floats(const sg_job *job)
 {
-    return MARK + block_rows(job) * (prepared_row(job->k) + (int64_t)(sizeof(pr_row) / sizeof(float)));
+    return part_count(job->k) * rounded(piece_floats(job), SG_LANES);
 }
 
-/* Which block and part a worker's scratch holds stands at its beginning. */
-static void mark(float *scratch, int64_t what)
+static void mark(float *piece, int64_t block)
 {
-    memcpy(scratch, &what, sizeof what);
+    memcpy(piece, &block, sizeof block);
 }
 
-static bool is_marked(const float *scratch, int64_t what)
+static bool is_marked(const float *piece, int64_t block)
 {
-    return memcmp(scratch, &what, sizeof what) == 0;
+    return memcmp(piece, &block, sizeof block) == 0;
 }
 
 void pairs_start(const sg_job *job, float *scratch, uint32_t workers)
 {
-    for (uint32_t w = 0; w < workers; w++)
-        mark(scratch + w * pairs_scratch_floats(job), -1);
+    for (int64_t p = 0; p < part_count(job->k) * workers; p++)
+        mark(scratch + p * rounded(piece_floats(job), SG_LANES), -1);
 }
 
 /* One row by a panel as written: out [width]. */
@@ -356,7 +368,7 @@ static bool all_fine(const pr_row *rows, int64_t count)
     return fine;
 }
 
-/* The rows of a block by panel j. next: what is read after it, NULL: nothing. */
+/* The rows of a block by panel j. next: what is read after it. */
 static void run_panel(const block *d, int64_t j, const float *panel, const float *next)
 {
     const sg_job *job = d->job;
@@ -373,7 +385,7 @@ static void run_panel(const block *d, int64_t j, const float *panel, const float
 
     for (int64_t n = 0; n < tiles; n++) {
         const int64_t i = d->count * n / tiles, rows = d->count * (n + 1) / tiles - i;
-        const bool fetch = next != NULL && n * lines < 2 * vectors;
+        const bool fetch = n * lines < 2 * vectors;
 
         t.a = d->a + i * t.a_row;
         t.rows = d->facts + i;
@@ -395,26 +407,43 @@ static void run_panel(const block *d, int64_t j, const float *panel, const float
     }
 }
 
+static const float *panel_of(const sg_job *job, int64_t part, int64_t j)
+{
+    const int64_t rows = part_begin(job->k, part + 1) - part_begin(job->k, part);
+
+    return job->b + part_offset(job->k, job->n, part) + j * PR_WIDTH * (PR_HEAD + rounded(rows, 2));
+}
+
+/* What is read after panel j of a part, of [j0, j1) in all parts: at the end what another range begins with, which
+ * mostly falls to the same core. */
+static const float *panel_after(const sg_job *job, int64_t part, int64_t j, int64_t j0, int64_t j1)
+{
+    if (j + 1 < j1)
+        return panel_of(job, part, j + 1);
+    if (part + 1 < part_count(job->k))
+        return panel_of(job, part + 1, j0);
+    return panel_of(job, 0, j1 < panels_of(job) ? j1 : 0);
+}
+
 /* Part number `part` of k, for block number `at` of the rows and panels [j0, j1). */
 static void run_part(const sg_job *job, const ending *e, float *scratch, int64_t at, int64_t part, int64_t j0,
                      int64_t j1)
 {
     const int64_t k0 = part_begin(job->k, part), k1 = part_begin(job->k, part + 1), blocks = row_blocks(job);
-    const int64_t panel = PR_WIDTH * (PR_HEAD + rounded(k1 - k0, 2)), what = at * part_count(job->k) + part;
-    const float *b = job->b + part_offset(job->k, job->n, part);
-    float *a = scratch + MARK + block_rows(job) * (int64_t)(sizeof(pr_row) / sizeof(float));
-    pr_row *facts = (pr_row *)(void *)(scratch + MARK);
+    float *piece = scratch + part * rounded(piece_floats(job), SG_LANES);
+    float *a = piece + SG_LANES + block_rows(job) * (int64_t)(sizeof(pr_row) / sizeof(float));
+    pr_row *facts = (pr_row *)(void *)(piece + SG_LANES);
     block d = { .job = job, .set = pairs_of_cpu(), .end = e, .a = a, .facts = facts, .first = job->m * at / blocks,
                 .k0 = k0, .k1 = k1 };
 
     d.count = job->m * (at + 1) / blocks - d.first;
-    if (!is_marked(scratch, what)) {
+    if (!is_marked(piece, at)) {
         d.set->prepare(job->a + d.first * job->a_row + k0, job->a_row, d.count, k1 - k0, a, prepared_row(job->k),
                        facts);
-        mark(scratch, what);
+        mark(piece, at);
     }
     for (int64_t j = j0; j < j1; j++)
-        run_panel(&d, j, b + j * panel, j + 1 < j1 ? b + (j + 1) * panel : NULL);
+        run_panel(&d, j, panel_of(job, part, j), panel_after(job, part, j, j0, j1));
 }
 
 void pairs_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)

@@ -5,7 +5,7 @@
 #include "tiles.h"
 #include <math.h>
 
-enum { ARG_X, ARG_W, ARG_Y, BLOCK_PIXELS = 160, WAKE_NS = 10000 };
+enum { ARG_X, ARG_W, ARG_Y, BLOCK_PIXELS = 160, SHARED_PIXELS = 48, WAKE_NS = 10000 };
 
 typedef struct gemm {
     rg_native native;
@@ -100,9 +100,10 @@ static void unfold(const gemm_call *call, int64_t first, int64_t count, float *r
     }
 }
 
-/* A block in pairs: all columns are the job's, of which it does some panels. */
+/* A block in pairs: all columns are the job's, of which it does some panels. fresh: rows are not those of the call
+ * before. */
 static void block_in_pairs(const gemm_call *call, const float *rows, int64_t first, int64_t count, int64_t panel,
-                           int64_t panels, float *scratch)
+                           int64_t panels, bool fresh, float *scratch)
 {
     sg_post posts[RG_MAX_POSTS + 3];
     sg_job job = call->job;
@@ -116,6 +117,8 @@ static void block_in_pairs(const gemm_call *call, const float *rows, int64_t fir
             posts[p].other += first * posts[p].row;
     }
     job.posts = posts;
+    if (fresh)
+        pairs_start(&job, scratch, 1);
     pairs_run(&job, scratch, panel, panel + panels < pairs_units(&job) ? panel + panels : pairs_units(&job));
 }
 
@@ -130,12 +133,10 @@ static inlay_status unfolded_pairs(void *user, int64_t begin, int64_t end, uint3
     for (int64_t u = begin; u < end; u++) {
         int64_t block = u / g->chunks, first = g->job.m * block / g->blocks, next = g->job.m * (block + 1) / g->blocks;
 
-        if (block != there) {
+        if (block != there)
             unfold(call, first, next - first, rows);
-            pairs_start(&g->job, scratch, 1);
-        }
+        block_in_pairs(call, rows, first, next - first, u % g->chunks * g->chunk, g->chunk, block != there, scratch);
         there = block;
-        block_in_pairs(call, rows, first, next - first, u % g->chunks * g->chunk, g->chunk, scratch);
     }
     return INLAY_OK;
 }
@@ -204,10 +205,10 @@ static inlay_status run_gemm(const rg_native *native, const rg_state *state, inl
     call.job.b = args[ARG_W];
     call.job.c = args[ARG_Y];
     set_posts(&call);
-    if (g->paired) {
+    if (g->paired)
         call.prepared = args[g->prepared];
+    if (g->paired && !g->unfolded)
         pairs_start(&g->job, call.prepared, g->workers);
-    }
     if (threads <= 1 || units < 2 || sg_estimate_ns(&g->job) < WAKE_NS)
         return body(&call, 0, units, 0);
     return state->host->parallel_for(state->host->ctx, run, units, 1, body, &call);
@@ -234,7 +235,10 @@ static void divide(gemm *g, uint32_t threads)
     int64_t panels = (g->job.n + width - 1) / width;
 
     g->blocks = (g->job.m + most - 1) / most;
-    g->chunks = g->blocks >= 2 * (int64_t)threads || threads <= 1 ? 1 : (int64_t)threads;
+    if (g->paired && threads > 1 && g->job.m / threads >= SHARED_PIXELS)
+        g->blocks = (g->blocks + threads - 1) / threads * threads;
+    g->chunks = g->blocks >= 2 * (int64_t)threads || threads <= 1 || (g->paired && g->blocks % threads == 0)
+                    ? 1 : (int64_t)threads;
     g->chunks = g->chunks < panels ? g->chunks : panels;
     g->chunk = (panels + g->chunks - 1) / g->chunks;
     g->chunks = (panels + g->chunk - 1) / g->chunk;
@@ -277,6 +281,8 @@ inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, bool paired, const 
     g.job.a_row = g.unfolded ? g.job.k : g.x_pixel;
     g.in_place = ending->add != INLAY_NONE && operands[ending->add]->buffer == y->buffer;
     divide(&g, b->instance->threads);
+    if (paired && !g.unfolded)
+        pairs_share(&g.job, b->instance->threads);
     places[ARG_X] = x;
     places[ARG_W] = &weights;
     places[ARG_Y] = y;
