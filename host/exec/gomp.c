@@ -34,8 +34,9 @@ static struct {
 static void *open_told(const char *name)
 {
     static char turns[] = "GOMP_SPINCOUNT=5000", policy[] = "OMP_WAIT_POLICY=active";
-    static char **told; /* never freed: somebody may still be reading in it */
-    char **was = __atomic_load_n(&environ, __ATOMIC_ACQUIRE), **expected;
+    static char **kept; /* never freed: somebody may still be reading in it. Stored atomically, since a compiler leaves out
+                         * what nobody reads, and LeakSanitizer then finds nothing that points there. */
+    char **told, **was = __atomic_load_n(&environ, __ATOMIC_ACQUIRE), **expected;
     size_t count = 0;
     void *library;
 
@@ -44,6 +45,7 @@ static void *open_told(const char *name)
     told = malloc((count + 3) * sizeof *told);
     if (told == NULL)
         return dlopen(name, RTLD_NOW);
+    __atomic_store_n(&kept, told, __ATOMIC_RELAXED);
     if (count > 0)
         memcpy(told, was, count * sizeof *told);
     told[count] = turns;

@@ -58,16 +58,11 @@ static inlay_status find_activation(inlay_str name, uint32_t *out, inlay_diag *d
                       (int)(name.bytes < 64 ? name.bytes : 64), name.data);
 }
 
-/* Parameter i of an activation: by position when there is one for each; otherwise functions that take one draw them in
- * order. */
-static double parameter(const inlay_attr_info *list, uint32_t i, uint32_t total, bool takes, uint32_t *next,
-                        double otherwise)
+/* The next parameter of an activation: functions that take one draw them from the list in their order, as the operators'
+ * page says, and ONNX Runtime does. */
+static double parameter(const inlay_attr_info *list, bool takes, uint32_t *next, double otherwise)
 {
-    if (list == NULL || !takes)
-        return otherwise;
-    if (list->count == total)
-        return (double)list->floats[i];
-    return *next < list->count ? (double)list->floats[(*next)++] : otherwise;
+    return list != NULL && takes && *next < list->count ? (double)list->floats[(*next)++] : otherwise;
 }
 
 static inlay_status read_activations(const kit_node *node, recurrent_state *s, inlay_diag *diag)
@@ -93,8 +88,8 @@ static inlay_status read_activations(const kit_node *node, recurrent_state *s, i
         if (status != INLAY_OK)
             return status;
         row = &activation_rows[kind];
-        s->f[i] = (activation){ kind, parameter(alphas, i, total, row->has_alpha, &next_alpha, row->alpha),
-                                parameter(betas, i, total, row->has_beta, &next_beta, row->beta) };
+        s->f[i] = (activation){ kind, parameter(alphas, row->has_alpha, &next_alpha, row->alpha),
+                                parameter(betas, row->has_beta, &next_beta, row->beta) };
     }
     return INLAY_OK;
 }
