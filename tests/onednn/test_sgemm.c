@@ -100,7 +100,7 @@ static void check(const sg_kernel *kernel, product *p, int mode, const sg_post *
 {
     sg_job job = { .kernel = kernel, .m = p->m, .n = p->n, .k = p->k, .a = p->a, .a_row = p->a_row, .b = p->b,
                    .b_panel = p->panel, .width = p->width, .b_step = p->width, .c_row = p->c_row, .add = mode == 2,
-                   .bias = mode == 1 ? p->bias : NULL, .post_count = post != NULL };
+                   .bias = mode == 1 ? p->bias : NULL, .blocks = mode, .post_count = post != NULL };
     size_t bytes = (size_t)(p->m * p->c_row) * sizeof(float);
     sg_post own = post != NULL ? *post : (sg_post){ 0 };
 
