@@ -145,6 +145,7 @@ struct rg_build {
     int64_t *key;                 /* what becomes the instance's */
     uint32_t step_capacity, arg_capacity, slot_capacity, md_capacity, buffer_capacity, choice_capacity;
     const struct kn_attempt *attempt; /* kernels to try (kernels.h); NULL: the best */
+    bool spares_library; /* convolutions of our own, where there are such (kn_spares_library) */
 };
 
 /* ------------------------------------------------------------------ layouts (layout.c) */

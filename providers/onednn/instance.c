@@ -1,5 +1,5 @@
 /* A region at concrete shapes: the instance, from shapes to steps that can run. */
-#include "build.h"
+#include "kernels.h"
 
 static inlay_status no_memory(const rg_build *b)
 {
@@ -154,6 +154,8 @@ inlay_status rg_instance_build(inlay_compiled *c, const inlay_value_state *value
     b.instance->has_lock = true;
     INLAY_TRY(read_shapes(&b, values, stride, value_count));
     INLAY_TRY(rg_fuse(&b));
+    b.spares_library = true; /* as the question is asked */
+    b.spares_library = kn_spares_library(&b);
     INLAY_TRY(lower(&b));
     INLAY_TRY(rg_plan(&b));
     INLAY_TRY(rg_context_prepare(c->state, b.instance, diag));

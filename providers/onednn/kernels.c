@@ -42,7 +42,7 @@ void kn_measure(const rg_build *b, const rg_op *op, kn_window *g)
 /* ------------------------------------------------------------------ the table */
 
 /* Tiles multiply by the zeros of the border; oneDNN's loops leave taps outside the image out. */
-static const double LEAST_INSIDE = 0.7;
+static const double LEAST_INSIDE = 0.7, LEAST_SPARING = 0.3;
 
 /* oneDNN's kernels describe each column of an image while they are made: a second and hundreds of megabytes for some
  * 250000 of them. Tiles take nearly the same time in such a layer, and the same where there is one row. */
@@ -59,7 +59,8 @@ bool kn_has_tiles(const rg_build *b, const kn_case *c)
 static bool tiles_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group, (void)out_why;
-    return kn_has_tiles(b, c) && (c->w.share >= LEAST_INSIDE || is_wide(c));
+    return kn_has_tiles(b, c) &&
+           (c->w.share >= (b->spares_library ? LEAST_SPARING : LEAST_INSIDE) || is_wide(c));
 }
 
 static inlay_status tiles_direct(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
@@ -453,6 +454,22 @@ static void by_time(const rg_build *b, kn_choice *choice)
     *choice = timed;
 }
 
+/* The best of our own in the place of oneDNN's, where those are not worth making. */
+static void spare_library(const rg_build *b, kn_choice *choice)
+{
+    for (uint32_t i = 0; b->spares_library && choice->source == KN_BY_MODEL && i < choice->count; i++) {
+        const uint8_t k = choice->kernel[i];
+
+        if (k == KN_LIBRARY || k == KN_BLOCKS || k == KN_LIBRARY_WINOGRAD)
+            continue;
+        if (i > 0) {
+            to_front(choice, i);
+            choice->why = "oneDNN's would save less than making its code takes";
+        }
+        return;
+    }
+}
+
 static void choose(rg_build *b, const rg_group *group, const kn_case *c, kn_choice *choice)
 {
     *choice = (kn_choice){ .op = group->op };
@@ -462,6 +479,7 @@ static void choose(rg_build *b, const rg_group *group, const kn_case *c, kn_choi
     layer_key(b, group, c, choice->key);
     if (b->attempt == NULL || b->attempt->find != NULL) {
         by_time(b, choice);
+        spare_library(b, choice);
     } else if (b->attempt->order < choice->count && choice->ns[b->attempt->order] < KN_PLAUSIBLE * choice->ns[0]) {
         choice->moved = b->attempt->order > 0;
         to_front(choice, b->attempt->order);

@@ -119,6 +119,9 @@ typedef struct kn_attempt {
 /* Lowers it by the best kernel that does. */
 inlay_status kn_lower(rg_build *b, const rg_group *group, const kn_case *c);
 
+/* Would oneDNN's convolutions save less in some runs than making them takes (kernels_start.c)? b->groups are there. */
+bool kn_spares_library(rg_build *b);
+
 /* Are there tiles for it? Is its input as it says, without factors that wait or a maker? */
 bool kn_has_tiles(const rg_build *b, const kn_case *c);
 bool kn_is_whole(const rg_build *b);
