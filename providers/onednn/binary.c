@@ -104,6 +104,11 @@ static rows_fn rows_of(dnnl_alg_kind_t alg)
     }
 }
 
+void rg_binary_row(dnnl_alg_kind_t alg, const float *p, const float *q, float *y, int64_t n, int64_t step)
+{
+    rows_of(alg)(p, q, y, n, 1, step, 1, &(const steps){ 0 });
+}
+
 static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const call *c = user;
@@ -458,9 +463,10 @@ inlay_status rg_binary_at(rg_build *b, dnnl_alg_kind_t alg, const rg_place *x, b
     return emit_loop(b, alg, x0, x1, overwrite, like, result, out);
 }
 
-/* Both operands whole: one primitive with what follows. */
-static inlay_status lower_whole(rg_build *b, const rg_group *group, rg_place x0, rg_place x1)
+/* Both operands whole: one loop with what follows; with padding between, one primitive of oneDNN's. */
+static inlay_status lower_whole(rg_build *b, const rg_group *group, rg_place x0, rg_place x1, bool overwrite)
 {
+    const uint32_t before = x0.buffer;
     dnnl_binary_desc_t desc;
     rg_fused fused = { 0 };
     inlay_status status;
@@ -469,6 +475,8 @@ static inlay_status lower_whole(rg_build *b, const rg_group *group, rg_place x0,
         INLAY_TRY(rg_reorder(b, &x0, &x1.md, &x0));
     else
         INLAY_TRY(rg_reorder(b, &x1, &x0.md, &x1));
+    if (is_simple(&x0.md) && !is_padded(&x0.md) && x0.md.data_type == dnnl_f32 && x1.md.data_type == dnnl_f32)
+        return rg_lower_whole(b, group, &x0, &x1, overwrite && x0.buffer == before);
     INLAY_TRY(rg_check(dnnl_binary_desc_init(&desc, b->op->alg, &x0.md, &x1.md, &x0.md), b->diag,
                        "describe a function of two", b->op->name));
     INLAY_TRY(rg_fuse_posts(b, group, &desc, &fused));
@@ -485,7 +493,7 @@ static inlay_status lower_binary(rg_build *b, const rg_group *group)
     uint32_t y = op->out[0], rank = b->ranks[y];
     rg_place x0, x1, out;
     inlay_status status;
-    bool overwrite = rg_is_last_use(b, op->in[0]) && op->in[0] != op->in[1], done, whole;
+    bool overwrite = rg_is_last_use(b, op->in[0]) && op->in[0] != op->in[1], done;
 
     INLAY_TRY(tiles_take_scale(b, group, &done));
     if (done)
@@ -493,15 +501,10 @@ static inlay_status lower_binary(rg_build *b, const rg_group *group)
 
     INLAY_TRY(rg_read(b, op->in[0], &x0));
     INLAY_TRY(rg_read(b, op->in[1], &x1));
-    whole = op->alg != RG_PRELU && !loses_nan(op->alg) && has_dims(&x0.md, rank, b->dims[y]) &&
-            has_dims(&x1.md, rank, b->dims[y]) && (rg_md_is_blocked(&x0.md) || rg_md_is_dense(&x0.md)) &&
-            (rg_md_is_blocked(&x1.md) || rg_md_is_dense(&x1.md));
-    if (whole && group->post_count > 0 && rg_count(b, y) >= LARGE)
-        return lower_whole(b, group, x0, x1);
-    if (whole && rg_md_is_image(&x1.md) && !rg_md_is_image(&x0.md)) {
-        INLAY_TRY(rg_reorder(b, &x0, &x1.md, &x0));
-        overwrite = false;
-    }
+    if (op->alg != RG_PRELU && !loses_nan(op->alg) && has_dims(&x0.md, rank, b->dims[y]) &&
+        has_dims(&x1.md, rank, b->dims[y]) &&
+        (rg_md_is_blocked(&x0.md) || rg_md_is_dense(&x0.md)) && (rg_md_is_blocked(&x1.md) || rg_md_is_dense(&x1.md)))
+        return lower_whole(b, group, x0, x1, overwrite);
     INLAY_TRY(rg_binary_at(b, op->alg, &x0, overwrite, op->in[1], y,
                            group->post_count == 0 ? group->out : INLAY_NONE, &out));
     status = rg_finish(b, group, 0, &out, true);

@@ -327,6 +327,12 @@ inlay_status rg_lower_nothing(rg_build *b, const rg_group *group);
 /* What a reduction of no elements is (reduce.c). */
 float rg_reduced_nothing(const rg_op *op);
 
+/* A row of n elements: y[i] = alg(p[i], q[i * step]); y may be p. step is 0 or 1. */
+void rg_binary_row(dnnl_alg_kind_t alg, const float *p, const float *q, float *y, int64_t n, int64_t step);
+/* The op's function of two tensors that lie alike without padding, and the group's posts (whole.c). overwrite: x0 may
+ * become the result. */
+inlay_status rg_lower_whole(rg_build *b, const rg_group *group, const rg_place *x0, const rg_place *x1, bool overwrite);
+
 /* Concatenates what lies row-major along the axis of the op, into the group's output. */
 inlay_status rg_concat_rows(rg_build *b, const rg_group *group, const rg_place *places, uint32_t count);
 
