@@ -12,7 +12,7 @@ uint32_t planner_place(planner *b, plan_place place)
     plan *p = b->p;
 
     if (p->place_count == p->place_capacity) {
-        uint32_t capacity = p->place_capacity == 0 ? 64 : p->place_capacity * 2;
+        uint32_t capacity = p->place_capacity == 0 ? b->prog->place_hint + 64 : p->place_capacity * 2;
         plan_place *places = arena_array(&p->a, capacity, sizeof *places);
         if (places == NULL)
             return INLAY_NONE;
@@ -31,7 +31,7 @@ plan_step *planner_step(planner *b, uint32_t kind, const program_step *s)
     plan_step *step;
 
     if (p->step_count == p->step_capacity) {
-        uint32_t capacity = p->step_capacity == 0 ? 64 : p->step_capacity * 2;
+        uint32_t capacity = p->step_capacity == 0 ? b->prog->step_hint + 16 : p->step_capacity * 2;
         plan_step *steps = arena_array(&p->a, capacity, sizeof *steps);
         if (steps == NULL)
             return NULL;

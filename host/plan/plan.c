@@ -354,15 +354,10 @@ static inlay_status start_inputs(planner *b, const plan_input *inputs, uint32_t 
 }
 
 /* Constants that go into a body, or out to the caller, are read there as any tensor is: at an aligned address. */
-static bool mark_handed_on(program *prog)
+static void mark_handed_on(program *prog)
 {
     const graph *g = prog->graph;
 
-    if (prog->handed_on != NULL)
-        return true;
-    prog->handed_on = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *prog->handed_on);
-    if (prog->handed_on == NULL)
-        return false;
     for (uint32_t i = 0; i < g->output_count; i++)
         if (g->outputs[i] != INLAY_NONE)
             prog->handed_on[g->outputs[i]] = true;
@@ -377,7 +372,35 @@ static bool mark_handed_on(program *prog)
         for (uint32_t k = 0; k < n->capture_count; k++)
             prog->handed_on[n->captures[k]] = true;
     }
-    return true;
+}
+
+/* What is the same for all plans of a program. */
+static bool start_program(planner *b)
+{
+    program *prog = b->prog;
+    const graph *g = prog->graph;
+    uint32_t domains = 1;
+
+    if (prog->first_infos != NULL)
+        return true;
+    for (uint32_t i = 0; i < prog->env->provider_count; i++) {
+        const part_provider *pr = &prog->env->providers[i];
+        if (pr->table->domain_count > 0 && pr->first_domain + pr->table->domain_count > domains)
+            domains = pr->first_domain + pr->table->domain_count;
+    }
+    prog->domain_count = domains;
+    prog->handed_on = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *prog->handed_on);
+    prog->output_of = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *prog->output_of);
+    prog->infos = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *prog->infos);
+    prog->copies = arena_array(&prog->a, (size_t)g->value_count * domains + 1, sizeof *prog->copies);
+    if (prog->handed_on == NULL || prog->output_of == NULL || prog->infos == NULL || prog->copies == NULL)
+        return false;
+    mark_handed_on(prog);
+    memset(prog->output_of, 0xff, g->value_count * sizeof *prog->output_of);
+    for (uint32_t k = g->output_count; k-- > 0;)
+        if (g->outputs[k] != INLAY_NONE)
+            prog->output_of[g->outputs[k]] = k;
+    return planner_settle_constants(b);
 }
 
 /* The arrays of the plan; constants have places, all else is yet unknown. */
@@ -385,30 +408,19 @@ static inlay_status start_values(planner *b)
 {
     const graph *g = b->prog->graph;
     plan *p = b->p;
-    uint32_t *output_of;
 
-    if (!planner_settle_constants(b) || !mark_handed_on(b->prog))
+    if (!start_program(b))
         return planner_no_memory(b);
     b->infos = b->prog->infos;
+    b->output_of = b->prog->output_of;
+    b->copies = b->prog->copies;
+    p->domain_count = b->prog->domain_count;
     p->states = arena_copy(&p->a, b->prog->first_states, ((size_t)g->value_count + 1) * sizeof *p->states);
     p->values = arena_array(&p->a, (size_t)g->value_count + 1, sizeof *p->values);
-    output_of = arena_array(&p->a, (size_t)g->value_count + 1, sizeof *output_of);
-    p->domain_count = 1;
-    for (uint32_t i = 0; i < b->prog->env->provider_count; i++) {
-        const part_provider *pr = &b->prog->env->providers[i];
-        if (pr->table->domain_count > 0 && pr->first_domain + pr->table->domain_count > p->domain_count)
-            p->domain_count = pr->first_domain + pr->table->domain_count;
-    }
-    b->copies = arena_array(&p->a, (size_t)g->value_count * p->domain_count + 1, sizeof *b->copies);
     p->slab_bytes = arena_array(&p->a, p->domain_count, sizeof *p->slab_bytes);
-    if (p->states == NULL || p->values == NULL || output_of == NULL || b->copies == NULL || p->slab_bytes == NULL)
+    if (p->states == NULL || p->values == NULL || p->slab_bytes == NULL)
         return planner_no_memory(b);
     memset(b->copies, 0xff, (size_t)g->value_count * p->domain_count * sizeof *b->copies);
-    memset(output_of, 0xff, g->value_count * sizeof *output_of);
-    b->output_of = output_of;
-    for (uint32_t k = g->output_count; k-- > 0;)
-        if (g->outputs[k] != INLAY_NONE)
-            output_of[g->outputs[k]] = k;
     memcpy(b->infos, b->prog->first_infos, g->value_count * sizeof *b->infos);
     for (uint32_t v = 0; v < g->value_count; v++) {
         const void *data;
@@ -467,6 +479,8 @@ inlay_status plan_build(program *prog, const plan_input *inputs, uint32_t count,
             goto done;
         }
     }
+    prog->place_hint = b.p->place_count;
+    prog->step_hint = b.p->step_count;
     *out_plan = b.p;
     b.p = NULL;
 done:

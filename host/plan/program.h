@@ -65,8 +65,12 @@ struct program {
     /* What every plan begins with, [value_count] each: constants settled, all else unknown. Made with the first plan. */
     inlay_value_info *first_infos;
     inlay_value_state *first_states;
-    inlay_value_info *infos; /* [value_count] of the plan that is being made */
     bool *handed_on;         /* [value_count] the host gives the value to a body or to the caller */
+    uint32_t *output_of;     /* [value_count] first graph output that the value is, INLAY_NONE */
+    inlay_value_info *infos; /* [value_count] of the plan that is being made */
+    uint32_t *copies;        /* [value_count * domain_count] likewise */
+    uint32_t domain_count;
+    uint32_t place_hint, step_hint; /* how many the last plan had */
     arena scratch;           /* of the plan that is being made */
     arena *spare;            /* atomic: memory of a plan that has gone, for the next one; may be NULL */
 };

@@ -151,12 +151,9 @@ bool planner_settle_constants(planner *b)
     inlay_value_info *infos;
     inlay_value_state *states;
 
-    if (prog->first_infos != NULL)
-        return true;
     infos = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *infos);
     states = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *states);
-    prog->infos = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *infos);
-    if (infos == NULL || states == NULL || prog->infos == NULL)
+    if (infos == NULL || states == NULL)
         return false;
     for (uint32_t v = 0; v < g->value_count; v++) {
         infos[v] = g->values[v].info;

@@ -364,13 +364,16 @@ done:
     return status;
 }
 
-/* Below this many elements all is in a near cache, and making oneDNN's code and calling it is most of its time. */
-enum { LARGE = 1 << 16 };
+/* Below this many elements all is in a near cache, and making oneDNN's code and calling it is most of its time; and
+ * where channels are last and many, the loop runs over them all at a time. */
+enum { LARGE = 1 << 16, LONG = 64 };
 
 static bool is_scaled_image(const rg_md *x0, const rg_md *x1)
 {
     const int64_t count = rg_md_count(x0), other = rg_md_count(x1);
 
+    if (!rg_md_is_blocked(x0) && x0->ndims > 1 && x0->dims[1] >= LONG && x0->format_desc.blocking.strides[1] == 1)
+        return false;
     return rg_md_is_image(x0) && count >= LARGE && other > 1 && other < count;
 }
 

@@ -118,6 +118,7 @@ struct rg_group {
     uint32_t out;      /* the value after all posts */
 };
 
+typedef struct rg_memo rg_memo;
 enum { RG_HAS_PLAIN = 1, RG_HAS_COPY = 2, RG_HAS_HOME = 4 };
 struct rg_build {
     const rg_state *state;
@@ -143,6 +144,7 @@ struct rg_build {
     rg_group *groups;
     uint32_t group_count;
     int64_t *key;                 /* what becomes the instance's */
+    rg_memo *memo;                /* descriptors that were made (memo.c) */
     uint32_t step_capacity, arg_capacity, slot_capacity, md_capacity, buffer_capacity, choice_capacity;
     const struct kn_attempt *attempt; /* kernels to try (kernels.h); NULL: the best */
     bool spares_library; /* convolutions of our own, where there are such (kn_spares_library) */
@@ -274,6 +276,10 @@ inlay_status rg_emit_fused(rg_build *b, const rg_group *group, const rg_fused *f
 
 /* Attributes that every primitive here has: the scratchpad is in the host's workspace. The caller destroys them. */
 inlay_status rg_attr_create(rg_build *b, dnnl_primitive_attr_t *out);
+/* The descriptor that was kept for an equal operation without posts; the caller destroys it. false: there is none. */
+bool rg_memo_find(const rg_build *b, const void *op_desc, dnnl_primitive_desc_t *out);
+void rg_memo_keep(rg_build *b, const void *op_desc, const_dnnl_primitive_desc_t pd);
+void rg_memo_drop(rg_build *b);
 /* A descriptor without posts. The caller destroys it. */
 inlay_status rg_describe(rg_build *b, const void *op_desc, dnnl_primitive_desc_t *out);
 /* Functions of one tensor as loops (functions.c): y[i] = f(x[i]); NULL: there is none. y may be x. */

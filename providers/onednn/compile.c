@@ -268,6 +268,7 @@ void rg_release_compiled(void *state, inlay_compiled *c)
     if (c == NULL)
         return;
     rg_instance_destroy(c->ready);
+    rg_instance_destroy(c->last);
     for (uint32_t i = 0; i < c->constant_count; i++)
         rg_constant_deinit(&c->constants[i]);
     for (uint32_t o = 0; o < c->op_count; o++)
@@ -306,7 +307,7 @@ inlay_status rg_specialize(void *state, inlay_compiled *c, inlay_specialize_requ
                            inlay_diag *diag)
 {
     uint32_t threads = r->max_threads > 0 ? r->max_threads : 1;
-    inlay_instance *instance = NULL;
+    inlay_instance *instance = NULL, *old = NULL;
     inlay_status status = INLAY_OK;
 
     (void)state;
@@ -315,11 +316,22 @@ inlay_status rg_specialize(void *state, inlay_compiled *c, inlay_specialize_requ
     if (c->ready != NULL && c->ready->threads == threads && key_fits(c, c->ready, r)) {
         instance = c->ready;
         instance->references++;
+    } else if (c->last != NULL && c->last->threads == threads && key_fits(c, c->last, r)) {
+        instance = c->last;
+        instance->references++;
     } else {
         status = rg_instance_build(c, r->values, r->value_stride, r->value_count, threads, NULL, &instance,
                                    diag);
     }
+    if (status == INLAY_OK && instance != c->ready && instance != c->last) {
+        old = c->last;
+        c->last = instance;
+        instance->references++;
+        if (old != NULL && --old->references > 0)
+            old = NULL;
+    }
     (void)pthread_mutex_unlock(&c->lock);
+    rg_instance_destroy(old);
     if (status != INLAY_OK)
         return status;
     r->workspace_bytes = instance->workspace_bytes;

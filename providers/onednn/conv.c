@@ -152,14 +152,18 @@ static bool unfolds(const_dnnl_primitive_desc_t pd)
 
 bool lib_unfolds(rg_build *b, const rg_group *group, const kn_case *c)
 {
+    rg_op *op = &b->c->ops[group->op];
     inlay_diag *diag = b->diag;
     rg_fused fused = { 0 };
     bool result;
 
+    if (op->unfolds != 0) /* that is decided by channels and windows */
+        return op->unfolds == RG_YES;
     b->diag = NULL;
     result = make(b, group, false, LIB_AS_LIKED, c, &fused) == INLAY_OK && unfolds(fused.pd);
     b->diag = diag;
     (void)dnnl_primitive_desc_destroy(fused.pd);
+    op->unfolds = result ? RG_YES : RG_NO;
     return result;
 }
 

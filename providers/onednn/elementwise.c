@@ -146,12 +146,17 @@ inlay_status rg_attr_create(rg_build *b, dnnl_primitive_attr_t *out)
 inlay_status rg_describe(rg_build *b, const void *desc, dnnl_primitive_desc_t *out)
 {
     dnnl_primitive_attr_t attr = NULL;
-    inlay_status status = rg_attr_create(b, &attr);
+    inlay_status status;
 
     *out = NULL;
+    if (rg_memo_find(b, desc, out))
+        return INLAY_OK;
+    status = rg_attr_create(b, &attr);
     if (status == INLAY_OK)
         status = rg_check(dnnl_primitive_desc_create(out, desc, attr, b->state->engine, NULL), b->diag,
                           "compute this", b->op->name);
+    if (status == INLAY_OK)
+        rg_memo_keep(b, desc, *out);
     (void)dnnl_primitive_attr_destroy(attr);
     return status;
 }

@@ -131,6 +131,7 @@ static void give_room(rg_build *b)
 {
     for (uint32_t v = 0; b->ahead != NULL && v < b->c->value_count; v++)
         free(b->ahead[v]);
+    rg_memo_drop(b);
     rg_scratch_close(b->state, b->scratch);
 }
 
@@ -159,6 +160,7 @@ inlay_status rg_instance_build(inlay_compiled *c, const inlay_value_state *value
     INLAY_TRY(lower(&b));
     INLAY_TRY(rg_plan(&b));
     INLAY_TRY(rg_context_prepare(c->state, b.instance, diag));
+    c->builds++;
     c->step_hint = b.instance->step_count;
     c->arg_hint = b.instance->arg_count;
     c->slot_hint = b.instance->slot_count;

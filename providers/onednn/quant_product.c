@@ -376,6 +376,21 @@ done:
     return status;
 }
 
+/* Where sizes change from run to run, rows are rounded up, so that few kernels serve them all: of what is behind the
+ * last row nobody reads the sums. It has to be memory that may be read, and that is there. */
+static int64_t padded_rows(rg_build *b, const rg_place *a, int64_t m, int64_t k)
+{
+    enum { KNOWN = 2 }; /* instances of whom the one that was expected and the first that was not are each their own */
+    const int64_t rows = m <= 4 ? m : m <= 16 ? (m + 3) / 4 * 4 : m <= 64 ? (m + 7) / 8 * 8 : (m + 15) / 16 * 16;
+    rg_buffer *x = &b->instance->buffers[a->buffer];
+
+    if (b->c->builds < KNOWN || x->kind != RG_WORK || x->parent != INLAY_NONE || a->offset != 0)
+        return m;
+    if (x->bytes < (uint64_t)(rows * k))
+        x->bytes = (uint64_t)(rows * k);
+    return rows;
+}
+
 static inlay_status emit_product(rg_build *b, const rg_place *a, int64_t m, int64_t k, int64_t n, rg_place *out)
 {
     const rg_op *op = b->op;
@@ -433,7 +448,7 @@ static inlay_status lower(rg_build *b, const rg_group *group)
     t->a_signed = rg_type(b, op->in[0]) == dnnl_s8;
     t->floats = rg_type(b, group->out) == dnnl_f32;
     INLAY_TRY(rg_read_plain(b, op->in[0], &a));
-    INLAY_TRY(emit_product(b, &a, m, k, n, &sums));
+    INLAY_TRY(emit_product(b, &a, padded_rows(b, &a, m, k), k, n, &sums));
     o.places[0] = &sums;
     if (op->in_count > at->a_zero && op->in[at->a_zero] != INLAY_NONE) {
         INLAY_TRY(read_operand(b, op->in[at->a_zero], &o));

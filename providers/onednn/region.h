@@ -10,6 +10,7 @@
  *     dense.c        products by constants with loops of our own: sgemm.c around sgemm_tile.inc
  *     attend.c       attention likewise
  *     scratch.c      memory of builds
+ *     memo.c         descriptors of oneDNN's kernels, each made once in a build
  *     weights.c      packed constants, shared by all shapes
  *     plan.c         buffers -> one workspace
  *     execute.c      the run
@@ -111,6 +112,8 @@ typedef struct rg_operator {
 
 enum { RG_PAD_EXPLICIT = 0, RG_PAD_SAME_UPPER = 1, RG_PAD_SAME_LOWER = 2, RG_PAD_VALID = 3 };
 
+enum { RG_NO = 1, RG_YES = 2 };
+
 /* A parsed node. Which members hold is the family's business. */
 struct rg_op {
     const rg_operator *row;
@@ -146,6 +149,7 @@ struct rg_op {
     const kit_kernel *layer; /* recurrent layers: runs them; prepared: its state, the op's own; dropped: bit i = */
     void *prepared;           /* it has packed constant input i */
     uint32_t dropped;
+    uint8_t unfolds;     /* RG_YES, RG_NO: what oneDNN's convolution does, once it was asked; under compiled->lock */
     char name[96];       /* of the node, for diagnostics */
 };
 
@@ -244,9 +248,11 @@ struct inlay_compiled {
     pthread_mutex_t lock; /* of constants and ready */
     void *compiling;        /* the request's handle, during compile */
     const void *timings;    /* of kernels; NULL: none were kept */
+    uint32_t builds; /* instances made so far */
     uint32_t step_hint, arg_hint, slot_hint, buffer_hint; /* how many the last instance had */
     bool trying;            /* an instance is built for the timing of kernels (kernels_tune.c) */
     inlay_instance *ready;  /* made by compile for the shapes it was told to expect; its key says which */
+    inlay_instance *last;   /* made for the last shapes that were new: the region's may be the same while others grow */
 };
 
 inlay_status rg_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
