@@ -27,14 +27,16 @@ static bool take(meeting *m, int cpu)
     return cpu >= 0 && cpu < CPU_SETSIZE && !__atomic_exchange_n(&m->taken[cpu], true, __ATOMIC_RELAXED);
 }
 
-/* To another CPU, if there is one that none has taken. */
-static void step_aside(meeting *m)
+/* To the next CPU that none has taken, if there is one: near in the caches, and not the same for every process. */
+static void step_aside(meeting *m, int here)
 {
     cpu_set_t may, one;
 
     if (sched_getaffinity(0, sizeof may, &may) != 0) /* more CPUs than a cpu_set_t has room for */
         return;
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+    for (int i = 1; i < CPU_SETSIZE; i++) {
+        const int cpu = (here + i) % CPU_SETSIZE;
+
         if (!CPU_ISSET(cpu, &may) || !take(m, cpu))
             continue;
         CPU_ZERO(&one);
@@ -61,13 +63,15 @@ static void wait_for_all(meeting *m)
 static void meet(void *user)
 {
     meeting *m = user;
+    int here;
 
     if (gomp_worker() == 0) {
         wait_for_all(m);
         return;
     }
-    if (!take(m, sched_getcpu()))
-        step_aside(m);
+    here = sched_getcpu();
+    if (here >= 0 && !take(m, here))
+        step_aside(m, here);
     (void)__atomic_fetch_add(&m->there, 1, __ATOMIC_RELEASE);
 }
 
