@@ -38,6 +38,17 @@ static int64_t panels_of(const kn_window *w)
     return (w->out + TILE_WIDTH - 1) / TILE_WIDTH;
 }
 
+/* What the panels of tiles take, in vectors of channels that are all used: the last may be of 8, 16 or 24, of which two
+ * elements at a time are multiplied where there is an even number of them, and not too many. */
+static double tile_lines(const kn_window *w, int64_t depth)
+{
+    static const double narrow[] = { 0, 0.7, 1, 1.55, 2 };
+    const int64_t last = w->out % TILE_WIDTH;
+    const bool even = (w->in * (w->dilation[1] == 1 ? w->kernel[1] : 1)) % 2 == 0 && depth <= 2 * SG_CHAIN;
+
+    return even ? (double)(w->out / TILE_WIDTH * 2) + narrow[(last + 7) / 8] : (double)lines_of(w);
+}
+
 double kn_gates_ns(const rg_build *b, const rg_group *group, double vector_ns)
 {
     double gates = 0;
@@ -63,7 +74,7 @@ double kn_tiles_ns(const rg_build *b, const rg_group *group, const kn_case *c)
 
     (void)group;
     tiles_find_cut(tiles, TILE_ROWS * pixel_bytes, panels_of(w), depth, b->instance->threads, &cut);
-    ns = cut.ns * (double)lines_of(w) / (double)(2 * panels_of(w));
+    ns = cut.ns * tile_lines(w, depth) / (double)(2 * panels_of(w));
     ns *= pixels > tiles * TILE_ROWS / 2 ? (double)pixels / (double)(tiles * TILE_ROWS) : 0.5; /* rows that are there */
     if (pixel_bytes % ALIASED_BYTES == 0 && tiles > 4)
         ns *= 1.15;

@@ -5,9 +5,9 @@
  * and write images whose pixels are further apart than they are wide (parts of a concatenation), they add a residual
  * that lies elsewhere, fetch the weights of the next tile while they multiply, and need no code to be generated.
  *
- * tiles_avx512.c has the loops over vectors, tiles.c convolutions as they are written down, tiles_winograd.c those of
- * 3x3 by Winograd's algorithm, and tiles_error.c how far that is off. Where the CPU has no AVX-512, oneDNN's
- * convolutions are all there are. */
+ * tiles_avx512.c and tiles_narrow_avx512.c have the loops over vectors, tiles.c convolutions as they are written,
+ * tiles_winograd.c those of 3x3 by Winograd's algorithm, and tiles_error.c how far that is off. Where the CPU has no
+ * AVX-512, oneDNN's convolutions are all there are. */
 #ifndef ONEDNN_TILES_H
 #define ONEDNN_TILES_H
 #include "kernels.h"
@@ -78,6 +78,9 @@ typedef struct tile_set {
     void (*window_weights)(const char *w, int64_t step, int64_t tap, int64_t count, int64_t points, float *u,
                            int64_t u_step);
 } tile_set;
+
+/* tile_set.multiply for an even depth, up to 24 columns, and no more terms than two sums may have. */
+void tiles_narrow_avx512(const tile_product *p, int rows);
 
 /* NULL: this CPU has no tiles. */
 const tile_set *tiles_of_cpu(void);

@@ -188,6 +188,8 @@ static inline __attribute__((always_inline)) void product(const int rows, const 
 CELLS(CELL)
 #undef CELL
 
+enum { NARROW_ROWS = 4 }; /* fewer are bound by the weights */
+
 static void multiply(const tile_product *p, int rows)
 {
     static void (*const table[][3])(const tile_product *) = {
@@ -196,7 +198,11 @@ static void multiply(const tile_product *p, int rows)
 #undef CELL
     };
 
-    table[rows - 1][(p->columns > TILE_LANES) + (p->columns == TILE_WIDTH)](p);
+    if (p->columns <= 3 * TILE_LANES / 2 && rows >= NARROW_ROWS && p->depth % 2 == 0 &&
+        p->tap_count * p->depth <= 2 * SG_CHAIN) /* there are two sums, each of so many terms */
+        tiles_narrow_avx512(p, rows);
+    else
+        table[rows - 1][(p->columns > TILE_LANES) + (p->columns == TILE_WIDTH)](p);
 }
 
 /* ------------------------------------------------------------------ functions */

@@ -62,6 +62,40 @@ static void by_chance(void **state)
     }
 }
 
+/* Last panels of any width by tiles, of even and odd depths, short sums and long ones. */
+static void narrow(void **state)
+{
+    static const int outs[] = { 1, 7, 8, 9, 16, 17, 23, 24, 25, 40, 56 }, ins[] = { 2, 11, 64, 800 };
+    char script[512];
+
+    (void)state;
+    for (size_t o = 0; o < sizeof outs / sizeof *outs; o++) {
+        for (size_t i = 0; i < sizeof ins / sizeof *ins; i++) {
+            const int size = i < 2 ? 3 : 1, out = outs[o], in = ins[i];
+            rig a, b;
+            wire w = { 0 };
+
+            (void)snprintf(script, sizeof script,
+                           "x : 1,%d,7,5\nw = [%d,%d,%d,%d]\nc = [%d]\nlo = [] -1\nhi = [] 100\nv = [%d,%d,1,1]\n"
+                           "r = Conv(x, v)\n"
+                           "k = Conv(x, w, c) pads=%d,%d,%d,%d\n%s", in, out, in, size, size, out, out, in, size / 2,
+                           size / 2, size / 2, size / 2, endings[(o + i) % 7]);
+            script_model(&w, script, 17);
+            a = rig_open(&w, (const char *const[]){ "providers", "onednn,reference", "policy", "priority",
+                                                    "intra_threads", o % 2 ? "1" : "2", "onednn.kernel", "tiles",
+                                                    NULL });
+            b = beside_open(script, 17, "reference", "1", NULL);
+            script_feed(&a, 1);
+            script_feed(&b, 1);
+            rig_run(&a);
+            rig_run(&b);
+            beside_compare(&a, &b, script);
+            rig_close(&a);
+            rig_close(&b);
+        }
+    }
+}
+
 /* Windows of 3x3 at sizes that leave parts of Winograd's windows over. */
 static void windows(void **state)
 {
@@ -126,7 +160,8 @@ static void parts(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(by_chance), cmocka_unit_test(windows),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(by_chance), cmocka_unit_test(narrow),
+                                        cmocka_unit_test(windows),
                                         cmocka_unit_test(factors), cmocka_unit_test(parts) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
