@@ -376,23 +376,24 @@ static void run_panel(const block *d, int64_t j, const float *panel, const float
     const int64_t at = j * PR_WIDTH, width = panel_width(job->n, j);
     const int64_t columns = job->n - at < width ? job->n - at : width;
     const int64_t vectors = width / SG_LANES, tiles = (d->count + d->set->rows[vectors] - 1) / d->set->rows[vectors];
-    const int64_t pairs = rounded(d->k1 - d->k0, 2) / 2, lines = tiles < 2 * vectors ? 2 : 1;
+    const int64_t pairs = rounded(d->k1 - d->k0, 2) / 2;
+    /* Elements a pair that each tile fetches of what comes next: evenly, for memory gives no more at a time. */
+    const int64_t share = ((2 * pairs + PR_HEAD) * PR_WIDTH + tiles * pairs - 1) / (tiles * pairs);
     const bool onto = d->k0 > 0, fine = panel[3 * width] != 0;
-    pr_tile t = { .k = 2 * pairs, .a_row = prepared_row(job->k), .b = panel, .c_row = job->c_row, .lines = lines,
+    pr_tile t = { .k = 2 * pairs, .a_row = prepared_row(job->k), .b = panel, .c_row = job->c_row,
+                  .lines = share > SG_LANES ? 2 : 1, .ahead_step = share,
                   .bias = !onto && e->bias != NULL ? e->bias + at : NULL, .add_row = onto ? job->c_row : e->add_row,
                   .clamp = e->clamp && d->k1 == job->k, .low = e->low, .high = e->high,
                   .last = (uint32_t)(columns - (vectors - 1) * SG_LANES) };
 
     for (int64_t n = 0; n < tiles; n++) {
         const int64_t i = d->count * n / tiles, rows = d->count * (n + 1) / tiles - i;
-        const bool fetch = n * lines < 2 * vectors;
 
         t.a = d->a + i * t.a_row;
         t.rows = d->facts + i;
         t.c = job->c + (d->first + i) * job->c_row + at;
         t.add = onto ? t.c : e->add != NULL ? e->add + (d->first + i) * e->add_row + at : NULL;
-        t.ahead = fetch ? next + n * pairs * lines * SG_LANES : t.a;
-        t.ahead_step = fetch ? lines * SG_LANES : 0;
+        t.ahead = next + n * pairs * share;
         if (fine && all_fine(t.rows, rows))
             d->set->tile[vectors - 1][rows - 1](&t);
         else

@@ -43,7 +43,7 @@ typedef struct pr_tile {
     float *c;
     int64_t c_row;
     uint32_t last;      /* columns of the last vector, 1 ... 16 */
-    const float *ahead; /* a line of cache that is fetched with each pair, and `lines` - 1 behind it */
+    const float *ahead; /* a line of cache that is fetched with each pair, and `lines` - 1 (0, 1) behind it */
     int64_t ahead_step, lines;
 } pr_tile;
 

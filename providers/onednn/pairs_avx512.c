@@ -122,15 +122,24 @@ static inline __attribute__((always_inline)) void multiply(const int rows, const
         for (int r = 0; r < rows; r++) {
             const pr_row *row = &t->rows[r];
             const __m512 rest = _mm512_fmadd_ps(_mm512_set1_ps(row->mean), total, bias);
-            __m512 s = _mm512_sub_ps(_mm512_sub_ps(sum[r][v], pairs), _mm512_set1_ps(row->pairs));
+            const __m512 s = _mm512_sub_ps(_mm512_sub_ps(sum[r][v], pairs), _mm512_set1_ps(row->pairs));
 
-            s = _mm512_fmadd_ps(_mm512_mul_ps(s, _mm512_set1_ps(row->size)), size, rest);
-            if (t->add != NULL)
-                s = _mm512_add_ps(s, _mm512_maskz_loadu_ps(mask, t->add + r * t->add_row + v * SG_LANES));
-            if (t->clamp) /* this way round, NaN stays NaN */
-                s = _mm512_min_ps(high, _mm512_max_ps(low, s));
-            _mm512_mask_storeu_ps(t->c + r * t->c_row + v * SG_LANES, mask, s);
+            sum[r][v] = _mm512_fmadd_ps(_mm512_mul_ps(s, _mm512_set1_ps(row->size)), size, rest);
         }
+        if (t->add != NULL) { /* all rows are read before one is written: they may be 4096 bytes apart */
+            UNROLL
+            for (int r = 0; r < rows; r++)
+                sum[r][v] = _mm512_add_ps(sum[r][v],
+                                          _mm512_maskz_loadu_ps(mask, t->add + r * t->add_row + v * SG_LANES));
+        }
+        if (t->clamp) { /* this way round, NaN stays NaN */
+            UNROLL
+            for (int r = 0; r < rows; r++)
+                sum[r][v] = _mm512_min_ps(high, _mm512_max_ps(low, sum[r][v]));
+        }
+        UNROLL
+        for (int r = 0; r < rows; r++)
+            _mm512_mask_storeu_ps(t->c + r * t->c_row + v * SG_LANES, mask, sum[r][v]);
     }
 }
 
@@ -160,16 +169,19 @@ static inline __attribute__((always_inline)) __mmask16 mask_of(int64_t columns)
     return columns >= SG_LANES ? (__mmask16)0xffff : columns <= 0 ? 0 : (__mmask16)((1u << columns) - 1);
 }
 
-/* 2^-n, for numbers whose squares are about 4^n; normal ones, as they all are. */
-static float size_of(float square)
+/* 2^-n, for numbers whose squares are about 4^n; normal ones, as they all are. *out_size: 2^n. */
+static inline __attribute__((always_inline)) float scale_of(float square, float *out_size)
 {
-    uint32_t bits;
-    float size;
+    uint32_t bits, scale, size;
+    float result;
 
     memcpy(&bits, &square, sizeof bits);
-    bits = (127 - (((int32_t)(bits >> 23) - 126) >> 1)) << 23;
-    memcpy(&size, &bits, sizeof size);
-    return size;
+    size = (uint32_t)(((int32_t)(bits >> 23) - 126) >> 1);
+    scale = (127 - size) << 23;
+    size = (127 + size) << 23;
+    memcpy(&result, &scale, sizeof result);
+    memcpy(out_size, &size, sizeof size);
+    return result;
 }
 
 /* Sums of a row, and of its squares. */
@@ -209,16 +221,18 @@ static inline __attribute__((always_inline)) __m512 one_line(__m512 x, __m512 me
     return _mm512_fmadd_ps(x, _mm512_permute_ps(x, 0xb1), pairs);
 }
 
-static void prepare_row(const float *a, int64_t k, float *out, pr_row *row)
+/* part: 1 / k. */
+static inline __attribute__((always_inline)) void prepare_row(const float *a, int64_t k, float part, float *out,
+                                                              pr_row *row)
 {
     const float most = 1e30f, least = 1e-30f, flat = 1e-6f; /* of squares; a row that is all mean */
     __m512 pairs[2] = { _mm512_setzero_ps(), _mm512_setzero_ps() }, mean, size;
-    float total, squares, scale = 1;
+    float total, squares, scale = 1, back = 1;
     int64_t i = 0;
 
     measure(a, k, &total, &squares);
-    total /= (float)k;
-    squares /= (float)k;
+    total *= part;
+    squares *= part;
     if (!(squares <= most) || (squares < least && squares > 0)) { /* nor NaN */
         *row = (pr_row){ 0 };
         for (; i < k; i += SG_LANES)
@@ -228,7 +242,7 @@ static void prepare_row(const float *a, int64_t k, float *out, pr_row *row)
     if (squares > 0) {
         const float around = squares - total * total;
 
-        scale = size_of(around > flat * squares ? around : flat * squares);
+        scale = scale_of(around > flat * squares ? around : flat * squares, &back);
     }
     mean = _mm512_set1_ps(total);
     size = _mm512_set1_ps(scale);
@@ -242,14 +256,16 @@ static void prepare_row(const float *a, int64_t k, float *out, pr_row *row)
         pairs[0] = one_line(_mm512_maskz_loadu_ps(mask, a + i), _mm512_maskz_mov_ps(mask, mean), size, pairs[0],
                             out + i);
     }
-    *row = (pr_row){ .pairs = 0.5f * _mm512_reduce_add_ps(_mm512_add_ps(pairs[0], pairs[1])), .size = 1 / scale,
+    *row = (pr_row){ .pairs = 0.5f * _mm512_reduce_add_ps(_mm512_add_ps(pairs[0], pairs[1])), .size = back,
                      .mean = total, .fine = 1 };
 }
 
 static void prepare(const float *a, int64_t a_row, int64_t count, int64_t k, float *out, int64_t out_row, pr_row *rows)
 {
+    const float part = 1 / (float)k;
+
     for (int64_t r = 0; r < count; r++)
-        prepare_row(a + r * a_row, k, out + r * out_row, &rows[r]);
+        prepare_row(a + r * a_row, k, part, out + r * out_row, &rows[r]);
 }
 
 const pr_set pairs_avx512 = { .rows = { 0, 10, 10, 7, 5 }, .tile = tiles, .prepare = prepare };
