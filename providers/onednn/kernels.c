@@ -44,6 +44,9 @@ void kn_measure(const rg_build *b, const rg_op *op, kn_window *g)
 /* Tiles multiply by the zeros of the border; oneDNN's loops leave taps outside the image out. */
 static const double LEAST_INSIDE = 0.7, LEAST_SPARING = 0.3;
 
+/* How many times as long a layer may take for not having a pack of its own. */
+static const double KN_WORTH_A_PACK = 1.25;
+
 /* oneDNN's kernels describe each column of an image while they are made: a second and hundreds of megabytes for some
  * 250000 of them. Tiles take nearly the same time in such a layer, and the same where there is one row. */
 static bool is_wide(const kn_case *c)
@@ -470,6 +473,30 @@ static void spare_library(const rg_build *b, kn_choice *choice)
     }
 }
 
+/* Weights that several layers have in common, as the heads of a detector on images of all sizes do, are packed once
+ * where that costs little: a pack for each size of image is several times the weights in memory. */
+static void share_pack(const rg_build *b, kn_choice *choice)
+{
+    const inlay_instance *instance = b->instance;
+    const uint32_t own = b->c->values[b->op->in[1]].constant;
+
+    for (uint32_t n = 0; own != INLAY_NONE && choice->source == KN_BY_MODEL && n < instance->choice_count; n++) {
+        const kn_choice *other = &instance->choices[n];
+
+        if (other->count == 0 || b->c->values[b->c->ops[other->op].in[1]].constant != own)
+            continue;
+        for (uint32_t i = 0; i < choice->count && choice->ns[i] <= KN_WORTH_A_PACK * choice->ns[0]; i++) {
+            if (choice->kernel[i] != other->kernel[0])
+                continue;
+            if (i > 0) {
+                to_front(choice, i);
+                choice->why = "its weights are packed so for another layer";
+            }
+            return;
+        }
+    }
+}
+
 static void choose(rg_build *b, const rg_group *group, const kn_case *c, kn_choice *choice)
 {
     *choice = (kn_choice){ .op = group->op };
@@ -480,6 +507,7 @@ static void choose(rg_build *b, const rg_group *group, const kn_case *c, kn_choi
     if (b->attempt == NULL || b->attempt->find != NULL) {
         by_time(b, choice);
         spare_library(b, choice);
+        share_pack(b, choice);
     } else if (b->attempt->order < choice->count && choice->ns[b->attempt->order] < KN_PLAUSIBLE * choice->ns[0]) {
         choice->moved = b->attempt->order > 0;
         to_front(choice, b->attempt->order);

@@ -184,6 +184,22 @@ static void explained(void **state)
     folder_remove(&f);
 }
 
+/* Weights that layers on images of all sizes have in common: one pack where that costs little, right either way. */
+static void shared_weights(void **state)
+{
+    static const char script[] =
+        "x : 1,64,40,40\nw = [64,64,3,3]\nk = Conv(x, w) pads=1,1,1,1\n"
+        "l = MaxPool(k) kernel_shape=2,2, strides=2,2\nm = Conv(l, w) pads=1,1,1,1\n"
+        "n = MaxPool(m) kernel_shape=2,2, strides=2,2\no = Conv(n, w) pads=1,1,1,1\n"
+        "p = MaxPool(o) kernel_shape=2,2, strides=2,2\ny = Conv(p, w) pads=1,1,1,1\n-> k, m, y";
+    static const char *const shared[] = { "auto", "winograd_4x4", "tiles" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+        for (int threads = 1; threads <= 2; threads++)
+            expect_as(shared[i], script, threads == 1 ? "1" : "2");
+}
+
 /* Which kernels win is the machine's affair; that what was measured is there for later sessions, and only for those
  * that are like the one that was tuned, is not. */
 static void tuned(void **state)
@@ -344,7 +360,7 @@ static void held_to_its_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_kernel), cmocka_unit_test(every_product),
-                                        cmocka_unit_test(explained),
+                                        cmocka_unit_test(explained), cmocka_unit_test(shared_weights),
                                         cmocka_unit_test(tuned), cmocka_unit_test(tuned_products),
                                         cmocka_unit_test(held_to_its_error) };
 
