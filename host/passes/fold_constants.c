@@ -1,6 +1,7 @@
 /* Nodes that read constants only are computed once, through whichever provider offers them. Weights of 8 bits that are
  * dequantized wait for those who would rather have the integers (quantized_ops): fold_weights takes what they leave. */
 #include "base/checked.h"
+#include "base/element.h"
 #include "passes/same_body.h"
 #include <string.h>
 
@@ -160,11 +161,67 @@ static bool set_result(pass_ctx *ctx, graph *g, uint32_t v, inlay_tensor_view *t
     return t->data != NULL && graph_set_constant(g, v, t->dtype, t->rank, t->dims, t->data, t->bytes) == INLAY_OK;
 }
 
-/* The same elements under another shape stay where they are. *out_done: the node was one of those. */
+/* Integer i of input k of the node, a constant. */
+static bool integer_of(const graph *g, const graph_node *n, uint32_t k, uint32_t i, int64_t *out)
+{
+    const inlay_value_info *v = &g->values[n->info.inputs[k]].info;
+
+    return v->rank == 1 && (int64_t)i < v->dims[0].value && element_integer(v->dtype, v->data, i, out);
+}
+
+static bool has_input(const graph_node *n, uint32_t k)
+{
+    return k < n->info.input_count && n->info.inputs[k] != INLAY_NONE;
+}
+
+/* Is what a Slice (ONNX 10 and later) takes of x one piece of memory? Then all axes but one are whole, and those ahead
+ * of it have one element. */
+static bool is_piece(const graph *g, const graph_node *n, const inlay_value_info *x, const inlay_value_info *y,
+                     uint64_t *out_offset)
+{
+    int64_t axis, start, step, before = 1, inner = 1;
+    uint32_t cut = 0;
+    bool found;
+
+    if (!pass_is_op(n, "Slice") || n->info.since_version < 10 || !has_input(n, 1) || x->rank != y->rank)
+        return false;
+    while (cut < x->rank && x->dims[cut].value == y->dims[cut].value)
+        before *= x->dims[cut++].value;
+    for (uint32_t d = cut + 1; d < x->rank; d++) {
+        if (x->dims[d].value != y->dims[d].value)
+            return false;
+        inner *= x->dims[d].value;
+    }
+    *out_offset = 0;
+    found = cut == x->rank; /* nothing is cut away */
+    for (uint32_t i = 0; integer_of(g, n, 1, i, &start); i++) {
+        axis = i;
+        step = 1;
+        if ((has_input(n, 3) && !integer_of(g, n, 3, i, &axis)) ||
+            (has_input(n, 4) && !integer_of(g, n, 4, i, &step)) || step != 1)
+            return false;
+        axis += axis < 0 ? (int64_t)x->rank : 0;
+        if (axis < 0 || axis >= (int64_t)x->rank)
+            return false;
+        if (axis != (int64_t)cut)
+            continue;
+        start += start < 0 ? x->dims[cut].value : 0;
+        start = start < 0 ? 0 : start;
+        if (before != 1 || y->dims[cut].value < 1 || start > x->dims[cut].value - y->dims[cut].value)
+            return false;
+        *out_offset = (uint64_t)start * (uint64_t)inner * (inlay_dtype_bits(x->dtype) / 8);
+        found = true;
+    }
+    return found && inlay_dtype_bits(x->dtype) % 8 == 0;
+}
+
+/* The same elements under another shape, or some of them that lie together, stay where they are. *out_done: the node
+ * was one of those. */
 static inlay_status fold_view(graph *g, const graph_node *n, arena *scratch, bool *out_done)
 {
     static const char *const views[] = { "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity" };
     const inlay_value_info *x, *y;
+    uint64_t offset = 0;
     bool view = false;
     int64_t *dims, count = 1;
     size_t bytes;
@@ -172,7 +229,7 @@ static inlay_status fold_view(graph *g, const graph_node *n, arena *scratch, boo
     *out_done = false;
     for (size_t i = 0; !view && i < sizeof views / sizeof views[0]; i++)
         view = pass_is_op(n, views[i]);
-    if (!view || n->info.output_count != 1 || n->info.input_count == 0 || n->info.inputs[0] == INLAY_NONE ||
+    if ((!view && !pass_is_op(n, "Slice")) || n->info.output_count != 1 || !has_input(n, 0) ||
         n->info.outputs[0] == INLAY_NONE)
         return INLAY_OK;
     x = &g->values[n->info.inputs[0]].info;
@@ -187,10 +244,12 @@ static inlay_status fold_view(graph *g, const graph_node *n, arena *scratch, boo
             return INLAY_OK;
         dims[d] = y->dims[d].value;
     }
-    if (!dims_count(dims, y->rank, &count) || !dtype_bytes(y->dtype, count, &bytes) || bytes != x->data_bytes)
+    if (!dims_count(dims, y->rank, &count) || !dtype_bytes(y->dtype, count, &bytes) || bytes == 0 ||
+        (view ? bytes != x->data_bytes
+              : !is_piece(g, n, x, y, &offset) || offset > x->data_bytes || bytes > x->data_bytes - offset))
         return INLAY_OK;
     *out_done = true;
-    return graph_set_constant(g, n->info.outputs[0], x->dtype, y->rank, dims, x->data, x->data_bytes);
+    return graph_set_constant(g, n->info.outputs[0], x->dtype, y->rank, dims, (const char *)x->data + offset, bytes);
 }
 
 static inlay_status fold(pass_ctx *ctx, graph *g, graph_node *n, arena *scratch, bool *out_folded)

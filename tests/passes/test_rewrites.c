@@ -519,9 +519,60 @@ static void every_pass_has_rows(void **state)
     rows_expect_passes(0, 1, " constant_nodes capture_constants unroll quantized_ops quantized_functions fold_weights ");
 }
 
+/* Constants that are cut out of others, or change their shape, lie where those do. */
+static void pieces_of_constants(void **state)
+{
+    static const row rows[] = {
+        { "a piece ahead",
+          "x : 4,3\nc = [6,3]\nb = i[1] 0\ne = i[1] 4\na = Slice(c, b, e)\ny = Add(x, a)\n-> y",
+          "Add", 0 },
+        { "a piece from behind",
+          "x : 1,2,3\nc = [1,6,3]\nb = i[1] -3\ne = i[1] -1\nd = i[1] -2\na = Slice(c, b, e, d)\n"
+          "y = Add(x, a)\n-> y",
+          "Add", 0 },
+        { "beyond both ends",
+          "x : 6,3\nc = [6,3]\nb = i[1] -100\ne = i[1] 100\nd = i[1] 0\na = Slice(c, b, e, d)\n"
+          "y = Add(x, a)\n-> y",
+          "Add", 0 },
+        { "columns",
+          "x : 6,2\nc = [6,3]\nb = i[1] 1\ne = i[1] 3\nd = i[1] 1\na = Slice(c, b, e, d)\ny = Add(x, a)\n"
+          "-> y",
+          "Add", 0 },
+        { "two axes",
+          "x : 2,2\nc = [6,3]\nb = i[2] 1,2\ne = i[2] 3,4\nd = i[2] 1,0\na = Slice(c, b, e, d)\n"
+          "y = Add(x, a)\n-> y",
+          "Add", 0 },
+        { "one axis of two",
+          "x : 2,3\nc = [6,3]\nb = i[2] 0,3\ne = i[2] 3,5\nd = i[2] 1,0\na = Slice(c, b, e, d)\n"
+          "y = Add(x, a)\n-> y",
+          "Add", 0 },
+        { "backwards",
+          "x : 6,3\nc = [6,3]\nb = i[1] 5\ne = i[1] -7\nd = i[1] 0\ns = i[1] -1\na = Slice(c, b, e, d, s)\n"
+          "y = Add(x, a)\n-> y",
+          "Add", 0 },
+        { "every second",
+          "x : 3,3\nc = [6,3]\nb = i[1] 1\ne = i[1] 6\nd = i[1] 0\ns = i[1] 2\na = Slice(c, b, e, d, s)\n"
+          "y = Add(x, a)\n-> y",
+          "Add", 0 },
+        { "pieces in another order",
+          "x : 1,4,2\nc = [1,4,2]\nb = i[1] 2\ne = i[1] 4\nd = i[1] 1\nf = i[1] 0\np = Slice(c, b, e, d)\n"
+          "q = Slice(c, f, b, d)\na = Concat(p, q) axis=1\ny = Add(x, a)\n-> y",
+          "Add", 0 },
+        { "another shape of a piece",
+          "x : 2,3\nc = [4,3]\nb = i[1] 2\ne = i[1] 4\np = Slice(c, b, e)\ns = i[1] 6\nq = Reshape(p, s)\n"
+          "t = i[2] 2,-1\na = Reshape(q, t)\ny = Add(x, a)\n-> y",
+          "Add", 0 },
+    };
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        check_row(&rows[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_of_constants),
         cmocka_unit_test(no_ops),      cmocka_unit_test(algebra),  cmocka_unit_test(repeated_work),
         cmocka_unit_test(sequences),   cmocka_unit_test(einsums),
         cmocka_unit_test(repeated_bodies),
