@@ -34,8 +34,8 @@ static struct {
 static void *open_told(const char *name)
 {
     static char turns[] = "GOMP_SPINCOUNT=5000", policy[] = "OMP_WAIT_POLICY=active";
-    static char **kept; /* never freed: somebody may still be reading in it. Stored atomically, since a compiler leaves out
-                         * what nobody reads, and LeakSanitizer then finds nothing that points there. */
+    static char **kept; /* never freed: somebody may still be reading in it. Stored atomically, since a compiler leaves
+                         * out what nobody reads, and LeakSanitizer then finds nothing that points there. */
     char **told, **was = __atomic_load_n(&environ, __ATOMIC_ACQUIRE), **expected;
     size_t count = 0;
     void *library;

@@ -58,8 +58,8 @@ static inlay_status find_activation(inlay_str name, uint32_t *out, inlay_diag *d
                       (int)(name.bytes < 64 ? name.bytes : 64), name.data);
 }
 
-/* The next parameter of an activation: functions that take one draw them from the list in their order, as the operators'
- * page says, and ONNX Runtime does. */
+/* The next parameter of an activation: functions that take one draw them from the list in their order, as the
+ * operators' page says, and ONNX Runtime does. */
 static double parameter(const inlay_attr_info *list, bool takes, uint32_t *next, double otherwise)
 {
     return list != NULL && takes && *next < list->count ? (double)list->floats[(*next)++] : otherwise;

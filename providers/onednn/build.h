@@ -285,6 +285,10 @@ inlay_status rg_describe(rg_build *b, const void *op_desc, dnnl_primitive_desc_t
 /* Functions of one tensor as loops (functions.c): y[i] = f(x[i]); NULL: there is none. y may be x. */
 typedef void (*rg_row_fn)(const float *x, float *y, int64_t n, float alpha, float beta);
 rg_row_fn rg_row_of(const rg_eltwise *f);
+/* y[i] = f(y[i]) of n elements that are in the cache, for functions that have a loop; kernel: NULL where there is
+ * none (sgemm.h). */
+struct sg_kernel;
+void rg_apply(const struct sg_kernel *kernel, const rg_eltwise *f, float *y, int64_t n);
 /* Is that loop the best for so many elements? */
 bool rg_row_is_best(const rg_state *state, const rg_eltwise *f, int64_t count);
 /* Is the function always that loop, never fused by oneDNN: since it has it not, or not well enough? */

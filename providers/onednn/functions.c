@@ -182,6 +182,16 @@ bool rg_row_is_best(const rg_state *state, const rg_eltwise *f, int64_t count)
     }
 }
 
+void rg_apply(const sg_kernel *kernel, const rg_eltwise *f, float *y, int64_t n)
+{
+    sg_post post = { .fn = SG_GELU };
+
+    if (kernel != NULL && rg_is_gelu(f) && rg_function_of(f, &post))
+        kernel->post(&post, y, n, 1, n);
+    else
+        rg_row_of(f)(y, y, n, f->alpha, f->beta);
+}
+
 /* ------------------------------------------------------------------ the step */
 
 typedef struct functions {

@@ -310,25 +310,37 @@ static inlay_status run_reduction(const rg_native *native, const rg_state *state
 
 /* ------------------------------------------------------------------ lowering */
 
-/* Do the reduced axes lie together, axes of one element aside? *count, *n, *inner: elements before, of and behind
- * them. */
-static bool together(const rg_build *b, uint32_t x, uint32_t axes, int64_t *count, int64_t *n, int64_t *inner)
+/* Do the reduced axes lie together in x, which is dense, and the kept ones in their order, so that the result is
+ * row-major? Axes of one element aside. *count, *n, *inner: elements before, of and behind the reduced ones. */
+static bool together(const rg_md *x, uint32_t axes, int64_t *count, int64_t *n, int64_t *inner)
 {
+    const int64_t *strides = x->format_desc.blocking.strides;
+    int order[RG_MAX_RANK], rank = 0, last_kept = -1;
     int64_t *part = count;
 
-    *count = *n = *inner = 1;
-    for (uint32_t d = 0; d < b->ranks[x]; d++) {
-        const bool reduced = (axes & (1u << d)) != 0;
+    for (int d = 0; d < x->ndims; d++) { /* from the outermost, as they lie */
+        int at = rank;
 
-        if (b->dims[x][d] == 1)
+        if (x->dims[d] == 1)
             continue;
-        if (reduced && part == inner)
+        for (; at > 0 && strides[order[at - 1]] < strides[d]; at--)
+            order[at] = order[at - 1];
+        order[at] = d;
+        rank++;
+    }
+    *count = *n = *inner = 1;
+    for (int k = 0; k < rank; k++) {
+        const bool reduced = (axes & (1u << order[k])) != 0;
+
+        if ((reduced && part == inner) || (!reduced && order[k] < last_kept))
             return false;
         if (reduced)
             part = n;
         else if (part == n)
             part = inner;
-        *part *= b->dims[x][d];
+        if (!reduced)
+            last_kept = order[k];
+        *part *= x->dims[order[k]];
     }
     return true;
 }
@@ -353,24 +365,21 @@ static inlay_status lower_reduce(rg_build *b, const rg_group *group)
     const rg_op *op = b->op;
     const uint32_t x = op->in[0], rank = b->ranks[x];
     reduction r = { .native.run = run_reduction, .kind = kind_of(op->row->op_type) }, *s;
-    bool columns = false;
     rg_place in, out;
     inlay_status status;
+    bool lies;
     rg_md md;
 
-    if (op->global) { /* over images, which are rows as long as channels do not lie last */
-        INLAY_TRY(rg_read(b, x, &in));
-        /* One axis: rows of a sequence that a Transpose has left where they were, summed as any other row. */
-        columns = op->alg != dnnl_pooling_max && rank == 3 && rg_md_is_image(&in.md) && !rg_md_is_blocked(&in.md) &&
-                  in.md.offset0 == 0;
-        if (op->alg == dnnl_pooling_max || (rg_md_is_image(&in.md) && !columns))
-            return rg_pool.lower(b, group);
-    }
-    if (columns) {
-        r.count = b->dims[x][0];
-        r.n = b->dims[x][2];
-        r.inner = b->dims[x][1];
-    } else if (together(b, x, op->axes, &r.count, &r.n, &r.inner)) {
+    INLAY_TRY(rg_read(b, x, &in));
+    lies = !rg_md_is_blocked(&in.md) && rg_md_is_dense(&in.md) && in.md.offset0 == 0;
+    /* Means and maxima of images, which are rows as long as channels do not lie last. Of one axis they are rows of a
+     * sequence that a Transpose has left where they were, summed as any other row. */
+    if (op->global && (op->alg == dnnl_pooling_max || (rg_md_is_image(&in.md) && !(rank == 3 && lies))))
+        return rg_pool.lower(b, group);
+    rg_md_plain(&md, rank, b->dims[x]);
+    if (lies && together(&in.md, op->axes, &r.count, &r.n, &r.inner)) {
+        /* as it is */
+    } else if (together(&md, op->axes, &r.count, &r.n, &r.inner)) {
         INLAY_TRY(rg_read_plain(b, x, &in));
     } else {
         reduced_last(b, x, op->axes, &md);

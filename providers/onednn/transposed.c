@@ -8,7 +8,7 @@
 #include "build.h"
 #include "window.h"
 
-enum { SPATIAL = 3, WIDE_CHANNELS = 8, MAX_TERMS = 64 };
+enum { SPATIAL = 3, WIDE_CHANNELS = 8, MAX_TERMS = 64, MOST_BEHIND = 4 };
 
 /* ------------------------------------------------------------------ reading */
 
@@ -61,6 +61,9 @@ typedef struct sums {
     int64_t strides[SPATIAL], dilations[SPATIAL], begins[SPATIAL];
     bool biased, weighted, relu; /* relu: a function behind it, with this slope */
     float slope;
+    rg_eltwise behind[MOST_BEHIND]; /* functions after that one */
+    uint32_t behind_count;
+    const struct sg_kernel *kernel;
 } sums;
 
 /* Bytes of the pairs of an axis: at most one for each tap of each place. */
@@ -140,6 +143,13 @@ KIT_MULTIVERSION static void add_rows(float *restrict y, const float *const *row
             y[i] = y[i] < 0 ? (slope != 0 ? y[i] * slope : 0) : y[i]; /* 0 * -inf is no 0 */
 }
 
+/* A row that is done, while it is in the cache. */
+static void apply_behind(const sums *s, float *y, int64_t n)
+{
+    for (uint32_t i = 0; i < s->behind_count; i++)
+        rg_apply(s->kernel, &s->behind[i], y, n);
+}
+
 /* Rows [begin, end) of places of the output, channels last. */
 static inlay_status run_wide(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
@@ -171,6 +181,7 @@ static inlay_status run_wide(void *user, int64_t begin, int64_t end, uint32_t wo
             }
             add_rows(y, rows, s->weighted ? weights : NULL, count, c->bias, n, s->relu, s->slope);
         }
+        apply_behind(s, y - w->out * n, w->out * n);
     }
     return INLAY_OK;
 }
@@ -227,6 +238,7 @@ static inlay_status run_thin(void *user, int64_t begin, int64_t end, uint32_t wo
                          step);
         for (int64_t ow = 0; s->relu && ow < w->out; ow++)
             y[ow] = y[ow] < 0 ? (s->slope != 0 ? y[ow] * s->slope : 0) : y[ow];
+        apply_behind(s, y, w->out);
     }
     return INLAY_OK;
 }
@@ -384,6 +396,10 @@ static inlay_status lower_sums(rg_build *b, const rg_group *group, sums **io)
         s->slope = next->eltwise.alpha;
         taken = 1;
     }
+    s->kernel = b->state->sgemm;
+    for (; taken < group->post_count && group->posts[taken].kind == RG_POST_ELTWISE &&
+           rg_row_of(&group->posts[taken].eltwise) != NULL && s->behind_count < MOST_BEHIND; taken++)
+        s->behind[s->behind_count++] = group->posts[taken].eltwise;
     if (taken == group->post_count)
         INLAY_TRY(rg_result_place(b, group->out, &md, &y));
     else

@@ -133,6 +133,12 @@ static void computed_weights(void **state)
         { "Conv", "x : N,3,5,5\nw : 4,3,3,3\nb : 4\nc = Conv(x, w, b)\n-> c" },
         { "ConvTranspose", "x : 1,5,6,7\nw : 5,4,3,2\nb : 4\ny = ConvTranspose(x, w, b) strides=2,3 "
           "output_padding=1,0\nz = Relu(y)\n-> z" },
+        { "ConvTranspose", "x : 1,12,6,7\nw = [12,9,2,2]\nb = [9]\nt = ConvTranspose(x, w, b) strides=2,2\n"
+          "a = LeakyRelu(t)\nc = Sigmoid(a)\nd = Tanh(c)\ny = Abs(d)\n-> y" },
+        { "ConvTranspose", "x : 1,12,6,7\nw = [12,2,3,3]\nt = ConvTranspose(x, w) strides=2,2\nc = HardSigmoid(t)\n"
+          "y = Exp(c)\n-> y, c" },
+        { "ConvTranspose", "x : 1,6,8,5\nw = [6,1,3,3]\nt = ConvTranspose(x, w) group=6\ns = Sigmoid(t)\n"
+          "y = Mul(t, s)\n-> y" },
         { "ConvTranspose", "x : 1,6,8\nw : 6,2,3\ny = ConvTranspose(x, w) group=3 strides=2,\n-> y" },
     };
 
