@@ -77,6 +77,9 @@ typedef struct plan_input {
 /* How many a program keeps; the least recently used goes. What a loop carries may grow from one iteration to the next,
  * and each run of the loop comes by all those shapes again: a cache that is a little too small would never hit. */
 enum { PLANS_KEPT = 16, BODY_PLANS_KEPT = 128 };
+/* Where plans are large, fewer are kept: of more bytes than this together only so many. What providers keep for them
+ * comes on top, and is usually about as much. */
+enum { PLANS_BYTES = 16 << 20, LARGE_PLANS_KEPT = 4 };
 
 /* The plan for these shapes, from the program's list or made now. inputs: the graph's inputs, then what it captures.
  * *out_plan gains a reference. Errors name the node whose shapes don't fit. */

@@ -77,6 +77,13 @@ void plan_unref(plan *p)
     free(p);
 }
 
+static bool keeps_too_many(const program *prog)
+{
+    uint32_t most = prog->graph->parent != NULL ? BODY_PLANS_KEPT : PLANS_KEPT;
+
+    return prog->plan_count > most || (prog->plan_bytes > PLANS_BYTES && prog->plan_count > LARGE_PLANS_KEPT);
+}
+
 /* The least recently used plan leaves the list; runs that hold it keep it alive. */
 static void drop_oldest(program *prog)
 {
@@ -87,6 +94,7 @@ static void drop_oldest(program *prog)
     oldest = *link;
     *link = NULL;
     prog->plan_count--;
+    prog->plan_bytes -= oldest->a.total_bytes;
     plan_unref(oldest);
 }
 
@@ -105,10 +113,9 @@ inlay_status plan_get(program *prog, const plan_input *inputs, uint32_t count, p
     }
     if (found == NULL) {
         status = plan_build(prog, inputs, count, &found, diag);
-        if (status == INLAY_OK && prog->plan_count >= (prog->graph->parent != NULL ? BODY_PLANS_KEPT : PLANS_KEPT))
-            drop_oldest(prog);
         if (status == INLAY_OK) {
             prog->plan_count++;
+            prog->plan_bytes += found->a.total_bytes;
             prog->plans_made++;
         }
     }
@@ -116,6 +123,8 @@ inlay_status plan_get(program *prog, const plan_input *inputs, uint32_t count, p
         found->next = prog->plans;
         prog->plans = found;
         (void)__atomic_add_fetch(&found->references, 1, __ATOMIC_RELAXED);
+        while (keeps_too_many(prog))
+            drop_oldest(prog);
     }
     pthread_mutex_unlock(&prog->plan_lock);
     *out_plan = found;

@@ -61,6 +61,7 @@ struct program {
     pthread_mutex_t plan_lock; /* guards plans; held while one is made */
     struct plan *plans;  /* newest use first */
     uint32_t plan_count;
+    uint64_t plan_bytes; /* that they take */
     uint64_t plans_made; /* ever */
     /* What every plan begins with, [value_count] each: constants settled, all else unknown. Made with the first plan. */
     inlay_value_info *first_infos;

@@ -256,7 +256,10 @@ static inlay_status find_slot(rg_build *b, const rg_place *place, bool known, ui
     }
     if (!rg_grow(&i->slots, i->slot_count, &b->slot_capacity, sizeof *i->slots))
         return no_memory(b);
-    if (known) {
+    for (uint32_t back = 0; known && md == INLAY_NONE && back < 32 && back < i->md_count; back++)
+        if (memcmp(&i->mds[i->md_count - 1 - back], &place->md, sizeof place->md) == 0)
+            md = i->md_count - 1 - back;
+    if (known && md == INLAY_NONE) {
         if (!rg_grow(&i->mds, i->md_count, &b->md_capacity, sizeof *i->mds))
             return no_memory(b);
         md = i->md_count;
