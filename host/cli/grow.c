@@ -141,7 +141,8 @@ inlay_status grow_bind(const grow *g, uint64_t step, inlay_value *const *values,
         if (used[i])
             continue;
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                            "--grow %s: no input has an open axis of that name; inlay inspect lists them, --dim fixes them",
+                            "--grow %s: no input has an open axis of that name; inlay inspect lists them, --dim "
+                            "fixes them",
                             g->specs[i]);
         goto done;
     }

@@ -5,13 +5,13 @@
  *
  * Each thread that ever had a team keeps it, asleep, and once all of them are more than the CPUs libgomp takes only 100
  * turns, so that nearly every loop wakes its workers anew. One thread that creates sessions and another that runs them
- * are enough for that: MobileNetV2 takes 2.6 ms with two threads instead of 1.6. Those turns can't be set, but where the
- * policy is an active one they are 1000, some 10 to 30 us: longer than the parts of a loop differ, and short enough
+ * are enough for that: MobileNetV2 takes 2.6 ms with two threads instead of 1.6. Those turns can't be set, but where
+ * the policy is an active one they are 1000, some 10 to 30 us: longer than the parts of a loop differ, and short enough
  * where there really are more runs than CPUs.
  *
  * The numbers are read when libgomp is loaded, from the environment, so this file must load it, before a plugin does,
- * and set the variables for that moment: when this library is loaded. Where somebody has said how to wait, or libgomp is
- * there already, all stays as it is. */
+ * and set the variables for that moment: when this library is loaded. Where somebody has said how to wait, or libgomp
+ * is there already, all stays as it is. */
 #include "exec/gomp.h"
 #include <dlfcn.h>
 #include <stddef.h>
@@ -55,7 +55,7 @@ static void *open_told(const char *name)
     __atomic_store_n(&environ, told, __ATOMIC_RELEASE);
     library = dlopen(name, RTLD_NOW);
     if (!__atomic_compare_exchange_n(&environ, &expected, was, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
-        (void)unsetenv("OMP_WAIT_POLICY"); /* somebody has set a variable: there is another list now, made of this one */
+        (void)unsetenv("OMP_WAIT_POLICY"); /* somebody has set a variable: there is another list, made of this one */
         (void)unsetenv("GOMP_SPINCOUNT");
     }
     return library;

@@ -63,7 +63,8 @@ struct program {
     uint32_t plan_count;
     uint64_t plan_bytes; /* that they take */
     uint64_t plans_made; /* ever */
-    /* What every plan begins with, [value_count] each: constants settled, all else unknown. Made with the first plan. */
+    /* What every plan begins with, [value_count] each: constants settled, all else unknown. Made with the first
+     * plan. */
     inlay_value_info *first_infos;
     inlay_value_state *first_states;
     bool *handed_on;         /* [value_count] the host gives the value to a body or to the caller */

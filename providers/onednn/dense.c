@@ -149,7 +149,8 @@ static inlay_status run_dense(const rg_native *native, const rg_state *state, in
 {
     const dense *d = (const dense *)(const void *)native;
     dense_call call = { .d = d, .lines = args[1], .job = d->job };
-    int64_t units = d->paired ? pairs_units(&call.job) : sg_units(&call.job) * d->batch, panels = d->b_count * ((d->job.n + SG_WIDTH - 1) / SG_WIDTH);
+    int64_t units = d->paired ? pairs_units(&call.job) : sg_units(&call.job) * d->batch;
+    int64_t panels = d->b_count * ((d->job.n + SG_WIDTH - 1) / SG_WIDTH);
     double ns = sg_estimate_ns(&call.job) * (double)d->batch;
     const bool alone = threads <= 1 || ns < WAKE_NS;
     inlay_status status = INLAY_OK;

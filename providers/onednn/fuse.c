@@ -127,7 +127,8 @@ static bool takes_posts(const rg_op *op)
     const rg_family *f = op->row->family;
 
     return f == &rg_conv || f == &rg_conv_transpose || f == &rg_conv_computed || f == &rg_product ||
-           f == &rg_eltwise_family || f == &rg_binary || f == &rg_normalize || f == &rg_int8_product || f == &rg_int8_conv;
+           f == &rg_eltwise_family || f == &rg_binary || f == &rg_normalize || f == &rg_int8_product ||
+           f == &rg_int8_conv;
 }
 
 /* Follows the only reader of what the group makes, as long as it is a function. taken: [op_count]. */

@@ -45,7 +45,7 @@ void kn_measure(const rg_build *b, const rg_op *op, kn_window *g)
 static const double LEAST_INSIDE = 0.7, LEAST_SPARING = 0.3;
 
 /* How many times as long a layer may take for not having a pack of its own. */
-static const double KN_WORTH_A_PACK = 1.25;
+static const double KN_WORTH_A_PACK = 1.25, KN_WORTH_A_MATRIX = 1.5;
 
 /* oneDNN's kernels describe each column of an image while they are made: a second and hundreds of megabytes for some
  * 250000 of them. Tiles take nearly the same time in such a layer, and the same where there is one row. */
@@ -473,27 +473,23 @@ static void spare_library(const rg_build *b, kn_choice *choice)
     }
 }
 
-/* Weights that several layers have in common, as the heads of a detector on images of all sizes do, are packed once
- * where that costs little: a pack for each size of image is several times the weights in memory. */
+/* The kernel whose pack the weights have already, where it costs little: weights that several layers have in common, as
+ * the heads of a detector on images of all sizes do, or layers of other sizes, of a sentence one word longer. A pack
+ * for each would be several times the weights in memory. */
 static void share_pack(const rg_build *b, kn_choice *choice)
 {
-    const inlay_instance *instance = b->instance;
-    const uint32_t own = b->c->values[b->op->in[1]].constant;
+    const double worth = choice->kernel[0] >= KN_PACKED ? KN_WORTH_A_MATRIX : KN_WORTH_A_PACK;
+    const uint32_t kernel = kn_packs_find(b);
 
-    for (uint32_t n = 0; own != INLAY_NONE && choice->source == KN_BY_MODEL && n < instance->choice_count; n++) {
-        const kn_choice *other = &instance->choices[n];
-
-        if (other->count == 0 || b->c->values[b->c->ops[other->op].in[1]].constant != own)
+    for (uint32_t i = 0; choice->source == KN_BY_MODEL && i < choice->count && choice->ns[i] <= worth * choice->ns[0];
+         i++) {
+        if (choice->kernel[i] != kernel)
             continue;
-        for (uint32_t i = 0; i < choice->count && choice->ns[i] <= KN_WORTH_A_PACK * choice->ns[0]; i++) {
-            if (choice->kernel[i] != other->kernel[0])
-                continue;
-            if (i > 0) {
-                to_front(choice, i);
-                choice->why = "its weights are packed so for another layer";
-            }
-            return;
+        if (i > 0) {
+            to_front(choice, i);
+            choice->why = "its weights are packed so for another layer, or other sizes";
         }
+        return;
     }
 }
 
@@ -567,8 +563,11 @@ inlay_status kn_lower(rg_build *b, const rg_group *group, const kn_case *c)
         if (!fine)
             continue;
         INLAY_TRY(kn_kernels[choice.kernel[0]].lower(b, group, c, &done));
-        if (done)
+        if (done) {
+            if (b->attempt == NULL)
+                kn_packs_note(b, choice.kernel[0]);
             return kn_remember(b, &choice);
+        }
         take_out(&choice, 0);
         choice.source = choice.count > 1 ? choice.source : KN_ONLY;
     }

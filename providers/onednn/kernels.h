@@ -125,6 +125,13 @@ bool kn_spares_library(rg_build *b);
 /* Are there tiles for it? Is its input as it says, without factors that wait or a maker? */
 bool kn_has_tiles(const rg_build *b, const kn_case *c);
 bool kn_is_whole(const rg_build *b);
+/* Which kernel the weights of a session are packed for (kernels_packs.c), by their content. Any thread. */
+typedef struct kn_packs kn_packs;
+kn_packs *kn_packs_create(void); /* NULL: no memory */
+void kn_packs_destroy(kn_packs *p);
+/* The one that the weights of the op in hand were first packed for; KN_COUNT: none yet, or they are small. */
+uint32_t kn_packs_find(const rg_build *b);
+void kn_packs_note(const rg_build *b, uint8_t kernel);
 /* The choice stays with the instance. */
 inlay_status kn_remember(rg_build *b, const kn_choice *choice);
 

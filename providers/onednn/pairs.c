@@ -5,6 +5,7 @@
 #include <cpuid.h>
 #endif
 
+enum { LEAST_EXPONENT = -250 /* of squares: the factor, and its inverse, are finite */ };
 enum { DEPTH = 1024 /* of a panel, at most */, BLOCK_FLOATS = 96 * 1024, BLOCK_ROWS = 160, OWN_ROWS = 48 };
 
 const pr_set *pairs_of_cpu(void)
@@ -140,12 +141,13 @@ static KIT_MULTIVERSION void make_head(float *panel, int64_t rows, int64_t count
             square[j] += x * x;
         }
     for (int64_t j = 0; j < width; j++)
-        fine = fine && (square[j] == 0 || (square[j] / (double)count < 1e30 && square[j] / (double)count > 1e-30));
+        fine = fine && square[j] / (double)count < 1e30; /* nor NaN */
     for (int64_t j = 0; j < width; j++) {
         int n = 0;
 
         if (fine && square[j] > 0)
             (void)frexp(square[j] / (double)count, &n);
+        n = n < LEAST_EXPONENT ? LEAST_EXPONENT : n; /* of channels that training has switched off, 1e-20 and less */
         scale[j] = fine ? ldexpf(1, -(n >> 1)) : 1;
     }
     for (int64_t k = 0; k < rows && fine; k += 2)

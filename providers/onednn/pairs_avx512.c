@@ -227,7 +227,7 @@ static inline __attribute__((always_inline)) void prepare_row(const float *a, in
 {
     const float most = 1e30f, least = 1e-30f, flat = 1e-6f; /* of squares; a row that is all mean */
     __m512 pairs[2] = { _mm512_setzero_ps(), _mm512_setzero_ps() }, mean, size;
-    float total, squares, scale = 1, back = 1;
+    float total, squares, scale = 1, back;
     int64_t i = 0;
 
     measure(a, k, &total, &squares);
@@ -239,6 +239,7 @@ static inline __attribute__((always_inline)) void prepare_row(const float *a, in
             _mm512_storeu_ps(out + i, _mm512_setzero_ps());
         return;
     }
+    back = 0; /* a row of zeros makes exactly zeros, or what is too small for its squares to be told from them */
     if (squares > 0) {
         const float around = squares - total * total;
 

@@ -41,11 +41,12 @@ static uint64_t lowest_gap(rg_buffer *const *placed, uint32_t count, const rg_bu
 inlay_status rg_plan(rg_build *b)
 {
     inlay_instance *i = b->instance;
-    rg_buffer **list = rg_scratch_take(b->scratch, 2 * (size_t)i->buffer_count + 1, sizeof *list), **placed = list + i->buffer_count;
+    rg_buffer **list = rg_scratch_take(b->scratch, 2 * (size_t)i->buffer_count + 1, sizeof *list), **placed;
     uint32_t count = 0;
 
     if (list == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory to plan a region of %u nodes", b->c->op_count);
+    placed = list + i->buffer_count;
     for (uint32_t k = 0; k < i->buffer_count; k++)
         if (i->buffers[k].kind == RG_WORK && i->buffers[k].first != INLAY_NONE && i->buffers[k].parent == INLAY_NONE)
             list[count++] = &i->buffers[k];

@@ -27,6 +27,14 @@ static const inlay_option options[] = {
              "products of bfloat16 with float sums where the CPU has them; a session's option of that name sets it" },
 };
 
+/* All but the engine. */
+static void release(rg_state *state)
+{
+    kn_packs_destroy(state->packed_for);
+    free(state->scratch);
+    free(state);
+}
+
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
 {
@@ -40,8 +48,9 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider onednn");
     state->scratch = calloc(1, sizeof *state->scratch);
-    if (state->scratch == NULL) {
-        free(state);
+    state->packed_for = kn_packs_create();
+    if (state->scratch == NULL || state->packed_for == NULL) {
+        release(state);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider onednn");
     }
     state->host = host;
@@ -89,8 +98,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         state->sgemm = NULL; /* floats alone */
     code = dnnl_engine_create(&state->engine, dnnl_cpu, 0);
     if (code != dnnl_success) {
-        free(state->scratch);
-        free(state);
+        release(state);
         return inlay_fail(diag, INLAY_UNSUPPORTED, "no oneDNN: libdnnl2 is not installed, or knows "
                            "nothing of this CPU (status %d)", (int)code);
     }
@@ -106,8 +114,7 @@ static void destroy(void *state_)
         return;
     (void)dnnl_engine_destroy(state->engine);
     rg_scratch_drop(state);
-    free(state->scratch);
-    free(state);
+    release(state);
 }
 
 static const void *extension(void *state, const char *name)

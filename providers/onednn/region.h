@@ -53,6 +53,7 @@ typedef struct rg_state {
     bool fast_pairs; /* for which this CPU has units */
     bool strict;     /* precision strict */
     uint32_t kernel; /* KN_*: that convolutions run by where it can; KN_COUNT: the best */
+    struct kn_packs *packed_for; /* kernels.h; locks itself */
     struct rg_scratch **scratch; /* atomic: memory that no build is using, or NULL */
 } rg_state;
 
@@ -174,8 +175,8 @@ bool rg_is_large(const kit_node *node, kit_refusal *why);
 /* Are both dims certainly the same size? */
 bool rg_same_dim(const inlay_dim *a, const inlay_dim *b);
 
-extern const rg_family rg_conv, rg_conv_transpose, rg_conv_computed, rg_product, rg_eltwise_family, rg_binary, rg_pool, rg_normalize,
-    rg_concat, rg_softmax, rg_layer_norm, rg_rms_norm, rg_skip_norm, rg_reduce, rg_view, rg_transpose, rg_lrn,
+extern const rg_family rg_conv, rg_conv_transpose, rg_conv_computed, rg_product, rg_eltwise_family, rg_binary, rg_pool,
+    rg_normalize, rg_concat, rg_softmax, rg_layer_norm, rg_rms_norm, rg_skip_norm, rg_reduce, rg_view, rg_transpose, rg_lrn,
     rg_attention, rg_quantize, rg_dequantize, rg_dynamic, rg_int8_conv, rg_int8_product, rg_int_cast, rg_byte_clip;
 extern const rg_family rg_resize, rg_split, rg_slice, rg_pad, rg_recurrent;
 /* The first output that is not omitted; all ops but recurrent layers have output 0. */

@@ -116,8 +116,9 @@ bool tiles_window_weights(const rg_state *state, const rg_md *plain, const void 
 bool tiles_window_error(const rg_state *state, const rg_md *plain, const void *source, int64_t points,
                         double *out_error);
 
-/* Lowers the convolution of the group: as it is written, as one of single channels, as one product of matrices (in pairs, pairs.h), or by
- * Winograd's algorithm with so many points. What each is for is for the caller to know (kernels.c). */
+/* Lowers the convolution of the group: as it is written, as one of single channels, as one product of matrices (in
+ * pairs, pairs.h), or by Winograd's algorithm with so many points. What each is for is for the caller to know
+ * (kernels.c). */
 enum { TILES_PAIRS = -2, TILES_GEMM = -1, TILES_WRITTEN = 0, TILES_DEPTHWISE = 1 };
 inlay_status tiles_lower(rg_build *b, const rg_group *group, const kn_case *c, int64_t points);
 

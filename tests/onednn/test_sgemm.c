@@ -209,8 +209,8 @@ static void gelu(void **state)
     }
 }
 
-/* Scores of `rows` rows, at most 130 in each: row r sees seen + r of them. Row 2 is masked entirely, row 3 has a NaN that
- * it sees. */
+/* Scores of `rows` rows, at most 130 in each: row r sees seen + r of them. Row 2 is masked entirely, row 3 has a NaN
+ * that it sees. */
 static void check_scores(const sg_kernel *kernel, int64_t rows, int64_t count, int64_t seen, bool masked)
 {
     const int64_t room = (count + SG_LANES - 1) / SG_LANES * SG_LANES;

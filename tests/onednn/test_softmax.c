@@ -1,5 +1,5 @@
-/* Softmax and LogSoftmax along every axis, in the versions that flatten and in those that don't, of what lies row-major,
- * transposed or as a convolution left it. */
+/* Softmax and LogSoftmax along every axis, in the versions that flatten and in those that don't, of what lies
+ * row-major, transposed or as a convolution left it. */
 #include "beside.h"
 
 static void feed_odd(rig *r)
