@@ -106,6 +106,7 @@ static inlay_status read_node(rg_reader *reader, uint32_t n, inlay_diag *diag)
     parsed.node = r->nodes[n];
     if (rg_expand(reader, info, &parsed))
         return INLAY_OK;
+    c->as_written |= row->family == &rg_dynamic;
     op = &c->ops[c->op_count++];
     *op = parsed;
     op->in_count = info->input_count;

@@ -79,9 +79,16 @@ static bool gemm_runs(rg_build *b, const rg_group *group, const kn_case *c, cons
     return kn_has_tiles(b, c) && c->w.share >= LEAST_INSIDE && b->scales[b->op->in[0]] == INLAY_NONE;
 }
 
+bool kn_pairs_wanted(const rg_build *b, const char **out_why)
+{
+    if (b->state->pairs && b->c->as_written)
+        *out_why = "what DynamicQuantizeLinear rounds is summed as written";
+    return b->state->pairs && !b->c->as_written;
+}
+
 static bool pairs_run_here(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
-    return b->state->pairs && gemm_runs(b, group, c, out_why);
+    return kn_pairs_wanted(b, out_why) && gemm_runs(b, group, c, out_why);
 }
 
 static inlay_status in_pairs(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)

@@ -90,7 +90,7 @@ double kn_packed_ns(const rg_build *b, const rg_group *group, const kn_case *c)
 
 bool kn_paired_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
-    return b->state->pairs && kn_packed_runs(b, group, c, out_why);
+    return kn_pairs_wanted(b, out_why) && kn_packed_runs(b, group, c, out_why);
 }
 
 double kn_paired_ns(const rg_build *b, const rg_group *group, const kn_case *c)

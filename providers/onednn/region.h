@@ -251,6 +251,7 @@ struct inlay_compiled {
     const void *timings;    /* of kernels; NULL: none were kept */
     uint32_t builds; /* instances made so far */
     uint32_t step_hint, arg_hint, slot_hint, buffer_hint; /* how many the last instance had */
+    bool as_written;        /* DynamicQuantizeLinear rounds floats here: one bit less is another integer */
     bool trying;            /* an instance is built for the timing of kernels (kernels_tune.c) */
     inlay_instance *ready;  /* made by compile for the shapes it was told to expect; its key says which */
     inlay_instance *last;   /* made for the last shapes that were new: the region's may be the same while others grow */
