@@ -272,7 +272,6 @@ uint32_t kn_find(const char *name)
 
 /* ------------------------------------------------------------------ keys */
 
-
 static void mix(kn_key_words *k, uint64_t value)
 {
     for (int i = 0; i < 2; i++) {

@@ -60,17 +60,17 @@ extern const pr_set pairs_avx512;
 /* Does this CPU add beside its multiplications? */
 bool pairs_are_fast(void);
 
-/* B [k, n] as it is packed: one axis of floats, panels of 64 columns of at most PR_DEPTH rows. */
+/* B [k, n] as it is packed: one axis of floats, panels of 64 columns; long sums are cut into parts. */
 void pairs_layout(int64_t k, int64_t n, rg_md *md);
 /* Is md that layout for weights that lie as `plain` says, [n, k] or [n, in, window..] (k: window by window, each with
  * all of `in`)? Then they are packed here. */
 bool pairs_weights(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target);
 
+/* Sets job->blocks so that threads have as many blocks each, where that is no matter of few rows. */
+void pairs_share(sg_job *job, uint32_t threads);
 /* A product as sg_run does it, job->b packed as above; width, b_panel and b_step are not read. Units: blocks of rows by
  * panels, panels first. scratch: pairs_scratch_floats(job) of this worker's own. pairs_start must have seen those of
  * all workers since A changed: rows that were prepared for one unit are there for the next. */
-/* Sets job->blocks so that threads have as many blocks each, where that is no matter of few rows. */
-void pairs_share(sg_job *job, uint32_t threads);
 int64_t pairs_units(const sg_job *job);
 int64_t pairs_scratch_floats(const sg_job *job);
 void pairs_start(const sg_job *job, float *scratch, uint32_t workers);

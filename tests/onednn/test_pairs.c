@@ -4,6 +4,7 @@
 #include "pairs.h"
 #include "tiles.h"
 #include "cmocka_all.h"
+#include "noise.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,22 +16,6 @@ static inlay_status serial(void *ctx, inlay_run *run, int64_t count, int64_t gra
 
 static const inlay_host host = { .parallel_for = serial };
 static const rg_state provider = { .host = &host };
-
-static float noise(uint64_t *seed)
-{
-    *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (float)((double)(*seed >> 40) / (1 << 23) - 1);
-}
-
-static float *fill(int64_t count, uint64_t seed)
-{
-    float *x = malloc((size_t)count * sizeof *x);
-
-    assert_non_null(x);
-    for (int64_t i = 0; i < count; i++)
-        x[i] = noise(&seed);
-    return x;
-}
 
 typedef struct product {
     int64_t m, n, k, a_row, c_row;

@@ -3,24 +3,9 @@
 #include "sgemm.h"
 #include "tiles.h"
 #include "cmocka_all.h"
+#include "noise.h"
 #include <math.h>
 #include <stdlib.h>
-
-static float noise(uint64_t *seed)
-{
-    *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (float)((double)(*seed >> 40) / (1 << 23) - 1);
-}
-
-static float *fill(int64_t count, uint64_t seed)
-{
-    float *x = malloc((size_t)count * sizeof *x);
-
-    assert_non_null(x);
-    for (int64_t i = 0; i < count; i++)
-        x[i] = noise(&seed);
-    return x;
-}
 
 typedef struct product {
     int64_t m, n, k, a_row, c_row, width, panel;

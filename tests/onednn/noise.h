@@ -1,0 +1,24 @@
+/* noise.h - floats in [-1, 1), the same for the same seed. */
+#ifndef NOISE_H
+#define NOISE_H
+#include "cmocka_all.h"
+#include <stdlib.h>
+
+static inline float noise(uint64_t *seed)
+{
+    *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (float)((double)(*seed >> 40) / (1 << 23) - 1);
+}
+
+/* free() them. */
+static inline float *fill(int64_t count, uint64_t seed)
+{
+    float *x = malloc((size_t)count * sizeof *x);
+
+    assert_non_null(x);
+    for (int64_t i = 0; i < count; i++)
+        x[i] = noise(&seed);
+    return x;
+}
+
+#endif
