@@ -36,9 +36,13 @@ static inlay_status check_policy(const char *text, inlay_diag *diag)
 
 static inlay_status check_precision(const char *text, inlay_diag *diag)
 {
-    if (strcmp(text, "strict") == 0 || strcmp(text, "f32") == 0 || strcmp(text, "reduced") == 0)
-        return INLAY_OK;
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option precision: '%s' is none of strict, f32, reduced", text);
+    static const char *const values[] = { "strict", "f32", "fast", "reduced" };
+
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        if (strcmp(text, values[i]) == 0)
+            return INLAY_OK;
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option precision: '%s' is none of strict, f32, fast, reduced",
+                      text);
 }
 
 /* Names of nodes may hold '=', those of providers don't. */

@@ -40,14 +40,24 @@ static void log_line(void *ctx, uint32_t level, const char *text)
 
 /* ------------------------------------------------------------------ plugins and providers */
 
-static bool has_option(const inlay_session *s, const char *name, const char *option)
+static const inlay_option *find_option(const inlay_session *s, const char *name, const char *option)
 {
     const plugin_provider *p = plugin_set_find(s->plugins, name);
 
     for (uint32_t i = 0; p != NULL && i < p->table.option_count; i++)
         if (strcmp(p->options[i].name, option) == 0)
-            return true;
-    return false;
+            return &p->options[i];
+    return NULL;
+}
+
+/* The session's precision is a provider's, too, where it has that option. "fast" only permits something: a provider
+ * without that choice computes as it does by default. */
+static bool takes_precision(const inlay_session *s, const char *name, const char *precision)
+{
+    const inlay_option *o = find_option(s, name, "precision");
+
+    return o != NULL && strcmp(precision, "f32") != 0 &&
+           (strcmp(precision, "fast") != 0 || provider_option_is_choice(o, precision));
 }
 
 /* The settings "NAME.option" of one provider, without the prefix, and those of the session that it has, too. */
@@ -61,7 +71,7 @@ static provider_setting *settings_of(inlay_session *s, const inlay_options *opti
 
     *out_count = 0;
     /* First, so that the provider's own setting overrules it. */
-    if (list != NULL && strcmp(precision, "f32") != 0 && has_option(s, name, "precision"))
+    if (list != NULL && takes_precision(s, name, precision))
         list[(*out_count)++] = (provider_setting){ "precision", precision };
     for (uint32_t i = 0; list != NULL && i < total; i++) {
         const provider_setting *x = &options->settings[i];

@@ -61,7 +61,7 @@ typedef struct facts_stretch {
 typedef struct facts_kernel {
     const char *name, *runner_up, *why; /* runner_up, why: or NULL */
     double ns, runner_up_ns;            /* negative: not known */
-    double error;                       /* relative to the largest result; 0: not known */
+    double error, error_bound;          /* relative to the largest result; 0: not known, none */
     uint32_t reason;                    /* INLAY_KERNEL_* */
 } facts_kernel;
 

@@ -44,7 +44,8 @@ static inlay_status note_kernel(void *ctx, const inlay_kernel *k)
         return INLAY_OUT_OF_MEMORY;
     *kept = (facts_kernel){ .name = copied(&l->f->a, k->name), .runner_up = copied(&l->f->a, k->runner_up),
                             .why = copied(&l->f->a, k->why), .ns = k->ns, .runner_up_ns = k->runner_up_ns,
-                            .reason = k->reason, .error = INLAY_HAS(k, error) ? k->error : 0 };
+                            .reason = k->reason, .error = INLAY_HAS(k, error) ? k->error : 0,
+                            .error_bound = INLAY_HAS(k, error_bound) ? k->error_bound : 0 };
     if (kept->name == NULL)
         return INLAY_OUT_OF_MEMORY;
     l->g->nodes[k->node].kernel = kept;
@@ -119,7 +120,11 @@ static void text_graph(const facts *f, const facts_graph *g, const explain_view 
         say(view->sink, " ");
         say_text(view->sink, info->name.data);
         if (k->error > 0)
-            say(view->sink, "  (off by %.1e of the largest)", k->error);
+            say(view->sink, "  (error %.1e of the largest result", k->error);
+        if (k->error > 0 && k->error_bound > 0)
+            say(view->sink, ", bound %.0e", k->error_bound);
+        if (k->error > 0)
+            say(view->sink, ")");
         if (k->why != NULL) {
             say(view->sink, "  (");
             say_text(view->sink, k->why);
@@ -153,6 +158,8 @@ void json_kernel(json_out *j, const facts_kernel *k)
     }
     if (k->error > 0)
         json_number(j, "error", k->error);
+    if (k->error_bound > 0)
+        json_number(j, "error_bound", k->error_bound);
     if (k->why != NULL)
         json_text(j, "why", k->why);
     json_close(j);

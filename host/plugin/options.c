@@ -36,12 +36,11 @@ static bool parse_bool(const char *text, int64_t *out)
     return false;
 }
 
-/* Is text one of "a|b|c"? Points *out at text's equal in choices' place, that is at text itself. */
-static bool is_choice(const char *text, const char *choices)
+bool provider_option_is_choice(const inlay_option *o, const char *text)
 {
     size_t bytes = strlen(text);
 
-    for (const char *c = choices; c != NULL && *c != '\0';) {
+    for (const char *c = o->choices; c != NULL && *c != '\0';) {
         size_t n = strcspn(c, "|");
 
         if (n == bytes && memcmp(c, text, n) == 0)
@@ -92,7 +91,7 @@ static inlay_status parse_value(const char *who, const inlay_option *o, const ch
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is not a number", who, o->name, text);
         return INLAY_OK;
     case INLAY_OPTION_ENUM:
-        if (!is_choice(text, o->choices))
+        if (!provider_option_is_choice(o, text))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is none of %s", who, o->name, text,
                               o->choices);
         v->s = text;

@@ -156,6 +156,9 @@ void provider_lost(const void *state);
 /* The open provider whose domain that is; NULL for the host's and for unknown ones. */
 const provider *provider_of_domain(uint32_t domain, const inlay_domain_info **out_info);
 
+/* Is text one of the option's choices? */
+bool provider_option_is_choice(const inlay_option *o, const char *text);
+
 /* Parses the settings of a provider against its schema into values (one per option, in the order of the schema; strings
  * borrow from settings and schema). who names the provider in messages. */
 INLAY_NODISCARD inlay_status provider_parse_options(const char *who, const inlay_option *options, uint32_t count,

@@ -374,10 +374,10 @@ inlay_status rg_reorder_now(const rg_state *state, const rg_md *from, const void
                             inlay_diag *diag);
 /* The same for weights of Winograd's convolutions, much faster; false: not for these, or not on this machine. */
 bool rg_winograd_pack(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target);
-/* How far Winograd's convolution with that many points (4, 6) is off with these weights (tiles_window_error); measured
- * once, and kept with the packs. Under compiled->lock. */
-inlay_status rg_constant_window_error(inlay_compiled *c, rg_constant *k, const rg_md *plain, int64_t points,
-                                      double *out_error, inlay_diag *diag);
+/* What Winograd's convolution with that many points (4, 6) does with these weights (tiles.h); measured once, and kept
+ * with the packs. *out_trust lives as long as the constant. Under compiled->lock. */
+inlay_status rg_constant_trust(inlay_compiled *c, rg_constant *k, const rg_md *plain, int64_t points,
+                               const struct tile_trust **out_trust, inlay_diag *diag);
 /* Is there a pack that other layouts can be made from? Winograd's weights are none. */
 bool rg_constant_is_packed(const rg_constant *k);
 void rg_constant_deinit(rg_constant *k);

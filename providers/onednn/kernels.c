@@ -181,7 +181,7 @@ static bool blocks_run(rg_build *b, const rg_group *group, const kn_case *c, con
 static bool library_winograd_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group;
-    return kn_is_whole(b) && is_window(b, c, out_why) && tiles_of_cpu() != NULL &&
+    return b->state->fast && kn_is_whole(b) && is_window(b, c, out_why) && tiles_of_cpu() != NULL &&
            rg_winograd_gain(b->op, c->w.in, c->w.out, c->w.out_height, c->w.out_width) > 0;
 }
 
@@ -249,7 +249,7 @@ const kn_kernel kn_kernels[KN_COUNT] = {
     [KN_GROUPS] = { "groups", 0, groups_run, groups_ns, groups, LIBRARY_GATE },
     [KN_BLOCKS] = { "library_blocked", 0, blocks_run, kn_blocks_ns, blocks, LIBRARY_GATE },
     [KN_LIBRARY] = { "library", 0, library_runs, kn_library_ns, library, LIBRARY_GATE },
-    /* oneDNN's has the points of ours: the error is taken to be the same */
+    /* oneDNN's has the points of ours: the error is taken to be the same. It has no guard: precision fast alone. */
     [KN_LIBRARY_WINOGRAD] = { "library_winograd", 6, library_winograd_runs, kn_library_winograd_ns, library_winograd,
                               LIBRARY_GATE },
     [KN_GEMM] = { "gemm", 0, gemm_runs, kn_gemm_ns, gemm, OWN_GATE },
@@ -523,20 +523,20 @@ static void choose(rg_build *b, const rg_group *group, const kn_case *c, kn_choi
     }
 }
 
-/* May the first be taken, as far as its error goes? Otherwise it is taken out. */
+/* Does the error of the first have a bound? Otherwise it is taken out. */
 static inlay_status check_error(rg_build *b, const kn_case *c, kn_choice *choice, bool *out_fine)
 {
     const uint8_t kernel = choice->kernel[0];
     const uint32_t constant = b->c->values[b->op->in[1]].constant;
-    double *error = &choice->error[kernel];
+    const tile_trust **trust = &choice->trusts[kernel];
     inlay_status status = INLAY_OK;
 
     *out_fine = kn_kernels[kernel].points == 0;
     if (*out_fine)
         return INLAY_OK;
-    INLAY_TRY(rg_constant_window_error(b->c, &b->c->constants[constant], &c->weights, kn_kernels[kernel].points, error,
-                                       b->diag));
-    *out_fine = *error <= KN_MOST_ERROR;
+    INLAY_TRY(rg_constant_trust(b->c, &b->c->constants[constant], &c->weights, kn_kernels[kernel].points, trust,
+                                b->diag));
+    *out_fine = tiles_are_trusted(b->state, *trust);
     if (*out_fine)
         return INLAY_OK;
     take_out(choice, 0);

@@ -94,8 +94,7 @@ struct kn_choice {
     uint32_t source;      /* KN_BY_MODEL ... */
     uint8_t kernel[KN_COUNT];
     double ns[KN_COUNT];  /* predicted, or measured */
-    double error[KN_COUNT]; /* by kernel, Winograd's: relative to the largest result, measured with the weights; 0:
-                               not asked */
+    const struct tile_trust *trusts[KN_COUNT]; /* by kernel, Winograd's: measured with the weights; NULL: not asked */
     const char *why;      /* static text, why not Winograd's for instance; NULL */
     bool moved;           /* the first is what an attempt wants */
     uint64_t key[2];      /* of the layer, without a kernel */
@@ -113,9 +112,6 @@ typedef struct kn_attempt {
     void *ctx;
 } kn_attempt;
 #define KN_PLAUSIBLE 3.0
-/* What Winograd's results may be off by, relative to the largest; a layer that is off by more runs by another. */
-#define KN_MOST_ERROR 1e-4
-
 /* Lowers it by the best kernel that does. */
 inlay_status kn_lower(rg_build *b, const rg_group *group, const kn_case *c);
 

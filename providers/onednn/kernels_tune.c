@@ -5,7 +5,7 @@
  * there: with the caches as its neighbours leave them, and with the copies that it asks for. The choice that comes of
  * it is then run against the model's; where it is not faster as a whole, only figures that agree with the model are
  * kept. */
-#include "kernels.h"
+#include "tiles.h"
 #include <string.h>
 #include <time.h>
 
@@ -273,25 +273,19 @@ done:
 
 /* ------------------------------------------------------------------ what was chosen */
 
-/* What Winograd's would have been off by, where that was too much. */
-static const char *say_why(const kn_choice *choice, char *text, size_t bytes)
+/* Why Winograd's was refused, where it was. */
+static const char *say_why(const rg_state *state, const kn_choice *choice, char *text, size_t bytes)
 {
-    size_t at = 0;
-
     for (uint32_t k = 0; k < KN_COUNT; k++) {
         int n;
 
-        if (!(choice->error[k] > KN_MOST_ERROR))
+        if (choice->trusts[k] == NULL || tiles_are_trusted(state, choice->trusts[k]))
             continue;
-        n = snprintf(text + at, bytes - at, "%s%s would be off by %.1e", at > 0 ? ", " : "", kn_kernels[k].name,
-                     choice->error[k]);
-        if (n < 0 || (size_t)n >= bytes - at)
-            break;
-        at += (size_t)n;
+        n = snprintf(text, bytes, "not %s: ", kn_kernels[k].name);
+        tiles_say_distrust(state, choice->trusts[k], text + n, bytes - (size_t)n);
+        return text;
     }
-    if (at > 0)
-        (void)snprintf(text + at, bytes - at, " with these weights; at most %.0e is taken", KN_MOST_ERROR);
-    return at > 0 ? text : choice->why;
+    return choice->why;
 }
 
 inlay_status kn_list(void *state, inlay_compiled *c, inlay_instance *instance,
@@ -302,11 +296,10 @@ inlay_status kn_list(void *state, inlay_compiled *c, inlay_instance *instance,
     inlay_status status = INLAY_OK;
     char text[200];
 
-    (void)state;
     for (uint32_t i = 0; status == INLAY_OK && i < instance->choice_count; i++) {
         const kn_choice *choice = &instance->choices[i];
         const bool other = choice->count > 1;
-        const double error = choice->error[choice->kernel[0]];
+        const tile_trust *trust = choice->trusts[choice->kernel[0]];
         const inlay_kernel k = {
             .struct_size = sizeof k,
             .node = c->ops[choice->op].node,
@@ -315,8 +308,9 @@ inlay_status kn_list(void *state, inlay_compiled *c, inlay_instance *instance,
             .ns = choice->ns[0],
             .runner_up = other ? kn_kernels[choice->kernel[1]].name : NULL,
             .runner_up_ns = other ? choice->ns[1] : -1,
-            .why = say_why(choice, text, sizeof text),
-            .error = error,
+            .why = say_why(state, choice, text, sizeof text),
+            .error = trust != NULL ? trust->error : 0,
+            .error_bound = trust == NULL ? 0 : c->state->fast ? TILE_FAST_ERROR : TILE_MOST_ERROR,
         };
 
         status = kernel(ctx, &k);

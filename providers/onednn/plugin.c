@@ -9,22 +9,26 @@
 
 static const inlay_option options[] = {
     { .name = "winograd", .kind = INLAY_OPTION_BOOL, .default_value = "1",
-      .doc = "1 = convolutions of 3x3 may use Winograd's algorithm where it is faster; its results differ from the sum "
-             "by some 1e-5 of the largest" },
+      .doc = "1 = convolutions of 3x3 may use Winograd's algorithm where it is faster and its error has a bound: with "
+             "the weights at hand below 1e-5 of the largest result and 16 times that of a plain sum; images for which "
+             "that does not hold are computed as plain sums" },
     { .name = "own_loops", .kind = INLAY_OPTION_BOOL, .default_value = "1",
       .doc = "1 = convolutions, products by constant matrices and attention run on this provider's own loops where the "
              "CPU has AVX-512; 0 = on oneDNN's" },
     { .name = "pairs", .kind = INLAY_OPTION_BOOL, .default_value = "1",
-      .doc = "1 = products by constants may multiply in pairs, with half of the multiplications, where the CPU adds "
-             "beside them; results are as exact as sums, with other roundings" },
+      .doc = "1 = with precision fast, products by constants may multiply in pairs, with half of the multiplications, "
+             "where the CPU adds beside them; where inputs or weights differ much in size, all digits may be lost" },
     { .name = "kernel", .kind = INLAY_OPTION_ENUM, .default_value = "auto",
       .choices = "auto|tiles|winograd_4x4|winograd_2x2|depthwise|groups|library|library_blocked|library_winograd|gemm|"
                  "pairs|packed|packed_pairs|inner_product|plain|batched|matmul",
       .doc = "the kernel that convolutions (tiles ... pairs) or products (packed ... matmul) run by where it can; auto "
              "= what is expected, or was measured, to be fastest" },
-    { .name = "precision", .kind = INLAY_OPTION_ENUM, .default_value = "f32", .choices = "strict|f32|reduced",
-      .doc = "how floats are computed: strict = sums as they are written, without Winograd's algorithms; reduced = "
-             "products of bfloat16 with float sums where the CPU has them; a session's option of that name sets it" },
+    { .name = "precision", .kind = INLAY_OPTION_ENUM, .default_value = "f32",
+      .choices = "strict|f32|fast|reduced",
+      .doc = "how floats are computed: strict = plain sums, without Winograd's algorithm; f32 = with a bound on the "
+             "error for any finite input; fast = also products in pairs and Winograd's algorithm without that bound; "
+             "reduced = products of bfloat16 with float sums where the CPU has them; a session's option of that name "
+             "sets it" },
 };
 
 /* All but the engine. */
@@ -91,7 +95,8 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     }
     state->strict = strcmp(precision, "strict") == 0;
     state->winograd = winograd && !state->strict;
-    state->pairs = pairs && !state->strict && pairs_of_cpu() != NULL;
+    state->fast = strcmp(precision, "fast") == 0;
+    state->pairs = pairs && state->fast && pairs_of_cpu() != NULL;
     state->fast_pairs = pairs_are_fast();
     state->bf16 = strcmp(precision, "reduced") == 0 && rg_has_bf16();
     if (state->bf16)

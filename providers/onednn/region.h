@@ -52,6 +52,7 @@ typedef struct rg_state {
     bool pairs;      /* products may be in pairs (pairs.h), */
     bool fast_pairs; /* for which this CPU has units */
     bool strict;     /* precision strict */
+    bool fast;       /* precision fast: kernels whose error has no bound may run */
     uint32_t kernel; /* KN_*: that convolutions run by where it can; KN_COUNT: the best */
     struct kn_packs *packed_for; /* kernels.h; locks itself */
     struct rg_scratch **scratch; /* atomic: memory that no build is using, or NULL */
@@ -225,7 +226,7 @@ typedef struct rg_constant {
     uint32_t given_up; /* ops that have packed it themselves (recurrent.c) */
     bool shifted;      /* packs hold int8, 128 less than the original's uint8 */
     int32_t *sums;     /* integer products: of the columns of a matrix */
-    double window_errors[2]; /* Winograd's with 4 and 6 points; 0: not measured yet */
+    struct tile_trust *trusts[2]; /* Winograd's with 4 and 6 points (tiles.h); NULL: not measured yet */
 } rg_constant;
 
 typedef struct rg_value {

@@ -11,7 +11,6 @@ enum { MUST_ALIGN = 1 };
 #endif
 
 enum { ALONE_BYTES = 1 << 20 };
-static const double LEAST_ERROR = 1e-30; /* of one that was measured to be none */
 
 inlay_status rg_reorder_now(const rg_state *state, const rg_md *from, const void *source, const rg_md *to, void *target,
                             inlay_diag *diag)
@@ -64,6 +63,8 @@ void rg_constant_deinit(rg_constant *k)
         pack_destroy(k->packs);
         k->packs = next;
     }
+    for (size_t i = 0; i < KIT_COUNT(k->trusts); i++)
+        free(k->trusts[i]);
     free(k->copy);
     free(k->sums);
 }
@@ -337,42 +338,49 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ errors that the host keeps */
+/* ------------------------------------------------------------------ measurements that the host keeps */
 
-inlay_status rg_constant_window_error(inlay_compiled *c, rg_constant *k, const rg_md *plain, int64_t points,
-                                      double *out_error, inlay_diag *diag)
+inlay_status rg_constant_trust(inlay_compiled *c, rg_constant *k, const rg_md *plain, int64_t points,
+                               const tile_trust **out_trust, inlay_diag *diag)
 {
     const bool kept = c->compiling != NULL && c->state->packs != NULL && k->copy == NULL && k->content_hash != 0;
-    const uint64_t key[] = { k->content_hash, UINT64_C(0x77696e646f776572), (uint64_t)points,
+    const uint64_t key[] = { k->content_hash, UINT64_C(0x7472757374000001), (uint64_t)points,
                              (uint64_t)plain->dims[0], (uint64_t)plain->dims[1] };
-    double *known = &k->window_errors[points == 6];
+    const uint64_t bytes = tiles_trust_bytes(plain->ndims > 1 ? plain->dims[1] : 0);
+    tile_trust **known = &k->trusts[points == 6], *trust = NULL;
     const void *source;
     void *copy = NULL, *room = NULL;
     uint32_t found = 0;
     inlay_status status = INLAY_OK;
 
-    *out_error = *known;
-    if (*known != 0)
+    *out_trust = *known;
+    if (*known != NULL)
         return INLAY_OK;
-    if (kept && c->state->packs->take(c->state->host->ctx, c->compiling, key, sizeof key, sizeof *known, &room,
-                                      &found) != INLAY_OK)
+    trust = malloc(bytes);
+    if (trust == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to measure what weights do to an error");
+    if (kept && c->state->packs->take(c->state->host->ctx, c->compiling, key, sizeof key, bytes, &room, &found) !=
+                    INLAY_OK)
         room = NULL;
-    if (room != NULL && found != 0)
-        memcpy(out_error, room, sizeof *out_error);
-    if (!(*out_error > 0)) {
-        INLAY_TRY(read_source(c, k, &source, &copy, diag));
-        if (!tiles_window_error(c->state, plain, source, points, out_error)) {
+    if (room != NULL && found != 0) {
+        memcpy(trust, room, bytes);
+    } else {
+        status = read_source(c, k, &source, &copy, diag);
+        if (status != INLAY_OK)
+            goto done;
+        if (!tiles_measure_trust(c->state, plain, source, points, trust)) {
             status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to measure what weights do to an error");
             goto done;
         }
-        *out_error = *out_error > 0 ? *out_error : LEAST_ERROR;
-        if (room != NULL && found == 0) {
-            memcpy(room, out_error, sizeof *out_error);
+        if (room != NULL) {
+            memcpy(room, trust, bytes);
             c->state->packs->keep(c->state->host->ctx, c->compiling, room);
         }
     }
-    *known = *out_error;
+    *out_trust = *known = trust;
+    trust = NULL;
 done:
+    free(trust);
     free(copy);
     return status;
 }

@@ -85,6 +85,7 @@ typedef struct inlay_kernel {
     const char *why;       /* a sentence on what could not be taken; NULL */
     double error; /* of a kernel that rounds more than the sum as written, as measured with the weights: the largest
                      difference / the largest result; 0: none is known */
+    double error_bound; /* the most that error may be until another kernel is chosen; 0: there is none */
 } inlay_kernel;
 /* What kernels are timed with: a region, its shapes, and tensors as for execute. */
 typedef struct inlay_kernel_trial {

@@ -85,6 +85,7 @@ typedef struct inlay_kernel {
     const char *why;       /* a sentence on what could not be taken; NULL */
     double error; /* of a kernel that rounds more than the sum as written, as measured with the weights: the largest
                      difference / the largest result; 0: none is known */
+    double error_bound; /* the most that error may be until another kernel is chosen; 0: there is none */
 } inlay_kernel;
 /* What kernels are timed with: a region, its shapes, and tensors as for execute. */
 typedef struct inlay_kernel_trial {
@@ -131,9 +132,9 @@ typedef struct inlay_ext_steps {
     void (*done)(void *ctx, inlay_run *run, uint32_t node, uint64_t begin_ns, uint64_t end_ns);
 } inlay_ext_steps;
 
-/* For providers whose libraries run loops of their own on OpenMP's threads, which are those of parallel_for: a team that
- * has slept is slow to come, and the kernel may leave its threads on one CPU, where each keeps the others from working.
- * parallel_for sees to that by itself; before such a library's loops, somebody has to say so.
+/* For providers whose libraries run loops of their own on OpenMP's threads, which are those of parallel_for: a team
+ * that has slept is slow to come, and the kernel may leave its threads on one CPU, where each keeps the others from
+ * working. parallel_for sees to that by itself; before such a library's loops, somebody has to say so.
  *
  *     if (team != NULL)
  *         team->gather(host->ctx, args->run);
