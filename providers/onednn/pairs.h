@@ -13,8 +13,10 @@
  *
  *     sum = (S - ea - eb) / (sa sb) + mean(a) sum(b)
  *
- * The error is that of the sum as written then (3e-7 for 1024 terms), within 1e-5 whatever the numbers are. Rows that
- * are not finite, or whose squares are not, are summed as written. */
+ * The error is then some 3e-7 of |row| |column|, the product of their norms. It has no bound by the terms of a result:
+ * where large inputs meet tiny weights, norms are much larger than any term, and all digits of a result may be lost.
+ * So pairs are for precision fast alone. Rows that are not finite, or whose squares are not or vanish, are summed as
+ * written. */
 #ifndef ONEDNN_PAIRS_H
 #define ONEDNN_PAIRS_H
 #include "build.h"

@@ -221,6 +221,15 @@ static inline __attribute__((always_inline)) __m512 one_line(__m512 x, __m512 me
     return _mm512_fmadd_ps(x, _mm512_permute_ps(x, 0xb1), pairs);
 }
 
+static bool any_at_all(const float *a, int64_t k)
+{
+    int64_t i = 0;
+
+    while (i < k && a[i] == 0)
+        i++;
+    return i < k;
+}
+
 /* part: 1 / k. */
 static inline __attribute__((always_inline)) void prepare_row(const float *a, int64_t k, float part, float *out,
                                                               pr_row *row)
@@ -233,13 +242,13 @@ static inline __attribute__((always_inline)) void prepare_row(const float *a, in
     measure(a, k, &total, &squares);
     total *= part;
     squares *= part;
-    if (!(squares <= most) || (squares < least && squares > 0)) { /* nor NaN */
+    if (!(squares <= most) || (squares < least && any_at_all(a, k))) { /* nor NaN */
         *row = (pr_row){ 0 };
         for (; i < k; i += SG_LANES)
             _mm512_storeu_ps(out + i, _mm512_setzero_ps());
         return;
     }
-    back = 0; /* a row of zeros makes exactly zeros, or what is too small for its squares to be told from them */
+    back = 0; /* a row of zeros makes exactly zeros */
     if (squares > 0) {
         const float around = squares - total * total;
 

@@ -260,6 +260,37 @@ static void exact(void **state)
     }
 }
 
+/* Rows of normal floats whose squares are zero are no rows of zeros. */
+static void small_rows(void **state)
+{
+    static const float sizes[] = { 1e-15f, 1e-20f, 1e-25f, 1e-30f, 1e-35f };
+
+    (void)state;
+    if (pairs_of_cpu() == NULL)
+        skip();
+    for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
+        product p = { .m = 12, .n = 70, .k = 300 };
+        float *c;
+
+        setup(&p);
+        for (int64_t k = 0; k < p.k; k++)
+            p.a[4 * p.a_row + k] *= sizes[n];
+        pack(&p, false);
+        c = run(&p, PLAIN);
+        for (int64_t j = 0; j < p.n; j++) {
+            const double got = c[4 * p.c_row + j], want = expected(&p, PLAIN, 4, j);
+            double terms = 0;
+
+            for (int64_t k = 0; k < p.k; k++)
+                terms += fabs((double)p.a[4 * p.a_row + k] * p.w[j * p.k + k]);
+            if (!(fabs(got - want) <= 1e-6 * terms + 1e-42))
+                fail_msg("%g: [4, %lld] is %g, not %g", (double)sizes[n], (long long)j, got, want);
+        }
+        free(c);
+        teardown(&p);
+    }
+}
+
 /* A row or a column that is not finite, or that squares can't measure, is summed as written; others are as ever. */
 static void not_finite(void **state)
 {
@@ -303,7 +334,7 @@ static void not_finite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(sizes), cmocka_unit_test(windows), cmocka_unit_test(exact),
-                                        cmocka_unit_test(not_finite) };
+                                        cmocka_unit_test(small_rows), cmocka_unit_test(not_finite) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
