@@ -6,8 +6,10 @@ runs. Quoted are the median of the rounds, and as ratio the median over rounds o
 met on a busy machine cancels. create, first run and peak memory are medians, too; create of inlay is told twice: with an
 empty cache folder (`cold`), and with what the run before it kept there (`warm`); peak memory is the larger of both. In
 it inlay opens its plugins and their libraries; that of ONNX Runtime begins when its library is loaded. Nothing that was
-measured on this machine before is used: the cache folder is a new one for each row. With --tune there is one more
-column: inlay after `inlay tune MODEL`, in turns with all others. `peak` is the share of the machine's measured peak: the
+measured on this machine before is used: the cache folder is a new one for each row. With --tune and --strict there is one
+more column each: inlay after `inlay tune MODEL`, and with precision strict, in turns with all others. A round has at
+least LEAST_RUNS runs of each engine, however long these take. With --errors there is a column of the largest errors
+against float64, from what networks_accuracy.py --json has written. `peak` is the share of the machine's measured peak: the
 model's operations in its time, beside the best large matrix product on as many threads.
 
 With --grow each timed run has other sizes than the one before, in both engines, as in a decoder whose past grows."""
@@ -27,6 +29,8 @@ sys.path.insert(0, os.path.join(HERE, "..", "models"))
 import check_models as models  # noqa: E402
 
 PEERS = {"ort": "ONNX Runtime", "torch": "torch eager", "script": "TorchScript"}
+OWN = {"inlay": "", "tuned": " tuned", "strict": " strict"}  # inlay's ways to run
+LEAST_RUNS = 10
 FIGURES = ("median_ms", "create_ms", "first_ms", "peak_mb")
 
 
@@ -40,6 +44,8 @@ def arguments():
     ap.add_argument("--batch", type=int, default=1)
     ap.add_argument("--providers", default="")
     ap.add_argument("--tune", action="store_true")
+    ap.add_argument("--strict", action="store_true")
+    ap.add_argument("--errors", help="what networks_accuracy.py --json has written")
     ap.add_argument("--grow", default="", help="NAME=START+STEP,...: no two runs have the same sizes")
     ap.add_argument("--dir", default=os.path.join(ROOT, "build", "models"))
     ap.add_argument("--inlay", default=os.path.join(ROOT, "build", "release", "bin", "inlay"))
@@ -133,18 +139,20 @@ def common(args, inputs, engine, threads):
     return ["--intra-threads", str(threads), "--cache-dir", os.path.join(inputs, "..", "cache_" + engine), *providers]
 
 
-def command_of(args, engine, model, inputs, threads, extra=()):
+def command_of(args, engine, model, inputs, threads, extra=(), seconds=None):
     name, path, exported = model
-    if engine in ("inlay", "tuned"):
-        return [args.inlay, "bench", path, "--json", "--inputs", inputs, "--seconds", str(args.seconds),
-                *common(args, inputs, engine, threads), *args.grow, *extra]
+    seconds = str(seconds or args.seconds)
+    if engine in OWN:
+        strict = ["--precision", "strict"] if engine == "strict" else []
+        return [args.inlay, "bench", path, "--json", "--inputs", inputs, "--seconds", seconds,
+                *common(args, inputs, engine, threads), *strict, *args.grow, *extra]
     if engine == "ort":
         peer = os.path.join(args.dir, "peer")
         return [os.path.join(peer, "ort_bench"), os.path.join(peer, "libonnxruntime.so.1"), path, "--threads",
-                str(threads), "--seconds", str(args.seconds), "--inputs", inputs, *args.grow, *extra]
+                str(threads), "--seconds", seconds, "--inputs", inputs, *args.grow, *extra]
     script = ["--script"] if engine == "script" else []
     return ["/usr/bin/python3", os.path.join(HERE, "torch_bench.py"), exported, "--threads", str(threads), "--seconds",
-            str(args.seconds), "--inputs", inputs, *script]
+            seconds, "--inputs", inputs, *script]
 
 
 def same_outputs(args, model, inputs, work, threads):
@@ -200,23 +208,29 @@ def measure(args, model, threads, peak_path):
         inputs = os.path.join(work, "in")
         os.mkdir(inputs)
         sizes = prepare_inputs(args, model[1], inputs)
-        engines = ["inlay"] + ["tuned"] * args.tune + [p for p in args.peer if p == "ort" or model[2]]
+        engines = ["inlay"] + ["tuned"] * args.tune + ["strict"] * args.strict
+        engines += [p for p in args.peer if p == "ort" or model[2]]
         if args.tune:
             subprocess.run([args.inlay, "tune", model[1], "--quiet", "--inputs", inputs,
                             *common(args, inputs, "tuned", threads)], check=True, stdout=subprocess.DEVNULL)
         rounds = {e: [] for e in engines}
-        peaks = []
-        for _ in range(args.rounds):
-            for engine in engines:
-                told = last_json(command_of(args, engine, model, inputs, threads))
+        peaks, seconds = [], args.seconds
+        for n in range(-1, args.rounds):  # the round before the first tells how long one must be
+            for engine in list(engines):
+                told = last_json(command_of(args, engine, model, inputs, threads, seconds=seconds if n >= 0 else 0.01))
                 if isinstance(told, str):
                     print(f"  {PEERS.get(engine, engine)}: {told}", file=sys.stderr)
                     rounds[engine] = None
                     engines.remove(engine)
-                    break
+                    continue
+                if n < 0:
+                    seconds = max(seconds, LEAST_RUNS * 1.1 * told["median_ms"] / 1e3)
+                    continue
                 if engine == "inlay":
                     told = add_cold(args, model, inputs, threads, told)
                 rounds[engine].append(told)
+            if n < 0:
+                continue
             product = last_json([args.inlay, "bench", peak_path, "--json", "--seconds", "0.2", "--intra-threads",
                                  str(threads)])
             peaks.append(2 * 1024 ** 3 / product["median_ms"] / 1e6)
@@ -231,49 +245,64 @@ def measure(args, model, threads, peak_path):
                 continue
             row["engines"][engine] = {f: float(np.median([r[f] for r in list_of])) for f in (*FIGURES, "warm_ms")
                                       if all(f in r for r in list_of)}
-            for own, ratio in (("inlay", "ratio"), ("tuned", "ratio_tuned")):
+            for own in OWN:
                 if engine in PEERS and rounds.get(own):
                     pairs = [b["median_ms"] / a["median_ms"] for a, b in zip(rounds[own], list_of)]
-                    row["engines"][engine][ratio] = float(np.median(pairs))
+                    row["engines"][engine][ratio_of(own)] = float(np.median(pairs))
         return row
 
 
 # ----------------------------------------------------------------- what comes out
+def ratio_of(own):
+    return "ratio" if own == "inlay" else "ratio_" + own
+
+
+def read_errors(args):
+    """By model: the largest error of inlay and of ONNX Runtime, relative to the largest result, as text."""
+    if not args.errors:
+        return {}
+    with open(args.errors) as f:
+        return {e["model"]: f"{e['default']:.0e} / {e['ort']:.0e}" for e in json.load(f)}
+
+
+def cells_of(r, peers, more, top, errors):
+    """A row of the table; more: inlay's other ways to run. None: inlay did not run."""
+    own = r["engines"].get("inlay")
+    if own is None:
+        return None
+    cells = [r["model"], str(r["threads"]), f"{own['median_ms']:.2f}"]
+    create, memory = [f"{own['create_ms']:.0f}"], [f"{own['peak_mb']:.0f}"]
+    cells += [f"{r['engines'][m]['median_ms']:.2f}" if m in r["engines"] else "-" for m in more]
+    for p in peers:
+        e = r["engines"].get(p, {})
+        cells += [f"{e['median_ms']:.2f}" if e else "-"]
+        cells += [f"{e[ratio_of(m)]:.2f}" if ratio_of(m) in e else "-" for m in ("inlay", *more)]
+        if e:
+            create.append(f"{e['create_ms']:.0f}")
+            memory.append(f"{e['peak_mb']:.0f}")
+    share = r["gflop"] / own["median_ms"] * 1e3 / top * 100 if r["gflop"] else None
+    far = r["difference"]
+    warm = f"{own['warm_ms']:.0f}" if "warm_ms" in own else "-"
+    cells += [" / ".join(create), warm, " / ".join(memory), f"{share:.{0 if share >= 9.5 else 1}f}" if share else "-",
+              "-" if far is None else far if isinstance(far, str) else "agree" if far <= 1 else f"off {far:.1f}x"]
+    return cells + ([errors.get(r["model"], "-")] if errors else [])
+
+
 def table(args, rows):
-    peers = [p for p in args.peer]
-    tuned = any("tuned" in r["engines"] for r in rows)
-    heads = [f"{PEERS[p]} ms | ratio" + " | ratio tuned" * tuned for p in peers]
-    lines = ["| model | threads | inlay ms | " + "tuned ms | " * tuned + " | ".join(heads) +
-             " | create cold ms | create warm ms | peak MB | % of peak | outputs |",
-             "|---|---|---|" + "---|" * tuned + "---|---|" * len(peers) + "---|" * (tuned * len(peers)) +
-             "---|---|---|---|---|"]
+    peers, errors = args.peer, read_errors(args)
+    more = [m for m in OWN if m != "inlay" and any(m in r["engines"] for r in rows)]
+    heads = ["model", "threads", "inlay ms", *(f"{m} ms" for m in more)]
+    for p in peers:
+        heads += [f"{PEERS[p]} ms", "ratio", *(f"ratio {m}" for m in more)]
+    heads += ["create cold ms", "create warm ms", "peak MB", "% of peak", "outputs"] + ["error"] * bool(errors)
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for r in rows:
-        own = r["engines"].get("inlay")
-        if own is None:
-            lines.append(f"| {r['model']} | {r['threads']} | fails |" + " |" * (lines[0].count("|") - 4))
-            continue
-        cells = [r["model"], str(r["threads"]), f"{own['median_ms']:.2f}"]
-        create, memory = [f"{own['create_ms']:.0f}"], [f"{own['peak_mb']:.0f}"]
-        if tuned:
-            cells.append(f"{r['engines']['tuned']['median_ms']:.2f}" if "tuned" in r["engines"] else "-")
-        for p in peers:
-            e = r["engines"].get(p)
-            cells += [f"{e['median_ms']:.2f}", f"{e['ratio']:.2f}"] if e else ["-", "-"]
-            if tuned:
-                cells.append(f"{e['ratio_tuned']:.2f}" if e and "ratio_tuned" in e else "-")
-            if e:
-                create.append(f"{e['create_ms']:.0f}")
-                memory.append(f"{e['peak_mb']:.0f}")
-        peak = max(x["peak_gflops"] for x in rows if x["threads"] == r["threads"])
-        share = r["gflop"] / own["median_ms"] * 1e3 / peak * 100 if r["gflop"] else None
-        far = r["difference"]
-        warm = f"{own['warm_ms']:.0f}" if "warm_ms" in own else "-"
-        cells += [" / ".join(create), warm, " / ".join(memory), f"{share:.{0 if share >= 9.5 else 1}f}" if share else "-",
-                  "-" if far is None else far if isinstance(far, str) else "agree" if far <= 1 else f"off {far:.1f}x"]
+        top = max(x["peak_gflops"] for x in rows if x["threads"] == r["threads"])
+        cells = cells_of(r, peers, more, top, errors) or [r["model"], str(r["threads"]), "fails"] + [""] * (len(heads) - 3)
         lines.append("| " + " | ".join(cells) + " |")
     for p in peers:
-        for key, words in (("ratio", ""), ("ratio_tuned", " tuned")):
-            ratios = [r["engines"][p][key] for r in rows if key in r["engines"].get(p, {})]
+        for own, words in OWN.items():
+            ratios = [r["engines"][p][ratio_of(own)] for r in rows if ratio_of(own) in r["engines"].get(p, {})]
             if ratios:
                 lines.append(f"\n{PEERS[p]} / inlay{words}: geometric mean {np.exp(np.mean(np.log(ratios))):.2f}, "
                              f"least {min(ratios):.2f}, of {len(ratios)}")
