@@ -186,6 +186,14 @@ static inline float vm_gelu(float x)
     return x != x ? x : y;
 }
 
+/* x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), Gelu-20 with approximate = tanh; 1 + tanh z = 2 sigmoid(2z). 0 at
+ * -infinity, which is the limit. */
+static inline float vm_gelu_tanh(float x)
+{
+    float y = x * vm_sigmoid(1.59576912f * (x + 0.044715f * x * x * x));
+    return x < -3.40282347e38f ? 0.0f : y;
+}
+
 /* x = n pi/2 + r with |r| <= pi/4, through double with 33 + 53 bits of pi/2: good for |x| < VM_TRIG_MAX. Beyond that
  * (and for infinities) callers use sinf, cosf, tanf. Returns r and the quadrant n modulo 2^32. */
 #define VM_TRIG_MAX 1.0e6f

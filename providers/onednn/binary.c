@@ -321,8 +321,7 @@ static dnnl_alg_kind_t swapped(dnnl_alg_kind_t alg)
     return alg == dnnl_binary_sub || alg == dnnl_binary_div || alg == RG_PRELU ? dnnl_alg_kind_undef : alg;
 }
 
-/* oneDNN's maximum of NaN and a number is either, ONNX's is NaN. */
-static bool loses_nan(dnnl_alg_kind_t alg)
+bool rg_binary_loses_nan(dnnl_alg_kind_t alg)
 {
     return alg == dnnl_binary_max || alg == dnnl_binary_min;
 }
@@ -338,7 +337,7 @@ static inlay_status try_primitive(rg_build *b, dnnl_alg_kind_t alg, const rg_pla
     inlay_status status;
 
     *out_done = false;
-    if (loses_nan(alg) || alg == RG_PRELU ||
+    if (rg_binary_loses_nan(alg) || alg == RG_PRELU ||
         dnnl_binary_desc_init(&desc, alg, &x0->md, &x1->md, &x0->md) != dnnl_success)
         return INLAY_OK;
     b->diag = NULL; /* no error: the loop is left */
@@ -504,7 +503,7 @@ static inlay_status lower_binary(rg_build *b, const rg_group *group)
 
     INLAY_TRY(rg_read(b, op->in[0], &x0));
     INLAY_TRY(rg_read(b, op->in[1], &x1));
-    if (op->alg != RG_PRELU && !loses_nan(op->alg) && has_dims(&x0.md, rank, b->dims[y]) &&
+    if (op->alg != RG_PRELU && !rg_binary_loses_nan(op->alg) && has_dims(&x0.md, rank, b->dims[y]) &&
         has_dims(&x1.md, rank, b->dims[y]) &&
         (rg_md_is_blocked(&x0.md) || rg_md_is_dense(&x0.md)) && (rg_md_is_blocked(&x1.md) || rg_md_is_dense(&x1.md)))
         return lower_whole(b, group, x0, x1, overwrite);

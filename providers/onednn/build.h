@@ -293,7 +293,13 @@ void rg_apply(const struct sg_kernel *kernel, const rg_eltwise *f, float *y, int
 bool rg_row_is_best(const rg_state *state, const rg_eltwise *f, int64_t count);
 /* Is the function always that loop, never fused by oneDNN: since it has it not, or not well enough? */
 bool rg_is_ours(dnnl_alg_kind_t alg);
-/* The loop as a step; both places hold floats alike, without gaps. y may be x. */
+/* Does oneDNN's code make a number of NaN, or NaN of an infinity that has a limit? Its minima and maxima are those of
+ * x86, which take the second operand where one is NaN; its exponential begins with one of each. Loops of our own keep
+ * what is not finite, as ONNX has it. */
+bool rg_loses_nan(const rg_eltwise *f);
+bool rg_binary_loses_nan(dnnl_alg_kind_t alg);
+/* The loop as a step; both places hold floats alike, without gaps but for what pads blocks, if 0 stays 0 by the
+ * function. y may be x. */
 inlay_status rg_emit_function(rg_build *b, const rg_eltwise *f, const rg_place *x, const rg_place *y);
 /* A function of a place. overwrite: x may become the result. result: the value that this makes, INLAY_NONE for
  * something in between. */

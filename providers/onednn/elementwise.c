@@ -161,17 +161,38 @@ inlay_status rg_describe(rg_build *b, const void *desc, dnnl_primitive_desc_t *o
     return status;
 }
 
+/* May a loop run over all that is there: are gaps nothing but zeros that fill blocks up, which stay zeros? */
+static bool is_one_run(const rg_md *md, const rg_eltwise *f)
+{
+    const rg_row_fn row = rg_row_of(f);
+    uint64_t padded = 1;
+    float zero = 0;
+
+    if (rg_md_is_dense(md))
+        return true;
+    for (int d = 0; d < md->ndims; d++)
+        padded *= (uint64_t)md->padded_dims[d];
+    if (row == NULL || !rg_md_is_blocked(md) || rg_md_bytes(md) != padded * sizeof(float))
+        return false;
+    row(&zero, &zero, 1, f->alpha, f->beta);
+    return zero == 0;
+}
+
 inlay_status rg_eltwise_at(rg_build *b, const rg_place *place, bool overwrite, const rg_eltwise *f, uint32_t result,
                            rg_place *out)
 {
     dnnl_primitive_desc_t pd = NULL;
     dnnl_eltwise_desc_t desc;
+    const bool floats = place->md.data_type == dnnl_f32;
     rg_place copy, *x = &copy;
     inlay_status status;
     rg_md plain;
+    bool whole;
 
     copy = *place;
-    if (rg_is_ours(f->alg) && !(x->md.data_type == dnnl_f32 && rg_md_is_dense(&x->md))) { /* padded blocks */
+    whole = floats && is_one_run(&x->md, f);
+    if (!whole && (rg_is_ours(f->alg) || (floats && rg_loses_nan(f)))) {
+        whole = true;
         rg_md_plain(&plain, (uint32_t)x->md.ndims, x->md.dims);
         INLAY_TRY(rg_reorder(b, place, &plain, x));
     }
@@ -181,7 +202,7 @@ inlay_status rg_eltwise_at(rg_build *b, const rg_place *place, bool overwrite, c
         INLAY_TRY(rg_result_place(b, result, &x->md, out));
     else
         INLAY_TRY(rg_new_place(b, &x->md, out));
-    if (rg_row_is_best(b->state, f, rg_md_count(&x->md)) && x->md.data_type == dnnl_f32 && rg_md_is_dense(&x->md))
+    if (whole && rg_row_is_best(b->state, f, rg_md_count(&x->md)))
         return rg_emit_function(b, f, x, out);
     INLAY_TRY(rg_check(dnnl_eltwise_forward_desc_init(&desc, dnnl_forward_inference, f->alg, &x->md, f->alpha, f->beta),
                        b->diag, "describe a function", b->op->name));

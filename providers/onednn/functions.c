@@ -47,7 +47,7 @@ FUNCTION(sigmoid_row, vm_sigmoid(a))
 FUNCTION(tanh_row, vm_tanh(a))
 FUNCTION(swish_row, a *vm_sigmoid(alpha *a))
 FUNCTION(gelu_row, vm_gelu(a))
-FUNCTION(gelu_tanh_row, a *vm_sigmoid(1.59576912f * (a + 0.044715f * a * a * a)))
+FUNCTION(gelu_tanh_row, vm_gelu_tanh(a))
 FUNCTION(elu_row, a < 0 ? alpha * vm_expm1(a) : a)
 FUNCTION(softplus_row, (a < 0 ? 0 : a) + log_of_more(vm_exp(-vm_abs(a))))
 /* x tanh(softplus x) = x u / (u + 2) with u = t^2 + 2t, t = e^x */
@@ -157,6 +157,22 @@ bool rg_is_ours(dnnl_alg_kind_t alg)
     return (int)alg >= RG_FIRST_FUNCTION || alg == dnnl_eltwise_log || alg == dnnl_eltwise_soft_relu;
 }
 
+bool rg_loses_nan(const rg_eltwise *f)
+{
+    switch ((int)f->alg) {
+    case dnnl_eltwise_relu:
+        return f->alpha == 0;
+    case dnnl_eltwise_clip_v2:
+    case dnnl_eltwise_exp:
+    case dnnl_eltwise_logistic:
+    case dnnl_eltwise_gelu_erf:
+    case dnnl_eltwise_gelu_tanh:
+        return true;
+    default:
+        return false;
+    }
+}
+
 enum { FEW = 2048 }; /* elements that are done before oneDNN has begun */
 
 bool rg_is_gelu(const rg_eltwise *f)
@@ -166,10 +182,11 @@ bool rg_is_gelu(const rg_eltwise *f)
 
 bool rg_row_is_best(const rg_state *state, const rg_eltwise *f, int64_t count)
 {
-    if (rg_is_gelu(f) && state->sgemm != NULL)
+    if (rg_is_gelu(f) && !state->bf16) /* oneDNN's make NaN of -infinity */
         return true;
     switch ((int)f->alg) {
-    case dnnl_eltwise_logistic:
+    case dnnl_eltwise_logistic: /* its loops for AVX-512 keep NaN: there is an overflow between */
+        return count <= FEW || state->sgemm == NULL;
     case dnnl_eltwise_tanh:
     case dnnl_eltwise_swish:
     case dnnl_eltwise_gelu_erf:
@@ -255,7 +272,7 @@ inlay_status rg_emit_function(rg_build *b, const rg_eltwise *f, const rg_place *
     if (l == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
     *l = (functions){ .native.run = run_functions, .f = *f, .row = rg_row_of(f), .kernel = b->state->sgemm,
-                      .count = rg_md_count(&x->md) };
+                      .count = (int64_t)(rg_md_bytes(&x->md) / sizeof(float)) };
     if (rg_is_gelu(f) && l->kernel != NULL)
         l->row = NULL;
     return rg_emit_native(b, &l->native, (const rg_place *const[]){ x, y }, 2);

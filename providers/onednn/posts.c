@@ -70,11 +70,12 @@ static bool is_repeated(const rg_group *group, uint32_t p)
     return false;
 }
 
-/* Does it run by itself? Some functions are always loops of our own, and Gelu takes less time in one than behind
- * oneDNN's kernels, which make NaN of -infinity. */
-static bool is_apart(const rg_build *b, const rg_eltwise *f)
+/* Does it run by itself? Some functions are always loops of our own, and those that lose a NaN are but with bfloat16. */
+static bool is_apart(const rg_build *b, const rg_post *post)
 {
-    return rg_is_ours(f->alg) || (rg_is_gelu(f) && b->state->sgemm != NULL && !b->state->bf16);
+    if (post->kind == RG_POST_ELTWISE)
+        return rg_is_ours(post->eltwise.alg) || (rg_loses_nan(&post->eltwise) && !b->state->bf16);
+    return rg_binary_loses_nan(post->alg) && !b->state->bf16;
 }
 
 /* Attributes for posts [0, *count); *count shrinks to what can be expressed. */
@@ -90,7 +91,7 @@ static inlay_status make_attributes(rg_build *b, const rg_group *group, const rg
     for (uint32_t p = 0; code == dnnl_success && p < *count; p++) {
         const rg_post *post = &group->posts[p];
 
-        if (post->kind == RG_POST_ELTWISE && (is_apart(b, &post->eltwise) || is_repeated(group, p))) {
+        if (is_apart(b, post) || (post->kind == RG_POST_ELTWISE && is_repeated(group, p))) {
             *count = p;
         } else if (post->kind == RG_POST_ELTWISE) {
             code = dnnl_post_ops_append_eltwise(posts, 1, post->eltwise.alg, post->eltwise.alpha, post->eltwise.beta);

@@ -2,6 +2,7 @@
  *
  *     x : 2,3,8                           a float input; "x : 2,N" has a named dimension, "x : -" is a scalar
  *     c = [8]                             a float constant with random elements in [0.5, 1.5]
+ *     c = [8] @3 nan                      the same but for element 3
  *     h = [] 0.5      p = i[4] 0,0,1,1    constants with elements; i = int64
  *     y = Mul(x, c)   z = Transpose(y) perm=0,2,1    w, v = Split(z) axis=1
  *     y = If(c) then:Neg(x) else:Add(x,z) branches of one node each, which read values from outside
@@ -49,6 +50,8 @@ static inline char *script_squeeze(char *text)
 static inline void script_constant(wire *w, const char *name, char *text, uint32_t *state)
 {
     bool ints = *text == 'i';
+    int64_t planted = -1;
+    float plant = 0;
     char *shape = strchr(text, '[') + 1, *values = strchr(text, ']');
     int64_t dims[INLAY_MAX_RANK], count = 1;
     wire_mark t = wire_begin(w, MW_INITIALIZER);
@@ -60,11 +63,17 @@ static inline void script_constant(wire *w, const char *name, char *text, uint32
         count *= dims[d];
     mw_tensor_head(w, name, ints ? INLAY_INT64 : INLAY_FLOAT, rank, dims);
     values = script_trim(values);
+    if (*values == '@') {
+        planted = strtoll(values + 1, &values, 10);
+        plant = strtof(values, &values);
+    }
     for (int64_t i = 0; i < count; i++) {
+        const float drawn = 0.5f + (*values == '\0' ? script_random(state) : 0);
+
         if (ints)
             wire_int(w, 7, strtoll(values, &values, 10));
         else
-            wire_float(w, 4, *values == '\0' && rank > 0 ? 0.5f + script_random(state) : strtof(values, &values));
+            wire_float(w, 4, i == planted ? plant : *values == '\0' && rank > 0 ? drawn : strtof(values, &values));
         values += *values == ',';
     }
     wire_end(w, t);
