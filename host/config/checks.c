@@ -45,6 +45,14 @@ static inlay_status check_precision(const char *text, inlay_diag *diag)
                       text);
 }
 
+static inlay_status check_isa(const char *text, inlay_diag *diag)
+{
+    if (strcmp(text, "auto") == 0 || strcmp(text, "avx512") == 0 || strcmp(text, "avx2") == 0 ||
+        strcmp(text, "baseline") == 0)
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option isa: '%s' is none of auto, avx512, avx2, baseline", text);
+}
+
 /* Names of nodes may hold '=', those of providers don't. */
 static bool has_two_sides(const char *text)
 {
@@ -90,6 +98,8 @@ inlay_status option_check(uint32_t option, const char *text, inlay_diag *diag)
     switch (option) {
     case OPTION_precision:
         return check_precision(text, diag);
+    case OPTION_isa:
+        return check_isa(text, diag);
     case OPTION_policy:
         return check_policy(text, diag);
     case OPTION_probe:

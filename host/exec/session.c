@@ -50,14 +50,13 @@ static const inlay_option *find_option(const inlay_session *s, const char *name,
     return NULL;
 }
 
-/* The session's precision is a provider's, too, where it has that option. "fast" only permits something: a provider
- * without that choice computes as it does by default. */
-static bool takes_precision(const inlay_session *s, const char *name, const char *precision)
+/* Settings of the session are a provider's, too, where it has such an option. Precision "fast" only permits something: a
+ * provider without that choice computes as it does by default. */
+static bool takes_setting(const inlay_session *s, const char *name, const char *option, const char *value)
 {
-    const inlay_option *o = find_option(s, name, "precision");
+    const inlay_option *o = find_option(s, name, option);
 
-    return o != NULL && strcmp(precision, "f32") != 0 &&
-           (strcmp(precision, "fast") != 0 || provider_option_is_choice(o, precision));
+    return o != NULL && (strcmp(value, "fast") != 0 || provider_option_is_choice(o, value));
 }
 
 /* The settings "NAME.option" of one provider, without the prefix, and those of the session that it has, too. */
@@ -65,14 +64,19 @@ static provider_setting *settings_of(inlay_session *s, const inlay_options *opti
                                      uint32_t *out_count)
 {
     uint32_t total = options == NULL ? 0 : options->setting_count;
-    provider_setting *list = arena_array(&s->a, (size_t)total + 2, sizeof *list);
-    const char *precision = options == NULL ? "f32" : options_text(options, OPTION_precision);
+    const struct {
+        const char *option, *value, *otherwise;
+    } shared[] = { { "precision", options == NULL ? "f32" : options_text(options, OPTION_precision), "f32" },
+                   { "isa", options == NULL ? "auto" : options_text(options, OPTION_isa), "auto" } };
+    provider_setting *list = arena_array(&s->a, (size_t)total + 1 + sizeof shared / sizeof shared[0], sizeof *list);
     size_t bytes = strlen(name);
 
     *out_count = 0;
     /* First, so that the provider's own setting overrules it. */
-    if (list != NULL && takes_precision(s, name, precision))
-        list[(*out_count)++] = (provider_setting){ "precision", precision };
+    for (uint32_t i = 0; list != NULL && i < sizeof shared / sizeof shared[0]; i++)
+        if (strcmp(shared[i].value, shared[i].otherwise) != 0 &&
+            takes_setting(s, name, shared[i].option, shared[i].value))
+            list[(*out_count)++] = (provider_setting){ shared[i].option, shared[i].value };
     for (uint32_t i = 0; list != NULL && i < total; i++) {
         const provider_setting *x = &options->settings[i];
         if (strncmp(x->name, name, bytes) == 0 && x->name[bytes] == '.')

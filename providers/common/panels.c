@@ -1,6 +1,7 @@
 /* panels.c - packing weights for products of few rows, see panels.h. */
 #include "panels.h"
 #include "convert.h"
+#include "cpu.h"
 #include "panels/set.h"
 
 static int64_t lanes_of(const panels *p)
@@ -110,10 +111,9 @@ panels_fn panels_product_at(bool wide, uint32_t i)
     uint32_t count = 0;
 
 #ifdef PANELS_X86_LEVELS
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
+    if (cpu_has(CPU_AVX512))
         found[count++] = wide ? panels_f64_avx512 : panels_f32_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (cpu_has(CPU_AVX2))
         found[count++] = wide ? panels_f64_avx2 : panels_f32_avx2;
 #endif
     found[count++] = wide ? panels_f64_base : panels_f32_base;

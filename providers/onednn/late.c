@@ -4,6 +4,7 @@
  * The functions below have the library's names: the provider is written as if it were linked to it, as the tests are.
  * The plugin's linker script hides them. */
 #include "at_rest.h"
+#include "cpu.h"
 #include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
@@ -20,6 +21,7 @@ static const char soname[] = SONAME(DNNL_VERSION_MAJOR);
 #undef LATE
 static dnnl_status_t (*late_engine_create)(dnnl_engine_t *, dnnl_engine_kind_t, size_t);
 static dnnl_cpu_isa_t (*late_isa)(void);
+static dnnl_status_t (*late_set_isa)(dnnl_cpu_isa_t);
 static dnnl_engine_t late_engine; /* the process's; it has no state of a session */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -34,6 +36,20 @@ static bool find(void *library, const char *name, void *out_function)
     return symbol != NULL;
 }
 
+/* By what the CPU has, as the library would say. */
+static dnnl_cpu_isa_t isa_of_cpu(void)
+{
+#if defined(__x86_64__)
+    if (!cpu_has(CPU_AVX512))
+        return cpu_has(CPU_AVX2) ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41;
+    if (!__builtin_cpu_supports("avx512vnni"))
+        return dnnl_cpu_isa_avx512_core;
+    return __builtin_cpu_supports("avx512bf16") ? dnnl_cpu_isa_avx512_core_bf16 : dnnl_cpu_isa_avx512_core_vnni;
+#else
+    return dnnl_cpu_isa_all;
+#endif
+}
+
 static bool open_library(void)
 {
     void *library = dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -43,7 +59,10 @@ static bool open_library(void)
 #include "late.def"
 #undef LATE
     good = good && find(library, "dnnl_engine_create", &late_engine_create) &&
-           find(library, "dnnl_get_effective_cpu_isa", &late_isa);
+           find(library, "dnnl_get_effective_cpu_isa", &late_isa) &&
+           find(library, "dnnl_set_max_cpu_isa", &late_set_isa);
+    if (good && cpu_is_capped()) /* refused where somebody else has used the library: then it stays as they have it */
+        (void)late_set_isa(isa_of_cpu());
     return good && late_engine_create(&late_engine, dnnl_cpu, 0) == dnnl_success;
 }
 
@@ -100,21 +119,6 @@ static bool is_limited(void)
     if (loaded != NULL)
         (void)dlclose(loaded);
     return loaded != NULL || getenv("ONEDNN_MAX_CPU_ISA") != NULL || getenv("DNNL_MAX_CPU_ISA") != NULL;
-}
-
-/* By what the CPU has, as the library would say. */
-static dnnl_cpu_isa_t isa_of_cpu(void)
-{
-#if defined(__x86_64__)
-    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
-        !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
-        return __builtin_cpu_supports("avx2") ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41;
-    if (!__builtin_cpu_supports("avx512vnni"))
-        return dnnl_cpu_isa_avx512_core;
-    return __builtin_cpu_supports("avx512bf16") ? dnnl_cpu_isa_avx512_core_bf16 : dnnl_cpu_isa_avx512_core_vnni;
-#else
-    return dnnl_cpu_isa_all;
-#endif
 }
 
 /* Every node of 8-bit integers asks for this, so it is answered without the library, and whether anybody may have

@@ -1,5 +1,6 @@
 /* Products in pairs (pairs.h): how B is packed, and the loops around the blocks. */
 #include "pairs.h"
+#include "cpu.h"
 #include <math.h>
 #if defined(ONEDNN_X86_LEVELS)
 #include <cpuid.h>
@@ -11,8 +12,7 @@ enum { DEPTH = 1024 /* of a panel, at most */, BLOCK_FLOATS = 96 * 1024, BLOCK_R
 const pr_set *pairs_of_cpu(void)
 {
 #if defined(ONEDNN_X86_LEVELS)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    if (cpu_has(CPU_AVX512))
         return &pairs_avx512;
 #endif
     return NULL;

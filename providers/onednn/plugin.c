@@ -1,5 +1,6 @@
 /* The onednn provider: whole regions of a graph on oneDNN's primitives. */
 #include "bytes.h"
+#include "cpu.h"
 #include "moves.h"
 #include "pairs.h"
 #include "quant.h"
@@ -29,7 +30,20 @@ static const inlay_option options[] = {
              "error for any finite input; fast = also products in pairs and Winograd's algorithm without that bound; "
              "reduced = products of bfloat16 with float sums where the CPU has them; a session's option of that name "
              "sets it" },
+    { .name = "isa", .kind = INLAY_OPTION_ENUM, .default_value = "auto", .choices = CPU_ISA_CHOICES, .doc = CPU_ISA_DOC },
 };
+
+/* Before anything asks which kernels this CPU has. */
+static inlay_status cap_cpu(const inlay_create_args *args, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < args->option_count; i++) {
+        const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
+
+        if (strcmp(v->name, "isa") == 0 && v->s != NULL)
+            return cpu_cap(v->s, diag);
+    }
+    return INLAY_OK;
+}
 
 /* All but the engine. */
 static void release(rg_state *state)
@@ -45,10 +59,15 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     rg_state *state = calloc(1, sizeof *state);
     const char *precision = "f32";
     bool winograd = true, pairs = true;
+    inlay_status status = cap_cpu(args, diag);
     dnnl_status_t code;
 
     (void)ctx;
     *out_state = NULL;
+    if (status != INLAY_OK) {
+        free(state);
+        return status;
+    }
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider onednn");
     state->scratch = calloc(1, sizeof *state->scratch);

@@ -4,6 +4,7 @@
  * Zero points of the input are taken out of what sums begin with. Where a window reaches past the image, or channels do
  * not come in fours, a copy is read whose border is the zero point. */
 #include "bytes.h"
+#include "cpu.h"
 #include "quant.h"
 #include "tiles.h"
 #include "window.h"
@@ -11,7 +12,7 @@
 const byte_set *bytes_of_cpu(void)
 {
 #if defined(ONEDNN_X86_LEVELS)
-    if (tiles_of_cpu() != NULL && __builtin_cpu_supports("avx512vnni"))
+    if (cpu_has_vnni())
         return &bytes_vnni;
 #endif
     return NULL;

@@ -1,6 +1,7 @@
 /* The loops around the blocks of a product. Rows and k are cut so that a block of A stays in the second-level cache
  * while panels of B stream past it; each panel is read from memory once for a block of rows. */
 #include "sgemm.h"
+#include "cpu.h"
 #include <stddef.h>
 
 #define FLOPS_PER_NS 200.0
@@ -14,8 +15,7 @@ extern const sg_kernel sg_kernel_avx512;
 const sg_kernel *sg_kernel_best(void)
 {
 #ifdef SGEMM_X86
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
+    if (cpu_has(CPU_AVX512))
         return &sg_kernel_avx512;
 #endif
     return NULL;

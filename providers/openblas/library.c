@@ -1,5 +1,6 @@
 /* library.c - loading libopenblas with the right settings, see library.h. */
 #include "library.h"
+#include "cpu.h"
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -19,14 +20,14 @@ const char *blas_core_of_cpu(void)
 {
 #if defined(__x86_64__)
     /* float and double have the same kernels in SkylakeX as in Cooperlake and SapphireRapids, which differ from it in
-     * bfloat16 only; and SkylakeX is known to every version that has any of them. __builtin_cpu_supports asks CPUID and
-     * whether the operating system saves the registers. */
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd"))
+     * bfloat16 only; and SkylakeX is known to every version that has any of them. */
+    if (cpu_has(CPU_AVX512))
         return "SkylakeX";
     /* Zen has the kernels of Haswell with other block sizes, which lost by up to a fifth on a newer AMD CPU. */
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (cpu_has(CPU_AVX2))
         return "Haswell";
+    if (cpu_is_capped())
+        return "Nehalem"; /* SSE4.2, which any CPU has that has more than the cap allows */
 #endif
     return NULL;
 }
@@ -215,14 +216,14 @@ static inlay_status load(const char *name, const char *core, void **out_handle, 
 }
 
 /* Which core type to ask for; NULL: none. What the user says in the options goes before what the environment says,
- * and that before our own choice. */
+ * and that before our own choice, unless that is capped. */
 static const char *choose_core(const char *core)
 {
     const char *variable = getenv("OPENBLAS_CORETYPE");
 
     if (strcmp(core, "auto") != 0)
         return core;
-    return variable != NULL && variable[0] != '\0' ? NULL : blas_core_of_cpu();
+    return variable != NULL && variable[0] != '\0' && !cpu_is_capped() ? NULL : blas_core_of_cpu();
 }
 
 const char *blas_core_expected(const char *core)

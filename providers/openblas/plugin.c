@@ -1,5 +1,6 @@
 /* The openblas provider: operators that are matrix products, float and double, multiplied by OpenBLAS. */
 #include "blas.h"
+#include "cpu.h"
 #include "products.h"
 #include <stdlib.h>
 
@@ -31,6 +32,7 @@ static const inlay_option options[] = {
     { .name = "core", .kind = INLAY_OPTION_STRING, .default_value = BLAS_DEFAULT_CORE,
       .doc = "the CPU whose kernels OpenBLAS uses, by its own names (Haswell, Zen, SkylakeX); auto = OPENBLAS_CORETYPE "
              "where that is set, otherwise chosen for this CPU" },
+    { .name = "isa", .kind = INLAY_OPTION_ENUM, .default_value = "auto", .choices = CPU_ISA_CHOICES, .doc = CPU_ISA_DOC },
 };
 
 static void close_blas(void *provider)
@@ -43,7 +45,7 @@ static void close_blas(void *provider)
 
 static inlay_status open_blas(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
 {
-    const char *library = options[0].default_value, *core = options[1].default_value;
+    const char *library = options[0].default_value, *core = options[1].default_value, *isa = "auto";
     blas_engine *e = calloc(1, sizeof *e);
     inlay_status status;
 
@@ -58,8 +60,12 @@ static inlay_status open_blas(const inlay_host *host, const inlay_create_args *a
             library = v->s;
         else if (strcmp(v->name, "core") == 0)
             core = v->s;
+        else if (strcmp(v->name, "isa") == 0)
+            isa = v->s;
     }
-    status = blas_engine_await(host, library, core, e, diag);
+    status = cpu_cap(isa, diag);
+    if (status == INLAY_OK)
+        status = blas_engine_await(host, library, core, e, diag);
     if (status != INLAY_OK)
         close_blas(e);
     else

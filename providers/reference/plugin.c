@@ -1,4 +1,5 @@
 /* The reference provider: every operator in plain C. */
+#include "cpu.h"
 #include "gemm/set.h"
 #include "reference.h"
 #include <stdlib.h>
@@ -14,11 +15,14 @@ static const kit_table *const tables[] = {
 static const inlay_option options[] = {
     { .name = "preview", .kind = INLAY_OPTION_BOOL, .default_value = "false",
       .doc = "run operators of ONNX's preview domains (ai.onnx.preview.training), whose definition is not final" },
+    { .name = "isa", .kind = INLAY_OPTION_ENUM, .default_value = "auto", .choices = CPU_ISA_CHOICES, .doc = CPU_ISA_DOC },
 };
 
 static inlay_status open_reference(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
 {
     reference_settings *settings = calloc(1, sizeof *settings);
+    const char *isa = "auto";
+    inlay_status status;
 
     (void)host;
     *out = settings;
@@ -29,8 +33,15 @@ static inlay_status open_reference(const inlay_host *host, const inlay_create_ar
         const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
         if (strcmp(v->name, "preview") == 0)
             settings->preview = v->i != 0;
+        else if (strcmp(v->name, "isa") == 0 && v->s != NULL)
+            isa = v->s;
     }
-    return INLAY_OK;
+    status = cpu_cap(isa, diag);
+    if (status != INLAY_OK) {
+        free(settings);
+        *out = NULL;
+    }
+    return status;
 }
 
 static const kit_provider provider = {

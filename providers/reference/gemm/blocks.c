@@ -1,5 +1,6 @@
 /* blocks.c - the engine of the reference provider: chooses the microkernel, cuts tiles into blocks that stay in the
  * caches, runs them. */
+#include "cpu.h"
 #include "gemm/set.h"
 #include "product_cost.h"
 
@@ -11,38 +12,16 @@ enum {
 
 /* ------------------------------------------------------------------ kernels */
 
-static bool cpu_has_avx512(void)
-{
-#ifdef GEMM_X86_LEVELS
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#else
-    return false;
-#endif
-}
-
-static bool cpu_has_avx2(void)
-{
-#ifdef GEMM_X86_LEVELS
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#else
-    return false;
-#endif
-}
-
 const gemm_kernel *gemm_kernel_at(uint32_t type, uint32_t i)
 {
     const gemm_kernel *found[3];
     uint32_t count = 0;
 
 #ifdef GEMM_X86_LEVELS
-    if (cpu_has_avx512())
+    if (cpu_has(CPU_AVX512))
         found[count++] = gemm_set_avx512[type];
-    if (cpu_has_avx2())
+    if (cpu_has(CPU_AVX2))
         found[count++] = gemm_set_avx2[type];
-#else
-    (void)cpu_has_avx512;
-    (void)cpu_has_avx2;
 #endif
     found[count++] = gemm_set_base[type];
     return i < count ? found[i] : NULL;

@@ -1,0 +1,169 @@
+/* Option isa: a process that is capped to a level has kernels of that level, its own and those of libdnnl and OpenBLAS.
+ * A cap counts for the process, so ctest runs this once for each:
+ *   test_isa avx2            sets the option
+ *   INLAY_ISA=avx2 test_isa  has it from the environment */
+#include "../onednn/region_models.h"
+#include <dlfcn.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *cap;  /* of this process */
+static bool by_option;
+
+static const char *const levels[] = { "baseline", "avx2", "avx512" };
+
+static size_t level_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++)
+        if (strcmp(levels[i], name) == 0)
+            return i;
+    fail_msg("no level is called %s", name);
+    return 0;
+}
+
+/* A function of a library that is open by now. */
+static void *opened(const char *library, const char *name)
+{
+    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+
+    if (handle == NULL)
+        fail_msg("%s is not open", library);
+    return dlsym(handle, name);
+}
+
+/* Runs a model on a provider, and on the reference alone beside it. */
+static void run_beside(const char *providers, const char *option, const char *value)
+{
+    const int64_t dims[] = { 2, 80, WIDTH };
+    const char *const setting = by_option ? "isa" : "policy", *const set = by_option ? cap : "priority";
+    region_model m;
+    inlay_value *x = NULL;
+    rig ours, theirs;
+    dice d = { 5 };
+
+    write_sequence_model(&m, 3, 3);
+    assert_false(m.w.failed);
+    ours = model_open(&m.w, (const char *const[]){ "providers", providers, setting, set, option, value, NULL });
+    theirs = model_open(&m.w, (const char *const[]){ "providers", "reference", setting, set, NULL });
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, dims, &x, NULL), INLAY_OK);
+    for (int64_t i = 0; i < inlay_value_count(x); i++)
+        ((float *)inlay_value_data(x))[i] = roll_float(&d);
+    for (int i = 0; i < 2; i++) {
+        inlay_context *c = i == 0 ? ours.context : theirs.context;
+        inlay_diag diag = INLAY_DIAG_INIT;
+
+        assert_int_equal(inlay_context_set_input(c, 0, x, &diag), INLAY_OK);
+        if (inlay_context_run(c, NULL, &diag) != INLAY_OK)
+            fail_msg("%s", diag.text);
+    }
+    inlay_value_unref(x);
+    {
+        const inlay_value *a = inlay_context_output(ours.context, 0), *b = inlay_context_output(theirs.context, 0);
+        const float *p = inlay_value_data(a), *q = inlay_value_data(b);
+
+        assert_int_equal(inlay_value_count(a), inlay_value_count(b));
+        for (int64_t i = 0; i < inlay_value_count(b); i++)
+            if (!(fabsf(p[i] - q[i]) <= 1e-4f * (1 + fabsf(q[i]))))
+                fail_msg("%s: element %lld is %g, on the reference %g", providers, (long long)i, (double)p[i],
+                         (double)q[i]);
+    }
+    rig_close(&ours);
+    rig_close(&theirs);
+    wire_deinit(&m.w);
+}
+
+#ifdef HAVE_ONEDNN
+static void libdnnl(void **state)
+{
+    /* values of dnnl_cpu_isa_t: a level includes those whose bits it has */
+    static const unsigned most[] = { 0x1 /* SSE4.1 */, 0x7 /* AVX2 */, 0xffff };
+    unsigned (*effective)(void);
+    void *symbol;
+
+    (void)state;
+    run_beside("onednn,reference", "onednn.own_loops", "0");
+    symbol = opened(DNNL_SONAME, "dnnl_get_effective_cpu_isa");
+    assert_non_null(symbol);
+    memcpy(&effective, &symbol, sizeof symbol);
+    assert_int_equal(effective() & ~most[level_of(cap)], 0);
+    run_beside("onednn,reference", "onednn.own_loops", "1");
+}
+#endif
+
+#ifdef HAVE_OPENBLAS
+static void openblas(void **state)
+{
+    static const char *const not_below[] = { "Haswell|Zen|SkylakeX|Cooperlake|SapphireRapids",
+                                             "SkylakeX|Cooperlake|SapphireRapids", "" };
+    char *(*corename)(void);
+    void *symbol;
+
+    (void)state;
+    run_beside("openblas,reference", "policy", "priority");
+    symbol = opened("libopenblas.so.0", "openblas_get_corename");
+    assert_non_null(symbol);
+    memcpy(&corename, &symbol, sizeof symbol);
+    assert_null(strstr(not_below[level_of(cap)], corename()));
+}
+#endif
+
+/* A second session of the process may say the same, or nothing, but no other level. */
+static void others(void **state)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_session *session = NULL;
+    inlay_options *o = NULL;
+    region_model m;
+
+    (void)state;
+    if (strcmp(cap, "baseline") == 0)
+        skip(); /* what this CPU has beyond it is not known here, and where that is nothing, no level is another */
+    write_sequence_model(&m, 3, 3);
+    run_beside("reference", "policy", "priority");
+    assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "providers", "reference", &diag), INLAY_OK);
+    assert_int_equal(inlay_session_create_from_bytes(m.w.bytes, m.w.count, o, &session, &diag), INLAY_OK);
+    inlay_session_destroy(session);
+    session = NULL;
+    assert_int_equal(inlay_options_set(o, "isa", "baseline", &diag), INLAY_OK);
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        assert_int_equal(inlay_session_create_from_bytes(m.w.bytes, m.w.count, o, &session, &diag),
+                         INLAY_INVALID_ARGUMENT);
+        assert_non_null(strstr(diag.text, "isa is 'baseline', but kernels for "));
+    }
+    assert_null(session);
+    inlay_options_destroy(o);
+    wire_deinit(&m.w);
+}
+
+static void names(void **state)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *o = NULL;
+
+    (void)state;
+    assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "isa", "sse9", &diag), INLAY_INVALID_ARGUMENT);
+    assert_string_equal(diag.text, "option isa: 'sse9' is none of auto, avx512, avx2, baseline");
+    inlay_options_destroy(o);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+#ifdef HAVE_ONEDNN
+        cmocka_unit_test(libdnnl),
+#endif
+#ifdef HAVE_OPENBLAS
+        cmocka_unit_test(openblas),
+#endif
+        cmocka_unit_test(others), cmocka_unit_test(names),
+    };
+
+    by_option = argc > 1;
+    cap = by_option ? argv[1] : getenv("INLAY_ISA");
+    if (cap == NULL)
+        cap = "avx512";
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
