@@ -2,6 +2,7 @@
  * errors that name their place. */
 #include "cmocka_all.h"
 #include "inlay/inlay.h"
+#include "model_writer.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,6 +120,57 @@ static void test_describes_io(void **state)
     assert_string_equal(before.name, "x");
     assert_int_equal(before.dtype, 0);
     inlay_session_destroy(s);
+}
+
+/* A model by hand: producer "maker", metadata a=1, b=2; x -> Abs -> y. */
+static void write_model(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17);
+
+    mw_value(w, MW_INPUT, "x", INLAY_FLOAT, "3");
+    mw_node(w, "Abs", "x", "y");
+    mw_value(w, MW_OUTPUT, "y", INLAY_FLOAT, "3");
+    wire_end(w, g);
+    wire_text(w, 2, "maker");
+    mw_entry(w, 14, "a", "1");
+    mw_entry(w, 14, "b", "2");
+}
+
+static void test_tells_of_model(void **state)
+{
+    inlay_model_info info = { .struct_size = sizeof info }, short_info = { .struct_size = 16 };
+    inlay_session_provider_info p = { .struct_size = sizeof p };
+    const char *key, *value;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_session *s = NULL;
+    wire w = { 0 };
+
+    (void)state;
+    write_model(&w);
+    if (inlay_session_create_from_bytes(w.bytes, w.count, NULL, &s, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    assert_int_equal(inlay_session_model(s, &info), INLAY_OK);
+    assert_string_equal(info.producer_name, "maker");
+    assert_string_equal(info.producer_version, "");
+    assert_string_equal(info.domain, "");
+    assert_int_equal(info.ir_version, 8);
+    assert_int_equal(info.metadata_count, 2);
+    assert_int_equal(inlay_session_metadata(s, 1, &key, &value), INLAY_OK);
+    assert_string_equal(key, "b");
+    assert_string_equal(value, "2");
+    assert_int_equal(inlay_session_metadata(s, 2, &key, &value), INLAY_NOT_FOUND);
+    assert_null(key);
+    assert_int_equal(inlay_session_model(s, &short_info), INLAY_OK); /* an older caller's */
+    assert_string_equal(short_info.producer_name, "maker");
+    assert_null(short_info.producer_version);
+    assert_int_equal(inlay_session_provider(s, 0, &p), INLAY_OK);
+    assert_true(strlen(p.name) > 0);
+    assert_null(p.skipped);
+    assert_int_equal(inlay_session_provider(s, 99, &p), INLAY_NOT_FOUND);
+    p.struct_size = 0;
+    assert_int_equal(inlay_session_provider(s, 0, &p), INLAY_INVALID_ARGUMENT);
+    inlay_session_destroy(s);
+    wire_deinit(&w);
 }
 
 static void collect(void *user, const char *text, size_t bytes)
@@ -412,6 +464,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_from_path),      cmocka_unit_test(test_from_bytes_and_fd),
         cmocka_unit_test(test_describes_io),   cmocka_unit_test(test_explains),
+        cmocka_unit_test(test_tells_of_model),
         cmocka_unit_test(test_output_kept),    cmocka_unit_test(test_output_bound),
         cmocka_unit_test(test_wrong_inputs),   cmocka_unit_test(test_wrong_files),
         cmocka_unit_test(test_values),         cmocka_unit_test(test_dlpack),

@@ -212,6 +212,37 @@ INLAY_API inlay_status inlay_session_output(const inlay_session *session, uint32
 INLAY_API uint32_t inlay_session_find_input(const inlay_session *session, const char *name);
 INLAY_API uint32_t inlay_session_find_output(const inlay_session *session, const char *name);
 
+/* What the file says of itself. Texts are borrowed from the session, "" where the file says nothing. */
+typedef struct inlay_model_info {
+    uint64_t struct_size;
+    const char *producer_name, *producer_version;
+    const char *domain;
+    const char *graph_name;
+    const char *doc; /* doc_string of the model */
+    int64_t model_version, ir_version;
+    uint32_t metadata_count; /* of inlay_session_metadata */
+    uint32_t reserved;
+} inlay_model_info;
+/* Fills *out_info (set struct_size). */
+INLAY_API inlay_status inlay_session_model(const inlay_session *session, inlay_model_info *out_info);
+/* The index-th of the model's metadata_props, in the order of the file; borrowed from the session. INLAY_NOT_FOUND past
+ * the last. */
+INLAY_API inlay_status inlay_session_metadata(const inlay_session *session, uint32_t index, const char **out_key,
+                                              const char **out_value);
+
+/* A provider of the session, or one that was asked for and could not be had. */
+typedef struct inlay_session_provider_info {
+    uint64_t struct_size;
+    const char *name;
+    const char *plugin_path; /* the file that brought it; "" = none, unknown */
+    const char *plugin_version; /* "" = unknown */
+    const char *skipped;     /* why the session does without it, one line; NULL: it is in use */
+} inlay_session_provider_info;
+/* Fills *out_info (set struct_size), borrowed from the session: providers in use in the order of the option
+ * "providers", then the others. INLAY_NOT_FOUND past the last. */
+INLAY_API inlay_status inlay_session_provider(const inlay_session *session, uint32_t index,
+                                              inlay_session_provider_info *out_info);
+
 /* Who runs what, and why, as text ("text") or JSON ("json"), in pieces through write. */
 typedef void (*inlay_write_fn)(void *user, const char *text, size_t bytes);
 INLAY_API inlay_status inlay_session_explain(const inlay_session *session, const char *format, inlay_write_fn write,

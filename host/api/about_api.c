@@ -1,0 +1,72 @@
+/* api/about_api.c - inlay.h: what a session knows of its model and of its providers. */
+#include "exec/session.h"
+#include <string.h>
+
+static const char *text_of(const char *text)
+{
+    return text != NULL ? text : "";
+}
+
+/* As much of a struct as the caller knows. */
+static inlay_status copy_known(void *out, const void *from, uint64_t bytes)
+{
+    uint64_t known;
+
+    memcpy(&known, out, sizeof known);
+    if (known < sizeof known)
+        return INLAY_INVALID_ARGUMENT;
+    memcpy((char *)out + sizeof known, (const char *)from + sizeof known,
+           (size_t)((known < bytes ? known : bytes) - sizeof known));
+    return INLAY_OK;
+}
+
+inlay_status inlay_session_model(const inlay_session *session, inlay_model_info *out_info)
+{
+    const graph_model *m = session->model;
+    const inlay_model_info info = { .producer_name = text_of(m->producer_name),
+                                    .producer_version = text_of(m->producer_version),
+                                    .domain = text_of(m->domain),
+                                    .graph_name = text_of(m->main->name),
+                                    .doc = text_of(m->doc),
+                                    .model_version = m->model_version,
+                                    .ir_version = m->ir_version,
+                                    .metadata_count = m->metadata_count };
+
+    return copy_known(out_info, &info, sizeof info);
+}
+
+inlay_status inlay_session_metadata(const inlay_session *session, uint32_t index, const char **out_key,
+                                    const char **out_value)
+{
+    const graph_model *m = session->model;
+
+    *out_key = *out_value = NULL;
+    if (index >= m->metadata_count)
+        return INLAY_NOT_FOUND;
+    *out_key = text_of(m->metadata[index].key);
+    *out_value = text_of(m->metadata[index].value);
+    return INLAY_OK;
+}
+
+inlay_status inlay_session_provider(const inlay_session *session, uint32_t index,
+                                    inlay_session_provider_info *out_info)
+{
+    inlay_session_provider_info info = { .plugin_path = "", .plugin_version = "" };
+    const session_skipped *skipped = session->skipped;
+
+    if (index < session->env.provider_count) {
+        const part_provider *p = &session->providers[index];
+
+        info.name = p->name;
+        info.plugin_path = text_of(p->plugin_path);
+        info.plugin_version = text_of(p->plugin_version);
+        return copy_known(out_info, &info, sizeof info);
+    }
+    for (index -= session->env.provider_count; skipped != NULL && index > 0; index--)
+        skipped = skipped->next;
+    if (skipped == NULL)
+        return INLAY_NOT_FOUND;
+    info.name = skipped->name;
+    info.skipped = skipped->reason;
+    return copy_known(out_info, &info, sizeof info);
+}
