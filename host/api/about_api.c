@@ -1,5 +1,5 @@
 /* api/about_api.c - inlay.h: what a session knows of its model and of its providers. */
-#include "exec/session.h"
+#include "session/session.h"
 #include <string.h>
 
 static const char *text_of(const char *text)

@@ -1,7 +1,7 @@
 /* api/optimize_api.c - inlay.h: optimising files. */
-#include "exec/session.h"
 #include "model/model.h"
 #include "passes/pass.h"
+#include "session/session.h"
 
 /* What is known between two passes. */
 typedef struct follower {

@@ -1,5 +1,5 @@
 /* api/plan_api.c - inlay.h: the assignment of a session, written down. */
-#include "exec/session.h"
+#include "session/session.h"
 #include <stdlib.h>
 
 inlay_status inlay_session_plan_save(const inlay_session *session, inlay_write_fn write, void *user, inlay_diag *diag)

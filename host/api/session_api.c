@@ -1,5 +1,6 @@
 /* api/session_api.c - inlay.h: sessions, contexts, runs. Thin: checks what the caller passed and calls the stages. */
 #include "explain/explain.h"
+#include "measure/runs.h"
 #include "profile/profile.h"
 #include <stdlib.h>
 #include <string.h>
@@ -324,7 +325,7 @@ inlay_status inlay_context_record(inlay_context *context, uint32_t *out_count, i
     if (context->timings == NULL || timings_runs(context->timings) == 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "no run of this context was measured; see inlay_context_measure");
-    status = session_record(context->session, context->runner, context->timings, &count, diag);
+    status = record_runs(context->session, context->runner, context->timings, &count, diag);
     if (status == INLAY_OK && out_count != NULL)
         *out_count = count;
     return status;
@@ -444,7 +445,7 @@ inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *o
     info.step_count = b->plan->step_count;
     info.dynamic_step_count = b->plan->dynamic_count;
     if (bytes == sizeof info)
-        info.predicted_ns = session_predict(context->runner);
+        info.predicted_ns = predict_run(context->runner);
     memcpy((char *)out_info + sizeof bytes, (const char *)&info + sizeof bytes, (size_t)bytes - sizeof bytes);
     return INLAY_OK;
 }

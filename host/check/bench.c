@@ -1,7 +1,7 @@
 /* From a case to a specialised instance. */
 #include "check/bench.h"
 #include "base/checked.h"
-#include "plugin/run.h"
+#include "threads/run.h"
 #include <string.h>
 
 enum { ALIGN = 64, MAX_WORKSPACE = 1 << 30, MAX_ALIGN = 1 << 21 };

@@ -2,8 +2,8 @@
 #include "base/checked.h"
 #include "check/bench.h"
 #include "check/process.h"
-#include "exec/fence.h"
-#include "plugin/run.h"
+#include "threads/fence.h"
+#include "threads/run.h"
 #include <pthread.h>
 #include <string.h>
 #include <time.h>

@@ -1,5 +1,5 @@
 #include "check/data.h"
-#include "cli/cases.h"
+#include "check/cases.h"
 #include "model/model.h"
 #include <fnmatch.h>
 #include <string.h>

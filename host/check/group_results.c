@@ -4,7 +4,7 @@
 #include "check/data.h"
 #include "check/generate.h"
 #include "check/process.h"
-#include "exec/threads.h"
+#include "threads/threads.h"
 #include <pthread.h>
 #include <string.h>
 

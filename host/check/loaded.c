@@ -1,9 +1,9 @@
 /* Opening, creating, and the two ways back. */
 #include "check/loaded.h"
-#include "exec/threads.h"
 #include "plugin/adopt.h"
 #include "plugin/note.h"
 #include "plugin/plugin.h"
+#include "threads/threads.h"
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>

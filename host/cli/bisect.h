@@ -4,7 +4,7 @@
 #define CLI_BISECT_H
 #include "cli/cli.h"
 #include "cli/feed.h"
-#include "exec/session.h"
+#include "session/session.h"
 
 typedef struct bisect_args {
     feed feed;

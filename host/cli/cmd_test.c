@@ -1,5 +1,5 @@
 /* inlay test: ONNX's test cases, compared with what they expect. */
-#include "cli/cases.h"
+#include "check/cases.h"
 #include "cli/cli.h"
 #include "cli/compare.h"
 #include "cli/timing.h"

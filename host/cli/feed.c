@@ -3,7 +3,7 @@
 #include "base/element.h"
 #include "cli/value.h"
 #include "config/options.h"
-#include "exec/session.h"
+#include "session/session.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 #include "cli/plugins.h"
-#include "config/search.h"
+#include "session/search.h"
 
 inlay_status cli_plugins(const cli_common *common, plugin_set **out_set, inlay_diag *diag)
 {

@@ -2,8 +2,8 @@
  * source, which decides what may replace it, and its origin, a text for people. */
 #ifndef CONFIG_OPTIONS_H
 #define CONFIG_OPTIONS_H
+#include "base/setting.h"
 #include "inlay/inlay.h"
-#include "plugin/plugin.h"
 #include <stdbool.h>
 
 enum {

@@ -1,8 +1,8 @@
 /* exec/bind.c - a plan gets memory: the slab, and every address that a step reads or writes. */
 #include "base/pages.h"
-#include "exec/fence.h"
 #include "exec/runner.h"
 #include "plugin/plugin.h"
+#include "threads/fence.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,9 +3,9 @@
  * What the step's inputs look like now (dims, and the elements of small integer tensors, which shapes are made of) is
  * compared with the last time; only when it differs are shapes inferred and the region specialised anew. */
 #include "base/checked.h"
-#include "exec/fence.h"
 #include "exec/runner.h"
 #include "infer/infer.h"
+#include "threads/fence.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 #include "exec/runner.h"
-#include "exec/fence.h"
 #include "exec/watch.h"
 #include "plugin/crash.h"
 #include "plugin/plugin.h"
+#include "threads/fence.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,10 +5,10 @@
  * flow and sequences take the slower way in dynamic.c, control.c and sequence.c. */
 #ifndef EXEC_RUNNER_H
 #define EXEC_RUNNER_H
-#include "partition/cost.h"
-#include "plugin/run.h"
 #include "exec/value.h"
+#include "partition/cost.h"
 #include "plan/plan.h"
+#include "threads/run.h"
 
 typedef struct runner runner;
 

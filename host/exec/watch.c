@@ -1,5 +1,5 @@
 #include "exec/watch.h"
-#include "exec/fence.h"
+#include "threads/fence.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -2,7 +2,7 @@
 #ifndef EXPLAIN_EXPLAIN_H
 #define EXPLAIN_EXPLAIN_H
 #include "exec/watch.h"
-#include "exec/session.h"
+#include "session/session.h"
 
 /* options: complete (the caller's shorter struct filled up with zeros). m: figures of measured runs,
  * and r their runner, or both NULL. */

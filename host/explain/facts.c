@@ -1,5 +1,5 @@
 #include "explain/internal.h"
-#include "exec/attribute.h"
+#include "measure/attribute.h"
 #include <stdlib.h>
 #include <string.h>
 

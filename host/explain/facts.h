@@ -9,8 +9,8 @@
 #ifndef EXPLAIN_FACTS_H
 #define EXPLAIN_FACTS_H
 #include "exec/watch.h"
-#include "exec/session.h"
 #include "partition/cost.h"
+#include "session/session.h"
 
 /* ------------------------------------------------------------------ the runner-up */
 

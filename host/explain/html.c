@@ -1,6 +1,6 @@
 /* The explanation as a page: one file that needs nothing else, drawn by its own script from the JSON within. */
 #include "explain/internal.h"
-#include "explain/page.h"
+#include "report/page.h"
 #include <string.h>
 
 static void put(const explain_sink *sink, const char *text)

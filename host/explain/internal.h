@@ -2,7 +2,7 @@
 #ifndef EXPLAIN_INTERNAL_H
 #define EXPLAIN_INTERNAL_H
 #include "explain/facts.h"
-#include "explain/words.h"
+#include "report/words.h"
 
 /* Fills refusals and refused of f, whose graphs are there. False: no memory. */
 bool facts_fold_refusals(facts *f);

@@ -165,7 +165,7 @@ inlay_status graph_set_constant(graph *g, uint32_t v, inlay_dtype dtype, uint32_
 void *graph_blob_alloc(graph_model *model, size_t bytes);
 /* Has the model free(block) in the end. On failure the caller keeps it. */
 inlay_status graph_blob_adopt(graph_model *model, void *block, size_t bytes);
-/* A file as it was when it was mapped: whoever writes to it changes one of these, see exec/hash_memo.h. */
+/* A file as it was when it was mapped: whoever writes to it changes one of these, see session/hash_memo.h. */
 typedef struct graph_file_id {
     uint64_t device, inode, bytes;
     int64_t modified[2], changed[2]; /* seconds, nanoseconds */

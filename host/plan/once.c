@@ -1,8 +1,8 @@
 /* plan/once.c - a region run once on host tensors, for folding. */
 #include "base/checked.h"
 #include "inlay/extensions.h"
-#include "plugin/run.h"
 #include "plan/program.h"
+#include "threads/run.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 #include "plan/pack_file.h"
 #include "base/hash.h"
 #include "base/kept.h"
-#include "exec/hash_many.h"
+#include "threads/hash_many.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

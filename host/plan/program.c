@@ -1,9 +1,9 @@
 #include "plan/program.h"
 #include "partition/cost_key.h"
-#include "exec/threads.h"
-#include "plugin/run.h"
 #include "plan/blob_cache.h"
 #include "plan/plan.h"
+#include "threads/run.h"
+#include "threads/threads.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -11,7 +11,6 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-_Thread_local crash_scene crash_here __attribute__((tls_model("initial-exec")));
 void (*crash_on_enter)(const crash_scene *scene);
 void (*crash_restart)(void);
 

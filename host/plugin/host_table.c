@@ -1,10 +1,10 @@
 /* The table that every plugin gets: thin fronts of what other folders do. */
 #include "base/clock.h"
-#include "exec/fence.h"
 #include "inlay/extensions.h"
-#include "plugin/run.h"
-#include "exec/threads.h"
 #include "plugin/plugin.h"
+#include "threads/fence.h"
+#include "threads/run.h"
+#include "threads/threads.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,15 +81,6 @@ static void table_log(void *ctx, uint32_t level, const char *text)
 }
 
 /* ------------------------------------------------------------------ runs */
-
-inlay_status run_poll(const inlay_run *run)
-{
-    if (__atomic_load_n(run->cancel, __ATOMIC_RELAXED) != 0)
-        return INLAY_CANCELLED;
-    if (run->deadline_ns == 0)
-        return INLAY_OK;
-    return clock_ns() < run->deadline_ns ? INLAY_OK : INLAY_DEADLINE_EXCEEDED;
-}
 
 static inlay_status table_poll(void *ctx, inlay_run *run)
 {

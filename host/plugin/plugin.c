@@ -1,7 +1,7 @@
 /* Sets of plugins, and the process-wide registry of loaded files behind them. */
-#include "exec/threads.h"
 #include "plugin/admit.h"
 #include "plugin/module.h"
+#include "threads/threads.h"
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>

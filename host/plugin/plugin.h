@@ -13,6 +13,7 @@
  * the rest of the host reads inlay_provider and its like without asking how far they reach. */
 #ifndef PLUGIN_PLUGIN_H
 #define PLUGIN_PLUGIN_H
+#include "base/setting.h"
 #include "graph/graph.h"
 
 typedef struct plugin_set plugin_set;
@@ -117,12 +118,6 @@ const inlay_operator *plugin_set_operator(const plugin_set *set, uint32_t i);
 void plugin_set_missing(void *set, const char *domain, const char *op_type, int64_t opset, char *text, size_t bytes);
 
 /* ------------------------------------------------------------------ open providers */
-
-/* A setting as somebody wrote it. */
-typedef struct provider_setting {
-    const char *name;
-    const char *value;
-} provider_setting;
 
 /* An open provider. Read-only. The functions in table are the host's, which note whose code runs and call the plugin's:
  * they go with state, and with no other. */

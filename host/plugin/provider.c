@@ -1,9 +1,9 @@
 /* Open providers: shared by sessions that ask for the same one with the same settings. */
 #include "base/nearest.h"
-#include "exec/threads.h"
 #include "plugin/crash.h"
 #include "plugin/guard.h"
 #include "plugin/module.h"
+#include "threads/threads.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The profile for programs: JSON, Chrome's trace events, folded stacks, and the page. */
-#include "explain/page.h"
 #include "profile/internal.h"
+#include "report/page.h"
 #include <string.h>
 
 /* ------------------------------------------------------------------ JSON */

@@ -7,9 +7,9 @@
  * A run that is profiled waits for devices after each step, so that a step's time is its own. */
 #ifndef PROFILE_PROFILE_H
 #define PROFILE_PROFILE_H
-#include "exec/session.h"
 #include "exec/watch.h"
-#include "explain/words.h"
+#include "report/words.h"
+#include "session/session.h"
 
 typedef struct profile profile;
 

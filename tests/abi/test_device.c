@@ -2,11 +2,11 @@
  * complete later on another thread, groups, merged regions, outputs whose shape depends on data, cancelling, and losing
  * the device. */
 #include "cmocka_all.h"
-#include "exec/fence.h"
 #include "fake_device.h"
 #include "inlay/inlay.h"
 #include "onnx_bytes.h"
 #include "plugin/plugin.h"
+#include "threads/fence.h"
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* model.h - a model whose weights lie in the file as they are, for what is known of files. */
 #ifndef CACHE_MODEL_H
 #define CACHE_MODEL_H
+#include "inlay/types.h"
 #include "model_writer.h"
 
 enum { MODEL_CHANNELS = 64, MODEL_SIDE = 12 };

@@ -1,8 +1,8 @@
 /* Hashes of constants are remembered as long as their file is the same, and no longer. */
 #include "folder.h"
-#include "exec/hash_memo.h"
 #include "model.h"
 #include "model/model.h"
+#include "session/hash_memo.h"
 
 enum { CONSTANTS = 3, AGE = 10 }; /* of at least 64 KiB */
 

@@ -1,9 +1,9 @@
 /* Packs of providers that are built on the kit: the second session finds what the first made, and computes the same.
  * Weights lie at odd addresses, as they do in files. */
-#include "exec/session.h"
 #include "folder.h"
 #include "model.h"
 #include "rig.h"
+#include "session/session.h"
 
 enum { OUTPUTS = 4 };
 static const uint32_t counts[OUTPUTS] = { 8 * 203, 5 * 29, 5 * 15 * 15, 8 * 7 * 7 };

@@ -1,9 +1,9 @@
 /* Packs as files: what is found again, what is not, and what happens to files that are not what they were. */
 #include "base/kept.h"
-#include "exec/threads.h"
 #include "folder.h"
 #include "plan/pack_file.h"
 #include "plan/packs.h"
+#include "threads/threads.h"
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>

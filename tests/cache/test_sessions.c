@@ -1,8 +1,8 @@
 /* Sessions on onednn with a cache folder: the second finds what the first packed, and never what is not its own. */
-#include "exec/session.h"
 #include "folder.h"
 #include "model.h"
 #include "rig.h"
+#include "session/session.h"
 #include <sys/wait.h>
 
 static const float start = 0.25f;

@@ -2,8 +2,8 @@
  * an error; each allocation fails in turn. */
 #include "failing_alloc.h"
 #include "folder.h"
-#include "exec/calibrate.h"
-#include "exec/measure_time.h"
+#include "measure/calibrate.h"
+#include "measure/measure_time.h"
 #include "partition/cost.h"
 #include "partition/cost_fit.h"
 #include "partition/cost_profile.h"

@@ -10,8 +10,8 @@
  * CPU until it sleeps, on a busy machine for milliseconds. So a count above the limit is believed only when a quarter
  * of all counts are above it: those of a second pool are, nearly all the time. */
 #include "cmocka_all.h"
-#include "exec/session.h"
 #include "model_writer.h"
+#include "session/session.h"
 #include <dirent.h>
 #include <pthread.h>
 #include <sched.h>

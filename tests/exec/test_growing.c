@@ -1,9 +1,9 @@
 /* Sizes that change from run to run: results are those of a fresh session at every size, whatever was run before and
  * by how many threads; plans are used again, and no more are kept than there may be. */
 #include "exec/runner.h"
-#include "exec/session.h"
-#include "plan/plan.h"
 #include "../passes/graph_script.h"
+#include "plan/plan.h"
+#include "session/session.h"
 #include <pthread.h>
 
 enum { SIZES = 24, RUNS = 60, THREADS = 3 };

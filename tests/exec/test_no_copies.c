@@ -1,8 +1,8 @@
 /* Providers that work in host memory hand values to one another where they lie: a plan over two of them has no copy,
  * reads the caller's input and writes the caller's output in place. */
-#include "rig.h"
-#include "exec/session.h"
 #include "plan/plan.h"
+#include "rig.h"
+#include "session/session.h"
 #include <math.h>
 
 enum { ROWS = 4, SIZE = 64 };

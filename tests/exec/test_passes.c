@@ -1,9 +1,9 @@
 /* The optimiser's passes: small graphs before, the operators that are left after, bodies in braces. What a model
  * computes is the same at every level. */
-#include "exec/session.h"
 #include "graph_text.h"
 #include "passes/pass.h"
 #include "rig.h"
+#include "session/session.h"
 
 /* "Neg If{Abs|Relu} Add" */
 static void list_ops(const graph *g, char *text, size_t bytes)

@@ -1,8 +1,8 @@
 /* A run at sizes that were seen before allocates nothing and takes no lock: models of several regions on several
  * providers, sizes that take turns, one thread and two, bodies. Calls are counted by functions of the same names here,
  * which all libraries of the process find first. */
-#include "exec/session.h"
 #include "../passes/graph_script.h"
+#include "session/session.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /* Explanations of small sessions: what they say adds up, text and JSON agree, bodies and devices are in it. */
 #include "cmocka_all.h"
-#include "explain/words.h"
+#include "report/words.h"
 #include "rig.h"
 #include "told.h"
 #include <jansson.h>

@@ -5,7 +5,6 @@
  *
  *     test_mutant_files                                as a test: a fixed seed, a bounded number
  *     test_mutant_files --seed 7 --from 0 --count 5000 by hand */
-#include "exec/session.h"
 #include "inlay/inlay.h"
 #include "model/model.h"
 #include "mutants.h"
@@ -13,6 +12,7 @@
 #include "onnx_bytes.h"
 #include "partition/cost_key.h"
 #include "partition/cost_profile.h"
+#include "session/session.h"
 #include <dirent.h>
 #include <math.h>
 #include <signal.h>

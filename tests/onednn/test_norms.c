@@ -1,6 +1,6 @@
 /* Normalisations by constants, with a residual before them, and by the mean square, on onednn against the reference. */
-#include "exec/session.h"
 #include "graph_script.h"
+#include "session/session.h"
 
 static const char *provider_of(const rig *r, const char *op_type)
 {

@@ -1,8 +1,8 @@
 /* What the partition promises against what the schedule does: the copies of a session on a device, each value, place
  * and size, and the memory that it needs there. */
 #include "../exec/rig.h"
-#include "exec/session.h"
 #include "plan/plan.h"
+#include "session/session.h"
 #include <stdlib.h>
 
 enum { NODES = 9 };

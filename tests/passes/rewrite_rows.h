@@ -2,9 +2,9 @@
  * the optimiser. */
 #ifndef REWRITE_ROWS_H
 #define REWRITE_ROWS_H
-#include "exec/session.h"
 #include "graph_script.h"
 #include "passes/pass.h"
+#include "session/session.h"
 
 typedef struct row {
     const char *name;

@@ -1,7 +1,7 @@
 /* Chains of pointwise operators: that they are one region, and compute bit for bit what their nodes do one by one
  * (option tap makes every value an output, which leaves no chain). */
-#include "exec/session.h"
 #include "graph_script.h"
+#include "session/session.h"
 
 static rig open_with(const char *script, const char *tap)
 {

@@ -1,7 +1,7 @@
 /* Timelines and fences. */
 #include "cmocka_all.h"
-#include "exec/fence.h"
-#include "plugin/run.h"
+#include "threads/fence.h"
+#include "threads/run.h"
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>

@@ -1,9 +1,9 @@
 /* The kit: a table of kernels answers as a provider should. The graphs are made by hand and the host's table is the
  * real one, so everything between a host and a kernel is on the way. */
 #include "cmocka_all.h"
-#include "plugin/run.h"
 #include "inlay/kit.h"
 #include "plugin/plugin.h"
+#include "threads/run.h"
 #include <stdlib.h>
 
 /* ------------------------------------------------------------------ kernels */

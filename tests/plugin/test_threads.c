@@ -1,9 +1,9 @@
 /* The pool: every index once, workers never shared, errors and cancellation stop the loop, nesting stays put. */
 #include "cmocka_all.h"
-#include "plugin/run.h"
-#include "exec/gomp.h"
-#include "exec/spread.h"
-#include "exec/threads.h"
+#include "threads/gomp.h"
+#include "threads/run.h"
+#include "threads/spread.h"
+#include "threads/threads.h"
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>

@@ -1,0 +1,9 @@
+/* base/setting.h - a setting of a provider, as somebody wrote it. */
+#ifndef BASE_SETTING_H
+#define BASE_SETTING_H
+
+typedef struct provider_setting {
+    const char *name;
+    const char *value;
+} provider_setting;
+#endif

@@ -1,0 +1,136 @@
+#include "check/cases.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_DEPTH = 32 }; /* symbolic links may make loops */
+
+static bool is_dir(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The folders in dir, sorted, as paths. */
+static inlay_status list_folders(const char *dir, arena *a, const char ***out_paths, uint32_t *out_count,
+                                 inlay_diag *diag)
+{
+    DIR *handle = opendir(dir);
+    const char **paths = NULL;
+    uint32_t count = 0, capacity = 0;
+    struct dirent *entry;
+    inlay_status status = INLAY_OK;
+
+    *out_count = 0;
+    if (handle == NULL)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", dir, strerror(errno));
+    while ((entry = readdir(handle)) != NULL) {
+        const char *path;
+
+        if (entry->d_name[0] == '.')
+            continue;
+        path = arena_format(a, "%s/%s", dir, entry->d_name);
+        if (path != NULL && !is_dir(path))
+            continue;
+        if (path != NULL && count == capacity) {
+            const char **more = arena_array(a, capacity * 2 + 16, sizeof *more);
+            if (more != NULL && count > 0)
+                memcpy((void *)more, (const void *)paths, count * sizeof *more);
+            paths = more;
+            capacity = capacity * 2 + 16;
+        }
+        if (path == NULL || paths == NULL) {
+            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the files of %s", dir);
+            goto done;
+        }
+        paths[count++] = path;
+    }
+    if (count > 0)
+        qsort((void *)paths, count, sizeof *paths, by_name);
+    *out_paths = paths;
+    *out_count = count;
+done:
+    closedir(handle);
+    return status;
+}
+
+/* The last component of a data set's path begins so. */
+static bool is_data_set(const char *path)
+{
+    const char *base = strrchr(path, '/');
+    return strncmp(base != NULL ? base + 1 : path, "test_data_set_", 14) == 0;
+}
+
+static inlay_status add_case(const test_case *found, arena *a, case_list *list, inlay_diag *diag)
+{
+    if (list->count == list->capacity) {
+        uint32_t capacity = list->capacity * 2 + 64;
+        test_case *more = arena_array(a, capacity, sizeof *more);
+        if (more == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the list of cases");
+        if (list->count > 0)
+            memcpy(more, list->cases, list->count * sizeof *more);
+        list->cases = more;
+        list->capacity = capacity;
+    }
+    list->cases[list->count++] = *found;
+    return INLAY_OK;
+}
+
+static inlay_status visit(const char *root, const char *dir, int depth, arena *a, case_list *list, inlay_diag *diag)
+{
+    const char **folders = NULL;
+    uint32_t count, sets = 0;
+    char *model = arena_format(a, "%s/model.onnx", dir);
+    inlay_status status;
+
+    if (depth > MAX_DEPTH)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%s: folders nest more than %d deep", root, MAX_DEPTH);
+    INLAY_TRY(list_folders(dir, a, &folders, &count, diag));
+    if (model == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a path");
+        goto done;
+    }
+    if (access(model, F_OK) == 0) {
+        const char **data = arena_array(a, (size_t)count + 1, sizeof *data);
+        const char *base = strrchr(dir, '/');
+        const char *below = dir[strlen(root)] == '/' ? dir + strlen(root) + 1 : base != NULL ? base + 1 : dir;
+
+        for (uint32_t i = 0; data != NULL && i < count; i++)
+            if (is_data_set(folders[i]))
+                data[sets++] = folders[i];
+        if (sets > 0)
+            INLAY_TRY(add_case(&(test_case){ below, model, data, sets }, a, list, diag));
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (!is_data_set(folders[i]))
+            INLAY_TRY(visit(root, folders[i], depth + 1, a, list, diag));
+done:
+    return status;
+}
+
+inlay_status cases_find(const char *dir, arena *a, case_list *list, inlay_diag *diag)
+{
+    uint32_t before = list->count;
+    char *root = arena_string(a, dir);
+    inlay_status status;
+
+    if (root == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a path");
+    for (size_t n = strlen(root); n > 1 && root[n - 1] == '/'; n--)
+        root[n - 1] = '\0';
+    status = visit(root, root, 0, a, list, diag);
+    if (status == INLAY_OK && list->count == before)
+        status = inlay_fail(diag, INLAY_NOT_FOUND,
+                            "%s: no test case here: expected folders with model.onnx and test_data_set_0", dir);
+    return status;
+}

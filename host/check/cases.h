@@ -1,0 +1,22 @@
+/* check/cases.h - ONNX test cases on disk: folders with model.onnx and test_data_set_<N>/{input,output}_<K>.pb. */
+#ifndef CHECK_CASES_H
+#define CHECK_CASES_H
+#include "base/arena.h"
+#include "inlay/status.h"
+
+typedef struct test_case {
+    const char *name;        /* its folder, relative to the argument it was found below */
+    const char *model;       /* path of model.onnx */
+    const char *const *sets; /* [set_count] paths of the data sets, sorted */
+    uint32_t set_count;
+} test_case;
+
+typedef struct case_list {
+    test_case *cases; /* [count] in order of their paths; the arena's */
+    uint32_t count, capacity;
+} case_list;
+
+/* Adds the cases at or below dir, at any depth, to list. A folder with a model but without data is no case. Not finding
+ * any is INLAY_NOT_FOUND. */
+INLAY_NODISCARD inlay_status cases_find(const char *dir, arena *a, case_list *list, inlay_diag *diag);
+#endif

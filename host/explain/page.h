@@ -1,9 +1,0 @@
-/* explain/page.h - the files of page/, here and in profile/, as texts; embed.cmake makes page.c of them. */
-#ifndef EXPLAIN_PAGE_H
-#define EXPLAIN_PAGE_H
-extern const char page_css[];
-extern const char page_html[]; /* the body, without scripts */
-extern const char page_js[];   /* all scripts, in the order in which they need each other */
-extern const char profile_page_css[];
-extern const char profile_page_js[];
-#endif

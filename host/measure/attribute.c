@@ -1,0 +1,121 @@
+#include "measure/attribute.h"
+#include "base/order.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const double SHARE_ERROR = 0.15; /* a region's time is measured; what a node has of it is told by a model */
+
+/* What the values cost that enter or leave the region by this offer, priced as it is. */
+static double borders_ns(const program *p, const part_region *region, const part_offer *o,
+                         const inlay_value_state *values)
+{
+    double ns = 0;
+
+    for (uint32_t k = 0; k < o->node_count && (o->cost.enter_ns > 0 || o->cost.leave_ns > 0); k++) {
+        const inlay_node_info *n = inlay_graph_node(&p->snapshot, o->nodes[k]);
+
+        for (uint32_t i = 0; i < n->input_count; i++)
+            if (is_listed(region->inputs, region->input_count, n->inputs[i]))
+                ns += cost_border_ns(&p->snapshot, o, values, n->inputs[i], true);
+        for (uint32_t i = 0; i < n->output_count; i++)
+            if (is_listed(region->outputs, region->output_count, n->outputs[i]))
+                ns += cost_border_ns(&p->snapshot, o, values, n->outputs[i], false);
+    }
+    return ns;
+}
+
+static cost_question question_of(const program *p, const part_region *region, const part_offer *offer,
+                                 const inlay_value_state *values)
+{
+    return (cost_question){ .graph = &p->snapshot, .provider = &p->env->providers[region->provider], .offer = offer,
+                            .values = values, .max_threads = p->env->max_threads,
+                            .weight_bytes = p->parts.weight_bytes, .runs = true };
+}
+
+/* The k-th offer of the region; *out_ns without borders. Its price with them is returned. */
+static double price_at(const program *p, const part_region *region, uint32_t k, const inlay_value_state *values,
+                       double *out_ns)
+{
+    part_offer offer = p->parts.offers[region->offers[k]];
+    cost_question q = question_of(p, region, &offer, values);
+    double error;
+
+    *out_ns = 0;
+    if (cost_of_offer(p->env->costs, &q, &offer.cost, &error) == COST_NONE)
+        return 0;
+    *out_ns = offer.cost.ns;
+    return offer.cost.ns + borders_ns(p, region, &offer, values);
+}
+
+double attribute_price(const program *p, const part_region *region, const inlay_value_state *values)
+{
+    double sum = 0, own;
+
+    for (uint32_t k = 0; k < region->offer_count; k++)
+        sum += price_at(p, region, k, values, &own);
+    return sum;
+}
+
+static bool add(attribute_list *list, const cost_record *one)
+{
+    if (list->count == list->capacity) {
+        uint32_t capacity = list->capacity * 2 + 256;
+        cost_record *more = realloc(list->records, capacity * sizeof *more);
+        if (more == NULL)
+            return false;
+        list->records = more;
+        list->capacity = capacity;
+    }
+    list->records[list->count++] = *one;
+    return true;
+}
+
+bool attribute_add(attribute_list *list, const program *p, const part_region *region, const inlay_value_state *values,
+                   double ns, uint64_t identity, const cost_record *like)
+{
+    double expected = 0, *own = malloc((region->offer_count + 1) * sizeof *own);
+    bool good = own != NULL;
+
+    for (uint32_t k = 0; good && k < region->offer_count; k++)
+        expected += price_at(p, region, k, values, &own[k]);
+    if (good && region->offer_count == 1 && expected <= own[0])
+        own[0] = expected = 1; /* all of it */
+    for (uint32_t k = 0; good && k < region->offer_count; k++) {
+        const part_offer *offer = &p->parts.offers[region->offers[k]];
+        cost_question q = question_of(p, region, offer, values);
+        cost_record one = *like;
+
+        if (!(own[k] > 0) || !(expected > 0))
+            continue;
+        one.key = cost_key_of(identity, &q);
+        one.ns = ns * own[k] / expected;
+        if (region->offer_count > 1)
+            one.spread = (float)fmax(one.spread, SHARE_ERROR);
+        (void)snprintf(one.what, sizeof one.what, "%s", inlay_graph_node(&p->snapshot, offer->nodes[0])->op_type.data);
+        good = add(list, &one);
+    }
+    free(own);
+    return good;
+}
+
+void attribute_merge(attribute_list *list)
+{
+    uint32_t n = 0;
+
+    if (list->count > 0)
+        qsort(list->records, list->count, sizeof *list->records, cost_key_order);
+    for (uint32_t i = 0, end; i < list->count; i = end) {
+        cost_record one = list->records[i];
+        double sum = 0, off = 0;
+
+        for (end = i; end < list->count && cost_key_order(&one, &list->records[end]) == 0; end++)
+            sum += list->records[end].ns;
+        one.ns = sum / (end - i);
+        for (uint32_t k = i; k < end; k++)
+            off += fabs(list->records[k].ns / one.ns - 1) / (end - i);
+        one.spread = (float)fmax(one.spread, off);
+        list->records[n++] = one;
+    }
+    list->count = n;
+}

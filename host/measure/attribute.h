@@ -1,0 +1,28 @@
+/* measure/attribute.h - the time of a region and those of its offers.
+ *
+ * A region is compiled as one, so that only the whole can be timed. What it took is shared out in proportion to what
+ * its offers were expected to take, borders included (partition/cost.h): the share of an offer is then its price in a
+ * region, which is what the choice asks for. */
+#ifndef MEASURE_ATTRIBUTE_H
+#define MEASURE_ATTRIBUTE_H
+#include "partition/cost_store.h"
+#include "session/session.h"
+
+/* What a region of p is expected to take at these sizes, without its launch. values: [value_count]. */
+double attribute_price(const program *p, const part_region *region, const inlay_value_state *values);
+
+/* Records to be, owned. */
+typedef struct attribute_list {
+    cost_record *records;
+    uint32_t count, capacity;
+} attribute_list;
+
+/* Adds a record for each offer of a region that took so many nanoseconds; like says samples, spread and when. Offers
+ * that are expected to cost nothing get none; of several the spread is at least that of the model that shares it out.
+ * identity: of the provider. False: out of memory. */
+INLAY_NODISCARD bool attribute_add(attribute_list *list, const program *p, const part_region *region,
+                                   const inlay_value_state *values, double ns, uint64_t identity,
+                                   const cost_record *like);
+/* Equal kernels become one: the mean of theirs, and how far apart they are where that is more than each varied. */
+void attribute_merge(attribute_list *list);
+#endif

@@ -1,0 +1,189 @@
+/* calibrate_fit.c - from timed kernels to the lines of a profile. */
+#include "measure/calibrate.h"
+#include "base/order.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAST_POINTS = 3 };
+/* Of nodes in regions the provider alone knows what is fused and what follows what: its figure is scaled, no more. */
+enum { IN_REGIONS = 1 << FIT_ONE | 1 << FIT_MODEL | 1 << FIT_COLD };
+
+static const double LEAST_NS = 10; /* of a node in a region: the clock sees no less */
+static const double LEAST_BORDER_NS = 2000; /* expected: of less there is mostly noise */
+static const double LEAST_SHARE = 0.2; /* of a node that can't be timed in a chain is its own, whatever borders take */
+
+typedef struct fitting {
+    calibrate_point *points;
+    uint32_t count;
+    profile_provider *out;
+    uint32_t capacity; /* of out->lines */
+    fit_point *some;   /* [count] room for those of one line */
+    bool *done;        /* [count] */
+    arena *a;
+} fitting;
+
+/* The class of point i seen from farther away: 0 itself, 1 the operator with its type, 2 the operator, 3 the kind of
+ * work with its type, 4 the kind. */
+static cost_class class_at(const calibrate_point *p, int distance)
+{
+    inlay_dtype dtype = distance == 2 || distance == 4 ? INLAY_UNDEFINED : p->class.dtype;
+
+    if (distance == 0)
+        return p->class;
+    return distance < 3 ? (cost_class){ p->class.op, COST_ANY, dtype } : (cost_class){ "", p->kind, dtype };
+}
+
+static bool same(const calibrate_point *a, const calibrate_point *b, int distance)
+{
+    cost_class x = class_at(a, distance), y = class_at(b, distance);
+
+    return a->threads == b->threads && x.variant == y.variant && x.dtype == y.dtype && strcmp(x.op, y.op) == 0;
+}
+
+static bool add_line(fitting *f, const calibrate_point *p, int distance, const fit_line *line)
+{
+    profile_line *lines = f->out->lines;
+
+    if (f->out->line_count == f->capacity) {
+        f->capacity = f->capacity * 2 + 64;
+        lines = arena_array(f->a, f->capacity, sizeof *lines);
+        if (lines == NULL)
+            return false;
+        if (f->out->line_count > 0)
+            memcpy(lines, f->out->lines, f->out->line_count * sizeof *lines);
+        f->out->lines = lines;
+    }
+    lines[f->out->line_count++] = (profile_line){ class_at(p, distance), p->threads, *line };
+    return true;
+}
+
+/* No kernel costs less than a call, whatever a line through large ones says: half of what the cheapest of its class
+ * took. Not of all classes, for a provider of few operators has no cheap ones, and that is no reason to avoid it. A
+ * line along what the provider expects has the call in there. */
+static void raise_launch(const fit_point *points, uint32_t count, fit_line *line)
+{
+    double least = points[0].ns;
+
+    for (uint32_t k = 1; k < count; k++)
+        least = fmin(least, points[k].ns);
+    if (line->ns_per[FIT_MODEL] <= 0)
+        line->ns_per[FIT_ONE] = fmax(line->ns_per[FIT_ONE], least / 2);
+}
+
+/* Are there enough nodes of the class of point i that were timed in regions? Those timed alone are left out then. */
+static bool is_of_regions(const fitting *f, uint32_t i, int distance)
+{
+    uint32_t n = 0;
+
+    for (uint32_t k = 0; k < f->count; k++)
+        n += f->points[k].with_ns > 0 && same(&f->points[i], &f->points[k], distance);
+    return n >= LEAST_POINTS;
+}
+
+static bool fit_at_distance(fitting *f, int distance)
+{
+    memset(f->done, 0, f->count * sizeof *f->done);
+    for (uint32_t i = 0; i < f->count; i++) {
+        fit_line line;
+        uint32_t n = 0;
+        bool regions = !f->done[i] && is_of_regions(f, i, distance);
+
+        for (uint32_t k = i; !f->done[i] && k < f->count; k++) {
+            if (!same(&f->points[i], &f->points[k], distance))
+                continue;
+            if (!regions || f->points[k].with_ns > 0)
+                f->some[n++] = f->points[k].point;
+            f->done[k] = k > i;
+        }
+        if (n < LEAST_POINTS || !fit_points(f->some, n, regions ? IN_REGIONS : 0, &line))
+            continue;
+        raise_launch(f->some, n, &line);
+        if (!add_line(f, &f->points[i], distance, &line))
+            return false;
+    }
+    return true;
+}
+
+/* What the node adds to a region, when what the provider expects of borders is off by this factor. */
+static double share_of_region(const calibrate_point *p, double border)
+{
+    return fmax((p->with_ns - p->without_ns - border * p->leave_ns) / p->nodes_more, LEAST_NS);
+}
+
+/* What a node alone takes beyond its share of several in a row, over what the provider expected of borders: the median
+ * at this number of threads; 1 where nothing is known. */
+static double find_border(const fitting *f, uint32_t threads, double *ratios)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < f->count; i++) {
+        const calibrate_point *p = &f->points[i];
+        if (p->threads == threads && p->nodes_more == CALIBRATE_CHAIN - 1 && p->border_ns >= LEAST_BORDER_NS)
+            ratios[n++] = (p->point.ns - share_of_region(p, 0)) / p->border_ns;
+    }
+    if (n == 0)
+        return 1;
+    qsort(ratios, n, sizeof *ratios, order_doubles);
+    return fmax(ratios[n / 2], 0.05);
+}
+
+/* From times of nodes alone and of regions to those of nodes in regions. */
+static void split_borders(fitting *f, uint32_t threads, double border)
+{
+    for (uint32_t i = 0; i < f->count; i++) {
+        calibrate_point *p = &f->points[i];
+        double alone = p->point.ns;
+
+        if (p->threads != threads)
+            continue;
+        p->point.ns = p->with_ns > 0 ? share_of_region(p, border)
+                                     : fmax(alone - border * p->border_ns, LEAST_SHARE * alone);
+    }
+}
+
+/* The medians of measured over expected, for each number of threads; the points are split on the way. */
+static bool find_factors(fitting *f)
+{
+    double *ratios = malloc((f->count + 1) * sizeof *ratios);
+
+    f->out->factors = arena_array(f->a, (size_t)f->count + 1, sizeof *f->out->factors);
+    memset(f->done, 0, f->count * sizeof *f->done);
+    for (uint32_t i = 0; ratios != NULL && f->out->factors != NULL && i < f->count; i++) {
+        uint32_t n = 0, threads = f->points[i].threads;
+        double border;
+
+        if (f->done[i])
+            continue;
+        border = find_border(f, threads, ratios);
+        split_borders(f, threads, border);
+        for (uint32_t k = i; k < f->count; k++) {
+            if (f->points[k].threads != threads)
+                continue;
+            f->done[k] = true;
+            if (f->points[k].model_ns > 0)
+                ratios[n++] = f->points[k].point.ns / f->points[k].model_ns;
+        }
+        if (n == 0)
+            continue;
+        qsort(ratios, n, sizeof *ratios, order_doubles);
+        f->out->factors[f->out->factor_count++] = (profile_factor){ threads, ratios[n / 2], border };
+    }
+    free(ratios);
+    return ratios != NULL && f->out->factors != NULL;
+}
+
+inlay_status calibrate_fit(calibrate_point *points, uint32_t count, arena *a, profile_provider *out, inlay_diag *diag)
+{
+    fitting f = { .points = points, .count = count, .out = out, .a = a };
+    bool good;
+
+    f.some = calloc((size_t)count + 1, sizeof *f.some);
+    f.done = calloc((size_t)count + 1, sizeof *f.done);
+    good = f.some != NULL && f.done != NULL && find_factors(&f);
+    for (int distance = 0; good && distance < 5; distance++)
+        good = fit_at_distance(&f, distance);
+    free(f.some);
+    free(f.done);
+    return good ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fit the machine profile");
+}

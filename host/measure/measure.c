@@ -1,0 +1,680 @@
+#include "measure/measure.h"
+#include "base/checked.h"
+#include "base/order.h"
+#include "inlay/extensions.h"
+#include "measure/measure_time.h"
+#include "partition/cost.h"
+#include "threads/fence.h"
+#include "threads/run.h"
+#include "threads/threads.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { ALIGN = 64, MAX_ALIGN = 1 << 21, SWEEP_LEAST = 32 << 20, SWEEP_MOST = 256 << 20,
+       MAX_SWEEPERS = 64, LARGE_WEIGHTS = 1 << 20 };
+
+static const double LONG_NS = 20e3; /* above this, the clock of a thread is exact enough */
+
+typedef struct bench {
+    const measure_job *job;
+    const part_provider *provider;
+    measure_sweep *sweep;
+    arena a;
+    uint32_t *inputs, *outputs; /* boundary values */
+    uint32_t input_count, output_count;
+    uint64_t constant_bytes; /* weights that it reads */
+    inlay_placement *placements;
+    inlay_compiled *compiled;
+    inlay_instance *instance;
+    inlay_output_plan *plans;
+    inlay_tensor_arg *args; /* inputs, then outputs */
+    inlay_buffer *made;     /* [outputs] allocated by the run in hand */
+    inlay_buffer workspace;
+    uint32_t workspace_domain;
+    inlay_run run;
+    uint64_t timeline, signalled;
+    inlay_diag *diag;
+} bench;
+
+static double read_clock(clockid_t id)
+{
+    struct timespec t;
+
+    (void)clock_gettime(id, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static double now_ns(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+static inlay_status no_memory(inlay_diag *diag)
+{
+    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to measure");
+}
+
+/* ------------------------------------------------------------------ caches */
+
+inlay_status measure_sweep_init(measure_sweep *sweep, inlay_diag *diag)
+{
+    size_t shared = 4 * (size_t)cost_shared_bytes();
+
+    sweep->near_bytes = (size_t)cost_near_bytes();
+    sweep->bytes = shared > SWEEP_MOST ? SWEEP_MOST : shared < SWEEP_LEAST ? SWEEP_LEAST : shared;
+    sweep->memory = malloc(sweep->bytes);
+    if (sweep->memory == NULL)
+        return no_memory(diag);
+    memset(sweep->memory, 1, sweep->bytes); /* pages of their own, not all the same zeroes */
+    return INLAY_OK;
+}
+
+void measure_sweep_deinit(measure_sweep *sweep)
+{
+    free(sweep->memory);
+    sweep->memory = NULL;
+}
+
+static void read_through(const char *memory, size_t bytes)
+{
+    char sum = 0;
+
+    for (size_t i = 0; i < bytes; i += 64)
+        sum = (char)(sum ^ *(const volatile char *)(memory + i));
+    (void)sum;
+}
+
+static void touch(const inlay_buffer *x)
+{
+    if (x->handle != 0 && x->domain == INLAY_DOMAIN_HOST)
+        read_through(inlay_buffer_host(x), (size_t)x->bytes);
+}
+
+/* What a sweep reads, shared by its threads. */
+typedef struct sweeping {
+    const char *memory;
+    size_t bytes;
+} sweeping;
+
+static inlay_status sweep_part(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const sweeping *s = user;
+
+    (void)worker;
+    for (int64_t i = begin; i < end; i++)
+        read_through(s[i].memory, s[i].bytes);
+    return INLAY_OK;
+}
+
+/* Every thread that the kernel may use reads all of it, so that nothing is left next to any of the cores, nor in the
+ * caches that some of them share. */
+static void sweep_caches(const bench *b, size_t bytes)
+{
+    sweeping parts[MAX_SWEEPERS];
+    uint32_t count = b->job->max_threads < MAX_SWEEPERS ? b->job->max_threads : MAX_SWEEPERS;
+
+    count = count > 0 ? count : 1;
+    for (uint32_t i = 0; i < count; i++)
+        parts[i] = (sweeping){ b->sweep->memory, bytes };
+    (void)threads_parallel_for(&b->run, count, 1, sweep_part, parts);
+}
+
+/* The caches as the kernel would find them in a model: weights were last read a run ago, and all other weights since
+ * then; activations lie where the kernels before have just been at work, and these have called all threads. Returns
+ * measure_switches() as of then. */
+static uint64_t prepare_caches(bench *b)
+{
+    const uint64_t small = b->sweep->near_bytes / 16;
+    uint64_t switches;
+
+    if (b->job->weights_in == COST_FAR && b->constant_bytes > small)
+        sweep_caches(b, b->constant_bytes > LARGE_WEIGHTS ? b->sweep->bytes : (size_t)SWEEP_LEAST);
+    else if (b->job->weights_in != COST_NEAR)
+        sweep_caches(b, 4 * b->sweep->near_bytes);
+    threads_gather(&b->run);
+    switches = measure_switches();
+    for (uint32_t i = b->input_count + b->output_count; i-- > 0;)
+        touch(&b->args[i].buffer);
+    touch(&b->workspace);
+    return switches;
+}
+
+/* ------------------------------------------------------------------ memory */
+
+static inlay_status get_buffer(const part_provider *p, uint32_t domain, uint64_t bytes, inlay_buffer *out,
+                               inlay_diag *diag)
+{
+    void *memory = NULL;
+
+    *out = (inlay_buffer){ 0 };
+    if (domain != INLAY_DOMAIN_HOST)
+        return p->table->buffer_alloc(p->state, domain, bytes, out, diag);
+    if (posix_memalign(&memory, ALIGN, bytes > 0 ? (size_t)bytes : 1) != 0)
+        return no_memory(diag);
+    *out = (inlay_buffer){ .handle = (uintptr_t)memory, .bytes = bytes };
+    return INLAY_OK;
+}
+
+static void give_buffer(const part_provider *p, inlay_buffer *buffer)
+{
+    if (buffer->handle == 0)
+        return;
+    if (buffer->domain == INLAY_DOMAIN_HOST)
+        free((void *)(uintptr_t)buffer->handle);
+    else
+        p->table->buffer_free(p->state, buffer);
+    buffer->handle = 0;
+}
+
+static bool is_async(const part_provider *p)
+{
+    return (p->table->flags & INLAY_PROVIDER_ASYNC) != 0;
+}
+
+/* One copy, waited for. */
+static inlay_status copy_now(const part_provider *p, inlay_run *run, uint64_t timeline, uint64_t *signalled,
+                             const inlay_buffer *from, const inlay_buffer *to, inlay_diag *diag)
+{
+    inlay_fence done = { timeline, is_async(p) ? ++*signalled : 0 };
+    inlay_status status;
+
+    if (!is_async(p))
+        done.timeline = 0;
+    status = p->table->buffer_copy(p->state, run, from, to, NULL, 0, done, diag);
+    if (status == INLAY_OK && done.timeline != 0)
+        status = fence_settle(done, diag);
+    return status;
+}
+
+static void fill(inlay_dtype dtype, void *data, uint64_t bytes, uint64_t seed)
+{
+    uint64_t x = seed * 2 + 1;
+    float *f = data;
+    double *d = data;
+
+    for (uint64_t i = 0; i < bytes / (inlay_dtype_bits(dtype) < 8 ? 1 : inlay_dtype_bits(dtype) / 8); i++) {
+        x = x * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        if (dtype == INLAY_FLOAT)
+            f[i] = (float)((double)(x >> 40) / (1 << 23) - 1);
+        else if (dtype == INLAY_DOUBLE)
+            d[i] = (double)(x >> 40) / (1 << 23) - 1;
+        else if (dtype == INLAY_STRING)
+            ((inlay_str *)data)[i] = (inlay_str){ "a", 1 };
+        else if (dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16)
+            ((uint16_t *)data)[i] = (uint16_t)(x >> 40 & 1 ? 0x3800 : 0x3400); /* small, positive */
+        else if (inlay_dtype_bits(dtype) <= 8)
+            ((uint8_t *)data)[i] = (uint8_t)(x >> 40 & 1);
+        else if (inlay_dtype_bits(dtype) == 16)
+            ((uint16_t *)data)[i] = (uint16_t)(x >> 40 & 1);
+        else if (inlay_dtype_bits(dtype) == 32)
+            ((uint32_t *)data)[i] = (uint32_t)(x >> 40 & 1);
+        else if (dtype == INLAY_INT64 || dtype == INLAY_UINT64)
+            ((uint64_t *)data)[i] = x >> 40 & 1;
+        else
+            d[i] = 0;
+    }
+}
+
+static inlay_status bytes_of(const bench *b, uint32_t v, uint64_t *out_bytes)
+{
+    const inlay_value_state *s = &b->job->values[v];
+    int64_t count;
+    size_t bytes;
+
+    if (s->rank == INLAY_RANK_UNKNOWN || s->rank > INLAY_MAX_RANK || !dims_count(s->dims, s->rank, &count) ||
+        !dtype_bytes(s->dtype, count, &bytes))
+        return inlay_fail(b->diag, INLAY_UNSUPPORTED, "the size of '%s' is not known",
+                          inlay_graph_value(b->job->snapshot, v)->name.data);
+    if (bytes > b->job->max_bytes)
+        return inlay_fail(b->diag, INLAY_LIMIT_EXCEEDED, "'%s' would be larger than max_run_bytes",
+                          inlay_graph_value(b->job->snapshot, v)->name.data);
+    *out_bytes = bytes;
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ the region */
+
+static bool in_offer(const part_offer *o, uint32_t node)
+{
+    for (uint32_t i = 0; i < o->node_count; i++)
+        if (o->nodes[i] == node)
+            return true;
+    return false;
+}
+
+/* Does somebody outside the offer, or the caller, read the value? */
+static bool leaves(const bench *b, uint32_t v)
+{
+    const inlay_graph *s = b->job->snapshot;
+    const part_offer *o = b->job->offer;
+
+    if (o->node_count == 1 || (inlay_graph_value(s, v)->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
+        return true;
+    for (uint32_t n = 0; n < s->node_count; n++) {
+        const graph_node *node = b->job->g->nodes[n];
+        if (in_offer(o, n))
+            continue;
+        if (is_listed(node->info.inputs, node->info.input_count, v) ||
+            is_listed(node->captures, node->capture_count, v))
+            return true;
+    }
+    return false;
+}
+
+static bool find_boundary(bench *b)
+{
+    const inlay_graph *s = b->job->snapshot;
+    const part_offer *o = b->job->offer;
+    size_t ins = 1, outs = 1;
+
+    for (uint32_t k = 0; k < o->node_count; k++) {
+        ins += inlay_graph_node(s, o->nodes[k])->input_count;
+        outs += inlay_graph_node(s, o->nodes[k])->output_count;
+    }
+    b->inputs = arena_array(&b->a, ins, sizeof *b->inputs);
+    b->outputs = arena_array(&b->a, outs, sizeof *b->outputs);
+    if (b->inputs == NULL || b->outputs == NULL)
+        return false;
+    for (uint32_t k = 0; k < o->node_count; k++) {
+        const inlay_node_info *n = inlay_graph_node(s, o->nodes[k]);
+        for (uint32_t i = 0; i < n->input_count; i++) {
+            const inlay_value_info *v = inlay_graph_value(s, n->inputs[i]);
+            if (v != NULL && (v->flags & INLAY_VALUE_CONSTANT) != 0)
+                b->constant_bytes += v->data_bytes;
+            if (v != NULL && (v->flags & INLAY_VALUE_CONSTANT) == 0 &&
+                (v->producer == INLAY_NONE || !in_offer(o, v->producer)) &&
+                !is_listed(b->inputs, b->input_count, n->inputs[i]))
+                b->inputs[b->input_count++] = n->inputs[i];
+        }
+        for (uint32_t i = 0; i < n->output_count; i++)
+            if (n->outputs[i] != INLAY_NONE && leaves(b, n->outputs[i]))
+                b->outputs[b->output_count++] = n->outputs[i];
+    }
+    return true;
+}
+
+/* As the session negotiates it: row-major, where the offer wants it or else in the provider's default domain. */
+static bool negotiate(bench *b)
+{
+    const part_offer *o = b->job->offer;
+
+    b->placements = arena_array(&b->a, (size_t)b->input_count + b->output_count + 1, sizeof *b->placements);
+    for (uint32_t i = 0; b->placements != NULL && i < b->input_count + b->output_count; i++) {
+        uint32_t v = i < b->input_count ? b->inputs[i] : b->outputs[i - b->input_count];
+
+        b->placements[i] = (inlay_placement){ .value = v, .domain = part_default_domain(b->provider) };
+        for (uint32_t k = o->placement_count; k-- > 0;)
+            if (o->placements[k].value == v && o->placements[k].layout.kind == INLAY_LAYOUT_ROW_MAJOR)
+                b->placements[i] = o->placements[k];
+    }
+    return b->placements != NULL;
+}
+
+static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
+{
+    bench *b = ctx;
+    const inlay_value_info *v;
+    char *copy;
+
+    if (value >= b->job->snapshot->value_count || alignment == 0 || alignment > 4096 ||
+        (alignment & (alignment - 1)) != 0)
+        return NULL;
+    v = inlay_graph_value(b->job->snapshot, value);
+    if (v->data == NULL || (uintptr_t)v->data % alignment == 0)
+        return v->data;
+    copy = arena_alloc(&b->a, (size_t)v->data_bytes + alignment);
+    if (copy == NULL)
+        return NULL;
+    copy += (alignment - (uintptr_t)copy % alignment) % alignment;
+    memcpy(copy, v->data, (size_t)v->data_bytes);
+    return copy;
+}
+
+static inlay_status compile(bench *b)
+{
+    const part_offer *o = b->job->offer;
+    const bool merged = b->job->cookies != NULL;
+    run_compile_hooks hooks = { .ctx = b, .align_constant = align_constant, .timings = b->job->timings };
+    inlay_compile_request r = { .struct_size = sizeof r, .handle = &hooks, .graph = b->job->snapshot,
+                                .nodes = o->nodes, .node_count = o->node_count,
+                                .cookies = merged ? b->job->cookies : &o->cookie,
+                                .offer_count = merged ? b->job->cookie_count : 1,
+                                .inputs = b->inputs, .input_count = b->input_count,
+                                .outputs = b->outputs, .output_count = b->output_count,
+                                .placements = b->placements, .placement_stride = sizeof *b->placements,
+                                .profile = b->job->values, .profile_stride = sizeof *b->job->values,
+                                .max_threads = b->job->max_threads };
+    inlay_status status;
+
+    r.constants = arena_alloc(&b->a, (size_t)b->job->snapshot->value_count + 1);
+    if (r.constants == NULL)
+        return no_memory(b->diag);
+    status = b->provider->table->compile(b->provider->state, &r, &b->compiled, b->diag);
+    if (status != INLAY_OK)
+        b->compiled = NULL;
+    return status;
+}
+
+static inlay_status specialize(bench *b, inlay_specialize_request *r)
+{
+    inlay_status status;
+
+    *r = (inlay_specialize_request){ .struct_size = sizeof *r, .values = b->job->values,
+                                     .value_count = b->job->snapshot->value_count,
+                                     .value_stride = sizeof *b->job->values, .max_threads = b->job->max_threads,
+                                     .workspace_alignment = ALIGN, .output_count = b->output_count,
+                                     .output_stride = sizeof *b->plans };
+    b->plans = r->outputs = arena_array(&b->a, (size_t)b->output_count + 1, sizeof *b->plans);
+    if (b->plans == NULL)
+        return no_memory(b->diag);
+    for (uint32_t i = 0; i < b->output_count; i++)
+        b->plans[i].alias = INLAY_NONE;
+    status = b->provider->table->specialize(b->provider->state, b->compiled, r, &b->instance, b->diag);
+    if (status != INLAY_OK)
+        b->instance = NULL;
+    return status;
+}
+
+/* ------------------------------------------------------------------ arguments */
+
+static inlay_status make_input(bench *b, uint32_t i)
+{
+    const inlay_value_state *s = &b->job->values[b->inputs[i]];
+    uint32_t domain = b->placements[i].domain;
+    inlay_buffer host = { 0 };
+    uint64_t bytes = 0;
+    inlay_status status = INLAY_OK;
+
+    INLAY_TRY(bytes_of(b, b->inputs[i], &bytes));
+    INLAY_TRY(get_buffer(b->provider, INLAY_DOMAIN_HOST, bytes, &host, b->diag));
+    if (s->data != NULL && s->data_bytes == bytes && bytes > 0)
+        memcpy(inlay_buffer_host(&host), s->data, (size_t)bytes);
+    else
+        fill(s->dtype, inlay_buffer_host(&host), bytes, i);
+    if (domain == INLAY_DOMAIN_HOST) {
+        b->args[i].buffer = host;
+        return INLAY_OK;
+    }
+    INLAY_TRY(get_buffer(b->provider, domain, bytes, &b->args[i].buffer, b->diag));
+    INLAY_TRY(copy_now(b->provider, &b->run, b->timeline, &b->signalled, &host, &b->args[i].buffer, b->diag));
+done:
+    give_buffer(b->provider, &host);
+    return status;
+}
+
+static inlay_status make_output(bench *b, uint32_t i)
+{
+    inlay_tensor_arg *arg = &b->args[b->input_count + i];
+    uint64_t bytes = b->plans[i].max_bytes;
+    inlay_status status = INLAY_OK;
+
+    if (b->plans[i].kind == INLAY_OUTPUT_ALLOCATED)
+        return INLAY_OK; /* buffer 0: the run asks */
+    if (b->plans[i].kind == INLAY_OUTPUT_KNOWN)
+        status = bytes_of(b, b->outputs[i], &bytes);
+    else if (bytes > b->job->max_bytes)
+        status = inlay_fail(b->diag, INLAY_LIMIT_EXCEEDED, "an output would be larger than max_run_bytes");
+    if (status == INLAY_OK)
+        status = get_buffer(b->provider, b->placements[b->input_count + i].domain, bytes, &arg->buffer, b->diag);
+    return status;
+}
+
+static inlay_status make_args(bench *b, const inlay_specialize_request *r)
+{
+    inlay_status status = INLAY_OK;
+    uint64_t bytes = r->workspace_bytes;
+
+    b->args = arena_array(&b->a, (size_t)b->input_count + b->output_count + 1, sizeof *b->args);
+    b->made = arena_array(&b->a, (size_t)b->output_count + 1, sizeof *b->made);
+    if (b->args == NULL || b->made == NULL)
+        return no_memory(b->diag);
+    for (uint32_t i = 0; i < b->input_count + b->output_count; i++) {
+        uint32_t v = i < b->input_count ? b->inputs[i] : b->outputs[i - b->input_count];
+        const inlay_value_state *s = &b->job->values[v];
+        b->args[i].rank = s->rank == INLAY_RANK_UNKNOWN ? 0 : s->rank;
+        b->args[i].dtype = s->dtype;
+        b->args[i].dims = arena_array(&b->a, INLAY_MAX_RANK, sizeof(int64_t));
+        if (b->args[i].dims == NULL)
+            return no_memory(b->diag);
+        if (b->args[i].rank > 0)
+            memcpy(b->args[i].dims, s->dims, b->args[i].rank * sizeof(int64_t));
+    }
+    for (uint32_t i = 0; i < b->input_count; i++)
+        INLAY_TRY(make_input(b, i));
+    for (uint32_t i = 0; i < b->output_count; i++)
+        INLAY_TRY(make_output(b, i));
+    if (bytes > b->job->max_bytes || r->workspace_alignment > MAX_ALIGN)
+        return inlay_fail(b->diag, INLAY_LIMIT_EXCEEDED, "the workspace would be larger than max_run_bytes");
+    if (bytes > 0) {
+        uint64_t extra = r->workspace_alignment > ALIGN ? r->workspace_alignment : 0, off;
+        INLAY_TRY(get_buffer(b->provider, b->workspace_domain, bytes + extra, &b->workspace, b->diag));
+        off = extra > 0 ? (extra - b->workspace.handle % extra) % extra : 0;
+        if (b->workspace_domain == INLAY_DOMAIN_HOST)
+            b->workspace.offset = off;
+        b->workspace.bytes = bytes;
+    }
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ runs */
+
+static inlay_status hook_output(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
+{
+    bench *b = ctx;
+    int64_t count;
+    size_t bytes;
+    inlay_status status;
+
+    if (output >= b->output_count || rank > INLAY_MAX_RANK || !dims_count(dims, rank, &count) ||
+        !dtype_bytes(b->args[b->input_count + output].dtype, count, &bytes))
+        return INLAY_SHAPE_MISMATCH;
+    if (bytes > b->job->max_bytes)
+        return INLAY_LIMIT_EXCEEDED;
+    if (b->job->found != NULL) {
+        inlay_value_state *found = &b->job->found[b->outputs[output]];
+        found->rank = rank;
+        memcpy((int64_t *)(uintptr_t)found->dims, dims, rank * sizeof *dims);
+    }
+    give_buffer(b->provider, &b->made[output]);
+    status = get_buffer(b->provider, part_default_domain(b->provider), bytes, &b->made[output], NULL);
+    *out = b->made[output];
+    return status;
+}
+
+static char *hook_string(void *ctx, uint64_t bytes)
+{
+    static char room[1 << 16]; /* contents of strings that nobody looks at */
+
+    (void)ctx;
+    return bytes <= sizeof room ? room : NULL;
+}
+
+static inlay_status time_offer(void *ctx, double *out_ns, bool *out_calm)
+{
+    bench *b = ctx;
+    static const uint32_t never;
+    inlay_exec_args exec = { .struct_size = sizeof exec, .run = &b->run, .inputs = b->args,
+                             .outputs = b->args + b->input_count, .input_count = b->input_count,
+                             .output_count = b->output_count, .arg_stride = sizeof *b->args,
+                             .workspace = b->workspace, .cancel = &never, .diag = b->diag };
+    inlay_status status;
+    double start, own, own_start;
+    uint64_t switches;
+
+    for (uint32_t i = 0; i < b->output_count; i++)
+        give_buffer(b->provider, &b->made[i]);
+    switches = prepare_caches(b);
+    if (is_async(b->provider))
+        exec.signal = (inlay_fence){ b->timeline, ++b->signalled };
+    own_start = read_clock(CLOCK_THREAD_CPUTIME_ID);
+    start = now_ns();
+    status = b->provider->table->execute(b->provider->state, b->compiled, b->instance, &exec);
+    if (status == INLAY_OK && exec.signal.timeline != 0)
+        status = fence_settle(exec.signal, b->diag);
+    *out_ns = now_ns() - start;
+    own = read_clock(CLOCK_THREAD_CPUTIME_ID) - own_start;
+    /* The calling thread takes part in all that is done on CPUs, and waits for its helpers by spinning. So its own time
+     * is what the kernel takes, whoever else was given the CPU meanwhile. */
+    if (!is_async(b->provider) && b->provider->table->device_kind == INLAY_DEVICE_CPU &&
+        own < *out_ns && *out_ns > LONG_NS)
+        *out_ns = own;
+    *out_calm = measure_switches() == switches;
+    return status;
+}
+
+static void release(bench *b)
+{
+    const inlay_provider *t = b->provider->table;
+
+    for (uint32_t i = 0; b->args != NULL && i < b->input_count + b->output_count; i++)
+        give_buffer(b->provider, &b->args[i].buffer);
+    for (uint32_t i = 0; b->made != NULL && i < b->output_count; i++)
+        give_buffer(b->provider, &b->made[i]);
+    b->workspace.offset = 0;
+    give_buffer(b->provider, &b->workspace);
+    if (b->instance != NULL)
+        t->release_instance(b->provider->state, b->compiled, b->instance);
+    if (b->compiled != NULL)
+        t->release_compiled(b->provider->state, b->compiled);
+    timeline_destroy(b->timeline);
+    arena_deinit(&b->a);
+}
+
+/* Everything up to the run. b is zero; release it in any case. */
+static inlay_status prepare(bench *b, const measure_job *job, measure_sweep *sweep, inlay_specialize_request *request,
+                            inlay_diag *diag)
+{
+    static const uint32_t never;
+    inlay_status status = INLAY_OK;
+
+    *b = (bench){ .job = job, .provider = job->provider, .sweep = sweep, .diag = diag,
+                  .workspace_domain = part_default_domain(job->provider) };
+    b->run = (inlay_run){ .cancel = &never, .max_threads = job->max_threads, .ctx = b, .output_alloc = hook_output,
+                          .string_alloc = hook_string };
+    if (!find_boundary(b) || !negotiate(b))
+        return no_memory(diag);
+    if (is_async(job->provider))
+        INLAY_TRY(timeline_create(&b->timeline, diag));
+    INLAY_TRY(compile(b));
+    INLAY_TRY(specialize(b, request));
+    INLAY_TRY(make_args(b, request));
+done:
+    return status;
+}
+
+inlay_status measure_offer(const measure_job *job, const measure_plan *plan, measure_sweep *sweep, measurement *out,
+                           inlay_diag *diag)
+{
+    inlay_specialize_request request;
+    inlay_status status;
+    bench b;
+
+    INLAY_TRY(prepare(&b, job, sweep, &request, diag));
+    INLAY_TRY(measure_runs(time_offer, &b, plan, job->max_threads > 1 ? 4 : 2, out, diag));
+done:
+    release(&b);
+    return status;
+}
+
+/* ------------------------------------------------------------------ kernels */
+
+typedef struct kernel_call {
+    bool (*stop)(void *ctx);
+    measure_keep_fn keep;
+    void *ctx;
+} kernel_call;
+
+static inlay_status poll_kernels(void *ctx)
+{
+    const kernel_call *call = ctx;
+
+    return call->stop != NULL && call->stop(call->ctx) ? INLAY_CANCELLED : INLAY_OK;
+}
+
+static inlay_status keep_kernel(void *ctx, const void *key, uint64_t key_bytes, double ns, const char *what)
+{
+    const kernel_call *call = ctx;
+
+    return key != NULL && ns > 0 ? call->keep(call->ctx, key, key_bytes, ns, what != NULL ? what : "") : INLAY_OK;
+}
+
+inlay_status measure_within(const measure_job *job, double budget_ns, bool (*stop)(void *ctx), measure_keep_fn keep,
+                             void *ctx, inlay_diag *diag)
+{
+    static const uint32_t never;
+    const inlay_provider *table = job->provider->table;
+    const inlay_ext_kernels *kernels =
+        INLAY_HAS(table, extension) && table->extension != NULL
+            ? table->extension(job->provider->state, INLAY_EXT_KERNELS) : NULL;
+    kernel_call call = { stop, keep, ctx };
+    inlay_specialize_request request;
+    inlay_status status;
+    bench b;
+
+    if (kernels == NULL || !INLAY_HAS(kernels, time) || kernels->time == NULL || is_async(job->provider))
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "provider %s does not time kernels", job->provider->name);
+    INLAY_TRY(prepare(&b, job, NULL, &request, diag));
+    {
+        const inlay_exec_args exec = { .struct_size = sizeof exec, .run = &b.run, .inputs = b.args,
+                                       .outputs = b.args + b.input_count, .input_count = b.input_count,
+                                       .output_count = b.output_count, .arg_stride = sizeof *b.args, .cancel = &never,
+                                       .diag = diag };
+        const inlay_kernel_trial trial = { .struct_size = sizeof trial, .shapes = &request, .args = &exec,
+                                           .budget_ns = budget_ns, .ctx = &call, .poll = poll_kernels,
+                                           .keep = keep_kernel };
+
+        status = kernels->time(job->provider->state, b.compiled, &trial, diag);
+    }
+done:
+    release(&b);
+    return status;
+}
+
+/* ------------------------------------------------------------------ copies */
+
+typedef struct copy_bench {
+    const part_provider *provider;
+    inlay_run *run;
+    inlay_buffer from, to;
+    uint64_t timeline, signalled;
+    inlay_diag *diag;
+} copy_bench;
+
+static inlay_status time_copy(void *ctx, double *out_ns, bool *out_calm)
+{
+    copy_bench *c = ctx;
+    uint64_t switches = measure_switches();
+    double start = now_ns();
+    inlay_status status = copy_now(c->provider, c->run, c->timeline, &c->signalled, &c->from, &c->to, c->diag);
+
+    *out_ns = now_ns() - start;
+    *out_calm = measure_switches() == switches;
+    return status;
+}
+
+inlay_status measure_copy(const part_provider *provider, uint32_t domain, bool to_device, uint64_t bytes,
+                          const measure_plan *plan, measurement *out, inlay_diag *diag)
+{
+    static const uint32_t never;
+    inlay_run run = { .cancel = &never, .max_threads = 1 };
+    copy_bench c = { .provider = provider, .run = &run, .diag = diag };
+    inlay_buffer host = { 0 }, device = { 0 };
+    inlay_status status = INLAY_OK;
+
+    INLAY_TRY(get_buffer(provider, INLAY_DOMAIN_HOST, bytes, &host, diag));
+    memset(inlay_buffer_host(&host), 1, (size_t)bytes);
+    INLAY_TRY(get_buffer(provider, provider->first_domain + domain, bytes, &device, diag));
+    if (is_async(provider))
+        INLAY_TRY(timeline_create(&c.timeline, diag));
+    c.from = to_device ? host : device;
+    c.to = to_device ? device : host;
+    INLAY_TRY(measure_runs(time_copy, &c, plan, 2, out, diag));
+done:
+    give_buffer(provider, &host);
+    give_buffer(provider, &device);
+    timeline_destroy(c.timeline);
+    return status;
+}

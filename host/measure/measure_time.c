@@ -1,0 +1,75 @@
+#include "measure/measure_time.h"
+#include "base/clock.h"
+#include "base/order.h"
+#include <math.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+enum { MAX_RUNS = 200, LEAST = 0 /* the quantile */ };
+
+typedef struct times {
+    double ns[MAX_RUNS];
+    uint32_t count;
+} times;
+
+uint64_t measure_switches(void)
+{
+    struct rusage used;
+
+    return getrusage(RUSAGE_SELF, &used) == 0 && used.ru_nivcsw > 0 ? (uint64_t)used.ru_nivcsw : 0;
+}
+
+/* at_quantile: see measure_runs; LEAST: the shortest. */
+static void sum_up(times *t, uint32_t at_quantile, measurement *out)
+{
+    double median;
+
+    qsort(t->ns, t->count, sizeof *t->ns, order_doubles);
+    median = t->ns[t->count / 2];
+    out->ns = fmax(at_quantile == LEAST ? t->ns[0] : t->ns[t->count / at_quantile], 1);
+    out->spread = fabs(1 - (at_quantile == 2 ? t->ns[t->count / 4] : median) / out->ns);
+    out->samples = t->count;
+}
+
+/* Is there enough, or no patience left? */
+static bool is_done(const measure_plan *plan, const times *calm, const times *all, double took_ns)
+{
+    const uint32_t most = plan->max_runs < MAX_RUNS ? plan->max_runs : MAX_RUNS;
+    const uint32_t least = plan->min_runs < most ? plan->min_runs : most;
+
+    if (calm->count >= most || all->count >= MAX_RUNS)
+        return true;
+    if (calm->count >= least)
+        return took_ns >= plan->budget_ns;
+    return all->count >= least && (took_ns >= MEASURE_PATIENCE * plan->budget_ns ||
+                                   all->count >= MEASURE_PATIENCE * most);
+}
+
+inlay_status measure_runs(measure_fn once, void *ctx, const measure_plan *plan, uint32_t at_quantile,
+                          measurement *out, inlay_diag *diag)
+{
+    times calm = { .count = 0 }, all = { .count = 0 };
+    bool was_calm;
+    double ns;
+    inlay_status status = once(ctx, &ns, &was_calm);
+    uint64_t begin = clock_ns();
+
+    while (status == INLAY_OK && !is_done(plan, &calm, &all, (double)(clock_ns() - begin))) {
+        if (plan->stop != NULL && plan->stop(plan->stop_ctx))
+            return inlay_fail(diag, INLAY_CANCELLED, "cancelled while measuring");
+        status = once(ctx, &ns, &was_calm);
+        if (status != INLAY_OK)
+            break;
+        all.ns[all.count++] = ns;
+        if (was_calm)
+            calm.ns[calm.count++] = ns;
+    }
+    if (status != INLAY_OK || all.count == 0)
+        return status;
+    out->calm = calm.count >= plan->min_runs || calm.count == all.count;
+    if (calm.count > 0)
+        sum_up(&calm, at_quantile, out);
+    else
+        sum_up(&all, LEAST, out);
+    return INLAY_OK;
+}

@@ -1,0 +1,78 @@
+/* record.c - what runs took, filed as measurements of their kernels. */
+#include "measure/runs.h"
+#include "exec/watch.h"
+#include "measure/attribute.h"
+#include "partition/cost_store.h"
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+typedef struct recording {
+    const inlay_session *s;
+    const timings *t;
+    uint64_t *identities; /* [provider_count] owned */
+    attribute_list list;
+} recording;
+
+/* A step at the sizes of the last run. */
+static bool add_step(recording *r, const program *p, const inlay_value_state *sizes, const plan_step *step)
+{
+    const part_region *region = step->step->region;
+    uint32_t calls = 0;
+    double ns = timings_step_ns(r->t, p, (uint32_t)(step->step - p->steps), &calls);
+    cost_record like = { .samples = timings_runs(r->t), .when = (int64_t)time(NULL) };
+
+    if (calls == 0 || !(ns > 0))
+        return true;
+    return attribute_add(&r->list, p, region, sizes, ns / calls, r->identities[region->provider], &like);
+}
+
+static bool add_program(recording *r, const runner *run)
+{
+    const bound *b = run->now;
+    arena a = { 0 };
+    const inlay_value_state *sizes = b != NULL ? seen_states(run, &a) : NULL;
+    bool good = b == NULL || sizes != NULL;
+
+    for (uint32_t i = 0; good && b != NULL && i < b->plan->step_count; i++) {
+        const plan_step *step = &b->plan->steps[i];
+        uint32_t index = step->step != NULL ? (uint32_t)(step->step - run->prog->steps) : 0;
+
+        if (step->step == NULL)
+            continue; /* a copy */
+        if (step->kind != PLAN_HOST)
+            good = add_step(r, run->prog, sizes, step);
+        if (step->kind != PLAN_HOST || run->children == NULL || run->children[index] == NULL)
+            continue;
+        for (uint32_t k = 0; good && k < step->step->node->body_count; k++)
+            good = run->children[index][k] == NULL || add_program(r, run->children[index][k]);
+    }
+    arena_deinit(&a);
+    return good;
+}
+
+inlay_status record_runs(const inlay_session *s, const runner *run, const timings *t, uint32_t *out_count,
+                         inlay_diag *diag)
+{
+    recording r = { .s = s, .t = t };
+    cost_log log = { s->env.log, s->env.log_ctx };
+    inlay_status status = INLAY_OK;
+    char folder[PATH_MAX];
+
+    INLAY_TRY(session_costs_folder(s, folder, sizeof folder, diag));
+    r.identities = calloc((size_t)s->env.provider_count + 1, sizeof *r.identities);
+    for (uint32_t i = 0; r.identities != NULL && i < s->env.provider_count; i++)
+        r.identities[i] = cost_identity_of(&s->providers[i]);
+    if (r.identities == NULL || !add_program(&r, run)) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to record what runs took");
+        goto done;
+    }
+    attribute_merge(&r.list);
+    INLAY_TRY(cost_store_merge(folder, r.list.records, r.list.count, &log, diag));
+    *out_count = r.list.count;
+done:
+    free(r.identities);
+    free(r.list.records);
+    return status;
+}

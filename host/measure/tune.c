@@ -1,0 +1,699 @@
+/* tune.c - times what the providers offer for a model, and says what that changes.
+ *
+ * What a provider merges is timed as it would run: in the regions that it would have if all that it offers were its
+ * own, and their times are shared out (measure/attribute.h). Equal layers are one kernel (partition/cost_key.h). Kernels
+ * are taken in the order of what they are expected to cost the model, so that time that runs out is missing where it
+ * matters least. */
+#include "measure/attribute.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "measure/measure.h"
+#include "partition/cost_store.h"
+#include "session/session.h"
+#include "threads/run.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double PRUNE = 10;         /* offers above so many times the best for their nodes are not measured */
+static const double KERNEL_NS = 40e6;   /* for the runs of one kernel, at most */
+static const double REGION_NS = 3e9;    /* for the kernels within a region, as far as a few runs of each allow */
+static const double DEFAULT_BUDGET_S = 60;
+enum { LEAST_RUNS = 3, MOST_RUNS = 60 };
+
+/* A graph of the model and the sizes at which it is tuned. */
+typedef struct tuned {
+    const program *program;
+    inlay_value_state *values;
+    inlay_cost *prices; /* [offer_count] by what was known before */
+    uint32_t *sources;  /* [offer_count] COST_* of these */
+} tuned;
+
+/* Something to measure: the first offer, or region, with its key. */
+typedef struct kernel {
+    cost_key key;
+    const tuned *in;
+    uint32_t offer;            /* of a region its first */
+    const part_region *region; /* NULL: the offer alone */
+    double weight; /* what all of its kind are expected to take */
+    bool known;    /* has a figure already */
+} kernel;
+
+typedef struct tuning {
+    inlay_session *s;
+    inlay_tune_options how;
+    inlay_tune_result result;
+    arena a;
+    cost_sizes sizes;
+    tuned *graphs; /* [graph_count] the main one first */
+    uint32_t graph_count;
+    kernel *kernels; /* [kernel_count] owned */
+    uint32_t kernel_count, kernel_capacity;
+    attribute_list list; /* what came out; owned */
+    uint64_t *identities; /* [provider_count] */
+    cost_store store;     /* what was measured before */
+    measure_sweep sweep;
+    double begin, end;    /* seconds */
+    uint32_t at;          /* kernel in hand */
+    run_shared shared;
+    runner *runner;       /* after a run of the model; NULL: none */
+    bool has_shared;
+    bool stopped;
+    char what[96];
+    inlay_diag *diag;
+} tuning;
+
+static double seconds(void)
+{
+    return (double)clock_ns() * 1e-9;
+}
+
+static inlay_status no_memory(const tuning *t)
+{
+    return inlay_fail(t->diag, INLAY_OUT_OF_MEMORY, "no memory to tune");
+}
+
+/* Is it time to stop? */
+static bool stop(void *ctx)
+{
+    tuning *t = ctx;
+    double fraction = t->kernel_count > 0 ? (double)t->at / t->kernel_count : 0;
+
+    if (!t->stopped && t->how.progress != NULL)
+        t->stopped = t->how.progress(t->how.progress_user, fraction, t->what) != 0;
+    return t->stopped || seconds() > t->end;
+}
+
+/* ------------------------------------------------------------------ sizes */
+
+static uint32_t count_programs(const program *p)
+{
+    uint32_t n = 1;
+
+    for (uint32_t i = 0; i < p->step_count; i++)
+        for (uint32_t b = 0; p->steps[i].bodies != NULL && b < p->steps[i].node->body_count; b++)
+            n += count_programs(p->steps[i].bodies[b]);
+    return n;
+}
+
+static inlay_status price_graph(tuning *t, tuned *g)
+{
+    const program *p = g->program;
+    const runner *r = runner_of(t->runner, p);
+
+    t->sizes.seen = r != NULL ? seen_sizes(r, &t->a) : NULL;
+    g->values = cost_shapes(p->graph, &p->snapshot, &t->sizes, &t->a);
+    g->prices = arena_array(&t->a, (size_t)p->parts.offer_count + 1, sizeof *g->prices);
+    g->sources = arena_array(&t->a, (size_t)p->parts.offer_count + 1, sizeof *g->sources);
+    if (g->values == NULL || g->prices == NULL || g->sources == NULL)
+        return no_memory(t);
+    for (uint32_t o = 0; o < p->parts.offer_count; o++) {
+        cost_question q = { .graph = &p->snapshot, .provider = &p->env->providers[p->parts.offers[o].provider],
+                            .offer = &p->parts.offers[o], .values = g->values, .max_threads = p->env->max_threads,
+                            .weight_bytes = p->parts.weight_bytes };
+        double error;
+        g->sources[o] = cost_of_offer(p->env->costs, &q, &g->prices[o], &error);
+    }
+    t->result.offer_count += p->parts.offer_count;
+    return INLAY_OK;
+}
+
+static inlay_status add_graphs(tuning *t, const program *p)
+{
+    inlay_status status = INLAY_OK;
+
+    t->graphs[t->graph_count].program = p;
+    INLAY_TRY(price_graph(t, &t->graphs[t->graph_count++]));
+    for (uint32_t i = 0; i < p->step_count; i++)
+        for (uint32_t b = 0; p->steps[i].bodies != NULL && b < p->steps[i].node->body_count; b++)
+            INLAY_TRY(add_graphs(t, p->steps[i].bodies[b]));
+done:
+    return status;
+}
+
+/* The dims of the inputs that the caller has. */
+static inlay_status read_inputs(tuning *t)
+{
+    uint32_t count = t->s->main->graph->input_count;
+    cost_input *inputs = arena_array(&t->a, (size_t)count + 1, sizeof *inputs);
+
+    if (inputs == NULL)
+        return no_memory(t);
+    for (uint32_t i = 0; i < count; i++) {
+        const inlay_value *v = t->how.inputs != NULL && i < t->how.input_count ? t->how.inputs[i] : NULL;
+        inputs[i].rank = INLAY_RANK_UNKNOWN;
+        if (v != NULL && inlay_value_kind(v) == INLAY_KIND_TENSOR)
+            inputs[i] = (cost_input){ inlay_value_rank(v), inlay_value_dims(v) };
+    }
+    t->sizes = (cost_sizes){ .assumed = t->s->sizes.assumed, .assumed_count = t->s->sizes.assumed_count,
+                             .inputs = inputs, .input_count = count };
+    return INLAY_OK;
+}
+
+/* Where sizes depend on data, one run on the caller's inputs says what they are; a run that fails says nothing. */
+static inlay_status try_model(tuning *t)
+{
+    const program *p = t->s->main;
+    uint32_t count = p->graph->input_count;
+    rt_value *values = arena_array(&t->a, (size_t)count + 1, sizeof *values);
+    inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    if (values == NULL)
+        return no_memory(t);
+    for (uint32_t i = 0; i < count; i++) {
+        if (t->how.inputs == NULL || i >= t->how.input_count || t->how.inputs[i] == NULL)
+            return INLAY_OK;
+        values[i] = rt_from_value(t->how.inputs[i]);
+    }
+    status = run_shared_init(&t->shared, t->s->env.max_threads, t->s->env.max_run_bytes);
+    t->has_shared = status == INLAY_OK;
+    if (status == INLAY_OK)
+        status = runner_create(t->s->main, &t->shared, &t->runner, &why);
+    if (status == INLAY_OK)
+        status = runner_run(t->runner, values, &why);
+    if (status != INLAY_OK) {
+        runner_destroy(t->runner);
+        t->runner = NULL;
+    }
+    return status == INLAY_OUT_OF_MEMORY ? no_memory(t) : INLAY_OK;
+}
+
+/* Does a node of the graph or of its bodies make what only data sizes? */
+static bool depends_on_data(const program *p)
+{
+    for (uint32_t v = 0; v < p->graph->value_count; v++) {
+        const inlay_value_info *info = &p->graph->values[v].info;
+        if (info->kind == INLAY_VALUE_TENSOR && info->rank == INLAY_RANK_UNKNOWN)
+            return true;
+        for (uint32_t d = 0; info->kind == INLAY_VALUE_TENSOR && d < info->rank; d++)
+            if (info->dims[d].kind == INLAY_DIM_UNKNOWN)
+                return true;
+    }
+    for (uint32_t i = 0; i < p->step_count; i++)
+        for (uint32_t b = 0; p->steps[i].bodies != NULL && b < p->steps[i].node->body_count; b++)
+            if (depends_on_data(p->steps[i].bodies[b]))
+                return true;
+    return false;
+}
+
+/* ------------------------------------------------------------------ what to measure */
+
+/* The best price of each node, among single offers whose price is more than what the provider says of itself: a model
+ * that praises its own keeps nobody else from being measured. [node_count], -1 = none. */
+static double *find_best(tuning *t, const tuned *g)
+{
+    const partition *parts = &g->program->parts;
+    double *best = arena_array(&t->a, (size_t)g->program->graph->node_count + 1, sizeof *best);
+
+    for (uint32_t n = 0; best != NULL && n < g->program->graph->node_count; n++)
+        best[n] = -1;
+    for (uint32_t o = 0; best != NULL && o < parts->offer_count; o++) {
+        uint32_t n = parts->offers[o].nodes[0];
+        if (parts->offers[o].node_count == 1 && g->sources[o] >= COST_PROFILE &&
+            (best[n] < 0 || g->prices[o].ns < best[n]))
+            best[n] = g->prices[o].ns;
+    }
+    return best;
+}
+
+static bool is_plausible(const tuned *g, const double *best, uint32_t o)
+{
+    const part_offer *offer = &g->program->parts.offers[o];
+    double sum = 0;
+
+    for (uint32_t k = 0; k < offer->node_count; k++) {
+        if (best[offer->nodes[k]] < 0)
+            return true;
+        sum += best[offer->nodes[k]];
+    }
+    return offer->chosen || g->sources[o] < COST_PROFILE || g->prices[o].ns <= PRUNE * sum;
+}
+
+static cost_key key_of(const tuning *t, const tuned *g, uint32_t o)
+{
+    const program *p = g->program;
+    const part_offer *offer = &p->parts.offers[o];
+    cost_question q = { .graph = &p->snapshot, .provider = &p->env->providers[offer->provider], .offer = offer,
+                        .values = g->values, .max_threads = p->env->max_threads };
+
+    return cost_key_of(t->identities[offer->provider], &q);
+}
+
+static bool add_kernel(tuning *t, const kernel *k)
+{
+    if (t->kernel_count == t->kernel_capacity) {
+        uint32_t capacity = t->kernel_capacity * 2 + 256;
+        kernel *more = realloc(t->kernels, capacity * sizeof *more);
+        if (more == NULL)
+            return false;
+        t->kernels = more;
+        t->kernel_capacity = capacity;
+    }
+    t->kernels[t->kernel_count++] = *k;
+    return true;
+}
+
+/* Regions of equal kernels in the same order are equal. */
+static kernel region_kernel(const tuning *t, const tuned *g, const part_region *r)
+{
+    kernel k = { .in = g, .offer = r->offers[0], .region = r, .known = true };
+
+    for (uint32_t i = 0; i < r->offer_count; i++) {
+        cost_key one = key_of(t, g, r->offers[i]);
+
+        k.known = k.known && cost_store_find(&t->store, one) != NULL;
+        k.weight += g->prices[r->offers[i]].ns;
+        for (int w = 0; w < 2; w++)
+            k.key.word[w] = hash_u64(k.key.word[w], one.word[w]);
+    }
+    return k;
+}
+
+/* The regions of one provider, when it runs all that it offers. */
+static inlay_status add_regions(tuning *t, const tuned *g, uint32_t owner)
+{
+    const program *p = g->program;
+    uint8_t *barred = arena_alloc(&t->a, (size_t)p->parts.offer_count + 1);
+    uint8_t *own = arena_alloc(&t->a, (size_t)p->graph->node_count + 1);
+    part_rules rules = p->env->rules != NULL ? *p->env->rules : (part_rules){ 0 };
+    part_request again = { .graph = p->graph, .snapshot = &p->snapshot, .providers = p->env->providers,
+                           .provider_count = p->env->provider_count, .max_threads = p->env->max_threads,
+                           .rules = &rules, .costs = p->env->costs, .barred = barred };
+    inlay_diag why = INLAY_DIAG_INIT;
+    partition base = p->parts, other = { 0 };
+    inlay_status status;
+
+    if (barred == NULL || own == NULL)
+        return no_memory(t);
+    for (uint32_t o = 0; o < p->parts.offer_count; o++)
+        if (p->parts.offers[o].provider == owner && p->parts.offers[o].node_count == 1)
+            own[p->parts.offers[o].nodes[0]] = 1;
+    for (uint32_t o = 0; o < p->parts.offer_count; o++)
+        for (uint32_t k = 0; k < p->parts.offers[o].node_count; k++)
+            barred[o] |= p->parts.offers[o].provider != owner && own[p->parts.offers[o].nodes[k]];
+    rules.saved_plan = NULL;
+    base.profile = g->values;
+    status = partition_again(&again, &base, &t->a, &other, &why);
+    if (status == INLAY_OUT_OF_MEMORY)
+        return no_memory(t);
+    for (uint32_t i = 0; status == INLAY_OK && i < other.region_count; i++) {
+        const part_region *r = &other.regions[i];
+        kernel k;
+
+        if (r->provider != owner || (p->parts.offers[r->offers[0]].flags & INLAY_OFFER_MERGE) == 0)
+            continue;
+        k = region_kernel(t, g, r);
+        if (k.weight > 0 && !add_kernel(t, &k))
+            return no_memory(t);
+    }
+    return INLAY_OK; /* a rule that does not let the provider have all leaves its offers as they were priced */
+}
+
+static bool merges(const part_offer *o)
+{
+    return (o->flags & INLAY_OFFER_MERGE) != 0;
+}
+
+static int by_weight(const void *a_, const void *b_)
+{
+    const kernel *a = a_, *b = b_;
+
+    return a->weight != b->weight ? (a->weight > b->weight ? -1 : 1) : cost_key_order(a_, b_);
+}
+
+/* Kernels of one key become one. */
+static void merge_kernels(tuning *t)
+{
+    uint32_t n = 0;
+
+    if (t->kernel_count > 0)
+        qsort(t->kernels, t->kernel_count, sizeof *t->kernels, cost_key_order);
+    for (uint32_t i = 0; i < t->kernel_count; i++) {
+        if (n > 0 && cost_key_order(&t->kernels[n - 1], &t->kernels[i]) == 0)
+            t->kernels[n - 1].weight += t->kernels[i].weight;
+        else
+            t->kernels[n++] = t->kernels[i];
+    }
+    t->kernel_count = n;
+    if (n > 0)
+        qsort(t->kernels, n, sizeof *t->kernels, by_weight);
+    t->result.kernel_count = n;
+    for (uint32_t i = 0; i < n; i++)
+        t->result.known_count += t->kernels[i].known;
+}
+
+static inlay_status find_kernels(tuning *t)
+{
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < t->graph_count; i++) {
+        const tuned *g = &t->graphs[i];
+        double *best = find_best(t, g);
+        uint8_t *merging = arena_alloc(&t->a, (size_t)t->s->env.provider_count + 1); /* has offers here that merge */
+
+        if (best == NULL || merging == NULL)
+            return no_memory(t);
+        for (uint32_t o = 0; o < g->program->parts.offer_count; o++) {
+            kernel k = { .in = g, .offer = o, .weight = g->prices[o].ns };
+
+            if (g->prices[o].ns == 0)
+                continue; /* computed while planning, or a view */
+            if (merges(&g->program->parts.offers[o])) {
+                merging[g->program->parts.offers[o].provider] = 1;
+                continue;
+            }
+            if (!is_plausible(g, best, o)) {
+                t->result.pruned_count++;
+                continue;
+            }
+            k.key = key_of(t, g, o);
+            k.known = cost_store_find(&t->store, k.key) != NULL;
+            if (!add_kernel(t, &k))
+                return no_memory(t);
+        }
+        for (uint32_t p = 0; p < t->s->env.provider_count; p++)
+            if (merging[p] != 0)
+                INLAY_TRY(add_regions(t, g, p));
+    }
+    merge_kernels(t);
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ measuring */
+
+/* The kernels within a region (inlay.kernels/1): figures for the provider itself, which later sessions give it. */
+typedef struct within {
+    tuning *t;
+    uint64_t identity;
+} within;
+
+static double find_timing(const void *ctx, const void *key, uint64_t key_bytes)
+{
+    const within *w = ctx;
+    const tuning *t = w->t;
+    const cost_key k = cost_key_of_timing(w->identity, key, key_bytes);
+    const cost_record *r;
+
+    for (uint32_t i = 0; i < t->list.count; i++)
+        if (memcmp(&t->list.records[i].key, &k, sizeof k) == 0)
+            return t->list.records[i].ns;
+    r = cost_store_find(&t->store, k);
+    return r != NULL ? r->ns : -1;
+}
+
+static inlay_status keep_timing(void *ctx, const void *key, uint64_t key_bytes, double ns, const char *what)
+{
+    within *w = ctx;
+    attribute_list *list = &w->t->list;
+    cost_record *more, *r;
+
+    if (list->count == list->capacity) {
+        uint32_t capacity = list->capacity * 2 + 256;
+
+        more = realloc(list->records, capacity * sizeof *more);
+        if (more == NULL)
+            return INLAY_OUT_OF_MEMORY;
+        list->records = more;
+        list->capacity = capacity;
+    }
+    r = &list->records[list->count++];
+    *r = (cost_record){ .key = cost_key_of_timing(w->identity, key, key_bytes), .ns = ns, .samples = 1,
+                        .when = (int64_t)time(NULL) };
+    (void)snprintf(r->what, sizeof r->what, "%s", what);
+    return INLAY_OK;
+}
+
+static bool stop_within(void *ctx)
+{
+    return stop(((within *)ctx)->t);
+}
+
+static inlay_status time_within(const measure_job *job, within *w)
+{
+    inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status = measure_within(job, REGION_NS, stop_within, keep_timing, w, &why);
+
+    if (status == INLAY_OUT_OF_MEMORY)
+        return inlay_fail(w->t->diag, status, "no memory to tune");
+    return INLAY_OK; /* one that has none, or can't, runs by its model */
+}
+
+static inlay_status measure_kernel(tuning *t, const kernel *k)
+{
+    const program *p = k->in->program;
+    const part_offer *offer = &p->parts.offers[k->offer];
+    part_region alone = { .provider = offer->provider, .offers = &k->offer, .offer_count = 1 };
+    const part_region *region = k->region != NULL ? k->region : &alone;
+    part_offer merged = *offer;
+    uint64_t *cookies = NULL;
+    cost_record like = { .when = (int64_t)time(NULL) };
+    const char *op = p->graph->nodes[offer->nodes[0]]->info.op_type.data;
+    measure_job job = { .g = p->graph, .snapshot = &p->snapshot, .provider = &p->env->providers[offer->provider],
+                        .offer = offer, .values = k->in->values, .max_threads = p->env->max_threads,
+                        .max_bytes = p->env->max_run_bytes,
+                        .weights_in = cost_weights_in(p->parts.weight_bytes) };
+    within inside = { .t = t };
+    const run_timings figures = { &inside, find_timing };
+    measure_plan runs = { .min_runs = LEAST_RUNS, .max_runs = t->how.runs > 0 ? t->how.runs : MOST_RUNS,
+                          .budget_ns = KERNEL_NS, .stop = stop, .stop_ctx = t };
+    inlay_diag why = INLAY_DIAG_INIT;
+    measurement got;
+    inlay_status status;
+
+    job.timings = &figures;
+    if (runs.min_runs > runs.max_runs)
+        runs.min_runs = runs.max_runs;
+    (void)snprintf(t->what, sizeof t->what, "%.40s on %.40s", op, job.provider->name);
+    if (k->region != NULL) {
+        cookies = arena_array(&t->a, region->offer_count, sizeof *cookies);
+        if (cookies == NULL)
+            return no_memory(t);
+        for (uint32_t i = 0; i < region->offer_count; i++)
+            cookies[i] = p->parts.offers[region->offers[i]].cookie;
+        merged.nodes = region->nodes;
+        merged.node_count = region->node_count;
+        job.offer = &merged;
+        job.cookies = cookies;
+        job.cookie_count = region->offer_count;
+    }
+    inside.identity = t->identities[offer->provider];
+    if (k->region != NULL && !t->stopped) {
+        status = time_within(&job, &inside);
+        if (status != INLAY_OK)
+            return status;
+    }
+    status = measure_offer(&job, &runs, &t->sweep, &got, &why);
+    if (status == INLAY_CANCELLED)
+        return INLAY_OK; /* the loop sees it */
+    if (status == INLAY_OUT_OF_MEMORY)
+        return inlay_fail(t->diag, status, "%s", why.text);
+    if (status != INLAY_OK) {
+        char line[700];
+        (void)snprintf(line, sizeof line, "tune: %s could not be timed: %s", t->what, why.text);
+        if (p->env->log != NULL)
+            p->env->log(p->env->log_ctx, INLAY_LOG_INFO, line);
+        t->result.failed_count++;
+        return INLAY_OK;
+    }
+    like.spread = (float)got.spread;
+    like.samples = got.samples;
+    if (!attribute_add(&t->list, p, region, k->in->values, got.ns, t->identities[offer->provider], &like))
+        return no_memory(t);
+    t->result.measured_count++;
+    return INLAY_OK;
+}
+
+static inlay_status measure_kernels(tuning *t)
+{
+    inlay_status status = INLAY_OK;
+
+    INLAY_TRY(measure_sweep_init(&t->sweep, t->diag));
+    for (t->at = 0; t->at < t->kernel_count && !stop(t); t->at++)
+        INLAY_TRY(measure_kernel(t, &t->kernels[t->at]));
+    t->result.stopped = t->at < t->kernel_count;
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ what it changes */
+
+/* The main graph's offers at the prices of a book; memory is the tuning's. */
+static bool price_again(tuning *t, const cost_book *book, partition *out)
+{
+    const tuned *g = &t->graphs[0];
+    const program *p = g->program;
+
+    *out = p->parts;
+    out->profile = g->values;
+    out->offers = arena_array(&t->a, (size_t)p->parts.offer_count + 1, sizeof *out->offers);
+    for (uint32_t o = 0; out->offers != NULL && o < p->parts.offer_count; o++) {
+        cost_question q = { .graph = &p->snapshot, .provider = &p->env->providers[p->parts.offers[o].provider],
+                            .offer = &p->parts.offers[o], .values = g->values, .max_threads = p->env->max_threads,
+                            .weight_bytes = p->parts.weight_bytes };
+        out->offers[o] = p->parts.offers[o];
+        out->offers[o].cost_source = cost_of_offer(book, &q, &out->offers[o].cost, &out->offers[o].cost_error);
+    }
+    return out->offers != NULL;
+}
+
+/* What the session's own assignment costs at these prices. */
+static double assignment_ns(const tuning *t, const cost_book *book, const partition *priced)
+{
+    const program *p = t->graphs[0].program;
+    double ns = 0;
+
+    for (uint32_t i = 0; i < p->parts.region_count; i++) {
+        const part_region *r = &p->parts.regions[i];
+        if (r->provider != INLAY_NONE)
+            ns += cost_launch_ns(book, &p->env->providers[r->provider]);
+        for (uint32_t k = 0; k < r->offer_count; k++)
+            ns += priced->offers[r->offers[k]].cost.ns;
+    }
+    for (uint32_t i = 0; i < p->parts.copy_count; i++) {
+        const part_copy *c = &p->parts.copies[i];
+        ns += cost_copy_ns(book, p->env->providers, p->env->provider_count, c->from_domain, c->to_domain,
+                           cost_value_bytes(&t->graphs[0].values[c->value]));
+    }
+    return ns;
+}
+
+/* [node_count] the offer that runs each node, INLAY_NONE for the host's. NULL: no memory. */
+static uint32_t *offer_of_nodes(tuning *t, const partition *parts)
+{
+    uint32_t nodes = t->graphs[0].program->graph->node_count;
+    uint32_t *offer = arena_array(&t->a, (size_t)nodes + 1, sizeof *offer);
+
+    for (uint32_t n = 0; offer != NULL && n < nodes; n++)
+        offer[n] = INLAY_NONE;
+    for (uint32_t i = 0; offer != NULL && i < parts->region_count; i++) {
+        const part_region *r = &parts->regions[i];
+        for (uint32_t k = 0; k < r->offer_count; k++)
+            for (uint32_t m = 0; m < parts->offers[r->offers[k]].node_count; m++)
+                offer[parts->offers[r->offers[k]].nodes[m]] = r->offers[k];
+    }
+    return offer;
+}
+
+static inlay_status tell_changes(tuning *t, const partition *priced, const partition *after)
+{
+    const program *p = t->graphs[0].program;
+    uint32_t *was = offer_of_nodes(t, &p->parts), *is = offer_of_nodes(t, after);
+
+    if (was == NULL || is == NULL)
+        return no_memory(t);
+    for (uint32_t n = 0; n < p->graph->node_count; n++) {
+        const part_offer *from = was[n] == INLAY_NONE ? NULL : &priced->offers[was[n]];
+        const part_offer *to = is[n] == INLAY_NONE ? NULL : &priced->offers[is[n]];
+        inlay_tune_change change = { .struct_size = sizeof change };
+
+        if (from == NULL || to == NULL || from->provider == to->provider)
+            continue;
+        t->result.changed_count++;
+        change.node = p->graph->nodes[n]->info.name.data;
+        change.op_type = p->graph->nodes[n]->info.op_type.data;
+        change.from = p->env->providers[from->provider].name;
+        change.to = p->env->providers[to->provider].name;
+        change.from_ns = from->cost.ns;
+        change.to_ns = to->cost.ns;
+        if (t->how.change != NULL)
+            t->how.change(t->how.change_user, &change);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status compare(tuning *t, const char *folder)
+{
+    const program *p = t->graphs[0].program;
+    const program_env *env = p->env;
+    cost_book_request open = { .folder = folder, .providers = env->providers, .provider_count = env->provider_count,
+                               .max_threads = env->max_threads };
+    part_request again = { .graph = p->graph, .snapshot = &p->snapshot, .providers = env->providers,
+                           .provider_count = env->provider_count, .max_threads = env->max_threads,
+                           .rules = env->rules };
+    partition before, now, after;
+    cost_book *book = NULL;
+    inlay_status status = INLAY_OK;
+
+    INLAY_TRY(cost_book_open(&open, &book, t->diag));
+    if (!price_again(t, env->costs, &before) || !price_again(t, book, &now)) {
+        status = no_memory(t);
+        goto done;
+    }
+    again.costs = book;
+    t->result.before_ns = assignment_ns(t, env->costs, &before);
+    t->result.measured_ns = assignment_ns(t, book, &now);
+    INLAY_TRY(partition_again(&again, &now, &t->a, &after, t->diag));
+    t->result.after_ns = after.cost_ns;
+    INLAY_TRY(tell_changes(t, &now, &after));
+done:
+    cost_book_close(book);
+    return status;
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+static inlay_status find_identities(tuning *t)
+{
+    t->identities = arena_array(&t->a, (size_t)t->s->env.provider_count + 1, sizeof *t->identities);
+    if (t->identities == NULL)
+        return no_memory(t);
+    for (uint32_t i = 0; i < t->s->env.provider_count; i++)
+        t->identities[i] = cost_identity_of(&t->s->providers[i]);
+    return INLAY_OK;
+}
+
+static inlay_status tune(tuning *t)
+{
+    cost_log log = { t->s->env.log, t->s->env.log_ctx };
+    inlay_status status = INLAY_OK;
+    char folder[PATH_MAX];
+
+    INLAY_TRY(session_costs_folder(t->s, folder, sizeof folder, t->diag));
+    t->graphs = arena_array(&t->a, count_programs(t->s->main), sizeof *t->graphs);
+    if (t->graphs == NULL)
+        return no_memory(t);
+    if (cost_store_load(folder, &log, &t->store) != INLAY_OK)
+        return no_memory(t);
+    INLAY_TRY(find_identities(t));
+    INLAY_TRY(read_inputs(t));
+    if (depends_on_data(t->s->main))
+        INLAY_TRY(try_model(t));
+    INLAY_TRY(add_graphs(t, t->s->main));
+    INLAY_TRY(find_kernels(t));
+    INLAY_TRY(measure_kernels(t));
+    attribute_merge(&t->list);
+    INLAY_TRY(cost_store_merge(folder, t->list.records, t->list.count, &log, t->diag));
+    INLAY_TRY(compare(t, folder));
+done:
+    return status;
+}
+
+inlay_status inlay_tune(inlay_session *session, const inlay_tune_options *how, inlay_tune_result *out_result,
+                        inlay_diag *diag)
+{
+    tuning t = { .s = session, .diag = diag, .what = "tuning", .begin = seconds() };
+    inlay_status status;
+
+    if (how != NULL)
+        memcpy(&t.how, how, how->struct_size < sizeof t.how ? (size_t)how->struct_size : sizeof t.how);
+    t.end = t.begin + (t.how.budget_s > 0 ? t.how.budget_s : DEFAULT_BUDGET_S);
+    status = tune(&t);
+    t.result.seconds = seconds() - t.begin;
+    if (status == INLAY_OK && out_result != NULL && out_result->struct_size > sizeof t.result.struct_size) {
+        uint64_t bytes = out_result->struct_size < sizeof t.result ? out_result->struct_size : sizeof t.result;
+        memcpy((char *)out_result + sizeof bytes, (const char *)&t.result + sizeof bytes,
+               (size_t)bytes - sizeof bytes);
+    }
+    runner_destroy(t.runner);
+    if (t.has_shared)
+        run_shared_deinit(&t.shared);
+    measure_sweep_deinit(&t.sweep);
+    cost_sizes_deinit(&t.sizes);
+    cost_store_deinit(&t.store);
+    free(t.kernels);
+    free(t.list.records);
+    arena_deinit(&t.a);
+    return status;
+}

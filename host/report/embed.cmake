@@ -1,0 +1,23 @@
+# Makes a C file of texts: cmake -DOUTPUT=page.c "-DTEXTS=page_css=a.css;page_js=b.js,c.js" -P embed.cmake
+# Files of one text are joined by commas. Indentation, and comments that stand on lines of their own, stay behind. Bytes
+# are written as numbers, since C limits the length of string literals.
+set(code "/* Made by embed.cmake from the files of page/. */\n#include \"report/page.h\"\n")
+foreach(text ${TEXTS})
+  string(REPLACE "=" ";" parts "${text}")
+  list(GET parts 0 name)
+  list(GET parts 1 files)
+  string(REPLACE "," ";" files "${files}")
+  set(all "")
+  foreach(file ${files})
+    file(READ "${file}" one)
+    string(APPEND all "\n${one}")
+  endforeach()
+  string(REGEX REPLACE "\n[ ]+" "\n" all "${all}")
+  string(REGEX REPLACE "\n/[*][^*]*[*]+([^/*][^*]*[*]+)*/" "\n" all "${all}")
+  string(REGEX REPLACE "\n\n+" "\n" all "${all}")
+  string(HEX "${all}" hex)
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+  string(REGEX REPLACE "((0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,))" "\\1\n" bytes "${bytes}")
+  string(APPEND code "const char ${name}[] = {\n${bytes}0};\n")
+endforeach()
+file(WRITE "${OUTPUT}" "${code}")

@@ -1,0 +1,129 @@
+/* What a session knows about costs before it partitions. */
+#include "config/dirs.h"
+#include "session/session.h"
+#include <limits.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool is_symbol(const graph_model *model, const option_pair *pair)
+{
+    for (uint32_t k = 1; k < model->symbol_count; k++)
+        if (model->symbols[k].name.bytes == pair->key_bytes &&
+            memcmp(model->symbols[k].name.data, pair->key, pair->key_bytes) == 0)
+            return true;
+    return false;
+}
+
+/* An assumption for a symbol that the model lacks is no error: one setting may serve many models. */
+static void note_stranger(const inlay_session *s, const option_pair *pair)
+{
+    char line[200];
+
+    (void)snprintf(line, sizeof line, "option assume: the model has no dimension named '%.*s'",
+                   (int)(pair->key_bytes < 100 ? pair->key_bytes : 100), pair->key);
+    if (s->env.log != NULL)
+        s->env.log(s->env.log_ctx, INLAY_LOG_INFO, line);
+}
+
+static inlay_status read_assumptions(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    cost_assumption *list;
+    uint32_t count = 0;
+    option_pair pair;
+
+    while (options_pair(options, OPTION_assume, count, &pair))
+        count++;
+    if (count == 0)
+        return INLAY_OK;
+    list = arena_array(&s->a, count, sizeof *list);
+    if (list == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for option assume");
+    for (uint32_t i = 0; options_pair(options, OPTION_assume, i, &pair); i++) {
+        /* Options may go once the session is there; tuning comes later. */
+        list[i] = (cost_assumption){ arena_string_n(&s->a, pair.key, pair.key_bytes), pair.key_bytes,
+                                     strtoll(pair.value, NULL, 10) };
+        if (list[i].name == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for option assume");
+        if (!is_symbol(s->model, &pair))
+            note_stranger(s, &pair);
+    }
+    s->sizes.assumed = list;
+    s->sizes.assumed_count = count;
+    return INLAY_OK;
+}
+
+inlay_status session_profile_place(const inlay_options *options, char *place, const char **out_folder,
+                                   const char **out_name, inlay_diag *diag)
+{
+    const char *path = options_text(options, OPTION_profile);
+    char *slash;
+
+    *out_folder = *out_name = NULL;
+    if (strcmp(path, "auto") == 0)
+        return INLAY_OK;
+    *out_name = "";
+    if (path[0] == '\0')
+        return INLAY_OK;
+    if (snprintf(place, PATH_MAX, "%s%s", strchr(path, '/') == NULL ? "./" : "", path) >= PATH_MAX)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option profile: the path is too long");
+    slash = strrchr(place, '/');
+    if (slash[1] == '\0')
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option profile: '%.300s' is a folder; name a file", path);
+    *slash = '\0';
+    *out_folder = place[0] == '\0' ? "/" : place;
+    *out_name = slash + 1;
+    return INLAY_OK;
+}
+
+inlay_status session_costs_open(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    cost_book_request request = { .providers = s->providers, .provider_count = s->env.provider_count,
+                                  .max_threads = s->env.max_threads, .log = s->env.log, .log_ctx = s->env.log_ctx };
+    char root[PATH_MAX], folder[PATH_MAX], place[PATH_MAX];
+    inlay_status status;
+
+    s->env.sizes = &s->sizes;
+    s->cache_dir = arena_string(&s->a, options_text(options, OPTION_cache_dir));
+    if (s->cache_dir == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
+    status = session_profile_place(options, place, &request.profile_folder, &request.profile_name, diag);
+    if (status != INLAY_OK)
+        return status;
+    if (request.profile_folder != NULL && access(options_text(options, OPTION_profile), R_OK) != 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "option profile: %.300s: %s; inlay calibrate writes one",
+                          options_text(options, OPTION_profile), strerror(errno));
+    /* Only looks: a session without costs leaves no folder behind. */
+    if (config_cache_dir(options, root, sizeof root) &&
+        snprintf(folder, sizeof folder, "%s/costs", root) < (int)sizeof folder)
+        request.folder = folder;
+    if (request.folder != NULL || request.profile_folder != NULL) {
+        status = cost_book_open(&request, &s->book, diag);
+        if (status != INLAY_OK)
+            return status;
+        s->env.costs = s->book;
+    }
+    return read_assumptions(s, options, diag);
+}
+
+void session_costs_close(inlay_session *s)
+{
+    cost_book_close(s->book);
+    cost_sizes_deinit(&s->sizes);
+}
+
+inlay_status session_costs_folder(const inlay_session *s, char *text, size_t bytes, inlay_diag *diag)
+{
+    inlay_options *options = NULL;
+    inlay_status status = INLAY_OK;
+
+    INLAY_TRY(inlay_options_create(&options, diag));
+    INLAY_TRY(inlay_options_set(options, "cache_dir", s->cache_dir, diag));
+    if (!config_cache_folder(options, "costs", text, bytes))
+        status = inlay_fail(diag, INLAY_IO_ERROR, "there is no cache folder to keep measurements in; see option "
+                            "cache_dir, which is '%s'", s->cache_dir);
+done:
+    inlay_options_destroy(options);
+    return status;
+}

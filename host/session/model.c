@@ -1,0 +1,225 @@
+/* session/model.c - the first half of a session's life: from the file to the optimised graph. */
+#include "session/session.h"
+#include "model/model.h"
+#include "passes/pass.h"
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t session_count_nodes(const graph *g)
+{
+    uint32_t n = g->node_count;
+
+    for (uint32_t i = 0; i < g->node_count; i++)
+        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
+            n += session_count_nodes(g->nodes[i]->bodies[b].graph);
+    return n;
+}
+
+static model_load_options load_options(const inlay_options *options)
+{
+    const char *dir = options_text(options, OPTION_external_dir);
+    model_load_options load = { .external_dir = dir[0] != '\0' ? dir : NULL };
+
+    load.limits.max_depth = (uint32_t)options_int(options, OPTION_max_depth);
+    load.limits.max_subgraph_depth = (uint32_t)options_int(options, OPTION_max_subgraph_depth);
+    load.limits.max_nodes = (uint64_t)options_int(options, OPTION_max_nodes);
+    load.limits.max_values = (uint64_t)options_int(options, OPTION_max_values);
+    load.limits.max_tensor_bytes = (uint64_t)options_int(options, OPTION_max_tensor_bytes);
+    load.limits.max_densified_bytes = (uint64_t)options_int(options, OPTION_max_densified_bytes);
+    load.limits.max_parsed_bytes = (uint64_t)options_int(options, OPTION_max_parsed_bytes);
+    return load;
+}
+
+inlay_status session_load_model(inlay_session *s, const session_source *source, const inlay_options *options,
+                               inlay_diag *diag)
+{
+    model_load_options load = load_options(options);
+
+    if (source->path != NULL)
+        return model_load_path(source->path, &load, &s->model, diag);
+    if (source->data != NULL)
+        return model_load_bytes(source->data, (size_t)source->bytes, &load, &s->model, diag);
+    return model_load_fd(source->fd, &load, &s->model, diag);
+}
+
+static inlay_status fix_dims_of(graph_model *model, const inlay_dim **dims, uint32_t rank, uint32_t symbol,
+                                int64_t size, bool *out_found)
+{
+    inlay_dim *copy = NULL;
+
+    for (uint32_t d = 0; rank != INLAY_RANK_UNKNOWN && d < rank; d++) {
+        if ((*dims)[d].kind != INLAY_DIM_SYMBOLIC || (*dims)[d].symbol != symbol)
+            continue;
+        if (copy == NULL) {
+            copy = arena_copy(&model->arena, *dims, rank * sizeof *copy);
+            if (copy == NULL)
+                return INLAY_OUT_OF_MEMORY;
+            *dims = copy;
+        }
+        copy[d] = (inlay_dim){ .value = size, .kind = INLAY_DIM_FIXED };
+        *out_found = true;
+    }
+    return INLAY_OK;
+}
+
+/* Option dim: a symbol of the model becomes a size, wherever the main graph declares it. */
+static inlay_status fix_dims(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    graph *g = s->model->main;
+    option_pair fix;
+
+    for (uint32_t i = 0; options_pair(options, OPTION_dim, i, &fix); i++) {
+        int64_t size = strtoll(fix.value, NULL, 10);
+        int bytes = (int)fix.key_bytes;
+        uint32_t symbol = 0;
+        bool found = false;
+
+        for (uint32_t k = 1; symbol == 0 && k < s->model->symbol_count; k++)
+            if (strlen(s->model->symbols[k].name.data) == fix.key_bytes &&
+                memcmp(s->model->symbols[k].name.data, fix.key, fix.key_bytes) == 0)
+                symbol = k;
+        for (uint32_t v = 0; symbol != 0 && v < g->value_count; v++) {
+            graph_value *value = &g->values[v];
+            if (fix_dims_of(s->model, &value->info.dims, value->info.rank, symbol, size, &found) != INLAY_OK ||
+                (value->declared && fix_dims_of(s->model, &value->declared_dims, value->declared_rank, symbol,
+                                                size, &found) != INLAY_OK))
+                return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fix dimension '%.*s'", bytes, fix.key);
+        }
+        if (!found)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option dim: the model has no dimension named '%.*s'",
+                              bytes, fix.key);
+    }
+    return INLAY_OK;
+}
+
+/* Option free_shapes: what the main graph declares of shapes is forgotten; each run brings those of its inputs. */
+static void free_shapes(graph *g)
+{
+    for (uint32_t v = 0; v < g->value_count; v++) {
+        graph_value *value = &g->values[v];
+
+        if ((value->info.flags & INLAY_VALUE_CONSTANT) != 0)
+            continue;
+        value->info.rank = INLAY_RANK_UNKNOWN;
+        value->info.dims = NULL;
+        value->declared_rank = INLAY_RANK_UNKNOWN;
+        value->declared_dims = NULL;
+    }
+}
+
+/* The items of a LIST option, in the session's arena. NULL: no memory. */
+static const char **list_option(inlay_session *s, const inlay_options *options, uint32_t option, uint32_t *out_count)
+{
+    const char **list;
+    uint32_t count = 0;
+
+    while (options_list(options, option, count) != NULL)
+        count++;
+    list = arena_array(&s->a, (size_t)count + 1, sizeof *list);
+    for (uint32_t i = 0; list != NULL && i < count; i++)
+        list[i] = options_list(options, option, i);
+    *out_count = count;
+    return list;
+}
+
+/* Is the value one that the run makes as a tensor, and no output yet? */
+static bool can_tap(const graph *g, uint32_t v)
+{
+    const inlay_value_info *info = &g->values[v].info;
+
+    return info->kind == INLAY_VALUE_TENSOR && info->producer != INLAY_NONE && info->dtype != INLAY_UNDEFINED &&
+           (info->flags & INLAY_VALUE_GRAPH_OUTPUT) == 0;
+}
+
+/* Option tap: values of the main graph that become outputs, behind its own. "*" is all of them, in the order in which
+ * they are made. */
+static inlay_status add_taps(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    graph *g = s->model->main;
+    const char *name;
+    uint32_t *outputs;
+
+    if (options_list(options, OPTION_tap, 0) == NULL)
+        return INLAY_OK;
+    outputs = arena_array(&s->model->arena, (size_t)g->output_count + g->value_count + 1, sizeof *outputs);
+    if (outputs == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for option tap");
+    if (g->output_count > 0)
+        memcpy(outputs, g->outputs, g->output_count * sizeof *outputs);
+    g->outputs = outputs;
+    for (uint32_t i = 0; (name = options_list(options, OPTION_tap, i)) != NULL; i++) {
+        bool all = strcmp(name, "*") == 0, found = all;
+
+        for (uint32_t k = 0; k < g->node_count; k++) {
+            for (uint32_t o = 0; o < g->nodes[k]->info.output_count; o++) {
+                uint32_t v = g->nodes[k]->info.outputs[o];
+
+                if (v == INLAY_NONE || (!all && strcmp(g->values[v].info.name.data, name) != 0))
+                    continue;
+                found = true;
+                if (!can_tap(g, v))
+                    continue;
+                g->values[v].info.flags |= INLAY_VALUE_GRAPH_OUTPUT;
+                outputs[g->output_count++] = v;
+            }
+        }
+        if (!found)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option tap: no node of the main graph makes '%.200s'",
+                              name);
+    }
+    return INLAY_OK;
+}
+
+static void note(void *ctx, const char *pass, int64_t rewrite, const graph *g, const graph_node *n, const char *text)
+{
+    const inlay_session *s = ctx;
+
+    if (s->watch->note != NULL)
+        s->watch->note(s->watch->ctx, pass, rewrite, g, n, text);
+}
+
+static inlay_status after(void *ctx, const char *pass)
+{
+    const inlay_session *s = ctx;
+
+    return s->watch->after == NULL ? INLAY_OK : s->watch->after(s->watch->ctx, s, pass);
+}
+
+inlay_status session_optimise(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    program_folder folder = { .env = &s->env };
+    pass_ctx passes = { .model = s->model, .fold = program_fold_node, .fold_ctx = &folder, .diag = diag,
+                        .fold_max_bytes = (uint64_t)options_int(options, OPTION_fold_max_bytes) };
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < s->env.provider_count; i++)
+        if (program_has_integers(&s->providers[i]))
+            passes.offers_integers = program_offers_integers;
+    passes.only = list_option(s, options, OPTION_pass, &passes.only_count);
+    passes.never = list_option(s, options, OPTION_no_pass, &passes.never_count);
+    if (passes.only == NULL || passes.never == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the list of passes");
+    if (options_int(options, OPTION_freeze_defaults) != 0 && graph_freeze_defaults(s->model->main) != INLAY_OK)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to make default values constant");
+    INLAY_TRY(graph_inline_functions(s->model, diag));
+    INLAY_TRY(graph_bind(s->model, plugin_set_operators(s->plugins), diag));
+    INLAY_TRY(fix_dims(s, options, diag));
+    if (options_int(options, OPTION_free_shapes) != 0)
+        free_shapes(s->model->main);
+    s->nodes_in_file = session_count_nodes(s->model->main);
+    INLAY_TRY(graph_infer(s->model, diag));
+    INLAY_TRY(add_taps(s, options, diag));
+    passes.rewrite_limit = options_int(options, OPTION_rewrite_limit);
+    INLAY_TRY(session_report(s, 0.2, "optimising", diag));
+    if (s->watch != NULL) {
+        passes.note = note;
+        passes.after = after;
+        passes.note_ctx = s;
+        INLAY_TRY(after(s, ""));
+    }
+    INLAY_TRY(passes_run(&passes, (uint32_t)options_int(options, OPTION_level)));
+    s->lowerings = passes.lowerings;
+done:
+    program_folder_deinit(&folder);
+    return status;
+}

@@ -1,0 +1,115 @@
+/* From options to the rules of an assignment. */
+#include "session/session.h"
+#include "config/checks.h"
+#include <string.h>
+
+static inlay_status no_memory(inlay_diag *diag)
+{
+    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the rules of a session");
+}
+
+static uint32_t count_items(const inlay_options *options, uint32_t option)
+{
+    uint32_t count = 0;
+
+    while (options_list(options, option, count) != NULL)
+        count++;
+    return count;
+}
+
+/* "PATTERN=PROVIDER"; the pattern may be left out where `bare` allows it. Names of nodes may hold '=', those of
+ * providers don't. */
+static inlay_status read_wish(inlay_session *s, const char *option, const char *text, bool bare, part_wish *out,
+                              inlay_diag *diag)
+{
+    const char *equals = strrchr(text, '=');
+
+    if ((equals == NULL && !bare) || equals == text || text[0] == '\0' || (equals != NULL && equals[1] == '\0'))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option %s: '%s' is not PATTERN=PROVIDER%s", option, text,
+                          bare ? " or PROVIDER" : "");
+    out->pattern = equals == NULL ? "*" : arena_string_n(&s->a, text, (size_t)(equals - text));
+    out->provider = arena_string(&s->a, equals == NULL ? text : equals + 1);
+    return out->pattern == NULL || out->provider == NULL ? no_memory(diag) : INLAY_OK;
+}
+
+static inlay_status read_wishes(inlay_session *s, const inlay_options *options, uint32_t option, const char *name,
+                                const part_wish **out_list, uint32_t *out_count, inlay_diag *diag)
+{
+    uint32_t count = count_items(options, option);
+    part_wish *list = arena_array(&s->a, (size_t)count + 1, sizeof *list);
+
+    *out_list = list;
+    *out_count = count;
+    if (list == NULL)
+        return no_memory(diag);
+    for (uint32_t i = 0; i < count; i++) {
+        inlay_status status = read_wish(s, name, options_list(options, option, i), option == OPTION_forbid, &list[i],
+                                        diag);
+        if (status != INLAY_OK)
+            return status;
+    }
+    return INLAY_OK;
+}
+
+static inlay_status read_requires(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    uint32_t count = count_items(options, OPTION_require);
+    const char **list = arena_array(&s->a, (size_t)count + 1, sizeof *list);
+
+    if (list == NULL)
+        return no_memory(diag);
+    for (uint32_t i = 0; i < count; i++) {
+        list[i] = arena_string(&s->a, options_list(options, OPTION_require, i));
+        if (list[i] == NULL)
+            return no_memory(diag);
+    }
+    s->rules.requires = list;
+    s->rules.require_count = count;
+    return INLAY_OK;
+}
+
+static inlay_status read_limits(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    part_limit *list;
+    option_pair pair;
+    uint32_t count = 0;
+
+    while (options_pair(options, OPTION_memory_limit, count, &pair))
+        count++;
+    list = arena_array(&s->a, (size_t)count + 1, sizeof *list);
+    if (list == NULL)
+        return no_memory(diag);
+    for (uint32_t i = 0; options_pair(options, OPTION_memory_limit, i, &pair); i++) {
+        list[i].provider = arena_string_n(&s->a, pair.key, pair.key_bytes);
+        if (list[i].provider == NULL)
+            return no_memory(diag);
+        if (!option_bytes(pair.value, &list[i].bytes))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option memory_limit: '%s=%s' is not NAME=BYTES, with K, M "
+                              "or G behind the number if that is meant", list[i].provider, pair.value);
+    }
+    s->rules.limits = list;
+    s->rules.limit_count = count;
+    return INLAY_OK;
+}
+
+inlay_status session_rules_read(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    const char *file = options_text(options, OPTION_plan);
+    part_rules *r = &s->rules;
+    inlay_status status = INLAY_OK;
+
+    r->by_priority = strcmp(options_text(options, OPTION_policy), "priority") == 0;
+    r->max_partitions = (uint32_t)options_int(options, OPTION_max_partitions);
+    r->no_cpu = options_int(options, OPTION_no_cpu) != 0;
+    INLAY_TRY(read_wishes(s, options, OPTION_pin, "pin", &r->pins, &r->pin_count, diag));
+    INLAY_TRY(read_wishes(s, options, OPTION_forbid, "forbid", &r->forbids, &r->forbid_count, diag));
+    INLAY_TRY(read_requires(s, options, diag));
+    INLAY_TRY(read_limits(s, options, diag));
+    if (file[0] != '\0') {
+        r->saved_plan = arena_string(&s->a, file);
+        if (r->saved_plan == NULL)
+            status = no_memory(diag);
+    }
+done:
+    return status;
+}

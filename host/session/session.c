@@ -1,0 +1,413 @@
+#include "session/session.h"
+#include "base/hash.h"
+#include "config/dirs.h"
+#include "plugin/crash.h"
+#include "session/hash_memo.h"
+#include "session/search.h"
+#include "threads/threads.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ------------------------------------------------------------------ progress */
+
+inlay_status session_report(inlay_session *s, double fraction, const char *what, inlay_diag *diag)
+{
+    if (s->progress != NULL && s->progress(s->progress_user, fraction, what) != 0)
+        return inlay_fail(diag, INLAY_CANCELLED, "cancelled while the session was created (%s)", what);
+    return INLAY_OK;
+}
+
+static inlay_status compile_progress(void *ctx, const char *what, uint32_t steps)
+{
+    inlay_session *s = ctx;
+
+    if (s->progress == NULL)
+        return INLAY_OK;
+    s->progress_done += s->progress_step * steps;
+    return session_report(s, s->progress_done < 1 ? s->progress_done : 1, what, NULL);
+}
+
+static void log_line(void *ctx, uint32_t level, const char *text)
+{
+    const inlay_session *s = ctx;
+
+    if (s->log != NULL)
+        s->log(s->log_user, level, text);
+}
+
+/* ------------------------------------------------------------------ plugins and providers */
+
+static const inlay_option *find_option(const inlay_session *s, const char *name, const char *option)
+{
+    const plugin_provider *p = plugin_set_find(s->plugins, name);
+
+    for (uint32_t i = 0; p != NULL && i < p->table.option_count; i++)
+        if (strcmp(p->options[i].name, option) == 0)
+            return &p->options[i];
+    return NULL;
+}
+
+/* Settings of the session are a provider's, too, where it has such an option. Precision "fast" only permits something: a
+ * provider without that choice computes as it does by default. */
+static bool takes_setting(const inlay_session *s, const char *name, const char *option, const char *value)
+{
+    const inlay_option *o = find_option(s, name, option);
+
+    return o != NULL && (strcmp(value, "fast") != 0 || provider_option_is_choice(o, value));
+}
+
+/* The settings "NAME.option" of one provider, without the prefix, and those of the session that it has, too. */
+static provider_setting *settings_of(inlay_session *s, const inlay_options *options, const char *name,
+                                     uint32_t *out_count)
+{
+    uint32_t total = options == NULL ? 0 : options->setting_count;
+    const struct {
+        const char *option, *value, *otherwise;
+    } shared[] = { { "precision", options == NULL ? "f32" : options_text(options, OPTION_precision), "f32" },
+                   { "isa", options == NULL ? "auto" : options_text(options, OPTION_isa), "auto" } };
+    provider_setting *list = arena_array(&s->a, (size_t)total + 1 + sizeof shared / sizeof shared[0], sizeof *list);
+    size_t bytes = strlen(name);
+
+    *out_count = 0;
+    /* First, so that the provider's own setting overrules it. */
+    for (uint32_t i = 0; list != NULL && i < sizeof shared / sizeof shared[0]; i++)
+        if (strcmp(shared[i].value, shared[i].otherwise) != 0 &&
+            takes_setting(s, name, shared[i].option, shared[i].value))
+            list[(*out_count)++] = (provider_setting){ shared[i].option, shared[i].value };
+    for (uint32_t i = 0; list != NULL && i < total; i++) {
+        const provider_setting *x = &options->settings[i];
+        if (strncmp(x->name, name, bytes) == 0 && x->name[bytes] == '.')
+            list[(*out_count)++] = (provider_setting){ x->name + bytes + 1, x->value };
+    }
+    return list;
+}
+
+/* For explanations. */
+static bool remember_skipped(inlay_session *s, const char *name, const char *reason)
+{
+    session_skipped *skipped = arena_alloc(&s->a, sizeof *skipped);
+
+    if (skipped == NULL)
+        return false;
+    *skipped = (session_skipped){ s->skipped, arena_string(&s->a, name), arena_string(&s->a, reason) };
+    s->skipped = skipped;
+    return skipped->name != NULL && skipped->reason != NULL;
+}
+
+/* The same settings in another order are the same; none are 0. */
+static uint64_t hash_settings(const provider_setting *settings, uint32_t count)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        sum += hash_bytes(settings[i].value, strlen(settings[i].value),
+                          hash_bytes(settings[i].name, strlen(settings[i].name), 1));
+    return sum;
+}
+
+static inlay_status open_provider(inlay_session *s, const inlay_options *options, const char *name, bool optional,
+                                  inlay_diag *diag)
+{
+    uint32_t count;
+    provider_setting *settings = settings_of(s, options, name, &count);
+    const provider *p = NULL;
+    inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status;
+    char line[700];
+
+    if (settings == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", name);
+    for (uint32_t i = 0; i < s->env.provider_count; i++)
+        if (strcmp(s->providers[i].name, name) == 0)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option providers: '%s' is listed twice", name);
+    status = provider_open(s->plugins, name, settings, count, &p, &why);
+    /* One that is there but cannot be opened with its settings may have wrong settings: that is not kept quiet. */
+    if (status != INLAY_OK && optional && status != INLAY_OUT_OF_MEMORY &&
+        (count == 0 || plugin_set_find(s->plugins, name) == NULL)) {
+        (void)snprintf(line, sizeof line, "provider %s is not used: %s", name, why.text);
+        log_line(s, INLAY_LOG_INFO, line);
+        if (!remember_skipped(s, name, why.text))
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", name);
+        return INLAY_OK;
+    }
+    if (status != INLAY_OK) {
+        if (diag != NULL)
+            *diag = why;
+        return status;
+    }
+    s->open[s->env.provider_count] = p;
+    s->providers[s->env.provider_count++] = (part_provider){ .table = p->table, .state = p->state, .name = p->name,
+                                                             .plugin_path = p->path,
+                                                             .plugin_version = p->version,
+                                                             .build_id = p->build_id,
+                                                             .settings_hash = hash_settings(settings, count),
+                                                             .first_domain = p->first_domain };
+    return INLAY_OK;
+}
+
+/* Without a list: all that can be opened, the reference provider last, for it can run everything. */
+static inlay_status open_all(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    uint32_t count = plugin_set_provider_count(s->plugins);
+
+    for (int last = 0; last < 2; last++) {
+        for (uint32_t i = 0; i < count; i++) {
+            const char *name = plugin_set_provider(s->plugins, i)->table.name;
+            inlay_status status;
+            if ((strcmp(name, "reference") == 0) != last)
+                continue;
+            status = open_provider(s, options, name, true, diag);
+            if (status != INLAY_OK)
+                return status;
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status open_listed(inlay_session *s, const inlay_options *options, const char *list, inlay_diag *diag)
+{
+    char *copy = arena_string(&s->a, list), *next = NULL;
+
+    if (copy == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the list of providers");
+    for (char *name = strtok_r(copy, ", ", &next); name != NULL; name = strtok_r(NULL, ", ", &next)) {
+        size_t bytes = strlen(name);
+        bool optional = name[bytes - 1] == '?';
+        inlay_status status;
+
+        if (optional)
+            name[bytes - 1] = '\0';
+        status = open_provider(s, options, name, optional, diag);
+        if (status != INLAY_OK)
+            return status;
+    }
+    return INLAY_OK;
+}
+
+/* A setting for a provider that is not there would be silently lost. Not so when a later source chose the providers:
+ * who leaves one out on the command line need not take back what a file says about it. */
+static inlay_status check_settings(const inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    uint32_t source = options != NULL ? options_source(options, OPTION_providers) : (uint32_t)INLAY_SOURCE_DEFAULT;
+
+    for (uint32_t i = 0; options != NULL && i < options->setting_count; i++) {
+        const char *name = options->settings[i].name;
+        size_t bytes = (size_t)(strchr(name, '.') - name);
+        bool known = options->setting_marks[i].source < source;
+
+        for (uint32_t k = 0; !known && k < s->env.provider_count; k++)
+            known = strlen(s->providers[k].name) == bytes && strncmp(s->providers[k].name, name, bytes) == 0;
+        for (const session_skipped *k = s->skipped; !known && k != NULL; k = k->next) /* optional, and not there */
+            known = strlen(k->name) == bytes && strncmp(k->name, name, bytes) == 0;
+        if (!known)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option %s: provider %.*s is not in use", name, (int)bytes,
+                              name);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status open_providers(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    const char *list = options_text(options, OPTION_providers);
+    size_t most = plugin_set_provider_count(s->plugins) + 1;
+    inlay_status status;
+
+    s->open = arena_array(&s->a, most, sizeof *s->open);
+    s->providers = arena_array(&s->a, most, sizeof *s->providers);
+    if (s->open == NULL || s->providers == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for providers");
+    s->env.providers = s->providers;
+    status = list[0] != '\0' ? open_listed(s, options, list, diag) : open_all(s, options, diag);
+    return status == INLAY_OK ? check_settings(s, options, diag) : status;
+}
+
+/* ------------------------------------------------------------------ inputs and outputs */
+
+static inlay_status describe(inlay_session *s, const uint32_t *values, uint32_t count, inlay_io_info **out_list)
+{
+    const graph *g = s->model->main;
+    inlay_io_info *list = arena_array(&s->a, (size_t)count + 1, sizeof *list);
+
+    *out_list = list;
+    for (uint32_t i = 0; list != NULL && i < count; i++) {
+        const graph_value *v = &g->values[values[i]];
+        uint32_t rank = v->info.rank == INLAY_RANK_UNKNOWN ? 0 : v->info.rank;
+        int64_t *dims = arena_array(&s->a, (size_t)rank + 1, sizeof *dims);
+        const char **names = arena_array(&s->a, (size_t)rank + 1, sizeof *names);
+
+        if (dims == NULL || names == NULL)
+            return INLAY_OUT_OF_MEMORY;
+        for (uint32_t d = 0; d < rank; d++) {
+            const inlay_dim *dim = &v->info.dims[d];
+            dims[d] = dim->kind == INLAY_DIM_FIXED ? dim->value : -1;
+            names[d] = dim->kind == INLAY_DIM_SYMBOLIC ? s->model->symbols[dim->symbol].name.data : "";
+        }
+        list[i] = (inlay_io_info){ .struct_size = sizeof *list, .name = v->info.name.data, .kind = v->info.kind,
+                                   .dtype = v->info.dtype, .rank = v->info.rank, .optional = v->has_default,
+                                   .dims = dims, .dim_names = names };
+    }
+    return list == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ life */
+
+/* Memory is promised freely and the process that believes it is killed: a size that this machine can't have is refused
+ * instead. */
+static uint64_t run_limit(const inlay_options *options)
+{
+    int64_t wanted = options_int(options, OPTION_max_run_bytes);
+    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+
+    if (wanted > 0)
+        return (uint64_t)wanted;
+    return pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : (uint64_t)INT64_MAX;
+}
+
+static inlay_status compile(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    uint32_t nodes = session_count_nodes(s->model->main);
+    char folder[PATH_MAX];
+    uint32_t held = threads_hold(s->env.max_threads);
+
+    (void)hash_constants(s->model->main, config_cache_folder(options, "hashes", folder, sizeof folder) ? folder : NULL,
+                         (int64_t)time(NULL));
+    (void)threads_hold(held);
+    if (config_blob_dir(options, folder, sizeof folder)) {
+        s->env.cache_dir = arena_string(&s->a, folder);
+        if (s->env.cache_dir == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
+    }
+    if (s->env.packs.max_bytes > 0 && config_cache_folder(options, "packs", folder, sizeof folder)) {
+        s->env.packs.dir = arena_string(&s->a, folder);
+        if (s->env.packs.dir == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
+    }
+    s->progress_done = 0.4;
+    s->progress_step = 0.6 / (nodes > 0 ? nodes : 1);
+    s->env.progress = compile_progress;
+    s->env.progress_ctx = s;
+    return program_create(s->model->main, &s->env, &s->main, diag);
+}
+
+/* A session that has read its options and nothing else; NULL: no memory. */
+static inlay_session *session_begin(const inlay_options *options)
+{
+    inlay_session *s = calloc(1, sizeof *s);
+    uint32_t threads = (uint32_t)options_int(options, OPTION_intra_threads), budget = threads_budget();
+
+    if (s == NULL)
+        return NULL;
+    if (options != NULL) {
+        s->log = options->log;
+        s->log_user = options->log_user;
+        s->progress = options->progress;
+        s->progress_user = options->progress_user;
+    }
+    s->env.max_threads = threads == 0 || threads > budget ? budget : threads;
+    s->env.max_run_bytes = run_limit(options);
+    s->env.rules = &s->rules;
+    s->env.packs = (packs_place){ .max_bytes = (uint64_t)options_int(options, OPTION_cache_max_bytes), .log = log_line,
+                                  .log_ctx = s };
+    s->env.log = log_line;
+    s->env.log_ctx = s;
+    return s;
+}
+
+static inlay_status load_plugins(inlay_session *s, const inlay_options *options, inlay_diag *diag)
+{
+    config_search search;
+    inlay_status status;
+
+    if (options_int(options, OPTION_crash_report) != 0)
+        crash_install();
+    config_search_init(&search, options, s->log, s->log_user);
+    status = plugin_set_search_listed(&search.search, search.list, &s->plugins, diag);
+    return status == INLAY_OK ? open_providers(s, options, diag) : status;
+}
+
+inlay_status session_open_providers(const inlay_options *options, inlay_session **out_session, inlay_diag *diag)
+{
+    inlay_session *s = session_begin(options);
+    inlay_status status;
+
+    *out_session = NULL;
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
+    status = load_plugins(s, options, diag);
+    if (status == INLAY_OK)
+        *out_session = s;
+    else
+        inlay_session_destroy(s);
+    return status;
+}
+
+inlay_status session_prepare(const session_source *source, const inlay_options *options, const session_watch *watch,
+                             inlay_session **out_session, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    inlay_session *s = session_begin(options);
+
+    *out_session = NULL;
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
+    s->watch = watch;
+    INLAY_TRY(session_report(s, 0, "loading", diag));
+    INLAY_TRY(session_load_model(s, source, options, diag));
+    INLAY_TRY(session_report(s, 0.1, "opening providers", diag));
+    INLAY_TRY(load_plugins(s, options, diag));
+    INLAY_TRY(session_rules_read(s, options, diag));
+    INLAY_TRY(session_optimise(s, options, diag));
+    INLAY_TRY(session_costs_open(s, options, diag));
+    s->watch = NULL;
+    *out_session = s;
+    s = NULL;
+done:
+    inlay_session_destroy(s);
+    return status;
+}
+
+inlay_status session_open(const session_source *source, const inlay_options *options, inlay_session **out_session,
+                          inlay_diag *diag)
+{
+    inlay_session *s = NULL;
+    inlay_status status = session_prepare(source, options, NULL, &s, diag);
+    const graph *g;
+
+    *out_session = NULL;
+    if (status != INLAY_OK)
+        return status;
+    INLAY_TRY(session_report(s, 0.4, "compiling", diag));
+    INLAY_TRY(compile(s, options, diag));
+    g = s->model->main;
+    if (describe(s, g->inputs, g->input_count, &s->inputs) != INLAY_OK ||
+        describe(s, g->outputs, g->output_count, &s->outputs) != INLAY_OK) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
+        goto done;
+    }
+    INLAY_TRY(session_report(s, 1, "ready", diag));
+    s->progress = NULL;
+    s->env.cache_dir = NULL;
+    s->env.packs.dir = NULL;
+    *out_session = s;
+    s = NULL;
+done:
+    inlay_session_destroy(s);
+    return status;
+}
+
+void inlay_session_destroy(inlay_session *s)
+{
+    if (s == NULL)
+        return;
+    program_destroy(s->main);
+    session_costs_close(s);
+    graph_model_destroy(s->model); /* custom operators are the plugins', so the model goes first */
+    for (uint32_t i = 0; i < s->env.provider_count; i++)
+        provider_close(s->open[i]);
+    plugin_set_destroy(s->plugins);
+    arena_deinit(&s->a);
+    free(s);
+}

@@ -1,0 +1,95 @@
+/* session/session.h - a model made ready to run: loaded, checked, optimised, partitioned, compiled.
+ *
+ * Immutable after session_open, but for the plans that its programs gather behind their locks. */
+#ifndef SESSION_H
+#define SESSION_H
+#include "config/options.h"
+#include "exec/watch.h"
+#include "partition/cost.h"
+#include "plugin/plugin.h"
+
+/* An optional provider that could not be opened. */
+typedef struct session_skipped {
+    const struct session_skipped *next;
+    const char *name, *reason;
+} session_skipped;
+
+/* Who follows the optimiser; see pass_ctx. */
+typedef struct session_watch {
+    void (*note)(void *ctx, const char *pass, int64_t rewrite, const graph *g, const graph_node *n, const char *text);
+    inlay_status (*after)(void *ctx, const inlay_session *s, const char *pass); /* "" = before the first */
+    void *ctx;
+} session_watch;
+
+struct inlay_session {
+    graph_model *model;
+    plugin_set *plugins;
+    const provider **open;   /* [env.provider_count] */
+    part_provider *providers;
+    const session_skipped *skipped; /* the latest first */
+    program_env env;
+    part_rules rules;
+    cost_sizes sizes;        /* env.sizes */
+    cost_book *book;         /* env.costs; may be NULL */
+    const char *cache_dir;   /* option cache_dir, for what is measured later */
+    program *main;
+    arena a;
+    inlay_io_info *inputs;   /* [main->graph->input_count] */
+    inlay_io_info *outputs;
+    const session_watch *watch; /* while optimising only */
+    uint32_t nodes_in_file;  /* before optimisation, bodies included */
+    int64_t lowerings;       /* rewrites that the optimiser did before all its levels (passes/pass.h) */
+    uint32_t contexts;       /* atomic: contexts alive */
+    inlay_log_fn log;
+    void *log_user;
+    inlay_progress_fn progress; /* while opening only */
+    void *progress_user;
+    double progress_done;
+    double progress_step;
+};
+
+/* Where the model comes from: exactly one of path, data, fd (>= 0). */
+typedef struct session_source {
+    const char *path;
+    const void *data;
+    uint64_t bytes;
+    int fd;
+} session_source;
+
+/* Loads, checks and optimises, with costs at hand, but compiles nothing: the session has no program. watch may be
+ * NULL. */
+INLAY_NODISCARD inlay_status session_prepare(const session_source *source, const inlay_options *options,
+                                             const session_watch *watch, inlay_session **out_session,
+                                             inlay_diag *diag);
+INLAY_NODISCARD inlay_status session_open(const session_source *source, const inlay_options *options,
+                                          inlay_session **out_session, inlay_diag *diag);
+
+/* A session without a model: the providers of the options, open, and the log and progress function. The caller ends it
+ * with inlay_session_destroy(). */
+INLAY_NODISCARD inlay_status session_open_providers(const inlay_options *options, inlay_session **out_session,
+                                                    inlay_diag *diag);
+
+/* What the user asks of the assignment: policy, pin, forbid, require, max_partitions, no_cpu, memory_limit, plan.
+ * Errors name the option. In rules.c. */
+INLAY_NODISCARD inlay_status session_rules_read(inlay_session *s, const inlay_options *options, inlay_diag *diag);
+
+/* The parts of session_prepare; in model.c. */
+INLAY_NODISCARD inlay_status session_load_model(inlay_session *s, const session_source *source,
+                                                const inlay_options *options, inlay_diag *diag);
+INLAY_NODISCARD inlay_status session_optimise(inlay_session *s, const inlay_options *options, inlay_diag *diag);
+/* Nodes of the graph and all bodies. */
+uint32_t session_count_nodes(const graph *g);
+/* Tells the progress; INLAY_CANCELLED when the caller gave up. */
+inlay_status session_report(inlay_session *s, double fraction, const char *what, inlay_diag *diag);
+
+/* What is known of costs before the graph is assigned: the profile and the measurements of the cache folder, and what
+ * symbols are taken to be (option assume). In costs.c, as is the next. */
+INLAY_NODISCARD inlay_status session_costs_open(inlay_session *s, const inlay_options *options, inlay_diag *diag);
+void session_costs_close(inlay_session *s);
+/* Where option profile puts the machine profile, cut into folder and name in place[PATH_MAX]: both NULL = in the cache
+ * folder; a NULL folder with a name = nowhere. */
+INLAY_NODISCARD inlay_status session_profile_place(const inlay_options *options, char *place, const char **out_folder,
+                                                   const char **out_name, inlay_diag *diag);
+/* The folder that measurements are kept in, made where it is missing; INLAY_IO_ERROR says how to get one. */
+INLAY_NODISCARD inlay_status session_costs_folder(const inlay_session *s, char *text, size_t bytes, inlay_diag *diag);
+#endif

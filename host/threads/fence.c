@@ -1,0 +1,218 @@
+/* Timelines live in slots that are recycled but never freed; the number of a timeline is (generation, slot), so a stale
+ * number finds a slot of another generation and is ignored. */
+#include "threads/fence.h"
+#include "threads/run.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct timeline {
+    pthread_mutex_t mutex;
+    pthread_cond_t moved;
+    uint32_t generation; /* even: free, odd: in use */
+    inlay_status status; /* INLAY_OK, or why values above `reached` will never be reached */
+    uint64_t reached;
+    inlay_diag why;
+} timeline;
+
+enum { BLOCK_SLOTS = 64, MAX_BLOCKS = 4096 };
+static timeline *blocks[MAX_BLOCKS]; /* atomic pointers, set once */
+static uint32_t *free_slots;         /* stack of slot indexes */
+static uint32_t free_count, free_capacity, slot_count;
+static pthread_mutex_t table_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static timeline *slot_at(uint32_t slot)
+{
+    timeline *block = slot / BLOCK_SLOTS < MAX_BLOCKS ? __atomic_load_n(&blocks[slot / BLOCK_SLOTS], __ATOMIC_ACQUIRE)
+                                                      : NULL;
+    return block != NULL ? &block[slot % BLOCK_SLOTS] : NULL;
+}
+
+/* Locks the slot of a timeline; NULL: it is gone, or never was. */
+static timeline *lock_timeline(uint64_t id)
+{
+    timeline *t = id != 0 ? slot_at((uint32_t)id - 1) : NULL;
+
+    if (t == NULL)
+        return NULL;
+    (void)pthread_mutex_lock(&t->mutex);
+    if (t->generation == (uint32_t)(id >> 32))
+        return t;
+    (void)pthread_mutex_unlock(&t->mutex);
+    return NULL;
+}
+
+/* Adds a block of free slots; table_mutex is held. */
+static bool add_block(void)
+{
+    uint32_t b = slot_count / BLOCK_SLOTS, *more;
+    pthread_condattr_t attr;
+    timeline *block;
+
+    if (b >= MAX_BLOCKS)
+        return false;
+    if (free_capacity < slot_count + BLOCK_SLOTS) {
+        more = realloc(free_slots, (size_t)2 * (slot_count + BLOCK_SLOTS) * sizeof *more);
+        if (more == NULL)
+            return false;
+        free_slots = more;
+        free_capacity = 2 * (slot_count + BLOCK_SLOTS);
+    }
+    block = calloc(BLOCK_SLOTS, sizeof *block);
+    if (block == NULL)
+        return false;
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    for (uint32_t i = 0; i < BLOCK_SLOTS; i++) {
+        (void)pthread_mutex_init(&block[i].mutex, NULL);
+        (void)pthread_cond_init(&block[i].moved, &attr);
+        free_slots[free_count++] = slot_count + BLOCK_SLOTS - 1 - i;
+    }
+    (void)pthread_condattr_destroy(&attr);
+    slot_count += BLOCK_SLOTS;
+    __atomic_store_n(&blocks[b], block, __ATOMIC_RELEASE);
+    return true;
+}
+
+inlay_status timeline_create(uint64_t *out_timeline, inlay_diag *diag)
+{
+    uint32_t slot = INLAY_NONE;
+    timeline *t;
+
+    *out_timeline = 0;
+    (void)pthread_mutex_lock(&table_mutex);
+    if (free_count > 0 || add_block())
+        slot = free_slots[--free_count];
+    (void)pthread_mutex_unlock(&table_mutex);
+    if (slot == INLAY_NONE)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a timeline");
+    t = slot_at(slot);
+    (void)pthread_mutex_lock(&t->mutex);
+    t->generation++;
+    t->status = INLAY_OK;
+    t->reached = 0;
+    *out_timeline = (uint64_t)t->generation << 32 | (slot + 1);
+    (void)pthread_mutex_unlock(&t->mutex);
+    return INLAY_OK;
+}
+
+void timeline_destroy(uint64_t id)
+{
+    timeline *t = lock_timeline(id);
+
+    if (t == NULL)
+        return;
+    t->generation++;
+    (void)pthread_mutex_unlock(&t->mutex);
+    (void)pthread_mutex_lock(&table_mutex);
+    free_slots[free_count++] = (uint32_t)id - 1; /* has room: capacity covers every slot */
+    (void)pthread_mutex_unlock(&table_mutex);
+}
+
+void timeline_renew(uint64_t *id)
+{
+    timeline *t = lock_timeline(*id);
+
+    if (t == NULL)
+        return;
+    t->generation += 2; /* odd again: in use, under another number */
+    t->status = INLAY_OK;
+    t->reached = 0;
+    *id = (uint64_t)t->generation << 32 | (uint32_t)*id;
+    (void)pthread_mutex_unlock(&t->mutex);
+}
+
+void fence_signal(inlay_fence fence, inlay_status status, const inlay_diag *why)
+{
+    timeline *t = lock_timeline(fence.timeline);
+
+    if (t == NULL)
+        return;
+    if (t->status == INLAY_OK && status == INLAY_OK && fence.value > t->reached)
+        t->reached = fence.value;
+    if (t->status == INLAY_OK && status != INLAY_OK) {
+        t->status = status;
+        t->why = (inlay_diag)INLAY_DIAG_INIT;
+        (void)inlay_fail(&t->why, status, "%s", inlay_status_text(status));
+        if (why != NULL && INLAY_HAS(why, tensor) && why->code == status) {
+            t->why = *why;
+            t->why.struct_size = sizeof t->why;
+        }
+    }
+    (void)pthread_cond_broadcast(&t->moved);
+    (void)pthread_mutex_unlock(&t->mutex);
+}
+
+/* Copies a failure into diag, which keeps its own struct_size. */
+static inlay_status tell(inlay_diag *diag, const inlay_diag *why, inlay_status status)
+{
+    (void)inlay_fail(diag, status, "%s", why->text);
+    if (diag != NULL && diag->code == status && INLAY_HAS(diag, tensor)) {
+        diag->error_class = why->error_class;
+        memcpy(diag->node, why->node, sizeof diag->node);
+        memcpy(diag->tensor, why->tensor, sizeof diag->tensor);
+    }
+    return status;
+}
+
+/* How often a waiting run looks at its cancel word, which nobody signals. */
+enum { POLL_NS = 1000000 };
+
+inlay_status fence_wait(inlay_fence fence, const inlay_run *run, inlay_diag *diag)
+{
+    timeline *t = lock_timeline(fence.timeline);
+    inlay_status status = INLAY_OK;
+
+    if (t == NULL)
+        return INLAY_OK;
+    while (t->reached < fence.value && t->status == INLAY_OK && status == INLAY_OK) {
+        struct timespec until;
+
+        if (run == NULL) {
+            (void)pthread_cond_wait(&t->moved, &t->mutex);
+            continue;
+        }
+        (void)clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += POLL_NS;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_nsec -= 1000000000;
+            until.tv_sec++;
+        }
+        (void)pthread_cond_timedwait(&t->moved, &t->mutex, &until);
+        status = run_poll(run);
+    }
+    if (t->reached >= fence.value)
+        status = INLAY_OK;
+    else if (t->status != INLAY_OK)
+        status = tell(diag, &t->why, t->status);
+    else if (status != INLAY_OK)
+        (void)inlay_fail(diag, status, "the run was stopped while it waited for a device: %s",
+                         inlay_status_text(status));
+    (void)pthread_mutex_unlock(&t->mutex);
+    return status;
+}
+
+inlay_status fence_settle(inlay_fence fence, inlay_diag *diag)
+{
+    return fence_wait(fence, NULL, diag);
+}
+
+bool fence_reached(inlay_fence fence, inlay_status *out_status)
+{
+    timeline *t = lock_timeline(fence.timeline);
+    bool reached = true;
+    inlay_status status = INLAY_OK;
+
+    if (t != NULL) {
+        reached = t->reached >= fence.value;
+        if (!reached && t->status != INLAY_OK) {
+            reached = true;
+            status = t->status;
+        }
+        (void)pthread_mutex_unlock(&t->mutex);
+    }
+    if (out_status != NULL)
+        *out_status = status;
+    return reached;
+}

@@ -1,0 +1,69 @@
+#include "threads/hash_many.h"
+#include "base/hash.h"
+#include "threads/threads.h"
+#include <stdlib.h>
+
+enum { LEAST_SHARED = 4 << 20 }; /* bytes: half a millisecond, which waking others may take, too */
+
+/* One block of one job. */
+typedef struct block {
+    const char *data;
+    size_t bytes;
+    uint64_t seed;
+    uint64_t hash;
+} block;
+
+static inlay_status hash_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    block *blocks = user;
+
+    (void)worker;
+    for (int64_t i = begin; i < end; i++)
+        blocks[i].hash = hash_bytes(blocks[i].data, blocks[i].bytes, blocks[i].seed);
+    return INLAY_OK;
+}
+
+static size_t blocks_of(const hash_job *j)
+{
+    return j->bytes == 0 ? 1 : (size_t)((j->bytes + HASH_BLOCK - 1) / HASH_BLOCK);
+}
+
+bool hash_many(hash_job *jobs, uint32_t count)
+{
+    size_t total = 0, at = 0;
+    uint64_t bytes = 0;
+    block *blocks;
+
+    for (uint32_t i = 0; i < count; i++) {
+        total += blocks_of(&jobs[i]);
+        bytes += jobs[i].bytes;
+    }
+    blocks = malloc((total + 1) * sizeof *blocks);
+    if (blocks == NULL)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        size_t parts = blocks_of(&jobs[i]);
+
+        for (size_t k = 0; k < parts; k++) {
+            uint64_t left = jobs[i].bytes - k * HASH_BLOCK;
+
+            blocks[at++] = (block){ .data = (const char *)jobs[i].data + k * HASH_BLOCK,
+                                    .bytes = left < HASH_BLOCK ? (size_t)left : HASH_BLOCK,
+                                    .seed = parts == 1 ? jobs[i].seed : 0 };
+        }
+    }
+    if (bytes < LEAST_SHARED)
+        (void)hash_range(blocks, 0, (int64_t)total, 0);
+    else
+        (void)threads_parallel_for(NULL, (int64_t)total, 4, hash_range, blocks);
+    at = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        size_t parts = blocks_of(&jobs[i]);
+
+        jobs[i].hash = parts == 1 ? blocks[at++].hash : jobs[i].seed;
+        for (size_t k = 0; parts > 1 && k < parts; k++)
+            jobs[i].hash = hash_u64(jobs[i].hash, blocks[at++].hash);
+    }
+    free(blocks);
+    return true;
+}

@@ -1,0 +1,16 @@
+/* threads/hash_many.h - hashes of much memory, on the threads of the pool. */
+#ifndef THREADS_HASH_MANY_H
+#define THREADS_HASH_MANY_H
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct hash_job {
+    const void *data; /* [bytes] borrowed */
+    uint64_t bytes;
+    uint64_t seed;
+    uint64_t hash;    /* out: hash_blocks(data, bytes, seed), see base/hash.h */
+} hash_job;
+
+/* Fills in all hashes, on as many threads as threads_limit(NULL) says. false: no memory. */
+bool hash_many(hash_job *jobs, uint32_t count);
+#endif

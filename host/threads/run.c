@@ -1,0 +1,15 @@
+/* threads/run.c - runs and scenes: what the functions of this folder and of plugin/ share. */
+#include "threads/run.h"
+#include "base/clock.h"
+#include "threads/scene.h"
+
+_Thread_local crash_scene crash_here __attribute__((tls_model("initial-exec")));
+
+inlay_status run_poll(const inlay_run *run)
+{
+    if (__atomic_load_n(run->cancel, __ATOMIC_RELAXED) != 0)
+        return INLAY_CANCELLED;
+    if (run->deadline_ns == 0)
+        return INLAY_OK;
+    return clock_ns() < run->deadline_ns ? INLAY_OK : INLAY_DEADLINE_EXCEEDED;
+}

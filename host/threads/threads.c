@@ -1,0 +1,407 @@
+/* The pool: loops on libgomp's threads. */
+#include "threads/threads.h"
+#include "base/clock.h"
+#include "threads/gomp.h"
+#include "threads/run.h"
+#include "threads/scene.h"
+#include "threads/spread.h"
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ------------------------------------------------------------------ the budget */
+
+static uint32_t cpus_by_affinity(void)
+{
+    /* More CPUs than a cpu_set_t has room for make the call fail until the set is large enough. */
+    for (int n = 1024; n <= 1024 * 1024; n *= 4) {
+        cpu_set_t *set = CPU_ALLOC((size_t)n);
+        size_t bytes = CPU_ALLOC_SIZE((size_t)n);
+        int count = 0;
+
+        if (set == NULL)
+            break;
+        if (sched_getaffinity(0, bytes, set) == 0)
+            count = CPU_COUNT_S(bytes, set);
+        CPU_FREE(set);
+        if (count > 0)
+            return (uint32_t)count;
+    }
+    return 1;
+}
+
+static bool read_line(const char *path, char *text, int bytes)
+{
+    FILE *f = fopen(path, "re");
+    bool ok = f != NULL && fgets(text, bytes, f) != NULL;
+
+    if (f != NULL)
+        (void)fclose(f);
+    return ok;
+}
+
+/* Whole CPUs that quota microseconds in every period allow, 0 = no limit. */
+static uint32_t cpus_of_quota(long long quota, long long period)
+{
+    if (quota <= 0 || period <= 0)
+        return 0;
+    return (uint32_t)((quota + period - 1) / period);
+}
+
+/* The tightest quota of the control group of this process and those above it (cgroup v2), or of a container whose root
+ * is mounted (v1); 0 = none. */
+static uint32_t cpus_by_cgroup(void)
+{
+    char group[512] = "", path[1024], line[128];
+    long long quota, period;
+    uint32_t least = 0;
+    FILE *f = fopen("/proc/self/cgroup", "re");
+
+    while (f != NULL && fgets(path, sizeof path, f) != NULL)
+        if (strncmp(path, "0::", 3) == 0)
+            (void)snprintf(group, sizeof group, "%.*s", (int)strcspn(path + 3, "\n"), path + 3);
+    if (f != NULL)
+        (void)fclose(f);
+    for (;;) {
+        char *slash;
+
+        (void)snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
+        if (read_line(path, line, sizeof line) && sscanf(line, "%lld %lld", &quota, &period) == 2) {
+            uint32_t cpus = cpus_of_quota(quota, period);
+            if (cpus > 0 && (least == 0 || cpus < least))
+                least = cpus;
+        }
+        slash = strrchr(group, '/');
+        if (slash == NULL)
+            break;
+        *slash = '\0';
+    }
+    if (least == 0 && read_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", line, sizeof line)) {
+        quota = strtoll(line, NULL, 10);
+        if (read_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us", line, sizeof line))
+            least = cpus_of_quota(quota, strtoll(line, NULL, 10));
+    }
+    return least;
+}
+
+static uint32_t budget;
+static pthread_once_t budget_once = PTHREAD_ONCE_INIT;
+
+static void find_budget(void)
+{
+    uint32_t quota = cpus_by_cgroup();
+
+    budget = cpus_by_affinity();
+    if (quota > 0 && quota < budget)
+        budget = quota;
+}
+
+uint32_t threads_budget(void)
+{
+    (void)pthread_once(&budget_once, find_budget);
+    return budget;
+}
+
+static _Thread_local uint32_t held;
+
+uint32_t threads_hold(uint32_t limit)
+{
+    uint32_t before = held;
+
+    held = limit;
+    return before;
+}
+
+uint32_t threads_limit(const inlay_run *run)
+{
+    if (run != NULL && run->max_threads > 0)
+        return run->max_threads;
+    return held > 0 ? held : threads_budget();
+}
+
+/* Threads inside loops now, callers included. A session may ask for more threads than the budget has (a test of
+ * scaling, say): it then gets them when it is alone. */
+static uint32_t in_use;
+
+static uint32_t lease(uint32_t want, uint32_t limit)
+{
+    uint32_t most = limit > threads_budget() ? limit : threads_budget();
+    uint32_t used = __atomic_load_n(&in_use, __ATOMIC_RELAXED), got;
+
+    do {
+        got = used >= most ? 1 : most - used; /* the caller runs anyway */
+        got = got < want ? got : want;
+    } while (!__atomic_compare_exchange_n(&in_use, &used, used + got, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return got;
+}
+
+static void give_back(uint32_t count)
+{
+    (void)__atomic_fetch_sub(&in_use, count, __ATOMIC_RELAXED);
+}
+
+/* ------------------------------------------------------------------ the loop */
+
+/* Ranges of a loop that one worker begins with. The same worker has the same part of every loop of that count: what a
+ * loop left in the cache of a core is read there by the next one. Who is done early takes from the others. */
+enum { MAX_LANES = 32, LINE_BYTES = 64 };
+typedef struct lane {
+    int64_t next; /* atomic: the first range that nobody has taken */
+    int64_t end;
+    char apart[LINE_BYTES - 2 * sizeof(int64_t)];
+} lane;
+
+typedef struct loop {
+    inlay_parallel_fn fn;
+    void *user;
+    const inlay_run *run;
+    int64_t count;
+    int64_t ranges; /* [0, count) in this many parts whose sizes differ by at most 1, longer ones spread evenly */
+    uint32_t lane_count;
+    int32_t status; /* atomic: the first failure */
+    uint64_t until; /* no range is begun from then on; 0: until all are done */
+    const crash_scene *scene; /* of the thread that started the loop */
+    int cpu;                  /* the caller's, when the team began */
+    bool crowded;             /* atomic: a worker came on the caller's CPU */
+    lane lanes[MAX_LANES];
+} loop;
+
+/* The worker that this thread is, and whether it is in a loop at all. A nested loop stays on its caller and keeps its
+ * number, so that two workers of the outer loop never share one. */
+static _Thread_local uint32_t this_worker;
+static _Thread_local bool in_loop;
+
+static void share_ranges(loop *l, uint32_t team)
+{
+    l->lane_count = team < MAX_LANES ? team : MAX_LANES;
+    for (uint32_t i = 0; i < l->lane_count; i++) {
+        l->lanes[i].next = l->ranges * i / l->lane_count;
+        l->lanes[i].end = l->ranges * (i + 1) / l->lane_count;
+    }
+}
+
+/* The next range for a worker; -1: all are taken. */
+static int64_t take_range(loop *l, uint32_t worker)
+{
+    for (uint32_t i = 0; i < l->lane_count; i++) {
+        lane *from = &l->lanes[(worker + i) % l->lane_count];
+
+        if (__atomic_load_n(&from->next, __ATOMIC_RELAXED) < from->end) {
+            int64_t r = __atomic_fetch_add(&from->next, 1, __ATOMIC_RELAXED);
+
+            if (r < from->end)
+                return r;
+        }
+    }
+    return -1;
+}
+
+static int64_t ranges_taken(const loop *l)
+{
+    int64_t taken = 0;
+
+    for (uint32_t i = 0; i < l->lane_count; i++)
+        taken += (l->lanes[i].next < l->lanes[i].end ? l->lanes[i].next : l->lanes[i].end) -
+                 l->ranges * i / l->lane_count;
+    return taken;
+}
+
+static void take_ranges(loop *l)
+{
+    int64_t size = l->count / l->ranges, longer = l->count % l->ranges;
+
+    while (__atomic_load_n(&l->status, __ATOMIC_RELAXED) == INLAY_OK &&
+           (l->until == 0 || clock_ns() < l->until)) {
+        int64_t r = take_range(l, this_worker), begin, end;
+        int32_t none = INLAY_OK;
+        inlay_status status = INLAY_OK;
+
+        if (r < 0)
+            return;
+        begin = r * size + r * longer / l->ranges;
+        end = (r + 1) * size + (r + 1) * longer / l->ranges;
+        if (l->run != NULL)
+            status = run_poll(l->run);
+        if (status == INLAY_OK)
+            status = l->fn(l->user, begin, end, this_worker);
+        if (status != INLAY_OK)
+            (void)__atomic_compare_exchange_n(&l->status, &none, status, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    }
+}
+
+static void keep_span(run_spans *spans, uint64_t begin, uint32_t worker)
+{
+    uint32_t at = __atomic_fetch_add(&spans->count, 1, __ATOMIC_RELAXED);
+
+    if (at < spans->capacity)
+        spans->list[at] = (run_span){ .begin_ns = begin, .end_ns = clock_ns(), .worker = worker };
+}
+
+static void be_worker(loop *l, uint32_t worker)
+{
+    bool was_in_loop = in_loop;
+    const crash_scene *was_borrowed = crash_here.borrowed;
+    run_spans *spans = l->run != NULL ? l->run->spans : NULL;
+    uint64_t begin = spans != NULL ? clock_ns() : 0;
+
+    crash_here.borrowed = l->scene;
+    in_loop = true;
+    this_worker = worker;
+    take_ranges(l);
+    this_worker = 0;
+    in_loop = was_in_loop;
+    crash_here.borrowed = was_borrowed;
+    if (spans != NULL)
+        keep_span(spans, begin, worker);
+}
+
+static void join_team(void *user)
+{
+    loop *l = user;
+    uint32_t worker = gomp_worker();
+
+    if (worker > 0 && sched_getcpu() == l->cpu)
+        __atomic_store_n(&l->crowded, true, __ATOMIC_RELAXED);
+    be_worker(l, worker);
+}
+
+enum { RANGES_PER_WORKER = 4 }; /* enough to even out workers that are slower or start later */
+
+/* ------------------------------------------------------------------ a team that sleeps
+ *
+ * libgomp's workers spin for a while after a loop (gomp.c), and starting one then takes half a microsecond. Then they
+ * sleep: waking them takes tens of microseconds, and milliseconds when they are queued on a CPU that is busy, for the
+ * caller waits until all have come. A model that takes microseconds and runs now and then must not pay that. So with a
+ * sleeping team the caller begins alone, and wakes it when it has lost as much as waking costs: in this loop, in those
+ * shortly before, or in one like it the last time. */
+#define AWAKE_NS 200000u
+#define WAKE_NS 50000u
+#define SPREAD_NS 100000u /* without a team for so long, its workers may have slept (gomp.c) */
+
+static _Thread_local struct {
+    uint64_t team_end; /* when the last loop of a team ended */
+    uint64_t loop_end; /* of one that went alone */
+    uint64_t lost;     /* time of those since the team fell asleep, without long pauses */
+    bool crowded;      /* a worker of the last team came on the caller's CPU */
+} warmth;
+
+/* What loops took, or would have taken, alone: 32 bits that stand for the loop and its length, then nanoseconds. One
+ * table for all threads: a library that a program loads late gets little thread-local memory. */
+enum { PACES = 64 };
+static uint64_t paces[PACES]; /* atomic */
+
+static uint64_t pace_key(inlay_parallel_fn fn, int64_t count)
+{
+    return ((uint64_t)(uintptr_t)fn / 16 + (uint64_t)count * 31) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* ns, 0 when nothing is known. */
+static uint64_t pace_known(uint64_t key)
+{
+    uint64_t pace = __atomic_load_n(&paces[key >> 58], __ATOMIC_RELAXED);
+
+    return pace >> 32 == (key & UINT32_MAX) ? pace & UINT32_MAX : 0;
+}
+
+static void pace_keep(uint64_t key, uint64_t ns)
+{
+    __atomic_store_n(&paces[key >> 58], key << 32 | (ns < UINT32_MAX ? ns : UINT32_MAX), __ATOMIC_RELAXED);
+}
+
+/* Workers that may have slept get CPUs of their own first. */
+static void spread(uint32_t team)
+{
+    if (!warmth.crowded && clock_ns() - warmth.team_end < SPREAD_NS)
+        return;
+    spread_team(team);
+    warmth.crowded = false;
+}
+
+static void run_team(loop *l, uint32_t team)
+{
+    spread(team);
+    l->cpu = sched_getcpu();
+    gomp_team(join_team, l, team);
+    warmth.crowded = __atomic_load_n(&l->crowded, __ATOMIC_RELAXED);
+    warmth.team_end = clock_ns();
+    warmth.lost = 0;
+}
+
+/* Runs what the caller does alone, and says whether that was all. */
+static bool run_cold(loop *l)
+{
+    const uint64_t begin = clock_ns();
+    const uint64_t key = pace_key(l->fn, l->count);
+    uint64_t took;
+    int64_t done;
+
+    if (begin - warmth.team_end < AWAKE_NS)
+        return false;
+    if (begin - warmth.loop_end >= AWAKE_NS)
+        warmth.lost = 0;
+    if (warmth.lost >= WAKE_NS || pace_known(key) >= 2 * WAKE_NS)
+        return false;
+    l->until = begin + WAKE_NS - warmth.lost;
+    be_worker(l, 0);
+    l->until = 0;
+    warmth.loop_end = clock_ns();
+    took = warmth.loop_end - begin;
+    warmth.lost += took;
+    done = ranges_taken(l);
+    pace_keep(key, done > 0 ? took / (uint64_t)done * (uint64_t)l->ranges : 0);
+    return done == l->ranges || l->status != INLAY_OK;
+}
+
+inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t grain, inlay_parallel_fn fn, void *user)
+{
+    uint32_t limit, team;
+    loop l;
+
+    if (count <= 0)
+        return INLAY_OK;
+    limit = threads_limit(run);
+    /* An application's own OpenMP region counts as a loop: teams within teams would be more threads than CPUs. */
+    if (count <= grain || limit <= 1 || in_loop || gomp_in_team())
+        return fn(user, 0, count, this_worker);
+    /* The team is as large for a short loop as for a long one: libgomp ends threads that the next team does not need
+     * and would have to start them again, which costs far more than waking them for nothing. */
+    team = lease(limit, limit);
+    l.fn = fn;
+    l.user = user;
+    l.run = run;
+    l.count = count;
+    l.status = INLAY_OK;
+    l.until = 0;
+    l.crowded = false;
+    l.scene = crash_here.borrowed != NULL ? crash_here.borrowed : &crash_here;
+    l.ranges = count / (grain > 0 ? grain : 1);
+    if (l.ranges > (int64_t)team * RANGES_PER_WORKER)
+        l.ranges = (int64_t)team * RANGES_PER_WORKER;
+    share_ranges(&l, team);
+    if (team <= 1) {
+        be_worker(&l, 0);
+    } else if (!run_cold(&l)) {
+        run_team(&l, team);
+    }
+    give_back(team);
+    return l.status;
+}
+
+void threads_gather(const inlay_run *run)
+{
+    uint32_t limit = threads_limit(run), team;
+
+    if (limit <= 1 || in_loop || gomp_in_team())
+        return;
+    team = lease(limit, limit);
+    if (team > 1) {
+        spread(team);
+        warmth.team_end = clock_ns();
+        warmth.lost = 0;
+    }
+    give_back(team);
+}
