@@ -1,0 +1,69 @@
+#!/bin/bash
+# The sources include only downwards, and includes.sh notices where they do not.
+#   house.sh SOURCE_DIR
+set -uo pipefail
+source=$1
+here=$source/tests/house
+failed=0
+
+fail() {
+    echo "FAIL: $*"
+    failed=1
+}
+
+sh "$here/includes.sh" "$source" "$here/edges" || fail "the tree has includes that are not allowed (above)"
+
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+mkdir -p "$copy/ops" "$copy/sdk" "$copy/providers/reference"
+for folder in "$source"/host/*/; do
+    mkdir -p "$copy/host/$(basename "$folder")"
+done
+cp "$source/host/README.md" "$copy/host/"
+cp "$here/edges" "$copy/edges"
+
+# Expects one line of output that matches $1, and a failure. $2: what was planted
+expect() {
+    local out
+    if out=$(sh "$here/includes.sh" "$copy" "$copy/edges"); then
+        fail "$2 was not noticed"
+    elif [ "$(wc -l <<<"$out")" != 1 ] || ! grep -qE "$1" <<<"$out"; then
+        fail "$2 gave: $out"
+    fi
+}
+
+# $1: file, $2: header, $3: what the line about it says
+plant() {
+    printf '/* planted */\n#include <stddef.h>\n  #  include "%s"\n' "$2" >"$copy/$1"
+    expect "^$1:3: $3" "$1 with $2"
+    rm "$copy/$1"
+}
+
+sh "$here/includes.sh" "$copy" "$copy/edges" || fail "a tree without sources is wrong"
+plant host/plan/x.c exec/watch.h 'host/plan may not include exec/watch.h'
+plant host/plugin/x.h exec/threads.h 'host/plugin may not include exec/threads.h'
+plant host/config/x.h plugin/plugin.h 'host/config may not include plugin/plugin.h'
+plant host/check/x.c cli/cases.h 'host/check may not include cli/cases.h'
+plant host/profile/x.c explain/page.h 'host/profile may not include explain/page.h'
+plant host/base/x.def graph/graph.h 'host/base may not include graph/graph.h'
+plant host/base/x.c ../graph/graph.h 'includes ../graph/graph.h'
+plant providers/reference/x.c graph/graph.h 'providers may not include graph/graph.h'
+plant ops/x.inc base/arena.h 'ops may not include base/arena.h'
+plant sdk/x.h reference/kernels.h 'sdk may not include reference/kernels.h'
+
+# What is allowed stays so, and mistakes in the list and in the picture are named.
+printf '#include "base/arena.h"\n#include "graph.h"\n#include "inlay/types.h"\n' >"$copy/host/graph/x.c"
+sh "$here/includes.sh" "$copy" "$copy/edges" || fail "allowed includes are refused"
+mkdir "$copy/host/attic"
+expect 'host/attic is not listed' 'a folder that is not listed'
+rmdir "$copy/host/attic"
+sed -i 's/^explain  */          /' "$copy/host/README.md"
+expect 'the picture lacks explain' 'a folder that is not in the picture'
+cp "$source/host/README.md" "$copy/host/"
+sed -i 's/^base:.*/base: threads/; s/^threads:.*/threads:/' "$copy/edges"
+if out=$(sh "$here/includes.sh" "$copy" "$copy/edges"); then
+    fail "an edge upwards in the list was not noticed"
+fi
+grep -q 'base would include threads, which is not listed above it' <<<"$out" || fail "the list: $out"
+grep -q 'the picture does not have threads below base' <<<"$out" || fail "the picture: $out"
+exit $failed

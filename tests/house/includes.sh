@@ -1,0 +1,94 @@
+#!/bin/sh
+# Do the folders of a source tree include only what lies below them?
+#
+#   includes.sh ROOT EDGES   one line an #include that is not allowed; exit code 1 if there is one
+#
+# EDGES lists what each folder of host/ may include (see the file `edges` beside this script). Beyond the host:
+# providers include no header of the host, ops neither of the two, sdk nothing but itself. The picture in
+# host/README.md must have every folder of EDGES, each above all that it includes.
+set -eu
+root=$1
+edges=$2
+
+# Prints FILE:LINE:"HEADER" for each quoted include below the given folders, vendored and generated files left out.
+includes() {
+    (cd "$root" && find "$@" -type f \( -name '*.[ch]' -o -name '*.inc' -o -name '*.def' \) \
+        -exec grep -HnoE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"[^"]+"' {} +) |
+        sed -E 's/#[[:space:]]*include[[:space:]]*//; s/[[:space:]]+"/"/' | sort
+}
+
+# Folders of $1 that hold files, as a pattern for awk.
+rooms() {
+    (cd "$root/$1" && find . -mindepth 1 -maxdepth 1 -type d | sed 's|^\./||' | sort | tr '\n' ' ')
+}
+
+host_rooms=$(rooms host)
+wrong=$(mktemp)
+trap 'rm -f "$wrong"' EXIT
+
+# The list itself: every folder once, nothing that is not above it; every folder of the host is in it.
+awk -v rooms="$host_rooms" '
+    /^#/ || /^$/ { next }
+    {
+        room = $1; sub(/:$/, "", room)
+        if (room in seen) print FILENAME ":" FNR ": " room " is listed twice"
+        for (i = 2; i <= NF; i++)
+            if (!($i in seen)) print FILENAME ":" FNR ": " room " would include " $i ", which is not listed above it"
+        seen[room] = 1
+    }
+    END {
+        n = split(rooms, r, " ")
+        for (i = 1; i <= n; i++) if (!(r[i] in seen)) print FILENAME ": host/" r[i] " is not listed"
+    }' "$edges" >"$wrong"
+
+# The picture: the first fenced block of host/README.md, top floor first.
+awk -v rooms="$host_rooms" '
+    FNR == 1 { files++ }
+    files == 1 && /^```/ { fence++; next }
+    files == 1 && fence == 1 {
+        n = split(rooms, r, " ")
+        line = $0; gsub(/[^a-z]+/, " ", line); m = split(line, w, " ")
+        for (i = 1; i <= n; i++) for (k = 1; k <= m; k++) if (w[k] == r[i]) floor[r[i]] = FNR
+    }
+    files == 2 && !/^#/ && !/^$/ {
+        room = $1; sub(/:$/, "", room)
+        if (!(room in floor)) { print "host/README.md: the picture lacks " room; next }
+        for (i = 2; i <= NF; i++)
+            if ($i in floor && floor[$i] <= floor[room]) print "host/README.md: the picture does not have " $i " below " room
+    }' "$root/host/README.md" "$edges" >>"$wrong"
+
+includes host | awk -v rooms="$host_rooms" -v list="$edges" '
+    BEGIN {
+        n = split(rooms, r, " "); for (i = 1; i <= n; i++) is_room[r[i]] = 1
+        while ((getline line < list) > 0) {
+            if (line ~ /^#/ || line == "") continue
+            m = split(line, w, " "); sub(/:$/, "", w[1])
+            for (i = 2; i <= m; i++) may[w[1], w[i]] = 1
+        }
+    }
+    {
+        split($0, part, ":"); split(part[1], path, "/"); from = path[2]
+        header = part[3]; gsub(/"/, "", header)
+        to = header; if (!sub(/\/.*/, "", to)) next # a header of the same folder, or of ops/
+        if (header ~ /^\.\.?\// )
+            print part[1] ":" part[2] ": includes " header "; write the path from host/"
+        else if (to in is_room && to != from && !((from, to) in may))
+            print part[1] ":" part[2] ": host/" from " may not include " header \
+                "; move the declaration down, or the code up (allowed: tests/house/edges)"
+    }' >>"$wrong"
+
+# Between the buildings. What is there to be included is known by its folder: host/<room>/..., ops/schema.h ...
+includes providers ops sdk | awk -v rooms="$host_rooms" '
+    BEGIN { n = split(rooms, r, " "); for (i = 1; i <= n; i++) is_room[r[i]] = 1 }
+    {
+        split($0, part, ":"); split(part[1], path, "/"); from = path[1]
+        header = part[3]; gsub(/"/, "", header)
+        to = header; if (!sub(/\/.*/, "", to)) next
+        if (to == "host" || to in is_room)
+            print part[1] ":" part[2] ": " from " may not include " header ", which is the host'"'"'s"
+        else if (from != "providers" && to ~ /^(providers|reference|openblas|onednn|common|kernels)$/)
+            print part[1] ":" part[2] ": " from " may not include " header ", which is a provider'"'"'s"
+    }' >>"$wrong"
+
+cat "$wrong"
+[ ! -s "$wrong" ]
