@@ -3,7 +3,9 @@
  *     0.5 * x * (1 + Erf(x / sqrt(2)))
  *     0.5 * x * (1 + Tanh(sqrt(2/pi) * (x + 0.044715 * x^3)))  */
 #include "passes/rewrite.h"
-#include <math.h>
+
+#define ROOT_HALF 0.70710678118654752
+#define ROOT_2_BY_PI 0.79788456080286536
 
 enum { MOST = 6, MOST_VISITS = 24 };
 
@@ -47,17 +49,12 @@ static product factors_of(const rewrite *w, uint32_t v)
     return p;
 }
 
-static bool near(double a, double b)
-{
-    return fabs(a - b) <= 2e-3 * fabs(b); /* float16 constants have three digits */
-}
-
 /* Is v = c * x? */
 static bool is_scaled(const rewrite *w, uint32_t v, uint32_t x, double c)
 {
     product p = factors_of(w, v);
 
-    return p.is_whole && p.count == 1 && p.factors[0] == x && near(p.constant, c);
+    return p.is_whole && p.count == 1 && p.factors[0] == x && rw_is_near(w, x, p.constant, c);
 }
 
 /* Is v = x^3, as a product or a power? */
@@ -81,7 +78,7 @@ static bool is_cubic(const rewrite *w, uint32_t v, uint32_t x)
             if (rw_input(w, sum, i) != x)
                 continue;
             p = factors_of(w, rw_input(w, sum, 1 - i));
-            if (p.is_whole && near(p.constant, 0.044715) && is_cube(w, &p, x))
+            if (p.is_whole && rw_is_near(w, x, p.constant, 0.044715) && is_cube(w, &p, x))
                 return true;
         }
         return false;
@@ -93,7 +90,7 @@ static bool is_tanh_argument(const rewrite *w, uint32_t v, uint32_t x)
 {
     product p = factors_of(w, v);
 
-    if (!p.is_whole || !near(p.constant, 0.7978845608))
+    if (!p.is_whole || !rw_is_near(w, x, p.constant, ROOT_2_BY_PI))
         return false;
     if (p.count == 1)
         return is_cubic(w, p.factors[0], x);
@@ -102,8 +99,8 @@ static bool is_tanh_argument(const rewrite *w, uint32_t v, uint32_t x)
         const graph_node *sum = rw_maker_op(w, p.factors[1 - i], "Add");
         for (uint32_t k = 0; p.factors[i] == x && sum != NULL && k < 2; k++) {
             product q = factors_of(w, rw_input(w, sum, 1 - k));
-            if (rw_is_scalar(w, rw_input(w, sum, k), 1) && q.is_whole && near(q.constant, 0.044715) && q.count == 2 &&
-                q.factors[0] == x && q.factors[1] == x)
+            if (rw_is_scalar(w, rw_input(w, sum, k), 1) && q.is_whole && rw_is_near(w, x, q.constant, 0.044715) &&
+                q.count == 2 && q.factors[0] == x && q.factors[1] == x)
                 return true;
         }
     }
@@ -121,7 +118,7 @@ static const char *kind_of(const rewrite *w, uint32_t v, uint32_t x)
 
         if (!rw_is_scalar(w, rw_input(w, sum, i), 1))
             continue;
-        if (erf != NULL && is_scaled(w, rw_input(w, erf, 0), x, 0.7071067812))
+        if (erf != NULL && is_scaled(w, rw_input(w, erf, 0), x, ROOT_HALF))
             return "none";
         if (tanh_node != NULL && is_tanh_argument(w, rw_input(w, tanh_node, 0), x))
             return "tanh";
@@ -136,7 +133,7 @@ static inlay_status match(rewrite *w, graph_node *n)
     if ((!pass_is_op(n, "Mul") && !pass_is_op(n, "Div")) || rw_is_quantized_later(w, n->info.outputs[0]))
         return INLAY_OK;
     p = factors_of(w, n->info.outputs[0]);
-    if (!p.is_whole || p.count != 2 || !near(p.constant, 0.5))
+    if (!p.is_whole || p.count != 2 || !rw_is_near(w, n->info.outputs[0], p.constant, 0.5))
         return INLAY_OK;
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t x = p.factors[i];

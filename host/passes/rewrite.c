@@ -321,17 +321,25 @@ bool rw_scalar(const rewrite *w, uint32_t v, double *out)
            element_number(info->dtype, info->data, 0, out, NULL);
 }
 
+bool rw_is_near(const rewrite *w, uint32_t v, double is, double value)
+{
+    /* the spacing of the type's numbers, where it is widest beside them */
+    const inlay_dtype dtype = rw_info(w, v)->dtype;
+    const double spacing = dtype == INLAY_BFLOAT16  ? 0x1p-7
+                           : dtype == INLAY_FLOAT16 ? 0x1p-10
+                           : dtype == INLAY_FLOAT   ? 0x1p-23
+                                                    : 0x1p-52;
+
+    return fabs(is - value) <= 2 * spacing * fabs(value);
+}
+
 bool rw_is_scalar(const rewrite *w, uint32_t v, double value)
 {
-    double is, tolerance;
+    double is;
 
     if (!rw_scalar(w, v, &is))
         return false;
-    /* A few units in the last place of the type, for constants like sqrt(2) that exporters round. */
-    tolerance = inlay_dtype_bits(rw_info(w, v)->dtype) == 16 ? 4e-3
-                : rw_info(w, v)->dtype == INLAY_FLOAT            ? 1e-6
-                                                                 : 1e-13;
-    return fabs(is - value) <= tolerance * fabs(value);
+    return value == floor(value) || is == value ? is == value : rw_is_near(w, v, is, value);
 }
 
 bool rw_ints(rewrite *w, uint32_t v, const int64_t **out, uint32_t *out_count)

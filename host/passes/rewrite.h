@@ -72,7 +72,11 @@ int64_t rw_dim(const inlay_value_info *v, int64_t d);
 bool rw_is_constant(const rewrite *w, uint32_t v);
 /* The element of a constant float, double or float16 of one element. */
 bool rw_scalar(const rewrite *w, uint32_t v, double *out);
-/* Is v such a constant, of this value as far as its type can say? */
+/* Is it `value` but for what rounding a constant, or a product of a few, to the type of v does to it: two units in the
+ * last place? What stands for a pattern has the pattern's constants exactly, so a pattern with others is another
+ * function. */
+bool rw_is_near(const rewrite *w, uint32_t v, double is, double value);
+/* Is v such a constant, of this value (an integer exactly, others as near as above)? */
 bool rw_is_scalar(const rewrite *w, uint32_t v, double value);
 /* The elements of a constant int64 or int32 of rank 0 or 1, in memory of the visit. false: it is none, or no memory. */
 bool rw_ints(rewrite *w, uint32_t v, const int64_t **out, uint32_t *out_count);

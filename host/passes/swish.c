@@ -73,7 +73,7 @@ static const char *gated(const rewrite *w, uint32_t x, uint32_t gate, int64_t *o
         return *out_alpha != 0 ? "Swish" : NULL;
     }
     if (pass_is_op(m, "HardSigmoid") && rw_input(w, m, 0) == x &&
-        fabs(rw_attr_float(m, "alpha", 0.2) - 1.0 / 6) < 1e-6 && rw_attr_float(m, "beta", 0.5) == 0.5) {
+        rw_is_near(w, x, (float)rw_attr_float(m, "alpha", 0.2), 1.0 / 6) && rw_attr_float(m, "beta", 0.5) == 0.5) {
         *out_opset = 14;
         return "HardSwish";
     }

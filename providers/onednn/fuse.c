@@ -45,11 +45,6 @@ static bool add_post(rg_group *g, rg_post post)
     return true;
 }
 
-static bool close_to(float x, double y)
-{
-    return fabs((double)x - y) <= 1e-6;
-}
-
 /* x * sigmoid(x), x * hardsigmoid(x): two readers of cur, of which the second multiplies it by what the first makes. */
 static uint32_t match_swish(const rg_build *b, const readers *of, uint32_t cur, rg_eltwise *out)
 {
@@ -68,8 +63,8 @@ static uint32_t match_swish(const rg_build *b, const readers *of, uint32_t cur, 
     if (gate->eltwise_count == 1 && gate->eltwise[0].alg == dnnl_eltwise_logistic)
         *out = (rg_eltwise){ dnnl_eltwise_swish, 1, 0 };
     else if (gate->eltwise_count == 2 && gate->eltwise[0].alg == dnnl_eltwise_linear &&
-             gate->eltwise[1].alg == dnnl_eltwise_clip_v2 && close_to(gate->eltwise[0].alpha, 1.0 / 6) &&
-             close_to(gate->eltwise[0].beta, 0.5))
+             gate->eltwise[1].alg == dnnl_eltwise_clip_v2 && fabsf(gate->eltwise[0].alpha - 1.0f / 6) <= 0x1p-26f &&
+             gate->eltwise[0].beta == 0.5f)
         *out = (rg_eltwise){ dnnl_eltwise_hardswish, 0, 0 };
     else
         return INLAY_NONE;

@@ -70,7 +70,7 @@ static bool is_repeated(const rg_group *group, uint32_t p)
     return false;
 }
 
-/* Does it run by itself? Some functions are always loops of our own, and those that lose a NaN are but with bfloat16. */
+/* Does it run by itself? Some functions are always loops of our own; those that lose a NaN are, but with bfloat16. */
 static bool is_apart(const rg_build *b, const rg_post *post)
 {
     if (post->kind == RG_POST_ELTWISE)

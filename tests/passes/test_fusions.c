@@ -31,6 +31,70 @@ static void activations(void **state)
     CHECK_ROWS(rows);
 }
 
+#define ERF_GELU(root, one, half) "x : 2,8\nr = [] " root "\no = [] " one "\nh = [] " half                        \
+    "\na = Div(x, r)\nb = Erf(a)\nc = Add(b, o)\nd = Mul(x, c)\ny = Mul(d, h)\n-> y"
+#define TANH_GELU(k, r, t, one, half) "x : 2,8\nk = [] " k "\nr = [] " r "\nt = [] " t "\no = [] " one               \
+    "\nh = [] " half "\na = Pow(x, t)\nb = Mul(k, a)\nc = Add(x, b)\nd = Mul(c, r)\ne = Tanh(d)\nf = Add(e, o)\ng = Mul(x, h)\n"    \
+    "y = Mul(g, f)\n-> y"
+#define SHORT_GELU(k, one) "x : 2,8\nk = [] " k "\nr = [] 0.7978846\no = [] " one "\nu = [] 1\nh = [] 0.5\n"    \
+    "a = Mul(x, x)\nb = Mul(k, a)\nc = Add(o, b)\ns = Mul(x, r)\nd = Mul(s, c)\ne = Tanh(d)\nf = Add(e, u)\n"       \
+    "g = Mul(x, h)\ny = Mul(g, f)\n-> y"
+#define HARD_SWISH(three, low, six, div) "x : 2,8\nt = [] " three "\nz = [] " low "\ns = [] " six "\nv = [] " div \
+    "\na = Add(x, t)\nb = Clip(a, z, s)\nc = Mul(x, b)\ny = Div(c, v)\n-> y"
+#define SIXTH(sixth) "x : 2,8\nt = [] 3\nz = [] 0\ns = [] 6\nv = [] " sixth                                      \
+    "\na = Add(x, t)\nb = Clip(a, z, s)\ny = Mul(b, v)\n-> y"
+#define BY_UNIT(alpha, beta) "x : 2,8\na = HardSigmoid(x) alpha=" alpha " beta=" beta "\ny = Mul(x, a)\n-> y"
+#define LAYER_NORM(two) "x : 2,3,8\nt = [] " two "\ne = [] 0.00001\ng = [8]\nm = ReduceMean(x) axes=-1,\n"         \
+    "d = Sub(x, m)\np = Pow(d, t)\nv = ReduceMean(p) axes=-1,\nw = Add(v, e)\ns = Sqrt(w)\nn = Div(d, s)\n"           \
+    "y = Mul(n, g)\n-> y"
+#define RMS_NORM(two, one) "x : 2,3,8\nt = [] " two "\no = [] " one "\ne = [] 0.00001\ng = [8]\nb = Abs(x)\n"        \
+    "p = Pow(b, t)\nv = ReduceMean(p) axes=-1,\nw = Add(v, e)\ns = Sqrt(w)\ni = Div(o, s)\nn = Mul(b, i)\n"           \
+    "y = Mul(g, n)\n-> y"
+
+/* Constants that are nearly those of an operator make another function: it stays as it is. */
+static void constants_nearly_right(void **state)
+{
+    static const char erf[] = "Div Erf Add Mul Mul", by_tanh[] = "Pow Mul Add Mul Tanh Add Mul Mul",
+                      shorter[] = "Mul Mul Add Mul Mul Tanh Add Mul Mul", hard[] = "Add Clip Mul Div";
+    static const row rows[] = {
+        { "gelu", ERF_GELU("1.4142135", "1", "0.5"), "Gelu", 0 },
+        { "gelu, x / 1.4120", ERF_GELU("1.4120", "1", "0.5"), erf, 0 },
+        { "gelu, x / 1.4142", ERF_GELU("1.4142", "1", "0.5"), erf, 0 },
+        { "gelu, x / 1.414215", ERF_GELU("1.414215", "1", "0.5"), erf, 0 },
+        { "gelu, 1.000001 + erf", ERF_GELU("1.4142135", "1.000001", "0.5"), erf, 0 },
+        { "gelu, 0.5000005", ERF_GELU("1.4142135", "1", "0.5000005"), erf, 0 },
+        { "gelu by tanh", TANH_GELU("0.044715", "0.79788458", "3", "1", "0.5"), "Gelu", 0 },
+        { "gelu by tanh, 0.04471", TANH_GELU("0.04471", "0.79788458", "3", "1", "0.5"), by_tanh, 0 },
+        { "gelu by tanh, 0.0447151", TANH_GELU("0.0447151", "0.79788458", "3", "1", "0.5"), by_tanh, 0 },
+        { "gelu by tanh, 0.79788", TANH_GELU("0.044715", "0.79788", "3", "1", "0.5"), by_tanh, 0 },
+        { "gelu by tanh, the power 3.000001", TANH_GELU("0.044715", "0.79788458", "3.000001", "1", "0.5"), by_tanh, 0 },
+        { "gelu by tanh, 0.999999 + tanh", TANH_GELU("0.044715", "0.79788458", "3", "0.999999", "0.5"), by_tanh, 0 },
+        { "gelu by tanh, 0.4999995", TANH_GELU("0.044715", "0.79788458", "3", "1", "0.4999995"), by_tanh, 0 },
+        { "gelu by tanh of a shorter sum", SHORT_GELU("0.044715", "1"), "Gelu", 0 },
+        { "a shorter sum, 0.044714", SHORT_GELU("0.044714", "1"), shorter, 0 },
+        { "a shorter sum, 1.000001", SHORT_GELU("0.044715", "1.000001"), shorter, 0 },
+        { "hard swish", HARD_SWISH("3", "0", "6", "6"), "HardSwish", 0 },
+        { "hard swish, x + 3.000001", HARD_SWISH("3.000001", "0", "6", "6"), hard, 0 },
+        { "hard swish, from 1e-6 on", HARD_SWISH("3", "0.000001", "6", "6"), hard, 0 },
+        { "hard swish, up to 5.999999", HARD_SWISH("3", "0", "5.999999", "6"), hard, 0 },
+        { "hard swish, / 6.000002", HARD_SWISH("3", "0", "6", "6.000002"), hard, 0 },
+        { "hard sigmoid", SIXTH("0.16666667"), "HardSigmoid", 0 },
+        { "hard sigmoid, 0.1666668", SIXTH("0.1666668"), "Add Clip Mul", 0 },
+        { "hard swish by a hard sigmoid", BY_UNIT("0.16666667", "0.5"), "HardSwish", 0 },
+        { "by a hard sigmoid, 0.1666668", BY_UNIT("0.1666668", "0.5"), "HardSigmoid Mul", 0 },
+        { "by a hard sigmoid, 0.5000001", BY_UNIT("0.16666667", "0.5000001"), "HardSigmoid Mul", 0 },
+        { "layer norm", LAYER_NORM("2"), "LayerNormalization", 0 },
+        { "layer norm, the power 2.000001", LAYER_NORM("2.000001"),
+          "ReduceMean Sub Pow ReduceMean Add Sqrt Div Mul", 0 },
+        { "rms norm", RMS_NORM("2", "1"), "Abs RMSNormalization", 0 },
+        { "rms norm, the power 1.999999", RMS_NORM("1.999999", "1"), "Abs Pow ReduceMean Add Sqrt Div Mul Mul", 0 },
+        { "rms norm, 1.000001 / deviation", RMS_NORM("2", "1.000001"), "Abs Mul ReduceMean Add Sqrt Div Mul Mul", 0 },
+    };
+
+    (void)state;
+    CHECK_ROWS(rows);
+}
+
 static void norms(void **state)
 {
     static const row rows[] = {
@@ -269,6 +333,7 @@ static void every_pass_has_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(activations), cmocka_unit_test(norms),
+                                        cmocka_unit_test(constants_nearly_right),
                                         cmocka_unit_test(attention), cmocka_unit_test(quantized_later),
                                         cmocka_unit_test(levels_have_the_same_bits),
                                         cmocka_unit_test(every_pass_has_rows) };
