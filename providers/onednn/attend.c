@@ -130,9 +130,9 @@ static inlay_status read_rows(rg_build *b, uint32_t value, rg_place *out, stride
     const int64_t *by;
     inlay_status status = rg_read_strided(b, value, out);
 
-    if (status == INLAY_OK && (rg_md_is_blocked(&out->md) || out->md.format_desc.blocking.strides[3] != 1))
+    if (status == INLAY_OK && (rg_md_is_blocked(&out->md) || out->md.strides[3] != 1))
         status = rg_read_plain(b, value, out);
-    by = out->md.format_desc.blocking.strides;
+    by = out->md.strides;
     *s = (strides){ by[0], by[1], by[2] };
     return status;
 }
@@ -220,8 +220,8 @@ inlay_status rg_lower_attend(rg_build *b, const rg_group *group, const sg_kernel
         rg_md_plain(&md, 4, b->dims[group->out]);
         INLAY_TRY(rg_result_place(b, group->out, &md, &y));
     }
-    a->y = (strides){ md.format_desc.blocking.strides[0], md.format_desc.blocking.strides[1],
-                      md.format_desc.blocking.strides[2] };
+    a->y = (strides){ md.strides[0], md.strides[1],
+                      md.strides[2] };
     {
         rg_native *native = &a->native;
 

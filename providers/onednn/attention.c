@@ -188,16 +188,14 @@ done:
 static inlay_status emit_product(rg_build *b, const rg_place *x, const rg_place *w, const rg_place *y)
 {
     dnnl_primitive_desc_t pd = NULL;
-    dnnl_matmul_desc_t desc;
+    const dn_op product = { .kind = DN_MATMUL, .x = x->md, .w = w->md, .y = y->md };
     inlay_status status;
 
-    INLAY_TRY(rg_check(dnnl_matmul_desc_init(&desc, &x->md, &w->md, NULL, &y->md), b->diag, "describe this product",
-                       b->op->name));
-    INLAY_TRY(rg_describe(b, &desc, &pd));
+    INLAY_TRY(rg_describe(b, &product, &pd));
     status = rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_SRC, x }, { DNNL_ARG_WEIGHTS, w }, { DNNL_ARG_DST, y } },
                      3);
 done:
-    (void)dnnl_primitive_desc_destroy(pd);
+    dn_destroy(pd);
     return status;
 }
 

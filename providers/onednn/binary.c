@@ -172,7 +172,7 @@ typedef struct axis {
  * blocked as the result is; of size 1 they stand still. */
 static void strides_along(const rg_md *x, int d, int64_t block, int64_t *out_outer, int64_t *out_inner)
 {
-    const dnnl_blocking_desc_t *b = &x->format_desc.blocking;
+    const rg_md *b = x;
 
     *out_outer = *out_inner = 0;
     if (x->dims[d] == 1)
@@ -215,7 +215,7 @@ static uint32_t merge_axes(axis *list, uint32_t count)
 
 static loop *make_loop(dnnl_alg_kind_t alg, const rg_md *x0, const rg_md *x1, const rg_md *y)
 {
-    const dnnl_blocking_desc_t *b = &y->format_desc.blocking;
+    const rg_md *b = y;
     loop *l = calloc(1, sizeof *l);
     axis list[LOOP_AXES];
     uint32_t count = 0;
@@ -259,7 +259,7 @@ static loop *make_loop(dnnl_alg_kind_t alg, const rg_md *x0, const rg_md *x1, co
 /* Blocked along one axis once, the layouts that the loop knows. */
 static bool is_simple(const rg_md *md)
 {
-    return md->format_kind == dnnl_blocked && md->format_desc.blocking.inner_nblks <= 1 && md->offset0 == 0;
+    return md->kind == RG_BLOCKED && md->inner_nblks <= 1;
 }
 
 static bool is_padded(const rg_md *md)
@@ -285,7 +285,7 @@ static void raise_rank(rg_place *p, uint32_t rank)
         return;
     for (uint32_t d = 0; d < rank; d++) {
         dims[d] = d < front ? 1 : p->md.dims[d - front];
-        strides[d] = d < front ? 1 : p->md.format_desc.blocking.strides[d - front];
+        strides[d] = d < front ? 1 : p->md.strides[d - front];
     }
     rg_md_strides(&p->md, rank, dims, strides);
 }
@@ -294,7 +294,7 @@ static void raise_rank(rg_place *p, uint32_t rank)
  * zero only if both have it. */
 static bool can_follow(const rg_md *x0, const rg_md *x1, dnnl_alg_kind_t alg, rg_md *out_x1)
 {
-    const dnnl_blocking_desc_t *b = &x0->format_desc.blocking;
+    const rg_md *b = x0;
     int axis_at = b->inner_nblks > 0 ? (int)b->inner_idxs[0] : -1;
     int64_t strides[RG_MAX_RANK], stride;
 
@@ -312,7 +312,7 @@ static bool can_follow(const rg_md *x0, const rg_md *x1, dnnl_alg_kind_t alg, rg
         strides[d] = stride;
         stride *= d == axis_at ? out_x1->padded_dims[d] / b->inner_blks[0] : x1->dims[d];
     }
-    memcpy(out_x1->format_desc.blocking.strides, strides, (size_t)x1->ndims * sizeof *strides);
+    memcpy(out_x1->strides, strides, (size_t)x1->ndims * sizeof *strides);
     return true;
 }
 
@@ -331,22 +331,18 @@ static inlay_status try_primitive(rg_build *b, dnnl_alg_kind_t alg, const rg_pla
                                   bool overwrite, uint32_t result, rg_place *out, bool *out_done)
 {
     inlay_diag *diag = b->diag;
+    const dn_op desc = { .kind = DN_BINARY, .alg = alg, .x = x0->md, .w = x1->md, .y = x0->md };
     dnnl_primitive_desc_t pd = NULL;
-    dnnl_binary_desc_t desc;
-    const char *name = NULL;
     inlay_status status;
 
     *out_done = false;
-    if (rg_binary_loses_nan(alg) || alg == RG_PRELU ||
-        dnnl_binary_desc_init(&desc, alg, &x0->md, &x1->md, &x0->md) != dnnl_success)
+    if (rg_binary_loses_nan(alg) || alg == RG_PRELU)
         return INLAY_OK;
     b->diag = NULL; /* no error: the loop is left */
     status = rg_describe(b, &desc, &pd);
     b->diag = diag;
-    if (status != INLAY_OK ||
-        dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) != dnnl_success || name == NULL ||
-        strncmp(name, "jit", 3) != 0) {
-        (void)dnnl_primitive_desc_destroy(pd);
+    if (status != INLAY_OK || strncmp(dn_name(pd), "jit", 3) != 0) {
+        dn_destroy(pd);
         return INLAY_OK;
     }
     if (overwrite && (result == INLAY_NONE || b->c->values[result].output == INLAY_NONE))
@@ -359,7 +355,7 @@ static inlay_status try_primitive(rg_build *b, dnnl_alg_kind_t alg, const rg_pla
                      (const rg_operand[]){ { DNNL_ARG_SRC_0, x0 }, { DNNL_ARG_SRC_1, x1 }, { DNNL_ARG_DST, out } }, 3);
     *out_done = status == INLAY_OK;
 done:
-    (void)dnnl_primitive_desc_destroy(pd);
+    dn_destroy(pd);
     return status;
 }
 
@@ -371,7 +367,7 @@ static bool is_scaled_image(const rg_md *x0, const rg_md *x1)
 {
     const int64_t count = rg_md_count(x0), other = rg_md_count(x1);
 
-    if (!rg_md_is_blocked(x0) && x0->ndims > 1 && x0->dims[1] >= LONG && x0->format_desc.blocking.strides[1] == 1)
+    if (!rg_md_is_blocked(x0) && x0->ndims > 1 && x0->dims[1] >= LONG && x0->strides[1] == 1)
         return false;
     return rg_md_is_image(x0) && count >= LARGE && other > 1 && other < count;
 }
@@ -469,7 +465,7 @@ inlay_status rg_binary_at(rg_build *b, dnnl_alg_kind_t alg, const rg_place *x, b
 static inlay_status lower_whole(rg_build *b, const rg_group *group, rg_place x0, rg_place x1, bool overwrite)
 {
     const uint32_t before = x0.buffer;
-    dnnl_binary_desc_t desc;
+    dn_op desc = { .kind = DN_BINARY, .alg = b->op->alg };
     rg_fused fused = { 0 };
     inlay_status status;
 
@@ -479,13 +475,13 @@ static inlay_status lower_whole(rg_build *b, const rg_group *group, rg_place x0,
         INLAY_TRY(rg_reorder(b, &x1, &x0.md, &x1));
     if (is_simple(&x0.md) && !is_padded(&x0.md) && x0.md.data_type == dnnl_f32 && x1.md.data_type == dnnl_f32)
         return rg_lower_whole(b, group, &x0, &x1, overwrite && x0.buffer == before);
-    INLAY_TRY(rg_check(dnnl_binary_desc_init(&desc, b->op->alg, &x0.md, &x1.md, &x0.md), b->diag,
-                       "describe a function of two", b->op->name));
+    desc.x = desc.y = x0.md;
+    desc.w = x1.md;
     INLAY_TRY(rg_fuse_posts(b, group, &desc, &fused));
     status = rg_emit_fused(b, group, &fused, (const rg_operand[]){ { DNNL_ARG_SRC_0, &x0 }, { DNNL_ARG_SRC_1, &x1 } },
                            2);
 done:
-    (void)dnnl_primitive_desc_destroy(fused.pd);
+    dn_destroy(fused.pd);
     return status;
 }
 

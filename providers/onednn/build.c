@@ -306,27 +306,27 @@ enum { ALONE_BYTES = 192 * 1024 }; /* a few microseconds, what it takes to wake 
 
 inlay_status rg_emit(rg_build *b, dnnl_primitive_desc_t pd, const rg_operand *operands, uint32_t count)
 {
-    const rg_md *scratchpad = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+    const rg_md *scratchpad = dn_layout(pd, dnnl_query_scratchpad_md, &(rg_md){ 0 });
     rg_step step = { .first_arg = b->instance->arg_count, .op = b->op_index };
     uint64_t bytes = 0;
     rg_place scratch;
     inlay_status status;
 
-    INLAY_TRY(rg_check(dnnl_primitive_create(&step.primitive, pd), b->diag, "prepare a kernel", b->op->name));
+    INLAY_TRY(rg_check(dn_primitive_create(pd, &step.primitive), b->diag, "prepare a kernel", b->op->name));
     for (uint32_t i = 0; i < count; i++) {
         INLAY_TRY(add_arg(b, &step, operands[i].id, operands[i].place));
         bytes += rg_md_bytes(&operands[i].place->md);
     }
     step.alone = bytes < ALONE_BYTES;
     b->instance->takes_turn |= !step.alone;
-    if (scratchpad != NULL && scratchpad->ndims > 0 && rg_md_bytes(scratchpad) > 0) {
+    if (scratchpad->ndims > 0 && rg_md_bytes(scratchpad) > 0) {
         INLAY_TRY(rg_new_place(b, scratchpad, &scratch));
         INLAY_TRY(add_arg(b, &step, DNNL_ARG_SCRATCHPAD, &scratch));
     }
     INLAY_TRY(add_step(b, &step));
     step.primitive = NULL;
 done:
-    (void)dnnl_primitive_destroy(step.primitive);
+    dn_primitive_destroy(step.primitive);
     return status;
 }
 

@@ -1,13 +1,11 @@
 /* build.h - a region at concrete shapes: what lowering writes, and the instance that comes out of it.
  *
- * Each value has a place: a buffer, an offset, and a layout (dnnl_memory_desc_t), which may be blocked, permuted or
+ * Each value has a place: a buffer, an offset, and a layout (rg_md), which may be blocked, permuted or
  * row-major. Producers choose; consumers either take what is there or have it reordered. Buffers get their offsets in
  * the workspace when all steps are known (plan.c). */
 #ifndef ONEDNN_BUILD_H
 #define ONEDNN_BUILD_H
 #include "region.h"
-
-typedef dnnl_memory_desc_t rg_md;
 
 /* Memory of a build, which the next one finds again (scratch.c); not cleared. One thread at a time. */
 typedef struct rg_scratch rg_scratch;
@@ -180,6 +178,8 @@ bool rg_md_reshaped(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *o
  * all else in the order that it had. What rg_md_reshaped then makes of it; false: there is more to move (merge.c). */
 bool rg_md_merged(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *out);
 bool rg_md_equal(const rg_md *a, const rg_md *b);
+/* The axes of x in another order: axis d becomes axis to[d]. false: the library can't be told of that. */
+bool rg_md_permuted(const rg_md *x, const int *to, rg_md *out);
 int64_t rg_md_count(const rg_md *md);
 uint64_t rg_md_bytes(const rg_md *md);
 size_t rg_type_bytes(dnnl_data_type_t type);
@@ -266,22 +266,20 @@ typedef struct rg_fused {
 
 /* Is it none of oneDNN's plain loops, which are there for what nothing faster does? */
 bool rg_is_fast(const_dnnl_primitive_desc_t pd);
-/* Creates the primitive descriptor of op desc with as many of the group's posts as a fast kernel takes. Its output
+/* Creates the primitive descriptor of an operation with as many of the group's posts as a fast kernel takes. Its output
  * may have fewer axes than the value (a product's does). */
-inlay_status rg_fuse_posts(rg_build *b, const rg_group *group, const void *op_desc, rg_fused *out);
+inlay_status rg_fuse_posts(rg_build *b, const rg_group *group, const dn_op *op, rg_fused *out);
 /* Emits it: operands are those of the op itself without dst. Makes the group's output, also by the posts that were not
  * fused. */
 inlay_status rg_emit_fused(rg_build *b, const rg_group *group, const rg_fused *fused, const rg_operand *operands,
                            uint32_t count);
 
-/* Attributes that every primitive here has: the scratchpad is in the host's workspace. The caller destroys them. */
-inlay_status rg_attr_create(rg_build *b, dnnl_primitive_attr_t *out);
 /* The descriptor that was kept for an equal operation without posts; the caller destroys it. false: there is none. */
-bool rg_memo_find(const rg_build *b, const void *op_desc, dnnl_primitive_desc_t *out);
-void rg_memo_keep(rg_build *b, const void *op_desc, const_dnnl_primitive_desc_t pd);
+bool rg_memo_find(const rg_build *b, const dn_op *op, dnnl_primitive_desc_t *out);
+void rg_memo_keep(rg_build *b, const dn_op *op, const_dnnl_primitive_desc_t pd);
 void rg_memo_drop(rg_build *b);
 /* A descriptor without posts. The caller destroys it. */
-inlay_status rg_describe(rg_build *b, const void *op_desc, dnnl_primitive_desc_t *out);
+inlay_status rg_describe(rg_build *b, const dn_op *op, dnnl_primitive_desc_t *out);
 /* Functions of one tensor as loops (functions.c): y[i] = f(x[i]); NULL: there is none. y may be x. */
 typedef void (*rg_row_fn)(const float *x, float *y, int64_t n, float alpha, float beta);
 rg_row_fn rg_row_of(const rg_eltwise *f);

@@ -86,30 +86,28 @@ static uint32_t weights_axes(const rg_build *b, bool transposed, rg_md *out_plai
     return n;
 }
 
-static inlay_status describe(const rg_build *b, bool transposed, lib_variant v, const rg_md *x, const rg_md *w,
-                             const rg_md *bias, const rg_md *y, void *desc)
+/* Its operands are there. */
+static inlay_status describe(const rg_build *b, bool transposed, lib_variant v, dn_op *io)
 {
     const rg_op *op = b->op;
-    dnnl_dims_t begins, ends, dilations;
-    dnnl_status_t code;
+    const rg_md *x = &io->x, *y = &io->y;
 
+    io->kind = transposed ? DN_DECONVOLUTION : DN_CONVOLUTION;
+    io->alg = transposed          ? dnnl_deconvolution_direct
+              : v == LIB_WINOGRAD ? dnnl_convolution_winograd
+                                  : dnnl_convolution_direct;
     if (!rg_counts(x->dims, (uint32_t)x->ndims) || !rg_counts(y->dims, (uint32_t)y->ndims))
         return inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': a convolution of more than 2^31 - 1 elements",
                           op->name);
     if (transposed)
-        rg_deconvolution_pads(op, x->dims + 2, y->dims + 2, begins, ends);
+        rg_deconvolution_pads(op, x->dims + 2, y->dims + 2, io->begins, io->ends);
     else
-        rg_window_pads(op, x->dims + 2, y->dims + 2, op->kernel, begins, ends);
-    for (uint32_t i = 0; i < op->spatial; i++)
-        dilations[i] = op->dilations[i] - 1;
-    if (transposed)
-        code = dnnl_dilated_deconvolution_forward_desc_init(desc, dnnl_forward_inference, dnnl_deconvolution_direct, x,
-                                                            w, bias, y, op->strides, dilations, begins, ends);
-    else
-        code = dnnl_dilated_convolution_forward_desc_init(
-            desc, dnnl_forward_inference, v == LIB_WINOGRAD ? dnnl_convolution_winograd : dnnl_convolution_direct, x, w,
-            bias, y, op->strides, dilations, begins, ends);
-    return rg_check(code, b->diag, "describe this convolution", op->name);
+        rg_window_pads(op, x->dims + 2, y->dims + 2, op->kernel, io->begins, io->ends);
+    for (uint32_t i = 0; i < op->spatial; i++) {
+        io->strides[i] = op->strides[i];
+        io->dilations[i] = op->dilations[i] - 1;
+    }
+    return INLAY_OK;
 }
 
 /* The descriptor of a variant. Winograd's counts only if it takes all functions behind it. */
@@ -118,19 +116,15 @@ static inlay_status make(rg_build *b, const rg_group *group, bool transposed, li
 {
     const rg_op *op = b->op;
     uint32_t y = op->out[0], rank = b->ranks[y];
-    union {
-        dnnl_convolution_desc_t conv;
-        dnnl_deconvolution_desc_t deconv;
-    } desc;
-    rg_md x_md, y_md, w_md;
+    dn_op desc = { .bias = c->bias_value != INLAY_NONE ? c->bias : (rg_md){ 0 } };
     inlay_status status;
 
-    rg_md_any(&w_md, c->w_rank, c->w_dims);
-    rg_md_any(&x_md, rank, b->dims[op->in[0]]);
-    rg_md_any(&y_md, rank, b->dims[y]);
-    if (v == LIB_AS_IT_LIES && rg_md_same_blocks(&c->x.md, rank, b->dims[y], &y_md))
-        (void)rg_md_same_blocks(&c->x.md, rank, b->dims[op->in[0]], &x_md); /* kernels compare strides, idle ones too */
-    status = describe(b, transposed, v, &x_md, &w_md, c->bias_value != INLAY_NONE ? &c->bias : NULL, &y_md, &desc);
+    rg_md_any(&desc.w, c->w_rank, c->w_dims);
+    rg_md_any(&desc.x, rank, b->dims[op->in[0]]);
+    rg_md_any(&desc.y, rank, b->dims[y]);
+    if (v == LIB_AS_IT_LIES && rg_md_same_blocks(&c->x.md, rank, b->dims[y], &desc.y))
+        (void)rg_md_same_blocks(&c->x.md, rank, b->dims[op->in[0]], &desc.x); /* kernels compare strides, idle ones too */
+    status = describe(b, transposed, v, &desc);
     if (status == INLAY_OK)
         status = rg_fuse_posts(b, group, &desc, out);
     if (status == INLAY_OK && ((v == LIB_WINOGRAD && out->count < group->post_count) ||
@@ -142,12 +136,9 @@ static inlay_status make(rg_build *b, const rg_group *group, bool transposed, li
 /* Has oneDNN nothing for it but windows unfolded in memory, or a plain loop? */
 static bool unfolds(const_dnnl_primitive_desc_t pd)
 {
-    const char *name = NULL;
+    const char *name = dn_name(pd);
 
-    if (!rg_is_fast(pd))
-        return true;
-    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) == dnnl_success &&
-           name != NULL && (strncmp(name, "gemm", 4) == 0 || strncmp(name, "x64:gemm", 8) == 0);
+    return !rg_is_fast(pd) || strncmp(name, "gemm", 4) == 0 || strncmp(name, "x64:gemm", 8) == 0;
 }
 
 bool lib_unfolds(rg_build *b, const rg_group *group, const kn_case *c)
@@ -162,7 +153,7 @@ bool lib_unfolds(rg_build *b, const rg_group *group, const kn_case *c)
     b->diag = NULL;
     result = make(b, group, false, LIB_AS_LIKED, c, &fused) == INLAY_OK && unfolds(fused.pd);
     b->diag = diag;
-    (void)dnnl_primitive_desc_destroy(fused.pd);
+    dn_destroy(fused.pd);
     op->unfolds = result ? RG_YES : RG_NO;
     return result;
 }
@@ -190,8 +181,8 @@ static inlay_status emit(rg_build *b, const rg_group *group, const kn_case *c, c
     uint32_t n = 0;
     inlay_status status;
 
-    INLAY_TRY(rg_read_as(b, op->in[0], dnnl_primitive_desc_query_md(fused->pd, dnnl_query_src_md, 0), &x));
-    INLAY_TRY(read_weights(b, op->in[1], &c->weights, dnnl_primitive_desc_query_md(fused->pd, dnnl_query_weights_md, 0),
+    INLAY_TRY(rg_read_as(b, op->in[0], dn_layout(fused->pd, dnnl_query_src_md, &(rg_md){ 0 }), &x));
+    INLAY_TRY(read_weights(b, op->in[1], &c->weights, dn_layout(fused->pd, dnnl_query_weights_md, &(rg_md){ 0 }),
                            &w));
     operands[n++] = (rg_operand){ DNNL_ARG_SRC, &x };
     operands[n++] = (rg_operand){ DNNL_ARG_WEIGHTS, &w };
@@ -222,7 +213,7 @@ inlay_status lib_lower(rg_build *b, const rg_group *group, const kn_case *c, lib
         status = status == INLAY_OUT_OF_MEMORY ? inlay_fail(b->diag, status, "node '%s': no memory", b->op->name)
                                                : INLAY_OK;
     }
-    (void)dnnl_primitive_desc_destroy(fused.pd);
+    dn_destroy(fused.pd);
     return status;
 }
 
@@ -271,7 +262,7 @@ static inlay_status lower_by_library(rg_build *b, const rg_group *group, bool tr
     status = make(b, group, transposed, LIB_AS_LIKED, &c, &fused);
     if (status == INLAY_OK)
         status = emit(b, group, &c, &fused);
-    (void)dnnl_primitive_desc_destroy(fused.pd);
+    dn_destroy(fused.pd);
     return status;
 }
 

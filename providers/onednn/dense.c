@@ -402,7 +402,7 @@ done:
 /* Rows and columns of an operand, as rg_read_matrix has it, and its steps along the axes that count products. */
 static void read_steps(const rg_md *md, uint32_t axes, int64_t *steps, int64_t *out_row, int64_t *out_column)
 {
-    const int64_t *s = md->format_desc.blocking.strides;
+    const int64_t *s = md->strides;
 
     for (uint32_t x = 0; x < axes; x++)
         steps[x] = md->dims[x] > 1 ? s[x] : 0;
@@ -427,7 +427,7 @@ inlay_status rg_lower_batched(rg_build *b, const rg_group *group)
     INLAY_TRY(rg_read_matrix(b, op->in[0], rank, op->trans_a, &a));
     INLAY_TRY(rg_read_matrix(b, op->in[1], rank, op->trans_b, &w));
     d.job.k = a.md.dims[rank - 1];
-    if (a.md.format_desc.blocking.strides[rank - 1] != 1) { /* columns lie together: rows are needed */
+    if (a.md.strides[rank - 1] != 1) { /* columns lie together: rows are needed */
         rg_md_plain(&md, rank, a.md.dims);
         INLAY_TRY(rg_reorder(b, &a, &md, &a));
     }

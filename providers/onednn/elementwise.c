@@ -134,30 +134,16 @@ static bool parse_eltwise(const kit_node *node, rg_op *op, kit_refusal *why)
 
 /* ------------------------------------------------------------------ lowering */
 
-inlay_status rg_attr_create(rg_build *b, dnnl_primitive_attr_t *out)
+inlay_status rg_describe(rg_build *b, const dn_op *op, dnnl_primitive_desc_t *out)
 {
-    inlay_status status = rg_check(dnnl_primitive_attr_create(out), b->diag, "set attributes", b->op->name);
-
-    if (status == INLAY_OK)
-        (void)dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
-    return status;
-}
-
-inlay_status rg_describe(rg_build *b, const void *desc, dnnl_primitive_desc_t *out)
-{
-    dnnl_primitive_attr_t attr = NULL;
     inlay_status status;
 
     *out = NULL;
-    if (rg_memo_find(b, desc, out))
+    if (rg_memo_find(b, op, out))
         return INLAY_OK;
-    status = rg_attr_create(b, &attr);
+    status = rg_check(dn_describe(b->state->engine, op, NULL, out), b->diag, "compute this", b->op->name);
     if (status == INLAY_OK)
-        status = rg_check(dnnl_primitive_desc_create(out, desc, attr, b->state->engine, NULL), b->diag,
-                          "compute this", b->op->name);
-    if (status == INLAY_OK)
-        rg_memo_keep(b, desc, *out);
-    (void)dnnl_primitive_attr_destroy(attr);
+        rg_memo_keep(b, op, *out);
     return status;
 }
 
@@ -182,8 +168,8 @@ inlay_status rg_eltwise_at(rg_build *b, const rg_place *place, bool overwrite, c
                            rg_place *out)
 {
     dnnl_primitive_desc_t pd = NULL;
-    dnnl_eltwise_desc_t desc;
     const bool floats = place->md.data_type == dnnl_f32;
+    dn_op desc = { .kind = DN_ELTWISE, .alg = f->alg, .alpha = f->alpha, .beta = f->beta };
     rg_place copy, *x = &copy;
     inlay_status status;
     rg_md plain;
@@ -204,12 +190,11 @@ inlay_status rg_eltwise_at(rg_build *b, const rg_place *place, bool overwrite, c
         INLAY_TRY(rg_new_place(b, &x->md, out));
     if (whole && rg_row_is_best(b->state, f, rg_md_count(&x->md)))
         return rg_emit_function(b, f, x, out);
-    INLAY_TRY(rg_check(dnnl_eltwise_forward_desc_init(&desc, dnnl_forward_inference, f->alg, &x->md, f->alpha, f->beta),
-                       b->diag, "describe a function", b->op->name));
+    desc.x = x->md;
     INLAY_TRY(rg_describe(b, &desc, &pd));
     status = rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_SRC, x }, { DNNL_ARG_DST, out } }, 2);
 done:
-    (void)dnnl_primitive_desc_destroy(pd);
+    dn_destroy(pd);
     return status;
 }
 

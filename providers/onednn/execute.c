@@ -44,10 +44,8 @@ static void context_destroy(rg_context *x)
     if (x == NULL)
         return;
     for (uint32_t s = 0; x->memories != NULL && s < x->slot_count; s++)
-        if (x->memories[s] != NULL)
-            (void)dnnl_memory_destroy(x->memories[s]);
-    if (x->stream != NULL)
-        (void)dnnl_stream_destroy(x->stream);
+        dn_memory_destroy(x->memories[s]);
+    dn_stream_destroy(x->stream);
     free(x->addresses);
     free(x->memories);
     free(x->args);
@@ -74,7 +72,7 @@ static dnnl_status_t describe_operands(const rg_state *state, const inlay_instan
     dnnl_status_t code = dnnl_success;
 
     if (x->stream == NULL)
-        code = dnnl_stream_create(&x->stream, state->engine, dnnl_stream_default_flags);
+        code = dn_stream_create(state->engine, &x->stream);
     for (uint32_t a = step->first_arg; code == dnnl_success && a < step->first_arg + step->arg_count; a++) {
         uint32_t s = i->args[a].slot;
         const rg_slot *p = &i->slots[s];
@@ -82,7 +80,7 @@ static dnnl_status_t describe_operands(const rg_state *state, const inlay_instan
         void *data = b->kind == RG_CONST ? (char *)(uintptr_t)b->data + p->offset : DNNL_MEMORY_NONE;
 
         if (x->memories[s] == NULL)
-            code = dnnl_memory_create(&x->memories[s], &i->mds[p->md], state->engine, data);
+            code = dn_memory_create(state->engine, &i->mds[p->md], data, &x->memories[s]);
         x->args[a] = (dnnl_exec_arg_t){ i->args[a].id, x->memories[s] };
     }
     return code;
@@ -170,13 +168,9 @@ static inlay_status bind(const inlay_instance *i, rg_context *x, const inlay_exe
     }
     for (uint32_t s = 0; moved && code == dnnl_success && s < i->slot_count; s++) {
         const rg_slot *p = &i->slots[s];
-        void *now = (char *)x->addresses[p->buffer] + p->offset, *was = NULL;
 
-        if (x->memories[s] == NULL || i->buffers[p->buffer].kind == RG_CONST)
-            continue;
-        (void)dnnl_memory_get_data_handle(x->memories[s], &was);
-        if (was != now)
-            code = dnnl_memory_set_data_handle_v2(x->memories[s], now, x->stream);
+        if (x->memories[s] != NULL && i->buffers[p->buffer].kind != RG_CONST)
+            code = dn_memory_move(x->memories[s], (char *)x->addresses[p->buffer] + p->offset, x->stream);
     }
     return rg_check(code, args->diag, "bind the buffers of a run", "region");
 }
@@ -247,8 +241,8 @@ inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_in
         if (step->primitive == NULL)
             status = run_native(state, i, step, x, args);
         else
-            status = rg_check(dnnl_primitive_execute(step->primitive, x->stream, (int)step->arg_count,
-                                                     x->args + step->first_arg),
+            status = rg_check(dn_primitive_execute(step->primitive, x->stream, step->arg_count,
+                                                   x->args + step->first_arg),
                               args->diag, "run a kernel", c->ops[step->op].name);
         if (out_ns != NULL)
             out_ns[s] = now_ns() - begin;
@@ -261,7 +255,7 @@ inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_in
         }
     }
     if (x->stream != NULL)
-        status = rg_check(dnnl_stream_wait(x->stream), args->diag, "finish a run", "region");
+        status = rg_check(dn_stream_wait(x->stream), args->diag, "finish a run", "region");
 done:
     if (x != NULL)
         context_give(i, x);

@@ -178,7 +178,7 @@ done:
 /* The step: shapes and distances. x: bordered. */
 static grouped *new_step(const rg_build *b, const rg_op *op, const rg_place *x, const rg_md *weights, bool thin)
 {
-    const int64_t *w = weights->dims, *y = b->dims[op->out[0]], *by = x->md.format_desc.blocking.strides;
+    const int64_t *w = weights->dims, *y = b->dims[op->out[0]], *by = x->md.strides;
     const uint32_t n = op->spatial, skip = MAX_SPATIAL - n;
     int64_t taps = 1;
     grouped *g;

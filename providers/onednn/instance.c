@@ -180,7 +180,7 @@ void rg_instance_destroy(inlay_instance *i)
         return;
     rg_contexts_destroy(i);
     for (uint32_t s = 0; s < i->step_count; s++) {
-        (void)dnnl_primitive_destroy(i->steps[s].primitive);
+        dn_primitive_destroy(i->steps[s].primitive);
         rg_native_destroy(i->steps[s].native);
     }
     free(i->steps);

@@ -181,7 +181,7 @@ static bool blocks_run(rg_build *b, const rg_group *group, const kn_case *c, con
 static bool library_winograd_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group;
-    return b->state->fast && kn_is_whole(b) && is_window(b, c, out_why) && tiles_of_cpu() != NULL &&
+    return dn_has_winograd() && b->state->fast && kn_is_whole(b) && is_window(b, c, out_why) && tiles_of_cpu() != NULL &&
            rg_winograd_gain(b->op, c->w.in, c->w.out, c->w.out_height, c->w.out_width) > 0;
 }
 

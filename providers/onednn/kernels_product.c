@@ -35,7 +35,7 @@ void kn_measure_product(const rg_build *b, kn_product *p)
         p->batch = 1;
     }
     if (w->buffer != INLAY_NONE && !rg_md_is_blocked(&w->md) && w->md.ndims >= 2)
-        p->turned = p->turned != (w->md.format_desc.blocking.strides[w->md.ndims - 1] != 1);
+        p->turned = p->turned != (w->md.strides[w->md.ndims - 1] != 1);
 }
 
 static double weights_bytes(const kn_product *p)

@@ -7,6 +7,7 @@
 #include "cpu.h"
 #include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.h>
+#include <oneapi/dnnl/dnnl_debug.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -133,7 +134,7 @@ dnnl_cpu_isa_t dnnl_get_effective_cpu_isa(void)
     if (__atomic_load_n(&is_open, __ATOMIC_ACQUIRE))
         return late_isa();
     if (is == UNKNOWN) {
-        is = isa_of_cpu() == dnnl_cpu_isa_all || is_limited() ? LIMITED : FREE;
+        is = (int)isa_of_cpu() == 0 || is_limited() ? LIMITED : FREE;
         __atomic_store_n(&known, is, __ATOMIC_RELAXED);
     }
     if (is == FREE)

@@ -26,7 +26,7 @@ void rg_md_plain(rg_md *md, uint32_t rank, const int64_t *dims)
 
 /* Layouts without blocks are written here, not by the library, which small models do without (late.c); and it refuses
  * axes that seem to overlap, as those of a part whose last step ends past the whole. */
-static void start_md(rg_md *md, dnnl_format_kind_t kind, uint32_t rank, const int64_t *dims)
+static void start_md(rg_md *md, rg_layout kind, uint32_t rank, const int64_t *dims)
 {
     memset(md, 0, sizeof *md);
     if (rank > DNNL_MAX_NDIMS)
@@ -36,35 +36,35 @@ static void start_md(rg_md *md, dnnl_format_kind_t kind, uint32_t rank, const in
             return;
     md->ndims = (int)rank;
     md->data_type = dnnl_f32;
-    md->format_kind = kind;
+    md->kind = kind;
     memcpy(md->dims, dims, rank * sizeof *dims);
     memcpy(md->padded_dims, dims, rank * sizeof *dims);
 }
 
 void rg_md_any(rg_md *md, uint32_t rank, const int64_t *dims)
 {
-    start_md(md, dnnl_format_kind_any, rank, dims);
+    start_md(md, RG_ANY, rank, dims);
 }
 
 void rg_md_strides(rg_md *md, uint32_t rank, const int64_t *dims, const int64_t *strides)
 {
-    start_md(md, dnnl_blocked, rank, dims);
+    start_md(md, RG_BLOCKED, rank, dims);
     if (md->ndims > 0)
-        memcpy(md->format_desc.blocking.strides, strides, rank * sizeof *strides);
+        memcpy(md->strides, strides, rank * sizeof *strides);
 }
 
 bool rg_md_blocks(rg_md *md, uint32_t rank, const int64_t *dims, const char *tag)
 {
-    dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+    rg_md *b = md;
     int64_t blocks[DNNL_MAX_NDIMS], stride = 1;
     const char *inner;
 
-    start_md(md, dnnl_blocked, rank, dims);
+    start_md(md, RG_BLOCKED, rank, dims);
     if (md->ndims == 0 || strspn(tag, "abcdefABCDEF") != rank)
         return false;
     for (uint32_t d = 0; d < rank; d++)
         blocks[d] = 1;
-    for (inner = tag + rank; *inner != '\0' && b->inner_nblks < DNNL_MAX_NDIMS; inner++, b->inner_nblks++) {
+    for (inner = tag + rank; *inner != '\0' && b->inner_nblks < RG_MAX_BLOCKS; inner++, b->inner_nblks++) {
         char *axis;
         int64_t block = strtol(inner, &axis, 10);
 
@@ -92,7 +92,7 @@ static bool same_numbers(const int64_t *a, const int64_t *b, int count)
 /* Where index i of axis d lies, in elements: axes add up, for blocks of one do not depend on another. */
 static int64_t axis_offset(const rg_md *md, int d, int64_t i)
 {
-    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+    const rg_md *b = md;
     int64_t offset = 0, step = 1;
 
     for (int k = b->inner_nblks; k-- > 0; step *= b->inner_blks[k]) {
@@ -106,7 +106,7 @@ static int64_t axis_offset(const rg_md *md, int d, int64_t i)
 
 static bool is_simple(const rg_md *md)
 {
-    return md->format_kind == dnnl_blocked && md->extra.flags == 0 && md->offset0 == 0 && md->ndims > 0 &&
+    return md->kind == RG_BLOCKED && md->ndims > 0 &&
            rg_type_bytes(md->data_type) == sizeof(uint32_t);
 }
 
@@ -238,11 +238,11 @@ int64_t rg_md_count(const rg_md *md)
 
 uint64_t rg_md_bytes(const rg_md *md)
 {
-    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+    const rg_md *b = md;
     uint64_t most = 1, block_total = 1;
 
-    if (md->format_kind != dnnl_blocked || md->extra.flags != 0 || md->offset0 != 0)
-        return md->ndims == 0 ? 0 : dnnl_memory_desc_get_size(md);
+    if (md->kind != RG_BLOCKED)
+        return md->opaque_bytes;
     if (md->ndims == 0 || rg_md_count(md) == 0)
         return 0;
     for (int i = 0; i < b->inner_nblks; i++)
@@ -262,18 +262,18 @@ uint64_t rg_md_bytes(const rg_md *md)
 
 bool rg_md_is_blocked(const rg_md *md)
 {
-    return md->format_kind == dnnl_blocked && md->format_desc.blocking.inner_nblks > 0;
+    return md->kind == RG_BLOCKED && md->inner_nblks > 0;
 }
 
 bool rg_md_is_dense(const rg_md *md)
 {
-    return md->format_kind == dnnl_blocked &&
+    return md->kind == RG_BLOCKED &&
            rg_md_bytes(md) == (uint64_t)rg_md_count(md) * rg_type_bytes(md->data_type);
 }
 
 void rg_md_packed(rg_md *md, const rg_md *x)
 {
-    const int64_t *by = x->format_desc.blocking.strides;
+    const int64_t *by = x->strides;
     int64_t strides[DNNL_MAX_NDIMS], stride = 1;
     bool done[DNNL_MAX_NDIMS] = { false };
 
@@ -293,7 +293,7 @@ void rg_md_packed(rg_md *md, const rg_md *x)
 
 bool rg_md_has_rows(const rg_md *x, int64_t *out_stride)
 {
-    const int64_t *by = x->format_desc.blocking.strides;
+    const int64_t *by = x->strides;
     int last = x->ndims - 1;
     int64_t stride = 0, rows = 1;
 
@@ -329,7 +329,7 @@ bool rg_md_reshaped(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *o
         for (bool more = true; more;) {
             if (theirs <= ours && from < x->ndims) {
                 if (x->dims[from] != 1) {
-                    int64_t by = x->format_desc.blocking.strides[from];
+                    int64_t by = x->strides[from];
 
                     if (stride != 0 && stride != by * x->dims[from])
                         return false;
@@ -357,7 +357,7 @@ bool rg_md_reshaped(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *o
 /* Where an axis has one element, or one block, its stride says nothing. */
 static void drop_idle_strides(rg_md *md)
 {
-    dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+    rg_md *b = md;
 
     for (int d = 0; d < md->ndims; d++) {
         dnnl_dim_t block = 1;
@@ -371,16 +371,14 @@ static void drop_idle_strides(rg_md *md)
 
 bool rg_md_equal(const rg_md *a, const rg_md *b)
 {
-    const dnnl_blocking_desc_t *p = &a->format_desc.blocking, *q = &b->format_desc.blocking;
+    const rg_md *p = a, *q = b;
     rg_md x, y;
 
-    if (a->ndims != b->ndims || a->data_type != b->data_type || a->format_kind != b->format_kind ||
-        a->offset0 != b->offset0 || !same_numbers(a->dims, b->dims, a->ndims) ||
-        !same_numbers(a->padded_dims, b->padded_dims, a->ndims) ||
-        !same_numbers(a->padded_offsets, b->padded_offsets, a->ndims))
+    if (a->ndims != b->ndims || a->data_type != b->data_type || a->kind != b->kind ||
+        !same_numbers(a->dims, b->dims, a->ndims) || !same_numbers(a->padded_dims, b->padded_dims, a->ndims))
         return false;
-    if (a->format_kind != dnnl_blocked || a->extra.flags != 0 || b->extra.flags != 0)
-        return a->ndims == 0 || dnnl_memory_desc_equal(a, b) != 0;
+    if (a->kind != RG_BLOCKED)
+        return a->opaque == b->opaque;
     if (p->inner_nblks != q->inner_nblks || !same_numbers(p->inner_blks, q->inner_blks, p->inner_nblks) ||
         !same_numbers(p->inner_idxs, q->inner_idxs, p->inner_nblks))
         return false;
@@ -390,17 +388,30 @@ bool rg_md_equal(const rg_md *a, const rg_md *b)
     y = *b;
     drop_idle_strides(&x);
     drop_idle_strides(&y);
-    return same_numbers(x.format_desc.blocking.strides, y.format_desc.blocking.strides, a->ndims);
+    return same_numbers(x.strides, y.strides, a->ndims);
+}
+
+bool rg_md_permuted(const rg_md *x, const int *to, rg_md *out)
+{
+    *out = *x;
+    for (int d = 0; d < x->ndims; d++) {
+        out->dims[to[d]] = x->dims[d];
+        out->padded_dims[to[d]] = x->padded_dims[d];
+        out->strides[to[d]] = x->strides[d];
+    }
+    for (int i = 0; i < x->inner_nblks; i++)
+        out->inner_idxs[i] = to[x->inner_idxs[i]];
+    return dn_knows(out);
 }
 
 bool rg_md_is_plain(const rg_md *md)
 {
-    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+    const rg_md *b = md;
     int64_t expect = 1;
     int blocked_axis = -1;
     int64_t block = 1;
 
-    if (md->format_kind != dnnl_blocked || md->offset0 != 0)
+    if (md->kind != RG_BLOCKED)
         return false;
     if (b->inner_nblks > 1)
         return false;
@@ -430,12 +441,12 @@ bool rg_md_is_plain(const rg_md *md)
 
 bool rg_md_is_image(const rg_md *md)
 {
-    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+    const rg_md *b = md;
     int64_t expect = md->ndims >= 3 ? md->dims[1] : 0;
 
     if (rg_md_is_blocked(md))
         return true;
-    if (md->ndims < 3 || md->format_kind != dnnl_blocked || !rg_md_is_dense(md) || b->strides[1] != 1)
+    if (md->ndims < 3 || md->kind != RG_BLOCKED || !rg_md_is_dense(md) || b->strides[1] != 1)
         return false;
     for (int d = md->ndims; d-- > 2; expect *= md->dims[d])
         if (md->dims[d] != 1 && b->strides[d] != expect)
@@ -446,7 +457,7 @@ bool rg_md_is_image(const rg_md *md)
 bool rg_md_same_blocks(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *out)
 {
     static const char *const tags[3][2] = { { "aBc16b", "aBc8b" }, { "aBcd16b", "aBcd8b" }, { "aBcde16b", "aBcde8b" } };
-    const dnnl_blocking_desc_t *blocks = &x->format_desc.blocking;
+    const rg_md *blocks = x;
 
     if (!rg_md_is_blocked(x) || rank < 3 || rank > 5 || blocks->inner_nblks != 1 || blocks->inner_idxs[0] != 1 ||
         (blocks->inner_blks[0] != 16 && blocks->inner_blks[0] != 8))

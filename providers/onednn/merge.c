@@ -52,7 +52,7 @@ static uint32_t find_runs(const axes *old, const int64_t *old_dims, const axes *
 /* Do the elements of the run lie together, in whatever order? Sets its key. */
 static bool lies_together(const rg_md *x, const axes *old, run *r)
 {
-    const int64_t *by = x->format_desc.blocking.strides;
+    const int64_t *by = x->strides;
     int64_t elements = 1, span = 0;
 
     r->key = by[old->at[r->old]];
@@ -75,7 +75,7 @@ bool rg_md_merged(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *out
     int64_t stride = 1;
     uint32_t count;
 
-    if (x->format_kind != dnnl_blocked || rg_md_is_blocked(x) || x->ndims > RG_MAX_RANK || rank > RG_MAX_RANK)
+    if (x->kind != RG_BLOCKED || rg_md_is_blocked(x) || x->ndims > RG_MAX_RANK || rank > RG_MAX_RANK)
         return false;
     old = real_axes((uint32_t)x->ndims, x->dims);
     count = find_runs(&old, x->dims, &fresh, dims, runs);

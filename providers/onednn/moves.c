@@ -15,11 +15,11 @@ const move_set *moves_of_cpu(void)
  * layouts. */
 static bool find_block(const rg_md *md, int *out_axis, int64_t *out_block)
 {
-    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+    const rg_md *b = md;
 
     *out_axis = -1;
     *out_block = 1;
-    if (md->format_kind != dnnl_blocked || md->offset0 != 0 || b->inner_nblks > 1 ||
+    if (md->kind != RG_BLOCKED || b->inner_nblks > 1 ||
         rg_type_bytes(md->data_type) != sizeof(float))
         return false;
     if (b->inner_nblks == 0)
@@ -66,7 +66,7 @@ static void merge_axes(move_axes *a)
 
 bool move_axes_of(const rg_md *from, const rg_md *to, move_axes *out)
 {
-    const int64_t *f = from->format_desc.blocking.strides, *t = to->format_desc.blocking.strides;
+    const int64_t *f = from->strides, *t = to->strides;
     int axis, other;
     int64_t block, second;
 
@@ -142,9 +142,9 @@ static void move_unit(const move_call *call, const int64_t *at)
         rows = a->dims[m->row] - at[m->row] * m->row_block;
         rows = rows < m->row_block ? rows : m->row_block;
     }
-    if (m->turn)
+    if (m->turn && m->set != NULL)
         m->set->turn(call->x + from, a->from[m->row], call->y + to, a->to[m->column], rows, columns);
-    else if (a->from[m->column] == 1 && a->to[m->column] == 1)
+    else if (m->set != NULL && a->from[m->column] == 1 && a->to[m->column] == 1)
         m->set->rows(call->x + from, a->from[m->row], call->y + to, a->to[m->row], rows, columns);
     else
         move_words(a, m->row, m->column, call->x + from, call->y + to, rows, columns);
@@ -218,33 +218,41 @@ static void divide(move_step *m)
     }
 }
 
+static inlay_status emit_move(rg_build *b, const move_axes *axes, const rg_place *from, const rg_place *to)
+{
+    move_step *m = calloc(1, sizeof *m);
+
+    if (m == NULL)
+        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
+    m->native.run = run_move;
+    m->set = b->state->moves;
+    m->axes = *axes;
+    divide(m);
+    return rg_emit_native(b, &m->native, (const rg_place *const[]){ from, to }, 2);
+}
+
+/* oneDNN's, but for layouts that it can't be told of: parts whose last step ends past the whole. */
 static inlay_status emit_reorder(rg_build *b, const rg_place *from, const rg_place *to)
 {
     dnnl_primitive_desc_t pd = NULL;
+    dnnl_status_t code = dn_describe_reorder(b->state->engine, &from->md, &to->md, &pd);
     inlay_status status;
+    move_axes axes;
 
-    INLAY_TRY(rg_check(dnnl_reorder_primitive_desc_create(&pd, &from->md, b->state->engine, &to->md, b->state->engine,
-                                                          NULL),
-                       b->diag, "reorder values", b->op->name));
+    if (code == dnnl_invalid_arguments && move_axes_of(&from->md, &to->md, &axes))
+        return emit_move(b, &axes, from, to);
+    INLAY_TRY(rg_check(code, b->diag, "reorder values", b->op->name));
     status = rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_FROM, from }, { DNNL_ARG_TO, to } }, 2);
 done:
-    (void)dnnl_primitive_desc_destroy(pd);
+    dn_destroy(pd);
     return status;
 }
 
 inlay_status rg_emit_copy(rg_build *b, const rg_place *from, const rg_place *to)
 {
     move_axes axes;
-    move_step *m;
 
     if (b->state->moves == NULL || !move_axes_of(&from->md, &to->md, &axes))
         return emit_reorder(b, from, to);
-    m = calloc(1, sizeof *m);
-    if (m == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
-    m->native.run = run_move;
-    m->set = b->state->moves;
-    m->axes = axes;
-    divide(m);
-    return rg_emit_native(b, &m->native, (const rg_place *const[]){ from, to }, 2);
+    return emit_move(b, &axes, from, to);
 }

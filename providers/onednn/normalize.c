@@ -30,7 +30,7 @@ static inlay_status lower_batch(rg_build *b, const rg_group *group)
                 next->eltwise.alpha == 0;
     bool overwrite = rg_is_last_use(b, op->in[0]);
     dnnl_primitive_desc_t pd = NULL;
-    dnnl_batch_normalization_desc_t desc;
+    dn_op desc = { .kind = DN_BATCH_NORM, .epsilon = op->epsilon };
     rg_place x, y, parameters[4];
     rg_operand operands[6];
     inlay_status status;
@@ -45,9 +45,8 @@ static inlay_status lower_batch(rg_build *b, const rg_group *group)
         INLAY_TRY(rg_read_plain(b, op->in[0], &x));
         overwrite = false;
     }
-    INLAY_TRY(rg_check(dnnl_batch_normalization_forward_desc_init(&desc, dnnl_forward_inference, &x.md, op->epsilon,
-                                                                  flags | (relu ? dnnl_fuse_norm_relu : 0)),
-                       b->diag, "describe this normalisation", op->name));
+    desc.x = x.md;
+    desc.flags = flags | (relu ? dnnl_fuse_norm_relu : 0);
     INLAY_TRY(rg_describe(b, &desc, &pd));
     if (overwrite && b->c->values[group->out].output == INLAY_NONE)
         y = x;
@@ -63,7 +62,7 @@ static inlay_status lower_batch(rg_build *b, const rg_group *group)
     INLAY_TRY(rg_emit(b, pd, operands, 6));
     status = rg_finish(b, group, relu ? 1 : 0, &y, true);
 done:
-    (void)dnnl_primitive_desc_destroy(pd);
+    dn_destroy(pd);
     return status;
 }
 
@@ -286,7 +285,7 @@ static inlay_status lower_lrn(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
     dnnl_primitive_desc_t pd = NULL;
-    dnnl_lrn_desc_t desc;
+    dn_op desc = { .kind = DN_LRN, .alpha = op->alpha, .beta = op->beta, .epsilon = op->bias, .size = op->size };
     const int64_t *dims = b->dims[op->in[0]], folded[] = { dims[0], dims[1], rg_count(b, op->in[0]) / dims[0] / dims[1],
                                                            1 };
     const bool folds = b->ranks[op->in[0]] != 4; /* an image of two axes for other numbers of them */
@@ -298,9 +297,7 @@ static inlay_status lower_lrn(rg_build *b, const rg_group *group)
         INLAY_TRY(rg_read_plain(b, op->in[0], &x));
     if (folds)
         rg_md_plain(&x.md, 4, folded);
-    INLAY_TRY(rg_check(dnnl_lrn_forward_desc_init(&desc, dnnl_forward_inference, dnnl_lrn_across_channels, &x.md,
-                                                  op->size, op->alpha, op->beta, op->bias),
-                       b->diag, "describe this normalisation", op->name));
+    desc.x = x.md;
     INLAY_TRY(rg_describe(b, &desc, &pd));
     INLAY_TRY(rg_result_place(b, group->out, &x.md, &y));
     INLAY_TRY(rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_SRC, &x }, { DNNL_ARG_DST, &y } }, 2));
@@ -308,7 +305,7 @@ static inlay_status lower_lrn(rg_build *b, const rg_group *group)
         rg_md_plain(&y.md, b->ranks[op->in[0]], dims);
     status = rg_finish(b, group, 0, &y, false);
 done:
-    (void)dnnl_primitive_desc_destroy(pd);
+    dn_destroy(pd);
     return status;
 }
 

@@ -186,7 +186,7 @@ static inlay_status run_pad(const rg_native *native, const rg_state *state, inla
 /* The axes of md from its outermost to its innermost. */
 static void order_axes(const rg_md *md, uint32_t *order)
 {
-    const int64_t *by = md->format_desc.blocking.strides;
+    const int64_t *by = md->strides;
 
     for (uint32_t d = 0; d < (uint32_t)md->ndims; d++) {
         uint32_t at = d;
@@ -212,7 +212,7 @@ static void plan_step(const rg_md *x, const uint32_t *order, const int64_t *dims
         p->dims[p->rank] = dims[d];
         p->begins[p->rank] = before[d];
         p->sizes[p->rank] = x->dims[d];
-        p->from[p->rank++] = x->format_desc.blocking.strides[d];
+        p->from[p->rank++] = x->strides[d];
     }
     if (p->rank == 0) { /* nothing is padded: one row */
         p->dims[0] = p->sizes[0] = p->from[0] = p->rank = 1;

@@ -190,12 +190,12 @@ static inlay_status some_panels(void *user, int64_t begin, int64_t end, uint32_t
 
 bool pairs_weights(const rg_state *state, const rg_md *plain, const void *source_, const rg_md *md, void *target)
 {
-    const int64_t *strides = plain->format_desc.blocking.strides;
+    const int64_t *strides = plain->strides;
     source s = { .data = source_, .window = { 1, 1, 1 } };
     pack_call call = { &s, target };
     rg_md want;
 
-    if (md->ndims != 1 || plain->ndims < 2 || plain->ndims > 5 || plain->format_kind != dnnl_blocked ||
+    if (md->ndims != 1 || plain->ndims < 2 || plain->ndims > 5 || plain->kind != RG_BLOCKED ||
         rg_md_is_blocked(plain) || plain->data_type != dnnl_f32 || md->data_type != dnnl_f32)
         return false;
     s.n = plain->dims[0];

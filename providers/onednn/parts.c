@@ -114,7 +114,7 @@ static inlay_status lower_split(rg_build *b, const rg_group *group)
     if (rg_count(b, op->in[0]) == 0)
         return INLAY_OK;
     INLAY_TRY(read_whole(b, &whole));
-    strides = whole.md.format_desc.blocking.strides;
+    strides = whole.md.strides;
     for (uint32_t i = 0; i < op->out_count; i++) {
         if (rg_count(b, op->out[i]) > 0)
             INLAY_TRY(set_part(b, op->out[i], &whole, at * strides[op->axis], strides));
@@ -136,8 +136,8 @@ static inlay_status lower_slice(rg_build *b, const rg_group *group)
         int64_t size = b->dims[op->in[0]][d], from = op->pads[d] < 0 ? op->pads[d] + size : op->pads[d];
 
         from = from < 0 ? 0 : from > size ? size : from;
-        start += from * whole.md.format_desc.blocking.strides[d];
-        strides[d] = whole.md.format_desc.blocking.strides[d];
+        start += from * whole.md.strides[d];
+        strides[d] = whole.md.strides[d];
         if (b->dims[group->out][d] > 1) /* a step that is never taken may be any number */
             strides[d] *= op->strides[d];
     }

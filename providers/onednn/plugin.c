@@ -120,7 +120,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     state->bf16 = strcmp(precision, "reduced") == 0 && rg_has_bf16();
     if (state->bf16)
         state->sgemm = NULL; /* floats alone */
-    code = dnnl_engine_create(&state->engine, dnnl_cpu, 0);
+    code = dn_engine_create(&state->engine);
     if (code != dnnl_success) {
         release(state);
         return inlay_fail(diag, INLAY_UNSUPPORTED, "no oneDNN: libdnnl2 is not installed, or knows "
@@ -136,7 +136,7 @@ static void destroy(void *state_)
 
     if (state == NULL)
         return;
-    (void)dnnl_engine_destroy(state->engine);
+    dn_engine_destroy(state->engine);
     rg_scratch_drop(state);
     release(state);
 }

@@ -87,9 +87,9 @@ static inlay_status lower_pool(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
     uint32_t x = op->in[0], rank = b->ranks[x];
-    dnnl_dims_t dims, begins = { 0 }, ends = { 0 }, kernel, strides, dilations;
     dnnl_primitive_desc_t pd = NULL;
-    dnnl_pooling_v2_desc_t desc;
+    dn_op desc = { .kind = DN_POOLING, .alg = op->alg };
+    dnnl_dims_t dims;
     rg_place in, out;
     rg_md y_md;
     inlay_status status;
@@ -103,35 +103,33 @@ static inlay_status lower_pool(rg_build *b, const rg_group *group)
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = d < 2 ? b->dims[x][d] : op->global ? 1 : b->dims[op->out[0]][d];
     if (!op->global)
-        rg_window_pads(op, b->dims[x] + 2, dims + 2, op->kernel, begins, ends);
+        rg_window_pads(op, b->dims[x] + 2, dims + 2, op->kernel, desc.begins, desc.ends);
     for (uint32_t i = 0; i < op->spatial; i++) {
-        kernel[i] = op->global ? b->dims[x][2 + i] : op->kernel[i];
-        strides[i] = op->global ? 1 : op->strides[i];
-        dilations[i] = op->global ? 0 : op->dilations[i] - 1;
+        desc.kernel[i] = op->global ? b->dims[x][2 + i] : op->kernel[i];
+        desc.strides[i] = op->global ? 1 : op->strides[i];
+        desc.dilations[i] = op->global ? 0 : op->dilations[i] - 1;
     }
     if (op->alg == dnnl_pooling_max) {
-        INLAY_TRY(rg_lower_max(b, &in, dims, kernel, strides, dilations, begins, op->keepdims ? group->out : op->out[0],
-                               &out, &done));
+        INLAY_TRY(rg_lower_max(b, &in, dims, desc.kernel, desc.strides, desc.dilations, desc.begins,
+                               op->keepdims ? group->out : op->out[0], &out, &done));
         if (done)
             return set_reduced(b, group, &out);
     }
-    if (op->alg != dnnl_pooling_max && is_whole_image(op, b->dims[x] + 2, dims + 2, begins, ends)) {
+    if (op->alg != dnnl_pooling_max && is_whole_image(op, b->dims[x] + 2, dims + 2, desc.begins, desc.ends)) {
         INLAY_TRY(rg_lower_mean(b, &in, op->keepdims ? group->out : op->out[0], &out, &done));
         if (done)
             return set_reduced(b, group, &out);
     }
-    rg_md_any(&y_md, rank, dims);
-    y_md.data_type = in.md.data_type;
-    INLAY_TRY(rg_check(dnnl_pooling_v2_forward_desc_init(&desc, dnnl_forward_inference, op->alg, &in.md, &y_md, strides,
-                                                         kernel, dilations, begins, ends),
-                       b->diag, "describe this pooling", op->name));
+    desc.x = in.md;
+    rg_md_any(&desc.y, rank, dims);
+    desc.y.data_type = in.md.data_type;
     INLAY_TRY(rg_describe(b, &desc, &pd));
-    y_md = *dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0);
-    INLAY_TRY(rg_result_place(b, op->keepdims ? group->out : op->out[0], &y_md, &out));
+    INLAY_TRY(rg_result_place(b, op->keepdims ? group->out : op->out[0], dn_layout(pd, dnnl_query_dst_md, &y_md),
+                              &out));
     INLAY_TRY(rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_SRC, &in }, { DNNL_ARG_DST, &out } }, 2));
     status = set_reduced(b, group, &out);
 done:
-    (void)dnnl_primitive_desc_destroy(pd);
+    dn_destroy(pd);
     return status;
 }
 

@@ -177,10 +177,10 @@ static inlay_status run_maxima(const rg_native *native, const rg_state *state, i
 /* How the image lies; false: in a way that the loop does not know. */
 static bool read_image(const rg_md *md, image *out, int64_t *planes, int64_t *lanes)
 {
-    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+    const rg_md *b = md;
     const uint32_t rank = (uint32_t)md->ndims;
 
-    if (md->format_kind != dnnl_blocked || md->data_type != dnnl_f32 || rank < 3 || rank > 4 || md->offset0 != 0 ||
+    if (md->kind != RG_BLOCKED || md->data_type != dnnl_f32 || rank < 3 || rank > 4 ||
         b->inner_nblks > 1 || (b->inner_nblks == 1 && b->inner_idxs[0] != 1))
         return false;
     *out = (image){ .batch = b->strides[0], .plane = b->strides[1], .row = rank == 4 ? b->strides[2] : 0,

@@ -130,10 +130,10 @@ static inlay_status run_means(const rg_native *native, const rg_state *state, in
 /* How the image lies; false: in a way that the loop does not know. */
 static bool read_image(const rg_md *md, means *m)
 {
-    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+    const rg_md *b = md;
     int64_t step;
 
-    if (md->format_kind != dnnl_blocked || md->data_type != dnnl_f32 || md->ndims < 3 || md->offset0 != 0 ||
+    if (md->kind != RG_BLOCKED || md->data_type != dnnl_f32 || md->ndims < 3 ||
         b->inner_nblks > 1 || (b->inner_nblks == 1 && b->inner_idxs[0] != 1))
         return false;
     m->lanes = b->inner_nblks == 1 ? b->inner_blks[0] : b->strides[1] == 1 ? md->dims[1] : 1;

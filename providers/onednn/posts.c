@@ -78,48 +78,42 @@ static bool is_apart(const rg_build *b, const rg_post *post)
     return rg_binary_loses_nan(post->alg) && !b->state->bf16;
 }
 
-/* Attributes for posts [0, *count); *count shrinks to what can be expressed. */
-static inlay_status make_attributes(rg_build *b, const rg_group *group, const rg_md *dst, uint32_t *count,
-                                    rg_fused *out, dnnl_primitive_attr_t *out_attr)
+/* Posts [0, *count) as attributes; *count shrinks to what can be expressed. */
+static void make_attributes(const rg_build *b, const rg_group *group, const rg_md *dst, uint32_t *count, rg_fused *out,
+                            dn_attr *attr)
 {
-    dnnl_post_ops_t posts = NULL;
-    dnnl_status_t code = dnnl_post_ops_create(&posts);
-    inlay_status status;
-
+    attr->post_count = 0;
     out->sums = false;
-    INLAY_TRY(rg_attr_create(b, out_attr));
-    for (uint32_t p = 0; code == dnnl_success && p < *count; p++) {
+    for (uint32_t p = 0; p < *count; p++) {
         const rg_post *post = &group->posts[p];
+        dn_post *made = &attr->posts[p];
 
+        *made = (dn_post){ .kind = DN_POST_ELTWISE, .alg = post->eltwise.alg, .alpha = post->eltwise.alpha,
+                           .beta = post->eltwise.beta };
         if (is_apart(b, post) || (post->kind == RG_POST_ELTWISE && is_repeated(group, p))) {
             *count = p;
         } else if (post->kind == RG_POST_ELTWISE) {
-            code = dnnl_post_ops_append_eltwise(posts, 1, post->eltwise.alg, post->eltwise.alpha, post->eltwise.beta);
+            attr->post_count++;
         } else if (!out->sums && can_sum(b, group, post)) {
             out->sums = true;
             out->sum_at = p;
             out->others[p].md = *dst;
-            code = dnnl_post_ops_append_sum(posts, 1);
+            made->kind = DN_POST_SUM;
+            attr->post_count++;
         } else if (post->alg != RG_PRELU && operand_layout(b, group, post->other, dst, &out->others[p].md)) {
-            code = dnnl_post_ops_append_binary(posts, post->alg, &out->others[p].md);
+            *made = (dn_post){ .kind = DN_POST_BINARY, .alg = post->alg, .other = out->others[p].md };
+            attr->post_count++;
         } else {
             *count = p;
         }
     }
-    if (code == dnnl_success)
-        code = dnnl_primitive_attr_set_post_ops(*out_attr, posts);
-    status = rg_check(code, b->diag, "fuse functions", b->op->name);
-done:
-    (void)dnnl_post_ops_destroy(posts);
-    return status;
 }
 
 bool rg_is_fast(const_dnnl_primitive_desc_t pd)
 {
-    const char *name = NULL;
+    const char *name = dn_name(pd);
 
-    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) == dnnl_success && name != NULL &&
-           strncmp(name, "ref", 3) != 0 && strncmp(name, "simple:any", 10) != 0;
+    return name[0] != '\0' && strncmp(name, "ref", 3) != 0 && strncmp(name, "simple:any", 10) != 0;
 }
 
 /* The binary kernel of oneDNN 2.6 for AVX-512 takes blocks of 8 channels for blocks of 16 where functions are behind
@@ -131,32 +125,26 @@ static bool is_overrun(const rg_build *b, const rg_md *dst)
 
 static bool starts_with(const_dnnl_primitive_desc_t pd, const char *start)
 {
-    const char *name = NULL;
-
-    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) == dnnl_success && name != NULL &&
-           strncmp(name, start, strlen(start)) == 0;
+    return strncmp(dn_name(pd), start, strlen(start)) == 0;
 }
 
 /* A convolution with functions alone behind it, which need no layout: one descriptor instead of two, each of which
  * takes as long to make as a small model to read. false: not so, or not by a kernel that is compiled for it. */
-static bool fuse_functions(rg_build *b, const rg_group *group, const void *op_desc, rg_fused *out)
+static bool fuse_functions(rg_build *b, const rg_group *group, const dn_op *op, rg_fused *out)
 {
-    inlay_diag *diag = b->diag;
-    dnnl_primitive_attr_t attr = NULL;
+    dn_attr attr = { .post_count = 0 };
     dnnl_primitive_desc_t pd = NULL;
     uint32_t n = group->post_count;
     bool good = n > 0 && b->op->row->family == &rg_conv;
 
     for (uint32_t p = 0; good && p < n; p++)
         good = group->posts[p].kind == RG_POST_ELTWISE;
-    b->diag = NULL; /* no error yet */
-    good = good && make_attributes(b, group, NULL, &n, out, &attr) == INLAY_OK && n == group->post_count &&
-           dnnl_primitive_desc_create(&pd, op_desc, attr, b->state->engine, NULL) == dnnl_success &&
-           (starts_with(pd, "brg") || starts_with(pd, "brd") || starts_with(pd, "jit"));
-    b->diag = diag;
-    (void)dnnl_primitive_attr_destroy(attr);
-    if (!good) {
-        (void)dnnl_primitive_desc_destroy(pd);
+    if (!good)
+        return false;
+    make_attributes(b, group, NULL, &n, out, &attr);
+    if (n < group->post_count || dn_describe(b->state->engine, op, &attr, &pd) != dnnl_success ||
+        !(starts_with(pd, "brg") || starts_with(pd, "brd") || starts_with(pd, "jit"))) {
+        dn_destroy(pd);
         return false;
     }
     out->pd = pd;
@@ -164,44 +152,41 @@ static bool fuse_functions(rg_build *b, const rg_group *group, const void *op_de
     return true;
 }
 
-inlay_status rg_fuse_posts(rg_build *b, const rg_group *group, const void *op_desc, rg_fused *out)
+inlay_status rg_fuse_posts(rg_build *b, const rg_group *group, const dn_op *op, rg_fused *out)
 {
     inlay_status status;
-    rg_md dst;
+    rg_md dst, made;
     bool fast;
 
-    if (fuse_functions(b, group, op_desc, out))
+    if (fuse_functions(b, group, op, out))
         return INLAY_OK;
-    status = rg_describe(b, op_desc, &out->pd); /* without posts: what layouts there are */
+    status = rg_describe(b, op, &out->pd); /* without posts: what layouts there are */
     out->count = 0;
     out->sums = false;
     /* What transposed convolutions do with functions is a loop that is slower than all the rest of them. */
     if (status != INLAY_OK || group->post_count == 0 || strcmp(b->op->row->op_type, "ConvTranspose") == 0)
         return status;
-    dst = *dnnl_primitive_desc_query_md(out->pd, dnnl_query_dst_md, 0);
+    (void)dn_layout(out->pd, dnnl_query_dst_md, &dst);
     if (is_overrun(b, &dst))
         return INLAY_OK;
     fast = rg_is_fast(out->pd);
     for (uint32_t n = group->post_count; n > 0; n--) {
         dnnl_primitive_desc_t pd = NULL;
-        dnnl_primitive_attr_t attr = NULL;
+        dn_attr attr = { .post_count = 0 };
         rg_fused fused = { 0 };
 
-        status = make_attributes(b, group, &dst, &n, &fused, &attr);
-        if (status == INLAY_OK && n > 0 &&
-            dnnl_primitive_desc_create(&pd, op_desc, attr, b->state->engine, NULL) == dnnl_success &&
-            rg_md_equal(dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0), &dst) && rg_is_fast(pd) == fast) {
-            (void)dnnl_primitive_attr_destroy(attr);
-            (void)dnnl_primitive_desc_destroy(out->pd);
+        make_attributes(b, group, &dst, &n, &fused, &attr);
+        if (n == 0)
+            break;
+        if (dn_describe(b->state->engine, op, &attr, &pd) == dnnl_success &&
+            rg_md_equal(dn_layout(pd, dnnl_query_dst_md, &made), &dst) && rg_is_fast(pd) == fast) {
+            dn_destroy(out->pd);
             *out = fused;
             out->pd = pd;
             out->count = n;
             return INLAY_OK;
         }
-        (void)dnnl_primitive_desc_destroy(pd);
-        (void)dnnl_primitive_attr_destroy(attr);
-        if (status != INLAY_OK || n == 0)
-            return status;
+        dn_destroy(pd);
     }
     return INLAY_OK;
 }
@@ -224,7 +209,7 @@ static inlay_status place_operand(rg_build *b, const rg_group *group, uint32_t p
 inlay_status rg_emit_fused(rg_build *b, const rg_group *group, const rg_fused *fused, const rg_operand *operands,
                            uint32_t count)
 {
-    const rg_md *dst = dnnl_primitive_desc_query_md(fused->pd, dnnl_query_dst_md, 0);
+    const rg_md *dst = dn_layout(fused->pd, dnnl_query_dst_md, &(rg_md){ 0 });
     rg_place others[RG_MAX_POSTS], out;
     rg_operand list[8 + RG_MAX_POSTS + 1];
     uint32_t n = 0;

@@ -4,9 +4,7 @@
 
 bool rg_has_bf16(void)
 {
-    const int isa = (int)dnnl_get_effective_cpu_isa(), wanted = (int)dnnl_cpu_isa_avx512_core_bf16;
-
-    return (isa & wanted) == wanted;
+    return dn_has_isa(dnnl_cpu_isa_avx512_core_bf16);
 }
 
 dnnl_data_type_t rg_product_type(const rg_build *b)
@@ -50,43 +48,41 @@ inlay_status rg_read_rows(rg_build *b, uint32_t value, dnnl_data_type_t type, rg
 
 /* ------------------------------------------------------------------ convolutions of bfloat16 */
 
-static inlay_status describe(rg_build *b, const rg_md *w_plain, const rg_md *bias, dnnl_data_type_t y_type,
-                             dnnl_convolution_desc_t *out)
+static void describe(const rg_build *b, const rg_md *w_plain, const rg_md *bias, dnnl_data_type_t y_type, dn_op *out)
 {
     const rg_op *op = b->op;
     uint32_t x = op->in[0], y = op->out[0], rank = b->ranks[y];
-    dnnl_dims_t begins, ends, dilations;
-    rg_md x_md, w_md, y_md;
 
-    rg_md_any(&x_md, rank, b->dims[x]);
-    rg_md_any(&w_md, (uint32_t)w_plain->ndims, w_plain->dims);
-    rg_md_any(&y_md, rank, b->dims[y]);
-    x_md.data_type = w_md.data_type = dnnl_bf16;
-    y_md.data_type = y_type;
-    rg_window_pads(op, x_md.dims + 2, y_md.dims + 2, op->kernel, begins, ends);
-    for (uint32_t i = 0; i < op->spatial; i++)
-        dilations[i] = op->dilations[i] - 1;
-    return rg_check(dnnl_dilated_convolution_forward_desc_init(out, dnnl_forward_inference, dnnl_convolution_direct,
-                                                               &x_md, &w_md, bias, &y_md, op->strides, dilations,
-                                                               begins, ends),
-                    b->diag, "describe this convolution", op->name);
+    *out = (dn_op){ .kind = DN_CONVOLUTION, .alg = dnnl_convolution_direct };
+    rg_md_any(&out->x, rank, b->dims[x]);
+    rg_md_any(&out->w, (uint32_t)w_plain->ndims, w_plain->dims);
+    rg_md_any(&out->y, rank, b->dims[y]);
+    if (bias != NULL)
+        out->bias = *bias;
+    out->x.data_type = out->w.data_type = dnnl_bf16;
+    out->y.data_type = y_type;
+    rg_window_pads(op, out->x.dims + 2, out->y.dims + 2, op->kernel, out->begins, out->ends);
+    for (uint32_t i = 0; i < op->spatial; i++) {
+        out->strides[i] = op->strides[i];
+        out->dilations[i] = op->dilations[i] - 1;
+    }
 }
 
 /* The kernel with as many functions as it takes, and a result that is bfloat16 only if it takes all. */
 static inlay_status make(rg_build *b, const rg_group *group, const rg_md *w_plain, const rg_md *bias, rg_fused *out)
 {
     dnnl_data_type_t type = rg_kept_type(b, group->out);
-    dnnl_convolution_desc_t desc;
-    inlay_status status = describe(b, w_plain, bias, type, &desc);
+    inlay_status status;
+    dn_op desc;
 
-    if (status == INLAY_OK)
-        status = rg_fuse_posts(b, group, &desc, out);
+    describe(b, w_plain, bias, type, &desc);
+    status = rg_fuse_posts(b, group, &desc, out);
     if (status != INLAY_OK || type == dnnl_f32 || out->count == group->post_count)
         return status;
-    (void)dnnl_primitive_desc_destroy(out->pd);
+    dn_destroy(out->pd);
     *out = (rg_fused){ 0 };
-    status = describe(b, w_plain, bias, dnnl_f32, &desc);
-    return status == INLAY_OK ? rg_fuse_posts(b, group, &desc, out) : status;
+    desc.y.data_type = dnnl_f32;
+    return rg_fuse_posts(b, group, &desc, out);
 }
 
 inlay_status rg_lower_reduced_conv(rg_build *b, const rg_group *group, bool *out_done)
@@ -114,8 +110,8 @@ inlay_status rg_lower_reduced_conv(rg_build *b, const rg_group *group, bool *out
         *out_done = true;
     if (!*out_done)
         goto done;
-    INLAY_TRY(rg_read_as(b, op->in[0], dnnl_primitive_desc_query_md(fused.pd, dnnl_query_src_md, 0), &x));
-    INLAY_TRY(rg_read_constant(b, op->in[1], &w_plain, dnnl_primitive_desc_query_md(fused.pd, dnnl_query_weights_md, 0),
+    INLAY_TRY(rg_read_as(b, op->in[0], dn_layout(fused.pd, dnnl_query_src_md, &(rg_md){ 0 }), &x));
+    INLAY_TRY(rg_read_constant(b, op->in[1], &w_plain, dn_layout(fused.pd, dnnl_query_weights_md, &(rg_md){ 0 }),
                                &w));
     operands[n++] = (rg_operand){ DNNL_ARG_SRC, &x };
     operands[n++] = (rg_operand){ DNNL_ARG_WEIGHTS, &w };
@@ -125,6 +121,6 @@ inlay_status rg_lower_reduced_conv(rg_build *b, const rg_group *group, bool *out
     }
     status = rg_emit_fused(b, group, &fused, operands, n);
 done:
-    (void)dnnl_primitive_desc_destroy(fused.pd);
+    dn_destroy(fused.pd);
     return status;
 }

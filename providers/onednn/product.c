@@ -39,44 +39,39 @@ static inlay_status lower_constant(rg_build *b, const rg_group *group, bool plai
     int64_t a_dims[] = { m, k }, w_dims[] = { n, k }, y_dims[] = { m, n }, bias_dims[] = { 1, n };
     int64_t w_strides[] = { op->trans_b ? k : 1, op->trans_b ? 1 : n };
     uint32_t bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias;
-    rg_md a_md, w_plain, w_md, y_md, bias_md, *added = bias_value != INLAY_NONE ? &bias_md : NULL;
-    union {
-        dnnl_inner_product_desc_t inner;
-        dnnl_matmul_desc_t matmul;
-    } desc;
+    dn_op desc = { .kind = plain ? DN_MATMUL : DN_INNER_PRODUCT };
+    rg_md w_plain, bias_md;
     rg_fused fused = { 0 };
     rg_place x, packed, bias;
     rg_operand operands[3];
     uint32_t count = 0;
     inlay_status status;
 
-    rg_md_plain(&a_md, 2, a_dims);
+    rg_md_plain(&desc.x, 2, a_dims);
     rg_md_strides(&w_plain, 2, w_dims, w_strides);
-    rg_md_any(&w_md, 2, w_dims);
-    rg_md_plain(&y_md, 2, y_dims);
+    rg_md_any(&desc.w, 2, w_dims);
+    rg_md_plain(&desc.y, 2, y_dims);
     rg_md_plain(&bias_md, plain ? 2 : 1, plain ? bias_dims : &n);
-    a_md.data_type = w_md.data_type = rg_product_type(b);
-    y_md.data_type = rg_kept_type(b, group->out);
+    desc.x.data_type = desc.w.data_type = rg_product_type(b);
+    desc.y.data_type = rg_kept_type(b, group->out);
+    if (bias_value != INLAY_NONE)
+        desc.bias = bias_md;
     if (plain) {
         INLAY_TRY(rg_read(b, w, &packed));
-        rg_md_strides(&w_md, 2, (int64_t[]){ k, n }, (int64_t[]){ w_strides[1], w_strides[0] });
-        packed.md = w_md;
+        rg_md_strides(&desc.w, 2, (int64_t[]){ k, n }, (int64_t[]){ w_strides[1], w_strides[0] });
+        packed.md = desc.w;
     }
-    INLAY_TRY(rg_check(plain ? dnnl_matmul_desc_init(&desc.matmul, &a_md, &w_md, added, &y_md)
-                             : dnnl_inner_product_forward_desc_init(&desc.inner, dnnl_forward_inference, &a_md, &w_md,
-                                                                    added, &y_md),
-                       b->diag, "describe this product", op->name));
     INLAY_TRY(rg_fuse_posts(b, group, &desc, &fused));
-    if (y_md.data_type != dnnl_f32 && fused.count < group->post_count) { /* the rest wants floats */
-        desc.inner.dst_desc.data_type = dnnl_f32;
-        (void)dnnl_primitive_desc_destroy(fused.pd);
+    if (desc.y.data_type != dnnl_f32 && fused.count < group->post_count) { /* the rest wants floats */
+        desc.y.data_type = dnnl_f32;
+        dn_destroy(fused.pd);
         fused = (rg_fused){ 0 };
         INLAY_TRY(rg_fuse_posts(b, group, &desc, &fused));
     }
-    INLAY_TRY(rg_read_rows(b, a, a_md.data_type, &x));
-    x.md = a_md;
+    INLAY_TRY(rg_read_rows(b, a, desc.x.data_type, &x));
+    x.md = desc.x;
     if (!plain)
-        INLAY_TRY(rg_read_constant(b, w, &w_plain, dnnl_primitive_desc_query_md(fused.pd, dnnl_query_weights_md, 0),
+        INLAY_TRY(rg_read_constant(b, w, &w_plain, dn_layout(fused.pd, dnnl_query_weights_md, &(rg_md){ 0 }),
                                    &packed));
     operands[count++] = (rg_operand){ DNNL_ARG_SRC, &x };
     operands[count++] = (rg_operand){ DNNL_ARG_WEIGHTS, &packed };
@@ -86,7 +81,7 @@ static inlay_status lower_constant(rg_build *b, const rg_group *group, bool plai
     }
     status = rg_emit_fused(b, group, &fused, operands, count);
 done:
-    (void)dnnl_primitive_desc_destroy(fused.pd);
+    dn_destroy(fused.pd);
     return status;
 }
 
@@ -99,12 +94,12 @@ inlay_status rg_read_matrix(rg_build *b, uint32_t value, uint32_t rank, bool tra
 
     if (status != INLAY_OK)
         return status;
-    s = out->md.format_desc.blocking.strides;
+    s = out->md.strides;
     if (rg_md_is_blocked(&out->md) || !rg_md_is_dense(&out->md) || (s[own - 1] != 1 && s[own - 2] != 1)) {
         status = rg_read_plain(b, value, out);
         if (status != INLAY_OK)
             return status;
-        s = out->md.format_desc.blocking.strides;
+        s = out->md.strides;
     }
     for (uint32_t d = 0; d < rank; d++) {
         dims[d] = d + own < rank ? 1 : b->dims[value][d + own - rank];
@@ -142,21 +137,20 @@ static inlay_status lower_matmul(rg_build *b, const rg_group *own)
 {
     const rg_op *op = b->op;
     uint32_t y = op->out[0], rank = b->ranks[y];
-    dnnl_matmul_desc_t desc;
+    dn_op desc = { .kind = DN_MATMUL };
     rg_fused fused = { 0 };
     rg_place a, w;
-    rg_md y_md;
     inlay_status status;
 
     INLAY_TRY(rg_read_matrix(b, op->in[0], rank, op->trans_a, &a));
     INLAY_TRY(rg_read_matrix(b, op->in[1], rank, op->trans_b, &w));
-    rg_md_plain(&y_md, rank, b->dims[y]);
-    INLAY_TRY(rg_check(dnnl_matmul_desc_init(&desc, &a.md, &w.md, NULL, &y_md), b->diag, "describe this product",
-                       op->name));
+    desc.x = a.md;
+    desc.w = w.md;
+    rg_md_plain(&desc.y, rank, b->dims[y]);
     INLAY_TRY(rg_fuse_posts(b, own, &desc, &fused));
     status = rg_emit_fused(b, own, &fused, (const rg_operand[]){ { DNNL_ARG_SRC, &a }, { DNNL_ARG_WEIGHTS, &w } }, 2);
 done:
-    (void)dnnl_primitive_desc_destroy(fused.pd);
+    dn_destroy(fused.pd);
     return status;
 }
 

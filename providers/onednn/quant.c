@@ -45,9 +45,7 @@ bool rg_takes_product(const kit_node *node)
 
 bool q_has_products(kit_refusal *why)
 {
-    const int isa = (int)dnnl_get_effective_cpu_isa(), vnni = (int)dnnl_cpu_isa_avx512_core_vnni;
-
-    return (isa & vnni) == vnni ||
+    return dn_has_isa(dnnl_cpu_isa_avx512_core_vnni) ||
            kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
                       "without AVX-512 VNNI products of bytes saturate in between");
 }

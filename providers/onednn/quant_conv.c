@@ -93,30 +93,28 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 
 /* ------------------------------------------------------------------ lowering */
 
-static inlay_status set_scales(rg_build *b, dnnl_primitive_attr_t attr)
+/* Scales of the sums of each channel, or of all. */
+static inlay_status make_scales(rg_build *b, float **out, int64_t *out_count)
 {
     const rg_op *op = b->op;
     const char *w_scales = q_constant(b, op->in[W_SCALE]);
     int64_t count = rg_count(b, op->in[W_SCALE]);
-    float *scales = calloc((size_t)count, sizeof *scales);
-    inlay_status status;
+    float *scales;
 
+    if (w_scales == NULL)
+        return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': its scales have gone", op->name);
+    scales = calloc((size_t)count, sizeof *scales);
     if (scales == NULL)
         return q_no_memory(b);
-    if (w_scales == NULL) {
-        free(scales);
-        return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': its scales have gone", op->name);
-    }
     for (int64_t i = 0; i < count; i++) {
         float w;
 
         memcpy(&w, w_scales + (size_t)i * sizeof w, sizeof w);
         scales[i] = (float)((double)op->scale / (double)op->alpha * (double)w);
     }
-    status = rg_check(dnnl_primitive_attr_set_output_scales(attr, count, count > 1 ? 1 << 1 : 0, scales), b->diag,
-                      "set scales", op->name);
-    free(scales);
-    return status;
+    *out = scales;
+    *out_count = count;
+    return INLAY_OK;
 }
 
 /* ConvInteger's zero point comes with the run. */
@@ -125,38 +123,23 @@ static bool has_zero_argument(const rg_op *op)
     return !is_linear(op) && op->in_count > X_ZERO && op->in[X_ZERO] != INLAY_NONE;
 }
 
-/* Scales, zero points, and the bounds that are fused. */
-static inlay_status make_attributes(rg_build *b, const rg_group *group, dnnl_primitive_attr_t *out)
+/* Zero points, and the bounds that are fused. */
+static void make_attributes(const rg_build *b, const rg_group *group, dn_attr *out)
 {
     const rg_op *op = b->op;
-    const int32_t x_zero = has_zero_argument(op) ? DNNL_RUNTIME_S32_VAL : op->zero;
     const int32_t round = is_linear(op) && op->size != 0 ? ROUNDER : 0, y_zero = (int32_t)op->size - round;
-    dnnl_post_ops_t posts = NULL;
-    dnnl_status_t code = dnnl_success;
-    inlay_status status;
 
-    INLAY_TRY(rg_attr_create(b, out));
-    if (is_linear(op))
-        INLAY_TRY(set_scales(b, *out));
-    if (x_zero != 0)
-        code = dnnl_primitive_attr_set_zero_points(*out, DNNL_ARG_SRC, 1, 0, &x_zero);
-    if (code == dnnl_success && y_zero != 0)
-        code = dnnl_primitive_attr_set_zero_points(*out, DNNL_ARG_DST, 1, 0, &y_zero);
-    if (code == dnnl_success && is_linear(op) && (group->post_count > 0 || round != 0))
-        code = dnnl_post_ops_create(&posts);
-    if (code == dnnl_success && posts != NULL && round != 0)
-        code = dnnl_post_ops_append_eltwise(posts, 1, dnnl_eltwise_linear, 1, (float)round);
-    if (code == dnnl_success && posts != NULL && group->post_count > 0) {
+    out->has_zero = has_zero_argument(op) || op->zero != 0;
+    out->y_zero = is_linear(op) ? y_zero : 0;
+    if (round != 0)
+        out->posts[out->post_count++] =
+            (dn_post){ .kind = DN_POST_ELTWISE, .alg = dnnl_eltwise_linear, .alpha = 1, .beta = (float)round };
+    if (is_linear(op) && group->post_count > 0) {
         const rg_eltwise *f = &group->posts[0].eltwise; /* integers; the zero point is added behind it */
 
-        code = dnnl_post_ops_append_eltwise(posts, 1, f->alg, f->alpha - (float)y_zero, f->beta - (float)y_zero);
+        out->posts[out->post_count++] = (dn_post){ .kind = DN_POST_ELTWISE, .alg = f->alg,
+                                                   .alpha = f->alpha - (float)y_zero, .beta = f->beta - (float)y_zero };
     }
-    if (code == dnnl_success && posts != NULL)
-        code = dnnl_primitive_attr_set_post_ops(*out, posts);
-    status = rg_check(code, b->diag, "set zero points", op->name);
-done:
-    (void)dnnl_post_ops_destroy(posts);
-    return status;
 }
 
 /* The zero point of a run as int32, which oneDNN reads. */
@@ -203,83 +186,150 @@ done:
     return status;
 }
 
-static inlay_status describe(rg_build *b, const rg_group *group, const rg_md *w_plain, const rg_md *bias,
-                             dnnl_primitive_desc_t *out)
+/* A step's own numbers: freed with it, and written where its kernel reads them. */
+typedef struct numbers {
+    rg_native native;
+    size_t bytes;
+    int32_t zero;
+    float *scales; /* NULL: zero */
+} numbers;
+
+static inlay_status write_numbers(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                                  uint32_t threads)
 {
+    const numbers *n = (const numbers *)native;
+
+    (void)state;
+    (void)run;
+    (void)threads;
+    memcpy(args[0], n->scales != NULL ? (const void *)n->scales : &n->zero, n->bytes);
+    return INLAY_OK;
+}
+
+static void release_numbers(rg_native *native)
+{
+    free(((numbers *)native)->scales);
+}
+
+/* scales: become the step's. */
+static inlay_status emit_numbers(rg_build *b, const rg_md *md, int32_t zero, float *scales, rg_place *out)
+{
+    numbers *n = calloc(1, sizeof *n);
+    inlay_status status = n == NULL ? q_no_memory(b) : rg_new_place(b, md, out);
+
+    if (status != INLAY_OK) {
+        free(scales);
+        free(n);
+        return status;
+    }
+    *n = (numbers){ .native = { .run = write_numbers, .release = release_numbers }, .bytes = rg_md_bytes(md),
+                    .zero = zero, .scales = scales };
+    return rg_emit_native(b, &n->native, (const rg_place *const[]){ out }, 1);
+}
+
+static inlay_status describe(rg_build *b, const rg_group *group, const rg_md *w_plain, const rg_md *bias,
+                             const dn_attr *attr, dnnl_primitive_desc_t *out)
+{
+    dn_op desc = { .kind = DN_CONVOLUTION, .alg = dnnl_convolution_direct };
     const rg_op *op = b->op;
     uint32_t rank = b->ranks[op->in[X]];
-    dnnl_dims_t begins, ends, dilations;
-    dnnl_primitive_attr_t attr = NULL;
-    dnnl_convolution_desc_t desc;
-    rg_md x, w, y;
-    inlay_status status;
 
-    rg_md_any(&x, rank, b->dims[op->in[X]]);
-    x.data_type = rg_type(b, op->in[X]);
-    rg_md_any(&y, rank, b->dims[op->out[0]]);
-    y.data_type = rg_type(b, group->out);
-    rg_md_any(&w, (uint32_t)w_plain->ndims, w_plain->dims);
-    w.data_type = dnnl_s8;
-    rg_window_pads(op, x.dims + 2, y.dims + 2, op->kernel, begins, ends);
-    for (uint32_t i = 0; i < op->spatial; i++)
-        dilations[i] = op->dilations[i] - 1;
-    INLAY_TRY(rg_check(dnnl_dilated_convolution_forward_desc_init(&desc, dnnl_forward_inference,
-                                                                  dnnl_convolution_direct, &x, &w, bias, &y,
-                                                                  op->strides, dilations, begins, ends),
-                       b->diag, "describe this convolution", op->name));
-    INLAY_TRY(make_attributes(b, group, &attr));
-    status = rg_check(dnnl_primitive_desc_create(out, &desc, attr, b->state->engine, NULL), b->diag, "compute this",
-                      op->name);
+    rg_md_any(&desc.x, rank, b->dims[op->in[X]]);
+    desc.x.data_type = rg_type(b, op->in[X]);
+    rg_md_any(&desc.y, rank, b->dims[op->out[0]]);
+    desc.y.data_type = rg_type(b, group->out);
+    rg_md_any(&desc.w, (uint32_t)w_plain->ndims, w_plain->dims);
+    desc.w.data_type = dnnl_s8;
+    if (bias != NULL)
+        desc.bias = *bias;
+    rg_window_pads(op, desc.x.dims + 2, desc.y.dims + 2, op->kernel, desc.begins, desc.ends);
+    for (uint32_t i = 0; i < op->spatial; i++) {
+        desc.strides[i] = op->strides[i];
+        desc.dilations[i] = op->dilations[i] - 1;
+    }
+    return rg_check(dn_describe(b->state->engine, &desc, attr, out), b->diag, "compute this", op->name);
+}
+
+/* What the kernel reads apart from tensors: the zero point of x, and scales. */
+static inlay_status add_numbers(rg_build *b, const dn_attr *attr, float **scales, rg_place *places, rg_operand *operands,
+                                uint32_t *count)
+{
+    inlay_status status = INLAY_OK;
+    rg_md one;
+
+    rg_md_plain(&one, 0, NULL);
+    one.data_type = dnnl_s32;
+    if (attr->has_zero) {
+        INLAY_TRY(has_zero_argument(b->op) ? widen_zero(b, &places[0])
+                                           : emit_numbers(b, &one, b->op->zero, NULL, &places[0]));
+        operands[(*count)++] = (rg_operand){ DN_ARG_ZERO, &places[0] };
+    }
+    if (attr->scales != NULL) {
+        float *own = *scales;
+
+        *scales = NULL;
+        INLAY_TRY(emit_numbers(b, &attr->scales_md, 0, own, &places[1]));
+        operands[(*count)++] = (rg_operand){ DN_ARG_SCALES, &places[1] };
+    }
 done:
-    (void)dnnl_primitive_attr_destroy(attr);
     return status;
 }
 
-static inlay_status lower(rg_build *b, const rg_group *group)
+static inlay_status lower_by_library(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
     uint32_t weights = op->in[weights_at(op)], n = 0, posts = is_linear(op) ? group->post_count : 0;
     bool biased = is_linear(op) && op->in_count > BIAS && op->in[BIAS] != INLAY_NONE;
+    int64_t scale_dims[RG_MAX_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 };
     dnnl_primitive_desc_t pd = NULL;
-    rg_md w_plain, bias_md;
-    rg_place x, w, y, bias, zero;
-    rg_operand operands[5];
+    dn_attr attr = { .post_count = 0 };
+    float *scales = NULL;
+    rg_md w_plain, bias_md, md;
+    rg_place x, w, y, bias, own[2];
+    rg_operand operands[6];
     inlay_status status;
-    bool done = false;
 
-    if (is_linear(op))
-        INLAY_TRY(bytes_lower_conv(b, group, &done));
-    if (done)
-        return INLAY_OK;
-    rg_window_weights(b, op->in[weights_at(op)], &w_plain);
+    rg_window_weights(b, weights, &w_plain);
     w_plain.data_type = dnnl_s8;
     rg_md_plain(&bias_md, 1, b->dims[weights]);
     bias_md.data_type = dnnl_s32;
-    INLAY_TRY(describe(b, group, &w_plain, biased ? &bias_md : NULL, &pd));
-    INLAY_TRY(rg_read_as(b, op->in[X], dnnl_primitive_desc_query_md(pd, dnnl_query_src_md, 0), &x));
+    make_attributes(b, group, &attr);
+    if (is_linear(op)) {
+        INLAY_TRY(make_scales(b, &scales, &scale_dims[1]));
+        attr.scales = scales;
+        rg_md_plain(&attr.scales_md, b->ranks[op->in[X]], scale_dims);
+    }
+    INLAY_TRY(describe(b, group, &w_plain, biased ? &bias_md : NULL, &attr, &pd));
+    INLAY_TRY(rg_read_as(b, op->in[X], dn_layout(pd, dnnl_query_src_md, &md), &x));
     if (rg_type(b, weights) == dnnl_u8)
         q_shift(b, weights);
-    INLAY_TRY(rg_read_constant(b, weights, &w_plain, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), &w));
+    INLAY_TRY(rg_read_constant(b, weights, &w_plain, dn_layout(pd, dnnl_query_weights_md, &md), &w));
     operands[n++] = (rg_operand){ DNNL_ARG_SRC, &x };
     operands[n++] = (rg_operand){ DNNL_ARG_WEIGHTS, &w };
     if (biased) {
         INLAY_TRY(rg_read_constant(b, op->in[BIAS], &bias_md, &bias_md, &bias));
         operands[n++] = (rg_operand){ DNNL_ARG_BIAS, &bias };
     }
-    if (has_zero_argument(op)) {
-        INLAY_TRY(widen_zero(b, &zero));
-        operands[n++] = (rg_operand){ DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, &zero };
-    }
+    INLAY_TRY(add_numbers(b, &attr, &scales, own, operands, &n));
     if (posts == group->post_count)
-        INLAY_TRY(rg_result_place(b, group->out, dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0), &y));
+        INLAY_TRY(rg_result_place(b, group->out, dn_layout(pd, dnnl_query_dst_md, &md), &y));
     else
-        INLAY_TRY(rg_new_place(b, dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0), &y));
+        INLAY_TRY(rg_new_place(b, dn_layout(pd, dnnl_query_dst_md, &md), &y));
     operands[n++] = (rg_operand){ DNNL_ARG_DST, &y };
     INLAY_TRY(rg_emit(b, pd, operands, n));
     status = rg_finish(b, group, posts, &y, true);
 done:
-    (void)dnnl_primitive_desc_destroy(pd);
+    dn_destroy(pd);
+    free(scales);
     return status;
+}
+
+static inlay_status lower(rg_build *b, const rg_group *group)
+{
+    bool done = false;
+    inlay_status status = is_linear(b->op) ? bytes_lower_conv(b, group, &done) : INLAY_OK;
+
+    return status != INLAY_OK || done ? status : lower_by_library(b, group);
 }
 
 const rg_family rg_int8_conv = { "convolution of bytes", parse, lower };

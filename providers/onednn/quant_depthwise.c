@@ -214,7 +214,7 @@ static int32_t pack_window(const int8_t *from, int64_t height, int64_t width, in
 
 bool bytes_pack_depthwise(const rg_md *plain, const void *source, const rg_md *md, void *target)
 {
-    const int64_t *dims = plain->dims, *s = plain->format_desc.blocking.strides;
+    const int64_t *dims = plain->dims, *s = plain->strides;
     const bool flat = plain->ndims == 5; /* groups, 1, 1, height, width */
     const int64_t height = flat ? dims[3] : 1, width = flat ? dims[4] : dims[3], blocks = block_count(dims[0]);
     const int64_t block_bytes = (height + 3) / 4 * width * BT_WIDTH * 4;

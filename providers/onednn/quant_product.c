@@ -397,31 +397,29 @@ static inlay_status emit_product(rg_build *b, const rg_place *a, int64_t m, int6
     const int64_t a_dims[] = { m, k }, w_dims[] = { n, k }, y_dims[] = { m, n }, w_strides[] = { 1, n };
     uint32_t weights = op->in[inputs_of(op)->w];
     dnnl_primitive_desc_t pd = NULL;
-    dnnl_inner_product_desc_t desc;
-    rg_md a_md, w_plain, w_md, y_md;
+    dn_op desc = { .kind = DN_INNER_PRODUCT };
+    rg_md w_plain;
     rg_place x = *a, w;
     inlay_status status;
 
-    rg_md_plain(&a_md, 2, a_dims);
-    a_md.data_type = a->md.data_type;
+    rg_md_plain(&desc.x, 2, a_dims);
+    desc.x.data_type = a->md.data_type;
     rg_md_strides(&w_plain, 2, w_dims, w_strides);
     w_plain.data_type = dnnl_s8;
-    rg_md_any(&w_md, 2, w_dims);
-    w_md.data_type = dnnl_s8;
-    rg_md_plain(&y_md, 2, y_dims);
-    y_md.data_type = dnnl_s32;
-    x.md = a_md;
-    INLAY_TRY(rg_check(dnnl_inner_product_forward_desc_init(&desc, dnnl_forward_inference, &a_md, &w_md, NULL, &y_md),
-                       b->diag, "describe this product", op->name));
+    rg_md_any(&desc.w, 2, w_dims);
+    desc.w.data_type = dnnl_s8;
+    rg_md_plain(&desc.y, 2, y_dims);
+    desc.y.data_type = dnnl_s32;
+    x.md = desc.x;
     INLAY_TRY(rg_describe(b, &desc, &pd));
     if (op->axes != 0)
         q_shift(b, weights);
-    INLAY_TRY(rg_read_constant(b, weights, &w_plain, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), &w));
-    INLAY_TRY(rg_new_place(b, &y_md, out));
+    INLAY_TRY(rg_read_constant(b, weights, &w_plain, dn_layout(pd, dnnl_query_weights_md, &(rg_md){ 0 }), &w));
+    INLAY_TRY(rg_new_place(b, &desc.y, out));
     status = rg_emit(b, pd,
                      (const rg_operand[]){ { DNNL_ARG_SRC, &x }, { DNNL_ARG_WEIGHTS, &w }, { DNNL_ARG_DST, out } }, 3);
 done:
-    (void)dnnl_primitive_desc_destroy(pd);
+    dn_destroy(pd);
     return status;
 }
 
@@ -498,12 +496,12 @@ static inlay_status lower_cast(rg_build *b, const rg_group *group)
     INLAY_TRY(rg_read_plain(b, b->op->in[0], &x));
     rg_md_plain(&md, b->ranks[group->out], b->dims[group->out]);
     INLAY_TRY(rg_result_place(b, group->out, &md, &y));
-    INLAY_TRY(rg_check(dnnl_reorder_primitive_desc_create(&pd, &x.md, b->state->engine, &md, b->state->engine, NULL),
-                       b->diag, "convert integers", b->op->name));
+    INLAY_TRY(rg_check(dn_describe_reorder(b->state->engine, &x.md, &md, &pd), b->diag, "convert integers",
+                       b->op->name));
     INLAY_TRY(rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_FROM, &x }, { DNNL_ARG_TO, &y } }, 2));
     status = rg_set_place(b, group->out, &y);
 done:
-    (void)dnnl_primitive_desc_destroy(pd);
+    dn_destroy(pd);
     return status;
 }
 

@@ -99,7 +99,7 @@ static inlay_status add_border(rg_build *b, bytes_case *c)
 {
     kn_window *g = &c->w;
     border *n = calloc(1, sizeof *n);
-    const int64_t *s = c->x.md.format_desc.blocking.strides;
+    const int64_t *s = c->x.md.strides;
     const int64_t dims[] = { g->images, in_fours(g->in), g->height + g->begin[0] + g->end[0],
                              g->width + g->begin[1] + g->end[1] };
     inlay_status status;
@@ -259,7 +259,7 @@ static int32_t pack_channels(const int8_t *from, int64_t in, int64_t step, int8_
 
 bool bytes_pack_tiles(const rg_md *plain, const void *source, const rg_md *md, void *target)
 {
-    const int64_t *dims = plain->dims, *s = plain->format_desc.blocking.strides;
+    const int64_t *dims = plain->dims, *s = plain->strides;
     const bool flat = plain->ndims == 4;
     const int64_t height = flat ? dims[2] : 1, width = flat ? dims[3] : dims[2], quads = in_fours(dims[1]) / 4;
     const int64_t room = lines_of(dims[0]) * BT_LANES;
@@ -426,7 +426,7 @@ static inlay_status read_image(rg_build *b, bytes_case *c)
 
     if (status != INLAY_OK || tiles_lie_well(&c->x.md))
         return status;
-    if (c->w.group == 1 && c->w.in <= 4 && c->x.md.format_kind == dnnl_blocked && !rg_md_is_blocked(&c->x.md))
+    if (c->w.group == 1 && c->w.in <= 4 && c->x.md.kind == RG_BLOCKED && !rg_md_is_blocked(&c->x.md))
         return INLAY_OK;
     rg_md_channels_last(&md, b->ranks[x], b->dims[x]);
     md.data_type = rg_type(b, x);

@@ -314,7 +314,7 @@ static inlay_status run_reduction(const rg_native *native, const rg_state *state
  * row-major? Axes of one element aside. *count, *n, *inner: elements before, of and behind the reduced ones. */
 static bool together(const rg_md *x, uint32_t axes, int64_t *count, int64_t *n, int64_t *inner)
 {
-    const int64_t *strides = x->format_desc.blocking.strides;
+    const int64_t *strides = x->strides;
     int order[RG_MAX_RANK], rank = 0, last_kept = -1;
     int64_t *part = count;
 
@@ -371,7 +371,7 @@ static inlay_status lower_reduce(rg_build *b, const rg_group *group)
     rg_md md;
 
     INLAY_TRY(rg_read(b, x, &in));
-    lies = !rg_md_is_blocked(&in.md) && rg_md_is_dense(&in.md) && in.md.offset0 == 0;
+    lies = !rg_md_is_blocked(&in.md) && rg_md_is_dense(&in.md);
     /* Means and maxima of images, which are rows as long as channels do not lie last. Of one axis they are rows of a
      * sequence that a Transpose has left where they were, summed as any other row. */
     if (op->global && (op->alg == dnnl_pooling_max || (rg_md_is_image(&in.md) && !(rank == 3 && lies))))

@@ -21,8 +21,8 @@
 #define ONEDNN_REGION_H
 #include "inlay/extensions.h"
 #include "inlay/kit.h"
+#include "dn.h"
 #include "resize_table.h"
-#include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -207,8 +207,8 @@ double rg_winograd_gain(const rg_op *op, int64_t in, int64_t out, int64_t height
 /* A constant in a layout of its own. */
 typedef struct rg_pack {
     struct rg_pack *next;
-    dnnl_memory_desc_t plain; /* how the original's elements were read */
-    dnnl_memory_desc_t md;    /* how they lie here */
+    rg_md plain; /* how the original's elements were read */
+    rg_md md;    /* how they lie here */
     void *data;
     bool hosts;               /* data is the host's: a pack that it keeps between sessions */
     bool trial;               /* made for the timing of kernels alone: it goes with that */

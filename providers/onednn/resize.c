@@ -139,11 +139,11 @@ static bool image_layouts(const rg_build *b, const rg_md *x, rg_md *out_x, rg_md
     rg_md_plain(out_x, rank, b->dims[from]);
     rg_md_plain(out_y, rank, b->dims[to]);
     if (rank < 3 || rank > 5 || !stays(&batch) || !stays(&channels) || rg_md_is_plain(x) ||
-        x->format_kind != dnnl_blocked)
+        x->kind != RG_BLOCKED)
         return false;
     if (rg_md_is_blocked(x))
         return rg_md_same_blocks(x, rank, b->dims[from], out_x) && rg_md_same_blocks(x, rank, b->dims[to], out_y);
-    if (x->format_desc.blocking.strides[1] != 1 || x->dims[1] < 2)
+    if (x->strides[1] != 1 || x->dims[1] < 2)
         return false;
     rg_md_channels_last(out_x, rank, b->dims[from]);
     rg_md_channels_last(out_y, rank, b->dims[to]);
@@ -154,7 +154,7 @@ static bool image_layouts(const rg_build *b, const rg_md *x, rg_md *out_x, rg_md
 static uint32_t axes_along(const rg_build *b, const rg_md *x, bool image, resize_axis *axes, int64_t *out_inner)
 {
     uint32_t rank = b->ranks[b->op->out[0]], count = 0;
-    const dnnl_blocking_desc_t *blocks = &x->format_desc.blocking;
+    const rg_md *blocks = x;
     int64_t outer = x->dims[0];
 
     *out_inner = 1;

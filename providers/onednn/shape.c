@@ -77,7 +77,7 @@ static inlay_status lower_transpose(rg_build *b, const rg_group *group)
     INLAY_TRY(rg_read_strided(b, op->in[0], &x));
     for (uint32_t d = 0; d < rank; d++) {
         moves[op->perm[d]] = (int)d; /* oneDNN: axis i goes to moves[i] */
-        strides[d] = x.md.format_desc.blocking.strides[op->perm[d]];
+        strides[d] = x.md.strides[op->perm[d]];
     }
     y = x;
     if (!rg_md_is_blocked(&x.md)) {
@@ -85,7 +85,11 @@ static inlay_status lower_transpose(rg_build *b, const rg_group *group)
         y.md.data_type = x.md.data_type;
         return rg_set_place(b, group->out, &y);
     }
-    INLAY_TRY(rg_check(dnnl_memory_desc_permute_axes(&y.md, &x.md, moves), b->diag, "transpose this", op->name));
+    if (!rg_md_permuted(&x.md, moves, &y.md)) {
+        INLAY_TRY(rg_read_plain(b, op->in[0], &x));
+        y = x;
+        (void)rg_md_permuted(&x.md, moves, &y.md);
+    }
     status = rg_set_place(b, group->out, &y);
 done:
     return status;
@@ -120,7 +124,7 @@ static inlay_status concat_images(rg_build *b, const rg_group *group, const rg_p
     INLAY_TRY(rg_new_place(b, &md, &out));
     part = out;
     for (uint32_t i = 0; i < count; i++) {
-        rg_md_strides(&part.md, b->ranks[group->out], places[i].md.dims, md.format_desc.blocking.strides);
+        rg_md_strides(&part.md, b->ranks[group->out], places[i].md.dims, md.strides);
         INLAY_TRY(rg_emit_copy(b, &places[i], &part));
         part.offset += (uint64_t)places[i].md.dims[1] * sizeof(float);
     }
@@ -136,7 +140,6 @@ static inlay_status lower_concat(rg_build *b, const rg_group *group)
     rg_operand *operands = calloc(op->in_count + 2u, sizeof *operands);
     rg_md *mds = calloc(op->in_count + 1u, sizeof *mds);
     dnnl_primitive_desc_t pd = NULL;
-    dnnl_primitive_attr_t attr = NULL;
     uint32_t count = 0, images = 0, blocked = 0, rank = b->ranks[op->out[0]];
     bool at_home;
     rg_md md;
@@ -178,24 +181,21 @@ static inlay_status lower_concat(rg_build *b, const rg_group *group)
         status = concat_images(b, group, places, count);
         goto done;
     }
-    INLAY_TRY(rg_attr_create(b, &attr));
     if (blocked < count)
         rg_md_channels_last(&md, rank, b->dims[op->out[0]]);
     else
         rg_md_any(&md, rank, b->dims[op->out[0]]);
     md.data_type = rg_type(b, op->out[0]);
-    INLAY_TRY(rg_check(dnnl_concat_primitive_desc_create(&pd, &md, (int)count, (int)op->axis, mds, attr,
-                                                         b->state->engine),
-                       b->diag, "concatenate", op->name));
-    INLAY_TRY(rg_result_place(b, group->out, dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0), &out));
+    INLAY_TRY(rg_check(dn_describe_concat(b->state->engine, &md, (int)op->axis, mds, count, &pd), b->diag,
+                       "concatenate", op->name));
+    INLAY_TRY(rg_result_place(b, group->out, dn_layout(pd, dnnl_query_dst_md, &(rg_md){ 0 }), &out));
     for (uint32_t i = 0; i < count; i++)
         operands[i] = (rg_operand){ DNNL_ARG_MULTIPLE_SRC + (int)i, &places[i] };
     operands[count] = (rg_operand){ DNNL_ARG_DST, &out };
     INLAY_TRY(rg_emit(b, pd, operands, count + 1));
     status = rg_set_place(b, group->out, &out);
 done:
-    (void)dnnl_primitive_attr_destroy(attr);
-    (void)dnnl_primitive_desc_destroy(pd);
+    dn_destroy(pd);
     free(mds);
     free(operands);
     free(places);

@@ -140,7 +140,7 @@ static inlay_status read_dense(rg_build *b, uint32_t value, rg_place *out)
     if (op->global) /* several axes as one */
         return rg_read_plain(b, value, out);
     status = rg_read(b, value, out);
-    if (status != INLAY_OK || (!rg_md_is_blocked(&out->md) && rg_md_is_dense(&out->md) && out->md.offset0 == 0))
+    if (status != INLAY_OK || (!rg_md_is_blocked(&out->md) && rg_md_is_dense(&out->md)))
         return status;
     if (op->axis != 1 || rank < 3 || rank > 5)
         return rg_read_plain(b, value, out);
@@ -171,7 +171,7 @@ static inlay_status lower_softmax(rg_build *b, const rg_group *group)
     for (uint32_t d = (uint32_t)op->axis + 1; op->global && d < rank; d++)
         s->n *= b->dims[op->in[0]][d];
     if (!op->global && s->n > 1)
-        s->inner = x.md.format_desc.blocking.strides[op->axis];
+        s->inner = x.md.strides[op->axis];
     s->blocks = (s->inner + COLUMNS - 1) / COLUMNS;
     s->items = rg_count(b, op->in[0]) / s->n / s->inner * (s->inner > 1 ? s->blocks : 1);
     INLAY_TRY(rg_emit_native(b, &s->native, (const rg_place *const[]){ &x, &y }, 2));

@@ -256,10 +256,10 @@ void tiles_find_cut(int64_t tiles, int64_t tile_bytes, int64_t panels, int64_t d
 
 bool tiles_lie_well(const rg_md *md)
 {
-    const int64_t *s = md->format_desc.blocking.strides;
+    const int64_t *s = md->strides;
     int last = md->ndims - 1;
 
-    if (md->format_kind != dnnl_blocked || md->offset0 != 0 || rg_md_is_blocked(md))
+    if (md->kind != RG_BLOCKED || rg_md_is_blocked(md))
         return false;
     if (md->dims[1] > 1 && s[1] != 1)
         return false;
@@ -271,14 +271,14 @@ bool tiles_lie_well(const rg_md *md)
 
 int64_t tiles_pixel_step(const rg_md *md)
 {
-    return md->format_desc.blocking.strides[md->ndims - 1];
+    return md->strides[md->ndims - 1];
 }
 
 /* x in a copy with a border; *g then has the size of the copy. */
 static inlay_status add_border(rg_build *b, kn_window *g, rg_place *x)
 {
     border *n = calloc(1, sizeof *n);
-    const int64_t *s = x->md.format_desc.blocking.strides;
+    const int64_t *s = x->md.strides;
     int64_t dims[] = { g->images, g->in, g->height + g->begin[0] + g->end[0], g->width + g->begin[1] + g->end[1] };
     const rg_place *places[2];
     inlay_status status;
@@ -488,7 +488,7 @@ inlay_status tiles_lower(rg_build *b, const rg_group *group, const kn_case *c, i
     else
         INLAY_TRY(rg_read(b, op->in[0], &x));
     if (!tiles_lie_well(&x.md) && (points != 0 || !g->padded || rg_md_is_blocked(&x.md) || g->in > 4 ||
-                                   x.md.format_kind != dnnl_blocked)) {
+                                   x.md.kind != RG_BLOCKED)) {
         rg_md_channels_last(&md, b->ranks[op->in[0]], b->dims[op->in[0]]);
         INLAY_TRY(rg_read_as(b, op->in[0], &md, &x));
     }

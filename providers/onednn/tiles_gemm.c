@@ -275,8 +275,8 @@ inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, bool paired, const 
     else if (!panel_layout(c, &md, &g.job))
         return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", b->op->name);
     INLAY_TRY(rg_read_constant(b, b->op->in[1], &c->weights, &md, &weights));
-    g.x_pixel = x->md.format_desc.blocking.strides[x->md.ndims - 1];
-    g.job.c_row = y->md.format_desc.blocking.strides[y->md.ndims - 1];
+    g.x_pixel = x->md.strides[x->md.ndims - 1];
+    g.job.c_row = y->md.strides[y->md.ndims - 1];
     g.unfolded = w->padded || w->kernel[0] * w->kernel[1] > 1 || w->stride[0] > 1 || w->stride[1] > 1;
     g.job.a_row = g.unfolded ? g.job.k : g.x_pixel;
     g.in_place = ending->add != INLAY_NONE && operands[ending->add]->buffer == y->buffer;

@@ -496,7 +496,7 @@ inlay_status tiles_lower_window(rg_build *b, const rg_op *op, int64_t points, co
                    .points = points, .images = xd[0],
                    .height = xd[2], .width = xd[3], .in = xd[1], .out_height = yd[2], .out_width = yd[3],
                    .out = yd[1], .top = begins[0], .left = begins[1],
-                   .x_pixel = x->md.format_desc.blocking.strides[3], .y_pixel = y->md.format_desc.blocking.strides[3],
+                   .x_pixel = x->md.strides[3], .y_pixel = y->md.strides[3],
                    .v_line = padded_line(xd[1]), .m_line = padded_line(yd[1]),
                    .panels = (yd[1] + TILE_WIDTH - 1) / TILE_WIDTH, .ending = *ending, .trust = trust };
     w->down = (yd[2] + points - 3) / (points - 2);
@@ -564,9 +564,9 @@ static inlay_status some_panels(void *user, int64_t begin, int64_t end, uint32_t
 bool tiles_window_weights(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target)
 {
     weights_call w = { .set = state->tiles, .source = source, .dims = plain->dims,
-                       .strides = plain->format_desc.blocking.strides, .u = target };
+                       .strides = plain->strides, .u = target };
 
-    if (plain->ndims != 4 || md->ndims != 3 || plain->format_kind != dnnl_blocked || state->tiles == NULL)
+    if (plain->ndims != 4 || md->ndims != 3 || plain->kind != RG_BLOCKED || state->tiles == NULL)
         return false;
     w.points = md->dims[0] == 16 ? 4 : 6;
     w.panels = (w.dims[0] + TILE_WIDTH - 1) / TILE_WIDTH;

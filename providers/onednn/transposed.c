@@ -312,24 +312,21 @@ static inlay_status emit_product(rg_build *b, const rg_md *x_md, const rg_place 
                                  const int64_t *w_dims, const rg_md *w_plain, const rg_md *y_md, rg_place *out)
 {
     dnnl_primitive_desc_t pd = NULL;
-    dnnl_matmul_desc_t desc;
+    dn_op product = { .kind = DN_MATMUL, .x = *x_md, .y = *y_md };
     rg_place from = *x, w;
     inlay_status status;
-    rg_md w_md;
 
     from.md = *x_md;
-    rg_md_any(&w_md, rank, w_dims);
-    INLAY_TRY(rg_check(dnnl_matmul_desc_init(&desc, x_md, &w_md, NULL, y_md), b->diag, "describe this product",
-                       b->op->name));
-    INLAY_TRY(rg_describe(b, &desc, &pd));
-    INLAY_TRY(rg_read_constant(b, b->op->in[1], w_plain, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0),
+    rg_md_any(&product.w, rank, w_dims);
+    INLAY_TRY(rg_describe(b, &product, &pd));
+    INLAY_TRY(rg_read_constant(b, b->op->in[1], w_plain, dn_layout(pd, dnnl_query_weights_md, &(rg_md){ 0 }),
                                &w));
     INLAY_TRY(rg_new_place(b, y_md, out));
     status = rg_emit(b, pd,
                      (const rg_operand[]){ { DNNL_ARG_SRC, &from }, { DNNL_ARG_WEIGHTS, &w }, { DNNL_ARG_DST, out } },
                      3);
 done:
-    (void)dnnl_primitive_desc_destroy(pd);
+    dn_destroy(pd);
     return status;
 }
 

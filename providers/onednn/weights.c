@@ -15,34 +15,10 @@ enum { ALONE_BYTES = 1 << 20 };
 inlay_status rg_reorder_now(const rg_state *state, const rg_md *from, const void *source, const rg_md *to, void *target,
                             inlay_diag *diag)
 {
-    dnnl_primitive_desc_t pd = NULL;
-    dnnl_primitive_t primitive = NULL;
-    dnnl_memory_t in = NULL, out = NULL;
-    dnnl_stream_t stream = NULL;
     int before = rg_md_bytes(to) < ALONE_BYTES ? rg_threads_set(1) : 0; /* not worth waking others */
-    dnnl_status_t code = dnnl_reorder_primitive_desc_create(&pd, from, state->engine, to, state->engine, NULL);
+    dnnl_status_t code = dn_reorder(state->engine, from, source, to, target, NULL, NULL);
 
-    if (code == dnnl_success)
-        code = dnnl_primitive_create(&primitive, pd);
-    if (code == dnnl_success)
-        code = dnnl_memory_create(&in, from, state->engine, (void *)(uintptr_t)source);
-    if (code == dnnl_success)
-        code = dnnl_memory_create(&out, to, state->engine, target);
-    if (code == dnnl_success)
-        code = dnnl_stream_create(&stream, state->engine, dnnl_stream_default_flags);
-    if (code == dnnl_success) {
-        const dnnl_exec_arg_t args[] = { { DNNL_ARG_FROM, in }, { DNNL_ARG_TO, out } };
-
-        code = dnnl_primitive_execute(primitive, stream, 2, args);
-        if (code == dnnl_success)
-            code = dnnl_stream_wait(stream);
-    }
     rg_threads_restore(before);
-    (void)dnnl_stream_destroy(stream);
-    (void)dnnl_memory_destroy(out);
-    (void)dnnl_memory_destroy(in);
-    (void)dnnl_primitive_destroy(primitive);
-    (void)dnnl_primitive_desc_destroy(pd);
     return rg_check(code, diag, "reorder a constant", "weights");
 }
 
@@ -86,7 +62,7 @@ void rg_constant_drop_trials(rg_constant *k)
 static const rg_pack *source_pack(const rg_constant *k)
 {
     for (const rg_pack *p = k->packs; p != NULL; p = p->next)
-        if (p->md.format_kind == dnnl_blocked && p->md.extra.flags == 0 && p->md.ndims == p->plain.ndims)
+        if (p->md.kind == RG_BLOCKED && p->md.ndims == p->plain.ndims)
             return p;
     return NULL;
 }
@@ -150,42 +126,22 @@ static void add_words(pack_words *w, const int64_t *words, int count)
  * this decides it. */
 static bool add_layout(pack_words *w, const rg_md *md)
 {
-    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
-    const dnnl_wino_desc_t *d = &md->format_desc.wino_desc;
-    int n = md->ndims;
-    int32_t scale;
+    int n = md->ndims, opaque;
 
     if (n <= 0 || n > DNNL_MAX_NDIMS)
         return false;
-    add_words(w, (const int64_t[]){ n, md->data_type, md->offset0, md->format_kind, (int64_t)md->extra.flags }, 5);
-    if (md->extra.flags != 0) {
-        memcpy(&scale, &md->extra.scale_adjust, sizeof scale);
-        add_words(w, (const int64_t[]){ md->extra.compensation_mask, scale, md->extra.asymm_compensation_mask }, 3);
-    }
+    add_words(w, (const int64_t[]){ n, md->data_type, md->kind, md->inner_nblks }, 4);
     add_words(w, md->dims, n);
     add_words(w, md->padded_dims, n);
-    add_words(w, md->padded_offsets, n);
-    if (md->format_kind == dnnl_blocked) {
-        add_words(w, b->strides, n);
-        add_words(w, (const int64_t[]){ b->inner_nblks }, 1);
-        add_words(w, b->inner_blks, b->inner_nblks);
-        add_words(w, b->inner_idxs, b->inner_nblks);
-    } else if (md->format_kind == dnnl_format_kind_wino) {
-        memcpy(&scale, &d->adj_scale, sizeof scale);
-        add_words(w, (const int64_t[]){ d->wino_format, d->r, d->alpha, d->ic, d->oc, d->ic_block, d->oc_block,
-                                        d->ic2_block, d->oc2_block, scale }, 10);
-    } else {
-        return false;
+    if (md->kind == RG_BLOCKED) {
+        add_words(w, md->strides, n);
+        add_words(w, md->inner_blks, md->inner_nblks);
+        add_words(w, md->inner_idxs, md->inner_nblks);
+        return true;
     }
-    return true;
-}
-
-/* Blocks and strides say all of most layouts; those of Winograd's are the library's affair. */
-static uint64_t library_build(void)
-{
-    const dnnl_version_t *v = dnnl_version();
-
-    return (uint64_t)v->major << 48 | (uint64_t)v->minor << 32 | (uint64_t)v->patch;
+    opaque = dn_opaque_words(md, w->word + w->count, (int)(sizeof w->word / sizeof w->word[0] - w->count));
+    w->count += (uint32_t)opaque;
+    return opaque > 0;
 }
 
 /* Memory of the host's for this pack, or our own. *out_known: it is packed already. */
@@ -202,7 +158,7 @@ static inlay_status pack_room(inlay_compiled *c, const rg_constant *k, rg_pack *
         add_layout(&from, &p->plain) && add_layout(&to, &p->md)) {
         key[count++] = k->content_hash;
         key[count++] = k->shifted;
-        key[count++] = p->plain.format_kind == dnnl_blocked && p->md.format_kind == dnnl_blocked ? 0 : library_build();
+        key[count++] = p->md.kind == RG_OPAQUE ? dn_version() : 0; /* strides and blocks say all of others */
         memcpy(&key[count], from.word, from.count * sizeof *key);
         count += from.count;
         memcpy(&key[count], to.word, to.count * sizeof *key);
@@ -230,25 +186,22 @@ static void let_go(const inlay_compiled *c, const rg_constant *k)
 static bool reorder_slices(const inlay_compiled *c, const rg_constant *k, const rg_pack *p, const void *source)
 {
     enum { SLICE_BYTES = 16 << 20, BLOCK = 64 };
-    const dnnl_dim_t *strides = p->plain.format_desc.blocking.strides;
+    const dnnl_dim_t *strides = p->plain.strides;
     int axis = strides[0] >= strides[1] ? 0 : 1;
     int64_t rows = p->plain.dims[axis], step;
 
     if (source != k->data || k->bytes < 2 * SLICE_BYTES || p->plain.ndims != 2 || p->md.ndims != 2 ||
-        p->plain.format_kind != dnnl_blocked || p->md.format_kind != dnnl_blocked || p->md.extra.flags != 0 ||
+        p->plain.kind != RG_BLOCKED || p->md.kind != RG_BLOCKED ||
         rows * strides[axis] <= 0)
         return false;
     step = SLICE_BYTES / (strides[axis] * (int64_t)sizeof(float)) / BLOCK * BLOCK;
     step = step < BLOCK ? BLOCK : step;
     for (int64_t at = 0; at < rows; at += step) {
         dnnl_dims_t dims = { p->plain.dims[0], p->plain.dims[1] }, offsets = { 0, 0 };
-        rg_md from, to;
 
         dims[axis] = rows - at < step ? rows - at : step;
         offsets[axis] = at;
-        if (dnnl_memory_desc_init_submemory(&from, &p->plain, dims, offsets) != dnnl_success ||
-            dnnl_memory_desc_init_submemory(&to, &p->md, dims, offsets) != dnnl_success ||
-            rg_reorder_now(c->state, &from, source, &to, p->data, NULL) != INLAY_OK)
+        if (dn_reorder(c->state->engine, &p->plain, source, &p->md, p->data, dims, offsets) != dnnl_success)
             return false;
         let_go(c, k);
     }

@@ -1,5 +1,7 @@
 /* Layouts that the provider writes, compares and measures without oneDNN are what oneDNN says of them. */
 #include "build.h"
+#include "their_layout.h"
+#include <oneapi/dnnl/dnnl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,13 +29,36 @@ static int64_t draw(uint32_t *seed)
     return sizes[(*seed >> 16) % (sizeof sizes / sizeof sizes[0])];
 }
 
-static void check_same(const rg_md *ours, const rg_md *theirs)
+static void check_same(const rg_md *ours, const their_layout *theirs)
 {
-    assert_true(dnnl_memory_desc_equal(ours, theirs));
-    assert_true(rg_md_equal(ours, theirs));
-    assert_true(rg_md_bytes(ours) == dnnl_memory_desc_get_size(theirs));
-    assert_memory_equal(ours->format_desc.blocking.strides, theirs->format_desc.blocking.strides,
-                        (size_t)ours->ndims * sizeof(int64_t));
+    const size_t n = (size_t)ours->ndims * sizeof(int64_t);
+
+    assert_int_equal(rg_md_bytes(ours), theirs->bytes);
+    assert_memory_equal(ours->strides, theirs->strides, n);
+    assert_memory_equal(ours->padded_dims, theirs->padded_dims, n);
+    assert_int_equal(ours->inner_nblks, theirs->inner_nblks);
+    assert_memory_equal(ours->inner_blks, theirs->inner_blks, (size_t)ours->inner_nblks * sizeof(int64_t));
+    assert_memory_equal(ours->inner_idxs, theirs->inner_idxs, (size_t)ours->inner_nblks * sizeof(int64_t));
+    assert_true(dn_knows(ours));
+}
+
+static void check_gaps(uint32_t rank, const int64_t *dims, const their_layout *theirs, const rg_md *ours)
+{
+    int64_t strides[DNNL_MAX_NDIMS];
+
+    memcpy(strides, theirs->strides, sizeof strides);
+    for (uint32_t d = 0; d < rank; d++) { /* a step of two: gaps */
+        their_layout wanted;
+        rg_md gaps;
+
+        strides[d] *= 2;
+        rg_md_strides(&gaps, rank, dims, strides);
+        if (their_strides(rank, dims, strides, &wanted)) {
+            check_same(&gaps, &wanted);
+            assert_int_equal(rg_md_equal(&gaps, ours), dims[d] == 1);
+        }
+        strides[d] /= 2;
+    }
 }
 
 static void test_layouts(void **state)
@@ -43,61 +68,75 @@ static void test_layouts(void **state)
     (void)state;
     for (int round = 0; round < 300; round++) {
         for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-            dnnl_dims_t dims = { 0 }, strides;
-            rg_md ours, theirs, last;
+            const uint32_t rank = rows[r].rank;
+            dnnl_dims_t dims = { 0 };
+            their_layout theirs;
+            rg_md ours, last;
             bool empty = false;
 
-            for (uint32_t d = 0; d < rows[r].rank; d++) {
+            for (uint32_t d = 0; d < rank; d++) {
                 dims[d] = draw(&seed);
                 empty |= dims[d] == 0;
             }
-            assert_int_equal(dnnl_memory_desc_init_by_tag(&theirs, (int)rows[r].rank, dims, dnnl_f32, rows[r].tag),
-                             dnnl_success);
-            assert_true(rg_md_blocks(&ours, rows[r].rank, dims, rows[r].text));
+            assert_true(their_tag(rows[r].tag, rank, dims, &theirs));
+            assert_true(rg_md_blocks(&ours, rank, dims, rows[r].text));
             if (empty) {
-                assert_true(rg_md_bytes(&ours) == 0 && dnnl_memory_desc_get_size(&theirs) == 0);
+                assert_true(rg_md_bytes(&ours) == 0 && theirs.bytes == 0);
                 continue;
             }
             check_same(&ours, &theirs);
-            rg_md_any(&last, rows[r].rank, dims);
+            rg_md_any(&last, rank, dims);
             assert_false(rg_md_equal(&ours, &last));
-            memcpy(strides, theirs.format_desc.blocking.strides, sizeof strides);
-            if (theirs.format_desc.blocking.inner_nblks > 0)
+            if (theirs.inner_nblks > 0)
                 continue;
-            rg_md_strides(&last, rows[r].rank, dims, strides);
+            rg_md_strides(&last, rank, dims, theirs.strides);
             check_same(&last, &theirs);
-            for (uint32_t d = 0; d < rows[r].rank; d++) { /* a step of two: gaps */
-                rg_md gaps, wanted;
-
-                strides[d] *= 2;
-                rg_md_strides(&gaps, rows[r].rank, dims, strides);
-                if (dnnl_memory_desc_init_by_strides(&wanted, (int)rows[r].rank, dims, dnnl_f32, strides) ==
-                    dnnl_success) {
-                    assert_true(dnnl_memory_desc_equal(&gaps, &wanted));
-                    assert_true(rg_md_bytes(&gaps) == dnnl_memory_desc_get_size(&wanted));
-                    assert_int_equal(rg_md_equal(&gaps, &theirs), dims[d] == 1);
-                }
-                strides[d] /= 2;
-            }
+            assert_true(rg_md_equal(&ours, &last));
+            check_gaps(rank, dims, &theirs, &ours);
         }
     }
+}
+
+/* What kernels ask for comes back as it went: layouts of operands of any kind are read from descriptors. */
+static void test_descriptors(void **state)
+{
+    dnnl_engine_t engine;
+    uint32_t seed = 3;
+
+    (void)state;
+    assert_int_equal(dn_engine_create(&engine), dnnl_success);
+    for (int round = 0; round < 300; round++) {
+        const size_t r = (size_t)round % (sizeof rows / sizeof rows[0]);
+        dnnl_primitive_desc_t pd = NULL;
+        dnnl_dims_t dims = { 0 };
+        rg_md plain, md, back;
+
+        for (uint32_t d = 0; d < rows[r].rank; d++)
+            do
+                dims[d] = draw(&seed);
+            while (dims[d] == 0);
+        rg_md_plain(&plain, rows[r].rank, dims);
+        assert_true(rg_md_blocks(&md, rows[r].rank, dims, rows[r].text));
+        assert_int_equal(dn_describe_reorder(engine, &plain, &md, &pd), dnnl_success);
+        assert_true(rg_md_equal(dn_layout(pd, dnnl_query_src_md, &back), &plain));
+        assert_true(rg_md_equal(dn_layout(pd, dnnl_query_dst_md, &back), &md));
+        assert_int_equal(dn_layout(pd, dnnl_query_weights_md, &back)->ndims, 0);
+        assert_string_not_equal(dn_name(pd), "");
+        dn_destroy(pd);
+    }
+    dn_engine_destroy(engine);
 }
 
 /* Reads every element of a layout at the place that it has in another. */
 static void test_copies(void **state)
 {
     dnnl_engine_t engine;
-    dnnl_stream_t stream;
     uint32_t seed = 11;
 
     (void)state;
-    assert_int_equal(dnnl_engine_create(&engine, dnnl_cpu, 0), dnnl_success);
-    assert_int_equal(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags), dnnl_success);
+    assert_int_equal(dn_engine_create(&engine), dnnl_success);
     for (int round = 0; round < 150; round++) {
         size_t r = (size_t)round % (sizeof rows / sizeof rows[0]);
-        dnnl_primitive_desc_t pd;
-        dnnl_primitive_t primitive;
-        dnnl_memory_t in, out;
         dnnl_dims_t dims = { 0 };
         size_t plain_bytes, bytes;
         char *source, *ours, *theirs;
@@ -120,26 +159,44 @@ static void test_copies(void **state)
             memcpy(source + 1 + i * sizeof(float), &(float){ (float)i + 1 }, sizeof(float));
         if (rg_md_copy(&plain, source + 1, &md, ours)) {
             memmove(source, source + 1, plain_bytes);
-            assert_int_equal(dnnl_memory_create(&in, &plain, engine, source), dnnl_success);
-            assert_int_equal(dnnl_memory_create(&out, &md, engine, theirs), dnnl_success);
-            assert_int_equal(dnnl_reorder_primitive_desc_create(&pd, &plain, engine, &md, engine, NULL), dnnl_success);
-            assert_int_equal(dnnl_primitive_create(&primitive, pd), dnnl_success);
-            assert_int_equal(dnnl_primitive_execute(primitive, stream, 2,
-                                                    (dnnl_exec_arg_t[]){ { DNNL_ARG_FROM, in }, { DNNL_ARG_TO, out } }),
-                             dnnl_success);
-            assert_int_equal(dnnl_stream_wait(stream), dnnl_success);
+            assert_int_equal(dn_reorder(engine, &plain, source, &md, theirs, NULL, NULL), dnnl_success);
             assert_memory_equal(ours, theirs, bytes);
-            (void)dnnl_primitive_destroy(primitive);
-            (void)dnnl_primitive_desc_destroy(pd);
-            (void)dnnl_memory_destroy(in);
-            (void)dnnl_memory_destroy(out);
         }
         free(source);
         free(ours);
         free(theirs);
     }
-    (void)dnnl_stream_destroy(stream);
-    (void)dnnl_engine_destroy(engine);
+    dn_engine_destroy(engine);
+}
+
+/* A matrix part by part is the whole. */
+static void test_parts(void **state)
+{
+    enum { ROWS = 150, COLUMNS = 70, STEP = 64 };
+    const dnnl_dims_t whole = { ROWS, COLUMNS };
+    float source[ROWS * COLUMNS], *at_once, *in_parts;
+    dnnl_engine_t engine;
+    rg_md plain, md;
+
+    (void)state;
+    assert_int_equal(dn_engine_create(&engine), dnnl_success);
+    rg_md_plain(&plain, 2, whole);
+    assert_true(rg_md_blocks(&md, 2, whole, "AB16b64a"));
+    at_once = calloc(1, rg_md_bytes(&md));
+    in_parts = calloc(1, rg_md_bytes(&md));
+    assert_true(at_once != NULL && in_parts != NULL);
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        source[i] = (float)i + 1;
+    assert_int_equal(dn_reorder(engine, &plain, source, &md, at_once, NULL, NULL), dnnl_success);
+    for (int64_t at = 0; at < ROWS; at += STEP) {
+        const dnnl_dims_t dims = { ROWS - at < STEP ? ROWS - at : STEP, COLUMNS }, offsets = { at, 0 };
+
+        assert_int_equal(dn_reorder(engine, &plain, source, &md, in_parts, dims, offsets), dnnl_success);
+    }
+    assert_memory_equal(at_once, in_parts, rg_md_bytes(&md));
+    free(at_once);
+    free(in_parts);
+    dn_engine_destroy(engine);
 }
 
 static void test_types(void **state)
@@ -152,7 +209,8 @@ static void test_types(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_layouts), cmocka_unit_test(test_copies),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_layouts), cmocka_unit_test(test_descriptors),
+                                        cmocka_unit_test(test_copies), cmocka_unit_test(test_parts),
                                         cmocka_unit_test(test_types) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
  * layouts are its own affair, so both are asked for: oneDNN transforms unit windows once in a process, which gives G,
  * and a small tensor, which has to come out as ours does. Where it does not, oneDNN's own way is taken. */
 #include "build.h"
+#include "dn_v2.h"
 #include <math.h>
 
 enum { R = 3, TAPS = R * R, MAX_ALPHA = 6, MAX_BLOCK = 16, FORMATS = 5 };
@@ -42,7 +43,7 @@ typedef struct wino_job {
 /* ------------------------------------------------------------------ layouts */
 
 /* false: not one that is known here. */
-static bool read_layout(const rg_md *md, wino_layout *l)
+static bool read_layout(const dnnl_memory_desc_t *md, wino_layout *l)
 {
     const dnnl_wino_desc_t *d = &md->format_desc.wino_desc;
     int64_t block;
@@ -147,7 +148,7 @@ static inlay_status transform_all(const rg_state *state, const rg_md *plain, con
                                   const wino_layout *layout, const wino_matrix *g, void *target)
 {
     wino_job j = { .to = *layout, .source = source, .dims = plain->dims, .target = target, .g = g,
-                   .strides = plain->format_desc.blocking.strides };
+                   .strides = plain->strides };
     int64_t count = layout->oc / layout->oc_block;
 
     if (!rg_threads_many())
@@ -158,7 +159,7 @@ static inlay_status transform_all(const rg_state *state, const rg_md *plain, con
 /* ------------------------------------------------------------------ learning */
 
 /* A layout like md for fewer channels: two of everything that it counts. */
-static void small_like(const rg_md *md, rg_md *plain, rg_md *out)
+static void small_like(const dnnl_memory_desc_t *md, rg_md *plain, dnnl_memory_desc_t *out)
 {
     enum { INPUTS = 2 };
     const dnnl_wino_desc_t *like = &md->format_desc.wino_desc;
@@ -169,8 +170,8 @@ static void small_like(const rg_md *md, rg_md *plain, rg_md *out)
 
     rg_md_plain(plain, 4, dims);
     *out = *md;
-    memcpy(out->dims, plain->dims, sizeof out->dims);
-    memcpy(out->padded_dims, plain->dims, sizeof out->padded_dims);
+    memcpy(out->dims, dims, sizeof dims);
+    memcpy(out->padded_dims, dims, sizeof dims);
     d->oc = (int)dims[0];
     d->ic = (int)dims[1];
     d->oc2_block = second;
@@ -203,9 +204,10 @@ static bool agree(const float *a, const float *b, size_t count)
 
 /* What oneDNN makes of a tensor: unit windows for the first nine output channels at input channel 0, any numbers for
  * the others. */
-static bool learn(const rg_state *state, const rg_md *md, wino_lesson *lesson, inlay_diag *diag)
+static bool learn(const rg_state *state, const dnnl_memory_desc_t *md, wino_lesson *lesson, inlay_diag *diag)
 {
-    rg_md plain, small;
+    dnnl_memory_desc_t small;
+    rg_md plain, small_md;
     wino_layout layout;
     size_t bytes;
     void *theirs = NULL, *ours = NULL;
@@ -213,7 +215,7 @@ static bool learn(const rg_state *state, const rg_md *md, wino_lesson *lesson, i
     bool good = false;
 
     small_like(md, &plain, &small);
-    if (!read_layout(&small, &layout))
+    if (!read_layout(&small, &layout) || !dn_v2_read(&small, &small_md))
         return false;
     bytes = small.format_desc.wino_desc.size;
     source = malloc(rg_md_bytes(&plain));
@@ -225,8 +227,8 @@ static bool learn(const rg_state *state, const rg_md *md, wino_lesson *lesson, i
         source[i] = (float)(i * 7919 % 1009) / 1009 - 0.5f;
     for (int64_t o = 0; o < TAPS; o++)
         for (int64_t t = 0; t < TAPS; t++)
-            source[o * plain.format_desc.blocking.strides[0] + t] = o == t ? 1 : 0;
-    if (rg_reorder_now(state, &plain, source, &small, theirs, diag) != INLAY_OK)
+            source[o * plain.strides[0] + t] = o == t ? 1 : 0;
+    if (rg_reorder_now(state, &plain, source, &small_md, theirs, diag) != INLAY_OK)
         goto done;
     lesson->alpha = layout.alpha;
     lesson->adj_scale = md->format_desc.wino_desc.adj_scale;
@@ -243,21 +245,24 @@ done:
 bool rg_winograd_pack(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target)
 {
     inlay_diag quiet = INLAY_DIAG_INIT;
+    dnnl_memory_desc_t desc;
     wino_layout layout;
     wino_lesson *lesson;
     bool good;
 
-    if (!read_layout(md, &layout) || plain->format_kind != dnnl_blocked || rg_md_is_blocked(plain) ||
-        plain->ndims != 4 || plain->offset0 != 0 || plain->dims[2] != R || plain->dims[3] != R ||
+    if (md->kind != RG_OPAQUE || plain->kind != RG_BLOCKED || rg_md_is_blocked(plain))
+        return false;
+    dn_v2_describe(md, &desc);
+    if (!read_layout(&desc, &layout) || plain->ndims != 4 || plain->dims[2] != R || plain->dims[3] != R ||
         plain->dims[0] > layout.oc || plain->dims[1] > layout.ic)
         return false;
-    lesson = &lessons[md->format_desc.wino_desc.wino_format];
+    lesson = &lessons[desc.format_desc.wino_desc.wino_format];
     (void)pthread_mutex_lock(&lesson_lock);
     if (!lesson->tried) {
-        lesson->good = learn(state, md, lesson, &quiet);
+        lesson->good = learn(state, &desc, lesson, &quiet);
         lesson->tried = quiet.code != INLAY_OUT_OF_MEMORY;
     }
-    good = lesson->good && md->format_desc.wino_desc.adj_scale == lesson->adj_scale && layout.alpha == lesson->alpha;
+    good = lesson->good && desc.format_desc.wino_desc.adj_scale == lesson->adj_scale && layout.alpha == lesson->alpha;
     (void)pthread_mutex_unlock(&lesson_lock);
     return good && transform_all(state, plain, source, &layout, (const wino_matrix *)&lesson->g, target) == INLAY_OK;
 }

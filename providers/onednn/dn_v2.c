@@ -1,0 +1,324 @@
+/* oneDNN 2: descriptors are structs, operations have descriptors of their own, scales and zero points are attributes. */
+#include "dn_v2.h"
+#include "dn_versions.h"
+#include <oneapi/dnnl/dnnl.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ layouts */
+
+void dn_v2_describe(const rg_md *md, dnnl_memory_desc_t *out)
+{
+    dnnl_blocking_desc_t *b = &out->format_desc.blocking;
+    const dnnl_memory_desc_t *kept = md->kind == RG_OPAQUE ? dn_opaque_find(md->opaque) : NULL;
+    const size_t n = (size_t)md->ndims * sizeof(int64_t), blocks = (size_t)md->inner_nblks * sizeof(int64_t);
+
+    if (kept != NULL) {
+        *out = *kept;
+        return;
+    }
+    memset(out, 0, sizeof *out);
+    if (md->ndims == 0)
+        return;
+    out->ndims = md->ndims;
+    out->data_type = md->data_type;
+    out->format_kind = md->kind == RG_BLOCKED ? dnnl_blocked : dnnl_format_kind_any;
+    memcpy(out->dims, md->dims, n);
+    memcpy(out->padded_dims, md->padded_dims, n);
+    if (md->kind != RG_BLOCKED)
+        return;
+    memcpy(b->strides, md->strides, n);
+    b->inner_nblks = md->inner_nblks;
+    memcpy(b->inner_blks, md->inner_blks, blocks);
+    memcpy(b->inner_idxs, md->inner_idxs, blocks);
+}
+
+bool dn_knows(const rg_md *md)
+{
+    (void)md;
+    return true;
+}
+
+static int equal_descs(const void *a, const void *b)
+{
+    return dnnl_memory_desc_equal(a, b);
+}
+
+static void *copy_desc(const void *desc)
+{
+    dnnl_memory_desc_t *copy = malloc(sizeof *copy);
+
+    if (copy != NULL)
+        *copy = *(const dnnl_memory_desc_t *)desc;
+    return copy;
+}
+
+static bool is_simple(const dnnl_memory_desc_t *d)
+{
+    static const dnnl_dims_t zero;
+
+    return d->format_kind == dnnl_blocked && d->extra.flags == 0 && d->offset0 == 0 &&
+           d->format_desc.blocking.inner_nblks <= RG_MAX_BLOCKS &&
+           memcmp(d->padded_offsets, zero, (size_t)d->ndims * sizeof *zero) == 0;
+}
+
+bool dn_v2_read(const dnnl_memory_desc_t *d, rg_md *out)
+{
+    const dnnl_blocking_desc_t *b = &d->format_desc.blocking;
+    const size_t n = (size_t)d->ndims * sizeof(int64_t);
+
+    memset(out, 0, sizeof *out);
+    if (d->ndims == 0)
+        return true;
+    out->ndims = d->ndims;
+    out->data_type = d->data_type;
+    memcpy(out->dims, d->dims, n);
+    memcpy(out->padded_dims, d->padded_dims, n);
+    if (d->format_kind == dnnl_format_kind_any) {
+        out->kind = RG_ANY;
+    } else if (is_simple(d)) {
+        out->kind = RG_BLOCKED;
+        memcpy(out->strides, b->strides, n);
+        out->inner_nblks = b->inner_nblks;
+        memcpy(out->inner_blks, b->inner_blks, (size_t)b->inner_nblks * sizeof *b->inner_blks);
+        memcpy(out->inner_idxs, b->inner_idxs, (size_t)b->inner_nblks * sizeof *b->inner_idxs);
+    } else {
+        out->kind = RG_OPAQUE;
+        out->opaque = dn_opaque_keep(d, equal_descs, copy_desc);
+        out->opaque_bytes = dnnl_memory_desc_get_size(d);
+        return out->opaque != 0;
+    }
+    return true;
+}
+
+const rg_md *dn_layout(const_dnnl_primitive_desc_t pd, dnnl_query_t which, rg_md *out)
+{
+    const dnnl_memory_desc_t *d = dnnl_primitive_desc_query_md(pd, which, 0);
+
+    if (d == NULL || !dn_v2_read(d, out))
+        memset(out, 0, sizeof *out);
+    return out;
+}
+
+int dn_opaque_words(const rg_md *md, int64_t *out, int most)
+{
+    const dnnl_memory_desc_t *d = dn_opaque_find(md->opaque);
+    const dnnl_wino_desc_t *w = d != NULL ? &d->format_desc.wino_desc : NULL;
+    enum { WORDS = 10 };
+    int32_t scale;
+
+    if (d == NULL || d->format_kind != dnnl_format_kind_wino || most < WORDS)
+        return 0;
+    memcpy(&scale, &w->adj_scale, sizeof scale);
+    memcpy(out,
+           (const int64_t[WORDS]){ w->wino_format, w->r, w->alpha, w->ic, w->oc, w->ic_block, w->oc_block, w->ic2_block,
+                                   w->oc2_block, scale },
+           WORDS * sizeof *out);
+    return WORDS;
+}
+
+bool dn_has_winograd(void)
+{
+    return true;
+}
+
+/* ------------------------------------------------------------------ operations */
+
+typedef union any_op {
+    dnnl_convolution_desc_t conv; /* and of transposed ones */
+    dnnl_inner_product_desc_t inner;
+    dnnl_matmul_desc_t matmul;
+    dnnl_binary_desc_t binary;
+    dnnl_eltwise_desc_t eltwise;
+    dnnl_pooling_v2_desc_t pool;
+    dnnl_batch_normalization_desc_t batch;
+    dnnl_lrn_desc_t lrn;
+} any_op;
+
+static dnnl_status_t start(const dn_op *op, any_op *out)
+{
+    const dnnl_prop_kind_t forward = dnnl_forward_inference;
+    dnnl_memory_desc_t x, w, bias, y;
+    const dnnl_memory_desc_t *added = op->bias.ndims > 0 ? &bias : NULL;
+
+    dn_v2_describe(&op->x, &x);
+    dn_v2_describe(&op->w, &w);
+    dn_v2_describe(&op->bias, &bias);
+    dn_v2_describe(&op->y, &y);
+    switch (op->kind) {
+    case DN_CONVOLUTION:
+        return dnnl_dilated_convolution_forward_desc_init(&out->conv, forward, op->alg, &x, &w, added, &y, op->strides,
+                                                          op->dilations, op->begins, op->ends);
+    case DN_DECONVOLUTION:
+        return dnnl_dilated_deconvolution_forward_desc_init(&out->conv, forward, op->alg, &x, &w, added, &y,
+                                                            op->strides, op->dilations, op->begins, op->ends);
+    case DN_INNER_PRODUCT:
+        return dnnl_inner_product_forward_desc_init(&out->inner, forward, &x, &w, added, &y);
+    case DN_MATMUL:
+        return dnnl_matmul_desc_init(&out->matmul, &x, &w, added, &y);
+    case DN_BINARY:
+        return dnnl_binary_desc_init(&out->binary, op->alg, &x, &w, &y);
+    case DN_ELTWISE:
+        return dnnl_eltwise_forward_desc_init(&out->eltwise, forward, op->alg, &x, op->alpha, op->beta);
+    case DN_POOLING:
+        return dnnl_pooling_v2_forward_desc_init(&out->pool, forward, op->alg, &x, &y, op->strides, op->kernel,
+                                                 op->dilations, op->begins, op->ends);
+    case DN_BATCH_NORM:
+        return dnnl_batch_normalization_forward_desc_init(&out->batch, forward, &x, op->epsilon, op->flags);
+    case DN_LRN:
+        return dnnl_lrn_forward_desc_init(&out->lrn, forward, dnnl_lrn_across_channels, &x, op->size, op->alpha,
+                                          op->beta, op->epsilon);
+    default:
+        return dnnl_invalid_arguments;
+    }
+}
+
+static dnnl_status_t append(dnnl_post_ops_t posts, const dn_post *p)
+{
+    dnnl_memory_desc_t other;
+
+    switch (p->kind) {
+    case DN_POST_ELTWISE:
+        return dnnl_post_ops_append_eltwise(posts, 1, p->alg, p->alpha, p->beta);
+    case DN_POST_BINARY:
+        dn_v2_describe(&p->other, &other);
+        return dnnl_post_ops_append_binary(posts, p->alg, &other);
+    default:
+        return dnnl_post_ops_append_sum(posts, 1);
+    }
+}
+
+static dnnl_status_t set_integers(dnnl_primitive_attr_t attr, const dn_attr *a)
+{
+    const int32_t at_run = DNNL_RUNTIME_S32_VAL;
+    dnnl_status_t code = dnnl_success;
+
+    if (a->scales != NULL) {
+        const int64_t count = a->scales_md.dims[1];
+
+        code = dnnl_primitive_attr_set_output_scales(attr, count, count > 1 ? 1 << 1 : 0, a->scales);
+    }
+    if (code == dnnl_success && a->has_zero)
+        code = dnnl_primitive_attr_set_zero_points(attr, DNNL_ARG_SRC, 1, 0, &at_run);
+    if (code == dnnl_success && a->y_zero != 0)
+        code = dnnl_primitive_attr_set_zero_points(attr, DNNL_ARG_DST, 1, 0, &a->y_zero);
+    return code;
+}
+
+static dnnl_status_t make_attr(const dn_attr *a, dnnl_primitive_attr_t *out)
+{
+    dnnl_post_ops_t posts = NULL;
+    dnnl_status_t code = dnnl_primitive_attr_create(out);
+
+    if (code == dnnl_success)
+        code = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
+    if (code == dnnl_success && a != NULL)
+        code = set_integers(*out, a);
+    if (code != dnnl_success || a == NULL || a->post_count == 0)
+        return code;
+    code = dnnl_post_ops_create(&posts);
+    for (uint32_t p = 0; code == dnnl_success && p < a->post_count; p++)
+        code = append(posts, &a->posts[p]);
+    if (code == dnnl_success)
+        code = dnnl_primitive_attr_set_post_ops(*out, posts);
+    (void)dnnl_post_ops_destroy(posts);
+    return code;
+}
+
+dnnl_status_t dn_describe(dnnl_engine_t engine, const dn_op *op, const dn_attr *attr, dnnl_primitive_desc_t *out)
+{
+    dnnl_primitive_attr_t own = NULL;
+    dnnl_status_t code;
+    any_op desc;
+
+    *out = NULL;
+    code = start(op, &desc);
+    if (code == dnnl_success)
+        code = make_attr(attr, &own);
+    if (code == dnnl_success)
+        code = dnnl_primitive_desc_create(out, &desc, own, engine, NULL);
+    (void)dnnl_primitive_attr_destroy(own);
+    return code;
+}
+
+dnnl_status_t dn_describe_part(dnnl_engine_t engine, const rg_md *from, const rg_md *to, const int64_t *dims,
+                               const int64_t *offsets, dnnl_primitive_desc_t *out)
+{
+    dnnl_memory_desc_t a, b, a_part, b_part;
+    dnnl_status_t code = dnnl_success;
+
+    *out = NULL;
+    dn_v2_describe(from, &a);
+    dn_v2_describe(to, &b);
+    if (dims != NULL) {
+        code = dnnl_memory_desc_init_submemory(&a_part, &a, dims, offsets);
+        if (code == dnnl_success)
+            code = dnnl_memory_desc_init_submemory(&b_part, &b, dims, offsets);
+    }
+    if (code != dnnl_success)
+        return code;
+    return dnnl_reorder_primitive_desc_create(out, dims != NULL ? &a_part : &a, engine, dims != NULL ? &b_part : &b,
+                                              engine, NULL);
+}
+
+dnnl_status_t dn_describe_reorder(dnnl_engine_t engine, const rg_md *from, const rg_md *to, dnnl_primitive_desc_t *out)
+{
+    return dn_describe_part(engine, from, to, NULL, NULL, out);
+}
+
+dnnl_status_t dn_describe_concat(dnnl_engine_t engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
+                                 dnnl_primitive_desc_t *out)
+{
+    dnnl_memory_desc_t whole, *parts = malloc(count * sizeof *parts + 1);
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_status_t code = parts == NULL ? dnnl_out_of_memory : make_attr(NULL, &attr);
+
+    *out = NULL;
+    dn_v2_describe(y, &whole);
+    for (uint32_t i = 0; code == dnnl_success && i < count; i++)
+        dn_v2_describe(&xs[i], &parts[i]);
+    if (code == dnnl_success)
+        code = dnnl_concat_primitive_desc_create(out, &whole, (int)count, axis, parts, attr, engine);
+    (void)dnnl_primitive_attr_destroy(attr);
+    free(parts);
+    return code;
+}
+
+/* ------------------------------------------------------------------ running */
+
+dnnl_status_t dn_engine_create(dnnl_engine_t *out)
+{
+    dnnl_status_t code = dnnl_engine_create(out, dnnl_cpu, 0);
+
+    if (code == dnnl_success)
+        dn_opaque_open();
+    return code;
+}
+
+void dn_engine_destroy(dnnl_engine_t engine)
+{
+    (void)dnnl_engine_destroy(engine);
+    dn_opaque_close(free);
+}
+
+dnnl_status_t dn_memory_create(dnnl_engine_t engine, const rg_md *md, void *data, dnnl_memory_t *out)
+{
+    dnnl_memory_desc_t desc;
+
+    dn_v2_describe(md, &desc);
+    return dnnl_memory_create(out, &desc, engine, data);
+}
+
+dnnl_status_t dn_memory_of(const_dnnl_primitive_desc_t pd, dnnl_query_t which, dnnl_engine_t engine, void *data,
+                           dnnl_memory_t *out)
+{
+    return dnnl_memory_create(out, dnnl_primitive_desc_query_md(pd, which, 0), engine, data);
+}
+
+dnnl_status_t dn_memory_move(dnnl_memory_t memory, void *data, dnnl_stream_t stream)
+{
+    void *was = NULL;
+
+    (void)dnnl_memory_get_data_handle(memory, &was);
+    return was == data ? dnnl_success : dnnl_memory_set_data_handle_v2(memory, data, stream);
+}

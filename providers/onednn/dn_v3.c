@@ -1,0 +1,508 @@
+/* oneDNN 3: descriptors are objects, operations have none of their own, scales and zero points are operands of the run. */
+#include "dn_versions.h"
+#include <oneapi/dnnl/dnnl.h>
+#include <oneapi/dnnl/dnnl_debug.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ layouts by name */
+
+enum { MOST_TEXT = 48, MOST_NAMES = 64 };
+
+/* Names of layouts, "aBcd16b", and the library's numbers of them. To look one up takes as long as a small kernel. */
+static struct {
+    char text[MOST_TEXT];
+    dnnl_format_tag_t tag; /* undef: it has none of that name */
+} names[MOST_NAMES];
+static uint32_t name_count;
+static pthread_mutex_t name_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static dnnl_format_tag_t search_tag(const char *text)
+{
+    for (int t = (int)dnnl_format_tag_any + 1; t < (int)dnnl_format_tag_last; t++)
+        if (strcmp(dnnl_fmt_tag2str((dnnl_format_tag_t)t), text) == 0)
+            return (dnnl_format_tag_t)t;
+    return dnnl_format_tag_undef;
+}
+
+static dnnl_format_tag_t find_tag(const char *text)
+{
+    dnnl_format_tag_t tag = dnnl_format_tag_undef;
+    bool known = false;
+
+    (void)pthread_mutex_lock(&name_lock);
+    for (uint32_t i = 0; !known && i < name_count; i++) {
+        known = strcmp(names[i].text, text) == 0;
+        tag = known ? names[i].tag : tag;
+    }
+    if (!known) {
+        tag = search_tag(text);
+        if (name_count < MOST_NAMES) {
+            (void)strcpy(names[name_count].text, text);
+            names[name_count++].tag = tag;
+        }
+    }
+    (void)pthread_mutex_unlock(&name_lock);
+    return tag;
+}
+
+static int64_t block_of(const rg_md *md, int d)
+{
+    int64_t block = 1;
+
+    for (int i = 0; i < md->inner_nblks; i++)
+        block *= md->inner_idxs[i] == d ? md->inner_blks[i] : 1;
+    return block;
+}
+
+/* Does axis a lie outside of b? Of those with equal strides all but the outermost have one block, in any order. */
+static bool is_outer(const rg_md *md, int a, int b)
+{
+    const bool many_a = md->padded_dims[a] > block_of(md, a), many_b = md->padded_dims[b] > block_of(md, b);
+
+    if (md->strides[a] != md->strides[b])
+        return md->strides[a] > md->strides[b];
+    return many_a != many_b ? many_a : a < b;
+}
+
+/* The name of a layout in blocks. */
+static void write_name(const rg_md *md, char *text)
+{
+    int order[DNNL_MAX_NDIMS], at = 0;
+
+    for (int d = 0; d < md->ndims; d++) {
+        int i = d;
+
+        for (; i > 0 && is_outer(md, d, order[i - 1]); i--)
+            order[i] = order[i - 1];
+        order[i] = d;
+    }
+    for (int i = 0; i < md->ndims; i++)
+        text[at++] = (char)((block_of(md, order[i]) > 1 ? 'A' : 'a') + order[i]);
+    for (int i = 0; i < md->inner_nblks; i++) {
+        const int64_t block = md->inner_blks[i] < 1000 ? md->inner_blks[i] : 0;
+        bool begun = false;
+
+        for (int64_t unit = 100; unit > 0; unit /= 10) {
+            begun = begun || block >= unit;
+            if (begun)
+                text[at++] = (char)('0' + block / unit % 10);
+        }
+        text[at++] = (char)('a' + md->inner_idxs[i]);
+    }
+    text[at] = '\0';
+}
+
+/* ------------------------------------------------------------------ descriptors of layouts */
+
+/* Of axes of one element the stride says nothing, but the library refuses some: they get what they would have if the
+ * axis had more. */
+static void settle(const rg_md *md, dnnl_dims_t strides)
+{
+    for (int d = md->ndims; d-- > 0;) {
+        strides[d] = md->strides[d];
+        if (md->dims[d] == 1)
+            strides[d] = d + 1 < md->ndims ? strides[d + 1] * (md->dims[d + 1] > 0 ? md->dims[d + 1] : 1) : 1;
+    }
+    for (int d = 0; d < md->ndims; d++) /* behind all that have several, which may be in any order */
+        for (int e = 0; md->dims[d] == 1 && e < md->ndims; e++)
+            if (md->dims[e] > 1 && md->strides[e] * md->dims[e] > strides[d])
+                strides[d] = md->strides[e] * md->dims[e];
+}
+
+static dnnl_status_t make_strided(const rg_md *md, dnnl_memory_desc_t *out)
+{
+    dnnl_dims_t strides;
+
+    if (dnnl_memory_desc_create_with_strides(out, md->ndims, md->dims, md->data_type, md->strides) == dnnl_success)
+        return dnnl_success;
+    settle(md, strides);
+    return dnnl_memory_desc_create_with_strides(out, md->ndims, md->dims, md->data_type, strides);
+}
+
+static bool has_numbers(const_dnnl_memory_desc_t desc, dnnl_query_t what, const int64_t *numbers, int count)
+{
+    dnnl_dims_t *theirs = NULL;
+
+    return dnnl_memory_desc_query(desc, what, (void *)&theirs) == dnnl_success && theirs != NULL &&
+           memcmp(*theirs, numbers, (size_t)count * sizeof *numbers) == 0;
+}
+
+/* A layout in blocks that the library has no name for is none that it can be told. */
+static dnnl_status_t make_blocked(const rg_md *md, dnnl_memory_desc_t *out)
+{
+    char text[MOST_TEXT];
+    dnnl_format_tag_t tag;
+    dnnl_status_t code;
+
+    write_name(md, text);
+    tag = find_tag(text);
+    if (tag == dnnl_format_tag_undef)
+        return dnnl_unimplemented;
+    code = dnnl_memory_desc_create_with_tag(out, md->ndims, md->dims, md->data_type, tag);
+    if (code == dnnl_success && (!has_numbers(*out, dnnl_query_strides, md->strides, md->ndims) ||
+                                 !has_numbers(*out, dnnl_query_padded_dims, md->padded_dims, md->ndims))) {
+        (void)dnnl_memory_desc_destroy(*out);
+        *out = NULL;
+        code = dnnl_unimplemented;
+    }
+    return code;
+}
+
+/* NULL for a tensor that is not there. The caller destroys it. */
+static dnnl_status_t make_desc(const rg_md *md, dnnl_memory_desc_t *out)
+{
+    const_dnnl_memory_desc_t kept;
+
+    *out = NULL;
+    if (md->ndims == 0)
+        return dnnl_success;
+    switch (md->kind) {
+    case RG_ANY:
+        return dnnl_memory_desc_create_with_tag(out, md->ndims, md->dims, md->data_type, dnnl_format_tag_any);
+    case RG_BLOCKED:
+        return md->inner_nblks > 0 ? make_blocked(md, out) : make_strided(md, out);
+    case RG_OPAQUE:
+        kept = dn_opaque_find(md->opaque);
+        return kept == NULL ? dnnl_invalid_arguments : dnnl_memory_desc_clone(out, kept);
+    default:
+        return dnnl_invalid_arguments;
+    }
+}
+
+bool dn_knows(const rg_md *md)
+{
+    dnnl_memory_desc_t desc;
+    const bool known = make_desc(md, &desc) == dnnl_success;
+
+    (void)dnnl_memory_desc_destroy(desc);
+    return known;
+}
+
+static int equal_descs(const void *a, const void *b)
+{
+    return dnnl_memory_desc_equal(a, b);
+}
+
+static void *copy_desc(const void *desc)
+{
+    dnnl_memory_desc_t copy = NULL;
+
+    return dnnl_memory_desc_clone(&copy, desc) == dnnl_success ? copy : NULL;
+}
+
+static void destroy_desc(void *desc)
+{
+    (void)dnnl_memory_desc_destroy(desc);
+}
+
+static bool read_numbers(const_dnnl_memory_desc_t desc, dnnl_query_t what, int64_t *out, int count)
+{
+    dnnl_dims_t *theirs = NULL;
+
+    if (dnnl_memory_desc_query(desc, what, (void *)&theirs) != dnnl_success || theirs == NULL)
+        return false;
+    memcpy(out, *theirs, (size_t)count * sizeof *out);
+    return true;
+}
+
+/* Strides and blocks; false: it has others, or more than these. */
+static bool read_blocks(const_dnnl_memory_desc_t desc, rg_md *out)
+{
+    dnnl_format_kind_t kind = dnnl_format_kind_undef;
+    dnnl_memory_desc_t again = NULL;
+    int blocks = 0;
+    bool good;
+
+    if (dnnl_memory_desc_query(desc, dnnl_query_format_kind, &kind) != dnnl_success || kind != dnnl_blocked ||
+        dnnl_memory_desc_query(desc, dnnl_query_inner_nblks_s32, &blocks) != dnnl_success || blocks > RG_MAX_BLOCKS)
+        return false;
+    out->kind = RG_BLOCKED;
+    out->inner_nblks = blocks;
+    if (!read_numbers(desc, dnnl_query_strides, out->strides, out->ndims) ||
+        (blocks > 0 && (!read_numbers(desc, dnnl_query_inner_blks, out->inner_blks, blocks) ||
+                        !read_numbers(desc, dnnl_query_inner_idxs, out->inner_idxs, blocks))))
+        return false;
+    good = make_desc(out, &again) == dnnl_success && dnnl_memory_desc_equal(again, desc) != 0;
+    (void)dnnl_memory_desc_destroy(again);
+    return good;
+}
+
+static bool read_desc(const_dnnl_memory_desc_t desc, rg_md *out)
+{
+    int rank = 0;
+
+    memset(out, 0, sizeof *out);
+    if (desc == NULL || dnnl_memory_desc_query(desc, dnnl_query_ndims_s32, &rank) != dnnl_success || rank == 0)
+        return true;
+    out->ndims = rank;
+    if (dnnl_memory_desc_query(desc, dnnl_query_data_type, &out->data_type) != dnnl_success ||
+        !read_numbers(desc, dnnl_query_dims, out->dims, rank) ||
+        !read_numbers(desc, dnnl_query_padded_dims, out->padded_dims, rank))
+        return false;
+    if (read_blocks(desc, out))
+        return true;
+    memset(out->strides, 0, sizeof out->strides);
+    memset(out->inner_blks, 0, sizeof out->inner_blks);
+    memset(out->inner_idxs, 0, sizeof out->inner_idxs);
+    out->inner_nblks = 0;
+    out->kind = RG_OPAQUE;
+    out->opaque = dn_opaque_keep(desc, equal_descs, copy_desc);
+    out->opaque_bytes = dnnl_memory_desc_get_size(desc);
+    return out->opaque != 0;
+}
+
+const rg_md *dn_layout(const_dnnl_primitive_desc_t pd, dnnl_query_t which, rg_md *out)
+{
+    if (!read_desc(dnnl_primitive_desc_query_md(pd, which, 0), out))
+        memset(out, 0, sizeof *out);
+    return out;
+}
+
+int dn_opaque_words(const rg_md *md, int64_t *out, int most)
+{
+    (void)md;
+    (void)out;
+    (void)most;
+    return 0;
+}
+
+bool dn_has_winograd(void)
+{
+    return false;
+}
+
+/* ------------------------------------------------------------------ operations */
+
+/* Functions whose parameters oneDNN 2 has none of. */
+static void settle_function(dnnl_alg_kind_t alg, float *alpha, float *beta)
+{
+    if (alg == dnnl_eltwise_hardswish) {
+        *alpha = 1.0f / 6;
+        *beta = 0.5f;
+    } else if (alg == dnnl_eltwise_soft_relu) {
+        *alpha = 1;
+    }
+}
+
+static dnnl_status_t append_function(dnnl_post_ops_t posts, dnnl_alg_kind_t alg, float alpha, float beta)
+{
+    settle_function(alg, &alpha, &beta);
+    return dnnl_post_ops_append_eltwise(posts, alg, alpha, beta);
+}
+
+static dnnl_status_t append_binary(dnnl_post_ops_t posts, dnnl_alg_kind_t alg, const rg_md *other)
+{
+    dnnl_memory_desc_t desc = NULL;
+    dnnl_status_t code = make_desc(other, &desc);
+
+    if (code == dnnl_success)
+        code = dnnl_post_ops_append_binary(posts, alg, desc);
+    (void)dnnl_memory_desc_destroy(desc);
+    return code;
+}
+
+/* Scales of sums that the bias is in already, and a zero point that is known, are functions like others. */
+static dnnl_status_t append_all(dnnl_post_ops_t posts, const dn_attr *a)
+{
+    dnnl_status_t code = a->scales != NULL ? append_binary(posts, dnnl_binary_mul, &a->scales_md) : dnnl_success;
+
+    for (uint32_t i = 0; code == dnnl_success && i < a->post_count; i++) {
+        const dn_post *p = &a->posts[i];
+
+        code = p->kind == DN_POST_ELTWISE  ? append_function(posts, p->alg, p->alpha, p->beta)
+               : p->kind == DN_POST_BINARY ? append_binary(posts, p->alg, &p->other)
+                                           : dnnl_post_ops_append_sum(posts, 1, 0, dnnl_data_type_undef);
+    }
+    if (code == dnnl_success && a->y_zero != 0)
+        code = append_function(posts, dnnl_eltwise_linear, 1, (float)a->y_zero);
+    return code;
+}
+
+static dnnl_status_t make_attr(const dn_attr *a, dnnl_primitive_attr_t *out)
+{
+    dnnl_post_ops_t posts = NULL;
+    dnnl_status_t code = dnnl_primitive_attr_create(out);
+
+    if (code == dnnl_success)
+        code = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
+    if (code != dnnl_success || a == NULL)
+        return code;
+    if (a->has_zero)
+        code = dnnl_primitive_attr_set_zero_points_mask(*out, DNNL_ARG_SRC, 0);
+    if (code == dnnl_success)
+        code = dnnl_post_ops_create(&posts);
+    if (code == dnnl_success)
+        code = append_all(posts, a);
+    if (code == dnnl_success)
+        code = dnnl_primitive_attr_set_post_ops(*out, posts);
+    (void)dnnl_post_ops_destroy(posts);
+    return code;
+}
+
+typedef struct operands {
+    dnnl_memory_desc_t x, w, bias, y;
+} operands;
+
+static dnnl_status_t describe(dnnl_engine_t engine, const dn_op *op, const operands *o, const_dnnl_primitive_attr_t attr,
+                              dnnl_primitive_desc_t *out)
+{
+    const dnnl_prop_kind_t forward = dnnl_forward_inference;
+    float alpha = op->alpha, beta = op->beta;
+
+    switch (op->kind) {
+    case DN_CONVOLUTION:
+        return dnnl_convolution_forward_primitive_desc_create(out, engine, forward, op->alg, o->x, o->w, o->bias, o->y,
+                                                              op->strides, op->dilations, op->begins, op->ends, attr);
+    case DN_DECONVOLUTION:
+        return dnnl_deconvolution_forward_primitive_desc_create(out, engine, forward, op->alg, o->x, o->w, o->bias, o->y,
+                                                                op->strides, op->dilations, op->begins, op->ends, attr);
+    case DN_INNER_PRODUCT:
+        return dnnl_inner_product_forward_primitive_desc_create(out, engine, forward, o->x, o->w, o->bias, o->y, attr);
+    case DN_MATMUL:
+        return dnnl_matmul_primitive_desc_create(out, engine, o->x, o->w, o->bias, o->y, attr);
+    case DN_BINARY:
+        return dnnl_binary_primitive_desc_create(out, engine, op->alg, o->x, o->w, o->y, attr);
+    case DN_ELTWISE:
+        settle_function(op->alg, &alpha, &beta);
+        return dnnl_eltwise_forward_primitive_desc_create(out, engine, forward, op->alg, o->x, o->x, alpha, beta, attr);
+    case DN_POOLING:
+        return dnnl_pooling_forward_primitive_desc_create(out, engine, forward, op->alg, o->x, o->y, op->strides,
+                                                          op->kernel, op->dilations, op->begins, op->ends, attr);
+    case DN_BATCH_NORM:
+        return dnnl_batch_normalization_forward_primitive_desc_create(out, engine, forward, o->x, o->x, op->epsilon,
+                                                                      op->flags, attr);
+    case DN_LRN:
+        return dnnl_lrn_forward_primitive_desc_create(out, engine, forward, dnnl_lrn_across_channels, o->x, o->x,
+                                                      op->size, op->alpha, op->beta, op->epsilon, attr);
+    default:
+        return dnnl_invalid_arguments;
+    }
+}
+
+dnnl_status_t dn_describe(dnnl_engine_t engine, const dn_op *op, const dn_attr *attr, dnnl_primitive_desc_t *out)
+{
+    dnnl_primitive_attr_t own = NULL;
+    operands o = { NULL, NULL, NULL, NULL };
+    dnnl_status_t code = make_desc(&op->x, &o.x);
+
+    *out = NULL;
+    if (code == dnnl_success)
+        code = make_desc(&op->w, &o.w);
+    if (code == dnnl_success)
+        code = make_desc(&op->bias, &o.bias);
+    if (code == dnnl_success)
+        code = make_desc(&op->y, &o.y);
+    if (code == dnnl_success)
+        code = make_attr(attr, &own);
+    if (code == dnnl_success)
+        code = describe(engine, op, &o, own, out);
+    (void)dnnl_primitive_attr_destroy(own);
+    (void)dnnl_memory_desc_destroy(o.x);
+    (void)dnnl_memory_desc_destroy(o.w);
+    (void)dnnl_memory_desc_destroy(o.bias);
+    (void)dnnl_memory_desc_destroy(o.y);
+    return code;
+}
+
+/* A part of a tensor; whole is the caller's, and what is made of it. */
+static dnnl_status_t make_part(const rg_md *md, const int64_t *dims, const int64_t *offsets, dnnl_memory_desc_t *out)
+{
+    dnnl_memory_desc_t whole;
+    dnnl_status_t code = make_desc(md, &whole);
+
+    *out = whole;
+    if (code != dnnl_success || dims == NULL)
+        return code;
+    code = dnnl_memory_desc_create_submemory(out, whole, dims, offsets);
+    (void)dnnl_memory_desc_destroy(whole);
+    return code;
+}
+
+dnnl_status_t dn_describe_part(dnnl_engine_t engine, const rg_md *from, const rg_md *to, const int64_t *dims,
+                               const int64_t *offsets, dnnl_primitive_desc_t *out)
+{
+    dnnl_memory_desc_t a = NULL, b = NULL;
+    dnnl_status_t code = make_part(from, dims, offsets, &a);
+
+    *out = NULL;
+    if (code == dnnl_success)
+        code = make_part(to, dims, offsets, &b);
+    if (code == dnnl_success)
+        code = dnnl_reorder_primitive_desc_create(out, a, engine, b, engine, NULL);
+    (void)dnnl_memory_desc_destroy(a);
+    (void)dnnl_memory_desc_destroy(b);
+    return code;
+}
+
+dnnl_status_t dn_describe_reorder(dnnl_engine_t engine, const rg_md *from, const rg_md *to, dnnl_primitive_desc_t *out)
+{
+    return dn_describe_part(engine, from, to, NULL, NULL, out);
+}
+
+dnnl_status_t dn_describe_concat(dnnl_engine_t engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
+                                 dnnl_primitive_desc_t *out)
+{
+    dnnl_memory_desc_t whole = NULL, *parts = calloc(count + 1u, sizeof *parts);
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_status_t code = parts == NULL ? dnnl_out_of_memory : make_attr(NULL, &attr);
+
+    *out = NULL;
+    if (code == dnnl_success)
+        code = make_desc(y, &whole);
+    for (uint32_t i = 0; code == dnnl_success && i < count; i++)
+        code = make_desc(&xs[i], &parts[i]);
+    if (code == dnnl_success)
+        code = dnnl_concat_primitive_desc_create(out, engine, whole, (int)count, axis,
+                                                 (const_dnnl_memory_desc_t const *)parts, attr);
+    (void)dnnl_primitive_attr_destroy(attr);
+    (void)dnnl_memory_desc_destroy(whole);
+    for (uint32_t i = 0; parts != NULL && i < count; i++)
+        (void)dnnl_memory_desc_destroy(parts[i]);
+    free(parts);
+    return code;
+}
+
+/* ------------------------------------------------------------------ running */
+
+dnnl_status_t dn_engine_create(dnnl_engine_t *out)
+{
+    dnnl_status_t code = dnnl_engine_create(out, dnnl_cpu, 0);
+
+    if (code == dnnl_success)
+        dn_opaque_open();
+    return code;
+}
+
+void dn_engine_destroy(dnnl_engine_t engine)
+{
+    (void)dnnl_engine_destroy(engine);
+    dn_opaque_close(destroy_desc);
+}
+
+dnnl_status_t dn_memory_create(dnnl_engine_t engine, const rg_md *md, void *data, dnnl_memory_t *out)
+{
+    dnnl_memory_desc_t desc = NULL;
+    dnnl_status_t code = make_desc(md, &desc);
+
+    if (code == dnnl_success)
+        code = dnnl_memory_create(out, desc, engine, data);
+    (void)dnnl_memory_desc_destroy(desc);
+    return code;
+}
+
+dnnl_status_t dn_memory_of(const_dnnl_primitive_desc_t pd, dnnl_query_t which, dnnl_engine_t engine, void *data,
+                           dnnl_memory_t *out)
+{
+    return dnnl_memory_create(out, dnnl_primitive_desc_query_md(pd, which, 0), engine, data);
+}
+
+dnnl_status_t dn_memory_move(dnnl_memory_t memory, void *data, dnnl_stream_t stream)
+{
+    void *was = NULL;
+
+    (void)stream;
+    (void)dnnl_memory_get_data_handle(memory, &was);
+    return was == data ? dnnl_success : dnnl_memory_set_data_handle(memory, data);
+}

@@ -1,0 +1,126 @@
+/* Weights of Winograd's convolutions, ours beside oneDNN's, for every layout that oneDNN 2 asks for. */
+#include "build.h"
+#include "dn_v2.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+typedef struct row {
+    int64_t out, in, side;
+} row;
+
+/* The layout that oneDNN wants for such a convolution; false: no Winograd for it on this CPU. */
+static bool wanted(const rg_state *state, const row *r, rg_md *out)
+{
+    const int64_t x_dims[] = { 1, r->in, r->side, r->side }, y_dims[] = { 1, r->out, r->side, r->side };
+    const int64_t w_dims[] = { r->out, r->in, 3, 3 };
+    dn_op desc = { .kind = DN_CONVOLUTION, .alg = dnnl_convolution_winograd, .strides = { 1, 1 }, .begins = { 1, 1 },
+                   .ends = { 1, 1 } };
+    dnnl_primitive_desc_t pd = NULL;
+    bool there;
+
+    rg_md_any(&desc.x, 4, x_dims);
+    rg_md_any(&desc.w, 4, w_dims);
+    rg_md_any(&desc.y, 4, y_dims);
+    there = dn_describe(state->engine, &desc, NULL, &pd) == dnnl_success;
+    if (there)
+        (void)dn_layout(pd, dnnl_query_weights_md, out);
+    dn_destroy(pd);
+    return there && out->kind == RG_OPAQUE;
+}
+
+static void compare(const rg_state *state, const row *r, const rg_md *md)
+{
+    const int64_t dims[] = { r->out, r->in, 3, 3 };
+    size_t bytes = rg_md_bytes(md), worst_at = 0;
+    float *theirs = NULL, *ours = NULL, *source, worst = 0;
+    char *odd;
+    rg_md plain;
+
+    rg_md_plain(&plain, 4, dims);
+    source = malloc(rg_md_bytes(&plain));
+    odd = malloc(rg_md_bytes(&plain) + 1); /* files align nothing */
+    assert_non_null(source);
+    assert_non_null(odd);
+    assert_int_equal(posix_memalign((void **)&theirs, 64, bytes), 0);
+    assert_int_equal(posix_memalign((void **)&ours, 64, bytes), 0);
+    for (int64_t i = 0; i < rg_md_count(&plain); i++)
+        source[i] = (float)(i * 7919 % 1009) / 1009 - 0.5f;
+    memcpy(odd + 1, source, rg_md_bytes(&plain));
+    memset(ours, 0xff, bytes);
+    assert_int_equal(rg_reorder_now(state, &plain, source, md, theirs, NULL), INLAY_OK);
+    assert_true(rg_winograd_pack(state, &plain, odd + 1, md, ours));
+    for (size_t i = 0; i < bytes / sizeof(float); i++) {
+        if (!(fabsf(ours[i] - theirs[i]) <= worst)) {
+            worst = fabsf(ours[i] - theirs[i]);
+            worst_at = i;
+        }
+    }
+    if (!(worst <= 1e-6f))
+        fail_msg("%lldx%lld: element %zu is %g, not %g", (long long)r->out, (long long)r->in, worst_at,
+                 (double)ours[worst_at], (double)theirs[worst_at]);
+    free(source);
+    free(odd);
+    free(theirs);
+    free(ours);
+}
+
+static void layouts(void **unused)
+{
+    static const row rows[] = { { 64, 64, 56 },   { 128, 128, 28 }, { 256, 64, 28 },  { 64, 256, 14 }, { 96, 48, 40 },
+                                { 112, 80, 100 }, { 48, 16, 20 },   { 33, 17, 24 },   { 512, 512, 7 }, { 20, 100, 30 },
+                                { 64, 3, 224 },   { 256, 256, 13 }, { 128, 32, 112 }, { 40, 40, 14 } };
+    rg_state state = { .winograd = true };
+    dnnl_memory_desc_t desc;
+    uint32_t seen = 0;
+    rg_md md;
+    int before = rg_threads_set(1);
+
+    (void)unused;
+    assert_int_equal(dn_engine_create(&state.engine), dnnl_success);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (!wanted(&state, &rows[i], &md))
+            continue;
+        compare(&state, &rows[i], &md);
+        dn_v2_describe(&md, &desc);
+        seen |= 1u << desc.format_desc.wino_desc.wino_format;
+    }
+    dn_engine_destroy(state.engine);
+    rg_threads_restore(before);
+    if (seen == 0)
+        skip(); /* oneDNN has no Winograd's convolutions for this CPU */
+}
+
+/* What it does not know is left to oneDNN. */
+static void others(void **unused)
+{
+    const int64_t dims[] = { 64, 64, 3, 3 };
+    float *data = calloc(64 * 64 * 9, sizeof *data);
+    rg_state state = { .winograd = true };
+    dnnl_memory_desc_t desc;
+    rg_md plain, strange;
+
+    (void)unused;
+    assert_int_equal(dn_engine_create(&state.engine), dnnl_success);
+    rg_md_plain(&plain, 4, dims);
+    assert_false(rg_winograd_pack(&state, &plain, data, &plain, data));
+    dn_v2_describe(&plain, &desc);
+    desc.format_kind = dnnl_format_kind_wino;
+    desc.format_desc.wino_desc = (dnnl_wino_desc_t){ .wino_format = dnnl_wino_wei_aaOIoi, .r = 3, .alpha = 4, .oc = 64,
+                                                     .ic = 64, .oc_block = 16, .ic_block = 16 };
+    assert_true(dn_v2_read(&desc, &strange));
+    assert_false(rg_winograd_pack(&state, &plain, data, &strange, data));
+    desc.format_desc.wino_desc.wino_format = dnnl_wino_wei_aaOio; /* but the size is not what follows */
+    assert_true(dn_v2_read(&desc, &strange));
+    assert_false(rg_winograd_pack(&state, &plain, data, &strange, data));
+    dn_engine_destroy(state.engine);
+    free(data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(layouts), cmocka_unit_test(others) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
