@@ -47,7 +47,7 @@ static dnnl_cpu_isa_t isa_of_cpu(void)
         return dnnl_cpu_isa_avx512_core;
     return __builtin_cpu_supports("avx512bf16") ? dnnl_cpu_isa_avx512_core_bf16 : dnnl_cpu_isa_avx512_core_vnni;
 #else
-    return dnnl_cpu_isa_all;
+    return (dnnl_cpu_isa_t)0; /* all, by either name that the library has for it */
 #endif
 }
 
