@@ -1,0 +1,166 @@
+/* Every kernel for convolutions and products against sums in double, by element beside the element's own terms, with
+ * data that is hard on float arithmetic, on one and several threads. */
+#include "kernels.h"
+#include "layer.h"
+#include "pairs.h"
+#include "tiles.h"
+#include "told.h"
+
+/* What precision f32 promises, in units of eps * sqrt(terms); strict is held to less. */
+static const double BOUND = 8, STRICT_BOUND = 2;
+
+/* name, product, computed, turned, images, in, out, height, width, kernel, stride, dilation, pad, group, ending,
+ * copies */
+static const nm_layer layers[] = {
+    { "a product", true, false, false, 1, 150, 70, 37, 1, 0, 0, 0, 0, 0, NM_NONE, 0 },
+    { "a long product with bias", true, false, false, 2, 900, 33, 9, 1, 0, 0, 0, 0, 0, NM_BIAS_RELU, 0 },
+    { "one row", true, false, false, 1, 400, 130, 1, 1, 0, 0, 0, 0, 0, NM_NONE, 0 },
+    { "a turned matrix, residual", true, false, true, 1, 260, 48, 21, 1, 0, 0, 0, 0, 0, NM_RESIDUAL, 0 },
+    { "computed matrices", true, true, false, 3, 90, 40, 25, 1, 0, 0, 0, 0, 0, NM_NONE, 0 },
+    { "a computed matrix", true, true, false, 1, 300, 50, 30, 1, 0, 0, 0, 0, 0, NM_NONE, 0 },
+    { "1x1", false, false, false, 1, 96, 40, 13, 11, 1, 1, 1, 0, 1, NM_NONE, 0 },
+    { "1x1 with stride 2, residual", false, false, false, 2, 40, 24, 12, 11, 1, 2, 1, 0, 1, NM_RESIDUAL, 0 },
+    { "3x3", false, false, false, 1, 48, 24, 14, 16, 3, 1, 1, 1, 1, NM_NONE, 0 },
+    { "3x3 of two images, bias", false, false, false, 2, 20, 33, 9, 10, 3, 1, 1, 1, 1, NM_BIAS_RELU, 0 },
+    { "3x3 with stride 2", false, false, false, 1, 24, 20, 15, 15, 3, 2, 1, 1, 1, NM_BIAS_RELU, 0 },
+    { "3x3 dilated", false, false, false, 1, 18, 17, 15, 13, 3, 1, 2, 2, 1, NM_NONE, 0 },
+    { "5x5 of few channels", false, false, false, 1, 3, 20, 19, 18, 5, 2, 1, 2, 1, NM_BIAS_RELU, 0 },
+    { "depthwise", false, false, false, 1, 40, 40, 14, 15, 3, 1, 1, 1, 40, NM_BIAS_RELU, 0 },
+    { "four groups", false, false, false, 1, 32, 48, 11, 12, 3, 1, 1, 1, 4, NM_NONE, 0 },
+    { "six groups", false, false, false, 1, 12, 30, 11, 12, 3, 1, 1, 1, 6, NM_NONE, 0 },
+    { "3x3 behind another", false, false, false, 1, 32, 24, 12, 13, 3, 1, 1, 1, 1, NM_BIAS_RELU, 4 },
+};
+enum { LAYERS = sizeof layers / sizeof *layers };
+
+static const char *const threads[] = { "1", "2", "3" };
+static nm_case *cases; /* [LAYERS][nm_kind_count] */
+
+static int draw_cases(void **state)
+{
+    (void)state;
+    cases = calloc(LAYERS * nm_kind_count, sizeof *cases);
+    assert_non_null(cases);
+    for (uint32_t i = 0; i < LAYERS * nm_kind_count; i++)
+        nm_case_init(&cases[i], &layers[i / nm_kind_count], &nm_kinds[i % nm_kind_count]);
+    return 0;
+}
+
+static int drop_cases(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < LAYERS * nm_kind_count; i++)
+        nm_case_deinit(&cases[i]);
+    free(cases);
+    return 0;
+}
+
+/* The kernel that a layer runs by; KN_COUNT: it has no choice. */
+static uint32_t kernel_of(const rig *r)
+{
+    const inlay_explain_options how = { .struct_size = sizeof how, .format = "json", .flags = INLAY_EXPLAIN_KERNELS };
+    static const char before[] = "\"kernel\": {\"name\": \"";
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint32_t kernel = KN_COUNT;
+    char name[32] = "";
+    const char *at;
+    told t = { 0 };
+
+    if (inlay_session_explain_ex(r->session, &how, told_keep, &t, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    for (at = t.data; (at = strstr(at, before)) != NULL;) { /* the last is the layer's */
+        at += sizeof before - 1;
+        kernel = sscanf(at, "%31[a-z0-9_]", name) == 1 ? kn_find(name) : KN_COUNT;
+    }
+    told_free(&t);
+    return kernel;
+}
+
+/* Runs it and returns the kernel that it ran by. */
+static uint32_t expect(const nm_case *c, const char *kernel, const char *thread_count, const char *precision,
+                       double bound)
+{
+    wire w = { 0 };
+    uint32_t ran;
+    double error;
+    rig r;
+
+    nm_case_model(c, &w);
+    r = rig_open(&w, (const char *const[]){ "providers", "onednn,reference", "policy", "priority", "intra_threads",
+                                            thread_count, "precision", precision, "onednn.kernel", kernel, NULL });
+    ran = kernel_of(&r);
+    nm_case_feed(c, &r);
+    rig_run(&r);
+    error = nm_case_error(c, inlay_value_data(inlay_context_output(r.context, 0)), bound);
+    if (!(error <= 1))
+        fail_msg("%s, %s: precision %s, kernel %s, %s threads: off by %.3g times the bound", c->layer->name,
+                 c->kind->name, precision, ran < KN_COUNT ? kn_kernels[ran].name : "-", thread_count, error);
+    rig_close(&r);
+    return ran;
+}
+
+/* Winograd's are refused some weights; others run a layer whatever its data. */
+static bool is_picky(uint32_t kernel)
+{
+    return kn_kernels[kernel].points > 0;
+}
+
+static void every_kernel(void **state)
+{
+    uint32_t runs[KN_COUNT + 1] = { 0 };
+
+    (void)state;
+    for (int l = 0; l < LAYERS; l++) {
+        bool refused[KN_COUNT] = { false };
+
+        for (uint32_t d = 0; d < nm_kind_count; d++) {
+            for (uint32_t k = 0; k < KN_COUNT; k++) {
+                uint32_t ran;
+
+                if (refused[k])
+                    continue;
+                ran = expect(&cases[(uint32_t)l * nm_kind_count + d], kn_kernels[k].name, threads[(d + k) % 3], "f32", BOUND);
+                refused[k] = ran != k && !is_picky(k);
+                runs[ran]++;
+            }
+        }
+    }
+    /* without precision fast none of these runs */
+    assert_int_equal(runs[KN_PAIRS] + runs[KN_PAIRED] + runs[KN_LIBRARY_WINOGRAD], 0);
+    for (uint32_t k = 0; k < KN_COUNT && tiles_of_cpu() != NULL; k++)
+        if (runs[k] == 0 && k != KN_PAIRS && k != KN_PAIRED && k != KN_LIBRARY_WINOGRAD)
+            fail_msg("no layer ran by %s", kn_kernels[k].name);
+    assert_true(runs[KN_LIBRARY] > 0 && runs[KN_MATMUL] > 0 && runs[KN_INNER] > 0);
+}
+
+/* Those that promise nothing for hard data are right for noise. */
+static void fast(void **state)
+{
+    bool ran[KN_COUNT + 1] = { false };
+
+    (void)state;
+    for (int l = 0; l < LAYERS; l++)
+        for (uint32_t k = 0; k < KN_COUNT; k++)
+            if (k == KN_PAIRS || k == KN_PAIRED || is_picky(k))
+                ran[expect(&cases[(uint32_t)l * nm_kind_count], kn_kernels[k].name, threads[k % 3], "fast", BOUND)] =
+                    true;
+    assert_true(pairs_of_cpu() == NULL || (ran[KN_PAIRS] && ran[KN_PAIRED]));
+    assert_true(tiles_of_cpu() == NULL || (ran[KN_WINOGRAD_4] && ran[KN_WINOGRAD_2]));
+}
+
+static void strict(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < LAYERS * nm_kind_count; i++) {
+        const uint32_t ran = expect(&cases[i], "auto", threads[i % 3], "strict", STRICT_BOUND);
+
+        assert_true(ran == KN_COUNT || (!is_picky(ran) && ran != KN_PAIRS && ran != KN_PAIRED));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_kernel), cmocka_unit_test(fast),
+                                        cmocka_unit_test(strict) };
+
+    return cmocka_run_group_tests(tests, draw_cases, drop_cases);
+}
