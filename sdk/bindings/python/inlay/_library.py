@@ -1,0 +1,144 @@
+"""libinlay.so.1 through ctypes: the declarations of inlay/inlay.h, and nothing else.
+
+The library is, in this order: the file that the variable INLAY_LIBRARY names, libinlay.so.1 beside this package (below
+``lib``), and what the dynamic loader finds under that name. Calls release the GIL, as ctypes does."""
+import ctypes
+import os
+from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t,
+                    c_uint32, c_uint64, c_void_p)
+
+NONE = 0xFFFFFFFF  # INLAY_NONE, INLAY_RANK_UNKNOWN
+TENSOR, SEQUENCE, OPTIONAL, MAP = 1, 2, 3, 4  # INLAY_KIND_*
+
+
+class Diag(Structure):
+    _fields_ = [("struct_size", c_uint64), ("code", c_int32), ("error_class", c_uint32), ("text", c_char * 512),
+                ("node", c_char * 128), ("tensor", c_char * 128)]
+
+
+class IoInfo(Structure):
+    _fields_ = [("struct_size", c_uint64), ("name", c_char_p), ("kind", c_uint32), ("dtype", c_int32),
+                ("rank", c_uint32), ("optional", c_uint32), ("dims", POINTER(c_int64)),
+                ("dim_names", POINTER(c_char_p))]
+
+
+class ModelInfo(Structure):
+    _fields_ = [("struct_size", c_uint64), ("producer_name", c_char_p), ("producer_version", c_char_p),
+                ("domain", c_char_p), ("graph_name", c_char_p), ("doc", c_char_p), ("model_version", c_int64),
+                ("ir_version", c_int64), ("metadata_count", c_uint32), ("reserved", c_uint32)]
+
+
+class ProviderInfo(Structure):
+    _fields_ = [("struct_size", c_uint64), ("name", c_char_p), ("plugin_path", c_char_p), ("plugin_version", c_char_p),
+                ("skipped", c_char_p)]
+
+
+class OptionDoc(Structure):
+    _fields_ = [("struct_size", c_uint64), ("name", c_char_p), ("doc", c_char_p), ("default_value", c_char_p),
+                ("kind", c_uint32), ("reserved", c_uint32), ("min", c_int64), ("max", c_int64)]
+
+
+class ExplainOptions(Structure):
+    _fields_ = [("struct_size", c_uint64), ("format", c_char_p), ("flags", c_uint32), ("columns", c_uint32),
+                ("node", c_char_p), ("what_ifs", POINTER(c_char_p)), ("what_if_count", c_uint32),
+                ("reserved", c_uint32), ("measured", c_void_p)]
+
+
+class RunOptions(Structure):
+    _fields_ = [("struct_size", c_uint64), ("cancel", POINTER(c_uint32)), ("timeout_ns", c_uint64)]
+
+
+class PlanInfo(Structure):
+    _fields_ = [("struct_size", c_uint64), ("slab_bytes", c_uint64), ("lower_bound_bytes", c_uint64),
+                ("constant_bytes", c_uint64), ("step_count", c_uint32), ("dynamic_step_count", c_uint32),
+                ("predicted_ns", c_double)]
+
+
+class Str(Structure):
+    _fields_ = [("data", c_void_p), ("bytes", c_uint64)]
+
+
+LogFn = CFUNCTYPE(None, c_void_p, c_uint32, c_char_p)
+ProgressFn = CFUNCTYPE(c_int, c_void_p, c_double, c_char_p)
+WriteFn = CFUNCTYPE(None, c_void_p, POINTER(c_char), c_size_t)
+
+_OUT, _DIAG = POINTER(c_void_p), POINTER(Diag)
+_STATUS = c_int32
+_PROTOTYPES = {
+    "version": (c_char_p, []),
+    "options_create": (_STATUS, [_OUT, _DIAG]),
+    "options_destroy": (None, [c_void_p]),
+    "options_set": (_STATUS, [c_void_p, c_char_p, c_char_p, _DIAG]),
+    "options_load": (_STATUS, [c_void_p, c_char_p, _DIAG]),
+    "options_load_environment": (_STATUS, [c_void_p, _DIAG]),
+    "options_describe": (_STATUS, [c_uint32, POINTER(OptionDoc)]),
+    "options_set_log": (None, [c_void_p, LogFn, c_void_p]),
+    "options_set_progress": (None, [c_void_p, ProgressFn, c_void_p]),
+    "value_borrow": (_STATUS, [c_int32, c_uint32, POINTER(c_int64), c_void_p, c_uint64, _OUT, _DIAG]),
+    "value_create_strings": (_STATUS, [c_uint32, POINTER(c_int64), POINTER(Str), _OUT, _DIAG]),
+    "value_create_list": (_STATUS, [c_uint32, c_int32, _OUT, c_uint32, _OUT, _DIAG]),
+    "value_ref": (c_void_p, [c_void_p]),
+    "value_unref": (None, [c_void_p]),
+    "value_kind": (c_uint32, [c_void_p]),
+    "value_dtype": (c_int32, [c_void_p]),
+    "value_rank": (c_uint32, [c_void_p]),
+    "value_dims": (POINTER(c_int64), [c_void_p]),
+    "value_count": (c_int64, [c_void_p]),
+    "value_data": (c_void_p, [c_void_p]),
+    "value_bytes": (c_uint64, [c_void_p]),
+    "value_item": (c_void_p, [c_void_p, c_uint32]),
+    "value_from_dlpack": (_STATUS, [c_void_p, _OUT, _DIAG]),
+    "value_to_dlpack": (_STATUS, [c_void_p, _OUT, _DIAG]),
+    "session_create": (_STATUS, [c_char_p, c_void_p, _OUT, _DIAG]),
+    "session_create_from_bytes": (_STATUS, [c_char_p, c_uint64, c_void_p, _OUT, _DIAG]),
+    "session_destroy": (None, [c_void_p]),
+    "session_input_count": (c_uint32, [c_void_p]),
+    "session_output_count": (c_uint32, [c_void_p]),
+    "session_input": (_STATUS, [c_void_p, c_uint32, POINTER(IoInfo)]),
+    "session_output": (_STATUS, [c_void_p, c_uint32, POINTER(IoInfo)]),
+    "session_model": (_STATUS, [c_void_p, POINTER(ModelInfo)]),
+    "session_metadata": (_STATUS, [c_void_p, c_uint32, POINTER(c_char_p), POINTER(c_char_p)]),
+    "session_provider": (_STATUS, [c_void_p, c_uint32, POINTER(ProviderInfo)]),
+    "session_explain_ex": (_STATUS, [c_void_p, POINTER(ExplainOptions), WriteFn, c_void_p, _DIAG]),
+    "session_plan_save": (_STATUS, [c_void_p, WriteFn, c_void_p, _DIAG]),
+    "context_create": (_STATUS, [c_void_p, _OUT, _DIAG]),
+    "context_destroy": (None, [c_void_p]),
+    "context_set_input": (_STATUS, [c_void_p, c_uint32, c_void_p, _DIAG]),
+    "context_set_output": (_STATUS, [c_void_p, c_uint32, c_void_p, _DIAG]),
+    "context_run": (_STATUS, [c_void_p, POINTER(RunOptions), _DIAG]),
+    "context_measure": (_STATUS, [c_void_p, c_uint32, _DIAG]),
+    "context_profile": (_STATUS, [c_void_p, c_uint32, c_uint32, _DIAG]),
+    "context_profile_write": (_STATUS, [c_void_p, c_char_p, c_double, c_double, WriteFn, c_void_p, _DIAG]),
+    "context_output": (c_void_p, [c_void_p, c_uint32]),
+    "context_plan": (_STATUS, [c_void_p, POINTER(PlanInfo)]),
+}
+
+
+def _find():
+    named = os.environ.get("INLAY_LIBRARY")
+    if named:
+        return named
+    beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "libinlay.so.1")
+    return beside if os.path.exists(beside) else "libinlay.so.1"
+
+
+class _Library:
+    """The functions of inlay.h without their prefix."""
+
+    def __init__(self):
+        path = _find()
+        try:
+            library = ctypes.CDLL(path)
+        except OSError as why:
+            raise ImportError(f"inlay: cannot load {path}: {why}; install libinlay, or name the file in the variable "
+                              "INLAY_LIBRARY") from None
+        for name, (result, arguments) in _PROTOTYPES.items():
+            try:
+                function = library["inlay_" + name]
+            except AttributeError:
+                raise ImportError(f"inlay: {path} has no inlay_{name}: it is older than this package") from None
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+
+
+lib = _Library()

@@ -1,0 +1,86 @@
+"""What can go wrong, as exceptions. Each also is the built-in exception that means the same."""
+import ctypes
+
+from ._library import Diag
+
+
+class InlayError(RuntimeError):
+    """A call that failed. ``str()`` is one sentence: what is wrong, where, and what to do about it."""
+
+    code = "internal error"  #: the name of the status
+    node = ""                #: the node of the graph concerned, if any
+    tensor = ""              #: the tensor concerned, if any
+    error_class = 0          #: 0 permanent, 1 retry, 2 device lost, 3 memory, 4 shape
+
+
+class InvalidArgument(InlayError, ValueError):
+    code = "invalid argument"
+
+
+class OutOfMemory(InlayError, MemoryError):
+    code = "out of memory"
+
+
+class NotFound(InlayError, FileNotFoundError):
+    code = "not found"
+
+
+class Unsupported(InlayError, NotImplementedError):
+    code = "unsupported"
+
+
+class InvalidModel(InlayError, ValueError):
+    code = "invalid model"
+
+
+class InputOutputError(InlayError, OSError):
+    code = "input/output error"
+
+
+class LimitExceeded(InlayError):
+    code = "limit exceeded"
+
+
+class ShapeMismatch(InlayError, ValueError):
+    code = "wrong shape"
+
+
+class Cancelled(InlayError):
+    code = "cancelled"
+
+
+class DeadlineExceeded(InlayError, TimeoutError):
+    code = "deadline exceeded"
+
+
+class DeviceLost(InlayError):
+    code = "device lost"
+
+
+class Busy(InlayError):
+    code = "busy"
+
+
+class InternalError(InlayError):
+    code = "internal error"
+
+
+_BY_STATUS = {1: InvalidArgument, 2: OutOfMemory, 3: NotFound, 4: Unsupported, 5: InvalidModel, 6: InputOutputError,
+              7: LimitExceeded, 8: ShapeMismatch, 9: Cancelled, 10: DeadlineExceeded, 11: DeviceLost, 12: Busy,
+              13: InternalError}
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def check(function, *arguments):
+    """Calls a function whose last parameter is an inlay_diag, and raises what it reports."""
+    diag = Diag(struct_size=ctypes.sizeof(Diag))
+    status = function(*arguments, ctypes.byref(diag))
+    if status == 0:
+        return
+    kind = _BY_STATUS.get(status, InternalError)
+    error = kind(_text(diag.text) or kind.code)
+    error.node, error.tensor, error.error_class = _text(diag.node), _text(diag.tensor), diag.error_class
+    raise error

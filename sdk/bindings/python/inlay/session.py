@@ -1,0 +1,506 @@
+"""Sessions and what runs them."""
+import contextlib
+import ctypes
+import json
+import logging
+import os
+import threading
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Union
+
+import numpy as np
+
+from ._library import (MAP, NONE, OPTIONAL, SEQUENCE, TENSOR, ExplainOptions, IoInfo, LogFn, ModelInfo, OptionDoc,
+                       PlanInfo, ProgressFn, ProviderInfo, RunOptions, WriteFn, lib)
+from .errors import InlayError, InvalidArgument, NotFound, check
+from .values import DTYPES, Value
+
+log = logging.getLogger("inlay")
+_KINDS = {TENSOR: "tensor", SEQUENCE: "sequence", OPTIONAL: "optional", MAP: "map"}
+Feeds = Union[Mapping[str, Any], Iterable[Any]]
+
+
+# ---------------------------------------------------------------- callbacks that live as long as the process
+@LogFn
+def _log(_, level, text):
+    log.log((logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)[min(level, 3)], "%s",
+            text.decode("utf-8", "replace"))
+
+
+def _collect(call: Callable, *arguments) -> str:
+    """The text that a function hands over in pieces through inlay_write_fn, its last parameters but the diag."""
+    pieces: List[bytes] = []
+    write = WriteFn(lambda _, text, count: pieces.append(ctypes.string_at(text, count)))
+    check(call, *arguments, write, None)
+    return b"".join(pieces).decode("utf-8", "replace")
+
+
+def _text(data: Optional[bytes]) -> str:
+    return "" if data is None else data.decode("utf-8", "replace")
+
+
+# ---------------------------------------------------------------- what a session tells
+class Info(NamedTuple):
+    """An input or output of a model. shape has a size, a symbol's name, or None for each axis; None: unknown rank."""
+    name: str
+    kind: str
+    dtype: str
+    shape: Optional[Tuple[Union[int, str, None], ...]]
+    optional: bool
+
+
+class Provider(NamedTuple):
+    """A provider in use, or, where skipped has a reason, one that was asked for and could not be had."""
+    name: str
+    plugin_path: str
+    plugin_version: str
+    skipped: Optional[str]
+
+
+class Model(NamedTuple):
+    """What a model says of itself."""
+    producer_name: str
+    producer_version: str
+    domain: str
+    graph_name: str
+    doc: str
+    version: int
+    ir_version: int
+    metadata: Dict[str, str]
+
+
+class Plan(NamedTuple):
+    """Numbers about the memory and the steps of a context; bytes, and seconds as they were expected."""
+    slab_bytes: int
+    lower_bound_bytes: int
+    constant_bytes: int
+    steps: int
+    dynamic_steps: int
+    expected_s: float
+
+
+class Report:
+    """A report in several formats, made when they are asked for. str() is the text; notebooks show the page."""
+
+    def __init__(self, write: Callable[[str], str]):
+        self._write = write
+
+    def __str__(self) -> str:
+        return self._write("text")
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self._write("json"))
+
+    @property
+    def html(self) -> str:
+        return self._write("html")
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+    def save(self, path: Union[str, os.PathLike]) -> None:
+        """Writes .html, .json or text, as the name ends."""
+        ending = os.path.splitext(os.fspath(path))[1].lower()
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(self._write({".html": "html", ".json": "json"}.get(ending, "text")))
+
+
+class Profile(Report):
+    """What profiled runs took, step by step."""
+
+    @property
+    def trace(self) -> Any:
+        """Chrome's trace events, which Perfetto shows."""
+        return json.loads(self._write("trace"))
+
+    @property
+    def stacks(self) -> str:
+        """Folded stacks with nanoseconds, for flame graphs."""
+        return self._write("stacks")
+
+
+def options() -> Dict[str, Tuple[str, str]]:
+    """Every option that a session takes: name -> (default, what it does)."""
+    out, doc = {}, OptionDoc(struct_size=ctypes.sizeof(OptionDoc))
+    while lib.options_describe(len(out), ctypes.byref(doc)) == 0:
+        out[_text(doc.name)] = (_text(doc.default_value), _text(doc.doc))
+    return out
+
+
+# ---------------------------------------------------------------- options
+def _settings(value: Any) -> List[str]:
+    """The texts that options_set gets for a value: one, or one for each item of a dict."""
+    if isinstance(value, bool):
+        return ["1" if value else "0"]
+    if isinstance(value, Mapping):
+        return [f"{k}={v}" for k, v in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [",".join(os.fspath(v) if isinstance(v, os.PathLike) else str(v) for v in value)]
+    return [os.fspath(value) if isinstance(value, os.PathLike) else str(value)]
+
+
+class _Options:
+    def __init__(self, config, settings, progress):
+        handle = ctypes.c_void_p()
+        self._failure: Optional[BaseException] = None
+        check(lib.options_create, ctypes.byref(handle))
+        self.handle = handle.value
+        lib.options_set_log(self.handle, _log, None)
+        if progress is not None:
+            self._progress = ProgressFn(lambda _, fraction, what: self._report(progress, fraction, what))
+            lib.options_set_progress(self.handle, self._progress, None)
+        try:
+            if config is not False:
+                check(lib.options_load, self.handle, None)
+                if config is not None and config is not True:
+                    check(lib.options_load, self.handle, os.fsencode(config))
+                check(lib.options_load_environment, self.handle)
+            for name, value in settings:
+                for text in _settings(value):
+                    try:
+                        check(lib.options_set, self.handle, name.encode(), text.encode("utf-8", "surrogateescape"))
+                    except NotFound as unknown:
+                        raise InvalidArgument(str(unknown)) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _report(self, progress, fraction, what):
+        try:
+            return 1 if progress(fraction, _text(what)) is False else 0
+        except BaseException as failure:  # goes on where the session is made
+            self._failure = failure
+            return 1
+
+    def raise_failure(self):
+        if self._failure is not None:
+            raise self._failure
+
+    def close(self):
+        lib.options_destroy(self.handle)
+
+
+# ---------------------------------------------------------------- running
+class Cancel:
+    """Stops runs that were given it: ``cancel.set()``, from any thread."""
+
+    def __init__(self):
+        self._flag = ctypes.c_uint32(0)
+
+    def set(self) -> None:
+        self._flag.value = 1
+
+    def clear(self) -> None:
+        self._flag.value = 0
+
+    def is_set(self) -> bool:
+        return self._flag.value != 0
+
+
+class Context:
+    """Runs a session on one thread at a time. Runs with the sizes of the run before allocate nothing but outputs."""
+
+    def __init__(self, session: "Session"):
+        handle = ctypes.c_void_p()
+        check(lib.context_create, session._open(), ctypes.byref(handle))
+        self._session, self._handle = session, handle.value
+        self._bound: List[Value] = []
+        session._contexts.add(self)
+
+    def close(self) -> None:
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            lib.context_destroy(handle)
+            self._bound = []
+            self._session._contexts.discard(self)
+
+    def __enter__(self) -> "Context":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def _open(self):
+        if self._handle is None:
+            raise InvalidArgument("this context is closed")
+        return self._handle
+
+    def run(self, feeds: Feeds, outputs: Optional[Mapping[str, Any]] = None, *, timeout: Optional[float] = None,
+            cancel: Optional[Cancel] = None) -> Dict[str, Value]:
+        """Runs the model. feeds: by name, or in the order of the inputs. outputs: arrays or tensors to write results
+        into where they fit. timeout: seconds. Returns the outputs by name."""
+        handle, session = self._open(), self._session
+        bound = {}
+        try:
+            for name, data in session._named(feeds):
+                index, info = session._input(name)
+                bound[index] = session._value(info, data)
+                check(lib.context_set_input, handle, index, bound[index]._handle)
+            for name, data in (outputs or {}).items():
+                index = session._output_index(name)
+                value = Value.of(data)
+                bound[-1 - index] = value
+                check(lib.context_set_output, handle, index, value._handle)
+            self._bound = list(bound.values())
+            how = RunOptions(struct_size=ctypes.sizeof(RunOptions))
+            if timeout is not None:
+                how.timeout_ns = max(1, int(timeout * 1e9))
+            if cancel is not None:
+                how.cancel = ctypes.pointer(cancel._flag)
+            check(lib.context_run, handle, ctypes.byref(how))
+            return {info.name: self._output(i) for i, info in enumerate(session.outputs)}
+        finally:
+            for index in bound:  # Python's memory is not the context's to keep
+                unbind = lib.context_set_input if index >= 0 else lib.context_set_output
+                unbind(handle, index if index >= 0 else -1 - index, None, None)
+            self._bound = []
+
+    def _output(self, index):
+        handle = lib.context_output(self._handle, index)
+        if not handle:
+            raise InlayError(f"output {index} is not there after the run")
+        value = Value(lib.value_ref(handle))
+        address = lib.value_data(handle) if lib.value_kind(handle) == TENSOR else None
+        for v in self._bound:  # an output may be an input, or lie where the caller said
+            start = lib.value_data(v._handle) if lib.value_kind(v._handle) == TENSOR else None
+            if address and start and start <= address < start + max(lib.value_bytes(v._handle), 1):
+                value._keep = v
+        if address is None:
+            value._keep = list(self._bound)
+        return value
+
+    def profile(self, max_events: int = 0) -> "Profiling":
+        """``with context.profile() as p: context.run(...)``; p.profile has what the runs took."""
+        return Profiling(self, max_events)
+
+    def measure(self, on: bool = True) -> None:
+        """From now on runs are timed step by step, for ``Session.explain(measured=context)``."""
+        check(lib.context_measure, self._open(), 1 if on else 0)
+
+    @property
+    def plan(self) -> Plan:
+        info = PlanInfo(struct_size=ctypes.sizeof(PlanInfo))
+        lib.context_plan(self._open(), ctypes.byref(info))
+        return Plan(info.slab_bytes, info.lower_bound_bytes, info.constant_bytes, info.step_count,
+                    info.dynamic_step_count, info.predicted_ns * 1e-9)
+
+
+class Profiling:
+    """Profiles the runs of a context within a ``with``; see Context.profile."""
+
+    def __init__(self, context, max_events):
+        self._context, self._max_events = context, max_events
+        self._kept: Dict[str, str] = {}
+
+    def __enter__(self) -> "Profiling":
+        check(lib.context_profile, self._context._open(), 1, self._max_events)
+        return self
+
+    def __exit__(self, *_) -> None:
+        handle = self._context._open()
+        for format in ("text", "json", "trace", "stacks", "html"):
+            self._kept[format] = _collect(lib.context_profile_write, handle, format.encode(), 0.0, 0.0)
+        check(lib.context_profile, handle, 0, 0)
+
+    @property
+    def profile(self) -> Profile:
+        if not self._kept:
+            raise InvalidArgument("the profile is there after the with statement")
+        return Profile(self._kept.__getitem__)
+
+
+class Session:
+    """A model, loaded, optimised, assigned to providers, and compiled.
+
+    model: a path, or the bytes of a file. providers: names, the most wanted first; None: as the settings say. config:
+    True: the standard files inlay.yaml and the environment's INLAY_* variables count, as for the command line; a path:
+    that file, too; False: nothing but what is given here. progress: called with a fraction and a phrase while the session
+    is made; returning False cancels. Options are those of ``inlay.options()``, by name: ``intra_threads=2``,
+    ``precision="strict"``, ``dim={"batch": 4}``; those of a provider go into provider_options:
+    ``{"onednn": {"winograd": False}}``.
+
+    A session may be used by any number of threads. ``run`` keeps a context for each that runs at a time."""
+
+    def __init__(self, model: Union[str, os.PathLike, bytes, bytearray, memoryview],
+                 providers: Optional[Iterable[str]] = None, *,
+                 provider_options: Optional[Mapping[str, Mapping[str, Any]]] = None,
+                 config: Union[bool, str, os.PathLike] = True,
+                 progress: Optional[Callable[[float, str], Any]] = None, **options: Any):
+        self._handle: Optional[int] = None
+        self._contexts: set = set()
+        self._idle: List[Context] = []
+        self._lock = threading.Lock()
+        settings = list(options.items())
+        if providers is not None:
+            settings.append(("providers", [providers] if isinstance(providers, str) else list(providers)))
+        for name, values in (provider_options or {}).items():
+            settings += [(f"{name}.{key}", value) for key, value in values.items()]
+        made = _Options(config, settings, progress)
+        handle = ctypes.c_void_p()
+        try:
+            if isinstance(model, (bytes, bytearray, memoryview)):
+                self._bytes = bytes(model)  # must stay as long as the session
+                check(lib.session_create_from_bytes, self._bytes, len(self._bytes), made.handle, ctypes.byref(handle))
+            else:
+                check(lib.session_create, os.fsencode(model), made.handle, ctypes.byref(handle))
+        except InlayError:
+            made.raise_failure()
+            raise
+        finally:
+            made.close()
+        self._handle = handle.value
+        self.inputs: Tuple[Info, ...] = self._describe(lib.session_input_count, lib.session_input)
+        self.outputs: Tuple[Info, ...] = self._describe(lib.session_output_count, lib.session_output)
+        self._by_name = {info.name: (i, info) for i, info in enumerate(self.inputs)}
+
+    # ------------------------------------------------------------ life
+    def close(self) -> None:
+        """Frees the session and its contexts; outputs that were taken stay. Not while it runs."""
+        handle, self._handle = self._handle, None
+        if handle is None:
+            return
+        for context in list(self._contexts):
+            context.close()
+        self._idle = []
+        lib.session_destroy(handle)
+
+    def __del__(self):
+        if getattr(self, "_handle", None) is not None:
+            self.close()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def _open(self):
+        if self._handle is None:
+            raise InvalidArgument("this session is closed")
+        return self._handle
+
+    # ------------------------------------------------------------ what it knows
+    def _describe(self, count, fill):
+        out = []
+        for i in range(count(self._handle)):
+            info = IoInfo(struct_size=ctypes.sizeof(IoInfo))
+            fill(self._handle, i, ctypes.byref(info))
+            shape = None
+            if info.rank != NONE and info.kind == TENSOR:
+                shape = tuple(info.dims[d] if info.dims[d] >= 0 else _text(info.dim_names[d]) or None
+                              for d in range(info.rank))
+            out.append(Info(_text(info.name), _KINDS.get(info.kind, "tensor"), DTYPES.get(info.dtype, ("undefined",))[0],
+                            shape, bool(info.optional)))
+        return tuple(out)
+
+    @property
+    def model(self) -> Model:
+        info = ModelInfo(struct_size=ctypes.sizeof(ModelInfo))
+        lib.session_model(self._open(), ctypes.byref(info))
+        metadata = {}
+        key, value = ctypes.c_char_p(), ctypes.c_char_p()
+        for i in range(info.metadata_count):
+            lib.session_metadata(self._handle, i, ctypes.byref(key), ctypes.byref(value))
+            metadata[_text(key.value)] = _text(value.value)
+        return Model(_text(info.producer_name), _text(info.producer_version), _text(info.domain),
+                     _text(info.graph_name), _text(info.doc), info.model_version, info.ir_version, metadata)
+
+    @property
+    def providers(self) -> Tuple[Provider, ...]:
+        out: List[Provider] = []
+        info = ProviderInfo(struct_size=ctypes.sizeof(ProviderInfo))
+        while lib.session_provider(self._open(), len(out), ctypes.byref(info)) == 0:
+            out.append(Provider(_text(info.name), _text(info.plugin_path), _text(info.plugin_version),
+                                None if info.skipped is None else _text(info.skipped)))
+        return tuple(out)
+
+    def explain(self, *, all: bool = False, kernels: bool = False, node: Optional[str] = None,
+                what_if: Iterable[str] = (), columns: int = 0, measured: Optional[Context] = None) -> Report:
+        """Who runs what, and why, as ``inlay explain`` tells it."""
+        changes = [w.encode() for w in what_if]
+
+        def write(format):
+            how = ExplainOptions(struct_size=ctypes.sizeof(ExplainOptions), format=format.encode(),
+                                 flags=(1 if all else 0) | (2 if kernels else 0), columns=columns,
+                                 node=None if node is None else node.encode(),
+                                 what_ifs=(ctypes.c_char_p * max(len(changes), 1))(*changes),
+                                 what_if_count=len(changes), measured=None if measured is None else measured._open())
+            return _collect(lib.session_explain_ex, self._open(), ctypes.byref(how))
+
+        return Report(write)
+
+    def save_plan(self, path: Union[str, os.PathLike]) -> None:
+        """Writes who runs what; a later session follows it with the option ``plan``."""
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(_collect(lib.session_plan_save, self._open()))
+
+    # ------------------------------------------------------------ feeds
+    def _named(self, feeds):
+        if isinstance(feeds, Mapping):
+            return list(feeds.items())
+        if isinstance(feeds, (str, bytes, np.ndarray)):
+            raise TypeError("feeds are a dict of names, or a list with a value for each input")
+        feeds = list(feeds)
+        if len(feeds) > len(self.inputs):
+            raise InvalidArgument(f"{len(feeds)} values for {len(self.inputs)} inputs")
+        return [(info.name, data) for info, data in zip(self.inputs, feeds)]
+
+    def _input(self, name):
+        if name not in self._by_name:
+            raise InvalidArgument(f"the model has no input '{name}'; its inputs are "
+                                  f"{', '.join(i.name for i in self.inputs) or 'none'}")
+        return self._by_name[name]
+
+    def _output_index(self, name):
+        for i, info in enumerate(self.outputs):
+            if info.name == name:
+                return i
+        raise InvalidArgument(f"the model has no output '{name}'; its outputs are "
+                              f"{', '.join(o.name for o in self.outputs)}")
+
+    @staticmethod
+    def _value(info, data):
+        if isinstance(data, Value):
+            return data
+        if info.kind == "sequence" and isinstance(data, (list, tuple)):
+            return Value.list_of(data, dtype=info.dtype if not data else None)
+        if info.kind == "optional":
+            return Value.list_of([] if data is None else [data], dtype=info.dtype, kind=OPTIONAL)
+        if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind not in "OUS":
+            fits = DTYPES.get({n: k for k, (n, _, _) in DTYPES.items()}.get(info.dtype, 0), (None, None, 0))[1]
+            return Value.of(data, info.dtype if fits is None and info.dtype != "string" else None)
+        if isinstance(data, (list, tuple, int, float, bool, complex)):  # a list of numbers is of no type yet
+            return Value.of(np.asarray(data), None if info.dtype == "string" else info.dtype)
+        return Value.of(data)
+
+    # ------------------------------------------------------------ runs
+    def context(self) -> Context:
+        """A context of the caller's own, for a thread that runs many times, with outputs that need no numpy."""
+        return Context(self)
+
+    @contextlib.contextmanager
+    def borrow_context(self) -> Iterator[Context]:
+        """A context that nobody else uses meanwhile, kept for later when the with statement ends."""
+        with self._lock:
+            context = self._idle.pop() if self._idle else None
+        context = context or Context(self)
+        try:
+            yield context
+        finally:
+            with self._lock:
+                if self._handle is not None:
+                    self._idle.append(context)
+
+    def run(self, feeds: Feeds, outputs: Optional[Iterable[str]] = None, *, timeout: Optional[float] = None,
+            cancel: Optional[Cancel] = None) -> Dict[str, Any]:
+        """Runs the model and returns its outputs, or those that are named, as numpy's arrays (lists of them for
+        sequences). feeds: by name or in order: numpy's arrays, torch's tensors, numbers, texts. timeout: seconds."""
+        wanted = None if outputs is None else [self._output_index(name) for name in outputs]
+        with self.borrow_context() as context:
+            got = context.run(feeds, timeout=timeout, cancel=cancel)
+        if wanted is not None:
+            got = {self.outputs[i].name: got[self.outputs[i].name] for i in wanted}
+        return {name: value.to_python() for name, value in got.items()}
+
+    def __call__(self, *feeds: Any, **named: Any) -> Dict[str, Any]:
+        return self.run(dict(zip((i.name for i in self.inputs), feeds), **named))

@@ -1,0 +1,290 @@
+"""Tensors and lists of them, between Python and the runtime without copies wherever memory allows it."""
+import ctypes
+from typing import Any, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ._library import MAP, OPTIONAL, SEQUENCE, TENSOR, Str, lib
+from .errors import InlayError, Unsupported, check
+
+#: ONNX's element types by number: name, numpy's type or None, bits.
+DTYPES = {
+    1: ("float", np.float32, 32), 2: ("uint8", np.uint8, 8), 3: ("int8", np.int8, 8), 4: ("uint16", np.uint16, 16),
+    5: ("int16", np.int16, 16), 6: ("int32", np.int32, 32), 7: ("int64", np.int64, 64), 8: ("string", None, 128),
+    9: ("bool", np.bool_, 8), 10: ("float16", np.float16, 16), 11: ("double", np.float64, 64),
+    12: ("uint32", np.uint32, 32), 13: ("uint64", np.uint64, 64), 14: ("complex64", np.complex64, 64),
+    15: ("complex128", np.complex128, 128), 16: ("bfloat16", None, 16), 17: ("float8e4m3fn", None, 8),
+    18: ("float8e4m3fnuz", None, 8), 19: ("float8e5m2", None, 8), 20: ("float8e5m2fnuz", None, 8),
+    21: ("uint4", None, 4), 22: ("int4", None, 4), 23: ("float4e2m1", None, 4), 24: ("float8e8m0", None, 8),
+    25: ("uint2", None, 2), 26: ("int2", None, 2),
+}
+_NUMBERS = {name: number for number, (name, _, _) in DTYPES.items()}
+_FROM_NUMPY = {np.dtype(kind): number for number, (_, kind, _) in DTYPES.items() if kind is not None}
+STRING = 8
+
+
+def number_of(dtype) -> int:
+    """The number of an element type, given by ONNX's name, its number, or as numpy has it."""
+    if isinstance(dtype, str) and dtype in _NUMBERS:
+        return _NUMBERS[dtype]
+    if isinstance(dtype, int) and dtype in DTYPES:
+        return dtype
+    try:
+        return _FROM_NUMPY[np.dtype(dtype)]
+    except (KeyError, TypeError):
+        raise TypeError(f"{dtype} is no element type of ONNX") from None
+
+
+def _pointer(dims: Sequence[int]):
+    return (ctypes.c_int64 * max(len(dims), 1))(*dims)
+
+
+class _Capsule:
+    """DLPack's capsules (version 0.6 of its structs)."""
+
+    Destructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+    def __init__(self):
+        api = ctypes.pythonapi
+        self.get = api.PyCapsule_GetPointer
+        self.get.restype, self.get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        self._get_raw = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+            ("PyCapsule_GetPointer", api))
+        self._is_raw = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", api))
+        self.rename = api.PyCapsule_SetName
+        self.rename.restype, self.rename.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
+        self.make = api.PyCapsule_New
+        self.make.restype = ctypes.py_object
+        self.make.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        self.destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(self._destroy)
+
+    def _destroy(self, capsule):
+        """Of a capsule that nobody took: its name is still ours."""
+        if self._is_raw(capsule, b"dltensor"):
+            delete(self._get_raw(capsule, b"dltensor"))
+
+
+class _DLManagedTensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
+                ("manager", ctypes.c_void_p), ("deleter", ctypes.CFUNCTYPE(None, ctypes.c_void_p))]
+
+
+def delete(address: int) -> None:
+    """Calls the deleter of a DLManagedTensor."""
+    _DLManagedTensor.from_address(address).deleter(address)
+
+
+_capsule = _Capsule()
+
+
+class Value:
+    """A value of the runtime: a tensor, or a list of values (a sequence or an optional).
+
+    Tensors share memory with what they were made of. ``numpy()``, ``numpy.asarray()`` and DLPack
+    (``torch.from_dlpack(value)``) give views that keep the value alive. Shapes never change; contents may be written by
+    whoever has a view, but not while a run reads them."""
+
+    __slots__ = ("_handle", "_keep", "__weakref__")
+
+    def __init__(self, handle: int, keep: Any = None):
+        """Takes over one reference to an inlay_value. keep: what owns its memory."""
+        self._handle, self._keep = handle, keep
+
+    def __del__(self):
+        handle, self._handle = getattr(self, "_handle", None), None
+        if handle:
+            lib.value_unref(handle)
+
+    # ------------------------------------------------------------ making
+    @classmethod
+    def of(cls, data: Any, dtype: Any = None) -> "Value":
+        """A value of whatever data is: a Value, numpy's array, anything with ``__dlpack__`` on the CPU (a torch
+        tensor), a list or tuple of numbers, a str, bytes, a Python number; None: an optional that is empty.
+
+        Dense arrays are borrowed, not copied. dtype: ONNX's element type, for what numpy has no type for ("bfloat16":
+        an array of uint16), and for numbers."""
+        if isinstance(data, Value):
+            return data
+        if data is None:
+            return cls.list_of([], dtype=dtype or "float", kind=OPTIONAL)
+        if not isinstance(data, (np.ndarray, np.generic)) and hasattr(data, "__dlpack__"):
+            return cls._of_dlpack(data)
+        return cls._of_array(data, dtype)
+
+    @classmethod
+    def list_of(cls, items: Sequence[Any], dtype: Any = None, kind: int = SEQUENCE) -> "Value":
+        """A sequence of values. dtype: that of its tensors, needed when there are none."""
+        values = [cls.of(i) for i in items]
+        number = lib.value_dtype(values[0]._handle) if values else number_of(dtype if dtype is not None else "float")
+        handles = (ctypes.c_void_p * max(len(values), 1))(*(v._handle for v in values))
+        out = ctypes.c_void_p()
+        check(lib.value_create_list, kind, number, handles, len(values), ctypes.byref(out))
+        return cls(out.value, values)
+
+    @classmethod
+    def _of_array(cls, data, dtype):
+        array = np.asarray(data)
+        if array.dtype.kind in "OUS":
+            return cls._of_strings(array)
+        number = None if dtype is None else number_of(dtype)
+        if number is not None and DTYPES[number][1] is not None:
+            array = np.asarray(array, DTYPES[number][1])
+        elif number is None:
+            number = number_of(array.dtype)
+        dims = array.shape
+        array = np.ascontiguousarray(array) if not array.flags.c_contiguous or not array.flags.aligned else array
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        out = ctypes.c_void_p()
+        check(lib.value_borrow, number, len(dims), _pointer(dims), array.ctypes.data, array.nbytes, ctypes.byref(out))
+        return cls(out.value, array)
+
+    @classmethod
+    def _of_strings(cls, array):
+        texts = []
+        for item in array.reshape(-1).tolist():
+            if not isinstance(item, (str, bytes)):
+                raise TypeError(f"an array of objects must hold texts, not {type(item).__name__}")
+            texts.append(item.encode("utf-8", "surrogateescape") if isinstance(item, str) else item)
+        strings = (Str * max(len(texts), 1))()
+        for at, text in zip(strings, texts):
+            at.data, at.bytes = ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p), len(text)
+        out = ctypes.c_void_p()
+        check(lib.value_create_strings, array.ndim, _pointer(array.shape), strings, ctypes.byref(out))
+        return cls(out.value)
+
+    @classmethod
+    def _of_dlpack(cls, data):
+        capsule = data.__dlpack__()
+        address = _capsule.get(capsule, b"dltensor")
+        out = ctypes.c_void_p()
+        check(lib.value_from_dlpack, address, ctypes.byref(out))
+        _capsule.rename(capsule, b"used_dltensor")
+        return cls(out.value)
+
+    # ------------------------------------------------------------ looking at it
+    @property
+    def kind(self) -> str:
+        """"tensor", "sequence", "optional" or "map"."""
+        return {TENSOR: "tensor", SEQUENCE: "sequence", OPTIONAL: "optional", MAP: "map"}[lib.value_kind(self._handle)]
+
+    @property
+    def dtype(self) -> str:
+        """ONNX's name of the element type, that of its tensors for a list."""
+        return DTYPES.get(lib.value_dtype(self._handle), ("undefined",))[0]
+
+    @property
+    def shape(self) -> Tuple[int, ...]:
+        rank = lib.value_rank(self._handle)
+        return tuple(lib.value_dims(self._handle)[:rank]) if rank else ()
+
+    def __len__(self) -> int:
+        if lib.value_kind(self._handle) == TENSOR:
+            if not self.shape:
+                raise TypeError("a scalar has no len()")
+            return self.shape[0]
+        return lib.value_count(self._handle)
+
+    def items(self) -> List["Value"]:
+        """The values of a list."""
+        return [Value(lib.value_ref(lib.value_item(self._handle, i)), self) for i in range(len(self))]
+
+    def __repr__(self) -> str:
+        if lib.value_kind(self._handle) == TENSOR:
+            return f"<inlay.Value {self.dtype}{list(self.shape)}>"
+        return f"<inlay.Value {self.kind} of {len(self)}>"
+
+    # ------------------------------------------------------------ as Python's objects
+    def numpy(self) -> np.ndarray:
+        """The tensor as an array over the same memory. Texts are copied into an array of str; types that numpy does
+        not have come as their bits: uint16 for bfloat16, uint8 for eight and fewer, these packed and flat."""
+        if lib.value_kind(self._handle) != TENSOR:
+            raise TypeError(f"this is a {self.kind}, not a tensor: see items()")
+        number = lib.value_dtype(self._handle)
+        if number == STRING:
+            return self._texts()
+        name, kind, bits = DTYPES[number]
+        shape = self.shape
+        if kind is None:
+            kind = np.uint16 if bits == 16 else np.uint8
+            shape = shape if bits >= 8 else (lib.value_bytes(self._handle),)
+        address = lib.value_data(self._handle)
+        if not address:
+            if lib.value_count(self._handle) > 0:
+                raise Unsupported(f"the tensor lies in the memory of a device, not in the host's ({name})")
+            return np.empty(shape, kind)
+        return np.asarray(_View(self, address, shape, np.dtype(kind)))
+
+    def _texts(self):
+        count = lib.value_count(self._handle)
+        out = np.empty(count, object)
+        if count > 0:
+            strings = ctypes.cast(lib.value_data(self._handle), ctypes.POINTER(Str))
+            for i in range(count):
+                text = ctypes.string_at(strings[i].data, strings[i].bytes) if strings[i].bytes else b""
+                out[i] = text.decode("utf-8", "surrogateescape")
+        return out.reshape(self.shape)
+
+    def to_python(self) -> Any:
+        """An array, a list of such, or None for an optional that is empty."""
+        kind = lib.value_kind(self._handle)
+        if kind == TENSOR:
+            return self.numpy()
+        if kind == OPTIONAL:
+            items = self.items()
+            return items[0].to_python() if items else None
+        return [i.to_python() for i in self.items()]
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"{self!r} is {array.dtype}, not {np.dtype(dtype)}, without a copy")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __dlpack__(self, *, stream: Optional[int] = None, **_):
+        if stream is not None:
+            raise InlayError("tensors in host memory have no stream")
+        out = ctypes.c_void_p()
+        check(lib.value_to_dlpack, self._handle, ctypes.byref(out))
+        if self._keep is not None:
+            _kept.hold(out.value, self)
+        return _capsule.make(out.value, b"dltensor", ctypes.cast(_capsule.destructor, ctypes.c_void_p))
+
+    def __dlpack_device__(self) -> Tuple[int, int]:
+        return (1, 0)
+
+
+class _View:
+    """What numpy makes an array of; the array keeps it, and it the value."""
+
+    __slots__ = ("_value", "__array_interface__")
+
+    def __init__(self, value, address, shape, dtype):
+        self._value = value
+        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str, "data": (address, False)}
+
+
+class _Kept:
+    """Values over Python's memory that somebody else has a DLPack view of: they stay until its deleter is called."""
+
+    def __init__(self):
+        self._held = {}
+        self._deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._delete)
+
+    def hold(self, address, value):
+        tensor = _DLManagedTensor.from_address(address)
+        self._held[address] = (value, ctypes.CFUNCTYPE(None, ctypes.c_void_p)(
+            ctypes.cast(tensor.deleter, ctypes.c_void_p).value))
+        tensor.deleter = self._deleter
+
+    def _delete(self, address):
+        _, deleter = self._held.pop(address)
+        deleter(address)
+
+
+_kept = _Kept()
