@@ -13,6 +13,8 @@ fail() {
 
 sh "$here/includes.sh" "$source" "$here/edges" || fail "the tree has includes that are not allowed (above)"
 
+sh "$here/stations.sh" "$source" || fail "host/ARCHITECTURE.md names what is gone (above)"
+
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 mkdir -p "$copy/ops" "$copy/sdk" "$copy/providers/reference"
@@ -66,4 +68,11 @@ if out=$(sh "$here/includes.sh" "$copy" "$copy/edges"); then
 fi
 grep -q 'base would include threads, which is not listed above it' <<<"$out" || fail "the list: $out"
 grep -q 'the picture does not have threads below base' <<<"$out" || fail "the picture: $out"
+
+# A page that names a file or function that is gone.
+printf '| a station | `base/arena.c` `arena_gone()`, `base/gone.c` |\n' >"$copy/host/ARCHITECTURE.md"
+cp "$source/host/base/arena.c" "$copy/host/base/"
+out=$(sh "$here/stations.sh" "$copy") && fail "a function that is gone was not noticed"
+[ "$out" = "host/ARCHITECTURE.md: host/base/arena.c has no arena_gone()
+host/ARCHITECTURE.md: there is no host/base/gone.c" ] || fail "stations.sh said: $out"
 exit $failed
