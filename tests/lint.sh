@@ -1,0 +1,83 @@
+#!/bin/bash
+# Formatting and static analysis: clang-format, clang-tidy, cppcheck for C, shellcheck for scripts, and the includes of
+# the host. Prints what each tool finds; exit code 1 if one found something, 2 if a tool or the build is missing.
+#
+#   tests/lint.sh             files that differ from main (or from $LINT_SINCE), and of those the lines that differ
+#   tests/lint.sh FILE...     these files
+#   tests/lint.sh --all       every file; takes hours of processor time, nearly all of it clang-tidy's
+#   tests/lint.sh --format    formats every file in place, and checks nothing
+#
+# clang-tidy needs to know how files are compiled: build/release, or the build folder in $LINT_BUILD. The packages:
+# sh tests/install.sh lint
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 2
+build=${LINT_BUILD:-build/release}
+since=${LINT_SINCE:-main}
+failed=0
+
+for tool in clang-format clang-tidy cppcheck shellcheck; do
+    command -v "$tool" >/dev/null || { echo "lint.sh: $tool is missing; run: sh tests/install.sh lint"; exit 2; }
+done
+[ -f "$build/compile_commands.json" ] || {
+    echo "lint.sh: no $build/compile_commands.json; run: cmake --preset release -DINLAY_TESTS=ON"
+    exit 2
+}
+
+# Files of the project that this script looks at; recorded interfaces of earlier releases stay as they were.
+ours() {
+    git ls-files --cached --others --exclude-standard -- "$@" | grep -v '^sdk/abi/[0-9]'
+}
+
+by_line=
+if [ "${1:-}" = --format ]; then
+    ours '*.c' '*.h' | xargs clang-format -i
+    exit
+elif [ "${1:-}" = --all ]; then
+    files=$(ours '*.c' '*.h' '*.sh')
+elif [ $# -gt 0 ]; then
+    files=$(printf '%s\n' "$@")
+else
+    base=$(git merge-base "$since" HEAD) || { echo "lint.sh: no branch '$since'; set LINT_SINCE"; exit 2; }
+    files=$( (git diff --name-only --diff-filter=d "$base"; git ls-files --others --exclude-standard) | sort -u)
+    by_line=yes
+fi
+mapfile -t sources < <(grep -E '\.c$' <<<"$files")
+mapfile -t headers < <(grep -E '\.h$' <<<"$files" | grep -v '^sdk/abi/[0-9]')
+mapfile -t scripts < <(grep -E '\.sh$' <<<"$files")
+
+# $1: name of the check, the rest: the command
+check() {
+    local name=$1
+    shift
+    echo "== $name"
+    "$@" || { failed=1; echo "$name: see above"; }
+}
+
+format_lines() {
+    local out
+    out=$(git diff -U0 --no-color "$base" -- '*.c' '*.h' ':!sdk/abi/[0-9]*' | clang-format-diff -p1) || return 1
+    [ -z "$out" ] || { echo "$out"; return 1; }
+}
+
+# Only what is compiled here has a command; the rest (fuzzers, samples, other CPUs) is left to the other tools.
+tidy() {
+    local known
+    known=$(for f in "${sources[@]}"; do grep -qF "\"file\": \"$PWD/$f\"" "$build/compile_commands.json" && echo "$f"; done)
+    [ -z "$known" ] || xargs clang-tidy -p "$build" --quiet --warnings-as-errors='*' <<<"$known" 2> >(
+        grep -vE '^[0-9]+ warnings? generated|^Suppressed|^Use -header-filter' >&2)
+}
+
+if [ -n "$by_line" ]; then
+    check clang-format format_lines
+elif [ $((${#sources[@]} + ${#headers[@]})) -gt 0 ]; then
+    check clang-format clang-format --dry-run --Werror "${sources[@]}" "${headers[@]}"
+fi
+if [ ${#sources[@]} -gt 0 ]; then
+    check cppcheck cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability \
+        --inline-suppr --suppressions-list=tests/cppcheck.txt --template=gcc --max-configs=1 \
+        -I host -I sdk/include -I ops -D_GNU_SOURCE "${sources[@]}"
+    check clang-tidy tidy
+fi
+[ ${#scripts[@]} -eq 0 ] || check shellcheck shellcheck --severity=warning "${scripts[@]}"
+check includes sh tests/house/includes.sh . tests/house/edges
+exit $failed
