@@ -48,6 +48,7 @@ static inline __attribute__((always_inline)) void multiply(const int rows, const
     __m512 sum[PR_ROWS][4], one = _mm512_set1_ps(1);
 
     __asm__("" : "+v"(one));
+    __asm__("" : "=m"(before)); /* GCC 14 does not see that the first part writes what the others read */
     UNROLL
     for (int i = 0; 3 * i < rows; i++)
         a[i] = t->a + 3 * i * a_row;
