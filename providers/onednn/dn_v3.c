@@ -3,49 +3,24 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_debug.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------ layouts by name */
 
-enum { MOST_TEXT = 48, MOST_NAMES = 64 };
+/* The library is told of layouts in blocks by name: dnnl_aBcd16b. Axes from the outermost, a capital where they have
+ * blocks; then the blocks from the outermost. Axes with equal strides are tied: but for the outermost, each has one
+ * block, and any order of them is the same layout. */
+enum { MOST_BLOCKS = 24, MOST_TEXT = 3 * DNNL_MAX_NDIMS + MOST_BLOCKS, MOST_NAMES = 64 };
 
-/* Names of layouts, "aBcd16b", and the library's numbers of them. To look one up takes as long as a small kernel. */
-static struct {
-    char text[MOST_TEXT];
-    dnnl_format_tag_t tag; /* undef: it has none of that name */
-} names[MOST_NAMES];
-static uint32_t name_count;
-static pthread_mutex_t name_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static dnnl_format_tag_t search_tag(const char *text)
-{
-    for (int t = (int)dnnl_format_tag_any + 1; t < (int)dnnl_format_tag_last; t++)
-        if (strcmp(dnnl_fmt_tag2str((dnnl_format_tag_t)t), text) == 0)
-            return (dnnl_format_tag_t)t;
-    return dnnl_format_tag_undef;
-}
-
-static dnnl_format_tag_t find_tag(const char *text)
-{
-    dnnl_format_tag_t tag = dnnl_format_tag_undef;
-    bool known = false;
-
-    (void)pthread_mutex_lock(&name_lock);
-    for (uint32_t i = 0; !known && i < name_count; i++) {
-        known = strcmp(names[i].text, text) == 0;
-        tag = known ? names[i].tag : tag;
-    }
-    if (!known) {
-        tag = search_tag(text);
-        if (name_count < MOST_NAMES) {
-            (void)strcpy(names[name_count].text, text);
-            names[name_count++].tag = tag;
-        }
-    }
-    (void)pthread_mutex_unlock(&name_lock);
-    return tag;
-}
+typedef struct outline {
+    int order[DNNL_MAX_NDIMS]; /* axes from the outermost */
+    int tie[DNNL_MAX_NDIMS];   /* by axis: those that are tied have the same number */
+    bool many[DNNL_MAX_NDIMS]; /* by axis: it has more blocks than one */
+    char letters[DNNL_MAX_NDIMS]; /* by axis */
+    char blocks[MOST_BLOCKS];      /* RG_MAX_BLOCKS of up to 3 digits and a letter */
+} outline;
 
 static int64_t block_of(const rg_md *md, int d)
 {
@@ -56,42 +31,105 @@ static int64_t block_of(const rg_md *md, int d)
     return block;
 }
 
-/* Does axis a lie outside of b? Of those with equal strides all but the outermost have one block, in any order. */
-static bool is_outer(const rg_md *md, int a, int b)
+static bool is_outer(const rg_md *md, const outline *o, int a, int b)
 {
-    const bool many_a = md->padded_dims[a] > block_of(md, a), many_b = md->padded_dims[b] > block_of(md, b);
-
-    if (md->strides[a] != md->strides[b])
-        return md->strides[a] > md->strides[b];
-    return many_a != many_b ? many_a : a < b;
+    return md->strides[a] != md->strides[b] ? md->strides[a] > md->strides[b] : o->many[a] && !o->many[b];
 }
 
-/* The name of a layout in blocks. */
-static void write_name(const rg_md *md, char *text)
+static void draw_outline(const rg_md *md, outline *o)
 {
-    int order[DNNL_MAX_NDIMS], at = 0;
+    int at = 0;
 
     for (int d = 0; d < md->ndims; d++) {
+        const int64_t block = block_of(md, d);
         int i = d;
 
-        for (; i > 0 && is_outer(md, d, order[i - 1]); i--)
-            order[i] = order[i - 1];
-        order[i] = d;
+        o->many[d] = md->padded_dims[d] > block;
+        o->letters[d] = (char)((block > 1 ? 'A' : 'a') + d);
+        for (; i > 0 && is_outer(md, o, d, o->order[i - 1]); i--)
+            o->order[i] = o->order[i - 1];
+        o->order[i] = d;
     }
-    for (int i = 0; i < md->ndims; i++)
-        text[at++] = (char)((block_of(md, order[i]) > 1 ? 'A' : 'a') + order[i]);
-    for (int i = 0; i < md->inner_nblks; i++) {
-        const int64_t block = md->inner_blks[i] < 1000 ? md->inner_blks[i] : 0;
-        bool begun = false;
+    for (int i = 0; i < md->ndims; i++) {
+        const bool tied = i > 0 && md->strides[o->order[i]] == md->strides[o->order[i - 1]];
 
-        for (int64_t unit = 100; unit > 0; unit /= 10) {
-            begun = begun || block >= unit;
-            if (begun)
-                text[at++] = (char)('0' + block / unit % 10);
-        }
-        text[at++] = (char)('a' + md->inner_idxs[i]);
+        o->tie[o->order[i]] = tied ? o->tie[o->order[i - 1]] : i;
     }
-    text[at] = '\0';
+    for (int i = 0; i < md->inner_nblks; i++) {
+        const int size = md->inner_blks[i] < 1000 ? (int)md->inner_blks[i] : 0;
+
+        at += snprintf(o->blocks + at, sizeof o->blocks - (size_t)at, "%d%c", size, (char)('a' + md->inner_idxs[i]));
+    }
+}
+
+/* Is the name one of such a layout's? */
+static bool fits(const outline *o, int rank, const char *name)
+{
+    for (int i = 0; i < rank; i++) {
+        const int d = (name[i] | 0x20) - 'a';
+
+        if (d < 0 || d >= rank || name[i] != o->letters[d] || o->tie[d] != o->tie[o->order[i]] ||
+            (o->many[o->order[i]] && d != o->order[i]))
+            return false;
+    }
+    return strcmp(name + rank, o->blocks) == 0;
+}
+
+static dnnl_format_tag_t search_tag(const outline *o, int rank)
+{
+    for (int t = (int)dnnl_format_tag_any + 1; t < (int)dnnl_format_tag_last; t++)
+        if (fits(o, rank, dnnl_fmt_tag2str((dnnl_format_tag_t)t)))
+            return (dnnl_format_tag_t)t;
+    return dnnl_format_tag_undef;
+}
+
+/* Outlines that were searched: as texts, with a mark at each axis that has many blocks, or is tied to the one before. */
+static struct {
+    char text[MOST_TEXT];
+    dnnl_format_tag_t tag; /* undef: none fits */
+} names[MOST_NAMES];
+static uint32_t name_count;
+static pthread_mutex_t name_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void write_text(const outline *o, int rank, char *text)
+{
+    int at = 0;
+
+    for (int i = 0; i < rank; i++) {
+        const int d = o->order[i];
+
+        if (i > 0 && o->tie[d] == o->tie[o->order[i - 1]])
+            text[at++] = '=';
+        text[at++] = o->letters[d];
+        if (o->many[d])
+            text[at++] = '+';
+    }
+    (void)strcpy(text + at, o->blocks);
+}
+
+static dnnl_format_tag_t find_tag(const rg_md *md)
+{
+    dnnl_format_tag_t tag = dnnl_format_tag_undef;
+    char text[MOST_TEXT];
+    bool known = false;
+    outline o;
+
+    draw_outline(md, &o);
+    write_text(&o, md->ndims, text);
+    (void)pthread_mutex_lock(&name_lock);
+    for (uint32_t i = 0; !known && i < name_count; i++) {
+        known = strcmp(names[i].text, text) == 0;
+        tag = known ? names[i].tag : tag;
+    }
+    if (!known) {
+        tag = search_tag(&o, md->ndims);
+        if (name_count < MOST_NAMES) {
+            (void)strcpy(names[name_count].text, text);
+            names[name_count++].tag = tag;
+        }
+    }
+    (void)pthread_mutex_unlock(&name_lock);
+    return tag;
 }
 
 /* ------------------------------------------------------------------ descriptors of layouts */
@@ -132,12 +170,9 @@ static bool has_numbers(const_dnnl_memory_desc_t desc, dnnl_query_t what, const 
 /* A layout in blocks that the library has no name for is none that it can be told. */
 static dnnl_status_t make_blocked(const rg_md *md, dnnl_memory_desc_t *out)
 {
-    char text[MOST_TEXT];
-    dnnl_format_tag_t tag;
+    const dnnl_format_tag_t tag = find_tag(md);
     dnnl_status_t code;
 
-    write_name(md, text);
-    tag = find_tag(text);
     if (tag == dnnl_format_tag_undef)
         return dnnl_unimplemented;
     code = dnnl_memory_desc_create_with_tag(out, md->ndims, md->dims, md->data_type, tag);
