@@ -4,9 +4,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Where an element is. Tensors are [outer][channels][inner]: the rows of a product's first operand are outer ones of one
- * inner each, the columns of its second are inner ones; pixels and the taps of a window are inner ones. The terms of a
- * result differ in channel and, in windows, in inner. */
+/* Where an element is. Tensors are [outer][channels][inner]: the rows of a product's first operand are outer ones of
+ * one inner each, the columns of its second are inner ones; pixels and the taps of a window are inner ones. The terms
+ * of a result differ in channel and, in windows, in inner. */
 typedef struct nm_place {
     uint64_t seed; /* of the tensor */
     int64_t outer;

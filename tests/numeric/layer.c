@@ -241,7 +241,8 @@ static void write_copy(const nm_layer *l, wire *w)
 static void write_conv(const nm_case *c, wire *w, const char *result)
 {
     const nm_layer *l = c->layer;
-    const int64_t dims[] = { l->out, l->in / l->group, l->kernel, l->kernel }, pads[] = { l->pad, l->pad, l->pad, l->pad };
+    const int64_t dims[] = { l->out, l->in / l->group, l->kernel, l->kernel },
+                  pads[] = { l->pad, l->pad, l->pad, l->pad };
     const int64_t strides[] = { l->stride, l->stride }, dilations[] = { l->dilation, l->dilation };
     char inputs[8];
     wire_mark n;

@@ -118,7 +118,8 @@ static void every_kernel(void **state)
 
                 if (refused[k])
                     continue;
-                ran = expect(&cases[(uint32_t)l * nm_kind_count + d], kn_kernels[k].name, threads[(d + k) % 3], "f32", BOUND);
+                ran = expect(&cases[(uint32_t)l * nm_kind_count + d], kn_kernels[k].name, threads[(d + k) % 3], "f32",
+                             BOUND);
                 refused[k] = ran != k && !is_picky(k);
                 runs[ran]++;
             }

@@ -108,7 +108,7 @@ static void compare(subject *s, const char *kind, uint64_t seed, uint32_t rank, 
     for (uint32_t o = 0; o < inlay_session_output_count(s->ours); o++) {
         double d = distance(inlay_context_output(s->a, o), inlay_context_output(s->b, o), peak);
 
-        if (!(d <= 1e-5))
+        if (!(d <= 1e-6))
             fail_msg("%s model %llu, [%lld, %lld, ..]: output %u is off by %g of its largest value", kind,
                      (unsigned long long)seed, (long long)dims[0], (long long)dims[1], o, d);
     }
@@ -203,7 +203,7 @@ static void two_at_once(void **state)
         for (int i = 0; i < 3; i++) {
             (void)pthread_join(threads[i], NULL);
             assert_false(r[i].failed);
-            if (!(r[i].worst <= 2e-5))
+            if (!(r[i].worst <= 1e-6))
                 fail_msg("model %llu, thread %d: off by %g", (unsigned long long)seed, i, r[i].worst);
             inlay_value_unref(r[i].x);
             inlay_value_unref(wants[i]);

@@ -1,5 +1,6 @@
 /* What chance found: shapes at which a library or a layout is ambiguous, tensors without elements, operands that do not
  * fit. */
+#define BESIDE_MOST 4e-6f
 #include "beside.h"
 
 static void expect_all(const char *const *scripts, size_t count, int64_t opset, void (*feed)(rig *r))

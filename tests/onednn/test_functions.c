@@ -1,5 +1,6 @@
 /* Functions of one tensor over all of their range, small results and the ends included, and operators that are taken
  * apart: sums of any number of tensors, powers, products with factors. Against the reference. */
+#define BESIDE_MOST 1e-6f
 #include "beside.h"
 
 /* Logarithmic steps of both signs, then even ones around 0, then what is not finite. */

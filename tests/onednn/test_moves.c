@@ -1,5 +1,6 @@
 /* What only moves: transposes and changes of layout of many shapes, concatenations of images, and Pad in every mode,
  * against the reference. Values are moved, not computed, so they have to be the same. */
+#define BESIDE_MOST 6e-6f
 #include "beside.h"
 
 static void expect_all(const beside_row *rows, size_t count, int64_t opset)

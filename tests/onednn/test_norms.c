@@ -34,7 +34,7 @@ static void expect_same(const char *script, const char *op_type, const char *thr
 
         assert_int_equal(inlay_value_bytes(got), inlay_value_bytes(want));
         for (int64_t i = 0; i < inlay_value_count(got); i++)
-            if (!(fabsf(x[i] - y[i]) <= 1e-5f * (1 + fabsf(y[i]))))
+            if (!(fabsf(x[i] - y[i]) <= 4e-6f * (1 + fabsf(y[i]))))
                 fail_msg("element %lld of output %u is %g, not %g, in\n%s", (long long)i, o, (double)x[i], (double)y[i],
                          script);
     }

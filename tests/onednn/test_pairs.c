@@ -253,7 +253,7 @@ static void exact(void **state)
                 }
                 worst = fmax(worst, off / sqrt(rows * columns));
             }
-        if (!(worst <= 1e-6))
+        if (!(worst <= 2e-7))
             fail_msg("kind %d: off by %g", kind, worst);
         free(c);
         teardown(&p);

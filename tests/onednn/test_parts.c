@@ -33,7 +33,7 @@ static void expect_equal(const char *script)
             for (int64_t k = 0; k < inlay_value_count(got); k++) {
                 float x = ((float *)inlay_value_data(got))[k], y = ((float *)inlay_value_data(want))[k];
 
-                if (!(fabsf(x - y) <= 1e-5f * peak))
+                if (!(fabsf(x - y) <= 6e-6f * peak))
                     fail_msg("output %u: element %lld differs in\n%s", o, (long long)k, script);
             }
         }

@@ -63,7 +63,7 @@ static void sequences(void **state)
         region_model m;
 
         write_sequence_model(&m, seed, 1 + seed % 5);
-        check(&m, seed, seed % 4 ? "reduced" : "strict", 3, (const int64_t[]){ 2, 19, WIDTH }, seed % 4 ? 2e-2 : 1e-5);
+        check(&m, seed, seed % 4 ? "reduced" : "strict", 3, (const int64_t[]){ 2, 19, WIDTH }, seed % 4 ? 2e-2 : 1e-6);
     }
 }
 
@@ -76,7 +76,7 @@ static void images(void **state)
 
         write_image_model(&m, seed, 2 + seed % 5, &channels);
         check(&m, seed, seed % 4 ? "reduced" : "strict", 4, (const int64_t[]){ 2, channels, 13, 9 },
-              seed % 4 ? 3e-2 : 1e-5);
+              seed % 4 ? 3e-2 : 1e-6);
     }
 }
 

@@ -1,4 +1,5 @@
 /* Reductions over axes of one element, which oneDNN does not take for reductions, and what stands behind them. */
+#define BESIDE_MOST 1e-6f
 #include "beside.h"
 
 static void expect_equal(const char *script)

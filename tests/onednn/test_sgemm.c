@@ -113,7 +113,7 @@ static void check(const sg_kernel *kernel, product *p, int mode, const sg_post *
                 sum += (double)p->a[i * p->a_row + k] * p->w[k * p->n + j];
             if (post != NULL)
                 sum = expected(post, sum, own.fn >= SG_ADD ? own.other[i * own.row + j * own.col] : 0);
-            if (!(fabs(got - sum) <= 2e-6 * (sqrt((double)p->k) + fabs(sum)) + 2e-6))
+            if (!(fabs(got - sum) <= 8e-7 * (sqrt((double)p->k) + fabs(sum) + 1)))
                 fail_msg("%lld x %lld x %lld, mode %d, function %d: [%lld, %lld] is %g, not %g", (long long)p->m,
                          (long long)p->n, (long long)p->k, mode, post != NULL ? (int)post->fn : -1, (long long)i,
                          (long long)j, (double)got, sum);
