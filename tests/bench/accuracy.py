@@ -35,20 +35,33 @@ EPS, SMALLEST = 2.0 ** -24, 2.0 ** -149
 FACTOR, OF_PLAIN, OF_PEER, NAMED = 8, 4, 2, 12
 
 
-def arguments():
-    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("--only", default="", help="layers whose names have this in them")
-    ap.add_argument("--seed", type=int, default=1)
+def parser(doc):
+    """What this program and networks_accuracy.py have in common."""
+    ap = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--threads", type=int, default=1)
     ap.add_argument("--json", help="write the figures here, too")
     ap.add_argument("--dir", default=os.path.join(ROOT, "build", "models"))
     ap.add_argument("--inlay", default=os.path.join(ROOT, "build", "release", "bin", "inlay"))
     ap.add_argument("--option", action="append", default=[], help="a session option for all of inlay's runs")
     ap.add_argument("--no-peer", action="store_true", help="without ONNX Runtime")
+    return ap
+
+
+def checked(ap):
+    """The arguments; ONNX Runtime is there afterwards."""
     args = ap.parse_args()
     if not os.path.exists(args.inlay):
         sys.exit(f"{args.inlay} is not there: build first, or name it with --inlay")
+    if not args.no_peer and not os.path.exists(os.path.join(args.dir, "peer", "ort_bench")):
+        subprocess.run(["bash", os.path.join(ROOT, "tests", "models", "peer", "setup.sh"),
+                        os.path.join(args.dir, "peer")], check=True, stdout=sys.stderr)
     return args
+
+
+def keep(args, rows):
+    if args.json:
+        with open(args.json, "w") as f:
+            json.dump(rows, f, indent=1)
 
 
 # ----------------------------------------------------------------- engines
@@ -153,10 +166,10 @@ def summary(rows, names):
 
 
 def main():
-    args = arguments()
-    if not args.no_peer and not os.path.exists(os.path.join(args.dir, "peer", "ort_bench")):
-        subprocess.run(["bash", os.path.join(ROOT, "tests", "models", "peer", "setup.sh"),
-                        os.path.join(args.dir, "peer")], check=True, stdout=sys.stderr)
+    ap = parser(__doc__)
+    ap.add_argument("--only", default="", help="layers whose names have this in them")
+    ap.add_argument("--seed", type=int, default=1)
+    args = checked(ap)
     rows = []
     with tempfile.TemporaryDirectory() as work:
         engines = engines_of(args, os.path.join(work, "cache"))
@@ -170,9 +183,7 @@ def main():
         sys.exit(f"accuracy.py: --only {args.only}: no layer has that in its name")
     print()
     summary(rows, names)
-    if args.json:
-        with open(args.json, "w") as f:
-            json.dump(rows, f, indent=1)
+    keep(args, rows)
     sys.exit(any(r[n]["bound"].startswith("BROKEN") for r in rows for n in ("default", "strict")))
 
 
