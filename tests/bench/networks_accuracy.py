@@ -93,7 +93,7 @@ def line_of(row, names):
     if "fault" in row:
         return f"| {row['network']} | {row['fault']} |" + " |" * len(names)
     cells = [f"{row[n]:.1e}" if isinstance(row[n], float) else row[n] for n in names]
-    ratio = f"{row['default'] / max(row['ort'], 1e-12):.2f}" \
+    ratio = f"{row['default'] / (row['ort'] or 1):.2f}" \
         if isinstance(row.get("ort"), float) and isinstance(row["default"], float) else ""
     verdicts = ", ".join(n for n in ("default", "strict") if not holds(row, n))
     return f"| {row['network']} | " + " | ".join([*cells, ratio, "BROKEN: " + verdicts if verdicts else "holds"]) + " |"
