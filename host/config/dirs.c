@@ -1,4 +1,5 @@
 #include "config/dirs.h"
+#include "base/owner.h"
 #include "config/options.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -93,7 +94,7 @@ static bool is_ours(const char *path)
 {
     struct stat st;
 
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode) && (st.st_mode & S_IWOTH) == 0 &&
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode) && !owner_others_write(&st) &&
            (st.st_uid == geteuid() || st.st_uid == 0);
 }
 

@@ -1,4 +1,5 @@
 #include "config/load.h"
+#include "base/owner.h"
 #include "config/document.h"
 #include <ctype.h>
 #include <errno.h>
@@ -23,6 +24,9 @@ static inlay_status check_file(int fd, mistakes *m)
         return mistake(m, 0, INLAY_IO_ERROR, "not a regular file");
     if ((st.st_mode & S_IWOTH) != 0)
         return mistake(m, 0, INLAY_IO_ERROR, "not read, for anybody may write to it; chmod o-w would help");
+    if (owner_group_writes(&st))
+        return mistake(m, 0, INLAY_IO_ERROR, "not read, for all of group %lu may write to it; chmod g-w would help",
+                       (unsigned long)st.st_gid);
     if (st.st_uid != 0 && st.st_uid != geteuid())
         return mistake(m, 0, INLAY_IO_ERROR, "not read, for it belongs to user %lu, who is neither you nor root",
                        (unsigned long)st.st_uid);

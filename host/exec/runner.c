@@ -225,20 +225,9 @@ static inlay_status run_slow(runner *r, bound *b, bound_step *s, inlay_diag *dia
     return status;
 }
 
-/* The node of the region that the provider named, or the first. */
-static const graph_node *failing_node(const graph *g, const part_region *region, const char *name)
-{
-    for (uint32_t k = 0; k < region->node_count; k++)
-        if (strcmp(g->nodes[region->nodes[k]]->info.name.data, name) == 0)
-            return g->nodes[region->nodes[k]];
-    return g->nodes[region->nodes[0]];
-}
-
 inlay_status runner_step_failed(const runner *r, const bound_step *s, inlay_status status, inlay_diag *diag)
 {
     const program_step *ps = s->plan->step;
-    char why[sizeof diag->text], quoted[160];
-    const graph_node *n;
 
     if (status == INLAY_DEVICE_LOST && s->plan->kind == PLAN_COPY)
         provider_lost(r->prog->env->providers[s->plan->copy_provider].state);
@@ -250,20 +239,7 @@ inlay_status runner_step_failed(const runner *r, const bound_step *s, inlay_stat
         const char *word = status == INLAY_CANCELLED ? "the run was cancelled" : "the run took longer than its limit";
         return inlay_fail(diag, status, "%s, at node '%s'", word, ps->node->info.name.data);
     }
-    if (ps->provider == NULL && diag->node[0] != '\0') /* an inner graph has said where */
-        return status;
-    n = failing_node(r->prog->graph, ps->region, diag->node);
-    (void)snprintf(quoted, sizeof quoted, "'%s'", n->info.name.data);
-    (void)snprintf(why, sizeof why, "%s",
-                   diag->code == status && diag->text[0] != '\0' ? diag->text : inlay_status_text(status));
-    if (strstr(why, quoted) != NULL)
-        (void)inlay_fail(diag, status, "%s", why);
-    else
-        (void)inlay_fail(diag, status, "%s node %s%s%s: %.300s", n->info.op_type.data, quoted,
-                         ps->provider != NULL ? ", provider " : "", ps->provider != NULL ? ps->provider->name : "",
-                         why);
-    (void)snprintf(diag->node, sizeof diag->node, "%s", n->info.name.data);
-    return status;
+    return program_step_failed(r->prog->graph, ps, status, diag);
 }
 
 /* Nothing may be in flight when a run returns: its buffers change hands. */

@@ -1,6 +1,7 @@
 #include "plan/blob_cache.h"
 #include "base/hash.h"
 #include "base/kept.h"
+#include "base/owner.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -168,8 +169,8 @@ static bool dir_is_good(const blob_slot *slot)
         complain(slot, "cache_dir '%s': %s", dir, strerror(errno));
         return false;
     }
-    if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode) || (st.st_mode & S_IWOTH) != 0) {
-        complain(slot, "cache_dir '%s' is not used: it is no folder, or anybody may write to it", dir);
+    if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode) || owner_others_write(&st)) {
+        complain(slot, "cache_dir '%s' is not used: it is no folder, or others may write to it", dir);
         return false;
     }
     return true;

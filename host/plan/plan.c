@@ -40,7 +40,7 @@ static inlay_status try_fold(planner *b, const program_step *s, bool *out_folded
     if (status != INLAY_OK) {
         if (b->diag != NULL)
             *b->diag = quiet;
-        return status;
+        return program_step_failed(b->prog->graph, s, status, b->diag);
     }
     for (uint32_t i = 0; i < r->output_count; i++) {
         uint32_t v = r->outputs[i];
@@ -221,7 +221,7 @@ static inlay_status plan_region(planner *b, uint32_t step_index)
         outputs[i].alias = INLAY_NONE;
     status = s->provider->table->specialize(s->provider->state, s->compiled, &request, &instance, b->diag);
     if (status != INLAY_OK)
-        return status;
+        return program_step_failed(b->prog->graph, s, status, b->diag);
     if (request.workspace_bytes > WORKSPACE_MAX_BYTES || request.workspace_alignment > WORKSPACE_MAX_ALIGNMENT) {
         s->provider->table->release_instance(s->provider->state, s->compiled, instance);
         return inlay_fail(b->diag, INLAY_LIMIT_EXCEEDED, "provider %s wants %llu bytes of workspace, aligned to %llu, "

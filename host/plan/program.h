@@ -86,6 +86,10 @@ part_job *program_jobs(program *p, part_job *jobs);
 /* Releases compiled regions, plans, bodies. NULL is a no-op. */
 void program_destroy(program *p);
 
+/* Puts the node that a step failed at in front of what diag says, and into diag->node. Returns status; diag may be
+ * NULL. */
+inlay_status program_step_failed(const graph *g, const program_step *s, inlay_status status, inlay_diag *diag);
+
 /* The elements of a constant, aligned to 16 bytes, as long as the program: in the file, or copied once. NULL: no
  * memory. Thread-safe. */
 const void *program_constant(program *p, uint32_t value);

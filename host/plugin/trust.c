@@ -1,4 +1,5 @@
 #include "plugin/trust.h"
+#include "base/owner.h"
 #include "base/sha256.h"
 #include <ctype.h>
 #include <errno.h>
@@ -12,12 +13,6 @@
 #include <unistd.h>
 
 /* ------------------------------------------------------------------ owners and modes */
-
-/* May a group that is not the owner's own write? */
-static bool group_writes(const struct stat *st)
-{
-    return (st->st_mode & S_IWGRP) != 0 && st->st_gid != 0 && (uid_t)st->st_gid != st->st_uid;
-}
 
 static inlay_status check_owner(const char *what, const char *path, const struct stat *st, inlay_diag *diag)
 {
@@ -34,7 +29,7 @@ static inlay_status check_mode(const char *what, const char *path, const struct 
     if ((st->st_mode & S_IWOTH) != 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s '%.250s' can be written to by anybody: chmod o-w it", what,
                           path);
-    if (group_writes(st))
+    if (owner_group_writes(st))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s '%.250s' can be written to by all of group %u: "
                           "chmod g-w it", what, path, (unsigned)st->st_gid);
     return INLAY_OK;
@@ -52,7 +47,7 @@ static inlay_status check_parents(const char *dir, inlay_diag *diag)
         slash[slash == parent ? 1 : 0] = '\0';
         if (stat(parent, &st) != 0)
             return inlay_fail(diag, INLAY_IO_ERROR, "folder '%s': %s", parent, strerror(errno));
-        if ((st.st_mode & S_ISVTX) == 0 && ((st.st_mode & S_IWOTH) != 0 || group_writes(&st)))
+        if ((st.st_mode & S_ISVTX) == 0 && owner_others_write(&st))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "folder '%.150s' can be written to by %s, who could put "
                               "another '%.200s' in place: chmod %s-w it", parent,
                               (st.st_mode & S_IWOTH) != 0 ? "anybody" : "a group", dir,

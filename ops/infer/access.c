@@ -280,8 +280,12 @@ inlay_status infer_set_shape(op_infer *infer, uint32_t o, uint32_t rank, const i
                           INLAY_MAX_RANK);
     for (uint32_t d = 0; d < rank; d++) {
         if (dims[d].kind == INLAY_DIM_FIXED && dims[d].value < 0)
-            return infer_fail(infer, INLAY_SHAPE_MISMATCH, "dimension %u of output %u would have the size %lld", d, o,
+            return infer_fail(infer, INLAY_INVALID_MODEL, "dimension %u of output %u would have the size %lld", d, o,
                               (long long)dims[d].value);
+        if (dim_is_beyond(dims[d]))
+            return infer_fail(infer, dims[d].value < 0 ? INLAY_INVALID_MODEL : INLAY_LIMIT_EXCEEDED,
+                              "dimension %u of output %u would %s", d, o,
+                              dims[d].value < 0 ? "be negative" : "have more elements than memory can hold");
     }
     mine = infer->alloc(infer->ctx, (rank + 1) * sizeof *mine);
     if (mine == NULL)
@@ -324,8 +328,10 @@ inlay_status infer_set_elements(op_infer *infer, uint32_t o, uint32_t count, con
     if (mine == NULL)
         return out_of_memory(infer);
     for (uint32_t i = 0; i < count; i++)
-        mine[i] = elements[i].kind != INLAY_DIM_FIXED || fits(infer->out[o]->dtype, elements[i].value) ? elements[i]
-                                                                                                       : dim_unknown();
+        mine[i] = elements[i].kind == INLAY_DIM_SYMBOLIC ||
+                          (elements[i].kind == INLAY_DIM_FIXED && fits(infer->out[o]->dtype, elements[i].value))
+                      ? elements[i]
+                      : dim_unknown();
     infer->out[o]->elements = mine;
     infer->out[o]->element_count = count;
     return INLAY_OK;

@@ -361,8 +361,10 @@ inlay_dim dim_add(op_infer *infer, inlay_dim a, inlay_dim b)
     int64_t value;
 
     if (both_fixed(a, b))
-        return __builtin_add_overflow(a.value, b.value, &value) ? dim_unknown() : dim_fixed(value);
-    if (is_fixed(a, 0))
+        return __builtin_add_overflow(a.value, b.value, &value) ? dim_beyond(a.value < 0) : dim_fixed(value);
+    if (dim_is_beyond(a) && b.kind == INLAY_DIM_FIXED)
+        return a;
+    if (is_fixed(a, 0) || (dim_is_beyond(b) && a.kind == INLAY_DIM_FIXED))
         return b;
     return is_fixed(b, 0) ? a : add_times(infer, a, b, 1);
 }
@@ -372,7 +374,7 @@ inlay_dim dim_sub(op_infer *infer, inlay_dim a, inlay_dim b)
     int64_t value;
 
     if (both_fixed(a, b))
-        return __builtin_sub_overflow(a.value, b.value, &value) ? dim_unknown() : dim_fixed(value);
+        return __builtin_sub_overflow(a.value, b.value, &value) ? dim_beyond(a.value < 0) : dim_fixed(value);
     return is_fixed(b, 0) ? a : add_times(infer, a, b, -1);
 }
 
@@ -383,9 +385,12 @@ inlay_dim dim_mul(op_infer *infer, inlay_dim a, inlay_dim b)
     int64_t value;
 
     if (both_fixed(a, b))
-        return __builtin_mul_overflow(a.value, b.value, &value) ? dim_unknown() : dim_fixed(value);
+        return __builtin_mul_overflow(a.value, b.value, &value) ? dim_beyond((a.value < 0) != (b.value < 0))
+                                                                : dim_fixed(value);
     if (is_fixed(a, 0) || is_fixed(b, 0))
         return dim_fixed(0);
+    if ((dim_is_beyond(a) && b.kind == INLAY_DIM_FIXED) || (dim_is_beyond(b) && a.kind == INLAY_DIM_FIXED))
+        return dim_beyond((a.value < 0) != (b.value < 0));
     if (is_fixed(a, 1))
         return b;
     if (is_fixed(b, 1))

@@ -69,8 +69,9 @@ INLAY_NODISCARD inlay_status infer_set_elements(op_infer *infer, uint32_t o, uin
 /* ------------------------------------------------------------------ dimensions
  *
  * Arithmetic on fixed dims is exact; on symbols it makes an expression symbol, so that equal expressions stay equal;
- * with an unknown operand the result is unknown. Division rounds down as Python's //. Results that
- * 64 bits do not hold, and divisions by 0, are unknown. */
+ * with an unknown operand the result is unknown. Division rounds down as Python's //, by 0 the result is unknown.
+ * Numbers that 64 bits do not hold are unknown as elements, where kernels wrap; as sizes infer_set_shape() refuses
+ * them. */
 
 static inline inlay_dim dim_fixed(int64_t value)
 {
@@ -79,6 +80,15 @@ static inline inlay_dim dim_fixed(int64_t value)
 static inline inlay_dim dim_unknown(void)
 {
     return (inlay_dim){ .value = -1, .kind = INLAY_DIM_UNKNOWN };
+}
+/* Fixed, but beyond what 64 bits hold: an unknown dim that remembers on which side. */
+static inline inlay_dim dim_beyond(bool negative)
+{
+    return (inlay_dim){ .value = negative ? INT64_MIN : INT64_MAX, .kind = INLAY_DIM_UNKNOWN };
+}
+static inline bool dim_is_beyond(inlay_dim a)
+{
+    return a.kind == INLAY_DIM_UNKNOWN && (a.value == INT64_MIN || a.value == INT64_MAX);
 }
 bool dim_same(inlay_dim a, inlay_dim b); /* known to be equal */
 inlay_dim dim_add(op_infer *infer, inlay_dim a, inlay_dim b);

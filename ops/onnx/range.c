@@ -1,18 +1,19 @@
 /* onnx/range.c - an arithmetic sequence. */
 #include "schema.h"
 
-/* max(ceil((limit - start) / delta), 0) for floats; false: more than can be counted, or no number. */
-static bool count_floats(double start, double limit, double delta, inlay_dtype dtype, int64_t *out_count)
+/* max(ceil((limit - start) / delta), 0) for floats. */
+static inlay_dim count_floats(double start, double limit, double delta, inlay_dtype dtype)
 {
     double n = (limit - start) / delta;
 
     /* Range-11 computes in the element type. */
     if (dtype != INLAY_DOUBLE)
         n = (double)(((float)limit - (float)start) / (float)delta);
-    if (n != n || n > 9e15)
-        return false;
-    *out_count = n <= 0 ? 0 : (int64_t)n + ((double)(int64_t)n < n);
-    return true;
+    if (n != n)
+        return dim_unknown();
+    if (n >= 0x1p63)
+        return dim_beyond(false);
+    return dim_fixed(n <= 0 ? 0 : (int64_t)n + ((double)(int64_t)n < n));
 }
 
 static inlay_status range_integers(op_infer *infer, const int64_t *v, inlay_dim *out_count)
@@ -26,10 +27,7 @@ static inlay_status range_integers(op_infer *infer, const int64_t *v, inlay_dim 
         stride = v[2] > 0 ? (uint64_t)v[2] : 0 - (uint64_t)v[2];
         count = (span - 1) / stride + 1;
     }
-    if (count > INT64_MAX)
-        return infer_fail(infer, INLAY_LIMIT_EXCEEDED, "from %lld to %lld there are too many elements", (long long)v[0],
-                          (long long)v[1]);
-    *out_count = dim_fixed((int64_t)count);
+    *out_count = count > INT64_MAX ? dim_beyond(false) : dim_fixed((int64_t)count);
     status = infer_set_shape(infer, 0, 1, out_count);
     if (status != INLAY_OK || count > INFER_MAX_ELEMENTS)
         return status;
@@ -51,10 +49,10 @@ static inlay_status infer_range(op_infer *infer)
         for (uint32_t i = 0; i < 3; i++)
             if (!infer_floats(infer, i, &v[i], 1, &n[i]) || n[i] != 1)
                 return infer_set_shape(infer, 0, 1, &count);
-        if (v[2] == 0 || !count_floats(v[0], v[1], v[2], dtype, &count.value))
+        count = count_floats(v[0], v[1], v[2], dtype);
+        if (v[2] == 0 || (count.kind == INLAY_DIM_UNKNOWN && !dim_is_beyond(count)))
             return infer_fail(infer, INLAY_INVALID_MODEL, "from %g to %g by %g there is no number of elements", v[0],
                               v[1], v[2]);
-        count.kind = INLAY_DIM_FIXED;
         return infer_set_shape(infer, 0, 1, &count);
     }
     for (uint32_t i = 0; i < 3; i++) {

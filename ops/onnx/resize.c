@@ -18,7 +18,7 @@ static inlay_dim resize_scaled(op_infer *infer, inlay_dim in, double scale)
 
     if (in.kind == INLAY_DIM_FIXED) {
         double out = floor((double)((float)in.value * (float)scale));
-        return out >= 0 && out < 9e18 ? dim_fixed((int64_t)out) : dim_unknown();
+        return out >= 0 && out < 0x1p63 ? dim_fixed((int64_t)out) : dim_beyond(out < 0);
     }
     if (scale >= 1 && scale < 1e9 && scale == floor(scale))
         return dim_mul(infer, in, dim_fixed((int64_t)scale));
@@ -39,8 +39,10 @@ static bool resize_keep_aspect(const inlay_dim *in, const inlay_dim *sizes, uint
         scale = (double)sizes[i].value / (double)in[i].value;
         common = i == 0 || (larger ? scale > common : scale < common) ? scale : common;
     }
-    for (uint32_t i = 0; i < n; i++)
-        out[i] = dim_fixed((int64_t)floor(common * (double)in[i].value + 0.5));
+    for (uint32_t i = 0; i < n; i++) {
+        double size = floor(common * (double)in[i].value + 0.5);
+        out[i] = size < 0x1p63 ? dim_fixed((int64_t)size) : dim_beyond(false);
+    }
     return true;
 }
 

@@ -18,13 +18,13 @@ static inlay_status infer_tile(op_infer *infer)
         inlay_status status;
 
         if (infer_floats(infer, 1, &tiles, 1, &count) && infer_floats(infer, 2, &axis_value, 1, &one) && count == 1 &&
-            one == 1 && tiles >= 0 && tiles < 9e15 && axis_value > -1e9 && axis_value < 1e9) {
+            one == 1 && tiles >= 0 && axis_value > -1e9 && axis_value < 1e9) {
             status = infer_axis(infer, (int64_t)axis_value, rank, "axis", &axis);
             if (status != INLAY_OK)
                 return status;
             for (uint32_t i = 0; i < rank; i++)
                 dims[i] = infer_dim(infer, 0, i);
-            dims[axis] = dim_mul(infer, dims[axis], dim_fixed((int64_t)tiles));
+            dims[axis] = dim_mul(infer, dims[axis], tiles < 0x1p63 ? dim_fixed((int64_t)tiles) : dim_beyond(false));
         }
     } else {
         const inlay_dim *repeats = infer_elements(infer, 1, &count);

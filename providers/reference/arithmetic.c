@@ -238,6 +238,26 @@ static inlay_status prepare_arithmetic(const kit_node *node, void **out_state, i
     return INLAY_OK;
 }
 
+typedef int64_t (*find_zero_fn)(const void *data, int64_t n);
+
+/* Div and Mod: no integer is what a division by 0 could give, so that is an error, as long as something is divided. */
+static inlay_status run_division(const kit_call *call)
+{
+    static const find_zero_fn by_dtype[INLAY_DTYPE_COUNT] = {
+        [INLAY_UINT8] = find_zero_u8, [INLAY_UINT16] = find_zero_u16, [INLAY_UINT32] = find_zero_u32,
+        [INLAY_UINT64] = find_zero_u64, [INLAY_INT8] = find_zero_i8, [INLAY_INT16] = find_zero_i16,
+        [INLAY_INT32] = find_zero_i32, [INLAY_INT64] = find_zero_i64
+    };
+    const kit_tensor *b = &call->in[1];
+    find_zero_fn find = by_dtype[b->dtype];
+    int64_t at = find != NULL && call->out[0].count > 0 ? find(b->data, b->count) : b->count;
+
+    if (at < b->count)
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
+                          "element %lld of the divisor is 0; an integer cannot be divided by it", (long long)at);
+    return ew_binary_run(call);
+}
+
 /* The exponent may have another type (Pow-12). Everything is computed in float or double, but integers to integer
  * powers exactly. */
 static inlay_status prepare_pow(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -261,18 +281,18 @@ static inlay_status prepare_pow(const kit_node *node, void **out_state, inlay_di
     return INLAY_OK;
 }
 
-#define BINARY(name, types)                                                                                            \
+#define BINARY(name, runs)                                                                                            \
     {                                                                                                                  \
-        .op_type = name, .in_types = { types, types }, .flags = KIT_IN_PLACE, .prepare = prepare_arithmetic,           \
-        .shape = ew_binary_shape, .run = ew_binary_run, .row = ew_binary_row, .row_inputs = 2,                         \
+        .op_type = name, .in_types = { KIT_NUMBERS, KIT_NUMBERS }, .flags = KIT_IN_PLACE, .prepare = prepare_arithmetic,           \
+        .shape = ew_binary_shape, .run = runs, .row = ew_binary_row, .row_inputs = 2,                                  \
         .row_fits = ew_binary_row_fits                                                                                 \
     }
 static const kit_kernel kernels[] = {
-    BINARY("Add", KIT_NUMBERS),
-    BINARY("Sub", KIT_NUMBERS),
-    BINARY("Mul", KIT_NUMBERS),
-    BINARY("Div", KIT_NUMBERS),
-    BINARY("Mod", KIT_NUMBERS),
+    BINARY("Add", ew_binary_run),
+    BINARY("Sub", ew_binary_run),
+    BINARY("Mul", ew_binary_run),
+    BINARY("Div", run_division),
+    BINARY("Mod", run_division),
     { .op_type = "Pow",
       .in_types = { KIT_FLOATS | KIT_BIT(INT32) | KIT_BIT(INT64), KIT_NUMBERS },
       .flags = KIT_IN_PLACE,

@@ -3,7 +3,14 @@
  *
  * Numbers go through the widest type that holds them exactly: int64 for integers, double for double and uint64, float
  * for the rest. Strings are written the shortest way that reads back the same (as numpy does) and read in the C
- * locale. */
+ * locale.
+ *
+ * ONNX leaves open what a float becomes that an integer type does not hold. Here, on every path and CPU: the fraction is
+ * cut off; NaN becomes 0; what is left becomes the nearest number of a wider integer, int32 for INT32 and all types of
+ * at most 16 bits, int64 for UINT32 and INT64, and for UINT64 the one of int64 or uint64 that has its sign; the result
+ * is the low bits of that. So 300 is 44 as UINT8 and -1 is 255, as in ONNX Runtime and numpy on x86; 1e20 and infinity
+ * are 255 as UINT8, -1 as INT8, and the largest of INT32, INT64 and UINT64. BOOL is false for 0 alone. Texts that are not
+ * written as integers ("3e9") follow as double. */
 #define _GNU_SOURCE /* strtod_l */
 #include "elementwise.h"
 #include <ctype.h>
@@ -192,9 +199,9 @@ static inlay_status numbers_to_strings(const kit_call *call)
     return INLAY_OK;
 }
 
-/* The number that the text holds; false when it is none. Integers keep all 64 bits in *integer, others are cut to
- * it. */
-static bool read_number(inlay_str s, locale_t c_only, double *value, uint64_t *integer)
+/* The number that the text holds; false when it is none. *out_exact: it is written as an integer, of which *integer
+ * keeps all 64 bits. */
+static bool read_number(inlay_str s, locale_t c_only, double *value, uint64_t *integer, bool *out_exact)
 {
     char text[512], *end = text, *end_integer = text;
 
@@ -211,14 +218,14 @@ static bool read_number(inlay_str s, locale_t c_only, double *value, uint64_t *i
     if (strcasecmp(text, "true") == 0 || strcasecmp(text, "false") == 0) {
         *integer = tolower((unsigned char)text[0]) == 't';
         *value = (double)*integer;
+        *out_exact = true;
         return true;
     }
     *value = strtod_l(text, &end, c_only);
     if (end != text + s.bytes)
         return false;
     *integer = text[0] == '-' ? (uint64_t)strtoll(text, &end_integer, 10) : (uint64_t)strtoull(text, &end_integer, 10);
-    if (end_integer != end)
-        *integer = f64_to_u64(*value);
+    *out_exact = end_integer == end;
     return true;
 }
 
@@ -232,12 +239,13 @@ static inlay_status strings_to_numbers(const kit_call *call)
         inlay_str text = ((const inlay_str *)x->data)[i];
         double value = 0;
         uint64_t integer = 0;
+        bool exact = false;
 
-        if (!read_number(text, s->c_only, &value, &integer))
+        if (!read_number(text, s->c_only, &value, &integer, &exact))
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "Cast: element %lld, '%.*s', is not a number",
                               (long long)i, (int)(text.bytes < 60 ? text.bytes : 60),
                               text.data != NULL ? text.data : "");
-        if (floats || (y->dtype == INLAY_BOOL && integer == 0)) {
+        if (floats || !exact || (y->dtype == INLAY_BOOL && integer == 0)) {
             convert_from_f64(y->dtype, y->data, i, 1, &value, s->how);
         } else {
             int64_t bits = (int64_t)integer;

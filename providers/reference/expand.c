@@ -25,6 +25,8 @@ static inlay_status run_expand(const kit_call *call)
         const int64_t want =
             i + (uint32_t)wanted < rank ? 1 : ((const int64_t *)call->in[1].data)[i + (uint32_t)wanted - rank];
 
+        if (want < 0)
+            return inlay_fail(call->diag, INLAY_INVALID_MODEL, "shape asks for a size of %lld", (long long)want);
         if (have != want && have != 1 && want != 1)
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "axis %u of size %lld cannot be expanded to %lld", i,
                               (long long)have, (long long)want);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 #define CASE(path) ONNX_TEST_DATA "/" path "/model.onnx"
@@ -344,6 +345,49 @@ static void test_dlpack(void **state)
     inlay_value_unref(again);
 }
 
+/* What another library hands over: DLPack's struct, by its own definition. */
+typedef struct foreign_tensor {
+    void *data;
+    int32_t device_type, device_id, rank;
+    uint8_t code, bits;
+    uint16_t lanes;
+    const int64_t *dims, *strides;
+    uint64_t byte_offset;
+    void *owner;
+    void (*deleter)(struct DLManagedTensor *self);
+} foreign_tensor;
+
+/* Elements that do not lie side by side are never read as if they did. */
+static void test_dlpack_strides(void **state)
+{
+    static const struct {
+        int64_t dims[3], strides[3];
+        bool dense;
+    } rows[] = {
+        { { 2, 3, 4 }, { 12, 4, 1 }, true },  { { 2, 3, 4 }, { 24, 4, 1 }, false }, { { 2, 3, 4 }, { 12, 8, 1 }, false },
+        { { 2, 3, 4 }, { 12, 4, 2 }, false }, { { 2, 3, 4 }, { 1, 2, 6 }, false },  { { 2, 3, 4 }, { 0, 4, 1 }, false },
+        { { 2, 3, 4 }, { -12, 4, 1 }, false }, { { 1, 3, 4 }, { 99, 4, 1 }, true },  { { 2, 1, 4 }, { 4, 77, 1 }, true },
+        { { 2, 3, 1 }, { 3, 1, 5 }, true },   { { 2, 3, 1 }, { 6, 2, 1 }, false },  { { 2, 0, 4 }, { 9, 9, 9 }, true },
+    };
+    static float data[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        foreign_tensor t = { .data = data, .device_type = 1, .rank = 3, .code = 2, .bits = 32, .lanes = 1,
+                             .dims = rows[i].dims, .strides = rows[i].strides, .byte_offset = 4 };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        inlay_value *v = NULL;
+        inlay_status status = inlay_value_from_dlpack((struct DLManagedTensor *)&t, &v, &diag);
+
+        assert_int_equal(status, rows[i].dense ? INLAY_OK : INLAY_UNSUPPORTED);
+        if (rows[i].dense && rows[i].dims[1] != 0)
+            assert_ptr_equal(inlay_value_data(v), data + 1);
+        if (!rows[i].dense)
+            assert_non_null(strstr(diag.text, "is strided"));
+        inlay_value_unref(v);
+    }
+}
+
 /* ------------------------------------------------------------------ options, cancel, deadline, progress */
 
 static void test_options(void **state)
@@ -468,6 +512,7 @@ int main(void)
         cmocka_unit_test(test_output_kept),    cmocka_unit_test(test_output_bound),
         cmocka_unit_test(test_wrong_inputs),   cmocka_unit_test(test_wrong_files),
         cmocka_unit_test(test_values),         cmocka_unit_test(test_dlpack),
+        cmocka_unit_test(test_dlpack_strides),
         cmocka_unit_test(test_options),        cmocka_unit_test(test_progress),
         cmocka_unit_test(test_cancel_and_deadline), cmocka_unit_test(test_plan_numbers),
     };

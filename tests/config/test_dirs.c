@@ -57,6 +57,13 @@ static void cache(void **state)
     assert_int_equal(chmod(wanted, 0777), 0); /* others could plant files */
     assert_false(config_cache_folder(options, "plugins", text, sizeof text));
     assert_string_equal(text, "");
+    if (geteuid() == 0) { /* so could a group */
+        assert_int_equal(chmod(wanted, 0770), 0);
+        assert_true(config_cache_folder(options, "plugins", text, sizeof text));
+        assert_int_equal(chown(wanted, 0, 12345), 0);
+        assert_false(config_cache_folder(options, "plugins", text, sizeof text));
+        assert_string_equal(text, "");
+    }
     assert_int_equal(rmdir(wanted), 0);
     (void)snprintf(text, sizeof text, "%s/own", dir);
     assert_int_equal(inlay_options_set(options, "cache_dir", text, NULL), INLAY_OK);

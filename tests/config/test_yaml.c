@@ -245,7 +245,18 @@ static void refused(void **state)
     if (geteuid() == 0 && chown(path, 12345, (gid_t)-1) == 0) { /* only root can make such a file */
         assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_IO_ERROR);
         assert_non_null(strstr(diag.text, "it belongs to user 12345"));
-        assert_int_equal(chown(path, 0, (gid_t)-1), 0);
+        assert_int_equal(chown(path, 0, 12345), 0);
+        assert_int_equal(chmod(path, 0664), 0);
+        assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_IO_ERROR);
+        assert_non_null(strstr(diag.text, "all of group 12345 may write to it; chmod g-w would help"));
+        assert_int_equal(chown(path, 0, 0), 0); /* root's own group */
+        inlay_options_destroy(options);
+        options = make();
+        assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_OK);
+        has(options, "policy", "priority");
+        inlay_options_destroy(options);
+        options = make();
+        assert_int_equal(chmod(path, 0644), 0);
     }
     assert_non_null(big);
     (void)memset(big, ' ', 1 << 21);

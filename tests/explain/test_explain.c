@@ -4,6 +4,7 @@
 #include "rig.h"
 #include "told.h"
 #include <jansson.h>
+#include <math.h>
 
 /* ------------------------------------------------------------------ helpers */
 
@@ -256,6 +257,25 @@ static void test_bodies(void **state)
     rig_close(&r);
 }
 
+/* What the regions of a provider took in one run: of each graph as often as it ran, bodies included. */
+static double measured_of(const json_t *g, const char *provider)
+{
+    const json_t *regions = json_object_get(g, "regions"), *body;
+    double once = 0, executions = 0, inner = 0;
+    const char *attr;
+
+    for (size_t i = 0; i < json_array_size(regions); i++) {
+        json_t *r = json_array_get(regions, i), *bodies = json_object_get(r, "bodies");
+
+        executions = number(r, "calls") > executions ? number(r, "calls") : executions;
+        if (strcmp(json_string_value(json_object_get(r, "provider")), provider) == 0)
+            once += number(r, "measured_ns");
+        json_object_foreach(bodies, attr, body)
+            inner += measured_of(body, provider);
+    }
+    return once * executions + inner;
+}
+
 static void test_measured_bodies(void **state)
 {
     static float x[] = { 1, 2, 3 };
@@ -263,8 +283,9 @@ static void test_measured_bodies(void **state)
     rig r = loop_of_if();
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *value;
-    const json_t *loop;
+    const json_t *loop, *mine;
     json_t *j;
+    double all;
 
     (void)state;
     rig_floats(&r, 0, "3", x);
@@ -278,6 +299,9 @@ static void test_measured_bodies(void **state)
     j = explain_json(r.session, (inlay_explain_options){ .measured = r.context });
     loop = body_of(json_object_get(j, "main"), 0, "body");
     assert_float_equal(number(loop, "times"), 5, 0);
+    mine = json_array_get(json_object_get(j, "providers"), 0);
+    all = measured_of(json_object_get(j, "main"), json_string_value(json_object_get(mine, "name")));
+    assert_true(all > 0 && fabs(number(mine, "measured_ns") - all) <= 1e-3 * all);
     /* The branch that ran counts, whichever was thought the dearer. */
     for (size_t at = 0; at < json_array_size(json_object_get(loop, "regions")); at++) {
         if (body_of(loop, at, "then_branch") == NULL)

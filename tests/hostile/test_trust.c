@@ -60,6 +60,14 @@ static void directories(void **state)
         refuse_dir(&f, "by all of group 12345: chmod g-w it");
         assert_int_equal(chown(f.plugins, 0, 0), 0); /* root's group is root */
         plugin_set_destroy(folder_search(&f));
+        /* A group that may write to the folder above could put another in place, unless that folder is sticky. */
+        assert_int_equal(chmod(f.plugins, 0755), 0);
+        assert_int_equal(chown(f.root, 0, 12345), 0);
+        assert_int_equal(chmod(f.root, 0775), 0);
+        refuse_dir(&f, "can be written to by a group, who could put another");
+        assert_int_equal(chmod(f.root, 01775), 0);
+        plugin_set_destroy(folder_search(&f));
+        assert_int_equal(chmod(f.root, 0755), 0);
     }
     folder_remove(&f);
 }
@@ -229,6 +237,22 @@ static void only_what_is_listed(void **state)
     plugin_set_destroy(set);
     (void)snprintf(command, sizeof command, "sha256sum %s/good.so >>%s", f.plugins, list);
     assert_int_equal(system(command), 0);
+    set = folder_search_with(&f, search);
+    assert_true(plugin_set_file(set, 0)->loaded);
+    plugin_set_destroy(set);
+    /* Each digit counts, and nothing may stand behind the last. */
+    for (size_t i = 0; i <= 64; i++) {
+        char wrong[80];
+
+        (void)snprintf(wrong, sizeof wrong, "%s  good.so\n", sum);
+        wrong[i] = wrong[i] == '0' ? '1' : '0';
+        file_write(list, wrong, strlen(wrong));
+        set = folder_search_with(&f, search);
+        expect_file(plugin_set_file(set, 0), PLUGIN_REFUSED, "add the line: ");
+        plugin_set_destroy(set);
+    }
+    (void)snprintf(command, sizeof command, "\\%s *good.so\n", sum); /* as sha256sum writes odd names */
+    file_write(list, command, strlen(command));
     set = folder_search_with(&f, search);
     assert_true(plugin_set_file(set, 0)->loaded);
     plugin_set_destroy(set);

@@ -391,9 +391,49 @@ static void sparse_limits(void **state)
     wire_deinit(&w);
 }
 
+/* An index that is out of range along its own axis is refused, even where the sum of all axes falls into the tensor. */
+static void sparse_indices_by_axis(void **state)
+{
+    static const struct {
+        int64_t index[2];
+        bool good;
+    } rows_of[] = {
+        { { 2, 3 }, true },   { { 1, -1 }, false }, { { -1, 3 }, false }, { { 0, 4 }, false },
+        { { 3, 0 }, false }, { { 2, -4 }, false }, { { 1, 5 }, false },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows_of / sizeof rows_of[0]; i++) {
+        wire w = { 0 };
+        wire_mark g = mw_begin(&w, 13, 21), sparse = wire_begin(&w, MW_SPARSE), t = wire_begin(&w, 1);
+        inlay_diag diag = INLAY_DIAG_INIT;
+        graph_model *model = NULL;
+        inlay_status status;
+
+        mw_tensor_head(&w, "c", INLAY_FLOAT, 1, (int64_t[]){ 1 });
+        wire_float(&w, 4, 7);
+        wire_end(&w, t);
+        t = wire_begin(&w, 2);
+        mw_tensor_head(&w, NULL, INLAY_INT64, 2, (int64_t[]){ 1, 2 });
+        wire_ints(&w, 7, rows_of[i].index, 2);
+        wire_end(&w, t);
+        wire_ints(&w, 3, (int64_t[]){ 3, 4 }, 2);
+        wire_end(&w, sparse);
+        mw_value(&w, MW_OUTPUT, "c", INLAY_FLOAT, "3,4");
+        wire_end(&w, g);
+        status = model_load_bytes(w.bytes, w.count, NULL, &model, &diag);
+        assert_int_equal(status, rows_of[i].good ? INLAY_OK : INLAY_INVALID_MODEL);
+        if (!rows_of[i].good)
+            assert_non_null(strstr(diag.text, "index 0 of a sparse tensor is out of range"));
+        graph_model_destroy(model);
+        wire_deinit(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sparse_indices_by_axis),
         cmocka_unit_test(every_form_of_every_type),
         cmocka_unit_test(all_types_have_a_row),
         cmocka_unit_test(strings),

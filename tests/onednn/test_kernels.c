@@ -187,6 +187,39 @@ static void explained(void **state)
     folder_remove(&f);
 }
 
+/* precision strict has sums as they are written alone: neither Winograd's algorithm nor products in pairs, not even by
+ * name, for layers that are large enough for either. */
+static void strict_kernels(void **state)
+{
+    static const char *const models[] = {
+        layers, "x : 64,256\nw = [256,512]\nc = [512]\nk = MatMul(x, w)\na = Add(k, c)\ny = Relu(a)\n-> y",
+        "x : 64,256\nw = [300,256]\nk = Gemm(x, w) transB=1\ny = Relu(k)\n-> y",
+    };
+    static const char *const wished[] = { "auto", "pairs", "packed_pairs", "winograd_4x4", "winograd_2x2",
+                                          "library_winograd" };
+    told t = { 0 };
+
+    (void)state;
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+        for (size_t i = 0; i < sizeof wished / sizeof *wished; i++) {
+            wire w = { 0 };
+            rig r;
+
+            script_model(&w, models[m], 17);
+            r = rig_open(&w, (const char *const[]){ "providers", "onednn,reference", "policy", "priority",
+                                                    "intra_threads", "1", "precision", "strict", "onednn.pairs", "1",
+                                                    "onednn.winograd", "1", "onednn.kernel", wished[i], NULL });
+            explain(&r, "json", &t);
+            assert_true(count_of(&t, "\"kernel\":") > 0);
+            assert_int_equal(count_of(&t, "\"pairs\""), 0);
+            assert_int_equal(count_of(&t, "\"packed_pairs\""), 0);
+            assert_int_equal(count_of(&t, "winograd_"), 0);
+            assert_int_equal(count_of(&t, "\"library_winograd\""), 0);
+            rig_close(&r);
+        }
+    told_free(&t);
+}
+
 /* Weights that layers on images of all sizes have in common: one pack where that costs little, right either way. */
 static void shared_weights(void **state)
 {
@@ -364,7 +397,7 @@ static void held_to_its_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_kernel), cmocka_unit_test(every_product),
-                                        cmocka_unit_test(explained), cmocka_unit_test(shared_weights),
+                                        cmocka_unit_test(explained), cmocka_unit_test(strict_kernels), cmocka_unit_test(shared_weights),
                                         cmocka_unit_test(tuned), cmocka_unit_test(tuned_products),
                                         cmocka_unit_test(held_to_its_error) };
 

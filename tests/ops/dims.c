@@ -287,6 +287,50 @@ static void test_sizes(void **state)
     }
 }
 
+/* Numbers that 64 bits do not hold are unknown, and remember on which side they are as long as numbers meet them. */
+static void test_beyond(void **state)
+{
+    const inlay_dim most = dim_fixed(INT64_MAX), least = dim_fixed(INT64_MIN), one = dim_fixed(1), minus = dim_fixed(-1);
+    const inlay_dim high = dim_add(&tools, most, one), low = dim_sub(&tools, least, one);
+    const struct {
+        inlay_dim got;
+        int side; /* 1 too large, -1 too small, 0 neither */
+    } rows[] = {
+        { high, 1 },
+        { low, -1 },
+        { dim_add(&tools, least, minus), -1 },
+        { dim_sub(&tools, most, minus), 1 },
+        { dim_mul(&tools, most, dim_fixed(2)), 1 },
+        { dim_mul(&tools, dim_fixed(-2), most), -1 },
+        { dim_mul(&tools, least, minus), 1 },
+        { dim_add(&tools, high, one), 1 },
+        { dim_add(&tools, one, high), 1 },
+        { dim_add(&tools, low, dim_fixed(7)), -1 },
+        { dim_add(&tools, dim_fixed(7), low), -1 },
+        { dim_mul(&tools, high, dim_fixed(3)), 1 },
+        { dim_mul(&tools, dim_fixed(3), high), 1 },
+        { dim_mul(&tools, high, minus), -1 },
+        { dim_mul(&tools, minus, low), 1 },
+        { dim_mul(&tools, high, dim_fixed(0)), 0 },
+        { dim_add(&tools, high, symbol("batch")), 0 },
+        { dim_add(&tools, high, dim_unknown()), 0 },
+        { dim_unknown(), 0 },
+        { most, 0 },
+        { least, 0 },
+        { symbol("batch"), 0 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(dim_is_beyond(rows[i].got), rows[i].side != 0);
+        if (rows[i].side == 0)
+            continue;
+        assert_int_equal(rows[i].got.kind, INLAY_DIM_UNKNOWN);
+        assert_int_equal(rows[i].got.value < 0, rows[i].side < 0);
+        assert_false(dim_same(rows[i].got, rows[i].got));
+    }
+}
+
 static void test_laws(void **state)
 {
     (void)state;
@@ -326,6 +370,7 @@ int main(void)
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_truth),
         cmocka_unit_test(test_laws),
+        cmocka_unit_test(test_beyond),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -418,9 +418,9 @@ static void test_integer_corners(void **unused)
         int64_t fmod;
         int32_t a, b, want;
     } rows[] = {
-        { "Div", 0, 7, 0, 0 },         { "Div", 0, INT32_MIN, -1, INT32_MIN }, { "Div", 0, -7, 2, -3 },
-        { "Mod", 0, 7, 0, 0 },         { "Mod", 0, INT32_MIN, -1, 0 },         { "Mod", 0, -7, 3, 2 },
-        { "Mod", 0, 7, -3, -2 },       { "Mod", 1, -7, 3, -1 },                { "Mod", 1, 7, 0, 0 },
+        { "Div", 0, 7, 0, 99 },        { "Div", 0, INT32_MIN, -1, INT32_MIN }, { "Div", 0, -7, 2, -3 },
+        { "Mod", 0, 7, 0, 99 },        { "Mod", 0, INT32_MIN, -1, 0 },         { "Mod", 0, -7, 3, 2 },
+        { "Mod", 0, 7, -3, -2 },       { "Mod", 1, -7, 3, -1 },                { "Mod", 1, 7, 0, 99 },
         { "Add", 0, INT32_MAX, 1, INT32_MIN }, { "Pow", 0, 3, 4, 81 },         { "Pow", 0, 2, -1, 0 },
         { "Pow", 0, -1, -3, -1 },
     };
@@ -434,8 +434,29 @@ static void test_integer_corners(void **unused)
         kernel_case_input(&c, INLAY_INT32, 0, NULL, &rows[r].b, false);
         kernel_case_output(&c, INLAY_INT32, 0, NULL, &out);
         kernel_case_int(&c, "fmod", rows[r].fmod);
-        assert_int_equal(run(&c, &reference_arithmetic), INLAY_OK);
+        /* Nothing is what a division by 0 could give. */
+        assert_int_equal(run(&c, &reference_arithmetic), rows[r].b == 0 ? INLAY_INVALID_ARGUMENT : INLAY_OK);
         assert_int_equal(out, rows[r].want);
+    }
+}
+
+/* Floats that a sub-byte type does not hold: the low bits of the int32 that they saturate to. */
+static void test_cast_beyond_nibbles(void **unused)
+{
+    static const float x[12] = { 300, -1, -129, 255.9f, -0.9f, 3e9f, -3e9f, 1e20f, -1e20f, NAN, INFINITY, -INFINITY };
+    static const uint8_t nibbles[6] = { 0xfc, 0xff, 0xf0, 0xf0, 0x00, 0x0f }, pairs[3] = { 0xfc, 0xcc, 0x30 };
+    static const inlay_dtype types[] = { INLAY_INT4, INLAY_UINT4, INLAY_INT2, INLAY_UINT2 };
+    const int64_t dims[] = { 12 };
+
+    (void)unused;
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+        kernel_case c = { .op_type = "Cast", .since_version = 25 };
+        uint8_t y[6] = { 0 };
+
+        kernel_case_input(&c, INLAY_FLOAT, 1, dims, x, false);
+        kernel_case_output(&c, types[t], 1, dims, y);
+        assert_int_equal(run(&c, &reference_cast), INLAY_OK);
+        assert_memory_equal(y, t < 2 ? nibbles : pairs, t < 2 ? sizeof nibbles : sizeof pairs);
     }
 }
 
@@ -520,6 +541,35 @@ static void test_unary(void **unused)
             for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
                 for (int in_place = 0; in_place < 2; in_place++)
                     check_unary(&unaries[o], numbers[t], &sizes[s], in_place != 0);
+}
+
+/* The fast sine and cosine are for moderate angles: one that is not, wherever it stands, must not go through them. */
+static void test_far_angles(void **unused)
+{
+    static const int64_t counts[] = { 1, 2, 3, 9, 16, 17, 513 };
+    static const double angles[] = { 3e5, -1e9, 1e30 };
+    static const struct {
+        const char *name;
+        double (*f)(double x);
+    } functions[] = { { "Sin", sin }, { "Cos", cos } };
+
+    (void)unused;
+    for (size_t s = 0; s < sizeof counts / sizeof counts[0]; s++)
+        for (int64_t at = 0; at < counts[s]; at += counts[s] > 20 ? 128 : 1)
+            for (int k = 0; k < 6; k++) {
+                kernel_case c = { .op_type = functions[k % 2].name, .since_version = 7 };
+                tensor x = make(INLAY_FLOAT, 1, &counts[s]), y = make(INLAY_FLOAT, 1, &counts[s]);
+
+                for (int64_t i = 0; i < x.count; i++)
+                    set(&x, i, i == at ? angles[k / 2] : 0.25);
+                add_input(&c, &x);
+                add_output(&c, &y);
+                assert_int_equal(run(&c, &reference_unary), INLAY_OK);
+                for (int64_t i = 0; i < x.count; i++)
+                    assert_true(fabs(get(&y, i) - functions[k % 2].f(get(&x, i))) < 1e-6);
+                guard_free(&x.memory);
+                guard_free(&y.memory);
+            }
 }
 
 /* Every activation and function keeps a NaN, and knows infinities. */
@@ -707,8 +757,10 @@ int main(void)
         cmocka_unit_test(test_shapes_that_do_not_broadcast),
         cmocka_unit_test(test_old_broadcast),
         cmocka_unit_test(test_integer_corners),
+        cmocka_unit_test(test_cast_beyond_nibbles),
         cmocka_unit_test(test_shift_by_the_width),
         cmocka_unit_test(test_unary),
+        cmocka_unit_test(test_far_angles),
         cmocka_unit_test(test_not_a_number),
         cmocka_unit_test(test_clip_types),
         cmocka_unit_test(test_where_shapes),

@@ -165,8 +165,44 @@ static void test_rows(void **state)
         run_row(&rows[i]);
 }
 
+/* Of equal elements the lower index comes first, in every type, largest and smallest, kept and sorted alike. */
+static void test_top_k_ties(void **unused)
+{
+    static const double x[9] = { 1, 3, 3, 0, 3, 2, 3, 1, 0 };
+    static const inlay_dtype types[] = { INLAY_FLOAT, INLAY_DOUBLE, INLAY_FLOAT16, INLAY_BFLOAT16,
+                                         INLAY_INT8,  INLAY_INT16,  INLAY_INT32,   INLAY_INT64,
+                                         INLAY_UINT8, INLAY_UINT16, INLAY_UINT32,  INLAY_UINT64 };
+    static const int64_t best[2][9] = { { 3, 8, 0, 7, 5, 1, 2, 4, 6 }, { 1, 2, 4, 6, 5, 0, 7, 3, 8 } };
+    static kernel_case c;
+
+    (void)unused;
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
+        for (int64_t largest = 0; largest < 2; largest++)
+            for (int64_t k = 0; k <= 9; k++) {
+                int64_t indices[9], in_dims[] = { 9 }, one[] = { 1 };
+                double from[9], values[9];
+
+                c = (kernel_case){ .op_type = "TopK", .since_version = 11 };
+                convert_from_f64(types[t], from, 0, 9, x, 0);
+                if (types[t] == INLAY_FLOAT)
+                    ((float *)from)[8] = -0.0f; /* equal to the 0 ahead of it */
+                kernel_case_input(&c, types[t], 1, in_dims, from, false);
+                kernel_case_input(&c, INLAY_INT64, 1, one, &k, false);
+                kernel_case_output(&c, types[t], 1, &k, values);
+                kernel_case_output(&c, INLAY_INT64, 1, &k, indices);
+                kernel_case_int(&c, "largest", largest);
+                assert_int_equal(kernel_case_prepare(&c, &reference_top_k), INLAY_OK);
+                assert_int_equal(kernel_case_run(&c), INLAY_OK);
+                for (int64_t i = 0; i < k; i++) {
+                    assert_int_equal(indices[i], best[largest][i]);
+                    assert_true(convert_get_f64(types[t], values, i) == x[best[largest][i]]);
+                }
+                kernel_case_deinit(&c);
+            }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows), cmocka_unit_test(test_top_k_ties) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * real one, so everything between a host and a kernel is on the way. */
 #include "cmocka_all.h"
 #include "inlay/kit.h"
+#include "../../sdk/kit/internal.h"
 #include "plugin/plugin.h"
 #include "threads/run.h"
 #include <stdlib.h>
@@ -342,6 +343,29 @@ static void costs(void **unused)
     free(m);
 }
 
+/* What nodes of a chain hand to each other does not go through memory; all that comes from outside does. */
+static void costs_of_a_chain(void **unused)
+{
+    made *m = new_graph();
+    const uint32_t x = add_value(m, "x", INLAY_FLOAT, 1000), y = add_value(m, "y", INLAY_FLOAT, 1000);
+    const uint32_t z = add_value(m, "z", INLAY_FLOAT, 500), sum = add_value(m, "sum", INLAY_FLOAT, 1000);
+    const uint32_t nodes[] = { add_node(m, "Double", 6, &x, 1, y),
+                               add_node(m, "Sum", 8, (uint32_t[]){ y, z, x }, 3, sum) };
+    inlay_cost cost = { .struct_size = sizeof cost };
+    const inlay_offer offer = { .struct_size = sizeof offer, .cookie = KIT_COOKIE_CHAIN, .nodes = nodes,
+                                .node_count = 2 };
+    const inlay_cost_request request = { .struct_size = sizeof request, .graph = &m->graph, .offer = &offer,
+                                         .values = m->states, .value_stride = sizeof m->states[0],
+                                         .value_count = m->graph.value_count, .max_threads = 1 };
+
+    (void)unused;
+    assert_int_equal(api->cost(state, &request, &cost), INLAY_OK);
+    assert_int_equal(cost.bytes_read, 4000 + 2000 + 4000);
+    assert_int_equal(cost.bytes_written, 4000);
+    assert_true(cost.flops == 2000 && cost.ns > 0);
+    free(m);
+}
+
 /* ------------------------------------------------------------------ compile, specialize, execute */
 
 /* What exec would do for one region, in small. */
@@ -564,6 +588,7 @@ int main(void)
         cmocka_unit_test(hosts_of_other_ages),
         cmocka_unit_test(refusals_say_how_far_they_came),
         cmocka_unit_test(costs),
+        cmocka_unit_test(costs_of_a_chain),
         cmocka_unit_test(a_region_of_two_nodes),
         cmocka_unit_test(failures_name_the_node),
         cmocka_unit_test(outputs_that_the_run_allocates),

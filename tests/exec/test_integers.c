@@ -1,0 +1,504 @@
+/* Integers at their ends, in sessions: divided by 0 and by -1, made from floats that do not fit, and as sizes that no
+ * tensor can have. Each by every way that a value can take: known with the model, when a plan is made, in the run. */
+#include "rig.h"
+#include <inttypes.h>
+#include <math.h>
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+static const char *const provider_lists[] = {
+    "reference",
+#ifdef HAVE_ONEDNN
+    "onednn,reference",
+#endif
+#ifdef HAVE_OPENBLAS
+    "openblas,reference",
+#endif
+};
+
+static const inlay_dtype integer_types[] = { INLAY_INT8, INLAY_INT16, INLAY_INT32, INLAY_INT64,
+                                             INLAY_UINT8, INLAY_UINT16, INLAY_UINT32, INLAY_UINT64 };
+
+/* count elements of an integer type, from int64. */
+static void put_integers(inlay_dtype dtype, void *to, size_t count, const int64_t *values)
+{
+    size_t bytes = inlay_dtype_bits(dtype) / 8;
+
+    for (size_t i = 0; i < count; i++)
+        memcpy((char *)to + i * bytes, &values[i], bytes); /* little endian: the low bytes come first */
+}
+
+static void add_constant(wire *w, const char *name, inlay_dtype dtype, uint32_t rank, int64_t count,
+                         const int64_t *values)
+{
+    wire_mark t = wire_begin(w, MW_INITIALIZER);
+    char raw[64];
+
+    mw_tensor_head(w, name, (int)dtype, rank, &count);
+    put_integers(dtype, raw, (size_t)count, values);
+    wire_bytes(w, 9, raw, (size_t)count * inlay_dtype_bits(dtype) / 8);
+    wire_end(w, t);
+}
+
+static void add_node(wire *w, const char *op, const char *name, const char *inputs, const char *outputs, int64_t fmod)
+{
+    wire_mark n = mw_node_begin(w, op, inputs, outputs);
+
+    wire_text(w, 3, name);
+    if (fmod != 0)
+        rig_attr_int(w, "fmod", fmod);
+    wire_end(w, n);
+}
+
+/* Opens and runs; the status, with its text in diag. */
+static inlay_status open_and_run(rig *r, wire *w, const char *providers, inlay_diag *diag,
+                                 void (*bind)(rig *r, const void *user), const void *user)
+{
+    const char *const options[] = { "providers", providers, NULL };
+    inlay_status status = rig_try_open(w, options, r, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    bind(r, user);
+    return inlay_context_run(r->context, NULL, diag);
+}
+
+/* ------------------------------------------------------------------ division */
+
+typedef struct division {
+    const char *op;
+    int64_t fmod;
+    inlay_dtype dtype;
+    const char *a_shape, *b_shape;
+    int64_t a[2], b[2];
+} division;
+
+static void bind_division(rig *r, const void *user)
+{
+    const division *d = user;
+    char raw[16];
+
+    put_integers(d->dtype, raw, 2, d->a);
+    rig_set(r, 0, d->dtype, d->a_shape, raw);
+    put_integers(d->dtype, raw, 2, d->b);
+    rig_set(r, 1, d->dtype, d->b_shape, raw);
+}
+
+static void bind_nothing(rig *r, const void *user)
+{
+    (void)r;
+    (void)user;
+}
+
+static void expect_division_error(inlay_status status, const inlay_diag *diag, const char *op)
+{
+    assert_int_equal(status, INLAY_INVALID_ARGUMENT);
+    assert_string_equal(diag->node, "half");
+    assert_non_null(strstr(diag->text, op));
+    assert_non_null(strstr(diag->text, "'half'"));
+    assert_non_null(strstr(diag->text, "of the divisor is 0"));
+    assert_null(strchr(diag->text, '\n'));
+}
+
+static void divide(const division *d, const char *providers, bool constant)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    inlay_diag diag = INLAY_DIAG_INIT;
+    bool vector = d->b_shape[0] != '\0';
+    rig r;
+
+    if (constant) {
+        add_constant(&w, "a", d->dtype, 1, 2, d->a);
+        add_constant(&w, "b", d->dtype, vector, vector ? 2 : 1, d->b);
+    } else {
+        mw_value(&w, MW_INPUT, "a", (int)d->dtype, d->a_shape);
+        mw_value(&w, MW_INPUT, "b", (int)d->dtype, d->b_shape);
+    }
+    add_node(&w, d->op, "half", "a,b", "y", d->fmod);
+    mw_value(&w, MW_OUTPUT, "y", (int)d->dtype, NULL);
+    wire_end(&w, g);
+    expect_division_error(open_and_run(&r, &w, providers, &diag, constant ? bind_nothing : bind_division, d), &diag,
+                          d->op);
+    rig_close(&r);
+}
+
+static void division_by_zero_names_the_node(void **state)
+{
+    (void)state;
+    for (size_t p = 0; p < COUNT(provider_lists); p++)
+        for (size_t t = 0; t < COUNT(integer_types); t++)
+            for (int op = 0; op < 3; op++) {
+                division d = { op == 0 ? "Div" : "Mod", op == 2, integer_types[t], "2", "2", { 7, 9 }, { 2, 0 } };
+
+                divide(&d, provider_lists[p], false);
+                divide(&d, provider_lists[p], true);
+                d.b_shape = "";
+                d.b[0] = 0;
+                divide(&d, provider_lists[p], false);
+                divide(&d, provider_lists[p], true);
+            }
+}
+
+/* A size divided by 0 is found when the sizes are known. */
+static void sizes_divided_by_zero(void **state)
+{
+    static const int64_t zero = 0, first = 0;
+
+    (void)state;
+    for (int op = 0; op < 2; op++) {
+        const char *name = op == 0 ? "Div" : "Mod";
+        wire w = { 0 };
+        wire_mark g = mw_begin(&w, 8, 17);
+        inlay_diag diag = INLAY_DIAG_INIT;
+        rig r;
+
+        mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "N");
+        rig_ints(&w, "zero", 0, 1, &zero);
+        rig_ints(&w, "first", 0, 1, &first);
+        mw_node(&w, "Shape", "x", "shape");
+        mw_node(&w, "Gather", "shape,first", "n");
+        add_node(&w, name, "half", "n,zero", "y", 0);
+        mw_value(&w, MW_OUTPUT, "y", RIG_INT64, NULL);
+        wire_end(&w, g);
+        r = rig_open(&w, NULL);
+        rig_floats(&r, 0, "3", (float[]){ 1, 2, 3 });
+        expect_division_error(inlay_context_run(r.context, NULL, &diag), &diag, name);
+        rig_close(&r);
+    }
+}
+
+/* Nothing is divided: no error. And floats have infinities. */
+static void zero_that_divides_nothing(void **state)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    rig r;
+
+    (void)state;
+    mw_value(&w, MW_INPUT, "a", INLAY_INT32, "N");
+    mw_value(&w, MW_INPUT, "b", INLAY_INT32, "");
+    mw_value(&w, MW_INPUT, "f", RIG_FLOAT, "1");
+    mw_value(&w, MW_INPUT, "g", RIG_FLOAT, "1");
+    mw_node(&w, "Div", "a,b", "y");
+    mw_node(&w, "Div", "f,g", "z");
+    mw_value(&w, MW_OUTPUT, "y", INLAY_INT32, NULL);
+    mw_value(&w, MW_OUTPUT, "z", RIG_FLOAT, NULL);
+    wire_end(&w, g);
+    r = rig_open(&w, NULL);
+    rig_set(&r, 0, INLAY_INT32, "0", &(int32_t){ 0 });
+    rig_set(&r, 1, INLAY_INT32, "", &(int32_t){ 0 });
+    rig_floats(&r, 2, "1", (float[]){ -3 });
+    rig_floats(&r, 3, "1", (float[]){ 0 });
+    rig_run(&r);
+    rig_expect(inlay_context_output(r.context, 0), INLAY_INT32, "0", &(int32_t){ 0 });
+    rig_expect_floats(&r, 1, "1", (float[]){ -INFINITY });
+    rig_close(&r);
+}
+
+/* The lowest number divided by -1 wraps, its rest is 0: in vectors, alone, and folded. */
+static void lowest_by_minus_one(void **state)
+{
+    enum { LONG = 70 };
+
+    (void)state;
+    for (size_t t = 0; t < 4; t++) {
+        const inlay_dtype dtype = integer_types[t];
+        const int64_t lowest = dtype == INLAY_INT64 ? INT64_MIN : -(INT64_C(1) << (inlay_dtype_bits(dtype) - 1)),
+                      minus = -1;
+        int64_t many[LONG], zeros[LONG] = { 0 };
+        char raw[LONG * 8], none[LONG * 8];
+        wire w = { 0 };
+        wire_mark g = mw_begin(&w, 8, 17);
+        rig r;
+
+        mw_value(&w, MW_INPUT, "a", (int)dtype, "N");
+        add_constant(&w, "b", dtype, 0, 1, &minus);
+        add_constant(&w, "c", dtype, 1, 1, &lowest);
+        add_node(&w, "Div", "d", "a,b", "y", 0);
+        add_node(&w, "Mod", "m", "a,b", "rest", 0);
+        add_node(&w, "Mod", "f", "a,b", "rest_c", 1);
+        add_node(&w, "Div", "e", "c,b", "folded", 0);
+        add_node(&w, "Mod", "n", "c,b", "folded_rest", 0);
+        mw_value(&w, MW_OUTPUT, "y", (int)dtype, NULL);
+        mw_value(&w, MW_OUTPUT, "rest", (int)dtype, NULL);
+        mw_value(&w, MW_OUTPUT, "rest_c", (int)dtype, NULL);
+        mw_value(&w, MW_OUTPUT, "folded", (int)dtype, NULL);
+        mw_value(&w, MW_OUTPUT, "folded_rest", (int)dtype, NULL);
+        wire_end(&w, g);
+        r = rig_open(&w, NULL);
+        for (size_t i = 0; i < LONG; i++)
+            many[i] = lowest;
+        put_integers(dtype, raw, LONG, many);
+        put_integers(dtype, none, LONG, zeros);
+        for (int round = 0; round < 2; round++) {
+            const char *shape = round == 0 ? "70" : "1";
+
+            rig_set(&r, 0, dtype, shape, raw);
+            rig_run(&r);
+            rig_expect(inlay_context_output(r.context, 0), dtype, shape, raw);
+            rig_expect(inlay_context_output(r.context, 1), dtype, shape, none);
+            rig_expect(inlay_context_output(r.context, 2), dtype, shape, none);
+            rig_expect(inlay_context_output(r.context, 3), dtype, "1", raw);
+            rig_expect(inlay_context_output(r.context, 4), dtype, "1", none);
+        }
+        rig_close(&r);
+    }
+}
+
+/* ------------------------------------------------------------------ Cast of what does not fit */
+
+enum { VALUES = 12 };
+static const double cast_from[VALUES] = { 300,   -1,   -129, 255.9,    -0.9,      3e9, -3e9,
+                                          1e20, -1e20, NAN,  INFINITY, -INFINITY };
+/* The rule is in providers/reference/cast.c; as int64, of which each type has the low bits. */
+static const struct {
+    inlay_dtype to;
+    int64_t want[VALUES];
+} cast_rows[] = {
+    { INLAY_INT8, { 44, -1, 127, -1, 0, -1, 0, -1, 0, 0, -1, 0 } },
+    { INLAY_UINT8, { 44, 255, 127, 255, 0, 255, 0, 255, 0, 0, 255, 0 } },
+    { INLAY_INT16, { 300, -1, -129, 255, 0, -1, 0, -1, 0, 0, -1, 0 } },
+    { INLAY_UINT16, { 300, 65535, 65407, 255, 0, 65535, 0, 65535, 0, 0, 65535, 0 } },
+    { INLAY_INT32,
+      { 300, -1, -129, 255, 0, INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN, 0, INT32_MAX, INT32_MIN } },
+    { INLAY_UINT32, { 300, -1, -129, 255, 0, 3000000000, -3000000000, -1, 0, 0, -1, 0 } },
+    { INLAY_INT64,
+      { 300, -1, -129, 255, 0, 3000000000, -3000000000, INT64_MAX, INT64_MIN, 0, INT64_MAX, INT64_MIN } },
+    { INLAY_UINT64, { 300, -1, -129, 255, 0, 3000000000, -3000000000, -1, INT64_MIN, 0, -1, INT64_MIN } },
+    { INLAY_BOOL, { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 } },
+};
+
+static void add_floats(wire *w, const char *name, inlay_dtype dtype)
+{
+    wire_mark t = wire_begin(w, MW_INITIALIZER);
+    const int64_t count = VALUES;
+    float single[VALUES];
+
+    for (int i = 0; i < VALUES; i++)
+        single[i] = (float)cast_from[i];
+    mw_tensor_head(w, name, (int)dtype, 1, &count);
+    wire_bytes(w, 9, dtype == INLAY_FLOAT ? (const void *)single : (const void *)cast_from,
+               dtype == INLAY_FLOAT ? sizeof single : sizeof cast_from);
+    wire_end(w, t);
+}
+
+/* From float and double, in vectors of several lengths and one at a time, folded, by CastLike: always the same. */
+static void one_cast(inlay_dtype from, size_t row, const char *providers)
+{
+    enum { TIMES = 7 };
+    const inlay_dtype to = cast_rows[row].to;
+    const size_t bytes = inlay_dtype_bits(from) / 8, result = inlay_dtype_bits(to) / 8;
+    const char *const options[] = { "providers", providers, NULL };
+    char x[TIMES * VALUES * 8], y[TIMES * VALUES * 8];
+    const int64_t zero = 0;
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    rig r;
+
+    mw_value(&w, MW_INPUT, "x", (int)from, "N");
+    add_floats(&w, "known", from);
+    add_constant(&w, "like", to, 0, 1, &zero);
+    rig_node_int(&w, "Cast", "x", "y", "to", (int64_t)to);
+    rig_node_int(&w, "Cast", "known", "folded", "to", (int64_t)to);
+    mw_node(&w, "CastLike", "x,like", "z");
+    mw_value(&w, MW_OUTPUT, "y", (int)to, NULL);
+    mw_value(&w, MW_OUTPUT, "folded", (int)to, NULL);
+    mw_value(&w, MW_OUTPUT, "z", (int)to, NULL);
+    wire_end(&w, g);
+    r = rig_open(&w, options);
+    for (int i = 0; i < TIMES * VALUES; i++) {
+        float single = (float)cast_from[i % VALUES];
+
+        memcpy(x + (size_t)i * bytes, from == INLAY_FLOAT ? (const void *)&single : &cast_from[i % VALUES], bytes);
+        put_integers(to, y + (size_t)i * result, 1, &cast_rows[row].want[i % VALUES]);
+    }
+    rig_set(&r, 0, from, "84", x);
+    rig_run(&r);
+    rig_expect(inlay_context_output(r.context, 0), to, "84", y);
+    rig_expect(inlay_context_output(r.context, 1), to, "12", y);
+    rig_expect(inlay_context_output(r.context, 2), to, "84", y);
+    for (int i = 0; i < VALUES; i++) {
+        rig_set(&r, 0, from, "1", x + (size_t)i * bytes);
+        rig_run(&r);
+        rig_expect(inlay_context_output(r.context, 0), to, "1", y + (size_t)i * result);
+        rig_expect(inlay_context_output(r.context, 2), to, "1", y + (size_t)i * result);
+    }
+    rig_close(&r);
+}
+
+static void floats_beyond_an_integer_type(void **state)
+{
+    (void)state;
+    for (size_t p = 0; p < COUNT(provider_lists); p++)
+        for (size_t i = 0; i < COUNT(cast_rows); i++) {
+            one_cast(INLAY_FLOAT, i, provider_lists[p]);
+            one_cast(INLAY_DOUBLE, i, provider_lists[p]);
+        }
+}
+
+/* Texts of numbers that are no integers follow the same rule, and so do floats that pass through a wider type. */
+static void texts_and_detours(void **state)
+{
+    static const char *const texts[VALUES] = { "300", "-1",    "-129", "255.9", "-0.9", "3e9",
+                                               "-3e9", "1e20", "-1e20", "nan",  "inf",  "-inf" };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cast_rows); i++) {
+        const inlay_dtype to = cast_rows[i].to;
+        char y[VALUES * 8];
+        float single[VALUES];
+        wire w = { 0 };
+        wire_mark g = mw_begin(&w, 8, 17);
+        rig r;
+
+        mw_value(&w, MW_INPUT, "x", RIG_STRING, "N");
+        mw_value(&w, MW_INPUT, "f", RIG_FLOAT, "N");
+        rig_node_int(&w, "Cast", "x", "y", "to", (int64_t)to);
+        rig_node_int(&w, "Cast", "f", "wide", "to", INLAY_DOUBLE);
+        rig_node_int(&w, "Cast", "wide", "z", "to", (int64_t)to);
+        mw_value(&w, MW_OUTPUT, "y", (int)to, NULL);
+        mw_value(&w, MW_OUTPUT, "z", (int)to, NULL);
+        wire_end(&w, g);
+        r = rig_open(&w, NULL);
+        for (int k = 0; k < VALUES; k++)
+            single[k] = (float)cast_from[k];
+        put_integers(to, y, VALUES, cast_rows[i].want);
+        rig_bind(&r, 0, rig_texts(VALUES, texts));
+        rig_floats(&r, 1, "12", single);
+        rig_run(&r);
+        rig_expect(inlay_context_output(r.context, 0), to, "12", y);
+        rig_expect(inlay_context_output(r.context, 1), to, "12", y);
+        rig_close(&r);
+    }
+}
+
+/* ------------------------------------------------------------------ sizes that no tensor can have */
+
+typedef struct size_row {
+    const char *op, *inputs; /* "v" is the tensor of sizes, "x" is float [2, 3] */
+    inlay_dtype dtype;       /* of v */
+    uint32_t rank, count;    /* of v */
+    double values[4];        /* of v; BIG is 2^62, HUGE 2^63 - 1 */
+    inlay_status status;
+} size_row;
+
+#define BIG 0x1p62
+#define HUGEST 0x1p63
+
+static const size_row size_rows[] = {
+    { "Pad", "x,v", INLAY_INT64, 1, 4, { 0, BIG, 0, 0 }, INLAY_LIMIT_EXCEEDED },
+    { "Pad", "x,v", INLAY_INT64, 1, 4, { BIG, 0, BIG, 0 }, INLAY_LIMIT_EXCEEDED },
+    { "Pad", "x,v", INLAY_INT64, 1, 4, { 0, 0, HUGEST, 0 }, INLAY_LIMIT_EXCEEDED },
+    { "Pad", "x,v", INLAY_INT64, 1, 4, { -BIG, 0, 0, 0 }, INLAY_INVALID_MODEL },
+    { "Pad", "x,v", INLAY_INT64, 1, 4, { -BIG, 0, -HUGEST, 0 }, INLAY_INVALID_MODEL },
+    { "Expand", "x,v", INLAY_INT64, 1, 3, { BIG, 2, 3 }, INLAY_LIMIT_EXCEEDED },
+    { "Expand", "x,v", INLAY_INT64, 1, 2, { -2, 3 }, INLAY_INVALID_MODEL },
+    { "Tile", "x,v", INLAY_INT64, 1, 2, { BIG, 1 }, INLAY_LIMIT_EXCEEDED },
+    { "Tile", "x,v", INLAY_INT64, 1, 2, { HUGEST, HUGEST }, INLAY_LIMIT_EXCEEDED },
+    { "Tile", "x,v", INLAY_INT64, 1, 2, { -2, 1 }, INLAY_INVALID_MODEL },
+    { "Resize", "x,_,_,v", INLAY_INT64, 1, 2, { BIG, 3 }, INLAY_LIMIT_EXCEEDED },
+    { "Resize", "x,_,_,v", INLAY_INT64, 1, 2, { -2, 3 }, INLAY_INVALID_MODEL },
+    { "Resize", "x,_,v", INLAY_FLOAT, 1, 2, { BIG, 1 }, INLAY_LIMIT_EXCEEDED },
+    { "Resize", "x,_,v", INLAY_FLOAT, 1, 2, { 1e38, 1 }, INLAY_LIMIT_EXCEEDED },
+    { "ConstantOfShape", "v", INLAY_INT64, 1, 2, { BIG, 2 }, INLAY_LIMIT_EXCEEDED },
+    { "ConstantOfShape", "v", INLAY_INT64, 1, 1, { -2 }, INLAY_INVALID_MODEL },
+    { "Range", "zero,v,one", INLAY_INT64, 0, 1, { BIG }, INLAY_LIMIT_EXCEEDED },
+    { "Range", "low,v,one", INLAY_INT64, 0, 1, { BIG }, INLAY_LIMIT_EXCEEDED },
+    { "Range", "zero_f,v,one_f", INLAY_FLOAT, 0, 1, { BIG }, INLAY_LIMIT_EXCEEDED },
+    { "Range", "zero_f,v,one_f", INLAY_FLOAT, 0, 1, { 1e38 }, INLAY_LIMIT_EXCEEDED },
+    { "HannWindow", "v", INLAY_INT64, 0, 1, { BIG }, INLAY_LIMIT_EXCEEDED },
+    { "HannWindow", "v", INLAY_INT64, 0, 1, { -2 }, INLAY_INVALID_MODEL },
+    { "Reshape", "x,v", INLAY_INT64, 1, 2, { BIG, BIG }, INLAY_LIMIT_EXCEEDED },
+};
+
+/* The tensor of sizes, as raw bytes. */
+static size_t size_bytes(const size_row *row, char *raw)
+{
+    for (uint32_t i = 0; i < row->count; i++) {
+        const double v = row->values[i];
+        const int64_t whole = v >= 0x1p63 ? INT64_MAX : (int64_t)v;
+        const float single = (float)v;
+
+        memcpy(raw + i * inlay_dtype_bits(row->dtype) / 8,
+               row->dtype == INLAY_FLOAT ? (const void *)&single : (const void *)&whole,
+               inlay_dtype_bits(row->dtype) / 8);
+    }
+    return (size_t)row->count * inlay_dtype_bits(row->dtype) / 8;
+}
+
+static void bind_sizes(rig *r, const void *user)
+{
+    const size_row *row = user;
+    char raw[32], shape[4] = "";
+
+    (void)size_bytes(row, raw);
+    if (row->rank > 0)
+        (void)snprintf(shape, sizeof shape, "%u", row->count);
+    rig_floats(r, 0, "2,3", (float[]){ 1, 2, 3, 4, 5, 6 });
+    if (inlay_session_input_count(r->session) > 1)
+        rig_set(r, 1, row->dtype, shape, raw);
+}
+
+static void one_size(const size_row *row, bool constant)
+{
+    const int64_t zero = 0, one = 1, low = INT64_MIN + 9, dims[1] = { row->count };
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status;
+    char raw[32], shape[4] = "";
+    rig r;
+
+    if (row->rank > 0)
+        (void)snprintf(shape, sizeof shape, "%u", row->count);
+    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2,3");
+    rig_ints(&w, "zero", 0, 1, &zero);
+    rig_ints(&w, "one", 0, 1, &one);
+    rig_ints(&w, "low", 0, 1, &low);
+    rig_scalar(&w, "zero_f", RIG_FLOAT, 0);
+    rig_scalar(&w, "one_f", RIG_FLOAT, 1);
+    if (constant) {
+        wire_mark t = wire_begin(&w, MW_INITIALIZER);
+
+        mw_tensor_head(&w, "v", (int)row->dtype, row->rank, dims);
+        wire_bytes(&w, 9, raw, size_bytes(row, raw));
+        wire_end(&w, t);
+    } else {
+        mw_value(&w, MW_INPUT, "v", (int)row->dtype, shape);
+    }
+    add_node(&w, row->op, "big", row->inputs, "y", 0);
+    mw_value(&w, MW_OUTPUT, "y", strcmp(row->op, "Range") == 0 ? (int)row->dtype : RIG_FLOAT, NULL);
+    wire_end(&w, g);
+    status = open_and_run(&r, &w, "reference", &diag, bind_sizes, row);
+    if (status != row->status || strstr(diag.text, "'big'") == NULL || strstr(diag.text, row->op) == NULL)
+        fail_msg("%s of %g, %g: %d, %s", row->op, row->values[0], row->values[1], (int)status, diag.text);
+    if (row->status == INLAY_LIMIT_EXCEEDED)
+        assert_non_null(strstr(diag.text, "more elements than memory can hold"));
+    assert_null(strchr(diag.text, '\n'));
+    rig_close(&r);
+}
+
+static void sizes_beyond_memory(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(size_rows); i++) {
+        one_size(&size_rows[i], true);
+        one_size(&size_rows[i], false);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(division_by_zero_names_the_node),
+        cmocka_unit_test(sizes_divided_by_zero),
+        cmocka_unit_test(zero_that_divides_nothing),
+        cmocka_unit_test(lowest_by_minus_one),
+        cmocka_unit_test(floats_beyond_an_integer_type),
+        cmocka_unit_test(texts_and_detours),
+        cmocka_unit_test(sizes_beyond_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

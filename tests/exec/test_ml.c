@@ -1,0 +1,255 @@
+/* Operators of ai.onnx.ml, of which ONNX's own cases have none: rows with results worked out by hand. */
+#include "rig.h"
+#include <math.h>
+
+enum { ROOM = 32, TENSORS = 3 };
+
+/* Tensors: letter, dims, values: "f[2,2]=1,2,3,4"; f float, i int64, S strings. Attributes: "name=kind:values" with
+ * kinds i, f, s and I, F, S for lists, separated by ';'. An output without values may have any. */
+typedef struct row {
+    const char *op;
+    int64_t version; /* of the domain */
+    const char *attrs, *in, *out;
+    const char *message; /* words of it; NULL = it works */
+} row;
+
+#define TWO_TREES                                                                                                      \
+    "nodes_treeids=I:0,0,0,1,1,1;nodes_nodeids=I:0,1,2,0,1,2;nodes_featureids=I:0,0,0,1,0,0;"                          \
+    "nodes_modes=S:BRANCH_LEQ,LEAF,LEAF,BRANCH_LT,LEAF,LEAF;nodes_values=F:0.5,0,0,2,0,0;"                             \
+    "nodes_truenodeids=I:1,0,0,1,0,0;nodes_falsenodeids=I:2,0,0,2,0,0;"
+#define TWO_TARGETS "target_treeids=I:0,0,1,1;target_nodeids=I:1,2,1,2;target_ids=I:0,0,0,0;target_weights=F:10,20,1,5;n_targets=i:1;"
+#define ONE_TREE(mode)                                                                                                 \
+    "nodes_treeids=I:0,0,0;nodes_nodeids=I:0,1,2;nodes_featureids=I:0,0,0;nodes_modes=S:" mode ",LEAF,LEAF;"           \
+    "nodes_values=F:2,0,0;nodes_truenodeids=I:1,0,0;nodes_falsenodeids=I:2,0,0;target_treeids=I:0,0;"                  \
+    "target_nodeids=I:1,2;target_ids=I:0,0;target_weights=F:1,-1;n_targets=i:1"
+#define MACHINE "support_vectors=F:1,0,0,1;coefficients=F:2,-1;rho=F:0.5;n_supports=i:2;"
+
+static const row rows[] = {
+    { "OneHotEncoder", 1, "cats_int64s=I:3,5,7", "i[4]=5,3,9,7", "f[4,3]=0,1,0,1,0,0,0,0,0,0,0,1", NULL },
+    { "OneHotEncoder", 1, "cats_strings=S:a,b", "S[3]=b,c,a", "f[3,2]=0,1,0,0,1,0", NULL },
+    { "OneHotEncoder", 1, "cats_int64s=I:3,5;zeros=i:0", "i[2]=5,4", "f[2,2]", "element 1 of X is in no category" },
+    { "CategoryMapper", 1, "cats_int64s=I:10,20;cats_strings=S:x,y;default_int64=i:-7", "S[3]=y,z,x", "i[3]=20,-7,10",
+      NULL },
+    { "CategoryMapper", 1, "cats_int64s=I:10,20;cats_strings=S:x,y;default_string=s:none", "i[3]=20,5,10",
+      "S[3]=y,none,x", NULL },
+    { "LabelEncoder", 1, "classes_strings=S:p,q;default_int64=i:-3", "S[3]=q,w,p", "i[3]=1,-3,0", NULL },
+    { "LabelEncoder", 1, "classes_strings=S:p,q;default_string=s:other", "i[3]=1,5,0", "S[3]=q,other,p", NULL },
+    { "LabelEncoder", 2, "keys_floats=F:1.5,2;values_strings=S:a,b;default_string=s:zz", "f[3]=2,1.5,3", "S[3]=b,a,zz",
+      NULL },
+    { "LabelEncoder", 2, "keys_int64s=I:4,6;values_floats=F:0.5,-8;default_float=f:9", "i[3]=6,4,5", "f[3]=-8,0.5,9",
+      NULL },
+    { "LabelEncoder", 2, "keys_strings=S:k,l;values_int64s=I:11,12", "S[3]=l,k,m", "i[3]=12,11,-1", NULL },
+    { "LabelEncoder", 2, "keys_strings=S:k,l;values_int64s=I:11", "S[1]=l", "i[1]", "do not make a table" },
+    { "Scaler", 1, "offset=F:1,2;scale=F:2,10", "f[2,2]=1,2,3,4", "f[2,2]=0,0,4,20", NULL },
+    { "Scaler", 1, "offset=F:1;scale=F:0.5", "i[1,3]=1,2,5", "f[1,3]=0,0.5,2", NULL },
+    { "Normalizer", 1, "norm=s:MAX", "f[2,2]=3,4,0,0", "f[2,2]=0.75,1,0,0", NULL },
+    { "Normalizer", 1, "norm=s:L1", "f[2,2]=3,-5,0,0", "f[2,2]=0.375,-0.625,0,0", NULL },
+    { "Normalizer", 1, "norm=s:L2", "f[2,2]=3,-4,0,0", "f[2,2]=0.6,-0.8,0,0", NULL },
+    { "Normalizer", 1, "norm=s:L3", "f[1,1]=3", "f[1,1]", "it must be MAX, L1 or L2" },
+    { "Binarizer", 1, "threshold=f:1", "f[4]=1,1.5,-2,7", "f[4]=0,1,0,1", NULL },
+    { "Imputer", 1, "imputed_value_floats=F:9,8;replaced_value_float=f:nan", "f[2,2]=nan,1,2,nan", "f[2,2]=9,1,2,8",
+      NULL },
+    { "Imputer", 1, "imputed_value_int64s=I:5;replaced_value_int64=i:-1", "i[1,3]=-1,2,-1", "i[1,3]=5,2,5", NULL },
+    { "FeatureVectorizer", 1, "inputdimensions=I:2,1", "f[2,2]=1,2,3,4 f[2,1]=7,8", "f[2,3]=1,2,7,3,4,8", NULL },
+    { "ArrayFeatureExtractor", 1, "", "f[2,3]=1,2,3,4,5,6 i[2]=2,0", "f[2,2]=3,1,6,4", NULL },
+    { "LinearRegressor", 1, "coefficients=F:1,2,3,4;intercepts=F:0.5,-1;targets=i:2", "f[2,2]=1,1,2,0",
+      "f[2,2]=3.5,6,2.5,5", NULL },
+    { "LinearRegressor", 1, "coefficients=F:1,-1;post_transform=s:LOGISTIC", "f[2,2]=1,1,3,1", "f[2,1]=0.5,0.880797",
+      NULL },
+    { "LinearRegressor", 1, "coefficients=F:1,2;targets=i:1", "f[1,3]=1,1,1", "f[1,1]", "X has 3 features, the model 2" },
+    { "LinearClassifier", 1, "coefficients=F:1,0,0,1,-1,-1;intercepts=F:0,0,0.5;classlabels_ints=I:7,8,9",
+      "f[3,2]=2,1,0,3,-1,-1", "i[3]=7,8,9 f[3,3]=2,1,-2.5,0,3,-2.5,-1,-1,2.5", NULL },
+    { "LinearClassifier", 1,
+      "coefficients=F:1,0,0,1,-1,-1;intercepts=F:0,0,0;classlabels_strings=S:a,b,c;post_transform=s:SOFTMAX",
+      "f[1,2]=1,0", "S[1]=a f[1,3]=0.665241,0.244728,0.090031", NULL },
+    { "LinearClassifier", 1, "coefficients=F:1,-1;intercepts=F:0;classlabels_ints=I:4,6;post_transform=s:LOGISTIC",
+      "f[2,2]=2,1,1,2", "i[2]=6,4 f[2,2]=0.268941,0.731059,0.731059,0.268941", NULL },
+    { "TreeEnsembleRegressor", 1, TWO_TREES TWO_TARGETS "base_values=F:0.25", "f[2,2]=0.5,2,0.6,1",
+      "f[2,1]=15.25,21.25", NULL },
+    { "TreeEnsembleRegressor", 1, TWO_TREES TWO_TARGETS "aggregate_function=s:AVERAGE", "f[2,2]=0.5,2,0.6,1",
+      "f[2,1]=7.5,10.5", NULL },
+    { "TreeEnsembleRegressor", 1, TWO_TREES TWO_TARGETS "aggregate_function=s:MIN", "f[2,2]=0.5,2,0.6,1", "f[2,1]=5,1",
+      NULL },
+    { "TreeEnsembleRegressor", 1, TWO_TREES TWO_TARGETS "aggregate_function=s:MAX", "f[2,2]=0.5,2,0.6,1",
+      "f[2,1]=10,20", NULL },
+    { "TreeEnsembleRegressor", 1, TWO_TREES TWO_TARGETS "nodes_missing_value_tracks_true=I:1,0,0,0,0,0",
+      "f[2,2]=nan,0,0,nan", "f[2,1]=11,15", NULL },
+    { "TreeEnsembleRegressor", 1, ONE_TREE("BRANCH_LEQ"), "f[3,1]=1,2,3", "f[3,1]=1,1,-1", NULL },
+    { "TreeEnsembleRegressor", 1, ONE_TREE("BRANCH_LT"), "f[3,1]=1,2,3", "f[3,1]=1,-1,-1", NULL },
+    { "TreeEnsembleRegressor", 1, ONE_TREE("BRANCH_GTE"), "f[3,1]=1,2,3", "f[3,1]=-1,1,1", NULL },
+    { "TreeEnsembleRegressor", 1, ONE_TREE("BRANCH_GT"), "f[3,1]=1,2,3", "f[3,1]=-1,-1,1", NULL },
+    { "TreeEnsembleRegressor", 1, ONE_TREE("BRANCH_EQ"), "f[3,1]=1,2,3", "f[3,1]=-1,1,-1", NULL },
+    { "TreeEnsembleRegressor", 1, ONE_TREE("BRANCH_NEQ"), "f[3,1]=1,2,3", "f[3,1]=1,-1,1", NULL },
+    { "TreeEnsembleClassifier", 1,
+      TWO_TREES "class_treeids=I:0,0,1,1;class_nodeids=I:1,2,1,2;class_ids=I:0,1,2,1;class_weights=F:0.25,0.5,0.5,0.125;"
+                "classlabels_int64s=I:5,6,7",
+      "f[3,2]=0,0,1,3,0,3", "i[3]=7,6,5 f[3,3]=0.25,0,0.5,0,0.625,0,0.25,0.125,0", NULL },
+    { "SVMRegressor", 1, MACHINE "kernel_type=s:LINEAR;kernel_params=F:0,0,0", "f[2,2]=1,1,3,2", "f[2,1]=1.5,4.5", NULL },
+    { "SVMRegressor", 1, MACHINE "kernel_type=s:POLY;kernel_params=F:1,1,2", "f[2,2]=1,1,0,2", "f[2,1]=4.5,-6.5", NULL },
+    { "SVMRegressor", 1, MACHINE "kernel_type=s:RBF;kernel_params=F:0.5,0,0", "f[1,2]=1,0", "f[1,1]=2.1321206", NULL },
+    { "SVMRegressor", 1, MACHINE "kernel_type=s:SIGMOID;kernel_params=F:0.5,0.25,0", "f[1,2]=1,0", "f[1,1]=1.5253793",
+      NULL },
+    { "SVMClassifier", 1,
+      "support_vectors=F:1,0,0,1;coefficients=F:1,-1;rho=F:0.1;vectors_per_class=I:1,1;classlabels_ints=I:4,5;"
+      "kernel_params=F:0,0,0",
+      "f[2,2]=2,0,0,2", "i[2]=4,5 f[2,2]", NULL }, /* ONNX leaves open what scores these are */
+};
+
+/* ------------------------------------------------------------------ reading rows */
+
+/* Cuts "a,b,c" into at most ROOM texts. */
+static uint32_t cut(char *text, char **out)
+{
+    uint32_t n = 0;
+
+    for (char *save = NULL, *t = strtok_r(text, ",", &save); t != NULL; t = strtok_r(NULL, ",", &save)) {
+        assert_in_range(n, 0, ROOM - 1);
+        out[n++] = t;
+    }
+    return n;
+}
+
+static void add_attribute(wire *w, char *text)
+{
+    static const struct {
+        char kind;
+        int type;
+    } kinds[] = { { 'f', 1 }, { 'i', 2 }, { 's', 3 }, { 'F', 6 }, { 'I', 7 }, { 'S', 8 } };
+    char *name = text, *kind = strchr(text, '='), *values[ROOM];
+    uint32_t n;
+    int type = 0;
+    wire_mark a;
+
+    *kind++ = '\0';
+    n = cut(kind + 2, values);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        type = kinds[i].kind == *kind ? kinds[i].type : type;
+    a = rig_attr_begin(w, name, type);
+    for (uint32_t i = 0; i < n; i++) {
+        if (*kind == 'f' || *kind == 'F')
+            wire_float(w, *kind == 'f' ? 2 : 7, strtof(values[i], NULL));
+        else if (*kind == 'i' || *kind == 'I')
+            wire_int(w, *kind == 'i' ? 3 : 8, strtoll(values[i], NULL, 10));
+        else
+            wire_text(w, *kind == 's' ? 4 : 9, values[i]);
+    }
+    wire_end(w, a);
+}
+
+typedef struct tensor {
+    inlay_dtype dtype;
+    char dims[16];
+    char *texts[ROOM];
+    uint32_t count;
+    char room[256];
+} tensor;
+
+/* The tensors of a text; how many. */
+static uint32_t parse(const char *text, tensor *out)
+{
+    char copy[512], *save = NULL;
+    uint32_t n = 0;
+
+    (void)snprintf(copy, sizeof copy, "%s", text);
+    for (char *t = strtok_r(copy, " ", &save); t != NULL; t = strtok_r(NULL, " ", &save), n++) {
+        char *end = strchr(t, ']'), *values = strchr(t, '=');
+        tensor *x = &out[n];
+
+        assert_in_range(n, 0, TENSORS - 1);
+        *end = '\0';
+        x->dtype = *t == 'f' ? INLAY_FLOAT : *t == 'i' ? INLAY_INT64 : INLAY_STRING;
+        (void)snprintf(x->dims, sizeof x->dims, "%s", t + 2);
+        (void)snprintf(x->room, sizeof x->room, "%s", values != NULL ? values + 1 : "");
+        x->count = cut(x->room, x->texts);
+    }
+    return n;
+}
+
+static void bind(rig *r, uint32_t input, const tensor *x)
+{
+    float floats[ROOM];
+    int64_t ints[ROOM];
+
+    for (uint32_t i = 0; i < x->count; i++) {
+        floats[i] = strtof(x->texts[i], NULL);
+        ints[i] = strtoll(x->texts[i], NULL, 10);
+    }
+    if (x->dtype == INLAY_STRING)
+        rig_bind(r, input, rig_texts(x->count, (const char *const *)x->texts));
+    else
+        rig_set(r, input, x->dtype, x->dims, x->dtype == INLAY_FLOAT ? (const void *)floats : (const void *)ints);
+}
+
+static void expect(const row *at, rig *r, uint32_t output, const tensor *want)
+{
+    const inlay_value *v = inlay_context_output(r->context, output);
+    int64_t dims[INLAY_MAX_RANK];
+
+    assert_int_equal(inlay_value_dtype(v), want->dtype);
+    assert_int_equal(inlay_value_rank(v), rig_dims(want->dims, dims));
+    for (uint32_t d = 0; d < inlay_value_rank(v); d++)
+        assert_int_equal(inlay_value_dims(v)[d], dims[d]);
+    if (want->count == 0) /* of any elements */
+        return;
+    assert_int_equal(inlay_value_count(v), want->count);
+    if (want->dtype == INLAY_STRING)
+        rig_expect_texts(v, want->count, (const char *const *)want->texts);
+    for (uint32_t i = 0; want->dtype != INLAY_STRING && i < want->count; i++) {
+        double got = want->dtype == INLAY_FLOAT ? (double)((const float *)inlay_value_data(v))[i]
+                                                : (double)((const int64_t *)inlay_value_data(v))[i];
+
+        if (!(fabs(got - strtod(want->texts[i], NULL)) <= 1e-6 * (1 + fabs(got))))
+            fail_msg("%s, %s: element %u is %g instead of %s", at->op, at->attrs, i, got, want->texts[i]);
+    }
+}
+
+static void run_row(const row *at)
+{
+    static tensor in[TENSORS], out[TENSORS];
+    const uint32_t ins = parse(at->in, in), outs = parse(at->out, out);
+    char copy[1024], *save = NULL, name[2] = "a";
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17), n;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status;
+    rig r;
+
+    for (uint32_t i = 0; i < ins; i++, name[0]++)
+        mw_value(&w, MW_INPUT, name, (int)in[i].dtype, in[i].dims);
+    n = mw_node_begin(&w, at->op, ins == 1 ? "a" : "a,b", outs == 1 ? "y" : "y,z");
+    wire_text(&w, 7, "ai.onnx.ml");
+    (void)snprintf(copy, sizeof copy, "%s", at->attrs);
+    for (char *t = strtok_r(copy, ";", &save); t != NULL; t = strtok_r(NULL, ";", &save))
+        add_attribute(&w, t);
+    wire_end(&w, n);
+    mw_value(&w, MW_OUTPUT, "y", (int)out[0].dtype, NULL);
+    if (outs > 1)
+        mw_value(&w, MW_OUTPUT, "z", (int)out[1].dtype, NULL);
+    wire_end(&w, g);
+    mw_opset(&w, 8, "ai.onnx.ml", at->version);
+    status = rig_try_open(&w, NULL, &r, &diag);
+    for (uint32_t i = 0; status == INLAY_OK && i < ins; i++)
+        bind(&r, i, &in[i]);
+    if (status == INLAY_OK)
+        status = inlay_context_run(r.context, NULL, &diag);
+    if ((status == INLAY_OK) != (at->message == NULL) ||
+        (at->message != NULL && strstr(diag.text, at->message) == NULL))
+        fail_msg("%s, %s: %d, '%s'", at->op, at->attrs, (int)status, diag.text);
+    for (uint32_t i = 0; status == INLAY_OK && i < outs; i++)
+        expect(at, &r, i, &out[i]);
+    rig_close(&r);
+}
+
+static void by_hand(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        run_row(&rows[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(by_hand) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,137 @@
+"""A copy of the tree with a build of its own, and its tests run one at a time where they can do no harm."""
+import collections
+import hashlib
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+
+MEMORY = 8 << 30  # bytes of address space a test may have: a fault in a size must not take the machine
+FILE_SIZE = 16 << 30  # some tests write sparse files
+MOST_USERS = 40  # objects made from a file: a header that more of them read would take minutes, twice
+BUILD_LIMIT = 900  # seconds
+
+
+def run(command, limit, env=None, cpu=None):
+    """Exit code (None when it ran past the limit) and output; whatever it started is gone afterwards. cpu: seconds that
+    a process may compute, of those who may not have all the memory and disk either."""
+
+    def bound():
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if cpu is not None:
+            resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 5))
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_SIZE, FILE_SIZE))
+
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               env=env, preexec_fn=bound, start_new_session=True)
+    try:
+        output = process.communicate(timeout=limit)[0]
+        code = process.returncode
+    except subprocess.TimeoutExpired:
+        code, output = None, b""
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+    return code, output.decode(errors="replace")
+
+
+def can_confine():
+    """Whether a process may have mounts of its own here."""
+    return shutil.which("unshare") is not None and run(["unshare", "-m", "true"], 10)[0] == 0
+
+
+class Build:
+    def __init__(self, source, work):
+        self.source = source
+        self.tree = os.path.join(work, "tree")
+        self.build = os.path.join(work, "build")
+        self.confined = can_confine()
+        self.hashes = {}
+        self.env = dict(os.environ, CCACHE_BASEDIR=self.tree, CCACHE_NOHASHDIR="1")
+
+    def copy(self):
+        """Brings the copy up to date: files that are alike are left alone, so that little is built anew."""
+        listed = subprocess.check_output(["git", "-C", self.source, "ls-files", "-coz", "--exclude-standard"], text=True)
+        wanted = {name for name in listed.split("\0") if name and os.path.isfile(os.path.join(self.source, name))}
+        for folder, _, names in os.walk(self.tree):
+            for name in names:
+                path = os.path.join(folder, name)
+                if os.path.relpath(path, self.tree) not in wanted:
+                    os.remove(path)
+        for name in wanted:
+            source, target = os.path.join(self.source, name), os.path.join(self.tree, name)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            if not os.path.exists(target) or open(source, "rb").read() != open(target, "rb").read():
+                shutil.copyfile(source, target)
+                shutil.copymode(source, target)
+
+    def configure(self):
+        """An optimised build, as users have it, without warnings: half a fault is code that a compiler warns of."""
+        options = ["-DCMAKE_BUILD_TYPE=Release", "-DINLAY_TESTS=ON", "-DCMAKE_C_FLAGS=-w -Wno-error"]
+        if shutil.which("ccache"):
+            options.append("-DCMAKE_C_COMPILER_LAUNCHER=ccache")
+        code, output = run(["cmake", "-S", self.tree, "-B", self.build, "-G", "Ninja", *options], BUILD_LIMIT, self.env)
+        if code != 0:
+            raise SystemExit("mutants: the copy in %s cannot be configured:\n%s" % (self.tree, output[-2000:]))
+
+    def make(self, targets):
+        code, output = run(["ninja", "-C", self.build, "-j", "2", *targets], BUILD_LIMIT, self.env)
+        return code == 0, output
+
+    def learn(self):
+        """Which files can bear a fault, which targets are libraries, and the tests with their programs."""
+        lines = subprocess.check_output(["ninja", "-C", self.build, "-t", "targets", "all"], text=True).splitlines()
+        self.products = [line.split(":")[0] for line in lines
+                         if re.match(r"(lib/.*\.(a|so)|lib/.*\.so\.[\d.]+|bin/inlay|libexec/.*|samples/.*\.so): \w*LINKER", line)]
+        deps = subprocess.check_output(["ninja", "-C", self.build, "-t", "deps"], text=True)
+        users = collections.Counter(os.path.relpath(os.path.join(self.build, m), self.tree)
+                                    for m in re.findall(r"^    (.*)$", deps, re.M))
+        self.used = {name for name, count in users.items() if count <= MOST_USERS}
+        listed = subprocess.check_output(["ctest", "--test-dir", self.build, "--show-only=json-v1"], text=True)
+        self.tests = {}
+        for test in json.loads(listed)["tests"]:
+            program = test["command"][0] if "command" in test else ""
+            inside = os.path.relpath(program, self.build) if program.startswith(self.build) else None
+            self.tests[test["name"]] = inside
+
+    def test(self, name, limit, cpu):
+        """'' when the test passes, else in a word what happened."""
+        command = ["ctest", "--test-dir", self.build, "-R", "^%s$" % name, "--timeout", str(int(limit)),
+                   "--output-on-failure", "--no-tests=error"]
+        if self.confined:  # everything but the build is read-only, and /tmp is the test's own
+            script = ('mount --make-rprivate / && mount --bind "$0" "$0" && mount -o remount,bind,ro / && '
+                      'mount -t tmpfs -o size=2g,mode=1777 none /tmp && cd "$0" && exec "$@"')
+            command = ["unshare", "-m", "sh", "-c", script, self.build, *command]
+        code, output = run(command, limit + 10, self.env, int(cpu))
+        if code == 0:
+            return "", output
+        return ("runs on" if code is None or "***Timeout" in output else "fails"), output
+
+    def changed(self):
+        """The libraries and programs that are not what they were at the last call of remember()."""
+        return [p for p in self.products if self.hashes.get(p) != self.digest(p)]
+
+    def remember(self):
+        self.hashes = {p: self.digest(p) for p in self.products}
+
+    def digest(self, product):
+        path = os.path.join(self.build, product)
+        if not os.path.exists(path):
+            return None
+        with open(path, "rb") as file:
+            return hashlib.sha1(file.read()).hexdigest()
+
+    def read(self, name):
+        with open(os.path.join(self.tree, name), encoding="utf-8", newline="") as file:
+            return file.read()
+
+    def write(self, name, text):
+        with open(os.path.join(self.tree, name), "w", encoding="utf-8", newline="") as file:
+            file.write(text)
