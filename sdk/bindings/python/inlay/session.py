@@ -465,7 +465,8 @@ class Session:
         if info.kind == "sequence" and isinstance(data, (list, tuple)):
             return Value.list_of(data, dtype=info.dtype if not data else None)
         if info.kind == "optional":
-            return Value.list_of([] if data is None else [data], dtype=info.dtype, kind=OPTIONAL)
+            items = [] if data is None else [Value.list_of(data) if isinstance(data, (list, tuple)) else data]
+            return Value.list_of(items, dtype=info.dtype, kind=OPTIONAL)
         if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind not in "OUS":
             fits = DTYPES.get({n: k for k, (n, _, _) in DTYPES.items()}.get(info.dtype, 0), (None, None, 0))[1]
             return Value.of(data, info.dtype if fits is None and info.dtype != "string" else None)
