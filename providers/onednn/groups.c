@@ -9,11 +9,7 @@ enum { MAX_SPATIAL = 3, CHANNEL_BLOCK = 64, ALONE_FLOPS = 200000 };
 /* NULL: this CPU has none. */
 static void (*thin_row_of_cpu(void))(const thin_row *row)
 {
-#if defined(ONEDNN_X86_LEVELS)
-    if (tiles_of_cpu() != NULL)
-        return thin_row_avx512;
-#endif
-    return NULL;
+    return KERNEL_FAST(thin_row);
 }
 
 typedef struct grouped {

@@ -4,11 +4,7 @@
 
 const move_set *moves_of_cpu(void)
 {
-#if defined(ONEDNN_X86_LEVELS)
-    if (tiles_of_cpu() != NULL)
-        return &moves_avx512;
-#endif
-    return NULL;
+    return KERNEL_FAST(moves);
 }
 
 /* The axis that lies in blocks and how many words a block has; block 1: none does. false: it is none of these

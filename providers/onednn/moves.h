@@ -5,6 +5,7 @@
 #ifndef ONEDNN_MOVES_H
 #define ONEDNN_MOVES_H
 #include "build.h"
+#include "move_set.h"
 
 /* Axes of both sides from the outermost of the target to its innermost; none has one element, neighbours that lie
  * together on both sides are one. Strides count words of 4 bytes. */
@@ -13,17 +14,8 @@ typedef struct move_axes {
     int64_t dims[DNNL_MAX_NDIMS], from[DNNL_MAX_NDIMS], to[DNNL_MAX_NDIMS];
 } move_axes;
 
-/* Loops over words. rows, columns >= 0. */
-typedef struct move_set {
-    /* y[r][c] = x[r][c]; rows are x_row and y_row words apart. */
-    void (*rows)(const float *x, int64_t x_row, float *y, int64_t y_row, int64_t rows, int64_t columns);
-    /* y[c][r] = x[r][c]: rows of x are x_row words apart, those of y y_row. */
-    void (*turn)(const float *x, int64_t x_row, float *y, int64_t y_row, int64_t rows, int64_t columns);
-} move_set;
-
-/* NULL: this CPU has none. */
+/* NULL: this CPU has none that are faster than the library's. */
 const move_set *moves_of_cpu(void);
-extern const move_set moves_avx512;
 
 /* The axes of a copy between layouts of the same dims, in which one axis may lie in blocks that it fills; false: it is
  * not one of words, or more is blocked. */

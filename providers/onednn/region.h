@@ -7,7 +7,7 @@
  *     lower_*.c      ops -> primitives, layouts, places                                      (specialize)
  *     build.c        what lowering writes into: places, buffers, steps
  *     instance.c     shapes -> groups -> steps -> an instance
- *     dense.c        products by constants with loops of our own: sgemm.c around sgemm_tile.inc
+ *     dense.c        products by constants with loops of our own: on kernels/sgemm.h
  *     attend.c       attention likewise
  *     scratch.c      memory of builds
  *     memo.c         descriptors of oneDNN's kernels, each made once in a build

@@ -3,17 +3,12 @@
  * Where a window reaches past the image, a copy with a border of zeros is read instead. Then each row of output pixels
  * reads rows of elements that lie one after the other: a tap is a row of the window, all of its pixels and channels. */
 #include "tiles.h"
-#include "cpu.h"
 #include "window.h"
 #include <math.h>
 
 const tile_set *tiles_of_cpu(void)
 {
-#if defined(ONEDNN_X86_LEVELS)
-    if (cpu_has(CPU_AVX512))
-        return &tiles_avx512;
-#endif
-    return NULL;
+    return KERNEL_FAST(tiles);
 }
 
 /* ------------------------------------------------------------------ the border */

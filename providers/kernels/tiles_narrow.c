@@ -1,10 +1,10 @@
-/* Tiles of few output channels for x86-64-v4: two elements of a pixel at a time by the weights of eight channels each,
+/* Tiles of few output channels where vectors have 16 lanes: two elements of a pixel at a time by the weights of eight channels each,
  * so that vectors are full for 8, 16 and 24 channels, and one load serves two elements. The sums of even and of odd
  * elements are added in the end. */
-#include "tiles.h"
-#include <immintrin.h>
+#include "tile_set.h"
+#include "vec.h"
 
-#define UNROLL _Pragma("GCC unroll 32")
+#if VEC_NARROW
 
 enum { MOST_ROWS = 7 }; /* of three vectors: 21 sums, 3 of weights, and what they are made of */
 
@@ -29,15 +29,15 @@ static inline __attribute__((always_inline)) void narrow(const int rows, const i
     const char *ahead = (const char *)p->ahead;
     __m512 sum[TILE_ROWS][3];
 
-    UNROLL
+    VEC_UNROLL
     for (int v = 0; v < vectors; v++)
-        UNROLL
+        VEC_UNROLL
         for (int r = 0; r < rows; r++)
             sum[r][v] = _mm512_setzero_ps();
     for (int64_t t = 0; t < p->tap_count; t++) {
         const float *base[(TILE_ROWS + 2) / 3]; /* of three rows each: addresses that an instruction can state */
 
-        UNROLL
+        VEC_UNROLL
         for (int i = 0; 3 * i < rows; i++)
             base[i] = p->a + p->taps[t] + 3 * i * a_row;
         for (int64_t k = 0; k < p->depth; k += 2, b += 2 * TILE_WIDTH) {
@@ -51,34 +51,34 @@ static inline __attribute__((always_inline)) void narrow(const int rows, const i
                 w[2] = _mm512_permutex2var_ps(_mm512_loadu_ps(b + TILE_LANES), low,
                                               _mm512_loadu_ps(b + TILE_WIDTH + TILE_LANES));
             if (ahead != NULL) {
-                UNROLL
+                VEC_UNROLL
                 for (int i = 0; i < 2; i++, ahead += 64 * p->ahead_lines) {
                     _mm_prefetch(ahead, _MM_HINT_T1);
                     if (p->ahead_lines > 1)
                         _mm_prefetch(ahead + 64, _MM_HINT_T1);
                 }
             }
-            UNROLL
+            VEC_UNROLL
             for (int r = 0; r < rows; r++) {
                 const __m512 x = two_of(base[r / 3] + r % 3 * a_row);
 
-                UNROLL
+                VEC_UNROLL
                 for (int v = 0; v < vectors; v++)
                     sum[r][v] = _mm512_fmadd_ps(x, w[v], sum[r][v]);
             }
-            UNROLL
+            VEC_UNROLL
             for (int i = 0; 3 * i < rows; i++)
                 base[i] += 2;
         }
     }
-    UNROLL
+    VEC_UNROLL
     for (int l = 0; l < lines; l++) {
         const int64_t left = p->columns - l * TILE_LANES;
         const __mmask16 mask = left >= TILE_LANES ? (__mmask16)0xffff : (__mmask16)((1u << left) - 1);
         const __m512 bias =
             p->bias == NULL ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(mask, p->bias + l * TILE_LANES);
 
-        UNROLL
+        VEC_UNROLL
         for (int r = 0; r < rows; r++) {
             const __m512 x = sum[r][2 * l], y = 2 * l + 1 < vectors ? sum[r][2 * l + 1] : x;
             __m512 z = _mm512_add_ps(_mm512_permutex2var_ps(x, even, y), _mm512_permutex2var_ps(x, odd, y));
@@ -104,7 +104,7 @@ static inline __attribute__((always_inline)) void narrow(const int rows, const i
 CELLS(CELL)
 #undef CELL
 
-void tiles_narrow_avx512(const tile_product *p, int rows)
+void KERNEL(tiles_narrow)(const tile_product *p, int rows)
 {
     static void (*const table[][TILE_ROWS])(const tile_product *) = {
 #define CELL(rows, vectors) [vectors - 1][rows - 1] = narrow_##rows##_##vectors,
@@ -125,3 +125,6 @@ void tiles_narrow_avx512(const tile_product *p, int rows)
     rest.ahead = NULL;
     table[vectors - 1][rows - rows / 2 - 1](&rest);
 }
+#else
+typedef int nothing; /* shorter vectors are full */
+#endif

@@ -1,6 +1,7 @@
 /* groups.h - the loop of convolutions whose groups have one channel. */
-#ifndef ONEDNN_GROUPS_H
-#define ONEDNN_GROUPS_H
+#ifndef KERNELS_GROUPS_H
+#define KERNELS_GROUPS_H
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Pixels of a row of the output, of channels that lie together: y[p][c] = bias[c] + sum over t of
@@ -18,4 +19,7 @@ typedef struct thin_row {
 } thin_row;
 
 void thin_row_avx512(const thin_row *row);
+void thin_row_avx2(const thin_row *row);
+void thin_row_neon(const thin_row *row);
+void thin_row_c(const thin_row *row);
 #endif

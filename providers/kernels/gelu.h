@@ -1,4 +1,4 @@
-/* gelu_avx512.h - Gelu-20 of vectors for x86-64-v4, in either form: x times what share of a normal distribution lies
+/* gelu.h - Gelu-20 of vectors, in either form: x times what share of a normal distribution lies
  * below it, or what approximate = tanh takes for that.
  *
  * The share of -|x| comes from a table of 32 polynomials in two registers a coefficient, which permutations look up:
@@ -8,9 +8,9 @@
  *
  * Errors: 2 ulp above 0 and down to -2.5, 3e-6 of the result to -6 (tanh: 8e-6 to -5.8); below that the result is 0,
  * where the true one is above -1e-9. NaN stays; infinity becomes infinity, -infinity 0. */
-#ifndef ONEDNN_GELU_AVX512_H
-#define ONEDNN_GELU_AVX512_H
-#include <immintrin.h>
+#ifndef KERNELS_GELU_H
+#define KERNELS_GELU_H
+#include "vec.h"
 
 enum { GELU_DEGREE = 5, GELU_INTERVALS = 32 };
 
@@ -93,26 +93,24 @@ static const gelu_table gelu_by_tanh = {
 };
 
 /* table is a constant where this is inlined: what it says stays in registers of the loop around. */
-static inline __attribute__((always_inline)) __m512 gelu_of(const gelu_table *table, __m512 x)
+VEC_INLINE vec gelu_of(const gelu_table *table, vec x)
 {
     const float last = GELU_INTERVALS - 1; /* the interval of zeros */
-    const __m512 steps = _mm512_set1_ps(table->steps), integer = _mm512_set1_ps(8388608); /* 2^23 has no fraction */
-    const __m512 most = _mm512_set1_ps(last / table->steps), one = _mm512_set1_ps(1);
-    const __m512 low = _mm512_max_ps(_mm512_sub_ps(_mm512_setzero_ps(), most), x); /* the second where one is NaN */
-    const __m512 a = _mm512_min_ps(most, _mm512_abs_ps(low));
-    const __m512 at = _mm512_fmadd_ps(a, steps, integer);
-    const __m512 r = _mm512_fmsub_ps(a, steps, _mm512_sub_ps(at, integer));
-    const __m512i i = _mm512_castps_si512(at); /* permutations take the lowest bits */
-    __m512 share = _mm512_setzero_ps();
+    const vec steps = vec_set(table->steps), integer = vec_set(8388608); /* 2^23 has no fraction */
+    const vec most = vec_set(last / table->steps), one = vec_set(1);
+    const vec low = vec_max(vec_sub(vec_zero(), most), x); /* the second where one is NaN */
+    const vec a = vec_min(most, vec_abs(low));
+    const vec at = vec_fma(a, steps, integer); /* its lowest bits are the interval */
+    const vec r = vec_fms(a, steps, vec_sub(at, integer));
+    vec share = vec_zero();
 
-#pragma GCC unroll 6
+    VEC_UNROLL
     for (int d = GELU_DEGREE; d >= 0; d--) {
-        const float *terms = table->terms[d];
-        const __m512 term = _mm512_permutex2var_ps(_mm512_loadu_ps(terms), i, _mm512_loadu_ps(terms + 16));
+        const vec term = vec_lookup(table->terms[d], at);
 
-        share = d == GELU_DEGREE ? term : _mm512_fmadd_ps(share, r, term);
+        share = d == GELU_DEGREE ? term : vec_fma(share, r, term);
     }
-    share = _mm512_mask_sub_ps(share, _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GT_OQ), one, share);
-    return _mm512_mul_ps(low, share);
+    share = vec_select(vec_greater(x, vec_zero()), vec_sub(one, share), share);
+    return vec_mul(low, share);
 }
 #endif

@@ -7,8 +7,9 @@
  * A is read as it lies, rows at any distance. B lies in panels of `width` columns: panel after panel, and within one, k
  * after k (oneDNN's AB16b64a and the like); columns beyond the last are padding. One kernel serves products of many
  * rows, which are bound by arithmetic, and of one, which are bound by the bytes of B. */
-#ifndef ONEDNN_SGEMM_H
-#define ONEDNN_SGEMM_H
+#ifndef KERNELS_SGEMM_H
+#define KERNELS_SGEMM_H
+#include "instances.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -95,7 +96,8 @@ typedef struct sg_kernel {
                  int64_t size, float *out, int64_t out_row);
 } sg_kernel;
 
-/* The kernel for this CPU; NULL: there is none that would be faster than oneDNN's. */
+KERNEL_INSTANCES(sg_kernel, products)
+/* The kernel for this CPU; NULL: there is none that would be faster than a library's. */
 const sg_kernel *sg_kernel_best(void);
 
 /* A product. Pointers are borrowed for the run. */

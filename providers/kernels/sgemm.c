@@ -1,24 +1,15 @@
 /* The loops around the blocks of a product. Rows and k are cut so that a block of A stays in the second-level cache
  * while panels of B stream past it; each panel is read from memory once for a block of rows. */
 #include "sgemm.h"
-#include "cpu.h"
 #include <stddef.h>
 
 #define FLOPS_PER_NS 200.0
 #define BYTES_PER_NS 30.0
 enum { BLOCK_ROWS = 160, BLOCK_K = 768, OWN_ROWS = 48 };
 
-#ifdef SGEMM_X86
-extern const sg_kernel sg_kernel_avx512;
-#endif
-
 const sg_kernel *sg_kernel_best(void)
 {
-#ifdef SGEMM_X86
-    if (cpu_has(CPU_AVX512))
-        return &sg_kernel_avx512;
-#endif
-    return NULL;
+    return KERNEL_FAST(products);
 }
 
 static int64_t ceil_div(int64_t a, int64_t b)

@@ -1,0 +1,16 @@
+/* move_set.h - copies of words of four bytes, by rows or turned. */
+#ifndef KERNELS_MOVE_SET_H
+#define KERNELS_MOVE_SET_H
+#include "instances.h"
+#include <stdint.h>
+
+/* rows, columns >= 0. */
+typedef struct move_set {
+    /* y[r][c] = x[r][c]; rows are x_row and y_row words apart. */
+    void (*rows)(const float *x, int64_t x_row, float *y, int64_t y_row, int64_t rows, int64_t columns);
+    /* y[c][r] = x[r][c]: rows of x are x_row words apart, those of y y_row. */
+    void (*turn)(const float *x, int64_t x_row, float *y, int64_t y_row, int64_t rows, int64_t columns);
+} move_set;
+
+KERNEL_INSTANCES(move_set, moves)
+#endif

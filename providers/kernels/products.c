@@ -1,0 +1,405 @@
+/* Blocks of products, what is done behind them, and attention's loops, see sgemm.h. Loops over rows and vectors have
+ * constant bounds and unroll entirely, so that the sums stay in registers: of 32 vectors with 16 lanes, 6 rows of 4
+ * vectors, 8 of 3, 12 of 2 or 1; of 16 with 8, 6 rows of 2 at a time. */
+#include "gelu.h"
+#include "sgemm.h"
+#include "vec.h"
+#include "vecmath.h"
+
+enum {
+    ROW_AHEAD = 1024,              /* floats */
+    PARTS = SG_LANES / VEC_LANES,  /* vectors for so many columns */
+    WIDE = PARTS == 1,             /* all columns of a block are multiplied at once */
+    STEPS = WIDE ? 1 : 4           /* elements whose addresses are told apart by constants */
+};
+
+/* One element of each row, `at` further on, by its line. */
+VEC_INLINE void step(const int rows, const int vectors, const bool full, const vmask part, const float *const *a,
+                     int64_t a_row, const float *b, const int at, vec sum[][SG_WIDTH / VEC_LANES])
+{
+    vec line[SG_WIDTH / VEC_LANES];
+
+    VEC_UNROLL
+    for (int v = 0; v < vectors; v++)
+        line[v] = full || v + 1 < vectors ? vec_load(b + v * VEC_LANES) : vec_load_some(part, b + v * VEC_LANES);
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++) {
+        const vec x = vec_set(a[r / 3][r % 3 * a_row + at]);
+
+        VEC_UNROLL
+        for (int v = 0; v < vectors; v++)
+            sum[r][v] = vec_fma(x, line[v], sum[r][v]);
+    }
+}
+
+/* vectors of VEC_LANES, the last of them with `last` columns; full: it has all. */
+VEC_INLINE void tile(const int rows, const int vectors, const bool full, const int64_t last, const sg_tile *t)
+{
+    const vmask part = vec_first(last);
+    const float *b = t->b, *ahead = t->ahead, *from = t->from, *a[(SG_ROWS + 2) / 3];
+    const int64_t k = t->k, a_row = t->a_row, b_step = t->b_step, c_row = t->c_row, ahead_step = t->ahead_step;
+    const int64_t chains = (k + SG_CHAIN - 1) / SG_CHAIN;
+    int64_t from_row = t->from_row, p = 0;
+    float *c = t->c;
+    const bool kept = 2 * rows * vectors <= VEC_REGISTERS * 3 / 4; /* registers are left for the parts before */
+    vec sum[SG_ROWS][SG_WIDTH / VEC_LANES], before[SG_ROWS][SG_WIDTH / VEC_LANES];
+
+    VEC_UNROLL
+    for (int i = 0; 3 * i < rows; i++)
+        a[i] = t->a + 3 * i * a_row;
+    VEC_UNROLL
+    for (int r = 0; kept && r < rows; r++)
+        VEC_UNROLL
+        for (int v = 0; v < vectors; v++)
+            before[r][v] = vec_zero();
+    for (int64_t n = 1; n <= chains; n++) { /* each is added to those before it, which wait in C otherwise */
+        const int64_t end = k * n / chains;
+
+        VEC_UNROLL
+        for (int r = 0; r < rows; r++)
+            VEC_UNROLL
+            for (int v = 0; v < vectors; v++)
+                sum[r][v] = vec_zero();
+        while (p < end) {
+            const int64_t steps = STEPS > 1 && end - p >= STEPS ? STEPS : 1;
+
+            if (steps == STEPS) {
+                VEC_UNROLL
+                for (int i = 0; i < STEPS; i++) {
+                    VEC_UNROLL
+                    for (int v = 0; rows == 1 && v < vectors; v += PARTS) /* as fast as memory gives the weights */
+                        vec_fetch_near(b + v * VEC_LANES + ROW_AHEAD);
+                    vec_fetch_far(ahead);
+                    step(rows, vectors, full, part, a, a_row, b, i, sum);
+                    b += b_step;
+                    ahead += ahead_step;
+                }
+            } else {
+                vec_fetch_far(ahead);
+                step(rows, vectors, full, part, a, a_row, b, 0, sum);
+                b += b_step;
+                ahead += ahead_step;
+            }
+            VEC_UNROLL
+            for (int i = 0; 3 * i < rows; i++)
+                a[i] += steps;
+            p += steps;
+        }
+        if (kept) {
+            VEC_UNROLL
+            for (int r = 0; r < rows; r++)
+                VEC_UNROLL
+                for (int v = 0; v < vectors; v++)
+                    before[r][v] = sum[r][v] = vec_add(sum[r][v], before[r][v]);
+            if (n < chains)
+                continue;
+        }
+        VEC_UNROLL
+        for (int r = 0; r < rows; r++)
+            VEC_UNROLL
+            for (int v = 0; v < vectors; v++) {
+                const bool all = full || v + 1 < vectors;
+                float *y = c + r * c_row + v * VEC_LANES;
+
+                if (from != NULL) {
+                    const float *x = from + r * from_row + v * VEC_LANES;
+
+                    sum[r][v] = vec_add(sum[r][v], all ? vec_load(x) : vec_load_some(part, x));
+                }
+                if (all)
+                    vec_store(y, sum[r][v]);
+                else
+                    vec_store_some(y, part, sum[r][v]);
+            }
+        from = c;
+        from_row = c_row;
+    }
+}
+
+#define CELLS_6(X, v) X(1, v) X(2, v) X(3, v) X(4, v) X(5, v) X(6, v)
+#define CELLS_8(X, v) CELLS_6(X, v) X(7, v) X(8, v)
+#define CELLS_12(X, v) CELLS_8(X, v) X(9, v) X(10, v) X(11, v) X(12, v)
+#if VEC_NARROW
+#define CELL(r, v)                               \
+    static void tile_##r##_##v(const sg_tile *t) \
+    {                                            \
+        tile(r, v, false, t->last, t);           \
+    }
+CELLS_12(CELL, 1)
+CELLS_12(CELL, 2)
+CELLS_8(CELL, 3)
+CELLS_6(CELL, 4)
+#define ROWS { 0, 12, 12, 8, 6 }
+#else
+/* Columns of a block of C by 16 after each other, or 32 where rows are few; one row takes them all. */
+#define GROUP(rows) ((rows) == 1 ? SG_WIDTH / VEC_LANES : (rows) == 2 ? 2 * PARTS : PARTS)
+#define CELL(r, none)                                                     \
+    static __attribute__((noinline)) void group_##r(const sg_tile *t)     \
+    {                                                                     \
+        tile(r, GROUP(r), true, VEC_LANES, t);                            \
+    }                                                                     \
+    static __attribute__((noinline)) void one_##r(const sg_tile *t)       \
+    {                                                                     \
+        tile(r, 1, false, t->last, t);                                    \
+    }                                                                     \
+    static void columns_##r(const sg_tile *t, int64_t count)              \
+    {                                                                     \
+        sg_tile u = *t;                                                   \
+                                                                          \
+        while (count > 0) {                                               \
+            const int64_t take = count >= GROUP(r) * VEC_LANES ? GROUP(r) * VEC_LANES : count < VEC_LANES ? count : VEC_LANES; \
+                                                                          \
+            u.last = (uint32_t)take;                                      \
+            (take == GROUP(r) * VEC_LANES ? group_##r : one_##r)(&u);     \
+            u.b += take;                                                  \
+            u.c += take;                                                  \
+            u.from = u.from != NULL ? u.from + take : NULL;               \
+            u.ahead = u.a; /* fetched by now */                           \
+            u.ahead_step = 0;                                             \
+            count -= take;                                                \
+        }                                                                 \
+    }
+CELLS_6(CELL, )
+#undef CELL
+#define CELL(r, v)                                            \
+    static void tile_##r##_##v(const sg_tile *t)              \
+    {                                                         \
+        columns_##r(t, ((v) - 1) * SG_LANES + (int64_t)t->last); \
+    }
+CELLS_6(CELL, 1)
+CELLS_6(CELL, 2)
+CELLS_6(CELL, 3)
+CELLS_6(CELL, 4)
+#undef CELLS_8
+#undef CELLS_12
+#define CELLS_8 CELLS_6
+#define CELLS_12 CELLS_6
+#define ROWS { 0, 6, 6, 6, 6 }
+#endif
+#undef CELL
+#define CELL(r, v) tile_##r##_##v,
+static const sg_tile_fn tiles_1[] = { CELLS_12(CELL, 1) }, tiles_2[] = { CELLS_12(CELL, 2) },
+                        tiles_3[] = { CELLS_8(CELL, 3) }, tiles_4[] = { CELLS_6(CELL, 4) };
+#undef CELL
+
+/* ------------------------------------------------------------------ functions behind it */
+
+#define FUNCTION(name, expression)                                                                          \
+    static void name(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)              \
+    {                                                                                                       \
+        const float alpha = post->alpha, beta = post->beta;                                                 \
+                                                                                                            \
+        (void)alpha, (void)beta;                                                                            \
+        for (int64_t r = 0; r < rows; r++) {                                                                \
+            float *y = c + r * c_row;                                                                       \
+                                                                                                            \
+            _Pragma("omp simd") for (int64_t i = 0; i < cols; i++)                                          \
+            {                                                                                               \
+                const float x = y[i];                                                                       \
+                y[i] = (expression);                                                                        \
+            }                                                                                               \
+        }                                                                                                   \
+    }
+FUNCTION(fn_relu, x < 0 ? (alpha == 0 ? 0.0f : alpha * x) : x)
+FUNCTION(fn_sigmoid, vm_sigmoid(x))
+FUNCTION(fn_tanh, vm_tanh(x))
+FUNCTION(fn_swish, x * vm_sigmoid(alpha * x))
+FUNCTION(fn_hardswish, x * (x < -3.0f ? 0.0f : x > 3.0f ? 1.0f : x * (1.0f / 6) + 0.5f))
+FUNCTION(fn_linear, alpha * x + beta)
+FUNCTION(fn_clip, x < alpha ? alpha : x > beta ? beta : x)
+
+/* Functions of vectors as wholes. */
+#define VECTORS(name, expression)                                                                          \
+    static void name(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)             \
+    {                                                                                                      \
+        (void)post;                                                                                        \
+        for (int64_t r = 0; r < rows; r++) {                                                               \
+            float *y = c + r * c_row;                                                                      \
+            int64_t i = 0;                                                                                 \
+                                                                                                           \
+            for (; i + VEC_LANES <= cols; i += VEC_LANES) {                                                \
+                const vec x = vec_load(y + i);                                                             \
+                                                                                                           \
+                vec_store(y + i, expression);                                                              \
+            }                                                                                              \
+            if (i < cols) {                                                                                \
+                const vmask part = vec_first(cols - i);                                                    \
+                const vec x = vec_load_some(part, y + i);                                                  \
+                                                                                                           \
+                vec_store_some(y + i, part, expression);                                                   \
+            }                                                                                              \
+        }                                                                                                  \
+    }
+VECTORS(fn_gelu, gelu_of(&gelu_by_erf, x))
+VECTORS(fn_gelu_tanh, gelu_of(&gelu_by_tanh, x))
+
+#define FUNCTION_2(name, expression)                                                           \
+    static void name(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols) \
+    {                                                                                          \
+        for (int64_t r = 0; r < rows; r++) {                                                   \
+            const float *other = post->other + r * post->row;                                  \
+            float *y = c + r * c_row;                                                          \
+                                                                                               \
+            if (post->col == 0) {                                                              \
+                const float o = *other;                                                        \
+                _Pragma("omp simd") for (int64_t i = 0; i < cols; i++)                         \
+                {                                                                              \
+                    const float x = y[i];                                                      \
+                    y[i] = (expression);                                                       \
+                }                                                                              \
+                continue;                                                                      \
+            }                                                                                  \
+            _Pragma("omp simd") for (int64_t i = 0; i < cols; i++)                             \
+            {                                                                                  \
+                const float x = y[i], o = other[i];                                            \
+                y[i] = (expression);                                                           \
+            }                                                                                  \
+        }                                                                                      \
+    }
+FUNCTION_2(fn_add, x + o)
+FUNCTION_2(fn_sub, x - o)
+FUNCTION_2(fn_mul, x * o)
+FUNCTION_2(fn_div, x / o)
+FUNCTION_2(fn_prelu, x < 0 ? x * o : x)
+
+static void post_block(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)
+{
+    static void (*const functions[SG_FN_COUNT])(const sg_post *, float *, int64_t, int64_t, int64_t) = {
+        [SG_RELU] = fn_relu, [SG_GELU] = fn_gelu, [SG_GELU_TANH] = fn_gelu_tanh, [SG_SIGMOID] = fn_sigmoid,
+        [SG_TANH] = fn_tanh, [SG_SWISH] = fn_swish, [SG_HARDSWISH] = fn_hardswish, [SG_LINEAR] = fn_linear,
+        [SG_CLIP] = fn_clip, [SG_ADD] = fn_add, [SG_SUB] = fn_sub, [SG_MUL] = fn_mul, [SG_DIV] = fn_div,
+        [SG_PRELU] = fn_prelu,
+    };
+
+    functions[post->fn](post, c, c_row, rows, cols);
+}
+
+/* ------------------------------------------------------------------ attention */
+
+/* e^x for x up to 0, 1 ulp; NaN stays. Below -105 it is 0. */
+VEC_INLINE vec exp_of(vec x)
+{
+    const vec integer = vec_set(12582912); /* 1.5 * 2^23 has no fraction */
+    const vec c = vec_max(vec_set(-105), x); /* the second where one is NaN */
+    const vec n = vec_sub(vec_fma(c, vec_set(1.44269504f), integer), integer);
+    const vec high = vec_fnma(n, vec_set(VM_LN2_HIGH), c);
+    const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), high);
+    vec p = vec_fma(vec_set(1.3821304e-3f), r, vec_set(8.368669e-3f));
+
+    p = vec_fma(p, r, vec_set(4.166826e-2f));
+    p = vec_fma(p, r, vec_set(1.6666521e-1f));
+    p = vec_fma(p, r, vec_set(4.9999994e-1f));
+    p = vec_fma(p, r, vec_set(1));
+    p = vec_fma(p, r, vec_set(1));
+    return vec_scale(p, n);
+}
+
+/* At most VEC_LANES rows from `first` on: what is joined over a row is joined for all of them at once, and in whole
+ * vectors, for rows of windows and images are short. */
+static void softmax_some(const sg_scores *s, int64_t first, int64_t rows)
+{
+    const vec least = vec_set(-VM_INFINITY), zero = vec_zero(), factor = vec_set(s->scale);
+    const int64_t size = s->count;
+    vec tops[VEC_LANES], sums[VEC_LANES];
+    float top[VEC_LANES];
+
+    for (int64_t r = 0; r < VEC_LANES; r++) {
+        const int64_t n = r >= rows ? 0 : s->seen + first + r < size ? s->seen + first + r : size;
+        const float *mask = s->mask != NULL ? s->mask + (first + r) * s->mask_row : NULL;
+        float *x = s->x + (first + r) * s->x_row;
+        vec most = least;
+
+        for (int64_t i = 0; i < n; i += VEC_LANES) {
+            const vmask part = vec_first(n - i);
+            vec v = vec_load_some(part, x + i);
+
+            v = mask != NULL ? vec_fma(v, factor, vec_load_some(part, mask + i)) : vec_mul(v, factor);
+            v = vec_select(part, v, least);
+            most = vec_max(v, most); /* the second where one is NaN */
+            vec_store(x + i, v);
+        }
+        tops[r] = most;
+        sums[r] = zero;
+    }
+    tops[0] = vec_tops(tops); /* -infinity also where all is NaN, which stays */
+    vec_store(top, vec_select(vec_greater(tops[0], least), tops[0], zero));
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t n = s->seen + first + r < size ? s->seen + first + r : size;
+        float *x = s->x + (first + r) * s->x_row;
+        vec sum = zero;
+        int64_t i = 0;
+
+        for (; i < n; i += VEC_LANES) {
+            const vec y = exp_of(vec_sub(vec_load(x + i), vec_set(top[r])));
+
+            vec_store(x + i, y);
+            sum = vec_add(sum, y);
+        }
+        for (; i < size; i += VEC_LANES)
+            vec_store(x + i, zero);
+        sums[r] = sum;
+    }
+    sums[0] = vec_sums(sums);
+    tops[0] = vec_select(vec_greater(sums[0], zero), vec_div(vec_set(1), sums[0]), sums[0]);
+    vec_store_some(s->factors + first, vec_first(rows), tops[0]);
+}
+
+static void softmax_rows(const sg_scores *s)
+{
+    for (int64_t r = 0; r < s->rows; r += VEC_LANES)
+        softmax_some(s, r, s->rows - r < VEC_LANES ? s->rows - r : VEC_LANES);
+}
+
+static void make_panel(const float *lines, int64_t stride, int64_t count, int64_t size, float *out)
+{
+    const int64_t past = (count + SG_LANES - 1) / SG_LANES * SG_LANES;
+
+    for (int64_t i = 0; i < past; i += VEC_LANES) {
+        for (int64_t k = 0; k < size; k += VEC_LANES) {
+            const vmask part = vec_first(size - k);
+            vec r[VEC_LANES];
+
+            VEC_UNROLL
+            for (int n = 0; n < VEC_LANES; n++)
+                r[n] = i + n < count ? vec_load_some(part, lines + (i + n) * stride + k) : vec_zero();
+            vec_transpose(r);
+            for (int n = 0; n < VEC_LANES && k + n < size; n++)
+                vec_store(out + (k + n) * SG_WIDTH + i, r[n]);
+        }
+    }
+}
+
+static void dots(const float *a, int64_t a_row, int64_t rows, const float *b, int64_t b_stride, int64_t count,
+                 int64_t size, float *out, int64_t out_row)
+{
+    for (int64_t i = 0; i < count; i += VEC_LANES) {
+        const int64_t lines = count - i < VEC_LANES ? count - i : VEC_LANES;
+
+        for (int64_t r = 0; r < rows; r++) {
+            vec sum[VEC_LANES];
+
+            VEC_UNROLL
+            for (int n = 0; n < VEC_LANES; n++)
+                sum[n] = vec_zero();
+            for (int64_t k = 0; k < size; k += VEC_LANES) {
+                const vmask part = vec_first(size - k);
+                const vec x = vec_load_some(part, a + r * a_row + k);
+
+                VEC_UNROLL
+                for (int n = 0; n < VEC_LANES; n++)
+                    sum[n] = vec_fma(x, vec_load_some(part, b + (i + (n < lines ? n : 0)) * b_stride + k), sum[n]);
+            }
+            vec_store_some(out + r * out_row + i, vec_first(lines), vec_sums(sum));
+        }
+    }
+}
+
+const sg_kernel KERNEL(products) = {
+    .isa = KERNEL_TEXT,
+    .rows = ROWS,
+    .tile = { NULL, tiles_1, tiles_2, tiles_3, tiles_4 },
+    .post = post_block,
+    .softmax = softmax_rows,
+    .panel = make_panel,
+    .dots = dots,
+};

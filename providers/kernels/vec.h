@@ -1,0 +1,63 @@
+/* vec.h - vectors of floats, as kernels are written over: VEC_LANES of them in a register, VEC_REGISTERS registers.
+ *
+ * A kernel is one source. CMake compiles it once for each level of instructions (kernel_instances), and says by
+ * KERNEL_LEVEL which that is; names that the linker sees are made by KERNEL(name). Another instruction set is another
+ * header of this kind, a line below, and a line in CMakeLists.txt.
+ *
+ * What each header defines; m is a vmask, which selects lanes, p points to floats at any address:
+ *   vec_zero()  vec_set(x)  vec_load(p)  vec_store(p, v)
+ *   vec_first(n)                 the mask of the first n lanes: none for n <= 0, all for n >= VEC_LANES
+ *   vec_load_some(m, p)          lanes that are not selected are not read, and 0
+ *   vec_store_some(p, m, v)      lanes that are not selected are not written
+ *   vec_add sub mul div (x, y)   vec_fma(x, y, z) = x y + z, vec_fms = x y - z, vec_fnma = z - x y; rounded once but in
+ *                                plain C
+ *   vec_min max (x, y)           x < y ? x : y and x > y ? x : y, so y where one is NaN
+ *   vec_abs(x)  vec_round(x)     to the nearest integer, halves to even
+ *   vec_greater(x, y)            a mask; vec_select(m, x, y) = m ? x : y
+ *   vec_scale(x, n)              x 2^n for integers n from -252 to 252; with VEC_SCALES_ALL any n, and 0 for -infinity
+ *   vec_transpose(v)             of VEC_LANES vectors
+ *   vec_sums(v) vec_tops(v)      of VEC_LANES vectors: one lane each, their elements joined by vec_add, vec_max
+ *   vec_lookup(table, i)         of 32 floats: the one whose number is in the lowest bits of i's integers
+ *   vec_interleave_3(p, x, y, z) stores x0 y0 z0 x1 y1 z1 ...
+ * and VEC_HAS_MASKS: loads of some lanes are as fast as those of all; VEC_NARROW: vectors are so long that few channels
+ * leave them half empty (tiles_narrow.c).
+ * Vectors also are what GCC and Clang call vector types: + - * between them and with numbers are theirs. */
+#ifndef KERNELS_VEC_H
+#define KERNELS_VEC_H
+#include <stdint.h>
+#include <string.h>
+
+#define VEC_INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define VEC_UNROLL _Pragma("unroll")
+#else
+#define VEC_UNROLL _Pragma("GCC unroll 64")
+#endif
+
+#define KERNEL_PASTE(name, level) name##_##level
+#define KERNEL_NAME(name, level) KERNEL_PASTE(name, level)
+#define KERNEL(name) KERNEL_NAME(name, KERNEL_LEVEL)
+#define KERNEL_QUOTE(level) #level
+#define KERNEL_QUOTED(level) KERNEL_QUOTE(level)
+#define KERNEL_TEXT KERNEL_QUOTED(KERNEL_LEVEL)
+
+#if defined(KERNEL_IS_avx512)
+#include "vec_avx512.h"
+#elif defined(KERNEL_IS_avx2)
+#include "vec_avx2.h"
+#elif defined(KERNEL_IS_neon)
+#include "vec_neon.h"
+#else
+#include "vec_c.h"
+#endif
+
+/* Lines of the cache are asked for before they are needed: near the core, or in the second-level cache. Any address. */
+VEC_INLINE void vec_fetch_near(const void *p)
+{
+    __builtin_prefetch(p, 0, 3);
+}
+VEC_INLINE void vec_fetch_far(const void *p)
+{
+    __builtin_prefetch(p, 0, 2);
+}
+#endif

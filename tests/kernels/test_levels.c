@@ -1,0 +1,377 @@
+/* Kernels of every level of instructions that this CPU has, plain C among them, beside sums in double: sizes around the
+ * edges of registers, borders that nothing may be written behind. */
+#include "depthwise.h"
+#include "groups.h"
+#include "move_set.h"
+#include "tile_set.h"
+#include "cmocka_all.h"
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct level {
+    const char *name;
+    cpu_level needs;
+    const tile_set *tiles;
+    const sg_kernel *products;
+    const move_set *moves;
+    void (*thin_row)(const thin_row *);
+} level;
+
+#define LEVEL(name, needs) { #name, needs, &tiles_##name, &products_##name, &moves_##name, thin_row_##name }
+static const level levels[] = {
+#if defined(__x86_64__)
+    LEVEL(avx512, CPU_AVX512), LEVEL(avx2, CPU_AVX2),
+#elif defined(__aarch64__)
+    LEVEL(neon, CPU_BASELINE),
+#endif
+    LEVEL(c, CPU_BASELINE),
+};
+#define EACH_LEVEL(l) for (const level *l = levels; l < levels + sizeof levels / sizeof levels[0]; l++) if (cpu_has(l->needs))
+
+static uint32_t state_of_noise = 1;
+static float noise(void)
+{
+    state_of_noise = state_of_noise * 1664525u + 1013904223u;
+    return (float)(int32_t)state_of_noise / 2147483648.0f;
+}
+static float *filled(int64_t count)
+{
+    float *x = malloc((size_t)count * sizeof *x);
+
+    assert_non_null(x);
+    for (int64_t i = 0; i < count; i++)
+        x[i] = noise();
+    return x;
+}
+
+enum { GUARD = 40 };
+static const float guard = 123456;
+
+static void expect(const level *l, const char *what, double got, double want, double size)
+{
+    if (!(fabs(got - want) <= 2e-6 * (size + 1)))
+        fail_msg("%s, %s: %.9g, not %.9g", l->name, what, got, want);
+}
+
+/* ------------------------------------------------------------------ tiles */
+
+static void one_tile(const level *l, int rows, int64_t columns, int64_t depth, bool all)
+{
+    const int64_t taps[] = { 3, 0 }, terms = 2 * depth, a_row = depth + 5;
+    float *a = filled(TILE_ROWS * a_row + depth + 8), *b = filled((terms + 32) * TILE_WIDTH), *bias = filled(columns),
+          *add = filled(TILE_ROWS * 40), *c = filled(TILE_ROWS * 48);
+    const tile_product p = { .a = a, .a_row = a_row, .taps = taps, .tap_count = 2, .depth = depth, .b = b, .ahead = b,
+                             .ahead_lines = 2, .bias = all ? bias : NULL, .add = all ? add : NULL, .add_row = 40,
+                             .c = c, .c_row = 48, .columns = columns, .clamp = all, .low = -0.5f, .high = INFINITY };
+
+    for (int64_t i = 0; i < TILE_ROWS * 48; i++)
+        c[i] = guard;
+    l->tiles->multiply(&p, rows);
+    for (int64_t r = 0; r < TILE_ROWS; r++)
+        for (int64_t j = 0; j < 48; j++) {
+            double sum = all && j < columns ? (double)bias[j] + (double)add[r * 40 + j] : 0, size = 1;
+
+            if (r >= rows || j >= columns) {
+                assert_true(c[r * 48 + j] == guard);
+                continue;
+            }
+            for (int64_t t = 0; t < terms; t++) {
+                const double x = (double)a[taps[t / depth] + r * a_row + t % depth] * (double)b[t * TILE_WIDTH + j];
+
+                sum += x;
+                size += fabs(x);
+            }
+            expect(l, "tile", (double)c[r * 48 + j], all && sum < -0.5 ? -0.5 : sum, size);
+        }
+    free(a), free(b), free(bias), free(add), free(c);
+}
+
+static void tiles(void **state)
+{
+    static const int64_t depths[] = { 1, 3, 8, 14, 410 };
+
+    (void)state;
+    EACH_LEVEL(l)
+        for (int rows = 1; rows <= TILE_ROWS; rows++)
+            for (int64_t columns = 1; columns <= TILE_WIDTH; columns += columns < 5 ? 1 : 3)
+                for (size_t d = 0; d < sizeof depths / sizeof depths[0]; d++)
+                    if (depths[d] < 100 || columns > 26)
+                        one_tile(l, rows, columns, depths[d], (rows + columns) % 2 == 0);
+}
+
+/* Transforms there and back are a convolution: of one window, by weights of 3x3. */
+static void one_window(const level *l, int64_t points, int64_t channels)
+{
+    const int64_t lines = 48, squared = points * points, size = points - 2;
+    float *x = filled(squared * channels), *w = filled(channels * 9 * channels), *v = filled(squared * lines),
+          *m = filled(squared * lines), *u = filled(squared * channels * TILE_WIDTH), *y = filled(size * size * 64);
+    const float *pixels[TILE_ALPHA * TILE_ALPHA];
+    const tile_window back = { .m = m, .step = lines, .points = points, .channels = channels, .y = y,
+                               .y_row = size * 64, .y_pixel = 64, .rows = size, .columns = size };
+
+    for (int64_t i = 0; i < squared; i++)
+        pixels[i] = x + i * channels;
+    for (int64_t i = 0; i < size * size * 64; i++)
+        y[i] = guard;
+    l->tiles->window_in(pixels, channels, points, v, lines);
+    for (int64_t k = 0; k < channels; k++) /* w[o][k][tap] */
+        l->tiles->window_weights((const char *)(w + k * 9), channels * 9, 1, channels, points, u + k * TILE_WIDTH,
+                                 channels * TILE_WIDTH);
+    for (int64_t i = 0; i < squared; i++)
+        for (int64_t o = 0; o < channels; o++) {
+            double sum = 0;
+
+            for (int64_t k = 0; k < channels; k++)
+                sum += (double)v[i * lines + k] * (double)u[(i * channels + k) * TILE_WIDTH + o];
+            m[i * lines + o] = (float)sum;
+        }
+    l->tiles->window_out(&back);
+    for (int64_t i = 0; i < size * size; i++)
+        for (int64_t o = 0; o < 64; o++) {
+            double sum = 0;
+
+            for (int64_t k = 0; k < channels && o < channels; k++)
+                for (int64_t t = 0; t < 9; t++)
+                    sum += (double)x[((i / size + t / 3) * points + i % size + t % 3) * channels + k] *
+                           (double)w[(o * channels + k) * 9 + t];
+            if (o < channels)
+                expect(l, "window", (double)y[i * 64 + o], sum, 3.0 * (double)channels);
+            else
+                assert_true(y[i * 64 + o] == guard);
+        }
+    free(x), free(w), free(v), free(m), free(u), free(y);
+}
+
+static void windows(void **state)
+{
+    (void)state;
+    EACH_LEVEL(l)
+        for (int64_t channels = 1; channels <= TILE_WIDTH; channels += 3) {
+            one_window(l, 4, channels);
+            one_window(l, 6, channels);
+        }
+}
+
+/* NaN stays, infinities have limits. */
+static void functions(void **state)
+{
+    static const float x[] = { -INFINITY, -1e30f, -200, -20, -3.5f, -1, -1e-3f, 0, 1e-3f, 0.5f, 3, 3.5f, 30, 300, 1e30f,
+                               INFINITY, NAN };
+    enum { COUNT = sizeof x / sizeof x[0] };
+
+    (void)state;
+    EACH_LEVEL(l)
+        for (int fn = 0; fn < 5; fn++) {
+            static const sg_fn fns[] = { SG_SIGMOID, SG_SWISH, SG_HARDSWISH, SG_GELU, SG_GELU_TANH };
+            const sg_post post = { .fn = fns[fn], .alpha = 1 };
+            float y[COUNT + 1];
+
+            memcpy(y, x, sizeof x);
+            y[COUNT] = guard;
+            if (fn >= 3)
+                l->products->post(&post, y, COUNT, 1, COUNT);
+            else
+                assert_true(l->tiles->function(&post, y, COUNT, 1, COUNT));
+            assert_true(y[COUNT] == guard);
+            for (int i = 0; i < COUNT; i++) {
+                const double t = (double)x[i], share = t < -3 ? 0 : t > 3 ? 1 : t / 6 + 0.5;
+                const double tanh_of = 0.5 * (1 + tanh(0.7978845608028654 * (t + 0.044715 * t * t * t)));
+                const double want[] = { 1 / (1 + exp(-t)), t / (1 + exp(-t)), t * share, 0.5 * t * erfc(-t / sqrt(2)),
+                                        t * tanh_of };
+
+                if (isnan(t))
+                    assert_true(isnan(y[i]));
+                else if (isinf(t) && t < 0) /* 0 times infinity is left to each */
+                    assert_true(!(y[i] > 0));
+                else if (isinf(t))
+                    assert_true(fn == 0 ? y[i] == 1.0f : isinf(y[i]));
+                else
+                    expect(l, "function", (double)y[i], want[fn], fabs(want[fn]));
+            }
+        }
+}
+
+/* ------------------------------------------------------------------ products */
+
+static void product(const level *l, int64_t m, int64_t n, int64_t k)
+{
+    const int64_t panels = (n + SG_WIDTH - 1) / SG_WIDTH, c_row = n + 3;
+    float *a = filled(m * (k + 2)), *b = filled(panels * k * SG_WIDTH + 4096), *bias = filled(n),
+          *c = filled(m * c_row + GUARD);
+    const sg_job job = { .kernel = l->products, .m = m, .n = n, .k = k, .a = a, .a_row = k + 2, .b = b,
+                         .width = SG_WIDTH, .b_panel = k * SG_WIDTH, .b_step = SG_WIDTH, .bias = bias, .c = c,
+                         .c_row = c_row };
+
+    for (int64_t i = 0; i < m * c_row + GUARD; i++)
+        c[i] = guard;
+    sg_run(&job, 0, sg_units(&job));
+    for (int64_t i = 0; i < m * c_row + GUARD; i++) {
+        const int64_t r = i / c_row, j = i % c_row;
+        double sum, size = 1;
+
+        if (r >= m || j >= n) {
+            assert_true(c[i] == guard);
+            continue;
+        }
+        sum = (double)bias[j];
+        for (int64_t p = 0; p < k; p++) {
+            const double x =
+                (double)a[r * (k + 2) + p] * (double)b[j / SG_WIDTH * k * SG_WIDTH + p * SG_WIDTH + j % SG_WIDTH];
+
+            sum += x;
+            size += fabs(x);
+        }
+        expect(l, "product", (double)c[i], sum, size);
+    }
+    free(a), free(b), free(bias), free(c);
+}
+
+static void products(void **state)
+{
+    (void)state;
+    EACH_LEVEL(l) {
+        for (int64_t m = 1; m <= 14; m++)
+            for (int64_t n = 1; n <= 70; n += n < 4 ? 1 : 7)
+                product(l, m, n, 1 + (m * 5 + n) % 23);
+        product(l, 7, 70, 1700);
+        product(l, 1, 64, 900);
+    }
+}
+
+/* Softmax of rows, keys as panels, and products of few rows by lines. */
+static void scores(void **state)
+{
+    (void)state;
+    EACH_LEVEL(l)
+        for (int64_t count = 1; count <= 37; count += 4) {
+            const int64_t rows = count % 19 + 1, row = 48;
+            float *x = filled(rows * row + row), *lines = filled(count * row), *panel = filled(row * SG_WIDTH), *kept,
+                  factors[GUARD], *out = filled(rows * row);
+            const sg_scores s = { .rows = rows, .count = count, .seen = count, .x = x, .x_row = row, .scale = 0.7f,
+                                  .factors = factors };
+
+            l->products->dots(x, row, rows, lines, row, count, count, out, row);
+            for (int64_t r = 0; r < rows; r++)
+                for (int64_t i = 0; i < count; i++) {
+                    double sum = 0;
+
+                    for (int64_t k = 0; k < count; k++)
+                        sum += (double)x[r * row + k] * (double)lines[i * row + k];
+                    expect(l, "dot", (double)out[r * row + i], sum, (double)count);
+                }
+            l->products->panel(lines, row, count, count, panel);
+            for (int64_t i = 0; i < (count + SG_LANES - 1) / SG_LANES * SG_LANES; i++)
+                for (int64_t k = 0; k < count; k++)
+                    assert_true(panel[k * SG_WIDTH + i] == (i < count ? lines[i * row + k] : 0));
+            kept = malloc((size_t)(rows * row) * sizeof *kept);
+            assert_non_null(kept);
+            memcpy(kept, x, (size_t)(rows * row) * sizeof *kept);
+            l->products->softmax(&s);
+            for (int64_t r = 0; r < rows; r++) {
+                double sum = 0;
+
+                for (int64_t i = 0; i < count; i++)
+                    sum += exp(0.7 * (double)kept[r * row + i]);
+                for (int64_t i = 0; i < count; i++)
+                    expect(l, "softmax", (double)x[r * row + i] * (double)factors[r],
+                           exp(0.7 * (double)kept[r * row + i]) / sum, 1);
+            }
+            free(x), free(lines), free(panel), free(kept), free(out);
+        }
+}
+
+/* ------------------------------------------------------------------ single channels */
+
+/* A row of a window of three columns, by a table of pixels and by steps. */
+static void one_depthwise(const level *l, int64_t channels, int32_t pixels, int64_t stride, bool reused)
+{
+    const int64_t blocks = (channels + 15) / 16, row = channels + 2, count = (pixels - 1) * stride + 3;
+    const int64_t taps[] = { 0, row, 2 * row };
+    float *x = filled(count * row), *w = filled(blocks * 48), *bias = filled(channels), *y = filled(pixels * row),
+          *z = filled(pixels * row), *flat = filled(3 * channels);
+    const float *table[DW_PIXELS * 2 + 3];
+    dw_block b = { .rows = 1, .width = 3, .w = w, .w_step = 48, .bias = bias, .y = y, .y_step = row,
+                   .channels = channels, .stride = stride, .dilation = 1, .pixels = pixels, .reused = reused };
+    const thin_row t = { .x = x, .x_step = stride * row, .taps = taps, .tap_count = 3, .w = flat, .w_step = channels,
+                         .bias = bias, .y = z, .y_step = row, .pixels = pixels, .channels = channels };
+
+    for (int64_t i = 0; i < count; i++)
+        table[i] = x + i * row;
+    for (int64_t i = 0; i < pixels * row; i++)
+        y[i] = z[i] = guard;
+    for (int64_t i = 0; i < 3 * channels; i++)
+        flat[i] = w[i % channels / 16 * 48 + i / channels * 16 + i % channels % 16];
+    b.x[0] = table;
+    l->tiles->depthwise(&b);
+    l->thin_row(&t);
+    for (int64_t i = 0; i < pixels * row; i++) {
+        const int64_t c = i % row, from = i / row * stride * row + c;
+
+        if (c < channels) {
+            const double sum = (double)bias[c] + (double)x[from] * (double)flat[c] +
+                               (double)x[from + row] * (double)flat[channels + c] +
+                               (double)x[from + 2 * row] * (double)flat[2 * channels + c];
+
+            expect(l, "depthwise", (double)y[i], sum, 4);
+            expect(l, "groups", (double)z[i], sum, 4);
+        } else {
+            assert_true(y[i] == guard && z[i] == guard);
+        }
+    }
+    free(x), free(w), free(bias), free(y), free(z), free(flat);
+}
+
+static void depthwise(void **state)
+{
+    static const int32_t pixels[] = { 1, 2, 4, 7, 8 };
+
+    (void)state;
+    EACH_LEVEL(l)
+        for (int64_t channels = 1; channels <= 40; channels += channels < 6 ? 1 : 5)
+            for (size_t p = 0; p < sizeof pixels / sizeof pixels[0]; p++)
+                for (int64_t stride = 1; stride <= 2; stride++) {
+                    one_depthwise(l, channels, pixels[p], stride, false);
+                    one_depthwise(l, channels, pixels[p], stride, true);
+                }
+}
+
+/* ------------------------------------------------------------------ moves */
+
+static void moves(void **state)
+{
+    (void)state;
+    EACH_LEVEL(l)
+        for (int64_t rows = 1; rows <= 35; rows += rows < 5 ? 1 : 6)
+            for (int64_t columns = 1; columns <= 53; columns += columns < 5 ? 1 : 8) {
+                float *x = filled(rows * (columns + 3)), *y = filled(rows * columns + GUARD),
+                      *z = filled(rows * columns + GUARD);
+
+                for (int64_t i = 0; i < GUARD; i++)
+                    y[rows * columns + i] = z[rows * columns + i] = guard;
+                l->moves->turn(x, columns + 3, y, rows, rows, columns);
+                l->moves->rows(x, columns + 3, z, columns, rows, columns);
+                for (int64_t r = 0; r < rows; r++)
+                    for (int64_t c = 0; c < columns; c++) {
+                        assert_true(y[c * rows + r] == x[r * (columns + 3) + c]);
+                        assert_true(z[r * columns + c] == x[r * (columns + 3) + c]);
+                    }
+                for (int64_t i = 0; i < GUARD; i++)
+                    assert_true(y[rows * columns + i] == guard && z[rows * columns + i] == guard);
+                if (rows == 3)
+                    l->tiles->interleave_3(x, columns + 3, columns, z);
+                for (int64_t i = 0; rows == 3 && i < 3 * columns; i++)
+                    assert_true(z[i] == y[i]);
+                free(x), free(y), free(z);
+            }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tiles),    cmocka_unit_test(windows), cmocka_unit_test(functions),
+        cmocka_unit_test(products), cmocka_unit_test(scores),  cmocka_unit_test(depthwise),
+        cmocka_unit_test(moves),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
