@@ -15,6 +15,7 @@ from .errors import InlayError, InvalidArgument, NotFound, check
 from .values import DTYPES, Value
 
 log = logging.getLogger("inlay")
+log.addHandler(logging.NullHandler())  # silent until the program wants it
 _KINDS = {TENSOR: "tensor", SEQUENCE: "sequence", OPTIONAL: "optional", MAP: "map"}
 Feeds = Union[Mapping[str, Any], Iterable[Any]]
 

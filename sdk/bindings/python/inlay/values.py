@@ -129,6 +129,8 @@ class Value:
         array = np.asarray(data)
         if array.dtype.kind in "OUS":
             return cls._of_strings(array)
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
         number = None if dtype is None else number_of(dtype)
         if number is not None and DTYPES[number][1] is not None:
             array = np.asarray(array, DTYPES[number][1])
@@ -136,8 +138,6 @@ class Value:
             number = number_of(array.dtype)
         dims = array.shape
         array = np.ascontiguousarray(array) if not array.flags.c_contiguous or not array.flags.aligned else array
-        if not array.dtype.isnative:
-            array = array.astype(array.dtype.newbyteorder("="))
         out = ctypes.c_void_p()
         check(lib.value_borrow, number, len(dims), _pointer(dims), array.ctypes.data, array.nbytes, ctypes.byref(out))
         return cls(out.value, array)

@@ -1,0 +1,283 @@
+"""The Python package as its users see it: sessions, values both ways without copies, errors, threads."""
+import gc
+import os
+import sys
+import tempfile
+import threading
+import unittest
+import weakref
+
+import numpy as np
+
+import inlay
+from inlay.values import Value
+
+CASES = os.environ["ONNX_TEST_DATA"]
+
+
+def case(name):
+    return os.path.join(CASES, "node", name, "model.onnx")
+
+
+class Sessions(unittest.TestCase):
+    def setUp(self):
+        self.session = inlay.Session(case("test_add"), config=False)
+        self.x, self.y = (np.random.default_rng(i).random((3, 4, 5), np.float32) for i in range(2))
+
+    def test_tells_of_itself(self):
+        self.assertEqual([(i.name, i.dtype, i.shape) for i in self.session.inputs],
+                         [("x", "float", (3, 4, 5)), ("y", "float", (3, 4, 5))])
+        self.assertEqual(self.session.outputs[0].name, "sum")
+        self.assertEqual(self.session.model.producer_name, "backend-test")
+        self.assertTrue(all(p.skipped is None for p in self.session.providers))
+
+    def test_runs(self):
+        for feeds in ({"x": self.x, "y": self.y}, [self.x, self.y], (self.x, self.y)):
+            np.testing.assert_array_equal(self.session.run(feeds)["sum"], self.x + self.y)
+        self.assertEqual(list(self.session(self.x, self.y)), ["sum"])
+        self.assertEqual(list(self.session.run([self.x, self.y], ["sum"])), ["sum"])
+
+    def test_takes_what_is_not_dense(self):
+        turned = np.asfortranarray(self.x)
+        np.testing.assert_array_equal(self.session.run([turned, self.y])["sum"], self.x + self.y)
+        swapped = self.x.astype(">f4")
+        np.testing.assert_array_equal(self.session.run([swapped, self.y])["sum"], self.x + self.y)
+        np.testing.assert_array_equal(self.session.run([self.x.tolist(), self.y])["sum"], self.x + self.y)
+
+    def test_results_stay(self):
+        first = self.session.run([self.x, self.y])["sum"]
+        self.session.run([self.x * 0, self.y * 0])
+        self.session.close()
+        gc.collect()
+        np.testing.assert_array_equal(first, self.x + self.y)
+
+    def test_writes_into_arrays(self):
+        out = np.empty((3, 4, 5), np.float32)
+        with self.session.context() as context:
+            got = context.run([self.x, self.y], {"sum": out})["sum"]
+        np.testing.assert_array_equal(out, self.x + self.y)
+        self.assertEqual(got.numpy().ctypes.data, out.ctypes.data)
+
+    def test_lets_go_of_inputs(self):
+        class Array(np.ndarray):
+            pass
+
+        x = self.x.copy().view(Array)
+        gone = weakref.ref(x)
+        self.session.run([x, self.y])
+        del x
+        gc.collect()
+        self.assertIsNone(gone())
+
+    def test_explains_and_profiles(self):
+        report = self.session.explain(kernels=True)
+        self.assertIn("Add", str(self.session.explain(all=True)))
+        self.assertIsInstance(report.json, dict)
+        self.assertIn("<html", report.html.lower())
+        with self.session.context() as context:
+            context.measure()
+            with context.profile() as profiling:
+                context.run([self.x, self.y])
+            self.assertGreater(context.plan.steps, 0)
+            self.assertTrue(str(self.session.explain(measured=context)))
+        self.assertTrue(str(profiling.profile) and profiling.profile.stacks)
+        self.assertTrue(profiling.profile.trace)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "plan.json")
+            self.session.save_plan(path)
+            again = inlay.Session(case("test_add"), config=False, plan=path)
+            np.testing.assert_array_equal(again.run([self.x, self.y])["sum"], self.x + self.y)
+
+    def test_options(self):
+        self.assertIn("intra_threads", inlay.options())
+        seen = []
+        with open(case("test_add"), "rb") as f:
+            model = f.read()
+        session = inlay.Session(model, ["reference"], config=False, intra_threads=1,
+                                cache_dir="", progress=lambda fraction, what: seen.append((fraction, what)))
+        self.assertEqual([p.name for p in session.providers], ["reference"])
+        self.assertTrue(seen and all(0 <= f <= 1 for f, _ in seen))
+
+    def test_threads(self):
+        wrong = []
+
+        def work(seed):
+            rng = np.random.default_rng(seed)
+            for _ in range(50):
+                x = rng.random((3, 4, 5), np.float32)
+                if not np.array_equal(self.session.run([x, self.y])["sum"], x + self.y):
+                    wrong.append(seed)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
+        self.assertLessEqual(len(self.session._idle), 4)
+
+
+class Values(unittest.TestCase):
+    def test_shares_memory(self):
+        array = np.arange(12, dtype=np.float32).reshape(3, 4)
+        value = Value.of(array)
+        self.assertEqual(value.numpy().ctypes.data, array.ctypes.data)
+        self.assertEqual((value.kind, value.dtype, value.shape, len(value)), ("tensor", "float", (3, 4), 3))
+        again = np.from_dlpack(value)
+        self.assertEqual(again.ctypes.data, array.ctypes.data)
+        del value, array
+        gc.collect()
+        self.assertEqual(float(again.sum()), 66)
+
+    def test_capsules_that_nobody_takes(self):
+        array = np.ones(3, np.float32)
+        before = sys.getrefcount(array)
+        for _ in range(10):
+            Value.of(array).__dlpack__()
+        gc.collect()
+        self.assertEqual(sys.getrefcount(array), before)
+
+    def test_types(self):
+        for dtype in ("uint8", "int8", "uint16", "int16", "int32", "int64", "bool", "float16", "float32", "float64",
+                      "uint32", "uint64", "complex64", "complex128"):
+            array = np.array([[0, 1], [1, 0]]).astype(dtype)
+            got = Value.of(array).numpy()
+            self.assertEqual(got.dtype, array.dtype)
+            np.testing.assert_array_equal(got, array)
+        bits = Value.of(np.array([0x3f80], np.uint16), "bfloat16")
+        self.assertEqual((bits.dtype, bits.numpy().tolist()), ("bfloat16", [0x3f80]))
+        with self.assertRaises(TypeError):
+            Value.of(np.array(["2020-01-01"], "datetime64[D]"))
+        self.assertEqual(Value.of(np.empty((0, 3), np.float32)).numpy().shape, (0, 3))
+        self.assertEqual(Value.of(3.5).shape, ())
+
+    def test_texts(self):
+        value = Value.of(np.array([["a", "é"], ["", "x" * 1000]], object))
+        np.testing.assert_array_equal(value.numpy(), [["a", "é"], ["", "x" * 1000]])
+        self.assertEqual(Value.of("word").numpy().item(), "word")
+        with self.assertRaises(TypeError):
+            Value.of(np.array([1, "a"], object))
+
+    def test_lists(self):
+        value = Value.list_of([np.zeros(2, np.float32), np.ones((1, 3), np.float32)])
+        self.assertEqual((value.kind, len(value)), ("sequence", 2))
+        self.assertEqual([a.shape for a in value.to_python()], [(2,), (1, 3)])
+        self.assertIsNone(Value.of(None).to_python())
+        with self.assertRaises(TypeError):
+            value.numpy()
+
+    def test_torch(self):
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("no torch here")
+        tensor = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+        value = Value.of(tensor)
+        self.assertEqual(value.numpy().ctypes.data, tensor.data_ptr())
+        self.assertEqual(torch.from_dlpack(value).data_ptr(), tensor.data_ptr())
+        session = inlay.Session(case("test_relu"), config=False)
+        x = torch.randn(3, 4, 5)
+        self.assertTrue(np.array_equal(session.run([x])["y"], torch.relu(x).numpy()))
+
+
+class Errors(unittest.TestCase):
+    def setUp(self):
+        self.session = inlay.Session(case("test_add"), config=False)
+        self.x = np.zeros((3, 4, 5), np.float32)
+
+    def expect(self, kind, words, call):
+        with self.assertRaises(kind) as caught:
+            call()
+        self.assertIsInstance(caught.exception, inlay.InlayError)
+        self.assertIn(words, str(caught.exception))
+        self.assertNotIn("\n", str(caught.exception))
+
+    def test_feeds(self):
+        run = self.session.run
+        self.expect(ValueError, "no input 'z'; its inputs are x, y", lambda: run({"z": self.x}))
+        self.expect(ValueError, "3 values for 2 inputs", lambda: run([self.x] * 3))
+        self.expect(inlay.ShapeMismatch, "input 'x'", lambda: run([self.x[:2], self.x]))
+        self.expect(inlay.ShapeMismatch, "the model wants float", lambda: run([self.x.astype(np.int32), self.x]))
+        self.expect(inlay.InlayError, "'y'", lambda: run([self.x]))
+        self.expect(ValueError, "no output 'q'", lambda: run([self.x, self.x], ["q"]))
+        np.testing.assert_array_equal(run([self.x, self.x])["sum"], self.x)  # and it runs again
+
+    def test_models(self):
+        self.expect(FileNotFoundError, "cannot be opened", lambda: inlay.Session("/no/such/model.onnx"))
+        self.expect(inlay.InvalidModel, "model", lambda: inlay.Session(b"garbage"))
+        self.expect(ValueError, "did you mean 'intra_threads'?", lambda: inlay.Session(case("test_add"), intra_thread=1))
+        self.expect(inlay.InlayError, "nonesuch", lambda: inlay.Session(case("test_add"), ["nonesuch"]))
+
+    def test_closed(self):
+        context = self.session.context()
+        self.session.close()
+        self.session.close()
+        self.expect(ValueError, "session is closed", lambda: self.session.run([self.x, self.x]))
+        self.expect(ValueError, "context is closed", lambda: context.run([self.x, self.x]))
+
+    def test_cancel(self):
+        cancel = inlay.Cancel()
+        cancel.set()
+        self.expect(inlay.Cancelled, "", lambda: self.session.run([self.x, self.x], cancel=cancel))
+        self.expect(inlay.Cancelled, "", lambda: inlay.Session(case("test_add"), progress=lambda *_: False))
+
+        def fails(*_):
+            raise KeyError("mine")
+
+        with self.assertRaises(KeyError):
+            inlay.Session(case("test_add"), progress=fails)
+
+
+class OnnxRuntime(unittest.TestCase):
+    def test_interface(self):
+        from inlay.compat import onnxruntime as ort
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+        options.add_session_config_entry("inlay.policy", "priority")
+        options.enable_profiling = True
+        session = ort.InferenceSession(case("test_add"), options, providers=["CPUExecutionProvider"])
+        self.assertEqual([(i.name, i.type, i.shape) for i in session.get_inputs()],
+                         [("x", "tensor(float)", [3, 4, 5]), ("y", "tensor(float)", [3, 4, 5])])
+        self.assertEqual(session.get_modelmeta().producer_name, "backend-test")
+        x = np.ones((3, 4, 5), np.float32)
+        np.testing.assert_array_equal(session.run(None, {"x": x, "y": x})[0], 2 * x)
+        np.testing.assert_array_equal(session.run(["sum"], {"x": x, "y": x})[0], 2 * x)
+        with self.assertRaises(ValueError):
+            session.run(None, {"x": x})
+        with self.assertRaises(ort.InvalidArgument):
+            session.run(["nothing"], {"x": x, "y": x})
+        value = ort.OrtValue.ortvalue_from_numpy(x)
+        self.assertEqual((value.data_type(), value.shape(), value.element_type()), ("tensor(float)", [3, 4, 5], 1))
+        binding = session.io_binding()
+        binding.bind_ortvalue_input("x", value)
+        binding.bind_cpu_input("y", x)
+        out = np.empty_like(x)
+        binding.bind_output("sum", "cpu", 0, np.float32, out.shape, out.ctypes.data)
+        session.run_with_iobinding(binding)
+        np.testing.assert_array_equal(out, 2 * x)
+        np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0], 2 * x)
+        with tempfile.TemporaryDirectory() as folder:
+            options.profile_file_prefix = os.path.join(folder, "profile")
+            self.assertTrue(os.path.getsize(session.end_profiling()) > 10)
+        stop = ort.RunOptions()
+        stop.terminate = True
+        with self.assertRaises(ort.RuntimeException):
+            session.run(None, {"x": x, "y": x}, stop)
+        with self.assertRaises(ort.NotImplemented):
+            ort.OrtValue.ortvalue_from_numpy(x, "cuda")
+
+    def test_async(self):
+        from inlay.compat import onnxruntime as ort
+        session = ort.InferenceSession(case("test_add"))
+        done, got = threading.Event(), []
+        x = np.ones((3, 4, 5), np.float32)
+        session.run_async(None, {"x": x, "y": x}, lambda results, data, error: (got.append((results, data, error)),
+                                                                                done.set()), "tag")
+        self.assertTrue(done.wait(30))
+        self.assertEqual(got[0][1:], ("tag", ""))
+        np.testing.assert_array_equal(got[0][0][0], 2 * x)
+
+
+if __name__ == "__main__":
+    unittest.main()
