@@ -258,11 +258,15 @@ def ratio_of(own):
 
 
 def read_errors(args):
-    """By model: the largest error of inlay and of ONNX Runtime, relative to the largest result, as text."""
-    if not args.errors:
-        return {}
-    with open(args.errors) as f:
-        return {e["model"]: f"{e['default']:.0e} / {e['ort']:.0e}" for e in json.load(f)}
+    """By the names that models have in the table: the largest error of inlay and of ONNX Runtime over the largest
+    result."""
+    out = {}
+    if args.errors:
+        with open(args.errors) as f:
+            for e in json.load(f):
+                kind, name = e["network"].split("/", 1)
+                out[os.path.dirname(name) if kind == "torch" else name] = f"{e['default']:.0e} / {e['ort']:.0e}"
+    return out
 
 
 def cells_of(r, peers, more, top, errors):
