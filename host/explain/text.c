@@ -28,6 +28,8 @@ static void say_assumed(const page *p)
 static void say_summary(const page *p)
 {
     const facts *f = p->f;
+    const program_env *env = &f->session->env;
+    const uint32_t threads = env->max_threads, priced = cost_threads(env->providers, env->provider_count, threads);
     char a[NICE_BYTES], b[NICE_BYTES];
 
     if (f->session->model->path != NULL) {
@@ -37,8 +39,11 @@ static void say_summary(const page *p)
     say(p->sink, "%" PRIu32 " %s in the file, %" PRIu32 " after optimisation, in %" PRIu32 " %s\n",
         f->session->nodes_in_file, plural(f->session->nodes_in_file, "node", "nodes"), f->node_count, f->region_count,
         plural(f->region_count, "region", "regions"));
-    say(p->sink, "policy %s, %" PRIu32 " %s\n", f->session->rules.by_priority ? "priority" : "cost",
-        f->session->env.max_threads, plural(f->session->env.max_threads, "thread", "threads"));
+    say(p->sink, "policy %s, %" PRIu32 " %s", f->session->rules.by_priority ? "priority" : "cost", threads,
+        plural(threads, "thread", "threads"));
+    if (priced != threads)
+        say(p->sink, ", at prices for %" PRIu32, priced);
+    say(p->sink, "\n");
     say_assumed(p);
     if (f->runner != NULL)
         say(p->sink, "what was predicted is shown for the sizes of the last run\n");

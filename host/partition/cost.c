@@ -272,6 +272,14 @@ static double error_of(uint32_t source)
     return source < sizeof errors / sizeof errors[0] ? errors[source] : 0;
 }
 
+uint32_t cost_threads(const part_provider *providers, uint32_t provider_count, uint32_t max_threads)
+{
+    for (uint32_t i = 0; i < provider_count; i++)
+        if (providers[i].table->domain_count > 0)
+            return max_threads;
+    return COST_THREADS;
+}
+
 /* What the provider says of itself. */
 static uint32_t ask_provider(const cost_question *q, inlay_cost *out)
 {
@@ -282,7 +290,7 @@ static uint32_t ask_provider(const cost_question *q, inlay_cost *out)
                           .workspace_bytes = o->workspace_bytes, .resident_bytes = o->resident_bytes };
     inlay_cost_request ask = { .struct_size = sizeof ask, .graph = q->graph, .offer = &offer, .values = q->values,
                                .value_count = q->graph->value_count, .value_stride = sizeof *q->values,
-                               .max_threads = q->max_threads };
+                               .max_threads = q->priced_threads > 0 ? q->priced_threads : q->max_threads };
 
     *out = (inlay_cost){ .struct_size = sizeof *out };
     if (q->provider->table->cost(q->provider->state, &ask, out) != INLAY_OK || !(out->ns >= 0) ||

@@ -42,10 +42,17 @@ typedef struct cost_question {
     const part_provider *provider;
     const part_offer *offer;
     const inlay_value_state *values; /* [graph->value_count] the concrete shapes */
-    uint32_t max_threads;
-    uint64_t weight_bytes; /* of the whole graph: see cost_weight_bytes */
+    uint32_t max_threads;    /* of a run: what was measured is looked up by it */
+    uint32_t priced_threads; /* what the provider is asked for; 0 = max_threads */
+    uint64_t weight_bytes;   /* of the whole graph: see cost_weight_bytes */
     bool runs; /* it is known to be executed: neither computed while planning nor a mere view */
 } cost_question;
+
+/* The threads that nodes are given to providers by: COST_THREADS, whatever a run has, for another provider adds terms in
+ * another order, and results are to be the same bits on any number of threads. Where a provider has memory of its own,
+ * and with it a device that the CPU is weighed against, it is those of the run. */
+enum { COST_THREADS = 2 };
+uint32_t cost_threads(const part_provider *providers, uint32_t provider_count, uint32_t max_threads);
 
 /* Fills *out and returns the source; COST_NONE, with a price so high that it is taken last, when the provider can't
  * say. *out_error: how far the price may be off beside others, relative (0.1 = a tenth): of a measurement its spread,

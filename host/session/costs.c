@@ -94,6 +94,8 @@ inlay_status session_costs_open(inlay_session *s, const inlay_options *options, 
     if (request.profile_folder != NULL && access(options_text(options, OPTION_profile), R_OK) != 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "option profile: %.300s: %s; inlay calibrate writes one",
                           options_text(options, OPTION_profile), strerror(errno));
+    if (options_int(options, OPTION_reproducible) != 0)
+        return read_assumptions(s, options, diag);
     /* Only looks: a session without costs leaves no folder behind. */
     if (config_cache_dir(options, root, sizeof root) &&
         snprintf(folder, sizeof folder, "%s/costs", root) < (int)sizeof folder)

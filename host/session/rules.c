@@ -98,7 +98,8 @@ inlay_status session_rules_read(inlay_session *s, const inlay_options *options, 
     part_rules *r = &s->rules;
     inlay_status status = INLAY_OK;
 
-    r->by_priority = strcmp(options_text(options, OPTION_policy), "priority") == 0;
+    r->by_priority = strcmp(options_text(options, OPTION_policy), "priority") == 0 ||
+                     options_int(options, OPTION_reproducible) != 0;
     r->max_partitions = (uint32_t)options_int(options, OPTION_max_partitions);
     r->no_cpu = options_int(options, OPTION_no_cpu) != 0;
     INLAY_TRY(read_wishes(s, options, OPTION_pin, "pin", &r->pins, &r->pin_count, diag));

@@ -67,6 +67,7 @@ static provider_setting *settings_of(inlay_session *s, const inlay_options *opti
     const struct {
         const char *option, *value, *otherwise;
     } shared[] = { { "precision", options == NULL ? "f32" : options_text(options, OPTION_precision), "f32" },
+                   { "reproducible", options != NULL && options_int(options, OPTION_reproducible) != 0 ? "1" : "0", "0" },
                    { "isa", options == NULL ? "auto" : options_text(options, OPTION_isa), "auto" } };
     provider_setting *list = arena_array(&s->a, (size_t)total + 1 + sizeof shared / sizeof shared[0], sizeof *list);
     size_t bytes = strlen(name);

@@ -9,7 +9,10 @@
 #include "products.h"
 #include <stdlib.h>
 
-enum { COLUMN_BYTES = 1024 * 1024 }; /* about what a block's products may take */
+enum {
+    COLUMN_BYTES = 1024 * 1024, /* about what a block's products may take */
+    LEAST_BLOCKS = 32           /* where there is room: for threads, however many there are */
+};
 
 typedef struct transpose_state {
     conv_attrs attrs;
@@ -171,7 +174,7 @@ done:
     return status;
 }
 
-static void describe_job(transpose_plan *p, const transpose_state *s, inlay_dtype dtype, uint32_t threads)
+static void describe_job(transpose_plan *p, const transpose_state *s, inlay_dtype dtype)
 {
     const conv_geometry *g = &p->g;
     gemm_job *job = &p->job;
@@ -194,7 +197,7 @@ static void describe_job(transpose_plan *p, const transpose_state *s, inlay_dtyp
     job->b.in_place = inlay_dtype_bits(dtype) == 8 * s->kernel->in_bytes;
     p->block = row > 0 && row < COLUMN_BYTES ? COLUMN_BYTES / row : 1;
     p->block = p->block < per_group ? p->block : per_group > 0 ? per_group : 1;
-    while (threads > 1 && p->block > 1 && job->batch * (per_group / p->block) < 4 * (int64_t)threads)
+    while (p->block > 1 && job->batch * (per_group / p->block) < LEAST_BLOCKS)
         p->block /= 2;
 }
 
@@ -219,7 +222,7 @@ inlay_status product_conv_transpose_shape(const void *state, kit_plan *plan, inl
     p->g = g;
     for (int64_t b = 0; b < batch; b++)
         p->which[b] = b % g.group;
-    describe_job(p, s, dtype, plan->max_threads);
+    describe_job(p, s, dtype);
     /* A block's first row is rounded down to a panel's. */
     rows = (p->block * g.taps + 2 * mr) / mr * mr;
     columns = (512 + nr - 1) / nr * nr;

@@ -22,6 +22,8 @@ typedef struct panels {
     int64_t columns; /* of one gate */
     uint32_t gates;
     bool wide;       /* double, not float */
+    bool lone;       /* all products are of one row: summed in two chains, so that none waits for itself. Otherwise a row
+                        is summed alike however many are beside it */
     /* Filled in by panels_describe. */
     uint32_t width;  /* blocks of a panel; the last one may have fewer */
     int64_t blocks;  /* of all gates */

@@ -364,6 +364,7 @@ static void divide(const recurrent_state *s, recurrent_plan *p, uint32_t threads
     const double whole = unit_ns(s, p, p->batch) * (double)p->directions;
     int64_t most = threads / (p->directions > 0 ? p->directions : 1);
 
+    p->weights.w.lone = p->weights.r.lone = p->weights.candidate.lone = p->batch == 1;
     p->alone = true;
     p->units = 1;
     p->rows = p->batch;

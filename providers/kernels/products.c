@@ -48,10 +48,15 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
     for (int i = 0; 3 * i < rows; i++)
         a[i] = t->a + 3 * i * a_row;
     VEC_UNROLL
-    for (int r = 0; kept && r < rows; r++)
+    for (int r = 0; kept && r < rows; r++) /* what the first is added to is the same where they wait in C */
         VEC_UNROLL
-        for (int v = 0; v < vectors; v++)
-            before[r][v] = vec_zero();
+        for (int v = 0; v < vectors; v++) {
+            before[r][v] = vec_set(-0.0f);
+            if (from != NULL && (full || v + 1 < vectors))
+                before[r][v] = vec_load(from + r * from_row + v * VEC_LANES);
+            else if (from != NULL)
+                before[r][v] = vec_load_some(part, from + r * from_row + v * VEC_LANES);
+        }
     for (int64_t n = 1; n <= chains; n++) { /* each is added to those before it, which wait in C otherwise */
         const int64_t end = k * n / chains;
 
@@ -101,7 +106,7 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
                 const bool all = full || v + 1 < vectors;
                 float *y = c + r * c_row + v * VEC_LANES;
 
-                if (from != NULL) {
+                if (!kept && from != NULL) {
                     const float *x = from + r * from_row + v * VEC_LANES;
 
                     sum[r][v] = vec_add(sum[r][v], all ? vec_load(x) : vec_load_some(part, x));

@@ -29,6 +29,7 @@ typedef struct tile_product {
     float *c;
     int64_t c_row;
     int64_t columns; /* 1 ... TILE_WIDTH */
+    bool lone;       /* there is no other row in this product; otherwise a row is summed alike however many there are */
     bool clamp;      /* then into [low, high] */
     float low, high;
 } tile_product;

@@ -129,7 +129,7 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
             const int64_t end = depth - k < room ? depth : k + room;
 
             room -= end - k;
-            if (rows == 1) {
+            if (rows == 1 && p->lone) {
                 one_row(vectors, base[0], b, end - k, sum[0]);
                 base[0] += end - k;
                 b += (end - k) * TILE_WIDTH;
@@ -224,11 +224,9 @@ static void block(const tile_product *p, int rows)
 }
 
 #if VEC_NARROW
-enum { NARROW_ROWS = 4 }; /* fewer are bound by the weights */
-
 static void multiply(const tile_product *p, int rows)
 {
-    if (p->columns <= 3 * VEC_LANES / 2 && rows >= NARROW_ROWS && p->depth % 2 == 0 &&
+    if (p->columns <= 3 * VEC_LANES / 2 && !(p->lone && rows == 1) && p->depth % 2 == 0 &&
         p->tap_count * p->depth <= 2 * SG_CHAIN) /* there are two sums, each of so many terms */
         KERNEL(tiles_narrow)(p, rows);
     else

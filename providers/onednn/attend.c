@@ -25,6 +25,7 @@ typedef struct attend {
     float scale;
     int64_t reach; /* keys that the mask has columns for */
     bool masked, causal;
+    bool few;              /* queries in all */
     int64_t blocks;        /* of queries */
     int64_t score_row;     /* elements between rows of scores */
     int64_t rows;          /* of the largest block */
@@ -55,7 +56,7 @@ static void make_scores(const attend *a, const float *q, int64_t rows, const flo
     sg_job job = { .kernel = a->kernel, .m = rows, .k = a->size, .a = q, .a_row = a->q.row, .b = panel,
                    .width = SG_WIDTH, .b_step = SG_WIDTH, .c_row = a->score_row };
 
-    if (rows <= SG_FEW || a->size == 0) {
+    if (a->few || a->size == 0) {
         a->kernel->dots(q, a->q.row, rows, k, a->k.row, seen, a->size, scores, a->score_row);
         return;
     }
@@ -152,16 +153,21 @@ static bool goes_to_rows(const rg_build *b, uint32_t value)
     return false;
 }
 
+enum { CAUSAL_SHARERS = 4 };
+
 static void plan(const rg_build *b, attend *a)
 {
+    /* How far a block sees decides how its sums are cut. */
+    const int64_t sharers = !a->causal ? b->instance->threads : b->state->reproducible ? 1 : CAUSAL_SHARERS;
     int64_t rows, heads = a->batch * a->heads;
 
     a->workers = b->instance->threads > 0 ? b->instance->threads : 1;
+    a->few = a->queries <= SG_FEW && !b->state->reproducible;
     a->score_row = round_up(a->keys) + SG_LANES; /* rows that are no power of two apart */
     rows = BLOCK_SCORES / a->score_row;
     rows = rows < 12 ? 12 : rows > BLOCK_ROWS ? BLOCK_ROWS : rows;
-    if (a->workers > 1 && heads < 2 * (int64_t)a->workers && a->queries > 24) { /* so that all get something */
-        int64_t share = a->queries * heads / (2 * (int64_t)a->workers) + 1;
+    if (sharers > 1 && heads < 2 * sharers && a->queries > 24) { /* so that all get something */
+        int64_t share = a->queries * heads / (2 * sharers) + 1;
 
         rows = share < 12 ? 12 : share < rows ? share : rows;
     }

@@ -333,6 +333,8 @@ inlay_status rg_quant_chains(rg_build *b, uint8_t *taken, rg_group *at);
 inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias, bool paired);
 /* Products of matrices that are computed, likewise; C of Gemm is among the group's posts. */
 inlay_status rg_lower_batched(rg_build *b, const rg_group *group);
+/* Products of either kind by oneDNN, cut into blocks (product_cut.c). bias: as above, of constant matrices. */
+inlay_status rg_lower_cut(rg_build *b, const rg_group *group, uint32_t bias);
 
 /* Ops that make elements although an input has none (empty.c): sums, means and maxima of nothing; what else does is an
  * error. */

@@ -442,7 +442,7 @@ inlay_status rg_lower_batched(rg_build *b, const rg_group *group)
     d.job.b_step = row;
     if (column != 1)
         d.lines = column;
-    d.few = column != 1 && d.job.m <= SG_FEW;
+    d.few = column != 1 && d.job.m <= SG_FEW && !b->state->reproducible;
     if (column != 1 && !d.few) {
         floats = d.b_count * d.job.k * ((d.job.n + SG_WIDTH - 1) / SG_WIDTH * SG_WIDTH);
         rg_md_plain(&md, 1, &floats);

@@ -338,13 +338,13 @@ bool depthwise_makes(const kn_window *w)
            window * w->width <= TABLE_PIXELS;
 }
 
-double kn_waiting_ns(const rg_build *b, const kn_case *c, const kn_case *d)
+double kn_waiting_ns(const kn_case *c, const kn_case *d)
 {
     double taps = (double)(d->w.kernel[0] * d->w.kernel[1]) * d->w.share;
     int64_t block, parts;
 
-    return cut_made(&d->w, TILE_NS + DEPTH_NS * (double)c->w.in, 0.5 + 0.15 * taps, b->instance->threads, &block,
-                    &parts) + (b->instance->threads > 1 ? 1000 : 0);
+    return cut_made(&d->w, TILE_NS + DEPTH_NS * (double)c->w.in, 0.5 + 0.15 * taps, KN_THREADS, &block,
+                    &parts) + 1000;
 }
 
 bool depthwise_runs(const rg_build *b, const kn_case *c)

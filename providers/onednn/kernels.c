@@ -63,7 +63,7 @@ static bool tiles_run(rg_build *b, const rg_group *group, const kn_case *c, cons
 {
     (void)group, (void)out_why;
     return kn_has_tiles(b, c) &&
-           (c->w.share >= (b->spares_library ? LEAST_SPARING : LEAST_INSIDE) || is_wide(c));
+           (b->state->reproducible || c->w.share >= (b->spares_library ? LEAST_SPARING : LEAST_INSIDE) || is_wide(c));
 }
 
 static inlay_status tiles_direct(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
@@ -134,14 +134,14 @@ static bool windows_2_run(rg_build *b, const rg_group *group, const kn_case *c, 
 
 static double windows_4_ns(const rg_build *b, const rg_group *group, const kn_case *c)
 {
-    (void)group;
-    return kn_windows_ns(b, c, 6);
+    (void)b, (void)group;
+    return kn_windows_ns(c, 6);
 }
 
 static double windows_2_ns(const rg_build *b, const rg_group *group, const kn_case *c)
 {
-    (void)group;
-    return kn_windows_ns(b, c, 4);
+    (void)b, (void)group;
+    return kn_windows_ns(c, 4);
 }
 
 static inlay_status windows_4(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
@@ -499,6 +499,22 @@ static void share_pack(const rg_build *b, kn_choice *choice)
     }
 }
 
+/* One for each kind, for option reproducible: what is not listed comes behind these. */
+static void by_kind(kn_choice *choice)
+{
+    static const uint8_t kinds[] = { KN_PACKED, KN_BATCHED, KN_DEPTHWISE, KN_TILES, KN_GROUPS, KN_LIBRARY, KN_INNER,
+                                     KN_PLAIN, KN_MATMUL };
+
+    for (size_t k = 0; k < sizeof kinds; k++)
+        for (uint32_t i = 0; i < choice->count; i++)
+            if (choice->kernel[i] == kinds[k]) {
+                to_front(choice, i);
+                choice->why = "option reproducible takes it whatever the sizes are";
+                choice->source = choice->count > 1 ? KN_BY_OPTION : KN_ONLY;
+                return;
+            }
+}
+
 static void choose(rg_build *b, const rg_group *group, const kn_case *c, kn_choice *choice)
 {
     *choice = (kn_choice){ .op = group->op };
@@ -506,7 +522,9 @@ static void choose(rg_build *b, const rg_group *group, const kn_case *c, kn_choi
     if (choice->count < 2)
         return;
     layer_key(b, group, c, choice->key);
-    if (b->attempt == NULL || b->attempt->find != NULL) {
+    if (b->state->reproducible && b->state->kernel == KN_COUNT)
+        by_kind(choice);
+    else if (b->attempt == NULL || b->attempt->find != NULL) {
         by_time(b, choice);
         spare_library(b, choice);
         share_pack(b, choice);

@@ -136,12 +136,14 @@ inlay_status kn_list(void *state, inlay_compiled *c, inlay_instance *instance,
                      inlay_status (*kernel)(void *ctx, const inlay_kernel *k), void *ctx);
 inlay_status kn_time(void *state, inlay_compiled *c, const inlay_kernel_trial *how, inlay_diag *diag);
 
-/* Models (kernels_model.c): nanoseconds on the threads of the instance. */
+/* Models (kernels_model.c): nanoseconds on KN_THREADS threads, whatever the instance has: a kernel decides in which order
+ * terms are added, and results are the same bits on any number of threads. */
+enum { KN_THREADS = 2 };
 double kn_tiles_ns(const rg_build *b, const rg_group *group, const kn_case *c);
-double kn_windows_ns(const rg_build *b, const kn_case *c, int64_t points);
+double kn_windows_ns(const kn_case *c, int64_t points);
 double kn_gates_ns(const rg_build *b, const rg_group *group, double vector_ns);
 /* d with c ahead of it, functions left out (depthwise.c). b->op is that of d. */
-double kn_waiting_ns(const rg_build *b, const kn_case *c, const kn_case *d);
+double kn_waiting_ns(const kn_case *c, const kn_case *d);
 double kn_depthwise_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_library_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_blocks_ns(const rg_build *b, const rg_group *group, const kn_case *c);

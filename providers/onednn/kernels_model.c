@@ -12,19 +12,9 @@
 #define LOOP_NS 1000.0          /* threads are started and waited for */
 #define ALIASED_BYTES 4096      /* pixels that are so far apart, or a multiple, share a few sets of the nearest cache */
 
-static double threads_of(const rg_build *b)
+static double reorder_ns(double bytes)
 {
-    return (double)b->instance->threads;
-}
-
-static double loops_ns(const rg_build *b, double loops)
-{
-    return b->instance->threads > 1 ? loops * LOOP_NS : 0;
-}
-
-static double reorder_ns(const rg_build *b, double bytes)
-{
-    return 2.0 * bytes / REORDER_BYTES_PER_NS / threads_of(b);
+    return 2.0 * bytes / REORDER_BYTES_PER_NS / KN_THREADS;
 }
 
 /* Vectors of output channels. */
@@ -59,7 +49,7 @@ double kn_gates_ns(const rg_build *b, const rg_group *group, double vector_ns)
         gates += post->kind == RG_POST_ELTWISE &&
                  (post->eltwise.alg == dnnl_eltwise_swish || post->eltwise.alg == dnnl_eltwise_logistic);
     }
-    return gates * vector_ns * (double)rg_count(b, group->out) / TILE_LANES / threads_of(b);
+    return gates * vector_ns * (double)rg_count(b, group->out) / TILE_LANES / KN_THREADS;
 }
 
 /* ------------------------------------------------------------------ our own */
@@ -73,19 +63,19 @@ double kn_tiles_ns(const rg_build *b, const rg_group *group, const kn_case *c)
     tiles_cut cut;
 
     (void)group;
-    tiles_find_cut(tiles, TILE_ROWS * pixel_bytes, panels_of(w), depth, b->instance->threads, &cut);
+    tiles_find_cut(tiles, TILE_ROWS * pixel_bytes, panels_of(w), depth, KN_THREADS, &cut);
     ns = cut.ns * tile_lines(w, depth) / (double)(2 * panels_of(w));
     ns *= pixels > tiles * TILE_ROWS / 2 ? (double)pixels / (double)(tiles * TILE_ROWS) : 0.5; /* rows that are there */
     if (pixel_bytes % ALIASED_BYTES == 0 && tiles > 4)
         ns *= 1.15;
-    if (weights > NEAR_BYTES && ns < weights / FAR_BYTES_PER_NS / threads_of(b))
-        ns = weights / FAR_BYTES_PER_NS / threads_of(b);
+    if (weights > NEAR_BYTES && ns < weights / FAR_BYTES_PER_NS / KN_THREADS)
+        ns = weights / FAR_BYTES_PER_NS / KN_THREADS;
     if (w->padded)
-        ns += 4.0 * (double)rg_count(b, b->op->in[0]) / BORDER_BYTES_PER_NS / threads_of(b) + loops_ns(b, 1);
-    return ns + loops_ns(b, 1);
+        ns += 4.0 * (double)rg_count(b, b->op->in[0]) / BORDER_BYTES_PER_NS / KN_THREADS + LOOP_NS;
+    return ns + LOOP_NS;
 }
 
-double kn_windows_ns(const rg_build *b, const kn_case *c, int64_t points)
+double kn_windows_ns(const kn_case *c, int64_t points)
 {
     const double far = 3.6, row = 0.135; /* for each input channel: a panel of weights from afar, a line of results */
     const kn_window *w = &c->w;
@@ -99,7 +89,7 @@ double kn_windows_ns(const rg_build *b, const kn_case *c, int64_t points)
     least = panels * (weights > NEAR_BYTES ? far : far / 3);
     products = products > least ? products : least;
     return ((double)(squared * w->in) * products + windows * (lines_in + lines) * (points == 6 ? 55 : 19)) /
-               threads_of(b) + loops_ns(b, 3);
+               KN_THREADS + 3 * LOOP_NS;
 }
 
 double kn_depthwise_ns(const rg_build *b, const rg_group *group, const kn_case *c)
@@ -110,14 +100,14 @@ double kn_depthwise_ns(const rg_build *b, const rg_group *group, const kn_case *
     double bytes = 4.0 * (double)(rg_count(b, b->op->in[0]) + rg_count(b, b->op->out[0]));
 
     (void)group;
-    return (vectors * (0.5 + 0.15 * taps) + bytes / 130) / threads_of(b) + loops_ns(b, 1);
+    return (vectors * (0.5 + 0.15 * taps) + bytes / 130) / KN_THREADS + LOOP_NS;
 }
 
 /* Did threads make channels of the input, not pixels (depthwise.c)? Then every pixel lies in the caches of several
  * cores, and who reads few pixels at a time waits for them. */
 static bool is_spread(const rg_build *b)
 {
-    for (uint32_t g = 0; b->instance->threads > 1 && g < b->group_count; g++) {
+    for (uint32_t g = 0; g < b->group_count; g++) {
         const rg_op *maker = &b->c->ops[b->groups[g].op];
 
         if (b->groups[g].out == b->op->in[0])
@@ -145,7 +135,7 @@ double kn_gemm_ns(const rg_build *b, const rg_group *group, const kn_case *c)
     if (w->padded || taps > 1 || w->stride[0] > 1 || w->stride[1] > 1)
         ns += pixels * (w->dilation[1] == 1 ? (double)w->kernel[0] : taps) * piece +
               pixels * depth * sizeof(float) / UNFOLD_BYTES_PER_NS;
-    return ns * (is_spread(b) ? 1.35 : 1) / threads_of(b) + loops_ns(b, 1);
+    return ns * (is_spread(b) ? 1.35 : 1) / KN_THREADS + LOOP_NS;
 }
 
 double kn_pairs_work_ns(const rg_build *b, double rows, int64_t k, int64_t n)
@@ -173,7 +163,7 @@ double kn_pairs_ns(const rg_build *b, const rg_group *group, const kn_case *c)
     if (w->padded || taps > 1 || w->stride[0] > 1 || w->stride[1] > 1)
         ns += pixels * (w->dilation[1] == 1 ? (double)w->kernel[0] : taps) * piece +
               pixels * (double)depth * sizeof(float) / UNFOLD_BYTES_PER_NS;
-    return ns * (is_spread(b) ? 1.35 : 1) / threads_of(b) + loops_ns(b, 1);
+    return ns * (is_spread(b) ? 1.35 : 1) / KN_THREADS + LOOP_NS;
 }
 
 /* ------------------------------------------------------------------ oneDNN's */
@@ -232,7 +222,7 @@ static double operands_ns(const rg_build *b, const rg_group *group, bool blocked
 
         if (other != NULL && other->buffer != INLAY_NONE && rg_md_count(&other->md) >= rg_count(b, group->out) &&
             rg_md_is_blocked(&other->md) != blocked)
-            ns += reorder_ns(b, 4.0 * (double)rg_count(b, group->out));
+            ns += reorder_ns(4.0 * (double)rg_count(b, group->out));
     }
     return ns;
 }
@@ -241,14 +231,14 @@ static double operands_ns(const rg_build *b, const rg_group *group, bool blocked
 static double own_layout_ns(const rg_build *b, const rg_group *group, const kn_case *c, bool blocked)
 {
     return operands_ns(b, group, blocked) +
-           (rg_md_is_blocked(&c->x.md) != blocked ? reorder_ns(b, (double)rg_md_bytes(&c->x.md)) : 0);
+           (rg_md_is_blocked(&c->x.md) != blocked ? reorder_ns((double)rg_md_bytes(&c->x.md)) : 0);
 }
 
 /* The sums themselves, channels last: a row of 14 pixels by two lines of channels at a time, as tiles, with the taps
  * that lie in the image alone. What a call costs counts for small ones, and weights are not fetched ahead. */
 static double sums_ns(const rg_build *b, const kn_case *c)
 {
-    const double start = b->instance->threads > 1 ? 4500 : 3000;
+    const double start = 4500;
     const kn_window *w = &c->w;
     double weights = 4.0 * (double)rg_count(b, b->op->in[1]);
     double depth = w->flops / (2.0 * (double)rg_count(b, b->op->out[0]));
@@ -257,18 +247,18 @@ static double sums_ns(const rg_build *b, const kn_case *c)
     double ns = tiles * (12 + depth * (window ? 3.5 : 3.66)) + weights / 24;
 
     if (w->group > 1)
-        return start + w->flops / 90.0 / threads_of(b);
+        return start + w->flops / 90.0 / KN_THREADS;
     if (w->out % TILE_LANES != 0) /* the last line is a masked one */
         ns *= 1 + 0.3 / (double)lines_of(w);
     if (window && w->out_width < TILE_ROWS) /* it takes rows of the image one by one */
         ns *= w->stride[1] > 1 ? 1.3 : 1.08;
-    return start + ns / threads_of(b);
+    return start + ns / KN_THREADS;
 }
 
 double kn_library_ns(const rg_build *b, const rg_group *group, const kn_case *c)
 {
     return sums_ns(b, c) + own_layout_ns(b, group, c, false) +
-           (c->w.home ? reorder_ns(b, 4.0 * (double)rg_count(b, group->out)) : 0);
+           (c->w.home ? reorder_ns(4.0 * (double)rg_count(b, group->out)) : 0);
 }
 
 double kn_blocks_ns(const rg_build *b, const rg_group *group, const kn_case *c)
@@ -283,6 +273,6 @@ double kn_library_winograd_ns(const rg_build *b, const rg_group *group, const kn
     double ns = sums_ns(b, c) / gain + own_layout_ns(b, group, c, true);
 
     if (!blocks_are_wanted(b, group->out))
-        ns += reorder_ns(b, 4.0 * (double)rg_count(b, group->out)) / 2;
+        ns += reorder_ns(4.0 * (double)rg_count(b, group->out)) / 2;
     return ns;
 }

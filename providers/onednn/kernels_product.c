@@ -8,11 +8,13 @@
 #define BATCHED_FLOPS_PER_NS 205.0
 #define MATMUL_FLOPS_PER_NS 225.0
 #define GELU_NS 0.15            /* an element, more than behind our own products */
+#define LOOP_NS 1000.0          /* threads are started and waited for */
 #define START_NS 150.0          /* of our own loops */
 #define CALL_NS 2500.0          /* of oneDNN's, with what it prepares */
 #define FAR_BYTES_PER_NS 30.0   /* weights from memory */
 #define NEAR_BYTES_PER_NS 105.0 /* from the caches */
 #define NEAR_BYTES 1000000.0
+enum { BLOCK_LINES = 64, MANY_BLOCKS = 64 }; /* of results, for threads */
 #define COPY_BYTES_PER_NS 12.0  /* a matrix that is put into panels for one run */
 
 void kn_measure_product(const rg_build *b, kn_product *p)
@@ -48,20 +50,15 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-static double start_ns(const rg_build *b)
-{
-    return b->instance->threads > 1 ? 1000 : 0;
-}
-
 /* The product itself at so many operations in a nanosecond: rows are done by twelves or so, columns by vectors, and
  * weights come no faster than memory gives them. */
-static double work_ns(const rg_build *b, const kn_product *p, double rate)
+static double work_ns(const kn_product *p, double rate)
 {
     const double bytes = weights_bytes(p), columns = (double)((p->n + SG_LANES - 1) / SG_LANES * SG_LANES);
     const double flops = 2.0 * (double)p->batch * ((double)p->m + 1) * columns * (double)p->k;
     const double stream = (double)p->batch * bytes / (bytes > NEAR_BYTES ? FAR_BYTES_PER_NS : NEAR_BYTES_PER_NS);
 
-    return larger(flops / rate, stream) / b->instance->threads;
+    return larger(flops / rate, stream) / KN_THREADS;
 }
 
 /* ------------------------------------------------------------------ by a constant matrix */
@@ -79,13 +76,13 @@ static double gelus_ns(const rg_build *b, const rg_group *group)
 
     for (uint32_t p = 0; p < group->post_count; p++)
         gelus += group->posts[p].kind == RG_POST_ELTWISE && rg_is_gelu(&group->posts[p].eltwise);
-    return gelus * GELU_NS * (double)rg_count(b, group->out) / b->instance->threads;
+    return gelus * GELU_NS * (double)rg_count(b, group->out) / KN_THREADS;
 }
 
 double kn_packed_ns(const rg_build *b, const rg_group *group, const kn_case *c)
 {
-    (void)group;
-    return START_NS + start_ns(b) + work_ns(b, &c->p, OWN_FLOPS_PER_NS);
+    (void)b, (void)group;
+    return START_NS + LOOP_NS + work_ns(&c->p, OWN_FLOPS_PER_NS);
 }
 
 bool kn_paired_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
@@ -98,22 +95,23 @@ double kn_paired_ns(const rg_build *b, const rg_group *group, const kn_case *c)
     const double work = kn_pairs_work_ns(b, (double)c->p.m, c->p.k, c->p.n);
     const double stream = weights_bytes(&c->p) / FAR_BYTES_PER_NS;
 
-    (void)group;
-    return START_NS + start_ns(b) + larger(work, stream) / b->instance->threads;
+    (void)b, (void)group;
+    return START_NS + LOOP_NS + larger(work, stream) / KN_THREADS;
 }
 
+/* Threads share a long sum in it, so what comes of it depends on how many there are: floats have it when asked for. */
 bool kn_inner_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
-    (void)b, (void)group, (void)out_why;
-    return c->p.packed;
+    (void)group, (void)out_why;
+    return c->p.packed && (b->state->bf16 || b->state->kernel == KN_INNER);
 }
 
 double kn_inner_ns(const rg_build *b, const rg_group *group, const kn_case *c)
 {
-    return CALL_NS + start_ns(b) + work_ns(b, &c->p, INNER_FLOPS_PER_NS) + gelus_ns(b, group);
+    return CALL_NS + LOOP_NS + work_ns(&c->p, INNER_FLOPS_PER_NS) + gelus_ns(b, group);
 }
 
-/* oneDNN puts a part of the matrix into blocks before it multiplies by it. */
+/* oneDNN's on the matrix as it lies, block by block. */
 bool kn_plain_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group, (void)out_why;
@@ -122,8 +120,8 @@ bool kn_plain_runs(rg_build *b, const rg_group *group, const kn_case *c, const c
 
 double kn_plain_ns(const rg_build *b, const rg_group *group, const kn_case *c)
 {
-    return CALL_NS + start_ns(b) + work_ns(b, &c->p, PLAIN_FLOPS_PER_NS) + gelus_ns(b, group) +
-           weights_bytes(&c->p) / COPY_BYTES_PER_NS / b->instance->threads;
+    return CALL_NS + LOOP_NS + work_ns(&c->p, PLAIN_FLOPS_PER_NS) + gelus_ns(b, group) +
+           weights_bytes(&c->p) / COPY_BYTES_PER_NS / KN_THREADS;
 }
 
 /* ------------------------------------------------------------------ of what is computed */
@@ -141,14 +139,17 @@ double kn_batched_ns(const rg_build *b, const rg_group *group, const kn_case *c)
     const double panels = (double)p->batch * weights_bytes(p) / COPY_BYTES_PER_NS;
     const double each = (double)p->batch * START_NS + (p->turned && p->m > SG_FEW ? panels : 0);
 
-    (void)group;
-    return start_ns(b) + each / b->instance->threads + work_ns(b, p, BATCHED_FLOPS_PER_NS);
+    (void)b, (void)group;
+    return LOOP_NS + each / KN_THREADS + work_ns(p, BATCHED_FLOPS_PER_NS);
 }
 
+/* With few blocks of results for many threads, later versions of oneDNN share the sums. */
 bool kn_matmul_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
-    (void)b, (void)group, (void)out_why;
-    return !c->p.packed;
+    const double blocks = (double)c->p.batch * (double)(c->p.m / BLOCK_LINES + 1) * (double)(c->p.n / BLOCK_LINES + 1);
+
+    return !c->p.packed && (blocks >= MANY_BLOCKS || b->state->tiles == NULL || b->state->kernel == KN_MATMUL ||
+                            !kn_batched_runs(b, group, c, out_why));
 }
 
 /* oneDNN puts the second operand into blocks, which shows where it is all there is to do. */
@@ -157,7 +158,7 @@ double kn_matmul_ns(const rg_build *b, const rg_group *group, const kn_case *c)
     const kn_product *p = &c->p;
     const double blocks = (double)p->batch * weights_bytes(p) / (2 * COPY_BYTES_PER_NS);
 
-    (void)group;
-    return CALL_NS + start_ns(b) + ((double)p->batch * 60 + (p->m <= SG_FEW ? blocks : 0)) / b->instance->threads +
-           work_ns(b, p, MATMUL_FLOPS_PER_NS);
+    (void)b, (void)group;
+    return CALL_NS + LOOP_NS + ((double)p->batch * 60 + (p->m <= SG_FEW ? blocks : 0)) / KN_THREADS +
+           work_ns(p, MATMUL_FLOPS_PER_NS);
 }

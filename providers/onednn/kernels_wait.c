@@ -35,7 +35,7 @@ static bool may_wait(const rg_build *b, const rg_group *group, const kn_case *c)
     const kn_window *w = &c->w;
     tile_ending ending;
 
-    return !b->state->bf16 && (b->state->kernel == KN_COUNT || b->state->kernel == KN_DEPTHWISE) &&
+    return !b->state->bf16 && !b->state->reproducible && (b->state->kernel == KN_COUNT || b->state->kernel == KN_DEPTHWISE) &&
            kn_has_tiles(b, c) && kn_is_whole(b) && !w->padded && !w->home && w->kernel[0] == 1 && w->kernel[1] == 1 &&
            w->stride[0] == 1 && w->stride[1] == 1 && tiles_lie_well(&c->x.md) && tiles_functions(group, &ending);
 }
@@ -59,7 +59,7 @@ inlay_status kn_wait(rg_build *b, const rg_group *group, const kn_case *c, bool 
         return INLAY_OK;
     choice.ns[0] = kn_tiles_ns(b, group, c) + kn_gates_ns(b, group, kn_kernels[KN_TILES].gate_ns);
     b->op = &b->c->ops[reader];
-    gains = kn_waiting_ns(b, c, &d) < kn_tiles_ns(b, group, c) + kn_depthwise_ns(b, &next, &d);
+    gains = kn_waiting_ns(c, &d) < kn_tiles_ns(b, group, c) + kn_depthwise_ns(b, &next, &d);
     b->op = op;
     if (!gains && b->state->kernel != KN_DEPTHWISE)
         return INLAY_OK;

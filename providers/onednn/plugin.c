@@ -30,6 +30,9 @@ static const inlay_option options[] = {
              "error for any finite input; fast = also products in pairs and Winograd's algorithm without that bound; "
              "reduced = products of bfloat16 with float sums where the CPU has them; a session's option of that name "
              "sets it" },
+    { .name = "reproducible", .kind = INLAY_OPTION_BOOL, .default_value = "0",
+      .doc = "1 = convolutions and products run by one kernel for each kind, whatever their sizes, what was measured, and "
+             "how many rows there are; a session's option of that name sets it" },
     { .name = "isa", .kind = INLAY_OPTION_ENUM, .default_value = "auto", .choices = CPU_ISA_CHOICES, .doc = CPU_ISA_DOC },
 };
 
@@ -107,6 +110,8 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
             pairs = v->i != 0;
         else if (strcmp(v->name, "own_loops") == 0 && v->i == 0)
             state->sgemm = state->attend = NULL, state->tiles = NULL, state->moves = NULL, state->bytes = NULL;
+        else if (strcmp(v->name, "reproducible") == 0)
+            state->reproducible = v->i != 0;
         else if (strcmp(v->name, "kernel") == 0 && v->s != NULL)
             state->kernel = kn_find(v->s);
         else if (strcmp(v->name, "precision") == 0 && v->s != NULL)

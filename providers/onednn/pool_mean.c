@@ -51,8 +51,6 @@ KIT_MULTIVERSION static void mean_of_lanes(const float *x, float *y, int64_t n, 
 
     if (width == SIDE)
         sum_lanes(x, total, n, step, SIDE, 1);
-    else if (width == SIDE / 2)
-        sum_lanes(x, total, n, step, SIDE / 2, 2);
     else if (width == SIDE / 4)
         sum_lanes(x, total, n, step, SIDE / 4, 4);
     else
@@ -83,14 +81,6 @@ KIT_MULTIVERSION static void mean_of_row(const float *x, float *y, int64_t n)
     *y = row_sum(x, n) / (float)n;
 }
 
-/* What the loops have for the last lanes of some that are no multiple: it begins earlier, and some are made twice. */
-static int64_t width_for(int64_t lanes, int64_t chunk)
-{
-    const int64_t width = lanes > SIDE / 2 ? SIDE : lanes > SIDE / 4 ? SIDE / 2 : SIDE / 4;
-
-    return width < chunk ? width : chunk;
-}
-
 static inlay_status means_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const means_call *c = user;
@@ -99,9 +89,8 @@ static inlay_status means_some(void *user, int64_t begin, int64_t end, uint32_t 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         const int64_t chunk = i % m->chunks, plane = i / m->chunks % m->planes, image = i / m->chunks / m->planes;
-        const int64_t left = m->lanes - chunk * m->chunk;
-        const int64_t width = left < m->chunk ? width_for(left, m->chunk) : m->chunk;
-        const int64_t first = left < m->chunk ? m->lanes - width : chunk * m->chunk;
+        /* The last begins earlier where there are fewer left: some are made twice, in the same order. */
+        const int64_t past = (chunk + 1) * m->chunk, first = (past < m->lanes ? past : m->lanes) - m->chunk;
         const float *x = c->x + image * m->batch + plane * m->plane + first;
         float *y = c->y + image * m->y_batch + plane * m->lanes + first;
 
@@ -110,7 +99,7 @@ static inlay_status means_some(void *user, int64_t begin, int64_t end, uint32_t 
         else if (m->lanes < SIDE / 4 && SIDE % m->lanes == 0)
             mean_of_few(x, y, m->pixels, m->lanes);
         else
-            mean_of_lanes(x, y, m->pixels, m->lanes, width);
+            mean_of_lanes(x, y, m->pixels, m->lanes, m->chunk);
     }
     return INLAY_OK;
 }
@@ -151,12 +140,13 @@ static bool read_image(const rg_md *md, means *m)
     return m->pixels > 0;
 }
 
-/* So many lanes are a task: as many as the loops have at once, yet some tasks for each thread. */
-static int64_t chunk_of(int64_t lanes, uint32_t threads)
+/* So many lanes are a task: as many as the loops have at once, yet some tasks for threads, however many there are, for
+ * each width adds in an order of its own. */
+static int64_t chunk_of(int64_t lanes)
 {
-    const int64_t most = threads > 1 && lanes < 4 * SIDE ? SIDE / 4 : SIDE;
+    const int64_t most = lanes < 4 * SIDE ? SIDE / 4 : SIDE;
 
-    return lanes >= most ? most : lanes >= SIDE / 2 ? SIDE / 2 : lanes >= SIDE / 4 ? SIDE / 4 : lanes;
+    return lanes >= most ? most : lanes;
 }
 
 inlay_status rg_lower_mean(rg_build *b, const rg_place *x, uint32_t result, rg_place *out, bool *out_done)
@@ -181,7 +171,7 @@ inlay_status rg_lower_mean(rg_build *b, const rg_place *x, uint32_t result, rg_p
         rg_md_plain(&y, rank, dims);
     }
     m.y_batch = m.planes * m.lanes;
-    m.chunk = chunk_of(m.lanes, b->instance->threads);
+    m.chunk = chunk_of(m.lanes);
     m.chunks = (m.lanes + m.chunk - 1) / m.chunk;
     INLAY_TRY(rg_result_place(b, result, &y, out));
     made = malloc(sizeof *made);

@@ -29,17 +29,16 @@ static bool is_row(const rg_build *b, uint32_t c, int64_t columns)
            rg_count(b, c) == columns;
 }
 
-/* oneDNN's, by a constant matrix: an inner product, which packs it, or a product of matrices, which reads it as it
- * lies. */
-static inlay_status lower_constant(rg_build *b, const rg_group *group, bool plain)
+/* oneDNN's inner product by a constant matrix, which it packs. */
+static inlay_status lower_inner(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
     uint32_t a = op->in[0], w = op->in[1];
     int64_t k = b->dims[w][op->trans_b ? 1 : 0], n = b->dims[w][op->trans_b ? 0 : 1], m = rg_count(b, a) / k;
-    int64_t a_dims[] = { m, k }, w_dims[] = { n, k }, y_dims[] = { m, n }, bias_dims[] = { 1, n };
+    int64_t a_dims[] = { m, k }, w_dims[] = { n, k }, y_dims[] = { m, n };
     int64_t w_strides[] = { op->trans_b ? k : 1, op->trans_b ? 1 : n };
     uint32_t bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias;
-    dn_op desc = { .kind = plain ? DN_MATMUL : DN_INNER_PRODUCT };
+    dn_op desc = { .kind = DN_INNER_PRODUCT };
     rg_md w_plain, bias_md;
     rg_fused fused = { 0 };
     rg_place x, packed, bias;
@@ -51,16 +50,11 @@ static inlay_status lower_constant(rg_build *b, const rg_group *group, bool plai
     rg_md_strides(&w_plain, 2, w_dims, w_strides);
     rg_md_any(&desc.w, 2, w_dims);
     rg_md_plain(&desc.y, 2, y_dims);
-    rg_md_plain(&bias_md, plain ? 2 : 1, plain ? bias_dims : &n);
+    rg_md_plain(&bias_md, 1, &n);
     desc.x.data_type = desc.w.data_type = rg_product_type(b);
     desc.y.data_type = rg_kept_type(b, group->out);
     if (bias_value != INLAY_NONE)
         desc.bias = bias_md;
-    if (plain) {
-        INLAY_TRY(rg_read(b, w, &packed));
-        rg_md_strides(&desc.w, 2, (int64_t[]){ k, n }, (int64_t[]){ w_strides[1], w_strides[0] });
-        packed.md = desc.w;
-    }
     INLAY_TRY(rg_fuse_posts(b, group, &desc, &fused));
     if (desc.y.data_type != dnnl_f32 && fused.count < group->post_count) { /* the rest wants floats */
         desc.y.data_type = dnnl_f32;
@@ -70,9 +64,7 @@ static inlay_status lower_constant(rg_build *b, const rg_group *group, bool plai
     }
     INLAY_TRY(rg_read_rows(b, a, desc.x.data_type, &x));
     x.md = desc.x;
-    if (!plain)
-        INLAY_TRY(rg_read_constant(b, w, &w_plain, dn_layout(fused.pd, dnnl_query_weights_md, &(rg_md){ 0 }),
-                                   &packed));
+    INLAY_TRY(rg_read_constant(b, w, &w_plain, dn_layout(fused.pd, dnnl_query_weights_md, &(rg_md){ 0 }), &packed));
     operands[count++] = (rg_operand){ DNNL_ARG_SRC, &x };
     operands[count++] = (rg_operand){ DNNL_ARG_WEIGHTS, &packed };
     if (bias_value != INLAY_NONE) {
@@ -179,14 +171,14 @@ inlay_status kn_inner(rg_build *b, const rg_group *group, const kn_case *c, bool
 {
     (void)c;
     *out_done = true;
-    return lower_constant(b, group, false);
+    return lower_inner(b, group);
 }
 
 inlay_status kn_plain(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
 {
     (void)c;
     *out_done = true;
-    return lower_constant(b, group, true);
+    return rg_lower_cut(b, group, bias_of(b->op, group));
 }
 
 inlay_status kn_batched(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
@@ -206,7 +198,7 @@ inlay_status kn_matmul(rg_build *b, const rg_group *group, const kn_case *c, boo
     (void)c;
     *out_done = true;
     add_operand(b->op, &own);
-    return lower_matmul(b, &own);
+    return b->state->tiles != NULL ? lower_matmul(b, &own) : rg_lower_cut(b, &own, INLAY_NONE);
 }
 
 bool rg_is_packed(const rg_build *b, const rg_op *op)

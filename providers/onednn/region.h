@@ -52,6 +52,7 @@ typedef struct rg_state {
     bool pairs;      /* products may be in pairs (pairs.h), */
     bool fast_pairs; /* for which this CPU has units */
     bool strict;     /* precision strict */
+    bool reproducible; /* kernels by their kind alone, and rows summed alike however many there are */
     bool fast;       /* precision fast: kernels whose error has no bound may run */
     uint32_t kernel; /* KN_*: that convolutions run by where it can; KN_COUNT: the best */
     struct kn_packs *packed_for; /* kernels.h; locks itself */

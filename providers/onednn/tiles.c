@@ -94,6 +94,7 @@ typedef struct direct {
     int64_t y_pixel;
     int64_t row_tiles, block, panels, chunk; /* tiles of a row, of a block; panels in a chunk */
     bool fetch;
+    bool lone; /* one row in all */
     tile_ending ending;
     int64_t taps[];
 } direct;
@@ -142,6 +143,7 @@ static void one_panel(const direct_call *call, int64_t panel, int64_t first, int
         .c_row = d->y_pixel,
         .columns = d->channels - column < TILE_WIDTH ? d->channels - column : TILE_WIDTH,
         .clamp = e->clamp,
+        .lone = d->lone,
         .low = e->low,
         .high = e->high,
     };
@@ -352,6 +354,7 @@ static inlay_status emit_direct(rg_build *b, const rg_op *op, const kn_case *c, 
         }
     }
     d->row_tiles = (d->row_pixels + TILE_ROWS - 1) / TILE_ROWS;
+    d->lone = !b->state->reproducible && d->images * d->rows * d->row_pixels == 1;
     cut(d, b->instance->threads);
     places[ARG_X] = &x;
     places[ARG_W] = &w;

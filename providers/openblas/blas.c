@@ -38,7 +38,10 @@ enum {
     TURNED_LD = 256,      /* rows of A further apart than that, across the calls, miss the caches: A is packed too */
     SLACK = 64,           /* after packed columns: see gemm_pack_fn */
     MOST_LINES = 1 << 20, /* of a tile: far below what BLAS's int holds */
-    MIN_TILE = 1 << 20    /* multiplications that are worth another thread: some microseconds */
+    FEW_TILES = 8,        /* of a job: so many are cut where each has LEAST_TILE multiplications, some ten microseconds, */
+    MOST_TILES = 128,     /* and so many where each has LARGE_TILE */
+    LEAST_TILE = 1 << 21,
+    LARGE_TILE = 1 << 25
 };
 
 enum { WAY_WHOLE, WAY_THIN, WAY_PANELS };
@@ -403,13 +406,16 @@ static void plan(const gemm_job *job, uint32_t threads, int64_t *out_tile_m, int
     const course c = course_of(job);
     int64_t step = PANEL_BYTES / job->kernel->in_bytes, tile_m, tile_n;
 
+    (void)threads;
     largest_tile(job, &c, &tile_m, &tile_n);
-    /* Two tiles a thread, so that one that is slower holds up the others less. Whole panels along n. */
-    while (threads > 1) {
+    /* However many threads there are, for the library sums in another order at other sizes. Whole panels along n. */
+    for (;;) {
         int64_t tiles = gemm_ceil_div(job->m, tile_m) * gemm_ceil_div(job->n, tile_n);
         if (job->batch > 0 && tiles > INT64_MAX / job->batch)
             break;
-        if (tiles * job->batch >= 2 * (int64_t)threads || (double)tile_m * (double)tile_n * (double)job->k < MIN_TILE)
+        tiles *= job->batch;
+        if (tiles >= MOST_TILES ||
+            (double)tile_m * (double)tile_n * (double)job->k < 2 * (tiles < FEW_TILES ? LEAST_TILE : LARGE_TILE))
             break;
         if (tile_n > step && (tile_n >= tile_m || tile_m <= PANEL_ROWS))
             tile_n = gemm_round_up(tile_n / 2, step);

@@ -8,7 +8,8 @@
 #include <stdalign.h>
 #include <stdlib.h>
 
-enum { REDUCE_SPLIT_MIN = 1 << 16, REDUCE_GRAIN = 1 << 15, REDUCE_SHORT = 32 };
+enum { REDUCE_SPLITS = 16, /* at most, whatever threads there are: parts are sums of their own */
+       REDUCE_SPLIT_MIN = 1 << 16, REDUCE_GRAIN = 1 << 15, REDUCE_SHORT = 32 };
 
 /* ------------------------------------------------------------------ the operators */
 
@@ -105,8 +106,7 @@ static inlay_status reduce_axes(const reduce_state *s, const kit_tensor *x, cons
 }
 
 /* Merges neighbouring axes of one kind, drops axes of size 1, and sorts what is left into the layout. */
-static void reduce_merge(const kit_tensor *x, const bool *is_reduced, uint32_t max_threads, bool may_split,
-                         reduce_layout *l)
+static void reduce_merge(const kit_tensor *x, const bool *is_reduced, bool may_split, reduce_layout *l)
 {
     int64_t dims[INLAY_MAX_RANK], strides[INLAY_MAX_RANK], stride = 1;
     bool kinds[INLAY_MAX_RANK];
@@ -151,10 +151,10 @@ static void reduce_merge(const kit_tensor *x, const bool *is_reduced, uint32_t m
         l->kept = 1;
     if (l->is_short || !l->inner_reduced)
         l->tiles = ((l->is_short ? l->outputs : l->inner) + REDUCE_TILE - 1) / REDUCE_TILE;
-    if (may_split && !l->is_short && l->kept * l->tiles < max_threads && l->reduced > 0 &&
+    if (may_split && !l->is_short && l->kept * l->tiles < REDUCE_SPLITS && l->reduced > 0 &&
         l->outputs <= REDUCE_SPLIT_MIN && l->reduced * l->outputs >= 2 * REDUCE_SPLIT_MIN) {
         int64_t most = l->reduced * l->outputs / REDUCE_SPLIT_MIN;
-        l->splits = most < max_threads ? most : max_threads;
+        l->splits = most < REDUCE_SPLITS ? most : REDUCE_SPLITS;
     }
 }
 
@@ -181,7 +181,7 @@ static inlay_status shape_reduce(const void *state, kit_plan *plan, inlay_diag *
         int64_t outputs = plan->out[0].count > 0 ? plan->out[0].count : 0;
         *l = (reduce_layout){ .inner_reduced = true, .kept = outputs, .outputs = outputs, .tiles = 1, .splits = 1 };
     } else {
-        reduce_merge(x, is_reduced, plan->max_threads, s->op->fold != FOLD_EXPONENTIALS, l);
+        reduce_merge(x, is_reduced, s->op->fold != FOLD_EXPONENTIALS, l);
     }
     if (l->splits > 1)
         plan->workspace_bytes = (uint64_t)l->splits * (uint64_t)l->outputs * type->acc_bytes;

@@ -1,0 +1,136 @@
+#!/usr/bin/python3
+"""Are the outputs the same bits on any number of threads?
+
+  same_bits.py [--models all|npm|NAME|FILE.onnx,...] [--threads 1,2,3,4] [--dir DIR] [--inlay FILE] [--nodes]
+               [--option NAME=VALUE]...
+
+Runs each model with each number of threads, default settings, and compares the bytes of all outputs with those of the
+first number. A session takes no more threads than the process has CPUs; where there are fewer, a small library tells it
+otherwise. Models are those of compare.py: exported below DIR (default build/models) when they are missing, or files.
+--nodes tells for models that differ which regions and kernels are others, from what `inlay explain --kernels` says.
+Ends with 1 when a model differs."""
+import argparse
+import difflib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.join(HERE, "..", "models"))
+import check_models as models  # noqa: E402
+import compare  # noqa: E402
+
+
+def arguments():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--models", default="all")
+    ap.add_argument("--threads", default="1,2,3,4")
+    ap.add_argument("--dir", default=os.path.join(ROOT, "build", "models"))
+    ap.add_argument("--inlay", default=os.path.join(ROOT, "build", "release", "bin", "inlay"))
+    ap.add_argument("--nodes", action="store_true")
+    ap.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
+    args = ap.parse_args()
+    args.batch = 1
+    return args
+
+
+def options(args, threads):
+    common = ["--cache-dir=", f"--intra-threads={threads}"]
+    return common + [w for o in args.option for w in ("--option", o)]
+
+
+SHIM = """#define _GNU_SOURCE
+#include <sched.h>
+int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
+{
+    (void)pid;
+    CPU_ZERO_S(bytes, set);
+    for (int i = 0; i < %d; i++)
+        CPU_SET_S(i, bytes, set);
+    return 0;
+}
+"""
+
+
+def pretend_cpus(count, folder):
+    """Processes that are started from here on see so many CPUs."""
+    if count <= len(os.sched_getaffinity(0)):
+        return
+    source, library = os.path.join(folder, "cpus.c"), os.path.join(folder, "cpus.so")
+    with open(source, "w", encoding="ascii") as f:
+        f.write(SHIM % count)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    os.environ["LD_PRELOAD"] = library
+
+
+def outputs(folder):
+    return {name: np.load(os.path.join(folder, name)) for name in sorted(os.listdir(folder))}
+
+
+def differing(want, got):
+    """What to say of outputs whose bytes differ."""
+    said = []
+    for name, a in want.items():
+        b = got.get(name)
+        if b is None or a.shape != b.shape or a.dtype != b.dtype:
+            said.append(f"{name}: another shape")
+        elif a.tobytes() != b.tobytes():
+            other = int((a.view(f"V{a.itemsize}") != b.view(f"V{b.itemsize}")).sum()) if a.ndim else 1
+            said.append(f"{name}: {other} of {a.size}")
+    return said
+
+
+def kernels(args, path, threads, sizes):
+    """`inlay explain --kernels` without its times, which differ by threads by nature."""
+    dims = [f"--dim={name}={size}" for name, size in sizes.items()]
+    ran = subprocess.run([args.inlay, "explain", path, "--kernels", *options(args, threads), *dims],
+                         capture_output=True, text=True, check=False)
+    return [re.sub(r"[\d.]+ (ns|us|ms|s)\b", "TIME", re.sub(r" +", " ", line)) for line in ran.stdout.splitlines()]
+
+
+def check(args, name, path, threads):
+    """Prints a line; true when all are the same."""
+    with tempfile.TemporaryDirectory() as tmp:
+        feeds, want, said = os.path.join(tmp, "in"), None, []
+        os.mkdir(feeds)
+        sizes = compare.prepare_inputs(args, path, feeds)
+        for t in threads:
+            out = os.path.join(tmp, f"out{t}")
+            wrong = models.run(args.inlay, path, feeds, out, options(args, t))
+            if wrong:
+                print(f"FAIL   {name}: {wrong}", flush=True)
+                return False
+            got = outputs(out)
+            want = want or got
+            said += [f"{t} threads: {d}" for d in differing(want, got)]
+        print(f"{'other ' if said else 'same  '} {name}{': ' if said else ''}{'; '.join(said[:4])}", flush=True)
+        if said and args.nodes:
+            first = kernels(args, path, threads[0], sizes)
+            for t in threads[1:]:
+                lines = difflib.unified_diff(first, kernels(args, path, t, sizes), n=0, lineterm="")
+                print("\n".join(f"    {t} threads: {line}" for line in list(lines)[2:] if not line.startswith("@@")))
+        return not said
+
+
+def main():
+    args = arguments()
+    threads = [int(t) for t in args.threads.split(",")]
+    same = total = 0
+    with tempfile.TemporaryDirectory() as tmp:
+        found = [compare.find_model(args, listed) for listed in compare.list_models(args)]
+        pretend_cpus(max(threads), tmp)
+        for name, path, _ in found:
+            total += 1
+            same += check(args, name, path, threads)
+    print(f"{same} of {total} models: the same bits with {args.threads} threads")
+    return 0 if same == total else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

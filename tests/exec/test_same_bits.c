@@ -1,0 +1,436 @@
+/* The same bits on any number of threads: small graphs of every family of kernels, by each provider, and by each kernel
+ * that can be asked for by name, on one thread and on two to four. Sizes are chosen so that threads share the work, and
+ * so that no cut comes out even. */
+#include "cmocka_all.h"
+#include "exec/session.h"
+#include "exec/threads.h"
+#include "graph_script.h"
+#include <sched.h>
+
+enum { MOST = 4, CHOSEN = 0 };
+
+/* This process has four CPUs, whatever the machine has: a session takes no more threads than there are. */
+int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
+{
+    (void)pid;
+    CPU_ZERO_S(bytes, set);
+    for (int i = 0; i < MOST; i++)
+        CPU_SET_S(i, bytes, set);
+    return 0;
+}
+
+/* Options in pairs of name and value, ended by NULL; "intra_threads" comes first. */
+typedef struct variant {
+    const char *name;
+    const char *const options[8];
+} variant;
+
+static rig run(const char *script, int64_t opset, const variant *v, const char *threads)
+{
+    const char *options[12] = { "intra_threads", threads };
+    wire w = { 0 };
+    rig r;
+
+    for (int i = 0; v->options[i] != NULL; i++)
+        options[2 + i] = v->options[i];
+    script_model(&w, script, opset);
+    r = rig_open(&w, options);
+    script_feed(&r, 5);
+    rig_run(&r);
+    return r;
+}
+
+static void expect_same(const char *script, int64_t opset, const variant *v)
+{
+    static const char *const threads[] = { "2", "3", "4" };
+    rig one = run(script, opset, v, "1");
+
+    for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
+        rig many = run(script, opset, v, threads[t]);
+
+        for (uint32_t o = 0; o < inlay_session_output_count(one.session); o++) {
+            const inlay_value *a = inlay_context_output(one.context, o), *b = inlay_context_output(many.context, o);
+            const uint32_t *x = inlay_value_data(a), *y = inlay_value_data(b);
+            int64_t count = inlay_value_count(a), other = 0, first = -1;
+
+            assert_int_equal(inlay_value_bytes(a), inlay_value_bytes(b));
+            assert_int_equal(inlay_value_bytes(a), count * 4);
+            for (int64_t i = 0; i < count; i++) {
+                first = first < 0 && x[i] != y[i] ? i : first;
+                other += x[i] != y[i];
+            }
+            if (other > 0)
+                fail_msg("%s, %s threads: %lld of %lld are other bits, the first is %lld (%g, %g), in\n%s\n", v->name,
+                         threads[t], (long long)other, (long long)count, (long long)first,
+                         (double)((const float *)inlay_value_data(a))[first],
+                         (double)((const float *)inlay_value_data(b))[first], script);
+        }
+        rig_close(&many);
+    }
+    rig_close(&one);
+}
+
+static const variant providers[] = {
+    { "by cost", { NULL } },
+    { "reference", { "providers", "reference", NULL } },
+#ifdef HAVE_OPENBLAS
+    { "openblas", { "providers", "openblas,reference", "policy", "priority", NULL } },
+#endif
+#ifdef HAVE_ONEDNN
+    { "onednn", { "providers", "onednn,reference", "policy", "priority", NULL } },
+    { "fast", { "providers", "onednn,reference", "policy", "priority", "precision", "fast", NULL } },
+    { "its library", { "providers", "onednn,reference", "policy", "priority", "onednn.own_loops", "0", NULL } },
+#endif
+};
+
+static void by_providers(const char *script, int64_t opset)
+{
+    for (size_t v = 0; v < sizeof providers / sizeof *providers; v++)
+        expect_same(script, opset, &providers[v]);
+}
+
+static void by_kernels(const char *script, int64_t opset, const char *const *kernels, size_t count)
+{
+#ifdef HAVE_ONEDNN
+    for (size_t k = 0; k < count; k++) {
+        const variant v = { kernels[k], { "providers", "onednn,reference", "policy", "priority", "onednn.kernel",
+                                          kernels[k], NULL } };
+
+        expect_same(script, opset, &v);
+    }
+#else
+    (void)script, (void)opset, (void)kernels, (void)count;
+#endif
+}
+
+/* ------------------------------------------------------------------ products */
+
+static void products(void **state)
+{
+    static const char *const kernels[] = { "packed", "packed_pairs", "plain" };
+    static const int sizes[][3] = {
+        { 1, 4096, 200 }, { 2, 6000, 70 },  { 3, 2048, 129 },  { 5, 3000, 64 },   { 17, 5000, 17 },
+        { 64, 385, 65 },  { 97, 800, 130 }, { 200, 1200, 10 }, { 641, 130, 70 },  { 1000, 40, 33 },
+        { 19, 9000, 3 },  { 300, 300, 1 },  { 13, 769, 300 },
+    };
+    char script[256];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const int *s = sizes[i];
+
+        (void)snprintf(script, sizeof script, "x : %d,%d\nw = [%d,%d]\nb = [%d]\np = MatMul(x, w)\ny = Add(p, b)\n-> y",
+                       s[0], s[1], s[1], s[2], s[2]);
+        by_providers(script, 13);
+        by_kernels(script, 13, kernels, sizeof kernels / sizeof *kernels);
+        (void)snprintf(script, sizeof script, "x : %d,%d\nw = [%d,%d]\nb = [%d]\ny = Gemm(x, w, b) transB=1 alpha=0.7\n-> y",
+                       s[0], s[1], s[2], s[1], s[2]);
+        by_providers(script, 13);
+    }
+}
+
+static void computed_products(void **state)
+{
+    static const char *const kernels[] = { "batched", "matmul" };
+    static const int sizes[][4] = {
+        { 1, 1, 4096, 100 }, { 1, 3, 9000, 40 },  { 1, 70, 3000, 70 }, { 1, 300, 800, 129 },
+        { 6, 1, 700, 64 },   { 7, 97, 40, 197 }, { 1, 515, 384, 1 },  { 3, 4, 1000, 133 },
+    };
+    char script[256];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (int turned = 0; turned < 2; turned++) {
+            const int *s = sizes[i];
+
+            (void)snprintf(script, sizeof script, "a : %d,%d,%d\nb : %d,%d,%d\n%sy = MatMul(a, %s)\n-> y", s[0], s[1],
+                           s[2], s[0], turned ? s[3] : s[2], turned ? s[2] : s[3],
+                           turned ? "t = Transpose(b) perm=0,2,1\n" : "", turned ? "t" : "b");
+            by_providers(script, 13);
+            by_kernels(script, 13, kernels, sizeof kernels / sizeof *kernels);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ convolutions */
+
+static void convolutions(void **state)
+{
+    static const char *const kernels[] = { "tiles", "winograd_4x4", "winograd_2x2", "depthwise", "groups", "library",
+                                           "library_blocked", "library_winograd", "gemm", "pairs" };
+    /* images, in, height, width, out, window, stride, group */
+    static const int sizes[][8] = {
+        { 1, 3, 57, 50, 20, 7, 2, 1 },    { 1, 64, 29, 29, 64, 3, 1, 1 },  { 1, 128, 15, 15, 136, 3, 1, 1 },
+        { 1, 160, 7, 7, 160, 3, 1, 1 },   { 1, 480, 7, 7, 160, 1, 1, 1 },  { 1, 160, 7, 7, 480, 1, 1, 1 },
+        { 1, 24, 41, 41, 144, 1, 1, 1 },  { 1, 800, 1, 1, 200, 1, 1, 1 },  { 1, 400, 5, 3, 8, 1, 1, 1 },
+        { 1, 800, 29, 1, 24, 1, 1, 1 },   { 3, 40, 19, 23, 24, 5, 1, 1 },  { 1, 96, 31, 29, 96, 3, 1, 96 },
+        { 1, 144, 28, 28, 144, 5, 2, 144 }, { 1, 64, 20, 21, 96, 3, 1, 4 }, { 1, 64, 85, 3, 17, 3, 1, 1 },
+    };
+    char script[512];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const int *s = sizes[i], pad = s[5] / 2;
+
+        (void)snprintf(script, sizeof script,
+                       "x : %d,%d,%d,%d\nw = [%d,%d,%d,%d]\nc = [%d]\nk = Conv(x, w, c) strides=%d,%d pads=%d,%d,%d,%d "
+                       "group=%d\ns = Sigmoid(k)\ny = Mul(k, s)\n-> y",
+                       s[0], s[1], s[2], s[3], s[4], s[1] / s[7], s[5], s[5], s[4], s[6], s[6], pad, pad, pad, pad, s[7]);
+        by_providers(script, 13);
+        by_kernels(script, 13, kernels, sizeof kernels / sizeof *kernels);
+    }
+}
+
+/* Ops that are one step where a model of what they take says so, and others that have convolutions as neighbours. */
+static void blocks(void **state)
+{
+    static const char *const rows[] = {
+        "x : 1,24,41,43\nw = [144,24,1,1]\nb = [144]\nd = [144,1,3,3]\ne = [144]\np = [32,144,1,1]\nf = [32]\n"
+        "h = Conv(x, w, b)\ni = Relu(h)\nj = Conv(i, d, e) pads=1,1,1,1 group=144\nk = Relu(j)\ny = Conv(k, p, f)\n-> y",
+        "x : 1,40,14,14\nw = [240,40,1,1]\nb = [240]\nd = [240,1,5,5]\ne = [240]\np = [60,240,1,1]\nq = [240,60,1,1]\n"
+        "h = Conv(x, w, b)\ni = Relu(h)\nj = Conv(i, d, e) pads=2,2,2,2 group=240\nk = Relu(j)\n"
+        "m = GlobalAveragePool(k)\nn = Conv(m, p)\no = Relu(n)\nr = Conv(o, q)\ns = Sigmoid(r)\ny = Mul(k, s)\n-> y",
+        "x : 1,24,61,59\nw = [72,24,3,3]\nk = Conv(x, w) strides=2,2\ny = GlobalAveragePool(k)\n-> y",
+        "x : 1,24,31,29\nw = [300,24,1,1]\nk = Conv(x, w)\nr = Relu(k)\ny = GlobalAveragePool(r)\n-> y",
+        "x : 1,64,27,27\nw = [96,64,3,3]\nv = [32,64,1,1]\na = Conv(x, w) pads=1,1,1,1\nb = Conv(x, v)\n"
+        "c = Concat(a, b) axis=1\nu = [70,128,1,1]\ny = Conv(c, u)\n-> y",
+        "x : 1,48,23,21\nw = [48,30,4,4]\nb = [30]\ny = ConvTranspose(x, w, b) strides=2,2 pads=1,1,1,1\n-> y",
+        "x : 1,48,23,21\nw = [48,30,2,2]\ny = ConvTranspose(x, w) strides=2,2\n-> y",
+        "x : 1,48,33,21\nw = [48,15,3,3]\ny = ConvTranspose(x, w) strides=1,1 group=2\n-> y",
+        "x : 1,40,500\nw = [64,40,5]\ny = Conv(x, w) pads=2,2\n-> y",
+        "x : 1,8,20,20,20\nw = [16,8,3,3,3]\ny = Conv(x, w) pads=1,1,1,1,1,1\n-> y",
+        "x : 1,32,30,30\nw : 32,32,3,3\ny = Conv(x, w) pads=1,1,1,1\n-> y",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        by_providers(rows[i], 13);
+}
+
+/* ------------------------------------------------------------------ reductions and what has them inside */
+
+static void reductions(void **state)
+{
+    static const char *const shapes[][2] = {
+        { "300007", "0," }, { "7,40001", "1," }, { "40001,7", "0," }, { "3,5,70,71", "2,3" }, { "64,33,40", "0,2" },
+        { "1,1000,300", "1," }, { "2,200000", "0,1" }, { "90,7,11,13", "1,3" },
+    };
+    static const char *const ops[] = { "ReduceMean", "ReduceL2", "ReduceL1", "ReduceSumSquare", "ReduceLogSumExp",
+                                       "ReduceLogSum", "ReduceProd", "ReduceMax" };
+    char script[256];
+
+    (void)state;
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
+            (void)snprintf(script, sizeof script, "x : %s\na = Abs(x)\ny = %s(a) axes=%s\n-> y", shapes[s][0], ops[o],
+                           shapes[s][1]);
+            by_providers(script, 11);
+        }
+        (void)snprintf(script, sizeof script, "x : %s\ny = ReduceSum(x) axes=%s keepdims=0\n-> y", shapes[s][0],
+                       shapes[s][1]);
+        by_providers(script, 11);
+    }
+}
+
+static void means(void **state)
+{
+    static const char *const rows[] = {
+        "x : 3,20000\ns = [20000]\nb = [20000]\ny = LayerNormalization(x, s, b)\n-> y",
+        "x : 197,768\ns = [768]\nb = [768]\ny, m, v = LayerNormalization(x, s, b)\n-> y, m, v",
+        "x : 1,513,33\ns = [33]\ny = LayerNormalization(x, s)\n-> y",
+        "x : 5,770\nr : 5,770\ns = [770]\na = Add(x, r)\ny = LayerNormalization(a, s)\n-> y",
+        "x : 1,6,200,171\ns = [6]\nb = [6]\ny = InstanceNormalization(x, s, b)\n-> y",
+        "x : 2,48,31,33\ns = [48]\nb = [48]\ny = GroupNormalization(x, s, b) num_groups=6\n-> y",
+        "x : 1,70,33,31\ny = GlobalAveragePool(x)\n-> y",
+        "x : 1,3,201,301\ny = GlobalAveragePool(x)\n-> y",
+        "x : 1,30,61,47\ny = AveragePool(x) kernel_shape=5,5 strides=2,2\n-> y",
+        "x : 1,30,61,47\ny = LpPool(x) kernel_shape=3,3\n-> y",
+        "x : 1,40,25,27\ny = LRN(x) size=5\n-> y",
+        "x : 1,300000\ny = Softmax(x)\n-> y",
+        "x : 31,1003\ny = Softmax(x)\n-> y",
+        "x : 5,1003,17\ny = Softmax(x) axis=1\n-> y",
+        "x : 3,70001\ny = LogSoftmax(x)\n-> y",
+        "x : 7,100,3\ny = Softmax(x) axis=0\n-> y",
+        "x : 4,50001\ny = LpNormalization(x) axis=1\n-> y",
+        "x : 40001,3\ny = MeanVarianceNormalization(x) axes=0,\n-> y",
+        "x : 20,50\nk = [] 0\nc = Cast(k) to=7\ny = CumSum(x, c)\n-> y",
+        "x : 1,33,770\ns = [770]\ny = RMSNormalization(x, s)\n-> y",
+        "x : 17,9000\ny = Hardmax(x)\n-> y",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        by_providers(rows[i], strstr(rows[i], "RMS") != NULL ? 23 : strstr(rows[i], "Group") != NULL ? 21 : 17);
+}
+
+static void attentions(void **state)
+{
+    static const char *const rows[] = {
+        "q : 1,12,197,64\nk : 1,12,197,64\nv : 1,12,197,64\ny = Attention(q, k, v)\n-> y",
+        "q : 1,2,1,64\nk : 1,2,1500,64\nv : 1,2,1500,64\ny = Attention(q, k, v)\n-> y",
+        "q : 2,3,70,33\nk : 2,3,333,33\nv : 2,3,333,20\nm : 70,333\ny = Attention(q, k, v, m)\n-> y",
+        "q : 1,2,801,32\nk : 1,2,801,32\nv : 1,2,801,32\ny = Attention(q, k, v) is_causal=1\n-> y",
+        "q : 1,8,301,32\nk : 1,2,301,32\nv : 1,2,301,32\ny = Attention(q, k, v) is_causal=1\n-> y",
+        "q : 1,1,5,700\nk : 1,1,40,700\nv : 1,1,40,700\ny = Attention(q, k, v)\n-> y",
+        "x : 1,8,130,64\nb : 1,8,64,130\nv : 1,8,130,64\ns = [] 0.125\np = MatMul(x, b)\nt = Mul(p, s)\n"
+        "u = Softmax(t)\ny = MatMul(u, v)\n-> y",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        by_providers(rows[i], 23);
+}
+
+static void recurrences(void **state)
+{
+    static const char *const rows[] = {
+        "x : 20,1,300\nw = [1,512,300]\nr = [1,512,128]\nb = [1,1024]\ns = [] 0.02\nv = Mul(w, s)\nq = Mul(r, s)\n"
+        "y, h, c = LSTM(x, v, q, b) hidden_size=128\n-> y, h, c",
+        "x : 9,7,65\nw = [2,210,65]\nr = [2,210,70]\ns = [] 0.02\nv = Mul(w, s)\nq = Mul(r, s)\n"
+        "y, h = GRU(x, v, q) hidden_size=70 direction=bidirectional\n-> y, h",
+        "x : 5,33,400\nw = [1,90,400]\nr = [1,90,90]\ns = [] 0.02\nv = Mul(w, s)\nq = Mul(r, s)\n"
+        "y, h = RNN(x, v, q) hidden_size=90\n-> y, h",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        by_providers(rows[i], 14);
+}
+
+/* ------------------------------------------------------------------ bytes, and what is left */
+
+#define BYTES "xs = [] 0.03\nws = [] 0.01\nx8 = QuantizeLinear(x, xs)\nw8 = QuantizeLinear(w, ws)\n"
+
+static void bytes(void **state)
+{
+    static const char *const rows[] = {
+        "x : 33,770\nw = [770,130]\n" BYTES "i = MatMulInteger(x8, w8)\ny = Cast(i) to=1\n-> y",
+        "x : 1,3000\nw = [3000,700]\n" BYTES "p = QLinearMatMul(x8, xs, z, w8, ws, z, ys, z)\nz = DequantizeLinear(p, ys)\n-> z",
+        "x : 1,64,29,31\nw = [96,64,3,3]\n" BYTES "a = DequantizeLinear(x8, xs)\nb = DequantizeLinear(w8, ws)\n"
+        "k = Conv(a, b) pads=1,1,1,1\nys = [] 2.5\nq = QuantizeLinear(k, ys)\ny = DequantizeLinear(q, ys)\n-> y",
+        "x : 17,900\nw = [900,70]\nws = [] 0.01\nw8 = QuantizeLinear(w, ws)\n"
+        "x8, xs, xz = DynamicQuantizeLinear(x)\ni = MatMulInteger(x8, w8, xz)\nf = Cast(i) to=1\ny = Mul(f, xs)\n-> y",
+        "x : 1,48,33,29\nw = [48,1,3,3]\n" BYTES "a = DequantizeLinear(x8, xs)\nb = DequantizeLinear(w8, ws)\n"
+        "k = Conv(a, b) pads=1,1,1,1 group=48\nys = [] 0.5\nq = QuantizeLinear(k, ys)\ny = DequantizeLinear(q, ys)\n-> y",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strstr(rows[i], "QLinearMatMul") == NULL)
+            by_providers(rows[i], 13);
+}
+
+static void elements(void **state)
+{
+    static const char *const functions[] = { "Sigmoid", "Tanh", "Erf", "Exp", "Softplus", "Mish", "Sin", "Cos", "Elu",
+                                             "Gelu", "Atan", "Sqrt", "Reciprocal", "HardSwish", "Selu", "Log" };
+    static const char *const rows[] = {
+        "x : 1,30,37,41\nz = [4] 1,1,1.7,2.3\ny = Resize(x, _, z) mode=linear\n-> y",
+        "x : 1,30,37,41\nz = [4] 1,1,1.7,2.3\ny = Resize(x, _, z) mode=cubic\n-> y",
+        "x : 100001\nb : 100001\np = Pow(x, b)\nm = Mul(x, b)\ny = Add(p, m)\n-> y",
+        "x : 70,33,41\nb : 33,1\nd = Div(x, b)\ne = Exp(d)\ny = Sub(e, x)\n-> y",
+        "a : 30,40,50\nb : 50,40,70\ny = Einsum(a, b) equation=abc,cbd->ad\n-> y",
+        "x : 1,20,30,31\ng : 1,40,41,2\ny = GridSample(x, g)\n-> y",
+        "x : 120,120\ny = Det(x)\n-> y",
+    };
+    char script[128];
+
+    (void)state;
+    for (size_t f = 0; f < sizeof functions / sizeof *functions; f++) {
+        (void)snprintf(script, sizeof script, "x : 3,33337\ny = %s(x)\n-> y", functions[f]);
+        by_providers(script, 20);
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        by_providers(rows[i], 20);
+}
+
+/* ------------------------------------------------------------------ reproducible */
+
+/* A row of the first input alone, and the same one as the first of several; all else is constant. */
+static void rows_alone(void **state)
+{
+    static const char *const rows[] = {
+        "x : N,770\nw = [770,130]\nb = [130]\np = MatMul(x, w)\na = Add(p, b)\ny = Relu(a)\n-> y",
+        "x : N,1,2048\nw = [2048,65]\ny = MatMul(x, w)\n-> y",
+        "x : N,900\nw = [64,900]\nb = [64]\ny = Gemm(x, w, b) transB=1\n-> y",
+        "x : N,64,1,1\nw = [200,64,1,1]\ny = Conv(x, w)\n-> y",
+        "x : N,3,41,43\nw = [24,3,3,3]\ny = Conv(x, w) strides=2,2 pads=1,1,1,1\n-> y",
+        "x : N,96,15,15\nw = [96,96,3,3]\nb = [96]\nk = Conv(x, w, b) pads=1,1,1,1\ny = Relu(k)\n-> y",
+        "x : N,240,7,7\nw = [40,240,1,1]\nk = Conv(x, w)\nm = GlobalAveragePool(k)\ny = Flatten(m)\n-> y",
+        "x : N,48,19,17\nw = [48,1,3,3]\nv = [8,48,1,1]\nk = Conv(x, w) pads=1,1,1,1 group=48\ny = Conv(k, v)\n-> y",
+        "x : N,24,14,14\nw = [144,24,1,1]\nd = [144,1,3,3]\nh = Conv(x, w)\ni = Relu(h)\n"
+        "y = Conv(i, d) pads=1,1,1,1 group=144\n-> y",
+        "x : N,3,64\nt = Transpose(x) perm=0,2,1\ns = MatMul(x, t)\np = Softmax(s)\ny = MatMul(p, x)\n-> y",
+        "x : N,2,401,32\ny = Attention(x, x, x) is_causal=1\n-> y",
+        "x : N,770\ns = [770]\nb = [770]\ny = LayerNormalization(x, s, b)\n-> y",
+        "x : N,9001\nm = ReduceMean(x) keepdims=1 axes=1,\ny = Softmax(x)\n-> y",
+        "x : N,48,20\nw = [48,30,4]\ny = ConvTranspose(x, w) strides=2,\n-> y",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int64_t opset = strstr(rows[i], "Attention") != NULL ? 23 : 17;
+        rig one = { 0 };
+
+        for (int64_t count = 1; count <= 17; count += count == 1 ? 1 : 5) {
+            wire w = { 0 };
+            rig r;
+
+            script_model(&w, rows[i], opset);
+            r = rig_open(&w, (const char *const[]){ "reproducible", "1", "intra_threads", count % 2 ? "1" : "3", NULL });
+            script_feed_sized(&r, count, 5, 0);
+            rig_run(&r);
+            if (count == 1) {
+                one = r;
+                continue;
+            }
+            if (memcmp(inlay_value_data(inlay_context_output(one.context, 0)),
+                       inlay_value_data(inlay_context_output(r.context, 0)),
+                       inlay_value_bytes(inlay_context_output(one.context, 0))) != 0)
+                fail_msg("a row alone is not what it is among %lld, in\n%s", (long long)count, rows[i]);
+            rig_close(&r);
+        }
+        rig_close(&one);
+    }
+}
+
+/* Nothing that was measured counts, and providers are taken in their order. */
+static void measures_nothing(void **state)
+{
+    wire w = { 0 };
+    rig r;
+
+    (void)state;
+    script_model(&w, "x : 4\ny = Neg(x)\n-> y", 13);
+    r = rig_open(&w, (const char *const[]){ "reproducible", "1", "cache_dir", INLAY_BINARY_DIR, NULL });
+    assert_null(r.session->env.costs);
+    assert_true(r.session->rules.by_priority);
+    rig_close(&r);
+}
+
+/* Otherwise all of the above would compare one thread with two. */
+static void four_threads(void **state)
+{
+    wire w = { 0 };
+    rig r;
+
+    (void)state;
+    script_model(&w, "x : 4\ny = Neg(x)\n-> y", 13);
+    r = rig_open(&w, (const char *const[]){ "intra_threads", "4", NULL });
+    if (threads_budget() == MOST)
+        assert_int_equal(r.session->env.max_threads, MOST);
+    rig_close(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(four_threads), cmocka_unit_test(products),   cmocka_unit_test(computed_products),
+        cmocka_unit_test(convolutions), cmocka_unit_test(blocks),     cmocka_unit_test(reductions),
+        cmocka_unit_test(means),        cmocka_unit_test(attentions), cmocka_unit_test(recurrences),
+        cmocka_unit_test(bytes),        cmocka_unit_test(elements),   cmocka_unit_test(rows_alone),
+        cmocka_unit_test(measures_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
