@@ -4,7 +4,8 @@
 #
 #   tests/lint.sh             files that differ from main (or from $LINT_SINCE), and of those the lines that differ
 #   tests/lint.sh FILE...     these files
-#   tests/lint.sh --all       every file; takes hours of processor time, nearly all of it clang-tidy's
+#   tests/lint.sh --all       every file; takes half an hour of processor time, nearly all of it clang-tidy's
+#   tests/lint.sh --deep ...  the same, with clang's path-sensitive analyser: slow, and each of its findings has to be judged
 #   tests/lint.sh --format    formats every file in place, and checks nothing
 #
 # clang-tidy needs to know how files are compiled: build/release, or the build folder in $LINT_BUILD. The packages:
@@ -14,6 +15,11 @@ cd "$(dirname "$0")/.." || exit 2
 build=${LINT_BUILD:-build/release}
 since=${LINT_SINCE:-main}
 failed=0
+more=()
+if [ "${1:-}" = --deep ]; then
+    more=('--checks=clang-analyzer-*,-clang-analyzer-security.insecureAPI.DeprecatedOrUnsafeBufferHandling')
+    shift
+fi
 
 for tool in clang-format clang-tidy cppcheck shellcheck; do
     command -v "$tool" >/dev/null || { echo "lint.sh: $tool is missing; run: sh tests/install.sh lint"; exit 2; }
@@ -63,7 +69,7 @@ format_lines() {
 tidy() {
     local known
     known=$(for f in "${sources[@]}"; do grep -qF "\"file\": \"$PWD/$f\"" "$build/compile_commands.json" && echo "$f"; done)
-    [ -z "$known" ] || xargs clang-tidy -p "$build" --quiet --warnings-as-errors='*' <<<"$known" 2> >(
+    [ -z "$known" ] || xargs clang-tidy -p "$build" --quiet "${more[@]}" --warnings-as-errors='*' <<<"$known" 2> >(
         grep -vE '^[0-9]+ warnings? generated|^Suppressed|^Use -header-filter' >&2)
 }
 

@@ -88,7 +88,7 @@ bool element_integer(inlay_dtype dtype, const void *data, int64_t index, int64_t
 bool element_number(inlay_dtype dtype, const void *data, int64_t index, double *out_re, double *out_im)
 {
     const char *at = (const char *)data + (size_t)index * (inlay_dtype_bits(dtype) / 8);
-    double unused_im, *im = out_im != NULL ? out_im : &unused_im;
+    double unused_im = 0, *im = out_im != NULL ? out_im : &unused_im;
     uint16_t half = 0;
     int64_t integer;
     float f[2];

@@ -177,7 +177,7 @@ static void put_frame(const explain_sink *sink, const char *text, char end)
     char clean[PROFILE_NAME];
     size_t n = 0;
 
-    for (; text[n] != '\0' && n < sizeof clean - 1; n++)
+    for (; n < sizeof clean - 1 && text[n] != '\0'; n++)
         clean[n] = text[n] == ';' || text[n] == ' ' || (unsigned char)text[n] < 32 ? '_' : text[n];
     clean[n] = '\0';
     say(sink, "%s%c", clean, end);
