@@ -8,7 +8,7 @@
 
 static const char doc[] =
     "Times MODEL: creating the session, the first run, and as many further runs as fit in the given seconds.\v"
-    "Inputs that nothing is said about are random, the same for the same --seed. peak_mb is the most memory that the "
+    "Inputs without a value are random; the same --seed gives the same values. peak_mb is the most memory that the "
     "process held, in MiB. With --grow no two runs have the same sizes; there are 64 of them unless --runs says "
     "otherwise, whatever --seconds and --warmup say. With --callers so many threads run one session at once, each as "
     "--intra-threads says; rate counts the runs of all.\n\n"
@@ -17,7 +17,7 @@ static const char doc[] =
     "  inlay bench model.onnx --intra-threads 1 --seconds 5 --json\n"
     "  inlay bench model.onnx --dim batch=8 --warmup 3\n"
     "  inlay bench model.onnx --callers 4 --intra-threads 1\n"
-    "  inlay bench model.onnx --interval 30             # as somebody who looks at 30 pictures a second\n"
+    "  inlay bench model.onnx --interval 30             # as a program with 30 pictures a second\n"
     "  inlay bench decoder.onnx --grow past=16+1 --grow total=17+1\n";
 
 enum { KEY_SECONDS = 0x4000, KEY_WARMUP, KEY_RUNS, KEY_RECORD, KEY_CALLERS, KEY_INTERVAL };
@@ -30,7 +30,7 @@ static const struct argp_option flags[] = {
     { "callers", KEY_CALLERS, "N", 0, "Run the session from N threads at once (default: 1)", 0 },
     { "interval", KEY_INTERVAL, "MS", 0, "Sleep for MS milliseconds before each timed run (default: 0)", 0 },
     GROW_FLAG,
-    { "record", KEY_RECORD, NULL, 0, "Then time each kernel in a few further runs and keep the figures, as tune does",
+    { "record", KEY_RECORD, NULL, 0, "Time each kernel in a few more runs and keep the results, as tune does",
       0 },
     { 0 },
 };

@@ -4,8 +4,8 @@
 #include <string.h>
 
 static const char doc[] =
-    "Times operators on every provider, and copies to and from every device, and writes what it finds to "
-    "costs/machine.json in the cache folder. From then on sessions choose providers by these costs.\v"
+    "Times operators on every provider, and copies to and from every device, and writes the results to "
+    "costs/machine.json in the cache folder. Later sessions choose providers by these costs.\v"
     "The file is for this machine and these builds of the plugins. Takes about half a minute for each provider and "
     "number of threads, less on an idle machine; Ctrl-C leaves the file as it was.\n\n"
     "Examples:\n"

@@ -9,7 +9,7 @@ static const char doc[] =
     "Shows every setting and where its value comes from, or those that are NAMEd. Later sources replace earlier ones: "
     "default, /etc/inlay/inlay.yaml, ~/.config/inlay/inlay.yaml, --config FILE, INLAY_<NAME> in the environment, "
     "flags. "
-    "inlay config check [FILE...] says what is wrong with files.\v"
+    "inlay config check [FILE...] lists the mistakes in files.\v"
     "Examples:\n"
     "  inlay config\n"
     "  inlay config policy --policy priority\n"

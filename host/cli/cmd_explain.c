@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 static const char doc[] =
-    "Shows which provider runs which part of MODEL: what won and by how much, what the others answered, what each part "
-    "is expected to cost and, with --measure, what it costs.\v"
+    "Shows which provider runs which part of MODEL: the winner and its lead, the answers of the other providers, the "
+    "predicted time of each part and, with --measure, the measured one.\v"
     "Examples:\n"
     "  inlay explain model.onnx\n"
     "  inlay explain model.onnx --providers openblas,reference --dim batch=1 --json\n"
@@ -27,19 +27,19 @@ static const char doc[] =
 
 enum { KEY_ALL = 0x4000, KEY_MEASURE, KEY_SECONDS, KEY_NODE, KEY_WHAT_IF, KEY_HTML, KEY_KERNELS };
 static const struct argp_option flags[] = {
-    { "all", KEY_ALL, NULL, 0, "Leave nothing out: every region, refused node and copy", 0 },
+    { "all", KEY_ALL, NULL, 0, "Show everything: every region, refused node and copy", 0 },
     { "kernels", KEY_KERNELS, NULL, 0,
-      "Show which kernel each layer runs by, what it is expected to take, or took under `inlay tune`, and the next "
+      "Show the kernel of each layer, its predicted time or the time measured by `inlay tune`, and the next "
       "best",
       0 },
     { "measure", KEY_MEASURE, NULL, 0,
-      "Run the model and show what each part took, as the median of several runs; sizes that are open are those that "
+      "Run the model and show the time of each part, as the median of several runs; open sizes are those that "
       "prices assume", 0 },
     { "seconds", KEY_SECONDS, "S", 0, "Measure for S seconds (default: 1)", 0 },
     { "node", KEY_NODE, "PATTERN", 0, "Show all about these nodes: what each provider answered, and why not the others",
       0 },
     { "html", KEY_HTML, "FILE", 0, "Write a page with the graph, to open in a browser", 0 },
-    { "what-if", KEY_WHAT_IF, "RULE", 0, "Show what would come of another rule; several count together", 0 },
+    { "what-if", KEY_WHAT_IF, "RULE", 0, "Show the effect of another rule; several are applied together", 0 },
     FEED_FLAGS,
     { 0 },
 };

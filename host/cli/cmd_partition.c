@@ -8,7 +8,7 @@
 
 static const char doc[] =
     "Assigns the nodes of MODEL to providers and prints the parts, in the order in which they run. With --save the "
-    "assignment is written down; a session with --plan FILE follows it, without asking for costs.\v"
+    "assignment is written to a file; a session with --plan FILE follows it, without asking for costs.\v"
     "Examples:\n"
     "  inlay partition model.onnx\n"
     "  inlay partition model.onnx --pin 'op:MatMul=openblas' --max-partitions 3\n"

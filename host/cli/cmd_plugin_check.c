@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const char doc[] =
-    "Holds the plugin FILE against the contract of inlay/plugin.h: its file, its description, its offers, its results "
+    "Tests the plugin FILE against the contract of inlay/plugin.h: its file, its description, its offers, its results "
     "(compared with the reference provider), its memory, its costs, how it is cancelled and unloaded.\v"
     "Each line begins with PASS, FAIL, WARN or SKIP. The plugin runs in processes of its own, so one that crashes is a "
     "FAIL line that names the phase and the operator. The last line is 'N passed, N failed, N warnings'; the exit code "
@@ -28,15 +28,15 @@ enum {
     KEY_NO_TIMING
 };
 static const struct argp_option flags[] = {
-    { "provider", KEY_PROVIDER, "NAME", 0, "Look at this provider only", 0 },
+    { "provider", KEY_PROVIDER, "NAME", 0, "Check this provider only", 0 },
     { "option", KEY_OPTION, "NAME=VALUE", 0, "Set an option of its providers; may be given several times", 0 },
-    { "op", KEY_OP, "GLOB", 0, "Look at operators of this type only, for instance 'Conv*'", 0 },
+    { "op", KEY_OP, "GLOB", 0, "Check operators of this type only, for instance 'Conv*'", 0 },
     { "with", KEY_WITH, "FILE", 0,
       "Another plugin: its operators are known too, and its provider is compared with", 0 },
     { "data", KEY_DATA, "DIR", 0, "ONNX test cases whose models of one operator are run besides", 0 },
-    { "seed", KEY_SEED, "N", 0, "Of made-up graphs and values (default: 0)", 0 },
+    { "seed", KEY_SEED, "N", 0, "Seed of generated graphs and values (default: 0)", 0 },
     { "quick", KEY_QUICK, NULL, 0, "Fewer shapes, types and versions: seconds instead of minutes", 0 },
-    { "no-timing", KEY_NO_TIMING, NULL, 0, "Leave out what looks at the clock, on a busy machine", 0 },
+    { "no-timing", KEY_NO_TIMING, NULL, 0, "Skip checks that depend on time, for a busy machine", 0 },
     { "time-limit", KEY_LIMIT, "SECONDS", 0, "How long the plugin may take for one call (default: 60)", 0 },
     { "group", KEY_GROUP, "NAME", 0,
       "Only these checks: file, open, infer, offers, examples, results, cost, cancel, leaks", 0 },

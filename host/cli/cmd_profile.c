@@ -8,9 +8,9 @@
 #include <string.h>
 
 static const char doc[] =
-    "Runs MODEL and shows what each step took, and each kernel within the regions whose provider tells: time, "
+    "Runs MODEL and shows each step, and each kernel within regions whose provider reports them: time, "
     "operations and bytes a second, the share of what the machine allows, memory in use.\v"
-    "A kernel bears the name of its node; what is fused to it is in its time. More than 100 % of what the machine "
+    "A kernel has the name of its node; its time includes what is fused to it. More than 100 % of what the machine "
     "allows: it needs fewer operations than the operator has (Winograd), or its data lie in a cache.\n\n"
     "The files of --trace open in Perfetto or chrome://tracing, those of --stacks in flame graph scripts, the page of "
     "--html in any browser.\n\n"

@@ -4,9 +4,9 @@
 #include <string.h>
 
 static const char doc[] =
-    "Lists the plugin files that were found and what became of each, the providers with their options, and the "
+    "Lists the plugin files that were found and whether they were loaded, the providers with their options, and the "
     "operators that plugins bring.\v"
-    "A file that could not be loaded says why. New files are tried in a process of their own first; one that crashed "
+    "A file that was not loaded has a reason. New files are tried in a separate process first; one that crashed "
     "or hung there, or crashed with a model later, is in quarantine until it changes, or until --retry. Options of a "
     "provider are set with --option PROVIDER.NAME=VALUE.\n\n"
     "Examples:\n"

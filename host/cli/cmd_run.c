@@ -11,7 +11,7 @@
 
 static const char doc[] =
     "Runs MODEL once and prints its outputs: name, type, shape, first values, minimum, maximum, mean.\v"
-    "Inputs that nothing is said about are random, the same for the same --seed.\n\n"
+    "Inputs without a value are random; the same --seed gives the same values.\n\n"
     "Examples:\n"
     "  inlay run model.onnx\n"
     "  inlay run model.onnx --input image=cat.npy --outputs out/\n"

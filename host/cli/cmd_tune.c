@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 static const char doc[] =
-    "Times the real kernels of every plausible offer for MODEL, at the sizes of the inputs, and keeps the figures in "
-    "the cache folder. The next session of this model, or of any other with such layers, chooses providers by them.\v"
+    "Times the kernels of every plausible offer for MODEL, at the sizes of the inputs, and keeps the results in the "
+    "cache folder. Later sessions of this model, or of others with the same layers, use them to choose providers.\v"
     "Equal layers are timed once. Ctrl-C, or the end of the time, keeps what was measured so far. Sizes that neither "
     "--input nor --dim gives are assumed; see --assume.\n\n"
     "Examples:\n"
@@ -17,7 +17,7 @@ enum { KEY_RUNS = 0x4000, KEY_BUDGET, SHOWN_CHANGES = 20 };
 static const struct argp_option flags[] = {
     FEED_FLAGS,
     { "runs", KEY_RUNS, "N", 0, "Run each kernel at most N times (default: as its share of the time allows)", 0 },
-    { "budget-s", KEY_BUDGET, "S", 0, "Stop after S seconds; dear kernels come first (default: 60)", 0 },
+    { "budget-s", KEY_BUDGET, "S", 0, "Stop after S seconds; the most expensive kernels come first (default: 60)", 0 },
     { 0 },
 };
 

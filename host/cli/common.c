@@ -25,7 +25,7 @@ typedef struct parse_input {
 /* Names and docs of the library's options as flags; filled once, the process keeps it. */
 static struct argp_option session_flags[MAX_OPTIONS + 4];
 static char flag_names[MAX_OPTIONS][64];
-static char flag_docs[MAX_OPTIONS][256];
+static char flag_docs[MAX_OPTIONS][512];
 
 static const char *placeholder(const inlay_option_doc *doc)
 {

@@ -1,4 +1,4 @@
-/* Stretch by stretch: who runs it, what it takes, who comes next; the bodies of control flow stand below their node. */
+/* Partition by partition (a stretch in the code): provider, time, runner-up; the bodies of control flow stand below their node. */
 #include "explain/text.h"
 #include <inttypes.h>
 #include <string.h>
@@ -76,7 +76,7 @@ static void say_rival(const page *p, const facts_stretch *s)
     if (s->provider == INLAY_NONE)
         return;
     if (r->kind == RIVAL_NONE || r->provider == INLAY_NONE) {
-        say(p->sink, "  nobody else");
+        say(p->sink, "  no other provider");
         return;
     }
     if (r->extra_ns < 0.5 && r->extra_ns > -0.5)
@@ -88,7 +88,7 @@ static void say_rival(const page *p, const facts_stretch *s)
         say(p->sink, " (%" PRIu32 " of %" PRIu32 ")", r->node_count, s->node_count);
 }
 
-/* Columns that are left out where the page is narrow, the dearest to lose last. */
+/* Columns that are left out where the page is narrow, the most important last. */
 static bool has_traffic(const page *p)
 {
     return p->columns >= (p->measured ? 128 : 110);
@@ -213,7 +213,7 @@ static void say_dearest(const page *p, const facts_graph *g, const facts_stretch
             top[k] = top[k - 1];
         top[at] = i;
     }
-    say(p->sink, "%*sdearest:", indent + 23, "");
+    say(p->sink, "%*smost expensive:", indent + 16, "");
     for (uint32_t k = 0; k < count; k++) {
         say(p->sink, "%s ", k > 0 ? "," : "");
         say_text(p->sink, facts_node_info(g, g->regions[top[k]].region->nodes[0])->name.data);
@@ -249,9 +249,9 @@ static void say_graph(const page *p, const facts_graph *g, int indent)
             say_text(p->sink, first->step->node->info.name.data);
             say(p->sink, ", %s", nice_ns(body->ns, a));
             if (!body->times_known)
-                say(p->sink, ", as often as the data say; reckoned as once:\n");
+                say(p->sink, ", count depends on data; predicted as once:\n");
             else if (body->times != 1)
-                say(p->sink, body->times == 0 ? ", not taken:\n" : ", reckoned %.3g times:\n", body->times);
+                say(p->sink, body->times == 0 ? ", not taken:\n" : ", predicted %.3g times:\n", body->times);
             else
                 say(p->sink, ":\n");
             say_graph(p, body, indent + 6);
@@ -259,7 +259,7 @@ static void say_graph(const page *p, const facts_graph *g, int indent)
     }
     if (hidden > 0)
         say(p->sink, "%*s      and %" PRIu32 " %s of at most %s, together %s (--all shows them)\n", indent, "", hidden,
-            plural(hidden, "stretch", "stretches"), nice_ns(shown.least, a), nice_ns(hidden_ns, b));
+            plural(hidden, "partition", "partitions"), nice_ns(shown.least, a), nice_ns(hidden_ns, b));
 }
 
 void text_stretches(const page *p)

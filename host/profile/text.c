@@ -88,7 +88,7 @@ void profile_text(const profile_report *r, const explain_sink *sink)
     char a[NICE_BYTES], b[NICE_BYTES];
 
     say(sink, "a run took %s (median of %u)", nice_ns(r->run_ns, a), r->p->run_count);
-    say(sink, ", planned memory %s of which %s must be\n", nice_bytes(r->slab_bytes, a),
+    say(sink, ", planned memory %s (lower bound %s)\n", nice_bytes(r->slab_bytes, a),
         nice_bytes(r->lower_bound_bytes, b));
     if (r->peak_flops > 0)
         say(sink, "the machine: %.0f GFLOP/s, %.1f GB/s as measured\n", r->peak_flops / 1e9, r->peak_bytes / 1e9);

@@ -1,6 +1,7 @@
 /* Products by oneDNN where there are no loops of our own: blocks of rows and columns, each a call on one thread. What
  * oneDNN makes of a product as a whole depends on how many threads there are: it shares a long sum among them. */
 #include "kernels.h"
+#include <oneapi/dnnl/dnnl.h>
 
 enum { MOST_UNITS = 64, LEAST_WORK = 1 << 20, FEW_ROWS = 48, FEW_COLUMNS = 64 };
 #define NS_OF_WORK 0.02 /* a multiplication */
@@ -107,7 +108,7 @@ static void divide(cut *d)
 /* How an operand lies: its steps along the axes that count products, its lines. */
 static void describe(const rg_md *md, uint32_t axes, int64_t *steps, int64_t *line, bool *turned)
 {
-    const int64_t *s = md->format_desc.blocking.strides;
+    const int64_t *s = md->strides;
 
     for (uint32_t x = 0; x < axes; x++)
         steps[x] = md->dims[x] > 1 ? s[x] : 0;

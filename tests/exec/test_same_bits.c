@@ -2,8 +2,8 @@
  * that can be asked for by name, on one thread and on two to four. Sizes are chosen so that threads share the work, and
  * so that no cut comes out even. */
 #include "cmocka_all.h"
-#include "exec/session.h"
-#include "exec/threads.h"
+#include "session/session.h"
+#include "threads/threads.h"
 #include "graph_script.h"
 #include <sched.h>
 

@@ -46,7 +46,7 @@ function kernelOf(n) {
 function runnerUp(s) {
   const r = s.runner_up;
   if (!r && s.provider === 'host') return null;
-  if (!r) return div('note', 'Nobody else can run ' + (s.nodes === 1 ? 'it.' : 'any of it.'));
+  if (!r) return div('note', 'No other provider can run ' + (s.nodes === 1 ? 'it.' : 'any of it.'));
   return div('note', 'Runner-up: ', chip(r.provider), r.provider + ', ', el('b', null, changeText(r.extra_ns)),
              r.kind === 'about' ? ' by the offers alone' : ' in all',
              r.nodes < s.nodes ? ' (' + r.nodes + ' of ' + s.nodes + ' nodes could go)' : '');
@@ -56,7 +56,7 @@ function aboutNode(t) {
   const g = t.graph, n = t.node, s = g.stretches[g.stretchOf[n.region]];
   const inputs = readsOf(n).filter((v) => v >= 0), outputs = n.outputs.filter((v) => v >= 0);
   const fold = s.nodes < 2 ? null
-    : el('button', { className: 'more', onclick: () => foldStretch(g, s) }, 'Fold all ' + s.nodes + ' of its stretch');
+    : el('button', { className: 'more', onclick: () => foldStretch(g, s) }, 'Fold all ' + s.nodes + ' of its partition');
   return [el('h3', null, n.op), div('name', n.name),
           faint(n.domain + ' ' + n.since_version + ' \u00b7 ' + g.path + ' \u00b7 region ' + n.region),
           el('p', null, chip(n.provider), el('b', null, n.provider)), timesOf(t.region), kernelOf(n), runnerUp(s), ...answers(n),

@@ -75,7 +75,7 @@ function listOf(title, all, row) {
 
 function rivalText(s) {
   const r = s.runner_up;
-  if (!r) return s.provider === 'host' ? 'runs bodies' : 'nobody else';
+  if (!r) return s.provider === 'host' ? 'runs bodies' : 'no other provider';
   if (Math.abs(r.extra_ns) < 0.5) return 'a tie with ' + r.provider;
   return 'by ' + r.provider + (r.kind === 'about' ? ' about ' : ' ') + changeText(r.extra_ns);
 }
@@ -85,7 +85,7 @@ function stretchList() {
   for (const g of graphs) for (const s of g.stretches) all.push({ g, s });
   const most = all.reduce((m, x) => Math.max(m, x.s.cost_ns), 1);
   all.sort((a, b) => b.s.cost_ns - a.s.cost_ns);
-  return listOf('Stretches, dearest first', all, ({ g, s }) => {
+  return listOf('Partitions, most expensive first', all, ({ g, s }) => {
     const first = g.nodes[g.regions[s.first_region].nodes[0]];
     return go({ onclick: () => showStretch(g, s), ondblclick: () => foldStretch(g, s) },
               td(chip(s.provider), name(s.nodes === 1 ? first.op + ' ' + first.name : summary(g, s)),
@@ -103,7 +103,7 @@ function regionList() {
   }
   const most = all.reduce((m, x) => Math.max(m, time(x.r)), 1);
   all.sort((a, b) => time(b.r) - time(a.r));
-  return listOf('Regions, dearest first', all, ({ g, r }) => {
+  return listOf('Regions, most expensive first', all, ({ g, r }) => {
     const node = g.nodes[r.nodes[0]], more = r.nodes.length > 1 ? ' and ' + (r.nodes.length - 1) + ' more' : '';
     return go({ onclick: () => goToNode(node) },
               td(chip(r.provider), name(node.op + ' ' + node.name + more),

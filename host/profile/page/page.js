@@ -89,8 +89,8 @@ function head() {
     ? ` The machine: ${(facts.peak_flops_per_s / 1e9).toFixed(0)} GFLOP/s, ${(facts.peak_bytes_per_s / 1e9).toFixed(1)} GB/s as measured.` : '';
   page.append(el('h1', {}, facts.model || 'a model'),
               el('p', {}, `A run took ${timeText(facts.run_ns)}, the median of ${facts.runs} on ${facts.threads} thread` +
-                          `${facts.threads === 1 ? '' : 's'}. Planned memory ${bytesText(facts.slab_bytes)}, of which ` +
-                          `${bytesText(facts.lower_bound_bytes)} must be.${peak}`));
+                          `${facts.threads === 1 ? '' : 's'}. Planned memory ${bytesText(facts.slab_bytes)} ` +
+                          `(lower bound ${bytesText(facts.lower_bound_bytes)}).${peak}`));
 }
 
 function shares() {
