@@ -13,9 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_OF(number) #number
-#define SONAME(number) "libdnnl.so." TEXT_OF(number)
-static const char soname[] = SONAME(DNNL_VERSION_MAJOR);
+static const char soname[] = ONEDNN_SONAME; /* of the library that CMake found */
 
 #define LATE(result, name, parameters, arguments, otherwise) static result(*late_##name) parameters;
 #include "late.def"

@@ -128,7 +128,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     code = dn_engine_create(&state->engine);
     if (code != dnnl_success) {
         release(state);
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "no oneDNN: libdnnl2 is not installed, or knows "
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "no oneDNN: libdnnl is not installed, or knows "
                            "nothing of this CPU (status %d)", (int)code);
     }
     *out_state = state;
