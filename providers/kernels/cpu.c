@@ -67,6 +67,13 @@ bool cpu_is_capped(void)
     return cpu_level_in_use() < level_of_cpu();
 }
 
+double cpu_speed(void)
+{
+    static const double speeds[CPU_LEVEL_COUNT] = { 0.25, 0.5, 1 };
+
+    return speeds[cpu_level_in_use()];
+}
+
 bool cpu_has_vnni(void)
 {
 #if defined(__x86_64__)

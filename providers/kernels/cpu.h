@@ -31,6 +31,8 @@ bool cpu_has(cpu_level level);
 
 /* Is the level capped below what the CPU has? */
 bool cpu_is_capped(void);
+/* How fast arithmetic is at this level beside a core with AVX-512: for estimates. */
+double cpu_speed(void);
 /* With VNNI of 512 bits; never below CPU_AVX512. */
 bool cpu_has_vnni(void);
 

@@ -18,8 +18,10 @@
  *   vec_transpose(v)             of VEC_LANES vectors
  *   vec_sums(v) vec_tops(v)      of VEC_LANES vectors: one lane each, their elements joined by vec_add, vec_max
  *   vec_lookup(table, i)         of 32 floats: the one whose number is in the lowest bits of i's integers
+ *   vec_store_bytes(p, v, zero, flip)  of four vectors, each rounded to an integer within 2^15: as unsigned bytes, zero
+ *                                added, beyond 0 and 255 those, with the bits of flip turned
  *   vec_interleave_3(p, x, y, z) stores x0 y0 z0 x1 y1 z1 ...
- * and VEC_HAS_MASKS: loads of some lanes are as fast as those of all; VEC_NARROW: vectors are so long that few channels
+ * and VEC_FUSES: vec_fma rounds once; VEC_HAS_MASKS: loads of some lanes are as fast as those of all; VEC_NARROW: vectors are so long that few channels
  * leave them half empty (tiles_narrow.c).
  * Vectors also are what GCC and Clang call vector types: + - * between them and with numbers are theirs. */
 #ifndef KERNELS_VEC_H

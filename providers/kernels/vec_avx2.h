@@ -5,6 +5,7 @@
 
 enum { VEC_LANES = 8, VEC_REGISTERS = 16 };
 #define VEC_HAS_MASKS 0
+#define VEC_FUSES 1
 #define VEC_NARROW 0
 #define VEC_SCALES_ALL 0
 
@@ -153,6 +154,18 @@ VEC_INLINE void vec_transpose(vec *r)
 VEC_JOIN(vec_sums, _mm256_add_ps)
 VEC_JOIN(vec_tops, _mm256_max_ps)
 #undef VEC_JOIN
+
+VEC_INLINE void vec_store_bytes(uint8_t *p, const vec *v, int16_t zero, uint8_t flip)
+{
+    /* packing leaves four bytes of each vector in each half */
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const __m256i zeros = _mm256_set1_epi16(zero);
+    const __m256i low = _mm256_packs_epi32(_mm256_cvtps_epi32(v[0]), _mm256_cvtps_epi32(v[1]));
+    const __m256i high = _mm256_packs_epi32(_mm256_cvtps_epi32(v[2]), _mm256_cvtps_epi32(v[3]));
+    const __m256i bytes = _mm256_packus_epi16(_mm256_adds_epi16(low, zeros), _mm256_adds_epi16(high, zeros));
+
+    _mm256_storeu_si256((void *)p, _mm256_permutevar8x32_epi32(_mm256_xor_si256(bytes, _mm256_set1_epi8((char)flip)), order));
+}
 
 /* Each of three vectors has lanes of all three: they are permuted to where they belong, and joined. */
 VEC_INLINE void vec_interleave_3(float *p, vec x, vec y, vec z)

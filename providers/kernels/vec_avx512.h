@@ -5,6 +5,7 @@
 
 enum { VEC_LANES = 16, VEC_REGISTERS = 32 };
 #define VEC_HAS_MASKS 1 /* a load of some lanes takes no longer than one of all */
+#define VEC_FUSES 1
 #define VEC_NARROW 1
 #define VEC_SCALES_ALL 1
 
@@ -148,6 +149,18 @@ VEC_INLINE void vec_transpose(vec *r)
 VEC_JOIN(vec_sums, _mm512_add_ps)
 VEC_JOIN(vec_tops, _mm512_max_ps)
 #undef VEC_JOIN
+
+VEC_INLINE void vec_store_bytes(uint8_t *p, const vec *v, int16_t zero, uint8_t flip)
+{
+    /* packing leaves four bytes of each vector in each quarter */
+    const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+    const __m512i zeros = _mm512_set1_epi16(zero);
+    const __m512i low = _mm512_packs_epi32(_mm512_cvtps_epi32(v[0]), _mm512_cvtps_epi32(v[1]));
+    const __m512i high = _mm512_packs_epi32(_mm512_cvtps_epi32(v[2]), _mm512_cvtps_epi32(v[3]));
+    const __m512i bytes = _mm512_packus_epi16(_mm512_adds_epi16(low, zeros), _mm512_adds_epi16(high, zeros));
+
+    _mm512_storeu_si512(p, _mm512_permutexvar_epi32(order, _mm512_xor_si512(bytes, _mm512_set1_epi8((char)flip))));
+}
 
 /* Which of 32 floats come to each place: those of x and y first, then z's put between them. */
 VEC_INLINE void vec_interleave_3(float *p, vec x, vec y, vec z)

@@ -4,6 +4,7 @@
 
 enum { VEC_LANES = 4, VEC_REGISTERS = 16 };
 #define VEC_HAS_MASKS 0
+#define VEC_FUSES 0
 #define VEC_NARROW 0
 #define VEC_SCALES_ALL 0
 
@@ -146,6 +147,15 @@ VEC_INLINE vec vec_tops(const vec *x)
     vec_transpose(t);
     return vec_max(vec_max(t[0], t[2]), vec_max(t[1], t[3]));
 }
+VEC_INLINE void vec_store_bytes(uint8_t *p, const vec *v, int16_t zero, uint8_t flip)
+{
+    for (int i = 0; i < 4 * VEC_LANES; i++) {
+        const float x = vec_round(v[i / VEC_LANES])[i % VEC_LANES] + (float)zero;
+
+        p[i] = (uint8_t)((uint8_t)(x < 0 ? 0 : x > 255 ? 255 : x) ^ flip);
+    }
+}
+
 VEC_INLINE void vec_interleave_3(float *p, vec x, vec y, vec z)
 {
     for (int i = 0; i < VEC_LANES; i++) {

@@ -5,6 +5,7 @@
 
 enum { VEC_LANES = 4, VEC_REGISTERS = 32 };
 #define VEC_HAS_MASKS 0
+#define VEC_FUSES 1
 #define VEC_NARROW 0
 #define VEC_SCALES_ALL 0
 
@@ -134,6 +135,16 @@ VEC_INLINE vec vec_tops(const vec *x)
     vec_transpose(t);
     return vec_max(vec_max(t[0], t[2]), vec_max(t[1], t[3]));
 }
+VEC_INLINE void vec_store_bytes(uint8_t *p, const vec *v, int16_t zero, uint8_t flip)
+{
+    const int16x8_t zeros = vdupq_n_s16(zero);
+    const int16x8_t low = vcombine_s16(vqmovn_s32(vcvtnq_s32_f32(v[0])), vqmovn_s32(vcvtnq_s32_f32(v[1])));
+    const int16x8_t high = vcombine_s16(vqmovn_s32(vcvtnq_s32_f32(v[2])), vqmovn_s32(vcvtnq_s32_f32(v[3])));
+    const uint8x16_t bytes = vcombine_u8(vqmovun_s16(vqaddq_s16(low, zeros)), vqmovun_s16(vqaddq_s16(high, zeros)));
+
+    vst1q_u8(p, veorq_u8(bytes, vdupq_n_u8(flip)));
+}
+
 VEC_INLINE void vec_interleave_3(float *p, vec x, vec y, vec z)
 {
     const float32x4x3_t three = { { x, y, z } };

@@ -7,6 +7,7 @@
 #ifndef ONEDNN_BYTES_H
 #define ONEDNN_BYTES_H
 #include "kernels.h"
+#include "quantize.h"
 
 enum {
     BT_LANES = 16,     /* sums of a vector */
@@ -69,19 +70,12 @@ typedef struct byte_pair {
     bool is_signed[2], y_signed;
 } byte_pair;
 
-/* By scales of these sizes, quotients can be had without a division, exactly rounded all the same. */
-static inline bool bt_divides(float scale)
-{
-    return scale > 1e-25f && scale < 1e25f;
-}
-
 typedef struct byte_set {
     void (*multiply)(const byte_product *p, int rows); /* rows: 1 ... bt_rows(p->lines) */
     void (*window)(const byte_window *w);
     /* y[pixels][4] from up to four channels, `step` bytes apart; those beyond `channels` are anything. */
     void (*interleave)(const uint8_t *x, int64_t step, int64_t channels, int64_t pixels, uint8_t *y);
-    /* As q_quantize (quant.h), and a pair, for scales that bt_divides(). */
-    void (*quantize)(uint8_t *y, const float *x, bool is_signed, int64_t n, float scale, float zero);
+    /* A pair, for scales of y that quantize_divides(). */
     void (*pair)(const byte_pair *p, uint8_t *y, const uint8_t *a, const uint8_t *b, int64_t n);
 } byte_set;
 

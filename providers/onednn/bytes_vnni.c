@@ -383,25 +383,6 @@ INLINE __m512i in_order(const __m512i *q, const divisor *d)
     return _mm512_permutexvar_epi32(order, bytes_of(q, d->limits));
 }
 
-static void quantize(uint8_t *y, const float *x, bool is_signed, int64_t n, float scale, float zero)
-{
-    const divisor d = divisor_of(scale, zero, is_signed);
-
-    for (int64_t i = 0; i < n; i += 64) {
-        const int64_t left = n - i;
-        __m512i q[4];
-
-        UNROLL
-        for (int v = 0; v < 4; v++)
-            q[v] = quantized(_mm512_maskz_loadu_ps(left >= 16 * (v + 1) ? (__mmask16)0xffff
-                                                   : left > 16 * v      ? (__mmask16)((1u << (left - 16 * v)) - 1)
-                                                                        : 0,
-                                                   x + i + 16 * v),
-                             &d);
-        store(y + i, left, in_order(q, &d));
-    }
-}
-
 /* 16 bytes of x from number v of them on; those behind `left` are not read. */
 INLINE __m512 dequantized(const uint8_t *x, int64_t left, bool is_signed, __m512 zero, __m512 scale)
 {
@@ -437,4 +418,4 @@ static void pair(const byte_pair *p, uint8_t *y, const uint8_t *a, const uint8_t
     }
 }
 
-const byte_set bytes_vnni = { multiply, window, interleave, quantize, pair };
+const byte_set bytes_vnni = { multiply, window, interleave, pair };

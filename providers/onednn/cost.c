@@ -5,6 +5,7 @@
  * whatever layout the op before made. Where they come from elsewhere, or leave, convolutions and what follows them need
  * a reorder; that is said apart. */
 #include "build.h"
+#include "cpu.h"
 #include "weights.h"
 #include <math.h>
 
@@ -379,6 +380,7 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
         return INLAY_OK;
     }
     flops = flops_of(state, &op, &s, &rate);
+    rate *= cpu_speed();
     cost->flops += flops;
     cost->bytes_read += (uint64_t)(s.in + s.weights);
     cost->bytes_written += (uint64_t)s.out;
@@ -386,7 +388,7 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
         rate *= 2;
     if (fused || is_view(&op)) {
         cost->ns += FUSED_NS;
-        if (op.row->family == &rg_eltwise_family && rate < SIMPLE_PER_NS)
+        if (op.row->family == &rg_eltwise_family && rate < SIMPLE_PER_NS * cpu_speed())
             cost->ns += flops / (op.eltwise[0].alg == dnnl_eltwise_logistic ? GATE_PER_NS : rate) / threads;
         if (op.row->family == &rg_binary) /* what is not in the registers: the other operand */
             cost->ns += stream_ns(s.in > s.out ? s.in - s.out : 0) / threads;

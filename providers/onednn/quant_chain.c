@@ -262,7 +262,7 @@ static bool find_pair(chain *c)
     byte_pair *p = &c->pair;
 
     if (c->leaf_count > 2 || c->step_count < 1 || c->step_count > 2 || c->root != STEP + c->step_count - 1 ||
-        (f->alg != dnnl_binary_add && f->alg != dnnl_binary_mul) || !bt_divides(c->scale) || f->a >= STEP ||
+        (f->alg != dnnl_binary_add && f->alg != dnnl_binary_mul) || !quantize_divides(c->scale) || f->a >= STEP ||
         f->b >= STEP)
         return false;
     *p = (byte_pair){ .alg = f->alg, .y_scale = c->scale, .y_zero = c->zero, .low = -INFINITY, .high = INFINITY,

@@ -1,5 +1,5 @@
 /* Loops over bytes and floats. */
-#include "bytes.h"
+#include "quantize.h"
 #include "quant.h"
 #include "vecmath.h"
 
@@ -47,10 +47,10 @@ KIT_MULTIVERSION static void to_s8(int8_t *restrict y, const float *restrict x, 
 
 void q_quantize(void *y, const float *x, bool is_signed, int64_t n, float scale, float zero)
 {
-    const byte_set *set = bytes_of_cpu();
+    quantize_fn *const quantize = KERNEL_FAST(quantize);
 
-    if (set != NULL && bt_divides(scale))
-        set->quantize(y, x, is_signed, n, scale, zero);
+    if (quantize != NULL && quantize_divides(scale))
+        quantize(y, x, is_signed, n, scale, zero);
     else if (is_signed)
         to_s8(y, x, n, scale, zero);
     else

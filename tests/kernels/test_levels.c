@@ -3,6 +3,7 @@
 #include "depthwise.h"
 #include "groups.h"
 #include "move_set.h"
+#include "quantize.h"
 #include "tile_set.h"
 #include "cmocka_all.h"
 #include <math.h>
@@ -15,9 +16,10 @@ typedef struct level {
     const sg_kernel *products;
     const move_set *moves;
     void (*thin_row)(const thin_row *);
+    quantize_fn *quantize;
 } level;
 
-#define LEVEL(name, needs) { #name, needs, &tiles_##name, &products_##name, &moves_##name, thin_row_##name }
+#define LEVEL(name, needs) { #name, needs, &tiles_##name, &products_##name, &moves_##name, thin_row_##name, quantize_##name }
 static const level levels[] = {
 #if defined(__x86_64__)
     LEVEL(avx512, CPU_AVX512), LEVEL(avx2, CPU_AVX2),
@@ -365,12 +367,45 @@ static void moves(void **state)
             }
 }
 
+/* ------------------------------------------------------------------ bytes */
+
+/* To the last bit, halves and what is no number among them. */
+static void bytes(void **state)
+{
+    enum { MOST = 150 };
+
+    (void)state;
+    EACH_LEVEL(l)
+        for (int64_t n = 1; n <= MOST; n++) {
+            const bool is_signed = n % 2 != 0;
+            const float scale = ldexpf(1.5f + noise() / 2, (int)(n % 20) - 15), low = is_signed ? -128 : 0;
+            const float zero = low + (float)(n * 7 % 256);
+            float x[MOST];
+            uint8_t y[MOST + 1];
+
+            for (int64_t i = 0; i < n; i++)
+                x[i] = i % 29 == 28   ? NAN
+                       : i % 31 == 30 ? (i % 2 != 0 ? -INFINITY : INFINITY)
+                       : i % 3 == 0   ? scale * (float)(i * 2 - n) / 2 /* halves */
+                                      : scale * 300 * noise();
+            y[n] = 77;
+            l->quantize(y, x, is_signed, n, scale, zero);
+            assert_int_equal(y[n], 77);
+            for (int64_t i = 0; i < n; i++) {
+                const float q = nearbyintf(x[i] / scale) + zero;
+                const float want = !(q >= low) ? low : q > low + 255 ? low + 255 : q;
+
+                assert_int_equal(is_signed ? (int8_t)y[i] : y[i], (int)want);
+            }
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiles),    cmocka_unit_test(windows), cmocka_unit_test(functions),
         cmocka_unit_test(products), cmocka_unit_test(scores),  cmocka_unit_test(depthwise),
-        cmocka_unit_test(moves),
+        cmocka_unit_test(moves),    cmocka_unit_test(bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
