@@ -98,7 +98,7 @@ const cost_record *cost_store_find(const cost_store *store, cost_key key)
 
 void cost_record_absorb(cost_record *old, const cost_record *fresh)
 {
-    double noise = fmax(LEAST_NOISE, fmax(old->spread, fresh->spread));
+    double noise = fmax(LEAST_NOISE, fmax((double)old->spread, (double)fresh->spread));
     uint32_t samples;
 
     if (fabs(fresh->ns - old->ns) > noise * old->ns) {

@@ -23,6 +23,7 @@ static void collect(const rewrite *w, uint32_t v, bool inner, product *p)
     const graph_node *mul = rw_maker_op(w, v, "Mul"), *div = rw_maker_op(w, v, "Div");
     double c;
 
+    /* NOLINTNEXTLINE(bugprone-branch-clone): two reasons for one answer */
     if (++p->visits > MOST_VISITS) { /* a chain of products may be as long as the model */
         p->is_whole = false;
     } else if (rw_scalar(w, v, &c)) {

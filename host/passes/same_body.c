@@ -24,6 +24,7 @@ bool same_attr(const inlay_attr_info *a, const inlay_attr_info *b)
     case INLAY_ATTR_INT:
         return a->i == b->i;
     case INLAY_ATTR_FLOAT:
+        /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): by bits, so that NaN is NaN and -0 is not 0 */
         return memcmp(&a->f, &b->f, sizeof a->f) == 0;
     case INLAY_ATTR_STRING:
         return same_text(a->s, b->s);

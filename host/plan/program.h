@@ -81,8 +81,8 @@ struct program {
 INLAY_NODISCARD inlay_status program_create(graph *g, const program_env *env, program **out_program, inlay_diag *diag);
 /* How many programs: this one and its bodies'. */
 uint32_t program_count(const program *p);
-/* Lists them as they were partitioned, into jobs [program_count]; returns the end of the list. */
-part_job *program_jobs(program *p, part_job *jobs);
+/* Lists them as they were partitioned, into next [program_count]; returns the end of the list. */
+part_job *program_jobs(program *p, part_job *next);
 /* Releases compiled regions, plans, bodies. NULL is a no-op. */
 void program_destroy(program *p);
 

@@ -10,10 +10,10 @@
 /* A new timeline at 0. */
 INLAY_NODISCARD inlay_status timeline_create(uint64_t *out_timeline, inlay_diag *diag);
 /* Nobody may be waiting. 0 is a no-op. */
-void timeline_destroy(uint64_t timeline);
-/* Turns a timeline into a new one at 0, after a failure poisoned it; *timeline is then another number. Cannot fail.
+void timeline_destroy(uint64_t id);
+/* Turns a timeline into a new one at 0, after a failure poisoned it; *id is then another number. Cannot fail.
  * Nobody may be waiting, and nothing be under way that signals. */
-void timeline_renew(uint64_t *timeline);
+void timeline_renew(uint64_t *id);
 /* See inlay_host.fence_signal and fence_wait. */
 void fence_signal(inlay_fence fence, inlay_status status, const inlay_diag *why);
 INLAY_NODISCARD inlay_status fence_wait(inlay_fence fence, const inlay_run *run, inlay_diag *diag);

@@ -57,8 +57,8 @@ typedef struct conv_stage {
 
 /* false: a channel has more elements than can be counted. */
 INLAY_NODISCARD bool conv_stage_init(conv_stage *stage, const conv_geometry *g, inlay_dtype dtype, uint32_t bytes);
-/* Stages the channel whose first element is x[first]. to: stage->channel elements. */
-void conv_stage_channel(const conv_stage *stage, const conv_geometry *g, const void *x, int64_t first, void *to);
+/* Stages the channel whose first element is x[first]. out: stage->channel elements. */
+void conv_stage_channel(const conv_stage *stage, const conv_geometry *g, const void *x, int64_t first, void *out);
 /* Elements from a staged channel's start to what output 0 meets at a tap. */
 int64_t conv_tap_offset(const conv_stage *stage, const conv_geometry *g, int64_t tap);
 

@@ -115,6 +115,7 @@ VEC_INLINE vmask vec_integers(vec n)
 /* By two factors, each a power of two that a float can state. */
 VEC_INLINE vec vec_scale(vec x, vec n)
 {
+    /* NOLINTNEXTLINE(misc-redundant-expression): false where n is NaN */
     const vmask whole = vec_integers(vec_select(n == n, n, vec_zero())), half = whole >> 1;
 
     return x * (vec)((half + 127) << 23) * (vec)((whole - half + 127) << 23);
