@@ -38,7 +38,7 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
     const vmask part = vec_first(last);
     const float *b = t->b, *ahead = t->ahead, *from = t->from, *a[(SG_ROWS + 2) / 3];
     const int64_t k = t->k, a_row = t->a_row, b_step = t->b_step, c_row = t->c_row, ahead_step = t->ahead_step;
-    const int64_t chains = (k + SG_CHAIN - 1) / SG_CHAIN;
+    const int64_t chains = (k + t->chain - 1) / t->chain;
     int64_t from_row = t->from_row, p = 0;
     float *c = t->c;
     const bool kept = 2 * rows * vectors <= VEC_REGISTERS * 3 / 4; /* registers are left for the parts before */
@@ -111,6 +111,11 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
 
                     sum[r][v] = vec_add(sum[r][v], all ? vec_load(x) : vec_load_some(part, x));
                 }
+                if (n == chains && t->bias != NULL) { /* last: sums beside a large one would lose digits */
+                    const float *x = t->bias + v * VEC_LANES;
+
+                    sum[r][v] = vec_add(sum[r][v], all ? vec_load(x) : vec_load_some(part, x));
+                }
                 if (all)
                     vec_store(y, sum[r][v]);
                 else
@@ -159,6 +164,7 @@ CELLS_6(CELL, 4)
             u.b += take;                                                  \
             u.c += take;                                                  \
             u.from = u.from != NULL ? u.from + take : NULL;               \
+            u.bias = u.bias != NULL ? u.bias + take : NULL;               \
             u.ahead = u.a; /* fetched by now */                           \
             u.ahead_step = 0;                                             \
             count -= take;                                                \

@@ -57,8 +57,9 @@ static void run_panel(const sg_job *job, int64_t i0, int64_t i1, int64_t j, int6
     /* Elements a k that each call fetches of what comes next: evenly, for memory gives no more at a time. */
     int64_t share = ceil_div(job->width, blocks < SG_VECTORS ? SG_VECTORS : blocks);
     bool sums = k0 > 0 || job->add;
-    sg_tile t = { .k = k1 - k0, .a_row = job->a_row, .b = job->b + j * job->b_panel + k0 * job->b_step,
-                  .b_step = job->b_step, .from_row = sums ? job->c_row : 0, .c_row = job->c_row,
+    sg_tile t = { .k = k1 - k0, .chain = job->chain > 0 ? job->chain : SG_CHAIN, .a_row = job->a_row,
+                  .b = job->b + j * job->b_panel + k0 * job->b_step, .b_step = job->b_step,
+                  .from_row = sums ? job->c_row : 0, .c_row = job->c_row,
                   .last = (uint32_t)(cols - (vectors - 1) * SG_LANES) };
 
     for (int64_t n = 0; n < blocks; n++) { /* of about the same size */
@@ -67,7 +68,8 @@ static void run_panel(const sg_job *job, int64_t i0, int64_t i1, int64_t j, int6
 
         t.a = job->a + i * job->a_row + k0;
         t.c = job->c + i * job->c_row + at;
-        t.from = sums ? t.c : job->bias != NULL ? job->bias + at : NULL;
+        t.from = sums ? t.c : NULL;
+        t.bias = k1 == job->k && job->bias != NULL ? job->bias + at : NULL;
         t.ahead = fetch ? next + n * t.k * share : t.a;
         t.ahead_step = fetch ? share : 0;
         kernel->tile[vectors][rows - 1](&t);

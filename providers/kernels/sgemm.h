@@ -10,11 +10,22 @@
 #ifndef KERNELS_SGEMM_H
 #define KERNELS_SGEMM_H
 #include "instances.h"
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 enum { SG_WIDTH = 64, SG_LANES = 16, SG_VECTORS = SG_WIDTH / SG_LANES, SG_ROWS = 12, SG_CHAIN = 384,
-       SG_FEW = 4 /* so few rows are multiplied by lines as they lie (dots) */ };
+       SG_LEAST_CHAIN = 16, SG_FEW = 4 /* so few rows are multiplied by lines as they lie (dots) */ };
+
+/* How many terms of a sum of k are added one after the other, at most; 0: SG_CHAIN, as many as costs nothing. The error
+ * of a sum grows with the root of that and of how many parts there are then, so precision strict cuts where neither is
+ * many, which takes up to a tenth longer. */
+static inline int64_t sg_chain(int64_t k, bool strict)
+{
+    const int64_t even = (int64_t)(2 * sqrt((double)k));
+
+    return !strict ? 0 : even > SG_LEAST_CHAIN ? even : SG_LEAST_CHAIN;
+}
 
 /* What a block of C goes through. x is the element, o the other operand's. */
 typedef enum sg_fn {
@@ -43,20 +54,20 @@ typedef struct sg_post {
 } sg_post;
 
 /* One block of C: rows (of the function's name) by `vectors` vectors, of which the last has `last` columns (1 to
- * SG_LANES). The sums are added to `from`, from_row elements a row; NULL: to nothing. c may be from. More than SG_CHAIN
- * elements of k are summed in parts of about the same size: the error of a sum grows with how many are added one after
- * the other, so that 12544 in a row would be off by six times as much as parts are. b_step: elements from one k to the
- * next. With each k a line of the cache is fetched ahead, from ahead on in steps of ahead_step elements:
- * what comes after this panel of B, so that the first block that reads it does not wait for memory. Any address will
- * do. */
+ * SG_LANES). The sums are added to `from`, from_row elements a row; NULL: to nothing. c may be from. `bias` is a row
+ * that is added last; NULL: none. More than `chain` elements of k (never 0) are summed in parts of about the same
+ * size. b_step: elements from one k to the next. With each k a line of the cache is fetched ahead, from ahead on in
+ * steps of ahead_step elements: what comes after this panel of B, so that the first block that reads it does not wait
+ * for memory. Any address will do. */
 typedef struct sg_tile {
-    int64_t k;
+    int64_t k, chain;
     const float *a;
     int64_t a_row;
     const float *b;
     int64_t b_step;
     const float *from;
     int64_t from_row;
+    const float *bias;
     float *c;
     int64_t c_row;
     uint32_t last;
@@ -104,6 +115,7 @@ const sg_kernel *sg_kernel_best(void);
 typedef struct sg_job {
     const sg_kernel *kernel;
     int64_t m, n, k;  /* all above 0 */
+    int64_t chain;    /* see sg_chain */
     const float *a;
     int64_t a_row;    /* elements between rows, also below */
     const float *b;

@@ -20,6 +20,7 @@ typedef struct tile_product {
     int64_t a_row;
     const int64_t *taps;
     int64_t tap_count, depth;
+    int64_t chain;      /* see sg_chain */
     const float *b;     /* [tap_count * depth][TILE_WIDTH] */
     const float *ahead; /* weights to fetch meanwhile, NULL: none */
     uint32_t ahead_lines; /* cache lines for each k */

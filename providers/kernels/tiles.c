@@ -81,7 +81,8 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
     const float *b = p->b;
     const char *ahead = (const char *)p->ahead;
     const bool both = p->ahead_lines > 1;
-    const int64_t all = p->tap_count * depth, chains = (all + SG_CHAIN - 1) / SG_CHAIN;
+    const int64_t all = p->tap_count * depth, most = p->chain > 0 ? p->chain : SG_CHAIN;
+    const int64_t chains = (all + most - 1) / most;
     const int64_t chain = chains > 1 ? (all + chains - 1) / chains : all;
     const float *rest = p->add; /* what the sums are added to: the other operand, later the sums before, too */
     int64_t rest_row = p->add_row, room = chain;
@@ -104,13 +105,10 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
                 sum[r][v] = vec_add(sum[r][v], LOAD(v, rest + r * rest_row + v * VEC_LANES));          \
     }
     VEC_UNROLL
-    for (int v = 0; v < vectors; v++) {
-        const vec first = p->bias == NULL ? vec_zero() : LOAD(v, p->bias + v * VEC_LANES);
-
+    for (int v = 0; v < vectors; v++)
         VEC_UNROLL
         for (int r = 0; r < rows; r++)
-            sum[r][v] = first;
-    }
+            sum[r][v] = vec_zero();
     if (p->add != NULL) { /* mostly far away: asked for before the work, not after it */
         VEC_UNROLL
         for (int r = 0; r < rows; r++)
@@ -176,6 +174,14 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
         }
     }
     ADD_REST
+    VEC_UNROLL
+    for (int v = 0; v < vectors && p->bias != NULL; v++) { /* last: sums beside a large one would lose digits */
+        const vec bias = LOAD(v, p->bias + v * VEC_LANES);
+
+        VEC_UNROLL
+        for (int r = 0; r < rows; r++)
+            sum[r][v] = vec_add(sum[r][v], bias);
+    }
     if (p->clamp) {
         const vec low = vec_set(p->low), high = vec_set(p->high);
 
@@ -227,7 +233,7 @@ static void block(const tile_product *p, int rows)
 static void multiply(const tile_product *p, int rows)
 {
     if (p->columns <= 3 * VEC_LANES / 2 && !(p->lone && rows == 1) && p->depth % 2 == 0 &&
-        p->tap_count * p->depth <= 2 * SG_CHAIN) /* there are two sums, each of so many terms */
+        p->tap_count * p->depth <= 2 * (p->chain > 0 ? p->chain : SG_CHAIN)) /* there are two sums, each of so many terms */
         KERNEL(tiles_narrow)(p, rows);
     else
         block(p, rows);

@@ -29,6 +29,7 @@ typedef struct attend {
     int64_t blocks;        /* of queries */
     int64_t score_row;     /* elements between rows of scores */
     int64_t rows;          /* of the largest block */
+    bool strict;           /* sums in short chains */
     int64_t worker_floats; /* scratch of one worker: scores, a panel of keys, factors */
     uint32_t workers;
 } attend;
@@ -53,8 +54,8 @@ static int64_t at(const strides *s, int64_t batch, int64_t head, int64_t row)
 static void make_scores(const attend *a, const float *q, int64_t rows, const float *k, int64_t seen, float *scores,
                         float *panel)
 {
-    sg_job job = { .kernel = a->kernel, .m = rows, .k = a->size, .a = q, .a_row = a->q.row, .b = panel,
-                   .width = SG_WIDTH, .b_step = SG_WIDTH, .c_row = a->score_row };
+    sg_job job = { .kernel = a->kernel, .m = rows, .k = a->size, .chain = sg_chain(a->size, a->strict), .a = q,
+                   .a_row = a->q.row, .b = panel, .width = SG_WIDTH, .b_step = SG_WIDTH, .c_row = a->score_row };
 
     if (a->few || a->size == 0) {
         a->kernel->dots(q, a->q.row, rows, k, a->k.row, seen, a->size, scores, a->score_row);
@@ -75,9 +76,10 @@ static void one_block(const call *c, int64_t batch, int64_t head, int64_t r0, in
     float *scores = scratch, *panel = scores + a->rows * a->score_row, *factors = panel + a->size * SG_WIDTH;
     float *y = c->y + at(&a->y, batch, head, r0);
     const sg_post post = { .fn = SG_MUL, .other = factors, .row = 1, .col = 0 };
-    sg_job job = { .kernel = a->kernel, .m = rows, .n = a->value_size, .k = seen, .a = scores, .a_row = a->score_row,
-                   .b = c->v + at(&a->v, batch, kv, 0), .width = SG_WIDTH, .b_panel = SG_WIDTH, .b_step = a->v.row,
-                   .c = y, .c_row = a->y.row, .posts = &post, .post_count = 1 };
+    sg_job job = { .kernel = a->kernel, .m = rows, .n = a->value_size, .k = seen,
+                   .chain = sg_chain(seen, a->strict), .a = scores, .a_row = a->score_row,
+                   .b = c->v + at(&a->v, batch, kv, 0), .width = SG_WIDTH, .b_panel = SG_WIDTH,
+                   .b_step = a->v.row, .c = y, .c_row = a->y.row, .posts = &post, .post_count = 1 };
 
     if (seen == 0) {
         for (int64_t r = 0; r < rows; r++)
@@ -204,9 +206,9 @@ inlay_status rg_lower_attend(rg_build *b, const rg_group *group, const sg_kernel
 
     if (a == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *a = (attend){ .native.run = run_attend, .kernel = kernel, .batch = q[0], .heads = q[1], .shared = q[1] / k[1],
-                   .queries = q[2], .keys = k[2], .size = q[3], .value_size = v[3], .masked = masked,
-                   .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]), .causal = op->global,
+    *a = (attend){ .native.run = run_attend, .kernel = kernel, .strict = b->state->strict, .batch = q[0], .heads = q[1],
+                   .shared = q[1] / k[1], .queries = q[2], .keys = k[2], .size = q[3], .value_size = v[3],
+                   .masked = masked, .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]), .causal = op->global,
                    .reach = rg_mask_reach(b) };
     INLAY_TRY(read_rows(b, op->in[0], &queries, &a->q));
     INLAY_TRY(read_rows(b, op->in[1], &keys, &a->k));

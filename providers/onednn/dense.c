@@ -371,7 +371,8 @@ inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias_va
     int64_t k = b->dims[w][op->trans_b ? 1 : 0], n = b->dims[w][op->trans_b ? 0 : 1], m = rg_count(b, op->in[0]) / k;
     int64_t w_dims[] = { n, k }, w_strides[] = { op->trans_b ? k : 1, op->trans_b ? 1 : n };
     dense d = { .native.run = run_dense,
-                .job = { .kernel = b->state->sgemm, .m = m, .n = n, .k = k, .a_row = k, .c_row = n } };
+                .job = { .kernel = b->state->sgemm, .m = m, .n = n, .k = k,
+                         .chain = sg_chain(k, b->state->strict), .a_row = k, .c_row = n } };
     arguments args = { .count = 2 };
     rg_place x, packed;
     rg_md w_plain, w_md;
@@ -427,6 +428,7 @@ inlay_status rg_lower_batched(rg_build *b, const rg_group *group)
     INLAY_TRY(rg_read_matrix(b, op->in[0], rank, op->trans_a, &a));
     INLAY_TRY(rg_read_matrix(b, op->in[1], rank, op->trans_b, &w));
     d.job.k = a.md.dims[rank - 1];
+    d.job.chain = sg_chain(d.job.k, b->state->strict);
     if (a.md.strides[rank - 1] != 1) { /* columns lie together: rows are needed */
         rg_md_plain(&md, rank, a.md.dims);
         INLAY_TRY(rg_reorder(b, &a, &md, &a));

@@ -9,7 +9,7 @@
 /* The convolution that makes the input, row by row, in a ring that each worker has for itself. Places in rings count
  * pixels of `block` floats. */
 typedef struct maker {
-    int64_t depth;            /* channels that it reads; 0: there is none */
+    int64_t depth, chain;     /* channels that it reads, 0: there is none; terms in a row */
     tile_image in;            /* of its input */
     uint32_t w, ring;         /* arguments */
     int64_t places;           /* of a ring */
@@ -77,8 +77,8 @@ static void make_pixels(const depthwise_call *call, int64_t until, strip *s)
     const float *x = (const float *)call->args[ARG_X] + s->image * m->in.image;
     const float *w = (const float *)call->args[m->w] + s->channel / TILE_WIDTH * panel_floats;
     const bool fetch = s->past - s->start <= FETCHING_TILES * TILE_ROWS;
-    tile_product p = { .a_row = m->in.pixel, .taps = &tap, .tap_count = 1, .depth = m->depth, .ahead_lines = 1,
-                       .c_row = d->block, .clamp = e->clamp, .low = e->low, .high = e->high };
+    tile_product p = { .a_row = m->in.pixel, .taps = &tap, .tap_count = 1, .depth = m->depth, .chain = m->chain,
+                       .ahead_lines = 1, .c_row = d->block, .clamp = e->clamp, .low = e->low, .high = e->high };
 
     while (s->made < until && s->made < s->past) {
         const int64_t rows = s->past - s->made < s->tile ? s->past - s->made : s->tile;
@@ -392,6 +392,7 @@ static void begin_maker(const rg_build *b, depthwise *d, const kn_ahead *a)
 
     d->w.flops += a->c.w.flops;
     m->depth = a->c.w.in;
+    m->chain = sg_chain(m->depth, b->state->strict);
     m->in = d->in;
     m->workers = b->instance->threads > 0 ? b->instance->threads : 1;
     (void)tiles_functions(a->group, &m->ending);

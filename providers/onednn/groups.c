@@ -23,7 +23,7 @@ typedef struct grouped {
     int64_t image, steps[MAX_SPATIAL]; /* floats of the input: to the next image, to the next place of the output */
     int64_t groups, in, out;      /* channels of a group */
     int64_t panels, depth;        /* of a group: panels of weights, their lines */
-    int64_t tap_count;
+    int64_t tap_count, chain;     /* chain: of sums */
     int64_t taps[];
 } grouped;
 
@@ -80,6 +80,7 @@ static void wide_unit(const grouped_call *call, int64_t row, int64_t group)
             .taps = g->taps,
             .tap_count = g->tap_count,
             .depth = g->in,
+            .chain = g->chain,
             .b = (const float *)call->args[ARG_W] + (group * g->panels + panel) * g->depth * TILE_WIDTH,
             .bias = g->biased ? (const float *)call->args[ARG_BIAS] + group * g->out + column : NULL,
             .c_row = channels,
@@ -187,7 +188,8 @@ static grouped *new_step(const rg_build *b, const rg_op *op, const rg_place *x, 
     *g = (grouped){ .native.run = run_grouped, .set = b->state->tiles,
                     .thin_row = thin_row_of_cpu(), .thin = thin, .rows = y[0],
                     .sizes = { 1, 1, 1 }, .image = by[0], .groups = w[0], .out = w[1], .in = w[2],
-                    .panels = (w[1] + TILE_WIDTH - 1) / TILE_WIDTH, .depth = taps * w[2], .tap_count = taps };
+                    .panels = (w[1] + TILE_WIDTH - 1) / TILE_WIDTH, .depth = taps * w[2], .tap_count = taps,
+                    .chain = sg_chain(taps * w[2], b->state->strict) };
     for (uint32_t i = 0; i < n; i++) {
         g->sizes[skip + i] = y[2 + i];
         g->steps[skip + i] = by[2 + i] * op->strides[i];

@@ -63,7 +63,8 @@ static bool tiles_run(rg_build *b, const rg_group *group, const kn_case *c, cons
 {
     (void)group, (void)out_why;
     return kn_has_tiles(b, c) &&
-           (b->state->reproducible || c->w.share >= (b->spares_library ? LEAST_SPARING : LEAST_INSIDE) || is_wide(c));
+           (b->state->reproducible || b->state->strict || is_wide(c) ||
+            c->w.share >= (b->spares_library ? LEAST_SPARING : LEAST_INSIDE));
 }
 
 static inlay_status tiles_direct(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
@@ -206,7 +207,7 @@ static bool groups_run(rg_build *b, const rg_group *group, const kn_case *c, con
     const bool depthwise = b->op->spatial == 2 && c->w.in == c->w.group && c->w.out == c->w.group;
 
     (void)out_why;
-    return c->w.group > 1 && !depthwise && b->state->tiles != NULL && lib_unfolds(b, group, c);
+    return c->w.group > 1 && !depthwise && b->state->tiles != NULL && (b->state->strict || lib_unfolds(b, group, c));
 }
 
 static double groups_ns(const rg_build *b, const rg_group *group, const kn_case *c)
@@ -242,24 +243,24 @@ static inlay_status gemm(rg_build *b, const rg_group *group, const kn_case *c, b
 
 /* Of equals the first is taken. */
 const kn_kernel kn_kernels[KN_COUNT] = {
-    [KN_TILES] = { "tiles", 0, tiles_run, kn_tiles_ns, tiles_direct, OWN_GATE },
-    [KN_WINOGRAD_4] = { "winograd_4x4", 6, windows_4_run, windows_4_ns, windows_4, OWN_GATE },
-    [KN_WINOGRAD_2] = { "winograd_2x2", 4, windows_2_run, windows_2_ns, windows_2, OWN_GATE },
-    [KN_DEPTHWISE] = { "depthwise", 0, channels_run, kn_depthwise_ns, channels, OWN_GATE },
-    [KN_GROUPS] = { "groups", 0, groups_run, groups_ns, groups, LIBRARY_GATE },
-    [KN_BLOCKS] = { "library_blocked", 0, blocks_run, kn_blocks_ns, blocks, LIBRARY_GATE },
-    [KN_LIBRARY] = { "library", 0, library_runs, kn_library_ns, library, LIBRARY_GATE },
+    [KN_TILES] = { "tiles", 0, tiles_run, kn_tiles_ns, tiles_direct, OWN_GATE, true },
+    [KN_WINOGRAD_4] = { "winograd_4x4", 6, windows_4_run, windows_4_ns, windows_4, OWN_GATE, false },
+    [KN_WINOGRAD_2] = { "winograd_2x2", 4, windows_2_run, windows_2_ns, windows_2, OWN_GATE, false },
+    [KN_DEPTHWISE] = { "depthwise", 0, channels_run, kn_depthwise_ns, channels, OWN_GATE, true },
+    [KN_GROUPS] = { "groups", 0, groups_run, groups_ns, groups, LIBRARY_GATE, true },
+    [KN_BLOCKS] = { "library_blocked", 0, blocks_run, kn_blocks_ns, blocks, LIBRARY_GATE, false },
+    [KN_LIBRARY] = { "library", 0, library_runs, kn_library_ns, library, LIBRARY_GATE, false },
     /* oneDNN's has the points of ours: the error is taken to be the same. It has no guard: precision fast alone. */
     [KN_LIBRARY_WINOGRAD] = { "library_winograd", 6, library_winograd_runs, kn_library_winograd_ns, library_winograd,
-                              LIBRARY_GATE },
-    [KN_GEMM] = { "gemm", 0, gemm_runs, kn_gemm_ns, gemm, OWN_GATE },
-    [KN_PAIRS] = { "pairs", 0, pairs_run_here, kn_pairs_ns, in_pairs, OWN_GATE },
-    [KN_PACKED] = { "packed", 0, kn_packed_runs, kn_packed_ns, kn_packed, 0 },
-    [KN_PAIRED] = { "packed_pairs", 0, kn_paired_runs, kn_paired_ns, kn_paired, 0 },
-    [KN_INNER] = { "inner_product", 0, kn_inner_runs, kn_inner_ns, kn_inner, 0 },
-    [KN_PLAIN] = { "plain", 0, kn_plain_runs, kn_plain_ns, kn_plain, 0 },
-    [KN_BATCHED] = { "batched", 0, kn_batched_runs, kn_batched_ns, kn_batched, 0 },
-    [KN_MATMUL] = { "matmul", 0, kn_matmul_runs, kn_matmul_ns, kn_matmul, 0 },
+                              LIBRARY_GATE, false },
+    [KN_GEMM] = { "gemm", 0, gemm_runs, kn_gemm_ns, gemm, OWN_GATE, true },
+    [KN_PAIRS] = { "pairs", 0, pairs_run_here, kn_pairs_ns, in_pairs, OWN_GATE, false },
+    [KN_PACKED] = { "packed", 0, kn_packed_runs, kn_packed_ns, kn_packed, 0, true },
+    [KN_PAIRED] = { "packed_pairs", 0, kn_paired_runs, kn_paired_ns, kn_paired, 0, false },
+    [KN_INNER] = { "inner_product", 0, kn_inner_runs, kn_inner_ns, kn_inner, 0, false },
+    [KN_PLAIN] = { "plain", 0, kn_plain_runs, kn_plain_ns, kn_plain, 0, false },
+    [KN_BATCHED] = { "batched", 0, kn_batched_runs, kn_batched_ns, kn_batched, 0, true },
+    [KN_MATMUL] = { "matmul", 0, kn_matmul_runs, kn_matmul_ns, kn_matmul, 0, false },
 };
 
 uint32_t kn_find(const char *name)
@@ -400,6 +401,22 @@ static void to_front(kn_choice *choice, uint32_t at)
     put(choice, 0, kernel, ns);
 }
 
+/* Kernels with short chains, where there are any. */
+static void leave_strict(kn_choice *choice)
+{
+    kn_choice strict = *choice;
+
+    strict.count = 0;
+    for (uint32_t i = 0; i < choice->count; i++)
+        if (kn_kernels[choice->kernel[i]].is_strict)
+            put(&strict, strict.count, choice->kernel[i], choice->ns[i]);
+    if (strict.count == 0)
+        return;
+    if (strict.count < choice->count && choice->why == NULL)
+        strict.why = "precision strict adds few terms in a row, as only loops of our own do";
+    *choice = strict;
+}
+
 /* By what each is expected to take. */
 static void by_model(rg_build *b, const rg_group *group, const kn_case *c, kn_choice *choice)
 {
@@ -419,6 +436,8 @@ static void by_model(rg_build *b, const rg_group *group, const kn_case *c, kn_ch
             at++;
         put(choice, at, k, ns);
     }
+    if (b->state->strict)
+        leave_strict(choice);
     choice->source = choice->count > 1 ? KN_BY_MODEL : KN_ONLY;
 }
 
@@ -594,6 +613,14 @@ inlay_status kn_lower(rg_build *b, const rg_group *group, const kn_case *c)
         }
         take_out(&choice, 0);
         choice.source = choice.count > 1 ? choice.source : KN_ONLY;
+    }
+    if (b->state->strict && !c->product) { /* where no loop of our own can be after all */
+        bool done = false;
+
+        choice = (kn_choice){ .op = group->op, .count = 1, .source = KN_ONLY, .kernel = { KN_LIBRARY } };
+        INLAY_TRY(kn_kernels[KN_LIBRARY].lower(b, group, c, &done));
+        if (done)
+            return kn_remember(b, &choice);
     }
     status = inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': oneDNN has no kernel for this %s", b->op->name,
                         c->product ? "product" : "convolution");

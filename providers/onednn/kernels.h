@@ -81,6 +81,7 @@ typedef struct kn_kernel {
     /* Emits it; *out_done is false, and nothing was emitted, where it can't after all. */
     inlay_status (*lower)(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done);
     double gate_ns; /* what Sigmoid or Swish takes behind it, for 16 elements */
+    bool is_strict; /* its sums are made in chains of as few terms as precision strict wants (sg_chain) */
 } kn_kernel;
 extern const kn_kernel kn_kernels[KN_COUNT];
 /* KN_COUNT: there is none of that name. */

@@ -90,7 +90,7 @@ typedef struct direct {
     const sg_kernel *kernel;
     int64_t images, rows, row_pixels; /* of the output; rows that run on into each other are one */
     tile_image in;                    /* steps in x for steps in y */
-    int64_t tap_count, depth, channels; /* channels: of y */
+    int64_t tap_count, depth, chain, channels; /* channels: of y */
     int64_t y_pixel;
     int64_t row_tiles, block, panels, chunk; /* tiles of a row, of a block; panels in a chunk */
     bool fetch;
@@ -136,6 +136,7 @@ static void one_panel(const direct_call *call, int64_t panel, int64_t first, int
         .taps = d->taps,
         .tap_count = d->tap_count,
         .depth = d->depth,
+        .chain = d->chain,
         .b = (const float *)call->args[ARG_W] + panel * panel_floats,
         .ahead_lines = 1,
         .bias = bias != NULL ? bias + column : NULL,
@@ -335,11 +336,12 @@ static inlay_status emit_direct(rg_build *b, const rg_op *op, const kn_case *c, 
     d = calloc(1, sizeof *d + (size_t)tap_count * sizeof d->taps[0]);
     if (d == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *d = (direct){ .native.run = run_direct, .set = b->state->tiles, .kernel = b->state->sgemm, .images = g.images,
-                   .rows = g.out_height,
+    *d = (direct){ .native.run = run_direct, .set = b->state->tiles, .kernel = b->state->sgemm,
+                   .images = g.images, .rows = g.out_height,
                    .row_pixels = g.out_width,
                    .in = { g.height * g.width * pixel, g.stride[0] * g.width * pixel, g.stride[1] * pixel },
                    .tap_count = tap_count, .depth = g.in * (merged ? g.kernel[1] : 1), .channels = g.out,
+                   .chain = sg_chain(g.in * g.kernel[0] * g.kernel[1], b->state->strict),
                    .y_pixel = tiles_pixel_step(&places[ARG_Y]->md), .panels = (g.out + TILE_WIDTH - 1) / TILE_WIDTH,
                    .ending = *ending };
     for (int64_t i = 0; i < g.kernel[0]; i++)

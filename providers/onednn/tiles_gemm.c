@@ -262,7 +262,8 @@ inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, bool paired, const 
     const rg_place *places[ARG_Y + 2 + RG_MAX_POSTS + 3];
     gemm g = { .native.run = run_gemm, .w = *w, .ending = *ending, .paired = paired,
                .job = { .kernel = b->state->sgemm, .m = w->images * w->out_height * w->out_width, .n = w->out,
-                        .k = w->in * w->kernel[0] * w->kernel[1] } };
+                        .k = w->in * w->kernel[0] * w->kernel[1],
+                        .chain = sg_chain(w->in * w->kernel[0] * w->kernel[1], b->state->strict) } };
     rg_place weights, scratch, prepared;
     uint32_t count = ARG_Y + 1;
     inlay_status status;
