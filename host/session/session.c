@@ -56,7 +56,7 @@ static bool takes_setting(const inlay_session *s, const char *name, const char *
 {
     const inlay_option *o = find_option(s, name, option);
 
-    return o != NULL && (strcmp(value, "fast") != 0 || provider_option_is_choice(o, value));
+    return o != NULL && (strcmp(option, "precision") != 0 || provider_option_is_choice(o, value));
 }
 
 /* The settings "NAME.option" of one provider, without the prefix, and those of the session that it has, too. */

@@ -19,6 +19,7 @@
 #ifndef GEMM_H
 #define GEMM_H
 #include "inlay/kit.h"
+#include <math.h>
 
 /* What is multiplied and summed. */
 enum {
@@ -54,6 +55,7 @@ struct gemm_kernel {
     uint32_t k_step;    /* packed k is rounded up to a multiple: 2 for S16 */
     const gemm_tile_fn *tile; /* microkernels, [mr * 3]: tile[3 * (rows - 1) + vectors - 1] */
     uint32_t depth;     /* k of a packed block, at most */
+    uint32_t chain;     /* terms of a sum that are added one after the other; 0: as many as a block has (gemm_chain) */
     uint32_t packs;     /* GEMM_PACKS_*: constants that are packed once (gemm_pack_constant), not read as they lie */
     uint32_t pack_rows, pack_columns; /* B is packed only when C has so many */
     /* The sizes of the job's tiles for so many threads. */
@@ -66,6 +68,16 @@ struct gemm_kernel {
     double (*product_ns)(const gemm_kernel *kernel, const product_size *p);
     const void *user; /* the engine's own */
 };
+
+/* How much of k is summed before it is added to C. Precision strict sets chain: the error of a sum grows with the root
+ * of how many terms are added one after the other, and of how many parts of the sum. */
+enum { GEMM_STRICT_CHAIN = 64 };
+static inline int64_t gemm_chain(const gemm_kernel *kernel, int64_t k)
+{
+    const int64_t even = (int64_t)(2 * sqrt((double)k));
+
+    return kernel->chain == 0 ? k : even > kernel->chain ? even : kernel->chain;
+}
 
 /* Where kernels come from: the first member of what kit_node.provider points to, so that the operators built on
  * products serve any provider. kernel: the best one for a type on this machine. */

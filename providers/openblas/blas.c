@@ -150,7 +150,7 @@ static course course_of(const gemm_job *job)
 /* ------------------------------------------------------------------ the library's calls */
 
 /* C [m, n] (+)= A * B, on the calling thread. */
-static void call_matrix(const gemm_kernel *kernel, int64_t m, int64_t n, int64_t k, const blas_matrix *a,
+static void call_once(const gemm_kernel *kernel, int64_t m, int64_t n, int64_t k, const blas_matrix *a,
                         const blas_matrix *b, bool add, void *c, int64_t ldc)
 {
     const blas_library *lib = kernel->user;
@@ -163,6 +163,19 @@ static void call_matrix(const gemm_kernel *kernel, int64_t m, int64_t n, int64_t
     else
         lib->sgemm(BLAS_ROW_MAJOR, trans_a, trans_b, (int)m, (int)n, (int)k, (float)alpha, (const void *)a->data,
                    (int)a->ld, (const void *)b->data, (int)b->ld, add, c, (int)ldc);
+}
+
+/* The same, so much of k at a time as may be summed in a row. */
+static void call_matrix(const gemm_kernel *kernel, int64_t m, int64_t n, int64_t k, const blas_matrix *a,
+                        const blas_matrix *b, bool add, void *c, int64_t ldc)
+{
+    const int64_t chain = gemm_chain(kernel, k);
+
+    for (int64_t k0 = 0; k0 < k; k0 += chain) {
+        const blas_matrix left = part_of(kernel, a, 0, k0), right = part_of(kernel, b, 0, k0);
+
+        call_once(kernel, m, n, gemm_min(chain, k - k0), &left, &right, add || k0 > 0, c, ldc);
+    }
 }
 
 /* y (+)= the `lines` lines of a matrix times x. y starts from 0 and the library always adds: with beta 0 some versions
@@ -201,9 +214,11 @@ static bool fits(int64_t stride)
 /* In one call. Products with a vector are bound by memory, and have a call of their own. */
 static void multiply_whole(const gemm_kernel *kernel, const block *p, const blas_matrix *a, const blas_matrix *b)
 {
-    if (p->m == 1 && fits(a->k_stride)) {
+    const bool vectors = kernel->chain == 0; /* some of the library's add all terms in a row */
+
+    if (vectors && p->m == 1 && fits(a->k_stride)) {
         call_vector(kernel, p->n, p->k, b, a, p->add, p->c, 1);
-    } else if (p->n == 1 && fits(b->k_stride) && fits(p->ldc)) {
+    } else if (vectors && p->n == 1 && fits(b->k_stride) && fits(p->ldc)) {
         call_vector(kernel, p->m, p->k, a, b, p->add, p->c, p->ldc);
     } else if (fits(p->ldc)) {
         call_matrix(kernel, p->m, p->n, p->k, a, b, p->add, p->c, p->ldc);
@@ -476,9 +491,16 @@ static void set_kernels(blas_engine *e, bool small)
         e->kernels[type] = (gemm_kernel){ .isa = "openblas", .mr = 1, .nr = PANEL_BYTES / bytes, .in_bytes = bytes,
                                           .acc_bytes = bytes, .k_step = 1, .depth = PANEL_DEPTH, .pack_rows = 2,
                                           .pack_columns = PANEL_BYTES / bytes - PANEL_BYTES / bytes / 8,
+                                          .chain = e->strict && type == GEMM_F32 ? GEMM_STRICT_CHAIN : 0,
                                           .packs = small ? GEMM_PACKS_B : 0, .plan = plan, .pack_bytes = pack_bytes,
                                           .multiply = multiply, .product_ns = product_ns, .user = &e->library };
     }
+}
+
+void blas_engine_be_strict(blas_engine *e)
+{
+    e->strict = true;
+    e->kernels[GEMM_F32].chain = GEMM_STRICT_CHAIN;
 }
 
 static void engine_init(blas_engine *out)

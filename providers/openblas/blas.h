@@ -8,6 +8,7 @@
 /* What kit_node.provider points to. */
 typedef struct blas_engine {
     gemm_engine engine; /* first: the operators in providers/common look for it there */
+    bool strict; /* products add few terms in a row */
     blas_library library;
     gemm_kernel kernels[2]; /* GEMM_F32, GEMM_F64 */
     pthread_mutex_t lock;   /* of opening the library */
@@ -26,6 +27,8 @@ INLAY_NODISCARD inlay_status blas_engine_open(const inlay_host *host, const char
  * Undone by blas_engine_close, also when it fails. library, core: copied. */
 INLAY_NODISCARD inlay_status blas_engine_await(const inlay_host *host, const char *library, const char *core,
                                                blas_engine *out, inlay_diag *diag);
+/* For precision strict; right after it was opened or is awaited. */
+void blas_engine_be_strict(blas_engine *e);
 /* Opens the library if that is still to be done; before the first product. From any thread. */
 INLAY_NODISCARD inlay_status blas_engine_need(const inlay_host *host, blas_engine *e, inlay_diag *diag);
 void blas_engine_close(blas_engine *e);

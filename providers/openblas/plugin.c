@@ -32,6 +32,8 @@ static const inlay_option options[] = {
     { .name = "core", .kind = INLAY_OPTION_STRING, .default_value = BLAS_DEFAULT_CORE,
       .doc = "the CPU whose kernels OpenBLAS uses, by its own names (Haswell, Zen, SkylakeX); auto = OPENBLAS_CORETYPE "
              "where that is set, otherwise chosen for this CPU" },
+    { .name = "precision", .kind = INLAY_OPTION_ENUM, .default_value = "f32", .choices = "strict|f32",
+      .doc = "strict = products add few terms in a row; a session's option of that name sets it" },
     { .name = "isa", .kind = INLAY_OPTION_ENUM, .default_value = "auto", .choices = CPU_ISA_CHOICES, .doc = CPU_ISA_DOC },
 };
 
@@ -48,6 +50,7 @@ static inlay_status open_blas(const inlay_host *host, const inlay_create_args *a
     const char *library = options[0].default_value, *core = options[1].default_value, *isa = "auto";
     blas_engine *e = calloc(1, sizeof *e);
     inlay_status status;
+    bool strict = false;
 
     *out = NULL;
     if (e == NULL)
@@ -60,12 +63,16 @@ static inlay_status open_blas(const inlay_host *host, const inlay_create_args *a
             library = v->s;
         else if (strcmp(v->name, "core") == 0)
             core = v->s;
+        else if (strcmp(v->name, "precision") == 0)
+            strict = strcmp(v->s, "strict") == 0;
         else if (strcmp(v->name, "isa") == 0)
             isa = v->s;
     }
     status = cpu_cap(isa, diag);
     if (status == INLAY_OK)
         status = blas_engine_await(host, library, core, e, diag);
+    if (strict && status == INLAY_OK)
+        blas_engine_be_strict(e);
     if (status != INLAY_OK)
         close_blas(e);
     else

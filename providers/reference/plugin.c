@@ -15,14 +15,24 @@ static const kit_table *const tables[] = {
 static const inlay_option options[] = {
     { .name = "preview", .kind = INLAY_OPTION_BOOL, .default_value = "false",
       .doc = "run operators of ONNX's preview domains (ai.onnx.preview.training), whose definition is not final" },
+    { .name = "precision", .kind = INLAY_OPTION_ENUM, .default_value = "f32", .choices = "strict|f32",
+      .doc = "strict = products add few terms in a row; a session's option of that name sets it" },
     { .name = "isa", .kind = INLAY_OPTION_ENUM, .default_value = "auto", .choices = CPU_ISA_CHOICES, .doc = CPU_ISA_DOC },
 };
+
+static const gemm_kernel *strict_kernel(const gemm_engine *self, uint32_t type)
+{
+    const reference_settings *settings = (const reference_settings *)(const void *)self;
+
+    return type == GEMM_F32 ? &settings->strict : gemm_kernel_best(type);
+}
 
 static inlay_status open_reference(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
 {
     reference_settings *settings = calloc(1, sizeof *settings);
     const char *isa = "auto";
     inlay_status status;
+    bool strict = false;
 
     (void)host;
     *out = settings;
@@ -33,10 +43,17 @@ static inlay_status open_reference(const inlay_host *host, const inlay_create_ar
         const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
         if (strcmp(v->name, "preview") == 0)
             settings->preview = v->i != 0;
+        else if (strcmp(v->name, "precision") == 0 && v->s != NULL)
+            strict = strcmp(v->s, "strict") == 0;
         else if (strcmp(v->name, "isa") == 0 && v->s != NULL)
             isa = v->s;
     }
     status = cpu_cap(isa, diag);
+    if (strict && status == INLAY_OK) {
+        settings->engine.kernel = strict_kernel;
+        settings->strict = *gemm_kernel_best(GEMM_F32);
+        settings->strict.chain = GEMM_STRICT_CHAIN;
+    }
     if (status != INLAY_OK) {
         free(settings);
         *out = NULL;

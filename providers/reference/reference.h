@@ -12,6 +12,7 @@
 /* What kit_node.provider points to: the engine of the products, and the options of plugin.c. */
 typedef struct reference_settings {
     gemm_engine engine;
+    gemm_kernel strict; /* what the engine has for floats with precision strict */
     bool preview; /* operators of preview domains are offered */
 } reference_settings;
 

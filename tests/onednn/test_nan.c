@@ -1,6 +1,6 @@
 /* What is not finite passes through layers, the functions behind them and operators alone as ONNX has it, whichever
  * kernel runs them: planted in the input, the weights, the bias and what is added, by each kernel, in the default
- * precision and in strict. Winograd's algorithm is left out: it mixes the pixels of a tile. */
+ * precision and in strict. */
 #include "beside.h"
 
 /* Functions of k; z is of k's shape, c a constant, l and h bounds. What they make of NaN is NaN. */
@@ -71,7 +71,7 @@ static const char *const operators[] = {
     "Attention(x, z, z)", "Attention(z, x, x)", "Attention(z, z, x)", "CastLike(x, z)", "Hardmax(x)",
 };
 
-static const char *const kernels[] = { "auto", "tiles", "depthwise", "groups", "library", "library_blocked", "gemm",
+static const char *const kernels[] = { "auto", "winograd_4x4", "winograd_2x2", "tiles", "depthwise", "groups", "library", "library_blocked", "gemm",
                                        "pairs", "packed", "packed_pairs", "inner_product", "plain", "batched",
                                        "matmul" };
 
@@ -142,7 +142,7 @@ static rig open_as(const char *script, const char *kernel, const char *precision
     if (kernel == NULL)
         return rig_open(&w, (const char *const[]){ "providers", "reference", "policy", "priority", NULL });
     return rig_open(&w, (const char *const[]){ "providers", "onednn,reference", "policy", "priority", "intra_threads",
-                                               "1", "onednn.winograd", "0", "onednn.kernel", kernel, "precision",
+                                               "1", "onednn.kernel", kernel, "precision",
                                                precision, "onednn.own_loops", loops, NULL });
 }
 

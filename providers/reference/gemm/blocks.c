@@ -132,7 +132,7 @@ static void multiply_panel(const gemm_job *job, const k_block *block, const gemm
     int64_t rows = gemm_min(kernel->mr, tile->i1 - tile->i0 - i), cols = gemm_min(kernel->nr, tile->j1 - tile->j0 - j);
     int64_t panel = block->packed_depth * kernel->in_bytes; /* bytes of one line */
     const char *a = block->a + i * panel, *b = block->b + j * panel;
-    int64_t b_stride = (int64_t)kernel->nr * kernel->k_step;
+    int64_t b_stride = (int64_t)kernel->nr * kernel->k_step, chain = gemm_chain(kernel, job->k);
     char *c = (char *)tile->c + (i * tile->c_stride + j) * kernel->acc_bytes;
 
     if (block->b_plain != NULL) {
@@ -142,8 +142,11 @@ static void multiply_panel(const gemm_job *job, const k_block *block, const gemm
             b_stride = block->b_plain_stride;
         }
     }
-    kernel->tile[3 * (rows - 1) + (cols - 1) / kernel->lanes](block->packed_depth, a, b, b_stride, c, tile->c_stride,
-                                                             cols, block->add);
+    for (int64_t k = 0; k < block->packed_depth; k += chain) /* mostly once */
+        kernel->tile[3 * (rows - 1) + (cols - 1) / kernel->lanes](
+            gemm_min(chain, block->packed_depth - k), a + k * kernel->mr * kernel->in_bytes,
+            b + k / kernel->k_step * b_stride * kernel->in_bytes, b_stride, c, tile->c_stride, cols,
+            block->add || k > 0);
 }
 
 /* The panels that stay in the first-level cache go into the outer loop: those of the side that is read again and again
