@@ -174,13 +174,15 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
         }
     }
     ADD_REST
-    VEC_UNROLL
-    for (int v = 0; v < vectors && p->bias != NULL; v++) { /* last: sums beside a large one would lose digits */
-        const vec bias = LOAD(v, p->bias + v * VEC_LANES);
-
+    if (p->bias != NULL) { /* last: sums beside a large one would lose digits */
         VEC_UNROLL
-        for (int r = 0; r < rows; r++)
-            sum[r][v] = vec_add(sum[r][v], bias);
+        for (int v = 0; v < vectors; v++) {
+            const vec bias = LOAD(v, p->bias + v * VEC_LANES);
+
+            VEC_UNROLL
+            for (int r = 0; r < rows; r++)
+                sum[r][v] = vec_add(sum[r][v], bias);
+        }
     }
     if (p->clamp) {
         const vec low = vec_set(p->low), high = vec_set(p->high);
@@ -232,8 +234,10 @@ static void block(const tile_product *p, int rows)
 #if VEC_NARROW
 static void multiply(const tile_product *p, int rows)
 {
+    const int64_t chain = p->chain > 0 ? p->chain : SG_CHAIN;
+
     if (p->columns <= 3 * VEC_LANES / 2 && !(p->lone && rows == 1) && p->depth % 2 == 0 &&
-        p->tap_count * p->depth <= 2 * (p->chain > 0 ? p->chain : SG_CHAIN)) /* there are two sums, each of so many terms */
+        p->tap_count * p->depth <= 2 * chain) /* there are two sums, each of so many terms */
         KERNEL(tiles_narrow)(p, rows);
     else
         block(p, rows);
