@@ -2,7 +2,7 @@
 #include "beside.h"
 #include "told.h"
 
-/* Layers of all kinds; those by constants that are no volumes have loops of our own where the CPU has AVX-512. */
+/* Layers of all kinds; those by constants that are no volumes have loops of our own where the CPU has AVX2. */
 static const struct {
     const char *script;
     bool ours;
@@ -37,11 +37,15 @@ static const char *const options[] = { "auto", "tiles", "winograd_4x4", "winogra
 static const char *const own[] = { "tiles", "depthwise", "groups", "gemm", "packed", "batched" };
 static const char *const library[] = { "library", "library_blocked", "inner_product", "plain", "matmul" };
 
+/* Are there loops of our own for this CPU, as far as the process may use it? */
 static bool has_loops(void)
 {
+    const char *isa = getenv("INLAY_ISA");
+
+    if (isa != NULL && strcmp(isa, "baseline") == 0)
+        return false;
 #if defined(__x86_64__)
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
     return false;
 #endif
