@@ -184,6 +184,8 @@ bool rg_row_is_best(const rg_state *state, const rg_eltwise *f, int64_t count)
 {
     if (rg_is_gelu(f) && !state->bf16) /* oneDNN's make NaN of -infinity */
         return true;
+    if (state->strict) /* whose errors are those of vecmath.h */
+        return rg_row_of(f) != NULL;
     switch ((int)f->alg) {
     case dnnl_eltwise_logistic: /* its loops for AVX-512 keep NaN: there is an overflow between */
         return count <= FEW || state->sgemm == NULL;

@@ -74,7 +74,8 @@ static bool is_repeated(const rg_group *group, uint32_t p)
 static bool is_apart(const rg_build *b, const rg_post *post)
 {
     if (post->kind == RG_POST_ELTWISE)
-        return rg_is_ours(post->eltwise.alg) || (rg_loses_nan(&post->eltwise) && !b->state->bf16);
+        return rg_is_ours(post->eltwise.alg) || (b->state->strict && rg_row_of(&post->eltwise) != NULL) ||
+               (rg_loses_nan(&post->eltwise) && !b->state->bf16);
     return rg_binary_loses_nan(post->alg) && !b->state->bf16;
 }
 
