@@ -132,7 +132,8 @@ static void multiply_panel(const gemm_job *job, const k_block *block, const gemm
     int64_t rows = gemm_min(kernel->mr, tile->i1 - tile->i0 - i), cols = gemm_min(kernel->nr, tile->j1 - tile->j0 - j);
     int64_t panel = block->packed_depth * kernel->in_bytes; /* bytes of one line */
     const char *a = block->a + i * panel, *b = block->b + j * panel;
-    int64_t b_stride = (int64_t)kernel->nr * kernel->k_step, chain = gemm_chain(kernel, job->k);
+    int64_t b_stride = (int64_t)kernel->nr * kernel->k_step;
+    int64_t chain = kernel->chain > 0 ? gemm_chain(kernel, job->k) : block->packed_depth;
     char *c = (char *)tile->c + (i * tile->c_stride + j) * kernel->acc_bytes;
 
     if (block->b_plain != NULL) {
