@@ -335,6 +335,9 @@ inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias, b
 inlay_status rg_lower_batched(rg_build *b, const rg_group *group);
 /* Products of either kind by oneDNN, cut into blocks (product_cut.c). bias: as above, of constant matrices. */
 inlay_status rg_lower_cut(rg_build *b, const rg_group *group, uint32_t bias);
+/* y [batch][m, n] = a [m, k] * w [batch][k, n], all row-major; y has its place. */
+inlay_status rg_emit_cut(rg_build *b, const rg_place *a, const rg_place *w, int64_t batch, int64_t m, int64_t k,
+                         int64_t n, const rg_place *y);
 
 /* Ops that make elements although an input has none (empty.c): sums, means and maxima of nothing; what else does is an
  * error. */

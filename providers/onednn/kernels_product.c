@@ -143,13 +143,10 @@ double kn_batched_ns(const rg_build *b, const rg_group *group, const kn_case *c)
     return LOOP_NS + each / KN_THREADS + work_ns(p, BATCHED_FLOPS_PER_NS);
 }
 
-/* With few blocks of results for many threads, later versions of oneDNN share the sums. */
+/* Where there are no loops of our own. */
 bool kn_matmul_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
-    const double blocks = (double)c->p.batch * (double)(c->p.m / BLOCK_LINES + 1) * (double)(c->p.n / BLOCK_LINES + 1);
-
-    return !c->p.packed && (blocks >= MANY_BLOCKS || b->state->tiles == NULL || b->state->kernel == KN_MATMUL ||
-                            !kn_batched_runs(b, group, c, out_why));
+    return !c->p.packed && (b->state->kernel == KN_MATMUL || !kn_batched_runs(b, group, c, out_why));
 }
 
 /* oneDNN puts the second operand into blocks, which shows where it is all there is to do. */

@@ -125,27 +125,6 @@ static void add_operand(const rg_op *op, rg_group *group)
     group->post_count++;
 }
 
-static inlay_status lower_matmul(rg_build *b, const rg_group *own)
-{
-    const rg_op *op = b->op;
-    uint32_t y = op->out[0], rank = b->ranks[y];
-    dn_op desc = { .kind = DN_MATMUL };
-    rg_fused fused = { 0 };
-    rg_place a, w;
-    inlay_status status;
-
-    INLAY_TRY(rg_read_matrix(b, op->in[0], rank, op->trans_a, &a));
-    INLAY_TRY(rg_read_matrix(b, op->in[1], rank, op->trans_b, &w));
-    desc.x = a.md;
-    desc.w = w.md;
-    rg_md_plain(&desc.y, rank, b->dims[y]);
-    INLAY_TRY(rg_fuse_posts(b, own, &desc, &fused));
-    status = rg_emit_fused(b, own, &fused, (const rg_operand[]){ { DNNL_ARG_SRC, &a }, { DNNL_ARG_WEIGHTS, &w } }, 2);
-done:
-    dn_destroy(fused.pd);
-    return status;
-}
-
 /* ------------------------------------------------------------------ the kernels */
 
 static uint32_t bias_of(const rg_op *op, const rg_group *group)
@@ -198,7 +177,7 @@ inlay_status kn_matmul(rg_build *b, const rg_group *group, const kn_case *c, boo
     (void)c;
     *out_done = true;
     add_operand(b->op, &own);
-    return b->state->tiles != NULL ? lower_matmul(b, &own) : rg_lower_cut(b, &own, INLAY_NONE);
+    return rg_lower_cut(b, &own, INLAY_NONE);
 }
 
 bool rg_is_packed(const rg_build *b, const rg_op *op)

@@ -116,6 +116,26 @@ static void describe(const rg_md *md, uint32_t axes, int64_t *steps, int64_t *li
     *line = s[axes + (*turned ? 1 : 0)];
 }
 
+static inlay_status emit(rg_build *b, const cut *d, const rg_place *const *places, uint32_t count)
+{
+    cut *kept = malloc(sizeof *kept);
+
+    if (kept == NULL)
+        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
+    *kept = *d;
+    divide(kept);
+    return rg_emit_native(b, &kept->native, places, count);
+}
+
+inlay_status rg_emit_cut(rg_build *b, const rg_place *a, const rg_place *w, int64_t batch, int64_t m, int64_t k,
+                         int64_t n, const rg_place *y)
+{
+    const cut d = { .native.run = run_cut, .batch = batch, .m = m, .n = n, .k = k, .axes = 1, .dims = { batch },
+                    .b_steps = { k * n }, .a_line = k, .b_line = n };
+
+    return emit(b, &d, (const rg_place *const[]){ a, w, y }, 3);
+}
+
 inlay_status rg_lower_cut(rg_build *b, const rg_group *group, uint32_t bias_value)
 {
     const rg_op *op = b->op;
@@ -125,7 +145,6 @@ inlay_status rg_lower_cut(rg_build *b, const rg_group *group, uint32_t bias_valu
     rg_place a, w, y, bias;
     inlay_status status;
     rg_md md;
-    cut *kept;
 
     if (packed) { /* all rows are one matrix */
         const uint32_t rows = b->ranks[op->in[1]];
@@ -150,7 +169,6 @@ inlay_status rg_lower_cut(rg_build *b, const rg_group *group, uint32_t bias_valu
         describe(&a.md, d.axes, d.a_steps, &d.a_line, &d.a_turned);
         describe(&w.md, d.axes, d.b_steps, &d.b_line, &d.b_turned);
     }
-    divide(&d);
     rg_md_plain(&md, 1, &d.n);
     if (d.biased)
         INLAY_TRY(rg_read_constant(b, bias_value, &md, &md, &bias));
@@ -159,11 +177,7 @@ inlay_status rg_lower_cut(rg_build *b, const rg_group *group, uint32_t bias_valu
         INLAY_TRY(rg_result_place(b, group->out, &md, &y));
     else
         INLAY_TRY(rg_new_place(b, &md, &y));
-    kept = malloc(sizeof *kept);
-    if (kept == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *kept = d;
-    INLAY_TRY(rg_emit_native(b, &kept->native, (const rg_place *const[]){ &a, &w, &y, &bias }, d.biased ? 4 : 3));
+    INLAY_TRY(emit(b, &d, (const rg_place *const[]){ &a, &w, &y, &bias }, d.biased ? 4 : 3));
     y.md = md;
     status = rg_finish(b, group, 0, &y, true);
 done:

@@ -308,25 +308,19 @@ static inlay_status make_sums(const rg_build *b, sums **out)
     return INLAY_OK;
 }
 
-static inlay_status emit_product(rg_build *b, const rg_md *x_md, const rg_place *x, uint32_t rank,
-                                 const int64_t *w_dims, const rg_md *w_plain, const rg_md *y_md, rg_place *out)
+/* x [m, k] by each of some matrices [k, n], which are put so from where they lie in the weights. */
+static inlay_status emit_product(rg_build *b, const rg_place *x, int64_t m, uint32_t rank, const int64_t *w_dims,
+                                 const rg_md *w_plain, const rg_md *y_md, rg_place *out)
 {
-    dnnl_primitive_desc_t pd = NULL;
-    dn_op product = { .kind = DN_MATMUL, .x = *x_md, .y = *y_md };
-    rg_place from = *x, w;
+    rg_md w_md;
+    rg_place w;
     inlay_status status;
 
-    from.md = *x_md;
-    rg_md_any(&product.w, rank, w_dims);
-    INLAY_TRY(rg_describe(b, &product, &pd));
-    INLAY_TRY(rg_read_constant(b, b->op->in[1], w_plain, dn_layout(pd, dnnl_query_weights_md, &(rg_md){ 0 }),
-                               &w));
+    rg_md_plain(&w_md, rank, w_dims);
+    INLAY_TRY(rg_read_constant(b, b->op->in[1], w_plain, &w_md, &w));
     INLAY_TRY(rg_new_place(b, y_md, out));
-    status = rg_emit(b, pd,
-                     (const rg_operand[]){ { DNNL_ARG_SRC, &from }, { DNNL_ARG_WEIGHTS, &w }, { DNNL_ARG_DST, out } },
-                     3);
+    status = rg_emit_cut(b, x, &w, rank == 3 ? w_dims[0] : 1, m, w_dims[rank - 2], w_dims[rank - 1], out);
 done:
-    dn_destroy(pd);
     return status;
 }
 
@@ -334,20 +328,18 @@ done:
 static inlay_status multiply(rg_build *b, const sums *s, const rg_place *x, rg_place *out)
 {
     const int64_t in = b->dims[b->op->in[0]][1], m = s->batch * s->places, o = s->channels, t = s->taps;
-    rg_md x_md, w_plain, y_md;
+    rg_md w_plain, y_md;
 
     if (o < WIDE_CHANNELS) {
         const int64_t w[] = { in, o * t };
 
-        rg_md_plain(&x_md, 2, (const int64_t[]){ m, in });
         rg_md_plain(&w_plain, 2, w);
         rg_md_plain(&y_md, 2, (const int64_t[]){ m, o * t });
-        return emit_product(b, &x_md, x, 2, w, &w_plain, &y_md, out);
+        return emit_product(b, x, m, 2, w, &w_plain, &y_md, out);
     }
-    rg_md_plain(&x_md, 3, (const int64_t[]){ 1, m, in });
     rg_md_strides(&w_plain, 3, (const int64_t[]){ t, in, o }, (const int64_t[]){ 1, o * t, t });
     rg_md_plain(&y_md, 3, (const int64_t[]){ t, m, o });
-    return emit_product(b, &x_md, x, 3, (const int64_t[]){ t, in, o }, &w_plain, &y_md, out);
+    return emit_product(b, x, m, 3, (const int64_t[]){ t, in, o }, &w_plain, &y_md, out);
 }
 
 /* The group's bias: input 2, or what is added right behind. */

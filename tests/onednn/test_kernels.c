@@ -299,7 +299,7 @@ static void tuned_products(void **state)
         assert_int_equal(count_of(&t, "\"kernel\": {\"name\":"), 3);
         if (strstr(t.data, "\"packed\"") == NULL) /* a CPU without loops of our own */
             break;
-        assert_int_equal(count_of(&t, "\"runner_up_ns\":"), 3);
+        assert_int_equal(count_of(&t, "\"runner_up_ns\":"), 2); /* of what is computed there is one */
         timed = count_of(&t, "\"by\": \"timed\"") > 0;
         assert_false(timed && round == 0);
         if (timed)
