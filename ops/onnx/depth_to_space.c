@@ -8,7 +8,8 @@ static inlay_status infer_blocks(op_infer *infer, bool to_space)
     inlay_dim dims[4];
 
     if (b <= 0 || b > INT32_MAX)
-        return infer_fail(infer, INLAY_INVALID_MODEL, "blocksize is %lld; it must be at least 1, below 2^31", (long long)b);
+        return infer_fail(infer, INLAY_INVALID_MODEL, "blocksize is %lld; it must be at least 1, below 2^31",
+                          (long long)b);
     if (rank == INLAY_RANK_UNKNOWN)
         return INLAY_OK;
     if (rank != 4)

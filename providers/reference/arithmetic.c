@@ -244,9 +244,9 @@ typedef int64_t (*find_zero_fn)(const void *data, int64_t n);
 static inlay_status run_division(const kit_call *call)
 {
     static const find_zero_fn by_dtype[INLAY_DTYPE_COUNT] = {
-        [INLAY_UINT8] = find_zero_u8, [INLAY_UINT16] = find_zero_u16, [INLAY_UINT32] = find_zero_u32,
-        [INLAY_UINT64] = find_zero_u64, [INLAY_INT8] = find_zero_i8, [INLAY_INT16] = find_zero_i16,
-        [INLAY_INT32] = find_zero_i32, [INLAY_INT64] = find_zero_i64
+        [INLAY_UINT8] = find_zero_u8,   [INLAY_UINT16] = find_zero_u16, [INLAY_UINT32] = find_zero_u32,
+        [INLAY_UINT64] = find_zero_u64, [INLAY_INT8] = find_zero_i8,    [INLAY_INT16] = find_zero_i16,
+        [INLAY_INT32] = find_zero_i32,  [INLAY_INT64] = find_zero_i64
     };
     const kit_tensor *b = &call->in[1];
     find_zero_fn find = by_dtype[b->dtype];
@@ -281,10 +281,10 @@ static inlay_status prepare_pow(const kit_node *node, void **out_state, inlay_di
     return INLAY_OK;
 }
 
-#define BINARY(name, runs)                                                                                            \
+#define BINARY(name, runs)                                                                                             \
     {                                                                                                                  \
-        .op_type = name, .in_types = { KIT_NUMBERS, KIT_NUMBERS }, .flags = KIT_IN_PLACE, .prepare = prepare_arithmetic,           \
-        .shape = ew_binary_shape, .run = runs, .row = ew_binary_row, .row_inputs = 2,                                  \
+        .op_type = name, .in_types = { KIT_NUMBERS, KIT_NUMBERS }, .flags = KIT_IN_PLACE,                              \
+        .prepare = prepare_arithmetic, .shape = ew_binary_shape, .run = runs, .row = ew_binary_row, .row_inputs = 2,   \
         .row_fits = ew_binary_row_fits                                                                                 \
     }
 static const kit_kernel kernels[] = {

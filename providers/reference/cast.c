@@ -5,12 +5,12 @@
  * for the rest. Strings are written the shortest way that reads back the same (as numpy does) and read in the C
  * locale.
  *
- * ONNX leaves open what a float becomes that an integer type does not hold. Here, on every path and CPU: the fraction is
- * cut off; NaN becomes 0; what is left becomes the nearest number of a wider integer, int32 for INT32 and all types of
- * at most 16 bits, int64 for UINT32 and INT64, and for UINT64 the one of int64 or uint64 that has its sign; the result
- * is the low bits of that. So 300 is 44 as UINT8 and -1 is 255, as in ONNX Runtime and numpy on x86; 1e20 and infinity
- * are 255 as UINT8, -1 as INT8, and the largest of INT32, INT64 and UINT64. BOOL is false for 0 alone. Texts that are not
- * written as integers ("3e9") follow as double. */
+ * ONNX leaves open what a float becomes that an integer type does not hold. Here, on every path and CPU: the fraction
+ * is cut off; NaN becomes 0; what is left becomes the nearest number of a wider integer, int32 for INT32 and all types
+ * of at most 16 bits, int64 for UINT32 and INT64, and for UINT64 the one of int64 or uint64 that has its sign; the
+ * result is the low bits of that. So 300 is 44 as UINT8 and -1 is 255, as in ONNX Runtime and numpy on x86; 1e20 and
+ * infinity are 255 as UINT8, -1 as INT8, and the largest of INT32, INT64 and UINT64. BOOL is false for 0 alone. Texts
+ * that are not written as integers ("3e9") follow as double. */
 #define _GNU_SOURCE /* strtod_l */
 #include "elementwise.h"
 #include <ctype.h>

@@ -184,6 +184,16 @@ static UNUSED inlay_status no_refusal(void *ctx, const inlay_refusal *refusal)
     return INLAY_OK;
 }
 
+/* Says no without a word. */
+static const inlay_assess_sink *outer_sink;
+static UNUSED inlay_status refuse_mutely(void *ctx, const inlay_refusal *refusal)
+{
+    inlay_refusal mute = *refusal;
+
+    mute.text = "";
+    return outer_sink->refuse(ctx, &mute);
+}
+
 static UNUSED inlay_status assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
                                   const inlay_assess_sink *sink, inlay_diag *diag)
 {
@@ -192,6 +202,12 @@ static UNUSED inlay_status assess(void *state, const inlay_graph *graph, const u
 
     quiet.refuse = no_refusal;
     return good.assess(state, graph, candidates, &quiet, diag);
+#elif defined(BAD_mute)
+    inlay_assess_sink mute = *sink;
+
+    outer_sink = sink;
+    mute.refuse = refuse_mutely;
+    return good.assess(state, graph, candidates, &mute, diag);
 #elif defined(BAD_greedy)
     static const uint32_t first = 0;
     const inlay_offer offer = { .struct_size = sizeof offer, .nodes = &first, .node_count = 1 };
@@ -257,7 +273,8 @@ INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_
     inlay_status status = kit_open(&self, &exports, host, out_plugin, diag);
 
     good = exports.provider;
-#if defined(BAD_silent) || defined(BAD_greedy) || defined(BAD_writes) || defined(BAD_stride) || defined(BAD_fickle)
+#if defined(BAD_silent) || defined(BAD_mute) || defined(BAD_greedy) || defined(BAD_writes) || defined(BAD_stride) ||   \
+    defined(BAD_fickle)
     exports.provider.assess = assess;
 #elif defined(BAD_cost) || defined(BAD_cost_nan)
     exports.provider.cost = cost;

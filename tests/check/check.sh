@@ -44,6 +44,7 @@ finds leak 'leaks bad, from create to destroy: .* bytes in .* blocks .*addr2line
 finds oom 'leaks bad, when memory runs out: signal 11' --group leaks
 finds files 'leaks bad, from create to destroy: [0-9]+ more' --group leaks
 finds silent 'offers bad: node .* is neither offered nor refused' --group offers
+finds mute 'offers bad: node .* was refused without a sentence' --group offers
 finds greedy 'offers bad: node 0 .* was offered, but is no candidate' --group offers
 finds writes 'offers bad: .* in assess: it touched memory of the snapshot' --group offers
 finds stride 'offers bad' --group offers

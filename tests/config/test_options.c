@@ -141,6 +141,32 @@ static void switches(void **state)
     inlay_options_destroy(options);
 }
 
+/* A caller of any age: what it has room for is filled in, and nothing behind it. */
+static void descriptions_for_older_callers(void **state)
+{
+    struct {
+        inlay_option_doc doc;
+        char behind[16];
+    } room;
+    const char *bytes = (const char *)&room;
+
+    (void)state;
+    for (uint64_t size = sizeof room.doc.struct_size; size <= sizeof room.doc + 8; size++) {
+        const size_t known = size < sizeof room.doc ? (size_t)size : sizeof room.doc;
+
+        memset(&room, 0x5a, sizeof room);
+        room.doc.struct_size = size;
+        assert_int_equal(inlay_options_describe(0, &room.doc), INLAY_OK);
+        assert_int_equal(room.doc.struct_size, size);
+        if (known >= offsetof(inlay_option_doc, name) + sizeof room.doc.name)
+            assert_true(strlen(room.doc.name) > 0);
+        for (size_t i = known; i < sizeof room; i++)
+            assert_int_equal(bytes[i], 0x5a);
+    }
+    room.doc.struct_size = sizeof room.doc.struct_size - 1;
+    assert_int_equal(inlay_options_describe(0, &room.doc), INLAY_INVALID_ARGUMENT);
+}
+
 /* All values in order, with what is known of them. */
 static void listing(void **state)
 {
@@ -238,10 +264,11 @@ static void wrong(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sources), cmocka_unit_test(pairs), cmocka_unit_test(lists),
-                                        cmocka_unit_test(emptied),
-                                        cmocka_unit_test(switches), cmocka_unit_test(listing),
-                                        cmocka_unit_test(many), cmocka_unit_test(wrong) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sources),  cmocka_unit_test(pairs),
+                                        cmocka_unit_test(lists),    cmocka_unit_test(emptied),
+                                        cmocka_unit_test(switches), cmocka_unit_test(descriptions_for_older_callers),
+                                        cmocka_unit_test(listing),  cmocka_unit_test(many),
+                                        cmocka_unit_test(wrong) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* Integers at their ends, in sessions: divided by 0 and by -1, made from floats that do not fit, and as sizes that no
  * tensor can have. Each by every way that a value can take: known with the model, when a plan is made, in the run. */
 #include "rig.h"
-#include <inttypes.h>
+#include <malloc.h>
 #include <math.h>
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -16,7 +16,7 @@ static const char *const provider_lists[] = {
 #endif
 };
 
-static const inlay_dtype integer_types[] = { INLAY_INT8, INLAY_INT16, INLAY_INT32, INLAY_INT64,
+static const inlay_dtype integer_types[] = { INLAY_INT8,  INLAY_INT16,  INLAY_INT32,  INLAY_INT64,
                                              INLAY_UINT8, INLAY_UINT16, INLAY_UINT32, INLAY_UINT64 };
 
 /* count elements of an integer type, from int64. */
@@ -168,6 +168,39 @@ static void sizes_divided_by_zero(void **state)
     }
 }
 
+/* A run that fails leaves nothing behind, nor does a session whose constants cannot be divided. */
+static void failures_leave_no_memory(void **state)
+{
+    enum { WARM = 8, ROUNDS = 40 };
+    const division d = { "Div", 0, INLAY_INT32, "2", "2", { 7, 9 }, { 2, 0 } };
+    size_t before = 0;
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    rig r;
+
+    (void)state;
+    mw_value(&w, MW_INPUT, "a", INLAY_INT32, "2");
+    mw_value(&w, MW_INPUT, "b", INLAY_INT32, "2");
+    add_node(&w, "Div", "half", "a,b", "y", 0);
+    mw_value(&w, MW_OUTPUT, "y", INLAY_INT32, NULL);
+    wire_end(&w, g);
+    r = rig_open(&w, (const char *const[]){ "intra_threads", "1", NULL });
+    bind_division(&r, &d);
+    for (int i = 0; i < ROUNDS; i++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+
+        before = i == WARM ? mallinfo2().uordblks : before;
+        expect_division_error(inlay_context_run(r.context, NULL, &diag), &diag, "Div");
+    }
+    assert_int_equal(mallinfo2().uordblks, before);
+    rig_close(&r);
+    for (int i = 0; i < ROUNDS; i++) {
+        before = i == WARM ? mallinfo2().uordblks : before;
+        divide(&d, "reference", true);
+    }
+    assert_int_equal(mallinfo2().uordblks, before);
+}
+
 /* Nothing is divided: no error. And floats have infinities. */
 static void zero_that_divides_nothing(void **state)
 {
@@ -249,8 +282,9 @@ static void lowest_by_minus_one(void **state)
 /* ------------------------------------------------------------------ Cast of what does not fit */
 
 enum { VALUES = 12 };
-static const double cast_from[VALUES] = { 300,   -1,   -129, 255.9,    -0.9,      3e9, -3e9,
-                                          1e20, -1e20, NAN,  INFINITY, -INFINITY };
+static const double cast_from[VALUES] = {
+    300, -1, -129, 255.9, -0.9, 3e9, -3e9, 1e20, -1e20, NAN, INFINITY, -INFINITY
+};
 /* The rule is in providers/reference/cast.c; as int64, of which each type has the low bits. */
 static const struct {
     inlay_dtype to;
@@ -260,11 +294,9 @@ static const struct {
     { INLAY_UINT8, { 44, 255, 127, 255, 0, 255, 0, 255, 0, 0, 255, 0 } },
     { INLAY_INT16, { 300, -1, -129, 255, 0, -1, 0, -1, 0, 0, -1, 0 } },
     { INLAY_UINT16, { 300, 65535, 65407, 255, 0, 65535, 0, 65535, 0, 0, 65535, 0 } },
-    { INLAY_INT32,
-      { 300, -1, -129, 255, 0, INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN, 0, INT32_MAX, INT32_MIN } },
+    { INLAY_INT32, { 300, -1, -129, 255, 0, INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN, 0, INT32_MAX, INT32_MIN } },
     { INLAY_UINT32, { 300, -1, -129, 255, 0, 3000000000, -3000000000, -1, 0, 0, -1, 0 } },
-    { INLAY_INT64,
-      { 300, -1, -129, 255, 0, 3000000000, -3000000000, INT64_MAX, INT64_MIN, 0, INT64_MAX, INT64_MIN } },
+    { INLAY_INT64, { 300, -1, -129, 255, 0, 3000000000, -3000000000, INT64_MAX, INT64_MIN, 0, INT64_MAX, INT64_MIN } },
     { INLAY_UINT64, { 300, -1, -129, 255, 0, 3000000000, -3000000000, -1, INT64_MIN, 0, -1, INT64_MIN } },
     { INLAY_BOOL, { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 } },
 };
@@ -340,8 +372,8 @@ static void floats_beyond_an_integer_type(void **state)
 /* Texts of numbers that are no integers follow the same rule, and so do floats that pass through a wider type. */
 static void texts_and_detours(void **state)
 {
-    static const char *const texts[VALUES] = { "300", "-1",    "-129", "255.9", "-0.9", "3e9",
-                                               "-3e9", "1e20", "-1e20", "nan",  "inf",  "-inf" };
+    static const char *const texts[VALUES] = { "300",  "-1",   "-129",  "255.9", "-0.9", "3e9",
+                                               "-3e9", "1e20", "-1e20", "nan",   "inf",  "-inf" };
 
     (void)state;
     for (size_t i = 0; i < COUNT(cast_rows); i++) {
@@ -493,6 +525,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(division_by_zero_names_the_node),
         cmocka_unit_test(sizes_divided_by_zero),
+        cmocka_unit_test(failures_leave_no_memory),
         cmocka_unit_test(zero_that_divides_nothing),
         cmocka_unit_test(lowest_by_minus_one),
         cmocka_unit_test(floats_beyond_an_integer_type),

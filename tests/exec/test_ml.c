@@ -17,7 +17,8 @@ typedef struct row {
     "nodes_treeids=I:0,0,0,1,1,1;nodes_nodeids=I:0,1,2,0,1,2;nodes_featureids=I:0,0,0,1,0,0;"                          \
     "nodes_modes=S:BRANCH_LEQ,LEAF,LEAF,BRANCH_LT,LEAF,LEAF;nodes_values=F:0.5,0,0,2,0,0;"                             \
     "nodes_truenodeids=I:1,0,0,1,0,0;nodes_falsenodeids=I:2,0,0,2,0,0;"
-#define TWO_TARGETS "target_treeids=I:0,0,1,1;target_nodeids=I:1,2,1,2;target_ids=I:0,0,0,0;target_weights=F:10,20,1,5;n_targets=i:1;"
+#define TWO_TARGETS                                                                                                    \
+    "target_treeids=I:0,0,1,1;target_nodeids=I:1,2,1,2;target_ids=I:0,0,0,0;target_weights=F:10,20,1,5;n_targets=i:1;"
 #define ONE_TREE(mode)                                                                                                 \
     "nodes_treeids=I:0,0,0;nodes_nodeids=I:0,1,2;nodes_featureids=I:0,0,0;nodes_modes=S:" mode ",LEAF,LEAF;"           \
     "nodes_values=F:2,0,0;nodes_truenodeids=I:1,0,0;nodes_falsenodeids=I:2,0,0;target_treeids=I:0,0;"                  \
@@ -56,7 +57,8 @@ static const row rows[] = {
       "f[2,2]=3.5,6,2.5,5", NULL },
     { "LinearRegressor", 1, "coefficients=F:1,-1;post_transform=s:LOGISTIC", "f[2,2]=1,1,3,1", "f[2,1]=0.5,0.880797",
       NULL },
-    { "LinearRegressor", 1, "coefficients=F:1,2;targets=i:1", "f[1,3]=1,1,1", "f[1,1]", "X has 3 features, the model 2" },
+    { "LinearRegressor", 1, "coefficients=F:1,2;targets=i:1", "f[1,3]=1,1,1", "f[1,1]",
+      "X has 3 features, the model 2" },
     { "LinearClassifier", 1, "coefficients=F:1,0,0,1,-1,-1;intercepts=F:0,0,0.5;classlabels_ints=I:7,8,9",
       "f[3,2]=2,1,0,3,-1,-1", "i[3]=7,8,9 f[3,3]=2,1,-2.5,0,3,-2.5,-1,-1,2.5", NULL },
     { "LinearClassifier", 1,
@@ -81,11 +83,14 @@ static const row rows[] = {
     { "TreeEnsembleRegressor", 1, ONE_TREE("BRANCH_EQ"), "f[3,1]=1,2,3", "f[3,1]=-1,1,-1", NULL },
     { "TreeEnsembleRegressor", 1, ONE_TREE("BRANCH_NEQ"), "f[3,1]=1,2,3", "f[3,1]=1,-1,1", NULL },
     { "TreeEnsembleClassifier", 1,
-      TWO_TREES "class_treeids=I:0,0,1,1;class_nodeids=I:1,2,1,2;class_ids=I:0,1,2,1;class_weights=F:0.25,0.5,0.5,0.125;"
-                "classlabels_int64s=I:5,6,7",
+      TWO_TREES
+      "class_treeids=I:0,0,1,1;class_nodeids=I:1,2,1,2;class_ids=I:0,1,2,1;class_weights=F:0.25,0.5,0.5,0.125;"
+      "classlabels_int64s=I:5,6,7",
       "f[3,2]=0,0,1,3,0,3", "i[3]=7,6,5 f[3,3]=0.25,0,0.5,0,0.625,0,0.25,0.125,0", NULL },
-    { "SVMRegressor", 1, MACHINE "kernel_type=s:LINEAR;kernel_params=F:0,0,0", "f[2,2]=1,1,3,2", "f[2,1]=1.5,4.5", NULL },
-    { "SVMRegressor", 1, MACHINE "kernel_type=s:POLY;kernel_params=F:1,1,2", "f[2,2]=1,1,0,2", "f[2,1]=4.5,-6.5", NULL },
+    { "SVMRegressor", 1, MACHINE "kernel_type=s:LINEAR;kernel_params=F:0,0,0", "f[2,2]=1,1,3,2", "f[2,1]=1.5,4.5",
+      NULL },
+    { "SVMRegressor", 1, MACHINE "kernel_type=s:POLY;kernel_params=F:1,1,2", "f[2,2]=1,1,0,2", "f[2,1]=4.5,-6.5",
+      NULL },
     { "SVMRegressor", 1, MACHINE "kernel_type=s:RBF;kernel_params=F:0.5,0,0", "f[1,2]=1,0", "f[1,1]=2.1321206", NULL },
     { "SVMRegressor", 1, MACHINE "kernel_type=s:SIGMOID;kernel_params=F:0.5,0.25,0", "f[1,2]=1,0", "f[1,1]=1.5253793",
       NULL },

@@ -189,7 +189,7 @@ static void symbols_are_interned(void **state)
 }
 
 /* x -> op -> y with a constant; hashes must see everything but names. */
-static uint64_t hash_of(const char *prefix, const char *op, float constant, int64_t attr)
+static uint64_t hash_of(const char *prefix, const char *op, inlay_dtype dtype, float constant, int64_t attr)
 {
     graph_model *model = graph_model_create();
     graph *g = model->main;
@@ -206,6 +206,7 @@ static uint64_t hash_of(const char *prefix, const char *op, float constant, int6
     (void)snprintf(name, sizeof name, "%sy", prefix);
     y = value(g, name);
     w = value(g, "w");
+    g->values[x].info.dtype = dtype;
     n = node(g, op, prefix, x, y);
     assert_int_equal(graph_set_attr_int(g, n, "axis", attr), INLAY_OK);
     assert_int_equal(graph_set_constant(g, w, INLAY_FLOAT, 0, NULL, &constant, 4), INLAY_OK);
@@ -226,13 +227,15 @@ static uint64_t hash_of(const char *prefix, const char *op, float constant, int6
 
 static void hashes_tell_graphs_apart(void **state)
 {
-    uint64_t base = hash_of("a", "Relu", 1, 0);
+    uint64_t base = hash_of("a", "Relu", INLAY_FLOAT, 1, 0);
 
     (void)state;
-    assert_true(base == hash_of("b", "Relu", 1, 0));
-    assert_true(base != hash_of("a", "Abs", 1, 0));
-    assert_true(base != hash_of("a", "Relu", 2, 0));
-    assert_true(base != hash_of("a", "Relu", 1, 1));
+    assert_true(base == hash_of("b", "Relu", INLAY_FLOAT, 1, 0));
+    assert_true(base != hash_of("a", "Relu", INLAY_DOUBLE, 1, 0));
+    assert_true(base != hash_of("a", "Relu", INLAY_FLOAT16, 1, 0));
+    assert_true(base != hash_of("a", "Abs", INLAY_FLOAT, 1, 0));
+    assert_true(base != hash_of("a", "Relu", INLAY_FLOAT, 2, 0));
+    assert_true(base != hash_of("a", "Relu", INLAY_FLOAT, 1, 1));
 }
 
 static void dumps_stay_on_their_lines(void **state)

@@ -300,6 +300,22 @@ static void write_rich(wire *w)
         wire_end(w, a);
     }
     a = wire_begin(w, 5);
+    wire_text(w, 1, "few");
+    wire_int(w, 20, 11);
+    v = wire_begin(w, 22);
+    wire_mark few = wire_begin(w, 1);
+    mw_tensor_head(w, NULL, INLAY_FLOAT, 1, (int64_t[]){ 2 });
+    wire_float(w, 4, 5.0f);
+    wire_float(w, 4, -7.0f);
+    wire_end(w, few);
+    few = wire_begin(w, 2);
+    mw_tensor_head(w, NULL, INLAY_INT64, 2, (int64_t[]){ 2, 2 });
+    wire_ints(w, 7, (int64_t[]){ 0, 2, 1, 0 }, 4);
+    wire_end(w, few);
+    wire_ints(w, 3, (int64_t[]){ 2, 3 }, 2);
+    wire_end(w, v);
+    wire_end(w, a);
+    a = wire_begin(w, 5);
     wire_text(w, 1, "type");
     wire_int(w, 20, 13);
     v = wire_begin(w, 14);

@@ -58,7 +58,8 @@ class Build:
 
     def copy(self):
         """Brings the copy up to date: files that are alike are left alone, so that little is built anew."""
-        listed = subprocess.check_output(["git", "-C", self.source, "ls-files", "-coz", "--exclude-standard"], text=True)
+        listed = subprocess.check_output(["git", "-C", self.source, "ls-files", "-coz", "--exclude-standard"],
+                                         text=True)
         wanted = {name for name in listed.split("\0") if name and os.path.isfile(os.path.join(self.source, name))}
         for folder, _, names in os.walk(self.tree):
             for name in names:
@@ -89,7 +90,7 @@ class Build:
         """Which files can bear a fault, which targets are libraries, and the tests with their programs."""
         lines = subprocess.check_output(["ninja", "-C", self.build, "-t", "targets", "all"], text=True).splitlines()
         self.products = [line.split(":")[0] for line in lines
-                         if re.match(r"(lib/.*\.(a|so)|lib/.*\.so\.[\d.]+|bin/inlay|libexec/.*|samples/.*\.so): \w*LINKER", line)]
+                         if re.match(r"(lib/.*\.(a|so|so\.[\d.]+)|bin/inlay|libexec/.*|samples/.*\.so): \w*LINKER", line)]
         deps = subprocess.check_output(["ninja", "-C", self.build, "-t", "deps"], text=True)
         users = collections.Counter(os.path.relpath(os.path.join(self.build, m), self.tree)
                                     for m in re.findall(r"^    (.*)$", deps, re.M))

@@ -87,7 +87,8 @@ class Garden:
         words = set(os.path.basename(name).split(".")[0].split("_"))
 
         def order(test):
-            return self.seconds[test] / (1 + 4 * self.noticed.get((room, test), 0) + 8 * len(words & set(test.split("_"))))
+            known = 4 * self.noticed.get((room, test), 0) + 8 * len(words & set(test.split("_")))
+            return self.seconds[test] / (1 + known)
         quick = sorted(self.seconds, key=order)
         first = [t for t in quick if matches(self.first[room], t)]
         if self.hurry:
@@ -193,7 +194,8 @@ def arguments():
                    help="only the first tests of a room, %d seconds of them; plant what lives --again" % QUICK)
     p.add_argument("--json", metavar="FILE", help="write every fault and what became of it there, after each one")
     p.add_argument("--again", metavar="FILE", help="plant what lived in this earlier --json again")
-    p.add_argument("--work", metavar="DIR", default=os.path.join(SOURCE, "build", "mutants"), help="the copy (build/mutants)")
+    p.add_argument("--work", metavar="DIR", default=os.path.join(SOURCE, "build", "mutants"),
+                   help="the copy (build/mutants)")
     p.add_argument("--fresh", action="store_true", help="time every test without faults again")
     return p.parse_args()
 
@@ -204,7 +206,8 @@ def main():
     known = rooms_of(os.path.join(HERE, "rooms.txt"))[0]
     unknown = [r for r in args.room if r not in known]
     if unknown:
-        raise SystemExit("mutants: no room '%s' in tests/mutants/rooms.txt; there are: %s" % (unknown[0], " ".join(known)))
+        raise SystemExit("mutants: no room '%s' in tests/mutants/rooms.txt; there are: %s" %
+                         (unknown[0], " ".join(known)))
     garden = Garden(os.path.abspath(args.work), args.fresh, args.quick)
     faults = []
     counts = {"noticed": 0, "lived": 0, "did not build": 0, "same code": 0}

@@ -397,7 +397,8 @@ static void held_to_its_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_kernel), cmocka_unit_test(every_product),
-                                        cmocka_unit_test(explained), cmocka_unit_test(strict_kernels), cmocka_unit_test(shared_weights),
+                                        cmocka_unit_test(explained), cmocka_unit_test(strict_kernels),
+                                        cmocka_unit_test(shared_weights),
                                         cmocka_unit_test(tuned), cmocka_unit_test(tuned_products),
                                         cmocka_unit_test(held_to_its_error) };
 

@@ -290,7 +290,8 @@ static void test_sizes(void **state)
 /* Numbers that 64 bits do not hold are unknown, and remember on which side they are as long as numbers meet them. */
 static void test_beyond(void **state)
 {
-    const inlay_dim most = dim_fixed(INT64_MAX), least = dim_fixed(INT64_MIN), one = dim_fixed(1), minus = dim_fixed(-1);
+    const inlay_dim most = dim_fixed(INT64_MAX), least = dim_fixed(INT64_MIN), one = dim_fixed(1),
+                    minus = dim_fixed(-1);
     const inlay_dim high = dim_add(&tools, most, one), low = dim_sub(&tools, least, one);
     const struct {
         inlay_dim got;
@@ -365,12 +366,8 @@ static void test_laws(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_broadcast),
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_truth),
-        cmocka_unit_test(test_laws),
-        cmocka_unit_test(test_beyond),
+        cmocka_unit_test(test_texts), cmocka_unit_test(test_broadcast), cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_truth), cmocka_unit_test(test_laws),      cmocka_unit_test(test_beyond),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

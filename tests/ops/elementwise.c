@@ -418,10 +418,12 @@ static void test_integer_corners(void **unused)
         int64_t fmod;
         int32_t a, b, want;
     } rows[] = {
-        { "Div", 0, 7, 0, 99 },        { "Div", 0, INT32_MIN, -1, INT32_MIN }, { "Div", 0, -7, 2, -3 },
-        { "Mod", 0, 7, 0, 99 },        { "Mod", 0, INT32_MIN, -1, 0 },         { "Mod", 0, -7, 3, 2 },
-        { "Mod", 0, 7, -3, -2 },       { "Mod", 1, -7, 3, -1 },                { "Mod", 1, 7, 0, 99 },
-        { "Add", 0, INT32_MAX, 1, INT32_MIN }, { "Pow", 0, 3, 4, 81 },         { "Pow", 0, 2, -1, 0 },
+        { "Div", 0, 7, 0, 99 },         { "Div", 0, INT32_MIN, -1, INT32_MIN },
+        { "Div", 0, -7, 2, -3 },        { "Mod", 0, 7, 0, 99 },
+        { "Mod", 0, INT32_MIN, -1, 0 }, { "Mod", 0, -7, 3, 2 },
+        { "Mod", 0, 7, -3, -2 },        { "Mod", 1, -7, 3, -1 },
+        { "Mod", 1, 7, 0, 99 },         { "Add", 0, INT32_MAX, 1, INT32_MIN },
+        { "Pow", 0, 3, 4, 81 },         { "Pow", 0, 2, -1, 0 },
         { "Pow", 0, -1, -3, -1 },
     };
 
@@ -555,7 +557,7 @@ static void test_far_angles(void **unused)
 
     (void)unused;
     for (size_t s = 0; s < sizeof counts / sizeof counts[0]; s++)
-        for (int64_t at = 0; at < counts[s]; at += counts[s] > 20 ? 128 : 1)
+        for (int64_t at = 0; at<counts[s]; at += counts[s]> 20 ? 128 : 1)
             for (int k = 0; k < 6; k++) {
                 kernel_case c = { .op_type = functions[k % 2].name, .since_version = 7 };
                 tensor x = make(INLAY_FLOAT, 1, &counts[s]), y = make(INLAY_FLOAT, 1, &counts[s]);
