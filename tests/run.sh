@@ -1,5 +1,5 @@
 #!/bin/bash
-# Sets up a fresh Debian 12, builds, and runs every test: an optimised build, and one with AddressSanitizer and
+# Sets up a fresh Debian 12 or 13, builds, and runs every test: an optimised build, and one with AddressSanitizer and
 # UndefinedBehaviorSanitizer. The last line is 'N passed, N failed'; the exit code is 0 only when nothing failed.
 #
 #   tests/run.sh            release and asan
