@@ -2,6 +2,7 @@
 #include "base/checked.h"
 #include "base/order.h"
 #include "inlay/extensions.h"
+#include "measure/measure_parts.h"
 #include "measure/measure_time.h"
 #include "partition/cost.h"
 #include "threads/fence.h"
@@ -12,8 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { ALIGN = 64, MAX_ALIGN = 1 << 21, SWEEP_LEAST = 32 << 20, SWEEP_MOST = 256 << 20,
-       MAX_SWEEPERS = 64, LARGE_WEIGHTS = 1 << 20 };
+enum { ALIGN = 64, MAX_ALIGN = 1 << 21, LARGE_WEIGHTS = 1 << 20 };
 
 static const double LONG_NS = 20e3; /* above this, the clock of a thread is exact enough */
 
@@ -38,19 +38,6 @@ typedef struct bench {
     inlay_diag *diag;
 } bench;
 
-static double read_clock(clockid_t id)
-{
-    struct timespec t;
-
-    (void)clock_gettime(id, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static double now_ns(void)
-{
-    return read_clock(CLOCK_MONOTONIC);
-}
-
 static inlay_status no_memory(inlay_diag *diag)
 {
     return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to measure");
@@ -58,67 +45,10 @@ static inlay_status no_memory(inlay_diag *diag)
 
 /* ------------------------------------------------------------------ caches */
 
-inlay_status measure_sweep_init(measure_sweep *sweep, inlay_diag *diag)
-{
-    size_t shared = 4 * (size_t)cost_shared_bytes();
-
-    sweep->near_bytes = (size_t)cost_near_bytes();
-    sweep->bytes = shared > SWEEP_MOST ? SWEEP_MOST : shared < SWEEP_LEAST ? SWEEP_LEAST : shared;
-    sweep->memory = malloc(sweep->bytes);
-    if (sweep->memory == NULL)
-        return no_memory(diag);
-    memset(sweep->memory, 1, sweep->bytes); /* pages of their own, not all the same zeroes */
-    return INLAY_OK;
-}
-
-void measure_sweep_deinit(measure_sweep *sweep)
-{
-    free(sweep->memory);
-    sweep->memory = NULL;
-}
-
-static void read_through(const char *memory, size_t bytes)
-{
-    char sum = 0;
-
-    for (size_t i = 0; i < bytes; i += 64)
-        sum = (char)(sum ^ *(const volatile char *)(memory + i));
-    (void)sum;
-}
-
 static void touch(const inlay_buffer *x)
 {
     if (x->handle != 0 && x->domain == INLAY_DOMAIN_HOST)
-        read_through(inlay_buffer_host(x), (size_t)x->bytes);
-}
-
-/* What a sweep reads, shared by its threads. */
-typedef struct sweeping {
-    const char *memory;
-    size_t bytes;
-} sweeping;
-
-static inlay_status sweep_part(void *user, int64_t begin, int64_t end, uint32_t worker)
-{
-    const sweeping *s = user;
-
-    (void)worker;
-    for (int64_t i = begin; i < end; i++)
-        read_through(s[i].memory, s[i].bytes);
-    return INLAY_OK;
-}
-
-/* Every thread that the kernel may use reads all of it, so that nothing is left next to any of the cores, nor in the
- * caches that some of them share. */
-static void sweep_caches(const bench *b, size_t bytes)
-{
-    sweeping parts[MAX_SWEEPERS];
-    uint32_t count = b->job->max_threads < MAX_SWEEPERS ? b->job->max_threads : MAX_SWEEPERS;
-
-    count = count > 0 ? count : 1;
-    for (uint32_t i = 0; i < count; i++)
-        parts[i] = (sweeping){ b->sweep->memory, bytes };
-    (void)threads_parallel_for(&b->run, count, 1, sweep_part, parts);
+        measure_read_through(inlay_buffer_host(x), (size_t)x->bytes);
 }
 
 /* The caches as the kernel would find them in a model: weights were last read a run ago, and all other weights since
@@ -130,9 +60,10 @@ static uint64_t prepare_caches(bench *b)
     uint64_t switches;
 
     if (b->job->weights_in == COST_FAR && b->constant_bytes > small)
-        sweep_caches(b, b->constant_bytes > LARGE_WEIGHTS ? b->sweep->bytes : (size_t)SWEEP_LEAST);
+        measure_sweep_run(b->sweep, &b->run,
+                          b->constant_bytes > LARGE_WEIGHTS ? b->sweep->bytes : (size_t)MEASURE_SWEEP_LEAST);
     else if (b->job->weights_in != COST_NEAR)
-        sweep_caches(b, 4 * b->sweep->near_bytes);
+        measure_sweep_run(b->sweep, &b->run, 4 * b->sweep->near_bytes);
     threads_gather(&b->run);
     switches = measure_switches();
     for (uint32_t i = b->input_count + b->output_count; i-- > 0;)
@@ -142,51 +73,6 @@ static uint64_t prepare_caches(bench *b)
 }
 
 /* ------------------------------------------------------------------ memory */
-
-static inlay_status get_buffer(const part_provider *p, uint32_t domain, uint64_t bytes, inlay_buffer *out,
-                               inlay_diag *diag)
-{
-    void *memory = NULL;
-
-    *out = (inlay_buffer){ 0 };
-    if (domain != INLAY_DOMAIN_HOST)
-        return p->table->buffer_alloc(p->state, domain, bytes, out, diag);
-    if (posix_memalign(&memory, ALIGN, bytes > 0 ? (size_t)bytes : 1) != 0)
-        return no_memory(diag);
-    *out = (inlay_buffer){ .handle = (uintptr_t)memory, .bytes = bytes };
-    return INLAY_OK;
-}
-
-static void give_buffer(const part_provider *p, inlay_buffer *buffer)
-{
-    if (buffer->handle == 0)
-        return;
-    if (buffer->domain == INLAY_DOMAIN_HOST)
-        free((void *)(uintptr_t)buffer->handle);
-    else
-        p->table->buffer_free(p->state, buffer);
-    buffer->handle = 0;
-}
-
-static bool is_async(const part_provider *p)
-{
-    return (p->table->flags & INLAY_PROVIDER_ASYNC) != 0;
-}
-
-/* One copy, waited for. */
-static inlay_status copy_now(const part_provider *p, inlay_run *run, uint64_t timeline, uint64_t *signalled,
-                             const inlay_buffer *from, const inlay_buffer *to, inlay_diag *diag)
-{
-    inlay_fence done = { timeline, is_async(p) ? ++*signalled : 0 };
-    inlay_status status;
-
-    if (!is_async(p))
-        done.timeline = 0;
-    status = p->table->buffer_copy(p->state, run, from, to, NULL, 0, done, diag);
-    if (status == INLAY_OK && done.timeline != 0)
-        status = fence_settle(done, diag);
-    return status;
-}
 
 static void fill(inlay_dtype dtype, void *data, uint64_t bytes, uint64_t seed)
 {
@@ -388,7 +274,7 @@ static inlay_status make_input(bench *b, uint32_t i)
     inlay_status status = INLAY_OK;
 
     INLAY_TRY(bytes_of(b, b->inputs[i], &bytes));
-    INLAY_TRY(get_buffer(b->provider, INLAY_DOMAIN_HOST, bytes, &host, b->diag));
+    INLAY_TRY(measure_buffer(b->provider, INLAY_DOMAIN_HOST, bytes, &host, b->diag));
     if (s->data != NULL && s->data_bytes == bytes && bytes > 0)
         memcpy(inlay_buffer_host(&host), s->data, (size_t)bytes);
     else
@@ -397,10 +283,10 @@ static inlay_status make_input(bench *b, uint32_t i)
         b->args[i].buffer = host;
         return INLAY_OK;
     }
-    INLAY_TRY(get_buffer(b->provider, domain, bytes, &b->args[i].buffer, b->diag));
-    INLAY_TRY(copy_now(b->provider, &b->run, b->timeline, &b->signalled, &host, &b->args[i].buffer, b->diag));
+    INLAY_TRY(measure_buffer(b->provider, domain, bytes, &b->args[i].buffer, b->diag));
+    INLAY_TRY(measure_copy_now(b->provider, &b->run, b->timeline, &b->signalled, &host, &b->args[i].buffer, b->diag));
 done:
-    give_buffer(b->provider, &host);
+    measure_buffer_free(b->provider, &host);
     return status;
 }
 
@@ -417,7 +303,7 @@ static inlay_status make_output(bench *b, uint32_t i)
     else if (bytes > b->job->max_bytes)
         status = inlay_fail(b->diag, INLAY_LIMIT_EXCEEDED, "an output would be larger than max_run_bytes");
     if (status == INLAY_OK)
-        status = get_buffer(b->provider, b->placements[b->input_count + i].domain, bytes, &arg->buffer, b->diag);
+        status = measure_buffer(b->provider, b->placements[b->input_count + i].domain, bytes, &arg->buffer, b->diag);
     return status;
 }
 
@@ -449,7 +335,7 @@ static inlay_status make_args(bench *b, const inlay_specialize_request *r)
         return inlay_fail(b->diag, INLAY_LIMIT_EXCEEDED, "the workspace would be larger than max_run_bytes");
     if (bytes > 0) {
         uint64_t extra = r->workspace_alignment > ALIGN ? r->workspace_alignment : 0, off;
-        INLAY_TRY(get_buffer(b->provider, b->workspace_domain, bytes + extra, &b->workspace, b->diag));
+        INLAY_TRY(measure_buffer(b->provider, b->workspace_domain, bytes + extra, &b->workspace, b->diag));
         off = extra > 0 ? (extra - b->workspace.handle % extra) % extra : 0;
         if (b->workspace_domain == INLAY_DOMAIN_HOST)
             b->workspace.offset = off;
@@ -478,8 +364,8 @@ static inlay_status hook_output(void *ctx, uint32_t output, uint32_t rank, const
         found->rank = rank;
         memcpy((int64_t *)(uintptr_t)found->dims, dims, rank * sizeof *dims);
     }
-    give_buffer(b->provider, &b->made[output]);
-    status = get_buffer(b->provider, part_default_domain(b->provider), bytes, &b->made[output], NULL);
+    measure_buffer_free(b->provider, &b->made[output]);
+    status = measure_buffer(b->provider, part_default_domain(b->provider), bytes, &b->made[output], NULL);
     *out = b->made[output];
     return status;
 }
@@ -505,21 +391,21 @@ static inlay_status time_offer(void *ctx, double *out_ns, bool *out_calm)
     uint64_t switches;
 
     for (uint32_t i = 0; i < b->output_count; i++)
-        give_buffer(b->provider, &b->made[i]);
+        measure_buffer_free(b->provider, &b->made[i]);
     switches = prepare_caches(b);
-    if (is_async(b->provider))
+    if (measure_is_async(b->provider))
         exec.signal = (inlay_fence){ b->timeline, ++b->signalled };
-    own_start = read_clock(CLOCK_THREAD_CPUTIME_ID);
-    start = now_ns();
+    own_start = measure_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    start = measure_now_ns();
     status = b->provider->table->execute(b->provider->state, b->compiled, b->instance, &exec);
     if (status == INLAY_OK && exec.signal.timeline != 0)
         status = fence_settle(exec.signal, b->diag);
-    *out_ns = now_ns() - start;
-    own = read_clock(CLOCK_THREAD_CPUTIME_ID) - own_start;
+    *out_ns = measure_now_ns() - start;
+    own = measure_clock_ns(CLOCK_THREAD_CPUTIME_ID) - own_start;
     /* The calling thread takes part in all that is done on CPUs, and waits for its helpers by spinning. So its own time
      * is what the kernel takes, whoever else was given the CPU meanwhile. */
-    if (!is_async(b->provider) && b->provider->table->device_kind == INLAY_DEVICE_CPU &&
-        own < *out_ns && *out_ns > LONG_NS)
+    if (!measure_is_async(b->provider) && b->provider->table->device_kind == INLAY_DEVICE_CPU &&
+        *out_ns > LONG_NS && own < *out_ns)
         *out_ns = own;
     *out_calm = measure_switches() == switches;
     return status;
@@ -530,11 +416,11 @@ static void release(bench *b)
     const inlay_provider *t = b->provider->table;
 
     for (uint32_t i = 0; b->args != NULL && i < b->input_count + b->output_count; i++)
-        give_buffer(b->provider, &b->args[i].buffer);
+        measure_buffer_free(b->provider, &b->args[i].buffer);
     for (uint32_t i = 0; b->made != NULL && i < b->output_count; i++)
-        give_buffer(b->provider, &b->made[i]);
+        measure_buffer_free(b->provider, &b->made[i]);
     b->workspace.offset = 0;
-    give_buffer(b->provider, &b->workspace);
+    measure_buffer_free(b->provider, &b->workspace);
     if (b->instance != NULL)
         t->release_instance(b->provider->state, b->compiled, b->instance);
     if (b->compiled != NULL)
@@ -556,7 +442,7 @@ static inlay_status prepare(bench *b, const measure_job *job, measure_sweep *swe
                           .string_alloc = hook_string };
     if (!find_boundary(b) || !negotiate(b))
         return no_memory(diag);
-    if (is_async(job->provider))
+    if (measure_is_async(job->provider))
         INLAY_TRY(timeline_create(&b->timeline, diag));
     INLAY_TRY(compile(b));
     INLAY_TRY(specialize(b, request));
@@ -614,7 +500,7 @@ inlay_status measure_within(const measure_job *job, double budget_ns, bool (*sto
     inlay_status status;
     bench b;
 
-    if (kernels == NULL || !INLAY_HAS(kernels, time) || kernels->time == NULL || is_async(job->provider))
+    if (kernels == NULL || !INLAY_HAS(kernels, time) || kernels->time == NULL || measure_is_async(job->provider))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "provider %s does not time kernels", job->provider->name);
     INLAY_TRY(prepare(&b, job, NULL, &request, diag));
     {
@@ -630,51 +516,5 @@ inlay_status measure_within(const measure_job *job, double budget_ns, bool (*sto
     }
 done:
     release(&b);
-    return status;
-}
-
-/* ------------------------------------------------------------------ copies */
-
-typedef struct copy_bench {
-    const part_provider *provider;
-    inlay_run *run;
-    inlay_buffer from, to;
-    uint64_t timeline, signalled;
-    inlay_diag *diag;
-} copy_bench;
-
-static inlay_status time_copy(void *ctx, double *out_ns, bool *out_calm)
-{
-    copy_bench *c = ctx;
-    uint64_t switches = measure_switches();
-    double start = now_ns();
-    inlay_status status = copy_now(c->provider, c->run, c->timeline, &c->signalled, &c->from, &c->to, c->diag);
-
-    *out_ns = now_ns() - start;
-    *out_calm = measure_switches() == switches;
-    return status;
-}
-
-inlay_status measure_copy(const part_provider *provider, uint32_t domain, bool to_device, uint64_t bytes,
-                          const measure_plan *plan, measurement *out, inlay_diag *diag)
-{
-    static const uint32_t never;
-    inlay_run run = { .cancel = &never, .max_threads = 1 };
-    copy_bench c = { .provider = provider, .run = &run, .diag = diag };
-    inlay_buffer host = { 0 }, device = { 0 };
-    inlay_status status = INLAY_OK;
-
-    INLAY_TRY(get_buffer(provider, INLAY_DOMAIN_HOST, bytes, &host, diag));
-    memset(inlay_buffer_host(&host), 1, (size_t)bytes);
-    INLAY_TRY(get_buffer(provider, provider->first_domain + domain, bytes, &device, diag));
-    if (is_async(provider))
-        INLAY_TRY(timeline_create(&c.timeline, diag));
-    c.from = to_device ? host : device;
-    c.to = to_device ? device : host;
-    INLAY_TRY(measure_runs(time_copy, &c, plan, 2, out, diag));
-done:
-    give_buffer(provider, &host);
-    give_buffer(provider, &device);
-    timeline_destroy(c.timeline);
     return status;
 }

@@ -4,71 +4,23 @@
  * own, and their times are shared out (measure/attribute.h). Equal layers are one kernel (partition/cost_key.h). Kernels
  * are taken in the order of what they are expected to cost the model, so that time that runs out is missing where it
  * matters least. */
-#include "measure/attribute.h"
+#include "measure/tune.h"
 #include "base/clock.h"
-#include "base/hash.h"
-#include "measure/measure.h"
-#include "partition/cost_store.h"
-#include "session/session.h"
-#include "threads/run.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const double PRUNE = 10;         /* offers above so many times the best for their nodes are not measured */
 static const double KERNEL_NS = 40e6;   /* for the runs of one kernel, at most */
 static const double REGION_NS = 3e9;    /* for the kernels within a region, as far as a few runs of each allow */
 static const double DEFAULT_BUDGET_S = 60;
 enum { LEAST_RUNS = 3, MOST_RUNS = 60 };
-
-/* A graph of the model and the sizes at which it is tuned. */
-typedef struct tuned {
-    const program *program;
-    inlay_value_state *values;
-    inlay_cost *prices; /* [offer_count] by what was known before */
-    uint32_t *sources;  /* [offer_count] COST_* of these */
-} tuned;
-
-/* Something to measure: the first offer, or region, with its key. */
-typedef struct kernel {
-    cost_key key;
-    const tuned *in;
-    uint32_t offer;            /* of a region its first */
-    const part_region *region; /* NULL: the offer alone */
-    double weight; /* what all of its kind are expected to take */
-    bool known;    /* has a figure already */
-} kernel;
-
-typedef struct tuning {
-    inlay_session *s;
-    inlay_tune_options how;
-    inlay_tune_result result;
-    arena a;
-    cost_sizes sizes;
-    tuned *graphs; /* [graph_count] the main one first */
-    uint32_t graph_count;
-    kernel *kernels; /* [kernel_count] owned */
-    uint32_t kernel_count, kernel_capacity;
-    attribute_list list; /* what came out; owned */
-    uint64_t *identities; /* [provider_count] */
-    cost_store store;     /* what was measured before */
-    measure_sweep sweep;
-    double begin, end;    /* seconds */
-    uint32_t at;          /* kernel in hand */
-    run_shared shared;
-    runner *runner;       /* after a run of the model; NULL: none */
-    bool has_shared;
-    bool stopped;
-    char what[96];
-    inlay_diag *diag;
-} tuning;
 
 static double seconds(void)
 {
     return (double)clock_ns() * 1e-9;
 }
 
-static inlay_status no_memory(const tuning *t)
+inlay_status tune_no_memory(const tuning *t)
 {
     return inlay_fail(t->diag, INLAY_OUT_OF_MEMORY, "no memory to tune");
 }
@@ -106,7 +58,7 @@ static inlay_status price_graph(tuning *t, tuned *g)
     g->prices = arena_array(&t->a, (size_t)p->parts.offer_count + 1, sizeof *g->prices);
     g->sources = arena_array(&t->a, (size_t)p->parts.offer_count + 1, sizeof *g->sources);
     if (g->values == NULL || g->prices == NULL || g->sources == NULL)
-        return no_memory(t);
+        return tune_no_memory(t);
     for (uint32_t o = 0; o < p->parts.offer_count; o++) {
         cost_question q = { .graph = &p->snapshot, .provider = &p->env->providers[p->parts.offers[o].provider],
                             .offer = &p->parts.offers[o], .values = g->values, .max_threads = p->env->max_threads,
@@ -138,7 +90,7 @@ static inlay_status read_inputs(tuning *t)
     cost_input *inputs = arena_array(&t->a, (size_t)count + 1, sizeof *inputs);
 
     if (inputs == NULL)
-        return no_memory(t);
+        return tune_no_memory(t);
     for (uint32_t i = 0; i < count; i++) {
         const inlay_value *v = t->how.inputs != NULL && i < t->how.input_count ? t->how.inputs[i] : NULL;
         inputs[i].rank = INLAY_RANK_UNKNOWN;
@@ -160,7 +112,7 @@ static inlay_status try_model(tuning *t)
     inlay_status status;
 
     if (values == NULL)
-        return no_memory(t);
+        return tune_no_memory(t);
     for (uint32_t i = 0; i < count; i++) {
         if (t->how.inputs == NULL || i >= t->how.input_count || t->how.inputs[i] == NULL)
             return INLAY_OK;
@@ -176,7 +128,7 @@ static inlay_status try_model(tuning *t)
         runner_destroy(t->runner);
         t->runner = NULL;
     }
-    return status == INLAY_OUT_OF_MEMORY ? no_memory(t) : INLAY_OK;
+    return status == INLAY_OUT_OF_MEMORY ? tune_no_memory(t) : INLAY_OK;
 }
 
 /* Does a node of the graph or of its bodies make what only data sizes? */
@@ -195,190 +147,6 @@ static bool depends_on_data(const program *p)
             if (depends_on_data(p->steps[i].bodies[b]))
                 return true;
     return false;
-}
-
-/* ------------------------------------------------------------------ what to measure */
-
-/* The best price of each node, among single offers whose price is more than what the provider says of itself: a model
- * that praises its own keeps nobody else from being measured. [node_count], -1 = none. */
-static double *find_best(tuning *t, const tuned *g)
-{
-    const partition *parts = &g->program->parts;
-    double *best = arena_array(&t->a, (size_t)g->program->graph->node_count + 1, sizeof *best);
-
-    for (uint32_t n = 0; best != NULL && n < g->program->graph->node_count; n++)
-        best[n] = -1;
-    for (uint32_t o = 0; best != NULL && o < parts->offer_count; o++) {
-        uint32_t n = parts->offers[o].nodes[0];
-        if (parts->offers[o].node_count == 1 && g->sources[o] >= COST_PROFILE &&
-            (best[n] < 0 || g->prices[o].ns < best[n]))
-            best[n] = g->prices[o].ns;
-    }
-    return best;
-}
-
-static bool is_plausible(const tuned *g, const double *best, uint32_t o)
-{
-    const part_offer *offer = &g->program->parts.offers[o];
-    double sum = 0;
-
-    for (uint32_t k = 0; k < offer->node_count; k++) {
-        if (best[offer->nodes[k]] < 0)
-            return true;
-        sum += best[offer->nodes[k]];
-    }
-    return offer->chosen || g->sources[o] < COST_PROFILE || g->prices[o].ns <= PRUNE * sum;
-}
-
-static cost_key key_of(const tuning *t, const tuned *g, uint32_t o)
-{
-    const program *p = g->program;
-    const part_offer *offer = &p->parts.offers[o];
-    cost_question q = { .graph = &p->snapshot, .provider = &p->env->providers[offer->provider], .offer = offer,
-                        .values = g->values, .max_threads = p->env->max_threads };
-
-    return cost_key_of(t->identities[offer->provider], &q);
-}
-
-static bool add_kernel(tuning *t, const kernel *k)
-{
-    if (t->kernel_count == t->kernel_capacity) {
-        uint32_t capacity = t->kernel_capacity * 2 + 256;
-        kernel *more = realloc(t->kernels, capacity * sizeof *more);
-        if (more == NULL)
-            return false;
-        t->kernels = more;
-        t->kernel_capacity = capacity;
-    }
-    t->kernels[t->kernel_count++] = *k;
-    return true;
-}
-
-/* Regions of equal kernels in the same order are equal. */
-static kernel region_kernel(const tuning *t, const tuned *g, const part_region *r)
-{
-    kernel k = { .in = g, .offer = r->offers[0], .region = r, .known = true };
-
-    for (uint32_t i = 0; i < r->offer_count; i++) {
-        cost_key one = key_of(t, g, r->offers[i]);
-
-        k.known = k.known && cost_store_find(&t->store, one) != NULL;
-        k.weight += g->prices[r->offers[i]].ns;
-        for (int w = 0; w < 2; w++)
-            k.key.word[w] = hash_u64(k.key.word[w], one.word[w]);
-    }
-    return k;
-}
-
-/* The regions of one provider, when it runs all that it offers. */
-static inlay_status add_regions(tuning *t, const tuned *g, uint32_t owner)
-{
-    const program *p = g->program;
-    uint8_t *barred = arena_alloc(&t->a, (size_t)p->parts.offer_count + 1);
-    uint8_t *own = arena_alloc(&t->a, (size_t)p->graph->node_count + 1);
-    part_rules rules = p->env->rules != NULL ? *p->env->rules : (part_rules){ 0 };
-    part_request again = { .graph = p->graph, .snapshot = &p->snapshot, .providers = p->env->providers,
-                           .provider_count = p->env->provider_count, .max_threads = p->env->max_threads,
-                           .rules = &rules, .costs = p->env->costs, .barred = barred };
-    inlay_diag why = INLAY_DIAG_INIT;
-    partition base = p->parts, other = { 0 };
-    inlay_status status;
-
-    if (barred == NULL || own == NULL)
-        return no_memory(t);
-    for (uint32_t o = 0; o < p->parts.offer_count; o++)
-        if (p->parts.offers[o].provider == owner && p->parts.offers[o].node_count == 1)
-            own[p->parts.offers[o].nodes[0]] = 1;
-    for (uint32_t o = 0; o < p->parts.offer_count; o++)
-        for (uint32_t k = 0; k < p->parts.offers[o].node_count; k++)
-            barred[o] |= p->parts.offers[o].provider != owner && own[p->parts.offers[o].nodes[k]];
-    rules.saved_plan = NULL;
-    base.profile = g->values;
-    status = partition_again(&again, &base, &t->a, &other, &why);
-    if (status == INLAY_OUT_OF_MEMORY)
-        return no_memory(t);
-    for (uint32_t i = 0; status == INLAY_OK && i < other.region_count; i++) {
-        const part_region *r = &other.regions[i];
-        kernel k;
-
-        if (r->provider != owner || (p->parts.offers[r->offers[0]].flags & INLAY_OFFER_MERGE) == 0)
-            continue;
-        k = region_kernel(t, g, r);
-        if (k.weight > 0 && !add_kernel(t, &k))
-            return no_memory(t);
-    }
-    return INLAY_OK; /* a rule that does not let the provider have all leaves its offers as they were priced */
-}
-
-static bool merges(const part_offer *o)
-{
-    return (o->flags & INLAY_OFFER_MERGE) != 0;
-}
-
-static int by_weight(const void *a_, const void *b_)
-{
-    const kernel *a = a_, *b = b_;
-
-    return a->weight != b->weight ? (a->weight > b->weight ? -1 : 1) : cost_key_order(a_, b_);
-}
-
-/* Kernels of one key become one. */
-static void merge_kernels(tuning *t)
-{
-    uint32_t n = 0;
-
-    if (t->kernel_count > 0)
-        qsort(t->kernels, t->kernel_count, sizeof *t->kernels, cost_key_order);
-    for (uint32_t i = 0; i < t->kernel_count; i++) {
-        if (n > 0 && cost_key_order(&t->kernels[n - 1], &t->kernels[i]) == 0)
-            t->kernels[n - 1].weight += t->kernels[i].weight;
-        else
-            t->kernels[n++] = t->kernels[i];
-    }
-    t->kernel_count = n;
-    if (n > 0)
-        qsort(t->kernels, n, sizeof *t->kernels, by_weight);
-    t->result.kernel_count = n;
-    for (uint32_t i = 0; i < n; i++)
-        t->result.known_count += t->kernels[i].known;
-}
-
-static inlay_status find_kernels(tuning *t)
-{
-    inlay_status status = INLAY_OK;
-
-    for (uint32_t i = 0; i < t->graph_count; i++) {
-        const tuned *g = &t->graphs[i];
-        double *best = find_best(t, g);
-        uint8_t *merging = arena_alloc(&t->a, (size_t)t->s->env.provider_count + 1); /* has offers here that merge */
-
-        if (best == NULL || merging == NULL)
-            return no_memory(t);
-        for (uint32_t o = 0; o < g->program->parts.offer_count; o++) {
-            kernel k = { .in = g, .offer = o, .weight = g->prices[o].ns };
-
-            if (g->prices[o].ns == 0)
-                continue; /* computed while planning, or a view */
-            if (merges(&g->program->parts.offers[o])) {
-                merging[g->program->parts.offers[o].provider] = 1;
-                continue;
-            }
-            if (!is_plausible(g, best, o)) {
-                t->result.pruned_count++;
-                continue;
-            }
-            k.key = key_of(t, g, o);
-            k.known = cost_store_find(&t->store, k.key) != NULL;
-            if (!add_kernel(t, &k))
-                return no_memory(t);
-        }
-        for (uint32_t p = 0; p < t->s->env.provider_count; p++)
-            if (merging[p] != 0)
-                INLAY_TRY(add_regions(t, g, p));
-    }
-    merge_kernels(t);
-done:
-    return status;
 }
 
 /* ------------------------------------------------------------------ measuring */
@@ -469,7 +237,7 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
     if (k->region != NULL) {
         cookies = arena_array(&t->a, region->offer_count, sizeof *cookies);
         if (cookies == NULL)
-            return no_memory(t);
+            return tune_no_memory(t);
         for (uint32_t i = 0; i < region->offer_count; i++)
             cookies[i] = p->parts.offers[region->offers[i]].cookie;
         merged.nodes = region->nodes;
@@ -500,7 +268,7 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
     like.spread = (float)got.spread;
     like.samples = got.samples;
     if (!attribute_add(&t->list, p, region, k->in->values, got.ns, t->identities[offer->provider], &like))
-        return no_memory(t);
+        return tune_no_memory(t);
     t->result.measured_count++;
     return INLAY_OK;
 }
@@ -517,130 +285,13 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ what it changes */
-
-/* The main graph's offers at the prices of a book; memory is the tuning's. */
-static bool price_again(tuning *t, const cost_book *book, partition *out)
-{
-    const tuned *g = &t->graphs[0];
-    const program *p = g->program;
-
-    const uint32_t threads = cost_threads(p->env->providers, p->env->provider_count, p->env->max_threads);
-
-    *out = p->parts;
-    out->profile = g->values;
-    out->offers = arena_array(&t->a, (size_t)p->parts.offer_count + 1, sizeof *out->offers);
-    for (uint32_t o = 0; out->offers != NULL && o < p->parts.offer_count; o++) {
-        cost_question q = { .graph = &p->snapshot, .provider = &p->env->providers[p->parts.offers[o].provider],
-                            .offer = &p->parts.offers[o], .values = g->values, .max_threads = p->env->max_threads,
-                            .priced_threads = threads, .weight_bytes = p->parts.weight_bytes };
-        out->offers[o] = p->parts.offers[o];
-        out->offers[o].cost_source = cost_of_offer(book, &q, &out->offers[o].cost, &out->offers[o].cost_error);
-    }
-    return out->offers != NULL;
-}
-
-/* What the session's own assignment costs at these prices. */
-static double assignment_ns(const tuning *t, const cost_book *book, const partition *priced)
-{
-    const program *p = t->graphs[0].program;
-    double ns = 0;
-
-    for (uint32_t i = 0; i < p->parts.region_count; i++) {
-        const part_region *r = &p->parts.regions[i];
-        if (r->provider != INLAY_NONE)
-            ns += cost_launch_ns(book, &p->env->providers[r->provider]);
-        for (uint32_t k = 0; k < r->offer_count; k++)
-            ns += priced->offers[r->offers[k]].cost.ns;
-    }
-    for (uint32_t i = 0; i < p->parts.copy_count; i++) {
-        const part_copy *c = &p->parts.copies[i];
-        ns += cost_copy_ns(book, p->env->providers, p->env->provider_count, c->from_domain, c->to_domain,
-                           cost_value_bytes(&t->graphs[0].values[c->value]));
-    }
-    return ns;
-}
-
-/* [node_count] the offer that runs each node, INLAY_NONE for the host's. NULL: no memory. */
-static uint32_t *offer_of_nodes(tuning *t, const partition *parts)
-{
-    uint32_t nodes = t->graphs[0].program->graph->node_count;
-    uint32_t *offer = arena_array(&t->a, (size_t)nodes + 1, sizeof *offer);
-
-    for (uint32_t n = 0; offer != NULL && n < nodes; n++)
-        offer[n] = INLAY_NONE;
-    for (uint32_t i = 0; offer != NULL && i < parts->region_count; i++) {
-        const part_region *r = &parts->regions[i];
-        for (uint32_t k = 0; k < r->offer_count; k++)
-            for (uint32_t m = 0; m < parts->offers[r->offers[k]].node_count; m++)
-                offer[parts->offers[r->offers[k]].nodes[m]] = r->offers[k];
-    }
-    return offer;
-}
-
-static inlay_status tell_changes(tuning *t, const partition *priced, const partition *after)
-{
-    const program *p = t->graphs[0].program;
-    uint32_t *was = offer_of_nodes(t, &p->parts), *is = offer_of_nodes(t, after);
-
-    if (was == NULL || is == NULL)
-        return no_memory(t);
-    for (uint32_t n = 0; n < p->graph->node_count; n++) {
-        const part_offer *from = was[n] == INLAY_NONE ? NULL : &priced->offers[was[n]];
-        const part_offer *to = is[n] == INLAY_NONE ? NULL : &priced->offers[is[n]];
-        inlay_tune_change change = { .struct_size = sizeof change };
-
-        if (from == NULL || to == NULL || from->provider == to->provider)
-            continue;
-        t->result.changed_count++;
-        change.node = p->graph->nodes[n]->info.name.data;
-        change.op_type = p->graph->nodes[n]->info.op_type.data;
-        change.from = p->env->providers[from->provider].name;
-        change.to = p->env->providers[to->provider].name;
-        change.from_ns = from->cost.ns;
-        change.to_ns = to->cost.ns;
-        if (t->how.change != NULL)
-            t->how.change(t->how.change_user, &change);
-    }
-    return INLAY_OK;
-}
-
-static inlay_status compare(tuning *t, const char *folder)
-{
-    const program *p = t->graphs[0].program;
-    const program_env *env = p->env;
-    cost_book_request open = { .folder = folder, .providers = env->providers, .provider_count = env->provider_count,
-                               .max_threads = env->max_threads };
-    part_request again = { .graph = p->graph, .snapshot = &p->snapshot, .providers = env->providers,
-                           .provider_count = env->provider_count, .max_threads = env->max_threads,
-                           .rules = env->rules };
-    partition before, now, after;
-    cost_book *book = NULL;
-    inlay_status status = INLAY_OK;
-
-    INLAY_TRY(cost_book_open(&open, &book, t->diag));
-    if (!price_again(t, env->costs, &before) || !price_again(t, book, &now)) {
-        status = no_memory(t);
-        goto done;
-    }
-    again.costs = book;
-    t->result.before_ns = assignment_ns(t, env->costs, &before);
-    t->result.measured_ns = assignment_ns(t, book, &now);
-    INLAY_TRY(partition_again(&again, &now, &t->a, &after, t->diag));
-    t->result.after_ns = after.cost_ns;
-    INLAY_TRY(tell_changes(t, &now, &after));
-done:
-    cost_book_close(book);
-    return status;
-}
-
 /* ------------------------------------------------------------------ the whole */
 
 static inlay_status find_identities(tuning *t)
 {
     t->identities = arena_array(&t->a, (size_t)t->s->env.provider_count + 1, sizeof *t->identities);
     if (t->identities == NULL)
-        return no_memory(t);
+        return tune_no_memory(t);
     for (uint32_t i = 0; i < t->s->env.provider_count; i++)
         t->identities[i] = cost_identity_of(&t->s->providers[i]);
     return INLAY_OK;
@@ -655,19 +306,19 @@ static inlay_status tune(tuning *t)
     INLAY_TRY(session_costs_folder(t->s, folder, sizeof folder, t->diag));
     t->graphs = arena_array(&t->a, count_programs(t->s->main), sizeof *t->graphs);
     if (t->graphs == NULL)
-        return no_memory(t);
+        return tune_no_memory(t);
     if (cost_store_load(folder, &log, &t->store) != INLAY_OK)
-        return no_memory(t);
+        return tune_no_memory(t);
     INLAY_TRY(find_identities(t));
     INLAY_TRY(read_inputs(t));
     if (depends_on_data(t->s->main))
         INLAY_TRY(try_model(t));
     INLAY_TRY(add_graphs(t, t->s->main));
-    INLAY_TRY(find_kernels(t));
+    INLAY_TRY(tune_find_kernels(t));
     INLAY_TRY(measure_kernels(t));
     attribute_merge(&t->list);
     INLAY_TRY(cost_store_merge(folder, t->list.records, t->list.count, &log, t->diag));
-    INLAY_TRY(compare(t, folder));
+    INLAY_TRY(tune_compare(t, folder));
 done:
     return status;
 }

@@ -1,0 +1,33 @@
+/* measure/measure_parts.h - what measurements of kernels and of copies have in common; for measure*.c only. */
+#ifndef MEASURE_MEASURE_PARTS_H
+#define MEASURE_MEASURE_PARTS_H
+#include "measure/measure.h"
+#include "threads/run.h"
+#include <time.h>
+
+/* ------------------------------------------------------------------ caches, measure_caches.c */
+
+enum { MEASURE_SWEEP_LEAST = 32 << 20 }; /* bytes: more than any cache of one core */
+
+/* Reads a byte of every line. */
+void measure_read_through(const char *memory, size_t bytes);
+/* Each thread of the run reads `bytes` of the sweep's memory, at most sweep->bytes. */
+void measure_sweep_run(const measure_sweep *sweep, const inlay_run *run, size_t bytes);
+
+/* ------------------------------------------------------------------ clocks, buffers, copies, measure_copies.c */
+
+double measure_clock_ns(clockid_t id);
+double measure_now_ns(void); /* CLOCK_MONOTONIC */
+
+/* Memory of a domain, host or a device's; free it with the next. */
+INLAY_NODISCARD inlay_status measure_buffer(const part_provider *p, uint32_t domain, uint64_t bytes, inlay_buffer *out,
+                                            inlay_diag *diag);
+void measure_buffer_free(const part_provider *p, inlay_buffer *buffer); /* handle 0 is a no-op */
+
+/* Does the provider signal fences? */
+bool measure_is_async(const part_provider *p);
+/* One copy, waited for. *signalled counts what the timeline was told. */
+INLAY_NODISCARD inlay_status measure_copy_now(const part_provider *p, inlay_run *run, uint64_t timeline,
+                                              uint64_t *signalled, const inlay_buffer *from, const inlay_buffer *to,
+                                              inlay_diag *diag);
+#endif

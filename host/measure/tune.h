@@ -1,0 +1,56 @@
+/* measure/tune.h - the state of inlay_tune(); for tune*.c only. */
+#ifndef MEASURE_TUNE_H
+#define MEASURE_TUNE_H
+#include "measure/attribute.h"
+#include "measure/measure.h"
+#include "partition/cost_store.h"
+#include "session/session.h"
+
+/* A graph of the model and the sizes at which it is tuned. */
+typedef struct tuned {
+    const program *program;
+    inlay_value_state *values;
+    inlay_cost *prices; /* [offer_count] by what was known before */
+    uint32_t *sources;  /* [offer_count] COST_* of these */
+} tuned;
+
+/* Something to measure: the first offer, or region, with its key. */
+typedef struct kernel {
+    cost_key key;
+    const tuned *in;
+    uint32_t offer;            /* of a region its first */
+    const part_region *region; /* NULL: the offer alone */
+    double weight; /* what all of its kind are expected to take */
+    bool known;    /* has a figure already */
+} kernel;
+
+typedef struct tuning {
+    inlay_session *s;
+    inlay_tune_options how;
+    inlay_tune_result result;
+    arena a;
+    cost_sizes sizes;
+    tuned *graphs; /* [graph_count] the main one first */
+    uint32_t graph_count;
+    kernel *kernels; /* [kernel_count] owned */
+    uint32_t kernel_count, kernel_capacity;
+    attribute_list list; /* what came out; owned */
+    uint64_t *identities; /* [provider_count] */
+    cost_store store;     /* what was measured before */
+    measure_sweep sweep;
+    double begin, end;    /* seconds */
+    uint32_t at;          /* kernel in hand */
+    run_shared shared;
+    runner *runner;       /* after a run of the model; NULL: none */
+    bool has_shared;
+    bool stopped;
+    char what[96];
+    inlay_diag *diag;
+} tuning;
+
+inlay_status tune_no_memory(const tuning *t); /* writes the diag */
+/* What is worth measuring, the most expensive first; graphs are priced. */
+INLAY_NODISCARD inlay_status tune_find_kernels(tuning *t);
+/* Prices the model again with what was measured, and tells which nodes would change their provider. */
+INLAY_NODISCARD inlay_status tune_compare(tuning *t, const char *folder);
+#endif
