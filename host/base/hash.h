@@ -10,8 +10,8 @@
 /* The hash of the bytes; the same on every machine of the same byte order. seed chains several hashes into one. */
 uint64_t hash_bytes(const void *data, size_t bytes, uint64_t seed);
 
-/* The same for much memory, in blocks that several threads can hash at once: see threads/hash_many.h. Up to one block it
- * is hash_bytes. */
+/* The same for much memory, in blocks that several threads can hash at once: see threads/hash_many.h. Up to one block
+ * it is hash_bytes. */
 #define HASH_BLOCK ((size_t)1 << 20)
 uint64_t hash_blocks(const void *data, size_t bytes, uint64_t seed);
 

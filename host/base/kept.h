@@ -15,8 +15,8 @@ typedef struct kept_part {
 } kept_part;
 bool kept_write(const char *path, const kept_part *parts, uint32_t part_count);
 
-/* Files of the folder that end in suffix: the longest unused go until the others fit max_bytes and max_files. Left behind by
- * writers that died: those go after an hour. What is open elsewhere stays valid there. */
+/* Files of the folder that end in suffix: the longest unused go until the others fit max_bytes and max_files. Left
+ * behind by writers that died: those go after an hour. What is open elsewhere stays valid there. */
 void kept_trim(const char *path, const char *suffix, uint64_t max_bytes, uint32_t max_files);
 
 /* Says that the open file has been used, for kept_trim. */

@@ -1,4 +1,5 @@
-/* Partition by partition (a stretch in the code): provider, time, runner-up; the bodies of control flow stand below their node. */
+/* Partition by partition (a stretch in the code): provider, time, runner-up; bodies of control flow stand below their
+ * node. */
 #include "explain/text.h"
 #include <inttypes.h>
 #include <string.h>

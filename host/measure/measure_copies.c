@@ -21,7 +21,8 @@ double measure_now_ns(void)
     return measure_clock_ns(CLOCK_MONOTONIC);
 }
 
-inlay_status measure_buffer(const part_provider *p, uint32_t domain, uint64_t bytes, inlay_buffer *out, inlay_diag *diag)
+inlay_status measure_buffer(const part_provider *p, uint32_t domain, uint64_t bytes, inlay_buffer *out,
+                            inlay_diag *diag)
 {
     void *memory = NULL;
 

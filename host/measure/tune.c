@@ -1,9 +1,9 @@
 /* tune.c - times what the providers offer for a model, and says what that changes.
  *
  * What a provider merges is timed as it would run: in the regions that it would have if all that it offers were its
- * own, and their times are shared out (measure/attribute.h). Equal layers are one kernel (partition/cost_key.h). Kernels
- * are taken in the order of what they are expected to cost the model, so that time that runs out is missing where it
- * matters least. */
+ * own, and their times are shared out (measure/attribute.h). Equal layers are one kernel (partition/cost_key.h).
+ * Kernels are taken in the order of what they are expected to cost the model, so that time that runs out is missing
+ * where it matters least. */
 #include "measure/tune.h"
 #include "base/clock.h"
 #include <limits.h>

@@ -1,5 +1,5 @@
-/* threads/gomp.h - libgomp's threads, by the functions that compilers call for a parallel region. It is opened by hand so
- * that it can be told how to wait, which only its environment can: see gomp.c. */
+/* threads/gomp.h - libgomp's threads, by the functions that compilers call for a parallel region. It is opened by hand
+ * so that it can be told how to wait, which only its environment can: see gomp.c. */
 #ifndef THREADS_GOMP_H
 #define THREADS_GOMP_H
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-/* threads/scene.h - whose code a thread is running: the note that a crash report is made from (plugin/crash.h). Workers of
- * a loop borrow the note of the thread that started the loop. */
+/* threads/scene.h - whose code a thread is running: the note that a crash report is made from (plugin/crash.h). Workers
+ * of a loop borrow the note of the thread that started the loop. */
 #ifndef THREADS_SCENE_H
 #define THREADS_SCENE_H
 

@@ -1,5 +1,5 @@
-/* threads/threads.h - the one pool of the process, which is OpenMP's: libraries that plugins use (oneDNN, OpenBLAS) bring
- * loops of their own to the same threads.
+/* threads/threads.h - the one pool of the process, which is OpenMP's: libraries that plugins use (oneDNN, OpenBLAS)
+ * bring loops of their own to the same threads.
  *
  * The budget is the number of CPUs that this process may use. A loop leases workers from it and gives them back; when
  * several threads run models at once, the second gets what the first left, at worst itself. */
