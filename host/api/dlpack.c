@@ -1,4 +1,5 @@
-/* api/dlpack.c - tensors to and from DLPack 0.6, whose structs are spelled out here as its specification gives them. */
+/* api/dlpack.c - tensors to and from DLPack, 0.6 and 1.x, whose structs are spelled out here as its specification gives
+ * them. */
 #include "exec/value.h"
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,16 @@ struct DLManagedTensor {
     void (*deleter)(struct DLManagedTensor *self);
 };
 
+/* DLPack 1.x. */
+enum { DL_MAJOR = 1, DL_READ_ONLY = 1 << 0 };
+struct DLManagedTensorVersioned {
+    uint32_t major, minor;
+    void *context;
+    void (*deleter)(struct DLManagedTensorVersioned *self);
+    uint64_t flags;
+    dl_tensor tensor;
+};
+
 static const struct {
     inlay_dtype dtype;
     dl_type type;
@@ -55,6 +66,15 @@ static void call_deleter(void *owner, inlay_value *value)
         m->deleter(m);
 }
 
+static void call_versioned_deleter(void *owner, inlay_value *value)
+{
+    struct DLManagedTensorVersioned *m = owner;
+
+    (void)value;
+    if (m->deleter != NULL)
+        m->deleter(m);
+}
+
 static bool is_dense(const dl_tensor *t)
 {
     int64_t stride = 1;
@@ -70,9 +90,10 @@ static bool is_dense(const dl_tensor *t)
     return true;
 }
 
-inlay_status inlay_value_from_dlpack(struct DLManagedTensor *tensor, inlay_value **out_value, inlay_diag *diag)
+/* owner: the managed tensor, which free_memory releases. */
+static inlay_status take(const dl_tensor *t, void *owner, void (*free_memory)(void *owner, inlay_value *value),
+                         inlay_value **out_value, inlay_diag *diag)
 {
-    const dl_tensor *t = &tensor->tensor;
     inlay_dtype dtype = INLAY_UNDEFINED;
     inlay_status status;
 
@@ -95,14 +116,32 @@ inlay_status inlay_value_from_dlpack(struct DLManagedTensor *tensor, inlay_value
                                 UINT64_MAX, out_value, diag);
     if (status == INLAY_OK) {
         (*out_value)->capacity = (*out_value)->buffer.bytes;
-        (*out_value)->owner = tensor;
-        (*out_value)->free_memory = call_deleter;
+        (*out_value)->owner = owner;
+        (*out_value)->free_memory = free_memory;
     }
     return status;
 }
 
+inlay_status inlay_value_from_dlpack(struct DLManagedTensor *tensor, inlay_value **out_value, inlay_diag *diag)
+{
+    return take(&tensor->tensor, tensor, call_deleter, out_value, diag);
+}
+
+inlay_status inlay_value_from_dlpack_versioned(struct DLManagedTensorVersioned *tensor, inlay_value **out_value,
+                                               inlay_diag *diag)
+{
+    *out_value = NULL;
+    if (tensor->major != DL_MAJOR)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "the tensor is of DLPack %u.%u; this library takes 1.x",
+                          tensor->major, tensor->minor);
+    if ((tensor->flags & DL_READ_ONLY) != 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "the DLPack tensor is read-only; copy it first");
+    return take(&tensor->tensor, tensor, call_versioned_deleter, out_value, diag);
+}
+
 typedef struct dl_export {
     struct DLManagedTensor managed;
+    struct DLManagedTensorVersioned versioned; /* one of the two */
     int64_t dims[INLAY_MAX_RANK];
     inlay_value *value; /* a reference */
 } dl_export;
@@ -115,11 +154,19 @@ static void delete_export(struct DLManagedTensor *self)
     free(e);
 }
 
-inlay_status inlay_value_to_dlpack(inlay_value *value, struct DLManagedTensor **out_tensor, inlay_diag *diag)
+static void delete_versioned(struct DLManagedTensorVersioned *self)
+{
+    dl_export *e = self->context;
+
+    inlay_value_unref(e->value);
+    free(e);
+}
+
+/* A view of value, which gains a reference; *out_tensor describes it. */
+static inlay_status export_value(inlay_value *value, dl_export **out, dl_tensor *out_tensor, inlay_diag *diag)
 {
     dl_export *e;
 
-    *out_tensor = NULL;
     if (value->kind != INLAY_KIND_TENSOR)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "only tensors can be passed on as DLPack");
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
@@ -130,11 +177,40 @@ inlay_status inlay_value_to_dlpack(inlay_value *value, struct DLManagedTensor **
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a DLPack tensor");
         e->value = inlay_value_ref(value);
         memcpy(e->dims, value->dims, value->rank * sizeof *e->dims);
-        e->managed = (struct DLManagedTensor){ .context = e, .deleter = delete_export };
-        e->managed.tensor = (dl_tensor){ .data = inlay_value_data(value), .device = { DL_CPU, 0 },
-                                         .rank = (int32_t)value->rank, .type = types[i].type, .dims = e->dims };
-        *out_tensor = &e->managed;
+        *out_tensor = (dl_tensor){ .data = inlay_value_data(value), .device = { DL_CPU, 0 },
+                                   .rank = (int32_t)value->rank, .type = types[i].type, .dims = e->dims };
+        *out = e;
         return INLAY_OK;
     }
     return inlay_fail(diag, INLAY_UNSUPPORTED, "DLPack has no type for %s", inlay_dtype_name(value->dtype));
+}
+
+inlay_status inlay_value_to_dlpack(inlay_value *value, struct DLManagedTensor **out_tensor, inlay_diag *diag)
+{
+    dl_export *e = NULL;
+    dl_tensor tensor;
+    inlay_status status = export_value(value, &e, &tensor, diag);
+
+    *out_tensor = NULL;
+    if (status != INLAY_OK)
+        return status;
+    e->managed = (struct DLManagedTensor){ .tensor = tensor, .context = e, .deleter = delete_export };
+    *out_tensor = &e->managed;
+    return INLAY_OK;
+}
+
+inlay_status inlay_value_to_dlpack_versioned(inlay_value *value, struct DLManagedTensorVersioned **out_tensor,
+                                             inlay_diag *diag)
+{
+    dl_export *e = NULL;
+    dl_tensor tensor;
+    inlay_status status = export_value(value, &e, &tensor, diag);
+
+    *out_tensor = NULL;
+    if (status != INLAY_OK)
+        return status;
+    e->versioned = (struct DLManagedTensorVersioned){ .major = DL_MAJOR, .context = e, .deleter = delete_versioned,
+                                                      .tensor = tensor };
+    *out_tensor = &e->versioned;
+    return INLAY_OK;
 }

@@ -275,6 +275,13 @@ inlay_status inlay_context_set_output(inlay_context *context, uint32_t index, in
     return INLAY_OK;
 }
 
+inlay_status inlay_plugin_register(inlay_status (*open)(const struct inlay_host *host,
+                                                        const struct inlay_plugin **out_plugin, inlay_diag *diag),
+                                   inlay_diag *diag)
+{
+    return plugin_register(open, diag);
+}
+
 /* ------------------------------------------------------------------ running */
 
 static inlay_status gather_inputs(inlay_context *c, inlay_diag *diag)
@@ -388,7 +395,37 @@ static inlay_status run_watched(inlay_context *c, inlay_diag *diag)
     return status;
 }
 
+/* INLAY_RUN_OUTPUTS_BOUND: every output that was to go somewhere went there. */
+static inlay_status check_outputs(const inlay_context *c, inlay_diag *diag)
+{
+    for (uint32_t k = 0; k < inlay_session_output_count(c->session); k++) {
+        const inlay_value *want = c->wanted[k], *made = c->runner->outputs[k];
+
+        if (want == NULL || made == want)
+            continue;
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "output %u ('%s') takes %llu bytes and does not fit the value of "
+                          "%llu bytes that it was bound to", k, c->session->outputs[k].name,
+                          (unsigned long long)(made != NULL ? made->buffer.bytes : 0),
+                          (unsigned long long)want->capacity);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status start_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag);
+
 inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
+{
+    bool must_fit = options != NULL && INLAY_HAS(options, flags) && (options->flags & INLAY_RUN_OUTPUTS_BOUND) != 0;
+    inlay_status status;
+
+    if (options != NULL && INLAY_HAS(options, flags) && (options->flags & 0xffffu & ~INLAY_RUN_OUTPUTS_BOUND) != 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_run_options.flags has 0x%x, which this library does not "
+                          "know", options->flags);
+    status = start_run(context, options, diag);
+    return status == INLAY_OK && must_fit ? check_outputs(context, diag) : status;
+}
+
+static inlay_status start_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
 {
     static const uint32_t never;
     run_shared *shared = &context->shared;
@@ -400,7 +437,7 @@ inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *
         if (options->struct_size >= offsetof(inlay_run_options, cancel) + sizeof options->cancel &&
             options->cancel != NULL)
             shared->run.cancel = options->cancel;
-        if (options->struct_size >= sizeof *options)
+        if (INLAY_HAS(options, timeout_ns))
             shared->run.deadline_ns = deadline_after(options->timeout_ns);
     }
     shared->watched = shared->run.cancel != &never || shared->run.deadline_ns != 0;

@@ -56,6 +56,9 @@ typedef struct check_beacon {
     uint32_t unit;     /* number of the unit at hand; CHECK_NO_UNIT: outside of all */
     int32_t signal;    /* that the handler caught, 0 = none */
     uint32_t open;     /* 1 while the plugin is being opened, without which nothing else can be checked */
+    uint32_t broken;   /* 1: the plugin cannot be opened or described: no other group has anything to say */
+    uint32_t forked;   /* atomic: how often it forked */
+    uint32_t closed;   /* 1: the checker's own descriptors were closed */
     char phase[48];    /* "execute": whose code runs, ours or the plugin's */
     char subject[256]; /* "Relu-14 float[3,5]" */
     char crash[256];   /* the handler's words about the address */
@@ -83,6 +86,7 @@ typedef struct check {
     check_beacon *beacon;
     FILE *report;
     uint32_t unit; /* number of the next unit */
+    bool told_fork;
 } check;
 
 /* The child's main(); returns its exit code. */

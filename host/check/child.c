@@ -1,11 +1,45 @@
 /* The child's side: the group that the parent asked for, and the lines that go back. */
 #include "check/check.h"
+#include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+static check_beacon *the_beacon;
+
+/* A copy of this process would go on checking and report twice: it ends at once. posix_spawn and system do not come by
+ * here. */
+static void note_fork(void)
+{
+    (void)__atomic_add_fetch(&the_beacon->forked, 1, __ATOMIC_RELAXED);
+}
+
+static void end_fork(void)
+{
+    _exit(0);
+}
+
+/* What would leave the report without an end. */
+static void look_after(check *c)
+{
+    if (fcntl(CHECK_REPORT_FD, F_GETFD) < 0) {
+        c->beacon->closed = 1;
+        _exit(1);
+    }
+    if (__atomic_exchange_n(&c->beacon->forked, 0, __ATOMIC_RELAXED) != 0 && !c->told_fork) {
+        c->told_fork = true;
+        check_fail(c, "manners", c->beacon->subject, "no fork",
+                   "use threads, or posix_spawn for another program: a copy of the host's process is of no use",
+                   "it forked in %s", c->beacon->phase);
+    }
+}
 
 void check_phase(check *c, const char *phase)
 {
+    look_after(c);
     (void)snprintf(c->beacon->phase, sizeof c->beacon->phase, "%s", phase);
     check_tick(c);
 }
@@ -127,12 +161,18 @@ int check_child(const check_args *args)
     c.report = fdopen(CHECK_REPORT_FD, "w");
     if (c.beacon == MAP_FAILED || c.report == NULL)
         return 1;
-    check_phase(&c, "the checker");
+    (void)snprintf(c.beacon->phase, sizeof c.beacon->phase, "the checker");
     crash_watch(c.beacon);
+    the_beacon = c.beacon;
+    (void)pthread_atfork(note_fork, NULL, end_fork);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* so that all processes that it leaves behind are this one's */
     for (size_t g = 0; g < sizeof groups / sizeof groups[0]; g++)
         if (strcmp(groups[g].name, args->group) == 0)
             groups[g].run(&c);
     check_phase(&c, "the end of the process");
+    if (waitpid(-1, NULL, WNOHANG) == 0)
+        check_fail(&c, "manners", args->group, "no process that outlives the plugin", "wait for those that it starts",
+                   "processes that it started are still running");
     (void)fputs("done\n", c.report);
     return fclose(c.report) == 0 ? 0 : 1;
 }

@@ -1,5 +1,6 @@
 /* The description, and that opening does nothing but describe. */
 #include "check/loaded.h"
+#include "check/manners.h"
 #include "check/process.h"
 #include "plugin/note.h"
 #include "plugin/plugin.h"
@@ -392,6 +393,8 @@ static void check_borrowed_symbols(check *c, const loaded_plugin *l)
 void check_group_open(check *c)
 {
     const process_state before = process_look();
+    const manners own = manners_look();
+    char changed[600];
     inlay_diag diag = INLAY_DIAG_INIT;
     loaded_plugin l;
     process_state after;
@@ -405,6 +408,7 @@ void check_group_open(check *c)
     c->beacon->open = 0;
     if (status != INLAY_OK) {
         check_fail(c, "open", NULL, "that it loads and describes itself", "see what is missing", "%s", diag.text);
+        c->beacon->broken = 1;
         return;
     }
     after = process_look();
@@ -426,4 +430,7 @@ void check_group_open(check *c)
     check_hosts(c, &l);
     check_phase(c, "shutdown and dlclose");
     loaded_close(&l);
+    if (manners_compare(&own, changed, sizeof changed) > 0)
+        check_fail(c, "manners", "open, create and destroy", "what a plugin leaves alone as it was",
+                   "see \"What a plugin leaves alone\" in inlay/plugin.h; inlay_host.log is for words", "%s", changed);
 }

@@ -3,6 +3,7 @@
 #include "check/agree.h"
 #include "check/data.h"
 #include "check/generate.h"
+#include "check/manners.h"
 #include "check/process.h"
 #include "threads/threads.h"
 #include <pthread.h>
@@ -25,7 +26,12 @@ typedef struct tally {
     char heap_at[300];
     uint32_t variants;  /* further runs that agreed */
     bool concurrent;    /* tried already */
+    bool large;         /* the case at hand is one */
+    uint32_t large_cases;
 } tally;
+
+/* What n stands for in large cases: tensors of a hundred thousand elements, and one or two of a kind. */
+enum { LARGE_SCALE = 24, QUICK_SCALE = 6, LARGE_CASES = 2, LARGE_CASES_QUICK = 1 };
 
 static void complain(tally *t, const op_case *k, const char *expected, const char *fix, const char *got)
 {
@@ -133,22 +139,32 @@ static void compare_with_itself(tally *t, const bench *b, const bench_result *wa
     t->concurrent = true;
 }
 
-static void compare_threads(tally *t, const op_case *k, const case_one *one, const bench_result *want)
+static void compare_workers(tally *t, const op_case *k, const case_one *one, const bench_result *want, uint32_t workers)
 {
-    uint32_t budget = threads_budget();
     inlay_diag diag = INLAY_DIAG_INIT;
     const bench_how how = { 0 };
     bench b;
 
-    if (budget < 2)
-        return;
-    if (bench_open(t->c, t->p, one, k, budget, &b, &diag) != INLAY_OK) {
+    if (bench_open(t->c, t->p, one, k, workers, &b, &diag) != INLAY_OK) {
         complain(t, k, "that it compiles for more threads too", "do not depend on max_threads being 1", diag.text);
         return;
     }
-    compare_variant(t, &b, &how, want, "with more than one thread", "let ranges of a parallel loop not share what they "
-                    "write, and take scratch by worker");
+    for (int again = 0; again < (t->large && !t->c->args->quick ? 2 : 1); again++)
+        compare_variant(t, &b, &how, want, workers == 2   ? "with 2 threads"
+                                           : workers == 4 ? "with 4 threads"
+                                                          : "with 16 threads",
+                        "let ranges of a parallel loop not share what they write, and take scratch by worker");
     bench_close(&b);
+}
+
+/* More threads than CPUs, too: which range is done when is up to the scheduler then. */
+static void compare_threads(tally *t, const op_case *k, const case_one *one, const bench_result *want)
+{
+    compare_workers(t, k, one, want, 2);
+    if (t->large || !t->c->args->quick)
+        compare_workers(t, k, one, want, 4);
+    if (!t->c->args->quick) /* more threads than CPUs wait for each other: seconds */
+        compare_workers(t, k, one, want, 16);
 }
 
 /* ------------------------------------------------------------------ against others */
@@ -250,7 +266,10 @@ static bool try_case(void *user, op_case *k)
             bench_result_deinit(&want);
     }
     case_one_deinit(&one);
-    return t->complaints < 8;
+    if (t->large && answer.kind == BENCH_OFFERED)
+        t->large_cases++;
+    return t->complaints < 8 &&
+           (!t->large || t->large_cases < (t->c->args->quick ? LARGE_CASES_QUICK : LARGE_CASES));
 }
 
 static bool try_source(void *user, const case_source *source)
@@ -258,14 +277,27 @@ static bool try_source(void *user, const case_source *source)
     tally *t = user;
     const case_range range = { .seed = t->c->args->seed, .scale = 1, .quick = t->c->args->quick };
 
+    const case_range large = { .seed = t->c->args->seed, .scale = t->c->args->quick ? QUICK_SCALE : LARGE_SCALE, .quick = true, .scaled = true };
+    char changed[600];
+    manners before;
+
     t->source = source;
     t->sources++;
     (void)snprintf(t->subject, sizeof t->subject, "%s-%lld", source->op_type, (long long)source->opset);
     t->cases = t->compared = t->complaints = t->heap_cases = t->variants = 0;
-    t->concurrent = false;
+    t->concurrent = t->large = false;
+    t->large_cases = 0;
     if (!check_unit(t->c, "%s", t->subject))
         return true;
+    before = manners_look();
     generate_cases(source, &range, try_case, t);
+    t->large = true;
+    if (t->cases > 0)
+        generate_cases(source, &large, try_case, t);
+    t->large = false;
+    if (manners_compare(&before, changed, sizeof changed) > 0)
+        check_fail(t->c, "manners", t->subject, "what a plugin leaves alone as it was",
+                   "see \"What a plugin leaves alone\" in inlay/plugin.h; inlay_host.log is for words", "%s", changed);
     if (t->complaints > MAX_COMPLAINTS)
         check_fail(t->c, "results", t->subject, "agreement", "see the lines above", "%u further complaints",
                    t->complaints - MAX_COMPLAINTS);

@@ -213,6 +213,7 @@ bool world_open(check *c, const char *name, bool with_reference, world *w)
     status = loaded_open(c->args->file, p, &diag);
     c->beacon->open = 0;
     if (status != INLAY_OK) {
+        c->beacon->broken = 1;
         check_skip(c, name, NULL, "the plugin cannot be opened: %s", diag.text);
         return false;
     }

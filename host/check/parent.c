@@ -72,10 +72,16 @@ static int high_fd(int fd)
 static inlay_status start_actions(child *k, int report_end, const char *const argv[], inlay_diag *diag)
 {
     posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
     int error = posix_spawn_file_actions_init(&actions);
 
     if (error != 0)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to start a process");
+    if (posix_spawnattr_init(&attributes) != 0) {
+        (void)posix_spawn_file_actions_destroy(&actions);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to start a process");
+    }
+    error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP); /* a group of its own */
     if (error == 0)
         error = posix_spawn_file_actions_adddup2(&actions, k->beacon_fd, CHECK_BEACON_FD);
     if (error == 0)
@@ -85,7 +91,8 @@ static inlay_status start_actions(child *k, int report_end, const char *const ar
     if (error == 0)
         error = posix_spawn_file_actions_adddup2(&actions, k->output, STDERR_FILENO);
     if (error == 0)
-        error = posix_spawn(&k->pid, "/proc/self/exe", &actions, NULL, (char *const *)(uintptr_t)argv, environ);
+        error = posix_spawn(&k->pid, "/proc/self/exe", &actions, &attributes, (char *const *)(uintptr_t)argv, environ);
+    (void)posix_spawnattr_destroy(&attributes);
     (void)posix_spawn_file_actions_destroy(&actions);
     if (error != 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "cannot start a process to check the plugin in: %s", strerror(error));
@@ -151,6 +158,7 @@ static inlay_status start(const watch *w, const char *group, uint32_t from, chil
 static void finish(child *k)
 {
     if (k->pid > 0) {
+        (void)kill(-k->pid, SIGKILL); /* its group: what the plugin started goes with it */
         (void)kill(k->pid, SIGKILL);
         while (waitpid(k->pid, NULL, 0) < 0 && errno == EINTR)
             continue;
@@ -273,7 +281,11 @@ static void say_crash(const watch *w, const child *k, const char *group, int wai
     check_line line = { .result = CHECK_FAIL, .check = group, .subject = b->subject, .got = got, .expected = expected };
 
     last_words(k, words, sizeof words);
-    if (hung) {
+    if (b->closed != 0) {
+        (void)snprintf(expected, sizeof expected, "that it closes only what it opened");
+        (void)snprintf(got, sizeof got, "it closed descriptor %d, the checker's own, in %s", CHECK_REPORT_FD, b->phase);
+        line.fix = "close descriptors by the number that open returned, never a range of them";
+    } else if (hung) {
         (void)snprintf(expected, sizeof expected, "an answer within %g seconds", w->args->time_limit);
         (void)snprintf(got, sizeof got, "nothing happened in %s for that long%s", b->phase, words);
         line.fix = "find the endless loop or the lock that is never released: run the same under a debugger, or raise "
@@ -300,6 +312,7 @@ static bool await_end(const watch *w, child *k, int *out_wait_status)
         pid_t got = waitpid(k->pid, out_wait_status, WNOHANG);
 
         if (got == k->pid) {
+            (void)kill(-k->pid, SIGKILL); /* the group lives as long as one that was left behind */
             k->pid = -1;
             return true;
         }
@@ -309,7 +322,7 @@ static bool await_end(const watch *w, child *k, int *out_wait_status)
 }
 
 /* How a process ended. */
-enum { ENDED, CRASHED, CRASHED_OUTSIDE, CANNOT_OPEN };
+enum { ENDED, CRASHED, CRASHED_OUTSIDE, CANNOT_OPEN, CANNOT_ASSESS };
 
 /* One process. *io_from: the unit to begin with, and after a crash the one behind it. */
 static inlay_status run_once(const watch *w, const char *group, uint32_t *io_from, uint32_t *out_end, inlay_diag *diag)
@@ -331,7 +344,11 @@ static inlay_status run_once(const watch *w, const char *group, uint32_t *io_fro
                    : k.beacon->unit == CHECK_NO_UNIT ? CRASHED_OUTSIDE
                                                       : CRASHED;
         *io_from = k.beacon->unit + 1;
+        if (hung && strcmp(k.beacon->phase, "assess") == 0)
+            *out_end = CANNOT_ASSESS;
     }
+    if (status == INLAY_OK && k.beacon->broken != 0)
+        *out_end = CANNOT_OPEN;
     finish(&k);
     return status;
 }
@@ -359,11 +376,15 @@ inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_
     uint32_t end = ENDED;
 
     *out_summary = (check_summary){ { 0 } };
-    for (uint32_t g = 0; g < GROUP_COUNT && status == INLAY_OK && end != CANNOT_OPEN; g++)
+    for (uint32_t g = 0; g < GROUP_COUNT && status == INLAY_OK && end != CANNOT_OPEN && end != CANNOT_ASSESS;
+         g++)
         if (args->group == NULL || strcmp(args->group, groups[g]) == 0)
             status = run_group(&w, groups[g], &end, diag);
     if (status == INLAY_OK && end == CANNOT_OPEN && args->group == NULL)
         say(&w, &(check_line){ .result = CHECK_SKIP, .check = "all", .subject = "", .expected = "", .fix = "",
                                .got = "the other checks: the plugin cannot be opened" });
+    if (status == INLAY_OK && end == CANNOT_ASSESS && args->group == NULL)
+        say(&w, &(check_line){ .result = CHECK_SKIP, .check = "all", .subject = "", .expected = "", .fix = "",
+                               .got = "the other checks: every one begins with assess, which does not come back" });
     return status;
 }

@@ -323,8 +323,13 @@ json_t *cli_diag_json(const inlay_diag *diag)
     return json;
 }
 
-int cli_fail(const cli_common *common, const inlay_diag *diag)
+int cli_fail(const cli_common *common, const inlay_diag *failure)
 {
+    inlay_diag put_right = *failure;
+    const inlay_diag *diag = &put_right;
+
+    if (diag->code == INLAY_OK) /* a failure is never "ok" */
+        put_right.code = INLAY_INTERNAL;
     cli_progress_clear();
     (void)fflush(stdout);
     (void)fprintf(stderr, "%s: %s\n", common->verb, diag->text[0] != '\0' ? diag->text : inlay_status_text(diag->code));

@@ -5,6 +5,7 @@
 #include "config/options.h"
 #include "session/session.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -119,7 +120,7 @@ typedef struct request {
     const cli_common *common;
     const inlay_io_info *info;
     inlay_diag *diag;
-    const int64_t *priced; /* [info->rank] sizes that costs assume; NULL = not asked for, or not known */
+    const int64_t *usual; /* [info->rank] sizes that the session takes for usual; NULL = not known */
 } request;
 
 /* The shape after "random:", as in 2,3,224,224 or 2x3x224x224; "" is rank 0. */
@@ -161,7 +162,19 @@ static const int64_t *priced_dims(const inlay_session *s, uint32_t input, uint32
     return v->rank == rank && rank != INLAY_RANK_UNKNOWN ? v->dims : NULL;
 }
 
-/* The declared shape; what it leaves open is 1, with a note, or as costs assume it. */
+/* The same where the sizes of all inputs go together; guesses for costs alone need not. */
+static const int64_t *usual_dims(const inlay_session *s, uint32_t input, uint32_t rank)
+{
+    const inlay_value_state *all = s->main->parts.compiled_for, *v;
+
+    if (all == NULL)
+        return NULL;
+    v = &all[s->model->main->inputs[input]];
+    return v->rank == rank && rank != INLAY_RANK_UNKNOWN ? v->dims : NULL;
+}
+
+/* The declared shape. What it leaves open is as everywhere in a session: what --dim or --assume says, or else a usual
+ * size that goes together with the others (1 in a batch, 224 of an image, 64 in a sequence), with a note. */
 static inlay_status assume_shape(const request *r, int64_t *dims, uint32_t *out_rank)
 {
     const inlay_io_info *info = r->info;
@@ -177,17 +190,13 @@ static inlay_status assume_shape(const request *r, int64_t *dims, uint32_t *out_
             dims[i] = named_dim(r->common, info->dim_names[i]);
         if (dims[i] >= 0)
             continue;
-        if (r->priced != NULL && r->priced[i] >= 0) {
-            dims[i] = r->priced[i];
-            continue;
-        }
-        dims[i] = 1;
+        dims[i] = r->usual != NULL && r->usual[i] >= 0 ? r->usual[i] : 1;
         if (!r->common->quiet && info->dim_names[i][0] != '\0')
-            (void)fprintf(stderr, "%s: input '%s': %s taken as 1 (--dim %s=N)\n", r->common->verb, info->name,
-                          info->dim_names[i], info->dim_names[i]);
+            (void)fprintf(stderr, "%s: input '%s': %s taken as %" PRId64 " (--dim %s=N)\n", r->common->verb, info->name,
+                          info->dim_names[i], dims[i], info->dim_names[i]);
         else if (!r->common->quiet)
-            (void)fprintf(stderr, "%s: input '%s': dimension %u taken as 1 (--input %s=random:SIZES)\n",
-                          r->common->verb, info->name, i, info->name);
+            (void)fprintf(stderr, "%s: input '%s': dimension %u taken as %" PRId64 " (--input %s=random:SIZES)\n",
+                          r->common->verb, info->name, i, dims[i], info->name);
     }
     return INLAY_OK;
 }
@@ -351,7 +360,7 @@ inlay_status feed_make(const feed *f, const cli_common *common, const inlay_sess
         inlay_io_info info = { .struct_size = sizeof info };
         request r = { f, common, &info, diag, NULL };
         INLAY_TRY(inlay_session_input(session, i, &info));
-        r.priced = f->as_priced ? priced_dims(session, i, info.rank) : NULL;
+        r.usual = f->as_priced ? priced_dims(session, i, info.rank) : usual_dims(session, i, info.rank);
         INLAY_TRY(make_one(&r, &values[i]));
     }
     *out_values = values;

@@ -13,7 +13,8 @@ typedef struct feed {
     uint32_t spec_count;
     const char *dir; /* of --inputs, or NULL */
     uint64_t seed;
-    bool as_priced; /* random inputs are as those that costs are for: open sizes as assumed, not 1; integers 0 or 1 */
+    bool as_priced; /* random inputs are as those that costs are for, also where their sizes do not go together; integers
+                       are 0 or 1 */
 } feed;
 
 enum { FEED_KEY_INPUT = 0x3000, FEED_KEY_INPUTS, FEED_KEY_SEED };

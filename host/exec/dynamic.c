@@ -190,6 +190,7 @@ static inlay_status specialize(dynamic_call *c)
                                          .max_threads = c->r->shared->run.max_threads, .workspace_alignment = 64,
                                          .output_count = r->output_count,
                                          .output_stride = sizeof *cache->outputs };
+    inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status;
 
     arena_reset(&cache->a);
@@ -203,10 +204,14 @@ static inlay_status specialize(dynamic_call *c)
             return no_memory(c);
     }
     request.outputs = cache->outputs;
-    status = c->provider->table->specialize(c->provider->state, ps->compiled, &request, &cache->instance, c->diag);
+    status = c->provider->table->specialize(c->provider->state, ps->compiled, &request, &cache->instance, &why);
     if (status != INLAY_OK) {
         cache->instance = NULL;
-        return status;
+        if (status == INLAY_UNSUPPORTED) {
+            c->r->late_step = ps;
+            c->r->late_why = why;
+        }
+        return inlay_fail(c->diag, status, "can't prepare it for these shapes: %.300s", why.text);
     }
     if (request.workspace_bytes > PTRDIFF_MAX / 2) {
         release_instance(c);

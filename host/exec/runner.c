@@ -1,5 +1,8 @@
 #include "exec/runner.h"
 #include "exec/watch.h"
+#include "base/float_state.h"
+#include "base/boundary.h"
+#include "plan/late.h"
 #include "plugin/crash.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
@@ -234,7 +237,8 @@ inlay_status runner_step_failed(const runner *r, const bound_step *s, inlay_stat
     else if (status == INLAY_DEVICE_LOST && ps != NULL && ps->provider != NULL)
         provider_lost(ps->provider->state);
     if (diag == NULL || ps == NULL)
-        return status;
+        return boundary_status(status);
+    status = boundary_settle(status, diag);
     if (status == INLAY_CANCELLED || status == INLAY_DEADLINE_EXCEEDED) {
         const char *word = status == INLAY_CANCELLED ? "the run was cancelled" : "the run took longer than its limit";
         return inlay_fail(diag, status, "%s, at node '%s'", word, ps->node->info.name.data);
@@ -312,8 +316,13 @@ static inlay_status gather_outputs(runner *r, bound *b, inlay_diag *diag)
 
 inlay_status runner_step(runner *r, bound *b, bound_step *s, inlay_diag *diag)
 {
+    const float_state floats = float_state_get();
+    inlay_status status;
+
     crash_here.step = s;
-    return s->simple ? s->execute(s->state, s->compiled, s->instance, &s->args) : run_slow(r, b, s, diag);
+    status = s->simple ? s->execute(s->state, s->compiled, s->instance, &s->args) : run_slow(r, b, s, diag);
+    (void)float_state_restore(floats);
+    return status;
 }
 
 /* For a crash handler: whose code runs in a step. Nothing is allocated, locked or written. */
@@ -335,6 +344,7 @@ static inlay_status walk(runner *r, bound *b, inlay_diag *diag)
     run_shared *shared = r->shared;
     uint32_t count = b->plan->step_count;
     crash_scene *scene = &crash_here;
+    const float_state floats = float_state_get();
 
     for (uint32_t i = 0; i < count; i++) {
         bound_step *s = &b->steps[i];
@@ -342,6 +352,7 @@ static inlay_status walk(runner *r, bound *b, inlay_diag *diag)
 
         scene->step = s;
         status = s->simple ? s->execute(s->state, s->compiled, s->instance, &s->args) : run_slow(r, b, s, diag);
+        (void)float_state_restore(floats);
         if (status == INLAY_OK && shared->watched)
             status = run_poll(&shared->run);
         if (status != INLAY_OK)
@@ -365,6 +376,66 @@ static void watch(runner *r, bound *b)
     }
 }
 
+/* Runs the program that stands in for the runner's own, and takes over its outputs. */
+static inlay_status run_instead(runner *r, program *other, const rt_value *inputs, inlay_diag *diag)
+{
+    uint32_t count = r->prog->graph->output_count;
+    runner *x = r->instead;
+    inlay_status status = INLAY_OK;
+
+    while (x != NULL && x->prog != other)
+        x = x->next_instead;
+    if (x == NULL) {
+        status = runner_create(other, r->shared, &x, diag);
+        if (status != INLAY_OK)
+            return status;
+        x->next_instead = r->instead;
+        r->instead = x;
+    }
+    r->now = NULL;
+    memcpy(x->wanted, r->wanted, count * sizeof *x->wanted);
+    status = runner_run(x, inputs, diag);
+    for (uint32_t k = 0; k < count; k++) {
+        inlay_value_unref(r->outputs[k]);
+        r->outputs[k] = x->outputs[k];
+        x->outputs[k] = NULL;
+    }
+    return status;
+}
+
+/* The program for the shapes in r->key: *out is NULL when it is the runner's own, whose plan is then in *out_bound. */
+static inlay_status find_program(runner *r, uint32_t count, program **out, bound **out_bound, inlay_diag *diag)
+{
+    inlay_status status = late_instead(r->prog, r->key, count, out, diag);
+
+    if (status != INLAY_OK || *out != NULL)
+        return status;
+    status = find_bound(r, count, out_bound, diag);
+    if (status == INLAY_UNSUPPORTED) { /* perhaps because somebody declined just now */
+        inlay_status late = late_instead(r->prog, r->key, count, out, diag);
+
+        if (late != INLAY_OK || *out != NULL)
+            return late;
+    }
+    return status;
+}
+
+/* A dynamic step was declined: remembers it for these shapes of the inputs. */
+static inlay_status decline_run(runner *r, uint32_t count, program **out, inlay_diag *diag)
+{
+    uint8_t *late = calloc((size_t)r->prog->parts.offer_count + 1, 1);
+    inlay_status status = INLAY_OK;
+
+    if (late == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to assign graph '%s' again", r->prog->graph->name);
+    late_mark(r->prog, (uint32_t)(r->late_step - r->prog->steps), &r->late_why, late);
+    (void)pthread_mutex_lock(&r->prog->plan_lock);
+    status = late_remember(r->prog, r->key, count, late, r->late_why.text, diag);
+    (void)pthread_mutex_unlock(&r->prog->plan_lock);
+    free(late);
+    return status == INLAY_OK ? late_instead(r->prog, r->key, count, out, diag) : status;
+}
+
 inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
 {
     const graph *g = r->prog->graph;
@@ -372,16 +443,21 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
     inlay_diag *caller = diag;
     crash_scene before;
     inlay_status status;
+    program *other = NULL;
     bound *b = NULL;
 
     diag = &r->shared->diag; /* steps hold its address */
+    r->late_step = NULL;
     diag->code = INLAY_OK;
-    diag->node[0] = '\0';
+    diag->error_class = INLAY_CLASS_PERMANENT;
+    diag->text[0] = diag->node[0] = diag->tensor[0] = '\0';
     for (uint32_t i = 0; i < count; i++) {
         bool tensor = inputs[i].kind == INLAY_KIND_TENSOR;
         r->key[i] = (plan_input){ inputs[i].dtype, tensor ? inputs[i].rank : INLAY_RANK_UNKNOWN, inputs[i].dims };
     }
-    status = find_bound(r, count, &b, diag);
+    status = find_program(r, count, &other, &b, diag);
+    if (status == INLAY_OK && other != NULL)
+        return run_instead(r, other, inputs, caller);
     if (status != INLAY_OK)
         goto failed;
     r->now = b;
@@ -411,6 +487,11 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
     }
     if (status == INLAY_OK)
         return INLAY_OK;
+    if (status == INLAY_UNSUPPORTED && r->late_step != NULL) {
+        status = decline_run(r, count, &other, diag);
+        if (status == INLAY_OK && other != NULL)
+            return run_instead(r, other, inputs, caller);
+    }
 failed:
     if (caller != NULL && caller != diag && diag->code == status && caller->struct_size >= sizeof *caller)
         *caller = *diag;
@@ -453,6 +534,12 @@ void runner_destroy(runner *r)
 {
     if (r == NULL)
         return;
+    while (r->instead != NULL) {
+        runner *next = r->instead->next_instead;
+
+        runner_destroy(r->instead);
+        r->instead = next;
+    }
     for (uint32_t i = 0; i < BOUNDS_KEPT; i++)
         bound_destroy(r, r->bounds[i]);
     arena_deinit(&r->spare);

@@ -110,6 +110,10 @@ struct runner {
     inlay_value **spares;    /* [output_count] memory that an output had before, to be used again */
     inlay_value **wanted;    /* [output_count] where the caller wants outputs; borrowed; NULL = anywhere */
     plan_input *key;         /* [input_count + captured_count] */
+    const program_step *late_step; /* the dynamic step of this run whose specialize declined; NULL = none */
+    inlay_diag late_why;
+    runner *instead;         /* runners of programs that stand in for this one at some shapes (plan/late.h) ... */
+    runner *next_instead;    /* ... as a list */
 };
 
 INLAY_NODISCARD inlay_status runner_create(program *prog, run_shared *shared, runner **out_runner, inlay_diag *diag);

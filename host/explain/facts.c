@@ -126,8 +126,9 @@ static bool list_answers(facts *f, facts_graph *g)
     g->nodes = arena_array(&f->a, (size_t)nodes + 1, sizeof *g->nodes);
     if (g->nodes == NULL)
         return false;
+    /* Offers that were declined late are told as refusals. */
     for (uint32_t o = 0; o < parts->offer_count; o++)
-        for (uint32_t k = 0; k < parts->offers[o].node_count; k++)
+        for (uint32_t k = 0; !parts->offers[o].declined && k < parts->offers[o].node_count; k++)
             g->nodes[parts->offers[o].nodes[k]].offer_count++;
     for (uint32_t r = 0; r < parts->refusal_count; r++)
         g->nodes[parts->refusals[r].node].refusal_count++;
@@ -136,7 +137,7 @@ static bool list_answers(facts *f, facts_graph *g)
     if (g->offers_of == NULL || g->refusals_of == NULL)
         return false;
     for (uint32_t o = 0; o < parts->offer_count; o++) {
-        for (uint32_t k = 0; k < parts->offers[o].node_count; k++) {
+        for (uint32_t k = 0; !parts->offers[o].declined && k < parts->offers[o].node_count; k++) {
             facts_node *n = &g->nodes[parts->offers[o].nodes[k]];
             g->offers_of[n->first_offer + n->offer_count++] = o;
         }

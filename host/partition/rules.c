@@ -112,7 +112,7 @@ inlay_status part_apply_rules(const part_request *r, const partition *p, const u
     bool bans = bans_anything(r->rules);
 
     for (uint32_t o = 0; o < p->offer_count; o++) {
-        usable[o] = !part_is_barred(r, o);
+        usable[o] = !part_is_barred(r, o) && !p->offers[o].declined;
         for (uint32_t k = 0; bans && usable[o] && k < p->offers[o].node_count; k++)
             usable[o] = ban_on(r, p->offers[o].nodes[k], p->offers[o].provider) == NULL;
     }

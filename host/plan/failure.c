@@ -15,6 +15,7 @@ inlay_status program_step_failed(const graph *g, const program_step *s, inlay_st
 {
     char why[sizeof diag->text], quoted[160];
     const graph_node *n;
+    bool named;
 
     if (diag == NULL || (s->provider == NULL && diag->node[0] != '\0')) /* an inner graph has said where */
         return status;
@@ -22,11 +23,12 @@ inlay_status program_step_failed(const graph *g, const program_step *s, inlay_st
     (void)snprintf(quoted, sizeof quoted, "'%s'", n->info.name.data);
     (void)snprintf(why, sizeof why, "%s",
                    diag->code == status && diag->text[0] != '\0' ? diag->text : inlay_status_text(status));
+    named = s->provider == NULL || strncmp(why, "provider ", 9) == 0; /* the boundary has named it */
     if (strstr(why, quoted) != NULL)
         (void)inlay_fail(diag, status, "%s", why);
     else
         (void)inlay_fail(diag, status, "%s node %s%s%s: %.300s", n->info.op_type.data, quoted,
-                         s->provider != NULL ? ", provider " : "", s->provider != NULL ? s->provider->name : "", why);
+                         named ? "" : ", provider ", named ? "" : s->provider->name, why);
     (void)snprintf(diag->node, sizeof diag->node, "%s", n->info.name.data);
     return status;
 }

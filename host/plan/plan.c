@@ -1,3 +1,4 @@
+#include "plan/late.h"
 #include "plan/planner.h"
 #include <stdlib.h>
 #include <string.h>
@@ -200,6 +201,23 @@ fail:
     return planner_no_memory(b);
 }
 
+/* The provider takes its offer back, for these shapes. The rest is planned nonetheless, to hear all who decline. */
+static inlay_status decline(planner *b, uint32_t step_index, const inlay_diag *why)
+{
+    const program_step *s = &b->prog->steps[step_index];
+
+    if (b->late == NULL) {
+        b->late = arena_array(&b->p->a, (size_t)b->prog->parts.offer_count + 1, sizeof *b->late);
+        if (b->late == NULL)
+            return planner_no_memory(b);
+        b->late_why = (inlay_diag)INLAY_DIAG_INIT;
+        (void)inlay_fail(&b->late_why, INLAY_UNSUPPORTED, "can't prepare %s node '%s' for these shapes: %.300s",
+                         s->node->info.op_type.data, s->node->info.name.data, why->text);
+    }
+    late_mark(b->prog, step_index, why, b->late);
+    return add_dynamic(b, s, PLAN_DYNAMIC);
+}
+
 /* Specialises a region whose shapes are known, or leaves it to the run when its outputs are the kernel's to size. */
 static inlay_status plan_region(planner *b, uint32_t step_index)
 {
@@ -212,6 +230,7 @@ static inlay_status plan_region(planner *b, uint32_t step_index)
                                          .max_threads = b->prog->env->max_threads, .workspace_alignment = 64,
                                          .outputs = outputs, .output_count = r->output_count,
                                          .output_stride = sizeof *outputs };
+    inlay_diag why = INLAY_DIAG_INIT;
     inlay_instance *instance = NULL;
     inlay_status status;
 
@@ -219,9 +238,14 @@ static inlay_status plan_region(planner *b, uint32_t step_index)
         return planner_no_memory(b);
     for (uint32_t i = 0; i < r->output_count; i++)
         outputs[i].alias = INLAY_NONE;
-    status = s->provider->table->specialize(s->provider->state, s->compiled, &request, &instance, b->diag);
-    if (status != INLAY_OK)
+    status = s->provider->table->specialize(s->provider->state, s->compiled, &request, &instance, &why);
+    if (status == INLAY_UNSUPPORTED)
+        return decline(b, step_index, &why);
+    if (status != INLAY_OK) {
+        if (b->diag != NULL)
+            *b->diag = why;
         return program_step_failed(b->prog->graph, s, status, b->diag);
+    }
     if (request.workspace_bytes > WORKSPACE_MAX_BYTES || request.workspace_alignment > WORKSPACE_MAX_ALIGNMENT) {
         s->provider->table->release_instance(s->provider->state, s->compiled, instance);
         return inlay_fail(b->diag, INLAY_LIMIT_EXCEEDED, "provider %s wants %llu bytes of workspace, aligned to %llu, "
@@ -469,6 +493,11 @@ inlay_status plan_build(program *prog, const plan_input *inputs, uint32_t count,
     for (uint32_t i = 0; i < prog->step_count; i++) {
         INLAY_TRY(plan_program_step(&b, i));
         arena_reset(b.scratch);
+    }
+    if (b.late != NULL) {
+        INLAY_TRY(late_remember(prog, inputs, count, b.late, b.late_why.text, diag));
+        status = inlay_fail(diag, INLAY_UNSUPPORTED, "%s", b.late_why.text);
+        goto done;
     }
     INLAY_TRY(keep_outputs(&b));
     INLAY_TRY(planner_lay_out(&b));

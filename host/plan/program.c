@@ -1,6 +1,7 @@
 #include "plan/program.h"
 #include "partition/cost_key.h"
 #include "plan/blob_cache.h"
+#include "plan/late.h"
 #include "plan/plan.h"
 #include "threads/run.h"
 #include "threads/threads.h"
@@ -246,6 +247,7 @@ static inlay_status compile_region(program *p, program_step *step, uint8_t *fate
     uint64_t *cookies = arena_array(scratch, (size_t)r->offer_count + 1, sizeof *cookies);
     inlay_placement *placements = negotiate(p, r, &p->a);
     inlay_compile_request request = { .struct_size = sizeof request };
+    inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
     if (cookies == NULL || placements == NULL)
@@ -274,29 +276,28 @@ static inlay_status compile_region(program *p, program_step *step, uint8_t *fate
     request.ctx = &call;
     step->placements = placements;
     blob_slot_open(&call.slot, p->env, step->provider, &request);
-    status = step->provider->table->compile(step->provider->state, &request, &step->compiled, diag);
+    status = step->provider->table->compile(step->provider->state, &request, &step->compiled, &own);
     blob_slot_close(&call.slot);
     if (status != INLAY_OK) {
-        char why[sizeof diag->text] = "no reason given";
         const graph_node *n = p->graph->nodes[r->nodes[0]];
-        if (diag != NULL && diag->code == status && diag->text[0] != '\0')
-            memcpy(why, diag->text, sizeof why);
+
         step->compiled = NULL;
-        return inlay_fail(diag, status, "provider %s can't compile %s node '%s' of graph '%s': %.300s",
-                          step->provider->name, n->info.op_type.data, n->info.name.data, p->graph->name, why);
+        status = inlay_fail(diag, status, "can't compile %s node '%s' of graph '%s': %.300s", n->info.op_type.data,
+                            n->info.name.data, p->graph->name, own.text);
+        if (status == INLAY_UNSUPPORTED)
+            *p->declined = own;
+        return status;
     }
     forget_constants(p, r, fates);
     return INLAY_OK;
 }
-
-static inlay_status compile(program *p, inlay_diag *diag);
 
 /* Compiles what runs inside a node of the host's. */
 static inlay_status make_bodies(program *p, program_step *step, inlay_diag *diag)
 {
     step->bodies = p->bodies_of[step->region->nodes[0]];
     for (uint32_t i = 0; i < step->node->body_count; i++) {
-        inlay_status status = compile(step->bodies[i], diag);
+        inlay_status status = program_compile(step->bodies[i], diag);
         if (status != INLAY_OK)
             return status;
     }
@@ -321,7 +322,8 @@ static inlay_status make_step(program *p, uint32_t i, uint8_t *fates, arena *scr
     p->has_async |= (step->provider->table->flags & INLAY_PROVIDER_ASYNC) != 0;
     step->foldable = r->node_count == 1 && runs_on_host(step->provider) && !graph_node_is_random(step->node);
     step->view = r->node_count == 1 && runs_on_host(step->provider) && is_view(step->node);
-    return compile_region(p, step, fates, p->parts.compiled_for, scratch, diag);
+    return step->compiled != NULL ? INLAY_OK
+                                  : compile_region(p, step, fates, p->parts.compiled_for, scratch, diag);
 }
 
 static bool find_last_uses(program *p)
@@ -344,31 +346,56 @@ static inlay_status out_of_memory(const graph *g, inlay_diag *diag)
     return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the program of graph '%s'", g->name);
 }
 
-/* From regions to compiled steps, bodies included. */
-static inlay_status compile(program *p, inlay_diag *diag)
+/* Makes the steps; *out_declined is the one whose compile declined, when status is INLAY_UNSUPPORTED. */
+static inlay_status make_steps(program *p, uint8_t *fates, uint32_t *out_declined, inlay_diag *diag)
 {
     const program_env *env = p->env;
     inlay_status status = INLAY_OK;
     arena scratch = { 0 };
-    uint8_t *fates = arena_alloc(&p->a, (size_t)p->graph->value_count + 1);
 
-    p->aligned = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof(void *));
-    p->steps = arena_array(&p->a, (size_t)p->parts.region_count + 1, sizeof *p->steps);
-    if (p->steps == NULL || p->aligned == NULL || fates == NULL)
-        return out_of_memory(p->graph, diag);
+    *out_declined = INLAY_NONE;
     for (uint32_t i = 0; i < p->parts.region_count; i++) {
-        if (env->progress != NULL)
+        if (env->progress != NULL && p->base == NULL && p->steps[i].compiled == NULL)
             INLAY_TRY(env->progress(env->progress_ctx, "compiling", 1));
-        p->step_count = i + 1; /* destroy releases what was reached */
-        INLAY_TRY(make_step(p, i, fates, &scratch, diag));
+        p->declined->code = INLAY_OK;
+        status = make_step(p, i, fates, &scratch, diag);
+        if (status == INLAY_UNSUPPORTED && p->declined->code != INLAY_OK)
+            *out_declined = i;
+        if (status != INLAY_OK)
+            goto done;
         arena_reset(&scratch);
     }
-    if (!find_last_uses(p))
-        status = out_of_memory(p->graph, diag);
 done:
+    arena_deinit(&scratch);
+    return status;
+}
+
+/* From regions to compiled steps, bodies included. Offers that compile declines go to the runner-up. */
+inlay_status program_compile(program *p, inlay_diag *diag)
+{
+    inlay_diag declined = INLAY_DIAG_INIT, quiet = INLAY_DIAG_INIT;
+    inlay_status status;
+    uint32_t which;
+    uint8_t *fates = arena_alloc(&p->a, (size_t)p->graph->value_count + 1);
+
+    if (p->compiled)
+        return INLAY_OK;
+    p->declined = &declined;
+    p->aligned = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof(void *));
+    if (p->steps == NULL)
+        p->steps = arena_array(&p->a, (size_t)p->parts.region_count + 1, sizeof *p->steps);
+    if (p->steps == NULL || p->aligned == NULL || fates == NULL)
+        return out_of_memory(p->graph, diag);
+    p->step_count = p->parts.region_count; /* destroy releases what was compiled */
+    do {
+        status = make_steps(p, fates, &which, diag);
+    } while (status == INLAY_UNSUPPORTED && which != INLAY_NONE && late_assign(p, which, &declined, &quiet) == INLAY_OK);
+    p->declined = NULL;
+    if (status == INLAY_OK && !find_last_uses(p))
+        status = out_of_memory(p->graph, diag);
+    p->compiled = status == INLAY_OK;
     if (status == INLAY_CANCELLED)
         status = inlay_fail(diag, INLAY_CANCELLED, "cancelled while compiling graph '%s'", p->graph->name);
-    arena_deinit(&scratch);
     return status;
 }
 
@@ -464,7 +491,7 @@ inlay_status program_create(graph *g, const program_env *env, program **out_prog
     INLAY_TRY(partition_all(jobs, count, diag));
     use_packs(p, packs_open(&env->packs, p->snapshot.content_hash, env->providers,
                             env->provider_count));
-    INLAY_TRY(compile(p, diag));
+    INLAY_TRY(program_compile(p, diag));
     packs_commit(p->packs);
     *out_program = p;
     p = NULL;
@@ -479,6 +506,7 @@ void program_destroy(program *p)
 {
     if (p == NULL)
         return;
+    late_forget(p);
     while (p->plans != NULL) {
         plan *next = p->plans->next;
         plan_unref(p->plans);
@@ -486,16 +514,16 @@ void program_destroy(program *p)
     }
     for (uint32_t i = 0; p->steps != NULL && i < p->step_count; i++) {
         program_step *s = &p->steps[i];
-        if (s->compiled != NULL)
+        if (s->compiled != NULL && !s->borrowed)
             s->provider->table->release_compiled(s->provider->state, s->compiled);
     }
-    for (uint32_t n = 0; p->bodies_of != NULL && n < p->graph->node_count; n++)
+    for (uint32_t n = 0; p->base == NULL && p->bodies_of != NULL && n < p->graph->node_count; n++)
         for (uint32_t k = 0; p->bodies_of[n] != NULL && k < p->graph->nodes[n]->body_count; k++)
             program_destroy(p->bodies_of[n][k]);
     for (uint32_t i = 0; i < p->owned_count; i++)
         free(p->owned[i]);
     free(p->owned);
-    if (p->graph->parent == NULL)
+    if (p->graph->parent == NULL && p->base == NULL)
         packs_close(p->packs);
     if (p->spare != NULL)
         arena_deinit(p->spare);

@@ -28,6 +28,7 @@ typedef struct program_env {
 } program_env;
 
 typedef struct program program;
+typedef struct late_shapes late_shapes;
 
 typedef struct program_step {
     const part_region *region;
@@ -38,6 +39,7 @@ typedef struct program_step {
     const inlay_placement *placements; /* [inputs, then outputs] as negotiated; NULL for host nodes */
     bool foldable;      /* may run while planning: deterministic, one node, on the host, synchronous */
     bool view;          /* the output is the input's memory under another shape */
+    bool borrowed;      /* compiled belongs to another program's step */
 } program_step;
 
 struct program {
@@ -75,6 +77,13 @@ struct program {
     uint32_t place_hint, step_hint; /* how many the last plan had */
     arena scratch;           /* of the plan that is being made */
     arena *spare;            /* atomic: memory of a plan that has gone, for the next one; may be NULL */
+    bool compiled;           /* all steps are */
+    inlay_diag *declined;    /* while it is compiled: what a region's compile said that declined */
+    /* What was declined late, see plan/late.h. */
+    program *base;           /* this one stands in for it at some shapes; NULL: it is its own */
+    program *instead;        /* those that stand in for this one ... */
+    program *next_instead;   /* ... as a list */
+    late_shapes *late;       /* atomic: shapes that were declined, newest first; plan_lock guards the list */
 };
 
 /* Partitions and compiles g and its bodies. env and the model outlive the program. */

@@ -1,5 +1,7 @@
 #include "plugin/guard.h"
 #include <string.h>
+#include "base/float_state.h"
+#include "base/boundary.h"
 #include "plugin/crash.h"
 #include "plugin/module.h"
 
@@ -7,9 +9,19 @@
 #define GUARDED(g, what, where, expression)                                             \
     do {                                                                                \
         crash_scene before = crash_enter((g)->module, what, (g)->real->name, where);    \
+        float_state floats = float_state_get();                                         \
         expression;                                                                     \
+        (void)float_state_restore(floats);                                              \
         crash_leave(&before);                                                           \
     } while (0)
+
+/* A plugin always gets a diag, and never the host's own: what it wrote becomes the host's when it failed. */
+static inlay_status told(const guard *g, inlay_status status, inlay_diag *own, inlay_diag *diag)
+{
+    const boundary_call call = { g->real->name, g->module != NULL ? g->module->file.name : NULL };
+
+    return boundary_tell(&call, status, own, diag);
+}
 
 static const char *first_node(const inlay_graph *g, const uint32_t *nodes, uint32_t count)
 {
@@ -34,11 +46,12 @@ static inlay_status guard_assess(void *state, const inlay_graph *snapshot, const
                                  const inlay_assess_sink *sink, inlay_diag *diag)
 {
     guard *g = state;
+    inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
     const char *node = snapshot->node_count == 1 ? first_node(snapshot, NULL, 0) : NULL;
 
-    GUARDED(g, "assess", node, status = g->real->assess(g->state, snapshot, candidates, sink, diag));
-    return status;
+    GUARDED(g, "assess", node, status = g->real->assess(g->state, snapshot, candidates, sink, &own));
+    return told(g, status, &own, diag);
 }
 
 static inlay_status guard_cost(void *state, const inlay_cost_request *request, inlay_cost *cost)
@@ -48,18 +61,19 @@ static inlay_status guard_cost(void *state, const inlay_cost_request *request, i
 
     GUARDED(g, "cost", first_node(request->graph, request->offer->nodes, request->offer->node_count),
             status = g->real->cost(g->state, request, cost));
-    return status;
+    return boundary_status(status);
 }
 
 static inlay_status guard_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
                                   inlay_diag *diag)
 {
     guard *g = state;
+    inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
     GUARDED(g, "compile", first_node(request->graph, request->nodes, request->node_count),
-            status = g->real->compile(g->state, request, out_compiled, diag));
-    return status;
+            status = g->real->compile(g->state, request, out_compiled, &own));
+    return told(g, status, &own, diag);
 }
 
 static void guard_release_compiled(void *state, inlay_compiled *compiled)
@@ -72,10 +86,11 @@ static inlay_status guard_specialize(void *state, inlay_compiled *compiled, inla
                                      inlay_instance **out_instance, inlay_diag *diag)
 {
     guard *g = state;
+    inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
-    GUARDED(g, "specialize", NULL, status = g->real->specialize(g->state, compiled, request, out_instance, diag));
-    return status;
+    GUARDED(g, "specialize", NULL, status = g->real->specialize(g->state, compiled, request, out_instance, &own));
+    return told(g, status, &own, diag);
 }
 
 static void guard_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance)
@@ -88,11 +103,27 @@ static inlay_status guard_execute(void *state, inlay_compiled *compiled, inlay_i
                                   const inlay_exec_args *args)
 {
     guard *g = state;
+    inlay_diag own = INLAY_DIAG_INIT;
+    inlay_exec_args mine = *args;
     inlay_status status;
 
-    if (crash_here.describe != NULL) /* a step of a run, which knows its node */
-        return g->real->execute(g->state, compiled, instance, args);
-    GUARDED(g, "execute", NULL, status = g->real->execute(g->state, compiled, instance, args));
+    mine.diag = &own;
+    if (crash_here.describe != NULL) { /* a step of a run, which knows its node */
+        float_state floats = float_state_get();
+
+        status = g->real->execute(g->state, compiled, instance, &mine);
+        (void)float_state_restore(floats);
+    } else {
+        GUARDED(g, "execute", NULL, status = g->real->execute(g->state, compiled, instance, &mine));
+    }
+    /* The run names node and provider. */
+    if (status == INLAY_OK)
+        return status;
+    status = boundary_settle(status, &own);
+    if (args->diag != NULL && INLAY_HAS(args->diag, tensor)) {
+        own.struct_size = args->diag->struct_size;
+        *args->diag = own;
+    }
     return status;
 }
 
@@ -102,15 +133,18 @@ static inlay_status guard_fingerprint(void *state, char out[64], uint32_t *out_b
     inlay_status status;
 
     GUARDED(g, "fingerprint", NULL, status = g->real->fingerprint(g->state, out, out_bytes));
-    return status;
+    return boundary_status(status);
 }
 
 static uint32_t guard_cache_verdict(void *state, const void *blob, uint64_t bytes, inlay_diag *why)
 {
     guard *g = state;
+    inlay_diag own = INLAY_DIAG_INIT;
     uint32_t answer;
 
-    GUARDED(g, "cache_verdict", NULL, answer = g->real->cache_verdict(g->state, blob, bytes, why));
+    GUARDED(g, "cache_verdict", NULL, answer = g->real->cache_verdict(g->state, blob, bytes, &own));
+    if (answer != INLAY_CACHE_OPTIMAL && own.text[0] != '\0')
+        (void)told(g, INLAY_UNSUPPORTED, &own, why);
     return answer;
 }
 
@@ -118,10 +152,11 @@ static inlay_status guard_buffer_alloc(void *state, uint32_t domain, uint64_t by
                                        inlay_diag *diag)
 {
     guard *g = state;
+    inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
-    GUARDED(g, "buffer_alloc", NULL, status = g->real->buffer_alloc(g->state, domain, bytes, out, diag));
-    return status;
+    GUARDED(g, "buffer_alloc", NULL, status = g->real->buffer_alloc(g->state, domain, bytes, out, &own));
+    return told(g, status, &own, diag);
 }
 
 static void guard_buffer_free(void *state, const inlay_buffer *buffer)
@@ -135,20 +170,22 @@ static inlay_status guard_buffer_copy(void *state, inlay_run *run, const inlay_b
                                       inlay_fence signal, inlay_diag *diag)
 {
     guard *g = state;
+    inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
     GUARDED(g, "buffer_copy", NULL,
-            status = g->real->buffer_copy(g->state, run, source, target, waits, wait_count, signal, diag));
-    return status;
+            status = g->real->buffer_copy(g->state, run, source, target, waits, wait_count, signal, &own));
+    return told(g, status, &own, diag);
 }
 
 static inlay_status guard_buffer_map(void *state, const inlay_buffer *buffer, void **out_address, inlay_diag *diag)
 {
     guard *g = state;
+    inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
-    GUARDED(g, "buffer_map", NULL, status = g->real->buffer_map(g->state, buffer, out_address, diag));
-    return status;
+    GUARDED(g, "buffer_map", NULL, status = g->real->buffer_map(g->state, buffer, out_address, &own));
+    return told(g, status, &own, diag);
 }
 
 static void guard_buffer_unmap(void *state, const inlay_buffer *buffer)
@@ -161,10 +198,11 @@ static inlay_status guard_import_host(void *state, uint32_t domain, void *addres
                                       inlay_diag *diag)
 {
     guard *g = state;
+    inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
-    GUARDED(g, "import_host", NULL, status = g->real->import_host(g->state, domain, address, bytes, out, diag));
-    return status;
+    GUARDED(g, "import_host", NULL, status = g->real->import_host(g->state, domain, address, bytes, out, &own));
+    return told(g, status, &own, diag);
 }
 
 static inlay_status guard_list_kernels(void *state, inlay_compiled *compiled, inlay_instance *instance,
@@ -174,17 +212,18 @@ static inlay_status guard_list_kernels(void *state, inlay_compiled *compiled, in
     inlay_status status;
 
     GUARDED(g, "list kernels", NULL, status = g->real_kernels->list(g->state, compiled, instance, kernel, ctx));
-    return status;
+    return boundary_status(status);
 }
 
 static inlay_status guard_time_kernels(void *state, inlay_compiled *compiled, const inlay_kernel_trial *trial,
                                        inlay_diag *diag)
 {
     guard *g = state;
+    inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
-    GUARDED(g, "time kernels", NULL, status = g->real_kernels->time(g->state, compiled, trial, diag));
-    return status;
+    GUARDED(g, "time kernels", NULL, status = g->real_kernels->time(g->state, compiled, trial, &own));
+    return told(g, status, &own, diag);
 }
 
 static void wrap_kernels(guard *g)
@@ -258,11 +297,15 @@ const struct plugin_module *provider_module(const inlay_provider *table, const v
 static inlay_status guard_infer(void *ctx, inlay_infer *infer, inlay_diag *diag)
 {
     const guard_operator *g = ctx;
+    const boundary_call call = { NULL, g->module != NULL ? g->module->file.name : NULL };
+    inlay_diag own = INLAY_DIAG_INIT;
     crash_scene before = crash_enter(g->module, "infer", NULL, infer->node->name.data);
-    inlay_status status = g->infer(g->ctx, infer, diag);
+    float_state floats = float_state_get();
+    inlay_status status = g->infer(g->ctx, infer, &own);
 
+    (void)float_state_restore(floats);
     crash_leave(&before);
-    return status;
+    return boundary_tell(&call, status, &own, diag);
 }
 
 void guard_wrap_operator(inlay_operator *op, guard_operator *g, const struct plugin_module *module)

@@ -1,5 +1,7 @@
 /* dlopen and the handshake. Nothing that a plugin says is used before it was checked here. */
 #include "plugin/adopt.h"
+#include "base/float_state.h"
+#include "base/boundary.h"
 #include "plugin/crash.h"
 #include "plugin/guard.h"
 #include "plugin/module.h"
@@ -255,10 +257,46 @@ static const char *provider_name(const void *ctx, uint32_t i)
     return m->providers[i].table.name;
 }
 
+/* Calls the plugin's entry and takes over what it says. */
+static inlay_status open_module(plugin_module *m, inlay_plugin_open_fn open_plugin, inlay_diag *diag)
+{
+    const inlay_plugin *raw = NULL;
+    inlay_diag own = INLAY_DIAG_INIT;
+    crash_scene before = crash_enter(m, INLAY_PLUGIN_OPEN_SYMBOL, NULL, NULL);
+    float_state floats = float_state_get();
+    inlay_status status = open_plugin(host_table(), &raw, &own);
+
+    (void)float_state_restore(floats);
+    crash_leave(&before);
+    if (status != INLAY_OK)
+        return boundary_tell(&(boundary_call){ NULL, NULL }, status, &own, diag);
+    return adopt_plugin(m, raw, diag);
+}
+
+inlay_status module_register(inlay_plugin_open_fn open_plugin, plugin_module **out_module, inlay_diag *diag)
+{
+    plugin_module *m = calloc(1, sizeof *m);
+    inlay_status status;
+
+    *out_module = NULL;
+    if (m == NULL)
+        return no_memory(diag);
+    m->file.path = "(within the program)";
+    m->file.providers = "";
+    m->open_plugin = open_plugin;
+    status = open_module(m, open_plugin, diag);
+    if (status != INLAY_OK) {
+        module_unload(m);
+        return status;
+    }
+    m->file.loaded = true;
+    *out_module = m;
+    return INLAY_OK;
+}
+
 inlay_status module_load(const char *path, const admission *a, plugin_module **out_module, inlay_diag *diag)
 {
     plugin_module *m = calloc(1, sizeof *m);
-    const inlay_plugin *raw = NULL;
     inlay_plugin_open_fn open_plugin;
     struct link_map *map = NULL;
     crash_scene before;
@@ -304,12 +342,7 @@ inlay_status module_load(const char *path, const admission *a, plugin_module **o
     }
     memcpy(&open_plugin, &symbol, sizeof open_plugin); /* ISO C has no cast from object to function pointers */
     crash_add_module(m, symbol);
-    before = crash_enter(m, INLAY_PLUGIN_OPEN_SYMBOL, NULL, NULL);
-    status = open_plugin(host_table(), &raw, diag);
-    crash_leave(&before);
-    if (status != INLAY_OK)
-        goto done;
-    INLAY_TRY(adopt_plugin(m, raw, diag));
+    INLAY_TRY(open_module(m, open_plugin, diag));
     INLAY_TRY(note_agrees(&a->facts, &m->table, provider_name, m, m->operators, diag));
     m->file.loaded = true;
     *out_module = m;

@@ -8,7 +8,8 @@ typedef struct plugin_module {
     plugin_provider *providers; /* [file.provider_count] */
     inlay_operator *operators;  /* [file.operator_count] */
     inlay_plugin table;         /* as this host knows it */
-    void *handle;
+    void *handle;                     /* NULL: registered by the program */
+    inlay_plugin_open_fn open_plugin; /* of such */
     dev_t device; /* the file's identity */
     ino_t inode;
     struct timespec changed;
@@ -22,6 +23,9 @@ typedef struct plugin_module {
  * name it goes by. The module has no reference yet. A failure's sentence is in diag; nothing is left behind but,
  * perhaps, the mapping. */
 inlay_status module_load(const char *path, const admission *a, plugin_module **out_module, inlay_diag *diag);
+/* The same for a plugin that is part of the program. */
+INLAY_NODISCARD inlay_status module_register(inlay_plugin_open_fn open_plugin, plugin_module **out_module,
+                                             inlay_diag *diag);
 /* shutdown, and dlclose where the plugin allows it. */
 void module_unload(plugin_module *m);
 

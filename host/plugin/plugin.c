@@ -178,6 +178,27 @@ done:
     return status;
 }
 
+inlay_status plugin_register(inlay_plugin_open_fn open_plugin, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    plugin_module *m, **link = &registry;
+
+    if (open_plugin == NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_plugin_register without an entry");
+    registry_lock();
+    while (*link != NULL && (*link)->open_plugin != open_plugin)
+        link = &(*link)->next;
+    if (*link == NULL) {
+        status = module_register(open_plugin, &m, diag);
+        if (status == INLAY_OK) {
+            m->references = 1; /* of the process, for good */
+            *link = m;         /* behind those that came before */
+        }
+    }
+    registry_unlock();
+    return status;
+}
+
 /* ------------------------------------------------------------------ files */
 
 /* A file that is on its way into the set. */
@@ -325,6 +346,9 @@ inlay_status plugin_set_search(const plugin_search *search, plugin_set **out_set
     set->log_user = search->log_user;
     registry_lock();
     status = note_searched(set, search->dirs, search->dir_count, diag);
+    for (plugin_module *m = registry; m != NULL && status == INLAY_OK; m = m->next)
+        if (m->open_plugin != NULL)
+            status = add_module(set, m, diag);
     for (uint32_t d = 0; d < search->dir_count && status == INLAY_OK; d++)
         status = load_dir(set, search, search->dirs[d], diag);
     registry_unlock();

@@ -89,6 +89,9 @@ INLAY_NODISCARD inlay_status plugin_set_search(const plugin_search *search, plug
 INLAY_NODISCARD inlay_status plugin_set_search_listed(const plugin_search *search, const char *list,
                                                       plugin_set **out_set, inlay_diag *diag);
 
+/* See inlay_plugin_register(). */
+inlay_status plugin_register(inlay_plugin_open_fn open_plugin, inlay_diag *diag);
+
 /* plugin_set_search() with defaults for all that is not given. */
 INLAY_NODISCARD inlay_status plugin_set_create(const char *const *dirs, uint32_t dir_count, plugin_log_fn log,
                                                void *log_user, plugin_set **out_set, inlay_diag *diag);

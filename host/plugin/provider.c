@@ -1,5 +1,7 @@
 /* Open providers: shared by sessions that ask for the same one with the same settings. */
+#include "base/float_state.h"
 #include "base/nearest.h"
+#include "base/boundary.h"
 #include "plugin/crash.h"
 #include "plugin/guard.h"
 #include "plugin/module.h"
@@ -76,7 +78,9 @@ static inlay_status open_anew(const plugin_provider *info, const inlay_option_va
                                      .option_stride = sizeof *values,
                                      .first_domain = next_domain,
                                      .max_threads = threads_budget() };
+    inlay_diag own = INLAY_DIAG_INIT;
     crash_scene before;
+    float_state floats;
     inlay_status status;
     void *state = NULL;
 
@@ -85,11 +89,13 @@ static inlay_status open_anew(const plugin_provider *info, const inlay_option_va
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to open provider %s", info->table.name);
     }
     before = crash_enter(info->module, "create", info->table.name, NULL);
-    status = info->table.create(info->table.ctx, host_table(), &args, &state, diag);
+    floats = float_state_get();
+    status = info->table.create(info->table.ctx, host_table(), &args, &state, &own);
+    (void)float_state_restore(floats);
     crash_leave(&before);
     if (status != INLAY_OK) {
         free(p);
-        return status;
+        return boundary_tell(&(boundary_call){ NULL, NULL }, status, &own, diag); /* the session names it */
     }
     guard_init(&p->guard, &info->table, state, info->module);
     p->shown.table = &p->guard.table;

@@ -1,6 +1,7 @@
 #include "session/session.h"
 #include "base/hash.h"
 #include "config/dirs.h"
+#include "base/boundary.h"
 #include "plugin/crash.h"
 #include "session/hash_memo.h"
 #include "session/search.h"
@@ -135,9 +136,10 @@ static inlay_status open_provider(inlay_session *s, const inlay_options *options
         return INLAY_OK;
     }
     if (status != INLAY_OK) {
-        if (diag != NULL)
-            *diag = why;
-        return status;
+        const plugin_provider *info = plugin_set_find(s->plugins, name);
+        const boundary_call call = { info != NULL ? name : NULL, info != NULL ? info->file->name : NULL };
+
+        return boundary_tell(&call, status, &why, diag);
     }
     s->open[s->env.provider_count] = p;
     s->providers[s->env.provider_count++] = (part_provider){ .table = p->table, .state = p->state, .name = p->name,

@@ -2,6 +2,7 @@
  * number finds a slot of another generation and is ignored. */
 #include "threads/fence.h"
 #include "threads/run.h"
+#include "base/boundary.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,13 +133,10 @@ void fence_signal(inlay_fence fence, inlay_status status, const inlay_diag *why)
     if (t->status == INLAY_OK && status == INLAY_OK && fence.value > t->reached)
         t->reached = fence.value;
     if (t->status == INLAY_OK && status != INLAY_OK) {
-        t->status = status;
         t->why = (inlay_diag)INLAY_DIAG_INIT;
-        (void)inlay_fail(&t->why, status, "%s", inlay_status_text(status));
-        if (why != NULL && INLAY_HAS(why, tensor) && why->code == status) {
+        if (why != NULL && INLAY_HAS(why, tensor))
             t->why = *why;
-            t->why.struct_size = sizeof t->why;
-        }
+        t->status = boundary_settle(status, &t->why);
     }
     (void)pthread_cond_broadcast(&t->moved);
     (void)pthread_mutex_unlock(&t->mutex);

@@ -1,6 +1,7 @@
 /* The pool: loops on libgomp's threads. */
 #include "threads/threads.h"
 #include "base/clock.h"
+#include "base/float_state.h"
 #include "threads/gomp.h"
 #include "threads/run.h"
 #include "threads/scene.h"
@@ -165,6 +166,7 @@ typedef struct loop {
     int32_t status; /* atomic: the first failure */
     uint64_t until; /* no range is begun from then on; 0: until all are done */
     const crash_scene *scene; /* of the thread that started the loop */
+    float_state floats;       /* likewise: all workers compute alike */
     int cpu;                  /* the caller's, when the team began */
     bool crowded;             /* atomic: a worker came on the caller's CPU */
     lane lanes[MAX_LANES];
@@ -248,10 +250,14 @@ static void be_worker(loop *l, uint32_t worker)
     run_spans *spans = l->run != NULL ? l->run->spans : NULL;
     uint64_t begin = spans != NULL ? clock_ns() : 0;
 
+    const float_state floats = float_state_get();
+
     crash_here.borrowed = l->scene;
     in_loop = true;
     this_worker = worker;
+    (void)float_state_restore(l->floats);
     take_ranges(l);
+    (void)float_state_restore(floats);
     this_worker = 0;
     in_loop = was_in_loop;
     crash_here.borrowed = was_borrowed;
@@ -378,6 +384,7 @@ inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t g
     l.until = 0;
     l.crowded = false;
     l.scene = crash_here.borrowed != NULL ? crash_here.borrowed : &crash_here;
+    l.floats = float_state_get();
     l.ranges = count / (grain > 0 ? grain : 1);
     if (l.ranges > (int64_t)team * RANGES_PER_WORKER)
         l.ranges = (int64_t)team * RANGES_PER_WORKER;

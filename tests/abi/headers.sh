@@ -36,6 +36,19 @@ static const kit_provider provider = { "a", "b", tables, 1, 0, NULL, NULL, NULL,
 static const kit_plugin plugin = { "a", "1", &provider, NULL, 0, 0 };
 KIT_PLUGIN(plugin)
 EOF
+cat >"$tmp/init.c" <<'EOC'
+#include "inlay/inlay.h"
+int use(void);
+int use(void)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_run_options run = INLAY_RUN_OPTIONS_INIT;
+    inlay_calibrate_options calibrate = INLAY_CALIBRATE_OPTIONS_INIT;
+    inlay_tune_options tune = INLAY_TUNE_OPTIONS_INIT;
+    inlay_optimize_args optimize = INLAY_OPTIMIZE_ARGS_INIT;
+    return (int)(diag.error_class + run.flags + calibrate.quick + tune.runs + optimize.reserved);
+}
+EOC
 for header in status types note plugin inlay kit; do
     echo "#include \"inlay/$header.h\"" >"$tmp/$header.c"
 done

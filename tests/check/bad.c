@@ -3,7 +3,12 @@
  * may be unmapped, and can. */
 #include "inlay/kit.h"
 #include <fcntl.h>
+#include <fenv.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +30,34 @@ static UNUSED void sleep_ms(long ms)
     const struct timespec pause = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
 
     (void)nanosleep(&pause, NULL);
+}
+
+typedef struct race_loop {
+    const float *from;
+    float *to;
+    volatile float *shared;
+} race_loop;
+
+/* All workers put what they compute through one place. */
+static UNUSED inlay_status race_body(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const race_loop *l = user;
+
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        *l->shared = l->from[i] < 0 ? 0 : l->from[i];
+        if (i % 128 == 0)
+            (void)sched_yield();
+        l->to[i] = *l->shared;
+    }
+    return INLAY_OK;
+}
+
+static UNUSED inlay_status race(const kit_call *call, float *shared)
+{
+    race_loop l = { call->in[0].data, call->out[0].data, shared };
+
+    return kit_parallel(call, call->in[0].count, 256, race_body, &l);
 }
 
 static inlay_status run(const kit_call *call)
@@ -84,6 +117,37 @@ static inlay_status run(const kit_call *call)
     relu(from, to, x->count);
     if (x->count > 100000)
         sleep_ms(600); /* and never asks whether it should stop */
+#elif defined(BAD_rounding)
+    relu(from, to, x->count);
+    (void)fesetround(FE_UPWARD);
+#elif defined(BAD_handler)
+    relu(from, to, x->count);
+    (void)signal(SIGUSR1, SIG_IGN);
+    (void)umask(0);
+    (void)!chdir("/");
+#elif defined(BAD_prints)
+    relu(from, to, x->count);
+    (void)printf("relu of %lld\n", (long long)x->count);
+#elif defined(BAD_forks)
+    relu(from, to, x->count);
+    if (fork() == 0)
+        for (;;)
+            sleep_ms(1000);
+#elif defined(BAD_closes)
+    relu(from, to, x->count);
+    for (int fd = 3; fd < 10; fd++)
+        (void)close(fd);
+#elif defined(BAD_race)
+    static float shared;
+
+    if (x->count < 10000)
+        relu(from, to, x->count);
+    else
+        return race(call, &shared);
+#elif defined(BAD_large)
+    relu(from, to, x->count);
+    for (int64_t i = 60000; i < x->count; i++) /* an index of 16 bits, say */
+        to[i] = 0;
 #elif defined(BAD_heap)
     float *copy = malloc((size_t)x->count * sizeof *copy + 1);
 
@@ -224,6 +288,10 @@ static UNUSED inlay_status assess(void *state, const inlay_graph *graph, const u
 
     mine.node_stride = sizeof(inlay_node_info);
     return good.assess(state, &mine, candidates, sink, diag);
+#elif defined(BAD_hang_assess)
+    while (graph->node_count > 0)
+        sleep_ms(1000);
+    return good.assess(state, graph, candidates, sink, diag);
 #elif defined(BAD_fickle)
     static int calls;
     const inlay_refusal other = { .struct_size = sizeof other, .code = INLAY_REFUSE_OPTION, .text = "not today" };
@@ -274,7 +342,7 @@ INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_
 
     good = exports.provider;
 #if defined(BAD_silent) || defined(BAD_mute) || defined(BAD_greedy) || defined(BAD_writes) || defined(BAD_stride) ||   \
-    defined(BAD_fickle)
+    defined(BAD_fickle) || defined(BAD_hang_assess)
     exports.provider.assess = assess;
 #elif defined(BAD_cost) || defined(BAD_cost_nan)
     exports.provider.cost = cost;
@@ -290,6 +358,8 @@ INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_
 
     if (pthread_create(&thread, NULL, idle, NULL) == 0)
         (void)pthread_detach(thread);
+#elif defined(BAD_refuses)
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "not on this machine");
 #elif defined(BAD_open)
     *nowhere = 1;
 #elif defined(BAD_any_host)

@@ -60,6 +60,25 @@ finds note 'open note: ' --group open
 finds open 'open .*signal 11 .* in dlopen and inlay_plugin_open'
 finds exports 'file exports: 1 more: bad_helper' --group file
 
+finds rounding 'manners Relu-14: rounding, flushing' --group results
+finds handler 'manners Relu-14: .*working directory.*umask.*handler of signal 10' --group results
+finds prints 'manners Relu-14: something was printed' --group results
+finds forks 'manners Relu-14.*: it forked in execute' --group results
+finds closes 'results Relu-14.*: it closed descriptor 4.* in execute' --group results
+finds race 'results Relu-14 .*with (2|4|16) threads: ' --group results
+finds large 'results Relu-14 .*: element' --group results
+
+# once NAME PATTERN: a plugin with which nothing can be checked: one FAIL, and a stop.
+once() {
+    checks=$((checks + 1))
+    "$inlay" plugin-check "$dir/$1.so" --quick --time-limit 2 >"$work/out" 2>/dev/null </dev/null
+    [ "$(grep -c '^FAIL' "$work/out")" -eq 1 ] && grep -qE "^FAIL  $2" "$work/out" ||
+        complain "$1: not one line 'FAIL  $2'" "$(grep '^FAIL' "$work/out" | head -n 5)"
+    grep -q '^SKIP  all' "$work/out" || complain "$1: no stop" "$(tail -n 2 "$work/out")"
+}
+once hang_assess '[a-z]+ .*: nothing happened in assess'
+once refuses 'open: not on this machine'
+
 # What is no failure.
 checks=$((checks + 1))
 "$inlay" plugin-check "$dir/heap.so" --quick --group results --op Relu >"$work/out" || complain 'heap: it failed'

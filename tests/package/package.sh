@@ -42,8 +42,8 @@ configure() { # SOURCE BUILD ARGUMENTS...
 }
 plugins=
 for sample in provider_skeleton custom_op; do
-    # A copy, so that nothing beside the folder can be of help.
-    cp -r "$source/samples/$sample" "$tmp/$sample"
+    # The installed copy, moved, so that nothing beside the folder can be of help.
+    cp -r "$prefix/share/inlay/samples/$sample" "$tmp/$sample"
     configure "$tmp/$sample" "$tmp/build-$sample"
     for plugin in "$tmp/build-$sample"/*.so; do
         names=$(nm -D --defined-only "$plugin" | awk '{ print $NF }' | tr '\n' ' ')

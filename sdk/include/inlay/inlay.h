@@ -175,6 +175,29 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_value_from_dlpack(struct DLManagedT
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_to_dlpack(inlay_value *value, struct DLManagedTensor **out_tensor,
                                                              inlay_diag *diag);
 
+/* The same for DLPack 1.x's versioned tensors. In: a major version other than 1 is INLAY_UNSUPPORTED, and so is one that
+ * is flagged read-only, since a run may be told to write into a value; it remains the caller's then, as after every
+ * failure. Out: version 1.0. */
+struct DLManagedTensorVersioned;
+INLAY_API INLAY_NODISCARD inlay_status inlay_value_from_dlpack_versioned(struct DLManagedTensorVersioned *tensor,
+                                                                         inlay_value **out_value, inlay_diag *diag);
+INLAY_API INLAY_NODISCARD inlay_status inlay_value_to_dlpack_versioned(inlay_value *value,
+                                                                       struct DLManagedTensorVersioned **out_tensor,
+                                                                       inlay_diag *diag);
+
+/* ------------------------------------------------------------------ plugins within the program
+ *
+ * A plugin need not be a file: one that is linked into the program, or made by it (tests, static linking, hosts in
+ * other languages), is registered by its entry, inlay_plugin_open of inlay/plugin.h. Sessions that are created from then
+ * on have it before those in directories; it stays until the process ends. It is opened within this call. Registering
+ * the same entry again does nothing. Any thread. */
+struct inlay_host;
+struct inlay_plugin;
+INLAY_API inlay_status inlay_plugin_register(inlay_status (*open)(const struct inlay_host *host,
+                                                                  const struct inlay_plugin **out_plugin,
+                                                                  inlay_diag *diag),
+                                             inlay_diag *diag);
+
 /* ------------------------------------------------------------------ sessions */
 
 typedef struct inlay_session inlay_session;
@@ -304,6 +327,7 @@ typedef struct inlay_optimize_args {
     uint32_t nodes_before, nodes_after; /* out */
     uint32_t reserved;
 } inlay_optimize_args;
+#define INLAY_OPTIMIZE_ARGS_INIT { sizeof(inlay_optimize_args), NULL, NULL, NULL, NULL, 0, 0, 0, 0 }
 
 /* Runs the passes that options name (level, pass, no_pass) on the model at path and writes the result. Operators that
  * came with later opsets than the model imports are written as functions of domain "inlay", so that the file stays
@@ -327,7 +351,8 @@ INLAY_API inlay_status inlay_context_set_input(inlay_context *context, uint32_t 
                                                inlay_diag *diag);
 /* Has the run write output index into value (a tensor of the right type and at least the right size; a smaller one is
  * left alone and the runtime brings memory), without a copy where the plan allows it and the memory is no input's too.
- * NULL: the runtime brings memory. */
+ * Whether a run did so: inlay_context_output() is then the same value; INLAY_RUN_OUTPUTS_BOUND makes it a failure when
+ * it is not. NULL: the runtime brings memory. */
 INLAY_API inlay_status inlay_context_set_output(inlay_context *context, uint32_t index, inlay_value *value,
                                                 inlay_diag *diag);
 
@@ -335,7 +360,15 @@ typedef struct inlay_run_options {
     uint64_t struct_size;
     const uint32_t *cancel; /* another thread stores non-zero (atomically) to stop the run; NULL = not cancellable */
     uint64_t timeout_ns;    /* 0 = none */
+    uint32_t flags;         /* INLAY_RUN_* */
+    uint32_t reserved;
 } inlay_run_options;
+#define INLAY_RUN_OPTIONS_INIT { sizeof(inlay_run_options), NULL, 0, 0, 0 }
+enum {
+    /* The run fails with INLAY_SHAPE_MISMATCH when an output does not fit the value that inlay_context_set_output() gave
+     * it; the sentence names output and size. */
+    INLAY_RUN_OUTPUTS_BOUND = 1u << 0
+};
 
 /* Runs the model on the bound inputs. The first run with new input shapes plans; later runs with the same shapes do not
  * allocate. options may be NULL. After a failure the outputs are gone, and the context can run again. */
@@ -387,6 +420,7 @@ typedef struct inlay_calibrate_options {
     uint32_t thread_count;
     uint32_t quick; /* 1: fewer runs of each kernel */
 } inlay_calibrate_options;
+#define INLAY_CALIBRATE_OPTIONS_INIT { sizeof(inlay_calibrate_options), NULL, 0, 0 }
 
 /* What came of it. */
 typedef struct inlay_calibrate_result {
@@ -428,6 +462,7 @@ typedef struct inlay_tune_options {
     inlay_tune_change_fn change; /* or NULL: called for each, before inlay_tune returns */
     void *change_user;
 } inlay_tune_options;
+#define INLAY_TUNE_OPTIONS_INIT { sizeof(inlay_tune_options), NULL, 0, 0, 0, NULL, NULL, NULL, NULL }
 
 /* What came of it. Costs are of one run of the model, without bodies of loops and branches. */
 typedef struct inlay_tune_result {

@@ -31,11 +31,25 @@
  *    Unknown flag bits are refused where the low half of the word is concerned and ignored in the high half.
  *  - Ownership. What a call receives is borrowed for that call unless its comment says otherwise. Nobody frees what
  *    another module allocated.
- *  - Errors. A status by value, the sentence in the caller's inlay_diag. Nothing aborts, nothing unwinds across.
+ *  - Errors. A status by value, the sentence in the caller's inlay_diag. Nothing aborts, nothing unwinds across. The host
+ *    never passes a NULL diag. The status returned is what counts: the host sets diag->code to it, ends the texts, makes
+ *    them one line, and adds the names of provider and plugin. Text alone is enough; error_class 0 is replaced by the
+ *    class that belongs to the status. A status that the host does not know counts as INLAY_INTERNAL. What a call that
+ *    succeeds has written into diag is ignored.
+ *  - Out parameters. The host sets struct_size and zeroes the rest (pointers: NULL) before each call, and reads them only
+ *    after INLAY_OK. Where another value is pre-set, the field's comment says so.
  *  - Context. Every callback gets the context pointer that stands beside it as its first argument.
  *  - Threads. open, create and destroy are called by one thread at a time. assess, cost, compile and specialize may be
  *    called by several threads at once for different graphs; execute by any number for different runs.
- *  - Optional entries are marked; NULL means the default that the comment gives. All others must be set. */
+ *  - Optional entries are marked; NULL means the default that the comment gives. All others must be set.
+ *
+ * What a plugin leaves alone. It runs in somebody else's process. When a call returns, these are as they were before it:
+ * rounding mode, flush-to-zero and floating-point traps (the host sets them back after each call); locale, working
+ * directory, umask, environment, signal handlers and masks, resource limits; stdin, stdout and stderr, to which a
+ * plugin prints nothing (inlay_host.log is for that), and every file descriptor that it did not open. It does not fork,
+ * and calls neither exit nor abort. Threads of its own are started in create or later and joined in destroy. It does
+ * not rely on thread-local variables from one call to the next: the host calls from any thread. C++ exceptions are
+ * caught within the plugin. `inlay plugin-check` and the probe look for what a plugin changes of these. */
 #ifndef INLAY_PLUGIN_H
 #define INLAY_PLUGIN_H
 #include "inlay/note.h"
@@ -125,7 +139,9 @@ enum { INLAY_VALUE_TENSOR = 1, INLAY_VALUE_SEQUENCE = 2, INLAY_VALUE_OPTIONAL = 
 enum {
     INLAY_VALUE_GRAPH_INPUT = 1u << 0,
     INLAY_VALUE_GRAPH_OUTPUT = 1u << 1,
-    INLAY_VALUE_CONSTANT = 1u << 2 /* data holds the elements, for ever */
+    /* data holds the elements. They are the same in every graph that has the value, but the pointer may be kept only as
+     * inlay_compile_request.constants says. */
+    INLAY_VALUE_CONSTANT = 1u << 2
 };
 
 /* A value: what an edge carries. */
@@ -188,8 +204,9 @@ typedef struct inlay_run inlay_run; /* one execution in progress; opaque */
 
 enum { INLAY_LOG_ERROR = 0, INLAY_LOG_WARNING = 1, INLAY_LOG_INFO = 2, INLAY_LOG_DEBUG = 3 };
 
-/* Body of a parallel loop over [begin, end). worker is below inlay_host.thread_count and no two calls that run at the
- * same time share it. A status other than INLAY_OK stops the hand-out of further ranges and is returned by the loop. */
+/* Body of a parallel loop over [begin, end). worker is below thread_count(run) for the run that the loop was given, and
+ * no two calls of one loop that run at the same time share it. Scratch for each worker is sized for
+ * inlay_specialize_request.max_threads, which thread_count(run) never exceeds. A status other than INLAY_OK stops the hand-out of further ranges and is returned by the loop. */
 typedef inlay_status (*inlay_parallel_fn)(void *user, int64_t begin, int64_t end, uint32_t worker);
 
 typedef struct inlay_host {
@@ -309,10 +326,12 @@ enum {
     INLAY_REFUSE_ATTRIBUTE = 5, /* a value of an attribute */
     INLAY_REFUSE_DEVICE = 6,    /* the device lacks something */
     INLAY_REFUSE_MEMORY = 7,
-    INLAY_REFUSE_OPTION = 8 /* the user's options forbid it */
+    INLAY_REFUSE_OPTION = 8, /* the user's options forbid it */
+    INLAY_REFUSE_LATE = 9    /* the host's own word for an offer that compile or specialize declined */
 };
 
-/* "I can't run this node, because". Due for every node that is in no offer. */
+/* "I can't run this node, because". Due for every candidate that is in no offer. One for a node that is no candidate is
+ * ignored; one for a node that is in an offer, too, does not void the offer, and is shown only where it is not chosen. */
 typedef struct inlay_refusal {
     uint64_t struct_size;
     uint32_t node;
@@ -333,9 +352,11 @@ typedef struct inlay_assess_sink {
 
 enum { INLAY_CONFIDENCE_GUESS = 0, INLAY_CONFIDENCE_MODEL = 1, INLAY_CONFIDENCE_MEASURED = 2 };
 
+/* Zeroed by the host but for struct_size. An answer whose ns is negative, infinite or NaN counts as none: the offer
+ * is then taken only where there is no other. enter_ns and leave_ns that are so count as 0. */
 typedef struct inlay_cost {
     uint64_t struct_size;
-    double ns;           /* expected time of one run, nanoseconds, without copies to and from other domains */
+    double ns;           /* required: expected time of one run, nanoseconds, without copies to and from other domains */
     double flops;        /* floating or integer operations done */
     uint64_t bytes_read; /* memory traffic, caches cold */
     uint64_t bytes_written;
@@ -392,7 +413,7 @@ typedef struct inlay_compile_request {
     uint32_t input_count;
     uint32_t output_count;
     const inlay_placement *placements; /* [input_count + output_count]: what was negotiated */
-    uint32_t placement_stride;
+    uint32_t placement_stride;         /* the size of an element also where there is none */
     uint32_t reserved;
     uint8_t *constants; /* [graph->value_count] out: INLAY_CONST_* of the constants that the region reads */
 
@@ -530,10 +551,13 @@ typedef struct inlay_provider {
                            const inlay_assess_sink *sink, inlay_diag *diag);
     inlay_status (*cost)(void *state, const inlay_cost_request *request, inlay_cost *cost);
 
+    /* INLAY_UNSUPPORTED takes the offer back: the host assigns the graph again without it. Where diag->node names a node of
+     * the region, the offers of that node are meant, otherwise all of the region's. Other statuses end the session. */
     inlay_status (*compile)(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
                             inlay_diag *diag);
     void (*release_compiled)(void *state, inlay_compiled *compiled);
-    /* *out_instance may be the compiled itself cast, when shapes make no difference. */
+    /* *out_instance may be the compiled itself cast, when shapes make no difference. INLAY_UNSUPPORTED takes the offer back
+     * as in compile, for these shapes of the graph's inputs: the host remembers them, and others run as before. */
     inlay_status (*specialize)(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
                                inlay_instance **out_instance, inlay_diag *diag);
     void (*release_instance)(void *state, inlay_compiled *compiled, inlay_instance *instance);
@@ -631,7 +655,8 @@ typedef struct inlay_plugin {
     uint32_t abi_minor;
     const char *name;     /* of the plugin; providers have their own */
     const char *version;  /* "1.2.0" */
-    const char *build_id; /* changes with every build that may compute differently; part of cache keys */
+    const char *build_id; /* changes with every build that may compute differently; part of cache keys. Without the kit:
+                             any text, such as a version with the time of the build; never NULL or empty */
     uint32_t flags;       /* INLAY_PLUGIN_* */
     uint32_t provider_count;
     const inlay_provider *providers;

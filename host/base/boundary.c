@@ -1,0 +1,63 @@
+#include "base/boundary.h"
+#include <string.h>
+
+inlay_status boundary_status(inlay_status status)
+{
+    switch (status) {
+#define KNOWN(number, name, text) case number:
+        INLAY_STATUS_LIST(KNOWN)
+#undef KNOWN
+        return status;
+    default:
+        return INLAY_INTERNAL;
+    }
+}
+
+/* Ends the text within its array and makes it one line. */
+static void clean(char *text, size_t bytes)
+{
+    text[bytes - 1] = '\0';
+    for (char *c = text; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+}
+
+inlay_status boundary_settle(inlay_status status, inlay_diag *own)
+{
+    inlay_status known = boundary_status(status);
+
+    own->struct_size = sizeof *own;
+    clean(own->text, sizeof own->text);
+    clean(own->node, sizeof own->node);
+    clean(own->tensor, sizeof own->tensor);
+    if (known != status && own->text[0] == '\0')
+        (void)snprintf(own->text, sizeof own->text, "it returned status %d, which this host does not know", (int)status);
+    if (own->text[0] == '\0')
+        (void)snprintf(own->text, sizeof own->text, "%s, and no reason given", inlay_status_text(known));
+    /* 0 is what an author leaves who says nothing. */
+    if (own->error_class == INLAY_CLASS_PERMANENT || own->error_class > INLAY_CLASS_SHAPE)
+        own->error_class = inlay_status_class(known);
+    own->code = known;
+    return known;
+}
+
+inlay_status boundary_tell(const boundary_call *call, inlay_status status, inlay_diag *own, inlay_diag *diag)
+{
+    const char *who = call->provider != NULL ? call->provider : call->plugin;
+    bool named = call->plugin != NULL && who != NULL && strcmp(who, call->plugin) != 0;
+
+    if (status == INLAY_OK)
+        return status;
+    status = boundary_settle(status, own);
+    if (diag == NULL || !INLAY_HAS(diag, tensor))
+        return status;
+    if (who == NULL || strncmp(own->text, "provider ", 9) == 0 || strncmp(own->text, "plugin ", 7) == 0)
+        (void)inlay_fail(diag, status, "%s", own->text);
+    else
+        (void)inlay_fail(diag, status, "%s %.64s%s%.64s%s: %s", call->provider != NULL ? "provider" : "plugin", who,
+                         named ? " (plugin " : "", named ? call->plugin : "", named ? ")" : "", own->text);
+    diag->error_class = own->error_class;
+    memcpy(diag->node, own->node, sizeof diag->node);
+    memcpy(diag->tensor, own->tensor, sizeof diag->tensor);
+    return status;
+}

@@ -1,0 +1,26 @@
+/* check/manners.h - what a plugin leaves alone (inlay/plugin.h): looked at before and after its calls. */
+#ifndef CHECK_MANNERS_H
+#define CHECK_MANNERS_H
+#include "base/float_state.h"
+#include <signal.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+enum { MANNERS_SIGNALS = 65 };
+
+typedef struct manners {
+    void (*handlers[MANNERS_SIGNALS])(int);
+    sigset_t blocked;
+    char cwd[512];
+    char locale[256];
+    mode_t mask;
+    off_t printed;  /* bytes on standard output and error together */
+    unsigned files; /* bit i: descriptor i is open, 0 to 4 */
+    float_state floats;
+} manners;
+
+manners manners_look(void);
+/* Writes what differs, as "the locale was changed, the umask ..."; returns how many things, and sets back those that
+ * later checks would suffer from. */
+unsigned manners_compare(const manners *before, char *text, size_t bytes);
+#endif

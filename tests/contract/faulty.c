@@ -1,0 +1,180 @@
+/* A provider that fails on demand, on the kit. It offers Relu and Add for float, and does what FAULTY says, an
+ * environment variable of the form CALL:STATUS:HOW:
+ *
+ *     CALL    create, assess, compile, specialize or execute: where
+ *     STATUS  the number that is returned
+ *     HOW     full     code, class and sentence, as inlay_fail() writes them
+ *             text     a sentence alone
+ *             nothing  nothing is written
+ *             endless  all texts without an end, and control characters
+ *             float    the status is returned, and the thread is left rounding upwards, flushing tiny numbers
+ *
+ * and, for providers that decline late, FAULTY_DECLINES: "compile" declines every third region, "specialize" what
+ * has an odd number of rows, "both" both. */
+#include "inlay/kit.h"
+#include <fenv.h>
+#include <stdlib.h>
+
+static inlay_status run_relu(const kit_call *call)
+{
+    const float *x = call->in[0].data;
+    float *y = call->out[0].data;
+
+    for (int64_t i = 0; i < call->in[0].count; i++)
+        y[i] = x[i] < 0 ? 0 : x[i];
+    return INLAY_OK;
+}
+
+static inlay_status run_add(const kit_call *call)
+{
+    const float *a = call->in[0].data, *b = call->in[1].data;
+    float *y = call->out[0].data;
+
+    for (int64_t i = 0; i < call->out[0].count; i++)
+        y[i] = a[i] + b[i];
+    return INLAY_OK;
+}
+
+static bool same_shapes(const kit_node *node, kit_refusal *why)
+{
+    const inlay_value_info *a = kit_input(node, 0), *b = kit_input(node, 1);
+    bool same = a->rank == b->rank && a->rank != INLAY_RANK_UNKNOWN;
+
+    for (uint32_t d = 0; same && d < a->rank; d++)
+        same = memcmp(&a->dims[d], &b->dims[d], sizeof a->dims[d]) == 0;
+    return same || kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the inputs differ in shape");
+}
+
+static void cheap(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    (void)node, (void)shapes;
+    cost->ns = 1;
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "Relu", .in_types = { KIT_BIT(FLOAT) }, .cost = cheap, .run = run_relu },
+    { .op_type = "Add", .in_types = { KIT_BIT(FLOAT) }, .supports = same_shapes, .cost = cheap, .run = run_add },
+};
+static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
+static const kit_provider provider = { .name = "faulty", .description = "fails on demand", .tables = tables,
+                                       .table_count = 1 };
+static const kit_plugin self = { .name = "faulty_plugin", .version = "1.0", .provider = &provider };
+static kit_exports exports;
+static inlay_provider good; /* as the kit filled it in */
+
+/* ------------------------------------------------------------------ faults */
+
+static void write_badly(const char *how, inlay_status status, inlay_diag *diag)
+{
+    if (strcmp(how, "full") == 0) {
+        (void)inlay_fail(diag, status, "it failed as it was told");
+    } else if (strcmp(how, "text") == 0) {
+        (void)snprintf(diag->text, sizeof diag->text, "only a sentence");
+    } else if (strcmp(how, "endless") == 0) {
+        memset(diag->text, '\n', sizeof diag->text);
+        memset(diag->node, 'n', sizeof diag->node);
+        memset(diag->tensor, 't', sizeof diag->tensor);
+        diag->error_class = 77;
+        diag->struct_size = 1;
+    }
+}
+
+/* INLAY_OK: not in this call. */
+static inlay_status fault(const char *call, inlay_diag *diag)
+{
+    const char *plan = getenv("FAULTY"), *how;
+    size_t bytes = strlen(call);
+    inlay_status status;
+
+    if (plan == NULL || strncmp(plan, call, bytes) != 0 || plan[bytes] != ':')
+        return INLAY_OK;
+    status = (inlay_status)strtol(plan + bytes + 1, NULL, 10);
+    how = strchr(plan + bytes + 1, ':');
+    how = how != NULL ? how + 1 : "nothing";
+    if (strcmp(how, "float") == 0) {
+        (void)fesetround(FE_UPWARD);
+#if defined(__x86_64__)
+        __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | 0x8040);
+#endif
+    } else {
+        write_badly(how, status, diag);
+    }
+    return status;
+}
+
+static bool declines(const char *call)
+{
+    const char *which = getenv("FAULTY_DECLINES");
+
+    return which != NULL && (strcmp(which, "both") == 0 || strcmp(which, call) == 0);
+}
+
+static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
+                           inlay_diag *diag)
+{
+    inlay_status status = fault("create", diag);
+
+    return status != INLAY_OK ? status : good.create(ctx, host, args, out_state, diag);
+}
+
+static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
+                           const inlay_assess_sink *sink, inlay_diag *diag)
+{
+    inlay_status status = fault("assess", diag);
+
+    return status != INLAY_OK ? status : good.assess(state, graph, candidates, sink, diag);
+}
+
+static inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
+                            inlay_diag *diag)
+{
+    static uint32_t calls;
+    inlay_status status = fault("compile", diag);
+
+    if (status != INLAY_OK)
+        return status;
+    if (declines("compile") && __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) % 3 == 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "every third region is too much");
+    return good.compile(state, request, out_compiled, diag);
+}
+
+static inlay_status specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
+                               inlay_instance **out_instance, inlay_diag *diag)
+{
+    inlay_status status = fault("specialize", diag);
+
+    if (status != INLAY_OK)
+        return status;
+    for (uint32_t v = 0; declines("specialize") && v < request->value_count; v++) {
+        const inlay_value_state *x = INLAY_AT(inlay_value_state, request->values, request->value_stride, v);
+
+        /* The batch of the graphs that test_declines.c makes. */
+        if (x->rank == 2 && x->dims != NULL && x->dims[0] > 0 && x->dims[0] % 2 == 1)
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "%lld rows are an odd number", (long long)x->dims[0]);
+    }
+    return good.specialize(state, compiled, request, out_instance, diag);
+}
+
+static inlay_status execute(void *state, inlay_compiled *compiled, inlay_instance *instance,
+                            const inlay_exec_args *args)
+{
+    inlay_status status = fault("execute", args->diag);
+
+    return status != INLAY_OK ? status : good.execute(state, compiled, instance, args);
+}
+
+#if !defined(FAULTY_WITHIN)
+INLAY_PLUGIN_NOTE("faulty_plugin", "faulty", "")
+#endif
+INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
+{
+    inlay_status status = kit_open(&self, &exports, host, out_plugin, diag);
+
+    good = exports.provider;
+    exports.provider.create = create;
+    exports.provider.assess = assess;
+    exports.provider.compile = compile;
+    exports.provider.specialize = specialize;
+    exports.provider.execute = execute;
+    return status;
+}

@@ -1,0 +1,151 @@
+/* A provider that takes offers back: in compile every third region, in specialize whatever has an odd number of rows.
+ * Random graphs give what the reference provider gives alone, at every number of rows. */
+#include "../exec/rig.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { GRAPHS = 500, COLUMNS = 3, MOST_NODES = 12, MOST_ROWS = 6 };
+
+static uint64_t dice;
+
+static uint32_t roll(uint32_t sides)
+{
+    dice = dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(dice >> 33) % sides;
+}
+
+static void write_graph(wire *w, uint64_t seed)
+{
+    static const char *const ops[] = { "Relu", "Relu", "Add", "Add", "Neg", "Mul", "Abs" };
+    wire_mark g = mw_begin(w, 8, 17);
+    uint32_t nodes, made = 1;
+    char inputs[32], output[16];
+
+    dice = seed;
+    nodes = 2 + roll(MOST_NODES - 1);
+    mw_value(w, MW_INPUT, "v0", INLAY_FLOAT, "N,3");
+    for (uint32_t i = 0; i < nodes; i++, made++) {
+        const char *op = ops[roll(sizeof ops / sizeof ops[0])];
+        uint32_t a = roll(3) == 0 ? roll(made) : made - 1;
+
+        (void)snprintf(output, sizeof output, "v%u", made);
+        if (strcmp(op, "Add") == 0 || strcmp(op, "Mul") == 0)
+            (void)snprintf(inputs, sizeof inputs, "v%u,v%u", a, roll(made));
+        else
+            (void)snprintf(inputs, sizeof inputs, "v%u", a);
+        mw_node(w, op, inputs, output);
+    }
+    for (uint32_t k = made - 1; k >= 1 && k + 2 >= made; k--) {
+        (void)snprintf(output, sizeof output, "v%u", k);
+        mw_value(w, MW_OUTPUT, output, INLAY_FLOAT, "N,3");
+    }
+    wire_end(w, g);
+}
+
+static rig open_graph(uint64_t seed, const char *providers)
+{
+    const char *options[] = { "providers", providers, "plugin_dirs", FAULTY_DIR, "probe", "never", "cache_dir", "", NULL };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    wire w = { 0 };
+    rig r;
+
+    write_graph(&w, seed);
+    if (rig_try_open(&w, options, &r, &diag) != INLAY_OK)
+        fail_msg("graph %llu on %s: %s", (unsigned long long)seed, providers, diag.text);
+    return r;
+}
+
+static void run_at(rig *r, uint32_t rows)
+{
+    float x[MOST_ROWS * COLUMNS];
+    const int64_t dims[2] = { rows, COLUMNS };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *v = NULL;
+
+    for (uint32_t i = 0; i < rows * COLUMNS; i++)
+        x[i] = (float)((int)(i * 7 % 11) - 5) / 4;
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &v, &diag), INLAY_OK);
+    memcpy(inlay_value_data(v), x, rows * COLUMNS * sizeof *x);
+    assert_int_equal(inlay_context_set_input(r->context, 0, v, &diag), INLAY_OK);
+    if (inlay_context_run(r->context, NULL, &diag) != INLAY_OK)
+        fail_msg("%u rows: %s", rows, diag.text);
+    inlay_value_unref(v);
+}
+
+static void compare(const rig *a, const rig *b, uint64_t seed, uint32_t rows)
+{
+    for (uint32_t k = 0; k < inlay_session_output_count(a->session); k++) {
+        const inlay_value *x = inlay_context_output(a->context, k), *y = inlay_context_output(b->context, k);
+
+        assert_non_null(x);
+        assert_int_equal(inlay_value_bytes(x), inlay_value_bytes(y));
+        if (memcmp(inlay_value_data(x), inlay_value_data(y), inlay_value_bytes(x)) != 0)
+            fail_msg("graph %llu, %u rows: output %u differs", (unsigned long long)seed, rows, k);
+    }
+}
+
+static void random_graphs(void **state)
+{
+    const char *declines = *state;
+
+    assert_int_equal(setenv("FAULTY_DECLINES", declines, 1), 0);
+    for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
+        rig a = open_graph(seed, "faulty,reference"), b = open_graph(seed, "reference");
+        /* Shapes come again: what was declined for them is remembered. */
+        static const uint32_t rows[] = { 2, 3, 4, 3, 1, 6, 2, 5, 3 };
+
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+            run_at(&a, rows[i]);
+            run_at(&b, rows[i]);
+            compare(&a, &b, seed, rows[i]);
+        }
+        rig_close(&a);
+        rig_close(&b);
+    }
+    (void)unsetenv("FAULTY_DECLINES");
+}
+
+/* Nobody else runs it: the sentence of who declined is the error's. */
+static void nobody_else(void **unused)
+{
+    const char *options[] = { "providers", "faulty", "plugin_dirs", FAULTY_DIR, "probe", "never", "cache_dir", "", NULL };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *v = NULL;
+    wire w = { 0 };
+    wire_mark g;
+    rig r;
+
+    (void)unused;
+    assert_int_equal(setenv("FAULTY_DECLINES", "specialize", 1), 0);
+    g = mw_begin(&w, 8, 17);
+    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "N,3");
+    mw_node(&w, "Relu", "x", "y");
+    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "N,3");
+    wire_end(&w, g);
+    assert_int_equal(rig_try_open(&w, options, &r, &diag), INLAY_OK);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (int64_t[]){ 3, 3 }, &v, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_set_input(r.context, 0, v, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_UNSUPPORTED);
+        assert_non_null(strstr(diag.text, "3 rows are an odd number"));
+        assert_non_null(strstr(diag.text, "faulty_plugin"));
+        inlay_value_unref(v);
+        run_at(&r, 2); /* others run */
+    }
+    rig_close(&r);
+    (void)unsetenv("FAULTY_DECLINES");
+}
+
+static char compile_word[] = "compile", specialize_word[] = "specialize", both_word[] = "both";
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(random_graphs, compile_word),
+        cmocka_unit_test_prestate(random_graphs, specialize_word),
+        cmocka_unit_test_prestate(random_graphs, both_word),
+        cmocka_unit_test(nobody_else),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,86 @@
+/* A plugin that is part of the program. */
+#define FAULTY_WITHIN
+#include "faulty.c"
+#include "../exec/rig.h"
+
+static rig open_relu(inlay_diag *diag, inlay_status want)
+{
+    const char *options[] = { "providers", "faulty", "probe", "never", "cache_dir", "", NULL };
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    rig r;
+
+    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "2,3");
+    mw_node(&w, "Relu", "x", "y");
+    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "2,3");
+    wire_end(&w, g);
+    assert_int_equal(rig_try_open(&w, options, &r, diag), want);
+    return r;
+}
+
+static inlay_status refuse(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
+{
+    (void)host, (void)out_plugin;
+    (void)snprintf(diag->text, sizeof diag->text, "not in this program");
+    return INLAY_UNSUPPORTED;
+}
+
+static void registered(void **unused)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    rig r;
+
+    (void)unused;
+    r = open_relu(&diag, INLAY_INVALID_ARGUMENT); /* nobody has it yet */
+    rig_close(&r);
+    assert_int_equal(inlay_plugin_register(refuse, &diag), INLAY_UNSUPPORTED);
+    assert_int_equal(diag.code, INLAY_UNSUPPORTED);
+    assert_string_equal(diag.text, "not in this program");
+    assert_int_equal(inlay_plugin_register(NULL, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_plugin_register(inlay_plugin_open, &diag), INLAY_OK);
+    assert_int_equal(inlay_plugin_register(inlay_plugin_open, &diag), INLAY_OK); /* once is enough */
+    for (int i = 0; i < 2; i++) {
+        r = open_relu(&diag, INLAY_OK);
+        rig_floats(&r, 0, "2,3", (float[]){ -1, 2, -3, 4, -5, 6 });
+        rig_run(&r);
+        rig_expect_floats(&r, 0, "2,3", (float[]){ 0, 2, 0, 4, 0, 6 });
+        rig_close(&r);
+    }
+}
+
+/* A run that has to write where it was told to, and does or fails. */
+static void bound_outputs(void **unused)
+{
+    inlay_run_options must = INLAY_RUN_OPTIONS_INIT;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *large = NULL, *small = NULL;
+    float room[3] = { 0 };
+    rig r;
+
+    (void)unused;
+    r = open_relu(&diag, INLAY_OK);
+    must.flags = INLAY_RUN_OUTPUTS_BOUND;
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (int64_t[]){ 2, 3 }, &large, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, (int64_t[]){ 1, 3 }, room, sizeof room, &small, &diag), INLAY_OK);
+    rig_floats(&r, 0, "2,3", (float[]){ -1, 2, -3, 4, -5, 6 });
+    assert_int_equal(inlay_context_set_output(r.context, 0, large, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_run(r.context, &must, &diag), INLAY_OK);
+    assert_ptr_equal(inlay_context_output(r.context, 0), large);
+    assert_int_equal(inlay_context_set_output(r.context, 0, small, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_run(r.context, &must, &diag), INLAY_SHAPE_MISMATCH);
+    assert_non_null(strstr(diag.text, "output 0 ('y') takes 24 bytes"));
+    assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_OK); /* as before: other memory */
+    assert_ptr_not_equal(inlay_context_output(r.context, 0), small);
+    must.flags = 1u << 9;
+    assert_int_equal(inlay_context_run(r.context, &must, &diag), INLAY_INVALID_ARGUMENT);
+    inlay_value_unref(large);
+    inlay_value_unref(small);
+    rig_close(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(registered), cmocka_unit_test(bound_outputs) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
