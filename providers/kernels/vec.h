@@ -31,7 +31,7 @@
 
 #define VEC_INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)
-#define VEC_UNROLL _Pragma("unroll")
+#define VEC_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define VEC_UNROLL _Pragma("GCC unroll 64")
 #endif
