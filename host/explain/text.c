@@ -42,7 +42,7 @@ static void say_summary(const page *p)
     say(p->sink, "policy %s, %" PRIu32 " %s", f->session->rules.by_priority ? "priority" : "cost", threads,
         plural(threads, "thread", "threads"));
     if (priced != threads)
-        say(p->sink, ", at prices for %" PRIu32, priced);
+        say(p->sink, ", costs of %" PRIu32 " threads", priced);
     say(p->sink, "\n");
     say_assumed(p);
     if (f->runner != NULL)
