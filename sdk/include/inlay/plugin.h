@@ -49,7 +49,7 @@
  * plugin prints nothing (inlay_host.log is for that), and every file descriptor that it did not open. It does not fork,
  * and calls neither exit nor abort. Threads of its own are started in create or later and joined in destroy. It does
  * not rely on thread-local variables from one call to the next: the host calls from any thread. C++ exceptions are
- * caught within the plugin. `inlay plugin-check` and the probe look for what a plugin changes of these. */
+ * caught within the plugin. `inlay plugin-check` looks for what a plugin changes of these. */
 #ifndef INLAY_PLUGIN_H
 #define INLAY_PLUGIN_H
 #include "inlay/note.h"

@@ -49,9 +49,10 @@ extern "C" {
 
 /* Compiles a function once per instruction-set level and picks at load time: one binary serves any x86-64. For static
  * loop functions without calls that are not inlined. Levels and not CPU names: GCC picks "arch=haswell" on that CPU
- * alone, and on no other vendor's. Nothing under sanitizers, whose runtimes start after ifuncs. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
+ * alone, and on no other vendor's. Nothing under sanitizers, whose runtimes start after ifuncs, and with C libraries
+ * that have no ifuncs (musl). */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define KIT_MULTIVERSION __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define KIT_MULTIVERSION
