@@ -1,23 +1,10 @@
 /* api/about_api.c - inlay.h: what a session knows of its model and of its providers. */
+#include "base/known.h"
 #include "session/session.h"
-#include <string.h>
 
 static const char *text_of(const char *text)
 {
     return text != NULL ? text : "";
-}
-
-/* As much of a struct as the caller knows. */
-static inlay_status copy_known(void *out, const void *from, uint64_t bytes)
-{
-    uint64_t known;
-
-    memcpy(&known, out, sizeof known);
-    if (known < sizeof known)
-        return INLAY_INVALID_ARGUMENT;
-    memcpy((char *)out + sizeof known, (const char *)from + sizeof known,
-           (size_t)((known < bytes ? known : bytes) - sizeof known));
-    return INLAY_OK;
 }
 
 inlay_status inlay_session_model(const inlay_session *session, inlay_model_info *out_info)
@@ -32,7 +19,7 @@ inlay_status inlay_session_model(const inlay_session *session, inlay_model_info 
                                     .ir_version = m->ir_version,
                                     .metadata_count = m->metadata_count };
 
-    return copy_known(out_info, &info, sizeof info);
+    return known_give(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }
 
 inlay_status inlay_session_metadata(const inlay_session *session, uint32_t index, const char **out_key,
@@ -60,7 +47,7 @@ inlay_status inlay_session_provider(const inlay_session *session, uint32_t index
         info.name = p->name;
         info.plugin_path = text_of(p->plugin_path);
         info.plugin_version = text_of(p->plugin_version);
-        return copy_known(out_info, &info, sizeof info);
+        return known_give(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
     }
     for (index -= session->env.provider_count; skipped != NULL && index > 0; index--)
         skipped = skipped->next;
@@ -68,5 +55,5 @@ inlay_status inlay_session_provider(const inlay_session *session, uint32_t index
         return INLAY_NOT_FOUND;
     info.name = skipped->name;
     info.skipped = skipped->reason;
-    return copy_known(out_info, &info, sizeof info);
+    return known_give(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }

@@ -1,4 +1,5 @@
 /* api/session_api.c - inlay.h: sessions, contexts, runs. Thin: checks what the caller passed and calls the stages. */
+#include "base/known.h"
 #include "explain/explain.h"
 #include "measure/runs.h"
 #include "profile/profile.h"
@@ -60,14 +61,9 @@ uint32_t inlay_session_output_count(const inlay_session *session)
 
 static inlay_status copy_info(const inlay_io_info *list, uint32_t count, uint32_t index, inlay_io_info *out_info)
 {
-    uint64_t bytes = out_info->struct_size < sizeof *list ? out_info->struct_size : sizeof *list;
-
     if (index >= count)
         return INLAY_NOT_FOUND;
-    if (bytes < sizeof bytes)
-        return INLAY_INVALID_ARGUMENT;
-    memcpy((char *)out_info + sizeof bytes, (const char *)&list[index] + sizeof bytes, (size_t)bytes - sizeof bytes);
-    return INLAY_OK;
+    return known_give(out_info, &list[index], sizeof *list) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }
 
 inlay_status inlay_session_input(const inlay_session *session, uint32_t index, inlay_io_info *out_info)
@@ -109,12 +105,11 @@ inlay_status inlay_session_explain(const inlay_session *session, const char *for
 inlay_status inlay_session_explain_ex(const inlay_session *session, const inlay_explain_options *options,
                                       inlay_write_fn write, void *user, inlay_diag *diag)
 {
-    inlay_explain_options complete = { .struct_size = sizeof complete };
-    uint64_t bytes = options->struct_size < sizeof complete ? options->struct_size : sizeof complete;
+    inlay_explain_options complete;
 
-    if (bytes < sizeof bytes)
+    if (options->struct_size < sizeof options->struct_size)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_explain_options.struct_size is not set");
-    memcpy((char *)&complete + sizeof bytes, (const char *)options + sizeof bytes, (size_t)bytes - sizeof bytes);
+    known_take(&complete, sizeof complete, options, options->struct_size);
     if (complete.measured != NULL && complete.measured->session != session)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the measured context belongs to another session");
     return explain_session(session, &complete, complete.measured == NULL ? NULL : complete.measured->timings,
@@ -466,13 +461,10 @@ inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *o
 {
     const bound *b = context->runner->now;
     inlay_plan_info info = { .struct_size = sizeof info };
-    uint64_t bytes = out_info->struct_size < sizeof info ? out_info->struct_size : sizeof info;
     const graph *g = context->session->model->main;
 
     if (b == NULL)
         return INLAY_NOT_FOUND;
-    if (bytes < sizeof bytes)
-        return INLAY_INVALID_ARGUMENT;
     for (uint32_t d = 0; d < b->plan->domain_count; d++)
         info.slab_bytes += b->plan->slab_bytes[d];
     info.lower_bound_bytes = b->plan->lower_bound_bytes;
@@ -481,8 +473,7 @@ inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *o
             info.constant_bytes += g->values[v].info.data_bytes;
     info.step_count = b->plan->step_count;
     info.dynamic_step_count = b->plan->dynamic_count;
-    if (bytes == sizeof info)
+    if (INLAY_HAS(out_info, predicted_ns))
         info.predicted_ns = predict_run(context->runner);
-    memcpy((char *)out_info + sizeof bytes, (const char *)&info + sizeof bytes, (size_t)bytes - sizeof bytes);
-    return INLAY_OK;
+    return known_give(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }

@@ -1,6 +1,7 @@
 /* Opening, creating, and the two ways back. */
 #include "check/loaded.h"
-#include "plugin/adopt.h"
+#include "base/known.h"
+#include "plugin/unmap.h"
 #include "plugin/note.h"
 #include "plugin/plugin.h"
 #include "threads/threads.h"
@@ -28,12 +29,12 @@ static inlay_status adopt_lists(loaded_plugin *p, inlay_diag *diag)
     for (uint32_t i = 0; i < t->provider_count; i++) {
         const inlay_provider *raw = INLAY_AT(inlay_provider, t->providers, t->provider_stride, i);
 
-        adopt(&p->providers[i], sizeof p->providers[i], raw, raw->struct_size);
+        known_take(&p->providers[i], sizeof p->providers[i], raw, raw->struct_size);
     }
     for (uint32_t i = 0; i < t->operator_count; i++) {
         const inlay_operator *raw = INLAY_AT(inlay_operator, t->operators, t->operator_stride, i);
 
-        adopt(&p->operators[i], sizeof p->operators[i], raw, raw->struct_size);
+        known_take(&p->operators[i], sizeof p->operators[i], raw, raw->struct_size);
     }
     return INLAY_OK;
 }
@@ -80,7 +81,7 @@ inlay_status loaded_open(const char *path, loaded_plugin *out, inlay_diag *diag)
                             INLAY_ABI_MAJOR);
         goto done;
     }
-    adopt(&out->table, sizeof out->table, out->raw, out->raw->struct_size);
+    known_take(&out->table, sizeof out->table, out->raw, out->raw->struct_size);
     status = adopt_lists(out, diag);
 done:
     if (status != INLAY_OK)
@@ -136,7 +137,7 @@ inlay_status loaded_create(const loaded_plugin *p, uint32_t index, const check_a
         goto done;
     }
     for (uint32_t i = 0; i < t->option_count; i++)
-        adopt(&options[i], sizeof options[i], INLAY_AT(inlay_option, t->options, t->option_stride, i),
+        known_take(&options[i], sizeof options[i], INLAY_AT(inlay_option, t->options, t->option_stride, i),
               t->option_stride);
     INLAY_TRY(provider_parse_options(t->name, options, t->option_count, settings,
                                      asked != NULL ? asked->option_count : 0, values, diag));

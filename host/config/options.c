@@ -1,4 +1,5 @@
 #include "config/options.h"
+#include "base/known.h"
 #include "base/nearest.h"
 #include "config/checks.h"
 #include <errno.h>
@@ -430,21 +431,16 @@ inlay_status inlay_options_get(const inlay_options *options, const char *name, c
 inlay_status inlay_options_describe(uint32_t index, inlay_option_doc *out_doc)
 {
     inlay_option_doc doc = { .struct_size = sizeof doc };
-    uint64_t bytes = out_doc->struct_size < sizeof doc ? out_doc->struct_size : sizeof doc;
 
     if (index >= OPTION_COUNT)
         return INLAY_NOT_FOUND;
-    if (bytes < sizeof doc.struct_size)
-        return INLAY_INVALID_ARGUMENT;
     doc.name = table[index].name;
     doc.doc = table[index].doc;
     doc.default_value = table[index].otherwise;
     doc.kind = table[index].kind;
     doc.min = table[index].min;
     doc.max = table[index].max;
-    memcpy((char *)out_doc + sizeof doc.struct_size, (const char *)&doc + sizeof doc.struct_size,
-           (size_t)bytes - sizeof doc.struct_size);
-    return INLAY_OK;
+    return known_give(out_doc, &doc, sizeof doc) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }
 
 /* The index-th value; false past the last. */
@@ -481,15 +477,10 @@ static bool setting_at(const inlay_options *options, uint32_t index, inlay_setti
 inlay_status inlay_options_setting(const inlay_options *options, uint32_t index, inlay_setting *out_setting)
 {
     inlay_setting s = { .struct_size = sizeof s };
-    uint64_t bytes = out_setting->struct_size < sizeof s ? out_setting->struct_size : sizeof s;
 
-    if (bytes < sizeof s.struct_size)
-        return INLAY_INVALID_ARGUMENT;
     if (!setting_at(options, index, &s))
         return INLAY_NOT_FOUND;
-    memcpy((char *)out_setting + sizeof s.struct_size, (const char *)&s + sizeof s.struct_size,
-           (size_t)bytes - sizeof s.struct_size);
-    return INLAY_OK;
+    return known_give(out_setting, &s, sizeof s) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }
 
 void inlay_options_set_log(inlay_options *options, inlay_log_fn log, void *user)

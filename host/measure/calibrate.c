@@ -1,6 +1,7 @@
 /* calibrate.c - times the rows of calibrate_cases.def on every provider, and copies on every link. */
 #include "measure/calibrate.h"
 #include "base/clock.h"
+#include "base/known.h"
 #include "base/order.h"
 #include "config/dirs.h"
 #include "measure/measure.h"
@@ -566,11 +567,8 @@ inlay_status inlay_calibrate(const inlay_options *options, const inlay_calibrate
     INLAY_TRY(session_open_providers(options, &c.s, diag));
     INLAY_TRY(calibrate(&c, options));
     c.result.seconds = seconds() - begin;
-    if (out_result != NULL && out_result->struct_size > sizeof c.result.struct_size) {
-        uint64_t bytes = out_result->struct_size < sizeof c.result ? out_result->struct_size : sizeof c.result;
-        memcpy((char *)out_result + sizeof bytes, (const char *)&c.result + sizeof bytes,
-               (size_t)bytes - sizeof bytes);
-    }
+    if (out_result != NULL)
+        (void)known_give(out_result, &c.result, sizeof c.result);
 done:
     for (uint32_t p = 0; c.points != NULL && p < c.s->env.provider_count; p++)
         free(c.points[p]);

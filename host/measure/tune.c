@@ -6,6 +6,7 @@
  * where it matters least. */
 #include "measure/tune.h"
 #include "base/clock.h"
+#include "base/known.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -330,15 +331,12 @@ inlay_status inlay_tune(inlay_session *session, const inlay_tune_options *how, i
     inlay_status status;
 
     if (how != NULL)
-        memcpy(&t.how, how, how->struct_size < sizeof t.how ? (size_t)how->struct_size : sizeof t.how);
+        known_take(&t.how, sizeof t.how, how, how->struct_size);
     t.end = t.begin + (t.how.budget_s > 0 ? t.how.budget_s : DEFAULT_BUDGET_S);
     status = tune(&t);
     t.result.seconds = seconds() - t.begin;
-    if (status == INLAY_OK && out_result != NULL && out_result->struct_size > sizeof t.result.struct_size) {
-        uint64_t bytes = out_result->struct_size < sizeof t.result ? out_result->struct_size : sizeof t.result;
-        memcpy((char *)out_result + sizeof bytes, (const char *)&t.result + sizeof bytes,
-               (size_t)bytes - sizeof bytes);
-    }
+    if (status == INLAY_OK && out_result != NULL)
+        (void)known_give(out_result, &t.result, sizeof t.result);
     runner_destroy(t.runner);
     if (t.has_shared)
         run_shared_deinit(&t.shared);

@@ -169,6 +169,13 @@ inlay_status late_assign(program *p, uint32_t step, const inlay_diag *why, inlay
 
 /* ------------------------------------------------------------------ other programs for some shapes */
 
+static void free_shapes(late_shapes *s)
+{
+    arena_deinit(&s->key.a);
+    arena_deinit(&s->a);
+    free(s);
+}
+
 inlay_status late_remember(program *p, const plan_input *inputs, uint32_t count, const uint8_t *late, const char *text,
                            inlay_diag *diag)
 {
@@ -180,9 +187,7 @@ inlay_status late_remember(program *p, const plan_input *inputs, uint32_t count,
     s->late = arena_copy(&s->a, late, (size_t)p->parts.offer_count);
     s->text = arena_string(&s->a, text);
     if (s->late == NULL || s->text == NULL || !plan_set_key(&s->key, inputs, count)) {
-        arena_deinit(&s->key.a);
-        arena_deinit(&s->a);
-        free(s);
+        free_shapes(s);
         return no_memory(p, diag);
     }
     s->next = p->late;
@@ -190,11 +195,8 @@ inlay_status late_remember(program *p, const plan_input *inputs, uint32_t count,
     for (; *link != NULL; link = &(*link)->next, kept++) {
         if (kept < SHAPES_KEPT)
             continue;
-        s = *link; /* the oldest: should it come again, specialize is asked again */
+        free_shapes(*link); /* the oldest: should it come again, specialize is asked again */
         *link = NULL;
-        arena_deinit(&s->key.a);
-        arena_deinit(&s->a);
-        free(s);
         break;
     }
     return INLAY_OK;
@@ -221,7 +223,9 @@ static inlay_status make_instead(program *p, const late_shapes *s, program **out
     other->bodies_of = p->bodies_of;
     (void)pthread_mutex_init(&other->lock, NULL);
     (void)pthread_mutex_init(&other->plan_lock, NULL);
-    if (!take_back(&p->parts, s->late, "specialize at these shapes", s->text, &other->a, &heard)) {
+    other->without = arena_copy(&other->a, s->late, p->parts.offer_count);
+    if (other->without == NULL ||
+        !take_back(&p->parts, s->late, "specialize at these shapes", s->text, &other->a, &heard)) {
         status = no_memory(p, diag);
         goto done;
     }
@@ -246,10 +250,11 @@ done:
 /* One that was made without the same offers, for other shapes. */
 static program *find_made(const program *p, const late_shapes *s)
 {
-    for (const late_shapes *o = p->late; o != NULL; o = o->next)
-        if (o->instead != NULL && memcmp(o->late, s->late, p->parts.offer_count) == 0)
-            return o->instead;
-    return NULL;
+    program *made = p->instead;
+
+    while (made != NULL && memcmp(made->without, s->late, p->parts.offer_count) != 0)
+        made = made->next_instead;
+    return made;
 }
 
 static void say_late(const program *p, const late_shapes *s)
@@ -303,9 +308,7 @@ void late_forget(program *p)
     while (p->late != NULL) {
         late_shapes *next = p->late->next;
 
-        arena_deinit(&p->late->key.a);
-        arena_deinit(&p->late->a);
-        free(p->late);
+        free_shapes(p->late);
         p->late = next;
     }
 }

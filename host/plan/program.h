@@ -83,6 +83,7 @@ struct program {
     program *base;           /* this one stands in for it at some shapes; NULL: it is its own */
     program *instead;        /* those that stand in for this one ... */
     program *next_instead;   /* ... as a list */
+    const uint8_t *without;  /* [base's offer_count] the offers that this one does not use */
     late_shapes *late;       /* atomic: shapes that were declined, newest first; plan_lock guards the list */
 };
 

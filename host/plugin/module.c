@@ -1,10 +1,11 @@
 /* dlopen and the handshake. Nothing that a plugin says is used before it was checked here. */
-#include "plugin/adopt.h"
-#include "base/float_state.h"
+#include "plugin/module.h"
 #include "base/boundary.h"
+#include "base/float_state.h"
+#include "base/known.h"
 #include "plugin/crash.h"
 #include "plugin/guard.h"
-#include "plugin/module.h"
+#include "plugin/unmap.h"
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
@@ -50,7 +51,7 @@ static inlay_status adopt_options(plugin_module *m, plugin_provider *p, inlay_di
     if (options == NULL || values == NULL)
         return no_memory(diag);
     for (uint32_t i = 0; i < t->option_count; i++) {
-        adopt(&options[i], sizeof options[i], INLAY_AT(inlay_option, t->options, t->option_stride, i),
+        known_take(&options[i], sizeof options[i], INLAY_AT(inlay_option, t->options, t->option_stride, i),
               t->option_stride);
         if (!is_word(options[i].name, "_"))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s: option %u has no name of a-z, 0-9 and _",
@@ -89,7 +90,7 @@ static inlay_status adopt_domains(plugin_module *m, plugin_provider *p, inlay_di
     for (uint32_t i = 0; i < t->domain_count; i++) {
         inlay_domain_info *d = &domains[i];
 
-        adopt(d, sizeof *d, INLAY_AT(inlay_domain_info, t->domains, t->domain_stride, i), t->domain_stride);
+        known_take(d, sizeof *d, INLAY_AT(inlay_domain_info, t->domains, t->domain_stride, i), t->domain_stride);
         if (d->name == NULL)
             d->name = "";
         if (d->alignment == 0)
@@ -120,7 +121,7 @@ static inlay_status adopt_provider(plugin_module *m, plugin_provider *p, const i
     if (!INLAY_HAS(raw, execute))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "a provider's struct of %llu bytes does not reach execute",
                           (unsigned long long)raw->struct_size);
-    adopt(t, sizeof *t, raw, raw->struct_size);
+    known_take(t, sizeof *t, raw, raw->struct_size);
     t->struct_size = sizeof *t;
     p->file = &m->file;
     p->module = m;
@@ -162,7 +163,7 @@ static inlay_status adopt_operator(inlay_operator *op, const inlay_operator *raw
     if (!INLAY_HAS(raw, infer))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "an operator's struct of %llu bytes does not reach infer",
                           (unsigned long long)raw->struct_size);
-    adopt(op, sizeof *op, raw, raw->struct_size);
+    known_take(op, sizeof *op, raw, raw->struct_size);
     op->struct_size = sizeof *op;
     if (op->op_type == NULL || *op->op_type == '\0' || op->domain == NULL || *op->domain == '\0' ||
         op->signature == NULL || op->since_version == 0)
@@ -235,7 +236,7 @@ static inlay_status adopt_plugin(plugin_module *m, const inlay_plugin *raw, inla
     if (!INLAY_HAS(raw, operator_stride))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "the plugin's struct of %llu bytes does not reach operator_stride",
                           (unsigned long long)raw->struct_size);
-    adopt(t, sizeof *t, raw, raw->struct_size);
+    known_take(t, sizeof *t, raw, raw->struct_size);
     if (t->name == NULL || *t->name == '\0')
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the plugin has no name");
     if (LOW_BITS(t->flags, INLAY_PLUGIN_DLCLOSE) != 0)

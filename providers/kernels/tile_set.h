@@ -55,8 +55,6 @@ typedef struct tile_set {
     /* c[rows][columns] = post(c) where this is faster than sg_kernel's; false: it is not. */
     bool (*function)(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t columns);
     void (*depthwise)(const struct dw_block *b); /* depthwise.h */
-    /* y[pixels][3] from three channels, `step` floats from one to the next. */
-    void (*interleave_3)(const float *x, int64_t step, int64_t pixels, float *y);
     /* x: [points * points] the pixels of one window, each `channels` floats, those outside the image zero.
      * v: [points * points] lines `step` floats apart. points: 4 or 6. */
     void (*window_in)(const float *const *x, int64_t channels, int64_t points, float *v, int64_t step);

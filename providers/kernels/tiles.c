@@ -298,19 +298,6 @@ static bool function(const sg_post *post, float *c, int64_t c_row, int64_t rows,
     return true;
 }
 
-/* ------------------------------------------------------------------ pixels of three channels */
-
-static void interleave_3(const float *x, int64_t step, int64_t pixels, float *y)
-{
-    int64_t w = 0;
-
-    for (; w + VEC_LANES <= pixels; w += VEC_LANES)
-        vec_interleave_3(y + 3 * w, vec_load(x + w), vec_load(x + step + w), vec_load(x + 2 * step + w));
-    for (; w < pixels; w++)
-        for (int64_t c = 0; c < 3; c++)
-            y[3 * w + c] = x[c * step + w];
-}
-
 /* ------------------------------------------------------------------ Winograd's transforms
  *
  * F(4x4, 3x3) by the points 0, +-A, +-B and infinity, F(2x2, 3x3) by 0, +-1 and infinity. A and B are chosen for small
@@ -502,5 +489,5 @@ static void window_weights(const char *w, int64_t step, int64_t tap, int64_t cou
 }
 
 const tile_set KERNEL(tiles) = {
-    multiply, function, KERNEL(dw_block), interleave_3, window_in, window_out, window_weights,
+    multiply, function, KERNEL(dw_block), window_in, window_out, window_weights,
 };

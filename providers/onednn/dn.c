@@ -93,6 +93,32 @@ dnnl_status_t dn_reorder(dnnl_engine_t engine, const rg_md *from, const void *so
     return code;
 }
 
+dnnl_status_t dn_engine_create(dnnl_engine_t *out)
+{
+    dnnl_status_t code = dnnl_engine_create(out, dnnl_cpu, 0);
+
+    if (code == dnnl_success)
+        dn_opaque_open();
+    return code;
+}
+
+dnnl_status_t dn_memory_of(const_dnnl_primitive_desc_t pd, dnnl_query_t which, dnnl_engine_t engine, void *data,
+                           dnnl_memory_t *out)
+{
+    return dnnl_memory_create(out, dnnl_primitive_desc_query_md(pd, which, 0), engine, data);
+}
+
+dnnl_status_t dn_describe_reorder(dnnl_engine_t engine, const rg_md *from, const rg_md *to, dnnl_primitive_desc_t *out)
+{
+    return dn_describe_part(engine, from, to, NULL, NULL, out);
+}
+
+dnnl_status_t dn_sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a, int64_t a_line,
+                       const float *b, int64_t b_line, float *y, int64_t y_line)
+{
+    return dnnl_sgemm(a_turned ? 'T' : 'N', b_turned ? 'T' : 'N', m, n, k, 1, a, a_line, b, b_line, 0, y, y_line);
+}
+
 bool dn_has_isa(dnnl_cpu_isa_t isa)
 {
     return ((unsigned)dnnl_get_effective_cpu_isa() & (unsigned)isa) == (unsigned)isa;

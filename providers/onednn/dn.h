@@ -118,6 +118,11 @@ void dn_memory_destroy(dnnl_memory_t memory);
 dnnl_status_t dn_reorder(dnnl_engine_t engine, const rg_md *from, const void *source, const rg_md *to, void *target,
                          const int64_t *dims, const int64_t *offsets);
 
+/* y[m][n] = a[m][k] * b[k][n] on the thread of the caller; an operand that is turned lies as [k][m], [n][k]. A line is the
+ * elements from one row to the next as it lies. */
+dnnl_status_t dn_sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a, int64_t a_line,
+                       const float *b, int64_t b_line, float *y, int64_t y_line);
+
 /* Instructions that the library may use. */
 bool dn_has_isa(dnnl_cpu_isa_t isa);
 /* major << 48 | minor << 32 | patch */

@@ -261,11 +261,6 @@ dnnl_status_t dn_describe_part(dnnl_engine_t engine, const rg_md *from, const rg
                                               engine, NULL);
 }
 
-dnnl_status_t dn_describe_reorder(dnnl_engine_t engine, const rg_md *from, const rg_md *to, dnnl_primitive_desc_t *out)
-{
-    return dn_describe_part(engine, from, to, NULL, NULL, out);
-}
-
 dnnl_status_t dn_describe_concat(dnnl_engine_t engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
                                  dnnl_primitive_desc_t *out)
 {
@@ -286,15 +281,6 @@ dnnl_status_t dn_describe_concat(dnnl_engine_t engine, const rg_md *y, int axis,
 
 /* ------------------------------------------------------------------ running */
 
-dnnl_status_t dn_engine_create(dnnl_engine_t *out)
-{
-    dnnl_status_t code = dnnl_engine_create(out, dnnl_cpu, 0);
-
-    if (code == dnnl_success)
-        dn_opaque_open();
-    return code;
-}
-
 void dn_engine_destroy(dnnl_engine_t engine)
 {
     (void)dnnl_engine_destroy(engine);
@@ -307,12 +293,6 @@ dnnl_status_t dn_memory_create(dnnl_engine_t engine, const rg_md *md, void *data
 
     dn_v2_describe(md, &desc);
     return dnnl_memory_create(out, &desc, engine, data);
-}
-
-dnnl_status_t dn_memory_of(const_dnnl_primitive_desc_t pd, dnnl_query_t which, dnnl_engine_t engine, void *data,
-                           dnnl_memory_t *out)
-{
-    return dnnl_memory_create(out, dnnl_primitive_desc_query_md(pd, which, 0), engine, data);
 }
 
 dnnl_status_t dn_memory_move(dnnl_memory_t memory, void *data, dnnl_stream_t stream)

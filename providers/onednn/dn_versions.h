@@ -5,7 +5,6 @@
 #define ONEDNN_DN_VERSIONS_H
 #include "dn.h"
 
-
 /* Finds a description that `equal` says is the same, or keeps a copy that `copy` makes. 0: no memory. */
 uint32_t dn_opaque_keep(const void *desc, int (*equal)(const void *a, const void *b), void *(*copy)(const void *desc));
 /* NULL: there is none of that number. */
@@ -14,9 +13,10 @@ const void *dn_opaque_find(uint32_t number);
 void dn_opaque_open(void);
 void dn_opaque_close(void (*destroy)(void *desc));
 
-/* For dn.c: a reorder of a part of both tensors (dims NULL: of all), and an object for an operand of a descriptor. */
+/* A reorder of a part of both tensors; dims NULL: of all. */
 dnnl_status_t dn_describe_part(dnnl_engine_t engine, const rg_md *from, const rg_md *to, const int64_t *dims,
                                const int64_t *offsets, dnnl_primitive_desc_t *out);
+/* From dn.c: an object for an operand of a descriptor. */
 dnnl_status_t dn_memory_of(const_dnnl_primitive_desc_t pd, dnnl_query_t which, dnnl_engine_t engine, void *data,
                            dnnl_memory_t *out);
 #endif

@@ -1,7 +1,6 @@
 /* Products by oneDNN where there are no loops of our own: blocks of rows and columns, each a call on one thread. What
  * oneDNN makes of a product as a whole depends on how many threads there are: it shares a long sum among them. */
 #include "kernels.h"
-#include <oneapi/dnnl/dnnl.h>
 
 enum { MOST_UNITS = 64, LEAST_WORK = 1 << 20, FEW_ROWS = 48, FEW_COLUMNS = 64 };
 #define NS_OF_WORK 0.02 /* a multiplication */
@@ -55,8 +54,7 @@ static inlay_status one_block(const cut_call *call, int64_t unit)
     const float *bias = d->biased ? (const float *)call->args[ARG_BIAS] + column : NULL;
     float *y = (float *)call->args[ARG_Y] + (i * d->m + row) * d->n + column;
 
-    if (dnnl_sgemm(d->a_turned ? 'T' : 'N', d->b_turned ? 'T' : 'N', rows, columns, d->k, 1, a, d->a_line, b,
-                   d->b_line, 0, y, d->n) != dnnl_success)
+    if (dn_sgemm(d->a_turned, d->b_turned, rows, columns, d->k, a, d->a_line, b, d->b_line, y, d->n) != dnnl_success)
         return INLAY_INTERNAL;
     for (int64_t r = 0; bias != NULL && r < rows; r++)
         for (int64_t c = 0; c < columns; c++)

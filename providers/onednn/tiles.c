@@ -3,6 +3,7 @@
  * Where a window reaches past the image, a copy with a border of zeros is read instead. Then each row of output pixels
  * reads rows of elements that lie one after the other: a tap is a row of the window, all of its pixels and channels. */
 #include "tiles.h"
+#include "moves.h"
 #include "window.h"
 #include <math.h>
 
@@ -16,7 +17,7 @@ const tile_set *tiles_of_cpu(void)
 /* Copies an image, however it lies, into one with channels last and a border. */
 typedef struct border {
     rg_native native;
-    const tile_set *set;
+    const move_set *moves;
     int64_t images, channels, height, width;
     int64_t top, left, out_height, out_width;
     int64_t s_image, s_channel, s_row, s_pixel; /* of the source */
@@ -36,8 +37,8 @@ static void copy_row(const border *b, const float *x, float *y)
             memcpy(y + w * b->channels, x + w * b->s_pixel, (size_t)b->channels * sizeof *y);
         return;
     }
-    if (b->channels == 3 && b->s_pixel == 1) {
-        b->set->interleave_3(x, b->s_channel, b->width, y);
+    if (b->s_pixel == 1) {
+        b->moves->turn(x, b->s_channel, y, b->channels, b->channels, b->width);
         return;
     }
     for (int64_t c = 0; c < b->channels; c++)
@@ -285,9 +286,8 @@ static inlay_status add_border(rg_build *b, kn_window *g, rg_place *x)
 
     if (n == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
-    *n = (border){ .native.run = run_border, .set = b->state->tiles, .images = g->images, .channels = g->in,
-                   .height = g->height,
-                   .width = g->width, .top = g->begin[0], .left = g->begin[1], .out_height = dims[2],
+    *n = (border){ .native.run = run_border, .moves = moves_of_cpu(), .images = g->images, .channels = g->in,
+                   .height = g->height, .width = g->width, .top = g->begin[0], .left = g->begin[1], .out_height = dims[2],
                    .out_width = dims[3], .s_image = s[0], .s_channel = s[1],
                    .s_row = x->md.ndims == 4 ? s[2] : 0, .s_pixel = s[x->md.ndims - 1] };
     rg_md_channels_last(&md, 4, dims);

@@ -359,10 +359,6 @@ static void moves(void **state)
                     }
                 for (int64_t i = 0; i < GUARD; i++)
                     assert_true(y[rows * columns + i] == guard && z[rows * columns + i] == guard);
-                if (rows == 3)
-                    l->tiles->interleave_3(x, columns + 3, columns, z);
-                for (int64_t i = 0; rows == 3 && i < 3 * columns; i++)
-                    assert_true(z[i] == y[i]);
                 free(x), free(y), free(z);
             }
 }

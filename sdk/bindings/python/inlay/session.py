@@ -12,7 +12,7 @@ import numpy as np
 from ._library import (MAP, NONE, OPTIONAL, SEQUENCE, TENSOR, ExplainOptions, IoInfo, LogFn, ModelInfo, OptionDoc,
                        PlanInfo, ProgressFn, ProviderInfo, RunOptions, WriteFn, lib)
 from .errors import InlayError, InvalidArgument, NotFound, check
-from .values import DTYPES, Value
+from .values import DTYPES, NUMPY, Value
 
 log = logging.getLogger("inlay")
 log.addHandler(logging.NullHandler())  # silent until the program wants it
@@ -469,8 +469,7 @@ class Session:
             items = [] if data is None else [Value.list_of(data) if isinstance(data, (list, tuple)) else data]
             return Value.list_of(items, dtype=info.dtype, kind=OPTIONAL)
         if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind not in "OUS":
-            fits = DTYPES.get({n: k for k, (n, _, _) in DTYPES.items()}.get(info.dtype, 0), (None, None, 0))[1]
-            return Value.of(data, info.dtype if fits is None and info.dtype != "string" else None)
+            return Value.of(data, info.dtype if NUMPY.get(info.dtype) is None and info.dtype != "string" else None)
         if isinstance(data, (list, tuple, int, float, bool, complex)):  # a list of numbers is of no type yet
             return Value.of(np.asarray(data), None if info.dtype == "string" else info.dtype)
         return Value.of(data)

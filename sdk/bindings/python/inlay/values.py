@@ -18,6 +18,8 @@ DTYPES = {
     21: ("uint4", None, 4), 22: ("int4", None, 4), 23: ("float4e2m1", None, 4), 24: ("float8e8m0", None, 8),
     25: ("uint2", None, 2), 26: ("int2", None, 2),
 }
+#: numpy's type by ONNX's name, None where it has none.
+NUMPY = {name: kind for name, kind, _ in DTYPES.values()}
 _NUMBERS = {name: number for number, (name, _, _) in DTYPES.items()}
 _FROM_NUMPY = {np.dtype(kind): number for number, (_, kind, _) in DTYPES.items() if kind is not None}
 STRING = 8
