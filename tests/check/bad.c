@@ -162,11 +162,21 @@ static inlay_status run(const kit_call *call)
     return INLAY_OK;
 }
 
+#if defined(BAD_leak)
+static volatile int leaks = 2; /* at one call, which the compiler does not know: more than the provider itself leaks */
+#else
+enum { leaks = 1 };
+#endif
+
 static UNUSED inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    int *state = malloc(100);
+    int *volatile last = NULL; /* or the compiler leaves out what is lost */
+    int *state;
 
     (void)node, (void)diag;
+    for (int i = 0; i < leaks; i++)
+        last = malloc(100);
+    state = last;
 #if !defined(BAD_oom)
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "bad");
@@ -215,8 +225,13 @@ static UNUSED inlay_status open_bad(const inlay_host *host, const inlay_create_a
 #if defined(BAD_files)
     (void)open("/dev/null", O_RDONLY);
 #endif
+#if defined(BAD_leak)
+    *out = malloc(24);
+    return *out != NULL ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "bad");
+#else
     *out = NULL;
     return INLAY_OK;
+#endif
 }
 
 static const kit_provider provider = {
@@ -224,7 +239,7 @@ static const kit_provider provider = {
     .description = "has a defect",
     .tables = tables,
     .table_count = 1,
-#if defined(BAD_files)
+#if defined(BAD_files) || defined(BAD_leak)
     .open = open_bad,
 #endif
 };

@@ -41,6 +41,8 @@ finds crash 'results Relu-14 float\[[0-9]+,[0-9]+\].*signal 11 .* in execute: at
 finds exit 'results Relu-14 .*: it ended with code 3 in execute' --group results
 finds hang 'results Relu-14 .*: nothing happened in execute' --group results --time-limit 3
 finds leak 'leaks bad, from create to destroy: .* bytes in .* blocks .*addr2line' --group leaks
+at=$(grep -oE 'addr2line -e FILE 0x[0-9a-f]+' "$work/out" | head -n 1)
+addr2line -f -e "$dir/leak.so" "${at##* }" | grep -qx prepare || complain "leak: '$at' is not in prepare"
 finds oom 'leaks bad, when memory runs out: signal 11' --group leaks
 finds files 'leaks bad, from create to destroy: [0-9]+ more' --group leaks
 finds silent 'offers bad: node .* is neither offered nor refused' --group offers

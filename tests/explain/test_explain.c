@@ -238,6 +238,7 @@ static void test_bodies(void **state)
     json_t *j = explain_json(r.session, (inlay_explain_options){ 0 });
     const json_t *main = json_object_get(j, "main"), *loop = body_of(main, 0, "body"), *then, *other;
     size_t at = 0;
+    told t;
 
     (void)state;
     check_agreement(r.session);
@@ -254,6 +255,14 @@ static void test_bodies(void **state)
     assert_float_equal(number(then, "times") + number(other, "times"), 1, 0);
     assert_true((number(then, "cost_ns") > number(other, "cost_ns")) == (number(then, "times") == 1));
     json_decref(j);
+    /* Which branch counts, and how often a body runs. */
+    t = explain(r.session, (inlay_explain_options){ .format = "text" });
+    assert_non_null(strstr(t.data, "body of loop, "));
+    assert_non_null(strstr(t.data, ", predicted 5 times:\n"));
+    assert_non_null(strstr(t.data, ", not taken:\n"));
+    assert_null(strstr(t.data, "predicted 1 times"));
+    assert_null(strstr(t.data, "count depends on data"));
+    told_free(&t);
     rig_close(&r);
 }
 
