@@ -95,20 +95,28 @@ static uint32_t default_domain(const loaded_provider *p)
     return p->table->default_domain == 0 ? INLAY_DOMAIN_HOST : p->first_domain + p->table->default_domain - 1;
 }
 
-/* A case stands alone, so all its values lie in the provider's own domain, row-major. False: the offer names other
- * places for the value, and not this one. */
+/* A case stands alone, so each value lies where the offer likes it best, row-major. False: the offer names places for
+ * the value, and none that is row-major in host memory or in a domain of the provider's. */
 static bool negotiate(const bench *b, uint32_t value, inlay_placement *out)
 {
-    bool named = false, found = false;
+    const loaded_provider *own = b->p;
+    bool named = false;
 
-    *out = (inlay_placement){ .value = value, .domain = default_domain(b->p) };
+    *out = (inlay_placement){ .value = value, .domain = default_domain(own) };
     for (uint32_t i = 0; i < b->answer.offer.placement_count; i++) {
         const inlay_placement *p = &b->answer.placements[i];
 
-        named |= p->value == value;
-        found |= p->value == value && p->domain == out->domain && p->layout.kind == INLAY_LAYOUT_ROW_MAJOR;
+        if (p->value != value)
+            continue;
+        named = true;
+        if (p->layout.kind == INLAY_LAYOUT_ROW_MAJOR &&
+            (p->domain == INLAY_DOMAIN_HOST ||
+             (p->domain >= own->first_domain && p->domain - own->first_domain < own->table->domain_count))) {
+            out->domain = p->domain;
+            return true;
+        }
     }
-    return found || !named;
+    return !named;
 }
 
 static inlay_status compile(bench *b, inlay_diag *diag)
@@ -132,9 +140,13 @@ static inlay_status compile(bench *b, inlay_diag *diag)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compile a case");
     *k = (constants){ &one->snapshot, &b->a };
     *hooks = (run_compile_hooks){ .ctx = k, .align_constant = align_constant };
-    for (uint32_t i = 0; i < total; i++)
-        if (!negotiate(b, i < one->input_count ? one->inputs[i] : one->outputs[i - one->input_count], &placements[i]))
-            return inlay_fail(diag, INLAY_UNSUPPORTED, "the offer stands for values in other places only");
+    for (uint32_t i = 0; i < total; i++) {
+        const bool is_input = i < one->input_count;
+
+        if (!negotiate(b, is_input ? one->inputs[i] : one->outputs[i - one->input_count], &placements[i]))
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "the offer stands for values in other places or layouts only");
+        *(is_input ? &b->in_domains[i] : &b->out_domains[i - one->input_count]) = placements[i].domain;
+    }
     request.constants = b->fates;
     return b->p->table->compile(b->p->state, &request, &b->compiled, diag);
 }

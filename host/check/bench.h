@@ -28,6 +28,39 @@ bool fenced_is_hurt(const fenced *f);
 void fenced_protect(fenced *f, bool read_only);
 void fenced_free(fenced *f);
 
+/* ------------------------------------------------------------------ memory of a device
+ *
+ * A buffer of the provider's that is larger than the tensor in it on both sides. */
+
+typedef struct device_tensor {
+    inlay_buffer whole; /* as buffer_alloc gave it; handle 0: none */
+    inlay_buffer given; /* the part that the tensor lies in */
+    uint64_t margin;    /* bytes on each side of it, of a pattern */
+} device_tensor;
+
+/* What copies need: the provider, and a timeline to wait on. */
+typedef struct device_link {
+    const loaded_provider *p;
+    uint64_t timeline, point;
+} device_link;
+
+/* The next point of the timeline. */
+inlay_fence device_point(device_link *l);
+/* Waits if the provider is asynchronous; its fences mean nothing otherwise. */
+INLAY_NODISCARD inlay_status device_wait(const device_link *l, inlay_fence f, inlay_diag *diag);
+/* Copies between host memory and a buffer, and waits. */
+INLAY_NODISCARD inlay_status device_copy(device_link *l, void *host, const inlay_buffer *device, uint64_t bytes,
+                                         bool to_device, inlay_diag *diag);
+/* The caller frees whole with buffer_free where its handle is not 0, also after a failure. */
+INLAY_NODISCARD inlay_status device_tensor_alloc(const loaded_provider *p, uint32_t domain, uint64_t bytes,
+                                                 device_tensor *out, inlay_diag *diag);
+/* Writes the margins and the tensor: data, or where it is NULL fill. */
+INLAY_NODISCARD inlay_status device_tensor_fill(device_link *l, const device_tensor *t, const void *data, uint8_t fill,
+                                                arena *a, inlay_diag *diag);
+/* Reads the tensor into memory of a; hurt: somebody wrote into the margins. */
+INLAY_NODISCARD inlay_status device_tensor_read(device_link *l, const device_tensor *t, arena *a, void **out_data,
+                                                bool *out_hurt, inlay_diag *diag);
+
 /* ------------------------------------------------------------------ what a provider says of a case */
 
 enum { BENCH_REFUSED, BENCH_OFFERED, BENCH_SILENT, BENCH_FAILED };
@@ -55,6 +88,7 @@ typedef struct bench {
     inlay_compiled *compiled;
     inlay_instance *instance;
     inlay_output_plan plans[CASE_OUTPUTS];
+    uint32_t in_domains[CASE_INPUTS], out_domains[CASE_OUTPUTS]; /* where the tensors lie */
     uint8_t *fates; /* [value_count] of constants */
     arena a;
     uint64_t workspace_bytes, workspace_alignment;
@@ -74,6 +108,8 @@ typedef struct bench_how {
     uint8_t fill;          /* what the workspace and outputs hold before */
     bool in_place;         /* use the alias that the plan offers */
     bool silent;           /* names no phases: for runs in threads of their own */
+    bool queued;           /* inputs are still being made when execute is called; asynchronous providers only */
+    inlay_status poison;   /* with queued: what becomes of the first input instead, INLAY_OK = it is made */
     const uint32_t *cancel; /* NULL = never */
 } bench_how;
 

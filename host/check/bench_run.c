@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { ALIGN = 64, MAX_OUTPUT = 1 << 30 };
+enum { ALIGN = 64, MAX_OUTPUT = 1 << 30, GARBAGE = 0x7f };
 
 /* Everything that a run holds. */
 typedef struct running {
@@ -16,12 +16,14 @@ typedef struct running {
     const bench_how *how;
     bench_result *result;
     fenced in[CASE_INPUTS], out[CASE_OUTPUTS], workspace;
-    inlay_buffer device[CASE_INPUTS + CASE_OUTPUTS + 1]; /* handle 0: it lies on the host; the last is the workspace */
+    device_tensor device[CASE_INPUTS + CASE_OUTPUTS + 1]; /* whole.handle 0: on the host; the last is the workspace */
     int64_t in_dims[CASE_INPUTS][CASE_RANK], out_dims[CASE_OUTPUTS][INLAY_MAX_RANK];
     inlay_tensor_arg ins[CASE_INPUTS], outs[CASE_OUTPUTS];
     bool allocated[CASE_OUTPUTS];
     pthread_mutex_t lock;
-    uint64_t timeline, point;
+    device_link link;
+    inlay_fence waits[CASE_INPUTS];
+    uint32_t wait_count;
 } running;
 
 static void fault(bench_result *r, const char *fix, const char *format, ...)
@@ -51,49 +53,22 @@ static uint32_t work_domain(const running *r)
     return p->table->default_domain == 0 ? INLAY_DOMAIN_HOST : p->first_domain + p->table->default_domain - 1;
 }
 
-static inlay_status wait_for(running *r, inlay_fence f, inlay_diag *diag)
-{
-    return (r->b->p->table->flags & INLAY_PROVIDER_ASYNC) != 0 ? fence_settle(f, diag) : INLAY_OK;
-}
-
-static inlay_fence next_point(running *r)
-{
-    return (inlay_fence){ r->timeline, ++r->point };
-}
-
-/* Moves bytes between host memory and a buffer of the provider's. */
-static inlay_status copy(running *r, void *host, const inlay_buffer *device, uint64_t bytes, bool to_device,
-                         inlay_diag *diag)
-{
-    const loaded_provider *p = r->b->p;
-    const inlay_buffer here = { .handle = (uintptr_t)host, .bytes = bytes };
-    const inlay_fence f = next_point(r);
-    inlay_status status;
-
-    phase(r, "buffer_copy");
-    status = p->table->buffer_copy(p->state, NULL, to_device ? &here : device, to_device ? device : &here, NULL, 0, f,
-                                   diag);
-    return status == INLAY_OK ? wait_for(r, f, diag) : status;
-}
-
-/* The buffer of a tensor: the host's memory itself, or one on the device. */
-static inlay_status place(running *r, uint32_t index, const fenced *host, bool fill, inlay_buffer *out,
+/* The buffer of a tensor: the host's memory itself, or one on the device that begins as the host's does. */
+static inlay_status place(running *r, uint32_t index, uint32_t domain, const fenced *host, inlay_buffer *out,
                           inlay_diag *diag)
 {
-    const loaded_provider *p = r->b->p;
+    device_tensor *t = &r->device[index];
     inlay_status status;
 
     *out = (inlay_buffer){ .handle = (uintptr_t)host->data, .bytes = host->bytes };
-    if (work_domain(r) == INLAY_DOMAIN_HOST)
+    if (domain == INLAY_DOMAIN_HOST)
         return INLAY_OK;
     phase(r, "buffer_alloc");
-    status = p->table->buffer_alloc(p->state, work_domain(r), host->bytes > 0 ? host->bytes : 1, &r->device[index],
-                                    diag);
-    if (status == INLAY_OK) {
-        *out = r->device[index];
-        if (fill && host->bytes > 0)
-            status = copy(r, host->data, out, host->bytes, true, diag);
-    }
+    status = device_tensor_alloc(r->b->p, domain, host->bytes, t, diag);
+    phase(r, "buffer_copy");
+    if (status == INLAY_OK)
+        status = device_tensor_fill(&r->link, t, host->data, r->how->fill, &r->result->a, diag);
+    *out = t->given;
     return status;
 }
 
@@ -122,7 +97,7 @@ static inlay_status give_output(void *ctx, uint32_t output, uint32_t rank, const
     r->outs[output].rank = rank;
     if (rank > 0)
         memcpy(r->out_dims[output], dims, rank * sizeof *dims);
-    return place(r, CASE_INPUTS + output, &r->out[output], false, out, NULL);
+    return place(r, CASE_INPUTS + output, r->b->out_domains[output], &r->out[output], out, NULL);
 }
 
 static char *give_string(void *ctx, uint64_t bytes)
@@ -165,7 +140,7 @@ static inlay_status prepare_inputs(running *r, inlay_diag *diag)
         if (t->rank > 0)
             memcpy(r->in_dims[i], t->dims, t->rank * sizeof t->dims[0]);
         r->ins[i] = (inlay_tensor_arg){ .dims = r->in_dims[i], .rank = t->rank, .dtype = t->dtype };
-        status = place(r, i, &r->in[i], true, &r->ins[i].buffer, diag);
+        status = place(r, i, r->b->in_domains[i], &r->in[i], &r->ins[i].buffer, diag);
         if (status != INLAY_OK)
             return status;
     }
@@ -215,7 +190,7 @@ static inlay_status prepare_output(running *r, uint32_t o, inlay_diag *diag)
     }
     if (!fenced_alloc(bytes, alignment_of(r, s->dtype), r->how->fill, "behind the end of an output", &r->out[o]))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for an output");
-    return place(r, CASE_INPUTS + o, &r->out[o], false, &r->outs[o].buffer, diag);
+    return place(r, CASE_INPUTS + o, r->b->out_domains[o], &r->out[o], &r->outs[o].buffer, diag);
 }
 
 /* ------------------------------------------------------------------ after */
@@ -226,7 +201,7 @@ static inlay_status collect_output(running *r, uint32_t o, inlay_diag *diag)
     const inlay_output_plan *plan = &r->b->plans[o];
     uint32_t alias = alias_of(r, o);
     const fenced *memory = alias != INLAY_NONE ? &r->in[alias] : &r->out[o];
-    const inlay_buffer *device = alias != INLAY_NONE ? &r->device[alias] : &r->device[CASE_INPUTS + o];
+    const device_tensor *device = &r->device[alias != INLAY_NONE ? alias : CASE_INPUTS + o];
     size_t bytes;
 
     if (plan->kind == INLAY_OUTPUT_ALLOCATED && !r->allocated[o]) {
@@ -245,10 +220,37 @@ static inlay_status collect_output(running *r, uint32_t o, inlay_diag *diag)
     out->data = arena_alloc(&r->result->a, bytes + 1);
     if (out->data == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for an output");
-    if (device->handle != 0 && bytes > 0)
-        return copy(r, out->data, device, bytes, false, diag);
+    if (device->whole.handle != 0 && bytes > 0)
+        return device_copy(&r->link, out->data, &device->given, bytes, false, diag);
     if (bytes > 0)
         memcpy(out->data, memory->data, bytes);
+    return INLAY_OK;
+}
+
+/* Margins on the device, and inputs there. */
+static inlay_status look_at_device(running *r, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < sizeof r->device / sizeof r->device[0]; i++) {
+        const case_tensor *t = i < r->b->one->input_count ? &r->b->k->in[r->b->one->input_of[i]] : NULL;
+        bool hurt, shared = false;
+        inlay_status status;
+        void *data;
+
+        if (r->device[i].whole.handle == 0)
+            continue;
+        status = device_tensor_read(&r->link, &r->device[i], &r->result->a, &data, &hurt, diag);
+        if (status != INLAY_OK)
+            return status;
+        for (uint32_t o = 0; o < r->b->one->output_count; o++)
+            shared |= alias_of(r, o) == i;
+        if (hurt)
+            fault(r->result, "keep to offset and bytes of the inlay_buffer, in copies, too",
+                  "it wrote outside %s %u in device memory", i < CASE_INPUTS ? "input" :
+                  i < CASE_INPUTS + CASE_OUTPUTS ? "output" : "the workspace, buffer",
+                  i < CASE_INPUTS ? i : i - CASE_INPUTS);
+        if (t != NULL && !shared && t->bytes > 0 && memcmp(data, t->data, (size_t)t->bytes) != 0)
+            fault(r->result, "inputs are read-only unless the plan names an alias", "it changed input %u", i);
+    }
     return INLAY_OK;
 }
 
@@ -281,18 +283,18 @@ static void release(running *r)
     const loaded_provider *p = r->b->p;
 
     for (size_t i = 0; i < sizeof r->device / sizeof r->device[0]; i++)
-        if (r->device[i].handle != 0)
-            p->table->buffer_free(p->state, &r->device[i]);
+        if (r->device[i].whole.handle != 0)
+            p->table->buffer_free(p->state, &r->device[i].whole);
     for (uint32_t i = 0; i < CASE_INPUTS; i++)
         fenced_free(&r->in[i]);
     for (uint32_t o = 0; o < CASE_OUTPUTS; o++)
         fenced_free(&r->out[o]);
     fenced_free(&r->workspace);
-    timeline_destroy(r->timeline);
+    timeline_destroy(r->link.timeline);
     (void)pthread_mutex_destroy(&r->lock);
 }
 
-/* ------------------------------------------------------------------ the call */
+/* ------------------------------------------------------------------ time */
 
 static double now_ns(void)
 {
@@ -301,6 +303,108 @@ static double now_ns(void)
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return 1e9 * (double)now.tv_sec + (double)now.tv_nsec;
 }
+
+/* ------------------------------------------------------------------ inputs that are still being made
+ *
+ * What a host does with several devices: copies and execute are queued behind a gate that opens later. The source of a
+ * copy holds garbage until then, so who does not wait computes with garbage. */
+
+typedef struct gate {
+    running *r;
+    pthread_t thread;
+    inlay_fence open;
+    uint64_t timelines[CASE_INPUTS]; /* of the copies; 0: none */
+    char *sources[CASE_INPUTS];
+    bool is_running;
+} gate;
+
+static void *open_gate(void *user)
+{
+    static const struct timespec pause = { 0, 2000000 };
+    gate *g = user;
+    running *r = g->r;
+    const inlay_status status = r->how->poison;
+    inlay_diag why = INLAY_DIAG_INIT;
+
+    (void)nanosleep(&pause, NULL);
+    for (uint32_t i = 0; i < r->b->one->input_count; i++)
+        if (g->sources[i] != NULL)
+            memcpy(g->sources[i], r->in[i].data, r->in[i].bytes);
+    if (status != INLAY_OK)
+        (void)inlay_fail(&why, status, "the checker lets this fence fail");
+    fence_signal(g->open, status, status != INLAY_OK ? &why : NULL);
+    return NULL;
+}
+
+/* A copy into an input, which holds garbage until it is done. */
+static inlay_status queue_input(running *r, gate *g, uint32_t i, inlay_diag *diag)
+{
+    const loaded_provider *p = r->b->p;
+    inlay_buffer here = { .bytes = r->in[i].bytes };
+    char *source = arena_alloc(&r->result->a, r->in[i].bytes + 1);
+    inlay_status status;
+
+    if (source == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for an input");
+    memset(source, GARBAGE, r->in[i].bytes + 1);
+    status = timeline_create(&g->timelines[i], diag);
+    if (status != INLAY_OK)
+        return status;
+    here.handle = (uintptr_t)source;
+    r->waits[r->wait_count] = (inlay_fence){ g->timelines[i], 1 };
+    phase(r, "buffer_copy behind a fence");
+    status = p->table->buffer_copy(p->state, NULL, &here, &r->device[i].given, &g->open, 1, r->waits[r->wait_count],
+                                   diag);
+    if (status == INLAY_OK) {
+        g->sources[i] = source;
+        r->wait_count++;
+    }
+    return status;
+}
+
+static bool is_queued(const running *r, uint32_t input)
+{
+    return r->device[input].whole.handle != 0 && r->in[input].bytes > 0;
+}
+
+static inlay_status queue_inputs(running *r, gate *g, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    *g = (gate){ .r = r, .open.value = 1 };
+    /* All of it before the first copy is queued: those that wait here would stand behind it. */
+    for (uint32_t i = 0; i < r->b->one->input_count; i++)
+        if (is_queued(r, i))
+            INLAY_TRY(device_tensor_fill(&r->link, &r->device[i], NULL, GARBAGE, &r->result->a, diag));
+    INLAY_TRY(timeline_create(&g->open.timeline, diag));
+    for (uint32_t i = 0; i < r->b->one->input_count; i++)
+        if (is_queued(r, i))
+            INLAY_TRY(queue_input(r, g, i, diag));
+done:
+    /* Also after a failure, for what is queued already. */
+    g->is_running = g->open.timeline != 0 && pthread_create(&g->thread, NULL, open_gate, g) == 0;
+    if (!g->is_running && g->open.timeline != 0)
+        (void)open_gate(g);
+    return status;
+}
+
+static void close_gate(running *r, gate *g)
+{
+    inlay_diag ignored = INLAY_DIAG_INIT;
+    inlay_status settled = INLAY_OK;
+
+    if (g->is_running)
+        (void)pthread_join(g->thread, NULL);
+    for (uint32_t w = 0; w < r->wait_count; w++)
+        settled = fence_settle(r->waits[w], &ignored); /* done or failed: the source is not read any more */
+    (void)settled;
+    for (uint32_t i = 0; i < CASE_INPUTS; i++)
+        timeline_destroy(g->timelines[i]);
+    timeline_destroy(g->open.timeline);
+    r->wait_count = 0;
+}
+
+/* ------------------------------------------------------------------ the call */
 
 static inlay_status call(running *r, inlay_diag *diag)
 {
@@ -312,34 +416,42 @@ static inlay_status call(running *r, inlay_diag *diag)
     inlay_exec_args args = { .struct_size = sizeof args, .run = &run, .inputs = r->ins, .outputs = r->outs,
                              .input_count = b->one->input_count, .output_count = b->one->output_count,
                              .arg_stride = sizeof r->ins[0], .cancel = cancel, .diag = diag };
+    const bool queued = r->how->queued && (b->p->table->flags & INLAY_PROVIDER_ASYNC) != 0;
     inlay_status status = INLAY_OK;
     uint64_t heap;
     double begin;
+    gate g = { .r = r };
 
     if (b->workspace_bytes > 0)
-        INLAY_TRY(place(r, CASE_INPUTS + CASE_OUTPUTS, &r->workspace, false, &args.workspace, diag));
-    args.signal = next_point(r);
+        INLAY_TRY(place(r, CASE_INPUTS + CASE_OUTPUTS, work_domain(r), &r->workspace, &args.workspace, diag));
+    if (queued)
+        INLAY_TRY(queue_inputs(r, &g, diag));
+    args.waits = r->waits;
+    args.wait_count = r->wait_count;
+    args.signal = device_point(&r->link);
     heap = heap_look().calls;
     phase(r, "execute");
     begin = now_ns();
     status = b->p->table->execute(b->p->state, b->compiled, b->instance, &args);
     if (status == INLAY_OK)
-        status = wait_for(r, args.signal, diag);
+        status = device_wait(&r->link, args.signal, diag);
     r->result->ns = now_ns() - begin;
     r->result->heap_calls = heap_look().calls - heap;
     phase(r, "the checker");
 done:
+    if (queued)
+        close_gate(r, &g);
     return status;
 }
 
 inlay_status bench_run(const bench *b, const bench_how *how, bench_result *out, inlay_diag *diag)
 {
-    running r = { .b = b, .how = how, .result = out };
+    running r = { .b = b, .how = how, .result = out, .link.p = b->p };
     inlay_status status;
 
     memset(out, 0, sizeof *out);
     (void)pthread_mutex_init(&r.lock, NULL);
-    INLAY_TRY(timeline_create(&r.timeline, diag));
+    INLAY_TRY(timeline_create(&r.link.timeline, diag));
     INLAY_TRY(prepare_inputs(&r, diag));
     for (uint32_t o = 0; o < b->one->output_count; o++)
         INLAY_TRY(prepare_output(&r, o, diag));
@@ -351,6 +463,7 @@ inlay_status bench_run(const bench *b, const bench_how *how, bench_result *out, 
     }
     INLAY_TRY(call(&r, diag));
     look_for_damage(&r);
+    INLAY_TRY(look_at_device(&r, diag));
     out->out_count = b->one->output_count;
     for (uint32_t o = 0; o < out->out_count; o++)
         INLAY_TRY(collect_output(&r, o, diag));

@@ -121,6 +121,38 @@ static void run_concurrently(tally *t, const bench *b, const bench_result *want)
     }
 }
 
+/* Behind copies that are not done, and behind one that fails; then once more, as if nothing had been. */
+static void compare_queued(tally *t, const bench *b, const bench_result *want)
+{
+    const bench_how queued = { .queued = true }, poisoned = { .queued = true, .poison = INLAY_CANCELLED }, again = { 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    bench_result r;
+    char got[600];
+    inlay_status status;
+    bool on_device = false;
+
+    for (uint32_t i = 0; i < b->one->input_count; i++)
+        on_device |= b->in_domains[i] != INLAY_DOMAIN_HOST && b->k->in[b->one->input_of[i]].bytes > 0;
+    if (!on_device || (t->p->table->flags & INLAY_PROVIDER_ASYNC) == 0)
+        return;
+    compare_variant(t, b, &queued, want, "while its inputs are still being copied",
+                    "wait for args->waits before the work starts, in buffer_copy as in execute, and signal when it is "
+                    "done");
+    if (t->concurrent)
+        return;
+    check_phase(t->c, "execute behind a fence that fails");
+    status = bench_run(b, &poisoned, &r, &diag);
+    check_phase(t->c, "the checker");
+    bench_result_deinit(&r);
+    if (status != INLAY_CANCELLED) {
+        (void)snprintf(got, sizeof got, "behind a fence that failed with 'cancelled': '%s' %.400s",
+                       inlay_status_text(status), diag.text);
+        complain(t, b->k, "the status of the fence that it waited for",
+                 "pass what fence_wait returns on to fence_signal, and leave the work out", got);
+    }
+    compare_variant(t, b, &again, want, "after a run that failed", "leave no trace of a run in the state");
+}
+
 static void compare_with_itself(tally *t, const bench *b, const bench_result *want)
 {
     const bench_how tight = { .tight = true, .fill = FILL }, again = { 0 }, in_place = { .in_place = true };
@@ -134,6 +166,7 @@ static void compare_with_itself(tally *t, const bench *b, const bench_result *wa
     if (aliased)
         compare_variant(t, b, &in_place, want, "in place, in the buffer that the plan says may be shared",
                         "drop the alias (kit: KIT_IN_PLACE), or read an element before its place is written");
+    compare_queued(t, b, want);
     if (!t->concurrent && b->one->output_count > 0)
         run_concurrently(t, b, want);
     t->concurrent = true;

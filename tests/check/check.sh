@@ -70,6 +70,11 @@ finds closes 'results Relu-14.*: it closed descriptor 4.* in execute' --group re
 finds race 'results Relu-14 .*with (2|4|16) threads: ' --group results
 finds large 'results Relu-14 .*: element' --group results
 
+finds device_hasty 'results Relu-14 .*while its inputs are still being copied' --group results
+finds device_deaf "results Relu-14 .*behind a fence that failed with 'cancelled': 'ok'" --group results
+finds device_offset 'results Relu-14 .*: element' --group results
+finds device_wide 'results Add-14 .*it wrote outside output 0 in device memory' --group results --op Add
+
 # once NAME PATTERN: a plugin with which nothing can be checked: one FAIL, and a stop.
 once() {
     checks=$((checks + 1))

@@ -1,0 +1,298 @@
+/* A provider for a device: memory of its own, work that goes on after the call, scalars that must lie elsewhere.
+ *
+ * This file says what the device can do and at what cost, region.c does it, chip.c stands in for the driver. To make
+ * it yours, replace chip.c by your driver's library, then the operators in device_op() and assess. */
+#include "device.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define MEMORY_BYTES (UINT64_C(256) << 20)
+
+/* What a job and an operation cost on this chip. Measure yours: `inlay plugin-check` compares them with the clock. */
+#define NS_A_JOB 20000.0
+#define NS_AN_ELEMENT 1.0
+#define NS_A_PRODUCT 0.25
+
+/* ------------------------------------------------------------------ what it can do */
+
+static const struct {
+    const char *name;
+    uint32_t oldest; /* since_version; older forms broadcast or have attributes */
+    int op;
+} operators[] = {
+    { "Add", 7, CHIP_ADD }, { "Mul", 7, CHIP_MUL }, { "Relu", 1, CHIP_RELU }, { "Clip", 11, CHIP_CLIP },
+    { "MatMul", 1, CHIP_MATMUL },
+};
+enum { OPERATOR_COUNT = sizeof operators / sizeof operators[0] };
+
+static uint32_t find_operator(const inlay_node_info *node)
+{
+    uint32_t i = 0;
+
+    if (strcmp(node->domain.data, "ai.onnx") != 0)
+        return OPERATOR_COUNT;
+    while (i < OPERATOR_COUNT && strcmp(node->op_type.data, operators[i].name) != 0)
+        i++;
+    return i;
+}
+
+int device_op(const inlay_node_info *node)
+{
+    const uint32_t i = find_operator(node);
+
+    return i < OPERATOR_COUNT ? operators[i].op : -1;
+}
+
+static bool same_dims(const inlay_value_info *a, const inlay_value_info *b)
+{
+    if (a->rank != b->rank)
+        return false;
+    for (uint32_t i = 0; i < a->rank; i++)
+        if (a->dims[i].kind != b->dims[i].kind || a->dims[i].kind == INLAY_DIM_UNKNOWN ||
+            a->dims[i].value != b->dims[i].value || a->dims[i].symbol != b->dims[i].symbol)
+            return false;
+    return true;
+}
+
+/* Why the chip cannot run a node; code 0: it can. */
+static inlay_refusal find_reason(const inlay_graph *graph, const inlay_node_info *node)
+{
+    const uint32_t op = find_operator(node);
+    inlay_refusal r = { .struct_size = sizeof r };
+
+    if (op == OPERATOR_COUNT) {
+        r.code = INLAY_REFUSE_OPERATOR;
+        r.text = "the chip adds, multiplies and clips; this is none of it";
+        return r;
+    }
+    if (node->since_version < operators[op].oldest) {
+        r.code = INLAY_REFUSE_VERSION;
+        r.text = "this version of the operator broadcasts by attributes";
+        r.accepted_if = "convert the model to opset 13";
+        return r;
+    }
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const inlay_value_info *x = inlay_graph_value(graph, node->inputs[i]);
+
+        if (x == NULL)
+            continue; /* omitted */
+        if (x->dtype != INLAY_FLOAT) {
+            r.code = INLAY_REFUSE_DTYPE;
+            r.text = "the chip computes with 32-bit floats only";
+            r.accepted_if = "insert a Cast to float";
+        } else if (x->rank == INLAY_RANK_UNKNOWN || x->rank > MOST_RANK) {
+            r.code = INLAY_REFUSE_SHAPE;
+            r.text = "the rank must be known and at most 8";
+        } else if (operators[op].op == CHIP_MATMUL && x->rank != 2) {
+            r.code = INLAY_REFUSE_SHAPE;
+            r.text = "the chip multiplies matrices, not batches of them";
+        } else if (operators[op].op <= CHIP_MUL && !same_dims(x, inlay_graph_value(graph, node->outputs[0]))) {
+            r.code = INLAY_REFUSE_SHAPE;
+            r.text = "the chip does not broadcast: both operands must have the shape of the result";
+        }
+    }
+    return r;
+}
+
+/* Tensors lie in the chip's memory, which is the default domain and need not be said. The bounds of Clip are scalars
+ * that the chip fetches from host memory: a placement for each. Constants have none: compile sees to them. */
+static uint32_t place_scalars(const inlay_graph *graph, const inlay_node_info *node, inlay_placement *out)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 1; device_op(node) == CHIP_CLIP && i < node->input_count; i++) {
+        const inlay_value_info *x = inlay_graph_value(graph, node->inputs[i]);
+
+        if (x != NULL && (x->flags & INLAY_VALUE_CONSTANT) == 0)
+            out[count++] = (inlay_placement){ .value = node->inputs[i], .domain = INLAY_DOMAIN_HOST };
+    }
+    return count;
+}
+
+static uint64_t constant_bytes(const inlay_graph *graph, const inlay_node_info *node)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const inlay_value_info *x = inlay_graph_value(graph, node->inputs[i]);
+
+        bytes += x != NULL && (x->flags & INLAY_VALUE_CONSTANT) != 0 ? x->data_bytes : 0;
+    }
+    return bytes;
+}
+
+static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
+                           const inlay_assess_sink *sink, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    (void)state, (void)diag;
+    for (uint32_t n = 0; n < graph->node_count && status == INLAY_OK; n++) {
+        const inlay_node_info *node = inlay_graph_node(graph, n);
+        inlay_placement scalars[2];
+        inlay_refusal reason;
+
+        if (candidates[n] == 0)
+            continue;
+        reason = find_reason(graph, node);
+        reason.node = n;
+        if (reason.code != 0) {
+            status = sink->refuse(sink->ctx, &reason);
+        } else {
+            const uint32_t count = place_scalars(graph, node, scalars);
+            const inlay_offer offer = { .struct_size = sizeof offer, .nodes = &n, .node_count = 1,
+                                        .flags = INLAY_OFFER_MERGE, .placements = scalars, .placement_count = count,
+                                        .placement_stride = sizeof scalars[0],
+                                        .resident_bytes = constant_bytes(graph, node) };
+
+            status = sink->offer(sink->ctx, &offer);
+        }
+    }
+    return status;
+}
+
+static inlay_status cost(void *state, const inlay_cost_request *r, inlay_cost *out)
+{
+    const inlay_node_info *node = inlay_graph_node(r->graph, r->offer->nodes[0]);
+    const inlay_value_state *x = INLAY_AT(inlay_value_state, r->values, r->value_stride, node->inputs[0]);
+    const inlay_value_state *y = INLAY_AT(inlay_value_state, r->values, r->value_stride, node->outputs[0]);
+    double elements = 1;
+
+    (void)state;
+    for (uint32_t i = 0; y->rank <= MOST_RANK && i < y->rank; i++) /* an unknown rank is a large number */
+        elements *= y->dims[i] > 0 ? (double)y->dims[i] : 1;
+    out->bytes_read = (uint64_t)elements * sizeof(float);
+    out->bytes_written = out->bytes_read;
+    if (device_op(node) == CHIP_MATMUL) {
+        const double k = x->rank == 2 && x->dims[1] > 0 ? (double)x->dims[1] : 1;
+
+        out->flops = 2 * elements * k;
+        out->ns = NS_A_PRODUCT * elements * k;
+    } else {
+        out->flops = elements;
+        out->ns = NS_AN_ELEMENT * elements;
+    }
+    out->enter_ns = NS_A_JOB; /* a region is one job, however many nodes it has */
+    out->confidence = INLAY_CONFIDENCE_MODEL;
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ memory */
+
+static inlay_status buffer_alloc(void *state, uint32_t domain, uint64_t bytes, inlay_buffer *out, inlay_diag *diag)
+{
+    device *d = state;
+    const uint64_t address = chip_alloc(d->chip, bytes);
+
+    if (address == 0)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no room for %llu bytes in the chip's memory; a smaller batch or "
+                          "memory_limit helps", (unsigned long long)bytes);
+    *out = (inlay_buffer){ .handle = address, .bytes = bytes, .domain = domain };
+    return INLAY_OK;
+}
+
+static void buffer_free(void *state, const inlay_buffer *buffer)
+{
+    chip_free(((device *)state)->chip, buffer->handle);
+}
+
+/* ------------------------------------------------------------------ life */
+
+static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
+                           inlay_diag *diag)
+{
+    device *d = calloc(1, sizeof *d);
+
+    (void)ctx;
+    if (d == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the device");
+    d->host = host;
+    d->domain = args->first_domain;
+    d->chip = chip_open(MEMORY_BYTES, INLAY_AT(inlay_option_value, args->options, args->option_stride, 0)->i);
+    if (d->chip == NULL) {
+        free(d);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "the chip cannot be started: no memory or no threads");
+    }
+    (void)pthread_mutex_init(&d->mutex, NULL);
+    (void)pthread_cond_init(&d->freed, NULL);
+    for (uint32_t i = 0; i < MOST_JOBS; i++) {
+        d->jobs[i].next_free = d->free_jobs;
+        d->free_jobs = &d->jobs[i];
+    }
+    *out_state = d;
+    return INLAY_OK;
+}
+
+static void quiesce(void *state)
+{
+    chip_drain(((device *)state)->chip);
+}
+
+static void destroy(void *state)
+{
+    device *d = state;
+
+    chip_close(d->chip);
+    (void)pthread_cond_destroy(&d->freed);
+    (void)pthread_mutex_destroy(&d->mutex);
+    free(d);
+}
+
+static const inlay_option options[] = {
+    { .name = "lose_after", .doc = "the job at which the chip is lost, to see what a program does then; 0 = never",
+      .default_value = "0", .min = 0, .max = 1000000, .kind = INLAY_OPTION_INT },
+};
+static const inlay_domain_info domains[] = {
+    { .name = "chip.memory", .alignment = CHIP_ALIGNMENT, .memory_bytes = MEMORY_BYTES },
+};
+static const inlay_provider provider = {
+    .struct_size = sizeof provider,
+    .name = "chip",
+    .description = "a device to start from",
+    .device_kind = INLAY_DEVICE_NPU,
+    .flags = INLAY_PROVIDER_ASYNC,
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .option_stride = sizeof options[0],
+    .domains = domains,
+    .domain_count = sizeof domains / sizeof domains[0],
+    .domain_stride = sizeof domains[0],
+    .default_domain = 1,
+    .poll_ms = 10,
+    .create = create,
+    .destroy = destroy,
+    .quiesce = quiesce,
+    .assess = assess,
+    .cost = cost,
+    .compile = device_compile,
+    .release_compiled = device_release_compiled,
+    .specialize = device_specialize,
+    .release_instance = device_release_instance,
+    .execute = device_execute,
+    .buffer_alloc = buffer_alloc,
+    .buffer_free = buffer_free,
+    .buffer_copy = device_copy,
+};
+static const inlay_plugin plugin = {
+    .struct_size = sizeof plugin,
+    .abi_major = INLAY_ABI_MAJOR,
+    .abi_minor = INLAY_ABI_MINOR,
+    .name = "chip",
+    .version = "1.0.0",
+    .build_id = "chip 1.0.0 " __DATE__ " " __TIME__,
+    .flags = INLAY_PLUGIN_DLCLOSE,
+    .providers = &provider,
+    .provider_count = 1,
+    .provider_stride = sizeof provider,
+};
+
+inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
+{
+    if (host->abi_major != INLAY_ABI_MAJOR || !INLAY_HAS(host, poll) || !INLAY_HAS(host, fence_wait))
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "this host has ABI %u.%u; the plugin was made for %u.%u",
+                          host->abi_major, host->abi_minor, INLAY_ABI_MAJOR, INLAY_ABI_MINOR);
+    *out_plugin = &plugin;
+    return INLAY_OK;
+}
+
+INLAY_PLUGIN_NOTE("chip", "chip", "")
