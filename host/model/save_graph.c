@@ -396,13 +396,18 @@ static bool put_initializers(const writer *out)
 static void put_interface(const writer *out, bool is_body)
 {
     const graph *g = out->g;
-    bool inferred = out->s->options != NULL && out->s->options->with_inferred_shapes;
+    const bool inferred = out->s->options != NULL && out->s->options->with_inferred_shapes;
+    uint32_t listed = g->model->ir_version < 4 && !is_body ? 0 : g->value_count;
 
-    for (uint32_t i = 0; i < g->input_count; i++)
-        put_value_info(out, 11, g->inputs[i], inferred);
-    for (uint32_t v = 0; v < g->value_count && g->model->ir_version < 4 && !is_body; v++)
-        if (g->values[v].info.flags & INLAY_VALUE_CONSTANT) /* before IR 4 an initializer had to be an input, too */
-            put_value_info(out, 11, v, true);
+    /* Before IR 4 an initializer had to be an input, too: they are listed by their numbers, so that whoever loads the
+     * file numbers all values alike. */
+    for (uint32_t i = 0; i <= g->input_count; i++) {
+        for (; listed < (i < g->input_count ? g->inputs[i] : g->value_count); listed++)
+            if (g->values[listed].info.flags & INLAY_VALUE_CONSTANT)
+                put_value_info(out, 11, listed, true);
+        if (i < g->input_count)
+            put_value_info(out, 11, g->inputs[i], inferred);
+    }
     for (uint32_t i = 0; i < g->output_count; i++)
         put_value_info(out, 12, g->outputs[i], inferred);
     for (uint32_t v = 0; v < g->value_count; v++) {

@@ -201,13 +201,15 @@ static inlay_status library_winograd(rg_build *b, const rg_group *group, const k
     return lib_lower(b, group, c, LIB_WINOGRAD, out_done);
 }
 
-/* Groups by loops of our own, where oneDNN has none to speak of. Planes of one channel a group it has. */
+/* Groups by loops of our own, where oneDNN has none to speak of, or where the option asks for them. Planes of one channel
+ * a group it has. */
 static bool groups_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     const bool depthwise = b->op->spatial == 2 && c->w.in == c->w.group && c->w.out == c->w.group;
+    const bool wanted = b->state->strict || b->state->kernel == KN_GROUPS;
 
     (void)out_why;
-    return c->w.group > 1 && !depthwise && b->state->tiles != NULL && (b->state->strict || lib_unfolds(b, group, c));
+    return c->w.group > 1 && !depthwise && b->state->tiles != NULL && (wanted || lib_unfolds(b, group, c));
 }
 
 static double groups_ns(const rg_build *b, const rg_group *group, const kn_case *c)

@@ -1,10 +1,11 @@
 #!/bin/bash
 # Runs all of ONNX's cases and fails when one fails that is not listed in wrong_data.txt, or when fewer pass than
 # passed.txt says.
-#   run.sh INLAY DATA
+#   run.sh INLAY DATA [FLAG...]    flags for inlay test
 set -u
 inlay=$1
 data=$2
+shift 2
 here=$(cd "$(dirname "$0")" && pwd)
 least=$(cat "$here/passed.txt")
 
@@ -16,7 +17,7 @@ for folder in node simple pytorch-converted pytorch-operator; do
         exit 1
     fi
 done
-output=$("$inlay" test --option reference.preview=true "${folders[@]}")
+output=$("$inlay" test --option reference.preview=true "$@" "${folders[@]}")
 code=$?
 last=$(tail -n 1 <<<"$output")
 if [ $code -gt 1 ] || ! [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then

@@ -168,10 +168,11 @@ static void sizes_divided_by_zero(void **state)
     }
 }
 
-/* A run that fails leaves nothing behind, nor does a session whose constants cannot be divided. */
+/* A run that fails leaves nothing behind, nor does a session whose constants cannot be divided. What it left, even the
+ * smallest block, would add up; the allocator's own store of freed blocks, which may still grow, does not. */
 static void failures_leave_no_memory(void **state)
 {
-    enum { WARM = 8, ROUNDS = 40 };
+    enum { WARM = 8, ROUNDS = 40, LEAST_LEAK = 32 * (ROUNDS - WARM) };
     const division d = { "Div", 0, INLAY_INT32, "2", "2", { 7, 9 }, { 2, 0 } };
     size_t before = 0;
     wire w = { 0 };
@@ -192,13 +193,13 @@ static void failures_leave_no_memory(void **state)
         before = i == WARM ? mallinfo2().uordblks : before;
         expect_division_error(inlay_context_run(r.context, NULL, &diag), &diag, "Div");
     }
-    assert_int_equal(mallinfo2().uordblks, before);
+    assert_true(mallinfo2().uordblks < before + LEAST_LEAK);
     rig_close(&r);
     for (int i = 0; i < ROUNDS; i++) {
         before = i == WARM ? mallinfo2().uordblks : before;
         divide(&d, "reference", true);
     }
-    assert_int_equal(mallinfo2().uordblks, before);
+    assert_true(mallinfo2().uordblks < before + LEAST_LEAK);
 }
 
 /* Nothing is divided: no error. And floats have infinities. */
