@@ -1,6 +1,7 @@
 /* inlay providers: every plugin file, what became of it, and what it brings. */
 #include "cli/cli.h"
 #include "cli/plugins.h"
+#include "cli/sources.h"
 #include <string.h>
 
 static const char doc[] =
@@ -9,24 +10,35 @@ static const char doc[] =
     "A file that was not loaded has a reason. New files are tried in a separate process first; one that crashed "
     "or hung there, or crashed with a model later, is in quarantine until it changes, or until --retry. Options of a "
     "provider are set with --option PROVIDER.NAME=VALUE.\n\n"
+    "--kernels lists the sources of the kernels that providers bring, the levels of instructions that each is compiled "
+    "for, and the one that runs on this CPU, at most that of --isa. Where that is c, plain C, a provider may leave the "
+    "work to its library.\n\n"
     "Examples:\n"
     "  inlay providers\n"
     "  inlay providers --plugin-dirs /opt/my/plugins --json\n"
-    "  inlay providers --retry my_plugin\n";
+    "  inlay providers --retry my_plugin\n"
+    "  inlay providers --kernels --isa avx2\n";
 
-enum { KEY_RETRY = 0x100 };
+typedef struct providers_flags {
+    const char *retry;
+    bool kernels;
+} providers_flags;
+
+enum { KEY_RETRY = 0x100, KEY_KERNELS };
 static const struct argp_option flags[] = {
     { "retry", KEY_RETRY, "NAME|FILE", 0, "Try a plugin again that is in quarantine, by its name, a provider's or the "
       "file's", 0 },
+    { "kernels", KEY_KERNELS, NULL, 0, "List the sources of kernels and their instances instead", 0 },
     { 0 },
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-    const char **retry = state->input;
+    providers_flags *f = state->input;
 
-    if (key == KEY_RETRY) {
-        *retry = arg;
+    if (key == KEY_RETRY || key == KEY_KERNELS) {
+        f->retry = key == KEY_RETRY ? arg : f->retry;
+        f->kernels = f->kernels || key == KEY_KERNELS;
         return 0;
     }
     if (key == ARGP_KEY_ARG)
@@ -148,13 +160,17 @@ int cmd_providers(int argc, char **argv)
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     plugin_set *set = NULL;
-    const char *retry = NULL;
+    providers_flags f = { NULL, false };
     int code = CLI_OK;
 
-    cli_parse(&argp, true, argc, argv, &common, &retry);
-    if ((retry != NULL ? cli_plugins_again(&common, retry, &set, &diag) : cli_plugins(&common, &set, &diag)) !=
+    cli_parse(&argp, true, argc, argv, &common, &f);
+    if ((f.retry != NULL ? cli_plugins_again(&common, f.retry, &set, &diag) : cli_plugins(&common, &set, &diag)) !=
         INLAY_OK)
         code = cli_fail(&common, &diag);
+    else if (f.kernels && common.json)
+        code = cli_print_json(&common, cli_sources_json(set, common.options), CLI_OK);
+    else if (f.kernels)
+        cli_sources_text(set, common.options);
     else if (common.json)
         code = cli_print_json(&common, make_json(set), CLI_OK);
     else

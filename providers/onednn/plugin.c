@@ -6,6 +6,7 @@
 #include "quant.h"
 #include "sgemm.h"
 #include "kernels.h"
+#include "sources.h"
 #include "tiles.h"
 
 static const inlay_option options[] = {
@@ -155,6 +156,8 @@ static const void *extension(void *state, const char *name)
     (void)state;
     if (strcmp(name, INLAY_EXT_KERNELS) == 0)
         return &kernels;
+    if (strcmp(name, INLAY_EXT_SOURCES) == 0)
+        return kernel_sources();
     return strcmp(name, INLAY_EXT_INTEGERS) == 0 && q_has_products(&why) ? &fast : NULL;
 }
 

@@ -116,6 +116,23 @@ typedef struct inlay_ext_integers {
     uint32_t reserved;
 } inlay_ext_integers;
 
+/* Of a provider (inlay_provider.extension): the sources of its kernels. Each is compiled once for each level of
+ * instructions that it has an instance for; one of the instances runs in this process. */
+#define INLAY_EXT_SOURCES "inlay.sources/1"
+typedef struct inlay_kernel_source {
+    const char *name;      /* [a-z0-9_] of the kernels in it */
+    const char *file;      /* the source, below the root of the provider's project */
+    const char *instances; /* names separated by '|', the best first: "avx512|avx2|c" */
+    const char *chosen;    /* the one that this CPU runs, under the cap of the level; NULL: none */
+} inlay_kernel_source;
+/* Lives as long as the provider, and does not change. */
+typedef struct inlay_ext_sources {
+    uint64_t struct_size;
+    const inlay_kernel_source *sources; /* [source_count], source_stride bytes each */
+    uint32_t source_count;
+    uint32_t source_stride;
+} inlay_ext_sources;
+
 /* For providers that run several kernels in one region: who profiles a run wants to know what each of them takes.
  *
  *     if (steps != NULL && args->run != NULL && steps->wanted(host->ctx, args->run) != 0)

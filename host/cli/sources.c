@@ -1,0 +1,113 @@
+#include "cli/sources.h"
+#include "config/options.h"
+#include "inlay/extensions.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Opens provider i as a session with these options would, as far as it matters here: *list, what it says of its sources,
+ * is NULL where it says nothing, and lasts until provider_close(). */
+static inlay_status open_sources(plugin_set *set, uint32_t i, const inlay_options *options, const provider **out,
+                                 const inlay_ext_sources **list, inlay_diag *diag)
+{
+    const plugin_provider *info = plugin_set_provider(set, i);
+    const char *name = info->table.name, *isa = options_text(options, OPTION_isa);
+    const size_t bytes = strlen(name);
+    provider_setting *settings = calloc((size_t)options->setting_count + 1, sizeof *settings);
+    uint32_t count = 0;
+    inlay_status status;
+
+    *out = NULL;
+    *list = NULL;
+    if (settings == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the settings of provider %s", name);
+    for (uint32_t k = 0; k < info->table.option_count && strcmp(isa, "auto") != 0 && count == 0; k++)
+        if (strcmp(info->options[k].name, "isa") == 0)
+            settings[count++] = (provider_setting){ "isa", isa };
+    for (uint32_t k = 0; k < options->setting_count; k++) {
+        const provider_setting *s = &options->settings[k];
+
+        if (strncmp(s->name, name, bytes) == 0 && s->name[bytes] == '.')
+            settings[count++] = (provider_setting){ s->name + bytes + 1, s->value };
+    }
+    status = provider_open(set, name, settings, count, out, diag);
+    free(settings);
+    if (status == INLAY_OK && (*out)->table->extension != NULL)
+        *list = (*out)->table->extension((*out)->state, INLAY_EXT_SOURCES);
+    if (*list != NULL && !INLAY_HAS(*list, source_stride))
+        *list = NULL;
+    return status;
+}
+
+static const inlay_kernel_source *source_at(const inlay_ext_sources *list, uint32_t i)
+{
+    return INLAY_AT(inlay_kernel_source, list->sources, list->source_stride, i);
+}
+
+static void print_sources(const char *provider_name, const inlay_ext_sources *list)
+{
+    (void)printf("%s\n  %-14s %-36s %-24s %s\n", provider_name, "kernel", "source", "instances", "runs");
+    for (uint32_t i = 0; i < list->source_count; i++) {
+        const inlay_kernel_source *s = source_at(list, i);
+
+        (void)printf("  %-14s %-36s %-24s %s\n", s->name, s->file, s->instances,
+                     s->chosen != NULL ? s->chosen : "none");
+    }
+}
+
+void cli_sources_text(plugin_set *set, const inlay_options *options)
+{
+    uint32_t printed = 0;
+
+    for (uint32_t i = 0; i < plugin_set_provider_count(set); i++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        const inlay_ext_sources *list;
+        const provider *p;
+
+        if (open_sources(set, i, options, &p, &list, &diag) != INLAY_OK) {
+            (void)printf("%s: %s\n", plugin_set_provider(set, i)->table.name, diag.text);
+        } else if (list != NULL) {
+            print_sources(p->name, list);
+            printed++;
+        }
+        provider_close(p);
+    }
+    if (printed == 0)
+        (void)printf("no provider here lists its kernels\n");
+}
+
+/* "a|b" as ["a", "b"] */
+static json_t *split(const char *text)
+{
+    json_t *parts = json_array();
+
+    for (size_t n; *text != '\0'; text += n + (text[n] == '|')) {
+        n = strcspn(text, "|");
+        (void)json_array_append_new(parts, json_stringn(text, n));
+    }
+    return parts;
+}
+
+json_t *cli_sources_json(plugin_set *set, const inlay_options *options)
+{
+    json_t *providers = json_array();
+
+    for (uint32_t i = 0; i < plugin_set_provider_count(set); i++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        json_t *kernels = json_array();
+        const inlay_ext_sources *list;
+        const provider *p;
+        const inlay_status status = open_sources(set, i, options, &p, &list, &diag);
+
+        for (uint32_t k = 0; list != NULL && k < list->source_count; k++) {
+            const inlay_kernel_source *s = source_at(list, k);
+
+            (void)json_array_append_new(kernels, json_pack("{s:s, s:s, s:o, s:s?}", "name", s->name, "source", s->file,
+                                                           "instances", split(s->instances), "chosen", s->chosen));
+        }
+        (void)json_array_append_new(providers, json_pack("{s:s, s:o, s:s?}", "provider",
+                                                         plugin_set_provider(set, i)->table.name, "kernels", kernels,
+                                                         "error", status != INLAY_OK ? diag.text : NULL));
+        provider_close(p);
+    }
+    return providers;
+}

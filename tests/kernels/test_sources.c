@@ -1,0 +1,112 @@
+/* The list of kernels' sources: every source that is compiled for several levels is in it, with the instances that there
+ * are, and the one that is chosen is what kernels run by. */
+#include "sources.h"
+#include "move_set.h"
+#include "tile_set.h"
+#include "cmocka_all.h"
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const inlay_kernel_source *source_of(const char *name)
+{
+    const inlay_ext_sources *all = kernel_sources();
+
+    for (uint32_t i = 0; i < all->source_count; i++) {
+        const inlay_kernel_source *s = INLAY_AT(inlay_kernel_source, all->sources, all->source_stride, i);
+
+        if (strcmp(s->name, name) == 0)
+            return s;
+    }
+    return NULL;
+}
+
+/* Does the file name its symbols by the level? */
+static bool has_instances(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    bool found = false;
+    char line[512];
+
+    assert_non_null(f);
+    while (!found && fgets(line, sizeof line, f) != NULL)
+        found = strstr(line, "KERNEL(") != NULL;
+    (void)fclose(f);
+    return found;
+}
+
+static void every_source_is_listed(void **state)
+{
+    static const char folder[] = INLAY_SOURCE_DIR "/providers/kernels";
+    const struct dirent *entry;
+    uint32_t found = 0;
+    DIR *dir = opendir(folder);
+
+    (void)state;
+    assert_non_null(dir);
+    while ((entry = readdir(dir)) != NULL) {
+        const size_t bytes = strlen(entry->d_name);
+        const inlay_kernel_source *s;
+        char path[4096], stem[256];
+
+        (void)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (bytes < 3 || strcmp(entry->d_name + bytes - 2, ".c") != 0 || !has_instances(path))
+            continue;
+        (void)snprintf(stem, sizeof stem, "%.*s", (int)(bytes - 2), entry->d_name);
+        s = source_of(stem);
+        if (s == NULL)
+            fail_msg("%s is not in the list: %s", path, "is it in kernel_instances()?");
+        else
+            assert_string_equal(strrchr(s->file, '/') + 1, entry->d_name);
+        found++;
+    }
+    (void)closedir(dir);
+    assert_true(found > 0);
+    assert_int_equal(kernel_sources()->source_count, found);
+}
+
+/* One of the instances, and none that the CPU or a cap does not allow. */
+static void one_is_chosen(void **state)
+{
+    const inlay_ext_sources *all = kernel_sources();
+
+    (void)state;
+    for (uint32_t i = 0; i < all->source_count; i++) {
+        const inlay_kernel_source *s = INLAY_AT(inlay_kernel_source, all->sources, all->source_stride, i);
+        char list[128], name[64];
+
+        if (s->chosen == NULL)
+            continue;
+        (void)snprintf(list, sizeof list, "|%s|", s->instances);
+        (void)snprintf(name, sizeof name, "|%s|", s->chosen);
+        assert_non_null(strstr(list, name));
+        assert_true(cpu_has(CPU_AVX512) || strstr(s->chosen, "avx512") == NULL);
+        assert_true(cpu_has(CPU_AVX2) || strstr(s->chosen, "avx") == NULL);
+    }
+}
+
+#if defined(__x86_64__)
+#define NAME_OF(name) \
+    (KERNEL_BEST(name) == &name##_avx512 ? "avx512" : KERNEL_BEST(name) == &name##_avx2 ? "avx2" : "c")
+#elif defined(__aarch64__)
+#define NAME_OF(name) (KERNEL_BEST(name) == &name##_neon ? "neon" : "c")
+#else
+#define NAME_OF(name) "c"
+#endif
+
+static void it_is_what_runs(void **state)
+{
+    (void)state;
+    assert_string_equal(source_of("tiles")->chosen, NAME_OF(tiles));
+    assert_string_equal(source_of("moves")->chosen, NAME_OF(moves));
+    assert_string_equal(source_of("products")->chosen, NAME_OF(products));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_source_is_listed), cmocka_unit_test(one_is_chosen),
+                                        cmocka_unit_test(it_is_what_runs) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
