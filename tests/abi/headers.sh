@@ -59,8 +59,11 @@ for cc in gcc clang; do
         check $cc c17 c "$file"
     done
 done
+echo '#include "inlay/operator.hpp"' >"$tmp/operator.cc"
 for cxx in g++ clang++; do
     command -v $cxx >/dev/null || continue
+    check $cxx c++17 c++ "$tmp/operator.cc"
+    check $cxx c++20 c++ "$tmp/operator.cc"
     for file in "$tmp"/*.c; do
         check $cxx c++17 c++ "$file"
     done

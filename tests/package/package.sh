@@ -41,7 +41,7 @@ configure() { # SOURCE BUILD ARGUMENTS...
     quietly cmake --build "$into"
 }
 plugins=
-for sample in provider_skeleton device_skeleton custom_op; do
+for sample in provider_skeleton device_skeleton custom_op custom_op_cpp; do
     # The installed copy, moved, so that nothing beside the folder can be of help.
     cp -r "$prefix/share/inlay/samples/$sample" "$tmp/$sample"
     configure "$tmp/$sample" "$tmp/build-$sample"
@@ -73,7 +73,7 @@ for arguments in "providers" "check $tmp/model.onnx" "run $tmp/model.onnx --inpu
     quietly "$prefix/bin/inlay" $arguments --plugin-dirs "$plugins"
     cp "$tmp/log" "$tmp/$(echo "$arguments" | cut -d' ' -f1).txt"
 done
-for provider in reference skeleton chip moving_average fast_average; do
+for provider in reference skeleton chip blend moving_average fast_average; do
     grep -q "$provider" "$tmp/providers.txt" || die "inlay providers does not list $provider"
 done
 echo "an installation of $(find "$prefix" -type f | wc -l) files serves plugins and programs"

@@ -1,0 +1,9 @@
+/* Plugins whose text does not fit their function: WRONG is the text. */
+#include "inlay/operator.hpp"
+
+static void copy(inlay::tensor<const float> x, inlay::tensor<float> y)
+{
+    y[0] = x[0];
+}
+
+INLAY_OPERATORS("wrong", "com.example", inlay::op<copy>("Copy", WRONG))
