@@ -58,7 +58,7 @@ check() {
 }
 
 add=$node/test_add/model.onnx
-verbs='run test bench inspect check optimize profile bisect explain partition calibrate tune config providers plugin-check'
+verbs='run test bench inspect check optimize extract profile bisect explain partition calibrate tune config providers plugin-check'
 
 # ---- help and wrong use
 expect 2 'Usage: inlay VERB'
@@ -86,6 +86,14 @@ expect 0 ': OK: 1 nodes' check "$work/small.onnx"
 expect 0 '^[0-9]+  no_op$' optimize --list
 expect 2 "no optimiser pass 'no_up'; did you mean 'no_op'" optimize "$add" --no-pass no_up
 expect 3 'nowhere' optimize "$add" -o "$work/nowhere/small.onnx"
+expect 0 '^1 of 1 nodes written to ' extract "$add" --nodes 'op:Add' -o "$work/part.onnx"
+expect 0 ': OK: 1 nodes' check "$work/part.onnx"
+json 0 '.[0].nodes == 1' extract "$add" --split 1 -o "$work/part.onnx" --json
+expect 2 'which file' extract "$add" --split 1
+expect 2 'say which part' extract "$add" -o "$work/part.onnx"
+expect 2 "a number from 1 to 1000, not 'x'" extract "$add" --split x -o "$work/part.onnx"
+expect 2 "no value 'nope'" extract "$add" --outputs nope -o "$work/part.onnx"
+expect 3 'nowhere' extract "$add" --split 1 -o "$work/nowhere/part.onnx"
 expect 0 '^no difference$' bisect "$add" --against reference
 expect 2 'write reference, or NAME=VALUE' bisect "$add" --against torch
 json 0 '.stage == "none"' bisect "$add" --json

@@ -338,6 +338,28 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_optimize(const char *path, const in
  * last. */
 INLAY_API const char *inlay_optimize_pass(uint32_t index, uint32_t *out_level);
 
+/* Which part of a model inlay_extract() writes: by the names of values, by patterns of nodes, or by number. */
+typedef struct inlay_extract_args {
+    uint64_t struct_size;
+    const char *out_path;
+    const char *external_file;  /* a file name beside it for large tensors; NULL = all in one file */
+    const char *const *inputs;  /* [input_count] values at which the part begins; none = inputs of the model */
+    const char *const *outputs; /* [output_count] values that it computes; none = outputs of the model */
+    const char *const *nodes;   /* [node_count] instead: globs on names of nodes, or op:GLOB on operators ... */
+    uint32_t input_count, output_count, node_count;
+    uint32_t depth;             /* ... and their neighbours up to so many edges away */
+    uint32_t part, part_count;  /* instead: stage `part` of part_count, with as many nodes each */
+    uint32_t nodes_kept, nodes_all; /* out: of the main graph */
+} inlay_extract_args;
+#define INLAY_EXTRACT_ARGS_INIT { sizeof(inlay_extract_args), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/* Writes a part of the main graph of the model at path as a model of its own: nodes with their bodies, the functions,
+ * the constants that are read. Inputs and outputs have the types that inference finds at the cut. Stages run one after
+ * another compute what the whole computes. options may be NULL. INLAY_INVALID_ARGUMENT: a name that is not there, an
+ * input that the outputs do not depend on, one that is missing. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_extract(const char *path, const inlay_options *options,
+                                                     inlay_extract_args *args, inlay_diag *diag);
+
 /* ------------------------------------------------------------------ running */
 
 typedef struct inlay_context inlay_context;

@@ -1,0 +1,168 @@
+/* inlay extract: a part of a model as a model of its own. */
+#include "cli/cli.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char doc[] =
+    "Writes a part of MODEL as a model of its own: what computes --outputs from --inputs, or the --nodes that fit a "
+    "pattern with their neighbours, or --split into stages.\v"
+    "Names are those of values of the main graph; `inlay inspect --nodes` lists them. Without --inputs the part begins "
+    "at the inputs of the model, without --outputs it ends at its outputs. Constants, functions and bodies come along. "
+    "--split N writes FILE with .0, .1 ... before its ending; run one after another, the stages compute what MODEL "
+    "computes.\n\n"
+    "Examples:\n"
+    "  inlay extract model.onnx --outputs features -o backbone.onnx\n"
+    "  inlay extract model.onnx --inputs features --outputs scores -o head.onnx\n"
+    "  inlay extract model.onnx --nodes 'op:Softmax' --depth 2 -o softmax.onnx\n"
+    "  inlay extract model.onnx --split 3 -o stage.onnx\n";
+
+enum { KEY_INPUTS = 0x4000, KEY_OUTPUTS, KEY_NODES, KEY_DEPTH, KEY_SPLIT, KEY_EXTERNAL };
+static const struct argp_option flags[] = {
+    { "inputs", KEY_INPUTS, "NAME,...", 0, "Values at which the part begins; may be repeated", 0 },
+    { "outputs", KEY_OUTPUTS, "NAME,...", 0, "Values that the part computes; may be repeated", 0 },
+    { "nodes", KEY_NODES, "GLOB,...", 0, "Nodes by name, or op:GLOB by operator; may be repeated", 0 },
+    { "depth", KEY_DEPTH, "N", 0, "With --nodes: and neighbours up to N edges away (0)", 0 },
+    { "split", KEY_SPLIT, "N", 0, "Write N stages of as many nodes each", 0 },
+    { "output", 'o', "FILE", 0, "The file to write", 0 },
+    { "external", KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 },
+    { 0 },
+};
+
+enum { MOST_NAMES = 1024, MOST_STAGES = 1000 };
+typedef struct names {
+    const char *list[MOST_NAMES];
+    uint32_t count;
+} names;
+
+typedef struct extract_args {
+    const char *model, *output, *external;
+    names inputs, outputs, nodes;
+    uint32_t depth, stages;
+} extract_args;
+
+static void add_names(struct argp_state *state, names *n, char *arg)
+{
+    char *rest = NULL;
+
+    for (char *name = strtok_r(arg, ",", &rest); name != NULL; name = strtok_r(NULL, ",", &rest)) {
+        if (n->count == MOST_NAMES)
+            argp_error(state, "more than %d names", MOST_NAMES);
+        n->list[n->count++] = name;
+    }
+}
+
+static uint32_t number_of(struct argp_state *state, const char *what, const char *arg, long least, long most)
+{
+    char *end;
+    const long value = strtol(arg, &end, 10);
+
+    if (end == arg || *end != '\0' || value < least || value > most)
+        argp_error(state, "%s is a number from %ld to %ld, not '%s'", what, least, most, arg);
+    return (uint32_t)value;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    extract_args *args = state->input;
+
+    switch (key) {
+    case KEY_INPUTS:
+        add_names(state, &args->inputs, arg);
+        return 0;
+    case KEY_OUTPUTS:
+        add_names(state, &args->outputs, arg);
+        return 0;
+    case KEY_NODES:
+        add_names(state, &args->nodes, arg);
+        return 0;
+    case KEY_DEPTH:
+        args->depth = number_of(state, "--depth", arg, 0, 1000000);
+        return 0;
+    case KEY_SPLIT:
+        args->stages = number_of(state, "--split", arg, 1, MOST_STAGES);
+        return 0;
+    case KEY_EXTERNAL:
+        args->external = arg;
+        return 0;
+    case 'o':
+        args->output = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (args->output == NULL)
+            argp_error(state, "which file is to be written? Name it with -o");
+        if ((args->nodes.count > 0) + (args->stages > 0) + (args->inputs.count + args->outputs.count > 0) != 1)
+            argp_error(state, "say which part: --inputs and --outputs, or --nodes, or --split");
+        return cli_parse_model(key, arg, state, &args->model);
+    default:
+        return cli_parse_model(key, arg, state, &args->model);
+    }
+}
+
+/* stage.onnx -> stage.2.onnx */
+static void stage_path(const char *path, uint32_t stage, char *out, size_t bytes)
+{
+    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+    const size_t stem = dot != NULL && (slash == NULL || dot > slash) ? (size_t)(dot - path) : strlen(path);
+
+    (void)snprintf(out, bytes, "%.*s.%u%s", (int)stem, path, stage, path + stem);
+}
+
+static void say(const cli_common *common, const inlay_extract_args *work, json_t *files)
+{
+    if (common->json)
+        (void)json_array_append_new(files, json_pack("{s:s, s:i, s:i}", "output", work->out_path, "nodes",
+                                                     (int)work->nodes_kept, "of", (int)work->nodes_all));
+    else
+        (void)printf("%u of %u nodes written to %s\n", work->nodes_kept, work->nodes_all, work->out_path);
+}
+
+int cmd_extract(int argc, char **argv)
+{
+    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    static extract_args args;
+    cli_common common;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_extract_args work = INLAY_EXTRACT_ARGS_INIT;
+    json_t *files = NULL;
+    char path[4096], external[4096];
+    int code = CLI_OK;
+
+    cli_parse(&argp, true, argc, argv, &common, &args);
+    files = json_array();
+    work.external_file = args.external;
+    work.inputs = args.inputs.list;
+    work.input_count = args.inputs.count;
+    work.outputs = args.outputs.list;
+    work.output_count = args.outputs.count;
+    work.nodes = args.nodes.list;
+    work.node_count = args.nodes.count;
+    work.depth = args.depth;
+    work.part_count = args.stages;
+    cli_attach(&common);
+    for (uint32_t i = 0; code == CLI_OK && i < (args.stages > 0 ? args.stages : 1); i++) {
+        work.part = i;
+        work.out_path = args.output;
+        if (args.stages > 0) {
+            stage_path(args.output, i, path, sizeof path);
+            work.out_path = path;
+            if (args.external != NULL) {
+                stage_path(args.external, i, external, sizeof external);
+                work.external_file = external;
+            }
+        }
+        if (inlay_extract(args.model, common.options, &work, &diag) != INLAY_OK) {
+            cli_progress_clear();
+            code = cli_fail(&common, &diag);
+        } else {
+            cli_progress_clear();
+            say(&common, &work, files);
+        }
+    }
+    if (code == CLI_OK && common.json)
+        code = cli_print_json(&common, files, CLI_OK);
+    else
+        json_decref(files);
+    cli_common_deinit(&common);
+    return code;
+}

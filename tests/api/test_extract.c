@@ -1,0 +1,316 @@
+/* inlay_extract: stages compute what the whole computes; parts by names and patterns have what they need and no more;
+ * wrong questions are told by name. The model has a branch with captures, a function and a constant. */
+#include "../exec/rig.h"
+#include <stdio.h>
+#include <unistd.h>
+
+static char whole[64], part[64];
+
+static void named(wire *w, const char *op, const char *domain, const char *inputs, const char *outputs, const char *name)
+{
+    wire_mark n = mw_node_begin(w, op, inputs, outputs);
+
+    wire_text(w, 3, name);
+    if (domain != NULL)
+        wire_text(w, 7, domain);
+    wire_end(w, n);
+}
+
+/* y = twice(relu(up ? s + s : -s) * three), s = x + three; r is the result of Relu. No type inside is declared. */
+static void write_model(void)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17), branch, f;
+    mw_body arm;
+    FILE *file;
+
+    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "N,2");
+    mw_value(&w, MW_INPUT, "up", INLAY_BOOL, "");
+    rig_scalar(&w, "three", INLAY_FLOAT, 3);
+    named(&w, "Add", NULL, "x,three", "s", "add");
+    branch = mw_node_begin(&w, "If", "up", "b");
+    wire_text(&w, 3, "branch");
+    arm = mw_body_begin(&w, "then_branch", "t");
+    named(&w, "Add", NULL, "s,s", "bt", "double");
+    mw_value(&w, MW_OUTPUT, "bt", 0, NULL);
+    mw_body_end(&w, arm);
+    arm = mw_body_begin(&w, "else_branch", "e");
+    named(&w, "Neg", NULL, "s", "be", "negate");
+    mw_value(&w, MW_OUTPUT, "be", 0, NULL);
+    mw_body_end(&w, arm);
+    wire_end(&w, branch);
+    named(&w, "Relu", NULL, "b", "r", "relu");
+    named(&w, "Mul", NULL, "r,three", "d", "mul");
+    named(&w, "twice", "my", "d", "y", "call");
+    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "N,2");
+    mw_value(&w, MW_OUTPUT, "r", INLAY_FLOAT, "N,2");
+    wire_end(&w, g);
+    mw_opset(&w, 8, "my", 1);
+    f = wire_begin(&w, 25);
+    wire_text(&w, 1, "twice");
+    wire_text(&w, 4, "p");
+    wire_text(&w, 5, "q");
+    g = wire_begin(&w, 7);
+    mw_list(&w, 1, "p,p");
+    mw_list(&w, 2, "q");
+    wire_text(&w, 4, "Add");
+    wire_end(&w, g);
+    mw_opset(&w, 9, "", 17);
+    wire_text(&w, 10, "my");
+    wire_end(&w, f);
+    file = fopen(whole, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(w.bytes, 1, w.count, file), w.count);
+    assert_int_equal(fclose(file), 0);
+    wire_deinit(&w);
+}
+
+/* Values by name, as stages hand them on. */
+typedef struct store {
+    char names[16][16];
+    inlay_value *values[16];
+    uint32_t count;
+} store;
+
+static void put(store *s, const char *name, inlay_value *v)
+{
+    (void)snprintf(s->names[s->count], sizeof s->names[0], "%s", name);
+    s->values[s->count++] = v;
+}
+
+static inlay_value *get(const store *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        if (strcmp(s->names[i], name) == 0)
+            return s->values[i];
+    fail_msg("nothing made '%s'", name);
+    return NULL;
+}
+
+static void run_file(const char *path, store *s)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_session *session;
+    inlay_context *context;
+    inlay_io_info info = { .struct_size = sizeof info };
+
+    if (inlay_session_create(path, NULL, &session, &diag) != INLAY_OK)
+        fail_msg("%s: %s", path, diag.text);
+    assert_int_equal(inlay_context_create(session, &context, &diag), INLAY_OK);
+    for (uint32_t i = 0; i < inlay_session_input_count(session); i++) {
+        assert_int_equal(inlay_session_input(session, i, &info), INLAY_OK);
+        if (inlay_context_set_input(context, i, get(s, info.name), &diag) != INLAY_OK)
+            fail_msg("%s: %s", path, diag.text);
+    }
+    if (inlay_context_run(context, NULL, &diag) != INLAY_OK)
+        fail_msg("%s: %s", path, diag.text);
+    for (uint32_t i = 0; i < inlay_session_output_count(session); i++) {
+        inlay_value *y = inlay_context_output(context, i);
+
+        assert_int_equal(inlay_session_output(session, i, &info), INLAY_OK);
+        put(s, info.name, inlay_value_ref(y));
+    }
+    inlay_context_destroy(context);
+    inlay_session_destroy(session);
+}
+
+static store start(bool up)
+{
+    static const float x[] = { 1, -5, 2, -3.5f };
+    static const int64_t dims[] = { 2, 2 };
+    store s = { .count = 0 };
+    inlay_value *v;
+
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &v, NULL), INLAY_OK);
+    memcpy(inlay_value_data(v), x, sizeof x);
+    put(&s, "x", v);
+    assert_int_equal(inlay_value_create(INLAY_BOOL, 0, NULL, &v, NULL), INLAY_OK);
+    *(uint8_t *)inlay_value_data(v) = up;
+    put(&s, "up", v);
+    return s;
+}
+
+static void finish(store *s)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        inlay_value_unref(s->values[i]);
+}
+
+static void expect(const store *s, const char *name, float a, float b, float c, float d)
+{
+    const float want[] = { a, b, c, d };
+
+    assert_memory_equal(inlay_value_data(get(s, name)), want, sizeof want);
+}
+
+static inlay_extract_args args_for(uint32_t parts, uint32_t k)
+{
+    inlay_extract_args args = INLAY_EXTRACT_ARGS_INIT;
+
+    args.out_path = part;
+    args.part_count = parts;
+    args.part = k;
+    return args;
+}
+
+static void extract(inlay_extract_args *args)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (inlay_extract(whole, NULL, args, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+}
+
+static void test_stages(void **state)
+{
+    (void)state;
+    for (int up = 0; up < 2; up++)
+        for (uint32_t parts = 1; parts <= 5; parts++) {
+            store s = start(up != 0);
+            uint32_t kept = 0;
+
+            for (uint32_t k = 0; k < parts; k++) {
+                inlay_extract_args args = args_for(parts, k);
+
+                extract(&args);
+                kept += args.nodes_kept;
+                assert_int_equal(args.nodes_all, 5);
+                run_file(part, &s);
+            }
+            assert_int_equal(kept, 5);
+            if (up != 0)
+                expect(&s, "y", 48, 0, 60, 0); /* s is 4, -2, 5, -0.5 */
+            else
+                expect(&s, "y", 0, 12, 0, 3);
+            finish(&s);
+        }
+}
+
+static void test_names(void **state)
+{
+    const char *const from[] = { "b" }, *const to[] = { "d" };
+    inlay_extract_args args = INLAY_EXTRACT_ARGS_INIT;
+    store s = { .count = 0 }, full = start(true);
+    inlay_session *session;
+    inlay_io_info info = { .struct_size = sizeof info };
+
+    (void)state;
+    args.out_path = part;
+    args.inputs = from;
+    args.outputs = to;
+    args.input_count = args.output_count = 1;
+    extract(&args);
+    assert_int_equal(args.nodes_kept, 2); /* Relu, Mul */
+    assert_int_equal(inlay_session_create(part, NULL, &session, NULL), INLAY_OK);
+    assert_int_equal(inlay_session_input_count(session), 1);
+    assert_int_equal(inlay_session_input(session, 0, &info), INLAY_OK);
+    assert_string_equal(info.name, "b");
+    assert_int_equal(info.dtype, INLAY_FLOAT); /* which the file does not say */
+    inlay_session_destroy(session);
+    put(&s, "b", inlay_value_ref(get(&full, "x"))); /* any values will do */
+    run_file(part, &s);
+    expect(&s, "d", 3, 0, 6, 0);
+    finish(&s);
+    finish(&full);
+}
+
+/* Only what the outputs need: neither the function nor the constant of the rest. */
+static void test_outputs(void **state)
+{
+    const char *const to[] = { "s" };
+    inlay_extract_args args = INLAY_EXTRACT_ARGS_INIT;
+    inlay_session *session;
+    store s = start(true);
+
+    (void)state;
+    args.out_path = part;
+    args.outputs = to;
+    args.output_count = 1;
+    extract(&args);
+    assert_int_equal(args.nodes_kept, 1);
+    assert_int_equal(inlay_session_create(part, NULL, &session, NULL), INLAY_OK);
+    assert_int_equal(inlay_session_input_count(session), 1); /* not `up` */
+    inlay_session_destroy(session);
+    run_file(part, &s);
+    expect(&s, "s", 4, -2, 5, -0.5f);
+    finish(&s);
+}
+
+static void test_patterns(void **state)
+{
+    static const struct {
+        const char *pattern;
+        uint32_t depth, kept, inputs, outputs;
+    } cases[] = { { "relu", 0, 1, 1, 1 },  { "op:Relu", 1, 3, 2, 2 }, { "op:*", 0, 5, 2, 2 },
+                  { "branch", 0, 1, 2, 1 }, /* `up`, and what its bodies capture */
+                  { "mul", 9, 5, 2, 2 } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        inlay_extract_args args = INLAY_EXTRACT_ARGS_INIT;
+        inlay_session *session;
+
+        args.out_path = part;
+        args.nodes = &cases[i].pattern;
+        args.node_count = 1;
+        args.depth = cases[i].depth;
+        extract(&args);
+        assert_int_equal(args.nodes_kept, cases[i].kept);
+        assert_int_equal(inlay_session_create(part, NULL, &session, NULL), INLAY_OK);
+        assert_int_equal(inlay_session_input_count(session), cases[i].inputs);
+        assert_int_equal(inlay_session_output_count(session), cases[i].outputs);
+        inlay_session_destroy(session);
+    }
+}
+
+static void refuse(inlay_extract_args args, const char *text)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    args.out_path = part;
+    assert_int_equal(inlay_extract(whole, NULL, &args, &diag), INLAY_INVALID_ARGUMENT);
+    if (strstr(diag.text, text) == NULL)
+        fail_msg("'%s' instead of '%s'", diag.text, text);
+}
+
+static void test_wrong_questions(void **state)
+{
+    const char *const from[] = { "r", "relu_", "three" }, *const to[] = { "b", "y" }, *const nodes[] = { "op:Conv" };
+    inlay_extract_args args = INLAY_EXTRACT_ARGS_INIT;
+
+    (void)state;
+    refuse(args, "name inputs and outputs, or nodes, or a part");
+    args.inputs = &from[0];
+    args.input_count = 1;
+    args.outputs = &to[0];
+    args.output_count = 1;
+    refuse(args, "input 'r': the outputs do not depend on it");
+    args.inputs = &from[1];
+    refuse(args, "inputs: the main graph has no value 'relu_'");
+    args.inputs = &from[2];
+    args.outputs = &to[1];
+    refuse(args, "the outputs also depend on input 'x' of the model");
+    args = (inlay_extract_args)INLAY_EXTRACT_ARGS_INIT;
+    args.nodes = nodes;
+    args.node_count = 1;
+    refuse(args, "no node of the main graph fits 'op:Conv'");
+    refuse(args_for(6, 0), "part 0 of 6: the main graph has 5 nodes");
+    refuse(args_for(2, 2), "part 2 of 2");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stages),   cmocka_unit_test(test_names),           cmocka_unit_test(test_outputs),
+        cmocka_unit_test(test_patterns), cmocka_unit_test(test_wrong_questions),
+    };
+    int failed;
+
+    (void)snprintf(whole, sizeof whole, "/tmp/inlay-extract-%ld.onnx", (long)getpid());
+    (void)snprintf(part, sizeof part, "/tmp/inlay-extract-%ld.part.onnx", (long)getpid());
+    write_model();
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    (void)remove(whole);
+    (void)remove(part);
+    return failed;
+}
