@@ -28,6 +28,10 @@ for file in bin/inlay libexec/inlay/inlay-probe include/inlay/inlay.h include/in
     include/inlay/types.h include/inlay/note.h include/inlay/status.h; do
     [ -e "$prefix/$file" ] || die "$file is not installed"
 done
+for page in inlay inlay-run inlay-plugin-check; do
+    [ -n "$sanitize" ] || ! command -v help2man >/dev/null || grep -q '^\.SH DESCRIPTION' "$prefix/share/man/man1/$page.1" ||
+        die "$page has no manual page"
+done
 [ -e "$lib/inlay/plugins/reference.so" ] || die "the reference provider is not installed"
 if grep -rl "$tmp/first" "$prefix" >/dev/null; then
     die "these files name the place where they were installed first: $(grep -rl "$tmp/first" "$prefix" | tr '\n' ' ')"
