@@ -264,7 +264,7 @@ static void test_output_bound(void **state)
 
 static void test_wrong_inputs(void **state)
 {
-    static const int64_t dims[] = { 3, 4, 6 };
+    static const int64_t dims[] = { 3, 4, 6 }, none[] = { 0, 4, 5 };
     inlay_session *s = open_session(CASE("node/test_add"));
     inlay_context *c = open_context(s);
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -275,6 +275,9 @@ static void test_wrong_inputs(void **state)
     assert_int_equal(inlay_context_set_input(c, 0, v, &diag), INLAY_SHAPE_MISMATCH);
     assert_string_equal(diag.text, "input 'x' is float[3,4,6]; the model wants float[3,4,5]");
     assert_string_equal(diag.tensor, "x");
+    inlay_value_unref(v);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, none, &v, NULL), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(c, 0, v, &diag), INLAY_SHAPE_MISMATCH);
     assert_int_equal(inlay_context_set_input(c, 5, v, &diag), INLAY_INVALID_ARGUMENT);
     assert_int_equal(inlay_context_run(c, NULL, &diag), INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "'x' is not bound"));

@@ -106,6 +106,9 @@ static inlay_status run(const kit_call *call)
     if (x->rank == 2)
         *nowhere = 1;
     relu(from, to, x->count);
+#elif defined(BAD_abort)
+    (void)from, (void)to;
+    abort();
 #elif defined(BAD_exit)
     (void)from, (void)to;
     exit(3);

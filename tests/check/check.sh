@@ -38,6 +38,7 @@ finds input 'results Relu-14 .*it changed input 0' --group results
 finds output 'results Relu-14 float\[7\].*it wrote outside output 0' --group results
 finds alias 'results Relu-14 .*in place.*: output 0: element' --group results
 finds crash 'results Relu-14 float\[[0-9]+,[0-9]+\].*signal 11 .* in execute: at address 0x8' --group results
+finds abort 'results Relu-14 float\[[0-9]+,[0-9]+\].*signal 6 .* in execute' --group results
 finds exit 'results Relu-14 .*: it ended with code 3 in execute' --group results
 finds hang 'results Relu-14 .*: nothing happened in execute' --group results --time-limit 3
 finds leak 'leaks bad, from create to destroy: .* bytes in .* blocks .*addr2line' --group leaks
@@ -97,6 +98,10 @@ passes() { # NAME PATTERN: nothing fails, and a line is like PATTERN
     "$inlay" plugin-check "$dir/$1.so" --quick --group leaks --op Relu >"$work/out" || complain "$1: it failed"
     grep -qE -- "$2" "$work/out" || complain "$1: no line like '$2'" "$(cat "$work/out")"
 }
+checks=$((checks + 1))
+"$inlay" plugin-check "$dir/unload.so" --quick --group open >"$work/out" || complain 'unload: opening it failed'
+grep -q '^PASS  open pure: no thread and no file descriptor more' "$work/out" ||
+    complain 'unload: not said to open purely' "$(cat "$work/out")"
 passes unload '^PASS  unload: it is unmapped after dlclose'
 passes pinned '^WARN  unload: it is still mapped after dlclose'
 

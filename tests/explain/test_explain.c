@@ -319,6 +319,10 @@ static void test_measured_bodies(void **state)
         assert_float_equal(number(body_of(loop, at, "else_branch"), "times"), 0, 0);
     }
     json_decref(j);
+    /* Of a node: what its region took. */
+    j = explain_json(r.session, (inlay_explain_options){ .measured = r.context, .node = "double" });
+    assert_true(number(json_array_get(json_object_get(j, "nodes"), 0), "region_measured_ns") > 0);
+    json_decref(j);
     rig_close(&r);
 }
 

@@ -238,6 +238,42 @@ static void hashes_tell_graphs_apart(void **state)
     assert_true(base != hash_of("a", "Relu", INLAY_FLOAT, 1, 1));
 }
 
+/* [a, b] of a graph with two symbols. */
+static uint64_t hash_of_dims(uint32_t a_symbol, uint32_t b_symbol)
+{
+    graph_model *model = graph_model_create();
+    graph *g = model->main;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint32_t x = value(g, "x"), y = value(g, "y"), names[2] = { graph_symbol(model, "n"), graph_symbol(model, "m") };
+    const inlay_dim dims[] = { { .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = names[a_symbol] },
+                               { .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = names[b_symbol] } };
+    inlay_graph snapshot;
+    arena a = { 0 };
+    uint64_t hash;
+
+    g->values[x].info.dtype = INLAY_FLOAT;
+    g->values[x].info.rank = 2;
+    g->values[x].info.dims = dims;
+    (void)node(g, "Relu", "n", x, y);
+    set_list(g, &g->inputs, &g->input_count, x);
+    set_list(g, &g->outputs, &g->output_count, y);
+    assert_int_equal(graph_finish(g, &diag), INLAY_OK);
+    assert_int_equal(graph_snapshot(g, &a, &snapshot, &diag), INLAY_OK);
+    hash = snapshot.content_hash;
+    arena_deinit(&a);
+    graph_model_destroy(model);
+    return hash;
+}
+
+/* A region that was compiled for a square is not one for [n, m]. */
+static void hashes_tell_symbols_apart(void **state)
+{
+    (void)state;
+    assert_true(hash_of_dims(0, 1) == hash_of_dims(0, 1));
+    assert_true(hash_of_dims(0, 1) != hash_of_dims(0, 0));
+    assert_true(hash_of_dims(0, 1) != hash_of_dims(1, 0));
+}
+
 static void dumps_stay_on_their_lines(void **state)
 {
     graph_model *model = graph_model_create();
@@ -265,7 +301,7 @@ int main(void)
         cmocka_unit_test(long_chains_backwards),     cmocka_unit_test(file_order_is_kept),
         cmocka_unit_test(node_names_become_unique),  cmocka_unit_test(made_up_names_are_new),
         cmocka_unit_test(producers_must_be_one),     cmocka_unit_test(attributes_are_replaced),
-        cmocka_unit_test(symbols_are_interned),      cmocka_unit_test(hashes_tell_graphs_apart),
+        cmocka_unit_test(symbols_are_interned),      cmocka_unit_test(hashes_tell_graphs_apart), cmocka_unit_test(hashes_tell_symbols_apart),
         cmocka_unit_test(dumps_stay_on_their_lines),
     };
 

@@ -109,6 +109,35 @@ static void ties_and_priority(void **state)
     }
 }
 
+/* By priority, too, a group is taken where it costs less than its provider's single nodes, and no provider before is
+ * displaced. */
+static void groups_by_priority(void **state)
+{
+    static const uint32_t reads[] = { READS_NOTHING, READS(0) };
+    static const struct {
+        double group_ns;
+        bool earlier; /* a provider before this one takes the second node */
+        uint32_t regions;
+    } rows[] = { { 15, false, 1 }, { 25, false, 2 }, { 15, true, 2 } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        world w;
+
+        world_init(&w, 2, reads, NULL, 2);
+        w.rules.by_priority = true;
+        add_single(&w, 1, 10, 0, 0);
+        add_single(&w, 1, 10, 0, 1);
+        if (rows[i].earlier)
+            add_single(&w, 0, 100, 0, 1);
+        (void)world_offer(&w, 1, rows[i].group_ns, 0, 2, (uint32_t[]){ 0, 1 });
+        partition_and_check(&w);
+        assert_int_equal(w.out.region_count, rows[i].regions);
+        assert_int_equal(w.out.regions[0].provider, 1);
+        world_deinit(&w);
+    }
+}
+
 /* An offer that breaks a rule voids itself, with a line in the log; what else the provider offers stands. */
 static void bad_offers_void_themselves(void **state)
 {
@@ -170,6 +199,7 @@ int main(void)
         cmocka_unit_test(groups_that_close_a_circle_together), cmocka_unit_test(a_group_between_neighbours),
         cmocka_unit_test(a_group_that_is_needed),
         cmocka_unit_test(groups_pay_for_copies), cmocka_unit_test(ties_and_priority),
+        cmocka_unit_test(groups_by_priority),
         cmocka_unit_test(bad_offers_void_themselves), cmocka_unit_test(refusals_are_quoted),
     };
 

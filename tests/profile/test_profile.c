@@ -116,6 +116,32 @@ static void names_are_text(void **state)
     rig_close(&r);
 }
 
+/* Rows have the columns of the header, with and without a roof to compare with. */
+static void columns_line_up(void **state)
+{
+    rig r = open_script("x : 64,64\na = Neg(x)\nb = Softmax(a)\n-> b");
+
+    (void)state;
+    assert_int_equal(inlay_context_profile(r.context, 1, 0, NULL), INLAY_OK);
+    script_feed(&r, 1);
+    rig_run(&r);
+    for (int roof = 0; roof < 2; roof++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        told t = { 0 };
+        const char *header, *row;
+
+        assert_int_equal(inlay_context_profile_write(r.context, "text", roof * 1e11, roof * 1e10, told_keep, &t, &diag),
+                         INLAY_OK);
+        header = strstr(t.data, "\nstep ");
+        assert_non_null(header);
+        row = strchr(header + 1, '\n') + 1;
+        for (; *row != '\0'; row = strchr(row, '\n') + 1)
+            assert_int_equal(strcspn(row, "\n"), strcspn(header + 1, "\n"));
+        told_free(&t);
+    }
+    rig_close(&r);
+}
+
 /* A provider that runs a region by several kernels tells of each; regions, and what is within, are told apart. */
 static void kernels_of_a_region(void **state)
 {
@@ -225,7 +251,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_agree),
-        cmocka_unit_test(names_are_text),
+        cmocka_unit_test(names_are_text), cmocka_unit_test(columns_line_up),
         cmocka_unit_test(kernels_of_a_region),
         cmocka_unit_test(bodies_and_limits),
     };
