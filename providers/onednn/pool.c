@@ -89,6 +89,7 @@ static inlay_status lower_pool(rg_build *b, const rg_group *group)
     uint32_t x = op->in[0], rank = b->ranks[x];
     dnnl_primitive_desc_t pd = NULL;
     dn_op desc = { .kind = DN_POOLING, .alg = op->alg };
+    const int64_t *dims_of_image = b->dims[x] + 2;
     dnnl_dims_t dims;
     rg_place in, out;
     rg_md y_md;
@@ -120,6 +121,10 @@ static inlay_status lower_pool(rg_build *b, const rg_group *group)
         if (done)
             return set_reduced(b, group, &out);
     }
+    for (uint32_t i = 0; i < op->spatial; i++)
+        if (desc.kernel[i] / 8 > dims_of_image[i])
+            INLAY_TRY(inlay_fail(b->diag, INLAY_UNSUPPORTED, "a window of %lld for an image of %lld: oneDNN would look "
+                                 "at all of its padding", (long long)desc.kernel[i], (long long)dims_of_image[i]));
     desc.x = in.md;
     rg_md_any(&desc.y, rank, dims);
     desc.y.data_type = in.md.data_type;

@@ -80,14 +80,19 @@ static void take_row(const float *x, float *y, int64_t n)
         *y = x[i] > *y || x[i] != x[i] ? x[i] : *y;
 }
 
-/* Taps [*low, *high) of a window that begins at that column lie in the image. */
-static void taps_inside(const maxima *m, int64_t first, int64_t *low, int64_t *high)
+/* Taps [*low, *high) of a window that begins at that row (axis 0) or column (1) lie in the image. */
+static void taps_along(const maxima *m, int axis, int64_t first, int64_t *low, int64_t *high)
 {
-    const int64_t step = m->dilation[1];
+    const int64_t step = m->dilation[axis];
 
     *low = first < 0 ? (-first + step - 1) / step : 0;
-    *high = first < m->in[1] ? (m->in[1] - 1 - first) / step + 1 : 0;
-    *high = *high < m->kernel[1] ? *high : m->kernel[1];
+    *high = first < m->in[axis] ? (m->in[axis] - 1 - first) / step + 1 : 0;
+    *high = *high < m->kernel[axis] ? *high : m->kernel[axis];
+}
+
+static void taps_inside(const maxima *m, int64_t first, int64_t *low, int64_t *high)
+{
+    taps_along(m, 1, first, low, high);
 }
 
 static bool has_taps(const maxima *m, int64_t first, int64_t low, int64_t high)
@@ -114,16 +119,17 @@ static void one_pixel(const maxima *m, const float *row, float *y)
 /* One row of the output; x and y are where its plane begins. */
 static void make_row(const maxima *m, const float *x, float *y, int64_t oh)
 {
+    const int64_t top = oh * m->stride[0] - m->begin[0];
+    int64_t first_row, last_row;
+
+    taps_along(m, 0, top, &first_row, &last_row);
     y += oh * m->y.row;
     for (int64_t p = 0; p < m->out[1]; p++)
         for (int64_t i = 0; i < m->lanes; i++)
             y[p * m->y.pixel + i] = -INFINITY;
-    for (int64_t kh = 0; kh < m->kernel[0]; kh++) {
-        const int64_t h = oh * m->stride[0] + kh * m->dilation[0] - m->begin[0];
-        const float *row = x + h * m->x.row;
+    for (int64_t kh = first_row; kh < last_row; kh++) {
+        const float *row = x + (top + kh * m->dilation[0]) * m->x.row;
 
-        if (h < 0 || h >= m->in[0])
-            continue;
         if (m->out[1] == 1) {
             one_pixel(m, row, y);
             continue;

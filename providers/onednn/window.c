@@ -65,9 +65,11 @@ void rg_window_pads(const rg_op *op, const int64_t *in, const int64_t *out, cons
 
 double rg_window_share(int64_t kernel, int64_t dilation, int64_t stride, int64_t begin, int64_t in, int64_t out)
 {
+    /* Other taps are in the padding for every output; the window may be far larger than the image. */
+    const int64_t before = begin - (out - 1) * stride, past = (in - 1 + begin) / dilation + 1;
     double inside = 0;
 
-    for (int64_t t = 0; t < kernel; t++) {
+    for (int64_t t = before > 0 ? before / dilation : 0; t < kernel && t < past; t++) {
         int64_t shift = t * dilation - begin; /* output o reads input o * stride + shift */
         int64_t first = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
         int64_t last = shift < in ? (in - 1 - shift) / stride : -1;

@@ -174,6 +174,12 @@ static void pool_axis_size(const pool_state *s, pool_axis *a)
         a->out++;
 }
 
+/* A worker's: the folded row, and a row of results. */
+static uint64_t scratch_bytes(const pool_plan *p, uint32_t acc_bytes)
+{
+    return ((uint64_t)(p->width + p->axes[p->rank - 1].out) * acc_bytes + 63) / 64 * 64;
+}
+
 static inlay_status shape_pool(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const pool_state *s = state;
@@ -219,9 +225,15 @@ static inlay_status shape_pool(const void *state, kit_plan *plan, inlay_diag *di
     for (int64_t o = 0; o < w->out; o++)
         p->counts[o] = (float)pool_count(p, w, o);
     p->width = (w->out - 1) * w->stride + (w->kernel - 1) * w->dilation + 1;
+    p->sparse = p->width / 8 > w->in + POOL_GRAIN || w->kernel / 8 > w->in;
+    if (p->sparse) { /* what an attribute says costs nothing, only what is in the image does */
+        p->width = p->used = w->in;
+        plan->workspace_bytes = scratch_bytes(p, acc_bytes) * plan->max_threads;
+        return INLAY_OK;
+    }
     p->first = w->pad_begin < p->width ? w->pad_begin : p->width;
     p->used = w->in < p->width - p->first ? w->in : p->width - p->first;
-    plan->workspace_bytes = (uint64_t)plan->max_threads * (((uint64_t)(p->width + w->out) * acc_bytes + 63) / 64 * 64);
+    plan->workspace_bytes = scratch_bytes(p, acc_bytes) * plan->max_threads;
     return INLAY_OK;
 }
 
@@ -261,7 +273,7 @@ static inlay_status run_pool(const kit_call *call)
         return INLAY_OK;
     if (x->count == 0)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X has no elements along a spatial axis; nothing to pool");
-    job.scratch_bytes = ((p->width + w->out) * (x->dtype == INLAY_DOUBLE ? 8 : 4) + 63) / 64 * 64;
+    job.scratch_bytes = (int64_t)scratch_bytes(p, x->dtype == INLAY_DOUBLE ? 8 : 4);
     for (uint32_t d = 0; d + 1 < p->rank; d++)
         per_row *= p->axes[d].kernel < p->axes[d].in ? p->axes[d].kernel : p->axes[d].in;
     return kit_parallel(call, p->planes * p->rows, POOL_GRAIN / (per_row + 1) + 1, pool_items, &job);

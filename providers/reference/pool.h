@@ -20,8 +20,10 @@ typedef struct pool_plan {
     int64_t in_plane;               /* elements of a plane of the input */
     int64_t rows;                   /* output rows of a plane: product of all out but the last */
     int64_t planes;                 /* N * C */
-    /* The folded row: width elements, of which used, from first on, come from the beginning of the input's. */
+    /* The folded row: width elements, of which used, from first on, come from the beginning of the input's. Where most
+     * of it would be padding (sparse), it has none, and each window takes the taps that are inside. */
     int64_t width, first, used;
+    bool sparse;
     float *counts; /* [out of the last axis] positions that count, at least 1 */
 } pool_plan;
 

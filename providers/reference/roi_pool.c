@@ -218,13 +218,30 @@ static align_tap region_tap(const roi_job *job, const align_region *region, int6
                     job->x->dims[2], job->x->dims[3]);
 }
 
-/* One bin of more than TAPS points, put together from pieces. */
+/* Of the points of a bin along one axis, those that may see the image: [*first, *end). */
+static void points_inside(double begin, double bin, int64_t grid, int64_t size, int64_t *first, int64_t *end)
+{
+    const double step = bin / (double)grid, low = (-1 - begin) / step - 1.5, high = ((double)size - begin) / step + 1.5;
+
+    *first = low > 0 ? low < (double)grid ? (int64_t)low : grid : 0;
+    *end = high < (double)grid ? high > (double)*first ? (int64_t)high : *first : grid;
+}
+
+/* One bin of more than TAPS points, put together from pieces. Points that see nothing of the image are 0 and are only
+ * counted: a region may be far larger than the image. */
 static void align_large_bin(const roi_job *job, const align_region *region, int64_t b, const char *planes, char *out,
                             align_tap *taps)
 {
-    const int64_t count = region->grid_h * region->grid_w, bins = job->state->height * job->state->width;
+    const int64_t bins = job->state->height * job->state->width;
     const int64_t plane_bytes = job->x->dims[2] * job->x->dims[3] * job->element;
+    const double grid = (double)region->grid_h * (double)region->grid_w;
+    int64_t top, bottom, left, right, count;
 
+    points_inside(region->y + (double)(b / job->state->width) * region->bin_h, region->bin_h, region->grid_h,
+                  job->x->dims[2], &top, &bottom);
+    points_inside(region->x + (double)(b % job->state->width) * region->bin_w, region->bin_w, region->grid_w,
+                  job->x->dims[3], &left, &right);
+    count = (bottom - top) * (right - left);
     for (int64_t c = 0; c < job->x->dims[1]; c++) {
         char *to = out + (c * bins + b) * job->element;
         double total = 0, best = 0, value;
@@ -232,14 +249,18 @@ static void align_large_bin(const roi_job *job, const align_region *region, int6
         for (int64_t first = 0; first < count; first += TAPS) {
             const int64_t n = count - first < TAPS ? count - first : TAPS;
 
-            for (int64_t i = 0; i < n; i++)
-                taps[i] = region_tap(job, region, b, first + i);
+            for (int64_t i = 0; i < n; i++) {
+                const int64_t at = first + i;
+
+                taps[i] = region_tap(job, region, b, (top + at / (right - left)) * region->grid_w + left +
+                                                         at % (right - left));
+            }
             job->kernels.align(taps, 1, n, job->state->average, planes + c * plane_bytes, to);
             value = convert_get_f64(job->x->dtype, to, 0);
             total += value * (double)n;
-            best = first == 0 || value > best ? value : best;
+            best = (first == 0 && (double)count == grid) || value > best ? value : best;
         }
-        value = job->state->average ? total / (double)count : best;
+        value = job->state->average ? total / grid : best;
         convert_from_f64(job->x->dtype, to, 0, 1, &value, 0);
     }
 }

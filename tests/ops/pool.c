@@ -61,7 +61,8 @@ static answer by_hand(const window *w, int kind, inlay_dtype dtype, const void *
     return (answer){ kind == LP ? pow(sum, 1 / w->p) : sum / (count > 0 ? count : 1), 0 };
 }
 
-static void one(int kind, uint32_t spatial, inlay_dtype dtype, bool indices)
+/* wide: windows far larger than the image. */
+static void one(int kind, uint32_t spatial, inlay_dtype dtype, bool indices, bool wide)
 {
     static const char *const names[] = { "MaxPool", "AveragePool", "LpPool" };
     uint32_t skip = 3 - spatial;
@@ -77,13 +78,13 @@ static void one(int kind, uint32_t spatial, inlay_dtype dtype, bool indices)
     outputs = planes;
     for (uint32_t i = skip; i < 3; i++) {
         int64_t reach, room;
-        w.kernel[i] = pick(1, 4);
-        w.stride[i] = pick(1, 3);
+        w.kernel[i] = wide ? pick(60, 120) : pick(1, 4);
+        w.stride[i] = wide ? pick(10, 60) : pick(1, 3);
         w.dilation[i] = pick(1, 2);
         reach = (w.kernel[i] - 1) * w.dilation[i] + 1;
         w.begin[i] = pick(0, reach - 1);
         w.end[i] = pick(0, reach - 1);
-        w.in[i] = pick(1, 20);
+        w.in[i] = pick(1, wide ? 7 : 20);
         room = w.in[i] + w.begin[i] + w.end[i] - reach;
         if (room < 0)
             return;
@@ -148,12 +149,54 @@ static void random_windows(void **state)
     (void)state;
     for (uint32_t i = 0; i < 3000; i++) {
         int kind = (int)(i % 3);
-        one(kind, 1 + i / 3 % 3, types[i / 9 % (kind == MAX ? 6 : 4)], kind == MAX && i % 2 == 0);
+        one(kind, 1 + i / 3 % 3, types[i / 9 % (kind == MAX ? 6 : 4)], kind == MAX && i % 2 == 0, false);
+    }
+}
+
+static void wide_windows(void **state)
+{
+    static const inlay_dtype types[] = { INLAY_FLOAT, INLAY_DOUBLE, INLAY_FLOAT16, INLAY_UINT8 };
+
+    (void)state;
+    for (uint32_t i = 0; i < 120; i++) {
+        int kind = (int)(i % 3);
+
+        one(kind, 1 + i / 3 % 2, types[i / 9 % (kind == MAX ? 4 : 3)], kind == MAX && i % 2 == 0, true);
+    }
+}
+
+/* The largest window that an attribute can say: work and memory are those of the image. */
+static void endless_windows(void **state)
+{
+    const int64_t kernel[] = { 1, INT32_MAX }, strides[] = { 1, 2 }, pads[] = { 0, INT32_MAX / 2, 0, INT32_MAX / 2 };
+    const int64_t dims[] = { 1, 1, 2, 5 }, out_dims[] = { 1, 1, 2, 3 };
+    const float x[] = { 1, 5, 2, 3, 4, -1, -2, -3, -4, -9 };
+
+    (void)state;
+    for (int kind = MAX; kind <= MEAN; kind++) {
+        static kernel_case c;
+        float y[6];
+
+        c = (kernel_case){ .op_type = kind == MAX ? "MaxPool" : "AveragePool", .since_version = 22 };
+        kernel_case_input(&c, INLAY_FLOAT, 4, dims, x, false);
+        kernel_case_output(&c, INLAY_FLOAT, 4, out_dims, y);
+        kernel_case_ints(&c, "kernel_shape", 2, kernel);
+        kernel_case_ints(&c, "strides", 2, strides);
+        kernel_case_ints(&c, "pads", 4, pads);
+        assert_int_equal(kernel_case_prepare(&c, &reference_pool), INLAY_OK);
+        assert_int_equal(kernel_case_run(&c), INLAY_OK);
+        for (int i = 0; i < 6; i++) {
+            const float want = kind == MAX ? (i < 3 ? 5.0f : -1.0f) : i < 3 ? 3.0f : -3.8f;
+
+            assert_float_equal(y[i], want, 1e-6);
+        }
+        kernel_case_deinit(&c);
     }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(random_windows) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(random_windows), cmocka_unit_test(wide_windows),
+                                        cmocka_unit_test(endless_windows) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
