@@ -333,6 +333,8 @@ graph_node *graph_add_node(graph *g, const char *op_type, const char *domain, co
     n->info.attr_stride = sizeof(inlay_attr_info);
     n->opset = graph_model_opset(g->model, n->info.domain.data);
     n->overload = n->doc = "";
+    n->made_by = g->model->pass;
+    n->rewrite = g->model->rewrite;
     return graph_append_node(g, n) == INLAY_OK ? n : NULL;
 }
 

@@ -17,6 +17,7 @@
 
 typedef struct graph graph;
 typedef struct graph_model graph_model;
+typedef struct graph_history graph_history;
 
 /* A value type deeper than an element type: seq(tensor), optional(seq(tensor)), seq(map). info.kind is the outermost
  * kind, info.dtype, rank and dims describe the innermost tensor (of a map: its value). */
@@ -72,6 +73,8 @@ typedef struct graph_node {
     uint32_t own_attr_count; /* the first attributes stood in the file or were set; what bind fills in comes after */
     inlay_str extra;        /* fields of the file that inlay does not interpret (metadata_props, device
                                configurations), in wire form; the writer puts them back */
+    const char *made_by;    /* the optimiser's pass that made the node; NULL: it stood in the file */
+    int64_t rewrite;        /* the number of the rewrite that made it; 0 = none */
 } graph_node;
 
 struct graph {
@@ -90,6 +93,7 @@ struct graph {
     uint32_t *captured;     /* [captured_count] values that stand for outer ones (bodies only) */
     uint32_t captured_count;
     inlay_str extra;        /* see graph_node.extra; quantization annotations among others */
+    graph_history *history; /* what passes took out, see graph/history.h; NULL: nothing */
 };
 
 typedef struct graph_opset {
@@ -135,6 +139,8 @@ struct graph_model {
     graph_blob *blobs;   /* everything that is unmapped or freed with the model */
     const char *path;    /* of the file, or NULL */
     inlay_str extra;     /* see graph_node.extra */
+    const char *pass;    /* while the optimiser runs: the pass, and the number of its rewrite; nodes are marked with */
+    int64_t rewrite;     /* both, and what is taken out is remembered. NULL and 0 otherwise */
 };
 
 /* Fails with "graph 'g', node 'n' (Conv): <text>"; n and tensor may be NULL, a node without a name is called after its
@@ -194,6 +200,9 @@ static inline bool graph_decides_shapes(const inlay_value_info *info)
 
 /* Does the host run this node itself: control flow, sequences, optionals? */
 bool graph_node_is_host(const graph *g, const graph_node *n);
+/* The minor of the plugin ABI since which passes may make such a node (made_ops.def); UINT32_MAX: it is not listed. 0
+ * also for nodes that stood in the file. */
+uint32_t graph_made_since(const graph_node *n);
 /* May two runs of a bound node differ? Such a node is never folded. */
 bool graph_node_is_random(const graph_node *n);
 

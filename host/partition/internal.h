@@ -28,11 +28,13 @@ typedef struct part_schedule {
     uint32_t *region_of; /* [units] in `order`, so that entry i is of unit order[i] */
     uint32_t *waits, *waits_at_first; /* [units] scratch */
     uint32_t *heap;      /* [nodes] scratch */
+    uint32_t *root;      /* [nodes] scratch: of the unit, in its connected part of a region */
     uint32_t *heap_at;   /* [classes + 1] into heap */
     uint32_t *heap_count; /* [classes] */
     uint32_t unit_count, region_count;
     uint32_t stretches;  /* rows of one provider; the host's own nodes count as none, but end a row */
     double launch_ns;    /* of regions of several offers; others pay it in their price */
+    bool splits;         /* some offer asks for a connected region */
 } part_schedule;
 
 /* What a choice comes to. Infeasible when a bound is broken; price says nothing of that. */
@@ -115,6 +117,9 @@ static inline uint32_t part_memory_of(const problem *x, uint32_t domain)
 }
 
 /* ------------------------------------------------------------------ rules.c */
+
+/* [node_count] 1 = a provider may, and must, run the node; the others are the host's. NULL: no memory. */
+uint8_t *part_candidates(const graph *g, arena *a); /* in partition.c */
 
 /* Sets usable [offers]: not barred, and no rule forbids it. A pin that can't be kept is INLAY_UNSUPPORTED. */
 INLAY_NODISCARD inlay_status part_apply_rules(const part_request *r, const partition *p, const uint8_t *candidates,

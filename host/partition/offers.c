@@ -8,7 +8,8 @@ typedef struct collector {
     partition *out;
     uint32_t provider;
     uint32_t offer_capacity, refusal_capacity;
-    const uint8_t *candidates;
+    const uint8_t *all;  /* [node_count] candidates of any provider */
+    uint8_t *candidates; /* [node_count] of the provider at hand */
     bool *answered; /* [node_count] of the provider at hand: offered or refused */
 } collector;
 
@@ -138,6 +139,19 @@ static inlay_status take_refusal(void *ctx, const inlay_refusal *refusal)
     return INLAY_OK;
 }
 
+/* What passes began to make after the plugin was built, it can't know: it is not asked. */
+static void choose_candidates(collector *c)
+{
+    const graph *g = c->request->graph;
+    const uint32_t minor = c->request->providers[c->provider].abi_minor;
+
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        uint32_t since = g->nodes[i]->made_by != NULL && c->all[i] ? graph_made_since(g->nodes[i]) : 0;
+
+        c->candidates[i] = c->all[i] && (since == UINT32_MAX || since <= minor);
+    }
+}
+
 static inlay_status hear_provider(collector *c, inlay_diag *diag)
 {
     const part_provider *p = &c->request->providers[c->provider];
@@ -156,7 +170,10 @@ static inlay_status hear_provider(collector *c, inlay_diag *diag)
     for (uint32_t i = 0; i < s->node_count; i++) {
         inlay_refusal silent = { .struct_size = sizeof silent, .node = i, .code = INLAY_REFUSE_OPERATOR,
                                  .text = "the provider gave no answer for this node" };
-        if (c->candidates[i] && !c->answered[i] && take_refusal(c, &silent) != INLAY_OK)
+
+        if (!c->candidates[i])
+            silent.text = "the plugin was built before passes made this operator; build it with newer headers";
+        if (c->all[i] && !c->answered[i] && take_refusal(c, &silent) != INLAY_OK)
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the answers of provider %s", p->name);
     }
     return INLAY_OK;
@@ -165,13 +182,17 @@ static inlay_status hear_provider(collector *c, inlay_diag *diag)
 inlay_status part_hear_all(const part_request *request, const uint8_t *candidates, arena *a, partition *out,
                            inlay_diag *diag)
 {
-    collector c = { .request = request, .a = a, .out = out, .candidates = candidates };
+    collector c = { .request = request, .a = a, .out = out, .all = candidates };
 
+    c.candidates = arena_array(a, (size_t)request->snapshot->node_count + 1, sizeof *c.candidates);
     c.answered = arena_array(a, (size_t)request->snapshot->node_count + 1, sizeof *c.answered);
-    if (c.answered == NULL)
+    if (c.answered == NULL || c.candidates == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to assess graph '%s'", request->graph->name);
     for (; c.provider < request->provider_count; c.provider++) {
-        inlay_status status = hear_provider(&c, diag);
+        inlay_status status;
+
+        choose_candidates(&c);
+        status = hear_provider(&c, diag);
         if (status != INLAY_OK)
             return status;
     }

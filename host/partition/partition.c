@@ -64,8 +64,7 @@ done:
     return status;
 }
 
-/* [node_count] 1 = a provider may, and must, run the node; the others are the host's. NULL: no memory. */
-static uint8_t *find_candidates(const graph *g, arena *a)
+uint8_t *part_candidates(const graph *g, arena *a)
 {
     uint8_t *candidates = arena_alloc(a, (size_t)g->node_count + 1);
 
@@ -114,7 +113,7 @@ static inlay_status hear(const part_request *request, const uint8_t *candidates,
 
 inlay_status partition_graph(const part_request *request, arena *a, partition *out, inlay_diag *diag)
 {
-    uint8_t *candidates = find_candidates(request->graph, a);
+    uint8_t *candidates = part_candidates(request->graph, a);
     inlay_status status = hear(request, candidates, a, out, diag);
 
     if (status != INLAY_OK)
@@ -146,7 +145,7 @@ static inlay_status check_followed(problem *x, const char *path, const uint32_t 
 inlay_status part_follow(const saved_plan *plan, const part_job *job, inlay_diag *diag)
 {
     const part_request *r = &job->request;
-    uint8_t *candidates = find_candidates(r->graph, job->a), *usable = NULL;
+    uint8_t *candidates = part_candidates(r->graph, job->a), *usable = NULL;
     inlay_status status = hear(r, candidates, job->a, job->out, diag);
     uint32_t *choice = NULL;
     arena scratch = { 0 };
@@ -177,7 +176,7 @@ done:
 inlay_status partition_again(const part_request *request, const partition *base, arena *a, partition *out,
                              inlay_diag *diag)
 {
-    uint8_t *candidates = find_candidates(request->graph, a);
+    uint8_t *candidates = part_candidates(request->graph, a);
 
     *out = (partition){ .offer_count = base->offer_count, .refusals = base->refusals,
                         .refusal_count = base->refusal_count, .profile = base->profile };

@@ -25,6 +25,7 @@ typedef struct part_provider {
     const char *plugin_version, *build_id; /* of the plugin; NULL = unknown */
     uint64_t settings_hash;  /* of the options that it was opened with; 0 = none */
     uint32_t first_domain;   /* host-wide id of its domains[0] */
+    uint32_t abi_minor;      /* that its plugin was built for: it is not asked about operators that passes make since */
 } part_provider;
 
 /* The domain that a provider's values lie in unless a placement says otherwise. */
@@ -138,6 +139,7 @@ typedef struct part_request {
     struct cost_sizes *sizes;      /* likewise: what symbols are taken to be */
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
     void *log_ctx;
+    bool again; /* a rewrite was undone since the names in rules were checked: they may mean nodes that have gone */
     const uint8_t *barred; /* partition_again: [offer_count of base] 1 = not to be chosen; NULL = none */
 
     /* What the other graphs of the session leave to this one, set by partition_all. Zero = all of it. */
@@ -148,6 +150,11 @@ typedef struct part_request {
 
 /* Fills *out; memory is the arena's. A node that nobody offers is INLAY_UNSUPPORTED, with every provider's reason. */
 INLAY_NODISCARD inlay_status partition_graph(const part_request *request, arena *a, partition *out, inlay_diag *diag);
+
+/* May the provider run the node, for all that the rules say? */
+bool part_may_run(const part_request *r, uint32_t node, uint32_t provider);
+/* [node_count] 1 = no offer that p has heard covers the node, and the rules allow. NULL: no memory. */
+uint8_t *part_uncovered(const part_request *r, const partition *p, arena *a);
 
 /* One graph of a session: the main one, then the bodies, each behind the graph that holds it. */
 typedef struct part_job {

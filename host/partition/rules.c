@@ -45,6 +45,38 @@ static const char *ban_on(const part_request *r, uint32_t node, uint32_t provide
     return rules->forbid_count > 0 && is_forbidden(rules, n, p->name) ? "forbid keeps it out" : NULL;
 }
 
+bool part_may_run(const part_request *r, uint32_t node, uint32_t provider)
+{
+    return ban_on(r, node, provider) == NULL;
+}
+
+uint8_t *part_uncovered(const part_request *r, const partition *p, arena *a)
+{
+    uint8_t *open = part_candidates(r->graph, a);
+
+    for (uint32_t o = 0; open != NULL && o < p->offer_count; o++) {
+        const part_offer *offer = &p->offers[o];
+        bool usable = !part_is_barred(r, o) && !offer->declined;
+
+        for (uint32_t k = 0; usable && k < offer->node_count; k++)
+            usable = part_may_run(r, offer->nodes[k], offer->provider);
+        for (uint32_t k = 0; usable && k < offer->node_count; k++)
+            open[offer->nodes[k]] = 0;
+    }
+    return open;
+}
+
+/* ", which pass swish made": of a node that the file does not have. */
+static const char *origin_of(const part_request *r, uint32_t node, char *text, size_t bytes)
+{
+    const graph_node *n = r->graph->nodes[node];
+
+    text[0] = '\0';
+    if (n->made_by != NULL)
+        (void)snprintf(text, bytes, ", which pass %s made", n->made_by);
+    return text;
+}
+
 static bool bans_anything(const part_rules *rules)
 {
     return rules != NULL && (rules->no_cpu || rules->pin_count > 0 || rules->forbid_count > 0);
@@ -68,6 +100,7 @@ static inlay_status check_pin(const part_request *r, const partition *p, uint32_
 {
     const inlay_node_info *n = inlay_graph_node(r->snapshot, node);
     const char *pin = pin_of(r->rules, n);
+    char origin[64];
 
     for (uint32_t i = 0; pin != NULL && i < r->provider_count; i++) {
         const char *ban;
@@ -76,8 +109,9 @@ static inlay_status check_pin(const part_request *r, const partition *p, uint32_
         ban = ban_on(r, node, i);
         if (ban == NULL && offered[i])
             return INLAY_OK;
-        (void)inlay_fail(diag, INLAY_UNSUPPORTED, "pin: %s does not run %s node '%s' of graph '%s': %s", pin,
+        (void)inlay_fail(diag, INLAY_UNSUPPORTED, "pin: %s does not run %s node '%s' of graph '%s'%s: %s", pin,
                          n->op_type.data, n->name.data, r->graph->name != NULL ? r->graph->name : "",
+                         origin_of(r, node, origin, sizeof origin),
                          ban != NULL ? ban : answer_of(r, p, i, node));
         if (diag != NULL)
             (void)snprintf(diag->node, sizeof diag->node, "%.*s", (int)sizeof diag->node - 1, n->name.data);
@@ -150,7 +184,7 @@ inlay_status part_nobody_offers(const part_request *r, const partition *p, const
                                 const uint8_t *usable, uint32_t node, arena *scratch, inlay_diag *diag)
 {
     const inlay_node_info *n = inlay_graph_node(r->snapshot, node);
-    char reasons[320] = "", others[240];
+    char reasons[320] = "", others[240], origin[64];
     size_t at = 0;
 
     list_others(r, p, candidates, usable, node, scratch, others, sizeof others);
@@ -159,9 +193,10 @@ inlay_status part_nobody_offers(const part_request *r, const partition *p, const
                              r->providers[i].name, answer_of(r, p, i, node));
         at += wrote > 0 ? (size_t)wrote : 0;
     }
-    (void)inlay_fail(diag, INLAY_UNSUPPORTED, "no provider runs %s-%u (domain %s), node '%s' of graph '%s': %s%s",
+    (void)inlay_fail(diag, INLAY_UNSUPPORTED, "no provider runs %s-%u (domain %s), node '%s' of graph '%s'%s: %s%s",
                      n->op_type.data, n->since_version, n->domain.data, n->name.data,
-                     r->graph->name != NULL ? r->graph->name : "", reasons[0] != '\0' ? reasons : "none is loaded",
+                     r->graph->name != NULL ? r->graph->name : "", origin_of(r, node, origin, sizeof origin),
+                     reasons[0] != '\0' ? reasons : "none is loaded",
                      others);
     if (diag != NULL)
         (void)snprintf(diag->node, sizeof diag->node, "%.*s", (int)sizeof diag->node - 1, n->name.data);

@@ -197,6 +197,23 @@ void saved_plan_close(saved_plan *s)
     free(s);
 }
 
+bool saved_plan_names(const saved_plan *s, const char *path, names_table *out)
+{
+    const json_t *graph_json_of, *saved, *name;
+    size_t i, k, m;
+    bool added = true;
+
+    json_array_foreach(json_object_get(s->root, "graphs"), i, graph_json_of) {
+        if (strcmp(text_of(graph_json_of, "graph"), path) != 0)
+            continue;
+        json_array_foreach(json_object_get(graph_json_of, "offers"), k, saved)
+            json_array_foreach(json_object_get(saved, "nodes"), m, name)
+                if (added && json_string_value(name) != NULL)
+                    added = names_add(out, json_string_value(name), strlen(json_string_value(name)), (uint32_t)m, NULL);
+    }
+    return added;
+}
+
 /* ------------------------------------------------------------------ following */
 
 typedef struct follower {

@@ -61,10 +61,14 @@ bool part_schedule_init(problem *x)
     s->waits = arena_array(x->scratch, nodes, sizeof *s->waits);
     s->waits_at_first = arena_array(x->scratch, nodes, sizeof *s->waits_at_first);
     s->heap = arena_array(x->scratch, nodes, sizeof *s->heap);
+    s->root = arena_array(x->scratch, nodes, sizeof *s->root);
     s->heap_at = arena_array(x->scratch, classes + 1, sizeof *s->heap_at);
     s->heap_count = arena_array(x->scratch, classes, sizeof *s->heap_count);
+    for (uint32_t o = 0; o < x->offers; o++)
+        s->splits |= (x->p->offers[o].flags & INLAY_OFFER_CONNECTED) != 0;
     return s->unit_of != NULL && s->head != NULL && s->order != NULL && s->region_of != NULL && s->waits != NULL &&
-           s->waits_at_first != NULL && s->heap != NULL && s->heap_at != NULL && s->heap_count != NULL;
+           s->waits_at_first != NULL && s->heap != NULL && s->root != NULL && s->heap_at != NULL &&
+           s->heap_count != NULL;
 }
 
 /* Units in the order of their first nodes, and how many values each waits for. */
@@ -206,6 +210,88 @@ static double least_of_orders(const problem *x)
     return least;
 }
 
+/* ------------------------------------------------------------------ connected regions */
+
+static uint32_t root_of(const part_schedule *s, uint32_t unit)
+{
+    while (s->root[unit] != unit)
+        unit = s->root[unit];
+    return unit;
+}
+
+/* Joins units of one region that hang together by a value. waits is the region of each unit. */
+static void join_units(problem *x)
+{
+    part_schedule *s = &x->schedule;
+
+    for (uint32_t i = 0; i < s->unit_count; i++) {
+        s->waits[s->order[i]] = s->region_of[i];
+        s->root[s->order[i]] = s->order[i];
+    }
+    for (uint32_t v = 0; v < x->values; v++) {
+        uint32_t maker = part_maker_of(x->g, v), from;
+
+        for (uint32_t i = x->reader_at[v]; maker != INLAY_NONE && i < x->reader_at[v + 1]; i++) {
+            uint32_t to = root_of(s, s->unit_of[x->readers[i]]);
+
+            from = root_of(s, s->unit_of[maker]);
+            if (s->waits[from] == s->waits[to] && from != to)
+                s->root[from > to ? from : to] = from > to ? to : from;
+        }
+    }
+}
+
+/* Does an offer of the row order[begin .. end - 1] ask for a connected region? */
+static bool asks_for_connected(const problem *x, const uint32_t *choice, uint32_t begin, uint32_t end)
+{
+    const part_schedule *s = &x->schedule;
+
+    for (uint32_t i = begin; i < end; i++) {
+        uint32_t offer = choice[s->head[s->order[i]]];
+
+        if (part_merges(x, offer) && (x->p->offers[offer].flags & INLAY_OFFER_CONNECTED) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* Splits regions whose offers ask for it into their connected parts. No value goes from one part to another, so they
+ * may run one after the other. */
+static void split_regions(problem *x, const uint32_t *choice)
+{
+    part_schedule *s = &x->schedule;
+    uint32_t *order = s->heap, *region_of = s->waits_at_first, at = 0, regions = 0; /* nobody waits any more */
+
+    join_units(x);
+    for (uint32_t begin = 0, end; begin < s->unit_count; begin = end) {
+        bool split;
+
+        for (end = begin; end < s->unit_count && s->region_of[end] == s->region_of[begin];)
+            end++;
+        split = asks_for_connected(x, choice, begin, end);
+        for (uint32_t i = begin; i < end; i++) {
+            uint32_t root = split ? root_of(s, s->order[i]) : INLAY_NONE;
+
+            if (split && s->waits[root] == INLAY_NONE)
+                continue; /* with the part that it belongs to */
+            if (split && i > begin)
+                s->launch_ns += x->launch[x->p->offers[choice[s->head[s->order[i]]]].provider];
+            regions += split || i == begin;
+            for (uint32_t k = i; k < (split ? end : i + 1); k++) {
+                if (split && root_of(s, s->order[k]) != root)
+                    continue;
+                order[at] = s->order[k];
+                region_of[at++] = regions - 1;
+            }
+            if (split)
+                s->waits[root] = INLAY_NONE;
+        }
+    }
+    memcpy(s->order, order, s->unit_count * sizeof *order);
+    memcpy(s->region_of, region_of, s->unit_count * sizeof *region_of);
+    s->region_count = regions;
+}
+
 bool part_schedule_choice(problem *x, const uint32_t *choice, bool thorough)
 {
     const uint32_t *at = x->schedule.heap_at;
@@ -227,5 +313,9 @@ bool part_schedule_choice(problem *x, const uint32_t *choice, bool thorough)
             best_first = p;
         }
     }
-    return tried == 0 || order_units(x, choice, best_first);
+    if (tried > 0 && !order_units(x, choice, best_first))
+        return false;
+    if (x->schedule.splits)
+        split_regions(x, choice);
+    return true;
 }

@@ -279,7 +279,7 @@ inlay_status partition_all(part_job *jobs, uint32_t count, inlay_diag *diag)
         status = no_memory(&w);
         goto done;
     }
-    if (w.rules != NULL)
+    if (w.rules != NULL && !w.any->again)
         INLAY_TRY(check_names(&w));
     if (w.rules != NULL && w.rules->saved_plan != NULL) {
         status = follow_each(&w);

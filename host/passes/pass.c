@@ -1,5 +1,6 @@
 #include "passes/pass.h"
 #include "base/nearest.h"
+#include "graph/history.h"
 #include <string.h>
 
 enum { MAX_ROUNDS = 16 };
@@ -130,7 +131,8 @@ static inlay_status run_list(pass_ctx *ctx, bool (*wanted)(const pass_ctx *, uin
 
             if (!wanted(ctx, i, level))
                 continue;
-            ctx->pass = passes[i].name;
+            ctx->pass = ctx->model->pass = passes[i].name;
+            ctx->model->rewrite = ctx->rewrites + 1;
             INLAY_TRY(passes[i].run(ctx, &one));
             if (one)
                 INLAY_TRY(complete(ctx, ctx->after != NULL));
@@ -142,6 +144,8 @@ static inlay_status run_list(pass_ctx *ctx, bool (*wanted)(const pass_ctx *, uin
             INLAY_TRY(graph_infer(ctx->model, ctx->diag));
     }
 done:
+    ctx->model->pass = NULL;
+    ctx->model->rewrite = 0;
     return status;
 }
 
@@ -163,6 +167,7 @@ done:
 void pass_count(pass_ctx *ctx, const graph *g, const graph_node *n, const char *text)
 {
     ctx->rewrites++;
+    ctx->model->rewrite = ctx->rewrites + 1;
     if (ctx->note != NULL && text != NULL)
         ctx->note(ctx->note_ctx, ctx->pass, ctx->rewrites, g, n, text);
 }
@@ -186,6 +191,9 @@ static void replace_in(const uint32_t *replacement, uint32_t *values, uint32_t c
 
 void pass_replace_uses(graph *g, const uint32_t *replacement)
 {
+    for (uint32_t v = 0; v < g->value_count; v++)
+        if (replacement[v] != INLAY_NONE)
+            history_same(g, v, replacement[v]);
     for (uint32_t i = 0; i < g->node_count; i++) {
         graph_node *n = g->nodes[i];
         replace_in(replacement, (uint32_t *)(uintptr_t)n->info.inputs, n->info.input_count);
@@ -202,6 +210,8 @@ void pass_drop_nodes(graph *g, const bool *drop)
     for (uint32_t i = 0; i < g->node_count; i++)
         if (!drop[i])
             g->nodes[kept++] = g->nodes[i];
+        else
+            history_removed(g, g->nodes[i]);
     g->node_count = kept;
 }
 

@@ -1,5 +1,6 @@
 #include "passes/rewrite.h"
 #include "base/element.h"
+#include "graph/history.h"
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
@@ -122,6 +123,7 @@ static void release(rewrite *w, uint32_t v)
             uint32_t reads = n->info.input_count + n->capture_count;
 
             note(w, n, "%s is no longer needed", n->info.op_type.data);
+            history_removed(w->g, n);
             w->g->nodes[at] = NULL;
             if (depth + reads > room) {
                 uint32_t *bigger = arena_array(&w->own, (size_t)(depth + reads) * 2 + 16, sizeof *bigger);
@@ -435,6 +437,7 @@ inlay_status rw_replace(rewrite *w, graph_node *old, graph_node *fresh)
     note(w, old, "%s becomes %s", old->info.op_type.data, fresh->info.op_type.data);
     for (uint32_t i = 0; i < both; i++)
         ((uint32_t *)(uintptr_t)fresh->info.outputs)[i] = old->info.outputs[i];
+    history_removed(w->g, old);
     w->g->nodes[at] = fresh;
     for (uint32_t i = 0; i < fresh->info.input_count; i++)
         use(w, fresh->info.inputs[i]);
@@ -499,6 +502,7 @@ inlay_status rw_forward(rewrite *w, uint32_t from, uint32_t to, bool *out_done)
         w->maker[from] = w->maker[to];
         w->uses[from] += w->uses[to];
         w->forward[to] = from;
+        history_removed(w->g, maker);
         w->g->nodes[at] = NULL;
         for (uint32_t i = 0; i < maker->info.input_count; i++)
             release(w, maker->info.inputs[i]);
@@ -512,6 +516,7 @@ void rw_forget_shape(rewrite *w, uint32_t v)
 {
     graph_value *value = &w->g->values[v];
 
+    history_changed(w->g, v);
     value->info.rank = value->declared_rank = INLAY_RANK_UNKNOWN;
     value->info.dims = value->declared_dims = NULL;
     value->info.elements = NULL;

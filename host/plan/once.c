@@ -291,9 +291,21 @@ bool program_offers_integers(void *fold_ctx, const graph *g, const graph_node *n
     return f.offered;
 }
 
-/* Results do not depend on who moves data. Some providers lay out and pack what they read, which is for many runs, not
- * for one. */
-static bool only_moves(const inlay_node_info *n)
+bool program_offers(const part_provider *p, const graph *g, const graph_node *n)
+{
+    static const uint8_t candidate = 1;
+    arena a = { 0 };
+    inlay_graph single;
+    fold f = { 0 };
+    inlay_assess_sink sink = { .struct_size = sizeof sink, .ctx = &f, .offer = take_offer, .refuse = take_refusal };
+
+    if (single_node_graph(g, n, NULL, &a, &single) == INLAY_OK)
+        (void)p->table->assess(p->state, &single, &candidate, &sink, NULL);
+    arena_deinit(&a);
+    return f.offered;
+}
+
+bool program_only_moves(const inlay_node_info *n)
 {
     static const char *const names[] = { "Slice", "Transpose", "Reshape", "Concat", "Unsqueeze", "Squeeze", "Split",
                                          "Gather", "Flatten", "Identity", "Expand" };
@@ -304,11 +316,12 @@ static bool only_moves(const inlay_node_info *n)
     return false;
 }
 
-/* The first in the user's order, as in a run; the last, which is the simplest, where that makes no difference. */
+/* The first in the user's order, as in a run; the last, which is the simplest, where that makes no difference: results
+ * do not depend on who moves data, and some providers lay out and pack what they read, which is for many runs. */
 static const part_provider *find_offer(const program_env *env, const inlay_graph *single, uint64_t *out_cookie)
 {
     static const uint8_t candidate = 1;
-    bool backwards = only_moves(inlay_graph_node(single, 0));
+    bool backwards = program_only_moves(inlay_graph_node(single, 0));
 
     for (uint32_t i = 0; i < env->provider_count; i++) {
         const part_provider *p = &env->providers[backwards ? env->provider_count - 1 - i : i];

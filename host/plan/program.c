@@ -3,6 +3,7 @@
 #include "plan/blob_cache.h"
 #include "plan/late.h"
 #include "plan/plan.h"
+#include "plan/settle.h"
 #include "threads/run.h"
 #include "threads/threads.h"
 #include <stdlib.h>
@@ -404,6 +405,7 @@ static inlay_status start(graph *g, const program_env *env, const char *path, pr
 {
     inlay_status status = INLAY_OK;
     program *p = calloc(1, sizeof *p);
+    uint32_t bodies = 0;
 
     *out_program = p;
     if (p == NULL)
@@ -418,6 +420,11 @@ static inlay_status start(graph *g, const program_env *env, const char *path, pr
     p->bodies_of = arena_array(&p->a, (size_t)g->node_count + 1, sizeof *p->bodies_of);
     if (p->bodies_of == NULL || p->path == NULL)
         return out_of_memory(g, diag);
+    for (uint32_t n = 0; n < g->node_count; n++)
+        bodies += g->nodes[n]->body_count;
+    p->bodies = arena_array(&p->a, (size_t)bodies + 1, sizeof *p->bodies);
+    if (p->bodies == NULL)
+        return out_of_memory(g, diag);
     for (uint32_t n = 0; n < g->node_count; n++) {
         const graph_node *node = g->nodes[n];
 
@@ -431,7 +438,10 @@ static inlay_status start(graph *g, const program_env *env, const char *path, pr
                                              node->info.name.data, node->bodies[i].attr);
             if (below == NULL)
                 return out_of_memory(g, diag);
-            INLAY_TRY(start(node->bodies[i].graph, env, below, &p->bodies_of[n][i], diag));
+            status = start(node->bodies[i].graph, env, below, &p->bodies_of[n][i], diag);
+            p->bodies[p->body_count++] = p->bodies_of[n][i];
+            if (status != INLAY_OK)
+                goto done;
         }
     }
 done:
@@ -472,32 +482,45 @@ static void use_packs(program *p, packs *shared)
             use_packs(p->bodies_of[n][i], shared);
 }
 
+inlay_status program_assign(graph *g, const program_env *env, bool again, program **out_program, inlay_diag *diag)
+{
+    inlay_status status = start(g, env, "", out_program, diag);
+    part_job *jobs = NULL;
+    uint32_t count;
+
+    if (status != INLAY_OK) {
+        program_destroy(*out_program);
+        *out_program = NULL;
+        return status;
+    }
+    count = program_count(*out_program);
+    jobs = malloc(count * sizeof *jobs);
+    if (jobs == NULL)
+        return out_of_memory(g, diag);
+    (void)program_jobs(*out_program, jobs);
+    jobs[0].request.again = again;
+    status = partition_all(jobs, count, diag);
+    free(jobs);
+    return status;
+}
+
 inlay_status program_create(graph *g, const program_env *env, program **out_program, inlay_diag *diag)
 {
-    inlay_status status = INLAY_OK;
-    part_job *jobs = NULL;
+    uint32_t held = threads_hold(env->max_threads);
     program *p = NULL;
-    uint32_t count, held = threads_hold(env->max_threads);
+    inlay_status status = settle(g, env, &p, diag);
 
     *out_program = NULL;
-    INLAY_TRY(start(g, env, "", &p, diag));
-    count = program_count(p);
-    jobs = malloc(count * sizeof *jobs);
-    if (jobs == NULL) {
-        status = out_of_memory(g, diag);
-        goto done;
+    if (status == INLAY_OK) {
+        use_packs(p, packs_open(&env->packs, p->snapshot.content_hash, env->providers, env->provider_count));
+        status = program_compile(p, diag);
     }
-    (void)program_jobs(p, jobs);
-    INLAY_TRY(partition_all(jobs, count, diag));
-    use_packs(p, packs_open(&env->packs, p->snapshot.content_hash, env->providers,
-                            env->provider_count));
-    INLAY_TRY(program_compile(p, diag));
-    packs_commit(p->packs);
-    *out_program = p;
-    p = NULL;
-done:
+    if (status == INLAY_OK) {
+        packs_commit(p->packs);
+        *out_program = p;
+        p = NULL;
+    }
     (void)threads_hold(held);
-    free(jobs);
     program_destroy(p);
     return status;
 }
@@ -517,9 +540,8 @@ void program_destroy(program *p)
         if (s->compiled != NULL && !s->borrowed)
             s->provider->table->release_compiled(s->provider->state, s->compiled);
     }
-    for (uint32_t n = 0; p->base == NULL && p->bodies_of != NULL && n < p->graph->node_count; n++)
-        for (uint32_t k = 0; p->bodies_of[n] != NULL && k < p->graph->nodes[n]->body_count; k++)
-            program_destroy(p->bodies_of[n][k]);
+    for (uint32_t i = 0; p->base == NULL && i < p->body_count; i++)
+        program_destroy(p->bodies[i]);
     for (uint32_t i = 0; i < p->owned_count; i++)
         free(p->owned[i]);
     free(p->owned);

@@ -51,6 +51,8 @@ struct program {
     partition parts;
     const char *path;            /* see part_job */
     struct program ***bodies_of; /* [node_count] [body_count] the programs of a node's bodies, or NULL */
+    struct program **bodies;     /* [body_count] all of them, also when the graph has got other nodes (settle.h) */
+    uint32_t body_count;
     program_step *steps; /* [step_count] in execution order */
     uint32_t step_count;
     uint32_t *last_use; /* [value_count] last step that reads the value; step_count for outputs; INLAY_NONE if unread */
@@ -137,6 +139,10 @@ void program_folder_deinit(program_folder *f); /* frees the copies */
  * program_folder. */
 INLAY_NODISCARD inlay_status program_fold_node(void *fold_ctx, graph *g, graph_node *n, uint64_t max_bytes,
                                                inlay_tensor_view *results, arena *a, inlay_diag *diag);
+/* Does the provider offer n alone, a node that need not be in g? */
+bool program_offers(const part_provider *p, const graph *g, const graph_node *n);
+/* Does the operator move elements and compute nothing? */
+bool program_only_moves(const inlay_node_info *n);
 /* Are integers of 8 bits faster than floats there (extension inlay.integers/1)? */
 bool program_has_integers(const part_provider *p);
 /* The optimiser's pass_offers_fn: would such a provider run n, a node that is not in the graph yet? `made` describes

@@ -242,6 +242,7 @@ static inlay_status adopt_plugin(plugin_module *m, const inlay_plugin *raw, inla
     if (LOW_BITS(t->flags, INLAY_PLUGIN_DLCLOSE) != 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "plugin %s has flags 0x%x that this host does not know", t->name,
                           t->flags);
+    m->file.abi_minor = t->abi_minor;
     /* Copies, so that reports outlive the mapping. */
     m->file.name = arena_string(&m->arena, t->name);
     m->file.version = arena_string(&m->arena, t->version != NULL ? t->version : "");

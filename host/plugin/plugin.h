@@ -47,6 +47,7 @@ typedef struct plugin_file {
     const char *providers;  /* names by its note, separated by spaces, also of a file that was not loaded; or "" */
     uint32_t provider_count;
     uint32_t operator_count;
+    uint32_t abi_minor;
 } plugin_file;
 
 /* A provider that could be opened. */
@@ -132,6 +133,7 @@ typedef struct provider {
     const char *version;  /* of the plugin; with build_id and settings the key of caches */
     const char *build_id;
     uint32_t first_domain; /* host-wide id of its domains[0] */
+    uint32_t abi_minor;    /* that the plugin was built for */
 } provider;
 
 /* Opens the provider of that name with settings, or shares one that is open with the same. An unknown name or setting

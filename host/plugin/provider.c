@@ -104,6 +104,7 @@ static inlay_status open_anew(const plugin_provider *info, const inlay_option_va
     p->shown.path = info->file->path;
     p->shown.version = info->file->version;
     p->shown.build_id = info->file->build_id;
+    p->shown.abi_minor = info->file->abi_minor;
     p->shown.first_domain = next_domain;
     next_domain += info->table.domain_count;
     p->info = info;

@@ -147,7 +147,8 @@ static inlay_status open_provider(inlay_session *s, const inlay_options *options
                                                              .plugin_version = p->version,
                                                              .build_id = p->build_id,
                                                              .settings_hash = hash_settings(settings, count),
-                                                             .first_domain = p->first_domain };
+                                                             .first_domain = p->first_domain,
+                                                             .abi_minor = p->abi_minor };
     return INLAY_OK;
 }
 

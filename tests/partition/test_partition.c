@@ -193,9 +193,32 @@ static void refusals_are_quoted(void **state)
     world_deinit(&w);
 }
 
+/* Two chains that have nothing to do with each other: one region, or two where an offer asks for connected ones. */
+static void connected_regions(void **state)
+{
+    static const uint32_t reads[] = { READS_NOTHING, READS_NOTHING, READS(0), READS(1) };
+
+    (void)state;
+    for (uint32_t connected = 0; connected < 2; connected++) {
+        uint32_t flags = INLAY_OFFER_MERGE | (connected ? INLAY_OFFER_CONNECTED : 0u);
+        world w;
+
+        world_init(&w, 4, reads, NULL, 1);
+        for (uint32_t n = 0; n < 4; n++)
+            (void)world_offer(&w, 0, 100, flags, 1, &n);
+        world_partition(&w);
+        world_check(&w, &w.out);
+        assert_int_equal(w.out.region_count, connected ? 2 : 1);
+        for (uint32_t i = 0; i < w.out.region_count; i++)
+            assert_int_equal(w.out.regions[i].node_count, connected ? 2 : 4);
+        world_deinit(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(connected_regions),
         cmocka_unit_test(groups_that_close_a_circle_together), cmocka_unit_test(a_group_between_neighbours),
         cmocka_unit_test(a_group_that_is_needed),
         cmocka_unit_test(groups_pay_for_copies), cmocka_unit_test(ties_and_priority),

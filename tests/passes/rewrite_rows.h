@@ -99,6 +99,65 @@ static inline void rows_expect_passes(uint32_t lowest, uint32_t highest, const c
     }
 }
 
+/* Appends the operators of g and its bodies, a space behind each. */
+static inline void add_ops(const graph *g, char *text, size_t bytes)
+{
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        size_t used = strlen(text);
+
+        (void)snprintf(text + used, bytes - used, "%s ", g->nodes[i]->info.op_type.data);
+        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
+            add_ops(g->nodes[i]->bodies[b].graph, text, bytes);
+    }
+}
+
+/* What passes made is in the list that the manual has, or the file has it, too. */
+static inline void check_made(const row *r, const graph *g, const char *listed)
+{
+    char word[96];
+
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        (void)snprintf(word, sizeof word, " %s ", g->nodes[i]->info.op_type.data);
+        if (graph_made_since(g->nodes[i]) == UINT32_MAX && strstr(listed, word) == NULL)
+            fail_msg("%s: pass %s made%swhich is not in graph/made_ops.def", r->name, g->nodes[i]->made_by, word);
+        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
+            check_made(r, g->nodes[i]->bodies[b].graph, listed);
+    }
+}
+
+/* A provider that has the operators of the file and no others runs it at every level: whatever passes made of them. */
+static inline void check_narrow(const row *r, rig *plain, const rig *best, const char *const *options)
+{
+#if defined(NARROW_DIR)
+    static char listed[8192];
+    const char *all[24] = { "plugin_dirs", NARROW_DIR, "probe", "never", "cache_dir", "", "providers", "narrow" };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    wire w = { 0 };
+    rig narrow;
+
+    for (uint32_t i = 0; options != NULL && options[i] != NULL && i < 15; i++)
+        all[8 + i] = options[i];
+    (void)snprintf(listed, sizeof listed, " ");
+    add_ops(plain->session->model->main, listed, sizeof listed);
+    check_made(r, best->session->model->main, listed);
+    assert_int_equal(setenv("NARROW_OPS", listed, 1), 0);
+    script_model(&w, r->script, r->opset == 0 ? 17 : r->opset);
+    if (rig_try_open(&w, all, &narrow, &diag) != INLAY_OK)
+        fail_msg("%s: on a provider of%s: %s", r->name, listed, diag.text);
+    for (uint32_t seed = 1; seed < 3; seed++) {
+        script_feed(plain, seed);
+        script_feed(&narrow, seed);
+        rig_run(plain);
+        rig_run(&narrow);
+        for (uint32_t i = 0; i < inlay_session_output_count(plain->session); i++)
+            expect_equal(r, inlay_context_output(narrow.context, i), inlay_context_output(plain->context, i));
+    }
+    rig_close(&narrow);
+#else
+    (void)r, (void)plain, (void)best, (void)options;
+#endif
+}
+
 /* options: of the optimised session. */
 static inline void check_row_with(const row *r, const char *const *options)
 {
@@ -118,6 +177,7 @@ static inline void check_row_with(const row *r, const char *const *options)
         for (uint32_t i = 0; i < inlay_session_output_count(plain.session); i++)
             expect_equal(r, inlay_context_output(best.context, i), inlay_context_output(plain.context, i));
     }
+    check_narrow(r, &plain, &best, options);
     rig_close(&plain);
     rig_close(&best);
 }

@@ -84,7 +84,20 @@ extern "C" {
  * A flat, read-only snapshot: nodes in topological order and values, both known by index. It holds no subgraphs: If,
  * Loop, Scan and function bodies are the host's, each body being a graph of its own. Attributes are complete: defaults
  * of the operator version have been filled in. Everything is borrowed for the call that receives it, save constant
- * data, see inlay_compile_request.constants. */
+ * data, see inlay_compile_request.constants.
+ *
+ * Operators that the file does not have. The optimiser writes some, at the newest version that it needs, whatever the
+ * model imports (Swish-24 in a model of opset 17): inlay_node_info.since_version says which. A provider need not know
+ * them. What no provider offers becomes again what it replaced; what one provider offers only as it was, and another
+ * only as it became, is run in the form that costs less. These are the operators, beside those of the file:
+ *     of ai.onnx: Add, Attention, AveragePool, Cast, Clip, Concat, DequantizeLinear, Div, Einsum, Expand, Gelu,
+ *     Gemm, GlobalAveragePool, HardSigmoid, HardSwish, Identity, LayerNormalization, LeakyRelu, LogSoftmax,
+ *     MatMul, MatMulInteger, Mish, Mul, QLinearConv, QuantizeLinear, RMSNormalization, ReduceMean, ReduceSum,
+ *     Reshape, SequenceConstruct, Shape, Sigmoid, Slice, Softmax, Split, Squeeze, Sub, Swish, Transpose,
+ *     Unsqueeze, Where;
+ *     of com.microsoft: SkipLayerNormalization, SkipSimplifiedLayerNormalization.
+ * The list grows by ABI minor: a plugin that was built for an older one is not asked about what was added since
+ * (such a node is no candidate of its). */
 
 enum {
     INLAY_ATTR_FLOAT = 1,
@@ -300,8 +313,24 @@ typedef struct inlay_placement {
 enum {
     /* May be compiled into one region with neighbouring offers of this provider. Without it the host compiles and
      * schedules the offer on its own, and plans the memory between. */
-    INLAY_OFFER_MERGE = 1u << 0
+    INLAY_OFFER_MERGE = 1u << 0,
+    /* With MERGE: only into regions that are connected, that is, whose offers all hang together by values that one of
+     * them makes and another reads. Hosts from before the flag ignore it. */
+    INLAY_OFFER_CONNECTED = 1u << 16
 };
+
+/* Regions. What a provider that merges is asked to compile is any set of its offers that were chosen, such that all of
+ * it can run at one point of the order: no value leaves the region and comes back into it through other nodes. Beyond
+ * that nothing is promised:
+ *  - connected or not: two branches, even two ends of the graph that have nothing to do with each other, may be one
+ *    region, unless the offers ask for INLAY_OFFER_CONNECTED;
+ *  - one shape or many: nodes of other sizes, ranks and element types stand side by side;
+ *  - around foreign nodes: what another provider runs may read a value of the region, or make one of its inputs, and
+ *    indexes between those of the region's nodes may be missing;
+ *  - how large: from one offer to the whole graph; nothing limits nodes, inputs or outputs;
+ *  - a value that leaves is an output once, whoever reads it within and outside; one that enters is an input once, also
+ *    when a node reads it twice; a node may have outputs that nobody reads.
+ * A form that can't be compiled is declined (see inlay_provider.compile). */
 
 /* "I can run these nodes." Offers may overlap; the host picks. An offer that breaks a rule (a node index out of range,
  * a group that would form a cycle) voids itself only, with a log line. */

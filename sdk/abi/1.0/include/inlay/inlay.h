@@ -501,6 +501,12 @@ typedef struct inlay_tune_result {
     double measured_ns;      /* the same assignment, by what is known now */
     double after_ns;         /* the best assignment, by what is known now */
     double seconds;
+    /* The model was run both ways, where the figures lead to another assignment; 0: it was not. The figures are kept when
+     * a run takes no longer by them. */
+    double run_before_ns;
+    double run_after_ns;
+    uint32_t dropped; /* 1: the figures are not kept, for no assignment by them was as fast as the one before */
+    uint32_t reserved;
 } inlay_tune_result;
 
 /* Times the real executables of all plausible offers for the session's model and keeps the figures in the cache folder;

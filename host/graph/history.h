@@ -1,0 +1,37 @@
+/* graph/history.h - what the optimiser took out of a graph, so that a rewrite can be undone.
+ *
+ * A node that a pass removes still says how its outputs were computed. So to undo a rewrite, the nodes that it made go,
+ * and for each value that is then missing the node comes back that made it before; likewise for what that node reads.
+ * Rewrites are undone in any order: a node that comes back may itself be of an older rewrite, which can be undone next.
+ *
+ * Where a pass changes what a value means (another layout, another shape), nothing from before can be used with it. */
+#ifndef GRAPH_HISTORY_H
+#define GRAPH_HISTORY_H
+#include "graph/graph.h"
+
+/* Called while a pass runs (graph_model.pass); otherwise, and without memory, nothing is remembered, and what would
+ * need it can't be undone. */
+void history_removed(graph *g, graph_node *n);             /* n goes */
+void history_same(graph *g, uint32_t v, uint32_t instead); /* readers of v read `instead`, its equal */
+void history_changed(graph *g, uint32_t v);                /* v means something else from now on */
+
+/* The i-th node that the rewrite took out; NULL past the last. */
+const graph_node *history_replaced(const graph *g, int64_t rewrite, uint32_t i);
+/* The rewrite that took out the node of that name; 0 = none did. */
+int64_t history_of_name(const graph *g, const char *name);
+
+/* A graph as it was; undone rewrites leave nodes and values as they were, so this is a list of them. */
+typedef struct graph_saved {
+    graph_node **nodes;
+    graph_value *values;
+    uint32_t node_count, node_capacity, value_count;
+} graph_saved;
+
+/* Without its bodies. False: no memory. */
+bool history_save(const graph *g, arena *a, graph_saved *out);
+void history_restore(graph *g, const graph_saved *saved);
+
+/* Puts back what the rewrite replaced in g, and drops what it made. False: it can't be undone, or no memory; then g is
+ * as it was. Otherwise graph_finish and graph_infer are the caller's; should they fail, so is history_restore. */
+bool history_undo(graph *g, int64_t rewrite);
+#endif

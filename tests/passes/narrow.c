@@ -1,0 +1,83 @@
+/* The reference provider under another name and with fewer operators: those that the environment variable NARROW_OPS
+ * lists, with spaces around each. NARROW_NS, where it is set, is what it says that each node takes. */
+#include "inlay/plugin.h"
+#include "inlay/note.h"
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static inlay_provider good, narrow;
+static inlay_plugin self;
+
+static bool is_listed(const inlay_node_info *n)
+{
+    const char *ops = getenv("NARROW_OPS");
+    char word[96];
+
+    (void)snprintf(word, sizeof word, " %s ", n->op_type.data);
+    return ops != NULL && strstr(ops, word) != NULL;
+}
+
+static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
+                           const inlay_assess_sink *sink, inlay_diag *diag)
+{
+    uint8_t *left = malloc((size_t)graph->node_count + 1);
+    inlay_status status = INLAY_OK;
+
+    if (left == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
+    for (uint32_t i = 0; status == INLAY_OK && i < graph->node_count; i++) {
+        const inlay_refusal refusal = { .struct_size = sizeof refusal, .node = i, .code = INLAY_REFUSE_OPERATOR,
+                                        .text = "the operator is not listed" };
+
+        left[i] = candidates[i] != 0 && is_listed(inlay_graph_node(graph, i));
+        if (candidates[i] != 0 && !left[i])
+            status = sink->refuse(sink->ctx, &refusal);
+    }
+    if (status == INLAY_OK)
+        status = good.assess(state, graph, left, sink, diag);
+    free(left);
+    return status;
+}
+
+static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
+{
+    inlay_status status = good.cost(state, request, out);
+
+    if (getenv("NARROW_NS") != NULL) {
+        out->ns = strtod(getenv("NARROW_NS"), NULL);
+        out->flops = 0;
+        out->bytes_read = out->bytes_written = 0;
+    }
+    return status;
+}
+
+INLAY_PLUGIN_NOTE("narrow_plugin", "narrow", "")
+INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
+{
+    const inlay_plugin *reference;
+    inlay_plugin_open_fn open;
+    void *library = dlopen(REFERENCE_FILE, RTLD_NOW | RTLD_LOCAL);
+    inlay_status status;
+
+    if (library == NULL)
+        return inlay_fail(diag, INLAY_NOT_FOUND, "%s", dlerror());
+    *(void **)&open = dlsym(library, INLAY_PLUGIN_OPEN_SYMBOL);
+    status = open(host, &reference, diag);
+    if (status != INLAY_OK)
+        return status;
+    good = narrow = *reference->providers;
+    narrow.name = "narrow";
+    narrow.assess = assess;
+    narrow.cost = cost;
+    self = *reference;
+    self.name = "narrow_plugin";
+    self.providers = &narrow;
+    self.provider_count = 1;
+    self.provider_stride = sizeof narrow;
+    self.operator_count = 0;
+    *out_plugin = &self;
+    return INLAY_OK;
+}

@@ -1,0 +1,218 @@
+/* Which rewrites stay, by who can run what: kept, undone, by cost. */
+#include "rewrite_rows.h"
+
+static rig open_on(const char *script, const char *providers, const char *ops, const char *ns, inlay_diag *diag)
+{
+    const char *options[] = { "plugin_dirs", NARROW_DIR, "probe", "never", "cache_dir", "", "providers", providers,
+                              "level", "99", NULL };
+    wire w = { 0 };
+    rig r;
+
+    assert_int_equal(setenv("NARROW_OPS", ops, 1), 0);
+    if (ns != NULL)
+        assert_int_equal(setenv("NARROW_NS", ns, 1), 0);
+    script_model(&w, script, 17);
+    if (rig_try_open(&w, options, &r, diag) != INLAY_OK && diag->code == INLAY_OK)
+        fail_msg("it failed without a word");
+    (void)unsetenv("NARROW_NS");
+    return r;
+}
+
+static void expect_ops(const char *script, const char *providers, const char *narrow_ops, const char *ns,
+                       const char *want)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    rig r = open_on(script, providers, narrow_ops, ns, &diag);
+    char ops[512];
+
+    if (r.session == NULL)
+        fail_msg("%s on %s with%s: %s", script, providers, narrow_ops, diag.text);
+    list_ops(r.session->model->main, ops, sizeof ops);
+    if (strcmp(ops, want) != 0)
+        fail_msg("on %s with%s: left are '%s', expected '%s'", providers, narrow_ops, ops, want);
+    script_feed(&r, 1);
+    rig_run(&r);
+    rig_close(&r);
+}
+
+static const char swish[] = "x : 64,64\na = Sigmoid(x)\ny = Mul(a, x)\n-> y";
+static const char gemm[] = "x : 64,64\nb = [64,64]\nc = [64]\na = MatMul(x, b)\ny = Add(a, c)\n-> y";
+static const char norm[] = "x : 2,3,8\nt = [] 2\ne = [] 0.00001\ng = [8]\nb = [8]\nm = ReduceMean(x) axes=-1,\n"
+                           "d = Sub(x, m)\np = Pow(d, t)\nv = ReduceMean(p) axes=-1,\nw = Add(v, e)\ns = Sqrt(w)\n"
+                           "n = Div(d, s)\no = Mul(n, g)\ny = Add(o, b)\n-> y";
+
+static void only_the_originals(void **state)
+{
+    (void)state;
+    expect_ops(swish, "narrow", " Sigmoid Mul ", NULL, "Sigmoid Mul");
+    expect_ops(gemm, "narrow", " MatMul Add ", NULL, "MatMul Add");
+    expect_ops(norm, "narrow", " ReduceMean Sub Pow Add Sqrt Div Mul ", NULL,
+               "ReduceMean Sub Mul ReduceMean Add Sqrt Div Mul Add");
+}
+
+static void the_fused_form(void **state)
+{
+    (void)state;
+    expect_ops(swish, "narrow", " Swish ", NULL, "Swish");
+    expect_ops(swish, "narrow", " Swish Sigmoid Mul ", NULL, "Swish");
+    expect_ops(gemm, "narrow", " Gemm ", NULL, "Gemm");
+    expect_ops(norm, "narrow", " LayerNormalization Mul Add ", NULL, "LayerNormalization");
+}
+
+/* The reference has Gemm, narrow what it was made of. */
+static void by_cost(void **state)
+{
+    (void)state;
+    expect_ops(gemm, "narrow,reference", " MatMul Add ", "1", "MatMul Add");
+    expect_ops(gemm, "reference,narrow", " MatMul Add ", "1", "MatMul Add");
+    expect_ops(gemm, "narrow,reference", " MatMul Add ", "1e9", "Gemm");
+    expect_ops(gemm, "reference,narrow", " MatMul Add ", "1e9", "Gemm");
+    expect_ops(swish, "narrow,reference", " Sigmoid Mul ", "1", "Sigmoid Mul");
+    expect_ops(swish, "narrow,reference", " Sigmoid Mul Swish ", "1", "Swish");
+}
+
+/* Neither form: the sentence is about the node of the file. Where only what a pass made is left to speak of, it says
+ * so. */
+static void refusals(void **state)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    rig r = open_on(swish, "narrow", " Mul ", NULL, &diag);
+
+    (void)state;
+    assert_null(r.session);
+    assert_int_equal(diag.code, INLAY_UNSUPPORTED);
+    if (strstr(diag.text, "no provider runs Sigmoid-13") == NULL || strstr(diag.text, "not listed") == NULL)
+        fail_msg("%s", diag.text);
+    wire_deinit(&r.model);
+}
+
+static void rules(void **state)
+{
+    const char *const pins[][2] = { { "pin", "op:Swish=narrow" }, { "forbid", "op:Swish=reference" } };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        const char *options[] = { "plugin_dirs", NARROW_DIR, "probe", "never", "cache_dir", "", "providers",
+                                  "reference,narrow", pins[i][0], pins[i][1], NULL };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        char ops[256];
+        wire w = { 0 };
+        rig r;
+
+        assert_int_equal(setenv("NARROW_OPS", " Sigmoid Mul ", 1), 0);
+        script_model(&w, swish, 17);
+        if (rig_try_open(&w, options, &r, &diag) != INLAY_OK)
+            fail_msg("%s", diag.text);
+        list_ops(r.session->model->main, ops, sizeof ops);
+        assert_string_equal(ops, "Sigmoid Mul");
+        rig_close(&r);
+    }
+}
+
+/* In bodies, and around them. */
+static void bodies(void **state)
+{
+    static const char script[] = "c : 1\nx : 4,4\nh = [1] 0.5\nk = Greater(c, h)\na = Sigmoid(x)\nb = Mul(x, a)\n"
+                                 "i = If(k) then:Neg(b) else:Add(b,x)\nd = Sigmoid(i)\ny = Mul(d, i)\n-> y";
+
+    (void)state;
+    expect_ops(script, "narrow", " Sigmoid Mul Greater Neg Add ", NULL, "Greater Sigmoid Mul If Sigmoid Mul");
+    expect_ops(script, "narrow", " Swish Greater Neg Add ", NULL, "Greater Swish If Swish");
+    expect_ops(script, "narrow,reference", " Sigmoid Mul Greater Neg Add ", "1", "Greater Sigmoid Mul If Sigmoid Mul");
+    expect_ops(script, "narrow,reference", " Sigmoid Mul Greater Neg Add ", "1e9", "Greater Swish If Swish");
+}
+
+static void keep(void *user, const char *text, size_t bytes)
+{
+    assert_int_equal(fwrite(text, 1, bytes, user), bytes);
+}
+
+/* A plan of nodes that came back is followed by a session that would not have undone anything. */
+static void saved_plans(void **state)
+{
+    const char *options[] = { "plugin_dirs", NARROW_DIR, "probe", "never", "cache_dir", "", "providers",
+                              "reference,narrow", "level", "99", "plan", "settled.json", NULL };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    rig r = open_on(gemm, "reference,narrow", " MatMul Add ", "1", &diag);
+    FILE *f = fopen("settled.json", "w");
+    char ops[256];
+    wire w = { 0 };
+
+    (void)state;
+    assert_non_null(f);
+    assert_int_equal(inlay_session_plan_save(r.session, keep, f, &diag), INLAY_OK);
+    assert_int_equal(fclose(f), 0);
+    rig_close(&r);
+    script_model(&w, gemm, 17);
+    if (rig_try_open(&w, options, &r, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    list_ops(r.session->model->main, ops, sizeof ops);
+    assert_string_equal(ops, "MatMul Add");
+    rig_close(&r);
+    assert_int_equal(remove("settled.json"), 0);
+}
+
+/* The manual lists what passes make: all of it, and nothing else. */
+static void the_manual(void **state)
+{
+    static const struct {
+        uint32_t minor;
+        const char *domain, *op;
+    } ops[] = {
+#define MADE(minor, domain, op) { minor, domain, op },
+#include "graph/made_ops.def"
+#undef MADE
+    };
+    static char manual[1 << 17];
+    FILE *f = fopen(INLAY_SOURCE_DIR "/sdk/include/inlay/plugin.h", "r");
+    char *list, *end, word[96];
+    uint32_t commas = 0;
+
+    (void)state;
+    assert_non_null(f);
+    manual[fread(manual, 1, sizeof manual - 1, f)] = '\0';
+    assert_int_equal(fclose(f), 0);
+    list = strstr(manual, "of ai.onnx:");
+    assert_non_null(list);
+    end = strstr(list, " * The list grows");
+    assert_non_null(end);
+    *end = '\0';
+    for (char *c = list; *c != '\0'; c++) {
+        commas += *c == ',';
+        if (*c == ',' || *c == ';' || *c == '\n' || *c == '.')
+            *c = ' ';
+    }
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+        (void)snprintf(word, sizeof word, " %s ", ops[i].op);
+        if (strstr(list, word) == NULL)
+            fail_msg("plugin.h does not list %s", ops[i].op);
+        assert_true(ops[i].minor <= INLAY_ABI_MINOR);
+    }
+    assert_int_equal(commas + 2, sizeof ops / sizeof ops[0]); /* two lists */
+}
+
+/* What was added after a plugin was built, the plugin is not asked about. */
+static void older_plugins(void **state)
+{
+    graph_node n = { 0 };
+
+    (void)state;
+    n.info.op_type = (inlay_str){ "Swish", 5 };
+    n.info.domain = (inlay_str){ "ai.onnx", 7 };
+    assert_int_equal(graph_made_since(&n), 0);
+    n.made_by = "swish";
+    assert_int_equal(graph_made_since(&n), 0);
+    n.info.op_type = (inlay_str){ "NoSuchOperator", 14 };
+    assert_int_equal(graph_made_since(&n), UINT32_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(only_the_originals), cmocka_unit_test(the_fused_form),
+                                        cmocka_unit_test(by_cost), cmocka_unit_test(refusals),
+                                        cmocka_unit_test(rules), cmocka_unit_test(bodies),
+                                        cmocka_unit_test(saved_plans), cmocka_unit_test(the_manual),
+                                        cmocka_unit_test(older_plugins) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
