@@ -5,7 +5,8 @@
 
 static const char doc[] =
     "Times the kernels of every plausible offer for MODEL, at the sizes of the inputs, and keeps the results in the "
-    "cache folder. Later sessions of this model, or of others with the same layers, use them to choose providers.\v"
+    "cache folder. Later sessions of this model, or of others with the same layers, use them to choose providers. "
+    "Where they lead to another assignment, the model is run both ways, and the faster one stays.\v"
     "Equal layers are timed once. Ctrl-C, or the end of the time, keeps what was measured so far. Sizes that neither "
     "--input nor --dim gives are assumed; see --assume.\n\n"
     "Examples:\n"
@@ -75,12 +76,13 @@ static int print_result(const tune_args *args, const cli_common *common, const i
         x->list = NULL;
         return cli_print_json(
             common,
-            json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:o}", "model", args->model,
+            json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:o}", "model", args->model,
                       "offers", (int)r->offer_count, "kernels", (int)r->kernel_count, "known", (int)r->known_count,
                       "measured", (int)r->measured_count, "failed", (int)r->failed_count, "pruned",
                       (int)r->pruned_count, "stopped", (int)r->stopped, "before_ms", r->before_ns * 1e-6,
                       "measured_ms", r->measured_ns * 1e-6, "after_ms", r->after_ns * 1e-6, "seconds", r->seconds,
-                      "changes", list),
+                      "run_before_ms", r->run_before_ns * 1e-6, "run_after_ms", r->run_after_ns * 1e-6, "dropped",
+                      (int)r->dropped, "changes", list),
             CLI_OK);
     }
     (void)printf("%u of %u kernels timed in %.1f s (%u had a figure before, %u could not be run); %u offers, %u far "
@@ -89,6 +91,10 @@ static int print_result(const tune_args *args, const cli_common *common, const i
     (void)printf("expected before  %10.3f ms\nas assigned now  %10.3f ms, by what was measured\nbest assignment  "
                  "%10.3f ms, %u node%s change provider\n", r->before_ns * 1e-6, r->measured_ns * 1e-6,
                  r->after_ns * 1e-6, r->changed_count, r->changed_count == 1 ? "" : "s");
+    if (r->run_before_ns > 0)
+        (void)printf("a run takes     %10.3f ms as assigned now, %.3f ms as the figures have it%s\n",
+                     r->run_before_ns * 1e-6, r->run_after_ns * 1e-6,
+                     r->dropped ? ": they are not kept" : "");
     for (uint32_t i = 0; i < x->count && i < SHOWN_CHANGES; i++)
         (void)printf("%s\n", x->lines[i]);
     if (x->count > SHOWN_CHANGES)

@@ -318,6 +318,7 @@ static inlay_status tune(tuning *t)
     INLAY_TRY(tune_find_kernels(t));
     INLAY_TRY(measure_kernels(t));
     attribute_merge(&t->list);
+    INLAY_TRY(tune_whole(t, folder));
     INLAY_TRY(cost_store_merge(folder, t->list.records, t->list.count, &log, t->diag));
     INLAY_TRY(tune_compare(t, folder));
 done:

@@ -51,6 +51,9 @@ typedef struct tuning {
 inlay_status tune_no_memory(const tuning *t); /* writes the diag */
 /* What is worth measuring, the most expensive first; graphs are priced. */
 INLAY_NODISCARD inlay_status tune_find_kernels(tuning *t);
+/* Times the assignment that the figures lead to beside the session's, and corrects or drops them where that is no
+ * better. The list is sorted, before and after. */
+INLAY_NODISCARD inlay_status tune_whole(tuning *t, const char *folder);
 /* Prices the model again with what was measured, and tells which nodes would change their provider. */
 INLAY_NODISCARD inlay_status tune_compare(tuning *t, const char *folder);
 #endif

@@ -38,7 +38,7 @@ struct cost_book {
 
 const char *cost_source_name(uint32_t source)
 {
-    static const char *const names[] = { "none", "guess", "model", "calibrated", "measured" };
+    static const char *const names[] = { "none", "guess", "model", "claimed", "calibrated", "measured" };
 
     return source < sizeof names / sizeof names[0] ? names[source] : "none";
 }
@@ -183,6 +183,8 @@ inlay_status cost_book_open(const cost_book_request *r, cost_book **out_book, in
         status = profile_load(r->folder, NULL, &log, &book->profile);
     if (status == INLAY_OK && r->folder != NULL)
         status = cost_store_load(r->folder, &log, &book->store);
+    if (status == INLAY_OK && r->fresh_count > 0)
+        status = cost_store_add(&book->store, r->fresh, r->fresh_count);
     if (status == INLAY_OK && (book->store.count > 0 || book->profile.provider_count > 0)) {
         book->providers = arena_array(&book->a, (size_t)r->provider_count + 1, sizeof *book->providers);
         status = book->providers == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
@@ -266,8 +268,8 @@ static bool costs_nothing(const cost_question *q)
  * of another's too, so that they stand to each other better than to the clock. */
 static double error_of(uint32_t source)
 {
-    static const double errors[] = { [COST_NONE] = 0, [COST_GUESS] = 0.25, [COST_MODEL] = 0.15, [COST_PROFILE] = 0.15,
-                                     [COST_MEASURED] = 0.02 };
+    static const double errors[] = { [COST_NONE] = 0, [COST_GUESS] = 0.25, [COST_MODEL] = 0.15,
+                                     [COST_CLAIMED] = 0.15, [COST_PROFILE] = 0.15, [COST_MEASURED] = 0.02 };
 
     return source < sizeof errors / sizeof errors[0] ? errors[source] : 0;
 }
@@ -301,7 +303,7 @@ static uint32_t ask_provider(const cost_question *q, inlay_cost *out)
     out->enter_ns = out->enter_ns > 0 && isfinite(out->enter_ns) ? out->enter_ns : 0;
     out->leave_ns = out->leave_ns > 0 && isfinite(out->leave_ns) ? out->leave_ns : 0;
     if (out->confidence == INLAY_CONFIDENCE_MEASURED)
-        return COST_MEASURED;
+        return COST_CLAIMED;
     return out->confidence == INLAY_CONFIDENCE_GUESS ? COST_GUESS : COST_MODEL;
 }
 
@@ -436,7 +438,7 @@ uint32_t cost_of_offer(const cost_book *book, const cost_question *q, inlay_cost
         out->ns = record->ns;
         source = COST_MEASURED;
         *out_error = fmax(error_of(source), record->spread);
-    } else if ((source == COST_MODEL || source == COST_GUESS) && scale_by_profile(b, q, out, out_error)) {
+    } else if (source != COST_NONE && scale_by_profile(b, q, out, out_error)) {
         source = COST_PROFILE;
         *out_error = fmax(*out_error, error_of(source));
     }

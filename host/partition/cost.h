@@ -21,6 +21,8 @@ typedef struct cost_book_request {
     uint32_t max_threads; /* of a run */
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
     void *log_ctx;
+    struct cost_record *fresh; /* [fresh_count] sorted: measurements that the folder does not have yet; NULL = none */
+    uint32_t fresh_count;
 } cost_book_request;
 
 /* Reads what is there for these providers. *out_book is NULL when there is nothing; damaged files are as none. Only out
@@ -28,9 +30,9 @@ typedef struct cost_book_request {
 INLAY_NODISCARD inlay_status cost_book_open(const cost_book_request *request, cost_book **out_book, inlay_diag *diag);
 void cost_book_close(cost_book *book); /* NULL is a no-op */
 
-/* Where a price comes from, worst first. */
-enum { COST_NONE = 0, COST_GUESS = 1, COST_MODEL = 2, COST_PROFILE = 3, COST_MEASURED = 4 };
-/* "measured", "calibrated", "model", "guess", "none". */
+/* Where a price comes from, worst first. Claimed: the provider says that it has measured; measured: this host has. */
+enum { COST_NONE = 0, COST_GUESS = 1, COST_MODEL = 2, COST_CLAIMED = 3, COST_PROFILE = 4, COST_MEASURED = 5 };
+/* "measured", "calibrated", "claimed", "model", "guess", "none". */
 const char *cost_source_name(uint32_t source);
 
 /* Nanoseconds that the provider of that identity kept under its key (inlay.timings/1); negative: none. Any thread. */

@@ -136,6 +136,18 @@ static uint32_t merge_sorted(const cost_store *old, const cost_record *fresh, ui
     return n;
 }
 
+inlay_status cost_store_add(cost_store *store, const cost_record *fresh, uint32_t count)
+{
+    cost_record *all = calloc((size_t)store->count + count + 1, sizeof *all);
+
+    if (all == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    count = merge_sorted(store, fresh, count, all);
+    free(store->records);
+    *store = (cost_store){ all, count };
+    return INLAY_OK;
+}
+
 static inlay_status write_records(const char *folder, cost_record *all, uint32_t count, inlay_diag *diag)
 {
     store_head head = { .format = FORMAT, .record_bytes = sizeof *all };

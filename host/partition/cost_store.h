@@ -44,6 +44,8 @@ const cost_record *cost_store_find(const cost_store *store, cost_key key);
  * sorted here. */
 INLAY_NODISCARD inlay_status cost_store_merge(const char *folder, cost_record *fresh, uint32_t count,
                                               const cost_log *log, inlay_diag *diag);
+/* The same for what was read, and for no file; fresh is sorted (cost_key_order). */
+INLAY_NODISCARD inlay_status cost_store_add(cost_store *store, const cost_record *fresh, uint32_t count);
 /* The rule by which one record takes in another of the same key; for tests. */
 void cost_record_absorb(cost_record *old, const cost_record *fresh);
 

@@ -203,15 +203,15 @@ static bool find_domains(problem *x)
 /* How much cheaper a provider must be, for each place that it stands behind another one in the user's order, before it
  * replaces that one: a change must promise more than prices may be off. Of two prices the one that is known less well
  * decides. [providers * nodes] the largest error among the single offers of this provider and those before it, as
- * nodes' offers stand. NULL: no memory. */
-static double *find_margins(const problem *x)
+ * nodes' offers stand, from source `least` on. NULL: no memory. */
+static double *find_margins(const problem *x, uint32_t least)
 {
     double *margins = arena_array(x->scratch, (size_t)x->providers * x->nodes + 1, sizeof *margins);
 
     for (uint32_t o = 0; margins != NULL && o < x->offers; o++) {
         const part_offer *offer = &x->p->offers[o];
         double *margin = &margins[(size_t)offer->provider * x->nodes + offer->nodes[0]];
-        if (offer->node_count == 1)
+        if (offer->node_count == 1 && offer->cost_source >= least)
             *margin = fmax(*margin, offer->cost_error);
     }
     for (size_t i = x->nodes; margins != NULL && i < (size_t)x->providers * x->nodes; i++)
@@ -219,11 +219,52 @@ static double *find_margins(const problem *x)
     return margins;
 }
 
+/* [nodes] 1 = some provider's price for the node was measured here: by tune, or on this machine by calibrate. NULL: no
+ * memory. */
+static uint8_t *find_measured(const problem *x)
+{
+    uint8_t *measured = arena_alloc(x->scratch, (size_t)x->nodes + 1);
+
+    for (uint32_t o = 0; measured != NULL && o < x->offers; o++)
+        for (uint32_t k = 0; x->p->offers[o].cost_source >= COST_PROFILE && k < x->p->offers[o].node_count; k++)
+            measured[x->p->offers[o].nodes[k]] = 1;
+    return measured;
+}
+
+/* Nobody has measured the offer, but another for one of its nodes: it must promise more than it may be off by, wherever
+ * its provider stands in the order. */
+static bool is_doubtful(const part_offer *offer, const uint8_t *measured)
+{
+    for (uint32_t k = 0; offer->cost_source < COST_PROFILE && k < offer->node_count; k++)
+        if (measured[offer->nodes[k]] != 0)
+            return true;
+    return false;
+}
+
+/* [providers * nodes] how many of the providers up to this one offer the node at a price that nobody has measured.
+ * NULL: no memory. */
+static uint32_t *count_unmeasured(const problem *x)
+{
+    uint32_t *count = arena_array(x->scratch, (size_t)x->providers * x->nodes + 1, sizeof *count);
+
+    for (uint32_t o = 0; count != NULL && o < x->offers; o++) {
+        const part_offer *offer = &x->p->offers[o];
+
+        if (offer->node_count == 1 && offer->cost_source < COST_PROFILE)
+            count[(size_t)offer->provider * x->nodes + offer->nodes[0]] = 1;
+    }
+    for (size_t i = x->nodes; count != NULL && i < (size_t)x->providers * x->nodes; i++)
+        count[i] += count[i - x->nodes];
+    return count;
+}
+
 static bool price_offers(problem *x)
 {
-    const double *margins = find_margins(x);
+    const double *all = find_margins(x, COST_NONE), *known = find_margins(x, COST_PROFILE);
+    const uint8_t *measured = find_measured(x);
+    const uint32_t *unmeasured = count_unmeasured(x);
 
-    if (margins == NULL)
+    if (all == NULL || known == NULL || measured == NULL || unmeasured == NULL)
         return false;
     for (uint32_t p = 0; p < x->providers; p++) {
         x->launch[p] = fmin(cost_launch_ns(x->request->costs, &x->request->providers[p]), DEAREST_NS);
@@ -231,13 +272,16 @@ static bool price_offers(problem *x)
     }
     for (uint32_t o = 0; o < x->offers; o++) {
         const part_offer *offer = &x->p->offers[o];
-        double ns = fmin(offer->cost.ns, DEAREST_NS), margin = offer->cost_error;
+        const bool is_known = offer->cost_source >= COST_PROFILE;
+        double ns = fmin(offer->cost.ns, DEAREST_NS), margin = offer->cost_error, places = offer->provider;
 
         for (uint32_t k = 0; k < offer->node_count; k++)
-            margin = fmax(margin, margins[(size_t)offer->provider * x->nodes + offer->nodes[k]]);
+            margin = fmax(margin, (is_known ? known : all)[(size_t)offer->provider * x->nodes + offer->nodes[k]]);
+        if (is_known) /* those before it that nobody has measured have a margin of their own */
+            places -= unmeasured[(size_t)offer->provider * x->nodes + offer->nodes[0]];
         x->odd[o] = is_odd(x, offer);
-        x->margin_ns[o] = ns * margin * offer->provider;
-        x->base_price[o] = ns + x->margin_ns[o];
+        x->margin_ns[o] = ns * margin * fmax(places, 0);
+        x->base_price[o] = ns + x->margin_ns[o] + (is_doubtful(offer, measured) ? ns * offer->cost_error : 0);
         if (!part_merges(x, o))
             x->base_price[o] += x->launch[offer->provider];
     }

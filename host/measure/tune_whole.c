@@ -1,0 +1,304 @@
+/* The assignment that new figures lead to, timed as a whole beside the one before: the better stays.
+ *
+ * What kernels take one by one is not all of a run. A region that is cut in two sends its values through memory once
+ * more; a kernel finds its inputs in another cache than it did alone. So before the figures are kept, the model is run
+ * both ways. Where it is slower by them, what the changed nodes were found to take is raised by what is missing, and
+ * the assignment is found anew; where that does not help, the figures are not kept. */
+#include "base/clock.h"
+#include "measure/measure_time.h"
+#include "measure/tune.h"
+#include "plan/late.h"
+#include "plan/settle.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double BLOCK_NS = 150e6; /* for the runs of one of the two, before it is the other's turn */
+static const double LONG_NS = 1e9;    /* a model that takes longer is run once in a block */
+static const double DOUBT = 0.15;     /* of a price that was raised */
+enum { ATTEMPTS = 3, BLOCKS = 4, LEAST_RUNS = 3, MOST_RUNS = 40 };
+
+/* A way to run the model. */
+typedef struct way {
+    tuning *t;
+    program *p;
+    runner *r;
+    run_shared shared;
+    bool has_shared;
+    inlay_value **inputs; /* [input_count] */
+    rt_value *values;     /* [input_count] */
+    double ns;            /* of a run: the best of the blocks; negative: not yet */
+} way;
+
+/* ------------------------------------------------------------------ running */
+
+static inlay_status run_once(void *ctx, double *out_ns, bool *out_calm)
+{
+    way *w = ctx;
+    uint64_t switches = measure_switches(), begin;
+    inlay_status status;
+
+    for (uint32_t i = 0; i < w->p->graph->input_count; i++)
+        w->values[i] = rt_from_value(w->inputs[i]);
+    begin = clock_ns();
+    status = runner_run(w->r, w->values, NULL);
+    *out_ns = (double)(clock_ns() - begin);
+    *out_calm = measure_switches() == switches;
+    return status;
+}
+
+static inlay_status time_block(way *w)
+{
+    measure_plan runs = { .min_runs = LEAST_RUNS, .max_runs = MOST_RUNS, .budget_ns = BLOCK_NS };
+    measurement got;
+    inlay_status status;
+
+    if (w->ns > LONG_NS)
+        runs.min_runs = runs.max_runs = 1;
+    status = measure_runs(run_once, w, &runs, 4, &got, NULL);
+    if (status == INLAY_OK)
+        w->ns = w->ns < 0 ? got.ns : fmin(w->ns, got.ns);
+    return status;
+}
+
+static inlay_status open_way(way *w, tuning *t, program *p, inlay_value **inputs)
+{
+    inlay_status status;
+
+    *w = (way){ .t = t, .p = p, .inputs = inputs, .ns = -1 };
+    w->values = arena_array(&t->a, (size_t)p->graph->input_count + 1, sizeof *w->values);
+    if (w->values == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    status = run_shared_init(&w->shared, t->s->env.max_threads, t->s->env.max_run_bytes);
+    w->has_shared = status == INLAY_OK;
+    return status == INLAY_OK ? runner_create(p, &w->shared, &w->r, NULL) : status;
+}
+
+static void close_way(way *w)
+{
+    runner_destroy(w->r);
+    if (w->has_shared)
+        run_shared_deinit(&w->shared);
+}
+
+/* Times both in turns; false: one of them does not run. */
+static bool time_both(tuning *t, program *before, program *after, inlay_value **inputs, double *out_before,
+                      double *out_after)
+{
+    way a, b = { 0 };
+    inlay_status status = open_way(&a, t, before, inputs);
+
+    if (status == INLAY_OK)
+        status = open_way(&b, t, after, inputs);
+    for (int i = 0; status == INLAY_OK && i < BLOCKS; i++) {
+        status = time_block(&a);
+        if (status == INLAY_OK)
+            status = time_block(&b);
+    }
+    *out_before = a.ns;
+    *out_after = b.ns;
+    close_way(&a);
+    close_way(&b);
+    return status == INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ inputs */
+
+/* The caller's, and zeros for those that are missing, at the sizes that prices are asked for. False: they can't be
+ * made. */
+static bool make_inputs(tuning *t, inlay_value **inputs)
+{
+    const graph *g = t->s->main->graph;
+
+    for (uint32_t i = 0; i < g->input_count; i++) {
+        const inlay_value_state *v = &t->graphs[0].values[g->inputs[i]];
+        inlay_value *given = t->how.inputs != NULL && i < t->how.input_count ? t->how.inputs[i] : NULL;
+
+        if (given == NULL && (g->values[g->inputs[i]].info.kind != INLAY_VALUE_TENSOR || v->dtype == INLAY_STRING ||
+                              v->rank == INLAY_RANK_UNKNOWN ||
+                              inlay_value_create(v->dtype, v->rank, v->dims, &inputs[i], NULL) != INLAY_OK))
+            return false;
+        if (given == NULL)
+            memset(inlay_value_data(inputs[i]), 0, (size_t)inlay_value_bytes(inputs[i]));
+        else
+            inputs[i] = inlay_value_ref(given);
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------ what has changed */
+
+static bool same_regions(const program *a, const program *b)
+{
+    const partition *x = &a->parts, *y = &b->parts;
+
+    if (x->region_count != y->region_count || a->body_count != b->body_count)
+        return false;
+    for (uint32_t i = 0; i < x->region_count; i++) {
+        const part_region *r = &x->regions[i], *s = &y->regions[i];
+
+        if (r->provider != s->provider || r->node_count != s->node_count ||
+            memcmp(r->nodes, s->nodes, r->node_count * sizeof *r->nodes) != 0)
+            return false;
+    }
+    for (uint32_t i = 0; i < a->body_count; i++)
+        if (!same_regions(a->bodies[i], b->bodies[i]))
+            return false;
+    return true;
+}
+
+static uint32_t provider_of(const program *p, uint32_t node)
+{
+    for (uint32_t i = 0; i < p->parts.region_count; i++)
+        for (uint32_t k = 0; k < p->parts.regions[i].node_count; k++)
+            if (p->parts.regions[i].nodes[k] == node)
+                return p->parts.regions[i].provider;
+    return INLAY_NONE;
+}
+
+/* What the regions of p take at the prices of its own graph, bodies left out. */
+static double priced_ns(const program *p, const partition *prices)
+{
+    double ns = 0;
+
+    for (uint32_t i = 0; i < p->parts.region_count; i++)
+        for (uint32_t k = 0; k < p->parts.regions[i].offer_count; k++)
+            ns += prices->offers[p->parts.regions[i].offers[k]].cost.ns;
+    return ns;
+}
+
+/* Raises the figure of one kernel; a figure of before becomes a fresh one. False: no memory. */
+static bool raise_price(tuning *t, cost_key key, double known_ns, double by_ns)
+{
+    attribute_list *list = &t->list;
+    const cost_record *old;
+    cost_record *more;
+
+    for (uint32_t i = 0; i < list->count; i++)
+        if (memcmp(&list->records[i].key, &key, sizeof key) == 0) {
+            list->records[i].ns = fmax(list->records[i].ns, known_ns) + by_ns;
+            list->records[i].spread = fmaxf(list->records[i].spread, (float)DOUBT);
+            return true;
+        }
+    more = realloc(list->records, ((size_t)list->count + 1) * sizeof *more);
+    if (more == NULL)
+        return false;
+    list->records = more;
+    list->capacity = list->count + 1;
+    old = cost_store_find(&t->store, key);
+    list->records[list->count] = old != NULL ? *old : (cost_record){ .key = key, .ns = known_ns, .samples = 1 };
+    list->records[list->count].ns += by_ns;
+    list->records[list->count].spread = (float)DOUBT;
+    list->records[list->count++].when = (int64_t)time(NULL);
+    return true;
+}
+
+/* The offers that run nodes elsewhere than before take missing_ns more, as much of it as each has of their time. */
+static bool raise_changed(tuning *t, const program *before, const program *after, double missing_ns)
+{
+    double all = 0;
+
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t o = 0; o < after->parts.offer_count; o++) {
+            const part_offer *offer = &after->parts.offers[o];
+            const cost_question q = { .graph = &after->snapshot, .provider = &after->env->providers[offer->provider],
+                                      .offer = offer, .values = after->parts.profile,
+                                      .max_threads = after->env->max_threads,
+                                      .weight_bytes = after->parts.weight_bytes };
+
+            if (!offer->chosen || provider_of(before, offer->nodes[0]) == offer->provider)
+                continue;
+            if (pass == 0)
+                all += offer->cost.ns;
+            else if (all > 0 && !raise_price(t, cost_key_of(t->identities[offer->provider], &q), offer->cost.ns,
+                                             missing_ns * offer->cost.ns / all))
+                return false;
+        }
+    }
+    qsort(t->list.records, t->list.count, sizeof *t->list.records, cost_key_order);
+    return true;
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+/* Assigns the model by the fresh figures; *out_program is NULL where that changes nothing, or can't be done. */
+static inlay_status assign_anew(tuning *t, const program_env *env, program **out_program)
+{
+    inlay_status status = program_assign(t->s->main->graph, env, true, out_program, NULL);
+
+    if (status == INLAY_OK && !same_regions(t->s->main, *out_program))
+        status = program_compile(*out_program, NULL);
+    else
+        status = status == INLAY_OUT_OF_MEMORY ? status : INLAY_UNSUPPORTED;
+    if (status == INLAY_OK)
+        return INLAY_OK;
+    program_destroy(*out_program);
+    *out_program = NULL;
+    return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;
+}
+
+/* One attempt. *out_done: what the list holds is to be kept. */
+static inlay_status attempt(tuning *t, const char *folder, inlay_value **inputs, bool *out_done)
+{
+    program_env env = t->s->env;
+    cost_book_request open = { .folder = folder, .providers = env.providers, .provider_count = env.provider_count,
+                               .max_threads = env.max_threads, .fresh = t->list.records,
+                               .fresh_count = t->list.count };
+    cost_sizes sizes = { .assumed = t->sizes.assumed, .assumed_count = t->sizes.assumed_count,
+                         .inputs = t->sizes.inputs, .input_count = t->sizes.input_count };
+    double before_ns, after_ns;
+    program *after = NULL;
+    cost_book *book = NULL;
+    inlay_status status = INLAY_OK;
+
+    *out_done = true;
+    INLAY_TRY(cost_book_open(&open, &book, t->diag));
+    env.costs = book;
+    env.sizes = &sizes;
+    env.progress = NULL;
+    env.cache_dir = NULL;
+    INLAY_TRY(assign_anew(t, &env, &after));
+    if (after == NULL)
+        goto done;
+    if (!time_both(t, t->s->main, after, inputs, &before_ns, &after_ns)) {
+        *out_done = false; /* what does not run is not better */
+        goto done;
+    }
+    t->result.run_before_ns = before_ns;
+    t->result.run_after_ns = after_ns;
+    *out_done = after_ns <= before_ns;
+    if (!*out_done) {
+        double promised = priced_ns(t->s->main, &after->parts) - after->parts.cost_ns;
+
+        if (!raise_changed(t, t->s->main, after, after_ns - before_ns + fmax(promised, 0)))
+            status = INLAY_OUT_OF_MEMORY;
+    }
+done:
+    program_destroy(after);
+    cost_sizes_deinit(&sizes);
+    cost_book_close(book);
+    return status == INLAY_OUT_OF_MEMORY ? tune_no_memory(t) : status;
+}
+
+inlay_status tune_whole(tuning *t, const char *folder)
+{
+    uint32_t count = t->s->main->graph->input_count;
+    inlay_value **inputs = arena_array(&t->a, (size_t)count + 1, sizeof(inlay_value *));
+    inlay_status status = INLAY_OK;
+    bool done = false;
+
+    if (inputs == NULL)
+        return tune_no_memory(t);
+    if (t->stopped || t->list.count == 0 || (t->s->env.rules != NULL && t->s->env.rules->saved_plan != NULL) ||
+        !make_inputs(t, inputs))
+        done = true;
+    for (int i = 0; status == INLAY_OK && !done && i < ATTEMPTS; i++)
+        status = attempt(t, folder, inputs, &done);
+    if (status == INLAY_OK && !done) {
+        t->list.count = 0;
+        t->result.dropped = 1;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        inlay_value_unref(inputs[i]);
+    return status;
+}
