@@ -1,4 +1,5 @@
 /* inlay config: every setting with its origin, and whether files of settings are right. */
+#include "base/nearest.h"
 #include "cli/cli.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -211,6 +212,42 @@ static void note_mistake(void *user, uint32_t level, const char *text)
         (void)printf("%s\n", text);
 }
 
+static const char *pass_at(const void *ctx, uint32_t i)
+{
+    uint32_t level;
+
+    (void)ctx;
+    return inlay_optimize_pass(i, &level);
+}
+
+/* What only the optimiser knows: its passes. */
+static inlay_status check_passes(const inlay_options *options, json_t *mistakes)
+{
+    inlay_setting s = { .struct_size = sizeof s };
+    inlay_status status = INLAY_OK;
+    uint32_t count = 0;
+    char line[512];
+
+    while (pass_at(NULL, count) != NULL)
+        count++;
+    for (uint32_t i = 0; inlay_options_setting(options, i, &s) == INLAY_OK; i++) {
+        const char *nearest;
+        bool known = (strcmp(s.name, "pass") != 0 && strcmp(s.name, "no_pass") != 0) || s.item == INLAY_NONE;
+
+        for (uint32_t k = 0; !known && k < count; k++)
+            known = strcmp(s.text, pass_at(NULL, k)) == 0;
+        if (known)
+            continue;
+        nearest = nearest_name(s.text, pass_at, NULL, count);
+        (void)snprintf(line, sizeof line, "%.300s: there is no optimiser pass '%.64s'%s%s%s", s.origin, s.text,
+                       nearest != NULL ? "; did you mean '" : "; `inlay optimize --list` names them",
+                       nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+        note_mistake(mistakes, 0, line);
+        status = INLAY_INVALID_ARGUMENT;
+    }
+    return status;
+}
+
 /* Checks one file; CLI_OK or CLI_BAD_FILE. One that is not there is all right unless it was named. */
 static int check_file(const char *path, bool named, json_t *list)
 {
@@ -223,6 +260,8 @@ static int check_file(const char *path, bool named, json_t *list)
     if (status == INLAY_OK && there) {
         inlay_options_set_log(options, note_mistake, mistakes);
         status = inlay_options_load(options, path, &diag);
+        if (check_passes(options, mistakes) != INLAY_OK && status == INLAY_OK)
+            status = INLAY_INVALID_ARGUMENT;
     }
     good = status == INLAY_OK;
     if (list != NULL)

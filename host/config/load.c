@@ -277,14 +277,19 @@ static inlay_status set_provider_options(inlay_options *options, char *list, mis
 /* A list is replaced as a whole, pairs add up. */
 static inlay_status set_items(inlay_options *options, uint32_t option, const char *name, char *list, mistakes *m)
 {
-    char *next = NULL;
     inlay_status status = INLAY_OK;
     inlay_diag diag = INLAY_DIAG_INIT;
 
     if (options_kind(option) == KIND_LIST || list[0] == '\0')
         status = options_set_as(options, name, "", INLAY_SOURCE_ENVIRONMENT, m->path, &diag);
-    for (char *item = strtok_r(list, ",", &next); status == INLAY_OK && item != NULL; item = strtok_r(NULL, ",", &next))
-        status = options_set_as(options, name, item, INLAY_SOURCE_ENVIRONMENT, m->path, &diag);
+    while (status == INLAY_OK && *list != '\0') {
+        char *end = list + options_item_bytes(option, list), *next = end + (*end != '\0');
+
+        *end = '\0';
+        if (end != list)
+            status = options_set_as(options, name, list, INLAY_SOURCE_ENVIRONMENT, m->path, &diag);
+        list = next;
+    }
     return status == INLAY_OK ? INLAY_OK : mistake(m, 0, status, "%s", diag.text);
 }
 

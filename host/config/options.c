@@ -387,9 +387,47 @@ inlay_status options_set_as(inlay_options *options, const char *name, const char
     return set_value(&options->values[option], option, in_digits(option, value), source, origin, diag);
 }
 
+size_t options_item_bytes(uint32_t option, const char *list)
+{
+    size_t bytes = strcspn(list, ",");
+
+    /* Names of nodes may hold commas: what is NAME=VALUE ends only behind its '='. */
+    while (list[bytes] == ',' && (option == OPTION_pin || table[option].kind == KIND_PAIRS) &&
+           memchr(list, '=', bytes) == NULL)
+        bytes += 1 + strcspn(list + bytes + 1, ",");
+    return bytes;
+}
+
+/* Items that are separated by commas, all of them or none. */
+static inlay_status set_items(inlay_options *options, uint32_t option, const char *list, const char *origin,
+                              inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    for (int set = 0; status == INLAY_OK && set < 2; set++)
+        for (const char *at = list; status == INLAY_OK && *at != '\0';) {
+            size_t bytes = options_item_bytes(option, at);
+            char *item = strndup(at, bytes);
+
+            if (item == NULL)
+                return no_memory(diag);
+            if (bytes > 0 && set == 0)
+                status = options_check(table[option].name, item, diag);
+            else if (bytes > 0)
+                status = options_set_as(options, table[option].name, item, INLAY_SOURCE_PROGRAM, origin, diag);
+            free(item);
+            at += bytes + (at[bytes] == ',');
+        }
+    return status;
+}
+
 inlay_status inlay_options_set_from(inlay_options *options, const char *name, const char *value, const char *origin,
                                     inlay_diag *diag)
 {
+    uint32_t option = options_find(name);
+
+    if (option < OPTION_COUNT && is_list(option) && strchr(value, ',') != NULL)
+        return set_items(options, option, value, origin, diag);
     return options_set_as(options, name, value, INLAY_SOURCE_PROGRAM, origin, diag);
 }
 

@@ -75,6 +75,8 @@ uint32_t options_find(const char *name);
 const char *options_nearest(const char *name);
 uint32_t options_kind(uint32_t option); /* KIND_* */
 
+/* The bytes of the first item of a list of a LIST or PAIRS option, up to the comma behind it. */
+size_t options_item_bytes(uint32_t option, const char *list);
 /* Whether inlay_options_set would take the value; nothing is set. */
 inlay_status options_check(const char *name, const char *value, inlay_diag *diag);
 /* inlay_options_set() from a source (INLAY_SOURCE_*); origin is copied. What a later source has set stays; the value is

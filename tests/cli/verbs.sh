@@ -175,6 +175,8 @@ printf 'policy: cost\npolcy: cost\nlevel: x\n' >"$work/bad.yaml"
 expect 3 "^$work/bad.yaml:2: unknown key 'polcy'; did you mean 'policy'\\?$" config check "$work/bad.yaml"
 expect 3 "^$work/bad.yaml:3: option level: 'x' is not an integer" config check "$user" "$work/bad.yaml"
 expect 3 "^$user: ok$" config check "$user" "$work/bad.yaml"
+printf 'no_pass: [gelu, swich]\n' >"$work/pass.yaml"
+expect 3 "^$work/pass.yaml:1: there is no optimiser pass 'swich'; did you mean 'swish'\\?$" config check "$work/pass.yaml"
 expect 3 "^$work/none.yaml: no such file$" config check "$work/none.yaml"
 json 3 '.ok == false and .files[0].ok == false and (.files[0].mistakes | length) == 2' config check "$work/bad.yaml" --json
 expect 3 "^inlay run: $work/bad.yaml:2: unknown key" run "$add" --config "$work/bad.yaml"

@@ -99,6 +99,27 @@ static void lists(void **state)
     inlay_options_destroy(options);
 }
 
+/* Commas part items, as in the environment: all of them are set, or none. */
+static void commas(void **state)
+{
+    inlay_options *options = make();
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)state;
+    assert_int_equal(inlay_options_set(options, "no_pass", "gelu,gemm,,swish,", &diag), INLAY_OK);
+    has(options, "no_pass", "gelu,gemm,swish");
+    assert_int_equal(inlay_options_set(options, "no_pass", "einsum", &diag), INLAY_OK);
+    has(options, "no_pass", "gelu,gemm,swish,einsum");
+    assert_int_equal(inlay_options_set(options, "dim", "a=1,b=2", &diag), INLAY_OK);
+    has(options, "dim", "a=1,b=2");
+    assert_int_equal(inlay_options_set(options, "dim", "c=3,d", &diag), INLAY_INVALID_ARGUMENT);
+    has(options, "dim", "a=1,b=2");
+    assert_int_equal(inlay_options_set(options, "pin", "op:Add=one,node,with,commas=two", &diag), INLAY_OK);
+    assert_string_equal(options_list(options, OPTION_pin, 1), "node,with,commas=two");
+    assert_null(options_list(options, OPTION_pin, 2));
+    inlay_options_destroy(options);
+}
+
 /* An empty text empties a list, for its source and those before it. */
 static void emptied(void **state)
 {
@@ -265,7 +286,7 @@ static void wrong(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(sources),  cmocka_unit_test(pairs),
-                                        cmocka_unit_test(lists),    cmocka_unit_test(emptied),
+                                        cmocka_unit_test(lists), cmocka_unit_test(commas),    cmocka_unit_test(emptied),
                                         cmocka_unit_test(switches), cmocka_unit_test(descriptions_for_older_callers),
                                         cmocka_unit_test(listing),  cmocka_unit_test(many),
                                         cmocka_unit_test(wrong) };
