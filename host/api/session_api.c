@@ -436,6 +436,7 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
             shared->run.deadline_ns = deadline_after(options->timeout_ns);
     }
     shared->watched = shared->run.cancel != &never || shared->run.deadline_ns != 0;
+    shared->run.watched = shared->watched;
     if (shared->strings.blocks != NULL)
         arena_reset(&shared->strings);
     if (status == INLAY_OK && shared->watched)

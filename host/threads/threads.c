@@ -160,7 +160,7 @@ typedef struct loop {
     inlay_parallel_fn fn;
     void *user;
     const inlay_run *run;
-    int64_t count;
+    int64_t count, grain;
     int64_t ranges; /* [0, count) in this many parts whose sizes differ by at most 1, longer ones spread evenly */
     uint32_t lane_count;
     int32_t status; /* atomic: the first failure */
@@ -212,8 +212,89 @@ static int64_t ranges_taken(const loop *l)
     return taken;
 }
 
+/* ------------------------------------------------------------------ loops that take long
+ *
+ * A run that is cancelled, or whose time is up, should end in milliseconds, and a range of a large product takes a
+ * hundred. So a range that takes long is run in slices, with a look at the run before each. How long a loop takes is
+ * remembered from the time before, by its function and length; of one that is new a small part goes first. */
+static const uint64_t SLICE_NS = 1500000;
+enum { LONG_LOOPS = 1024, FIRST_SLICES = 64 };
+static uint64_t long_loops[LONG_LOOPS]; /* atomic: 32 bits stand for the loop, then ns of all of it on one thread */
+
+static uint64_t loop_key(inlay_parallel_fn fn, int64_t count)
+{
+    return ((uint64_t)(uintptr_t)fn / 16 + (uint64_t)count * 31) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* 0: not known. */
+static uint64_t loop_known(uint64_t key)
+{
+    uint64_t known = __atomic_load_n(&long_loops[key >> 54], __ATOMIC_RELAXED);
+
+    return known >> 32 == (key & UINT32_MAX) ? known & UINT32_MAX : 0;
+}
+
+static void loop_keep(uint64_t key, double ns)
+{
+    uint32_t kept = ns < 1 ? 1 : ns < (double)UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+
+    __atomic_store_n(&long_loops[key >> 54], key << 32 | kept, __ATOMIC_RELAXED);
+}
+
+/* What is run. */
+typedef struct sliced {
+    const inlay_run *run;
+    inlay_parallel_fn fn;
+    void *user;
+    int64_t count; /* of the whole loop */
+    int64_t grain;
+} sliced;
+
+static inlay_status run_slice(const sliced *s, int64_t begin, int64_t end, uint32_t worker)
+{
+    inlay_status status = run_poll(s->run);
+
+    return status == INLAY_OK ? s->fn(s->user, begin, end, worker) : status;
+}
+
+static inlay_status run_range(const sliced *s, int64_t begin, int64_t end, uint32_t worker)
+{
+    const uint64_t key = loop_key(s->fn, s->count);
+    uint64_t known = loop_known(key);
+    inlay_status status = INLAY_OK;
+
+    if (s->run == NULL)
+        return s->fn(s->user, begin, end, worker);
+    if (!s->run->watched)
+        return run_slice(s, begin, end, worker);
+    while (status == INLAY_OK && begin < end) {
+        const double expected = (double)known * (double)(end - begin) / (double)s->count;
+        const bool is_short = known != 0 && expected < 2 * (double)SLICE_NS;
+        const uint64_t start = clock_ns();
+        int64_t length = is_short       ? end - begin
+                         : known == 0   ? (end - begin) / FIRST_SLICES
+                                        : (int64_t)((double)(end - begin) * (double)SLICE_NS / expected);
+        double took;
+
+        length = length < s->grain ? s->grain : length;
+        length = length < 1 ? 1 : length;
+        if (end - begin - length < (s->grain < 1 ? 1 : s->grain)) /* no range is shorter than the grain */
+            length = end - begin;
+        status = run_slice(s, begin, begin + length, worker);
+        took = (double)(clock_ns() - start);
+        begin += length;
+        if (known == 0 || took > (double)SLICE_NS) {
+            loop_keep(key, took * (double)s->count / (double)length);
+            known = loop_known(key);
+        }
+    }
+    return status;
+}
+
 static void take_ranges(loop *l)
 {
+    const sliced all = { l->run, l->fn, l->user, l->count, l->grain };
+
     int64_t size = l->count / l->ranges, longer = l->count % l->ranges;
 
     while (__atomic_load_n(&l->status, __ATOMIC_RELAXED) == INLAY_OK &&
@@ -226,10 +307,7 @@ static void take_ranges(loop *l)
             return;
         begin = r * size + r * longer / l->ranges;
         end = (r + 1) * size + (r + 1) * longer / l->ranges;
-        if (l->run != NULL)
-            status = run_poll(l->run);
-        if (status == INLAY_OK)
-            status = l->fn(l->user, begin, end, this_worker);
+        status = run_range(&all, begin, end, this_worker);
         if (status != INLAY_OK)
             (void)__atomic_compare_exchange_n(&l->status, &none, status, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     }
@@ -300,11 +378,6 @@ static _Thread_local struct {
 enum { PACES = 64 };
 static uint64_t paces[PACES]; /* atomic */
 
-static uint64_t pace_key(inlay_parallel_fn fn, int64_t count)
-{
-    return ((uint64_t)(uintptr_t)fn / 16 + (uint64_t)count * 31) * UINT64_C(0x9e3779b97f4a7c15);
-}
-
 /* ns, 0 when nothing is known. */
 static uint64_t pace_known(uint64_t key)
 {
@@ -341,7 +414,7 @@ static void run_team(loop *l, uint32_t team)
 static bool run_cold(loop *l)
 {
     const uint64_t begin = clock_ns();
-    const uint64_t key = pace_key(l->fn, l->count);
+    const uint64_t key = loop_key(l->fn, l->count);
     uint64_t took;
     int64_t done;
 
@@ -372,7 +445,7 @@ inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t g
     limit = threads_limit(run);
     /* An application's own OpenMP region counts as a loop: teams within teams would be more threads than CPUs. */
     if (count <= grain || limit <= 1 || in_loop || gomp_in_team())
-        return fn(user, 0, count, this_worker);
+        return run_range(&(sliced){ run, fn, user, count, grain }, 0, count, this_worker);
     /* The team is as large for a short loop as for a long one: libgomp ends threads that the next team does not need
      * and would have to start them again, which costs far more than waking them for nothing. */
     team = lease(limit, limit);
@@ -380,6 +453,7 @@ inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t g
     l.user = user;
     l.run = run;
     l.count = count;
+    l.grain = grain;
     l.status = INLAY_OK;
     l.until = 0;
     l.crowded = false;
