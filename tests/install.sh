@@ -7,10 +7,15 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 wanted=$(awk -v groups=" $* " '/^#/ || NF == 0 { next } NF == 1 || index(groups, " " $2 " ") { print $1 }' \
     "$here/packages.txt")
+native=$(dpkg --print-architecture)
 missing=
 for package in $wanted; do
-    case $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true) in
-    installed) ;;
+    case $package in
+    *:*) architecture=${package#*:} ;;
+    *) architecture=$native ;;
+    esac
+    case " $(dpkg-query -W -f='${Architecture}=${db:Status-Status} ' "$package" 2>/dev/null || true)" in
+    *" $architecture=installed "* | *' all=installed '*) ;;
     *) missing="$missing $package" ;;
     esac
 done

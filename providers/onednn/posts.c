@@ -70,11 +70,23 @@ static bool is_repeated(const rg_group *group, uint32_t p)
     return false;
 }
 
+/* Behind a convolution oneDNN 2.6 for arm64 computes HardSwish without its limits. */
+static bool is_wrong(const rg_eltwise *f)
+{
+#if defined(__aarch64__)
+    return f->alg == dnnl_eltwise_hardswish;
+#else
+    (void)f;
+    return false;
+#endif
+}
+
 /* Does it run by itself? Some functions are always loops of our own; those that lose a NaN are, but with bfloat16. */
 static bool is_apart(const rg_build *b, const rg_post *post)
 {
     if (post->kind == RG_POST_ELTWISE)
-        return rg_is_ours(post->eltwise.alg) || (b->state->strict && rg_row_of(&post->eltwise) != NULL) ||
+        return rg_is_ours(post->eltwise.alg) || is_wrong(&post->eltwise) ||
+               (b->state->strict && rg_row_of(&post->eltwise) != NULL) ||
                (rg_loses_nan(&post->eltwise) && !b->state->bf16);
     return rg_binary_loses_nan(post->alg) && !b->state->bf16;
 }

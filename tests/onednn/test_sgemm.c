@@ -218,7 +218,9 @@ static void check_scores(const sg_kernel *kernel, int64_t rows, int64_t count, i
             top = fmax(top, e[j]);
         }
         for (int64_t j = 0; j < n; j++)
-            sum += e[j] = exp(e[j] - top);
+            e[j] = exp(e[j] - top);
+        for (int64_t j = 0; j < n; j++)
+            sum += e[j];
         for (int64_t j = 0; j < count; j++) {
             const double got = (double)x[r * room + j] * factors[r];
             const double want = j >= n || (masked && r == 2) ? 0 : e[j] / sum;

@@ -1,0 +1,94 @@
+#!/bin/bash
+# Cross-builds for arm64 with Debian's crossbuild-essential-arm64, and runs what was built under qemu-user: the tests of
+# kernels and operators, ONNX's own cases by each provider, and a real model. Then judges the NEON kernels by the code that
+# the compiler made of their inner loops (cross/loops.py), since an emulator can time nothing. The last line is
+# 'N passed, N failed'; the exit code is 0 only when nothing failed.
+#
+#   tests/cross.sh            builds in build/arm64
+#   tests/cross.sh --build    builds only
+#
+# Adds the architecture arm64 to dpkg and installs packages (group cross of packages.txt, and oneDNN's library) where they
+# are missing, which needs root or sudo and the network.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+root=$PWD
+build=$root/build/arm64
+libraries=/usr/lib/aarch64-linux-gnu
+
+as_root=()
+[ "$(id -u)" = 0 ] || as_root=(sudo)
+if ! dpkg --print-foreign-architectures | grep -qx arm64; then
+    "${as_root[@]}" dpkg --add-architecture arm64 || exit 1
+fi
+sh tests/install.sh cross || exit 1
+# Headers of oneDNN are those of this machine: the package that has them can be installed for one architecture alone.
+dnnl=$(dpkg-query -W -f='${Depends}' libdnnl-dev | grep -oE '^libdnnl[0-9.]+'):arm64
+if ! dpkg-query -W -f='${db:Status-Status}' "$dnnl" 2>/dev/null | grep -qx installed; then
+    echo "installing: $dnnl"
+    "${as_root[@]}" apt-get install -q -y --no-install-recommends "$dnnl" >/dev/null || exit 1
+fi
+dnnl_library=$(find $libraries -name 'libdnnl.so.[0-9]*' | sort | head -n 1)
+
+launcher=()
+if command -v ccache >/dev/null; then
+    launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
+fi
+mkdir -p "$build"
+log=$build/run.log
+if ! cmake --preset release -B "$build" --toolchain "$root/tests/cross/arm64.cmake" -DINLAY_TESTS=ON -DINLAY_SAMPLES=OFF \
+    -DDNNL_INCLUDE_DIR=/usr/include -DDNNL_LIBRARY="$dnnl_library" "${launcher[@]}" >"$log" 2>&1 ||
+    ! cmake --build "$build" -j "$(nproc)" >>"$log" 2>&1; then
+    tail -n 40 "$log"
+    echo "cross.sh: the build failed"
+    exit 1
+fi
+echo "built for arm64 after $SECONDS s"
+[ "${1:-}" != --build ] || exit 0
+
+# The helper that tries new plugins is a program of arm64, which only the emulator can start.
+probe=$build/libexec/inlay/inlay-probe
+if [ "$(head -c 2 "$probe")" != '#!' ]; then
+    mv "$probe" "$probe.arm64"
+    printf '#!/bin/sh\nexec qemu-aarch64 "$0.arm64" "$@"\n' >"$probe"
+    chmod +x "$probe"
+fi
+export XDG_CACHE_HOME=$build/cache
+mkdir -p "$XDG_CACHE_HOME"
+inlay=$build/inlay
+printf '#!/bin/sh\nexec qemu-aarch64 "%s" "$@"\n' "$build/bin/inlay" >"$inlay"
+chmod +x "$inlay"
+
+passed=0
+failed=0
+# $1: what it is, the rest: the command
+try() {
+    local what=$1 start=$SECONDS out
+    shift
+    if out=$("$@" 2>&1); then
+        passed=$((passed + 1))
+        echo "pass $what ($((SECONDS - start)) s): $(tail -n 1 <<<"$out")"
+    else
+        failed=$((failed + 1))
+        echo "FAIL $what"
+        tail -n 30 <<<"$out"
+    fi
+}
+
+data=/usr/share/libonnx-testdata/data
+try 'conformance' bash tests/conformance/run.sh "$inlay" $data
+for provider in onednn openblas; do
+    try "conformance of $provider" bash tests/conformance/run.sh "$inlay" $data --policy priority \
+        --providers $provider,reference
+done
+tests=0
+while read -r name; do
+    tests=$((tests + 1))
+    try "test $name" ctest --test-dir "$build" -R "^$name\$" --output-on-failure --no-tests=error --timeout 1200
+done < <(grep -v '^#' tests/cross/tests.txt)
+[ $tests -gt 0 ] || failed=$((failed + 1))
+try 'a model' bash tests/models/run.sh --inlay "$inlay" squeezenet1_1
+mapfile -t objects < <(find "$build/providers/kernels" -path '*neon*' -name '*.o')
+try 'code of kernels' python3 tests/cross/loops.py tests/cross/loops.txt "${objects[@]}"
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
