@@ -197,28 +197,25 @@ inlay_status rg_lower_attend(rg_build *b, const rg_group *group, const sg_kernel
     const int64_t *q = b->dims[op->in[0]], *k = b->dims[op->in[1]], *v = b->dims[op->in[2]];
     const int64_t transposed[] = { q[2] * q[1] * v[3], v[3], q[1] * v[3], 1 };
     bool masked = op->in_count > 3 && op->in[3] != INLAY_NONE;
-    attend *a = calloc(1, sizeof *a);
+    attend a = { .native.run = run_attend, .kernel = kernel, .strict = b->state->strict, .batch = q[0], .heads = q[1],
+                 .shared = q[1] / k[1], .queries = q[2], .keys = k[2], .size = q[3], .value_size = v[3],
+                 .masked = masked, .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]), .causal = op->global,
+                 .reach = rg_mask_reach(b) };
     rg_place queries, keys, values, mask, scratch, y;
     const rg_place *places[] = { &queries, &keys, &values, &scratch, &y, &mask };
     inlay_status status;
     int64_t floats;
     rg_md md;
 
-    if (a == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *a = (attend){ .native.run = run_attend, .kernel = kernel, .strict = b->state->strict, .batch = q[0], .heads = q[1],
-                   .shared = q[1] / k[1], .queries = q[2], .keys = k[2], .size = q[3], .value_size = v[3],
-                   .masked = masked, .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]), .causal = op->global,
-                   .reach = rg_mask_reach(b) };
-    INLAY_TRY(read_rows(b, op->in[0], &queries, &a->q));
-    INLAY_TRY(read_rows(b, op->in[1], &keys, &a->k));
-    INLAY_TRY(read_rows(b, op->in[2], &values, &a->v));
+    INLAY_TRY(read_rows(b, op->in[0], &queries, &a.q));
+    INLAY_TRY(read_rows(b, op->in[1], &keys, &a.k));
+    INLAY_TRY(read_rows(b, op->in[2], &values, &a.v));
     if (masked) {
         INLAY_TRY(rg_read_plain(b, op->in[3], &mask));
-        mask_strides(b, op->in[3], &a->mask);
+        mask_strides(b, op->in[3], &a.mask);
     }
-    plan(b, a);
-    floats = a->worker_floats * a->workers;
+    plan(b, &a);
+    floats = a.worker_floats * a.workers;
     rg_md_plain(&md, 1, &floats);
     INLAY_TRY(rg_new_place(b, &md, &scratch));
     if (goes_to_rows(b, group->out)) {
@@ -228,16 +225,9 @@ inlay_status rg_lower_attend(rg_build *b, const rg_group *group, const sg_kernel
         rg_md_plain(&md, 4, b->dims[group->out]);
         INLAY_TRY(rg_result_place(b, group->out, &md, &y));
     }
-    a->y = (strides){ md.strides[0], md.strides[1],
-                      md.strides[2] };
-    {
-        rg_native *native = &a->native;
-
-        a = NULL; /* the step's */
-        INLAY_TRY(rg_emit_native(b, native, places, masked ? 6 : 5));
-    }
+    a.y = (strides){ md.strides[0], md.strides[1], md.strides[2] };
+    INLAY_TRY(rg_emit_step(b, &a.native, sizeof a, places, masked ? 6 : 5));
     status = rg_set_place(b, group->out, &y);
 done:
-    free(a);
     return status;
 }

@@ -109,7 +109,7 @@ inlay_status rg_lower_batch_rows(rg_build *b, const rg_group *group, bool relu, 
     bool overwrite = rg_is_last_use(b, op->in[0]), last;
     inlay_status status;
     rg_md vector, image;
-    batch *n;
+    batch n = { 0 };
 
     *out_done = false;
     if (rg_type(b, op->in[0]) != dnnl_f32 || rg_count(b, op->in[0]) == 0)
@@ -127,16 +127,13 @@ inlay_status rg_lower_batch_rows(rg_build *b, const rg_group *group, bool relu, 
     rg_md_plain(&vector, 1, &dims[1]);
     for (uint32_t i = 0; i < 4; i++)
         INLAY_TRY(rg_read_constant(b, op->in[1 + i], &vector, &vector, &parameters[i]));
-    n = calloc(1, sizeof *n);
-    if (n == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    n->native.run = run_batch;
-    n->channels = dims[1];
-    n->pixels = last ? 0 : rg_count(b, op->in[0]) / dims[0] / dims[1];
-    n->rows = last ? rg_count(b, op->in[0]) / dims[1] : dims[0] * dims[1];
-    n->epsilon = op->epsilon;
-    n->relu = relu;
-    INLAY_TRY(rg_emit_native(b, &n->native, places, 6));
+    n.native.run = run_batch;
+    n.channels = dims[1];
+    n.pixels = last ? 0 : rg_count(b, op->in[0]) / dims[0] / dims[1];
+    n.rows = last ? rg_count(b, op->in[0]) / dims[1] : dims[0] * dims[1];
+    n.epsilon = op->epsilon;
+    n.relu = relu;
+    INLAY_TRY(rg_emit_step(b, &n.native, sizeof n, places, 6));
     *out_done = true;
     status = rg_finish(b, group, relu ? 1 : 0, &y, true);
 done:

@@ -348,6 +348,17 @@ done:
     return status;
 }
 
+inlay_status rg_emit_step(rg_build *b, const rg_native *step, size_t bytes, const rg_place *const *places,
+                          uint32_t count)
+{
+    rg_native *native = malloc(bytes);
+
+    if (native == NULL)
+        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
+    memcpy(native, step, bytes);
+    return rg_emit_native(b, native, places, count);
+}
+
 void rg_native_destroy(rg_native *native)
 {
     if (native != NULL && native->release != NULL)

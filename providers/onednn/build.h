@@ -248,7 +248,11 @@ typedef struct rg_operand {
 } rg_operand;
 /* Makes the primitive and its step; the descriptor stays the caller's. Scratchpad is added. */
 inlay_status rg_emit(rg_build *b, dnnl_primitive_desc_t pd, const rg_operand *operands, uint32_t count);
+/* Adds a step that a loop of our own runs. *native is the step's from here on, also on failure. */
 inlay_status rg_emit_native(rg_build *b, rg_native *native, const rg_place *const *places, uint32_t count);
+/* The same with a copy of *step, the head of a struct of that many bytes, which owns nothing. */
+inlay_status rg_emit_step(rg_build *b, const rg_native *step, size_t bytes, const rg_place *const *places,
+                          uint32_t count);
 
 /* A normalisation by constants of an image that lies row-major or channels last, by a loop of our own (batch.c).
  * relu: the first function behind it is one, and is done with it. *out_done = false: the image lies otherwise. */

@@ -54,7 +54,7 @@ inlay_status rg_lower_nothing(rg_build *b, const rg_group *group)
     bool reduce = is_family(op, &rg_reduce) || is_family(op, &rg_pool);
     uint32_t y_value = op->out[0], third = op->in_count > 2 ? op->in[2] : INLAY_NONE;
     uint32_t bias_value = conv && third != INLAY_NONE ? third : group->bias;
-    fill *f = NULL;
+    fill f;
     rg_place y, bias;
     const rg_place *places[2] = { &y, &bias };
     inlay_status status;
@@ -67,17 +67,14 @@ inlay_status rg_lower_nothing(rg_build *b, const rg_group *group)
     INLAY_TRY(rg_new_place(b, &md, &y));
     if (bias_value != INLAY_NONE)
         INLAY_TRY(rg_read_plain(b, bias_value, &bias));
-    f = calloc(1, sizeof *f);
-    if (f == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *f = (fill){ .native.run = run_fill, .count = rg_count(b, y_value), .inner = 1,
+    f = (fill){ .native.run = run_fill, .count = rg_count(b, y_value), .inner = 1,
                  .biased = bias_value != INLAY_NONE };
-    f->channels = f->biased ? rg_count(b, bias_value) : 1;
+    f.channels = f.biased ? rg_count(b, bias_value) : 1;
     for (uint32_t d = 2; conv && d < b->ranks[y_value]; d++)
-        f->inner *= b->dims[y_value][d];
+        f.inner *= b->dims[y_value][d];
     if (reduce)
-        f->value = is_family(op, &rg_reduce) ? rg_reduced_nothing(op) : op->alg == dnnl_pooling_max ? -INFINITY : NAN;
-    INLAY_TRY(rg_emit_native(b, &f->native, places, f->biased ? 2 : 1));
+        f.value = is_family(op, &rg_reduce) ? rg_reduced_nothing(op) : op->alg == dnnl_pooling_max ? -INFINITY : NAN;
+    INLAY_TRY(rg_emit_step(b, &f.native, sizeof f, places, f.biased ? 2 : 1));
     if (gemm && third != INLAY_NONE)
         INLAY_TRY(rg_binary_at(b, dnnl_binary_add, &y, true, third, y_value, INLAY_NONE, &y));
     status = rg_finish(b, group, 0, &y, true);

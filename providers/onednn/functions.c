@@ -269,13 +269,10 @@ static inlay_status run_functions(const rg_native *native, const rg_state *state
 
 inlay_status rg_emit_function(rg_build *b, const rg_eltwise *f, const rg_place *x, const rg_place *y)
 {
-    functions *l = calloc(1, sizeof *l);
+    functions l = { .native.run = run_functions, .f = *f, .row = rg_row_of(f), .kernel = b->state->sgemm,
+                    .count = (int64_t)(rg_md_bytes(&x->md) / sizeof(float)) };
 
-    if (l == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
-    *l = (functions){ .native.run = run_functions, .f = *f, .row = rg_row_of(f), .kernel = b->state->sgemm,
-                      .count = (int64_t)(rg_md_bytes(&x->md) / sizeof(float)) };
-    if (rg_is_gelu(f) && l->kernel != NULL)
-        l->row = NULL;
-    return rg_emit_native(b, &l->native, (const rg_place *const[]){ x, y }, 2);
+    if (rg_is_gelu(f) && l.kernel != NULL)
+        l.row = NULL;
+    return rg_emit_step(b, &l.native, sizeof l, (const rg_place *const[]){ x, y }, 2);
 }

@@ -216,15 +216,10 @@ static void divide(move_step *m)
 
 static inlay_status emit_move(rg_build *b, const move_axes *axes, const rg_place *from, const rg_place *to)
 {
-    move_step *m = calloc(1, sizeof *m);
+    move_step m = { .native.run = run_move, .set = b->state->moves, .axes = *axes };
 
-    if (m == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
-    m->native.run = run_move;
-    m->set = b->state->moves;
-    m->axes = *axes;
-    divide(m);
-    return rg_emit_native(b, &m->native, (const rg_place *const[]){ from, to }, 2);
+    divide(&m);
+    return rg_emit_step(b, &m.native, sizeof m, (const rg_place *const[]){ from, to }, 2);
 }
 
 /* oneDNN's, but for layouts that it can't be told of: parts whose last step ends past the whole. */

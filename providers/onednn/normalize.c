@@ -171,32 +171,24 @@ static inlay_status lower_rows(rg_build *b, const rg_group *group)
     bool shifted = centred && op->in_count > 2 && op->in[2] != INLAY_NONE;
     rg_place x, y, scale, bias;
     const rg_place *places[] = { &x, &scale, shifted ? &bias : &y, &y };
-    rows *r = calloc(1, sizeof *r);
-    rg_native *native;
+    rows r = { .native.run = run_rows, .epsilon = op->epsilon, .n = 1, .centred = centred, .shifted = shifted };
     inlay_status status;
 
-    if (r == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *r = (rows){ .native.run = run_rows, .epsilon = op->epsilon, .centred = centred, .shifted = shifted };
-    r->n = 1;
     for (uint32_t d = (uint32_t)op->axis; d < b->ranks[op->in[0]]; d++)
-        r->n *= b->dims[op->in[0]][d];
-    r->count = r->n > 0 ? rg_count(b, op->in[0]) / r->n : 0;
+        r.n *= b->dims[op->in[0]][d];
+    r.count = r.n > 0 ? rg_count(b, op->in[0]) / r.n : 0;
     INLAY_TRY(rg_read_plain(b, op->in[0], &x));
     overwrite = overwrite && b->places[op->in[0]].buffer == x.buffer;
-    INLAY_TRY(read_row(b, op->in[1], r->n, &scale));
+    INLAY_TRY(read_row(b, op->in[1], r.n, &scale));
     if (shifted)
-        INLAY_TRY(read_row(b, op->in[2], r->n, &bias));
+        INLAY_TRY(read_row(b, op->in[2], r.n, &bias));
     if (overwrite && b->c->values[group->out].output == INLAY_NONE)
         y = x;
     else
         INLAY_TRY(rg_result_place(b, group->out, &x.md, &y));
-    native = &r->native;
-    r = NULL; /* the step's */
-    INLAY_TRY(rg_emit_native(b, native, places, shifted ? 4 : 3));
+    INLAY_TRY(rg_emit_step(b, &r.native, sizeof r, places, shifted ? 4 : 3));
     status = rg_finish(b, group, 0, &y, false);
 done:
-    free(r);
     return status;
 }
 

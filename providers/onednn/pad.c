@@ -231,25 +231,17 @@ inlay_status rg_emit_border(rg_build *b, const rg_place *x, const int64_t *befor
 {
     uint32_t rank = (uint32_t)x->md.ndims, order[RG_MAX_RANK];
     int64_t dims[RG_MAX_RANK];
-    pad_step *p = calloc(1, sizeof *p);
+    pad_step p = { .native.run = run_pad, .set = b->state->moves };
     inlay_status status;
     rg_md md;
 
-    if (p == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
-    p->native.run = run_pad;
-    p->set = b->state->moves;
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = x->md.dims[d] + before[d] + after[d];
     rg_md_channels_last(&md, rank, dims);
     order_axes(&x->md, order);
-    plan_step(&x->md, order, dims, before, after, p);
+    plan_step(&x->md, order, dims, before, after, &p);
     status = rg_new_place(b, &md, out);
-    if (status != INLAY_OK) {
-        free(p);
-        return status;
-    }
-    return rg_emit_native(b, &p->native, (const rg_place *const[]){ x, out }, 2);
+    return status != INLAY_OK ? status : rg_emit_step(b, &p.native, sizeof p, (const rg_place *const[]){ x, out }, 2);
 }
 
 /* The input, dense, and the layout of the output, whose axes have the same order. */
@@ -283,7 +275,7 @@ static inlay_status lower_pad(rg_build *b, const rg_group *group)
     uint32_t rank = b->ranks[op->in[0]], order[RG_MAX_RANK];
     rg_place x, y;
     rg_md md;
-    pad_step *p;
+    pad_step p = { .native.run = run_pad, .set = b->state->moves };
     inlay_status status;
 
     for (uint32_t d = 0; d < rank; d++) {
@@ -295,31 +287,20 @@ static inlay_status lower_pad(rg_build *b, const rg_group *group)
             return inlay_fail(b->diag, INLAY_INVALID_ARGUMENT, "node '%s': the pads of axis %u do not fit", op->name,
                               d);
     }
-    p = calloc(1, sizeof *p);
-    if (p == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    p->native.run = run_pad;
-    p->set = b->state->moves;
     if (empty) { /* all of it is the constant */
-        *p = (pad_step){ .native = p->native, .set = p->set, .rank = 1, .dims = { rg_count(b, op->out[0]) },
-                         .block = 1, .rows = 1, .value = op->alpha };
+        p = (pad_step){ .native = p.native, .set = p.set, .rank = 1, .dims = { rg_count(b, op->out[0]) },
+                        .block = 1, .rows = 1, .value = op->alpha };
         rg_md_plain(&md, rank, dims);
     } else {
         INLAY_TRY(read_input(b, order, &x, &md));
-        p->mode = op->pad_mode;
-        p->value = op->alpha;
-        plan_step(&x.md, order, dims, op->pads, op->pads + RG_MAX_PAD_RANK, p);
+        p.mode = op->pad_mode;
+        p.value = op->alpha;
+        plan_step(&x.md, order, dims, op->pads, op->pads + RG_MAX_PAD_RANK, &p);
     }
     INLAY_TRY(rg_result_place(b, op->out[0], &md, &y));
-    {
-        rg_native *native = &p->native;
-
-        p = NULL; /* the step's, or freed */
-        INLAY_TRY(rg_emit_native(b, native, (const rg_place *const[]){ empty ? &y : &x, &y }, 2));
-    }
+    INLAY_TRY(rg_emit_step(b, &p.native, sizeof p, (const rg_place *const[]){ empty ? &y : &x, &y }, 2));
     status = rg_finish(b, group, 0, &y, true);
 done:
-    free(p);
     return status;
 }
 

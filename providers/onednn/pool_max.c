@@ -212,7 +212,6 @@ inlay_status rg_lower_max(rg_build *b, const rg_place *x, const int64_t *out_dim
                  .kernel = { 1, 1 }, .stride = { 1, 1 }, .dilation = { 1, 1 } };
     int64_t planes = 0, lanes = 0;
     inlay_status status = INLAY_OK;
-    maxima *made;
     rg_md y;
 
     *out_done = false;
@@ -241,12 +240,8 @@ inlay_status rg_lower_max(rg_build *b, const rg_place *x, const int64_t *out_dim
         m.begin[first + i] = begins[i];
     }
     INLAY_TRY(rg_result_place(b, result, &y, out));
-    made = malloc(sizeof *made);
-    if (made == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
-    *made = m;
     *out_done = true;
-    status = rg_emit_native(b, &made->native, (const rg_place *const[]){ x, out }, 2);
+    status = rg_emit_step(b, &m.native, sizeof m, (const rg_place *const[]){ x, out }, 2);
 done:
     return status;
 }

@@ -154,7 +154,7 @@ inlay_status rg_lower_mean(rg_build *b, const rg_place *x, uint32_t result, rg_p
     const uint32_t rank = (uint32_t)x->md.ndims;
     int64_t dims[RG_MAX_RANK];
     inlay_status status = INLAY_OK;
-    means m = { .native.run = run_means }, *made;
+    means m = { .native.run = run_means };
     rg_md y;
 
     *out_done = false;
@@ -174,12 +174,8 @@ inlay_status rg_lower_mean(rg_build *b, const rg_place *x, uint32_t result, rg_p
     m.chunk = chunk_of(m.lanes);
     m.chunks = (m.lanes + m.chunk - 1) / m.chunk;
     INLAY_TRY(rg_result_place(b, result, &y, out));
-    made = malloc(sizeof *made);
-    if (made == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
-    *made = m;
     *out_done = true;
-    status = rg_emit_native(b, &made->native, (const rg_place *const[]){ x, out }, 2);
+    status = rg_emit_step(b, &m.native, sizeof m, (const rg_place *const[]){ x, out }, 2);
 done:
     return status;
 }

@@ -364,7 +364,7 @@ static inlay_status lower_reduce(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
     const uint32_t x = op->in[0], rank = b->ranks[x];
-    reduction r = { .native.run = run_reduction, .kind = kind_of(op->row->op_type) }, *s;
+    reduction r = { .native.run = run_reduction, .kind = kind_of(op->row->op_type) };
     rg_place in, out;
     inlay_status status;
     bool lies;
@@ -396,12 +396,8 @@ static inlay_status lower_reduce(rg_build *b, const rg_group *group)
         return rg_finish(b, group, 0, &in, false);
     }
     INLAY_TRY(rg_result_place(b, group->out, &md, &out));
-    s = malloc(sizeof *s);
-    if (s == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
     r.blocks = r.inner > 1 ? (r.inner + COLUMNS - 1) / COLUMNS : 1;
-    *s = r;
-    INLAY_TRY(rg_emit_native(b, &s->native, (const rg_place *const[]){ &in, &out }, 2));
+    INLAY_TRY(rg_emit_step(b, &r.native, sizeof r, (const rg_place *const[]){ &in, &out }, 2));
     status = rg_finish(b, group, 0, &out, false);
 done:
     return status;

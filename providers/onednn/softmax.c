@@ -153,7 +153,7 @@ static inlay_status lower_softmax(rg_build *b, const rg_group *group)
     const rg_op *op = b->op;
     const uint32_t rank = b->ranks[op->in[0]];
     bool overwrite = rg_is_last_use(b, op->in[0]);
-    softmax *s = NULL;
+    softmax s;
     rg_place x, y;
     inlay_status status;
 
@@ -163,18 +163,15 @@ static inlay_status lower_softmax(rg_build *b, const rg_group *group)
         y = x;
     else
         INLAY_TRY(rg_result_place(b, group->out, &x.md, &y));
-    s = calloc(1, sizeof *s);
-    if (s == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *s = (softmax){ .native.run = run_softmax, .n = b->dims[op->in[0]][op->axis], .inner = 1,
+    s = (softmax){ .native.run = run_softmax, .n = b->dims[op->in[0]][op->axis], .inner = 1,
                     .log = op->alg == dnnl_softmax_log };
     for (uint32_t d = (uint32_t)op->axis + 1; op->global && d < rank; d++)
-        s->n *= b->dims[op->in[0]][d];
-    if (!op->global && s->n > 1)
-        s->inner = x.md.strides[op->axis];
-    s->blocks = (s->inner + COLUMNS - 1) / COLUMNS;
-    s->items = rg_count(b, op->in[0]) / s->n / s->inner * (s->inner > 1 ? s->blocks : 1);
-    INLAY_TRY(rg_emit_native(b, &s->native, (const rg_place *const[]){ &x, &y }, 2));
+        s.n *= b->dims[op->in[0]][d];
+    if (!op->global && s.n > 1)
+        s.inner = x.md.strides[op->axis];
+    s.blocks = (s.inner + COLUMNS - 1) / COLUMNS;
+    s.items = rg_count(b, op->in[0]) / s.n / s.inner * (s.inner > 1 ? s.blocks : 1);
+    INLAY_TRY(rg_emit_step(b, &s.native, sizeof s, (const rg_place *const[]){ &x, &y }, 2));
     status = rg_finish(b, group, 0, &y, false);
 done:
     return status;

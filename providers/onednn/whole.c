@@ -102,17 +102,12 @@ inlay_status rg_lower_whole(rg_build *b, const rg_group *group, const rg_place *
 {
     rg_place others[RG_MAX_POSTS], out;
     const rg_place *places[3 + RG_MAX_POSTS];
-    whole *w = calloc(1, sizeof *w);
+    whole w = { .native.run = run_whole, .alg = b->op->alg, .count = rg_md_count(&x0->md) };
     uint32_t count = 0, taken = 0;
     inlay_status status = INLAY_OK;
 
-    if (w == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for a loop of node '%s'", b->op->name);
-    w->native.run = run_whole;
-    w->alg = b->op->alg;
-    w->count = rg_md_count(&x0->md);
     for (bool more = true; more && taken < group->post_count; taken += more)
-        INLAY_TRY(take_post(b, group, taken, &x0->md, w, others, &count, &more));
+        INLAY_TRY(take_post(b, group, taken, &x0->md, &w, others, &count, &more));
     if (taken < group->post_count)
         INLAY_TRY(rg_new_place(b, &x0->md, &out));
     else if (overwrite && b->c->values[group->out].output == INLAY_NONE)
@@ -124,11 +119,9 @@ inlay_status rg_lower_whole(rg_build *b, const rg_group *group, const rg_place *
     places[2] = &out;
     for (uint32_t i = 0; i < count; i++)
         places[3 + i] = &others[i];
-    status = rg_emit_native(b, &w->native, places, 3 + count);
-    w = NULL; /* the step's, or freed */
+    status = rg_emit_step(b, &w.native, sizeof w, places, 3 + count);
     if (status == INLAY_OK)
         status = rg_finish(b, group, taken, &out, true);
 done:
-    free(w);
     return status;
 }

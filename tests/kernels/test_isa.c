@@ -11,6 +11,7 @@
 static const char *cap;  /* of this process */
 static bool by_option;
 
+#if defined(HAVE_ONEDNN) || defined(HAVE_OPENBLAS)
 static const char *const levels[] = { "baseline", "avx2", "avx512" };
 
 static size_t level_of(const char *name)
@@ -31,6 +32,7 @@ static void *opened(const char *library, const char *name)
         fail_msg("%s is not open", library);
     return dlsym(handle, name);
 }
+#endif
 
 /* Runs a model on a provider, and on the reference alone beside it. */
 static void run_beside(const char *providers, const char *option, const char *value)
