@@ -3,6 +3,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 static const char *const names[CPU_LEVEL_COUNT] = { "baseline", "avx2", "avx512" };
 
@@ -78,6 +81,18 @@ bool cpu_has_vnni(void)
 {
 #if defined(__x86_64__)
     return cpu_has(CPU_AVX512) && __builtin_cpu_supports("avx512vnni");
+#else
+    return false;
+#endif
+}
+
+bool cpu_has_avx_vnni(void)
+{
+#if defined(__x86_64__)
+    unsigned a, b, c, d;
+
+    /* the compilers' own question differs in its name */
+    return cpu_has(CPU_AVX2) && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
 #else
     return false;
 #endif

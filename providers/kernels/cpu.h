@@ -35,6 +35,8 @@ bool cpu_is_capped(void);
 double cpu_speed(void);
 /* With VNNI of 512 bits; never below CPU_AVX512. */
 bool cpu_has_vnni(void);
+/* With AVX-VNNI, from CPU_AVX2 on. */
+bool cpu_has_avx_vnni(void);
 
 /* Caps the level: one of CPU_ISA_CHOICES. An error where kernels of a higher level are in use by now, or another cap
  * was set. "auto" leaves things as they are. */

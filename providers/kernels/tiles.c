@@ -82,7 +82,7 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
     const char *ahead = (const char *)p->ahead;
     const bool both = p->ahead_lines > 1;
     const int64_t all = p->tap_count * depth, most = p->chain > 0 ? p->chain : SG_CHAIN;
-    const int64_t chains = (all + most - 1) / most;
+    const int64_t chains = all <= most ? 1 : (all + most - 1) / most; /* divisions take as long as 20 terms */
     const int64_t chain = chains > 1 ? (all + chains - 1) / chains : all;
     const float *rest = p->add; /* what the sums are added to: the other operand, later the sums before, too */
     int64_t rest_row = p->add_row, room = chain;
@@ -248,11 +248,14 @@ static void multiply(const tile_product *p, int rows)
     for (int64_t column = 0; column < p->columns; column += BLOCK_COLUMNS) {
         const int64_t columns = p->columns - column < BLOCK_COLUMNS ? p->columns - column : BLOCK_COLUMNS;
         const int vectors = (int)((columns + VEC_LANES - 1) / VEC_LANES);
-        const int blocks = (rows + MOST_ROWS(vectors) - 1) / MOST_ROWS(vectors);
+        const int most = vectors == 1 ? MOST_ROWS(1) : vectors == 2 ? MOST_ROWS(2) : MOST_ROWS(BLOCK_VECTORS);
+        const int least = rows <= most ? rows : rows <= 2 * most ? rows / 2 : rows / 3; /* constants: no divisions */
+        const int blocks = rows <= most ? 1 : rows <= 2 * most ? 2 : 3;
 
-        for (int i = 0; i < blocks; i++) {
-            const int first = rows * i / blocks, past = rows * (i + 1) / blocks;
+        for (int i = 0, first = 0, past; i < blocks; i++, first = past) {
             tile_product q = *p;
+
+            past = i + 1 < blocks ? first + least + (i < rows - least * blocks) : rows;
 
             q.a += first * q.a_row;
             q.b += column;

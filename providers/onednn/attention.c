@@ -185,20 +185,6 @@ done:
 
 /* ------------------------------------------------------------------ lowering */
 
-static inlay_status emit_product(rg_build *b, const rg_place *x, const rg_place *w, const rg_place *y)
-{
-    dnnl_primitive_desc_t pd = NULL;
-    const dn_op product = { .kind = DN_MATMUL, .x = x->md, .w = w->md, .y = y->md };
-    inlay_status status;
-
-    INLAY_TRY(rg_describe(b, &product, &pd));
-    status = rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_SRC, x }, { DNNL_ARG_WEIGHTS, w }, { DNNL_ARG_DST, y } },
-                     3);
-done:
-    dn_destroy(pd);
-    return status;
-}
-
 static inlay_status check_mask(const rg_build *b)
 {
     const rg_op *op = b->op;
@@ -233,11 +219,11 @@ static inlay_status lower(rg_build *b, const rg_group *group)
     INLAY_TRY(rg_read_matrix(b, op->in[2], 4, false, &values));
     rg_md_plain(&md, 4, score_dims);
     INLAY_TRY(rg_new_place(b, &md, &scores));
-    INLAY_TRY(emit_product(b, &queries, &keys, &scores));
+    INLAY_TRY(rg_emit_cut_matrices(b, &queries, &keys, &scores));
     INLAY_TRY(emit_softmax(b, &scores));
     rg_md_plain(&md, 4, b->dims[group->out]);
     INLAY_TRY(rg_result_place(b, group->out, &md, &y));
-    INLAY_TRY(emit_product(b, &scores, &values, &y));
+    INLAY_TRY(rg_emit_cut_matrices(b, &scores, &values, &y));
     status = rg_set_place(b, group->out, &y);
 done:
     return status;

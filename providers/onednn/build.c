@@ -317,7 +317,7 @@ inlay_status rg_emit(rg_build *b, dnnl_primitive_desc_t pd, const rg_operand *op
         INLAY_TRY(add_arg(b, &step, operands[i].id, operands[i].place));
         bytes += rg_md_bytes(&operands[i].place->md);
     }
-    step.alone = bytes < ALONE_BYTES;
+    step.alone = b->alone || bytes < ALONE_BYTES;
     b->instance->takes_turn |= !step.alone;
     if (scratchpad->ndims > 0 && rg_md_bytes(scratchpad) > 0) {
         INLAY_TRY(rg_new_place(b, scratchpad, &scratch));

@@ -64,7 +64,7 @@ typedef struct rg_step {
     rg_native *native;          /* freed with the instance */
     uint32_t first_arg, arg_count;
     uint32_t op;                /* for diagnostics */
-    bool alone;                 /* too small to wake other threads for */
+    bool alone;                 /* on one thread: too small to wake others for, or made for one */
 } rg_step;
 
 typedef struct rg_context rg_context;
@@ -125,6 +125,7 @@ struct rg_build {
     inlay_instance *instance;
     const rg_op *op; /* being lowered */
     uint32_t op_index;
+    bool alone; /* what is emitted now runs on one thread, and was described for one */
     int64_t (*dims)[RG_MAX_RANK]; /* [value_count] */
     uint32_t *ranks;              /* [value_count] */
     rg_scratch *scratch;          /* what follows lies there, as far as an array has a length */
@@ -339,9 +340,11 @@ inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias, b
 inlay_status rg_lower_batched(rg_build *b, const rg_group *group);
 /* Products of either kind by oneDNN, cut into blocks (product_cut.c). bias: as above, of constant matrices. */
 inlay_status rg_lower_cut(rg_build *b, const rg_group *group, uint32_t bias);
-/* y [batch][m, n] = a [m, k] * w [batch][k, n], all row-major; y has its place. */
-inlay_status rg_emit_cut(rg_build *b, const rg_place *a, const rg_place *w, int64_t batch, int64_t m, int64_t k,
-                         int64_t n, const rg_place *y);
+/* y [batch][m, groups, n] = a [m, groups, k] * w [batch][groups][k, n], all row-major; y has its place. */
+inlay_status rg_emit_cut(rg_build *b, const rg_place *a, const rg_place *w, int64_t batch, int64_t groups, int64_t m,
+                         int64_t k, int64_t n, const rg_place *y);
+/* y = a * w, products of matrices in the last two axes, the ones before as y has them, row-major; y has its place. */
+inlay_status rg_emit_cut_matrices(rg_build *b, const rg_place *a, const rg_place *w, const rg_place *y);
 
 /* Ops that make elements although an input has none (empty.c): sums, means and maxima of nothing; what else does is an
  * error. */

@@ -266,14 +266,23 @@ static inlay_status lower_by_library(rg_build *b, const rg_group *group, bool tr
     return status;
 }
 
+/* On one thread: oneDNN's goes backwards through a convolution, and cuts its sums by how many threads there are. */
 inlay_status rg_lower_deconvolution(rg_build *b, const rg_group *group)
 {
-    return lower_by_library(b, group, true);
+    const int before = rg_threads_set(1);
+    inlay_status status;
+
+    b->alone = true;
+    status = lower_by_library(b, group, true);
+    b->alone = false;
+    rg_threads_restore(before);
+    return status;
 }
 
 static inlay_status lower_computed(rg_build *b, const rg_group *group)
 {
-    return lower_by_library(b, group, strcmp(b->op->row->op_type, "ConvTranspose") == 0);
+    return strcmp(b->op->row->op_type, "ConvTranspose") == 0 ? rg_lower_deconvolution(b, group)
+                                                             : lower_by_library(b, group, false);
 }
 
 const rg_family rg_conv = { "convolution", parse_conv, lower_conv };

@@ -140,6 +140,8 @@ inlay_status kn_time(void *state, inlay_compiled *c, const inlay_kernel_trial *h
 /* Models (kernels_model.c): nanoseconds on KN_THREADS threads, whatever the instance has: a kernel decides in which order
  * terms are added, and results are the same bits on any number of threads. */
 enum { KN_THREADS = 2 };
+/* How many times as long as its model says a kernel of ours takes beside those of oneDNN at this level of instructions. */
+double kn_pace(kn_id kernel);
 double kn_tiles_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_windows_ns(const kn_case *c, int64_t points);
 double kn_gates_ns(const rg_build *b, const rg_group *group, double vector_ns);

@@ -1,5 +1,7 @@
 /* What the kernels of a convolution are expected to take. Rates are those of a core with AVX-512, as measured; what
- * decides is how they compare. */
+ * decides is how they compare. With AVX2 they compare otherwise: sums and weights of a block of ours fill half of the
+ * registers' width, so it reads more for each multiplication than oneDNN's, which blocks for that (kn_pace). */
+#include "cpu.h"
 #include "kernels.h"
 #include "tiles.h"
 #include <math.h>
@@ -11,6 +13,13 @@
 #define UNFOLD_BYTES_PER_NS 100.0
 #define LOOP_NS 1000.0          /* threads are started and waited for */
 #define ALIASED_BYTES 4096      /* pixels that are so far apart, or a multiple, share a few sets of the nearest cache */
+
+double kn_pace(kn_id kernel)
+{
+    if (cpu_has(CPU_AVX512))
+        return 1;
+    return kernel == KN_GEMM ? 1.35 : kernel == KN_TILES ? 1.3 : 1;
+}
 
 static double reorder_ns(double bytes)
 {
@@ -66,6 +75,7 @@ double kn_tiles_ns(const rg_build *b, const rg_group *group, const kn_case *c)
     tiles_find_cut(tiles, TILE_ROWS * pixel_bytes, panels_of(w), depth, KN_THREADS, &cut);
     ns = cut.ns * tile_lines(w, depth) / (double)(2 * panels_of(w));
     ns *= pixels > tiles * TILE_ROWS / 2 ? (double)pixels / (double)(tiles * TILE_ROWS) : 0.5; /* rows that are there */
+    ns *= kn_pace(KN_TILES);
     if (pixel_bytes % ALIASED_BYTES == 0 && tiles > 4)
         ns *= 1.15;
     if (weights > NEAR_BYTES && ns < weights / FAR_BYTES_PER_NS / KN_THREADS)
@@ -126,7 +136,7 @@ double kn_gemm_ns(const rg_build *b, const rg_group *group, const kn_case *c)
     double taps = (double)(w->kernel[0] * w->kernel[1]), depth = (double)w->in * taps;
     double weights = depth * lines * TILE_LANES * sizeof(float), far = weights / FAR_BYTES_PER_NS;
     double whole = rows[lines < 4 ? (int)lines : 0], blocks = ceil(pixels / whole);
-    double work = 2 * whole * depth * lines * TILE_LANES / (lines > 2 ? rate : narrow);
+    double work = 2 * whole * depth * lines * TILE_LANES / (lines > 2 ? rate : narrow) * kn_pace(KN_GEMM);
     double ns = blocks * (work + ceil(lines / 4) * block);
 
     (void)group;

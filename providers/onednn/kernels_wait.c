@@ -46,8 +46,8 @@ inlay_status kn_wait(rg_build *b, const rg_group *group, const kn_case *c, bool 
     kn_choice choice = { .op = group->op, .count = 1, .source = KN_ONLY, .kernel = { KN_TILES },
                          .why = "made row by row as the convolution of single channels behind it reads it" };
     uint32_t reader;
+    double alone, together;
     rg_group next;
-    bool gains;
     kn_case d;
 
     *out_waits = false;
@@ -58,10 +58,14 @@ inlay_status kn_wait(rg_build *b, const rg_group *group, const kn_case *c, bool 
         !read_reader(b, group, reader, &next, &d) || !depthwise_runs(b, &d) || !depthwise_makes(&d.w))
         return INLAY_OK;
     choice.ns[0] = kn_tiles_ns(b, group, c) + kn_gates_ns(b, group, kn_kernels[KN_TILES].gate_ns);
+    alone = kn_tiles_ns(b, group, c);
+    if (kn_pace(KN_TILES) > 1 && kn_library_ns(b, group, c) < alone)
+        alone = kn_library_ns(b, group, c);
     b->op = &b->c->ops[reader];
-    gains = kn_waiting_ns(c, &d) < kn_tiles_ns(b, group, c) + kn_depthwise_ns(b, &next, &d);
+    alone += kn_depthwise_ns(b, &next, &d);
+    together = kn_waiting_ns(c, &d) * kn_pace(KN_TILES);
     b->op = op;
-    if (!gains && b->state->kernel != KN_DEPTHWISE)
+    if (together >= alone && b->state->kernel != KN_DEPTHWISE)
         return INLAY_OK;
     b->ahead[group->out] = malloc(sizeof *b->ahead[group->out]);
     if (b->ahead[group->out] == NULL)

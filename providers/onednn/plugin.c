@@ -63,6 +63,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     rg_state *state = calloc(1, sizeof *state);
     const char *precision = "f32";
     bool winograd = true, pairs = true;
+    kit_refusal why = { 0, "", "" };
     inlay_status status = cap_cpu(args, diag);
     dnnl_status_t code;
 
@@ -99,7 +100,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         state->team = NULL;
     state->tiles = tiles_of_cpu();
     state->moves = moves_of_cpu();
-    state->bytes = bytes_of_cpu();
+    state->bytes = byte_set_of_cpu();
     state->sgemm = state->attend = sg_kernel_best();
     state->kernel = KN_COUNT;
     for (uint32_t i = 0; i < args->option_count; i++) {
@@ -110,7 +111,8 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         else if (strcmp(v->name, "pairs") == 0)
             pairs = v->i != 0;
         else if (strcmp(v->name, "own_loops") == 0 && v->i == 0)
-            state->sgemm = state->attend = NULL, state->tiles = NULL, state->moves = NULL, state->bytes = NULL;
+            state->sgemm = state->attend = NULL, state->tiles = NULL, state->moves = NULL,
+            state->bytes = q_library_has_products(&why) ? NULL : state->bytes; /* which has no others */
         else if (strcmp(v->name, "reproducible") == 0)
             state->reproducible = v->i != 0;
         else if (strcmp(v->name, "kernel") == 0 && v->s != NULL)
@@ -158,7 +160,9 @@ static const void *extension(void *state, const char *name)
         return &kernels;
     if (strcmp(name, INLAY_EXT_SOURCES) == 0)
         return kernel_sources();
-    return strcmp(name, INLAY_EXT_INTEGERS) == 0 && q_has_products(&why) ? &fast : NULL;
+    if (strcmp(name, INLAY_EXT_INTEGERS) == 0 && (q_library_has_products(&why) || byte_set_of_cpu() != NULL))
+        return &fast;
+    return NULL;
 }
 
 static const inlay_provider provider = {

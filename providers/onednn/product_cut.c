@@ -11,8 +11,8 @@ typedef struct cut {
     int64_t batch, m, n, k;
     int64_t rows, columns; /* of a block */
     uint32_t axes;         /* that products are counted by */
-    int64_t dims[RG_MAX_RANK], a_steps[RG_MAX_RANK], b_steps[RG_MAX_RANK];
-    int64_t a_line, b_line; /* elements from one row to the next, of one column where it is turned */
+    int64_t dims[RG_MAX_RANK], a_steps[RG_MAX_RANK], b_steps[RG_MAX_RANK], y_steps[RG_MAX_RANK];
+    int64_t a_line, b_line, y_line; /* elements from one row to the next, of one column where it is turned */
     bool a_turned, b_turned, biased;
 } cut;
 
@@ -52,13 +52,13 @@ static inlay_status one_block(const cut_call *call, int64_t unit)
     const float *b = (const float *)call->args[ARG_B] + offset(d, i, d->b_steps) +
                      column * (d->b_turned ? d->b_line : 1);
     const float *bias = d->biased ? (const float *)call->args[ARG_BIAS] + column : NULL;
-    float *y = (float *)call->args[ARG_Y] + (i * d->m + row) * d->n + column;
+    float *y = (float *)call->args[ARG_Y] + offset(d, i, d->y_steps) + row * d->y_line + column;
 
-    if (dn_sgemm(d->a_turned, d->b_turned, rows, columns, d->k, a, d->a_line, b, d->b_line, y, d->n) != dnnl_success)
+    if (dn_sgemm(d->a_turned, d->b_turned, rows, columns, d->k, a, d->a_line, b, d->b_line, y, d->y_line) != dnnl_success)
         return INLAY_INTERNAL;
     for (int64_t r = 0; bias != NULL && r < rows; r++)
         for (int64_t c = 0; c < columns; c++)
-            y[r * d->n + c] += bias[c];
+            y[r * d->y_line + c] += bias[c];
     return INLAY_OK;
 }
 
@@ -126,12 +126,37 @@ static inlay_status emit(rg_build *b, const cut *d, const rg_place *const *place
     return rg_emit_native(b, &kept->native, places, count);
 }
 
-inlay_status rg_emit_cut(rg_build *b, const rg_place *a, const rg_place *w, int64_t batch, int64_t m, int64_t k,
-                         int64_t n, const rg_place *y)
+/* Results that lie one after the other. */
+static void describe_rows(cut *d)
 {
-    const cut d = { .native.run = run_cut, .batch = batch, .m = m, .n = n, .k = k, .axes = 1, .dims = { batch },
-                    .b_steps = { k * n }, .a_line = k, .b_line = n };
+    int64_t step = d->m * d->n;
 
+    d->y_line = d->n;
+    for (uint32_t x = d->axes; x-- > 0; step *= d->dims[x])
+        d->y_steps[x] = step;
+}
+
+inlay_status rg_emit_cut(rg_build *b, const rg_place *a, const rg_place *w, int64_t batch, int64_t groups, int64_t m,
+                         int64_t k, int64_t n, const rg_place *y)
+{
+    const cut d = { .native.run = run_cut, .batch = batch * groups, .m = m, .n = n, .k = k, .axes = 2,
+                    .dims = { batch, groups }, .a_steps = { 0, k }, .b_steps = { groups * k * n, k * n },
+                    .y_steps = { m * groups * n, n }, .a_line = groups * k, .b_line = n, .y_line = groups * n };
+
+    return emit(b, &d, (const rg_place *const[]){ a, w, y }, 3);
+}
+
+inlay_status rg_emit_cut_matrices(rg_build *b, const rg_place *a, const rg_place *w, const rg_place *y)
+{
+    const uint32_t axes = (uint32_t)y->md.ndims - 2;
+    cut d = { .native.run = run_cut, .batch = 1, .axes = axes, .m = a->md.dims[axes], .k = a->md.dims[axes + 1],
+              .n = w->md.dims[axes + 1] };
+
+    for (uint32_t x = 0; x < axes; x++)
+        d.batch *= d.dims[x] = y->md.dims[x];
+    describe(&a->md, axes, d.a_steps, &d.a_line, &d.a_turned);
+    describe(&w->md, axes, d.b_steps, &d.b_line, &d.b_turned);
+    describe_rows(&d);
     return emit(b, &d, (const rg_place *const[]){ a, w, y }, 3);
 }
 
@@ -168,6 +193,7 @@ inlay_status rg_lower_cut(rg_build *b, const rg_group *group, uint32_t bias_valu
         describe(&a.md, d.axes, d.a_steps, &d.a_line, &d.a_turned);
         describe(&w.md, d.axes, d.b_steps, &d.b_line, &d.b_turned);
     }
+    describe_rows(&d);
     rg_md_plain(&md, 1, &d.n);
     if (d.biased)
         INLAY_TRY(rg_read_constant(b, bias_value, &md, &md, &bias));

@@ -43,11 +43,11 @@ bool rg_takes_product(const kit_node *node)
 
 /* ------------------------------------------------------------------ parsing */
 
-bool q_has_products(kit_refusal *why)
+bool q_library_has_products(kit_refusal *why)
 {
     return dn_has_isa(dnnl_cpu_isa_avx512_core_vnni) ||
            kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
-                      "without AVX-512 VNNI products of bytes saturate in between");
+                      "without AVX-512 VNNI oneDNN's products of bytes saturate in between");
 }
 
 int64_t q_count(const inlay_value_info *v)

@@ -5,8 +5,9 @@
 
 /* ------------------------------------------------------------------ parsing */
 
-/* Has oneDNN products of bytes here that neither saturate in between nor crawl? */
-bool q_has_products(kit_refusal *why);
+/* Has oneDNN products of bytes here that neither saturate in between nor crawl? Where it has none, those of our own run
+ * what they can (bytes.h). */
+bool q_library_has_products(kit_refusal *why);
 bool q_is_bytes(const inlay_value_info *v); /* uint8 or int8 */
 /* A constant float scale above 0. count: elements, 1 or what `most` says. */
 bool q_known_scale(const inlay_value_info *v, int64_t most, const char *what, float *out_first, kit_refusal *why);

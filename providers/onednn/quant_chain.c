@@ -265,7 +265,7 @@ static bool find_pair(chain *c)
         (f->alg != dnnl_binary_add && f->alg != dnnl_binary_mul) || !quantize_divides(c->scale) || f->a >= STEP ||
         f->b >= STEP)
         return false;
-    *p = (byte_pair){ .alg = f->alg, .y_scale = c->scale, .y_zero = c->zero, .low = -INFINITY, .high = INFINITY,
+    *p = (byte_pair){ .product = f->alg == dnnl_binary_mul, .y_scale = c->scale, .y_zero = c->zero, .low = -INFINITY, .high = INFINITY,
                       .y_signed = c->is_signed };
     if (g != NULL && g->alg == dnnl_eltwise_relu && g->alpha == 0) {
         p->low = 0;

@@ -69,9 +69,10 @@ static bool parse_linear(const kit_node *node, rg_op *op, kit_refusal *why)
 
 static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 {
+    kit_refusal library = { 0, "", "" };
     const inlay_value_info *x = kit_input(node, X), *w = kit_input(node, weights_at(op)), *zero;
 
-    if (!q_has_products(why) || !rg_known_rank(x, 3, 5, "input 0", why) || !weights_fit(node, op, why) ||
+    if ((!is_linear(op) && !q_library_has_products(why)) || !rg_known_rank(x, 3, 5, "input 0", why) || !weights_fit(node, op, why) ||
         !rg_known_rank(w, x->rank, x->rank, "the weights", why))
         return false;
     if (!q_is_bytes(x))
@@ -88,7 +89,8 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "oneDNN's sums of so few filters a group may be wrong");
     for (uint32_t i = 0; i < x->rank - 2; i++)
         op->kernel[i] = w->dims[2 + i].value;
-    return rg_parse_window(node, x->rank - 2, op, why);
+    return rg_parse_window(node, x->rank - 2, op, why) &&
+           (!is_linear(op) || q_library_has_products(&library) || bytes_offers_conv(node, op, why));
 }
 
 /* ------------------------------------------------------------------ lowering */

@@ -1,5 +1,7 @@
 /* What integer operators take, as measured on a core with AVX-512 VNNI; see cost.c. */
+#include "cpu.h"
 #include "quant.h"
+#include <math.h>
 
 #define BYTE_FLOPS_PER_NS 1000.0
 #define REQUANTIZE_NS 0.03     /* an element of a convolution */
@@ -8,6 +10,12 @@
 #define BYTES_PER_NS 16.0      /* elements that become bytes, or come from them */
 #define CALL_NS 60.0
 #define WEIGHT_BYTES_PER_NS 60.0
+
+/* How many times as long products take at other levels: bytes that are widened first, or vectors half as long. */
+static double pace(void)
+{
+    return cpu_has_vnni() ? 1 : cpu_has_avx_vnni() ? 3 : 8;
+}
 
 static double count_of(const inlay_cost_request *r, const uint32_t *list, uint32_t count, uint32_t i)
 {
@@ -40,11 +48,11 @@ void rg_quant_cost(const rg_op *op, const inlay_cost_request *r, const inlay_nod
             per *= (double)op->kernel[i];
         weights = count_of(r, info->inputs, info->input_count, at);
         flops = 2 * y * per;
-        rate = BYTE_FLOPS_PER_NS;
-        more = conv ? y * REQUANTIZE_NS : 0;
+        rate = BYTE_FLOPS_PER_NS / pace();
+        more = conv ? y * REQUANTIZE_NS * pace() : 0;
         if (conv && op->group > 1 && w->dims[1].value < 8) {
-            rate = 2 / THIN_TAP_NS;
-            more = y * THIN_NS;
+            rate = 2 / THIN_TAP_NS / sqrt(pace());
+            more = y * THIN_NS * sqrt(pace());
         }
     } else if (f == &rg_view || f == &rg_transpose || f == &rg_int_cast) {
         flops = 0; /* behind a product, or nothing at all */

@@ -37,14 +37,15 @@ typedef struct strip {
     const uint8_t *x;     /* of the image */
     int64_t first, last;
     const uint8_t *pixels[TABLE_PIXELS];
-    int64_t row[BT_WINDOW]; /* which one it is */
+    int64_t row[BYTE_WINDOW]; /* which one it is */
 } strip;
 
-bool bytes_depthwise_runs(const kn_window *w)
+bool bytes_depthwise_runs(const byte_set *set, const kn_window *w)
 {
     const int64_t slots = (w->kernel[0] - 1) * w->dilation[0] + 1;
 
-    return w->flat && w->group > 1 && w->in == w->group && w->out == w->group && slots <= BT_WINDOW &&
+    return w->flat && w->group > 1 && w->in == w->group && w->out == w->group && slots <= BYTE_WINDOW &&
+           (set->halves || w->out >= set->block) &&
            slots * ((w->kernel[1] - 1) * w->dilation[1] + 1) <= TABLE_PIXELS;
 }
 
@@ -65,28 +66,30 @@ static const uint8_t *const *find_row(const depthwise *d, int64_t at, strip *s)
     return table;
 }
 
-/* How channels are cut: blocks of BT_WIDTH, of which the last lies over the one before where it would be more than half
- * full, or is a half; few channels are halves alone. */
-static int64_t block_width(int64_t channels)
+/* How channels are cut: blocks, of which the last lies over the one before where it is more than half full, or where
+ * there are no halves, or else is a half; few channels are halves alone. */
+static int64_t block_width(const byte_set *set, int64_t channels)
 {
-    return channels < BT_WIDTH ? BT_WIDTH / 2 : BT_WIDTH;
+    return channels < set->block ? set->block / 2 : set->block;
 }
 
-static int64_t block_count(int64_t channels)
+static int64_t block_count(const byte_set *set, int64_t channels)
 {
-    return (channels + block_width(channels) - 1) / block_width(channels);
+    return (channels + block_width(set, channels) - 1) / block_width(set, channels);
 }
 
-static byte_block block_kind(int64_t channels, int64_t block)
+static byte_block block_kind(const byte_set *set, int64_t channels, int64_t block)
 {
-    return channels >= BT_WIDTH && channels - block * BT_WIDTH > BT_WIDTH / 2 ? BT_WHOLE : BT_HALF;
+    return !set->halves || (channels >= set->block && channels - block * set->block > set->block / 2) ? BYTE_WHOLE
+                                                                                                     : BYTE_HALF;
 }
 
-static int64_t block_channel(int64_t channels, int64_t block)
+static int64_t block_channel(const byte_set *set, int64_t channels, int64_t block)
 {
-    const int64_t first = block * block_width(channels);
+    const int64_t first = block * block_width(set, channels);
 
-    return block_kind(channels, block) == BT_WHOLE && first + BT_WIDTH > channels ? channels - BT_WIDTH : first;
+    return block_kind(set, channels, block) == BYTE_WHOLE && first + set->block > channels ? channels - set->block
+                                                                                           : first;
 }
 
 /* Pixels of a row by blocks of one kind from number `block` on. */
@@ -94,13 +97,13 @@ static void one_run(const depthwise_call *call, const uint8_t *const *const *row
                     int64_t block, byte_window *b)
 {
     const depthwise *d = call->d;
-    const int64_t most = b->kind == BT_HALF ? 2 * BT_PIXELS : BT_PIXELS;
+    const int64_t most = b->kind == BYTE_HALF ? 2 * BYTE_PIXELS : BYTE_PIXELS;
 
-    b->w = (const int8_t *)call->args[ARG_W] + block * BT_WIDTH * 4 * d->quads * d->w.kernel[1];
+    b->w = (const int8_t *)call->args[ARG_W] + block * d->set->tap_bytes * d->quads * d->w.kernel[1];
     b->ending = d->ending;
-    b->ending.first += block * BT_WIDTH;
-    b->ending.scale += block * BT_WIDTH;
-    b->channel = block_channel(d->w.out, block);
+    b->ending.first += block * d->set->block;
+    b->ending.scale += block * d->set->block;
+    b->channel = block_channel(d->set, d->w.out, block);
     b->y = y + b->channel;
     for (int64_t x = 0; x < pixels; x += b->pixels) {
         const int64_t left = pixels - x;
@@ -118,24 +121,26 @@ static void one_row(const depthwise_call *call, int64_t y, int64_t block, int64_
 {
     const depthwise *d = call->d;
     const kn_window *w = &d->w;
-    const int64_t at = y * w->stride[0] - w->begin[0], pixels = s->last - s->first, whole = w->out / BT_WIDTH;
-    const uint8_t *const *rows[BT_WINDOW];
-    byte_window b = { .quads = d->quads, .width = w->kernel[1], .y_pixel = w->out, .stride = w->stride[1],
-                      .dilation = w->dilation[1], .flip = d->flip };
+    const int64_t at = y * w->stride[0] - w->begin[0], pixels = s->last - s->first, width = d->set->block, whole = w->out / width;
+    const uint8_t *const *rows[BYTE_WINDOW];
+    byte_window b = { .quads = d->quads, .height = w->kernel[0], .width = w->kernel[1], .y_pixel = w->out,
+                      .stride = w->stride[1], .dilation = w->dilation[1], .flip = d->flip };
 
     for (int64_t r = 0; r < 4 * d->quads; r++)
         rows[r] = r < w->kernel[0] ? find_row(d, at + r * w->dilation[0], s) : rows[0];
     out += (y * w->out_width + s->first) * w->out;
     if (block < whole) {
-        b.kind = BT_WHOLE;
-        b.channels = ((past < whole ? past : whole) - block) * BT_WIDTH;
+        b.kind = BYTE_WHOLE;
+        b.channels = ((past < whole ? past : whole) - block) * width;
         one_run(call, rows, out, pixels, block, &b);
     }
     for (block = block > whole ? block : whole; block < past; block++) {
-        const int64_t width = (b.kind = block_kind(w->out, block)) == BT_WHOLE ? BT_WIDTH : BT_WIDTH / 2;
-        const int64_t left = w->out - block_channel(w->out, block);
+        const int64_t left = w->out - block_channel(d->set, w->out, block);
+        int64_t room;
 
-        b.channels = left < width ? left : width;
+        b.kind = block_kind(d->set, w->out, block);
+        room = b.kind == BYTE_WHOLE ? width : width / 2;
+        b.channels = left < room ? left : room;
         one_run(call, rows, out, pixels, block, &b);
     }
 }
@@ -145,7 +150,7 @@ static inlay_status depthwise_units(void *user, int64_t begin, int64_t end, uint
     const depthwise_call *call = user;
     const depthwise *d = call->d;
     const kn_window *w = &d->w;
-    const int64_t lines = block_count(w->out);
+    const int64_t lines = block_count(d->set, w->out);
 
     (void)worker;
     for (int64_t u = begin; u < end; u++) {
@@ -181,60 +186,80 @@ static inlay_status run_depthwise(const rg_native *native, const rg_state *state
 
 /* ------------------------------------------------------------------ weights */
 
-/* Where the one of a channel lies among those of its block. */
-static int64_t in_order(byte_block kind, int64_t channel)
+/* Bytes of an element of the weights. */
+static int64_t element(const byte_set *set)
 {
-    return channel / 4 % 4 * BT_LANES + channel / 16 % (kind == BT_HALF ? 2 : 4) * 4 + channel % 4;
+    return set->tap_bytes / set->block / 4;
 }
 
-/* The layout: for each block of channels [quads of rows][width][BT_WIDTH][4]; then the sum of each window. Seven axes,
- * which no weights have, tell it from others. */
-static bool depthwise_layout(const kn_window *w, rg_md *md)
+/* The layout: for each block of channels [quads of rows][width][tap_bytes]; then the sum of each window. Seven axes,
+ * which no weights have, tell it from others, the fifth what an element has. */
+static bool depthwise_layout(const byte_set *set, const kn_window *w, rg_md *md)
 {
-    int64_t dims[] = { 1, 1, 1, 1, 1, 0, block_count(w->out) * BT_WIDTH };
+    int64_t dims[] = { 1, 1, 1, 1, element(set), 0, block_count(set, w->out) * set->block };
 
     if (__builtin_mul_overflow((w->kernel[0] + 3) / 4 * 4, w->kernel[1], &dims[5]))
         return false;
-    dims[5] += (int64_t)sizeof(int32_t);
+    dims[5] += (int64_t)sizeof(int32_t) / dims[4];
     rg_md_plain(md, 7, dims);
     md->data_type = dnnl_s8;
     return true;
 }
 
-/* The window of one channel, at its place among those of a block; its sum. */
-static int32_t pack_window(const int8_t *from, int64_t height, int64_t width, int64_t row, int64_t pixel, int8_t *to)
+/* The window of one channel of a block of weights, how it lies there; its sum. */
+typedef struct window_plan {
+    const byte_set *set;
+    byte_block kind;
+    int64_t height, width, row, pixel; /* of the window; steps of the original */
+} window_plan;
+
+static int32_t pack_window(const window_plan *p, const int8_t *from, int channel, char *block)
 {
     int32_t sum = 0;
 
-    for (int64_t h = 0; h < height; h++)
-        for (int64_t w = 0; w < width; w++)
-            sum += to[(h / 4 * width + w) * BT_WIDTH * 4 + h % 4] = from[h * row + w * pixel];
+    for (int64_t h = 0; h < p->height; h++) {
+        const int at = p->set->tap_place(p->kind, channel, (int)(h % 4));
+
+        for (int64_t w = 0; w < p->width; w++) {
+            char *tap = block + (h / 4 * p->width + w) * p->set->tap_bytes;
+            const int8_t weight = from[h * p->row + w * p->pixel];
+
+            sum += weight;
+            if (element(p->set) == 1)
+                ((int8_t *)tap)[at] = weight;
+            else
+                ((int16_t *)(void *)tap)[at] = weight;
+        }
+    }
     return sum;
 }
 
 bool bytes_pack_depthwise(const rg_md *plain, const void *source, const rg_md *md, void *target)
 {
+    const byte_set *set = byte_set_of_cpu();
     const int64_t *dims = plain->dims, *s = plain->strides;
     const bool flat = plain->ndims == 5; /* groups, 1, 1, height, width */
-    const int64_t height = flat ? dims[3] : 1, width = flat ? dims[4] : dims[3], blocks = block_count(dims[0]);
-    const int64_t block_bytes = (height + 3) / 4 * width * BT_WIDTH * 4;
+    window_plan p = { .set = set, .height = flat ? dims[3] : 1, .width = flat ? dims[4] : dims[3],
+                      .row = flat ? s[3] : 0, .pixel = s[plain->ndims - 1] };
+    int64_t blocks, block_bytes;
     int32_t *sums;
 
-    if (md->ndims != 7 || plain->ndims < 4 || plain->ndims > 5 || md->data_type != dnnl_s8)
+    if (set == NULL || md->ndims != 7 || plain->ndims < 4 || plain->ndims > 5 || md->data_type != dnnl_s8)
         return false;
+    blocks = block_count(set, dims[0]);
+    block_bytes = (p.height + 3) / 4 * p.width * set->tap_bytes;
     memset(target, 0, rg_md_bytes(md));
     sums = (int32_t *)(void *)((char *)target + blocks * block_bytes);
     for (int64_t b = 0; b < blocks; b++) {
-        const byte_block kind = block_kind(dims[0], b);
-        const int64_t first = block_channel(dims[0], b), left = dims[0] - first;
+        const int64_t first = block_channel(set, dims[0], b), left = dims[0] - first;
 
-        for (int64_t c = 0; c < (kind == BT_HALF ? BT_WIDTH / 2 : BT_WIDTH) && c < left; c++) {
-            int8_t *to = (int8_t *)target + b * block_bytes + in_order(kind, c) * 4;
+        p.kind = block_kind(set, dims[0], b);
+        for (int c = 0; c < (p.kind == BYTE_HALF ? set->block / 2 : set->block) && c < left; c++) {
             const int8_t *from = (const int8_t *)source + (first + c) * s[0];
 
-            sums[first + c] = pack_window(from, height, width, flat ? s[3] : 0, s[plain->ndims - 1], to);
-            if (kind == BT_HALF) /* the other pixel's */
-                (void)pack_window(from, height, width, flat ? s[3] : 0, s[plain->ndims - 1], to + BT_WIDTH / 8 * 4);
+            sums[first + c] = pack_window(&p, from, c, (char *)target + b * block_bytes);
+            if (p.kind == BYTE_HALF) /* the other pixel's */
+                (void)pack_window(&p, from, c, (char *)target + b * block_bytes + set->block / 8 * 4);
         }
     }
     return true;
@@ -246,7 +271,7 @@ bool bytes_pack_depthwise(const rg_md *plain, const void *source, const rg_md *m
 static void cut(depthwise *d, uint32_t threads)
 {
     const kn_window *w = &d->w;
-    const int64_t span = (w->kernel[1] - 1) * w->dilation[1] + 1, lines = block_count(w->out);
+    const int64_t span = (w->kernel[1] - 1) * w->dilation[1] + 1, lines = block_count(d->set, w->out);
     const int64_t fit = (TABLE_PIXELS / d->slots - span) / w->stride[1] + 1;
     double best = -1;
 
@@ -274,20 +299,22 @@ static void cut(depthwise *d, uint32_t threads)
 /* What there is one of for each channel, in the order of blocks. */
 static inlay_status end_channels(rg_build *b, const bytes_case *c, const int32_t *sums, int32_t *first, float *scale)
 {
-    const int64_t blocks = block_count(c->w.out);
+    const byte_set *set = b->state->bytes;
+    const int64_t blocks = block_count(set, c->w.out);
     inlay_status status = INLAY_OK;
 
     for (int64_t k = 0; k < blocks && status == INLAY_OK; k++) {
-        const byte_block kind = block_kind(c->w.out, k);
-        const int64_t channel = block_channel(c->w.out, k), left = c->w.out - channel, at = k * BT_WIDTH;
+        const byte_block kind = block_kind(set, c->w.out, k);
+        const int64_t channel = block_channel(set, c->w.out, k), left = c->w.out - channel;
+        const int width = kind == BYTE_HALF ? set->block / 2 : set->block;
 
-        for (int64_t i = 0; i < (kind == BT_HALF ? BT_WIDTH / 2 : BT_WIDTH) && i < left && status == INLAY_OK; i++) {
-            const int64_t to = at + in_order(kind, i);
+        for (int i = 0; i < width && i < left && status == INLAY_OK; i++) {
+            const int64_t to = k * set->block + set->sum_place(kind, i);
 
             status = bytes_end_channel(b, c, channel + i, sums[channel + i], &first[to], &scale[to]);
-            if (kind == BT_HALF) {
-                first[to + BT_WIDTH / 8] = first[to];
-                scale[to + BT_WIDTH / 8] = scale[to];
+            if (kind == BYTE_HALF) {
+                first[to + set->block / 8] = first[to];
+                scale[to + set->block / 8] = scale[to];
             }
         }
     }
@@ -297,14 +324,15 @@ static inlay_status end_channels(rg_build *b, const bytes_case *c, const int32_t
 inlay_status bytes_lower_depthwise(rg_build *b, const bytes_case *c)
 {
     const rg_op *op = b->op;
-    const int64_t room = block_count(c->w.out) * BT_WIDTH;
+    const byte_set *set = b->state->bytes;
+    const int64_t room = block_count(set, c->w.out) * set->block;
     const int32_t *sums;
     inlay_status status;
     depthwise *d = NULL;
     rg_place w, y;
     rg_md md;
 
-    if (!depthwise_layout(&c->w, &md))
+    if (!depthwise_layout(set, &c->w, &md))
         return inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': its windows are too large", op->name);
     INLAY_TRY(rg_read_constant(b, op->in[W], &c->weights, &md, &w));
     sums = (const int32_t *)(const void *)((const char *)b->instance->buffers[w.buffer].data + rg_md_bytes(&md) -
@@ -315,7 +343,7 @@ inlay_status bytes_lower_depthwise(rg_build *b, const bytes_case *c)
     d = calloc(1, sizeof *d + 2 * (size_t)room * sizeof d->room[0] + (size_t)room);
     if (d == NULL)
         return q_no_memory(b);
-    *d = (depthwise){ .native.run = run_depthwise, .set = b->state->bytes, .w = c->w,
+    *d = (depthwise){ .native.run = run_depthwise, .set = set, .w = c->w,
                       .x_pixel = tiles_pixel_step(&c->x.md), .quads = (c->w.kernel[0] + 3) / 4,
                       .slots = (c->w.kernel[0] - 1) * c->w.dilation[0] + 1,
                       .flip = c->x.md.data_type == dnnl_s8 };

@@ -5,6 +5,7 @@
  *     sum (a - za)(w - zw) = sum a w - za * colsum(w) - zw * (rowsum(a) - K za)
  *
  * All of that is exact modulo 2^32, as int32 is. */
+#include "bytes.h"
 #include "quant.h"
 #include "vecmath.h"
 
@@ -51,7 +52,7 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
     const inlay_value_info *w_zero = kit_input(node, at->w_zero);
     int64_t zeros = w_zero == NULL ? 1 : q_count(w_zero);
 
-    if (!q_has_products(why) || !rg_known_rank(a, 2, 6, "input 0", why) || !rg_known_rank(w, 2, 2, "the matrix", why))
+    if (!bytes_offer_product(node, at->w, why) || !rg_known_rank(a, 2, 6, "input 0", why) || !rg_known_rank(w, 2, 2, "the matrix", why))
         return false;
     if (!q_is_bytes(a) || !q_is_bytes(w))
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "an input is not of 8 bits");
@@ -412,8 +413,6 @@ static inlay_status emit_product(rg_build *b, const rg_place *a, int64_t m, int6
     desc.y.data_type = dnnl_s32;
     x.md = desc.x;
     INLAY_TRY(rg_describe(b, &desc, &pd));
-    if (op->axes != 0)
-        q_shift(b, weights);
     INLAY_TRY(rg_read_constant(b, weights, &w_plain, dn_layout(pd, dnnl_query_weights_md, &(rg_md){ 0 }), &w));
     INLAY_TRY(rg_new_place(b, &desc.y, out));
     status = rg_emit(b, pd,
@@ -446,7 +445,12 @@ static inlay_status lower(rg_build *b, const rg_group *group)
     t->a_signed = rg_type(b, op->in[0]) == dnnl_s8;
     t->floats = rg_type(b, group->out) == dnnl_f32;
     INLAY_TRY(rg_read_plain(b, op->in[0], &a));
-    INLAY_TRY(emit_product(b, &a, padded_rows(b, &a, m, k), k, n, &sums));
+    if (op->axes != 0)
+        q_shift(b, op->in[at->w]);
+    if (bytes_run_products(b->state))
+        INLAY_TRY(bytes_emit_product(b, &a, op->in[at->w], m, k, n, &sums));
+    else
+        INLAY_TRY(emit_product(b, &a, padded_rows(b, &a, m, k), k, n, &sums));
     o.places[0] = &sums;
     if (op->in_count > at->a_zero && op->in[at->a_zero] != INLAY_NONE) {
         INLAY_TRY(read_operand(b, op->in[at->a_zero], &o));

@@ -4,19 +4,9 @@
  * Zero points of the input are taken out of what sums begin with. Where a window reaches past the image, or channels do
  * not come in fours, a copy is read whose border is the zero point. */
 #include "bytes.h"
-#include "cpu.h"
 #include "quant.h"
 #include "tiles.h"
 #include "window.h"
-
-const byte_set *bytes_of_cpu(void)
-{
-#if defined(ONEDNN_X86_LEVELS)
-    if (cpu_has_vnni())
-        return &bytes_vnni;
-#endif
-    return NULL;
-}
 
 /* ------------------------------------------------------------------ the border */
 
@@ -136,10 +126,13 @@ typedef struct direct {
     int64_t height;                     /* rows of an image */
     int64_t s_image, s_row, s_pixel;    /* steps in x for steps in y */
     int64_t tap_count, quads, channels;
+    int64_t strip; /* pixels whose windows are widened one by one, 0: they are read as they are */
+    int64_t window_rows, window_row, window_span; /* of a window: rows, bytes from one to the next, and of one */
+    int64_t wide_row; /* elements of such a row of all pixels of an output row, where they are widened at once, or 0 */
     int64_t row_tiles, block, chunk, panels; /* tiles of a row, of a unit; panels of a unit */
     bool flip;
     byte_ending ending;
-    int64_t taps[]; /* then first and scale of all channels */
+    int64_t taps[]; /* in the image, in what is widened; then first and scale of all channels */
 } direct;
 
 typedef struct direct_call {
@@ -148,43 +141,122 @@ typedef struct direct_call {
 } direct_call;
 
 enum { ARG_X, ARG_W, ARG_Y };
-enum { TILE_PIXELS = 6, ALONE_FLOPS = 400000 };
+/* STRIP: elements of widened windows, some of which are for what one of them writes behind its end; those of the last
+ * tile may be twice as many. */
+enum { TILE_PIXELS = 6, ALONE_FLOPS = 400000, STRIP = 8192, STRIP_MOST = 32768, STRIP_END = 16 };
 
-static int64_t lines_of(int64_t channels)
+static int64_t lines_of(const byte_set *set, int64_t channels)
 {
-    return (channels + BT_LANES - 1) / BT_LANES;
+    return (channels + set->lanes - 1) / set->lanes;
 }
 
-/* Pixels [first, last) of a row by one panel. */
-static void one_panel(const direct_call *call, int64_t panel, int64_t row, int64_t first, int64_t last)
+/* May the windows of a filter have so many bytes, channels in fours? */
+static bool depth_fits(const byte_set *set, int64_t depth)
+{
+    return !set->wide || depth <= STRIP_MOST;
+}
+
+/* Pixels of a row of the output, and what their windows are read from: the image, or some of it widened. */
+typedef struct pixel_run {
+    int64_t row, first, last;
+    const uint8_t *x; /* of the first */
+    int64_t x_pixel, tap_count, steps;
+    const int64_t *taps;
+    bool flip;
+} pixel_run;
+
+static void one_panel(const direct_call *call, int64_t panel, const pixel_run *run)
 {
     const direct *d = call->d;
-    const int64_t column = panel * BT_WIDTH, left = d->channels - column;
-    const int64_t lines = lines_of(left < BT_WIDTH ? left : BT_WIDTH), most = bt_rows(lines);
-    const int64_t tiles = (last - first + most - 1) / most, pixel = row * d->row_pixels;
-    const uint8_t *x = (const uint8_t *)call->args[ARG_X] + row / d->height * d->s_image + row % d->height * d->s_row;
+    const byte_set *set = d->set;
+    const int64_t column = panel * set->width, left = d->channels - column;
+    const int64_t lines = lines_of(set, left < set->width ? left : set->width), most = set->rows[lines - 1];
+    const int64_t pixels = run->last - run->first, tiles = (pixels + most - 1) / most;
+    const int64_t least = pixels / tiles, more = pixels % tiles; /* so many tiles have one more */
     byte_product p = {
-        .x_pixel = d->s_pixel,
-        .taps = d->taps,
-        .tap_count = d->tap_count,
-        .quads = d->quads,
-        .w = (const int8_t *)call->args[ARG_W] + panel * d->tap_count * d->quads * BT_WIDTH * 4,
+        .x = run->x,
+        .x_pixel = run->x_pixel,
+        .taps = run->taps,
+        .tap_count = run->tap_count,
+        .steps = run->steps,
+        .w = (const int8_t *)call->args[ARG_W] + panel * d->tap_count * d->quads * set->width * 4,
         .lines = lines,
+        .y = (uint8_t *)call->args[ARG_Y] + (run->row * d->row_pixels + run->first) * d->channels + column,
         .y_pixel = d->channels,
-        .columns = left < BT_WIDTH ? left : BT_WIDTH,
-        .flip = d->flip,
+        .columns = left < set->width ? left : set->width,
+        .flip = run->flip,
         .ending = d->ending,
     };
 
     p.ending.first += column;
     p.ending.scale += column;
     for (int64_t t = 0; t < tiles; t++) {
-        const int64_t begin = first + t * (last - first) / tiles, end = first + (t + 1) * (last - first) / tiles;
+        const int64_t rows = least + (t < more);
 
-        p.x = x + begin * d->s_pixel;
-        p.y = (uint8_t *)call->args[ARG_Y] + (pixel + begin) * d->channels + column;
-        d->set->multiply(&p, (int)(end - begin));
+        set->multiply(&p, (int)rows);
+        p.x += rows * p.x_pixel;
+        p.y = (uint8_t *)p.y + rows * p.y_pixel;
     }
+}
+
+/* Pixels whose windows are put together in a strip, tap by tap, by panels [panel, past). */
+static void by_windows(const direct_call *call, int64_t panel, int64_t past, const pixel_run *all)
+{
+    static const int64_t start = 0;
+    const direct *d = call->d;
+    const int64_t depth = d->tap_count * d->quads * 4;
+    int16_t strip[STRIP_MOST + STRIP_END];
+    pixel_run run = { .row = all->row, .x = (const uint8_t *)strip, .x_pixel = depth * 2, .tap_count = 1,
+                      .steps = depth / 2, .taps = &start };
+
+    for (run.first = all->first; run.first < all->last; run.first = run.last) {
+        const uint8_t *x = all->x + (run.first - all->first) * d->s_pixel;
+        int16_t *wide = strip;
+
+        run.last = run.first + d->strip < all->last ? run.first + d->strip : all->last;
+        if (d->tap_count == 1 && d->s_pixel == depth)
+            d->set->widen(x, (run.last - run.first) * depth, d->flip, wide);
+        else
+            for (int64_t i = run.first; i < run.last; i++, x += d->s_pixel)
+                for (int64_t t = 0; t < d->tap_count; t++, wide += d->quads * 4)
+                    d->set->widen(x + d->taps[t], d->quads * 4, d->flip, wide);
+        for (int64_t k = panel; k < past; k++)
+            one_panel(call, k, &run);
+    }
+}
+
+/* Pixels of which all that their windows see is widened at once. */
+static void by_rows(const direct_call *call, int64_t panel, int64_t past, const pixel_run *all)
+{
+    const direct *d = call->d;
+    const int64_t span = (all->last - all->first - 1) * d->s_pixel + d->window_span;
+    int16_t strip[STRIP_MOST + STRIP_END];
+    pixel_run run = { .row = all->row, .first = all->first, .last = all->last, .x = (const uint8_t *)strip,
+                      .x_pixel = d->s_pixel * 2, .tap_count = d->tap_count, .steps = d->quads * 2,
+                      .taps = d->taps + d->tap_count };
+
+    for (int64_t i = 0; i < d->window_rows; i++)
+        d->set->widen(all->x + i * d->window_row, span, d->flip, strip + i * d->wide_row);
+    for (; panel < past; panel++)
+        one_panel(call, panel, &run);
+}
+
+/* Pixels [first, last) of a row by panels [panel, past). */
+static void some_pixels(const direct_call *call, int64_t panel, int64_t past, int64_t row, int64_t first, int64_t last)
+{
+    const direct *d = call->d;
+    const uint8_t *x = (const uint8_t *)call->args[ARG_X] + row / d->height * d->s_image + row % d->height * d->s_row;
+    const pixel_run run = { .row = row, .first = first, .last = last, .x = x + first * d->s_pixel,
+                            .x_pixel = d->s_pixel, .tap_count = d->tap_count, .steps = d->quads, .taps = d->taps,
+                            .flip = d->flip };
+
+    if (d->wide_row > 0)
+        by_rows(call, panel, past, &run);
+    else if (d->strip > 0)
+        by_windows(call, panel, past, &run);
+    else
+        for (; panel < past; panel++)
+            one_panel(call, panel, &run);
 }
 
 /* Units: blocks of pixels, in tiles that a full panel has, by chunks of panels. */
@@ -199,14 +271,12 @@ static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_
         const int64_t first = u / chunks * d->block, last = first + d->block < tiles ? first + d->block : tiles;
         const int64_t chunk = u % chunks * d->chunk, past = chunk + d->chunk < d->panels ? chunk + d->chunk : d->panels;
 
-        for (int64_t panel = chunk; panel < past; panel++) {
-            for (int64_t t = first, next; t < last; t = next) {
-                const int64_t row = t / d->row_tiles, at = t % d->row_tiles;
+        for (int64_t t = first, next; t < last; t = next) {
+            const int64_t row = t / d->row_tiles, at = t % d->row_tiles;
 
-                next = (row + 1) * d->row_tiles < last ? (row + 1) * d->row_tiles : last;
-                one_panel(call, panel, row, at * d->row_pixels / d->row_tiles,
-                          (at + next - t) * d->row_pixels / d->row_tiles);
-            }
+            next = (row + 1) * d->row_tiles < last ? (row + 1) * d->row_tiles : last;
+            some_pixels(call, chunk, past, row, at * d->row_pixels / d->row_tiles,
+                        (at + next - t) * d->row_pixels / d->row_tiles);
         }
     }
     return INLAY_OK;
@@ -227,57 +297,72 @@ static inlay_status run_direct(const rg_native *native, const rg_state *state, i
 
 /* ------------------------------------------------------------------ weights */
 
-/* The layout: panels of BT_WIDTH channels (the last may have fewer vectors) by taps of a window of channels in fours,
- * each [lines * BT_LANES][4]; then the sum of each filter. Six axes, which no weights have, tell it from others. */
-static bool tiles_layout(const rg_md *weights, rg_md *md)
+bool bytes_tiles_layout(const byte_set *set, const rg_md *weights, rg_md *md)
 {
-    int64_t dims[] = { 1, 1, 1, 1, in_fours(weights->dims[1]), lines_of(weights->dims[0]) * BT_LANES };
+    const int64_t parts = set->width == 64 ? 4 : set->wide ? 2 : 1;
+    int64_t dims[] = { 1, 1, 1, parts, in_fours(weights->dims[1]), lines_of(set, weights->dims[0]) * set->lanes };
 
     for (int d = 2; d < weights->ndims; d++)
         if (__builtin_mul_overflow(dims[4], weights->dims[d], &dims[4]))
             return false;
-    dims[4] += (int64_t)sizeof(int32_t);
+    dims[4] = (dims[4] + (int64_t)sizeof(int32_t)) / parts;
     rg_md_plain(md, 6, dims);
     md->data_type = dnnl_s8;
     return true;
 }
 
-/* The weights of one filter at a place of the window, in fours. */
-static int32_t pack_channels(const int8_t *from, int64_t in, int64_t step, int8_t *to, int64_t quad_bytes)
+const int32_t *bytes_tiles_sums(const byte_set *set, const rg_md *md, const void *packed, int64_t channels)
+{
+    return (const int32_t *)(const void *)((const char *)packed + rg_md_bytes(md)) -
+           lines_of(set, channels) * set->lanes;
+}
+
+/* The weights of one filter at a place of the window, in fours; to: those of its panel, of which `channel` it is. */
+static int32_t pack_channels(const byte_set *set, const int8_t *from, int64_t in, int64_t step, int8_t *to,
+                             int64_t channel, int64_t room)
 {
     int32_t sum = 0;
 
-    for (int64_t i = 0; i < in; i += 4) {
+    for (int64_t i = 0; i < in; i += 4, to += room * 4) {
         int8_t four[4] = { 0 };
 
         for (int64_t k = 0; k < 4 && i + k < in; k++)
             sum += four[k] = from[(i + k) * step];
-        memcpy(to + i / 4 * quad_bytes, four, sizeof four);
+        if (set->wide) {
+            memcpy(to + channel * 2, four, sizeof four / 2);
+            memcpy(to + (room + channel) * 2, four + 2, sizeof four / 2);
+        } else {
+            memcpy(to + channel * 4, four, sizeof four);
+        }
     }
     return sum;
 }
 
 bool bytes_pack_tiles(const rg_md *plain, const void *source, const rg_md *md, void *target)
 {
+    const byte_set *set = byte_set_of_cpu();
     const int64_t *dims = plain->dims, *s = plain->strides;
     const bool flat = plain->ndims == 4;
-    const int64_t height = flat ? dims[2] : 1, width = flat ? dims[3] : dims[2], quads = in_fours(dims[1]) / 4;
-    const int64_t room = lines_of(dims[0]) * BT_LANES;
+    int64_t height, width, quads;
     int32_t *sums;
 
-    if (md->ndims != 6 || plain->ndims < 3 || plain->ndims > 4 || md->data_type != dnnl_s8)
+    if (set == NULL || md->ndims != 6 || plain->ndims < 2 || plain->ndims > 4 || md->data_type != dnnl_s8)
         return false;
+    height = flat ? dims[2] : 1;
+    width = plain->ndims == 2 ? 1 : dims[plain->ndims - 1];
+    quads = in_fours(dims[1]) / 4;
     memset(target, 0, rg_md_bytes(md));
-    sums = (int32_t *)(void *)((char *)target + height * width * quads * 4 * room);
+    sums = (int32_t *)(void *)((char *)target + rg_md_bytes(md)) - lines_of(set, dims[0]) * set->lanes;
     for (int64_t o = 0; o < dims[0]; o++) {
-        const int64_t panel = o / BT_WIDTH, left = lines_of(dims[0] - panel * BT_WIDTH);
-        const int64_t quad_bytes = (left < 4 ? left : 4) * BT_LANES * 4;
-        int8_t *to = (int8_t *)target + panel * height * width * quads * BT_WIDTH * 4 + o % BT_WIDTH * 4;
+        const int64_t panel = o / set->width, left = lines_of(set, dims[0] - panel * set->width) * set->lanes;
+        const int64_t room = left < set->width ? left : set->width; /* channels of the panel */
+        const int8_t *from = (const int8_t *)source + o * s[0];
+        int8_t *to = (int8_t *)target + panel * height * width * quads * set->width * 4;
 
         for (int64_t h = 0; h < height; h++)
-            for (int64_t w = 0; w < width; w++, to += quads * quad_bytes)
-                sums[o] += pack_channels((const int8_t *)source + o * s[0] + h * (flat ? s[2] : 0) +
-                                             w * s[plain->ndims - 1], dims[1], s[1], to, quad_bytes);
+            for (int64_t w = 0; w < width; w++, to += quads * room * 4)
+                sums[o] += pack_channels(set, from + h * (flat ? s[2] : 0) + w * s[plain->ndims - 1], dims[1], s[1],
+                                         to, o % set->width, room);
     }
     return true;
 }
@@ -305,6 +390,13 @@ inlay_status bytes_end_channel(rg_build *b, const bytes_case *c, int64_t channel
     return INLAY_OK;
 }
 
+static uint8_t within(uint8_t x, uint8_t low, uint8_t high)
+{
+    const uint8_t least = x < low ? low : x;
+
+    return least > high ? high : least;
+}
+
 void bytes_end(const rg_build *b, const bytes_case *c, byte_ending *out)
 {
     const rg_group *group = c->group;
@@ -312,19 +404,19 @@ void bytes_end(const rg_build *b, const bytes_case *c, byte_ending *out)
 
     *out = (byte_ending){ .zero = (int16_t)(b->op->size + shift), .low = 0, .high = 255,
                           .flip = shift > 0 ? 0x80 : 0 };
-    if (group->post_count > 0) { /* Clip of bytes */
-        out->low = (uint8_t)(group->posts[0].eltwise.alpha + (float)shift);
-        out->high = (uint8_t)(group->posts[0].eltwise.beta + (float)shift);
+    for (uint32_t i = 0; i < group->post_count; i++) { /* Clip of bytes, of what was clipped */
+        const uint8_t low = (uint8_t)(group->posts[i].eltwise.alpha + (float)shift);
+        const uint8_t high = (uint8_t)(group->posts[i].eltwise.beta + (float)shift);
+
+        out->low = within(out->low, low, high);
+        out->high = within(out->high, low, high);
     }
 }
 
-/* Scales from 1 on might leave the range of int32. */
-static bool scales_fit(rg_build *b)
+/* Scales of sums from 1 on might leave the range of int32. */
+static bool scales_fit(const rg_op *op, const char *scales, int64_t count)
 {
-    const rg_op *op = b->op;
-    const char *scales = q_constant(b, op->in[W_SCALE]);
-
-    for (int64_t i = 0; scales != NULL && i < rg_count(b, op->in[W_SCALE]); i++) {
+    for (int64_t i = 0; scales != NULL && i < count; i++) {
         float w;
 
         memcpy(&w, scales + i * (int64_t)sizeof w, sizeof w);
@@ -334,15 +426,56 @@ static bool scales_fit(rg_build *b)
     return scales != NULL;
 }
 
+/* Is there a loop for the windows of g? */
+static bool loops_run(const byte_set *set, const kn_window *g)
+{
+    return g->flat && (g->group == 1 ? depth_fits(set, in_fours(g->in) * g->kernel[0] * g->kernel[1])
+                                     : bytes_depthwise_runs(set, g));
+}
+
+bool bytes_offers_conv(const kit_node *node, const rg_op *op, kit_refusal *why)
+{
+    const byte_set *set = byte_set_of_cpu();
+    const inlay_value_info *w = kit_input(node, W), *scales = kit_input(node, W_SCALE);
+    kn_window g = { .flat = op->spatial <= 2, .in = w->dims[1].value * op->group, .out = w->dims[0].value,
+                    .group = op->group, .kernel = { 1, 1 }, .dilation = { 1, 1 } };
+
+    for (uint32_t i = 0; g.flat && i < op->spatial; i++) {
+        g.kernel[2 - op->spatial + i] = op->kernel[i];
+        g.dilation[2 - op->spatial + i] = op->dilations[i];
+    }
+    if (set == NULL || !loops_run(set, &g))
+        return kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
+                          "without AVX-512 VNNI there is no exact convolution of bytes for these groups and windows");
+    return scales_fit(op, scales->data, q_count(scales)) ||
+           kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
+                      "without AVX-512 VNNI scales of sums have to be below 1");
+}
+
 /* ------------------------------------------------------------------ lowering */
 
+/* Taps of the window, and how what they see is widened. */
 static void find_taps(direct *d, const kn_window *g, int64_t pixel, bool merged)
 {
+    const int64_t depth = d->tap_count * d->quads * 4;
     int64_t at = 0;
 
-    for (int64_t i = 0; i < g->kernel[0]; i++)
-        for (int64_t j = 0; j < (merged ? 1 : g->kernel[1]); j++)
-            d->taps[at++] = (i * g->dilation[0] * g->width + j * g->dilation[1]) * pixel;
+    d->window_rows = g->kernel[0];
+    d->window_row = g->dilation[0] * g->width * pixel;
+    d->window_span = ((g->kernel[1] - 1) * g->dilation[1]) * pixel + in_fours(g->in);
+    if (d->set->wide) {
+        const int64_t pixels = STRIP / depth / TILE_PIXELS * TILE_PIXELS, most = STRIP_MOST / depth;
+        const int64_t row = (d->row_pixels - 1) * d->s_pixel + d->window_span;
+
+        d->strip = pixels > 0 ? pixels : most < TILE_PIXELS ? most : TILE_PIXELS;
+        d->wide_row = d->tap_count > 1 && pixel % 4 == 0 && row * d->window_rows <= STRIP_MOST ? row : 0;
+    }
+    for (int64_t i = 0; i < g->kernel[0]; i++) {
+        for (int64_t j = 0; j < (merged ? 1 : g->kernel[1]); j++, at++) {
+            d->taps[at] = i * d->window_row + j * g->dilation[1] * pixel;
+            d->taps[d->tap_count + at] = 2 * (i * d->wide_row + j * g->dilation[1] * pixel);
+        }
+    }
 }
 
 static void cut(direct *d, uint32_t threads)
@@ -352,7 +485,7 @@ static void cut(direct *d, uint32_t threads)
     tiles_cut c;
 
     d->row_tiles = (d->row_pixels + TILE_PIXELS - 1) / TILE_PIXELS;
-    d->panels = (d->channels + BT_WIDTH - 1) / BT_WIDTH;
+    d->panels = (d->channels + d->set->width - 1) / d->set->width;
     threads = flops > ALONE_FLOPS ? threads : 1;
     tiles_find_cut(d->rows * d->row_tiles, TILE_PIXELS * d->s_pixel, d->panels, depth, threads, &c);
     d->block = c.block;
@@ -363,7 +496,8 @@ static inlay_status lower_tiles(rg_build *b, bytes_case *c)
 {
     const rg_op *op = b->op;
     kn_window *g = &c->w;
-    const int64_t room = lines_of(g->out) * BT_LANES;
+    const byte_set *set = b->state->bytes;
+    const int64_t room = lines_of(set, g->out) * set->lanes;
     int64_t pixel, tap_count;
     const int32_t *sums;
     int32_t *first;
@@ -380,25 +514,24 @@ static inlay_status lower_tiles(rg_build *b, bytes_case *c)
     pixel = tiles_pixel_step(&c->x.md);
     merged = g->dilation[1] == 1;
     tap_count = g->kernel[0] * (merged ? 1 : g->kernel[1]);
-    if (!tiles_layout(&c->weights, &md))
+    if (!bytes_tiles_layout(set, &c->weights, &md))
         return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", op->name);
     INLAY_TRY(rg_read_constant(b, op->in[W], &c->weights, &md, &w));
-    sums = (const int32_t *)(const void *)((const char *)b->instance->buffers[w.buffer].data + rg_md_bytes(&md) -
-                                           (size_t)room * sizeof *sums);
+    sums = bytes_tiles_sums(set, &md, b->instance->buffers[w.buffer].data, g->out);
     rg_md_channels_last(&md, b->ranks[op->out[0]], b->dims[op->out[0]]);
     md.data_type = rg_type(b, c->group->out);
     INLAY_TRY(rg_result_place(b, c->group->out, &md, &y));
-    d = calloc(1, sizeof *d + (size_t)tap_count * sizeof d->taps[0] + 2 * (size_t)room * sizeof(float));
+    d = calloc(1, sizeof *d + 2 * (size_t)tap_count * sizeof d->taps[0] + 2 * (size_t)room * sizeof(float));
     if (d == NULL)
         return q_no_memory(b);
-    *d = (direct){ .native.run = run_direct, .set = b->state->bytes, .rows = g->images * g->out_height,
+    *d = (direct){ .native.run = run_direct, .set = set, .rows = g->images * g->out_height,
                    .row_pixels = g->out_width, .height = g->out_height, .s_image = g->height * g->width * pixel,
                    .s_row = g->stride[0] * g->width * pixel, .s_pixel = g->stride[1] * pixel, .tap_count = tap_count,
                    .quads = in_fours(g->in) / 4 * (merged ? g->kernel[1] : 1), .channels = g->out,
                    .flip = c->x.md.data_type == dnnl_s8 };
     find_taps(d, g, pixel, merged);
     bytes_end(b, c, &d->ending);
-    d->ending.first = first = (int32_t *)(void *)(d->taps + tap_count);
+    d->ending.first = first = (int32_t *)(void *)(d->taps + 2 * tap_count);
     d->ending.scale = scale = (float *)(void *)(first + room);
     for (int64_t o = 0; o < g->out && status == INLAY_OK; o++)
         status = bytes_end_channel(b, c, o, sums[o], &first[o], &scale[o]);
@@ -440,10 +573,11 @@ inlay_status bytes_lower_conv(rg_build *b, const rg_group *group, bool *out_done
     inlay_status status;
 
     *out_done = false;
-    if (b->state->bytes == NULL || group->post_count > 1)
+    if (b->state->bytes == NULL)
         return INLAY_OK;
     kn_measure(b, op, &c.w);
-    if (!c.w.flat || !(c.w.group == 1 || bytes_depthwise_runs(&c.w)) || !scales_fit(b))
+    if (!loops_run(b->state->bytes, &c.w) ||
+        !scales_fit(op, q_constant(b, op->in[W_SCALE]), rg_count(b, op->in[W_SCALE])))
         return INLAY_OK;
     *out_done = true;
     status = read_image(b, &c);

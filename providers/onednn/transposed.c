@@ -1,8 +1,9 @@
 /* ConvTranspose-1..22 as a product and a sum: the product of every place of the input with the weights of every tap,
  * and for each place of the output the sum of what falls there. oneDNN's own goes backwards through a convolution,
- * whose kernels fill blocks of 16 channels and do functions behind it element by element; groups are left to it.
+ * whose kernels fill blocks of 16 channels, do functions behind it element by element, and sum in an order that depends on
+ * the number of threads.
  *
- *     wide    channels last: a product for each tap, and sums of vectors of channels
+ *     wide    channels last: a product for each tap and group, and sums of vectors of channels
  *     thin    a few output channels: one product for all taps, and sums along rows of the image
  *     alone   one channel a group: no product, taps are multiplied where they are added */
 #include "build.h"
@@ -59,7 +60,7 @@ typedef struct sums {
     reach axes[SPATIAL]; /* ones in front */
     int64_t batch, channels, taps, places; /* places of an input image */
     int64_t strides[SPATIAL], dilations[SPATIAL], begins[SPATIAL];
-    bool biased, weighted, relu; /* relu: a function behind it, with this slope */
+    bool thin, biased, weighted, relu; /* relu: a function behind it, with this slope */
     float slope;
     rg_eltwise behind[MOST_BEHIND]; /* functions after that one */
     uint32_t behind_count;
@@ -247,7 +248,7 @@ static inlay_status run_sums(const rg_native *native, const rg_state *state, inl
                              uint32_t threads)
 {
     const sums *s = (const sums *)(const void *)native;
-    bool thin = !s->weighted && s->channels < WIDE_CHANNELS;
+    const bool thin = s->thin;
     uint32_t next = 2;
     call c = { .s = s, .from = args[0], .y = args[1] };
     int64_t rows = s->batch * s->axes[0].out * s->axes[1].out * (thin ? s->channels : 1);
@@ -308,18 +309,18 @@ static inlay_status make_sums(const rg_build *b, sums **out)
     return INLAY_OK;
 }
 
-/* x [m, k] by each of some matrices [k, n], which are put so from where they lie in the weights. */
-static inlay_status emit_product(rg_build *b, const rg_place *x, int64_t m, uint32_t rank, const int64_t *w_dims,
+/* Rows of x by each of some matrices [taps][groups][k, n], which are put so from where they lie in the weights. */
+static inlay_status emit_product(rg_build *b, const rg_place *x, int64_t m, const int64_t *w_dims,
                                  const rg_md *w_plain, const rg_md *y_md, rg_place *out)
 {
     rg_md w_md;
     rg_place w;
     inlay_status status;
 
-    rg_md_plain(&w_md, rank, w_dims);
+    rg_md_plain(&w_md, 4, w_dims);
     INLAY_TRY(rg_read_constant(b, b->op->in[1], w_plain, &w_md, &w));
     INLAY_TRY(rg_new_place(b, y_md, out));
-    status = rg_emit_cut(b, x, &w, rank == 3 ? w_dims[0] : 1, m, w_dims[rank - 2], w_dims[rank - 1], out);
+    status = rg_emit_cut(b, x, &w, w_dims[0], w_dims[1], m, w_dims[2], w_dims[3], out);
 done:
     return status;
 }
@@ -327,19 +328,18 @@ done:
 /* [taps, places, channels] or, thin, [places, channels * taps]. */
 static inlay_status multiply(rg_build *b, const sums *s, const rg_place *x, rg_place *out)
 {
-    const int64_t in = b->dims[b->op->in[0]][1], m = s->batch * s->places, o = s->channels, t = s->taps;
+    const int64_t groups = b->op->group, in = b->dims[b->op->in[0]][1] / groups, m = s->batch * s->places;
+    const int64_t o = s->channels / groups, t = s->taps, thin[] = { 1, 1, in, o * t }, wide[] = { t, groups, in, o };
     rg_md w_plain, y_md;
 
-    if (o < WIDE_CHANNELS) {
-        const int64_t w[] = { in, o * t };
-
-        rg_md_plain(&w_plain, 2, w);
+    if (s->thin) {
+        rg_md_plain(&w_plain, 4, thin);
         rg_md_plain(&y_md, 2, (const int64_t[]){ m, o * t });
-        return emit_product(b, x, m, 2, w, &w_plain, &y_md, out);
+        return emit_product(b, x, m, thin, &w_plain, &y_md, out);
     }
-    rg_md_strides(&w_plain, 3, (const int64_t[]){ t, in, o }, (const int64_t[]){ 1, o * t, t });
-    rg_md_plain(&y_md, 3, (const int64_t[]){ t, m, o });
-    return emit_product(b, x, m, 3, (const int64_t[]){ t, in, o }, &w_plain, &y_md, out);
+    rg_md_strides(&w_plain, 4, wide, (const int64_t[]){ 1, in * o * t, o * t, t });
+    rg_md_plain(&y_md, 3, (const int64_t[]){ t, m, s->channels });
+    return emit_product(b, x, m, wide, &w_plain, &y_md, out);
 }
 
 /* The group's bias: input 2, or what is added right behind. */
@@ -370,13 +370,14 @@ static inlay_status lower_sums(rg_build *b, const rg_group *group, sums **io)
     inlay_status status;
     rg_md md;
 
-    s->weighted = op->group > 1;
+    s->weighted = op->group > 1 && op->group == b->dims[op->in[0]][1] && op->group == s->channels;
+    s->thin = op->group == 1 && s->channels < WIDE_CHANNELS;
     rg_md_channels_last(&md, rank, b->dims[op->in[0]]);
     INLAY_TRY(rg_read_as(b, op->in[0], &md, &x));
     from = x;
     if (!s->weighted)
         INLAY_TRY(multiply(b, s, &x, &from));
-    if (s->weighted || s->channels >= WIDE_CHANNELS)
+    if (!s->thin)
         rg_md_channels_last(&md, rank, b->dims[y_value]);
     else
         rg_md_plain(&md, rank, b->dims[y_value]);
@@ -414,14 +415,9 @@ done:
 
 static inlay_status lower(rg_build *b, const rg_group *group)
 {
-    const rg_op *op = b->op;
-    const int64_t *x = b->dims[op->in[0]], *y = b->dims[op->out[0]];
-    bool alone = op->group > 1 && op->group == x[1] && op->group == y[1];
-    inlay_status status = INLAY_UNSUPPORTED;
     sums *s = NULL;
+    inlay_status status = make_sums(b, &s);
 
-    if (op->group == 1 || alone)
-        status = make_sums(b, &s);
     if (status == INLAY_UNSUPPORTED)
         return rg_lower_deconvolution(b, group);
     if (status == INLAY_OK)

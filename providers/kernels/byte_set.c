@@ -1,0 +1,15 @@
+/* Which loops over bytes a process uses. */
+#include "byte_set.h"
+
+const byte_set *byte_set_of_cpu(void)
+{
+#if defined(__x86_64__)
+    if (cpu_has_vnni())
+        return &byte_set_avx512_vnni;
+    if (cpu_has_avx_vnni())
+        return &byte_set_avx_vnni;
+    if (cpu_has(CPU_AVX2))
+        return &byte_set_avx2;
+#endif
+    return NULL;
+}

@@ -1,0 +1,274 @@
+/* Tiles of products of bytes, and what makes bytes of two; see byte_set.h. */
+#include "bytes_window.h"
+#include "vec_int.h"
+
+/* ------------------------------------------------------------------ tiles */
+
+/* Weights of one step for a vector of sums. */
+enum { LINE_BYTES = INT_QUADS ? sizeof(ivec) : sizeof(ivec) / 2 };
+
+VEC_INLINE ivec step_of(const uint8_t *x)
+{
+    int32_t v;
+
+    memcpy(&v, x, sizeof v);
+    return int_set(v);
+}
+
+VEC_INLINE void end_tile(const int rows, const int lines, const byte_product *p, ivec sum[][BYTE_LINES])
+{
+    const byte_ending *e = &p->ending;
+    const ivec zero = int_set_short(e->zero), low = int_set_byte(e->low), high = int_set_byte(e->high);
+    const ivec flip = int_set_byte(e->flip);
+    const int step = lines == 1 ? 4 : lines == 2 ? 2 : 1; /* rows whose vectors make one of bytes */
+    vec scale[BYTE_LINES];
+
+    VEC_UNROLL
+    for (int v = 0; v < lines; v++)
+        scale[v] = vec_load(e->scale + v * VEC_LANES);
+    VEC_UNROLL
+    for (int r = 0; r < rows; r += step) {
+        ivec q[4], bytes;
+
+        VEC_UNROLL
+        for (int i = 0; i < 4; i++) {
+            const int row = r + (lines == 1 ? i : lines == 2 ? i / 2 : 0), v = lines == 1 ? 0 : lines == 2 ? i % 2 : i;
+
+            q[i] = row < rows && v < lines ? int_round(vec_mul(int_float(sum[row][v]), scale[v])) : int_set(0);
+        }
+        bytes = int_in_order(int_xor(int_bytes(q, zero, low, high), flip));
+        VEC_UNROLL
+        for (int i = 0; i < step; i++)
+            if (r + i < rows)
+                int_store_part((uint8_t *)p->y + (r + i) * p->y_pixel, bytes, i, step, p->columns);
+    }
+}
+
+VEC_INLINE void store_sums(const int rows, const int lines, const byte_product *p, ivec sum[][BYTE_LINES])
+{
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++) {
+        uint8_t *y = (uint8_t *)p->y + r * p->y_pixel;
+
+        VEC_UNROLL
+        for (int v = 0; v < lines; v++) {
+            const int64_t left = p->columns - v * VEC_LANES;
+
+            if (left >= VEC_LANES) {
+                int_store(y + v * (int64_t)sizeof(ivec), sum[r][v]);
+            } else if (left > 0) {
+                int32_t rest[VEC_LANES];
+
+                int_store(rest, sum[r][v]);
+                memcpy(y + v * (int64_t)sizeof(ivec), rest, (size_t)left * sizeof rest[0]);
+            }
+        }
+    }
+}
+
+VEC_INLINE void product(const int rows, const int lines, const bool flip, const byte_product *p)
+{
+    const int64_t x_pixel = p->x_pixel, steps = p->steps;
+    const ivec upper = int_set_byte(0x80);
+    const int8_t *w = p->w;
+    ivec sum[BYTE_ROWS][BYTE_LINES];
+
+    VEC_UNROLL
+    for (int v = 0; v < lines; v++) {
+        const ivec first = int_load(p->ending.first + v * VEC_LANES);
+
+        VEC_UNROLL
+        for (int r = 0; r < rows; r++)
+            sum[r][v] = first;
+    }
+    for (int64_t t = 0; t < p->tap_count; t++) {
+        const uint8_t *base[(BYTE_ROWS + 2) / 3]; /* of three rows each: addresses that an instruction can state */
+
+        VEC_UNROLL
+        for (int i = 0; 3 * i < rows; i++)
+            base[i] = p->x + p->taps[t] + 3 * i * x_pixel;
+        for (int64_t k = 0; k < steps; k++) {
+            ivec line[BYTE_LINES];
+
+            VEC_UNROLL
+            for (int v = 0; v < lines; v++)
+                line[v] = int_line(w + LINE_BYTES * v);
+            w += LINE_BYTES * lines;
+            VEC_UNROLL
+            for (int r = 0; r < rows; r++) {
+                ivec x = step_of(base[r / 3] + r % 3 * x_pixel);
+
+                if (flip)
+                    x = int_xor(x, upper);
+                VEC_UNROLL
+                for (int v = 0; v < lines; v++)
+                    sum[r][v] = int_dot(sum[r][v], x, line[v]);
+            }
+            VEC_UNROLL
+            for (int i = 0; 3 * i < rows; i++)
+                base[i] += 4;
+        }
+    }
+    if (p->sums)
+        store_sums(rows, lines, p, sum);
+    else
+        end_tile(rows, lines, p, sum);
+}
+
+#define ROWS_6(X, lines) X(1, lines) X(2, lines) X(3, lines) X(4, lines) X(5, lines) X(6, lines)
+#define ROWS_8(X, lines) ROWS_6(X, lines) X(7, lines) X(8, lines)
+#define ROWS_12(X, lines) ROWS_8(X, lines) X(9, lines) X(10, lines) X(11, lines) X(12, lines)
+#if defined(KERNEL_IS_avx512)
+#define CELLS(X) ROWS_12(X, 1) ROWS_12(X, 2) ROWS_8(X, 3) ROWS_6(X, 4)
+#define MOST_ROWS { 12, 12, 8, 6 }
+#else
+#define CELLS(X) ROWS_12(X, 1) ROWS_6(X, 2)
+#define MOST_ROWS { 12, 6 }
+#endif
+#define CELL(rows, lines)                                               \
+    static void product_##rows##_##lines(const byte_product *p)         \
+    {                                                                   \
+        product(rows, lines, false, p);                                 \
+    }
+#define FLIPPED(rows, lines)                                            \
+    static void flipped_##rows##_##lines(const byte_product *p)         \
+    {                                                                   \
+        product(rows, lines, true, p);                                  \
+    }
+CELLS(CELL)
+#if INT_QUADS
+CELLS(FLIPPED)
+#endif
+#undef CELL
+#undef FLIPPED
+
+static void multiply(const byte_product *p, int rows)
+{
+    static void (*const table[][BYTE_ROWS][2])(const byte_product *) = {
+#if INT_QUADS
+#define CELL(rows, lines) [lines - 1][rows - 1] = { product_##rows##_##lines, flipped_##rows##_##lines },
+#else
+#define CELL(rows, lines) [lines - 1][rows - 1] = { product_##rows##_##lines, product_##rows##_##lines },
+#endif
+        CELLS(CELL)
+#undef CELL
+    };
+
+    table[p->lines - 1][rows - 1][p->flip](p);
+}
+
+#if !INT_QUADS
+static void widen(const uint8_t *x, int64_t n, bool flip, int16_t *y)
+{
+    const __m128i upper = _mm_set1_epi8(flip ? (char)0x80 : 0);
+    int64_t i = 0;
+
+    for (; i + 16 <= n; i += 16)
+        int_store(y + i, _mm256_cvtepu8_epi16(_mm_xor_si128(_mm_loadu_si128((const void *)(x + i)), upper)));
+    if (i + 8 <= n) {
+        int_store(y + i, _mm256_cvtepu8_epi16(_mm_xor_si128(_mm_loadl_epi64((const void *)(x + i)), upper)));
+        i += 8;
+    }
+    if (i < n) {
+        int32_t four;
+
+        memcpy(&four, x + i, sizeof four);
+        int_store(y + i, _mm256_cvtepu8_epi16(_mm_xor_si128(_mm_cvtsi32_si128(four), upper)));
+    }
+}
+#endif
+
+/* ------------------------------------------------------------------ pixels of few channels */
+
+static void interleave(const uint8_t *x, int64_t step, int64_t channels, int64_t pixels, uint8_t *y)
+{
+    const uint8_t *row[4];
+    int64_t i = 0;
+
+    for (int64_t c = 0; c < 4; c++)
+        row[c] = x + (c < channels ? c : 0) * step;
+    for (; i + 16 <= pixels; i += 16) {
+        const __m128i a = _mm_loadu_si128((const void *)(row[0] + i)), b = _mm_loadu_si128((const void *)(row[1] + i));
+        const __m128i c = _mm_loadu_si128((const void *)(row[2] + i)), d = _mm_loadu_si128((const void *)(row[3] + i));
+        const __m128i ab = _mm_unpacklo_epi8(a, b), cd = _mm_unpacklo_epi8(c, d);
+        const __m128i ef = _mm_unpackhi_epi8(a, b), gh = _mm_unpackhi_epi8(c, d);
+
+        _mm_storeu_si128((void *)(y + 4 * i), _mm_unpacklo_epi16(ab, cd));
+        _mm_storeu_si128((void *)(y + 4 * i + 16), _mm_unpackhi_epi16(ab, cd));
+        _mm_storeu_si128((void *)(y + 4 * i + 32), _mm_unpacklo_epi16(ef, gh));
+        _mm_storeu_si128((void *)(y + 4 * i + 48), _mm_unpackhi_epi16(ef, gh));
+    }
+    for (; i < pixels; i++)
+        for (int64_t c = 0; c < 4; c++)
+            y[4 * i + c] = row[c][i];
+}
+
+/* ------------------------------------------------------------------ quotients */
+
+/* x / scale, exactly rounded: twice improved by what is left. */
+VEC_INLINE vec quotient(vec x, vec scale, vec inverse)
+{
+    vec q = vec_mul(x, inverse);
+
+    q = vec_fma(vec_fnma(q, scale, x), inverse, q);
+    return vec_fma(vec_fnma(q, scale, x), inverse, q);
+}
+
+/* 4 VEC_LANES of them. NaN gives the lower bound; quotients beyond `most` end at the bounds of a byte whatever is added. */
+VEC_INLINE void pair_block(const byte_pair *p, uint8_t *y, const uint8_t *a, const uint8_t *b)
+{
+    const vec scale = vec_set(p->y_scale), inverse = vec_set(1 / p->y_scale), most = vec_set(8192 * p->y_scale);
+    const vec least = vec_set(-8192 * p->y_scale);
+    const int16_t zero = (int16_t)(p->y_zero + (p->y_signed ? 128 : 0));
+    ivec q[4];
+
+    VEC_UNROLL
+    for (int v = 0; v < 4; v++) {
+        const int at = VEC_LANES * v;
+        const vec s = vec_mul(vec_sub(int_from_bytes(a + at, p->is_signed[0]), vec_set(p->zero[0])), vec_set(p->scale[0]));
+        const vec t = vec_mul(vec_sub(int_from_bytes(b + at, p->is_signed[1]), vec_set(p->zero[1])), vec_set(p->scale[1]));
+        vec x = p->product ? vec_mul(s, t) : vec_add(s, t);
+
+        x = vec_min(vec_max(x, vec_set(p->low)), vec_set(p->high));
+        q[v] = int_round(quotient(vec_min(vec_max(x, least), most), scale, inverse));
+    }
+    int_store(y, int_in_order(int_xor(int_bytes(q, int_set_short(zero), int_set_byte(0), int_set_byte(255)),
+                                      int_set_byte(p->y_signed ? 0x80 : 0))));
+}
+
+static void pair(const byte_pair *p, uint8_t *y, const uint8_t *a, const uint8_t *b, int64_t n)
+{
+    enum { BLOCK = 4 * VEC_LANES };
+    const byte_pair q = *p;
+    int64_t i = 0;
+
+    for (; i + BLOCK <= n; i += BLOCK)
+        pair_block(&q, y + i, a + i, b + i);
+    if (i < n) {
+        uint8_t rest[3][BLOCK] = { { 0 } };
+
+        memcpy(rest[0], a + i, (size_t)(n - i));
+        memcpy(rest[1], b + i, (size_t)(n - i));
+        pair_block(&q, rest[2], rest[0], rest[1]);
+        memcpy(y + i, rest[2], (size_t)(n - i));
+    }
+}
+
+const byte_set KERNEL(byte_set) = {
+    .lanes = VEC_LANES,
+    .width = INT_LINES * VEC_LANES,
+    .rows = MOST_ROWS,
+    .block = BYTES_BLOCK,
+    .tap_bytes = 4 * (int)sizeof(ivec),
+    .wide = !INT_QUADS,
+    .halves = INT_HALVES,
+    .multiply = multiply,
+#if !INT_QUADS
+    .widen = widen,
+#endif
+    .window = KERNEL(bytes_window),
+    .sum_place = KERNEL(bytes_sum_place),
+    .tap_place = KERNEL(bytes_tap_place),
+    .interleave = interleave,
+    .pair = pair,
+};

@@ -1,0 +1,13 @@
+/* bytes_window.h - what bytes.c takes from bytes_window.c, of the same instance. */
+#ifndef KERNELS_BYTES_WINDOW_H
+#define KERNELS_BYTES_WINDOW_H
+#include "byte_set.h"
+#include "vec.h"
+
+/* Channels of a block: 64 by quads, 16 by pairs. */
+enum { BYTES_BLOCK = VEC_LANES == 16 ? 64 : 16 };
+
+void KERNEL(bytes_window)(const byte_window *w);
+int KERNEL(bytes_sum_place)(byte_block kind, int channel);
+int KERNEL(bytes_tap_place)(byte_block kind, int channel, int row);
+#endif

@@ -1,0 +1,238 @@
+/* Loops over bytes of every instance that this CPU runs, beside sums in plain C: extremes among the bytes, so that what
+ * saturates in between would show. */
+#include "byte_set.h"
+#include "cmocka_all.h"
+#include <math.h>
+#include <string.h>
+
+enum { PIXELS = 16, WIDTH = 64, DEPTH = 132, ROOM = 64 };
+
+static uint32_t seed = 1;
+
+static uint32_t roll(uint32_t below)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (uint32_t)((uint64_t)(seed >> 8) * below >> 24);
+}
+
+/* One in three is 255, one 0. */
+static uint8_t byte(void)
+{
+    const uint32_t kind = roll(3);
+
+    return kind == 0 ? 255 : kind == 1 ? 0 : (uint8_t)roll(256);
+}
+
+static int8_t weight(void)
+{
+    const uint32_t kind = roll(3);
+
+    return (int8_t)(kind == 0 ? -128 : kind == 1 ? 127 : (int)roll(256) - 128);
+}
+
+static uint8_t ended(int32_t sum, const byte_ending *e, int64_t channel)
+{
+    double y = nearbyint((double)((float)sum * e->scale[channel])) + e->zero;
+
+    y = y < 0 ? 0 : y > 255 ? 255 : y;
+    y = y < e->low ? e->low : y > e->high ? e->high : y;
+    return (uint8_t)y ^ e->flip;
+}
+
+static void fill_ending(byte_ending *e, int32_t *first, float *scale, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        first[i] = (int32_t)roll(20000) - 10000;
+        scale[i] = (float)(roll(1000) + 1) * 1e-6f;
+    }
+    *e = (byte_ending){ .first = first, .scale = scale, .zero = (int16_t)roll(200), .low = (uint8_t)roll(20),
+                        .high = (uint8_t)(255 - roll(20)), .flip = roll(2) == 0 ? 0 : 0x80 };
+}
+
+/* ------------------------------------------------------------------ tiles */
+
+static void one_tile(const byte_set *set, int lines, int rows, int64_t columns, bool flip, bool sums)
+{
+    static uint8_t x[BYTE_ROWS * DEPTH], y[BYTE_ROWS * WIDTH];
+    static int16_t wide[BYTE_ROWS * DEPTH + 16];
+    static int8_t plain[WIDTH][DEPTH], w[WIDTH * DEPTH];
+    static int32_t whole[BYTE_ROWS][WIDTH], first[WIDTH];
+    static float scale[WIDTH];
+    const int64_t depth = 4 * (1 + roll(DEPTH / 4)), room = (int64_t)lines * set->lanes, start = 0;
+    byte_product p = { .x = x, .x_pixel = depth, .taps = &start, .tap_count = 1, .steps = depth / 4, .w = w,
+                       .lines = lines, .y = y, .y_pixel = WIDTH, .columns = columns, .flip = flip, .sums = sums };
+
+    fill_ending(&p.ending, first, scale, WIDTH);
+    for (int64_t i = 0; i < rows * depth; i++)
+        x[i] = byte();
+    for (int64_t o = 0; o < room; o++) {
+        for (int64_t k = 0; k < depth; k++) {
+            plain[o][k] = weight();
+            if (set->wide)
+                w[(k / 2 * room + o) * 2 + k % 2] = plain[o][k];
+            else
+                w[(k / 4 * room + o) * 4 + k % 4] = plain[o][k];
+        }
+    }
+    if (set->wide) {
+        set->widen(x, rows * depth, flip, wide);
+        p.x = (const uint8_t *)wide;
+        p.x_pixel = 2 * depth;
+        p.steps = depth / 2;
+        p.flip = false;
+    }
+    if (sums) {
+        p.y = whole;
+        p.y_pixel = sizeof whole[0];
+    }
+    memset(y, 77, sizeof y);
+    memset(whole, 77, sizeof whole);
+    set->multiply(&p, rows);
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t o = 0; o < WIDTH; o++) {
+            int32_t sum = first[o];
+
+            for (int64_t k = 0; k < depth && o < columns; k++)
+                sum += (uint8_t)(x[r * depth + k] ^ (flip ? 0x80 : 0)) * plain[o][k];
+            if (sums)
+                assert_int_equal(whole[r][o], o < columns ? sum : 0x4d4d4d4d);
+            else
+                assert_int_equal(y[r * WIDTH + o], o < columns ? ended(sum, &p.ending, o) : 77);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ single channels */
+
+static void one_window(const byte_set *set, int height, int width, int stride, int dilation, int pixels, byte_block kind)
+{
+    enum { MOST = 128, CHANNELS = 2 * ROOM };
+    static uint8_t x[8][MOST][CHANNELS], y[2 * BYTE_PIXELS][CHANNELS];
+    static int8_t taps[CHANNELS][8][8], w[65536];
+    static int32_t first[CHANNELS], placed[CHANNELS];
+    static float scale[CHANNELS], placed_scale[CHANNELS];
+    static const uint8_t *table[8][MOST];
+    const int channels = kind == BYTE_HALF ? 1 + (int)roll(set->block / 2) : 2 * set->block;
+    const int64_t quads = (height + 3) / 4, element = set->tap_bytes / set->block / 4;
+    byte_window b = { .height = height, .width = width, .quads = quads, .w = w, .y = y[0], .y_pixel = CHANNELS,
+                      .stride = stride, .dilation = dilation, .channels = channels, .pixels = pixels, .kind = kind,
+                      .flip = roll(2) == 0 };
+
+    fill_ending(&b.ending, first, scale, CHANNELS);
+    b.ending.first = placed;
+    b.ending.scale = placed_scale;
+    memset(w, 0, sizeof w);
+    memset(y, 77, sizeof y);
+    for (int r = 0; r < 8; r++) {
+        for (int i = 0; i < MOST; i++) {
+            table[r][i] = x[r][i];
+            for (int c = 0; c < channels; c++)
+                x[r][i][c] = byte();
+        }
+        b.x[r] = r < height ? table[r] : table[0];
+    }
+    for (int c = 0; c < channels; c++) {
+        const int block = c / set->block, at = c % set->block;
+
+        for (int half = 0; half < (kind == BYTE_HALF ? 2 : 1); half++) {
+            placed[block * set->block + set->sum_place(kind, at) + half * set->block / 8] = first[c];
+            placed_scale[block * set->block + set->sum_place(kind, at) + half * set->block / 8] = scale[c];
+        }
+        for (int h = 0; h < height; h++) {
+            for (int k = 0; k < width; k++) {
+                int8_t *tap = w + ((block * quads + h / 4) * width + k) * set->tap_bytes;
+
+                taps[c][h][k] = weight();
+                for (int half = 0; half < (kind == BYTE_HALF ? 2 : 1); half++) {
+                    const int place = set->tap_place(kind, at, h % 4) + half * set->block / 8 * 4;
+
+                    if (element == 1)
+                        tap[place] = taps[c][h][k];
+                    else
+                        ((int16_t *)(void *)tap)[place] = taps[c][h][k];
+                }
+            }
+        }
+    }
+
+    set->window(&b);
+    b.ending.scale = scale;
+    for (int p = 0; p < 2 * BYTE_PIXELS; p++) {
+        for (int c = 0; c < CHANNELS; c++) {
+            int32_t sum = first[c];
+
+            for (int h = 0; h < height; h++)
+                for (int k = 0; k < width && p < pixels; k++)
+                    sum += (uint8_t)(x[h][p * stride + k * dilation][c] ^ (b.flip ? 0x80 : 0)) * taps[c][h][k];
+            assert_int_equal(y[p][c], p < pixels && c < channels ? ended(sum, &b.ending, c) : 77);
+        }
+    }
+}
+
+static void check(const byte_set *set)
+{
+    for (int lines = 1; lines * set->lanes <= set->width; lines++)
+        for (int rows = 1; rows <= set->rows[lines - 1]; rows++)
+            for (int flags = 0; flags < 4; flags++)
+                one_tile(set, lines, rows, (lines - 1) * set->lanes + 1 + (int64_t)roll((uint32_t)set->lanes),
+                         (flags & 1) != 0, (flags & 2) != 0);
+    for (int height = 1; height <= 5; height++)
+        for (int width = 1; width <= 5; width++)
+            for (int stride = 1; stride <= 3; stride++)
+                for (int pixels = 1; pixels <= BYTE_PIXELS; pixels++) {
+                    one_window(set, height, width, stride, 1 + (int)roll(2), pixels, BYTE_WHOLE);
+                    if (set->halves)
+                        one_window(set, height, width, stride, 1, 2 * pixels - (int)roll(2), BYTE_HALF);
+                }
+}
+
+static void sets(void **state)
+{
+    (void)state;
+#if defined(__x86_64__)
+    if (cpu_has_vnni())
+        check(&byte_set_avx512_vnni);
+    if (cpu_has_avx_vnni())
+        check(&byte_set_avx_vnni);
+    if (cpu_has(CPU_AVX2))
+        check(&byte_set_avx2);
+#endif
+}
+
+/* Sums and products of two images, every byte of a and b. */
+static void pairs(void **state)
+{
+    static uint8_t a[65539], b[65539], y[65539], want[65539];
+    const byte_set *set = byte_set_of_cpu();
+
+    (void)state;
+    if (set == NULL)
+        skip();
+    for (int i = 0; i < 65539; i++) {
+        a[i] = (uint8_t)i;
+        b[i] = (uint8_t)(i >> 8);
+    }
+    for (int kind = 0; kind < 4; kind++) {
+        const byte_pair p = { .product = kind % 2 == 1, .scale = { 0.02f, 0.013f }, .zero = { 3, 110 }, .y_scale = 0.03f,
+                              .y_zero = 20, .low = kind < 2 ? 0 : -INFINITY, .high = kind < 2 ? 2 : INFINITY };
+
+        set->pair(&p, y, a, b, 65539);
+        for (int i = 0; i < 65539; i++) {
+            volatile float s = ((float)a[i] - p.zero[0]) * p.scale[0], t = ((float)b[i] - p.zero[1]) * p.scale[1];
+            volatile float x = p.product ? s * t : s + t;
+            double q;
+
+            x = x < p.low ? p.low : x > p.high ? p.high : x;
+            q = nearbyint((double)(float)(x / p.y_scale)) + (double)p.y_zero;
+            want[i] = (uint8_t)(q < 0 ? 0 : q > 255 ? 255 : q);
+        }
+        assert_memory_equal(y, want, sizeof y);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sets), cmocka_unit_test(pairs) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
