@@ -1,5 +1,6 @@
 /* Nodes that read constants only are computed once, through whichever provider offers them. Weights of 8 bits that are
- * dequantized wait for those who would rather have the integers (quantized_ops): fold_weights takes what they leave. */
+ * dequantized wait for those who would rather have the integers (quantized_ops): fold_weights takes what they leave. Those
+ * of products stay, where a provider reads them packed: as floats they would be up to 16 times as large. */
 #include "base/checked.h"
 #include "base/element.h"
 #include "passes/same_body.h"
@@ -296,12 +297,14 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool weights, bool *changed)
     arena scratch = { 0 };
     bool *drop = arena_array(&ctx->model->arena, (size_t)g->node_count + 1, sizeof *drop);
     inlay_status status = INLAY_OK;
+    const bool *packed = pass_packed_weights(ctx, g, &ctx->model->arena);
     bool any = false;
 
     if (drop == NULL)
         return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to fold constants");
     for (uint32_t i = 0; i < g->node_count; i++) {
-        if (!can_fold(g, g->nodes[i]) || is_weights(g, g->nodes[i]) != weights || !pass_may(ctx))
+        if (!can_fold(g, g->nodes[i]) || is_weights(g, g->nodes[i]) != weights ||
+            (packed != NULL && packed[i]) || !pass_may(ctx))
             continue;
         INLAY_TRY(fold(ctx, g, g->nodes[i], &scratch, &drop[i]));
         any |= drop[i];

@@ -26,6 +26,7 @@ typedef struct pass_ctx {
     const char *const *never; /* [never_count] names of passes not to run, level 0 excepted */
     uint32_t only_count, never_count;
     pass_offers_fn offers_integers; /* NULL: there is no such provider, and QDQ models stay as they are */
+    bool keeps_weights; /* a provider reads weights of a few bits packed: they stay so where products read them */
     int64_t rewrite_limit; /* stop after so many rewrites (of level 0 only lowering counts); negative = no limit */
     int64_t rewrites;      /* done so far; {0} */
     int64_t lowerings;     /* out: how many of them came before all levels */
@@ -53,6 +54,10 @@ typedef inlay_status (*pass_fn)(pass_ctx *ctx, bool *out_changed);
 INLAY_NODISCARD inlay_status passes_run(pass_ctx *ctx, uint32_t level);
 /* The i-th pass: its name and level; NULL past the last. */
 const char *pass_name(uint32_t i, uint32_t *out_level);
+
+/* DequantizeLinear of constant weights of a few bits that products alone read (packed_weights.c). Memory is the arena's;
+ * NULL: none stays, or memory ran out. */
+bool *pass_packed_weights(const pass_ctx *ctx, const graph *g, arena *a);
 
 /* ------------------------------------------------------------------ tools for passes */
 

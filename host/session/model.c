@@ -192,9 +192,11 @@ inlay_status session_optimise(inlay_session *s, const inlay_options *options, in
                         .fold_max_bytes = (uint64_t)options_int(options, OPTION_fold_max_bytes) };
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < s->env.provider_count; i++)
+    for (uint32_t i = 0; i < s->env.provider_count; i++) {
         if (program_has_integers(&s->providers[i]))
             passes.offers_integers = program_offers_integers;
+        passes.keeps_weights |= program_has_weights(&s->providers[i]);
+    }
     passes.only = list_option(s, options, OPTION_pass, &passes.only_count);
     passes.never = list_option(s, options, OPTION_no_pass, &passes.never_count);
     if (passes.only == NULL || passes.never == NULL)

@@ -1,6 +1,7 @@
 /* A region of the host's graph -> ops, values and constants of our own; instances of it by shape. */
 #include "build.h"
 #include "expand.h"
+#include "nbits_weights.h"
 #include <stdio.h>
 
 inlay_status rg_check(dnnl_status_t code, inlay_diag *diag, const char *what, const char *name)
@@ -70,7 +71,7 @@ uint32_t rg_reader_value(rg_reader *reader, uint32_t snapshot)
         return reader->number_of[snapshot];
     reader->number_of[snapshot] = c->value_count;
     v = &c->values[c->value_count];
-    *v = (rg_value){ .snapshot = snapshot, .input = INLAY_NONE, .output = INLAY_NONE, .constant = INLAY_NONE,
+    *v = (rg_value){ .snapshot = snapshot, .input = INLAY_NONE, .output = INLAY_NONE, .weights = INLAY_NONE, .constant = INLAY_NONE,
                      .type = type_of(info->dtype) };
     if ((info->flags & INLAY_VALUE_CONSTANT) != 0) {
         v->constant = c->constant_count;
@@ -240,6 +241,7 @@ inlay_status rg_compile(void *state, const inlay_compile_request *r, inlay_compi
     (void)pthread_mutex_init(&c->lock, NULL);
     INLAY_TRY(read_region(c, r, diag));
     INLAY_TRY(copy_small(c, diag));
+    INLAY_TRY(nbits_find(c, diag));
     if (profile_is_complete(c, r)) {
         /* Packs the weights, so that the host can drop the originals. Shapes that do not work are no error yet: it is
          * the run's that count. */

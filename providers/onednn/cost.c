@@ -6,6 +6,7 @@
  * a reorder; that is said apart. */
 #include "build.h"
 #include "cpu.h"
+#include "nbits_weights.h"
 #include "weights.h"
 #include <math.h>
 
@@ -226,7 +227,7 @@ static bool is_fused(const rg_op *op, const rg_op *maker)
 
     return (op->row->family == &rg_eltwise_family || op->row->family == &rg_binary) &&
            (f == &rg_conv || f == &rg_conv_transpose || f == &rg_conv_computed || f == &rg_product ||
-            f == &rg_normalize);
+            f == &rg_normalize || f == &rg_nbits_product);
 }
 
 /* Convolutions choose the layouts of what they read and make; the others keep what is there, or go by rows. */
@@ -357,6 +358,10 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
 
         if (v == NULL)
             continue;
+        if (i == 1 && op.row->family == &rg_product && nbits_is_weights(r->graph, info->inputs[i], &bytes)) {
+            s.weights += bytes;
+            continue;
+        }
         if ((v->flags & INLAY_VALUE_CONSTANT) != 0) {
             s.weights += bytes;
             continue;

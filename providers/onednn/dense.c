@@ -1,34 +1,10 @@
 /* Products with loops of our own (sgemm.h): the bias, functions and operands behind a product are done block by block.
  * Constant matrices lie in panels; a matrix that is computed is read row by row as it lies, or, where columns are what
  * lies together, put into panels first. Of that kind there may be many, with a product each. */
-#include "build.h"
+#include "dense.h"
 #include "pairs.h"
-#include "sgemm.h"
 
 #define PANEL_BYTES_PER_NS 20.0
-enum { WAKE_NS = 10000 }; /* a product that takes longer is worth waking other threads for */
-
-/* One function or operand behind the product. */
-typedef struct behind {
-    sg_post post;
-    uint32_t arg; /* of the step: the operand's; INLAY_NONE */
-} behind;
-
-typedef struct dense {
-    rg_native native;
-    sg_job job; /* of one product, without addresses */
-    int64_t batch; /* products */
-    uint32_t axes; /* that they are counted by */
-    int64_t dims[RG_MAX_RANK], a_steps[RG_MAX_RANK], b_steps[RG_MAX_RANK];
-    int64_t lines;     /* elements from one column of B to the next: they are put into panels, unless */
-    bool few;          /* rows are few; 0: rows of B are read as they lie */
-    int64_t b_count;   /* matrices that are: one for all products, or as many */
-    bool biased;
-    bool paired;       /* the constant matrix is packed for products in pairs; scratchpads of workers stand behind y */
-    uint32_t workers;
-    uint32_t arg_count;
-    behind posts[RG_MAX_POSTS + 1];
-} dense;
 
 typedef struct dense_call {
     const dense *d;
@@ -158,7 +134,7 @@ static inlay_status run_dense(const rg_native *native, const rg_state *state, in
     (void)threads; /* one goes by the host, too, which ends long loops of cancelled runs */
     call.job.a = args[0];
     call.job.b = call.panels = args[d->lines > 0 && !d->few ? 2 : 1];
-    call.job.bias = d->biased ? args[2] : NULL;
+    call.job.bias = d->biased ? args[d->bias_arg] : NULL;
     call.job.c = args[d->arg_count - 1];
     call.job.posts = call.posts;
     for (uint32_t p = 0; p < call.job.post_count; p++) {
@@ -254,13 +230,8 @@ static bool binary_of(const rg_build *b, const rg_post *post, uint32_t out, sg_p
     return operand_of(b, post->other, out, result);
 }
 
-typedef struct arguments {
-    const rg_place *list[RG_MAX_POSTS + 5];
-    uint32_t count;
-} arguments;
-
 /* Takes over as many of the group's posts as there are functions for; operands get their places in `others`. */
-static inlay_status take_posts(rg_build *b, const rg_group *group, dense *d, arguments *args, rg_place *others,
+static inlay_status take_posts(rg_build *b, const rg_group *group, dense *d, dense_args *args, rg_place *others,
                                uint32_t *out_taken)
 {
     uint32_t n = 0;
@@ -308,24 +279,25 @@ static void panels(int64_t n, int64_t k, rg_md *out, sg_job *job)
     job->b_panel = out->padded_dims[1] * job->b_step;
 }
 
-static inlay_status emit(rg_build *b, const rg_group *group, dense *d, arguments *args, uint32_t bias_value)
+inlay_status dense_emit(rg_build *b, const rg_group *group, dense *d, dense_args *args, uint32_t bias_value)
 {
     const rg_op *op = b->op;
     rg_place others[RG_MAX_POSTS], bias, y, scratch;
     uint32_t taken = 0;
     rg_md md, bias_md;
-    bool add = !d->few && adds_in_place(b, group);
+    bool add = !d->few && !d->bits.on && adds_in_place(b, group);
     inlay_status status;
     dense *kept;
 
     rg_md_plain(&bias_md, 1, &d->job.n);
     if (bias_value != INLAY_NONE) {
         INLAY_TRY(rg_read_constant(b, bias_value, &bias_md, &bias_md, &bias));
+        d->bias_arg = args->count;
         args->list[args->count++] = &bias;
     }
     if (add) { /* the bias comes behind it */
         if (bias_value != INLAY_NONE)
-            d->posts[d->job.post_count++] = (behind){ .post = { .fn = SG_ADD, .col = 1 }, .arg = 2 };
+            d->posts[d->job.post_count++] = (behind){ .post = { .fn = SG_ADD, .col = 1 }, .arg = d->bias_arg };
         y = b->places[group->posts[0].other];
         d->job.add = true;
     }
@@ -374,7 +346,7 @@ inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias_va
     dense d = { .native.run = run_dense,
                 .job = { .kernel = b->state->sgemm, .m = m, .n = n, .k = k,
                          .chain = sg_chain(k, b->state->strict), .a_row = k, .c_row = n } };
-    arguments args = { .count = 2 };
+    dense_args args = { .count = 2 };
     rg_place x, packed;
     rg_md w_plain, w_md;
     inlay_status status;
@@ -396,7 +368,7 @@ inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias_va
     INLAY_TRY(rg_read_constant(b, w, &w_plain, &w_md, &packed));
     args.list[0] = &x;
     args.list[1] = &packed;
-    status = emit(b, group, &d, &args, bias_value);
+    status = dense_emit(b, group, &d, &args, bias_value);
 done:
     return status;
 }
@@ -420,7 +392,7 @@ inlay_status rg_lower_batched(rg_build *b, const rg_group *group)
     dense d = { .native.run = run_dense, .batch = rg_count(b, y) / (dims[axes] * dims[axes + 1]), .axes = axes,
                 .job = { .kernel = b->state->sgemm, .m = dims[axes], .n = dims[axes + 1], .width = SG_WIDTH,
                          .b_panel = SG_WIDTH, .c_row = dims[axes + 1] } };
-    arguments args = { .count = 2 };
+    dense_args args = { .count = 2 };
     int64_t row, column, floats;
     rg_place a, w, scratch;
     inlay_status status;
@@ -454,7 +426,7 @@ inlay_status rg_lower_batched(rg_build *b, const rg_group *group)
         d.job.b_step = SG_WIDTH;
         d.job.b_panel = d.job.k * SG_WIDTH;
     }
-    status = emit(b, group, &d, &args, INLAY_NONE);
+    status = dense_emit(b, group, &d, &args, INLAY_NONE);
 done:
     return status;
 }

@@ -99,14 +99,17 @@ static bool take_binary(const rg_build *b, rg_group *g, const rg_op *next, uint3
 static bool is_bias(const rg_build *b, const rg_op *op, uint32_t y, uint32_t other)
 {
     uint32_t rank = b->ranks[y], own = b->ranks[other];
-    bool product = op->row->family == &rg_product;
+    bool bits = op->row->family == &rg_nbits_product, product = bits || op->row->family == &rg_product;
     uint32_t channel = product ? rank - 1 : 1;
 
     if (b->c->values[other].constant == INLAY_NONE || own > rank || rank < 2)
         return false;
-    if (op->in_count > 2 && op->in[2] != INLAY_NONE)
+    if (bits && op->in_count > 5 && op->in[5] != INLAY_NONE)
         return false;
-    if (product && (b->c->values[op->in[1]].constant == INLAY_NONE || b->ranks[op->in[1]] != 2))
+    if (!bits && op->in_count > 2 && op->in[2] != INLAY_NONE)
+        return false;
+    if (product && !bits && ((b->c->values[op->in[1]].constant == INLAY_NONE && b->c->values[op->in[1]].weights == INLAY_NONE) ||
+                    b->ranks[op->in[1]] != 2))
         return false;
     for (uint32_t d = 0; d < rank; d++) {
         int64_t size = d + own < rank ? 1 : b->dims[other][d + own - rank];
@@ -123,7 +126,7 @@ static bool takes_posts(const rg_op *op)
 
     return f == &rg_conv || f == &rg_conv_transpose || f == &rg_conv_computed || f == &rg_product ||
            f == &rg_eltwise_family || f == &rg_binary || f == &rg_normalize || f == &rg_int8_product ||
-           f == &rg_int8_conv;
+           f == &rg_int8_conv || f == &rg_nbits_product;
 }
 
 /* Follows the only reader of what the group makes, as long as it is a function. taken: [op_count]. */
@@ -132,7 +135,7 @@ static void extend(const rg_build *b, const readers *of, uint8_t *taken, rg_grou
     const rg_op *op = &b->c->ops[g->op];
     bool may_bias = op->row->family == &rg_conv || op->row->family == &rg_conv_transpose ||
                     op->row->family == &rg_conv_computed ||
-                    op->row->family == &rg_product;
+                    op->row->family == &rg_product || op->row->family == &rg_nbits_product;
 
     while (b->c->values[g->out].output == INLAY_NONE) {
         uint32_t next = of[g->out].count == 1 ? of[g->out].op[0] : INLAY_NONE;

@@ -48,6 +48,9 @@ typedef enum kn_id {
     KN_PLAIN,
     KN_BATCHED,
     KN_MATMUL,
+    KN_BITS_EXACT, /* by weights of a few bits, in the order of nb_mode; never chosen among others */
+    KN_BITS_BYTE,
+    KN_BITS_FINE,
     KN_COUNT
 } kn_id;
 

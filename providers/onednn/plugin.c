@@ -2,6 +2,7 @@
 #include "bytes.h"
 #include "cpu.h"
 #include "moves.h"
+#include "nbits.h"
 #include "pairs.h"
 #include "quant.h"
 #include "sgemm.h"
@@ -31,6 +32,11 @@ static const inlay_option options[] = {
              "error for any finite input; fast = also products in pairs and Winograd's algorithm without that bound; "
              "reduced = products of bfloat16 with float sums where the CPU has them; a session's option of that name "
              "sets it" },
+    { .name = "activations", .kind = INLAY_OPTION_ENUM, .default_value = "fine",
+      .choices = "exact|fine|byte",
+      .doc = "how products by weights of 2, 4 and 8 bits, which stay packed, read activations: exact = as floats; fine = "
+             "as integers of 16 bits, each off by at most 2^-16 of the largest of its 32 neighbours; byte = of 8 bits; "
+             "with precision strict, and for rows that are not finite, exact" },
     { .name = "reproducible", .kind = INLAY_OPTION_BOOL, .default_value = "0",
       .doc = "1 = convolutions and products run by one kernel for each kind, whatever their sizes, what was measured, and "
              "how many rows there are; a session's option of that name sets it" },
@@ -61,7 +67,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
                            inlay_diag *diag)
 {
     rg_state *state = calloc(1, sizeof *state);
-    const char *precision = "f32";
+    const char *precision = "f32", *activations = "fine";
     bool winograd = true, pairs = true;
     kit_refusal why = { 0, "", "" };
     inlay_status status = cap_cpu(args, diag);
@@ -102,6 +108,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     state->moves = moves_of_cpu();
     state->bytes = byte_set_of_cpu();
     state->sgemm = state->attend = sg_kernel_best();
+    state->nbits = state->sgemm != NULL ? nb_kernel_best() : NULL;
     state->kernel = KN_COUNT;
     for (uint32_t i = 0; i < args->option_count; i++) {
         const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
@@ -119,8 +126,13 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
             state->kernel = kn_find(v->s);
         else if (strcmp(v->name, "precision") == 0 && v->s != NULL)
             precision = v->s;
+        else if (strcmp(v->name, "activations") == 0 && v->s != NULL)
+            activations = v->s;
     }
     state->strict = strcmp(precision, "strict") == 0;
+    state->limbs = state->strict || strcmp(activations, "exact") == 0 ? NB_EXACT
+                   : strcmp(activations, "byte") == 0                 ? NB_BYTE
+                                                                      : NB_FINE;
     state->winograd = winograd && !state->strict;
     state->fast = strcmp(precision, "fast") == 0;
     state->pairs = pairs && state->fast && pairs_of_cpu() != NULL;
@@ -149,13 +161,16 @@ static void destroy(void *state_)
     release(state);
 }
 
-static const void *extension(void *state, const char *name)
+static const void *extension(void *state_, const char *name)
 {
     static const inlay_ext_integers fast = { .struct_size = sizeof fast, .fast_products = 1 };
     static const inlay_ext_kernels kernels = { .struct_size = sizeof kernels, .list = kn_list, .time = kn_time };
+    static const inlay_ext_weights weights = { .struct_size = sizeof weights, .packed_products = 1 };
+    const rg_state *state = state_;
     kit_refusal why = { 0, "", "" };
 
-    (void)state;
+    if (strcmp(name, INLAY_EXT_WEIGHTS) == 0)
+        return state->nbits != NULL && state->sgemm != NULL ? &weights : NULL;
     if (strcmp(name, INLAY_EXT_KERNELS) == 0)
         return &kernels;
     if (strcmp(name, INLAY_EXT_SOURCES) == 0)

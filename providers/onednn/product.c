@@ -1,6 +1,7 @@
 /* MatMul and Gemm. By a constant matrix: an inner product with packed weights over all rows at once. Of two
  * activations: a batched product, which reads transposed views as they lie. */
 #include "kernels.h"
+#include "nbits_weights.h"
 
 static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 {
@@ -194,6 +195,8 @@ static inlay_status lower(rg_build *b, const rg_group *group)
 {
     kn_case c = { .product = true };
 
+    if (b->c->values[b->op->in[1]].weights != INLAY_NONE)
+        return nbits_lower(b, group);
     kn_measure_product(b, &c.p);
     return kn_lower(b, group, &c);
 }

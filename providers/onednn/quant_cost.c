@@ -4,6 +4,7 @@
 #include <math.h>
 
 #define BYTE_FLOPS_PER_NS 1000.0
+#define FLOAT_FLOPS_PER_NS 250.0
 #define REQUANTIZE_NS 0.03     /* an element of a convolution */
 #define THIN_NS 0.05           /* depthwise: an output, and each of its taps */
 #define THIN_TAP_NS 0.008
@@ -38,7 +39,15 @@ void rg_quant_cost(const rg_op *op, const inlay_cost_request *r, const inlay_nod
     double x = count_of(r, info->inputs, info->input_count, 0), threads = r->max_threads > 0 ? r->max_threads : 1;
     double y = count_of(r, info->outputs, info->output_count, 0), flops = y, rate = BYTES_PER_NS, weights = 0, more = 0;
 
-    if (f == &rg_int8_conv || f == &rg_int8_product) {
+    if (f == &rg_weights) { /* the product's: it reads them as they are packed */
+        cost->ns += CALL_NS;
+        return;
+    }
+    if (f == &rg_nbits_product) {
+        weights = (double)op->nbits.k * (double)op->nbits.n * op->nbits.bits / 8;
+        flops = 2 * y * (double)op->nbits.k;
+        rate = FLOAT_FLOPS_PER_NS;
+    } else if (f == &rg_int8_conv || f == &rg_int8_product) {
         bool conv = f == &rg_int8_conv;
         uint32_t at = strncmp(op->row->op_type, "QLinear", 7) == 0 ? 3 : 1;
         const inlay_value_info *w = inlay_graph_value(r->graph, info->inputs[at]);

@@ -51,6 +51,8 @@ typedef struct rg_state {
     const struct byte_set *bytes; /* convolutions of bytes (bytes.h), likewise */
     bool pairs;      /* products may be in pairs (pairs.h), */
     bool fast_pairs; /* for which this CPU has units */
+    const struct nb_kernel *nbits; /* products by weights of a few bits (nbits.h); NULL: they are unfolded */
+    uint32_t limbs;  /* of the activations of those: nb_mode */
     bool strict;     /* precision strict */
     bool reproducible; /* kernels by their kind alone, and rows summed alike however many there are */
     bool fast;       /* precision fast: kernels whose error has no bound may run */
@@ -117,6 +119,17 @@ enum { RG_PAD_EXPLICIT = 0, RG_PAD_SAME_UPPER = 1, RG_PAD_SAME_LOWER = 2, RG_PAD
 
 enum { RG_NO = 1, RG_YES = 2 };
 
+/* Weights of 2, 4 or 8 bits, as DequantizeLinear or MatMulNBits has them: w(k, n) of a product by them (nbits_weights.h). */
+typedef struct rg_nbits {
+    uint32_t q, scale, zero;      /* numbers of inputs; zero: INLAY_NONE = all zero points are `all` */
+    uint8_t bits;
+    bool is_signed;
+    bool packed_zeros;            /* a byte begins with each column */
+    float all;                    /* as packed weights have it: unsigned */
+    int64_t k, n, block;
+    int64_t q_steps[2], scale_steps[2], zero_steps[2]; /* elements from one k, or block of k, to the next; and for n */
+} rg_nbits;
+
 /* A parsed node. Which members hold is the family's business. */
 struct rg_op {
     const rg_operator *row;
@@ -153,6 +166,8 @@ struct rg_op {
     void *prepared;           /* it has packed constant input i */
     uint32_t dropped;
     uint8_t unfolds;     /* RG_YES, RG_NO: what oneDNN's convolution does, once it was asked; under compiled->lock */
+    rg_nbits nbits;
+    bool silent;         /* others do what it stands for: nothing is emitted */
     char name[96];       /* of the node, for diagnostics */
 };
 
@@ -179,7 +194,8 @@ bool rg_same_dim(const inlay_dim *a, const inlay_dim *b);
 
 extern const rg_family rg_conv, rg_conv_transpose, rg_conv_computed, rg_product, rg_eltwise_family, rg_binary, rg_pool,
     rg_normalize, rg_concat, rg_softmax, rg_layer_norm, rg_rms_norm, rg_skip_norm, rg_reduce, rg_view, rg_transpose, rg_lrn,
-    rg_attention, rg_quantize, rg_dequantize, rg_dynamic, rg_int8_conv, rg_int8_product, rg_int_cast, rg_byte_clip;
+    rg_attention, rg_quantize, rg_dequantize, rg_dynamic, rg_int8_conv, rg_int8_product, rg_int_cast, rg_byte_clip,
+    rg_weights, rg_nbits_product;
 extern const rg_family rg_resize, rg_split, rg_slice, rg_pad, rg_recurrent;
 /* The first output that is not omitted; all ops but recurrent layers have output 0. */
 uint32_t rg_first_out(const rg_op *op);
@@ -197,6 +213,7 @@ void rg_recurrent_cost(const rg_state *state, const inlay_cost_request *r, const
 bool rg_takes_any(const kit_node *node);
 bool rg_takes_bytes(const kit_node *node);   /* the first input has 8 bits */
 bool rg_is_dynamic_scale(const kit_node *node, const inlay_value_info *v); /* made by DynamicQuantizeLinear */
+bool rg_takes_weights(const kit_node *node); /* constant weights of a few bits that products alone read */
 bool rg_takes_product(const kit_node *node); /* Cast to float of what MatMulInteger or ConvInteger makes */
 
 /* How much faster than a direct convolution Winograd's is, as measured: by the size of the output, since the transforms
@@ -235,6 +252,8 @@ typedef struct rg_value {
     uint32_t input, output; /* number among the region's, INLAY_NONE */
     uint32_t constant; /* index in constants, INLAY_NONE */
     uint32_t uses;     /* reads by ops of the region */
+    uint32_t weights;  /* the op of weights of a few bits that it stands for, for a product; INLAY_NONE */
+    bool turned;       /* transposed */
     dnnl_data_type_t type; /* undef: none that oneDNN knows */
     uint32_t rank;     /* of constants */
     int64_t dims[RG_MAX_RANK];

@@ -1,5 +1,6 @@
 /* Constants in oneDNN's layouts: packed once, shared by all shapes. */
 #include "bytes.h"
+#include "nbits_weights.h"
 #include "pairs.h"
 #include "tiles.h"
 
@@ -67,8 +68,12 @@ static const rg_pack *source_pack(const rg_constant *k)
     return NULL;
 }
 
+/* Weights of a few bits are never needed in another layout. */
 bool rg_constant_is_packed(const rg_constant *k)
 {
+    for (const rg_pack *p = k->packs; p != NULL; p = p->next)
+        if (nbits_is_pack(&p->md))
+            return true;
     return source_pack(k) != NULL;
 }
 
@@ -137,6 +142,10 @@ static bool add_layout(pack_words *w, const rg_md *md)
         add_words(w, md->strides, n);
         add_words(w, md->inner_blks, md->inner_nblks);
         add_words(w, md->inner_idxs, md->inner_nblks);
+        return true;
+    }
+    if (nbits_is_pack(md)) {
+        add_words(w, (const int64_t[]){ md->opaque, (int64_t)md->opaque_bytes }, 2);
         return true;
     }
     opaque = dn_opaque_words(md, w->word + w->count, (int)(sizeof w->word / sizeof w->word[0] - w->count));
@@ -240,6 +249,8 @@ static inlay_status fill_pack(inlay_compiled *c, const rg_constant *k, rg_pack *
     INLAY_TRY(read_source(c, k, &source, &unpacked, diag));
     if (rg_md_equal(&p->plain, &p->md))
         memcpy(p->data, source, rg_md_bytes(&p->md));
+    else if (nbits_is_pack(&p->md))
+        nbits_pack(c->state, source, &p->md, p->data);
     else if (!bytes_pack_tiles(&p->plain, source, &p->md, p->data) &&
              !bytes_pack_depthwise(&p->plain, source, &p->md, p->data) &&
              !pairs_weights(c->state, &p->plain, source, &p->md, p->data) &&
@@ -282,6 +293,8 @@ inlay_status rg_constant_pack(inlay_compiled *c, rg_constant *k, const rg_md *pl
     INLAY_TRY(pack_room(c, k, p, rg_md_bytes(md), &known, diag));
     if (!known)
         INLAY_TRY(fill_pack(c, k, p, diag));
+    else
+        let_go(c, k); /* what was hashed has been read */
     p->next = k->packs;
     k->packs = p;
     *out_pack = p;

@@ -133,6 +133,16 @@ typedef struct inlay_ext_sources {
     uint32_t source_stride;
 } inlay_ext_sources;
 
+/* Of a provider: what the optimiser should know of weights that it reads packed. */
+#define INLAY_EXT_WEIGHTS "inlay.weights/1"
+typedef struct inlay_ext_weights {
+    uint64_t struct_size;
+    /* 1: MatMul and Gemm by what DequantizeLinear makes of a constant matrix of 2, 4 or 8 bits read the integers, with one
+     * scale for the matrix, a column, or a block of a column: such a DequantizeLinear is not to be folded. */
+    uint32_t packed_products;
+    uint32_t reserved;
+} inlay_ext_weights;
+
 /* For providers that run several kernels in one region: who profiles a run wants to know what each of them takes.
  *
  *     if (steps != NULL && args->run != NULL && steps->wanted(host->ctx, args->run) != 0)

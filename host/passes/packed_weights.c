@@ -1,0 +1,133 @@
+/* Weights of 2, 4 and 8 bits that stay as they are in the file, since a provider multiplies by them packed: which
+ * DequantizeLinear are not to be folded. What products read them, past a Transpose, has to read one scale for all, for a
+ * column, or for a block of a column. */
+#include "passes/pass.h"
+#include <string.h>
+
+enum { LEAST_FLOATS = 1 << 14, LOOK_THROUGH = 2 };
+
+static bool is_narrow(inlay_dtype t)
+{
+    return t == INLAY_INT8 || t == INLAY_UINT8 || t == INLAY_INT4 || t == INLAY_UINT4 || t == INLAY_INT2 ||
+           t == INLAY_UINT2;
+}
+
+/* The nodes that read each value, as lists. */
+typedef struct readers {
+    uint32_t *first; /* [values] into next, INLAY_NONE */
+    uint32_t *next;  /* by number of the read */
+    uint32_t *node, *input;
+} readers;
+
+static bool find_readers(const graph *g, readers *r, arena *a)
+{
+    uint32_t count = 0, at = 0;
+
+    for (uint32_t n = 0; n < g->node_count; n++)
+        count += g->nodes[n]->info.input_count;
+    r->first = arena_array(a, (size_t)g->value_count + 1, sizeof *r->first);
+    r->next = arena_array(a, (size_t)count + 1, sizeof *r->next);
+    r->node = arena_array(a, (size_t)count + 1, sizeof *r->node);
+    r->input = arena_array(a, (size_t)count + 1, sizeof *r->input);
+    if (r->first == NULL || r->next == NULL || r->node == NULL || r->input == NULL)
+        return false;
+    memset(r->first, 0xff, ((size_t)g->value_count + 1) * sizeof *r->first);
+    for (uint32_t n = 0; n < g->node_count; n++)
+        for (uint32_t i = 0; i < g->nodes[n]->info.input_count; i++, at++) {
+            const uint32_t v = g->nodes[n]->info.inputs[i];
+
+            if (v == INLAY_NONE)
+                continue;
+            r->node[at] = n;
+            r->input[at] = i;
+            r->next[at] = r->first[v];
+            r->first[v] = at;
+        }
+    return true;
+}
+
+static int64_t attr_int(const graph_node *n, const char *name, int64_t otherwise)
+{
+    const inlay_attr_info *a = graph_attr(n, name);
+
+    return a != NULL && a->kind == INLAY_ATTR_INT ? a->i : otherwise;
+}
+
+static bool turns(const graph_node *n)
+{
+    const inlay_attr_info *a = graph_attr(n, "perm");
+
+    return a == NULL || (a->kind == INLAY_ATTR_INTS && a->count == 2 && a->ints[0] == 1 && a->ints[1] == 0);
+}
+
+static bool reads_packed(const graph *g, const readers *r, uint32_t v, uint32_t axis, bool blocked, bool turned,
+                         int depth)
+{
+    bool any = false;
+
+    if (depth > LOOK_THROUGH || (g->values[v].info.flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
+        return false;
+    for (uint32_t at = r->first[v]; at != INLAY_NONE; at = r->next[at]) {
+        const graph_node *n = g->nodes[r->node[at]];
+        bool turn = turned;
+
+        any = true;
+        if (r->input[at] == 0 && pass_is_op(n, "Transpose") && turns(n)) {
+            if (!reads_packed(g, r, n->info.outputs[0], axis, blocked, !turned, depth + 1))
+                return false;
+            continue;
+        }
+        if (r->input[at] != 1 || (!pass_is_op(n, "MatMul") && !pass_is_op(n, "Gemm")))
+            return false;
+        if (pass_is_op(n, "Gemm")) {
+            const inlay_attr_info *alpha = graph_attr(n, "alpha");
+
+            if (attr_int(n, "transA", 0) != 0 || (alpha != NULL && (alpha->kind != INLAY_ATTR_FLOAT || alpha->f != 1)))
+                return false;
+            turn = turned != (attr_int(n, "transB", 0) != 0);
+        }
+        if (axis < 2 && blocked != (axis == (turn ? 1 : 0)))
+            return false;
+    }
+    return any;
+}
+
+static bool stays(const graph *g, const readers *r, const graph_node *n)
+{
+    const inlay_value_info *x, *scale;
+    int64_t axis = attr_int(n, "axis", 1), count = 1;
+
+    if (!pass_is_op(n, "DequantizeLinear") || n->info.input_count < 2 || n->info.inputs[0] == INLAY_NONE ||
+        n->info.inputs[1] == INLAY_NONE || n->info.outputs[0] == INLAY_NONE)
+        return false;
+    x = &g->values[n->info.inputs[0]].info;
+    scale = &g->values[n->info.inputs[1]].info;
+    for (uint32_t i = 0; i < n->info.input_count; i++)
+        if (n->info.inputs[i] != INLAY_NONE && (g->values[n->info.inputs[i]].info.flags & INLAY_VALUE_CONSTANT) == 0)
+            return false;
+    if (!is_narrow(x->dtype) || x->rank != 2 || scale->dtype != INLAY_FLOAT ||
+        g->values[n->info.outputs[0]].info.dtype != INLAY_FLOAT || x->dims[0].value < 1 ||
+        x->dims[1].value < LEAST_FLOATS / x->dims[0].value)
+        return false;
+    for (uint32_t d = 0; d < scale->rank; d++)
+        count *= scale->dims[d].value;
+    axis += axis < 0 ? 2 : 0;
+    if (count != 1 && (axis < 0 || axis > 1 || scale->rank != (attr_int(n, "block_size", 0) > 0 ? 2u : 1u)))
+        return false;
+    return reads_packed(g, r, n->info.outputs[0], count == 1 ? 2 : (uint32_t)axis, attr_int(n, "block_size", 0) > 0,
+                        false, 0);
+}
+
+bool *pass_packed_weights(const pass_ctx *ctx, const graph *g, arena *a)
+{
+    bool *found = NULL, any = false;
+    readers r;
+
+    for (uint32_t n = 0; ctx->keeps_weights && !any && n < g->node_count; n++)
+        any = pass_is_op(g->nodes[n], "DequantizeLinear");
+    if (!any || (found = arena_array(a, (size_t)g->node_count + 1, sizeof *found)) == NULL || !find_readers(g, &r, a))
+        return NULL;
+    for (uint32_t n = 0; n < g->node_count; n++)
+        found[n] = stays(g, &r, g->nodes[n]);
+    return found;
+}

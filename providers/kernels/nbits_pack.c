@@ -1,0 +1,178 @@
+/* Weights of a few bits as nbits.h lays them. */
+#include "nbits.h"
+#include <string.h>
+
+bool nb_shape_init(nb_shape *s, uint32_t bits, int64_t k, int64_t n, int64_t block)
+{
+    int64_t bytes;
+
+    *s = (nb_shape){ .k = k, .n = n, .block = block <= 0 || block > k ? k : block, .bits = bits };
+    if ((bits != 2 && bits != 4 && bits != 8) || k < 1 || n < 1 || k > INT32_MAX || n > INT32_MAX)
+        return false;
+    s->blocks = (k + s->block - 1) / s->block;
+    s->padded = (s->block + 15) / 16 * 16;
+    s->part = s->padded % 32 == 0 ? 32 : 16;
+    s->panels = (n + NB_COLUMNS - 1) / NB_COLUMNS;
+    return !__builtin_mul_overflow(s->panels * NB_COLUMNS, nb_depth(s), &bytes) && bytes < INT64_MAX / 64;
+}
+
+int64_t nb_depth(const nb_shape *s)
+{
+    return s->blocks * s->padded;
+}
+
+int64_t nb_weight_bytes(const nb_shape *s)
+{
+    return s->panels * NB_COLUMNS * nb_depth(s) / 8 * s->bits;
+}
+
+int64_t nb_scale_count(const nb_shape *s)
+{
+    return s->panels * NB_COLUMNS * s->blocks;
+}
+
+int64_t nb_parts(const nb_shape *s)
+{
+    return nb_depth(s) / s->part;
+}
+
+const nb_kernel *nb_kernel_best(void)
+{
+#if defined(__x86_64__)
+    if (cpu_has_vnni())
+        return &nbits_avx512_vnni;
+#endif
+    return KERNEL_BEST(nbits);
+}
+
+int32_t nb_element(const void *data, int64_t i, uint32_t bits, bool is_signed)
+{
+    const int64_t at = i * bits;
+    const int32_t x = ((const uint8_t *)data)[at / 8] >> (at % 8) & ((1 << bits) - 1);
+
+    return is_signed && x >> (bits - 1) != 0 ? x - (1 << bits) : x;
+}
+
+/* `count` weights of one k from element `first` on, a byte each. */
+static void read_row(const nb_shape *s, const nb_source *from, int64_t first, int64_t count, uint8_t *out)
+{
+    const uint32_t bits = s->bits, flip = from->is_signed ? 1u << (bits - 1) : 0, per = 8 / bits;
+    const uint8_t *data = from->data;
+
+    if (from->n_step == 1 && first % per == 0 && count == NB_COLUMNS) {
+        const uint8_t *bytes = data + first / per;
+
+        if (bits == 8) {
+            for (int i = 0; i < NB_COLUMNS; i++)
+                out[i] = (uint8_t)(bytes[i] ^ flip);
+        } else if (bits == 4) {
+            for (int i = 0; i < NB_COLUMNS / 2; i++) {
+                out[2 * i] = (uint8_t)((bytes[i] & 15) ^ flip);
+                out[2 * i + 1] = (uint8_t)((bytes[i] >> 4) ^ flip);
+            }
+        } else {
+            for (int i = 0; i < NB_COLUMNS; i++)
+                out[i] = (uint8_t)((bytes[i / 4] >> i % 4 * 2 & 3) ^ flip);
+        }
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t at = (first + i * from->n_step) * bits;
+
+        out[i] = (uint8_t)((data[at / 8] >> at % 8 & ((1u << bits) - 1)) ^ flip);
+    }
+    memset(out + count, 0, (size_t)(NB_COLUMNS - count));
+}
+
+/* The words of one step of k: 32 / bits of them from `first` on, of which those beyond `last` are 0. */
+static void pack_words(const nb_shape *s, const nb_source *from, int64_t column, int64_t first, int64_t last,
+                       uint8_t *out)
+{
+    const uint32_t bits = s->bits;
+    const int64_t columns = s->n - column < NB_COLUMNS ? s->n - column : NB_COLUMNS;
+    uint32_t words[NB_COLUMNS] = { 0 };
+
+    for (uint32_t e = 0; e < 32 / bits && first + e < last; e++) {
+        const uint32_t shift = e % 4 * 8 + e / 4 * bits;
+        uint8_t row[NB_COLUMNS];
+
+        read_row(s, from, (first + e) * from->k_step + column * from->n_step, columns, row);
+        for (int c = 0; c < NB_COLUMNS; c++)
+            words[c] |= (uint32_t)row[c] << shift;
+    }
+    memcpy(out, words, sizeof words);
+}
+
+/* Eight or more weights of a column that lie together in whole bytes: a column is a run of words. */
+static void pack_lines(const nb_shape *s, const nb_source *from, int64_t column, int64_t first, uint8_t *out)
+{
+    const uint32_t bits = s->bits, per = 32 / bits;
+    const int64_t columns = s->n - column < NB_COLUMNS ? s->n - column : NB_COLUMNS;
+    const uint32_t flip = !from->is_signed ? 0 : bits == 8 ? 0x80808080u : bits == 4 ? 0x88888888u : 0xaaaaaaaau;
+
+    for (int64_t c = 0; c < NB_COLUMNS; c++) {
+        uint32_t x = 0, word = 0;
+
+        if (c < columns) {
+            memcpy(&x, (const uint8_t *)from->data + ((column + c) * from->n_step + first) * bits / 8, sizeof x);
+            x ^= flip;
+        }
+        for (uint32_t e = 0; e < per; e++)
+            word |= (x >> e * bits & ((1u << bits) - 1)) << (e % 4 * 8 + e / 4 * bits);
+        memcpy(out + 4 * c, &word, sizeof word);
+    }
+}
+
+/* Panels side by side of a file whose rows are columns side by side share lines of the cache, which rows far apart would
+ * throw out before the next panel comes: they are packed together. */
+enum { BESIDE = 8 };
+
+void nb_pack_weights(const nb_shape *s, const nb_source *from, int64_t first, int64_t count, uint8_t *out)
+{
+    const int64_t per = 32 / s->bits, panel = nb_weight_bytes(s) / s->panels, beside = from->n_step == 1 ? BESIDE : 1;
+    const bool lines = from->k_step == 1 && from->n_step * s->bits % 8 == 0 && s->block % per == 0;
+
+    for (int64_t p0 = 0; p0 < count; p0 += beside) {
+        const int64_t p1 = p0 + beside < count ? p0 + beside : count;
+        int64_t at = 0;
+
+        for (int64_t b = 0; b < s->blocks; b++) {
+            const int64_t begin = b * s->block, last = begin + s->block < s->k ? begin + s->block : s->k;
+
+            for (int64_t k = 0; k < s->padded; k += per, at += 4 * NB_COLUMNS)
+                for (int64_t p = p0; p < p1; p++)
+                    if (lines && begin + k + per <= last)
+                        pack_lines(s, from, (first + p) * NB_COLUMNS, begin + k, out + p * panel + at);
+                    else
+                        pack_words(s, from, (first + p) * NB_COLUMNS, begin + k, last, out + p * panel + at);
+        }
+    }
+}
+
+void nb_pack_floats(const nb_shape *s, const nb_source *from, float *out)
+{
+    for (int64_t p = 0; p < s->panels; p++)
+        for (int64_t b = 0; b < s->blocks; b++, out += NB_COLUMNS)
+            for (int64_t c = 0; c < NB_COLUMNS; c++) {
+                const int64_t n = p * NB_COLUMNS + c;
+
+                out[c] = 0;
+                if (n < s->n)
+                    memcpy(&out[c], (const float *)from->data + n * from->n_step + b * from->k_step, sizeof *out);
+            }
+}
+
+void nb_pack_zeros(const nb_shape *s, const nb_source *from, uint32_t bits, int64_t row_bytes, float *out)
+{
+    const int32_t shift = from->is_signed ? 1 << (bits - 1) : 0;
+
+    for (int64_t p = 0; p < s->panels; p++)
+        for (int64_t b = 0; b < s->blocks; b++, out += NB_COLUMNS)
+            for (int64_t c = 0; c < NB_COLUMNS; c++) {
+                const int64_t n = p * NB_COLUMNS + c;
+                const uint8_t *row = (const uint8_t *)from->data + (n < s->n ? n * row_bytes : 0);
+                const int64_t at = (row_bytes != 0 ? 0 : n * from->n_step) + b * from->k_step;
+
+                out[c] = n < s->n ? (float)(nb_element(row, at, bits, from->is_signed) + shift) : 0;
+            }
+}

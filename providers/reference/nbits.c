@@ -1,0 +1,405 @@
+/* MatMulNBits-1, MatMulBnb4-1 and GatherBlockQuantized-1 of com.microsoft: weights of 2, 4 and 8 bits as they are
+ * packed. One column of weights, or one row of a table, is floats at a time. */
+#include "convert.h"
+#include "elementwise.h"
+#include "reference.h"
+#include <stdlib.h>
+
+enum {
+    LANES = 16,        /* sums of a product that are added at its end */
+    WORK_GRAIN = 65536 /* multiplications that a thread takes at least */
+};
+
+/* The numbers that 4 bits stand for in bitsandbytes: its 4-bit float, and its quantiles of a normal distribution. */
+static const float fp4[16] = { 0.0f,  5.208333333e-03f,  0.66666667f,  1.0f,  0.33333333f,  0.5f,  0.16666667f,  0.25f,
+                               -0.0f, -5.208333333e-03f, -0.66666667f, -1.0f, -0.33333333f, -0.5f, -0.16666667f, -0.25f };
+static const float nf4[16] = { -1.0f,
+                               -0.6961928009986877f,
+                               -0.5250730514526367f,
+                               -0.39491748809814453f,
+                               -0.28444138169288635f,
+                               -0.18477343022823334f,
+                               -0.09105003625154495f,
+                               0.0f,
+                               0.07958029955625534f,
+                               0.16093020141124725f,
+                               0.24611230194568634f,
+                               0.33791524171829224f,
+                               0.44070982933044434f,
+                               0.5626170039176941f,
+                               0.7229568362236023f,
+                               1.0f };
+
+enum { IN_A, IN_B, IN_SCALES, IN_ZEROS, IN_GROUPS, IN_BIAS };
+
+typedef struct nbits_state {
+    int64_t k, n, block;
+    int64_t blocks;     /* of a column */
+    const float *table; /* of MatMulBnb4, whose blocks are those of the whole of B; NULL: integers */
+    inlay_dtype packed; /* UINT2, UINT4, UINT8 */
+    uint32_t bits;
+} nbits_state;
+
+typedef struct nbits_plan {
+    int64_t rows;
+    bool converts;        /* A is copied as float */
+    uint64_t worker_bytes; /* of a column */
+} nbits_plan;
+
+static inlay_status prepare_product(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const bool bnb = strcmp(node->info->op_type.data, "MatMulBnb4") == 0;
+    nbits_state *s = calloc(1, sizeof *s);
+
+    *out_state = s;
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
+    s->k = kit_attr_int(node->info, "K", 0);
+    s->n = kit_attr_int(node->info, "N", 0);
+    s->block = kit_attr_int(node->info, "block_size", 0);
+    s->bits = bnb ? 4 : (uint32_t)kit_attr_int(node->info, "bits", 4);
+    s->packed = s->bits == 2 ? INLAY_UINT2 : s->bits == 4 ? INLAY_UINT4 : INLAY_UINT8;
+    s->table = !bnb ? NULL : kit_attr_int(node->info, "quant_type", 0) == 1 ? nf4 : fp4;
+    if (s->k < 1 || s->n < 1 || s->block < 1)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "K, N and block_size are %lld, %lld and %lld; they must be "
+                          "positive", (long long)s->k, (long long)s->n, (long long)s->block);
+    s->blocks = s->k / s->block + (s->k % s->block != 0);
+    return INLAY_OK;
+}
+
+static inlay_status expect(const kit_plan *plan, uint32_t i, int64_t count, const char *what, inlay_diag *diag)
+{
+    if (i >= plan->in_count || plan->in[i].dtype == INLAY_UNDEFINED || plan->in[i].count == count)
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%s has %lld elements where K, N, bits and block_size ask for %lld",
+                      what, (long long)plan->in[i].count, (long long)count);
+}
+
+static inlay_status shape_product(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const nbits_state *s = state;
+    const kit_tensor *a = &plan->in[IN_A];
+    nbits_plan *p = calloc(1, sizeof *p);
+    inlay_status status = INLAY_OK;
+
+    plan->plan = p;
+    if (p == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a plan");
+    if (a->rank < 1 || a->dims[a->rank - 1] != s->k)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "A has rows of %lld elements; K is %lld",
+                          (long long)(a->rank < 1 ? 0 : a->dims[a->rank - 1]), (long long)s->k);
+    if (s->table != NULL) {
+        INLAY_TRY(expect(plan, IN_B, (s->n * s->k + 1) / 2, "B", diag));
+        INLAY_TRY(expect(plan, IN_SCALES, (s->n * s->k + s->block - 1) / s->block, "absmax", diag));
+    } else {
+        INLAY_TRY(expect(plan, IN_B, s->n * s->blocks * (s->block * s->bits / 8), "B", diag));
+        INLAY_TRY(expect(plan, IN_SCALES, s->n * s->blocks, "scales", diag));
+        if (plan->in_count > IN_ZEROS)
+            INLAY_TRY(expect(plan, IN_ZEROS, plan->in[IN_ZEROS].dtype == INLAY_UINT8
+                                                 ? s->n * ((s->blocks * s->bits + 7) / 8)
+                                                 : s->n * s->blocks, "zero_points", diag));
+        if (plan->in_count > IN_GROUPS && plan->in[IN_GROUPS].count != s->k)
+            INLAY_TRY(expect(plan, IN_GROUPS, s->blocks * s->block, "g_idx", diag));
+        INLAY_TRY(expect(plan, IN_BIAS, s->n, "bias", diag));
+    }
+    p->rows = a->count / s->k;
+    p->converts = a->dtype != INLAY_FLOAT;
+    p->worker_bytes = ((uint64_t)s->k * sizeof(float) + 63) / 64 * 64;
+    plan->workspace_bytes = p->worker_bytes * ((uint64_t)plan->max_threads + 1) +
+                            (p->converts ? (uint64_t)a->count * sizeof(float) : 0);
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ a column */
+
+/* The zero point of a block of a column. */
+static float zero_of(const kit_call *call, const nbits_state *s, int64_t column, int64_t block)
+{
+    const kit_tensor *zeros = &call->in[IN_ZEROS];
+    float zero = (float)(1 << (s->bits - 1));
+
+    if (!kit_has_input(call, IN_ZEROS))
+        return zero;
+    if (zeros->dtype == INLAY_UINT8)
+        convert_to_f32(&zero, s->packed, (const char *)zeros->data + column * ((s->blocks * s->bits + 7) / 8), block, 1);
+    else
+        convert_to_f32(&zero, zeros->dtype, zeros->data, column * s->blocks + block, 1);
+    return zero;
+}
+
+static float scale_of(const kit_call *call, int64_t i)
+{
+    float scale;
+
+    convert_to_f32(&scale, call->in[IN_SCALES].dtype, call->in[IN_SCALES].data, i, 1);
+    return scale;
+}
+
+static void unpack_column(const kit_call *call, const nbits_state *s, int64_t column, float *w)
+{
+    const char *packed = (const char *)call->in[IN_B].data + column * s->blocks * (s->block * s->bits / 8);
+    const int32_t *groups = kit_has_input(call, IN_GROUPS) ? call->in[IN_GROUPS].data : NULL;
+
+    convert_to_f32(w, s->packed, packed, 0, s->k);
+    for (int64_t k = 0; groups != NULL && k < s->k; k++)
+        w[k] = (w[k] - zero_of(call, s, column, groups[k])) * scale_of(call, column * s->blocks + groups[k]);
+    for (int64_t b = 0; groups == NULL && b < s->blocks; b++) {
+        const int64_t last = (b + 1) * s->block < s->k ? (b + 1) * s->block : s->k;
+        const float zero = zero_of(call, s, column, b), scale = scale_of(call, column * s->blocks + b);
+
+        for (int64_t k = b * s->block; k < last; k++)
+            w[k] = (w[k] - zero) * scale;
+    }
+}
+
+/* Of two elements in a byte the first is in the high half. */
+static void look_up_column(const kit_call *call, const nbits_state *s, int64_t column, float *w)
+{
+    const uint8_t *packed = call->in[IN_B].data;
+
+    for (int64_t k = 0; k < s->k;) {
+        const int64_t first = column * s->k + k, left = s->block - first % s->block;
+        const int64_t count = left < s->k - k ? left : s->k - k;
+        const float scale = scale_of(call, first / s->block);
+
+        for (int64_t i = 0; i < count; i++)
+            w[k + i] = s->table[packed[(first + i) / 2] >> ((first + i) % 2 == 0 ? 4 : 0) & 15] * scale;
+        k += count;
+    }
+}
+
+static KIT_MULTIVERSION float dot(const float *a, const float *b, int64_t count)
+{
+    float sums[LANES] = { 0 }, sum = 0;
+    int64_t i = 0;
+
+    for (; i + LANES <= count; i += LANES)
+        for (int l = 0; l < LANES; l++)
+            sums[l] += a[i + l] * b[i + l];
+    for (; i < count; i++)
+        sums[0] += a[i] * b[i];
+    for (int l = 0; l < LANES; l++)
+        sum += sums[l];
+    return sum;
+}
+
+typedef struct nbits_job {
+    const kit_call *call;
+    const float *a;
+    char *workers;
+} nbits_job;
+
+static inlay_status product_columns(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const nbits_job *job = user;
+    const kit_call *call = job->call;
+    const nbits_state *s = call->state;
+    const nbits_plan *p = call->plan;
+    float *w = (float *)(void *)(job->workers + worker * p->worker_bytes);
+
+    for (int64_t column = begin; column < end; column++) {
+        float bias = 0;
+        inlay_status status = kit_poll(call);
+
+        if (status != INLAY_OK)
+            return status;
+        (s->table != NULL ? look_up_column : unpack_column)(call, s, column, w);
+        if (kit_has_input(call, IN_BIAS))
+            convert_to_f32(&bias, call->in[IN_BIAS].dtype, call->in[IN_BIAS].data, column, 1);
+        for (int64_t row = 0; row < p->rows; row++) {
+            const float y = dot(job->a + row * s->k, w, s->k) + bias;
+
+            convert_from_f32(call->out[0].dtype, call->out[0].data, row * s->n + column, 1, &y, 0);
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_product(const kit_call *call)
+{
+    const nbits_state *s = call->state;
+    const nbits_plan *p = call->plan;
+    const kit_tensor *a = &call->in[IN_A];
+    float *copy = call->workspace;
+    nbits_job job = { .call = call, .a = p->converts ? copy : a->data,
+                      .workers = (char *)call->workspace + (p->converts ? (uint64_t)a->count * sizeof(float) : 0) };
+
+    if (call->out[0].count == 0)
+        return INLAY_OK;
+    for (int64_t k = 0; kit_has_input(call, IN_GROUPS) && k < s->k; k++) {
+        const int32_t group = ((const int32_t *)call->in[IN_GROUPS].data)[k];
+
+        if (group < 0 || group >= s->blocks)
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "g_idx[%lld] is %d, outside [0, %lld)", (long long)k,
+                              group, (long long)s->blocks);
+    }
+    if (p->converts)
+        convert_to_f32(copy, a->dtype, a->data, 0, a->count);
+    return kit_parallel(call, s->n, WORK_GRAIN / (s->k * p->rows) + 1, product_columns, &job);
+}
+
+static void cost_product(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const int64_t k = kit_attr_int(node->info, "K", 0), n = kit_attr_int(node->info, "N", 0);
+
+    if (shapes->in[0].count >= 0 && k > 0)
+        cost->flops = (2.0 * (double)shapes->in[0].count / (double)k + 4) * (double)k * (double)n;
+}
+
+/* ------------------------------------------------------------------ GatherBlockQuantized */
+
+typedef struct gather_state {
+    int64_t block, gather_axis, quantize_axis;
+    uint32_t bits;
+    inlay_dtype packed; /* UNDEFINED: the type of data */
+} gather_state;
+
+typedef struct gather_job {
+    const kit_call *call;
+    inlay_dtype dtype;
+    int64_t dim;                   /* of the axis that is gathered */
+    int64_t inner;                 /* elements behind it */
+    int64_t quantize_dim, quantize_inner, quantize_blocks; /* of the axis with blocks */
+    int64_t last, last_blocks;     /* elements of the last axis of data, and of the zero points */
+    float zero;
+} gather_job;
+
+static inlay_status prepare_gathered(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    gather_state *s = calloc(1, sizeof *s);
+
+    *out_state = s;
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
+    s->block = kit_attr_int(node->info, "block_size", 128);
+    s->gather_axis = kit_attr_int(node->info, "gather_axis", 0);
+    s->quantize_axis = kit_attr_int(node->info, "quantize_axis", 1);
+    s->bits = (uint32_t)kit_attr_int(node->info, "bits", 4);
+    s->packed = kit_input_dtype(node, 0) != INLAY_UINT8 ? INLAY_UNDEFINED : s->bits == 4 ? INLAY_UINT4 : INLAY_UINT8;
+    return INLAY_OK;
+}
+
+/* The zero point of block i; those of uint8 data are packed along the last axis, each row from a byte of its own. */
+static float gathered_zero(const gather_job *j, int64_t i)
+{
+    float zero = j->zero;
+    const kit_tensor *zeros = &j->call->in[3];
+
+    if (!kit_has_input(j->call, 3))
+        return zero;
+    if (zeros->dtype == INLAY_UINT8 && j->dtype == INLAY_UINT4)
+        convert_to_f32(&zero, j->dtype, (const char *)zeros->data + i / j->last_blocks * ((j->last_blocks + 1) / 2),
+                       i % j->last_blocks, 1);
+    else
+        convert_to_f32(&zero, zeros->dtype, zeros->data, i, 1);
+    return zero;
+}
+
+static inlay_status gather_pieces(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const gather_job *j = user;
+    const kit_call *call = j->call;
+    const gather_state *s = call->state;
+    const kit_tensor *indices = &call->in[1];
+
+    (void)worker;
+    for (int64_t piece = begin; piece < end; piece++) {
+        const int64_t o = piece / indices->count, i = piece % indices->count;
+        int64_t index = indices->dtype == INLAY_INT64 ? ((const int64_t *)indices->data)[i]
+                                                      : ((const int32_t *)indices->data)[i];
+        const int64_t first = (o * j->dim + (index < 0 ? index + j->dim : index)) * j->inner;
+
+        for (int64_t e = 0; e < j->inner; e++) {
+            const int64_t at = first + e, inner = at % j->quantize_inner, axis = at / j->quantize_inner;
+            const int64_t scale = (axis / j->quantize_dim * j->quantize_blocks + axis % j->quantize_dim / s->block) *
+                                      j->quantize_inner + inner;
+            float w;
+
+            convert_to_f32(&w, j->dtype, call->in[0].data, at, 1);
+            w = (w - gathered_zero(j, scale)) * scale_of(call, scale);
+            convert_from_f32(call->out[0].dtype, call->out[0].data, piece * j->inner + e, 1, &w, 0);
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status check_scales(const kit_call *call, const gather_job *j, int64_t count)
+{
+    const int64_t packed = j->dtype == INLAY_UINT4 && call->in[0].dtype == INLAY_UINT8
+                               ? count / j->last_blocks * ((j->last_blocks + 1) / 2)
+                               : count;
+
+    if (call->in[2].count != count)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "scales has %lld elements; data and block_size ask for "
+                          "%lld", (long long)call->in[2].count, (long long)count);
+    if (kit_has_input(call, 3) && call->in[3].count != packed)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "zero_points has %lld elements; data and block_size ask "
+                          "for %lld", (long long)call->in[3].count, (long long)packed);
+    return INLAY_OK;
+}
+
+static inlay_status run_gathered(const kit_call *call)
+{
+    const gather_state *s = call->state;
+    const kit_tensor *x = &call->in[0], *indices = &call->in[1];
+    gather_job j = { .call = call, .dtype = s->packed != INLAY_UNDEFINED ? s->packed : x->dtype, .dim = 1, .inner = 1,
+                     .quantize_inner = 1, .zero = s->packed == INLAY_UNDEFINED ? 0 : (float)(1 << (s->bits - 1)) };
+    const int64_t per_byte = x->dtype == INLAY_UINT8 && s->bits == 4 ? 2 : 1;
+    int64_t gather = s->gather_axis, quantize = s->quantize_axis, pieces = indices->count, count = 1;
+
+    gather += gather < 0 ? (int64_t)x->rank : 0;
+    quantize += quantize < 0 ? (int64_t)x->rank : 0;
+    if (gather < 0 || quantize < 0 || gather >= (int64_t)x->rank || quantize >= (int64_t)x->rank || gather == quantize)
+        return inlay_fail(call->diag, INLAY_INVALID_MODEL, "gather_axis %lld and quantize_axis %lld are no two axes of "
+                          "data of rank %u", (long long)s->gather_axis, (long long)s->quantize_axis, x->rank);
+    for (int64_t d = 0; d < (int64_t)x->rank; d++) {
+        const int64_t dim = x->dims[d] * (d + 1 == (int64_t)x->rank ? per_byte : 1);
+        const int64_t scales = d == quantize ? dim / s->block + (dim % s->block != 0) : dim;
+
+        pieces *= d < gather ? dim : 1;
+        j.dim = d == gather ? dim : j.dim;
+        j.inner *= d > gather ? dim : 1;
+        j.quantize_dim = d == quantize ? dim : j.quantize_dim;
+        j.quantize_blocks = d == quantize ? scales : j.quantize_blocks;
+        j.quantize_inner *= d > quantize ? dim : 1;
+        j.last_blocks = scales;
+        count *= scales;
+    }
+    if (call->out[0].count == 0)
+        return INLAY_OK;
+    for (int64_t i = 0; i < indices->count; i++) {
+        const int64_t index = indices->dtype == INLAY_INT64 ? ((const int64_t *)indices->data)[i]
+                                                            : ((const int32_t *)indices->data)[i];
+
+        if (index < -j.dim || index >= j.dim)
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "indices[%lld] is %lld, outside [-%lld, %lld)",
+                              (long long)i, (long long)index, (long long)j.dim, (long long)j.dim);
+    }
+    if (call->out[0].count != pieces * j.inner)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the output has %lld elements; data and indices make %lld",
+                          (long long)call->out[0].count, (long long)(pieces * j.inner));
+    inlay_status status = check_scales(call, &j, count);
+    return status != INLAY_OK ? status : kit_parallel(call, pieces, 4096 / j.inner + 1, gather_pieces, &j);
+}
+
+/* Of a table only what is picked is read. */
+static void cost_gathered(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+{
+    (void)node;
+    if (shapes->out[0].count < 0)
+        return;
+    out->bytes_written = kit_bytes(shapes->out[0].dtype, shapes->out[0].count);
+    out->bytes_read = out->bytes_written / 4;
+    out->ns = 60 + 4.0 * (double)shapes->out[0].count;
+}
+
+static const kit_kernel kernels[] = {
+    { .domain = "com.microsoft", .op_type = "MatMulNBits", .prepare = prepare_product, .shape = shape_product,
+      .run = run_product, .cost = cost_product },
+    { .domain = "com.microsoft", .op_type = "MatMulBnb4", .prepare = prepare_product, .shape = shape_product,
+      .run = run_product, .cost = cost_product },
+    { .domain = "com.microsoft", .op_type = "GatherBlockQuantized", .prepare = prepare_gathered, .run = run_gathered,
+      .cost = cost_gathered },
+};
+const kit_table reference_nbits = { kernels, KIT_COUNT(kernels) };

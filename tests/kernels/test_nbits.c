@@ -1,0 +1,275 @@
+/* Products by packed weights of every level of instructions that this CPU has, beside sums in double of the weights as
+ * the file has them: bits, blocks that do and do not divide, orders of the file, zero points, rows, and what cannot be
+ * rounded. */
+#include "nbits.h"
+#include "cmocka_all.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct level {
+    const nb_kernel *kernel;
+    cpu_level needs;
+    bool vnni;
+} level;
+
+static const level levels[] = {
+#if defined(__x86_64__)
+    { &nbits_avx512_vnni, CPU_AVX512, true }, { &nbits_avx512, CPU_AVX512, false }, { &nbits_avx2, CPU_AVX2, false },
+#elif defined(__aarch64__)
+    { &nbits_neon, CPU_BASELINE, false },
+#endif
+    { &nbits_c, CPU_BASELINE, false },
+};
+
+static uint32_t state_of_noise = 1;
+static float noise(void)
+{
+    state_of_noise = state_of_noise * 1664525u + 1013904223u;
+    return (float)(int32_t)state_of_noise / 2147483648.0f;
+}
+
+/* How the weights of a case lie, and what they are. */
+typedef struct weights {
+    nb_shape shape;
+    nb_source source;
+    uint8_t *file;      /* guarded by its size: the sanitizers see reads beyond */
+    double *w;          /* [k][n] */
+    uint8_t *packed;
+    float *scales, *zeros, *file_scales;
+    float zero;
+} weights;
+
+static void make_weights(weights *x, uint32_t bits, int64_t k, int64_t n, int64_t block, bool turned, bool is_signed,
+                         bool zeros)
+{
+    const int64_t bytes = (k * n * bits + 7) / 8;
+
+    assert_true(nb_shape_init(&x->shape, bits, k, n, block));
+    const int64_t blocks = x->shape.blocks;
+    x->file = malloc((size_t)bytes);
+    x->w = malloc((size_t)(k * n) * sizeof *x->w);
+    x->packed = malloc((size_t)nb_weight_bytes(&x->shape));
+    x->scales = malloc((size_t)nb_scale_count(&x->shape) * sizeof(float));
+    x->zeros = zeros ? malloc((size_t)nb_scale_count(&x->shape) * sizeof(float)) : NULL;
+    x->file_scales = malloc((size_t)(blocks * n) * sizeof(float));
+    uint8_t *file_zeros = malloc((size_t)(blocks * n * bits + 7) / 8);
+    assert_true(x->file && x->w && x->packed && x->scales && x->file_scales && file_zeros);
+    for (int64_t i = 0; i < bytes; i++)
+        x->file[i] = (uint8_t)(noise() * 128 + 128);
+    for (int64_t i = 0; i < (blocks * n * bits + 7) / 8; i++)
+        file_zeros[i] = (uint8_t)(noise() * 128 + 128);
+    for (int64_t i = 0; i < blocks * n; i++)
+        x->file_scales[i] = 0.5f + noise() * 0.25f;
+    x->source = (nb_source){ x->file, turned ? 1 : n, turned ? k : 1, is_signed };
+    x->zero = is_signed ? (float)(1 << (bits - 1)) : 3.0f;
+    for (int64_t i = 0; i < k; i++)
+        for (int64_t j = 0; j < n; j++) {
+            const int64_t at = i / x->shape.block * n + j;
+            const double zero = zeros ? nb_element(file_zeros, at, bits, is_signed) : is_signed ? 0 : 3;
+
+            x->w[i * n + j] = (nb_element(x->file, turned ? j * k + i : i * n + j, bits, is_signed) - zero) *
+                              (double)x->file_scales[at];
+        }
+    nb_pack_weights(&x->shape, &x->source, 0, x->shape.panels, x->packed);
+    nb_pack_floats(&x->shape, &(nb_source){ x->file_scales, n, 1, false }, x->scales);
+    if (zeros)
+        nb_pack_zeros(&x->shape, &(nb_source){ file_zeros, n, 1, is_signed }, bits, 0, x->zeros);
+    free(file_zeros);
+}
+
+static void drop_weights(weights *x)
+{
+    free(x->file);
+    free(x->w);
+    free(x->packed);
+    free(x->scales);
+    free(x->zeros);
+    free(x->file_scales);
+}
+
+/* Activations with each block padded by zeros. */
+static float *spread_rows(const nb_shape *s, const float *a, int64_t rows)
+{
+    const int64_t depth = nb_depth(s);
+    float *out = calloc((size_t)(rows * depth), sizeof *out);
+
+    assert_non_null(out);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t k = 0; k < s->k; k++)
+            out[r * depth + k / s->block * s->padded + k % s->block] = a[r * s->k + k];
+    return out;
+}
+
+enum { GUARD = 8 };
+
+static void multiply(const level *l, const weights *x, nb_mode mode, const float *a, int64_t rows, float *c)
+{
+    const nb_shape *s = &x->shape;
+    const int64_t depth = nb_depth(s), parts = nb_parts(s);
+    float *spread = spread_rows(s, a, rows), *factors = malloc((size_t)(rows * parts) * sizeof *factors);
+    int32_t *sums = malloc((size_t)(rows * parts) * sizeof *sums);
+    int8_t *limbs = malloc((size_t)(rows * depth * 2));
+
+    assert_true(factors && sums && limbs);
+    for (int64_t r = 0; mode != NB_EXACT && l->kernel->has_limbs && r < rows; r++)
+        assert_true(l->kernel->prepare(s, mode, spread + r * depth, limbs + r * depth * 2, factors + r * parts,
+                                       sums + r * parts));
+    for (int64_t p = 0; p < s->panels; p++) {
+        const int64_t left = s->n - p * NB_COLUMNS;
+        nb_tile t = { .shape = s, .w = x->packed + nb_weight_bytes(s) / s->panels * p,
+                      .scales = x->scales + nb_scale_count(s) / s->panels * p,
+                      .zeros = x->zeros == NULL ? NULL : x->zeros + nb_scale_count(s) / s->panels * p, .zero = x->zero,
+                      .rows = rows, .a = spread, .a_row = depth, .limbs = limbs, .limbs_row = depth * 2,
+                      .factors = factors, .sums = sums, .c = c + p * NB_COLUMNS, .c_row = s->n + GUARD,
+                      .columns = left < NB_COLUMNS ? left : NB_COLUMNS };
+
+        l->kernel->tile[mode](&t);
+    }
+    free(spread);
+    free(factors);
+    free(sums);
+    free(limbs);
+}
+
+/* Exact sums lose what sums of floats do; integers what their factors round off: half a step of each part's largest. */
+static void check(const level *l, const weights *x, nb_mode mode, int64_t rows)
+{
+    const nb_shape *s = &x->shape;
+    float *a = malloc((size_t)(rows * s->k) * sizeof *a), *c = malloc((size_t)(rows * (s->n + GUARD)) * sizeof *c);
+
+    assert_true(a && c);
+    for (int64_t i = 0; i < rows * s->k; i++)
+        a[i] = noise();
+    a[s->k / 2] = 100; /* spoils its own part alone */
+    for (int64_t i = 0; i < rows * (s->n + GUARD); i++)
+        c[i] = 123;
+    multiply(l, x, mode, a, rows, c);
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t j = 0; j < s->n; j++) {
+            double want = 0, size = 0, lost = 0;
+
+            for (int64_t k = 0; k < s->k; k++) {
+                const int64_t block = k / s->block, in = k % s->block / s->part;
+                float top = 0;
+
+                for (int64_t i = block * s->block + in * s->part; i < (block + 1) * s->block && i < s->k &&
+                     i < block * s->block + (in + 1) * s->part; i++)
+                    top = fmaxf(top, fabsf(a[r * s->k + i]));
+                want += (double)a[r * s->k + k] * x->w[k * s->n + j];
+                size += fabs((double)a[r * s->k + k] * x->w[k * s->n + j]);
+                lost += top * fabs(x->w[k * s->n + j]);
+            }
+            const double steps = mode == NB_FINE ? 0.5001 / 32639 : mode == NB_BYTE ? 0.5001 / 127 : 0;
+            const double got = c[r * (s->n + GUARD) + j], bound = 2e-6 * size + 1e-6 + lost * steps;
+
+            if (!(fabs(got - want) <= bound))
+                fail_msg("%s, %u bits, k %lld n %lld block %lld, mode %d, row %lld of %lld, column %lld: %.9g, not %.9g",
+                         l->kernel->isa, s->bits, (long long)s->k, (long long)s->n, (long long)s->block, (int)mode,
+                         (long long)r, (long long)rows, (long long)j, got, want);
+        }
+        for (int64_t j = s->n; j < s->n + GUARD; j++)
+            assert_true(c[r * (s->n + GUARD) + j] == 123);
+    }
+    free(a);
+    free(c);
+}
+
+static void check_unfold(const level *l, const weights *x)
+{
+    const nb_shape *s = &x->shape;
+    float *out = malloc((size_t)(s->k * NB_COLUMNS) * sizeof *out);
+
+    assert_non_null(out);
+    for (int64_t p = 0; p < s->panels; p++) {
+        const nb_tile t = { .shape = s, .w = x->packed + nb_weight_bytes(s) / s->panels * p,
+                            .scales = x->scales + nb_scale_count(s) / s->panels * p,
+                            .zeros = x->zeros == NULL ? NULL : x->zeros + nb_scale_count(s) / s->panels * p,
+                            .zero = x->zero };
+
+        l->kernel->unfold(&t, out, NB_COLUMNS);
+        for (int64_t k = 0; k < s->k; k++)
+            for (int64_t j = 0; j < NB_COLUMNS && p * NB_COLUMNS + j < s->n; j++)
+                assert_true(out[k * NB_COLUMNS + j] == (float)x->w[k * s->n + p * NB_COLUMNS + j]);
+    }
+    free(out);
+}
+
+static void products(void **state)
+{
+    static const struct {
+        int64_t k, n, block;
+    } sizes[] = { { 1, 1, 0 },     { 64, 32, 32 },   { 70, 19, 32 }, { 48, 16, 16 }, { 37, 33, 0 },
+                  { 130, 17, 64 }, { 100, 16, 24 },  { 96, 7, 128 }, { 4224, 16, 32 }, { 4160, 3, 0 } };
+
+    (void)state;
+    for (uint32_t bits = 2; bits <= 8; bits *= 2)
+        for (size_t z = 0; z < sizeof sizes / sizeof *sizes; z++)
+            for (int kind = 0; kind < 8; kind++) {
+                const bool is_long = sizes[z].k > 4000;
+                weights x;
+
+                if (is_long && kind != 0 && kind != 7)
+                    continue;
+                make_weights(&x, bits, sizes[z].k, sizes[z].n, sizes[z].block, kind & 1, kind & 2, kind & 4);
+                for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+                    const level *l = &levels[i];
+
+                    if (!cpu_has(l->needs) || (l->vnni && !cpu_has_vnni()))
+                        continue;
+                    check_unfold(l, &x);
+                    for (int64_t rows = 1; rows <= NB_ROWS; rows += is_long ? NB_ROWS - 1 : 1)
+                        for (int mode = NB_EXACT; mode <= NB_FINE; mode++)
+                            check(l, &x, (nb_mode)mode, rows);
+                }
+                drop_weights(&x);
+            }
+}
+
+/* What has no factor is said to be so. */
+static void refusals(void **state)
+{
+    static const float bad[] = { INFINITY, -INFINITY, NAN, 1e-31f, 1e-44f };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        const level *l = &levels[i];
+        nb_shape s;
+        float a[64], factors[2];
+        int8_t limbs[128];
+        int32_t sums[2];
+
+        if (!cpu_has(l->needs) || (l->vnni && !cpu_has_vnni()) || !l->kernel->has_limbs)
+            continue;
+        assert_true(nb_shape_init(&s, 4, 64, 16, 32));
+        for (size_t b = 0; b < sizeof bad / sizeof *bad; b++)
+            for (int at = 0; at < 64; at += 21) {
+                memset(a, 0, sizeof a);
+                assert_true(l->kernel->prepare(&s, NB_FINE, a, limbs, factors, sums));
+                a[at] = bad[b];
+                assert_false(l->kernel->prepare(&s, NB_FINE, a, limbs, factors, sums));
+            }
+    }
+}
+
+static void sizes(void **state)
+{
+    nb_shape s;
+
+    (void)state;
+    assert_false(nb_shape_init(&s, 3, 16, 16, 0));
+    assert_false(nb_shape_init(&s, 4, 0, 16, 0));
+    assert_false(nb_shape_init(&s, 4, INT64_MAX, 16, 0));
+    assert_false(nb_shape_init(&s, 8, INT32_MAX, INT32_MAX, 1));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(sizes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
