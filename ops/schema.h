@@ -14,7 +14,8 @@
  *     types     = name "=" set {"," name "=" set}
  *     set       = term {("|" | "-") term}
  *     term      = element type | "@" alias | "seq(" set ")" | "optional(" set ")" | "map(" key "," value ")"
- *     attrs     = name ":" kind ["!" | "=" default] {"," ...}
+ *     attrs     = attr {"," attr}
+ *     attr      = name ":" kind ["!" | "=" default] | "..."
  *
  * "?" marks an optional formal. "*" marks the last one as variadic, all of one type, "%" as variadic with types that
  * may differ; the number is the least count (1 if left out). Formals that share a named type have the same type in a
@@ -22,7 +23,8 @@
  * to the left of it. map keys are int64 and string, map values float, double, int64 and string.
  *
  * Kinds of attributes: i int, f float, s string, t tensor, g graph, and is, fs, ss, ts, gs the lists of these; sp
- * sparse tensor, tp type. "!" makes the attribute required. Defaults: 3, 0.5, 'text', [1,2], ['a','b'].
+ * sparse tensor, tp type. "!" makes the attribute required. Defaults: 3, 0.5, 'text', [1,2], ['a','b']. "..." at
+ * the end takes attributes of any other name and kind.
  *
  * Aliases of sets of element types:
  *     @signed, @unsigned, @integer   int8 to int64, uint8 to uint64, both
@@ -141,6 +143,7 @@ typedef struct op_schema {
     uint32_t input_count, output_count, type_count, attr_count;
     uint32_t min_inputs, max_inputs; /* UINT32_MAX = variadic */
     uint32_t min_outputs, max_outputs;
+    bool open_attrs; /* a node may have attributes besides attrs */
 } op_schema;
 
 /* Parses a signature. Memory comes from alloc (at least 8-byte aligned; zeroed is not required; freed by its owner);

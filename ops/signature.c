@@ -141,7 +141,8 @@ static inlay_status copy_draft(const parser *p, const draft *d, op_schema *out)
     *out = (op_schema){ .input_count = d->input_count,
                         .output_count = d->output_count,
                         .type_count = d->type_count,
-                        .attr_count = d->attr_count };
+                        .attr_count = d->attr_count,
+                        .open_attrs = d->open_attrs };
     INLAY_TRY(sig_copy(p, d->inputs, d->input_count * sizeof d->inputs[0], &mine));
     out->inputs = mine;
     INLAY_TRY(sig_copy(p, d->outputs, d->output_count * sizeof d->outputs[0], &mine));

@@ -28,6 +28,7 @@ typedef struct draft {
     op_type_param types[3 * OP_MAX_FORMALS];
     op_attr attrs[OP_MAX_ATTRS];
     uint32_t input_count, output_count, type_count, attr_count;
+    bool open_attrs;
 } draft;
 
 /* INLAY_INVALID_ARGUMENT: "signature, character 12 (near ": T"): <what>"; place points into the signature. */

@@ -159,6 +159,12 @@ inlay_status sig_read_attrs(parser *p, draft *d)
 
         if (d->attr_count == OP_MAX_ATTRS)
             return sig_too_many(p, "attributes", OP_MAX_ATTRS);
+        if (sig_take(p, '.')) {
+            INLAY_TRY(sig_expect(p, '.', "expected '...'"));
+            INLAY_TRY(sig_expect(p, '.', "expected '...'"));
+            d->open_attrs = true;
+            return INLAY_OK;
+        }
         *attr = (op_attr){ 0 };
         INLAY_TRY(sig_read_word(p, "expected the name of an attribute", &word));
         for (uint32_t i = 0; i < d->attr_count; i++)

@@ -264,6 +264,8 @@ static inlay_status check_attr(const binder *b, const graph *g, const graph_node
 {
     const op_attr *attr = attr_schema(n->schema, name);
 
+    if (attr == NULL && n->schema->open_attrs)
+        return INLAY_OK;
     if (attr == NULL)
         return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, b->diag, "%.48s-%u has no attribute '%.64s'",
                           n->info.op_type.data, n->info.since_version, name);

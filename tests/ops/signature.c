@@ -41,6 +41,26 @@ static inlay_status parse(const char *text, op_schema *schema, inlay_diag *diag)
     return op_schema_parse(text, heap_alloc, &memory, schema, diag);
 }
 
+/* "..." ends the attributes and takes any others. */
+static void test_open_attributes(void **state)
+{
+    op_schema s;
+    inlay_diag diag;
+
+    (void)state;
+    assert_int_equal(parse("X:float -> Y:float; ; axis:i=1, ...", &s, &diag), INLAY_OK);
+    assert_int_equal(s.attr_count, 1);
+    assert_true(s.open_attrs);
+    assert_int_equal(parse("X:float -> Y:float; ; ...", &s, &diag), INLAY_OK);
+    assert_true(s.open_attrs && s.attr_count == 0);
+    assert_int_equal(parse("X:float -> Y:float; ; axis:i=1", &s, &diag), INLAY_OK);
+    assert_false(s.open_attrs);
+    assert_int_equal(parse("X:float -> Y:float; ; ..., axis:i=1", &s, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(parse("X:float -> Y:float; ; ..", &s, &diag), INLAY_INVALID_ARGUMENT);
+    assert_non_null(strstr(diag.text, "expected '...'"));
+    heap_free(&memory);
+}
+
 static void test_everything_there_is(void **state)
 {
     op_schema s;
@@ -306,6 +326,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_everything_there_is),
+        cmocka_unit_test(test_open_attributes),
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_mutations),

@@ -33,6 +33,13 @@ for page in inlay inlay-run inlay-plugin-check; do
         die "$page has no manual page"
 done
 [ -e "$lib/inlay/plugins/reference.so" ] || die "the reference provider is not installed"
+[ -e "$prefix/include/inlay/inlay.hpp" ] || die "include/inlay/inlay.hpp is not installed"
+# The drop-in for ONNX Runtime finds libinlay from where it lies.
+drop_in=$lib/inlay/onnxruntime/libonnxruntime.so.1
+if [ -e "$build/lib/inlay/onnxruntime/libonnxruntime.so.1" ]; then
+    [ -e "$drop_in" ] || die "libonnxruntime.so.1 is not installed"
+    ldd "$drop_in" | grep -q "libinlay.so.1 => $lib/" || die "libonnxruntime.so.1 does not find libinlay"
+fi
 if grep -rl "$tmp/first" "$prefix" >/dev/null; then
     die "these files name the place where they were installed first: $(grep -rl "$tmp/first" "$prefix" | tr '\n' ' ')"
 fi

@@ -624,7 +624,8 @@ typedef struct inlay_provider {
  *
  * inputs -> outputs; type sets; attributes. `?` marks an optional input, `*` a variadic one (`*2` needs two or more).
  * `%` is `*` whose inputs may differ in type. Attribute kinds are i, f, s, t (tensor) and is, fs, ss; `!` behind it
- * makes it required, `=` gives the default. Types are ONNX's names; seq(T), optional(T) and map(K,V) nest. */
+ * makes it required, `=` gives the default; "..." as the last attribute takes any others. Types are ONNX's names; seq(T),
+ * optional(T) and map(K,V) nest. */
 
 /* What shape inference sees and fills in. */
 typedef struct inlay_infer {

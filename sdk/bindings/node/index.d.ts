@@ -1,0 +1,75 @@
+// inlay for Node, with the interface of onnxruntime-common.
+
+export type Type = 'float32' | 'uint8' | 'int8' | 'uint16' | 'int16' | 'int32' | 'int64' | 'string' | 'bool' | 'float16' |
+  'float64' | 'uint32' | 'uint64' | 'bfloat16' | 'uint4' | 'int4';
+export type TypedArray = Float32Array | Float64Array | Uint8Array | Int8Array | Uint16Array | Int16Array | Int32Array |
+  Uint32Array | BigInt64Array | BigUint64Array;
+export type Data = TypedArray | string[];
+
+/** A tensor over the memory of a typed array, which runs read where it lies. */
+export class Tensor {
+  /** Data of the type; int64 and uint64 take numbers and bigints, bool takes booleans and bytes. */
+  constructor(type: Type, data: Data | readonly (number | bigint | boolean)[], dims?: readonly number[]);
+  /** The type follows from the data. */
+  constructor(data: TypedArray | readonly string[] | readonly boolean[], dims?: readonly number[]);
+  readonly type: Type;
+  readonly data: Data;
+  readonly dims: readonly number[];
+  readonly size: number;
+  readonly location: 'cpu';
+  getData(): Promise<Data>;
+  reshape(dims: readonly number[]): Tensor;
+  dispose(): void;
+}
+
+/** An input or output; shape has sizes and the names of symbols, type is undefined unless it is a tensor. */
+export interface ValueMetadata {
+  readonly name: string;
+  readonly isTensor: boolean;
+  readonly type?: Type;
+  readonly shape: readonly (number | string)[];
+}
+
+export interface SessionOptions {
+  /** Threads of one run; 0: all. */
+  intraOpNumThreads?: number;
+  graphOptimizationLevel?: 'disabled' | 'basic' | 'extended' | 'layout' | 'all';
+  freeDimensionOverrides?: { readonly [name: string]: number };
+  /** Options of inlay by name: `{ precision: 'strict', providers: 'onednn,reference' }`. */
+  inlay?: { readonly [name: string]: string | number | boolean | readonly (string | number)[] };
+  /** Others of onnxruntime-node are taken and have no meaning here. */
+  [other: string]: unknown;
+}
+
+export interface RunOptions {
+  /** Stops the run: it is rejected with code 'cancelled'. */
+  signal?: AbortSignal;
+  [other: string]: unknown;
+}
+
+export type Feeds = { readonly [name: string]: Tensor | null | undefined };
+export type Fetches = readonly string[] | { readonly [name: string]: Tensor | null };
+export type Results = { readonly [name: string]: Tensor };
+
+export class InferenceSession {
+  private constructor();
+  static create(path: string, options?: SessionOptions): Promise<InferenceSession>;
+  static create(model: ArrayBufferLike | Uint8Array, options?: SessionOptions): Promise<InferenceSession>;
+  static create(model: ArrayBufferLike, byteOffset: number, byteLength?: number, options?: SessionOptions):
+    Promise<InferenceSession>;
+  /** Any number of runs may be under way. */
+  run(feeds: Feeds, options?: RunOptions): Promise<Results>;
+  run(feeds: Feeds, fetches: Fetches, options?: RunOptions): Promise<Results>;
+  /** Frees the session when no run needs it any more. */
+  release(): Promise<void>;
+  readonly inputNames: readonly string[];
+  readonly outputNames: readonly string[];
+  readonly inputMetadata: readonly ValueMetadata[];
+  readonly outputMetadata: readonly ValueMetadata[];
+  startProfiling(): void;
+  endProfiling(): void;
+}
+
+export const env: { versions: { node: string }; [other: string]: unknown };
+export function listSupportedBackends(): { name: string; bundled: boolean }[];
+export const version: string;

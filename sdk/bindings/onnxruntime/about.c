@@ -1,0 +1,310 @@
+/* What a session tells of its model: inputs, outputs, metadata. */
+#include "ort.h"
+#include <stdlib.h>
+#include <string.h>
+
+inlay_io_info ort_input_info(const OrtSession *session, uint32_t model_index)
+{
+    inlay_io_info info = { .struct_size = sizeof info, .name = "" };
+
+    (void)inlay_session_input(session->session, model_index, &info);
+    return info;
+}
+
+inlay_io_info ort_output_info(const OrtSession *session, uint32_t index)
+{
+    inlay_io_info info = { .struct_size = sizeof info, .name = "" };
+
+    (void)inlay_session_output(session->session, index, &info);
+    return info;
+}
+
+OrtStatus *ort_SessionGetInputCount(const OrtSession *session, size_t *out)
+{
+    ORT_NEED(session);
+    ORT_NEED(out);
+    *out = session->input_count;
+    return NULL;
+}
+
+OrtStatus *ort_SessionGetOutputCount(const OrtSession *session, size_t *out)
+{
+    ORT_NEED(session);
+    ORT_NEED(out);
+    *out = session->output_count;
+    return NULL;
+}
+
+OrtStatus *ort_SessionGetOverridableInitializerCount(const OrtSession *session, size_t *out)
+{
+    ORT_NEED(session);
+    ORT_NEED(out);
+    *out = session->overridable_count;
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ names and types */
+
+enum { INPUT, OVERRIDABLE, OUTPUT };
+
+static OrtStatus *find_info(const OrtSession *session, int which, size_t index, inlay_io_info *out)
+{
+    static const char *const words[] = { "input", "overridable initializer", "output" };
+    uint32_t count;
+
+    ORT_NEED(session);
+    count = which == INPUT    ? session->input_count
+            : which == OUTPUT ? session->output_count
+                              : session->overridable_count;
+    if (index >= count)
+        return ort_fail(ORT_FAIL, "index out of range: %s %zu of %u", words[which], index, count);
+    *out = which == OUTPUT
+               ? ort_output_info(session, (uint32_t)index)
+               : ort_input_info(session, which == INPUT ? session->inputs[index] : session->overridable[index]);
+    return NULL;
+}
+
+static OrtStatus *give_type(const OrtSession *session, int which, size_t index, OrtTypeInfo **out)
+{
+    OrtTensorTypeAndShapeInfo *shape;
+    inlay_io_info info = { .name = "" };
+    bool known;
+
+    ORT_NEED(out);
+    *out = NULL;
+    ORT_TRY(find_info(session, which, index, &info));
+    known = info.rank != INLAY_RANK_UNKNOWN;
+    shape = ort_shape_new(ort_type_of(info.dtype), known, known ? info.rank : 0, info.dims, info.dim_names);
+    *out = ort_type_new(info.kind, shape);
+    return *out != NULL ? NULL : ort_no_memory();
+}
+
+static OrtStatus *give_name(const OrtSession *session, int which, size_t index, OrtAllocator *allocator, char **out)
+{
+    inlay_io_info info = { .name = "" };
+
+    ORT_NEED(allocator);
+    ORT_NEED(out);
+    *out = NULL;
+    ORT_TRY(find_info(session, which, index, &info));
+    return ort_give_text(allocator, info.name, out);
+}
+
+OrtStatus *ort_SessionGetInputTypeInfo(const OrtSession *session, size_t index, OrtTypeInfo **type_info)
+{
+    return give_type(session, INPUT, index, type_info);
+}
+
+OrtStatus *ort_SessionGetOutputTypeInfo(const OrtSession *session, size_t index, OrtTypeInfo **type_info)
+{
+    return give_type(session, OUTPUT, index, type_info);
+}
+
+OrtStatus *ort_SessionGetOverridableInitializerTypeInfo(const OrtSession *session, size_t index,
+                                                        OrtTypeInfo **type_info)
+{
+    return give_type(session, OVERRIDABLE, index, type_info);
+}
+
+OrtStatus *ort_SessionGetInputName(const OrtSession *session, size_t index, OrtAllocator *allocator, char **value)
+{
+    return give_name(session, INPUT, index, allocator, value);
+}
+
+OrtStatus *ort_SessionGetOutputName(const OrtSession *session, size_t index, OrtAllocator *allocator, char **value)
+{
+    return give_name(session, OUTPUT, index, allocator, value);
+}
+
+OrtStatus *ort_SessionGetOverridableInitializerName(const OrtSession *session, size_t index, OrtAllocator *allocator,
+                                                    char **value)
+{
+    return give_name(session, OVERRIDABLE, index, allocator, value);
+}
+
+/* ------------------------------------------------------------------ where inputs and outputs lie */
+
+static OrtStatus *check_room(size_t room, uint32_t need, const char *what)
+{
+    if (room < need)
+        return ort_fail(ORT_FAIL, "Number of %s %u exceeds the provided size of %zu", what, need, room);
+    return NULL;
+}
+
+OrtStatus *ort_SessionGetMemoryInfoForInputs(const OrtSession *session, const OrtMemoryInfo **inputs_memory_info,
+                                             size_t num_inputs)
+{
+    ORT_NEED(session);
+    ORT_TRY(check_room(num_inputs, session->input_count, "inputs"));
+    for (uint32_t i = 0; i < session->input_count; i++)
+        inputs_memory_info[i] = &ort_cpu_memory;
+    return NULL;
+}
+
+OrtStatus *ort_SessionGetMemoryInfoForOutputs(const OrtSession *session, const OrtMemoryInfo **outputs_memory_info,
+                                              size_t num_outputs)
+{
+    ORT_NEED(session);
+    ORT_TRY(check_room(num_outputs, session->output_count, "outputs"));
+    for (uint32_t i = 0; i < session->output_count; i++)
+        outputs_memory_info[i] = &ort_cpu_memory;
+    return NULL;
+}
+
+OrtStatus *ort_SessionGetEpDeviceForInputs(const OrtSession *session, const OrtEpDevice **inputs_ep_devices,
+                                           size_t num_inputs)
+{
+    ORT_NEED(session);
+    ORT_TRY(check_room(num_inputs, session->input_count, "inputs"));
+    for (uint32_t i = 0; i < session->input_count; i++)
+        inputs_ep_devices[i] = ort_cpu_device();
+    return NULL;
+}
+
+OrtStatus *ort_SessionGetEpDeviceForOutputs(const OrtSession *session, const OrtEpDevice **outputs_ep_devices,
+                                            size_t num_outputs)
+{
+    ORT_NEED(session);
+    ORT_TRY(check_room(num_outputs, session->output_count, "outputs"));
+    for (uint32_t i = 0; i < session->output_count; i++)
+        outputs_ep_devices[i] = ort_cpu_device();
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ metadata */
+
+/* Copies, since programs may keep it longer than the session. */
+struct OrtModelMetadata {
+    OrtKeyValuePairs texts; /* of the model itself, by the names below */
+    OrtKeyValuePairs custom;
+    int64_t version;
+};
+
+OrtStatus *ort_SessionGetModelMetadata(const OrtSession *session, OrtModelMetadata **out)
+{
+    inlay_model_info info = { .struct_size = sizeof info };
+    const char *key, *value;
+    OrtModelMetadata *m;
+    bool ok;
+
+    ORT_NEED(session);
+    ORT_NEED(out);
+    *out = NULL;
+    (void)inlay_session_model(session->session, &info);
+    m = calloc(1, sizeof *m);
+    ok = m != NULL && ort_pairs_set(&m->texts, "producer", info.producer_name) &&
+         ort_pairs_set(&m->texts, "graph", info.graph_name) && ort_pairs_set(&m->texts, "domain", info.domain) &&
+         ort_pairs_set(&m->texts, "doc", info.doc);
+    for (uint32_t i = 0; ok && inlay_session_metadata(session->session, i, &key, &value) == INLAY_OK; i++)
+        ok = ort_pairs_set(&m->custom, key, value);
+    if (!ok) {
+        ort_ReleaseModelMetadata(m);
+        return ort_no_memory();
+    }
+    m->version = info.model_version;
+    *out = m;
+    return NULL;
+}
+
+void ort_ReleaseModelMetadata(OrtModelMetadata *input)
+{
+    if (input == NULL)
+        return;
+    ort_pairs_clear(&input->texts);
+    ort_pairs_clear(&input->custom);
+    free(input);
+}
+
+static OrtStatus *give_metadata(const OrtModelMetadata *m, const char *which, OrtAllocator *allocator, char **out)
+{
+    ORT_NEED(m);
+    ORT_NEED(allocator);
+    ORT_NEED(out);
+    return ort_give_text(allocator, ort_pairs_get(&m->texts, which), out);
+}
+
+OrtStatus *ort_ModelMetadataGetProducerName(const OrtModelMetadata *model_metadata, OrtAllocator *allocator,
+                                            char **value)
+{
+    return give_metadata(model_metadata, "producer", allocator, value);
+}
+
+OrtStatus *ort_ModelMetadataGetGraphName(const OrtModelMetadata *model_metadata, OrtAllocator *allocator, char **value)
+{
+    return give_metadata(model_metadata, "graph", allocator, value);
+}
+
+OrtStatus *ort_ModelMetadataGetDomain(const OrtModelMetadata *model_metadata, OrtAllocator *allocator, char **value)
+{
+    return give_metadata(model_metadata, "domain", allocator, value);
+}
+
+OrtStatus *ort_ModelMetadataGetDescription(const OrtModelMetadata *model_metadata, OrtAllocator *allocator,
+                                           char **value)
+{
+    return give_metadata(model_metadata, "doc", allocator, value);
+}
+
+/* inlay keeps no text about the graph apart from the model's. */
+OrtStatus *ort_ModelMetadataGetGraphDescription(const OrtModelMetadata *model_metadata, OrtAllocator *allocator,
+                                                char **value)
+{
+    ORT_NEED(model_metadata);
+    ORT_NEED(allocator);
+    ORT_NEED(value);
+    return ort_give_text(allocator, "", value);
+}
+
+OrtStatus *ort_ModelMetadataGetVersion(const OrtModelMetadata *model_metadata, int64_t *value)
+{
+    ORT_NEED(model_metadata);
+    ORT_NEED(value);
+    *value = model_metadata->version;
+    return NULL;
+}
+
+OrtStatus *ort_ModelMetadataLookupCustomMetadataMap(const OrtModelMetadata *model_metadata, OrtAllocator *allocator,
+                                                    const char *key, char **value)
+{
+    const char *text;
+
+    ORT_NEED(model_metadata);
+    ORT_NEED(allocator);
+    ORT_NEED(key);
+    ORT_NEED(value);
+    *value = NULL;
+    text = ort_pairs_get(&model_metadata->custom, key);
+    return text != NULL ? ort_give_text(allocator, text, value) : NULL;
+}
+
+OrtStatus *ort_ModelMetadataGetCustomMetadataMapKeys(const OrtModelMetadata *model_metadata, OrtAllocator *allocator,
+                                                     char ***keys, int64_t *num_keys)
+{
+    size_t count;
+
+    ORT_NEED(model_metadata);
+    ORT_NEED(allocator);
+    ORT_NEED(keys);
+    ORT_NEED(num_keys);
+    count = model_metadata->custom.count;
+    *keys = NULL;
+    *num_keys = 0;
+    if (count == 0)
+        return NULL;
+    *keys = allocator->Alloc(allocator, count * sizeof **keys);
+    if (*keys == NULL)
+        return ort_no_memory();
+    for (size_t i = 0; i < count; i++) {
+        OrtStatus *failed = ort_give_text(allocator, model_metadata->custom.keys[i], &(*keys)[i]);
+
+        if (failed == NULL)
+            continue;
+        while (i-- > 0)
+            allocator->Free(allocator, (*keys)[i]);
+        allocator->Free(allocator, *keys);
+        *keys = NULL;
+        return failed;
+    }
+    *num_keys = (int64_t)count;
+    return NULL;
+}

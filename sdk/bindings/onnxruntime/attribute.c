@@ -1,0 +1,226 @@
+/* Attributes: of nodes, and made by programs. */
+#include "custom.h"
+#include <stdlib.h>
+#include <string.h>
+
+void ort_ReleaseOpAttr(OrtOpAttr *input)
+{
+    if (input == NULL)
+        return;
+    for (size_t i = 0; input->strings != NULL && i < (input->type == ORT_OP_ATTR_STRING ? 1 : input->count); i++)
+        free((char *)(uintptr_t)input->strings[i].data);
+    free(input->strings);
+    free(input->ints);
+    free(input->floats);
+    free(input->name);
+    ort_ReleaseValue(input->tensor);
+    free(input);
+}
+
+static OrtOpAttr *new_attr(const char *name, size_t name_bytes, OrtOpAttrType type, size_t count)
+{
+    OrtOpAttr *a = calloc(1, sizeof *a);
+    bool ok = a != NULL && (a->name = strndup(name, name_bytes)) != NULL;
+
+    if (ok) {
+        a->type = type;
+        a->count = count;
+        if (type == ORT_OP_ATTR_INT || type == ORT_OP_ATTR_INTS)
+            ok = (a->ints = calloc(count + 1, sizeof *a->ints)) != NULL;
+        if (type == ORT_OP_ATTR_FLOAT || type == ORT_OP_ATTR_FLOATS)
+            ok = (a->floats = calloc(count + 1, sizeof *a->floats)) != NULL;
+        if (type == ORT_OP_ATTR_STRING || type == ORT_OP_ATTR_STRINGS)
+            ok = (a->strings = calloc(count + 1, sizeof *a->strings)) != NULL;
+    }
+    if (!ok) {
+        ort_ReleaseOpAttr(a);
+        return NULL;
+    }
+    return a;
+}
+
+static bool set_string(inlay_str *to, const char *text, size_t bytes)
+{
+    char *copy = malloc(bytes + 1);
+
+    if (copy == NULL)
+        return false;
+    if (bytes > 0)
+        memcpy(copy, text, bytes);
+    copy[bytes] = '\0';
+    to->data = copy;
+    to->bytes = bytes;
+    return true;
+}
+
+static OrtValue *copy_tensor(const inlay_tensor_view *t)
+{
+    inlay_value *value = NULL;
+    OrtValue *out = NULL;
+
+    if (t->dtype == INLAY_STRING) {
+        if (inlay_value_create_strings(t->rank, t->dims, t->data, &value, NULL) != INLAY_OK)
+            return NULL;
+    } else {
+        if (inlay_value_create(t->dtype, t->rank, t->dims, &value, NULL) != INLAY_OK)
+            return NULL;
+        if (t->bytes > 0)
+            memcpy(inlay_value_data(value), t->data, (size_t)t->bytes);
+    }
+    if (ort_value_wrap(value, &out) != NULL)
+        return NULL;
+    return out;
+}
+
+OrtOpAttr *ort_attr_copy(const inlay_attr_info *attr)
+{
+    static const OrtOpAttrType types[] = {
+        [INLAY_ATTR_FLOAT] = ORT_OP_ATTR_FLOAT,     [INLAY_ATTR_INT] = ORT_OP_ATTR_INT,
+        [INLAY_ATTR_STRING] = ORT_OP_ATTR_STRING,   [INLAY_ATTR_TENSOR] = ORT_OP_ATTR_TENSOR,
+        [INLAY_ATTR_FLOATS] = ORT_OP_ATTR_FLOATS,   [INLAY_ATTR_INTS] = ORT_OP_ATTR_INTS,
+        [INLAY_ATTR_STRINGS] = ORT_OP_ATTR_STRINGS,
+    };
+    OrtOpAttrType type = attr->kind < sizeof types / sizeof types[0] ? types[attr->kind] : ORT_OP_ATTR_UNDEFINED;
+    bool list = attr->kind >= INLAY_ATTR_FLOATS, ok = true;
+    OrtOpAttr *a = new_attr(attr->name.data, (size_t)attr->name.bytes, type, list ? attr->count : 1);
+
+    if (a == NULL)
+        return NULL;
+    switch (attr->kind) {
+    case INLAY_ATTR_FLOAT:
+        a->floats[0] = (float)attr->f;
+        break;
+    case INLAY_ATTR_INT:
+        a->ints[0] = attr->i;
+        break;
+    case INLAY_ATTR_STRING:
+        ok = set_string(&a->strings[0], attr->s.data, (size_t)attr->s.bytes);
+        break;
+    case INLAY_ATTR_TENSOR:
+        a->tensor = copy_tensor(attr->tensor);
+        ok = a->tensor != NULL;
+        break;
+    case INLAY_ATTR_FLOATS:
+        if (attr->count > 0)
+            memcpy(a->floats, attr->floats, attr->count * sizeof *a->floats);
+        break;
+    case INLAY_ATTR_INTS:
+        if (attr->count > 0)
+            memcpy(a->ints, attr->ints, attr->count * sizeof *a->ints);
+        break;
+    case INLAY_ATTR_STRINGS:
+        for (uint32_t i = 0; ok && i < attr->count; i++)
+            ok = set_string(&a->strings[i], attr->strings[i].data, (size_t)attr->strings[i].bytes);
+        break;
+    default:
+        break;
+    }
+    if (!ok) {
+        ort_ReleaseOpAttr(a);
+        return NULL;
+    }
+    return a;
+}
+
+OrtStatus *ort_CreateOpAttr(const char *name, const void *data, int len, OrtOpAttrType type, OrtOpAttr **op_attr)
+{
+    bool single = type == ORT_OP_ATTR_INT || type == ORT_OP_ATTR_FLOAT || type == ORT_OP_ATTR_STRING, ok = true;
+    OrtOpAttr *a;
+
+    ORT_NEED(name);
+    ORT_NEED(op_attr);
+    *op_attr = NULL;
+    if (type < ORT_OP_ATTR_INT || type > ORT_OP_ATTR_STRINGS)
+        return ort_fail(ORT_INVALID_ARGUMENT, "attribute type %d cannot be made", type);
+    if (len < 0)
+        return ort_fail(ORT_INVALID_ARGUMENT, "attribute %s has a length of %d", name, len);
+    if (len > 0)
+        ORT_NEED(data);
+    a = new_attr(name, strlen(name), type, single ? 1 : (size_t)len);
+    if (a == NULL)
+        return ort_no_memory();
+    if (a->ints != NULL && len > 0)
+        memcpy(a->ints, data, a->count * sizeof *a->ints);
+    if (a->floats != NULL && len > 0)
+        memcpy(a->floats, data, a->count * sizeof *a->floats);
+    if (type == ORT_OP_ATTR_STRING)
+        ok = set_string(a->strings, data, (size_t)len);
+    for (size_t i = 0; ok && type == ORT_OP_ATTR_STRINGS && i < a->count; i++)
+        ok = set_string(&a->strings[i], ((const char *const *)data)[i], strlen(((const char *const *)data)[i]));
+    if (!ok) {
+        ort_ReleaseOpAttr(a);
+        return ort_no_memory();
+    }
+    *op_attr = a;
+    return NULL;
+}
+
+/* Texts follow one another, each with its NUL; a single one has none. */
+static size_t bytes_of(const OrtOpAttr *a)
+{
+    size_t bytes = 0;
+
+    if (a->ints != NULL)
+        return a->count * sizeof *a->ints;
+    if (a->floats != NULL)
+        return a->count * sizeof *a->floats;
+    if (a->type == ORT_OP_ATTR_STRING)
+        return (size_t)a->strings[0].bytes;
+    for (size_t i = 0; a->strings != NULL && i < a->count; i++)
+        bytes += (size_t)a->strings[i].bytes + 1;
+    return bytes;
+}
+
+OrtStatus *ort_ReadOpAttr(const OrtOpAttr *op_attr, OrtOpAttrType type, void *data, size_t len, size_t *out)
+{
+    char *at = data;
+
+    ORT_NEED(op_attr);
+    ORT_NEED(out);
+    if (op_attr->type != type || type == ORT_OP_ATTR_TENSOR || type == ORT_OP_ATTR_UNDEFINED)
+        return ort_fail(ORT_INVALID_ARGUMENT, "attribute %s is of type %d, not %d", op_attr->name, op_attr->type, type);
+    *out = bytes_of(op_attr);
+    if (len < *out)
+        return ort_fail(ORT_INVALID_ARGUMENT, "Size of data not large enough to hold the array.");
+    if (*out == 0)
+        return NULL;
+    ORT_NEED(data);
+    if (op_attr->ints != NULL)
+        memcpy(data, op_attr->ints, *out);
+    if (op_attr->floats != NULL)
+        memcpy(data, op_attr->floats, *out);
+    if (type == ORT_OP_ATTR_STRING)
+        memcpy(data, op_attr->strings[0].data, *out);
+    for (size_t i = 0; type == ORT_OP_ATTR_STRINGS && i < op_attr->count; i++) {
+        memcpy(at, op_attr->strings[i].data, (size_t)op_attr->strings[i].bytes + 1);
+        at += op_attr->strings[i].bytes + 1;
+    }
+    return NULL;
+}
+
+OrtStatus *ort_OpAttr_GetType(const OrtOpAttr *attribute, OrtOpAttrType *type)
+{
+    ORT_NEED(attribute);
+    ORT_NEED(type);
+    *type = attribute->type;
+    return NULL;
+}
+
+OrtStatus *ort_OpAttr_GetName(const OrtOpAttr *attribute, const char **name)
+{
+    ORT_NEED(attribute);
+    ORT_NEED(name);
+    *name = attribute->name;
+    return NULL;
+}
+
+OrtStatus *ort_OpAttr_GetTensorAttributeAsOrtValue(const OrtOpAttr *attribute, OrtValue **attr_tensor)
+{
+    ORT_NEED(attribute);
+    ORT_NEED(attr_tensor);
+    *attr_tensor = NULL;
+    if (attribute->tensor == NULL)
+        return ort_fail(ORT_INVALID_ARGUMENT, "attribute %s is not a tensor", attribute->name);
+    *attr_tensor = ort_value_ref(attribute->tensor);
+    return NULL;
+}

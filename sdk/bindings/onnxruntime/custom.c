@@ -1,0 +1,416 @@
+/* Custom operators: domains of programs, and how inlay comes to know their operators. */
+#include "custom.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ domains */
+
+OrtStatus *ort_CreateCustomOpDomain(const char *domain, OrtCustomOpDomain **out)
+{
+    ORT_NEED(domain);
+    ORT_NEED(out);
+    *out = calloc(1, sizeof **out);
+    if (*out == NULL || ((*out)->name = strdup(domain)) == NULL) {
+        free(*out);
+        *out = NULL;
+        return ort_no_memory();
+    }
+    return NULL;
+}
+
+OrtStatus *ort_CustomOpDomain_Add(OrtCustomOpDomain *custom_op_domain, const OrtCustomOp *op)
+{
+    const OrtCustomOp **more;
+
+    ORT_NEED(custom_op_domain);
+    ORT_NEED(op);
+    more = realloc(custom_op_domain->ops, (custom_op_domain->count + 1) * sizeof *more);
+    if (more == NULL)
+        return ort_no_memory();
+    custom_op_domain->ops = more;
+    more[custom_op_domain->count++] = op;
+    return NULL;
+}
+
+void ort_ReleaseCustomOpDomain(OrtCustomOpDomain *input)
+{
+    if (input == NULL)
+        return;
+    free(input->name);
+    free(input->ops);
+    free(input);
+}
+
+/* ------------------------------------------------------------------ signatures */
+
+typedef struct text_out {
+    char text[2048];
+    size_t at;
+} text_out;
+
+INLAY_PRINTF(2, 3)
+static void put(text_out *t, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    if (t->at < sizeof t->text)
+        t->at += (size_t)vsnprintf(t->text + t->at, sizeof t->text - t->at, format, args);
+    va_end(args);
+}
+
+static OrtCustomOpInputOutputCharacteristic characteristic(const OrtCustomOp *op, bool output, size_t i)
+{
+    OrtCustomOpInputOutputCharacteristic (*ask)(const OrtCustomOp *, size_t) =
+        output ? op->GetOutputCharacteristic : op->GetInputCharacteristic;
+
+    return op->version >= 8 && ask != NULL ? ask(op, i) : ORT_REQUIRED;
+}
+
+/* "?", "*2" or "%1" behind the name of a formal. */
+static void put_option(text_out *t, const OrtCustomOp *op, bool output, size_t i)
+{
+    int (*arity)(const OrtCustomOp *) = output ? op->GetVariadicOutputMinArity : op->GetVariadicInputMinArity;
+    int (*same)(const OrtCustomOp *) = output ? op->GetVariadicOutputHomogeneity : op->GetVariadicInputHomogeneity;
+    int least = op->version >= 14 && arity != NULL ? arity(op) : 1;
+    bool mixed = op->version >= 14 && same != NULL && same(op) == 0;
+
+    switch (characteristic(op, output, i)) {
+    case ORT_OPTIONAL:
+        put(t, "?");
+        break;
+    case ORT_VARIADIC:
+        put(t, "%c%d", mixed ? '%' : '*', least < 0 ? 0 : least > 9 ? 9 : least);
+        break;
+    default:
+        break;
+    }
+}
+
+/* The operator in the notation of inlay/plugin.h. An input without a type takes any; an output without one has the type
+ * of the first such input, unless a function says. */
+static OrtStatus *write_signature(const OrtCustomOp *op, text_out *t)
+{
+    size_t inputs = op->GetInputTypeCount(op), outputs = op->GetOutputTypeCount(op);
+    long first_any = -1;
+    text_out types = { .at = 0 };
+
+    for (size_t i = 0; i < inputs; i++) {
+        ONNXTensorElementDataType type = op->GetInputType(op, i);
+
+        put(t, "%sx%zu", i > 0 ? ", " : "", i);
+        put_option(t, op, false, i);
+        if (type != 0) {
+            put(t, ":%s", inlay_dtype_name(ort_dtype(type)));
+            continue;
+        }
+        put(t, ":T%zu", i);
+        put(&types, "%sT%zu=@all_ir13", types.at > 0 ? ", " : "", i);
+        if (first_any < 0)
+            first_any = (long)i;
+    }
+    put(t, " -> ");
+    for (size_t i = 0; i < outputs; i++) {
+        ONNXTensorElementDataType type = op->GetOutputType(op, i);
+
+        put(t, "%sy%zu", i > 0 ? ", " : "", i);
+        put_option(t, op, true, i);
+        if (type != 0) {
+            put(t, ":%s", inlay_dtype_name(ort_dtype(type)));
+        } else if (first_any >= 0 && !ort_custom_infers(op)) {
+            put(t, ":T%ld", first_any);
+        } else {
+            put(t, ":U%zu", i);
+            put(&types, "%sU%zu=@all_ir13", types.at > 0 ? ", " : "", i);
+        }
+    }
+    put(t, "; %s; ...", types.text);
+    if (t->at >= sizeof t->text || types.at >= sizeof types.text)
+        return ort_fail(ORT_INVALID_ARGUMENT, "custom operator %s has too many inputs and outputs", op->GetName(op));
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ operators that inlay knows
+ *
+ * What a process registers stays, so that each operator is registered once, by its schema; whose kernels run it is the
+ * session's affair. */
+
+typedef struct known_op {
+    char *domain, *name, *signature;
+    uint32_t since;
+    struct known_op *next;
+} known_op;
+
+enum { MOST_BATCHES = 64, MOST_OF_BATCH = 512 };
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static known_op *known;
+static ort_custom *sessions;
+static uint64_t next_id = 1;
+
+typedef struct batch {
+    inlay_plugin plugin;
+    inlay_operator ops[MOST_OF_BATCH];
+} batch;
+static batch *batches[MOST_BATCHES];
+static uint32_t batch_count;
+
+static inlay_status open_batch(uint32_t i, const inlay_plugin **out_plugin)
+{
+    *out_plugin = &batches[i]->plugin;
+    return INLAY_OK;
+}
+
+/* A registered entry has no argument: each batch of operators has an entry of its own. */
+#define OPEN(n)                                                                                                        \
+    static inlay_status open_##n(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)            \
+    {                                                                                                                  \
+        (void)host, (void)diag;                                                                                        \
+        return open_batch(n, out_plugin);                                                                              \
+    }
+#define TEN(X, n) X(n##0) X(n##1) X(n##2) X(n##3) X(n##4) X(n##5) X(n##6) X(n##7) X(n##8) X(n##9)
+#define ALL(X)                                                                                                         \
+    X(0)                                                                                                               \
+    X(1)                                                                                                               \
+    X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) TEN(X, 1) TEN(X, 2) TEN(X, 3) TEN(X, 4) TEN(X, 5) X(60) X(61) X(62) X(63)
+ALL(OPEN)
+#define NAME(n) open_##n,
+static const inlay_plugin_open_fn entries[MOST_BATCHES] = { ALL(NAME) };
+
+static uint32_t start_version(const OrtCustomOp *op)
+{
+    int version = op->version >= 18 && op->GetStartVersion != NULL ? op->GetStartVersion(op) : 1;
+
+    return version > 0 ? (uint32_t)version : 1;
+}
+
+/* ------------------------------------------------------------------ making operators known */
+
+/* *out: known already. Another operator of that name is an error: the model could mean either. */
+static OrtStatus *find_known(const char *domain, const char *name, uint32_t since, const char *signature,
+                             const known_op **out)
+{
+    *out = known;
+    while (*out != NULL &&
+           ((*out)->since != since || strcmp((*out)->name, name) != 0 || strcmp((*out)->domain, domain) != 0))
+        *out = (*out)->next;
+    if (*out != NULL && strcmp((*out)->signature, signature) != 0)
+        return ort_fail(ORT_INVALID_GRAPH,
+                        "custom operator %s:%s was used before in this process with other inputs or "
+                        "outputs (%s)",
+                        domain, name, (*out)->signature);
+    return NULL;
+}
+
+static OrtStatus *add_known(batch *b, const char *domain, const char *name, uint32_t since, const char *signature)
+{
+    known_op *k;
+
+    if (b->plugin.operator_count == MOST_OF_BATCH)
+        return ort_fail(ORT_FAIL, "more than %d new custom operators in one session", MOST_OF_BATCH);
+    k = calloc(1, sizeof *k);
+    if (k == NULL)
+        return ort_no_memory();
+    k->domain = strdup(domain);
+    k->name = strdup(name);
+    k->signature = strdup(signature);
+    k->since = since;
+    if (k->domain == NULL || k->name == NULL || k->signature == NULL) {
+        free(k->domain);
+        free(k->name);
+        free(k->signature);
+        free(k);
+        return ort_no_memory();
+    }
+    b->ops[b->plugin.operator_count++] = (inlay_operator){
+        .struct_size = sizeof(inlay_operator),
+        .domain = k->domain,
+        .op_type = k->name,
+        .signature = k->signature,
+        .since_version = since,
+        .flags = INLAY_OPERATOR_RANDOM,
+        .infer = ort_custom_infer,
+    };
+    k->next = known;
+    known = k;
+    return NULL;
+}
+
+/* Forgets the operators of a batch that was not registered. */
+static void forget(batch *b)
+{
+    for (uint32_t i = 0; i < b->plugin.operator_count; i++) {
+        known_op *k = known;
+
+        known = k->next;
+        free(k->domain);
+        free(k->name);
+        free(k->signature);
+        free(k);
+    }
+    free(b);
+}
+
+/* The lock is held. */
+static OrtStatus *register_new(const ort_custom *custom)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    batch *b = calloc(1, sizeof *b);
+    OrtStatus *failed = NULL;
+
+    if (b == NULL)
+        return ort_no_memory();
+    b->plugin = (inlay_plugin){ .struct_size = sizeof b->plugin,
+                                .abi_major = INLAY_ABI_MAJOR,
+                                .abi_minor = INLAY_ABI_MINOR,
+                                .name = "custom operators of the program",
+                                .version = "1",
+                                .build_id = "1",
+                                .operators = b->ops,
+                                .operator_stride = sizeof b->ops[0],
+                                .provider_stride = sizeof(inlay_provider) };
+    for (size_t i = 0; i < custom->count && failed == NULL; i++) {
+        const OrtCustomOp *op = custom->ops[i].op;
+        text_out signature = { .at = 0 };
+        const known_op *k = NULL;
+
+        failed = write_signature(op, &signature);
+        if (failed == NULL)
+            failed = find_known(custom->ops[i].domain, op->GetName(op), start_version(op), signature.text, &k);
+        if (failed == NULL && k == NULL)
+            failed = add_known(b, custom->ops[i].domain, op->GetName(op), start_version(op), signature.text);
+    }
+    if (failed == NULL && b->plugin.operator_count > 0 && batch_count == MOST_BATCHES)
+        failed = ort_fail(ORT_FAIL, "more than %d sets of custom operators in one process", MOST_BATCHES);
+    if (failed != NULL || b->plugin.operator_count == 0) {
+        forget(b);
+        return failed;
+    }
+    batches[batch_count] = b;
+    failed = ort_from(inlay_plugin_register(entries[batch_count], &diag), &diag);
+    if (failed == NULL)
+        batch_count++;
+    else
+        forget(b);
+    return failed;
+}
+
+/* ------------------------------------------------------------------ the operators of a session */
+
+static OrtStatus *gather(const OrtSessionOptions *options, ort_custom *custom)
+{
+    size_t count = 0;
+
+    for (size_t d = 0; d < options->domain_count; d++)
+        count += options->domains[d]->count;
+    custom->ops = calloc(count + 1, sizeof *custom->ops);
+    if (custom->ops == NULL || !ort_pairs_copy(&custom->entries, &options->entries))
+        return ort_no_memory();
+    for (size_t d = 0; d < options->domain_count; d++)
+        for (size_t i = 0; i < options->domains[d]->count; i++) {
+            const char *name = options->domains[d]->name;
+            ort_custom_op *op = &custom->ops[custom->count];
+
+            op->op = options->domains[d]->ops[i];
+            op->domain = strdup(name[0] != '\0' ? name : "ai.onnx");
+            if (op->domain == NULL)
+                return ort_no_memory();
+            custom->count++;
+        }
+    return NULL;
+}
+
+/* The provider of this library runs besides those that were chosen. */
+static OrtStatus *choose_provider(const ort_custom *custom, inlay_options *to)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    char list[1024], number[32];
+    inlay_status status;
+
+    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)custom->id);
+    status = inlay_plugin_register(ort_provider_open, &diag);
+    if (status == INLAY_OK)
+        status = inlay_options_set(to, ORT_PROVIDER ".session", number, &diag);
+    if (status == INLAY_OK)
+        status = inlay_options_get(to, "providers", list, sizeof list - sizeof ORT_PROVIDER - 1, &diag);
+    if (status == INLAY_OK && list[0] != '\0') {
+        size_t at = strlen(list);
+
+        (void)snprintf(list + at, sizeof list - at, ",%s", ORT_PROVIDER);
+        status = inlay_options_set(to, "providers", list, &diag);
+    }
+    return ort_from(status, &diag);
+}
+
+OrtStatus *ort_custom_begin(const OrtSessionOptions *options, inlay_options *to, ort_custom **out)
+{
+    OrtStatus *failed;
+    ort_custom *c;
+
+    *out = NULL;
+    if (options->domain_count == 0)
+        return NULL;
+    c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return ort_no_memory();
+    failed = gather(options, c);
+    (void)pthread_mutex_lock(&lock);
+    if (failed == NULL)
+        failed = register_new(c);
+    c->id = next_id++;
+    c->next = sessions;
+    sessions = c;
+    (void)pthread_mutex_unlock(&lock);
+    if (failed == NULL)
+        failed = choose_provider(c, to);
+    if (failed != NULL) {
+        ort_custom_end(c);
+        return failed;
+    }
+    ort_custom_creating(c);
+    *out = c;
+    return NULL;
+}
+
+void ort_custom_end(ort_custom *custom)
+{
+    ort_custom **link = &sessions;
+
+    if (custom == NULL)
+        return;
+    (void)pthread_mutex_lock(&lock);
+    while (*link != NULL && *link != custom)
+        link = &(*link)->next;
+    if (*link != NULL)
+        *link = custom->next;
+    (void)pthread_mutex_unlock(&lock);
+    for (size_t i = 0; i < custom->count; i++)
+        free(custom->ops[i].domain);
+    ort_pairs_clear(&custom->entries);
+    free(custom->ops);
+    free(custom);
+}
+
+const ort_custom *ort_custom_find(uint64_t id)
+{
+    const ort_custom *c;
+
+    (void)pthread_mutex_lock(&lock);
+    c = sessions;
+    while (c != NULL && c->id != id)
+        c = c->next;
+    (void)pthread_mutex_unlock(&lock);
+    return c;
+}
+
+const OrtCustomOp *ort_custom_match(const ort_custom *custom, const inlay_node_info *node)
+{
+    for (size_t i = 0; i < custom->count; i++) {
+        const OrtCustomOp *op = custom->ops[i].op;
+
+        if (start_version(op) == node->since_version && strcmp(custom->ops[i].domain, node->domain.data) == 0 &&
+            strcmp(op->GetName(op), node->op_type.data) == 0)
+            return op;
+    }
+    return NULL;
+}

@@ -1,0 +1,321 @@
+/* The environment, of which a process has one, and its log. */
+#include "ort.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct OrtEnv {
+    uint32_t references; /* 0: not made yet */
+    OrtLogger logger;
+    int threads; /* 0: all */
+};
+struct OrtThreadingOptions {
+    int intra_threads;
+};
+
+static OrtEnv the_env = { .logger = { .level = ORT_LOGGING_LEVEL_WARNING, .id = "inlay" } };
+static pthread_mutex_t env_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ------------------------------------------------------------------ log */
+
+void ort_log(const OrtLogger *logger, OrtLoggingLevel level, const char *text)
+{
+    struct timespec now;
+    struct tm parts;
+    char when[32];
+
+    if (level < logger->level)
+        return;
+    if (logger->fn != NULL) {
+        logger->fn(logger->param, level, "inlay", logger->id, "inlay", text);
+        return;
+    }
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    if (localtime_r(&now.tv_sec, &parts) == NULL || strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &parts) == 0)
+        when[0] = '\0';
+    (void)fprintf(stderr, "%s.%09ld [%c:inlay:%s] %s\n", when, now.tv_nsec, "VIWEF"[level < 0 || level > 4 ? 4 : level],
+                  logger -> id, text);
+}
+
+const OrtLogger *ort_default_logger(void)
+{
+    return &the_env.logger;
+}
+
+int ort_env_threads(void)
+{
+    return the_env.threads;
+}
+
+void ort_log_accepted(const char *name)
+{
+    static const char *told[64];
+    static uint32_t count;
+    char line[160];
+    bool known = false;
+
+    (void)pthread_mutex_lock(&env_lock);
+    for (uint32_t i = 0; i < count; i++)
+        known = known || told[i] == name;
+    if (!known && count < sizeof told / sizeof told[0])
+        told[count++] = name;
+    (void)pthread_mutex_unlock(&env_lock);
+    (void)snprintf(line, sizeof line, "%s has no counterpart in inlay and is left out", name);
+    if (!known)
+        ort_log(&the_env.logger, ORT_LOGGING_LEVEL_INFO, line);
+}
+
+OrtStatus *ort_Logger_LogMessage(const OrtLogger *logger, OrtLoggingLevel log_severity_level, const char *message,
+                                 const char *file_path, int line_number, const char *func_name)
+{
+    char text[2048];
+
+    ORT_NEED(logger);
+    ORT_NEED(message);
+    (void)snprintf(text, sizeof text, "%s:%d %s] %s", file_path != NULL ? file_path : "", line_number,
+                   func_name != NULL ? func_name : "", message);
+    ort_log(logger, log_severity_level, text);
+    return NULL;
+}
+
+OrtStatus *ort_Logger_GetLoggingSeverityLevel(const OrtLogger *logger, OrtLoggingLevel *out)
+{
+    ORT_NEED(logger);
+    ORT_NEED(out);
+    *out = logger->level;
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ the environment */
+
+static OrtStatus *make_env(OrtLoggingFunction fn, void *param, OrtLoggingLevel level, const char *id, int threads,
+                           OrtEnv **out)
+{
+    ORT_NEED(out);
+    *out = NULL;
+    if (level < ORT_LOGGING_LEVEL_VERBOSE || level > ORT_LOGGING_LEVEL_FATAL)
+        return ort_fail(ORT_INVALID_ARGUMENT, "logging level %d is not one of 0 (verbose) to 4 (fatal)", level);
+    (void)pthread_mutex_lock(&env_lock);
+    if (the_env.references++ == 0) { /* who comes later shares what the first one asked for */
+        the_env.logger = (OrtLogger){ .fn = fn, .param = param, .level = level };
+        (void)snprintf(the_env.logger.id, sizeof the_env.logger.id, "%s", id != NULL ? id : "");
+        the_env.threads = threads;
+    }
+    (void)pthread_mutex_unlock(&env_lock);
+    *out = &the_env;
+    return NULL;
+}
+
+OrtStatus *ort_CreateEnv(OrtLoggingLevel log_severity_level, const char *logid, OrtEnv **out)
+{
+    return make_env(NULL, NULL, log_severity_level, logid, 0, out);
+}
+
+OrtStatus *ort_CreateEnvWithCustomLogger(OrtLoggingFunction logging_function, void *logger_param,
+                                         OrtLoggingLevel log_severity_level, const char *logid, OrtEnv **out)
+{
+    return make_env(logging_function, logger_param, log_severity_level, logid, 0, out);
+}
+
+OrtStatus *ort_CreateEnvWithGlobalThreadPools(OrtLoggingLevel log_severity_level, const char *logid,
+                                              const OrtThreadingOptions *tp_options, OrtEnv **out)
+{
+    return make_env(NULL, NULL, log_severity_level, logid, ort_threading_options_threads(tp_options), out);
+}
+
+OrtStatus *ort_CreateEnvWithCustomLoggerAndGlobalThreadPools(OrtLoggingFunction logging_function, void *logger_param,
+                                                             OrtLoggingLevel log_severity_level, const char *logid,
+                                                             const OrtThreadingOptions *tp_options, OrtEnv **out)
+{
+    return make_env(logging_function, logger_param, log_severity_level, logid,
+                    ort_threading_options_threads(tp_options), out);
+}
+
+OrtStatus *ort_CreateEnvWithOptions(const OrtEnvCreationOptions *options, OrtEnv **out)
+{
+    ORT_NEED(options);
+    ORT_NEED(out);
+    return make_env(options->custom_logging_function, options->custom_logging_param, options->logging_severity_level,
+                    options->log_id, ort_threading_options_threads(options->threading_options), out);
+}
+
+OrtStatus *ort_UpdateEnvWithCustomLogLevel(OrtEnv *ort_env, OrtLoggingLevel log_severity_level)
+{
+    ORT_NEED(ort_env);
+    ort_env->logger.level = log_severity_level;
+    return NULL;
+}
+
+void ort_ReleaseEnv(OrtEnv *input)
+{
+    if (input == NULL)
+        return;
+    (void)pthread_mutex_lock(&env_lock);
+    if (input->references > 0 && --input->references == 0)
+        input->logger = (OrtLogger){ .level = ORT_LOGGING_LEVEL_WARNING, .id = "inlay" };
+    (void)pthread_mutex_unlock(&env_lock);
+}
+
+/* ------------------------------------------------------------------ threads for all sessions */
+
+OrtStatus *ort_CreateThreadingOptions(OrtThreadingOptions **out)
+{
+    ORT_NEED(out);
+    *out = calloc(1, sizeof **out);
+    return *out != NULL ? NULL : ort_no_memory();
+}
+
+void ort_ReleaseThreadingOptions(OrtThreadingOptions *input)
+{
+    free(input);
+}
+
+OrtStatus *ort_SetGlobalIntraOpNumThreads(OrtThreadingOptions *tp_options, int intra_op_num_threads)
+{
+    ORT_NEED(tp_options);
+    if (intra_op_num_threads < 0)
+        return ort_fail(ORT_INVALID_ARGUMENT, "%d threads; 0 means all", intra_op_num_threads);
+    tp_options->intra_threads = intra_op_num_threads;
+    return NULL;
+}
+
+int ort_threading_options_threads(const OrtThreadingOptions *options)
+{
+    return options != NULL ? options->intra_threads : 0;
+}
+
+/* ------------------------------------------------------------------ providers and devices
+ *
+ * Programs look for the CPU provider, which every build has. Which providers of inlay run a session is chosen
+ * underneath it. */
+
+OrtStatus *ort_GetAvailableProviders(char ***out_ptr, int *provider_length)
+{
+    ORT_NEED(out_ptr);
+    ORT_NEED(provider_length);
+    *provider_length = 0;
+    *out_ptr = calloc(1, sizeof **out_ptr);
+    if (*out_ptr == NULL || ((*out_ptr)[0] = strdup("CPUExecutionProvider")) == NULL) {
+        free(*out_ptr);
+        *out_ptr = NULL;
+        return ort_no_memory();
+    }
+    *provider_length = 1;
+    return NULL;
+}
+
+OrtStatus *ort_ReleaseAvailableProviders(char **ptr, int providers_length)
+{
+    for (int i = 0; ptr != NULL && i < providers_length; i++)
+        free(ptr[i]);
+    free(ptr);
+    return NULL;
+}
+
+struct OrtHardwareDevice {
+    OrtKeyValuePairs metadata;
+};
+struct OrtEpDevice {
+    OrtHardwareDevice device;
+    OrtKeyValuePairs metadata, options;
+};
+static OrtEpDevice cpu_device;
+
+const OrtEpDevice *ort_cpu_device(void)
+{
+    return &cpu_device;
+}
+
+OrtStatus *ort_GetEpDevices(const OrtEnv *env, const OrtEpDevice *const **ep_devices, size_t *num_ep_devices)
+{
+    static const OrtEpDevice *const list[] = { &cpu_device };
+
+    ORT_NEED(env);
+    ORT_NEED(ep_devices);
+    ORT_NEED(num_ep_devices);
+    *ep_devices = list;
+    *num_ep_devices = 1;
+    return NULL;
+}
+
+OrtStatus *ort_GetNumHardwareDevices(const OrtEnv *env, size_t *num_devices)
+{
+    ORT_NEED(env);
+    ORT_NEED(num_devices);
+    *num_devices = 1;
+    return NULL;
+}
+
+OrtStatus *ort_GetHardwareDevices(const OrtEnv *env, const OrtHardwareDevice **devices, size_t num_devices)
+{
+    ORT_NEED(env);
+    ORT_NEED(devices);
+    if (num_devices < 1)
+        return ort_fail(ORT_INVALID_ARGUMENT, "room for %zu devices; GetNumHardwareDevices says how many there are",
+                        num_devices);
+    devices[0] = &cpu_device.device;
+    return NULL;
+}
+
+OrtHardwareDeviceType ort_HardwareDevice_Type(const OrtHardwareDevice *device)
+{
+    (void)device;
+    return 0;
+}
+
+uint32_t ort_HardwareDevice_VendorId(const OrtHardwareDevice *device)
+{
+    (void)device;
+    return 0;
+}
+
+const char *ort_HardwareDevice_Vendor(const OrtHardwareDevice *device)
+{
+    (void)device;
+    return "";
+}
+
+uint32_t ort_HardwareDevice_DeviceId(const OrtHardwareDevice *device)
+{
+    (void)device;
+    return 0;
+}
+
+const OrtKeyValuePairs *ort_HardwareDevice_Metadata(const OrtHardwareDevice *device)
+{
+    return &device->metadata;
+}
+
+const char *ort_EpDevice_EpName(const OrtEpDevice *ep_device)
+{
+    (void)ep_device;
+    return "CPUExecutionProvider";
+}
+
+const char *ort_EpDevice_EpVendor(const OrtEpDevice *ep_device)
+{
+    (void)ep_device;
+    return "inlay";
+}
+
+const OrtKeyValuePairs *ort_EpDevice_EpMetadata(const OrtEpDevice *ep_device)
+{
+    return &ep_device->metadata;
+}
+
+const OrtKeyValuePairs *ort_EpDevice_EpOptions(const OrtEpDevice *ep_device)
+{
+    return &ep_device->options;
+}
+
+const OrtHardwareDevice *ort_EpDevice_Device(const OrtEpDevice *ep_device)
+{
+    return &ep_device->device;
+}
+
+const OrtMemoryInfo *ort_EpDevice_MemoryInfo(const OrtEpDevice *ep_device, OrtDeviceMemoryType memory_type)
+{
+    (void)ep_device;
+    return memory_type == 0 ? &ort_cpu_memory : NULL;
+}

@@ -1,0 +1,129 @@
+/* Shapes of custom operators' outputs, where a function of the program says them before the run. */
+#include "custom.h"
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local const ort_custom *being_created; /* on this thread */
+
+void ort_custom_creating(const ort_custom *custom)
+{
+    being_created = custom;
+}
+
+bool ort_custom_infers(const OrtCustomOp *op)
+{
+    return op->version >= 17 && op->InferOutputShapeFn != NULL;
+}
+
+inlay_status ort_custom_infer(void *ctx, inlay_infer *infer, inlay_diag *diag)
+{
+    const OrtCustomOp *op = being_created != NULL ? ort_custom_match(being_created, infer->node) : NULL;
+    OrtShapeInferContext c = { .infer = infer };
+    inlay_status status = INLAY_OK;
+    OrtStatus *failed;
+
+    (void)ctx;
+    if (op == NULL || !ort_custom_infers(op))
+        return INLAY_OK; /* shapes come with the run */
+    c.shapes = calloc((size_t)infer->input_count + 1, sizeof(OrtTensorTypeAndShapeInfo *));
+    c.attrs = calloc((size_t)infer->node->attr_count + 1, sizeof(OrtOpAttr *));
+    if (c.shapes == NULL || c.attrs == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to infer shapes");
+        goto done;
+    }
+    failed = op->InferOutputShapeFn(op, &c);
+    if (failed != NULL) {
+        status =
+            inlay_fail(diag, INLAY_INVALID_MODEL, "shape inference of %s: %s", infer->node->op_type.data, failed->text);
+        ort_ReleaseStatus(failed);
+    }
+done:
+    for (uint32_t i = 0; c.shapes != NULL && i < infer->input_count; i++)
+        ort_ReleaseTensorTypeAndShapeInfo(c.shapes[i]);
+    for (uint32_t i = 0; c.attrs != NULL && i < infer->node->attr_count; i++)
+        ort_ReleaseOpAttr(c.attrs[i]);
+    free(c.shapes);
+    free(c.attrs);
+    return status;
+}
+
+OrtStatus *ort_ShapeInferContext_GetInputCount(const OrtShapeInferContext *context, size_t *out)
+{
+    ORT_NEED(context);
+    ORT_NEED(out);
+    *out = context->infer->input_count;
+    return NULL;
+}
+
+/* Belongs to the context. */
+OrtStatus *ort_ShapeInferContext_GetInputTypeShape(const OrtShapeInferContext *context, size_t index,
+                                                   OrtTensorTypeAndShapeInfo **info)
+{
+    const inlay_value_info *v;
+    int64_t dims[INLAY_MAX_RANK];
+    uint32_t rank;
+
+    ORT_NEED(context);
+    ORT_NEED(info);
+    *info = NULL;
+    if (index >= context->infer->input_count || context->infer->inputs[index] == NULL)
+        return ort_fail(ORT_INVALID_ARGUMENT, "Failed to get type shape info for the index %zu", index);
+    v = context->infer->inputs[index];
+    rank = v->rank == INLAY_RANK_UNKNOWN ? 0 : v->rank;
+    for (uint32_t d = 0; d < rank; d++)
+        dims[d] = v->dims[d].kind == INLAY_DIM_FIXED ? v->dims[d].value : -1;
+    if (context->shapes[index] == NULL)
+        context->shapes[index] = ort_shape_new(ort_type_of(v->dtype), v->rank != INLAY_RANK_UNKNOWN, rank, dims, NULL);
+    *info = context->shapes[index];
+    return *info != NULL ? NULL : ort_no_memory();
+}
+
+OrtStatus *ort_ShapeInferContext_GetAttribute(const OrtShapeInferContext *context, const char *attr_name,
+                                              const OrtOpAttr **attr)
+{
+    const inlay_node_info *node;
+
+    ORT_NEED(context);
+    ORT_NEED(attr_name);
+    ORT_NEED(attr);
+    *attr = NULL;
+    node = context->infer->node;
+    for (uint32_t i = 0; i < node->attr_count; i++) {
+        const inlay_attr_info *a = INLAY_AT(inlay_attr_info, node->attrs, node->attr_stride, i);
+
+        if (strcmp(a->name.data, attr_name) != 0)
+            continue;
+        if (context->attrs[i] == NULL)
+            context->attrs[i] = ort_attr_copy(a);
+        *attr = context->attrs[i];
+        return *attr != NULL ? NULL : ort_no_memory();
+    }
+    return ort_fail(ORT_INVALID_ARGUMENT, "%s does not exist", attr_name);
+}
+
+OrtStatus *ort_ShapeInferContext_SetOutputTypeShape(const OrtShapeInferContext *context, size_t index,
+                                                    const OrtTensorTypeAndShapeInfo *info)
+{
+    inlay_dim dims[INLAY_MAX_RANK];
+    const inlay_infer *infer;
+    uint32_t rank;
+
+    ORT_NEED(context);
+    ORT_NEED(info);
+    infer = context->infer;
+    if (index >= infer->output_count || info->rank > INLAY_MAX_RANK)
+        return ort_fail(ORT_INVALID_ARGUMENT, "output %zu of %u, of rank %zu", index, infer->output_count, info->rank);
+    for (size_t d = 0; d < info->rank; d++) {
+        dims[d] = (inlay_dim){ .value = -1, .kind = INLAY_DIM_UNKNOWN };
+        if (info->dims[d] >= 0)
+            dims[d] = (inlay_dim){ .value = info->dims[d], .kind = INLAY_DIM_FIXED };
+        else if (info->names[d][0] != '\0')
+            dims[d] = (inlay_dim){ .value = -1,
+                                   .kind = INLAY_DIM_SYMBOLIC,
+                                   .symbol = infer->symbol(infer->ctx, info->names[d]) };
+    }
+    rank = info->has_shape ? (uint32_t)info->rank : INLAY_RANK_UNKNOWN;
+    if (infer->set_output(infer->ctx, (uint32_t)index, ort_dtype(info->type), rank, dims) != INLAY_OK)
+        return ort_fail(ORT_FAIL, "the shape of output %zu does not fit", index);
+    return NULL;
+}

@@ -1,0 +1,512 @@
+/* What a custom operator's kernel asks: its node when it is made, its inputs and outputs when it runs. */
+#include "custom.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ the node */
+
+static OrtTypeInfo *type_of(const inlay_value_info *v)
+{
+    static const uint32_t kinds[] = { [INLAY_VALUE_TENSOR] = INLAY_KIND_TENSOR,
+                                      [INLAY_VALUE_SEQUENCE] = INLAY_KIND_SEQUENCE,
+                                      [INLAY_VALUE_OPTIONAL] = INLAY_KIND_OPTIONAL,
+                                      [INLAY_VALUE_MAP] = INLAY_KIND_MAP };
+    bool known = v->rank != INLAY_RANK_UNKNOWN;
+    int64_t dims[INLAY_MAX_RANK];
+
+    for (uint32_t d = 0; known && d < v->rank; d++)
+        dims[d] = v->dims[d].kind == INLAY_DIM_FIXED ? v->dims[d].value : -1;
+    return ort_type_new(v->kind < sizeof kinds / sizeof kinds[0] ? kinds[v->kind] : 0,
+                        ort_shape_new(ort_type_of(v->dtype), known, known ? v->rank : 0, dims, NULL));
+}
+
+static bool copy_ports(OrtKernelInfo *k, const inlay_graph *graph, const uint32_t *values, size_t count, size_t first)
+{
+    for (size_t i = 0; i < count; i++) {
+        const inlay_value_info *v = inlay_graph_value(graph, values[i]);
+
+        k->names[first + i] = strdup(v != NULL ? v->name.data : "");
+        if (v != NULL)
+            k->types[first + i] = type_of(v);
+        if (k->names[first + i] == NULL || (v != NULL && k->types[first + i] == NULL))
+            return false;
+    }
+    return true;
+}
+
+OrtKernelInfo *ort_kernel_info_new(const inlay_graph *graph, const inlay_node_info *node, const ort_custom *custom)
+{
+    OrtKernelInfo *k = calloc(1, sizeof *k);
+    size_t ports = (size_t)node->input_count + node->output_count;
+    bool ok;
+
+    if (k == NULL)
+        return NULL;
+    k->references = 1;
+    k->since_version = node->since_version;
+    k->entries = &custom->entries;
+    k->input_count = node->input_count;
+    k->output_count = node->output_count;
+    k->name = strdup(node->name.data);
+    k->domain = strdup(node->domain.data);
+    k->op_type = strdup(node->op_type.data);
+    k->attrs = calloc((size_t)node->attr_count + 1, sizeof(OrtOpAttr *));
+    k->names = calloc(ports + 1, sizeof(char *));
+    k->types = calloc(ports + 1, sizeof(OrtTypeInfo *));
+    k->constants = calloc((size_t)node->input_count + 1, sizeof(OrtValue *));
+    ok = k->name != NULL && k->domain != NULL && k->op_type != NULL && k->attrs != NULL && k->names != NULL &&
+         k->types != NULL && k->constants != NULL && copy_ports(k, graph, node->inputs, node->input_count, 0) &&
+         copy_ports(k, graph, node->outputs, node->output_count, node->input_count);
+    for (uint32_t i = 0; ok && i < node->attr_count; i++) {
+        const inlay_attr_info *a = INLAY_AT(inlay_attr_info, node->attrs, node->attr_stride, i);
+
+        k->attrs[k->attr_count] = ort_attr_copy(a);
+        ok = k->attrs[k->attr_count++] != NULL;
+    }
+    if (!ok) {
+        ort_ReleaseKernelInfo(k);
+        return NULL;
+    }
+    return k;
+}
+
+OrtStatus *ort_CopyKernelInfo(const OrtKernelInfo *info, OrtKernelInfo **info_copy)
+{
+    ORT_NEED(info);
+    ORT_NEED(info_copy);
+    *info_copy = (OrtKernelInfo *)(uintptr_t)info; /* nobody changes it */
+    (void)__atomic_add_fetch(&(*info_copy)->references, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+void ort_ReleaseKernelInfo(OrtKernelInfo *input)
+{
+    if (input == NULL || __atomic_sub_fetch(&input->references, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    for (size_t i = 0; i < input->attr_count; i++)
+        ort_ReleaseOpAttr(input->attrs[i]);
+    for (size_t i = 0; i < input->input_count + input->output_count; i++) {
+        if (input->names != NULL)
+            free(input->names[i]);
+        if (input->types != NULL)
+            ort_ReleaseTypeInfo(input->types[i]);
+    }
+    for (size_t i = 0; input->constants != NULL && i < input->input_count; i++)
+        ort_ReleaseValue(input->constants[i]);
+    free(input->constants);
+    free(input->attrs);
+    free(input->names);
+    free(input->types);
+    free(input->name);
+    free(input->domain);
+    free(input->op_type);
+    free(input);
+}
+
+/* ------------------------------------------------------------------ attributes */
+
+static OrtStatus *find_attr(const OrtKernelInfo *info, const char *name, OrtOpAttrType type, const OrtOpAttr **out)
+{
+    ORT_NEED(info);
+    ORT_NEED(name);
+    for (size_t i = 0; i < info->attr_count; i++) {
+        if (strcmp(info->attrs[i]->name, name) != 0)
+            continue;
+        if (info->attrs[i]->type != type)
+            return ort_fail(ORT_FAIL, "Attribute: %s expected to be of type: %d but is of type: %d", name, type,
+                            info->attrs[i]->type);
+        *out = info->attrs[i];
+        return NULL;
+    }
+    return ort_fail(ORT_FAIL, "No attribute with name:'%s'is defined.", name);
+}
+
+OrtStatus *ort_KernelInfoGetAttribute_float(const OrtKernelInfo *info, const char *name, float *out)
+{
+    const OrtOpAttr *a;
+
+    ORT_NEED(out);
+    ORT_TRY(find_attr(info, name, ORT_OP_ATTR_FLOAT, &a));
+    *out = a->floats[0];
+    return NULL;
+}
+
+OrtStatus *ort_KernelInfoGetAttribute_int64(const OrtKernelInfo *info, const char *name, int64_t *out)
+{
+    const OrtOpAttr *a;
+
+    ORT_NEED(out);
+    ORT_TRY(find_attr(info, name, ORT_OP_ATTR_INT, &a));
+    *out = a->ints[0];
+    return NULL;
+}
+
+OrtStatus *ort_KernelInfoGetAttribute_string(const OrtKernelInfo *info, const char *name, char *out, size_t *size)
+{
+    const OrtOpAttr *a;
+
+    ORT_NEED(size);
+    ORT_TRY(find_attr(info, name, ORT_OP_ATTR_STRING, &a));
+    return ort_fill_text(a->strings[0].data, out, size);
+}
+
+/* out NULL asks for the number of elements. */
+static OrtStatus *fill_array(const OrtOpAttr *a, const void *elements, size_t element, void *out, size_t *size)
+{
+    size_t room = *size;
+
+    *size = a->count;
+    if (out == NULL)
+        return NULL;
+    if (room < a->count)
+        return ort_fail(ORT_INVALID_ARGUMENT,
+                        "Result buffer is not large enough: it holds %zu elements, attribute %s has %zu", room, a->name,
+                        a->count);
+    if (a->count > 0)
+        memcpy(out, elements, a->count * element);
+    return NULL;
+}
+
+OrtStatus *ort_KernelInfoGetAttributeArray_float(const OrtKernelInfo *info, const char *name, float *out, size_t *size)
+{
+    const OrtOpAttr *a;
+
+    ORT_NEED(size);
+    ORT_TRY(find_attr(info, name, ORT_OP_ATTR_FLOATS, &a));
+    return fill_array(a, a->floats, sizeof *out, out, size);
+}
+
+OrtStatus *ort_KernelInfoGetAttributeArray_int64(const OrtKernelInfo *info, const char *name, int64_t *out,
+                                                 size_t *size)
+{
+    const OrtOpAttr *a;
+
+    ORT_NEED(size);
+    ORT_TRY(find_attr(info, name, ORT_OP_ATTR_INTS, &a));
+    return fill_array(a, a->ints, sizeof *out, out, size);
+}
+
+OrtStatus *ort_KernelInfoGetAttributeArray_string(const OrtKernelInfo *info, const char *name, OrtAllocator *allocator,
+                                                  char ***out, size_t *size)
+{
+    const OrtOpAttr *a;
+
+    ORT_NEED(allocator);
+    ORT_NEED(out);
+    ORT_NEED(size);
+    *out = NULL;
+    *size = 0;
+    ORT_TRY(find_attr(info, name, ORT_OP_ATTR_STRINGS, &a));
+    if (a->count == 0)
+        return NULL;
+    *out = allocator->Alloc(allocator, a->count * sizeof **out);
+    if (*out == NULL)
+        return ort_no_memory();
+    for (size_t i = 0; i < a->count; i++) {
+        OrtStatus *failed = ort_give_text(allocator, a->strings[i].data, &(*out)[i]);
+
+        if (failed == NULL)
+            continue;
+        while (i-- > 0)
+            allocator->Free(allocator, (*out)[i]);
+        allocator->Free(allocator, *out);
+        *out = NULL;
+        return failed;
+    }
+    *size = a->count;
+    return NULL;
+}
+
+OrtStatus *ort_KernelInfoGetAttribute_tensor(const OrtKernelInfo *info, const char *name, OrtAllocator *allocator,
+                                             OrtValue **out)
+{
+    const OrtOpAttr *a;
+
+    (void)allocator; /* shared, not copied */
+    ORT_NEED(out);
+    *out = NULL;
+    ORT_TRY(find_attr(info, name, ORT_OP_ATTR_TENSOR, &a));
+    *out = ort_value_ref(a->tensor);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ what else a node is */
+
+OrtStatus *ort_KernelInfo_GetInputCount(const OrtKernelInfo *info, size_t *out)
+{
+    ORT_NEED(info);
+    ORT_NEED(out);
+    *out = info->input_count;
+    return NULL;
+}
+
+OrtStatus *ort_KernelInfo_GetOutputCount(const OrtKernelInfo *info, size_t *out)
+{
+    ORT_NEED(info);
+    ORT_NEED(out);
+    *out = info->output_count;
+    return NULL;
+}
+
+static OrtStatus *check_port(size_t index, size_t count, const char *what)
+{
+    return index < count
+               ? NULL
+               : ort_fail(ORT_INVALID_ARGUMENT, "%s index %zu is out of bounds: there are %zu", what, index, count);
+}
+
+OrtStatus *ort_KernelInfo_GetInputName(const OrtKernelInfo *info, size_t index, char *out, size_t *size)
+{
+    ORT_NEED(info);
+    ORT_NEED(size);
+    ORT_TRY(check_port(index, info->input_count, "input"));
+    return ort_fill_text(info->names[index], out, size);
+}
+
+OrtStatus *ort_KernelInfo_GetOutputName(const OrtKernelInfo *info, size_t index, char *out, size_t *size)
+{
+    ORT_NEED(info);
+    ORT_NEED(size);
+    ORT_TRY(check_port(index, info->output_count, "output"));
+    return ort_fill_text(info->names[info->input_count + index], out, size);
+}
+
+static OrtStatus *give_port_type(const OrtTypeInfo *type, OrtTypeInfo **out)
+{
+    *out = NULL;
+    if (type == NULL)
+        return ort_fail(ORT_INVALID_ARGUMENT, "the node leaves this input or output out");
+    *out = ort_type_copy(type);
+    return *out != NULL ? NULL : ort_no_memory();
+}
+
+OrtStatus *ort_KernelInfo_GetInputTypeInfo(const OrtKernelInfo *info, size_t index, OrtTypeInfo **type_info)
+{
+    ORT_NEED(info);
+    ORT_NEED(type_info);
+    ORT_TRY(check_port(index, info->input_count, "input"));
+    return give_port_type(info->types[index], type_info);
+}
+
+OrtStatus *ort_KernelInfo_GetOutputTypeInfo(const OrtKernelInfo *info, size_t index, OrtTypeInfo **type_info)
+{
+    ORT_NEED(info);
+    ORT_NEED(type_info);
+    ORT_TRY(check_port(index, info->output_count, "output"));
+    return give_port_type(info->types[info->input_count + index], type_info);
+}
+
+OrtStatus *ort_KernelInfoGetConstantInput_tensor(const OrtKernelInfo *info, size_t index, int *is_constant,
+                                                 const OrtValue **out)
+{
+    ORT_NEED(info);
+    ORT_NEED(is_constant);
+    ORT_NEED(out);
+    ORT_TRY(check_port(index, info->input_count, "input"));
+    *out = info->constants[index];
+    *is_constant = *out != NULL;
+    return NULL;
+}
+
+OrtStatus *ort_KernelInfo_GetNodeName(const OrtKernelInfo *info, char *out, size_t *size)
+{
+    ORT_NEED(info);
+    ORT_NEED(size);
+    return ort_fill_text(info->name, out, size);
+}
+
+OrtStatus *ort_KernelInfo_GetOperatorDomain(const OrtKernelInfo *info, char *out, size_t *size)
+{
+    ORT_NEED(info);
+    ORT_NEED(size);
+    return ort_fill_text(info->domain, out, size);
+}
+
+OrtStatus *ort_KernelInfo_GetOperatorType(const OrtKernelInfo *info, char *out, size_t *size)
+{
+    ORT_NEED(info);
+    ORT_NEED(size);
+    return ort_fill_text(info->op_type, out, size);
+}
+
+OrtStatus *ort_KernelInfo_GetOperatorSinceVersion(const OrtKernelInfo *info, int *since_version)
+{
+    ORT_NEED(info);
+    ORT_NEED(since_version);
+    *since_version = (int)info->since_version;
+    return NULL;
+}
+
+OrtStatus *ort_KernelInfo_GetConfigEntries(const OrtKernelInfo *info, OrtKeyValuePairs **out)
+{
+    ORT_NEED(info);
+    ORT_NEED(out);
+    *out = calloc(1, sizeof **out);
+    if (*out != NULL && ort_pairs_copy(*out, info->entries))
+        return NULL;
+    ort_ReleaseKeyValuePairs(*out);
+    *out = NULL;
+    return ort_no_memory();
+}
+
+OrtStatus *ort_KernelInfo_GetLogger(const OrtKernelInfo *info, const OrtLogger **logger)
+{
+    ORT_NEED(info);
+    ORT_NEED(logger);
+    *logger = ort_default_logger();
+    return NULL;
+}
+
+OrtStatus *ort_KernelInfoGetAllocator(const OrtKernelInfo *info, OrtMemType mem_type, OrtAllocator **out)
+{
+    (void)mem_type;
+    ORT_NEED(info);
+    ORT_NEED(out);
+    *out = ort_allocator();
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ a run */
+
+OrtStatus *ort_KernelContext_GetInputCount(const OrtKernelContext *context, size_t *out)
+{
+    ORT_NEED(context);
+    ORT_NEED(out);
+    *out = context->info->input_count;
+    return NULL;
+}
+
+OrtStatus *ort_KernelContext_GetOutputCount(const OrtKernelContext *context, size_t *out)
+{
+    ORT_NEED(context);
+    ORT_NEED(out);
+    *out = context->info->output_count;
+    return NULL;
+}
+
+OrtStatus *ort_KernelContext_GetInput(const OrtKernelContext *context, size_t index, const OrtValue **out)
+{
+    ORT_NEED(context);
+    ORT_NEED(out);
+    *out = NULL;
+    ORT_TRY(check_port(index, context->info->input_count, "input"));
+    *out = context->inputs[index];
+    return NULL;
+}
+
+/* Memory of the run for an output that somebody reads, of the value itself otherwise. Texts are handed over when the
+ * kernel is done. */
+static OrtStatus *make_output(const OrtKernelContext *c, size_t index, const int64_t *dims, size_t rank, OrtValue **out)
+{
+    inlay_dtype dtype = c->output_types[index];
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *value = NULL;
+    inlay_status status;
+    inlay_buffer buffer;
+    size_t count;
+
+    ORT_TRY(ort_check_shape(dims, rank, &count));
+    if (dtype == INLAY_STRING)
+        return ort_strings_new(dims, rank, out);
+    if (c->output_at[index] == INLAY_NONE) {
+        status = inlay_value_create(dtype, (uint32_t)rank, dims, &value, &diag);
+        return status == INLAY_OK ? ort_value_wrap(value, out) : ort_from(status, &diag);
+    }
+    status = c->host->output_alloc(c->host->ctx, c->args->run, c->output_at[index], (uint32_t)rank, dims, &buffer);
+    if (status != INLAY_OK)
+        return ort_fail(ORT_RUNTIME_EXCEPTION, "no memory for output %zu of %s", index, c->info->name);
+    status = inlay_value_borrow(dtype, (uint32_t)rank, dims, inlay_buffer_host(&buffer), buffer.bytes, &value, &diag);
+    return status == INLAY_OK ? ort_value_wrap(value, out) : ort_from(status, &diag);
+}
+
+OrtStatus *ort_KernelContext_GetOutput(OrtKernelContext *context, size_t index, const int64_t *dim_values,
+                                       size_t dim_count, OrtValue **out)
+{
+    ORT_NEED(context);
+    ORT_NEED(out);
+    *out = NULL;
+    ORT_TRY(check_port(index, context->info->output_count, "output"));
+    if (context->info->types[context->info->input_count + index] == NULL)
+        return NULL; /* the node leaves it out */
+    if (context->outputs[index] == NULL)
+        ORT_TRY(make_output(context, index, dim_values, dim_count, &context->outputs[index]));
+    *out = context->outputs[index];
+    return NULL;
+}
+
+OrtStatus *ort_KernelContext_GetPreallocatedOutput(const OrtKernelContext *context, size_t output_index,
+                                                   OrtValue **output)
+{
+    ORT_NEED(context);
+    ORT_NEED(output);
+    *output = NULL; /* memory comes with GetOutput */
+    return check_port(output_index, context->info->output_count, "output");
+}
+
+OrtStatus *ort_KernelContext_GetLogger(const OrtKernelContext *context, const OrtLogger **logger)
+{
+    ORT_NEED(context);
+    ORT_NEED(logger);
+    *logger = ort_default_logger();
+    return NULL;
+}
+
+OrtStatus *ort_KernelContext_GetAllocator(const OrtKernelContext *context, const OrtMemoryInfo *mem_info,
+                                          OrtAllocator **out)
+{
+    ORT_NEED(context);
+    ORT_NEED(mem_info);
+    ORT_NEED(out);
+    *out = ort_allocator();
+    return NULL;
+}
+
+OrtStatus *ort_KernelContext_GetScratchBuffer(const OrtKernelContext *context, const OrtMemoryInfo *mem_info,
+                                              size_t count_or_bytes, void **out)
+{
+    OrtKernelContext *c = (OrtKernelContext *)(uintptr_t)context;
+    ort_scratch *s;
+
+    ORT_NEED(context);
+    ORT_NEED(mem_info);
+    ORT_NEED(out);
+    *out = NULL;
+    s = count_or_bytes <= PTRDIFF_MAX - sizeof *s ? malloc(sizeof *s + count_or_bytes) : NULL;
+    if (s == NULL)
+        return ort_no_memory();
+    s->next = c->scratch;
+    c->scratch = s;
+    *out = s->memory;
+    return NULL;
+}
+
+typedef struct loop {
+    void (*fn)(void *, size_t);
+    void *user;
+} loop;
+
+static inlay_status run_loop(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const loop *l = user;
+
+    (void)worker;
+    for (int64_t i = begin; i < end; i++)
+        l->fn(l->user, (size_t)i);
+    return INLAY_OK;
+}
+
+OrtStatus *ort_KernelContext_ParallelFor(const OrtKernelContext *context, void (*fn)(void *, size_t), size_t total,
+                                         size_t num_batch, void *usr_data)
+{
+    loop l = { fn, usr_data };
+    int64_t grain = num_batch > 0 ? (int64_t)((total + num_batch - 1) / num_batch) : 1;
+    inlay_status status;
+
+    ORT_NEED(context);
+    if (total == 0)
+        return NULL;
+    ORT_NEED(fn);
+    status = context->host->parallel_for(context->host->ctx, context->args->run, (int64_t)total, grain > 0 ? grain : 1,
+                                         run_loop, &l);
+    return status == INLAY_OK ? NULL : ort_fail(ORT_FAIL, "the run was stopped");
+}

@@ -1,0 +1,453 @@
+/* Options of sessions and of runs. */
+#include "ort.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+OrtStatus *ort_CreateSessionOptions(OrtSessionOptions **options)
+{
+    ORT_NEED(options);
+    *options = calloc(1, sizeof **options);
+    if (*options == NULL)
+        return ort_no_memory();
+    (*options)->level = -1;
+    (*options)->log_level = -1;
+    (*options)->mem_pattern = 1;
+    return NULL;
+}
+
+void ort_ReleaseSessionOptions(OrtSessionOptions *input)
+{
+    if (input == NULL)
+        return;
+    ort_pairs_clear(&input->entries);
+    ort_pairs_clear(&input->dims);
+    ort_pairs_clear(&input->providers);
+    ort_pairs_clear(&input->settings);
+    free(input->optimized_path);
+    free(input->profile_prefix);
+    free(input->domains);
+    free(input);
+}
+
+static OrtStatus *add_domain(OrtSessionOptions *options, OrtCustomOpDomain *domain)
+{
+    OrtCustomOpDomain **more = realloc(options->domains, (options->domain_count + 1) * sizeof(OrtCustomOpDomain *));
+
+    if (more == NULL)
+        return ort_no_memory();
+    options->domains = more;
+    more[options->domain_count++] = domain;
+    return NULL;
+}
+
+OrtStatus *ort_CloneSessionOptions(const OrtSessionOptions *in_options, OrtSessionOptions **out_options)
+{
+    OrtSessionOptions *copy;
+    bool ok;
+
+    ORT_NEED(in_options);
+    ORT_NEED(out_options);
+    *out_options = NULL;
+    copy = malloc(sizeof *copy);
+    if (copy == NULL)
+        return ort_no_memory();
+    *copy = *in_options;
+    copy->entries = copy->dims = copy->providers = copy->settings = (OrtKeyValuePairs){ 0 };
+    copy->optimized_path = copy->profile_prefix = NULL;
+    copy->domains = NULL;
+    copy->domain_count = 0;
+    ok = ort_pairs_copy(&copy->entries, &in_options->entries) && ort_pairs_copy(&copy->dims, &in_options->dims) &&
+         ort_pairs_copy(&copy->providers, &in_options->providers) &&
+         ort_pairs_copy(&copy->settings, &in_options->settings) &&
+         ort_set_text(&copy->optimized_path, in_options->optimized_path) &&
+         ort_set_text(&copy->profile_prefix, in_options->profile_prefix);
+    for (size_t i = 0; ok && i < in_options->domain_count; i++)
+        ok = add_domain(copy, in_options->domains[i]) == NULL;
+    if (!ok) {
+        ort_ReleaseSessionOptions(copy);
+        return ort_no_memory();
+    }
+    *out_options = copy;
+    return NULL;
+}
+
+OrtStatus *ort_SetOptimizedModelFilePath(OrtSessionOptions *options, const char *optimized_model_filepath)
+{
+    ORT_NEED(options);
+    return ort_set_text(&options->optimized_path, optimized_model_filepath) ? NULL : ort_no_memory();
+}
+
+OrtStatus *ort_SetSessionExecutionMode(OrtSessionOptions *options, ExecutionMode execution_mode)
+{
+    ORT_NEED(options);
+    if (execution_mode != 0 && execution_mode != 1)
+        return ort_fail(ORT_INVALID_ARGUMENT, "execution_mode is not valid");
+    options->mode = execution_mode;
+    return NULL;
+}
+
+OrtStatus *ort_GetSessionExecutionMode(const OrtSessionOptions *options, ExecutionMode *out)
+{
+    ORT_NEED(options);
+    ORT_NEED(out);
+    *out = options->mode;
+    return NULL;
+}
+
+OrtStatus *ort_EnableProfiling(OrtSessionOptions *options, const char *profile_file_prefix)
+{
+    ORT_NEED(options);
+    return ort_set_text(&options->profile_prefix, profile_file_prefix != NULL ? profile_file_prefix : "")
+               ? NULL
+               : ort_no_memory();
+}
+
+OrtStatus *ort_DisableProfiling(OrtSessionOptions *options)
+{
+    ORT_NEED(options);
+    (void)ort_set_text(&options->profile_prefix, NULL);
+    return NULL;
+}
+
+OrtStatus *ort_EnableMemPattern(OrtSessionOptions *options)
+{
+    ORT_NEED(options);
+    options->mem_pattern = 1;
+    return NULL;
+}
+
+OrtStatus *ort_DisableMemPattern(OrtSessionOptions *options)
+{
+    ORT_NEED(options);
+    options->mem_pattern = 0;
+    return NULL;
+}
+
+OrtStatus *ort_GetMemPatternEnabled(const OrtSessionOptions *options, int *out)
+{
+    ORT_NEED(options);
+    ORT_NEED(out);
+    *out = options->mem_pattern;
+    return NULL;
+}
+
+OrtStatus *ort_SetSessionLogId(OrtSessionOptions *options, const char *logid)
+{
+    ORT_NEED(options);
+    ORT_NEED(logid);
+    (void)snprintf(options->log_id, sizeof options->log_id, "%s", logid);
+    return NULL;
+}
+
+OrtStatus *ort_SetSessionLogSeverityLevel(OrtSessionOptions *options, int session_log_severity_level)
+{
+    ORT_NEED(options);
+    if (session_log_severity_level < -1 || session_log_severity_level > ORT_LOGGING_LEVEL_FATAL)
+        return ort_fail(ORT_INVALID_ARGUMENT, "logging level %d is not one of 0 (verbose) to 4 (fatal)",
+                        session_log_severity_level);
+    options->log_level = session_log_severity_level;
+    return NULL;
+}
+
+OrtStatus *ort_SetUserLoggingFunction(OrtSessionOptions *options, OrtLoggingFunction user_logging_function,
+                                      void *user_logging_param)
+{
+    ORT_NEED(options);
+    options->log_fn = user_logging_function;
+    options->log_param = user_logging_param;
+    return NULL;
+}
+
+OrtStatus *ort_SetSessionGraphOptimizationLevel(OrtSessionOptions *options,
+                                                GraphOptimizationLevel graph_optimization_level)
+{
+    ORT_NEED(options);
+    if (graph_optimization_level != 99 && (graph_optimization_level < 0 || graph_optimization_level > 3))
+        return ort_fail(ORT_INVALID_ARGUMENT, "graph_optimization_level is not valid");
+    options->level = graph_optimization_level;
+    return NULL;
+}
+
+OrtStatus *ort_SetIntraOpNumThreads(OrtSessionOptions *options, int intra_op_num_threads)
+{
+    ORT_NEED(options);
+    if (intra_op_num_threads < 0)
+        return ort_fail(ORT_INVALID_ARGUMENT, "%d threads; 0 means all", intra_op_num_threads);
+    options->intra_threads = intra_op_num_threads;
+    return NULL;
+}
+
+OrtStatus *ort_SetDeterministicCompute(OrtSessionOptions *options, bool value)
+{
+    ORT_NEED(options);
+    options->reproducible = value;
+    return NULL;
+}
+
+OrtStatus *ort_SessionOptionsSetLoadCancellationFlag(OrtSessionOptions *options, bool cancel)
+{
+    ORT_NEED(options);
+    __atomic_store_n(&options->cancel_load, cancel ? 1u : 0u, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+OrtStatus *ort_AddFreeDimensionOverrideByName(OrtSessionOptions *options, const char *dim_name, int64_t dim_value)
+{
+    char text[32];
+
+    ORT_NEED(options);
+    ORT_NEED(dim_name);
+    (void)snprintf(text, sizeof text, "%lld", (long long)dim_value);
+    return ort_pairs_set(&options->dims, dim_name, text) ? NULL : ort_no_memory();
+}
+
+/* ------------------------------------------------------------------ config entries */
+
+OrtStatus *ort_AddSessionConfigEntry(OrtSessionOptions *options, const char *config_key, const char *config_value)
+{
+    ORT_NEED(options);
+    ORT_NEED(config_key);
+    ORT_NEED(config_value);
+    if (config_key[0] == '\0' || strlen(config_key) > 1024)
+        return ort_fail(ORT_INVALID_ARGUMENT, "Config key is empty or longer than maximum length 1024");
+    if (strlen(config_value) > 8192)
+        return ort_fail(ORT_INVALID_ARGUMENT, "Config value is longer than maximum length 8192");
+    return ort_pairs_set(&options->entries, config_key, config_value) ? NULL : ort_no_memory();
+}
+
+OrtStatus *ort_HasSessionConfigEntry(const OrtSessionOptions *options, const char *config_key, int *out)
+{
+    ORT_NEED(options);
+    ORT_NEED(config_key);
+    ORT_NEED(out);
+    *out = ort_pairs_get(&options->entries, config_key) != NULL;
+    return NULL;
+}
+
+OrtStatus *ort_GetSessionConfigEntry(const OrtSessionOptions *options, const char *config_key, char *config_value,
+                                     size_t *size)
+{
+    const char *value;
+
+    ORT_NEED(options);
+    ORT_NEED(config_key);
+    ORT_NEED(size);
+    value = ort_pairs_get(&options->entries, config_key);
+    if (value == NULL)
+        return ort_fail(ORT_INVALID_ARGUMENT, "Session config entry '%s' was not found.", config_key);
+    return ort_fill_text(value, config_value, size);
+}
+
+OrtStatus *ort_GetSessionOptionsConfigEntries(const OrtSessionOptions *options, OrtKeyValuePairs **out)
+{
+    ORT_NEED(options);
+    ORT_NEED(out);
+    *out = calloc(1, sizeof **out);
+    if (*out != NULL && ort_pairs_copy(*out, &options->entries))
+        return NULL;
+    ort_ReleaseKeyValuePairs(*out);
+    *out = NULL;
+    return ort_no_memory();
+}
+
+/* ------------------------------------------------------------------ providers */
+
+OrtStatus *ort_SessionOptionsAppendExecutionProvider(OrtSessionOptions *options, const char *provider_name,
+                                                     const char *const *provider_options_keys,
+                                                     const char *const *provider_options_values, size_t num_keys)
+{
+    char key[256];
+
+    ORT_NEED(options);
+    ORT_NEED(provider_name);
+    if (strcmp(provider_name, "CPU") == 0 || strcmp(provider_name, "CPUExecutionProvider") == 0)
+        return NULL;
+    for (const char *c = provider_name; *c != '\0'; c++)
+        if (*c >= 'A' && *c <= 'Z') /* names of inlay's are lower case: this is one of ONNX Runtime's */
+            return ort_fail(ORT_INVALID_ARGUMENT,
+                            "Unknown provider name '%s'. Currently supported values are 'CPU' and "
+                            "the names of inlay's providers, such as 'onednn'",
+                            provider_name);
+    for (size_t i = 0; i < num_keys; i++) {
+        ORT_NEED(provider_options_keys[i]);
+        ORT_NEED(provider_options_values[i]);
+        (void)snprintf(key, sizeof key, "%s.%s", provider_name, provider_options_keys[i]);
+        if (!ort_pairs_set(&options->settings, key, provider_options_values[i]))
+            return ort_no_memory();
+    }
+    return ort_pairs_set(&options->providers, provider_name, "") ? NULL : ort_no_memory();
+}
+
+OrtStatus *ort_SessionOptionsAppendExecutionProvider_V2(OrtSessionOptions *session_options, OrtEnv *env,
+                                                        const OrtEpDevice *const *ep_devices, size_t num_ep_devices,
+                                                        const char *const *ep_option_keys,
+                                                        const char *const *ep_option_vals, size_t num_ep_options)
+{
+    (void)ep_option_keys, (void)ep_option_vals, (void)num_ep_options;
+    ORT_NEED(session_options);
+    ORT_NEED(env);
+    if (num_ep_devices == 0)
+        return ort_fail(ORT_INVALID_ARGUMENT, "Empty list of OrtEpDevice instances");
+    ORT_NEED(ep_devices);
+    return NULL; /* the one device that GetEpDevices lists is the CPU */
+}
+
+/* ------------------------------------------------------------------ libraries of custom operators */
+
+OrtStatus *ort_AddCustomOpDomain(OrtSessionOptions *options, OrtCustomOpDomain *custom_op_domain)
+{
+    ORT_NEED(options);
+    ORT_NEED(custom_op_domain);
+    return add_domain(options, custom_op_domain);
+}
+
+static OrtStatus *call_register(OrtSessionOptions *options, void *handle, const char *library, const char *name)
+{
+    RegisterCustomOpsFn register_ops;
+    void *symbol = dlsym(handle, name);
+
+    if (symbol == NULL)
+        return ort_fail(ORT_FAIL, "library %s has no function %s", library, name);
+    memcpy(&register_ops, &symbol, sizeof symbol);
+    return register_ops(options, ort_base());
+}
+
+OrtStatus *ort_RegisterCustomOpsLibrary(OrtSessionOptions *options, const char *library_path, void **library_handle)
+{
+    ORT_NEED(options);
+    ORT_NEED(library_path);
+    ORT_NEED(library_handle);
+    *library_handle = dlopen(library_path, RTLD_NOW | RTLD_LOCAL);
+    if (*library_handle == NULL)
+        return ort_fail(ORT_FAIL, "RegisterCustomOpsLibrary: Failed to load library %s with error: %s", library_path,
+                        dlerror());
+    return call_register(options, *library_handle, library_path, "RegisterCustomOps");
+}
+
+/* The library stays loaded, for its operators' sake. */
+OrtStatus *ort_RegisterCustomOpsLibrary_V2(OrtSessionOptions *options, const char *library_name)
+{
+    void *handle;
+
+    return ort_RegisterCustomOpsLibrary(options, library_name, &handle);
+}
+
+OrtStatus *ort_RegisterCustomOpsUsingFunction(OrtSessionOptions *options, const char *registration_func_name)
+{
+    ORT_NEED(options);
+    ORT_NEED(registration_func_name);
+    if (registration_func_name[0] == '\0')
+        return ort_fail(ORT_INVALID_ARGUMENT, "RegisterCustomOpsUsingFunction: Registration function name must be "
+                                              "specified.");
+    return call_register(options, RTLD_DEFAULT, "the program", registration_func_name);
+}
+
+/* ------------------------------------------------------------------ options of a run */
+
+OrtStatus *ort_CreateRunOptions(OrtRunOptions **out)
+{
+    ORT_NEED(out);
+    *out = calloc(1, sizeof **out);
+    if (*out == NULL)
+        return ort_no_memory();
+    (*out)->severity = ORT_LOGGING_LEVEL_WARNING;
+    return NULL;
+}
+
+void ort_ReleaseRunOptions(OrtRunOptions *input)
+{
+    if (input == NULL)
+        return;
+    ort_pairs_clear(&input->entries);
+    free(input->tag);
+    free(input->profile_prefix);
+    free(input);
+}
+
+OrtStatus *ort_RunOptionsSetRunLogVerbosityLevel(OrtRunOptions *options, int log_verbosity_level)
+{
+    ORT_NEED(options);
+    options->verbosity = log_verbosity_level;
+    return NULL;
+}
+
+OrtStatus *ort_RunOptionsSetRunLogSeverityLevel(OrtRunOptions *options, int log_severity_level)
+{
+    ORT_NEED(options);
+    options->severity = log_severity_level;
+    return NULL;
+}
+
+OrtStatus *ort_RunOptionsGetRunLogVerbosityLevel(const OrtRunOptions *options, int *log_verbosity_level)
+{
+    ORT_NEED(options);
+    ORT_NEED(log_verbosity_level);
+    *log_verbosity_level = options->verbosity;
+    return NULL;
+}
+
+OrtStatus *ort_RunOptionsGetRunLogSeverityLevel(const OrtRunOptions *options, int *log_severity_level)
+{
+    ORT_NEED(options);
+    ORT_NEED(log_severity_level);
+    *log_severity_level = options->severity;
+    return NULL;
+}
+
+OrtStatus *ort_RunOptionsSetRunTag(OrtRunOptions *options, const char *run_tag)
+{
+    ORT_NEED(options);
+    return ort_set_text(&options->tag, run_tag) ? NULL : ort_no_memory();
+}
+
+OrtStatus *ort_RunOptionsGetRunTag(const OrtRunOptions *options, const char **run_tag)
+{
+    ORT_NEED(options);
+    ORT_NEED(run_tag);
+    *run_tag = options->tag != NULL ? options->tag : "";
+    return NULL;
+}
+
+OrtStatus *ort_RunOptionsSetTerminate(OrtRunOptions *options)
+{
+    ORT_NEED(options);
+    __atomic_store_n(&options->terminate, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+OrtStatus *ort_RunOptionsUnsetTerminate(OrtRunOptions *options)
+{
+    ORT_NEED(options);
+    __atomic_store_n(&options->terminate, 0, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+OrtStatus *ort_AddRunConfigEntry(OrtRunOptions *options, const char *config_key, const char *config_value)
+{
+    ORT_NEED(options);
+    ORT_NEED(config_key);
+    ORT_NEED(config_value);
+    return ort_pairs_set(&options->entries, config_key, config_value) ? NULL : ort_no_memory();
+}
+
+const char *ort_GetRunConfigEntry(const OrtRunOptions *options, const char *config_key)
+{
+    return options != NULL && config_key != NULL ? ort_pairs_get(&options->entries, config_key) : NULL;
+}
+
+OrtStatus *ort_RunOptionsEnableProfiling(OrtRunOptions *options, const char *profile_file_prefix)
+{
+    ORT_NEED(options);
+    return ort_set_text(&options->profile_prefix, profile_file_prefix != NULL ? profile_file_prefix : "")
+               ? NULL
+               : ort_no_memory();
+}
+
+OrtStatus *ort_RunOptionsDisableProfiling(OrtRunOptions *options)
+{
+    ORT_NEED(options);
+    (void)ort_set_text(&options->profile_prefix, NULL);
+    return NULL;
+}

@@ -1,0 +1,236 @@
+/* ort.h - what the files of this library share: the objects behind the handles, and how failures are told.
+ *
+ * Every entry of the table is a function ort_<Name> in one of the files here; api.def declares them. Handles are made
+ * and freed by the pair of entries that say so; OrtValue is counted besides, since lists hold values that their makers
+ * release. */
+#ifndef ORT_ORT_H
+#define ORT_ORT_H
+#include "inlay/inlay.h"
+#include "types.h"
+#include <pthread.h>
+
+#define ENTRY_WORKS(returns, name, params) returns ort_##name params;
+#define ENTRY_KEPT(returns, name, params) returns ort_##name params;
+#define ENTRY_ACCEPTED(returns, name, params)
+#define ENTRY_NOTHING(returns, name, params)
+#define ENTRY_ABSENT(returns, name, params)
+#define ENTRY(state, returns, name, params) ENTRY_##state(returns, name, params)
+#include "api.def"
+#undef ENTRY
+#undef ENTRY_WORKS
+#undef ENTRY_KEPT
+#undef ENTRY_ACCEPTED
+#undef ENTRY_NOTHING
+#undef ENTRY_ABSENT
+
+const OrtApi *ort_table(void);
+const OrtApiBase *ort_base(void);
+
+/* ------------------------------------------------------------------ failures */
+
+struct OrtStatus {
+    OrtErrorCode code;
+    char text[];
+};
+INLAY_PRINTF(2, 3) __attribute__((returns_nonnull)) OrtStatus *ort_fail(OrtErrorCode code, const char *format, ...);
+__attribute__((returns_nonnull)) OrtStatus *ort_no_memory(void);
+/* What a call of inlay.h returned, NULL for INLAY_OK. */
+OrtStatus *ort_from(inlay_status status, const inlay_diag *diag);
+
+/* Leaves the function when a pointer that must be there is not. */
+#define ORT_NEED(pointer)                                                                                              \
+    do {                                                                                                               \
+        if ((pointer) == NULL)                                                                                         \
+            return ort_fail(ORT_INVALID_ARGUMENT, "%s: " #pointer " is NULL", __func__ + 4);                           \
+    } while (0)
+/* Leaves the function with a failure. */
+#define ORT_TRY(call)                                                                                                  \
+    do {                                                                                                               \
+        OrtStatus *failed_ = (call);                                                                                   \
+        if (failed_ != NULL)                                                                                           \
+            return failed_;                                                                                            \
+    } while (0)
+
+/* ------------------------------------------------------------------ texts and lists of them */
+
+struct OrtKeyValuePairs {
+    size_t count, room;
+    char **keys, **values;
+};
+/* Sets or replaces. false: no memory. */
+bool ort_pairs_set(OrtKeyValuePairs *pairs, const char *key, const char *value);
+const char *ort_pairs_get(const OrtKeyValuePairs *pairs, const char *key); /* NULL: none */
+bool ort_pairs_copy(OrtKeyValuePairs *to, const OrtKeyValuePairs *from);
+void ort_pairs_clear(OrtKeyValuePairs *pairs);
+
+/* A copy of text from the caller's allocator, as many entries return it. */
+OrtStatus *ort_give_text(OrtAllocator *allocator, const char *text, char **out);
+/* The protocol of entries that fill a buffer: out NULL asks for the size, with the NUL. */
+OrtStatus *ort_fill_text(const char *text, char *out, size_t *size);
+/* Replaces *text by a copy. */
+bool ort_set_text(char **text, const char *value);
+
+/* ------------------------------------------------------------------ log */
+
+struct OrtLogger {
+    OrtLoggingFunction fn; /* NULL: standard error */
+    void *param;
+    OrtLoggingLevel level; /* the least severe that is told */
+    char id[64];
+};
+void ort_log(const OrtLogger *logger, OrtLoggingLevel level, const char *text);
+/* For entries that have no counterpart here: one line each, by the environment's log. */
+void ort_log_accepted(const char *name);
+const OrtLogger *ort_default_logger(void);
+/* Threads of sessions that do not say how many; 0: all. */
+int ort_env_threads(void);
+const OrtEpDevice *ort_cpu_device(void);
+int ort_threading_options_threads(const OrtThreadingOptions *options);
+
+/* ------------------------------------------------------------------ memory */
+
+struct OrtMemoryInfo {
+    char name[64];
+    OrtAllocatorType type;
+    int id;
+    OrtMemType mem_type;
+    OrtMemoryInfoDeviceType device_type;
+    OrtDeviceMemoryType device_memory;
+    uint32_t vendor;
+    size_t alignment;
+};
+extern const OrtMemoryInfo ort_cpu_memory; /* of the default allocator, and of what runs make */
+OrtAllocator *ort_allocator(void);
+
+/* ------------------------------------------------------------------ types */
+
+inlay_dtype ort_dtype(ONNXTensorElementDataType type); /* INLAY_UNDEFINED: there is none */
+ONNXTensorElementDataType ort_type_of(inlay_dtype dtype);
+ONNXType ort_kind_of(uint32_t inlay_kind);
+const char *ort_type_text(inlay_dtype dtype); /* "tensor(float)" */
+
+struct OrtTensorTypeAndShapeInfo {
+    ONNXTensorElementDataType type;
+    bool has_shape;
+    size_t rank;
+    int64_t *dims; /* [rank]; -1: not known */
+    char **names;  /* [rank] */
+};
+struct OrtMapTypeInfo {
+    ONNXTensorElementDataType key;
+    OrtTypeInfo *value;
+};
+struct OrtSequenceTypeInfo {
+    OrtTypeInfo *element;
+};
+struct OrtOptionalTypeInfo {
+    OrtTypeInfo *contained;
+};
+struct OrtTypeInfo {
+    ONNXType type;
+    OrtTensorTypeAndShapeInfo *tensor; /* of tensors and sparse tensors */
+    OrtMapTypeInfo *map;
+    OrtSequenceTypeInfo *sequence;
+    OrtOptionalTypeInfo *optional;
+};
+/* names may be NULL. NULL: no memory. */
+OrtTensorTypeAndShapeInfo *ort_shape_new(ONNXTensorElementDataType type, bool has_shape, size_t rank,
+                                         const int64_t *dims, const char *const *names);
+/* A type whose innermost tensor is taken over; NULL: no memory, and shape is gone. */
+OrtTypeInfo *ort_type_new(uint32_t inlay_kind, OrtTensorTypeAndShapeInfo *shape);
+OrtTypeInfo *ort_type_copy(const OrtTypeInfo *type);
+
+/* ------------------------------------------------------------------ values */
+
+typedef struct ort_sparse ort_sparse;
+struct OrtValue {
+    uint32_t references;
+    ONNXType type;
+    inlay_value *value;          /* what runs see; NULL: maps, sparse tensors, values without content */
+    const OrtMemoryInfo *memory; /* borrowed, or info */
+    OrtMemoryInfo info;
+    inlay_str *strings; /* [count] of a string tensor that can be filled; the texts are its own */
+    OrtValue **items;   /* [item_count] of sequences and optionals that programs made, and of maps: keys, values */
+    size_t item_count;
+    ort_sparse *sparse;
+    inlay_dtype element; /* of an empty optional or sequence */
+};
+/* Takes a reference of value over, also on failure. */
+OrtStatus *ort_value_wrap(inlay_value *value, OrtValue **out);
+OrtValue *ort_value_ref(OrtValue *value);
+OrtStatus *ort_value_bare(ONNXType type, OrtValue **out);
+/* A tensor of empty texts that can be filled. */
+OrtStatus *ort_strings_new(const int64_t *shape, size_t rank, OrtValue **out);
+OrtStatus *ort_strings_set(OrtValue *value, size_t index, const char *text, size_t bytes);
+void ort_strings_free(OrtValue *value);
+OrtStatus *ort_check_shape(const int64_t *shape, size_t rank, size_t *out_count);
+void ort_sparse_free(ort_sparse *sparse);
+OrtTensorTypeAndShapeInfo *ort_sparse_shape(const OrtValue *value);
+
+/* ------------------------------------------------------------------ options */
+
+typedef struct ort_dim {
+    char *name;
+    int64_t size;
+} ort_dim;
+
+struct OrtSessionOptions {
+    OrtKeyValuePairs entries;   /* AddSessionConfigEntry */
+    OrtKeyValuePairs dims;      /* AddFreeDimensionOverrideByName */
+    OrtKeyValuePairs providers; /* named by SessionOptionsAppendExecutionProvider; the values are not used */
+    OrtKeyValuePairs settings;  /* "provider.option" */
+    int intra_threads;
+    int level;
+    ExecutionMode mode;
+    int mem_pattern;
+    int log_level; /* -1: the environment's */
+    char log_id[64];
+    char *optimized_path;
+    char *profile_prefix; /* NULL: no profiling */
+    OrtLoggingFunction log_fn;
+    void *log_param;
+    bool reproducible;
+    uint32_t cancel_load;        /* atomic */
+    OrtCustomOpDomain **domains; /* [domain_count] borrowed from the program */
+    size_t domain_count;
+};
+
+struct OrtRunOptions {
+    uint32_t terminate; /* atomic */
+    int verbosity, severity;
+    char *tag;
+    char *profile_prefix;
+    OrtKeyValuePairs entries;
+};
+
+/* ------------------------------------------------------------------ sessions */
+
+typedef struct ort_custom ort_custom; /* custom operators of a session, see custom.h */
+enum { ORT_MOST_IDLE = 64 };
+struct OrtSession {
+    inlay_session *session;
+    void *bytes; /* a copy of the model that was given in memory */
+    OrtLogger logger;
+    uint32_t *inputs; /* [input_count] of the model's: those without a default */
+    uint32_t *overridable;
+    uint32_t input_count, overridable_count, output_count;
+    pthread_mutex_t lock; /* of idle, and of profiled runs */
+    inlay_context *idle[ORT_MOST_IDLE];
+    uint32_t idle_count;
+    char *profile_prefix; /* NULL: not profiled */
+    inlay_context *profiled;
+    uint64_t profile_start_ns;
+    ort_custom *custom;
+};
+inlay_io_info ort_input_info(const OrtSession *session, uint32_t model_index);
+inlay_io_info ort_output_info(const OrtSession *session, uint32_t index);
+/* Run, with values by index of the model: feeds[input], wanted[k] is the output that fetches[k] gets. */
+typedef struct ort_feed {
+    uint32_t index;
+    const OrtValue *value;
+} ort_feed;
+OrtStatus *ort_run(OrtSession *session, const OrtRunOptions *options, const ort_feed *feeds, size_t feed_count,
+                   const uint32_t *wanted, OrtValue **fetches, size_t fetch_count);
+OrtStatus *ort_find_input(const OrtSession *session, const char *name, uint32_t *out);
+OrtStatus *ort_find_output(const OrtSession *session, const char *name, uint32_t *out);
+#endif

@@ -1,0 +1,378 @@
+/* The provider that runs kernels of custom operators: one node a region, outputs as the kernel makes them. */
+#include "custom.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What one session sees of it. */
+typedef struct custom_provider {
+    const inlay_host *host;
+    const ort_custom *custom;
+} custom_provider;
+
+typedef struct custom_kernel {
+    const OrtCustomOp *op;
+    void *kernel;
+    OrtKernelInfo *info;
+    uint32_t *input_at;  /* [info->input_count] in the run's inputs; INLAY_NONE: a constant, or omitted */
+    uint32_t *output_at; /* [info->output_count] in the run's outputs; INLAY_NONE: nobody reads it */
+    inlay_dtype *output_types;
+} custom_kernel;
+
+/* ------------------------------------------------------------------ life */
+
+static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
+                           inlay_diag *diag)
+{
+    const inlay_option_value *session = args->options;
+    const ort_custom *custom = NULL;
+    custom_provider *p;
+
+    (void)ctx;
+    if (args->option_count > 0 && session->is_set != 0 && session->s != NULL)
+        custom = ort_custom_find(strtoull(session->s, NULL, 10));
+    if (custom == NULL)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "the session has no custom operators of the program");
+    p = calloc(1, sizeof *p);
+    if (p == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", ORT_PROVIDER);
+    *p = (custom_provider){ host, custom };
+    *out_state = p;
+    return INLAY_OK;
+}
+
+static void destroy(void *state)
+{
+    free(state);
+}
+
+/* ------------------------------------------------------------------ assess, cost */
+
+static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
+                           const inlay_assess_sink *sink, inlay_diag *diag)
+{
+    const custom_provider *p = state;
+    inlay_status status = INLAY_OK;
+
+    (void)diag;
+    for (uint32_t n = 0; n < graph->node_count && status == INLAY_OK; n++) {
+        if (candidates[n] == 0)
+            continue;
+        if (ort_custom_match(p->custom, inlay_graph_node(graph, n)) != NULL) {
+            const inlay_offer offer = { .struct_size = sizeof offer,
+                                        .cookie = n,
+                                        .nodes = &n,
+                                        .node_count = 1,
+                                        .placement_stride = sizeof(inlay_placement) };
+            status = sink->offer(sink->ctx, &offer);
+        } else {
+            const inlay_refusal refusal = { .struct_size = sizeof refusal,
+                                            .node = n,
+                                            .code = INLAY_REFUSE_OPERATOR,
+                                            .text = "not one of the session's custom operators" };
+            status = sink->refuse(sink->ctx, &refusal);
+        }
+    }
+    return status;
+}
+
+static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
+{
+    (void)state, (void)request;
+    out->ns = 10000; /* nobody else runs it, so that any number will do */
+    out->confidence = INLAY_CONFIDENCE_GUESS;
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ compile */
+
+static uint32_t find(const uint32_t *list, uint32_t count, uint32_t value)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (list[i] == value)
+            return i;
+    return INLAY_NONE;
+}
+
+static void release_compiled(void *state, inlay_compiled *compiled)
+{
+    custom_kernel *k = (custom_kernel *)(void *)compiled;
+
+    (void)state;
+    if (k == NULL)
+        return;
+    if (k->kernel != NULL)
+        k->op->KernelDestroy(k->kernel);
+    ort_ReleaseKernelInfo(k->info);
+    free(k->input_at);
+    free(k->output_at);
+    free(k->output_types);
+    free(k);
+}
+
+static inlay_status tell(inlay_diag *diag, const char *what, const OrtKernelInfo *info, OrtStatus *failed)
+{
+    char text[300];
+    inlay_status status = failed->code == ORT_INVALID_ARGUMENT ? INLAY_INVALID_ARGUMENT : INLAY_INTERNAL;
+
+    (void)snprintf(text, sizeof text, "%s", failed->text);
+    ort_ReleaseStatus(failed);
+    return inlay_fail(diag, status, "custom operator %s (node %s): %s: %s", info->op_type, info->name, what, text);
+}
+
+/* The constants that a node reads, where the kernel can see them for as long as it lives. */
+static inlay_status hold_constants(const custom_provider *p, const inlay_compile_request *r,
+                                   const inlay_node_info *node, custom_kernel *k, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const inlay_value_info *v = inlay_graph_value(r->graph, node->inputs[i]);
+        int64_t dims[INLAY_MAX_RANK];
+        inlay_value *value = NULL;
+        const void *data;
+        inlay_status status;
+
+        if (v == NULL || (v->flags & INLAY_VALUE_CONSTANT) == 0)
+            continue;
+        data = v->data_bytes > 0 ? p->host->align_constant(p->host->ctx, r->handle, node->inputs[i], 64) : "";
+        if (data == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a constant of %s", k->info->name);
+        for (uint32_t d = 0; d < v->rank; d++)
+            dims[d] = v->dims[d].value;
+        status = inlay_value_borrow(v->dtype, v->rank, dims, (void *)(uintptr_t)data, v->data_bytes, &value, diag);
+        if (status != INLAY_OK)
+            return status;
+        r->constants[node->inputs[i]] = INLAY_CONST_BORROWED;
+        if (ort_value_wrap(value, &k->info->constants[i]) != NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a constant of %s", k->info->name);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status make_kernel(custom_kernel *k, inlay_diag *diag)
+{
+    OrtStatus *failed = NULL;
+
+    if (k->op->version >= 16 && k->op->CreateKernelV2 != NULL)
+        failed = k->op->CreateKernelV2(k->op, ort_table(), k->info, &k->kernel);
+    else
+        k->kernel = k->op->CreateKernel(k->op, ort_table(), k->info);
+    return failed == NULL ? INLAY_OK : tell(diag, "its kernel was not made", k->info, failed);
+}
+
+static inlay_status compile(void *state, const inlay_compile_request *r, inlay_compiled **out_compiled,
+                            inlay_diag *diag)
+{
+    const custom_provider *p = state;
+    const inlay_node_info *node = inlay_graph_node(r->graph, r->nodes[0]);
+    custom_kernel *k = calloc(1, sizeof *k);
+    inlay_status status = INLAY_OK;
+
+    if (k == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel");
+    k->op = ort_custom_match(p->custom, node);
+    k->info = ort_kernel_info_new(r->graph, node, p->custom);
+    k->input_at = calloc((size_t)node->input_count + 1, sizeof *k->input_at);
+    k->output_at = calloc((size_t)node->output_count + 1, sizeof *k->output_at);
+    k->output_types = calloc((size_t)node->output_count + 1, sizeof *k->output_types);
+    if (k->info == NULL || k->input_at == NULL || k->output_at == NULL || k->output_types == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel");
+        goto done;
+    }
+    for (uint32_t i = 0; i < node->input_count; i++)
+        k->input_at[i] = node->inputs[i] == INLAY_NONE ? INLAY_NONE : find(r->inputs, r->input_count, node->inputs[i]);
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        const inlay_value_info *v = inlay_graph_value(r->graph, node->outputs[i]);
+
+        k->output_at[i] = v == NULL ? INLAY_NONE : find(r->outputs, r->output_count, node->outputs[i]);
+        k->output_types[i] = v == NULL ? INLAY_UNDEFINED : v->dtype;
+    }
+    INLAY_TRY(hold_constants(p, r, node, k, diag));
+    INLAY_TRY(make_kernel(k, diag));
+    *out_compiled = (inlay_compiled *)(void *)k;
+    k = NULL;
+done:
+    release_compiled(state, (inlay_compiled *)(void *)k);
+    return status;
+}
+
+static inlay_status specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
+                               inlay_instance **out_instance, inlay_diag *diag)
+{
+    (void)state, (void)diag;
+    for (uint32_t i = 0; i < request->output_count; i++) {
+        inlay_output_plan *plan =
+            (inlay_output_plan *)(void *)((char *)request->outputs + (size_t)i * request->output_stride);
+
+        plan->kind = INLAY_OUTPUT_ALLOCATED;
+    }
+    *out_instance = (inlay_instance *)(void *)compiled;
+    return INLAY_OK;
+}
+
+static void release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance)
+{
+    (void)state, (void)compiled, (void)instance;
+}
+
+/* ------------------------------------------------------------------ execute */
+
+static const inlay_tensor_arg *arg_at(const inlay_tensor_arg *list, const inlay_exec_args *args, uint32_t i)
+{
+    return INLAY_AT(inlay_tensor_arg, list, args->arg_stride, i);
+}
+
+static inlay_status wrap_inputs(const custom_kernel *k, OrtKernelContext *c)
+{
+    for (size_t i = 0; i < k->info->input_count; i++) {
+        inlay_value *value = NULL;
+        const inlay_tensor_arg *a;
+        inlay_status status;
+
+        if (k->info->constants[i] != NULL)
+            c->inputs[i] = ort_value_ref(k->info->constants[i]);
+        if (k->input_at[i] == INLAY_NONE)
+            continue;
+        a = arg_at(c->args->inputs, c->args, k->input_at[i]);
+        status = inlay_value_borrow(a->dtype, a->rank, a->dims, inlay_buffer_host(&a->buffer), a->buffer.bytes, &value,
+                                    c->args->diag);
+        if (status != INLAY_OK)
+            return status;
+        if (ort_value_wrap(value, &c->inputs[i]) != NULL)
+            return inlay_fail(c->args->diag, INLAY_OUT_OF_MEMORY, "no memory for an input of %s", k->info->name);
+    }
+    return INLAY_OK;
+}
+
+/* Texts that a kernel made, as the run keeps them. */
+static inlay_status hand_over_texts(const OrtKernelContext *c, size_t index, const OrtValue *made)
+{
+    const inlay_host *host = c->host;
+    inlay_buffer buffer;
+    inlay_str *to;
+    inlay_status status = host->output_alloc(host->ctx, c->args->run, c->output_at[index],
+                                             inlay_value_rank(made->value), inlay_value_dims(made->value), &buffer);
+
+    if (status != INLAY_OK)
+        return status;
+    to = inlay_buffer_host(&buffer);
+    for (int64_t i = 0; i < inlay_value_count(made->value); i++) {
+        uint64_t bytes = made->strings[i].bytes;
+        char *text = host->string_alloc(host->ctx, c->args->run, bytes + 1);
+
+        if (text == NULL)
+            return INLAY_OUT_OF_MEMORY;
+        if (bytes > 0)
+            memcpy(text, made->strings[i].data, (size_t)bytes);
+        text[bytes] = '\0';
+        to[i] = (inlay_str){ text, bytes };
+    }
+    return INLAY_OK;
+}
+
+static inlay_status finish_outputs(const custom_kernel *k, const OrtKernelContext *c)
+{
+    for (size_t i = 0; i < k->info->output_count; i++) {
+        if (k->output_at[i] == INLAY_NONE)
+            continue;
+        if (c->outputs[i] == NULL)
+            return inlay_fail(c->args->diag, INLAY_INTERNAL, "custom operator %s (node %s) did not make output %zu",
+                              k->info->op_type, k->info->name, i);
+        if (c->outputs[i]->strings != NULL && hand_over_texts(c, i, c->outputs[i]) != INLAY_OK)
+            return inlay_fail(c->args->diag, INLAY_OUT_OF_MEMORY, "no memory for the texts of %s", k->info->name);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status compute(const custom_kernel *k, OrtKernelContext *c)
+{
+    OrtStatus *failed = NULL;
+    inlay_status status = wrap_inputs(k, c);
+
+    if (status != INLAY_OK)
+        return status;
+    if (k->op->version >= 16 && k->op->KernelComputeV2 != NULL)
+        failed = k->op->KernelComputeV2(k->kernel, c);
+    else
+        k->op->KernelCompute(k->kernel, c);
+    if (failed != NULL)
+        return tell(c->args->diag, "it failed", k->info, failed);
+    return finish_outputs(k, c);
+}
+
+static inlay_status execute(void *state, inlay_compiled *compiled, inlay_instance *instance,
+                            const inlay_exec_args *args)
+{
+    const custom_provider *p = state;
+    const custom_kernel *k = (const custom_kernel *)(const void *)compiled;
+    OrtKernelContext c = {
+        .host = p->host, .args = args, .info = k->info, .output_at = k->output_at, .output_types = k->output_types
+    };
+    inlay_status status;
+
+    (void)instance;
+    c.inputs = calloc(k->info->input_count + 1, sizeof(OrtValue *));
+    c.outputs = calloc(k->info->output_count + 1, sizeof(OrtValue *));
+    if (c.inputs != NULL && c.outputs != NULL)
+        status = compute(k, &c);
+    else
+        status = inlay_fail(args->diag, INLAY_OUT_OF_MEMORY, "no memory to run %s", k->info->name);
+    for (size_t i = 0; c.inputs != NULL && i < k->info->input_count; i++)
+        ort_ReleaseValue(c.inputs[i]);
+    for (size_t i = 0; c.outputs != NULL && i < k->info->output_count; i++)
+        ort_ReleaseValue(c.outputs[i]);
+    while (c.scratch != NULL) {
+        ort_scratch *next = c.scratch->next;
+
+        free(c.scratch);
+        c.scratch = next;
+    }
+    free(c.inputs);
+    free(c.outputs);
+    return status;
+}
+
+/* ------------------------------------------------------------------ the plugin */
+
+inlay_status ort_provider_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
+{
+    static const inlay_option options[] = {
+        { .name = "session",
+          .doc = "number of the session's custom operators, set by the library itself",
+          .kind = INLAY_OPTION_STRING },
+    };
+    static const inlay_provider provider = {
+        .struct_size = sizeof provider,
+        .name = ORT_PROVIDER,
+        .description = "kernels of custom operators that the program registered (OrtCustomOp)",
+        .device_kind = INLAY_DEVICE_CPU,
+        .options = options,
+        .option_count = 1,
+        .option_stride = sizeof options[0],
+        .domain_stride = sizeof(inlay_domain_info),
+        .create = create,
+        .destroy = destroy,
+        .assess = assess,
+        .cost = cost,
+        .compile = compile,
+        .release_compiled = release_compiled,
+        .specialize = specialize,
+        .release_instance = release_instance,
+        .execute = execute,
+    };
+    static const inlay_plugin plugin = {
+        .struct_size = sizeof plugin,
+        .abi_major = INLAY_ABI_MAJOR,
+        .abi_minor = INLAY_ABI_MINOR,
+        .name = "custom kernels of the program",
+        .version = "1",
+        .build_id = "1",
+        .providers = &provider,
+        .provider_count = 1,
+        .provider_stride = sizeof provider,
+        .operator_stride = sizeof(inlay_operator),
+    };
+
+    (void)host, (void)diag;
+    *out_plugin = &plugin;
+    return INLAY_OK;
+}

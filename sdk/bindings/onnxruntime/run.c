@@ -1,0 +1,438 @@
+/* Runs. Each takes a context of its own, of which a session keeps those that are idle, so that any number of threads
+ * may run a session at once. */
+#include "ort.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ------------------------------------------------------------------ contexts */
+
+static OrtStatus *take_context(OrtSession *s, inlay_context **out)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    *out = NULL;
+    (void)pthread_mutex_lock(&s->lock);
+    if (s->idle_count > 0)
+        *out = s->idle[--s->idle_count];
+    (void)pthread_mutex_unlock(&s->lock);
+    return *out != NULL ? NULL : ort_from(inlay_context_create(s->session, out, &diag), &diag);
+}
+
+static void give_context(OrtSession *s, inlay_context *context)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    if (s->idle_count < ORT_MOST_IDLE) {
+        s->idle[s->idle_count++] = context;
+        context = NULL;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    inlay_context_destroy(context);
+}
+
+/* ------------------------------------------------------------------ inputs */
+
+static const char *type_text(uint32_t kind, inlay_dtype dtype, char *text, size_t bytes)
+{
+    const char *inner = ort_type_text(dtype);
+
+    (void)snprintf(text, bytes,
+                   kind == INLAY_KIND_SEQUENCE   ? "seq(%s)"
+                   : kind == INLAY_KIND_OPTIONAL ? "optional(%s)"
+                                                 : "%s",
+                   inner);
+    return text;
+}
+
+/* ONNX Runtime takes a tensor of any shape for a scalar; here it takes one element. */
+static bool stands_for_scalar(const inlay_io_info *info, const inlay_value *v)
+{
+    return v != NULL && info->kind == INLAY_KIND_TENSOR && info->rank == 0 &&
+           inlay_value_kind(v) == INLAY_KIND_TENSOR && inlay_value_rank(v) > 0 && inlay_value_count(v) == 1;
+}
+
+/* The sentences that users of ONNX Runtime know, before inlay says its own. */
+static OrtStatus *check_feed(const inlay_io_info *info, const OrtValue *value)
+{
+    char got[80], want[80], indexes[512] = "";
+    const inlay_value *v = value->value;
+    size_t at = 0;
+
+    if (v == NULL)
+        return value->type == ONNX_TYPE_UNKNOWN || value->type == ONNX_TYPE_OPTIONAL
+                   ? NULL
+                   : ort_fail(ORT_NOT_IMPLEMENTED,
+                              "input %s: maps and sparse tensors as inputs are not implemented in inlay", info->name);
+    if ((info->dtype != INLAY_UNDEFINED && inlay_value_dtype(v) != info->dtype) ||
+        (inlay_value_kind(v) != info->kind && info->kind != INLAY_KIND_OPTIONAL))
+        return ort_fail(ORT_INVALID_ARGUMENT, "Unexpected input data type. Actual: (%s) , expected: (%s)",
+                        type_text(inlay_value_kind(v), inlay_value_dtype(v), got, sizeof got),
+                        type_text(info->kind, info->dtype, want, sizeof want));
+    if (info->kind != INLAY_KIND_TENSOR || info->rank == INLAY_RANK_UNKNOWN || stands_for_scalar(info, v))
+        return NULL;
+    if (inlay_value_rank(v) != info->rank)
+        return ort_fail(ORT_INVALID_ARGUMENT,
+                        "Invalid rank for input: %s Got: %u Expected: %u Please fix either the "
+                        "inputs/outputs or the model.",
+                        info->name, inlay_value_rank(v), info->rank);
+    for (uint32_t d = 0; d < info->rank; d++)
+        if (info->dims[d] >= 0 && info->dims[d] != inlay_value_dims(v)[d] && at < sizeof indexes)
+            at += (size_t)snprintf(indexes + at, sizeof indexes - at, " index: %u Got: %lld Expected: %lld\n", d,
+                                   (long long)inlay_value_dims(v)[d], (long long)info->dims[d]);
+    if (at > 0)
+        return ort_fail(ORT_INVALID_ARGUMENT,
+                        "Got invalid dimensions for input: %s for the following indices\n%s Please fix "
+                        "either the inputs/outputs or the model.",
+                        info->name, indexes);
+    return NULL;
+}
+
+static OrtStatus *bind_feed(inlay_context *context, const inlay_io_info *info, const ort_feed *feed)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *v = feed->value->value, *scalar = NULL;
+    inlay_status status = INLAY_OK;
+
+    if (stands_for_scalar(info, v))
+        status = inlay_value_borrow(inlay_value_dtype(v), 0, NULL, inlay_value_data(v), inlay_value_bytes(v), &scalar,
+                                    &diag);
+    if (status == INLAY_OK)
+        status = inlay_context_set_input(context, feed->index, scalar != NULL ? scalar : v, &diag);
+    inlay_value_unref(scalar);
+    return ort_from(status, &diag);
+}
+
+static OrtStatus *bind_feeds(OrtSession *s, inlay_context *context, const ort_feed *feeds, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        inlay_io_info info = ort_input_info(s, feeds[i].index);
+
+        ORT_TRY(check_feed(&info, feeds[i].value));
+        ORT_TRY(bind_feed(context, &info, &feeds[i]));
+    }
+    for (uint32_t i = 0; i < s->input_count; i++) {
+        bool fed = ort_input_info(s, s->inputs[i]).kind == INLAY_KIND_OPTIONAL;
+
+        for (size_t k = 0; k < count && !fed; k++)
+            fed = feeds[k].index == s->inputs[i];
+        if (!fed)
+            return ort_fail(ORT_FAIL, "Missing Input: %s", ort_input_info(s, s->inputs[i]).name);
+    }
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ outputs */
+
+/* Texts of an output go into a tensor that the program made by being copied. */
+static bool is_copied(const OrtValue *fetch)
+{
+    return fetch->strings != NULL;
+}
+
+/* The outputs of a run. */
+typedef struct fetch_list {
+    const uint32_t *wanted;
+    OrtValue **values;
+    size_t count;
+} fetch_list;
+
+/* A run may give the value that it writes to another shape: it gets one of its own, over the program's memory. */
+static OrtStatus *bind_fetches(OrtSession *s, inlay_context *context, const fetch_list *f)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    for (size_t k = 0; k < f->count; k++) {
+        inlay_value *target = NULL;
+        const inlay_value *v;
+        inlay_status status;
+
+        if (f->values[k] == NULL || is_copied(f->values[k]))
+            continue;
+        if (f->values[k]->type != ONNX_TYPE_TENSOR)
+            return ort_fail(ORT_NOT_IMPLEMENTED,
+                            "output %s: values other than tensors that are there before the run are not "
+                            "implemented in inlay",
+                            ort_output_info(s, f->wanted[k]).name);
+        v = f->values[k]->value;
+        status = inlay_value_borrow(inlay_value_dtype(v), inlay_value_rank(v), inlay_value_dims(v), inlay_value_data(v),
+                                    inlay_value_bytes(v), &target, &diag);
+        if (status == INLAY_OK)
+            status = inlay_context_set_output(context, f->wanted[k], target, &diag);
+        inlay_value_unref(target);
+        if (status != INLAY_OK)
+            return ort_from(status, &diag);
+    }
+    return NULL;
+}
+
+static void write_shape(const inlay_value *v, char *text, size_t bytes)
+{
+    size_t at = (size_t)snprintf(text, bytes, "{");
+
+    for (uint32_t d = 0; d < inlay_value_rank(v) && at < bytes; d++)
+        at += (size_t)snprintf(text + at, bytes - at, "%s%lld", d > 0 ? "," : "", (long long)inlay_value_dims(v)[d]);
+    if (at < bytes)
+        (void)snprintf(text + at, bytes - at, "}");
+}
+
+/* What a run made goes where the program wants it. */
+static OrtStatus *fill_fetch(const inlay_io_info *info, inlay_value *made, OrtValue *fetch)
+{
+    const inlay_value *wanted = fetch->value;
+    char current[256], requested[256];
+    bool fits = inlay_value_rank(made) == inlay_value_rank(wanted);
+
+    for (uint32_t d = 0; fits && d < inlay_value_rank(made); d++)
+        fits = inlay_value_dims(made)[d] == inlay_value_dims(wanted)[d];
+    if (!fits) {
+        write_shape(wanted, current, sizeof current);
+        write_shape(made, requested, sizeof requested);
+        return ort_fail(ORT_INVALID_ARGUMENT,
+                        "The output OrtValue provided for output '%s' has shape %s but the computed "
+                        "output shape for this run is %s. Give a value of that shape, or none.",
+                        info->name, current, requested);
+    }
+    if (!is_copied(fetch)) {
+        if (inlay_value_data(made) != inlay_value_data(wanted))
+            memcpy(inlay_value_data(wanted), inlay_value_data(made), (size_t)inlay_value_bytes(made));
+        return NULL;
+    }
+    for (int64_t i = 0; i < inlay_value_count(made); i++) {
+        const inlay_str *text = (const inlay_str *)inlay_value_data(made) + i;
+
+        ORT_TRY(ort_strings_set(fetch, (size_t)i, text->data, (size_t)text->bytes));
+    }
+    return NULL;
+}
+
+static OrtStatus *collect(OrtSession *s, inlay_context *context, const fetch_list *f)
+{
+    for (size_t k = 0; k < f->count; k++) {
+        inlay_value *made = inlay_context_output(context, f->wanted[k]);
+        inlay_io_info info = ort_output_info(s, f->wanted[k]);
+
+        if (f->values[k] != NULL)
+            ORT_TRY(fill_fetch(&info, made, f->values[k]));
+        else if (made != NULL)
+            ORT_TRY(ort_value_wrap(inlay_value_ref(made), &f->values[k]));
+        else
+            ORT_TRY(ort_value_bare(ONNX_TYPE_OPTIONAL, &f->values[k]));
+    }
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ profiles */
+
+static void write_piece(void *user, const char *text, size_t bytes)
+{
+    (void)fwrite(text, 1, bytes, user);
+}
+
+/* Writes the trace of a context to PREFIX_DATE.json, whose name is then in path. */
+static OrtStatus *write_profile(inlay_context *context, const char *prefix, char *path, size_t bytes)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    time_t now = time(NULL);
+    inlay_status status;
+    struct tm parts;
+    char when[64];
+    FILE *f;
+
+    if (localtime_r(&now, &parts) == NULL || strftime(when, sizeof when, "%Y-%m-%d_%H-%M-%S", &parts) == 0)
+        when[0] = '\0';
+    (void)snprintf(path, bytes, "%s_%s.json", prefix, when);
+    f = fopen(path, "we");
+    if (f == NULL)
+        return ort_fail(ORT_FAIL, "profile %s cannot be written", path);
+    status = inlay_context_profile_write(context, "trace", 0, 0, write_piece, f, &diag);
+    if (fclose(f) != 0 && status == INLAY_OK)
+        return ort_fail(ORT_FAIL, "profile %s cannot be written", path);
+    return ort_from(status, &diag);
+}
+
+OrtStatus *ort_SessionEndProfiling(OrtSession *session, OrtAllocator *allocator, char **out)
+{
+    OrtStatus *failed = NULL;
+    char path[1200] = "";
+
+    ORT_NEED(session);
+    ORT_NEED(allocator);
+    ORT_NEED(out);
+    *out = NULL;
+    (void)pthread_mutex_lock(&session->lock);
+    if (session->profiled != NULL) {
+        failed = write_profile(session->profiled, session->profile_prefix, path, sizeof path);
+        inlay_context_destroy(session->profiled);
+        session->profiled = NULL;
+    }
+    (void)pthread_mutex_unlock(&session->lock);
+    return failed != NULL ? failed : ort_give_text(allocator, path, out);
+}
+
+OrtStatus *ort_SessionGetProfilingStartTimeNs(const OrtSession *session, uint64_t *out)
+{
+    ORT_NEED(session);
+    ORT_NEED(out);
+    *out = session->profile_start_ns;
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ the run */
+
+static OrtStatus *run_in(OrtSession *s, inlay_context *context, const OrtRunOptions *options, const ort_feed *feeds,
+                         size_t feed_count, const fetch_list *f)
+{
+    inlay_run_options run = INLAY_RUN_OPTIONS_INIT;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    ORT_TRY(bind_feeds(s, context, feeds, feed_count));
+    ORT_TRY(bind_fetches(s, context, f));
+    if (options != NULL)
+        run.cancel = &options->terminate;
+    status = inlay_context_run(context, &run, &diag);
+    if (status == INLAY_CANCELLED)
+        return ort_fail(ORT_FAIL, "Exiting due to terminate flag being set to true.");
+    if (status != INLAY_OK)
+        return ort_fail(status == INLAY_INVALID_ARGUMENT || status == INLAY_SHAPE_MISMATCH ? ORT_INVALID_ARGUMENT
+                        : status == INLAY_OUT_OF_MEMORY                                    ? ORT_RUNTIME_EXCEPTION
+                        : status == INLAY_UNSUPPORTED                                      ? ORT_NOT_IMPLEMENTED
+                                                                                           : ORT_FAIL,
+                        "%s%s",
+                        status == INLAY_INVALID_ARGUMENT || status == INLAY_SHAPE_MISMATCH
+                            ? ""
+                            : "Non-zero status code returned while running the model. ",
+                        diag.text);
+    return collect(s, context, f);
+}
+
+static void unbind(inlay_context *context, const ort_feed *feeds, size_t feed_count, const fetch_list *f)
+{
+    for (size_t i = 0; i < feed_count; i++)
+        (void)inlay_context_set_input(context, feeds[i].index, NULL, NULL);
+    for (size_t k = 0; k < f->count; k++)
+        (void)inlay_context_set_output(context, f->wanted[k], NULL, NULL);
+}
+
+static OrtStatus *run_profiled(OrtSession *s, const OrtRunOptions *options, const ort_feed *feeds, size_t feed_count,
+                               const fetch_list *f)
+{
+    OrtStatus *failed;
+
+    (void)pthread_mutex_lock(&s->lock); /* one profile, one run at a time */
+    if (s->profiled == NULL) {
+        (void)pthread_mutex_unlock(&s->lock);
+        return ort_fail(ORT_FAIL, "profiling ended while the run began; run again");
+    }
+    failed = run_in(s, s->profiled, options, feeds, feed_count, f);
+    unbind(s->profiled, feeds, feed_count, f);
+    (void)pthread_mutex_unlock(&s->lock);
+    return failed;
+}
+
+/* A run whose options ask for a profile of its own. */
+static OrtStatus *run_and_write(OrtSession *s, inlay_context *context, const OrtRunOptions *options,
+                                const ort_feed *feeds, size_t feed_count, const fetch_list *f)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    char path[1200];
+
+    ORT_TRY(ort_from(inlay_context_profile(context, 1, 0, &diag), &diag));
+    ORT_TRY(run_in(s, context, options, feeds, feed_count, f));
+    return write_profile(context, options->profile_prefix, path, sizeof path);
+}
+
+static OrtStatus *run_free(OrtSession *s, const OrtRunOptions *options, const ort_feed *feeds, size_t feed_count,
+                           const fetch_list *f)
+{
+    bool watched = options != NULL && options->profile_prefix != NULL;
+    inlay_context *context;
+    OrtStatus *failed;
+
+    ORT_TRY(take_context(s, &context));
+    failed = watched ? run_and_write(s, context, options, feeds, feed_count, f)
+                     : run_in(s, context, options, feeds, feed_count, f);
+    unbind(context, feeds, feed_count, f);
+    if (watched)
+        inlay_context_destroy(context);
+    else
+        give_context(s, context);
+    return failed;
+}
+
+OrtStatus *ort_run(OrtSession *session, const OrtRunOptions *options, const ort_feed *feeds, size_t feed_count,
+                   const uint32_t *wanted, OrtValue **fetches, size_t fetch_count)
+{
+    fetch_list f = { .wanted = wanted, .values = fetches, .count = fetch_count };
+    uint64_t fresh = 0; /* outputs that the run makes are taken back when it fails */
+    OrtStatus *failed;
+
+    if (options != NULL && __atomic_load_n(&options->terminate, __ATOMIC_ACQUIRE) != 0)
+        return ort_fail(ORT_FAIL, "Exiting due to terminate flag being set to true.");
+    for (size_t k = 0; k < fetch_count && k < 64; k++)
+        if (fetches[k] == NULL)
+            fresh |= UINT64_C(1) << k;
+    failed = __atomic_load_n(&session->profiled, __ATOMIC_ACQUIRE) != NULL
+                 ? run_profiled(session, options, feeds, feed_count, &f)
+                 : run_free(session, options, feeds, feed_count, &f);
+    for (size_t k = 0; failed != NULL && k < fetch_count && k < 64; k++) {
+        if ((fresh >> k & 1) == 0)
+            continue;
+        ort_ReleaseValue(fetches[k]);
+        fetches[k] = NULL;
+    }
+    return failed;
+}
+
+/* ------------------------------------------------------------------ runs by name */
+
+OrtStatus *ort_find_input(const OrtSession *session, const char *name, uint32_t *out)
+{
+    ORT_NEED(name);
+    *out = inlay_session_find_input(session->session, name);
+    return *out != INLAY_NONE ? NULL : ort_fail(ORT_INVALID_ARGUMENT, "Invalid input name: %s", name);
+}
+
+OrtStatus *ort_find_output(const OrtSession *session, const char *name, uint32_t *out)
+{
+    ORT_NEED(name);
+    *out = inlay_session_find_output(session->session, name);
+    return *out != INLAY_NONE ? NULL : ort_fail(ORT_INVALID_ARGUMENT, "Invalid output name: %s", name);
+}
+
+OrtStatus *ort_Run(OrtSession *session, const OrtRunOptions *run_options, const char *const *input_names,
+                   const OrtValue *const *inputs, size_t input_len, const char *const *output_names,
+                   size_t output_names_len, OrtValue **outputs)
+{
+    OrtStatus *failed = NULL;
+    uint32_t *wanted;
+    ort_feed *feeds;
+
+    ORT_NEED(session);
+    if (input_len > 0) {
+        ORT_NEED(input_names);
+        ORT_NEED(inputs);
+    }
+    if (output_names_len == 0)
+        return ort_fail(ORT_INVALID_ARGUMENT, "At least one output should be requested.");
+    ORT_NEED(output_names);
+    ORT_NEED(outputs);
+    feeds = calloc(input_len + 1, sizeof *feeds);
+    wanted = calloc(output_names_len, sizeof *wanted);
+    if (feeds == NULL || wanted == NULL)
+        failed = ort_no_memory();
+    for (size_t i = 0; i < input_len && failed == NULL; i++) {
+        failed = ort_find_input(session, input_names[i], &feeds[i].index);
+        feeds[i].value = inputs[i];
+        if (failed == NULL && inputs[i] == NULL)
+            failed = ort_fail(ORT_INVALID_ARGUMENT, "NULL input supplied for input %s", input_names[i]);
+    }
+    for (size_t k = 0; k < output_names_len && failed == NULL; k++)
+        failed = ort_find_output(session, output_names[k], &wanted[k]);
+    if (failed == NULL)
+        failed = ort_run(session, run_options, feeds, input_len, wanted, outputs, output_names_len);
+    free(feeds);
+    free(wanted);
+    return failed;
+}

@@ -1,0 +1,340 @@
+/* Sessions: made from files and from memory, and what they tell of themselves. */
+#include "custom.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+/* ------------------------------------------------------------------ options of inlay */
+
+/* What creating a session shares with its callbacks. */
+typedef struct creation {
+    const OrtSessionOptions *options;
+    OrtSession *session;
+    inlay_options *to;
+} creation;
+
+static void hear_log(void *user, uint32_t level, const char *text)
+{
+    static const OrtLoggingLevel levels[] = { ORT_LOGGING_LEVEL_ERROR, ORT_LOGGING_LEVEL_WARNING,
+                                              ORT_LOGGING_LEVEL_INFO, ORT_LOGGING_LEVEL_VERBOSE };
+
+    ort_log(user, levels[level < 3 ? level : 3], text);
+}
+
+static int hear_progress(void *user, double fraction, const char *what)
+{
+    creation *c = user;
+
+    (void)what, (void)fraction;
+    return c->options != NULL && __atomic_load_n(&c->options->cancel_load, __ATOMIC_ACQUIRE) != 0;
+}
+
+static OrtStatus *set_text(creation *c, const char *name, const char *value)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    return ort_from(inlay_options_set(c->to, name, value, &diag), &diag);
+}
+
+static OrtStatus *set_number(creation *c, const char *name, int64_t value)
+{
+    char text[32];
+
+    (void)snprintf(text, sizeof text, "%lld", (long long)value);
+    return set_text(c, name, text);
+}
+
+static bool is_option(const char *name)
+{
+    inlay_option_doc doc = { .struct_size = sizeof doc };
+
+    for (uint32_t i = 0; inlay_options_describe(i, &doc) == INLAY_OK; i++)
+        if (strcmp(doc.name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Entries named like an option of inlay, with or without "inlay." before it, are that option. */
+static OrtStatus *set_entry(creation *c, const char *key, const char *value)
+{
+    const char *name = strncmp(key, "inlay.", 6) == 0 ? key + 6 : key;
+    char line[256];
+
+    if (strcmp(key, "session.model_external_initializers_file_folder_path") == 0)
+        return set_text(c, "external_dir", value);
+    if (is_option(name) || (name != key && strchr(name, '.') != NULL))
+        return set_text(c, name, value);
+    (void)snprintf(line, sizeof line, "the session config entry %.180s has no counterpart in inlay and is left out",
+                   key);
+    ort_log(&c->session->logger, ORT_LOGGING_LEVEL_INFO, line);
+    return NULL;
+}
+
+/* Those named first, then the reference, which runs what they leave. */
+static OrtStatus *set_providers(creation *c)
+{
+    const OrtKeyValuePairs *named = &c->options->providers;
+    char list[1024] = "";
+    size_t at = 0;
+
+    if (named->count == 0)
+        return NULL;
+    for (size_t i = 0; i < named->count && at < sizeof list; i++)
+        if (strcmp(named->keys[i], "reference") != 0)
+            at += (size_t)snprintf(list + at, sizeof list - at, "%s,", named->keys[i]);
+    if (at + sizeof "reference" > sizeof list)
+        return ort_fail(ORT_INVALID_ARGUMENT, "too many execution providers");
+    memcpy(list + at, "reference", sizeof "reference");
+    ORT_TRY(set_text(c, "providers", list));
+    for (size_t i = 0; i < c->options->settings.count; i++)
+        ORT_TRY(set_text(c, c->options->settings.keys[i], c->options->settings.values[i]));
+    return NULL;
+}
+
+static OrtStatus *apply_options(creation *c)
+{
+    const OrtSessionOptions *o = c->options;
+    int threads = o != NULL && o->intra_threads > 0 ? o->intra_threads : ort_env_threads();
+    char pair[512];
+
+    if (threads > 0)
+        ORT_TRY(set_number(c, "intra_threads", threads < 4096 ? threads : 4096));
+    if (o == NULL)
+        return NULL;
+    if (o->level >= 0)
+        ORT_TRY(set_number(c, "level", o->level));
+    if (o->reproducible)
+        ORT_TRY(set_number(c, "reproducible", 1));
+    for (size_t i = 0; i < o->dims.count; i++) {
+        (void)snprintf(pair, sizeof pair, "%s=%s", o->dims.keys[i], o->dims.values[i]);
+        ORT_TRY(set_text(c, "dim", pair));
+    }
+    ORT_TRY(set_providers(c));
+    for (size_t i = 0; i < o->entries.count; i++)
+        ORT_TRY(set_entry(c, o->entries.keys[i], o->entries.values[i]));
+    return ort_custom_begin(o, c->to, &c->session->custom);
+}
+
+/* Files and environment first: what the program asks for is stronger. */
+static OrtStatus *make_options(creation *c)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status = inlay_options_create(&c->to, &diag);
+
+    if (status == INLAY_OK) {
+        inlay_options_set_log(c->to, hear_log, &c->session->logger);
+        inlay_options_set_progress(c->to, hear_progress, c);
+        status = inlay_options_load(c->to, NULL, &diag);
+    }
+    if (status == INLAY_OK)
+        status = inlay_options_load_environment(c->to, &diag);
+    return status == INLAY_OK ? apply_options(c) : ort_from(status, &diag);
+}
+
+/* ------------------------------------------------------------------ life */
+
+static void make_logger(const OrtSessionOptions *options, OrtLogger *out)
+{
+    *out = *ort_default_logger();
+    if (options == NULL)
+        return;
+    if (options->log_fn != NULL) {
+        out->fn = options->log_fn;
+        out->param = options->log_param;
+    }
+    if (options->log_level >= 0)
+        out->level = options->log_level;
+    if (options->log_id[0] != '\0')
+        memcpy(out->id, options->log_id, sizeof out->id);
+}
+
+/* Says of a failure what users of ONNX Runtime look for: which model, and the code that belongs to the step. */
+static OrtStatus *explain_failure(const char *path, inlay_status status, const inlay_diag *diag)
+{
+    char where[1100] = "";
+    bool bytes_wrong;
+
+    if (path != NULL)
+        (void)snprintf(where, sizeof where, "Load model from %.1000s failed:", path);
+    bytes_wrong = status == INLAY_INVALID_MODEL && diag->node[0] == '\0' && strstr(diag->text, "graph '") == NULL;
+    if (bytes_wrong && path == NULL)
+        return ort_fail(ORT_INVALID_PROTOBUF, "Failed to load model because protobuf parsing failed. %s", diag->text);
+    if (status == INLAY_CANCELLED)
+        return ort_fail(ORT_MODEL_LOAD_CANCELED, "%s%s", where, diag->text);
+    if (bytes_wrong)
+        return ort_fail(ORT_INVALID_PROTOBUF, "%sProtobuf parsing failed. %s", where, diag->text);
+    if (status == INLAY_INVALID_MODEL)
+        return ort_fail(ORT_INVALID_GRAPH, "%sThis is an invalid model. %s", where, diag->text);
+    if (status == INLAY_UNSUPPORTED)
+        return ort_fail(ORT_FAIL, "%s%s", where, diag->text);
+    if (status == INLAY_NOT_FOUND && path != NULL)
+        return ort_fail(ORT_NO_SUCHFILE, "%s%s", where, diag->text);
+    return ort_from(status, diag);
+}
+
+static OrtStatus *sort_inputs(OrtSession *s)
+{
+    uint32_t count = inlay_session_input_count(s->session);
+
+    s->inputs = calloc((size_t)count + 1, sizeof *s->inputs);
+    s->overridable = calloc((size_t)count + 1, sizeof *s->overridable);
+    if (s->inputs == NULL || s->overridable == NULL)
+        return ort_no_memory();
+    for (uint32_t i = 0; i < count; i++) {
+        if (ort_input_info(s, i).optional != 0)
+            s->overridable[s->overridable_count++] = i;
+        else
+            s->inputs[s->input_count++] = i;
+    }
+    s->output_count = inlay_session_output_count(s->session);
+    return NULL;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static OrtStatus *start_profile(OrtSession *s, const OrtSessionOptions *options)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    s->profile_start_ns = now_ns();
+    if (options == NULL || options->profile_prefix == NULL)
+        return NULL;
+    if (!ort_set_text(&s->profile_prefix, options->profile_prefix))
+        return ort_no_memory();
+    status = inlay_context_create(s->session, &s->profiled, &diag);
+    if (status == INLAY_OK)
+        status = inlay_context_profile(s->profiled, 1, 0, &diag);
+    return ort_from(status, &diag);
+}
+
+static OrtStatus *save_optimized(const creation *c, const char *path)
+{
+    inlay_optimize_args args = INLAY_OPTIMIZE_ARGS_INIT;
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (c->options == NULL || c->options->optimized_path == NULL)
+        return NULL;
+    if (path == NULL)
+        return ort_fail(ORT_NOT_IMPLEMENTED,
+                        "SetOptimizedModelFilePath for a model in memory is not implemented in inlay");
+    args.out_path = c->options->optimized_path;
+    return ort_from(inlay_optimize(path, c->to, &args, &diag), &diag);
+}
+
+/* path or data; the bytes of data are copied, since programs free them once the session is there. */
+static OrtStatus *make_session(creation *c, const char *path, const void *data, size_t bytes)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    OrtSession *s = c->session;
+    inlay_status status;
+
+    make_logger(c->options, &s->logger);
+    ORT_TRY(make_options(c));
+    if (path != NULL) {
+        struct stat st;
+
+        if (stat(path, &st) != 0 && errno == ENOENT)
+            return ort_fail(ORT_NO_SUCHFILE, "Load model from %s failed:Load model %s failed. File doesn't exist", path,
+                            path);
+        status = inlay_session_create(path, c->to, &s->session, &diag);
+    } else {
+        s->bytes = malloc(bytes + 1);
+        if (s->bytes == NULL)
+            return ort_no_memory();
+        memcpy(s->bytes, data, bytes);
+        status = inlay_session_create_from_bytes(s->bytes, bytes, c->to, &s->session, &diag);
+    }
+    if (status != INLAY_OK)
+        return explain_failure(path, status, &diag);
+    ORT_TRY(sort_inputs(s));
+    ORT_TRY(save_optimized(c, path));
+    return start_profile(s, c->options);
+}
+
+static OrtStatus *create(const OrtSessionOptions *options, const char *path, const void *data, size_t bytes,
+                         OrtSession **out)
+{
+    creation c = { .options = options };
+    OrtStatus *failed;
+
+    ORT_NEED(out);
+    *out = NULL;
+    c.session = calloc(1, sizeof *c.session);
+    if (c.session == NULL)
+        return ort_no_memory();
+    (void)pthread_mutex_init(&c.session->lock, NULL);
+    failed = make_session(&c, path, data, bytes);
+    ort_custom_creating(NULL);
+    inlay_options_destroy(c.to);
+    if (failed != NULL)
+        ort_ReleaseSession(c.session);
+    else
+        *out = c.session;
+    return failed;
+}
+
+OrtStatus *ort_CreateSession(const OrtEnv *env, const char *model_path, const OrtSessionOptions *options,
+                             OrtSession **out)
+{
+    ORT_NEED(env);
+    ORT_NEED(model_path);
+    return create(options, model_path, NULL, 0, out);
+}
+
+OrtStatus *ort_CreateSessionFromArray(const OrtEnv *env, const void *model_data, size_t model_data_length,
+                                      const OrtSessionOptions *options, OrtSession **out)
+{
+    ORT_NEED(env);
+    if (model_data_length > 0)
+        ORT_NEED(model_data);
+    return create(options, NULL, model_data, model_data_length, out);
+}
+
+OrtStatus *ort_CreateSessionWithPrepackedWeightsContainer(const OrtEnv *env, const char *model_path,
+                                                          const OrtSessionOptions *options,
+                                                          OrtPrepackedWeightsContainer *prepacked_weights_container,
+                                                          OrtSession **out)
+{
+    (void)prepacked_weights_container; /* packed weights are shared by the cache folder */
+    return ort_CreateSession(env, model_path, options, out);
+}
+
+OrtStatus *ort_CreateSessionFromArrayWithPrepackedWeightsContainer(
+    const OrtEnv *env, const void *model_data, size_t model_data_length, const OrtSessionOptions *options,
+    OrtPrepackedWeightsContainer *prepacked_weights_container, OrtSession **out)
+{
+    (void)prepacked_weights_container;
+    return ort_CreateSessionFromArray(env, model_data, model_data_length, options, out);
+}
+
+void ort_ReleaseSession(OrtSession *input)
+{
+    if (input == NULL)
+        return;
+    if (input->profiled != NULL) { /* nobody has asked for the file: write it as ONNX Runtime does */
+        char *name = NULL;
+
+        ort_ReleaseStatus(ort_SessionEndProfiling(input, ort_allocator(), &name));
+        free(name);
+    }
+    for (uint32_t i = 0; i < input->idle_count; i++)
+        inlay_context_destroy(input->idle[i]);
+    inlay_session_destroy(input->session);
+    ort_custom_end(input->custom);
+    (void)pthread_mutex_destroy(&input->lock);
+    free(input->profile_prefix);
+    free(input->inputs);
+    free(input->overridable);
+    free(input->bytes);
+    free(input);
+}

@@ -1,0 +1,353 @@
+/* Sparse tensors: values and indices as programs gave them. No operator of inlay takes them; models' sparse weights are
+ * expanded when they are loaded. */
+#include "ort.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct indices {
+    void *data;
+    size_t rank, count;
+    int64_t dims[2];
+    bool owned;
+} indices;
+
+struct ort_sparse {
+    inlay_dtype dtype;
+    OrtSparseFormat format;
+    size_t rank, values_rank, values_count;
+    int64_t dims[INLAY_MAX_RANK], values_dims[INLAY_MAX_RANK];
+    void *values;          /* inlay_str of texts */
+    bool owned;            /* values */
+    indices first, second; /* second: the outer ones of CSR */
+};
+
+void ort_sparse_free(ort_sparse *s)
+{
+    if (s == NULL)
+        return;
+    if (s->owned && s->dtype == INLAY_STRING)
+        for (size_t i = 0; i < s->values_count; i++)
+            free((char *)(uintptr_t)((inlay_str *)s->values)[i].data);
+    if (s->owned)
+        free(s->values);
+    if (s->first.owned)
+        free(s->first.data);
+    if (s->second.owned)
+        free(s->second.data);
+    free(s);
+}
+
+static OrtStatus *sparse_of(const OrtValue *value, ort_sparse **out)
+{
+    ORT_NEED(value);
+    if (value->sparse == NULL)
+        return ort_fail(ORT_INVALID_ARGUMENT, "the value is not a sparse tensor");
+    *out = value->sparse;
+    return NULL;
+}
+
+OrtTensorTypeAndShapeInfo *ort_sparse_shape(const OrtValue *value)
+{
+    const ort_sparse *s = value->sparse;
+
+    return ort_shape_new(ort_type_of(s->dtype), true, s->rank, s->dims, NULL);
+}
+
+OrtStatus *ort_CreateSparseTensorAsOrtValue(OrtAllocator *allocator, const int64_t *dense_shape, size_t dense_shape_len,
+                                            ONNXTensorElementDataType type, OrtValue **out)
+{
+    size_t count;
+
+    ORT_NEED(allocator);
+    ORT_NEED(out);
+    *out = NULL;
+    ORT_TRY(ort_check_shape(dense_shape, dense_shape_len, &count));
+    if (inlay_dtype_bits(ort_dtype(type)) < 8)
+        return ort_fail(ORT_INVALID_ARGUMENT, "element type %d is none of sparse tensors", type);
+    ORT_TRY(ort_value_bare(ONNX_TYPE_SPARSETENSOR, out));
+    (*out)->sparse = calloc(1, sizeof *(*out)->sparse);
+    if ((*out)->sparse == NULL) {
+        ort_ReleaseValue(*out);
+        *out = NULL;
+        return ort_no_memory();
+    }
+    (*out)->sparse->dtype = (*out)->element = ort_dtype(type);
+    (*out)->sparse->rank = dense_shape_len;
+    if (dense_shape_len > 0)
+        memcpy((*out)->sparse->dims, dense_shape, dense_shape_len * sizeof *dense_shape);
+    return NULL;
+}
+
+static OrtStatus *set_values_shape(ort_sparse *s, const int64_t *shape, size_t rank)
+{
+    ORT_TRY(ort_check_shape(shape, rank, &s->values_count));
+    s->values_rank = rank;
+    if (rank > 0)
+        memcpy(s->values_dims, shape, rank * sizeof *shape);
+    return NULL;
+}
+
+OrtStatus *ort_CreateSparseTensorWithValuesAsOrtValue(const OrtMemoryInfo *info, void *p_data,
+                                                      const int64_t *dense_shape, size_t dense_shape_len,
+                                                      const int64_t *values_shape, size_t values_shape_len,
+                                                      ONNXTensorElementDataType type, OrtValue **out)
+{
+    OrtStatus *failed;
+
+    ORT_NEED(info);
+    ORT_NEED(out);
+    if (ort_dtype(type) == INLAY_STRING) {
+        *out = NULL;
+        return ort_fail(ORT_INVALID_ARGUMENT, "texts cannot lie over the program's memory; use "
+                                              "CreateSparseTensorAsOrtValue");
+    }
+    ORT_TRY(ort_CreateSparseTensorAsOrtValue(ort_allocator(), dense_shape, dense_shape_len, type, out));
+    failed = set_values_shape((*out)->sparse, values_shape, values_shape_len);
+    (*out)->sparse->values = p_data;
+    (*out)->info = *info;
+    (*out)->memory = &(*out)->info;
+    if (failed != NULL) {
+        ort_ReleaseValue(*out);
+        *out = NULL;
+    }
+    return failed;
+}
+
+/* ------------------------------------------------------------------ filling */
+
+static OrtStatus *check_empty(const ort_sparse *s)
+{
+    if (s->format != ORT_SPARSE_UNDEFINED)
+        return ort_fail(ORT_INVALID_ARGUMENT, "the sparse tensor has indices already");
+    return NULL;
+}
+
+static OrtStatus *copy_values(ort_sparse *s, const int64_t *shape, size_t rank, const void *values)
+{
+    size_t bytes = inlay_dtype_bits(s->dtype) / 8;
+
+    ORT_TRY(check_empty(s));
+    if (s->values != NULL)
+        return ort_fail(ORT_INVALID_ARGUMENT, "the sparse tensor has values already");
+    ORT_TRY(set_values_shape(s, shape, rank));
+    if (s->values_count > 0)
+        ORT_NEED(values);
+    s->values = calloc(s->values_count + 1, bytes);
+    s->owned = true;
+    if (s->values == NULL)
+        return ort_no_memory();
+    if (s->dtype != INLAY_STRING) {
+        if (s->values_count > 0)
+            memcpy(s->values, values, s->values_count * bytes);
+        return NULL;
+    }
+    for (size_t i = 0; i < s->values_count; i++) { /* texts come as an array of char * */
+        const char *text = ((const char *const *)values)[i];
+        char *copy = strdup(text != NULL ? text : "");
+
+        if (copy == NULL)
+            return ort_no_memory();
+        ((inlay_str *)s->values)[i] = (inlay_str){ copy, strlen(copy) };
+    }
+    return NULL;
+}
+
+/* Indices of elements of 4 or 8 bytes; count is their number. */
+static OrtStatus *set_indices(indices *x, const void *data, size_t element, size_t rank, int64_t first, int64_t second,
+                              size_t count, bool copy)
+{
+    *x = (indices){ .rank = rank, .count = count, .dims = { first, second }, .owned = copy };
+    if (count > 0)
+        ORT_NEED(data);
+    if (!copy) {
+        x->data = (void *)(uintptr_t)data;
+        return NULL;
+    }
+    x->data = calloc(count + 1, element);
+    if (x->data == NULL)
+        return ort_no_memory();
+    if (count > 0)
+        memcpy(x->data, data, count * element);
+    return NULL;
+}
+
+static OrtStatus *set_coo(ort_sparse *s, const int64_t *data, size_t count, bool copy)
+{
+    bool pairs = count == 2 * s->values_count && s->values_count > 0;
+
+    ORT_TRY(check_empty(s));
+    if (count != s->values_count && !(pairs && s->rank == 2))
+        return ort_fail(ORT_INVALID_ARGUMENT,
+                        "%zu COO indices for %zu values: one for each, or two where the tensor has "
+                        "two dimensions",
+                        count, s->values_count);
+    ORT_TRY(set_indices(&s->first, data, sizeof *data, pairs ? 2 : 1, (int64_t)s->values_count, 2, count, copy));
+    s->format = ORT_SPARSE_COO;
+    return NULL;
+}
+
+static OrtStatus *set_csr(ort_sparse *s, const int64_t *inner, size_t inner_count, const int64_t *outer,
+                          size_t outer_count, bool copy)
+{
+    ORT_TRY(check_empty(s));
+    if (s->rank != 2 || inner_count != s->values_count || (outer_count != 0 && outer_count != (size_t)s->dims[0] + 1))
+        return ort_fail(ORT_INVALID_ARGUMENT,
+                        "CSR has two dimensions, an inner index for each value and rows + 1 outer "
+                        "ones; there are %zu values, %zu inner and %zu outer indices",
+                        s->values_count, inner_count, outer_count);
+    ORT_TRY(set_indices(&s->first, inner, sizeof *inner, 1, (int64_t)inner_count, 0, inner_count, copy));
+    ORT_TRY(set_indices(&s->second, outer, sizeof *outer, 1, (int64_t)outer_count, 0, outer_count, copy));
+    s->format = ORT_SPARSE_CSRC;
+    return NULL;
+}
+
+static OrtStatus *set_blocks(ort_sparse *s, const int64_t *shape, size_t rank, const int32_t *data, bool copy)
+{
+    size_t count;
+
+    ORT_TRY(check_empty(s));
+    ORT_TRY(ort_check_shape(shape, rank, &count));
+    if (rank == 0 || rank > 2)
+        return ort_fail(ORT_INVALID_ARGUMENT, "the indices of blocks have two dimensions, not %zu", rank);
+    ORT_TRY(set_indices(&s->first, data, sizeof *data, rank, shape[0], rank > 1 ? shape[1] : 0, count, copy));
+    s->format = ORT_SPARSE_BLOCK_SPARSE;
+    return NULL;
+}
+
+OrtStatus *ort_FillSparseTensorCoo(OrtValue *ort_value, const OrtMemoryInfo *data_mem_info, const int64_t *values_shape,
+                                   size_t values_shape_len, const void *values, const int64_t *indices_data,
+                                   size_t indices_num)
+{
+    ort_sparse *s;
+
+    ORT_NEED(data_mem_info);
+    ORT_TRY(sparse_of(ort_value, &s));
+    ORT_TRY(copy_values(s, values_shape, values_shape_len, values));
+    return set_coo(s, indices_data, indices_num, true);
+}
+
+OrtStatus *ort_FillSparseTensorCsr(OrtValue *ort_value, const OrtMemoryInfo *data_mem_info, const int64_t *values_shape,
+                                   size_t values_shape_len, const void *values, const int64_t *inner_indices_data,
+                                   size_t inner_indices_num, const int64_t *outer_indices_data,
+                                   size_t outer_indices_num)
+{
+    ort_sparse *s;
+
+    ORT_NEED(data_mem_info);
+    ORT_TRY(sparse_of(ort_value, &s));
+    ORT_TRY(copy_values(s, values_shape, values_shape_len, values));
+    return set_csr(s, inner_indices_data, inner_indices_num, outer_indices_data, outer_indices_num, true);
+}
+
+OrtStatus *ort_FillSparseTensorBlockSparse(OrtValue *ort_value, const OrtMemoryInfo *data_mem_info,
+                                           const int64_t *values_shape, size_t values_shape_len, const void *values,
+                                           const int64_t *indices_shape_data, size_t indices_shape_len,
+                                           const int32_t *indices_data)
+{
+    ort_sparse *s;
+
+    ORT_NEED(data_mem_info);
+    ORT_TRY(sparse_of(ort_value, &s));
+    ORT_TRY(copy_values(s, values_shape, values_shape_len, values));
+    return set_blocks(s, indices_shape_data, indices_shape_len, indices_data, true);
+}
+
+OrtStatus *ort_UseCooIndices(OrtValue *ort_value, int64_t *indices_data, size_t indices_num)
+{
+    ort_sparse *s;
+
+    ORT_TRY(sparse_of(ort_value, &s));
+    return set_coo(s, indices_data, indices_num, false);
+}
+
+OrtStatus *ort_UseCsrIndices(OrtValue *ort_value, int64_t *inner_data, size_t inner_num, int64_t *outer_data,
+                             size_t outer_num)
+{
+    ort_sparse *s;
+
+    ORT_TRY(sparse_of(ort_value, &s));
+    return set_csr(s, inner_data, inner_num, outer_data, outer_num, false);
+}
+
+OrtStatus *ort_UseBlockSparseIndices(OrtValue *ort_value, const int64_t *indices_shape, size_t indices_shape_len,
+                                     int32_t *indices_data)
+{
+    ort_sparse *s;
+
+    ORT_TRY(sparse_of(ort_value, &s));
+    return set_blocks(s, indices_shape, indices_shape_len, indices_data, false);
+}
+
+/* ------------------------------------------------------------------ asking */
+
+OrtStatus *ort_GetSparseTensorFormat(const OrtValue *ort_value, OrtSparseFormat *out)
+{
+    ort_sparse *s;
+
+    ORT_NEED(out);
+    ORT_TRY(sparse_of(ort_value, &s));
+    *out = s->format;
+    return NULL;
+}
+
+OrtStatus *ort_GetSparseTensorValuesTypeAndShape(const OrtValue *ort_value, OrtTensorTypeAndShapeInfo **out)
+{
+    ort_sparse *s;
+
+    ORT_NEED(out);
+    ORT_TRY(sparse_of(ort_value, &s));
+    *out = ort_shape_new(ort_type_of(s->dtype), true, s->values_rank, s->values_dims, NULL);
+    return *out != NULL ? NULL : ort_no_memory();
+}
+
+OrtStatus *ort_GetSparseTensorValues(const OrtValue *ort_value, const void **out)
+{
+    ort_sparse *s;
+
+    ORT_NEED(out);
+    ORT_TRY(sparse_of(ort_value, &s));
+    if (s->dtype == INLAY_STRING)
+        return ort_fail(ORT_INVALID_ARGUMENT, "Use GetStringTensor*() API to retrieve strings");
+    *out = s->values;
+    return NULL;
+}
+
+static OrtStatus *find_indices(const OrtValue *value, OrtSparseIndicesFormat format, const indices **out,
+                               ONNXTensorElementDataType *out_type)
+{
+    static const OrtSparseFormat of[] = { ORT_SPARSE_COO, ORT_SPARSE_CSRC, ORT_SPARSE_CSRC, ORT_SPARSE_BLOCK_SPARSE };
+    ort_sparse *s;
+
+    ORT_TRY(sparse_of(value, &s));
+    if (format < 0 || format > ORT_SPARSE_BLOCK_SPARSE_INDICES || s->format != of[format])
+        return ort_fail(ORT_INVALID_ARGUMENT, "the sparse tensor has no indices of format %d", format);
+    *out = format == ORT_SPARSE_CSR_OUTER_INDICES ? &s->second : &s->first;
+    *out_type = format == ORT_SPARSE_BLOCK_SPARSE_INDICES ? INLAY_INT32 : INLAY_INT64;
+    return NULL;
+}
+
+OrtStatus *ort_GetSparseTensorIndicesTypeShape(const OrtValue *ort_value, OrtSparseIndicesFormat indices_format,
+                                               OrtTensorTypeAndShapeInfo **out)
+{
+    ONNXTensorElementDataType type;
+    const indices *x;
+
+    ORT_NEED(out);
+    ORT_TRY(find_indices(ort_value, indices_format, &x, &type));
+    *out = ort_shape_new(type, true, x->rank, x->dims, NULL);
+    return *out != NULL ? NULL : ort_no_memory();
+}
+
+OrtStatus *ort_GetSparseTensorIndices(const OrtValue *ort_value, OrtSparseIndicesFormat indices_format,
+                                      size_t *num_indices, const void **indices_)
+{
+    ONNXTensorElementDataType type;
+    const indices *x;
+
+    ORT_NEED(num_indices);
+    ORT_NEED(indices_);
+    ORT_TRY(find_indices(ort_value, indices_format, &x, &type));
+    *num_indices = x->count;
+    *indices_ = x->data;
+    return NULL;
+}

@@ -1,0 +1,115 @@
+/* The table itself, and what stands in it for entries that are not here. */
+#include "ort.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef void (*any_fn)(void);
+
+/* Callers pass arguments that these do not look at, which every calling convention for C allows. */
+#define ENTRY_WORKS(name)
+#define ENTRY_KEPT(name)
+#define ENTRY_ACCEPTED(name)                                                                                           \
+    static OrtStatus *accepted_##name(void)                                                                            \
+    {                                                                                                                  \
+        ort_log_accepted(#name);                                                                                       \
+        return NULL;                                                                                                   \
+    }
+#define ENTRY_NOTHING(name)                                                                                            \
+    static void *nothing_##name(void)                                                                                  \
+    {                                                                                                                  \
+        return NULL;                                                                                                   \
+    }
+#define ENTRY_ABSENT(name)                                                                                             \
+    static OrtStatus *absent_##name(void)                                                                              \
+    {                                                                                                                  \
+        return ort_fail(ORT_NOT_IMPLEMENTED, "%s is not implemented in inlay", #name);                                 \
+    }
+#define ENTRY(state, returns, name, params) ENTRY_##state(name)
+#include "api.def"
+#undef ENTRY
+#undef ENTRY_WORKS
+#undef ENTRY_KEPT
+#undef ENTRY_ACCEPTED
+#undef ENTRY_NOTHING
+#undef ENTRY_ABSENT
+
+static const any_fn table[] = {
+#define ENTRY_WORKS(name) (any_fn) ort_##name,
+#define ENTRY_KEPT(name) (any_fn) ort_##name,
+#define ENTRY_ACCEPTED(name) (any_fn) accepted_##name,
+#define ENTRY_NOTHING(name) (any_fn) nothing_##name,
+#define ENTRY_ABSENT(name) (any_fn) absent_##name,
+#define ENTRY(state, returns, name, params) ENTRY_##state(name)
+#include "api.def"
+#undef ENTRY
+};
+_Static_assert(sizeof table / sizeof table[0] == 426, "the table of version 30 has 426 entries");
+
+/* ------------------------------------------------------------------ the tables behind the table
+ *
+ * Their functions serve tools that build or compile models, and execution providers made for ONNX Runtime. */
+
+static OrtStatus *absent_in_table(void)
+{
+    return ort_fail(ORT_NOT_IMPLEMENTED, "OrtModelEditorApi, OrtCompileApi, OrtInteropApi and OrtEpApi are not "
+                                         "implemented in inlay");
+}
+
+#define A4 absent_in_table, absent_in_table, absent_in_table, absent_in_table
+#define A32 A4, A4, A4, A4, A4, A4, A4, A4
+static OrtStatus *(*const absent_table[])(void) = { A32, A32, A32, A32, A32, A32, A32, A32 };
+
+const OrtModelEditorApi *ort_GetModelEditorApi(void)
+{
+    return (const OrtModelEditorApi *)(const void *)absent_table;
+}
+
+const OrtCompileApi *ort_GetCompileApi(void)
+{
+    return (const OrtCompileApi *)(const void *)absent_table;
+}
+
+const OrtInteropApi *ort_GetInteropApi(void)
+{
+    return (const OrtInteropApi *)(const void *)absent_table;
+}
+
+const OrtEpApi *ort_GetEpApi(void)
+{
+    return (const OrtEpApi *)(const void *)absent_table;
+}
+
+/* ------------------------------------------------------------------ the way to the table */
+
+const OrtApi *ort_table(void)
+{
+    return (const OrtApi *)(const void *)table;
+}
+
+static const OrtApi *get_api(uint32_t version)
+{
+    if (version >= 1 && version <= ORT_VERSION_MINOR)
+        return ort_table();
+    (void)fprintf(stderr,
+                  "The requested API version [%u] is not available, only API versions [1, %u] are supported in "
+                  "this build. Current ORT Version is: %s\n",
+                  version, (unsigned)ORT_VERSION_MINOR, ORT_VERSION);
+    return NULL;
+}
+
+static const char *get_version(void)
+{
+    return ORT_VERSION;
+}
+
+static const OrtApiBase base = { get_api, get_version };
+
+const OrtApiBase *ort_base(void)
+{
+    return &base;
+}
+
+const char *ort_GetBuildInfoString(void)
+{
+    return "ORT Build Info: inlay " INLAY_VERSION ", in place of ONNX Runtime " ORT_VERSION;
+}

@@ -1,0 +1,392 @@
+/* Types: of inputs, outputs and values. */
+#include "ort.h"
+#include <stdlib.h>
+#include <string.h>
+
+inlay_dtype ort_dtype(ONNXTensorElementDataType type)
+{
+    switch (type) {
+    case ORT_UINT2:
+        return INLAY_UINT2;
+    case ORT_INT2:
+        return INLAY_INT2;
+    case ORT_FLOAT8E8M0:
+        return INLAY_FLOAT8E8M0;
+    default:
+        return type > 0 && type <= ORT_FLOAT4E2M1 ? type : INLAY_UNDEFINED;
+    }
+}
+
+ONNXTensorElementDataType ort_type_of(inlay_dtype dtype)
+{
+    switch (dtype) {
+    case INLAY_UINT2:
+        return ORT_UINT2;
+    case INLAY_INT2:
+        return ORT_INT2;
+    case INLAY_FLOAT8E8M0:
+        return ORT_FLOAT8E8M0;
+    default:
+        return dtype > 0 && dtype <= INLAY_FLOAT4E2M1 ? dtype : 0;
+    }
+}
+
+ONNXType ort_kind_of(uint32_t inlay_kind)
+{
+    static const ONNXType types[] = { [INLAY_KIND_TENSOR] = ONNX_TYPE_TENSOR,
+                                      [INLAY_KIND_SEQUENCE] = ONNX_TYPE_SEQUENCE,
+                                      [INLAY_KIND_OPTIONAL] = ONNX_TYPE_OPTIONAL,
+                                      [INLAY_KIND_MAP] = ONNX_TYPE_MAP };
+
+    return inlay_kind < sizeof types / sizeof types[0] ? types[inlay_kind] : ONNX_TYPE_UNKNOWN;
+}
+
+const char *ort_type_text(inlay_dtype dtype)
+{
+    switch (dtype) {
+#define CASE(number, name, bits, text)                                                                                 \
+    case number:                                                                                                       \
+        return "tensor(" text ")";
+        INLAY_DTYPE_LIST(CASE)
+#undef CASE
+    default:
+        return "undefined";
+    }
+}
+
+/* ------------------------------------------------------------------ element type and shape */
+
+static bool set_dims(OrtTensorTypeAndShapeInfo *info, size_t rank, const int64_t *dims, const char *const *names)
+{
+    int64_t *new_dims = calloc(rank + 1, sizeof *new_dims);
+    char **new_names = calloc(rank + 1, sizeof *new_names);
+    bool ok = new_dims != NULL && new_names != NULL;
+
+    for (size_t i = 0; ok && i < rank; i++) {
+        new_dims[i] = dims[i];
+        new_names[i] = strdup(names != NULL && names[i] != NULL ? names[i] : "");
+        ok = new_names[i] != NULL;
+    }
+    if (!ok) {
+        for (size_t i = 0; new_names != NULL && i < rank; i++)
+            free(new_names[i]);
+        free(new_names);
+        free(new_dims);
+        return false;
+    }
+    for (size_t i = 0; i < info->rank; i++)
+        free(info->names[i]);
+    free(info->names);
+    free(info->dims);
+    info->dims = new_dims;
+    info->names = new_names;
+    info->rank = rank;
+    return true;
+}
+
+OrtTensorTypeAndShapeInfo *ort_shape_new(ONNXTensorElementDataType type, bool has_shape, size_t rank,
+                                         const int64_t *dims, const char *const *names)
+{
+    OrtTensorTypeAndShapeInfo *info = calloc(1, sizeof *info);
+
+    if (info == NULL)
+        return NULL;
+    info->type = type;
+    info->has_shape = has_shape;
+    if (!set_dims(info, rank, dims, names)) {
+        free(info);
+        return NULL;
+    }
+    return info;
+}
+
+void ort_ReleaseTensorTypeAndShapeInfo(OrtTensorTypeAndShapeInfo *input)
+{
+    if (input == NULL)
+        return;
+    for (size_t i = 0; i < input->rank; i++)
+        free(input->names[i]);
+    free(input->names);
+    free(input->dims);
+    free(input);
+}
+
+OrtStatus *ort_CreateTensorTypeAndShapeInfo(OrtTensorTypeAndShapeInfo **out)
+{
+    ORT_NEED(out);
+    *out = ort_shape_new(0, true, 0, NULL, NULL);
+    return *out != NULL ? NULL : ort_no_memory();
+}
+
+OrtStatus *ort_SetTensorElementType(OrtTensorTypeAndShapeInfo *info, ONNXTensorElementDataType type)
+{
+    ORT_NEED(info);
+    info->type = type;
+    return NULL;
+}
+
+OrtStatus *ort_SetDimensions(OrtTensorTypeAndShapeInfo *info, const int64_t *dim_values, size_t dim_count)
+{
+    ORT_NEED(info);
+    if (dim_count > 0)
+        ORT_NEED(dim_values);
+    info->has_shape = true;
+    return set_dims(info, dim_count, dim_values, NULL) ? NULL : ort_no_memory();
+}
+
+OrtStatus *ort_SetSymbolicDimensions(OrtTensorTypeAndShapeInfo *info, const char *dim_params[],
+                                     size_t dim_params_length)
+{
+    ORT_NEED(info);
+    if (dim_params_length != info->rank)
+        return ort_fail(ORT_INVALID_ARGUMENT, "%zu names for %zu dimensions", dim_params_length, info->rank);
+    return set_dims(info, info->rank, info->dims, dim_params) ? NULL : ort_no_memory();
+}
+
+OrtStatus *ort_GetTensorElementType(const OrtTensorTypeAndShapeInfo *info, ONNXTensorElementDataType *out)
+{
+    ORT_NEED(info);
+    ORT_NEED(out);
+    *out = info->type;
+    return NULL;
+}
+
+OrtStatus *ort_GetDimensionsCount(const OrtTensorTypeAndShapeInfo *info, size_t *out)
+{
+    ORT_NEED(info);
+    ORT_NEED(out);
+    *out = info->rank;
+    return NULL;
+}
+
+OrtStatus *ort_GetDimensions(const OrtTensorTypeAndShapeInfo *info, int64_t *dim_values, size_t dim_values_length)
+{
+    size_t count;
+
+    ORT_NEED(info);
+    count = dim_values_length < info->rank ? dim_values_length : info->rank;
+    if (count > 0) {
+        ORT_NEED(dim_values);
+        memcpy(dim_values, info->dims, count * sizeof *dim_values);
+    }
+    return NULL;
+}
+
+OrtStatus *ort_GetSymbolicDimensions(const OrtTensorTypeAndShapeInfo *info, const char *dim_params[],
+                                     size_t dim_params_length)
+{
+    ORT_NEED(info);
+    for (size_t i = 0; i < dim_params_length && i < info->rank; i++)
+        dim_params[i] = info->names[i];
+    return NULL;
+}
+
+OrtStatus *ort_GetTensorShapeElementCount(const OrtTensorTypeAndShapeInfo *info, size_t *out)
+{
+    size_t count = 1;
+
+    ORT_NEED(info);
+    ORT_NEED(out);
+    *out = 0;
+    for (size_t i = 0; i < info->rank; i++) {
+        if (info->dims[i] < 0)
+            return ort_fail(ORT_FAIL, "dimension %zu of the shape is not known", i);
+        if (__builtin_mul_overflow(count, (size_t)info->dims[i], &count))
+            return ort_fail(ORT_FAIL, "the shape has more elements than can be counted");
+    }
+    *out = count;
+    return NULL;
+}
+
+bool ort_TensorTypeAndShape_HasShape(const OrtTensorTypeAndShapeInfo *info)
+{
+    return info != NULL && info->has_shape;
+}
+
+/* ------------------------------------------------------------------ types of values */
+
+static OrtTypeInfo *tensor_type(OrtTensorTypeAndShapeInfo *shape)
+{
+    OrtTypeInfo *t = shape != NULL ? calloc(1, sizeof *t) : NULL;
+
+    if (t == NULL) {
+        ort_ReleaseTensorTypeAndShapeInfo(shape);
+        return NULL;
+    }
+    t->type = ONNX_TYPE_TENSOR;
+    t->tensor = shape;
+    return t;
+}
+
+/* A type that holds another; takes inner. */
+static OrtTypeInfo *outer_type(ONNXType type, ONNXTensorElementDataType key, OrtTypeInfo *inner)
+{
+    OrtTypeInfo *t = inner != NULL ? calloc(1, sizeof *t) : NULL;
+    bool ok = t != NULL;
+
+    if (ok && type == ONNX_TYPE_SEQUENCE)
+        ok = (t->sequence = calloc(1, sizeof *t->sequence)) != NULL;
+    if (ok && type == ONNX_TYPE_OPTIONAL)
+        ok = (t->optional = calloc(1, sizeof *t->optional)) != NULL;
+    if (ok && type == ONNX_TYPE_MAP)
+        ok = (t->map = calloc(1, sizeof *t->map)) != NULL;
+    if (!ok) {
+        free(t);
+        ort_ReleaseTypeInfo(inner);
+        return NULL;
+    }
+    t->type = type;
+    if (t->sequence != NULL)
+        t->sequence->element = inner;
+    if (t->optional != NULL)
+        t->optional->contained = inner;
+    if (t->map != NULL)
+        *t->map = (OrtMapTypeInfo){ key, inner };
+    return t;
+}
+
+OrtTypeInfo *ort_type_new(uint32_t inlay_kind, OrtTensorTypeAndShapeInfo *shape)
+{
+    ONNXTensorElementDataType element = shape != NULL ? shape->type : 0;
+    OrtTypeInfo *inner = tensor_type(shape);
+
+    switch (inlay_kind) {
+    case INLAY_KIND_SEQUENCE:
+        return outer_type(ONNX_TYPE_SEQUENCE, 0, inner);
+    case INLAY_KIND_OPTIONAL:
+        return outer_type(ONNX_TYPE_OPTIONAL, 0, inner);
+    case INLAY_KIND_MAP:
+        return outer_type(ONNX_TYPE_MAP, element, inner);
+    default:
+        return inner;
+    }
+}
+
+OrtTypeInfo *ort_type_copy(const OrtTypeInfo *type)
+{
+    OrtTensorTypeAndShapeInfo *t = type->tensor;
+    OrtTypeInfo *copy;
+
+    if (type->sequence != NULL)
+        return outer_type(ONNX_TYPE_SEQUENCE, 0, ort_type_copy(type->sequence->element));
+    if (type->optional != NULL)
+        return outer_type(ONNX_TYPE_OPTIONAL, 0, ort_type_copy(type->optional->contained));
+    if (type->map != NULL)
+        return outer_type(ONNX_TYPE_MAP, type->map->key, ort_type_copy(type->map->value));
+    copy = tensor_type(ort_shape_new(t->type, t->has_shape, t->rank, t->dims, (const char *const *)t->names));
+    if (copy != NULL)
+        copy->type = type->type;
+    return copy;
+}
+
+void ort_ReleaseTypeInfo(OrtTypeInfo *input)
+{
+    if (input == NULL)
+        return;
+    ort_ReleaseTensorTypeAndShapeInfo(input->tensor);
+    ort_ReleaseMapTypeInfo(input->map);
+    ort_ReleaseSequenceTypeInfo(input->sequence);
+    if (input->optional != NULL)
+        ort_ReleaseTypeInfo(input->optional->contained);
+    free(input->optional);
+    free(input);
+}
+
+void ort_ReleaseMapTypeInfo(OrtMapTypeInfo *input)
+{
+    if (input != NULL)
+        ort_ReleaseTypeInfo(input->value);
+    free(input);
+}
+
+void ort_ReleaseSequenceTypeInfo(OrtSequenceTypeInfo *input)
+{
+    if (input != NULL)
+        ort_ReleaseTypeInfo(input->element);
+    free(input);
+}
+
+OrtStatus *ort_GetOnnxTypeFromTypeInfo(const OrtTypeInfo *type_info, ONNXType *out)
+{
+    ORT_NEED(type_info);
+    ORT_NEED(out);
+    *out = type_info->type;
+    return NULL;
+}
+
+OrtStatus *ort_CastTypeInfoToTensorInfo(const OrtTypeInfo *type_info, const OrtTensorTypeAndShapeInfo **out)
+{
+    ORT_NEED(type_info);
+    ORT_NEED(out);
+    *out = type_info->tensor;
+    return NULL;
+}
+
+OrtStatus *ort_CastTypeInfoToMapTypeInfo(const OrtTypeInfo *type_info, const OrtMapTypeInfo **out)
+{
+    ORT_NEED(type_info);
+    ORT_NEED(out);
+    *out = type_info->map;
+    return NULL;
+}
+
+OrtStatus *ort_CastTypeInfoToSequenceTypeInfo(const OrtTypeInfo *type_info, const OrtSequenceTypeInfo **out)
+{
+    ORT_NEED(type_info);
+    ORT_NEED(out);
+    *out = type_info->sequence;
+    return NULL;
+}
+
+OrtStatus *ort_CastTypeInfoToOptionalTypeInfo(const OrtTypeInfo *type_info, const OrtOptionalTypeInfo **out)
+{
+    ORT_NEED(type_info);
+    ORT_NEED(out);
+    *out = type_info->optional;
+    return NULL;
+}
+
+OrtStatus *ort_GetDenotationFromTypeInfo(const OrtTypeInfo *type_info, const char **const denotation, size_t *len)
+{
+    ORT_NEED(type_info);
+    ORT_NEED(denotation);
+    ORT_NEED(len);
+    *denotation = "";
+    *len = 0;
+    return NULL;
+}
+
+static OrtStatus *give_copy(const OrtTypeInfo *type, OrtTypeInfo **out)
+{
+    *out = ort_type_copy(type);
+    return *out != NULL ? NULL : ort_no_memory();
+}
+
+OrtStatus *ort_GetMapKeyType(const OrtMapTypeInfo *map_type_info, ONNXTensorElementDataType *out)
+{
+    ORT_NEED(map_type_info);
+    ORT_NEED(out);
+    *out = map_type_info->key;
+    return NULL;
+}
+
+OrtStatus *ort_GetMapValueType(const OrtMapTypeInfo *map_type_info, OrtTypeInfo **type_info)
+{
+    ORT_NEED(map_type_info);
+    ORT_NEED(type_info);
+    return give_copy(map_type_info->value, type_info);
+}
+
+OrtStatus *ort_GetSequenceElementType(const OrtSequenceTypeInfo *sequence_type_info, OrtTypeInfo **type_info)
+{
+    ORT_NEED(sequence_type_info);
+    ORT_NEED(type_info);
+    return give_copy(sequence_type_info->element, type_info);
+}
+
+OrtStatus *ort_GetOptionalContainedTypeInfo(const OrtOptionalTypeInfo *optional_type_info, OrtTypeInfo **out)
+{
+    ORT_NEED(optional_type_info);
+    ORT_NEED(out);
+    return give_copy(optional_type_info->contained, out);
+}

@@ -1,0 +1,47 @@
+/* What the library exports, under the symbol versions of each release that programs may have been linked to. */
+#include "ort.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT const OrtApiBase *own_OrtGetApiBase(void);
+EXPORT const OrtApiBase *own_OrtGetApiBase(void)
+{
+    return ort_base();
+}
+
+/* Older programs call these by name. */
+EXPORT OrtStatus *own_OrtSessionOptionsAppendExecutionProvider_CPU(OrtSessionOptions *options, int use_arena);
+EXPORT OrtStatus *own_OrtSessionOptionsAppendExecutionProvider_CPU(OrtSessionOptions *options, int use_arena)
+{
+    (void)use_arena;
+    ORT_NEED(options);
+    return NULL;
+}
+
+EXPORT OrtStatus *own_OrtSessionOptionsAppendExecutionProvider_CUDA(OrtSessionOptions *options, int device_id);
+EXPORT OrtStatus *own_OrtSessionOptionsAppendExecutionProvider_CUDA(OrtSessionOptions *options, int device_id)
+{
+    (void)options, (void)device_id;
+    return ort_fail(ORT_NOT_IMPLEMENTED, "%s is not implemented in inlay", __func__ + sizeof "own");
+}
+
+EXPORT OrtStatus *own_OrtSessionOptionsAppendExecutionProvider_Tensorrt(OrtSessionOptions *options, int device_id);
+EXPORT OrtStatus *own_OrtSessionOptionsAppendExecutionProvider_Tensorrt(OrtSessionOptions *options, int device_id)
+{
+    (void)options, (void)device_id;
+    return ort_fail(ORT_NOT_IMPLEMENTED, "%s is not implemented in inlay", __func__ + sizeof "own");
+}
+
+/* The same functions under each version, at last under the one that the linker takes when nobody names one. The names
+ * with a word behind them stay within the library. */
+#define ALIAS(name, word, version)                                                                                     \
+    extern __typeof__(own_##name) name##_##word __attribute__((alias("own_" #name), visibility("default")));           \
+    __asm__(".symver " #name "_" #word "," #name version);
+#define ALIASES(word, version)                                                                                         \
+    ALIAS(OrtGetApiBase, word, version)                                                                                \
+    ALIAS(OrtSessionOptionsAppendExecutionProvider_CPU, word, version)                                                 \
+    ALIAS(OrtSessionOptionsAppendExecutionProvider_CUDA, word, version)                                                \
+    ALIAS(OrtSessionOptionsAppendExecutionProvider_Tensorrt, word, version)
+#define VERSION(word, text) ALIASES(word, "@VERS_" text)
+#include "versions.def"
+ALIASES(latest, "@@VERS_" ORT_VERSION)

@@ -1,0 +1,187 @@
+// The npm package on ONNX's own cases: sessions, tensors without copies, errors, many runs at once.
+'use strict';
+const assert = require('assert');
+const fs = require('fs');
+const path = require('path');
+const { InferenceSession, Tensor, version } = require('../../sdk/bindings/node');
+
+const data = process.env.ONNX_TEST_DATA;
+const model = (name) => path.join(data, 'node', name, 'model.onnx');
+
+function floats(dims, f) {
+  const count = dims.reduce((a, b) => a * b, 1);
+  return new Tensor('float32', Float32Array.from({ length: count }, (_, i) => f(i)), dims);
+}
+
+// A TensorProto of a test case: what this reader of protobuf needs is little.
+function readTensor(file) {
+  const bytes = fs.readFileSync(file);
+  const t = { dims: [], type: 0, raw: null, numbers: [], texts: [] };
+  let at = 0;
+  const varint = () => {
+    let value = 0n, shift = 0n, byte;
+    do {
+      byte = bytes[at++];
+      value |= BigInt(byte & 127) << shift;
+      shift += 7n;
+    } while (byte & 128);
+    return BigInt.asIntN(64, value);
+  };
+  while (at < bytes.length) {
+    const tag = Number(varint()), field = tag >> 3, wire = tag & 7;
+    if (wire === 0) {
+      const value = varint();
+      if (field === 1) t.dims.push(Number(value));
+      else if (field === 2) t.type = Number(value);
+      else if (field === 5 || field === 7) t.numbers.push(value);
+    } else if (wire === 2) {
+      const length = Number(varint()), part = bytes.subarray(at, at + length), end = at + length;
+      if (field === 9) t.raw = part;
+      else if (field === 6) t.texts.push(part.toString('utf8'));
+      else if (field === 1) while (at < end) t.dims.push(Number(varint()));
+      else if (field === 5 || field === 7) while (at < end) t.numbers.push(varint());
+      else if (field === 4) for (let i = 0; i < length; i += 4) t.numbers.push(part.readFloatLE(i));
+      at = end;
+    } else if (wire === 5) {
+      if (field === 4) t.numbers.push(bytes.readFloatLE(at));
+      at += 4;
+    } else {
+      at += 8;
+    }
+  }
+  return t;
+}
+
+const KINDS = { 1: ['float32', Float32Array], 2: ['uint8', Uint8Array], 3: ['int8', Int8Array], 4: ['uint16', Uint16Array],
+  5: ['int16', Int16Array], 6: ['int32', Int32Array], 7: ['int64', BigInt64Array], 8: ['string'], 9: ['bool', Uint8Array],
+  10: ['float16', Uint16Array], 11: ['float64', Float64Array], 12: ['uint32', Uint32Array], 13: ['uint64', BigUint64Array] };
+
+function tensorOf(t) {
+  const [type, Elements] = KINDS[t.type];
+  if (type === 'string') return new Tensor('string', t.texts, t.dims);
+  if (t.raw) return new Tensor(type, new Elements(new Uint8Array(t.raw).buffer), t.dims);
+  return new Tensor(type, type === 'int64' || type === 'uint64' ? t.numbers : t.numbers.map(Number), t.dims);
+}
+
+function close(got, want, name) {
+  assert.strictEqual(got.type, want.type, name);
+  assert.deepStrictEqual(got.dims, want.dims, name);
+  for (let i = 0; i < want.data.length; i++) {
+    const a = got.data[i], b = want.data[i];
+    if (typeof b === 'number' && got.type.startsWith('float') && got.type !== 'float16')
+      assert(Object.is(a, b) || Math.abs(a - b) <= 1e-4 + 1e-3 * Math.abs(b), `${name}[${i}]: ${a}, not ${b}`);
+    else
+      assert.strictEqual(a, b, `${name}[${i}]`);
+  }
+}
+
+const tests = {
+  async tensors() {
+    const held = new Float32Array([1, 2, 3, 4]);
+    assert.strictEqual(new Tensor(held, [2, 2]).data, held);
+    assert.strictEqual(new Tensor('float32', [1, 2]).dims[0], 2);
+    assert.strictEqual(new Tensor('int64', [1, 2n], [2]).data[1], 2n);
+    assert.deepStrictEqual(Array.from(new Tensor([true, false]).data), [1, 0]);
+    assert.strictEqual(new Tensor(['a', 'b'], [1, 2]).type, 'string');
+    assert.deepStrictEqual(new Tensor('float32', held, [4]).reshape([2, 2]).dims, [2, 2]);
+    assert.throws(() => new Tensor('float32', held, [3]), /does not match data length/);
+    assert.throws(() => new Tensor('float33', held), /unsupported tensor type/);
+    assert.throws(() => new Tensor('int32', held), /must be of type Int32Array/);
+    assert.throws(() => new Tensor(held, [-1, 4]), /non-negative/);
+    assert.match(version, /^\d+\.\d+\.\d+$/);
+  },
+
+  async sessions() {
+    const bytes = fs.readFileSync(model('test_add'));
+    const buffer = new Uint8Array(bytes.length + 8);
+    buffer.set(bytes, 8);
+    for (const made of [InferenceSession.create(model('test_add')), InferenceSession.create(new Uint8Array(bytes)),
+      InferenceSession.create(buffer.buffer, 8, bytes.length, { intraOpNumThreads: 1, graphOptimizationLevel: 'basic' }),
+      InferenceSession.create(model('test_add'), { inlay: { providers: 'reference', precision: 'strict' } })]) {
+      const session = await made;
+      assert.deepStrictEqual(session.inputNames, ['x', 'y']);
+      assert.deepStrictEqual(session.inputMetadata[0], { name: 'x', isTensor: true, type: 'float32', shape: [3, 4, 5] });
+      const x = floats([3, 4, 5], (i) => i), y = floats([3, 4, 5], () => 0.5);
+      const { sum } = await session.run({ x, y });
+      assert.deepStrictEqual(sum.dims, [3, 4, 5]);
+      sum.data.forEach((v, i) => assert.strictEqual(v, i + 0.5));
+      const into = floats([3, 4, 5], () => 0);
+      const given = await session.run({ x, y }, { sum: into });
+      assert.strictEqual(given.sum, into);
+      assert.strictEqual(into.data[59], 59.5);
+      assert.deepStrictEqual(Object.keys(await session.run({ x, y }, ['sum'])), ['sum']);
+      await session.release();
+      await assert.rejects(session.run({ x, y }), /released/);
+    }
+  },
+
+  // ONNX's node cases with tensors of plain types: what the package makes of them is what they say.
+  async cases() {
+    let ran = 0;
+    for (const name of fs.readdirSync(path.join(data, 'node')).filter((_, i) => i % 5 === 0)) {
+      const folder = path.join(data, 'node', name, 'test_data_set_0');
+      if (!fs.existsSync(folder)) continue;
+      const session = await InferenceSession.create(model(name), { intraOpNumThreads: 1 }).catch(() => null);
+      if (!session) continue;
+      if (![...session.inputMetadata, ...session.outputMetadata].every((m) => m.isTensor && m.type in { float32: 1, int64: 1, string: 1, bool: 1, int32: 1, uint8: 1, int8: 1, float64: 1 })) continue;
+      const read = (kind, i) => tensorOf(readTensor(path.join(folder, `${kind}_${i}.pb`)));
+      const feeds = Object.fromEntries(session.inputNames.map((n, i) => [n, read('input', i)]));
+      const results = await session.run(feeds);
+      if (!/random|bernoulli|dropout/.test(name))
+        session.outputNames.forEach((n, i) => close(results[n], read('output', i), `${name}.${n}`));
+      ran++;
+      await session.release();
+    }
+    assert(ran > 50, `${ran} cases ran`);
+  },
+
+  async errors() {
+    const session = await InferenceSession.create(model('test_add'));
+    const x = floats([3, 4, 5], () => 1), short = floats([3], () => 1);
+    await assert.rejects(InferenceSession.create('/nowhere/model.onnx'), (e) => e.code === 'not found' && /nowhere/.test(e.message));
+    await assert.rejects(InferenceSession.create(new Uint8Array([1, 2, 3])), (e) => e.code === 'invalid model');
+    await assert.rejects(InferenceSession.create(7), /a model is a path/);
+    await assert.rejects(InferenceSession.create(model('test_add'), { inlay: { presicion: 'f32' } }), /precision/);
+    await assert.rejects(InferenceSession.create(model('test_add'), { graphOptimizationLevel: 'most' }), /one of disabled/);
+    await assert.rejects(session.run({ x }), /input 'y' is missing/);
+    await assert.rejects(session.run({ x, y: x, z: x }), /no input 'z'/);
+    await assert.rejects(session.run({ x, y: short }), (e) => e.code === 'wrong shape' && /'y'/.test(e.message));
+    await assert.rejects(session.run({ x, y: new Tensor('int64', Array(60).fill(1), [3, 4, 5]) }), /int64/);
+    await assert.rejects(session.run({ x, y: 5 }), /not a tensor/);
+    await assert.rejects(session.run({ x, y: x }, ['nope']), /no output 'nope'/);
+    await assert.rejects(session.run(null), /feeds/);
+    const stop = new AbortController();
+    stop.abort();
+    await assert.rejects(session.run({ x, y: x }, { signal: stop.signal }), (e) => e.code === 'cancelled');
+    assert.strictEqual((await session.run({ x, y: x })).sum.data[0], 2);
+    const scalars = await InferenceSession.create(model('test_range_float_type_positive_delta'));
+    const one = (v) => new Tensor('float32', [v], [1]); // a scalar as programs write it
+    const { output } = await scalars.run({ start: one(1), limit: one(5), delta: one(2) });
+    assert.deepStrictEqual(Array.from(output.data), [1, 3]);
+  },
+
+  // Results keep their own memory, which is given back when nobody holds them.
+  async concurrency() {
+    const session = await InferenceSession.create(model('test_add'));
+    const y = floats([3, 4, 5], () => 1);
+    const sizes = [];
+    for (let round = 0; round < 4; round++) {
+      const all = await Promise.all(Array.from({ length: 250 }, (_, k) => session.run({ x: floats([3, 4, 5], () => k), y })));
+      all.forEach(({ sum }, k) => assert(sum.data.every((v) => v === k + 1), `run ${k}`));
+      global.gc();
+      await new Promise((done) => setImmediate(done));
+      sizes.push(process.memoryUsage().rss);
+    }
+    assert(sizes[3] - sizes[1] < 32e6, `memory grows: ${sizes}`);
+  },
+};
+
+(async () => {
+  for (const [name, test] of Object.entries(tests)) {
+    await test();
+    console.log('ok', name);
+  }
+})().catch((error) => {
+  console.error(error);
+  process.exit(1);
+});

@@ -1,0 +1,116 @@
+/* A library of custom operators as programs register it: Scale(x; by) -> x * by, through RegisterCustomOps. */
+#include "types.h"
+#include <stdlib.h>
+
+struct OrtApi {
+#define ENTRY(state, returns, name, params) returns(*name) params;
+#include "api.def"
+#undef ENTRY
+};
+static const OrtApi *api;
+
+static OrtStatus *create(const OrtCustomOp *op, const OrtApi *table, const OrtKernelInfo *info, void **out)
+{
+    float *by = malloc(sizeof *by);
+
+    (void)op, (void)table;
+    *out = by;
+    if (by == NULL)
+        return api->CreateStatus(ORT_FAIL, "no memory");
+    return api->KernelInfoGetAttribute_float(info, "by", by);
+}
+
+static OrtStatus *compute(void *kernel, OrtKernelContext *context)
+{
+    OrtTensorTypeAndShapeInfo *info = NULL;
+    const OrtValue *in = NULL;
+    OrtValue *out = NULL;
+    int64_t dims[8];
+    size_t rank, count;
+    void *from, *to;
+    OrtStatus *s;
+
+    if ((s = api->KernelContext_GetInput(context, 0, &in)) != NULL ||
+        (s = api->GetTensorTypeAndShape(in, &info)) != NULL || (s = api->GetDimensionsCount(info, &rank)) != NULL ||
+        (s = api->GetDimensions(info, dims, rank)) != NULL ||
+        (s = api->GetTensorShapeElementCount(info, &count)) != NULL ||
+        (s = api->KernelContext_GetOutput(context, 0, dims, rank, &out)) != NULL ||
+        (s = api->GetTensorMutableData((OrtValue *)(uintptr_t)in, &from)) != NULL ||
+        (s = api->GetTensorMutableData(out, &to)) != NULL)
+        return s;
+    api->ReleaseTensorTypeAndShapeInfo(info);
+    for (size_t i = 0; i < count; i++)
+        ((float *)to)[i] = ((float *)from)[i] * *(float *)kernel;
+    return NULL;
+}
+
+static const char *name(const OrtCustomOp *op)
+{
+    (void)op;
+    return "Scale";
+}
+static const char *no_provider(const OrtCustomOp *op)
+{
+    (void)op;
+    return NULL;
+}
+static int float_type(const OrtCustomOp *op, size_t i)
+{
+    (void)op, (void)i;
+    return 1;
+}
+static size_t one(const OrtCustomOp *op)
+{
+    (void)op;
+    return 1;
+}
+static int required(const OrtCustomOp *op, size_t i)
+{
+    (void)op, (void)i;
+    return ORT_REQUIRED;
+}
+static int memory(const OrtCustomOp *op, size_t i)
+{
+    (void)op, (void)i;
+    return ORT_MEM_DEFAULT;
+}
+static int one_int(const OrtCustomOp *op)
+{
+    (void)op;
+    return 1;
+}
+
+static const OrtCustomOp scale = {
+    .version = 16,
+    .GetName = name,
+    .GetExecutionProviderType = no_provider,
+    .GetInputType = float_type,
+    .GetInputTypeCount = one,
+    .GetOutputType = float_type,
+    .GetOutputTypeCount = one,
+    .KernelDestroy = free,
+    .GetInputCharacteristic = required,
+    .GetOutputCharacteristic = required,
+    .GetInputMemoryType = memory,
+    .GetVariadicInputMinArity = one_int,
+    .GetVariadicInputHomogeneity = one_int,
+    .GetVariadicOutputMinArity = one_int,
+    .GetVariadicOutputHomogeneity = one_int,
+    .CreateKernelV2 = create,
+    .KernelComputeV2 = compute,
+};
+
+__attribute__((visibility("default"))) OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base);
+OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base)
+{
+    static OrtCustomOpDomain *domain;
+    OrtStatus *s = NULL;
+
+    api = base->GetApi(16);
+    if (domain == NULL) { /* one for all sessions, which the library keeps */
+        s = api->CreateCustomOpDomain("test.library", &domain);
+        if (s == NULL)
+            s = api->CustomOpDomain_Add(domain, &scale);
+    }
+    return s != NULL ? s : api->AddCustomOpDomain(options, domain);
+}

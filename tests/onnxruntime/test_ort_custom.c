@@ -1,0 +1,518 @@
+/* Custom operators: of the program itself and of a library; what kernels ask; texts, constants, shapes, failures. */
+#include "ort_test.h"
+#include <stdbool.h>
+
+enum { FLOAT = 1, INT64 = 7, STRING = 8 };
+
+/* ------------------------------------------------------------------ an operator from a few answers */
+
+/* An operator of the program: the interface's struct, and what it answers. */
+typedef struct test_op {
+    OrtCustomOp op; /* first */
+    const char *name;
+    int inputs[4], outputs[4]; /* element types; -1 ends them */
+    OrtStatus *(*run)(OrtKernelContext *context);
+    OrtStatus *(*look)(const OrtKernelInfo *info); /* when a kernel is made; may be NULL */
+} test_op;
+
+static const test_op *of(const OrtCustomOp *op)
+{
+    return (const test_op *)(const void *)op;
+}
+static const char *op_name(const OrtCustomOp *op)
+{
+    return of(op)->name;
+}
+static const char *op_provider(const OrtCustomOp *op)
+{
+    (void)op;
+    return NULL;
+}
+static size_t count_types(const int *types)
+{
+    size_t n = 0;
+
+    while (n < 4 && types[n] >= 0)
+        n++;
+    return n;
+}
+static int input_type(const OrtCustomOp *op, size_t i)
+{
+    return of(op)->inputs[i];
+}
+static size_t input_count(const OrtCustomOp *op)
+{
+    return count_types(of(op)->inputs);
+}
+static int output_type(const OrtCustomOp *op, size_t i)
+{
+    return of(op)->outputs[i];
+}
+static size_t output_count(const OrtCustomOp *op)
+{
+    return count_types(of(op)->outputs);
+}
+static int required(const OrtCustomOp *op, size_t i)
+{
+    (void)op, (void)i;
+    return ORT_REQUIRED;
+}
+static int memory_type(const OrtCustomOp *op, size_t i)
+{
+    (void)op, (void)i;
+    return ORT_MEM_DEFAULT;
+}
+static int one(const OrtCustomOp *op)
+{
+    (void)op;
+    return 1;
+}
+static int most(const OrtCustomOp *op)
+{
+    (void)op;
+    return 1000000;
+}
+static int kernels;
+static OrtStatus *create(const OrtCustomOp *op, const OrtApi *table, const OrtKernelInfo *info, void **out)
+{
+    assert_non_null(table);
+    *out = (void *)(uintptr_t)op;
+    kernels++;
+    return of(op)->look != NULL ? of(op)->look(info) : NULL;
+}
+static OrtStatus *compute(void *kernel, OrtKernelContext *context)
+{
+    return ((const test_op *)kernel)->run(context);
+}
+static void destroy(void *kernel)
+{
+    assert_non_null(kernel);
+    kernels--;
+}
+
+static void finish_op(test_op *o)
+{
+    o->op = (OrtCustomOp){
+        .version = 18,
+        .GetName = op_name,
+        .GetExecutionProviderType = op_provider,
+        .GetInputType = input_type,
+        .GetInputTypeCount = input_count,
+        .GetOutputType = output_type,
+        .GetOutputTypeCount = output_count,
+        .KernelDestroy = destroy,
+        .GetInputCharacteristic = required,
+        .GetOutputCharacteristic = required,
+        .GetInputMemoryType = memory_type,
+        .GetVariadicInputMinArity = one,
+        .GetVariadicInputHomogeneity = one,
+        .GetVariadicOutputMinArity = one,
+        .GetVariadicOutputHomogeneity = one,
+        .CreateKernelV2 = create,
+        .KernelComputeV2 = compute,
+        .GetStartVersion = one,
+        .GetEndVersion = most,
+    };
+}
+
+static OrtSessionOptions *options_with(test_op *o, const char *domain_name, OrtCustomOpDomain **domain)
+{
+    OrtSessionOptions *options;
+
+    finish_op(o);
+    ok(api->CreateCustomOpDomain(domain_name, domain));
+    ok(api->CustomOpDomain_Add(*domain, &o->op));
+    ok(api->CreateSessionOptions(&options));
+    ok(api->AddCustomOpDomain(options, *domain));
+    return options;
+}
+
+/* A node of a custom operator, open for attributes. */
+static wire_mark custom_begin(wire *w, const char *domain, const char *op, const char *inputs, const char *outputs)
+{
+    wire_mark node = mw_node_begin(w, op, inputs, outputs);
+
+    wire_text(w, 3, "a node");
+    wire_text(w, 7, domain);
+    return node;
+}
+
+static void data_of(const OrtValue *value, float **data, size_t *count)
+{
+    OrtTensorTypeAndShapeInfo *info;
+    void *p;
+
+    ok(api->GetTensorTypeAndShape(value, &info));
+    ok(api->GetTensorShapeElementCount(info, count));
+    api->ReleaseTensorTypeAndShapeInfo(info);
+    ok(api->GetTensorMutableData((OrtValue *)(uintptr_t)value, &p));
+    *data = p;
+}
+
+/* ------------------------------------------------------------------ sums, with attributes and a constant */
+
+static void add_part(void *user, size_t i)
+{
+    float **p = user;
+
+    p[2][i] = p[0][i] + p[1][i];
+}
+
+static OrtStatus *run_sum(OrtKernelContext *context)
+{
+    const OrtValue *a, *b;
+    const OrtLogger *logger;
+    float *parts[3];
+    OrtValue *out;
+    int64_t dims[1];
+    size_t n, m;
+    void *scratch;
+
+    ok(api->KernelContext_GetInputCount(context, &n));
+    assert_int_equal(n, 2);
+    ok(api->KernelContext_GetOutputCount(context, &n));
+    assert_int_equal(n, 1);
+    ok(api->KernelContext_GetInput(context, 0, &a));
+    ok(api->KernelContext_GetInput(context, 1, &b));
+    data_of(a, &parts[0], &n);
+    data_of(b, &parts[1], &m);
+    assert_int_equal(n, m);
+    dims[0] = (int64_t)n;
+    ok(api->KernelContext_GetOutput(context, 0, dims, 1, &out));
+    data_of(out, &parts[2], &m);
+    ok(api->KernelContext_GetScratchBuffer(context, cpu(), 100, &scratch));
+    memset(scratch, 0, 100);
+    ok(api->KernelContext_GetLogger(context, &logger));
+    ok(api->Logger_LogMessage(logger, ORT_LOGGING_LEVEL_VERBOSE, "summing", __FILE__, __LINE__, __func__));
+    ok(api->KernelContext_ParallelFor(context, add_part, n, 2, parts));
+    return NULL;
+}
+
+static OrtStatus *look_sum(const OrtKernelInfo *info)
+{
+    const OrtValue *constant;
+    OrtTypeInfo *type;
+    OrtKernelInfo *copy;
+    float f, *data;
+    int64_t i, ints[2];
+    char text[16];
+    size_t n = sizeof text;
+    int yes;
+
+    ok(api->KernelInfoGetAttribute_float(info, "weight", &f));
+    assert_float_equal(f, 0.5f, 0);
+    ok(api->KernelInfoGetAttribute_int64(info, "count", &i));
+    assert_int_equal(i, 3);
+    ok(api->KernelInfoGetAttribute_string(info, "mode", text, &n));
+    assert_string_equal(text, "fast");
+    n = 2;
+    fails(api->KernelInfoGetAttribute_string(info, "mode", text, &n), ORT_INVALID_ARGUMENT, "not large enough");
+    n = 0;
+    ok(api->KernelInfoGetAttributeArray_int64(info, "axes", NULL, &n));
+    assert_int_equal(n, 2);
+    ok(api->KernelInfoGetAttributeArray_int64(info, "axes", ints, &n));
+    assert_true(ints[0] == 1 && ints[1] == -1);
+    fails(api->KernelInfoGetAttribute_float(info, "missing", &f), ORT_FAIL, "missing");
+    ok(api->KernelInfo_GetInputCount(info, &n));
+    assert_int_equal(n, 2);
+    ok(api->KernelInfo_GetOutputCount(info, &n));
+    assert_int_equal(n, 1);
+    n = sizeof text;
+    ok(api->KernelInfo_GetInputName(info, 0, text, &n));
+    assert_string_equal(text, "x");
+    n = sizeof text;
+    ok(api->KernelInfo_GetOutputName(info, 0, text, &n));
+    assert_string_equal(text, "y");
+    n = sizeof text;
+    ok(api->KernelInfo_GetNodeName(info, text, &n));
+    assert_string_equal(text, "a node");
+    ok(api->KernelInfo_GetInputTypeInfo(info, 0, &type));
+    api->ReleaseTypeInfo(type);
+    ok(api->KernelInfo_GetOutputTypeInfo(info, 0, &type));
+    api->ReleaseTypeInfo(type);
+    ok(api->KernelInfoGetConstantInput_tensor(info, 0, &yes, &constant));
+    assert_int_equal(yes, 0);
+    ok(api->KernelInfoGetConstantInput_tensor(info, 1, &yes, &constant));
+    assert_int_equal(yes, 1);
+    data_of(constant, &data, &n);
+    assert_true(n == 3 && data[2] == 1.0f);
+    ok(api->CopyKernelInfo(info, &copy));
+    api->ReleaseKernelInfo(copy);
+    if (ours()) {
+        n = sizeof text;
+        ok(api->KernelInfo_GetOperatorType(info, text, &n));
+        assert_string_equal(text, "Sum2");
+        n = sizeof text;
+        ok(api->KernelInfo_GetOperatorDomain(info, text, &n));
+        assert_string_equal(text, "test.sum");
+        ok(api->KernelInfo_GetOperatorSinceVersion(info, &yes));
+        assert_int_equal(yes, 1);
+    }
+    return NULL;
+}
+
+static void attr_head(wire *w, const char *name, int kind)
+{
+    wire_text(w, 1, name);
+    wire_int(w, 20, kind);
+}
+
+static void write_sum(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17), node, attr;
+
+    mw_value(w, MW_INPUT, "x", FLOAT, "3");
+    mw_ones(w, "one", 3);
+    node = custom_begin(w, "test.sum", "Sum2", "x,one", "y");
+    attr = wire_begin(w, 5);
+    attr_head(w, "weight", 1);
+    wire_float(w, 2, 0.5f);
+    wire_end(w, attr);
+    attr = wire_begin(w, 5);
+    attr_head(w, "count", 2);
+    wire_int(w, 3, 3);
+    wire_end(w, attr);
+    attr = wire_begin(w, 5);
+    attr_head(w, "mode", 3);
+    wire_text(w, 4, "fast");
+    wire_end(w, attr);
+    attr = wire_begin(w, 5);
+    attr_head(w, "axes", 7);
+    wire_int(w, 8, 1);
+    wire_int(w, 8, -1);
+    wire_end(w, attr);
+    wire_end(w, node);
+    mw_node(w, "Neg", "y", "z");
+    mw_value(w, MW_OUTPUT, "z", FLOAT, "3");
+    wire_end(w, g);
+    mw_opset(w, 8, "test.sum", 1);
+}
+
+static void test_operator_of_the_program(void **state)
+{
+    test_op sum = {
+        .name = "Sum2", .inputs = { FLOAT, FLOAT, -1 }, .outputs = { FLOAT, -1 }, .run = run_sum, .look = look_sum
+    };
+    static const int64_t dims[] = { 3 };
+    float x[3] = { 1, 2, 3 }, *data;
+    OrtValue *in = tensor(FLOAT, dims, 1, x, sizeof x), *out;
+    OrtCustomOpDomain *domain;
+    OrtSessionOptions *options = options_with(&sum, "test.sum", &domain);
+    OrtSession *s, *without = NULL;
+    wire w = { 0 };
+    size_t n;
+
+    (void)state;
+    write_sum(&w);
+    for (int round = 0; round < 3; round++) { /* sessions one after another, and two at once */
+        OrtSession *second;
+
+        s = session_of(&w, options);
+        second = session_of(&w, options);
+        assert_int_equal(kernels, 2);
+        out = run1(s, "x", in, "z");
+        data_of(out, &data, &n);
+        assert_true(n == 3 && data[0] == -2 && data[2] == -4);
+        api->ReleaseValue(out);
+        api->ReleaseSession(s);
+        out = run1(second, "x", in, "z");
+        api->ReleaseValue(out);
+        api->ReleaseSession(second);
+        assert_int_equal(kernels, 0);
+    }
+    /* Also where the providers are listed. */
+    if (ours()) {
+        ok(api->AddSessionConfigEntry(options, "inlay.providers", "reference"));
+        s = session_of(&w, options);
+        out = run1(s, "x", in, "z");
+        api->ReleaseValue(out);
+        api->ReleaseSession(s);
+    }
+    /* A session that does not register it does not have it. */
+    fails(api->CreateSessionFromArray(env, w.bytes, w.count, NULL, &without), ORT_FAIL, ours() ? "Sum2" : "");
+    assert_null(without);
+    api->ReleaseValue(in);
+    api->ReleaseSessionOptions(options);
+    api->ReleaseCustomOpDomain(domain);
+    free(w.bytes);
+}
+
+/* ------------------------------------------------------------------ texts; sizes that only the run knows */
+
+static OrtStatus *run_repeat(OrtKernelContext *context)
+{
+    const OrtValue *in;
+    OrtValue *out;
+    int64_t dims[1] = { 2 };
+    char text[16];
+    size_t n;
+
+    ok(api->KernelContext_GetInput(context, 0, &in));
+    ok(api->GetStringTensorElementLength(in, 0, &n));
+    ok(api->GetStringTensorElement(in, n, 0, text));
+    text[n] = '\0';
+    ok(api->KernelContext_GetOutput(context, 0, dims, 1, &out));
+    ok(api->FillStringTensorElement(out, text, 0));
+    ok(api->FillStringTensorElement(out, "again", 1));
+    return NULL;
+}
+
+static void test_texts_and_new_shapes(void **state)
+{
+    test_op repeat = { .name = "Repeat", .inputs = { STRING, -1 }, .outputs = { STRING, -1 }, .run = run_repeat };
+    static const int64_t dims[] = { 1 };
+    static const char *const texts[] = { "once" };
+    OrtCustomOpDomain *domain;
+    OrtSessionOptions *options = options_with(&repeat, "test.text", &domain);
+    OrtValue *in = NULL, *out;
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    OrtSession *s;
+    char text[8];
+
+    (void)state;
+    mw_value(&w, MW_INPUT, "x", STRING, "1");
+    wire_end(&w, custom_begin(&w, "test.text", "Repeat", "x", "y"));
+    mw_value(&w, MW_OUTPUT, "y", STRING, "n");
+    wire_end(&w, g);
+    mw_opset(&w, 8, "test.text", 1);
+    s = session_of(&w, options);
+    ok(api->CreateTensorAsOrtValue(allocator, dims, 1, STRING, &in));
+    ok(api->FillStringTensor(in, texts, 1));
+    out = run1(s, "x", in, "y");
+    ok(api->GetStringTensorElement(out, 4, 0, text));
+    assert_memory_equal(text, "once", 4);
+    ok(api->GetStringTensorElement(out, 5, 1, text));
+    assert_memory_equal(text, "again", 5);
+    api->ReleaseValue(out);
+    api->ReleaseValue(in);
+    api->ReleaseSession(s);
+    api->ReleaseSessionOptions(options);
+    api->ReleaseCustomOpDomain(domain);
+    free(w.bytes);
+}
+
+/* ------------------------------------------------------------------ failures, and inferred shapes */
+
+static OrtStatus *run_fail(OrtKernelContext *context)
+{
+    (void)context;
+    return api->CreateStatus(ORT_INVALID_ARGUMENT, "the kernel does not like it");
+}
+
+static OrtStatus *infer_double(const OrtCustomOp *op, OrtShapeInferContext *context)
+{
+    OrtTensorTypeAndShapeInfo *in, *out;
+    int64_t dims[1];
+    size_t n;
+
+    (void)op;
+    ok(api->ShapeInferContext_GetInputCount(context, &n));
+    assert_int_equal(n, 1);
+    ok(api->ShapeInferContext_GetInputTypeShape(context, 0, &in));
+    ok(api->GetDimensions(in, dims, 1));
+    dims[0] *= 2;
+    ok(api->CreateTensorTypeAndShapeInfo(&out));
+    ok(api->SetTensorElementType(out, FLOAT));
+    ok(api->SetDimensions(out, dims, 1));
+    ok(api->ShapeInferContext_SetOutputTypeShape(context, 0, out));
+    api->ReleaseTensorTypeAndShapeInfo(out);
+    return NULL;
+}
+
+static void test_failing_kernel_and_inferred_shape(void **state)
+{
+    test_op fail = { .name = "Fail", .inputs = { FLOAT, -1 }, .outputs = { FLOAT, -1 }, .run = run_fail };
+    static const int64_t dims[] = { 2 };
+    const char *x_name = "x", *y_name = "y";
+    float x[2] = { 0 };
+    OrtValue *in = tensor(FLOAT, dims, 1, x, sizeof x), *out = NULL;
+    const OrtTensorTypeAndShapeInfo *shape;
+    const OrtValue *fed = in;
+    OrtCustomOpDomain *domain;
+    OrtSessionOptions *options = options_with(&fail, "test.fail", &domain);
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    OrtTypeInfo *type;
+    int64_t got[1];
+    OrtSession *s;
+
+    (void)state;
+    fail.op.InferOutputShapeFn = infer_double;
+    mw_value(&w, MW_INPUT, "x", FLOAT, "2");
+    wire_end(&w, custom_begin(&w, "test.fail", "Fail", "x", "y"));
+    mw_value(&w, MW_OUTPUT, "y", FLOAT, NULL);
+    wire_end(&w, g);
+    mw_opset(&w, 8, "test.fail", 1);
+    s = session_of(&w, options);
+    ok(api->SessionGetOutputTypeInfo(s, 0, &type));
+    ok(api->CastTypeInfoToTensorInfo(type, &shape));
+    ok(api->GetDimensions(shape, got, 1));
+    assert_int_equal(got[0], 4);
+    api->ReleaseTypeInfo(type);
+    fails(api->Run(s, NULL, &x_name, &fed, 1, &y_name, 1, &out), ORT_INVALID_ARGUMENT, "the kernel does not like it");
+    assert_null(out);
+    api->ReleaseValue(in);
+    api->ReleaseSession(s);
+    api->ReleaseSessionOptions(options);
+    api->ReleaseCustomOpDomain(domain);
+    free(w.bytes);
+}
+
+/* ------------------------------------------------------------------ a library */
+
+static void test_library(void **state)
+{
+    static const int64_t dims[] = { 2 };
+    float x[2] = { 1, 2 }, *data;
+    OrtValue *in = tensor(FLOAT, dims, 1, x, sizeof x), *out;
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17), node, attr;
+    OrtSessionOptions *options;
+    OrtSession *s;
+    void *handle;
+    size_t n;
+
+    (void)state;
+    mw_value(&w, MW_INPUT, "x", FLOAT, "N");
+    node = custom_begin(&w, "test.library", "Scale", "x", "y");
+    attr = wire_begin(&w, 5);
+    attr_head(&w, "by", 1);
+    wire_float(&w, 2, 3.0f);
+    wire_end(&w, attr);
+    wire_end(&w, node);
+    mw_value(&w, MW_OUTPUT, "y", FLOAT, "N");
+    wire_end(&w, g);
+    mw_opset(&w, 8, "test.library", 1);
+    for (int round = 0; round < 2; round++) {
+        ok(api->CreateSessionOptions(&options));
+        if (round == 0)
+            ok(api->RegisterCustomOpsLibrary(options, CUSTOM_OPS_LIBRARY, &handle));
+        else
+            ok(api->RegisterCustomOpsLibrary_V2(options, CUSTOM_OPS_LIBRARY));
+        s = session_of(&w, options);
+        out = run1(s, "x", in, "y");
+        data_of(out, &data, &n);
+        assert_true(n == 2 && data[0] == 3 && data[1] == 6);
+        api->ReleaseValue(out);
+        api->ReleaseSession(s);
+        api->ReleaseSessionOptions(options);
+    }
+    ok(api->CreateSessionOptions(&options));
+    fails(api->RegisterCustomOpsLibrary(options, "/nowhere/ops.so", &handle), ORT_FAIL, "/nowhere/ops.so");
+    api->ReleaseSessionOptions(options);
+    api->ReleaseValue(in);
+    free(w.bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_operator_of_the_program),
+        cmocka_unit_test(test_texts_and_new_shapes),
+        cmocka_unit_test(test_failing_kernel_and_inferred_shape),
+        cmocka_unit_test(test_library),
+    };
+
+    return cmocka_run_group_tests(tests, ort_test_begin, ort_test_end);
+}

@@ -1,0 +1,839 @@
+/* Sessions and runs through the table: options, names, errors as programs know them, threads, bindings, profiles. */
+#include "ort_test.h"
+#include <pthread.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+enum { FLOAT = 1, INT64 = 7, STRING = 8 };
+
+/* y = x + b, x [N,2], b a default that may be overridden; with texts about itself. */
+static void write_add(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17);
+
+    mw_value(w, MW_INPUT, "x", FLOAT, "N,2");
+    mw_value(w, MW_INPUT, "b", FLOAT, "2");
+    mw_ones(w, "b", 2);
+    mw_node(w, "Add", "x,b", "y");
+    mw_node(w, "Neg", "y", "z");
+    mw_value(w, MW_OUTPUT, "y", FLOAT, "N,2");
+    mw_value(w, MW_OUTPUT, "z", FLOAT, "N,2");
+    wire_end(w, g);
+    wire_text(w, 2, "a maker");
+    wire_text(w, 4, "com.example");
+    wire_int(w, 5, 42);
+    wire_text(w, 6, "adds");
+    mw_entry(w, 14, "author", "nobody");
+    mw_entry(w, 14, "licence", "none");
+}
+
+static OrtSession *open_add(const OrtSessionOptions *options)
+{
+    wire w = { 0 };
+    OrtSession *s;
+
+    write_add(&w);
+    s = session_of(&w, options);
+    free(w.bytes);
+    return s;
+}
+
+static void check_sum(OrtSession *s, int64_t rows)
+{
+    const int64_t dims[] = { rows, 2 };
+    float *data = calloc((size_t)rows * 2, sizeof *data);
+    OrtValue *x, *y;
+    void *p;
+
+    for (int64_t i = 0; i < rows * 2; i++)
+        data[i] = (float)i;
+    x = tensor(FLOAT, dims, 2, data, (size_t)rows * 2 * sizeof *data);
+    y = run1(s, "x", x, "y");
+    ok(api->GetTensorMutableData(y, &p));
+    for (int64_t i = 0; i < rows * 2; i++)
+        assert_float_equal(((float *)p)[i], (float)i + 1, 0);
+    api->ReleaseValue(x);
+    api->ReleaseValue(y);
+    free(data);
+}
+
+/* ------------------------------------------------------------------ what a session tells */
+
+static void test_names_and_types(void **state)
+{
+    const OrtTensorTypeAndShapeInfo *info;
+    const char *symbols[2];
+    OrtTypeInfo *type;
+    int64_t dims[2];
+    OrtSession *s = open_add(NULL);
+    char *name;
+    size_t n;
+    int t;
+
+    (void)state;
+    ok(api->SessionGetInputCount(s, &n));
+    assert_int_equal(n, 1);
+    ok(api->SessionGetOutputCount(s, &n));
+    assert_int_equal(n, 2);
+    ok(api->SessionGetOverridableInitializerCount(s, &n));
+    assert_int_equal(n, 1);
+    ok(api->SessionGetInputName(s, 0, allocator, &name));
+    assert_string_equal(name, "x");
+    ok(api->AllocatorFree(allocator, name));
+    ok(api->SessionGetOutputName(s, 1, allocator, &name));
+    assert_string_equal(name, "z");
+    ok(api->AllocatorFree(allocator, name));
+    ok(api->SessionGetOverridableInitializerName(s, 0, allocator, &name));
+    assert_string_equal(name, "b");
+    ok(api->AllocatorFree(allocator, name));
+    fails(api->SessionGetInputName(s, 1, allocator, &name), ORT_FAIL, "index out of range");
+    ok(api->SessionGetInputTypeInfo(s, 0, &type));
+    ok(api->GetOnnxTypeFromTypeInfo(type, &t));
+    assert_int_equal(t, ONNX_TYPE_TENSOR);
+    ok(api->CastTypeInfoToTensorInfo(type, &info));
+    ok(api->GetDimensions(info, dims, 2));
+    ok(api->GetSymbolicDimensions(info, symbols, 2));
+    assert_true(dims[0] == -1 && dims[1] == 2);
+    assert_string_equal(symbols[0], "N");
+    assert_string_equal(symbols[1], "");
+    api->ReleaseTypeInfo(type);
+    ok(api->SessionGetOutputTypeInfo(s, 0, &type));
+    api->ReleaseTypeInfo(type);
+    ok(api->SessionGetOverridableInitializerTypeInfo(s, 0, &type));
+    api->ReleaseTypeInfo(type);
+    api->ReleaseSession(s);
+}
+
+static void expect_text(char *text, const char *want)
+{
+    assert_string_equal(text, want);
+    ok(api->AllocatorFree(allocator, text));
+}
+
+static void test_metadata(void **state)
+{
+    OrtSession *s = open_add(NULL);
+    OrtModelMetadata *m;
+    int64_t version, count;
+    char *text = NULL, **keys;
+
+    (void)state;
+    ok(api->SessionGetModelMetadata(s, &m));
+    api->ReleaseSession(s); /* it outlives the session */
+    ok(api->ModelMetadataGetProducerName(m, allocator, &text));
+    expect_text(text, "a maker");
+    ok(api->ModelMetadataGetGraphName(m, allocator, &text));
+    expect_text(text, "g");
+    ok(api->ModelMetadataGetDomain(m, allocator, &text));
+    expect_text(text, "com.example");
+    ok(api->ModelMetadataGetDescription(m, allocator, &text));
+    expect_text(text, "adds");
+    ok(api->ModelMetadataGetGraphDescription(m, allocator, &text));
+    expect_text(text, "");
+    ok(api->ModelMetadataLookupCustomMetadataMap(m, allocator, "author", &text));
+    expect_text(text, "nobody");
+    ok(api->ModelMetadataLookupCustomMetadataMap(m, allocator, "missing", &text));
+    assert_null(text);
+    ok(api->ModelMetadataGetVersion(m, &version));
+    assert_int_equal(version, 42);
+    ok(api->ModelMetadataGetCustomMetadataMapKeys(m, allocator, &keys, &count));
+    assert_int_equal(count, 2);
+    for (int64_t i = 0; i < count; i++)
+        ok(api->AllocatorFree(allocator, keys[i]));
+    ok(api->AllocatorFree(allocator, keys));
+    api->ReleaseModelMetadata(m);
+}
+
+/* ------------------------------------------------------------------ runs */
+
+static void test_run(void **state)
+{
+    OrtSession *s = open_add(NULL);
+
+    (void)state;
+    check_sum(s, 3);
+    check_sum(s, 1);
+    check_sum(s, 1000);
+    api->ReleaseSession(s);
+}
+
+static void test_outputs_in_any_order_and_given(void **state)
+{
+    static const int64_t dims[] = { 1, 2 }, two[] = { 2 }, wrong[] = { 2, 2 };
+    const char *inputs[] = { "b", "x" }, *outputs[] = { "z", "y" };
+    float x[2] = { 1, 2 }, b[2] = { 10, 20 }, z[2] = { 0 }, more[4];
+    const OrtValue *values[] = { tensor(FLOAT, two, 1, b, sizeof b), tensor(FLOAT, dims, 2, x, sizeof x) };
+    OrtValue *made[2] = { tensor(FLOAT, dims, 2, z, sizeof z), NULL };
+    OrtSession *s = open_add(NULL);
+    void *p;
+
+    (void)state;
+    ok(api->Run(s, NULL, inputs, values, 2, outputs, 2, made));
+    assert_true(z[0] == -11 && z[1] == -22); /* straight into the program's memory */
+    ok(api->GetTensorMutableData(made[1], &p));
+    assert_float_equal(((float *)p)[1], 22, 0);
+    api->ReleaseValue(made[0]);
+    api->ReleaseValue(made[1]);
+    made[0] = tensor(FLOAT, wrong, 2, more, sizeof more);
+    made[1] = NULL;
+    fails(api->Run(s, NULL, inputs, values, 2, outputs, 2, made), ORT_INVALID_ARGUMENT,
+          "has shape {2,2} but the computed output shape for this run is {1,2}");
+    assert_null(made[1]);
+    api->ReleaseValue(made[0]);
+    api->ReleaseValue((OrtValue *)(uintptr_t)values[0]);
+    api->ReleaseValue((OrtValue *)(uintptr_t)values[1]);
+    api->ReleaseSession(s);
+}
+
+/* What a run made stays as it is while later runs go on. */
+static void test_results_are_kept(void **state)
+{
+    static const int64_t dims[] = { 1, 2 };
+    float x[2] = { 1, 2 };
+    OrtValue *in = tensor(FLOAT, dims, 2, x, sizeof x), *kept, *later;
+    OrtSession *s = open_add(NULL);
+    void *p;
+
+    (void)state;
+    kept = run1(s, "x", in, "y");
+    x[0] = 100;
+    later = run1(s, "x", in, "y");
+    ok(api->GetTensorMutableData(kept, &p));
+    assert_float_equal(((float *)p)[0], 2, 0);
+    ok(api->GetTensorMutableData(later, &p));
+    assert_float_equal(((float *)p)[0], 101, 0);
+    api->ReleaseValue(later);
+    api->ReleaseSession(s);
+    ok(api->GetTensorMutableData(kept, &p)); /* results outlive the session */
+    assert_float_equal(((float *)p)[0], 2, 0);
+    api->ReleaseValue(kept);
+    api->ReleaseValue(in);
+}
+
+static void test_wrong_inputs(void **state)
+{
+    static const int64_t good[] = { 1, 2 }, long_row[] = { 1, 3 }, flat[] = { 2 };
+    const char *x_name = "x", *bad_name = "nope", *y_name = "y";
+    int64_t ints[2] = { 0 };
+    float data[3] = { 0 };
+    OrtSession *s = open_add(NULL);
+    OrtValue *x = tensor(FLOAT, good, 2, data, 8), *wide = tensor(FLOAT, long_row, 2, data, 12),
+             *row = tensor(FLOAT, flat, 1, data, 8), *wrong = tensor(INT64, good, 2, ints, 16), *out = NULL;
+    const OrtValue *in = x;
+
+    (void)state;
+    fails(api->Run(s, NULL, &bad_name, &in, 1, &y_name, 1, &out), ORT_INVALID_ARGUMENT, "Invalid input name: nope");
+    fails(api->Run(s, NULL, &x_name, &in, 1, &bad_name, 1, &out), ORT_INVALID_ARGUMENT, "Invalid output name: nope");
+    fails(api->Run(s, NULL, NULL, NULL, 0, &y_name, 1, &out), ORT_FAIL, "Missing Input: x");
+    fails(api->Run(s, NULL, &x_name, &in, 1, &y_name, 0, &out), ORT_INVALID_ARGUMENT,
+          "t least one output should be requested");
+    in = row;
+    fails(api->Run(s, NULL, &x_name, &in, 1, &y_name, 1, &out), ORT_INVALID_ARGUMENT,
+          "Invalid rank for input: x Got: 1 Expected: 2 Please fix either the inputs/outputs or the model.");
+    in = wide;
+    fails(api->Run(s, NULL, &x_name, &in, 1, &y_name, 1, &out), ORT_INVALID_ARGUMENT,
+          "Got invalid dimensions for input: x for the following indices\n index: 1 Got: 3 Expected: 2\n");
+    in = wrong;
+    fails(api->Run(s, NULL, &x_name, &in, 1, &y_name, 1, &out), ORT_INVALID_ARGUMENT,
+          "Unexpected input data type. Actual: (tensor(int64)) , expected: (tensor(float))");
+    assert_null(out);
+    check_sum(s, 2); /* the session is none the worse */
+    api->ReleaseValue(x);
+    api->ReleaseValue(wide);
+    api->ReleaseValue(row);
+    api->ReleaseValue(wrong);
+    api->ReleaseSession(s);
+}
+
+/* Programs feed [1] where the model has a scalar. */
+static void test_one_element_for_a_scalar(void **state)
+{
+    static const int64_t one[] = { 1 }, two[] = { 2 };
+    const char *x_name = "x", *y_name = "y";
+    float data[2] = { 5, 6 };
+    OrtValue *x = tensor(FLOAT, one, 1, data, 4), *pair = tensor(FLOAT, two, 1, data, 8), *y;
+    const OrtValue *fed = pair;
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    OrtSession *s;
+    void *p;
+
+    (void)state;
+    mw_value(&w, MW_INPUT, "x", FLOAT, "");
+    mw_node(&w, "Neg", "x", "y");
+    mw_value(&w, MW_OUTPUT, "y", FLOAT, NULL);
+    wire_end(&w, g);
+    s = session_of(&w, NULL);
+    y = run1(s, "x", x, "y");
+    ok(api->GetTensorMutableData(y, &p));
+    assert_float_equal(*(float *)p, -5, 0);
+    api->ReleaseValue(y);
+    y = NULL;
+    if (ours())
+        fails(api->Run(s, NULL, &x_name, &fed, 1, &y_name, 1, &y), ORT_INVALID_ARGUMENT, "Invalid rank for input: x");
+    api->ReleaseValue(x);
+    api->ReleaseValue(pair);
+    api->ReleaseSession(s);
+    free(w.bytes);
+}
+
+static void test_texts_through_a_model(void **state)
+{
+    static const int64_t dims[] = { 2 };
+    static const char *const texts[] = { "left", "right" };
+    OrtValue *in = NULL, *out, *given = NULL;
+    const char *x_name = "x", *y_name = "y";
+    const OrtValue *fed;
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    OrtSession *s;
+    char text[8];
+
+    (void)state;
+    mw_value(&w, MW_INPUT, "x", STRING, "N");
+    mw_node(&w, "Identity", "x", "y");
+    mw_value(&w, MW_OUTPUT, "y", STRING, "N");
+    wire_end(&w, g);
+    s = session_of(&w, NULL);
+    ok(api->CreateTensorAsOrtValue(allocator, dims, 1, STRING, &in));
+    ok(api->FillStringTensor(in, texts, 2));
+    out = run1(s, "x", in, "y");
+    ok(api->GetStringTensorElement(out, 5, 1, text));
+    assert_memory_equal(text, "right", 5);
+    api->ReleaseValue(out);
+    ok(api->CreateTensorAsOrtValue(allocator, dims, 1, STRING, &given));
+    fed = in;
+    ok(api->Run(s, NULL, &x_name, &fed, 1, &y_name, 1, &given));
+    ok(api->GetStringTensorElement(given, 4, 0, text));
+    assert_memory_equal(text, "left", 4);
+    api->ReleaseValue(given);
+    api->ReleaseValue(in);
+    api->ReleaseSession(s);
+    free(w.bytes);
+}
+
+static void test_sequence_made_by_a_model(void **state)
+{
+    static const int64_t dims[] = { 3 };
+    float x[3] = { 1, 2, 3 };
+    OrtValue *in = tensor(FLOAT, dims, 1, x, sizeof x), *list, *item;
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17), value, type, sequence, inner, t;
+    OrtSession *s;
+    size_t n;
+    void *p;
+    int kind;
+
+    (void)state;
+    mw_value(&w, MW_INPUT, "x", FLOAT, "3");
+    mw_node(&w, "Neg", "x", "y");
+    mw_node(&w, "SequenceConstruct", "x,y", "s");
+    value = wire_begin(&w, MW_OUTPUT);
+    wire_text(&w, 1, "s");
+    type = wire_begin(&w, 2);
+    sequence = wire_begin(&w, 4);
+    inner = wire_begin(&w, 1);
+    t = wire_begin(&w, 1);
+    mw_tensor_type(&w, FLOAT, NULL);
+    wire_end(&w, t);
+    wire_end(&w, inner);
+    wire_end(&w, sequence);
+    wire_end(&w, type);
+    wire_end(&w, value);
+    wire_end(&w, g);
+    s = session_of(&w, NULL);
+    list = run1(s, "x", in, "s");
+    ok(api->GetValueType(list, &kind));
+    assert_int_equal(kind, ONNX_TYPE_SEQUENCE);
+    ok(api->GetValueCount(list, &n));
+    assert_int_equal(n, 2);
+    ok(api->GetValue(list, 1, allocator, &item));
+    api->ReleaseValue(list); /* the item stays */
+    ok(api->GetTensorMutableData(item, &p));
+    assert_float_equal(((float *)p)[2], -3, 0);
+    api->ReleaseValue(item);
+    api->ReleaseValue(in);
+    api->ReleaseSession(s);
+    free(w.bytes);
+}
+
+/* ------------------------------------------------------------------ files that are no models */
+
+static void test_models_that_cannot_be_opened(void **state)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    OrtSession *s = NULL;
+
+    (void)state;
+    fails(api->CreateSession(env, "/nowhere/model.onnx", NULL, &s), ORT_NO_SUCHFILE,
+          "Load model from /nowhere/model.onnx failed:Load model /nowhere/model.onnx failed. File doesn't exist");
+    fails(api->CreateSessionFromArray(env, "not a model at all", 18, NULL, &s), ORT_INVALID_PROTOBUF,
+          "protobuf parsing failed");
+    assert_null(s);
+    mw_value(&w, MW_INPUT, "x", FLOAT, "2");
+    mw_node(&w, "Relu", "nothing", "y");
+    mw_value(&w, MW_OUTPUT, "y", FLOAT, "2");
+    wire_end(&w, g);
+    fails(api->CreateSessionFromArray(env, w.bytes, w.count, NULL, &s),
+          ours() ? ORT_INVALID_GRAPH : ORT_INVALID_ARGUMENT, "");
+    assert_null(s);
+    free(w.bytes);
+}
+
+/* ------------------------------------------------------------------ options */
+
+static void test_session_options(void **state)
+{
+    OrtSessionOptions *o, *copy;
+    OrtKeyValuePairs *entries;
+    char text[32];
+    size_t n = sizeof text;
+    OrtSession *s;
+    int value;
+
+    (void)state;
+    ok(api->CreateSessionOptions(&o));
+    ok(api->SetIntraOpNumThreads(o, 1));
+    ok(api->SetInterOpNumThreads(o, 1));
+    ok(api->SetSessionGraphOptimizationLevel(o, 1));
+    fails(api->SetSessionGraphOptimizationLevel(o, 57), ORT_INVALID_ARGUMENT, "graph_optimization_level is not valid");
+    ok(api->SetSessionExecutionMode(o, 1));
+    ok(api->GetSessionExecutionMode(o, &value));
+    assert_int_equal(value, 1);
+    ok(api->DisableMemPattern(o));
+    ok(api->GetMemPatternEnabled(o, &value));
+    assert_int_equal(value, 0);
+    ok(api->EnableMemPattern(o));
+    ok(api->DisableCpuMemArena(o));
+    ok(api->EnableCpuMemArena(o));
+    ok(api->SetSessionLogId(o, "mine"));
+    ok(api->SetSessionLogSeverityLevel(o, 3));
+    ok(api->SetSessionLogVerbosityLevel(o, 0));
+    ok(api->SetDeterministicCompute(o, true));
+    ok(api->AddFreeDimensionOverrideByName(o, "N", 2));
+    ok(api->AddSessionConfigEntry(o, "session.disable_prepacking", "1"));
+    ok(api->HasSessionConfigEntry(o, "session.disable_prepacking", &value));
+    assert_int_equal(value, 1);
+    ok(api->GetSessionConfigEntry(o, "session.disable_prepacking", text, &n));
+    assert_string_equal(text, "1");
+    assert_int_equal(n, 2);
+    fails(api->GetSessionConfigEntry(o, "missing", text, &n), ORT_INVALID_ARGUMENT, "was not found");
+    ok(api->GetSessionOptionsConfigEntries(o, &entries));
+    assert_string_equal(api->GetKeyValue(entries, "session.disable_prepacking"), "1");
+    api->ReleaseKeyValuePairs(entries);
+    ok(api->CloneSessionOptions(o, &copy));
+    api->ReleaseSessionOptions(o);
+    s = open_add(copy);
+    check_sum(s, 2);
+    api->ReleaseSession(s);
+    api->ReleaseSessionOptions(copy);
+}
+
+/* Entries named like options of inlay are these; a wrong value is refused with inlay's words. */
+static void test_options_of_inlay(void **state)
+{
+    OrtSession *s = NULL;
+    OrtSessionOptions *o;
+    wire w = { 0 };
+
+    (void)state;
+    if (!ours())
+        return;
+    write_add(&w);
+    ok(api->CreateSessionOptions(&o));
+    ok(api->AddSessionConfigEntry(o, "inlay.policy", "nonsense"));
+    fails(api->CreateSessionFromArray(env, w.bytes, w.count, o, &s), ORT_INVALID_ARGUMENT, "policy");
+    ok(api->AddSessionConfigEntry(o, "inlay.policy", "priority"));
+    (void)setenv("INLAY_INTRA_THREADS", "many", 1); /* the environment counts underneath */
+    fails(api->CreateSessionFromArray(env, w.bytes, w.count, o, &s), ORT_INVALID_ARGUMENT, "INLAY_INTRA_THREADS");
+    (void)unsetenv("INLAY_INTRA_THREADS");
+    ok(api->SessionOptionsAppendExecutionProvider(o, "reference", NULL, NULL, 0));
+    ok(api->CreateSessionFromArray(env, w.bytes, w.count, o, &s));
+    check_sum(s, 2);
+    api->ReleaseSession(s);
+    fails(api->SessionOptionsAppendExecutionProvider(o, "XNNPACK", NULL, NULL, 0), ORT_INVALID_ARGUMENT,
+          "Unknown provider name");
+    ok(api->SessionOptionsAppendExecutionProvider(o, "no_such_provider", NULL, NULL, 0));
+    fails(api->CreateSessionFromArray(env, w.bytes, w.count, o, &s), ORT_INVALID_ARGUMENT, "no_such_provider");
+    api->ReleaseSessionOptions(o);
+    free(w.bytes);
+}
+
+static void test_creation_is_cancelled(void **state)
+{
+    OrtSession *s = NULL;
+    OrtSessionOptions *o;
+    wire w = { 0 };
+
+    (void)state;
+    write_add(&w);
+    ok(api->CreateSessionOptions(&o));
+    ok(api->SessionOptionsSetLoadCancellationFlag(o, true));
+    fails(api->CreateSessionFromArray(env, w.bytes, w.count, o, &s), ORT_MODEL_LOAD_CANCELED, "");
+    ok(api->SessionOptionsSetLoadCancellationFlag(o, false));
+    ok(api->CreateSessionFromArray(env, w.bytes, w.count, o, &s));
+    api->ReleaseSession(s);
+    api->ReleaseSessionOptions(o);
+    free(w.bytes);
+}
+
+static int lines;
+static void hear(void *param, OrtLoggingLevel severity, const char *category, const char *logid, const char *location,
+                 const char *message)
+{
+    (void)severity, (void)category, (void)location, (void)message;
+    assert_ptr_equal(param, &lines);
+    assert_string_equal(logid, "heard");
+    lines++;
+}
+
+static void test_log_of_a_session(void **state)
+{
+    OrtSessionOptions *o;
+    OrtSession *s;
+
+    (void)state;
+    lines = 0;
+    ok(api->CreateSessionOptions(&o));
+    ok(api->SetSessionLogId(o, "heard"));
+    ok(api->SetSessionLogSeverityLevel(o, ORT_LOGGING_LEVEL_VERBOSE));
+    ok(api->SetUserLoggingFunction(o, hear, &lines));
+    ok(api->AddSessionConfigEntry(o, "some.unknown.entry", "1"));
+    s = open_add(o);
+    assert_true(lines > 0);
+    api->ReleaseSession(s);
+    api->ReleaseSessionOptions(o);
+}
+
+/* ------------------------------------------------------------------ options of a run */
+
+static void test_run_options(void **state)
+{
+    static const int64_t dims[] = { 1, 2 };
+    const char *x_name = "x", *y_name = "y", *tag;
+    float data[2] = { 0 };
+    OrtValue *x = tensor(FLOAT, dims, 2, data, sizeof data), *y = NULL;
+    const OrtValue *in = x;
+    OrtSession *s = open_add(NULL);
+    OrtRunOptions *o;
+    int n;
+
+    (void)state;
+    ok(api->CreateRunOptions(&o));
+    ok(api->RunOptionsSetRunTag(o, "tag"));
+    ok(api->RunOptionsGetRunTag(o, &tag));
+    assert_string_equal(tag, "tag");
+    ok(api->RunOptionsSetRunLogSeverityLevel(o, 3));
+    ok(api->RunOptionsGetRunLogSeverityLevel(o, &n));
+    assert_int_equal(n, 3);
+    ok(api->RunOptionsSetRunLogVerbosityLevel(o, 1));
+    ok(api->RunOptionsGetRunLogVerbosityLevel(o, &n));
+    assert_int_equal(n, 1);
+    ok(api->AddRunConfigEntry(o, "memory.enable_memory_arena_shrinkage", ""));
+    assert_non_null(api->GetRunConfigEntry(o, "memory.enable_memory_arena_shrinkage"));
+    assert_null(api->GetRunConfigEntry(o, "missing"));
+    ok(api->RunOptionsSetTerminate(o));
+    fails(api->Run(s, o, &x_name, &in, 1, &y_name, 1, &y), ORT_FAIL, "Exiting due to terminate flag being set to true");
+    assert_null(y);
+    ok(api->RunOptionsUnsetTerminate(o));
+    ok(api->Run(s, o, &x_name, &in, 1, &y_name, 1, &y));
+    api->ReleaseValue(y);
+    api->ReleaseRunOptions(o);
+    api->ReleaseValue(x);
+    api->ReleaseSession(s);
+}
+
+/* A loop of a billion rounds, which only termination ends. */
+static void write_endless(wire *w)
+{
+    static const int64_t rounds = INT64_C(1) << 40;
+    wire_mark g = mw_begin(w, 8, 17), t, node;
+    mw_body body;
+
+    t = wire_begin(w, MW_INITIALIZER);
+    mw_tensor_head(w, "rounds", INT64, 0, NULL);
+    wire_bytes(w, 9, (const char *)&rounds, sizeof rounds);
+    wire_end(w, t);
+    mw_value(w, MW_INPUT, "x", FLOAT, "2");
+    node = mw_node_begin(w, "Loop", "rounds,_,x", "y");
+    body = mw_body_begin(w, "body", "body");
+    mw_value(w, MW_INPUT, "i", INT64, "");
+    mw_value(w, MW_INPUT, "go", 9, "");
+    mw_value(w, MW_INPUT, "v", FLOAT, "2");
+    mw_node(w, "Identity", "go", "go_on");
+    mw_node(w, "Neg", "v", "w");
+    mw_value(w, MW_OUTPUT, "go_on", 9, "");
+    mw_value(w, MW_OUTPUT, "w", FLOAT, "2");
+    mw_body_end(w, body);
+    wire_end(w, node);
+    mw_value(w, MW_OUTPUT, "y", FLOAT, "2");
+    wire_end(w, g);
+}
+
+static void *terminate_soon(void *user)
+{
+    (void)usleep(50000);
+    ok(api->RunOptionsSetTerminate(user));
+    return NULL;
+}
+
+static void test_a_run_is_terminated(void **state)
+{
+    static const int64_t dims[] = { 2 };
+    const char *x_name = "x", *y_name = "y";
+    float data[2] = { 1, 2 };
+    OrtValue *x = tensor(FLOAT, dims, 1, data, sizeof data), *y = NULL;
+    const OrtValue *in = x;
+    OrtRunOptions *o;
+    pthread_t thread;
+    wire w = { 0 };
+    OrtSession *s;
+
+    (void)state;
+    write_endless(&w);
+    s = session_of(&w, NULL);
+    ok(api->CreateRunOptions(&o));
+    assert_int_equal(pthread_create(&thread, NULL, terminate_soon, o), 0);
+    fails(api->Run(s, o, &x_name, &in, 1, &y_name, 1, &y), ORT_FAIL, "Exiting due to terminate flag being set to true");
+    (void)pthread_join(thread, NULL);
+    assert_null(y);
+    api->ReleaseRunOptions(o);
+    api->ReleaseValue(x);
+    api->ReleaseSession(s);
+    free(w.bytes);
+}
+
+/* ------------------------------------------------------------------ threads */
+
+static void *run_often(void *user)
+{
+    for (int i = 0; i < 50; i++)
+        check_sum(user, 1 + i % 7);
+    return NULL;
+}
+
+static void test_many_threads_run_one_session(void **state)
+{
+    OrtSession *s = open_add(NULL);
+    pthread_t threads[6];
+
+    (void)state;
+    (void)cpu(); /* made once, by one thread */
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run_often, s), 0);
+    for (int i = 0; i < 6; i++)
+        (void)pthread_join(threads[i], NULL);
+    api->ReleaseSession(s);
+}
+
+static pthread_mutex_t called_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t called_cond = PTHREAD_COND_INITIALIZER;
+static int called;
+
+static void when_done(void *user, OrtValue **outputs, size_t count, OrtStatus *status)
+{
+    (void)pthread_mutex_lock(&called_lock);
+    called = status == NULL && count == 1 && outputs[0] != NULL && user == &called ? 1 : -1;
+    (void)pthread_cond_signal(&called_cond);
+    (void)pthread_mutex_unlock(&called_lock);
+    api->ReleaseStatus(status);
+}
+
+static void test_run_async(void **state)
+{
+    static const int64_t dims[] = { 1, 2 };
+    const char *x_name = "x", *y_name = "y";
+    float data[2] = { 0 };
+    OrtValue *x = tensor(FLOAT, dims, 2, data, sizeof data), *y = NULL;
+    const OrtValue *in = x;
+    OrtSessionOptions *o;
+    OrtSession *s;
+
+    (void)state;
+    ok(api->CreateSessionOptions(&o));
+    ok(api->SetIntraOpNumThreads(o, 2)); /* theirs wants a thread besides the caller's */
+    s = open_add(o);
+    called = 0;
+    ok(api->RunAsync(s, NULL, &x_name, &in, 1, &y_name, 1, &y, when_done, &called));
+    (void)pthread_mutex_lock(&called_lock);
+    while (called == 0)
+        (void)pthread_cond_wait(&called_cond, &called_lock);
+    (void)pthread_mutex_unlock(&called_lock);
+    assert_int_equal(called, 1);
+    api->ReleaseValue(y);
+    api->ReleaseValue(x);
+    api->ReleaseSession(s);
+    api->ReleaseSessionOptions(o);
+}
+
+/* ------------------------------------------------------------------ bindings */
+
+static void test_binding(void **state)
+{
+    static const int64_t dims[] = { 1, 2 };
+    float x[2] = { 1, 2 }, z[2] = { 0 };
+    OrtValue *in = tensor(FLOAT, dims, 2, x, sizeof x), *out = tensor(FLOAT, dims, 2, z, sizeof z), **values;
+    OrtSession *s = open_add(NULL);
+    OrtIoBinding *b;
+    size_t n, *lengths;
+    char *names;
+    void *p;
+
+    (void)state;
+    ok(api->CreateIoBinding(s, &b));
+    ok(api->BindInput(b, "x", in));
+    ok(api->BindOutput(b, "z", out));
+    ok(api->BindOutputToDevice(b, "y", cpu()));
+    fails(api->BindInput(b, "nope", in), ours() ? ORT_INVALID_ARGUMENT : ORT_FAIL, "nope");
+    ok(api->SynchronizeBoundInputs(b));
+    ok(api->RunWithBinding(s, NULL, b));
+    ok(api->SynchronizeBoundOutputs(b));
+    assert_true(z[0] == -2 && z[1] == -3);
+    ok(api->GetBoundOutputNames(b, allocator, &names, &lengths, &n));
+    assert_int_equal(n, 2);
+    assert_memory_equal(names, "zy", 2);
+    ok(api->AllocatorFree(allocator, names));
+    ok(api->AllocatorFree(allocator, lengths));
+    ok(api->GetBoundOutputValues(b, allocator, &values, &n));
+    ok(api->GetTensorMutableData(values[1], &p));
+    assert_float_equal(((float *)p)[1], 3, 0);
+    for (size_t i = 0; i < n; i++)
+        api->ReleaseValue(values[i]);
+    ok(api->AllocatorFree(allocator, values));
+    x[0] = 5;
+    ok(api->RunWithBinding(s, NULL, b));
+    assert_float_equal(z[0], -6, 0);
+    api->ClearBoundInputs(b);
+    api->ClearBoundOutputs(b);
+    api->ReleaseIoBinding(b);
+    api->ReleaseValue(in);
+    api->ReleaseValue(out);
+    api->ReleaseSession(s);
+}
+
+/* ------------------------------------------------------------------ profiles, and the optimised model */
+
+static bool is_trace(const char *path)
+{
+    char text[4096];
+    FILE *f = fopen(path, "r");
+    size_t n;
+
+    if (f == NULL)
+        return false;
+    n = fread(text, 1, sizeof text - 1, f);
+    text[n] = '\0';
+    (void)fclose(f);
+    (void)unlink(path);
+    return strstr(text, "\"ph\"") != NULL;
+}
+
+static void test_profile(void **state)
+{
+    char prefix[] = "/tmp/ort_profile_XXXXXX", *path;
+    OrtSessionOptions *o;
+    OrtSession *s;
+    uint64_t start;
+    int fd = mkstemp(prefix);
+
+    (void)state;
+    (void)close(fd);
+    ok(api->CreateSessionOptions(&o));
+    ok(api->EnableProfiling(o, prefix));
+    s = open_add(o);
+    ok(api->SessionGetProfilingStartTimeNs(s, &start));
+    assert_true(start > 0);
+    check_sum(s, 2);
+    ok(api->SessionEndProfiling(s, allocator, &path));
+    assert_memory_equal(path, prefix, strlen(prefix));
+    assert_true(is_trace(path));
+    ok(api->AllocatorFree(allocator, path));
+    check_sum(s, 2);
+    api->ReleaseSession(s);
+    ok(api->DisableProfiling(o));
+    s = open_add(o);
+    api->ReleaseSession(s);
+    api->ReleaseSessionOptions(o);
+    (void)unlink(prefix);
+}
+
+static void test_model_from_a_file_and_optimised(void **state)
+{
+    char path[] = "/tmp/ort_model_XXXXXX", optimised[64];
+    OrtSessionOptions *o;
+    OrtSession *s = NULL;
+    wire w = { 0 };
+    int fd = mkstemp(path);
+
+    (void)state;
+    write_add(&w);
+    assert_int_equal(write(fd, w.bytes, w.count), w.count);
+    (void)close(fd);
+    free(w.bytes);
+    (void)snprintf(optimised, sizeof optimised, "%s.optimised", path);
+    ok(api->CreateSessionOptions(&o));
+    ok(api->SetOptimizedModelFilePath(o, optimised));
+    ok(api->CreateSession(env, path, o, &s));
+    check_sum(s, 2);
+    api->ReleaseSession(s);
+    api->ReleaseSessionOptions(o);
+    ok(api->CreateSession(env, optimised, NULL, &s));
+    check_sum(s, 2);
+    api->ReleaseSession(s);
+    (void)unlink(path);
+    (void)unlink(optimised);
+}
+
+static void test_environments(void **state)
+{
+    OrtThreadingOptions *threads;
+    OrtEnv *other;
+    OrtSession *s;
+
+    (void)state;
+    ok(api->CreateThreadingOptions(&threads));
+    ok(api->SetGlobalIntraOpNumThreads(threads, 1));
+    ok(api->SetGlobalInterOpNumThreads(threads, 1));
+    ok(api->SetGlobalSpinControl(threads, 0));
+    if (ours()) { /* a process has one environment, and theirs has no pool yet */
+        ok(api->CreateEnvWithGlobalThreadPools(ORT_LOGGING_LEVEL_FATAL, "other", threads, &other));
+        s = open_add(NULL);
+        check_sum(s, 1);
+        api->ReleaseSession(s);
+        api->ReleaseEnv(other);
+    }
+    api->ReleaseThreadingOptions(threads);
+    if (ours())
+        fails(api->CreateEnv(17, "x", &other), ORT_INVALID_ARGUMENT, "logging level 17");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names_and_types),
+        cmocka_unit_test(test_metadata),
+        cmocka_unit_test(test_run),
+        cmocka_unit_test(test_outputs_in_any_order_and_given),
+        cmocka_unit_test(test_results_are_kept),
+        cmocka_unit_test(test_wrong_inputs),
+        cmocka_unit_test(test_one_element_for_a_scalar),
+        cmocka_unit_test(test_texts_through_a_model),
+        cmocka_unit_test(test_sequence_made_by_a_model),
+        cmocka_unit_test(test_models_that_cannot_be_opened),
+        cmocka_unit_test(test_session_options),
+        cmocka_unit_test(test_options_of_inlay),
+        cmocka_unit_test(test_creation_is_cancelled),
+        cmocka_unit_test(test_log_of_a_session),
+        cmocka_unit_test(test_run_options),
+        cmocka_unit_test(test_a_run_is_terminated),
+        cmocka_unit_test(test_many_threads_run_one_session),
+        cmocka_unit_test(test_run_async),
+        cmocka_unit_test(test_binding),
+        cmocka_unit_test(test_profile),
+        cmocka_unit_test(test_model_from_a_file_and_optimised),
+        cmocka_unit_test(test_environments),
+    };
+
+    return cmocka_run_group_tests(tests, ort_test_begin, ort_test_end);
+}

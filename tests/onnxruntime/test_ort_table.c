@@ -1,0 +1,202 @@
+/* The table: its order, versions, and what entries answer that are not here. */
+#include "ort_test.h"
+#include <stddef.h>
+
+typedef void (*any_fn)(void);
+static const struct {
+    const char *name, *state;
+    size_t at;
+} rows[] = {
+#define ENTRY(state, returns, name, params) { #name, #state, offsetof(OrtApi, name) / sizeof(any_fn) },
+#include "api.def"
+#undef ENTRY
+};
+enum { COUNT = sizeof rows / sizeof rows[0] };
+
+static any_fn entry(size_t i)
+{
+    any_fn fn;
+
+    memcpy(&fn, (const char *)api + i * sizeof fn, sizeof fn);
+    return fn;
+}
+
+static size_t place_of(const char *name)
+{
+    for (size_t i = 0; i < COUNT; i++)
+        if (strcmp(rows[i].name, name) == 0)
+            return i;
+    fail_msg("no entry %s", name);
+    return 0;
+}
+
+/* Where versions of the interface ended, as their headers assert it. */
+static void test_order(void **state)
+{
+    static const struct {
+        const char *last;
+        size_t at;
+    } ends[] = {
+        { "CreateStatus", 0 },
+        { "Run", 9 },
+        { "ReleaseCustomOpDomain", 101 },
+        { "ReleaseModelMetadata", 118 },
+        { "AddFreeDimensionOverrideByName", 124 },
+        { "ReleaseAvailableProviders", 126 },
+        { "SetGlobalSpinControl", 149 },
+        { "ReleaseArenaCfg", 157 },
+        { "GetCurrentGpuDeviceId", 161 },
+        { "CreateSessionFromArrayWithPrepackedWeightsContainer", 169 },
+        { "GetSparseTensorIndices", 191 },
+        { "SynchronizeBoundOutputs", 203 },
+        { "SessionOptionsAppendExecutionProvider_MIGraphX", 209 },
+        { "ReleaseKernelInfo", 218 },
+        { "ReleaseCANNProviderOptions", 224 },
+        { "GetSessionConfigEntry", 238 },
+        { "GetBuildInfoString", 254 },
+        { "KernelContext_GetResource", 265 },
+        { "SetUserLoggingFunction", 266 },
+        { "AddExternalInitializersFromFilesInMemory", 279 },
+        { "SetEpDynamicOptions", 284 },
+        { "GetEpApi", 317 },
+        { "GetInteropApi", 395 },
+        { "KernelContext_GetPreallocatedOutput", 425 },
+    };
+
+    (void)state;
+    assert_int_equal(COUNT, 426);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        assert_int_equal(place_of(ends[i].last), ends[i].at);
+}
+
+static void test_versions(void **state)
+{
+    (void)state;
+    assert_string_equal(base->GetVersionString(), "1.30.0");
+    for (uint32_t v = 1; v <= ORT_VERSION_MINOR; v++)
+        assert_ptr_equal(base->GetApi(v), api);
+    assert_null(base->GetApi(0));
+    assert_null(base->GetApi(ORT_VERSION_MINOR + 1));
+}
+
+static void test_no_entry_is_null(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_int_equal(rows[i].at, i);
+        if (entry(i) == NULL)
+            fail_msg("entry %zu, %s, is NULL", i, rows[i].name);
+    }
+}
+
+/* Ours only: theirs takes the arguments seriously. */
+static void test_absent_entries_say_so(void **state)
+{
+    size_t absent = 0;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT && ours(); i++) {
+        OrtStatus *(*fn)(void) = (OrtStatus * (*)(void)) entry(i);
+        OrtStatus *status;
+
+        if (strcmp(rows[i].state, "ABSENT") != 0)
+            continue;
+        status = fn();
+        assert_non_null(status);
+        assert_int_equal(api->GetErrorCode(status), ORT_NOT_IMPLEMENTED);
+        assert_non_null(strstr(api->GetErrorMessage(status), rows[i].name));
+        api->ReleaseStatus(status);
+        absent++;
+    }
+    assert_true(!ours() || absent > 0);
+}
+
+static void test_accepted_entries_succeed(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT && ours(); i++) {
+        OrtStatus *(*fn)(void) = (OrtStatus * (*)(void)) entry(i);
+
+        if (strcmp(rows[i].state, "ACCEPTED") == 0 || strcmp(rows[i].state, "NOTHING") == 0)
+            assert_null(fn());
+    }
+}
+
+/* The tables that the table leads to are full as well. */
+static void test_inner_tables(void **state)
+{
+    const void *tables[] = { api->GetModelEditorApi(), api->GetCompileApi(), api->GetInteropApi(), api->GetEpApi() };
+
+    (void)state;
+    for (size_t t = 0; t < 4 && ours(); t++)
+        for (size_t i = 1; i < 128; i++) {
+            OrtStatus *(*fn)(void);
+
+            memcpy(&fn, (const char *)tables[t] + i * sizeof fn, sizeof fn);
+            fails(fn(), ORT_NOT_IMPLEMENTED, "not implemented in inlay");
+        }
+}
+
+/* Programs name the release that they were linked to. */
+static void test_symbol_versions(void **state)
+{
+    static const char *const versions[] = {
+#define VERSION(word, text) "VERS_" text,
+#include "versions.def"
+#undef VERSION
+        "VERS_1.30.0"
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof versions / sizeof versions[0] && ours(); i++) {
+        const OrtApiBase *(*get_base)(void);
+        void *symbol = dlvsym(library, "OrtGetApiBase", versions[i]);
+
+        if (symbol == NULL)
+            fail_msg("no OrtGetApiBase@%s", versions[i]);
+        memcpy(&get_base, &symbol, sizeof symbol);
+        assert_ptr_equal(get_base()->GetApi(16), api);
+        assert_non_null(dlvsym(library, "OrtSessionOptionsAppendExecutionProvider_CPU", versions[i]));
+    }
+}
+
+/* What README.md says of the numbers of entries. */
+static void test_readme(void **state)
+{
+    static const char *const states[] = { "WORKS", "KEPT", "ACCEPTED", "NOTHING", "ABSENT" };
+    FILE *f = fopen(INLAY_SOURCE_DIR "/sdk/bindings/onnxruntime/README.md", "r");
+    char text[20000];
+    size_t n;
+
+    (void)state;
+    assert_non_null(f);
+    n = fread(text, 1, sizeof text - 1, f);
+    text[n] = '\0';
+    (void)fclose(f);
+    for (size_t s = 0; s < sizeof states / sizeof states[0]; s++) {
+        char row[64];
+        int count = 0;
+
+        for (size_t i = 0; i < COUNT; i++)
+            count += strcmp(rows[i].state, states[s]) == 0;
+        (void)snprintf(row, sizeof row, "| %s | %d |", states[s], count);
+        if (strstr(text, row) == NULL)
+            fail_msg("README.md lacks '%s'", row);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_no_entry_is_null),
+        cmocka_unit_test(test_absent_entries_say_so),
+        cmocka_unit_test(test_accepted_entries_succeed),
+        cmocka_unit_test(test_inner_tables),
+        cmocka_unit_test(test_symbol_versions),
+        cmocka_unit_test(test_readme),
+    };
+
+    return cmocka_run_group_tests(tests, ort_test_begin, ort_test_end);
+}

@@ -1,0 +1,487 @@
+/* Values, types, memory and lists of pairs, without a session. */
+#include "ort_test.h"
+
+enum { FLOAT = 1, INT32 = 6, INT64 = 7, STRING = 8, FLOAT16 = 10, DOUBLE = 11 };
+
+static void test_status(void **state)
+{
+    OrtStatus *s = api->CreateStatus(ORT_EP_FAIL, "why");
+
+    (void)state;
+    assert_int_equal(api->GetErrorCode(s), ORT_EP_FAIL);
+    assert_string_equal(api->GetErrorMessage(s), "why");
+    api->ReleaseStatus(s);
+}
+
+static void check_shape(const OrtValue *value, int type, size_t rank, const int64_t *dims, size_t count)
+{
+    OrtTensorTypeAndShapeInfo *info;
+    int64_t got[8];
+    size_t n;
+    int t;
+
+    ok(api->GetTensorTypeAndShape(value, &info));
+    ok(api->GetTensorElementType(info, &t));
+    assert_int_equal(t, type);
+    ok(api->GetDimensionsCount(info, &n));
+    assert_int_equal(n, rank);
+    ok(api->GetDimensions(info, got, rank));
+    for (size_t i = 0; i < rank; i++)
+        assert_int_equal(got[i], dims[i]);
+    ok(api->GetTensorShapeElementCount(info, &n));
+    assert_int_equal(n, count);
+    assert_true(api->TensorTypeAndShape_HasShape(info));
+    api->ReleaseTensorTypeAndShapeInfo(info);
+}
+
+static void test_tensor_over_the_programs_memory(void **state)
+{
+    static const int64_t dims[] = { 2, 3 }, place[] = { 1, 2 }, beyond[] = { 2, 0 };
+    float data[6] = { 0, 1, 2, 3, 4, 5 };
+    OrtValue *v = tensor(FLOAT, dims, 2, data, sizeof data);
+    const OrtMemoryInfo *where;
+    const int64_t *shape;
+    const char *name;
+    size_t n;
+    int yes;
+    void *p;
+
+    (void)state;
+    ok(api->IsTensor(v, &yes));
+    assert_int_equal(yes, 1);
+    ok(api->HasValue(v, &yes));
+    assert_int_equal(yes, 1);
+    ok(api->GetTensorMutableData(v, &p));
+    assert_ptr_equal(p, data);
+    ok(api->GetTensorData(v, (const void **)&p));
+    assert_ptr_equal(p, data);
+    ok(api->TensorAt(v, place, 2, &p));
+    assert_ptr_equal(p, data + 5);
+    fails(api->TensorAt(v, beyond, 2, &p), ORT_INVALID_ARGUMENT, "invalid location range");
+    fails(api->TensorAt(v, place, 1, &p), ORT_INVALID_ARGUMENT, "location dimensions do not match shape size");
+    ok(api->GetTensorSizeInBytes(v, &n));
+    assert_int_equal(n, sizeof data);
+    ok(api->GetTensorElementTypeAndShapeDataReference(v, &yes, &shape, &n));
+    assert_true(yes == FLOAT && n == 2 && shape[1] == 3);
+    ok(api->GetTensorMemoryInfo(v, &where));
+    ok(api->MemoryInfoGetName(where, &name));
+    assert_string_equal(name, "Cpu");
+    check_shape(v, FLOAT, 2, dims, 6);
+    api->ReleaseValue(v);
+    api->ReleaseValue(NULL);
+}
+
+static void test_tensors_that_cannot_be(void **state)
+{
+    static const int64_t dims[] = { 2, 3 }, negative[] = { 2, -3 }, huge[] = { INT64_MAX / 2, 8 };
+    float data[6];
+    OrtValue *v = NULL;
+
+    (void)state;
+    fails(api->CreateTensorWithDataAsOrtValue(cpu(), data, 20, dims, 2, FLOAT, &v), ORT_INVALID_ARGUMENT,
+          "not enough space");
+    fails(api->CreateTensorWithDataAsOrtValue(cpu(), data, 24, negative, 2, FLOAT, &v), ORT_INVALID_ARGUMENT,
+          "tried creating tensor with negative value in shape");
+    assert_null(v);
+    if (!ours())
+        return;
+    fails(api->CreateTensorWithDataAsOrtValue(cpu(), data, 24, huge, 2, FLOAT, &v), ORT_INVALID_ARGUMENT, "more bytes");
+    fails(api->CreateTensorWithDataAsOrtValue(cpu(), data, 24, dims, 2, 99, &v), ORT_INVALID_ARGUMENT,
+          "element type 99");
+    fails(api->CreateTensorWithDataAsOrtValue(cpu(), NULL, 24, dims, 2, FLOAT, &v), ORT_INVALID_ARGUMENT, "NULL");
+    fails(api->CreateTensorWithDataAsOrtValue(cpu(), data, 24, dims, 2, STRING, &v), ORT_INVALID_ARGUMENT, "strings");
+    fails(api->CreateTensorAsOrtValue(NULL, dims, 2, FLOAT, &v), ORT_INVALID_ARGUMENT, "allocator is NULL");
+    assert_null(v);
+}
+
+/* Every element type that the interface numbers. */
+static void test_element_types(void **state)
+{
+    static const int64_t dims[] = { 3 };
+
+    (void)state;
+    for (int type = 1; type < ORT_DTYPE_COUNT; type++) {
+        OrtValue *v = NULL;
+
+        if ((type == 14 || type == 15 || type > 23) && !ours())
+            continue; /* complex numbers and the newest types are numbered there, and not much more */
+
+        ok(api->CreateTensorAsOrtValue(allocator, dims, 1, type, &v));
+        check_shape(v, type, 1, dims, 3);
+        api->ReleaseValue(v);
+    }
+}
+
+/* ------------------------------------------------------------------ an allocator of the program */
+
+static int held;
+static const OrtMemoryInfo *own_info(const OrtAllocator *self)
+{
+    (void)self;
+    return cpu();
+}
+static void *own_alloc(OrtAllocator *self, size_t bytes)
+{
+    (void)self;
+    held++;
+    return aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+static void own_free(OrtAllocator *self, void *p)
+{
+    (void)self;
+    held -= p != NULL;
+    free(p);
+}
+static OrtAllocator own = { .version = 16, .Alloc = own_alloc, .Free = own_free, .Info = own_info };
+
+static void test_allocator_of_the_program(void **state)
+{
+    static const int64_t dims[] = { 4, 2 };
+    OrtValue *v = NULL;
+    void *p, *q;
+
+    (void)state;
+    ok(api->CreateTensorAsOrtValue(&own, dims, 2, FLOAT, &v));
+    assert_int_equal(held, 1);
+    ok(api->GetTensorMutableData(v, &p));
+    memset(p, 0, 32);
+    api->ReleaseValue(v);
+    assert_int_equal(held, 0);
+
+    q = own_alloc(&own, 32);
+    ok(api->CreateTensorWithDataAndDeleterAsOrtValue(&own, q, 32, dims, 2, FLOAT, &v));
+    ok(api->GetTensorMutableData(v, &p));
+    assert_ptr_equal(p, q);
+    check_shape(v, FLOAT, 2, dims, 8);
+    api->ReleaseValue(v);
+    assert_int_equal(held, 0);
+}
+
+static void test_default_allocator(void **state)
+{
+    const OrtMemoryInfo *info;
+    OrtKeyValuePairs *stats;
+    void *p;
+    int n;
+
+    (void)state;
+    ok(api->AllocatorAlloc(allocator, 100, &p));
+    memset(p, 1, 100);
+    ok(api->AllocatorFree(allocator, p));
+    ok(api->AllocatorGetInfo(allocator, &info));
+    ok(api->MemoryInfoGetType(info, &n));
+    ok(api->MemoryInfoGetId(info, &n));
+    assert_int_equal(n, 0);
+    ok(api->MemoryInfoGetMemType(info, &n));
+    assert_int_equal(n, ORT_MEM_DEFAULT);
+    if (ours()) {
+        ok(api->AllocatorGetStats(allocator, &stats));
+        api->ReleaseKeyValuePairs(stats);
+    }
+}
+
+static void test_memory_info(void **state)
+{
+    OrtMemoryInfo *a, *b, *c;
+    int n;
+
+    (void)state;
+    ok(api->CreateMemoryInfo("Cpu", ORT_ARENA_ALLOCATOR, 0, ORT_MEM_DEFAULT, &a));
+    ok(api->CreateCpuMemoryInfo(ORT_ARENA_ALLOCATOR, ORT_MEM_DEFAULT, &b));
+    ok(api->CreateCpuMemoryInfo(ORT_DEVICE_ALLOCATOR, ORT_MEM_DEFAULT, &c));
+    ok(api->CompareMemoryInfo(a, b, &n));
+    assert_int_equal(n, 0);
+    ok(api->CompareMemoryInfo(a, c, &n));
+    assert_int_not_equal(n, 0);
+    api->MemoryInfoGetDeviceType(a, &n);
+    assert_int_equal(n, 0);
+    assert_int_equal(api->MemoryInfoGetDeviceMemType(a), 0);
+    assert_int_equal(api->MemoryInfoGetVendorId(a), 0);
+    api->ReleaseMemoryInfo(a);
+    api->ReleaseMemoryInfo(b);
+    api->ReleaseMemoryInfo(c);
+    fails(api->CreateMemoryInfo("Abacus", ORT_ARENA_ALLOCATOR, 0, ORT_MEM_DEFAULT, &a), ORT_INVALID_ARGUMENT,
+          "Specified device is not supported");
+    ok(api->CreateMemoryInfo_V2("Cpu", 0, 0, 0, 0, 0, ORT_DEVICE_ALLOCATOR, &a));
+    api->ReleaseMemoryInfo(a);
+}
+
+/* ------------------------------------------------------------------ texts */
+
+static void test_strings(void **state)
+{
+    static const int64_t dims[] = { 3 };
+    static const char *const texts[] = { "one", "", "three" };
+    size_t offsets[3], n;
+    char all[16], *room;
+    OrtValue *v = NULL;
+
+    (void)state;
+    ok(api->CreateTensorAsOrtValue(allocator, dims, 1, STRING, &v));
+    ok(api->FillStringTensor(v, texts, 3));
+    ok(api->GetStringTensorDataLength(v, &n));
+    assert_int_equal(n, 8);
+    ok(api->GetStringTensorContent(v, all, n, offsets, 3));
+    assert_memory_equal(all, "onethree", 8);
+    assert_true(offsets[0] == 0 && offsets[1] == 3 && offsets[2] == 3);
+    fails(api->GetStringTensorContent(v, all, 7, offsets, 3), ORT_FAIL, "");
+    fails(api->GetStringTensorContent(v, all, 8, offsets, 2), ORT_FAIL, "");
+    ok(api->FillStringTensorElement(v, "two", 1));
+    ok(api->GetStringTensorElementLength(v, 1, &n));
+    assert_int_equal(n, 3);
+    ok(api->GetStringTensorElement(v, 3, 1, all));
+    assert_memory_equal(all, "two", 3);
+    ok(api->GetResizedStringTensorElementBuffer(v, 0, 4, &room));
+    memcpy(room, "four", 4);
+    ok(api->GetStringTensorElement(v, 4, 0, all));
+    assert_memory_equal(all, "four", 4);
+    fails(api->FillStringTensor(v, texts, 2), ORT_INVALID_ARGUMENT, "input array doesn't equal tensor size");
+    fails(api->GetStringTensorElementLength(v, 3, &n), ORT_INVALID_ARGUMENT, "index is out of bounds");
+    fails(api->FillStringTensorElement(v, "x", 3), ORT_INVALID_ARGUMENT, "index is out of bounds");
+    fails(api->GetTensorSizeInBytes(v, &n), ORT_INVALID_ARGUMENT, "tring tensors are not supported");
+    api->ReleaseValue(v);
+}
+
+/* ------------------------------------------------------------------ sequences and maps */
+
+static void test_sequences(void **state)
+{
+    static const int64_t dims[] = { 2 };
+    float a[2] = { 1, 2 }, b[2] = { 3, 4 };
+    const OrtValue *items[2] = { tensor(FLOAT, dims, 1, a, sizeof a), tensor(FLOAT, dims, 1, b, sizeof b) };
+    OrtValue *list = NULL, *item = NULL;
+    const OrtSequenceTypeInfo *sequence;
+    OrtTypeInfo *type, *element;
+    size_t n;
+    void *p;
+    int t;
+
+    (void)state;
+    ok(api->CreateValue(items, 2, ONNX_TYPE_SEQUENCE, &list));
+    api->ReleaseValue((OrtValue *)(uintptr_t)items[0]); /* the list holds them */
+    api->ReleaseValue((OrtValue *)(uintptr_t)items[1]);
+    ok(api->GetValueCount(list, &n));
+    assert_int_equal(n, 2);
+    ok(api->GetValue(list, 1, allocator, &item));
+    ok(api->GetTensorMutableData(item, &p));
+    assert_float_equal(((float *)p)[1], 4, 0);
+    api->ReleaseValue(item);
+    fails(api->GetValue(list, 2, allocator, &item), ORT_FAIL, "");
+    ok(api->GetValueType(list, &t));
+    assert_int_equal(t, ONNX_TYPE_SEQUENCE);
+    ok(api->GetTypeInfo(list, &type));
+    ok(api->CastTypeInfoToSequenceTypeInfo(type, &sequence));
+    ok(api->GetSequenceElementType(sequence, &element));
+    ok(api->GetOnnxTypeFromTypeInfo(element, &t));
+    assert_int_equal(t, ONNX_TYPE_TENSOR);
+    api->ReleaseTypeInfo(element);
+    api->ReleaseTypeInfo(type);
+    api->ReleaseValue(list);
+    fails(api->CreateValue(items, 0, ONNX_TYPE_SEQUENCE, &list), ORT_FAIL, "Number of values should be at least 1");
+}
+
+static void test_maps(void **state)
+{
+    static const int64_t dims[] = { 2 };
+    int64_t keys[2] = { 7, 9 };
+    float values[2] = { 0.5f, 0.25f };
+    const OrtValue *parts[2] = { tensor(INT64, dims, 1, keys, sizeof keys),
+                                 tensor(FLOAT, dims, 1, values, sizeof values) };
+    const OrtMapTypeInfo *map_type;
+    OrtValue *map = NULL, *part;
+    OrtTypeInfo *type, *inner;
+    size_t n;
+    void *p;
+    int t;
+
+    (void)state;
+    ok(api->CreateValue(parts, 2, ONNX_TYPE_MAP, &map));
+    ok(api->GetValueCount(map, &n));
+    assert_int_equal(n, 2);
+    ok(api->GetValue(map, 0, allocator, &part));
+    ok(api->GetTensorMutableData(part, &p));
+    assert_true(((int64_t *)p)[0] == 7 && ((int64_t *)p)[1] == 9);
+    api->ReleaseValue(part);
+    ok(api->GetTypeInfo(map, &type));
+    ok(api->CastTypeInfoToMapTypeInfo(type, &map_type));
+    ok(api->GetMapKeyType(map_type, &t));
+    assert_int_equal(t, INT64);
+    ok(api->GetMapValueType(map_type, &inner));
+    api->ReleaseTypeInfo(inner);
+    api->ReleaseTypeInfo(type);
+    api->ReleaseValue(map);
+    fails(api->CreateValue(parts, 1, ONNX_TYPE_MAP, &map), ours() ? ORT_INVALID_ARGUMENT : ORT_FAIL, "");
+    api->ReleaseValue((OrtValue *)(uintptr_t)parts[0]);
+    api->ReleaseValue((OrtValue *)(uintptr_t)parts[1]);
+}
+
+/* ------------------------------------------------------------------ sparse tensors */
+
+static void test_sparse(void **state)
+{
+    static const int64_t dims[] = { 3, 3 }, values_dims[] = { 2 }, coo[] = { 1, 5 }, inner[] = { 1, 2 },
+                         outer[] = { 0, 1, 2, 2 };
+    static const float values[] = { 1.5f, 2.5f };
+    OrtTensorTypeAndShapeInfo *info;
+    const void *p;
+    OrtValue *v;
+    size_t n;
+    int t;
+
+    (void)state;
+    ok(api->CreateSparseTensorAsOrtValue(allocator, dims, 2, FLOAT, &v));
+    ok(api->IsSparseTensor(v, &t));
+    assert_int_equal(t, 1);
+    ok(api->IsTensor(v, &t));
+    assert_int_equal(t, 0);
+    ok(api->FillSparseTensorCoo(v, cpu(), values_dims, 1, values, coo, 2));
+    ok(api->GetSparseTensorFormat(v, &t));
+    assert_int_equal(t, ORT_SPARSE_COO);
+    ok(api->GetSparseTensorValues(v, &p));
+    assert_float_equal(((const float *)p)[1], 2.5f, 0);
+    ok(api->GetSparseTensorIndices(v, ORT_SPARSE_COO_INDICES, &n, &p));
+    assert_true(n == 2 && ((const int64_t *)p)[1] == 5);
+    ok(api->GetSparseTensorIndicesTypeShape(v, ORT_SPARSE_COO_INDICES, &info));
+    ok(api->GetTensorElementType(info, &t));
+    assert_int_equal(t, INT64);
+    api->ReleaseTensorTypeAndShapeInfo(info);
+    ok(api->GetSparseTensorValuesTypeAndShape(v, &info));
+    ok(api->GetTensorShapeElementCount(info, &n));
+    assert_int_equal(n, 2);
+    api->ReleaseTensorTypeAndShapeInfo(info);
+    check_shape(v, FLOAT, 2, dims, 9);
+    api->ReleaseValue(v);
+
+    ok(api->CreateSparseTensorWithValuesAsOrtValue(cpu(), (void *)(uintptr_t)values, dims, 2, values_dims, 1, FLOAT,
+                                                   &v));
+    ok(api->UseCsrIndices(v, (int64_t *)(uintptr_t)inner, 2, (int64_t *)(uintptr_t)outer, 4));
+    ok(api->GetSparseTensorIndices(v, ORT_SPARSE_CSR_OUTER_INDICES, &n, &p));
+    assert_true(n == 4 && p == outer);
+    ok(api->GetSparseTensorValues(v, &p));
+    assert_ptr_equal(p, values);
+    api->ReleaseValue(v);
+}
+
+/* ------------------------------------------------------------------ types made by programs; pairs */
+
+static void test_shapes_made_by_programs(void **state)
+{
+    static const int64_t dims[] = { 4, -1 };
+    const char *names[2] = { "", "n" }, *got[2];
+    OrtTensorTypeAndShapeInfo *info;
+    size_t n;
+
+    (void)state;
+    ok(api->CreateTensorTypeAndShapeInfo(&info));
+    ok(api->SetTensorElementType(info, DOUBLE));
+    ok(api->SetDimensions(info, dims, 2));
+    ok(api->SetSymbolicDimensions(info, names, 2));
+    ok(api->GetDimensionsCount(info, &n));
+    assert_int_equal(n, 2);
+    ok(api->GetSymbolicDimensions(info, got, 2));
+    assert_string_equal(got[1], "n");
+    api->ReleaseTensorTypeAndShapeInfo(info);
+}
+
+static void test_pairs(void **state)
+{
+    const char *const *keys, *const *values;
+    OrtKeyValuePairs *pairs;
+    size_t n;
+
+    (void)state;
+    api->CreateKeyValuePairs(&pairs);
+    api->AddKeyValuePair(pairs, "a", "1");
+    api->AddKeyValuePair(pairs, "b", "2");
+    api->AddKeyValuePair(pairs, "a", "3");
+    assert_string_equal(api->GetKeyValue(pairs, "a"), "3");
+    assert_null(api->GetKeyValue(pairs, "c"));
+    api->RemoveKeyValuePair(pairs, "a");
+    api->GetKeyValuePairs(pairs, &keys, &values, &n);
+    assert_int_equal(n, 1);
+    assert_string_equal(keys[0], "b");
+    assert_string_equal(values[0], "2");
+    api->ReleaseKeyValuePairs(pairs);
+}
+
+static void test_attributes_made_by_programs(void **state)
+{
+    static const int64_t ints[] = { 3, -4 };
+    static const char *const texts[] = { "a", "bc" };
+    OrtOpAttr *a;
+    int64_t got[2];
+    char text[8];
+    size_t n;
+    int t;
+
+    (void)state;
+    ok(api->CreateOpAttr("axes", ints, 2, ORT_OP_ATTR_INTS, &a));
+    ok(api->ReadOpAttr(a, ORT_OP_ATTR_INTS, got, sizeof got, &n));
+    assert_true(n == sizeof got && got[1] == -4);
+    fails(api->ReadOpAttr(a, ORT_OP_ATTR_INTS, got, 8, &n), ORT_INVALID_ARGUMENT, "not large enough");
+    ok(api->OpAttr_GetType(a, &t));
+    assert_int_equal(t, ORT_OP_ATTR_INTS);
+    api->ReleaseOpAttr(a);
+    ok(api->CreateOpAttr("names", texts, 2, ORT_OP_ATTR_STRINGS, &a));
+    ok(api->ReadOpAttr(a, ORT_OP_ATTR_STRINGS, text, sizeof text, &n));
+    assert_true(n == 5 && memcmp(text, "a\0bc", 5) == 0);
+    api->ReleaseOpAttr(a);
+}
+
+static void test_copies_between_tensors(void **state)
+{
+    static const int64_t dims[] = { 2 };
+    float a[2] = { 1, 2 }, b[2] = { 0 };
+    OrtValue *from = tensor(FLOAT, dims, 1, a, sizeof a), *to = tensor(FLOAT, dims, 1, b, sizeof b);
+    const OrtValue *sources[] = { from };
+
+    (void)state;
+    if (ours()) {
+        ok(api->CopyTensors(env, sources, &to, NULL, 1));
+        assert_float_equal(b[1], 2, 0);
+    }
+    api->ReleaseValue(from);
+    api->ReleaseValue(to);
+}
+
+static void test_devices_and_providers(void **state)
+{
+    const OrtEpDevice *const *devices;
+    char **names;
+    size_t n;
+    int count;
+
+    (void)state;
+    ok(api->GetAvailableProviders(&names, &count));
+    assert_true(count >= 1);
+    assert_string_equal(names[count - 1], "CPUExecutionProvider");
+    ok(api->ReleaseAvailableProviders(names, count));
+    ok(api->GetEpDevices(env, &devices, &n));
+    assert_true(n >= 1);
+    assert_string_equal(api->EpDevice_EpName(devices[0]), "CPUExecutionProvider");
+    assert_int_equal(api->HardwareDevice_Type(api->EpDevice_Device(devices[0])), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_status),
+        cmocka_unit_test(test_tensor_over_the_programs_memory),
+        cmocka_unit_test(test_tensors_that_cannot_be),
+        cmocka_unit_test(test_element_types),
+        cmocka_unit_test(test_allocator_of_the_program),
+        cmocka_unit_test(test_default_allocator),
+        cmocka_unit_test(test_memory_info),
+        cmocka_unit_test(test_strings),
+        cmocka_unit_test(test_sequences),
+        cmocka_unit_test(test_maps),
+        cmocka_unit_test(test_sparse),
+        cmocka_unit_test(test_shapes_made_by_programs),
+        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_attributes_made_by_programs),
+        cmocka_unit_test(test_copies_between_tensors),
+        cmocka_unit_test(test_devices_and_providers),
+    };
+
+    return cmocka_run_group_tests(tests, ort_test_begin, ort_test_end);
+}
