@@ -82,12 +82,14 @@ inlay_status inlay_optimize(const char *path, const inlay_options *options, inla
 
     if (!INLAY_HAS(args, nodes_after))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_optimize: args.struct_size is not set");
+    if (args->out_path != NULL)
+        watch.newest_opset = args->reserved != 0 ? (int64_t)args->reserved : -1;
     INLAY_TRY(session_prepare(&source, options, &watch, &s, diag));
     args->nodes_after = session_count_nodes(s->model->main);
     if (args->out_path == NULL)
         goto done;
     s->model->function_count = 0; /* their calls are inlined */
-    INLAY_TRY(model_outline(s->model, diag));
+    INLAY_TRY(model_outline(s->model, args->reserved, diag));
     INLAY_TRY(model_save(s->model, args->out_path, &save, diag));
 done:
     inlay_session_destroy(s);

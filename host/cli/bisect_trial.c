@@ -70,6 +70,7 @@ done:
 inlay_status trial_run(search *s, const setting *list, uint32_t count, trial *out, inlay_diag *diag)
 {
     cli_common common = *s->common;
+    feed given = s->args->feed; /* flags are shared, what is found out is not */
     inlay_value **inputs = NULL;
     inlay_run_options run = { .struct_size = sizeof run, .cancel = cli_cancel() };
     inlay_status status = INLAY_OK;
@@ -83,13 +84,16 @@ inlay_status trial_run(search *s, const setting *list, uint32_t count, trial *ou
         return inlay_fail(diag, INLAY_CANCELLED, "stopped");
     INLAY_TRY(trial_options(s, list, count, &common.options, diag));
     INLAY_TRY(cli_open(&common, s->args->model, &out->session, diag));
-    INLAY_TRY(feed_make(&s->args->feed, &common, out->session, &inputs, diag));
+    given.trial = true;
+    given.made = NULL;
+    INLAY_TRY(feed_make(&given, &common, out->session, &inputs, diag));
     INLAY_TRY(inlay_context_create(out->session, &out->context, diag));
     INLAY_TRY(feed_bind(inputs, out->session, out->context, diag));
     INLAY_TRY(inlay_context_run(out->context, &run, diag));
 done:
     if (out->session != NULL)
         feed_release(inputs, out->session);
+    free(given.made);
     inlay_options_destroy(common.options);
     if (status != INLAY_OK)
         trial_end(out);
@@ -97,31 +101,6 @@ done:
 }
 
 /* ------------------------------------------------------------------ differences */
-
-/* The value as compare_value() wants what is expected; items are allocated, freed with free_datum. */
-static bool to_datum(const inlay_value *v, model_datum *out)
-{
-    *out = (model_datum){ .kind = inlay_value_kind(v), .name = "" };
-    if (out->kind == INLAY_KIND_TENSOR) {
-        out->tensor = (inlay_tensor_view){ .data = inlay_value_data(v), .bytes = inlay_value_bytes(v),
-                                           .dims = inlay_value_dims(v), .rank = inlay_value_rank(v),
-                                           .dtype = inlay_value_dtype(v) };
-        return true;
-    }
-    out->item_count = (uint32_t)inlay_value_count(v);
-    out->items = calloc((size_t)out->item_count + 1, sizeof *out->items);
-    for (uint32_t i = 0; out->items != NULL && i < out->item_count; i++)
-        if (!to_datum(inlay_value_item(v, i), &out->items[i]))
-            return false;
-    return out->items != NULL;
-}
-
-static void free_datum(model_datum *d)
-{
-    for (uint32_t i = 0; d->items != NULL && i < d->item_count; i++)
-        free_datum(&d->items[i]);
-    free(d->items);
-}
 
 inlay_status trial_compare(const search *s, const trial *a, const trial *b, uint32_t first, difference *out,
                            inlay_diag *diag)
@@ -143,12 +122,12 @@ inlay_status trial_compare(const search *s, const trial *a, const trial *b, uint
         want = at == INLAY_NONE ? NULL : inlay_context_output(b->context, at);
         if (got == NULL || want == NULL)
             continue;
-        complete = to_datum(want, &datum);
+        complete = compare_datum(want, &datum);
         if (complete && !compare_value(got, &datum, s->args->rtol, s->args->atol, out->text, sizeof out->text)) {
             out->found = true;
             (void)snprintf(out->output, sizeof out->output, "%s", info.name);
         }
-        free_datum(&datum);
+        compare_datum_free(&datum);
         if (!complete)
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compare outputs");
     }

@@ -134,7 +134,7 @@ done:
     return status;
 }
 
-static inlay_status bench(const bench_args *args, cli_common *common, bench_result *result, inlay_diag *diag)
+static inlay_status bench(bench_args *args, cli_common *common, bench_result *result, inlay_diag *diag)
 {
     const inlay_run_options options = { .struct_size = sizeof options, .cancel = cli_cancel() };
     const callers how = { .count = args->callers, .seconds = args->seconds, .interval_ms = args->interval_ms,
@@ -148,13 +148,22 @@ static inlay_status bench(const bench_args *args, cli_common *common, bench_resu
 
     INLAY_TRY(cli_open(common, args->model, &session, diag));
     result->create_ms = cli_now_ms() - start;
-    INLAY_TRY(feed_make(&args->feed, common, session, &inputs, diag));
-    INLAY_TRY(inlay_context_create(session, &context, diag));
-    INLAY_TRY(args->grow.count > 0 ? grow_bind(&args->grow, 0, inputs, session, context, diag)
-                                   : feed_bind(inputs, session, context, diag));
-    start = cli_now_ms();
-    INLAY_TRY(inlay_context_run(context, &options, diag));
-    result->first_ms = cli_now_ms() - start;
+    args->feed.tells_later = true;
+    do {
+        inlay_context_destroy(context);
+        context = NULL;
+        feed_release(inputs, session);
+        INLAY_TRY(feed_make(&args->feed, common, session, &inputs, diag));
+        INLAY_TRY(inlay_context_create(session, &context, diag));
+        INLAY_TRY(args->grow.count > 0 ? grow_bind(&args->grow, 0, inputs, session, context, diag)
+                                       : feed_bind(inputs, session, context, diag));
+        start = cli_now_ms();
+        status = inlay_context_run(context, &options, diag);
+        result->first_ms = cli_now_ms() - start;
+    } while (args->grow.count == 0 && feed_again(&args->feed, status));
+    feed_tell(&args->feed, common, session, inputs);
+    if (status != INLAY_OK)
+        goto done;
     INLAY_TRY(args->grow.count > 0 ? time_grown(args, inputs, session, context, &options, &result->calls, diag)
                                    : callers_run(&how, session, inputs, context, &result->calls, diag));
     result->plan = (inlay_plan_info){ .struct_size = sizeof result->plan };

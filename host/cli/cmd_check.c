@@ -1,12 +1,14 @@
 /* inlay check: is the model valid? Loads, verifies, binds and infers; compiles nothing, opens no device. */
 #include "cli/cli.h"
 #include "cli/plugins.h"
+#include "config/options.h"
 #include "model/model.h"
 #include <string.h>
 
 static const char doc[] =
     "Says whether MODEL is valid: the file, the graph, operators and their versions, attributes, types, shapes.\v"
-    "Prints OK with some numbers, or one line with what is wrong, where, and how to fix it (exit code 3).\n\n"
+    "Prints OK with some numbers, or a line for each thing that is wrong, with where it is and how to fix it (exit code "
+    "3). What breaks a rule of ONNX and runs nonetheless is a warning; with --strict-model 1 it is wrong, too.\n\n"
     "Examples:\n"
     "  inlay check model.onnx\n"
     "  inlay check model.onnx --plugin-dirs /opt/my/plugins --json\n";
@@ -46,26 +48,123 @@ static void count_graph(const graph *g, counts *c)
     }
 }
 
-static inlay_status check(const cli_common *common, const char *path, counts *out_counts, inlay_diag *diag)
+/* All that is wrong becomes findings of the model; a failure is what leaves nothing to look at further. */
+static inlay_status look(const cli_common *common, const char *path, graph_model **out_model, uint32_t *out_fault,
+                         inlay_diag *diag)
 {
+    const model_load_options load = { .strict = options_int(common->options, OPTION_strict_model) != 0,
+                                      .collect = true,
+                                      .out_fault = out_fault };
     graph_model *model = NULL;
     plugin_set *plugins = NULL;
     inlay_status status;
 
-    INLAY_TRY(model_load_path(path, NULL, &model, diag));
+    INLAY_TRY(model_load_path(path, &load, out_model, diag));
+    model = *out_model;
     (void)cli_progress(NULL, 0.3, "binding operators");
     INLAY_TRY(cli_plugins(common, &plugins, diag));
     INLAY_TRY(graph_inline_functions(model, diag));
     INLAY_TRY(graph_bind(model, plugin_set_operators(plugins), diag));
     (void)cli_progress(NULL, 0.6, "inferring shapes");
     INLAY_TRY(graph_infer(model, diag));
-    *out_counts = (counts){ 0 };
-    count_graph(model->main, out_counts);
+    INLAY_TRY(graph_check_declared(model, diag));
 done:
+    if (model != NULL)
+        *out_fault = model->fault;
+    if (status == INLAY_OK) /* what was collected is among the findings */
+        *diag = (inlay_diag)INLAY_DIAG_INIT;
     cli_progress_clear();
-    graph_model_destroy(model);
     plugin_set_destroy(plugins);
     return status;
+}
+
+/* ------------------------------------------------------------------ what is printed */
+
+static uint32_t count_errors(const graph_model *model)
+{
+    uint32_t count = 0;
+
+    for (const graph_finding *f = model->findings; f != NULL; f = f->next)
+        count += f->status != INLAY_OK;
+    return count;
+}
+
+static json_t *finding_json(const graph_finding *f)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "severity", f->status != INLAY_OK ? "error" : "warning", "code",
+                     f->code, "path", f->path, "node", f->node, "text", f->text, "fix", f->fix);
+}
+
+static json_t *findings_json(const graph_finding *first)
+{
+    json_t *list = json_array();
+
+    for (const graph_finding *f = first; f != NULL; f = f->next)
+        (void)json_array_append_new(list, finding_json(f));
+    return list;
+}
+
+static void print_findings(const cli_common *common, const graph_finding *first)
+{
+    for (const graph_finding *f = first; f != NULL; f = f->next) {
+        const bool says = f->fix[0] == '\0' || strchr(f->text, ';') != NULL; /* the sentence has a fix of its own */
+
+        if (f->status != INLAY_OK || !common->quiet)
+            (void)fprintf(stderr, "%s: %s%s%s%s [%s at %s]\n", common->verb, f->status != INLAY_OK ? "" : "warning: ",
+                          f->text, says ? "" : "; ", says ? "" : f->fix, f->code, f->path);
+    }
+}
+
+/* Nothing could be looked at further (diag has an error), or there are findings that are errors. */
+static int print_wrong(const cli_common *common, const char *path, const graph_model *model, uint32_t fault,
+                       const inlay_diag *failure)
+{
+    inlay_diag first = *failure;
+    graph_finding last = { .path = "$", .node = failure->node, .text = failure->text, .status = failure->code };
+    const bool ended = last.status != INLAY_OK;
+    json_t *list;
+
+    for (const graph_finding *f = model == NULL ? NULL : model->findings; f != NULL && first.code == INLAY_OK; f = f->next) {
+        if (f->status == INLAY_OK)
+            continue;
+        first.code = f->status;
+        (void)snprintf(first.text, sizeof first.text, "%s", f->text);
+        (void)snprintf(first.node, sizeof first.node, "%s", f->node);
+    }
+    if (ended)
+        graph_fault_text(fault, last.status, &last.code, &last.fix);
+    print_findings(common, model == NULL ? NULL : model->findings);
+    if (ended)
+        print_findings(common, &last);
+    if (!common->json)
+        return cli_exit_code(first.code);
+    list = findings_json(model == NULL ? NULL : model->findings);
+    if (ended)
+        (void)json_array_append_new(list, finding_json(&last));
+    return cli_print_json(common,
+                          json_pack("{s:s, s:b, s:o, s:o}", "model", path, "ok", 0, "error", cli_diag_json(&first),
+                                    "findings", list),
+                          cli_exit_code(first.code));
+}
+
+static int print_ok(const cli_common *common, const char *path, const graph_model *model)
+{
+    counts c = { 0 };
+
+    count_graph(model->main, &c);
+    if (common->json)
+        return cli_print_json(common,
+                              json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o}", "model", path, "ok", 1, "nodes",
+                                        (json_int_t)c.nodes, "values", (json_int_t)c.values, "typed",
+                                        (json_int_t)c.typed, "ranked", (json_int_t)c.ranked, "shaped",
+                                        (json_int_t)c.shaped, "findings", findings_json(model->findings)),
+                              CLI_OK);
+    print_findings(common, model->findings);
+    (void)printf("%s: OK: %llu nodes; of %llu values %llu have a type, %llu a rank, %llu a shape of fixed or named "
+                 "sizes\n",
+                 path, (unsigned long long)c.nodes, (unsigned long long)c.values, (unsigned long long)c.typed,
+                 (unsigned long long)c.ranked, (unsigned long long)c.shaped);
+    return CLI_OK;
 }
 
 int cmd_check(int argc, char **argv)
@@ -74,24 +173,16 @@ int cmd_check(int argc, char **argv)
     const char *model = NULL;
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
-    counts c;
-    int code = CLI_OK;
+    graph_model *graphs = NULL;
+    uint32_t fault = 0;
+    int code;
 
     cli_parse(&argp, true, argc, argv, &common, &model);
-    if (check(&common, model, &c, &diag) != INLAY_OK)
-        code = cli_fail(&common, &diag);
-    else if (common.json)
-        code =
-            cli_print_json(&common,
-                           json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I}", "model", model, "ok", 1, "nodes",
-                                     (json_int_t)c.nodes, "values", (json_int_t)c.values, "typed", (json_int_t)c.typed,
-                                     "ranked", (json_int_t)c.ranked, "shaped", (json_int_t)c.shaped),
-                           CLI_OK);
+    if (look(&common, model, &graphs, &fault, &diag) != INLAY_OK || count_errors(graphs) > 0)
+        code = print_wrong(&common, model, graphs, fault, &diag);
     else
-        (void)printf("%s: OK: %llu nodes; of %llu values %llu have a type, %llu a rank, %llu a shape of fixed or named "
-                     "sizes\n",
-                     model, (unsigned long long)c.nodes, (unsigned long long)c.values, (unsigned long long)c.typed,
-                     (unsigned long long)c.ranked, (unsigned long long)c.shaped);
+        code = print_ok(&common, model, graphs);
+    graph_model_destroy(graphs);
     cli_common_deinit(&common);
     return code;
 }

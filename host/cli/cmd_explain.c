@@ -116,11 +116,14 @@ static inlay_status measure(const explain_args *args, const cli_common *common, 
                             inlay_context *context, inlay_diag *diag)
 {
     inlay_run_options options = { .struct_size = sizeof options, .cancel = cli_cancel() };
+    feed given = args->feed; /* flags are shared, what is found out is not */
     inlay_value **inputs = NULL;
     double begin, spent = 0;
     inlay_status status;
 
-    INLAY_TRY(feed_make(&args->feed, common, session, &inputs, diag));
+    given.trial = true;
+    given.made = NULL;
+    INLAY_TRY(feed_make(&given, common, session, &inputs, diag));
     if (!common->quiet && !feed_is_as_priced(inputs, session))
         (void)fprintf(stderr, "%s: prices are for other sizes than those of the inputs; --assume or --dim NAME=N makes "
                       "them the same\n", common->verb);
@@ -135,6 +138,7 @@ static inlay_status measure(const explain_args *args, const cli_common *common, 
     }
 done:
     cli_progress_clear();
+    free(given.made);
     feed_release(inputs, session);
     return status;
 }

@@ -5,18 +5,19 @@
 
 static const char doc[] =
     "Runs the optimiser's passes on MODEL and writes the result.\v"
-    "Without -o nothing is written, which is of use with --explain. Operators of later opsets than the model imports "
-    "are written as functions of domain 'inlay', so that every runtime that knows them can run the file.\n\n"
+    "Without -o nothing is written, which is of use with --explain. What is written has operators of the model's opset "
+    "alone, so that every runtime that reads MODEL reads it; a higher --opset lets the optimiser use newer ones.\n\n"
     "Examples:\n"
     "  inlay optimize model.onnx -o small.onnx\n"
     "  inlay optimize model.onnx -o small.onnx --level 1 --no-pass conv_scale\n"
     "  inlay optimize model.onnx --explain\n"
     "  inlay optimize --list\n";
 
-enum { KEY_EXPLAIN = 0x4000, KEY_LIST, KEY_EXTERNAL };
+enum { KEY_EXPLAIN = 0x4000, KEY_LIST, KEY_EXTERNAL, KEY_OPSET };
 static const struct argp_option flags[] = {
     { "output", 'o', "FILE", 0, "Write the optimised model to FILE", 0 },
     { "external", KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 },
+    { "opset", KEY_OPSET, "N", 0, "Write FILE for opset N of ai.onnx (default: that of MODEL)", 0 },
     { "explain", KEY_EXPLAIN, NULL, 0, "Say what each pass did, node by node, and what it saved", 0 },
     { "list", KEY_LIST, NULL, 0, "List the passes and their levels, in the order in which they run", 0 },
     { 0 },
@@ -24,6 +25,7 @@ static const struct argp_option flags[] = {
 
 typedef struct optimize_args {
     const char *model, *output, *external;
+    uint32_t opset;
     bool explain, list;
     bool json;
     json_t *events;
@@ -45,6 +47,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_LIST:
         args->list = true;
+        return 0;
+    case KEY_OPSET:
+        args->opset = (uint32_t)cli_number(state, "--opset", arg, 1, (double)INT32_MAX);
         return 0;
     case ARGP_KEY_END:
         return args->list ? 0 : cli_parse_model(key, arg, state, &args->model);
@@ -116,6 +121,7 @@ int cmd_optimize(int argc, char **argv)
     args.events = common.json ? json_array() : NULL;
     work.out_path = args.output;
     work.external_file = args.external;
+    work.reserved = args.opset;
     work.event = args.explain ? on_event : NULL;
     work.user = &args;
     work.with_costs = args.explain;

@@ -237,6 +237,7 @@ static inlay_status profile_model(cli_common *common, profile_args *args, inlay_
     inlay_status status = INLAY_OK;
 
     INLAY_TRY(cli_open(common, args->model, &session, diag));
+    args->feed.trial = true;
     INLAY_TRY(feed_make(&args->feed, common, session, &inputs, diag));
     INLAY_TRY(inlay_context_create(session, &context, diag));
     INLAY_TRY(feed_bind(inputs, session, context, diag));

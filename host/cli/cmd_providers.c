@@ -2,11 +2,12 @@
 #include "cli/cli.h"
 #include "cli/plugins.h"
 #include "cli/sources.h"
+#include "schema.h"
 #include <string.h>
 
 static const char doc[] =
     "Lists the plugin files that were found and whether they were loaded, the providers with their options, and the "
-    "operators that plugins bring.\v"
+    "operators that plugins bring. --operators lists those that inlay knows by itself as well.\v"
     "A file that was not loaded has a reason. New files are tried in a separate process first; one that crashed "
     "or hung there, or crashed with a model later, is in quarantine until it changes, or until --retry. Options of a "
     "provider are set with --option PROVIDER.NAME=VALUE.\n\n"
@@ -21,13 +22,14 @@ static const char doc[] =
 
 typedef struct providers_flags {
     const char *retry;
-    bool kernels;
+    bool kernels, operators;
 } providers_flags;
 
-enum { KEY_RETRY = 0x100, KEY_KERNELS };
+enum { KEY_RETRY = 0x100, KEY_KERNELS, KEY_OPERATORS };
 static const struct argp_option flags[] = {
     { "retry", KEY_RETRY, "NAME|FILE", 0, "Try a plugin again that is in quarantine, by its name, a provider's or the "
       "file's", 0 },
+    { "operators", KEY_OPERATORS, NULL, 0, "List the operators of every domain and their versions instead", 0 },
     { "kernels", KEY_KERNELS, NULL, 0, "List the sources of kernels and their instances instead", 0 },
     { 0 },
 };
@@ -36,8 +38,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
     providers_flags *f = state->input;
 
-    if (key == KEY_RETRY || key == KEY_KERNELS) {
+    if (key == KEY_RETRY || key == KEY_KERNELS || key == KEY_OPERATORS) {
         f->retry = key == KEY_RETRY ? arg : f->retry;
+        f->operators = f->operators || key == KEY_OPERATORS;
         f->kernels = f->kernels || key == KEY_KERNELS;
         return 0;
     }
@@ -109,8 +112,57 @@ static void print_text(const plugin_set *set)
         (void)printf("%s  %s.%s since version %u: %s\n", i == 0 ? "operators:\n" : "", o->domain, o->op_type,
                      o->since_version, o->signature);
     }
+    if (plugin_set_operator_count(set) == 0)
+        (void)printf("operators: these plugins bring none of their own; --operators lists those that inlay knows\n");
     if (plugin_set_file_count(set) == 0)
         (void)printf("no plugin found; --plugin-dirs says where to look\n");
+}
+
+/* The operators of the tables, each with the versions that there are, then those of plugins. */
+static json_t *all_operators(const plugin_set *set)
+{
+    json_t *list = json_array(), *last = NULL;
+    uint32_t tables;
+    const op_table *const *table = op_tables(&tables);
+
+    for (uint32_t t = 0; t < tables; t++) {
+        for (uint32_t r = 0; r < table[t]->count; r++) {
+            const op_row *row = &table[t]->rows[r];
+
+            if (r == 0 || strcmp(row[-1].op_type, row->op_type) != 0) {
+                last = json_array();
+                (void)json_array_append_new(list, json_pack("{s:s, s:s, s:o}", "domain", table[t]->domain, "operator",
+                                                            row->op_type, "versions", last));
+            }
+            (void)json_array_append_new(last, json_integer(row->since_version));
+        }
+    }
+    for (uint32_t i = 0; i < plugin_set_operator_count(set); i++) {
+        const inlay_operator *o = plugin_set_operator(set, i);
+
+        (void)json_array_append_new(list, json_pack("{s:s, s:s, s:[i]}", "domain", o->domain, "operator", o->op_type,
+                                                    "versions", (int)o->since_version));
+    }
+    return list;
+}
+
+static int print_operators(const cli_common *common, const plugin_set *set)
+{
+    json_t *list = all_operators(set), *one, *version;
+    size_t i, k;
+
+    if (common->json)
+        return cli_print_json(common, json_pack("{s:o}", "operators", list), CLI_OK);
+    json_array_foreach(list, i, one)
+    {
+        (void)printf("%s.%s", json_string_value(json_object_get(one, "domain")),
+                     json_string_value(json_object_get(one, "operator")));
+        json_array_foreach(json_object_get(one, "versions"), k, version)
+            (void)printf("%s%d", k == 0 ? " " : ", ", (int)json_integer_value(version));
+        (void)putchar('\n');
+    }
+    json_decref(list);
+    return CLI_OK;
 }
 
 static json_t *provider_json(const plugin_provider *p)
@@ -160,13 +212,15 @@ int cmd_providers(int argc, char **argv)
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     plugin_set *set = NULL;
-    providers_flags f = { NULL, false };
+    providers_flags f = { 0 };
     int code = CLI_OK;
 
     cli_parse(&argp, true, argc, argv, &common, &f);
     if ((f.retry != NULL ? cli_plugins_again(&common, f.retry, &set, &diag) : cli_plugins(&common, &set, &diag)) !=
         INLAY_OK)
         code = cli_fail(&common, &diag);
+    else if (f.operators)
+        code = print_operators(&common, set);
     else if (f.kernels && common.json)
         code = cli_print_json(&common, cli_sources_json(set, common.options), CLI_OK);
     else if (f.kernels)

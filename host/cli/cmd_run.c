@@ -1,5 +1,6 @@
 /* inlay run: one run of a model, its outputs printed and written. */
 #include "cli/cli.h"
+#include "cli/compare.h"
 #include "cli/feed.h"
 #include "cli/npy.h"
 #include "cli/timing.h"
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const char doc[] =
     "Runs MODEL once and prints its outputs: name, type, shape, first values, minimum, maximum, mean.\v"
@@ -16,12 +18,16 @@ static const char doc[] =
     "  inlay run model.onnx\n"
     "  inlay run model.onnx --input image=cat.npy --outputs out/\n"
     "  inlay run model.onnx --input ids=random:1,128 --dim batch=1 --providers reference\n"
-    "  inlay run model.onnx --inputs case/ --json\n";
+    "  inlay run model.onnx --inputs case/ --json\n"
+    "  inlay run model.onnx --inputs case/ --expect case/ --rtol 1e-4\n";
 
-enum { KEY_OUTPUTS = 0x4000, KEY_VALUES, KEY_TIMEOUT };
+enum { KEY_OUTPUTS = 0x4000, KEY_VALUES, KEY_TIMEOUT, KEY_EXPECT, KEY_RTOL, KEY_ATOL };
 static const struct argp_option flags[] = {
     FEED_FLAGS,
     { "outputs", KEY_OUTPUTS, "DIR", 0, "Write each output to DIR/<name>.npy; DIR is made if it is not there", 0 },
+    { "expect", KEY_EXPECT, "DIR", 0, "Compare each output with DIR/<name>.npy or .pb; exit code 1 where one differs", 0 },
+    { "rtol", KEY_RTOL, "X", 0, "Relative tolerance of --expect (default: 1e-3)", 0 },
+    { "atol", KEY_ATOL, "X", 0, "Absolute tolerance of --expect (default: 1e-5)", 0 },
     { "values", KEY_VALUES, "N", 0, "Print the first N values of each output (default: 8)", 0 },
     { "timeout-ms", KEY_TIMEOUT, "MS", 0, "Give up after this many milliseconds of running", 0 },
     { 0 },
@@ -30,7 +36,8 @@ static const struct argp_option flags[] = {
 typedef struct run_args {
     feed feed;
     const char *model;
-    const char *outputs;
+    const char *outputs, *expect;
+    double rtol, atol;
     uint32_t values;
     uint64_t timeout_ms;
 } run_args;
@@ -42,6 +49,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     switch (key) {
     case KEY_OUTPUTS:
         args->outputs = arg;
+        return 0;
+    case KEY_EXPECT:
+        args->expect = arg;
+        return 0;
+    case KEY_RTOL:
+        args->rtol = cli_number(state, "--rtol", arg, 0, 1e300);
+        return 0;
+    case KEY_ATOL:
+        args->atol = cli_number(state, "--atol", arg, 0, 1e300);
         return 0;
     case KEY_VALUES:
         args->values = (uint32_t)cli_number(state, "--values", arg, 0, UINT32_MAX);
@@ -80,7 +96,10 @@ static inlay_status save_outputs(const run_args *args, const inlay_session *sess
             goto done;
         }
         for (uint32_t k = 0; k < i; k++) {
-            if (strcmp(paths[k], paths[i]) == 0) {
+            inlay_io_info other = { .struct_size = sizeof other };
+
+            INLAY_TRY(inlay_session_output(session, k, &other));
+            if (strcmp(paths[k], paths[i]) == 0 && strcmp(other.name, info.name) != 0) {
                 status =
                     inlay_fail(diag, INLAY_INVALID_ARGUMENT, "two outputs would both be written to %s.npy", paths[i]);
                 goto done;
@@ -91,6 +110,59 @@ static inlay_status save_outputs(const run_args *args, const inlay_session *sess
     }
 done:
     arena_deinit(&a);
+    return status;
+}
+
+/* DIR/<name>.npy or .pb. */
+static inlay_status load_expected(const char *dir, const inlay_io_info *info, inlay_value **out_value, inlay_diag *diag)
+{
+    static const char *const suffixes[] = { ".npy", ".pb" };
+    arena a = { 0 };
+    inlay_status status = INLAY_OK;
+
+    *out_value = NULL;
+    for (int i = 0; i < 2 && status == INLAY_OK && *out_value == NULL; i++) {
+        const char *path = value_path(&a, dir, info->name, suffixes[i]);
+
+        if (path == NULL)
+            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a path");
+        else if (access(path, F_OK) == 0)
+            status = value_load(path, info, out_value, diag);
+    }
+    if (status == INLAY_OK && *out_value == NULL)
+        status = inlay_fail(diag, INLAY_NOT_FOUND, "output '%s': neither .npy nor .pb of that name in %s", info->name, dir);
+    arena_deinit(&a);
+    return status;
+}
+
+/* Compares every output with what --expect has; *out_wrong counts those that differ, a line each on stderr. */
+static inlay_status compare_outputs(const run_args *args, const cli_common *common, const inlay_session *session,
+                                    inlay_context *context, uint32_t *out_wrong, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    *out_wrong = 0;
+    for (uint32_t i = 0; i < inlay_session_output_count(session); i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+        const inlay_value *got = inlay_context_output(context, i);
+        inlay_value *want = NULL;
+        model_datum datum = { 0 };
+        char text[256];
+
+        INLAY_TRY(inlay_session_output(session, i, &info));
+        INLAY_TRY(load_expected(args->expect, &info, &want, diag));
+        if (!compare_datum(want, &datum)) {
+            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compare outputs");
+        } else if (got == NULL || !compare_value(got, &datum, args->rtol, args->atol, text, sizeof text)) {
+            ++*out_wrong;
+            (void)fprintf(stderr, "%s: output '%s': %s\n", common->verb, info.name, got == NULL ? "is empty" : text);
+        }
+        compare_datum_free(&datum);
+        inlay_value_unref(want);
+        if (status != INLAY_OK)
+            return status;
+    }
+done:
     return status;
 }
 
@@ -112,9 +184,9 @@ static void print_text(const run_args *args, const cli_common *common, const inl
 }
 
 static json_t *make_json(const run_args *args, const inlay_session *session, inlay_context *context, double create_ms,
-                         double run_ms)
+                         double run_ms, inlay_value *const *inputs, uint32_t wrong)
 {
-    json_t *outputs = json_array();
+    json_t *outputs = json_array(), *made = json_array(), *json;
 
     for (uint32_t i = 0; i < inlay_session_output_count(session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
@@ -123,8 +195,22 @@ static json_t *make_json(const run_args *args, const inlay_session *session, inl
         if (inlay_session_output(session, i, &info) == INLAY_OK && value != NULL)
             (void)json_array_append_new(outputs, value_json(info.name, value, args->values));
     }
-    return json_pack("{s:s, s:o, s:f, s:f}", "model", args->model, "outputs", outputs, "create_ms", create_ms, "run_ms",
-                     run_ms);
+    for (uint32_t i = 0; i < inlay_session_input_count(session); i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+        json_t *dims;
+
+        if (args->feed.made == NULL || args->feed.made[i] == 0 || inlay_session_input(session, i, &info) != INLAY_OK)
+            continue;
+        dims = json_array();
+        for (uint32_t d = 0; d < inlay_value_rank(inputs[i]); d++)
+            (void)json_array_append_new(dims, json_integer((json_int_t)inlay_value_dims(inputs[i])[d]));
+        (void)json_array_append_new(made, json_pack("{s:s, s:o}", "name", info.name, "shape", dims));
+    }
+    json = json_pack("{s:s, s:o, s:f, s:f, s:o}", "model", args->model, "outputs", outputs, "create_ms", create_ms,
+                     "run_ms", run_ms, "assumed_inputs", made);
+    if (args->expect != NULL && json != NULL)
+        (void)json_object_set_new(json, "differing_outputs", json_integer(wrong));
+    return json;
 }
 
 static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay_diag *diag)
@@ -134,21 +220,34 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
     inlay_context *context = NULL;
     inlay_value **inputs = NULL;
     double start = cli_now_ms(), create_ms, run_ms;
+    uint32_t wrong = 0;
     inlay_status status;
 
     INLAY_TRY(cli_open(common, args->model, &session, diag));
     create_ms = cli_now_ms() - start;
-    INLAY_TRY(feed_make(&args->feed, common, session, &inputs, diag));
-    INLAY_TRY(inlay_context_create(session, &context, diag));
-    INLAY_TRY(feed_bind(inputs, session, context, diag));
     options.timeout_ns = args->timeout_ms * 1000000;
-    start = cli_now_ms();
-    INLAY_TRY(inlay_context_run(context, &options, diag));
-    run_ms = cli_now_ms() - start;
+    args->feed.tells_later = true;
+    do {
+        inlay_context_destroy(context);
+        context = NULL;
+        feed_release(inputs, session);
+        INLAY_TRY(feed_make(&args->feed, common, session, &inputs, diag));
+        INLAY_TRY(inlay_context_create(session, &context, diag));
+        INLAY_TRY(feed_bind(inputs, session, context, diag));
+        start = cli_now_ms();
+        status = inlay_context_run(context, &options, diag);
+        run_ms = cli_now_ms() - start;
+    } while (feed_again(&args->feed, status));
+    feed_tell(&args->feed, common, session, inputs);
+    if (status != INLAY_OK)
+        goto done;
     if (args->outputs != NULL)
         INLAY_TRY(save_outputs(args, session, context, diag));
+    if (args->expect != NULL)
+        INLAY_TRY(compare_outputs(args, common, session, context, &wrong, diag));
+    *out_code = wrong > 0 ? CLI_FAILED : CLI_OK;
     if (common->json)
-        *out_code = cli_print_json(common, make_json(args, session, context, create_ms, run_ms), CLI_OK);
+        *out_code = cli_print_json(common, make_json(args, session, context, create_ms, run_ms, inputs, wrong), *out_code);
     else
         print_text(args, common, session, context, create_ms, run_ms);
 done:
@@ -161,7 +260,7 @@ done:
 int cmd_run(int argc, char **argv)
 {
     static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
-    run_args args = { .values = 8 };
+    run_args args = { .values = 8, .rtol = 1e-3, .atol = 1e-5 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     int code = CLI_OK;

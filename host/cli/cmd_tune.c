@@ -88,6 +88,11 @@ static int print_result(const tune_args *args, const cli_common *common, const i
     (void)printf("%u of %u kernels timed in %.1f s (%u had a figure before, %u could not be run); %u offers, %u far "
                  "too dear to try%s\n", r->measured_count, r->kernel_count, r->seconds, r->known_count, r->failed_count,
                  r->offer_count, r->pruned_count, r->stopped ? "; stopped early" : "");
+    if (r->measured_count == 0 && r->known_count == 0) {
+        (void)printf("expected         %10.3f ms; nothing was measured%s\n", r->before_ns * 1e-6,
+                     r->stopped ? ": --budget-s was too short for one kernel" : "");
+        return CLI_OK;
+    }
     (void)printf("expected before  %10.3f ms\nas assigned now  %10.3f ms, by what was measured\nbest assignment  "
                  "%10.3f ms, %u node%s change provider\n", r->before_ns * 1e-6, r->measured_ns * 1e-6,
                  r->after_ns * 1e-6, r->changed_count, r->changed_count == 1 ? "" : "s");
@@ -109,6 +114,7 @@ static inlay_status tune(tune_args *args, cli_common *common, inlay_tune_result 
     inlay_status status;
 
     INLAY_TRY(cli_open(common, args->model, &session, diag));
+    args->feed.trial = true;
     INLAY_TRY(feed_make(&args->feed, common, session, &inputs, diag));
     args->how.inputs = inputs;
     args->how.input_count = inlay_session_input_count(session);

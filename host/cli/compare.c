@@ -2,6 +2,7 @@
 #include "base/element.h"
 #include "cli/value.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct mismatch {
@@ -129,4 +130,28 @@ bool compare_value(const inlay_value *got, const model_datum *want, double rtol,
         }
     }
     return true;
+}
+
+bool compare_datum(const inlay_value *v, model_datum *out)
+{
+    *out = (model_datum){ .kind = inlay_value_kind(v), .name = "" };
+    if (out->kind == INLAY_KIND_TENSOR) {
+        out->tensor = (inlay_tensor_view){ .data = inlay_value_data(v), .bytes = inlay_value_bytes(v),
+                                           .dims = inlay_value_dims(v), .rank = inlay_value_rank(v),
+                                           .dtype = inlay_value_dtype(v) };
+        return true;
+    }
+    out->item_count = (uint32_t)inlay_value_count(v);
+    out->items = calloc((size_t)out->item_count + 1, sizeof *out->items);
+    for (uint32_t i = 0; out->items != NULL && i < out->item_count; i++)
+        if (!compare_datum(inlay_value_item(v, i), &out->items[i]))
+            return false;
+    return out->items != NULL;
+}
+
+void compare_datum_free(model_datum *d)
+{
+    for (uint32_t i = 0; d->items != NULL && i < d->item_count; i++)
+        compare_datum_free(&d->items[i]);
+    free(d->items);
 }

@@ -42,6 +42,7 @@ error_t feed_parse(feed *f, int key, char *arg, struct argp_state *state)
 void feed_deinit(feed *f)
 {
     free(f->specs);
+    free(f->made);
     *f = (feed){ 0 };
 }
 
@@ -116,9 +117,11 @@ void feed_random(inlay_dtype dtype, void *data, int64_t count, uint64_t seed)
 
 /* Where the value of an input comes from. */
 typedef struct request {
-    const feed *feed;
+    feed *feed;
     const cli_common *common;
+    const inlay_session *session;
     const inlay_io_info *info;
+    uint32_t index;
     inlay_diag *diag;
     const int64_t *usual; /* [info->rank] sizes that the session takes for usual; NULL = not known */
 } request;
@@ -175,6 +178,49 @@ static const int64_t *usual_dims(const inlay_session *s, uint32_t input, uint32_
 
 /* The declared shape. What it leaves open is as everywhere in a session: what --dim or --assume says, or else a usual
  * size that goes together with the others (1 in a batch, 224 of an image, 64 in a sequence), with a note. */
+/* What a length may be where the usual one is refused: sounds and windows of them, then short lists. */
+static const int64_t lengths[] = { 0 /* the usual one */, 64, 256, 512, 576, 1536, 4096, 16000, 8, 1 };
+enum { LENGTHS = sizeof lengths / sizeof lengths[0] };
+
+bool feed_again(feed *f, inlay_status status)
+{
+    if (!f->guessed || f->attempt + 1 >= LENGTHS || status == INLAY_CANCELLED || status == INLAY_DEADLINE_EXCEEDED ||
+        status == INLAY_OUT_OF_MEMORY || status == INLAY_UNSUPPORTED || status == INLAY_OK)
+        return false;
+    f->attempt++;
+    return true;
+}
+
+/* Does another axis than the first of some input have that name, too? */
+static bool is_length(const inlay_session *s, const char *name)
+{
+    for (uint32_t i = 0; i < inlay_session_input_count(s) && name[0] != '\0'; i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+
+        if (inlay_session_input(s, i, &info) != INLAY_OK || info.rank > INLAY_MAX_RANK)
+            continue;
+        for (uint32_t d = 1; d < info.rank; d++)
+            if (info.dims[d] < 0 && strcmp(info.dim_names[d], name) == 0)
+                return true;
+    }
+    return false;
+}
+
+static int64_t guessed_size(const request *r, uint32_t axis)
+{
+    const inlay_io_info *info = r->info;
+    const char *name = info->dim_names[axis];
+
+    r->feed->guessed = true;
+    if (r->feed->attempt == 0)
+        return r->usual != NULL && r->usual[axis] >= 0 ? r->usual[axis] : 1;
+    if (info->rank == 3 && axis == 1 && info->dims[0] >= 0 && info->dims[2] >= 0) /* a state: layers, batch, features */
+        return 1;
+    if (strcasestr(name, "batch") != NULL || (axis == 0 && !is_length(r->session, name)))
+        return 1;
+    return lengths[r->feed->attempt];
+}
+
 static inlay_status assume_shape(const request *r, int64_t *dims, uint32_t *out_rank)
 {
     const inlay_io_info *info = r->info;
@@ -190,15 +236,32 @@ static inlay_status assume_shape(const request *r, int64_t *dims, uint32_t *out_
             dims[i] = named_dim(r->common, info->dim_names[i]);
         if (dims[i] >= 0)
             continue;
-        dims[i] = r->usual != NULL && r->usual[i] >= 0 ? r->usual[i] : 1;
-        if (!r->common->quiet && info->dim_names[i][0] != '\0')
-            (void)fprintf(stderr, "%s: input '%s': %s taken as %" PRId64 " (--dim %s=N)\n", r->common->verb, info->name,
-                          info->dim_names[i], dims[i], info->dim_names[i]);
-        else if (!r->common->quiet)
-            (void)fprintf(stderr, "%s: input '%s': dimension %u taken as %" PRId64 " (--input %s=random:SIZES)\n",
-                          r->common->verb, info->name, i, dims[i], info->name);
+        dims[i] = guessed_size(r, i);
+        r->feed->made[r->index] = 1;
     }
     return INLAY_OK;
+}
+
+void feed_tell(const feed *f, const cli_common *common, const inlay_session *session, inlay_value *const *values)
+{
+    for (uint32_t i = 0; i < inlay_session_input_count(session) && !common->quiet; i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+
+        if (f->made[i] == 0 || values[i] == NULL || inlay_session_input(session, i, &info) != INLAY_OK)
+            continue;
+        for (uint32_t d = 0; d < info.rank && d < inlay_value_rank(values[i]); d++) {
+            const int64_t size = inlay_value_dims(values[i])[d];
+
+            if (info.dims[d] >= 0 || named_dim(common, info.dim_names[d]) >= 0)
+                continue;
+            if (info.dim_names[d][0] != '\0')
+                (void)fprintf(stderr, "%s: input '%s': %s taken as %" PRId64 " (--dim %s=N)\n", common->verb, info.name,
+                              info.dim_names[d], size, info.dim_names[d]);
+            else
+                (void)fprintf(stderr, "%s: input '%s': dimension %u taken as %" PRId64 " (--input %s=random:SIZES)\n",
+                              common->verb, info.name, d, size, info.name);
+        }
+    }
 }
 
 static inlay_status random_strings(uint32_t rank, const int64_t *dims, uint64_t seed, inlay_value **out_value,
@@ -220,12 +283,10 @@ static inlay_status random_strings(uint32_t rank, const int64_t *dims, uint64_t 
     return status;
 }
 
-/* Integers become 0 or 1: often they are indexes, of which a table of two has both. */
+/* Integers of 32 and 64 bits become 0 or 1: they are indexes, as a rule, and a table of two has both. */
 static void keep_small(inlay_value *tensor)
 {
-    static const uint32_t integers = INLAY_DTYPE_BIT(INLAY_UINT8) | INLAY_DTYPE_BIT(INLAY_INT8) |
-                                     INLAY_DTYPE_BIT(INLAY_UINT16) | INLAY_DTYPE_BIT(INLAY_INT16) |
-                                     INLAY_DTYPE_BIT(INLAY_UINT32) | INLAY_DTYPE_BIT(INLAY_INT32) |
+    static const uint32_t integers = INLAY_DTYPE_BIT(INLAY_UINT32) | INLAY_DTYPE_BIT(INLAY_INT32) |
                                      INLAY_DTYPE_BIT(INLAY_UINT64) | INLAY_DTYPE_BIT(INLAY_INT64);
     inlay_dtype dtype = inlay_value_dtype(tensor);
     size_t width = inlay_dtype_bits(dtype) / 8;
@@ -255,8 +316,7 @@ static inlay_status make_random(const request *r, const char *shape, inlay_value
     } else {
         INLAY_TRY(inlay_value_create(info->dtype, rank, dims, &tensor, r->diag));
         feed_random(info->dtype, inlay_value_data(tensor), inlay_value_count(tensor), seed);
-        if (r->feed->as_priced)
-            keep_small(tensor);
+        keep_small(tensor);
     }
     if (info->kind == INLAY_KIND_TENSOR) {
         *out_value = tensor;
@@ -340,25 +400,25 @@ static inlay_status check_names(const feed *f, const inlay_session *session, inl
     return INLAY_OK;
 }
 
-inlay_status feed_make(const feed *f, const cli_common *common, const inlay_session *session, inlay_value ***out_values,
-                       inlay_diag *diag)
+static inlay_status make_all(feed *f, const cli_common *common, const inlay_session *session,
+                             inlay_value ***out_values, inlay_diag *diag)
 {
     uint32_t count = inlay_session_input_count(session);
-    inlay_value **values = NULL;
-    inlay_status status;
+    inlay_value **values = calloc((size_t)count + 1, sizeof(inlay_value *));
+    inlay_status status = INLAY_OK;
 
     *out_values = NULL;
-    if (f->dir != NULL && access(f->dir, R_OK | X_OK) != 0)
-        return inlay_fail(diag, INLAY_IO_ERROR, "--inputs %s: %s", f->dir, strerror(errno));
-    INLAY_TRY(check_names(f, session, diag));
-    values = calloc((size_t)count + 1, sizeof(inlay_value *));
-    if (values == NULL) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u inputs", count);
-        goto done;
+    f->guessed = false;
+    free(f->made);
+    f->made = calloc((size_t)count + 1, 1);
+    if (values == NULL || f->made == NULL) {
+        free((void *)values);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u inputs", count);
     }
     for (uint32_t i = 0; i < count; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
-        request r = { f, common, &info, diag, NULL };
+        request r = { f, common, session, &info, i, diag, NULL };
+
         INLAY_TRY(inlay_session_input(session, i, &info));
         r.usual = f->as_priced ? priced_dims(session, i, info.rank) : usual_dims(session, i, info.rank);
         INLAY_TRY(make_one(&r, &values[i]));
@@ -368,6 +428,46 @@ inlay_status feed_make(const feed *f, const cli_common *common, const inlay_sess
 done:
     feed_release(values, session);
     return status;
+}
+
+/* Runs the model once. */
+static inlay_status try_values(inlay_value *const *values, const inlay_session *session, inlay_diag *diag)
+{
+    const inlay_run_options options = { .struct_size = sizeof options, .cancel = cli_cancel() };
+    inlay_context *context = NULL;
+    inlay_status status;
+
+    INLAY_TRY(inlay_context_create((inlay_session *)(uintptr_t)session, &context, diag));
+    INLAY_TRY(feed_bind(values, session, context, diag));
+    INLAY_TRY(inlay_context_run(context, &options, diag));
+done:
+    inlay_context_destroy(context);
+    return status;
+}
+
+inlay_status feed_make(feed *f, const cli_common *common, const inlay_session *session, inlay_value ***out_values,
+                       inlay_diag *diag)
+{
+    inlay_status status;
+
+    *out_values = NULL;
+    if (f->dir != NULL && access(f->dir, R_OK | X_OK) != 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "--inputs %s: %s", f->dir, strerror(errno));
+    status = check_names(f, session, diag);
+    if (status != INLAY_OK)
+        return status;
+    for (;;) {
+        status = make_all(f, common, session, out_values, diag);
+        if (status != INLAY_OK)
+            return status;
+        if (!f->trial || !f->guessed || !feed_again(f, try_values(*out_values, session, diag))) {
+            /* What fails at all sizes tells its reason where the model is run. */
+            if (!f->tells_later)
+                feed_tell(f, common, session, *out_values);
+            return INLAY_OK;
+        }
+        feed_release(*out_values, session);
+    }
 }
 
 bool feed_is_as_priced(inlay_value *const *values, const inlay_session *session)

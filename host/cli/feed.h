@@ -3,7 +3,8 @@
  *     --input NAME=FILE.npy | NAME=FILE.pb | NAME=random | NAME=random:2,3,224,224     --inputs DIR     --seed N
  *
  * An input that --input does not name is read from DIR/<name>.npy or .pb; without --inputs it is random. Random
- * contents depend on the seed and the input's name alone. */
+ * contents depend on the seed and the input's name alone; integers are 0 or 1, which most tables have. Sizes that nobody
+ * has said are guessed until the model takes them. */
 #ifndef CLI_FEED_H
 #define CLI_FEED_H
 #include "cli/cli.h"
@@ -15,6 +16,11 @@ typedef struct feed {
     uint64_t seed;
     bool as_priced; /* random inputs are as those that costs are for, also where their sizes do not go together; integers
                        are 0 or 1 */
+    bool trial;      /* feed_make() runs the model once where sizes had to be guessed, to see that it takes them */
+    uint32_t attempt; /* which of the sizes that are guessed, see feed_again() */
+    bool guessed;     /* out: some were */
+    bool tells_later; /* the verb calls feed_tell(), after a run */
+    uint8_t *made;    /* [input_count] out: 1 where the shape was made up */
 } feed;
 
 enum { FEED_KEY_INPUT = 0x3000, FEED_KEY_INPUTS, FEED_KEY_SEED };
@@ -31,9 +37,14 @@ void feed_deinit(feed *f);
 
 /* Makes every input of the session: *out_values is an array of inlay_session_input_count() values, NULL where an input
  * with a default is left to it. Release with feed_release(). Dimensions that had to
- * be assumed are noted on stderr. */
-INLAY_NODISCARD inlay_status feed_make(const feed *f, const cli_common *common, const inlay_session *session,
+ * be assumed are noted on stderr, but where the verb tells later. */
+INLAY_NODISCARD inlay_status feed_make(feed *f, const cli_common *common, const inlay_session *session,
                                        inlay_value ***out_values, inlay_diag *diag);
+/* The model refused the inputs with that status: are there other sizes to guess? Then the next feed_make() takes them.
+ * The order is fixed, so all verbs come to the same. */
+bool feed_again(feed *f, inlay_status status);
+/* Says which sizes had to be assumed, a line each on stderr. */
+void feed_tell(const feed *f, const cli_common *common, const inlay_session *session, inlay_value *const *values);
 /* Do the inputs have the sizes that the session's costs assume? */
 bool feed_is_as_priced(inlay_value *const *values, const inlay_session *session);
 /* Binds them. */

@@ -128,26 +128,63 @@ static int64_t imported(const binder *b, const char *domain)
     return b->opset_count == 0 && strcmp(domain, "ai.onnx") == 0 ? 1 : 0;
 }
 
+/* For a domain that the model does not import: the newest version, as ONNX Runtime takes it. */
+static inlay_status import_newest(const binder *b, const graph *g, graph_node *n)
+{
+    const char *domain = n->info.domain.data;
+    const int64_t newest = op_domain_newest(domain);
+
+    n->opset = newest > 0 ? newest : 1;
+    return graph_tolerate(b->model, g, n, NULL, GRAPH_NOT_IMPORTED, b->diag,
+                          "operator %.64s is of domain '%.96s', which the model does not import", n->info.op_type.data,
+                          domain);
+}
+
+/* Operators that ONNX Runtime had in ai.onnx before ONNX did: its tools write them into models of any opset. */
+static inlay_status take_early(const binder *b, const graph *g, graph_node *n, uint32_t lowest)
+{
+    static const char *const early[] = { "LayerNormalization" };
+    bool found = false;
+
+    for (size_t i = 0; i < sizeof early / sizeof early[0]; i++)
+        found |= strcmp(n->info.op_type.data, early[i]) == 0;
+    if (!found || strcmp(n->info.domain.data, "ai.onnx") != 0)
+        return INLAY_OK;
+    n->row = op_find("ai.onnx", n->info.op_type.data, lowest, NULL);
+    return graph_tolerate(b->model, g, n, NULL, GRAPH_OPERATOR_TOO_NEW, b->diag,
+                          "operator %.64s of ai.onnx exists from opset %u on, but the model imports opset %lld",
+                          n->info.op_type.data, lowest, (long long)n->opset);
+}
+
 static inlay_status find_row(const binder *b, const graph *g, graph_node *n)
 {
     const char *domain = n->info.domain.data, *op_type = n->info.op_type.data, *nearest;
     uint32_t lowest;
 
     if (n->opset > op_domain_newest(domain))
-        return graph_fail(
-            g, n, NULL, INLAY_UNSUPPORTED, b->diag,
+        return graph_fault_fail(
+            g, n, NULL, GRAPH_UNKNOWN_OPSET, INLAY_UNSUPPORTED, b->diag,
             "the model imports opset %lld of %s; this build knows opsets up to %lld: export the model for "
             "that opset",
             (long long)n->opset, domain, (long long)op_domain_newest(domain));
     n->row = op_find(domain, op_type, n->opset, &lowest);
     if (n->row != NULL)
         return INLAY_OK;
+    if (lowest != 0) {
+        inlay_status status = take_early(b, g, n, lowest);
+
+        if (n->row != NULL) {
+            n->opset = lowest;
+            n->early = true;
+            return status;
+        }
+    }
     if (lowest != 0)
-        return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, b->diag,
+        return graph_fault_fail(g, n, NULL, GRAPH_OPERATOR_TOO_NEW, INLAY_INVALID_MODEL, b->diag,
                           "operator %.64s of %s exists from opset %u on, but the model imports opset %lld", op_type,
                           domain, lowest, (long long)n->opset);
     nearest = op_nearest(domain, op_type);
-    return graph_fail(g, n, NULL, INLAY_UNSUPPORTED, b->diag, "operator %.64s is not in domain %s at opset %lld%s%s%s",
+    return graph_fault_fail(g, n, NULL, GRAPH_UNKNOWN_OPERATOR, INLAY_UNSUPPORTED, b->diag, "operator %.64s is not in domain %s at opset %lld%s%s%s",
                       op_type, domain, (long long)n->opset, nearest != NULL ? "; did you mean " : "",
                       nearest != NULL ? nearest : "", nearest != NULL ? "?" : "");
 }
@@ -172,7 +209,7 @@ static inlay_status no_custom(const binder *b, const graph *g, const graph_node 
                    op_type, domain);
     if (ops != NULL && ops->missing != NULL)
         ops->missing(ops->ctx, domain, op_type, n->opset, why, sizeof why);
-    return graph_fail(g, n, NULL, INLAY_UNSUPPORTED, b->diag, "%s", why);
+    return graph_fault_fail(g, n, NULL, GRAPH_NO_PLUGIN, INLAY_UNSUPPORTED, b->diag, "%s", why);
 }
 
 static bool is_function(const binder *b, const graph_node *n)
@@ -195,24 +232,24 @@ static inlay_status check_inputs(const binder *b, const graph *g, const graph_no
     const inlay_node_info *info = &n->info;
 
     if (info->input_count > schema->max_inputs)
-        return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, b->diag, "has %u inputs; %.48s-%u takes at most %u",
+        return graph_fault_fail(g, n, NULL, GRAPH_INPUT_COUNT, INLAY_INVALID_MODEL, b->diag, "has %u inputs; %.48s-%u takes at most %u",
                           info->input_count, info->op_type.data, info->since_version, schema->max_inputs);
     for (uint32_t i = 0; i < schema->input_count; i++) {
         bool there = i < info->input_count && info->inputs[i] != INLAY_NONE;
 
         if (schema->inputs[i].option == OP_SINGLE && !there)
-            return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, b->diag,
+            return graph_fault_fail(g, n, NULL, GRAPH_INPUT_COUNT, INLAY_INVALID_MODEL, b->diag,
                               "lacks input %u (%.64s), which %.48s-%u requires", i, schema->inputs[i].name,
                               info->op_type.data, info->since_version);
     }
     if (info->input_count < schema->min_inputs)
-        return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, b->diag, "has %u inputs; %.48s-%u takes at least %u",
+        return graph_fault_fail(g, n, NULL, GRAPH_INPUT_COUNT, INLAY_INVALID_MODEL, b->diag, "has %u inputs; %.48s-%u takes at least %u",
                           info->input_count, info->op_type.data, info->since_version, schema->min_inputs);
     if (info->output_count > schema->max_outputs)
-        return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, b->diag, "has %u outputs; %.48s-%u gives at most %u",
+        return graph_fault_fail(g, n, NULL, GRAPH_OUTPUT_COUNT, INLAY_INVALID_MODEL, b->diag, "has %u outputs; %.48s-%u gives at most %u",
                           info->output_count, info->op_type.data, info->since_version, schema->max_outputs);
     if (info->output_count < schema->min_outputs)
-        return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, b->diag, "has %u outputs; %.48s-%u gives at least %u",
+        return graph_fault_fail(g, n, NULL, GRAPH_OUTPUT_COUNT, INLAY_INVALID_MODEL, b->diag, "has %u outputs; %.48s-%u gives at least %u",
                           info->output_count, info->op_type.data, info->since_version, schema->min_outputs);
     return INLAY_OK;
 }
@@ -267,10 +304,10 @@ static inlay_status check_attr(const binder *b, const graph *g, const graph_node
     if (attr == NULL && n->schema->open_attrs)
         return INLAY_OK;
     if (attr == NULL)
-        return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, b->diag, "%.48s-%u has no attribute '%.64s'",
+        return graph_fault_fail(g, n, NULL, GRAPH_UNKNOWN_ATTRIBUTE, INLAY_INVALID_MODEL, b->diag, "%.48s-%u has no attribute '%.64s'",
                           n->info.op_type.data, n->info.since_version, name);
     if (!kind_fits(attr->kind, kind))
-        return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, b->diag, "attribute '%.64s' is %s; %.48s-%u takes %s", name,
+        return graph_fault_fail(g, n, NULL, GRAPH_ATTRIBUTE_KIND, INLAY_INVALID_MODEL, b->diag, "attribute '%.64s' is %s; %.48s-%u takes %s", name,
                           kind_name(kind), n->info.op_type.data, n->info.since_version, kind_name(attr->kind));
     return INLAY_OK;
 }
@@ -305,7 +342,7 @@ static inlay_status check_attrs(const binder *b, const graph *g, const graph_nod
         INLAY_TRY(check_attr(b, g, n, n->type_attr_name, OP_ATTR_TYPE_PROTO));
     for (uint32_t i = 0; i < schema->attr_count; i++)
         if (schema->attrs[i].required && !has_attr(n, schema->attrs[i].name))
-            return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, b->diag,
+            return graph_fault_fail(g, n, NULL, GRAPH_ATTRIBUTE_MISSING, INLAY_INVALID_MODEL, b->diag,
                               "lacks attribute '%.64s', which %.48s-%u requires", schema->attrs[i].name,
                               n->info.op_type.data, n->info.since_version);
 done:
@@ -354,12 +391,8 @@ static inlay_status bind_node(binder *b, graph *g, graph_node *n)
         return INLAY_OK;
     if (n->opset == 0)
         n->opset = imported(b, domain);
-    if (n->opset == 0) {
-        status = graph_fail(g, n, NULL, INLAY_INVALID_MODEL, b->diag,
-                            "operator %.64s is of domain '%.96s', which the model does not import",
-                            n->info.op_type.data, domain);
-        goto done;
-    }
+    if (n->opset == 0)
+        INLAY_TRY(import_newest(b, g, n));
     if (op_domain_known(domain) || op_find(domain, n->info.op_type.data, n->opset, NULL) != NULL) {
         INLAY_TRY(find_row(b, g, n));
         n->info.since_version = n->row->since_version;
@@ -388,7 +421,9 @@ static inlay_status bind_graph(binder *b, graph *g)
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < g->node_count; i++) {
-        INLAY_TRY(bind_node(b, g, g->nodes[i]));
+        status = bind_node(b, g, g->nodes[i]);
+        if (!graph_goes_on(b->model, g, g->nodes[i], &status, b->diag))
+            return status;
         INLAY_TRY(name_required_outputs(b, g, i));
         for (uint32_t k = 0; k < g->nodes[i]->body_count; k++)
             INLAY_TRY(bind_graph(b, g->nodes[i]->bodies[k].graph));

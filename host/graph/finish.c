@@ -129,37 +129,48 @@ static bool is_made(const finisher *f, uint32_t v)
            f->captured[v];
 }
 
+/* Are the values there that node n reads? */
+static inlay_status check_node_uses(finisher *f, const graph_node *n)
+{
+    graph *g = f->g;
+
+    for (uint32_t k = 0; k < n->info.input_count; k++) {
+        uint32_t v = n->info.inputs[k];
+
+        if (v == INLAY_NONE)
+            continue;
+        if (v >= g->value_count)
+            return graph_fail(g, n, NULL, INLAY_INTERNAL, f->diag, "input %u is not a value of the graph", k);
+        if (!is_made(f, v))
+            return graph_fault_fail(g, n, g->values[v].info.name.data, GRAPH_NOT_MADE, INLAY_INVALID_MODEL, f->diag,
+                                    "nothing makes input %u '%.96s'; add a node, an initializer or a graph input of "
+                                    "that name",
+                                    k, g->values[v].info.name.data);
+    }
+    for (uint32_t k = 0; k < n->capture_count; k++)
+        if (!is_made(f, n->captures[k]))
+            return graph_fault_fail(g, n, g->values[n->captures[k]].info.name.data, GRAPH_NOT_MADE, INLAY_INVALID_MODEL,
+                                    f->diag, "nothing makes '%.96s', which a body of the node uses",
+                                    g->values[n->captures[k]].info.name.data);
+    return INLAY_OK;
+}
+
 static inlay_status check_uses(finisher *f)
 {
     graph *g = f->g;
 
     for (uint32_t i = 0; i < g->node_count; i++) {
-        const graph_node *n = g->nodes[i];
+        inlay_status status = check_node_uses(f, g->nodes[i]);
 
-        for (uint32_t k = 0; k < n->info.input_count; k++) {
-            uint32_t v = n->info.inputs[k];
-
-            if (v == INLAY_NONE)
-                continue;
-            if (v >= g->value_count)
-                return graph_fail(g, n, NULL, INLAY_INTERNAL, f->diag, "input %u is not a value of the graph", k);
-            if (!is_made(f, v))
-                return graph_fail(g, n, g->values[v].info.name.data, INLAY_INVALID_MODEL, f->diag,
-                                  "nothing makes input %u '%.96s'; add a node, an initializer or a graph input of that "
-                                  "name",
-                                  k, g->values[v].info.name.data);
-        }
-        for (uint32_t k = 0; k < n->capture_count; k++)
-            if (!is_made(f, n->captures[k]))
-                return graph_fail(g, n, g->values[n->captures[k]].info.name.data, INLAY_INVALID_MODEL, f->diag,
-                                  "nothing makes '%.96s', which a body of the node uses",
-                                  g->values[n->captures[k]].info.name.data);
+        if (!graph_goes_on(g->model, g, g->nodes[i], &status, f->diag))
+            return status;
     }
     for (uint32_t k = 0; k < g->output_count; k++)
         if (!is_made(f, g->outputs[k]))
-            return graph_fail(g, NULL, g->values[g->outputs[k]].info.name.data, INLAY_INVALID_MODEL, f->diag,
-                              "nothing makes output %u '%.96s'; give it a node or take it off the outputs", k,
-                              g->values[g->outputs[k]].info.name.data);
+            return graph_fault_fail(g, NULL, g->values[g->outputs[k]].info.name.data, GRAPH_NOT_MADE,
+                                    INLAY_INVALID_MODEL, f->diag,
+                                    "nothing makes output %u '%.96s'; give it a node or take it off the outputs", k,
+                                    g->values[g->outputs[k]].info.name.data);
     return INLAY_OK;
 }
 

@@ -334,6 +334,7 @@ static inlay_status adopt_node(expansion *e, graph_node *n)
 {
     inlay_status status = INLAY_OK;
 
+    n->place = e->call->place;
     n->info.name.data = arena_format(&e->g->model->arena, "%s/%s", e->call->info.name.data, n->info.name.data);
     if (n->info.name.data == NULL)
         return no_memory(e->in, e->g);

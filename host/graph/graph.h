@@ -54,7 +54,8 @@ typedef struct graph_attr_ref {
     uint32_t kind;    /* INLAY_ATTR_* */
 } graph_attr_ref;
 
-typedef struct graph_node {
+typedef struct graph_node graph_node;
+struct graph_node {
     inlay_node_info info; /* inputs and outputs point into the arena and may be rewritten by passes */
     const op_row *row;              /* the schema's row; NULL until graph_bind, and for custom operators */
     const op_schema *schema;        /* parsed, shared by nodes of the same row */
@@ -70,12 +71,14 @@ typedef struct graph_node {
     const char *type_attr_name;
     graph_attr_ref *refs;   /* [ref_count]; only in functions, gone after inlining */
     uint32_t ref_count;
+    bool early;              /* bound to a version that came after the model's opset, as ONNX Runtime has it */
+    uint32_t place;          /* 1 + its index among the nodes of the file's graph; 0 = not from the file */
     uint32_t own_attr_count; /* the first attributes stood in the file or were set; what bind fills in comes after */
     inlay_str extra;        /* fields of the file that inlay does not interpret (metadata_props, device
                                configurations), in wire form; the writer puts them back */
     const char *made_by;    /* the optimiser's pass that made the node; NULL: it stood in the file */
     int64_t rewrite;        /* the number of the rewrite that made it; 0 = none */
-} graph_node;
+};
 
 struct graph {
     graph_model *model;
@@ -118,6 +121,26 @@ typedef struct graph_function {
     inlay_str extra;
 } graph_function;
 
+/* What may be wrong with a model where it is told apart: GRAPH_OPSET_TWICE, ... (faults.def). */
+typedef enum graph_fault {
+#define FAULT(name, code, fix) GRAPH_##name,
+#include "graph/faults.def"
+#undef FAULT
+} graph_fault;
+
+/* One thing that is wrong with a model. All texts are the model's. */
+typedef struct graph_finding {
+    struct graph_finding *next;
+    inlay_status status; /* INLAY_OK: the model runs nonetheless */
+    const char *code; /* stable: "opset-imported-twice" */
+    const char *path; /* JSONPath into the ModelProto: "$.graph.node[3]" */
+    const struct graph *g; /* where, or NULL */
+    const struct graph_node *n;
+    const char *node; /* its name, or "" */
+    const char *text; /* one line, which names the place */
+    const char *fix;  /* or "" where the text has it */
+} graph_finding;
+
 typedef struct graph_blob graph_blob; /* a mapping or a heap block that constants point into; see graph.c */
 
 struct graph_model {
@@ -141,6 +164,11 @@ struct graph_model {
     inlay_str extra;     /* see graph_node.extra */
     const char *pass;    /* while the optimiser runs: the pass, and the number of its rewrite; nodes are marked with */
     int64_t rewrite;     /* both, and what is taken out is remembered. NULL and 0 otherwise */
+    bool strict;         /* what graph_tolerate() would let pass is an error */
+    bool collect;        /* binding and inference go on behind an error, see graph_goes_on() */
+    uint32_t fault;      /* 1 + the graph_fault of the last error, 0 = none */
+    graph_finding *findings, *last_finding; /* in the order in which they were found */
+    uint32_t finding_count; /* at most 1000 are kept */
 };
 
 /* Fails with "graph 'g', node 'n' (Conv): <text>"; n and tensor may be NULL, a node without a name is called after its
@@ -148,6 +176,23 @@ struct graph_model {
 INLAY_PRINTF(6, 7)
 inlay_status graph_fail(const graph *g, const graph_node *n, const char *tensor, inlay_status code, inlay_diag *diag,
                         const char *format, ...);
+
+/* Notes something that breaks a rule of ONNX but is understood (findings.c), or fails where the model is strict. The
+ * text has no fix: that of the fault is added. */
+INLAY_PRINTF(7, 8)
+INLAY_NODISCARD inlay_status graph_tolerate(graph_model *model, const graph *g, const graph_node *n, const char *tensor,
+                                            graph_fault fault, inlay_diag *diag, const char *format, ...);
+/* Finds the paths anew once all graphs are in their places. false: out of memory. */
+bool graph_place_findings(graph_model *model);
+/* graph_fail() with a fault that `inlay check` can name. */
+INLAY_PRINTF(7, 8)
+inlay_status graph_fault_fail(const graph *g, const graph_node *n, const char *tensor, graph_fault fault,
+                              inlay_status code, inlay_diag *diag, const char *format, ...);
+/* After a step on node n (or the graph, n NULL): may the next follow? An error becomes a finding and *status INLAY_OK
+ * where the model collects them. */
+bool graph_goes_on(graph_model *model, const graph *g, const graph_node *n, inlay_status *status, inlay_diag *diag);
+/* Code and fix of an error, by its status where the fault is 0. */
+void graph_fault_text(uint32_t fault, inlay_status status, const char **out_code, const char **out_fix);
 
 /* An empty model with an empty main graph, NULL when memory is out. */
 graph_model *graph_model_create(void);
@@ -256,6 +301,9 @@ INLAY_NODISCARD inlay_status graph_inline_functions(graph_model *model, inlay_di
 /* Shape and type inference over the main graph and, with the types at the node, its bodies. Declared shapes are checked
  * against what is inferred; where they disagree in rank (exporters do that for outputs) inference wins. */
 INLAY_NODISCARD inlay_status graph_infer(graph_model *model, inlay_diag *diag);
+
+/* After inference: notes each value of the main graph whose declared type or shape is not what is computed. */
+INLAY_NODISCARD inlay_status graph_check_declared(graph_model *model, inlay_diag *diag);
 
 /* Infers one node. in[i] and out[i] stand for its inputs and outputs (NULL = omitted); out's rank, dims and elements
  * are set, and its dtype where the operator computes it (Cast); otherwise dtype must be there already. scratch holds

@@ -202,6 +202,18 @@ void infer_use_declared(graph_value *v)
     }
 }
 
+/* Shapes of a model's outputs are what exporters get wrong most. Nothing here needs them, and what is computed counts:
+ * there, only the type is taken. */
+static void use_declared(const graph *g, graph_value *v)
+{
+    const uint32_t rank = v->declared_rank;
+
+    if (g->parent == NULL && (v->info.flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
+        v->declared_rank = INLAY_RANK_UNKNOWN;
+    infer_use_declared(v);
+    v->declared_rank = rank;
+}
+
 /* The outputs whose type the schema leaves open and the node's inputs settle: the operators on sequences and
  * optionals. */
 static void derive_type(const graph *g, const graph_node *n, op_value_type *out)
@@ -321,10 +333,25 @@ static inlay_status infer_one(inference *inf, graph *g, const graph_node *n)
         INLAY_TRY(graph_infer_node(inf->model, n, in, out, a, inf->diag));
     for (uint32_t o = 0; o < info->output_count; o++)
         if (info->outputs[o] != INLAY_NONE)
-            infer_use_declared(&g->values[info->outputs[o]]);
+            use_declared(g, &g->values[info->outputs[o]]);
     INLAY_TRY(check_outputs(inf, g, n));
 done:
     return status;
+}
+
+/* false: *status is an error that ends the inference. */
+static bool infer_or_note(inference *inf, graph *g, const graph_node *n, inlay_status *status)
+{
+    *status = infer_one(inf, g, n);
+    if (*status == INLAY_OK)
+        return true;
+    for (uint32_t o = 0; inf->model->collect && o < n->info.output_count; o++) { /* the next must not stumble, too */
+        if (n->info.outputs[o] == INLAY_NONE)
+            continue;
+        infer_forget(&g->values[n->info.outputs[o]]);
+        infer_use_declared(&g->values[n->info.outputs[o]]);
+    }
+    return graph_goes_on(inf->model, g, n, status, inf->diag);
 }
 
 inlay_status infer_graph(inference *inf, graph *g)
@@ -332,8 +359,8 @@ inlay_status infer_graph(inference *inf, graph *g)
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < g->node_count; i++)
-        INLAY_TRY(infer_one(inf, g, g->nodes[i]));
-done:
+        if (!infer_or_note(inf, g, g->nodes[i], &status))
+            break;
     return status;
 }
 

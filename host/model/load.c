@@ -132,10 +132,18 @@ static inlay_status load_opsets(const loader *l, size_t count, Onnx__Opset *cons
 
         while (k < n && strcmp(list[k].domain, domain) != 0)
             k++;
-        if (k < n && list[k].version != protos[i]->version)
-            return inlay_fail(l->diag, INLAY_INVALID_MODEL,
-                              "domain '%.100s' is imported as opset %" PRId64 " and as opset %" PRId64 "; keep one",
-                              domain, list[k].version, protos[i]->version);
+        if (k < n && list[k].version != protos[i]->version) {
+            inlay_status status =
+                graph_tolerate(l->model, NULL, NULL, NULL, GRAPH_OPSET_TWICE, l->diag,
+                               "domain '%.100s' is imported as opset %" PRId64 " and as opset %" PRId64
+                               ", of which the higher counts",
+                               domain, list[k].version, protos[i]->version);
+
+            if (status != INLAY_OK)
+                return status;
+            if (list[k].version < protos[i]->version)
+                list[k].version = protos[i]->version;
+        }
         if (k < n)
             continue;
         list[n] = (graph_opset){ .domain = load_text(l, domain), .version = protos[i]->version };
@@ -240,6 +248,8 @@ static inlay_status load_model(loader *l, const Onnx__Model *proto)
     l->opset_count = m->opset_count;
     INLAY_TRY(load_graph(l, &s, proto->graph));
     INLAY_TRY(graph_finish(m->main, l->diag));
+    if (!graph_place_findings(m))
+        status = load_no_memory(l, NULL);
 done:
     scope_deinit(&s);
     return status;
@@ -291,6 +301,8 @@ static inlay_status load(graph_model *model, const void *bytes, size_t count, co
                                 .alloc = blob_alloc,
                                 .alloc_ctx = model,
                                 .densified = &l.densified };
+    model->strict = options != NULL && options->strict;
+    model->collect = options != NULL && options->collect;
     INLAY_TRY(check_kind(bytes, count, diag));
     INLAY_TRY(prescan(bytes, count, PRESCAN_MODEL, &l.limits, &scanned, diag));
     proto = onnx__model__unpack(&allocator, scanned.count, scanned.bytes);
@@ -300,6 +312,8 @@ static inlay_status load(graph_model *model, const void *bytes, size_t count, co
     }
     INLAY_TRY(load_model(&l, proto));
 done:
+    if (options != NULL && options->out_fault != NULL)
+        *options->out_fault = model->fault;
     free(scanned.bytes);
     external_deinit(&l.external);
     arena_deinit(&parsed);

@@ -69,6 +69,7 @@ typedef struct loader {
     external_files external;
     const graph_opset *opsets; /* of the model, or of the function being loaded */
     uint32_t opset_count;
+    uint32_t deep_count; /* tensors left out for their rank */
     inlay_diag *diag;
 } loader;
 

@@ -16,11 +16,27 @@ static inlay_status add_name(loader *l, scope *s, const char *name, uint32_t *ou
     return INLAY_OK;
 }
 
+/* A subgraph may not have names of the graphs around it again. Where it does, its own value is meant. */
+static inlay_status check_hidden(loader *l, const scope *s, const graph_node *n, const char *what, const char *name)
+{
+    for (const scope *o = s->outer; o != NULL; o = o->outer)
+        if (names_find(&o->table, name, strlen(name)) != NAMES_NONE)
+            return graph_tolerate(l->model, s->g, n, name, GRAPH_NAME_HIDDEN, l->diag,
+                                  "%s '%.96s' has the name of a value of graph '%.64s' around it", what, name,
+                                  o->g->name);
+    return INLAY_OK;
+}
+
 inlay_status scope_define(loader *l, scope *s, const char *name, const char *what, uint32_t *out_value)
 {
+    inlay_status status = check_hidden(l, s, NULL, what, name);
+
+    if (status != INLAY_OK)
+        return status;
     if (names_find(&s->table, name, strlen(name)) != NAMES_NONE)
-        return graph_fail(s->g, NULL, name, INLAY_INVALID_MODEL, l->diag,
-                          "%s '%.96s' has the name of another value; names must be unique in a graph", what, name);
+        return graph_fault_fail(s->g, NULL, name, GRAPH_NAME_TWICE, INLAY_INVALID_MODEL, l->diag,
+                                "%s '%.96s' has the name of another value; names must be unique in a graph", what,
+                                name);
     return add_name(l, s, name, out_value);
 }
 
@@ -106,7 +122,8 @@ static inlay_status name_dim(loader *l, const char *input, uint32_t axis, inlay_
 static inlay_status load_tensor_type(loader *l, const graph *g, const Onnx__TensorType *proto, graph_value *v,
                                      bool as_fact)
 {
-    size_t rank = proto->shape == NULL ? 0 : proto->shape->n_dim;
+    bool ranked = proto->shape != NULL && proto->shape->n_dim <= INLAY_MAX_RANK;
+    size_t rank = ranked ? proto->shape->n_dim : 0;
     inlay_dim *declared, *facts;
     inlay_status status = INLAY_OK;
 
@@ -114,9 +131,10 @@ static inlay_status load_tensor_type(loader *l, const graph *g, const Onnx__Tens
         return graph_fail(g, NULL, v->info.name.data, INLAY_UNSUPPORTED, l->diag,
                           "value '%.96s' has element type %" PRId32 ", which ONNX up to IR 14 does not know",
                           v->info.name.data, proto->elem_type);
-    if (rank > INLAY_MAX_RANK)
-        return graph_fail(g, NULL, v->info.name.data, INLAY_UNSUPPORTED, l->diag,
-                          "value '%.96s' has rank %zu; inlay takes up to %d", v->info.name.data, rank, INLAY_MAX_RANK);
+    if (proto->shape != NULL && !ranked)
+        INLAY_TRY(graph_tolerate(l->model, g, NULL, v->info.name.data, GRAPH_RANK_ABOVE_16, l->diag,
+                                 "value '%.96s' has rank %zu; inlay computes with up to %d", v->info.name.data,
+                                 proto->shape->n_dim, INLAY_MAX_RANK));
     declared = arena_array(&l->model->arena, rank, sizeof *declared);
     facts = as_fact ? arena_array(&l->model->arena, rank, sizeof *facts) : declared;
     if (declared == NULL || facts == NULL)
@@ -129,13 +147,14 @@ static inlay_status load_tensor_type(loader *l, const graph *g, const Onnx__Tens
         }
     }
     v->declared_dtype = proto->elem_type;
-    v->declared_rank = proto->shape == NULL ? INLAY_RANK_UNKNOWN : (uint32_t)rank;
+    v->declared_rank = ranked ? (uint32_t)rank : INLAY_RANK_UNKNOWN;
     v->declared_dims = declared;
     if (as_fact) {
         v->info.dtype = v->declared_dtype;
         v->info.rank = v->declared_rank;
         v->info.dims = facts;
     }
+done:
     return status;
 }
 
@@ -245,6 +264,43 @@ static void drop_constant_inputs(graph *g)
     g->input_count = kept;
 }
 
+/* Does a node of the graph, or of one within it, read a value of that name? */
+static bool reads_name(const Onnx__Graph *g, const char *name)
+{
+    for (size_t i = 0; i < g->n_node; i++) {
+        const Onnx__Node *n = g->node[i];
+
+        for (size_t k = 0; k < n->n_input; k++)
+            if (strcmp(text_of(n->input[k]), name) == 0)
+                return true;
+        for (size_t k = 0; k < n->n_attribute; k++) {
+            if (n->attribute[k]->g != NULL && reads_name(n->attribute[k]->g, name))
+                return true;
+            for (size_t b = 0; b < n->attribute[k]->n_graphs; b++)
+                if (reads_name(n->attribute[k]->graphs[b], name))
+                    return true;
+        }
+    }
+    for (size_t i = 0; i < g->n_output; i++)
+        if (strcmp(text_of(g->output[i]->name), name) == 0)
+            return true;
+    return false;
+}
+
+enum { MOST_DEEP = 64 }; /* for each of which the whole graph is searched */
+
+/* A tensor of a rank that nothing can compute with is left out where nothing does. */
+static inlay_status skip_deep(loader *l, const scope *s, const Onnx__Graph *proto, const Onnx__Tensor *t,
+                              const char *name, bool *out_skip)
+{
+    *out_skip = t->n_dims > INLAY_MAX_RANK && l->deep_count < MOST_DEEP && !reads_name(proto, name);
+    if (!*out_skip)
+        return INLAY_OK;
+    l->deep_count++;
+    return graph_tolerate(l->model, s->g, NULL, name, GRAPH_RANK_ABOVE_16, l->diag,
+                          "initializer '%.96s' has rank %zu, and nothing reads it", name, t->n_dims);
+}
+
 /* An initializer's tensor becomes a constant, or the default of an input of the same name. */
 static inlay_status place_initializer(loader *l, scope *s, const char *name, const inlay_tensor_view *t)
 {
@@ -259,9 +315,14 @@ static inlay_status place_initializer(loader *l, scope *s, const char *name, con
             return status;
     } else {
         value = &g->values[v];
-        if (value->default_value != NULL || (value->info.flags & INLAY_VALUE_CONSTANT) != 0)
-            return graph_fail(g, NULL, name, INLAY_INVALID_MODEL, l->diag,
-                              "initializer '%.96s' is there twice; names must be unique in a graph", name);
+        if (value->default_value != NULL || (value->info.flags & INLAY_VALUE_CONSTANT) != 0) {
+            status = graph_tolerate(l->model, g, NULL, name, GRAPH_NAME_TWICE, l->diag,
+                                    "initializer '%.96s' is there twice, of which the last counts", name);
+            if (status != INLAY_OK)
+                return status;
+        }
+        if ((value->info.flags & INLAY_VALUE_CONSTANT) != 0 && !value->has_default)
+            goto place;
         value->has_default = true;
         /* IR 3 lists every initializer among the inputs. A body's inputs go by position: none may vanish. */
         if (l->model->ir_version >= 4 || s->outer != NULL) {
@@ -269,6 +330,7 @@ static inlay_status place_initializer(loader *l, scope *s, const char *name, con
             return value->default_value == NULL ? load_no_memory(l, g) : INLAY_OK;
         }
     }
+place:
     if (graph_set_constant(g, v, t->dtype, t->rank, t->dims, t->data, t->bytes) != INLAY_OK)
         return load_no_memory(l, g);
     return INLAY_OK;
@@ -297,8 +359,14 @@ static inlay_status load_initializers(loader *l, scope *s, const Onnx__Graph *pr
         const Onnx__Tensor *dense = sparse == NULL ? proto->initializer[i] : sparse->values;
         const char *name = dense == NULL ? "" : text_of(dense->name);
 
+        bool skip = false;
+
         if (name[0] == '\0')
             return graph_fail(g, NULL, NULL, INLAY_INVALID_MODEL, l->diag, "initializer %zu has no name", i);
+        if (sparse == NULL)
+            status = skip_deep(l, s, proto, dense, name, &skip);
+        if (status != INLAY_OK || skip)
+            continue;
         status = sparse == NULL ? tensor_read(&l->source, dense, &t, l->diag)
                                 : tensor_read_sparse(&l->source, sparse, &t, l->diag);
         if (status != INLAY_OK)
@@ -323,10 +391,14 @@ static inlay_status load_outputs(loader *l, scope *s, const Onnx__Graph *proto)
 
         INLAY_TRY(scope_resolve(l, s, name, &v));
         if (v == INLAY_NONE)
-            return graph_fail(g, NULL, name, INLAY_INVALID_MODEL, l->diag,
+            return graph_fault_fail(g, NULL, name, GRAPH_NOT_MADE, INLAY_INVALID_MODEL, l->diag,
                               "nothing makes output %zu '%.96s'; give it a node or take it off the outputs", i, name);
         if (!g->values[v].declared)
             INLAY_TRY(declare(l, g, proto->output[i], v, false));
+        if ((g->values[v].info.flags & INLAY_VALUE_GRAPH_OUTPUT) != 0 && s->outer == NULL)
+            INLAY_TRY(graph_tolerate(l->model, g, NULL, name, GRAPH_OUTPUT_TWICE, l->diag,
+                                     "output %zu '%.96s' is listed more than once", i, name));
+        g->values[v].info.flags |= INLAY_VALUE_GRAPH_OUTPUT;
         g->outputs[g->output_count++] = v;
     }
 done:
@@ -371,6 +443,7 @@ static inlay_status define_node(loader *l, scope *s, const Onnx__Node *proto, gr
     if (n == NULL)
         return load_no_memory(l, g);
     *out = n;
+    n->place = g->node_count;
     n->opset = opset_of(l, n->info.domain.data);
     n->overload = load_text(l, proto->overload);
     n->doc = load_text(l, proto->doc_string);
@@ -385,11 +458,16 @@ static inlay_status define_node(loader *l, scope *s, const Onnx__Node *proto, gr
 
         if (name[0] == '\0')
             continue;
-        if (names_find(&s->table, name, strlen(name)) != NAMES_NONE)
-            return graph_fail(g, n, name, INLAY_INVALID_MODEL, l->diag,
-                              "output %zu '%.96s' has the name of another value; names must be unique in a graph", o,
-                              name);
-        INLAY_TRY(add_name(l, s, name, &outputs[o]));
+        INLAY_TRY(check_hidden(l, s, n, "output", name));
+        if (names_find(&s->table, name, strlen(name)) == NAMES_NONE) {
+            INLAY_TRY(add_name(l, s, name, &outputs[o]));
+            continue;
+        }
+        status = graph_fault_fail(g, n, name, GRAPH_NAME_TWICE, INLAY_INVALID_MODEL, l->diag,
+                                  "output %zu '%.96s' has the name of another value; names must be unique in a graph",
+                                  o, name);
+        if (!graph_goes_on(l->model, g, n, &status, l->diag))
+            return status;
     }
 done:
     return status;

@@ -21,6 +21,9 @@ model_limits model_limits_default(void);
 typedef struct model_load_options {
     model_limits limits;
     const char *external_dir; /* where external data may lie; NULL = the model file's folder */
+    bool strict;              /* graph_model.strict */
+    bool collect;             /* graph_model.collect */
+    uint32_t *out_fault;      /* graph_model.fault of a model that did not load, or NULL */
 } model_load_options;
 
 /* Each returns a model whose graphs are finished (graph_finish) but not yet bound. options may be NULL. Errors name the
@@ -45,9 +48,9 @@ typedef struct model_save_options {
 INLAY_NODISCARD inlay_status model_save(const graph_model *model, const char *path, const model_save_options *options,
                                         inlay_diag *diag);
 
-/* Turns the nodes whose operator is of another version than the model imports (the optimiser puts such in) into calls
- * of functions, so that the model can be saved. It can no longer be run afterwards. */
-INLAY_NODISCARD inlay_status model_outline(graph_model *model, inlay_diag *diag);
+/* Makes the nodes those of the versions that the model imports, so that it can be saved; what cannot be becomes the call
+ * of a function. opset: of ai.onnx, to be imported instead; 0 = the model's. It can no longer be run afterwards. */
+INLAY_NODISCARD inlay_status model_outline(graph_model *model, int64_t opset, inlay_diag *diag);
 
 /* A TensorProto, SequenceProto or OptionalProto file (ONNX's test data, `.pb` inputs), in one flat form: see
  * exec/value.h for what the runtime makes of it. */

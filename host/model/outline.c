@@ -1,8 +1,9 @@
 /* model/outline.c - operators of another version than the model imports.
  *
- * The optimiser puts operators in that came with later opsets (Gelu-20 into a model of opset 13). A file imports one
- * version of a domain, but a function in it has imports of its own: so each such node becomes a call of a function of
- * domain "inlay", whose body is that one node. Any runtime that knows the operator can run the file. */
+ * Passes make nodes of the version that they know, and functions that were inlined had imports of their own; a file
+ * imports one version of a domain. Most versions of an operator differ in the types that they take alone: such a node
+ * is written as of the version that is imported. What is left becomes a call of a function of domain "inlay", whose body
+ * is that one node and whose import is the node's. Of these there are none in what the optimiser makes (pass_allows). */
 #include "model/model.h"
 #include <string.h>
 
@@ -17,6 +18,106 @@ static bool is_foreign(const graph_model *m, const graph_node *n)
     return n->row != NULL &&
            (opset == 0 || op_find(n->info.domain.data, n->info.op_type.data, opset, &lowest) != n->row);
 }
+
+/* ------------------------------------------------------------------ nodes of a version that will do */
+
+/* Attributes that a version added without changing what a node without them means. */
+static bool is_harmless(const char *attr)
+{
+    static const char *const names[] = { "allowzero", "ceil_mode",      "count_include_pad", "dilations", "stash_type",
+                                         "saturate",  "storage_order",  "keepdims",          "precision", "output_dtype",
+                                         "block_size" };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(attr, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static const op_attr *find_attr(const op_schema *schema, const char *name)
+{
+    for (uint32_t i = 0; i < schema->attr_count; i++)
+        if (strcmp(schema->attrs[i].name, name) == 0)
+            return &schema->attrs[i];
+    return NULL;
+}
+
+static bool same_default(const op_attr *a, const op_attr *b)
+{
+    if (a->kind != b->kind || a->required != b->required || a->has_default != b->has_default)
+        return false;
+    return !a->has_default || (a->i == b->i && a->f == b->f && a->count == b->count &&
+                               (a->s == NULL || b->s == NULL ? a->s == b->s : strcmp(a->s, b->s) == 0));
+}
+
+static bool states_attr(const graph_node *n, const char *name)
+{
+    for (uint32_t i = 0; i < n->own_attr_count; i++)
+        if (strcmp(INLAY_AT(inlay_attr_info, n->info.attrs, n->info.attr_stride, i)->name.data, name) == 0)
+            return true;
+    return false;
+}
+
+/* Do the attributes mean the same in both, as far as the node goes? */
+static bool attrs_fit(const graph_node *n, const op_schema *to)
+{
+    const op_schema *from = n->schema;
+
+    for (uint32_t i = 0; i < from->attr_count; i++) {
+        const op_attr *a = &from->attrs[i], *b = find_attr(to, a->name);
+
+        if (b == NULL ? states_attr(n, a->name) || (a->has_default && !is_harmless(a->name))
+                      : !same_default(a, b) && !states_attr(n, a->name))
+            return false;
+        if (b != NULL && a->kind != b->kind)
+            return false;
+    }
+    for (uint32_t i = 0; i < to->attr_count; i++)
+        if (find_attr(from, to->attrs[i].name) == NULL &&
+            (to->attrs[i].required || (to->attrs[i].has_default && !is_harmless(to->attrs[i].name))))
+            return false;
+    return true;
+}
+
+static bool formals_fit(const graph *g, const uint32_t *values, uint32_t count, const op_schema *from,
+                        const op_schema *to, bool outputs)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const op_formal *a = outputs ? op_output_formal(from, i) : op_input_formal(from, i);
+        const op_formal *b = outputs ? op_output_formal(to, i) : op_input_formal(to, i);
+        const graph_value *v;
+        op_value_type type;
+
+        if (values[i] == INLAY_NONE)
+            continue;
+        v = &g->values[values[i]];
+        type = (op_value_type){ v->info.kind, v->inner_kind, v->info.dtype, v->map_key };
+        if (a == NULL || b == NULL || !op_types_allow(&to->types[b->type_param].types, &type))
+            return false;
+    }
+    return true;
+}
+
+static void *schema_alloc(void *ctx, size_t bytes)
+{
+    return arena_alloc(ctx, bytes);
+}
+
+/* Is the node, as it stands, one of that row, and means the same there? */
+static bool fits_row(const graph *g, const graph_node *n, const op_row *row)
+{
+    op_schema to;
+
+    if (row == NULL || n->schema == NULL || n->body_count > 0 ||
+        op_schema_parse(row->signature, schema_alloc, &g->model->arena, &to, NULL) != INLAY_OK)
+        return false;
+    return n->info.input_count >= to.min_inputs && n->info.input_count <= to.max_inputs &&
+           n->info.output_count >= to.min_outputs && n->info.output_count <= to.max_outputs && attrs_fit(n, &to) &&
+           formals_fit(g, n->info.inputs, n->info.input_count, n->schema, &to, false) &&
+           formals_fit(g, n->info.outputs, n->info.output_count, n->schema, &to, true);
+}
+
+/* ------------------------------------------------------------------ functions */
 
 static const graph_function *find_function(const graph_model *m, const char *name)
 {
@@ -95,20 +196,19 @@ static bool add_function(graph_model *m, const char *name, const graph_node *n)
     return true;
 }
 
-/* The functions need IR 8 and an import of their domain. */
-static bool import_own(graph_model *m)
+/* What is used is imported. */
+static bool import(graph_model *m, const char *domain, int64_t version)
 {
     graph_opset *list;
 
-    m->ir_version = m->ir_version < 8 ? 8 : m->ir_version;
-    if (graph_model_opset(m, OWN_DOMAIN) != 0)
+    if (graph_model_opset(m, domain) != 0)
         return true;
     list = arena_array(&m->arena, (size_t)m->opset_count + 1, sizeof *list);
     if (list == NULL)
         return false;
     if (m->opset_count > 0)
         memcpy(list, m->opsets, m->opset_count * sizeof *list);
-    list[m->opset_count++] = (graph_opset){ .domain = OWN_DOMAIN, .version = 1 };
+    list[m->opset_count++] = (graph_opset){ .domain = domain, .version = version };
     m->opsets = list;
     return true;
 }
@@ -118,7 +218,8 @@ static bool outline_node(graph_model *m, graph_node *n)
     const char *name = arena_format(&m->arena, "%s_%u_%u_%u", n->info.op_type.data, n->info.since_version,
                                     n->info.input_count, n->info.output_count);
 
-    if (name == NULL || !import_own(m) || (find_function(m, name) == NULL && !add_function(m, name, n)))
+    m->ir_version = m->ir_version < 8 ? 8 : m->ir_version; /* the first with functions */
+    if (name == NULL || !import(m, OWN_DOMAIN, 1) || (find_function(m, name) == NULL && !add_function(m, name, n)))
         return false;
     n->info.domain = (inlay_str){ OWN_DOMAIN, sizeof OWN_DOMAIN - 1 };
     n->info.op_type = (inlay_str){ name, strlen(name) };
@@ -132,11 +233,17 @@ static bool outline_node(graph_model *m, graph_node *n)
 static bool outline_graph(graph_model *m, graph *g)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
-        if (is_foreign(m, g->nodes[i])) {
-            if (!outline_node(m, g->nodes[i]))
+        graph_node *n = g->nodes[i];
+        const char *domain = n->info.domain.data;
+
+        if (n->row != NULL && graph_model_opset(m, domain) == 0 && !import(m, domain, n->opset))
+            return false;
+        if (is_foreign(m, n) && !n->early &&
+            !fits_row(g, n, op_find(domain, n->info.op_type.data, graph_model_opset(m, domain), NULL))) {
+            if (!outline_node(m, n))
                 return false;
-        } else if (g->nodes[i]->row != NULL) {
-            g->nodes[i]->opset = graph_model_opset(m, g->nodes[i]->info.domain.data); /* another number, the same row */
+        } else if (n->row != NULL) {
+            n->opset = graph_model_opset(m, domain);
         }
         for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
             if (!outline_graph(m, g->nodes[i]->bodies[b].graph))
@@ -145,8 +252,43 @@ static bool outline_graph(graph_model *m, graph *g)
     return true;
 }
 
-inlay_status model_outline(graph_model *model, inlay_diag *diag)
+/* Raises the import of ai.onnx where every node means the same there. */
+static inlay_status raise_opset(graph_model *m, graph *g, int64_t opset, inlay_diag *diag)
 {
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        const graph_node *n = g->nodes[i];
+        const op_row *row = op_find("ai.onnx", n->info.op_type.data, opset, NULL);
+
+        for (uint32_t b = 0; b < n->body_count; b++)
+            INLAY_TRY(raise_opset(m, n->bodies[b].graph, opset, diag));
+        if (n->row == NULL || strcmp(n->info.domain.data, "ai.onnx") != 0 || n->body_count > 0)
+            continue;
+        if (row != n->row && !fits_row(g, n, row))
+            return graph_fail(g, n, NULL, INLAY_UNSUPPORTED, diag,
+                              "%.48s-%u means another thing at opset %lld; convert the model with "
+                              "onnx.version_converter first",
+                              n->info.op_type.data, n->info.since_version, (long long)opset);
+    }
+done:
+    return status;
+}
+
+inlay_status model_outline(graph_model *model, int64_t opset, inlay_diag *diag)
+{
+    inlay_status status;
+
+    if (opset != 0 && opset != graph_model_opset(model, "ai.onnx")) {
+        status = raise_opset(model, model->main, opset, diag);
+        if (status != INLAY_OK)
+            return status;
+        for (uint32_t i = 0; i < model->opset_count; i++)
+            if (strcmp(model->opsets[i].domain, "ai.onnx") == 0)
+                model->opsets[i].version = opset;
+        if (!import(model, "ai.onnx", opset))
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to write the imports");
+    }
     return outline_graph(model, model->main)
                ? INLAY_OK
                : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to write operators of other versions as functions");

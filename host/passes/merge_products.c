@@ -206,6 +206,8 @@ static inlay_status match(rewrite *w, graph_node *n)
 
     if (r == NULL)
         return rw_no_memory(w);
+    if (!pass_allows(w->ctx, 13))
+        return INLAY_OK;
     if (!read_branch(w, n, x, &b))
         return INLAY_OK;
     rows = count_rows(rw_info(w, x));

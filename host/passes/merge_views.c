@@ -74,6 +74,8 @@ static inlay_status without_ones(rewrite *w, uint32_t c, uint32_t rank, uint32_t
         *out = c;
         return INLAY_OK;
     }
+    if (!pass_allows(w->ctx, 13))
+        return INLAY_OK;
     more = info->rank - rank;
     axes = arena_array(&w->scratch, (size_t)most, sizeof *axes);
     for (uint32_t d = 0; d < more; d++)

@@ -59,10 +59,18 @@ static inlay_status check_names(const char *const *list, uint32_t count, inlay_d
     return INLAY_OK;
 }
 
+/* Puts operators of ONNX in the place of others that are known elsewhere, too? */
+static bool is_spelling(uint32_t pass)
+{
+    return passes[pass].run == pass_contributed || passes[pass].run == pass_quantized_functions;
+}
+
 static bool is_wanted(const pass_ctx *ctx, uint32_t pass, uint32_t level)
 {
     if (passes[pass].lowers)
         return false; /* done */
+    if (ctx->newest_opset != 0 && is_spelling(pass))
+        return false;
     if (passes[pass].level == 0)
         return true;
     return passes[pass].level <= level && !is_listed(ctx->never, ctx->never_count, passes[pass].name) &&
@@ -76,7 +84,7 @@ static bool is_lowering(const pass_ctx *ctx, uint32_t pass, uint32_t level)
     static const char *const helpers[] = { "fold_constants", "no_op" };
 
     (void)level;
-    if (is_listed(ctx->never, ctx->never_count, passes[pass].name))
+    if (is_listed(ctx->never, ctx->never_count, passes[pass].name) || (ctx->newest_opset != 0 && is_spelling(pass)))
         return false;
     return passes[pass].lowers || passes[pass].level == 0 ||
            is_listed(helpers, sizeof helpers / sizeof helpers[0], passes[pass].name);

@@ -38,6 +38,9 @@ typedef struct pass_ctx {
     inlay_status (*after)(void *ctx, const char *pass);
     void *note_ctx;
     const char *pass; /* the one that runs now */
+    /* The model is to be written as a file of this opset of ai.onnx: operators of later ones are not made, and those of
+     * ONNX Runtime, which it knows, stay. 0: anything that runs here. */
+    int64_t newest_opset;
     bool quantizes; /* the model has a DynamicQuantizeLinear */
     struct pass_folded *folded; /* large constants that were computed, for the same in another body; {0} */
     inlay_diag *diag;
@@ -65,6 +68,11 @@ bool *pass_packed_weights(const pass_ctx *ctx, const graph *g, arena *a);
 static inline bool pass_may(const pass_ctx *ctx)
 {
     return ctx->rewrite_limit < 0 || ctx->rewrites < ctx->rewrite_limit;
+}
+/* May a node of that version of ai.onnx be made? */
+static inline bool pass_allows(const pass_ctx *ctx, int64_t opset)
+{
+    return ctx->newest_opset == 0 || opset <= ctx->newest_opset;
 }
 /* Counts a rewrite that was done, and tells it when there is a text (NULL: it was told already). */
 void pass_count(pass_ctx *ctx, const graph *g, const graph_node *n, const char *text);

@@ -447,6 +447,33 @@ inlay_status rw_replace(rewrite *w, graph_node *old, graph_node *fresh)
     return INLAY_OK;
 }
 
+inlay_status rw_take_over(rewrite *w, graph_node *old, const uint32_t *values, uint32_t count)
+{
+    uint32_t at = place_of(w, old), reads = old->info.input_count + old->capture_count;
+
+    note(w, old, "%s is spelled out", old->info.op_type.data);
+    for (uint32_t o = 0; o < count && o < old->info.output_count; o++) {
+        const uint32_t from = old->info.outputs[o], to = values[o] - 1;
+        graph_node *source;
+
+        if (values[o] == 0 || from == INLAY_NONE)
+            continue;
+        source = rw_maker(w, to);
+        for (uint32_t i = 0; i < source->info.output_count; i++)
+            if (source->info.outputs[i] == to)
+                ((uint32_t *)(uintptr_t)source->info.outputs)[i] = from;
+        w->maker[from] = w->maker[to];
+        w->uses[from] += w->uses[to];
+        w->forward[to] = from;
+    }
+    history_removed(w->g, old);
+    w->g->nodes[at] = NULL;
+    for (uint32_t i = 0; i < reads; i++)
+        release(w, i < old->info.input_count ? old->info.inputs[i] : old->captures[i - old->info.input_count]);
+    w->changed = true;
+    return INLAY_OK;
+}
+
 inlay_status rw_insert(rewrite *w, graph_node *fresh, inlay_dtype dtype)
 {
     graph *g = w->g;

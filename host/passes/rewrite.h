@@ -98,6 +98,9 @@ graph_node *rw_make(rewrite *w, const char *op_type, int64_t opset, const graph_
 /* Puts the new node in the place of old: it makes what old made as output 0 (and so on while both have outputs), and
  * old goes. New nodes that it reads from must have been put in with rw_insert. */
 INLAY_NODISCARD inlay_status rw_replace(rewrite *w, graph_node *old, graph_node *fresh);
+/* Takes the node out; its output i is made by the maker of value values[i] - 1 from now on, a new node's output that is
+ * no output of the graph. 0: nobody reads that output. */
+INLAY_NODISCARD inlay_status rw_take_over(rewrite *w, graph_node *old, const uint32_t *values, uint32_t count);
 /* Puts a new node in. Its outputs are new values, typed dtype (shape to be inferred). */
 INLAY_NODISCARD inlay_status rw_insert(rewrite *w, graph_node *fresh, inlay_dtype dtype);
 /* Lets everybody who reads `from` read `to`; the maker of `from` goes when it is no longer needed. An output of the

@@ -121,7 +121,7 @@ static inlay_status match(rewrite *w, graph_node *n)
     inner = find_sixth(w, n);
     if (inner != INLAY_NONE && rw_info(w, inner)->dtype == INLAY_FLOAT) {
         x = find_gated_relu6(w, inner);
-        if (x != INLAY_NONE)
+        if (x != INLAY_NONE && pass_allows(w->ctx, 14))
             return become(w, n, "HardSwish", 14, x, 1);
         x = rw_is_only_use(w, inner) ? find_relu6(w, inner) : INLAY_NONE;
         if (x != INLAY_NONE)
@@ -134,7 +134,7 @@ static inlay_status match(rewrite *w, graph_node *n)
 
         x = rw_input(w, n, i);
         op = x == INLAY_NONE ? NULL : gated(w, x, rw_input(w, n, 1 - i), &opset, &alpha);
-        if (op != NULL)
+        if (op != NULL && pass_allows(w->ctx, opset))
             return become(w, n, op, opset, x, alpha);
     }
     return INLAY_OK;

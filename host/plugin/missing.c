@@ -124,7 +124,13 @@ static void say_domain(sentence *s, const plugin_set *set, const char *domain, c
     (void)op_tables(&tables);
     nearest = nearest_name(domain, domain_at, set, plugin_set_operator_count(set) + tables);
     say(s, "no plugin brings operator %.64s of domain '%.96s'", op_type, domain);
-    if (nearest != NULL)
+    if (nearest != NULL && strcmp(nearest, domain) == 0) { /* some of that domain are the host's own */
+        nearest = op_nearest(domain, op_type);
+        if (nearest != NULL)
+            say(s, "; did you mean %.64s?", nearest);
+        else
+            say(s, ".");
+    } else if (nearest != NULL)
         say(s, "; did you mean domain '%.96s'?", nearest);
     else
         say(s, ".");

@@ -20,6 +20,7 @@ static model_load_options load_options(const inlay_options *options)
     const char *dir = options_text(options, OPTION_external_dir);
     model_load_options load = { .external_dir = dir[0] != '\0' ? dir : NULL };
 
+    load.strict = options_int(options, OPTION_strict_model) != 0;
     load.limits.max_depth = (uint32_t)options_int(options, OPTION_max_depth);
     load.limits.max_subgraph_depth = (uint32_t)options_int(options, OPTION_max_subgraph_depth);
     load.limits.max_nodes = (uint64_t)options_int(options, OPTION_max_nodes);
@@ -210,6 +211,8 @@ inlay_status session_optimise(inlay_session *s, const inlay_options *options, in
         free_shapes(s->model->main);
     s->nodes_in_file = session_count_nodes(s->model->main);
     INLAY_TRY(graph_infer(s->model, diag));
+    if (s->model->strict)
+        INLAY_TRY(graph_check_declared(s->model, diag));
     INLAY_TRY(add_taps(s, options, diag));
     passes.rewrite_limit = options_int(options, OPTION_rewrite_limit);
     INLAY_TRY(session_report(s, 0.2, "optimising", diag));
@@ -217,6 +220,10 @@ inlay_status session_optimise(inlay_session *s, const inlay_options *options, in
         passes.note = note;
         passes.after = after;
         passes.note_ctx = s;
+        passes.newest_opset =
+            s->watch->newest_opset >= 0 ? s->watch->newest_opset : graph_model_opset(s->model, "ai.onnx");
+        if (s->watch->newest_opset < 0 && passes.newest_opset == 0) /* no imports, as in the first files */
+            passes.newest_opset = 1;
         INLAY_TRY(after(s, ""));
     }
     INLAY_TRY(passes_run(&passes, (uint32_t)options_int(options, OPTION_level)));

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* ------------------------------------------------------------------ progress */
@@ -238,19 +239,23 @@ static inlay_status describe(inlay_session *s, const uint32_t *values, uint32_t 
     *out_list = list;
     for (uint32_t i = 0; list != NULL && i < count; i++) {
         const graph_value *v = &g->values[values[i]];
-        uint32_t rank = v->info.rank == INLAY_RANK_UNKNOWN ? 0 : v->info.rank;
+        /* An output's declared shape is what a caller can be told where none is computed before the run. */
+        const bool declared = v->info.rank == INLAY_RANK_UNKNOWN && v->declared;
+        const inlay_dim *from = declared ? v->declared_dims : v->info.dims;
+        const uint32_t known = declared ? v->declared_rank : v->info.rank;
+        uint32_t rank = known == INLAY_RANK_UNKNOWN ? 0 : known;
         int64_t *dims = arena_array(&s->a, (size_t)rank + 1, sizeof *dims);
         const char **names = arena_array(&s->a, (size_t)rank + 1, sizeof *names);
 
         if (dims == NULL || names == NULL)
             return INLAY_OUT_OF_MEMORY;
         for (uint32_t d = 0; d < rank; d++) {
-            const inlay_dim *dim = &v->info.dims[d];
+            const inlay_dim *dim = &from[d];
             dims[d] = dim->kind == INLAY_DIM_FIXED ? dim->value : -1;
             names[d] = dim->kind == INLAY_DIM_SYMBOLIC ? s->model->symbols[dim->symbol].name.data : "";
         }
         list[i] = (inlay_io_info){ .struct_size = sizeof *list, .name = v->info.name.data, .kind = v->info.kind,
-                                   .dtype = v->info.dtype, .rank = v->info.rank, .optional = v->has_default,
+                                   .dtype = v->info.dtype, .rank = known, .optional = v->has_default,
                                    .dims = dims, .dim_names = names };
     }
     return list == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
@@ -268,6 +273,26 @@ static uint64_t run_limit(const inlay_options *options)
     if (wanted > 0)
         return (uint64_t)wanted;
     return pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : (uint64_t)INT64_MAX;
+}
+
+/* The cache is there to save time, not to fill disks. */
+static uint64_t cache_limit(const inlay_options *options)
+{
+    const int64_t wanted = options_int(options, OPTION_cache_max_bytes);
+    const uint64_t most = UINT64_C(1) << 30;
+    char folder[PATH_MAX];
+    struct statvfs disk;
+    uint64_t share;
+
+    if (wanted >= 0)
+        return (uint64_t)wanted;
+    if (!config_cache_dir(options, folder, sizeof folder))
+        return most;
+    for (char *slash = folder + strlen(folder); statvfs(folder, &disk) != 0; *slash = '\0') /* not made yet */
+        if ((slash = strrchr(folder, '/')) == NULL || slash == folder)
+            return most;
+    share = (uint64_t)disk.f_bavail * disk.f_frsize / 20;
+    return share < most ? share : most;
 }
 
 static inlay_status compile(inlay_session *s, const inlay_options *options, inlay_diag *diag)
@@ -313,7 +338,7 @@ static inlay_session *session_begin(const inlay_options *options)
     s->env.max_threads = threads == 0 || threads > budget ? budget : threads;
     s->env.max_run_bytes = run_limit(options);
     s->env.rules = &s->rules;
-    s->env.packs = (packs_place){ .max_bytes = (uint64_t)options_int(options, OPTION_cache_max_bytes), .log = log_line,
+    s->env.packs = (packs_place){ .max_bytes = cache_limit(options), .log = log_line,
                                   .log_ctx = s };
     s->env.log = log_line;
     s->env.log_ctx = s;

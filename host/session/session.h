@@ -19,6 +19,7 @@ typedef struct session_watch {
     void (*note)(void *ctx, const char *pass, int64_t rewrite, const graph *g, const graph_node *n, const char *text);
     inlay_status (*after)(void *ctx, const inlay_session *s, const char *pass); /* "" = before the first */
     void *ctx;
+    int64_t newest_opset; /* of pass_ctx; -1: the one that the model imports */
 } session_watch;
 
 struct inlay_session {

@@ -58,7 +58,7 @@ check() {
 }
 
 add=$node/test_add/model.onnx
-verbs='run test bench inspect check optimize extract profile bisect explain partition calibrate tune config providers plugin-check'
+verbs='run test bench inspect check optimize extract profile bisect explain partition calibrate tune config cache providers plugin-check'
 
 # ---- help and wrong use
 expect 2 'Usage: inlay VERB'
@@ -341,6 +341,26 @@ check 'inlay without a helper refuses what nobody tried' bash -c "'$work/moved/b
 check 'inlay without a helper loads plugins nonetheless' bash -c "'$work/moved/bin/inlay' providers --cache-dir '' \
     --plugin-dirs '$moved_plugins' | grep -q 'provider reference'"
 refuses 3 'no-such' providers --plugin-dirs "$work/no-such"
+
+# ---- cache
+mkdir -p "$work/kept/packs" "$work/kept/costs"
+printf 12345 >"$work/kept/packs/a"
+printf 123 >"$work/kept/costs/b"
+json 0 '.bytes == 8 and .parts[0].files == 1' cache --cache-dir "$work/kept" --json
+json 0 '.removed == 1' cache --cache-dir "$work/kept" --clear --json
+check 'inlay cache --clear keeps what was measured' test -e "$work/kept/costs/b" -a ! -e "$work/kept/packs/a"
+json 0 '.removed == 1 and .bytes == 3' cache --cache-dir "$work/kept" --clear-all --json
+expect 0 'no cache' cache --cache-dir ''
+
+# ---- run --expect, made-up inputs, operators of providers
+"$inlay" run "$add" --outputs "$work/expected" >/dev/null 2>&1
+mkdir -p "$work/empty"
+expect 0 "created in" run "$add" --expect "$work/expected"
+expect 1 "output 'sum'" run "$add" --seed 5 --expect "$work/expected" --atol 0
+json 1 '.differing_outputs == 1' run "$add" --seed 5 --expect "$work/expected" --atol 0 --json
+expect 3 "neither .npy nor .pb" run "$add" --expect "$work/empty"
+expect 0 'ai.onnx.Relu 1, 6, 13, 14' providers --operators
+json 0 '.operators | map(select(.operator == "FusedConv")) | length == 1' providers --operators --json
 
 echo "$checks checks, $wrong wrong"
 [ $wrong -eq 0 ]

@@ -269,7 +269,8 @@ static void test_rows_match_facts(void **state)
     fclose(file);
     const op_table *const *tables = op_tables(&table_count);
     for (uint32_t t = 0; t < table_count; t++)
-        rows += op_domain_known(tables[t]->domain) ? tables[t]->count : 0;
+        if (tables[t] != &op_microsoft_early) /* in ai.onnx, but ONNX Runtime's alone */
+            rows += op_domain_known(tables[t]->domain) ? tables[t]->count : 0;
     assert_int_equal(rows, f.rows); /* and nothing that ONNX does not have */
 }
 

@@ -524,7 +524,7 @@ static void asked_for(void **state)
 static void every_pass_has_rows(void **state)
 {
     (void)state;
-    rows_expect_passes(0, 1, " constant_nodes capture_constants unroll quantized_ops quantized_functions fold_weights ");
+    rows_expect_passes(0, 1, " constant_nodes capture_constants unroll quantized_ops quantized_functions contributed fold_weights ");
 }
 
 /* Constants that are cut out of others, or change their shape, lie where those do. */

@@ -325,12 +325,12 @@ typedef struct inlay_optimize_args {
     void *user;
     uint32_t with_costs;        /* 1: summaries have costs, which takes a while */
     uint32_t nodes_before, nodes_after; /* out */
-    uint32_t reserved;
+    uint32_t reserved;          /* opset of ai.onnx that the file is to import; 0 = that of the model */
 } inlay_optimize_args;
 #define INLAY_OPTIMIZE_ARGS_INIT { sizeof(inlay_optimize_args), NULL, NULL, NULL, NULL, 0, 0, 0, 0 }
 
-/* Runs the passes that options name (level, pass, no_pass) on the model at path and writes the result. Operators that
- * came with later opsets than the model imports are written as functions of domain "inlay", so that the file stays
+/* Runs the passes that options name (level, pass, no_pass) on the model at path and writes the result. Where a file is
+ * written, no operator of a later opset than it imports is put in, and those of ONNX Runtime stay, so that the file is
  * valid for every runtime. options may be NULL. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_optimize(const char *path, const inlay_options *options,
                                                       inlay_optimize_args *args, inlay_diag *diag);

@@ -1,0 +1,252 @@
+/* graph/findings.c - what is wrong with a model without being in the way, and all that is wrong when somebody asks.
+ *
+ * Files are out there that break a rule of ONNX which other runtimes let pass. Such a place is passed here, too, with a
+ * finding; option strict_model makes an error of it. `inlay check` collects errors as well: binding and inference go on
+ * behind each, so that one look shows all of them. */
+#include "graph/graph.h"
+#include <stdarg.h>
+#include <string.h>
+
+static const struct {
+    const char *code, *fix;
+} faults[] = {
+#define FAULT(name, code, fix) { code, fix },
+#include "graph/faults.def"
+#undef FAULT
+};
+
+/* ------------------------------------------------------------------ places */
+
+/* The node of the graph around whose body this is, and which of its bodies. */
+static const graph_node *owner_of(const graph *body, uint32_t *out_index)
+{
+    const graph *g = body->parent;
+
+    for (uint32_t i = 0; g != NULL && i < g->node_count; i++) {
+        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++) {
+            if (g->nodes[i]->bodies[b].graph == body) {
+                *out_index = b;
+                return g->nodes[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+static void add_text(char *text, size_t bytes, const char *more)
+{
+    size_t used = strlen(text);
+
+    (void)snprintf(text + used, bytes - used, "%s", more);
+}
+
+static void add_node(char *text, size_t bytes, const graph_node *n)
+{
+    char part[32];
+
+    if (n->place == 0) /* not from the file */
+        return;
+    (void)snprintf(part, sizeof part, ".node[%u]", n->place - 1);
+    add_text(text, bytes, part);
+}
+
+static void add_graph(char *text, size_t bytes, const graph *g)
+{
+    uint32_t index = 0, first;
+    const graph_node *n = owner_of(g, &index);
+    char part[160];
+
+    if (n == NULL) {
+        for (uint32_t i = 0; i < g->model->function_count; i++) {
+            if (g->model->functions[i].body == g) {
+                (void)snprintf(text, bytes, "$.functions[%u]", i);
+                return;
+            }
+        }
+        (void)snprintf(text, bytes, "$.graph");
+        return;
+    }
+    add_graph(text, bytes, g->parent); /* as deep as graphs are nested, which the loader bounds */
+    add_node(text, bytes, n);
+    for (first = index; first > 0 && strcmp(n->bodies[first - 1].attr, n->bodies[index].attr) == 0; first--)
+        ;
+    if (n->bodies[index].in_list)
+        (void)snprintf(part, sizeof part, ".attribute[?@.name=='%.64s'].graphs[%u]", n->bodies[index].attr,
+                       index - first);
+    else
+        (void)snprintf(part, sizeof part, ".attribute[?@.name=='%.64s'].g", n->bodies[index].attr);
+    add_text(text, bytes, part);
+}
+
+/* ------------------------------------------------------------------ the list */
+
+enum { MOST_FINDINGS = 1000 };
+
+/* Bodies hang below their nodes only once the file is loaded. */
+static bool place_finding(graph_model *model, graph_finding *f)
+{
+    char path[512] = "$";
+
+    if (f->g != NULL)
+        add_graph(path, sizeof path, f->g);
+    if (f->n != NULL)
+        add_node(path, sizeof path, f->n);
+    f->path = arena_string(&model->arena, path);
+    return f->path != NULL;
+}
+
+bool graph_place_findings(graph_model *model)
+{
+    for (graph_finding *f = model->findings; f != NULL; f = f->next)
+        if (!place_finding(model, f))
+            return false;
+    return true;
+}
+
+static inlay_status remember(graph_model *model, inlay_status error, const char *code, const char *fix, const graph *g,
+                             const graph_node *n, const char *text)
+{
+    graph_finding *f;
+
+    if (model->finding_count == MOST_FINDINGS)
+        return INLAY_OK;
+    for (f = model->findings; f != NULL; f = f->next) /* bodies of loops are inferred more than once */
+        if (strcmp(f->text, text) == 0)
+            return INLAY_OK;
+    f = arena_alloc(&model->arena, sizeof *f);
+    if (f == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    *f = (graph_finding){ .status = error,
+                          .code = code,
+                          .fix = fix,
+                          .g = g,
+                          .n = n,
+                          .text = arena_string(&model->arena, text),
+                          .node = n == NULL ? "" : n->info.name.data };
+    if (!place_finding(model, f) || f->text == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    if (model->last_finding == NULL)
+        model->findings = f;
+    else
+        model->last_finding->next = f;
+    model->last_finding = f;
+    model->finding_count++;
+    return INLAY_OK;
+}
+
+inlay_status graph_tolerate(graph_model *model, const graph *g, const graph_node *n, const char *tensor,
+                            graph_fault fault, inlay_diag *diag, const char *format, ...)
+{
+    inlay_diag said = INLAY_DIAG_INIT;
+    char text[448];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (model->strict) {
+        model->fault = (uint32_t)fault + 1;
+        return graph_fail(g, n, tensor, INLAY_INVALID_MODEL, diag, "%s; %s", text, faults[fault].fix);
+    }
+    (void)graph_fail(g, n, tensor, INLAY_INVALID_MODEL, &said, "%s", text);
+    if (remember(model, INLAY_OK, faults[fault].code, faults[fault].fix, g, n, said.text) != INLAY_OK)
+        return graph_fail(g, n, NULL, INLAY_OUT_OF_MEMORY, diag, "out of memory while loading");
+    return INLAY_OK;
+}
+
+inlay_status graph_fault_fail(const graph *g, const graph_node *n, const char *tensor, graph_fault fault,
+                              inlay_status code, inlay_diag *diag, const char *format, ...)
+{
+    char text[448];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    g->model->fault = (uint32_t)fault + 1;
+    return graph_fail(g, n, tensor, code, diag, "%s", text);
+}
+
+/* Codes of errors that are not in faults.def: by status. */
+static const char *code_of(inlay_status status)
+{
+    return status == INLAY_SHAPE_MISMATCH   ? "shape-mismatch"
+           : status == INLAY_UNSUPPORTED    ? "unsupported"
+           : status == INLAY_LIMIT_EXCEEDED ? "limit-exceeded"
+                                            : "invalid-model";
+}
+
+void graph_fault_text(uint32_t fault, inlay_status status, const char **out_code, const char **out_fix)
+{
+    *out_code = fault > 0 ? faults[fault - 1].code : code_of(status);
+    *out_fix = fault > 0 ? faults[fault - 1].fix : "";
+}
+
+bool graph_goes_on(graph_model *model, const graph *g, const graph_node *n, inlay_status *status, inlay_diag *diag)
+{
+    const char *code, *fix;
+
+    if (*status == INLAY_OK || !model->collect || *status == INLAY_OUT_OF_MEMORY || *status == INLAY_CANCELLED)
+        return *status == INLAY_OK;
+    graph_fault_text(model->fault, *status, &code, &fix);
+    if (remember(model, *status, code, fix, g, n, diag == NULL ? "" : diag->text) != INLAY_OK)
+        return false;
+    model->fault = 0;
+    *status = INLAY_OK;
+    return true;
+}
+
+/* ------------------------------------------------------------------ declarations */
+
+static bool fits_declared(const graph_value *v)
+{
+    if (v->declared_rank == INLAY_RANK_UNKNOWN || v->info.rank == INLAY_RANK_UNKNOWN)
+        return true;
+    if (v->declared_rank != v->info.rank)
+        return false;
+    for (uint32_t d = 0; d < v->info.rank; d++)
+        if (v->declared_dims[d].kind == INLAY_DIM_FIXED && v->info.dims[d].kind == INLAY_DIM_FIXED &&
+            v->declared_dims[d].value != v->info.dims[d].value)
+            return false;
+    return true;
+}
+
+static void shape_text(uint32_t rank, const inlay_dim *dims, char *text, size_t bytes)
+{
+    size_t at = (size_t)snprintf(text, bytes, "[");
+
+    for (uint32_t d = 0; d < rank && at + 24 < bytes; d++)
+        at += (size_t)(dims[d].kind == INLAY_DIM_FIXED
+                           ? snprintf(text + at, bytes - at, "%s%lld", d > 0 ? "," : "", (long long)dims[d].value)
+                           : snprintf(text + at, bytes - at, "%s?", d > 0 ? "," : ""));
+    (void)snprintf(text + at, bytes - at, "]");
+}
+
+inlay_status graph_check_declared(graph_model *model, inlay_diag *diag)
+{
+    graph *g = model->main;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < g->value_count; i++) {
+        const graph_value *v = &g->values[i];
+        const char *what = v->info.flags & INLAY_VALUE_GRAPH_OUTPUT ? "output" : "value";
+        char declared[160], computed[160];
+
+        if (!v->declared || v->info.producer == INLAY_NONE || v->info.kind != INLAY_VALUE_TENSOR)
+            continue;
+        if (v->declared_dtype != INLAY_UNDEFINED && v->info.dtype != INLAY_UNDEFINED &&
+            v->declared_dtype != v->info.dtype)
+            INLAY_TRY(graph_tolerate(model, g, g->nodes[v->info.producer], v->info.name.data, GRAPH_DECLARED_TYPE,
+                                     diag, "%s '%.96s' is declared as %s and computed as %s", what, v->info.name.data,
+                                     inlay_dtype_name(v->declared_dtype), inlay_dtype_name(v->info.dtype)));
+        if (fits_declared(v))
+            continue;
+        shape_text(v->declared_rank, v->declared_dims, declared, sizeof declared);
+        shape_text(v->info.rank, v->info.dims, computed, sizeof computed);
+        INLAY_TRY(graph_tolerate(model, g, g->nodes[v->info.producer], v->info.name.data, GRAPH_DECLARED_SHAPE, diag,
+                                 "%s '%.96s' is declared as %s and computed as %s", what, v->info.name.data, declared,
+                                 computed));
+    }
+done:
+    return status;
+}

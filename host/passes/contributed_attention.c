@@ -1,0 +1,437 @@
+/* The attentions among the operators of contributed.def, as products and softmax; pass `attention` makes one operator
+ * of them again where it may. */
+#include "passes/contributed.h"
+#include <math.h>
+#include <string.h>
+
+/* What all of them come to: [batch, heads, rows, size] each, keys and values with the past in front. */
+typedef struct heads {
+    uint32_t q, k, v;
+    uint32_t bias; /* added to the scores, or INLAY_NONE; broadcasts */
+    uint32_t mask; /* bool: true where a key counts, or INLAY_NONE; broadcasts */
+    uint32_t sink; /* [1, heads, 1, 1] one more score of each row, or INLAY_NONE */
+    double scale;  /* 0: one over the root of the size */
+    double softcap;
+    double hidden; /* the score of a key that does not count */
+} heads;
+
+static uint32_t scalar(spell *b, int64_t value)
+{
+    uint32_t v = b->status != INLAY_OK ? INLAY_NONE : rw_constant(b->w, INLAY_INT64, 0, NULL, &value, sizeof value);
+
+    if (v == INLAY_NONE && b->status == INLAY_OK)
+        b->status = rw_no_memory(b->w);
+    return v;
+}
+
+/* Size d of v, as int64 of rank 0. */
+static uint32_t size_of(spell *b, uint32_t v, int64_t d)
+{
+    return spell_op(b, "Gather", 13, spell_typed(b, "Shape", 13, INLAY_INT64, v), scalar(b, d));
+}
+
+static uint32_t count_to(spell *b, uint32_t end)
+{
+    return spell_op(b, "Range", 11, scalar(b, 0), end, scalar(b, 1));
+}
+
+static uint32_t shaped(spell *b, uint32_t v, const int64_t *dims, uint32_t count)
+{
+    return spell_op(b, "Reshape", 13, v, spell_integers(b, dims, count));
+}
+#define SHAPED(b, v, ...)                                  \
+    shaped(b, v, (const int64_t[]){ __VA_ARGS__ }, (uint32_t)(sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)))
+
+static uint32_t joined(spell *b, uint32_t x, uint32_t y, int64_t axis)
+{
+    uint32_t v = spell_op(b, "Concat", 13, x, y);
+
+    spell_int(b, "axis", axis);
+    return v;
+}
+
+static const int64_t by_head[] = { 0, 2, 1, 3 };
+
+/* [batch, rows, heads * size] to [batch, heads, rows, size]; other ranks are there already. */
+static uint32_t split_heads(spell *b, uint32_t v, int64_t count)
+{
+    const int64_t wide = rw_dim(rw_info(b->w, v), -1);
+
+    if (spell_rank(b, v) == 4)
+        return v;
+    return spell_transpose(b, SHAPED(b, v, 0, 0, count, wide > 0 ? wide / count : -1), by_head, 4);
+}
+
+static uint32_t join_heads(spell *b, uint32_t v)
+{
+    return SHAPED(b, spell_transpose(b, v, by_head, 4), 0, 0, -1);
+}
+
+static uint32_t attend(spell *b, const heads *h)
+{
+    const inlay_dtype dtype = spell_dtype(b, h->q);
+    const uint32_t turned = spell_transpose(b, h->k, (const int64_t[]){ 0, 1, 3, 2 }, 4);
+    uint32_t scores, scale;
+
+    if (h->scale != 0) {
+        scale = spell_number(b, dtype, h->scale);
+    } else {
+        scale = spell_cast(b, size_of(b, h->q, 3), dtype);
+        scale = spell_op(b, "Reciprocal", 13, spell_op(b, "Sqrt", 13, scale));
+    }
+    scores = spell_op(b, "Mul", 14, spell_op(b, "MatMul", 13, h->q, turned), scale);
+    if (h->softcap > 0) {
+        const uint32_t cap = spell_number(b, dtype, h->softcap);
+
+        scores = spell_op(b, "Mul", 14, spell_op(b, "Tanh", 13, spell_op(b, "Div", 14, scores, cap)), cap);
+    }
+    if (h->bias != INLAY_NONE)
+        scores = spell_op(b, "Add", 14, scores, h->bias);
+    if (h->mask != INLAY_NONE)
+        scores = spell_typed(b, "Where", 16, dtype, h->mask, scores, spell_number(b, dtype, h->hidden));
+    if (h->sink == INLAY_NONE) {
+        scores = spell_op(b, "Softmax", 13, scores);
+        spell_int(b, "axis", -1);
+        return spell_op(b, "MatMul", 13, scores, h->v);
+    }
+    {
+        const uint32_t first = spell_op(b, "Slice", 13, scores, spell_list(b, 0), spell_list(b, 1), spell_list(b, 3));
+        const uint32_t zero = spell_op(b, "Mul", 14, first, spell_number(b, dtype, 0));
+
+        /* The column takes part in the sum and goes again. A hidden score times 0 is 0 all the same. */
+        scores = joined(b, scores, spell_op(b, "Add", 14, zero, h->sink), 3);
+        scores = spell_op(b, "Softmax", 13, scores);
+        spell_int(b, "axis", -1);
+        scores = spell_op(b, "Slice", 13, scores, spell_list(b, 0), spell_list(b, -1), spell_list(b, 3));
+    }
+    return spell_op(b, "MatMul", 13, scores, h->v);
+}
+
+/* ------------------------------------------------------------------ masks */
+
+/* The lowest number of a float type: what hides a key altogether. */
+static double lowest(inlay_dtype dtype)
+{
+    return dtype == INLAY_FLOAT16 ? -65504.0 : -3.4028234663852886e38;
+}
+
+/* true at [rows, keys] where the key is not after the row; the last row meets the last key. */
+static uint32_t causal(spell *b, uint32_t q, uint32_t k)
+{
+    const uint32_t rows = size_of(b, q, 2), keys = size_of(b, k, 2);
+    const uint32_t place = spell_op(b, "Add", 14, count_to(b, rows), spell_op(b, "Sub", 14, keys, rows));
+
+    return spell_typed(b, "LessOrEqual", 16, INLAY_BOOL, count_to(b, keys), SHAPED(b, place, -1, 1));
+}
+
+/* A mask of the caller's, of integers: how many keys of each row of the batch count ([batch]), or which
+ * ([batch, keys], [batch, rows, keys]), as what is added to the scores. false: another kind. */
+static bool add_mask(spell *b, heads *h, uint32_t mask, double hidden)
+{
+    const uint32_t rank = spell_rank(b, mask);
+    const inlay_dtype dtype = spell_dtype(b, h->q);
+    uint32_t counts, bias;
+
+    if (mask == INLAY_NONE)
+        return true;
+    if (rank == 0 || rank > 3)
+        return false;
+    if (rank == 1) {
+        if (rw_dim(rw_info(b->w, mask), 0) > 0 && rw_dim(rw_info(b->w, mask), 0) != rw_dim(rw_info(b->w, h->q), 0) &&
+            rw_dim(rw_info(b->w, h->q), 0) > 0)
+            return false; /* ends and starts, or sums */
+        counts = spell_typed(b, "Less", 13, INLAY_BOOL, count_to(b, size_of(b, h->k, 2)),
+                             spell_cast(b, SHAPED(b, mask, -1, 1, 1, 1), INLAY_INT64));
+    } else {
+        mask = rank == 2 ? spell_op(b, "Unsqueeze", 13, mask, spell_list(b, 1, 2))
+                         : spell_op(b, "Unsqueeze", 13, mask, spell_list(b, 1));
+        counts = spell_cast(b, mask, INLAY_BOOL);
+    }
+    bias = spell_typed(b, "Where", 16, dtype, counts, spell_number(b, dtype, 0), spell_number(b, dtype, hidden));
+    h->bias = h->bias == INLAY_NONE ? bias : spell_op(b, "Add", 14, h->bias, bias);
+    return true;
+}
+
+/* ------------------------------------------------------------------ MultiHeadAttention */
+
+/* Part `at` of `count` along the given axis, which goes away. */
+static uint32_t part(spell *b, uint32_t v, int64_t at, int64_t axis)
+{
+    uint32_t made = spell_op(b, "Gather", 13, v, scalar(b, at));
+
+    spell_int(b, "axis", axis);
+    return made;
+}
+
+/* Columns [from, to) of the last axis. */
+static uint32_t columns(spell *b, uint32_t v, int64_t from, int64_t to)
+{
+    return spell_op(b, "Slice", 13, v, spell_list(b, from), spell_list(b, to), spell_list(b, -1));
+}
+
+static void add_columns(spell *b, uint32_t *v, uint32_t bias, int64_t from, int64_t to)
+{
+    if (bias != INLAY_NONE && spell_rank(b, *v) == 3)
+        *v = spell_op(b, "Add", 14, *v, columns(b, bias, from, to));
+}
+
+/* Queries, keys and values that came packed, which are by head then. false: they came as nothing that is known. */
+static bool unpack(spell *b, heads *h)
+{
+    const uint32_t rank = spell_rank(b, h->q), kinds = h->k == INLAY_NONE ? INLAY_RANK_UNKNOWN : spell_rank(b, h->k);
+
+    if (rank == 5) { /* [batch, rows, heads, 3, size] */
+        const uint32_t packed = h->q;
+
+        h->q = spell_transpose(b, part(b, packed, 0, 3), by_head, 4);
+        h->k = spell_transpose(b, part(b, packed, 1, 3), by_head, 4);
+        h->v = spell_transpose(b, part(b, packed, 2, 3), by_head, 4);
+        return true;
+    }
+    if (rank != 3)
+        return false;
+    if (kinds == 5) { /* [batch, rows, heads, 2, size] */
+        const uint32_t packed = h->k;
+
+        h->k = spell_transpose(b, part(b, packed, 0, 3), by_head, 4);
+        h->v = spell_transpose(b, part(b, packed, 1, 3), by_head, 4);
+    }
+    return h->k != INLAY_NONE && h->v != INLAY_NONE && (kinds == 3 || kinds == 4 || kinds == 5);
+}
+
+void spell_multi_head(spell *b)
+{
+    const int64_t count = rw_attr_int(b->n, "num_heads", 0);
+    const uint32_t bias = spell_in(b, 3), past_k = spell_in(b, 6), past_v = spell_in(b, 7);
+    heads h = { spell_in(b, 0), spell_in(b, 1), spell_in(b, 2), spell_in(b, 5), INLAY_NONE, INLAY_NONE, 0, 0, 0 };
+    const int64_t wide = rw_dim(rw_info(b->w, h.q), -1);
+    const uint32_t rank = spell_rank(b, h.q), mask_rank = spell_rank(b, spell_in(b, 4));
+    bool packed;
+    uint32_t y;
+
+    if (count <= 0 || spell_wants(b, 3) || spell_in(b, 8) != INLAY_NONE || (rank != 3 && rank != 5) ||
+        (rank == 3 && (h.k == INLAY_NONE || (h.v == INLAY_NONE && spell_rank(b, h.k) != 5))) ||
+        (bias != INLAY_NONE && (rank != 3 || wide <= 0)) ||
+        (spell_in(b, 4) != INLAY_NONE && (mask_rank == 0 || mask_rank > 3)))
+        return;
+    if (h.k != INLAY_NONE && spell_rank(b, h.k) == INLAY_RANK_UNKNOWN)
+        return;
+    packed = rank == 5 || spell_rank(b, h.k) == 5;
+    if (!unpack(b, &h))
+        return;
+    add_columns(b, &h.q, bias, 0, wide);
+    add_columns(b, &h.k, bias, wide, 2 * wide);
+    add_columns(b, &h.v, bias, 2 * wide, INT64_MAX);
+    if (rank != 5)
+        h.q = split_heads(b, h.q, count);
+    if (!packed) {
+        h.k = split_heads(b, h.k, count);
+        h.v = split_heads(b, h.v, count);
+    }
+    if (past_k != INLAY_NONE)
+        h.k = joined(b, past_k, h.k, 2);
+    if (past_v != INLAY_NONE)
+        h.v = joined(b, past_v, h.v, 2);
+    h.scale = rw_attr_float(b->n, "scale", 0);
+    h.hidden = lowest(spell_dtype(b, h.q));
+    (void)add_mask(b, &h, spell_in(b, 4), rw_attr_float(b->n, "mask_filter_value", -10000));
+    if (rw_attr_int(b->n, "unidirectional", 0) != 0)
+        h.mask = causal(b, h.q, h.k);
+    y = join_heads(b, attend(b, &h));
+    spell_output(b, 0, y);
+    spell_output(b, 1, h.k);
+    spell_output(b, 2, h.v);
+}
+
+/* ------------------------------------------------------------------ Attention, QAttention */
+
+void spell_attention(spell *b)
+{
+    const bool quantized = b->n->info.op_type.data[0] == 'Q';
+    const int64_t count = rw_attr_int(b->n, "num_heads", 0);
+    const uint32_t x = spell_in(b, 0), weights = spell_in(b, 1), bias = spell_in(b, 2);
+    const uint32_t mask = spell_in(b, quantized ? 5 : 3), past = spell_in(b, quantized ? 8 : 4);
+    const int64_t wide = rw_dim(rw_info(b->w, weights), 1);
+    const uint32_t mask_rank = spell_rank(b, mask);
+    heads h = { .bias = quantized ? INLAY_NONE : spell_in(b, 5), .mask = INLAY_NONE, .sink = INLAY_NONE };
+    uint32_t sizes = 0, all;
+    const int64_t *given = rw_attr_ints(b->n, "qkv_hidden_sizes", &sizes);
+    const int64_t q = given != NULL && sizes == 3 ? given[0] : wide / 3, k = given != NULL && sizes == 3 ? given[1] : q;
+
+    if (count <= 0 || wide <= 0 || rw_attr_int(b->n, "do_rotary", 0) != 0 || spell_rank(b, x) != 3 ||
+        (!quantized && spell_in(b, 6) != INLAY_NONE) || (mask != INLAY_NONE && (mask_rank == 0 || mask_rank > 3)))
+        return;
+    if (mask_rank == 1 && rw_dim(rw_info(b->w, mask), 0) > 0 && rw_dim(rw_info(b->w, x), 0) > 0 &&
+        rw_dim(rw_info(b->w, mask), 0) != rw_dim(rw_info(b->w, x), 0))
+        return;
+    all = quantized ? contributed_in_units(b, x, weights, spell_in(b, 6), spell_in(b, 7), spell_in(b, 3),
+                                           spell_in(b, 4), INLAY_NONE)
+                    : spell_op(b, "MatMul", 13, x, weights);
+    if (bias != INLAY_NONE)
+        all = spell_op(b, "Add", 14, all, bias);
+    h.q = SHAPED(b, columns(b, all, 0, q), 0, 0, count, q / count);
+    h.k = SHAPED(b, columns(b, all, q, q + k), 0, 0, count, k / count);
+    h.v = SHAPED(b, columns(b, all, q + k, wide), 0, 0, count, (wide - q - k) / count);
+    h.q = spell_transpose(b, h.q, by_head, 4);
+    h.k = spell_transpose(b, h.k, by_head, 4);
+    h.v = spell_transpose(b, h.v, by_head, 4);
+    if (past != INLAY_NONE) { /* [2, batch, heads, rows, size] */
+        h.k = joined(b, part(b, past, 0, 0), h.k, 2);
+        h.v = joined(b, part(b, past, 1, 0), h.v, 2);
+    }
+    h.scale = rw_attr_float(b->n, "scale", 0);
+    h.hidden = lowest(spell_dtype(b, h.q));
+    (void)add_mask(b, &h, mask, rw_attr_float(b->n, "mask_filter_value", -10000));
+    if (rw_attr_int(b->n, "unidirectional", 0) != 0)
+        h.mask = causal(b, h.q, h.k);
+    spell_output(b, 0, join_heads(b, attend(b, &h)));
+    if (spell_wants(b, 1))
+        spell_output(b, 1, joined(b, spell_op(b, "Unsqueeze", 13, h.k, spell_list(b, 0)),
+                                  spell_op(b, "Unsqueeze", 13, h.v, spell_list(b, 0)), 0));
+}
+
+/* ------------------------------------------------------------------ RotaryEmbedding */
+
+static uint32_t rotated(spell *b, uint32_t x, uint32_t cosines, uint32_t sines, uint32_t places, bool interleaved,
+                        int64_t size, int64_t count)
+{
+    uint32_t y = spell_op(b, "RotaryEmbedding", 23, x, cosines, sines, places);
+
+    spell_int(b, "interleaved", interleaved);
+    if (size > 0)
+        spell_int(b, "rotary_embedding_dim", size);
+    if (count > 0)
+        spell_int(b, "num_heads", count);
+    return y;
+}
+
+void spell_rotary(spell *b)
+{
+    const uint32_t x = spell_in(b, 0), rank = spell_rank(b, x), cosines = spell_in(b, 2);
+    const int64_t half = rw_dim(rw_info(b->w, cosines), -1), wide = rw_dim(rw_info(b->w, x), -1);
+    const int64_t size = rw_attr_int(b->n, "rotary_embedding_dim", 0);
+    int64_t count = rw_attr_int(b->n, "num_heads", 0);
+    uint32_t places = spell_in(b, 1), first;
+
+    if ((rank != 3 && rank != 4) || half <= 0 || rw_attr_int(b->n, "is_packed_batching", 0) != 0 ||
+        rw_attr_float(b->n, "scale", 1) != 1)
+        return;
+    if (rank == 3 && count == 0)
+        count = wide > 0 ? wide / (2 * half) : 0;
+    if (rank == 3 && count == 0)
+        return;
+    if (spell_rank(b, places) == 1) { /* where the first row is; the others follow */
+        const uint32_t shape = spell_typed(b, "Shape", 13, INLAY_INT64, x);
+
+        first = spell_op(b, "Add", 14, places, count_to(b, size_of(b, x, rank - 2)));
+        places = spell_op(b, "Expand", 13, first,
+                          joined(b, spell_op(b, "Slice", 13, shape, spell_list(b, 0), spell_list(b, 1)),
+                                 spell_op(b, "Slice", 13, shape, spell_list(b, rank - 2), spell_list(b, rank - 1)),
+                                 0));
+    }
+    spell_output(b, 0, rotated(b, x, cosines, spell_in(b, 3), places, rw_attr_int(b->n, "interleaved", 0) != 0, size,
+                               rank == 3 ? count : 0));
+}
+
+/* ------------------------------------------------------------------ GroupQueryAttention */
+
+/* Keys or values of fewer heads, each for `times` heads of queries. */
+static uint32_t repeated(spell *b, uint32_t v, int64_t times, int64_t count)
+{
+    uint32_t shape, axes;
+
+    if (times == 1)
+        return v;
+    shape = spell_typed(b, "Shape", 13, INLAY_INT64, v);
+    v = spell_op(b, "Unsqueeze", 13, v, spell_list(b, 2));
+    axes = joined(b, spell_op(b, "Slice", 13, shape, spell_list(b, 0), spell_list(b, 2)), spell_list(b, times), 0);
+    axes = joined(b, axes, spell_op(b, "Slice", 13, shape, spell_list(b, 2), spell_list(b, 4)), 0);
+    v = spell_op(b, "Expand", 13, v, axes);
+    axes = joined(b, spell_op(b, "Slice", 13, shape, spell_list(b, 0), spell_list(b, 1)), spell_list(b, count), 0);
+    axes = joined(b, axes, spell_op(b, "Slice", 13, shape, spell_list(b, 2), spell_list(b, 4)), 0);
+    return spell_op(b, "Reshape", 13, v, axes);
+}
+
+/* The present: the past with room for all keys, the new ones written behind what counts of it. */
+static uint32_t present(spell *b, uint32_t past, uint32_t fresh, uint32_t used, uint32_t total)
+{
+    uint32_t room, pads;
+
+    if (past == INLAY_NONE)
+        return fresh;
+    room = spell_op(b, "Sub", 14, spell_op(b, "Max", 13, total, size_of(b, past, 2)), size_of(b, past, 2));
+    pads = joined(b, spell_list(b, 0, 0, 0, 0, 0, 0), SHAPED(b, room, 1), 0);
+    pads = joined(b, pads, spell_list(b, 0), 0);
+    past = spell_op(b, "Pad", 13, past, pads);
+    past = spell_op(b, "TensorScatter", 24, past, fresh, used);
+    spell_int(b, "axis", 2);
+    return past;
+}
+
+void spell_group_query(spell *b)
+{
+    const graph_node *n = b->n;
+    const int64_t count = rw_attr_int(n, "num_heads", 0), shared = rw_attr_int(n, "kv_num_heads", 0);
+    const int64_t window = rw_attr_int(n, "local_window_size", -1);
+    const bool turns = rw_attr_int(n, "do_rotary", 0) != 0, smooth = rw_attr_int(n, "smooth_softmax", 0) > 0;
+    heads h = { .q = spell_in(b, 0), .k = spell_in(b, 1), .v = spell_in(b, 2), .bias = spell_in(b, 10),
+                .mask = INLAY_NONE, .sink = spell_in(b, 11), .scale = rw_attr_float(n, "scale", 0),
+                .softcap = rw_attr_float(n, "softcap", 0) };
+    const int64_t wide = rw_dim(rw_info(b->w, h.q), -1);
+    const inlay_dtype dtype = spell_dtype(b, h.q);
+    uint32_t rows, total, used, places, keys, begin;
+
+    if (count <= 0 || shared <= 0 || count % shared != 0 || wide <= 0 || spell_rank(b, h.q) != 3 ||
+        spell_wants(b, 3) || n->info.input_count > 12)
+        return;
+    if (h.k == INLAY_NONE) { /* packed side by side */
+        const uint32_t packed = h.q;
+        const int64_t size = wide / (count + 2 * shared);
+
+        h.q = columns(b, packed, 0, count * size);
+        h.k = columns(b, packed, count * size, (count + shared) * size);
+        h.v = columns(b, packed, (count + shared) * size, wide);
+        h.q = spell_transpose(b, SHAPED(b, h.q, 0, 0, count, size), by_head, 4);
+        h.k = spell_transpose(b, SHAPED(b, h.k, 0, 0, shared, size), by_head, 4);
+        h.v = spell_transpose(b, SHAPED(b, h.v, 0, 0, shared, size), by_head, 4);
+    } else {
+        h.q = split_heads(b, h.q, count);
+        h.k = split_heads(b, h.k, shared);
+        h.v = split_heads(b, h.v, shared);
+    }
+    rows = size_of(b, h.q, 2);
+    total = spell_cast(b, shaped(b, spell_in(b, 6), NULL, 0), INLAY_INT64);
+    /* How much of the past counts in each row of the batch: nothing where this is the beginning. */
+    used = spell_op(b, "Sub", 14,
+                    spell_op(b, "Add", 14, spell_cast(b, SHAPED(b, spell_in(b, 5), -1), INLAY_INT64), scalar(b, 1)), rows);
+    used = spell_typed(b, "Where", 16, INLAY_INT64, spell_typed(b, "Equal", 13, INLAY_BOOL, total, rows),
+                       scalar(b, 0), used);
+    places = spell_op(b, "Add", 14, SHAPED(b, used, -1, 1), count_to(b, rows)); /* [batch, rows] */
+    if (turns) {
+        const uint32_t given = spell_in(b, 9) != INLAY_NONE ? spell_in(b, 9) : places;
+        const bool interleaved = rw_attr_int(n, "rotary_interleaved", 0) != 0;
+        const int64_t size = rw_dim(rw_info(b->w, spell_in(b, 7)), -1) * 2;
+
+        h.q = rotated(b, h.q, spell_in(b, 7), spell_in(b, 8), given, interleaved, size, 0);
+        h.k = rotated(b, h.k, spell_in(b, 7), spell_in(b, 8), given, interleaved, size, 0);
+    }
+    h.k = present(b, spell_in(b, 3), h.k, used, total);
+    h.v = present(b, spell_in(b, 4), h.v, used, total);
+    spell_output(b, 1, h.k);
+    spell_output(b, 2, h.v);
+    keys = count_to(b, size_of(b, h.k, 2));
+    places = spell_op(b, "Unsqueeze", 13, places, spell_list(b, 1, 3));
+    h.mask = spell_typed(b, "LessOrEqual", 16, INLAY_BOOL, keys, places);
+    if (window >= 0) {
+        begin = spell_op(b, "Sub", 14, places, scalar(b, window));
+        h.mask = spell_op(b, "And", 7, h.mask, spell_typed(b, "Greater", 13, INLAY_BOOL, keys, begin));
+    }
+    h.hidden = lowest(dtype);
+    if (h.sink != INLAY_NONE)
+        h.sink = SHAPED(b, h.sink, 1, -1, 1, 1);
+    else if (smooth)
+        h.sink = spell_number(b, dtype, 0);
+    h.k = repeated(b, h.k, count / shared, count);
+    h.v = repeated(b, h.v, count / shared, count);
+    spell_output(b, 0, join_heads(b, attend(b, &h)));
+}

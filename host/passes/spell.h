@@ -1,0 +1,65 @@
+/* passes/spell.h - what a pass that spells an operator out in others is written with.
+ *
+ *     uint32_t s = spell_op(b, "Add", 14, spell_in(b, 0), spell_in(b, 1));
+ *     spell_output(b, 0, spell_op(b, "Gelu", 20, s));
+ *
+ * Want of memory is remembered and looked at once, at the end; what is made of INLAY_NONE is INLAY_NONE. */
+#ifndef PASSES_SPELL_H
+#define PASSES_SPELL_H
+#include "passes/rewrite.h"
+
+typedef struct spell {
+    rewrite *w;
+    graph_node *n;     /* what is spelled out */
+    graph_node *last;  /* the node that was made last */
+    uint32_t outputs[8]; /* 1 + the value that becomes output i; 0: nobody asked for it */
+    inlay_status status;
+} spell;
+enum { SPELL_OUTPUTS = 8 };
+
+/* A node of ai.onnx at that opset with one output, of the type of its first input; inputs end with SPELL_END. */
+#define SPELL_END (INLAY_NONE - 1u)
+uint32_t spell_make(spell *b, const char *op_type, int64_t opset, inlay_dtype dtype, uint32_t outputs,
+                    const uint32_t *inputs);
+#define spell_op(b, op_type, opset, ...) \
+    spell_make(b, op_type, opset, INLAY_UNDEFINED, 1, (const uint32_t[]){ __VA_ARGS__, SPELL_END })
+/* The same, of another type. */
+#define spell_typed(b, op_type, opset, dtype, ...) \
+    spell_make(b, op_type, opset, dtype, 1, (const uint32_t[]){ __VA_ARGS__, SPELL_END })
+/* Output i of the node that was made last. */
+uint32_t spell_out(const spell *b, uint32_t i);
+/* Attributes of the node that was made last. */
+void spell_int(spell *b, const char *name, int64_t value);
+void spell_ints(spell *b, const char *name, const int64_t *values, uint32_t count);
+void spell_float(spell *b, const char *name, double value);
+void spell_string(spell *b, const char *name, const char *value);
+/* The node's own attributes of these names, a NULL at the end, where it states them. */
+void spell_copy(spell *b, const char *const *names);
+
+/* Input i of the node that is spelled out. */
+static inline uint32_t spell_in(const spell *b, uint32_t i)
+{
+    return rw_input(b->w, b->n, i);
+}
+inlay_dtype spell_dtype(const spell *b, uint32_t v);
+/* INLAY_RANK_UNKNOWN when it is not known. */
+uint32_t spell_rank(const spell *b, uint32_t v);
+/* Constants: a number of that float type, integers of rank 1. */
+uint32_t spell_number(spell *b, inlay_dtype dtype, double value);
+uint32_t spell_integers(spell *b, const int64_t *values, uint32_t count);
+#define spell_list(b, ...)                                 \
+    spell_integers(b, (const int64_t[]){ __VA_ARGS__ },    \
+                   (uint32_t)(sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)))
+uint32_t spell_cast(spell *b, uint32_t v, inlay_dtype to); /* v itself where it is of that type */
+uint32_t spell_transpose(spell *b, uint32_t v, const int64_t *perm, uint32_t rank);
+
+/* Is output o of the node asked for? */
+static inline bool spell_wants(const spell *b, uint32_t o)
+{
+    return o < b->n->info.output_count && b->n->info.outputs[o] != INLAY_NONE;
+}
+/* Output o of the node, below SPELL_OUTPUTS, is to be v. */
+void spell_output(spell *b, uint32_t o, uint32_t v);
+/* Puts all this in the place of the node. */
+INLAY_NODISCARD inlay_status spell_end(spell *b);
+#endif

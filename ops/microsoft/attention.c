@@ -1,0 +1,35 @@
+/* microsoft/attention.c - the attentions among the contributed operators of ONNX Runtime. The optimiser spells them out,
+ * and shapes follow from what it makes. */
+#include "schema.h"
+
+static const op_row rows[] = {
+    { "Attention", 1, 0,
+      "input:T, weights:T, bias?:T, mask_index?:M, past?:T, attention_bias?:T, past_sequence_length?:M -> output:T, "
+      "present?:T; T=float|float16, M=int32; do_rotary:i=0, mask_filter_value:f=-10000, num_heads:i!, "
+      "past_present_share_buffer:i, qkv_hidden_sizes:is, rotary_embedding_dim:i, scale:f, unidirectional:i=0",
+      NULL },
+    { "GroupQueryAttention", 1, 0,
+      "query:T, key?:T, value?:T, past_key?:T, past_value?:T, seqlens_k:M, total_sequence_length:M, cos_cache?:T, "
+      "sin_cache?:T, position_ids?:P, attention_bias?:T, head_sink?:T, k_scale?:S, v_scale?:S -> output:T, "
+      "present_key?:T, present_value?:T, output_qk?:T; T=float16|bfloat16|float, M=int32, P=int64, S=float; do_rotary:i=0, "
+      "k_quant_type:s='NONE', kv_cache_bit_width:i, kv_num_heads:i!, local_window_size:i=-1, num_heads:i!, "
+      "qk_output:i=0, rotary_interleaved:i=0, scale:f, smooth_softmax:i=-1, softcap:f=0, v_quant_type:s='NONE'",
+      NULL },
+    { "MultiHeadAttention", 1, 0,
+      "query:T, key?:T, value?:T, bias?:T, key_padding_mask?:M, attention_bias?:T, past_key?:T, past_value?:T, "
+      "past_sequence_length?:M, cache_indirection?:M -> output:T, present_key?:T, present_value?:T, qk?:T; "
+      "T=float|float16, M=int32; mask_filter_value:f=-10000, num_heads:i!, scale:f, unidirectional:i=0",
+      NULL },
+    { "QAttention", 1, 0,
+      "input:T1, weight:T2, bias:T3, input_scale:T3, weight_scale:T3, mask_index?:T4, input_zero_point?:T1, "
+      "weight_zero_point?:T2, past?:T3 -> output:T3, present?:T3; T1=int8|uint8, T2=int8|uint8, T3=float|float16, "
+      "T4=int32; do_rotary:i=0, mask_filter_value:f=-10000, num_heads:i!, past_present_share_buffer:i, scale:f, "
+      "unidirectional:i=0",
+      NULL },
+    { "RotaryEmbedding", 1, 0,
+      "input:T, position_ids:M, cos_cache:T, sin_cache:T -> output:T; T=float|float16|bfloat16, M=int64; "
+      "interleaved:i=0, is_packed_batching:i=0, num_heads:i=0, rotary_embedding_dim:i=0, scale:f=1",
+      infer_same_as_first },
+};
+
+const op_table op_microsoft_attention = { "com.microsoft", rows, OP_COUNT(rows) };

@@ -1,0 +1,62 @@
+/* microsoft/computed.c - the contributed operators of ONNX Runtime that no other operators say: providers have kernels for
+ * them (providers/reference/contributed.c). */
+#include "schema.h"
+#include <stdbool.h>
+
+/* [.., n, n] */
+static inlay_status infer_inverse(op_infer *infer)
+{
+    const uint32_t rank = infer_rank(infer, 0);
+
+    if (rank != INLAY_RANK_UNKNOWN && rank < 2)
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "the input has rank %u; an inverse needs matrices", rank);
+    return infer_same_as_first(infer);
+}
+
+static inlay_status infer_hash(op_infer *infer)
+{
+    infer_set_dtype(infer, 0, infer_attr_int(infer, "positive", 1) != 0 ? INLAY_UINT32 : INLAY_INT32);
+    return infer_same_as_first(infer);
+}
+
+static inlay_status infer_block(op_infer *infer)
+{
+    const uint32_t rank = infer_rank(infer, 1);
+    inlay_dim dims[INLAY_MAX_RANK];
+
+    for (uint32_t d = 0; rank != INLAY_RANK_UNKNOWN && d < rank; d++)
+        dims[d] = infer_dim(infer, 1, d);
+    return infer_set_shape(infer, 0, rank, dims);
+}
+
+/* [boxes, channels, height, width] */
+static inlay_status infer_crop(op_infer *infer)
+{
+    int64_t size[2];
+    uint32_t count = 0;
+    bool known = infer_ints(infer, 3, size, 2, &count) && count == 2;
+    inlay_dim dims[4] = { infer_dim(infer, 1, 0), infer_dim(infer, 0, 1), dim_unknown(), dim_unknown() };
+
+    if (known && (size[0] <= 0 || size[1] <= 0))
+        return infer_fail(infer, INLAY_INVALID_MODEL, "crop_size is %lld x %lld", (long long)size[0],
+                          (long long)size[1]);
+    if (known) {
+        dims[2] = dim_fixed(size[0]);
+        dims[3] = dim_fixed(size[1]);
+    }
+    return infer_set_shape(infer, 0, 4, dims);
+}
+
+static const op_row rows[] = {
+    { "CropAndResize", 1, 0,
+      "X:T1, rois:T1, batch_indices:T2, crop_size:T2 -> Y:T1; T1=@float, T2=int32; extrapolation_value:f=0, "
+      "mode:s='bilinear'",
+      infer_crop },
+    { "Inverse", 1, 0, "X:T -> Y:T; T=@float", infer_inverse },
+    { "MurmurHash3", 1, 0,
+      "X:T1 -> Y:T2; T1=uint32|int32|uint64|int64|float|double|string, T2=uint32|int32; positive:i=1, seed:i=0",
+      infer_hash },
+    { "NGramRepeatBlock", 1, 0, "input_ids:Tid, scores:T -> scores_out:T; Tid=int64, T=float; ngram_size:i!", infer_block },
+};
+
+const op_table op_microsoft_computed = { "com.microsoft", rows, OP_COUNT(rows) };

@@ -1,0 +1,31 @@
+/* microsoft/early.c - operators that ONNX Runtime has in ai.onnx and ONNX has not, or had only before its opset 10. Its
+ * tools write the first into models of any opset. */
+#include "schema.h"
+
+static inlay_status infer_normalized(op_infer *infer)
+{
+    const uint32_t rank = infer_rank(infer, 0);
+    inlay_dim dims[INLAY_MAX_RANK];
+    uint32_t axis;
+    inlay_status status = INLAY_OK;
+
+    INLAY_TRY(infer_same_as_first(infer));
+    if (!infer_has_out(infer, 1) || rank == INLAY_RANK_UNKNOWN || rank > INLAY_MAX_RANK)
+        goto done;
+    INLAY_TRY(infer_axis(infer, infer_attr_int(infer, "axis", -1), rank, "axis", &axis));
+    for (uint32_t d = 0; d < rank; d++)
+        dims[d] = d < axis ? infer_dim(infer, 0, d) : dim_fixed(1);
+    INLAY_TRY(infer_set_shape(infer, 1, rank, dims));
+done:
+    return status;
+}
+
+static const op_row rows[] = {
+    { "ImageScaler", 1, 0, "input:T -> output:T; T=@float; bias:fs=[], scale:f=1", infer_same_as_first },
+    { "SimplifiedLayerNormalization", 1, 0,
+      "X:T, scale:V -> Y:V, inv_std_var?:U; T=@float_ir4, V=@float_ir4, U=float|double; axis:i=-1, epsilon:f=1e-05, "
+      "stash_type:i=1",
+      infer_normalized },
+};
+
+const op_table op_microsoft_early = { "ai.onnx", rows, OP_COUNT(rows) };

@@ -1,0 +1,32 @@
+/* microsoft/movement.c - the contributed operators of ONNX Runtime that move, look up and quantize elements. The
+ * optimiser spells them out, and shapes follow from what it makes. */
+#include "schema.h"
+
+#define QUANTIZED "uint8|int8|uint16|int16|uint4|int4"
+
+static const op_row rows[] = {
+    { "DequantizeLinear", 1, 0,
+      "x:T1, x_scale:T2, x_zero_point?:T1 -> y:T2; T1=" QUANTIZED "|int32, T2=float16|float; axis:i", infer_same_as_first },
+    { "EmbedLayerNormalization", 1, 0,
+      "input_ids:T1, segment_ids?:T1, word_embedding:T, position_embedding:T, segment_embedding?:T, gamma:T, beta:T, "
+      "mask?:T1, position_ids?:T1 -> output:T, mask_index?:T1, embedding_sum?:T; T1=int32, T=float|float16; "
+      "epsilon:f=1e-12, mask_index_type:i=0",
+      NULL },
+    { "ExpandDims", 1, 0, "X:T, axis:int32 -> Y:T; T=@all_ir4", NULL },
+    { "GridSample", 1, 0,
+      "X:T1, Grid:T1 -> Y:T2; T1=@all, T2=@float; align_corners:i=0, mode:s='bilinear', padding_mode:s='zeros'", NULL },
+    { "Pad", 1, 0, "data:T, pads:int64, value?:T -> output:T; T=@float_ir4; mode:s='constant'", NULL },
+    { "QEmbedLayerNormalization", 1, 0,
+      "input_ids:T1, segment_ids?:T1, word_embedding_quant:T2, position_embedding_quant:T2, segment_embedding?:T2, "
+      "gamma_quant:T2, beta_quant:T2, mask?:T1, word_embedding_scale:T, position_embedding_scale:T, "
+      "segment_embedding_scale?:T, gamma_scale:T, beta_scale:T, word_embedding_zero_point:T2, "
+      "position_embedding_zero_point:T2, segment_embedding_zero_point?:T2, gamma_zero_point:T2, beta_zero_point:T2 -> "
+      "layernorm_out:T, mask_index_out:T1; T1=int32, T2=int8|uint8, T=float; epsilon:f=1e-12",
+      NULL },
+    { "QuantizeLinear", 1, 0,
+      "x:T1, y_scale:T1, y_zero_point?:T2 -> y:T2; T1=float16|float, T2=" QUANTIZED "; axis:i", infer_same_as_first },
+    { "Range", 1, 0, "start:T, limit:T, delta?:T -> Y:T; T=float|double|int16|int32|int64", NULL },
+    { "Unique", 1, 0, "x:T -> y:T, idx:int64, counts:int64; T=float", NULL },
+};
+
+const op_table op_microsoft_movement = { "com.microsoft", rows, OP_COUNT(rows) };

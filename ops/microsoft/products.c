@@ -1,0 +1,44 @@
+/* microsoft/products.c - the contributed operators of ONNX Runtime that multiply matrices or convolve. The optimiser
+ * spells them out, and shapes follow from what it makes. */
+#include "schema.h"
+
+#define TURNED "alpha:f=1, transA:i=0, transB:i=0"
+#define CONV "auto_pad:s='NOTSET', dilations:is, group:i=1, kernel_shape:is, pads:is, strides:is"
+
+static const op_row rows[] = {
+    { "CDist", 1, 0, "A:T, B:T -> C:T; T=float|double; metric:s='sqeuclidean'", NULL },
+    { "ConvTransposeWithDynamicPads", 1, 0,
+      "X:T, W:T, Pads?:int64, B?:T -> Y:T; T=@float; auto_pad:s='NOTSET', dilations:is, group:i=1, kernel_shape:is, "
+      "output_padding:is, strides:is",
+      NULL },
+    { "DynamicQuantizeMatMul", 1, 0,
+      "A:T1, B:T2, b_scale:T1, b_zero_point?:T2, bias?:T1 -> Y:T1; T1=float, T2=int8|uint8", NULL },
+    { "FusedConv", 1, 0,
+      "X:T, W:T, B?:T, Z?:T -> Y:T; T=@float; " CONV ", activation:s, activation_params:fs", NULL },
+    { "FusedGemm", 1, 0,
+      "A:T, B:T, C?:T -> Y:T; T=float16|float|double|uint32|uint64|int32|int64; " TURNED
+      ", beta:f=1, activation:s, activation_alpha:f, activation_beta:f, activation_gamma:f",
+      NULL },
+    { "FusedMatMul", 1, 0, "A:T, B:T -> Y:T; T=@float_ir4; " TURNED ", transBatchA:i=0, transBatchB:i=0", NULL },
+    { "MatMulIntegerToFloat", 1, 0,
+      "A:T1, B:T2, a_scale:T3, b_scale:T3, a_zero_point?:T1, b_zero_point?:T2, bias?:T3 -> Y:T3; T1=int8|uint8, "
+      "T2=int8|uint8, T3=float|float16",
+      NULL },
+    { "NhwcFusedConv", 1, 0,
+      "X:T, W:T, B?:T, Z?:T -> Y:T; T=@float; " CONV ", activation:s, activation_params:fs", NULL },
+    { "NhwcMaxPool", 1, 0,
+      "x:T -> y:T; T=int8|uint8; auto_pad:s='NOTSET', ceil_mode:i=0, dilations:is, kernel_shape:is!, pads:is, "
+      "strides:is",
+      NULL },
+    { "QLinearConv", 1, 0,
+      "x:T1, x_scale:float, x_zero_point:T1, w:T2, w_scale:float, w_zero_point:T2, y_scale:float, y_zero_point:T3, "
+      "B?:T4 -> y:T3; T1=int8|uint8, T2=int8|uint8, T3=int8|uint8, T4=int32; " CONV ", channels_last:i=0",
+      NULL },
+    { "SparseToDenseMatMul", 1, 0,
+      "A:T, B:T1 -> Y:T1; T=float|double|int64|int32|uint64|uint32, T1=float|double|int64|int32|uint64|uint32; "
+      TURNED,
+      NULL },
+    { "TransposeMatMul", 1, 0, "A:T, B:T -> Y:T; T=@float_ir4; " TURNED, NULL },
+};
+
+const op_table op_microsoft_products = { "com.microsoft", rows, OP_COUNT(rows) };

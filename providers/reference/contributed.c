@@ -1,0 +1,315 @@
+/* Operators of com.microsoft (version 1) that no other operators say: Inverse, NGramRepeatBlock, MurmurHash3,
+ * CropAndResize. Their definitions are in "ContribOperators.md" of ONNX Runtime. */
+#include "args.h"
+#include "convert.h"
+#include "reference.h"
+#include <math.h>
+#include <string.h>
+
+#define MICROSOFT .domain = "com.microsoft"
+
+/* ------------------------------------------------------------------ Inverse */
+
+/* Two matrices of doubles a worker. */
+static inlay_status shape_inverse(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const kit_tensor *x = &plan->in[0];
+    int64_t n;
+
+    (void)state;
+    if (x->rank < 2 || x->dims[x->rank - 1] != x->dims[x->rank - 2])
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "an inverse needs square matrices in the last two dims");
+    n = x->dims[x->rank - 1];
+    if (n > INT16_MAX || __builtin_mul_overflow((uint64_t)(n * n) * 2 * sizeof(double), (uint64_t)plan->max_threads,
+                                                &plan->workspace_bytes))
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "a matrix of %lld rows is too large", (long long)n);
+    return INLAY_OK;
+}
+
+static void swap_rows(double *a, int64_t n, int64_t i, int64_t k)
+{
+    for (int64_t j = 0; i != k && j < n; j++) {
+        double t = a[i * n + j];
+        a[i * n + j] = a[k * n + j];
+        a[k * n + j] = t;
+    }
+}
+
+/* Gauss and Jordan, with pivoting: a becomes the identity and y what was its inverse. One that has none gives infinities
+ * and NaN. */
+static void invert(double *a, double *y, int64_t n)
+{
+    for (int64_t i = 0; i < n * n; i++)
+        y[i] = i % (n + 1) == 0;
+    for (int64_t k = 0; k < n; k++) {
+        int64_t pivot = k;
+        double scale;
+
+        for (int64_t i = k + 1; i < n; i++)
+            pivot = fabs(a[i * n + k]) > fabs(a[pivot * n + k]) ? i : pivot;
+        swap_rows(a, n, k, pivot);
+        swap_rows(y, n, k, pivot);
+        scale = 1 / a[k * n + k];
+        for (int64_t j = 0; j < n; j++) {
+            a[k * n + j] *= scale;
+            y[k * n + j] *= scale;
+        }
+        for (int64_t i = 0; i < n; i++) {
+            const double f = a[i * n + k];
+
+            for (int64_t j = 0; i != k && j < n; j++) {
+                a[i * n + j] -= f * a[k * n + j];
+                y[i * n + j] -= f * y[k * n + j];
+            }
+        }
+    }
+}
+
+static inlay_status run_matrices(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const kit_call *call = user;
+    const kit_tensor *x = &call->in[0];
+    const int64_t n = x->dims[x->rank - 1];
+    double *a = (double *)call->workspace + (int64_t)worker * 2 * n * n, *y = a + n * n;
+
+    for (int64_t i = begin; i < end; i++) {
+        convert_to_f64(a, x->dtype, x->data, i * n * n, n * n);
+        invert(a, y, n);
+        convert_from_f64(call->out[0].dtype, call->out[0].data, i * n * n, n * n, y, 0);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_inverse(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0];
+    const int64_t n = x->dims[x->rank - 1];
+
+    return x->count == 0 ? INLAY_OK
+                         : kit_parallel(call, x->count / (n * n), 32768 / (n * n * n + 1) + 1, run_matrices,
+                                        (void *)(uintptr_t)call);
+}
+
+/* ------------------------------------------------------------------ NGramRepeatBlock */
+
+static inlay_status prepare_block(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const int64_t size = kit_attr_int(node->info, "ngram_size", 0);
+    inlay_status status;
+
+    if (size <= 0)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "ngram_size is %lld; it must be at least 1", (long long)size);
+    status = arg_state(sizeof(int64_t), out_state, diag);
+    if (status == INLAY_OK)
+        *(int64_t *)*out_state = size;
+    return status;
+}
+
+static inlay_status shape_block(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    (void)state;
+    if (plan->in[0].rank != 2 || plan->in[1].rank != 2 || plan->in[0].dims[0] != plan->in[1].dims[0])
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input_ids [batch, length] and scores [batch, words] are needed");
+    return INLAY_OK;
+}
+
+/* What would repeat the last words and one that came behind them before cannot be chosen. */
+static inlay_status run_block(const kit_call *call)
+{
+    const int64_t size = *(const int64_t *)call->state, length = call->in[0].dims[1], words = call->in[1].dims[1];
+    float *scores = call->out[0].data;
+
+    if (call->in[1].count > 0 && scores != call->in[1].data)
+        memcpy(scores, call->in[1].data, (size_t)call->in[1].count * sizeof *scores);
+    for (int64_t b = 0; b < call->in[0].dims[0]; b++, scores += words) {
+        const int64_t *ids = (const int64_t *)call->in[0].data + b * length, *last = ids + length - (size - 1);
+
+        for (int64_t i = 0; i + size <= length; i++) {
+            const int64_t next = ids[i + size - 1];
+
+            if (memcmp(ids + i, last, (size_t)(size - 1) * sizeof *ids) != 0)
+                continue;
+            if (next < 0 || next >= words)
+                return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "input_ids has %lld, outside [0, %lld)",
+                                  (long long)next, (long long)words);
+            scores[next] = -INFINITY;
+        }
+    }
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ MurmurHash3 */
+
+static inlay_status prepare_hash(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_status status = arg_state(sizeof(uint32_t), out_state, diag);
+
+    if (status == INLAY_OK)
+        *(uint32_t *)*out_state = (uint32_t)kit_attr_int(node->info, "seed", 0);
+    return status;
+}
+
+static uint32_t rotate(uint32_t x, int by)
+{
+    return x << by | x >> (32 - by);
+}
+
+/* Austin Appleby's MurmurHash3 for 32 bits. */
+static uint32_t murmur(const void *data, size_t bytes, uint32_t hash)
+{
+    const uint8_t *at = data;
+    uint32_t word;
+
+    for (size_t i = bytes / 4; i > 0; i--, at += 4) {
+        memcpy(&word, at, 4);
+        hash = rotate(hash ^ rotate(word * 0xcc9e2d51u, 15) * 0x1b873593u, 13) * 5 + 0xe6546b64u;
+    }
+    word = 0;
+    for (size_t i = bytes % 4; i > 0; i--)
+        word = word << 8 | at[i - 1];
+    if (bytes % 4 != 0)
+        hash ^= rotate(word * 0xcc9e2d51u, 15) * 0x1b873593u;
+    hash ^= (uint32_t)bytes;
+    hash = (hash ^ hash >> 16) * 0x85ebca6bu;
+    hash = (hash ^ hash >> 13) * 0xc2b2ae35u;
+    return hash ^ hash >> 16;
+}
+
+static inlay_status run_hash(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0];
+    const uint32_t seed = *(const uint32_t *)call->state;
+    const size_t width = inlay_dtype_bits(x->dtype) / 8;
+    uint32_t *y = call->out[0].data;
+
+    for (int64_t i = 0; i < x->count; i++) {
+        if (x->dtype == INLAY_STRING) {
+            const inlay_str *text = (const inlay_str *)x->data + i;
+
+            y[i] = murmur(text->data, (size_t)text->bytes, seed);
+        } else {
+            y[i] = murmur((const char *)x->data + (size_t)i * width, width, seed);
+        }
+    }
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ CropAndResize */
+
+typedef struct crop_state {
+    bool nearest;
+    float outside;
+} crop_state;
+
+static inlay_status prepare_crop(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const char *mode = kit_attr_string(node->info, "mode", "bilinear");
+    inlay_status status;
+
+    if (strcmp(mode, "bilinear") != 0 && strcmp(mode, "nearest") != 0)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "mode '%s' is neither bilinear nor nearest", mode);
+    status = arg_state(sizeof(crop_state), out_state, diag);
+    if (status == INLAY_OK)
+        *(crop_state *)*out_state =
+            (crop_state){ strcmp(mode, "nearest") == 0,
+                          (float)kit_attr_float(node->info, "extrapolation_value", 0) };
+    return status;
+}
+
+static inlay_status shape_crop(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    (void)state;
+    if (plan->in[0].rank != 4 || plan->in[1].rank != 2 || plan->in[1].dims[1] != 4 || plan->in[2].rank != 1 ||
+        plan->in[2].dims[0] != plan->in[1].dims[0])
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "an image [N, C, H, W], boxes [boxes, 4] and an index of each box are needed");
+    return INLAY_OK;
+}
+
+/* Where row (or column) i of `count` lies in an image of `size`, for a box from `low` to `high`. */
+static float place_of(float low, float high, int64_t size, int64_t i, int64_t count)
+{
+    if (count == 1)
+        return 0.5f * (low + high) * (float)(size - 1);
+    return low * (float)(size - 1) + (float)i * ((high - low) * (float)(size - 1) / (float)(count - 1));
+}
+
+static float sample(const float *image, int64_t h, int64_t w, float y, float x, const crop_state *s)
+{
+    int64_t top, left, bottom, right;
+    float fy, fx, above, below;
+
+    if (!(y >= 0) || y > (float)(h - 1) || !(x >= 0) || x > (float)(w - 1))
+        return s->outside;
+    if (s->nearest)
+        return image[(int64_t)roundf(y) * w + (int64_t)roundf(x)];
+    top = (int64_t)floorf(y);
+    left = (int64_t)floorf(x);
+    bottom = (int64_t)ceilf(y);
+    right = (int64_t)ceilf(x);
+    fy = y - (float)top;
+    fx = x - (float)left;
+    above = image[top * w + left] + (image[top * w + right] - image[top * w + left]) * fx;
+    below = image[bottom * w + left] + (image[bottom * w + right] - image[bottom * w + left]) * fx;
+    return above + (below - above) * fy;
+}
+
+static inlay_status run_boxes(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const kit_call *call = user;
+    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    const int64_t channels = x->dims[1], h = x->dims[2], w = x->dims[3], rows = y->dims[2], columns = y->dims[3];
+    const int32_t *images = call->in[2].data;
+
+    (void)worker;
+    for (int64_t k = begin; k < end; k++) { /* a channel of a box */
+        const float *box = (const float *)call->in[1].data + k / channels * 4;
+        const int64_t image = images[k / channels];
+        const float *from = (const float *)x->data + (image * channels + k % channels) * h * w;
+        float *to = (float *)y->data + k * rows * columns;
+
+        for (int64_t i = 0; i < rows; i++) {
+            const float at = place_of(box[0], box[2], h, i, rows);
+
+            for (int64_t j = 0; j < columns; j++)
+                *to++ = sample(from, h, w, at, place_of(box[1], box[3], w, j, columns), call->state);
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_crop(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    const int32_t *images = call->in[2].data;
+
+    for (int64_t i = 0; i < call->in[2].count; i++)
+        if (images[i] < 0 || images[i] >= x->dims[0])
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "batch_indices[%lld] is %d, outside [0, %lld)",
+                              (long long)i, (int)images[i], (long long)x->dims[0]);
+    if (x->dims[2] == 0 || x->dims[3] == 0 || y->count == 0)
+        return y->count == 0
+                   ? INLAY_OK
+                   : inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "an image of no pixels cannot be cropped");
+    return kit_parallel(call, y->dims[0] * y->dims[1], 32768 / (y->dims[2] * y->dims[3] * 16 + 1) + 1, run_boxes,
+                        (void *)(uintptr_t)call);
+}
+
+static const kit_kernel kernels[] = {
+    { MICROSOFT, .op_type = "Inverse", .since_max = 1, .shape = shape_inverse, .run = run_inverse },
+    { MICROSOFT,
+      .op_type = "NGramRepeatBlock",
+      .since_max = 1,
+      .prepare = prepare_block,
+      .shape = shape_block,
+      .run = run_block },
+    { MICROSOFT, .op_type = "MurmurHash3", .since_max = 1, .prepare = prepare_hash, .run = run_hash },
+    { MICROSOFT,
+      .op_type = "CropAndResize",
+      .since_max = 1,
+      .in_types = { INLAY_DTYPE_BIT(INLAY_FLOAT) },
+      .prepare = prepare_crop,
+      .shape = shape_crop,
+      .run = run_crop },
+};
+const kit_table reference_contributed = { kernels, KIT_COUNT(kernels) };

@@ -1,0 +1,533 @@
+"""Small models that ONNX Runtime runs although ONNX says no, and one of each contributed operator of its own.
+
+Each model is a case: a name, the model, its inputs, what comes out (numpy), and the codes of what `inlay check` finds
+wrong with it. quirks() are of the first kind, operators() of the second."""
+import math
+
+import numpy as np
+import onnx
+from onnx import TensorProto as T
+from onnx import helper, numpy_helper
+
+F = T.FLOAT
+RNG = np.random.default_rng(1)
+
+
+def type_of(array):
+    """TensorProto's number of a numpy type; older packages have it elsewhere."""
+    if hasattr(helper, "np_dtype_to_tensor_dtype"):
+        return helper.np_dtype_to_tensor_dtype(np.asarray(array).dtype)
+    return onnx.mapping.NP_TYPE_TO_TENSOR_TYPE[np.asarray(array).dtype]
+
+
+class Case:
+    def __init__(self, name, model, inputs, outputs, codes=(), rtol=1e-5, atol=1e-5, peer=True):
+        self.name, self.model, self.inputs, self.outputs = name, model, inputs, outputs
+        self.codes, self.rtol, self.atol, self.peer = list(codes), rtol, atol, peer
+
+
+def info(name, shape, dtype=F):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+def constant(name, array):
+    return numpy_helper.from_array(np.ascontiguousarray(array), name)
+
+
+def model(nodes, inputs, outputs, constants=(), imports=(("", 13),), values=(), ir=8):
+    graph = helper.make_graph(list(nodes), "g", list(inputs), list(outputs), list(constants), value_info=list(values))
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid(*i) for i in imports])
+    made.ir_version = ir
+    return made
+
+
+def floats(*shape, low=-1.0, high=1.0):
+    return RNG.uniform(low, high, shape).astype(np.float32)
+
+
+# ------------------------------------------------------------------ files that are out there
+
+
+def layer_norm(x, gamma=1.0, beta=0.0, epsilon=1e-5):
+    mean = x.mean(-1, keepdims=True)
+    return (x - mean) / np.sqrt(((x - mean) ** 2).mean(-1, keepdims=True) + epsilon) * gamma + beta
+
+
+def rms_norm(x, gamma, epsilon=1e-5):
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + epsilon) * gamma
+
+
+def if_model(then_nodes, else_nodes, outer=(), then_constants=(), constants=(), results=("a", "b")):
+    branches = [
+        helper.make_graph(then_nodes, "t", [], [info(results[0], None)], list(then_constants)),
+        helper.make_graph(else_nodes, "e", [], [info(results[1], None)]),
+    ]
+    nodes = list(outer) + [helper.make_node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1])]
+    return model(nodes, [info("c", [], T.BOOL), info("x", [2, 4])], [info("y", [2, 4])], constants)
+
+
+def quirks():
+    node = helper.make_node
+    x = floats(2, 4)
+    g, b = floats(4, low=0.5), floats(4)
+    xy = [info("x", [2, 4])], [info("y", [2, 4])]
+    relu = [node("Relu", ["x"], ["y"])]
+    yes = {"c": np.array(True), "x": x}
+    for opset in (1, 7, 13):
+        yield Case(f"layer_norm_{opset}", model([node("LayerNormalization", ["x", "g", "b"], ["y"], epsilon=1e-3)], *xy,
+                   [constant("g", g), constant("b", b)], [("", opset)]), {"x": x}, [layer_norm(x, g, b, 1e-3)],
+                   ["operator-newer-than-opset"])
+    yield Case("simplified_layer_norm", model([node("SimplifiedLayerNormalization", ["x", "g"], ["y"], epsilon=1e-5)],
+               *xy, [constant("g", g)]), {"x": x}, [rms_norm(x, g)])
+    yield Case("domain_not_imported", model([node("Gelu", ["x"], ["y"], domain="com.microsoft")], *xy), {"x": x},
+               [gelu(x)], ["domain-not-imported"])
+    yield Case("ml_not_imported", model([node("Scaler", ["x"], ["y"], domain="ai.onnx.ml", offset=[1.0], scale=[2.0])],
+               *xy), {"x": x}, [(x - 1) * 2], ["domain-not-imported"])
+    # ONNX Runtime takes the last; the higher holds here, whatever the order.
+    yield Case("imports_11_13", model(relu, *xy, imports=[("", 11), ("ai.onnx", 13)]), {"x": x}, [np.maximum(x, 0)],
+               ["opset-imported-twice"])
+    yield Case("imports_20_11", model([node("Gelu", ["x"], ["y"])], *xy, imports=[("ai.onnx", 20), ("", 11)]), {"x": x},
+               [gelu(x)], ["opset-imported-twice"], peer=False)
+    yield Case("output_twice", model(relu, xy[0], xy[1] * 2), {"x": x}, [np.maximum(x, 0)], ["output-repeated"])
+    yield Case("initializer_twice", model([node("Add", ["x", "k"], ["y"])], *xy, [constant("k", g), constant("k", b)]),
+               {"x": x}, [x + b], ["name-repeated"])
+    yield Case("rank_20_unused", model(relu, *xy, [constant("u", np.ones([1] * 20, np.float32))]), {"x": x},
+               [np.maximum(x, 0)], ["rank-above-16"])
+    yield Case("rank_20_declared", model(relu + [node("Abs", ["x"], ["q"])], *xy, values=[info("q", [1] * 20)]),
+               {"x": x}, [np.maximum(x, 0)], ["rank-above-16"], peer=False)
+    yield Case("body_hides_result", if_model([node("Neg", ["x"], ["y"])], [node("Relu", ["x"], ["b"])],
+               results=("y", "b")), yes, [-x], ["name-hides-outer"])
+    yield Case("body_hides_value", if_model([node("Neg", ["x"], ["m"]), node("Exp", ["m"], ["a"])],
+               [node("Relu", ["m"], ["b"])], [node("Abs", ["x"], ["m"])]), yes, [np.exp(-x)], ["name-hides-outer"],
+               peer=False)
+    yield Case("body_hides_constant", if_model([node("Mul", ["x", "k"], ["a"])], [node("Mul", ["x", "k"], ["b"])],
+               then_constants=[constant("k", np.float32(2))], constants=[constant("k", np.float32(3))]), yes, [x * 2],
+               ["name-hides-outer"], peer=False)
+    body = helper.make_graph([node("Neg", ["x"], ["r"])], "b", [info("i", [], T.INT64), info("k", [], T.BOOL),
+                             info("x", [2, 4])], [info("k", [], T.BOOL), info("r", [2, 4])])
+    yield Case("loop_hides_input", model([node("Loop", ["n", "", "x"], ["y"], body=body)], *xy,
+               [constant("n", np.int64(3))]), {"x": x}, [-x], ["name-hides-outer"])
+    yield Case("declared_rank", model([node("Reshape", ["x", "s"], ["y"])], [info("x", [2, 4]), info("s", [None],
+               T.INT64)], [info("y", [8])]), {"x": x, "s": np.array([4, 2])}, [x.reshape(4, 2)])
+    yield Case("declared_rank_known", model(relu, xy[0], [info("y", [8])]), {"x": x}, [np.maximum(x, 0)],
+               ["declared-shape-differs"])
+    yield Case("declared_size", model(relu, xy[0], [info("y", [2, 5])]), {"x": x}, [np.maximum(x, 0)],
+               ["declared-shape-differs"])
+
+
+# ------------------------------------------------------------------ patterns that later opsets have operators for
+
+
+def patterns():
+    """What the optimiser would write with operators of later opsets."""
+    x = floats(2, 6, 8)
+    node = helper.make_node
+    ends = [info("x", list(x.shape))], [info("y", list(x.shape))]
+    numbers = [constant("half", np.float32(0.5)), constant("root", np.float32(math.sqrt(2))),
+               constant("one", np.float32(1)), constant("two", np.float32(2)), constant("tiny", np.float32(1e-5)),
+               constant("six", np.float32(6)), constant("three", np.float32(3)), constant("zero", np.float32(0))]
+    gelu_nodes = [node("Div", ["x", "root"], ["a"]), node("Erf", ["a"], ["b"]), node("Add", ["b", "one"], ["c"]),
+                  node("Mul", ["x", "c"], ["d"]), node("Mul", ["d", "half"], ["y"])]
+    g, b = floats(8, low=0.5), floats(8)
+    norm = [node("ReduceMean", ["x"], ["m"], axes=[-1]), node("Sub", ["x", "m"], ["d"]), node("Pow", ["d", "two"], ["s"]),
+            node("ReduceMean", ["s"], ["v"], axes=[-1]), node("Add", ["v", "tiny"], ["w"]), node("Sqrt", ["w"], ["r"]),
+            node("Div", ["d", "r"], ["n"]), node("Mul", ["n", "g"], ["k"]), node("Add", ["k", "b"], ["y"])]
+    swish = [node("Sigmoid", ["x"], ["a"]), node("Mul", ["x", "a"], ["y"])]
+    scores = x @ x.swapaxes(-1, -2) * np.float32(8**-0.5)
+    soft = np.exp(scores - scores.max(-1, keepdims=True))
+    attention = [node("Transpose", ["x"], ["t"], perm=[0, 2, 1]), node("MatMul", ["x", "t"], ["s"]),
+                 node("Mul", ["s", "scale"], ["u"]), node("Softmax", ["u"], ["p"], axis=-1),
+                 node("MatMul", ["p", "x"], ["y"])]
+    clip = [node("Add", ["x", "three"], ["a"]), node("Clip", ["a", "zero", "six"], ["b"]), node("Mul", ["x", "b"], ["c"]),
+            node("Div", ["c", "six"], ["y"])]
+    want = {"gelu": (gelu_nodes, gelu(x)), "layer_norm": (norm, layer_norm(x, g, b)), "swish": (swish, x * sigmoid(x)),
+            "attention": (attention, soft / soft.sum(-1, keepdims=True) @ x),
+            "hard_swish": (clip, x * np.clip(x + 3, 0, 6) / 6)}
+    extra = [constant("g", g), constant("b_", b), constant("scale", np.float32(8**-0.5))]
+    for name, (nodes, y) in want.items():
+        for opset in (11, 12, 13, 17):
+            used = {i for n in nodes for i in n.input}
+            constants = [c for c in numbers + extra + [constant("b", b)] if c.name in used and
+                         not any(c.name in n.output for n in nodes)]
+            yield Case(f"{name}_at_{opset}", model(nodes, *ends, constants, [("", opset)]), {"x": x}, [y])
+
+
+# ------------------------------------------------------------------ what the contributed operators compute
+
+
+def erf(x):
+    return np.vectorize(math.erf)(x.astype(np.float64))
+
+
+def gelu(x):
+    return (0.5 * x * (1 + erf(x / math.sqrt(2)))).astype(np.float32)
+
+
+def fast_gelu(x):
+    return (0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))).astype(np.float32)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def conv2d(x, w, pad=0):
+    x = np.pad(x, [(0, 0), (0, 0), (pad, pad), (pad, pad)]).astype(np.float64)
+    n, _, height, width = x.shape
+    m, _, kh, kw = w.shape
+    y = np.zeros((n, m, height - kh + 1, width - kw + 1))
+    for i in range(y.shape[2]):
+        for j in range(y.shape[3]):
+            y[:, :, i, j] = np.einsum("nchw,mchw->nm", x[:, :, i : i + kh, j : j + kw], w)
+    return y.astype(np.float32)
+
+
+def quantize_dynamic(x):
+    low, high = min(x.min(), 0), max(x.max(), 0)
+    scale = np.float32((high - low) / np.float32(255))
+    zero = np.uint8(np.clip(np.rint(-low / scale), 0, 255))
+    return np.clip(np.rint(x / scale) + zero, 0, 255).astype(np.uint8), scale, zero
+
+
+def one(op, inputs, outputs, attributes=None, domain="com.microsoft", opset=1, main=17, ir=8, **more):
+    """A model of one node. inputs: name -> array, or None for an omitted one; a name that ends in '_' is a constant."""
+    names, given, constants, formals = [], {}, [], []
+    for name, array in inputs.items():
+        names.append("" if array is None else name)
+        if array is None:
+            continue
+        array = np.asarray(array)
+        if name.endswith("_"):
+            constants.append(constant(name, array))
+        else:
+            given[name] = array
+            formals.append(info(name, array.shape, type_of(array)))
+    results = [f"y{i}" if y is not None else "" for i, y in enumerate(outputs)]
+    made = [info(r, None, type_of(y)) for r, y in zip(results, outputs) if y is not None]
+    node = helper.make_node(op, names, results, domain=domain, **(attributes or {}))
+    name = more.pop("name", op)
+    imports = [("", main)] + ([(domain, opset)] if domain else [])
+    return Case(name, model([node], formals, made, constants, imports, ir=ir), given,
+                [np.asarray(y) for y in outputs if y is not None], **more)
+
+
+def operators():
+    yield from activations()
+    yield from products()
+    yield from movement()
+    yield from computed()
+    yield from attentions()
+    yield from group_queries()
+
+
+def activations():
+    x, bias = floats(2, 3, 8, low=-4, high=4), floats(8)
+    yield one("Gelu", {"x": x}, [gelu(x)])
+    yield one("FastGelu", {"x": x}, [fast_gelu(x)])
+    yield one("FastGelu", {"x": x, "b_": bias}, [fast_gelu(x + bias)], name="FastGelu_bias")
+    yield one("BiasGelu", {"x": x, "b_": bias}, [gelu(x + bias)])
+    yield one("QuickGelu", {"x": x}, [x * sigmoid(np.float32(1.702) * x)])
+    yield one("QuickGelu", {"x": x}, [x * sigmoid(x)], {"alpha": 1.0}, name="QuickGelu_alpha")
+    square = floats(2, 4, 5)
+    yield one("Trilu", {"x": square, "k_": np.int64(1)}, [np.tril(square, 1)], {"upper": 0})
+    g = floats(8, low=0.5)
+    yield one("SimplifiedLayerNormalization", {"x": x, "g_": g}, [rms_norm(x, g),
+              1 / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(1e-5))], {"epsilon": 1e-5}, domain="",
+              name="SimplifiedLayerNormalization_two")
+
+
+def products():
+    a, b = floats(2, 3, 4, 5), floats(2, 3, 5, 6)
+    swap = lambda v: np.ascontiguousarray(np.swapaxes(v, -1, -2))
+    for ta in (0, 1):
+        for tb in (0, 1):
+            yield one("FusedMatMul", {"a": swap(a) if ta else a, "b": swap(b) if tb else b},
+                      [(a @ b) * np.float32(0.5)], {"transA": ta, "transB": tb, "alpha": 0.5},
+                      name=f"FusedMatMul_{ta}{tb}")
+    back = lambda v: np.ascontiguousarray(np.moveaxis(v, -2, 0)) # what transBatch turns round
+    yield one("FusedMatMul", {"a": back(a), "b": b}, [a @ b], {"transBatchA": 1}, name="FusedMatMul_batch")
+    yield one("FusedMatMul", {"a": a, "b": back(swap(b))}, [a @ b], {"transBatchB": 1, "transB": 1},
+              name="FusedMatMul_batch_both")
+    yield one("TransposeMatMul", {"a": swap(a), "b": b}, [a @ b], {"transA": 1})
+    m, w, c = floats(3, 4), floats(4, 5), floats(5)
+    yield one("FusedGemm", {"a": m, "w_": w, "c_": c}, [np.maximum(m @ w * np.float32(2) + c, 0)],
+              {"activation": "Relu", "alpha": 2.0})
+    leaky = m @ w + c
+    yield one("FusedGemm", {"a": m, "w_": w, "c_": c}, [np.where(leaky < 0, leaky * np.float32(0.2), leaky)],
+              {"activation": "LeakyRelu", "activation_alpha": 0.2}, name="FusedGemm_leaky")
+    x, k, kb = floats(1, 3, 6, 7), floats(4, 3, 3, 3), floats(4)
+    y = conv2d(x, k, 1) + kb.reshape(1, 4, 1, 1)
+    z = floats(*y.shape)
+    pads = {"pads": [1, 1, 1, 1]}
+    yield one("FusedConv", {"x": x, "k_": k, "b_": kb}, [np.maximum(y, 0)], {"activation": "Relu", **pads})
+    yield one("FusedConv", {"x": x, "k_": k, "b_": kb, "z": z}, [np.maximum(y + z, 0)], {"activation": "Relu", **pads},
+              name="FusedConv_sum")
+    yield one("FusedConv", {"x": x, "k_": k, "b_": kb}, [np.clip(y, 0, 0.5)], {"activation": "Clip",
+              "activation_params": [0.0, 0.5], **pads}, name="FusedConv_clip")
+    yield one("FusedConv", {"x": x, "k_": k}, [np.clip((y - kb.reshape(1, 4, 1, 1)) * np.float32(0.3) + np.float32(0.4),
+              0, 1)], {"activation": "HardSigmoid", "activation_params": [0.3, 0.4], **pads}, name="FusedConv_sigmoid")
+    ai, bi = RNG.integers(0, 256, (3, 6)).astype(np.uint8), RNG.integers(-128, 128, (6, 5)).astype(np.int8)
+    scales = floats(5, low=0.01, high=0.02)
+    product = (ai.astype(np.int32) - 120) @ (bi.astype(np.int32) - 3)
+    yield one("MatMulIntegerToFloat", {"a": ai, "b_": bi, "as_": np.float32(0.02), "bs_": scales, "az_": np.uint8(120),
+              "bz_": np.full(5, 3, np.int8), "bias_": c}, [product.astype(np.float32) * (np.float32(0.02) * scales) + c])
+    x2 = floats(3, 6)
+    q, scale, zero = quantize_dynamic(x2)
+    want = ((q.astype(np.int32) - zero) @ bi.astype(np.int32)).astype(np.float32) * (scale * scales)
+    yield one("DynamicQuantizeMatMul", {"a": x2, "b_": bi, "bs_": scales, "bz_": None, "bias_": c}, [want + c])
+    p, r = floats(4, 3), floats(5, 3)
+    distance = ((p[:, None] - r[None]) ** 2).sum(-1)
+    yield one("CDist", {"a": p, "b": r}, [distance])
+    yield one("CDist", {"a": p, "b": r}, [np.sqrt(distance)], {"metric": "euclidean"}, name="CDist_euclidean")
+    image = RNG.integers(0, 256, (1, 6, 6, 3)).astype(np.uint8)
+    pooled = image.reshape(1, 3, 2, 3, 2, 3).max((2, 4))
+    yield one("NhwcMaxPool", {"x": image}, [pooled], {"kernel_shape": [2, 2], "strides": [2, 2]})
+    mean = (image.astype(np.float32).reshape(1, 3, 2, 3, 2, 3) - 100).mean((2, 4)) * 0.02
+    pool = {"x": image, "xs_": np.float32(0.02), "xz_": np.uint8(100), "ys_": np.float32(0.03), "yz_": np.uint8(90)}
+    stored = lambda v: np.clip(np.rint(v / 0.03) + 90, 0, 255).astype(np.uint8)
+    yield one("QLinearAveragePool", pool, [stored(mean)], {"kernel_shape": [2, 2], "strides": [2, 2], "channels_last": 1},
+              atol=1, peer=False)
+    whole = (image.astype(np.float32) - 100).mean((1, 2), keepdims=True) * 0.02
+    yield one("QLinearGlobalAveragePool", pool, [stored(whole)], {"channels_last": 1}, atol=1)
+    xi, wi = RNG.integers(0, 256, (1, 5, 5, 3)).astype(np.uint8), RNG.integers(-128, 128, (4, 3, 3, 3)).astype(np.int8)
+    exact = conv2d(xi.astype(np.float32).transpose(0, 3, 1, 2) - 128, wi.astype(np.float32))
+    stored = np.clip(np.rint(exact * (0.02 * 0.01) / 0.05) + 100, 0, 255).astype(np.uint8).transpose(0, 2, 3, 1)
+    yield one("QLinearConv", {"x": xi, "xs_": np.float32(0.02), "xz_": np.uint8(128), "w_": wi, "ws_": np.float32(0.01),
+              "wz_": np.int8(0), "ys_": np.float32(0.05), "yz_": np.uint8(100)}, [stored], {"channels_last": 1}, atol=1)
+    full = np.zeros((1, 2, 7, 7), np.float32)
+    xt, wt = floats(1, 3, 3, 3), floats(3, 2, 3, 3)
+    for i in range(3):
+        for j in range(3):
+            full[:, :, 2 * i : 2 * i + 3, 2 * j : 2 * j + 3] += np.einsum("nc,cmhw->nmhw", xt[:, :, i, j], wt)
+    yield one("ConvTransposeWithDynamicPads", {"x": xt, "w_": wt, "p": np.array([1, 0, 0, 1])}, [full[:, :, 1:, :-1]],
+              {"strides": [2, 2], "kernel_shape": [3, 3]})
+
+
+def movement():
+    x = floats(2, 3, 4)
+    for axis in (0, 1, -1):
+        yield one("ExpandDims", {"x": x, "a_": np.int32(axis)}, [np.expand_dims(x, axis)], name=f"ExpandDims_{axis}")
+    yield one("Pad", {"x": x[0], "p_": np.array([0, 1, 2, 0]), "v_": np.array([0.5], np.float32)},
+              [np.pad(x[0], [(0, 2), (1, 0)], constant_values=0.5)])
+    v = np.array([2, 1, 1, 3, 4, 3], np.float32)
+    yield one("Unique", {"x": v}, [np.array([2, 1, 3, 4], np.float32), np.array([0, 1, 1, 2, 3, 2]),
+              np.array([1, 2, 2, 1])])
+    yield one("Range", {"a": np.float32(1), "b": np.float32(4), "c_": np.float32(0.5)}, [np.arange(1, 4, 0.5,
+              dtype=np.float32)])
+    yield one("Range", {"a": np.int32(1), "b": np.int32(4)}, [np.arange(1, 4, dtype=np.int32)], name="Range_one")
+    y, scale, zero = quantize_dynamic(x)
+    yield one("QuantizeLinear", {"x": x, "s_": scale, "z_": zero}, [y], atol=1)
+    wide = np.clip(np.rint(x / np.float32(1e-4)) + 30000, 0, 65535).astype(np.uint16)
+    yield one("QuantizeLinear", {"x": x, "s_": np.float32(1e-4), "z_": np.uint16(30000)}, [wide], name="QuantizeLinear_16",
+              atol=1)
+    yield one("DequantizeLinear", {"x": y, "s_": scale, "z_": zero}, [(y.astype(np.float32) - zero) * scale])
+    scales = floats(3, low=0.01, high=0.1)
+    yield one("DequantizeLinear", {"x": wide, "s_": scales, "z_": np.full(3, 30000, np.uint16)},
+              [(wide.astype(np.float32) - 30000) * scales[:, None]], {"axis": 1}, name="DequantizeLinear_16_axis",
+              rtol=1e-4)
+    ids = RNG.integers(0, 9, (2, 5)).astype(np.int32)
+    segments, mask = RNG.integers(0, 2, (2, 5)).astype(np.int32), np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
+    words, positions, kinds, g, b = floats(9, 8), floats(7, 8), floats(2, 8), floats(8, low=0.5), floats(8)
+    total = words[ids] + positions[:5][None] + kinds[segments]
+    tables = {"w_": words, "p_": positions, "k_": kinds, "g_": g, "b_": b}
+    yield one("EmbedLayerNormalization", {"i": ids, "s": segments, **tables, "m": mask},
+              [layer_norm(total, g, b, 1e-12), mask.sum(1).astype(np.int32), total])
+    tables["k_"] = None
+    places = RNG.integers(0, 7, (2, 5)).astype(np.int32)
+    total = words[ids] + positions[places]
+    yield one("EmbedLayerNormalization", {"i": ids, "s": None, **tables, "m": None, "q": places},
+              [layer_norm(total, g, b, 1e-12), np.zeros(2, np.int32)], name="EmbedLayerNormalization_positions")
+
+
+def murmur(data, seed=0):
+    """MurmurHash3 of 32 bits."""
+    mask, turn = 0xFFFFFFFF, lambda x, by: ((x << by) | (x >> (32 - by))) & 0xFFFFFFFF
+    for i in range(0, len(data) // 4 * 4, 4):
+        word = int.from_bytes(data[i : i + 4], "little")
+        seed = (turn(seed ^ (turn(word * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask), 13) * 5 + 0xE6546B64) & mask
+    rest = data[len(data) // 4 * 4 :]
+    if rest:
+        seed ^= turn(int.from_bytes(rest, "little") * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
+    seed ^= len(data)
+    seed = (seed ^ seed >> 16) * 0x85EBCA6B & mask
+    seed = (seed ^ seed >> 13) * 0xC2B2AE35 & mask
+    return seed ^ seed >> 16
+
+
+def computed():
+    x = floats(2, 4, 4) + 3 * np.eye(4, dtype=np.float32)
+    yield one("Inverse", {"x": x}, [np.linalg.inv(x)])
+    yield one("Inverse", {"x": x[0].astype(np.float64)}, [np.linalg.inv(x[0].astype(np.float64))], name="Inverse_double")
+    ids = np.array([[1, 2, 3, 1, 2], [4, 4, 4, 4, 4], [0, 1, 2, 3, 4]])
+    scores = floats(3, 6)
+    blocked = scores.copy()
+    blocked[0, 3] = blocked[1, 4] = -np.inf
+    yield one("NGramRepeatBlock", {"i": ids, "s": scores}, [blocked], {"ngram_size": 3})
+    keys = np.array([0, 1, -5, 123456789], np.int32)
+    yield one("MurmurHash3", {"x": keys}, [np.array([murmur(k.tobytes(), 7) for k in keys], np.uint32)], {"seed": 7})
+    long = np.array([3, -(2**40)])
+    yield one("MurmurHash3", {"x": long}, [np.array([murmur(k.tobytes()) for k in long], np.uint32).astype(np.int32)],
+              {"positive": 0}, name="MurmurHash3_signed")
+    image = floats(2, 3, 5, 6)
+    boxes = np.array([[0.0, 0.0, 1.0, 1.0], [0.1, 0.3, 0.9, 0.7], [-0.2, 0.5, 0.6, 1.2]], np.float32)
+    which, size = np.array([0, 1, 1], np.int32), np.array([3, 4], np.int32)
+    for mode in ("bilinear", "nearest"):
+        y = np.full((3, 3, 3, 4), 0.25, np.float32)
+        for r in range(3):
+            for i in range(3):
+                for j in range(4):
+                    row = np.float32(boxes[r, 0] * 4 + i * (boxes[r, 2] - boxes[r, 0]) * 4 / 2)
+                    column = np.float32(boxes[r, 1] * 5 + j * (boxes[r, 3] - boxes[r, 1]) * 5 / 3)
+                    if not (0 <= row <= 4 and 0 <= column <= 5):
+                        continue
+                    part = image[which[r]]
+                    if mode == "nearest":
+                        y[r, :, i, j] = part[:, int(np.floor(row + 0.5)), int(np.floor(column + 0.5))]
+                        continue
+                    top, left, low, right = int(row), int(column), int(np.ceil(row)), int(np.ceil(column))
+                    above = part[:, top, left] + (part[:, top, right] - part[:, top, left]) * (column - left)
+                    below = part[:, low, left] + (part[:, low, right] - part[:, low, left]) * (column - left)
+                    y[r, :, i, j] = above + (below - above) * (row - top)
+        yield one("CropAndResize", {"x": image, "r": boxes, "w": which, "s_": size}, [y], {"mode": mode,
+                  "extrapolation_value": 0.25}, name=f"CropAndResize_{mode}", atol=1e-4)
+
+
+# ------------------------------------------------------------------ attentions
+
+
+def heads(x, count):
+    return x.reshape(x.shape[0], x.shape[1], count, -1).transpose(0, 2, 1, 3)
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def attend(q, k, v, added=0.0, scale=None, cap=0.0):
+    """q, k, v as [batch, heads, rows, size]; added to the scores, which are capped before."""
+    scores = q.astype(np.float64) @ k.swapaxes(-1, -2) * (scale or q.shape[-1] ** -0.5)
+    if cap:
+        scores = np.tanh(scores / cap) * cap
+    y = softmax(scores + added) @ v
+    return y.transpose(0, 2, 1, 3).reshape(q.shape[0], q.shape[2], -1).astype(np.float32)
+
+
+def causal(rows, keys):
+    return np.where(np.arange(keys)[None] <= np.arange(rows)[:, None] + keys - rows, 0.0, -1e30)
+
+
+def rotate(x, cosines, sines, places, interleaved=False):
+    """x as [batch, heads, rows, size], places as [batch, rows]."""
+    half = cosines.shape[1]
+    c, s = cosines[places][:, None], sines[places][:, None]
+    y = x.copy()
+    a, b = (x[..., 0 : 2 * half : 2], x[..., 1 : 2 * half : 2]) if interleaved else (x[..., :half], x[..., half : 2 * half])
+    real, imaginary = c * a - s * b, s * a + c * b
+    if interleaved:
+        y[..., 0 : 2 * half : 2], y[..., 1 : 2 * half : 2] = real, imaginary
+    else:
+        y[..., :half], y[..., half : 2 * half] = real, imaginary
+    return y
+
+
+def attentions():
+    n, rows, keys, wide = 2, 3, 5, 8
+    q, k, v = floats(n, rows, wide), floats(n, keys, wide), floats(n, keys, wide)
+    plain = attend(heads(q, 2), heads(k, 2), heads(v, 2))
+    two = {"num_heads": 2}
+    yield one("MultiHeadAttention", {"q": q, "k": k, "v": v}, [plain], two)
+    yield one("MultiHeadAttention", {"q": q, "k": k, "v": v}, [attend(heads(q, 2), heads(k, 2), heads(v, 2), scale=0.3)],
+              {**two, "scale": 0.3}, name="MultiHeadAttention_scale")
+    b = floats(3 * wide)
+    biased = attend(heads(q + b[:8], 2), heads(k + b[8:16], 2), heads(v + b[16:], 2))
+    yield one("MultiHeadAttention", {"q": q, "k": k, "v": v, "b_": b}, [biased], two, name="MultiHeadAttention_bias")
+    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 0]], np.int32)
+    hidden = np.where(mask == 0, -10000.0, 0.0)[:, None, None]
+    masked = attend(heads(q, 2), heads(k, 2), heads(v, 2), hidden)
+    yield one("MultiHeadAttention", {"q": q, "k": k, "v": v, "b_": None, "m": mask}, [masked], two,
+              name="MultiHeadAttention_mask")
+    added = floats(1, 2, rows, keys)
+    yield one("MultiHeadAttention", {"q": q, "k": k, "v": v, "b_": None, "m": None, "a": added},
+              [attend(heads(q, 2), heads(k, 2), heads(v, 2), added)], two, name="MultiHeadAttention_added")
+    past_k, past_v, new_k, new_v = floats(n, 2, 4, 4), floats(n, 2, 4, 4), floats(n, rows, wide), floats(n, rows, wide)
+    all_k, all_v = np.concatenate([past_k, heads(new_k, 2)], 2), np.concatenate([past_v, heads(new_v, 2)], 2)
+    yield one("MultiHeadAttention", {"q": q, "k": new_k, "v": new_v, "b_": None, "m": None, "a": None, "pk": past_k,
+              "pv": past_v}, [attend(heads(q, 2), all_k, all_v, causal(rows, 7)), all_k, all_v],
+              {**two, "unidirectional": 1}, name="MultiHeadAttention_past")
+    packed = floats(n, rows, 2, 3, 4)
+    parts = [packed[:, :, :, i].transpose(0, 2, 1, 3) for i in range(3)]
+    yield one("MultiHeadAttention", {"q": packed}, [attend(*parts)], two, name="MultiHeadAttention_packed", peer=False)
+    x, w, bias = floats(n, rows, 6), floats(6, 24), floats(24)
+    qkv = x @ w + bias
+    three = [heads(qkv[..., i * 8 : i * 8 + 8], 2) for i in range(3)]
+    inputs = {"x": x, "w_": w, "b_": bias}
+    yield one("Attention", inputs, [attend(*three)], two)
+    yield one("Attention", inputs, [attend(*three, causal(rows, rows))], {**two, "unidirectional": 1},
+              name="Attention_causal")
+    raw = np.array([[1, 1, 0], [1, 1, 1]], np.int32)
+    yield one("Attention", {**inputs, "m": raw}, [attend(*three, np.where(raw == 0, -10000.0, 0.0)[:, None, None])], two,
+              name="Attention_mask")
+    yield one("Attention", {**inputs, "m": np.array([2, 3], np.int32)},
+              [attend(*three, np.where(raw == 0, -10000.0, 0.0)[:, None, None])], two, name="Attention_lengths")
+    past = floats(2, n, 2, 4, 4)
+    both = [np.concatenate([past[i], three[i + 1]], 2) for i in range(2)]
+    yield one("Attention", {**inputs, "m": None, "p": past}, [attend(three[0], *both, causal(rows, 7)), np.stack(both)],
+              {**two, "unidirectional": 1}, name="Attention_past")
+    xi, wi = RNG.integers(0, 256, (n, rows, 6)).astype(np.uint8), RNG.integers(-128, 128, (6, 24)).astype(np.int8)
+    scaled = ((xi.astype(np.int32) - 128) @ wi.astype(np.int32)).astype(np.float32) * np.float32(0.01 * 0.005) + bias
+    yield one("QAttention", {"x": xi, "w_": wi, "b_": bias, "xs_": np.float32(0.01), "ws_": np.float32(0.005), "m": None,
+              "xz_": np.uint8(128), "wz_": np.int8(0)}, [attend(*[heads(scaled[..., i * 8 : i * 8 + 8], 2) for i in
+              range(3)])], two)
+    cosines, sines = np.cos(floats(10, 2, high=3)), np.sin(floats(10, 2, high=3))
+    places = np.array([[0, 1, 2], [4, 5, 6]])
+    four = heads(q, 2)
+    back = lambda t: t.transpose(0, 2, 1, 3).reshape(n, rows, wide)
+    for woven in (0, 1):
+        caches = {"c_": cosines, "s_": sines}
+        yield one("RotaryEmbedding", {"x": q, "p": places, **caches}, [back(rotate(four, cosines, sines, places, woven))],
+                  {"interleaved": woven}, name=f"RotaryEmbedding_{woven}")
+        yield one("RotaryEmbedding", {"x": np.ascontiguousarray(four), "p": np.array([3]), **caches},
+                  [rotate(four, cosines, sines, np.array([[3, 4, 5]] * 2), woven)], {"interleaved": woven},
+                  name=f"RotaryEmbedding_first_{woven}")
+
+
+def group_queries():
+    """Two heads of keys for four of queries: a beginning, a step behind a past, a step in a cache with room."""
+    n, size = 2, 16
+    cosines, sines = np.cos(floats(16, 8, high=3)), np.sin(floats(16, 8, high=3))
+    for name, rows, past, room, attributes in [
+        ("begin", 5, 0, 0, {}), ("step", 1, 4, 4, {}), ("room", 1, 4, 8, {}), ("rotary", 5, 0, 0, {"do_rotary": 1}),
+        ("rotary_step", 1, 4, 4, {"do_rotary": 1}), ("woven", 1, 4, 4, {"do_rotary": 1, "rotary_interleaved": 1}),
+        ("window", 5, 0, 0, {"local_window_size": 2}), ("window_step", 1, 4, 4, {"local_window_size": 3}),
+        ("softcap", 5, 0, 0, {"softcap": 0.7}), ("scale", 5, 0, 0, {"scale": 0.3}), ("smooth", 5, 0, 0, {"smooth_softmax": 1}),
+    ]:
+        total = past + rows
+        q, k, v = floats(n, rows, 4 * size), floats(n, rows, 2 * size), floats(n, rows, 2 * size)
+        pk, pv = floats(n, 2, room, size), floats(n, 2, room, size)
+        places = np.arange(past, total)[None].repeat(n, 0)
+        turn = lambda x: rotate(x, cosines, sines, places, "rotary_interleaved" in attributes) if "do_rotary" in attributes else x
+        fresh = turn(heads(k, 2))
+        keys = np.concatenate([pk[:, :, :past], fresh, pk[:, :, total:]], 2)
+        values = np.concatenate([pv[:, :, :past], heads(v, 2), pv[:, :, total:]], 2)
+        column, row = np.arange(keys.shape[2])[None], np.arange(past, total)[:, None]
+        window = attributes.get("local_window_size", 1 << 30)
+        added = np.where((column <= row) & (column > row - window), 0.0, -1e30)
+        if "smooth_softmax" in attributes: # one more score, of 0
+            scores = turn(heads(q, 4)).astype(np.float64) @ keys.repeat(2, 1).swapaxes(-1, -2) * size**-0.5 + added
+            y = (softmax(np.concatenate([scores, np.zeros((*scores.shape[:3], 1))], -1))[..., :-1] @ values.repeat(2, 1))
+            y = y.transpose(0, 2, 1, 3).reshape(n, rows, -1).astype(np.float32)
+        else:
+            y = attend(turn(heads(q, 4)), keys.repeat(2, 1), values.repeat(2, 1), added, attributes.get("scale"),
+                       attributes.get("softcap", 0.0))
+        inputs = {"q": q, "k": k, "v": v, "pk": pk if room else None, "pv": pv if room else None,
+                  "l": np.full(n, total - 1, np.int32), "t": np.int32(total)}
+        if "do_rotary" in attributes:
+            inputs.update({"c_": cosines, "s_": sines})
+        yield one("GroupQueryAttention", inputs, [y, keys, values], {"num_heads": 4, "kv_num_heads": 2, **attributes},
+                  name=f"GroupQueryAttention_{name}", peer=name != "room") # which leaves the rest of the cache open
+    q, k, v = floats(n, 3, 64), floats(n, 3, 32), floats(n, 3, 32)
+    y = attend(heads(q, 4), heads(k, 2).repeat(2, 1), heads(v, 2).repeat(2, 1), causal(3, 3))
+    yield one("GroupQueryAttention", {"q": np.concatenate([q, k, v], -1), "k": None, "v": None, "pk": None, "pv": None,
+              "l": np.full(n, 2, np.int32), "t": np.int32(3)}, [y, np.ascontiguousarray(heads(k, 2)),
+              np.ascontiguousarray(heads(v, 2))], {"num_heads": 4, "kv_num_heads": 2}, name="GroupQueryAttention_packed")
