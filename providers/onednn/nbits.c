@@ -239,12 +239,15 @@ static uint64_t reserve(uint64_t *bytes, uint64_t more)
     return at;
 }
 
-/* A model may ask for floats (accuracy_level 1 of MatMulNBits); what the session asks for is a bound for the rest. */
+/* A model may ask for floats or for 8 bits (accuracy_level 1 and 4 of MatMulNBits; a model that asks for less may get
+ * more); what the session asks for is a bound for the rest. */
 static nb_mode mode_of(const rg_build *b, const rg_op *op)
 {
-    const bool asks = op->row->family == &rg_nbits_product && op->size == 1;
+    const int64_t level = op->row->family == &rg_nbits_product ? op->size : 0;
 
-    return asks || !b->state->nbits->has_limbs || b->c->as_written ? NB_EXACT : (nb_mode)b->state->limbs;
+    if (level == 1 || !b->state->nbits->has_limbs || b->c->as_written)
+        return NB_EXACT;
+    return level == 4 && b->state->by_model ? NB_FINE : (nb_mode)b->state->limbs;
 }
 
 static inlay_status read_rows(rg_build *b, dense *d, rg_place *x)

@@ -32,10 +32,11 @@ static const inlay_option options[] = {
              "error for any finite input; fast = also products in pairs and Winograd's algorithm without that bound; "
              "reduced = products of bfloat16 with float sums where the CPU has them; a session's option of that name "
              "sets it" },
-    { .name = "activations", .kind = INLAY_OPTION_ENUM, .default_value = "fine",
-      .choices = "exact|fine|byte",
+    { .name = "activations", .kind = INLAY_OPTION_ENUM, .default_value = "auto",
+      .choices = "auto|exact|fine|byte",
       .doc = "how products by weights of 2, 4 and 8 bits, which stay packed, read activations: exact = as floats; fine = "
              "as integers of 16 bits, each off by at most 2^-16 of the largest of its 32 neighbours; byte = of 8 bits; "
+             "auto = fine with precision fast or where the model asks for 8 bits (accuracy_level 4), otherwise exact; "
              "with precision strict, and for rows that are not finite, exact" },
     { .name = "reproducible", .kind = INLAY_OPTION_BOOL, .default_value = "0",
       .doc = "1 = convolutions and products run by one kernel for each kind, whatever their sizes, what was measured, and "
@@ -67,7 +68,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
                            inlay_diag *diag)
 {
     rg_state *state = calloc(1, sizeof *state);
-    const char *precision = "f32", *activations = "fine";
+    const char *precision = "f32", *activations = "auto";
     bool winograd = true, pairs = true;
     kit_refusal why = { 0, "", "" };
     inlay_status status = cap_cpu(args, diag);
@@ -130,9 +131,11 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
             activations = v->s;
     }
     state->strict = strcmp(precision, "strict") == 0;
+    state->by_model = !state->strict && strcmp(activations, "auto") == 0;
     state->limbs = state->strict || strcmp(activations, "exact") == 0 ? NB_EXACT
                    : strcmp(activations, "byte") == 0                 ? NB_BYTE
-                                                                      : NB_FINE;
+                   : !state->by_model || strcmp(precision, "fast") == 0 ? NB_FINE
+                                                                        : NB_EXACT;
     state->winograd = winograd && !state->strict;
     state->fast = strcmp(precision, "fast") == 0;
     state->pairs = pairs && state->fast && pairs_of_cpu() != NULL;

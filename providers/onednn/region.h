@@ -53,6 +53,7 @@ typedef struct rg_state {
     bool fast_pairs; /* for which this CPU has units */
     const struct nb_kernel *nbits; /* products by weights of a few bits (nbits.h); NULL: they are unfolded */
     uint32_t limbs;  /* of the activations of those: nb_mode */
+    bool by_model;   /* and models may ask for fewer bits */
     bool strict;     /* precision strict */
     bool reproducible; /* kernels by their kind alone, and rows summed alike however many there are */
     bool fast;       /* precision fast: kernels whose error has no bound may run */

@@ -104,7 +104,7 @@ done:
     inlay_context_destroy(context);
     inlay_session_destroy(session);
     inlay_options_destroy(options);
-    if (status != INLAY_OK && (status != INLAY_UNSUPPORTED || strstr(diag.text, "no kernel for") == NULL))
+    if (status != INLAY_OK && (status != INLAY_UNSUPPORTED || strstr(diag.text, "no provider runs") == NULL))
         fail_msg("%s.%s, %s, on %s: %s", op->domain, op->op_type, e->name, runs_on, diag.text);
     return status == INLAY_OK;
 }
