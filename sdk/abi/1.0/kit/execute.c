@@ -78,7 +78,8 @@ inlay_status kit_parallel(const kit_call *call, int64_t count, int64_t grain, in
 {
     if (count <= 0)
         return INLAY_OK;
-    if (count <= grain) /* also one thread asks the host, which looks at the run in long loops */
+    /* One thread asks the host, too, which looks at the run in long loops; outside a run there is none to ask. */
+    if (count <= grain || (call->max_threads <= 1 && call->run == NULL))
         return fn(user, 0, count, 0);
     return call->host->parallel_for(call->host->ctx, call->run, count, grain, fn, user);
 }
