@@ -1,5 +1,5 @@
-/* Tiles of few output channels where vectors have 16 lanes: two elements of a pixel at a time by the weights of eight channels each,
- * so that vectors are full for 8, 16 and 24 channels, and one load serves two elements. The sums of even and of odd
+/* Tiles of few output channels where vectors have 16 lanes: two elements of a pixel at a time by the weights of eight
+ * channels each, so that vectors are full for 8, 16 and 24 channels, and one load serves two elements. The sums of even and of odd
  * elements are added in the end. */
 #include "tile_set.h"
 #include "vec.h"

@@ -219,7 +219,8 @@ enum { INLAY_LOG_ERROR = 0, INLAY_LOG_WARNING = 1, INLAY_LOG_INFO = 2, INLAY_LOG
 
 /* Body of a parallel loop over [begin, end). worker is below thread_count(run) for the run that the loop was given, and
  * no two calls of one loop that run at the same time share it. Scratch for each worker is sized for
- * inlay_specialize_request.max_threads, which thread_count(run) never exceeds. A status other than INLAY_OK stops the hand-out of further ranges and is returned by the loop. */
+ * inlay_specialize_request.max_threads, which thread_count(run) never exceeds. A status other than INLAY_OK stops the
+ * hand-out of further ranges and is returned by the loop. */
 typedef inlay_status (*inlay_parallel_fn)(void *user, int64_t begin, int64_t end, uint32_t worker);
 
 typedef struct inlay_host {

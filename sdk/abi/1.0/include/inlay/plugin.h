@@ -219,7 +219,8 @@ enum { INLAY_LOG_ERROR = 0, INLAY_LOG_WARNING = 1, INLAY_LOG_INFO = 2, INLAY_LOG
 
 /* Body of a parallel loop over [begin, end). worker is below thread_count(run) for the run that the loop was given, and
  * no two calls of one loop that run at the same time share it. Scratch for each worker is sized for
- * inlay_specialize_request.max_threads, which thread_count(run) never exceeds. A status other than INLAY_OK stops the hand-out of further ranges and is returned by the loop. */
+ * inlay_specialize_request.max_threads, which thread_count(run) never exceeds. A status other than INLAY_OK stops the
+ * hand-out of further ranges and is returned by the loop. */
 typedef inlay_status (*inlay_parallel_fn)(void *user, int64_t begin, int64_t end, uint32_t worker);
 
 typedef struct inlay_host {
@@ -624,7 +625,8 @@ typedef struct inlay_provider {
  *
  * inputs -> outputs; type sets; attributes. `?` marks an optional input, `*` a variadic one (`*2` needs two or more).
  * `%` is `*` whose inputs may differ in type. Attribute kinds are i, f, s, t (tensor) and is, fs, ss; `!` behind it
- * makes it required, `=` gives the default. Types are ONNX's names; seq(T), optional(T) and map(K,V) nest. */
+ * makes it required, `=` gives the default; "..." as the last attribute takes any others. Types are ONNX's names; seq(T),
+ * optional(T) and map(K,V) nest. */
 
 /* What shape inference sees and fills in. */
 typedef struct inlay_infer {
