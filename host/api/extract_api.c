@@ -1,8 +1,8 @@
 /* api/extract_api.c - inlay.h: parts of models as files of their own. */
 #include "base/nearest.h"
+#include "explain/facts.h"
 #include "model/cut.h"
 #include "session/session.h"
-#include <fnmatch.h>
 #include <string.h>
 
 typedef struct extraction {
@@ -41,13 +41,6 @@ static const uint32_t *find_values(graph_model *model, const char *const *names,
     return list;
 }
 
-static bool fits(const char *pattern, const inlay_node_info *n)
-{
-    if (strncmp(pattern, "op:", 3) == 0)
-        return fnmatch(pattern + 3, n->op_type.data, 0) == 0;
-    return fnmatch(pattern, n->name.data, 0) == 0 || strcmp(pattern, n->name.data) == 0;
-}
-
 static inlay_status part_by_patterns(const extraction *x, graph_model *model, model_part *out)
 {
     const graph *g = model->main;
@@ -59,7 +52,7 @@ static inlay_status part_by_patterns(const extraction *x, graph_model *model, mo
         bool found = false;
 
         for (uint32_t i = 0; i < g->node_count; i++)
-            if (fits(x->args->nodes[p], &g->nodes[i]->info))
+            if (facts_matches(x->args->nodes[p], &g->nodes[i]->info))
                 nodes[i] = found = true;
         if (!found)
             return inlay_fail(x->diag, INLAY_INVALID_ARGUMENT, "nodes: no node of the main graph fits '%.200s'; inlay "

@@ -1,5 +1,6 @@
 /* model/cut.c - see cut.h. Works on models as they stand in the file: functions stay functions. */
 #include "model/cut.h"
+#include "base/order.h"
 #include <string.h>
 
 static inlay_status no_memory(inlay_diag *diag)
@@ -34,15 +35,6 @@ static inlay_status start_part(graph_model *model, model_part *out, inlay_diag *
     out->inputs = arena_array(&model->arena, (size_t)g->value_count + 1, sizeof *out->inputs);
     out->outputs = arena_array(&model->arena, (size_t)g->value_count + 1, sizeof *out->outputs);
     return out->nodes == NULL || out->inputs == NULL || out->outputs == NULL ? no_memory(diag) : INLAY_OK;
-}
-
-static bool holds(const uint32_t *list, uint32_t count, uint32_t v)
-{
-    uint32_t i = 0;
-
-    while (i < count && list[i] != v)
-        i++;
-    return i < count;
 }
 
 /* Marks in wanted [value_count] what the outputs need, from the last node to the first: they are in topological
@@ -145,7 +137,7 @@ static void find_border(const graph *g, const bool *used_outside, model_part *ou
             const uint32_t maker = v != INLAY_NONE ? g->values[v].info.producer : INLAY_NONE;
 
             if (v != INLAY_NONE && !is_constant(g, v) && (maker == INLAY_NONE || !out->nodes[maker]) &&
-                !holds(out->inputs, out->input_count, v))
+                !is_listed(out->inputs, out->input_count, v))
                 out->inputs[out->input_count++] = v;
         }
         for (uint32_t o = 0; out->nodes[i] && o < n->info.output_count; o++)
@@ -248,7 +240,7 @@ static inlay_status drop_values(graph_model *model, const model_part *part, inla
         used[part->outputs[i]] = true;
     for (uint32_t v = 0; v < g->value_count; v++) {
         graph_value *value = &g->values[v];
-        const bool is_input = holds(part->inputs, part->input_count, v);
+        const bool is_input = is_listed(part->inputs, part->input_count, v);
 
         value->info.flags &= used[v] ? (uint32_t)INLAY_VALUE_CONSTANT : 0;
         value->declared = value->declared && (used[v] || is_input);

@@ -212,34 +212,39 @@ static int64_t ranges_taken(const loop *l)
     return taken;
 }
 
-/* ------------------------------------------------------------------ loops that take long
+/* ------------------------------------------------------------------ what loops took
  *
- * A run that is cancelled, or whose time is up, should end in milliseconds, and a range of a large product takes a
- * hundred. So a range that takes long is run in slices, with a look at the run before each. How long a loop takes is
- * remembered from the time before, by its function and length; of one that is new a small part goes first. */
-static const uint64_t SLICE_NS = 1500000;
-enum { LONG_LOOPS = 1024, FIRST_SLICES = 64 };
-static uint64_t long_loops[LONG_LOOPS]; /* atomic: 32 bits stand for the loop, then ns of all of it on one thread */
-
+ * Tables of what loops took, or would have taken, on one thread. An entry has the upper 32 bits for the loop, by its
+ * function and length, and ns in the lower ones; two loops in one place push each other out. They are for all threads:
+ * a library that a program loads late gets little thread-local memory. */
 static uint64_t loop_key(inlay_parallel_fn fn, int64_t count)
 {
     return ((uint64_t)(uintptr_t)fn / 16 + (uint64_t)count * 31) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* 0: not known. */
-static uint64_t loop_known(uint64_t key)
+/* ns, 0 when nothing is known. size: a power of two. */
+static uint64_t took_known(const uint64_t *table, uint32_t size, uint64_t key)
 {
-    uint64_t known = __atomic_load_n(&long_loops[key >> 54], __ATOMIC_RELAXED);
+    uint64_t known = __atomic_load_n(&table[(key >> 32) % size], __ATOMIC_RELAXED);
 
     return known >> 32 == (key & UINT32_MAX) ? known & UINT32_MAX : 0;
 }
 
-static void loop_keep(uint64_t key, double ns)
+static void took_keep(uint64_t *table, uint32_t size, uint64_t key, double ns)
 {
-    uint32_t kept = ns < 1 ? 1 : ns < (double)UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+    uint64_t kept = ns < 1 ? 1 : ns < (double)UINT32_MAX ? (uint64_t)ns : UINT32_MAX;
 
-    __atomic_store_n(&long_loops[key >> 54], key << 32 | kept, __ATOMIC_RELAXED);
+    __atomic_store_n(&table[(key >> 32) % size], key << 32 | kept, __ATOMIC_RELAXED);
 }
+
+/* ------------------------------------------------------------------ loops that take long
+ *
+ * A run that is cancelled, or whose time is up, should end in milliseconds, and a range of a large product takes a
+ * hundred. So a range that takes long is run in slices, with a look at the run before each. How long a loop takes is
+ * remembered from the time before; of one that is new a small part goes first. */
+static const uint64_t SLICE_NS = 1500000;
+enum { LONG_LOOPS = 1024, FIRST_SLICES = 64 };
+static uint64_t long_loops[LONG_LOOPS];
 
 /* What is run. */
 typedef struct sliced {
@@ -259,14 +264,15 @@ static inlay_status run_slice(const sliced *s, int64_t begin, int64_t end, uint3
 
 static inlay_status run_range(const sliced *s, int64_t begin, int64_t end, uint32_t worker)
 {
-    const uint64_t key = loop_key(s->fn, s->count);
-    uint64_t known = loop_known(key);
     inlay_status status = INLAY_OK;
+    uint64_t key, known;
 
     if (s->run == NULL)
         return s->fn(s->user, begin, end, worker);
     if (!s->run->watched)
         return run_slice(s, begin, end, worker);
+    key = loop_key(s->fn, s->count);
+    known = took_known(long_loops, LONG_LOOPS, key);
     while (status == INLAY_OK && begin < end) {
         const double expected = (double)known * (double)(end - begin) / (double)s->count;
         const bool is_short = known != 0 && expected < 2 * (double)SLICE_NS;
@@ -284,8 +290,8 @@ static inlay_status run_range(const sliced *s, int64_t begin, int64_t end, uint3
         took = (double)(clock_ns() - start);
         begin += length;
         if (known == 0 || took > (double)SLICE_NS) {
-            loop_keep(key, took * (double)s->count / (double)length);
-            known = loop_known(key);
+            took_keep(long_loops, LONG_LOOPS, key, took * (double)s->count / (double)length);
+            known = took_known(long_loops, LONG_LOOPS, key);
         }
     }
     return status;
@@ -294,7 +300,6 @@ static inlay_status run_range(const sliced *s, int64_t begin, int64_t end, uint3
 static void take_ranges(loop *l)
 {
     const sliced all = { l->run, l->fn, l->user, l->count, l->grain };
-
     int64_t size = l->count / l->ranges, longer = l->count % l->ranges;
 
     while (__atomic_load_n(&l->status, __ATOMIC_RELAXED) == INLAY_OK &&
@@ -373,23 +378,8 @@ static _Thread_local struct {
     bool crowded;      /* a worker of the last team came on the caller's CPU */
 } warmth;
 
-/* What loops took, or would have taken, alone: 32 bits that stand for the loop and its length, then nanoseconds. One
- * table for all threads: a library that a program loads late gets little thread-local memory. */
 enum { PACES = 64 };
-static uint64_t paces[PACES]; /* atomic */
-
-/* ns, 0 when nothing is known. */
-static uint64_t pace_known(uint64_t key)
-{
-    uint64_t pace = __atomic_load_n(&paces[key >> 58], __ATOMIC_RELAXED);
-
-    return pace >> 32 == (key & UINT32_MAX) ? pace & UINT32_MAX : 0;
-}
-
-static void pace_keep(uint64_t key, uint64_t ns)
-{
-    __atomic_store_n(&paces[key >> 58], key << 32 | (ns < UINT32_MAX ? ns : UINT32_MAX), __ATOMIC_RELAXED);
-}
+static uint64_t paces[PACES]; /* what loops took, or would have taken, alone */
 
 /* Workers that may have slept get CPUs of their own first. */
 static void spread(uint32_t team)
@@ -422,7 +412,7 @@ static bool run_cold(loop *l)
         return false;
     if (begin - warmth.loop_end >= AWAKE_NS)
         warmth.lost = 0;
-    if (warmth.lost >= WAKE_NS || pace_known(key) >= 2 * WAKE_NS)
+    if (warmth.lost >= WAKE_NS || took_known(paces, PACES, key) >= 2 * WAKE_NS)
         return false;
     l->until = begin + WAKE_NS - warmth.lost;
     be_worker(l, 0);
@@ -431,7 +421,7 @@ static bool run_cold(loop *l)
     took = warmth.loop_end - begin;
     warmth.lost += took;
     done = ranges_taken(l);
-    pace_keep(key, done > 0 ? took / (uint64_t)done * (uint64_t)l->ranges : 0);
+    took_keep(paces, PACES, key, done > 0 ? (double)took * (double)l->ranges / (double)done : 0);
     return done == l->ranges || l->status != INLAY_OK;
 }
 

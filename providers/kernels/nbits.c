@@ -1,6 +1,6 @@
 /* The loops of products by packed weights (nbits.h), written once over vectors. */
 #include "nbits.h"
-#include "vec_ints.h"
+#include "vec_words.h"
 
 enum {
     VECTORS = NB_COLUMNS / VEC_LANES,
@@ -9,6 +9,28 @@ enum {
     AHEAD = 3072      /* bytes of weights that are fetched ahead: their stream is what a row waits for */
 };
 #define LEAST_TOP 1e-30f /* of a part that has a factor */
+
+/* Sums of many parts are added up in runs, so that chains of additions stay short. */
+VEC_INLINE void end_run(vec total[][VECTORS], vec sum[][VECTORS], int rows)
+{
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++)
+        VEC_UNROLL
+        for (int v = 0; v < VECTORS; v++) {
+            total[r][v] = vec_add(total[r][v], sum[r][v]);
+            sum[r][v] = vec_zero();
+        }
+}
+
+VEC_INLINE void store_tile(const nb_tile *t, vec total[][VECTORS], vec sum[][VECTORS], int rows)
+{
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++)
+        VEC_UNROLL
+        for (int v = 0; v < VECTORS; v++)
+            vec_store_some(t->c + r * t->c_row + v * VEC_LANES, vec_first(t->columns - v * VEC_LANES),
+                           vec_add(total[r][v], sum[r][v]));
+}
 
 /* ------------------------------------------------------------------ floats */
 
@@ -86,23 +108,11 @@ VEC_INLINE void exact_tile(const nb_tile *t, int bits, int rows, bool zeros)
                 vec_fetch_near(w + AHEAD + 64 * i);
             k += s->part;
             w += s->part * NB_COLUMNS * (uint32_t)bits / 8;
-            if (++done % RUN != 0)
-                continue;
-            VEC_UNROLL
-            for (int r = 0; r < rows; r++)
-                VEC_UNROLL
-                for (int v = 0; v < VECTORS; v++) {
-                    total[r][v] = vec_add(total[r][v], sum[r][v]);
-                    sum[r][v] = vec_zero();
-                }
+            if (++done % RUN == 0)
+                end_run(total, sum, rows);
         }
     }
-    VEC_UNROLL
-    for (int r = 0; r < rows; r++)
-        VEC_UNROLL
-        for (int v = 0; v < VECTORS; v++)
-            vec_store_some(t->c + r * t->c_row + v * VEC_LANES, vec_first(t->columns - v * VEC_LANES),
-                           vec_add(total[r][v], sum[r][v]));
+    store_tile(t, total, sum, rows);
 }
 
 #define BY_ROWS(function, ...)                   \
@@ -336,23 +346,11 @@ VEC_INLINE void limb_tile(const nb_tile *t, nb_mode mode, int bits, int part, in
             for (int i = 0; rows == 1 && i < part * bits / 32; i++)
                 vec_fetch_near(w + AHEAD + 64 * i);
             w += part * NB_COLUMNS * bits / 8;
-            if (++done % RUN != 0)
-                continue;
-            VEC_UNROLL
-            for (int r = 0; r < rows; r++)
-                VEC_UNROLL
-                for (int v = 0; v < VECTORS; v++) {
-                    total[r][v] = vec_add(total[r][v], sum[r][v]);
-                    sum[r][v] = vec_zero();
-                }
+            if (++done % RUN == 0)
+                end_run(total, sum, rows);
         }
     }
-    VEC_UNROLL
-    for (int r = 0; r < rows; r++)
-        VEC_UNROLL
-        for (int v = 0; v < VECTORS; v++)
-            vec_store_some(t->c + r * t->c_row + v * VEC_LANES, vec_first(t->columns - v * VEC_LANES),
-                           vec_add(total[r][v], sum[r][v]));
+    store_tile(t, total, sum, rows);
 }
 
 VEC_INLINE void fine_tile(const nb_tile *t, int bits, int rows, bool zeros)

@@ -207,7 +207,6 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     if (d == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the device");
     d->host = host;
-    d->domain = args->first_domain;
     d->chip = chip_open(MEMORY_BYTES, INLAY_AT(inlay_option_value, args->options, args->option_stride, 0)->i);
     if (d->chip == NULL) {
         free(d);

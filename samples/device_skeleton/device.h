@@ -20,7 +20,6 @@ typedef struct job {
 
 typedef struct device {
     const inlay_host *host;
-    uint32_t domain; /* the host's number for the chip's memory */
     chip *chip;
     pthread_mutex_t mutex;
     pthread_cond_t freed;

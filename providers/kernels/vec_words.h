@@ -1,4 +1,5 @@
-/* vec_ints.h - vectors of 32-bit integers beside vec.h's, for weights of a few bits: VEC_LANES columns, a word each.
+/* vec_words.h - vectors of 32-bit words beside vec.h's, each word a few packed weights of one of VEC_LANES columns. For bytes as
+ * activations see vec_int.h.
  *
  *   vint_load(p)             at any address
  *   vint_pick(w, shift, n)   (w >> shift) & (2^n - 1) of each word
@@ -8,8 +9,8 @@
  * Where INTS_DOT is defined there are products of limbs, four k at a time; u holds one weight in each byte:
  *   ints_limbs(..)           see nbits.c
  * INTS_BYTES: bytes by bytes in one instruction (VNNI); otherwise words in pairs. */
-#ifndef KERNELS_VEC_INTS_H
-#define KERNELS_VEC_INTS_H
+#ifndef KERNELS_VEC_WORDS_H
+#define KERNELS_VEC_WORDS_H
 #include "vec.h"
 
 typedef int32_t vint __attribute__((vector_size(VEC_LANES * 4)));
