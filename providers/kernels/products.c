@@ -1,44 +1,27 @@
 /* Blocks of products, what is done behind them, and attention's loops, see sgemm.h. Loops over rows and vectors have
  * constant bounds and unroll entirely, so that the sums stay in registers: of 32 vectors with 16 lanes, 6 rows of 4
  * vectors, 8 of 3, 12 of 2 or 1; of 16 with 8, 6 rows of 2 at a time. */
+#include "block.h"
 #include "gelu.h"
 #include "sgemm.h"
-#include "vec.h"
 #include "vecmath.h"
 
 enum {
     ROW_AHEAD = 1024,              /* floats */
     PARTS = SG_LANES / VEC_LANES,  /* vectors for so many columns */
     WIDE = PARTS == 1,             /* all columns of a block are multiplied at once */
-    STEPS = WIDE ? 1 : 4           /* elements whose addresses are told apart by constants */
+    SPAN = WIDE ? 1 : 64,          /* elements between two looks ahead: a request takes as long as a sum of 8 lanes */
+    LINE = 16
 };
-
-/* One element of each row, `at` further on, by its line. */
-VEC_INLINE void step(const int rows, const int vectors, const bool full, const vmask part, const float *const *a,
-                     int64_t a_row, const float *b, const int at, vec sum[][SG_WIDTH / VEC_LANES])
-{
-    vec line[SG_WIDTH / VEC_LANES];
-
-    VEC_UNROLL
-    for (int v = 0; v < vectors; v++)
-        line[v] = full || v + 1 < vectors ? vec_load(b + v * VEC_LANES) : vec_load_some(part, b + v * VEC_LANES);
-    VEC_UNROLL
-    for (int r = 0; r < rows; r++) {
-        const vec x = vec_set(a[r / 3][r % 3 * a_row + at]);
-
-        VEC_UNROLL
-        for (int v = 0; v < vectors; v++)
-            sum[r][v] = vec_fma(x, line[v], sum[r][v]);
-    }
-}
 
 /* vectors of VEC_LANES, the last of them with `last` columns; full: it has all. */
 VEC_INLINE void tile(const int rows, const int vectors, const bool full, const int64_t last, const sg_tile *t)
 {
     const vmask part = vec_first(last);
-    const float *b = t->b, *ahead = t->ahead, *from = t->from, *a[(SG_ROWS + 2) / 3];
-    const int64_t k = t->k, a_row = t->a_row, b_step = t->b_step, c_row = t->c_row, ahead_step = t->ahead_step;
-    const int64_t chains = (k + t->chain - 1) / t->chain;
+    const float *ahead = t->ahead, *from = t->from;
+    const int64_t k = t->k, c_row = t->c_row, ahead_step = t->ahead_step;
+    const int64_t chains = k <= t->chain ? 1 : (k + t->chain - 1) / t->chain; /* divisions take as long as 10 terms */
+    block_source source = { .a_row = t->a_row, .b = t->b, .b_step = t->b_step, .part = part };
     int64_t from_row = t->from_row, p = 0;
     float *c = t->c;
     const bool kept = 2 * rows * vectors <= VEC_REGISTERS * 3 / 4; /* registers are left for the parts before */
@@ -46,7 +29,7 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
 
     VEC_UNROLL
     for (int i = 0; 3 * i < rows; i++)
-        a[i] = t->a + 3 * i * a_row;
+        source.a[i] = t->a + 3 * i * t->a_row;
     VEC_UNROLL
     for (int r = 0; kept && r < rows; r++) /* what the first is added to is the same where they wait in C */
         VEC_UNROLL
@@ -58,7 +41,7 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
                 before[r][v] = vec_load_some(part, from + r * from_row + v * VEC_LANES);
         }
     for (int64_t n = 1; n <= chains; n++) { /* each is added to those before it, which wait in C otherwise */
-        const int64_t end = k * n / chains;
+        const int64_t end = n == chains ? k : k * n / chains;
 
         VEC_UNROLL
         for (int r = 0; r < rows; r++)
@@ -66,29 +49,13 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
             for (int v = 0; v < vectors; v++)
                 sum[r][v] = vec_zero();
         while (p < end) {
-            const int64_t steps = STEPS > 1 && end - p >= STEPS ? STEPS : 1;
+            const int64_t count = end - p < SPAN ? end - p : SPAN;
 
-            if (steps == STEPS) {
-                VEC_UNROLL
-                for (int i = 0; i < STEPS; i++) {
-                    VEC_UNROLL
-                    for (int v = 0; rows == 1 && v < vectors; v += PARTS) /* as fast as memory gives the weights */
-                        vec_fetch_near(b + v * VEC_LANES + ROW_AHEAD);
-                    vec_fetch_far(ahead);
-                    step(rows, vectors, full, part, a, a_row, b, i, sum);
-                    b += b_step;
-                    ahead += ahead_step;
-                }
-            } else {
-                vec_fetch_far(ahead);
-                step(rows, vectors, full, part, a, a_row, b, 0, sum);
-                b += b_step;
-                ahead += ahead_step;
-            }
-            VEC_UNROLL
-            for (int i = 0; 3 * i < rows; i++)
-                a[i] += steps;
-            p += steps;
+            for (int64_t i = 0; i < (WIDE ? 1 : ahead_step * SPAN); i += LINE)
+                vec_fetch_far(ahead + i);
+            ahead += ahead_step * SPAN;
+            block_sum(rows, vectors, full, &source, count, rows == 1 ? ROW_AHEAD : 0, sum[0], SG_WIDTH / VEC_LANES);
+            p += count;
         }
         if (kept) {
             VEC_UNROLL

@@ -1,8 +1,8 @@
 /* Tiles of products and the transforms of Winograd's algorithm, see tile_set.h. */
+#include "block.h"
 #include "depthwise.h"
 #include "functions.h"
 #include "tile_set.h"
-#include "vec.h"
 
 /* ------------------------------------------------------------------ products
  *
@@ -11,7 +11,7 @@
 enum {
     BLOCK_VECTORS = VEC_LANES < 16 && VEC_REGISTERS >= 32 ? 4 : 2,
     BLOCK_COLUMNS = BLOCK_VECTORS * VEC_LANES,
-    STEPS = VEC_LANES == 16 ? 1 : 4 /* elements whose addresses are told apart by constants */
+    SPAN = VEC_LANES == 16 ? 1 : 32 /* elements between two looks ahead: a request takes as long as a sum of 8 lanes */
 };
 #define MOST_ROWS(vectors) \
     ((VEC_REGISTERS - (vectors) - 1) / (vectors) < TILE_ROWS ? (VEC_REGISTERS - (vectors) - 1) / (vectors) : TILE_ROWS)
@@ -54,31 +54,11 @@ VEC_INLINE void one_row(const int vectors, const float *a, const float *b, int64
         sum[v] = vec_add(sum[v], vec_add(vec_add(part[0][v], part[1][v]), vec_add(part[2][v], part[3][v])));
 }
 
-/* One element of each row, `at` further on than base says, by its line of weights. */
-VEC_INLINE void step(const int rows, const int vectors, const float *const *base, int64_t a_row, const float *b,
-                     const int at, vec sum[][BLOCK_VECTORS])
-{
-    vec w[BLOCK_VECTORS];
-
-    VEC_UNROLL
-    for (int v = 0; v < vectors; v++)
-        w[v] = vec_load(b + at * TILE_WIDTH + v * VEC_LANES);
-    VEC_UNROLL
-    for (int r = 0; r < rows; r++) {
-        const vec x = vec_set(base[r / 3][r % 3 * a_row + at]);
-
-        VEC_UNROLL
-        for (int v = 0; v < vectors; v++)
-            sum[r][v] = vec_fma(x, w[v], sum[r][v]);
-    }
-}
-
 /* full: all columns of all vectors are there. */
 VEC_INLINE void product(const int rows, const int vectors, const bool full, const tile_product *p)
 {
     const vmask tail = vec_first(p->columns - (vectors - 1) * VEC_LANES);
-    const int64_t a_row = p->a_row, depth = p->depth;
-    const float *b = p->b;
+    const int64_t depth = p->depth;
     const char *ahead = (const char *)p->ahead;
     const bool both = p->ahead_lines > 1;
     const int64_t all = p->tap_count * depth, most = p->chain > 0 ? p->chain : SG_CHAIN;
@@ -86,6 +66,7 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
     const int64_t chain = chains > 1 ? (all + chains - 1) / chains : all;
     const float *rest = p->add; /* what the sums are added to: the other operand, later the sums before, too */
     int64_t rest_row = p->add_row, room = chain;
+    block_source source = { .a_row = p->a_row, .b = p->b, .b_step = TILE_WIDTH };
     vec sum[TILE_ROWS][BLOCK_VECTORS];
 
 #define LOAD(v, p) (full || (v) + 1 < vectors ? vec_load(p) : vec_load_some(tail, p))
@@ -118,45 +99,33 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
                     vec_fetch_near(p->add + r * p->add_row + v * VEC_LANES);
     }
     for (int64_t t = 0; t < p->tap_count; t++) {
-        const float *base[(TILE_ROWS + 2) / 3]; /* of three rows each: addresses that an instruction can state */
-
         VEC_UNROLL
         for (int i = 0; 3 * i < rows; i++)
-            base[i] = p->a + p->taps[t] + 3 * i * a_row;
+            source.a[i] = p->a + p->taps[t] + 3 * i * p->a_row;
         for (int64_t k = 0; k < depth;) {
             const int64_t end = depth - k < room ? depth : k + room;
 
             room -= end - k;
             if (rows == 1 && p->lone) {
-                one_row(vectors, base[0], b, end - k, sum[0]);
-                base[0] += end - k;
-                b += (end - k) * TILE_WIDTH;
+                one_row(vectors, source.a[0], source.b, end - k, sum[0]);
+                source.a[0] += end - k;
+                source.b += (end - k) * TILE_WIDTH;
                 k = end;
             }
-            while (k < end) {
-                const int64_t n = STEPS > 1 && end - k >= STEPS ? STEPS : 1;
+            while (k < end && ahead != NULL) {
+                const int64_t n = SPAN == 1 || end - k < SPAN ? 1 : SPAN;
 
-                if (n == STEPS) {
-                    VEC_UNROLL
-                    for (int i = 0; i < STEPS; i++)
-                        step(rows, vectors, base, a_row, b, i, sum);
-                } else {
-                    step(rows, vectors, base, a_row, b, 0, sum);
-                }
-                for (int64_t i = 0; ahead != NULL && i < n; i++) {
+                for (int64_t i = 0; i < n; i++) {
                     vec_fetch_far(ahead);
-                    ahead += 64;
-                    if (both) {
-                        vec_fetch_far(ahead);
-                        ahead += 64;
-                    }
+                    if (both)
+                        vec_fetch_far(ahead + 64);
+                    ahead += both ? 128 : 64;
                 }
-                VEC_UNROLL
-                for (int i = 0; 3 * i < rows; i++)
-                    base[i] += n;
-                b += n * TILE_WIDTH;
+                block_sum(rows, vectors, true, &source, n, 0, sum[0], BLOCK_VECTORS);
                 k += n;
             }
+            block_sum(rows, vectors, true, &source, end - k, 0, sum[0], BLOCK_VECTORS);
+            k = end;
             if (room > 0 || (k == depth && t + 1 == p->tap_count))
                 continue;
             /* a long sum is made of parts, for the sake of its error; the parts before wait in C */

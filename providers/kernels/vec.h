@@ -32,8 +32,10 @@
 #define VEC_INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)
 #define VEC_UNROLL _Pragma("clang loop unroll(full)")
+#define VEC_UNROLL_SOME _Pragma("clang loop unroll_count(4)")
 #else
 #define VEC_UNROLL _Pragma("GCC unroll 64")
+#define VEC_UNROLL_SOME _Pragma("GCC unroll 4")
 #endif
 
 #define KERNEL_PASTE(name, level) name##_##level

@@ -18,7 +18,7 @@ double kn_pace(kn_id kernel)
 {
     if (cpu_has(CPU_AVX512))
         return 1;
-    return kernel == KN_GEMM ? 1.35 : kernel == KN_TILES ? 1.3 : 1;
+    return kernel == KN_GEMM ? 1.17 : kernel == KN_TILES ? 1.12 : 1;
 }
 
 static double reorder_ns(double bytes)
