@@ -18,7 +18,7 @@ double kn_pace(kn_id kernel)
 {
     if (cpu_has(CPU_AVX512))
         return 1;
-    return kernel == KN_GEMM ? 1.17 : kernel == KN_TILES ? 1.12 : 1;
+    return kernel == KN_GEMM ? 1.3 : kernel == KN_TILES ? 1.25 : 1;
 }
 
 static double reorder_ns(double bytes)
@@ -77,7 +77,7 @@ double kn_tiles_ns(const rg_build *b, const rg_group *group, const kn_case *c)
     ns *= pixels > tiles * TILE_ROWS / 2 ? (double)pixels / (double)(tiles * TILE_ROWS) : 0.5; /* rows that are there */
     ns *= kn_pace(KN_TILES);
     if (pixel_bytes % ALIASED_BYTES == 0 && tiles > 4)
-        ns *= 1.15;
+        ns *= 1.5;
     if (weights > NEAR_BYTES && ns < weights / FAR_BYTES_PER_NS / KN_THREADS)
         ns = weights / FAR_BYTES_PER_NS / KN_THREADS;
     if (w->padded)
