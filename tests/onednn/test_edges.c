@@ -246,6 +246,45 @@ static void odd_numbers_alone(void **state)
     EXPECT_ALL(scripts, 17, feed_lows);
 }
 
+/* Windows of each number of axes, with sides that differ, and what they read of the kernel's shape. */
+static void windows(void **state)
+{
+    static const char *const scripts[] = {
+        "x : 2,16,40\ny = MaxPool(x) kernel_shape=7, strides=2,\n-> y",
+        "x : 2,5,6,7,8\ny = MaxPool(x) kernel_shape=2,3,4\n-> y",
+        "x : 2,16,6,7,8\ny = MaxPool(x) kernel_shape=2,3,4 strides=1,2,2 pads=1,1,1,0,1,2\n-> y",
+        "x : 2,16,6,7,8\ny = AveragePool(x) kernel_shape=2,3,4 strides=1,2,2 pads=1,1,1,0,1,2\n-> y",
+        "x : 2,16,6,7,8\ny = AveragePool(x) kernel_shape=3,1,2 count_include_pad=1 pads=1,0,1,1,0,1\n-> y",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+        beside_expect(&(beside_row){ strstr(scripts[i], "Max") != NULL ? "MaxPool" : "AveragePool", scripts[i] }, 17,
+                      NULL);
+}
+
+/* Transposed convolutions: of single channels, of groups, of one tap a place and of several, in one to three axes; and
+ * a function behind each. Inputs have both signs, so Relu makes zeros. */
+static void transposed(void **state)
+{
+    static const char *const scripts[] = {
+        "x : 2,16,7,5\nw = [16,1,3,3]\nb = [16]\na = ConvTranspose(x, w, b) group=16 strides=2,2 pads=1,1,1,1\n"
+        "y = Relu(a)\n-> y",
+        "x : 2,16,7,5\nw = [16,1,2,2]\na = ConvTranspose(x, w) group=16 strides=2,2\ny = LeakyRelu(a) alpha=0.3\n-> y",
+        "x : 2,16,7,5\nw = [16,1,4,4]\ny = ConvTranspose(x, w) group=16 strides=2,2 pads=1,1,1,1\n-> y",
+        "x : 2,16,9\nw = [16,1,4]\nb = [16]\na = ConvTranspose(x, w, b) group=16 strides=2,\ny = Relu(a)\n-> y",
+        "x : 2,16,7,5\nw = [16,8,4,4]\nb = [8]\na = ConvTranspose(x, w, b) strides=2,2 pads=1,1,1,1\ny = Relu(a)\n-> y",
+        "x : 2,16,7,5\nw = [16,8,2,2]\nb = [8]\na = ConvTranspose(x, w, b) strides=2,2\ny = Relu(a)\n-> y",
+        "x : 2,16,7,5\nw = [16,8,3,3]\na = ConvTranspose(x, w) dilations=2,1\ny = LeakyRelu(a) alpha=0.3\n-> y",
+        "x : 2,16,7,5\nw = [16,4,3,3]\nb = [8]\na = ConvTranspose(x, w, b) group=2 strides=2,1\ny = Relu(a)\n-> y",
+        "x : 1,8,4,5,3\nw = [8,6,2,3,2]\nb = [6]\na = ConvTranspose(x, w, b) strides=2,1,2\ny = Relu(a)\n-> y",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+        beside_expect(&(beside_row){ "ConvTranspose", scripts[i] }, 13, NULL);
+}
+
 /* Numbers that oneDNN can't count with, or would count for minutes: somebody else runs it, or says that it can't be. */
 static void numbers_without_reason(void **state)
 {
@@ -286,7 +325,8 @@ int main(void)
         cmocka_unit_test(nothing),         cmocka_unit_test(misfits),    cmocka_unit_test(guessed_sizes),
         cmocka_unit_test(broadcast_scale), cmocka_unit_test(blocks_of_8),
         cmocka_unit_test(repeated_functions), cmocka_unit_test(numbers_without_reason),
-        cmocka_unit_test(odd_numbers_alone), cmocka_unit_test(odd_numbers),
+        cmocka_unit_test(odd_numbers_alone), cmocka_unit_test(odd_numbers), cmocka_unit_test(windows),
+        cmocka_unit_test(transposed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
