@@ -99,6 +99,7 @@ expect 2 'write reference, or NAME=VALUE' bisect "$add" --against torch
 json 0 '.stage == "none"' bisect "$add" --json
 expect 0 '^a run took' profile "$add" --runs 2 --no-peak --trace "$work/trace.json" --html "$work/profile.html"
 check 'inlay profile --trace writes events' jq -e '.traceEvents | length > 3' "$work/trace.json"
+json 0 '.peak_flops_per_s > 0 and .peak_bytes_per_s > 0' profile "$add" --runs 2 --json
 json 0 '.runs == 2 and (.steps | length) == 1' profile "$add" --runs 2 --no-peak --json
 expect 3 'nowhere' profile "$add" --runs 1 --no-peak --html "$work/nowhere/p.html"
 expect 2 'which plugin' plugin-check
