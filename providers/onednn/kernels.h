@@ -106,6 +106,9 @@ struct kn_choice {
 typedef struct kn_key_words {
     uint64_t word[2];
 } kn_key_words;
+/* Everything that decides how long the kernels of a layer take beside each other: the window, sizes, what is done
+ * behind it, how operands lie, threads. */
+void kn_layer_key(const rg_build *b, const rg_group *group, const kn_case *c, uint64_t out[2]);
 /* What a kernel of the layer is timed under. */
 void kn_key(const kn_choice *choice, uint32_t kernel, uint64_t out[2]);
 /* What a build that is for timing takes: of each layer the kernel so far down in the model's order, where it is not

@@ -1,0 +1,280 @@
+/* Sums of products: their normal form, and how they are written and read (dims.c says what for). */
+#include "dim_sums.h"
+#include <string.h>
+
+/* ------------------------------------------------------------------ normal form */
+
+static int compare_atoms(atom a, atom b)
+{
+    size_t n = a.bytes < b.bytes ? a.bytes : b.bytes;
+    int order = memcmp(a.text, b.text, n);
+
+    return order != 0 ? order : (a.bytes > b.bytes) - (a.bytes < b.bytes);
+}
+
+/* The constant term comes last. */
+static int compare_terms(const term *a, const term *b)
+{
+    if (a->count == 0 || b->count == 0)
+        return (a->count == 0) - (b->count == 0);
+    for (uint32_t i = 0; i < a->count && i < b->count; i++) {
+        int order = compare_atoms(a->atoms[i], b->atoms[i]);
+
+        if (order != 0)
+            return order;
+    }
+    return (a->count > b->count) - (a->count < b->count);
+}
+
+bool sum_add(sum *s, const term *t)
+{
+    uint32_t i = 0;
+    int order = 1;
+
+    if (t->factor == 0)
+        return true;
+    for (; i < s->count && (order = compare_terms(&s->terms[i], t)) < 0; i++)
+        ;
+    if (i < s->count && order == 0) {
+        if (__builtin_add_overflow(s->terms[i].factor, t->factor, &s->terms[i].factor))
+            return false;
+        if (s->terms[i].factor == 0)
+            memmove(&s->terms[i], &s->terms[i + 1], (--s->count - i) * sizeof s->terms[0]);
+        return true;
+    }
+    if (s->count == MAX_TERMS)
+        return false;
+    memmove(&s->terms[i + 1], &s->terms[i], (s->count++ - i) * sizeof s->terms[0]);
+    s->terms[i] = *t;
+    return true;
+}
+
+bool term_multiply(const term *a, const term *b, term *out)
+{
+    uint32_t i = 0, j = 0;
+
+    if (a->count + b->count > MAX_ATOMS || __builtin_mul_overflow(a->factor, b->factor, &out->factor))
+        return false;
+    for (out->count = 0; i < a->count || j < b->count; out->count++) {
+        bool first = j == b->count || (i < a->count && compare_atoms(a->atoms[i], b->atoms[j]) <= 0);
+
+        out->atoms[out->count] = first ? a->atoms[i++] : b->atoms[j++];
+    }
+    return true;
+}
+
+bool term_divide(const term *a, const term *b, term *out)
+{
+    uint32_t j = 0;
+
+    if (b->factor == 0 || (a->factor == INT64_MIN && b->factor == -1) || a->factor % b->factor != 0)
+        return false;
+    out->factor = a->factor / b->factor;
+    out->count = 0;
+    for (uint32_t i = 0; i < a->count; i++) {
+        if (j < b->count && compare_atoms(a->atoms[i], b->atoms[j]) == 0)
+            j++;
+        else
+            out->atoms[out->count++] = a->atoms[i];
+    }
+    return j == b->count;
+}
+
+/* ------------------------------------------------------------------ writing */
+
+void text_put(text *t, const char *data, size_t bytes)
+{
+    if (bytes > MAX_TEXT - t->bytes) {
+        t->full = true;
+        return;
+    }
+    memcpy(t->data + t->bytes, data, bytes);
+    t->bytes += bytes;
+    t->data[t->bytes] = '\0';
+}
+
+void text_put_string(text *t, const char *data)
+{
+    text_put(t, data, strlen(data));
+}
+
+static void text_put_number(text *t, uint64_t value)
+{
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
+
+    text_put(t, digits, (size_t)n);
+}
+
+static void text_put_term(text *t, const term *product, bool first)
+{
+    uint64_t size = product->factor < 0 ? 0 - (uint64_t)product->factor : (uint64_t)product->factor;
+
+    if (product->factor < 0)
+        text_put_string(t, first ? "-" : " - ");
+    else if (!first)
+        text_put_string(t, " + ");
+    if (size != 1 || product->count == 0)
+        text_put_number(t, size);
+    for (uint32_t i = 0; i < product->count; i++) {
+        if (i > 0 || size != 1)
+            text_put_string(t, "*");
+        text_put(t, product->atoms[i].text, product->atoms[i].bytes);
+    }
+}
+
+void text_put_sum(text *t, const sum *s)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        text_put_term(t, &s->terms[i], i == 0);
+    if (s->count == 0)
+        text_put_string(t, "0");
+}
+
+/* ------------------------------------------------------------------ reading */
+
+static bool name_char(char c, bool first)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+           (!first && ((c >= '0' && c <= '9') || c == '.'));
+}
+
+/* Bytes of "floor(" and the like when that stands here; otherwise 0. */
+static size_t call_bytes(const char *at)
+{
+    static const char *const calls[] = { "floor(", "min(", "broadcast(", "last(" };
+
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
+        if (strncmp(at, calls[i], strlen(calls[i])) == 0)
+            return strlen(calls[i]);
+    return 0;
+}
+
+/* A name, floor(...) and its like, or [...]; NULL if there is none. */
+static const char *read_atom(const char *at, atom *out)
+{
+    size_t call = call_bytes(at);
+    uint32_t open = 0;
+
+    out->text = at;
+    if (*at == '[') {
+        at = strchr(at, ']');
+        at = at != NULL ? at + 1 : NULL;
+    } else if (call > 0) {
+        do {
+            open += *at == '(';
+            open -= *at == ')' && open > 0;
+            at++;
+        } while (*at != '\0' && (open > 0 || at < out->text + call));
+        at = open == 0 ? at : NULL;
+    } else {
+        while (name_char(*at, at == out->text))
+            at++;
+    }
+    if (at == NULL || at == out->text)
+        return NULL;
+    out->bytes = (size_t)(at - out->text);
+    return at;
+}
+
+static const char *read_term(const char *at, term *out)
+{
+    bool number = *at >= '0' && *at <= '9';
+    term one = { .count = 1, .factor = 1 }, product;
+
+    *out = (term){ .factor = 1 };
+    if (number) {
+        for (out->factor = 0; *at >= '0' && *at <= '9'; at++)
+            if (__builtin_mul_overflow(out->factor, 10, &out->factor) ||
+                __builtin_add_overflow(out->factor, *at - '0', &out->factor))
+                return NULL;
+        if (*at != '*')
+            return at;
+        at++;
+    }
+    for (;;) {
+        at = read_atom(at, &one.atoms[0]);
+        if (at == NULL || !term_multiply(out, &one, &product))
+            return NULL;
+        *out = product;
+        if (*at != '*')
+            return at;
+        at++;
+    }
+}
+
+bool sum_read(const char *at, sum *out)
+{
+    int64_t sign = 1;
+
+    out->count = 0;
+    if (*at == '-') {
+        sign = -1;
+        at++;
+    }
+    for (;;) {
+        term t;
+
+        at = read_term(at, &t);
+        if (at == NULL)
+            return false;
+        t.factor *= sign;
+        if (!sum_add(out, &t))
+            return false;
+        if (*at == '\0')
+            return true;
+        if (strncmp(at, " + ", 3) != 0 && strncmp(at, " - ", 3) != 0)
+            return false;
+        sign = at[1] == '+' ? 1 : -1;
+        at += 3;
+    }
+}
+
+bool sum_of(const op_infer *infer, inlay_dim d, text *scratch, sum *out)
+{
+    const char *name;
+
+    out->count = 0;
+    if (d.kind == INLAY_DIM_FIXED)
+        return sum_add(out, &(term){ .factor = d.value });
+    if (d.kind != INLAY_DIM_SYMBOLIC)
+        return false;
+    name = infer->symbol_name(infer->ctx, d.symbol);
+    if (name == NULL)
+        return false;
+    if (sum_read(name, out))
+        return true;
+    if (strchr(name, ']') != NULL)
+        return false;
+    scratch->bytes = 0;
+    scratch->full = false;
+    text_put_string(scratch, "[");
+    text_put_string(scratch, name);
+    text_put_string(scratch, "]");
+    out->count = 1;
+    out->terms[0] = (term){ .factor = 1, .count = 1, .atoms = { { scratch->data, scratch->bytes } } };
+    return !scratch->full;
+}
+
+inlay_dim dim_of(op_infer *infer, const sum *s)
+{
+    text t = { .bytes = 0 };
+    const char *name = t.data;
+    uint32_t symbol;
+
+    if (s->count == 0)
+        return dim_fixed(0);
+    if (s->count == 1 && s->terms[0].count == 0)
+        return dim_fixed(s->terms[0].factor);
+    text_put_sum(&t, s);
+    if (t.full)
+        return dim_unknown();
+    if (s->count == 1 && s->terms[0].count == 1 && s->terms[0].factor == 1 && t.data[0] == '[') {
+        t.data[t.bytes - 1] = '\0';
+        name++;
+    }
+    symbol = infer->symbol(infer->ctx, name);
+    if (symbol == 0)
+        return dim_unknown();
+    return (inlay_dim){ .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = symbol };
+}

@@ -1,0 +1,49 @@
+/* dim_sums.h - sizes as sums of products, and their texts: what dims.c computes with. */
+#ifndef INFER_DIM_SUMS_H
+#define INFER_DIM_SUMS_H
+#include "infer.h"
+
+enum { MAX_TERMS = 12, MAX_ATOMS = 6, MAX_TEXT = 240 };
+
+typedef struct atom {
+    const char *text;
+    size_t bytes;
+} atom;
+
+/* factor * atoms[0] * ... * atoms[count - 1], the atoms sorted; none for the constant */
+typedef struct term {
+    int64_t factor;
+    atom atoms[MAX_ATOMS];
+    uint32_t count;
+} term;
+
+/* A sum of terms that differ in their atoms, none with factor 0, sorted, the constant last. */
+typedef struct sum {
+    term terms[MAX_TERMS];
+    uint32_t count;
+} sum;
+
+/* A text under construction. */
+typedef struct text {
+    char data[MAX_TEXT + 1];
+    size_t bytes;
+    bool full;
+} text;
+
+/* Adds a term and keeps the form; false when there is no room or a factor overflows. */
+bool sum_add(sum *s, const term *t);
+/* a * b; false when it has too many atoms, or its factor overflows. out may be neither. */
+bool term_multiply(const term *a, const term *b, term *out);
+/* a / b when it leaves no rest. */
+bool term_divide(const term *a, const term *b, term *out);
+/* Writing: what does not fit makes the text full, and then nothing of it counts. */
+void text_put(text *t, const char *data, size_t bytes);
+void text_put_string(text *t, const char *data);
+void text_put_sum(text *t, const sum *s);
+/* The sum that a text says; its atoms stay in the text. False: it says none. */
+bool sum_read(const char *at, sum *out);
+/* The sum that a dim stands for; opaque names are bracketed in scratch. False: not to be expressed. */
+bool sum_of(const op_infer *infer, inlay_dim d, text *scratch, sum *out);
+/* The dim of a sum; unknown when its text would be too long. */
+inlay_dim dim_of(op_infer *infer, const sum *s);
+#endif
