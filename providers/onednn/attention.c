@@ -156,29 +156,26 @@ static inlay_status emit_softmax(rg_build *b, const rg_place *scores)
     const rg_place *places[2] = { scores, NULL };
     inlay_status status = INLAY_OK;
     rg_place mask;
-    rows *r;
+    rows r;
 
     if (masked) {
         INLAY_TRY(rg_read_plain(b, op->in[3], &mask));
         places[1] = &mask;
     }
-    r = calloc(1, sizeof *r);
-    if (r == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *r = (rows){ .native.run = run_rows, .heads = q[1], .queries = q[2], .keys = k[2], .count = q[0] * q[1] * q[2],
-                 .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]), .masked = masked, .causal = op->global,
-                 .reach = rg_mask_reach(b) };
+    r = (rows){ .native.run = run_rows, .heads = q[1], .queries = q[2], .keys = k[2], .count = q[0] * q[1] * q[2],
+                .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]), .masked = masked, .causal = op->global,
+                .reach = rg_mask_reach(b) };
     if (masked) {
         const int64_t *m = b->dims[op->in[3]];
         uint32_t rank = b->ranks[op->in[3]];
-        int64_t stride = m[rank - 1], *const steps[] = { &r->mask_query, &r->mask_head, &r->mask_batch };
+        int64_t stride = m[rank - 1], *const steps[] = { &r.mask_query, &r.mask_head, &r.mask_batch };
 
         for (uint32_t d = 2; d <= rank && d <= 4; d++) {
             *steps[d - 2] = m[rank - d] == 1 ? 0 : stride;
             stride *= m[rank - d];
         }
     }
-    status = rg_emit_native(b, &r->native, places, masked ? 2 : 1);
+    status = rg_emit_step(b, &r.native, sizeof r, places, masked ? 2 : 1);
 done:
     return status;
 }

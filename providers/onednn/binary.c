@@ -213,15 +213,13 @@ static uint32_t merge_axes(axis *list, uint32_t count)
     return kept;
 }
 
-static loop *make_loop(dnnl_alg_kind_t alg, const rg_md *x0, const rg_md *x1, const rg_md *y)
+static loop make_loop(dnnl_alg_kind_t alg, const rg_md *x0, const rg_md *x1, const rg_md *y)
 {
     const rg_md *b = y;
-    loop *l = calloc(1, sizeof *l);
+    loop l = { .native.run = run_loop, .alg = alg, .rows = 1, .count = 1 };
     axis list[LOOP_AXES];
     uint32_t count = 0;
 
-    if (l == NULL)
-        return NULL;
     for (int d = 0; d < y->ndims; d++) {
         int64_t block = b->inner_nblks > 0 && b->inner_idxs[0] == d ? b->inner_blks[0] : 1, o0, i0, o1, i1;
 
@@ -233,24 +231,20 @@ static loop *make_loop(dnnl_alg_kind_t alg, const rg_md *x0, const rg_md *x1, co
     }
     qsort(list, count, sizeof *list, by_stride);
     count = merge_axes(list, count);
-    l->native.run = run_loop;
-    l->alg = alg;
-    l->rows = 1;
-    l->count = 1;
     if (count > 0 && list[count - 1].y == 1) {
-        l->count = list[count - 1].size;
-        l->s0 = list[count - 1].x0;
-        l->s1 = list[count - 1].x1;
+        l.count = list[count - 1].size;
+        l.s0 = list[count - 1].x0;
+        l.s1 = list[count - 1].x1;
         count--;
     }
     for (uint32_t d = 0; d < count; d++) {
-        l->dims[d] = list[d].size;
-        l->y[d] = list[d].y;
-        l->x0[d] = list[d].x0;
-        l->x1[d] = list[d].x1;
-        l->rows *= list[d].size;
+        l.dims[d] = list[d].size;
+        l.y[d] = list[d].y;
+        l.x0[d] = list[d].x0;
+        l.x1[d] = list[d].x1;
+        l.rows *= list[d].size;
     }
-    l->rank = count;
+    l.rank = count;
     return l;
 }
 
@@ -378,10 +372,9 @@ static inlay_status emit_loop(rg_build *b, dnnl_alg_kind_t alg, rg_place x0, rg_
 {
     uint32_t rank = b->ranks[like];
     const int64_t *dims = b->dims[like];
-    const rg_place *places[3];
     inlay_status status;
     rg_md plain, wanted;
-    loop *l;
+    loop l;
 
     if (has_dims(&x0.md, rank, dims) && is_simple(&x0.md) && rg_md_bytes(&x0.md) > 0) {
         rg_md_plain(&plain, (uint32_t)x1.md.ndims, x1.md.dims);
@@ -424,12 +417,7 @@ static inlay_status emit_loop(rg_build *b, dnnl_alg_kind_t alg, rg_place x0, rg_
     else
         INLAY_TRY(rg_new_place(b, &plain, out));
     l = make_loop(alg, &x0.md, &x1.md, &out->md);
-    if (l == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for a loop of node '%s'", b->op->name);
-    places[0] = &x0;
-    places[1] = &x1;
-    places[2] = out;
-    status = rg_emit_native(b, &l->native, places, 3);
+    status = rg_emit_step(b, &l.native, sizeof l, (const rg_place *const[]){ &x0, &x1, out }, 3);
 done:
     return status;
 }

@@ -281,13 +281,11 @@ static void panels(int64_t n, int64_t k, rg_md *out, sg_job *job)
 
 inlay_status dense_emit(rg_build *b, const rg_group *group, dense *d, dense_args *args, uint32_t bias_value)
 {
-    const rg_op *op = b->op;
     rg_place others[RG_MAX_POSTS], bias, y, scratch;
     uint32_t taken = 0;
     rg_md md, bias_md;
     bool add = !d->few && !d->bits.on && adds_in_place(b, group);
     inlay_status status;
-    dense *kept;
 
     rg_md_plain(&bias_md, 1, &d->job.n);
     if (bias_value != INLAY_NONE) {
@@ -326,11 +324,7 @@ inlay_status dense_emit(rg_build *b, const rg_group *group, dense *d, dense_args
         INLAY_TRY(rg_new_place(b, &md, &scratch));
         args->list[args->count++] = &scratch;
     }
-    kept = malloc(sizeof *kept);
-    if (kept == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *kept = *d;
-    INLAY_TRY(rg_emit_native(b, &kept->native, args->list, args->count));
+    INLAY_TRY(rg_emit_step(b, &d->native, sizeof *d, args->list, args->count));
     rg_md_plain(&y.md, b->ranks[group->out], b->dims[group->out]);
     status = rg_finish(b, group, taken, &y, true);
 done:

@@ -456,7 +456,7 @@ static inlay_status lower_weights(rg_build *b, const rg_group *group)
 {
     rg_place q, scales, zeros, y;
     inlay_status status;
-    unfolded *u = NULL;
+    unfolded u;
     rg_nbits w;
     rg_md md;
     const bool turned = !suits(&(layout){ (uint32_t)b->op->axis, b->op->size }, false);
@@ -467,14 +467,11 @@ static inlay_status lower_weights(rg_build *b, const rg_group *group)
     if (turned)
         rg_md_strides(&md, AXES, b->dims[group->out], (const int64_t[]){ 1, w.n });
     INLAY_TRY(rg_new_place(b, &md, &y));
-    u = malloc(sizeof *u);
-    if (u == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
-    *u = (unfolded){ .native.run = unfold, .w = w };
-    (void)nb_shape_init(&u->shape, w.bits, w.k, w.n, w.block);
-    INLAY_TRY(rg_emit_native(b, &u->native,
-                             (const rg_place *const[]){ &q, &scales, zeros.buffer != INLAY_NONE ? &zeros : &scales, &y },
-                             4));
+    u = (unfolded){ .native.run = unfold, .w = w };
+    (void)nb_shape_init(&u.shape, w.bits, w.k, w.n, w.block);
+    INLAY_TRY(rg_emit_step(b, &u.native, sizeof u,
+                           (const rg_place *const[]){ &q, &scales, zeros.buffer != INLAY_NONE ? &zeros : &scales, &y },
+                           4));
     status = rg_set_place(b, group->out, &y);
 done:
     return status;

@@ -117,13 +117,10 @@ static void describe(const rg_md *md, uint32_t axes, int64_t *steps, int64_t *li
 
 static inlay_status emit(rg_build *b, const cut *d, const rg_place *const *places, uint32_t count)
 {
-    cut *kept = malloc(sizeof *kept);
+    cut whole = *d;
 
-    if (kept == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
-    *kept = *d;
-    divide(kept);
-    return rg_emit_native(b, &kept->native, places, count);
+    divide(&whole);
+    return rg_emit_step(b, &whole.native, sizeof whole, places, count);
 }
 
 /* Results that lie one after the other. */

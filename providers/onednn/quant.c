@@ -224,25 +224,22 @@ static inlay_status lower_linear(rg_build *b, const rg_group *group)
     const rg_op *op = b->op;
     rg_place x, y;
     inlay_status status;
-    linear *l;
+    linear l;
     rg_md md;
 
     INLAY_TRY(q_read_dense(b, op->in[0], NULL, &x));
     md = q_typed(&x.md, rg_type(b, group->out));
     INLAY_TRY(rg_result_place(b, group->out, &md, &y));
-    l = calloc(1, sizeof *l);
-    if (l == NULL)
-        return q_no_memory(b);
-    *l = (linear){ .native.run = run_linear, .count = rg_md_count(&md), .scale = op->scale, .zero = (float)op->zero,
-                   .low = (int32_t)op->alpha, .high = (int32_t)op->beta };
+    l = (linear){ .native.run = run_linear, .count = rg_md_count(&md), .scale = op->scale, .zero = (float)op->zero,
+                  .low = (int32_t)op->alpha, .high = (int32_t)op->beta };
     if (op->row->family == &rg_quantize) {
-        l->is_signed = md.data_type == dnnl_s8;
-        l->run = forth;
+        l.is_signed = md.data_type == dnnl_s8;
+        l.run = forth;
     } else {
-        l->is_signed = x.md.data_type == dnnl_s8;
-        l->run = op->row->family == &rg_dequantize ? back : clip;
+        l.is_signed = x.md.data_type == dnnl_s8;
+        l.run = op->row->family == &rg_dequantize ? back : clip;
     }
-    INLAY_TRY(rg_emit_native(b, &l->native, (const rg_place *const[]){ &x, &y }, 2));
+    INLAY_TRY(rg_emit_step(b, &l.native, sizeof l, (const rg_place *const[]){ &x, &y }, 2));
     status = rg_finish(b, group, 0, &y, true);
 done:
     return status;
@@ -370,7 +367,7 @@ static inlay_status lower_dynamic(rg_build *b, const rg_group *group)
     const rg_place *places[4];
     rg_place x, y[3];
     inlay_status status;
-    dynamic *d;
+    dynamic d;
     rg_md md;
 
     (void)group;
@@ -390,11 +387,8 @@ static inlay_status lower_dynamic(rg_build *b, const rg_group *group)
             INLAY_TRY(rg_result_place(b, value, &md, &y[i]));
         places[i + 1] = &y[i];
     }
-    d = calloc(1, sizeof *d);
-    if (d == NULL)
-        return q_no_memory(b);
-    *d = (dynamic){ .native.run = run_dynamic, .count = rg_md_count(&x.md) };
-    INLAY_TRY(rg_emit_native(b, &d->native, places, 4));
+    d = (dynamic){ .native.run = run_dynamic, .count = rg_md_count(&x.md) };
+    INLAY_TRY(rg_emit_step(b, &d.native, sizeof d, places, 4));
     for (uint32_t i = 0; i < op->out_count && i < 3; i++)
         if (op->out[i] != INLAY_NONE)
             INLAY_TRY(rg_set_place(b, op->out[i], &y[i]));

@@ -359,7 +359,7 @@ inlay_status q_lower_chain(rg_build *b, const rg_group *group, bool *out_done)
     const rg_place *places[MOST_LEAVES + 1];
     rg_place at[MOST_LEAVES], y;
     inlay_status status = INLAY_OK;
-    chain c, *made;
+    chain c;
     rg_md md;
 
     *out_done = false;
@@ -384,17 +384,13 @@ inlay_status q_lower_chain(rg_build *b, const rg_group *group, bool *out_done)
     md.data_type = rg_type(b, group->out);
     INLAY_TRY(rg_result_place(b, group->out, &md, &y));
     places[c.leaf_count] = &y;
-    made = malloc(sizeof *made);
-    if (made == NULL)
-        return q_no_memory(b);
-    *made = c;
-    made->native.run = run_chain;
-    made->count = rg_md_count(&md);
-    made->scale = op->scale;
-    made->zero = (float)op->zero;
-    made->is_signed = md.data_type == dnnl_s8;
-    made->set = b->state->bytes != NULL && find_pair(made) ? b->state->bytes : NULL;
-    INLAY_TRY(rg_emit_native(b, &made->native, places, c.leaf_count + 1));
+    c.native.run = run_chain;
+    c.count = rg_md_count(&md);
+    c.scale = op->scale;
+    c.zero = (float)op->zero;
+    c.is_signed = md.data_type == dnnl_s8;
+    c.set = b->state->bytes != NULL && find_pair(&c) ? b->state->bytes : NULL;
+    INLAY_TRY(rg_emit_step(b, &c.native, sizeof c, places, c.leaf_count + 1));
     status = rg_set_place(b, group->out, &y);
 done:
     return status;

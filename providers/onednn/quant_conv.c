@@ -170,7 +170,7 @@ static inlay_status run_signed_zero(const rg_native *native, const rg_state *sta
 static inlay_status widen_zero(rg_build *b, rg_place *out)
 {
     uint32_t value = b->op->in[X_ZERO];
-    rg_native *native;
+    rg_native native = { 0 };
     rg_place byte;
     rg_md md;
     inlay_status status;
@@ -179,11 +179,8 @@ static inlay_status widen_zero(rg_build *b, rg_place *out)
     rg_md_plain(&md, 0, NULL);
     md.data_type = dnnl_s32;
     INLAY_TRY(rg_new_place(b, &md, out));
-    native = calloc(1, sizeof *native);
-    if (native == NULL)
-        return q_no_memory(b);
-    native->run = rg_type(b, value) == dnnl_s8 ? run_signed_zero : run_zero;
-    status = rg_emit_native(b, native, (const rg_place *const[]){ &byte, out }, 2);
+    native.run = rg_type(b, value) == dnnl_s8 ? run_signed_zero : run_zero;
+    status = rg_emit_step(b, &native, sizeof native, (const rg_place *const[]){ &byte, out }, 2);
 done:
     return status;
 }

@@ -88,28 +88,22 @@ static int64_t in_fours(int64_t channels)
 static inlay_status add_border(rg_build *b, bytes_case *c)
 {
     kn_window *g = &c->w;
-    border *n = calloc(1, sizeof *n);
     const int64_t *s = c->x.md.strides;
     const int64_t dims[] = { g->images, in_fours(g->in), g->height + g->begin[0] + g->end[0],
                              g->width + g->begin[1] + g->end[1] };
+    const border step = { .native.run = run_border, .set = b->state->bytes, .images = g->images, .channels = g->in,
+                          .pixel = dims[1], .height = g->height, .width = g->width, .top = g->begin[0],
+                          .left = g->begin[1], .out_height = dims[2], .out_width = dims[3], .s_image = s[0],
+                          .s_channel = s[1], .s_row = c->x.md.ndims == 4 ? s[2] : 0,
+                          .s_pixel = s[c->x.md.ndims - 1], .value = c->border };
     inlay_status status;
     rg_place y;
     rg_md md;
 
-    if (n == NULL)
-        return q_no_memory(b);
-    *n = (border){ .native.run = run_border, .set = b->state->bytes, .images = g->images, .channels = g->in,
-                   .pixel = dims[1], .height = g->height, .width = g->width, .top = g->begin[0], .left = g->begin[1],
-                   .out_height = dims[2], .out_width = dims[3], .s_image = s[0], .s_channel = s[1],
-                   .s_row = c->x.md.ndims == 4 ? s[2] : 0, .s_pixel = s[c->x.md.ndims - 1], .value = c->border };
     rg_md_channels_last(&md, 4, dims);
     md.data_type = c->x.md.data_type;
-    status = rg_new_place(b, &md, &y);
-    if (status != INLAY_OK) {
-        free(n);
-        return status;
-    }
-    INLAY_TRY(rg_emit_native(b, &n->native, (const rg_place *const[]){ &c->x, &y }, 2));
+    INLAY_TRY(rg_new_place(b, &md, &y));
+    INLAY_TRY(rg_emit_step(b, &step.native, sizeof step, (const rg_place *const[]){ &c->x, &y }, 2));
     c->x = y;
     g->height = dims[2];
     g->width = dims[3];

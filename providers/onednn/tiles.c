@@ -276,29 +276,20 @@ int64_t tiles_pixel_step(const rg_md *md)
 /* x in a copy with a border; *g then has the size of the copy. */
 static inlay_status add_border(rg_build *b, kn_window *g, rg_place *x)
 {
-    border *n = calloc(1, sizeof *n);
     const int64_t *s = x->md.strides;
-    int64_t dims[] = { g->images, g->in, g->height + g->begin[0] + g->end[0], g->width + g->begin[1] + g->end[1] };
-    const rg_place *places[2];
+    const int64_t dims[] = { g->images, g->in, g->height + g->begin[0] + g->end[0],
+                             g->width + g->begin[1] + g->end[1] };
+    const border step = { .native.run = run_border, .moves = moves_of_cpu(), .images = g->images, .channels = g->in,
+                          .height = g->height, .width = g->width, .top = g->begin[0], .left = g->begin[1],
+                          .out_height = dims[2], .out_width = dims[3], .s_image = s[0], .s_channel = s[1],
+                          .s_row = x->md.ndims == 4 ? s[2] : 0, .s_pixel = s[x->md.ndims - 1] };
     inlay_status status;
     rg_place y;
     rg_md md;
 
-    if (n == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
-    *n = (border){ .native.run = run_border, .moves = moves_of_cpu(), .images = g->images, .channels = g->in,
-                   .height = g->height, .width = g->width, .top = g->begin[0], .left = g->begin[1], .out_height = dims[2],
-                   .out_width = dims[3], .s_image = s[0], .s_channel = s[1],
-                   .s_row = x->md.ndims == 4 ? s[2] : 0, .s_pixel = s[x->md.ndims - 1] };
     rg_md_channels_last(&md, 4, dims);
-    status = rg_new_place(b, &md, &y);
-    if (status != INLAY_OK) {
-        free(n);
-        return status;
-    }
-    places[0] = x;
-    places[1] = &y;
-    INLAY_TRY(rg_emit_native(b, &n->native, places, 2));
+    INLAY_TRY(rg_new_place(b, &md, &y));
+    INLAY_TRY(rg_emit_step(b, &step.native, sizeof step, (const rg_place *const[]){ x, &y }, 2));
     *x = y;
     g->height = dims[2];
     g->width = dims[3];

@@ -268,7 +268,6 @@ inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, bool paired, const 
     uint32_t count = ARG_Y + 1;
     inlay_status status;
     int64_t floats;
-    gemm *kept;
     rg_md md;
 
     if (paired)
@@ -303,11 +302,7 @@ inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, bool paired, const 
         g.prepared = count;
         places[count++] = &prepared;
     }
-    kept = malloc(sizeof *kept);
-    if (kept == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
-    *kept = g;
-    status = rg_emit_native(b, &kept->native, places, count);
+    status = rg_emit_step(b, &g.native, sizeof g, places, count);
 done:
     return status;
 }

@@ -25,26 +25,15 @@ static inlay_status run_scale(const rg_native *native, const rg_state *state, in
 
 inlay_status tiles_scale_weights(rg_build *b, uint32_t factors, int64_t in, rg_place *w)
 {
-    scale *n = calloc(1, sizeof *n);
-    rg_place s, y;
-    const rg_place *places[] = { w, &s, &y };
+    const scale step = { .native.run = run_scale, .in = in, .panels = w->md.padded_dims[0] / TILE_WIDTH };
     inlay_status status;
+    rg_place s, y;
 
-    if (n == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
-    n->native.run = run_scale;
-    n->in = in;
-    n->panels = w->md.padded_dims[0] / TILE_WIDTH;
-    status = rg_read_plain(b, factors, &s);
-    if (status == INLAY_OK)
-        status = rg_new_place(b, &w->md, &y);
-    if (status != INLAY_OK) {
-        free(n);
-        return status;
-    }
-    status = rg_emit_native(b, &n->native, places, 3);
-    if (status == INLAY_OK)
-        *w = y;
+    INLAY_TRY(rg_read_plain(b, factors, &s));
+    INLAY_TRY(rg_new_place(b, &w->md, &y));
+    INLAY_TRY(rg_emit_step(b, &step.native, sizeof step, (const rg_place *const[]){ w, &s, &y }, 3));
+    *w = y;
+done:
     return status;
 }
 
