@@ -1,0 +1,193 @@
+#include "serve/folder.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void folder_deinit(folder *f)
+{
+    for (uint32_t i = 0; i < f->count; i++) {
+        free(f->models[i].name);
+        free(f->models[i].path);
+        free(f->models[i].versions);
+    }
+    free(f->models);
+    *f = (folder){ .models = NULL };
+}
+
+bool folder_is_name(const char *name, size_t bytes)
+{
+    if (bytes == 0 || bytes > 128 || name[0] == '.')
+        return false;
+    for (size_t i = 0; i < bytes; i++) {
+        char c = name[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+              c == '-'))
+            return false;
+    }
+    return true;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const found_model *)a)->name, ((const found_model *)b)->name);
+}
+
+static bool is_version(const char *name, uint64_t *out)
+{
+    char *end;
+
+    if (name[0] < '1' || name[0] > '9' || strlen(name) > 18)
+        return false;
+    *out = strtoull(name, &end, 10);
+    return *end == '\0';
+}
+
+static bool is_file(const char *folder_path, const char *a, const char *b)
+{
+    char path[4096];
+    struct stat st;
+    int n = snprintf(path, sizeof path, "%s/%s%s", folder_path, a, b);
+
+    return n > 0 && (size_t)n < sizeof path && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* The numbered folders below the model's that hold a model.onnx. */
+static bool read_versions(found_model *m)
+{
+    DIR *dir = opendir(m->path);
+    const struct dirent *entry;
+    bool good = true;
+
+    while (good && dir != NULL && (entry = readdir(dir)) != NULL) {
+        uint64_t version, *more;
+
+        if (!is_version(entry->d_name, &version) || !is_file(m->path, entry->d_name, "/model.onnx"))
+            continue;
+        more = realloc(m->versions, (m->version_count + 1) * sizeof *more);
+        good = more != NULL;
+        if (good) {
+            more[m->version_count++] = version;
+            m->versions = more;
+        }
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+    if (m->version_count > 0)
+        qsort(m->versions, m->version_count, sizeof *m->versions, by_number);
+    return good;
+}
+
+/* Appends a model. name_bytes of name are its name; path is its file or folder. */
+static bool add(folder *f, const char *name, size_t name_bytes, const char *path, bool is_folder)
+{
+    found_model *more = realloc(f->models, (f->count + 1) * sizeof *more), *m;
+
+    if (more == NULL)
+        return false;
+    f->models = more;
+    m = &more[f->count++];
+    *m = (found_model){ .name = strndup(name, name_bytes), .path = strdup(path), .is_folder = is_folder };
+    if (m->name == NULL || m->path == NULL)
+        return false;
+    if (is_folder)
+        return read_versions(m);
+    m->versions = malloc(sizeof *m->versions);
+    if (m->versions == NULL)
+        return false;
+    m->versions[0] = 1;
+    m->version_count = 1;
+    return true;
+}
+
+/* Bytes of NAME in NAME.onnx; 0 for another name. */
+static size_t stem(const char *name)
+{
+    size_t bytes = strlen(name);
+
+    return bytes > 5 && strcmp(name + bytes - 5, ".onnx") == 0 ? bytes - 5 : 0;
+}
+
+static bool add_entry(folder *f, const char *path, const char *name)
+{
+    size_t bytes = stem(name);
+    char full[4096];
+    struct stat st;
+    int n = snprintf(full, sizeof full, "%s/%s", path, name);
+
+    if (n < 0 || (size_t)n >= sizeof full || stat(full, &st) != 0)
+        return true;
+    if (S_ISREG(st.st_mode) && folder_is_name(name, bytes))
+        return add(f, name, bytes, full, false);
+    if (S_ISDIR(st.st_mode) && folder_is_name(name, strlen(name)))
+        return add(f, name, strlen(name), full, true);
+    return true;
+}
+
+/* A name that a file and a folder both have means neither; the folder is taken. Folders without a version are none. */
+static void tidy(folder *f)
+{
+    uint32_t kept = 0;
+
+    if (f->count > 0)
+        qsort(f->models, f->count, sizeof *f->models, by_name);
+    for (uint32_t i = 0; i < f->count; i++) {
+        found_model *m = &f->models[i];
+        bool twice = kept > 0 && strcmp(f->models[kept - 1].name, m->name) == 0;
+
+        if (m->version_count == 0 || (twice && !m->is_folder)) {
+            free(m->name);
+            free(m->path);
+            free(m->versions);
+            continue;
+        }
+        if (twice) {
+            found_model file = f->models[--kept];
+
+            free(file.name);
+            free(file.path);
+            free(file.versions);
+        }
+        f->models[kept++] = *m;
+    }
+    f->count = kept;
+}
+
+inlay_status folder_read(const char *path, folder *out_folder, inlay_diag *diag)
+{
+    const char *base = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
+    const struct dirent *entry;
+    struct stat st;
+    bool good = true;
+    DIR *dir;
+
+    *out_folder = (folder){ .models = NULL };
+    if (stat(path, &st) != 0)
+        return inlay_fail(diag, INLAY_NOT_FOUND, "%s: %s", path, strerror(errno));
+    if (!S_ISDIR(st.st_mode)) {
+        if (!folder_is_name(base, stem(base)))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: is neither a folder nor a file NAME.onnx", path);
+        good = add(out_folder, base, stem(base), path, false);
+    } else {
+        dir = opendir(path);
+        if (dir == NULL)
+            return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
+        while (good && (entry = readdir(dir)) != NULL)
+            good = add_entry(out_folder, path, entry->d_name);
+        (void)closedir(dir);
+    }
+    if (!good) {
+        folder_deinit(out_folder);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the list of models");
+    }
+    tidy(out_folder);
+    return INLAY_OK;
+}

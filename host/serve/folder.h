@@ -1,0 +1,25 @@
+/* serve/folder.h - what lies in a folder of models. */
+#ifndef SERVE_FOLDER_H
+#define SERVE_FOLDER_H
+#include "inlay/status.h"
+#include <stdbool.h>
+
+typedef struct found_model {
+    char *name;
+    char *path; /* of its file, or of its folder */
+    bool is_folder;
+    uint64_t *versions; /* [version_count] ascending; 1 for a file */
+    uint32_t version_count;
+} found_model;
+
+typedef struct folder {
+    found_model *models; /* [count] by name */
+    uint32_t count;
+} folder;
+
+/* Reads the folder, or the one file. What is no model is left out. */
+INLAY_NODISCARD inlay_status folder_read(const char *path, folder *out_folder, inlay_diag *diag);
+void folder_deinit(folder *f);
+/* Letters, digits, '.', '_', '-', not beginning with '.'; at most 128. */
+bool folder_is_name(const char *name, size_t bytes);
+#endif

@@ -1,0 +1,199 @@
+/* Methods that ask what the server and its models are. */
+#include "serve/datatype.h"
+#include "serve/grpc_internal.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { SERVING = 1, NOT_SERVING = 2 };
+
+void grpc_live(call *x, const uint8_t *message, size_t bytes)
+{
+    Inference__LiveReply reply = INFERENCE__LIVE_REPLY__INIT;
+
+    (void)message;
+    (void)bytes;
+    reply.live = true;
+    call_pack(x, &reply.base);
+}
+
+void grpc_ready(call *x, const uint8_t *message, size_t bytes)
+{
+    Inference__ReadyReply reply = INFERENCE__READY_REPLY__INIT;
+
+    (void)message;
+    (void)bytes;
+    reply.ready = atomic_load(&x->server->ready);
+    call_pack(x, &reply.base);
+}
+
+void grpc_health(call *x, const uint8_t *message, size_t bytes)
+{
+    Inference__HealthReply reply = INFERENCE__HEALTH_REPLY__INIT;
+
+    (void)message;
+    (void)bytes;
+    reply.status = atomic_load(&x->server->ready) ? SERVING : NOT_SERVING;
+    call_pack(x, &reply.base);
+}
+
+/* The model of that name and version ("" = latest), or NULL. */
+static model *find(call *x, const char *name, const char *version)
+{
+    uint64_t number = 0;
+
+    if (version[0] != '\0') {
+        char *end;
+
+        number = strtoull(version, &end, 10);
+        if (*end != '\0' || number == 0 || version[0] == '-')
+            return NULL;
+    }
+    return repository_find(x->server->repository, name, strlen(name), number);
+}
+
+void grpc_model_ready(call *x, const uint8_t *message, size_t bytes)
+{
+    Inference__ModelName *name = call_unpack(x, &inference__model_name__descriptor, message, bytes);
+    Inference__ReadyReply reply = INFERENCE__READY_REPLY__INIT;
+    model *m;
+
+    if (name == NULL)
+        return;
+    m = find(x, name->name, name->version);
+    reply.ready = m != NULL;
+    model_unref(m);
+    call_release(name);
+    call_pack(x, &reply.base);
+}
+
+void grpc_server_metadata(call *x, const uint8_t *message, size_t bytes)
+{
+    Inference__ServerMetadataReply reply = INFERENCE__SERVER_METADATA_REPLY__INIT;
+    char *extensions[] = { (char[]){ "model_repository" }, (char[]){ "statistics" } };
+
+    (void)message;
+    (void)bytes;
+    reply.name = (char *)(uintptr_t) "inlay";
+    reply.version = (char *)(uintptr_t)inlay_version();
+    reply.extensions = extensions;
+    reply.n_extensions = sizeof extensions / sizeof extensions[0];
+    call_pack(x, &reply.base);
+}
+
+/* [count] descriptions and, behind them, the pointers to these; to be freed. NULL: no memory. */
+static Inference__TensorMetadata *describe(const inlay_io_info *ios, uint32_t count,
+                                           Inference__TensorMetadata ***out_list)
+{
+    Inference__TensorMetadata *all = malloc((count + 1u) * (sizeof *all + sizeof(void *)));
+
+    if (all == NULL)
+        return NULL;
+    *out_list = (Inference__TensorMetadata **)(all + count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        const char *datatype = datatype_name(ios[i].dtype);
+
+        inference__tensor_metadata__init(&all[i]);
+        all[i].name = (char *)(uintptr_t)ios[i].name;
+        all[i].datatype = (char *)(uintptr_t)(datatype != NULL ? datatype : inlay_dtype_name(ios[i].dtype));
+        all[i].n_shape = ios[i].rank == INLAY_RANK_UNKNOWN ? 0 : ios[i].rank;
+        all[i].shape = (int64_t *)(uintptr_t)ios[i].dims;
+        (*out_list)[i] = &all[i];
+    }
+    return all;
+}
+
+typedef struct version_list {
+    const char *name;
+    char texts[64][24];
+    char *pointers[64];
+    size_t count;
+} version_list;
+
+static void add_version(void *user, const repository_entry *e)
+{
+    version_list *list = user;
+
+    if (e->loaded == NULL || strcmp(e->name, list->name) != 0 || list->count == 64)
+        return;
+    (void)snprintf(list->texts[list->count], sizeof list->texts[0], "%llu", (unsigned long long)e->version);
+    list->pointers[list->count] = list->texts[list->count];
+    list->count++;
+}
+
+void grpc_model_metadata(call *x, const uint8_t *message, size_t bytes)
+{
+    Inference__ModelName *name = call_unpack(x, &inference__model_name__descriptor, message, bytes);
+    Inference__ModelMetadataReply reply = INFERENCE__MODEL_METADATA_REPLY__INIT;
+    Inference__TensorMetadata *inputs = NULL, *outputs = NULL;
+    version_list versions = { .count = 0 };
+    model *m;
+
+    if (name == NULL)
+        return;
+    m = find(x, name->name, name->version);
+    call_release(name);
+    if (m == NULL) {
+        call_fail(x, GRPC_NOT_FOUND, "no such model or version is loaded");
+        return;
+    }
+    versions.name = m->name;
+    repository_each(x->server->repository, add_version, &versions);
+    inputs = describe(m->inputs, m->input_count, &reply.inputs);
+    outputs = describe(m->outputs, m->output_count, &reply.outputs);
+    reply.name = m->name;
+    reply.versions = versions.pointers;
+    reply.n_versions = versions.count;
+    reply.platform = (char *)(uintptr_t) "inlay_onnx";
+    reply.n_inputs = m->input_count;
+    reply.n_outputs = m->output_count;
+    if (inputs != NULL && outputs != NULL)
+        call_pack(x, &reply.base);
+    else
+        call_fail(x, GRPC_RESOURCE_EXHAUSTED, "no memory for the answer");
+    free(inputs);
+    free(outputs);
+    model_unref(m);
+}
+
+typedef struct index_list {
+    buf *to;
+    bool ready_only;
+} index_list;
+
+/* A field of the reply, as it stands on the wire: entries need not be kept until all are known. */
+static void add_entry(void *user, const repository_entry *e)
+{
+    index_list *list = user;
+    Inference__IndexEntry entry = INFERENCE__INDEX_ENTRY__INIT;
+    Inference__IndexEntry *one = &entry;
+    Inference__IndexReply reply = INFERENCE__INDEX_REPLY__INIT;
+    char version[24];
+    size_t bytes;
+    char *to;
+
+    if (list->ready_only && e->loaded == NULL)
+        return;
+    (void)snprintf(version, sizeof version, "%llu", (unsigned long long)e->version);
+    entry.name = (char *)(uintptr_t)e->name;
+    entry.version = version;
+    entry.state = (char *)(uintptr_t)e->state;
+    entry.reason = (char *)(uintptr_t)(utf8_is_valid(e->reason, strlen(e->reason)) ? e->reason : "");
+    reply.n_models = 1;
+    reply.models = &one;
+    bytes = inference__index_reply__get_packed_size(&reply);
+    to = buf_reserve(list->to, bytes);
+    if (to != NULL)
+        list->to->size += inference__index_reply__pack(&reply, (uint8_t *)to);
+}
+
+void grpc_index(call *x, const uint8_t *message, size_t bytes)
+{
+    Inference__IndexRequest *request = call_unpack(x, &inference__index_request__descriptor, message, bytes);
+    index_list list = { &x->reply, false };
+
+    if (request == NULL)
+        return;
+    list.ready_only = request->ready;
+    call_release(request);
+    repository_each(x->server->repository, add_entry, &list);
+}

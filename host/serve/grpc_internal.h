@@ -1,0 +1,108 @@
+/* serve/grpc_internal.h - a call over gRPC, between the connection (grpc.c), the call (grpc_call.c) and what it asks
+ * for (grpc_info.c, grpc_infer.c). All of it belongs to the thread of grpc.c, but for a request that runs elsewhere. */
+#ifndef SERVE_GRPC_INTERNAL_H
+#define SERVE_GRPC_INTERNAL_H
+#include "inference.pb-c.h"
+#include "serve/grpc.h"
+#include "serve/server.h"
+#include <nghttp2/nghttp2.h>
+
+/* gRPC's own codes. */
+enum {
+    GRPC_OK = 0,
+    GRPC_CANCELLED = 1,
+    GRPC_INVALID_ARGUMENT = 3,
+    GRPC_DEADLINE_EXCEEDED = 4,
+    GRPC_NOT_FOUND = 5,
+    GRPC_PERMISSION_DENIED = 7,
+    GRPC_RESOURCE_EXHAUSTED = 8,
+    GRPC_UNIMPLEMENTED = 12,
+    GRPC_INTERNAL = 13,
+    GRPC_UNAVAILABLE = 14,
+    GRPC_UNAUTHENTICATED = 16
+};
+
+typedef struct call call;
+typedef struct wire_link wire_link;
+
+/* What a method does with a message: writes its reply into x->reply, or fails with call_fail(), or goes to work. */
+typedef void (*method_fn)(call *x, const uint8_t *message, size_t bytes);
+typedef struct method {
+    const char *path;
+    method_fn run;
+    int access; /* as route_access() */
+    bool streams;
+} method;
+const method *method_find(const char *path); /* NULL = there is none */
+
+struct call {
+    grpc *grpc;
+    server *server;
+    nghttp2_session *session; /* NULL once the stream is gone */
+    int32_t stream;
+    call *next, *previous; /* of its connection */
+    char path[96];
+    const method *method;
+    char authorization[300];
+    bool is_grpc, is_plain; /* content-type, no compression */
+    size_t header_bytes;
+    uint64_t timeout_ns; /* grpc-timeout; 0 = none */
+    uint64_t arrived_ns; /* its header, later each message of a stream */
+
+    buf in; /* what has arrived and is not taken yet */
+    bool client_done;
+    uint32_t messages;
+
+    buf out; /* what is to be sent */
+    size_t sent;
+    bool answering, ended;
+    int status;
+    char text[512];
+
+    buf reply; /* of the message at work */
+    int reply_status;
+    char reply_text[512];
+    bool working, queued;
+    bool finished; /* under the lock of grpc.c */
+    call *next_finished;
+    Inference__InferRequest *decoded;
+    infer_request request;
+    bool raw; /* outputs as raw bytes */
+    job job;
+};
+
+/* grpc_call.c */
+call *call_create(grpc *g, server *s, nghttp2_session *session, int32_t stream);
+void call_header(call *x, const char *name, size_t name_bytes, const char *value, size_t value_bytes);
+/* Both false: the stream is to be reset. */
+bool call_data(call *x, const uint8_t *data, size_t bytes);
+void call_advance(call *x); /* takes the messages that are complete */
+/* The message failed; the call goes on if it is a stream of requests, otherwise it ends. */
+void call_fail(call *x, int status, const char *text);
+void call_fail_diag(call *x, const inlay_diag *diag);
+/* The message at work is finished, with reply, or reply_status and text. */
+void call_finish_message(call *x);
+/* Ends the call. */
+void call_end(call *x, int status, const char *text);
+void call_destroy(call *x);
+/* Appends the message to x->reply. */
+void call_pack(call *x, const ProtobufCMessage *message);
+/* Unpacks with a limit of memory that depends on the size; NULL: the call has failed. */
+void *call_unpack(call *x, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes);
+void call_release(void *unpacked);
+
+/* grpc.c: hands a call that was queued back to its thread; any thread. */
+void grpc_finished(call *x);
+
+/* grpc_info.c, grpc_infer.c: the methods */
+void grpc_live(call *x, const uint8_t *message, size_t bytes);
+void grpc_ready(call *x, const uint8_t *message, size_t bytes);
+void grpc_model_ready(call *x, const uint8_t *message, size_t bytes);
+void grpc_server_metadata(call *x, const uint8_t *message, size_t bytes);
+void grpc_model_metadata(call *x, const uint8_t *message, size_t bytes);
+void grpc_index(call *x, const uint8_t *message, size_t bytes);
+void grpc_health(call *x, const uint8_t *message, size_t bytes);
+void grpc_infer(call *x, const uint8_t *message, size_t bytes);
+/* What infer keeps of a message. */
+void grpc_infer_deinit(call *x);
+#endif

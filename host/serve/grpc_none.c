@@ -1,0 +1,35 @@
+/* A server without gRPC, where nghttp2 is not installed. */
+#include "serve/grpc.h"
+
+inlay_status grpc_start(struct server *s, const char *address, int port, grpc **out_grpc, char *name, size_t name_bytes,
+                        inlay_diag *diag)
+{
+    (void)s;
+    (void)address;
+    (void)port;
+    (void)name;
+    (void)name_bytes;
+    (void)diag;
+    *out_grpc = NULL;
+    return INLAY_OK;
+}
+
+bool grpc_is_built(void)
+{
+    return false;
+}
+
+void grpc_drain(grpc *g)
+{
+    (void)g;
+}
+
+void grpc_cancel_all(grpc *g)
+{
+    (void)g;
+}
+
+void grpc_stop(grpc *g)
+{
+    (void)g;
+}

@@ -1,0 +1,101 @@
+#include "serve/listen.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* The socket of socket activation (sd_listen_fds_with_names(3)) that is meant, or -1. */
+static int passed_socket(const char *name)
+{
+    const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS"), *names = getenv("LISTEN_FDNAMES");
+    bool wants_grpc = strcmp(name, "grpc") == 0;
+    long sockets;
+
+    if (pid == NULL || count == NULL || strtol(pid, NULL, 10) != getpid())
+        return -1;
+    sockets = strtol(count, NULL, 10);
+    for (int i = 0; i < sockets && i < 16; i++) {
+        size_t bytes = names != NULL ? strcspn(names, ":") : 0;
+        bool is_grpc = bytes == 4 && strncmp(names, "grpc", 4) == 0;
+
+        if (is_grpc == wants_grpc)
+            return 3 + i;
+        if (names != NULL)
+            names += bytes + (names[bytes] == ':');
+    }
+    return -1;
+}
+
+static int open_one(const struct addrinfo *a)
+{
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
+
+    if (fd < 0)
+        return -1;
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0)
+        return fd;
+    on = errno;
+    (void)close(fd);
+    errno = on;
+    return -1;
+}
+
+inlay_status listen_open(const char *name, const char *address, int port, int *out_fd, int *out_family, char *out_name,
+                         size_t name_bytes, inlay_diag *diag)
+{
+    struct addrinfo hints = { .ai_flags = AI_PASSIVE | AI_NUMERICHOST, .ai_socktype = SOCK_STREAM }, *list = NULL;
+    struct sockaddr_storage bound;
+    socklen_t bytes = sizeof bound;
+    char service[16], host[64];
+    int fd = passed_socket(name);
+
+    (void)snprintf(service, sizeof service, "%d", port);
+    if (fd >= 0) {
+        (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+        (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    } else {
+        if (getaddrinfo(address, service, &hints, &list) != 0)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "listen: '%s' is no address, such as 127.0.0.1 or ::", address);
+        fd = open_one(list);
+        freeaddrinfo(list);
+        if (fd < 0)
+            return inlay_fail(diag, INLAY_IO_ERROR, "cannot listen on %s, port %d: %s", address, port, strerror(errno));
+    }
+    if (getsockname(fd, (struct sockaddr *)&bound, &bytes) != 0 ||
+        getnameinfo((struct sockaddr *)&bound, bytes, host, sizeof host, service, sizeof service,
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+        (void)close(fd);
+        return inlay_fail(diag, INLAY_IO_ERROR, "the socket that was passed has no internet address");
+    }
+    *out_family = bound.ss_family;
+    (void)snprintf(out_name, name_bytes, bound.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, service);
+    *out_fd = fd;
+    return INLAY_OK;
+}
+
+void listen_notify(const char *state)
+{
+    const char *path = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un to = { .sun_family = AF_UNIX };
+    size_t bytes = path != NULL ? strlen(path) : 0;
+    int fd;
+
+    if (bytes == 0 || bytes >= sizeof to.sun_path || (path[0] != '/' && path[0] != '@'))
+        return;
+    memcpy(to.sun_path, path, bytes);
+    if (path[0] == '@')
+        to.sun_path[0] = '\0';
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    (void)sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&to,
+                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + bytes));
+    (void)close(fd);
+}

@@ -1,0 +1,333 @@
+/* inlay-serve: the Open Inference Protocol over HTTP. Starts, waits for SIGTERM, drains, ends. */
+#include "serve/grpc.h"
+#include "serve/listen.h"
+#include "serve/server.h"
+#include "serve/supervise.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char program[] = "inlay-serve";
+
+static void say(const char *format, const char *text)
+{
+    (void)fprintf(stderr, "%s: ", program);
+    (void)fprintf(stderr, format, text);
+    (void)fputc('\n', stderr);
+}
+
+static uint32_t cpu_count(void)
+{
+    cpu_set_t set;
+
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+}
+
+/* As many connections as the user may have, not as many as a shell is given. */
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max < 65536 ? limit.rlim_max : 65536;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+/* ------------------------------------------------------------------ the parts */
+
+typedef struct program_state {
+    server server;
+    settings settings;
+    struct MHD_Daemon *daemon;
+    char *certificate, *key;
+    pthread_t loader;
+    bool loading;
+    bool failed; /* to listen, after the models were loaded */
+    uint32_t ready_count;
+} program_state;
+
+/* A PEM file as text. */
+static inlay_status read_pem(const char *path, char **out_text, inlay_diag *diag)
+{
+    enum { MAX_BYTES = 1 << 20 };
+    FILE *f = fopen(path, "re");
+    size_t bytes;
+
+    if (f == NULL)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
+    *out_text = calloc(1, MAX_BYTES + 1);
+    bytes = *out_text != NULL ? fread(*out_text, 1, MAX_BYTES, f) : 0;
+    (void)fclose(f);
+    return bytes > 0 ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "%s: is empty, or no memory for it", path);
+}
+
+static inlay_status read_tls(program_state *p, inlay_diag *diag)
+{
+    const char *certificate = settings_text(&p->settings, SET_tls_cert),
+               *key = settings_text(&p->settings, SET_tls_key);
+    inlay_status status;
+
+    if (certificate[0] == '\0' && key[0] == '\0')
+        return INLAY_OK;
+    if (certificate[0] == '\0' || key[0] == '\0')
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tls_cert and tls_key belong together: set both");
+    status = read_pem(certificate, &p->certificate, diag);
+    return status != INLAY_OK ? status : read_pem(key, &p->key, diag);
+}
+
+static inlay_status open_log(server *s, inlay_diag *diag)
+{
+    const char *path = settings_text(s->settings, SET_access_log);
+
+    s->access_log = -1;
+    if (strcmp(path, "-") == 0)
+        s->access_log = STDERR_FILENO;
+    else if (path[0] != '\0')
+        s->access_log = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+    if (path[0] != '\0' && s->access_log < 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
+    return INLAY_OK;
+}
+
+static void log_mhd(void *user, const char *format, va_list args)
+{
+    (void)user;
+    (void)vfprintf(stderr, format, args);
+}
+
+static uint32_t thread_count(const settings *s)
+{
+    uint32_t count = (uint32_t)settings_int(s, SET_serve_threads), cpus = cpu_count();
+
+    return count > 0 ? count : cpus < 8 ? cpus : 8;
+}
+
+static inlay_status start_http(program_state *p, inlay_diag *diag)
+{
+    server *s = &p->server;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC;
+    char name[128], url[160];
+    int fd, family;
+    inlay_status status = listen_open("rest", settings_text(s->settings, SET_listen),
+                                      (int)settings_int(s->settings, SET_port), &fd, &family, name, sizeof name, diag);
+    struct MHD_OptionItem tls[] = { { MHD_OPTION_HTTPS_MEM_CERT, 0, p->certificate },
+                                    { MHD_OPTION_HTTPS_MEM_KEY, 0, p->key },
+                                    { MHD_OPTION_END, 0, NULL } };
+    struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
+
+    if (status != INLAY_OK)
+        return status;
+    flags |= (family == AF_INET6 ? MHD_USE_IPv6 : 0) | (p->certificate != NULL ? MHD_USE_TLS : 0) |
+             (s->settings->verbose ? MHD_USE_ERROR_LOG : 0);
+    p->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, exchange_handle, s, MHD_OPTION_EXTERNAL_LOGGER, log_mhd, NULL, MHD_OPTION_LISTEN_SOCKET,
+        fd, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)settings_int(s->settings, SET_max_connections), MHD_OPTION_THREAD_POOL_SIZE,
+        thread_count(s->settings) > 1 ? thread_count(s->settings) : 0, MHD_OPTION_NOTIFY_CONNECTION, watch_connection,
+        s, MHD_OPTION_NOTIFY_COMPLETED, exchange_completed, s, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY,
+        p->certificate != NULL ? tls : none, MHD_OPTION_END);
+    if (p->daemon == NULL) {
+        (void)close(fd);
+        return inlay_fail(diag, INLAY_IO_ERROR, "cannot start serving on %s%s", name,
+                          p->certificate != NULL ? "; are tls_cert and tls_key a pair in PEM?" : "");
+    }
+    (void)snprintf(url, sizeof url, "%s://%s", p->certificate != NULL ? "https" : "http", name);
+    say("listening on %s", url);
+    return INLAY_OK;
+}
+
+static inlay_status start_grpc(program_state *p, inlay_diag *diag)
+{
+    int port = (int)settings_int(&p->settings, SET_grpc_port);
+    char name[128];
+    inlay_status status;
+
+    if (port < 0)
+        return INLAY_OK;
+    if (p->certificate != NULL) {
+        say("%s", "gRPC is not served: it has no TLS of its own yet; put a proxy before it, or set no tls_cert");
+        return INLAY_OK;
+    }
+    status =
+        grpc_start(&p->server, settings_text(&p->settings, SET_listen), port, &p->server.grpc, name, sizeof name, diag);
+    if (p->server.grpc != NULL)
+        say("listening on grpc://%s", name);
+    return status;
+}
+
+static inlay_status start_listening(program_state *p, inlay_diag *diag)
+{
+    inlay_status status = start_http(p, diag);
+
+    return status == INLAY_OK ? start_grpc(p, diag) : status;
+}
+
+static inlay_status start(program_state *p, inlay_diag *diag)
+{
+    server *s = &p->server;
+    uint32_t runners = (uint32_t)settings_int(&p->settings, SET_runners);
+    inlay_status status = INLAY_OK;
+
+    s->settings = &p->settings;
+    s->max_body_bytes = (uint64_t)settings_int(&p->settings, SET_max_body_bytes);
+    s->max_header_bytes = (uint64_t)settings_int(&p->settings, SET_max_header_bytes);
+    s->receive_ns = (uint64_t)settings_int(&p->settings, SET_receive_timeout_ms) * 1000000;
+    s->timeout_ns = (uint64_t)settings_int(&p->settings, SET_timeout_ms) * 1000000;
+    s->started_ns = clock_ns();
+    if (runners == 0)
+        runners = cpu_count();
+    INLAY_TRY(open_log(s, diag));
+    INLAY_TRY(tokens_read(settings_text(&p->settings, SET_token_file), &s->tokens, diag));
+    INLAY_TRY(tokens_read(settings_text(&p->settings, SET_admin_token_file), &s->admin_tokens, diag));
+    INLAY_TRY(read_tls(p, diag));
+    INLAY_TRY(repository_open(&p->settings, runners, &s->repository, diag));
+    INLAY_TRY(sched_create(runners, &s->sched, diag));
+    INLAY_TRY(watch_create(s, &s->watch, diag));
+    INLAY_TRY(keeper_create(s, &s->keeper, diag));
+    if (!supervise_is_worker())
+        INLAY_TRY(start_listening(p, diag));
+done:
+    return status;
+}
+
+/* Loads the models while the health checks are already answered. */
+static void *load(void *user)
+{
+    program_state *p = user;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    char text[64];
+
+    p->ready_count = repository_load_all(p->server.repository);
+    if (supervise_is_worker() && !atomic_load(&p->settings.stop) && start_listening(p, &diag) != INLAY_OK) {
+        say("%s", diag.text);
+        p->failed = true;
+        (void)kill(getpid(), SIGTERM);
+        return NULL;
+    }
+    (void)snprintf(text, sizeof text, "%u", p->ready_count);
+    if (!atomic_load(&p->settings.stop)) {
+        atomic_store(&p->server.ready, true);
+        say("ready, models: %s", text);
+        listen_notify("READY=1");
+    }
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ the end */
+
+/* Waits until there are no requests, or the time is up. */
+static bool wait_idle(server *s, uint64_t ms)
+{
+    const struct timespec pause = { 0, 2000000 };
+    uint64_t until = clock_ns() + ms * 1000000;
+
+    while (atomic_load(&s->exchanges) > 0 && clock_ns() < until)
+        (void)nanosleep(&pause, NULL);
+    return atomic_load(&s->exchanges) == 0;
+}
+
+/* Not ready, then no new connections, then what is at work is finished, or cancelled when the time is up. */
+static void drain(program_state *p, const sigset_t *signals)
+{
+    server *s = &p->server;
+    uint64_t ms = (uint64_t)settings_int(&p->settings, SET_drain_ms);
+    struct timespec pause = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
+    int listening;
+
+    atomic_store(&p->settings.stop, true); /* of loading */
+    if (supervise_is_worker() && p->loading) {
+        (void)pthread_join(p->loader, NULL);
+        p->loading = false;
+    }
+    atomic_store(&s->ready, false);
+    atomic_store(&s->draining, true);
+    listen_notify("STOPPING=1");
+    if (ms > 0)
+        (void)sigtimedwait(signals, NULL, &pause); /* a second signal ends the wait */
+    grpc_drain(s->grpc);
+    listening = p->daemon != NULL ? MHD_quiesce_daemon(p->daemon) : -1;
+    if (listening >= 0)
+        (void)close(listening);
+    if (!wait_idle(s, (uint64_t)settings_int(&p->settings, SET_grace_ms))) {
+        atomic_store(&s->refusing, true);
+        watch_cancel_all(s->watch);
+        grpc_cancel_all(s->grpc);
+        (void)wait_idle(s, 2000);
+    }
+}
+
+/* Connections that sleep must not be there when libmicrohttpd stops: a run that does not end would hold it for good. */
+static void end_if_stuck(server *s)
+{
+    const struct timespec pause = { 0, 1000000 };
+
+    for (uint32_t i = 0; i < 2000; i++) {
+        if (atomic_load(&s->suspended) == 0)
+            return;
+        (void)nanosleep(&pause, NULL);
+    }
+    say("%s", "a run does not end; leaving it");
+    _exit(1);
+}
+
+static void stop(program_state *p)
+{
+    server *s = &p->server;
+
+    if (p->loading)
+        (void)pthread_join(p->loader, NULL);
+    end_if_stuck(s);
+    if (p->daemon != NULL)
+        MHD_stop_daemon(p->daemon);
+    grpc_stop(s->grpc);
+    keeper_destroy(s->keeper);
+    watch_destroy(s->watch);
+    sched_destroy(s->sched);
+    repository_close(s->repository);
+    tokens_deinit(&s->tokens);
+    tokens_deinit(&s->admin_tokens);
+    if (s->access_log > STDERR_FILENO)
+        (void)close(s->access_log);
+    free(p->certificate);
+    free(p->key);
+    settings_deinit(&p->settings);
+}
+
+int main(int argc, char **argv)
+{
+    static program_state p;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    sigset_t signals;
+    int code = 0, which;
+
+    settings_parse(&p.settings, argc, argv);
+    (void)signal(SIGPIPE, SIG_IGN);
+    raise_file_limit();
+    if (supervise_wanted(&p.settings)) {
+        code = supervise(&p.settings, argv);
+        settings_deinit(&p.settings);
+        return code;
+    }
+    (void)sigemptyset(&signals);
+    (void)sigaddset(&signals, SIGTERM);
+    (void)sigaddset(&signals, SIGINT);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL); /* in all threads that are made from here on */
+    if (start(&p, &diag) != INLAY_OK) {
+        say("%s", diag.text);
+        code = diag.code == INLAY_INVALID_ARGUMENT ? 2 : diag.code == INLAY_NOT_FOUND ? 3 : 1;
+    } else {
+        p.loading = pthread_create(&p.loader, NULL, load, &p) == 0;
+        (void)sigwait(&signals, &which);
+        drain(&p, &signals);
+        code = p.failed ? 1 : 0;
+    }
+    stop(&p);
+    return code;
+}

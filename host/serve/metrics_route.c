@@ -1,0 +1,197 @@
+/* GET /metrics: Prometheus' text format, version 0.0.4. */
+#include "serve/server.h"
+#include <dirent.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_MODELS = 1024 };
+
+/* Models, each held for the time of the answer: the format wants all of a metric together. */
+typedef struct held {
+    model *models[MAX_MODELS];
+    uint32_t count;
+} held;
+
+static void hold(void *user, const repository_entry *e)
+{
+    held *h = user;
+
+    if (e->loaded != NULL && h->count < MAX_MODELS)
+        h->models[h->count++] = model_ref(e->loaded);
+}
+
+static uint64_t get(const atomic_uint_fast64_t *from)
+{
+    return atomic_load_explicit((atomic_uint_fast64_t *)(uintptr_t)from, memory_order_relaxed);
+}
+
+static void head(buf *to, const char *name, const char *type, const char *help)
+{
+    buf_format(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+/* name{model="...",version="..."<more>} - names of models need no escapes, see folder_is_name(). */
+static void series(buf *to, const char *name, const model *m, const char *more)
+{
+    buf_format(to, "%s{model=\"%s\",version=\"%s\"%s} ", name, m->name, m->version, more);
+}
+
+static void number(buf *to, uint64_t value)
+{
+    buf_uint(to, value);
+    buf_text(to, "\n");
+}
+
+static void plain(buf *to, const char *name, const char *type, const char *help, double value)
+{
+    head(to, name, type, help);
+    buf_format(to, "%s %.15g\n", name, value);
+}
+
+static void histogram(buf *to, const held *h, const char *name, const char *help, size_t offset)
+{
+    char full[80], label[40];
+
+    head(to, name, "histogram", help);
+    for (uint32_t k = 0; k < h->count; k++) {
+        const model *m = h->models[k];
+        const stats_time *t = (const stats_time *)((const char *)&m->stats + offset);
+        uint64_t sum = 0;
+
+        (void)snprintf(full, sizeof full, "%s_bucket", name);
+        for (uint32_t i = 0; i < STATS_BUCKETS; i++) {
+            sum += get(&t->buckets[i]);
+            (void)snprintf(label, sizeof label, ",le=\"%g\"", (double)stats_bounds_ns[i] / 1e9);
+            series(to, full, m, label);
+            number(to, sum);
+        }
+        sum += get(&t->buckets[STATS_BUCKETS]);
+        series(to, full, m, ",le=\"+Inf\"");
+        number(to, sum);
+        (void)snprintf(full, sizeof full, "%s_sum", name);
+        series(to, full, m, "");
+        buf_format(to, "%.9f\n", (double)get(&t->ns) / 1e9);
+        (void)snprintf(full, sizeof full, "%s_count", name);
+        series(to, full, m, "");
+        number(to, sum);
+    }
+}
+
+static void batch_histogram(buf *to, const held *h)
+{
+    char label[40];
+
+    head(to, "inlay_batch_rows", "histogram", "Rows of runs.");
+    for (uint32_t k = 0; k < h->count; k++) {
+        const model *m = h->models[k];
+        uint64_t sum = 0;
+
+        for (uint32_t i = 0; i < STATS_BATCH_BUCKETS; i++) {
+            sum += get(&m->stats.batch_buckets[i]);
+            (void)snprintf(label, sizeof label, ",le=\"%llu\"", 1ull << i);
+            series(to, "inlay_batch_rows_bucket", m, label);
+            number(to, sum);
+        }
+        sum += get(&m->stats.batch_buckets[STATS_BATCH_BUCKETS]);
+        series(to, "inlay_batch_rows_bucket", m, ",le=\"+Inf\"");
+        number(to, sum);
+        series(to, "inlay_batch_rows_sum", m, "");
+        number(to, get(&m->stats.batch_rows));
+        series(to, "inlay_batch_rows_count", m, "");
+        number(to, sum);
+    }
+}
+
+static void counters(buf *to, const held *h, sched *s)
+{
+    static const char *const labels[] = {
+#define STATS_LABEL(name, label, doc) ",reason=\"" label "\"",
+        STATS_ERROR_LIST(STATS_LABEL)
+#undef STATS_LABEL
+    };
+
+    head(to, "inlay_requests_total", "counter", "Requests that were answered with a result.");
+    for (uint32_t k = 0; k < h->count; k++) {
+        series(to, "inlay_requests_total", h->models[k], "");
+        number(to, get(&h->models[k]->stats.request.count));
+    }
+    head(to, "inlay_request_errors_total", "counter", "Requests without a result, by reason.");
+    for (uint32_t k = 0; k < h->count; k++)
+        for (uint32_t i = 0; i < STATS_ERROR_COUNT; i++) {
+            series(to, "inlay_request_errors_total", h->models[k], labels[i]);
+            number(to, get(&h->models[k]->stats.errors[i]));
+        }
+    head(to, "inlay_rows_total", "counter", "Rows of requests that were answered with a result.");
+    for (uint32_t k = 0; k < h->count; k++) {
+        series(to, "inlay_rows_total", h->models[k], "");
+        number(to, get(&h->models[k]->stats.rows));
+    }
+    head(to, "inlay_queue_length", "gauge", "Requests that wait.");
+    for (uint32_t k = 0; k < h->count; k++) {
+        series(to, "inlay_queue_length", h->models[k], "");
+        number(to, sched_queued(s, h->models[k]));
+    }
+}
+
+static double resident_bytes(void)
+{
+    unsigned long long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+
+    if (f != NULL) {
+        if (fscanf(f, "%*u %llu", &pages) != 1)
+            pages = 0;
+        (void)fclose(f);
+    }
+    return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+static double open_files(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    double count = -3; /* '.', '..', and the folder itself */
+
+    while (dir != NULL && readdir(dir) != NULL)
+        count++;
+    if (dir != NULL)
+        (void)closedir(dir);
+    return count;
+}
+
+static void process(buf *to, server *s)
+{
+    static const char *const codes[] = { "other", "1xx", "2xx", "3xx", "4xx", "5xx" };
+
+    head(to, "inlay_http_answers_total", "counter", "Answers over HTTP, by class of their code.");
+    for (uint32_t i = 2; i < 6; i++)
+        buf_format(to, "inlay_http_answers_total{code=\"%s\"} %llu\n", codes[i],
+                   (unsigned long long)get(&s->answers[i]));
+    plain(to, "inlay_http_connections", "gauge", "Open connections.", atomic_load(&s->connections));
+    plain(to, "inlay_http_requests", "gauge", "Requests at work, this one too.", atomic_load(&s->exchanges));
+    plain(to, "inlay_runs", "gauge", "Runs at work.", sched_running(s->sched));
+    plain(to, "inlay_copied_bytes_total", "counter",
+          "Bytes of input tensors that did not stay where they arrived: JSON, strings, misaligned data.",
+          (double)get(&s->copied_bytes));
+    plain(to, "inlay_ready", "gauge", "1 while the server says that it is ready.", atomic_load(&s->ready));
+    plain(to, "process_resident_memory_bytes", "gauge", "Resident memory.", resident_bytes());
+    plain(to, "process_open_fds", "gauge", "Open file descriptors.", open_files());
+}
+
+void answer_metrics(exchange *x)
+{
+    held h = { .count = 0 };
+
+    repository_each(x->server->repository, hold, &h);
+    counters(&x->reply, &h, x->server->sched);
+    histogram(&x->reply, &h, "inlay_request_seconds", "Time from a request's header to its answer.",
+              offsetof(model_stats, request));
+    histogram(&x->reply, &h, "inlay_queue_seconds", "Time from a request's header to its run.",
+              offsetof(model_stats, queue));
+    histogram(&x->reply, &h, "inlay_compute_seconds", "Time of runs.", offsetof(model_stats, compute));
+    batch_histogram(&x->reply, &h);
+    process(&x->reply, x->server);
+    for (uint32_t k = 0; k < h.count; k++)
+        model_unref(h.models[k]);
+    x->type = "text/plain; version=0.0.4; charset=utf-8";
+    x->code = MHD_HTTP_OK;
+}

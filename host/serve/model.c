@@ -1,0 +1,291 @@
+#include "serve/model.h"
+#include "serve/datatype.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ its inputs and outputs */
+
+static inlay_status read_io(model *m, inlay_diag *diag)
+{
+    m->input_count = inlay_session_input_count(m->session);
+    m->output_count = inlay_session_output_count(m->session);
+    m->inputs = calloc(m->input_count + 1u, sizeof *m->inputs);
+    m->outputs = calloc(m->output_count + 1u, sizeof *m->outputs);
+    if (m->inputs == NULL || m->outputs == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the model's inputs");
+    for (uint32_t i = 0; i < m->input_count; i++) {
+        m->inputs[i].struct_size = sizeof *m->inputs;
+        (void)inlay_session_input(m->session, i, &m->inputs[i]);
+        if (m->inputs[i].kind != INLAY_KIND_TENSOR || datatype_name(m->inputs[i].dtype) == NULL)
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "input '%s' is no tensor of a type that the protocol has",
+                              m->inputs[i].name);
+    }
+    for (uint32_t i = 0; i < m->output_count; i++) {
+        m->outputs[i].struct_size = sizeof *m->outputs;
+        (void)inlay_session_output(m->session, i, &m->outputs[i]);
+    }
+    return INLAY_OK;
+}
+
+/* The name of a first axis of open size, or NULL. */
+static const char *open_axis(const inlay_io_info *io)
+{
+    if (io->kind != INLAY_KIND_TENSOR || io->rank == INLAY_RANK_UNKNOWN || io->rank == 0 || io->dims[0] != -1 ||
+        io->dim_names[0][0] == '\0')
+        return NULL;
+    return io->dim_names[0];
+}
+
+static bool is_joinable(const model *m)
+{
+    const char *axis = m->input_count > 0 ? open_axis(&m->inputs[0]) : NULL;
+
+    for (uint32_t i = 0; axis != NULL && i < m->input_count + m->output_count; i++) {
+        const char *other = open_axis(i < m->input_count ? &m->inputs[i] : &m->outputs[i - m->input_count]);
+        if (other == NULL || strcmp(other, axis) != 0)
+            axis = NULL;
+    }
+    return axis != NULL && m->output_count > 0;
+}
+
+/* ------------------------------------------------------------------ instances */
+
+static inlay_status make_instances(model *m, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    m->instances = calloc(m->settings.instances, sizeof *m->instances);
+    m->stats.batches = calloc(m->settings.max_batch, sizeof *m->stats.batches);
+    if (m->instances == NULL || m->stats.batches == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u instances", m->settings.instances);
+    m->stats.batch_count = m->settings.max_batch;
+    for (uint32_t n = m->settings.instances; status == INLAY_OK && n-- > 0;) {
+        instance *i = &m->instances[n];
+
+        i->job_capacity = m->settings.max_batch;
+        i->joined = calloc(m->input_count + 1u, sizeof *i->joined);
+        i->joined_bytes = calloc(m->input_count + 1u, sizeof *i->joined_bytes);
+        i->given = calloc(m->input_count + 1u, sizeof *i->given);
+        i->outputs = calloc(m->output_count + 1u, sizeof *i->outputs);
+        i->jobs = calloc(i->job_capacity, sizeof(job *));
+        if (i->joined == NULL || i->joined_bytes == NULL || i->given == NULL || i->outputs == NULL || i->jobs == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for an instance");
+        i->next = m->idle;
+        m->idle = i;
+        status = inlay_context_create(m->session, &i->context, diag);
+    }
+    return status;
+}
+
+static void destroy_instance(const model *m, instance *i)
+{
+    inlay_context_destroy(i->context);
+    for (uint32_t k = 0; i->joined != NULL && k < m->input_count; k++)
+        free(i->joined[k]);
+    free(i->joined);
+    free(i->joined_bytes);
+    free((void *)i->given);
+    free(i->outputs);
+    free((void *)i->jobs);
+}
+
+/* ------------------------------------------------------------------ warming up */
+
+/* Zeros for an input, `rows` of them where its first axis is the one that requests are joined by; other open sizes
+ * are 1. */
+static inlay_status warm_input(const model *m, uint32_t k, int64_t rows, inlay_value **out_value, inlay_diag *diag)
+{
+    const inlay_io_info *io = &m->inputs[k];
+    uint32_t rank = io->rank == INLAY_RANK_UNKNOWN ? 1 : io->rank;
+    int64_t dims[INLAY_MAX_RANK] = { 1 };
+    inlay_str *texts = NULL;
+    uint64_t count;
+    inlay_status status;
+
+    for (uint32_t d = 0; d < rank && io->rank != INLAY_RANK_UNKNOWN; d++)
+        dims[d] = io->dims[d] >= 0 ? io->dims[d] : d == 0 && m->joinable ? rows : 1;
+    if (io->dtype != INLAY_STRING)
+        return inlay_value_create(io->dtype, rank, dims, out_value, diag);
+    *out_value = NULL;
+    if (!infer_count(rank, dims, &count) || (texts = calloc(count + 1, sizeof *texts)) == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to warm up");
+    for (uint64_t n = 0; n < count; n++)
+        texts[n].data = "";
+    status = inlay_value_create_strings(rank, dims, texts, out_value, diag);
+    free(texts);
+    return status;
+}
+
+static inlay_status warm_up(const model *m, const instance *i, int64_t rows, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t k = 0; status == INLAY_OK && k < m->input_count; k++) {
+        inlay_value *value = NULL;
+
+        if (m->inputs[k].optional)
+            continue;
+        status = warm_input(m, k, rows, &value, diag);
+        if (status == INLAY_OK)
+            status = inlay_context_set_input(i->context, k, value, diag);
+        inlay_value_unref(value);
+    }
+    if (status == INLAY_OK)
+        status = inlay_context_run(i->context, NULL, diag);
+    for (uint32_t k = 0; k < m->input_count; k++)
+        (void)inlay_context_set_input(i->context, k, NULL, NULL);
+    return status;
+}
+
+/* The first run at a size plans it; here nobody waits for that. A model that zeros are wrong for runs all the same. */
+static void warm_all(const model *m)
+{
+    for (uint32_t n = 0; n < m->settings.instances; n++) {
+        if (warm_up(m, &m->instances[n], 1, NULL) != INLAY_OK)
+            return;
+        if (m->joinable && m->settings.max_batch > 1 &&
+            warm_up(m, &m->instances[n], m->settings.max_batch, NULL) != INLAY_OK)
+            return;
+    }
+}
+
+/* ------------------------------------------------------------------ from file to model */
+
+inlay_status model_load(const char *name, uint64_t version, const char *path, const model_settings *settings,
+                        const inlay_options *options, model **out_model, inlay_diag *diag)
+{
+    model *m = calloc(1, sizeof *m);
+    inlay_status status = INLAY_OK;
+
+    *out_model = NULL;
+    if (m == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for model '%s'", name);
+    atomic_init(&m->refs, 1);
+    m->settings = *settings;
+    m->number = version;
+    (void)snprintf(m->version, sizeof m->version, "%llu", (unsigned long long)version);
+    m->name = strdup(name);
+    m->path = strdup(path);
+    if (m->name == NULL || m->path == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for model '%s'", name);
+        goto done;
+    }
+    INLAY_TRY(inlay_session_create(path, options, &m->session, diag));
+    INLAY_TRY(read_io(m, diag));
+    m->joinable = is_joinable(m);
+    if (!m->joinable)
+        m->settings.max_batch = 1;
+    INLAY_TRY(make_instances(m, diag));
+    if (m->settings.warmup)
+        warm_all(m);
+    *out_model = m;
+    m = NULL;
+done:
+    model_unref(m);
+    return status;
+}
+
+model *model_ref(model *m)
+{
+    (void)atomic_fetch_add(&m->refs, 1);
+    return m;
+}
+
+void model_unref(model *m)
+{
+    if (m == NULL || atomic_fetch_sub(&m->refs, 1) != 1)
+        return;
+    for (uint32_t n = 0; m->instances != NULL && n < m->settings.instances; n++)
+        destroy_instance(m, &m->instances[n]);
+    inlay_session_destroy(m->session);
+    free(m->instances);
+    free(m->stats.batches);
+    free(m->inputs);
+    free(m->outputs);
+    free(m->name);
+    free(m->path);
+    free(m);
+}
+
+/* ------------------------------------------------------------------ requests against the model */
+
+static void format_shape(char *text, size_t bytes, uint32_t rank, const int64_t *dims)
+{
+    size_t used = (size_t)snprintf(text, bytes, "[");
+
+    for (uint32_t i = 0; i < rank && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%lld", i > 0 ? "," : "", (long long)dims[i]);
+    if (used < bytes)
+        (void)snprintf(text + used, bytes - used, "]");
+}
+
+static inlay_status check_input(const model *m, infer_tensor *t, inlay_diag *diag)
+{
+    const inlay_io_info *io;
+    char wanted[200], given[200];
+    bool fits;
+
+    t->input = inlay_session_find_input(m->session, t->name);
+    if (t->input == INLAY_NONE)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "model '%s' has no input '%s'", m->name, t->name);
+    io = &m->inputs[t->input];
+    if (io->dtype != t->dtype)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is %s, the model wants %s", t->name,
+                          datatype_name(t->dtype), datatype_name(io->dtype));
+    if (io->rank == INLAY_RANK_UNKNOWN)
+        return INLAY_OK;
+    fits = io->rank == t->rank;
+    for (uint32_t d = 0; fits && d < t->rank; d++)
+        fits = io->dims[d] < 0 || io->dims[d] == t->dims[d];
+    if (fits)
+        return INLAY_OK;
+    format_shape(wanted, sizeof wanted, io->rank, io->dims);
+    format_shape(given, sizeof given, t->rank, t->dims);
+    return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input '%s' has shape %s, the model wants %s%s", t->name, given,
+                      wanted, strstr(wanted, "-1") != NULL ? " (-1: any size)" : "");
+}
+
+static inlay_status check_outputs(const model *m, infer_request *q, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < q->output_count; i++) {
+        q->outputs[i].output = inlay_session_find_output(m->session, q->outputs[i].name);
+        if (q->outputs[i].output == INLAY_NONE)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "model '%s' has no output '%s'", m->name,
+                              q->outputs[i].name);
+    }
+    return INLAY_OK;
+}
+
+inlay_status model_check(job *j, inlay_diag *diag)
+{
+    const model *m = j->model;
+    infer_request *q = j->request;
+    uint64_t given = 0;
+
+    for (uint32_t i = 0; i < q->input_count; i++) {
+        inlay_status status = check_input(m, &q->inputs[i], diag);
+
+        if (status != INLAY_OK)
+            return status;
+        given += !m->inputs[q->inputs[i].input].optional;
+        j->bytes += q->inputs[i].bytes;
+    }
+    for (uint32_t k = 0; k < m->input_count; k++)
+        given -= !m->inputs[k].optional;
+    for (uint32_t k = 0, i; given != 0 && k < m->input_count; k++) {
+        for (i = 0; i < q->input_count && q->inputs[i].input != k; i++)
+            ;
+        if (i == q->input_count && !m->inputs[k].optional)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is missing", m->inputs[k].name);
+    }
+    j->rows = m->joinable && q->input_count > 0 ? (uint64_t)q->inputs[0].dims[0] : 1;
+    for (uint32_t i = 0; m->joinable && i < q->input_count; i++)
+        if ((uint64_t)q->inputs[i].dims[0] != j->rows)
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input '%s' has %lld rows, input '%s' has %llu",
+                              q->inputs[i].name, (long long)q->inputs[i].dims[0], q->inputs[0].name,
+                              (unsigned long long)j->rows);
+    j->level = q->priority == 0                ? m->settings.priority
+               : q->priority > PRIORITY_LEVELS ? PRIORITY_LEVELS
+                                               : (uint32_t)q->priority;
+    return check_outputs(m, q, diag);
+}

@@ -1,0 +1,99 @@
+/* serve/model.h - one version of a model that is loaded: its session, contexts to run it, its queue and its figures.
+ *
+ * Counted by references: the repository has one, each request has one, so a model that is unloaded stays until its last
+ * request is answered. */
+#ifndef SERVE_MODEL_H
+#define SERVE_MODEL_H
+#include "serve/infer.h"
+#include "serve/stats.h"
+
+typedef struct job job;
+typedef struct model model;
+
+enum { PRIORITY_LEVELS = 3 }; /* 1 = first, 2 = usual, 3 = when there is nothing else */
+
+/* How a model is served: the server's settings, over which go those of its config.yaml. */
+typedef struct model_settings {
+    uint32_t max_batch;      /* rows that requests are joined to; 1 = never */
+    uint64_t batch_delay_us; /* how long the first of them may wait for others */
+    uint32_t instances;      /* runs at once */
+    uint32_t max_queue;      /* requests that may wait */
+    uint32_t priority;       /* of requests that name none, 1 to PRIORITY_LEVELS */
+    bool warmup;
+} model_settings;
+
+/* A context, and memory for the inputs of joined requests. One run at a time. */
+typedef struct instance {
+    inlay_context *context;
+    void **joined;              /* [input_count] */
+    uint64_t *joined_bytes;     /* [input_count] room in each */
+    const infer_tensor **given; /* [input_count] scratch */
+    infer_output *outputs;      /* [output_count] scratch */
+    job **jobs;                 /* [job_capacity] of the run */
+    uint32_t job_capacity;
+    uint32_t cancel;       /* polled by the run */
+    uint32_t live;         /* jobs of the run that nobody cancelled; under the scheduler's lock */
+    struct instance *next; /* of the model's idle ones */
+} instance;
+
+/* Requests that wait, by level and arrival; under the scheduler's lock. */
+typedef struct job_queue {
+    job *first[PRIORITY_LEVELS], *last[PRIORITY_LEVELS];
+    uint32_t count;
+    uint64_t rows;
+    uint64_t used_ns; /* time that the model's runs took, for fairness */
+    bool listed;      /* among the scheduler's models that have requests */
+    model *next;
+    double run_ns, run_bytes; /* what a run takes, and the size of its inputs, smoothed; 0 = not known */
+} job_queue;
+
+struct model {
+    atomic_uint refs;
+    char *name;
+    char version[24];
+    uint64_t number; /* the version as a number */
+    char *path;      /* of the file, for the log */
+    model_settings settings;
+    inlay_session *session;
+    inlay_io_info *inputs, *outputs;
+    uint32_t input_count, output_count;
+    bool joinable; /* all inputs and outputs have one symbolic first axis */
+    instance *instances, *idle;
+    job_queue queue;
+    model_stats stats;
+};
+
+/* A request on its way. The owner sets the first part, keeps it until finish was called, and frees it after. */
+struct job {
+    model *model;
+    infer_request *request;
+    uint64_t arrived_ns;
+    uint64_t deadline_ns; /* by clock_ns(); 0 = none */
+    uint64_t rows;        /* of the first axis; model_check() sets it, and the next two */
+    uint64_t bytes;       /* of its inputs */
+    uint32_t level;
+    /* Called once, by the thread that ran it: outputs, or a failure (then outputs is NULL). */
+    void (*finish)(job *j, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count);
+    void *user;
+
+    /* The scheduler's. */
+    job *next;
+    instance *running;
+    bool queued, cancelled;
+    uint64_t started_ns, compute_ns;
+    uint64_t run_rows; /* of the run that it was part of */
+};
+
+/* Loads the file, makes the contexts and warms them up. options are the library's. */
+INLAY_NODISCARD inlay_status model_load(const char *name, uint64_t version, const char *path,
+                                        const model_settings *settings, const inlay_options *options, model **out_model,
+                                        inlay_diag *diag);
+model *model_ref(model *m);
+void model_unref(model *m); /* NULL is a no-op */
+
+/* Finds the request's inputs and outputs in the model and compares types and sizes; sets the job's rows and level. */
+INLAY_NODISCARD inlay_status model_check(job *j, inlay_diag *diag);
+
+/* Runs the instance's first `count` jobs as one, and finishes each. */
+void model_run(model *m, instance *i, uint32_t count);
+#endif

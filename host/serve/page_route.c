@@ -1,0 +1,12 @@
+/* GET /: a page that shows the models and what they do. */
+#include "serve/server.h"
+#include <string.h>
+
+extern const char serve_page[]; /* page/page.html, made by embed.cmake */
+
+void answer_page(exchange *x)
+{
+    buf_text(&x->reply, serve_page);
+    x->type = "text/html; charset=utf-8";
+    x->code = MHD_HTTP_OK;
+}

@@ -1,0 +1,322 @@
+#include "serve/repository.h"
+#include "serve/folder.h"
+#include "serve/model_config.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum entry_state { STATE_UNAVAILABLE, STATE_LOADING, STATE_READY } entry_state;
+
+typedef struct entry {
+    char *name;
+    uint64_t version;
+    entry_state state;
+    char *reason; /* NULL = none */
+    model *loaded;
+} entry;
+
+struct repository {
+    const settings *settings;
+    model_settings defaults;
+    pthread_mutex_t lock; /* of what follows; held shortly */
+    entry *entries;       /* [count] by name, then version */
+    uint32_t count;
+    pthread_mutex_t loading; /* one load at a time */
+};
+
+static model_settings default_settings(const settings *s, uint32_t runners)
+{
+    uint32_t instances = (uint32_t)settings_int(s, SET_instances);
+
+    return (model_settings){
+        .max_batch = (uint32_t)settings_int(s, SET_max_batch),
+        .batch_delay_us = (uint64_t)settings_int(s, SET_batch_delay_us),
+        .instances = instances > 0 ? instances : runners,
+        .max_queue = (uint32_t)settings_int(s, SET_max_queue),
+        .priority = 2,
+        .warmup = settings_int(s, SET_warmup) != 0,
+    };
+}
+
+inlay_status repository_open(const settings *s, uint32_t runners, repository **out_repository, inlay_diag *diag)
+{
+    repository *r = calloc(1, sizeof *r);
+    folder f;
+    inlay_status status;
+
+    *out_repository = NULL;
+    if (r == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the models");
+    r->settings = s;
+    r->defaults = default_settings(s, runners);
+    (void)pthread_mutex_init(&r->lock, NULL);
+    (void)pthread_mutex_init(&r->loading, NULL);
+    status = folder_read(s->models, &f, diag);
+    if (status != INLAY_OK) {
+        repository_close(r);
+        return status;
+    }
+    folder_deinit(&f);
+    *out_repository = r;
+    return INLAY_OK;
+}
+
+void repository_close(repository *r)
+{
+    if (r == NULL)
+        return;
+    for (uint32_t i = 0; i < r->count; i++) {
+        model_unref(r->entries[i].loaded);
+        free(r->entries[i].name);
+        free(r->entries[i].reason);
+    }
+    free(r->entries);
+    (void)pthread_mutex_destroy(&r->lock);
+    (void)pthread_mutex_destroy(&r->loading);
+    free(r);
+}
+
+/* ------------------------------------------------------------------ the list, under the lock */
+
+/* The entry of that version, made where there is none; NULL: no memory. */
+static entry *entry_of(repository *r, const char *name, uint64_t version)
+{
+    entry *more;
+    uint32_t at = 0;
+
+    for (; at < r->count; at++) {
+        int order = strcmp(r->entries[at].name, name);
+        if (order > 0 || (order == 0 && r->entries[at].version >= version))
+            break;
+    }
+    if (at < r->count && r->entries[at].version == version && strcmp(r->entries[at].name, name) == 0)
+        return &r->entries[at];
+    more = realloc(r->entries, (r->count + 1) * sizeof *more);
+    if (more == NULL)
+        return NULL;
+    r->entries = more;
+    memmove(more + at + 1, more + at, (r->count - at) * sizeof *more);
+    more[at] = (entry){ .name = strdup(name), .version = version };
+    if (more[at].name == NULL) {
+        memmove(more + at, more + at + 1, (r->count - at) * sizeof *more);
+        return NULL;
+    }
+    r->count++;
+    return &more[at];
+}
+
+/* Gives a version its state. loaded (may be NULL) is taken over; a model that was there stays if `keep`. */
+static void set_entry(repository *r, const char *name, uint64_t version, entry_state state, model *loaded, bool keep,
+                      const char *reason)
+{
+    model *old = loaded;
+    entry *e;
+
+    (void)pthread_mutex_lock(&r->lock);
+    e = entry_of(r, name, version);
+    if (e != NULL) {
+        free(e->reason);
+        e->reason = reason != NULL ? strdup(reason) : NULL;
+        old = NULL;
+        if (!keep) {
+            old = e->loaded;
+            e->loaded = loaded;
+        }
+        e->state = e->loaded != NULL ? STATE_READY : state;
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    model_unref(old);
+}
+
+model *repository_find(repository *r, const char *name, size_t name_bytes, uint64_t version)
+{
+    model *found = NULL;
+
+    (void)pthread_mutex_lock(&r->lock);
+    for (uint32_t i = 0; i < r->count; i++) {
+        const entry *e = &r->entries[i];
+
+        if (e->loaded != NULL && (version == 0 || e->version == version) && strncmp(e->name, name, name_bytes) == 0 &&
+            e->name[name_bytes] == '\0')
+            found = e->loaded; /* the last is the latest */
+    }
+    if (found != NULL)
+        (void)model_ref(found);
+    (void)pthread_mutex_unlock(&r->lock);
+    return found;
+}
+
+void repository_each(repository *r, void (*each)(void *user, const repository_entry *entry), void *user)
+{
+    static const char *const states[] = { "UNAVAILABLE", "LOADING", "READY" };
+
+    (void)pthread_mutex_lock(&r->lock);
+    for (uint32_t i = 0; i < r->count; i++) {
+        const entry *e = &r->entries[i];
+        repository_entry told = { e->name, e->version, states[e->state], e->reason != NULL ? e->reason : "",
+                                  e->loaded };
+
+        each(user, &told);
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+/* ------------------------------------------------------------------ loading */
+
+static bool is_wanted(const found_model *f, const model_config *config, uint32_t i)
+{
+    if (config->all_versions || !f->is_folder)
+        return true;
+    for (uint32_t k = 0; k < config->version_count; k++)
+        if (config->versions[k] == f->versions[i])
+            return true;
+    return config->version_count == 0 && i + 1 == f->version_count;
+}
+
+static inlay_status load_version(repository *r, const found_model *f, const model_config *config, uint64_t version,
+                                 inlay_diag *diag)
+{
+    inlay_options *options = NULL;
+    model *loaded = NULL;
+    char path[4200];
+    inlay_status status;
+
+    (void)snprintf(path, sizeof path, f->is_folder ? "%s/%llu/model.onnx" : "%s", f->path, (unsigned long long)version);
+    set_entry(r, f->name, version, STATE_LOADING, NULL, true, NULL);
+    INLAY_TRY(settings_options(r->settings, &options, diag));
+    INLAY_TRY(model_config_apply(config, options, diag));
+    INLAY_TRY(model_load(f->name, version, path, &config->settings, options, &loaded, diag));
+    if (config->asks_to_join && !loaded->joinable) {
+        model_unref(loaded);
+        loaded = NULL;
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                            "max_batch: its inputs and outputs do not share a symbolic first axis");
+    }
+done:
+    inlay_options_destroy(options);
+    if (status == INLAY_OK)
+        set_entry(r, f->name, version, STATE_READY, loaded, false, NULL);
+    else
+        set_entry(r, f->name, version, STATE_UNAVAILABLE, NULL, true, diag->text);
+    return status;
+}
+
+/* Loads the versions that are wanted and drops the others. The first failure is told; the rest is tried all the same.
+ */
+static inlay_status load_model(repository *r, const found_model *f, inlay_diag *diag)
+{
+    model_config config = { .settings = r->defaults };
+    char path[4200];
+    inlay_status status = INLAY_OK;
+    uint32_t wanted = 0;
+
+    (void)snprintf(path, sizeof path, "%s/config.yaml", f->path);
+    if (f->is_folder)
+        status = model_config_read(path, &config, diag);
+    if (status != INLAY_OK) {
+        set_entry(r, f->name, f->versions[f->version_count - 1], STATE_UNAVAILABLE, NULL, true, diag->text);
+        model_config_deinit(&config);
+        return status;
+    }
+    for (uint32_t i = 0; i < f->version_count; i++) {
+        inlay_diag own = INLAY_DIAG_INIT;
+        inlay_status one;
+
+        if (!is_wanted(f, &config, i)) {
+            set_entry(r, f->name, f->versions[i], STATE_UNAVAILABLE, NULL, false, "not among the versions to load");
+            continue;
+        }
+        wanted++;
+        one = load_version(r, f, &config, f->versions[i], &own);
+        if (one != INLAY_OK && status == INLAY_OK)
+            status = inlay_fail(diag, one, "model '%s', version %llu: %s", f->name, (unsigned long long)f->versions[i],
+                                own.text);
+    }
+    model_config_deinit(&config);
+    if (status == INLAY_OK && wanted == 0)
+        status = inlay_fail(diag, INLAY_NOT_FOUND, "model '%s' has none of the versions that %s names", f->name, path);
+    return status;
+}
+
+uint32_t repository_load_all(repository *r)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint32_t ready = 0;
+    folder f;
+
+    if (folder_read(r->settings->models, &f, &diag) != INLAY_OK) {
+        (void)fprintf(stderr, "inlay-serve: %s\n", diag.text);
+        return 0;
+    }
+    (void)pthread_mutex_lock(&r->loading);
+    for (uint32_t i = 0; i < f.count; i++)
+        if (load_model(r, &f.models[i], &diag) != INLAY_OK)
+            (void)fprintf(stderr, "inlay-serve: %s\n", diag.text);
+    (void)pthread_mutex_unlock(&r->loading);
+    folder_deinit(&f);
+    (void)pthread_mutex_lock(&r->lock);
+    for (uint32_t i = 0; i < r->count; i++)
+        ready += r->entries[i].loaded != NULL;
+    (void)pthread_mutex_unlock(&r->lock);
+    return ready;
+}
+
+/* Versions that are gone from the folder. */
+static void drop_missing(repository *r, const char *name, const found_model *f)
+{
+    uint64_t gone[CONFIG_MAX_VERSIONS];
+    uint32_t gone_count = 0;
+
+    (void)pthread_mutex_lock(&r->lock);
+    for (uint32_t i = 0; i < r->count; i++) {
+        bool there = strcmp(r->entries[i].name, name) != 0;
+
+        for (uint32_t k = 0; !there && f != NULL && k < f->version_count; k++)
+            there = f->versions[k] == r->entries[i].version;
+        if (!there && gone_count < CONFIG_MAX_VERSIONS)
+            gone[gone_count++] = r->entries[i].version;
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    for (uint32_t i = 0; i < gone_count; i++)
+        set_entry(r, name, gone[i], STATE_UNAVAILABLE, NULL, false, "unloaded");
+}
+
+inlay_status repository_load(repository *r, const char *name, inlay_diag *diag)
+{
+    const found_model *found = NULL;
+    folder f;
+    inlay_status status = folder_read(r->settings->models, &f, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    for (uint32_t i = 0; i < f.count; i++)
+        if (strcmp(f.models[i].name, name) == 0)
+            found = &f.models[i];
+    if (found == NULL) {
+        status = inlay_fail(diag, INLAY_NOT_FOUND, "there is no model '%s' in the repository", name);
+    } else {
+        (void)pthread_mutex_lock(&r->loading);
+        status = load_model(r, found, diag);
+        if (status == INLAY_OK)
+            drop_missing(r, name, found);
+        (void)pthread_mutex_unlock(&r->loading);
+    }
+    folder_deinit(&f);
+    return status;
+}
+
+inlay_status repository_unload(repository *r, const char *name, inlay_diag *diag)
+{
+    bool known = false;
+
+    (void)pthread_mutex_lock(&r->lock);
+    for (uint32_t i = 0; !known && i < r->count; i++)
+        known = strcmp(r->entries[i].name, name) == 0;
+    (void)pthread_mutex_unlock(&r->lock);
+    if (!known)
+        return inlay_fail(diag, INLAY_NOT_FOUND, "there is no model '%s' in the repository", name);
+    (void)pthread_mutex_lock(&r->loading);
+    drop_missing(r, name, NULL);
+    (void)pthread_mutex_unlock(&r->loading);
+    return INLAY_OK;
+}

@@ -1,0 +1,42 @@
+/* serve/repository.h - the folder of models, which of them are loaded, and how that changes.
+ *
+ * MODELS is one file, or a folder of
+ *     NAME.onnx                    model NAME, version 1
+ *     NAME/VERSION/model.onnx      model NAME; VERSION is a number
+ *     NAME/config.yaml             its settings, see model_config.h
+ * A name has letters, digits, '.', '_' and '-', and does not begin with '.'. Names from requests are compared with what
+ * the folder holds and never become part of a path. */
+#ifndef SERVE_REPOSITORY_H
+#define SERVE_REPOSITORY_H
+#include "serve/model.h"
+#include "serve/settings.h"
+
+typedef struct repository repository;
+
+/* runners: how many instances a model has whose settings do not say. */
+INLAY_NODISCARD inlay_status repository_open(const settings *s, uint32_t runners, repository **out_repository,
+                                             inlay_diag *diag);
+/* Unloads everything; no request may be left. NULL is a no-op. */
+void repository_close(repository *r);
+
+/* Loads all models; each that cannot be loaded is a line on stderr. Returns how many versions are ready. */
+uint32_t repository_load_all(repository *r);
+/* Reads the folder again for this model and loads the versions that its config asks for, in place of those that are
+ * loaded. Where one fails the old one stays. Takes a while, one call at a time. INLAY_NOT_FOUND: there is none. */
+INLAY_NODISCARD inlay_status repository_load(repository *r, const char *name, inlay_diag *diag);
+INLAY_NODISCARD inlay_status repository_unload(repository *r, const char *name, inlay_diag *diag);
+
+/* A reference to the model, or NULL. version 0 = the latest that is loaded. Any thread. */
+model *repository_find(repository *r, const char *name, size_t name_bytes, uint64_t version);
+
+/* What the index tells. */
+typedef struct repository_entry {
+    const char *name;
+    uint64_t version;   /* 0: not known, the model could not be read */
+    const char *state;  /* "READY", "LOADING", "UNAVAILABLE" */
+    const char *reason; /* "" or why it is not ready */
+    model *loaded;      /* borrowed; NULL unless ready */
+} repository_entry;
+/* Calls each for every version known, in the order of names; the repository is locked meanwhile. */
+void repository_each(repository *r, void (*each)(void *user, const repository_entry *entry), void *user);
+#endif

@@ -1,0 +1,107 @@
+#include "serve/route.h"
+#include <stdbool.h>
+#include <string.h>
+
+const char *route_method(route_kind kind)
+{
+    static const char *const methods[ROUTE_COUNT] = {
+#define ROUTE_METHOD(name, method, token) method,
+        ROUTE_LIST(ROUTE_METHOD)
+#undef ROUTE_METHOD
+    };
+    return methods[kind];
+}
+
+int route_access(route_kind kind)
+{
+    static const int tokens[ROUTE_COUNT] = {
+#define ROUTE_TOKEN(name, method, token) token,
+        ROUTE_LIST(ROUTE_TOKEN)
+#undef ROUTE_TOKEN
+    };
+    return tokens[kind];
+}
+
+/* The path behind a part that it begins with, or NULL. */
+static const char *after(const char *path, const char *part)
+{
+    size_t n = strlen(part);
+
+    return strncmp(path, part, n) == 0 ? path + n : NULL;
+}
+
+static route_kind of_model(const char *rest)
+{
+    if (*rest == '\0')
+        return ROUTE_MODEL;
+    if (strcmp(rest, "/ready") == 0)
+        return ROUTE_MODEL_READY;
+    if (strcmp(rest, "/infer") == 0)
+        return ROUTE_INFER;
+    return strcmp(rest, "/stats") == 0 ? ROUTE_STATS : ROUTE_NONE;
+}
+
+/* The digits of a version, as a number. */
+static const char *read_version(const char *text, uint64_t *out)
+{
+    uint64_t number = 0;
+    int digits = 0;
+
+    for (; *text >= '0' && *text <= '9' && digits < 18; text++, digits++)
+        number = number * 10 + (uint64_t)(*text - '0');
+    *out = number;
+    return digits > 0 && number > 0 && (*text == '/' || *text == '\0') ? text : NULL;
+}
+
+static route model_route(const char *path)
+{
+    route r = { .name = path, .name_bytes = strcspn(path, "/") };
+    const char *rest = path + r.name_bytes, *versions = after(rest, "/versions/");
+
+    if (strcmp(path, "stats") == 0)
+        return (route){ .kind = ROUTE_STATS };
+    if (r.name_bytes == 0)
+        return (route){ .kind = ROUTE_NONE };
+    if (versions != NULL)
+        rest = read_version(versions, &r.version);
+    r.kind = rest != NULL ? of_model(rest) : ROUTE_NONE;
+    return r;
+}
+
+static route repository_route(const char *path)
+{
+    route r = { .kind = ROUTE_NONE };
+    const char *model = after(path, "models/");
+
+    if (strcmp(path, "index") == 0)
+        r.kind = ROUTE_INDEX;
+    if (model == NULL)
+        return r;
+    r.name = model;
+    r.name_bytes = strcspn(model, "/");
+    if (r.name_bytes > 0)
+        r.kind = strcmp(model + r.name_bytes, "/load") == 0     ? ROUTE_LOAD
+                 : strcmp(model + r.name_bytes, "/unload") == 0 ? ROUTE_UNLOAD
+                                                                : ROUTE_NONE;
+    return r;
+}
+
+route route_find(const char *path)
+{
+    static const struct {
+        const char *path;
+        route_kind kind;
+    } plain[] = { { "/", ROUTE_PAGE },      { "/metrics", ROUTE_METRICS },     { "/v2", ROUTE_SERVER },
+                  { "/v2/", ROUTE_SERVER }, { "/v2/health/live", ROUTE_LIVE }, { "/v2/health/ready", ROUTE_READY } };
+    const char *rest = after(path, "/v2/models/");
+
+    if (rest != NULL)
+        return model_route(rest);
+    rest = after(path, "/v2/repository/");
+    if (rest != NULL)
+        return repository_route(rest);
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
+        if (strcmp(path, plain[i].path) == 0)
+            return (route){ .kind = plain[i].kind };
+    return (route){ .kind = ROUTE_NONE };
+}

@@ -1,0 +1,42 @@
+/* serve/route.h - what a path means. */
+#ifndef SERVE_ROUTE_H
+#define SERVE_ROUTE_H
+#include <stddef.h>
+#include <stdint.h>
+
+/* X(NAME, methods, needs a token) */
+#define ROUTE_LIST(X)                                                                                                  \
+    X(NONE, "", 0)                                                                                                     \
+    X(PAGE, "GET", 1)                                                                                                  \
+    X(METRICS, "GET", 1)                                                                                               \
+    X(LIVE, "GET", 0)                                                                                                  \
+    X(READY, "GET", 0)                                                                                                 \
+    X(SERVER, "GET", 1)                                                                                                \
+    X(MODEL, "GET", 1)                                                                                                 \
+    X(MODEL_READY, "GET", 0)                                                                                           \
+    X(INFER, "POST", 1)                                                                                                \
+    X(STATS, "GET", 1)                                                                                                 \
+    X(INDEX, "POST", 1)                                                                                                \
+    X(LOAD, "POST", 2)                                                                                                 \
+    X(UNLOAD, "POST", 2)
+typedef enum route_kind {
+#define ROUTE_ENUM(name, methods, token) ROUTE_##name,
+    ROUTE_LIST(ROUTE_ENUM)
+#undef ROUTE_ENUM
+        ROUTE_COUNT
+} route_kind;
+
+typedef struct route {
+    route_kind kind;
+    const char *name; /* [name_bytes] of the model, in the path; NULL = none */
+    size_t name_bytes;
+    uint64_t version; /* 0 = none given */
+} route;
+
+/* What the path means; ROUTE_NONE: nothing. */
+route route_find(const char *path);
+/* "GET" or "POST". */
+const char *route_method(route_kind kind);
+/* Who may: 0 = anybody, 1 = who has a token, if tokens are asked for, 2 = who has a token to administer. */
+int route_access(route_kind kind);
+#endif

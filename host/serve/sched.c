@@ -1,0 +1,444 @@
+#include "serve/sched.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+enum { QUICK_NS = 300000 }; /* runs up to here happen on the thread that received the request */
+
+struct sched {
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    pthread_t *threads;
+    uint32_t thread_count; /* running */
+    uint32_t runners;      /* runs at once */
+    uint32_t active;
+    uint32_t waiting; /* threads that sleep */
+    model *models;    /* that have requests, by queue.next */
+    bool stop;
+};
+
+/* ------------------------------------------------------------------ queues, under the lock */
+
+static void list_model(sched *s, model *m)
+{
+    uint64_t least = UINT64_MAX;
+
+    if (m->queue.listed)
+        return;
+    /* Who had nothing to do has saved nothing up: it starts level with those that are waiting. */
+    for (const model *other = s->models; other != NULL; other = other->queue.next)
+        least = other->queue.used_ns < least ? other->queue.used_ns : least;
+    if (least != UINT64_MAX && m->queue.used_ns < least)
+        m->queue.used_ns = least;
+    m->queue.listed = true;
+    m->queue.next = s->models;
+    s->models = m;
+}
+
+static void unlist_model(sched *s, model *m)
+{
+    model **at = &s->models;
+
+    while (*at != m)
+        at = &(*at)->queue.next;
+    *at = m->queue.next;
+    m->queue.listed = false;
+}
+
+static void push(sched *s, job *j)
+{
+    job_queue *q = &j->model->queue;
+    uint32_t level = j->level - 1;
+
+    j->next = NULL;
+    if (q->last[level] != NULL)
+        q->last[level]->next = j;
+    else
+        q->first[level] = j;
+    q->last[level] = j;
+    q->count++;
+    q->rows += j->rows;
+    j->queued = true;
+    list_model(s, j->model);
+}
+
+/* Takes a job out; before is the one in front of it, NULL = it is the first of its level. */
+static void take(sched *s, job *j, job *before)
+{
+    job_queue *q = &j->model->queue;
+    uint32_t level = j->level - 1;
+
+    if (before != NULL)
+        before->next = j->next;
+    else
+        q->first[level] = j->next;
+    if (q->last[level] == j)
+        q->last[level] = before;
+    q->count--;
+    q->rows -= j->rows;
+    j->queued = false;
+    j->next = NULL;
+    if (q->count == 0)
+        unlist_model(s, j->model);
+}
+
+static job *first_job(const model *m)
+{
+    for (uint32_t level = 0; level < PRIORITY_LEVELS; level++)
+        if (m->queue.first[level] != NULL)
+            return m->queue.first[level];
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ who is next, under the lock */
+
+/* When the model's requests may run: 0 = now. */
+static uint64_t ready_at(const model *m)
+{
+    uint64_t oldest = UINT64_MAX;
+
+    if (m->settings.max_batch <= 1 || m->settings.batch_delay_us == 0 || m->queue.rows >= m->settings.max_batch)
+        return 0;
+    for (uint32_t level = 0; level < PRIORITY_LEVELS; level++)
+        if (m->queue.first[level] != NULL && m->queue.first[level]->arrived_ns < oldest)
+            oldest = m->queue.first[level]->arrived_ns;
+    return oldest + m->settings.batch_delay_us * 1000;
+}
+
+/* The model to run next; NULL: none, and none before *out_wake_at. */
+static model *pick(sched *s, uint64_t now, uint64_t *out_wake_at)
+{
+    model *best = NULL;
+    uint32_t best_level = UINT32_MAX;
+
+    *out_wake_at = UINT64_MAX;
+    for (model *m = s->models; m != NULL; m = m->queue.next) {
+        uint64_t at;
+        uint32_t level;
+
+        if (m->idle == NULL)
+            continue;
+        at = ready_at(m);
+        if (at > now) {
+            *out_wake_at = at < *out_wake_at ? at : *out_wake_at;
+            continue;
+        }
+        level = first_job(m)->level;
+        if (best == NULL || level < best_level || (level == best_level && m->queue.used_ns < best->queue.used_ns)) {
+            best = m;
+            best_level = level;
+        }
+    }
+    return best;
+}
+
+static const infer_tensor *same_input(const infer_request *q, uint32_t input)
+{
+    for (uint32_t i = 0; i < q->input_count; i++)
+        if (q->inputs[i].input == input)
+            return &q->inputs[i];
+    return NULL;
+}
+
+/* Whether two requests differ in nothing but their rows. */
+static bool joins(const job *a, const job *b)
+{
+    if (a->rows == 0 || b->rows == 0 || a->request->input_count != b->request->input_count)
+        return false;
+    for (uint32_t i = 0; i < a->request->input_count; i++) {
+        const infer_tensor *x = &a->request->inputs[i], *y = same_input(b->request, x->input);
+
+        if (y == NULL || x->rank != y->rank || memcmp(x->dims + 1, y->dims + 1, (x->rank - 1) * sizeof x->dims[0]) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Takes the first request of the model, and those that can be joined to it. */
+static uint32_t fill(sched *s, model *m, instance *i)
+{
+    uint32_t count = 0;
+    uint64_t rows = 0;
+
+    for (uint32_t level = 0; level < PRIORITY_LEVELS; level++) {
+        job *before = NULL;
+
+        for (job *j = m->queue.first[level], *after; j != NULL; j = after) {
+            after = j->next;
+            if (count == i->job_capacity)
+                break;
+            if (count == 0 || (rows + j->rows <= m->settings.max_batch && joins(i->jobs[0], j))) {
+                rows += j->rows;
+                i->jobs[count++] = j;
+                take(s, j, before);
+                j->running = i;
+            } else {
+                before = j;
+            }
+        }
+    }
+    i->cancel = 0;
+    i->live = count;
+    return count;
+}
+
+static instance *take_instance(sched *s, model *m)
+{
+    instance *i = m->idle;
+
+    m->idle = i->next;
+    s->active++;
+    return i;
+}
+
+static double smooth(double mean, double value)
+{
+    return mean == 0 ? value : mean + (value - mean) / 8;
+}
+
+/* After a run of so many bytes of inputs. */
+static void give_instance(sched *s, model *m, instance *i, uint64_t ns, uint64_t bytes)
+{
+    i->next = m->idle;
+    m->idle = i;
+    m->queue.used_ns += ns;
+    m->queue.run_ns = smooth(m->queue.run_ns, (double)ns);
+    m->queue.run_bytes = smooth(m->queue.run_bytes, (double)bytes);
+    s->active--;
+}
+
+/* ------------------------------------------------------------------ threads */
+
+/* Runs what pick() chose; the lock is held before and after. */
+static void run_model(sched *s, model *m)
+{
+    instance *i = take_instance(s, m);
+    uint32_t count = fill(s, m, i);
+    uint64_t start, bytes = 0;
+
+    for (uint32_t n = 0; n < count; n++)
+        bytes += i->jobs[n]->bytes;
+    (void)model_ref(m); /* the jobs' own end with them */
+    if (s->models != NULL && s->waiting > 0 && s->active < s->runners)
+        (void)pthread_cond_signal(&s->work);
+    (void)pthread_mutex_unlock(&s->lock);
+    start = clock_ns();
+    model_run(m, i, count);
+    (void)pthread_mutex_lock(&s->lock);
+    give_instance(s, m, i, clock_ns() - start, bytes);
+    (void)pthread_mutex_unlock(&s->lock);
+    model_unref(m); /* may destroy it, which takes a while */
+    (void)pthread_mutex_lock(&s->lock);
+}
+
+static void sleep_until(sched *s, uint64_t at)
+{
+    struct timespec t = { .tv_sec = (time_t)(at / 1000000000u), .tv_nsec = (long)(at % 1000000000u) };
+
+    s->waiting++;
+    if (at == UINT64_MAX)
+        (void)pthread_cond_wait(&s->work, &s->lock);
+    else
+        (void)pthread_cond_timedwait(&s->work, &s->lock, &t);
+    s->waiting--;
+}
+
+static void *runner(void *user)
+{
+    sched *s = user;
+
+    (void)prctl(PR_SET_TIMERSLACK, 1000); /* delays are in microseconds */
+    (void)pthread_mutex_lock(&s->lock);
+    while (!s->stop) {
+        uint64_t wake_at = UINT64_MAX;
+        model *m = s->active < s->runners ? pick(s, clock_ns(), &wake_at) : NULL;
+
+        if (m != NULL)
+            run_model(s, m);
+        else
+            sleep_until(s, wake_at);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+inlay_status sched_create(uint32_t runners, sched **out_sched, inlay_diag *diag)
+{
+    sched *s = calloc(1, sizeof *s);
+    pthread_condattr_t by_monotonic;
+
+    *out_sched = NULL;
+    if (s == NULL || (s->threads = calloc(runners, sizeof *s->threads)) == NULL) {
+        free(s);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u runners", runners);
+    }
+    (void)pthread_mutex_init(&s->lock, NULL);
+    (void)pthread_condattr_init(&by_monotonic);
+    (void)pthread_condattr_setclock(&by_monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&s->work, &by_monotonic);
+    (void)pthread_condattr_destroy(&by_monotonic);
+    s->runners = runners;
+    while (s->thread_count < runners && pthread_create(&s->threads[s->thread_count], NULL, runner, s) == 0)
+        s->thread_count++;
+    if (s->thread_count < runners) {
+        sched_destroy(s);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot start %u threads", runners);
+    }
+    *out_sched = s;
+    return INLAY_OK;
+}
+
+void sched_destroy(sched *s)
+{
+    if (s == NULL)
+        return;
+    (void)pthread_mutex_lock(&s->lock);
+    s->stop = true;
+    (void)pthread_cond_broadcast(&s->work);
+    (void)pthread_mutex_unlock(&s->lock);
+    for (uint32_t i = 0; i < s->thread_count; i++)
+        (void)pthread_join(s->threads[i], NULL);
+    (void)pthread_cond_destroy(&s->work);
+    (void)pthread_mutex_destroy(&s->lock);
+    free(s->threads);
+    free(s);
+}
+
+/* ------------------------------------------------------------------ requests */
+
+/* Nothing would be gained by waiting, and the run is shorter than waking a thread for it. */
+static bool is_quick(const sched *s, const job *j)
+{
+    const model *m = j->model;
+    double larger = m->queue.run_bytes > 0 ? (double)j->bytes / m->queue.run_bytes : 1;
+
+    return m->idle != NULL && s->models == NULL && s->active < s->runners && m->queue.run_ns > 0 &&
+           m->queue.run_ns * (larger > 1 ? larger : 1) < QUICK_NS &&
+           (m->settings.max_batch <= 1 || m->settings.batch_delay_us == 0);
+}
+
+sched_answer sched_submit(sched *s, job *j, void (*suspend)(void *user), void *user)
+{
+    model *m = j->model;
+    instance *i;
+
+    (void)pthread_mutex_lock(&s->lock);
+    if (is_quick(s, j)) {
+        uint64_t start = clock_ns(), bytes = j->bytes;
+
+        i = take_instance(s, m);
+        i->jobs[0] = j;
+        i->cancel = 0;
+        i->live = 1;
+        j->running = i;
+        (void)model_ref(m);
+        (void)pthread_mutex_unlock(&s->lock);
+        model_run(m, i, 1);
+        (void)pthread_mutex_lock(&s->lock);
+        give_instance(s, m, i, clock_ns() - start, bytes);
+        if (s->models != NULL && s->waiting > 0)
+            (void)pthread_cond_signal(&s->work);
+        (void)pthread_mutex_unlock(&s->lock);
+        model_unref(m);
+        return SCHED_DONE;
+    }
+    if (m->queue.count >= m->settings.max_queue) {
+        (void)pthread_mutex_unlock(&s->lock);
+        return SCHED_FULL;
+    }
+    suspend(user);
+    push(s, j);
+    if (s->waiting > 0)
+        (void)pthread_cond_signal(&s->work);
+    (void)pthread_mutex_unlock(&s->lock);
+    return SCHED_QUEUED;
+}
+
+bool sched_cancel(sched *s, job *j)
+{
+    bool waited;
+    job *before = NULL;
+
+    (void)pthread_mutex_lock(&s->lock);
+    waited = j->queued;
+    if (waited) {
+        for (job *k = j->model->queue.first[j->level - 1]; k != j; k = k->next)
+            before = k;
+        take(s, j, before);
+    } else if (j->running != NULL && !j->cancelled && --j->running->live == 0) {
+        __atomic_store_n(&j->running->cancel, 1, __ATOMIC_RELAXED);
+    }
+    j->cancelled = true;
+    (void)pthread_mutex_unlock(&s->lock);
+    return waited;
+}
+
+static void finish_late(job *j)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)inlay_fail(&diag, INLAY_DEADLINE_EXCEEDED, "the request's time was up before it could run");
+    j->started_ns = clock_ns();
+    j->finish(j, &diag, NULL, 0);
+}
+
+void sched_expire(sched *s)
+{
+    uint64_t now = clock_ns();
+    job *late = NULL;
+
+    (void)pthread_mutex_lock(&s->lock);
+    for (model *m = s->models, *next_model; m != NULL; m = next_model) {
+        next_model = m->queue.next;
+        for (uint32_t level = 0; level < PRIORITY_LEVELS; level++) {
+            job *before = NULL;
+
+            for (job *j = m->queue.first[level], *after; j != NULL; j = after) {
+                after = j->next;
+                if (j->deadline_ns == 0 || j->deadline_ns > now) {
+                    before = j;
+                    continue;
+                }
+                take(s, j, before);
+                j->next = late;
+                late = j;
+            }
+        }
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    for (job *after; late != NULL; late = after) {
+        after = late->next;
+        finish_late(late);
+    }
+}
+
+uint32_t sched_queued(sched *s, const model *m)
+{
+    uint32_t count;
+
+    (void)pthread_mutex_lock(&s->lock);
+    count = m->queue.count;
+    (void)pthread_mutex_unlock(&s->lock);
+    return count;
+}
+
+uint32_t sched_running(sched *s)
+{
+    uint32_t count;
+
+    (void)pthread_mutex_lock(&s->lock);
+    count = s->active;
+    (void)pthread_mutex_unlock(&s->lock);
+    return count;
+}
+
+uint32_t sched_retry_after(sched *s, const model *m)
+{
+    double seconds;
+
+    (void)pthread_mutex_lock(&s->lock);
+    seconds = m->queue.count * m->queue.run_ns / 1e9 / m->settings.instances;
+    (void)pthread_mutex_unlock(&s->lock);
+    return seconds < 1 ? 1 : seconds > 60 ? 60 : (uint32_t)seconds + 1;
+}

@@ -1,0 +1,118 @@
+/* serve/server.h - what the parts of the server share, and one request over HTTP from its first byte to its last. */
+#ifndef SERVE_SERVER_H
+#define SERVE_SERVER_H
+#include "serve/repository.h"
+#include "serve/route.h"
+#include "serve/json.h"
+#include "serve/sched.h"
+#include "serve/tokens.h"
+#include <microhttpd.h>
+#include <pthread.h>
+
+typedef struct exchange exchange;
+typedef struct peer peer;
+typedef struct watch watch;
+typedef struct keeper keeper;
+typedef struct grpc grpc;
+
+typedef struct server {
+    const settings *settings;
+    repository *repository;
+    sched *sched;
+    watch *watch;
+    keeper *keeper;
+    grpc *grpc; /* NULL: not served */
+    tokens tokens, admin_tokens;
+    atomic_bool ready;    /* all models are loaded, and no SIGTERM yet */
+    atomic_bool draining; /* answers end their connections */
+    atomic_bool refusing; /* no inference is taken any more */
+    atomic_uint connections, exchanges;
+    atomic_uint suspended;             /* exchanges that sleep */
+    atomic_uint_fast64_t answers[6];   /* by the first digit of their code */
+    atomic_uint_fast64_t copied_bytes; /* of tensors that could not stay where they arrived */
+    uint64_t max_body_bytes, max_header_bytes, receive_ns, timeout_ns;
+    int access_log; /* -1 = none */
+    uint64_t started_ns;
+} server;
+
+struct exchange {
+    server *server;
+    struct MHD_Connection *connection;
+    peer *peer;
+    const char *method;
+    char path[384];
+    route route;
+    uint64_t arrived_ns; /* its header */
+
+    char *memory, *body; /* memory is owned, body lies in it so that the tensors behind the JSON are aligned */
+    size_t body_bytes, body_room;
+    size_t json_bytes; /* Inference-Header-Content-Length; SIZE_MAX = none */
+
+    infer_request request;
+    job job;
+    bool suspended; /* waits for another thread */
+    exchange *next_watched, *previous_watched;
+    bool watched;
+    exchange *next_kept; /* the keeper's */
+
+    int code; /* of the answer; 0 = none yet */
+    buf reply;
+    const char *type; /* Content-Type */
+    size_t reply_json_bytes;
+    uint32_t retry_after;                    /* seconds; 0 = not said */
+    uint64_t queue_ns, compute_ns, run_rows; /* for the log */
+};
+
+/* ------------------------------------------------------------------ exchange.c */
+
+/* What libmicrohttpd calls. */
+enum MHD_Result exchange_handle(void *user, struct MHD_Connection *mhd, const char *url, const char *method,
+                                const char *version, const char *data, size_t *data_bytes, void **memory);
+void exchange_completed(void *user, struct MHD_Connection *mhd, void **memory, enum MHD_RequestTerminationCode how);
+
+/* Answers with {"error": text}. */
+void exchange_fail(exchange *x, int code, const char *text);
+/* The same for a failure of the library. */
+void exchange_fail_diag(exchange *x, const inlay_diag *diag);
+/* Sends the request's connection to sleep until exchange_wake(). */
+void exchange_suspend(exchange *x);
+void exchange_wake(exchange *x);
+
+/* ------------------------------------------------------------------ what routes do: set code and reply, or suspend */
+
+void answer_infer(exchange *x);  /* infer_route.c */
+void answer_server(exchange *x); /* info_route.c */
+void answer_model(exchange *x);
+void answer_model_ready(exchange *x);
+void answer_index(exchange *x);
+void answer_stats(exchange *x);      /* stats_route.c */
+void answer_metrics(exchange *x);    /* metrics_route.c */
+void answer_page(exchange *x);       /* page_route.c */
+void answer_repository(exchange *x); /* keeper.c */
+
+/* ------------------------------------------------------------------ watch.c */
+
+/* A thread that looks after slow and lost clients: it closes connections that take too long to send or to read, cancels
+ * requests whose client is gone, and ends those whose time is up. */
+INLAY_NODISCARD inlay_status watch_create(server *s, watch **out_watch, inlay_diag *diag);
+void watch_destroy(watch *w);
+/* Connections: made and gone, and whose turn it is: ours (busy) or the client's, from now on. */
+void watch_connection(void *user, struct MHD_Connection *mhd, void **socket_context,
+                      enum MHD_ConnectionNotificationCode what);
+void watch_busy(peer *c, bool busy);
+/* Requests that run or wait to run. */
+void watch_add(watch *w, exchange *x);
+void watch_remove(watch *w, exchange *x);
+/* Cancels all requests that still run. */
+void watch_cancel_all(watch *w);
+
+/* ------------------------------------------------------------------ keeper.c */
+
+/* The thread that loads and unloads models on request. */
+INLAY_NODISCARD inlay_status keeper_create(server *s, keeper **out_keeper, inlay_diag *diag);
+void keeper_destroy(keeper *k);
+
+/* ------------------------------------------------------------------ access_log.c */
+
+void access_log_write(const exchange *x);
+#endif

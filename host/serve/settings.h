@@ -1,0 +1,38 @@
+/* serve/settings.h - settings of the server, and of the library for its models, from files, environment and flags. */
+#ifndef SERVE_SETTINGS_H
+#define SERVE_SETTINGS_H
+#include "inlay/inlay.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum {
+#define SETTING(name, kind, default_value, min, max, doc) SET_##name,
+#include "serve/settings.def"
+#undef SETTING
+    SETTING_COUNT
+};
+
+/* A flag for the library, to be set anew for each model. */
+typedef struct library_flag {
+    char *name, *value, *flag;
+} library_flag;
+
+typedef struct settings {
+    char *text[SETTING_COUNT]; /* as set; NULL = the default */
+    uint32_t source[SETTING_COUNT];
+    const char *models; /* the argument */
+    const char *config_file, *serve_config;
+    bool no_config, verbose;
+    atomic_bool stop; /* models that are being loaded need not be finished */
+    library_flag *flags;
+    uint32_t flag_count;
+} settings;
+
+/* Reads all sources. What is wrong ends the process with a line and exit code 2; --help and --version end it with 0. */
+void settings_parse(settings *s, int argc, char **argv);
+void settings_deinit(settings *s);
+const char *settings_text(const settings *s, int setting);
+int64_t settings_int(const settings *s, int setting);
+/* New options of the library as they are set, for one model. */
+INLAY_NODISCARD inlay_status settings_options(const settings *s, inlay_options **out_options, inlay_diag *diag);
+#endif

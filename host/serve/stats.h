@@ -1,0 +1,65 @@
+/* serve/stats.h - what a model's requests took: counters that any thread adds to without a lock. */
+#ifndef SERVE_STATS_H
+#define SERVE_STATS_H
+#include "inlay/status.h"
+#include <stdatomic.h>
+#include <stdint.h>
+#include <time.h>
+
+/* Why a request got no result; the label `reason` of inlay_request_errors_total. */
+#define STATS_ERROR_LIST(X)                                                                                            \
+    X(INVALID, "invalid", "the request itself is wrong")                                                               \
+    X(REJECTED, "rejected", "the queue was full, or the server is going down")                                         \
+    X(DEADLINE, "deadline", "its time was up")                                                                         \
+    X(CANCELLED, "cancelled", "the client went away")                                                                  \
+    X(FAILED, "failed", "the run failed")
+enum {
+#define STATS_ERROR_ENUM(name, label, doc) STATS_##name,
+    STATS_ERROR_LIST(STATS_ERROR_ENUM)
+#undef STATS_ERROR_ENUM
+        STATS_ERROR_COUNT
+};
+
+enum { STATS_BUCKETS = 18, STATS_BATCH_BUCKETS = 12 };
+/* Upper bounds of the histograms of time, in nanoseconds; the last bucket has none. */
+extern const uint64_t stats_bounds_ns[STATS_BUCKETS];
+
+typedef struct stats_time {
+    atomic_uint_fast64_t count, ns;
+    atomic_uint_fast64_t buckets[STATS_BUCKETS + 1];
+} stats_time;
+
+/* Runs of one number of rows. */
+typedef struct stats_batch {
+    atomic_uint_fast64_t count, input_ns, infer_ns, output_ns;
+} stats_batch;
+
+typedef struct model_stats {
+    stats_time request; /* that succeeded: from its arrival to its answer */
+    stats_time queue;   /* of those that ran */
+    stats_time compute; /* of runs */
+    atomic_uint_fast64_t errors[STATS_ERROR_COUNT];
+    atomic_uint_fast64_t fail_ns;
+    atomic_uint_fast64_t rows;                                               /* of requests that succeeded */
+    atomic_uint_fast64_t input_ns, output_ns;                                /* of runs, besides the model's own time */
+    atomic_uint_fast64_t last_ms;                                            /* when the last run ended, since 1970 */
+    atomic_uint_fast64_t batch_rows, batch_buckets[STATS_BATCH_BUCKETS + 1]; /* rows of runs: 1, 2, 4 ... */
+    stats_batch *batches; /* [batch_count] runs of 1, 2 ... rows; owned by the model */
+    uint32_t batch_count;
+} model_stats;
+
+void stats_add_time(stats_time *t, uint64_t ns);
+/* A run of so many rows, and the time to make its inputs, to compute, to hand out its outputs. */
+void stats_add_run(model_stats *s, uint64_t rows, uint64_t input_ns, uint64_t infer_ns, uint64_t output_ns);
+/* The reason that belongs to a failure. */
+uint32_t stats_error_of(inlay_status status);
+void stats_add_error(model_stats *s, uint32_t error, uint64_t ns);
+
+static inline uint64_t clock_ns(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+#endif

@@ -1,0 +1,79 @@
+#include "serve/tokens.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+void tokens_deinit(tokens *t)
+{
+    free(t->texts);
+    *t = (tokens){ .texts = NULL };
+}
+
+static inlay_status add_line(tokens *t, char *line, const char *path, uint32_t number, inlay_diag *diag)
+{
+    size_t bytes = strcspn(line, "\r\n");
+
+    line[bytes] = '\0';
+    if (bytes == 0 || line[0] == '#')
+        return INLAY_OK;
+    if (bytes < 16 || bytes >= TOKEN_MAX_BYTES)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s:%u: a token has 16 to %d characters", path, number,
+                          TOKEN_MAX_BYTES - 1);
+    if (t->count == TOKENS_MAX)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%s: more than %d tokens", path, TOKENS_MAX);
+    memcpy(t->texts[t->count++], line, bytes);
+    return INLAY_OK;
+}
+
+inlay_status tokens_read(const char *path, tokens *out_tokens, inlay_diag *diag)
+{
+    char line[2 * TOKEN_MAX_BYTES];
+    inlay_status status = INLAY_OK;
+    uint32_t number = 0;
+    struct stat st;
+    FILE *f;
+
+    *out_tokens = (tokens){ .texts = NULL };
+    if (path[0] == '\0')
+        return INLAY_OK;
+    f = fopen(path, "re");
+    if (f == NULL || fstat(fileno(f), &st) != 0) {
+        status = inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
+    } else if ((st.st_mode & (S_IROTH | S_IWOTH)) != 0) {
+        status = inlay_fail(diag, INLAY_IO_ERROR, "%s: anybody may read or write it; chmod o-rw", path);
+    } else {
+        out_tokens->texts = calloc(TOKENS_MAX, sizeof *out_tokens->texts);
+        if (out_tokens->texts == NULL)
+            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for tokens");
+    }
+    while (status == INLAY_OK && fgets(line, sizeof line, f) != NULL)
+        status = add_line(out_tokens, line, path, ++number, diag);
+    if (status == INLAY_OK && out_tokens->count == 0)
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: holds no token", path);
+    if (f != NULL)
+        (void)fclose(f);
+    if (status != INLAY_OK)
+        tokens_deinit(out_tokens);
+    return status;
+}
+
+bool tokens_match(const tokens *t, const char *authorization)
+{
+    char given[TOKEN_MAX_BYTES] = "";
+    bool any = false;
+
+    if (authorization == NULL || strncasecmp(authorization, "Bearer ", 7) != 0 ||
+        strlen(authorization + 7) >= sizeof given)
+        return false;
+    memcpy(given, authorization + 7, strlen(authorization + 7));
+    for (uint32_t i = 0; i < t->count; i++) {
+        volatile unsigned char differs = 0;
+
+        for (uint32_t k = 0; k < TOKEN_MAX_BYTES; k++)
+            differs = (unsigned char)(differs | (given[k] ^ t->texts[i][k]));
+        any |= differs == 0;
+    }
+    return any;
+}

@@ -1,0 +1,69 @@
+#include "serve/yaml.h"
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MAX_BYTES = 1 << 20 };
+
+/* libcyaml's first complaint, which is about the value itself; those after it say where that lies. */
+typedef struct complaint {
+    char what[256], where[128];
+} complaint;
+
+static void listen(cyaml_log_t level, void *user, const char *format, va_list args)
+{
+    complaint *c = user;
+    char line[256];
+    const char *text = line;
+
+    (void)level;
+    (void)vsnprintf(line, sizeof line, format, args);
+    line[strcspn(line, "\n")] = '\0';
+    if (strncmp(text, "Load: ", 6) == 0)
+        text += 6;
+    if (c->what[0] == '\0')
+        (void)snprintf(c->what, sizeof c->what, "%s", text);
+    else if (c->where[0] == '\0' && strstr(text, "line: ") != NULL)
+        (void)snprintf(c->where, sizeof c->where, "%s", text + strspn(text, " "));
+}
+
+static cyaml_config_t config_of(complaint *c)
+{
+    return (cyaml_config_t){ .log_fn = listen,
+                             .log_ctx = c,
+                             .mem_fn = cyaml_mem,
+                             .log_level = CYAML_LOG_ERROR,
+                             .flags = CYAML_CFG_DEFAULT | CYAML_CFG_NO_ALIAS };
+}
+
+inlay_status yaml_load(const char *path, const cyaml_schema_value_t *schema, void **out_data, inlay_diag *diag)
+{
+    complaint c = { .what = "" };
+    cyaml_config_t config = config_of(&c);
+    struct stat st;
+    cyaml_err_t error;
+
+    *out_data = NULL;
+    if (stat(path, &st) != 0)
+        return inlay_fail(diag, INLAY_NOT_FOUND, "%s: cannot be read", path);
+    if (!S_ISREG(st.st_mode) || st.st_size > MAX_BYTES)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: is no file of at most 1 MiB", path);
+    if ((st.st_mode & S_IWOTH) != 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: anybody may write to it; chmod o-w", path);
+    if (st.st_size == 0)
+        return INLAY_OK;
+    error = cyaml_load_file(path, &config, schema, (cyaml_data_t **)out_data, NULL);
+    if (error == CYAML_OK)
+        return INLAY_OK;
+    *out_data = NULL;
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: %s%s%s", path,
+                      c.what[0] != '\0' ? c.what : cyaml_strerror(error), c.where[0] != '\0' ? ", " : "", c.where);
+}
+
+void yaml_free(const cyaml_schema_value_t *schema, void *data)
+{
+    complaint c = { .what = "" };
+    cyaml_config_t config = config_of(&c);
+
+    if (data != NULL)
+        (void)cyaml_free(&config, schema, data, 0);
+}
