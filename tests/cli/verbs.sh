@@ -59,6 +59,8 @@ check() {
 
 add=$node/test_add/model.onnx
 verbs='run test bench inspect check optimize extract profile bisect explain partition calibrate tune config cache providers plugin-check'
+# Where it was built.
+[ -x "$(dirname "$inlay")/inlay-serve" ] && verbs="$verbs serve"
 
 # ---- help and wrong use
 expect 2 'Usage: inlay VERB'

@@ -1,0 +1,43 @@
+// What people write today: Node's http and onnxruntime-node, answering binary requests of the Open Inference Protocol.
+//   NODE_PATH=.../node_modules node serve_peer.js MODEL.onnx PORT
+const http = require('http');
+const ort = require('onnxruntime-node');
+const [model, port] = process.argv.slice(2);
+
+async function answer(session, body, jsonBytes) {
+    const request = JSON.parse(body.toString('utf8', 0, jsonBytes)), feeds = {};
+    let at = jsonBytes;
+    for (const input of request.inputs) {
+        const bytes = input.parameters.binary_data_size;
+        // A view where the bytes are aligned, a copy where not.
+        const data = (body.byteOffset + at) % 4 === 0 ? new Float32Array(body.buffer, body.byteOffset + at, bytes / 4)
+            : new Float32Array(Uint8Array.prototype.slice.call(body, at, at + bytes).buffer);
+        feeds[input.name] = new ort.Tensor('float32', data, input.shape);
+        at += bytes;
+    }
+    const results = await session.run(feeds), outputs = [], parts = [];
+    for (const name of session.outputNames) {
+        const { data, dims } = results[name];
+        outputs.push({ name, datatype: 'FP32', shape: dims, parameters: { binary_data_size: data.byteLength } });
+        parts.push(Buffer.from(data.buffer, data.byteOffset, data.byteLength));
+    }
+    const head = Buffer.from(JSON.stringify({ model_name: 'mlp', model_version: '1', outputs }));
+    return [head.length, Buffer.concat([head, ...parts])];
+}
+
+ort.InferenceSession.create(model, { intraOpNumThreads: 1, interOpNumThreads: 1 }).then((session) => {
+    http.createServer((request, response) => {
+        const chunks = [];
+        request.on('data', (chunk) => chunks.push(chunk));
+        request.on('end', async () => {
+            try {
+                const body = chunks.length === 1 ? chunks[0] : Buffer.concat(chunks);
+                const [jsonBytes, reply] = await answer(session, body, Number(request.headers['inference-header-content-length']));
+                response.writeHead(200, { 'Content-Type': 'application/octet-stream', 'Inference-Header-Content-Length': jsonBytes, 'Content-Length': reply.length });
+                response.end(reply);
+            } catch (error) {
+                response.writeHead(400).end(JSON.stringify({ error: String(error) }));
+            }
+        });
+    }).listen(Number(port), '127.0.0.1', () => console.log('listening'));
+});

@@ -1,0 +1,47 @@
+/* Any bytes as the body of an inference request over REST: it is taken, or refused in one line. The first two bytes say
+ * where the JSON ends. */
+#include "serve/datatype.h"
+#include "serve/infer.h"
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+/* Every byte of every element is there. */
+static void touch(const infer_request *q)
+{
+    volatile unsigned char sum = 0;
+
+    for (uint32_t i = 0; i < q->input_count; i++) {
+        const infer_tensor *t = &q->inputs[i];
+
+        for (uint64_t k = 0; k < t->bytes; k++)
+            sum = (unsigned char)(sum + ((const unsigned char *)t->data)[k]);
+        for (uint64_t k = 0; t->dtype == INLAY_STRING && k < t->count; k++)
+            for (uint64_t c = 0; c < ((const inlay_str *)t->data)[k].bytes; c++)
+                sum = (unsigned char)(sum + (unsigned char)((const inlay_str *)t->data)[k].data[c]);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    infer_request request;
+    size_t json_bytes;
+    char *body;
+
+    if (bytes < 2)
+        return 0;
+    json_bytes = data[0] | (size_t)data[1] << 8;
+    body = malloc(bytes - 2 + (bytes == 2)); /* cut to size, so that a sanitizer sees over-reads */
+    if (body == NULL)
+        return 0;
+    memcpy(body, data + 2, bytes - 2);
+    if (infer_parse_rest(body, bytes - 2, json_bytes < 0xffff ? json_bytes : bytes - 2, &request, &diag) == INLAY_OK)
+        touch(&request);
+    else if (diag.text[0] == '\0' || strchr(diag.text, '\n') != NULL || request.inputs != NULL)
+        __builtin_trap(); /* a failure without a sentence, or with something left */
+    infer_request_deinit(&request);
+    free(body);
+    return 0;
+}

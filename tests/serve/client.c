@@ -1,0 +1,308 @@
+#include "client.h"
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "cmocka_all.h"
+
+extern char **environ;
+enum { MAX_FLAGS = 24, PATIENCE_MS = 20000 };
+
+static void nap(void)
+{
+    const struct timespec t = { 0, 5000000 };
+
+    (void)nanosleep(&t, NULL);
+}
+
+/* ------------------------------------------------------------------ the server */
+
+void serving_prepare(serving *s)
+{
+    char path[128];
+
+    *s = (serving){ .folder = "/tmp/inlay-serve-XXXXXX" };
+    assert_non_null(mkdtemp(s->folder));
+    (void)snprintf(path, sizeof path, "%s/models", s->folder);
+    write_models(path);
+}
+
+void serving_file(const serving *s, const char *name, const char *text, int mode)
+{
+    char path[256];
+    int fd;
+
+    (void)snprintf(path, sizeof path, "%s/%s", s->folder, name);
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, mode);
+    assert_true(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    (void)close(fd);
+}
+
+static void read_log(const serving *s, char *text, size_t bytes)
+{
+    char path[128];
+    int fd;
+    ssize_t n;
+
+    (void)snprintf(path, sizeof path, "%s/log", s->folder);
+    fd = open(path, O_RDONLY);
+    n = fd >= 0 ? read(fd, text, bytes - 1) : 0;
+    text[n > 0 ? n : 0] = '\0';
+    if (fd >= 0)
+        (void)close(fd);
+}
+
+void serving_start(serving *s, const char *const *flags)
+{
+    char models[128], log[128], text[8192], full[MAX_FLAGS][256];
+    char *argv[MAX_FLAGS + 10] = { (char *)(uintptr_t)INLAY_SERVE,    models,
+                                   (char *)(uintptr_t) "--port",      (char *)(uintptr_t) "0",
+                                   (char *)(uintptr_t) "--no-config", (char *)(uintptr_t) "--grpc-port",
+                                   (char *)(uintptr_t) "-1" };
+    const char *at;
+    posix_spawn_file_actions_t actions;
+    uint32_t n = 7;
+
+    (void)snprintf(models, sizeof models, "%s/models", s->folder);
+    (void)snprintf(log, sizeof log, "%s/log", s->folder);
+    for (uint32_t i = 0; flags != NULL && flags[i] != NULL; i++) {
+        bool in_folder = strncmp(flags[i], "FOLDER/", 7) == 0;
+
+        assert_true(i < MAX_FLAGS);
+        (void)snprintf(full[i], sizeof full[i], "%s%s", in_folder ? s->folder : "", flags[i] + (in_folder ? 6 : 0));
+        argv[n++] = full[i];
+    }
+    (void)posix_spawn_file_actions_init(&actions);
+    (void)posix_spawn_file_actions_addopen(&actions, 2, log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0644);
+    assert_int_equal(posix_spawn(&s->pid, INLAY_SERVE, &actions, NULL, argv, environ), 0);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    for (uint32_t waited = 0;; waited += 5) {
+        read_log(s, text, sizeof text);
+        if (strstr(text, "ready, models") != NULL)
+            break;
+        if (waited > PATIENCE_MS || waitpid(s->pid, NULL, WNOHANG) != 0)
+            fail_msg("the server did not start: %s", text);
+        nap();
+    }
+    at = strstr(text, "listening on http://127.0.0.1:");
+    assert_non_null(at);
+    s->port = (int)strtol(at + strlen("listening on http://127.0.0.1:"), NULL, 10);
+}
+
+int serving_end(serving *s, int signal_number)
+{
+    int status = 0;
+
+    assert_int_equal(kill(s->pid, signal_number), 0);
+    for (uint32_t waited = 0; waitpid(s->pid, &status, WNOHANG) == 0; waited += 5) {
+        if (waited > PATIENCE_MS / 2) {
+            (void)kill(s->pid, SIGKILL);
+            (void)waitpid(s->pid, &status, 0);
+            fail_msg("the server did not end");
+        }
+        nap();
+    }
+    s->pid = 0;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        char text[8192];
+
+        read_log(s, text, sizeof text);
+        print_error("the server ended with status %d: %s\n", status, text);
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void remove_tree(const char *path)
+{
+    DIR *dir = opendir(path);
+    const struct dirent *entry;
+    char below[512];
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        (void)snprintf(below, sizeof below, "%s/%s", path, entry->d_name);
+        if (unlink(below) != 0)
+            remove_tree(below);
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+    (void)rmdir(path);
+}
+
+void serving_remove(serving *s)
+{
+    if (s->pid > 0) {
+        (void)kill(s->pid, SIGKILL);
+        (void)waitpid(s->pid, NULL, 0);
+    }
+    remove_tree(s->folder);
+}
+
+uint32_t serving_files(const serving *s)
+{
+    char path[64];
+    uint32_t count = 0;
+    DIR *dir;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/fd", (int)s->pid);
+    dir = opendir(path);
+    assert_non_null(dir);
+    while (readdir(dir) != NULL)
+        count++;
+    (void)closedir(dir);
+    return count;
+}
+
+uint64_t serving_memory(const serving *s)
+{
+    char path[64];
+    unsigned long long pages = 0;
+    FILE *f;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/statm", (int)s->pid);
+    f = fopen(path, "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%*u %llu", &pages), 1);
+    (void)fclose(f);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* ------------------------------------------------------------------ the client */
+
+int client_connect(const serving *s)
+{
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_port = htons((uint16_t)s->port),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    const struct timeval patience = { PATIENCE_MS / 1000, 0 };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+
+    assert_true(fd >= 0);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    if (connect(fd, (const struct sockaddr *)&to, sizeof to) != 0) {
+        (void)close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+void client_send(int fd, const void *data, size_t bytes)
+{
+    const char *at = data;
+
+    while (bytes > 0) {
+        ssize_t n = send(fd, at, bytes, MSG_NOSIGNAL);
+
+        if (n <= 0)
+            return; /* the server has had enough; its answer tells */
+        at += n;
+        bytes -= (size_t)n;
+    }
+}
+
+void client_text(int fd, const char *text)
+{
+    client_send(fd, text, strlen(text));
+}
+
+const char *answer_header(const answer *a, const char *name, char *value, size_t bytes)
+{
+    const char *at = a->head;
+    size_t length = strlen(name);
+
+    while ((at = strstr(at, "\r\n")) != NULL) {
+        at += 2;
+        if (strncasecmp(at, name, length) == 0 && at[length] == ':') {
+            at += length + 1 + strspn(at + length + 1, " ");
+            (void)snprintf(value, bytes, "%.*s", (int)strcspn(at, "\r"), at);
+            return value;
+        }
+    }
+    return NULL;
+}
+
+void client_receive(int fd, answer *out)
+{
+    static _Thread_local char text[sizeof out->head + sizeof out->body];
+    char length[32];
+    size_t have = 0, head, body;
+    char *end;
+
+    *out = (answer){ .code = 0 };
+    text[0] = '\0';
+    while ((end = strstr(text, "\r\n\r\n")) == NULL) {
+        ssize_t n = have < sizeof out->head - 1 ? recv(fd, text + have, sizeof out->head - 1 - have, 0) : 0;
+
+        if (n <= 0)
+            return;
+        have += (size_t)n;
+        text[have] = '\0';
+    }
+    head = (size_t)(end - text) + 4;
+    (void)snprintf(out->head, sizeof out->head, "%.*s", (int)head, text);
+    body = answer_header(out, "Content-Length", length, sizeof length) != NULL ? strtoul(length, NULL, 10) : 0;
+    assert_true(body < sizeof out->body);
+    while (have < head + body) {
+        ssize_t n = recv(fd, text + have, head + body - have, 0);
+
+        if (n <= 0)
+            return;
+        have += (size_t)n;
+    }
+    memcpy(out->body, text + head, body);
+    out->body[body] = '\0';
+    out->body_bytes = body;
+    out->code = (int)strtol(out->head + strlen("HTTP/1.1 "), NULL, 10);
+}
+
+void client_call(int fd, const char *method, const char *path, const char *headers, const void *body, size_t bytes,
+                 answer *out)
+{
+    char head[2048];
+    int n = snprintf(head, sizeof head, "%s %s HTTP/1.1\r\nHost: test\r\nContent-Length: %zu\r\n%s\r\n", method, path,
+                     bytes, headers);
+
+    assert_true(n > 0 && (size_t)n < sizeof head);
+    client_send(fd, head, (size_t)n);
+    if (bytes > 0)
+        client_send(fd, body, bytes);
+    client_receive(fd, out);
+}
+
+void client_once(const serving *s, const char *method, const char *path, const char *headers, const char *body,
+                 answer *out)
+{
+    int fd = client_connect(s);
+
+    assert_true(fd >= 0);
+    client_call(fd, method, path, headers, body, body != NULL ? strlen(body) : 0, out);
+    (void)close(fd);
+}
+
+double client_metric(const serving *s, const char *name)
+{
+    answer a;
+    const char *at;
+
+    client_once(s, "GET", "/metrics", "", NULL, &a);
+    assert_int_equal(a.code, 200);
+    at = a.body;
+    while ((at = strstr(at, name)) != NULL) {
+        if ((at == a.body || at[-1] == '\n') && at[strlen(name)] == ' ')
+            return strtod(at + strlen(name), NULL);
+        at++;
+    }
+    return -1;
+}

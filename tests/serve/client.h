@@ -1,0 +1,57 @@
+/* client.h - a server of its own for a test, and a plain client that sends whatever bytes it is told to. */
+#ifndef SERVE_CLIENT_H
+#define SERVE_CLIENT_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+typedef struct serving {
+    char folder[64]; /* of its own, removed at the end; models/ in it holds those of write_models() */
+    pid_t pid;
+    int port;
+} serving;
+
+/* Makes the folder and the models. */
+void serving_prepare(serving *s);
+/* Writes a file of the folder. */
+void serving_file(const serving *s, const char *name, const char *text, int mode);
+/* Starts the server with these flags (NULL at the end; FOLDER/ at their beginning is the folder) and waits until it is
+ * ready. */
+void serving_start(serving *s, const char *const *flags);
+/* Sends a signal and returns its exit code, -1 if a signal ended it; fails the test after ten seconds. */
+int serving_end(serving *s, int signal_number);
+void serving_remove(serving *s);
+/* Open files and resident memory of the server. */
+uint32_t serving_files(const serving *s);
+uint64_t serving_memory(const serving *s);
+
+typedef struct answer {
+    int code;        /* 0: the connection ended without one */
+    char head[2048]; /* status line and headers */
+    char body[262144];
+    size_t body_bytes; /* body[body_bytes] is '\0' */
+} answer;
+
+int client_connect(const serving *s);
+void client_send(int fd, const void *data, size_t bytes);
+void client_text(int fd, const char *text);
+/* Reads one answer. */
+void client_receive(int fd, answer *out);
+/* A request on a connection that stays. headers: lines that end in \r\n, may be "". body may be NULL. */
+void client_call(int fd, const char *method, const char *path, const char *headers, const void *body, size_t bytes,
+                 answer *out);
+/* The same on a connection of its own. */
+void client_once(const serving *s, const char *method, const char *path, const char *headers, const char *body,
+                 answer *out);
+/* The value of a header, or NULL. */
+const char *answer_header(const answer *a, const char *name, char *value, size_t bytes);
+/* The number behind `name ` in /metrics, labels included; -1 if there is none. */
+double client_metric(const serving *s, const char *name);
+
+/* models.c: twice [N,3] = 2x, joinable; triple/1 and triple/2 (versions: 2x and 4x); id_<DATATYPE> [N]; spin (n: INT64,
+ * x [4,4]): n turns of a loop; pair (a [N,2], b [N,2]) = a + b. */
+void write_models(const char *folder);
+/* A model [N,3] that doubles its input so many times. */
+void write_doubling(const char *path, uint32_t times);
+#endif

@@ -1,0 +1,125 @@
+#include "client.h"
+#include "inlay/types.h"
+#include "model_writer.h"
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "cmocka_all.h"
+
+static void save(const char *path, wire *w)
+{
+    char draft[256];
+    int fd;
+
+    (void)snprintf(draft, sizeof draft, "%s.part", path);
+    fd = open(draft, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    assert_true(fd >= 0 && !w->failed && wire_write(w, fd));
+    (void)close(fd);
+    assert_int_equal(rename(draft, path), 0);
+    wire_deinit(w);
+}
+
+void write_doubling(const char *path, uint32_t times)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    char from[16] = "x", to[16];
+
+    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "N,3");
+    for (uint32_t i = 1; i <= times; i++) {
+        char inputs[40];
+
+        (void)snprintf(to, sizeof to, i == times ? "y" : "v%u", i);
+        (void)snprintf(inputs, sizeof inputs, "%s,%s", from, from);
+        mw_node(&w, "Add", inputs, to);
+        memcpy(from, to, sizeof from);
+    }
+    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "N,3");
+    wire_end(&w, g);
+    save(path, &w);
+}
+
+static void write_identity(const char *folder, const char *name, int dtype)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    char path[256];
+
+    mw_value(&w, MW_INPUT, "x", dtype, "N");
+    mw_node(&w, "Identity", "x", "y");
+    mw_value(&w, MW_OUTPUT, "y", dtype, "N");
+    wire_end(&w, g);
+    (void)snprintf(path, sizeof path, "%s/id_%s.onnx", folder, name);
+    save(path, &w);
+}
+
+static void write_pair(const char *folder)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    char path[256];
+
+    mw_value(&w, MW_INPUT, "a", INLAY_FLOAT, "N,2");
+    mw_value(&w, MW_INPUT, "b", INLAY_FLOAT, "N,2");
+    mw_node(&w, "Add", "a,b", "y");
+    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "N,2");
+    wire_end(&w, g);
+    (void)snprintf(path, sizeof path, "%s/pair.onnx", folder);
+    save(path, &w);
+}
+
+/* As long as a test wants it to be. */
+static void write_spin(const char *folder)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17), n;
+    mw_body body;
+    char path[256];
+
+    mw_value(&w, MW_INPUT, "n", INLAY_INT64, "");
+    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "4,4");
+    n = mw_node_begin(&w, "Loop", "n,_,x", "y");
+    body = mw_body_begin(&w, "body", "turn");
+    mw_value(&w, MW_INPUT, "i", INLAY_INT64, "");
+    mw_value(&w, MW_INPUT, "go", INLAY_BOOL, "");
+    mw_value(&w, MW_INPUT, "v", INLAY_FLOAT, "4,4");
+    mw_node(&w, "Identity", "go", "on");
+    mw_node(&w, "Abs", "v", "r");
+    mw_value(&w, MW_OUTPUT, "on", INLAY_BOOL, "");
+    mw_value(&w, MW_OUTPUT, "r", INLAY_FLOAT, "4,4");
+    mw_body_end(&w, body);
+    wire_end(&w, n);
+    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "4,4");
+    wire_end(&w, g);
+    (void)snprintf(path, sizeof path, "%s/spin.onnx", folder);
+    save(path, &w);
+}
+
+void write_models(const char *folder)
+{
+    static const struct {
+        const char *name;
+        int dtype;
+    } types[] = { { "BOOL", INLAY_BOOL },     { "UINT8", INLAY_UINT8 },   { "UINT16", INLAY_UINT16 },
+                  { "UINT32", INLAY_UINT32 }, { "UINT64", INLAY_UINT64 }, { "INT8", INLAY_INT8 },
+                  { "INT16", INLAY_INT16 },   { "INT32", INLAY_INT32 },   { "INT64", INLAY_INT64 },
+                  { "FP16", INLAY_FLOAT16 },  { "FP32", INLAY_FLOAT },    { "FP64", INLAY_DOUBLE },
+                  { "BF16", INLAY_BFLOAT16 }, { "BYTES", INLAY_STRING } };
+    static const char *const folders[] = { "", "/triple", "/triple/1", "/triple/2" };
+    char path[256];
+
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s%s", folder, folders[i]);
+        assert_int_equal(mkdir(path, 0755), 0);
+    }
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        write_identity(folder, types[i].name, types[i].dtype);
+    write_pair(folder);
+    write_spin(folder);
+    (void)snprintf(path, sizeof path, "%s/twice.onnx", folder);
+    write_doubling(path, 1);
+    for (uint32_t v = 1; v <= 2; v++) {
+        (void)snprintf(path, sizeof path, "%s/triple/%u/model.onnx", folder, v);
+        write_doubling(path, v);
+    }
+}

@@ -1,0 +1,31 @@
+#!/bin/sh
+# Every setting of the server is in samples/deploy/serve.yaml, with the default that --help names; and the file is one
+# that the server takes, as it is and with every '#' before a setting taken away.
+#   settings.sh INLAY_SERVE SOURCE_DIR
+set -eu
+serve=$1 source=$2
+file=$source/samples/deploy/serve.yaml
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+failed=0
+
+grep -oE '^SETTING\([a-z_]+, [A-Z]+, "[^"]*"' "$source/host/serve/settings.def" |
+    sed -E 's/SETTING\(([a-z_]+), [A-Z]+, "([^"]*)"/\1 \2/' >"$tmp/settings"
+[ -s "$tmp/settings" ] || { echo "settings.def has no settings"; exit 1; }
+while read -r name value; do
+    if ! grep -qxF "#$name: ${value:-\"\"}" "$file"; then
+        echo "samples/deploy/serve.yaml does not have #$name: ${value:-\"\"}"
+        failed=1
+    fi
+done <"$tmp/settings"
+
+# No models: the server says so, and not that a setting is wrong.
+sed -E 's/^#([a-z_]+:)/\1/' "$file" >"$tmp/all.yaml"
+for one in "$file" "$tmp/all.yaml"; do
+    "$serve" "$tmp/none" --no-config --serve-config "$one" >"$tmp/out" 2>&1 && code=0 || code=$?
+    if [ "$code" -ne 3 ] || ! grep -q "none: No such file" "$tmp/out"; then
+        echo "with $one: exit code $code, $(cat "$tmp/out")"
+        failed=1
+    fi
+done
+exit $failed

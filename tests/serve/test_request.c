@@ -1,0 +1,202 @@
+/* The parts that read bytes from anywhere: numbers, strings, requests; every byte of good requests changed. */
+#include "serve/datatype.h"
+#include "serve/infer.h"
+#include "serve/route.h"
+#include <math.h>
+#include <stdlib.h>
+#include "cmocka_all.h"
+
+static void test_numbers(void **state)
+{
+    static const struct {
+        const char *text;
+        double value;
+    } rows[] = { { "0", 0 },
+                 { "-0", -0.0 },
+                 { "0.1", 0.1 },
+                 { "123456789012345678", 123456789012345678.0 },
+                 { "1e308", 1e308 },
+                 { "1e999", INFINITY },
+                 { "5e-324", 5e-324 },
+                 { "3.141592653589793", 3.141592653589793 },
+                 { "9007199254740993", 9007199254740992.0 },
+                 { "0.30000000000000004", 0.30000000000000004 },
+                 { "123456.789e-3", 123.456789 } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[64];
+        json_text number;
+        json_reader r;
+        double value;
+
+        (void)snprintf(text, sizeof text, "%s", rows[i].text);
+        r = reader_begin(text, strlen(text));
+        assert_true(reader_number(&r, &number) && reader_end(&r));
+        assert_true(text_to_double(number, &value));
+        assert_memory_equal(&value, &rows[i].value, sizeof value);
+    }
+}
+
+static void test_what_is_no_json(void **state)
+{
+    static const char *const texts[] = { "",        "-",         "01",    "1.",    ".5",      "1e",
+                                         "+1",      "nul",       "true1", "\"a",   "\"\\x\"", "[1,]",
+                                         "{\"a\"}", "{\"a\":}",  "[1 2]", "{a:1}", "\"\t\"",  "[",
+                                         "{",       "\"\\u12\"", "NaN",   "1 1" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        size_t bytes = strlen(texts[i]);
+        char *copy = malloc(bytes > 0 ? bytes : 1); /* as long as the text: a read beyond it is seen */
+        json_text span;
+        json_reader r;
+
+        assert_non_null(copy);
+        memcpy(copy, texts[i], bytes);
+        r = reader_begin(copy, bytes);
+        (void)reader_skip(&r, &span);
+        if (reader_end(&r))
+            fail_msg("'%s' was taken", texts[i]);
+        assert_non_null(r.error);
+        free(copy);
+    }
+}
+
+static void test_strings(void **state)
+{
+    char text[] = "\"a\\u00e9\\ud83d\\ude00\\n\\/\" ";
+    json_reader r = reader_begin(text, sizeof text - 1);
+    json_text out;
+    buf b = { .data = NULL };
+
+    (void)state;
+    assert_true(reader_string(&r, &out) && reader_end(&r));
+    assert_int_equal(out.bytes, 9);
+    assert_memory_equal(out.data, "a\xc3\xa9\xf0\x9f\x98\x80\n/", 9);
+    buf_json(&b, "a\"\\\n\x7f\xff\xc3\xa9", 8);
+    assert_int_equal(b.size, strlen("\"a\\\"\\\\\\u000a\\u007f\\ufffd\xc3\xa9\""));
+    assert_memory_equal(b.data, "\"a\\\"\\\\\\u000a\\u007f\\ufffd\xc3\xa9\"", b.size);
+    buf_deinit(&b);
+}
+
+static void test_routes(void **state)
+{
+    (void)state;
+    assert_int_equal(route_find("/v2/models/m/versions/12/infer").kind, ROUTE_INFER);
+    assert_int_equal(route_find("/v2/models/m/versions/12/infer").version, 12);
+    assert_int_equal(route_find("/v2/models/m/infer").name_bytes, 1);
+    assert_int_equal(route_find("/v2/models/m/versions/012345678901234567890/infer").kind, ROUTE_NONE);
+    assert_int_equal(route_find("/v2/models/stats").kind, ROUTE_STATS);
+    assert_int_equal(route_find("/v2/repository/models/m/load").kind, ROUTE_LOAD);
+    assert_int_equal(route_find("/v2/repository/models//load").kind, ROUTE_NONE);
+    assert_int_equal(route_find("/v2/models//infer").kind, ROUTE_NONE);
+    assert_int_equal(route_find("").kind, ROUTE_NONE);
+}
+
+/* Parses a copy that is exactly as long, and looks at every element, so that a sanitizer sees what is wrong. */
+static inlay_status parse(const char *text, size_t bytes, size_t json_bytes, infer_request *q, char **body,
+                          inlay_diag *diag)
+{
+    inlay_status status;
+
+    *body = malloc(bytes + (bytes == 0));
+    assert_non_null(*body);
+    memcpy(*body, text, bytes);
+    status = infer_parse_rest(*body, bytes, json_bytes, q, diag);
+    if (status == INLAY_OK)
+        assert_true(q->input_count > 0);
+    else
+        assert_true(diag->text[0] != '\0' && strchr(diag->text, '\n') == NULL && q->inputs == NULL);
+    for (uint32_t i = 0; i < q->input_count; i++) {
+        const infer_tensor *t = &q->inputs[i];
+        volatile unsigned char sum = 0;
+
+        assert_int_equal((uintptr_t)t->data % (datatype_bytes(t->dtype) < 8 ? datatype_bytes(t->dtype) : 8), 0);
+        for (uint64_t k = 0; k < t->bytes; k++)
+            sum = (unsigned char)(sum + ((const unsigned char *)t->data)[k]);
+        for (uint64_t k = 0; t->dtype == INLAY_STRING && k < t->count; k++)
+            for (uint64_t c = 0; c < ((const inlay_str *)t->data)[k].bytes; c++)
+                sum = (unsigned char)(sum + (unsigned char)((const inlay_str *)t->data)[k].data[c]);
+    }
+    return status;
+}
+
+static const struct {
+    const char *text;
+    size_t bytes, json_bytes;
+} good[] = {
+#define ROW(json, binary)                                                                                              \
+    {                                                                                                                  \
+        json binary, sizeof(json binary) - 1, sizeof(json) - 1                                                         \
+    }
+    ROW("{\"id\":\"7\",\"parameters\":{\"timeout\":5,\"priority\":1,\"x\":[1,{\"y\":null}]},\"inputs\":[{\"name\":"
+        "\"x\",\"shape\":[2,2],\"datatype\":\"FP32\",\"data\":[[1,2.5],[-3e1,4]]}],\"outputs\":[{\"name\":\"y\"}]}",
+        ""),
+    ROW("{\"inputs\":[{\"name\":\"s\",\"shape\":[2],\"datatype\":\"BYTES\",\"data\":[\"a\\u00e9\",\"b\"]},"
+        "{\"name\":\"b\",\"shape\":[],\"datatype\":\"BOOL\",\"data\":[true]}]}",
+        ""),
+    ROW("{\"inputs\":[{\"name\":\"x\",\"shape\":[1,2],\"datatype\":\"INT16\",\"parameters\":{\"binary_data_size\":4}},"
+        "{\"name\":\"s\",\"shape\":[2],\"datatype\":\"BYTES\",\"parameters\":{\"binary_data_size\":11}}]}",
+        "\1\2\3\4\3\0\0\0abc\0\0\0\0"),
+    ROW("{\"inputs\":[{\"name\":\"i\",\"shape\":[3],\"datatype\":\"UINT64\",\"data\":[0,1,18446744073709551615]}]}",
+        ""),
+#undef ROW
+};
+
+static void test_every_byte_changed(void **state)
+{
+    uint32_t taken = 0, refused = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        char changed[1024];
+
+        for (size_t at = 0; at <= good[i].bytes; at++) {
+            static const unsigned char puts[] = { 0x00, 0xff, '"', '{', '[', ']', '}', '9', ',', '\\', '-' };
+
+            for (size_t k = 0; k < sizeof puts + 8; k++) {
+                infer_request q;
+                inlay_diag diag = INLAY_DIAG_INIT;
+                char *body;
+
+                memcpy(changed, good[i].text, good[i].bytes);
+                if (at < good[i].bytes)
+                    changed[at] = (char)(k < 8 ? changed[at] ^ (1 << k) : puts[k - 8]);
+                *(parse(changed, good[i].bytes, good[i].json_bytes, &q, &body, &diag) == INLAY_OK ? &taken
+                                                                                                  : &refused) += 1;
+                infer_request_deinit(&q);
+                free(body);
+            }
+        }
+    }
+    assert_true(taken > 100 && refused > 1000);
+}
+
+static void test_cut_anywhere(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        for (size_t bytes = 0; bytes <= good[i].bytes; bytes++) {
+            infer_request q;
+            inlay_diag diag = INLAY_DIAG_INIT;
+            char *body;
+            inlay_status status =
+                parse(good[i].text, bytes, good[i].json_bytes < bytes ? good[i].json_bytes : bytes, &q, &body, &diag);
+
+            assert_int_equal(status == INLAY_OK, bytes == good[i].bytes);
+            infer_request_deinit(&q);
+            free(body);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_numbers), cmocka_unit_test(test_what_is_no_json),    cmocka_unit_test(test_strings),
+        cmocka_unit_test(test_routes),  cmocka_unit_test(test_every_byte_changed), cmocka_unit_test(test_cut_anywhere),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

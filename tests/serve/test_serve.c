@@ -1,0 +1,282 @@
+/* The protocol over REST, as a client meets it. */
+#include "client.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "cmocka_all.h"
+
+static serving server;
+
+static int start(void **state)
+{
+    static const char *const flags[] = { "--max-body-bytes", "65536", "--receive-timeout-ms", "1000", NULL };
+
+    (void)state;
+    serving_prepare(&server);
+    serving_start(&server, flags);
+    return 0;
+}
+
+static int end(void **state)
+{
+    int code = serving_end(&server, SIGTERM);
+
+    (void)state;
+    serving_remove(&server);
+    return code;
+}
+
+static void expect(const char *method, const char *path, const char *body, int code, const char *part)
+{
+    answer a;
+
+    client_once(&server, method, path, "", body, &a);
+    if (a.code != code || strstr(a.body, part) == NULL)
+        fail_msg("%s %s %s: expected %d with '%s', got %d: %s", method, path, body != NULL ? body : "", code, part,
+                 a.code, a.body);
+}
+
+static void test_what_it_says_of_itself(void **state)
+{
+    (void)state;
+    expect("GET", "/v2/health/live", NULL, 200, "");
+    expect("GET", "/v2/health/ready", NULL, 200, "");
+    expect("GET", "/v2", NULL, 200, "\"name\":\"inlay\"");
+    expect("GET", "/v2/models/twice", NULL, 200,
+           "\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[-1,3]}]");
+    expect("GET", "/v2/models/triple", NULL, 200, "\"versions\":[\"2\"]");
+    expect("GET", "/v2/models/twice/ready", NULL, 200, "\"ready\":true");
+    expect("GET", "/v2/models/twice/versions/1/ready", NULL, 200, "\"ready\":true");
+    expect("POST", "/v2/repository/index", "", 200, "{\"name\":\"triple\",\"version\":\"1\",\"state\":\"UNAVAILABLE\"");
+    expect("GET", "/", NULL, 200, "<title>inlay serve</title>");
+    expect("GET", "/metrics", NULL, 200, "inlay_requests_total{model=\"twice\",version=\"1\"}");
+}
+
+static void test_paths_that_mean_nothing(void **state)
+{
+    static const char *const paths[] = { "/x",
+                                         "/v2/models/",
+                                         "/v2/models/nope",
+                                         "/v2/models/triple/versions/1",
+                                         "/v2/models/triple/versions/0",
+                                         "/v2/models/triple/versions/99999999999999999999",
+                                         "/v2/models/twice/versions/1x",
+                                         "/v2/models/..%2f..%2fetc%2fpasswd",
+                                         "/v2/models/%2e%2e/ready",
+                                         "/v2/models/models%2Ftwice",
+                                         "/v2/models/twice%00",
+                                         "/../../etc/passwd",
+                                         "/v2/models/twice/infer/",
+                                         "//v2" };
+
+    (void)state;
+    for (size_t i = 0; i + 1 < sizeof paths / sizeof paths[0]; i++)
+        if (strcmp(paths[i], "/v2/models/twice%00") != 0) /* ends at the NUL: the model itself */
+            expect("GET", paths[i], NULL, 404, "error");
+    expect("GET", "/v2/models/twice/infer", NULL, 405, "another method");
+    expect("DELETE", "/v2/models/twice", NULL, 405, "another method");
+}
+
+/* Values of every type come back as they went. */
+static void test_types_in_json(void **state)
+{
+    static const struct {
+        const char *type, *data;
+    } rows[] = {
+        { "BOOL", "[true,false]" },
+        { "UINT8", "[0,255]" },
+        { "UINT16", "[0,65535]" },
+        { "UINT32", "[0,4294967295]" },
+        { "UINT64", "[0,18446744073709551615]" },
+        { "INT8", "[-128,127]" },
+        { "INT16", "[-32768,32767]" },
+        { "INT32", "[-2147483648,2147483647]" },
+        { "INT64", "[-9223372036854775808,9223372036854775807]" },
+        { "FP32", "[0.5,-3.0]" },
+        { "FP64", "[0.10000000000000001,1.0000000000000001e+300]" },
+        { "BYTES", "[\"a\\\"\\\\b\",\"\xc3\xa9\"]" },
+    };
+    char body[512], path[64], want[256];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        (void)snprintf(body, sizeof body,
+                       "{\"id\":\"r\",\"inputs\":[{\"data\":%s,\"name\":\"x\",\"shape\":[2],\"datatype\":\"%s\"}]}",
+                       rows[i].data, rows[i].type);
+        (void)snprintf(path, sizeof path, "/v2/models/id_%s/infer", rows[i].type);
+        (void)snprintf(want, sizeof want, "\"datatype\":\"%s\",\"shape\":[2],\"data\":%s}", rows[i].type, rows[i].data);
+        expect("POST", path, body, 200, want);
+        expect("POST", path, body, 200, "\"id\":\"r\"");
+    }
+}
+
+static void test_types_in_bytes(void **state)
+{
+    static const struct {
+        const char *type, *data; /* two elements */
+        size_t bytes;
+    } rows[] = { { "BOOL", "\1\0", 2 },
+                 { "INT16", "\1\2\3\4", 4 },
+                 { "FP16", "\0\74\0\300", 4 },
+                 { "BF16", "\200\77\0\300", 4 },
+                 { "FP64", "12345678abcdefgh", 16 },
+                 { "UINT64", "12345678abcdefgh", 16 },
+                 { "BYTES", "\3\0\0\0a\0\377\0\0\0\0", 11 } };
+    int fd = client_connect(&server);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char body[512], path[64], headers[96], value[32];
+        answer a;
+        int json = snprintf(body, sizeof body,
+                            "{\"inputs\":[{\"name\":\"x\",\"shape\":[2],\"datatype\":\"%s\",\"parameters\":"
+                            "{\"binary_data_size\":%zu}}],\"outputs\":[{\"name\":\"y\",\"parameters\":"
+                            "{\"binary_data\":true}}]}",
+                            rows[i].type, rows[i].bytes);
+
+        memcpy(body + json, rows[i].data, rows[i].bytes);
+        (void)snprintf(path, sizeof path, "/v2/models/id_%s/infer", rows[i].type);
+        (void)snprintf(headers, sizeof headers, "Inference-Header-Content-Length: %d\r\n", json);
+        client_call(fd, "POST", path, headers, body, (size_t)json + rows[i].bytes, &a);
+        if (a.code != 200)
+            fail_msg("%s: %d %s", rows[i].type, a.code, a.body);
+        assert_non_null(answer_header(&a, "Inference-Header-Content-Length", value, sizeof value));
+        json = (int)strtol(value, NULL, 10);
+        assert_int_equal(a.body_bytes, (size_t)json + rows[i].bytes);
+        assert_memory_equal(a.body + json, rows[i].data, rows[i].bytes);
+    }
+    (void)close(fd);
+}
+
+#define INPUT(shape, type, rest) "{\"inputs\":[{\"name\":\"x\",\"shape\":" shape ",\"datatype\":\"" type "\"" rest "}]}"
+
+static void test_wrong_requests(void **state)
+{
+    static const struct {
+        const char *body, *part;
+    } rows[] = {
+        { "", "no body" },
+        { "{", "byte 1" },
+        { "{}", "no inputs" },
+        { "{\"inputs\":[]}", "no inputs" },
+        { "[1]", "expected an object" },
+        { "{\"inputs\":[{\"name\":\"x\"}]}", "has no shape" },
+        { "{\"inputs\":[{\"shape\":[1]}]}", "inputs[0] has no name" },
+        { INPUT("[1,3]", "FP32", ""), "neither data" },
+        { INPUT("[1,3]", "FP32", ",\"data\":[1,2]"), "has 2 elements, its shape 3" },
+        { INPUT("[1,3]", "FP32", ",\"data\":[1,2,3,4]"), "more elements" },
+        { INPUT("[1,3]", "FP32", ",\"data\":[1,2,\"3\"]"), "expected a number" },
+        { INPUT("[1,3]", "FP32", ",\"data\":[1,2,01]"), "expected ','" },
+        { INPUT("[1,3]", "FLOAT", ",\"data\":[1,2,3]"), "datatype 'FLOAT' is not known" },
+        { INPUT("[1,3]", "FP64", ",\"data\":[1,2,3]"), "is FP64, the model wants FP32" },
+        { INPUT("[1,4]", "FP32", ",\"data\":[1,2,3,4]"), "the model wants [-1,3]" },
+        { INPUT("[3]", "FP32", ",\"data\":[1,2,3]"), "the model wants [-1,3]" },
+        { INPUT("[-1,3]", "FP32", ",\"data\":[1,2,3]"), "no whole number" },
+        { INPUT("[1e9,3]", "FP32", ",\"data\":[1,2,3]"), "no whole number" },
+        { INPUT("[9223372036854775807,9223372036854775807]", "FP32", ",\"data\":[1]"), "no tensor" },
+        { INPUT("[4611686018427387904,3]", "FP32", ",\"data\":[1]"), "no tensor" },
+        { INPUT("[100000000,3]", "FP32", ",\"data\":[1]"), "fewer elements" },
+        { INPUT("[1,3]", "FP32", ",\"parameters\":{\"binary_data_size\":12}"), "0 bytes are left" },
+        { INPUT("[1,3]", "FP32", ",\"parameters\":{\"shared_memory_region\":\"a\"}"), "shared memory" },
+        { INPUT("[1,3]", "FP16", ",\"data\":[1,2,3]"), "no form in JSON" },
+        { "{\"inputs\":[{\"name\":\"z\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,2,3]}]}", "no input 'z'" },
+        { "{\"inputs\":[{\"name\":\"x\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]},"
+          "{\"name\":\"x\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}]}",
+          "there twice" },
+        { "{\"outputs\":[{\"name\":\"z\"}],\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\","
+          "\"data\":[1,2,3]}]}",
+          "no output 'z'" },
+        { "{\"inputs\":[{\"name\":\"\\u0000\"}]}", "NUL" },
+        { "{\"inputs\":[{\"name\":\"\\ud800\"}]}", "surrogate" },
+        { "{\"inputs\":[{\"name\":\"\xff\"}]}", "UTF-8" },
+        { "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", "expected an object" },
+        { "{\"a\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", "nested too deeply" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        expect("POST", "/v2/models/twice/infer", rows[i].body, 400, rows[i].part);
+    expect("POST", "/v2/models/pair/infer",
+           "{\"inputs\":[{\"name\":\"a\",\"shape\":[1,2],\"datatype\":\"FP32\",\"data\":[1,2]}]}", 400,
+           "input 'b' is missing");
+    expect("POST", "/v2/models/pair/infer",
+           "{\"inputs\":[{\"name\":\"a\",\"shape\":[1,2],\"datatype\":\"FP32\",\"data\":[1,2]},"
+           "{\"name\":\"b\",\"shape\":[2,2],\"datatype\":\"FP32\",\"data\":[1,2,3,4]}]}",
+           400, "rows");
+    expect("POST", "/v2/models/twice/infer", INPUT("[0,3]", "FP32", ",\"data\":[]"), 200, "\"data\":[]");
+}
+
+/* Bytes that are no request, or one that HTTP does not allow: an answer of 4xx, or the end of the connection. */
+static void test_what_is_no_http(void **state)
+{
+    static const char *const texts[] = {
+        "\r\n\r\n\r\n\r\n",
+        "GET\r\n\r\n",
+        "GET / HTTP/9.9\r\nHost: a\r\n\r\n",
+        "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+        "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n",
+        "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+        "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n",
+        "GET / HTTP/1.1\r\n\r\n"
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        int fd = client_connect(&server);
+        answer a;
+
+        client_text(fd, texts[i]);
+        (void)shutdown(fd, SHUT_WR);
+        client_receive(fd, &a);
+        if (a.code != 0 && a.code / 100 != 4 && a.code != 505)
+            fail_msg("bytes %zu got %d", i, a.code);
+        (void)close(fd);
+    }
+    expect("GET", "/v2/health/live", NULL, 200, "");
+}
+
+static void test_sizes(void **state)
+{
+    static char big[70000];
+    answer a;
+    int fd = client_connect(&server);
+
+    (void)state;
+    memset(big, 'a', sizeof big - 1);
+    client_call(fd, "POST", "/v2/models/twice/infer", "", big, sizeof big - 1, &a);
+    assert_int_equal(a.code, 413);
+    (void)close(fd);
+    /* The same without saying how much it is. */
+    fd = client_connect(&server);
+    client_text(fd, "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n11170\r\n");
+    client_send(fd, big, 70000);
+    client_text(fd, "\r\n0\r\n\r\n");
+    client_receive(fd, &a);
+    assert_int_equal(a.code, 413);
+    (void)close(fd);
+    fd = client_connect(&server);
+    client_text(fd, "GET / HTTP/1.1\r\nHost: a\r\nx-y: ");
+    client_send(fd, big, 20000);
+    client_text(fd, "\r\n\r\n");
+    client_receive(fd, &a);
+    assert_int_equal(a.code, 431);
+    (void)close(fd);
+    expect("GET", "/v2/health/live", NULL, 200, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_it_says_of_itself),
+        cmocka_unit_test(test_paths_that_mean_nothing),
+        cmocka_unit_test(test_types_in_json),
+        cmocka_unit_test(test_types_in_bytes),
+        cmocka_unit_test(test_wrong_requests),
+        cmocka_unit_test(test_what_is_no_http),
+        cmocka_unit_test(test_sizes),
+    };
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, start, end);
+}

@@ -1,0 +1,316 @@
+/* Requests that are late, lost, too many or too slow; what is left of them; and the end of the server. */
+#include "client.h"
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+#include "cmocka_all.h"
+
+static serving server, first_server; /* the first, while a test has one of its own */
+
+/* x spins for n turns; a million million of them take hours. */
+static const char spin[] = "{\"inputs\":[{\"name\":\"n\",\"shape\":[],\"datatype\":\"INT64\",\"data\":[1000000000000]},"
+                           "{\"name\":\"x\",\"shape\":[4,4],\"datatype\":\"FP32\",\"data\":"
+                           "[1,2,3,4,1,2,3,4,1,2,3,4,1,2,3,4]}]}";
+static const char twice[] = "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,2,3]}]}";
+
+static int start(void **state)
+{
+    static const char *const flags[] = { "--receive-timeout-ms", "400", "--max-queue", "2",
+                                         "--instances",          "1",   "--runners",   "2",
+                                         "--grace-ms",           "300", NULL };
+
+    (void)state;
+    serving_prepare(&server);
+    serving_start(&server, flags);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    if (first_server.pid > 0) /* that test has failed */
+        serving_remove(&first_server);
+    serving_remove(&server);
+    return 0;
+}
+
+/* Waits until the figure is there; a test that waits for good fails by its time. */
+static void wait_for(const char *metric, double value)
+{
+    const struct timespec pause = { 0, 5000000 };
+
+    for (uint32_t i = 0; client_metric(&server, metric) != value; i++) {
+        if (i == 2000)
+            fail_msg("%s is %g, not %g", metric, client_metric(&server, metric), value);
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+static int ask_spin(const char *headers)
+{
+    char head[512];
+    int fd = client_connect(&server), n;
+
+    n = snprintf(head, sizeof head, "POST /v2/models/spin/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n%s\r\n",
+                 sizeof spin - 1, headers);
+    client_send(fd, head, (size_t)n);
+    client_send(fd, spin, sizeof spin - 1);
+    return fd;
+}
+
+static void test_time_is_up(void **state)
+{
+    int fd[3];
+    answer a;
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) { /* one that runs, two that wait */
+        fd[i] = ask_spin("Inference-Timeout-Ms: 300\r\n");
+        wait_for("inlay_runs", 1);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        client_receive(fd[i], &a);
+        assert_int_equal(a.code, 504);
+        assert_non_null(strstr(a.body, "error"));
+        (void)close(fd[i]);
+    }
+    wait_for("inlay_request_errors_total{model=\"spin\",version=\"1\",reason=\"deadline\"}", 3);
+    wait_for("inlay_runs", 0);
+    client_once(&server, "POST", "/v2/models/twice/infer", "Inference-Timeout-Ms: 0\r\n", twice, &a);
+    assert_int_equal(a.code, 400);
+}
+
+static void test_a_client_that_goes(void **state)
+{
+    int fd[3];
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        fd[i] = ask_spin("");
+        wait_for("inlay_runs", 1);
+    }
+    wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 2);
+    for (uint32_t i = 0; i < 3; i++)
+        (void)close(fd[i]);
+    wait_for("inlay_request_errors_total{model=\"spin\",version=\"1\",reason=\"cancelled\"}", 3);
+    wait_for("inlay_runs", 0);
+    wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 0);
+}
+
+static void test_a_full_queue(void **state)
+{
+    int fd[3];
+    char value[32];
+    answer a;
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        fd[i] = ask_spin("");
+        wait_for("inlay_runs", 1);
+    }
+    wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 2);
+    client_once(&server, "POST", "/v2/models/spin/infer", "", spin, &a);
+    assert_int_equal(a.code, 429);
+    assert_non_null(answer_header(&a, "Retry-After", value, sizeof value));
+    assert_true(strtol(value, NULL, 10) >= 1);
+    /* Another model is not held up by it. */
+    client_once(&server, "POST", "/v2/models/twice/infer", "", twice, &a);
+    assert_int_equal(a.code, 200);
+    for (uint32_t i = 0; i < 3; i++)
+        (void)close(fd[i]);
+    wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 0);
+    wait_for("inlay_runs", 0);
+}
+
+/* Behind a run that holds the only instance wait a request that may wait and, later, one that is urgent: that is
+ * answered first. */
+static void test_priority(void **state)
+{
+    static const char short_spin[] =
+        "{\"parameters\":{\"priority\":%u},\"inputs\":[{\"name\":\"n\",\"shape\":[],\"datatype\":\"INT64\",\"data\":["
+        "300000]},"
+        "{\"name\":\"x\",\"shape\":[4,4],\"datatype\":\"FP32\",\"data\":[1,2,3,4,1,2,3,4,1,2,3,4,1,2,3,4]}]}";
+    int first = ask_spin("Inference-Timeout-Ms: 1500\r\n"), fd[2];
+    struct pollfd p[2];
+    answer a;
+
+    (void)state;
+    wait_for("inlay_runs", 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        char body[512], head[1024];
+        int bytes = snprintf(body, sizeof body, short_spin, i == 0 ? 3u : 1u);
+
+        (void)snprintf(head, sizeof head,
+                       "POST /v2/models/spin/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", bytes, body);
+        fd[i] = client_connect(&server);
+        client_text(fd[i], head);
+        wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", i + 1);
+        p[i] = (struct pollfd){ .fd = fd[i], .events = POLLIN };
+    }
+    client_receive(first, &a);
+    assert_int_equal(a.code, 504);
+    assert_true(poll(p, 2, 10000) > 0);
+    assert_true(p[1].revents != 0 && p[0].revents == 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        client_receive(fd[i], &a);
+        assert_int_equal(a.code, 200);
+        (void)close(fd[i]);
+    }
+    (void)close(first);
+}
+
+/* One run at a time, which a model holds that has three more requests: another one that has computed less is next,
+ * though it asked last. */
+static void test_fairness(void **state)
+{
+    static const char *const flags[] = { "--runners", "1", "--warmup", "0", NULL };
+    int spins[4], quick;
+    struct pollfd p[3];
+    answer a;
+
+    (void)state;
+    first_server = server;
+    serving_prepare(&server);
+    serving_start(&server, flags);
+    spins[0] = ask_spin("Inference-Timeout-Ms: 1500\r\n");
+    wait_for("inlay_runs", 1);
+    for (uint32_t i = 1; i < 4; i++)
+        spins[i] = ask_spin("Inference-Timeout-Ms: 60000\r\n");
+    wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 3);
+    quick = client_connect(&server);
+    client_call(quick, "POST", "/v2/models/twice/infer", "", twice, sizeof twice - 1, &a);
+    assert_int_equal(a.code, 200);
+    for (uint32_t i = 0; i < 3; i++)
+        p[i] = (struct pollfd){ .fd = spins[i + 1], .events = POLLIN };
+    assert_int_equal(poll(p, 3, 0), 0); /* these are still to come */
+    client_receive(spins[0], &a);
+    assert_int_equal(a.code, 504);
+    for (uint32_t i = 0; i < 4; i++)
+        (void)close(spins[i]);
+    (void)close(quick);
+    assert_int_equal(serving_end(&server, SIGTERM), 0);
+    serving_remove(&server);
+    server = first_server;
+    first_server.pid = 0;
+}
+
+/* A connection that sends nothing, half a header, a body bit by bit: it is closed, however lively it looks. */
+static void test_slow_clients(void **state)
+{
+    static const char *const begins[] = { "", "GET / HT",
+                                          "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 999\r\n\r\n{" };
+    int fd[3];
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        fd[i] = client_connect(&server);
+        client_text(fd[i], begins[i]);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        struct pollfd p = { .fd = fd[i], .events = POLLIN };
+        char byte[1024];
+        uint32_t turns = 0;
+
+        for (; poll(&p, 1, 20) == 0 && turns < 500; turns++)
+            client_send(fd[i], " ", 1);
+        assert_true(turns < 500);
+        while (recv(fd[i], byte, sizeof byte, 0) > 0)
+            ;
+        (void)close(fd[i]);
+    }
+    wait_for("inlay_http_requests", 1);
+}
+
+/* No more files than that are open, which takes a moment: a connection is closed after it is no longer counted. */
+static void wait_for_files(uint32_t count)
+{
+    const struct timespec pause = { 0, 5000000 };
+
+    for (uint32_t i = 0; serving_files(&server) > count; i++) {
+        if (i == 2000)
+            fail_msg("the server has %u files open, not %u", serving_files(&server), count);
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+/* Good, wrong, unknown and broken-off requests. */
+static void mixed_round(uint32_t i)
+{
+    static const char *const bodies[] = { twice, "{\"inputs\":", spin };
+    answer a;
+    int fd = client_connect(&server);
+
+    assert_true(fd >= 0);
+    for (uint32_t k = 0; k < 6; k++) {
+        client_call(fd, "POST", "/v2/models/twice/infer", "", bodies[k % 3], strlen(bodies[k % 3]), &a);
+        assert_int_equal(a.code, k % 3 == 0 ? 200 : 400);
+    }
+    client_call(fd, "GET", i % 2 == 0 ? "/v2/models/none" : "/v2/models/twice", "", NULL, 0, &a);
+    assert_int_equal(a.code, i % 2 == 0 ? 404 : 200);
+    if (i % 5 == 0)
+        client_text(fd, "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\n{\"in");
+    (void)close(fd);
+    if (i % 20 == 0)
+        (void)close(ask_spin(""));
+}
+
+static void test_nothing_is_left(void **state)
+{
+    uint32_t files = serving_files(&server);
+    uint64_t before, after;
+
+    (void)state;
+    for (uint32_t i = 0; i < 150; i++)
+        mixed_round(i);
+    wait_for("inlay_http_requests", 1);
+    wait_for("inlay_http_connections", 1);
+    wait_for_files(files);
+    before = serving_memory(&server);
+    for (uint32_t i = 0; i < 450; i++)
+        mixed_round(i);
+    wait_for("inlay_http_requests", 1);
+    wait_for("inlay_http_connections", 1);
+    wait_for("inlay_runs", 0);
+    wait_for_files(files);
+    after = serving_memory(&server);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    /* A leak of a request's few hundred bytes would be a megabyte and more. */
+    if (after > before + (1u << 20))
+        fail_msg("memory grew from %llu to %llu bytes", (unsigned long long)before, (unsigned long long)after);
+#else
+    (void)before;
+    (void)after;
+#endif
+}
+
+/* The last: what runs is given its time, then it is cancelled; the exit code is 0. */
+static void test_sigterm(void **state)
+{
+    int fd = ask_spin(""), idle = client_connect(&server);
+    answer a;
+
+    (void)state;
+    wait_for("inlay_runs", 1);
+    assert_int_equal(serving_end(&server, SIGTERM), 0);
+    client_receive(fd, &a);
+    assert_true(a.code == 0 || a.code == 499 || a.code == 503);
+    assert_int_equal(client_connect(&server), -1);
+    (void)close(fd);
+    (void)close(idle);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_time_is_up),      cmocka_unit_test(test_a_client_that_goes),
+        cmocka_unit_test(test_a_full_queue),    cmocka_unit_test(test_priority),
+        cmocka_unit_test(test_fairness),        cmocka_unit_test(test_slow_clients),
+        cmocka_unit_test(test_nothing_is_left), cmocka_unit_test(test_sigterm),
+    };
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, start, end);
+}

@@ -1,0 +1,263 @@
+/* Models that come, change and go; who may do that; requests that are joined; SIGTERM with time to drain. */
+#include "client.h"
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include "cmocka_all.h"
+
+static serving server;
+
+#define ADMIN "Authorization: Bearer admin-0123456789abcdef\r\n"
+#define USER "Authorization: Bearer user-0123456789abcdef\r\n"
+
+static int start(void **state)
+{
+    static const char *const flags[] = { "--token-file",
+                                         "FOLDER/tokens",
+                                         "--admin-token-file",
+                                         "FOLDER/admins",
+                                         "--access-log",
+                                         "FOLDER/access",
+                                         "--drain-ms",
+                                         "400",
+                                         "--serve-config",
+                                         "FOLDER/serve.yaml",
+                                         NULL };
+    char path[256];
+
+    (void)state;
+    serving_prepare(&server);
+    serving_file(&server, "tokens", "# users\nuser-0123456789abcdef\n", 0600);
+    serving_file(&server, "admins", "admin-0123456789abcdef\n", 0600);
+    serving_file(&server, "serve.yaml", "max_queue: 1000\n", 0644);
+    (void)snprintf(path, sizeof path, "%s/models/joined", server.folder);
+    assert_int_equal(mkdir(path, 0755), 0);
+    (void)snprintf(path, sizeof path, "%s/models/joined/3", server.folder);
+    assert_int_equal(mkdir(path, 0755), 0);
+    (void)snprintf(path, sizeof path, "%s/models/joined/3/model.onnx", server.folder);
+    write_doubling(path, 1);
+    serving_file(&server, "models/joined/config.yaml",
+                 "max_batch: 8\nbatch_delay_us: 200000\ninstances: 1\noptions: [intra_threads=1]\n", 0644);
+    serving_file(&server, "models/triple/config.yaml", "versions: all\n", 0644);
+    serving_file(&server, "models/broken.onnx", "this is no model", 0644);
+    serving_start(&server, flags);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    serving_remove(&server);
+    return 0;
+}
+
+static void expect(const char *headers, const char *method, const char *path, const char *body, int code,
+                   const char *part)
+{
+    answer a;
+
+    client_once(&server, method, path, headers, body, &a);
+    if (a.code != code || strstr(a.body, part) == NULL)
+        fail_msg("%s %s: expected %d with '%s', got %d: %s", method, path, code, part, a.code, a.body);
+}
+
+#define DOUBLE(value) "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[" value ",0,1]}]}"
+
+static void test_tokens(void **state)
+{
+    (void)state;
+    expect("", "GET", "/v2/health/ready", NULL, 200, "");
+    expect("", "GET", "/v2/models/twice", NULL, 401, "bearer token");
+    expect("", "GET", "/metrics", NULL, 401, "bearer token");
+    expect("Authorization: Bearer user-0123456789abcdeX\r\n", "GET", "/v2/models/twice", NULL, 401, "bearer token");
+    expect("Authorization: Basic user-0123456789abcdef\r\n", "GET", "/v2/models/twice", NULL, 401, "bearer token");
+    expect(USER, "GET", "/v2/models/twice", NULL, 200, "twice");
+    expect(USER, "POST", "/v2/repository/models/twice/unload", "", 403, "may not load");
+    expect("", "POST", "/v2/repository/models/twice/unload", "", 401, "bearer token");
+    expect(USER, "POST", "/v2/models/twice/infer", DOUBLE("4"), 200, "[8.0,0.0,2.0]");
+}
+
+static void test_versions(void **state)
+{
+    (void)state;
+    expect(USER, "POST", "/v2/models/triple/infer", DOUBLE("4"), 200, "\"model_version\":\"2\"");
+    expect(USER, "POST", "/v2/models/triple/versions/1/infer", DOUBLE("4"), 200, "[8.0,");
+    expect(USER, "POST", "/v2/models/triple/versions/2/infer", DOUBLE("4"), 200, "[16.0,");
+    expect(USER, "GET", "/v2/models/triple", NULL, 200, "\"versions\":[\"1\",\"2\"]");
+    expect(USER, "POST", "/v2/repository/index", "", 200,
+           "{\"name\":\"broken\",\"version\":\"1\",\"state\":\"UNAVAILABLE\",\"reason\":\"");
+}
+
+static void test_load_and_unload(void **state)
+{
+    char path[256];
+
+    (void)state;
+    expect(ADMIN, "POST", "/v2/repository/models/twice/unload", "", 200, "");
+    expect(USER, "POST", "/v2/models/twice/infer", DOUBLE("4"), 404, "no such model");
+    expect(ADMIN, "POST", "/v2/repository/models/twice/load", "", 200, "");
+    expect(USER, "POST", "/v2/models/twice/infer", DOUBLE("4"), 200, "[8.0,");
+    expect(ADMIN, "POST", "/v2/repository/models/none/load", "", 404, "no model 'none'");
+    expect(ADMIN, "POST", "/v2/repository/models/..%2fmodels/load", "", 404, "error");
+    expect(ADMIN, "POST", "/v2/repository/models/broken/load", "", 400, "model 'broken', version 1");
+    expect(ADMIN, "POST", "/v2/repository/models/twice/load", "{\"parameters\":{\"config\":\"{}\"}}", 400,
+           "send no parameters");
+    /* A model that no longer is one leaves the old one in place. */
+    serving_file(&server, "models/twice.onnx", "rubbish", 0644);
+    expect(ADMIN, "POST", "/v2/repository/models/twice/load", "", 400, "version 1");
+    expect(USER, "POST", "/v2/models/twice/infer", DOUBLE("4"), 200, "[8.0,");
+    (void)snprintf(path, sizeof path, "%s/models/twice.onnx", server.folder);
+    write_doubling(path, 1);
+    /* Settings that are wrong are named. */
+    serving_file(&server, "models/triple/config.yaml", "max_batsh: 3\n", 0644);
+    expect(ADMIN, "POST", "/v2/repository/models/triple/load", "", 400, "max_batsh");
+    serving_file(&server, "models/triple/config.yaml", "options: [plugin_dirs=/tmp]\n", 0644);
+    expect(ADMIN, "POST", "/v2/repository/models/triple/load", "", 400, "one of the whole server");
+    serving_file(&server, "models/triple/config.yaml", "versions: 1\n", 0644);
+    expect(ADMIN, "POST", "/v2/repository/models/triple/load", "", 200, "");
+    expect(USER, "GET", "/v2/models/triple", NULL, 200, "\"versions\":[\"1\"]");
+}
+
+/* ------------------------------------------------------------------ many at once */
+
+typedef struct asker {
+    const char *path;
+    uint32_t rounds, number;
+    atomic_bool *stop; /* NULL: as many rounds as it says */
+    atomic_uint *wrong;
+} asker;
+
+static void *ask(void *user)
+{
+    const asker *k = user;
+    int fd = client_connect(&server);
+
+    for (uint32_t i = 0; k->stop != NULL ? !atomic_load(k->stop) : i < k->rounds; i++) {
+        char body[256], want[64];
+        uint32_t value = k->number * 1000 + i % 1000 + 1;
+        answer a;
+
+        (void)snprintf(body, sizeof body, DOUBLE("%u"), value);
+        (void)snprintf(want, sizeof want, "\"data\":[%u.0,", 2 * value);
+        client_call(fd, "POST", k->path, USER, body, strlen(body), &a);
+        if (a.code != 200 || strstr(a.body, want) == NULL) {
+            (void)atomic_fetch_add(k->wrong, 1);
+            print_error("%u: got %d %s\n", value, a.code, a.body);
+            break;
+        }
+    }
+    (void)close(fd);
+    return NULL;
+}
+
+static void test_requests_are_joined(void **state)
+{
+    pthread_t threads[8];
+    asker askers[8];
+    atomic_uint wrong = 0;
+    answer a;
+    const char *runs;
+
+    (void)state;
+    for (uint32_t i = 0; i < 8; i++) {
+        askers[i] = (asker){ "/v2/models/joined/infer", 5, i, NULL, &wrong };
+        assert_int_equal(pthread_create(&threads[i], NULL, ask, &askers[i]), 0);
+    }
+    for (uint32_t i = 0; i < 8; i++)
+        (void)pthread_join(threads[i], NULL);
+    assert_int_equal(atomic_load(&wrong), 0);
+    client_once(&server, "GET", "/v2/models/joined/stats", USER, NULL, &a);
+    assert_non_null(strstr(a.body, "\"inference_count\":40,"));
+    runs = strstr(a.body, "\"execution_count\":");
+    assert_non_null(runs);
+    assert_in_range(strtol(runs + strlen("\"execution_count\":"), NULL, 10), 5, 20);
+    /* One alone waits for the delay and no longer. */
+    expect(USER, "POST", "/v2/models/joined/infer", DOUBLE("4"), 200, "[8.0,");
+}
+
+/* The model is exchanged again and again under requests; none of them notices. */
+static void test_no_request_is_dropped(void **state)
+{
+    pthread_t threads[3];
+    asker askers[3];
+    atomic_uint wrong = 0;
+    atomic_bool stop = false;
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        askers[i] = (asker){ "/v2/models/twice/infer", 0, i, &stop, &wrong };
+        assert_int_equal(pthread_create(&threads[i], NULL, ask, &askers[i]), 0);
+    }
+    for (uint32_t i = 0; i < 10; i++)
+        expect(ADMIN, "POST", "/v2/repository/models/twice/load", "", 200, "");
+    atomic_store(&stop, true);
+    for (uint32_t i = 0; i < 3; i++)
+        (void)pthread_join(threads[i], NULL);
+    assert_int_equal(atomic_load(&wrong), 0);
+}
+
+static void test_the_access_log(void **state)
+{
+    char path[128], text[512];
+    FILE *f;
+    uint32_t lines = 0;
+
+    (void)state;
+    (void)snprintf(path, sizeof path, "%s/access", server.folder);
+    f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(text, sizeof text, f) != NULL) {
+        assert_memory_equal(text, "{\"time\":\"", 9);
+        assert_non_null(strstr(text, "\"status\":"));
+        assert_string_equal(text + strlen(text) - 2, "}\n");
+        assert_null(strstr(text, "0123456789abcdef")); /* no token */
+        lines++;
+    }
+    (void)fclose(f);
+    assert_true(lines > 50);
+}
+
+/* While it drains, requests are answered on connections that end, and it says that it is not ready. */
+static void test_draining(void **state)
+{
+    int fd = client_connect(&server);
+    const struct timespec pause = { 0, 2000000 };
+    char value[32];
+    answer a;
+
+    (void)state;
+    client_call(fd, "GET", "/v2/health/ready", "", NULL, 0, &a);
+    assert_int_equal(a.code, 200);
+    assert_int_equal(kill(server.pid, SIGTERM), 0);
+    do {
+        (void)nanosleep(&pause, NULL);
+        client_once(&server, "GET", "/v2/health/ready", "", NULL, &a);
+    } while (a.code == 200);
+    assert_int_equal(a.code, 400);
+    client_call(fd, "POST", "/v2/models/twice/infer", USER, DOUBLE("4"), strlen(DOUBLE("4")), &a);
+    assert_int_equal(a.code, 200);
+    assert_string_equal(answer_header(&a, "Connection", value, sizeof value), "close");
+    (void)close(fd);
+    assert_int_equal(serving_end(&server, 0), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_load_and_unload),
+        cmocka_unit_test(test_requests_are_joined),
+        cmocka_unit_test(test_no_request_is_dropped),
+        cmocka_unit_test(test_the_access_log),
+        cmocka_unit_test(test_draining),
+    };
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, start, end);
+}

@@ -1,0 +1,145 @@
+/* Several processes behind one socket: one that crashes is there again, and the others answer meanwhile. */
+#include "client.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+#include "cmocka_all.h"
+
+static serving server;
+
+static const char twice[] = "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,2,3]}]}";
+
+static int start(void **state)
+{
+    static const char *const flags[] = { "--workers", "2", "--poll-ms", "20", NULL };
+
+    (void)state;
+    serving_prepare(&server);
+    serving_start(&server, flags);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    serving_remove(&server);
+    return 0;
+}
+
+static uint32_t workers(long *pids, uint32_t room)
+{
+    char path[96];
+    uint32_t count = 0;
+    FILE *f;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)server.pid, (int)server.pid);
+    f = fopen(path, "r");
+    assert_non_null(f);
+    while (count < room && fscanf(f, "%ld", &pids[count]) == 1)
+        count++;
+    (void)fclose(f);
+    return count;
+}
+
+/* Waits until there are so many workers that have loaded their models: as many lines say so. */
+static void wait_for_ready(uint32_t lines)
+{
+    const struct timespec pause = { 0, 5000000 };
+    char path[128], text[16384];
+
+    (void)snprintf(path, sizeof path, "%s/log", server.folder);
+    for (uint32_t i = 0;; i++) {
+        FILE *f = fopen(path, "r");
+        uint32_t count = 0;
+
+        assert_non_null(f);
+        text[fread(text, 1, sizeof text - 1, f)] = '\0';
+        (void)fclose(f);
+        for (const char *at = text; (at = strstr(at, "ready, models")) != NULL; at++)
+            count++;
+        if (count >= lines)
+            return;
+        if (i == 4000)
+            fail_msg("not ready: %s", text);
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+static void test_a_worker_that_crashes(void **state)
+{
+    long before[8], after[8];
+    answer a;
+
+    (void)state;
+    wait_for_ready(2);
+    assert_int_equal(workers(before, 8), 2);
+    assert_int_equal(kill((pid_t)before[0], SIGKILL), 0);
+    for (uint32_t i = 0; i < 20; i++) {
+        client_once(&server, "POST", "/v2/models/twice/infer", "", twice, &a);
+        assert_true(a.code == 200 || a.code == 0); /* 0: the one that dies had taken the connection */
+    }
+    wait_for_ready(3);
+    assert_int_equal(workers(after, 8), 2);
+    assert_true(after[0] != before[0] && after[1] != before[0]);
+    for (uint32_t i = 0; i < 20; i++) {
+        client_once(&server, "POST", "/v2/models/twice/infer", "", twice, &a);
+        assert_int_equal(a.code, 200);
+    }
+}
+
+/* Asks on connections of their own, so that both workers are met, until all of 20 get the code. */
+static void wait_for_model(const char *path, int code, const char *part)
+{
+    const struct timespec pause = { 0, 5000000 };
+    uint32_t good = 0;
+    answer a = { .code = 0 };
+
+    for (uint32_t i = 0; good < 20; i++) {
+        client_once(&server, "POST", path, "", twice, &a);
+        good = a.code == code && strstr(a.body, part) != NULL ? good + 1 : 0;
+        if (i == 4000)
+            fail_msg("%s: not %d with '%s', but %d: %s", path, code, part, a.code, a.body);
+        if (good == 0)
+            (void)nanosleep(&pause, NULL);
+    }
+}
+
+/* A model that is put into the folder, exchanged and taken out again. */
+static void test_the_folder_is_watched(void **state)
+{
+    char path[128];
+
+    (void)state;
+    (void)snprintf(path, sizeof path, "%s/models/fresh.onnx", server.folder);
+    write_doubling(path, 1);
+    wait_for_model("/v2/models/fresh/infer", 200, "[2.0,4.0,6.0]");
+    write_doubling(path, 2);
+    wait_for_model("/v2/models/fresh/infer", 200, "[4.0,8.0,12.0]");
+    assert_int_equal(unlink(path), 0);
+    wait_for_model("/v2/models/fresh/infer", 404, "no such model");
+    wait_for_model("/v2/models/twice/infer", 200, "[2.0,4.0,6.0]");
+}
+
+static void test_they_end_together(void **state)
+{
+    long pids[8];
+
+    (void)state;
+    assert_int_equal(workers(pids, 8), 2);
+    assert_int_equal(serving_end(&server, SIGTERM), 0);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(kill((pid_t)pids[i], 0), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_worker_that_crashes),
+        cmocka_unit_test(test_the_folder_is_watched),
+        cmocka_unit_test(test_they_end_together),
+    };
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, start, end);
+}
