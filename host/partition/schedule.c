@@ -71,6 +71,32 @@ bool part_schedule_init(problem *x)
            s->heap_count != NULL;
 }
 
+/* Is the unit a node that reads constants alone, and that only units of its own class read, which it can stand with in
+ * one region? DequantizeLinear of weights is: run first, it would be far from the product that reads it. */
+static bool is_source(const problem *x, const uint32_t *choice, uint32_t unit)
+{
+    const part_schedule *s = &x->schedule;
+    const uint32_t head = s->head[unit], class = class_of(x, choice[head]);
+    const inlay_node_info *n = &x->g->nodes[head]->info;
+    bool is_read = false;
+
+    if (class >= x->providers || x->p->offers[choice[head]].node_count > 1 || s->waits_at_first[unit] > 0)
+        return false;
+    for (uint32_t i = 0; i < n->input_count; i++)
+        if (n->inputs[i] != INLAY_NONE && (x->g->values[n->inputs[i]].info.flags & INLAY_VALUE_CONSTANT) == 0)
+            return false;
+    for (uint32_t i = 0; i < n->output_count; i++)
+        for (uint32_t r = n->outputs[i] == INLAY_NONE ? 0 : x->reader_at[n->outputs[i]];
+             n->outputs[i] != INLAY_NONE && r < x->reader_at[n->outputs[i] + 1]; r++) {
+            is_read = true;
+            if (class_of(x, choice[x->readers[r]]) != class)
+                return false;
+        }
+    return is_read;
+}
+
+enum { IS_SOURCE = 1, IS_PLACED = 2 };
+
 /* Units in the order of their first nodes, and how many values each waits for. */
 static void make_units(problem *x, const uint32_t *choice)
 {
@@ -99,6 +125,8 @@ static void make_units(problem *x, const uint32_t *choice)
             if (s->unit_of[x->readers[i]] != s->unit_of[maker])
                 s->waits_at_first[s->unit_of[x->readers[i]]]++;
     }
+    for (uint32_t u = 0; u < s->unit_count; u++)
+        s->root[u] = is_source(x, choice, u) ? IS_SOURCE : 0;
 }
 
 static void make_ready(problem *x, const uint32_t *choice, uint32_t unit)
@@ -127,6 +155,28 @@ static void release(problem *x, const uint32_t *choice, uint32_t unit)
                 if (u != unit && --s->waits[u] == 0)
                     make_ready(x, choice, u);
             }
+        }
+    }
+}
+
+/* Puts the sources that the unit reads from in front of it. */
+static void place_sources(problem *x, const uint32_t *choice, uint32_t unit, uint32_t *done)
+{
+    part_schedule *s = &x->schedule;
+    const uint32_t offer = choice[s->head[unit]], count = offer == INLAY_NONE ? 1 : x->p->offers[offer].node_count;
+
+    for (uint32_t k = 0; k < count; k++) {
+        const uint32_t node = offer == INLAY_NONE ? s->head[unit] : x->p->offers[offer].nodes[k];
+        const inlay_node_info *n = &x->g->nodes[node]->info;
+
+        for (uint32_t i = 0; i < n->input_count; i++) {
+            const uint32_t maker = n->inputs[i] == INLAY_NONE ? INLAY_NONE : part_maker_of(x->g, n->inputs[i]);
+
+            if (maker == INLAY_NONE || s->root[s->unit_of[maker]] != IS_SOURCE)
+                continue;
+            s->root[s->unit_of[maker]] = IS_PLACED;
+            s->region_of[*done] = s->region_count - 1;
+            s->order[(*done)++] = s->unit_of[maker];
         }
     }
 }
@@ -163,8 +213,13 @@ static bool order_units(problem *x, const uint32_t *choice, uint32_t first)
     memset(s->heap_count, 0, class_count(x) * sizeof *s->heap_count);
     memcpy(s->waits, s->waits_at_first, s->unit_count * sizeof *s->waits);
     for (uint32_t u = 0; u < s->unit_count; u++)
-        if (s->waits[u] == 0)
+        if (s->waits[u] == 0 && s->root[u] == 0)
             make_ready(x, choice, u);
+    for (uint32_t u = 0; u < s->unit_count; u++) /* nobody waits for these */
+        if (s->root[u] != 0) {
+            s->root[u] = IS_SOURCE;
+            release(x, choice, u);
+        }
     s->region_count = s->stretches = 0;
     s->launch_ns = 0;
     for (uint32_t class = next_class(x, last); class != INLAY_NONE; class = next_class(x, last)) {
@@ -178,6 +233,7 @@ static bool order_units(problem *x, const uint32_t *choice, uint32_t first)
         }
         if (provider != INLAY_NONE && (done == 0 || provider != before))
             s->stretches++;
+        place_sources(x, choice, u, &done);
         s->region_of[done] = s->region_count - 1;
         s->order[done++] = u;
         before = provider;

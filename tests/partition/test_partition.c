@@ -215,10 +215,35 @@ static void connected_regions(void **state)
     }
 }
 
+/* What reads constants alone stands with what reads it, though it could run first: 0 -> 1 (another provider) -> 3 <- 2. */
+static void constants_wait_for_their_reader(void **state)
+{
+    static const uint32_t reads[] = { READS_NOTHING, READS(0), READS_NOTHING, 1, 2, INLAY_NONE, INLAY_NONE };
+    world w;
+
+    (void)state;
+    for (int constant = 0; constant < 2; constant++) {
+        world_init(&w, 4, reads, NULL, 2);
+        if (constant)
+            w.g->values[w.g->inputs[0]].info.flags |= INLAY_VALUE_CONSTANT;
+        add_single(&w, 0, 100, INLAY_OFFER_MERGE, 0);
+        add_single(&w, 1, 100, INLAY_OFFER_MERGE, 1);
+        add_single(&w, 0, 100, INLAY_OFFER_MERGE, 2);
+        add_single(&w, 0, 100, INLAY_OFFER_MERGE, 3);
+        world_partition(&w);
+        if (!constant) /* which the check takes for what a region reads from outside */
+            world_check(&w, &w.out);
+        assert_int_equal(w.out.region_count, 3);
+        assert_int_equal(w.out.regions[0].node_count, constant ? 1 : 2);
+        assert_int_equal(w.out.regions[2].node_count, constant ? 2 : 1);
+        world_deinit(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(connected_regions),
+        cmocka_unit_test(connected_regions), cmocka_unit_test(constants_wait_for_their_reader),
         cmocka_unit_test(groups_that_close_a_circle_together), cmocka_unit_test(a_group_between_neighbours),
         cmocka_unit_test(a_group_that_is_needed),
         cmocka_unit_test(groups_pay_for_copies), cmocka_unit_test(ties_and_priority),
