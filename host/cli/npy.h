@@ -7,6 +7,7 @@
 #define CLI_NPY_H
 #include "base/arena.h"
 #include "inlay/plugin.h" /* inlay_tensor_view */
+#include <stdio.h>
 
 /* Reads a tensor; all memory is the arena's. Big-endian and Fortran-ordered files are converted; object arrays and
  * structured types are refused. want is the type that the tensor is needed in, INLAY_UNDEFINED for any: it only serves
@@ -14,6 +15,14 @@
  * INLAY_IO_ERROR: cannot be read, is cut short, is no .npy file, or one of a kind that is refused. */
 INLAY_NODISCARD inlay_status npy_load(const char *path, inlay_dtype want, arena *a, inlay_tensor_view *out,
                                       inlay_diag *diag);
+
+/* The same of a file that is open and stands at its beginning; path is for messages. */
+INLAY_NODISCARD inlay_status npy_load_file(FILE *f, const char *path, inlay_dtype want, arena *a,
+                                           inlay_tensor_view *out, inlay_diag *diag);
+/* Rows first to first + count - 1 along the first axis, of a file that is open and may stand anywhere; the others are
+ * not read. path is for messages. Arrays in Fortran order are refused. */
+INLAY_NODISCARD inlay_status npy_load_rows(FILE *f, const char *path, inlay_dtype want, int64_t first, int64_t count,
+                                           arena *a, inlay_tensor_view *out, inlay_diag *diag);
 
 /* Writes a tensor as version 1.0 (2.0 if the header is long). Strings become <U as long as the longest, or |S when one
  * is not UTF-8. A file that could not be written whole is removed. */

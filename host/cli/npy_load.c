@@ -140,55 +140,38 @@ static unsigned char *native_order(const npy_header *h, unsigned char *data, int
     return h->fortran && h->rank > 1 ? reorder(h, data, count, a) : data;
 }
 
-inlay_status npy_load(const char *path, inlay_dtype want, arena *a, inlay_tensor_view *out, inlay_diag *diag)
+/* The elements that the header announces, from where the file stands; left bytes are there. */
+static inlay_status load_elements(FILE *f, const npy_header *h, const char *path, inlay_dtype want, uint64_t left,
+                                  arena *a, inlay_tensor_view *out, inlay_diag *diag)
 {
-    FILE *f = fopen(path, "rbe");
-    uint64_t left = 0;
-    size_t bytes;
+    size_t bytes = (size_t)h->item_bytes;
+    const inlay_dtype dtype = dtype_of(h, want);
     int64_t count, *dims;
     unsigned char *data;
-    inlay_dtype dtype;
-    npy_header h = { 0 };
-    inlay_status status;
+    inlay_status status = INLAY_OK;
 
-    *out = (inlay_tensor_view){ 0 };
-    if (f == NULL)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
-    INLAY_TRY(npy_read_header(f, path, a, &h, &left, diag));
-    dtype = dtype_of(&h, want);
-    if (dtype == INLAY_UNDEFINED) {
-        status = inlay_fail(diag, INLAY_IO_ERROR, "%s: ONNX has no type for numpy's '%c%llu'", path, h.kind,
-                            (unsigned long long)h.item_bytes);
-        goto done;
-    }
-    bytes = (size_t)h.item_bytes;
-    if (!dims_count(h.dims, h.rank, &count) || !mul_size(&bytes, (size_t)count) || bytes > left ||
-        (dtype == INLAY_STRING && (uint64_t)count > SIZE_MAX / 64)) {
-        status = inlay_fail(diag, INLAY_IO_ERROR, "%s: the file has %llu bytes of data, its shape needs more", path,
-                            (unsigned long long)left);
-        goto done;
-    }
+    if (dtype == INLAY_UNDEFINED)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: ONNX has no type for numpy's '%c%llu'", path, h->kind,
+                          (unsigned long long)h->item_bytes);
+    if (!dims_count(h->dims, h->rank, &count) || !mul_size(&bytes, (size_t)count) || bytes > left ||
+        (dtype == INLAY_STRING && (uint64_t)count > SIZE_MAX / 64))
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: the file has %llu bytes of data, its shape needs more", path,
+                          (unsigned long long)left);
     /* Strings of width 0 need no bytes at all, so the file's size does not bound their number. */
-    if (h.item_bytes == 0 && count > 1 << 20) {
-        status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%s: %lld empty strings", path, (long long)count);
-        goto done;
-    }
+    if (h->item_bytes == 0 && count > 1 << 20)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%s: %lld empty strings", path, (long long)count);
     data = arena_alloc(a, bytes);
-    dims = arena_copy(a, h.dims, sizeof h.dims);
-    if (data == NULL || dims == NULL) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for %zu bytes", path, bytes);
-        goto done;
-    }
+    dims = arena_copy(a, h->dims, sizeof h->dims);
+    if (data == NULL || dims == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for %zu bytes", path, bytes);
     INLAY_TRY(npy_read_exactly(f, path, data, bytes, diag));
-    data = native_order(&h, data, count, a);
-    if (data == NULL) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for %zu bytes", path, bytes);
-        goto done;
-    }
-    *out = (inlay_tensor_view){ .data = data, .dims = dims, .rank = h.rank, .dtype = dtype };
+    data = native_order(h, data, count, a);
+    if (data == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for %zu bytes", path, bytes);
+    *out = (inlay_tensor_view){ .data = data, .dims = dims, .rank = h->rank, .dtype = dtype };
     if (dtype == INLAY_STRING) {
         inlay_str *texts = NULL;
-        INLAY_TRY(read_strings(&h, path, data, count, a, &texts, diag));
+        INLAY_TRY(read_strings(h, path, data, count, a, &texts, diag));
         out->data = texts;
     } else if (dtype == INLAY_BOOL) {
         for (int64_t i = 0; i < count; i++)
@@ -198,6 +181,58 @@ inlay_status npy_load(const char *path, inlay_dtype want, arena *a, inlay_tensor
     }
     out->bytes = ((uint64_t)count * inlay_dtype_bits(dtype) + 7) / 8;
 done:
+    return status;
+}
+
+inlay_status npy_load_file(FILE *f, const char *path, inlay_dtype want, arena *a, inlay_tensor_view *out,
+                           inlay_diag *diag)
+{
+    uint64_t left = 0;
+    npy_header h = { 0 };
+    inlay_status status;
+
+    *out = (inlay_tensor_view){ 0 };
+    INLAY_TRY(npy_read_header(f, path, a, &h, &left, diag));
+    INLAY_TRY(load_elements(f, &h, path, want, left, a, out, diag));
+done:
+    return status;
+}
+
+inlay_status npy_load(const char *path, inlay_dtype want, arena *a, inlay_tensor_view *out, inlay_diag *diag)
+{
+    FILE *f = fopen(path, "rbe");
+    inlay_status status;
+
+    if (f == NULL)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
+    status = npy_load_file(f, path, want, a, out, diag);
     fclose(f);
+    return status;
+}
+
+inlay_status npy_load_rows(FILE *f, const char *path, inlay_dtype want, int64_t first, int64_t count, arena *a,
+                           inlay_tensor_view *out, inlay_diag *diag)
+{
+    npy_header h = { 0 };
+    uint64_t left = 0, row = 0, skip = 0;
+    int64_t all = 0;
+    inlay_status status;
+
+    *out = (inlay_tensor_view){ 0 };
+    rewind(f);
+    INLAY_TRY(npy_read_header(f, path, a, &h, &left, diag));
+    if (h.rank == 0 || first < 0 || count < 0 || h.dims[0] - first < count)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: has no rows %lld to %lld", path, (long long)first,
+                          (long long)(first + count - 1));
+    if (h.fortran && h.rank > 1)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: rows of an array in Fortran order cannot be read one by one; save "
+                          "it with numpy.ascontiguousarray", path);
+    if (!dims_count(h.dims + 1, h.rank - 1, &all) || __builtin_mul_overflow((uint64_t)all, h.item_bytes, &row) ||
+        __builtin_mul_overflow(row, (uint64_t)first, &skip) || skip > left || fseeko(f, (off_t)skip, SEEK_CUR) != 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: the file has %llu bytes of data, its shape needs more", path,
+                          (unsigned long long)left);
+    h.dims[0] = count;
+    status = load_elements(f, &h, path, want, left - skip, a, out, diag);
+done:
     return status;
 }

@@ -58,7 +58,7 @@ check() {
 }
 
 add=$node/test_add/model.onnx
-verbs='run test bench inspect check optimize extract profile bisect explain partition calibrate tune config cache providers plugin-check'
+verbs='run test bench inspect check optimize extract quantize compare profile bisect explain partition calibrate tune config cache providers plugin-check'
 # Where it was built.
 [ -x "$(dirname "$inlay")/inlay-serve" ] && verbs="$verbs serve"
 

@@ -1,0 +1,283 @@
+/* inlay quantize: a model in fewer bits, measured. */
+#include "cli/cli.h"
+#include "cli/dataset.h"
+#include "quantize/narrow.h"
+#include "quantize/quantize.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const char doc[] =
+    "Writes MODEL with integers in the place of floats, and tells for each layer what became of it, the bytes and the time "
+    "of a run before and after, and how well the outputs agree.\v"
+    "With --data, layers compute with integers (QuantizeLinear and DequantizeLinear around them): ranges, places and the "
+    "layers that stay float are found by runs, so that the model is the fastest that keeps the agreement. Without --data "
+    "the weights alone become integers of 8 bits. A result that agrees less than --at-least, or is not faster, is not "
+    "written: MODEL is, as it is, with the reason, unless --weights names what is wanted.\n\n"
+    "The file loads in every runtime that knows its opset, which is raised where need be: 13 for 8 bits, 21 for 4 bits as "
+    "DequantizeLinear. Nothing is written where something fails.\n\n"
+    "  --weights 8       integers, a scale for each channel\n"
+    "  --weights 4       integers in blocks that share a scale, for MatMul and Gemm; others in 8 bits. With --data each\n"
+    "                    error is made good by the weights that follow it\n"
+    "  --weights f16     halves, a Cast in front of what reads them\n"
+    "  --weights exact   halves where that loses nothing\n\n"
+    "Samples are given as for inlay compare.\n\n"
+    "Examples:\n"
+    "  inlay quantize model.onnx -o small.onnx\n"
+    "  inlay quantize model.onnx -o fast.onnx --data samples/\n"
+    "  inlay quantize model.onnx -o small.onnx --weights 4 --block 32 --format nbits\n"
+    "  inlay quantize model.onnx -o small.onnx --weights 8 --skip 'op:Gather' --data samples/\n";
+
+enum { KEY_DATA = 0x4000, KEY_SAMPLES, KEY_METRIC, KEY_AT_LEAST, KEY_WEIGHTS, KEY_BLOCK, KEY_FORMAT, KEY_SKIP,
+       KEY_EXTERNAL, KEY_MODE, KEY_METHOD };
+static const struct argp_option flags[] = {
+    { "output", 'o', "FILE", 0, "The file to write", 0 },
+    { "mode", KEY_MODE, "static|dynamic|weights", 0, "Compute with integers, by ranges found now or in each run, or narrow "
+      "the weights alone (default: static with --data, weights without)", 0 },
+    { "method", KEY_METHOD, "METHOD", 0, "Ranges of activations: auto, minmax, percentile, entropy or mse (default: "
+      "auto, whichever agrees best)", 0 },
+    { "weights", KEY_WEIGHTS, "4|8|f16|exact", 0, "What weights become (default: 8)", 0 },
+    { "block", KEY_BLOCK, "N", 0, "With --weights 4: 16, 32, 64, 128 or 256 weights share a scale (default: 32)", 0 },
+    { "format", KEY_FORMAT, "qdq|nbits", 0, "With --weights 4: DequantizeLinear, or MatMulNBits of com.microsoft "
+      "(default: qdq)", 0 },
+    { "skip", KEY_SKIP, "GLOB", 0, "Keep the nodes of that name, or op:GLOB of that operator; may be repeated", 0 },
+    { "data", KEY_DATA, "DIR|FILE", 0, "Samples to compare on: a folder, or a .npz file", 0 },
+    { "samples", KEY_SAMPLES, "N", 0, "Use at most N samples (default: all; made-up ones: 8)", 0 },
+    { "metric", KEY_METRIC, "METRIC", 0, "How outputs agree, as of inlay compare (default: auto; "
+      "without --data cosine)", 0 },
+    { "at-least", KEY_AT_LEAST, "X", 0, "The agreement to keep (default: 0.99; of kl: at most 0.01)", 0 },
+    { "external", KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside the output", 0 },
+    { 0 },
+};
+
+enum { MOST_PATTERNS = 256, MADE_UP_SAMPLES = 8 };
+
+typedef struct command {
+    quantize_args q;
+    const char *data;
+    const char *patterns[MOST_PATTERNS];
+    uint32_t samples;
+    bool has_goal, has_mode;
+} command;
+
+static void parse_weights(command *c, const char *arg, struct argp_state *state)
+{
+    if (strcmp(arg, "4") == 0)
+        c->q.bits = 4;
+    else if (strcmp(arg, "8") == 0)
+        c->q.bits = 8;
+    else if (strcmp(arg, "f16") == 0)
+        c->q.bits = 16;
+    else if (strcmp(arg, "exact") == 0)
+        c->q.bits = NARROW_EXACT;
+    else
+        argp_failure(state, CLI_USAGE, 0, "--weights %s: expected 4, 8, f16 or exact", arg);
+    c->q.must = true;
+}
+
+static void parse_method(command *c, const char *arg, struct argp_state *state)
+{
+    static const char *const names[] = { "auto", "minmax", "percentile", "entropy", "mse" };
+
+    for (int i = 0; i <= QUANTIZE_MSE; i++)
+        if (strcmp(arg, names[i]) == 0) {
+            c->q.method = (quantize_method)i;
+            return;
+        }
+    argp_failure(state, CLI_USAGE, 0, "--method %s: expected auto, minmax, percentile, entropy or mse", arg);
+}
+
+static void check(command *c, struct argp_state *state)
+{
+    if (c->q.output == NULL)
+        argp_error(state, "which file is to be written? Name it with -o");
+    if (c->q.bits != 4 && (c->q.nbits || c->q.block != 32))
+        argp_error(state, "--block and --format are of --weights 4");
+    if (!c->has_mode)
+        c->q.mode = c->data != NULL && !c->q.must ? QUANTIZE_STATIC : QUANTIZE_WEIGHTS;
+    if (c->q.mode == QUANTIZE_STATIC && c->data == NULL)
+        argp_error(state, "--mode static needs --data: the ranges of activations come from samples");
+    if (c->q.mode != QUANTIZE_WEIGHTS && c->q.must && c->q.bits != 8)
+        argp_error(state, "--mode static and dynamic have weights of 8 bits");
+    if (!c->has_goal)
+        c->q.goal = c->q.metric == AGREE_kl ? 0.01 : 0.99;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    command *c = state->input;
+
+    switch (key) {
+    case 'o':
+        c->q.output = arg;
+        return 0;
+    case KEY_WEIGHTS:
+        parse_weights(c, arg, state);
+        return 0;
+    case KEY_MODE:
+        c->q.mode = strcmp(arg, "static") == 0    ? QUANTIZE_STATIC
+                    : strcmp(arg, "dynamic") == 0 ? QUANTIZE_DYNAMIC
+                                                  : QUANTIZE_WEIGHTS;
+        if (c->q.mode == QUANTIZE_WEIGHTS && strcmp(arg, "weights") != 0)
+            argp_failure(state, CLI_USAGE, 0, "--mode %s: expected static, dynamic or weights", arg);
+        c->has_mode = true;
+        return 0;
+    case KEY_METHOD:
+        parse_method(c, arg, state);
+        return 0;
+    case KEY_BLOCK:
+        c->q.block = (uint32_t)cli_number(state, "--block", arg, 16, 256);
+        if ((c->q.block & (c->q.block - 1)) != 0)
+            argp_failure(state, CLI_USAGE, 0, "--block %s: expected 16, 32, 64, 128 or 256", arg);
+        return 0;
+    case KEY_FORMAT:
+        c->q.nbits = strcmp(arg, "nbits") == 0;
+        if (!c->q.nbits && strcmp(arg, "qdq") != 0)
+            argp_failure(state, CLI_USAGE, 0, "--format %s: expected qdq or nbits", arg);
+        return 0;
+    case KEY_SKIP:
+        if (c->q.skip_count == MOST_PATTERNS)
+            argp_error(state, "more than %d patterns to skip", MOST_PATTERNS);
+        c->patterns[c->q.skip_count++] = arg;
+        return 0;
+    case KEY_DATA:
+        c->data = arg;
+        return 0;
+    case KEY_SAMPLES:
+        c->samples = (uint32_t)cli_number(state, "--samples", arg, 1, 1e7);
+        return 0;
+    case KEY_METRIC:
+        c->q.metric = agree_metric_find(arg);
+        if (c->q.metric == AGREE_METRIC_COUNT)
+            argp_failure(state, CLI_USAGE, 0, "--metric %s: expected auto, top1, cosine, kl, psnr, iou or text", arg);
+        return 0;
+    case KEY_AT_LEAST:
+        c->q.goal = cli_number(state, "--at-least", arg, -1e300, 1e300);
+        c->has_goal = true;
+        return 0;
+    case KEY_EXTERNAL:
+        c->q.external = arg;
+        return 0;
+    case ARGP_KEY_END:
+        check(c, state);
+        return cli_parse_model(key, arg, state, &c->q.model);
+    default:
+        return cli_parse_model(key, arg, state, &c->q.model);
+    }
+}
+
+/* ------------------------------------------------------------------ what came of it */
+
+static json_t *report_json(const command *c, const quantize_report *r)
+{
+    json_t *layers = json_array();
+
+    for (uint32_t i = 0; i < r->layer_count; i++) {
+        const quantize_layer *l = &r->layers[i];
+        json_t *j = json_pack("{s:s, s:s, s:i, s:b, s:I, s:I}", "name", l->name, "op", l->op, "bits", (int)l->bits,
+                              "integers", (int)l->integers, "bytes_before", (json_int_t)l->bytes_before, "bytes_after",
+                              (json_int_t)l->bytes_after);
+
+        if (l->kept != NULL)
+            (void)json_object_set_new(j, "kept", json_string(l->kept));
+        (void)json_array_append_new(layers, j);
+    }
+    return json_pack("{s:s, s:s, s:s?, s:s?, s:I, s:I, s:f, s:f, s:s, s:s, s:f, s:f, s:f, s:i, s:b, s:f, s:o}",
+                     "output", c->q.output, "what", r->what, "handed_back", r->handed, "unmeasured", r->unmeasured,
+                     "bytes_before", (json_int_t)r->bytes_before, "bytes_after", (json_int_t)r->bytes_after, "ms_before", r->ms_before,
+                     "ms_after", r->ms_after, "metric", agree_metric_name(r->agreement.metric), "worst_output",
+                     r->agreement.output, "agreement", r->agreement.score.value, "low", r->agreement.score.low, "high",
+                     r->agreement.score.high, "samples", (int)r->agreement.samples, "made_up", c->data == NULL,
+                     "seconds", r->seconds, "layers", layers);
+}
+
+static void print_layers(const quantize_report *r)
+{
+    int width = 5;
+
+    for (uint32_t i = 0; i < r->layer_count; i++)
+        width = (int)strlen(r->layers[i].name) > width ? (int)strlen(r->layers[i].name) : width;
+    width = width > 60 ? 60 : width;
+    (void)printf("%-*s  %-13s  weights   bytes     -> bytes\n", width, "layer", "operator");
+    for (uint32_t i = 0; i < r->layer_count; i++) {
+        const quantize_layer *l = &r->layers[i];
+        char bits[24];
+
+        (void)snprintf(bits, sizeof bits, l->bits == 32 ? "float" : l->bits == 16 ? "float16" : "%u bits", l->bits);
+        (void)printf("%-*s  %-13s  %-8s  %-9llu -> %-9llu%s%s\n", width, l->name, l->op, bits,
+                     (unsigned long long)l->bytes_before, (unsigned long long)l->bytes_after,
+                     l->kept != NULL ? "  " : "", l->kept != NULL ? l->kept : "");
+    }
+}
+
+static void print_report(const command *c, const quantize_report *r)
+{
+    if (r->layer_count > 0)
+        print_layers(r);
+    if (r->handed != NULL)
+        (void)printf("%s: the model as it is, for %s\n", c->q.output, r->handed);
+    else
+        (void)printf("%s: %s\n", c->q.output, r->what);
+    (void)printf("bytes      %llu -> %llu (%.1f %%)\n", (unsigned long long)r->bytes_before,
+                 (unsigned long long)r->bytes_after,
+                 r->bytes_before > 0 ? 100 * (double)r->bytes_after / (double)r->bytes_before : 100);
+    if (r->unmeasured != NULL)
+        (void)printf("not compared, for made-up inputs cannot be run (--data): %s\n", r->unmeasured);
+    if (r->ms_before > 0)
+        (void)printf("a run      %.3g ms -> %.3g ms%s\n", r->ms_before, r->ms_after,
+                     r->handed != NULL ? " (what was tried)" : "");
+    if (r->agreement.samples > 0)
+        (void)printf("agreement  %.6g (%s, 95 %%: %.6g to %.6g) of output '%s' on %u%s samples%s\n",
+                     r->agreement.score.value, agree_metric_name(r->agreement.metric), r->agreement.score.low,
+                     r->agreement.score.high, r->agreement.output, r->agreement.samples,
+                     c->data == NULL ? " made-up" : "", r->handed != NULL ? " (what was tried)" : "");
+}
+
+static void print_note(void *user, const char *text)
+{
+    (void)user;
+    cli_progress_clear();
+    (void)fprintf(stderr, "tried: %s\n", text);
+}
+
+int cmd_quantize(int argc, char **argv)
+{
+    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    static command c = { .q = { .bits = 8, .block = 32 } };
+    cli_common common;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    quantize_report report = { 0 };
+    inlay_session *session = NULL;
+    dataset *set = NULL;
+    samples list;
+    int code = CLI_OK;
+    inlay_status status;
+
+    cli_parse(&argp, true, argc, argv, &common, &c);
+    c.q.skip = c.patterns;
+    c.q.options = common.options;
+    c.q.progress = cli_progress;
+    c.q.note = common.verbose ? print_note : NULL;
+    common.many_sessions = true; /* one bar for all */
+    INLAY_TRY(cli_open(&common, c.q.model, &session, &diag));
+    INLAY_TRY(dataset_open(c.data, c.samples > 0 ? c.samples : c.data == NULL ? MADE_UP_SAMPLES : 0, &common, session,
+                           &set, &diag));
+    list = dataset_samples(set);
+    c.q.data = &list;
+    c.q.made_up = c.data == NULL;
+    if (c.data == NULL && c.q.metric == AGREE_auto) /* decisions on made-up contents are none */
+        c.q.metric = AGREE_cosine;
+    INLAY_TRY(quantize_model(&c.q, &report, &diag));
+    cli_progress_clear();
+    if (common.json)
+        code = cli_print_json(&common, report_json(&c, &report), CLI_OK);
+    else
+        print_report(&c, &report);
+done:
+    if (status != INLAY_OK)
+        code = cli_fail(&common, &diag);
+    quantize_report_deinit(&report);
+    dataset_close(set);
+    inlay_session_destroy(session);
+    cli_common_deinit(&common);
+    return code;
+}

@@ -1,0 +1,357 @@
+#include "quantize/agree.h"
+#include "base/checked.h"
+#include "base/element.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 1024 };
+
+const char *agree_metric_name(agree_metric m)
+{
+    static const char *const names[] = { "auto",
+#define AGREE_NAME(name, text) #name,
+                                         AGREE_METRICS(AGREE_NAME)
+#undef AGREE_NAME
+    };
+    return m < AGREE_METRIC_COUNT ? names[m] : "custom";
+}
+
+agree_metric agree_metric_find(const char *name)
+{
+    agree_metric m = AGREE_auto;
+
+    while (m < AGREE_METRIC_COUNT && strcmp(agree_metric_name(m), name) != 0)
+        m++;
+    return m;
+}
+
+/* ------------------------------------------------------------------ which metric */
+
+static const graph_node *maker(const graph *g, uint32_t v)
+{
+    const uint32_t n = g->values[v].info.producer;
+
+    return n == INLAY_NONE ? NULL : g->nodes[n];
+}
+
+/* Operators that leave the numbers as they are, or add to each column the same. */
+static bool looks_through(const char *op)
+{
+    static const char *const names[] = { "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Identity",
+                                         "Cast",    "Flatten",   "Add",     "DequantizeLinear", "QuantizeLinear" };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(op, names[i]) == 0)
+            return true;
+    return false;
+}
+
+agree_metric agree_metric_of(const graph *g, uint32_t output)
+{
+    const inlay_value_info *info = &g->values[g->outputs[output]].info;
+    const graph_node *n = maker(g, g->outputs[output]);
+
+    if (!element_is_float(info->dtype))
+        return AGREE_top1;
+    for (int depth = 0; n != NULL && depth < 8; depth++) {
+        const char *op = n->info.op_type.data;
+
+        if (strcmp(op, "Softmax") == 0 || strcmp(op, "LogSoftmax") == 0)
+            return AGREE_top1;
+        if (strcmp(op, "Sigmoid") == 0 || strcmp(op, "HardSigmoid") == 0)
+            return AGREE_iou;
+        if (strcmp(op, "Gemm") == 0 || strstr(op, "MatMul") != NULL)
+            return AGREE_top1;
+        if (!looks_through(op) || n->info.input_count == 0 || n->info.inputs[0] == INLAY_NONE)
+            break;
+        n = maker(g, n->info.inputs[0]);
+    }
+    return AGREE_cosine;
+}
+
+/* ------------------------------------------------------------------ adding a sample */
+
+static void fetch(const inlay_tensor_view *t, int64_t from, int64_t count, double *out)
+{
+    if (t->dtype == INLAY_FLOAT) {
+        for (int64_t i = 0; i < count; i++) {
+            float f;
+
+            memcpy(&f, (const char *)t->data + (size_t)(from + i) * sizeof f, sizeof f);
+            out[i] = f;
+        }
+        return;
+    }
+    for (int64_t i = 0; i < count; i++)
+        if (!element_number(t->dtype, t->data, from + i, &out[i], NULL))
+            out[i] = NAN;
+}
+
+/* Sums of one sample. */
+typedef struct sums {
+    double error, want, got, dot; /* squares, product */
+    double low, high;             /* of want */
+    uint64_t both, either;        /* above 0.5 */
+} sums;
+
+static void add_element(agree *a, sums *s, double want, double got)
+{
+    double error;
+
+    s->both += want > 0.5 && got > 0.5;
+    s->either += want > 0.5 || got > 0.5;
+    if (!isfinite(want) || !isfinite(got)) {
+        const bool same = (isnan(want) && isnan(got)) || want == got;
+
+        a->broken += !same;
+        return;
+    }
+    error = fabs(got - want);
+    a->max_error = error > a->max_error ? error : a->max_error;
+    s->error += error * error;
+    s->want += want * want;
+    s->got += got * got;
+    s->dot += want * got;
+    s->low = want < s->low ? want : s->low;
+    s->high = want > s->high ? want : s->high;
+}
+
+/* The place of the largest; -1: one is NaN. */
+static int64_t largest(const double *row, int64_t count)
+{
+    int64_t best = 0;
+
+    for (int64_t i = 0; i < count; i++) {
+        if (isnan(row[i]))
+            return -1;
+        best = row[i] > row[best] ? i : best;
+    }
+    return best;
+}
+
+/* Makes probabilities of a row that is none. */
+static void to_probabilities(double *row, int64_t count)
+{
+    double sum = 0, top = row[largest(row, count) < 0 ? 0 : largest(row, count)];
+    bool are = true;
+
+    for (int64_t i = 0; i < count; i++) {
+        are = are && row[i] >= 0;
+        sum += row[i];
+    }
+    if (are && fabs(sum - 1) < 1e-2)
+        return;
+    sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += row[i] = exp(row[i] - top);
+    for (int64_t i = 0; i < count; i++)
+        row[i] /= sum;
+}
+
+static double divergence(double *want, double *got, int64_t count)
+{
+    double sum = 0;
+
+    to_probabilities(want, count);
+    to_probabilities(got, count);
+    for (int64_t i = 0; i < count; i++)
+        sum += want[i] > 0 ? want[i] * log(want[i] / (got[i] > 1e-30 ? got[i] : 1e-30)) : 0;
+    return sum;
+}
+
+/* What rows tell: largest elements, divergence, the text. */
+typedef struct by_row {
+    uint64_t rows, same;
+    double kl;
+    bool same_text;
+} by_row;
+
+/* Symbols as a decoder of CTC reads them: repeats and 0 are none. Equal sequences need no alignment to be compared. */
+typedef struct text_reader {
+    int64_t last;
+    uint64_t hash, length;
+} text_reader;
+
+static void read_symbol(text_reader *t, int64_t symbol)
+{
+    if (symbol != t->last && symbol != 0) {
+        t->hash = (t->hash ^ (uint64_t)symbol) * UINT64_C(0x100000001b3) + 1;
+        t->length++;
+    }
+    t->last = symbol;
+}
+
+static bool add_rows(const agree *a, const inlay_tensor_view *want, const inlay_tensor_view *got, int64_t count,
+                     by_row *out)
+{
+    const int64_t width = want->rank == 0 ? 1 : want->dims[want->rank - 1];
+    text_reader texts[2] = { { .last = 0 }, { .last = 0 } };
+    double *rows;
+
+    *out = (by_row){ .same_text = true };
+    if (width < 2 || count == 0)
+        return true;
+    rows = malloc((size_t)width * 2 * sizeof *rows);
+    for (int64_t r = 0; rows != NULL && r < count / width; r++) {
+        int64_t best[2];
+
+        fetch(want, r * width, width, rows);
+        fetch(got, r * width, width, rows + width);
+        best[0] = largest(rows, width);
+        best[1] = largest(rows + width, width);
+        out->rows++;
+        out->same += best[0] == best[1];
+        read_symbol(&texts[0], best[0]);
+        read_symbol(&texts[1], best[1]);
+        if (a->metric == AGREE_kl)
+            out->kl += best[0] < 0 || best[1] < 0 ? (best[0] == best[1] ? 0 : INFINITY)
+                                                  : divergence(rows, rows + width, width);
+    }
+    out->same_text = texts[0].hash == texts[1].hash && texts[0].length == texts[1].length;
+    free(rows);
+    return rows != NULL;
+}
+
+static double cosine_of(double dot, double want, double got)
+{
+    if (want == 0 || got == 0)
+        return want == got ? 1 : 0;
+    return dot / sqrt(want) / sqrt(got);
+}
+
+static void add_score(agree *a, const sums *s, const by_row *r, int64_t count)
+{
+    double score = 0;
+
+    switch (a->metric) {
+    case AGREE_top1:
+        if (r->rows == 0) /* no rows: equal within half a step of an integer, or on one side of 0.5 */
+            score = s->either == s->both;
+        else
+            score = (double)r->same / (double)r->rows;
+        break;
+    case AGREE_kl:
+        score = r->rows == 0 ? 0 : r->kl / (double)r->rows;
+        break;
+    case AGREE_psnr:
+        score = s->error == 0 ? 200 : 20 * log10(s->high - s->low) - 10 * log10(s->error / (double)count);
+        score = score > 200 ? 200 : score;
+        break;
+    case AGREE_iou:
+        score = s->either == 0 ? 1 : (double)s->both / (double)s->either;
+        break;
+    case AGREE_text:
+        score = r->same_text;
+        break;
+    default:
+        score = cosine_of(s->dot, s->want, s->got);
+        break;
+    }
+    if (isnan(score))
+        score = a->metric == AGREE_kl ? INFINITY : 0;
+    a->score += score;
+    a->score_squares += score * score;
+    a->scored++;
+}
+
+static bool same_shape(const inlay_tensor_view *a, const inlay_tensor_view *b)
+{
+    return a->rank == b->rank && (a->rank == 0 || memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0);
+}
+
+inlay_status agree_add(agree *a, const inlay_tensor_view *want, const inlay_tensor_view *got, inlay_diag *diag)
+{
+    sums s = { .low = INFINITY, .high = -INFINITY };
+    double x[BATCH], y[BATCH];
+    uint64_t broken = a->broken;
+    int64_t count;
+    by_row rows;
+
+    if (want->dtype == INLAY_STRING || got->dtype == INLAY_STRING)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "strings have no error; use inlay run --expect");
+    if (!same_shape(want, got) || !dims_count(want->dims, want->rank, &count))
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the two have different shapes");
+    for (int64_t i = 0; i < count; i += BATCH) {
+        const int64_t n = count - i < BATCH ? count - i : BATCH;
+
+        fetch(want, i, n, x);
+        fetch(got, i, n, y);
+        for (int64_t k = 0; k < n; k++)
+            add_element(a, &s, x[k], y[k]);
+    }
+    if (!add_rows(a, want, got, count, &rows))
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compare rows");
+    a->samples++;
+    a->elements += (uint64_t)count;
+    a->error_squares += s.error;
+    a->want_squares += s.want;
+    a->got_squares += s.got;
+    a->dot += s.dot;
+    a->rows += rows.rows;
+    a->rows_same += rows.same;
+    if (a->broken > broken) /* a number where there is none is no agreement, whatever else holds */
+        s = (sums){ .error = 1, .want = 1, .got = 1, .either = 1 };
+    add_score(a, &s, &rows, count > 0 ? count : 1);
+    return INLAY_OK;
+}
+
+void agree_add_score(agree *a, double score)
+{
+    a->samples++;
+    a->score += score;
+    a->score_squares += score * score;
+    a->scored++;
+}
+
+/* ------------------------------------------------------------------ results */
+
+/* Wilson's interval of a share, for 95 %. */
+static agree_score share(uint64_t same, uint64_t all)
+{
+    const double z = 1.959964, n = (double)all, p = (double)same / n, d = 1 + z * z / n;
+    const double middle = (p + z * z / (2 * n)) / d, half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / d;
+
+    return (agree_score){ p, middle - half > 0 ? middle - half : 0, middle + half < 1 ? middle + half : 1 };
+}
+
+agree_score agree_result(const agree *a)
+{
+    const double n = (double)a->scored;
+    double mean, spread;
+
+    if (a->scored == 0)
+        return (agree_score){ 0, 0, 0 };
+    if (a->metric == AGREE_top1 && a->rows > 0)
+        return share(a->rows_same, a->rows);
+    mean = a->score / n;
+    if (a->metric == AGREE_text || a->metric == AGREE_top1)
+        return share((uint64_t)llrint(a->score), a->scored);
+    spread = n > 1 ? a->score_squares / n - mean * mean : 0;
+    spread = spread > 0 ? 1.959964 * sqrt(spread / (n - 1)) : 0;
+    if (a->metric == AGREE_psnr || a->metric == AGREE_kl || a->metric == AGREE_custom)
+        return (agree_score){ mean, mean - spread, mean + spread };
+    return (agree_score){ mean, mean - spread > -1 ? mean - spread : -1, mean + spread < 1 ? mean + spread : 1 };
+}
+
+bool agree_holds(agree_metric m, double value, double bound)
+{
+    return m == AGREE_kl ? value <= bound : value >= bound;
+}
+
+double agree_cosine(const agree *a)
+{
+    return cosine_of(a->dot, a->want_squares, a->got_squares);
+}
+
+double agree_rms(const agree *a)
+{
+    return a->elements == 0 ? 0 : sqrt(a->error_squares / (double)a->elements);
+}
+
+double agree_relative(const agree *a)
+{
+    if (a->error_squares == 0)
+        return 0;
+    return a->want_squares == 0 ? INFINITY : sqrt(a->error_squares / a->want_squares);
+}

@@ -1,0 +1,36 @@
+#include "quantize/base.h"
+#include "quantize/opset.h"
+
+inlay_status base_open(const quantize_args *args, int64_t opset, inlay_session **out_session, inlay_diag *diag)
+{
+    const session_watch watch = { .newest_opset = -1 };
+    const session_source source = { .path = args->model, .fd = -1 };
+    inlay_options *options = NULL;
+    inlay_session *s = NULL;
+    inlay_status status;
+
+    *out_session = NULL;
+    INLAY_TRY(judge_options(args->options, "level", "1", &options, diag));
+    INLAY_TRY(inlay_options_set(options, "no_pass", "quantized_ops", diag)); /* floats between Q and DQ stay */
+    INLAY_TRY(session_prepare(&source, options, &watch, &s, diag));
+    s->model->function_count = 0; /* their calls are inlined */
+    INLAY_TRY(opset_raise(s->model, opset, diag));
+    *out_session = s;
+    s = NULL;
+done:
+    inlay_session_destroy(s);
+    inlay_options_destroy(options);
+    return status;
+}
+
+uint64_t base_constant_bytes(const graph *g)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t v = 0; v < g->value_count; v++)
+        bytes += (g->values[v].info.flags & INLAY_VALUE_CONSTANT) != 0 ? g->values[v].info.data_bytes : 0;
+    for (uint32_t i = 0; i < g->node_count; i++)
+        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
+            bytes += base_constant_bytes(g->nodes[i]->bodies[b].graph);
+    return bytes;
+}

@@ -1,0 +1,38 @@
+/* quantize/calibrate.h - the ranges of activations, found by runs of the float model.
+ *
+ * Two passes over the samples: smallest and largest first, then a histogram between them. What is kept is one histogram
+ * a tensor, whatever the number of samples. */
+#ifndef QUANTIZE_CALIBRATE_H
+#define QUANTIZE_CALIBRATE_H
+#include "quantize/judge.h"
+
+enum { CALIBRATE_BINS = 2048 };
+
+typedef struct tensor_range {
+    const char *name;   /* of the value */
+    float low, high;    /* of all finite elements; low > high: there was none */
+    uint64_t broken;    /* elements that were NaN or infinite */
+    uint64_t *bins;     /* [CALIBRATE_BINS] between low and high; NULL before the second pass */
+    uint64_t count;     /* elements in bins */
+} tensor_range;
+
+typedef struct calibration {
+    arena a;
+    tensor_range *ranges; /* [count] */
+    uint32_t count;
+} calibration;
+
+/* Runs the model at path on all samples. names are values of its main graph, or inputs. progress as of quantize_args.
+ * INLAY_INVALID_ARGUMENT: a value is no float tensor. End *out with calibration_end(), also after a failure. */
+INLAY_NODISCARD inlay_status calibrate(const char *path, const inlay_options *options, const samples *set,
+                                       const char *const *names, uint32_t count,
+                                       int (*progress)(void *user, double fraction, const char *what), void *user,
+                                       calibration *out, inlay_diag *diag);
+void calibration_end(calibration *c);
+
+/* The range that a method gives; low <= 0 <= high. percentile is the share of elements inside, 0.99999 for instance. */
+void calibrate_minmax(const tensor_range *r, float *low, float *high);
+void calibrate_percentile(const tensor_range *r, double percentile, float *low, float *high);
+void calibrate_entropy(const tensor_range *r, float *low, float *high); /* least Kullback-Leibler divergence */
+void calibrate_mse(const tensor_range *r, float *low, float *high);     /* least squares of errors in 255 steps */
+#endif

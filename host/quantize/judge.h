@@ -1,0 +1,40 @@
+/* quantize/judge.h - two models side by side: do they agree, and which one is faster? */
+#ifndef QUANTIZE_JUDGE_H
+#define QUANTIZE_JUDGE_H
+#include "quantize/agree.h"
+#include "quantize/samples.h"
+
+/* A session that keeps nothing in the cache folder, and a context. {0} is none. */
+typedef struct subject {
+    inlay_session *session;
+    inlay_context *context;
+} subject;
+
+/* The given options without what is kept and without progress; with two more settings where name is not NULL. The
+ * caller destroys them. */
+INLAY_NODISCARD inlay_status judge_options(const inlay_options *given, const char *name, const char *value,
+                                           inlay_options **out_options, inlay_diag *diag);
+INLAY_NODISCARD inlay_status subject_open(const char *path, const inlay_options *options, subject *out,
+                                          inlay_diag *diag);
+void subject_close(subject *s); /* {0} is a no-op */
+
+/* How well the outputs agree. */
+typedef struct verdict {
+    agree_metric metric; /* of the output below */
+    agree_score score;   /* of the output that agrees least */
+    char output[128];
+    double error;        /* relative, root mean square: the largest of all outputs */
+    uint32_t samples;
+} verdict;
+
+/* Runs both on the samples, at most `most` of them, and compares each output; metric may be auto. A run that is
+ * cancelled is INLAY_CANCELLED. */
+INLAY_NODISCARD inlay_status judge_agreement(const samples *set, uint32_t most, agree_metric metric, const subject *want,
+                                             const subject *got, verdict *out, inlay_diag *diag);
+/* Lower quartiles of the time of a run on the first sample, in milliseconds; runs of the two take turns. What
+ * other programs take of a busy machine is left out as far as it can be told. */
+INLAY_NODISCARD inlay_status judge_time(const samples *set, const subject *a, const subject *b, double budget_s,
+                                        double *out_a_ms, double *out_b_ms, inlay_diag *diag);
+/* A tensor of host memory as a view; false: it is none. */
+bool judge_view(const inlay_value *value, inlay_tensor_view *out);
+#endif

@@ -1,0 +1,264 @@
+#include "quantize/quantize.h"
+#include "quantize/base.h"
+#include "quantize/dynamic.h"
+#include "quantize/moments.h"
+#include "quantize/narrow.h"
+#include "quantize/scratch.h"
+#include "quantize/search.h"
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+/* Half a second of runs tell the time of a model; a model counts as slower from this factor on, which noise is not. */
+static const double TIME_BUDGET_S = 1.0, SLOWER = 1.05;
+enum { MOST_COMPARED = 256 };
+
+/* One call on its way. */
+typedef struct work {
+    const quantize_args *args;
+    quantize_report *report;
+    scratch scratch;
+    subject before;      /* the model as it is */
+    inlay_options *plain; /* options of subjects */
+    char path[PATH_MAX]; /* of the model that is to be published; "" = the model as it is */
+    inlay_diag *diag;
+} work;
+
+static inlay_status tell(const work *w, double fraction, const char *what)
+{
+    if (w->args->progress != NULL && w->args->progress(w->args->progress_user, fraction, what) != 0)
+        return inlay_fail(w->diag, INLAY_CANCELLED, "stopped; nothing was written");
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ the report */
+
+static const char *describe(const quantize_args *args, arena *a)
+{
+    if (args->mode == QUANTIZE_DYNAMIC)
+        return "products of integers, ranges found in each run";
+    switch (args->bits) {
+    case 4:
+        return arena_format(a, "weights in 4 bits, blocks of %u%s", args->block, args->nbits ? " (MatMulNBits)" : "");
+    case 8:
+        return "weights in 8 bits";
+    case NARROW_EXACT:
+        return "weights that are halves as float16";
+    default:
+        return "weights as float16";
+    }
+}
+
+static inlay_status note_layers(const work *w, const layer_list *list, const layer_form *forms,
+                                const char *const *names, const char *const *ops)
+{
+    quantize_report *r = w->report;
+    arena *a = &r->a;
+
+    r->layers = arena_array(a, (size_t)list->count + 1, sizeof *r->layers);
+    for (uint32_t i = 0; r->layers != NULL && i < list->count; i++) {
+        const layer *l = &list->items[i];
+        quantize_layer *out = &r->layers[i];
+
+        *out = (quantize_layer){ .name = names != NULL ? names[i]
+                                                       : arena_format(a, "%s%s", l->path, l->node->info.name.data),
+                                 .op = ops != NULL ? ops[i] : arena_string(a, l->node->info.op_type.data),
+                                 .integers = ops != NULL && forms[i].bits < 32,
+                                 .bits = forms[i].bits,
+                                 .bytes_before = (uint64_t)l->count * sizeof(float),
+                                 .bytes_after = forms[i].bytes,
+                                 .kept = forms[i].kept };
+        if (out->name == NULL || out->op == NULL)
+            return inlay_fail(w->diag, INLAY_OUT_OF_MEMORY, "no memory for the report");
+    }
+    r->layer_count = list->count;
+    return r->layers != NULL ? INLAY_OK : inlay_fail(w->diag, INLAY_OUT_OF_MEMORY, "no memory for the report");
+}
+
+/* The model is handed back: why says so, and no layer is changed. */
+static void hand_back(work *w, const char *why)
+{
+    w->report->handed = why;
+    w->path[0] = '\0';
+    for (uint32_t i = 0; i < w->report->layer_count; i++) {
+        w->report->layers[i].bits = 32;
+        w->report->layers[i].integers = false;
+        w->report->layers[i].bytes_after = w->report->layers[i].bytes_before;
+    }
+}
+
+/* ------------------------------------------------------------------ weights alone */
+
+/* Of real samples it is worth to know what products read, where weights are to have 4 bits. */
+static inlay_status gather_moments(work *w, const graph_model *model, const layer_list *list, moments *out)
+{
+    const quantize_args *args = w->args;
+    char path[PATH_MAX];
+    inlay_status status;
+
+    *out = (moments){ 0 };
+    if (args->bits != 4 || args->made_up || args->mode == QUANTIZE_DYNAMIC)
+        return INLAY_OK;
+    INLAY_TRY(scratch_save(&w->scratch, "base", model, true, path, w->diag));
+    INLAY_TRY(moments_gather(path, w->plain, args->data, list, args->progress, args->progress_user, out, w->diag));
+done:
+    return status;
+}
+
+static inlay_status narrow_weights(work *w)
+{
+    const quantize_args *args = w->args;
+    const bool is_dynamic = args->mode == QUANTIZE_DYNAMIC;
+    moments known = { 0 };
+    narrow_how how = { .bits = args->bits, .block = args->block, .nbits = args->nbits,
+                             .progress = args->progress, .progress_user = args->progress_user };
+    inlay_session *base = NULL;
+    layer_form *forms;
+    layer_list list;
+    uint32_t changed = 0;
+    inlay_status status;
+
+    INLAY_TRY(base_open(args, is_dynamic ? DYNAMIC_OPSET : narrow_opset(&how), &base, w->diag));
+    INLAY_TRY(layers_find(base->model, args->skip, args->skip_count, &base->a, &list, w->diag));
+    forms = arena_array(&base->a, (size_t)list.count + 1, sizeof *forms);
+    if (forms == NULL) {
+        status = inlay_fail(w->diag, INLAY_OUT_OF_MEMORY, "no memory for %u layers", list.count);
+        goto done;
+    }
+    w->report->bytes_before = base_constant_bytes(base->model->main);
+    INLAY_TRY(gather_moments(w, base->model, &list, &known));
+    how.moments = known.layers;
+    INLAY_TRY(is_dynamic ? dynamic_model(base->model, &list, forms, w->diag)
+                         : narrow_model(base->model, &list, &how, forms, w->diag));
+    INLAY_TRY(note_layers(w, &list, forms, NULL, NULL));
+    for (uint32_t i = 0; i < list.count; i++)
+        changed += forms[i].bits < 32;
+    if (changed == 0)
+        hand_back(w, list.count == 0 ? "it has no layers with constant float weights" : "no layer can be narrower");
+    else
+        status = scratch_save(&w->scratch, "narrow", base->model, false, w->path, w->diag);
+done:
+    moments_end(&known);
+    inlay_session_destroy(base);
+    return status;
+}
+
+/* ------------------------------------------------------------------ integers */
+
+static inlay_status find_integers(work *w)
+{
+    search_result found;
+    quantize_report *r = w->report;
+    inlay_status status = search_integers(w->args, &w->scratch, &w->before, &r->a, &found, w->diag);
+
+    if (status != INLAY_OK)
+        return status;
+    r->what = found.what;
+    r->agreement = found.agreement;
+    r->ms_before = found.ms_before;
+    r->ms_after = found.ms_after;
+    status = note_layers(w, &found.list, found.forms, found.names, found.ops);
+    memcpy(w->path, found.path, sizeof w->path);
+    if (found.failed != NULL)
+        hand_back(w, found.failed);
+    return status;
+}
+
+/* Runs what was made, holds it beside the model, and decides whether it is good. */
+static inlay_status judge(work *w)
+{
+    const quantize_args *args = w->args;
+    quantize_report *r = w->report;
+    subject after = { 0 };
+    inlay_status status;
+
+    INLAY_TRY(tell(w, 0.6, "comparing"));
+    INLAY_TRY(subject_open(w->path, w->plain, &after, w->diag));
+    status = judge_agreement(args->data, MOST_COMPARED, args->metric, &w->before, &after, &r->agreement, w->diag);
+    if (status != INLAY_OK && args->made_up && status != INLAY_CANCELLED && status != INLAY_OUT_OF_MEMORY) {
+        r->unmeasured = arena_string(&r->a, w->diag->text); /* contents that nobody meant are refused by many models */
+        r->agreement = (verdict){ 0 };
+        status = INLAY_OK;
+        goto done;
+    }
+    if (status != INLAY_OK)
+        goto done;
+    INLAY_TRY(tell(w, 0.9, "timing"));
+    INLAY_TRY(judge_time(args->data, &w->before, &after, TIME_BUDGET_S, &r->ms_before, &r->ms_after, w->diag));
+    if (args->must)
+        goto done;
+    if (!agree_holds(r->agreement.metric, r->agreement.score.value, args->goal))
+        hand_back(w, arena_format(&r->a, "with %s, output '%s' agrees to %.4g (%s) only", r->what, r->agreement.output,
+                                  r->agreement.score.value, agree_metric_name(r->agreement.metric)));
+    else if (r->ms_after > r->ms_before * SLOWER)
+        hand_back(w, arena_format(&r->a, "with %s it takes %.3g ms instead of %.3g ms", r->what, r->ms_after,
+                                  r->ms_before));
+done:
+    subject_close(&after);
+    return status;
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+/* The model as it is, as a file beside which tensors may lie. */
+static inlay_status save_as_is(work *w)
+{
+    const session_source source = { .path = w->args->model, .fd = -1 };
+    inlay_session raw = { .model = NULL };
+    inlay_status status;
+
+    INLAY_TRY(session_load_model(&raw, &source, w->args->options, w->diag));
+    status = scratch_save(&w->scratch, "same", raw.model, false, w->path, w->diag);
+done:
+    graph_model_destroy(raw.model);
+    return status;
+}
+
+static void measure_before(work *w)
+{
+    struct stat info;
+
+    if (stat(w->args->model, &info) == 0 && (uint64_t)info.st_size > w->report->bytes_before)
+        w->report->bytes_before = (uint64_t)info.st_size;
+}
+
+inlay_status quantize_model(const quantize_args *args, quantize_report *report, inlay_diag *diag)
+{
+    work w = { .args = args, .report = report, .diag = diag };
+    struct timespec from, to;
+    inlay_status status;
+
+    *report = (quantize_report){ 0 };
+    (void)clock_gettime(CLOCK_MONOTONIC, &from);
+    report->what = describe(args, &report->a);
+    INLAY_TRY(scratch_make(args->output, args->external, &w.scratch, diag));
+    INLAY_TRY(judge_options(args->options, NULL, NULL, &w.plain, diag));
+    INLAY_TRY(tell(&w, 0.1, "loading"));
+    INLAY_TRY(subject_open(args->model, w.plain, &w.before, diag));
+    if (args->mode == QUANTIZE_STATIC) {
+        INLAY_TRY(find_integers(&w));
+    } else {
+        INLAY_TRY(narrow_weights(&w));
+        if (w.path[0] != '\0')
+            INLAY_TRY(judge(&w));
+    }
+    measure_before(&w);
+    if (w.path[0] == '\0')
+        INLAY_TRY(save_as_is(&w));
+    INLAY_TRY(tell(&w, 1, "writing"));
+    status = scratch_publish(&w.scratch, w.path, &report->bytes_after, diag);
+done:
+    subject_close(&w.before);
+    scratch_remove(&w.scratch);
+    inlay_options_destroy(w.plain);
+    (void)clock_gettime(CLOCK_MONOTONIC, &to);
+    report->seconds = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9;
+    return status;
+}
+
+void quantize_report_deinit(quantize_report *report)
+{
+    arena_deinit(&report->a);
+    *report = (quantize_report){ 0 };
+}

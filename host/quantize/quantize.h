@@ -1,0 +1,65 @@
+/* quantize/quantize.h - a model in fewer bits: what `inlay quantize` does.
+ *
+ * The model is optimised at level 1, so that what can be folded is (kept in a scratch folder beside the output), and
+ * raised to the opset that the new nodes need. What is written has been run, compared with the model, and timed. */
+#ifndef QUANTIZE_QUANTIZE_H
+#define QUANTIZE_QUANTIZE_H
+#include "base/arena.h"
+#include "quantize/judge.h"
+
+typedef enum quantize_mode { QUANTIZE_WEIGHTS, QUANTIZE_STATIC, QUANTIZE_DYNAMIC } quantize_mode;
+typedef enum quantize_method {
+    QUANTIZE_AUTO,
+    QUANTIZE_MINMAX,
+    QUANTIZE_PERCENTILE,
+    QUANTIZE_ENTROPY,
+    QUANTIZE_MSE,
+} quantize_method;
+
+typedef struct quantize_args {
+    const char *model, *output;
+    const char *external;         /* file beside the output for large tensors, or NULL */
+    const inlay_options *options; /* of all sessions; with cache and progress as the caller has them */
+    const samples *data;          /* to compare with, and for QUANTIZE_STATIC to calibrate with */
+    bool made_up;                 /* the samples' contents are: they are no ground for anything but a look */
+    quantize_mode mode;
+    uint32_t bits;                /* of weights: 4, 8, 16 or NARROW_EXACT */
+    bool must;                    /* the caller asked for these bits: written also where that is no faster */
+    bool nbits;
+    uint32_t block;
+    quantize_method method;
+    const char *const *skip; /* [skip_count] */
+    uint32_t skip_count;
+    agree_metric metric;
+    double goal;             /* the agreement that is to be kept */
+    int (*progress)(void *user, double fraction, const char *what); /* or NULL; non-zero stops */
+    void *progress_user;
+    void (*note)(void *user, const char *text); /* hears what was tried, a line each; or NULL */
+} quantize_args;
+
+typedef struct quantize_layer {
+    const char *name, *op;
+    uint32_t bits; /* 32: float */
+    bool integers; /* activations are integers, too */
+    uint64_t bytes_before, bytes_after;
+    const char *kept; /* why it stays, or NULL */
+} quantize_layer;
+
+/* What came of it. Texts are the arena's. */
+typedef struct quantize_report {
+    arena a;
+    quantize_layer *layers;
+    uint32_t layer_count;
+    uint64_t bytes_before, bytes_after; /* of the files, external data included */
+    double ms_before, ms_after;
+    verdict agreement;
+    const char *what;    /* "weights in 8 bits" */
+    const char *handed;  /* NULL, or why the model was handed back as it is */
+    const char *unmeasured; /* NULL, or why made-up samples could not be run: then nothing was compared or timed */
+    double seconds;
+} quantize_report;
+
+/* Writes args->output, or nothing. *report is to be released with quantize_report_deinit() whatever comes of it. */
+INLAY_NODISCARD inlay_status quantize_model(const quantize_args *args, quantize_report *report, inlay_diag *diag);
+void quantize_report_deinit(quantize_report *report);
+#endif

@@ -1,0 +1,196 @@
+#include "quantize/weights.h"
+#include "inlay/kit.h" /* KIT_MULTIVERSION */
+#include <math.h>
+#include <stddef.h>
+
+enum { MOST_CODE = 15, SHRINKS = 12, REFINEMENTS = 2, LANES = 16 };
+
+KIT_MULTIVERSION
+void weights_bytes(const float *w, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out,
+                   float *scales)
+{
+    for (int64_t c = 0; c < channels; c++) {
+        float largest = 0;
+
+        for (int64_t o = 0; o < outer; o++)
+            for (int64_t i = 0; i < inner; i++) {
+                const float x = fabsf(w[(o * channels + c) * inner + i]);
+
+                largest = x > largest ? x : largest;
+            }
+        scales[c] = largest / (float)limit;
+        if (!(scales[c] >= 1e-30F)) /* zeros, and what 1 / scale would overflow of */
+            scales[c] = 1;
+        for (int64_t o = 0; o < outer; o++)
+            for (int64_t i = 0; i < inner; i++) {
+                const int64_t at = (o * channels + c) * inner + i;
+                const float q = nearbyintf(w[at] / scales[c]);
+
+                out[at] = (int8_t)(q > (float)limit ? limit : q < (float)-limit ? -limit : (int)q);
+            }
+    }
+}
+
+/* ------------------------------------------------------------------ four bits */
+
+/* One block, gathered: n weights and how much each error counts; zeros up to whole lanes. */
+typedef struct block {
+    float w[256 + LANES], h[256 + LANES];
+    int64_t n;
+} block;
+
+typedef struct grid {
+    float scale;
+    int zero;
+} grid;
+
+static inline int code_of(float w, grid g)
+{
+    const float q = nearbyintf(w / g.scale) + (float)g.zero;
+
+    return q < 0 ? 0 : q > MOST_CODE ? MOST_CODE : (int)q;
+}
+
+/* The squares of errors of a block, and with *out the scale that has the least of them for the same codes. In lanes:
+ * this is where the time goes. */
+static inline float try_grid(const block *b, grid g, grid *out)
+{
+    float error[LANES] = { 0 }, top[LANES] = { 0 }, bottom[LANES] = { 0 }, sums[3] = { 0, 0, 0 };
+    const float inverse = 1 / g.scale, low = (float)-g.zero, high = (float)(MOST_CODE - g.zero);
+
+    for (int64_t i = 0; i < b->n; i += LANES) /* what is beyond n counts nothing */
+        for (int k = 0; k < LANES; k++) {
+            const float w = b->w[i + k], h = b->h[i + k];
+            float q = nearbyintf(w * inverse), e;
+
+            q = q < low ? low : q;
+            q = q > high ? high : q;
+            e = q * g.scale - w;
+            error[k] += e * e * h;
+            top[k] += q * w * h;
+            bottom[k] += q * q * h;
+        }
+    for (int k = 0; k < LANES; k++) {
+        sums[0] += error[k];
+        sums[1] += top[k];
+        sums[2] += bottom[k];
+    }
+    *out = g;
+    if (sums[2] > 0 && sums[1] / sums[2] > 1e-30F)
+        out->scale = sums[1] / sums[2];
+    return sums[0];
+}
+
+KIT_MULTIVERSION
+static grid find_grid(const block *b)
+{
+    float low = 0, high = 0, least = INFINITY;
+    grid best = { 1, 8 };
+
+    for (int64_t i = 0; i < b->n; i++) {
+        low = b->w[i] < low ? b->w[i] : low;
+        high = b->w[i] > high ? b->w[i] : high;
+    }
+    if (high - low < 1e-30F)
+        return best;
+    for (int s = 0; s < SHRINKS; s++) {
+        const float share = 1 - 0.03F * (float)s;
+        grid g = { (high - low) * share / MOST_CODE, 0 };
+
+        g.zero = (int)nearbyintf(-low * share / g.scale);
+        for (int r = 0; r <= REFINEMENTS; r++) {
+            grid next;
+            const float error = try_grid(b, g, &next);
+
+            if (error < least) {
+                least = error;
+                best = g;
+            }
+            g = next;
+        }
+    }
+    return best;
+}
+
+static void gather(const weight_rows *m, const float *row, int64_t step, const float *importance, int64_t from,
+                   block *b)
+{
+    b->n = m->depth - from < m->block ? m->depth - from : m->block;
+    for (int64_t i = 0; i < b->n; i++) {
+        b->w[i] = row[(from + i) * step];
+        b->h[i] = importance != NULL ? importance[from + i] : 1;
+    }
+    for (int64_t i = b->n; i < b->n + LANES; i++)
+        b->w[i] = b->h[i] = 0;
+}
+
+void weights_nibbles(const weight_rows *m, const float *importance, uint8_t *codes, float *scales, uint8_t *zeros)
+{
+    const int64_t blocks = weight_blocks(m);
+    block b;
+
+    for (int64_t r = 0; r < m->rows; r++)
+        for (int64_t k = 0; k < blocks; k++) {
+            grid g;
+
+            gather(m, m->w + r * m->row_step, m->step, importance, k * m->block, &b);
+            g = find_grid(&b);
+            scales[r * blocks + k] = g.scale;
+            zeros[r * blocks + k] = (uint8_t)g.zero;
+            for (int64_t i = 0; i < b.n; i++)
+                codes[r * m->depth + k * m->block + i] = (uint8_t)code_of(b.w[i], g);
+        }
+}
+
+/* The code of weight k of one row, and what its error is in units of the factor's pivot. */
+static float settle_weight(const weight_rows *m, const float *importance, const float *left, int64_t r, int64_t k,
+                           float pivot, uint8_t *codes, float *scales, uint8_t *zeros)
+{
+    const int64_t at = r * weight_blocks(m) + k / m->block;
+    grid g;
+    int code;
+
+    if (k % m->block == 0) {
+        block b;
+
+        gather(m, left, 1, importance, k, &b);
+        g = find_grid(&b);
+        scales[at] = g.scale;
+        zeros[at] = (uint8_t)g.zero;
+    }
+    g = (grid){ scales[at], zeros[at] };
+    code = code_of(left[k], g);
+    codes[r * m->depth + k] = (uint8_t)code;
+    return (left[k] - (float)(code - g.zero) * g.scale) / pivot;
+}
+
+KIT_MULTIVERSION
+static void make_good(float *left, const float *row, float error, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++)
+        left[j] -= error * row[j];
+}
+
+/* A few rows at a time: the factor is larger than the caches. */
+void weights_nibbles_compensated(const weight_rows *m, const float *importance, const float *factor, uint8_t *codes,
+                                 float *scales, uint8_t *zeros, float *scratch)
+{
+    for (int64_t first = 0; first < m->rows; first += WEIGHTS_TOGETHER) {
+        const int64_t count = m->rows - first < WEIGHTS_TOGETHER ? m->rows - first : WEIGHTS_TOGETHER;
+
+        for (int64_t i = 0; i < count; i++)
+            for (int64_t k = 0; k < m->depth; k++)
+                scratch[i * m->depth + k] = m->w[(first + i) * m->row_step + k * m->step];
+        for (int64_t k = 0; k < m->depth; k++) {
+            const float *row = factor + k * m->depth;
+
+            for (int64_t i = 0; i < count; i++) {
+                float *left = scratch + i * m->depth;
+                const float error =
+                    settle_weight(m, importance, left, first + i, k, row[k], codes, scales, zeros);
+
+                make_good(left + k + 1, row + k + 1, error, m->depth - k - 1);
+            }
+        }
+    }
+}

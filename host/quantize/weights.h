@@ -1,0 +1,35 @@
+/* quantize/weights.h - floats to integers of 8 and 4 bits. Plain arithmetic: no graph, no memory of its own. */
+#ifndef QUANTIZE_WEIGHTS_H
+#define QUANTIZE_WEIGHTS_H
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Signed bytes around 0, one scale for each channel: w is [outer, channels, inner], as is out; scales is [channels]. A
+ * channel of zeros gets scale 1. limit: the largest code, 127 or less. */
+void weights_bytes(const float *w, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out,
+                   float *scales);
+
+/* A matrix seen as `rows` vectors along which blocks lie: element k of row r is w[r * row_step + k * step]. */
+typedef struct weight_rows {
+    const float *w;
+    int64_t rows, depth, row_step, step;
+    int64_t block;
+} weight_rows;
+
+static inline int64_t weight_blocks(const weight_rows *m)
+{
+    return (m->depth + m->block - 1) / m->block;
+}
+
+/* Codes from 0 to 15 with a scale and a zero point for each block, w = (code - zero) * scale: codes is [rows, depth],
+ * scales and zeros are [rows, blocks]. Scale and zero point are those with the least squares of errors that a search
+ * finds; importance, [depth] or NULL, weighs the errors. */
+void weights_nibbles(const weight_rows *m, const float *importance, uint8_t *codes, float *scales, uint8_t *zeros);
+
+/* The same with the error of each weight made good by those that follow it in the row (Frantar and others, GPTQ):
+ * factor is the upper triangle of Cholesky's factor of the inverse of the inputs' second moments, [depth, depth].
+ * scratch is [WEIGHTS_TOGETHER, depth]. */
+enum { WEIGHTS_TOGETHER = 4 };
+void weights_nibbles_compensated(const weight_rows *m, const float *importance, const float *factor, uint8_t *codes,
+                                 float *scales, uint8_t *zeros, float *scratch);
+#endif

@@ -1,0 +1,121 @@
+/* The models and samples of quantize.sh: make_models FOLDER. */
+#include "../passes/graph_script.h"
+#include "archive.h"
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+/* A small network of convolutions with a residual, and a classifier. Weights are around 0. */
+static const char net[] = "x : N,3,16,16\n"
+                          "one = [] 1.0\n eps = [] 0.05\n"
+                          "v1 = [8,3,3,3]\n v2 = [8,8,3,3]\n v3 = [16,8,1,1]\n v4 = [16,10]\n"
+                          "b1 = [8]\n b4 = [10]\n"
+                          "u1 = Sub(v1, one)\n u2 = Sub(v2, one)\n u3 = Sub(v3, one)\n u4 = Sub(v4, one)\n"
+                          "w1 = Mul(u1, one)\n w2 = Mul(u2, one)\n w3 = Mul(u3, one)\n w4 = Mul(u4, one)\n"
+                          "c1 = Conv(x, w1, b1) pads=1,1,1,1\n r1 = Relu(c1)\n"
+                          "c2 = Conv(r1, w2) pads=1,1,1,1\n s2 = Add(c2, r1)\n r2 = Relu(s2)\n"
+                          "c3 = Conv(r2, w3)\n r3 = Relu(c3)\n"
+                          "p = GlobalAveragePool(r3)\n f = Flatten(p)\n"
+                          "y = Gemm(f, w4, b4)\n"
+                          "-> y";
+/* Two products, one of them by turned weights. */
+static const char mlp[] = "x : N,64\n"
+                          "one = [] 1.0\n v1 = [64,96]\n v2 = [40,96]\n b2 = [40]\n"
+                          "w1 = Sub(v1, one)\n w2 = Sub(v2, one)\n"
+                          "h = MatMul(x, w1)\n t = Tanh(h)\n"
+                          "y = Gemm(t, w2, b2) transB=1\n"
+                          "-> y";
+/* Operators whose attributes became inputs, and a Softmax over several axes; opset 9. */
+static const char old[] = "x : 2,3,40\n"
+                          "one = [] 1.0\n v = [40,40]\n w = Sub(v, one)\n"
+                          "u = Unsqueeze(x) axes=0,\n q = Squeeze(u) axes=0,\n"
+                          "m = MatMul(q, w)\n"
+                          "c = Clip(m) min=-2.0 max=2.5\n"
+                          "p = Softmax(c) axis=1\n"
+                          "r = ReduceSum(p) axes=1, keepdims=0\n e = ReduceMean(p) axes=2, keepdims=1\n"
+                          "a, b = Split(p) axis=2\n"
+                          "-> r, e, a, b, p";
+/* Two inputs, and nothing that could be narrower. */
+static const char sum[] = "x : N,4\n z : N,4\n y = Add(x, z)\n -> y";
+/* A body with weights of its own. */
+static const char branch[] = "x : 4,64\n zero = [] 0.0\n w = [64,64]\n"
+                             "s = ReduceSum(x) keepdims=0\n t = Greater(s, zero)\n"
+                             "y = If(t) then:MatMul(x,w) else:Relu(x)\n"
+                             "-> y";
+
+static void write_file(const char *folder, const char *name, const void *data, size_t bytes)
+{
+    char path[512];
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "%.400s/%.100s", folder, name);
+    file = fopen(path, "wb");
+    if (file == NULL || fwrite(data, 1, bytes, file) != bytes || fclose(file) != 0) {
+        perror(path);
+        exit(1);
+    }
+}
+
+static void write_script(const char *folder, const char *name, const char *script, int64_t opset)
+{
+    wire w = { 0 };
+
+    script_model(&w, script, opset);
+    write_file(folder, name, w.bytes, w.count);
+    wire_deinit(&w);
+}
+
+static void write_array(const char *folder, const char *name, const char *shape, const float *data, size_t count)
+{
+    buffer b = npy_of(shape, data, count);
+
+    write_file(folder, name, b.data, b.bytes);
+    free(b.data);
+}
+
+static void write_archive(const char *folder, const char *name, const char *entry, const char *shape, const float *data,
+                          size_t count, bool deflate_it)
+{
+    buffer b = npy_of(shape, data, count), zip = zip_of(entry, &b, deflate_it);
+
+    write_file(folder, name, zip.data, zip.bytes);
+    free(zip.data);
+    free(b.data);
+}
+
+int main(int argc, char **argv)
+{
+    enum { SAMPLES = 12, IMAGE = 3 * 16 * 16, ROW = 64 };
+    static float x[SAMPLES * IMAGE];
+    uint32_t state = 5;
+    char path[512];
+
+    if (argc != 2)
+        return 2;
+    write_script(argv[1], "net.onnx", net, 13);
+    write_script(argv[1], "mlp.onnx", mlp, 13);
+    write_script(argv[1], "old.onnx", old, 9);
+    write_script(argv[1], "sum.onnx", sum, 13);
+    write_script(argv[1], "branch.onnx", branch, 13);
+    for (size_t i = 0; i < SAMPLES * IMAGE; i++)
+        x[i] = script_random(&state) * 2 - 1 + (float)(i / IMAGE % 4) * 0.2F;
+    write_archive(argv[1], "images.npz", "x.npy", "12, 3, 16, 16", x, SAMPLES * IMAGE, true);
+    write_archive(argv[1], "stored.npz", "x.npy", "12, 1, 3, 16, 16", x, SAMPLES * IMAGE, false);
+    write_archive(argv[1], "one.npz", "x.npy", "1, 3, 16, 16", x, IMAGE, false);
+    write_archive(argv[1], "wrong.npz", "x.npy", "12, 3, 16, 8", x, SAMPLES * IMAGE / 2, false);
+    write_archive(argv[1], "other.npz", "other.npy", "12, 3, 16, 16", x, SAMPLES * IMAGE, false);
+    write_archive(argv[1], "rows.npz", "x.npy", "12, 64", x, SAMPLES * ROW, true);
+    for (int i = 0; i < 3; i++) {
+        (void)snprintf(path, sizeof path, "%.400s/folder", argv[1]);
+        (void)mkdir(path, 0777);
+        (void)snprintf(path, sizeof path, "%.400s/folder/%d", argv[1], i + 9); /* 9, 10, 11: not by letters */
+        (void)mkdir(path, 0777);
+        write_array(path, "x.npy", "1, 3, 16, 16", x + i * IMAGE, IMAGE);
+    }
+    for (size_t i = 0; i < SAMPLES * IMAGE; i++)
+        x[i] = 0;
+    write_archive(argv[1], "zeros.npz", "x.npy", "12, 3, 16, 16", x, SAMPLES * IMAGE, true);
+    x[100] = NAN;
+    write_archive(argv[1], "nan.npz", "x.npy", "12, 3, 16, 16", x, SAMPLES * IMAGE, true);
+    return 0;
+}

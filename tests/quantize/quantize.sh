@@ -1,0 +1,141 @@
+#!/bin/bash
+# inlay quantize and inlay compare: what they write runs and agrees, what they say is so, and nothing is left behind when
+# they fail.
+#   quantize.sh INLAY MAKE_MODELS     the executable; the program that writes the models and samples
+set -u
+inlay=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export TMPDIR=$work
+checks=0 wrong=0
+"$2" "$work" || exit 1
+cd "$work" || exit 1
+common=(--no-config --cache-dir "" --intra-threads 1)
+
+complain() {
+    wrong=$((wrong + 1))
+    echo "WRONG: $*"
+    head -c 900 out err
+}
+
+# does CODE FILTER VERB ARGUMENT...   the exit code, and what jq says of --json.
+does() {
+    local code=$1 filter=$2 got
+    shift 2
+    checks=$((checks + 1))
+    "$inlay" "$@" "${common[@]}" --json >out 2>err </dev/null
+    got=$?
+    if [ $got -ne "$code" ] || ! jq -e "$filter" out >/dev/null 2>&1; then
+        complain "inlay $*: exit code $got; jq '$filter' of"
+    fi
+}
+
+# fails CODE TEXT VERB ARGUMENT...   one line of stderr says so; out.onnx is not there, nor anything like it.
+fails() {
+    local code=$1 text=$2 got
+    shift 2
+    checks=$((checks + 1))
+    rm -f out.onnx
+    "$inlay" "$@" "${common[@]}" --quiet >out 2>err </dev/null
+    got=$?
+    if [ $got -ne "$code" ] || ! grep -qE -- "$text" err || [ "$(wc -l <err)" != 1 ]; then
+        complain "inlay $*: exit code $got; nothing like '$text' in"
+    fi
+    left
+}
+
+left() {
+    if compgen -G 'out.onnx*' >/dev/null || compgen -G 'inlay-*' >/dev/null; then
+        complain "left behind: $(echo out.onnx* inlay-*)"
+        rm -rf out.onnx* inlay-*
+    fi
+}
+
+# ---- compare
+does 0 '.samples == 8 and (.outputs | length) == 1 and .outputs[0].score == 1 and .outputs[0].max_error == 0' \
+    compare net.onnx net.onnx
+does 0 '.samples == 12 and .outputs[0].metric == "top1" and .outputs[0].top1 == 1' compare net.onnx net.onnx --data images.npz
+does 0 '.samples == 12' compare net.onnx net.onnx --data stored.npz
+does 0 '.samples == 5' compare net.onnx net.onnx --data images.npz --samples 5
+does 0 '.samples == 3' compare net.onnx net.onnx --data folder
+does 0 '.samples == 1' compare net.onnx net.onnx --data folder/9
+does 0 '[.layers[].name] | index("c1") != null and index("y") == null' compare net.onnx net.onnx --layers
+does 0 '.outputs[0].score == 0 and .holds' compare net.onnx net.onnx --metric kl --at-least 0
+does 0 '.outputs[0].score == 7 and .outputs[0].metric == "custom"' compare net.onnx net.onnx \
+    --metric "custom:echo 7 #" --samples 2
+does 1 '.outputs[0].score == 7 and (.holds | not)' compare net.onnx net.onnx --metric "custom:echo 7 #" --at-least 8
+left
+# shellcheck disable=SC2016 # the shell that runs the command expands it
+does 0 '.outputs[0].score == 2' compare net.onnx net.onnx --metric 'custom:sh -c '\''ls "$0" "$1" | grep -c y.npy'\''' --samples 1
+fails 2 'printed .x., which is no number' compare net.onnx net.onnx --metric "custom:echo x #"
+fails 2 'failed' compare net.onnx net.onnx --metric "custom:false"
+fails 1 "input 'x' is float\[1,3,16,16\]; the model wants float\[4,64\]" compare net.onnx branch.onnx --samples 1
+fails 2 "input 'z' of the second model: the first has no input of that name" compare mlp.onnx sum.onnx --samples 1
+fails 2 'shape \[12, 3, 16, 8\] holds no samples for input .x. of shape \[\?, 3, 16, 16\]' compare net.onnx net.onnx --data wrong.npz
+fails 3 "input 'x': other.npz has no array of that name; it has other.npy" compare sum.onnx sum.onnx --data other.npz
+fails 3 'none.npz: No such file' compare net.onnx net.onnx --data none.npz
+head -c 500 images.npz >cut.npz
+fails 3 'not a whole .npz archive' compare net.onnx net.onnx --data cut.npz
+
+# ---- weights
+# agrees MODEL LEAST QUANTIZE-ARGUMENT...   what is written runs, checks and agrees.
+agrees() {
+    local model=$1 least=$2
+    shift 2
+    does 0 '.handed_back == null and .bytes_after < .bytes_before and .agreement > '"$least" quantize "$model" -o out.onnx "$@"
+    does 0 '.' check out.onnx
+    does 0 '.holds' compare "$model" out.onnx --metric cosine --at-least "$least"
+    rm -f out.onnx
+    left
+}
+agrees mlp.onnx 0.9999 --weights 8
+does 0 '.handed_back == "no layer can be narrower"' quantize net.onnx -o out.onnx --weights 8
+rm -f out.onnx
+agrees mlp.onnx 0.98 --weights 4
+agrees mlp.onnx 0.98 --weights 4 --block 16
+agrees mlp.onnx 0.98 --weights 4 --format nbits
+agrees mlp.onnx 0.999999 --weights f16
+agrees old.onnx 0.9999 --weights 8
+agrees old.onnx 0.97 --weights 4
+agrees branch.onnx 0.9999 --weights 8
+agrees mlp.onnx 0.999 --weights 8 --mode dynamic
+agrees old.onnx 0.999 --weights 8 --mode dynamic
+does 0 '[.layers[] | select(.bits == 8)] | length == 1' quantize mlp.onnx -o out.onnx --weights 8 --skip '*Gemm*' --skip 'op:Gemm'
+does 0 '.handed_back != null and .agreement == 0 and .bytes_after > 0' quantize sum.onnx -o out.onnx
+does 0 '.outputs[0].max_error == 0' compare sum.onnx out.onnx
+does 0 '.bytes_after > 0' quantize mlp.onnx -o out.onnx --weights 8 --external out.onnx.data
+[ -s out.onnx.data ] || complain "no external file"
+does 0 '.outputs[0].score > 0.99' compare mlp.onnx out.onnx
+rm -f out.onnx out.onnx.data
+fails 2 "no layer with weights fits 'nothing'" quantize mlp.onnx -o out.onnx --skip nothing
+fails 2 'expected 4, 8, f16 or exact' quantize mlp.onnx -o out.onnx --weights 5
+fails 3 'nowhere/out.onnx: cannot be created' quantize mlp.onnx -o nowhere/out.onnx
+
+# ---- integers
+does 0 '.handed_back == null or (.handed_back | test("takes|agrees"))' quantize net.onnx -o out.onnx --data images.npz --metric cosine
+does 0 '.outputs[0].score > 0.98' compare net.onnx out.onnx --data images.npz --metric cosine
+does 0 '.samples == 1' quantize net.onnx -o out.onnx --data one.npz --metric cosine --method minmax
+does 0 '.bytes_after > 0' quantize net.onnx -o out.onnx --data zeros.npz --metric cosine --method percentile
+does 0 '.bytes_after > 0' quantize net.onnx -o out.onnx --data nan.npz --metric cosine --method mse
+rm -f out.onnx
+fails 2 'holds no samples' quantize net.onnx -o out.onnx --data wrong.npz
+
+# ---- a disk that is full, and somebody who gives up
+checks=$((checks + 1))
+(
+    trap '' XFSZ
+    ulimit -f 4
+    "$inlay" quantize mlp.onnx -o out.onnx --weights 8 "${common[@]}" --quiet >out 2>err </dev/null
+)
+code=$?
+[ $code -eq 3 ] && grep -q 'out.onnx.*cannot be written: File too large' err || complain "a full disk: exit code $code"
+left
+checks=$((checks + 1))
+timeout -s INT 0.4 "$inlay" quantize net.onnx -o out.onnx --data images.npz --at-least 2 "${common[@]}" >out 2>err </dev/null
+code=$?
+[ -e out.onnx ] || [ $code -eq 124 ] || [ $code -eq 130 ] || complain "cancelled: exit code $code"
+rm -f out.onnx
+left
+
+echo "$checks checks, $wrong wrong"
+[ $wrong -eq 0 ]

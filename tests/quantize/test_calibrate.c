@@ -1,0 +1,83 @@
+/* Ranges from histograms. */
+#include "cmocka_all.h"
+#include "quantize/calibrate.h"
+#include <math.h>
+
+static uint64_t bins[CALIBRATE_BINS];
+
+/* A bell around the middle of the range, n elements at its height, and one element in the last bin. */
+static tensor_range bell(float low, float high, double width)
+{
+    tensor_range r = { .name = "x", .low = low, .high = high, .bins = bins };
+
+    for (int i = 0; i < CALIBRATE_BINS; i++) {
+        const double x = ((double)i / CALIBRATE_BINS - 0.5) / width;
+
+        bins[i] = (uint64_t)(10000 * exp(-x * x / 2)) + (i == CALIBRATE_BINS - 1);
+        r.count += bins[i];
+    }
+    return r;
+}
+
+static void outliers_are_cut(void **state)
+{
+    const tensor_range r = bell(-8, 8, 0.02); /* a deviation of 0.32 */
+    float low, high;
+
+    (void)state;
+    calibrate_minmax(&r, &low, &high);
+    assert_true(low == -8 && high == 8);
+    calibrate_percentile(&r, 0.9999, &low, &high);
+    assert_true(low < -0.9F && low > -2 && high > 0.9F && high < 2);
+    calibrate_mse(&r, &low, &high);
+    assert_true(low < -0.6F && low > -4 && high > 0.6F && high < 4);
+    calibrate_entropy(&r, &low, &high);
+    assert_true(low < -0.3F && low > -4 && high > 0.3F && high < 4);
+}
+
+static void zero_is_always_inside(void **state)
+{
+    const tensor_range above = bell(3, 5, 0.1), below = bell(-5, -3, 0.1);
+    void (*const methods[])(const tensor_range *, float *, float *) = { calibrate_minmax, calibrate_mse,
+                                                                        calibrate_entropy };
+    float low, high;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
+        methods[i](&above, &low, &high);
+        assert_true(low == 0 && high > 0);
+        methods[i](&below, &low, &high);
+        assert_true(low < 0 && high == 0);
+    }
+    calibrate_percentile(&above, 0.999, &low, &high);
+    assert_true(low == 0 && high > 3);
+}
+
+static void constants_and_nothing(void **state)
+{
+    tensor_range one = { .name = "x", .low = 2, .high = 2, .bins = bins, .count = 5 };
+    const tensor_range none = { .name = "x", .low = INFINITY, .high = -INFINITY, .bins = bins };
+    float low, high;
+
+    (void)state;
+    for (int i = 0; i < CALIBRATE_BINS; i++)
+        bins[i] = i == 0 ? 5 : 0;
+    calibrate_minmax(&one, &low, &high);
+    assert_true(low == 0 && high == 2);
+    calibrate_mse(&one, &low, &high);
+    assert_true(low == 0 && high == 2);
+    calibrate_entropy(&one, &low, &high);
+    assert_true(low == 0 && high == 2);
+    calibrate_percentile(&one, 0.99, &low, &high);
+    assert_true(low == 0 && high == 2);
+    calibrate_minmax(&none, &low, &high);
+    assert_true(low == 0 && high == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(outliers_are_cut), cmocka_unit_test(zero_is_always_inside),
+                                        cmocka_unit_test(constants_and_nothing) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

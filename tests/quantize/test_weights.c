@@ -1,0 +1,153 @@
+/* Integers from weights: errors within half a step, zeros exact, and compensation that lowers the error of products. */
+#include "cmocka_all.h"
+#include "quantize/weights.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { ROWS = 12, DEPTH = 70, BLOCK = 32, BLOCKS = 3, INPUTS = 300 };
+
+static uint32_t seed = 7;
+static float dice(void)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (float)(seed >> 8) / 8388608.0F - 1;
+}
+
+static void bytes_within_half_a_step(void **state)
+{
+    enum { OUTER = 3, CHANNELS = 5, INNER = 4, COUNT = OUTER * CHANNELS * INNER };
+    float w[COUNT], scales[CHANNELS];
+    int8_t codes[COUNT];
+
+    (void)state;
+    for (int i = 0; i < COUNT; i++)
+        w[i] = i / INNER % CHANNELS == 2 ? 0 : dice() * (float)(1 + i / INNER % CHANNELS);
+    weights_bytes(w, OUTER, CHANNELS, INNER, 127, codes, scales);
+    assert_true(scales[2] == 1); /* zeros */
+    for (int i = 0; i < COUNT; i++) {
+        const float scale = scales[i / INNER % CHANNELS];
+
+        assert_true(fabsf((float)codes[i] * scale - w[i]) <= scale * 0.5001F);
+        assert_true(codes[i] >= -127);
+    }
+}
+
+static float value(const uint8_t *codes, const float *scales, const uint8_t *zeros, int row, int k)
+{
+    const int b = row * BLOCKS + k / BLOCK;
+
+    return (float)(codes[row * DEPTH + k] - zeros[b]) * scales[b];
+}
+
+static void nibbles_of_both_layouts(void **state)
+{
+    float upright[DEPTH * ROWS], lying[ROWS * DEPTH], scales[2][ROWS * BLOCKS];
+    uint8_t codes[2][ROWS * DEPTH], zeros[2][ROWS * BLOCKS];
+    const weight_rows a = { lying, ROWS, DEPTH, DEPTH, 1, BLOCK }, b = { upright, ROWS, DEPTH, 1, ROWS, BLOCK };
+
+    (void)state;
+    for (int r = 0; r < ROWS; r++)
+        for (int k = 0; k < DEPTH; k++)
+            lying[r * DEPTH + k] = upright[k * ROWS + r] = r == 3 ? 0 : r == 4 ? 2.5F : dice();
+    weights_nibbles(&a, NULL, codes[0], scales[0], zeros[0]);
+    weights_nibbles(&b, NULL, codes[1], scales[1], zeros[1]);
+    assert_memory_equal(codes[0], codes[1], sizeof codes[0]);
+    assert_memory_equal(scales[0], scales[1], sizeof scales[0]);
+    for (int r = 0; r < ROWS; r++)
+        for (int k = 0; k < DEPTH; k++) {
+            const float error = value(codes[0], scales[0], zeros[0], r, k) - lying[r * DEPTH + k];
+
+            assert_true(codes[0][r * DEPTH + k] <= 15);
+            assert_true(fabsf(error) <= (r == 3 ? 0 : r == 4 ? 1e-3F : 0.2F));
+        }
+}
+
+/* The upper factor of the inverse of h, by Cholesky twice: small, and another way than the code's. */
+static void factor_of(double *h, float *out)
+{
+    static double inverse[DEPTH * DEPTH], l[DEPTH * DEPTH];
+
+    for (int c = 0; c < DEPTH; c++) /* Gauss and Jordan */
+        for (int r = 0; r < DEPTH; r++)
+            inverse[r * DEPTH + c] = r == c;
+    for (int c = 0; c < DEPTH; c++) {
+        const double pivot = h[c * DEPTH + c];
+
+        for (int k = 0; k < DEPTH; k++) {
+            h[c * DEPTH + k] /= pivot;
+            inverse[c * DEPTH + k] /= pivot;
+        }
+        for (int r = 0; r < DEPTH; r++) {
+            const double f = h[r * DEPTH + c];
+
+            for (int k = 0; r != c && k < DEPTH; k++) {
+                h[r * DEPTH + k] -= f * h[c * DEPTH + k];
+                inverse[r * DEPTH + k] -= f * inverse[c * DEPTH + k];
+            }
+        }
+    }
+    for (int i = 0; i < DEPTH; i++) /* inverse = l l' */
+        for (int j = 0; j <= i; j++) {
+            double sum = inverse[i * DEPTH + j];
+
+            for (int k = 0; k < j; k++)
+                sum -= l[i * DEPTH + k] * l[j * DEPTH + k];
+            l[i * DEPTH + j] = i == j ? sqrt(sum) : sum / l[j * DEPTH + j];
+        }
+    for (int i = 0; i < DEPTH; i++)
+        for (int j = 0; j < DEPTH; j++)
+            out[i * DEPTH + j] = j >= i ? (float)l[j * DEPTH + i] : 0;
+}
+
+static void compensation_lowers_the_error_of_products(void **state)
+{
+    static float x[INPUTS][DEPTH], w[ROWS * DEPTH], factor[DEPTH * DEPTH], importance[DEPTH], scratch[WEIGHTS_TOGETHER * DEPTH];
+    static double h[DEPTH * DEPTH];
+    float scales[ROWS * BLOCKS];
+    uint8_t codes[ROWS * DEPTH], zeros[ROWS * BLOCKS];
+    const weight_rows m = { w, ROWS, DEPTH, DEPTH, 1, BLOCK };
+    double errors[2] = { 0, 0 };
+
+    (void)state;
+    for (int i = 0; i < INPUTS; i++) { /* inputs that hang together, as those of models do */
+        const float common = dice() * 3;
+
+        for (int k = 0; k < DEPTH; k++)
+            x[i][k] = common + dice();
+    }
+    for (int k = 0; k < ROWS * DEPTH; k++)
+        w[k] = dice();
+    for (int r = 0; r < DEPTH; r++)
+        for (int c = 0; c < DEPTH; c++) {
+            for (int i = 0; i < INPUTS; i++)
+                h[r * DEPTH + c] += (double)x[i][r] * x[i][c] / INPUTS;
+            h[r * DEPTH + c] += r == c ? 0.01 : 0;
+        }
+    for (int k = 0; k < DEPTH; k++)
+        importance[k] = (float)h[k * DEPTH + k];
+    factor_of(h, factor);
+    for (int way = 0; way < 2; way++) {
+        if (way == 0)
+            weights_nibbles(&m, importance, codes, scales, zeros);
+        else
+            weights_nibbles_compensated(&m, importance, factor, codes, scales, zeros, scratch);
+        for (int i = 0; i < INPUTS; i++)
+            for (int r = 0; r < ROWS; r++) {
+                double sum = 0;
+
+                for (int k = 0; k < DEPTH; k++)
+                    sum += (value(codes, scales, zeros, r, k) - w[r * DEPTH + k]) * x[i][k];
+                errors[way] += sum * sum;
+            }
+    }
+    assert_true(errors[1] < 0.5 * errors[0]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(bytes_within_half_a_step),
+                                        cmocka_unit_test(nibbles_of_both_layouts),
+                                        cmocka_unit_test(compensation_lowers_the_error_of_products) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,97 @@
+/* .npz archives: what numpy writes is read, and what is cut, changed or lies about itself is an error. */
+#include "archive.h"
+#include "cli/zip.h"
+#include "cmocka_all.h"
+
+static FILE *file_of(const buffer *b)
+{
+    FILE *f = tmpfile();
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(b->data, 1, b->bytes, f), b->bytes);
+    rewind(f);
+    return f;
+}
+
+static buffer some_array(void)
+{
+    float data[600];
+
+    for (int i = 0; i < 600; i++)
+        data[i] = (float)(i % 7);
+    return npy_of("600,", data, 600);
+}
+
+/* Reads the archive and its entry; the status of whichever fails. */
+static inlay_status unpack(const buffer *b, buffer *out)
+{
+    FILE *f = file_of(b), *entry = NULL;
+    arena a = { 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    zip_list list;
+    inlay_status status = zip_read(f, "x.npz", &a, &list, &diag);
+
+    *out = (buffer){ 0 };
+    if (status == INLAY_OK && list.count == 1)
+        status = zip_extract(f, "x.npz", &list.entries[0], &entry, &diag);
+    if (status != INLAY_OK)
+        assert_string_not_equal(diag.text, "");
+    for (int c; entry != NULL && (c = fgetc(entry)) != EOF;)
+        buffer_number(out, (uint64_t)c, 1);
+    if (entry != NULL)
+        assert_int_equal(fclose(entry), 0);
+    assert_int_equal(fclose(f), 0);
+    arena_deinit(&a);
+    return status;
+}
+
+static void reads_both(void **state)
+{
+    buffer plain = some_array();
+
+    (void)state;
+    for (int deflate_it = 0; deflate_it < 2; deflate_it++) {
+        buffer zip = zip_of("x.npy", &plain, deflate_it), out;
+
+        assert_int_equal(unpack(&zip, &out), INLAY_OK);
+        assert_int_equal(out.bytes, plain.bytes);
+        assert_memory_equal(out.data, plain.data, plain.bytes);
+        free(out.data);
+        free(zip.data);
+    }
+    free(plain.data);
+}
+
+/* Every prefix is refused, and every changed byte is either harmless or noticed. */
+static void refuses_damage(void **state)
+{
+    buffer plain = some_array();
+
+    (void)state;
+    for (int deflate_it = 0; deflate_it < 2; deflate_it++) {
+        buffer zip = zip_of("x.npy", &plain, deflate_it), out;
+        const size_t bytes = zip.bytes;
+
+        for (zip.bytes = 0; zip.bytes < bytes; zip.bytes += 13) {
+            assert_int_equal(unpack(&zip, &out), INLAY_IO_ERROR);
+            free(out.data);
+        }
+        zip.bytes = bytes;
+        for (size_t at = 0; at < bytes; at += 3) {
+            zip.data[at] ^= 0x55;
+            if (unpack(&zip, &out) == INLAY_OK && out.bytes > 0)
+                assert_memory_equal(out.data, plain.data, plain.bytes);
+            free(out.data);
+            zip.data[at] ^= 0x55;
+        }
+        free(zip.data);
+    }
+    free(plain.data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(reads_both), cmocka_unit_test(refuses_damage) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
