@@ -372,6 +372,31 @@ static inlay_status infer_with_data(const op_case *k, case_one *one, inlay_diag 
     return status;
 }
 
+/* Where an output's size depends on data the host reaches the node with its small integer inputs in hand, and shows them
+ * to specialize. */
+static void show_data(const op_case *k, case_one *one)
+{
+    const graph *g = one->model->main;
+    const graph_node *n = g->nodes[0];
+    bool depends = false;
+
+    for (uint32_t o = 0; o < k->out_count; o++) {
+        const inlay_value_info *y = &g->values[n->info.outputs[o]].info;
+
+        depends = depends || y->rank == INLAY_RANK_UNKNOWN;
+        for (uint32_t d = 0; !depends && d < y->rank; d++)
+            depends = y->dims[d].kind == INLAY_DIM_UNKNOWN;
+    }
+    for (uint32_t i = 0; depends && i < k->in_count; i++) {
+        const case_tensor *t = &k->in[i];
+
+        if ((t->dtype != INLAY_INT64 && t->dtype != INLAY_INT32) || t->count > 64)
+            continue;
+        one->states[n->info.inputs[i]].data = t->data;
+        one->states[n->info.inputs[i]].data_bytes = t->bytes;
+    }
+}
+
 static inlay_status make_states(const op_case *k, case_one *one, inlay_diag *diag)
 {
     const graph *g = one->model->main;
@@ -396,6 +421,7 @@ static inlay_status make_states(const op_case *k, case_one *one, inlay_diag *dia
     }
     for (uint32_t o = 0; o < k->out_count; o++)
         one->outputs[one->output_count++] = n->info.outputs[o];
+    show_data(k, one);
     return infer_with_data(k, one, diag);
 }
 

@@ -1,0 +1,64 @@
+/* What an op takes: its operations and its traffic, at the speed of the device. A machine profile corrects it. */
+#include "region.h"
+
+static double count_of(const inlay_value_state *v)
+{
+    double n = 1;
+
+    for (uint32_t d = 0; v->dims != NULL && v->rank != INLAY_RANK_UNKNOWN && d < v->rank; d++)
+        n *= v->dims[d] > 0 ? (double)v->dims[d] : 1;
+    return n;
+}
+
+static const inlay_value_state *state_of(const inlay_cost_request *r, uint32_t value)
+{
+    return INLAY_AT(inlay_value_state, r->values, r->value_stride, value);
+}
+
+static double bytes_of(const inlay_cost_request *r, const uint32_t *values, uint32_t count)
+{
+    double bytes = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        if (values[i] != INLAY_NONE)
+            bytes += count_of(state_of(r, values[i])) * vr_size_of(state_of(r, values[i])->dtype);
+    return bytes;
+}
+
+/* Operations of a product or convolution; one an element for all else. */
+static double flops_of(const inlay_cost_request *r, const inlay_node_info *node)
+{
+    const double y = count_of(state_of(r, node->outputs[0]));
+    const char *type = node->op_type.data;
+    const inlay_value_state *x = state_of(r, node->inputs[0]);
+    const bool is_conv = strncmp(type, "Conv", 4) == 0;
+
+    if (is_conv) {
+        const inlay_value_state *w = state_of(r, node->inputs[1]);
+        const bool turned = strcmp(type, "ConvTranspose") == 0;
+
+        return 2 * (turned ? count_of(x) : y) * count_of(w) /
+               (w->dims != NULL && w->rank > 0 && w->dims[0] > 0 ? (double)w->dims[0] : 1);
+    }
+    if ((strcmp(type, "MatMul") == 0 || strcmp(type, "Gemm") == 0) && x->dims != NULL &&
+        x->rank != INLAY_RANK_UNKNOWN && x->rank > 0)
+        return 2 * y * (x->dims[x->rank - 1] > 0 ? (double)x->dims[x->rank - 1] : 1);
+    return y;
+}
+
+inlay_status vr_cost(void *state, const inlay_cost_request *r, inlay_cost *out)
+{
+    const vr_state *s = state;
+    const inlay_node_info *node = inlay_graph_node(r->graph, r->offer->nodes[0]);
+    const double read = bytes_of(r, node->inputs, node->input_count);
+    const double written = bytes_of(r, node->outputs, node->output_count);
+
+    out->flops = flops_of(r, node);
+    out->bytes_read = (uint64_t)read;
+    out->bytes_written = (uint64_t)written;
+    /* A dispatch of its own half of the time; the other half it is a part of the one before. */
+    out->ns = s->launch_ns / 4 + out->flops / s->flops_per_ns + (read + written) / s->bytes_per_ns;
+    out->enter_ns = s->launch_ns;
+    out->confidence = INLAY_CONFIDENCE_GUESS;
+    return INLAY_OK;
+}

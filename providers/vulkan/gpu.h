@@ -1,0 +1,137 @@
+/* gpu.h - a Vulkan device as this provider uses it: opened once, memory by address, work that is submitted and waited
+ * for. Knows nothing of graphs.
+ *
+ * libvulkan is opened by name, so that a machine without it loads the plugin and gets a sentence. Every shader reads
+ * and writes by device addresses, which come in 128 bytes of push constants: there are no descriptors, and no bound on
+ * the size of a tensor but 2^31 elements.
+ *
+ * Errors are statuses with a sentence. A device that is lost, or does not end its work in time, stays lost: every later
+ * call says so, and what it may still be writing to is not freed. */
+#ifndef VULKAN_GPU_H
+#define VULKAN_GPU_H
+#include "gpu_functions.h"
+#include "inlay/plugin.h"
+#include "shaders/opcodes.h"
+#include <pthread.h>
+#include <stdbool.h>
+
+enum { GPU_ALIGNMENT = 256, GPU_NAME = 256, GPU_MOST_DEVICES = 16 };
+
+typedef enum gpu_shader {
+#define X(name, source, defines) SHADER_##name,
+#include "shaders.def"
+#undef X
+    SHADER_COUNT
+} gpu_shader;
+
+/* What is known of a device before it is opened. */
+typedef struct gpu_facts {
+    char name[GPU_NAME];
+    VkPhysicalDeviceType type;
+    uint64_t memory_bytes; /* of its largest local heap */
+    uint32_t subgroup, subgroup_least, subgroup_most;
+    uint32_t vendor, driver_version, api_version;
+    uint32_t most_groups[3], most_local, most_shared;
+    bool unified;    /* all of its memory is the host's, cached */
+    bool broadcasts; /* subgroups have ballots, with subgroupBroadcast */
+    bool f16, f64, timeline, addresses, int64, storage8, storage16, keeps_nan;
+    uint8_t pipeline_uuid[VK_UUID_SIZE];
+} gpu_facts;
+
+/* Memory of the device. Known to the host by its address. */
+typedef struct gpu_buffer {
+    VkBuffer buffer;
+    VkDeviceMemory memory;
+    VkDeviceAddress address;
+    uint64_t bytes;
+    uint8_t *mapped; /* NULL: the host can't see it */
+    bool cached;     /* reading through mapped is as fast as other memory */
+} gpu_buffer;
+
+typedef struct gpu_pipeline {
+    struct gpu_pipeline *next;
+    gpu_shader shader;
+    uint32_t constants[ID_COUNT];
+    VkPipeline pipeline;
+} gpu_pipeline;
+
+typedef struct gpu_options {
+    const char *device;  /* "auto", a number of the list, or a part of a name */
+    uint32_t timeout_ms; /* how long one submission may take before the device counts as lost; 0 = by its type */
+} gpu_options;
+
+typedef struct gpu_device {
+    void *library;
+    gpu_functions vk;
+    VkInstance instance;
+    VkPhysicalDevice physical;
+    VkDevice device;
+    VkQueue queue;
+    VkPhysicalDeviceMemoryProperties memory;
+    gpu_facts facts;
+    uint32_t family;
+    uint32_t timeout_ms;
+    uint32_t lost; /* 1: for good; read atomically */
+    pthread_mutex_t queue_lock, pipeline_lock, staging_lock;
+    VkSemaphore timeline;
+    uint64_t submitted; /* value of the timeline that the last submission signals */
+    VkCommandPool pool; /* under queue_lock */
+    VkCommandBuffer copy_commands;
+    gpu_buffer staging; /* made when it is needed first */
+    VkPipelineLayout layout;
+    VkPipelineCache cache;
+    gpu_pipeline *pipelines[256];
+} gpu_device;
+
+/* Is there a libvulkan, and a driver that it could find? Opens neither. */
+inlay_status gpu_present(inlay_diag *diag);
+/* Does the machine have a device file that a GPU's driver would open? Where not, only CPUs can be Vulkan devices. */
+bool gpu_is_likely(void);
+
+/* INLAY_UNSUPPORTED: no libvulkan, no driver, no such device, or one that lacks something; diag has the list. */
+inlay_status gpu_open(const gpu_options *options, gpu_device **out, inlay_diag *diag);
+void gpu_close(gpu_device *g);
+
+/* One line of what a device is like. */
+void gpu_describe(const gpu_facts *f, char *out, size_t bytes);
+
+/* INLAY_OK, or the status that a failing call of Vulkan means, with what was being done. Notes a loss. */
+inlay_status gpu_check(gpu_device *g, VkResult result, const char *what, inlay_diag *diag);
+/* INLAY_DEVICE_LOST once the device is. */
+inlay_status gpu_alive(gpu_device *g, inlay_diag *diag);
+
+inlay_status gpu_buffer_make(gpu_device *g, uint64_t bytes, gpu_buffer *out, inlay_diag *diag);
+void gpu_buffer_drop(gpu_device *g, gpu_buffer *b); /* of {0}: a no-op */
+/* Between the host and a buffer that no work in flight uses. */
+inlay_status gpu_write(gpu_device *g, const gpu_buffer *to, uint64_t offset, const void *from, uint64_t bytes,
+                       inlay_diag *diag);
+inlay_status gpu_read(gpu_device *g, const gpu_buffer *from, uint64_t offset, void *to, uint64_t bytes,
+                      inlay_diag *diag);
+inlay_status gpu_copy(gpu_device *g, const gpu_buffer *from, uint64_t from_offset, const gpu_buffer *to,
+                      uint64_t to_offset, uint64_t bytes, inlay_diag *diag);
+
+/* The pipeline of a shader with all of its specialization constants; made once. Any thread. */
+inlay_status gpu_pipeline_get(gpu_device *g, gpu_shader shader, const uint32_t constants[ID_COUNT], VkPipeline *out,
+                              inlay_diag *diag);
+
+/* A copy of a module in which the functions that constants name stand for those that the shader calls, and nothing else
+ * is left. The caller frees *out. */
+inlay_status gpu_patch(gpu_shader shader, const uint32_t constants[ID_COUNT], uint32_t **out, uint32_t *out_words,
+                       inlay_diag *diag);
+
+/* Command buffers, to be recorded by one thread at a time for all (gpu_record_begin takes the lock of the pool). */
+inlay_status gpu_commands_make(gpu_device *g, uint32_t count, VkCommandBuffer *out, inlay_diag *diag);
+void gpu_commands_drop(gpu_device *g, uint32_t count, VkCommandBuffer *commands);
+inlay_status gpu_record_begin(gpu_device *g, VkCommandBuffer commands, inlay_diag *diag);
+inlay_status gpu_record_end(gpu_device *g, VkCommandBuffer commands, inlay_diag *diag);
+/* Everything written before is seen by everything behind. */
+void gpu_barrier(gpu_device *g, VkCommandBuffer commands);
+
+/* Submits; *out_value is what the timeline reaches when the work is done. */
+inlay_status gpu_submit(gpu_device *g, VkCommandBuffer commands, uint64_t *out_value, inlay_diag *diag);
+/* Waits for a value. poll (may be NULL) is asked every few milliseconds: what it returns, unless INLAY_OK, is returned
+ * once the work has ended. A device that does not get there in timeout_ms is lost. */
+typedef inlay_status (*gpu_poll_fn)(void *user);
+inlay_status gpu_wait(gpu_device *g, uint64_t value, gpu_poll_fn poll, void *user, inlay_diag *diag);
+void gpu_idle(gpu_device *g);
+#endif

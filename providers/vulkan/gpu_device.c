@@ -1,0 +1,410 @@
+/* Finding, describing, choosing and opening a device. */
+#include "gpu.h"
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char library_name[] = "libvulkan.so.1";
+
+/* ------------------------------------------------------------------ before anything is opened */
+
+static bool folder_has(const char *path, const char *start)
+{
+    DIR *folder = opendir(path);
+    bool found = false;
+
+    for (struct dirent *e = NULL; folder != NULL && !found && (e = readdir(folder)) != NULL;)
+        found = e->d_name[0] != '.' && strncmp(e->d_name, start, strlen(start)) == 0;
+    if (folder != NULL)
+        (void)closedir(folder);
+    return found;
+}
+
+bool gpu_is_likely(void)
+{
+    return folder_has("/dev/dri", "renderD") || folder_has("/dev", "nvidia0") || folder_has("/dev", "dxg") ||
+           folder_has("/dev", "mali0") || folder_has("/dev", "kgsl-3d0") || folder_has("/dev", "nvgpu");
+}
+
+/* Drivers announce themselves by files in these places, or are named by the environment. */
+static bool has_driver(void)
+{
+    static const char *const places[] = { "/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d",
+                                          "/usr/local/share/vulkan/icd.d", "/usr/local/etc/vulkan/icd.d" };
+    static const char *const names[] = { "VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES", "XDG_DATA_DIRS",
+                                         "XDG_DATA_HOME" };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (getenv(names[i]) != NULL)
+            return true; /* the loader will tell */
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
+        if (folder_has(places[i], ""))
+            return true;
+    return false;
+}
+
+static inlay_status open_library(void **out, inlay_diag *diag)
+{
+    *out = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
+    if (*out == NULL)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "no Vulkan: %s is not installed (Debian: libvulkan1)", library_name);
+    return INLAY_OK;
+}
+
+inlay_status gpu_present(inlay_diag *diag)
+{
+    void *library;
+    inlay_status status = open_library(&library, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    (void)dlclose(library);
+    if (!has_driver())
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "no Vulkan driver is installed (Debian: mesa-vulkan-drivers)");
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ facts */
+
+static const char *type_of(VkPhysicalDeviceType type)
+{
+    switch (type) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+        return "GPU";
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
+        return "integrated GPU";
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU:
+        return "virtual GPU";
+    case VK_PHYSICAL_DEVICE_TYPE_CPU:
+        return "CPU";
+    default:
+        return "other";
+    }
+}
+
+void gpu_describe(const gpu_facts *f, char *out, size_t bytes)
+{
+    (void)snprintf(out, bytes, "%s (%s, %.1f GiB%s, subgroups of %u%s, Vulkan %u.%u)", f->name, type_of(f->type),
+                   (double)f->memory_bytes / (1u << 30), f->unified ? " shared with the CPU" : "", f->subgroup,
+                   f->f16 ? ", f16" : "", VK_API_VERSION_MAJOR(f->api_version), VK_API_VERSION_MINOR(f->api_version));
+}
+
+static void read_memory(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *f)
+{
+    const VkMemoryPropertyFlags shared = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                         VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+    VkPhysicalDeviceMemoryProperties memory;
+
+    vk->GetPhysicalDeviceMemoryProperties(device, &memory);
+    for (uint32_t h = 0; h < memory.memoryHeapCount; h++)
+        if ((memory.memoryHeaps[h].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0 &&
+            memory.memoryHeaps[h].size > f->memory_bytes)
+            f->memory_bytes = memory.memoryHeaps[h].size;
+    for (uint32_t t = 0; t < memory.memoryTypeCount; t++)
+        f->unified |= (memory.memoryTypes[t].propertyFlags & shared) == shared;
+}
+
+static void read_facts(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *f)
+{
+    VkPhysicalDeviceVulkan12Properties more = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES };
+    VkPhysicalDeviceSubgroupSizeControlPropertiesEXT sizes = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES, .pNext = &more
+    };
+    VkPhysicalDeviceSubgroupProperties subgroup = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES,
+                                                    .pNext = &sizes };
+    VkPhysicalDeviceProperties2 p = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &subgroup };
+    VkPhysicalDeviceVulkan12Features have12 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES };
+    VkPhysicalDeviceVulkan11Features have11 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
+                                                .pNext = &have12 };
+    VkPhysicalDeviceFeatures2 have = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &have11 };
+
+    *f = (gpu_facts){ .name = "" };
+    vk->GetPhysicalDeviceProperties(device, &p.properties); /* an old device may not know the structs of 1.2 */
+    f->api_version = p.properties.apiVersion;
+    if (f->api_version >= VK_API_VERSION_1_2) {
+        vk->GetPhysicalDeviceProperties2(device, &p);
+        vk->GetPhysicalDeviceFeatures2(device, &have);
+    }
+    (void)snprintf(f->name, sizeof f->name, "%s", p.properties.deviceName);
+    f->type = p.properties.deviceType;
+    f->vendor = p.properties.vendorID;
+    f->driver_version = p.properties.driverVersion;
+    memcpy(f->pipeline_uuid, p.properties.pipelineCacheUUID, sizeof f->pipeline_uuid);
+    memcpy(f->most_groups, p.properties.limits.maxComputeWorkGroupCount, sizeof f->most_groups);
+    f->most_local = p.properties.limits.maxComputeWorkGroupInvocations;
+    f->most_shared = p.properties.limits.maxComputeSharedMemorySize;
+    f->subgroup = subgroup.subgroupSize;
+    f->subgroup_least = sizes.minSubgroupSize > 0 ? sizes.minSubgroupSize : subgroup.subgroupSize;
+    f->subgroup_most = sizes.maxSubgroupSize > 0 ? sizes.maxSubgroupSize : subgroup.subgroupSize;
+    f->broadcasts = (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT) != 0;
+    f->f16 = have12.shaderFloat16 == VK_TRUE;
+    f->timeline = have12.timelineSemaphore == VK_TRUE;
+    f->addresses = have12.bufferDeviceAddress == VK_TRUE;
+    f->storage8 = have12.storageBuffer8BitAccess == VK_TRUE;
+    f->storage16 = have11.storageBuffer16BitAccess == VK_TRUE;
+    f->int64 = have.features.shaderInt64 == VK_TRUE;
+    f->f64 = have.features.shaderFloat64 == VK_TRUE;
+    f->keeps_nan = more.shaderSignedZeroInfNanPreserveFloat32 == VK_TRUE;
+    read_memory(vk, device, f);
+}
+
+/* What the shaders can't do without; NULL: nothing is missing. */
+static const char *missing(const gpu_facts *f)
+{
+    return f->api_version < VK_API_VERSION_1_2 ? "Vulkan 1.2"
+           : !f->timeline                      ? "timeline semaphores"
+           : !f->addresses                     ? "buffer device addresses"
+           : !f->int64                         ? "64-bit integers in shaders"
+           : !f->storage8 || !f->storage16     ? "8-bit and 16-bit storage"
+           : !f->keeps_nan                     ? "preservation of infinity and NaN"
+                                               : NULL;
+}
+
+/* ------------------------------------------------------------------ choosing */
+
+static int rank_of(VkPhysicalDeviceType type)
+{
+    return type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU     ? 4
+           : type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU ? 3
+           : type == VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU    ? 2
+           : type == VK_PHYSICAL_DEVICE_TYPE_CPU            ? 0
+                                                            : 1;
+}
+
+/* Does the user's word mean device i? */
+static bool is_meant(const char *word, uint32_t i, const gpu_facts *f)
+{
+    char number[16];
+
+    (void)snprintf(number, sizeof number, "%u", i);
+    return strcmp(word, "auto") == 0 || strcmp(word, number) == 0 || strcasestr(f->name, word) != NULL ||
+           (strcmp(word, "cpu") == 0 && f->type == VK_PHYSICAL_DEVICE_TYPE_CPU);
+}
+
+static inlay_status choose(gpu_device *g, const char *word, inlay_diag *diag)
+{
+    VkPhysicalDevice all[GPU_MOST_DEVICES];
+    uint32_t count = GPU_MOST_DEVICES, used = 0;
+    char list[400] = "", line[GPU_NAME + 96];
+    const char *lacks = NULL;
+    int best = -1;
+    VkResult result = g->vk.EnumeratePhysicalDevices(g->instance, &count, all);
+
+    if (result != VK_SUCCESS && result != VK_INCOMPLETE)
+        return gpu_check(g, result, "listing devices", diag);
+    for (uint32_t i = 0; i < count; i++) {
+        gpu_facts f;
+
+        read_facts(&g->vk, all[i], &f);
+        gpu_describe(&f, line, sizeof line);
+        used += (uint32_t)snprintf(list + used, sizeof list - used, "%s%u = %s", i > 0 ? "; " : "", i, line);
+        used = used < sizeof list ? used : sizeof list - 1;
+        if (!is_meant(word, i, &f))
+            continue;
+        if (missing(&f) != NULL) {
+            lacks = missing(&f);
+        } else if (rank_of(f.type) > best) {
+            best = rank_of(f.type);
+            g->physical = all[i];
+            g->facts = f;
+        }
+    }
+    if (best >= 0)
+        return INLAY_OK;
+    if (lacks != NULL)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "no usable Vulkan device: it lacks %s; devices: %s", lacks, list);
+    return count == 0 ? inlay_fail(diag, INLAY_UNSUPPORTED, "no Vulkan device: no driver found one")
+                      : inlay_fail(diag, INLAY_UNSUPPORTED,
+                                   "no Vulkan device '%s'; option device takes a number or a "
+                                   "part of a name; devices: %s",
+                                   word, list);
+}
+
+/* ------------------------------------------------------------------ opening */
+
+static inlay_status load_instance(gpu_device *g, inlay_diag *diag)
+{
+    const VkApplicationInfo app = { .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                                    .pApplicationName = "inlay",
+                                    .apiVersion = VK_API_VERSION_1_2 };
+    const VkInstanceCreateInfo info = { .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &app };
+    gpu_functions *vk = &g->vk;
+    void *entry = dlsym(g->library, "vkGetInstanceProcAddr");
+    uint32_t version = 0;
+    VkResult result;
+
+    if (entry == NULL)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%s has no vkGetInstanceProcAddr", library_name);
+    memcpy(&vk->GetInstanceProcAddr, &entry, sizeof entry);
+#define X(entry_) vk->entry_ = (PFN_vk##entry_)vk->GetInstanceProcAddr(NULL, "vk" #entry_);
+    GPU_GLOBAL(X)
+#undef X
+    if (vk->EnumerateInstanceVersion == NULL || vk->EnumerateInstanceVersion(&version) != VK_SUCCESS ||
+        version < VK_API_VERSION_1_2)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%s is older than Vulkan 1.2", library_name);
+    result = vk->CreateInstance(&info, NULL, &g->instance);
+    if (result == VK_ERROR_INCOMPATIBLE_DRIVER)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "no Vulkan driver is installed (Debian: mesa-vulkan-drivers)");
+    if (result != VK_SUCCESS) {
+        g->instance = VK_NULL_HANDLE;
+        return gpu_check(g, result, "creating an instance", diag);
+    }
+#define X(entry_)                                                                                                      \
+    vk->entry_ = (PFN_vk##entry_)vk->GetInstanceProcAddr(g->instance, "vk" #entry_);                                   \
+    if (vk->entry_ == NULL)                                                                                            \
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%s has no vk%s", library_name, #entry_);
+    GPU_INSTANCE(X)
+#undef X
+    return INLAY_OK;
+}
+
+static inlay_status find_family(gpu_device *g, inlay_diag *diag)
+{
+    VkQueueFamilyProperties families[16];
+    uint32_t count = 16;
+
+    g->vk.GetPhysicalDeviceQueueFamilyProperties(g->physical, &count, families);
+    for (uint32_t i = 0; i < count; i++)
+        if ((families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) != 0) {
+            g->family = i;
+            return INLAY_OK;
+        }
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "Vulkan device %s does not compute", g->facts.name);
+}
+
+static inlay_status open_device(gpu_device *g, inlay_diag *diag)
+{
+    const float priority = 1.0f;
+    VkPhysicalDeviceVulkan12Features want12 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+                                                .timelineSemaphore = VK_TRUE,
+                                                .bufferDeviceAddress = VK_TRUE,
+                                                .storageBuffer8BitAccess = VK_TRUE };
+    VkPhysicalDeviceVulkan11Features want11 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
+                                                .pNext = &want12,
+                                                .storageBuffer16BitAccess = VK_TRUE };
+    const VkPhysicalDeviceFeatures2 want = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                             .pNext = &want11,
+                                             .features = { .shaderInt64 = VK_TRUE, .shaderFloat64 = g->facts.f64 } };
+    const VkDeviceQueueCreateInfo queue = { .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                            .queueFamilyIndex = g->family,
+                                            .queueCount = 1,
+                                            .pQueuePriorities = &priority };
+    const VkDeviceCreateInfo info = { .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                                      .pNext = &want,
+                                      .queueCreateInfoCount = 1,
+                                      .pQueueCreateInfos = &queue };
+    VkResult result = g->vk.CreateDevice(g->physical, &info, NULL, &g->device);
+
+    if (result != VK_SUCCESS) {
+        g->device = VK_NULL_HANDLE;
+        return gpu_check(g, result, "opening the device", diag);
+    }
+#define X(entry_)                                                                                                      \
+    g->vk.entry_ = (PFN_vk##entry_)g->vk.GetDeviceProcAddr(g->device, "vk" #entry_);                                   \
+    if (g->vk.entry_ == NULL)                                                                                          \
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "Vulkan device %s has no vk%s", g->facts.name, #entry_);
+    GPU_DEVICE(X)
+#undef X
+    g->vk.GetDeviceQueue(g->device, g->family, 0, &g->queue);
+    g->vk.GetPhysicalDeviceMemoryProperties(g->physical, &g->memory);
+    return INLAY_OK;
+}
+
+/* Semaphore, command pool, pipeline layout and cache. */
+static inlay_status make_parts(gpu_device *g, inlay_diag *diag)
+{
+    const VkSemaphoreTypeCreateInfo type = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+                                             .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE };
+    const VkSemaphoreCreateInfo semaphore = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type };
+    const VkCommandPoolCreateInfo pool = { .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                           .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
+                                           .queueFamilyIndex = g->family };
+    const VkPushConstantRange range = { .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT,
+                                        .size = PUSH_COUNT * sizeof(VkDeviceAddress) };
+    const VkPipelineLayoutCreateInfo layout = { .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+                                                .pushConstantRangeCount = 1,
+                                                .pPushConstantRanges = &range };
+    const VkPipelineCacheCreateInfo cache = { .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO };
+    inlay_status status =
+        gpu_check(g, g->vk.CreateSemaphore(g->device, &semaphore, NULL, &g->timeline), "making a semaphore", diag);
+
+    if (status == INLAY_OK)
+        status = gpu_check(g, g->vk.CreateCommandPool(g->device, &pool, NULL, &g->pool), "making a command pool", diag);
+    if (status == INLAY_OK)
+        status = gpu_check(g, g->vk.CreatePipelineLayout(g->device, &layout, NULL, &g->layout),
+                           "making a pipeline layout", diag);
+    if (status == INLAY_OK)
+        status = gpu_check(g, g->vk.CreatePipelineCache(g->device, &cache, NULL, &g->cache), "making a pipeline cache",
+                           diag);
+    if (status == INLAY_OK)
+        status = gpu_commands_make(g, 1, &g->copy_commands, diag);
+    return status;
+}
+
+inlay_status gpu_open(const gpu_options *options, gpu_device **out, inlay_diag *diag)
+{
+    gpu_device *g = calloc(1, sizeof *g);
+    inlay_status status = INLAY_OK;
+
+    *out = NULL;
+    if (g == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a Vulkan device");
+    (void)pthread_mutex_init(&g->queue_lock, NULL);
+    (void)pthread_mutex_init(&g->pipeline_lock, NULL);
+    (void)pthread_mutex_init(&g->staging_lock, NULL);
+    g->timeout_ms = options->timeout_ms;
+    INLAY_TRY(open_library(&g->library, diag));
+    INLAY_TRY(load_instance(g, diag));
+    INLAY_TRY(choose(g, options->device, diag));
+    if (g->timeout_ms == 0)
+        g->timeout_ms = g->facts.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 600000 : 20000;
+    INLAY_TRY(find_family(g, diag));
+    INLAY_TRY(open_device(g, diag));
+    INLAY_TRY(make_parts(g, diag));
+    *out = g;
+    g = NULL;
+done:
+    gpu_close(g);
+    return status;
+}
+
+void gpu_close(gpu_device *g)
+{
+    if (g == NULL)
+        return;
+    if (g->device != VK_NULL_HANDLE && g->vk.DestroyDevice != NULL) {
+        const bool hung = __atomic_load_n(&g->lost, __ATOMIC_ACQUIRE) != 0;
+
+        if (!hung && g->vk.DeviceWaitIdle != NULL)
+            (void)g->vk.DeviceWaitIdle(g->device);
+        for (uint32_t i = 0; i < 256; i++)
+            for (gpu_pipeline *p = g->pipelines[i], *next; p != NULL; p = next) {
+                next = p->next;
+                if (!hung)
+                    g->vk.DestroyPipeline(g->device, p->pipeline, NULL);
+                free(p);
+            }
+        if (!hung) {
+            gpu_buffer_drop(g, &g->staging);
+            g->vk.DestroyPipelineCache(g->device, g->cache, NULL);
+            g->vk.DestroyPipelineLayout(g->device, g->layout, NULL);
+            g->vk.DestroyCommandPool(g->device, g->pool, NULL);
+            g->vk.DestroySemaphore(g->device, g->timeline, NULL);
+            g->vk.DestroyDevice(g->device, NULL);
+        }
+        if (hung)
+            g->instance = VK_NULL_HANDLE; /* work may still run: what it uses stays, and so does the driver */
+    }
+    if (g->instance != VK_NULL_HANDLE && g->vk.DestroyInstance != NULL) {
+        g->vk.DestroyInstance(g->instance, NULL);
+        (void)dlclose(g->library);
+    } else if (g->device == VK_NULL_HANDLE && g->library != NULL) {
+        (void)dlclose(g->library);
+    }
+    (void)pthread_mutex_destroy(&g->queue_lock);
+    (void)pthread_mutex_destroy(&g->pipeline_lock);
+    (void)pthread_mutex_destroy(&g->staging_lock);
+    free(g);
+}

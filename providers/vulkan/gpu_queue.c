@@ -1,0 +1,244 @@
+/* Command buffers, submissions and waiting; pipelines. */
+#include "gpu.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ------------------------------------------------------------------ errors */
+
+inlay_status gpu_check(gpu_device *g, VkResult result, const char *what, inlay_diag *diag)
+{
+    const char *name = g->facts.name[0] != '\0' ? g->facts.name : "Vulkan";
+
+    if (result >= 0)
+        return INLAY_OK;
+    if (result == VK_ERROR_DEVICE_LOST) {
+        __atomic_store_n(&g->lost, 1u, __ATOMIC_RELEASE);
+        return inlay_fail(diag, INLAY_DEVICE_LOST, "%s was lost while %s; close the session and open it again", name,
+                          what);
+    }
+    return inlay_fail(diag,
+                      result == VK_ERROR_OUT_OF_HOST_MEMORY || result == VK_ERROR_OUT_OF_DEVICE_MEMORY
+                          ? INLAY_OUT_OF_MEMORY
+                          : INLAY_INTERNAL,
+                      "%s: %s failed (%d)", name, what, (int)result);
+}
+
+inlay_status gpu_alive(gpu_device *g, inlay_diag *diag)
+{
+    if (__atomic_load_n(&g->lost, __ATOMIC_ACQUIRE) == 0)
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_DEVICE_LOST, "%s was lost before; close the session and open it again",
+                      g->facts.name);
+}
+
+/* ------------------------------------------------------------------ commands */
+
+inlay_status gpu_commands_make(gpu_device *g, uint32_t count, VkCommandBuffer *out, inlay_diag *diag)
+{
+    const VkCommandBufferAllocateInfo info = { .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+                                               .commandPool = g->pool,
+                                               .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+                                               .commandBufferCount = count };
+    VkResult result;
+
+    (void)pthread_mutex_lock(&g->queue_lock);
+    result = g->vk.AllocateCommandBuffers(g->device, &info, out);
+    (void)pthread_mutex_unlock(&g->queue_lock);
+    return gpu_check(g, result, "making command buffers", diag);
+}
+
+void gpu_commands_drop(gpu_device *g, uint32_t count, VkCommandBuffer *commands)
+{
+    if (count == 0 || __atomic_load_n(&g->lost, __ATOMIC_ACQUIRE) != 0)
+        return;
+    (void)pthread_mutex_lock(&g->queue_lock);
+    g->vk.FreeCommandBuffers(g->device, g->pool, count, commands);
+    (void)pthread_mutex_unlock(&g->queue_lock);
+}
+
+inlay_status gpu_record_begin(gpu_device *g, VkCommandBuffer commands, inlay_diag *diag)
+{
+    const VkCommandBufferBeginInfo begin = { .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO };
+    inlay_status status;
+
+    (void)pthread_mutex_lock(&g->queue_lock);
+    status = gpu_check(g, g->vk.BeginCommandBuffer(commands, &begin), "recording commands", diag);
+    if (status != INLAY_OK)
+        (void)pthread_mutex_unlock(&g->queue_lock);
+    return status;
+}
+
+inlay_status gpu_record_end(gpu_device *g, VkCommandBuffer commands, inlay_diag *diag)
+{
+    VkResult result = g->vk.EndCommandBuffer(commands);
+
+    (void)pthread_mutex_unlock(&g->queue_lock);
+    return gpu_check(g, result, "recording commands", diag);
+}
+
+void gpu_barrier(gpu_device *g, VkCommandBuffer commands)
+{
+    const VkPipelineStageFlags stages =
+        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT;
+    const VkMemoryBarrier barrier = { .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                                      .srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT,
+                                      .dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT };
+
+    g->vk.CmdPipelineBarrier(commands, stages, stages, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+inlay_status gpu_submit(gpu_device *g, VkCommandBuffer commands, uint64_t *out_value, inlay_diag *diag)
+{
+    VkTimelineSemaphoreSubmitInfo values = { .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+                                             .signalSemaphoreValueCount = 1 };
+    const VkSubmitInfo info = { .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                                .pNext = &values,
+                                .commandBufferCount = 1,
+                                .pCommandBuffers = &commands,
+                                .signalSemaphoreCount = 1,
+                                .pSignalSemaphores = &g->timeline };
+    inlay_status status = gpu_alive(g, diag);
+    VkResult result;
+
+    if (status != INLAY_OK)
+        return status;
+    (void)pthread_mutex_lock(&g->queue_lock);
+    *out_value = g->submitted + 1;
+    values.pSignalSemaphoreValues = out_value;
+    result = g->vk.QueueSubmit(g->queue, 1, &info, VK_NULL_HANDLE);
+    if (result == VK_SUCCESS)
+        g->submitted = *out_value;
+    (void)pthread_mutex_unlock(&g->queue_lock);
+    return gpu_check(g, result, "submitting work", diag);
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+inlay_status gpu_wait(gpu_device *g, uint64_t value, gpu_poll_fn poll, void *user, inlay_diag *diag)
+{
+    const VkSemaphoreWaitInfo info = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+                                       .semaphoreCount = 1,
+                                       .pSemaphores = &g->timeline,
+                                       .pValues = &value };
+    const uint64_t slice_ns = 5000000, end = now_ms() + g->timeout_ms;
+    inlay_status status = INLAY_OK;
+
+    for (;;) {
+        const VkResult result = g->vk.WaitSemaphores(g->device, &info, slice_ns);
+
+        if (result == VK_SUCCESS)
+            return status;
+        if (result != VK_TIMEOUT)
+            return gpu_check(g, result, "waiting for work", diag);
+        if (now_ms() > end) {
+            __atomic_store_n(&g->lost, 1u, __ATOMIC_RELEASE);
+            return inlay_fail(diag, INLAY_DEVICE_LOST,
+                              "%s did not end its work in %u ms (option timeout_ms); close the "
+                              "session and open it again",
+                              g->facts.name, g->timeout_ms);
+        }
+        if (status == INLAY_OK && poll != NULL)
+            status = poll(user);
+    }
+}
+
+void gpu_idle(gpu_device *g)
+{
+    uint64_t value;
+    inlay_diag ignored = INLAY_DIAG_INIT;
+
+    (void)pthread_mutex_lock(&g->queue_lock);
+    value = g->submitted;
+    (void)pthread_mutex_unlock(&g->queue_lock);
+    if (__atomic_load_n(&g->lost, __ATOMIC_ACQUIRE) == 0)
+        (void)gpu_wait(g, value, NULL, NULL, &ignored);
+}
+
+/* ------------------------------------------------------------------ pipelines */
+
+static uint32_t hash_of(gpu_shader shader, const uint32_t *constants)
+{
+    uint32_t h = 2166136261u ^ (uint32_t)shader;
+
+    for (uint32_t i = 0; i < ID_COUNT; i++)
+        h = (h ^ constants[i]) * 16777619u;
+    return (h ^ h >> 15) & 255u;
+}
+
+static inlay_status make_pipeline(gpu_device *g, gpu_shader shader, const uint32_t *constants, VkPipeline *out,
+                                  inlay_diag *diag)
+{
+    VkSpecializationMapEntry entries[ID_COUNT];
+    const VkSpecializationInfo special = { .mapEntryCount = ID_COUNT,
+                                           .pMapEntries = entries,
+                                           .dataSize = ID_COUNT * sizeof constants[0],
+                                           .pData = constants };
+    VkComputePipelineCreateInfo info = { .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO, .layout = g->layout };
+    VkShaderModuleCreateInfo module = { .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO };
+    VkShaderModule made = VK_NULL_HANDLE;
+    uint32_t *words = NULL, count = 0;
+    inlay_status status = gpu_patch(shader, constants, &words, &count, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    for (uint32_t i = 0; i < ID_COUNT; i++)
+        entries[i] = (VkSpecializationMapEntry){ .constantID = i,
+                                                 .offset = i * (uint32_t)sizeof constants[0],
+                                                 .size = sizeof constants[0] };
+    module.codeSize = count * sizeof *words;
+    module.pCode = words;
+    status = gpu_check(g, g->vk.CreateShaderModule(g->device, &module, NULL, &made), "loading a shader", diag);
+    info.stage = (VkPipelineShaderStageCreateInfo){ .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                                                    .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                                                    .module = made,
+                                                    .pName = "main",
+                                                    .pSpecializationInfo = &special };
+    if (status == INLAY_OK)
+        status = gpu_check(g, g->vk.CreateComputePipelines(g->device, g->cache, 1, &info, NULL, out),
+                           "making a pipeline", diag);
+    g->vk.DestroyShaderModule(g->device, made, NULL);
+    free(words);
+    return status;
+}
+
+inlay_status gpu_pipeline_get(gpu_device *g, gpu_shader shader, const uint32_t constants[ID_COUNT], VkPipeline *out,
+                              inlay_diag *diag)
+{
+    gpu_pipeline **list = &g->pipelines[hash_of(shader, constants)], *p;
+    inlay_status status = gpu_alive(g, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    (void)pthread_mutex_lock(&g->pipeline_lock);
+    for (p = *list; p != NULL; p = p->next)
+        if (p->shader == shader && memcmp(p->constants, constants, sizeof p->constants) == 0)
+            break;
+    if (p == NULL) {
+        p = calloc(1, sizeof *p);
+        if (p == NULL) {
+            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a pipeline");
+        } else {
+            p->shader = shader;
+            memcpy(p->constants, constants, sizeof p->constants);
+            status = make_pipeline(g, shader, constants, &p->pipeline, diag);
+            if (status == INLAY_OK) {
+                p->next = *list;
+                *list = p;
+            } else {
+                free(p);
+                p = NULL;
+            }
+        }
+    }
+    if (p != NULL)
+        *out = p->pipeline;
+    (void)pthread_mutex_unlock(&g->pipeline_lock);
+    return status;
+}

@@ -1,0 +1,210 @@
+/* A compiled region at concrete shapes: its dispatches, with pipelines and parameters on the device. */
+#include "region.h"
+#include <stdlib.h>
+
+static bool read_tensor(const inlay_specialize_request *r, const vr_value *v, vr_tensor *t)
+{
+    const inlay_value_state *s = INLAY_AT(inlay_value_state, r->values, r->value_stride, v->snapshot);
+
+    *t = (vr_tensor){ .rank = s->rank, .dtype = v->dtype, .count = 1, .known = s->rank <= VR_RANK };
+    for (uint32_t d = 0; t->known && d < t->rank; d++) {
+        t->dims[d] = s->dims[d];
+        t->known = s->dims[d] >= 0 && !__builtin_mul_overflow(t->count, s->dims[d], &t->count);
+    }
+    t->data = v->data != NULL ? v->data : s->data;
+    t->data_bytes = v->data != NULL ? v->data_bytes : s->data_bytes;
+    return t->known && t->count <= INT32_MAX;
+}
+
+static inlay_status read_tensors(vr_build *b, const inlay_specialize_request *r)
+{
+    for (uint32_t o = 0; o < b->c->op_count; o++) {
+        const vr_op *op = &b->c->ops[o];
+
+        for (uint32_t i = 0; i < op->info.input_count + op->info.output_count; i++) {
+            const uint32_t v =
+                i < op->info.input_count ? op->info.inputs[i] : op->info.outputs[i - op->info.input_count];
+
+            if (v == INLAY_NONE || b->tensors[v].known)
+                continue;
+            if (!read_tensor(r, &b->c->values[v], &b->tensors[v]))
+                return vr_decline(b, op, "a tensor's size depends on data, or is above 2^31 - 1 elements");
+        }
+    }
+    return INLAY_OK;
+}
+
+/* Values that are there before the first dispatch. */
+static inlay_status place_given(vr_build *b)
+{
+    inlay_instance *in = b->in;
+
+    for (uint32_t v = 0; v < b->c->value_count; v++) {
+        const vr_value *value = &b->c->values[v];
+        const vr_constant *k = value->constant ? vr_find_constant(b->c, v, VR_PLAIN) : NULL;
+        vr_place p;
+        inlay_status status;
+
+        b->places[v].buffer = INLAY_NONE;
+        if (value->input == INLAY_NONE && k == NULL)
+            continue;
+        if (k != NULL) {
+            status = vr_constant_place(b, k, &p);
+        } else {
+            status = vr_work(b, (uint64_t)b->tensors[v].count * vr_size_of(value->dtype), &p);
+            if (status == INLAY_OK) {
+                in->buffers[p.buffer].kind = VR_INPUT;
+                in->buffers[p.buffer].index = value->input;
+            }
+        }
+        if (status != INLAY_OK)
+            return status;
+        b->places[v] = p;
+    }
+    return INLAY_OK;
+}
+
+static inlay_status lower_all(vr_build *b)
+{
+    inlay_status status;
+
+    for (uint32_t o = 0; o < b->c->op_count; o++) {
+        const vr_op *op = &b->c->ops[o];
+        const vr_tensor *y = vr_out(b, op, 0);
+
+        if (b->done[o])
+            continue;
+        b->done[o] = true;
+        if (y != NULL && y->count == 0 && op->row->family != &vr_split) { /* nothing to compute, but a place */
+            status = INLAY_OK;
+            for (uint32_t i = 0; i < op->info.output_count && status == INLAY_OK; i++)
+                if (op->info.outputs[i] != INLAY_NONE)
+                    status = vr_make(b, op->info.outputs[i]);
+        } else {
+            status = op->row->family->lower(b, o);
+        }
+        if (status != INLAY_OK) {
+            (void)snprintf(b->diag->node, sizeof b->diag->node, "%s", op->info.name.data);
+            return status;
+        }
+    }
+    return INLAY_OK;
+}
+
+/* Outputs of the region that are an alias of something else, or an input handed on, are made by a copy. The families
+ * see to it; here it is only checked that each has a buffer. */
+static inlay_status check_outputs(vr_build *b)
+{
+    for (uint32_t v = 0; v < b->c->value_count; v++)
+        if (b->c->values[v].output != INLAY_NONE &&
+            (b->places[v].buffer == INLAY_NONE || b->in->buffers[b->places[v].buffer].kind != VR_OUTPUT))
+            return inlay_fail(b->diag, INLAY_INTERNAL, "an output of the region was not made");
+    return INLAY_OK;
+}
+
+static inlay_status prepare_device(vr_build *b)
+{
+    inlay_instance *in = b->in;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < in->dispatch_count && status == INLAY_OK; i++)
+        status = gpu_pipeline_get(b->g, in->dispatches[i].shader, in->dispatches[i].constants,
+                                  &in->dispatches[i].pipeline, b->diag);
+    if (status == INLAY_OK && in->word_count > 0) {
+        status = gpu_buffer_make(b->g, in->word_count * sizeof *in->words, &in->parameters, b->diag);
+        if (status == INLAY_OK)
+            status = gpu_write(b->g, &in->parameters, 0, in->words, in->word_count * sizeof *in->words, b->diag);
+    }
+    free(in->words);
+    in->words = NULL;
+    return status;
+}
+
+static inlay_status make_recordings(vr_build *b)
+{
+    inlay_instance *in = b->in;
+    const uint32_t addresses = b->c->input_count + b->c->output_count + 1;
+
+    (void)pthread_mutex_init(&in->lock, NULL);
+    (void)pthread_cond_init(&in->freed, NULL);
+    in->has_lock = true;
+    for (uint32_t i = 0; i < VR_RECORDINGS; i++) {
+        vr_recording *r = &in->recordings[i];
+
+        r->addresses = calloc(addresses, sizeof *r->addresses);
+        r->segments = calloc(in->segment_count, sizeof(VkCommandBuffer));
+        if (r->addresses == NULL || r->segments == NULL)
+            return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for recordings");
+    }
+    return INLAY_OK;
+}
+
+static void tell(const inlay_compiled *c, const inlay_instance *in)
+{
+    char text[160];
+
+    (void)snprintf(text, sizeof text, "vulkan: region of %u nodes: %u dispatches in %u submissions, workspace %llu KiB",
+                   c->op_count, in->dispatch_count, in->segment_count,
+                   (unsigned long long)(in->workspace_bytes / 1024));
+    c->state->host->log(c->state->host->ctx, INLAY_LOG_DEBUG, text);
+}
+
+inlay_status vr_specialize(void *state, inlay_compiled *c, inlay_specialize_request *request, inlay_instance **out,
+                           inlay_diag *diag)
+{
+    vr_build b = { .c = c, .g = c->gpu, .diag = diag };
+    inlay_instance *in = calloc(1, sizeof *in);
+    inlay_status status = INLAY_OK;
+
+    b.in = in;
+    b.tensors = calloc(c->value_count + VR_TEMPORARIES * c->op_count + 1, sizeof *b.tensors);
+    b.places = calloc(c->value_count + VR_TEMPORARIES * c->op_count + 1, sizeof *b.places);
+    b.done = calloc(c->op_count + 1, sizeof *b.done);
+    if (in == NULL || b.tensors == NULL || b.places == NULL || b.done == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", c->op_count);
+        goto done;
+    }
+    INLAY_TRY(read_tensors(&b, request));
+    INLAY_TRY(place_given(&b));
+    INLAY_TRY(lower_all(&b));
+    INLAY_TRY(check_outputs(&b));
+    INLAY_TRY(vr_plan(&b));
+    INLAY_TRY(prepare_device(&b));
+    INLAY_TRY(make_recordings(&b));
+    tell(c, in);
+    request->workspace_bytes = in->workspace_bytes;
+    request->workspace_alignment = GPU_ALIGNMENT;
+    *out = in;
+    in = NULL;
+done:
+    free(b.tensors);
+    free(b.places);
+    free(b.done);
+    vr_release_instance(state, c, in);
+    return status;
+}
+
+void vr_release_instance(void *state, inlay_compiled *c, inlay_instance *in)
+{
+    (void)state;
+    if (in == NULL)
+        return;
+    for (uint32_t i = 0; i < VR_RECORDINGS; i++) {
+        vr_recording *r = &in->recordings[i];
+
+        if (r->segments != NULL && r->segments[0] != VK_NULL_HANDLE)
+            gpu_commands_drop(c->gpu, in->segment_count, r->segments);
+        free(r->segments);
+        free(r->addresses);
+    }
+    gpu_buffer_drop(c->gpu, &in->parameters);
+    if (in->has_lock) {
+        (void)pthread_mutex_destroy(&in->lock);
+        (void)pthread_cond_destroy(&in->freed);
+    }
+    free(in->dispatches);
+    free(in->buffers);
+    free(in->words);
+    free(in->segment_ends);
+    free(in);
+}

@@ -1,0 +1,156 @@
+/* Which nodes this provider takes: the table, and what all rows have in common. */
+#include "region.h"
+
+static const vr_operator operators[] = {
+#define X(name, first, last, family, number, types, host_inputs)                                                       \
+    { name, first, last, &family, number, types, host_inputs },
+#include "operators.def"
+#undef X
+};
+
+bool vr_has_types(const kit_node *node, uint32_t input, uint32_t set, kit_refusal *why)
+{
+    const inlay_dtype dtype = kit_input_dtype(node, input);
+
+    if (kit_input(node, input) == NULL || (dtype < 32 && (set & INLAY_DTYPE_BIT(dtype)) != 0))
+        return true;
+    return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast", "input %u is %s; the shader does not take it", input,
+                      inlay_dtype_name(dtype));
+}
+
+bool vr_is_known(const kit_node *node, uint32_t input, kit_refusal *why)
+{
+    const inlay_value_info *v = kit_input(node, input), *y = kit_output(node, 0);
+    bool later = y->rank == INLAY_RANK_UNKNOWN;
+
+    for (uint32_t d = 0; !later && d < y->rank; d++)
+        later = y->dims[d].kind == INLAY_DIM_UNKNOWN;
+    return v == NULL || v->data != NULL || later ||
+           kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "input %u has to be known before the run", input);
+}
+
+/* Sizes may be open: they are known before the run, or when the region is reached. */
+static bool tensor_fits(const inlay_value_info *v, const char *what, uint32_t i, bool ranked, kit_refusal *why)
+{
+    if (v->kind != INLAY_VALUE_TENSOR)
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "%s %u is not a tensor", what, i);
+    if ((ranked || v->rank != INLAY_RANK_UNKNOWN) && (v->rank == INLAY_RANK_UNKNOWN || v->rank > VR_RANK))
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shape", "the rank of %s %u is not known, or above %d",
+                          what, i, VR_RANK);
+    return true;
+}
+
+/* Do supports functions look at the types themselves? */
+static bool has_own_types(const vr_operator *row)
+{
+    return row->types == 0 || row->family == &vr_gather || row->family == &vr_gather_elements ||
+           row->family == &vr_gather_nd || row->family == &vr_scatter || row->family == &vr_one_hot ||
+           row->family == &vr_eye || row->family == &vr_resize || row->family == &vr_slice;
+}
+
+static bool has_several(const vr_operator *row)
+{
+    return row->family == &vr_split || row->family == &vr_layer_norm || row->family == &vr_skip_norm ||
+           (row->family == &vr_view && row->number == 1);
+}
+
+static bool common_fits(const kit_node *node, const vr_operator *row, kit_refusal *why)
+{
+    const inlay_node_info *info = node->info;
+
+    for (uint32_t i = 0; i < info->input_count; i++) {
+        const inlay_value_info *v = kit_input(node, i);
+        const bool skipped = i < 32 && (row->host_inputs >> i & 1u) != 0;
+
+        if (v == NULL)
+            continue;
+        if (!tensor_fits(v, "input", i, !skipped, why))
+            return false;
+        if (!skipped && !has_own_types(row) && !vr_has_types(node, i, row->types, why))
+            return false;
+    }
+    for (uint32_t i = 0; i < info->output_count; i++) {
+        const inlay_value_info *v = kit_output(node, i);
+
+        if (v == NULL)
+            continue;
+        if (i > 0 && !has_several(row))
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "output %u is not computed here", i);
+        if (!tensor_fits(v, "output", i, false, why))
+            return false;
+        if (v->elements != NULL)
+            return kit_refuse(why, INLAY_REFUSE_DEVICE, NULL, "it computes sizes, which the host does when it plans");
+    }
+    return kit_output(node, 0) != NULL || kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "its first output is omitted");
+}
+
+const vr_operator *vr_find(const kit_node *node, kit_refusal *why)
+{
+    const inlay_node_info *info = node->info;
+    const bool is_microsoft = strcmp(info->domain.data, "com.microsoft") == 0;
+    bool known = false;
+
+    if (!is_microsoft && strcmp(info->domain.data, "ai.onnx") != 0) {
+        (void)kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "there is no shader for %s of %s", info->op_type.data,
+                         info->domain.data);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < KIT_COUNT(operators); i++) {
+        const vr_operator *row = &operators[i];
+
+        if (is_microsoft != (strncmp(row->name, "ms.", 3) == 0) ||
+            strcmp(row->name + (is_microsoft ? 3 : 0), info->op_type.data) != 0)
+            continue;
+        known = true;
+        if (info->since_version < row->first || info->since_version > row->last)
+            continue;
+        if (!common_fits(node, row, why))
+            return NULL;
+        return row->family->supports == NULL || row->family->supports(node, row, why) ? row : NULL;
+    }
+    (void)kit_refuse(why, known ? INLAY_REFUSE_VERSION : INLAY_REFUSE_OPERATOR, NULL,
+                     known ? "%s-%u is another version than the shaders know"
+                           : "there is no shader for %s (version %u)",
+                     info->op_type.data, info->since_version);
+    return NULL;
+}
+
+inlay_status vr_assess(void *state, const inlay_graph *graph, const uint8_t *candidates, const inlay_assess_sink *sink,
+                       inlay_diag *diag)
+{
+    const vr_state *s = state;
+    inlay_status status = INLAY_OK;
+
+    (void)diag;
+    for (uint32_t n = 0; n < graph->node_count && status == INLAY_OK; n++) {
+        const inlay_node_info *info = inlay_graph_node(graph, n);
+        const kit_node node = { .host = s->host, .graph = graph, .info = info };
+        kit_refusal why = { 0, "", "" };
+        const vr_operator *row;
+        uint64_t resident = 0;
+
+        if (candidates[n] == 0)
+            continue;
+        row = vr_find(&node, &why);
+        if (row == NULL) {
+            const inlay_refusal r = { .struct_size = sizeof r,
+                                      .node = n,
+                                      .code = why.code,
+                                      .text = why.text,
+                                      .accepted_if = why.accepted_if[0] != '\0' ? why.accepted_if : NULL };
+
+            status = sink->refuse(sink->ctx, &r);
+            continue;
+        }
+        for (uint32_t i = 0; i < info->input_count; i++)
+            resident += kit_is_constant(&node, i) ? kit_input(&node, i)->data_bytes : 0;
+        const inlay_offer offer = { .struct_size = sizeof offer,
+                                    .nodes = &n,
+                                    .node_count = 1,
+                                    .cookie = 1,
+                                    .flags = INLAY_OFFER_MERGE,
+                                    .resident_bytes = resident };
+        status = sink->offer(sink->ctx, &offer);
+    }
+    return status;
+}

@@ -1,0 +1,121 @@
+/* Buffers -> offsets in one workspace, barriers between dispatches, and where submissions are cut. */
+#include "region.h"
+#include <stdlib.h>
+
+static uint64_t padded(uint64_t bytes)
+{
+    return (bytes + GPU_ALIGNMENT - 1) / GPU_ALIGNMENT * GPU_ALIGNMENT;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const vr_buffer *x = *(vr_buffer *const *)a, *y = *(vr_buffer *const *)b;
+
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return x < y ? -1 : x > y;
+}
+
+/* The lowest offset where nothing of those placed, sorted by offset, is in the way of x. */
+static uint64_t lowest_gap(vr_buffer *const *placed, uint32_t count, const vr_buffer *x)
+{
+    uint64_t at = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (placed[i]->first > x->last || x->first > placed[i]->last)
+            continue;
+        if (placed[i]->offset >= at + padded(x->bytes))
+            return at;
+        if (placed[i]->offset + padded(placed[i]->bytes) > at)
+            at = placed[i]->offset + padded(placed[i]->bytes);
+    }
+    return at;
+}
+
+static inlay_status place_buffers(vr_build *b)
+{
+    inlay_instance *in = b->in;
+    vr_buffer **list = malloc((2 * (size_t)in->buffer_count + 1) * sizeof(vr_buffer *)), **placed;
+    uint32_t count = 0;
+
+    if (list == NULL)
+        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory to plan a region of %u nodes", b->c->op_count);
+    placed = list + in->buffer_count;
+    for (uint32_t k = 0; k < in->buffer_count; k++)
+        if (in->buffers[k].kind == VR_WORK && in->buffers[k].first != INLAY_NONE)
+            list[count++] = &in->buffers[k];
+    qsort(list, count, sizeof *list, by_size);
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t at = k;
+
+        list[k]->offset = lowest_gap(placed, k, list[k]);
+        for (; at > 0 && placed[at - 1]->offset > list[k]->offset; at--)
+            placed[at] = placed[at - 1];
+        placed[at] = list[k];
+        if (list[k]->offset + padded(list[k]->bytes) > in->workspace_bytes)
+            in->workspace_bytes = list[k]->offset + padded(list[k]->bytes);
+    }
+    free(list);
+    return INLAY_OK;
+}
+
+/* Do two operands touch a byte that one of them writes? Inputs and outputs of the region may share memory only with
+ * themselves. */
+static bool collide(const inlay_instance *in, const vr_operand *x, const vr_operand *y)
+{
+    const vr_buffer *bx = &in->buffers[x->buffer], *by = &in->buffers[y->buffer];
+    const uint64_t from_x = (bx->kind == VR_WORK ? bx->offset : 0) + x->offset;
+    const uint64_t from_y = (by->kind == VR_WORK ? by->offset : 0) + y->offset;
+
+    if ((!x->write && !y->write) || bx->kind != by->kind || (bx->kind != VR_WORK && bx->index != by->index))
+        return false;
+    return from_x < from_y + y->bytes && from_y < from_x + x->bytes;
+}
+
+/* A dispatch that touches what one since the last barrier wrote, or writes what it touched, waits. */
+static void place_barriers(inlay_instance *in)
+{
+    uint32_t since = 0;
+
+    for (uint32_t i = 0; i < in->dispatch_count; i++) {
+        vr_dispatch *d = &in->dispatches[i];
+
+        for (uint32_t j = since; j < i && !d->barrier; j++)
+            for (uint32_t x = 0; x < d->operand_count && !d->barrier; x++)
+                for (uint32_t y = 0; y < in->dispatches[j].operand_count && !d->barrier; y++)
+                    d->barrier = collide(in, &d->operands[x], &in->dispatches[j].operands[y]);
+        if (d->barrier)
+            since = i;
+    }
+}
+
+/* No submission is expected to take longer than this, so that watchdogs of drivers stay quiet and a run can be
+ * cancelled. */
+static inlay_status cut_segments(vr_build *b)
+{
+    const double most_ns = 2e8;
+    inlay_instance *in = b->in;
+    double ns = 0;
+
+    in->segment_ends = calloc(in->dispatch_count + 1, sizeof *in->segment_ends);
+    if (in->segment_ends == NULL)
+        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory to plan a region of %u nodes", b->c->op_count);
+    for (uint32_t i = 0; i < in->dispatch_count; i++) {
+        if (ns > 0 && ns + in->dispatches[i].ns > most_ns) {
+            in->segment_ends[in->segment_count++] = i;
+            ns = 0;
+        }
+        ns += in->dispatches[i].ns;
+    }
+    in->segment_ends[in->segment_count++] = in->dispatch_count;
+    return INLAY_OK;
+}
+
+inlay_status vr_plan(vr_build *b)
+{
+    inlay_status status = place_buffers(b);
+
+    if (status == INLAY_OK)
+        place_barriers(b->in);
+    return status == INLAY_OK ? cut_segments(b) : status;
+}

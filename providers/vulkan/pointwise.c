@@ -1,0 +1,285 @@
+/* Elementwise operators: what each is in slots of a program. */
+#include "region.h"
+
+/* ------------------------------------------------------------------ in which type */
+
+static bool is_float(inlay_dtype dtype)
+{
+    return dtype < 32 && (VR_FLOATS & INLAY_DTYPE_BIT(dtype)) != 0;
+}
+
+bool vr_computes_in(const vr_build *b, const vr_op *op, vr_arithmetic in)
+{
+    const vr_family *family = op->row->family;
+    const bool is_function = family == &vr_pointwise;
+    const inlay_dtype x = vr_in(b, op, is_function && op->row->number == OP_WHERE)->dtype, y = vr_out(b, op, 0)->dtype;
+
+    if (family == &vr_quantize || family == &vr_dequantize)
+        return in == VR_SINGLE;
+    if (x == INLAY_DOUBLE || y == INLAY_DOUBLE)
+        return in == VR_DOUBLE;
+    if (is_float(x) || is_float(y) || (is_function && op->row->number == OP_POW && is_float(vr_in(b, op, 1)->dtype)))
+        return in == VR_SINGLE;
+    return in == VR_INTEGER || (in == VR_SINGLE && x == INLAY_BOOL);
+}
+
+/* ------------------------------------------------------------------ functions of one, two and three */
+
+/* What registers b and c are where they are attributes. */
+static const struct {
+    uint32_t op;
+    const char *b, *c;
+    double b_is, c_is;
+} parameters[] = {
+    { OP_LEAKY_RELU, "alpha", NULL, 0.01, 0 },
+    { OP_ELU, "alpha", NULL, 1, 0 },
+    { OP_SELU, "alpha", "gamma", 1.67326319217681884765625, 1.05070102214813232421875 },
+    { OP_CELU, "alpha", NULL, 1, 0 },
+    { OP_HARD_SIGMOID, "alpha", "beta", 0.2, 0.5 },
+    { OP_SWISH, "alpha", NULL, 1, 0 },
+    { OP_THRESHOLDED_RELU, "alpha", NULL, 1, 0 },
+    { OP_SHRINK, "bias", "lambd", 0, 0.5 },
+};
+
+static uint32_t function_slots(const vr_build *b, vr_program *p, const vr_op *op, vr_operand_fn get, void *user)
+{
+    const uint32_t *in = op->info.inputs;
+    const inlay_node_info *info = &op->info;
+    uint32_t code = op->row->number;
+    uint32_t r[3] = { get(user, in[0]), 0, 0 };
+
+    if (code == CLIP) {
+        uint32_t x = r[0];
+        const bool has_low = info->input_count > 1 && in[1] != INLAY_NONE;
+        const bool has_high = info->input_count > 2 && in[2] != INLAY_NONE;
+
+        if (has_low || kit_attr(info, "min") != NULL)
+            x = vr_slot(p, OP_MAX, x, has_low ? get(user, in[1]) : vr_number(p, kit_attr_float(info, "min", 0)), 0);
+        if (has_high || kit_attr(info, "max") != NULL)
+            x = vr_slot(p, OP_MIN, x, has_high ? get(user, in[2]) : vr_number(p, kit_attr_float(info, "max", 0)), 0);
+        return x == r[0] ? vr_slot(p, OP_MOVE, x, 0, 0) : x;
+    }
+    for (uint32_t i = 1; i < info->input_count && i < 3; i++)
+        r[i] = code == OP_PRELU && info->since_version < 7 ? vr_load_axis(b, p, in[i], p->rank > 1) : get(user, in[i]);
+    if (code == GREATER || code == GREATER_EQUAL)
+        return vr_slot(p, code == GREATER ? OP_LESS : OP_LESS_EQUAL, r[1], r[0], 0);
+    if (code == MOD)
+        code = kit_attr_int(info, "fmod", 0) != 0 ? OP_FMOD : OP_MOD;
+    if (code == SHIFT)
+        code = kit_attr_string(info, "direction", "")[0] == 'L' ? OP_SHIFT_LEFT : OP_SHIFT_RIGHT;
+    if (code == OP_GELU && strcmp(kit_attr_string(info, "approximate", "none"), "tanh") == 0)
+        code = OP_GELU_TANH;
+    if (code == OP_IS_INF) {
+        r[1] = vr_number(p, (double)kit_attr_int(info, "detect_positive", 1));
+        r[2] = vr_number(p, (double)kit_attr_int(info, "detect_negative", 1));
+    }
+    for (uint32_t i = 0; i < KIT_COUNT(parameters); i++)
+        if (parameters[i].op == code) {
+            r[1] = vr_number(p, kit_attr_float(info, parameters[i].b, parameters[i].b_is));
+            if (parameters[i].c != NULL)
+                r[2] = vr_number(p, kit_attr_float(info, parameters[i].c, parameters[i].c_is));
+        }
+    return vr_slot(p, code, r[0], r[1], r[2]);
+}
+
+/* Is there an element that is 0, or not known to be none? */
+static bool may_be_zero(const inlay_value_info *v)
+{
+    const uint32_t size = vr_size_of(v->dtype);
+
+    if (v->data == NULL || size == 0)
+        return true;
+    for (uint64_t i = 0; i + size <= v->data_bytes; i += size) {
+        uint64_t x = 0;
+
+        memcpy(&x, (const char *)v->data + i, size);
+        if (x == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool function_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
+{
+    const bool is_float_in = is_float(kit_input_dtype(node, 0));
+
+    if (node->info->since_version < 7 && kit_attr_int(node->info, "broadcast", 0) != 0)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "convert the model to opset 7", "broadcast by an attribute");
+    if ((row->number == MOD || row->number == OP_DIV) && !is_float_in && may_be_zero(kit_input(node, 1)))
+        return kit_refuse(why, INLAY_REFUSE_DEVICE, "make the divisor a constant",
+                          "an integer divided by 0 has to stop the run, which a device can't");
+    if (row->number == MOD && is_float_in && kit_attr_int(node->info, "fmod", 0) == 0)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "set fmod to 1", "Mod of floats without fmod");
+    return true;
+}
+
+/* ------------------------------------------------------------------ of any number, in a row */
+
+static uint32_t variadic_slots(const vr_build *b, vr_program *p, const vr_op *op, vr_operand_fn get, void *user)
+{
+    const bool is_mean = op->row->number == OP_DIV;
+    uint32_t x = get(user, op->info.inputs[0]);
+
+    (void)b;
+    for (uint32_t i = 1; i < op->info.input_count; i++)
+        x = vr_slot(p, is_mean ? OP_ADD : op->row->number, x, get(user, op->info.inputs[i]), 0);
+    if (is_mean || op->info.input_count == 1)
+        x = vr_slot(p, OP_DIV, x, vr_number(p, (double)op->info.input_count), 0);
+    return x;
+}
+
+static bool variadic_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
+{
+    (void)row;
+    if (node->info->input_count > MOST_INPUTS - 1)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "%u inputs; at most %d here", node->info->input_count,
+                          MOST_INPUTS - 1);
+    return true;
+}
+
+/* ------------------------------------------------------------------ BatchNormalization */
+
+static uint32_t batch_norm_slots(const vr_build *b, vr_program *p, const vr_op *op, vr_operand_fn get, void *user)
+{
+    const uint32_t *in = op->info.inputs;
+    const uint32_t x = get(user, in[0]), epsilon = vr_number(p, kit_attr_float(&op->info, "epsilon", 1e-5));
+    uint32_t y, deviation;
+
+    y = vr_slot(p, OP_SUB, x, vr_load_axis(b, p, in[3], 1), 0);
+    deviation = vr_slot(p, OP_ADD, vr_load_axis(b, p, in[4], 1), epsilon, 0);
+    deviation = vr_slot(p, OP_SQRT, deviation, 0, 0);
+    y = vr_slot(p, OP_DIV, y, deviation, 0);
+    y = vr_slot(p, OP_MUL, y, vr_load_axis(b, p, in[1], 1), 0);
+    return vr_slot(p, OP_ADD, y, vr_load_axis(b, p, in[2], 1), 0);
+}
+
+static bool batch_norm_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
+{
+    (void)row;
+    if (kit_attr_int(node->info, "training_mode", 0) != 0 ||
+        (node->info->since_version < 7 && kit_attr_int(node->info, "is_test", 0) == 0) ||
+        kit_attr_int(node->info, "spatial", 1) == 0)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "only normalisation by given means of channels");
+    if (kit_input(node, 0)->rank < 2)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "no axis of channels");
+    return true;
+}
+
+/* ------------------------------------------------------------------ types */
+
+static uint32_t cast_slots(const vr_build *b, vr_program *p, const vr_op *op, vr_operand_fn get, void *user)
+{
+    const bool to_bool = vr_out(b, op, 0)->dtype == INLAY_BOOL;
+
+    return vr_slot(p, to_bool ? OP_TO_BOOL : OP_MOVE, get(user, op->info.inputs[0]), 0, 0);
+}
+
+static bool cast_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
+{
+    const inlay_dtype to = kit_output_dtype(node, 0);
+
+    if (!vr_has_types(node, 0, row->types, why))
+        return false;
+    if (to >= 32 || (row->types & INLAY_DTYPE_BIT(to)) == 0)
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "a Cast to %s", inlay_dtype_name(to));
+    return true;
+}
+
+static uint32_t scale_of(const vr_build *b, vr_program *p, const vr_op *op, uint32_t input)
+{
+    const vr_tensor *x = vr_in(b, op, 0);
+    uint32_t axis;
+
+    if (vr_in(b, op, input)->count == 1)
+        return vr_load_axis(b, p, op->info.inputs[input], 0);
+    (void)vr_axis(kit_attr_int(&op->info, "axis", 1), x->rank, &axis);
+    return vr_load_axis(b, p, op->info.inputs[input], axis);
+}
+
+static uint32_t quantize_slots(const vr_build *b, vr_program *p, const vr_op *op, vr_operand_fn get, void *user)
+{
+    const inlay_dtype to = vr_out(b, op, 0)->dtype;
+    const double most = to == INLAY_UINT8 ? 255 : to == INLAY_INT8 ? 127 : to == INLAY_UINT16 ? 65535 : 32767;
+    const double least = to == INLAY_INT8 ? -128 : to == INLAY_INT16 ? -32768 : 0;
+    uint32_t x = vr_slot(p, OP_DIV, get(user, op->info.inputs[0]), scale_of(b, p, op, 1), 0);
+
+    x = vr_slot(p, OP_ROUND, x, 0, 0);
+    if (vr_in(b, op, 2) != NULL)
+        x = vr_slot(p, OP_ADD, x, scale_of(b, p, op, 2), 0);
+    x = vr_slot(p, OP_MAX, x, vr_number(p, least), 0);
+    return vr_slot(p, OP_MIN, x, vr_number(p, most), 0);
+}
+
+static uint32_t dequantize_slots(const vr_build *b, vr_program *p, const vr_op *op, vr_operand_fn get, void *user)
+{
+    uint32_t x = get(user, op->info.inputs[0]);
+
+    if (vr_in(b, op, 2) != NULL)
+        x = vr_slot(p, OP_SUB, x, scale_of(b, p, op, 2), 0);
+    return vr_slot(p, OP_MUL, x, scale_of(b, p, op, 1), 0);
+}
+
+static bool quantize_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
+{
+    const uint32_t bytes = KIT_BIT(INT8) | KIT_BIT(UINT8) | KIT_BIT(INT16) | KIT_BIT(UINT16);
+    const bool down = row->number != 0; /* to integers */
+    const inlay_value_info *scale = kit_input(node, 1), *x = kit_input(node, 0);
+    uint32_t axis;
+
+    if (!vr_has_types(node, down ? 0 : 1, VR_FLOATS, why) ||
+        !vr_has_types(node, down ? 2 : 0, down ? bytes : bytes | KIT_BIT(INT32), why))
+        return false;
+    if (down && (kit_output_dtype(node, 0) >= 32 || (bytes & INLAY_DTYPE_BIT(kit_output_dtype(node, 0))) == 0))
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "to %s", inlay_dtype_name(kit_output_dtype(node, 0)));
+    if (kit_attr_int(node->info, "block_size", 0) != 0 || scale->rank > 1 ||
+        kit_attr_int(node->info, "precision", 0) != 0)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "scales of blocks");
+    if (scale->rank == 1 && !vr_axis(kit_attr_int(node->info, "axis", 1), x->rank, &axis) &&
+        !(scale->dims[0].kind == INLAY_DIM_FIXED && scale->dims[0].value == 1))
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the axis is none of the input");
+    return true;
+}
+
+/* ------------------------------------------------------------------ by themselves */
+
+typedef struct loader {
+    const vr_build *b;
+    vr_program *p;
+} loader;
+
+static uint32_t load(void *user, uint32_t value)
+{
+    const loader *l = user;
+
+    return vr_load_value(l->b, l->p, value);
+}
+
+static inlay_status lower(vr_build *b, uint32_t o)
+{
+    static const vr_arithmetic kinds[] = { VR_DOUBLE, VR_INTEGER, VR_SINGLE };
+    vr_arithmetic in = VR_SINGLE;
+    const vr_op *op = &b->c->ops[o];
+    vr_program p;
+    loader l = { b, &p };
+    inlay_status status;
+
+    for (uint32_t k = 0; k < 3; k++)
+        in = vr_computes_in(b, op, kinds[k]) ? kinds[k] : in;
+    if (in == VR_DOUBLE && !b->g->facts.f64)
+        return vr_decline(b, op, "%s has no doubles", b->g->facts.name);
+    vr_program_start(b, &p, op->info.outputs[0], in);
+    (void)op->row->family->slots(b, &p, op, load, &l);
+    if (p.full)
+        return vr_decline(b, op, "it has more operands than a program holds");
+    status = vr_grow(b, o, &p);
+    if (status != INLAY_OK)
+        return status;
+    return vr_emit_elements(b, &p);
+}
+
+const vr_family vr_pointwise = { function_supports, lower, function_slots };
+const vr_family vr_variadic = { variadic_supports, lower, variadic_slots };
+const vr_family vr_batch_norm = { batch_norm_supports, lower, batch_norm_slots };
+const vr_family vr_cast = { cast_supports, lower, cast_slots };
+const vr_family vr_quantize = { quantize_supports, lower, quantize_slots };
+const vr_family vr_dequantize = { quantize_supports, lower, dequantize_slots };

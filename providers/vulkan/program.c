@@ -1,0 +1,188 @@
+/* Programs of elementwise operations: put together here, run by shaders/program.glsl. */
+#include "region.h"
+
+void vr_program_start(const vr_build *b, vr_program *p, uint32_t result, vr_arithmetic in)
+{
+    const vr_tensor *t = &b->tensors[result];
+
+    *p = (vr_program){ .in = in, .rank = t->rank, .result = result };
+    memcpy(p->dims, t->dims, sizeof p->dims);
+}
+
+uint32_t vr_slot(vr_program *p, uint32_t op, uint32_t a, uint32_t b, uint32_t c)
+{
+    if (p->slot_count == MOST_SLOTS) {
+        p->full = true;
+        return 0;
+    }
+    p->slots[p->slot_count] = op | (a & 31u) << 8 | (b & 31u) << 16 | (c & 31u) << 24;
+    return REG_SLOT + p->slot_count++;
+}
+
+uint32_t vr_number(vr_program *p, double x)
+{
+    uint64_t bits = 0;
+    const float f = (float)x;
+    const int64_t i = x >= 9.2e18 ? INT64_MAX : x <= -9.2e18 ? INT64_MIN : (int64_t)x;
+
+    if (p->in == VR_INTEGER)
+        memcpy(&bits, &i, sizeof i);
+    else if (p->in == VR_DOUBLE)
+        memcpy(&bits, &x, sizeof x);
+    else
+        memcpy(&bits, &f, sizeof f);
+    for (uint32_t k = 0; k < p->number_count; k++)
+        if (p->numbers[k] == bits)
+            return REG_NUMBER + k;
+    if (p->number_count == MOST_NUMBERS) {
+        p->full = true;
+        return 0;
+    }
+    p->numbers[p->number_count] = bits;
+    return REG_NUMBER + p->number_count++;
+}
+
+static uint32_t add_load(vr_program *p, const vr_load *load)
+{
+    for (uint32_t k = 0; k < p->load_count; k++)
+        if (p->loads[k].value == load->value && memcmp(p->loads[k].strides, load->strides, sizeof load->strides) == 0)
+            return REG_INPUT + k;
+    if (p->load_count == MOST_INPUTS) {
+        p->full = true;
+        return 0;
+    }
+    p->loads[p->load_count] = *load;
+    return REG_INPUT + p->load_count++;
+}
+
+uint32_t vr_load_value(const vr_build *b, vr_program *p, uint32_t value)
+{
+    const vr_tensor *t = &b->tensors[value];
+    const uint32_t shift = p->rank - t->rank;
+    vr_load load = { .value = value };
+    int64_t step = 1;
+
+    if (t->rank > p->rank) { /* leading ones */
+        p->full = true;
+        return 0;
+    }
+    for (uint32_t d = t->rank; d-- > 0; step *= t->dims[d]) {
+        load.strides[d + shift] = t->dims[d] == 1 ? 0 : step;
+        p->full |= t->dims[d] != 1 && t->dims[d] != p->dims[d + shift];
+    }
+    return add_load(p, &load);
+}
+
+uint32_t vr_load_axis(const vr_build *b, vr_program *p, uint32_t value, uint32_t axis)
+{
+    vr_load load = { .value = value };
+
+    if (b->tensors[value].count != 1 && b->tensors[value].count != p->dims[axis])
+        p->full = true;
+    if (b->tensors[value].count > 1)
+        load.strides[axis] = 1;
+    return add_load(p, &load);
+}
+
+/* ------------------------------------------------------------------ into a dispatch */
+
+/* Dimensions that all inputs with strides walk through in one go become one. */
+static uint32_t merge_dims(const vr_program *p, uint32_t strided, int64_t *dims, int64_t strides[][VR_RANK])
+{
+    uint32_t n = 0;
+
+    for (uint32_t d = 0; d < p->rank; d++) {
+        bool merges = n > 0;
+
+        if (p->dims[d] == 1)
+            continue;
+        for (uint32_t k = 0; k < p->load_count && merges; k++)
+            if ((strided >> k & 1u) != 0)
+                merges = strides[k][n - 1] == p->loads[k].strides[d] * p->dims[d];
+        n -= merges ? 1 : 0;
+        dims[n] = merges ? dims[n] * p->dims[d] : p->dims[d];
+        for (uint32_t k = 0; k < p->load_count; k++)
+            strides[k][n] = p->loads[k].strides[d];
+        n++;
+    }
+    return n;
+}
+
+static uint32_t how_it_lies(const vr_program *p, const vr_load *load)
+{
+    bool scalar = true, linear = true;
+    int64_t step = 1;
+
+    for (uint32_t d = p->rank; d-- > 0; step *= p->dims[d]) {
+        if (p->dims[d] == 1)
+            continue;
+        scalar &= load->strides[d] == 0;
+        linear &= load->strides[d] == step;
+    }
+    return scalar ? AT_SCALAR : linear ? AT_LINEAR : AT_STRIDED;
+}
+
+inlay_status vr_emit_elements(vr_build *b, const vr_program *p)
+{
+    static const gpu_shader shaders[] = { SHADER_pointwise, SHADER_pointwise_int, SHADER_pointwise_double };
+    const int64_t count = b->tensors[p->result].count;
+    vr_dispatch *d = vr_emit(b, shaders[p->in], 1, true);
+
+    if (d == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    vr_words(b, d)[0] = (uint32_t)count;
+    d->ns = (double)count * 4 * (1 + p->load_count) / b->c->state->bytes_per_ns;
+    return vr_finish_each(b, d, p, count);
+}
+
+vr_dispatch *vr_skeleton(vr_build *b, uint32_t op, vr_program *p, gpu_shader shader, uint32_t own_words,
+                         inlay_status *status)
+{
+    vr_dispatch *d;
+
+    *status = vr_grow(b, op, p);
+    if (*status != INLAY_OK)
+        return NULL;
+    d = vr_emit(b, shader, own_words, true);
+    *status = d != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
+    return d;
+}
+
+inlay_status vr_finish_each(vr_build *b, vr_dispatch *d, const vr_program *p, int64_t items)
+{
+    inlay_status status = vr_finish(b, d, p);
+
+    return status == INLAY_OK ? vr_grid(b, d, (uint64_t)items) : status;
+}
+
+inlay_status vr_finish(vr_build *b, vr_dispatch *d, const vr_program *p)
+{
+    int64_t dims[VR_RANK], strides[MOST_INPUTS][VR_RANK];
+    uint32_t *w = b->in->words + d->words, strided = 0, rank;
+    inlay_status status = vr_make(b, p->result);
+
+    if (status != INLAY_OK)
+        return status;
+    for (uint32_t k = 0; k < p->load_count; k++) {
+        const uint32_t how = how_it_lies(p, &p->loads[k]);
+
+        strided |= how == AT_STRIDED ? 1u << k : 0;
+        d->constants[ID_INPUT + k] = vr_element(b->tensors[p->loads[k].value].dtype) | how << 8;
+        vr_value_at(b, d, PUSH_INPUT + k, p->loads[k].value, false);
+    }
+    rank = strided != 0 ? merge_dims(p, strided, dims, strides) : 0;
+    d->constants[ID_RANK] = rank;
+    d->constants[ID_SLOTS] = p->slot_count;
+    memcpy(&d->constants[ID_SLOT], p->slots, p->slot_count * sizeof p->slots[0]);
+    d->constants[ID_OUT] = vr_element(b->tensors[p->result].dtype);
+    memcpy(w + WORD_NUMBER, p->numbers, p->number_count * sizeof p->numbers[0]);
+    for (uint32_t i = 0; i < rank; i++) {
+        w[WORD_DIM + i] = (uint32_t)dims[i];
+        for (uint32_t k = 0; k < p->load_count; k++)
+            w[WORD_STRIDE + MOST_RANK * k + i] = (uint32_t)strides[k][i];
+    }
+    vr_value_at(b, d, PUSH_OUT, p->result, true);
+    if (d->operand_count > VR_MOST_OPERANDS)
+        return inlay_fail(b->diag, INLAY_INTERNAL, "a dispatch of %u operands", d->operand_count);
+    return INLAY_OK;
+}

@@ -1,0 +1,354 @@
+/* region.h - a region of the host's graph on its way to dispatches.
+ *
+ *     assess      parse.c      which nodes, by the rows of operators.def
+ *     compile     compile.c    nodes -> ops, values, constants on the device
+ *     specialize  instance.c   concrete shapes: each op is lowered to dispatches (lower_*.c), elementwise ops behind
+ * one become a part of it (group.c, program.c), buffers get their places (plan.c) execute     execute.c    dispatches
+ * are recorded for a set of addresses, submitted, and waited for
+ *
+ * Tensors are dense and row-major everywhere. */
+#ifndef VULKAN_REGION_H
+#define VULKAN_REGION_H
+#include "gpu.h"
+#include "inlay/kit.h"
+
+enum { VR_RANK = MOST_RANK, VR_SMALL_BYTES = 4096, VR_MOST_OPERANDS = 15, VR_LOCAL = 64 };
+
+/* Sets of element types. */
+#define VR_FLOATS (KIT_BIT(FLOAT) | KIT_BIT(FLOAT16) | KIT_BIT(BFLOAT16))
+#define VR_INTS (KIT_SIGNED | KIT_BIT(UINT8) | KIT_BIT(UINT16) | KIT_BIT(UINT32))
+#define VR_NUMBERS (VR_FLOATS | VR_INTS)
+#define VR_WIDE (VR_NUMBERS | KIT_BIT(DOUBLE)) /* elementwise arithmetic only */
+#define VR_BOOL KIT_BIT(BOOL)
+#define VR_MOVED (KIT_NUMBERS | VR_BOOL | KIT_FLOAT8 | KIT_BIT(COMPLEX64))
+
+typedef enum vr_arithmetic { VR_SINGLE, VR_INTEGER, VR_DOUBLE } vr_arithmetic;
+
+typedef struct vr_state {
+    const inlay_host *host;
+    uint32_t domain; /* the host's number of the device's memory */
+    gpu_options options;
+    char device_name[GPU_NAME];
+    double launch_ns, flops_per_ns, bytes_per_ns; /* what cost.c reckons with */
+    pthread_mutex_t lock;
+    gpu_device *gpu; /* NULL until somebody needs it, see vr_open */
+} vr_state;
+
+/* The device, opened by the first who asks. */
+inlay_status vr_open(vr_state *s, gpu_device **out, inlay_diag *diag);
+
+typedef struct vr_build vr_build;
+typedef struct vr_op vr_op;
+typedef struct vr_operator vr_operator;
+
+typedef struct vr_program vr_program;
+typedef uint32_t (*vr_operand_fn)(void *user, uint32_t value);
+
+/* What operators of one kind have in common. */
+typedef struct vr_family {
+    bool (*supports)(const kit_node *node, const vr_operator *row, kit_refusal *why); /* NULL: the row says it all */
+    inlay_status (*lower)(vr_build *b, uint32_t op);
+    /* Elementwise operators alone: adds what op does to a program; get gives the registers of its inputs. The result is
+     * the last slot. */
+    uint32_t (*slots)(const vr_build *b, vr_program *p, const vr_op *op, vr_operand_fn get, void *user);
+} vr_family;
+
+struct vr_operator {
+    const char *name;     /* "ms.X": of com.microsoft */
+    uint32_t first, last; /* since_version */
+    const vr_family *family;
+    uint32_t number;      /* an opcode, a kind */
+    uint32_t types;       /* of the inputs that the device reads, unless supports looks at them */
+    uint32_t host_inputs; /* bit i: the device does not read input i */
+};
+
+/* Shared by the checks of families. */
+/* Are the elements of an input known when the node is specialized? Those that the size of the result depends on are:
+ * the host then waits for them. */
+bool vr_is_known(const kit_node *node, uint32_t input, kit_refusal *why);
+bool vr_has_types(const kit_node *node, uint32_t input, uint32_t set, kit_refusal *why);
+
+/* The row of a node, or NULL with the reason. */
+const vr_operator *vr_find(const kit_node *node, kit_refusal *why);
+
+/* ------------------------------------------------------------------ compiled */
+
+typedef struct vr_block {
+    struct vr_block *next;
+    max_align_t bytes[];
+} vr_block;
+
+typedef struct vr_value {
+    uint32_t snapshot;
+    uint32_t input, output; /* of the region, or INLAY_NONE */
+    uint32_t uses;          /* reading ops; one more for an output */
+    bool constant;
+    inlay_dtype dtype;
+    const void *data; /* elements of a small constant, copied; or NULL */
+    uint64_t data_bytes;
+} vr_value;
+
+struct vr_op {
+    const vr_operator *row;
+    inlay_node_info info; /* copied; inputs and outputs are values of the region */
+};
+
+/* How a constant lies on the device. */
+typedef enum vr_packing {
+    VR_PLAIN,
+    VR_TAPS_FIRST, /* a convolution's weights [M, C, window] as [M, window, C] */
+    VR_TRANSPOSED  /* the last two dimensions swapped */
+} vr_packing;
+
+typedef struct vr_constant {
+    uint32_t value;
+    vr_packing packing;
+    uint64_t offset, bytes; /* in the region's buffer of constants */
+} vr_constant;
+
+struct inlay_compiled {
+    vr_state *state;
+    gpu_device *gpu;
+    vr_block *blocks;
+    vr_op *ops;
+    vr_value *values;
+    vr_constant *constants;
+    uint32_t op_count, value_count, constant_count;
+    uint32_t input_count, output_count;
+    gpu_buffer memory; /* of the constants */
+};
+
+void *vr_take(inlay_compiled *c, uint64_t bytes); /* zeroed, as long as the compiled region; NULL: out of memory */
+/* How an op wants its constant input. */
+vr_packing vr_packing_of(const inlay_compiled *c, const vr_op *op, uint32_t input);
+const vr_constant *vr_find_constant(const inlay_compiled *c, uint32_t value, vr_packing packing);
+
+/* ------------------------------------------------------------------ instances */
+
+typedef enum vr_kind { VR_INPUT, VR_OUTPUT, VR_CONSTANT, VR_WORK } vr_kind;
+typedef struct vr_buffer {
+    vr_kind kind;
+    uint32_t index; /* INPUT, OUTPUT: of the region */
+    uint64_t bytes;
+    uint64_t offset;      /* CONSTANT: in the region's memory; WORK: in the workspace */
+    uint32_t first, last; /* dispatches that use it */
+} vr_buffer;
+
+typedef struct vr_operand {
+    uint32_t push; /* which of the push constants */
+    uint32_t buffer;
+    uint64_t offset, bytes;
+    bool write;
+} vr_operand;
+
+typedef struct vr_dispatch {
+    gpu_shader shader;
+    uint32_t constants[ID_COUNT];
+    VkPipeline pipeline;
+    uint32_t groups[3];
+    vr_operand operands[VR_MOST_OPERANDS];
+    uint32_t operand_count;
+    uint32_t words; /* index of its parameters */
+    double ns;      /* expected */
+    bool barrier;   /* waits for what was dispatched before */
+} vr_dispatch;
+
+/* Commands for one set of addresses. */
+typedef struct vr_recording {
+    VkDeviceAddress *addresses; /* [input_count + output_count + 1] */
+    VkCommandBuffer *segments;  /* [segment_count] */
+    bool busy, recorded;
+    uint64_t used; /* counts runs, to find the one that was not used longest */
+} vr_recording;
+enum { VR_RECORDINGS = 4 };
+
+struct inlay_instance {
+    vr_dispatch *dispatches;
+    vr_buffer *buffers;
+    uint32_t *words;
+    uint32_t dispatch_count, dispatch_capacity, buffer_count, buffer_capacity, word_count, word_capacity;
+    uint64_t workspace_bytes;
+    gpu_buffer parameters;
+    uint32_t segment_count;
+    uint32_t *segment_ends; /* dispatches before the end of each */
+    pthread_mutex_t lock;
+    pthread_cond_t freed;
+    vr_recording recordings[VR_RECORDINGS];
+    uint64_t runs;
+    bool has_lock;
+};
+
+/* ------------------------------------------------------------------ building an instance */
+
+typedef struct vr_tensor {
+    int64_t dims[VR_RANK];
+    uint32_t rank;
+    inlay_dtype dtype;
+    int64_t count;
+    bool known;
+    const void *data; /* elements, where they are known before the run */
+    uint64_t data_bytes;
+} vr_tensor;
+
+typedef struct vr_place {
+    uint32_t buffer; /* INLAY_NONE: nobody has made it yet */
+    uint64_t offset; /* bytes */
+} vr_place;
+
+enum { VR_TEMPORARIES = 3 }; /* values of its own that an op may have */
+
+struct vr_build {
+    const inlay_compiled *c;
+    inlay_instance *in;
+    gpu_device *g;
+    inlay_diag *diag;
+    vr_tensor *tensors; /* [value_count] */
+    vr_place *places;   /* [value_count] */
+    bool *done;         /* [op_count] is a part of a group that was emitted */
+    uint32_t temporaries;
+};
+
+/* An elementwise program, see shaders/program.glsl. */
+typedef struct vr_load {
+    uint32_t value;
+    int64_t strides[VR_RANK]; /* elements, over the result's dims */
+} vr_load;
+struct vr_program {
+    vr_arithmetic in; /* the type of its registers */
+    uint32_t slots[MOST_SLOTS], slot_count;
+    vr_load loads[MOST_INPUTS];
+    uint32_t load_count;
+    uint64_t numbers[MOST_NUMBERS];
+    uint32_t number_count;
+    int64_t dims[VR_RANK]; /* of the result */
+    uint32_t rank;
+    uint32_t result; /* value that it makes */
+    bool full;       /* something did not fit: more than there is room for, or sizes that do not go together */
+};
+
+/* Registers; once the program is full they mean nothing. */
+uint32_t vr_slot(vr_program *p, uint32_t op, uint32_t a, uint32_t b, uint32_t c);
+uint32_t vr_number(vr_program *p, double x);
+uint32_t vr_load_value(const vr_build *b, vr_program *p, uint32_t value);               /* broadcast to the result */
+uint32_t vr_load_axis(const vr_build *b, vr_program *p, uint32_t value, uint32_t axis); /* one element a coordinate */
+void vr_program_start(const vr_build *b, vr_program *p, uint32_t result, vr_arithmetic in);
+
+/* Operations of programs. */
+enum {
+#define X(name) OP_##name,
+#include "opcodes.def"
+#undef X
+    OP_COUNT
+};
+/* Numbers of pointwise operators in operators.def that are no opcodes. */
+enum { GREATER = 128, GREATER_EQUAL, CLIP, MOD, SHIFT };
+
+/* Can op be computed in a program of this kind (pointwise.c)? */
+bool vr_computes_in(const vr_build *b, const vr_op *op, vr_arithmetic in);
+extern const vr_family vr_pointwise, vr_batch_norm, vr_cast, vr_quantize, vr_dequantize, vr_variadic;
+
+/* Adds to a program that makes the result of op what can be done right behind it. The program's result is then another
+ * value, and ops are done. */
+inlay_status vr_grow(vr_build *b, uint32_t op, vr_program *p);
+/* Ends a dispatch whose skeleton has a program: constants, parameters, operands, and the place of the result. */
+inlay_status vr_finish(vr_build *b, vr_dispatch *d, const vr_program *p);
+
+/* A dispatch of the elementwise skeleton alone. */
+inlay_status vr_emit_elements(vr_build *b, const vr_program *p);
+/* A dispatch for op's skeleton, the elementwise ops behind it in p. NULL: *status says why. */
+vr_dispatch *vr_skeleton(vr_build *b, uint32_t op, vr_program *p, gpu_shader shader, uint32_t own_words,
+                         inlay_status *status);
+/* vr_finish, and one invocation an item. */
+inlay_status vr_finish_each(vr_build *b, vr_dispatch *d, const vr_program *p, int64_t items);
+/* A new dispatch with room for own_words parameters behind those of a program (own only: without a program). */
+vr_dispatch *vr_emit(vr_build *b, gpu_shader shader, uint32_t own_words, bool has_program);
+uint32_t *vr_words(const vr_build *b, const vr_dispatch *d); /* of the shader's own */
+void vr_operand_at(vr_build *b, vr_dispatch *d, uint32_t push, vr_place place, uint64_t bytes, bool write);
+void vr_value_at(vr_build *b, vr_dispatch *d, uint32_t push, uint32_t value, bool write);
+/* One invocation an item. */
+inlay_status vr_grid(vr_build *b, vr_dispatch *d, uint64_t items);
+inlay_status vr_grid_groups(vr_build *b, vr_dispatch *d, uint64_t groups);
+
+/* Places. */
+inlay_status vr_make(vr_build *b, uint32_t value); /* memory for a result */
+uint32_t vr_temporary(vr_build *b, inlay_dtype dtype, uint32_t rank,
+                      const int64_t *dims);                               /* a value of the region's own */
+void vr_alias(vr_build *b, uint32_t value, uint32_t of, uint64_t offset); /* result lies in another value */
+inlay_status vr_work(vr_build *b, uint64_t bytes, vr_place *out);
+inlay_status vr_constant_place(vr_build *b, const vr_constant *k, vr_place *out);
+bool vr_is_output(const vr_build *b, uint32_t value);
+
+/* A box of elements of any type that changes places. Strides in elements. */
+typedef struct vr_box {
+    uint32_t rank;
+    int64_t dims[2 * VR_RANK], from[2 * VR_RANK], to[2 * VR_RANK];
+    int64_t from_base, to_base;
+    uint32_t pad; /* PAD_ */
+    int64_t begin[2 * VR_RANK], extent[2 * VR_RANK];
+    uint32_t fill; /* value of the element outside, or INLAY_NONE */
+} vr_box;
+inlay_status vr_move(vr_build *b, const vr_box *box, vr_place from, uint64_t from_bytes, vr_place to, uint64_t to_bytes,
+                     uint32_t size);
+inlay_status vr_move_value(vr_build *b, vr_box *box, uint32_t from, uint32_t to); /* to is made where it is not yet */
+void vr_row_major(const int64_t *dims, uint32_t rank, int64_t *strides);
+
+/* What the shapes of an op do not allow. */
+INLAY_PRINTF(3, 4)
+inlay_status vr_decline(vr_build *b, const vr_op *op, const char *format, ...);
+
+/* Elements of an op's input as integers, known before the run; count -1: not known. */
+int64_t vr_ints(const vr_build *b, const vr_op *op, uint32_t input, int64_t *out, uint32_t most);
+const vr_tensor *vr_in(const vr_build *b, const vr_op *op, uint32_t input); /* NULL: omitted */
+const vr_tensor *vr_out(const vr_build *b, const vr_op *op, uint32_t output);
+static inline uint32_t vr_size_of(inlay_dtype dtype)
+{
+    return inlay_dtype_bits(dtype) / 8;
+}
+uint32_t vr_element(inlay_dtype dtype); /* EL_ of a type */
+bool vr_axis(int64_t axis, uint32_t rank, uint32_t *out);
+
+/* A product of matrices in batches, or of windows (product.c). */
+typedef struct vr_product {
+    int64_t m, n, k, taps;
+    int64_t a_row, a_step, b_row, b_step;
+    int64_t batch[3], a_batch[3], b_batch[3];
+    vr_place a, b;
+    uint64_t a_bytes, b_bytes;
+    inlay_dtype a_type, b_type;
+    float alpha;
+    bool windows;
+    uint32_t window_words[18]; /* OUT_SIZE to PAD_BEGIN */
+} vr_product;
+inlay_status vr_emit_product(vr_build *b, const vr_product *x, const vr_program *p);
+
+inlay_status vr_emit_causal(vr_build *b, uint32_t to); /* [Q, K]: 0, or -inf where k > q (indexes.c) */
+
+/* Rows that are divided by what they sum up to (reduce.c). */
+typedef struct vr_rows {
+    uint32_t kind;
+    int64_t count, length, inner;
+    float epsilon;
+    uint32_t scale, bias; /* values, INLAY_NONE */
+    int64_t scale_rows, scale_step, scale_per;
+    uint32_t mean, deviation; /* values that get a row's mean and 1 / deviation; INLAY_NONE */
+} vr_rows;
+inlay_status vr_emit_rows(vr_build *b, uint32_t op, const vr_rows *r, uint32_t from, uint32_t to);
+
+extern const vr_family vr_mat_mul, vr_gemm, vr_conv, vr_conv_transpose, vr_pool, vr_global_pool, vr_reduce, vr_softmax,
+    vr_layer_norm, vr_instance_norm, vr_lp_norm, vr_view, vr_transpose, vr_concat, vr_split, vr_slice, vr_pad,
+    vr_expand, vr_tile, vr_space_depth, vr_gather, vr_gather_elements, vr_gather_nd, vr_scatter, vr_resize, vr_range,
+    vr_eye, vr_trilu, vr_one_hot, vr_cum_sum, vr_constant_of_shape, vr_lrn, vr_attention, vr_skip_norm;
+
+inlay_status vr_plan(vr_build *b);
+
+/* The provider's entries. */
+inlay_status vr_assess(void *state, const inlay_graph *graph, const uint8_t *candidates, const inlay_assess_sink *sink,
+                       inlay_diag *diag);
+inlay_status vr_cost(void *state, const inlay_cost_request *request, inlay_cost *cost);
+inlay_status vr_compile(void *state, const inlay_compile_request *request, inlay_compiled **out, inlay_diag *diag);
+void vr_release_compiled(void *state, inlay_compiled *c);
+inlay_status vr_specialize(void *state, inlay_compiled *c, inlay_specialize_request *request, inlay_instance **out,
+                           inlay_diag *diag);
+void vr_release_instance(void *state, inlay_compiled *c, inlay_instance *in);
+inlay_status vr_execute(void *state, inlay_compiled *c, inlay_instance *in, const inlay_exec_args *args);
+#endif

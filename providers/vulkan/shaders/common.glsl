@@ -1,0 +1,50 @@
+// What every shader starts with: extensions, addresses, types.
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_buffer_reference_uvec2 : require
+#extension GL_EXT_shader_explicit_arithmetic_types : require
+#extension GL_EXT_shader_8bit_storage : require
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_spirv_intrinsics : require
+#include "opcodes.h"
+// SignedZeroInfNanPreserve for 32 bits: drivers may not assume that there is no NaN.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+
+layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
+layout(push_constant) uniform push_constants { uvec2 at[PUSH_COUNT]; };
+
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer F32 { float v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer F32x4 { vec4 v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 2) buffer F16 { float16_t v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 1) buffer I8 { int8_t v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 1) buffer U8 { uint8_t v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 2) buffer I16 { int16_t v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 2) buffer U16 { uint16_t v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer I32 { int v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer U32 { uint v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer U32x2 { uvec2 v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer I64 { int64_t v[]; };
+
+// A word of the dispatch's parameters.
+uint word(uint k) { return U32(at[PUSH_PARAMS]).v[k]; }
+int iword(uint k) { return int(word(k)); }
+float fword(uint k) { return uintBitsToFloat(word(k)); }
+
+// The invocation's number: workgroups count along x, then y, since a dimension holds 65535 only.
+uint invocation()
+{
+    return (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+}
+
+bool is_nan(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
+bool is_inf(float x) { return (floatBitsToUint(x) & 0x7fffffffu) == 0x7f800000u; }
+float nan() { return uintBitsToFloat(0x7fc00000u); }
+float inf() { return uintBitsToFloat(0x7f800000u); }
+
+float from_bf16(uint x) { return uintBitsToFloat(x << 16); }
+uint to_bf16(float x)
+{
+    const uint b = floatBitsToUint(x);
+
+    return is_nan(x) ? (b >> 16) | 0x40u : (b + 0x7fffu + ((b >> 16) & 1u)) >> 16;
+}

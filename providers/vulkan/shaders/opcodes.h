@@ -1,0 +1,112 @@
+/* opcodes.h - numbers that shaders and C share. GLSL includes it too: nothing but defines. */
+#ifndef VULKAN_OPCODES_H
+#define VULKAN_OPCODES_H
+
+/* Element types as shaders load and store them. */
+#define EL_F32 0u
+#define EL_F16 1u
+#define EL_BF16 2u
+#define EL_I8 3u
+#define EL_U8 4u
+#define EL_I16 5u
+#define EL_U16 6u
+#define EL_I32 7u
+#define EL_U32 8u
+#define EL_I64 9u
+#define EL_BOOL 10u
+#define EL_F64 11u
+
+/* How a program finds the element of an input that belongs to element i of the result. */
+#define AT_NONE 0u
+#define AT_LINEAR 1u
+#define AT_SCALAR 2u
+#define AT_STRIDED 3u
+
+/* Specialization constants. Operations and types are no constants for the driver: gpu_patch.c puts the functions that
+ * they mean in their places. */
+#define ID_LOCAL 0
+#define ID_RANK 1
+#define ID_SLOTS 2
+#define ID_SLOT 3   /* 16 of them: operation | a << 8 | b << 16 | c << 24 */
+#define ID_INPUT 19 /* 8 of them: type | AT_ << 8 */
+#define ID_OUT 27   /* type */
+#define ID_LOAD 28  /* 3 of them: types of a skeleton's own operands */
+#define ID_OWN 31   /* what a skeleton needs itself, 9 of them */
+#define ID_COUNT 40
+
+/* Registers of a program. */
+#define REG_SLOT 0u
+#define REG_INPUT 16u
+#define REG_NUMBER 24u
+#define REG_ACC 31u
+#define MOST_SLOTS 16
+#define MOST_INPUTS 8
+#define MOST_NUMBERS 7
+#define MOST_RANK 8
+
+/* Addresses in the push constants. */
+#define PUSH_OUT 0
+#define PUSH_INPUT 1 /* 8 of them */
+#define PUSH_OWN 9   /* 6 of them */
+#define PUSH_PARAMS 15
+#define PUSH_COUNT 16
+
+/* Words of a program in a dispatch's parameters: numbers, two words each; sizes; strides of each input. */
+#define WORD_NUMBER 0u
+#define WORD_DIM 16u
+#define WORD_STRIDE 24u
+#define WORD_OWN 88u
+
+/* Reductions. */
+#define RED_SUM 0u
+#define RED_MEAN 1u
+#define RED_MAX 2u
+#define RED_MIN 3u
+#define RED_PROD 4u
+#define RED_L1 5u
+#define RED_L2 6u
+#define RED_SUM_SQUARE 7u
+#define RED_LOG_SUM 8u
+#define RED_LOG_SUM_EXP 9u
+#define RED_ARG_MAX 10u
+#define RED_ARG_MIN 11u
+
+/* Rows: what is made of one. */
+#define ROW_SOFTMAX 0u
+#define ROW_LOG_SOFTMAX 1u
+#define ROW_HARDMAX 2u
+#define ROW_NORM 3u /* (x - mean) / sqrt(variance + epsilon) */
+#define ROW_RMS 4u  /* x / sqrt(mean of squares + epsilon) */
+#define ROW_L1 5u
+#define ROW_L2 6u
+#define ROW_ATTENTION 7u /* softmax; what sees nothing becomes zeros */
+
+/* Which of a row's neighbours belong to an index, and what is done there. */
+#define INDEX_GATHER 0u
+#define INDEX_GATHER_ELEMENTS 1u
+#define INDEX_GATHER_ND 2u
+#define INDEX_SCATTER_ELEMENTS 3u
+#define INDEX_SCATTER_ND 4u
+
+/* Pad: where a coordinate outside comes from. */
+#define PAD_CONSTANT 0u
+#define PAD_EDGE 1u
+#define PAD_REFLECT 2u
+#define PAD_WRAP 3u
+#define PAD_NONE 4u
+#define PAD_ZERO 5u
+
+/* What make.comp writes. */
+#define MAKE_RANGE 1u
+#define MAKE_EYE 2u
+#define MAKE_TRILU 3u
+#define MAKE_ONE_HOT 4u
+#define MAKE_CUM_SUM 5u
+#define MAKE_CAUSAL 6u /* 0 up to the diagonal, -inf behind it */
+
+/* Pools. */
+#define POOL_MAX 0u
+#define POOL_AVERAGE 1u
+#define POOL_LP 2u
+#define POOL_SQUARES 3u
+#endif

@@ -1,0 +1,13 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+#include "program.glsl"
+
+// Element by element: words WORD_OWN: how many elements.
+void main()
+{
+    const uint i = invocation();
+
+    if (i < word(WORD_OWN))
+        finish(i, T(0));
+}

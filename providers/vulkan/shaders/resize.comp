@@ -1,0 +1,50 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+#include "program.glsl"
+
+// Each result is a sum of TAPS elements an axis; tables say which and how much. Tap k of element o of an axis is at
+// word TABLE + k * size + o, its weight as many words behind all indexes.
+layout(constant_id = ID_OWN + 1) const uint WEIGHTED = 0u;
+layout(constant_id = ID_OWN + 2) const uint AXES = 1u;
+#define COUNT (WORD_OWN + 0u)
+#define OUTSIDE (WORD_OWN + 1u) // the value of what is cut out beyond the image
+#define DIM (WORD_OWN + 2u)
+#define IN_STRIDE (WORD_OWN + 8u)
+#define TAPS (WORD_OWN + 14u)
+#define TABLE (WORD_OWN + 20u)
+
+void main()
+{
+    const uint i = invocation();
+    uint rest = i, o[6], total = 1u;
+    float acc = 0.0;
+    bool outside = false;
+
+    if (i >= word(COUNT))
+        return;
+    [[unroll]] for (uint d = 6u; d-- > 0u;)
+        if (d < AXES) {
+            o[d] = rest % word(DIM + d);
+            rest /= word(DIM + d);
+            total *= word(TAPS + d);
+            outside = outside || iword(word(TABLE + d) + o[d]) < 0;
+        }
+    for (uint tap = 0u; tap < total && !outside; tap++) {
+        uint left = tap, index = 0u;
+        float weight = 1.0;
+
+        [[unroll]] for (uint d = 6u; d-- > 0u;)
+            if (d < AXES) {
+                const uint taps = word(TAPS + d), size = word(DIM + d), entry = word(TABLE + d) + left % taps * size + o[d];
+
+                left /= taps;
+                index += word(entry) * word(IN_STRIDE + d);
+                if (WEIGHTED != 0u)
+                    weight *= fword(entry + taps * size);
+            }
+        if (weight != 0.0)
+            acc += WEIGHTED != 0u ? weight * load_a(at[PUSH_OWN], index) : load_a(at[PUSH_OWN], index);
+    }
+    finish(i, outside ? fword(OUTSIDE) : acc);
+}

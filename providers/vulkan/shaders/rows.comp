@@ -1,0 +1,109 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+#include "program.glsl"
+
+// Rows that are divided by what they sum up to: Softmax and normalisations. Elements of a row are INNER apart.
+layout(constant_id = ID_OWN) const uint KIND = ROW_SOFTMAX;
+layout(constant_id = ID_OWN + 2) const uint LANES = 1u;
+layout(constant_id = ID_OWN + 3) const uint SCALE = 0u;
+layout(constant_id = ID_OWN + 4) const uint BIAS = 0u;
+layout(constant_id = ID_OWN + 5) const uint MEAN = 0u; // 1: the row's mean, and 1 / deviation, are asked for
+layout(constant_id = ID_OWN + 6) const uint DEVIATION = 0u;
+#define ROWS (WORD_OWN + 0u)
+#define LENGTH (WORD_OWN + 1u)
+#define INNER (WORD_OWN + 2u)
+#define EPSILON (WORD_OWN + 3u)
+// The scale of element j of row r is that at r % SCALE_ROWS * SCALE_STEP + j / SCALE_PER.
+#define SCALE_ROWS (WORD_OWN + 4u)
+#define SCALE_STEP (WORD_OWN + 5u)
+#define SCALE_PER (WORD_OWN + 6u)
+
+shared float shared_value[256];
+
+float across(float x, bool most)
+{
+    const uint me = gl_LocalInvocationID.x;
+
+    if (LANES == 1u)
+        return x;
+    shared_value[me] = x;
+    for (uint half_n = LANES / 2u; half_n > 0u; half_n /= 2u) {
+        barrier();
+        if (me < half_n)
+            shared_value[me] = most ? f_max(shared_value[me], shared_value[me + half_n])
+                                    : shared_value[me] + shared_value[me + half_n];
+    }
+    barrier();
+    x = shared_value[0];
+    barrier();
+    return x;
+}
+
+void main()
+{
+    const uint row = LANES == 1u ? invocation() : gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+    const uint lane = LANES == 1u ? 0u : gl_LocalInvocationID.x;
+    const uint n = word(LENGTH), inner = word(INNER);
+    const uint base = row / inner * n * inner + row % inner;
+    float shift = 0.0, factor = 1.0, sum = 0.0;
+
+    if (row >= word(ROWS))
+        return;
+    if (KIND == ROW_SOFTMAX || KIND == ROW_ATTENTION || KIND == ROW_LOG_SOFTMAX || KIND == ROW_HARDMAX) {
+        shift = -inf();
+        for (uint j = lane; j < n; j += LANES)
+            shift = f_max(shift, load_a(at[PUSH_OWN], base + j * inner));
+        shift = across(shift, true);
+        if (KIND == ROW_ATTENTION && is_inf(shift) && shift < 0.0)
+            shift = 0.0;
+    } else if (KIND == ROW_NORM) {
+        for (uint j = lane; j < n; j += LANES)
+            sum += load_a(at[PUSH_OWN], base + j * inner);
+        shift = across(sum, false) / float(n);
+    }
+    sum = 0.0;
+    if (KIND == ROW_HARDMAX) { // the first of the largest
+        float first = float(n);
+
+        for (uint j = lane; j < n; j += LANES)
+            if (load_a(at[PUSH_OWN], base + j * inner) == shift)
+                first = min(first, float(j));
+        factor = -across(-first, true);
+    } else {
+        for (uint j = lane; j < n; j += LANES) {
+            const float x = load_a(at[PUSH_OWN], base + j * inner) - shift;
+
+            sum += KIND == ROW_SOFTMAX || KIND == ROW_ATTENTION || KIND == ROW_LOG_SOFTMAX ? f_exp(x) : KIND == ROW_L1 ? abs(x) : x * x;
+        }
+        sum = across(sum, false);
+    }
+    switch (KIND) {
+    case ROW_SOFTMAX: factor = 1.0 / sum; break;
+    case ROW_ATTENTION: factor = sum == 0.0 ? 0.0 : 1.0 / sum; break;
+    case ROW_LOG_SOFTMAX: factor = f_log(sum); break;
+    case ROW_NORM: case ROW_RMS: factor = 1.0 / sqrt(sum / float(n) + fword(EPSILON)); break;
+    case ROW_L1: factor = sum == 0.0 ? 0.0 : 1.0 / sum; break;
+    case ROW_L2: factor = sum == 0.0 ? 0.0 : 1.0 / sqrt(sum); break;
+    default: break;
+    }
+    if (MEAN != 0u && lane == 0u)
+        F32(at[PUSH_OWN + 3]).v[row] = shift;
+    if (DEVIATION != 0u && lane == 0u)
+        F32(at[PUSH_OWN + 4]).v[row] = factor;
+    for (uint j = lane; j < n; j += LANES) {
+        const uint i = base + j * inner;
+        const float x = load_a(at[PUSH_OWN], i);
+        const uint s = row % word(SCALE_ROWS) * word(SCALE_STEP) + j / word(SCALE_PER);
+        float y = KIND == ROW_SOFTMAX || KIND == ROW_ATTENTION ? f_exp(x - shift) * factor
+                  : KIND == ROW_LOG_SOFTMAX ? x - shift - factor
+                  : KIND == ROW_HARDMAX     ? (float(j) == factor ? 1.0 : 0.0)
+                                            : (x - shift) * factor;
+
+        if (SCALE != 0u)
+            y *= load_b(at[PUSH_OWN + 1], s);
+        if (BIAS != 0u)
+            y += load_c(at[PUSH_OWN + 2], s);
+        finish(i, y);
+    }
+}

@@ -1,0 +1,56 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+#include "program.glsl"
+
+// ConvTranspose: each result gathers what falls on it. Weights are [C, M / groups, window].
+#define COUNT (WORD_OWN + 0u)
+#define CHANNELS (WORD_OWN + 1u) // of the input, of one group
+#define FILTERS (WORD_OWN + 2u)  // of the result, of one group
+#define GROUPS (WORD_OWN + 3u)
+#define OUT_SIZE (WORD_OWN + 4u)
+#define IN_SIZE (WORD_OWN + 7u)
+#define WINDOW (WORD_OWN + 10u)
+#define STRIDE (WORD_OWN + 13u)
+#define DILATION (WORD_OWN + 16u)
+#define PAD_BEGIN (WORD_OWN + 19u)
+
+void main()
+{
+    const uint i = invocation();
+    const uint plane = word(IN_SIZE) * word(IN_SIZE + 1u) * word(IN_SIZE + 2u);
+    const uint taps = word(WINDOW) * word(WINDOW + 1u) * word(WINDOW + 2u);
+    uint rest = i, o[3], filter_, group, image;
+    float acc = 0.0;
+
+    if (i >= word(COUNT))
+        return;
+    [[unroll]] for (uint d = 3u; d-- > 0u;) {
+        o[d] = rest % word(OUT_SIZE + d);
+        rest /= word(OUT_SIZE + d);
+    }
+    filter_ = rest % word(FILTERS);
+    group = rest / word(FILTERS) % word(GROUPS);
+    image = rest / word(FILTERS) / word(GROUPS);
+    for (uint tap = 0u; tap < taps; tap++) {
+        uint left = tap, index = 0u, step = 1u;
+        bool hit = true;
+
+        [[unroll]] for (uint d = 3u; d-- > 0u;) {
+            const int c = int(o[d]) + iword(PAD_BEGIN + d) - int(left % word(WINDOW + d) * word(DILATION + d));
+
+            left /= word(WINDOW + d);
+            hit = hit && c >= 0 && c % iword(STRIDE + d) == 0 && c / iword(STRIDE + d) < iword(IN_SIZE + d);
+            index += uint(c / iword(STRIDE + d)) * step;
+            step *= word(IN_SIZE + d);
+        }
+        if (hit)
+            for (uint c = 0u; c < word(CHANNELS); c++) {
+                const uint channel = group * word(CHANNELS) + c;
+
+                acc = fma(load_a(at[PUSH_OWN], (channel * word(FILTERS) + filter_) * taps + tap),
+                          load_b(at[PUSH_OWN + 1], (image * word(GROUPS) * word(CHANNELS) + channel) * plane + index), acc);
+            }
+    }
+    finish(i, acc);
+}

@@ -1,0 +1,185 @@
+/* The device: how it is chosen, what happens without one, many threads, sizes that change, memory that ends. */
+#include "beside.h"
+#include <pthread.h>
+
+static inlay_status open_with(const char *option, const char *value, inlay_diag *diag)
+{
+    wire w = { 0 };
+    rig r;
+    inlay_status status;
+
+    script_model(&w, "x : 4\ny = Relu(x)\n-> y", 13);
+    status = rig_try_open(
+        &w, (const char *const[]){ "providers", "vulkan,reference", "policy", "priority", option, value, NULL }, &r,
+        diag);
+    rig_close(&r);
+    return status;
+}
+
+static void device_by_name(void **state)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)state;
+    beside_need_device();
+    assert_int_equal(open_with("vulkan.device", "0", &diag), INLAY_OK);
+    assert_int_not_equal(open_with("vulkan.device", "no such device", &diag), INLAY_OK);
+    assert_non_null(strstr(diag.text, "no Vulkan device 'no such device'"));
+    assert_non_null(strstr(diag.text, "0 = ")); /* the list */
+    assert_int_not_equal(open_with("vulkan.device", "77", &diag), INLAY_OK);
+    assert_int_not_equal(open_with("vulkan.timeout_ms", "-1", &diag), INLAY_OK);
+}
+
+/* Sizes change from run to run: each has dispatches of its own. */
+static void sizes_change(void **state)
+{
+    const char *script = "x : N,6\nw = [6,5]\nm = MatMul(x, w)\ny = Softmax(m)\nz = ReduceSum(y)\n-> y, z";
+    rig a, b;
+
+    (void)state;
+    beside_need_device();
+    a = beside_open(script, 13, "Softmax", true);
+    b = beside_open(script, 13, "Softmax", false);
+    for (int64_t n = 1; n < 40; n = 2 * n + 1)
+        for (int again = 0; again < 2; again++) {
+            script_feed_sized(&a, n, (uint32_t)n, 0);
+            script_feed_sized(&b, n, (uint32_t)n, 0);
+            rig_run(&a);
+            rig_run(&b);
+            beside_compare(&a, &b, script);
+        }
+    rig_close(&a);
+    rig_close(&b);
+}
+
+/* Shapes that are known when the region is reached. */
+static void sizes_from_data(void **state)
+{
+    (void)state;
+    beside_expect("x : 40\nr = Relu(x)\nn = NonZero(r)\nt = Transpose(n)\nf = Cast(t) to=1\ny = Exp(f)\n-> y", 13, NULL,
+                  0);
+}
+
+typedef struct worker {
+    inlay_session *session;
+    inlay_value *input;
+    bool same;
+    float want[64];
+} worker;
+
+static void *work(void *user)
+{
+    worker *w = user;
+    inlay_context *context = NULL;
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    w->same = inlay_context_create(w->session, &context, &diag) == INLAY_OK;
+    for (int i = 0; w->same && i < 50; i++)
+        w->same = inlay_context_set_input(context, 0, w->input, &diag) == INLAY_OK &&
+                  inlay_context_run(context, NULL, &diag) == INLAY_OK &&
+                  memcmp(inlay_value_data(inlay_context_output(context, 0)), w->want, sizeof w->want) == 0;
+    inlay_context_destroy(context);
+    return NULL;
+}
+
+/* More contexts at once than there are recordings. */
+static void many_threads(void **state)
+{
+    enum { THREADS = 6 };
+    pthread_t threads[THREADS];
+    worker workers[THREADS];
+    inlay_value *input = NULL;
+    rig r;
+
+    (void)state;
+    beside_need_device();
+    r = beside_open("x : 8,8\nm = MatMul(x, x)\na = Tanh(m)\ny = Add(a, x)\n-> y", 13, "MatMul", true);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ 8, 8 }, &input, NULL), INLAY_OK);
+    for (int i = 0; i < 64; i++)
+        ((float *)inlay_value_data(input))[i] = (float)(i % 7) * 0.25f - 0.7f;
+    assert_int_equal(inlay_context_set_input(r.context, 0, input, NULL), INLAY_OK);
+    rig_run(&r);
+    for (int t = 0; t < THREADS; t++) {
+        workers[t] = (worker){ .session = r.session, .input = input };
+        memcpy(workers[t].want, inlay_value_data(inlay_context_output(r.context, 0)), sizeof workers[t].want);
+        assert_int_equal(pthread_create(&threads[t], NULL, work, &workers[t]), 0);
+    }
+    for (int t = 0; t < THREADS; t++) {
+        assert_int_equal(pthread_join(threads[t], NULL), 0);
+        assert_true(workers[t].same);
+    }
+    rig_close(&r);
+    inlay_value_unref(input);
+}
+
+/* Sessions open and close; each opens the device anew. */
+static void many_sessions(void **state)
+{
+    (void)state;
+    beside_need_device();
+    for (int i = 0; i < 4; i++)
+        beside_expect("x : 9\ny = Exp(x)\n-> y", 13, "Exp", 0);
+}
+
+/* What does not fit into the device is a clear error, and the session goes on at other sizes. */
+static void memory_ends(void **state)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *v = NULL;
+    rig r;
+
+    (void)state;
+    beside_need_device();
+    r = beside_open("x : N\nc = i[2] 30000,1\ny = Expand(x, c)\nz = Neg(y)\nw = ReduceMax(z) keepdims=0\n-> w", 13,
+                    "Expand", true);
+    for (int64_t n = 40000; n > 0; n -= 39990) { /* 4.8 GB, then 1.2 MB */
+        const bool fits = n < 1000;
+
+        assert_int_equal(inlay_value_create(INLAY_FLOAT, 1, &n, &v, NULL), INLAY_OK);
+        for (int64_t i = 0; i < n; i++)
+            ((float *)inlay_value_data(v))[i] = (float)i;
+        assert_int_equal(inlay_context_set_input(r.context, 0, v, NULL), INLAY_OK);
+        inlay_value_unref(v);
+        assert_int_equal(inlay_context_run(r.context, NULL, &diag), fits ? INLAY_OK : INLAY_OUT_OF_MEMORY);
+    }
+    assert_true(*(const float *)inlay_value_data(inlay_context_output(r.context, 0)) == 0);
+    rig_close(&r);
+}
+
+#ifndef __SANITIZE_ADDRESS__ /* what a device may still write to is not freed */
+/* A device that does not end its work in time is lost for its session, not for the next. */
+static void work_hangs(void **state)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    wire w = { 0 };
+    rig r;
+
+    (void)state;
+    beside_need_device();
+    script_model(&w, "x : 700,700\na = MatMul(x, x)\nb = MatMul(a, x)\ny = MatMul(b, x)\n-> y", 13);
+    assert_int_equal(rig_try_open(&w,
+                                  (const char *const[]){ "providers", "vulkan,reference", "policy", "priority",
+                                                         "vulkan.timeout_ms", "1", NULL },
+                                  &r, &diag),
+                     INLAY_OK);
+    script_feed(&r, 1);
+    assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
+    assert_non_null(strstr(diag.text, "did not end its work in 1 ms"));
+    assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
+    rig_close(&r);
+    beside_expect("x : 9\ny = Exp(x)\n-> y", 13, "Exp", 0);
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(device_by_name), cmocka_unit_test(sizes_change),  cmocka_unit_test(sizes_from_data),
+        cmocka_unit_test(many_threads),   cmocka_unit_test(many_sessions), cmocka_unit_test(memory_ends),
+#ifndef __SANITIZE_ADDRESS__
+        cmocka_unit_test(work_hangs),
+#endif
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

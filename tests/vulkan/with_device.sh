@@ -1,0 +1,13 @@
+#!/bin/bash
+# Runs a command where Vulkan has a device; otherwise says why not, and exits with 77, which ctest counts as skipped.
+#   with_device.sh INLAY DATA COMMAND...
+set -u
+inlay=$1
+data=$2
+shift 2
+if ! why=$("$inlay" run "$data/node/test_relu/model.onnx" --providers vulkan,reference --policy priority \
+    --option vulkan.device=auto --pin op:Relu=vulkan 2>&1 >/dev/null); then
+    echo "skipped: $why"
+    exit 77
+fi
+exec "$@"
