@@ -116,6 +116,22 @@ inlay_status inlay_session_explain_ex(const inlay_session *session, const inlay_
                            complete.measured == NULL ? NULL : complete.measured->runner, write, user, diag);
 }
 
+/* ------------------------------------------------------------------ memory */
+
+inlay_status inlay_session_memory(const inlay_session *session, inlay_memory_info *out_info)
+{
+    inlay_memory_info info;
+
+    run_memory_look(session->memory, &info);
+    return known_give(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
+}
+
+inlay_status inlay_session_value_create(inlay_session *session, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                                        inlay_value **out_value, inlay_diag *diag)
+{
+    return value_create_from(session->memory, dtype, rank, dims, false, out_value, diag);
+}
+
 /* ------------------------------------------------------------------ contexts */
 
 /* An input that is an initializer too has a default (IR 4). It is borrowed from the file where the file aligned it. */
@@ -143,7 +159,8 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
     *out_context = NULL;
     if (c == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");
-    if (run_shared_init(&c->shared, session->env.max_threads, session->env.max_run_bytes) != INLAY_OK) {
+    if (run_shared_init(&c->shared, session->env.max_threads, session->env.max_run_bytes, session->memory) !=
+        INLAY_OK) {
         free(c);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");
     }

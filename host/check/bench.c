@@ -134,6 +134,7 @@ static inlay_status compile(bench *b, inlay_diag *diag)
                                       .placements = placements, .placement_stride = sizeof *placements,
                                       .profile = one->states, .profile_stride = sizeof *one->states,
                                       .max_threads = b->threads };
+    inlay_status status;
 
     b->fates = arena_alloc(&b->a, one->snapshot.value_count + (size_t)1);
     if (placements == NULL || k == NULL || hooks == NULL || b->fates == NULL)
@@ -148,7 +149,18 @@ static inlay_status compile(bench *b, inlay_diag *diag)
         *(is_input ? &b->in_domains[i] : &b->out_domains[i - one->input_count]) = placements[i].domain;
     }
     request.constants = b->fates;
-    return b->p->table->compile(b->p->state, &request, &b->compiled, diag);
+    if (b->region != NULL) {
+        request.nodes = b->region->nodes;
+        request.node_count = b->region->node_count;
+        request.cookies = b->region->cookies;
+        request.offer_count = b->region->offer_count;
+    }
+    if (!frozen_create(&one->snapshot, 0, true, &b->seen))
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compile a case");
+    request.graph = b->seen.graph;
+    status = b->p->table->compile(b->p->state, &request, &b->compiled, diag);
+    frozen_hide(&b->seen);
+    return status;
 }
 
 /* ------------------------------------------------------------------ specialize */
@@ -196,30 +208,47 @@ static inlay_status specialize(bench *b, inlay_diag *diag)
     return status == INLAY_OK ? check_plans(b, diag) : status;
 }
 
-inlay_status bench_open(check *c, const loaded_provider *p, const case_one *one, const op_case *k, uint32_t threads,
-                        bench *b, inlay_diag *diag)
+/* compile and specialize, once the answers of assess are there. */
+static inlay_status prepare(bench *b, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
-    *b = (bench){ .c = c, .p = p, .one = one, .k = k, .threads = threads, .phase = "assess" };
-    check_phase(c, "assess");
-    bench_assess(p, one, &b->answer);
-    if (b->answer.kind != BENCH_OFFERED) {
-        status = inlay_fail(diag, b->answer.kind == BENCH_FAILED ? INLAY_INTERNAL : INLAY_UNSUPPORTED, "%s",
-                            b->answer.why);
-        goto done;
-    }
     b->phase = "compile";
-    check_phase(c, "compile");
+    check_phase(b->c, "compile");
     INLAY_TRY(compile(b, diag));
     b->phase = "specialize";
-    check_phase(c, "specialize");
+    check_phase(b->c, "specialize");
     INLAY_TRY(specialize(b, diag));
-    check_phase(c, "the checker");
+    check_phase(b->c, "the checker");
 done:
     if (status != INLAY_OK)
         bench_close(b);
     return status;
+}
+
+inlay_status bench_open(check *c, const loaded_provider *p, const case_one *one, const op_case *k, uint32_t threads,
+                        bench *b, inlay_diag *diag)
+{
+    *b = (bench){ .c = c, .p = p, .one = one, .k = k, .threads = threads, .phase = "assess" };
+    check_phase(c, "assess");
+    bench_assess(p, one, &b->answer);
+    if (b->answer.kind == BENCH_OFFERED)
+        return prepare(b, diag);
+    check_phase(c, "the checker");
+    return inlay_fail(diag, b->answer.kind == BENCH_FAILED ? INLAY_INTERNAL : INLAY_UNSUPPORTED, "%s", b->answer.why);
+}
+
+inlay_status bench_open_region(check *c, const loaded_provider *p, const case_one *one, const op_case *k,
+                               const bench_region *region, const inlay_placement *placements,
+                               uint32_t placement_count, bench *b, inlay_diag *diag)
+{
+    *b = (bench){ .c = c, .p = p, .one = one, .k = k, .threads = 1, .region = region };
+    b->answer.kind = BENCH_OFFERED;
+    if (placement_count > 0)
+        memcpy(b->answer.placements, placements, placement_count * sizeof *placements);
+    b->answer.offer.placement_count = placement_count;
+    b->answer.offer.placement_stride = sizeof *placements;
+    return prepare(b, diag);
 }
 
 void bench_close(bench *b)
@@ -234,6 +263,7 @@ void bench_close(bench *b)
     }
     b->instance = NULL;
     b->compiled = NULL;
+    frozen_destroy(&b->seen);
     arena_deinit(&b->a);
     check_phase(b->c, "the checker");
 }

@@ -9,24 +9,8 @@
 #ifndef CHECK_BENCH_H
 #define CHECK_BENCH_H
 #include "check/case.h"
+#include "check/frozen.h"
 #include "check/loaded.h"
-
-/* Memory between two forbidden pages. */
-typedef struct fenced {
-    char *map; /* NULL: none */
-    size_t map_bytes;
-    char *data;
-    size_t bytes;
-    size_t slack; /* bytes of the pattern behind data */
-} fenced;
-
-/* bytes at a multiple of alignment, as near to the forbidden page as that allows; filled with fill. what is said when
- * the page is touched. False: no memory. */
-bool fenced_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *what, fenced *out);
-/* Were the bytes before or behind written to? */
-bool fenced_is_hurt(const fenced *f);
-void fenced_protect(fenced *f, bool read_only);
-void fenced_free(fenced *f);
 
 /* ------------------------------------------------------------------ memory of a device
  *
@@ -79,12 +63,21 @@ inlay_status bench_cost(const loaded_provider *p, const case_one *one, const ben
 
 /* ------------------------------------------------------------------ the bench */
 
+/* Several nodes of a graph, compiled as one. */
+typedef struct bench_region {
+    const uint32_t *nodes;   /* [node_count] ascending */
+    const uint64_t *cookies; /* [offer_count] */
+    uint32_t node_count, offer_count;
+} bench_region;
+
 typedef struct bench {
     check *c;
     const loaded_provider *p;
     const case_one *one;
     const op_case *k;
     bench_answer answer;
+    const bench_region *region; /* NULL: the one node of the case */
+    frozen seen;                /* the graph that compile was shown: it is gone when the call returns */
     inlay_compiled *compiled;
     inlay_instance *instance;
     inlay_output_plan plans[CASE_OUTPUTS];
@@ -100,6 +93,11 @@ typedef struct bench {
  * INLAY_UNSUPPORTED with phase "assess". */
 INLAY_NODISCARD inlay_status bench_open(check *c, const loaded_provider *p, const case_one *one, const op_case *k,
                                         uint32_t threads, bench *b, inlay_diag *diag);
+/* The same of a region: `one` says what enters and leaves, k's inputs are what enters. placements: of its offers. */
+INLAY_NODISCARD inlay_status bench_open_region(check *c, const loaded_provider *p, const case_one *one,
+                                               const op_case *k, const bench_region *region,
+                                               const inlay_placement *placements, uint32_t placement_count, bench *b,
+                                               inlay_diag *diag);
 void bench_close(bench *b);
 
 /* How to run. {0} is a run as the host does it. */
@@ -126,6 +124,7 @@ typedef struct bench_result {
     bench_output out[CASE_OUTPUTS];
     uint32_t out_count;
     double ns;           /* of execute, until its work was done */
+    uint64_t threads;    /* that the plugin started meanwhile, likewise */
     uint64_t heap_calls; /* that the plugin made meanwhile, if it is watched */
     char fault[256];     /* a breach of the contract that was seen, or empty */
     const char *fault_fix;

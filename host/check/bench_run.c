@@ -418,7 +418,7 @@ static inlay_status call(running *r, inlay_diag *diag)
                              .arg_stride = sizeof r->ins[0], .cancel = cancel, .diag = diag };
     const bool queued = r->how->queued && (b->p->table->flags & INLAY_PROVIDER_ASYNC) != 0;
     inlay_status status = INLAY_OK;
-    uint64_t heap;
+    heap_counts before;
     double begin;
     gate g = { .r = r };
 
@@ -429,14 +429,15 @@ static inlay_status call(running *r, inlay_diag *diag)
     args.waits = r->waits;
     args.wait_count = r->wait_count;
     args.signal = device_point(&r->link);
-    heap = heap_look().calls;
+    before = heap_look();
     phase(r, "execute");
     begin = now_ns();
     status = b->p->table->execute(b->p->state, b->compiled, b->instance, &args);
     if (status == INLAY_OK)
         status = device_wait(&r->link, args.signal, diag);
     r->result->ns = now_ns() - begin;
-    r->result->heap_calls = heap_look().calls - heap;
+    r->result->heap_calls = heap_look().calls - before.calls;
+    r->result->threads = heap_look().threads - before.threads;
     phase(r, "the checker");
 done:
     if (queued)

@@ -9,7 +9,7 @@
 #define CHECK_CASE_H
 #include "check/check.h"
 
-enum { CASE_INPUTS = 24, CASE_ATTRS = 24, CASE_OUTPUTS = 8, CASE_RANK = 8 };
+enum { CASE_INPUTS = 24, CASE_ATTRS = 24, CASE_OUTPUTS = 16, CASE_RANK = 8 };
 
 typedef struct case_tensor {
     inlay_dtype dtype; /* INLAY_UNDEFINED: omitted */

@@ -1,11 +1,15 @@
 #include "check/frozen.h"
+#include "check/check.h"
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* Room is taken from the front. In a first pass without memory it is only counted. */
 typedef struct room {
     char *base; /* NULL: counting */
     size_t used;
     uint32_t extra;
+    bool borrowed;
 } room;
 
 static void *take(room *r, size_t bytes)
@@ -135,7 +139,8 @@ static const inlay_value_info *copy_values(room *r, const inlay_graph *g)
         v.name = copy_text(r, v.name);
         if (v.rank != INLAY_RANK_UNKNOWN)
             v.dims = copy(r, v.dims, v.rank * sizeof *v.dims);
-        v.data = copy_elements(r, v.dtype, v.data, v.data_bytes);
+        if (!r->borrowed)
+            v.data = copy_elements(r, v.dtype, v.data, v.data_bytes);
         v.elements = copy(r, v.elements, (size_t)v.element_count * sizeof *v.elements);
         if (to != NULL)
             *to = v;
@@ -177,22 +182,34 @@ static inlay_graph *copy_graph(room *r, const inlay_graph *g)
     return to;
 }
 
-bool frozen_create(const inlay_graph *from, uint32_t extra, frozen *out)
+bool frozen_create(const inlay_graph *from, uint32_t extra, bool borrowed, frozen *out)
 {
-    room r = { .extra = extra };
+    room r = { .extra = extra, .borrowed = borrowed };
 
     (void)copy_graph(&r, from);
     if (!fenced_alloc(r.used, 64, 0, "behind the snapshot", &out->memory))
         return false;
-    r = (room){ .base = out->memory.data, .extra = extra };
+    r = (room){ .base = out->memory.data, .extra = extra, .borrowed = borrowed };
     out->graph = copy_graph(&r, from);
     fenced_protect(&out->memory, true);
     crash_name_range(out->memory.data, out->memory.bytes, "of the snapshot, which is read-only");
     return true;
 }
 
+void frozen_hide(frozen *f)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *start = f->memory.data - (uintptr_t)f->memory.data % page;
+
+    crash_forget_range(f->memory.data);
+    (void)mprotect(start, (size_t)(f->memory.data + f->memory.bytes + f->memory.slack - start), PROT_NONE);
+    crash_name_range(f->memory.data, f->memory.bytes, "of the graph that compile was shown, after compile returned");
+}
+
 void frozen_destroy(frozen *f)
 {
+    if (f->memory.map == NULL)
+        return;
     crash_forget_range(f->memory.data);
     fenced_free(&f->memory);
 }

@@ -1,15 +1,19 @@
 /* check/frozen.h - a copy of a snapshot in memory that cannot be written to, laid out as by a host of another age. */
 #ifndef CHECK_FROZEN_H
 #define CHECK_FROZEN_H
-#include "check/bench.h"
+#include "check/fenced.h"
+#include "inlay/plugin.h"
 
 typedef struct frozen {
     const inlay_graph *graph;
     fenced memory;
 } frozen;
 
-/* Copies the whole graph, texts and constants too. extra: bytes, multiple of 8, that each struct and each element of an
- * array has beyond what this host knows; they are zero. False: no memory. */
-bool frozen_create(const inlay_graph *from, uint32_t extra, frozen *out);
-void frozen_destroy(frozen *f);
+/* Copies the whole graph, texts and constants too; with borrowed, constants stay where they are, as compile's do.
+ * extra: bytes, multiple of 8, that each struct and each element of an array has beyond what this host knows; they are
+ * zero. False: no memory. */
+bool frozen_create(const inlay_graph *from, uint32_t extra, bool borrowed, frozen *out);
+/* Forbids reading it, too: the call that it was for has returned. */
+void frozen_hide(frozen *f);
+void frozen_destroy(frozen *f); /* one that is zero is a no-op */
 #endif

@@ -1,4 +1,5 @@
 #include "check/generate.h"
+#include "base/element.h"
 #include <ctype.h>
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -166,6 +167,35 @@ static void hand_over(maker *m, op_case *k)
         m->stopped = !m->fn(m->user, k);
 }
 
+static bool has_attr(const op_case *k, const char *name)
+{
+    for (uint32_t i = 0; i < k->attr_count; i++)
+        if (strcmp(k->attrs[i].name.data, name) == 0)
+            return true;
+    return false;
+}
+
+/* Something for the attributes without which there is no node. */
+static bool add_required(const maker *m, op_case *k)
+{
+    static const int64_t one = 1;
+    static const float half = 0.5F;
+
+    for (uint32_t i = 0; i < m->source->schema->attr_count; i++) {
+        const op_attr *s = &m->source->schema->attrs[i];
+        inlay_attr_info a = { .name = { s->name, strlen(s->name) }, .kind = s->kind, .i = 1, .f = 0.5, .s = { "", 0 } };
+
+        if (!s->required || has_attr(k, s->name))
+            continue;
+        a.count = s->kind == INLAY_ATTR_INTS || s->kind == INLAY_ATTR_FLOATS;
+        a.ints = s->kind == INLAY_ATTR_INTS ? &one : NULL;
+        a.floats = s->kind == INLAY_ATTR_FLOATS ? &half : NULL;
+        if (s->kind == INLAY_ATTR_TENSOR || s->kind > INLAY_ATTR_STRINGS || !case_attr(k, &a))
+            return false;
+    }
+    return true;
+}
+
 static void make_from(maker *m, const recipe *r, bool constants)
 {
     const char *at = r->inputs;
@@ -183,6 +213,8 @@ static void make_from(maker *m, const recipe *r, bool constants)
         at = read_attr(&k, at);
         ok = at != NULL;
     }
+    if (ok && m->source->own != NULL)
+        ok = add_required(m, &k);
     if (ok)
         hand_over(m, &k);
     case_deinit(&k);
@@ -244,6 +276,95 @@ static void make_shapes(maker *m, bool few)
         make_generic(m, "3,5", second[i], false);
 }
 
+/* ------------------------------------------------------------------ examples at other sizes
+ *
+ * Equal sizes of an example stay equal: what has to fit together does. All sizes change, or all that are the same
+ * number. */
+
+typedef struct resize {
+    int64_t times, plus;
+} resize;
+static const resize resizes[] = { { 1, 1 }, { 3, 1 }, { 0, 1 }, { 1, 0 }, { 2, 0 }, { 1, -1 }, { 0, 0 }, { 9, 5 } };
+enum { RESIZES = sizeof resizes / sizeof resizes[0], QUICK_RESIZES = 4, MOST_EXAMPLES = 8 };
+
+static int64_t resized(int64_t dim, int64_t only, resize r)
+{
+    int64_t to = dim * r.times + r.plus;
+
+    return only >= 0 && dim != only ? dim : to < 0 ? 0 : to;
+}
+
+/* The range of an example's integers, so that indexes stay what they are. */
+static void take_range(const inlay_tensor_view *from, case_tensor *t)
+{
+    int64_t count = from->bytes * 8 / (inlay_dtype_bits(from->dtype) > 0 ? inlay_dtype_bits(from->dtype) : 8), value;
+
+    for (int64_t i = 0; i < count && from->dtype != INLAY_STRING; i++) {
+        if (!element_integer(from->dtype, from->data, i, &value))
+            return;
+        t->low = i == 0 || value < t->low ? value : t->low;
+        t->high = i == 0 || value > t->high ? value : t->high;
+    }
+}
+
+/* only: the size that changes; -1: all do. */
+static void make_resized(maker *m, const inlay_op_example *e, int64_t only, resize r)
+{
+    bool ok = e->output_count <= CASE_OUTPUTS;
+    op_case k;
+
+    case_init(&k, m->source->domain, m->source->op_type, m->source->opset);
+    k.out_count = e->output_count;
+    for (uint32_t i = 0; ok && i < e->input_count; i++) {
+        const inlay_tensor_view *from = &e->inputs[i];
+        int64_t dims[CASE_RANK];
+        case_tensor *t;
+
+        for (uint32_t d = 0; d < from->rank && d < CASE_RANK; d++)
+            dims[d] = resized(from->dims[d], only, r);
+        t = case_input(&k, from->dtype, from->rank, dims, false);
+        ok = t != NULL;
+        if (ok)
+            take_range(from, t);
+    }
+    for (uint32_t i = 0; ok && i < e->attr_count; i++)
+        ok = case_attr(&k, INLAY_AT(inlay_attr_info, e->attrs, e->attr_stride, i));
+    if (ok)
+        hand_over(m, &k);
+    case_deinit(&k);
+}
+
+/* Is it the first dim of that size? */
+static bool is_first(const inlay_op_example *e, uint32_t input, uint32_t dim)
+{
+    for (uint32_t i = 0; i <= input; i++)
+        for (uint32_t d = 0; d < (i == input ? dim : e->inputs[i].rank); d++)
+            if (e->inputs[i].dims[d] == e->inputs[input].dims[dim])
+                return false;
+    return true;
+}
+
+static void make_from_examples(maker *m)
+{
+    const inlay_operator *op = m->source->own;
+    const uint32_t sizes = m->range->quick ? QUICK_RESIZES : RESIZES;
+
+    for (uint32_t x = 0; x < op->example_count && x < MOST_EXAMPLES; x++) {
+        const inlay_op_example *e = INLAY_AT(inlay_op_example, op->examples, op->example_stride, x);
+
+        if (m->range->scaled) {
+            make_resized(m, e, -1, (resize){ 2 * m->range->scale, 1 });
+            continue;
+        }
+        for (uint32_t r = 0; r < sizes && !m->stopped; r++)
+            make_resized(m, e, -1, resizes[r]);
+        for (uint32_t i = 0; i < e->input_count; i++)
+            for (uint32_t d = 0; d < e->inputs[i].rank; d++)
+                for (uint32_t r = 0; r < sizes && is_first(e, i, d) && !m->stopped; r++)
+                    make_resized(m, e, e->inputs[i].dims[d], resizes[r]);
+    }
+}
+
 /* ------------------------------------------------------------------ types */
 
 static bool allows(const op_type_param *p, inlay_dtype t)
@@ -292,6 +413,8 @@ void generate_cases(const case_source *source, const case_range *range, case_fn 
         usual = usual_type(&s->types[first], INLAY_UNDEFINED);
     set_types(&m, first, usual);
     make_shapes(&m, false);
+    if (source->own != NULL)
+        make_from_examples(&m);
     if (range->scaled || first < 0)
         return;
     for (inlay_dtype t = 1; t < INLAY_DTYPE_COUNT && !m.stopped; t++) {
@@ -323,10 +446,8 @@ static void *schema_alloc(void *ctx, size_t bytes)
     return arena_alloc(ctx, bytes);
 }
 
-static bool give_source(const char *domain, const char *op_type, int64_t opset, const char *signature, bool random,
-                        source_fn fn, void *user)
+static bool give_source(case_source source, const char *signature, source_fn fn, void *user)
 {
-    case_source source = { .domain = domain, .op_type = op_type, .opset = opset, .random = random };
     op_schema schema;
     arena a = { 0 };
     bool go_on = true;
@@ -337,6 +458,13 @@ static bool give_source(const char *domain, const char *op_type, int64_t opset, 
     }
     arena_deinit(&a);
     return go_on;
+}
+
+static bool give_own(const inlay_operator *op, source_fn fn, void *user)
+{
+    return give_source((case_source){ .domain = op->domain, .op_type = op->op_type, .opset = op->since_version,
+                                      .own = op, .random = (op->flags & INLAY_OPERATOR_RANDOM) != 0 },
+                       op->signature, fn, user);
 }
 
 static bool is_newest(const op_table *t, uint32_t row)
@@ -362,8 +490,7 @@ void generate_operator(const inlay_operator *op, case_fn fn, void *user, const c
 {
     one_source o = { fn, user, range };
 
-    (void)give_source(op->domain, op->op_type, op->since_version, op->signature,
-                      (op->flags & INLAY_OPERATOR_RANDOM) != 0, generate_one, &o);
+    (void)give_own(op, generate_one, &o);
 }
 
 void generate_sources(const inlay_operator *const *custom, uint32_t custom_count, const char *match, bool newest,
@@ -379,14 +506,14 @@ void generate_sources(const inlay_operator *const *custom, uint32_t custom_count
             if ((row->flags & (OP_HOST | OP_DEPRECATED)) != 0 || (newest && !is_newest(tables[t], r)) ||
                 (match != NULL && fnmatch(match, row->op_type, 0) != 0))
                 continue;
-            if (!give_source(tables[t]->domain, row->op_type, row->since_version, row->signature,
-                             (row->flags & OP_RANDOM) != 0, fn, user))
+            if (!give_source((case_source){ .domain = tables[t]->domain, .op_type = row->op_type,
+                                            .opset = row->since_version, .random = (row->flags & OP_RANDOM) != 0 },
+                             row->signature, fn, user))
                 return;
         }
     }
     for (uint32_t i = 0; i < custom_count; i++)
         if (match == NULL || fnmatch(match, custom[i]->op_type, 0) == 0)
-            if (!give_source(custom[i]->domain, custom[i]->op_type, custom[i]->since_version, custom[i]->signature,
-                             (custom[i]->flags & INLAY_OPERATOR_RANDOM) != 0, fn, user))
+            if (!give_own(custom[i], fn, user))
                 return;
 }

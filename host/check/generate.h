@@ -1,4 +1,5 @@
-/* check/generate.h - cases of an operator: shapes from recipes.def or of all sizes, every element type. */
+/* check/generate.h - cases of an operator: shapes from recipes.def or of all sizes, every element type; of a plugin's
+ * own operators also the shapes of their examples at other sizes. */
 #ifndef CHECK_GENERATE_H
 #define CHECK_GENERATE_H
 #include "check/case.h"
@@ -8,6 +9,7 @@ typedef struct case_source {
     const char *domain, *op_type;
     int64_t opset;
     const op_schema *schema;
+    const inlay_operator *own; /* NULL: one of ONNX's */
     bool random;
 } case_source;
 

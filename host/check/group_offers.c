@@ -1,6 +1,6 @@
 /* assess and cost on made-up graphs: nodes of all operators, as a host would show them, in odd shapes. */
 #include "base/hash.h"
-#include "check/frozen.h"
+#include "check/bench.h"
 #include "check/generate.h"
 #include <math.h>
 #include <stdlib.h>
@@ -152,7 +152,7 @@ static graph_model *make_graph(const pool *p, uint32_t count, uint64_t *state, i
 typedef struct hearing {
     const inlay_graph *graph;
     const uint8_t *candidates;
-    uint8_t *answered; /* [node_count] 1 = offered, 2 = refused */
+    uint8_t *answered; /* [node_count] 1 = offered, 2 = refused, 4 = offered alone */
     uint64_t hash;
     uint32_t offers;
     uint64_t cookie; /* of the first offer of one node ... */
@@ -202,7 +202,7 @@ static inlay_status hear_offer(void *ctx, const inlay_offer *offer)
         else if (i > 0 && n <= offer->nodes[i - 1])
             fault(h, "sort the indexes", "the node indexes of an offer do not ascend");
         else
-            h->answered[n] |= 1;
+            h->answered[n] |= offer->node_count == 1 ? 1 | 4 : 1;
         h->hash = hash_u64(h->hash, n);
     }
     if ((offer->flags & 0xffffu & ~(uint32_t)INLAY_OFFER_MERGE) != 0)
@@ -250,6 +250,8 @@ typedef struct inquiry {
     const loaded_provider *p;
     const uint8_t *candidates;
     uint32_t node_count, offers;
+    uint32_t both; /* nodes that were offered alone and refused ... */
+    char one_of_both[80]; /* ... one of them */
     bool failed;
 } inquiry;
 
@@ -284,6 +286,9 @@ static bool hear(inquiry *r, const inlay_graph *g, hearing *h, const char *when)
         if (r->candidates[n] != 0 && h->answered[n] == 0)
             fault(h, "call sink->refuse with a code and a sentence for every node that is in no offer",
                   "node %u (%s) is neither offered nor refused", n, op_of(h, n));
+    for (uint32_t n = 0; n < g->node_count; n++)
+        if (h->answered[n] == (1 | 2 | 4) && r->both++ == 0)
+            (void)snprintf(r->one_of_both, sizeof r->one_of_both, "%s", op_of(h, n));
     if (h->fault[0] != '\0')
         complain(r, "offers and refusals as inlay/plugin.h describes them", h->fix, h->fault);
     return h->fault[0] == '\0';
@@ -336,7 +341,7 @@ static void try_snapshot(inquiry *r, const inlay_graph *g)
     hearing first = { 0 }, second = { 0 }, wide = { 0 };
     frozen plain, wider;
 
-    if (!frozen_create(g, 0, &plain))
+    if (!frozen_create(g, 0, false, &plain))
         return;
     if (hear(r, plain.graph, &first, "assess") && hear(r, plain.graph, &second, "a second assess of the same graph")) {
         if (first.hash != second.hash)
@@ -346,7 +351,7 @@ static void try_snapshot(inquiry *r, const inlay_graph *g)
         if (first.node != INLAY_NONE)
             ask_cost(r, plain.graph, &first);
     }
-    if (!r->failed && frozen_create(g, 32, &wider)) {
+    if (!r->failed && frozen_create(g, 32, false, &wider)) {
         if (hear(r, wider.graph, &wide, "assess with longer structs, as later hosts have them") &&
             wide.hash != first.hash)
             complain(r, "the same answers when structs and elements have grown at the end",
@@ -413,6 +418,10 @@ static void try_provider(check *c, const world *w, const loaded_provider *p, con
     if (!r.failed && tried > 0)
         check_pass(c, "offers", p->name, "%u graphs, %u nodes, %u offers: each node answered, the same each time",
                    tried, r.node_count, r.offers);
+    if (r.both > 0)
+        check_warn(c, "offers", p->name, "an offer or a refusal", "refuse only what is in no offer: the refusal of an "
+                   "offered node is not shown", "%u nodes are both offered and refused, such as %s", r.both,
+                   r.one_of_both);
     for (uint32_t i = 0; i < all.count; i++)
         case_deinit(&all.cases[i]);
     free(all.cases);

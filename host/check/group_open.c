@@ -1,7 +1,7 @@
 /* The description, and that opening does nothing but describe. */
 #include "check/loaded.h"
-#include "check/manners.h"
 #include "check/process.h"
+#include "manners/manners.h"
 #include "plugin/note.h"
 #include "plugin/plugin.h"
 #include <dlfcn.h>

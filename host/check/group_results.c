@@ -3,8 +3,8 @@
 #include "check/agree.h"
 #include "check/data.h"
 #include "check/generate.h"
-#include "check/manners.h"
 #include "check/process.h"
+#include "manners/manners.h"
 #include "threads/threads.h"
 #include <pthread.h>
 #include <string.h>
@@ -28,6 +28,8 @@ typedef struct tally {
     bool concurrent;    /* tried already */
     bool large;         /* the case at hand is one */
     uint32_t large_cases;
+    bool lost; /* the device went, and that was looked at */
+    bool threads_told; /* of threads that a run starts */
 } tally;
 
 /* What n stands for in large cases: tensors of a hundred thousand elements, and one or two of a kind. */
@@ -41,6 +43,41 @@ static void complain(tally *t, const op_case *k, const char *expected, const cha
         check_fail(t->c, "results", case_text(k, text, sizeof text), expected, fix, "%s", got);
 }
 
+/* The device is lost: what is called on it still comes back, and once it is closed it can be opened again. */
+static void check_loss(tally *t, const bench *b)
+{
+    const uint32_t index = (uint32_t)(t->p->table - t->p->plugin->providers);
+    const bench_how how = { 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    loaded_provider again = { .state = NULL };
+    bench_result r;
+    bench other;
+    inlay_status status;
+
+    t->lost = true;
+    check_phase(t->c, "execute on a device that is lost");
+    (void)!bench_run(b, &how, &r, &diag);
+    bench_result_deinit(&r);
+    check_phase(t->c, "create, for a device that was lost");
+    status = loaded_create(t->p->plugin, index, t->c->args, &again, &diag);
+    if (status == INLAY_OK)
+        status = bench_open(t->c, &again, b->one, b->k, 1, &other, &diag);
+    if (status == INLAY_OK) {
+        status = bench_run(&other, &how, &r, &diag);
+        bench_result_deinit(&r);
+        bench_close(&other);
+    }
+    loaded_destroy(&again);
+    check_phase(t->c, "the checker");
+    if (status != INLAY_OK)
+        check_fail(t->c, "loss", t->p->name, "that a provider that is opened anew runs, after 'device lost'",
+                   "keep what a loss leaves in the state, which destroy ends", "'%s': %.300s",
+                   inlay_status_text(status), diag.text);
+    else
+        check_pass(t->c, "loss", t->p->name, "after 'device lost' calls come back, and a provider that is opened anew "
+                   "runs; nothing more of this one is checked");
+}
+
 /* A run, its fault told. False: there is nothing to compare. */
 static bool run(tally *t, const bench *b, const bench_how *how, bench_result *r, const char *what)
 {
@@ -48,6 +85,11 @@ static bool run(tally *t, const bench *b, const bench_how *how, bench_result *r,
     char got[700];
     inlay_status status = bench_run(b, how, r, &diag);
 
+    if (status == INLAY_DEVICE_LOST) {
+        if (!t->lost)
+            check_loss(t, b);
+        return false;
+    }
     if (status != INLAY_OK && r->fault[0] == '\0') {
         (void)snprintf(got, sizeof got, "%s: execute returned '%s': %.300s", what, inlay_status_text(status),
                        diag.text);
@@ -70,6 +112,8 @@ static void compare_variant(tally *t, const bench *b, const bench_how *how, cons
     bench_result r;
     char text[400], got[500];
 
+    if (t->lost)
+        return;
     if (run(t, b, how, &r, what)) {
         t->variants++;
         if (!b->k->random && !agree(&r, want, text, sizeof text)) {
@@ -103,7 +147,10 @@ static void run_concurrently(tally *t, const bench *b, const bench_result *want)
     pthread_t threads[2];
     char text[400];
     int started = 0;
+    bool gone = false;
 
+    if (t->lost)
+        return;
     check_phase(t->c, "execute in two threads at once");
     while (started < 2 && pthread_create(&threads[started], NULL, run_beside, &o[started]) == 0)
         started++;
@@ -111,7 +158,9 @@ static void run_concurrently(tally *t, const bench *b, const bench_result *want)
         (void)pthread_join(threads[i], NULL);
     check_phase(t->c, "the checker");
     for (int i = 0; i < started; i++) {
-        if (o[i].status != INLAY_OK)
+        if (o[i].status == INLAY_DEVICE_LOST)
+            gone = true;
+        else if (o[i].status != INLAY_OK)
             complain(t, b->k, "that two threads can run it at once",
                      "keep what a run changes in its workspace, not in the state", o[i].diag.text);
         else if (!b->k->random && !agree(&o[i].result, want, text, sizeof text))
@@ -119,12 +168,15 @@ static void run_concurrently(tally *t, const bench *b, const bench_result *want)
                      "keep what a run changes in its workspace, not in the state", text);
         bench_result_deinit(&o[i].result);
     }
+    if (gone)
+        check_loss(t, b);
 }
 
 /* Behind copies that are not done, and behind one that fails; then once more, as if nothing had been. */
 static void compare_queued(tally *t, const bench *b, const bench_result *want)
 {
-    const bench_how queued = { .queued = true }, poisoned = { .queued = true, .poison = INLAY_CANCELLED }, again = { 0 };
+    static const inlay_status poisons[] = { INLAY_CANCELLED, INLAY_DEVICE_LOST };
+    const bench_how queued = { .queued = true }, again = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     bench_result r;
     char got[600];
@@ -133,20 +185,28 @@ static void compare_queued(tally *t, const bench *b, const bench_result *want)
 
     for (uint32_t i = 0; i < b->one->input_count; i++)
         on_device |= b->in_domains[i] != INLAY_DOMAIN_HOST && b->k->in[b->one->input_of[i]].bytes > 0;
-    if (!on_device || (t->p->table->flags & INLAY_PROVIDER_ASYNC) == 0)
+    if (!on_device || t->lost || (t->p->table->flags & INLAY_PROVIDER_ASYNC) == 0)
         return;
     compare_variant(t, b, &queued, want, "while its inputs are still being copied",
                     "wait for args->waits before the work starts, in buffer_copy as in execute, and signal when it is "
                     "done");
     if (t->concurrent)
         return;
-    check_phase(t->c, "execute behind a fence that fails");
-    status = bench_run(b, &poisoned, &r, &diag);
-    check_phase(t->c, "the checker");
-    bench_result_deinit(&r);
-    if (status != INLAY_CANCELLED) {
-        (void)snprintf(got, sizeof got, "behind a fence that failed with 'cancelled': '%s' %.400s",
-                       inlay_status_text(status), diag.text);
+    for (int i = 0; i < 2; i++) {
+        const bench_how poisoned = { .queued = true, .poison = poisons[i] };
+
+        check_phase(t->c, "execute behind a fence that fails");
+        status = bench_run(b, &poisoned, &r, &diag);
+        check_phase(t->c, "the checker");
+        bench_result_deinit(&r);
+        if (status == poisons[i])
+            continue;
+        if (status == INLAY_DEVICE_LOST) {
+            check_loss(t, b);
+            return;
+        }
+        (void)snprintf(got, sizeof got, "behind a fence that failed with '%s': '%s' %.400s",
+                       inlay_status_text(poisons[i]), inlay_status_text(status), diag.text);
         complain(t, b->k, "the status of the fence that it waited for",
                  "pass what fence_wait returns on to fence_signal, and leave the work out", got);
     }
@@ -178,6 +238,8 @@ static void compare_workers(tally *t, const op_case *k, const case_one *one, con
     const bench_how how = { 0 };
     bench b;
 
+    if (t->lost)
+        return;
     if (bench_open(t->c, t->p, one, k, workers, &b, &diag) != INLAY_OK) {
         complain(t, k, "that it compiles for more threads too", "do not depend on max_threads being 1", diag.text);
         return;
@@ -237,6 +299,27 @@ static void note_heap(tally *t, const op_case *k, const bench_result *r)
     }
 }
 
+/* One run on one thread, that of the caller: whoever is there afterwards was started by the plugin. */
+static bool run_first(tally *t, const bench *b, bench_result *first)
+{
+    const bench_how how = { 0 };
+    int threads = t->threads_told ? -1 : manners_threads(), more;
+    bool ran = run(t, b, &how, first, "one thread");
+
+    more = threads < 0 ? 0 : manners_threads() - threads;
+    if (more > 0)
+        check_fail(t->c, "manners", t->subject, "no thread that outlives a run of one thread",
+                   "start threads in create and join them in destroy; inlay_host.parallel_for has the host's",
+                   "%d more after execute", more);
+    else if (!t->threads_told && first->threads > 0)
+        check_warn(t->c, "manners", t->subject, "no thread that a run starts",
+                   "start threads in create, or use inlay_host.parallel_for: starting one takes longer than most "
+                   "kernels",
+                   "%llu started in one execute", (unsigned long long)first->threads);
+    t->threads_told |= more > 0 || first->threads > 0;
+    return ran;
+}
+
 static void try_offered(tally *t, const op_case *k, const case_one *one, bool legal, const bench_result *want)
 {
     const bench_how how = { 0 };
@@ -262,7 +345,7 @@ static void try_offered(tally *t, const op_case *k, const case_one *one, bool le
         status = bench_run(&b, &how, &first, &diag);
         bench_result_deinit(&first);
     }
-    if (status == INLAY_OK && run(t, &b, &how, &first, "one thread")) {
+    if (status == INLAY_OK && run_first(t, &b, &first)) {
         note_heap(t, k, &first);
         if (want != NULL && !k->random) {
             t->compared++;
@@ -288,6 +371,8 @@ static bool try_case(void *user, op_case *k)
     bool has_want;
 
     check_subject(t->c, "%s", case_text(k, text, sizeof text));
+    if (t->lost)
+        return false;
     if (case_graph(k, &t->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
         return true; /* no model would come this far */
     check_phase(t->c, "assess");
@@ -310,7 +395,8 @@ static bool try_source(void *user, const case_source *source)
     tally *t = user;
     const case_range range = { .seed = t->c->args->seed, .scale = 1, .quick = t->c->args->quick };
 
-    const case_range large = { .seed = t->c->args->seed, .scale = t->c->args->quick ? QUICK_SCALE : LARGE_SCALE, .quick = true, .scaled = true };
+    const case_range large = { .seed = t->c->args->seed, .scale = t->c->args->quick ? QUICK_SCALE : LARGE_SCALE,
+                               .quick = true, .scaled = true };
     char changed[600];
     manners before;
 
@@ -318,7 +404,7 @@ static bool try_source(void *user, const case_source *source)
     t->sources++;
     (void)snprintf(t->subject, sizeof t->subject, "%s-%lld", source->op_type, (long long)source->opset);
     t->cases = t->compared = t->complaints = t->heap_cases = t->variants = 0;
-    t->concurrent = t->large = false;
+    t->concurrent = t->large = t->threads_told = false;
     t->large_cases = 0;
     if (!check_unit(t->c, "%s", t->subject))
         return true;
@@ -337,6 +423,10 @@ static bool try_source(void *user, const case_source *source)
     else if (t->complaints == 0 && t->cases > 0)
         check_pass(t->c, "results", t->subject, "%u cases, %u compared with another provider, %u runs in other memory, "
                    "threads and order", t->cases, t->compared, t->variants);
+    else if (source->own != NULL && t->cases == 0 && t->complaints == 0 && t->w->own_count == 1)
+        check_warn(t->c, "results", t->subject, "a case that the plugin's own provider runs",
+                   "add an inlay_op_example: cases of other sizes are made of it",
+                   "no shape that was tried is offered, so nothing of it was checked");
     if (t->heap_cases > 0)
         check_warn(t->c, "heap", t->subject, "no heap use in execute",
                    "ask for workspace in specialize (kit: kit_plan.workspace_bytes); addr2line names the place",

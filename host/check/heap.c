@@ -137,6 +137,11 @@ static char *see_strdup(const char *text)
     remember(p, strlen(text) + 1, CALLER);
     return p;
 }
+static int see_pthread_create(pthread_t *out, const pthread_attr_t *attributes, void *(*start)(void *), void *user)
+{
+    (void)__atomic_add_fetch(&counts.threads, 1, __ATOMIC_RELAXED);
+    return pthread_create(out, attributes, start, user);
+}
 static void see_free(void *p)
 {
     forget(p);
@@ -152,7 +157,7 @@ typedef struct hook {
 
 #define HOOK(name) { #name, (void (*)(void))see_##name }
 static const hook hooks[] = { HOOK(malloc), HOOK(calloc), HOOK(realloc), HOOK(aligned_alloc), HOOK(posix_memalign),
-                              HOOK(strdup), HOOK(free) };
+                              HOOK(strdup), HOOK(pthread_create), HOOK(free) };
 #undef HOOK
 
 static bool write_slot(uintptr_t slot, void (*function)(void))

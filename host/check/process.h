@@ -29,6 +29,7 @@ typedef struct heap_counts {
     uint64_t calls;       /* of malloc, calloc, realloc, ... */
     uint64_t live_blocks; /* that were not freed yet */
     uint64_t live_bytes;
+    uint64_t threads; /* calls of pthread_create */
 } heap_counts;
 
 /* Begins to look at the plugin whose dlopen handle that is. False: its imports cannot be rewritten. */

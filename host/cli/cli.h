@@ -13,7 +13,7 @@
 #define CLI_EXIT_LIST(X)                                                          \
     X(0, OK, "done")                                                              \
     X(1, FAILED, "the work failed: a run, a test case, a comparison, a check")    \
-    X(2, USAGE, "wrong use: an unknown verb, a wrong flag or value")              \
+    X(2, USAGE, "wrong use: an unknown verb, a wrong flag, setting or value")     \
     X(3, BAD_FILE, "a model or another file is missing, unreadable or invalid")   \
     X(4, UNSUPPORTED, "no provider runs an operator, version or type of the model") \
     X(130, CANCELLED, "stopped with Ctrl-C")
@@ -37,7 +37,7 @@ typedef struct cli_common {
 
 /* Parses a verb's flags on top of the common ones. verb has its own options, parser, args_doc and doc; its parser gets
  * input as state->input. with_session adds the library's options, as flags and from files and environment. What is
- * wrong with them ends the process, with CLI_USAGE or, for files, CLI_BAD_FILE; --help ends it with CLI_OK, as argp
+ * wrong with them ends the process, with CLI_USAGE or, for files that cannot be read, CLI_BAD_FILE; --help ends it with CLI_OK, as argp
  * does it. Release with cli_common_deinit(). */
 void cli_parse(const struct argp *verb, bool with_session, int argc, char **argv, cli_common *common, void *input);
 void cli_common_deinit(cli_common *common);

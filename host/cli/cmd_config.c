@@ -355,8 +355,8 @@ int cmd_config(int argc, char **argv)
         return CLI_FAILED;
     cli_parse(&argp, true, argc, argv, &common, &args);
     if (check_names(common.options, &args, &diag) != INLAY_OK) {
-        (void)cli_fail(&common, &diag);
-        code = CLI_USAGE;
+        diag.code = INLAY_INVALID_ARGUMENT; /* a wrong word on the command line */
+        code = cli_fail(&common, &diag);
     } else if (common.json) {
         code = cli_print_json(&common, settings_json(common.options, &args), CLI_OK);
     } else if (args.yaml) {

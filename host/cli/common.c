@@ -178,10 +178,10 @@ static void load_settings(cli_common *common)
     if (status == INLAY_OK && common->config_file != NULL)
         status = inlay_options_load(common->options, common->config_file, &diag);
     if (status != INLAY_OK)
-        give_up(common, &diag, CLI_BAD_FILE);
+        give_up(common, &diag, cli_exit_code(diag.code));
     status = inlay_options_load_environment(common->options, &diag);
     if (status != INLAY_OK)
-        give_up(common, &diag, CLI_USAGE);
+        give_up(common, &diag, cli_exit_code(diag.code));
     inlay_options_set_log(common->options, NULL, NULL);
 }
 

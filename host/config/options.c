@@ -1,5 +1,6 @@
 #include "config/options.h"
 #include "base/known.h"
+#include "base/known.h"
 #include "base/nearest.h"
 #include "config/checks.h"
 #include <errno.h>
@@ -531,4 +532,17 @@ void inlay_options_set_progress(inlay_options *options, inlay_progress_fn progre
 {
     options->progress = progress;
     options->progress_user = user;
+}
+
+inlay_status inlay_options_set_allocator(inlay_options *options, const inlay_allocator *allocator, inlay_diag *diag)
+{
+    inlay_allocator complete = { 0 };
+
+    if (allocator != NULL) {
+        known_take(&complete, sizeof complete, allocator, allocator->struct_size);
+        if (complete.alloc == NULL || complete.free == NULL)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_allocator: struct_size, alloc or free is not set");
+    }
+    options->allocator = complete;
+    return INLAY_OK;
 }

@@ -48,6 +48,7 @@ struct inlay_options {
     void *log_user;
     inlay_progress_fn progress;
     void *progress_user;
+    inlay_allocator allocator; /* alloc NULL: malloc */
 };
 
 /* The value, or the default; options may be NULL. */

@@ -31,15 +31,18 @@ static inlay_status reserve_slab(runner *r, uint64_t bytes, inlay_diag *diag)
 {
     bool grows = r->slab != NULL && r->slab_bytes < bytes;
     uint64_t room = (bytes + (grows ? bytes / 4 : 0) + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN;
+    inlay_status status;
 
     if (bytes <= r->slab_bytes && !is_oversized(r, bytes))
         return INLAY_OK;
-    free(r->slab);
+    run_memory_give(r->shared->memory, r->slab, r->slab_bytes);
     r->slab_bytes = 0;
-    r->slab = room <= PTRDIFF_MAX ? aligned_alloc(SLAB_ALIGN, (size_t)room) : NULL;
-    if (r->slab == NULL)
+    status = run_take(r->shared, room, SLAB_ALIGN, &r->slab, diag);
+    if (status == INLAY_OUT_OF_MEMORY)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the %llu bytes that graph '%s' needs to run",
                           (unsigned long long)bytes, r->prog->graph->name);
+    if (status != INLAY_OK)
+        return status;
     r->slab_bytes = room;
     pages_large(r->slab, room);
     return INLAY_OK;

@@ -21,6 +21,7 @@ typedef struct dynamic_cache {
     uint64_t workspace_bytes, workspace_alignment;
     void *workspace;           /* host */
     uint64_t workspace_room;
+    run_memory *memory;        /* that it came from */
     uint64_t timeline, signalled; /* of asynchronous providers */
 } dynamic_cache;
 
@@ -362,13 +363,12 @@ static inlay_status give_workspace(dynamic_call *c, inlay_exec_args *args)
         inlay_status status = run_may_take(c->r->shared, bytes, c->diag);
         if (status != INLAY_OK)
             return status;
-        free(cache->workspace);
+        run_memory_give(c->r->shared->memory, cache->workspace, cache->workspace_room);
         cache->workspace_room = 0;
-        if (posix_memalign(&cache->workspace, (size_t)cache->workspace_alignment, (size_t)bytes) != 0) {
-            cache->workspace = NULL;
-            return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory for %llu bytes of workspace",
-                              (unsigned long long)bytes);
-        }
+        cache->memory = c->r->shared->memory;
+        status = run_take(c->r->shared, bytes, cache->workspace_alignment, &cache->workspace, c->diag);
+        if (status != INLAY_OK)
+            return status;
         cache->workspace_room = bytes;
     }
     args->workspace = (inlay_buffer){ .handle = (uintptr_t)cache->workspace, .bytes = bytes };
@@ -600,7 +600,7 @@ void dynamic_cache_destroy(bound_step *s)
     timeline_destroy(cache->timeline);
     arena_deinit(&cache->a);
     free(cache->key);
-    free(cache->workspace);
+    run_memory_give(cache->memory, cache->workspace, cache->workspace_room);
     free(cache);
     s->cache = NULL;
 }

@@ -15,20 +15,47 @@ static char *string_alloc(void *ctx, uint64_t bytes)
     return text;
 }
 
-inlay_status run_shared_init(run_shared *s, uint32_t max_threads, uint64_t max_bytes)
+inlay_status run_shared_init(run_shared *s, uint32_t max_threads, uint64_t max_bytes, run_memory *memory)
 {
     static const uint32_t never;
 
-    *s = (run_shared){ .diag = INLAY_DIAG_INIT, .max_bytes = max_bytes };
+    *s = (run_shared){ .diag = INLAY_DIAG_INIT, .max_bytes = max_bytes, .memory = memory };
     s->run = (inlay_run){ .cancel = &never, .max_threads = max_threads, .ctx = s, .output_alloc = dynamic_output_alloc,
                           .string_alloc = string_alloc };
     return pthread_mutex_init(&s->strings_lock, NULL) == 0 ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 }
 
+static void drop_pool(run_shared *s)
+{
+    while (s->pool_count > 0)
+        inlay_value_unref(s->pool[--s->pool_count]);
+}
+
+inlay_status run_take(run_shared *s, uint64_t bytes, uint64_t alignment, void **out_memory, inlay_diag *diag)
+{
+    inlay_status status = run_memory_take(s->memory, bytes, alignment, out_memory, diag);
+
+    if (status == INLAY_OK || s->pool_count == 0)
+        return status;
+    drop_pool(s);
+    return run_memory_take(s->memory, bytes, alignment, out_memory, diag);
+}
+
+/* A new tensor; what lies in the pool goes where there is no memory otherwise. */
+static inlay_status make(run_shared *s, inlay_dtype dtype, uint32_t rank, const int64_t *dims, inlay_value **out_value,
+                         inlay_diag *diag)
+{
+    inlay_status status = value_create_from(s->memory, dtype, rank, dims, false, out_value, diag);
+
+    if ((status != INLAY_OUT_OF_MEMORY && status != INLAY_LIMIT_EXCEEDED) || s->pool_count == 0)
+        return status;
+    drop_pool(s);
+    return value_create_from(s->memory, dtype, rank, dims, false, out_value, diag);
+}
+
 void run_shared_deinit(run_shared *s)
 {
-    for (uint32_t i = 0; i < s->pool_count; i++)
-        inlay_value_unref(s->pool[i]);
+    drop_pool(s);
     arena_deinit(&s->strings);
     (void)pthread_mutex_destroy(&s->strings_lock);
 }
@@ -52,7 +79,7 @@ inlay_status pool_take(run_shared *s, inlay_dtype dtype, uint32_t rank, const in
 
     /* A shape that makes no sense is value_create's to refuse. */
     if (rank <= INLAY_MAX_RANK && (!dims_count(dims, rank, &count) || !dtype_bytes(dtype, count, &need)))
-        return value_create(dtype, rank, dims, false, out_value, diag);
+        return make(s, dtype, rank, dims, out_value, diag);
     status = run_may_take(s, need, diag);
     if (status != INLAY_OK)
         return status;
@@ -67,7 +94,7 @@ inlay_status pool_take(run_shared *s, inlay_dtype dtype, uint32_t rank, const in
             memset(inlay_buffer_host(&(*out_value)->buffer), 0, (*out_value)->buffer.bytes);
         return INLAY_OK;
     }
-    return value_create(dtype, rank, dims, false, out_value, diag);
+    return make(s, dtype, rank, dims, out_value, diag);
 }
 
 inlay_status pool_value(run_shared *s, const rt_value *value, inlay_value **out_value, inlay_diag *diag)

@@ -498,7 +498,7 @@ failed:
     else if (caller != diag)
         (void)inlay_fail(caller, status, "graph '%s': %s", g->name, inlay_status_text(status));
     for (uint32_t k = 0; k < g->output_count; k++) {
-        inlay_value_unref(r->outputs[k]);
+        pool_give(r->shared, r->outputs[k]); /* giving large memory back would take longer than a deadline has left */
         r->outputs[k] = NULL;
     }
     return status;
@@ -543,7 +543,7 @@ void runner_destroy(runner *r)
     for (uint32_t i = 0; i < BOUNDS_KEPT; i++)
         bound_destroy(r, r->bounds[i]);
     arena_deinit(&r->spare);
-    free(r->slab);
+    run_memory_give(r->shared->memory, r->slab, r->slab_bytes);
     for (uint32_t i = 0; r->children != NULL && i < r->prog->step_count; i++) {
         for (uint32_t k = 0; r->children[i] != NULL && k < r->prog->steps[i].node->body_count; k++)
             runner_destroy(r->children[i][k]);

@@ -5,6 +5,7 @@
  * flow and sequences take the slower way in dynamic.c, control.c and sequence.c. */
 #ifndef EXEC_RUNNER_H
 #define EXEC_RUNNER_H
+#include "exec/run_memory.h"
 #include "exec/value.h"
 #include "partition/cost.h"
 #include "plan/plan.h"
@@ -19,6 +20,7 @@ enum { POOL_SIZE = 64 };
 typedef struct run_shared {
     inlay_run run;
     uint64_t max_bytes;       /* limit of one tensor */
+    run_memory *memory;       /* the session's; NULL = malloc */
     bool watched;             /* a cancel word or a deadline is set: poll between steps */
     arena strings;            /* elements made by this run */
     pthread_mutex_t strings_lock;
@@ -29,10 +31,14 @@ typedef struct run_shared {
     const struct watch_hook *hook; /* who hears of every step, see watch.h; NULL = nobody, the usual case */
 } run_shared;
 
-inlay_status run_shared_init(run_shared *s, uint32_t max_threads, uint64_t max_bytes);
+/* memory may be NULL and outlives s. */
+inlay_status run_shared_init(run_shared *s, uint32_t max_threads, uint64_t max_bytes, run_memory *memory);
 void run_shared_deinit(run_shared *s);
 /* Is a tensor of these bytes within the limit? Otherwise INLAY_LIMIT_EXCEEDED, and diag names the option. */
 INLAY_NODISCARD inlay_status run_may_take(const run_shared *s, uint64_t bytes, inlay_diag *diag);
+/* run_memory_take() of the session's; the pool is given up for it. */
+INLAY_NODISCARD inlay_status run_take(run_shared *s, uint64_t bytes, uint64_t alignment, void **out_memory,
+                                      inlay_diag *diag);
 /* A tensor from the pool or new, unshared, not cleared. INLAY_LIMIT_EXCEEDED beyond max_run_bytes. */
 INLAY_NODISCARD inlay_status pool_take(run_shared *s, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                        inlay_value **out_value, inlay_diag *diag);

@@ -1,5 +1,6 @@
 #include "exec/value.h"
 #include "base/checked.h"
+#include "exec/run_memory.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +8,8 @@ enum { VALUE_ALIGN = 64 };
 
 static void free_own_memory(void *owner, inlay_value *value)
 {
-    (void)value;
-    free(owner);
+    run_memory_give(value->from, owner, value->capacity);
+    run_memory_unref(value->from);
 }
 
 static inlay_status check_shape(inlay_dtype dtype, uint32_t rank, const int64_t *dims, int64_t *out_count,
@@ -49,8 +50,8 @@ static inlay_value *new_tensor(inlay_dtype dtype, uint32_t rank, const int64_t *
     return v;
 }
 
-inlay_status value_create(inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool zeroed, inlay_value **out_value,
-                          inlay_diag *diag)
+inlay_status value_create_from(run_memory *from, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool zeroed,
+                               inlay_value **out_value, inlay_diag *diag)
 {
     inlay_status status;
     int64_t count;
@@ -64,11 +65,13 @@ inlay_status value_create(inlay_dtype dtype, uint32_t rank, const int64_t *dims,
         return status;
     room = bytes == 0 ? VALUE_ALIGN : (bytes + VALUE_ALIGN - 1) / VALUE_ALIGN * VALUE_ALIGN;
     v = new_tensor(dtype, rank, dims, count);
-    memory = aligned_alloc(VALUE_ALIGN, room);
-    if (v == NULL || memory == NULL) {
-        free(v);
-        free(memory);
+    if (v == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a tensor of %zu bytes", bytes);
+    status = run_memory_take(from, room, VALUE_ALIGN, &memory, diag);
+    if (status != INLAY_OK) {
+        free(v);
+        return status == INLAY_OUT_OF_MEMORY
+                   ? inlay_fail(diag, status, "no memory for a tensor of %zu bytes", bytes) : status;
     }
     /* Strings are cleared always: a kernel that fails half-way must not leave wild pointers to be copied. */
     if (zeroed || dtype == INLAY_STRING)
@@ -77,8 +80,15 @@ inlay_status value_create(inlay_dtype dtype, uint32_t rank, const int64_t *dims,
     v->capacity = room;
     v->owner = memory;
     v->free_memory = free_own_memory;
+    v->from = run_memory_ref(from);
     *out_value = v;
     return INLAY_OK;
+}
+
+inlay_status value_create(inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool zeroed, inlay_value **out_value,
+                          inlay_diag *diag)
+{
+    return value_create_from(NULL, dtype, rank, dims, zeroed, out_value, diag);
 }
 
 bool value_is_reusable(const inlay_value *v)

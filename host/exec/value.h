@@ -23,11 +23,16 @@ struct inlay_value {
     inlay_value **items; /* lists; MAP: items[0] the keys, items[1] the values */
     value_free_fn free_memory; /* NULL: the memory is borrowed */
     void *owner;
+    struct run_memory *from; /* that the memory came from, a reference; NULL: malloc */
 };
 
 /* A tensor in 64-byte aligned memory of its own, not cleared unless zeroed. A bad shape is INLAY_INVALID_ARGUMENT. */
 INLAY_NODISCARD inlay_status value_create(inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool zeroed,
                                           inlay_value **out_value, inlay_diag *diag);
+/* The same with memory of a session's runs; from may be NULL. */
+INLAY_NODISCARD inlay_status value_create_from(struct run_memory *from, inlay_dtype dtype, uint32_t rank,
+                                               const int64_t *dims, bool zeroed, inlay_value **out_value,
+                                               inlay_diag *diag);
 /* Gives an unshared tensor another shape if its memory has room for it. */
 bool value_reshape(inlay_value *v, inlay_dtype dtype, uint32_t rank, const int64_t *dims);
 /* May the caller, who holds a reference, give the tensor's memory another use? Only when nobody else holds one and the

@@ -313,6 +313,25 @@ static void tell_refusals(teller *t)
     json_close(j);
 }
 
+static void tell_late(void *ctx, const char *shapes, const char *text)
+{
+    json_out *j = ctx;
+
+    json_open(j, NULL, '{', true);
+    json_text(j, "inputs", shapes);
+    json_text(j, "text", text);
+    json_close(j);
+}
+
+/* What providers declined in runs, for some shapes. */
+static void tell_declined(teller *t)
+{
+    json_open(t->j, "declined", '[', false);
+    for (uint32_t i = 0; i < t->f->graph_count; i++)
+        (void)late_list((program *)(uintptr_t)t->f->graphs[i]->program, UINT32_MAX, tell_late, t->j);
+    json_close(t->j);
+}
+
 static void tell_outcome(teller *t, const explain_view *view)
 {
     const facts_outcome *o = view->outcome;
@@ -386,6 +405,7 @@ void json_session(const facts *f, const explain_view *view)
         tell_outcome(&t, view);
     tell_providers(&t);
     tell_refusals(&t);
+    tell_declined(&t);
     tell_graph(&t, "main", f->graphs[0]);
     json_close(&j);
 }

@@ -200,6 +200,33 @@ static void say_refusals(const page *p)
         say(p->sink, "  and %" PRIu32 " other reasons (--all shows them)\n", f->refusals_count - most);
 }
 
+static void say_late(void *ctx, const char *shapes, const char *text)
+{
+    const page *p = ctx;
+
+    say(p->sink, "  inputs %s: ", shapes);
+    say_text(p->sink, text);
+    say(p->sink, "\n");
+}
+
+/* What providers declined in runs; others run these shapes. */
+static void say_declined(const page *p)
+{
+    for (uint32_t i = 0; i < p->f->graph_count; i++) {
+        program *g = (program *)(uintptr_t)p->f->graphs[i]->program;
+        uint32_t most = p->all ? UINT32_MAX : SHOWN_REFUSALS, count;
+
+        if (late_list(g, 0, NULL, NULL) == 0)
+            continue;
+        say(p->sink, "\ndeclined for some shapes, graph ");
+        say_text(p->sink, g->graph->name);
+        say(p->sink, "\n");
+        count = late_list(g, most, say_late, (void *)(uintptr_t)p);
+        if (count > most)
+            say(p->sink, "  and for %" PRIu32 " other shapes (--all shows them)\n", count - most);
+    }
+}
+
 static void say_absent(const page *p)
 {
     const inlay_session *s = p->f->session;
@@ -265,5 +292,6 @@ void text_session(const facts *f, const explain_view *view)
         text_stretches(&p);
     say_copies(&p);
     say_refusals(&p);
+    say_declined(&p);
     say_absent(&p);
 }

@@ -119,7 +119,7 @@ static inlay_status try_model(tuning *t)
             return INLAY_OK;
         values[i] = rt_from_value(t->how.inputs[i]);
     }
-    status = run_shared_init(&t->shared, t->s->env.max_threads, t->s->env.max_run_bytes);
+    status = run_shared_init(&t->shared, t->s->env.max_threads, t->s->env.max_run_bytes, NULL);
     t->has_shared = status == INLAY_OK;
     if (status == INLAY_OK)
         status = runner_create(t->s->main, &t->shared, &t->runner, &why);
@@ -191,6 +191,7 @@ static inlay_status keep_timing(void *ctx, const void *key, uint64_t key_bytes, 
     *r = (cost_record){ .key = cost_key_of_timing(w->identity, key, key_bytes), .ns = ns, .samples = 1,
                         .when = (int64_t)time(NULL) };
     (void)snprintf(r->what, sizeof r->what, "%s", what);
+    w->t->kernels_timed = true;
     return INLAY_OK;
 }
 

@@ -44,6 +44,7 @@ typedef struct tuning {
     runner *runner;       /* after a run of the model; NULL: none */
     bool has_shared;
     bool stopped;
+    bool kernels_timed;   /* those within regions, too: they may be chosen anew */
     char what[96];
     inlay_diag *diag;
 } tuning;

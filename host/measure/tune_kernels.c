@@ -36,6 +36,15 @@ static bool is_plausible(const tuned *g, const double *best, uint32_t o)
     return offer->chosen || g->sources[o] < COST_PROFILE || g->prices[o].ns <= PRUNE * sum;
 }
 
+/* How long a loop takes is up to what it reads, and contents are made up here. */
+static bool holds_bodies(const program *p, const uint32_t *nodes, uint32_t count)
+{
+    for (uint32_t k = 0; k < count; k++)
+        if (p->graph->nodes[nodes[k]]->body_count > 0)
+            return true;
+    return false;
+}
+
 static cost_key key_of(const tuning *t, const tuned *g, uint32_t o)
 {
     const program *p = g->program;
@@ -107,7 +116,8 @@ static inlay_status add_regions(tuning *t, const tuned *g, uint32_t owner)
         const part_region *r = &other.regions[i];
         kernel k;
 
-        if (r->provider != owner || (p->parts.offers[r->offers[0]].flags & INLAY_OFFER_MERGE) == 0)
+        if (r->provider != owner || (p->parts.offers[r->offers[0]].flags & INLAY_OFFER_MERGE) == 0 ||
+            holds_bodies(p, r->nodes, r->node_count))
             continue;
         k = region_kernel(t, g, r);
         if (k.weight > 0 && !add_kernel(t, &k))
@@ -165,6 +175,8 @@ inlay_status tune_find_kernels(tuning *t)
 
             if (g->prices[o].ns == 0)
                 continue; /* computed while planning, or a view */
+            if (holds_bodies(g->program, g->program->parts.offers[o].nodes, g->program->parts.offers[o].node_count))
+                continue;
             if (merges(&g->program->parts.offers[o])) {
                 merging[g->program->parts.offers[o].provider] = 1;
                 continue;

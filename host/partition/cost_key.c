@@ -1,5 +1,6 @@
 #include "partition/cost_key.h"
 #include "base/hash.h"
+#include "inlay/extensions.h"
 #include <string.h>
 
 enum {
@@ -180,6 +181,12 @@ static void mix_placements(cost_key *k, const cost_question *q)
     }
 }
 
+static void mix_bodies(cost_key *k, const inlay_node_info *n)
+{
+    for (uint32_t i = 0; i < n->body_count; i++)
+        mix(k, INLAY_AT(inlay_body, n->bodies, n->body_stride, i)->graph->content_hash);
+}
+
 cost_key cost_key_of(uint64_t identity, const cost_question *q)
 {
     cost_key k = { { identity, hash_u64(identity, 2) } };
@@ -194,6 +201,7 @@ cost_key cost_key_of(uint64_t identity, const cost_question *q)
         mix(&k, n->since_version);
         mix_attrs(&k, n);
         mix(&k, (uint64_t)n->input_count << 32 | n->output_count);
+        mix_bodies(&k, n);
         for (uint32_t in = 0; in < n->input_count; in++)
             mix_input(&k, q, n, in);
         for (uint32_t out = 0; out < n->output_count; out++) {

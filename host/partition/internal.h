@@ -1,6 +1,7 @@
 /* partition/internal.h - what the files of the partitioner share; private to this folder.
  *
  *     offers.c    asks the providers
+ *     bodies.c    nodes with bodies, for providers that ask for them
  *     problem.c   what there is to choose from, and what everything costs
  *     price.c     what a choice costs: the objective, written once
  *     schedule.c  the order of a choice, and what is merged
@@ -116,14 +117,23 @@ static inline uint32_t part_memory_of(const problem *x, uint32_t domain)
     return domain < x->memory_domains ? domain : INLAY_DOMAIN_HOST;
 }
 
+/* ------------------------------------------------------------------ bodies.c */
+
+/* Makes nodes with bodies candidates where a usable offer covers them; returns whether there are any. */
+bool part_cover_bodies(const graph *g, const partition *p, const uint8_t *usable, uint8_t *candidates);
+/* Makes offers of nodes with bodies unusable. */
+void part_drop_bodies(const graph *g, const partition *p, uint8_t *usable);
+/* Is it a body of a node of g that a provider runs? */
+bool part_holds_body(const graph *g, const partition *p, const graph *body);
+
 /* ------------------------------------------------------------------ rules.c */
 
 /* [node_count] 1 = a provider may, and must, run the node; the others are the host's. NULL: no memory. */
 uint8_t *part_candidates(const graph *g, arena *a); /* in partition.c */
 
 /* Sets usable [offers]: not barred, and no rule forbids it. A pin that can't be kept is INLAY_UNSUPPORTED. */
-INLAY_NODISCARD inlay_status part_apply_rules(const part_request *r, const partition *p, const uint8_t *candidates,
-                                              arena *scratch, uint8_t *usable, inlay_diag *diag);
+INLAY_NODISCARD inlay_status part_apply_rules(const part_request *r, const partition *p, arena *scratch,
+                                              uint8_t *usable, inlay_diag *diag);
 /* INLAY_UNSUPPORTED, with what every provider says of the node, and which others nobody may run. */
 INLAY_NODISCARD inlay_status part_nobody_offers(const part_request *r, const partition *p, const uint8_t *candidates,
                                                 const uint8_t *usable, uint32_t node, arena *scratch,

@@ -61,6 +61,8 @@ static const char *offer_fault(const collector *c, const inlay_offer *offer)
             return "it names a node that is the host's";
         if (i > 0 && offer->nodes[i] <= offer->nodes[i - 1])
             return "its node indexes do not ascend";
+        if (offer->node_count > 1 && c->request->graph->nodes[offer->nodes[i]]->body_count > 0)
+            return "it has a node with bodies in a group";
     }
     if (INLAY_HAS(offer, flags) && (offer->flags & 0xffffu & ~(uint32_t)INLAY_OFFER_MERGE) != 0)
         return "it has a flag that this host does not know";
@@ -143,12 +145,13 @@ static inlay_status take_refusal(void *ctx, const inlay_refusal *refusal)
 static void choose_candidates(collector *c)
 {
     const graph *g = c->request->graph;
-    const uint32_t minor = c->request->providers[c->provider].abi_minor;
+    const part_provider *p = &c->request->providers[c->provider];
 
     for (uint32_t i = 0; i < g->node_count; i++) {
         uint32_t since = g->nodes[i]->made_by != NULL && c->all[i] ? graph_made_since(g->nodes[i]) : 0;
 
-        c->candidates[i] = c->all[i] && (since == UINT32_MAX || since <= minor);
+        c->candidates[i] = c->all[i] ? since == UINT32_MAX || since <= p->abi_minor
+                                     : part_takes_bodies(p, g, g->nodes[i]);
     }
 }
 

@@ -29,9 +29,10 @@ static inlay_status no_memory(const part_request *request, inlay_diag *diag)
     return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to partition graph '%s'", request->graph->name);
 }
 
-/* From priced offers to regions. candidates: [node_count] nodes that a provider must run. */
-static inlay_status choose(const part_request *request, const uint8_t *candidates, arena *a, partition *out,
-                           inlay_diag *diag)
+/* From priced offers to regions. candidates: [node_count] nodes that a provider must run; nodes with bodies that somebody
+ * offers become such, and *out_bodies is set, unless it is NULL: then the host runs them. */
+static inlay_status choose_from(const part_request *request, uint8_t *candidates, bool *out_bodies, arena *a,
+                                partition *out, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     arena scratch = { 0 };
@@ -44,7 +45,11 @@ static inlay_status choose(const part_request *request, const uint8_t *candidate
         status = no_memory(request, diag);
         goto done;
     }
-    INLAY_TRY(part_apply_rules(request, out, candidates, &scratch, usable, diag));
+    INLAY_TRY(part_apply_rules(request, out, &scratch, usable, diag));
+    if (out_bodies != NULL)
+        *out_bodies = part_cover_bodies(request->graph, out, usable, candidates);
+    else
+        part_drop_bodies(request->graph, out, usable);
     if (!problem_init(&x, request, out, candidates, usable, &scratch) || !part_solve(&x, choice, &uncovered)) {
         status = no_memory(request, diag);
         goto done;
@@ -61,6 +66,25 @@ static inlay_status choose(const part_request *request, const uint8_t *candidate
     INLAY_TRY(part_form_regions(&x, choice, a, diag));
 done:
     arena_deinit(&scratch);
+    return status;
+}
+
+/* Where limits do not let a provider have a node with bodies, the host has it. */
+static inlay_status choose(const part_request *request, uint8_t *candidates, arena *a, partition *out, inlay_diag *diag)
+{
+    inlay_diag why = INLAY_DIAG_INIT;
+    bool bodies = false;
+    inlay_status status = choose_from(request, candidates, &bodies, a, out, &why);
+
+    if (bodies && (status == INLAY_UNSUPPORTED || status == INLAY_LIMIT_EXCEEDED)) {
+        for (uint32_t i = 0; i < request->graph->node_count; i++)
+            candidates[i] &= !graph_node_is_host(request->graph, request->graph->nodes[i]);
+        return choose_from(request, candidates, NULL, a, out, diag);
+    }
+    if (status != INLAY_OK && diag != NULL && diag->struct_size >= sizeof why) {
+        why.struct_size = diag->struct_size;
+        *diag = why;
+    }
     return status;
 }
 
@@ -161,7 +185,9 @@ inlay_status part_follow(const saved_plan *plan, const part_job *job, inlay_diag
         goto done;
     }
     INLAY_TRY(saved_plan_follow(plan, job, candidates, &scratch, choice, diag));
-    INLAY_TRY(part_apply_rules(r, job->out, candidates, &scratch, usable, diag));
+    INLAY_TRY(part_apply_rules(r, job->out, &scratch, usable, diag));
+    for (uint32_t n = 0; n < r->graph->node_count; n++)
+        candidates[n] |= choice[n] != INLAY_NONE; /* nodes with bodies that the plan gives to a provider */
     if (!problem_init(&x, r, job->out, candidates, usable, &scratch)) {
         status = no_memory(r, diag);
         goto done;

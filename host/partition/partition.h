@@ -100,6 +100,7 @@ typedef struct partition {
     double cost_ns;   /* all of it: offers, launches, copies; without margins */
     double launch_ns; /* the launches in it */
     uint32_t stretch_count; /* regions in a row that one provider runs count as one */
+    bool idle;     /* a body of a node that a provider runs whole: nobody was asked, and nothing is assigned */
     bool unpriced; /* a saved plan was followed: only offers that it names have a price, the saved one */
 } partition;
 
@@ -155,6 +156,9 @@ INLAY_NODISCARD inlay_status partition_graph(const part_request *request, arena 
 bool part_may_run(const part_request *r, uint32_t node, uint32_t provider);
 /* [node_count] 1 = no offer that p has heard covers the node, and the rules allow. NULL: no memory. */
 uint8_t *part_uncovered(const part_request *r, const partition *p, arena *a);
+
+/* Is the node, which the host would run itself with its bodies, a candidate of that provider (INLAY_EXT_BODIES)? */
+bool part_takes_bodies(const part_provider *p, const graph *g, const graph_node *n);
 
 /* One graph of a session: the main one, then the bodies, each behind the graph that holds it. */
 typedef struct part_job {

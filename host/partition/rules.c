@@ -94,7 +94,8 @@ static const char *answer_of(const part_request *r, const partition *p, uint32_t
     return ban != NULL ? ban : "it offers the node only in groups that can't be taken here";
 }
 
-/* A pin is kept or it is an error: its provider must have offered the node. */
+/* A pin is kept or it is an error: its provider must have offered the node. What the host runs itself is meant only where
+ * the provider asks for such nodes. */
 static inlay_status check_pin(const part_request *r, const partition *p, uint32_t node, const uint8_t *offered,
                               inlay_diag *diag)
 {
@@ -106,6 +107,9 @@ static inlay_status check_pin(const part_request *r, const partition *p, uint32_
         const char *ban;
         if (strcmp(r->providers[i].name, pin) != 0)
             continue;
+        if (graph_node_is_host(r->graph, r->graph->nodes[node]) &&
+            !part_takes_bodies(&r->providers[i], r->graph, r->graph->nodes[node]))
+            return INLAY_OK;
         ban = ban_on(r, node, i);
         if (ban == NULL && offered[i])
             return INLAY_OK;
@@ -120,8 +124,7 @@ static inlay_status check_pin(const part_request *r, const partition *p, uint32_
     return INLAY_OK;
 }
 
-static inlay_status check_pins(const part_request *r, const partition *p, const uint8_t *candidates, arena *scratch,
-                               inlay_diag *diag)
+static inlay_status check_pins(const part_request *r, const partition *p, arena *scratch, inlay_diag *diag)
 {
     uint8_t *offered = arena_array(scratch, (size_t)r->graph->node_count * r->provider_count + 1, sizeof *offered);
 
@@ -131,17 +134,15 @@ static inlay_status check_pins(const part_request *r, const partition *p, const 
         for (uint32_t k = 0; k < p->offers[o].node_count; k++)
             offered[(size_t)p->offers[o].nodes[k] * r->provider_count + p->offers[o].provider] = 1;
     for (uint32_t n = 0; n < r->graph->node_count; n++) {
-        inlay_status status = INLAY_OK;
-        if (candidates[n])
-            status = check_pin(r, p, n, offered + (size_t)n * r->provider_count, diag);
+        inlay_status status = check_pin(r, p, n, offered + (size_t)n * r->provider_count, diag);
         if (status != INLAY_OK)
             return status;
     }
     return INLAY_OK;
 }
 
-inlay_status part_apply_rules(const part_request *r, const partition *p, const uint8_t *candidates, arena *scratch,
-                              uint8_t *usable, inlay_diag *diag)
+inlay_status part_apply_rules(const part_request *r, const partition *p, arena *scratch, uint8_t *usable,
+                              inlay_diag *diag)
 {
     bool bans = bans_anything(r->rules);
 
@@ -151,7 +152,7 @@ inlay_status part_apply_rules(const part_request *r, const partition *p, const u
             usable[o] = ban_on(r, p->offers[o].nodes[k], p->offers[o].provider) == NULL;
     }
     if (bans && r->rules->pin_count > 0)
-        return check_pins(r, p, candidates, scratch, diag);
+        return check_pins(r, p, scratch, diag);
     return INLAY_OK;
 }
 

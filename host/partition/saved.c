@@ -288,7 +288,7 @@ static inlay_status follow_offer(follower *f, const json_t *saved)
     qsort(f->nodes, count, sizeof *f->nodes, by_number);
     offer = find_offer(f, provider, count, (uint32_t)json_integer_value(json_object_get(saved, "variant")));
     if (offer == INLAY_NONE) {
-        char detail[200];
+        char detail[220];
         (void)snprintf(detail, sizeof detail, "%.40s, which says: %.150s", provider,
                        refusal_of(f, provider, f->nodes[0]));
         return misfit(f, f->r->graph->nodes[f->nodes[0]]->info.name.data, "is not offered by ", detail);

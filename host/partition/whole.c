@@ -73,6 +73,9 @@ static inlay_status check_pattern(const whole *w, const char *rule, const part_w
                 continue;
             if (!graph_node_is_host(g, g->nodes[n]))
                 return INLAY_OK;
+            for (uint32_t p = 0; p < w->any->provider_count; p++)
+                if (part_takes_bodies(&w->any->providers[p], g, g->nodes[n]))
+                    return INLAY_OK;
             on_host = true;
         }
     }
@@ -138,11 +141,26 @@ static inlay_status choose_again(whole *w, uint32_t job, uint32_t max_partitions
     return partition_again(&r, w->jobs[job].out, w->jobs[job].a, out, diag);
 }
 
+/* Is the graph within a node that a provider runs, bodies included? Jobs stand behind those of the graphs around them. */
+static bool is_idle(const whole *w, uint32_t job)
+{
+    const graph *g = w->jobs[job].request.graph;
+
+    for (uint32_t j = 0; j < job; j++)
+        if (w->jobs[j].request.graph == g->parent)
+            return w->jobs[j].out->idle || part_holds_body(g->parent, w->jobs[j].out, g);
+    return false;
+}
+
 static inlay_status partition_each(whole *w)
 {
     for (uint32_t j = 0; j < w->count; j++) {
         part_request r = w->jobs[j].request;
         inlay_status status;
+
+        w->jobs[j].out->idle = is_idle(w, j);
+        if (w->jobs[j].out->idle)
+            continue;
 
         r.used_bytes = used_by_others(w, j);
         if (w->count > 1 && w->rules != NULL && w->rules->max_partitions > 0)
@@ -161,6 +179,10 @@ static inlay_status follow_each(whole *w)
 
     for (uint32_t j = 0; j < w->count && status == INLAY_OK; j++) {
         part_job job = w->jobs[j];
+
+        job.out->idle = is_idle(w, j);
+        if (job.out->idle)
+            continue;
         job.request.used_bytes = used_by_others(w, j);
         status = part_follow(plan, &job, w->diag);
     }
@@ -249,6 +271,8 @@ static inlay_status require(whole *w, const char *name)
         uint32_t most = w->rules->max_partitions > 0 ? w->jobs[j].out->stretch_count + w->rules->max_partitions : 0;
         inlay_status status;
 
+        if (w->jobs[j].out->idle)
+            continue;
         for (uint32_t k = 0; w->rules->max_partitions > 0 && k < w->count; k++)
             most -= w->jobs[k].out->stretch_count;
         status = choose_again(w, j, most, name, &again, &why);

@@ -150,6 +150,11 @@ inlay_status late_assign(program *p, uint32_t step, const inlay_diag *why, inlay
     if (!take_back(&p->parts, late, "compile", why->text, &p->a, &heard))
         return no_memory(p, diag);
     status = assign(p, &heard, &p->a, &next, diag);
+    if (status == INLAY_UNSUPPORTED) {
+        const part_request request = request_of(p);
+
+        p->stuck = part_uncovered(&request, &heard, &p->a);
+    }
     if (status != INLAY_OK)
         return status;
     steps = take_over(&next, p->steps, p->step_count, false, &p->a);
@@ -295,6 +300,41 @@ inlay_status late_instead(program *p, const plan_input *inputs, uint32_t count, 
         *out = s->instead;
     (void)pthread_mutex_unlock(&p->plan_lock);
     return status;
+}
+
+/* "[2,3] [7]", cut to fit. */
+static void name_shapes(const plan *key, char *text, size_t bytes)
+{
+    const int64_t *k = key->key, *end = k + key->key_count;
+    size_t used = 0;
+
+    text[0] = '\0';
+    while (k < end && used < bytes) {
+        uint32_t rank = (uint32_t)*k++;
+
+        used += (size_t)snprintf(text + used, bytes - used, "%s[", used > 0 ? " " : "");
+        for (uint32_t d = 0; rank != INLAY_RANK_UNKNOWN && d < rank && used < bytes; d++)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%lld", d > 0 ? "," : "", (long long)*k++);
+        if (used < bytes)
+            used += (size_t)snprintf(text + used, bytes - used, rank == INLAY_RANK_UNKNOWN ? "...]" : "]");
+    }
+}
+
+uint32_t late_list(program *p, uint32_t most, void (*say)(void *ctx, const char *shapes, const char *text), void *ctx)
+{
+    uint32_t count = 0;
+
+    (void)pthread_mutex_lock(&p->plan_lock);
+    for (const late_shapes *s = p->late; s != NULL; s = s->next, count++) {
+        char shapes[160];
+
+        if (count >= most)
+            continue;
+        name_shapes(&s->key, shapes, sizeof shapes);
+        say(ctx, shapes, s->text);
+    }
+    (void)pthread_mutex_unlock(&p->plan_lock);
+    return count;
 }
 
 void late_forget(program *p)

@@ -1,4 +1,5 @@
 #include "plan/program.h"
+#include "inlay/extensions.h"
 #include "partition/cost_key.h"
 #include "plan/blob_cache.h"
 #include "plan/late.h"
@@ -293,12 +294,50 @@ static inlay_status compile_region(program *p, program_step *step, uint8_t *fate
     return INLAY_OK;
 }
 
+static inlay_status out_of_memory(const graph *g, inlay_diag *diag)
+{
+    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the program of graph '%s'", g->name);
+}
+
+/* A provider was to run the node that p is a body of, and declined: now p is assigned, too. */
+static inlay_status assign_idle(program *p, inlay_diag *diag)
+{
+    const cost_sizes *known = p->env->sizes;
+    part_rules rules = p->env->rules != NULL ? *p->env->rules : (part_rules){ 0 };
+    cost_sizes sizes = { 0 }; /* of our own: the session's are for one thread, and this may be a run */
+    uint32_t count = program_count(p);
+    part_job *jobs = malloc(count * sizeof *jobs);
+    inlay_status status;
+
+    if (jobs == NULL)
+        return out_of_memory(p->graph, diag);
+    if (known != NULL) {
+        sizes.assumed = known->assumed;
+        sizes.assumed_count = known->assumed_count;
+    }
+    rules.saved_plan = NULL; /* it gives the node to that provider */
+    rules.require_count = 0; /* all graphs together keep it */
+    (void)program_jobs(p, jobs);
+    for (uint32_t j = 0; j < count; j++) {
+        jobs[j].request.rules = &rules;
+        jobs[j].request.sizes = &sizes;
+    }
+    jobs[0].request.again = true;
+    status = partition_all(jobs, count, diag);
+    cost_sizes_deinit(&sizes);
+    free(jobs);
+    return status;
+}
+
 /* Compiles what runs inside a node of the host's. */
 static inlay_status make_bodies(program *p, program_step *step, inlay_diag *diag)
 {
     step->bodies = p->bodies_of[step->region->nodes[0]];
     for (uint32_t i = 0; i < step->node->body_count; i++) {
-        inlay_status status = program_compile(step->bodies[i], diag);
+        inlay_status status = step->bodies[i]->parts.idle ? assign_idle(step->bodies[i], diag) : INLAY_OK;
+
+        if (status == INLAY_OK)
+            status = program_compile(step->bodies[i], diag);
         if (status != INLAY_OK)
             return status;
     }
@@ -321,7 +360,8 @@ static inlay_status make_step(program *p, uint32_t i, uint8_t *fates, arena *scr
         return make_bodies(p, step, diag);
     step->provider = &p->env->providers[r->provider];
     p->has_async |= (step->provider->table->flags & INLAY_PROVIDER_ASYNC) != 0;
-    step->foldable = r->node_count == 1 && runs_on_host(step->provider) && !graph_node_is_random(step->node);
+    step->foldable = r->node_count == 1 && runs_on_host(step->provider) && !graph_node_is_random(step->node) &&
+                     step->node->body_count == 0;
     step->view = r->node_count == 1 && runs_on_host(step->provider) && is_view(step->node);
     return step->compiled != NULL ? INLAY_OK
                                   : compile_region(p, step, fates, p->parts.compiled_for, scratch, diag);
@@ -340,11 +380,6 @@ static bool find_last_uses(program *p)
         if (p->graph->outputs[k] != INLAY_NONE)
             p->last_use[p->graph->outputs[k]] = p->step_count;
     return true;
-}
-
-static inlay_status out_of_memory(const graph *g, inlay_diag *diag)
-{
-    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the program of graph '%s'", g->name);
 }
 
 /* Makes the steps; *out_declined is the one whose compile declined, when status is INLAY_UNSUPPORTED. */
@@ -390,7 +425,8 @@ inlay_status program_compile(program *p, inlay_diag *diag)
     p->step_count = p->parts.region_count; /* destroy releases what was compiled */
     do {
         status = make_steps(p, fates, &which, diag);
-    } while (status == INLAY_UNSUPPORTED && which != INLAY_NONE && late_assign(p, which, &declined, &quiet) == INLAY_OK);
+    } while (status == INLAY_UNSUPPORTED && which != INLAY_NONE &&
+             late_assign(p, which, &declined, &quiet) == INLAY_OK);
     p->declined = NULL;
     if (status == INLAY_OK && !find_last_uses(p))
         status = out_of_memory(p->graph, diag);
@@ -398,6 +434,28 @@ inlay_status program_compile(program *p, inlay_diag *diag)
     if (status == INLAY_CANCELLED)
         status = inlay_fail(diag, INLAY_CANCELLED, "cancelled while compiling graph '%s'", p->graph->name);
     return status;
+}
+
+/* The bodies of node n, whose programs are there, become part of the snapshot. */
+static inlay_status show_bodies(program *p, uint32_t n, inlay_diag *diag)
+{
+    inlay_node_info *info = (inlay_node_info *)(uintptr_t)&p->snapshot.nodes[n];
+    const graph_node *node = p->graph->nodes[n];
+    inlay_body *list = arena_array(&p->a, node->body_count, sizeof *list);
+
+    if (list == NULL)
+        return out_of_memory(p->graph, diag);
+    for (uint32_t i = 0; i < node->body_count; i++) {
+        const graph_body *b = &node->bodies[i];
+
+        list[i] = (inlay_body){ .attr = { b->attr, strlen(b->attr) }, .graph = &p->bodies_of[n][i]->snapshot,
+                                .capture_outer = b->capture_outer, .capture_inner = b->capture_inner,
+                                .capture_count = b->capture_count };
+    }
+    info->bodies = list;
+    info->body_count = node->body_count;
+    info->body_stride = sizeof *list;
+    return INLAY_OK;
 }
 
 /* The programs of a graph and, behind it, of its bodies, before anything is assigned. */
@@ -443,6 +501,7 @@ static inlay_status start(graph *g, const program_env *env, const char *path, pr
             if (status != INLAY_OK)
                 goto done;
         }
+        INLAY_TRY(show_bodies(p, n, diag));
     }
 done:
     return status;
@@ -504,17 +563,34 @@ inlay_status program_assign(graph *g, const program_env *env, bool again, progra
     return status;
 }
 
+static void tell(inlay_diag *diag, inlay_diag *why)
+{
+    if (diag == NULL || diag->struct_size < sizeof *why)
+        return;
+    why->struct_size = diag->struct_size;
+    *diag = *why;
+}
+
 inlay_status program_create(graph *g, const program_env *env, program **out_program, inlay_diag *diag)
 {
     uint32_t held = threads_hold(env->max_threads);
     program *p = NULL;
-    inlay_status status = settle(g, env, &p, diag);
+    inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status;
+    bool again = false;
 
     *out_program = NULL;
-    if (status == INLAY_OK) {
-        use_packs(p, packs_open(&env->packs, p->snapshot.content_hash, env->providers, env->provider_count));
-        status = program_compile(p, diag);
-    }
+    do {
+        program_destroy(p);
+        status = settle(g, env, again, &p, &why);
+        if (status == INLAY_OK) {
+            use_packs(p, packs_open(&env->packs, p->snapshot.content_hash, env->providers, env->provider_count));
+            status = program_compile(p, &why);
+        }
+        again = status == INLAY_UNSUPPORTED && p != NULL && settle_stuck(p);
+    } while (again);
+    if (status != INLAY_OK)
+        tell(diag, &why);
     if (status == INLAY_OK) {
         packs_commit(p->packs);
         *out_program = p;

@@ -80,6 +80,7 @@ struct program {
     arena scratch;           /* of the plan that is being made */
     arena *spare;            /* atomic: memory of a plan that has gone, for the next one; may be NULL */
     bool compiled;           /* all steps are */
+    const uint8_t *stuck;    /* [node_count] 1 = declined, and nobody else runs it; NULL: nothing is so */
     inlay_diag *declined;    /* while it is compiled: what a region's compile said that declined */
     /* What was declined late, see plan/late.h. */
     program *base;           /* this one stands in for it at some shapes; NULL: it is its own */
@@ -95,6 +96,9 @@ INLAY_NODISCARD inlay_status program_create(graph *g, const program_env *env, pr
 uint32_t program_count(const program *p);
 /* Lists them as they were partitioned, into next [program_count]; returns the end of the list. */
 part_job *program_jobs(program *p, part_job *next);
+/* late.c: what specialize has declined so far, for which shapes of the inputs, the newest first: calls say for at most
+ * `most` of them, and returns how many there are. */
+uint32_t late_list(program *p, uint32_t most, void (*say)(void *ctx, const char *shapes, const char *text), void *ctx);
 /* Releases compiled regions, plans, bodies. NULL is a no-op. */
 void program_destroy(program *p);
 

@@ -71,11 +71,9 @@ static void say(const program *p, const graph_node *n, const char *why)
 
 /* ------------------------------------------------------------------ what nobody may run */
 
-static bool undo_uncovered(program *p, arena *a)
+/* Undoes the rewrites that made the nodes in open [node_count]; NULL: none. */
+static bool undo_listed(program *p, const uint8_t *open, const char *why, arena *a)
 {
-    const part_request request = { .graph = p->graph, .snapshot = &p->snapshot, .providers = p->env->providers,
-                                   .provider_count = p->env->provider_count, .rules = p->env->rules };
-    const uint8_t *open = p->parts.profile != NULL ? part_uncovered(&request, &p->parts, a) : NULL;
     uint32_t count = p->graph->node_count;
     graph_node **nodes = arena_copy(a, p->graph->nodes, ((size_t)count + 1) * sizeof(graph_node *));
     bool any = false;
@@ -83,10 +81,19 @@ static bool undo_uncovered(program *p, arena *a)
     for (uint32_t n = 0; open != NULL && nodes != NULL && n < count; n++) {
         if (!open[n] || nodes[n]->rewrite == 0 || !history_undo(p->graph, nodes[n]->rewrite))
             continue;
-        say(p, nodes[n], "no provider that may run it knows it");
+        say(p, nodes[n], why);
         any = true;
     }
     return any;
+}
+
+static bool undo_uncovered(program *p, arena *a)
+{
+    const part_request request = { .graph = p->graph, .snapshot = &p->snapshot, .providers = p->env->providers,
+                                   .provider_count = p->env->provider_count, .rules = p->env->rules };
+    const uint8_t *open = p->parts.profile != NULL ? part_uncovered(&request, &p->parts, a) : NULL;
+
+    return undo_listed(p, open, "no provider that may run it knows it", a);
 }
 
 static bool undo_unrunnable(program *p)
@@ -100,6 +107,93 @@ static bool undo_unrunnable(program *p)
     any = any && complete(&all);
     arena_deinit(&all.a);
     return any;
+}
+
+/* ------------------------------------------------------------------ what is in bodies */
+
+/* Undoes all that passes made in the bodies of n and of their nodes. */
+static bool undo_bodies(program *p, const graph_node *n, arena *a)
+{
+    bool any = false;
+
+    for (uint32_t b = 0; b < n->body_count; b++) {
+        graph *g = n->bodies[b].graph;
+        uint32_t count = g->node_count;
+        graph_node **nodes = arena_copy(a, g->nodes, ((size_t)count + 1) * sizeof(graph_node *));
+
+        for (uint32_t i = 0; nodes != NULL && i < count; i++) {
+            any |= undo_bodies(p, nodes[i], a);
+            if (nodes[i]->rewrite == 0 || !history_undo(g, nodes[i]->rewrite))
+                continue;
+            say(p, nodes[i], "a provider that may take the node around it does not know it");
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* Does the host run a node that a provider would take, had its bodies what that knows? */
+static bool is_left_out(const program *p, const part_region *r)
+{
+    const graph_node *n = p->graph->nodes[r->nodes[0]];
+
+    for (uint32_t i = 0; r->provider == INLAY_NONE && n->body_count > 0 && i < p->env->provider_count; i++)
+        if (part_takes_bodies(&p->env->providers[i], p->graph, n))
+            return true;
+    return false;
+}
+
+static bool takes_any(const programs *all, const graph_node *const *nodes, uint32_t count)
+{
+    for (uint32_t i = 0; i < all->count; i++) {
+        const program *p = all->list[i];
+
+        for (uint32_t r = 0; r < p->parts.region_count; r++)
+            for (uint32_t k = 0; p->parts.regions[r].provider != INLAY_NONE && k < count; k++)
+                if (p->graph->nodes[p->parts.regions[r].nodes[0]] == nodes[k])
+                    return true;
+    }
+    return false;
+}
+
+/* Shows the bodies of nodes that nobody took as the file has them; stays with that where it makes somebody take one. */
+static inlay_status settle_bodies(program **inout_program, inlay_diag *diag)
+{
+    program *p = *inout_program, *other = NULL;
+    inlay_diag quiet = INLAY_DIAG_INIT;
+    inlay_status status = INLAY_OK;
+    programs all, others = { 0 };
+    const graph_node **left = NULL;
+    uint32_t count = 0, regions = 0;
+    bool any = false;
+
+    if (!open_programs(&all, p))
+        goto done;
+    for (uint32_t i = 0; i < all.count; i++)
+        regions += all.list[i]->parts.region_count;
+    left = arena_array(&all.a, (size_t)regions + 1, sizeof *left);
+    for (uint32_t i = 0; left != NULL && i < all.count; i++)
+        for (uint32_t r = 0; r < all.list[i]->parts.region_count; r++)
+            if (is_left_out(all.list[i], &all.list[i]->parts.regions[r]))
+                left[count++] = all.list[i]->graph->nodes[all.list[i]->parts.regions[r].nodes[0]];
+    for (uint32_t k = 0; k < count; k++)
+        any |= undo_bodies(p, left[k], &all.a);
+    if (!any || !complete(&all))
+        goto done;
+    status = program_assign(p->graph, p->env, true, &other, &quiet);
+    if (status == INLAY_OK && open_programs(&others, other) && takes_any(&others, left, count)) {
+        *inout_program = other;
+        other = p;
+    } else {
+        restore(&all);
+    }
+    arena_deinit(&others.a);
+    program_destroy(other);
+    status = status == INLAY_OUT_OF_MEMORY || status == INLAY_CANCELLED ? inlay_fail(diag, status, "%s", quiet.text)
+                                                                        : INLAY_OK;
+done:
+    arena_deinit(&all.a);
+    return status;
 }
 
 /* ------------------------------------------------------------------ what a plan names */
@@ -258,6 +352,8 @@ static bool find_contested(weighing *w, program *p)
 
     if (covers == NULL)
         return false;
+    if (p->parts.idle)
+        return true; /* only its provider's answers count */
     for (uint32_t o = 0; o < p->parts.offer_count; o++)
         for (uint32_t k = 0; k < p->parts.offers[o].node_count; k++)
             covers[(size_t)p->parts.offers[o].nodes[k] * providers + p->parts.offers[o].provider] = 1;
@@ -430,25 +526,39 @@ static bool may_undo(inlay_status status, const program_env *env)
            (status == INLAY_INVALID_ARGUMENT && env->rules != NULL && env->rules->saved_plan != NULL);
 }
 
-inlay_status settle(graph *g, const program_env *env, program **out_program, inlay_diag *diag)
+bool settle_stuck(program *p)
+{
+    programs all;
+    bool any = false;
+
+    if (open_programs(&all, p))
+        for (uint32_t i = 0; i < all.count; i++)
+            if (all.list[i]->stuck != NULL)
+                any |= undo_listed(all.list[i], all.list[i]->stuck, "it was declined late, and nobody else runs it",
+                                   &all.a);
+    any = any && complete(&all);
+    arena_deinit(&all.a);
+    return any;
+}
+
+inlay_status settle(graph *g, const program_env *env, bool again, program **out_program, inlay_diag *diag)
 {
     inlay_diag why = INLAY_DIAG_INIT;
-    inlay_status status = program_assign(g, env, false, out_program, &why);
+    inlay_status status = program_assign(g, env, again, out_program, &why);
 
     while (*out_program != NULL && may_undo(status, env) &&
            (status == INLAY_UNSUPPORTED ? undo_unrunnable(*out_program) : undo_for_plan(*out_program))) {
         program_destroy(*out_program);
         status = program_assign(g, env, true, out_program, &why);
     }
+    if (status == INLAY_OK && (env->rules == NULL || env->rules->saved_plan == NULL))
+        status = settle_bodies(out_program, &why);
     if (status == INLAY_OK && has_prices(env))
         status = weigh(out_program, &why);
     if (status != INLAY_OK) {
         program_destroy(*out_program);
         *out_program = NULL;
-        if (diag != NULL && diag->struct_size >= sizeof why) {
-            why.struct_size = diag->struct_size;
-            *diag = why;
-        }
+        *diag = why;
     }
     return status;
 }

@@ -5,13 +5,20 @@
 #include "plugin/crash.h"
 #include "plugin/module.h"
 
+/* Sets the state of floats back, and counts it where that was due. */
+static void note_floats(guard *g, float_state before)
+{
+    if (float_state_restore(before))
+        (void)__atomic_add_fetch(&g->float_changes, 1, __ATOMIC_RELAXED);
+}
+
 /* Runs `expression` as call `what` of guard g, at node `where`. */
 #define GUARDED(g, what, where, expression)                                             \
     do {                                                                                \
         crash_scene before = crash_enter((g)->module, what, (g)->real->name, where);    \
         float_state floats = float_state_get();                                         \
         expression;                                                                     \
-        (void)float_state_restore(floats);                                              \
+        note_floats(g, floats);                                                         \
         crash_leave(&before);                                                           \
     } while (0)
 
@@ -112,7 +119,7 @@ static inlay_status guard_execute(void *state, inlay_compiled *compiled, inlay_i
         float_state floats = float_state_get();
 
         status = g->real->execute(g->state, compiled, instance, &mine);
-        (void)float_state_restore(floats);
+        note_floats(g, floats);
     } else {
         GUARDED(g, "execute", NULL, status = g->real->execute(g->state, compiled, instance, &mine));
     }

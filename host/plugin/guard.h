@@ -15,6 +15,8 @@ typedef struct guard {
     const struct plugin_module *module;
     inlay_ext_kernels kernels; /* likewise, for real_kernels */
     const inlay_ext_kernels *real_kernels; /* NULL: it has none */
+    uint32_t float_changes; /* atomic: calls after which rounding and the like had to be set back */
+    uint32_t reserved;
 } guard;
 
 /* Wraps a provider whose create has given state. real is as this host knows it and outlives the guard. */

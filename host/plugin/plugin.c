@@ -219,6 +219,18 @@ static void begin_file(const plugin_search *search, const char *dir, const char 
         out->status = admit_begin(search, &out->a, &out->why);
 }
 
+/* It runs, but leaves traces in the process. */
+static void warn_of_manners(const plugin_set *set, const candidate *c)
+{
+    char line[VERDICT_TEXT + 600];
+
+    if (set->log == NULL || c->a.known.kind != VERDICT_OK || c->a.known.text[0] == '\0')
+        return;
+    (void)snprintf(line, sizeof line, "plugin %.300s does not leave alone what it should (inlay plugin-check says "
+                   "more): %s", c->path, c->a.known.text);
+    set->log(set->log_user, INLAY_LOG_WARNING, line);
+}
+
 /* Loads the file into the set. Fails only when the set as a whole is in trouble. */
 static inlay_status load_file(plugin_set *set, candidate *c, inlay_diag *diag)
 {
@@ -237,6 +249,7 @@ static inlay_status load_file(plugin_set *set, candidate *c, inlay_diag *diag)
             if (!c->a.facts.present && set->log != NULL)
                 set->log(set->log_user, INLAY_LOG_INFO, "a plugin carries no note that says what it was built for; see "
                          "inlay/note.h");
+            warn_of_manners(set, c);
         }
     }
     if (status == INLAY_OUT_OF_MEMORY) {

@@ -93,6 +93,7 @@ typedef struct report {
     size_t line_bytes;
     char stage[VERDICT_TEXT];
     char refused[VERDICT_TEXT];
+    char note[VERDICT_TEXT];
     bool is_refused, is_ok, is_done;
 } report;
 
@@ -106,6 +107,8 @@ static void take_line(report *r)
         (void)snprintf(r->stage, sizeof r->stage, "%s", r->line + 3);
     else if (strncmp(r->line, "refused ", 8) == 0 && !r->is_refused)
         (void)snprintf(r->refused, sizeof r->refused, "%s", r->line + 8), r->is_refused = true;
+    else if (strncmp(r->line, "note ", 5) == 0 && !r->is_ok)
+        (void)snprintf(r->note, sizeof r->note, "%s", r->line + 5);
     else if (strcmp(r->line, "ok") == 0)
         r->is_ok = true;
     else if (strcmp(r->line, "done") == 0)
@@ -189,6 +192,7 @@ static void judge(const report *r, bool gone, int status, uint32_t limit_ms, ver
         (void)snprintf(out->text, sizeof out->text, "its process ended with exit code %d", WEXITSTATUS(status));
     } else {
         out->kind = r->is_ok ? VERDICT_OK : VERDICT_CRASHED;
+        (void)snprintf(out->text, sizeof out->text, "%s", r->is_ok ? r->note : "");
     }
 }
 

@@ -20,7 +20,7 @@ enum { VERDICT_TEXT = 400, VERDICT_KEY = PATH_MAX + 512, VERDICT_FILE = VERDICT_
 
 typedef struct verdict {
     verdict_kind kind;
-    char text[VERDICT_TEXT]; /* what happened, one line; "" for OK */
+    char text[VERDICT_TEXT]; /* what happened, one line; for OK what it did not leave alone, or "" */
 } verdict;
 
 /* The text that stands for a file and a host: the head of the verdict's file. */

@@ -1,5 +1,6 @@
 /* inlay-probe PLUGIN: the process in which a plugin is tried before a host loads it. See plugin/probe.h for what it
  * says and to whom; people have no use for it. */
+#include "manners/manners.h"
 #include "plugin/crash.h"
 #include "plugin/note.h"
 #include "plugin/probe.h"
@@ -8,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -51,6 +53,43 @@ static void say_scene(const crash_scene *s)
     say("at", text);
 }
 
+/* What is printed goes to a file that nobody keeps, so that it can be seen that something was. */
+static void catch_prints(void)
+{
+    int fd = memfd_create("prints", MFD_CLOEXEC);
+
+    if (fd < 0)
+        return; /* what is printed goes unseen */
+    (void)dup2(fd, STDOUT_FILENO);
+    (void)dup2(fd, STDERR_FILENO);
+    (void)close(fd);
+}
+
+static void add(char *text, size_t bytes, const char *more)
+{
+    size_t used = strlen(text);
+
+    (void)snprintf(text + used, bytes - used, "%s%s", used > 0 && more[0] != '\0' ? ", " : "", more);
+}
+
+/* Says what the plugin has changed that it should leave alone, now that all of it has been tried. */
+static void say_manners(const manners *before, int threads, uint32_t float_changes)
+{
+    char text[VERDICT_TEXT], all[VERDICT_TEXT] = "", some[64];
+    int more = threads < 0 ? 0 : manners_threads() - threads;
+
+    if (float_changes > 0)
+        add(all, sizeof all, "rounding, flushing of tiny floats or traps were changed");
+    if (more > 0) {
+        (void)snprintf(some, sizeof some, "%d thread%s left behind", more, more == 1 ? " is" : "s are");
+        add(all, sizeof all, some);
+    }
+    (void)manners_compare(before, text, sizeof text);
+    add(all, sizeof all, text);
+    if (all[0] != '\0')
+        say("note", all);
+}
+
 /* Nothing outlives this process, and it leaves nothing behind. */
 static void keep_small(void)
 {
@@ -68,13 +107,18 @@ int main(int argc, char **argv)
     inlay_diag diag = INLAY_DIAG_INIT;
     plugin_module *m = NULL;
     inlay_status status;
+    manners before;
+    int threads;
 
     if (argc != 2 || fcntl(PROBE_FD, F_GETFL) < 0) {
         (void)fprintf(stderr, "inlay-probe is started by inlay, to try a plugin\n");
         return 2;
     }
     keep_small();
+    catch_prints();
     crash_on_enter = say_scene;
+    before = manners_look();
+    threads = manners_threads();
     a.fd = open(argv[1], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (a.fd < 0 || fstat(a.fd, &a.st) != 0 || strlen(argv[1]) >= sizeof a.path)
         status = inlay_fail(&diag, INLAY_IO_ERROR, "the helper cannot open it");
@@ -85,7 +129,7 @@ int main(int argc, char **argv)
         status = module_load(argv[1], &a, &m, &diag);
     }
     if (status == INLAY_OK) {
-        trial_run(m);
+        say_manners(&before, threads, trial_run(m));
         say("ok", "");
         module_unload(m);
     } else {

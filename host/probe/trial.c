@@ -195,7 +195,8 @@ static void run_example(trial *t, const inlay_operator *op, const inlay_op_examp
 
 /* ------------------------------------------------------------------ providers */
 
-static void try_provider(const plugin_module *m, const plugin_provider *p)
+/* Returns how often a call left rounding and the like changed. */
+static uint32_t try_provider(const plugin_module *m, const plugin_provider *p)
 {
     inlay_option_value *values = calloc((size_t)p->table.option_count + 1, sizeof *values);
     const inlay_create_args args = { .struct_size = sizeof args, .options = values,
@@ -205,6 +206,7 @@ static void try_provider(const plugin_module *m, const plugin_provider *p)
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OUT_OF_MEMORY;
     void *state = NULL;
+    uint32_t float_changes = 0;
     guard wrapped;
 
     if (values != NULL)
@@ -230,12 +232,17 @@ static void try_provider(const plugin_module *m, const plugin_provider *p)
             wrapped.table.quiesce(&wrapped);
         wrapped.table.destroy(&wrapped);
         arena_deinit(&t.a);
+        float_changes = wrapped.float_changes;
     }
     free(values);
+    return float_changes;
 }
 
-void trial_run(const plugin_module *m)
+uint32_t trial_run(const plugin_module *m)
 {
+    uint32_t float_changes = 0;
+
     for (uint32_t i = 0; i < m->file.provider_count; i++)
-        try_provider(m, &m->providers[i]);
+        float_changes += try_provider(m, &m->providers[i]);
+    return float_changes;
 }

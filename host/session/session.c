@@ -337,6 +337,12 @@ static inlay_session *session_begin(const inlay_options *options)
     }
     s->env.max_threads = threads == 0 || threads > budget ? budget : threads;
     s->env.max_run_bytes = run_limit(options);
+    s->memory = run_memory_create(options != NULL ? &options->allocator : NULL,
+                                  (uint64_t)options_int(options, OPTION_memory_budget));
+    if (s->memory == NULL) {
+        free(s);
+        return NULL;
+    }
     s->env.rules = &s->rules;
     s->env.packs = (packs_place){ .max_bytes = cache_limit(options), .log = log_line,
                                   .log_ctx = s };
@@ -437,6 +443,7 @@ void inlay_session_destroy(inlay_session *s)
     for (uint32_t i = 0; i < s->env.provider_count; i++)
         provider_close(s->open[i]);
     plugin_set_destroy(s->plugins);
+    run_memory_unref(s->memory);
     arena_deinit(&s->a);
     free(s);
 }

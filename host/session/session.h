@@ -32,6 +32,7 @@ struct inlay_session {
     part_rules rules;
     cost_sizes sizes;        /* env.sizes */
     cost_book *book;         /* env.costs; may be NULL */
+    run_memory *memory;      /* of runs */
     const char *cache_dir;   /* option cache_dir, for what is measured later */
     program *main;
     arena a;

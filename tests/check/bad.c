@@ -4,6 +4,7 @@
 #include "inlay/kit.h"
 #include <fcntl.h>
 #include <fenv.h>
+#include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -12,6 +13,13 @@
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#else
+#define _mm_getcsr() 0u
+#define _mm_setcsr(bits) ((void)(bits))
+#endif
 
 #define UNUSED __attribute__((unused))
 
@@ -30,6 +38,17 @@ static UNUSED void sleep_ms(long ms)
     const struct timespec pause = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
 
     (void)nanosleep(&pause, NULL);
+}
+
+static UNUSED void *nothing(void *user)
+{
+    return user;
+}
+
+static UNUSED void *rest(void *user)
+{
+    sleep_ms(20000);
+    return user;
 }
 
 typedef struct race_loop {
@@ -128,6 +147,34 @@ static inlay_status run(const kit_call *call)
     (void)signal(SIGUSR1, SIG_IGN);
     (void)umask(0);
     (void)!chdir("/");
+#elif defined(BAD_mask)
+    sigset_t usr2;
+
+    relu(from, to, x->count);
+    (void)sigemptyset(&usr2);
+    (void)sigaddset(&usr2, SIGUSR2);
+    (void)pthread_sigmask(SIG_BLOCK, &usr2, NULL);
+#elif defined(BAD_locale)
+    relu(from, to, x->count);
+    (void)setlocale(LC_ALL, "C.UTF-8");
+#elif defined(BAD_flushes)
+    relu(from, to, x->count);
+    _mm_setcsr(_mm_getcsr() | 0x8040); /* tiny numbers are zero from now on */
+#elif defined(BAD_stderr)
+    relu(from, to, x->count);
+    (void)fprintf(stderr, "relu of %lld\n", (long long)x->count);
+#elif defined(BAD_thread_each)
+    pthread_t helper;
+
+    relu(from, to, x->count);
+    if (pthread_create(&helper, NULL, nothing, NULL) == 0)
+        (void)pthread_join(helper, NULL);
+#elif defined(BAD_thread_left)
+    pthread_t helper;
+
+    relu(from, to, x->count);
+    if (pthread_create(&helper, NULL, rest, NULL) == 0)
+        (void)pthread_detach(helper);
 #elif defined(BAD_prints)
     relu(from, to, x->count);
     (void)printf("relu of %lld\n", (long long)x->count);
@@ -151,6 +198,14 @@ static inlay_status run(const kit_call *call)
     relu(from, to, x->count);
     for (int64_t i = 60000; i < x->count; i++) /* an index of 16 bits, say */
         to[i] = 0;
+#elif defined(BAD_own)
+    const float *factors = call->in[1].data;
+    int64_t columns = call->in[1].count;
+
+    for (int64_t i = 0; i < x->count; i++)
+        to[i] = from[i] * factors[i % columns];
+    if (columns == 10) /* as an example at three times its size, and one */
+        to[x->count] = 0;
 #elif defined(BAD_heap)
     float *copy = malloc((size_t)x->count * sizeof *copy + 1);
 
@@ -201,8 +256,40 @@ static UNUSED inlay_status shape(const void *state, kit_plan *plan, inlay_diag *
     return INLAY_OK;
 }
 
+#if defined(BAD_own)
+/* An operator of its own, whose inputs have to fit together, with an attribute that there must be. */
+static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_value_info *x = in->inputs[0], *w = in->inputs[1];
+
+    (void)ctx;
+    if (x->rank != 2 || w->rank != 1 || x->dims[1].kind != INLAY_DIM_FIXED || x->dims[1].value != w->dims[0].value)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "Scale: W has to have a factor for each column");
+    return in->set_output(in->ctx, 0, INLAY_UNDEFINED, 2, x->dims);
+}
+static const float ones[] = { 1, 1, 1, 1, 1, 1 };
+static const int64_t matrix[] = { 2, 3 };
+static const inlay_tensor_view example_inputs[] = { { ones, sizeof ones, matrix, 2, INLAY_FLOAT },
+                                                    { ones, 3 * sizeof ones[0], &matrix[1], 1, INLAY_FLOAT } };
+static const inlay_attr_info sure = { .name = { "sure", 4 }, .kind = INLAY_ATTR_INT, .i = 1 };
+static const inlay_op_example example = { .name = "ones", .attrs = &sure, .attr_count = 1, .attr_stride = sizeof sure,
+                                          .inputs = example_inputs, .input_count = 2, .outputs = example_inputs,
+                                          .output_count = 1 };
+static const inlay_operator operators[] = { { .struct_size = sizeof(inlay_operator), .domain = "com.bad",
+                                              .op_type = "Scale", .signature = "X:T, W:T -> Y:T; T=float; sure:i!",
+                                              .doc = "Multiplies columns.", .since_version = 1, .infer = infer,
+                                              .examples = &example, .example_count = 1,
+                                              .example_stride = sizeof example } };
+#endif
+
 static const kit_kernel kernels[] = { {
+#if defined(BAD_own)
+    .domain = "com.bad",
+    .op_type = "Scale",
+    .since_max = 1,
+#else
     .op_type = "Relu",
+#endif
     .in_types = { KIT_BIT(FLOAT) },
     .run = run,
 #if defined(BAD_alias)
@@ -250,6 +337,10 @@ static const kit_plugin self = {
     .name = "bad",
     .version = "1.0",
     .provider = &provider,
+#if defined(BAD_own)
+    .operators = operators,
+    .operator_count = KIT_COUNT(operators),
+#endif
 #if defined(BAD_unload) || defined(BAD_pinned)
     .flags = INLAY_PLUGIN_DLCLOSE,
 #endif
@@ -266,8 +357,63 @@ static UNUSED inlay_status no_refusal(void *ctx, const inlay_refusal *refusal)
     return INLAY_OK;
 }
 
-/* Says no without a word. */
 static const inlay_assess_sink *outer_sink;
+
+/* Lets its offers be merged; the kit compiles several nodes, too. */
+static UNUSED inlay_status offer_merging(void *ctx, const inlay_offer *offer)
+{
+    inlay_offer merging = *offer;
+
+    merging.flags |= INLAY_OFFER_MERGE;
+#if defined(BAD_connected)
+    merging.flags |= INLAY_OFFER_CONNECTED;
+#endif
+    return outer_sink->offer(ctx, &merging);
+}
+
+/* Does a node of the region read what another one makes? */
+static UNUSED bool hangs_together(const inlay_compile_request *request)
+{
+    uint32_t linked = 1;
+
+    for (uint32_t i = 1; i < request->node_count; i++) {
+        const inlay_node_info *n = inlay_graph_node(request->graph, request->nodes[i]);
+        bool found = false;
+
+        for (uint32_t k = 0; k < n->input_count; k++) {
+            const inlay_value_info *v = inlay_graph_value(request->graph, n->inputs[k]);
+
+            for (uint32_t m = 0; v != NULL && m < request->node_count; m++)
+                found |= v->producer == request->nodes[m];
+        }
+        linked += found;
+    }
+    return linked == request->node_count;
+}
+
+static const inlay_graph *seen; /* what must not be kept */
+static UNUSED inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
+                                   inlay_diag *diag)
+{
+#if defined(BAD_split) || defined(BAD_connected)
+    if (!hangs_together(request))
+        return inlay_fail(diag, INLAY_INTERNAL, "the nodes do not hang together");
+#elif defined(BAD_swapped)
+    /* It takes the outputs for those of the nodes in turn, the last first. */
+    inlay_compile_request mine = *request;
+    uint32_t outputs[64];
+
+    for (uint32_t i = 0; i < request->output_count && i < 64; i++)
+        outputs[i] = request->outputs[request->output_count - 1 - i];
+    mine.outputs = outputs;
+    if (request->output_count <= 64)
+        return good.compile(state, &mine, out_compiled, diag);
+#endif
+    seen = request->graph;
+    return good.compile(state, request, out_compiled, diag);
+}
+
+/* Says no without a word. */
 static UNUSED inlay_status refuse_mutely(void *ctx, const inlay_refusal *refusal)
 {
     inlay_refusal mute = *refusal;
@@ -290,6 +436,22 @@ static UNUSED inlay_status assess(void *state, const inlay_graph *graph, const u
     outer_sink = sink;
     mute.refuse = refuse_mutely;
     return good.assess(state, graph, candidates, &mute, diag);
+#elif defined(BAD_split) || defined(BAD_connected) || defined(BAD_swapped)
+    inlay_assess_sink merging = *sink;
+
+    outer_sink = sink;
+    merging.offer = offer_merging;
+    return good.assess(state, graph, candidates, &merging, diag);
+#elif defined(BAD_both)
+    /* Whatever it offers, it refuses, too. */
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const inlay_refusal doubt = { .struct_size = sizeof doubt, .node = i, .code = INLAY_REFUSE_DEVICE,
+                                      .text = "perhaps not" };
+
+        if (candidates[i])
+            (void)sink->refuse(sink->ctx, &doubt);
+    }
+    return good.assess(state, graph, candidates, sink, diag);
 #elif defined(BAD_greedy)
     static const uint32_t first = 0;
     const inlay_offer offer = { .struct_size = sizeof offer, .nodes = &first, .node_count = 1 };
@@ -344,10 +506,13 @@ static UNUSED inlay_status specialize(void *state, inlay_compiled *compiled, inl
     return status;
 }
 
-static UNUSED void *idle(void *user)
+/* Looks at the graph of compile, long after. */
+static UNUSED inlay_status execute(void *state, inlay_compiled *compiled, inlay_instance *instance,
+                                   const inlay_exec_args *args)
 {
-    sleep_ms(20000);
-    return user;
+    if (seen->node_count == 0)
+        return INLAY_INTERNAL;
+    return good.execute(state, compiled, instance, args);
 }
 
 #if defined(BAD_note)
@@ -360,8 +525,14 @@ INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_
 
     good = exports.provider;
 #if defined(BAD_silent) || defined(BAD_mute) || defined(BAD_greedy) || defined(BAD_writes) || defined(BAD_stride) ||   \
-    defined(BAD_fickle) || defined(BAD_hang_assess)
+    defined(BAD_fickle) || defined(BAD_hang_assess) || defined(BAD_both)
     exports.provider.assess = assess;
+#elif defined(BAD_split) || defined(BAD_connected) || defined(BAD_swapped)
+    exports.provider.assess = assess;
+    exports.provider.compile = compile;
+#elif defined(BAD_keeps)
+    exports.provider.compile = compile;
+    exports.provider.execute = execute;
 #elif defined(BAD_cost) || defined(BAD_cost_nan)
     exports.provider.cost = cost;
 #elif defined(BAD_workspace)
@@ -374,7 +545,7 @@ INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_
 #elif defined(BAD_thread)
     pthread_t thread;
 
-    if (pthread_create(&thread, NULL, idle, NULL) == 0)
+    if (pthread_create(&thread, NULL, rest, NULL) == 0)
         (void)pthread_detach(thread);
 #elif defined(BAD_refuses)
     return inlay_fail(diag, INLAY_UNSUPPORTED, "not on this machine");

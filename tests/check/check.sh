@@ -66,6 +66,16 @@ finds exports 'file exports: 1 more: bad_helper' --group file
 finds rounding 'manners Relu-14: rounding, flushing' --group results
 finds handler 'manners Relu-14: .*working directory.*umask.*handler of signal 10' --group results
 finds prints 'manners Relu-14: something was printed' --group results
+finds flushes 'manners Relu-14: rounding, flushing' --group results
+finds mask 'manners Relu-14: signal 12 was blocked' --group results
+finds locale 'manners Relu-14: the locale was changed' --group results
+finds stderr 'manners Relu-14: something was printed' --group results
+finds thread_left 'manners Relu-14: 1 more after execute' --group results
+finds keeps 'results Relu-14 .*in execute: it touched memory of the graph that compile was shown, after compile' \
+    --group results
+finds split "regions bad: .*compile returned 'internal error': the nodes do not hang together" --group regions
+finds swapped 'regions bad: .*(output [0-9]+: |behind the end of an output)' --group regions
+finds own 'results Scale-1 float\[[0-9]+,10\] float\[10\].*it wrote outside output 0' --group results --op Scale
 finds forks 'manners Relu-14.*: it forked in execute' --group results
 finds closes 'results Relu-14.*: it closed descriptor 4.* in execute' --group results
 finds race 'results Relu-14 .*with (2|4|16) threads: ' --group results
@@ -75,6 +85,8 @@ finds device_hasty 'results Relu-14 .*while its inputs are still being copied' -
 finds device_deaf "results Relu-14 .*behind a fence that failed with 'cancelled': 'ok'" --group results
 finds device_offset 'results Relu-14 .*: element' --group results
 finds device_wide 'results Add-14 .*it wrote outside output 0 in device memory' --group results --op Add
+
+finds device_gone "loss chip: 'device lost'" --group results --option lose_after=40
 
 # once NAME PATTERN: a plugin with which nothing can be checked: one FAIL, and a stop.
 once() {
@@ -92,6 +104,18 @@ checks=$((checks + 1))
 "$inlay" plugin-check "$dir/heap.so" --quick --group results --op Relu >"$work/out" || complain 'heap: it failed'
 grep -qE '^WARN  heap Relu-14: .* calls a run, one at 0x' "$work/out" ||
     complain 'heap: no warning' "$(cat "$work/out")"
+
+warns() { # NAME PATTERN GROUP: nothing fails, and a warning is like PATTERN
+    checks=$((checks + 1))
+    "$inlay" plugin-check "$dir/$1.so" --quick --group "$3" --op Relu >"$work/out" || complain "$1: it failed"
+    grep -qE -- "^WARN  $2" "$work/out" || complain "$1: no warning like '$2'" "$(cat "$work/out")"
+}
+warns thread_each 'manners Relu-14: 1 started in one execute' results
+warns both 'offers bad: [0-9]+ nodes are both offered and refused, such as Relu' offers
+checks=$((checks + 1))
+"$inlay" plugin-check "$dir/connected.so" --quick --group regions --op Relu >"$work/out" &&
+    grep -qE '^PASS  regions bad: [0-9]+ regions of [0-9]+ kinds of node, 0 of them not connected' "$work/out" ||
+    complain 'connected: it gets others than it asks for' "$(cat "$work/out")"
 
 passes() { # NAME PATTERN: nothing fails, and a line is like PATTERN
     checks=$((checks + 1))

@@ -182,8 +182,8 @@ printf 'no_pass: [gelu, swich]\n' >"$work/pass.yaml"
 expect 3 "^$work/pass.yaml:1: there is no optimiser pass 'swich'; did you mean 'swish'\\?$" config check "$work/pass.yaml"
 expect 3 "^$work/none.yaml: no such file$" config check "$work/none.yaml"
 json 3 '.ok == false and .files[0].ok == false and (.files[0].mistakes | length) == 2' config check "$work/bad.yaml" --json
-expect 3 "^inlay run: $work/bad.yaml:2: unknown key" run "$add" --config "$work/bad.yaml"
-json 3 '.error.text | contains("unknown key")' run "$add" --config "$work/bad.yaml" --json
+expect 2 "^inlay run: $work/bad.yaml:2: unknown key" run "$add" --config "$work/bad.yaml"
+json 2 '.error.text | contains("unknown key")' run "$add" --config "$work/bad.yaml" --json
 chmod o+w "$user"
 refuses 3 'anybody may write to it' run "$add"
 rm "$user"

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Every verb that asks a provider, with every status a provider can return, from each of its calls, written in each way:
-# the verb fails, its exit code is the one that belongs to the code in its JSON, and that code is never "ok".
+# Every verb that asks a provider, with every status a provider can return, from each of its calls, written in each way;
+# and every verb with files that are missing, broken, folders or not to be written: the verb fails, its exit code is the
+# one that belongs to the code in its JSON, and that code is never "ok".
 #   statuses.sh INLAY DATA DIR     the executable; ONNX's test data; the folder with faulty.so
 set -u
 inlay=$1 node=$2/node dir=$3
@@ -48,11 +49,12 @@ try() {
 }
 
 relu=$node/test_relu/model.onnx
-for verb in run bench profile tune test; do
+for verb in run bench profile tune bisect test; do
     model=$relu
     [ $verb = test ] && model=$node/test_relu
     flags=()
     [ $verb = bench ] && flags=(--runs 1 --warmup 0)
+    [ $verb = bisect ] && flags=(--against level=0)
     for call in create assess compile specialize execute; do
         # Measuring goes on without what cannot be measured.
         [ $verb = tune ] && [ $call != create ] && [ $call != assess ] && continue
@@ -72,6 +74,78 @@ for verb in explain partition; do
         try $verb $call 13 endless "$relu"
     done
 done
+# What these ask of a provider later, they do without where it fails.
+for status in 1 2 3 4 5 6 7 8 9 10 11 12 13 99 -1; do
+    try optimize create $status text "$relu"
+    try calibrate create $status text --quick --threads 1
+done
+try optimize create 13 endless "$relu"
+
+# Verbs and files. fails VERB ARGUMENT...: it does, and both codes agree; a usage error may have no JSON.
+fails() {
+    local code got want
+    checks=$((checks + 1))
+    timeout 60 "$inlay" "$@" --json >"$work/out" 2>"$work/err" </dev/null
+    got=$?
+    code=$(jq -r '.error.code // ""' "$work/out" 2>/dev/null)
+    if [ -n "$code" ]; then
+        want=$(exit_code "$code")
+    elif [ $got -eq 2 ] && [ ! -s "$work/out" ]; then
+        want=2 # wrong use
+    elif [ "$1" = plugin-check ] || { [ "$1" = config ] && [ "$2" = check ]; }; then
+        want='1 or 3, with a report'
+        jq -e '.failed >= 1 or ([.. | .ok? | select(. == false)] | length >= 1)' "$work/out" >/dev/null 2>&1 &&
+            { [ $got -eq 1 ] || [ $got -eq 3 ]; } && want=$got
+    else
+        want='2, without JSON'
+    fi
+    if [ "$got" != "$want" ] || { [ ! -s "$work/err" ] && [ ! -s "$work/out" ]; }; then
+        wrong=$((wrong + 1))
+        echo "WRONG: inlay $*: exit code $got, code '$code', expected exit code $want"
+        head -c 300 "$work/err"
+    fi
+}
+printf 'junk' >"$work/junk.onnx"
+head -c 60 "$relu" >"$work/cut.onnx"
+printf 'levle: 2\n' >"$work/wrong.yaml"
+for verb in run test bench inspect check optimize extract tune bisect profile explain partition plugin-check; do
+    flags=()
+    [ $verb = extract ] && flags=(-o "$work/part.onnx" --split 2)
+    [ $verb = bisect ] && flags=(--against level=0)
+    for file in "$work/missing.onnx" "$work/junk.onnx" "$work/cut.onnx" "$work" /proc/self/mem; do
+        fails $verb "$file" "${flags[@]}"
+    done
+    fails $verb
+    fails $verb "$relu" --no-such-flag
+    [ $verb = inspect ] || [ $verb = plugin-check ] || fails $verb "$relu" --level many
+done
+for verb in run bench optimize tune bisect profile explain partition; do
+    flags=()
+    [ $verb = bisect ] && flags=(--against level=0)
+    fails $verb "$relu" --providers nobody "${flags[@]}"
+    fails $verb "$relu" --plugin-dirs "$work/none" --providers reference "${flags[@]}"
+    fails $verb "$relu" --no-pass none "${flags[@]}"
+    [ $verb = optimize ] || fails $verb "$relu" --pin nodes=nobody "${flags[@]}"
+done
+fails optimize "$relu" -o "$work/none/out.onnx"
+fails extract "$relu" -o "$work/none/out.onnx" --outputs y
+fails extract "$relu" -o "$work/out.onnx" --outputs nothing
+fails partition "$relu" --save "$work/none/plan.json"
+fails explain "$relu" --plan "$work/none/plan.json"
+fails run "$relu" --input x="$work/none.npy"
+fails run "$relu" --plan "$work/junk.onnx"
+fails config no_such_option
+fails config --no-such-flag
+fails config check "$work/wrong.yaml"
+fails config check "$work/missing.yaml"
+fails run "$relu" --config "$work/wrong.yaml"
+fails cache argument
+fails cache --no-such-flag
+fails providers argument
+fails providers --retry nobody
+fails calibrate argument
+fails calibrate --providers nobody
+fails no-such-verb
 
 # The names of provider and plugin, the sentence, the node: one line.
 names() {

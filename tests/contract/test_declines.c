@@ -105,6 +105,46 @@ static void random_graphs(void **state)
     (void)unsetenv("FAULTY_DECLINES");
 }
 
+typedef struct page {
+    char text[1 << 16];
+    size_t count;
+} page;
+
+static void keep(void *user, const char *text, size_t bytes)
+{
+    page *p = user;
+
+    assert_true(p->count + bytes < sizeof p->text);
+    memcpy(p->text + p->count, text, bytes);
+    p->count += bytes;
+    p->text[p->count] = '\0';
+}
+
+/* What was declined in runs stands in the explanation, with the shapes. */
+static void explained(void **state)
+{
+    static const char *const formats[] = { "text", "json" };
+    rig r;
+
+    (void)state;
+    assert_int_equal(setenv("FAULTY_DECLINES", "specialize", 1), 0);
+    r = open_graph(3, "faulty,reference");
+    for (int after = 0; after < 2; after++) {
+        for (int i = 0; i < 2; i++) {
+            page *p = calloc(1, sizeof *p);
+
+            assert_non_null(p);
+            assert_int_equal(inlay_session_explain(r.session, formats[i], keep, p, NULL), INLAY_OK);
+            assert_true((strstr(p->text, "3 rows are an odd number") != NULL) == after);
+            assert_true((strstr(p->text, "[3,3]") != NULL) == after);
+            free(p);
+        }
+        run_at(&r, 3);
+    }
+    rig_close(&r);
+    (void)unsetenv("FAULTY_DECLINES");
+}
+
 /* Nobody else runs it: the sentence of who declined is the error's. */
 static void nobody_else(void **unused)
 {
@@ -144,6 +184,7 @@ int main(void)
         cmocka_unit_test_prestate(random_graphs, compile_word),
         cmocka_unit_test_prestate(random_graphs, specialize_word),
         cmocka_unit_test_prestate(random_graphs, both_word),
+        cmocka_unit_test(explained),
         cmocka_unit_test(nobody_else),
     };
 

@@ -148,7 +148,7 @@ static inline uint32_t rig_dims(const char *text, int64_t dims[INLAY_MAX_RANK])
 }
 static inline inlay_value *rig_tensor(inlay_dtype dtype, const char *shape, const void *data)
 {
-    int64_t dims[INLAY_MAX_RANK];
+    int64_t dims[INLAY_MAX_RANK] = { 0 };
     uint32_t rank = rig_dims(shape, dims);
     inlay_value *v = NULL;
 

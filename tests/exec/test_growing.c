@@ -210,7 +210,7 @@ static void memory_is_given_back(void **state)
 
     (void)state;
     assert_true(try_open(&scripts[0], "reference", &r));
-    assert_int_equal(run_shared_init(&shared, 1, UINT64_C(1) << 30), INLAY_OK);
+    assert_int_equal(run_shared_init(&shared, 1, UINT64_C(1) << 30, NULL), INLAY_OK);
     assert_int_equal(runner_create(r.session->main, &shared, &run, NULL), INLAY_OK);
     run_rows(run, 20000);
     assert_true(run->slab_bytes > 4 * small);

@@ -60,6 +60,44 @@ static void evil_plugins_are_told_apart(void **state)
     }
 }
 
+static void hear(void *user, uint32_t level, const char *text)
+{
+    char *heard = user;
+    size_t used = strlen(heard);
+
+    if (level == INLAY_LOG_WARNING)
+        (void)snprintf(heard + used, 2048 - used, "%s\n", text);
+}
+
+/* It runs, and the log says each time what it does not leave alone. */
+static void rude_plugins_are_told_of(void **state)
+{
+    static const char *const words[] = { "does not leave alone what it should", "rounding, flushing",
+                                         "1 thread is left", "working directory was changed", "the locale was", "the umask was",
+                                         "handler of signal 10", "something was printed" };
+    folder f;
+
+    (void)state;
+    folder_make(&f);
+    folder_add(&f, "rude", "rude");
+    folder_add(&f, "good", "good");
+    for (int again = 0; again < 2; again++) { /* the second time from memory */
+        static char heard[2048];
+        plugin_set *set;
+
+        heard[0] = '\0';
+        set = folder_search_with(&f, (plugin_search){ .probe_ms = 3000, .log = hear, .log_user = heard });
+        expect_file(plugin_set_file(set, 0), PLUGIN_LOADED, NULL);
+        expect_file(plugin_set_file(set, 1), PLUGIN_LOADED, NULL);
+        for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+            if (strstr(heard, words[i]) == NULL)
+                fail_msg("no '%s' in: %s", words[i], heard);
+        assert_null(strstr(heard, "good.so"));
+        plugin_set_destroy(set);
+    }
+    folder_remove(&f);
+}
+
 static void quarantine_ends_with_a_change_or_on_request(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -323,6 +361,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(evil_plugins_are_told_apart),
+        cmocka_unit_test(rude_plugins_are_told_of),
         cmocka_unit_test(quarantine_ends_with_a_change_or_on_request),
         cmocka_unit_test(without_probe_marks_still_count),
         cmocka_unit_test(truncated_anywhere),

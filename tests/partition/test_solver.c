@@ -38,7 +38,7 @@ static void trial_init(trial *t, const world *w)
     t->candidates = arena_alloc(&t->a, w->node_count + 1);
     t->choice = arena_array(&t->a, w->node_count + 1, sizeof *t->choice);
     memset(t->candidates, 1, w->node_count);
-    assert_int_equal(part_apply_rules(&w->request, p, t->candidates, &t->a, t->usable, &diag), INLAY_OK);
+    assert_int_equal(part_apply_rules(&w->request, p, &t->a, t->usable, &diag), INLAY_OK);
     assert_true(problem_init(&t->x, &w->request, p, t->candidates, t->usable, &t->a));
     memset(t->choice, 0xff, w->node_count * sizeof *t->choice);
     t->least = arena_array(&t->a, w->node_count + 1, sizeof *t->least);

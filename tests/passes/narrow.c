@@ -1,5 +1,6 @@
 /* The reference provider under another name and with fewer operators: those that the environment variable NARROW_OPS
- * lists, with spaces around each. NARROW_NS, where it is set, is what it says that each node takes. */
+ * lists, with spaces around each. NARROW_NS, where it is set, is what it says that each node takes; what NARROW_LATE
+ * lists is offered, and declined by compile. */
 #include "inlay/plugin.h"
 #include "inlay/note.h"
 #include <dlfcn.h>
@@ -11,9 +12,9 @@
 static inlay_provider good, narrow;
 static inlay_plugin self;
 
-static bool is_listed(const inlay_node_info *n)
+static bool is_listed(const inlay_node_info *n, const char *variable)
 {
-    const char *ops = getenv("NARROW_OPS");
+    const char *ops = getenv(variable);
     char word[96];
 
     (void)snprintf(word, sizeof word, " %s ", n->op_type.data);
@@ -32,7 +33,7 @@ static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t 
         const inlay_refusal refusal = { .struct_size = sizeof refusal, .node = i, .code = INLAY_REFUSE_OPERATOR,
                                         .text = "the operator is not listed" };
 
-        left[i] = candidates[i] != 0 && is_listed(inlay_graph_node(graph, i));
+        left[i] = candidates[i] != 0 && is_listed(inlay_graph_node(graph, i), "NARROW_OPS");
         if (candidates[i] != 0 && !left[i])
             status = sink->refuse(sink->ctx, &refusal);
     }
@@ -54,6 +55,16 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
     return status;
 }
 
+static inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
+                            inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < request->node_count; i++)
+        if (is_listed(inlay_graph_node(request->graph, request->nodes[i]), "NARROW_LATE"))
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "the compiler has no %s after all",
+                              inlay_graph_node(request->graph, request->nodes[i])->op_type.data);
+    return good.compile(state, request, out_compiled, diag);
+}
+
 INLAY_PLUGIN_NOTE("narrow_plugin", "narrow", "")
 INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
 {
@@ -72,6 +83,7 @@ INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_
     narrow.name = "narrow";
     narrow.assess = assess;
     narrow.cost = cost;
+    narrow.compile = compile;
     self = *reference;
     self.name = "narrow_plugin";
     self.providers = &narrow;

@@ -71,6 +71,66 @@ static void by_cost(void **state)
     expect_ops(swish, "narrow,reference", " Sigmoid Mul Swish ", "1", "Swish");
 }
 
+/* It offers the fused form, and its compile says no: what that replaced is tried before anything fails. */
+static void declined_late(void **state)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    rig r;
+
+    (void)state;
+    assert_int_equal(setenv("NARROW_LATE", " Swish Gemm LayerNormalization ", 1), 0);
+    expect_ops(swish, "narrow", " Swish Sigmoid Mul ", NULL, "Sigmoid Mul");
+    expect_ops(gemm, "narrow", " Gemm MatMul Add ", NULL, "MatMul Add");
+    expect_ops(norm, "narrow", " LayerNormalization ReduceMean Sub Pow Add Sqrt Div Mul ", NULL,
+               "ReduceMean Sub Mul ReduceMean Add Sqrt Div Mul Add");
+    expect_ops(swish, "narrow,reference", " Swish Sigmoid Mul ", "1", "Swish"); /* the runner-up has it */
+    expect_ops("c : 1\nx : 4,4\nh = [1] 0.5\nk = Greater(c, h)\na = Sigmoid(x)\nb = Mul(x, a)\n"
+               "i = If(k) then:Neg(b) else:Add(b,x)\nd = Sigmoid(i)\ny = Mul(d, i)\n-> y",
+               "narrow", " Swish Sigmoid Mul Greater Neg Add ", NULL, "Greater Sigmoid Mul If Sigmoid Mul");
+    assert_int_equal(setenv("NARROW_LATE", " Swish Sigmoid ", 1), 0);
+    r = open_on(swish, "narrow", " Swish Sigmoid Mul ", NULL, &diag);
+    assert_null(r.session);
+    assert_int_equal(diag.code, INLAY_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "the compiler has no Sigmoid after all"));
+    wire_deinit(&r.model);
+    (void)unsetenv("NARROW_LATE");
+}
+
+/* At every level of the optimiser: with what the file has, and with what passes make of it. */
+static void every_level(void **state)
+{
+    static const char *const rows[][3] = {
+        { swish, " Sigmoid Mul ", " Swish Sigmoid Mul " },
+        { gemm, " MatMul Add ", " Gemm MatMul Add " },
+        { norm, " ReduceMean Sub Pow Add Sqrt Div Mul ",
+          " LayerNormalization ReduceMean Sub Pow Add Sqrt Div Mul " },
+    };
+
+    (void)state;
+    for (int i = 0; i < 3 * 2 * 5; i++) {
+        static const char *const levels[] = { "0", "1", "2", "3", "99" };
+        const char *options[] = { "plugin_dirs", NARROW_DIR, "probe", "never", "cache_dir", "", "providers", "narrow",
+                                  "level", levels[i % 5], NULL };
+        const char *script = rows[i / 10][0];
+        inlay_diag diag = INLAY_DIAG_INIT;
+        char ops[512];
+        wire w = { 0 };
+        rig r;
+
+        assert_int_equal(setenv("NARROW_OPS", rows[i / 10][1 + i / 5 % 2], 1), 0);
+        script_model(&w, script, 17);
+        if (rig_try_open(&w, options, &r, &diag) != INLAY_OK)
+            fail_msg("%s at level %s with%s: %s", script, levels[i % 5], rows[i / 10][1 + i / 5 % 2], diag.text);
+        list_ops(r.session->model->main, ops, sizeof ops);
+        if (i / 5 % 2 == 1 && i % 5 >= 2 && strcmp(ops, "Swish") != 0 && strcmp(ops, "Gemm") != 0 &&
+            strncmp(ops, "LayerNormalization", 18) != 0)
+            fail_msg("%s at level %s: %s", script, levels[i % 5], ops);
+        script_feed(&r, 1);
+        rig_run(&r);
+        rig_close(&r);
+    }
+}
+
 /* Neither form: the sentence is about the node of the file. Where only what a pass made is left to speak of, it says
  * so. */
 static void refusals(void **state)
@@ -130,11 +190,12 @@ static void keep(void *user, const char *text, size_t bytes)
 /* A plan of nodes that came back is followed by a session that would not have undone anything. */
 static void saved_plans(void **state)
 {
+    char plan_path[] = "/tmp/inlay-settled-XXXXXX";
     const char *options[] = { "plugin_dirs", NARROW_DIR, "probe", "never", "cache_dir", "", "providers",
-                              "reference,narrow", "level", "99", "plan", "settled.json", NULL };
+                              "reference,narrow", "level", "99", "plan", plan_path, NULL };
     inlay_diag diag = INLAY_DIAG_INIT;
     rig r = open_on(gemm, "reference,narrow", " MatMul Add ", "1", &diag);
-    FILE *f = fopen("settled.json", "w");
+    FILE *f = fdopen(mkstemp(plan_path), "w");
     char ops[256];
     wire w = { 0 };
 
@@ -149,7 +210,7 @@ static void saved_plans(void **state)
     list_ops(r.session->model->main, ops, sizeof ops);
     assert_string_equal(ops, "MatMul Add");
     rig_close(&r);
-    assert_int_equal(remove("settled.json"), 0);
+    assert_int_equal(remove(plan_path), 0);
 }
 
 /* The manual lists what passes make: all of it, and nothing else. */
@@ -208,11 +269,12 @@ static void older_plugins(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(only_the_originals), cmocka_unit_test(the_fused_form),
-                                        cmocka_unit_test(by_cost), cmocka_unit_test(refusals),
-                                        cmocka_unit_test(rules), cmocka_unit_test(bodies),
-                                        cmocka_unit_test(saved_plans), cmocka_unit_test(the_manual),
-                                        cmocka_unit_test(older_plugins) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_the_originals), cmocka_unit_test(the_fused_form), cmocka_unit_test(by_cost),
+        cmocka_unit_test(declined_late),      cmocka_unit_test(every_level),    cmocka_unit_test(refusals),
+        cmocka_unit_test(rules),              cmocka_unit_test(bodies),         cmocka_unit_test(saved_plans),
+        cmocka_unit_test(the_manual),         cmocka_unit_test(older_plugins),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

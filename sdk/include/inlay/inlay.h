@@ -133,6 +133,23 @@ INLAY_API void inlay_options_set_log(inlay_options *options, inlay_log_fn log, v
 typedef int (*inlay_progress_fn)(void *user, double fraction, const char *what);
 INLAY_API void inlay_options_set_progress(inlay_options *options, inlay_progress_fn progress, void *user);
 
+/* Where the memory of runs comes from, instead of malloc: tensors that a run makes, the slab of intermediate values,
+ * and workspace of steps that are sized in the run. Weights, plans and small objects come from malloc, buffers of a
+ * device from its provider. Both functions are called by any thread, that of the last inlay_value_unref() among them,
+ * and must be there until all contexts and values are gone. */
+typedef struct inlay_allocator {
+    uint64_t struct_size;
+    void *user; /* first argument of both */
+    /* bytes at a multiple of alignment, a power of two from 64; need not be cleared. NULL: there is no memory. */
+    void *(*alloc)(void *user, uint64_t bytes, uint64_t alignment);
+    void (*free)(void *user, void *memory, uint64_t bytes); /* bytes as they were asked for */
+} inlay_allocator;
+#define INLAY_ALLOCATOR_INIT { sizeof(inlay_allocator), NULL, NULL, NULL }
+/* For sessions created with these options; copied. NULL: malloc again. How much may be in use at a time is option
+ * memory_budget. INLAY_INVALID_ARGUMENT: a function is missing. */
+INLAY_API inlay_status inlay_options_set_allocator(inlay_options *options, const inlay_allocator *allocator,
+                                                   inlay_diag *diag);
+
 /* ------------------------------------------------------------------ values */
 
 typedef struct inlay_value inlay_value;
@@ -265,6 +282,22 @@ typedef struct inlay_session_provider_info {
  * "providers", then the others. INLAY_NOT_FOUND past the last. */
 INLAY_API inlay_status inlay_session_provider(const inlay_session *session, uint32_t index,
                                               inlay_session_provider_info *out_info);
+
+/* Memory of the session's runs, as inlay_allocator describes it. */
+typedef struct inlay_memory_info {
+    uint64_t struct_size;
+    uint64_t used_bytes;   /* now: what contexts hold, and values that the caller keeps */
+    uint64_t peak_bytes;   /* the most so far */
+    uint64_t budget_bytes; /* option memory_budget; 0 = none */
+    uint64_t allocations;  /* calls of the allocator so far */
+} inlay_memory_info;
+/* Fills *out_info (set struct_size). Any thread, also during runs. */
+INLAY_API inlay_status inlay_session_memory(const inlay_session *session, inlay_memory_info *out_info);
+/* inlay_value_create() in memory of the session's allocator and budget, not cleared but for STRING. It may outlive the
+ * session. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_create(inlay_session *session, inlay_dtype dtype,
+                                                                  uint32_t rank, const int64_t *dims,
+                                                                  inlay_value **out_value, inlay_diag *diag);
 
 /* Who runs what, and why, as text ("text") or JSON ("json"), in pieces through write. */
 typedef void (*inlay_write_fn)(void *user, const char *text, size_t bytes);
@@ -501,8 +534,8 @@ typedef struct inlay_tune_result {
     double measured_ns;      /* the same assignment, by what is known now */
     double after_ns;         /* the best assignment, by what is known now */
     double seconds;
-    /* The model was run both ways, where the figures lead to another assignment; 0: it was not. The figures are kept when
-     * a run takes no longer by them. */
+    /* The model was run both ways, where the figures lead to another assignment or may lead to other kernels; 0: it was
+     * not. The figures are kept when a run takes no longer by them. */
     double run_before_ns;
     double run_after_ns;
     uint32_t dropped; /* 1: the figures are not kept, for no assignment by them was as fast as the one before */

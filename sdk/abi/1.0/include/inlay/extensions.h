@@ -143,6 +143,35 @@ typedef struct inlay_ext_weights {
     uint32_t reserved;
 } inlay_ext_weights;
 
+/* Of a provider (inlay_provider.extension): it runs control flow whole, bodies included, as an NPU does that compiles a
+ * loop. Nodes of the operators that it names become its candidates; each is offered alone or with INLAY_OFFER_MERGE,
+ * never in a group. Their bodies are in inlay_node_info.bodies, of every snapshot that assess, cost and compile get.
+ *
+ * The host runs such a node itself, with bodies that are assigned and compiled as graphs of their own, where nobody
+ * offers it, where rules keep the offers out, and where compile or specialize declines. Otherwise an offer is taken:
+ * what the host would need for it is not known before the bodies are compiled. Only nodes that read and make nothing
+ * but tensors are candidates. */
+#define INLAY_EXT_BODIES "inlay.bodies/1"
+enum { INLAY_BODIES_IF = 1u << 0, INLAY_BODIES_LOOP = 1u << 1, INLAY_BODIES_SCAN = 1u << 2 };
+typedef struct inlay_ext_bodies {
+    uint64_t struct_size;
+    uint32_t operators; /* INLAY_BODIES_*; other bits are ignored */
+    uint32_t reserved;
+} inlay_ext_bodies;
+
+/* A graph within a node: of If "then_branch" and "else_branch", of Loop and Scan "body". Borrowed as the snapshot is.
+ * What a body reads of the graph around it is explicit. inlay_compile_request.inputs holds such outer values, behind
+ * those that the node itself reads; one that is a constant is not among them, and its data is in the outer value. The
+ * constants of a body stay mapped until release_compiled. */
+typedef struct inlay_body {
+    inlay_str attr;
+    const inlay_graph *graph;      /* its inputs and outputs are the body's; its nodes may have bodies in turn */
+    const uint32_t *capture_outer; /* [capture_count] values of the graph around it that the body reads ... */
+    const uint32_t *capture_inner; /* ... and the values of the body that stand for them: no inputs, without producer */
+    uint32_t capture_count;
+    uint32_t reserved;
+} inlay_body;
+
 /* For providers that run several kernels in one region: who profiles a run wants to know what each of them takes.
  *
  *     if (steps != NULL && args->run != NULL && steps->wanted(host->ctx, args->run) != 0)

@@ -82,9 +82,9 @@ extern "C" {
 /* ------------------------------------------------------------------ the graph that a plugin sees
  *
  * A flat, read-only snapshot: nodes in topological order and values, both known by index. It holds no subgraphs: If,
- * Loop, Scan and function bodies are the host's, each body being a graph of its own. Attributes are complete: defaults
- * of the operator version have been filled in. Everything is borrowed for the call that receives it, save constant
- * data, see inlay_compile_request.constants.
+ * Loop and Scan are the host's, each body being a graph of its own, except for providers that ask for them
+ * (INLAY_EXT_BODIES in extensions.h). Attributes are complete: defaults of the operator version have been filled in.
+ * Everything is borrowed for the call that receives it, save constant data, see inlay_compile_request.constants.
  *
  * Operators that the file does not have. The optimiser writes some, at the newest version that it needs, whatever the
  * model imports (Swish-24 in a model of opset 17): inlay_node_info.since_version says which. A provider need not know
@@ -132,6 +132,7 @@ typedef struct inlay_attr_info {
     const inlay_tensor_view *tensor;
 } inlay_attr_info;
 
+struct inlay_body;
 /* A node. since_version is that of the operator's schema, not the model's opset: Add in opset 15 is Add-14. */
 typedef struct inlay_node_info {
     inlay_str name;    /* unique in the graph, never empty: the host names nameless nodes */
@@ -146,6 +147,9 @@ typedef struct inlay_node_info {
     const inlay_attr_info *attrs;
     uint32_t attr_count;
     uint32_t attr_stride; /* bytes from one attr to the next */
+    const struct inlay_body *bodies; /* [body_count] of If, Loop and Scan, see INLAY_EXT_BODIES in extensions.h */
+    uint32_t body_count;
+    uint32_t body_stride;
 } inlay_node_info;
 
 enum { INLAY_VALUE_TENSOR = 1, INLAY_VALUE_SEQUENCE = 2, INLAY_VALUE_OPTIONAL = 3, INLAY_VALUE_MAP = 4 };

@@ -1,6 +1,7 @@
-/* check/manners.h - what a plugin leaves alone (inlay/plugin.h): looked at before and after its calls. */
-#ifndef CHECK_MANNERS_H
-#define CHECK_MANNERS_H
+/* manners/manners.h - what a plugin leaves alone (inlay/plugin.h): looked at before and after its calls, by the probe
+ * and by plugin-check. Of the two executables; the library has none of it. */
+#ifndef MANNERS_MANNERS_H
+#define MANNERS_MANNERS_H
 #include "base/float_state.h"
 #include <signal.h>
 #include <stddef.h>
@@ -23,4 +24,6 @@ manners manners_look(void);
 /* Writes what differs, as "the locale was changed, the umask ..."; returns how many things, and sets back those that
  * later checks would suffer from. */
 unsigned manners_compare(const manners *before, char *text, size_t bytes);
+/* Threads of this process; -1: nobody says. */
+int manners_threads(void);
 #endif

@@ -1,0 +1,672 @@
+/* Regions of odd forms, for providers whose offers ask to be merged: unconnected parts, nodes of other shapes side by
+ * side, a value that is read twice, many outputs, foreign nodes between. What a region computes is compared with its
+ * nodes, run one by one on the same provider. */
+#include "check/agree.h"
+#include "check/generate.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { POOL = 256, CASES_EACH = 2, PARTS = 7, REGIONS = 400, QUICK_REGIONS = 60, OFFERS = 64, PICKS = 24 };
+
+/* A node that runs alone; what it makes. */
+typedef struct part {
+    op_case k; /* shares the arena of one in the pool */
+    bench_result made;
+    graph_node *n;
+    uint32_t from[CASE_INPUTS], of[CASE_INPUTS]; /* input i is output of[i] of part from[i]; INLAY_NONE = its own */
+    uint32_t twin[CASE_INPUTS], twin_of[CASE_INPUTS]; /* ... or the same value as input twin_of[i] of part twin[i] */
+    uint32_t index; /* of the node in the snapshot */
+    bool inside;
+} part;
+
+typedef struct offered {
+    uint64_t cookie;
+    uint32_t nodes[PARTS], node_count, flags;
+    inlay_placement placements[CASE_INPUTS + CASE_OUTPUTS];
+    uint32_t placement_count;
+    bool used;
+} offered;
+
+typedef struct regions {
+    check *c;
+    const world *w;
+    const loaded_provider *p;
+    op_case *pool; /* [count] */
+    uint32_t count, of_source;
+    uint64_t state;
+    part parts[PARTS];
+    uint32_t part_count;
+    offered offers[OFFERS];
+    uint32_t offer_count;
+    uint32_t tried, declined, unconnected, failed;
+} regions;
+
+static uint32_t roll(regions *r, uint32_t sides)
+{
+    return (uint32_t)(case_random(&r->state) % sides);
+}
+
+/* ------------------------------------------------------------------ nodes that run alone */
+
+static bool run_alone(regions *r, const op_case *k, bench_result *out, uint32_t *out_flags)
+{
+    const bench_how how = { 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    case_one one;
+    inlay_status status;
+    bench b;
+
+    memset(out, 0, sizeof *out);
+    if (case_graph(k, &r->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+        return false;
+    status = bench_open(r->c, r->p, &one, k, 1, &b, &diag);
+    if (status == INLAY_OK) {
+        *out_flags = b.answer.offer.flags;
+        status = bench_run(&b, &how, out, &diag);
+        bench_close(&b);
+        if (status != INLAY_OK || out->fault[0] != '\0') {
+            bench_result_deinit(out);
+            status = INLAY_INTERNAL;
+        }
+    }
+    case_one_deinit(&one);
+    return status == INLAY_OK;
+}
+
+static bool take_case(void *user, op_case *k)
+{
+    regions *r = user;
+    bench_result made;
+    uint32_t flags = 0;
+
+    if (r->count == POOL || r->of_source == CASES_EACH)
+        return false;
+    if (k->random || k->out_count > 4 || !run_alone(r, k, &made, &flags))
+        return true;
+    bench_result_deinit(&made);
+    if ((flags & INLAY_OFFER_MERGE) == 0)
+        return true;
+    r->of_source++;
+    r->pool[r->count++] = *k;
+    k->a = (arena){ 0 }; /* it is the pool's now */
+    return true;
+}
+
+static bool take_source(void *user, const case_source *source)
+{
+    regions *r = user;
+    const case_range range = { .seed = r->c->args->seed, .scale = 1, .quick = true };
+
+    r->of_source = 0;
+    check_subject(r->c, "%s-%lld alone", source->op_type, (long long)source->opset);
+    generate_cases(source, &range, take_case, r);
+    return r->count < POOL;
+}
+
+/* ------------------------------------------------------------------ several of them */
+
+static bool is_free(const case_tensor *t)
+{
+    return !t->constant && t->given == NULL && (t->dtype == INLAY_FLOAT || t->dtype == INLAY_DOUBLE ||
+                                                t->dtype == INLAY_FLOAT16 || t->dtype == INLAY_BFLOAT16);
+}
+
+static bool same_type(const case_tensor *t, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
+{
+    return t->dtype == dtype && t->rank == rank && (rank == 0 || memcmp(t->dims, dims, rank * sizeof *dims) == 0);
+}
+
+/* Has input i of the part at hand read what an earlier one makes. */
+static bool link_to_output(regions *r, part *p, uint32_t i)
+{
+    uint32_t tries = 3 * r->part_count;
+
+    while (tries-- > 0) {
+        uint32_t m = roll(r, r->part_count), o;
+        const bench_result *made = &r->parts[m].made;
+
+        if (made->out_count == 0)
+            continue;
+        o = roll(r, made->out_count);
+        if (!same_type(&p->k.in[i], made->out[o].dtype, made->out[o].rank, made->out[o].dims))
+            continue;
+        p->from[i] = m;
+        p->of[i] = o;
+        p->k.in[i].data = made->out[o].data;
+        return true;
+    }
+    return false;
+}
+
+/* Has it read what another input, perhaps of the same node, reads. */
+static void link_to_input(regions *r, part *p, uint32_t i)
+{
+    uint32_t m = roll(r, r->part_count + 1), k;
+    const part *other = m == r->part_count ? p : &r->parts[m];
+    const case_tensor *t;
+
+    if (other->k.in_count == 0 || (other == p && i == 0))
+        return;
+    k = other == p ? roll(r, i) : roll(r, other->k.in_count);
+    t = &other->k.in[k];
+    if (t->constant || other->from[k] != INLAY_NONE || other->twin[k] != INLAY_NONE ||
+        !same_type(&p->k.in[i], t->dtype, t->rank, t->dims))
+        return;
+    p->twin[i] = m;
+    p->twin_of[i] = k;
+    p->k.in[i].data = t->data;
+}
+
+/* A case of the pool; most often one that can read what an earlier part makes. */
+static const op_case *pick_case(regions *r)
+{
+    const uint32_t start = roll(r, r->count);
+    const bench_result *made = r->part_count > 0 ? &r->parts[roll(r, r->part_count)].made : NULL;
+    const bench_output *o;
+
+    if (made == NULL || made->out_count == 0 || roll(r, 4) == 0)
+        return &r->pool[start];
+    o = &made->out[roll(r, made->out_count)];
+    for (uint32_t k = 0; k < r->count; k++) {
+        const op_case *candidate = &r->pool[(start + k) % r->count];
+
+        for (uint32_t i = 0; i < candidate->in_count; i++)
+            if (is_free(&candidate->in[i]) && same_type(&candidate->in[i], o->dtype, o->rank, o->dims))
+                return candidate;
+    }
+    return &r->pool[start];
+}
+
+static bool add_part(regions *r)
+{
+    part *p = &r->parts[r->part_count];
+    uint32_t flags;
+
+    for (uint32_t tries = 0; tries < PICKS; tries++) {
+        memset(p, 0, sizeof *p);
+        memset(p->from, 0xff, sizeof p->from);
+        memset(p->twin, 0xff, sizeof p->twin);
+        p->k = *pick_case(r);
+        for (uint32_t i = 0; i < p->k.in_count; i++) {
+            if (!is_free(&p->k.in[i]))
+                continue;
+            if (r->part_count == 0 || roll(r, 5) == 0 || !link_to_output(r, p, i))
+                if (roll(r, 2) == 0)
+                    link_to_input(r, p, i);
+        }
+        if (run_alone(r, &p->k, &p->made, &flags)) {
+            r->part_count++;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void drop_parts(regions *r)
+{
+    for (uint32_t j = 0; j < r->part_count; j++)
+        bench_result_deinit(&r->parts[j].made);
+    r->part_count = 0;
+}
+
+/* ------------------------------------------------------------------ the graph */
+
+static void set_input(graph_node *n, uint32_t input, uint32_t value)
+{
+    ((uint32_t *)(uintptr_t)n->info.inputs)[input] = value;
+}
+
+/* What is an output of the graph: what nobody reads, and some of the rest. */
+static bool choose_outputs(regions *r, graph *g)
+{
+    g->outputs = arena_array(&g->model->arena, (size_t)PARTS * CASE_OUTPUTS, sizeof *g->outputs);
+    g->output_count = 0;
+    for (uint32_t j = 0; g->outputs != NULL && j < r->part_count; j++)
+        for (uint32_t o = 0; o < r->parts[j].n->info.output_count; o++) {
+            bool read = false;
+
+            for (uint32_t k = j + 1; k < r->part_count; k++)
+                for (uint32_t i = 0; i < r->parts[k].k.in_count; i++)
+                    read |= r->parts[k].from[i] == j && r->parts[k].of[i] == o;
+            if (!read || roll(r, 2) == 0)
+                g->outputs[g->output_count++] = r->parts[j].n->info.outputs[o];
+        }
+    return g->outputs != NULL;
+}
+
+static bool make_model(regions *r, case_one *one)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    graph_model *model = graph_model_create();
+
+    memset(one, 0, sizeof *one);
+    one->model = model;
+    for (uint32_t j = 0; model != NULL && j < r->part_count; j++) {
+        part *p = &r->parts[j];
+
+        if (case_import(&p->k, model) != INLAY_OK || (p->n = case_add(&p->k, model->main, CASE_SIZES)) == NULL)
+            return false;
+        for (uint32_t i = 0; i < p->k.in_count; i++) {
+            if (p->from[i] != INLAY_NONE)
+                set_input(p->n, i, r->parts[p->from[i]].n->info.outputs[p->of[i]]);
+            else if (p->twin[i] != INLAY_NONE)
+                set_input(p->n, i, r->parts[p->twin[i]].n->info.inputs[p->twin_of[i]]);
+        }
+    }
+    if (model == NULL || !choose_outputs(r, model->main) || graph_finish(model->main, &diag) != INLAY_OK ||
+        graph_bind(model, &r->w->operators, &diag) != INLAY_OK || graph_infer(model, &diag) != INLAY_OK ||
+        graph_snapshot(model->main, &one->a, &one->snapshot, &diag) != INLAY_OK)
+        return false;
+    for (uint32_t j = 0; j < r->part_count; j++)
+        for (uint32_t n = 0; n < model->main->node_count; n++)
+            if (model->main->nodes[n] == r->parts[j].n)
+                r->parts[j].index = n;
+    return true;
+}
+
+static bool is_fixed(const inlay_value_info *v)
+{
+    for (uint32_t d = 0; v->rank != INLAY_RANK_UNKNOWN && d < v->rank; d++)
+        if (v->dims[d].kind != INLAY_DIM_FIXED)
+            return false;
+    return v->rank != INLAY_RANK_UNKNOWN;
+}
+
+/* The shapes of all values, as a plan knows them. */
+static bool make_states(case_one *one)
+{
+    const inlay_graph *s = &one->snapshot;
+
+    one->states = arena_array(&one->a, s->value_count + (size_t)1, sizeof *one->states);
+    for (uint32_t v = 0; one->states != NULL && v < s->value_count; v++) {
+        const inlay_value_info *info = inlay_graph_value(s, v);
+        int64_t *dims = info->rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(&one->a, info->rank + (size_t)1,
+                                                                              sizeof *dims);
+        one->states[v] = (inlay_value_state){ .rank = info->rank, .dtype = info->dtype };
+        for (uint32_t d = 0; dims != NULL && d < info->rank; d++)
+            dims[d] = info->dims[d].kind == INLAY_DIM_FIXED ? info->dims[d].value : -1;
+        one->states[v].dims = dims;
+        if ((info->flags & INLAY_VALUE_CONSTANT) != 0) {
+            one->states[v].data = info->data;
+            one->states[v].data_bytes = info->data_bytes;
+        }
+    }
+    return one->states != NULL;
+}
+
+/* ------------------------------------------------------------------ offers */
+
+static inlay_status hear_offer(void *ctx, const inlay_offer *offer)
+{
+    regions *r = ctx;
+    offered *o = &r->offers[r->offer_count];
+
+    if (r->offer_count == OFFERS || offer->node_count == 0 || offer->node_count > PARTS ||
+        (offer->flags & INLAY_OFFER_MERGE) == 0)
+        return INLAY_OK;
+    *o = (offered){ .cookie = offer->cookie, .node_count = offer->node_count, .flags = offer->flags };
+    memcpy(o->nodes, offer->nodes, offer->node_count * sizeof *offer->nodes);
+    for (uint32_t i = 0; INLAY_HAS(offer, placement_stride) && i < offer->placement_count; i++)
+        if (o->placement_count < CASE_INPUTS + CASE_OUTPUTS)
+            o->placements[o->placement_count++] = *INLAY_AT(inlay_placement, offer->placements, offer->placement_stride,
+                                                            i);
+    r->offer_count++;
+    return INLAY_OK;
+}
+
+static inlay_status hear_refusal(void *ctx, const inlay_refusal *refusal)
+{
+    (void)ctx, (void)refusal;
+    return INLAY_OK;
+}
+
+static part *part_at(regions *r, uint32_t index)
+{
+    for (uint32_t j = 0; j < r->part_count; j++)
+        if (r->parts[j].index == index)
+            return &r->parts[j];
+    return NULL;
+}
+
+static offered *single_of(regions *r, const part *p)
+{
+    for (uint32_t o = 0; o < r->offer_count; o++)
+        if (r->offers[o].node_count == 1 && r->offers[o].nodes[0] == p->index)
+            return &r->offers[o];
+    return NULL;
+}
+
+/* Takes out of the region what a value would come back to from outside. Parts stand in an order that can be run. */
+static void make_convex(regions *r)
+{
+    bool behind[PARTS] = { false }; /* it depends on the region, and is not of it */
+
+    for (uint32_t j = 0; j < r->part_count; j++) {
+        part *p = &r->parts[j];
+        bool reads_behind = false, reads_inside = false;
+
+        for (uint32_t i = 0; i < p->k.in_count; i++) {
+            if (p->from[i] == INLAY_NONE)
+                continue;
+            reads_behind |= behind[p->from[i]];
+            reads_inside |= r->parts[p->from[i]].inside;
+        }
+        if (reads_behind)
+            p->inside = false;
+        behind[j] = reads_behind || (reads_inside && !p->inside);
+    }
+}
+
+static bool linked(const regions *r, uint32_t a, uint32_t b)
+{
+    for (uint32_t i = 0; i < r->parts[b].k.in_count; i++)
+        if (r->parts[b].from[i] == a)
+            return true;
+    return false;
+}
+
+/* The parts that hang together with part `first`; returns whether that is all of the region. */
+static bool find_connected(const regions *r, uint32_t first, bool *in)
+{
+    bool more = true, all = true;
+
+    memset(in, 0, PARTS * sizeof *in);
+    in[first] = true;
+    while (more) {
+        more = false;
+        for (uint32_t a = 0; a < r->part_count; a++)
+            for (uint32_t b = a + 1; b < r->part_count; b++)
+                if (r->parts[a].inside && r->parts[b].inside && in[a] != in[b] && linked(r, a, b))
+                    in[a] = in[b] = more = true;
+    }
+    for (uint32_t j = 0; j < r->part_count; j++)
+        all &= in[j] || !r->parts[j].inside;
+    return all;
+}
+
+static void keep_connected(regions *r)
+{
+    uint32_t first = 0;
+    bool in[PARTS], asked = false;
+
+    while (first < r->part_count && !r->parts[first].inside)
+        first++;
+    if (first == r->part_count || find_connected(r, first, in))
+        return;
+    for (uint32_t j = 0; j < r->part_count; j++)
+        asked |= r->parts[j].inside && (single_of(r, &r->parts[j])->flags & INLAY_OFFER_CONNECTED) != 0;
+    r->unconnected += !asked;
+    for (uint32_t j = 0; asked && j < r->part_count; j++)
+        r->parts[j].inside &= in[j];
+}
+
+static bool has_known_sizes(const inlay_graph *s, const part *p)
+{
+    for (uint32_t o = 0; o < p->n->info.output_count; o++)
+        if (!is_fixed(inlay_graph_value(s, p->n->info.outputs[o])))
+            return false;
+    return true;
+}
+
+/* Which parts make the region, and by which offers. False: fewer than two. */
+static bool choose_region(regions *r, const inlay_graph *s)
+{
+    bool taken[PARTS] = { false };
+    uint32_t inside = 0;
+
+    for (uint32_t j = 0; j < r->part_count; j++)
+        r->parts[j].inside = single_of(r, &r->parts[j]) != NULL && has_known_sizes(s, &r->parts[j]) && roll(r, 6) != 0;
+    make_convex(r);
+    keep_connected(r);
+    for (uint32_t o = 0; o < r->offer_count; o++) {
+        offered *f = &r->offers[o];
+        bool fits = f->node_count > 1 && roll(r, 2) == 0;
+
+        for (uint32_t k = 0; fits && k < f->node_count; k++) {
+            const part *p = part_at(r, f->nodes[k]);
+
+            fits = p != NULL && p->inside && !taken[p - r->parts];
+        }
+        f->used = fits;
+        for (uint32_t k = 0; fits && k < f->node_count; k++)
+            taken[part_at(r, f->nodes[k]) - r->parts] = true;
+    }
+    for (uint32_t j = 0; j < r->part_count; j++) {
+        inside += r->parts[j].inside;
+        if (r->parts[j].inside && !taken[j])
+            single_of(r, &r->parts[j])->used = true;
+    }
+    return inside >= 2;
+}
+
+/* ------------------------------------------------------------------ the region */
+
+static bool is_listed(const uint32_t *list, uint32_t count, uint32_t value)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (list[i] == value)
+            return true;
+    return false;
+}
+
+/* What enters, as inputs of a case; in the order of the host: by node, each value once. */
+static bool find_inputs(regions *r, case_one *one, op_case *whole)
+{
+    for (uint32_t n = 0; n < one->snapshot.node_count; n++) {
+        const part *p = part_at(r, n);
+
+        for (uint32_t i = 0; p != NULL && p->inside && i < p->k.in_count; i++) {
+            uint32_t v = p->n->info.inputs[i];
+
+            if (v == INLAY_NONE || p->k.in[i].constant || is_listed(one->inputs, one->input_count, v) ||
+                (p->from[i] != INLAY_NONE && r->parts[p->from[i]].inside))
+                continue;
+            if (one->input_count == CASE_INPUTS)
+                return false;
+            whole->in[whole->in_count] = p->k.in[i];
+            one->input_of[one->input_count] = whole->in_count++;
+            one->inputs[one->input_count++] = v;
+        }
+    }
+    return true;
+}
+
+/* What leaves, and what it has to be. */
+static bool find_outputs(regions *r, case_one *one, bench_result *want)
+{
+    const inlay_graph *s = &one->snapshot;
+
+    for (uint32_t n = 0; n < s->node_count; n++) {
+        const part *p = part_at(r, n);
+
+        for (uint32_t o = 0; p != NULL && p->inside && o < p->n->info.output_count; o++) {
+            uint32_t v = p->n->info.outputs[o];
+            bool leaves = (inlay_graph_value(s, v)->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0;
+
+            for (uint32_t k = 0; k < r->part_count; k++)
+                for (uint32_t i = 0; !r->parts[k].inside && i < r->parts[k].k.in_count; i++)
+                    leaves |= r->parts[k].n->info.inputs[i] == v;
+            if (!leaves)
+                continue;
+            if (one->output_count == CASE_OUTPUTS || o >= p->made.out_count)
+                return false;
+            want->out[want->out_count++] = p->made.out[o];
+            one->outputs[one->output_count++] = v;
+        }
+    }
+    return true;
+}
+
+/* The region as the bench takes it. */
+static bool describe(regions *r, case_one *one, bench_region *out, inlay_placement *placements, uint32_t *count)
+{
+    uint32_t *nodes = arena_array(&one->a, PARTS, sizeof *nodes);
+    uint64_t *cookies = arena_array(&one->a, OFFERS, sizeof *cookies);
+
+    *out = (bench_region){ .nodes = nodes, .cookies = cookies };
+    *count = 0;
+    if (nodes == NULL || cookies == NULL)
+        return false;
+    for (uint32_t n = 0; n < one->snapshot.node_count; n++)
+        if (part_at(r, n) != NULL && part_at(r, n)->inside)
+            nodes[out->node_count++] = n;
+    for (uint32_t o = 0; o < r->offer_count; o++) {
+        const offered *f = &r->offers[o];
+
+        if (!f->used)
+            continue;
+        cookies[out->offer_count++] = f->cookie;
+        for (uint32_t i = 0; i < f->placement_count; i++)
+            if (*count < CASE_INPUTS + CASE_OUTPUTS &&
+                (is_listed(one->inputs, one->input_count, f->placements[i].value) ||
+                 is_listed(one->outputs, one->output_count, f->placements[i].value)))
+                placements[(*count)++] = f->placements[i];
+    }
+    return true;
+}
+
+static void name_nodes(const regions *r, char *text, size_t bytes)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (uint32_t j = 0; j < r->part_count && used < bytes; j++) {
+        const part *p = &r->parts[j];
+
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s%s", j > 0 ? " " : "", p->inside ? "" : "(",
+                                 p->k.op_type);
+        for (uint32_t i = 0; i < p->k.in_count && used < bytes; i++)
+            if (p->from[i] != INLAY_NONE || p->twin[i] != INLAY_NONE)
+                used += (size_t)snprintf(text + used, bytes - used, "%c%u", p->from[i] != INLAY_NONE ? '<' : '=',
+                                         p->from[i] != INLAY_NONE ? p->from[i] : p->twin[i]);
+        if (!p->inside && used < bytes)
+            used += (size_t)snprintf(text + used, bytes - used, ")");
+    }
+}
+
+static void complain(regions *r, const char *expected, const char *fix, const char *got)
+{
+    char nodes[200];
+
+    r->failed++;
+    if (r->failed > 2)
+        return;
+    name_nodes(r, nodes, sizeof nodes);
+    check_fail(r->c, "regions", r->p->name, expected, fix, "%s: %.400s (region: nodes without brackets; <k reads what "
+               "node k makes, =k what it reads)", nodes, got);
+}
+
+static void run_region(regions *r, const case_one *one, const op_case *whole, const bench_region *region,
+                       const inlay_placement *placements, uint32_t placement_count, const bench_result *want)
+{
+    const bench_how hows[2] = { { 0 }, { .tight = true, .fill = 0xff } };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    char text[400];
+    bench b;
+    inlay_status status = bench_open_region(r->c, r->p, one, whole, region, placements, placement_count, &b, &diag);
+
+    r->tried++;
+    if (status == INLAY_UNSUPPORTED) {
+        r->declined++;
+        return;
+    }
+    if (status != INLAY_OK) {
+        (void)snprintf(text, sizeof text, "%s returned '%s': %.300s", b.phase, inlay_status_text(status), diag.text);
+        complain(r, "that a region of merged offers compiles, or is declined with INLAY_UNSUPPORTED",
+                 "see \"Regions\" in inlay/plugin.h; INLAY_OFFER_CONNECTED asks for connected ones", text);
+        return;
+    }
+    for (int i = 0; i < 2 && r->failed < 4; i++) {
+        bench_result got;
+
+        status = bench_run(&b, &hows[i], &got, &diag);
+        if (got.fault[0] != '\0')
+            complain(r, "that the contract of execute is kept", got.fault_fix, got.fault);
+        else if (status != INLAY_OK)
+            complain(r, "that a region that compiles runs", "decline in compile what cannot be run", diag.text);
+        else if (!agree(&got, want, text, sizeof text))
+            complain(r, "what its nodes compute one by one",
+                     "see \"Regions\" in inlay/plugin.h: which forms a region may have", text);
+        bench_result_deinit(&got);
+    }
+    bench_close(&b);
+}
+
+static void try_region(regions *r)
+{
+    const inlay_assess_sink sink = { .struct_size = sizeof sink, .ctx = r, .offer = hear_offer,
+                                     .refuse = hear_refusal };
+    static const uint8_t candidates[PARTS] = { 1, 1, 1, 1, 1, 1, 1 };
+    inlay_placement placements[CASE_INPUTS + CASE_OUTPUTS];
+    inlay_diag diag = INLAY_DIAG_INIT;
+    bench_result *want = calloc(1, sizeof *want);
+    op_case *whole = calloc(1, sizeof *whole);
+    const uint32_t parts = 2 + roll(r, PARTS - 1);
+    uint32_t placement_count;
+    bench_region region;
+    case_one one = { .model = NULL };
+
+    while (want != NULL && whole != NULL && r->part_count < parts && add_part(r))
+        continue;
+    r->offer_count = 0;
+    if (r->part_count >= 2 && make_model(r, &one) && make_states(&one)) {
+        check_phase(r->c, "assess");
+        if (r->p->table->assess(r->p->state, &one.snapshot, candidates, &sink, &diag) == INLAY_OK &&
+            choose_region(r, &one.snapshot)) {
+            case_init(whole, "", "region", 0);
+            if (find_inputs(r, &one, whole) && find_outputs(r, &one, want) && one.output_count > 0 &&
+                describe(r, &one, &region, placements, &placement_count))
+                run_region(r, &one, whole, &region, placements, placement_count, want);
+        }
+        check_phase(r->c, "the checker");
+    }
+    case_one_deinit(&one);
+    drop_parts(r);
+    free(want);
+    free(whole);
+}
+
+static void try_provider(check *c, const world *w, const loaded_provider *p, const inlay_operator *const *custom,
+                         uint32_t custom_count)
+{
+    regions *r = calloc(1, sizeof *r);
+    const uint32_t count = c->args->quick ? QUICK_REGIONS : REGIONS;
+
+    if (r == NULL)
+        return;
+    *r = (regions){ .c = c, .w = w, .p = p, .pool = calloc(POOL, sizeof *r->pool) };
+    if (r->pool != NULL)
+        generate_sources(custom, custom_count, c->args->op, true, take_source, r);
+    for (uint32_t i = 0; r->count > 0 && i < count && r->failed < 4; i++) {
+        r->state = c->args->seed * 1000 + i;
+        if (check_unit(c, "%s: region %u", p->name, i))
+            try_region(r);
+    }
+    if (r->count == 0)
+        check_skip(c, "regions", p->name, "no offer asks to be merged: each is compiled alone");
+    else if (r->tried > 0 && r->declined == r->tried)
+        check_warn(c, "regions", p->name, "that some region of several offers compiles",
+                   "offer without INLAY_OFFER_MERGE what compiles alone only", "all %u regions were declined",
+                   r->tried);
+    else if (r->failed == 0 && r->tried > 0)
+        check_pass(c, "regions", p->name, "%u regions of %u kinds of node, %u of them not connected, %u declined: what "
+                   "the nodes compute alone", r->tried, r->count, r->unconnected, r->declined);
+    for (uint32_t i = 0; i < r->count; i++)
+        case_deinit(&r->pool[i]);
+    free(r->pool);
+    free(r);
+}
+
+void check_group_regions(check *c)
+{
+    const inlay_operator *custom[64];
+    uint32_t custom_count;
+    world w;
+
+    if (!world_open(c, "regions", false, &w))
+        return;
+    custom_count = world_operators(&w, custom, 64);
+    for (uint32_t i = 0; i < w.own_count; i++)
+        try_provider(c, &w, &w.own[i], custom, custom_count);
+    world_close(&w);
+}

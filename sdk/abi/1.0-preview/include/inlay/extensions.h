@@ -1,0 +1,154 @@
+/* inlay/extensions.h - functions that a host, or a provider, may have, by name.
+ *
+ *     const inlay_ext_constants *e = host->extension(host->ctx, INLAY_EXT_CONSTANTS);
+ *     if (e != NULL && INLAY_HAS(e, release))
+ *         e->release(host->ctx, request->handle, value);
+ *
+ * A host without one answers NULL, and a plugin works without. A table lives as long as the host and grows at its end;
+ * a change of meaning gets another name. */
+#ifndef INLAY_EXTENSIONS_H
+#define INLAY_EXTENSIONS_H
+#include "inlay/plugin.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* For providers that compile many constants in one region: otherwise all originals stay in memory until compile
+ * returns, beside everything that was packed from them. */
+#define INLAY_EXT_CONSTANTS "inlay.constants/1"
+typedef struct inlay_ext_constants {
+    uint64_t struct_size;
+    /* The provider has read constant `value` of the snapshot and does not expect to soon again: its pages may leave
+     * memory. It stays where it is and can still be read; what compile answers in inlay_compile_request.constants holds
+     * as before. compile is the inlay_compile_request.handle in hand; only during that call. */
+    void (*release)(void *ctx, void *compile, uint32_t value);
+} inlay_ext_constants;
+
+/* For providers that pack weights, or make other things of constants that take long and need nothing but memory: the
+ * host keeps them in a file (option cache_dir) and maps it when the same model is opened again.
+ *
+ *     status = packs->take(ctx, request->handle, &key, sizeof key, bytes, &data, &known);
+ *     if (status == INLAY_UNSUPPORTED)
+ *         data = my_own_memory(bytes);
+ *     if (known == 0)
+ *         pack(data, constant);
+ *     if (status == INLAY_OK && known == 0)
+ *         packs->keep(ctx, request->handle, data);
+ */
+#define INLAY_EXT_PACKS "inlay.packs/1"
+typedef struct inlay_ext_packs {
+    uint64_t struct_size;
+    /* Memory of that many bytes, aligned to 64, until release_compiled returns. *out_known = 1: it holds what was kept
+     * under this key and size, perhaps by an earlier process, and can only be read. Otherwise the provider fills it
+     * before compile returns, and can only read it afterwards. key: bytes of the provider's that name all that decides
+     * the contents: the content_hash of the constants, the layout, what of the CPU matters. The host adds the provider,
+     * the build of its plugin, its options and the CPU. compile is the inlay_compile_request.handle in hand; only
+     * during that call, but from any thread. INLAY_UNSUPPORTED: nothing is kept here, or not that much; take memory
+     * of your own. */
+    inlay_status (*take)(void *ctx, void *compile, const void *key, uint64_t key_bytes, uint64_t bytes, void **out_data,
+                         uint32_t *out_known);
+    /* The memory is filled, and may be found next time. What is not kept is lost with the session. */
+    void (*keep)(void *ctx, void *compile, const void *data);
+} inlay_ext_packs;
+
+/* For providers that can run a layer by several kernels: what `inlay tune` has measured of them, see
+ * inlay.kernels/1. */
+#define INLAY_EXT_TIMINGS "inlay.timings/1"
+typedef struct inlay_ext_timings {
+    uint64_t struct_size;
+    /* What there is for the provider that compiles, to be asked until release_compiled returns; NULL: nothing is kept
+     * here. compile is the inlay_compile_request.handle in hand; only during that call. */
+    const void *(*open)(void *ctx, void *compile);
+    /* The nanoseconds that were kept under the key; negative: none. key: bytes of the provider's that name the kernel
+     * and all that decides how long it takes, sizes and threads among it. The host adds the provider, the build of its
+     * plugin, its options and the CPU, so that no figure outlives what it was measured of. Any thread. */
+    double (*find)(void *ctx, const void *timings, const void *key, uint64_t key_bytes);
+} inlay_ext_timings;
+
+/* Of a provider (inlay_provider.extension): which kernels it runs by, and timing them. */
+#define INLAY_EXT_KERNELS "inlay.kernels/1"
+enum {
+    INLAY_KERNEL_ONLY = 0,  /* there is no other */
+    INLAY_KERNEL_MODEL = 1, /* by what each is expected to take */
+    INLAY_KERNEL_TIMED = 2, /* by what each took */
+    INLAY_KERNEL_OPTION = 3 /* an option says so */
+};
+typedef struct inlay_kernel {
+    uint64_t struct_size;
+    uint32_t node;         /* of the snapshot: the first of those that the kernel runs */
+    uint32_t reason;       /* INLAY_KERNEL_* */
+    const char *name;      /* [a-z0-9_] texts are borrowed for the call */
+    const char *runner_up; /* NULL = none */
+    double ns;             /* expected or, where TIMED, measured; negative: not known */
+    double runner_up_ns;
+    const char *why;       /* a sentence on what could not be taken; NULL */
+    double error; /* of a kernel that rounds more than the sum as written, as measured with the weights: the largest
+                     difference / the largest result; 0: none is known */
+    double error_bound; /* the most that error may be until another kernel is chosen; 0: there is none */
+} inlay_kernel;
+/* What kernels are timed with: a region, its shapes, and tensors as for execute. */
+typedef struct inlay_kernel_trial {
+    uint64_t struct_size;
+    const inlay_specialize_request *shapes;
+    const inlay_exec_args *args; /* workspace is none: each kernel may want another, which the provider brings */
+    double budget_ns;            /* of all runs together, as far as one of each kernel allows */
+    void *ctx;                   /* first argument of both: */
+    inlay_status (*poll)(void *ctx); /* INLAY_CANCELLED: stop, and keep what is known */
+    inlay_status (*keep)(void *ctx, const void *key, uint64_t key_bytes, double ns, const char *what);
+} inlay_kernel_trial;
+typedef struct inlay_ext_kernels {
+    uint64_t struct_size;
+    /* Calls `kernel` for each choice of the instance; what that returns other than INLAY_OK ends the list, and is
+     * returned. */
+    inlay_status (*list)(void *state, inlay_compiled *compiled, inlay_instance *instance,
+                         inlay_status (*kernel)(void *ctx, const inlay_kernel *k), void *ctx);
+    /* Times each plausible kernel of each layer where it would run, and gives the figures to keep, under keys that
+     * inlay_ext_timings.find is asked with later. compiled stays as it is. */
+    inlay_status (*time)(void *state, inlay_compiled *compiled, const inlay_kernel_trial *trial, inlay_diag *diag);
+} inlay_ext_kernels;
+
+/* Of a provider (inlay_provider.extension): what the optimiser should know of its integers. */
+#define INLAY_EXT_INTEGERS "inlay.integers/1"
+typedef struct inlay_ext_integers {
+    uint64_t struct_size;
+    uint32_t fast_products; /* 1: QLinearConv and MatMulInteger take less time here than the same with floats would */
+    uint32_t reserved;
+} inlay_ext_integers;
+
+/* For providers that run several kernels in one region: who profiles a run wants to know what each of them takes.
+ *
+ *     if (steps != NULL && args->run != NULL && steps->wanted(host->ctx, args->run) != 0)
+ *         ... look at the clock around each kernel, and steps->done(host->ctx, args->run, node, begin, end);
+ *
+ * Only from execute, and on its thread. */
+#define INLAY_EXT_STEPS "inlay.steps/1"
+typedef struct inlay_ext_steps {
+    uint64_t struct_size;
+    /* 0, nearly always: nobody looks. */
+    uint32_t (*wanted)(void *ctx, inlay_run *run);
+    /* A kernel has run. node: of the snapshot, the one that it is for, with what is fused to it; what only prepares it,
+     * such as a change of layout, is told under the same. begin_ns, end_ns: on CLOCK_MONOTONIC. */
+    void (*done)(void *ctx, inlay_run *run, uint32_t node, uint64_t begin_ns, uint64_t end_ns);
+} inlay_ext_steps;
+
+/* For providers whose libraries run loops of their own on OpenMP's threads, which are those of parallel_for: a team
+ * that has slept is slow to come, and the kernel may leave its threads on one CPU, where each keeps the others from
+ * working. parallel_for sees to that by itself; before such a library's loops, somebody has to say so.
+ *
+ *     if (team != NULL)
+ *         team->gather(host->ctx, args->run);
+ *
+ * Only from execute, and on its thread. */
+#define INLAY_EXT_TEAM "inlay.team/1"
+typedef struct inlay_ext_team {
+    uint64_t struct_size;
+    /* Wakes the threads that the run may use and puts each on a CPU of its own. A microsecond when they are awake; what
+     * waking takes, some 50 us, when not: so only before work that takes longer than that. */
+    void (*gather)(void *ctx, inlay_run *run);
+} inlay_ext_team;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,464 @@
+/* inlay/inlay.h - running ONNX models from C.
+ *
+ *     inlay_diag diag = INLAY_DIAG_INIT;
+ *     inlay_session *session = NULL;
+ *     inlay_context *context = NULL;
+ *     inlay_session_create("model.onnx", NULL, &session, &diag);         // load, optimise, choose providers, compile
+ *     inlay_context_create(session, &context, &diag);                    // one per thread that runs
+ *     inlay_value *x = NULL;
+ *     inlay_value_borrow(INLAY_FLOAT, 4, dims, pixels, bytes, &x, &diag); // your memory, not copied
+ *     inlay_context_set_input(context, 0, x, &diag);
+ *     inlay_context_run(context, NULL, &diag);
+ *     const inlay_value *y = inlay_context_output(context, 0);           // the runtime's memory, until the next run
+ *
+ * A session is immutable once created and may be used by any number of threads; a context is used by one thread at a
+ * time. Values are reference-counted, immutable in shape, and may be shared between threads.
+ *
+ * Every call that can fail returns an inlay_status and takes an inlay_diag (may be NULL) that then names the place and
+ * the fix. out_* arguments are NULL or zero after a failure. The library prints nothing, never exits, never aborts. */
+#ifndef INLAY_INLAY_H
+#define INLAY_INLAY_H
+#include "inlay/status.h"
+#include "inlay/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define INLAY_API __attribute__((visibility("default")))
+#else
+#define INLAY_API
+#endif
+
+/* "1.0.0". */
+INLAY_API const char *inlay_version(void);
+
+/* ------------------------------------------------------------------ options
+ *
+ * Settings have one name everywhere: here, as --flag-names on the command line, in YAML, and as INLAY_NAMES in the
+ * environment. Values may be given as text or typed; a wrong name or value is refused at once with the nearest right
+ * one.
+ *
+ * Every value has a source, and a later source replaces what an earlier one set, in whatever order the calls come:
+ * default, /etc/inlay/inlay.yaml, the user's inlay.yaml, a named file, the environment, the program itself. The library
+ * reads files and environment only when asked to, with inlay_options_load() and inlay_options_load_environment(). */
+
+typedef struct inlay_options inlay_options;
+INLAY_API INLAY_NODISCARD inlay_status inlay_options_create(inlay_options **out_options, inlay_diag *diag);
+INLAY_API void inlay_options_destroy(inlay_options *options);
+/* For instance ("providers", "openblas,reference"), ("intra_threads", "2"), ("dim", "batch=4"),
+ * ("plugin_dirs", "/opt/p"), ("reference.option", "value"). A second value replaces the first, but for lists
+ * (INLAY_SETTING_LIST, INLAY_SETTING_PAIRS), where it is one more item; an empty text empties a list. */
+INLAY_API inlay_status inlay_options_set(inlay_options *options, const char *name, const char *value, inlay_diag *diag);
+INLAY_API inlay_status inlay_options_set_int(inlay_options *options, const char *name, int64_t value, inlay_diag *diag);
+/* Writes the current value as text into text (bytes long, cut to fit); INLAY_NOT_FOUND for an unknown name. */
+INLAY_API inlay_status inlay_options_get(const inlay_options *options, const char *name, char *text, size_t bytes,
+                                         inlay_diag *diag);
+
+/* What an option is, for listings. */
+typedef struct inlay_option_doc {
+    uint64_t struct_size;
+    const char *name;
+    const char *doc;
+    const char *default_value;
+    uint32_t kind; /* INLAY_SETTING_* */
+    uint32_t reserved;
+    int64_t min, max; /* of INLAY_SETTING_INT; of the values of INLAY_SETTING_PAIRS, both 0 = these may be any text */
+} inlay_option_doc;
+
+/* What the text of an option is. */
+enum {
+    INLAY_SETTING_TEXT = 0,
+    INLAY_SETTING_INT = 1,   /* from min to max; where that is 0 to 1, also true/false, yes/no, on/off */
+    INLAY_SETTING_NAMES = 2, /* separated by commas */
+    INLAY_SETTING_PATH = 3,
+    INLAY_SETTING_PATHS = 4, /* separated by colons */
+    INLAY_SETTING_LIST = 5,  /* items; a list of a later source replaces an earlier one whole */
+    INLAY_SETTING_PAIRS = 6  /* items NAME=VALUE; those of all sources add up, each name follows its latest source */
+};
+/* The index-th option into *out_doc (set struct_size); INLAY_NOT_FOUND past the last. */
+INLAY_API inlay_status inlay_options_describe(uint32_t index, inlay_option_doc *out_doc);
+
+/* Where a value comes from, the later the stronger. */
+enum {
+    INLAY_SOURCE_DEFAULT = 0,
+    INLAY_SOURCE_SYSTEM = 1, /* /etc/inlay/inlay.yaml */
+    INLAY_SOURCE_USER = 2,   /* $XDG_CONFIG_HOME/inlay/inlay.yaml or ~/.config/inlay/inlay.yaml */
+    INLAY_SOURCE_FILE = 3,   /* a file that was named to inlay_options_load */
+    INLAY_SOURCE_ENVIRONMENT = 4,
+    INLAY_SOURCE_PROGRAM = 5 /* inlay_options_set, and hence the flags of the command line */
+};
+
+/* Reads settings from a YAML file; samples/inlay.yaml shows all there is. path NULL reads the two standard files, where
+ * they exist; the user's is left out when the process is privileged (AT_SECURE). Files of more than 1 MiB, that anybody
+ * may write to, or that belong to neither root nor the user are refused. Every mistake goes to the options' log as one
+ * line "FILE:LINE: what is wrong, and the fix", the first one also into diag; a file with a mistake sets nothing.
+ *   INLAY_NOT_FOUND         path does not exist
+ *   INLAY_IO_ERROR          the file cannot be read, or must not be
+ *   INLAY_INVALID_ARGUMENT  a mistake in the file
+ *   INLAY_LIMIT_EXCEEDED, INLAY_OUT_OF_MEMORY */
+INLAY_API INLAY_NODISCARD inlay_status inlay_options_load(inlay_options *options, const char *path, inlay_diag *diag);
+/* Reads every option NAME from the variable INLAY_NAME (in capitals; items of lists separated by commas), and options
+ * of providers from INLAY_OPTION ("reference.preview=true,..."). Does nothing when the process is privileged. Mistakes
+ * as above, INLAY_INVALID_ARGUMENT. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_options_load_environment(inlay_options *options, inlay_diag *diag);
+/* Writes the path of the index-th standard file into text (bytes long), whether it exists or not; INLAY_NOT_FOUND past
+ * the last. */
+INLAY_API inlay_status inlay_options_standard_file(uint32_t index, char *text, size_t bytes);
+
+/* inlay_options_set() that remembers where the value was found, for listings: "--policy". origin is copied. */
+INLAY_API inlay_status inlay_options_set_from(inlay_options *options, const char *name, const char *value,
+                                              const char *origin, inlay_diag *diag);
+
+/* A value and where it comes from. */
+typedef struct inlay_setting {
+    uint64_t struct_size;
+    const char *name;
+    const char *text;   /* of one item, where the option is a list */
+    const char *origin; /* "/etc/inlay/inlay.yaml:7", "INLAY_POLICY", "--policy", "default" */
+    uint32_t source;    /* INLAY_SOURCE_* */
+    uint32_t item;      /* its number in a list, from 0; INLAY_NONE: not an item, or the list is empty */
+} inlay_setting;
+/* The index-th of all values into *out_setting (set struct_size): every option in the order of
+ * inlay_options_describe(), lists with each item, at last those of providers. Borrowed until the options change.
+ * INLAY_NOT_FOUND past the last. */
+INLAY_API inlay_status inlay_options_setting(const inlay_options *options, uint32_t index, inlay_setting *out_setting);
+
+/* A line of the library's log: level is INLAY_LOG_* of plugin.h (0 error ... 3 debug). Any thread. */
+typedef void (*inlay_log_fn)(void *user, uint32_t level, const char *text);
+INLAY_API void inlay_options_set_log(inlay_options *options, inlay_log_fn log, void *user);
+/* Called while a session is created: what is a phrase ("compiling region 3 of 7"), fraction runs from 0 to 1. Returning
+ * non-zero cancels: the creation fails with INLAY_CANCELLED. */
+typedef int (*inlay_progress_fn)(void *user, double fraction, const char *what);
+INLAY_API void inlay_options_set_progress(inlay_options *options, inlay_progress_fn progress, void *user);
+
+/* ------------------------------------------------------------------ values */
+
+typedef struct inlay_value inlay_value;
+enum { INLAY_KIND_TENSOR = 1, INLAY_KIND_SEQUENCE = 2, INLAY_KIND_OPTIONAL = 3, INLAY_KIND_MAP = 4 };
+
+/* A tensor over the caller's memory, which must stay until the value is released and no run uses it. bytes must be at
+ * least what dims need, and data aligned to its elements. STRING elements are inlay_str. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_value_borrow(inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                                                          void *data, uint64_t bytes, inlay_value **out_value,
+                                                          inlay_diag *diag);
+/* A zeroed tensor in memory of its own, aligned to 64 bytes. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_value_create(inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                                                          inlay_value **out_value, inlay_diag *diag);
+/* A tensor of strings; texts are copied. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_value_create_strings(uint32_t rank, const int64_t *dims,
+                                                                  const inlay_str *texts, inlay_value **out_value,
+                                                                  inlay_diag *diag);
+/* A sequence, or an optional (count 0 or 1), of values of one type, each of which gains a reference. dtype is the
+ * element type of its tensors, needed when it is empty. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_value_create_list(uint32_t kind, inlay_dtype dtype,
+                                                               inlay_value *const *items, uint32_t count,
+                                                               inlay_value **out_value, inlay_diag *diag);
+INLAY_API inlay_value *inlay_value_ref(inlay_value *value);
+INLAY_API void inlay_value_unref(inlay_value *value); /* NULL is a no-op */
+
+INLAY_API uint32_t inlay_value_kind(const inlay_value *value);
+INLAY_API inlay_dtype inlay_value_dtype(const inlay_value *value);
+INLAY_API uint32_t inlay_value_rank(const inlay_value *value);
+INLAY_API const int64_t *inlay_value_dims(const inlay_value *value); /* [rank] */
+INLAY_API int64_t inlay_value_count(const inlay_value *value);       /* elements of a tensor, items of a list */
+INLAY_API void *inlay_value_data(const inlay_value *value);          /* NULL unless a tensor in host memory */
+INLAY_API uint64_t inlay_value_bytes(const inlay_value *value);
+INLAY_API const inlay_value *inlay_value_item(const inlay_value *value, uint32_t index); /* of a list; borrowed */
+
+/* DLPack (version 0.6 structs, a forward declaration here). In: takes ownership of the managed tensor and calls its
+ * deleter when the value dies; CPU tensors that are dense row-major. Out: a view that holds a reference. */
+struct DLManagedTensor;
+INLAY_API INLAY_NODISCARD inlay_status inlay_value_from_dlpack(struct DLManagedTensor *tensor, inlay_value **out_value,
+                                                               inlay_diag *diag);
+INLAY_API INLAY_NODISCARD inlay_status inlay_value_to_dlpack(inlay_value *value, struct DLManagedTensor **out_tensor,
+                                                             inlay_diag *diag);
+
+/* ------------------------------------------------------------------ sessions */
+
+typedef struct inlay_session inlay_session;
+
+/* Loads, checks, optimises, assigns and compiles. options may be NULL and is not kept. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_session_create(const char *path, const inlay_options *options,
+                                                            inlay_session **out_session, inlay_diag *diag);
+/* The same from memory, which must stay for the life of the session ... */
+INLAY_API INLAY_NODISCARD inlay_status inlay_session_create_from_bytes(const void *data, uint64_t bytes,
+                                                                       const inlay_options *options,
+                                                                       inlay_session **out_session, inlay_diag *diag);
+/* ... or from an open file, which may be closed afterwards. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_session_create_from_fd(int fd, const inlay_options *options,
+                                                                    inlay_session **out_session, inlay_diag *diag);
+/* All contexts must be gone. NULL is a no-op. */
+INLAY_API void inlay_session_destroy(inlay_session *session);
+
+/* An input or output of the model. dims[i] is the size, or -1 and dim_names[i] is the symbol's name ("" = nameless). */
+typedef struct inlay_io_info {
+    uint64_t struct_size;
+    const char *name;
+    uint32_t kind; /* INLAY_KIND_* */
+    inlay_dtype dtype;
+    uint32_t rank; /* INLAY_RANK_UNKNOWN if so */
+    uint32_t optional; /* 1: an input that has a default value */
+    const int64_t *dims;
+    const char *const *dim_names;
+} inlay_io_info;
+INLAY_API uint32_t inlay_session_input_count(const inlay_session *session);
+INLAY_API uint32_t inlay_session_output_count(const inlay_session *session);
+/* Fills *out_info (set struct_size); borrowed from the session. */
+INLAY_API inlay_status inlay_session_input(const inlay_session *session, uint32_t index, inlay_io_info *out_info);
+INLAY_API inlay_status inlay_session_output(const inlay_session *session, uint32_t index, inlay_io_info *out_info);
+/* The index of the input or output of that name, INLAY_NONE if there is none. */
+INLAY_API uint32_t inlay_session_find_input(const inlay_session *session, const char *name);
+INLAY_API uint32_t inlay_session_find_output(const inlay_session *session, const char *name);
+
+/* What the file says of itself. Texts are borrowed from the session, "" where the file says nothing. */
+typedef struct inlay_model_info {
+    uint64_t struct_size;
+    const char *producer_name, *producer_version;
+    const char *domain;
+    const char *graph_name;
+    const char *doc; /* doc_string of the model */
+    int64_t model_version, ir_version;
+    uint32_t metadata_count; /* of inlay_session_metadata */
+    uint32_t reserved;
+} inlay_model_info;
+/* Fills *out_info (set struct_size). */
+INLAY_API inlay_status inlay_session_model(const inlay_session *session, inlay_model_info *out_info);
+/* The index-th of the model's metadata_props, in the order of the file; borrowed from the session. INLAY_NOT_FOUND past
+ * the last. */
+INLAY_API inlay_status inlay_session_metadata(const inlay_session *session, uint32_t index, const char **out_key,
+                                              const char **out_value);
+
+/* A provider of the session, or one that was asked for and could not be had. */
+typedef struct inlay_session_provider_info {
+    uint64_t struct_size;
+    const char *name;
+    const char *plugin_path; /* the file that brought it; "" = none, unknown */
+    const char *plugin_version; /* "" = unknown */
+    const char *skipped;     /* why the session does without it, one line; NULL: it is in use */
+} inlay_session_provider_info;
+/* Fills *out_info (set struct_size), borrowed from the session: providers in use in the order of the option
+ * "providers", then the others. INLAY_NOT_FOUND past the last. */
+INLAY_API inlay_status inlay_session_provider(const inlay_session *session, uint32_t index,
+                                              inlay_session_provider_info *out_info);
+
+/* Who runs what, and why, as text ("text") or JSON ("json"), in pieces through write. */
+typedef void (*inlay_write_fn)(void *user, const char *text, size_t bytes);
+INLAY_API inlay_status inlay_session_explain(const inlay_session *session, const char *format, inlay_write_fn write,
+                                             void *user, inlay_diag *diag);
+
+enum {
+    INLAY_EXPLAIN_ALL = 1u << 0,    /* nothing is folded, cut or left out */
+    INLAY_EXPLAIN_KERNELS = 1u << 1 /* also which kernels providers run nodes by, and why (inlay.kernels/1) */
+};
+struct inlay_context;
+/* What else can be asked. Zero it, then set struct_size. Texts are read during the call. */
+typedef struct inlay_explain_options {
+    uint64_t struct_size;
+    const char *format; /* "text" (NULL), "json", "html" (one page that needs nothing else) */
+    uint32_t flags;     /* INLAY_EXPLAIN_* */
+    uint32_t columns;   /* text: the width of the page in characters; 0 = 100 */
+    const char *node;   /* all about the nodes whose name matches this glob, or whose operator does ("op:GLOB"): what
+                           each provider answered, and why the others were not taken; NULL = the whole session */
+    const char *const *what_ifs; /* [what_if_count] changes of the rules, taken together, and what would come of them:
+                           "PATTERN=PROVIDER" (these nodes run there), "PATTERN!=PROVIDER" (they do not),
+                           "-PROVIDER" (nothing does), "policy=cost", "policy=priority", "threads=N" */
+    uint32_t what_if_count;
+    uint32_t reserved;
+    const struct inlay_context *measured; /* after runs with inlay_context_measure(): their times too; or NULL */
+} inlay_explain_options;
+/* The same, and more, see above. An unknown format, provider or pattern that no node matches is
+ * INLAY_INVALID_ARGUMENT. Any thread, but not while `measured` runs. */
+INLAY_API inlay_status inlay_session_explain_ex(const inlay_session *session, const inlay_explain_options *options,
+                                                inlay_write_fn write, void *user, inlay_diag *diag);
+
+/* Who runs what, as JSON that a later session follows without asking for costs (option "plan", a file of this text), in
+ * pieces through write. */
+INLAY_API inlay_status inlay_session_plan_save(const inlay_session *session, inlay_write_fn write, void *user,
+                                               inlay_diag *diag);
+
+/* ------------------------------------------------------------------ optimising files */
+
+/* A step of the optimiser. Of a rewrite, node and text say what was done ("Mul becomes Gelu"); the summary of a pass
+ * has node NULL, and nodes and costs before and after it. */
+typedef struct inlay_optimize_event {
+    uint64_t struct_size;
+    const char *pass;
+    const char *graph; /* name of the graph or body */
+    const char *node;  /* NULL: the summary of the pass */
+    const char *text;
+    uint32_t nodes_before, nodes_after; /* of all graphs; summaries only */
+    double cost_before_ns, cost_after_ns; /* expected time of a run; 0 where costs were not asked for */
+    uint64_t rewrite; /* counts from 1; what one rewrite does has one number. Option rewrite_limit stops after it */
+} inlay_optimize_event;
+typedef void (*inlay_optimize_fn)(void *user, const inlay_optimize_event *event);
+
+typedef struct inlay_optimize_args {
+    uint64_t struct_size;
+    const char *out_path;       /* the optimised model; NULL = write none */
+    const char *external_file;  /* a file name beside it for large tensors; NULL = all in one file */
+    inlay_optimize_fn event;    /* hears every step; may be NULL */
+    void *user;
+    uint32_t with_costs;        /* 1: summaries have costs, which takes a while */
+    uint32_t nodes_before, nodes_after; /* out */
+    uint32_t reserved;
+} inlay_optimize_args;
+
+/* Runs the passes that options name (level, pass, no_pass) on the model at path and writes the result. Operators that
+ * came with later opsets than the model imports are written as functions of domain "inlay", so that the file stays
+ * valid for every runtime. options may be NULL. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_optimize(const char *path, const inlay_options *options,
+                                                      inlay_optimize_args *args, inlay_diag *diag);
+/* The index-th pass of the optimiser, in the order in which they run, and the lowest level that has it; NULL past the
+ * last. */
+INLAY_API const char *inlay_optimize_pass(uint32_t index, uint32_t *out_level);
+
+/* ------------------------------------------------------------------ running */
+
+typedef struct inlay_context inlay_context;
+
+INLAY_API INLAY_NODISCARD inlay_status inlay_context_create(inlay_session *session, inlay_context **out_context,
+                                                            inlay_diag *diag);
+INLAY_API void inlay_context_destroy(inlay_context *context);
+
+/* Binds an input until it is bound anew; the context takes a reference. NULL unbinds. */
+INLAY_API inlay_status inlay_context_set_input(inlay_context *context, uint32_t index, inlay_value *value,
+                                               inlay_diag *diag);
+/* Has the run write output index into value (a tensor of the right type and at least the right size; a smaller one is
+ * left alone and the runtime brings memory), without a copy where the plan allows it and the memory is no input's too.
+ * NULL: the runtime brings memory. */
+INLAY_API inlay_status inlay_context_set_output(inlay_context *context, uint32_t index, inlay_value *value,
+                                                inlay_diag *diag);
+
+typedef struct inlay_run_options {
+    uint64_t struct_size;
+    const uint32_t *cancel; /* another thread stores non-zero (atomically) to stop the run; NULL = not cancellable */
+    uint64_t timeout_ns;    /* 0 = none */
+} inlay_run_options;
+
+/* Runs the model on the bound inputs. The first run with new input shapes plans; later runs with the same shapes do not
+ * allocate. options may be NULL. After a failure the outputs are gone, and the context can run again. */
+INLAY_API inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag);
+
+/* on = 1: from now on runs of the context are timed step by step, for inlay_explain_options.measured; the latest 64
+ * runs count, and an earlier measurement is forgotten. Such runs wait for devices after each step, so they are a little
+ * slower. 0: no more. */
+INLAY_API inlay_status inlay_context_measure(inlay_context *context, uint32_t on, inlay_diag *diag);
+
+/* From now on runs of the context are profiled, step by step, until max_events steps are kept (0 = 262144); an earlier
+ * profile is forgotten. on = 0 ends it. Like measured runs they wait for devices after each step. */
+INLAY_API inlay_status inlay_context_profile(inlay_context *context, uint32_t on, uint32_t max_events,
+                                             inlay_diag *diag);
+/* What profiled runs took: format is "text", "json", "trace" (Chrome's trace events, for Perfetto), "stacks" (folded
+ * stacks with nanoseconds) or "html" (a page that needs nothing else). The peaks of the machine, operations and bytes a
+ * second, are for rooflines; 0 = unknown. Not while the context runs. */
+INLAY_API inlay_status inlay_context_profile_write(const inlay_context *context, const char *format,
+                                                   double peak_flops_per_s, double peak_bytes_per_s,
+                                                   inlay_write_fn write, void *user, inlay_diag *diag);
+
+/* Output index of the last run, borrowed until the next run or destroy; NULL if there is none. Take a reference
+ * (inlay_value_ref) to keep it longer: the runtime then gives the next run other memory. */
+INLAY_API inlay_value *inlay_context_output(inlay_context *context, uint32_t index);
+
+/* Numbers about the context's current plan. */
+typedef struct inlay_plan_info {
+    uint64_t struct_size;
+    uint64_t slab_bytes;       /* memory for intermediate values and workspace, as planned */
+    uint64_t lower_bound_bytes; /* the most bytes alive at any step: no plan needs less */
+    uint64_t constant_bytes;   /* weights that the session holds mapped or copied */
+    uint32_t step_count;
+    uint32_t dynamic_step_count; /* steps whose shapes depend on data */
+    double predicted_ns; /* what the last run should have taken, at its sizes, by the costs that the session knows */
+} inlay_plan_info;
+INLAY_API inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *out_info);
+
+/* ------------------------------------------------------------------ costs
+ *
+ * Who runs what is chosen by cost. Costs start from the providers' own models; a machine profile corrects these, and
+ * measurements of a model's own layers replace them. Both lie in the cache folder (option cache_dir), from where every
+ * later session takes them by itself. */
+
+/* What to calibrate, beyond the options of a session, of which providers, plugin_dirs, cache_dir, the log and the
+ * progress function count. Set struct_size; zero is a good value for the rest. */
+typedef struct inlay_calibrate_options {
+    uint64_t struct_size;
+    const uint32_t *threads; /* [thread_count] threads of a run to measure with; none: 1, and all that there are */
+    uint32_t thread_count;
+    uint32_t quick; /* 1: fewer runs of each kernel */
+} inlay_calibrate_options;
+
+/* What came of it. */
+typedef struct inlay_calibrate_result {
+    uint64_t struct_size;
+    uint32_t provider_count;
+    uint32_t kernel_count; /* measured, over all providers and thread counts */
+    uint32_t line_count;   /* classes of kernels that have a fitted model of time now */
+    uint32_t link_count;   /* copy links to and from the memory of devices */
+    double median_error;   /* the median class is off by this factor at its median kernel, 1.08 for instance */
+    double seconds;
+    char path[1024]; /* the file that was written */
+} inlay_calibrate_result;
+
+/* Times operators on every provider, copies to and from every device, and writes the machine profile. Takes about half
+ * a minute for each provider and number of threads. When the progress function gives up, INLAY_CANCELLED: what was
+ * there before is there still. options and what may be NULL; result may be NULL. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_calibrate(const inlay_options *options,
+                                                       const inlay_calibrate_options *what,
+                                                       inlay_calibrate_result *out_result, inlay_diag *diag);
+
+/* A node that another provider should run, after what was measured. Texts are borrowed for the call. */
+typedef struct inlay_tune_change {
+    uint64_t struct_size;
+    const char *node, *op_type;
+    const char *from, *to; /* providers */
+    double from_ns, to_ns; /* now, of both; to_ns of a group is that of all its nodes */
+} inlay_tune_change;
+typedef void (*inlay_tune_change_fn)(void *user, const inlay_tune_change *change);
+
+/* How to tune. Set struct_size; zero is a good value for the rest. */
+typedef struct inlay_tune_options {
+    uint64_t struct_size;
+    inlay_value *const *inputs; /* [input_count] the sizes to tune for; NULL, or a NULL in it: assumed, see assume */
+    uint32_t input_count;
+    uint32_t runs;    /* of each kernel, at most; 0 = as the budget allows */
+    double budget_s;  /* seconds for all measurements; 0 = 60 */
+    inlay_progress_fn progress; /* or NULL; non-zero stops, and what was measured so far is kept */
+    void *progress_user;
+    inlay_tune_change_fn change; /* or NULL: called for each, before inlay_tune returns */
+    void *change_user;
+} inlay_tune_options;
+
+/* What came of it. Costs are of one run of the model, without bodies of loops and branches. */
+typedef struct inlay_tune_result {
+    uint64_t struct_size;
+    uint32_t offer_count;    /* what providers offered to run, in all graphs of the model */
+    uint32_t kernel_count;   /* different ones among the plausible */
+    uint32_t known_count;    /* of these, that had a figure before */
+    uint32_t measured_count; /* of these, measured now */
+    uint32_t failed_count;   /* could not be run on made-up contents */
+    uint32_t pruned_count;   /* offers far above the best for their nodes */
+    uint32_t changed_count;  /* nodes that another provider should run */
+    uint32_t stopped;        /* 1: the progress function gave up, or time was up */
+    double before_ns;        /* predicted, as the session was assigned, by what was known before */
+    double measured_ns;      /* the same assignment, by what is known now */
+    double after_ns;         /* the best assignment, by what is known now */
+    double seconds;
+} inlay_tune_result;
+
+/* Times the real executables of all plausible offers for the session's model and keeps the figures in the cache folder;
+ * the next session of this or any other model with such layers uses them. The session itself stays as it is. how and
+ * out_result may be NULL. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_tune(inlay_session *session, const inlay_tune_options *how,
+                                                  inlay_tune_result *out_result, inlay_diag *diag);
+
+/* Keeps what the runs of this context took, kernel by kernel, where inlay_tune() keeps its figures: after at least one
+ * run with inlay_context_measure(). Only kernels that were chosen are among them, at the sizes of the last run.
+ * out_count (may be NULL) is how many different ones. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_context_record(inlay_context *context, uint32_t *out_count,
+                                                            inlay_diag *diag);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,191 @@
+/* inlay/note.h - the ELF note of a plugin: what a host wants to know before it runs any of the plugin's code.
+ *
+ * Loading a shared object runs its constructors, and one that was built for another ABI, another CPU or with another
+ * sanitizer's runtime can take the process down before it is asked anything. So a plugin repeats the facts of its build
+ * in section .note.inlay, which the host reads from the file:
+ *
+ *     INLAY_PLUGIN_NOTE("blur", "blur_gpu blur_cpu", "com.example")
+ *
+ * at file scope of one source file, beside inlay_plugin_open; KIT_PLUGIN_NAMED of the kit does both. The numbers come
+ * from the compiler, so they can't be stale. The names are the author's words: the host compares them with what
+ * inlay_plugin_open says, and refuses a file where the two differ. A plugin without a note loads too; then only the
+ * probe stands between its constructors and the host.
+ *
+ * In the file the note has the owner "inlay" (name size 6) and type INLAY_NOTE_PLUGIN; its descriptor is inlay_note,
+ * followed at struct_size by three texts that end in NUL. Like every struct that starts with struct_size it grows at
+ * the end only, so a reader takes what struct_size reaches, reads the rest as zero, and finds the texts behind it. What
+ * cannot be said so gets another type. All numbers are in the byte order of the file. */
+#ifndef INLAY_NOTE_H
+#define INLAY_NOTE_H
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define INLAY_NOTE_SECTION ".note.inlay"
+#define INLAY_NOTE_OWNER "inlay"
+enum { INLAY_NOTE_PLUGIN = 0x10 }; /* the note's type */
+
+/* What the plugin was instrumented with: the host has to have the same runtime. UndefinedBehaviorSanitizer is not among
+ * them, for it gets along with everybody. */
+enum {
+    INLAY_SANITIZER_ADDRESS = 1u << 0,
+    INLAY_SANITIZER_THREAD = 1u << 1,
+    INLAY_SANITIZER_MEMORY = 1u << 2,
+    INLAY_SANITIZER_HWADDRESS = 1u << 3
+};
+
+/* Whose threads the plugin computes on. */
+enum {
+    INLAY_THREADING_HOST = 0,   /* the caller's, and inlay_host.parallel_for */
+    INLAY_THREADING_OPENMP = 1, /* OpenMP of the same runtime as the host's (libgomp) */
+    INLAY_THREADING_OWN = 2     /* it starts threads of its own, after create */
+};
+
+/* The instructions that all of the plugin may use: what the file with the note was compiled for. Code that is chosen
+ * at run time does not count. Of x86-64 the levels of its psABI; other machines have level 0 only. */
+enum {
+    INLAY_ISA_BASELINE = 0,
+    INLAY_ISA_X86_64_V2 = 2, /* SSE4.2, POPCNT */
+    INLAY_ISA_X86_64_V3 = 3, /* AVX2, FMA, BMI2, F16C */
+    INLAY_ISA_X86_64_V4 = 4  /* AVX-512 F, BW, CD, DQ, VL */
+};
+/* Instructions beyond a level, as -march=native brings them. */
+enum {
+    INLAY_ISA_AVX512_VNNI = 1u << 0,
+    INLAY_ISA_AVX512_BF16 = 1u << 1,
+    INLAY_ISA_AVX512_FP16 = 1u << 2,
+    INLAY_ISA_AVX512_VBMI = 1u << 3,
+    INLAY_ISA_AVX_VNNI = 1u << 4,
+    INLAY_ISA_AMX = 1u << 5
+};
+
+typedef struct inlay_note {
+    uint32_t struct_size;      /* bytes of this struct as the plugin was compiled; the texts follow */
+    uint32_t abi_major;        /* INLAY_ABI_MAJOR and MINOR that it was compiled with */
+    uint32_t abi_minor;
+    uint32_t abi_minor_oldest; /* it runs on hosts from this minor on: INLAY_NOTE_OLDEST_MINOR, 0 if not defined */
+    uint32_t isa;              /* INLAY_ISA_BASELINE, INLAY_ISA_X86_64_V2 ... */
+    uint32_t isa_extra;        /* INLAY_ISA_AVX512_VNNI ... */
+    uint32_t sanitizers;       /* INLAY_SANITIZER_* */
+    uint32_t threading;        /* INLAY_THREADING_*: INLAY_NOTE_THREADING, HOST if not defined */
+    uint32_t flags;            /* 0 in version 1 */
+    uint32_t text_bytes;       /* of the three texts, each with its NUL: the plugin's name; its providers, separated by
+                                  spaces; the domains of its operators, likewise. An empty name = no names given */
+} inlay_note;
+
+/* ------------------------------------------------------------------ what the compiler knows */
+
+#ifndef INLAY_NOTE_OLDEST_MINOR
+#define INLAY_NOTE_OLDEST_MINOR 0u
+#endif
+#ifndef INLAY_NOTE_THREADING
+#define INLAY_NOTE_THREADING INLAY_THREADING_HOST
+#endif
+
+#if defined(__has_feature)
+#define INLAY_NOTE_FEATURE(name) __has_feature(name)
+#else
+#define INLAY_NOTE_FEATURE(name) 0
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || INLAY_NOTE_FEATURE(address_sanitizer)
+#define INLAY_NOTE_ASAN INLAY_SANITIZER_ADDRESS
+#else
+#define INLAY_NOTE_ASAN 0u
+#endif
+#if defined(__SANITIZE_THREAD__) || INLAY_NOTE_FEATURE(thread_sanitizer)
+#define INLAY_NOTE_TSAN INLAY_SANITIZER_THREAD
+#else
+#define INLAY_NOTE_TSAN 0u
+#endif
+#if INLAY_NOTE_FEATURE(memory_sanitizer)
+#define INLAY_NOTE_MSAN INLAY_SANITIZER_MEMORY
+#else
+#define INLAY_NOTE_MSAN 0u
+#endif
+#if defined(__SANITIZE_HWADDRESS__) || INLAY_NOTE_FEATURE(hwaddress_sanitizer)
+#define INLAY_NOTE_HWASAN INLAY_SANITIZER_HWADDRESS
+#else
+#define INLAY_NOTE_HWASAN 0u
+#endif
+#define INLAY_NOTE_SANITIZERS (INLAY_NOTE_ASAN | INLAY_NOTE_TSAN | INLAY_NOTE_MSAN | INLAY_NOTE_HWASAN)
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512CD__) && defined(__AVX512DQ__) && \
+    defined(__AVX512VL__)
+#define INLAY_NOTE_ISA INLAY_ISA_X86_64_V4
+#elif defined(__AVX__) || defined(__AVX2__) || defined(__FMA__) || defined(__BMI2__) || defined(__F16C__)
+#define INLAY_NOTE_ISA INLAY_ISA_X86_64_V3
+#elif defined(__x86_64__) && (defined(__SSE4_2__) || defined(__POPCNT__) || defined(__SSSE3__))
+#define INLAY_NOTE_ISA INLAY_ISA_X86_64_V2
+#else
+#define INLAY_NOTE_ISA INLAY_ISA_BASELINE
+#endif
+
+#ifdef __AVX512VNNI__
+#define INLAY_NOTE_VNNI INLAY_ISA_AVX512_VNNI
+#else
+#define INLAY_NOTE_VNNI 0u
+#endif
+#ifdef __AVX512BF16__
+#define INLAY_NOTE_BF16 INLAY_ISA_AVX512_BF16
+#else
+#define INLAY_NOTE_BF16 0u
+#endif
+#ifdef __AVX512FP16__
+#define INLAY_NOTE_FP16 INLAY_ISA_AVX512_FP16
+#else
+#define INLAY_NOTE_FP16 0u
+#endif
+#ifdef __AVX512VBMI__
+#define INLAY_NOTE_VBMI INLAY_ISA_AVX512_VBMI
+#else
+#define INLAY_NOTE_VBMI 0u
+#endif
+#ifdef __AVXVNNI__
+#define INLAY_NOTE_AVXVNNI INLAY_ISA_AVX_VNNI
+#else
+#define INLAY_NOTE_AVXVNNI 0u
+#endif
+#ifdef __AMX_TILE__
+#define INLAY_NOTE_AMX INLAY_ISA_AMX
+#else
+#define INLAY_NOTE_AMX 0u
+#endif
+#define INLAY_NOTE_ISA_EXTRA                                                                            \
+    (INLAY_NOTE_VNNI | INLAY_NOTE_BF16 | INLAY_NOTE_FP16 | INLAY_NOTE_VBMI | INLAY_NOTE_AVXVNNI | INLAY_NOTE_AMX)
+
+/* ------------------------------------------------------------------ the note itself */
+
+/* Clang's AddressSanitizer would put a red zone behind it, and that is no note any more. */
+#if defined(__clang__)
+#define INLAY_NOTE_PLAIN __attribute__((no_sanitize_address))
+#else
+#define INLAY_NOTE_PLAIN
+#endif
+
+/* Places the note. The three texts are string literals; see inlay_note.text_bytes. No semicolon is needed behind it. */
+#define INLAY_PLUGIN_NOTE(name_, providers_, domains_)                                                        \
+    INLAY_PLUGIN_NOTE_ABI(INLAY_ABI_MAJOR, INLAY_ABI_MINOR, name_, providers_, domains_)
+
+/* The same with the ABI spelled out. */
+#define INLAY_PLUGIN_NOTE_ABI(major_, minor_, name_, providers_, domains_)                                    \
+    __attribute__((section(INLAY_NOTE_SECTION), used, aligned(4))) INLAY_NOTE_PLAIN static const struct {     \
+        uint32_t owner_bytes, descriptor_bytes, type;                                                         \
+        char owner[8];                                                                                        \
+        inlay_note note;                                                                                      \
+        char text[sizeof(name_ "\0" providers_ "\0" domains_)];                                               \
+    } inlay_plugin_note = { sizeof INLAY_NOTE_OWNER,                                                          \
+                            sizeof(inlay_note) + sizeof(name_ "\0" providers_ "\0" domains_),                 \
+                            INLAY_NOTE_PLUGIN,                                                                \
+                            INLAY_NOTE_OWNER,                                                                 \
+                            { sizeof(inlay_note), major_, minor_, INLAY_NOTE_OLDEST_MINOR, INLAY_NOTE_ISA,    \
+                              INLAY_NOTE_ISA_EXTRA, INLAY_NOTE_SANITIZERS, INLAY_NOTE_THREADING, 0,           \
+                              sizeof(name_ "\0" providers_ "\0" domains_) },                                  \
+                            name_ "\0" providers_ "\0" domains_ };
+
+#ifdef __cplusplus
+}
+#endif
+#endif

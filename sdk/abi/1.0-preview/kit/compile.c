@@ -1,0 +1,290 @@
+/* From a region of the graph to units: the kernel of each node, its prepared state, and where its tensors come from.
+ *
+ * The host compiles a node at a time, since the kit's offers do not merge. Regions of several nodes work too: values
+ * that stay inside live in the workspace. Searches are linear, because regions are small. */
+#include "internal.h"
+#include <stdio.h>
+
+static uint32_t position(const uint32_t *list, uint32_t count, uint32_t value)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (list[i] == value)
+            return i;
+    return INLAY_NONE;
+}
+
+/* The number of an inner value; made by one of the units before `before`. */
+static bool find_inner(const inlay_compiled *c, uint32_t before, uint32_t value, uint32_t *out_index)
+{
+    for (uint32_t u = 0; u < before; u++) {
+        const kit_unit *unit = &c->units[u];
+
+        for (uint32_t o = unit->in_count; o < unit->in_count + unit->out_count; o++) {
+            if (unit->refs[o].kind == KIT_REF_INNER && unit->refs[o].value == value) {
+                *out_index = unit->refs[o].index;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static inlay_status resolve_input(const inlay_compile_request *request, const inlay_compiled *c, uint32_t u,
+                                  uint32_t value, kit_ref *ref, inlay_diag *diag)
+{
+    const inlay_value_info *info = inlay_graph_value(request->graph, value);
+
+    *ref = (kit_ref){ .kind = KIT_REF_NONE, .value = value };
+    if (info == NULL)
+        return INLAY_OK;
+    ref->dtype = info->dtype;
+    if ((info->flags & INLAY_VALUE_CONSTANT) != 0) {
+        ref->kind = KIT_REF_FIXED; /* its address comes after prepare, which may drop it */
+        return INLAY_OK;
+    }
+    if ((ref->index = position(request->inputs, request->input_count, value)) != INLAY_NONE) {
+        ref->kind = KIT_REF_INPUT;
+        return INLAY_OK;
+    }
+    /* A region output that is read again inside the region. */
+    if (u > 0 && (ref->index = position(request->outputs, request->output_count, value)) != INLAY_NONE) {
+        ref->kind = KIT_REF_OUTPUT;
+        return INLAY_OK;
+    }
+    if (find_inner(c, u, value, &ref->index)) {
+        ref->kind = KIT_REF_INNER;
+        return INLAY_OK;
+    }
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                      "value '%s' is read in the region but neither enters nor is made there", info->name.data);
+}
+
+static void resolve_output(const inlay_compile_request *request, inlay_compiled *c, uint32_t value, kit_ref *ref)
+{
+    const inlay_value_info *info = inlay_graph_value(request->graph, value);
+
+    *ref = (kit_ref){ .kind = KIT_REF_NONE, .value = value };
+    if (info == NULL)
+        return;
+    ref->dtype = info->dtype;
+    ref->index = position(request->outputs, request->output_count, value);
+    ref->kind = KIT_REF_OUTPUT;
+    if (ref->index == INLAY_NONE) {
+        ref->kind = KIT_REF_INNER;
+        ref->index = c->inner_count++;
+    }
+}
+
+/* Does nothing after node n read value v? Then its buffer is free to be written to. */
+static bool dies_at(const inlay_graph *graph, uint32_t n, uint32_t v)
+{
+    if ((inlay_graph_value(graph, v)->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
+        return false;
+    for (uint32_t later = n + 1; later < graph->node_count; later++) {
+        const inlay_node_info *info = inlay_graph_node(graph, later);
+
+        if (position(info->inputs, info->input_count, v) != INLAY_NONE)
+            return false;
+    }
+    return true;
+}
+
+static bool same_type_and_dims(const inlay_value_info *a, const inlay_value_info *b)
+{
+    if (a->dtype != b->dtype || a->rank != b->rank || a->rank == INLAY_RANK_UNKNOWN)
+        return false;
+    for (uint32_t d = 0; d < a->rank; d++) {
+        if (a->dims[d].kind != b->dims[d].kind || a->dims[d].value != b->dims[d].value ||
+            a->dims[d].symbol != b->dims[d].symbol)
+            return false;
+    }
+    return true;
+}
+
+/* Chooses the input that output 0 shares its buffer with, if shapes allow (kit_specialize checks those). Of several
+ * that might do, one that nobody needs later is best: the host can use no other. */
+static void choose_alias(const inlay_compile_request *request, uint32_t n, kit_unit *unit)
+{
+    const inlay_value_info *y;
+    uint32_t candidates[4], count = 0;
+
+    unit->alias = INLAY_NONE;
+    if ((unit->kernel->flags & (KIT_IN_PLACE | KIT_IN_PLACE_FIRST)) == 0 || unit->out_count == 0 ||
+        unit->refs[unit->in_count].kind != KIT_REF_OUTPUT)
+        return;
+    if ((unit->kernel->flags & KIT_IN_PLACE_FIRST) != 0) {
+        bool alone = unit->in_count > 0 && unit->refs[0].kind == KIT_REF_INPUT;
+
+        for (uint32_t i = 1; alone && i < unit->in_count; i++) /* ScatterND(x, at, x) reads what it would write over */
+            alone = unit->refs[i].value != unit->refs[0].value;
+        unit->alias = alone ? 0 : INLAY_NONE;
+        return;
+    }
+    y = inlay_graph_value(request->graph, unit->refs[unit->in_count].value);
+    for (uint32_t i = 0; i < unit->in_count && count < 4; i++) {
+        const kit_ref *ref = &unit->refs[i];
+
+        if (ref->kind != KIT_REF_INPUT || ref->dtype != unit->refs[unit->in_count].dtype)
+            continue;
+        /* Inputs that certainly have the output's shape go to the front. */
+        if (count > 0 && same_type_and_dims(inlay_graph_value(request->graph, ref->value), y) &&
+            !same_type_and_dims(inlay_graph_value(request->graph, unit->refs[candidates[0]].value), y)) {
+            candidates[count++] = candidates[0];
+            candidates[0] = i;
+        } else {
+            candidates[count++] = i;
+        }
+    }
+    if (count == 0)
+        return;
+    unit->alias = candidates[0];
+    for (uint32_t i = 0; i < count && count > 1; i++) {
+        const inlay_value_info *x = inlay_graph_value(request->graph, unit->refs[candidates[i]].value);
+
+        if (same_type_and_dims(x, y) && dies_at(request->graph, n, unit->refs[candidates[i]].value)) {
+            unit->alias = candidates[i];
+            break;
+        }
+    }
+}
+
+/* Runs the kernel's prepare and fetches the constants that it does not drop. */
+static inlay_status prepare_unit(const kit_state *state, const inlay_compile_request *request,
+                                 const inlay_node_info *info, kit_unit *unit, inlay_diag *diag)
+{
+    uint8_t few[32] = { 0 }, *fate = few;
+    kit_node node = { .host = state->host,
+                      .graph = request->graph,
+                      .info = info,
+                      .provider = state->user,
+                      .compile_handle = request->handle };
+    inlay_status status = INLAY_OK;
+
+    if (unit->in_count > sizeof few && (fate = calloc(unit->in_count, 1)) == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "preparing node '%s'", unit->name);
+    node.constant_fate = fate;
+    if (unit->kernel->prepare != NULL)
+        INLAY_TRY(unit->kernel->prepare(&node, &unit->state, diag));
+    for (uint32_t i = 0; i < unit->in_count; i++) {
+        kit_ref *ref = &unit->refs[i];
+
+        if (ref->kind != KIT_REF_FIXED)
+            continue;
+        if (fate[i] != INLAY_CONST_BORROWED) {
+            ref->kind = KIT_REF_NONE;
+            continue;
+        }
+        ref->address = kit_constant(&node, i);
+        if (ref->address == NULL) {
+            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "aligning constant '%s' of node '%s'",
+                                kit_input(&node, i)->name.data, unit->name);
+            goto done;
+        }
+    }
+done:
+    if (fate != few)
+        free(fate);
+    return status;
+}
+
+static inlay_status build_unit(const kit_state *state, const inlay_compile_request *request, inlay_compiled *c,
+                               uint32_t u, inlay_diag *diag)
+{
+    const inlay_node_info *info = inlay_graph_node(request->graph, request->nodes[u]);
+    const kit_node node = { .host = state->host, .graph = request->graph, .info = info, .provider = state->user };
+    kit_unit *unit = &c->units[u];
+    uint32_t total = info->input_count + info->output_count;
+    kit_refusal why;
+    inlay_status status;
+
+    (void)snprintf(unit->name, sizeof unit->name, "%s", info->name.data);
+    unit->kernel = kit_match(state, &node, &why);
+    if (unit->kernel == NULL)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': %s", unit->name, why.text);
+    unit->refs = calloc(total > 0 ? total : 1, sizeof *unit->refs);
+    if (unit->refs == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "compiling node '%s'", unit->name);
+    unit->in_count = info->input_count;
+    unit->out_count = info->output_count;
+    for (uint32_t i = 0; i < info->input_count; i++) {
+        status = resolve_input(request, c, u, info->inputs[i], &unit->refs[i], diag);
+        if (status != INLAY_OK)
+            return status;
+    }
+    for (uint32_t o = 0; o < info->output_count; o++)
+        resolve_output(request, c, info->outputs[o], &unit->refs[info->input_count + o]);
+    choose_alias(request, request->nodes[u], unit);
+    if (total > c->max_tensors)
+        c->max_tensors = total;
+    return prepare_unit(state, request, info, unit, diag);
+}
+
+/* Tells the host which constants it may drop: those that no unit of the region reads at run time. */
+static void report_constants(const inlay_compile_request *request, const inlay_compiled *c)
+{
+    if (request->constants == NULL)
+        return;
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t u = 0; u < c->unit_count; u++) {
+            for (uint32_t i = 0; i < c->units[u].in_count; i++) {
+                const kit_ref *ref = &c->units[u].refs[i];
+                const inlay_value_info *v = inlay_graph_value(request->graph, ref->value);
+
+                if (v == NULL || (v->flags & INLAY_VALUE_CONSTANT) == 0)
+                    continue;
+                if (pass == 0 && ref->kind == KIT_REF_NONE)
+                    request->constants[ref->value] = INLAY_CONST_PACKED;
+                if (pass == 1 && ref->kind == KIT_REF_FIXED)
+                    request->constants[ref->value] = INLAY_CONST_BORROWED;
+            }
+        }
+    }
+}
+
+inlay_status kit_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
+                         inlay_diag *diag)
+{
+    inlay_compiled *c = calloc(1, sizeof *c);
+    inlay_status status = INLAY_OK;
+
+    *out_compiled = NULL;
+    if (c == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "compiling a region of %u nodes", request->node_count);
+    c->units = calloc(request->node_count > 0 ? request->node_count : 1, sizeof *c->units);
+    if (c->units == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "compiling a region of %u nodes", request->node_count);
+        goto done;
+    }
+    for (uint32_t u = 0; u < request->node_count; u++) {
+        c->unit_count = u + 1;
+        if (request->poll != NULL && u > 0)
+            INLAY_TRY(request->poll(request->ctx));
+        INLAY_TRY(build_unit(state, request, c, u, diag));
+    }
+    c->is_chain = request->offer_count == 1 && request->cookies != NULL && request->cookies[0] == KIT_COOKIE_CHAIN &&
+                  request->node_count > 1;
+    for (uint32_t u = 0; u < c->unit_count; u++)
+        c->is_chain = c->is_chain && c->units[u].kernel->row != NULL;
+    report_constants(request, c);
+    *out_compiled = c;
+    c = NULL;
+done:
+    kit_release_compiled(state, c);
+    return status;
+}
+
+void kit_release_compiled(void *state, inlay_compiled *compiled)
+{
+    (void)state;
+    if (compiled == NULL)
+        return;
+    for (uint32_t u = 0; u < compiled->unit_count; u++) {
+        kit_unit *unit = &compiled->units[u];
+
+        if (unit->state != NULL)
+            (unit->kernel->release != NULL ? unit->kernel->release : free)(unit->state);
+        free(unit->refs);
+    }
+    free(compiled->units);
+    free(compiled);
+}

@@ -1,0 +1,121 @@
+/* The run. What is known was laid down by kit_specialize; here only addresses are filled in, on the stack. */
+#include "internal.h"
+
+/* What kit_call.exec points to. */
+typedef struct kit_running {
+    const inlay_exec_args *args;
+    const kit_unit *unit;
+} kit_running;
+
+static const inlay_tensor_arg *arg_at(const inlay_tensor_arg *list, uint32_t stride, uint32_t i)
+{
+    return INLAY_AT(inlay_tensor_arg, list, stride, i);
+}
+
+static inline inlay_status run_step(const kit_state *state, const inlay_instance *instance, const kit_step *step,
+                                    const inlay_exec_args *args, char *workspace, kit_tensor *tensors)
+{
+    const kit_unit *unit = step->unit;
+    kit_running running = { args, unit };
+    kit_call call;
+
+    memcpy(tensors, step->tensors, step->tensor_count * sizeof *tensors);
+    for (uint32_t p = 0; p < step->patch_count; p++) {
+        const kit_patch *patch = &step->patches[p];
+        void *data;
+
+        if (patch->kind == KIT_REF_INPUT)
+            data = inlay_buffer_host(&arg_at(args->inputs, args->arg_stride, patch->index)->buffer);
+        else if (patch->kind == KIT_REF_OUTPUT)
+            data = inlay_buffer_host(&arg_at(args->outputs, args->arg_stride, patch->index)->buffer);
+        else
+            data = workspace + patch->offset;
+        tensors[patch->tensor].data = data;
+    }
+    call = (kit_call){ .in = tensors,
+                       .out = tensors + unit->in_count,
+                       .in_count = unit->in_count,
+                       .out_count = unit->out_count,
+                       .state = unit->state,
+                       .plan = step->plan,
+                       .workspace = step->has_scratch ? workspace + step->scratch_offset : NULL,
+                       .max_threads = instance->max_threads,
+                       .host = state->host,
+                       .run = args->run,
+                       .diag = args->diag,
+                       .exec = &running };
+    return unit->kernel->run(&call);
+}
+
+inlay_status kit_execute(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args)
+{
+    kit_tensor few[KIT_STACK_TENSORS], *tensors = few;
+    char *workspace = inlay_buffer_host(&args->workspace);
+
+    if (instance->chain != NULL)
+        return kit_chain_run(state, instance->chain, instance->max_threads, args);
+    if (compiled->max_tensors > KIT_STACK_TENSORS)
+        tensors = (kit_tensor *)(void *)(workspace + instance->tensors_offset);
+    for (uint32_t s = 0; s < instance->step_count; s++) {
+        inlay_status status = run_step(state, instance, &instance->steps[s], args, workspace, tensors);
+
+        if (status != INLAY_OK) {
+            inlay_diag *diag = args->diag;
+
+            /* A kernel that fails without a word still leaves a sentence that names the node. */
+            if (diag != NULL && diag->code != status)
+                (void)inlay_fail(diag, status, "node '%s': %s", instance->steps[s].unit->name,
+                                 inlay_status_text(status));
+            if (diag != NULL && diag->node[0] == '\0')
+                memcpy(diag->node, instance->steps[s].unit->name, sizeof diag->node);
+            return status;
+        }
+    }
+    return INLAY_OK;
+}
+
+inlay_status kit_parallel(const kit_call *call, int64_t count, int64_t grain, inlay_parallel_fn fn, void *user)
+{
+    if (count <= 0)
+        return INLAY_OK;
+    if (count <= grain || call->max_threads <= 1)
+        return fn(user, 0, count, 0);
+    return call->host->parallel_for(call->host->ctx, call->run, count, grain, fn, user);
+}
+
+inlay_status kit_alloc_output(const kit_call *call, uint32_t i, uint32_t rank, const int64_t *dims)
+{
+    const kit_running *running = call->exec;
+    const kit_ref *ref;
+    inlay_buffer buffer = { 0 };
+    kit_tensor *t;
+    int64_t count = 1;
+    inlay_status status;
+
+    if (i >= call->out_count || running->unit->refs[running->unit->in_count + i].kind == KIT_REF_NONE)
+        return INLAY_OK; /* nobody wants it */
+    ref = &running->unit->refs[running->unit->in_count + i];
+    if (ref->kind != KIT_REF_OUTPUT)
+        return inlay_fail(call->diag, INLAY_UNSUPPORTED, "node '%s': the shape of an inner value depends on data",
+                          running->unit->name);
+    for (uint32_t d = 0; d < rank; d++)
+        if (dims[d] < 0)
+            return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "node '%s': dim %u of output %u would be negative",
+                              running->unit->name, d, i);
+    status = call->host->output_alloc(call->host->ctx, call->run, ref->index, rank, dims, &buffer);
+    if (status != INLAY_OK)
+        return inlay_fail(call->diag, status, "node '%s': no memory for output %u", running->unit->name, i);
+    for (uint32_t d = 0; d < rank; d++)
+        count *= dims[d]; /* the host has checked that it fits */
+    t = &call->out[i];
+    t->data = inlay_buffer_host(&buffer);
+    t->dims = dims;
+    t->rank = rank;
+    t->count = count;
+    return INLAY_OK;
+}
+
+char *kit_alloc_string(const kit_call *call, uint64_t bytes)
+{
+    return call->host->string_alloc(call->host->ctx, call->run, bytes);
+}

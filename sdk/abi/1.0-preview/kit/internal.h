@@ -1,0 +1,155 @@
+/* internal.h - what the kit's source files share. Not installed.
+ *
+ *     node.c      looking at a node; constants
+ *     match.c     which kernel runs a node; assess and cost
+ *     compile.c   a region -> units (kernel, prepared state, where each tensor comes from)
+ *     shape.c     a region at concrete shapes -> an instance (tensors, workspace)
+ *     execute.c   the run, and what kernels call in it
+ *     chain.c     pointwise kernels that run as one
+ *     open.c      the handshake and the build id */
+#ifndef KIT_INTERNAL_H
+#define KIT_INTERNAL_H
+#include "inlay/kit.h"
+#include <stdlib.h>
+
+enum { KIT_ALIGNMENT = 64 };
+
+/* ------------------------------------------------------------------ provider state */
+
+/* A kernel in the hash table; rows of equal operators are chained in the order of the tables. */
+typedef struct kit_row {
+    const kit_kernel *kernel;
+    uint32_t hash;
+    uint32_t next; /* row index, INLAY_NONE at the end */
+} kit_row;
+
+/* What create makes: immutable, so any thread may use it. */
+typedef struct kit_state {
+    const kit_provider *self;
+    const inlay_host *host;
+    void *user; /* from kit_provider.open */
+    kit_row *rows;
+    uint32_t *heads; /* [mask + 1] first row of each bucket */
+    uint32_t row_count;
+    uint32_t mask;
+    bool has_rows; /* some kernel can run in chains */
+} kit_state;
+
+/* Hashes the tables of state->self; undone by kit_rows_deinit. */
+inlay_status kit_rows_init(kit_state *state, inlay_diag *diag);
+void kit_rows_deinit(kit_state *state);
+/* The kernel for a node; NULL: none, and *why says so. */
+const kit_kernel *kit_match(const kit_state *state, const kit_node *node, kit_refusal *why);
+
+inlay_status kit_assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
+                        const inlay_assess_sink *sink, inlay_diag *diag);
+inlay_status kit_cost(void *state, const inlay_cost_request *request, inlay_cost *cost);
+
+/* ------------------------------------------------------------------ compiled regions */
+
+/* Where the data of a tensor is found. */
+enum {
+    KIT_REF_NONE = 0,    /* omitted, or a dropped constant: NULL for ever */
+    KIT_REF_FIXED = 1,   /* a constant: at address */
+    KIT_REF_INPUT = 2,   /* region input number index */
+    KIT_REF_OUTPUT = 3,  /* region output number index */
+    KIT_REF_INNER = 4    /* inner value number index, in the workspace */
+};
+typedef struct kit_ref {
+    uint32_t kind;  /* KIT_REF_* */
+    uint32_t index;
+    uint32_t value; /* of the snapshot, INLAY_NONE when omitted */
+    inlay_dtype dtype;
+    const void *address;
+} kit_ref;
+
+/* One node of a region. */
+typedef struct kit_unit {
+    const kit_kernel *kernel;
+    void *state;    /* from kernel->prepare */
+    kit_ref *refs;  /* [in_count + out_count], inputs first */
+    uint32_t in_count;
+    uint32_t out_count;
+    uint32_t alias; /* input whose buffer output 0 may share at equal dims, INLAY_NONE = none */
+    char name[128]; /* of the node, for diagnostics */
+} kit_unit;
+
+struct kit_chain;
+struct inlay_compiled {
+    bool is_chain; /* an offer of chain.c */
+    kit_unit *units; /* [unit_count] in the order of the nodes */
+    uint32_t unit_count;
+    uint32_t inner_count; /* values made and used within the region only */
+    uint32_t max_tensors; /* of one unit */
+};
+
+inlay_status kit_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
+                         inlay_diag *diag);
+void kit_release_compiled(void *state, inlay_compiled *compiled);
+
+/* ------------------------------------------------------------------ instances */
+
+/* What execute has to fill in: tensor number `tensor` of the step gets its address from the run's buffers. */
+typedef struct kit_patch {
+    uint32_t tensor;
+    uint32_t kind;   /* KIT_REF_INPUT, OUTPUT or INNER */
+    uint32_t index;
+    uint32_t reserved;
+    uint64_t offset; /* INNER: from the start of the workspace */
+} kit_patch;
+
+typedef struct kit_step {
+    const kit_unit *unit;
+    kit_tensor *tensors; /* [in + out] with everything but run-time addresses */
+    kit_patch *patches;
+    uint32_t patch_count;
+    uint32_t tensor_count;
+    void *plan;               /* from kernel->shape */
+    uint64_t scratch_offset;  /* of the kernel's workspace */
+    uint32_t has_scratch;
+    uint32_t allocates;
+} kit_step;
+
+enum { KIT_STACK_TENSORS = 24 }; /* steps with more keep their tensors in the workspace */
+
+struct inlay_instance {
+    struct kit_chain *chain; /* NULL: the steps below, one after the other */
+    uint64_t tensors_offset; /* in the workspace, for steps with many tensors */
+    uint32_t step_count;
+    uint32_t max_threads;
+    kit_step steps[];
+};
+
+inlay_status kit_specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
+                            inlay_instance **out_instance, inlay_diag *diag);
+void kit_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance);
+inlay_status kit_execute(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args);
+
+/* Describes value v at the given shapes; v INLAY_NONE gives an omitted tensor. Dims that are too
+ * large to count are an error. */
+inlay_status kit_describe(const inlay_value_state *values, uint32_t stride, uint32_t value_count, uint32_t v,
+                          kit_tensor *out, inlay_diag *diag);
+
+/* ------------------------------------------------------------------ chains */
+
+enum { KIT_COOKIE_CHAIN = 1 };       /* of offers; those of single nodes have 0 */
+enum { KIT_CHAIN_GRAIN = 65536 };    /* elements times links below which a second thread does not pay */
+
+/* Offers the chains of the graph. kernels: [node_count] what runs each node, NULL = nothing. */
+inlay_status kit_offer_chains(const kit_state *state, const inlay_graph *graph, const kit_kernel *const *kernels,
+                              const inlay_assess_sink *sink);
+/* The chain of a region at concrete shapes, freed with free(); fills the request's workspace and output plans.
+ * *out_chain NULL: it can't run as one at these, and nothing is filled in. */
+inlay_status kit_chain_build(const inlay_compiled *compiled, inlay_specialize_request *request,
+                             struct kit_chain **out_chain);
+inlay_status kit_chain_run(const kit_state *state, const struct kit_chain *chain, uint32_t max_threads,
+                           const inlay_exec_args *args);
+
+/* ------------------------------------------------------------------ small things */
+
+/* The address of tensors without elements: never read, but not NULL. */
+extern const char kit_nothing[KIT_ALIGNMENT];
+
+/* Writes the id that the linker gave the module that holds address, or a hash of its code, into text. */
+void kit_build_id(const void *address, const char *version, char *text, size_t bytes);
+#endif

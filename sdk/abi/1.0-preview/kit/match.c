@@ -1,0 +1,340 @@
+/* Which kernel runs a node: the answers to assess and cost. */
+#include "internal.h"
+#include <stdio.h>
+
+static const char *domain_of(const kit_kernel *kernel)
+{
+    return kernel->domain != NULL ? kernel->domain : "ai.onnx";
+}
+
+/* FNV-1a. */
+static uint32_t hash_text(uint32_t hash, const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ (uint8_t)text[i]) * 16777619u;
+    return hash;
+}
+
+static uint32_t hash_operator(const char *domain, size_t domain_bytes, const char *op_type, size_t op_bytes)
+{
+    return hash_text(hash_text(2166136261u, domain, domain_bytes) ^ '.', op_type, op_bytes);
+}
+
+inlay_status kit_rows_init(kit_state *state, inlay_diag *diag)
+{
+    const kit_provider *self = state->self;
+    uint32_t buckets = 16, n = 0;
+
+    for (uint32_t t = 0; t < self->table_count; t++)
+        n += self->tables[t]->count;
+    while (buckets < 2 * n)
+        buckets *= 2;
+    state->mask = buckets - 1;
+    state->row_count = n;
+    state->rows = calloc(n > 0 ? n : 1, sizeof *state->rows);
+    state->heads = malloc(buckets * sizeof *state->heads);
+    if (state->rows == NULL || state->heads == NULL) {
+        kit_rows_deinit(state);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "the kernel table of provider '%s'", self->name);
+    }
+    for (uint32_t b = 0; b < buckets; b++)
+        state->heads[b] = INLAY_NONE;
+    n = 0;
+    for (uint32_t t = 0; t < self->table_count; t++)
+        for (uint32_t k = 0; k < self->tables[t]->count; k++) {
+            state->rows[n++].kernel = &self->tables[t]->kernels[k];
+            state->has_rows |= self->tables[t]->kernels[k].row != NULL;
+        }
+    /* From the last to the first, so that chains come out in the order of the tables. */
+    for (uint32_t r = n; r-- > 0;) {
+        const kit_kernel *k = state->rows[r].kernel;
+        const char *domain = domain_of(k);
+
+        state->rows[r].hash = hash_operator(domain, strlen(domain), k->op_type, strlen(k->op_type));
+        state->rows[r].next = state->heads[state->rows[r].hash & state->mask];
+        state->heads[state->rows[r].hash & state->mask] = r;
+    }
+    return INLAY_OK;
+}
+
+void kit_rows_deinit(kit_state *state)
+{
+    free(state->rows);
+    free(state->heads);
+    state->rows = NULL;
+    state->heads = NULL;
+}
+
+static bool same_text(inlay_str text, const char *other)
+{
+    return strlen(other) == text.bytes && memcmp(other, text.data, text.bytes) == 0;
+}
+
+/* "float, double" for a set of types. */
+static const char *types_text(uint32_t types, char *text, size_t bytes)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (inlay_dtype d = 1; d < INLAY_DTYPE_COUNT && used < bytes; d++) {
+        if ((types & INLAY_DTYPE_BIT(d)) != 0)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%s", used > 0 ? ", " : "", inlay_dtype_name(d));
+    }
+    return text;
+}
+
+/* Is value v, the node's input or output i, of a type in the set? */
+static bool type_fits(const inlay_value_info *v, uint32_t types, const char *what, uint32_t i, kit_refusal *why)
+{
+    char text[96];
+    uint32_t bit;
+
+    if (v == NULL)
+        return true;
+    if (v->kind != INLAY_VALUE_TENSOR)
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "%s %u is not a tensor", what, i);
+    bit = v->dtype > 0 && v->dtype < INLAY_DTYPE_COUNT ? INLAY_DTYPE_BIT(v->dtype) : 0;
+    if (bit == 0)
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, "declare it", "the element type of %s %u is not known", what, i);
+    if (types == KIT_ANY || (types & bit) != 0)
+        return true;
+    types_text(types, text, sizeof text);
+    return kit_refuse(why, INLAY_REFUSE_DTYPE, strcmp(what, "input") == 0 ? "insert a Cast" : NULL,
+                      "%s %u is %s; this kernel takes %s", what, i, inlay_dtype_name(v->dtype), text);
+}
+
+static bool types_fit(const kit_kernel *k, const kit_node *node, kit_refusal *why)
+{
+    for (uint32_t i = 0; i < node->info->input_count; i++)
+        if (!type_fits(kit_input(node, i), i < 4 ? k->in_types[i] : KIT_ANY, "input", i, why))
+            return false;
+    for (uint32_t o = 0; o < node->info->output_count; o++)
+        if (!type_fits(kit_output(node, o), o < 2 ? k->out_types[o] : KIT_ANY, "output", o, why))
+            return false;
+    return true;
+}
+
+static bool version_fits(const kit_kernel *k, uint32_t since, kit_refusal *why)
+{
+    if (since >= k->since_min && (k->since_max == 0 || since <= k->since_max))
+        return true;
+    if (k->since_max == 0)
+        return kit_refuse(why, INLAY_REFUSE_VERSION, "convert the model to a newer opset",
+                          "%s-%u: the kernel is for version %u and later", k->op_type, since, k->since_min);
+    return kit_refuse(why, INLAY_REFUSE_VERSION, "convert the model to an opset with one of these versions",
+                      "%s-%u: the kernel is for versions %u to %u", k->op_type, since, k->since_min, k->since_max);
+}
+
+/* How far a kernel came before it refused; the refusal of the one that came farthest is reported. */
+enum { AT_OPERATOR, AT_VERSION, AT_TYPES, AT_SUPPORTS };
+
+const kit_kernel *kit_match(const kit_state *state, const kit_node *node, kit_refusal *why)
+{
+    const inlay_node_info *info = node->info;
+    uint32_t hash = hash_operator(info->domain.data, info->domain.bytes, info->op_type.data, info->op_type.bytes);
+    int farthest = AT_OPERATOR;
+
+    kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "no kernel for %s of %s", info->op_type.data, info->domain.data);
+    for (uint32_t r = state->heads[hash & state->mask]; r != INLAY_NONE; r = state->rows[r].next) {
+        const kit_kernel *k = state->rows[r].kernel;
+        kit_refusal mine = { 0, "", "" };
+        int at = AT_VERSION;
+
+        if (state->rows[r].hash != hash || !same_text(info->op_type, k->op_type) ||
+            !same_text(info->domain, domain_of(k)))
+            continue;
+        if (version_fits(k, info->since_version, &mine)) {
+            at = AT_TYPES;
+            if (types_fit(k, node, &mine)) {
+                at = AT_SUPPORTS;
+                if (k->supports == NULL || k->supports(node, &mine))
+                    return k;
+            }
+        }
+        if (at > farthest) {
+            farthest = at;
+            *why = mine;
+        }
+    }
+    return NULL;
+}
+
+inlay_status kit_assess(void *state_, const inlay_graph *graph, const uint8_t *candidates,
+                        const inlay_assess_sink *sink, inlay_diag *diag)
+{
+    const kit_state *state = state_;
+    const kit_kernel **kernels = state->has_rows ? calloc((size_t)graph->node_count + 1, sizeof *kernels) : NULL;
+    inlay_status status = INLAY_OK;
+
+    (void)diag;
+    if (kernels == NULL && state->has_rows)
+        return INLAY_OUT_OF_MEMORY;
+    for (uint32_t n = 0; status == INLAY_OK && n < graph->node_count; n++) {
+        const kit_node node = {
+            .host = state->host, .graph = graph, .info = inlay_graph_node(graph, n), .provider = state->user
+        };
+        const kit_kernel *kernel;
+        kit_refusal why;
+
+        if (candidates != NULL && candidates[n] == 0)
+            continue;
+        kernel = kit_match(state, &node, &why);
+        if (kernels != NULL)
+            kernels[n] = kernel;
+        if (kernel != NULL) {
+            const inlay_offer offer = { .struct_size = sizeof offer, .nodes = &n, .node_count = 1 };
+            status = sink->offer(sink->ctx, &offer);
+        } else {
+            const inlay_refusal refusal = { .struct_size = sizeof refusal,
+                                            .node = n,
+                                            .code = why.code != 0 ? why.code : INLAY_REFUSE_ATTRIBUTE,
+                                            .text = why.text[0] != '\0' ? why.text : "the kernel refused the node",
+                                            .accepted_if = why.accepted_if[0] != '\0' ? why.accepted_if : NULL };
+            status = sink->refuse(sink->ctx, &refusal);
+        }
+    }
+    if (status == INLAY_OK && kernels != NULL)
+        status = kit_offer_chains(state, graph, kernels, sink);
+    free(kernels);
+    return status;
+}
+
+/* ------------------------------------------------------------------ cost */
+
+/* What one core of an ordinary machine does; machine profiles and measurements correct it. */
+#define CORE_FLOPS_PER_NS 20.0
+#define CORE_BYTES_PER_NS 8.0
+#define ELEMENT_NS 0.25
+#define CALL_NS 60.0
+#define PARALLEL_NS 20000.0 /* below this a loop is not worth sharing */
+
+static double roofline(const inlay_cost *cost, double elements, uint32_t threads)
+{
+    double memory = ((double)cost->bytes_read + (double)cost->bytes_written) / CORE_BYTES_PER_NS;
+    double work = cost->flops / CORE_FLOPS_PER_NS + elements * ELEMENT_NS;
+    double ns = memory > work ? memory : work;
+
+    if (threads > 1 && ns > PARALLEL_NS)
+        ns = PARALLEL_NS + (ns - PARALLEL_NS) / threads;
+    return CALL_NS + ns;
+}
+
+static inlay_status cost_of_node(const kit_state *state, const inlay_cost_request *request, uint32_t n,
+                                 inlay_cost *cost)
+{
+    const inlay_node_info *info = inlay_graph_node(request->graph, n);
+    const kit_node node = { .host = state->host, .graph = request->graph, .info = info, .provider = state->user };
+    uint32_t total = info->input_count + info->output_count;
+    kit_tensor few[KIT_STACK_TENSORS], *t = few;
+    const kit_kernel *kernel;
+    kit_refusal why;
+    kit_plan plan;
+    double elements = 0, guess, flops;
+    inlay_status status = INLAY_OK;
+
+    kernel = kit_match(state, &node, &why);
+    if (kernel == NULL)
+        return INLAY_INVALID_ARGUMENT;
+    if (total > KIT_STACK_TENSORS && (t = malloc(total * sizeof *t)) == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < total; i++) {
+        bool output = i >= info->input_count;
+        uint32_t v = output ? info->outputs[i - info->input_count] : info->inputs[i];
+        int64_t count;
+
+        status = kit_describe(request->values, request->value_stride, request->value_count, v, &t[i], NULL);
+        if (status != INLAY_OK)
+            goto done;
+        /* An output of unknown size is taken to be as large as the first input. */
+        count = t[i].count >= 0 ? t[i].count : output && info->input_count > 0 && t[0].count > 0 ? t[0].count : 0;
+        if (v == INLAY_NONE)
+            continue;
+        *(output ? &cost->bytes_written : &cost->bytes_read) += kit_bytes(t[i].dtype, count);
+        elements += output ? (double)count : 0;
+    }
+    cost->flops = flops = elements;
+    cost->ns = guess = roofline(cost, elements, request->max_threads);
+    if (kernel->cost != NULL) {
+        plan = (kit_plan){ .in = t,
+                           .out = t + info->input_count,
+                           .in_count = info->input_count,
+                           .out_count = info->output_count,
+                           .max_threads = request->max_threads };
+        kernel->cost(&node, &plan, cost);
+        if (cost->ns == guess && cost->flops != flops)
+            cost->ns = roofline(cost, elements, request->max_threads);
+    }
+done:
+    if (t != few)
+        free(t);
+    return status;
+}
+
+/* Is value v made by one of the nodes, which ascend? */
+static bool made_within(const inlay_graph *graph, const uint32_t *nodes, uint32_t count, uint32_t v)
+{
+    uint32_t producer = inlay_graph_value(graph, v)->producer, low = 0;
+
+    while (count > 0) {
+        uint32_t half = count / 2;
+
+        if (nodes[low + half] == producer)
+            return true;
+        if (nodes[low + half] < producer) {
+            low += half + 1;
+            count -= half + 1;
+        } else {
+            count = half;
+        }
+    }
+    return false;
+}
+
+/* A chain computes what its nodes do, but only what enters and leaves it goes through memory. `cost` has the sums. */
+static void cost_of_chain(const inlay_cost_request *request, inlay_cost *cost)
+{
+    const inlay_offer *offer = request->offer;
+    const inlay_node_info *last = inlay_graph_node(request->graph, offer->nodes[offer->node_count - 1]);
+    double elements = (double)cost->bytes_written / sizeof(float);
+    kit_tensor t;
+
+    cost->bytes_read = cost->bytes_written = 0;
+    for (uint32_t k = 0; k < offer->node_count; k++) {
+        const inlay_node_info *info = inlay_graph_node(request->graph, offer->nodes[k]);
+        for (uint32_t i = 0; i < info->input_count; i++)
+            if (info->inputs[i] != INLAY_NONE &&
+                !made_within(request->graph, offer->nodes, offer->node_count, info->inputs[i]) &&
+                kit_describe(request->values, request->value_stride, request->value_count, info->inputs[i], &t,
+                             NULL) == INLAY_OK && t.count > 0)
+                cost->bytes_read += kit_bytes(t.dtype, t.count);
+    }
+    if (kit_describe(request->values, request->value_stride, request->value_count, last->outputs[0], &t, NULL) ==
+            INLAY_OK && t.count > 0)
+        cost->bytes_written = kit_bytes(t.dtype, t.count);
+    cost->ns = roofline(cost, elements, request->max_threads);
+}
+
+inlay_status kit_cost(void *state, const inlay_cost_request *request, inlay_cost *cost)
+{
+    cost->ns = 0;
+    cost->flops = 0;
+    cost->bytes_read = 0;
+    cost->bytes_written = 0;
+    cost->confidence = INLAY_CONFIDENCE_MODEL;
+    for (uint32_t i = 0; i < request->offer->node_count; i++) {
+        inlay_cost one = { .struct_size = sizeof one, .confidence = INLAY_CONFIDENCE_GUESS };
+        inlay_status status = cost_of_node(state, request, request->offer->nodes[i], &one);
+
+        if (status != INLAY_OK)
+            return status;
+        cost->ns += one.ns;
+        cost->flops += one.flops;
+        cost->bytes_read += one.bytes_read;
+        cost->bytes_written += one.bytes_written;
+        if (one.confidence < cost->confidence)
+            cost->confidence = one.confidence;
+    }
+    if (request->offer->cookie == KIT_COOKIE_CHAIN)
+        cost_of_chain(request, cost);
+    return INLAY_OK;
+}

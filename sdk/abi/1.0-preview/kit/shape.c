@@ -1,0 +1,301 @@
+/* A region at concrete shapes: everything about its tensors but their addresses. */
+#include "internal.h"
+
+/* The number of elements, -1 when a dim is not known; false when it is more than an int64_t counts in bytes. */
+static bool count_elements(const int64_t *dims, uint32_t rank, int64_t *out_count)
+{
+    int64_t n = 1, limit;
+    bool zero = false;
+
+    for (uint32_t d = 0; d < rank; d++) {
+        if (dims[d] < 0) {
+            *out_count = -1;
+            return true;
+        }
+        zero |= dims[d] == 0;
+    }
+    for (uint32_t d = 0; d < rank && !zero; d++)
+        if (__builtin_mul_overflow(n, dims[d], &n))
+            return false;
+    *out_count = zero ? 0 : n;
+    return zero || !__builtin_mul_overflow(n, (int64_t)128, &limit); /* 128 bits is the largest element */
+}
+
+inlay_status kit_describe(const inlay_value_state *values, uint32_t stride, uint32_t value_count, uint32_t v,
+                          kit_tensor *out, inlay_diag *diag)
+{
+    const inlay_value_state *s;
+
+    *out = (kit_tensor){ .dtype = INLAY_UNDEFINED };
+    if (v >= value_count)
+        return INLAY_OK;
+    s = INLAY_AT(inlay_value_state, values, stride, v);
+    out->dtype = s->dtype;
+    out->data = (void *)(uintptr_t)s->data;
+    out->count = -1;
+    if (s->rank == INLAY_RANK_UNKNOWN)
+        return INLAY_OK;
+    out->rank = s->rank;
+    out->dims = s->dims;
+    if (!count_elements(s->dims, s->rank, &out->count))
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "a tensor of rank %u has more elements than can be addressed",
+                          s->rank);
+    return INLAY_OK;
+}
+
+/* Does the run allocate output o? All bits set means all outputs, however many. */
+static bool is_allocated(uint32_t allocates, uint32_t o)
+{
+    return allocates == UINT32_MAX || (o < 32 && (allocates >> o & 1) != 0);
+}
+
+/* Adds bytes, rounded up to the alignment, to *total and gives the offset they start at. */
+static bool reserve(uint64_t *total, uint64_t bytes, uint64_t *out_offset)
+{
+    *out_offset = *total;
+    return bytes <= UINT64_MAX - KIT_ALIGNMENT &&
+           !__builtin_add_overflow(*total, (bytes + KIT_ALIGNMENT - 1) / KIT_ALIGNMENT * KIT_ALIGNMENT, total);
+}
+
+/* One allocation for an instance and all its arrays. */
+typedef struct layout {
+    size_t tensors, patches, dims, inner, bytes;
+} layout;
+
+static void lay_out(const inlay_compiled *c, const inlay_specialize_request *r, layout *at)
+{
+    size_t tensors = 0, dims = 0;
+
+    for (uint32_t u = 0; u < c->unit_count; u++) {
+        const kit_unit *unit = &c->units[u];
+
+        for (uint32_t i = 0; i < unit->in_count + unit->out_count; i++) {
+            tensors++;
+            if (unit->refs[i].value < r->value_count) {
+                const inlay_value_state *s = INLAY_AT(inlay_value_state, r->values, r->value_stride,
+                                                      unit->refs[i].value);
+                dims += s->rank != INLAY_RANK_UNKNOWN ? s->rank : 0;
+            }
+        }
+    }
+    at->tensors = sizeof(inlay_instance) + c->unit_count * sizeof(kit_step);
+    at->patches = at->tensors + tensors * sizeof(kit_tensor);
+    at->inner = at->patches + tensors * sizeof(kit_patch);
+    at->dims = at->inner + c->inner_count * sizeof(uint64_t);
+    at->bytes = at->dims + dims * sizeof(int64_t);
+}
+
+/* Where the next step's arrays go. */
+typedef struct cursor {
+    kit_tensor *tensors;
+    kit_patch *patches;
+    int64_t *dims;
+    uint64_t *inner; /* [inner_count] workspace offsets of inner values */
+    uint64_t scratch; /* the largest of the kernels' workspaces */
+} cursor;
+
+static inlay_status describe_tensors(const kit_unit *unit, inlay_specialize_request *r, kit_step *step, cursor *at,
+                                     inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < step->tensor_count; i++) {
+        kit_tensor *t = &step->tensors[i];
+        inlay_status status = kit_describe(r->values, r->value_stride, r->value_count, unit->refs[i].value, t, diag);
+
+        if (status != INLAY_OK)
+            return status;
+        if (i < unit->in_count && t->dtype != INLAY_UNDEFINED && t->count < 0)
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': the shape of input %u is not known before the run",
+                              unit->name, i);
+        if (t->dims != NULL) {
+            memcpy(at->dims, t->dims, t->rank * sizeof *t->dims);
+            t->dims = at->dims;
+            at->dims += t->rank;
+        }
+    }
+    return INLAY_OK;
+}
+
+/* Inner values get a place in the workspace where they are made. */
+static inlay_status place_inner(const kit_unit *unit, const kit_step *step, inlay_specialize_request *r, cursor *at,
+                                inlay_diag *diag)
+{
+    for (uint32_t i = unit->in_count; i < step->tensor_count; i++) {
+        const kit_tensor *t = &step->tensors[i];
+
+        if (unit->refs[i].kind != KIT_REF_INNER)
+            continue;
+        if (t->count < 0 || is_allocated(step->allocates, i - unit->in_count))
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': the shape of an inner value depends on data",
+                              unit->name);
+        if (!reserve(&r->workspace_bytes, kit_bytes(t->dtype, t->count), &at->inner[unit->refs[i].index]))
+            return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "node '%s': the workspace is too large", unit->name);
+    }
+    return INLAY_OK;
+}
+
+/* Fixed addresses go into the tensors, the others into the list of patches. */
+static void bind_tensors(const kit_unit *unit, kit_step *step, const cursor *at)
+{
+    for (uint32_t i = 0; i < step->tensor_count; i++) {
+        const kit_ref *ref = &unit->refs[i];
+        bool output = i >= unit->in_count;
+
+        step->tensors[i].data = NULL;
+        if (ref->kind == KIT_REF_FIXED)
+            step->tensors[i].data = (void *)(uintptr_t)ref->address;
+        if (ref->kind == KIT_REF_NONE || ref->kind == KIT_REF_FIXED)
+            continue;
+        if (output && is_allocated(step->allocates, i - unit->in_count))
+            continue;
+        step->patches[step->patch_count++] =
+            (kit_patch){ .tensor = i,
+                         .kind = ref->kind,
+                         .index = ref->index,
+                         .offset = ref->kind == KIT_REF_INNER ? at->inner[ref->index] : 0 };
+    }
+}
+
+static void plan_outputs(const kit_unit *unit, const kit_step *step, inlay_specialize_request *r)
+{
+    for (uint32_t o = 0; o < unit->out_count; o++) {
+        const kit_ref *ref = &unit->refs[unit->in_count + o];
+        inlay_output_plan *plan;
+
+        if (ref->kind != KIT_REF_OUTPUT || ref->index >= r->output_count)
+            continue;
+        plan = (inlay_output_plan *)(void *)((char *)r->outputs + (size_t)r->output_stride * ref->index);
+        plan->kind = is_allocated(step->allocates, o) ? INLAY_OUTPUT_ALLOCATED : INLAY_OUTPUT_KNOWN;
+        plan->alias = INLAY_NONE;
+        if (o == 0 && unit->alias != INLAY_NONE && plan->kind == INLAY_OUTPUT_KNOWN) {
+            const kit_tensor *x = &step->tensors[unit->alias], *y = &step->tensors[unit->in_count];
+            const bool any_dims = (unit->kernel->flags & KIT_IN_PLACE_FIRST) != 0 && x->count == y->count;
+
+            if (x->dtype == y->dtype &&
+                (any_dims || (x->rank == y->rank &&
+                              (x->rank == 0 || memcmp(x->dims, y->dims, x->rank * sizeof *x->dims) == 0))))
+                plan->alias = unit->refs[unit->alias].index;
+        }
+    }
+}
+
+/* Bit o is set for each output that the run allocates. */
+static inlay_status ask_kernel(const kit_unit *unit, inlay_specialize_request *r, kit_step *step, cursor *at,
+                               inlay_diag *diag)
+{
+    kit_plan plan = { .in = step->tensors,
+                      .out = step->tensors + unit->in_count,
+                      .in_count = unit->in_count,
+                      .out_count = unit->out_count,
+                      .max_threads = r->max_threads };
+    inlay_status status;
+
+    if ((unit->kernel->flags & KIT_SHAPES_AT_RUN) != 0)
+        plan.allocates = UINT32_MAX;
+    if (unit->kernel->shape != NULL) {
+        status = unit->kernel->shape(unit->state, &plan, diag);
+        step->plan = plan.plan;
+        if (status != INLAY_OK)
+            return status;
+    }
+    step->allocates = plan.allocates;
+    for (uint32_t o = 0; o < unit->out_count; o++) {
+        const kit_tensor *t = &plan.out[o];
+
+        if (unit->refs[unit->in_count + o].kind != KIT_REF_NONE && t->count < 0 &&
+            !is_allocated(plan.allocates, o))
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': the shape of output %u is not known before the run",
+                              unit->name, o);
+    }
+    step->has_scratch = plan.workspace_bytes > 0;
+    if (plan.workspace_bytes > at->scratch)
+        at->scratch = plan.workspace_bytes;
+    return INLAY_OK;
+}
+
+static inlay_status build_step(const kit_unit *unit, inlay_specialize_request *r, kit_step *step, cursor *at,
+                               inlay_diag *diag)
+{
+    inlay_status status;
+
+    step->unit = unit;
+    step->tensors = at->tensors;
+    step->patches = at->patches;
+    step->tensor_count = unit->in_count + unit->out_count;
+    at->tensors += step->tensor_count;
+    at->patches += step->tensor_count;
+    INLAY_TRY(describe_tensors(unit, r, step, at, diag));
+    INLAY_TRY(ask_kernel(unit, r, step, at, diag));
+    INLAY_TRY(place_inner(unit, step, r, at, diag));
+    bind_tensors(unit, step, at);
+    plan_outputs(unit, step, r);
+done:
+    return status;
+}
+
+inlay_status kit_specialize(void *state, inlay_compiled *c, inlay_specialize_request *r, inlay_instance **out_instance,
+                            inlay_diag *diag)
+{
+    inlay_instance *instance = NULL;
+    inlay_status status = INLAY_OK;
+    uint64_t scratch;
+    layout at;
+    cursor next;
+
+    *out_instance = NULL;
+    lay_out(c, r, &at);
+    instance = calloc(1, at.bytes);
+    if (instance == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "an instance of %zu bytes", at.bytes);
+    next = (cursor){ .tensors = (void *)((char *)instance + at.tensors),
+                     .patches = (void *)((char *)instance + at.patches),
+                     .inner = (void *)((char *)instance + at.inner),
+                     .dims = (void *)((char *)instance + at.dims) };
+    instance->max_threads = r->max_threads > 0 ? r->max_threads : 1;
+    r->workspace_bytes = 0;
+    r->workspace_alignment = KIT_ALIGNMENT;
+    if (c->is_chain) {
+        status = kit_chain_build(c, r, &instance->chain);
+        if (status != INLAY_OK) {
+            status = inlay_fail(diag, status, "no memory for a chain of %u nodes", c->unit_count);
+            goto done;
+        }
+        if (instance->chain != NULL) {
+            *out_instance = instance;
+            return INLAY_OK;
+        }
+    }
+    for (uint32_t u = 0; u < c->unit_count; u++) {
+        instance->step_count = u + 1;
+        status = build_step(&c->units[u], r, &instance->steps[u], &next, diag);
+        if (status != INLAY_OK) {
+            if (diag != NULL && diag->node[0] == '\0')
+                memcpy(diag->node, c->units[u].name, sizeof diag->node);
+            goto done;
+        }
+    }
+    if (!reserve(&r->workspace_bytes, next.scratch, &scratch) ||
+        !reserve(&r->workspace_bytes, c->max_tensors > KIT_STACK_TENSORS ? c->max_tensors * sizeof(kit_tensor) : 0,
+                 &instance->tensors_offset)) {
+        status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the region's workspace is too large");
+        goto done;
+    }
+    for (uint32_t u = 0; u < c->unit_count; u++)
+        instance->steps[u].scratch_offset = scratch;
+    *out_instance = instance;
+    instance = NULL;
+done:
+    kit_release_instance(state, c, instance);
+    return status;
+}
+
+void kit_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance)
+{
+    (void)state;
+    (void)compiled;
+    if (instance == NULL)
+        return;
+    for (uint32_t s = 0; s < instance->step_count; s++)
+        free(instance->steps[s].plan);
+    free(instance->chain);
+    free(instance);
+}

@@ -1,0 +1,275 @@
+/* Memory of runs: the caller's allocator, a budget, and what is counted. */
+#include "../exec/rig.h"
+#include <pthread.h>
+
+/* An allocator that counts, and fails on request. */
+typedef struct meter {
+    uint64_t used, peak, calls, blocks; /* atomic */
+    uint64_t fail_at;                   /* the call that finds no memory; 0 = none */
+    bool crooked;                       /* something was asked or given back that makes no sense */
+} meter;
+
+static void *meter_alloc(void *user, uint64_t bytes, uint64_t alignment)
+{
+    meter *m = user;
+    uint64_t call = __atomic_add_fetch(&m->calls, 1, __ATOMIC_RELAXED), used, *head;
+    char *block;
+
+    if (bytes == 0 || alignment < 64 || (alignment & (alignment - 1)) != 0)
+        m->crooked = true;
+    if (call == m->fail_at)
+        return NULL;
+    block = aligned_alloc((size_t)alignment, (size_t)(alignment + (bytes + alignment - 1) / alignment * alignment));
+    if (block == NULL)
+        return NULL;
+    head = (uint64_t *)(void *)(block + alignment) - 2;
+    head[0] = bytes;
+    head[1] = alignment;
+    used = __atomic_add_fetch(&m->used, bytes, __ATOMIC_RELAXED);
+    if (used > m->peak)
+        m->peak = used;
+    (void)__atomic_add_fetch(&m->blocks, 1, __ATOMIC_RELAXED);
+    return block + alignment;
+}
+
+static void meter_free(void *user, void *memory, uint64_t bytes)
+{
+    meter *m = user;
+    const uint64_t *head = (const uint64_t *)memory - 2;
+
+    if (head[0] != bytes)
+        m->crooked = true;
+    (void)__atomic_sub_fetch(&m->used, bytes, __ATOMIC_RELAXED);
+    (void)__atomic_sub_fetch(&m->blocks, 1, __ATOMIC_RELAXED);
+    free((char *)memory - head[1]);
+}
+
+/* y = exp(relu(x) + x) summed by rows, z = the places of what is not zero: slabs, outputs, and sizes that depend on
+ * data. */
+static void write_model(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17);
+
+    mw_value(w, MW_INPUT, "x", INLAY_FLOAT, "N,64");
+    mw_node(w, "Relu", "x", "r");
+    mw_node(w, "Softmax", "r", "s");
+    mw_node(w, "Add", "s,x", "a");
+    mw_node(w, "Exp", "a", "y");
+    mw_node(w, "NonZero", "r", "z");
+    mw_value(w, MW_OUTPUT, "y", INLAY_FLOAT, "N,64");
+    mw_value(w, MW_OUTPUT, "z", INLAY_INT64, NULL);
+    wire_end(w, g);
+}
+
+static inlay_status open_session(wire *w, meter *m, const char *budget, inlay_session **out, inlay_diag *diag)
+{
+    const inlay_allocator allocator = { sizeof allocator, m, meter_alloc, meter_free };
+    inlay_options *o = NULL;
+    inlay_status status;
+
+    assert_int_equal(inlay_options_create(&o, diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "providers", "reference", diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "memory_budget", budget, diag), INLAY_OK);
+    if (m != NULL)
+        assert_int_equal(inlay_options_set_allocator(o, &allocator, diag), INLAY_OK);
+    status = inlay_session_create_from_bytes(w->bytes, w->count, o, out, diag);
+    inlay_options_destroy(o);
+    return status;
+}
+
+static inlay_status run_rows(inlay_context *c, int64_t rows, inlay_diag *diag)
+{
+    const int64_t dims[2] = { rows, 64 };
+    inlay_value *x = NULL;
+    inlay_status status;
+
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &x, NULL), INLAY_OK);
+    for (int64_t i = 0; i < rows * 64; i++)
+        ((float *)inlay_value_data(x))[i] = (float)(i % 7) - 3;
+    assert_int_equal(inlay_context_set_input(c, 0, x, NULL), INLAY_OK);
+    inlay_value_unref(x);
+    status = inlay_context_run(c, NULL, diag);
+    return status;
+}
+
+static void all_of_it_is_the_callers(void **state)
+{
+    inlay_memory_info info = { .struct_size = sizeof info };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_session *s = NULL;
+    inlay_context *c = NULL;
+    inlay_value *kept, *own;
+    meter m = { 0 };
+    wire w = { 0 };
+    uint64_t calls;
+
+    (void)state;
+    write_model(&w);
+    assert_int_equal(open_session(&w, &m, "0", &s, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_create(s, &c, &diag), INLAY_OK);
+    assert_int_equal(m.used, 0);
+    if (run_rows(c, 100, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    assert_true(m.used >= 100 * 64 * 4); /* output y at least */
+    assert_int_equal(inlay_session_memory(s, &info), INLAY_OK);
+    assert_int_equal(info.used_bytes, m.used);
+    assert_int_equal(info.peak_bytes, m.peak);
+    assert_int_equal(info.allocations, m.calls);
+    assert_int_equal(info.budget_bytes, 0);
+    /* Steady: the same shapes again ask for nothing, once the second run found room beside the first one's result. */
+    assert_int_equal(run_rows(c, 100, &diag), INLAY_OK);
+    calls = m.calls;
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(run_rows(c, 100, &diag), INLAY_OK);
+    assert_int_equal(m.calls, calls);
+    /* What is kept outlives context and session. */
+    kept = inlay_value_ref(inlay_context_output(c, 0));
+    assert_int_equal(inlay_session_value_create(s, INLAY_INT64, 1, (int64_t[]){ 10 }, &own, &diag), INLAY_OK);
+    inlay_context_destroy(c);
+    inlay_session_destroy(s);
+    assert_int_equal(m.blocks, 2);
+    assert_true(((float *)inlay_value_data(kept))[0] > 0);
+    inlay_value_unref(kept);
+    inlay_value_unref(own);
+    assert_int_equal(m.blocks, 0);
+    assert_int_equal(m.used, 0);
+    assert_false(m.crooked);
+    wire_deinit(&w);
+}
+
+static void a_budget_is_kept(void **state)
+{
+    inlay_memory_info info = { .struct_size = sizeof info };
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)state;
+    for (int with_allocator = 0; with_allocator < 2; with_allocator++) {
+        inlay_session *s = NULL;
+        inlay_context *a = NULL, *b = NULL;
+        meter m = { 0 };
+        wire w = { 0 };
+
+        write_model(&w);
+        assert_int_equal(open_session(&w, with_allocator ? &m : NULL, "500000", &s, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_create(s, &a, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_create(s, &b, &diag), INLAY_OK);
+        assert_int_equal(run_rows(a, 100, &diag), INLAY_OK);
+        assert_int_equal(run_rows(a, 5000, &diag), INLAY_LIMIT_EXCEEDED);
+        assert_int_equal(diag.error_class, INLAY_CLASS_MEMORY);
+        assert_non_null(strstr(diag.text, "memory_budget"));
+        assert_null(inlay_context_output(a, 0));
+        assert_int_equal(run_rows(a, 90, &diag), INLAY_OK); /* it can run again */
+        assert_int_equal(run_rows(b, 100, &diag), INLAY_OK);
+        assert_int_equal(run_rows(b, 400, &diag), INLAY_LIMIT_EXCEEDED); /* beside what a holds */
+        inlay_context_destroy(a);
+        if (run_rows(b, 400, &diag) != INLAY_OK)
+            fail_msg("%s", diag.text);
+        assert_int_equal(inlay_session_memory(s, &info), INLAY_OK);
+        assert_in_range(info.peak_bytes, 400 * 64 * 4, 500000);
+        assert_int_equal(info.budget_bytes, 500000);
+        inlay_context_destroy(b);
+        assert_int_equal(inlay_session_memory(s, &info), INLAY_OK);
+        assert_int_equal(info.used_bytes, 0);
+        inlay_session_destroy(s);
+        assert_int_equal(m.blocks, 0);
+        wire_deinit(&w);
+    }
+}
+
+/* Each call finds no memory in turn: the run says so, nothing is lost, and the next run is right. */
+static void every_call_may_fail(void **state)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint64_t calls = 1;
+
+    (void)state;
+    for (uint64_t n = 1; n <= calls; n++) {
+        inlay_session *s = NULL;
+        inlay_context *c = NULL;
+        meter m = { .fail_at = n };
+        wire w = { 0 };
+        inlay_status status;
+
+        write_model(&w);
+        assert_int_equal(open_session(&w, &m, "0", &s, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_create(s, &c, &diag), INLAY_OK);
+        status = run_rows(c, 10, &diag);
+        if (status == INLAY_OK)
+            status = run_rows(c, 1000, &diag);
+        if (status != INLAY_OK)
+            assert_int_equal(status, INLAY_OUT_OF_MEMORY);
+        assert_int_equal(run_rows(c, 20, &diag), INLAY_OK);
+        calls = m.calls > calls ? m.calls : calls;
+        inlay_context_destroy(c);
+        inlay_session_destroy(s);
+        assert_int_equal(m.blocks, 0);
+        assert_false(m.crooked);
+        wire_deinit(&w);
+    }
+    assert_true(calls >= 3);
+}
+
+static void *run_often(void *user)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    for (int i = 0; i < 50; i++)
+        if (run_rows(user, 1 + i % 9, &diag) != INLAY_OK)
+            return user;
+    return NULL;
+}
+
+static void threads(void **state)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_session *s = NULL;
+    inlay_context *c[4];
+    pthread_t ids[4];
+    meter m = { 0 };
+    wire w = { 0 };
+
+    (void)state;
+    write_model(&w);
+    assert_int_equal(open_session(&w, &m, "100000000", &s, &diag), INLAY_OK);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(inlay_context_create(s, &c[i], &diag), INLAY_OK);
+        assert_int_equal(pthread_create(&ids[i], NULL, run_often, c[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        void *failed;
+
+        assert_int_equal(pthread_join(ids[i], &failed), 0);
+        assert_null(failed);
+        inlay_context_destroy(c[i]);
+    }
+    inlay_session_destroy(s);
+    assert_int_equal(m.blocks, 0);
+    assert_int_equal(m.used, 0);
+    wire_deinit(&w);
+}
+
+static void wrong_allocators(void **state)
+{
+    inlay_allocator none = INLAY_ALLOCATOR_INIT;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *o = NULL;
+
+    (void)state;
+    assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set_allocator(o, &none, &diag), INLAY_INVALID_ARGUMENT);
+    assert_non_null(strstr(diag.text, "alloc"));
+    assert_int_equal(inlay_options_set_allocator(o, NULL, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "memory_budget", "-1", &diag), INLAY_INVALID_ARGUMENT);
+    inlay_options_destroy(o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_of_it_is_the_callers), cmocka_unit_test(a_budget_is_kept),
+        cmocka_unit_test(every_call_may_fail),      cmocka_unit_test(threads),
+        cmocka_unit_test(wrong_allocators),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,483 @@
+/* Control flow that a provider takes whole (INLAY_EXT_BODIES): the same results as from the host, whatever it takes,
+ * declines or does not know; rules, saved plans, and what passes made in bodies. */
+#include "../exec/rig.h"
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { GRAPHS = 300, NAMES = 64, DEEPEST = 3 };
+
+/* ------------------------------------------------------------------ random graphs */
+
+static uint64_t dice;
+static uint32_t made; /* names so far */
+
+static uint32_t roll(uint32_t sides)
+{
+    dice = dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(dice >> 33) % sides;
+}
+
+/* What a node may read: [N,3] floats, conditions, stacks [T,N,3]; those of the graphs around, too. */
+typedef struct scope {
+    char floats[NAMES][12], bools[NAMES][12], stacks[NAMES][12];
+    uint32_t float_count, bool_count, stack_count;
+} scope;
+
+static void add_name(char (*list)[12], uint32_t *count, const char *name)
+{
+    (void)snprintf(list[*count % NAMES], 12, "%s", name);
+    *count += *count < NAMES - 1;
+}
+
+static const char *some(char (*list)[12], uint32_t count)
+{
+    return roll(2) == 0 ? list[count - 1] : list[roll(count)];
+}
+
+static void write_nodes(wire *w, scope *s, uint32_t count, uint32_t depth);
+
+/* A body that computes one or two floats from what is around it. */
+static void write_branch(wire *w, const scope *around, const char *attr, uint32_t outputs, uint32_t depth)
+{
+    mw_body b = mw_body_begin(w, attr, attr);
+    scope *s = malloc(sizeof *s);
+    char name[12];
+
+    assert_non_null(s);
+    *s = *around;
+    write_nodes(w, s, 1 + roll(3), depth + 1);
+    for (uint32_t o = 0; o < outputs; o++) {
+        (void)snprintf(name, sizeof name, "v%u", made++);
+        mw_node(w, o == 0 ? "Neg" : "Abs", some(s->floats, s->float_count), name);
+        mw_value(w, MW_OUTPUT, name, RIG_FLOAT, NULL);
+    }
+    free(s);
+    mw_body_end(w, b);
+}
+
+/* The body of a Loop (with a head of iteration and condition) or Scan: carried floats, a slice, and what is stacked. */
+static void write_body(wire *w, const scope *around, bool scan, uint32_t carried, uint32_t stacked, uint32_t depth)
+{
+    mw_body b = mw_body_begin(w, "body", "body");
+    scope *s = malloc(sizeof *s);
+    char name[12], odd[12], go[12];
+
+    assert_non_null(s);
+    *s = *around;
+    (void)snprintf(go, sizeof go, "c%u", made++);
+    (void)snprintf(name, sizeof name, "i%u", made++);
+    if (!scan) {
+        mw_value(w, MW_INPUT, name, RIG_INT64, "");
+        mw_value(w, MW_INPUT, go, RIG_BOOL, "");
+        (void)snprintf(odd, sizeof odd, "b%u", made++);
+        char both[32];
+        (void)snprintf(both, sizeof both, "%s,one", name);
+        mw_node(w, "Less", both, odd);
+        add_name(s->bools, &s->bool_count, odd);
+    }
+    for (uint32_t i = 0; i < carried + scan; i++) {
+        (void)snprintf(name, sizeof name, "v%u", made++);
+        mw_value(w, MW_INPUT, name, RIG_FLOAT, NULL);
+        add_name(s->floats, &s->float_count, name);
+    }
+    write_nodes(w, s, 1 + roll(3), depth + 1);
+    if (!scan) {
+        (void)snprintf(name, sizeof name, "g%u", made++);
+        mw_node(w, "Identity", go, name);
+        mw_value(w, MW_OUTPUT, name, RIG_BOOL, "");
+    }
+    for (uint32_t o = 0; o < carried + stacked; o++) {
+        (void)snprintf(name, sizeof name, "v%u", made++);
+        mw_node(w, o % 2 == 0 ? "Neg" : "Relu", some(s->floats, s->float_count), name);
+        mw_value(w, MW_OUTPUT, name, RIG_FLOAT, NULL);
+    }
+    free(s);
+    mw_body_end(w, b);
+}
+
+static void write_control(wire *w, scope *s, uint32_t depth)
+{
+    static const char *const trips[] = { "n", "two", "three" };
+    uint32_t kind = roll(3), outputs = 1 + roll(2), stacked = kind == 0 ? 0 : roll(2);
+    char in[96] = "", out[48] = "", name[12];
+    wire_mark n;
+
+    if (kind == 2)
+        outputs = 1;
+    if (kind == 0)
+        (void)snprintf(in, sizeof in, "%s", s->bools[roll(s->bool_count)]);
+    else if (kind == 1)
+        (void)snprintf(in, sizeof in, "%s,_", trips[roll(3)]);
+    for (uint32_t o = 0; kind != 0 && o < outputs; o++)
+        (void)snprintf(in + strlen(in), sizeof in - strlen(in), "%s%s", in[0] != '\0' ? "," : "",
+                       some(s->floats, s->float_count));
+    if (kind == 2)
+        (void)snprintf(in + strlen(in), sizeof in - strlen(in), ",%s", s->stacks[roll(s->stack_count)]);
+    for (uint32_t o = 0; o < outputs + stacked; o++)
+        (void)snprintf(out + strlen(out), sizeof out - strlen(out), "%sv%u", o > 0 ? "," : "", made++);
+    n = mw_node_begin(w, kind == 0 ? "If" : kind == 1 ? "Loop" : "Scan", in, out);
+    if (kind == 2)
+        rig_attr_int(w, "num_scan_inputs", 1);
+    if (kind == 0) {
+        write_branch(w, s, "then_branch", outputs, depth);
+        write_branch(w, s, "else_branch", outputs, depth);
+    } else {
+        write_body(w, s, kind == 2, outputs, stacked, depth);
+    }
+    wire_end(w, n);
+    for (uint32_t o = 0; o < outputs + stacked; o++) {
+        const char *at = out;
+
+        for (uint32_t k = 0; k < o; k++)
+            at = strchr(at, ',') + 1;
+        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
+        if (o < outputs)
+            add_name(s->floats, &s->float_count, name);
+        else
+            add_name(s->stacks, &s->stack_count, name);
+    }
+}
+
+static void write_nodes(wire *w, scope *s, uint32_t count, uint32_t depth)
+{
+    static const char *const ops[] = { "Add", "Sub", "Mul", "Neg", "Abs", "Relu" };
+
+    for (uint32_t i = 0; i < count; i++) {
+        const char *op = ops[roll(6)];
+        char in[32], name[12];
+
+        if (roll(depth == 0 ? 2 : 4) == 0 && depth < DEEPEST) {
+            write_control(w, s, depth);
+            continue;
+        }
+        (void)snprintf(name, sizeof name, "v%u", made++);
+        if (strcmp(op, "Mul") == 0)
+            (void)snprintf(in, sizeof in, "%s,half", some(s->floats, s->float_count));
+        else if (op[0] == 'A' && op[1] == 'd')
+            (void)snprintf(in, sizeof in, "%s,%s", some(s->floats, s->float_count), some(s->floats, s->float_count));
+        else if (op[0] == 'S')
+            (void)snprintf(in, sizeof in, "%s,%s", some(s->floats, s->float_count), s->floats[0]);
+        else
+            (void)snprintf(in, sizeof in, "%s", some(s->floats, s->float_count));
+        mw_node(w, op, in, name);
+        add_name(s->floats, &s->float_count, name);
+    }
+}
+
+static void write_graph(wire *w, uint64_t seed)
+{
+    wire_mark g = mw_begin(w, 8, 17);
+    scope *s = calloc(1, sizeof *s);
+
+    assert_non_null(s);
+    dice = seed;
+    made = 0;
+    mw_value(w, MW_INPUT, "x", RIG_FLOAT, "N,3");
+    mw_value(w, MW_INPUT, "flag", RIG_BOOL, "");
+    mw_value(w, MW_INPUT, "n", RIG_INT64, "");
+    mw_value(w, MW_INPUT, "s", RIG_FLOAT, "T,N,3");
+    rig_scalar(w, "half", RIG_FLOAT, 0.5);
+    rig_ints(w, "one", 0, 1, (int64_t[]){ 1 });
+    rig_ints(w, "two", 0, 1, (int64_t[]){ 2 });
+    rig_ints(w, "three", 0, 1, (int64_t[]){ 3 });
+    add_name(s->floats, &s->float_count, "x");
+    add_name(s->bools, &s->bool_count, "flag");
+    add_name(s->stacks, &s->stack_count, "s");
+    write_nodes(w, s, 3 + roll(4), 0);
+    write_control(w, s, 0);
+    for (uint32_t k = s->float_count - 1; k >= 1 && k + 3 > s->float_count; k--)
+        mw_value(w, MW_OUTPUT, s->floats[k], RIG_FLOAT, NULL);
+    for (uint32_t k = 1; k < s->stack_count; k++)
+        mw_value(w, MW_OUTPUT, s->stacks[k], RIG_FLOAT, NULL);
+    free(s);
+    wire_end(w, g);
+}
+
+/* ------------------------------------------------------------------ sessions */
+
+static rig open_with(wire *w, const char *what, const char *providers, const char *name, const char *value)
+{
+    const char *options[] = { "providers", providers, "plugin_dirs", FAULTY_DIR, "probe", "never", "cache_dir", "",
+                              name, value, NULL };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    rig r;
+
+    if (rig_try_open(w, options, &r, &diag) != INLAY_OK)
+        fail_msg("%s on %s: %s", what, providers, diag.text);
+    return r;
+}
+
+typedef struct text {
+    char *bytes;
+    size_t count;
+} text;
+
+static void append(void *user, const char *piece, size_t bytes)
+{
+    text *t = user;
+    char *more = realloc(t->bytes, t->count + bytes + 1);
+
+    assert_non_null(more);
+    memcpy(more + t->count, piece, bytes);
+    t->bytes = more;
+    t->count += bytes;
+    t->bytes[t->count] = '\0';
+}
+
+/* How many offers of the provider a session's plan has. */
+static uint32_t taken(const rig *r)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint32_t count = 0;
+    text t = { 0 };
+
+    assert_int_equal(inlay_session_plan_save(r->session, append, &t, &diag), INLAY_OK);
+    for (const char *at = strstr(t.bytes, "\"offers\""); at != NULL && (at = strstr(at, "\"whole\"")) != NULL; at++)
+        count++;
+    free(t.bytes);
+    return count;
+}
+
+static void feed(rig *r, int64_t rows, int64_t steps, int64_t n, uint8_t flag)
+{
+    float x[64];
+    const char *shapes[] = { "1,3", "2,3", "3,3", "4,3" };
+    char stack[16];
+
+    for (int i = 0; i < 64; i++)
+        x[i] = (float)(i * 7 % 13 - 6) / 4;
+    (void)snprintf(stack, sizeof stack, "%d,%d,3", (int)steps, (int)rows);
+    rig_floats(r, 0, shapes[rows - 1], x);
+    rig_set(r, 1, INLAY_BOOL, "", &flag);
+    rig_set(r, 2, INLAY_INT64, "", &n);
+    rig_floats(r, 3, stack, x);
+}
+
+static void compare(const rig *a, const rig *b, const char *what)
+{
+    for (uint32_t k = 0; k < inlay_session_output_count(b->session); k++) {
+        const inlay_value *x = inlay_context_output(a->context, k), *y = inlay_context_output(b->context, k);
+
+        assert_non_null(x);
+        assert_non_null(y);
+        if (inlay_value_rank(x) != inlay_value_rank(y) || inlay_value_bytes(x) != inlay_value_bytes(y))
+            fail_msg("%s: output %u has another shape", what, k);
+        for (uint64_t i = 0; i < inlay_value_bytes(x) / 4; i++) /* 0 and -0 are one */
+            if (((const float *)inlay_value_data(x))[i] != ((const float *)inlay_value_data(y))[i])
+                fail_msg("%s: output %u, element %llu: %g instead of %g", what, k, (unsigned long long)i,
+                         (double)((const float *)inlay_value_data(x))[i],
+                         (double)((const float *)inlay_value_data(y))[i]);
+    }
+}
+
+static void random_graphs(void **state)
+{
+    static const char *const modes[] = { "if loop scan", "if", "loop merge", "scan loop if compile",
+                                         "if loop scan odd", "if loop scan merge odd compile" };
+    uint32_t most = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
+        const char *mode = modes[seed % 6];
+        char what[96];
+        wire v = { 0 }, w = { 0 };
+        rig a, b;
+
+        (void)snprintf(what, sizeof what, "graph %llu, '%s'", (unsigned long long)seed, mode);
+        assert_int_equal(setenv("WHOLE", mode, 1), 0);
+        write_graph(&v, seed);
+        write_graph(&w, seed);
+        a = open_with(&v, what, "whole,reference", "level", seed % 4 == 0 ? "0" : "2");
+        b = open_with(&w, what, "reference", "level", "0");
+        most += taken(&a) > 0;
+        for (int64_t run = 0; run < 6; run++) {
+            int64_t rows = 1 + (run + (int64_t)seed) % 4, steps = 1 + run % 2;
+
+            feed(&a, rows, steps, 1 + run % 3, run % 2 != 0);
+            feed(&b, rows, steps, 1 + run % 3, run % 2 != 0);
+            rig_run(&a);
+            rig_run(&b);
+            compare(&a, &b, what);
+        }
+        rig_close(&a);
+        rig_close(&b);
+    }
+    assert_in_range(most, GRAPHS / 2, GRAPHS);
+}
+
+/* ------------------------------------------------------------------ one node */
+
+/* y = flag ? x * sigmoid(x) : x + x, with x around the body. */
+static void write_swish(wire *w)
+{
+    wire_mark g = mw_begin(w, 8, 17), n;
+    mw_body b;
+
+    mw_value(w, MW_INPUT, "flag", RIG_BOOL, "");
+    mw_value(w, MW_INPUT, "x", RIG_FLOAT, "N,3");
+    n = mw_node_begin(w, "If", "flag", "y");
+    b = mw_body_begin(w, "then_branch", "then");
+    mw_node(w, "Sigmoid", "x", "gate");
+    mw_node(w, "Mul", "x,gate", "swish");
+    mw_value(w, MW_OUTPUT, "swish", RIG_FLOAT, NULL);
+    mw_body_end(w, b);
+    b = mw_body_begin(w, "else_branch", "else");
+    mw_node(w, "Add", "x,x", "double");
+    mw_value(w, MW_OUTPUT, "double", RIG_FLOAT, NULL);
+    mw_body_end(w, b);
+    wire_end(w, n);
+    mw_value(w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    wire_end(w, g);
+}
+
+static void run_swish(rig *r)
+{
+    const float x[3] = { 1, -2, 3 }, twice[3] = { 2, -4, 6 };
+    const uint8_t no = 0, yes = 1;
+    const float *y;
+
+    rig_set(r, 0, INLAY_BOOL, "", &no);
+    rig_floats(r, 1, "1,3", x);
+    rig_run(r);
+    rig_expect_floats(r, 0, "1,3", twice);
+    rig_set(r, 0, INLAY_BOOL, "", &yes);
+    rig_run(r);
+    y = inlay_value_data(inlay_context_output(r->context, 0));
+    assert_float_equal(y[0], 0.7310586f, 1e-6);
+    assert_float_equal(y[1], -0.2384058f, 1e-6);
+}
+
+/* Nobody else knows what is in the bodies: they need no provider of their own. */
+static void alone(void **state)
+{
+    const char *options[] = { "providers", "whole", "plugin_dirs", FAULTY_DIR, "probe", "never", "cache_dir", "",
+                              NULL };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    wire w = { 0 };
+    rig r;
+
+    (void)state;
+    assert_int_equal(setenv("WHOLE", "if", 1), 0);
+    write_swish(&w);
+    r = open_with(&w, "swish", "whole", NULL, NULL);
+    assert_int_equal(taken(&r), 1);
+    run_swish(&r);
+    rig_close(&r);
+    assert_int_equal(setenv("WHOLE", "loop", 1), 0);
+    write_swish(&w);
+    assert_int_equal(rig_try_open(&w, options, &r, &diag), INLAY_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "only nodes with bodies run here"));
+    rig_close(&r);
+    /* It declines, and nobody else is there. */
+    assert_int_equal(setenv("WHOLE", "if compile", 1), 0);
+    for (int round = 0; round < 2; round++) {
+        inlay_status status;
+
+        write_swish(&w);
+        status = rig_try_open(&w, options, &r, &diag);
+        if (status != INLAY_OK)
+            assert_int_equal(status, INLAY_UNSUPPORTED);
+        rig_close(&r);
+    }
+}
+
+/* What a pass made of a body is undone where that makes the provider take the node. */
+static void made_in_bodies(void **state)
+{
+    wire w = { 0 };
+    rig r;
+
+    (void)state;
+    for (int strict = 0; strict < 2; strict++) {
+        assert_int_equal(setenv("WHOLE", strict ? "if strict" : "if", 1), 0);
+        write_swish(&w);
+        r = open_with(&w, "swish", "whole,reference", "level", "99");
+        assert_int_equal(taken(&r), 1);
+        run_swish(&r);
+        rig_close(&r);
+    }
+}
+
+static void rules(void **state)
+{
+    static const struct {
+        const char *whole, *name, *value;
+        uint32_t taken;
+    } rows[] = {
+        { "if", "pin", "op:If=whole", 1 },
+        { "if", "pin", "*=reference", 0 },
+        { "if", "pin", "op:If=reference", 0 },
+        { "if", "forbid", "op:If=whole", 0 },
+        { "if", "require", "whole", 1 },
+        { "scan", "forbid", "op:Add=whole", 0 },
+    };
+    const char *options[] = { "providers", "whole,reference", "plugin_dirs", FAULTY_DIR, "probe", "never", "cache_dir",
+                              "", "pin", "op:If=whole", NULL };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    wire w = { 0 };
+    rig r;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(setenv("WHOLE", rows[i].whole, 1), 0);
+        write_swish(&w);
+        r = open_with(&w, rows[i].value, "whole,reference", rows[i].name, rows[i].value);
+        if (taken(&r) != rows[i].taken)
+            fail_msg("%s %s: %u nodes taken", rows[i].name, rows[i].value, taken(&r));
+        run_swish(&r);
+        rig_close(&r);
+    }
+    assert_int_equal(setenv("WHOLE", "loop", 1), 0);
+    write_swish(&w);
+    assert_int_equal(rig_try_open(&w, options, &r, &diag), INLAY_INVALID_ARGUMENT);
+    assert_non_null(strstr(diag.text, "name nodes of their bodies"));
+    rig_close(&r);
+}
+
+static void saved_plans(void **state)
+{
+    char path[] = "/tmp/inlay-bodies-XXXXXX";
+    inlay_diag diag = INLAY_DIAG_INIT;
+    wire w = { 0 };
+    text t = { 0 };
+    int fd = mkstemp(path);
+    rig r;
+
+    (void)state;
+    assert_true(fd >= 0);
+    for (int whole = 0; whole < 2; whole++) {
+        FILE *f;
+
+        assert_int_equal(setenv("WHOLE", "if", 1), 0);
+        write_swish(&w);
+        r = open_with(&w, "swish", "whole,reference", "forbid", whole ? "op:If=reference" : "op:If=whole");
+        t.count = 0;
+        assert_int_equal(inlay_session_plan_save(r.session, append, &t, &diag), INLAY_OK);
+        rig_close(&r);
+        f = fopen(path, "w");
+        assert_non_null(f);
+        assert_int_equal(fwrite(t.bytes, 1, t.count, f), t.count);
+        assert_int_equal(fclose(f), 0);
+        write_swish(&w);
+        r = open_with(&w, "swish", "whole,reference", "plan", path);
+        assert_int_equal(taken(&r), (uint32_t)whole);
+        run_swish(&r);
+        rig_close(&r);
+    }
+    free(t.bytes);
+    (void)close(fd);
+    (void)unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(alone),
+        cmocka_unit_test(made_in_bodies),
+        cmocka_unit_test(rules),
+        cmocka_unit_test(saved_plans),
+        cmocka_unit_test(random_graphs),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

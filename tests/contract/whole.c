@@ -1,0 +1,168 @@
+/* A provider that takes If, Loop and Scan whole and interprets their bodies, on the raw ABI. It knows a few elementwise
+ * operators in bodies, on float, int64, int32 and bool, and nothing outside of them. What it takes is up to WHOLE, an
+ * environment variable of words:
+ *
+ *     if, loop, scan   it asks for these operators
+ *     compile          compile declines every second region
+ *     odd              specialize declines where the first dim of some input is odd
+ *     merge            its offers may be merged
+ *     strict           it knows only operators of opset 17: no Swish, which a pass makes in bodies */
+#include "whole.h"
+#include <stdlib.h>
+
+static const inlay_host *host;
+static uint32_t compiles;
+
+static bool has_word(const char *word)
+{
+    const char *words = getenv("WHOLE");
+
+    return words != NULL && strstr(words, word) != NULL;
+}
+
+static inlay_status create(void *ctx, const inlay_host *h, const inlay_create_args *args, void **out_state,
+                           inlay_diag *diag)
+{
+    (void)ctx, (void)args, (void)diag;
+    host = h;
+    *out_state = &compiles;
+    return INLAY_OK;
+}
+
+static void destroy(void *state)
+{
+    (void)state;
+}
+
+static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
+                           const inlay_assess_sink *sink, inlay_diag *diag)
+{
+    (void)state, (void)diag;
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const inlay_node_info *node = inlay_graph_node(graph, n);
+        char why[200] = "only nodes with bodies run here";
+        inlay_status status;
+
+        if (!candidates[n])
+            continue;
+        if (INLAY_STRIDE_HAS(inlay_node_info, graph->node_stride, body_stride) && node->body_count > 0 &&
+            whole_knows(graph, node, has_word("strict"), why)) {
+            const inlay_offer offer = { .struct_size = sizeof offer, .cookie = n, .nodes = &n, .node_count = 1,
+                                        .flags = has_word("merge") ? INLAY_OFFER_MERGE : 0 };
+            status = sink->offer(sink->ctx, &offer);
+        } else {
+            const inlay_refusal refusal = { .struct_size = sizeof refusal, .node = n, .code = INLAY_REFUSE_OPERATOR,
+                                            .text = why };
+            status = sink->refuse(sink->ctx, &refusal);
+        }
+        if (status != INLAY_OK)
+            return status;
+    }
+    return INLAY_OK;
+}
+
+static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
+{
+    (void)state, (void)request;
+    out->ns = 1000;
+    return INLAY_OK;
+}
+
+/* A region: the nodes that it was offered, in order. */
+typedef struct region {
+    whole_graph *around; /* a graph of these nodes alone: inputs and outputs are the region's */
+} region;
+
+static inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
+                            inlay_diag *diag)
+{
+    region *r = calloc(1, sizeof *r);
+
+    (void)state;
+    if (r == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region");
+    if (has_word("compile") && __atomic_fetch_add(&compiles, 1, __ATOMIC_RELAXED) % 2 == 0) {
+        free(r);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "this compiler says no to every second region");
+    }
+    r->around = whole_translate(request->graph, request->nodes, request->node_count, request->inputs,
+                                request->input_count, request->outputs, request->output_count);
+    *out_compiled = (inlay_compiled *)r;
+    return INLAY_OK;
+}
+
+static void release_compiled(void *state, inlay_compiled *compiled)
+{
+    (void)state;
+    whole_free(((region *)compiled)->around);
+    free(compiled);
+}
+
+static inlay_status specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
+                               inlay_instance **out_instance, inlay_diag *diag)
+{
+    const whole_graph *g = ((region *)compiled)->around;
+
+    (void)state;
+    for (uint32_t i = 0; has_word("odd") && i < g->input_count; i++) {
+        const inlay_value_state *v = INLAY_AT(inlay_value_state, request->values, request->value_stride, g->inputs[i]);
+
+        if (v->rank > 0 && v->rank != INLAY_RANK_UNKNOWN && v->dims[0] % 2 != 0)
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "%lld rows are an odd number", (long long)v->dims[0]);
+    }
+    for (uint32_t o = 0; o < request->output_count; o++) {
+        inlay_output_plan *plan = (inlay_output_plan *)(uintptr_t)INLAY_AT(inlay_output_plan, request->outputs,
+                                                                            request->output_stride, o);
+        const inlay_value_state *v = INLAY_AT(inlay_value_state, request->values, request->value_stride,
+                                              g->outputs[o]);
+        bool known = v->rank != INLAY_RANK_UNKNOWN;
+
+        for (uint32_t d = 0; known && d < v->rank; d++)
+            known = v->dims[d] >= 0;
+        plan->kind = known ? INLAY_OUTPUT_KNOWN : INLAY_OUTPUT_ALLOCATED;
+    }
+    *out_instance = (inlay_instance *)compiled;
+    return INLAY_OK;
+}
+
+static void release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance)
+{
+    (void)state, (void)compiled, (void)instance;
+}
+
+static inlay_status execute(void *state, inlay_compiled *compiled, inlay_instance *instance,
+                            const inlay_exec_args *args)
+{
+    (void)state, (void)instance;
+    return whole_execute(((region *)compiled)->around, host, args);
+}
+
+static const void *extension(void *state, const char *name)
+{
+    static inlay_ext_bodies bodies = { .struct_size = sizeof bodies };
+
+    (void)state;
+    bodies.operators = (has_word("if") ? INLAY_BODIES_IF : 0u) | (has_word("loop") ? INLAY_BODIES_LOOP : 0u) |
+                       (has_word("scan") ? INLAY_BODIES_SCAN : 0u);
+    return strcmp(name, INLAY_EXT_BODIES) == 0 && bodies.operators != 0 ? &bodies : NULL;
+}
+
+static const inlay_provider provider = {
+    .struct_size = sizeof provider, .name = "whole", .description = "interprets control flow",
+    .device_kind = INLAY_DEVICE_NPU, .option_stride = sizeof(inlay_option), .domain_stride = sizeof(inlay_domain_info),
+    .create = create, .destroy = destroy, .assess = assess, .cost = cost, .compile = compile,
+    .release_compiled = release_compiled, .specialize = specialize, .release_instance = release_instance,
+    .execute = execute, .extension = extension,
+};
+static const inlay_plugin plugin = {
+    .struct_size = sizeof plugin, .abi_major = INLAY_ABI_MAJOR, .abi_minor = INLAY_ABI_MINOR, .name = "whole_plugin",
+    .version = "1", .build_id = "1", .provider_count = 1, .providers = &provider, .provider_stride = sizeof provider,
+    .operator_stride = sizeof(inlay_operator),
+};
+
+INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *h, const inlay_plugin **out_plugin, inlay_diag *diag)
+{
+    (void)h, (void)diag;
+    *out_plugin = &plugin;
+    return INLAY_OK;
+}
