@@ -108,9 +108,10 @@ fails() {
 printf 'junk' >"$work/junk.onnx"
 head -c 60 "$relu" >"$work/cut.onnx"
 printf 'levle: 2\n' >"$work/wrong.yaml"
-for verb in run test bench inspect check optimize extract tune bisect profile explain partition plugin-check; do
+for verb in run test bench inspect check optimize quantize extract tune bisect profile explain partition plugin-check; do
     flags=()
     [ $verb = extract ] && flags=(-o "$work/part.onnx" --split 2)
+    [ $verb = quantize ] && flags=(-o "$work/small.onnx")
     [ $verb = bisect ] && flags=(--against level=0)
     for file in "$work/missing.onnx" "$work/junk.onnx" "$work/cut.onnx" "$work" /proc/self/mem; do
         fails $verb "$file" "${flags[@]}"
