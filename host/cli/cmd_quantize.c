@@ -12,7 +12,7 @@ static const char doc[] =
     "With --data, layers compute with integers (QuantizeLinear and DequantizeLinear around them): ranges, places and the "
     "layers that stay float are found by runs, so that the model is the fastest that keeps the agreement. Without --data "
     "the weights alone become integers of 8 bits. A result that agrees less than --at-least, or is not faster, is not "
-    "written: MODEL is, as it is, with the reason, unless --weights names what is wanted.\n\n"
+    "written: MODEL is, as it is, with the reason; --weights asks for integers also where they are no faster.\n\n"
     "The file loads in every runtime that knows its opset, which is raised where need be: 13 for 8 bits, 21 for 4 bits as "
     "DequantizeLinear. Nothing is written where something fails.\n\n"
     "  --weights 8       integers, a scale for each channel\n"

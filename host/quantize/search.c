@@ -185,6 +185,12 @@ done:
     return status;
 }
 
+/* The share of the model's time that a candidate may take: any, where the caller wants integers whatever comes of it. */
+static double most_time(const search *x)
+{
+    return x->args->must ? INFINITY : FASTER;
+}
+
 static bool is_good(const search *x, const verdict *v)
 {
     return agree_holds(v->metric, v->score.value, x->args->goal);
@@ -381,7 +387,7 @@ static inlay_status settle(search *x, const candidate *c, uint32_t back, bool *o
     INLAY_TRY(subject_open(r->path, x->plain, &after, x->diag));
     INLAY_TRY(judge_agreement(x->args->data, 0, x->args->metric, x->before, &after, &r->agreement, x->diag));
     INLAY_TRY(judge_time(x->args->data, x->before, &after, 2 * TIME_BUDGET_S, &r->ms_before, &r->ms_after, x->diag));
-    *out_good = is_good(x, &r->agreement) && r->ms_after < r->ms_before * FASTER;
+    *out_good = is_good(x, &r->agreement) && r->ms_after < r->ms_before * most_time(x);
     if (!is_good(x, &r->agreement))
         r->failed = arena_format(x->a, "with %s, output '%s' agrees to %.4g (%s) only", r->what, r->agreement.output,
                                  r->agreement.score.value, agree_metric_name(r->agreement.metric));
@@ -433,7 +439,7 @@ static inlay_status run_search(search *x)
     inlay_status status;
 
     INLAY_TRY(rank_placements(x, order, ratio));
-    for (; count < QDQ_PLACEMENTS && ratio[count] < FASTER && !good; count++) { /* all layers with integers ... */
+    for (; count < QDQ_PLACEMENTS && ratio[count] < most_time(x) && !good; count++) { /* all layers with integers ... */
         c[count] = (candidate){ order[count], 0, NULL };
         INLAY_TRY(best_method(x, &c[count], &v[count]));
         if (is_good(x, &v[count]))

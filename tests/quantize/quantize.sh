@@ -112,11 +112,14 @@ fails 2 'expected 4, 8, f16 or exact' quantize mlp.onnx -o out.onnx --weights 5
 fails 3 'nowhere/out.onnx: cannot be created' quantize mlp.onnx -o nowhere/out.onnx
 
 # ---- integers
-does 0 '.handed_back == null or (.handed_back | test("takes|agrees"))' quantize net.onnx -o out.onnx --data images.npz --metric cosine
+# Named by --weights, integers are written also where they are no faster: what the machine does is no matter here.
+does 0 '.handed_back == null and .samples == 12 and ([.layers[] | select(.integers)] | length) == 4' \
+    quantize net.onnx -o out.onnx --data images.npz --metric cosine --at-least 0.98 --mode static --weights 8
 does 0 '.outputs[0].score > 0.98' compare net.onnx out.onnx --data images.npz --metric cosine
-does 0 '.samples == 1' quantize net.onnx -o out.onnx --data one.npz --metric cosine --method minmax
-does 0 '.bytes_after > 0' quantize net.onnx -o out.onnx --data zeros.npz --metric cosine --method percentile
-does 0 '.bytes_after > 0' quantize net.onnx -o out.onnx --data nan.npz --metric cosine --method mse
+does 0 '.samples == 1' quantize net.onnx -o out.onnx --data one.npz --metric cosine --method minmax --mode static --weights 8
+does 0 '.bytes_after > 0' quantize net.onnx -o out.onnx --data images.npz --metric cosine
+does 0 '.bytes_after > 0' quantize net.onnx -o out.onnx --data zeros.npz --metric cosine --mode static --weights 8 --method percentile
+does 0 '.bytes_after > 0' quantize net.onnx -o out.onnx --data nan.npz --metric cosine --mode static --weights 8 --method mse
 rm -f out.onnx
 fails 2 'holds no samples' quantize net.onnx -o out.onnx --data wrong.npz
 
@@ -128,10 +131,12 @@ checks=$((checks + 1))
     "$inlay" quantize mlp.onnx -o out.onnx --weights 8 "${common[@]}" --quiet >out 2>err </dev/null
 )
 code=$?
-[ $code -eq 3 ] && grep -q 'out.onnx.*cannot be written: File too large' err || complain "a full disk: exit code $code"
+if [ $code -ne 3 ] || ! grep -q 'out.onnx.*cannot be written: File too large' err; then
+    complain "a full disk: exit code $code"
+fi
 left
 checks=$((checks + 1))
-timeout -s INT 0.4 "$inlay" quantize net.onnx -o out.onnx --data images.npz --at-least 2 "${common[@]}" >out 2>err </dev/null
+timeout --foreground -s INT 0.4 "$inlay" quantize net.onnx -o out.onnx --data images.npz --at-least 2 "${common[@]}" >out 2>err </dev/null
 code=$?
 [ -e out.onnx ] || [ $code -eq 124 ] || [ $code -eq 130 ] || complain "cancelled: exit code $code"
 rm -f out.onnx
