@@ -1,60 +1,25 @@
 /* Buffers -> offsets in one workspace, barriers between dispatches, and where submissions are cut. */
 #include "region.h"
+#include "spans.h"
 #include <stdlib.h>
-
-static uint64_t padded(uint64_t bytes)
-{
-    return (bytes + GPU_ALIGNMENT - 1) / GPU_ALIGNMENT * GPU_ALIGNMENT;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    const vr_buffer *x = *(vr_buffer *const *)a, *y = *(vr_buffer *const *)b;
-
-    if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? 1 : -1;
-    return x < y ? -1 : x > y;
-}
-
-/* The lowest offset where nothing of those placed, sorted by offset, is in the way of x. */
-static uint64_t lowest_gap(vr_buffer *const *placed, uint32_t count, const vr_buffer *x)
-{
-    uint64_t at = 0;
-
-    for (uint32_t i = 0; i < count; i++) {
-        if (placed[i]->first > x->last || x->first > placed[i]->last)
-            continue;
-        if (placed[i]->offset >= at + padded(x->bytes))
-            return at;
-        if (placed[i]->offset + padded(placed[i]->bytes) > at)
-            at = placed[i]->offset + padded(placed[i]->bytes);
-    }
-    return at;
-}
 
 static inlay_status place_buffers(vr_build *b)
 {
     inlay_instance *in = b->in;
-    vr_buffer **list = malloc((2 * (size_t)in->buffer_count + 1) * sizeof(vr_buffer *)), **placed;
+    span *list = malloc(((size_t)in->buffer_count + 1) * sizeof *list);
     uint32_t count = 0;
 
     if (list == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory to plan a region of %u nodes", b->c->op_count);
-    placed = list + in->buffer_count;
-    for (uint32_t k = 0; k < in->buffer_count; k++)
-        if (in->buffers[k].kind == VR_WORK && in->buffers[k].first != INLAY_NONE)
-            list[count++] = &in->buffers[k];
-    qsort(list, count, sizeof *list, by_size);
-    for (uint32_t k = 0; k < count; k++) {
-        uint32_t at = k;
+    for (uint32_t k = 0; k < in->buffer_count; k++) {
+        const vr_buffer *x = &in->buffers[k];
 
-        list[k]->offset = lowest_gap(placed, k, list[k]);
-        for (; at > 0 && placed[at - 1]->offset > list[k]->offset; at--)
-            placed[at] = placed[at - 1];
-        placed[at] = list[k];
-        if (list[k]->offset + padded(list[k]->bytes) > in->workspace_bytes)
-            in->workspace_bytes = list[k]->offset + padded(list[k]->bytes);
+        if (x->kind == VR_WORK && x->first != INLAY_NONE)
+            list[count++] = (span){ x->bytes, x->first, x->last, k, 0 };
     }
+    in->workspace_bytes = spans_place(list, count, GPU_ALIGNMENT);
+    for (uint32_t k = 0; k < count; k++)
+        in->buffers[list[k].id].offset = list[k].offset;
     free(list);
     return INLAY_OK;
 }
