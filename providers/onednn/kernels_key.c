@@ -30,7 +30,7 @@ static uint64_t layout_class(const rg_md *md)
 static void mix_window(kn_key_words *k, const rg_build *b, const kn_case *c)
 {
     const rg_op *op = b->op;
-    dnnl_dims_t begins, ends;
+    dnnl_dims_t begins = { 0 }, ends = { 0 };
 
     rg_window_pads(op, b->dims[op->in[0]] + 2, b->dims[op->out[0]] + 2, op->kernel, begins, ends);
     mix(k, (uint64_t)op->group);
