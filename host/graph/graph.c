@@ -178,6 +178,22 @@ int64_t graph_model_opset(const graph_model *model, const char *domain)
     return 0;
 }
 
+bool graph_model_import(graph_model *model, const char *domain, int64_t version)
+{
+    graph_opset *list;
+
+    if (graph_model_opset(model, domain) != 0)
+        return true;
+    list = arena_array(&model->arena, (size_t)model->opset_count + 1, sizeof *list);
+    if (list == NULL)
+        return false;
+    if (model->opset_count > 0)
+        memcpy(list, model->opsets, model->opset_count * sizeof *list);
+    list[model->opset_count++] = (graph_opset){ .domain = domain, .version = version };
+    model->opsets = list;
+    return true;
+}
+
 uint32_t graph_symbol(graph_model *model, const char *name)
 {
     size_t bytes = strlen(name);

@@ -275,6 +275,8 @@ inlay_status graph_set_attr(graph *g, graph_node *n, const inlay_attr_info *attr
 inlay_status graph_freeze_defaults(graph *g);
 /* The opset version that the model imports for the domain ("" is "ai.onnx"), 0 if it does not. */
 int64_t graph_model_opset(const graph_model *model, const char *domain);
+/* Imports the domain (static text, or the model's) in that version where the model does not; false: no memory. */
+bool graph_model_import(graph_model *model, const char *domain, int64_t version);
 
 /* Sorts nodes topologically (stable: file order where it is legal), sets producers and flags, gives nameless nodes a
  * name, drops nothing. A cycle, a value with two producers or an input that nobody makes is INLAY_INVALID_MODEL with

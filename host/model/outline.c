@@ -196,30 +196,14 @@ static bool add_function(graph_model *m, const char *name, const graph_node *n)
     return true;
 }
 
-/* What is used is imported. */
-static bool import(graph_model *m, const char *domain, int64_t version)
-{
-    graph_opset *list;
-
-    if (graph_model_opset(m, domain) != 0)
-        return true;
-    list = arena_array(&m->arena, (size_t)m->opset_count + 1, sizeof *list);
-    if (list == NULL)
-        return false;
-    if (m->opset_count > 0)
-        memcpy(list, m->opsets, m->opset_count * sizeof *list);
-    list[m->opset_count++] = (graph_opset){ .domain = domain, .version = version };
-    m->opsets = list;
-    return true;
-}
-
 static bool outline_node(graph_model *m, graph_node *n)
 {
     const char *name = arena_format(&m->arena, "%s_%u_%u_%u", n->info.op_type.data, n->info.since_version,
                                     n->info.input_count, n->info.output_count);
 
     m->ir_version = m->ir_version < 8 ? 8 : m->ir_version; /* the first with functions */
-    if (name == NULL || !import(m, OWN_DOMAIN, 1) || (find_function(m, name) == NULL && !add_function(m, name, n)))
+    if (name == NULL || !graph_model_import(m, OWN_DOMAIN, 1) ||
+        (find_function(m, name) == NULL && !add_function(m, name, n)))
         return false;
     n->info.domain = (inlay_str){ OWN_DOMAIN, sizeof OWN_DOMAIN - 1 };
     n->info.op_type = (inlay_str){ name, strlen(name) };
@@ -236,7 +220,7 @@ static bool outline_graph(graph_model *m, graph *g)
         graph_node *n = g->nodes[i];
         const char *domain = n->info.domain.data;
 
-        if (n->row != NULL && graph_model_opset(m, domain) == 0 && !import(m, domain, n->opset))
+        if (n->row != NULL && !graph_model_import(m, domain, n->opset))
             return false;
         if (is_foreign(m, n) && !n->early &&
             !fits_row(g, n, op_find(domain, n->info.op_type.data, graph_model_opset(m, domain), NULL))) {
@@ -286,7 +270,7 @@ inlay_status model_outline(graph_model *model, int64_t opset, inlay_diag *diag)
         for (uint32_t i = 0; i < model->opset_count; i++)
             if (strcmp(model->opsets[i].domain, "ai.onnx") == 0)
                 model->opsets[i].version = opset;
-        if (!import(model, "ai.onnx", opset))
+        if (!graph_model_import(model, "ai.onnx", opset))
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to write the imports");
     }
     return outline_graph(model, model->main)

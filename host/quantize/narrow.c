@@ -324,22 +324,6 @@ static void replace_reads(const layer_list *list, graph *g, uint32_t v, uint32_t
     }
 }
 
-static bool import_nbits(graph_model *m)
-{
-    graph_opset *list;
-
-    if (graph_model_opset(m, "com.microsoft") != 0)
-        return true;
-    list = arena_array(&m->arena, (size_t)m->opset_count + 1, sizeof *list);
-    if (list == NULL)
-        return false;
-    if (m->opset_count > 0)
-        memcpy(list, m->opsets, m->opset_count * sizeof *list);
-    list[m->opset_count++] = (graph_opset){ .domain = "com.microsoft", .version = 1 };
-    m->opsets = list;
-    return true;
-}
-
 static void narrow_one(narrowing *n, const layer_list *list)
 {
     const bool wants_blocks = n->how->bits == 4, is_product = n->l->weight_input == 1;
@@ -347,7 +331,7 @@ static void narrow_one(narrowing *n, const layer_list *list)
 
     if (wants_blocks && n->how->nbits && fits_nbits(n->l) && is_product) {
         replace_product(n);
-        n->e->failed = n->e->failed || !import_nbits(n->e->g->model);
+        n->e->failed = n->e->failed || !graph_model_import(n->e->g->model, "com.microsoft", 1);
         return;
     }
     if (wants_blocks && !n->how->nbits && is_matrix(n->l)) {

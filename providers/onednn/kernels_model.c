@@ -1,6 +1,6 @@
 /* What the kernels of a convolution are expected to take. Rates are those of a core with AVX-512, as measured; what
- * decides is how they compare. With AVX2 they compare otherwise: sums and weights of a block of ours fill half of the
- * registers' width, so it reads more for each multiplication than oneDNN's, which blocks for that (kn_pace). */
+ * decides is how they compare. With AVX2 they compare otherwise: with half the registers a block of ours is six pixels by
+ * 16 channels, which reads more for each multiplication than oneDNN's kernels do (kn_pace, blocks_pace). */
 #include "cpu.h"
 #include "kernels.h"
 #include "tiles.h"
