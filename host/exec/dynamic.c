@@ -3,18 +3,16 @@
  * What the step's inputs look like now (dims, and the elements of small integer tensors, which shapes are made of) is
  * compared with the last time; only when it differs are shapes inferred and the region specialised anew. */
 #include "base/checked.h"
+#include "exec/look.h"
 #include "exec/runner.h"
 #include "infer/infer.h"
 #include "threads/fence.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALL_OTHERS = 8 /* elements of non-integer tensors (scales, ranges) that may decide a shape */ };
-
 typedef struct dynamic_cache {
     inlay_instance *instance;
-    void *key;
-    size_t key_bytes, key_capacity;
+    look seen; /* the inputs that the instance is for */
     arena a; /* plans and dims */
     inlay_output_plan *outputs;
     inlay_value_state *shapes; /* [output_count] as inferred */
@@ -44,60 +42,6 @@ static inlay_status no_memory(const dynamic_call *c)
     return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to size a step at run time");
 }
 
-/* ------------------------------------------------------------------ what the inputs look like */
-
-static bool shows_data(const rt_value *x)
-{
-    int64_t count = rt_count(x);
-    bool integer = x->dtype == INLAY_INT64 || x->dtype == INLAY_INT32;
-
-    return x->buffer.domain == INLAY_DOMAIN_HOST && x->dtype != INLAY_STRING &&
-           count <= (integer ? INFER_MAX_ELEMENTS : SMALL_OTHERS);
-}
-
-static size_t key_room(const rt_value *in, uint32_t count)
-{
-    size_t bytes = 0;
-
-    for (uint32_t i = 0; i < count; i++)
-        bytes += 8 + in[i].rank * 8 + (shows_data(&in[i]) ? (size_t)in[i].buffer.bytes : 0);
-    return bytes;
-}
-
-static size_t write_key(char *key, const rt_value *in, uint32_t count)
-{
-    char *k = key;
-
-    for (uint32_t i = 0; i < count; i++) {
-        memcpy(k, &in[i].dtype, 4);
-        memcpy(k + 4, &in[i].rank, 4);
-        k += 8;
-        if (in[i].rank > 0)
-            memcpy(k, in[i].dims, in[i].rank * 8);
-        k += in[i].rank * 8;
-        if (shows_data(&in[i]) && in[i].buffer.bytes > 0) {
-            memcpy(k, inlay_buffer_host(&in[i].buffer), (size_t)in[i].buffer.bytes);
-            k += in[i].buffer.bytes;
-        }
-    }
-    return (size_t)(k - key);
-}
-
-static bool keep_key(dynamic_cache *cache, const char *key, size_t bytes)
-{
-    if (bytes > cache->key_capacity) {
-        void *bigger = realloc(cache->key, bytes);
-        if (bigger == NULL)
-            return false;
-        cache->key = bigger;
-        cache->key_capacity = bytes;
-    }
-    if (bytes > 0)
-        memcpy(cache->key, key, bytes);
-    cache->key_bytes = bytes;
-    return true;
-}
-
 /* ------------------------------------------------------------------ sizing */
 
 static bool info_from_value(const rt_value *x, inlay_value_info *info, arena *a)
@@ -111,7 +55,7 @@ static bool info_from_value(const rt_value *x, inlay_value_info *info, arena *a)
     info->dtype = x->dtype;
     info->rank = x->rank;
     info->dims = dims;
-    info->data = shows_data(x) ? inlay_buffer_host(&x->buffer) : NULL;
+    info->data = look_at_data(x) ? inlay_buffer_host(&x->buffer) : NULL;
     info->data_bytes = info->data == NULL ? 0 : x->buffer.bytes;
     info->elements = NULL;
     info->element_count = 0;
@@ -123,7 +67,7 @@ static void release_instance(const dynamic_call *c)
     if (c->cache->instance != NULL)
         c->provider->table->release_instance(c->provider->state, c->s->plan->step->compiled, c->cache->instance);
     c->cache->instance = NULL;
-    c->cache->key_bytes = 0;
+    c->cache->seen.bytes = 0;
 }
 
 static bool shape_known(const inlay_value_state *st)
@@ -227,22 +171,20 @@ static inlay_status specialize(dynamic_call *c)
 static inlay_status size_step(dynamic_call *c, const rt_value *in)
 {
     const part_region *r = c->s->plan->step->region;
-    size_t room = key_room(in, r->input_count);
-    char *key = arena_alloc(&c->b->scratch, room + 1);
+    char *now = arena_alloc(&c->b->scratch, look_room(in, r->input_count) + 1);
     inlay_status status;
     size_t bytes;
 
-    if (key == NULL)
+    if (now == NULL)
         return no_memory(c);
-    bytes = write_key(key, in, r->input_count);
-    if (c->cache->instance != NULL && c->cache->key_bytes == bytes &&
-        (bytes == 0 || memcmp(c->cache->key, key, bytes) == 0))
+    bytes = look_write(now, in, r->input_count);
+    if (c->cache->instance != NULL && look_equals(&c->cache->seen, now, bytes))
         return INLAY_OK;
     release_instance(c);
     status = infer_shapes(c, in);
     if (status == INLAY_OK)
         status = specialize(c);
-    if (status == INLAY_OK && !keep_key(c->cache, key, bytes))
+    if (status == INLAY_OK && !look_keep(&c->cache->seen, now, bytes))
         status = no_memory(c);
     return status;
 }
@@ -599,7 +541,7 @@ void dynamic_cache_destroy(bound_step *s)
                                                          cache->instance);
     timeline_destroy(cache->timeline);
     arena_deinit(&cache->a);
-    free(cache->key);
+    look_deinit(&cache->seen);
     run_memory_give(cache->memory, cache->workspace, cache->workspace_room);
     free(cache);
     s->cache = NULL;

@@ -23,100 +23,6 @@ static bool is_view(const graph_node *n)
     return false;
 }
 
-/* ------------------------------------------------------------------ constants for providers */
-
-static const void *align_constant(program *p, uint32_t value, uint32_t alignment);
-
-const void *program_constant(program *p, uint32_t value)
-{
-    return align_constant(p, value, 16);
-}
-
-/* Keeps a heap block until the program goes. */
-static bool own(program *p, void *block)
-{
-    if (p->owned_count == p->owned_capacity) {
-        uint32_t capacity = p->owned_capacity == 0 ? 64 : p->owned_capacity * 2;
-        void **owned = realloc(p->owned, capacity * sizeof(void *));
-
-        if (owned == NULL)
-            return false;
-        p->owned = owned;
-        p->owned_capacity = capacity;
-    }
-    p->owned[p->owned_count++] = block;
-    return true;
-}
-
-/* Piece by piece, so that original and copy are never both in memory. */
-static void copy_constant(const program *p, const inlay_value_info *v, char *to)
-{
-    enum { PIECE = 4 << 20 };
-
-    for (uint64_t at = 0; at < v->data_bytes; at += PIECE) {
-        size_t bytes = v->data_bytes - at < PIECE ? (size_t)(v->data_bytes - at) : PIECE;
-        const char *from = (const char *)v->data + at;
-
-        memcpy(to + at, from, bytes);
-        graph_blob_forget(p->model, from, bytes);
-    }
-    graph_blob_forget(p->model, v->data, (size_t)v->data_bytes); /* pages between pieces */
-}
-
-/* A copy of a constant in memory that starts at a multiple of 64 or more: kept between sessions where it is large.
- * NULL: no memory. */
-static void *aligned_copy(program *p, const inlay_value_info *v, uint32_t alignment)
-{
-    enum { LARGE = 1 << 16, PACK_ALIGN = 64 };
-    const uint64_t key[] = { 0, v->content_hash };
-    uint32_t known = 0;
-    void *copy = NULL;
-
-    if (alignment <= PACK_ALIGN && v->data_bytes >= LARGE && v->content_hash != 0 && v->dtype != INLAY_STRING &&
-        packs_take(p->packs, NULL, key, sizeof key, v->data_bytes, &copy, &known) == INLAY_OK) {
-        if (known == 0) {
-            copy_constant(p, v, copy);
-            packs_keep(p->packs, copy);
-        }
-        return copy;
-    }
-    if (posix_memalign(&copy, alignment < 64 ? 64 : alignment, v->data_bytes > 0 ? v->data_bytes : 1) != 0)
-        return NULL;
-    if (!own(p, copy)) {
-        free(copy);
-        return NULL;
-    }
-    copy_constant(p, v, copy);
-    return copy;
-}
-
-static const void *align_constant(program *p, uint32_t value, uint32_t alignment)
-{
-    const inlay_value_info *v;
-    const void *found;
-
-    if (value >= p->graph->value_count || alignment == 0 || alignment > 4096 || (alignment & (alignment - 1)) != 0)
-        return NULL;
-    v = &p->graph->values[value].info;
-    if (v->data == NULL)
-        return NULL;
-    if ((uintptr_t)v->data % alignment == 0)
-        return v->data;
-    pthread_mutex_lock(&p->lock);
-    if (p->aligned[value] == NULL || (uintptr_t)p->aligned[value] % alignment != 0) {
-        const void *copy = aligned_copy(p, v, alignment);
-
-        if (copy == NULL) {
-            pthread_mutex_unlock(&p->lock);
-            return NULL;
-        }
-        p->aligned[value] = copy;
-    }
-    found = p->aligned[value];
-    pthread_mutex_unlock(&p->lock);
-    return found;
-}
-
 /* ------------------------------------------------------------------ compiling */
 
 /* What some offer of the region asks for value v: the best alternative that is row-major, the one layout that every
@@ -159,7 +65,7 @@ typedef struct compile_call {
 
 static const void *align_for_region(void *ctx, uint32_t value, uint32_t alignment)
 {
-    return align_constant(((compile_call *)ctx)->p, value, alignment);
+    return program_align_constant(((compile_call *)ctx)->p, value, alignment);
 }
 
 static void release_constant(void *ctx, uint32_t value)

@@ -56,7 +56,7 @@ struct program {
     program_step *steps; /* [step_count] in execution order */
     uint32_t step_count;
     uint32_t *last_use; /* [value_count] last step that reads the value; step_count for outputs; INLAY_NONE if unread */
-    const void **aligned; /* [value_count] constants as align_constant gave them, or NULL */
+    const void **aligned; /* [value_count] constants as program_align_constant gave them, or NULL */
     void **owned;        /* [owned_count] heap copies among them */
     uint32_t owned_count, owned_capacity;
     packs *packs;        /* of the session: the main graph's program owns it; may be NULL */
@@ -109,6 +109,8 @@ inlay_status program_step_failed(const graph *g, const program_step *s, inlay_st
 /* The elements of a constant, aligned to 16 bytes, as long as the program: in the file, or copied once. NULL: no
  * memory. Thread-safe. */
 const void *program_constant(program *p, uint32_t value);
+/* The same at a multiple of `alignment`, a power of two up to 4096. NULL also where it is none, or no constant. */
+const void *program_align_constant(program *p, uint32_t value, uint32_t alignment);
 
 /* ------------------------------------------------------------------ one region, once
  *

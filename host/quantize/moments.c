@@ -1,5 +1,5 @@
 #include "quantize/moments.h"
-#include "inlay/kit.h" /* KIT_MULTIVERSION */
+#include "quantize/levels.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +34,7 @@ static inlay_status no_memory(const gathering *x)
 /* ------------------------------------------------------------------ sums */
 
 /* Adds a few rows at once: the matrix passes through the cache once for all of them. */
-KIT_MULTIVERSION
-static void add_rows(read *r, const float *x, int64_t rows)
+LEVELS_BODY add_rows_loops(read *r, const float *x, int64_t rows)
 {
     const int64_t n = r->depth;
 
@@ -51,6 +50,8 @@ static void add_rows(read *r, const float *x, int64_t rows)
     }
     r->rows += (uint64_t)rows;
 }
+
+LEVELS(static, add_rows, (read * r, const float *x, int64_t rows), (r, x, rows))
 
 static inlay_status add_sample(gathering *x, const subject *s, inlay_value *const *values)
 {
@@ -95,15 +96,15 @@ static inline double dot(const float *a, const float *b, int64_t n)
 }
 
 /* h = r r' with an upper r, from the last row up; then u is the inverse of r, and u' u that of h. */
-KIT_MULTIVERSION
-bool moments_factor(float *h, int64_t n, float *u)
+LEVELS_BODY factor_loops(float *h, int64_t n, float *u, bool *out_definite)
 {
+    *out_definite = false;
     for (int64_t j = n - 1; j >= 0; j--) {
         const float *row = h + j * n + j + 1;
         const double square = (double)h[j * n + j] - dot(row, row, n - j - 1);
 
         if (!(square > 0) || !isfinite(square))
-            return false;
+            return;
         h[j * n + j] = (float)sqrt(square);
         for (int64_t i = 0; i < j; i++)
             h[i * n + j] = (float)(((double)h[i * n + j] - dot(h + i * n + j + 1, row, n - j - 1)) / h[j * n + j]);
@@ -121,7 +122,17 @@ bool moments_factor(float *h, int64_t n, float *u)
         }
         out[i] = pivot;
     }
-    return true;
+    *out_definite = true;
+}
+
+LEVELS(static, factor, (float *h, int64_t n, float *u, bool *out_definite), (h, n, u, out_definite))
+
+bool moments_factor(float *h, int64_t n, float *u)
+{
+    bool definite;
+
+    factor(h, n, u, &definite);
+    return definite;
 }
 
 /* Importance and factor, with a hundredth of the mean added to the diagonal, more where that is not enough. */

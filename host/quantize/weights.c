@@ -1,12 +1,11 @@
 #include "quantize/weights.h"
-#include "inlay/kit.h" /* KIT_MULTIVERSION */
+#include "quantize/levels.h"
 #include <math.h>
 #include <stddef.h>
 
 enum { MOST_CODE = 15, SHRINKS = 12, REFINEMENTS = 2, LANES = 16 };
 
-KIT_MULTIVERSION
-void weights_bytes(const float *w, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out,
+LEVELS_BODY weights_bytes_loops(const float *w, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out,
                    float *scales)
 {
     for (int64_t c = 0; c < channels; c++) {
@@ -30,6 +29,10 @@ void weights_bytes(const float *w, int64_t outer, int64_t channels, int64_t inne
             }
     }
 }
+
+LEVELS(, weights_bytes,
+       (const float *w, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out, float *scales),
+       (w, outer, channels, inner, limit, out, scales))
 
 /* ------------------------------------------------------------------ four bits */
 
@@ -81,18 +84,17 @@ static inline float try_grid(const block *b, grid g, grid *out)
     return sums[0];
 }
 
-KIT_MULTIVERSION
-static grid find_grid(const block *b)
+LEVELS_BODY find_grid_loops(const block *b, grid *out)
 {
     float low = 0, high = 0, least = INFINITY;
-    grid best = { 1, 8 };
 
+    *out = (grid){ 1, 8 };
     for (int64_t i = 0; i < b->n; i++) {
         low = b->w[i] < low ? b->w[i] : low;
         high = b->w[i] > high ? b->w[i] : high;
     }
     if (high - low < 1e-30F)
-        return best;
+        return;
     for (int s = 0; s < SHRINKS; s++) {
         const float share = 1 - 0.03F * (float)s;
         grid g = { (high - low) * share / MOST_CODE, 0 };
@@ -104,13 +106,14 @@ static grid find_grid(const block *b)
 
             if (error < least) {
                 least = error;
-                best = g;
+                *out = g;
             }
             g = next;
         }
     }
-    return best;
 }
+
+LEVELS(static, find_grid, (const block *b, grid *out), (b, out))
 
 static void gather(const weight_rows *m, const float *row, int64_t step, const float *importance, int64_t from,
                    block *b)
@@ -134,7 +137,7 @@ void weights_nibbles(const weight_rows *m, const float *importance, uint8_t *cod
             grid g;
 
             gather(m, m->w + r * m->row_step, m->step, importance, k * m->block, &b);
-            g = find_grid(&b);
+            find_grid(&b, &g);
             scales[r * blocks + k] = g.scale;
             zeros[r * blocks + k] = (uint8_t)g.zero;
             for (int64_t i = 0; i < b.n; i++)
@@ -154,7 +157,7 @@ static float settle_weight(const weight_rows *m, const float *importance, const 
         block b;
 
         gather(m, left, 1, importance, k, &b);
-        g = find_grid(&b);
+        find_grid(&b, &g);
         scales[at] = g.scale;
         zeros[at] = (uint8_t)g.zero;
     }
@@ -164,12 +167,13 @@ static float settle_weight(const weight_rows *m, const float *importance, const 
     return (left[k] - (float)(code - g.zero) * g.scale) / pivot;
 }
 
-KIT_MULTIVERSION
-static void make_good(float *left, const float *row, float error, int64_t n)
+LEVELS_BODY make_good_loops(float *left, const float *row, float error, int64_t n)
 {
     for (int64_t j = 0; j < n; j++)
         left[j] -= error * row[j];
 }
+
+LEVELS(static, make_good, (float *left, const float *row, float error, int64_t n), (left, row, error, n))
 
 /* A few rows at a time: the factor is larger than the caches. */
 void weights_nibbles_compensated(const weight_rows *m, const float *importance, const float *factor, uint8_t *codes,

@@ -20,10 +20,10 @@ VEC_INLINE vec block_line(const block_source *s, const int v, const int vectors,
     return full || v + 1 < vectors ? vec_load(b + v * VEC_LANES) : vec_load_some(s->part, b + v * VEC_LANES);
 }
 
-/* sum[r * pitch + v] takes `count` elements more. near: weights are asked for so many floats before they are needed; 0:
- * they are near. */
+/* sum[r * pitch + v] takes `count` elements more. Lines of the cache, so many for each element, are asked for `near`
+ * floats before they are needed; none where weights are near. */
 VEC_INLINE void block_sum(const int rows, const int vectors, const bool full, block_source *s, int64_t count,
-                          const int64_t near, vec *sum, const int pitch)
+                          const int lines, const int64_t near, vec *sum, const int pitch)
 {
     const int64_t a_row = s->a_row, b_step = s->b_step;
 
@@ -32,9 +32,8 @@ VEC_INLINE void block_sum(const int rows, const int vectors, const bool full, bl
         vec line[BLOCK_LINES];
 
         VEC_UNROLL
-        for (int v = 0; near > 0 && v < vectors; v++)
-            if (v * VEC_LANES % 16 == 0)
-                vec_fetch_near(s->b + v * VEC_LANES + near);
+        for (int l = 0; l < lines; l++)
+            vec_fetch_near(s->b + l * 16 + near);
         VEC_UNROLL
         for (int v = 0; v < vectors; v++)
             line[v] = block_line(s, v, vectors, full, s->b);

@@ -14,8 +14,10 @@ enum {
     LINE = 16
 };
 
-/* vectors of VEC_LANES, the last of them with `last` columns; full: it has all. */
-VEC_INLINE void tile(const int rows, const int vectors, const bool full, const int64_t last, const sg_tile *t)
+/* vectors of VEC_LANES, the last of them with `last` columns; full: it has all. lines: of weights that are asked for with
+ * each k, ROW_AHEAD before they are needed. */
+VEC_INLINE void tile(const int rows, const int vectors, const bool full, const int64_t last, const int lines,
+                     const sg_tile *t)
 {
     const vmask part = vec_first(last);
     const float *ahead = t->ahead, *from = t->from;
@@ -54,7 +56,7 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
             for (int64_t i = 0; i < (WIDE ? 1 : ahead_step * SPAN); i += LINE)
                 vec_fetch_far(ahead + i);
             ahead += ahead_step * SPAN;
-            block_sum(rows, vectors, full, &source, count, rows == 1 ? ROW_AHEAD : 0, sum[0], SG_WIDTH / VEC_LANES);
+            block_sum(rows, vectors, full, &source, count, lines, ROW_AHEAD, sum[0], SG_WIDTH / VEC_LANES);
             p += count;
         }
         if (kept) {
@@ -97,10 +99,10 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
 #define CELLS_8(X, v) CELLS_6(X, v) X(7, v) X(8, v)
 #define CELLS_12(X, v) CELLS_8(X, v) X(9, v) X(10, v) X(11, v) X(12, v)
 #if VEC_NARROW
-#define CELL(r, v)                               \
-    static void tile_##r##_##v(const sg_tile *t) \
-    {                                            \
-        tile(r, v, false, t->last, t);           \
+#define CELL(r, v)                                          \
+    static void tile_##r##_##v(const sg_tile *t)            \
+    {                                                       \
+        tile(r, v, false, t->last, (r) == 1 ? (v) : 0, t);  \
     }
 CELLS_12(CELL, 1)
 CELLS_12(CELL, 2)
@@ -108,34 +110,73 @@ CELLS_8(CELL, 3)
 CELLS_6(CELL, 4)
 #define ROWS { 0, 12, 12, 8, 6 }
 #else
-/* Columns of a block of C by 16 after each other, or 32 where rows are few; one row takes them all. */
+/* Columns of a block of C by 16 after each other, or 32 where rows are few; one row takes them all. So a panel is passed
+ * several times, a part of k that stays in the second-level cache after the other. Where nobody has asked for the panel
+ * before, the first columns do, for all. */
 #define GROUP(rows) ((rows) == 1 ? SG_WIDTH / VEC_LANES : (rows) == 2 ? 2 * PARTS : PARTS)
-#define CELL(r, none)                                                     \
-    static __attribute__((noinline)) void group_##r(const sg_tile *t)     \
-    {                                                                     \
-        tile(r, GROUP(r), true, VEC_LANES, t);                            \
-    }                                                                     \
-    static __attribute__((noinline)) void one_##r(const sg_tile *t)       \
-    {                                                                     \
-        tile(r, 1, false, t->last, t);                                    \
-    }                                                                     \
-    static void columns_##r(const sg_tile *t, int64_t count)              \
-    {                                                                     \
-        sg_tile u = *t;                                                   \
-                                                                          \
-        while (count > 0) {                                               \
-            const int64_t take = count >= GROUP(r) * VEC_LANES ? GROUP(r) * VEC_LANES : count < VEC_LANES ? count : VEC_LANES; \
-                                                                          \
-            u.last = (uint32_t)take;                                      \
-            (take == GROUP(r) * VEC_LANES ? group_##r : one_##r)(&u);     \
-            u.b += take;                                                  \
-            u.c += take;                                                  \
-            u.from = u.from != NULL ? u.from + take : NULL;               \
-            u.bias = u.bias != NULL ? u.bias + take : NULL;               \
-            u.ahead = u.a; /* fetched by now */                           \
-            u.ahead_step = 0;                                             \
-            count -= take;                                                \
-        }                                                                 \
+enum { PANEL_LINES = SG_WIDTH / LINE };
+
+/* What is left of t for part n of so many. */
+static sg_tile part_of(const sg_tile *t, int64_t n, int64_t parts)
+{
+    const int64_t begin = t->k * n / parts;
+    sg_tile u = *t;
+
+    u.k = t->k * (n + 1) / parts - begin;
+    u.a += begin;
+    u.b += begin * t->b_step;
+    u.ahead += begin * t->ahead_step;
+    if (n > 0) {
+        u.from = t->c;
+        u.from_row = t->c_row;
+    }
+    if (n + 1 < parts)
+        u.bias = NULL;
+    return u;
+}
+
+static void next_columns(sg_tile *u, int64_t count)
+{
+    u->b += count;
+    u->c += count;
+    u->from = u->from != NULL ? u->from + count : NULL;
+    u->bias = u->bias != NULL ? u->bias + count : NULL;
+    u->ahead = u->a; /* fetched by now */
+    u->ahead_step = 0;
+}
+
+#define CELL(r, none)                                                                            \
+    static __attribute__((noinline)) void group_##r(const sg_tile *t)                            \
+    {                                                                                            \
+        tile(r, GROUP(r), true, VEC_LANES, (r) == 1 ? PANEL_LINES : 0, t);                       \
+    }                                                                                            \
+    static __attribute__((noinline)) void first_##r(const sg_tile *t)                            \
+    {                                                                                            \
+        tile(r, GROUP(r), true, VEC_LANES, PANEL_LINES, t);                                      \
+    }                                                                                            \
+    static __attribute__((noinline)) void one_##r(const sg_tile *t)                              \
+    {                                                                                            \
+        tile(r, 1, false, t->last, (r) == 1 ? 1 : 0, t);                                         \
+    }                                                                                            \
+    static void columns_##r(const sg_tile *t, int64_t count)                                     \
+    {                                                                                            \
+        const int64_t parts = t->k <= t->chain ? 1 : (t->k + t->chain - 1) / t->chain;           \
+        const bool cold = (r) > 1 && t->ahead_step == 0 && t->b_step == SG_WIDTH;                \
+                                                                                                 \
+        for (int64_t n = 0; n < parts; n++) {                                                    \
+            sg_tile u = part_of(t, n, parts);                                                    \
+            int64_t left = count;                                                                \
+                                                                                                 \
+            while (left > 0) {                                                                   \
+                const bool group = left >= GROUP(r) * VEC_LANES;                                 \
+                const int64_t take = group ? GROUP(r) * VEC_LANES : left < VEC_LANES ? left : VEC_LANES; \
+                                                                                                 \
+                u.last = (uint32_t)take;                                                         \
+                (!group ? one_##r : cold && left == count ? first_##r : group_##r)(&u);          \
+                next_columns(&u, take);                                                          \
+                left -= take;                                                                    \
+            }                                                                                    \
+        }                                                                                        \
     }
 CELLS_6(CELL, )
 #undef CELL

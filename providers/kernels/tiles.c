@@ -121,10 +121,10 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
                         vec_fetch_far(ahead + 64);
                     ahead += both ? 128 : 64;
                 }
-                block_sum(rows, vectors, true, &source, n, 0, sum[0], BLOCK_VECTORS);
+                block_sum(rows, vectors, true, &source, n, 0, 0, sum[0], BLOCK_VECTORS);
                 k += n;
             }
-            block_sum(rows, vectors, true, &source, end - k, 0, sum[0], BLOCK_VECTORS);
+            block_sum(rows, vectors, true, &source, end - k, 0, 0, sum[0], BLOCK_VECTORS);
             k = end;
             if (room > 0 || (k == depth && t + 1 == p->tap_count))
                 continue;

@@ -2,7 +2,7 @@
  * Constant matrices lie in panels; a matrix that is computed is read row by row as it lies, or, where columns are what
  * lies together, put into panels first. Of that kind there may be many, with a product each. */
 #include "dense.h"
-#include "pairs.h"
+#include "pairs_weights.h"
 
 #define PANEL_BYTES_PER_NS 20.0
 

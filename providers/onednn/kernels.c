@@ -39,6 +39,43 @@ void kn_measure(const rg_build *b, const rg_op *op, kn_window *g)
     }
 }
 
+/* Does the tap lie in the image for some pixel? */
+static bool meets(const kn_window *w, int axis, int64_t tap)
+{
+    const int64_t size = axis == 0 ? w->height : w->width, outs = axis == 0 ? w->out_height : w->out_width;
+    const int64_t step = w->stride[axis], at = tap * w->dilation[axis] - w->begin[axis];
+    const int64_t pixel = at >= 0 ? 0 : (step - 1 - at) / step; /* the first for which it is not before the image */
+
+    return pixel < outs && at + pixel * step < size;
+}
+
+kn_window kn_trimmed(const kn_window *w, int64_t *out_first)
+{
+    int64_t first[2] = { 0, 0 }, end[2] = { w->kernel[0], w->kernel[1] };
+    kn_window inner = *w;
+
+    *out_first = 0;
+    if (!w->flat)
+        return inner;
+    for (int i = 0; i < 2; i++) {
+        while (first[i] + 1 < end[i] && !meets(w, i, first[i]))
+            first[i]++;
+        while (first[i] + 1 < end[i] && !meets(w, i, end[i] - 1))
+            end[i]--;
+        if (i == 1 && inner.kernel[0] > 1) { /* they would not follow one another */
+            first[1] = 0;
+            end[1] = w->kernel[1];
+        }
+        inner.kernel[i] = end[i] - first[i];
+        inner.begin[i] -= first[i] * w->dilation[i];
+        inner.end[i] -= (w->kernel[i] - end[i]) * w->dilation[i];
+    }
+    inner.share *= (double)(w->kernel[0] * w->kernel[1]) / (double)(inner.kernel[0] * inner.kernel[1]);
+    inner.padded = inner.begin[0] != 0 || inner.begin[1] != 0 || inner.end[0] != 0 || inner.end[1] != 0;
+    *out_first = first[0] * w->kernel[1] + first[1];
+    return inner;
+}
+
 /* ------------------------------------------------------------------ the table */
 
 /* Tiles multiply by the zeros of the border; oneDNN's loops leave taps outside the image out. */
@@ -76,8 +113,11 @@ static inlay_status tiles_direct(rg_build *b, const rg_group *group, const kn_ca
 /* A product of pixels by channels; windows are laid out in rows first. */
 static bool gemm_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
+    int64_t first;
+
     (void)group, (void)out_why;
-    return kn_has_tiles(b, c) && c->w.share >= LEAST_INSIDE && b->scales[b->op->in[0]] == INLAY_NONE;
+    return kn_has_tiles(b, c) && kn_trimmed(&c->w, &first).share >= (cpu_has(CPU_AVX512) ? LEAST_INSIDE : 0) &&
+           b->scales[b->op->in[0]] == INLAY_NONE;
 }
 
 bool kn_pairs_wanted(const rg_build *b, const char **out_why)
@@ -89,7 +129,7 @@ bool kn_pairs_wanted(const rg_build *b, const char **out_why)
 
 static bool pairs_run_here(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
-    return kn_pairs_wanted(b, out_why) && gemm_runs(b, group, c, out_why);
+    return kn_pairs_wanted(b, out_why) && c->w.share >= LEAST_INSIDE && gemm_runs(b, group, c, out_why);
 }
 
 static inlay_status in_pairs(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)

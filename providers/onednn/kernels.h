@@ -22,6 +22,11 @@ typedef struct kn_window {
 
 void kn_measure(const rg_build *b, const rg_op *op, kn_window *out);
 
+/* The same convolution without the taps that lie outside the image for every pixel, as those at the ends of a window
+ * with wide gaps may; only so many are left out that the rest follow one another in weights, [kernel..][in]. Pads may
+ * become negative: pixels that no window begins or ends with. *out_first: the first tap that is left. */
+kn_window kn_trimmed(const kn_window *w, int64_t *out_first);
+
 /* The product in hand: `batch` of [m, k] by [k, n]. */
 typedef struct kn_product {
     bool packed;   /* by a constant matrix (rg_is_packed) */

@@ -144,9 +144,11 @@ double kn_gemm_ns(const rg_build *b, const rg_group *group, const kn_case *c)
 {
     static const int rows[] = { 6, 12, 12, 8, 6 }; /* of a block, by vectors of channels */
     const double rate = 238, narrow = 225, block = 60, piece = 2.5, hidden = 0.8; /* of what weights take from afar */
-    const kn_window *w = &c->w;
+    int64_t first;
+    const kn_window inner = kn_trimmed(&c->w, &first), *w = &inner;
     double pixels = (double)(w->images * w->out_height * w->out_width), lines = (double)lines_of(w);
-    double taps = (double)(w->kernel[0] * w->kernel[1]), depth = (double)w->in * taps;
+    double taps = (double)(w->kernel[0] * w->kernel[1]) * (w->padded ? tiles_gemm_share(w) : 1);
+    double depth = (double)w->in * taps;
     double weights = depth * lines * TILE_LANES * sizeof(float), far = weights / FAR_BYTES_PER_NS;
     double whole = rows[lines < 4 ? (int)lines : 0], blocks = ceil(pixels / whole);
     double work = 2 * whole * depth * lines * TILE_LANES / (lines > 2 ? rate : narrow) * kn_pace(KN_GEMM);
@@ -264,7 +266,9 @@ static double sums_ns(const rg_build *b, const kn_case *c)
     const double start = 4500;
     const kn_window *w = &c->w;
     double weights = 4.0 * (double)rg_count(b, b->op->in[1]);
-    double depth = w->flops / (2.0 * (double)rg_count(b, b->op->out[0]));
+    /* Without AVX-512 its loops over gaps multiply by what is outside the image, too. */
+    double share = cpu_has(CPU_AVX512) || w->dilation[0] * w->dilation[1] == 1 ? 1 : w->share;
+    double depth = w->flops / share / (2.0 * (double)rg_count(b, b->op->out[0]));
     double tiles = ceil((double)rg_count(b, b->op->out[0]) / (double)w->out / TILE_ROWS) * (double)lines_of(w) / 2;
     bool window = w->flat && w->kernel[0] * w->kernel[1] > 1;
     double ns = tiles * (12 + depth * (window ? 3.5 : 3.66)) + weights / 24;

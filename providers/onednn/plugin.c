@@ -139,7 +139,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     state->winograd = winograd && !state->strict;
     state->fast = strcmp(precision, "fast") == 0;
     state->pairs = pairs && state->fast && pairs_of_cpu() != NULL;
-    state->fast_pairs = pairs_are_fast();
+    state->fast_pairs = state->pairs && pairs_are_fast();
     state->bf16 = strcmp(precision, "reduced") == 0 && rg_has_bf16();
     if (state->bf16)
         state->sgemm = NULL; /* floats alone */

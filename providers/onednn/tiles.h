@@ -117,6 +117,9 @@ inlay_status tiles_lower_window(rg_build *b, const rg_op *op, int64_t points, co
                                 const tile_ending *ending, const rg_place *const *operands, uint32_t operand_count,
                                 const rg_place *y);
 /* A product (tiles_gemm.c), as written or in pairs. x: as tiles_lie_well says, any number of axes. */
+/* The share of the window's rows that it multiplies by: those that meet the image for none of a block of pixels are left
+ * out. */
+double tiles_gemm_share(const kn_window *w);
 inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, bool paired, const rg_place *x, const tile_ending *ending,
                               const rg_place *const *operands, uint32_t operand_count, const rg_place *y);
 #endif

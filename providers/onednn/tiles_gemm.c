@@ -1,7 +1,7 @@
 /* Convolutions as products of matrices: pixels by channels as they lie, or the windows of some pixels laid out in rows,
  * by the loops that products of constants run on (sgemm.h). Those cut k, too, so that rows and weights stay in the
  * second-level cache however many channels there are. */
-#include "pairs.h"
+#include "pairs_weights.h"
 #include "tiles.h"
 #include <math.h>
 
@@ -12,6 +12,7 @@ typedef struct gemm {
     sg_job job;        /* without addresses; m: all pixels */
     kn_window w;
     int64_t x_pixel;
+    int64_t skipped;   /* elements of each panel that belong to taps outside the image */
     bool unfolded;     /* windows are laid out: the scratchpad comes fourth */
     bool paired;       /* in pairs: the scratchpads for that come last, */
     uint32_t prepared; /* as this argument */
@@ -66,8 +67,44 @@ static void set_posts(gemm_call *call)
     call->job.posts = call->posts;
 }
 
-/* The windows of pixels [first, first + count) as rows of k elements: zeros outside the image. */
-static void unfold(const gemm_call *call, int64_t first, int64_t count, float *rows)
+/* Rows [first, end) of the window. */
+typedef struct tap_rows {
+    int64_t first, end;
+} tap_rows;
+
+/* Those that meet the image for some of the pixels; at least one. */
+static tap_rows rows_met(const kn_window *w, int64_t pixel, int64_t count)
+{
+    const int64_t plane = w->out_height * w->out_width, last = pixel + count - 1;
+    const int64_t top = pixel / w->out_width % w->out_height * w->stride[0] - w->begin[0];
+    const int64_t bottom = last / w->out_width % w->out_height * w->stride[0] - w->begin[0];
+    tap_rows taps = { 0, w->kernel[0] };
+
+    if (pixel / plane != last / plane)
+        return taps;
+    while (taps.first + 1 < taps.end && bottom + taps.first * w->dilation[0] < 0)
+        taps.first++;
+    while (taps.first + 1 < taps.end && top + (taps.end - 1) * w->dilation[0] >= w->height)
+        taps.end--;
+    return taps;
+}
+
+double tiles_gemm_share(const kn_window *w)
+{
+    const int64_t pixels = w->out_height * w->out_width, blocks = (pixels + BLOCK_PIXELS - 1) / BLOCK_PIXELS;
+    double met = 0;
+
+    for (int64_t n = 0; n < blocks; n++) {
+        const int64_t first = pixels * n / blocks, count = pixels * (n + 1) / blocks - first;
+        const tap_rows taps = rows_met(w, first, count);
+
+        met += (double)((taps.end - taps.first) * count);
+    }
+    return met / (double)(pixels * w->kernel[0]);
+}
+
+/* The windows of pixels [first, first + count) as rows of elements: zeros outside the image. */
+static void unfold(const gemm_call *call, int64_t first, int64_t count, tap_rows taps, float *rows)
 {
     const gemm *g = call->g;
     const kn_window *w = &g->w;
@@ -79,7 +116,7 @@ static void unfold(const gemm_call *call, int64_t first, int64_t count, float *r
         int64_t r = pixel / w->out_width % w->out_height * w->stride[0] - w->begin[0];
         int64_t q = pixel % w->out_width * w->stride[1] - w->begin[1];
 
-        for (int64_t a = 0; a < w->kernel[0]; a++) {
+        for (int64_t a = taps.first; a < taps.end; a++) {
             int64_t y = r + a * w->dilation[0], from = (image * w->height + y) * w->width + q;
 
             if (y >= 0 && y < w->height && w->dilation[1] == 1 && g->x_pixel == w->in && q >= 0 &&
@@ -134,7 +171,7 @@ static inlay_status unfolded_pairs(void *user, int64_t begin, int64_t end, uint3
         int64_t block = u / g->chunks, first = g->job.m * block / g->blocks, next = g->job.m * (block + 1) / g->blocks;
 
         if (block != there)
-            unfold(call, first, next - first, rows);
+            unfold(call, first, next - first, (tap_rows){ 0, g->w.kernel[0] }, rows);
         block_in_pairs(call, rows, first, next - first, u % g->chunks * g->chunk, g->chunk, block != there, scratch);
         there = block;
     }
@@ -159,17 +196,19 @@ static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint3
 
     for (int64_t u = begin; u < end; u++) {
         int64_t block = u / g->chunks, first = g->job.m * block / g->blocks, next = g->job.m * (block + 1) / g->blocks;
-        int64_t column = u % g->chunks * g->chunk * g->job.width;
+        int64_t column = u % g->chunks * g->chunk * g->job.width, tap_row = g->w.kernel[1] * g->w.in;
+        const tap_rows taps = rows_met(&g->w, first, next - first);
         sg_post posts[RG_MAX_POSTS + 3];
         sg_job job = call->job;
 
         if (block != there)
-            unfold(call, first, next - first, rows);
+            unfold(call, first, next - first, taps, rows);
         there = block;
         job.m = next - first;
+        job.k = job.a_row = (taps.end - taps.first) * tap_row;
         job.n = g->job.n - column < g->chunk * g->job.width ? g->job.n - column : g->chunk * g->job.width;
         job.a = rows;
-        job.b = call->job.b + column / g->job.width * g->job.b_panel;
+        job.b = call->job.b + column / g->job.width * g->job.b_panel + taps.first * tap_row * g->job.width;
         job.bias = call->job.bias != NULL ? call->job.bias + column : NULL;
         job.c = call->job.c + first * job.c_row + column;
         for (uint32_t p = 0; p < job.post_count; p++) {
@@ -202,7 +241,7 @@ static inlay_status run_gemm(const rg_native *native, const rg_state *state, inl
                                        : g->unfolded ? unfolded_units : whole_units;
 
     call.job.a = args[ARG_X];
-    call.job.b = args[ARG_W];
+    call.job.b = (const float *)args[ARG_W] + g->skipped;
     call.job.c = args[ARG_Y];
     set_posts(&call);
     if (g->paired)
@@ -224,7 +263,7 @@ static bool panel_layout(const kn_case *c, rg_md *md, sg_job *job)
     static const char *const tags[2][3] = { { "Acb16a", "Acb32a", "Acb64a" }, { "Acdb16a", "Acdb32a", "Acdb64a" } };
 
     job->width = job->b_step = 16 << at;
-    job->b_panel = job->k * job->width;
+    job->b_panel = c->w.in * c->w.kernel[0] * c->w.kernel[1] * job->width;
     return rg_md_blocks(md, (uint32_t)c->weights.ndims, c->weights.dims, tags[flat][at]);
 }
 
@@ -258,9 +297,10 @@ static void move_on(tile_ending *e)
 inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, bool paired, const rg_place *x, const tile_ending *ending,
                               const rg_place *const *operands, uint32_t operand_count, const rg_place *y)
 {
-    const kn_window *w = &c->w;
+    int64_t first = 0;
+    const kn_window inner = paired ? c->w : kn_trimmed(&c->w, &first), *w = &inner;
     const rg_place *places[ARG_Y + 2 + RG_MAX_POSTS + 3];
-    gemm g = { .native.run = run_gemm, .w = *w, .ending = *ending, .paired = paired,
+    gemm g = { .native.run = run_gemm, .w = inner, .ending = *ending, .paired = paired,
                .job = { .kernel = b->state->sgemm, .m = w->images * w->out_height * w->out_width, .n = w->out,
                         .k = w->in * w->kernel[0] * w->kernel[1],
                         .chain = sg_chain(w->in * w->kernel[0] * w->kernel[1], b->state->strict) } };
@@ -274,6 +314,7 @@ inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, bool paired, const 
         pairs_layout(g.job.k, g.job.n, &md);
     else if (!panel_layout(c, &md, &g.job))
         return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", b->op->name);
+    g.skipped = first * w->in * g.job.width;
     INLAY_TRY(rg_read_constant(b, b->op->in[1], &c->weights, &md, &weights));
     g.x_pixel = x->md.strides[x->md.ndims - 1];
     g.job.c_row = y->md.strides[y->md.ndims - 1];

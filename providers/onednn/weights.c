@@ -1,7 +1,7 @@
 /* Constants in oneDNN's layouts: packed once, shared by all shapes. */
 #include "bytes.h"
 #include "nbits_weights.h"
-#include "pairs.h"
+#include "pairs_weights.h"
 #include "tiles.h"
 
 /* Files lay elements at any address. x86 loads them from there; elsewhere a constant is copied first. */
@@ -253,7 +253,7 @@ static inlay_status fill_pack(inlay_compiled *c, const rg_constant *k, rg_pack *
         nbits_pack(c->state, source, &p->md, p->data);
     else if (!bytes_pack_tiles(&p->plain, source, &p->md, p->data) &&
              !bytes_pack_depthwise(&p->plain, source, &p->md, p->data) &&
-             !pairs_weights(c->state, &p->plain, source, &p->md, p->data) &&
+             !pairs_pack_weights(c->state, &p->plain, source, &p->md, p->data) &&
              !tiles_window_weights(c->state, &p->plain, source, &p->md, p->data) &&
              !rg_winograd_pack(c->state, &p->plain, source, &p->md, p->data) &&
              !rg_md_copy(&p->plain, source, &p->md, p->data) && !reorder_slices(c, k, p, source))

@@ -57,7 +57,7 @@ inlay_status vr_cost(void *state, const inlay_cost_request *r, inlay_cost *out)
     out->bytes_read = (uint64_t)read;
     out->bytes_written = (uint64_t)written;
     /* A dispatch of its own half of the time; the other half it is a part of the one before. */
-    out->ns = s->launch_ns / 4 + out->flops / s->flops_per_ns + (read + written) / s->bytes_per_ns;
+    out->ns = s->unasked_ns + s->launch_ns / 4 + out->flops / s->flops_per_ns + (read + written) / s->bytes_per_ns;
     out->enter_ns = s->launch_ns;
     out->confidence = INLAY_CONFIDENCE_GUESS;
     return INLAY_OK;

@@ -17,12 +17,17 @@ static const inlay_option options[] = {
           "for a CPU, whose driver compiles shaders meanwhile" },
 };
 
+/* A CPU's driver computes on the cores that other providers use, and slower: by cost it gets nothing unless somebody
+ * names it, whatever the guesses about small nodes are worth. */
+#define UNASKED_NS 1e9
+
 /* What nobody can know before it is measured: GPUs of the middle, or a CPU that other providers beat. */
 static void guess_speed(vr_state *s, VkPhysicalDeviceType type)
 {
     const bool cpu = type == VK_PHYSICAL_DEVICE_TYPE_CPU, discrete = type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
 
     s->launch_ns = cpu ? 100000 : 8000;
+    s->unasked_ns = cpu && !s->named ? UNASKED_NS : 0;
     s->flops_per_ns = cpu ? 2 : discrete ? 2000 : 300;
     s->bytes_per_ns = cpu ? 1 : discrete ? 150 : 25;
 }
@@ -62,7 +67,6 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
                            inlay_diag *diag)
 {
     vr_state *s = calloc(1, sizeof *s);
-    bool named = false;
     gpu_device *opened;
     inlay_status status;
 
@@ -79,13 +83,13 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
 
         if (strcmp(v->name, "device") == 0 && v->s != NULL && v->s[0] != '\0') {
             (void)snprintf(s->device_name, sizeof s->device_name, "%s", v->s);
-            named = strcmp(v->s, "auto") != 0;
+            s->named = strcmp(v->s, "auto") != 0;
         } else if (strcmp(v->name, "timeout_ms") == 0) {
             s->options.timeout_ms = (uint32_t)v->i;
         }
     }
     guess_speed(s, VK_PHYSICAL_DEVICE_TYPE_CPU);
-    status = named || gpu_is_likely() ? vr_open(s, &opened, diag) : gpu_present(diag);
+    status = s->named || gpu_is_likely() ? vr_open(s, &opened, diag) : gpu_present(diag);
     if (status != INLAY_OK) {
         destroy(s);
         return status;

@@ -29,6 +29,8 @@ typedef struct vr_state {
     uint32_t domain; /* the host's number of the device's memory */
     gpu_options options;
     char device_name[GPU_NAME];
+    bool named;            /* somebody chose the device */
+    double unasked_ns;     /* that each op costs more where nobody did, and it is the CPU's */
     double launch_ns, flops_per_ns, bytes_per_ns; /* what cost.c reckons with */
     pthread_mutex_t lock;
     gpu_device *gpu; /* NULL until somebody needs it, see vr_open */

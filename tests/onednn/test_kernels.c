@@ -67,6 +67,35 @@ static void every_kernel(void **state)
     }
 }
 
+/* Gaps so wide that some taps lie outside the image for all pixels, or for all of some rows; even such by which every
+ * pixel is taken from another place. */
+static void wide_gaps(void **state)
+{
+    static const char *const those[] = { "tiles", "gemm", "pairs", "auto" };
+    dice d = { 23 };
+
+    (void)state;
+    for (int n = 0; n < 30; n++) {
+        char script[512];
+        const int kernel[2] = { roll(&d, 1, 4), roll(&d, 1, 4) }, size[2] = { roll(&d, 5, 30), roll(&d, 5, 30) };
+        int gap[2], pads[4], in = roll(&d, 1, 40), out = roll(&d, 1, 70);
+
+        for (int i = 0; i < 2; i++) {
+            const int span = (gap[i] = roll(&d, 1, size[i] + 4), gap[i] * (kernel[i] - 1));
+
+            pads[i] = n % 3 == 0 ? span / 2 : roll(&d, 0, span + 2);
+            pads[2 + i] = n % 3 == 0 ? span - span / 2 : span - pads[i] > 0 ? span - pads[i] + roll(&d, 0, 2) : 0;
+        }
+        (void)snprintf(script, sizeof script,
+                       "x : %d,%d,%d,%d\nw = [%d,%d,%d,%d]\nc = [%d]\n"
+                       "k = Conv(x, w, c) strides=%d,%d, dilations=%d,%d, pads=%d,%d,%d,%d\ny = Relu(k)\n-> y",
+                       roll(&d, 1, 2), in, size[0], size[1], out, in, kernel[0], kernel[1], out, 1 + (n % 5 == 4),
+                       1 + (n % 7 == 6), gap[0], gap[1], pads[0], pads[1], pads[2], pads[3]);
+        for (size_t i = 0; i < sizeof those / sizeof *those; i++)
+            expect_as(those[i], script, n % 2 == 0 ? "1" : "2");
+    }
+}
+
 static void expect_products(const char *script, const char *threads)
 {
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
@@ -396,8 +425,8 @@ static void held_to_its_error(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_kernel), cmocka_unit_test(every_product),
-                                        cmocka_unit_test(explained), cmocka_unit_test(strict_kernels),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_kernel), cmocka_unit_test(wide_gaps),
+                                        cmocka_unit_test(every_product), cmocka_unit_test(explained), cmocka_unit_test(strict_kernels),
                                         cmocka_unit_test(shared_weights),
                                         cmocka_unit_test(tuned), cmocka_unit_test(tuned_products),
                                         cmocka_unit_test(held_to_its_error) };

@@ -1,7 +1,7 @@
 /* Products in pairs (pairs.h) against sums in double: sizes around the edges of blocks, panels and parts, weights as
  * they may lie, what is done behind a product, units in any order; numbers for which pairs as they stand would be
  * wrong; and numbers that are none. */
-#include "pairs.h"
+#include "pairs_weights.h"
 #include "tiles.h"
 #include "cmocka_all.h"
 #include "noise.h"
@@ -39,7 +39,7 @@ static void pack(product *p, bool turned)
     free(p->pack);
     p->pack = NULL;
     assert_int_equal(posix_memalign(&p->pack, 64, rg_md_bytes(&md)), 0);
-    assert_true(pairs_weights(&provider, &plain, lies, &md, p->pack));
+    assert_true(pairs_pack_weights(&provider, &plain, lies, &md, p->pack));
     free(lies);
 }
 
@@ -186,7 +186,7 @@ static void windows(void **state)
                 p.w[o * p.k + t * IN + c] = lies[(o * IN + c) * PLACES + t];
     rg_md_strides(&plain, 4, dims, strides);
     pairs_layout(p.k, p.n, &md);
-    assert_true(pairs_weights(&provider, &plain, lies, &md, p.pack));
+    assert_true(pairs_pack_weights(&provider, &plain, lies, &md, p.pack));
     check(&p, BIAS);
     free(lies);
     teardown(&p);

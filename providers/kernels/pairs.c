@@ -1,37 +1,17 @@
 /* Products in pairs (pairs.h): how B is packed, and the loops around the blocks. */
 #include "pairs.h"
-#include "cpu.h"
-#include <math.h>
-#if defined(ONEDNN_X86_LEVELS)
-#include <cpuid.h>
-#endif
+#include "inlay/kit.h" /* KIT_MULTIVERSION */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 enum { LEAST_EXPONENT = -250 /* of squares: the factor, and its inverse, are finite */ };
 enum { DEPTH = 1024 /* of a panel, at most */, BLOCK_FLOATS = 96 * 1024, BLOCK_ROWS = 160, OWN_ROWS = 48 };
 
 const pr_set *pairs_of_cpu(void)
 {
-#if defined(ONEDNN_X86_LEVELS)
-    if (cpu_has(CPU_AVX512))
-        return &pairs_avx512;
-#endif
-    return NULL;
-}
-
-/* AMD's cores since family 19h have two units that add beside two that multiply, vectors of 512 bits among them (of
- * those with AVX-512); others add on the units that multiply. `inlay tune` finds out where this is not so. */
-bool pairs_are_fast(void)
-{
-#if defined(ONEDNN_X86_LEVELS)
-    unsigned a, b, c, d;
-
-    if (pairs_of_cpu() == NULL || __get_cpuid(0, &a, &b, &c, &d) == 0 || b != signature_AMD_ebx ||
-        c != signature_AMD_ecx || d != signature_AMD_edx || __get_cpuid(1, &a, &b, &c, &d) == 0)
-        return false;
-    return (a >> 8 & 15) == 15 && 15 + (a >> 20 & 255) >= 0x19;
-#else
-    return false;
-#endif
+    return KERNEL_FAST(pairs);
 }
 
 /* ------------------------------------------------------------------ the pack */
@@ -67,30 +47,15 @@ static int64_t panel_width(int64_t n, int64_t panel)
     return rest < PR_WIDTH ? rounded(rest, SG_LANES) : PR_WIDTH;
 }
 
-void pairs_layout(int64_t k, int64_t n, rg_md *md)
+int64_t pairs_pack_floats(int64_t k, int64_t n)
 {
-    const int64_t floats = part_offset(k, n, part_count(k));
-
-    rg_md_plain(md, 1, &floats);
+    return part_offset(k, n, part_count(k));
 }
-
-/* Weights as they are read: element (j, k) at j * column plus where k lies. */
-typedef struct source {
-    const char *data;
-    int64_t n, k, column;
-    int64_t in, step;                      /* elements that lie `step` apart, for each place of the window */
-    int64_t window[3], steps[3];           /* of the window; 1 where it has fewer axes */
-} source;
-
-typedef struct pack_call {
-    const source *s;
-    float *target;
-} pack_call;
 
 enum { SQUARE = 16 };
 
 /* `count` rows that lie s->step apart, `columns` elements of each. */
-static void read_run(const source *s, const char *from, int64_t columns, int64_t width, int64_t count, float *out)
+static void read_run(const pr_weights *s, const char *from, int64_t columns, int64_t width, int64_t count, float *out)
 {
     const int64_t column = s->column * (int64_t)sizeof(float), step = s->step * (int64_t)sizeof(float);
 
@@ -105,7 +70,7 @@ static void read_run(const source *s, const char *from, int64_t columns, int64_t
     }
 }
 
-static void read_rows(const source *s, int64_t first, int64_t columns, int64_t width, int64_t k0, int64_t k1,
+static void read_rows(const pr_weights *s, int64_t first, int64_t columns, int64_t width, int64_t k0, int64_t k1,
                       float *out)
 {
     if (columns < width)
@@ -118,7 +83,7 @@ static void read_rows(const source *s, int64_t first, int64_t columns, int64_t w
             at += place % s->window[i] * s->steps[i];
             place /= s->window[i];
         }
-        read_run(s, s->data + at * (int64_t)sizeof(float), columns, width, count, out);
+        read_run(s, (const char *)s->data + at * (int64_t)sizeof(float), columns, width, count, out);
         out += count * width;
         k0 += count;
     }
@@ -167,54 +132,25 @@ static KIT_MULTIVERSION void make_head(float *panel, int64_t rows, int64_t count
 }
 
 /* Units: panels of a part. */
-static inlay_status some_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
+int64_t pairs_pack_units(const pr_weights *w)
 {
-    const pack_call *call = user;
-    const source *s = call->s;
-    const int64_t panels = (s->n + PR_WIDTH - 1) / PR_WIDTH;
+    return part_count(w->k) * ((w->n + PR_WIDTH - 1) / PR_WIDTH);
+}
 
-    (void)worker;
+void pairs_pack(const pr_weights *w, float *target, int64_t begin, int64_t end)
+{
+    const int64_t panels = (w->n + PR_WIDTH - 1) / PR_WIDTH;
+
     for (int64_t u = begin; u < end; u++) {
-        const int64_t part = u / panels, p = u % panels, width = panel_width(s->n, p), first = p * PR_WIDTH;
-        const int64_t k0 = part_begin(s->k, part), k1 = part_begin(s->k, part + 1), rows = rounded(k1 - k0, 2);
-        float *panel = call->target + part_offset(s->k, s->n, part) + first * (PR_HEAD + rows);
+        const int64_t part = u / panels, p = u % panels, width = panel_width(w->n, p), first = p * PR_WIDTH;
+        const int64_t k0 = part_begin(w->k, part), k1 = part_begin(w->k, part + 1), rows = rounded(k1 - k0, 2);
+        float *panel = target + part_offset(w->k, w->n, part) + first * (PR_HEAD + rows);
 
-        read_rows(s, first, s->n - first < PR_WIDTH ? s->n - first : PR_WIDTH, width, k0, k1,
-                  panel + PR_HEAD * width);
+        read_rows(w, first, w->n - first < PR_WIDTH ? w->n - first : PR_WIDTH, width, k0, k1, panel + PR_HEAD * width);
         if (rows > k1 - k0)
             memset(panel + (PR_HEAD + rows - 1) * width, 0, (size_t)width * sizeof *panel);
         make_head(panel, rows, k1 - k0, width);
     }
-    return INLAY_OK;
-}
-
-bool pairs_weights(const rg_state *state, const rg_md *plain, const void *source_, const rg_md *md, void *target)
-{
-    const int64_t *strides = plain->strides;
-    source s = { .data = source_, .window = { 1, 1, 1 } };
-    pack_call call = { &s, target };
-    rg_md want;
-
-    if (md->ndims != 1 || plain->ndims < 2 || plain->ndims > 5 || plain->kind != RG_BLOCKED ||
-        rg_md_is_blocked(plain) || plain->data_type != dnnl_f32 || md->data_type != dnnl_f32)
-        return false;
-    s.n = plain->dims[0];
-    s.k = s.in = plain->dims[1];
-    s.column = strides[0];
-    s.step = strides[1];
-    for (int d = 2; d < plain->ndims; d++) {
-        s.window[d - 2] = plain->dims[d];
-        s.steps[d - 2] = strides[d];
-        s.k *= plain->dims[d];
-    }
-    if (s.n <= 0 || s.k <= 0)
-        return false;
-    pairs_layout(s.k, s.n, &want);
-    if (md->dims[0] != want.dims[0])
-        return false;
-    (void)state->host->parallel_for(state->host->ctx, NULL, part_count(s.k) * ((s.n + PR_WIDTH - 1) / PR_WIDTH), 1,
-                                    some_panels, &call);
-    return true;
 }
 
 /* ------------------------------------------------------------------ the run */
@@ -382,7 +318,7 @@ static void run_panel(const block *d, int64_t j, const float *panel, const float
     /* Elements a pair that each tile fetches of what comes next: evenly, for memory gives no more at a time. */
     const int64_t share = ((2 * pairs + PR_HEAD) * PR_WIDTH + tiles * pairs - 1) / (tiles * pairs);
     const bool onto = d->k0 > 0, fine = panel[3 * width] != 0;
-    pr_tile t = { .k = 2 * pairs, .a_row = prepared_row(job->k), .b = panel, .c_row = job->c_row,
+    pr_tile t = { .k = 2 * pairs, .width = width, .a_row = prepared_row(job->k), .b = panel, .c_row = job->c_row,
                   .lines = share > SG_LANES ? 2 : 1, .ahead_step = share,
                   .bias = !onto && e->bias != NULL ? e->bias + at : NULL, .add_row = onto ? job->c_row : e->add_row,
                   .clamp = e->clamp && d->k1 == job->k, .low = e->low, .high = e->high,
@@ -462,4 +398,78 @@ void pairs_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)
             run_part(job, &e, scratch, begin / panels, p, j0, j1);
         begin += j1 - j0;
     }
+}
+
+/* ------------------------------------------------------------------ whether it pays */
+
+typedef struct trial {
+    sg_job written, paired;
+    float *scratch;
+} trial;
+
+static double seconds_of(const trial *t, bool paired)
+{
+    struct timespec begin, end;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &begin);
+    if (paired)
+        pairs_run(&t->paired, t->scratch, 0, pairs_units(&t->paired));
+    else
+        sg_run(&t->written, 0, sg_units(&t->written));
+    (void)clock_gettime(CLOCK_MONOTONIC, &end);
+    return (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+}
+
+/* One panel by a few blocks of rows, in the cache: the shortest of some turns of both. CPUs with units that add beside
+ * those that multiply are faster in pairs by a fifth, others slower. */
+static bool measure_gain(void)
+{
+    enum { M = 70, K = 256, FLOATS = (M + PR_WIDTH) * K + M * PR_WIDTH, TURNS = 9 };
+    const int64_t pack = pairs_pack_floats(K, PR_WIDTH);
+    sg_job job = { .kernel = sg_kernel_best(), .m = M, .n = PR_WIDTH, .k = K, .a_row = K, .width = PR_WIDTH,
+                   .b_step = PR_WIDTH, .c_row = PR_WIDTH };
+    const int64_t scratch = pairs_scratch_floats(&job);
+    double least[2] = { 1, 1 };
+    bool fast = false;
+    float *all = malloc((size_t)(FLOATS + pack + scratch) * sizeof *all);
+
+    if (all != NULL) {
+        float *b = all + M * K, *c = b + K * PR_WIDTH, *packed = c + M * PR_WIDTH;
+        const pr_weights weights = { .data = b, .n = PR_WIDTH, .k = K, .column = 1, .in = K, .step = PR_WIDTH,
+                                     .window = { 1, 1, 1 } };
+        trial t = { .written = job, .paired = job, .scratch = packed + pack };
+
+        for (int64_t i = 0; i < FLOATS; i++)
+            all[i] = (float)(i % 17 - 8) / 16;
+        pairs_pack(&weights, packed, 0, pairs_pack_units(&weights));
+        t.written.a = t.paired.a = all;
+        t.written.c = t.paired.c = c;
+        t.written.b = b;
+        t.paired.b = packed;
+        pairs_start(&job, t.scratch, 1);
+        for (int turn = 0; turn < TURNS; turn++)
+            for (int paired = 0; paired < 2; paired++) {
+                const double now = seconds_of(&t, paired != 0);
+
+                least[paired] = now < least[paired] ? now : least[paired];
+            }
+        fast = least[1] * 1.05 < least[0];
+    }
+    free(all);
+    return fast;
+}
+
+static bool gains;
+
+static void ask(void)
+{
+    gains = pairs_of_cpu() != NULL && sg_kernel_best() != NULL && measure_gain();
+}
+
+bool pairs_are_fast(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    (void)pthread_once(&once, ask);
+    return gains;
 }

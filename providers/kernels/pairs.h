@@ -6,7 +6,7 @@
  *
  * What is taken away belongs to a row of A or to a column of B alone: the former is summed while rows are prepared,
  * the latter when B is packed. Two multiplications become one and two additions, which pays where a core has units for
- * additions beside those that multiply: 320 to 340 GFLOP/s where the sum as written has 270.
+ * additions beside those that multiply: 320 to 340 GFLOP/s where the sum as written has 270 (Zen 5).
  *
  * As it stands that would be inexact where A and B differ in size, or where A is far from zero. So rows of A are made
  * to have the mean 0 and to be of size 1 (by powers of two), and columns of B of size 1:
@@ -17,9 +17,8 @@
  * where large inputs meet tiny weights, norms are much larger than any term, and all digits of a result may be lost.
  * So pairs are for precision fast alone. Rows that are not finite, or whose squares are not or vanish, are summed as
  * written. */
-#ifndef ONEDNN_PAIRS_H
-#define ONEDNN_PAIRS_H
-#include "build.h"
+#ifndef KERNELS_PAIRS_H
+#define KERNELS_PAIRS_H
 #include "sgemm.h"
 
 enum { PR_WIDTH = 64, PR_ROWS = 10, PR_HEAD = 4 };
@@ -32,7 +31,7 @@ typedef struct pr_row {
 
 /* A block of C, up to 64 columns: the product, bias, what is added, and a clamp. */
 typedef struct pr_tile {
-    int64_t k;          /* even */
+    int64_t k, width;   /* even; of the panel */
     const float *a;     /* prepared rows */
     int64_t a_row;
     const pr_row *rows;
@@ -56,17 +55,27 @@ typedef struct pr_set {
     void (*prepare)(const float *a, int64_t a_row, int64_t count, int64_t k, float *out, int64_t out_row, pr_row *rows);
 } pr_set;
 
-/* NULL: this CPU has none. */
+KERNEL_INSTANCES(pr_set, pairs)
+/* The loops for this CPU; NULL: it has none. */
 const pr_set *pairs_of_cpu(void);
-extern const pr_set pairs_avx512;
-/* Does this CPU add beside its multiplications? */
+/* Are they faster here than products as written? Measured at the first call, in less than a millisecond. Thread-safe. */
 bool pairs_are_fast(void);
 
-/* B [k, n] as it is packed: one axis of floats, panels of 64 columns; long sums are cut into parts. */
-void pairs_layout(int64_t k, int64_t n, rg_md *md);
-/* Is md that layout for weights that lie as `plain` says, [n, k] or [n, in, window..] (k: window by window, each with
- * all of `in`)? Then they are packed here. */
-bool pairs_weights(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target);
+/* Floats of B [k, n] as it is packed: panels of 64 columns; long sums are cut into parts. */
+int64_t pairs_pack_floats(int64_t k, int64_t n);
+
+/* Weights as they are read: element (k, j) lies at j * column plus where k lies, which counts places of a window, each
+ * with `in` elements that lie `step` apart. */
+typedef struct pr_weights {
+    const void *data;            /* floats, at any address */
+    int64_t n, k, column;        /* distances in elements */
+    int64_t in, step;
+    int64_t window[3], steps[3]; /* of the window; 1 where it has fewer axes */
+} pr_weights;
+
+/* Packs them in units of any order: target [pairs_pack_floats(k, n)]. */
+int64_t pairs_pack_units(const pr_weights *w);
+void pairs_pack(const pr_weights *w, float *target, int64_t begin, int64_t end);
 
 /* Sets job->blocks so that threads have as many blocks each, where that is no matter of few rows. */
 void pairs_share(sg_job *job, uint32_t threads);
