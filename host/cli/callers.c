@@ -146,7 +146,9 @@ inlay_status callers_run(const callers *how, inlay_session *session, inlay_value
     for (uint32_t i = 0; i < how->count; i++) {
         caller *c = &list[i];
 
-        *c = (caller){ .all = &all, .context = i == 0 ? context : NULL, .shows = i == 0, .diag = INLAY_DIAG_INIT };
+        *c = (caller){
+            .all = &all, .context = i == 0 ? context : NULL, .shows = i == 0 && !how->silent, .diag = INLAY_DIAG_INIT
+        };
         if (i > 0) {
             INLAY_TRY(inlay_context_create(session, &c->context, diag));
             INLAY_TRY(feed_bind(inputs, session, c->context, diag));
@@ -158,7 +160,8 @@ inlay_status callers_run(const callers *how, inlay_session *session, inlay_value
     all.begin = cli_now_ms();
     all.end = all.begin + how->seconds * 1e3;
     status = run_all(list, how->count, diag);
-    cli_progress_clear();
+    if (!how->silent)
+        cli_progress_clear();
     out->elapsed_ms = cli_now_ms() - all.begin;
     gathered = gather(list, how->count, out, diag);
     status = status != INLAY_OK ? status : gathered;

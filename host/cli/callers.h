@@ -2,6 +2,7 @@
 #ifndef CLI_CALLERS_H
 #define CLI_CALLERS_H
 #include "inlay/inlay.h"
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct callers {
@@ -11,6 +12,7 @@ typedef struct callers {
     size_t warmup;      /* runs of each caller that do not count */
     size_t most;        /* timed runs of all together */
     const inlay_run_options *options;
+    bool silent; /* the verb says how far it is */
 } callers;
 
 typedef struct calls {

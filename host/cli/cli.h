@@ -50,6 +50,20 @@ double cli_number(struct argp_state *state, const char *flag, const char *arg, d
  * CLI_USAGE when there is none or more than one. ARGP_ERR_UNKNOWN: the key is another one. */
 error_t cli_parse_model(int key, char *arg, struct argp_state *state, const char **model);
 
+/* The same for A and B, a verb's two arguments. */
+static inline error_t cli_parse_two_models(int key, char *arg, struct argp_state *state, const char *models[2])
+{
+    if (key == ARGP_KEY_ARG && state->arg_num > 1)
+        argp_error(state, "two models, A and B: '%s' is one too many", arg);
+    if (key == ARGP_KEY_ARG)
+        models[state->arg_num] = arg;
+    else if (key == ARGP_KEY_END && models[1] == NULL)
+        argp_error(state, "which models? A and B");
+    else if (key != ARGP_KEY_END)
+        return ARGP_ERR_UNKNOWN;
+    return 0;
+}
+
 /* Gives the options the log, the progress bar and Ctrl-C; cli_open() does so by itself. */
 void cli_attach(cli_common *common);
 /* Creates the session, with a progress bar, the log and Ctrl-C attached. */

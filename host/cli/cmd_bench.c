@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/feed.h"
 #include "cli/grow.h"
+#include "cli/sweep.h"
 #include "cli/timing.h"
 #include <stdlib.h>
 
@@ -12,15 +13,36 @@ static const char doc[] =
     "process held, in MiB. With --grow no two runs have the same sizes; there are 64 of them unless --runs says "
     "otherwise, whatever --seconds and --warmup say. With --callers so many threads run one session at once, each as "
     "--intra-threads says; rate counts the runs of all.\n\n"
+    "--sweep times all combinations and names the one with the most items a second whose p95 is within --latency-ms: "
+    "NAME=FIRST..LAST (powers of two and the ends; threads one by one up to 8, N is all processors), FIRST..LAST+STEP, "
+    "or N/N/N. NAME is a "
+    "dimension of the model (batch: the first axis of the first input), threads or callers; an item is one along the "
+    "first dimension. Each point takes --seconds (1) in two passes; the interval holds another such measurement with "
+    "95 %. --energy counts joules by powercap or hwmon, or by what COMMAND prints.\n\n"
     "Examples:\n"
     "  inlay bench model.onnx\n"
     "  inlay bench model.onnx --intra-threads 1 --seconds 5 --json\n"
     "  inlay bench model.onnx --dim batch=8 --warmup 3\n"
     "  inlay bench model.onnx --callers 4 --intra-threads 1\n"
     "  inlay bench model.onnx --interval 30             # as a program with 30 pictures a second\n"
-    "  inlay bench decoder.onnx --grow past=16+1 --grow total=17+1\n";
+    "  inlay bench decoder.onnx --grow past=16+1 --grow total=17+1\n"
+    "  inlay bench model.onnx --sweep batch=1..64,threads=1..4\n"
+    "  inlay bench model.onnx --sweep N=8..64+8 --latency-ms 50 --html s.html\n"
+    "  inlay bench model.onnx --energy\n";
 
-enum { KEY_SECONDS = 0x4000, KEY_WARMUP, KEY_RUNS, KEY_RECORD, KEY_CALLERS, KEY_INTERVAL };
+enum {
+    KEY_SECONDS = 0x4000,
+    KEY_WARMUP,
+    KEY_RUNS,
+    KEY_RECORD,
+    KEY_CALLERS,
+    KEY_INTERVAL,
+    KEY_SWEEP,
+    KEY_LATENCY,
+    KEY_CSV,
+    KEY_HTML,
+    KEY_ENERGY
+};
 enum { MAX_RUNS = 1000000, GROWN_RUNS = 64, MAX_CALLERS = 1024 };
 static const struct argp_option flags[] = {
     FEED_FLAGS,
@@ -30,8 +52,13 @@ static const struct argp_option flags[] = {
     { "callers", KEY_CALLERS, "N", 0, "Run the session from N threads at once (default: 1)", 0 },
     { "interval", KEY_INTERVAL, "MS", 0, "Sleep for MS milliseconds before each timed run (default: 0)", 0 },
     GROW_FLAG,
-    { "record", KEY_RECORD, NULL, 0, "Time each kernel in a few more runs and keep the results, as tune does",
+    { "sweep", KEY_SWEEP, "NAME=RANGE,...", 0, "Time the model at all these settings, and name the best", 0 },
+    { "latency-ms", KEY_LATENCY, "MS", 0, "With --sweep: only settings whose p95 is at most MS are good", 0 },
+    { "csv", KEY_CSV, "FILE", 0, "With --sweep: write a table for spreadsheets", 0 },
+    { "html", KEY_HTML, "FILE", 0, "With --sweep: write a page with curves", 0 },
+    { "energy", KEY_ENERGY, "COMMAND", OPTION_ARG_OPTIONAL, "Count joules, by counters or a command that prints them",
       0 },
+    { "record", KEY_RECORD, NULL, 0, "Time each kernel in a few more runs and keep the results, as tune does", 0 },
     { 0 },
 };
 
@@ -45,22 +72,55 @@ typedef struct bench_args {
     bool record;
     uint32_t callers;
     double interval_ms;
+    sweep_args sweep; /* axis_count 0 = one measurement */
+    bool energy;
+    const char *energy_command;
+    energy meter;
 } bench_args;
 
 typedef struct bench_result {
     double create_ms, first_ms;
     calls calls;       /* its times are owned */
     uint32_t recorded; /* kernels */
+    double joules;     /* a run; negative = not known */
     inlay_plan_info plan;
 } bench_result;
+
+static void check_sweep(const bench_args *args, struct argp_state *state)
+{
+    const sweep_args *s = &args->sweep;
+
+    if (s->axis_count == 0 && (s->latency_ms > 0 || s->csv != NULL || s->html != NULL))
+        argp_failure(state, CLI_USAGE, 0, "--latency-ms, --csv and --html go with --sweep");
+    if (s->axis_count > 0 &&
+        (args->grow.count > 0 || args->callers > 1 || args->interval_ms > 0 || args->record || args->max_runs > 0))
+        argp_failure(state, CLI_USAGE, 0,
+                     "--sweep goes with none of --grow, --callers, --interval, --record and --runs");
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     bench_args *args = state->input;
 
     switch (key) {
+    case KEY_SWEEP:
+        sweep_parse(&args->sweep, arg, state);
+        return 0;
+    case KEY_LATENCY:
+        args->sweep.latency_ms = cli_number(state, "--latency-ms", arg, 0, 1e9);
+        return 0;
+    case KEY_CSV:
+        args->sweep.csv = arg;
+        return 0;
+    case KEY_HTML:
+        args->sweep.html = arg;
+        return 0;
+    case KEY_ENERGY:
+        args->energy = true;
+        args->energy_command = arg;
+        return 0;
     case KEY_SECONDS:
-        args->seconds = cli_number(state, "--seconds", arg, 0, 1e6);
+        args->seconds = args->sweep.seconds = cli_number(state, "--seconds", arg, 0, 1e6);
         return 0;
     case KEY_WARMUP:
         args->warmup = (size_t)cli_number(state, "--warmup", arg, 0, 1e9);
@@ -82,6 +142,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (args->grow.count > 0 && (args->callers > 1 || args->interval_ms > 0))
             argp_failure(state, CLI_USAGE, 0, "--grow goes with neither --callers nor --interval");
+        check_sweep(args, state);
         return cli_parse_model(key, arg, state, &args->model);
     case ARGP_KEY_ARG:
         return cli_parse_model(key, arg, state, &args->model);
@@ -164,8 +225,12 @@ static inlay_status bench(bench_args *args, cli_common *common, bench_result *re
     feed_tell(&args->feed, common, session, inputs);
     if (status != INLAY_OK)
         goto done;
+    if (args->energy)
+        args->energy = energy_open(&args->meter, "/sys/class", args->energy_command);
     INLAY_TRY(args->grow.count > 0 ? time_grown(args, inputs, session, context, &options, &result->calls, diag)
                                    : callers_run(&how, session, inputs, context, &result->calls, diag));
+    if (args->energy && energy_read(&args->meter) >= 0)
+        result->joules = args->meter.joules / (double)(result->calls.runs + args->warmup * args->callers);
     result->plan = (inlay_plan_info){ .struct_size = sizeof result->plan };
     (void)inlay_context_plan(context, &result->plan);
     if (args->record)
@@ -177,6 +242,15 @@ done:
     return status;
 }
 
+static json_t *with_energy(const bench_args *args, const bench_result *r, json_t *j)
+{
+    if (r->joules >= 0)
+        (void)json_object_set_new(j, "joules_per_run", json_real(r->joules));
+    else if (args->meter.why[0] != '\0')
+        (void)json_object_set_new(j, "energy", json_pack("{s:s}", "not_available", args->meter.why));
+    return j;
+}
+
 static int print_result(const bench_args *args, const cli_common *common, const bench_result *r)
 {
     const calls *c = &r->calls;
@@ -184,19 +258,20 @@ static int print_result(const bench_args *args, const cli_common *common, const 
     double p99 = timing_quantile(c->times, c->runs, 0.99), rate = (double)c->runs / c->elapsed_ms * 1e3;
 
     if (common->json)
-        return cli_print_json(common,
-                              json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:I, s:I, "
-                                        "s:I, s:I, s:f}",
-                                        "model", args->model, "create_ms", r->create_ms, "first_ms", r->first_ms,
-                                        "median_ms", median, "min_ms", c->times[0], "p95_ms", p95, "p99_ms", p99,
-                                        "cpu_ms", c->cpu_ms, "predicted_ms", r->plan.predicted_ns * 1e-6, "runs",
-                                        (json_int_t)c->runs, "peak_mb", timing_peak_mb(), "slab_bytes",
-                                        (json_int_t)r->plan.slab_bytes, "lower_bound_bytes",
-                                        (json_int_t)r->plan.lower_bound_bytes, "constant_bytes",
-                                        (json_int_t)r->plan.constant_bytes, "steps", (json_int_t)r->plan.step_count,
-                                        "recorded", (json_int_t)r->recorded, "callers",
-                                        (json_int_t)args->callers, "runs_per_s", rate),
-                              CLI_OK);
+        return cli_print_json(
+            common,
+            with_energy(args, r,
+                        json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:I, s:I, "
+                                  "s:I, s:I, s:f}",
+                                  "model", args->model, "create_ms", r->create_ms, "first_ms", r->first_ms, "median_ms",
+                                  median, "min_ms", c->times[0], "p95_ms", p95, "p99_ms", p99, "cpu_ms", c->cpu_ms,
+                                  "predicted_ms", r->plan.predicted_ns * 1e-6, "runs", (json_int_t)c->runs, "peak_mb",
+                                  timing_peak_mb(), "slab_bytes", (json_int_t)r->plan.slab_bytes, "lower_bound_bytes",
+                                  (json_int_t)r->plan.lower_bound_bytes, "constant_bytes",
+                                  (json_int_t)r->plan.constant_bytes, "steps", (json_int_t)r->plan.step_count,
+                                  "recorded", (json_int_t)r->recorded, "callers", (json_int_t)args->callers,
+                                  "runs_per_s", rate)),
+            CLI_OK);
     (void)printf("create  %10.1f ms\nfirst   %10.3f ms\n", r->create_ms, r->first_ms);
     (void)printf("median  %10.4f ms   (%zu runs)\nmin     %10.4f ms\np95     %10.4f ms\np99     %10.4f ms\n", median,
                  c->runs, c->times[0], p95, p99);
@@ -208,23 +283,51 @@ static int print_result(const bench_args *args, const cli_common *common, const 
     (void)printf("        %10.3f MiB  planned for intermediate values (lower bound %.3f), %.3f MiB of weights\n",
                  (double)r->plan.slab_bytes / 1048576, (double)r->plan.lower_bound_bytes / 1048576,
                  (double)r->plan.constant_bytes / 1048576);
+    if (r->joules >= 0)
+        (void)printf("energy  %10.4g J     of the whole machine, a run, by %s\n", r->joules, args->meter.source);
+    else if (args->meter.why[0] != '\0')
+        (void)printf("energy  not available here, because %s\n", args->meter.why);
     if (args->record)
         (void)printf("kept    %10u kernels' times\n", r->recorded);
     return CLI_OK;
 }
 
+static int sweep_all(bench_args *args, cli_common *common, inlay_diag *diag)
+{
+    static sweep s;
+    int code = CLI_OK;
+    inlay_status status;
+
+    s.args = &args->sweep;
+    args->sweep.model = args->model;
+    args->sweep.feed = &args->feed;
+    args->sweep.warmup = args->warmup;
+    if (args->energy) {
+        (void)energy_open(&args->meter, "/sys/class", args->energy_command);
+        args->sweep.energy = &args->meter;
+    }
+    INLAY_TRY(sweep_run(&s, common, diag));
+    INLAY_TRY(sweep_tell(&s, common, &code, diag));
+done:
+    return status == INLAY_OK ? code : cli_fail(common, diag);
+}
+
 int cmd_bench(int argc, char **argv)
 {
     static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
-    bench_args args = { .seconds = 3, .warmup = 2, .callers = 1 };
-    bench_result result = { 0 };
+    static bench_args args = { .seconds = 3, .warmup = 2, .callers = 1, .sweep.seconds = 1 };
+    bench_result result = { .joules = -1 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     int code;
 
     cli_parse(&argp, true, argc, argv, &common, &args);
-    code = bench(&args, &common, &result, &diag) == INLAY_OK ? print_result(&args, &common, &result)
-                                                             : cli_fail(&common, &diag);
+    if (args.sweep.axis_count > 0)
+        code = sweep_all(&args, &common, &diag);
+    else if (bench(&args, &common, &result, &diag) == INLAY_OK)
+        code = print_result(&args, &common, &result);
+    else
+        code = cli_fail(&common, &diag);
     free(result.calls.times);
     feed_deinit(&args.feed);
     grow_deinit(&args.grow);

@@ -1,4 +1,5 @@
 /* inlay cache: what is kept between runs, and how much of it. */
+#include "cli/cache_file.h"
 #include "cli/cli.h"
 #include "config/dirs.h"
 #include <dirent.h>
@@ -8,28 +9,53 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char doc[] =
-    "Lists the folders of the cache with their files and bytes: packed weights, compiled regions, hashes, measurements, "
+    "Lists the folders of the cache with their files and bytes: packed weights, compiled regions, hashes, "
+    "measurements, "
     "verdicts on plugins. Compiled regions in a --cache-dir of yours lie beside these folders and are not listed.\v"
+    "ACTION is list (the default), prune (removes what comes again by itself and was not used for --days), export FILE "
+    "or "
+    "import FILE. export writes the machine's profile and what was measured, so that other machines of the same kind "
+    "need "
+    "not measure; with --all also packed weights and compiled regions. import takes such a file in, merges "
+    "measurements, "
+    "and keeps a file that is there unless --replace; a file that is damaged, or of another processor, is refused. "
+    "Import "
+    "only what you trust: compiled regions are run.\n\n"
     "--clear removes packed weights, compiled regions and hashes, which come again by themselves. --clear-all removes "
     "what was measured (calibrate, tune) and what was learnt about plugins as well. --cache-dir names the cache, "
     "--cache-max-bytes limits its largest part.\n\n"
     "Examples:\n"
     "  inlay cache\n"
     "  inlay cache --clear\n"
+    "  inlay cache prune --days 7\n"
+    "  inlay cache export fleet.cache\n"
+    "  inlay cache import fleet.cache\n"
     "  inlay cache --json\n";
 
-enum { KEY_CLEAR = 0x4000, KEY_CLEAR_ALL };
+enum { KEY_CLEAR = 0x4000, KEY_CLEAR_ALL, KEY_DAYS, KEY_ALL, KEY_REPLACE };
 static const struct argp_option flags[] = {
     { "clear", KEY_CLEAR, NULL, 0, "Remove what is made again by itself", 0 },
     { "clear-all", KEY_CLEAR_ALL, NULL, 0, "Remove everything", 0 },
+    { "days", KEY_DAYS, "N", 0, "prune: keep what was used within N days (default: 30)", 0 },
+    { "all", KEY_ALL, NULL, 0, "export: packed weights and compiled regions too", 0 },
+    { "replace", KEY_REPLACE, NULL, 0, "import: replace files that are there", 0 },
     { 0 },
 };
 
+typedef enum cache_action { CACHE_LIST, CACHE_PRUNE, CACHE_EXPORT, CACHE_IMPORT } cache_action;
+static const char *const actions[] = { "list", "prune", "export", "import" };
+
 typedef struct cache_args {
     bool clear, all;
+    cache_action action;
+    bool chosen;
+    const char *file; /* of export and import */
+    double days;
+    bool with_packs, replace;
 } cache_args;
 
 static const struct {
@@ -48,6 +74,23 @@ typedef struct tally {
     uint64_t files, bytes, removed;
 } tally;
 
+static void take_argument(cache_args *args, char *arg, struct argp_state *state)
+{
+    if (args->chosen && args->action >= CACHE_EXPORT && args->file == NULL) {
+        args->file = arg;
+        return;
+    }
+    if (args->chosen)
+        argp_error(state, "'%s' is one too many", arg);
+    args->chosen = true;
+    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
+        if (strcmp(arg, actions[i]) == 0) {
+            args->action = (cache_action)i;
+            return;
+        }
+    argp_error(state, "'%s': expected list, prune, export FILE or import FILE", arg);
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     cache_args *args = state->input;
@@ -57,13 +100,39 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->all |= key == KEY_CLEAR_ALL;
         return 0;
     }
-    if (key == ARGP_KEY_ARG)
-        argp_error(state, "'%s': this verb takes no arguments", arg);
-    return key == ARGP_KEY_ARG ? 0 : ARGP_ERR_UNKNOWN;
+    switch (key) {
+    case KEY_DAYS:
+        args->days = cli_number(state, "--days", arg, 0, 1e5);
+        return 0;
+    case KEY_ALL:
+        args->with_packs = true;
+        return 0;
+    case KEY_REPLACE:
+        args->replace = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        take_argument(args, arg, state);
+        return 0;
+    case ARGP_KEY_END:
+        if (args->action >= CACHE_EXPORT && args->file == NULL)
+            argp_error(state, "%s: which file?", actions[args->action]);
+        if (args->chosen && args->clear)
+            argp_error(state, "--clear goes without an action");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
 }
 
-/* Counts the regular files of a folder, and removes them. Links are left alone, whatever they lead to. */
-static inlay_status walk(const char *folder, bool remove, tally *t, inlay_diag *diag)
+/* Is the file one that was used within so many days? Reading moves no time of it; kept_touch() does. */
+static bool is_recent(const struct stat *file, double days)
+{
+    return days > 0 && difftime(time(NULL), file->st_mtime) < days * 86400;
+}
+
+/* Counts the regular files of a folder, and removes them but for those used within `days`. Links are left alone,
+ * whatever they lead to. */
+static inlay_status walk(const char *folder, bool remove, double days, tally *t, inlay_diag *diag)
 {
     DIR *dir = opendir(folder);
     const struct dirent *entry;
@@ -78,7 +147,7 @@ static inlay_status walk(const char *folder, bool remove, tally *t, inlay_diag *
             continue;
         t->files++;
         t->bytes += (uint64_t)file.st_size;
-        if (!remove)
+        if (!remove || is_recent(&file, days))
             continue;
         if (unlinkat(dirfd(dir), entry->d_name, 0) == 0)
             t->removed++;
@@ -106,7 +175,8 @@ static inlay_status look(const cache_args *args, const cli_common *common, tally
         char folder[PATH_MAX + 16];
 
         if (snprintf(folder, sizeof folder, "%s/%s", root, kinds[i].name) < (int)sizeof folder)
-            INLAY_TRY(walk(folder, args->clear && (args->all || kinds[i].remade), &tallies[i], diag));
+            INLAY_TRY(walk(folder, (args->clear || args->action == CACHE_PRUNE) && (args->all || kinds[i].remade),
+                           args->clear ? 0 : args->days, &tallies[i], diag));
     }
 done:
     return status;
@@ -140,10 +210,28 @@ static int print_cache(const cli_common *common, const char *root, const tally *
     return CLI_OK;
 }
 
+static int print_moved(const cli_common *common, const cache_args *args, const cache_file_result *r)
+{
+    if (common->json)
+        return cli_print_json(common,
+                              json_pack("{s:s, s:s, s:i, s:i, s:I}", "action", actions[args->action], "file",
+                                        args->file, "files", (int)r->files, "kept", (int)r->kept, "bytes",
+                                        (json_int_t)r->bytes),
+                              CLI_OK);
+    (void)printf("%u files, %.1f KiB, %s %s", r->files, (double)r->bytes / 1024,
+                 args->action == CACHE_EXPORT ? "written to" : "taken in from", args->file);
+    if (r->kept > 0)
+        (void)printf("; %u were there already, --replace takes them too", r->kept);
+    (void)putchar('\n');
+    return CLI_OK;
+}
+
 int cmd_cache(int argc, char **argv)
 {
-    static const struct argp argp = { flags, parse, NULL, doc, NULL, NULL, NULL };
-    cache_args args = { false, false };
+    static const struct argp argp = { flags, parse, "[ACTION [FILE]]", doc, NULL, NULL, NULL };
+    cache_args args = { .days = 30 };
+    cache_file_result moved;
+    inlay_status status;
     tally tallies[KIND_COUNT] = { 0 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -151,8 +239,18 @@ int cmd_cache(int argc, char **argv)
     int code;
 
     cli_parse(&argp, true, argc, argv, &common, &args);
-    code = look(&args, &common, tallies, root, sizeof root, &diag) == INLAY_OK ? print_cache(&common, root, tallies)
-                                                                               : cli_fail(&common, &diag);
+    if (args.action == CACHE_EXPORT)
+        status = cache_file_export(&common, args.file, args.with_packs, &moved, &diag);
+    else if (args.action == CACHE_IMPORT)
+        status = cache_file_import(&common, args.file, args.replace, &moved, &diag);
+    else
+        status = look(&args, &common, tallies, root, sizeof root, &diag);
+    if (status != INLAY_OK)
+        code = cli_fail(&common, &diag);
+    else if (args.action >= CACHE_EXPORT)
+        code = print_moved(&common, &args, &moved);
+    else
+        code = print_cache(&common, root, tallies);
     cli_common_deinit(&common);
     return code;
 }

@@ -1,8 +1,7 @@
 /* inlay check: is the model valid? Loads, verifies, binds and infers; compiles nothing, opens no device. */
 #include "cli/cli.h"
-#include "cli/plugins.h"
+#include "cli/look.h"
 #include "config/options.h"
-#include "model/model.h"
 #include <string.h>
 
 static const char doc[] =
@@ -46,36 +45,6 @@ static void count_graph(const graph *g, counts *c)
         for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
             count_graph(g->nodes[i]->bodies[b].graph, c);
     }
-}
-
-/* All that is wrong becomes findings of the model; a failure is what leaves nothing to look at further. */
-static inlay_status look(const cli_common *common, const char *path, graph_model **out_model, uint32_t *out_fault,
-                         inlay_diag *diag)
-{
-    const model_load_options load = { .strict = options_int(common->options, OPTION_strict_model) != 0,
-                                      .collect = true,
-                                      .out_fault = out_fault };
-    graph_model *model = NULL;
-    plugin_set *plugins = NULL;
-    inlay_status status;
-
-    INLAY_TRY(model_load_path(path, &load, out_model, diag));
-    model = *out_model;
-    (void)cli_progress(NULL, 0.3, "binding operators");
-    INLAY_TRY(cli_plugins(common, &plugins, diag));
-    INLAY_TRY(graph_inline_functions(model, diag));
-    INLAY_TRY(graph_bind(model, plugin_set_operators(plugins), diag));
-    (void)cli_progress(NULL, 0.6, "inferring shapes");
-    INLAY_TRY(graph_infer(model, diag));
-    INLAY_TRY(graph_check_declared(model, diag));
-done:
-    if (model != NULL)
-        *out_fault = model->fault;
-    if (status == INLAY_OK) /* what was collected is among the findings */
-        *diag = (inlay_diag)INLAY_DIAG_INIT;
-    cli_progress_clear();
-    plugin_set_destroy(plugins);
-    return status;
 }
 
 /* ------------------------------------------------------------------ what is printed */
@@ -173,12 +142,15 @@ int cmd_check(int argc, char **argv)
     const char *model = NULL;
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
+    model_load_options load = { .collect = true };
     graph_model *graphs = NULL;
     uint32_t fault = 0;
     int code;
 
     cli_parse(&argp, true, argc, argv, &common, &model);
-    if (look(&common, model, &graphs, &fault, &diag) != INLAY_OK || count_errors(graphs) > 0)
+    load.strict = options_int(common.options, OPTION_strict_model) != 0;
+    load.out_fault = &fault;
+    if (cli_look(&common, model, &load, &graphs, &diag) != INLAY_OK || count_errors(graphs) > 0)
         code = print_wrong(&common, model, graphs, fault, &diag);
     else
         code = print_ok(&common, model, graphs);

@@ -5,7 +5,6 @@
 #include "cli/value.h"
 #include "quantize/agree.h"
 #include "session/session.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,17 +96,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->at_least = cli_number(state, "--at-least", arg, -1e300, 1e300);
         args->has_bound = true;
         return 0;
-    case ARGP_KEY_ARG:
-        if (state->arg_num > 1)
-            argp_error(state, "two models, A and B: '%s' is one too many", arg);
-        args->models[state->arg_num] = arg;
-        return 0;
-    case ARGP_KEY_END:
-        if (args->models[1] == NULL)
-            argp_error(state, "which models? A and B");
-        return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return cli_parse_two_models(key, arg, state, args->models);
     }
 }
 
@@ -255,23 +245,18 @@ done:
 
 /* ------------------------------------------------------------------ what came of it */
 
-/* JSON has no infinities. */
-static json_t *number_json(double v)
-{
-    return isfinite(v) ? json_real(v) : json_string(isnan(v) ? "NaN" : v > 0 ? "Infinity" : "-Infinity");
-}
-
 static json_t *pair_json(const char *name, const agree *a, const char *unlike)
 {
     const agree_score s = agree_result(a);
-    json_t *j = json_pack("{s:s, s:s, s:o, s:o, s:o}", "name", name, "metric", agree_metric_name(a->metric), "score",
-                          number_json(s.value), "low", number_json(s.low), "high", number_json(s.high));
+    json_t *j =
+        json_pack("{s:s, s:s, s:o, s:o, s:o}", "name", name, "metric", agree_metric_name(a->metric), "score",
+                  value_number_json(s.value), "low", value_number_json(s.low), "high", value_number_json(s.high));
 
     if (a->metric != AGREE_custom) {
-        (void)json_object_set_new(j, "max_error", number_json(a->max_error));
-        (void)json_object_set_new(j, "rms_error", number_json(agree_rms(a)));
-        (void)json_object_set_new(j, "relative_error", number_json(agree_relative(a)));
-        (void)json_object_set_new(j, "cosine", number_json(agree_cosine(a)));
+        (void)json_object_set_new(j, "max_error", value_number_json(a->max_error));
+        (void)json_object_set_new(j, "rms_error", value_number_json(agree_rms(a)));
+        (void)json_object_set_new(j, "relative_error", value_number_json(agree_relative(a)));
+        (void)json_object_set_new(j, "cosine", value_number_json(agree_cosine(a)));
         if (a->rows > 0)
             (void)json_object_set_new(j, "top1", json_real((double)a->rows_same / (double)a->rows));
         if (a->broken > 0)

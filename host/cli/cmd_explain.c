@@ -1,7 +1,8 @@
 /* inlay explain: who runs what, and why. The words are the library's. */
 #include "cli/cli.h"
 #include "cli/feed.h"
-#include "cli/timing.h"
+#include "cli/measured.h"
+#include "toolbox/page.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,56 +112,22 @@ static void write_out(void *user, const char *text, size_t bytes)
     (void)fwrite(text, 1, bytes, user);
 }
 
-/* Runs the model until the seconds are over, at least three times, beyond one run that does not count. */
-static inlay_status measure(const explain_args *args, const cli_common *common, inlay_session *session,
-                            inlay_context *context, inlay_diag *diag)
-{
-    inlay_run_options options = { .struct_size = sizeof options, .cancel = cli_cancel() };
-    feed given = args->feed; /* flags are shared, what is found out is not */
-    inlay_value **inputs = NULL;
-    double begin, spent = 0;
-    inlay_status status;
-
-    given.trial = true;
-    given.made = NULL;
-    INLAY_TRY(feed_make(&given, common, session, &inputs, diag));
-    if (!common->quiet && !feed_is_as_priced(inputs, session))
-        (void)fprintf(stderr, "%s: prices are for other sizes than those of the inputs; --assume or --dim NAME=N makes "
-                      "them the same\n", common->verb);
-    INLAY_TRY(feed_bind(inputs, session, context, diag));
-    INLAY_TRY(inlay_context_run(context, &options, diag)); /* plans, and touches memory for the first time */
-    INLAY_TRY(inlay_context_measure(context, 1, diag));
-    begin = cli_now_ms();
-    for (int runs = 0; runs < 3 || spent < args->seconds * 1e3; runs++) {
-        INLAY_TRY(inlay_context_run(context, &options, diag));
-        spent = cli_now_ms() - begin;
-        (void)cli_progress(NULL, args->seconds > 0 ? spent / (args->seconds * 1e3) : 1, "measuring");
-    }
-done:
-    cli_progress_clear();
-    free(given.made);
-    feed_release(inputs, session);
-    return status;
-}
-
 /* The page into a file, which is not left half written. */
 static inlay_status write_page(const char *path, const inlay_session *session, inlay_explain_options options,
                                inlay_diag *diag)
 {
-    FILE *file = fopen(path, "w");
-    inlay_status status;
+    page_file file;
+    inlay_status status = page_create(path, &file, diag);
 
-    if (file == NULL)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
-    options.format = "html";
-    status = inlay_session_explain_ex(session, &options, write_out, file, diag);
-    if (status == INLAY_OK && ferror(file) != 0)
-        status = inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
-    if (fclose(file) != 0 && status == INLAY_OK)
-        status = inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
     if (status != INLAY_OK)
-        (void)remove(path);
-    return status;
+        return status;
+    options.format = "html";
+    status = inlay_session_explain_ex(session, &options, write_out, file.to, diag);
+    if (status != INLAY_OK) {
+        page_drop(&file);
+        return status;
+    }
+    return page_close(&file, diag);
 }
 
 static inlay_status explain(const explain_args *args, cli_common *common, inlay_diag *diag)
@@ -178,7 +145,7 @@ static inlay_status explain(const explain_args *args, cli_common *common, inlay_
     INLAY_TRY(cli_open(common, args->model, &session, diag));
     if (args->measure) {
         INLAY_TRY(inlay_context_create(session, &context, diag));
-        INLAY_TRY(measure(args, common, session, context, diag));
+        INLAY_TRY(measured_runs(&args->feed, args->seconds, common, session, context, diag));
         options.measured = context;
     }
     if (args->html != NULL)

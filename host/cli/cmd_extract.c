@@ -1,29 +1,35 @@
 /* inlay extract: a part of a model as a model of its own. */
 #include "cli/cli.h"
+#include "cli/stages.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char doc[] =
     "Writes a part of MODEL as a model of its own: what computes --outputs from --inputs, or the --nodes that fit a "
-    "pattern with their neighbours, or --split into stages.\v"
-    "Names are those of values of the main graph; `inlay inspect --nodes` lists them. Without --inputs the part begins "
+    "pattern with their neighbours, or all of it in stages: --split, --partition.\v"
+    "Names are those of values of the main graph, or globs; `inlay inspect --nodes` lists them. Without --inputs the "
+    "part begins "
     "at the inputs of the model, without --outputs it ends at its outputs. Constants, functions and bodies come along. "
     "--split N writes FILE with .0, .1 ... before its ending; run one after another, the stages compute what MODEL "
-    "computes.\n\n"
+    "computes. --partition writes a stage for each stretch of nodes that one provider runs, when nothing is optimised; "
+    "--providers, --pin and the other options say who runs what.\n\n"
     "Examples:\n"
     "  inlay extract model.onnx --outputs features -o backbone.onnx\n"
     "  inlay extract model.onnx --inputs features --outputs scores -o head.onnx\n"
     "  inlay extract model.onnx --nodes 'op:Softmax' --depth 2 -o softmax.onnx\n"
-    "  inlay extract model.onnx --split 3 -o stage.onnx\n";
+    "  inlay extract model.onnx --outputs 'layer3/*' -o layer3.onnx\n"
+    "  inlay extract model.onnx --split 3 -o stage.onnx\n"
+    "  inlay extract model.onnx --partition --providers a,b -o stage.onnx\n";
 
-enum { KEY_INPUTS = 0x4000, KEY_OUTPUTS, KEY_NODES, KEY_DEPTH, KEY_SPLIT, KEY_EXTERNAL };
+enum { KEY_INPUTS = 0x4000, KEY_OUTPUTS, KEY_NODES, KEY_DEPTH, KEY_SPLIT, KEY_PARTITION, KEY_EXTERNAL };
 static const struct argp_option flags[] = {
     { "inputs", KEY_INPUTS, "NAME,...", 0, "Values at which the part begins; may be repeated", 0 },
     { "outputs", KEY_OUTPUTS, "NAME,...", 0, "Values that the part computes; may be repeated", 0 },
     { "nodes", KEY_NODES, "GLOB,...", 0, "Nodes by name, or op:GLOB by operator; may be repeated", 0 },
     { "depth", KEY_DEPTH, "N", 0, "With --nodes: and neighbours up to N edges away (0)", 0 },
     { "split", KEY_SPLIT, "N", 0, "Write N stages of as many nodes each", 0 },
+    { "partition", KEY_PARTITION, NULL, 0, "Write a stage for each stretch of one provider", 0 },
     { "output", 'o', "FILE", 0, "The file to write", 0 },
     { "external", KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 },
     { 0 },
@@ -38,7 +44,9 @@ typedef struct names {
 typedef struct extract_args {
     const char *model, *output, *external;
     names inputs, outputs, nodes;
-    uint32_t depth, stages;
+    uint32_t depth, split;
+    bool partition;
+    stages parts; /* of --partition */
 } extract_args;
 
 static void add_names(struct argp_state *state, names *n, char *arg)
@@ -80,7 +88,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->depth = number_of(state, "--depth", arg, 0, 1000000);
         return 0;
     case KEY_SPLIT:
-        args->stages = number_of(state, "--split", arg, 1, MOST_STAGES);
+        args->split = number_of(state, "--split", arg, 1, MOST_STAGES);
+        return 0;
+    case KEY_PARTITION:
+        args->partition = true;
         return 0;
     case KEY_EXTERNAL:
         args->external = arg;
@@ -91,8 +102,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (args->output == NULL)
             argp_error(state, "which file is to be written? Name it with -o");
-        if ((args->nodes.count > 0) + (args->stages > 0) + (args->inputs.count + args->outputs.count > 0) != 1)
-            argp_error(state, "say which part: --inputs and --outputs, or --nodes, or --split");
+        if ((args->nodes.count > 0) + (args->split > 0) + (args->inputs.count + args->outputs.count > 0) +
+                args->partition !=
+            1)
+            argp_error(state, "say which part: --inputs and --outputs, or --nodes, or --split, or --partition");
         return cli_parse_model(key, arg, state, &args->model);
     default:
         return cli_parse_model(key, arg, state, &args->model);
@@ -100,21 +113,100 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 /* stage.onnx -> stage.2.onnx */
-static void stage_path(const char *path, uint32_t stage, char *out, size_t bytes)
+static void stage_path(const char *path, uint32_t number, char *out, size_t bytes)
 {
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
     const size_t stem = dot != NULL && (slash == NULL || dot > slash) ? (size_t)(dot - path) : strlen(path);
 
-    (void)snprintf(out, bytes, "%.*s.%u%s", (int)stem, path, stage, path + stem);
+    (void)snprintf(out, bytes, "%.*s.%u%s", (int)stem, path, number, path + stem);
 }
 
-static void say(const cli_common *common, const inlay_extract_args *work, json_t *files)
+static void say(const cli_common *common, const inlay_extract_args *work, const char *provider, json_t *files)
 {
-    if (common->json)
-        (void)json_array_append_new(files, json_pack("{s:s, s:i, s:i}", "output", work->out_path, "nodes",
-                                                     (int)work->nodes_kept, "of", (int)work->nodes_all));
-    else
-        (void)printf("%u of %u nodes written to %s\n", work->nodes_kept, work->nodes_all, work->out_path);
+    json_t *file;
+
+    cli_progress_clear();
+    if (!common->json) {
+        (void)printf("%u of %u nodes%s%s written to %s\n", work->nodes_kept, work->nodes_all,
+                     provider != NULL ? ", of " : "", provider != NULL ? provider : "", work->out_path);
+        return;
+    }
+    file = json_pack("{s:s, s:i, s:i}", "output", work->out_path, "nodes", (int)work->nodes_kept, "of",
+                     (int)work->nodes_all);
+    if (provider != NULL)
+        (void)json_object_set_new(file, "provider", json_string(provider));
+    (void)json_array_append_new(files, file);
+}
+
+/* Writes one part; number INLAY_NONE: it is the only one. */
+static inlay_status write_part(const extract_args *args, const cli_common *common, inlay_extract_args *work,
+                               uint32_t number, json_t *files, inlay_diag *diag)
+{
+    const stage *s = args->partition ? &args->parts.list[number] : NULL;
+    char path[4096], external[4096];
+    inlay_status status;
+
+    work->out_path = args->output;
+    work->external_file = args->external;
+    if (number != INLAY_NONE) {
+        stage_path(args->output, number, path, sizeof path);
+        work->out_path = path;
+        if (args->external != NULL) {
+            stage_path(args->external, number, external, sizeof external);
+            work->external_file = external;
+        }
+    }
+    work->part = number != INLAY_NONE ? number : 0;
+    if (s != NULL) {
+        work->nodes = s->nodes;
+        work->node_count = s->count;
+    }
+    status = inlay_extract(args->model, common->options, work, diag);
+    if (status == INLAY_OK)
+        say(common, work, s != NULL ? s->provider : NULL, files);
+    return status;
+}
+
+/* --inputs and --outputs with their globs. */
+typedef struct edges {
+    char **names[2];
+    uint32_t count[2];
+} edges;
+
+static inlay_status extract(extract_args *args, cli_common *common, json_t *files, inlay_diag *diag)
+{
+    inlay_extract_args work = INLAY_EXTRACT_ARGS_INIT;
+    edges e = { .count = { 0 } };
+    uint32_t parts;
+    inlay_status status = INLAY_OK;
+
+    if (args->inputs.count > 0)
+        INLAY_TRY(stages_expand(args->model, args->inputs.list, args->inputs.count, "--inputs", &e.names[0],
+                                &e.count[0], diag));
+    if (args->outputs.count > 0)
+        INLAY_TRY(stages_expand(args->model, args->outputs.list, args->outputs.count, "--outputs", &e.names[1],
+                                &e.count[1], diag));
+    if (args->partition)
+        INLAY_TRY(stages_find(common, args->model, &args->parts, diag));
+    work.inputs = (const char *const *)e.names[0];
+    work.input_count = e.count[0];
+    work.outputs = (const char *const *)e.names[1];
+    work.output_count = e.count[1];
+    work.nodes = args->nodes.list;
+    work.node_count = args->nodes.count;
+    work.depth = args->depth;
+    work.part_count = args->split;
+    cli_attach(common);
+    parts = args->partition ? args->parts.count : args->split;
+    for (uint32_t i = 0; i < parts; i++)
+        INLAY_TRY(write_part(args, common, &work, i, files, diag));
+    if (parts == 0)
+        INLAY_TRY(write_part(args, common, &work, INLAY_NONE, files, diag));
+done:
+    stages_deinit(&args->parts);
+    for (int k = 0; k < 2; k++)
+        stages_free_names(e.names[k], e.count[k]);
+    return status;
 }
 
 int cmd_extract(int argc, char **argv)
@@ -123,46 +215,16 @@ int cmd_extract(int argc, char **argv)
     static extract_args args;
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_extract_args work = INLAY_EXTRACT_ARGS_INIT;
     json_t *files = NULL;
-    char path[4096], external[4096];
     int code = CLI_OK;
 
     cli_parse(&argp, true, argc, argv, &common, &args);
     files = json_array();
-    work.external_file = args.external;
-    work.inputs = args.inputs.list;
-    work.input_count = args.inputs.count;
-    work.outputs = args.outputs.list;
-    work.output_count = args.outputs.count;
-    work.nodes = args.nodes.list;
-    work.node_count = args.nodes.count;
-    work.depth = args.depth;
-    work.part_count = args.stages;
-    cli_attach(&common);
-    for (uint32_t i = 0; code == CLI_OK && i < (args.stages > 0 ? args.stages : 1); i++) {
-        work.part = i;
-        work.out_path = args.output;
-        if (args.stages > 0) {
-            stage_path(args.output, i, path, sizeof path);
-            work.out_path = path;
-            if (args.external != NULL) {
-                stage_path(args.external, i, external, sizeof external);
-                work.external_file = external;
-            }
-        }
-        if (inlay_extract(args.model, common.options, &work, &diag) != INLAY_OK) {
-            cli_progress_clear();
-            code = cli_fail(&common, &diag);
-        } else {
-            cli_progress_clear();
-            say(&common, &work, files);
-        }
-    }
-    if (code == CLI_OK && common.json)
-        code = cli_print_json(&common, files, CLI_OK);
-    else
-        json_decref(files);
+    if (extract(&args, &common, files, &diag) != INLAY_OK)
+        code = cli_fail(&common, &diag);
+    else if (common.json)
+        code = cli_print_json(&common, json_incref(files), CLI_OK);
+    json_decref(files);
     cli_common_deinit(&common);
     return code;
 }

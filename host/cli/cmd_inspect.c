@@ -1,7 +1,9 @@
 /* inlay inspect: what is in a model file. Nothing is compiled, and unknown operators are no obstacle. */
 #include "base/checked.h"
 #include "cli/cli.h"
-#include "model/model.h"
+#include "cli/look.h"
+#include "toolbox/draw.h"
+#include "toolbox/page.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,17 +12,20 @@ static const char doc[] =
     "Examples:\n"
     "  inlay inspect model.onnx\n"
     "  inlay inspect model.onnx --nodes\n"
-    "  inlay inspect model.onnx --json | jq .operators\n";
+    "  inlay inspect model.onnx --json | jq .operators\n"
+    "  inlay inspect model.onnx --graph model.html      # or .svg, or .dot\n";
 
-enum { KEY_NODES = 0x4000 };
+enum { KEY_NODES = 0x4000, KEY_GRAPH };
 static const struct argp_option flags[] = {
     { "nodes", KEY_NODES, NULL, 0, "List every node with its inputs, outputs and attributes", 0 },
+    { "graph", KEY_GRAPH, "FILE", 0, "Draw the model into FILE: .html, .svg or .dot", 0 },
     { 0 },
 };
 
 typedef struct inspect_args {
     const char *model;
     bool nodes;
+    const char *drawing; /* of --graph, or NULL */
 } inspect_args;
 
 /* An operator and how often it occurs. */
@@ -39,6 +44,14 @@ typedef struct summary {
     bool out_of_memory;
 } summary;
 
+/* What follows the last dot of the file's name. */
+static const char *kind_of_file(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+
+    return dot != NULL && (slash == NULL || dot > slash) ? dot + 1 : "";
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     inspect_args *args = state->input;
@@ -46,6 +59,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     switch (key) {
     case KEY_NODES:
         args->nodes = true;
+        return 0;
+    case KEY_GRAPH:
+        if (strcmp(kind_of_file(arg), "html") != 0 && strcmp(kind_of_file(arg), "svg") != 0 &&
+            strcmp(kind_of_file(arg), "dot") != 0)
+            argp_failure(state, CLI_USAGE, 0, "--graph %s: expected a name that ends in .html, .svg or .dot", arg);
+        args->drawing = arg;
         return 0;
     case ARGP_KEY_ARG:
     case ARGP_KEY_END:
@@ -326,6 +345,40 @@ static json_t *make_json(const inspect_args *args, const graph_model *m, const s
     return json;
 }
 
+/* Types come from inference where the model can be bound, otherwise from the file alone. */
+static inlay_status draw(const inspect_args *args, const cli_common *common, graph_model *model, inlay_diag *diag)
+{
+    const model_load_options load = { .out_fault = NULL };
+    const char *kind = kind_of_file(args->drawing);
+    inlay_diag unheard = INLAY_DIAG_INIT;
+    graph_model *typed = NULL;
+    page_file file = { .to = NULL };
+    inlay_status status;
+
+    if (cli_look(common, args->model, &load, &typed, &unheard) != INLAY_OK) {
+        graph_model_destroy(typed);
+        typed = NULL;
+    }
+    INLAY_TRY(page_create(args->drawing, &file, diag));
+    (void)cli_progress(NULL, 0.8, "drawing");
+    if (strcmp(kind, "dot") == 0)
+        status = draw_dot(file.to, model, typed, diag);
+    else if (strcmp(kind, "svg") == 0)
+        status = draw_svg(file.to, model, typed, diag);
+    else
+        status = draw_html(file.to, model, typed, args->model, diag);
+    if (status == INLAY_OK && cli_cancelled())
+        status = inlay_fail(diag, INLAY_CANCELLED, "stopped");
+done:
+    cli_progress_clear();
+    if (status == INLAY_OK)
+        status = page_close(&file, diag);
+    else
+        page_drop(&file);
+    graph_model_destroy(typed);
+    return status;
+}
+
 int cmd_inspect(int argc, char **argv)
 {
     static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
@@ -344,6 +397,8 @@ int cmd_inspect(int argc, char **argv)
         if (s.out_of_memory)
             status = inlay_fail(&diag, INLAY_OUT_OF_MEMORY, "no memory to count operators");
     }
+    if (status == INLAY_OK && args.drawing != NULL)
+        status = draw(&args, &common, model, &diag);
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);
     else if (common.json)

@@ -5,6 +5,7 @@
 #include "cli/npy.h"
 #include "cli/timing.h"
 #include "cli/value.h"
+#include "cli/watched.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,16 +20,19 @@ static const char doc[] =
     "  inlay run model.onnx --input image=cat.npy --outputs out/\n"
     "  inlay run model.onnx --input ids=random:1,128 --dim batch=1 --providers reference\n"
     "  inlay run model.onnx --inputs case/ --json\n"
-    "  inlay run model.onnx --inputs case/ --expect case/ --rtol 1e-4\n";
+    "  inlay run model.onnx --inputs case/ --expect case/ --rtol 1e-4\n"
+    "  inlay run model.onnx --watch /encoder/Softmax    # or --watch op:Softmax\n";
 
-enum { KEY_OUTPUTS = 0x4000, KEY_VALUES, KEY_TIMEOUT, KEY_EXPECT, KEY_RTOL, KEY_ATOL };
+enum { KEY_OUTPUTS = 0x4000, KEY_VALUES, KEY_TIMEOUT, KEY_EXPECT, KEY_RTOL, KEY_ATOL, KEY_WATCH };
 static const struct argp_option flags[] = {
     FEED_FLAGS,
     { "outputs", KEY_OUTPUTS, "DIR", 0, "Write each output to DIR/<name>.npy; DIR is made if it is not there", 0 },
-    { "expect", KEY_EXPECT, "DIR", 0, "Compare each output with DIR/<name>.npy or .pb; exit code 1 where one differs", 0 },
+    { "expect", KEY_EXPECT, "DIR", 0, "Compare each output with DIR/<name>.npy or .pb; exit code 1 where one differs",
+      0 },
     { "rtol", KEY_RTOL, "X", 0, "Relative tolerance of --expect (default: 1e-3)", 0 },
     { "atol", KEY_ATOL, "X", 0, "Absolute tolerance of --expect (default: 1e-5)", 0 },
     { "values", KEY_VALUES, "N", 0, "Print the first N values of each output (default: 8)", 0 },
+    { "watch", KEY_WATCH, "NODE", 0, "Print what these nodes read and make too: a glob on names, or op:GLOB", 0 },
     { "timeout-ms", KEY_TIMEOUT, "MS", 0, "Give up after this many milliseconds of running", 0 },
     { 0 },
 };
@@ -40,6 +44,7 @@ typedef struct run_args {
     double rtol, atol;
     uint32_t values;
     uint64_t timeout_ms;
+    watched watched;
 } run_args;
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -62,6 +67,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_VALUES:
         args->values = (uint32_t)cli_number(state, "--values", arg, 0, UINT32_MAX);
         return 0;
+    case KEY_WATCH:
+        return watched_add(&args->watched, arg, state);
     case KEY_TIMEOUT:
         args->timeout_ms = (uint64_t)cli_number(state, "--timeout-ms", arg, 0, 1e12);
         return 0;
@@ -71,6 +78,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     default:
         return feed_parse(&args->feed, key, arg, state);
     }
+}
+
+/* The model's own: behind them are the values that are watched. */
+static uint32_t own_outputs(const run_args *args, const inlay_session *session)
+{
+    return args->watched.count > 0 ? args->watched.own_outputs : inlay_session_output_count(session);
 }
 
 /* Two outputs whose names differ in '/' and ':' only would overwrite each other. */
@@ -142,7 +155,7 @@ static inlay_status compare_outputs(const run_args *args, const cli_common *comm
     inlay_status status = INLAY_OK;
 
     *out_wrong = 0;
-    for (uint32_t i = 0; i < inlay_session_output_count(session); i++) {
+    for (uint32_t i = 0; i < own_outputs(args, session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
         const inlay_value *got = inlay_context_output(context, i);
         inlay_value *want = NULL;
@@ -169,7 +182,7 @@ done:
 static void print_text(const run_args *args, const cli_common *common, const inlay_session *session,
                        inlay_context *context, double create_ms, double run_ms)
 {
-    for (uint32_t i = 0; i < inlay_session_output_count(session); i++) {
+    for (uint32_t i = 0; i < own_outputs(args, session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
         const inlay_value *value = inlay_context_output(context, i);
 
@@ -180,6 +193,7 @@ static void print_text(const run_args *args, const cli_common *common, const inl
             (void)fprintf(stderr, "%s: output '%s' is %s: %s\n", common->verb, info.name,
                           inlay_dtype_name(inlay_value_dtype(value)), npy_note(inlay_value_dtype(value)));
     }
+    watched_print(&args->watched, session, context, args->values);
     (void)printf("created in %.1f ms, ran in %.3f ms\n", create_ms, run_ms);
 }
 
@@ -188,7 +202,7 @@ static json_t *make_json(const run_args *args, const inlay_session *session, inl
 {
     json_t *outputs = json_array(), *made = json_array(), *json;
 
-    for (uint32_t i = 0; i < inlay_session_output_count(session); i++) {
+    for (uint32_t i = 0; i < own_outputs(args, session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
         const inlay_value *value = inlay_context_output(context, i);
 
@@ -210,6 +224,8 @@ static json_t *make_json(const run_args *args, const inlay_session *session, inl
                      "run_ms", run_ms, "assumed_inputs", made);
     if (args->expect != NULL && json != NULL)
         (void)json_object_set_new(json, "differing_outputs", json_integer(wrong));
+    if (args->watched.count > 0 && json != NULL)
+        (void)json_object_set_new(json, "watched", watched_json(&args->watched, session, context, args->values));
     return json;
 }
 
@@ -223,6 +239,8 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
     uint32_t wrong = 0;
     inlay_status status;
 
+    if (args->watched.count > 0)
+        INLAY_TRY(watched_tap(&args->watched, common, args->model, diag));
     INLAY_TRY(cli_open(common, args->model, &session, diag));
     create_ms = cli_now_ms() - start;
     options.timeout_ns = args->timeout_ms * 1000000;
@@ -268,6 +286,7 @@ int cmd_run(int argc, char **argv)
     cli_parse(&argp, true, argc, argv, &common, &args);
     if (run(&args, &common, &code, &diag) != INLAY_OK)
         code = cli_fail(&common, &diag);
+    watched_deinit(&args.watched);
     feed_deinit(&args.feed);
     cli_common_deinit(&common);
     return code;

@@ -1,14 +1,11 @@
 #include "cli/custom.h"
+#include "cli/command.h"
 #include "cli/value.h"
 #include "quantize/scratch.h"
 #include <errno.h>
-#include <fcntl.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static inlay_status make_folders(custom *c, inlay_diag *diag)
 {
@@ -47,57 +44,39 @@ done:
     return status;
 }
 
-/* Starts the command with its output in a pipe. */
-static inlay_status start(const custom *c, pid_t *out_child, FILE **out_answer, inlay_diag *diag)
+/* The first line of what the command printed. */
+static void read_answer(const char *path, char *line, int bytes)
 {
-    char line[4096], a[sizeof c->dir + 2], b[sizeof c->dir + 2];
-    char *const argv[] = { (char[]){ "sh" }, (char[]){ "-c" }, line, (char[]){ "sh" }, a, b, NULL };
-    posix_spawn_file_actions_t actions;
-    int ends[2], code;
+    FILE *from = fopen(path, "re");
 
-    if ((size_t)snprintf(line, sizeof line, "%s \"$@\"", c->command) >= sizeof line)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--metric custom: a command of more than %zu bytes",
-                          sizeof line);
-    (void)snprintf(a, sizeof a, "%s/a", c->dir);
-    (void)snprintf(b, sizeof b, "%s/b", c->dir);
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return inlay_fail(diag, INLAY_IO_ERROR, "no pipe for --metric custom: %s", strerror(errno));
-    code = posix_spawn_file_actions_init(&actions);
-    if (code == 0)
-        code = posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    if (code == 0)
-        code = posix_spawn(out_child, "/bin/sh", &actions, NULL, argv, environ);
-    (void)posix_spawn_file_actions_destroy(&actions);
-    (void)close(ends[1]);
-    *out_answer = code == 0 ? fdopen(ends[0], "r") : NULL;
-    if (*out_answer != NULL)
-        return INLAY_OK;
-    (void)close(ends[0]);
-    return inlay_fail(diag, INLAY_IO_ERROR, "/bin/sh for --metric custom: %s", strerror(code));
+    if (from == NULL || fgets(line, bytes, from) == NULL)
+        line[0] = '\0';
+    if (from != NULL)
+        (void)fclose(from);
+    line[strcspn(line, "\r\n")] = '\0';
 }
 
 inlay_status custom_score(custom *c, const inlay_session *a, inlay_context *run_a, const inlay_session *b,
                           inlay_context *run_b, double *out_score, inlay_diag *diag)
 {
-    char answer[256] = "", *end = NULL;
-    FILE *from = NULL;
-    pid_t child = -1;
-    int state = 0;
+    char answer[256] = "", *end = NULL, left[sizeof c->dir + 2], right[sizeof c->dir + 2], printed[sizeof c->dir + 8];
+    const command run = {
+        .line = c->command, .flag = "--metric custom", .args = { left, right }, .output = printed, .only_stdout = true
+    };
+    int code;
     inlay_status status = INLAY_OK;
 
     if (c->dir[0] == '\0')
         INLAY_TRY(make_folders(c, diag));
+    (void)snprintf(left, sizeof left, "%s/a", c->dir);
+    (void)snprintf(right, sizeof right, "%s/b", c->dir);
+    (void)snprintf(printed, sizeof printed, "%s/printed", c->dir);
     INLAY_TRY(save_outputs(c, 'a', a, run_a, diag));
     INLAY_TRY(save_outputs(c, 'b', b, run_b, diag));
-    INLAY_TRY(start(c, &child, &from, diag));
-    if (fgets(answer, sizeof answer, from) == NULL)
-        answer[0] = '\0';
-    (void)fclose(from);
-    while (waitpid(child, &state, 0) < 0 && errno == EINTR)
-        continue;
-    answer[strcspn(answer, "\r\n")] = '\0';
+    INLAY_TRY(command_run(&run, &code, diag));
+    read_answer(printed, answer, sizeof answer);
     *out_score = strtod(answer, &end);
-    if (!WIFEXITED(state) || WEXITSTATUS(state) != 0)
+    if (code != 0)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--metric custom: '%s' failed", c->command);
     else if (end == answer || *end != '\0')
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--metric custom: '%s' printed '%s', which is no number",

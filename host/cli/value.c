@@ -272,7 +272,7 @@ void value_print(FILE *to, const char *name, const inlay_value *value, uint32_t 
     (void)fputc('\n', to);
 }
 
-static json_t *json_number(double v)
+json_t *value_number_json(double v)
 {
     if (isnan(v))
         return json_string("NaN");
@@ -313,8 +313,8 @@ static json_t *json_element(const inlay_tensor_view *t, int64_t i)
         im = short_float(im);
     }
     if (t->dtype == INLAY_COMPLEX64 || t->dtype == INLAY_COMPLEX128)
-        return json_pack("[o, o]", json_number(re), json_number(im));
-    return json_number(re);
+        return json_pack("[o, o]", value_number_json(re), value_number_json(im));
+    return value_number_json(re);
 }
 
 json_t *value_json(const char *name, const inlay_value *value, uint32_t max)
@@ -348,9 +348,9 @@ json_t *value_json(const char *name, const inlay_value *value, uint32_t max)
     (void)json_object_set_new(json, "values", values);
     s = measure(&view, count);
     if (s.number_count > 0) {
-        (void)json_object_set_new(json, "min", json_number(s.min));
-        (void)json_object_set_new(json, "max", json_number(s.max));
-        (void)json_object_set_new(json, "mean", json_number(s.mean));
+        (void)json_object_set_new(json, "min", value_number_json(s.min));
+        (void)json_object_set_new(json, "max", value_number_json(s.max));
+        (void)json_object_set_new(json, "mean", value_number_json(s.mean));
     }
     if (s.nan_count > 0)
         (void)json_object_set_new(json, "nan", json_integer(s.nan_count));

@@ -41,6 +41,8 @@ char *value_declared_text(const inlay_io_info *info, char *text, size_t bytes);
 
 /* One line: type, first elements (at most max of each tensor), minimum, maximum and mean; lists have a line an item. */
 void value_print(FILE *to, const char *name, const inlay_value *value, uint32_t max);
+/* A number, which in JSON cannot be infinite or NaN: then a string. */
+json_t *value_number_json(double v);
 /* {"type", "shape", "values" (the first max), "min", "max", "mean", "nan"}. NaN and infinities, which JSON lacks, are
  * strings. NULL: out of memory. */
 json_t *value_json(const char *name, const inlay_value *value, uint32_t max);

@@ -58,7 +58,7 @@ check() {
 }
 
 add=$node/test_add/model.onnx
-verbs='run test bench inspect check optimize extract quantize compare profile bisect explain partition calibrate tune config cache providers plugin-check'
+verbs='run test bench inspect check doctor edit diff reduce sparsity optimize extract quantize compare profile bisect explain partition calibrate tune config cache providers plugin-check'
 # Where it was built.
 [ -x "$(dirname "$inlay")/inlay-serve" ] && verbs="$verbs serve"
 
@@ -77,7 +77,7 @@ done
 refuses 2 "did you mean 'inspect'" insepct
 refuses 2 "no verb 'xyzzy'" xyzzy
 refuses 2 "no verb 'xyzzy'" help xyzzy
-for verb in run bench inspect check optimize profile bisect explain partition tune; do
+for verb in run bench inspect check doctor sparsity optimize profile bisect explain partition tune; do
     expect 2 'which model' "$verb"
     expect 2 'one too many' "$verb" "$add" "$add"
 done
@@ -113,7 +113,7 @@ expect 2 'takes no arguments' providers x
 printf 'this is not a model, it is a text\n' >"$work/text.onnx"
 head -c 60 "$add" >"$work/cut.onnx"
 : >"$work/empty.onnx"
-for verb in run bench inspect check optimize profile bisect explain partition tune; do
+for verb in run bench inspect check doctor sparsity optimize profile bisect explain partition tune; do
     refuses 3 'no-such.onnx' "$verb" "$work/no-such.onnx"
     refuses 3 'text.onnx' "$verb" "$work/text.onnx"
     refuses 3 'cut.onnx' "$verb" "$work/cut.onnx"

@@ -108,8 +108,12 @@ fails() {
 printf 'junk' >"$work/junk.onnx"
 head -c 60 "$relu" >"$work/cut.onnx"
 printf 'levle: 2\n' >"$work/wrong.yaml"
-for verb in run test bench inspect check optimize quantize extract tune bisect profile explain partition plugin-check; do
+for verb in run test bench inspect check doctor edit diff reduce sparsity optimize quantize extract tune bisect profile \
+    explain partition plugin-check; do
     flags=()
+    [ $verb = edit ] && flags=(-o "$work/edited.onnx" --set-metadata a=b)
+    [ $verb = diff ] && flags=("$relu")
+    [ $verb = reduce ] && flags=(-o "$work/reduced.onnx" --check false)
     [ $verb = extract ] && flags=(-o "$work/part.onnx" --split 2)
     [ $verb = quantize ] && flags=(-o "$work/small.onnx")
     [ $verb = bisect ] && flags=(--against level=0)
@@ -118,7 +122,7 @@ for verb in run test bench inspect check optimize quantize extract tune bisect p
     done
     fails $verb
     fails $verb "$relu" --no-such-flag
-    [ $verb = inspect ] || [ $verb = plugin-check ] || fails $verb "$relu" --level many
+    [ $verb = inspect ] || [ $verb = diff ] || [ $verb = sparsity ] || [ $verb = plugin-check ] || fails $verb "$relu" --level many
 done
 for verb in run bench optimize tune bisect profile explain partition; do
     flags=()
@@ -131,6 +135,12 @@ done
 fails optimize "$relu" -o "$work/none/out.onnx"
 fails extract "$relu" -o "$work/none/out.onnx" --outputs y
 fails extract "$relu" -o "$work/out.onnx" --outputs nothing
+fails edit "$relu" -o "$work/none/out.onnx" --set-metadata a=b
+fails reduce "$relu" --check false -o "$work/none/out.onnx"
+fails inspect "$relu" --graph "$work/none/out.svg"
+fails bench "$relu" --sweep threads=1 --seconds 0 --csv "$work/none/out.csv"
+fails cache import "$work/junk.onnx"
+fails cache export "$work/none/out" --cache-dir "$work"
 fails partition "$relu" --save "$work/none/plan.json"
 fails explain "$relu" --plan "$work/none/plan.json"
 fails run "$relu" --input x="$work/none.npy"

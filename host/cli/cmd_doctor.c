@@ -1,0 +1,290 @@
+/* inlay doctor: what somebody with experience would say of a model, and what can be put right. */
+#include "cli/cli.h"
+#include "cli/doctor_costs.h"
+#include "cli/look.h"
+#include "cli/same.h"
+#include "quantize/scratch.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char doc[] =
+    "Looks for what is wrong with an export: training mode, weights that nobody reads or that are there twice, NaN, "
+    "open axes that take one size only, casts, types that are too wide, poor scales.\v"
+    "Each finding has a code, its place, what it costs of a run (timed on made-up inputs, unless --seconds 0), and a "
+    "fix. With --fix, FILE gets the model with what can be put right without a change of results; both are run on "
+    "made-up inputs, and nothing is written if an output differs by more than 1e-5, or if there is nothing to put "
+    "right. "
+    "Functions are inlined in FILE. Exit "
+    "code 1: there are warnings or errors (that were not put right); notes may well be meant.\n\n"
+    "Examples:\n"
+    "  inlay doctor model.onnx\n"
+    "  inlay doctor model.onnx --json | jq '.findings[].code'\n"
+    "  inlay doctor model.onnx --seconds 0              # look, and do not run it\n"
+    "  inlay doctor model.onnx --fix -o better.onnx\n";
+
+enum { KEY_FIX = 0x4000, KEY_EXTERNAL, KEY_SECONDS };
+static const struct argp_option flags[] = {
+    { "fix", KEY_FIX, NULL, 0, "Put right what is safe, and write the model to the file of -o", 0 },
+    { "output", 'o', "FILE", 0, "The file to write with --fix", 0 },
+    { "external", KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 },
+    { "seconds", KEY_SECONDS, "S", 0, "Run the model for S seconds to time its nodes (default: 0.5; 0: predict)", 0 },
+    FEED_FLAGS,
+    { 0 },
+};
+
+/* --fix: samples that both models run on, and how far apart outputs may be. */
+enum { FIX_SAMPLES = 3 };
+#define FIX_TOLERANCE 1e-5
+
+typedef struct doctor_args {
+    feed feed;
+    const char *model, *output, *external;
+    bool fix;
+    double seconds;
+} doctor_args;
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    doctor_args *args = state->input;
+
+    switch (key) {
+    case KEY_FIX:
+        args->fix = true;
+        return 0;
+    case 'o':
+        args->output = arg;
+        return 0;
+    case KEY_EXTERNAL:
+        args->external = arg;
+        return 0;
+    case KEY_SECONDS:
+        args->seconds = cli_number(state, "--seconds", arg, 0, 1e6);
+        return 0;
+    case ARGP_KEY_END:
+        if (args->fix != (args->output != NULL))
+            argp_error(state, args->fix ? "which file is to be written? Name it with -o" : "-o goes with --fix");
+        return cli_parse_model(key, arg, state, &args->model);
+    case ARGP_KEY_ARG:
+        return cli_parse_model(key, arg, state, &args->model);
+    default:
+        return feed_parse(&args->feed, key, arg, state);
+    }
+}
+
+/* ------------------------------------------------------------------ putting right */
+
+typedef struct fixing {
+    uint32_t count; /* findings that were put right */
+    uint64_t bytes; /* of the file */
+    same_times times;
+} fixing;
+
+static inlay_status fix(doctor *d, const doctor_args *args, const cli_common *common, fixing *out, inlay_diag *diag)
+{
+    scratch s = { .dir = "" };
+    inlay_diag why = INLAY_DIAG_INIT;
+    char path[PATH_MAX];
+    inlay_status status;
+
+    INLAY_TRY(doctor_fix(d, diag));
+    for (const doctor_finding *f = d->first; f != NULL; f = f->next)
+        out->count += f->fixed;
+    if (out->count == 0)
+        return INLAY_OK;
+    if (d->model->function_count > 0) { /* what their nodes are, this model's opset may not have */
+        d->model->function_count = 0;
+        INLAY_TRY(model_outline(d->model, 0, diag));
+    }
+    INLAY_TRY(scratch_make(args->output, args->external, &s, diag));
+    INLAY_TRY(scratch_save(&s, "fixed", d->model, false, path, diag));
+    status = same_outputs(common, args->model, path, FIX_SAMPLES, FIX_TOLERANCE, FIX_TOLERANCE, args->seconds,
+                          &out->times, &why);
+    if (status == INLAY_INTERNAL)
+        status = inlay_fail(diag, status,
+                            "nothing was written, for the model that was put right computes something "
+                            "else: %.300s",
+                            why.text);
+    else if (status != INLAY_OK)
+        status =
+            inlay_fail(diag, status, "nothing was written, for the two models could not be compared: %.300s", why.text);
+    INLAY_TRY(status);
+    INLAY_TRY(scratch_publish(&s, path, &out->bytes, diag));
+done:
+    scratch_remove(&s);
+    return status;
+}
+
+/* ------------------------------------------------------------------ what is told */
+
+static const char *node_of(const doctor_finding *f)
+{
+    return f->node_count > 0 ? f->nodes[0]->info.name.data : "";
+}
+
+static json_t *finding_json(const doctor_finding *f)
+{
+    json_t *nodes = json_array(), *j;
+
+    for (uint32_t i = 0; i < f->node_count; i++)
+        (void)json_array_append_new(nodes, json_string(f->nodes[i]->info.name.data));
+    j = json_pack("{s:s, s:s, s:s?, s:o, s:s, s:s, s:s, s:I, s:o, s:s?, s:b, s:b}", "severity",
+                  doctor_severity_text(doctor_severity_of(f->kind)), "code", doctor_code(f->kind), "graph",
+                  f->g != NULL ? f->g->name : NULL, "nodes", nodes, "value", f->value, "text", f->text, "fix",
+                  doctor_fix_text(f->kind), "bytes", (json_int_t)f->bytes, "cost_ms",
+                  f->cost_ms < 0 ? json_null() : json_real(f->cost_ms), "cost",
+                  f->cost_ms < 0 ? NULL
+                  : f->measured  ? "measured"
+                                 : "predicted",
+                  "fixable", f->can_fix, "fixed", f->fixed);
+    return j;
+}
+
+static json_t *make_json(const doctor_args *args, const doctor *d, const doctor_costs *costs, const fixing *done)
+{
+    json_t *list = json_array(), *j;
+
+    for (const doctor_finding *f = d->first; f != NULL; f = f->next)
+        (void)json_array_append_new(list, finding_json(f));
+    j = json_pack("{s:s, s:o, s:b, s:o}", "model", args->model, "run_ms",
+                  costs->run_ms < 0 ? json_null() : json_real(costs->run_ms), "measured", costs->measured, "findings",
+                  list);
+    if (done->count > 0 && j != NULL)
+        (void)json_object_set_new(j, "written",
+                                  json_pack("{s:s, s:i, s:I, s:f, s:f, s:f, s:i}", "output", args->output, "fixed",
+                                            (int)done->count, "bytes", (json_int_t)done->bytes, "before_ms",
+                                            done->times.a_ms, "after_ms", done->times.b_ms, "tolerance", FIX_TOLERANCE,
+                                            "samples", (int)done->times.samples));
+    return j;
+}
+
+static void print_finding(const doctor_finding *f, const doctor_costs *costs)
+{
+    (void)printf("%-8s%s: ", doctor_severity_text(doctor_severity_of(f->kind)), doctor_code(f->kind));
+    if (f->node_count > 0)
+        (void)printf("node '%.200s': ", node_of(f));
+    (void)printf("%s; %s", f->text, doctor_fix_text(f->kind));
+    if (f->cost_ms >= 0)
+        (void)printf(" (%.3g of %.3g ms%s)", f->cost_ms, costs->run_ms, f->measured ? "" : ", predicted");
+    if (f->bytes > 0)
+        (void)printf(" (%.1f KiB)", (double)f->bytes / 1024);
+    (void)printf("%s\n", f->fixed ? " [put right]" : f->can_fix ? " [--fix]" : "");
+}
+
+static void print_text(const doctor_args *args, const doctor *d, const doctor_costs *costs, const fixing *done)
+{
+    uint32_t counts[3] = { 0 }, can = 0;
+
+    for (const doctor_finding *f = d->first; f != NULL; f = f->next) {
+        print_finding(f, costs);
+        counts[doctor_severity_of(f->kind)]++;
+        can += f->can_fix;
+    }
+    if (d->count == 0)
+        (void)printf("%s: nothing found\n", args->model);
+    else
+        (void)printf("%u errors, %u warnings, %u notes", counts[DOCTOR_ERROR], counts[DOCTOR_WARNING],
+                     counts[DOCTOR_NOTE]);
+    if (d->count > 0 && can > 0 && !args->fix)
+        (void)printf("; --fix -o FILE puts %u right", can);
+    if (d->count > 0)
+        (void)putchar('\n');
+    if (args->fix && done->count == 0)
+        (void)printf("%s: not written, for there is nothing to put right\n", args->output);
+    if (done->count == 0)
+        return;
+    (void)printf("%s: %u put right, outputs within %g on %u samples", args->output, done->count, FIX_TOLERANCE,
+                 done->times.samples);
+    if (done->times.a_ms > 0)
+        (void)printf(", a run %.4g -> %.4g ms", done->times.a_ms, done->times.b_ms);
+    (void)putchar('\n');
+}
+
+static int verdict_of(const doctor *d)
+{
+    for (const doctor_finding *f = d->first; f != NULL; f = f->next)
+        if (!f->fixed && doctor_severity_of(f->kind) != DOCTOR_NOTE)
+            return CLI_FAILED;
+    return CLI_OK;
+}
+
+/* A model whose external data is not there cannot be looked at, but what is wrong can be said. */
+static bool lacks_data(const inlay_diag *diag)
+{
+    return strstr(diag->text, "external file '") != NULL || strstr(diag->text, "external data") != NULL;
+}
+
+static int tell_missing(const doctor_args *args, const cli_common *common, const inlay_diag *diag)
+{
+    const char *code = doctor_code(DOCTOR_EXTERNAL_MISSING), *way = doctor_fix_text(DOCTOR_EXTERNAL_MISSING);
+
+    if (common->json)
+        return cli_print_json(common,
+                              json_pack("{s:s, s:o, s:[{s:s, s:s, s:s, s:s, s:s}]}", "model", args->model, "error",
+                                        cli_diag_json(diag), "findings", "severity", "error", "code", code, "value",
+                                        diag->tensor, "text", diag->text, "fix", way),
+                              CLI_BAD_FILE);
+    (void)printf("error   %s: %s; %s\n", code, diag->text, way);
+    return CLI_BAD_FILE;
+}
+
+static int progress(void *user, double fraction, const char *what)
+{
+    return cli_progress(user, fraction, what);
+}
+
+static inlay_status examine(doctor *d, const doctor_args *args, cli_common *common, doctor_costs *costs, fixing *done,
+                            inlay_diag *diag)
+{
+    inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    INLAY_TRY(doctor_examine(d, diag));
+    status = doctor_costs_find(d, args->model, &args->feed, args->seconds, common, costs, &why);
+    if (status == INLAY_CANCELLED || status == INLAY_OUT_OF_MEMORY)
+        *diag = why;
+    else if (status != INLAY_OK) { /* what was found holds all the same */
+        if (!common->quiet)
+            (void)fprintf(stderr, "%s: without times, for the model does not run: %s\n", common->verb, why.text);
+        status = INLAY_OK;
+    }
+    if (status == INLAY_OK && d->failed)
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for what was found");
+    if (status == INLAY_OK && args->fix)
+        status = fix(d, args, common, done, diag);
+done:
+    cli_progress_clear();
+    return status;
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    const model_load_options load = { .out_fault = NULL };
+    doctor_args args = { .seconds = 0.5, .feed.as_priced = true };
+    doctor d = { .progress = progress };
+    doctor_costs costs = { .run_ms = -1 };
+    fixing done = { 0 };
+    cli_common common;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status;
+    int code;
+
+    cli_parse(&argp, true, argc, argv, &common, &args);
+    status = cli_look(&common, args.model, &load, &d.model, &diag);
+    if (status != INLAY_OK && d.model == NULL && lacks_data(&diag)) {
+        code = tell_missing(&args, &common, &diag);
+    } else if (status != INLAY_OK || examine(&d, &args, &common, &costs, &done, &diag) != INLAY_OK) {
+        code = cli_fail(&common, &diag);
+    } else {
+        code = verdict_of(&d);
+        if (common.json)
+            code = cli_print_json(&common, make_json(&args, &d, &costs, &done), code);
+        else
+            print_text(&args, &d, &costs, &done);
+    }
+    graph_model_destroy(d.model);
+    feed_deinit(&args.feed);
+    cli_common_deinit(&common);
+    return code;
+}

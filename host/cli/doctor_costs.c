@@ -1,0 +1,206 @@
+#include "cli/doctor_costs.h"
+#include "cli/measured.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* A split is worth a word from this share of a run on. */
+#define LEAST_SHARE 0.02
+
+static double number_of(const json_t *object, const char *key, double otherwise)
+{
+    const json_t *v = json_object_get(object, key);
+
+    return json_is_number(v) ? json_number_value(v) : otherwise;
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text != NULL ? text : "";
+}
+
+/* ------------------------------------------------------------------ times of nodes */
+
+/* What the chosen offer says that the node takes. */
+static double chosen_ns(const json_t *node)
+{
+    const json_t *offer;
+    size_t i;
+
+    json_array_foreach(json_object_get(node, "offers"), i,
+                       offer) if (json_is_true(json_object_get(offer, "chosen"))) return number_of(offer, "cost_ns", 0);
+    return 0;
+}
+
+/* Puts the time of each node of the graph, by its name, into `times`: the region's, shared out by what its nodes are
+ * expected to take. */
+static void take_times(const json_t *of, json_t *times)
+{
+    const json_t *nodes = json_object_get(of, "nodes"), *region, *index, *body;
+    size_t i, k;
+
+    json_array_foreach(json_object_get(of, "regions"), i, region)
+    {
+        const json_t *list = json_object_get(region, "nodes");
+        const double whole = number_of(region, "measured_ns", number_of(region, "cost_ns", 0));
+        const char *key;
+        double sum = 0;
+
+        json_array_foreach(list, k, index) sum += chosen_ns(json_array_get(nodes, (size_t)json_integer_value(index)));
+        json_array_foreach(list, k, index)
+        {
+            const json_t *node = json_array_get(nodes, (size_t)json_integer_value(index));
+            const double share = sum > 0 ? chosen_ns(node) / sum : 1.0 / (double)json_array_size(list);
+
+            (void)json_object_set_new(times, text_of(node, "name"), json_real(whole * share));
+        }
+        json_object_foreach((json_t *)(uintptr_t)json_object_get(region, "bodies"), key, body) take_times(body, times);
+    }
+}
+
+static void give_times(doctor *d, const json_t *times, bool measured)
+{
+    for (doctor_finding *f = d->first; f != NULL; f = f->next) {
+        for (uint32_t i = 0; i < f->node_count; i++) {
+            const json_t *ns = json_object_get(times, f->nodes[i]->info.name.data);
+
+            if (!json_is_number(ns))
+                continue;
+            f->cost_ms = (f->cost_ms < 0 ? 0 : f->cost_ms) + json_number_value(ns) * 1e-6;
+            f->measured = measured;
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ the opset */
+
+/* Operators of later versions than the model's that the optimiser has put together from older ones. */
+static void look_opset(doctor *d, const json_t *nodes)
+{
+    const int64_t opset = graph_model_opset(d->model, "ai.onnx");
+    json_t *seen = json_object(), *entry;
+    const json_t *node;
+    const char *op;
+    size_t i;
+
+    json_array_foreach(nodes, i, node)
+    {
+        uint32_t since = 0;
+
+        if (strcmp(text_of(node, "domain"), "ai.onnx") != 0 ||
+            op_find("ai.onnx", text_of(node, "op"), opset, &since) != NULL || since <= opset)
+            continue;
+        entry = json_object_get(seen, text_of(node, "op"));
+        if (entry == NULL)
+            (void)json_object_set_new(seen, text_of(node, "op"),
+                                      json_pack("{s:i, s:i}", "since", (int)since, "count", 1));
+        else
+            (void)json_object_set_new(entry, "count",
+                                      json_integer(json_integer_value(json_object_get(entry, "count")) + 1));
+    }
+    json_object_foreach(seen, op, entry)(void)
+        doctor_add(d, DOCTOR_OPSET_OLD, d->model->main, NULL, INLAY_NONE,
+                   "the model spells out %.60s %d times: "
+                   "opset %lld does not have it, opset %d does",
+                   op, (int)json_integer_value(json_object_get(entry, "count")), (long long)opset,
+                   (int)json_integer_value(json_object_get(entry, "since")));
+    json_decref(seen);
+}
+
+/* ------------------------------------------------------------------ regions */
+
+static graph_node *find_node(const graph *g, const char *name)
+{
+    for (uint32_t i = 0; i < g->node_count; i++)
+        if (strcmp(g->nodes[i]->info.name.data, name) == 0)
+            return g->nodes[i];
+    return NULL;
+}
+
+/* Why `provider` does not run the node; NULL: it would. */
+static const json_t *refusal_by(const json_t *node, const char *provider)
+{
+    const json_t *r;
+    size_t i;
+
+    json_array_foreach(json_object_get(node, "refused_by"), i,
+                       r) if (strcmp(text_of(r, "provider"), provider) == 0) return r;
+    return NULL;
+}
+
+/* Copies from and to a region. */
+static double copies_ns(const json_t *of, size_t region)
+{
+    const json_t *copy;
+    double sum = 0;
+    size_t i;
+
+    json_array_foreach(json_object_get(of, "copies"), i,
+                       copy) if (number_of(copy, "from_region", -1) == (double)region ||
+                                 number_of(copy, "to_region", -1) == (double)region) sum +=
+        number_of(copy, "measured_ns", number_of(copy, "cost_ns", 0));
+    return sum;
+}
+
+/* A region of one provider between two of another, which refuses it. */
+static void look_split(doctor *d, const json_t *of, size_t at, double least_ns, bool measured)
+{
+    const json_t *regions = json_object_get(of, "regions"), *region = json_array_get(regions, at);
+    const char *before = text_of(json_array_get(regions, at - 1), "provider");
+    const char *after = text_of(json_array_get(regions, at + 1), "provider"), *own = text_of(region, "provider");
+    const json_t *node = json_array_get(
+        json_object_get(of, "nodes"), (size_t)json_integer_value(json_array_get(json_object_get(region, "nodes"), 0)));
+    const json_t *why = refusal_by(node, before);
+    const double ns = number_of(region, "measured_ns", number_of(region, "cost_ns", 0)) + copies_ns(of, at);
+    graph_node *n = find_node(d->model->main, text_of(node, "name"));
+    doctor_finding *f;
+
+    if (strcmp(before, after) != 0 || strcmp(before, own) == 0 || why == NULL || ns < least_ns)
+        return;
+    f = doctor_add(d, DOCTOR_REGION_SPLIT, d->model->main, n, INLAY_NONE,
+                   "%.40s runs %zu node%s between two regions of %.40s, which refuses %s: %.200s%s%.120s", own,
+                   json_array_size(json_object_get(region, "nodes")),
+                   json_array_size(json_object_get(region, "nodes")) > 1 ? "s" : "", before, text_of(node, "op"),
+                   text_of(why, "text"), text_of(why, "accepted_if")[0] != '\0' ? "; it takes it if " : "",
+                   text_of(why, "accepted_if"));
+    if (f != NULL) {
+        f->cost_ms = ns * 1e-6;
+        f->measured = measured;
+    }
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+inlay_status doctor_costs_find(doctor *d, const char *path, const feed *given, double seconds, cli_common *common,
+                               doctor_costs *out, inlay_diag *diag)
+{
+    inlay_session *session = NULL;
+    inlay_context *context = NULL;
+    json_t *told = NULL, *times = json_object();
+    const json_t *main_graph;
+    double run_ns;
+    inlay_status status;
+
+    *out = (doctor_costs){ .run_ms = -1 };
+    INLAY_TRY(cli_open(common, path, &session, diag));
+    if (seconds > 0) {
+        INLAY_TRY(inlay_context_create(session, &context, diag));
+        INLAY_TRY(measured_runs(given, seconds, common, session, context, diag));
+    }
+    INLAY_TRY(measured_explain(session, context, &told, diag));
+    run_ns = number_of(told, "measured_ns", number_of(told, "cost_ns", -1));
+    *out = (doctor_costs){ .run_ms = run_ns < 0 ? -1 : run_ns * 1e-6, .measured = seconds > 0 };
+    main_graph = json_object_get(told, "main");
+    take_times(main_graph, times);
+    give_times(d, times, out->measured);
+    look_opset(d, json_object_get(main_graph, "nodes"));
+    for (size_t i = 1; i + 1 < json_array_size(json_object_get(main_graph, "regions")); i++)
+        look_split(d, main_graph, i, run_ns * LEAST_SHARE, out->measured);
+done:
+    json_decref(times);
+    json_decref(told);
+    inlay_context_destroy(context);
+    inlay_session_destroy(session);
+    return status;
+}

@@ -1,0 +1,65 @@
+#include "cli/measured.h"
+#include "cli/timing.h"
+#include <stdlib.h>
+
+inlay_status measured_runs(const feed *given, double seconds, const cli_common *common, inlay_session *session,
+                           inlay_context *context, inlay_diag *diag)
+{
+    inlay_run_options options = { .struct_size = sizeof options, .cancel = cli_cancel() };
+    feed own = *given; /* flags are shared, what is found out is not */
+    inlay_value **inputs = NULL;
+    double begin, spent = 0;
+    inlay_status status;
+
+    own.trial = true;
+    own.made = NULL;
+    INLAY_TRY(feed_make(&own, common, session, &inputs, diag));
+    if (!common->quiet && !feed_is_as_priced(inputs, session))
+        (void)fprintf(stderr,
+                      "%s: prices are for other sizes than those of the inputs; --assume or --dim NAME=N makes "
+                      "them the same\n",
+                      common->verb);
+    INLAY_TRY(feed_bind(inputs, session, context, diag));
+    INLAY_TRY(inlay_context_run(context, &options, diag)); /* plans, and touches memory for the first time */
+    INLAY_TRY(inlay_context_measure(context, 1, diag));
+    begin = cli_now_ms();
+    for (int runs = 0; runs < 3 || spent < seconds * 1e3; runs++) {
+        INLAY_TRY(inlay_context_run(context, &options, diag));
+        spent = cli_now_ms() - begin;
+        (void)cli_progress(NULL, seconds > 0 ? spent / (seconds * 1e3) : 1, "measuring");
+    }
+done:
+    cli_progress_clear();
+    free(own.made);
+    feed_release(inputs, session);
+    return status;
+}
+
+static void write_out(void *user, const char *text, size_t bytes)
+{
+    (void)fwrite(text, 1, bytes, user);
+}
+
+inlay_status measured_explain(const inlay_session *session, const inlay_context *context, json_t **out_json,
+                              inlay_diag *diag)
+{
+    const inlay_explain_options options = {
+        .struct_size = sizeof options, .format = "json", .measured = context, .flags = INLAY_EXPLAIN_ALL
+    };
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *to = open_memstream(&text, &bytes);
+    inlay_status status;
+
+    *out_json = NULL;
+    if (to == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the explanation");
+    status = inlay_session_explain_ex(session, &options, write_out, to, diag);
+    (void)fclose(to);
+    if (status == INLAY_OK)
+        *out_json = json_loadb(text, bytes, 0, NULL);
+    free(text);
+    if (status == INLAY_OK && *out_json == NULL)
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the explanation");
+    return status;
+}

@@ -1,0 +1,209 @@
+#include "cli/stages.h"
+#include "base/names.h"
+#include "cli/measured.h"
+#include "model/model.h"
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ stages */
+
+/* While they are found. */
+typedef struct finder {
+    const json_t *main; /* of the explanation */
+    graph_model *raw;   /* the file's, whose nodes are to be cut */
+    names_table at;     /* name of a node -> stage, as assigned */
+    uint32_t *stage_of; /* [node_count] of raw */
+    inlay_diag *diag;
+} finder;
+
+static inlay_status no_memory(inlay_diag *diag)
+{
+    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the stages");
+}
+
+/* Names of nodes to numbers of stretches; the texts are the JSON's. */
+static inlay_status read_stretches(finder *f, stages *out)
+{
+    const json_t *regions = json_object_get(f->main, "regions"), *nodes = json_object_get(f->main, "nodes");
+    const json_t *list = json_object_get(f->main, "stretches"), *s, *index;
+    size_t k, i;
+
+    out->list = calloc(json_array_size(list) + 1, sizeof *out->list);
+    if (out->list == NULL)
+        return no_memory(f->diag);
+    json_array_foreach(list, k, s)
+    {
+        const size_t first = (size_t)json_integer_value(json_object_get(s, "first_region"));
+        const size_t count = (size_t)json_integer_value(json_object_get(s, "regions"));
+
+        out->list[out->count].provider = strdup(json_string_value(json_object_get(s, "provider")));
+        if (out->list[out->count++].provider == NULL)
+            return no_memory(f->diag);
+        for (size_t r = first; r < first + count; r++)
+            json_array_foreach(json_object_get(json_array_get(regions, r), "nodes"), i, index)
+            {
+                const char *name = json_string_value(
+                    json_object_get(json_array_get(nodes, (size_t)json_integer_value(index)), "name"));
+
+                if (!names_add(&f->at, name, strlen(name), (uint32_t)k, NULL))
+                    return no_memory(f->diag);
+            }
+    }
+    return INLAY_OK;
+}
+
+/* A node that nobody runs, such as Constant, belongs to the first stage that reads from it. Nodes are in topological
+ * order, so readers come first from the end. */
+static inlay_status place_nodes(finder *f, const stages *all)
+{
+    const graph *g = f->raw->main;
+    uint32_t *first = malloc(((size_t)g->value_count + 1) * sizeof *first);
+
+    f->stage_of = malloc(((size_t)g->node_count + 1) * sizeof *f->stage_of);
+    if (first == NULL || f->stage_of == NULL) {
+        free(first);
+        return no_memory(f->diag);
+    }
+    memset(first, 0xff, g->value_count * sizeof *first);
+    for (uint32_t i = g->node_count; i-- > 0;) {
+        const inlay_node_info *n = &g->nodes[i]->info;
+        uint32_t own = names_find(&f->at, n->name.data, n->name.bytes);
+
+        for (uint32_t k = 0; own == NAMES_NONE && k < n->output_count; k++)
+            own = n->outputs[k] != INLAY_NONE && first[n->outputs[k]] < own ? first[n->outputs[k]] : own;
+        f->stage_of[i] = own == NAMES_NONE ? all->count - 1 : own;
+        for (uint32_t k = 0; k < n->input_count + g->nodes[i]->capture_count; k++) {
+            const uint32_t v = k < n->input_count ? n->inputs[k] : g->nodes[i]->captures[k - n->input_count];
+
+            if (v != INLAY_NONE && f->stage_of[i] < first[v])
+                first[v] = f->stage_of[i];
+        }
+    }
+    free(first);
+    return INLAY_OK;
+}
+
+static inlay_status fill(finder *f, stages *out)
+{
+    const graph *g = f->raw->main;
+
+    for (uint32_t s = 0; s < out->count; s++) {
+        out->list[s].nodes = calloc((size_t)g->node_count + 1, sizeof(char *));
+        if (out->list[s].nodes == NULL)
+            return no_memory(f->diag);
+    }
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        stage *s = &out->list[f->stage_of[i]];
+
+        s->nodes[s->count] = strdup(g->nodes[i]->info.name.data);
+        if (s->nodes[s->count++] == NULL)
+            return no_memory(f->diag);
+    }
+    return INLAY_OK;
+}
+
+inlay_status stages_find(cli_common *common, const char *path, stages *out, inlay_diag *diag)
+{
+    finder f = { .diag = diag };
+    inlay_session *session = NULL;
+    json_t *told = NULL;
+    inlay_status status;
+
+    *out = (stages){ 0 };
+    INLAY_TRY(inlay_options_set(common->options, "level", "0", diag)); /* nodes as they are in the file */
+    INLAY_TRY(cli_open(common, path, &session, diag));
+    INLAY_TRY(measured_explain(session, NULL, &told, diag));
+    f.main = json_object_get(told, "main");
+    INLAY_TRY(model_load_path(path, NULL, &f.raw, diag));
+    INLAY_TRY(read_stretches(&f, out));
+    if (out->count == 0) {
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "nobody runs anything of this model, so there are no stages");
+        goto done;
+    }
+    INLAY_TRY(place_nodes(&f, out));
+    INLAY_TRY(fill(&f, out));
+done:
+    free(f.stage_of);
+    names_deinit(&f.at);
+    graph_model_destroy(f.raw);
+    json_decref(told);
+    inlay_session_destroy(session);
+    if (status != INLAY_OK)
+        stages_deinit(out);
+    return status;
+}
+
+void stages_deinit(stages *s)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        stages_free_names((char **)(uintptr_t)s->list[i].nodes, s->list[i].count);
+        free(s->list[i].provider);
+    }
+    free(s->list);
+    *s = (stages){ 0 };
+}
+
+/* ------------------------------------------------------------------ globs */
+
+void stages_free_names(char **names, uint32_t count)
+{
+    for (uint32_t i = 0; names != NULL && i < count; i++)
+        free(names[i]);
+    free((void *)names);
+}
+
+/* Values that somebody computes, or that come in; constants are nothing that a part begins or ends at. */
+static bool is_edge(const graph *g, uint32_t v)
+{
+    return (g->values[v].info.flags & INLAY_VALUE_CONSTANT) == 0 && g->values[v].default_value == NULL;
+}
+
+static inlay_status expand_one(const graph *g, const char *name, const char *what, char **list, uint32_t *count,
+                               inlay_diag *diag)
+{
+    const bool is_glob = strpbrk(name, "*?") != NULL && graph_find_value(g, name) == INLAY_NONE;
+    const uint32_t before = *count;
+
+    for (uint32_t v = 0; is_glob && v < g->value_count; v++) {
+        bool seen = !is_edge(g, v) || fnmatch(name, g->values[v].info.name.data, 0) != 0;
+
+        for (uint32_t i = 0; !seen && i < *count; i++)
+            seen = strcmp(list[i], g->values[v].info.name.data) == 0;
+        if (!seen && (list[(*count)++] = strdup(g->values[v].info.name.data)) == NULL)
+            return no_memory(diag);
+    }
+    if (!is_glob && (list[(*count)++] = strdup(name)) == NULL)
+        return no_memory(diag);
+    return *count > before ? INLAY_OK
+                           : inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                                        "%s: no value of the main graph fits "
+                                        "'%.200s'",
+                                        what, name);
+}
+
+inlay_status stages_expand(const char *path, const char *const *names, uint32_t count, const char *what,
+                           char ***out_names, uint32_t *out_count, inlay_diag *diag)
+{
+    graph_model *m = NULL;
+    inlay_status status;
+
+    *out_names = NULL;
+    *out_count = 0;
+    INLAY_TRY(model_load_path(path, NULL, &m, diag));
+    *out_names = calloc((size_t)m->main->value_count + count + 1, sizeof(char *));
+    if (*out_names == NULL) {
+        status = no_memory(diag);
+        goto done;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        INLAY_TRY(expand_one(m->main, names[i], what, *out_names, out_count, diag));
+done:
+    graph_model_destroy(m);
+    if (status != INLAY_OK) {
+        stages_free_names(*out_names, *out_count);
+        *out_names = NULL;
+        *out_count = 0;
+    }
+    return status;
+}

@@ -1,0 +1,303 @@
+#include "cli/sweep.h"
+#include "base/nearest.h"
+#include "cli/callers.h"
+#include "cli/timing.h"
+#include "model/model.h"
+#include "quantize/judge.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PASSES = 2, SLICES_A_PASS = SWEEP_SLICES / PASSES, MOST_RUNS = 1000000 };
+/* Larger batches are left out where one takes so much longer than the latency that was asked for. */
+#define HOPELESS 1.2
+
+/* ------------------------------------------------------------------ points */
+
+static uint32_t axis_of(const sweep_args *args, sweep_role role)
+{
+    for (uint32_t i = 0; i < args->axis_count; i++)
+        if (args->axes[i].role == role)
+            return i;
+    return INLAY_NONE;
+}
+
+/* What a run computes: the first dimension's size is how many items. */
+static double items_of(const sweep_args *args, const sweep_point *p)
+{
+    const uint32_t axis = axis_of(args, SWEEP_DIM);
+
+    return axis == INLAY_NONE ? 1 : (double)p->at[axis];
+}
+
+/* All combinations, the last axis fastest. */
+static void make_points(sweep *s)
+{
+    const sweep_args *args = s->args;
+    uint32_t index[SWEEP_AXES] = { 0 };
+    bool more = true;
+
+    while (more && s->count < SWEEP_POINTS) {
+        sweep_point *p = &s->points[s->count++];
+
+        *p = (sweep_point){ .joules = -1 };
+        for (uint32_t i = 0; i < args->axis_count; i++)
+            p->at[i] = args->axes[i].values[index[i]];
+        more = false;
+        for (uint32_t i = args->axis_count; i-- > 0 && !more;) {
+            index[i] = (index[i] + 1) % args->axes[i].count;
+            more = index[i] != 0;
+        }
+    }
+}
+
+/* Does another point, with a smaller batch and otherwise the same, take too long already? */
+static bool is_hopeless(const sweep *s, const sweep_point *p)
+{
+    const uint32_t axis = axis_of(s->args, SWEEP_DIM);
+
+    for (uint32_t k = 0; s->args->latency_ms > 0 && axis != INLAY_NONE && k < s->count; k++) {
+        const sweep_point *o = &s->points[k];
+        bool alike = o->slices > 0 && o->at[axis] < p->at[axis];
+
+        for (uint32_t i = 0; i < s->args->axis_count; i++)
+            alike = alike && (i == axis || o->at[i] == p->at[i]);
+        if (alike && o->median_ms > s->args->latency_ms * HOPELESS)
+            return true;
+    }
+    return false;
+}
+
+/* ------------------------------------------------------------------ one point */
+
+static inlay_status point_options(const sweep_args *args, const sweep_point *p, const cli_common *common,
+                                  inlay_options **out, inlay_diag *diag)
+{
+    inlay_options *options = NULL;
+    char text[256];
+    inlay_status status;
+
+    INLAY_TRY(judge_options(common->options, NULL, NULL, &options, diag));
+    for (uint32_t i = 0; i < args->axis_count; i++) {
+        const sweep_axis *a = &args->axes[i];
+
+        if (a->role == SWEEP_CALLERS)
+            continue;
+        (void)snprintf(text, sizeof text, "%s%s%lld", a->role == SWEEP_DIM ? a->symbol : "",
+                       a->role == SWEEP_DIM ? "=" : "", (long long)p->at[i]);
+        INLAY_TRY(inlay_options_set(options, a->role == SWEEP_DIM ? "dim" : "intra_threads", text, diag));
+    }
+    *out = options;
+    options = NULL;
+done:
+    inlay_options_destroy(options);
+    return status;
+}
+
+static inlay_status time_slices(const sweep_args *args, sweep_point *p, callers *how, inlay_session *session,
+                                inlay_value *const *inputs, inlay_context *context, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < SLICES_A_PASS; i++) {
+        const double before = args->energy != NULL ? energy_read(args->energy) : -1;
+        double after;
+        calls c = { 0 };
+
+        status = callers_run(how, session, inputs, context, &c, diag);
+        after = args->energy != NULL ? energy_read(args->energy) : -1;
+        if (status == INLAY_OK && p->slices < SWEEP_SLICES) {
+            p->rates[p->slices++] = (double)c.runs * items_of(args, p) / c.elapsed_ms * 1e3;
+            p->runs += c.runs;
+            p->items += (double)c.runs * items_of(args, p);
+            p->spent_joules = before < 0 || after < 0 ? -1 : p->spent_joules + after - before;
+            p->median_ms = fmax(p->median_ms, timing_quantile(c.times, c.runs, 0.5));
+            p->p95_ms = fmax(p->p95_ms, timing_quantile(c.times, c.runs, 0.95));
+            p->p99_ms = fmax(p->p99_ms, timing_quantile(c.times, c.runs, 0.99));
+        }
+        free(c.times);
+        if (status != INLAY_OK)
+            return status;
+        how->warmup = 0;
+    }
+    return status;
+}
+
+/* One pass at a point: a session of its own, so that nothing of another's settings stays. */
+static inlay_status measure(const sweep_args *args, sweep_point *p, const cli_common *common, inlay_diag *diag)
+{
+    const inlay_run_options run = { .struct_size = sizeof run, .cancel = cli_cancel() };
+    const uint32_t crowd = axis_of(args, SWEEP_CALLERS);
+    callers how = { .count = crowd == INLAY_NONE ? 1 : (uint32_t)p->at[crowd],
+                    .seconds = args->seconds / SWEEP_SLICES,
+                    .warmup = args->warmup,
+                    .most = MOST_RUNS,
+                    .options = &run,
+                    .silent = true };
+    cli_common own = *common;
+    feed given = *args->feed; /* flags are shared, what is found out is not */
+    inlay_session *session = NULL;
+    inlay_context *context = NULL;
+    inlay_value **inputs = NULL;
+    inlay_status status;
+
+    own.options = NULL;
+    own.quiet = own.quiet || p->slices > 0; /* each note once */
+    given.trial = true;
+    given.made = NULL;
+    INLAY_TRY(point_options(args, p, common, &own.options, diag));
+    INLAY_TRY(inlay_session_create(args->model, own.options, &session, diag));
+    INLAY_TRY(feed_make(&given, &own, session, &inputs, diag));
+    INLAY_TRY(inlay_context_create(session, &context, diag));
+    INLAY_TRY(feed_bind(inputs, session, context, diag));
+    INLAY_TRY(inlay_context_run(context, &run, diag));
+    INLAY_TRY(time_slices(args, p, &how, session, inputs, context, diag));
+done:
+    inlay_context_destroy(context);
+    if (session != NULL)
+        feed_release(inputs, session);
+    inlay_session_destroy(session);
+    free(given.made);
+    inlay_options_destroy(own.options);
+    return status;
+}
+
+/* ------------------------------------------------------------------ the search */
+
+static const char *nth_symbol(const void *ctx, uint32_t i)
+{
+    return ((const graph_model *)ctx)->symbols[i + 1].name.data;
+}
+
+/* The model's name of each dimension that is swept. */
+static inlay_status find_symbols(sweep_args *args, inlay_diag *diag)
+{
+    graph_model *m = NULL;
+    inlay_status status = model_load_path(args->model, NULL, &m, diag);
+
+    for (uint32_t i = 0; status == INLAY_OK && i < args->axis_count; i++) {
+        sweep_axis *a = &args->axes[i];
+        const inlay_value_info *first = m->main->input_count > 0 ? &m->main->values[m->main->inputs[0]].info : NULL;
+        uint32_t found = 0;
+
+        if (a->role != SWEEP_DIM)
+            continue;
+        for (uint32_t s = 1; s < m->symbol_count; s++)
+            found = strcmp(m->symbols[s].name.data, a->name) == 0 ? s : found;
+        if (found == 0 && strcmp(a->name, "batch") == 0 && first != NULL && first->rank != INLAY_RANK_UNKNOWN &&
+            first->rank > 0 && first->dims[0].kind == INLAY_DIM_SYMBOLIC)
+            found = first->dims[0].symbol;
+        if (found == 0) {
+            const char *near = m->symbol_count > 1 ? nearest_name(a->name, nth_symbol, m, m->symbol_count - 1) : NULL;
+
+            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--sweep: the model has no open dimension '%s'%s%.100s%s",
+                                a->name, near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
+                                near != NULL ? "'?" : "");
+        } else {
+            (void)snprintf(a->symbol, sizeof a->symbol, "%s", m->symbols[found].name.data);
+        }
+    }
+    graph_model_destroy(m);
+    return status;
+}
+
+static inlay_status measure_all(sweep *s, uint32_t from, double progress_from, double progress_to, cli_common *common,
+                                inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t pass = 0; pass < PASSES; pass++) {
+        for (uint32_t k = 0; k < s->count - from; k++) {
+            /* There and back, so that what drifts does so for all alike. */
+            sweep_point *p = &s->points[pass % 2 == 0 ? from + k : s->count - 1 - k];
+            const double done = (double)(pass * (s->count - from) + k) / (PASSES * (s->count - from));
+
+            if (cli_progress(NULL, progress_from + done * (progress_to - progress_from), "sweeping") != 0)
+                return inlay_fail(diag, INLAY_CANCELLED, "stopped");
+            if (p->skipped || (pass == 0 && is_hopeless(s, p))) {
+                p->skipped = true;
+                continue;
+            }
+            INLAY_TRY(measure(s->args, p, common, diag));
+        }
+    }
+done:
+    return status;
+}
+
+static void choose(sweep *s)
+{
+    s->best = INLAY_NONE;
+    s->noisy = 0;
+    for (uint32_t i = 0; i < s->count; i++) {
+        sweep_point *p = &s->points[i];
+
+        sweep_settle(p);
+        s->noisy += p->noisy;
+        p->fits = p->slices > 0 && (s->args->latency_ms <= 0 || p->p95_ms <= s->args->latency_ms);
+        if (p->fits && (s->best == INLAY_NONE || p->rate > s->points[s->best].rate))
+            s->best = i;
+    }
+}
+
+/* Points halfway from the best to its neighbours along the first dimension. */
+static void add_between(sweep *s)
+{
+    const uint32_t axis = axis_of(s->args, SWEEP_DIM);
+    int64_t best, below = 0, above = INT64_MAX;
+
+    if (axis == INLAY_NONE || s->args->axes[axis].dense || s->best == INLAY_NONE)
+        return;
+    best = s->points[s->best].at[axis];
+    for (uint32_t i = 0; i < s->args->axes[axis].count; i++) {
+        const int64_t v = s->args->axes[axis].values[i];
+
+        below = v < best && v > below ? v : below;
+        above = v > best && v < above ? v : above;
+    }
+    for (int side = 0; side < 2; side++) {
+        const int64_t other = side == 0 ? below : above, middle = other + (best - other) / 2;
+        sweep_point *p = &s->points[s->count];
+
+        if (other == 0 || other == INT64_MAX || middle == best || middle == other || s->count == SWEEP_POINTS)
+            continue;
+        *p = (sweep_point){ .joules = -1 };
+        memcpy(p->at, s->points[s->best].at, sizeof p->at);
+        p->at[axis] = middle;
+        s->count++;
+    }
+}
+
+/* By the first axis, then the next: how tables and curves want them. */
+static int by_place(const void *a, const void *b)
+{
+    const sweep_point *x = a, *y = b;
+
+    for (uint32_t i = 0; i < SWEEP_AXES; i++)
+        if (x->at[i] != y->at[i])
+            return x->at[i] < y->at[i] ? -1 : 1;
+    return 0;
+}
+
+inlay_status sweep_run(sweep *s, cli_common *common, inlay_diag *diag)
+{
+    inlay_status status;
+    uint32_t first;
+
+    s->best = INLAY_NONE;
+    INLAY_TRY(find_symbols(s->args, diag));
+    common->many_sessions = true;
+    cli_attach(common);
+    make_points(s);
+    first = s->count;
+    INLAY_TRY(measure_all(s, 0, 0, 0.8, common, diag));
+    choose(s);
+    add_between(s);
+    if (s->count > first)
+        INLAY_TRY(measure_all(s, first, 0.8, 1, common, diag));
+    qsort(s->points, s->count, sizeof *s->points, by_place);
+    choose(s);
+done:
+    cli_progress_clear();
+    return status;
+}

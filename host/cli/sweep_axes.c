@@ -1,0 +1,100 @@
+/* The argument of --sweep. */
+#include "cli/sweep.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DENSE_THREADS = 8 };
+
+static void wrong(struct argp_state *state, const char *text)
+{
+    argp_failure(state, CLI_USAGE, 0,
+                 "--sweep: '%.100s': expected NAME=FIRST..LAST, NAME=FIRST..LAST+STEP or "
+                 "NAME=N/N/N",
+                 text);
+}
+
+static int64_t read_number(struct argp_state *state, const char *whole, const char *from, const char **end)
+{
+    char *stop = NULL;
+    long long value;
+
+    errno = 0;
+    value = strtoll(from, &stop, 10);
+    if (stop == from || errno != 0 || value < 1 || value > INT32_MAX)
+        wrong(state, whole);
+    *end = stop;
+    return value;
+}
+
+static void add_value(struct argp_state *state, sweep_axis *a, int64_t value)
+{
+    if (a->count == SWEEP_POINTS)
+        argp_failure(state, CLI_USAGE, 0, "--sweep: %s: more than %d values", a->name, SWEEP_POINTS);
+    if (a->count == 0 || value > a->values[a->count - 1])
+        a->values[a->count++] = value;
+}
+
+static void read_values(struct argp_state *state, sweep_axis *a, const char *whole, const char *text)
+{
+    const char *at;
+    int64_t first = read_number(state, whole, text, &at), last, step;
+
+    if (strncmp(at, "..", 2) != 0) {
+        add_value(state, a, first);
+        while (*at == '/')
+            add_value(state, a, read_number(state, whole, at + 1, &at));
+        if (*at != '\0')
+            wrong(state, whole);
+        a->dense = true;
+        return;
+    }
+    if (a->role != SWEEP_DIM && at[2] == 'N') { /* as many as there are */
+        last = sysconf(_SC_NPROCESSORS_ONLN);
+        at += 3;
+    } else {
+        last = read_number(state, whole, at + 2, &at);
+    }
+    step = *at == '+' ? read_number(state, whole, at + 1, &at) : 0;
+    if (*at != '\0' || last < first)
+        wrong(state, whole);
+    a->dense = step > 0 || (a->role != SWEEP_DIM && last <= DENSE_THREADS);
+    if (a->dense && step == 0)
+        step = 1;
+    for (int64_t v = first; v<last; v = step> 0 ? v + step : v * 2)
+        add_value(state, a, v);
+    add_value(state, a, last);
+}
+
+void sweep_parse(sweep_args *args, char *arg, struct argp_state *state)
+{
+    char *rest = NULL;
+    uint64_t points = 1;
+
+    for (char *one = strtok_r(arg, ",", &rest); one != NULL; one = strtok_r(NULL, ",", &rest)) {
+        const size_t length = strcspn(one, "=");
+        sweep_axis *a = &args->axes[args->axis_count];
+
+        if (args->axis_count == SWEEP_AXES)
+            argp_failure(state, CLI_USAGE, 0, "--sweep: at most %d names", SWEEP_AXES);
+        if (one[length] == '\0' || length == 0 || length >= sizeof a->name)
+            wrong(state, one);
+        *a = (sweep_axis){ .role = SWEEP_DIM };
+        memcpy(a->name, one, length);
+        for (uint32_t i = 0; i < args->axis_count; i++)
+            if (strcmp(args->axes[i].name, a->name) == 0)
+                argp_failure(state, CLI_USAGE, 0, "--sweep: %s stands there twice", a->name);
+        a->role = strcmp(a->name, "threads") == 0   ? SWEEP_THREADS
+                  : strcmp(a->name, "callers") == 0 ? SWEEP_CALLERS
+                                                    : SWEEP_DIM;
+        read_values(state, a, one, one + length + 1);
+        points *= a->count;
+        args->axis_count++;
+    }
+    if (args->axis_count == 0)
+        wrong(state, "");
+    if (points > SWEEP_POINTS)
+        argp_failure(state, CLI_USAGE, 0, "--sweep: %llu points; at most %d are measured", (unsigned long long)points,
+                     SWEEP_POINTS);
+}

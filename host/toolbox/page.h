@@ -1,0 +1,38 @@
+/* toolbox/page.h - pages of the verbs: HTML that needs nothing else, and what is drawn in it. */
+#ifndef TOOLBOX_PAGE_H
+#define TOOLBOX_PAGE_H
+#include "inlay/inlay.h"
+#include <stdbool.h>
+#include <stdio.h>
+
+/* A file that is written whole or not at all; what is no plain file (/dev/stdout) is written to as it is. */
+typedef struct page_file {
+    FILE *to;
+    char path[4096], temporary[4112];
+} page_file;
+INLAY_NODISCARD inlay_status page_create(const char *path, page_file *out, inlay_diag *diag);
+/* Closes it, and puts it in its place if everything was written; otherwise removes it. {0} is a no-op. */
+INLAY_NODISCARD inlay_status page_close(page_file *f, inlay_diag *diag);
+void page_drop(page_file *f); /* removes it; {0} and a closed one are a no-op */
+
+/* The frame: everything up to <body>, with the style of `inlay profile --html`; and the end. */
+void page_begin(FILE *to, const char *title);
+void page_end(FILE *to);
+/* Text in HTML or SVG: '<', '>', '&' and quotes as entities, control characters as '?'. At most `columns` bytes and an
+ * ellipsis; 0 = all. */
+void page_text(FILE *to, const char *text, size_t columns);
+
+/* Curves over one axis, as an SVG. */
+typedef struct page_point {
+    double x, y, low, high; /* low == high: no interval is drawn */
+    bool marked;
+} page_point;
+typedef struct page_curve {
+    char name[64];
+    page_point *points; /* [count] by x */
+    uint32_t count;
+} page_curve;
+/* log_x: powers of two along the axis. */
+void page_curves(FILE *to, const char *title, const char *x_name, const char *y_name, const page_curve *curves,
+                 uint32_t count, bool log_x);
+#endif

@@ -1,0 +1,350 @@
+/* planted.h - models with one fault each, as exporters leave them, for the tests of inlay doctor. */
+#ifndef PLANTED_H
+#define PLANTED_H
+#include "../passes/graph_script.h"
+#include <math.h>
+
+/* An initializer with these bytes as raw_data. */
+static inline void plant_raw(wire *w, uint32_t field, const char *name, int dtype, const char *dims, const void *data,
+                             size_t bytes)
+{
+    wire_mark t = wire_begin(w, field);
+    int64_t sizes[INLAY_MAX_RANK];
+    const uint32_t rank = rig_dims(dims, sizes);
+
+    mw_tensor_head(w, name, dtype, rank, sizes);
+    wire_bytes(w, 9, data, bytes);
+    wire_end(w, t);
+}
+
+/* Floats that repeat no channel: i % 13 - 6.5, times `scale`. */
+static inline void plant_floats(wire *w, const char *name, const char *dims, float scale)
+{
+    static float data[1 << 16];
+    int64_t sizes[INLAY_MAX_RANK], count = 1;
+    const uint32_t rank = rig_dims(dims, sizes);
+
+    for (uint32_t i = 0; i < rank; i++)
+        count *= sizes[i];
+    for (int64_t i = 0; i < count; i++)
+        data[i] = ((float)(i % 13) - 6.5F) * scale;
+    plant_raw(w, MW_INITIALIZER, name, INLAY_FLOAT, dims, data, (size_t)count * sizeof *data);
+}
+
+static inline wire_mark plant_begin(wire *w, const char *in, int64_t opset)
+{
+    const wire_mark g = mw_begin(w, 8, opset);
+
+    mw_value(w, MW_INPUT, "x", INLAY_FLOAT, in);
+    return g;
+}
+
+static inline void plant_end(wire *w, wire_mark g, const char *out)
+{
+    mw_value(w, MW_OUTPUT, "y", INLAY_FLOAT, out);
+    wire_end(w, g);
+}
+
+/* ------------------------------------------------------------------ nodes */
+
+static inline void plant_dropout(wire *w)
+{
+    const wire_mark g = plant_begin(w, "2,8", 13);
+
+    rig_scalar(w, "ratio", INLAY_FLOAT, 0.5);
+    rig_scalar(w, "train", INLAY_BOOL, 1);
+    mw_node(w, "Dropout", "x,ratio,train", "y");
+    plant_end(w, g, "2,8");
+}
+
+static inline void plant_batch_norm(wire *w)
+{
+    const wire_mark g = plant_begin(w, "2,8,3", 15);
+    wire_mark n;
+
+    for (int i = 0; i < 4; i++)
+        mw_ones(w, (const char *const[]){ "scale", "bias", "mean", "var" }[i], 8);
+    n = mw_node_begin(w, "BatchNormalization", "x,scale,bias,mean,var", "y,new_mean,new_var");
+    rig_attr_int(w, "training_mode", 1);
+    wire_end(w, n);
+    plant_end(w, g, "2,8,3");
+}
+
+static inline void plant_casts(wire *w)
+{
+    const wire_mark g = plant_begin(w, "2,8", 13);
+
+    rig_node_int(w, "Cast", "x", "wide", "to", INLAY_DOUBLE);
+    rig_node_int(w, "Cast", "wide", "back", "to", INLAY_FLOAT);
+    mw_node(w, "Relu", "back", "y");
+    plant_end(w, g, "2,8");
+}
+
+static inline void plant_needless(wire *w)
+{
+    const wire_mark g = plant_begin(w, "2,8", 13);
+
+    rig_node_int(w, "Cast", "x", "a", "to", INLAY_FLOAT);
+    rig_node_int(w, "Cast", "a", "b", "to", INLAY_FLOAT);
+    mw_node(w, "Relu", "b", "y");
+    plant_end(w, g, "2,8");
+}
+
+static inline void plant_float64(wire *w)
+{
+    const wire_mark g = plant_begin(w, "32,32", 13);
+
+    rig_node_int(w, "Cast", "x", "wide", "to", INLAY_DOUBLE);
+    mw_node(w, "Exp", "wide", "e");
+    mw_node(w, "Tanh", "e", "t");
+    rig_node_int(w, "Cast", "t", "y", "to", INLAY_FLOAT);
+    plant_end(w, g, "32,32");
+}
+
+static inline void plant_constant_node(wire *w)
+{
+    static float data[160 * 160];
+    const wire_mark g = plant_begin(w, "2,160", 13);
+    const wire_mark n = mw_node_begin(w, "Constant", "", "c");
+    const wire_mark a = rig_attr_begin(w, "value", 4);
+
+    for (int i = 0; i < 160 * 160; i++)
+        data[i] = (float)(i % 17) * 0.01F - 0.08F;
+    plant_raw(w, 5, "c", INLAY_FLOAT, "160,160", data, sizeof data);
+    wire_end(w, a);
+    wire_end(w, n);
+    mw_node(w, "MatMul", "x,c", "y");
+    plant_end(w, g, "2,160");
+}
+
+static inline void plant_loop(wire *w)
+{
+    const wire_mark g = plant_begin(w, "2,8", 13);
+    wire_mark n;
+    mw_body b;
+
+    rig_scalar(w, "trips", INLAY_INT64, 4);
+    rig_scalar(w, "go", INLAY_BOOL, 1);
+    n = mw_node_begin(w, "Loop", "trips,go,x", "y");
+    b = mw_body_begin(w, "body", "b");
+    mw_value(w, MW_INPUT, "i", INLAY_INT64, "");
+    mw_value(w, MW_INPUT, "on", INLAY_BOOL, "");
+    mw_value(w, MW_INPUT, "h", INLAY_FLOAT, "2,8");
+    mw_node(w, "Identity", "on", "on2");
+    mw_node(w, "Tanh", "h", "h2");
+    mw_value(w, MW_OUTPUT, "on2", INLAY_BOOL, "");
+    mw_value(w, MW_OUTPUT, "h2", INLAY_FLOAT, "2,8");
+    mw_body_end(w, b);
+    wire_end(w, n);
+    plant_end(w, g, "2,8");
+}
+
+/* ------------------------------------------------------------------ axes */
+
+static inline void plant_open_axis(wire *w)
+{
+    const wire_mark g = plant_begin(w, "N,6", 13);
+
+    rig_ints(w, "shape", 1, 3, (int64_t[]){ 2, 2, 3 });
+    mw_node(w, "Reshape", "x,shape", "y");
+    plant_end(w, g, "2,2,3");
+}
+
+static inline void plant_open_output(wire *w)
+{
+    const wire_mark g = plant_begin(w, "2,6", 13);
+
+    mw_node(w, "Relu", "x", "y");
+    plant_end(w, g, "batch,6");
+}
+
+static inline void plant_traced(wire *w)
+{
+    const wire_mark g = plant_begin(w, "N,4,6", 13);
+
+    rig_ints(w, "shape", 1, 2, (int64_t[]){ 1, -1 });
+    mw_node(w, "Reshape", "x,shape", "y");
+    plant_end(w, g, NULL);
+}
+
+/* ------------------------------------------------------------------ weights */
+
+static inline void plant_indexes(wire *w)
+{
+    static int64_t data[16384];
+    const wire_mark g = plant_begin(w, "32,4", 13);
+
+    for (int i = 0; i < 16384; i++)
+        data[i] = i * 7 % 32;
+    plant_raw(w, MW_INITIALIZER, "indexes", INLAY_INT64, "16384", data, sizeof data);
+    mw_node(w, "Gather", "x,indexes", "y");
+    plant_end(w, g, "16384,4");
+}
+
+static inline void plant_two(wire *w, float other)
+{
+    const wire_mark g = plant_begin(w, "2,32", 13);
+
+    plant_floats(w, "w1", "32,64", 0.05F);
+    plant_floats(w, "w2", "32,64", other);
+    mw_node(w, "MatMul", "x,w1", "a");
+    mw_node(w, "MatMul", "x,w2", "b");
+    mw_node(w, "Mul", "a,b", "y");
+    plant_end(w, g, "2,64");
+}
+
+static inline void plant_twice(wire *w)
+{
+    plant_two(w, 0.05F);
+}
+
+static inline void plant_unused(wire *w)
+{
+    const wire_mark g = plant_begin(w, "2,32", 13);
+
+    plant_floats(w, "old", "32,64", 0.05F);
+    mw_node(w, "Relu", "x", "y");
+    plant_end(w, g, "2,32");
+}
+
+static inline void plant_inputs(wire *w)
+{
+    const wire_mark g = plant_begin(w, "2,32", 13);
+
+    mw_value(w, MW_INPUT, "w", INLAY_FLOAT, "32,64");
+    plant_floats(w, "w", "32,64", 0.05F);
+    mw_node(w, "MatMul", "x,w", "y");
+    plant_end(w, g, "2,64");
+}
+
+static inline void plant_nan(wire *w)
+{
+    const wire_mark g = plant_begin(w, "2,4", 13);
+    float data[16] = { 1, 2, 3, 4, 5, NAN, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 };
+
+    plant_raw(w, MW_INITIALIZER, "w", INLAY_FLOAT, "4,4", data, sizeof data);
+    mw_node(w, "MatMul", "x,w", "y");
+    plant_end(w, g, "2,4");
+}
+
+static inline void plant_dead(wire *w)
+{
+    static float data[8 * 3 * 3 * 3];
+    const wire_mark g = plant_begin(w, "1,3,9,9", 13);
+
+    for (int i = 0; i < 8 * 27; i++)
+        data[i] = i / 27 == 5 ? 0 : (float)(i % 11) * 0.1F - 0.4F;
+    plant_raw(w, MW_INITIALIZER, "w", INLAY_FLOAT, "8,3,3,3", data, sizeof data);
+    mw_node(w, "Conv", "x,w", "y");
+    plant_end(w, g, "1,8,7,7");
+}
+
+/* ------------------------------------------------------------------ quantized weights */
+
+/* y = x * dequantized q [16, 16]; code(i) gives its elements. */
+static inline void plant_quantized(wire *w, float scale, int (*code)(int i))
+{
+    const wire_mark g = plant_begin(w, "2,16", 13);
+    int8_t data[256];
+
+    for (int i = 0; i < 256; i++)
+        data[i] = (int8_t)code(i);
+    plant_raw(w, MW_INITIALIZER, "q", INLAY_INT8, "16,16", data, sizeof data);
+    rig_scalar(w, "s", INLAY_FLOAT, scale);
+    mw_node(w, "DequantizeLinear", "q,s", "w");
+    mw_node(w, "MatMul", "x,w", "y");
+    plant_end(w, g, "2,16");
+}
+
+static inline int code_good(int i)
+{
+    return i * 37 % 251 - 125;
+}
+static inline int code_ends(int i)
+{
+    return i % 3 == 0 ? 127 : code_good(i);
+}
+static inline int code_narrow(int i)
+{
+    return i % 21 - 10;
+}
+static inline int code_channels(int i)
+{
+    return i % 16 < 6 ? i % 5 - 2 : code_good(i);
+}
+
+static inline void plant_scale(wire *w)
+{
+    plant_quantized(w, 0, code_good);
+}
+static inline void plant_saturated(wire *w)
+{
+    plant_quantized(w, 0.01F, code_ends);
+}
+static inline void plant_narrow(wire *w)
+{
+    plant_quantized(w, 0.01F, code_narrow);
+}
+static inline void plant_channels(wire *w)
+{
+    plant_quantized(w, 0.01F, code_channels);
+}
+
+/* ------------------------------------------------------------------ what a session finds */
+
+/* LayerNormalization in parts, in an opset that lacks it. */
+static inline void plant_old_opset(wire *w)
+{
+    script_model(w,
+                 "x : 4,32\n two = [] 2.0\n eps = [] 0.00001\n g = [32]\n b = [32]\n"
+                 "m = ReduceMean(x) axes=-1,\n d = Sub(x, m)\n q = Pow(d, two)\n v = ReduceMean(q) axes=-1,\n"
+                 "e = Add(v, eps)\n s = Sqrt(e)\n n = Div(d, s)\n k = Mul(n, g)\n y = Add(k, b)\n -> y",
+                 13);
+}
+
+typedef struct planted {
+    const char *file, *code;
+    bool can_fix, in_session; /* found by a session alone */
+    void (*write)(wire *w);
+} planted;
+
+static const planted planted_models[] = {
+    { "dropout", "training-dropout", false, false, plant_dropout },
+    { "batch_norm", "training-batch-norm", false, false, plant_batch_norm },
+    { "casts", "cast-chain", true, false, plant_casts },
+    { "needless", "cast-needless", true, false, plant_needless },
+    { "float64", "float64", false, false, plant_float64 },
+    { "constant_node", "constant-node-huge", true, false, plant_constant_node },
+    { "loop", "loop-constant", false, false, plant_loop },
+    { "open_axis", "axis-is-constant", true, false, plant_open_axis },
+    { "open_output", "axis-is-constant", true, false, plant_open_output },
+    { "traced", "traced-constant", false, false, plant_traced },
+    { "indexes", "int64", true, false, plant_indexes },
+    { "twice", "weights-twice", true, false, plant_twice },
+    { "unused", "weights-unused", true, false, plant_unused },
+    { "inputs", "weights-are-inputs", true, false, plant_inputs },
+    { "nan", "weights-not-finite", false, false, plant_nan },
+    { "dead", "dead-channels", false, false, plant_dead },
+    { "scale", "quant-scale", false, false, plant_scale },
+    { "saturated", "quant-saturated", false, false, plant_saturated },
+    { "narrow", "quant-range-unused", false, false, plant_narrow },
+    { "channels", "quant-per-tensor", false, false, plant_channels },
+    { "old_opset", "opset-old", false, true, plant_old_opset },
+};
+enum { PLANTED_COUNT = sizeof planted_models / sizeof planted_models[0] };
+
+/* Models with nothing wrong. */
+static const char *const clean_models[] = {
+    "x : N,3,16,16\n w = [8,3,3,3]\n c = Conv(x, w) pads=1,1,1,1\n r = Relu(c)\n p = GlobalAveragePool(r)\n -> p",
+    "x : N,64\n w = [64,96]\n v = [96,40]\n b = [40]\n h = MatMul(x, w)\n t = Tanh(h)\n y = Gemm(t, v, b)\n -> y",
+    "x : B,S,8\n w = [8,8]\n q = MatMul(x, w)\n t = Transpose(q) perm=0,2,1\n s = MatMul(x, t)\n p = Softmax(s)\n -> p",
+    "x : N,8,6\n k = i[2] 0,48\n a = Flatten(x)\n y = Reshape(a, k)\n -> y",
+    "x : N,4\n z : N,4\n y = Add(x, z)\n -> y",
+    "x : 9\n z = [] 0.0\n s = ReduceSum(x) keepdims=0\n t = Greater(s, z)\n y = If(t) then:Neg(x) else:Abs(x)\n -> y",
+    "x : N,4,8\n y = Cast(x) to=10\n -> y",
+    "x : N,6\n t = [4,6]\n i = i[2] 0,3\n e = Gather(t, i)\n y = Gemm(x, e) transB=1\n -> y",
+    "x : 2,3,8\n a, b = Split(x) axis=0\n y = Concat(a, b) axis=1\n -> y",
+    "x : N,3\n y = Softmax(x) axis=1\n z = Log(y)\n -> y, z",
+};
+enum { CLEAN_COUNT = sizeof clean_models / sizeof clean_models[0] };
+#endif
