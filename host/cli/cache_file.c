@@ -142,7 +142,8 @@ static inlay_status write_all(sink *s, const inlay_options *options, const json_
     }
     sha256_hex(&s->sum, sum);
     (void)snprintf(line, sizeof line, MAGIC " %d %s %zu", VERSION, sum, bytes);
-    rewind(s->to);
+    if (fseek(s->to, 0, SEEK_SET) != 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the cache is exported to a plain file, not to a pipe");
     (void)fprintf(s->to, "%-*s\n", FIRST_LINE - 1, line);
 done:
     return status;

@@ -21,14 +21,16 @@ static const char doc[] =
     "  inlay doctor model.onnx\n"
     "  inlay doctor model.onnx --json | jq '.findings[].code'\n"
     "  inlay doctor model.onnx --seconds 0              # look, and do not run it\n"
-    "  inlay doctor model.onnx --fix -o better.onnx\n";
+    "  inlay doctor model.onnx --fix -o better.onnx\n"
+    "  inlay doctor --list\n";
 
-enum { KEY_FIX = 0x4000, KEY_EXTERNAL, KEY_SECONDS };
+enum { KEY_FIX = 0x4000, KEY_EXTERNAL, KEY_SECONDS, KEY_LIST };
 static const struct argp_option flags[] = {
     { "fix", KEY_FIX, NULL, 0, "Put right what is safe, and write the model to the file of -o", 0 },
     { "output", 'o', "FILE", 0, "The file to write with --fix", 0 },
     { "external", KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 },
     { "seconds", KEY_SECONDS, "S", 0, "Run the model for S seconds to time its nodes (default: 0.5; 0: predict)", 0 },
+    { "list", KEY_LIST, NULL, 0, "List the codes of all findings, how severe each is, and its fix", 0 },
     FEED_FLAGS,
     { 0 },
 };
@@ -40,7 +42,7 @@ enum { FIX_SAMPLES = 3 };
 typedef struct doctor_args {
     feed feed;
     const char *model, *output, *external;
-    bool fix;
+    bool fix, list;
     double seconds;
 } doctor_args;
 
@@ -51,6 +53,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     switch (key) {
     case KEY_FIX:
         args->fix = true;
+        return 0;
+    case KEY_LIST:
+        args->list = true;
         return 0;
     case 'o':
         args->output = arg;
@@ -64,7 +69,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (args->fix != (args->output != NULL))
             argp_error(state, args->fix ? "which file is to be written? Name it with -o" : "-o goes with --fix");
-        return cli_parse_model(key, arg, state, &args->model);
+        return args->list ? 0 : cli_parse_model(key, arg, state, &args->model);
     case ARGP_KEY_ARG:
         return cli_parse_model(key, arg, state, &args->model);
     default:
@@ -208,6 +213,23 @@ static int verdict_of(const doctor *d)
     return CLI_OK;
 }
 
+static int list_kinds(const cli_common *common)
+{
+    json_t *list = common->json ? json_array() : NULL;
+
+    for (int i = 0; i < DOCTOR_KIND_COUNT; i++) {
+        const doctor_kind kind = (doctor_kind)i;
+        const char *severity = doctor_severity_text(doctor_severity_of(kind));
+
+        if (common->json)
+            (void)json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "code", doctor_code(kind), "severity",
+                                                        severity, "fix", doctor_fix_text(kind)));
+        else
+            (void)printf("%-8s%-22s%s\n", severity, doctor_code(kind), doctor_fix_text(kind));
+    }
+    return common->json ? cli_print_json(common, list, CLI_OK) : CLI_OK;
+}
+
 /* A model whose external data is not there cannot be looked at, but what is wrong can be said. */
 static bool lacks_data(const inlay_diag *diag)
 {
@@ -271,6 +293,10 @@ int cmd_doctor(int argc, char **argv)
     int code;
 
     cli_parse(&argp, true, argc, argv, &common, &args);
+    if (args.list) {
+        code = list_kinds(&common);
+        goto done;
+    }
     status = cli_look(&common, args.model, &load, &d.model, &diag);
     if (status != INLAY_OK && d.model == NULL && lacks_data(&diag)) {
         code = tell_missing(&args, &common, &diag);
@@ -283,6 +309,7 @@ int cmd_doctor(int argc, char **argv)
         else
             print_text(&args, &d, &costs, &done);
     }
+done:
     graph_model_destroy(d.model);
     feed_deinit(&args.feed);
     cli_common_deinit(&common);

@@ -93,6 +93,8 @@ END
 for i in 0 1 2 3 4 5 6 7 8 9; do
     does 0 '.findings == []' doctor "clean$i.onnx" "${common[@]}" "${quick[@]}"
 done
+does 0 'length >= 20 and all(.[]; .code and .fix and (.severity | IN("note", "warning", "error")))' doctor --list
+says 0 '^error   weights-not-finite    ' doctor --list
 says 0 '^clean1.onnx: nothing found$' doctor clean1.onnx "${common[@]}" "${quick[@]}"
 says 1 "^warning weights-twice: 'w2' has the same elements as 'w1'; keep one of them .*\[--fix\]$" doctor twice.onnx \
     "${common[@]}" "${quick[@]}"
@@ -295,6 +297,8 @@ fails 3 'no file of a cache' cache import forged.cache --cache-dir "$work/other"
 sed 's/^inlay-cache 1/inlay-cache 7/' fleet.cache >future.cache
 fails 3 'version 7 of the file format; this inlay reads version 1' cache import future.cache --cache-dir "$work/other"
 fails 3 'no file of inlay cache export' cache import model.onnx --cache-dir "$work/other"
+"$inlay" cache export /dev/stdout --cache-dir "$work/kept" 2>err </dev/null | cat >out
+grep -q 'not to a pipe' err || complain 'cache export to a pipe'
 fails 3 'nothing to export' cache export out.onnx --cache-dir "$work/empty"
 does 0 '.removed == 1' cache prune --days 0 --cache-dir "$work/kept"
 does 0 '.removed == 0 and .parts[0].files == 1' cache prune --cache-dir "$work/other"
