@@ -177,40 +177,48 @@ static reduce_answer try_part(void *ctx, const uint32_t *list, uint32_t count, i
 
 /* ------------------------------------------------------------------ the search */
 
+/* All nodes that may be left out: Constant nodes come along with those that read them. */
+static inlay_status list_nodes(trying *t, reduction *r, inlay_diag *diag)
+{
+    graph_model *m = NULL;
+    inlay_status status;
+
+    INLAY_TRY(model_load_path(t->args->model, NULL, &m, diag));
+    r->list = malloc(((size_t)m->main->node_count + 1) * sizeof *r->list);
+    if (r->list == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u nodes", m->main->node_count);
+        goto done;
+    }
+    for (uint32_t i = 0; i < m->main->node_count; i++)
+        if (strcmp(m->main->nodes[i]->info.op_type.data, "Constant") != 0)
+            r->list[r->count++] = i;
+    t->all = t->left = r->count;
+done:
+    graph_model_destroy(m);
+    return status;
+}
+
 static inlay_status search_all(trying *t, cli_common *common, inlay_diag *diag)
 {
     const model_load_options load = { .out_fault = NULL };
-    graph_model *typed = NULL, *raw = NULL;
+    graph_model *typed = NULL;
     reduction r = { .most = t->args->tries };
     bool text;
     inlay_status status;
 
-    INLAY_TRY(model_load_path(t->args->model, NULL, &raw, diag));
-    t->all = t->left = r.count = raw->main->node_count;
-    graph_model_destroy(raw);
-    raw = NULL;
+    INLAY_TRY(list_nodes(t, &r, diag));
     if (cli_look(common, t->args->model, &load, &typed, &t->why) == INLAY_OK)
         t->typed = typed->main;
     INLAY_TRY(run_check(t, t->args->model, &t->code, &text, diag));
-    if (t->code == 0 || !text) {
+    if (t->code == 0 || !text)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                            t->code == 0 ? "--check: '%.200s' does not fail for the whole "
-                                           "model: exit code 0"
+                            t->code == 0 ? "--check: '%.200s' does not fail for the whole model: exit code 0"
                                          : "--text: '%.200s' does not print it for the whole model",
                             t->args->check);
-        goto done;
-    }
-    r.list = malloc(((size_t)r.count + 1) * sizeof *r.list);
-    if (r.list == NULL) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u nodes", r.count);
-        goto done;
-    }
-    for (uint32_t i = 0; i < r.count; i++)
-        r.list[i] = i;
-    status = reduce_nodes(&r, try_part, t, diag);
+    else
+        status = reduce_nodes(&r, try_part, t, diag);
 done:
     free(r.list);
-    graph_model_destroy(raw);
     graph_model_destroy(typed);
     return status;
 }

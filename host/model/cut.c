@@ -126,6 +126,19 @@ static bool grow(const graph *g, bool *nodes, bool *touched)
     return grew;
 }
 
+/* Constant nodes that the part reads come along: what they make is nothing to be handed in. */
+static void take_constants(const graph *g, bool *nodes)
+{
+    for (uint32_t i = 0; i < g->node_count; i++)
+        for (uint32_t k = 0; nodes[i] && k < read_count(g->nodes[i]); k++) {
+            const uint32_t v = nth_read(g->nodes[i], k);
+            const uint32_t maker = v != INLAY_NONE ? g->values[v].info.producer : INLAY_NONE;
+
+            if (maker != INLAY_NONE && strcmp(g->nodes[maker]->info.op_type.data, "Constant") == 0)
+                nodes[maker] = true;
+        }
+}
+
 /* Values that cross the border, in the order of the nodes. */
 static void find_border(const graph *g, const bool *used_outside, model_part *out)
 {
@@ -160,6 +173,7 @@ inlay_status model_part_of(graph_model *model, bool *nodes, uint32_t depth, mode
     out->nodes = nodes;
     for (uint32_t d = 0; d < depth && grow(g, nodes, seen); d++)
         continue;
+    take_constants(g, nodes);
     memset(seen, 0, g->value_count * sizeof *seen);
     for (uint32_t i = 0; i < g->output_count; i++)
         seen[g->outputs[i]] = true;

@@ -16,7 +16,8 @@ typedef struct model_part {
 INLAY_NODISCARD inlay_status model_part_between(graph_model *model, const uint32_t *inputs, uint32_t input_count,
                                                 const uint32_t *outputs, uint32_t output_count, model_part *out,
                                                 inlay_diag *diag);
-/* The nodes that `nodes` marks, [node_count], and their neighbours at most depth edges away. nodes is kept. */
+/* The nodes that `nodes` marks, [node_count], their neighbours at most depth edges away, and the Constant nodes that
+ * they read. nodes is kept. */
 INLAY_NODISCARD inlay_status model_part_of(graph_model *model, bool *nodes, uint32_t depth, model_part *out,
                                            inlay_diag *diag);
 

@@ -209,6 +209,8 @@ fi
 
 # ---- extract: globs, and stages along providers that chain to the whole
 does 0 '.[0].nodes == 3' extract model.onnx --outputs 'y*' -o part.onnx "${common[@]}" --quiet
+does 0 '.[0].nodes == 2' extract constant_node.onnx --nodes op:MatMul -o part.onnx "${common[@]}" --quiet # and Constant
+does 0 '.inputs | map(.name) == ["x"]' inspect part.onnx
 fails 2 'no value of the main graph fits' extract model.onnx --outputs 'q*' -o out.onnx "${common[@]}"
 does 0 'length == 1 and .[0].nodes == 3 and .[0].provider == "reference"' \
     extract model.onnx --partition -o stage.onnx "${common[@]}" --quiet
