@@ -1,22 +1,10 @@
 /* api/session_api.c - inlay.h: sessions, contexts, runs. Thin: checks what the caller passed and calls the stages. */
+#include "api/context.h"
 #include "base/known.h"
 #include "explain/explain.h"
-#include "measure/runs.h"
 #include "profile/profile.h"
 #include <stdlib.h>
 #include <string.h>
-
-struct inlay_context {
-    inlay_session *session;
-    run_shared shared;
-    runner *runner;
-    inlay_value **inputs; /* [input_count] bound, a reference each */
-    rt_value *in;         /* room for a run's inputs */
-    inlay_value **wanted; /* [output_count] bound, a reference each */
-    inlay_value **defaults; /* [input_count] initializers that stand in for unbound inputs */
-    profile *profile;     /* while runs are profiled, otherwise NULL */
-    timings *timings;     /* while runs are timed step by step, otherwise NULL */
-};
 
 const char *inlay_version(void)
 {
@@ -189,6 +177,7 @@ void inlay_context_destroy(inlay_context *c)
     if (c == NULL)
         return;
     runner_destroy(c->runner);
+    run_states_destroy(c->states);
     timings_destroy(c->timings);
     profile_destroy(c->profile);
     for (uint32_t i = 0; c->inputs != NULL && i < inlay_session_input_count(c->session); i++)
@@ -255,6 +244,14 @@ static inlay_status misfit(const inlay_io_info *info, const inlay_value *v, cons
     return code;
 }
 
+inlay_status context_input_fits(const inlay_context *context, uint32_t index, const inlay_value *value,
+                                inlay_diag *diag)
+{
+    const inlay_io_info *info = &context->session->inputs[index];
+
+    return fits(info, value) ? INLAY_OK : misfit(info, value, "input", diag);
+}
+
 inlay_status inlay_context_set_input(inlay_context *context, uint32_t index, inlay_value *value, inlay_diag *diag)
 {
     inlay_session *s = context->session;
@@ -312,7 +309,8 @@ static inlay_status gather_inputs(inlay_context *c, inlay_diag *diag)
             /* An empty tensor over no memory at all is there nonetheless. */
             if (c->in[i].kind == INLAY_KIND_TENSOR && c->in[i].buffer.handle == 0)
                 c->in[i].buffer.handle = (uintptr_t)bound_value;
-        } else if (v->info.kind == INLAY_VALUE_OPTIONAL) {
+        } else if (v->info.kind == INLAY_VALUE_OPTIONAL ||
+                   (c->states != NULL && run_states_of_input(&c->session->env, i) != INLAY_NONE)) {
             c->in[i] = (rt_value){ 0 };
         } else {
             (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is not bound; see inlay_context_set_input",
@@ -396,6 +394,8 @@ static inlay_status run_watched(inlay_context *c, inlay_diag *diag)
     uint64_t begin;
     inlay_status status;
 
+    if (c->shared.hook == NULL)
+        return runner_run(c->runner, c->in, diag);
     if (c->profile != NULL)
         profile_begin(c->profile);
     begin = clock_ns();
@@ -404,6 +404,23 @@ static inlay_status run_watched(inlay_context *c, inlay_diag *diag)
         profile_end(c->profile, clock_ns() - begin, status == INLAY_OK);
     else
         timings_end_run(c->timings, clock_ns() - begin, status == INLAY_OK);
+    return status;
+}
+
+/* A run that reads the states of the context, and leaves them for the next. */
+static inlay_status run_kept(inlay_context *c, inlay_diag *diag)
+{
+    bool again;
+    inlay_status status;
+
+    do {
+        status = gather_inputs(c, diag);
+        if (status == INLAY_OK)
+            status = run_states_bind(c->states, c->runner, c->in, diag);
+        if (status == INLAY_OK)
+            status = run_watched(c, diag);
+        status = run_states_take(c->states, c->runner, status, &again, diag);
+    } while (again);
     return status;
 }
 
@@ -467,7 +484,7 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
         }
         return status;
     }
-    return shared->hook == NULL ? runner_run(context->runner, context->in, diag) : run_watched(context, diag);
+    return context->states != NULL ? run_kept(context, diag) : run_watched(context, diag);
 }
 
 inlay_value *inlay_context_output(inlay_context *context, uint32_t index)

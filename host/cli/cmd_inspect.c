@@ -1,6 +1,7 @@
 /* inlay inspect: what is in a model file. Nothing is compiled, and unknown operators are no obstacle. */
 #include "base/checked.h"
 #include "cli/cli.h"
+#include "cli/inspect_quant.h"
 #include "cli/look.h"
 #include "toolbox/draw.h"
 #include "toolbox/page.h"
@@ -12,19 +13,22 @@ static const char doc[] =
     "Examples:\n"
     "  inlay inspect model.onnx\n"
     "  inlay inspect model.onnx --nodes\n"
+    "  inlay inspect model.onnx --quantization\n"
     "  inlay inspect model.onnx --json | jq .operators\n"
     "  inlay inspect model.onnx --graph model.html      # or .svg, or .dot\n";
 
-enum { KEY_NODES = 0x4000, KEY_GRAPH };
+enum { KEY_NODES = 0x4000, KEY_GRAPH, KEY_QUANTIZATION };
 static const struct argp_option flags[] = {
     { "nodes", KEY_NODES, NULL, 0, "List every node with its inputs, outputs and attributes", 0 },
     { "graph", KEY_GRAPH, "FILE", 0, "Draw the model into FILE: .html, .svg or .dot", 0 },
+    { "quantization", KEY_QUANTIZATION, NULL, 0,
+      "Tell what the file loses by the way it was quantized, and what to do about it", 0 },
     { 0 },
 };
 
 typedef struct inspect_args {
     const char *model;
-    bool nodes;
+    bool nodes, quantization;
     const char *drawing; /* of --graph, or NULL */
 } inspect_args;
 
@@ -41,6 +45,7 @@ typedef struct summary {
     uint32_t depth;      /* of subgraphs within each other */
     uint64_t parameters; /* elements of initializers and of Constant nodes */
     uint64_t bytes;      /* that they take */
+    quant_report quantization; /* where it was asked for */
     bool out_of_memory;
 } summary;
 
@@ -65,6 +70,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             strcmp(kind_of_file(arg), "dot") != 0)
             argp_failure(state, CLI_USAGE, 0, "--graph %s: expected a name that ends in .html, .svg or .dot", arg);
         args->drawing = arg;
+        return 0;
+    case KEY_QUANTIZATION:
+        args->quantization = true;
         return 0;
     case ARGP_KEY_ARG:
     case ARGP_KEY_END:
@@ -283,6 +291,8 @@ static void print_text(const inspect_args *args, const graph_model *m, const sum
                      m->functions[i].name, m->functions[i].body->node_count);
     for (uint32_t i = 0; i < m->metadata_count; i++)
         (void)printf("%s  %s = %.200s\n", i == 0 ? "metadata:\n" : "", m->metadata[i].key, m->metadata[i].value);
+    if (args->quantization)
+        quant_print(&s->quantization);
     if (args->nodes)
         graph_dump(m->main, write_out, stdout);
 }
@@ -342,6 +352,8 @@ static json_t *make_json(const inspect_args *args, const graph_model *m, const s
                      functions, "metadata", metadata);
     if (args->nodes && json != NULL)
         (void)json_object_set_new(json, "node_list", nodes_to_json(m->main));
+    if (args->quantization && json != NULL)
+        (void)json_object_set_new(json, "quantization", quant_to_json(&s->quantization));
     return json;
 }
 
@@ -394,8 +406,9 @@ int cmd_inspect(int argc, char **argv)
     status = model_load_path(args.model, NULL, &model, &diag);
     if (status == INLAY_OK) {
         s = summarize(model);
+        s.out_of_memory |= args.quantization && !quant_look(model, &s.quantization);
         if (s.out_of_memory)
-            status = inlay_fail(&diag, INLAY_OUT_OF_MEMORY, "no memory to count operators");
+            status = inlay_fail(&diag, INLAY_OUT_OF_MEMORY, "no memory to look at the model");
     }
     if (status == INLAY_OK && args.drawing != NULL)
         status = draw(&args, &common, model, &diag);

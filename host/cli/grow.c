@@ -1,5 +1,6 @@
 #include "cli/grow.h"
 #include "base/checked.h"
+#include "infer/dim_sums.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +66,61 @@ static bool size_of(const grow *g, const char *name, uint64_t k, int64_t size, u
     return true;
 }
 
+/* What the sizes of a run are found by. */
+typedef struct sizes {
+    const grow *g;
+    const inlay_session *session;
+    inlay_value *const *values;
+    uint64_t k;
+    uint32_t *used;
+    bool grows; /* an axis that was asked for does */
+} sizes;
+
+/* The size that an axis of that name has in the values; -1: none has it. */
+static int64_t size_now(const sizes *s, const char *name, size_t bytes)
+{
+    inlay_io_info info = { .struct_size = sizeof info };
+
+    for (uint32_t i = 0; inlay_session_input(s->session, i, &info) == INLAY_OK; i++)
+        for (uint32_t d = 0; s->values[i] != NULL && info.dim_names != NULL &&
+                             info.rank == inlay_value_rank(s->values[i]) && d < info.rank;
+             d++)
+            if (strlen(info.dim_names[d]) == bytes && memcmp(info.dim_names[d], name, bytes) == 0)
+                return inlay_value_dims(s->values[i])[d];
+    return -1;
+}
+
+/* The size that a part of a sum of names has in the run. */
+static int64_t part_size(void *ctx, const char *name, size_t bytes)
+{
+    sizes *s = ctx;
+    int64_t now = size_now(s, name, bytes), size;
+    char text[MAX_TEXT + 1];
+
+    if (now < 0 || bytes > MAX_TEXT)
+        return -1;
+    memcpy(text, name, bytes);
+    text[bytes] = '\0';
+    if (!size_of(s->g, text, s->k, now, s->used, &size))
+        return -1;
+    s->grows |= size != now;
+    return size;
+}
+
+/* size_of() of a name that may be a sum: "past + new" follows from the sizes of past and new. */
+static bool whole_size(sizes *s, const char *name, int64_t now, int64_t *out)
+{
+    sum total;
+
+    if (!size_of(s->g, name, s->k, now, s->used, out))
+        return false;
+    s->grows = false;
+    if (*out != now || strchr(name, ' ') == NULL || !sum_read_with(name, part_size, s, &total) || !s->grows)
+        return true;
+    *out = sum_value(&total);
+    return *out >= 0 && *out <= SIZE_MAX_GROWN;
+}
+
 /* out has dims[rank] elements of width bytes, those of in, which has from[rank], repeated along each axis. */
 static void repeat(char *out, const int64_t *dims, const char *in, const int64_t *from, uint32_t rank, size_t width)
 {
@@ -84,8 +140,7 @@ static void repeat(char *out, const int64_t *dims, const char *in, const int64_t
 }
 
 /* The value at this step: another reference to it when nothing in it grows. */
-static inlay_status grown(const grow *g, uint64_t step, inlay_value *value, const inlay_io_info *info, uint32_t *used,
-                          inlay_value **out, inlay_diag *diag)
+static inlay_status grown(sizes *s, inlay_value *value, const inlay_io_info *info, inlay_value **out, inlay_diag *diag)
 {
     uint32_t rank = inlay_value_rank(value), bits = inlay_dtype_bits(inlay_value_dtype(value));
     const int64_t *from = inlay_value_dims(value);
@@ -97,7 +152,7 @@ static inlay_status grown(const grow *g, uint64_t step, inlay_value *value, cons
     if (inlay_value_kind(value) != INLAY_KIND_TENSOR || info->rank != rank || info->dim_names == NULL)
         return INLAY_OK;
     for (uint32_t d = 0; d < rank; d++) {
-        if (!size_of(g, info->dim_names[d], step, from[d], used, &dims[d]))
+        if (!whole_size(s, info->dim_names[d], from[d], &dims[d]))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--grow: input '%s' becomes too large", info->name);
         differs |= dims[d] != from[d];
     }
@@ -122,6 +177,7 @@ inlay_status grow_bind(const grow *g, uint64_t step, inlay_value *const *values,
 {
     inlay_status status = INLAY_OK;
     uint32_t *used = calloc((size_t)g->count + 1, sizeof *used);
+    sizes s = { .g = g, .session = session, .values = values, .k = step, .used = used };
     inlay_value *value = NULL;
 
     if (used == NULL)
@@ -132,7 +188,7 @@ inlay_status grow_bind(const grow *g, uint64_t step, inlay_value *const *values,
         INLAY_TRY(inlay_session_input(session, i, &info));
         if (values[i] == NULL)
             continue;
-        INLAY_TRY(grown(g, step, values[i], &info, used, &value, diag));
+        INLAY_TRY(grown(&s, values[i], &info, &value, diag));
         INLAY_TRY(inlay_context_set_input(context, i, value, diag));
         inlay_value_unref(value);
         value = NULL;

@@ -3,6 +3,7 @@
  *     --grow NAME=START+STEP     run k (from 0) has START + k * STEP along every axis that the model calls NAME
  *     --grow NAME=STEP           the same from the size that the axis has
  *
+ * An axis whose name is a sum ("past + new") follows its parts.
  * Values are repeated along the axis: indexes stay valid, masks stay masks. */
 #ifndef CLI_GROW_H
 #define CLI_GROW_H

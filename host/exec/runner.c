@@ -123,6 +123,12 @@ static inlay_status bind_outputs(runner *r, bound *b, const rt_value *inputs, in
         if (pl->source != PLACE_OUTPUT)
             continue;
         out = &r->outputs[pl->index];
+        if (r->placed != NULL && r->placed[pl->index].handle != 0) {
+            inlay_value_unref(*out);
+            *out = NULL;
+            b->buffers[i] = r->placed[pl->index];
+            continue;
+        }
         want = r->wanted[pl->index];
         st = &b->plan->states[g->outputs[pl->index]];
         if (want != NULL && want->capacity >= pl->bytes && want->buffer.domain == INLAY_DOMAIN_HOST &&
@@ -383,6 +389,8 @@ static inlay_status run_instead(runner *r, program *other, const rt_value *input
     runner *x = r->instead;
     inlay_status status = INLAY_OK;
 
+    if (r->placed != NULL) /* its regions are others, and may not append in place */
+        return inlay_fail(diag, INLAY_BUSY, "graph '%s' has other regions at these sizes", r->prog->graph->name);
     while (x != NULL && x->prog != other)
         x = x->next_instead;
     if (x == NULL) {
@@ -453,7 +461,8 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
     diag->text[0] = diag->node[0] = diag->tensor[0] = '\0';
     for (uint32_t i = 0; i < count; i++) {
         bool tensor = inputs[i].kind == INLAY_KIND_TENSOR;
-        r->key[i] = (plan_input){ inputs[i].dtype, tensor ? inputs[i].rank : INLAY_RANK_UNKNOWN, inputs[i].dims };
+        r->key[i] = (plan_input){ inputs[i].dtype, tensor ? inputs[i].rank : INLAY_RANK_UNKNOWN, inputs[i].dims,
+                                  inputs[i].room };
     }
     status = find_program(r, count, &other, &b, diag);
     if (status == INLAY_OK && other != NULL)

@@ -114,6 +114,8 @@ struct runner {
     runner ***children;      /* [step_count][body_count], made when first needed */
     inlay_value **outputs;   /* [output_count] of the last run; a reference each, NULL after a failure */
     inlay_value **spares;    /* [output_count] memory that an output had before, to be used again */
+    const inlay_buffer *placed; /* [output_count] where outputs lie that are states in place, and then have no object;
+                                   handle 0: not this one. NULL: none is. Borrowed */
     inlay_value **wanted;    /* [output_count] where the caller wants outputs; borrowed; NULL = anywhere */
     plan_input *key;         /* [input_count + captured_count] */
     const program_step *late_step; /* the dynamic step of this run whose specialize declined; NULL = none */

@@ -47,7 +47,7 @@ typedef struct rt_value {
     uint32_t kind;
     inlay_dtype dtype;
     uint32_t rank;
-    uint32_t reserved;
+    uint32_t room; /* not 0: a state in place, with room for so many along its axis; buffer has them all */
     const int64_t *dims;
     inlay_buffer buffer;
     inlay_value *owner; /* the object, if there is one; of lists always */

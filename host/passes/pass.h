@@ -41,6 +41,7 @@ typedef struct pass_ctx {
     /* The model is to be written as a file of this opset of ai.onnx: operators of later ones are not made, and those of
      * ONNX Runtime, which it knows, stay. 0: anything that runs here. */
     int64_t newest_opset;
+    bool float_activations; /* option float_activations */
     bool quantizes; /* the model has a DynamicQuantizeLinear */
     struct pass_folded *folded; /* large constants that were computed, for the same in another body; {0} */
     inlay_diag *diag;

@@ -310,8 +310,9 @@ static void name_shapes(const plan *key, char *text, size_t bytes)
 
     text[0] = '\0';
     while (k < end && used < bytes) {
-        uint32_t rank = (uint32_t)*k++;
+        uint32_t rank = (uint32_t)*k;
 
+        k += 2;
         used += (size_t)snprintf(text + used, bytes - used, "%s[", used > 0 ? " " : "");
         for (uint32_t d = 0; rank != INLAY_RANK_UNKNOWN && d < rank && used < bytes; d++)
             used += (size_t)snprintf(text + used, bytes - used, "%s%lld", d > 0 ? "," : "", (long long)*k++);

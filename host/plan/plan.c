@@ -218,18 +218,60 @@ static inlay_status decline(planner *b, uint32_t step_index, const inlay_diag *w
     return add_dynamic(b, s, PLAN_DYNAMIC);
 }
 
+/* The states that the step appends to in place, or reads there: *out_rooms is [input_count] of the region, NULL where
+ * there is none. */
+static inlay_status find_rooms(planner *b, uint32_t step_index, uint64_t **out_rooms)
+{
+    const program *prog = b->prog;
+    const part_region *r = prog->steps[step_index].region;
+
+    *out_rooms = NULL;
+    for (uint32_t k = 0; prog->state_steps != NULL && k < prog->env->state_count; k++) {
+        const program_state *state = &prog->env->states[k];
+        const uint64_t room = b->inputs[state->input].room;
+        const uint32_t past = prog->graph->inputs[state->input], present = prog->graph->outputs[state->output];
+        const bool makes = prog->state_steps[k] == step_index;
+        const uint32_t v = makes ? past : present; /* what was appended to is read elsewhere, too */
+        bool is_read = makes;
+
+        for (uint32_t i = 0; !is_read && i < r->input_count; i++)
+            is_read = r->inputs[i] == v;
+        if (prog->state_steps[k] == INLAY_NONE || room == 0 || !is_read)
+            continue;
+        if (!region_known(b, r))
+            return inlay_fail(b->diag, INLAY_BUSY, "state '%s' can't be in place: its size depends on data",
+                              b->infos[past].name.data);
+        if (b->p->states[present].dims[state->axis] > (int64_t)room)
+            return inlay_fail(b->diag, INLAY_NOT_FOUND, "state '%s' has room for %llu rows, and needs %lld",
+                              b->infos[past].name.data, (unsigned long long)room,
+                              (long long)b->p->states[present].dims[state->axis]);
+        if (*out_rooms == NULL)
+            *out_rooms = arena_array(b->scratch, (size_t)r->input_count + 1, sizeof **out_rooms);
+        if (*out_rooms == NULL)
+            return planner_no_memory(b);
+        for (uint32_t i = 0; i < r->input_count; i++)
+            if (r->inputs[i] == v)
+                (*out_rooms)[i] = room;
+    }
+    return INLAY_OK;
+}
+
 /* Specialises a region whose shapes are known, or leaves it to the run when its outputs are the kernel's to size. */
-static inlay_status plan_region(planner *b, uint32_t step_index)
+static inlay_status plan_region(planner *b, uint32_t step_index, const uint64_t *rooms)
 {
     const program_step *s = &b->prog->steps[step_index];
     const part_region *r = s->region;
     inlay_output_plan *outputs = arena_array(b->scratch, (size_t)r->output_count + 1, sizeof *outputs);
-    inlay_specialize_request request = { .struct_size = sizeof request, .values = b->p->states,
+    inlay_specialize_request request = { .struct_size = sizeof request,
+                                         .values = b->p->states,
                                          .value_count = b->prog->graph->value_count,
                                          .value_stride = sizeof *b->p->states,
-                                         .max_threads = b->prog->env->max_threads, .workspace_alignment = 64,
-                                         .outputs = outputs, .output_count = r->output_count,
-                                         .output_stride = sizeof *outputs };
+                                         .max_threads = b->prog->env->max_threads,
+                                         .workspace_alignment = 64,
+                                         .outputs = outputs,
+                                         .output_count = r->output_count,
+                                         .output_stride = sizeof *outputs,
+                                         .rooms = rooms };
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_instance *instance = NULL;
     inlay_status status;
@@ -287,6 +329,7 @@ static inlay_status plan_program_step(planner *b, uint32_t i)
 {
     const program_step *s = &b->prog->steps[i];
     const part_region *r = s->region;
+    uint64_t *rooms;
     inlay_status status;
     bool folded;
 
@@ -307,13 +350,16 @@ static inlay_status plan_program_step(planner *b, uint32_t i)
         if (status != INLAY_OK || folded)
             return status != INLAY_OK ? status : place_folded(b, r);
     }
+    INLAY_TRY(find_rooms(b, i, &rooms));
     if (!region_known(b, r))
         return add_dynamic(b, s, PLAN_DYNAMIC);
     if (s->view && is_viewable(b, r, s->node)) {
         planner_share_place(b, r->outputs[0], b->p->values[r->inputs[0]].place);
         return INLAY_OK;
     }
-    return plan_region(b, i);
+    status = plan_region(b, i, rooms);
+done:
+    return status;
 }
 
 /* Outputs that a device made come home; those in the slab (texts) stay untouched until the run copies them. */
@@ -474,7 +520,7 @@ static void take_spare(planner *b)
 
 inlay_status plan_build(program *prog, const plan_input *inputs, uint32_t count, plan **out_plan, inlay_diag *diag)
 {
-    planner b = { .prog = prog, .scratch = &prog->scratch, .diag = diag };
+    planner b = { .prog = prog, .scratch = &prog->scratch, .inputs = inputs, .diag = diag };
     inlay_status status = INLAY_OK;
 
     *out_plan = NULL;

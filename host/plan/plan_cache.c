@@ -5,7 +5,7 @@
 
 static uint32_t key_length(const plan_input *inputs, uint32_t count)
 {
-    uint32_t n = count;
+    uint32_t n = 2 * count;
 
     for (uint32_t i = 0; i < count; i++)
         n += inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
@@ -23,6 +23,7 @@ bool plan_set_key(plan *p, const plan_input *inputs, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         uint32_t rank = inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
         *k++ = ((int64_t)inputs[i].dtype << 32) | inputs[i].rank;
+        *k++ = (int64_t)inputs[i].room;
         if (rank > 0)
             memcpy(k, inputs[i].dims, rank * sizeof *k);
         k += rank;
@@ -36,9 +37,10 @@ bool plan_fits(const plan *p, const plan_input *inputs, uint32_t count)
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t rank = inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
-        if (end - k < (int64_t)rank + 1 || *k != (((int64_t)inputs[i].dtype << 32) | inputs[i].rank))
+        if (end - k < (int64_t)rank + 2 || k[0] != (((int64_t)inputs[i].dtype << 32) | inputs[i].rank) ||
+            k[1] != (int64_t)inputs[i].room)
             return false;
-        k++;
+        k += 2;
         for (uint32_t d = 0; d < rank; d++)
             if (*k++ != inputs[i].dims[d])
                 return false;

@@ -11,6 +11,7 @@ typedef struct planner {
     inlay_value_info *infos; /* [value_count] */
     arena *scratch;          /* the program's */
     uint32_t *copies;        /* [value_count * domain_count] place of the value in the domain, INLAY_NONE */
+    const plan_input *inputs;  /* that the plan is for */
     const uint32_t *output_of; /* [value_count] first graph output that the value is, INLAY_NONE */
     uint8_t *late;           /* [offer_count] offers that specialize declined; NULL: none */
     inlay_diag late_why;     /* what the first of them said */

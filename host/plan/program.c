@@ -334,7 +334,7 @@ inlay_status program_compile(program *p, inlay_diag *diag)
     } while (status == INLAY_UNSUPPORTED && which != INLAY_NONE &&
              late_assign(p, which, &declined, &quiet) == INLAY_OK);
     p->declined = NULL;
-    if (status == INLAY_OK && !find_last_uses(p))
+    if (status == INLAY_OK && (!find_last_uses(p) || !program_find_states(p)))
         status = out_of_memory(p->graph, diag);
     p->compiled = status == INLAY_OK;
     if (status == INLAY_CANCELLED)

@@ -9,6 +9,12 @@
 #include "plan/packs.h"
 #include <pthread.h>
 
+/* An input of the main graph that the next run gets from an output. */
+typedef struct program_state {
+    uint32_t input, output; /* numbers among the graph's */
+    uint32_t axis;          /* along which the output is longer; INLAY_NONE: it replaces the input */
+} program_state;
+
 /* What every program of a session has in common. */
 typedef struct program_env {
     const part_provider *providers; /* [provider_count] */
@@ -18,6 +24,8 @@ typedef struct program_env {
     const part_rules *rules;       /* NULL = none */
     const struct cost_book *costs; /* NULL = none */
     struct cost_sizes *sizes;      /* NULL = none; used while programs are created */
+    const program_state *states;   /* [state_count] */
+    uint32_t state_count;
     const char *cache_dir; /* see plan/blob_cache.h; NULL or "" = none */
     packs_place packs;     /* see plan/packs.h */
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
@@ -60,6 +68,8 @@ struct program {
     void **owned;        /* [owned_count] heap copies among them */
     uint32_t owned_count, owned_capacity;
     packs *packs;        /* of the session: the main graph's program owns it; may be NULL */
+    uint32_t
+        *state_steps;    /* [state_count] of the main graph: the step that appends to the state in place, INLAY_NONE */
     bool has_async;      /* some region runs on a provider that answers before it is done */
     pthread_mutex_t lock; /* guards aligned and owned */
     pthread_mutex_t plan_lock; /* guards plans; held while one is made */
@@ -92,6 +102,8 @@ struct program {
 
 /* Partitions and compiles g and its bodies. env and the model outlive the program. */
 INLAY_NODISCARD inlay_status program_create(graph *g, const program_env *env, program **out_program, inlay_diag *diag);
+/* Which states the program's regions append to in place (states.c). false: no memory. */
+bool program_find_states(program *p);
 /* How many programs: this one and its bodies'. */
 uint32_t program_count(const program *p);
 /* Lists them as they were partitioned, into next [program_count]; returns the end of the list. */

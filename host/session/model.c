@@ -1,5 +1,6 @@
 /* session/model.c - the first half of a session's life: from the file to the optimised graph. */
 #include "session/session.h"
+#include "infer/dim_sums.h"
 #include "model/model.h"
 #include "passes/pass.h"
 #include <stdlib.h>
@@ -44,7 +45,7 @@ inlay_status session_load_model(inlay_session *s, const session_source *source, 
 }
 
 static inlay_status fix_dims_of(graph_model *model, const inlay_dim **dims, uint32_t rank, uint32_t symbol,
-                                int64_t size, bool *out_found)
+                                inlay_dim to, bool *out_found)
 {
     inlay_dim *copy = NULL;
 
@@ -57,40 +58,89 @@ static inlay_status fix_dims_of(graph_model *model, const inlay_dim **dims, uint
                 return INLAY_OUT_OF_MEMORY;
             *dims = copy;
         }
-        copy[d] = (inlay_dim){ .value = size, .kind = INLAY_DIM_FIXED };
+        copy[d] = to;
         *out_found = true;
     }
     return INLAY_OK;
 }
 
+/* The symbol becomes a size, or another symbol, wherever the main graph has it. */
+static inlay_status fix_symbol(graph_model *model, uint32_t symbol, inlay_dim to, bool *out_found, inlay_diag *diag)
+{
+    graph *g = model->main;
+
+    for (uint32_t v = 0; symbol != 0 && v < g->value_count; v++) {
+        graph_value *value = &g->values[v];
+        if (fix_dims_of(model, &value->info.dims, value->info.rank, symbol, to, out_found) != INLAY_OK ||
+            (value->declared &&
+             fix_dims_of(model, &value->declared_dims, value->declared_rank, symbol, to, out_found) != INLAY_OK))
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fix dimension '%s'",
+                              model->symbols[symbol].name.data);
+    }
+    return INLAY_OK;
+}
+
+/* What option dim says of a name; -1: nothing. */
+static int64_t fixed_size(void *options, const char *name, size_t bytes)
+{
+    option_pair fix;
+
+    for (uint32_t i = 0; options_pair(options, OPTION_dim, i, &fix); i++)
+        if (fix.key_bytes == bytes && memcmp(fix.key, name, bytes) == 0)
+            return strtoll(fix.value, NULL, 10);
+    return -1;
+}
+
+/* A symbol that is a sum of others follows from those that are fixed: "past + new" is "past + 1", or a size. */
+static inlay_status fix_sum(graph_model *model, uint32_t symbol, const inlay_options *options, bool *out_found,
+                            inlay_diag *diag)
+{
+    inlay_dim to = { .kind = INLAY_DIM_FIXED };
+    dim_text name = { .bytes = 0 };
+    sum s;
+
+    if (!sum_read_with(model->symbols[symbol].name.data, fixed_size, (void *)(uintptr_t)options, &s))
+        return INLAY_OK;
+    to.value = sum_value(&s);
+    if (to.value < 0) {
+        text_put_sum(&name, &s);
+        if (name.full || strcmp(name.data, model->symbols[symbol].name.data) == 0)
+            return INLAY_OK;
+        to = (inlay_dim){ .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = graph_symbol(model, name.data) };
+        if (to.symbol == 0)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fix dimension '%s'", name.data);
+    }
+    return fix_symbol(model, symbol, to, out_found, diag);
+}
+
 /* Option dim: a symbol of the model becomes a size, wherever the main graph declares it. */
 static inlay_status fix_dims(inlay_session *s, const inlay_options *options, inlay_diag *diag)
 {
-    graph *g = s->model->main;
+    graph_model *model = s->model;
+    const uint32_t count = model->symbol_count; /* more may come */
+    inlay_status status = INLAY_OK;
     option_pair fix;
 
     for (uint32_t i = 0; options_pair(options, OPTION_dim, i, &fix); i++) {
-        int64_t size = strtoll(fix.value, NULL, 10);
-        int bytes = (int)fix.key_bytes;
-        uint32_t symbol = 0;
         bool found = false;
 
-        for (uint32_t k = 1; symbol == 0 && k < s->model->symbol_count; k++)
-            if (strlen(s->model->symbols[k].name.data) == fix.key_bytes &&
-                memcmp(s->model->symbols[k].name.data, fix.key, fix.key_bytes) == 0)
-                symbol = k;
-        for (uint32_t v = 0; symbol != 0 && v < g->value_count; v++) {
-            graph_value *value = &g->values[v];
-            if (fix_dims_of(s->model, &value->info.dims, value->info.rank, symbol, size, &found) != INLAY_OK ||
-                (value->declared && fix_dims_of(s->model, &value->declared_dims, value->declared_rank, symbol,
-                                                size, &found) != INLAY_OK))
-                return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fix dimension '%.*s'", bytes, fix.key);
+        for (uint32_t k = 1; k < count && status == INLAY_OK; k++) {
+            const inlay_str *name = &model->symbols[k].name;
+
+            if (strlen(name->data) == fix.key_bytes && memcmp(name->data, fix.key, fix.key_bytes) == 0)
+                status =
+                    fix_symbol(model, k, (inlay_dim){ .value = strtoll(fix.value, NULL, 10), .kind = INLAY_DIM_FIXED },
+                               &found, diag);
         }
+        if (status != INLAY_OK)
+            return status;
         if (!found)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option dim: the model has no dimension named '%.*s'",
-                              bytes, fix.key);
+                              (int)fix.key_bytes, fix.key);
     }
-    return INLAY_OK;
+    for (uint32_t k = 1; options_pair(options, OPTION_dim, 0, &fix) && k < count && status == INLAY_OK; k++)
+        status = fix_sum(model, k, options, &(bool){ false }, diag);
+    return status;
 }
 
 /* Option free_shapes: what the main graph declares of shapes is forgotten; each run brings those of its inputs. */
@@ -198,6 +248,7 @@ inlay_status session_optimise(inlay_session *s, const inlay_options *options, in
             passes.offers_integers = program_offers_integers;
         passes.keeps_weights |= program_has_weights(&s->providers[i]);
     }
+    passes.float_activations = options_int(options, OPTION_float_activations) != 0;
     passes.only = list_option(s, options, OPTION_pass, &passes.only_count);
     passes.never = list_option(s, options, OPTION_no_pass, &passes.never_count);
     if (passes.only == NULL || passes.never == NULL)

@@ -300,6 +300,7 @@ static inlay_status compile(inlay_session *s, const inlay_options *options, inla
     uint32_t nodes = session_count_nodes(s->model->main);
     char folder[PATH_MAX];
     uint32_t held = threads_hold(s->env.max_threads);
+    inlay_status status;
 
     (void)hash_constants(s->model->main, config_cache_folder(options, "hashes", folder, sizeof folder) ? folder : NULL,
                          (int64_t)time(NULL));
@@ -314,6 +315,9 @@ static inlay_status compile(inlay_session *s, const inlay_options *options, inla
         if (s->env.packs.dir == NULL)
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
     }
+    status = session_find_states(s, options, diag);
+    if (status != INLAY_OK)
+        return status;
     s->progress_done = 0.4;
     s->progress_step = 0.6 / (nodes > 0 ? nodes : 1);
     s->env.progress = compile_progress;

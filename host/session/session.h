@@ -79,6 +79,8 @@ INLAY_NODISCARD inlay_status session_rules_read(inlay_session *s, const inlay_op
 INLAY_NODISCARD inlay_status session_load_model(inlay_session *s, const session_source *source,
                                                 const inlay_options *options, inlay_diag *diag);
 INLAY_NODISCARD inlay_status session_optimise(inlay_session *s, const inlay_options *options, inlay_diag *diag);
+/* env.states, by the names of inputs and outputs. In states.c. */
+INLAY_NODISCARD inlay_status session_find_states(inlay_session *s, const inlay_options *options, inlay_diag *diag);
 /* Nodes of the graph and all bodies. */
 uint32_t session_count_nodes(const graph *g);
 /* Tells the progress; INLAY_CANCELLED when the caller gave up. */

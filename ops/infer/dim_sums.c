@@ -82,7 +82,7 @@ bool term_divide(const term *a, const term *b, term *out)
 
 /* ------------------------------------------------------------------ writing */
 
-void text_put(text *t, const char *data, size_t bytes)
+void text_put(dim_text *t, const char *data, size_t bytes)
 {
     if (bytes > MAX_TEXT - t->bytes) {
         t->full = true;
@@ -93,12 +93,12 @@ void text_put(text *t, const char *data, size_t bytes)
     t->data[t->bytes] = '\0';
 }
 
-void text_put_string(text *t, const char *data)
+void text_put_string(dim_text *t, const char *data)
 {
     text_put(t, data, strlen(data));
 }
 
-static void text_put_number(text *t, uint64_t value)
+static void text_put_number(dim_text *t, uint64_t value)
 {
     char digits[24];
     int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
@@ -106,7 +106,7 @@ static void text_put_number(text *t, uint64_t value)
     text_put(t, digits, (size_t)n);
 }
 
-static void text_put_term(text *t, const term *product, bool first)
+static void text_put_term(dim_text *t, const term *product, bool first)
 {
     uint64_t size = product->factor < 0 ? 0 - (uint64_t)product->factor : (uint64_t)product->factor;
 
@@ -123,7 +123,7 @@ static void text_put_term(text *t, const term *product, bool first)
     }
 }
 
-void text_put_sum(text *t, const sum *s)
+void text_put_sum(dim_text *t, const sum *s)
 {
     for (uint32_t i = 0; i < s->count; i++)
         text_put_term(t, &s->terms[i], i == 0);
@@ -230,7 +230,39 @@ bool sum_read(const char *at, sum *out)
     }
 }
 
-bool sum_of(const op_infer *infer, inlay_dim d, text *scratch, sum *out)
+bool sum_read_with(const char *text, int64_t (*size)(void *ctx, const char *name, size_t bytes), void *ctx, sum *out)
+{
+    sum read;
+
+    out->count = 0;
+    if (!sum_read(text, &read))
+        return false;
+    for (uint32_t i = 0; i < read.count; i++) {
+        term t = { .factor = read.terms[i].factor };
+
+        for (uint32_t k = 0; k < read.terms[i].count; k++) {
+            const atom *a = &read.terms[i].atoms[k];
+            const int64_t known = size(ctx, a->text, a->bytes);
+
+            if (known < 0)
+                t.atoms[t.count++] = *a;
+            else if (__builtin_mul_overflow(t.factor, known, &t.factor))
+                return false;
+        }
+        if (!sum_add(out, &t))
+            return false;
+    }
+    return true;
+}
+
+int64_t sum_value(const sum *s)
+{
+    if (s->count > 1 || (s->count == 1 && s->terms[0].count > 0))
+        return -1;
+    return s->count == 0 ? 0 : s->terms[0].factor < 0 ? -1 : s->terms[0].factor;
+}
+
+bool sum_of(const op_infer *infer, inlay_dim d, dim_text *scratch, sum *out)
 {
     const char *name;
 
@@ -258,7 +290,7 @@ bool sum_of(const op_infer *infer, inlay_dim d, text *scratch, sum *out)
 
 inlay_dim dim_of(op_infer *infer, const sum *s)
 {
-    text t = { .bytes = 0 };
+    dim_text t = { .bytes = 0 };
     const char *name = t.data;
     uint32_t symbol;
 

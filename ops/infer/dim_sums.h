@@ -24,11 +24,11 @@ typedef struct sum {
 } sum;
 
 /* A text under construction. */
-typedef struct text {
+typedef struct dim_text {
     char data[MAX_TEXT + 1];
     size_t bytes;
     bool full;
-} text;
+} dim_text;
 
 /* Adds a term and keeps the form; false when there is no room or a factor overflows. */
 bool sum_add(sum *s, const term *t);
@@ -37,13 +37,18 @@ bool term_multiply(const term *a, const term *b, term *out);
 /* a / b when it leaves no rest. */
 bool term_divide(const term *a, const term *b, term *out);
 /* Writing: what does not fit makes the text full, and then nothing of it counts. */
-void text_put(text *t, const char *data, size_t bytes);
-void text_put_string(text *t, const char *data);
-void text_put_sum(text *t, const sum *s);
+void text_put(dim_text *t, const char *data, size_t bytes);
+void text_put_string(dim_text *t, const char *data);
+void text_put_sum(dim_text *t, const sum *s);
 /* The sum that a text says; its atoms stay in the text. False: it says none. */
 bool sum_read(const char *at, sum *out);
+/* The sum that a text says, with numbers for the names that size() knows (not below 0). False: it says none, or a
+ * number becomes too large. */
+bool sum_read_with(const char *text, int64_t (*size)(void *ctx, const char *name, size_t bytes), void *ctx, sum *out);
+/* What a sum of numbers comes to; -1: names are left in it, or it is below 0. */
+int64_t sum_value(const sum *s);
 /* The sum that a dim stands for; opaque names are bracketed in scratch. False: not to be expressed. */
-bool sum_of(const op_infer *infer, inlay_dim d, text *scratch, sum *out);
+bool sum_of(const op_infer *infer, inlay_dim d, dim_text *scratch, sum *out);
 /* The dim of a sum; unknown when its text would be too long. */
 inlay_dim dim_of(op_infer *infer, const sum *s);
 #endif

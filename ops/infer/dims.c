@@ -36,7 +36,7 @@ static bool is_fixed(inlay_dim a, int64_t value)
 /* a + factor * b */
 static inlay_dim add_times(op_infer *infer, inlay_dim a, inlay_dim b, int64_t factor)
 {
-    text text_a, text_b;
+    dim_text text_a, text_b;
     sum s, other;
 
     if (!sum_of(infer, a, &text_a, &s) || !sum_of(infer, b, &text_b, &other))
@@ -73,7 +73,7 @@ inlay_dim dim_sub(op_infer *infer, inlay_dim a, inlay_dim b)
 
 inlay_dim dim_mul(op_infer *infer, inlay_dim a, inlay_dim b)
 {
-    text text_a, text_b;
+    dim_text text_a, text_b;
     sum x, y, product = { .count = 0 };
     int64_t value;
 
@@ -107,7 +107,7 @@ static int64_t floor_div(int64_t a, int64_t b)
 }
 
 /* Appends the atom floor(rest/divisor) to quotient. */
-static bool add_floor(sum *quotient, const sum *rest, const sum *divisor, text *t)
+static bool add_floor(sum *quotient, const sum *rest, const sum *divisor, dim_text *t)
 {
     term one = { .factor = 1, .count = 1 };
     bool simple;
@@ -129,7 +129,7 @@ static bool add_floor(sum *quotient, const sum *rest, const sum *divisor, text *
 
 /* floor((floor(X/m) + c)/k) is floor((X + c*m)/(m*k)): a chain of strides stays one division. Rewrites rest and divisor
  * where they have that form; the atoms of the new rest lie in t. */
-static void join_floors(sum *rest, sum *divisor, text *t)
+static void join_floors(sum *rest, sum *divisor, dim_text *t)
 {
     const term *first = &rest->terms[0];
     int64_t c = rest->count == 2 ? rest->terms[1].factor : 0, m = 0, k = divisor->terms[0].factor;
@@ -186,7 +186,7 @@ static bool take_quotient(sum *rest, const sum *divisor, sum *quotient)
 
 inlay_dim dim_div(op_infer *infer, inlay_dim a, inlay_dim b)
 {
-    text text_a, text_b, text_floor, text_join;
+    dim_text text_a, text_b, text_floor, text_join;
     sum rest, divisor, quotient = { .count = 0 };
 
     if (is_fixed(b, 0) || (is_fixed(a, INT64_MIN) && is_fixed(b, -1)))
@@ -236,7 +236,7 @@ static bool is_size_term(const term *t)
 /* Is a - b a sum of sizes, and so not negative? */
 static bool is_at_least(const op_infer *infer, inlay_dim a, inlay_dim b)
 {
-    text text_a, text_b;
+    dim_text text_a, text_b;
     sum s, other;
 
     if (!sum_of(infer, a, &text_a, &s) || !sum_of(infer, b, &text_b, &other))
@@ -255,9 +255,9 @@ bool dim_is_size(const op_infer *infer, inlay_dim a)
     return is_at_least(infer, a, dim_fixed(0));
 }
 
-static bool write_dim(const op_infer *infer, inlay_dim a, text *t)
+static bool write_dim(const op_infer *infer, inlay_dim a, dim_text *t)
 {
-    text brackets;
+    dim_text brackets;
     sum s;
 
     t->bytes = 0;
@@ -271,7 +271,7 @@ static bool write_dim(const op_infer *infer, inlay_dim a, text *t)
 /* The atom call(a, b); where they may change places, a number first, otherwise the texts sorted. */
 static inlay_dim pair(op_infer *infer, const char *call, bool sorted, inlay_dim a, inlay_dim b)
 {
-    text text_a, text_b, t = { .bytes = 0 };
+    dim_text text_a, text_b, t = { .bytes = 0 };
     sum s = { .count = 0 };
     term one = { .factor = 1, .count = 1 };
     bool turned;
@@ -310,7 +310,7 @@ inlay_dim dim_last(op_infer *infer, inlay_dim a, inlay_dim b)
 static bool absorbs(const op_infer *infer, inlay_dim a, inlay_dim b)
 {
     const char *name = b.kind == INLAY_DIM_SYMBOLIC ? infer->symbol_name(infer->ctx, b.symbol) : NULL;
-    text own;
+    dim_text own;
 
     if (a.kind != INLAY_DIM_SYMBOLIC || name == NULL)
         return false;

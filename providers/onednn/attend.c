@@ -191,6 +191,20 @@ static void mask_strides(const rg_build *b, uint32_t mask, strides *out)
     }
 }
 
+/* One query of each head, several heads to one of keys and values: these are queries of that head, which is then read
+ * once for all of them. */
+static bool shares_keys(const rg_build *b, const attend *a)
+{
+    return a->queries == 1 && a->shared > 1 && !a->causal && !b->state->reproducible &&
+           a->batch * a->heads >= a->shared * (int64_t)b->instance->threads;
+}
+
+static void by_keys(strides *s, int64_t shared)
+{
+    s->row = s->head;
+    s->head *= shared;
+}
+
 inlay_status rg_lower_attend(rg_build *b, const rg_group *group, const sg_kernel *kernel)
 {
     const rg_op *op = b->op;
@@ -204,7 +218,7 @@ inlay_status rg_lower_attend(rg_build *b, const rg_group *group, const sg_kernel
     rg_place queries, keys, values, mask, scratch, y;
     const rg_place *places[] = { &queries, &keys, &values, &scratch, &y, &mask };
     inlay_status status;
-    int64_t floats;
+    int64_t floats, shared;
     rg_md md;
 
     INLAY_TRY(read_rows(b, op->in[0], &queries, &a.q));
@@ -213,6 +227,14 @@ inlay_status rg_lower_attend(rg_build *b, const rg_group *group, const sg_kernel
     if (masked) {
         INLAY_TRY(rg_read_plain(b, op->in[3], &mask));
         mask_strides(b, op->in[3], &a.mask);
+    }
+    shared = shares_keys(b, &a) ? a.shared : 1;
+    if (shared > 1) {
+        by_keys(&a.q, shared);
+        by_keys(&a.mask, shared);
+        a.heads /= shared;
+        a.queries = shared;
+        a.shared = 1;
     }
     plan(b, &a);
     floats = a.worker_floats * a.workers;
@@ -226,6 +248,8 @@ inlay_status rg_lower_attend(rg_build *b, const rg_group *group, const sg_kernel
         INLAY_TRY(rg_result_place(b, group->out, &md, &y));
     }
     a.y = (strides){ md.strides[0], md.strides[1], md.strides[2] };
+    if (shared > 1)
+        by_keys(&a.y, shared);
     INLAY_TRY(rg_emit_step(b, &a.native, sizeof a, places, masked ? 6 : 5));
     status = rg_set_place(b, group->out, &y);
 done:

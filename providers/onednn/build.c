@@ -66,6 +66,12 @@ static inlay_status read_raw(rg_build *b, uint32_t value, rg_place *out)
         } else if (v->input != INLAY_NONE) {
             rg_md_plain(&at->md, b->ranks[value], b->dims[value]);
             at->md.data_type = rg_type(b, value);
+            if (b->rooms[value] != 0 && b->ranks[value] == 4) {
+                int64_t strides[RG_MAX_RANK];
+
+                rg_state_strides(b, value, strides);
+                rg_md_strides(&at->md, 4, b->dims[value], strides);
+            }
             at->offset = 0;
             status = add_buffer(b, (rg_buffer){ .kind = RG_INPUT, .index = v->input, .bytes = rg_md_bytes(&at->md) },
                                 &at->buffer);
@@ -192,14 +198,21 @@ inlay_status rg_read_constant(rg_build *b, uint32_t value, const rg_md *plain, c
     return add_buffer(b, (rg_buffer){ .kind = RG_CONST, .data = pack->data, .bytes = rg_md_bytes(md) }, &out->buffer);
 }
 
+inlay_status rg_output_place(rg_build *b, uint32_t value, const rg_md *md, rg_place *out)
+{
+    *out = (rg_place){ .md = *md };
+    return add_buffer(b,
+                      (rg_buffer){ .kind = RG_OUTPUT, .index = b->c->values[value].output, .bytes = rg_md_bytes(md) },
+                      &out->buffer);
+}
+
 inlay_status rg_result_place(rg_build *b, uint32_t value, const rg_md *md, rg_place *out)
 {
     const rg_value *v = &b->c->values[value];
 
     if (v->output == INLAY_NONE || !rg_md_is_plain(md))
         return rg_new_place(b, md, out);
-    *out = (rg_place){ .md = *md };
-    return add_buffer(b, (rg_buffer){ .kind = RG_OUTPUT, .index = v->output, .bytes = rg_md_bytes(md) }, &out->buffer);
+    return rg_output_place(b, value, md, out);
 }
 
 inlay_status rg_set_place(rg_build *b, uint32_t value, const rg_place *place)

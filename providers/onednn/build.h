@@ -136,6 +136,8 @@ struct rg_build {
     uint32_t *uses;               /* [value_count] reads yet to be lowered */
     rg_place *homes;              /* [value_count] of concatenations: the image whose parts are made in place
                                      (RG_HAS_HOME) */
+    uint64_t *rooms; /* [value_count] rows that there is room for along the axis of a state that is in place
+                        (append.c); 0: it is none */
     uint32_t *scales;             /* [value_count] a factor for each channel that its only reader multiplies weights
                                      by, INLAY_NONE: the value is whole */
     struct kn_ahead **ahead;      /* [value_count] the convolution that makes it while its only reader runs (kernels.h);
@@ -148,6 +150,12 @@ struct rg_build {
     const struct kn_attempt *attempt; /* kernels to try (kernels.h); NULL: the best */
     bool spares_library; /* convolutions of our own, where there are such (kn_spares_library) */
 };
+
+/* What an instance's key has of a value before its dims. */
+static inline int64_t rg_key_word(uint32_t rank, uint64_t room)
+{
+    return (int64_t)(room << 8 | rank);
+}
 
 /* ------------------------------------------------------------------ layouts (layout.c) */
 
@@ -238,6 +246,8 @@ inlay_status rg_emit_border(rg_build *b, const rg_place *x, const int64_t *befor
 inlay_status rg_new_place(rg_build *b, const rg_md *md, rg_place *out);
 /* Where to make a value: the region's output if the layout allows, otherwise a buffer of its own. */
 inlay_status rg_result_place(rg_build *b, uint32_t value, const rg_md *md, rg_place *out);
+/* The region's output, in whatever layout the host expects there. */
+inlay_status rg_output_place(rg_build *b, uint32_t value, const rg_md *md, rg_place *out);
 /* The value lies there from now on; copies it out if it leaves the region. */
 inlay_status rg_set_place(rg_build *b, uint32_t value, const rg_place *place);
 /* May the bytes at this place, read for the last time now by `value`'s reader, be written over? */
@@ -362,6 +372,11 @@ inlay_status rg_lower_whole(rg_build *b, const rg_group *group, const rg_place *
 /* Concatenates what lies row-major along the axis of the op, into the group's output. */
 inlay_status rg_concat_rows(rg_build *b, const rg_group *group, const rg_place *places, uint32_t count);
 
+/* The same where the result is a state in place: rooms of the region's inputs, and the concatenation (append.c). */
+void rg_read_rooms(rg_build *b, const uint64_t *rooms);
+inlay_status rg_lower_append(rg_build *b, const rg_group *group);
+void rg_state_strides(const rg_build *b, uint32_t value, int64_t *strides);
+
 /* How many keys, from the first, the mask of the Attention being lowered has columns for; all when there is none. */
 int64_t rg_mask_reach(const rg_build *b);
 /* Attention with loops of our own (attend.c). */
@@ -401,8 +416,8 @@ void rg_constant_deinit(rg_constant *k);
 void rg_constant_drop_trials(rg_constant *k);
 
 inlay_status rg_instance_build(inlay_compiled *c, const inlay_value_state *values, uint32_t stride,
-                               uint32_t value_count, uint32_t threads, const struct kn_attempt *attempt,
-                               inlay_instance **out_instance, inlay_diag *diag);
+                               uint32_t value_count, const uint64_t *rooms, uint32_t threads,
+                               const struct kn_attempt *attempt, inlay_instance **out_instance, inlay_diag *diag);
 void rg_instance_destroy(inlay_instance *instance);
 /* rg_execute, and what each step took: [step_count]. */
 inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_instance *i, const inlay_exec_args *args,

@@ -247,7 +247,7 @@ inlay_status rg_compile(void *state, const inlay_compile_request *r, inlay_compi
          * the run's that count. */
         inlay_diag quiet = INLAY_DIAG_INIT;
 
-        status = rg_instance_build(c, r->profile, r->profile_stride, r->graph->value_count,
+        status = rg_instance_build(c, r->profile, r->profile_stride, r->graph->value_count, NULL,
                                    r->max_threads > 0 ? r->max_threads : 1, NULL, &c->ready, &quiet);
         if (status == INLAY_OUT_OF_MEMORY) {
             if (diag != NULL)
@@ -289,15 +289,18 @@ void rg_release_compiled(void *state, inlay_compiled *c)
 /* Is the instance for these shapes? Its key lists the dims of all values. */
 static bool key_fits(const inlay_compiled *c, const inlay_instance *i, const inlay_specialize_request *r)
 {
+    const uint64_t *rooms = INLAY_HAS(r, rooms) ? r->rooms : NULL;
     uint32_t k = 0;
 
     for (uint32_t v = 0; v < c->value_count; v++) {
         const inlay_value_state *s;
+        uint64_t room;
 
         if (c->values[v].constant != INLAY_NONE)
             continue;
         s = INLAY_AT(inlay_value_state, r->values, r->value_stride, c->values[v].snapshot);
-        if (k >= i->key_count || i->key[k++] != (int64_t)s->rank)
+        room = rooms != NULL && c->values[v].input != INLAY_NONE ? rooms[c->values[v].input] : 0;
+        if (k >= i->key_count || i->key[k++] != rg_key_word(s->rank, room))
             return false;
         for (uint32_t d = 0; d < s->rank; d++)
             if (k >= i->key_count || i->key[k++] != s->dims[d])
@@ -323,8 +326,8 @@ inlay_status rg_specialize(void *state, inlay_compiled *c, inlay_specialize_requ
         instance = c->last;
         instance->references++;
     } else {
-        status = rg_instance_build(c, r->values, r->value_stride, r->value_count, threads, NULL, &instance,
-                                   diag);
+        status = rg_instance_build(c, r->values, r->value_stride, r->value_count, INLAY_HAS(r, rooms) ? r->rooms : NULL,
+                                   threads, NULL, &instance, diag);
     }
     if (status == INLAY_OK && instance != c->ready && instance != c->last) {
         old = c->last;

@@ -30,7 +30,7 @@ static inlay_status read_shapes(rg_build *b, const inlay_value_state *values, ui
             return inlay_fail(b->diag, INLAY_UNSUPPORTED, "a value of a region has no shape, or more than %d axes",
                               RG_MAX_RANK);
         b->ranks[v] = s->rank;
-        b->key[i->key_count++] = s->rank;
+        b->key[i->key_count++] = rg_key_word(s->rank, b->rooms[v]);
         for (uint32_t d = 0; d < s->rank; d++) {
             if (s->dims[d] < 0)
                 return inlay_fail(b->diag, INLAY_UNSUPPORTED, "the shape of a value of a region depends on data");
@@ -114,12 +114,13 @@ static bool take_room(rg_build *b)
     b->has = rg_scratch_take_zeroed(b->scratch, n, sizeof *b->has);
     b->uses = rg_scratch_take(b->scratch, n, sizeof *b->uses);
     b->scales = rg_scratch_take(b->scratch, n, sizeof *b->scales);
+    b->rooms = rg_scratch_take_zeroed(b->scratch, n, sizeof *b->rooms);
     b->ahead = rg_scratch_take_zeroed(b->scratch, n, sizeof *b->ahead);
     b->groups = rg_scratch_take(b->scratch, c->op_count + 1u, sizeof *b->groups);
     b->key = rg_scratch_take(b->scratch, n * (RG_MAX_RANK + 1), sizeof *b->key);
     if (b->dims == NULL || b->ranks == NULL || b->places == NULL || b->plains == NULL || b->copies == NULL ||
         b->homes == NULL || b->has == NULL || b->uses == NULL || b->scales == NULL || b->ahead == NULL ||
-        b->groups == NULL || b->key == NULL)
+        b->rooms == NULL || b->groups == NULL || b->key == NULL)
         return false;
     return rg_reserve(&i->steps, c->step_hint, &b->step_capacity, sizeof *i->steps) &&
            rg_reserve(&i->args, c->arg_hint, &b->arg_capacity, sizeof *i->args) &&
@@ -136,8 +137,8 @@ static void give_room(rg_build *b)
 }
 
 inlay_status rg_instance_build(inlay_compiled *c, const inlay_value_state *values, uint32_t stride,
-                               uint32_t value_count, uint32_t threads, const struct kn_attempt *attempt,
-                               inlay_instance **out_instance, inlay_diag *diag)
+                               uint32_t value_count, const uint64_t *rooms, uint32_t threads,
+                               const struct kn_attempt *attempt, inlay_instance **out_instance, inlay_diag *diag)
 {
     rg_build b = { .state = c->state, .c = c, .diag = diag, .attempt = attempt };
     inlay_status status = INLAY_OK;
@@ -153,6 +154,7 @@ inlay_status rg_instance_build(inlay_compiled *c, const inlay_value_state *value
     b.instance->references = 1;
     (void)pthread_mutex_init(&b.instance->lock, NULL);
     b.instance->has_lock = true;
+    rg_read_rooms(&b, rooms);
     INLAY_TRY(read_shapes(&b, values, stride, value_count));
     INLAY_TRY(rg_fuse(&b));
     b.spares_library = true; /* as the question is asked */

@@ -81,7 +81,7 @@ static inlay_status try_begin(trial *t, const kn_attempt *attempt, try *out)
     *out = (try){ 0 };
     (void)pthread_mutex_lock(&t->c->lock);
     t->c->trying = true;
-    status = rg_instance_build(t->c, r->values, r->value_stride, r->value_count,
+    status = rg_instance_build(t->c, r->values, r->value_stride, r->value_count, INLAY_HAS(r, rooms) ? r->rooms : NULL,
                                r->max_threads > 0 ? r->max_threads : 1, attempt, &out->i, t->diag);
     t->c->trying = false;
     (void)pthread_mutex_unlock(&t->c->lock);

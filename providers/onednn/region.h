@@ -168,6 +168,7 @@ struct rg_op {
     uint32_t dropped;
     uint8_t unfolds;     /* RG_YES, RG_NO: what oneDNN's convolution does, once it was asked; under compiled->lock */
     rg_nbits nbits;
+    bool appends;        /* the host may have it append in place (append.c) */
     bool silent;         /* others do what it stands for: nothing is emitted */
     char name[96];       /* of the node, for diagnostics */
 };
@@ -286,6 +287,8 @@ inlay_status rg_specialize(void *state, inlay_compiled *compiled, inlay_speciali
                            inlay_instance **out_instance, inlay_diag *diag);
 void rg_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance);
 inlay_status rg_execute(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args);
+uint32_t rg_appends(void *state, inlay_compiled *compiled, uint32_t input, uint32_t output, uint32_t *out_axis);
+uint32_t rg_reads(void *state, inlay_compiled *compiled, uint32_t input, uint32_t axis);
 inlay_status rg_assess(void *state, const inlay_graph *graph, const uint8_t *candidates, const inlay_assess_sink *sink,
                        inlay_diag *diag);
 inlay_status rg_cost(void *state, const inlay_cost_request *request, inlay_cost *cost);

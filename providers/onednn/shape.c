@@ -110,6 +110,7 @@ static bool parse_concat(const kit_node *node, rg_op *op, kit_refusal *why)
             return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input %u is omitted", i);
     if (!rg_axis(kit_attr_int(node->info, "axis", 1), y->rank, &op->axis))
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the axis is outside the tensor");
+    op->size = y->rank;
     return true;
 }
 
@@ -145,6 +146,10 @@ static inlay_status lower_concat(rg_build *b, const rg_group *group)
     rg_md md;
     inlay_status status = INLAY_OK;
 
+    if (op->appends && b->rooms[group->out] != 0) {
+        status = rg_lower_append(b, group);
+        goto done;
+    }
     if (places == NULL || operands == NULL || mds == NULL) {
         status = inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
         goto done;

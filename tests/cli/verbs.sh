@@ -278,6 +278,8 @@ json 0 '.nodes == 1 and .operators[0].operator == "Add" and .inputs[0].shape == 
 json 0 '.node_list[0].inputs == ["x", "y"]' inspect "$add" --json --nodes
 expect 0 'Add' inspect "$add" --nodes
 expect 0 'If' inspect "$node/test_if/model.onnx"
+expect 0 'nothing that costs digits' inspect "$add" --quantization
+json 0 '.quantization == []' inspect "$add" --json --quantization
 json 0 '.subgraphs == 2' inspect "$node/test_if/model.onnx" --json
 expect 0 'OK: 1 nodes' check "$add"
 json 0 '.ok and .nodes == 1 and .shaped == .values' check "$add" --json

@@ -136,10 +136,50 @@ static void options_that_are_wrong(void **state)
     inlay_options_destroy(o);
 }
 
+/* Option dim: a size that is a sum follows from its parts, as far as they are fixed. */
+static void sums_of_dims(void **state)
+{
+    static const struct {
+        const char *past, *fresh, *name;
+        int64_t size;
+    } rows[] = {
+        { NULL, NULL, "past + new", -1 }, { NULL, "new=1", "past + 1", -1 }, { "past=4", NULL, "new + 4", -1 },
+        { "past=4", "new=1", "", 5 },     { "past=0", "new=0", "", 0 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *options[5] = { NULL };
+        inlay_io_info info = { .struct_size = sizeof info };
+        uint32_t n = 0;
+        wire w = { 0 };
+        wire_mark g = mw_begin(&w, 8, 17);
+        rig r;
+
+        mw_value(&w, MW_INPUT, "p", RIG_FLOAT, "past");
+        mw_value(&w, MW_INPUT, "f", RIG_FLOAT, "new");
+        mw_value(&w, MW_INPUT, "m", RIG_FLOAT, "past + new");
+        rig_node_int(&w, "Concat", "p,f", "c", "axis", 0);
+        mw_node(&w, "Add", "c,m", "y");
+        mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+        wire_end(&w, g);
+        for (int k = 0; k < 2; k++)
+            if ((k == 0 ? rows[i].past : rows[i].fresh) != NULL) {
+                options[n++] = "dim";
+                options[n++] = k == 0 ? rows[i].past : rows[i].fresh;
+            }
+        r = rig_open(&w, options);
+        assert_int_equal(inlay_session_input(r.session, 2, &info), INLAY_OK);
+        assert_int_equal(info.dims[0], rows[i].size);
+        assert_string_equal(info.dim_names[0], rows[i].name);
+        rig_close(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(sessions_in_threads), cmocka_unit_test(lists_of_the_callers),
-                                        cmocka_unit_test(options_that_are_wrong) };
+                                        cmocka_unit_test(options_that_are_wrong), cmocka_unit_test(sums_of_dims) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -200,6 +200,13 @@ static void attention(void **state)
                              "t = Transpose(kr) perm=0,1,3,2\ns = MatMul(q, t)\np = Softmax(s) axis=-1\n"
                              "y = MatMul(p, vr)\n-> y",
           "Unsqueeze Unsqueeze Expand Expand Reshape Reshape Attention", 0 },
+        { "heads of a cache, repeated as exporters do it",
+          "q : B,4,S,8\nn : B,2,S,8\np : B,2,P,8\nk = Concat(p, n) axis=2\nax = i[1] 2\nku = Unsqueeze(k, ax)\n"
+          "s = Shape(k)\ni0 = i[] 0\ni2 = i[] 2\nb = Gather(s, i0)\nt = Gather(s, i2)\nz = i[1] 0\n"
+          "bu = Unsqueeze(b, z)\ntu = Unsqueeze(t, z)\nh = i[2] 2,2\nd = i[1] 8\nes = Concat(bu, h, tu, d) axis=0\n"
+          "m = i[5] -1,-1,-1,-1,-1\no = i[5] 1,1,1,1,1\ne = Equal(es, m)\nw = Where(e, o, es)\nke = Expand(ku, w)\n"
+          "h4 = i[1] 4\nrs = Concat(bu, h4, tu, d) axis=0\nkr = Reshape(ke, rs)\ntr = Transpose(kr) perm=0,1,3,2\n"
+          "sc = MatMul(q, tr)\npr = Softmax(sc) axis=-1\ny = MatMul(pr, kr)\n-> y", "Concat Attention", 0 },
         { "softmax made safe", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nz = [] 0\nt = Transpose(k) perm=0,1,3,2\n"
                                "s = MatMul(q, t)\np = Softmax(s) axis=-1\nn = IsNaN(p)\nw = Where(n, z, p)\n"
                                "y = MatMul(w, v)\n-> y", "Attention", 0 },

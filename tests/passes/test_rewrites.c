@@ -524,7 +524,10 @@ static void asked_for(void **state)
 static void every_pass_has_rows(void **state)
 {
     (void)state;
-    rows_expect_passes(0, 1, " constant_nodes capture_constants unroll quantized_ops quantized_functions contributed fold_weights ");
+    rows_expect_passes(
+        0, 1,
+        " constant_nodes capture_constants unroll quantized_ops quantized_functions contributed fold_weights "
+        "float_activations gather_weights ");
 }
 
 /* Constants that are cut out of others, or change their shape, lie where those do. */
@@ -577,15 +580,133 @@ static void pieces_of_constants(void **state)
         check_row(&rows[i]);
 }
 
+/* Option float_activations: one row of large numbers does not spoil the others. */
+static void float_activations(void **state)
+{
+    static const row with = { "dynamic",
+                              "x : 3,2\nw = [2,3] 5,-3,7,1,0,-2\nv = Cast(w) to=3\nws = [] 0.25\n"
+                              "q, s, z = DynamicQuantizeLinear(x)\ni = MatMulInteger(q, v, z)\nf = Cast(i) to=1\n"
+                              "u = Mul(s, ws)\ny = Mul(f, u)\n-> y",
+                              "", 0 };
+    static const char *const on[] = { "float_activations", "1", NULL };
+    static const float x[] = { 0.1f, 0.2f, 1000, 2000, -0.3f, 0.4f }, w[] = { 5, -3, 7, 1, 0, -2 };
+
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        rig r = open_row(&with, round == 0 ? NULL : on);
+        float worst = 0;
+
+        rig_floats(&r, 0, "3,2", x);
+        rig_run(&r);
+        for (int i = 0; i < 9; i++) {
+            const float want = 0.25f * (x[i / 3 * 2] * w[i % 3] + x[i / 3 * 2 + 1] * w[3 + i % 3]);
+            const float got = ((const float *)inlay_value_data(inlay_context_output(r.context, 0)))[i];
+
+            if (i / 3 != 1 && fabsf(got - want) > worst)
+                worst = fabsf(got - want);
+        }
+        assert_true(round == 0 ? worst > 0.1f : worst < 1e-5f);
+        rig_close(&r);
+    }
+}
+
+/* A table of narrow weights [64, 80] whose rows are looked up: Gather comes before what makes floats of them, and every
+ * bit is as it was. scales: how many, along axis. */
+static void check_table(const char *name, int dtype, int64_t scales, int64_t axis, bool zeros, const char *ops)
+{
+    enum { ROWS = 64, COLUMNS = 80 };
+    static const char *const off[] = { "level", "0", NULL };
+    static const int64_t dims[] = { ROWS, COLUMNS }, picked[] = { 3, 63, 0, -1, 17, 3 };
+    uint16_t table[ROWS * COLUMNS];
+    uint8_t zero[COLUMNS];
+    float *want = NULL;
+    char left[200];
+
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        table[i] = dtype == INLAY_FLOAT16 ? (uint16_t)(0x3000 + i) : (uint16_t)(i * 2654435761u >> 13);
+    for (int i = 0; i < COLUMNS; i++)
+        zero[i] = (uint8_t)(100 + i);
+    for (int round = 0; round < 2; round++) {
+        wire w = { 0 };
+        wire_mark g = mw_begin(&w, 8, 17), t = wire_begin(&w, MW_INITIALIZER), n;
+        inlay_value *v = NULL;
+        rig r;
+
+        mw_tensor_head(&w, "w", dtype, 2, dims);
+        wire_bytes(&w, 9, table, dtype == INLAY_FLOAT16 ? sizeof table : sizeof table / 2);
+        wire_end(&w, t);
+        t = wire_begin(&w, MW_INITIALIZER);
+        mw_tensor_head(&w, "s", INLAY_FLOAT, scales > 1, &scales);
+        for (int64_t i = 0; i < scales; i++)
+            wire_float(&w, 4, 0.01f * (float)(i + 1));
+        wire_end(&w, t);
+        t = wire_begin(&w, MW_INITIALIZER);
+        mw_tensor_head(&w, "z", INLAY_UINT8, scales > 1, &scales);
+        wire_bytes(&w, 9, zero, (size_t)scales);
+        wire_end(&w, t);
+        mw_value(&w, MW_INPUT, "i", INLAY_INT64, "A,B");
+        n = mw_node_begin(&w, dtype == INLAY_FLOAT16 ? "Cast" : "DequantizeLinear",
+                          dtype == INLAY_FLOAT16 ? "w"
+                          : zeros                ? "w,s,z"
+                                                 : "w,s",
+                          "f");
+        rig_attr_int(&w, dtype == INLAY_FLOAT16 ? "to" : "axis", dtype == INLAY_FLOAT16 ? INLAY_FLOAT : axis);
+        wire_end(&w, n);
+        mw_node(&w, "Gather", "f,i", "y");
+        mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+        wire_end(&w, g);
+        r = rig_open(&w, round == 0 ? off : NULL);
+        assert_int_equal(inlay_value_create(INLAY_INT64, 2, (const int64_t[]){ 2, 3 }, &v, NULL), INLAY_OK);
+        memcpy(inlay_value_data(v), picked, sizeof picked);
+        rig_bind(&r, 0, v);
+        rig_run(&r);
+        v = inlay_context_output(r.context, 0);
+        assert_int_equal(inlay_value_bytes(v), sizeof picked / sizeof picked[0] * COLUMNS * sizeof(float));
+        if (round == 0) {
+            want = malloc((size_t)inlay_value_bytes(v));
+            assert_non_null(want);
+            memcpy(want, inlay_value_data(v), (size_t)inlay_value_bytes(v));
+        } else {
+            list_ops(r.session->model->main, left, sizeof left);
+            if (strcmp(left, ops) != 0)
+                fail_msg("%s: '%s' is left", name, left);
+            assert_memory_equal(inlay_value_data(v), want, (size_t)inlay_value_bytes(v));
+        }
+        rig_close(&r);
+    }
+    free(want);
+}
+
+static void tables(void **state)
+{
+    (void)state;
+    check_table("one scale", INLAY_UINT8, 1, 1, true, "Gather DequantizeLinear");
+    check_table("one scale without a zero point", INLAY_INT8, 1, 1, false, "Gather DequantizeLinear");
+    check_table("columns", INLAY_UINT8, 80, -1, true, "Gather DequantizeLinear");
+    check_table("rows", INLAY_UINT8, 64, 0, true, "Gather Gather Gather DequantizeLinear");
+    check_table("rows without zero points", INLAY_INT8, 64, 0, false, "Gather Gather DequantizeLinear");
+    check_table("float16", INLAY_FLOAT16, 1, 1, false, "Gather Cast");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_of_constants),
-        cmocka_unit_test(no_ops),      cmocka_unit_test(algebra),  cmocka_unit_test(repeated_work),
-        cmocka_unit_test(sequences),   cmocka_unit_test(einsums),
+        cmocka_unit_test(no_ops),
+        cmocka_unit_test(algebra),
+        cmocka_unit_test(repeated_work),
+        cmocka_unit_test(sequences),
+        cmocka_unit_test(einsums),
         cmocka_unit_test(repeated_bodies),
-        cmocka_unit_test(merged),      cmocka_unit_test(convolutions), cmocka_unit_test(products),
-        cmocka_unit_test(slices),      cmocka_unit_test(many),        cmocka_unit_test(asked_for),   cmocka_unit_test(quantized),
+        cmocka_unit_test(merged),
+        cmocka_unit_test(convolutions),
+        cmocka_unit_test(products),
+        cmocka_unit_test(slices),
+        cmocka_unit_test(many),
+        cmocka_unit_test(asked_for),
+        cmocka_unit_test(quantized),
+        cmocka_unit_test(float_activations),
+        cmocka_unit_test(tables),
         cmocka_unit_test(every_pass_has_rows),
     };
 

@@ -461,6 +461,49 @@ typedef struct inlay_plan_info {
 } inlay_plan_info;
 INLAY_API inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *out_info);
 
+/* ------------------------------------------------------------------ states
+ *
+ * Some models have inputs that are outputs of the run before: the keys and values that a language model has attended
+ * to, the state of a recurrent layer. A context can keep them:
+ *
+ *     inlay_context_keep_states(context, 2048, &diag);      // room for 2048 tokens, for a start
+ *     ...bind tokens, mask and positions; run; choose the next token; and again...
+ *     inlay_context_state_rewind(context, length, &diag);   // the last tokens never were
+ *
+ * Inputs that are states are then left unbound. A state that a provider appends to in place lies in memory with room
+ * for more rows: a run adds its own and copies nothing, and inlay_context_output() has no such output. What runs
+ * compute is the same, bit for bit, as when the caller hands outputs on. Which inputs are states: option `state`, and
+ * the names that exporters use. */
+
+typedef struct inlay_state_info {
+    uint64_t struct_size;
+    uint32_t input, output; /* numbers of both */
+    uint32_t axis;          /* along which the output is longer than the input; INLAY_NONE: it replaces it */
+    uint32_t in_place;      /* 1: where sizes are known before the run, rows are added in place */
+} inlay_state_info;
+INLAY_API uint32_t inlay_session_state_count(const inlay_session *session);
+/* Fills *out_info (set struct_size); INLAY_NOT_FOUND past the last. */
+INLAY_API inlay_status inlay_session_state(const inlay_session *session, uint32_t index, inlay_state_info *out_info);
+
+/* From now on the context keeps all states, which are empty. rows: the room to make along axes that grow; where more is
+ * needed, it doubles. An input that is bound nonetheless is read instead, and its state stays as it is.
+ * INLAY_NOT_FOUND: the model has no states. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_context_keep_states(inlay_context *context, uint64_t rows,
+                                                                 inlay_diag *diag);
+/* The rows of the states, 0 before the first run. */
+INLAY_API int64_t inlay_context_state_length(const inlay_context *context);
+/* Forgets what came after the first `length` rows; 0: all. States that do not grow can only be rewound to the
+ * beginning, INLAY_UNSUPPORTED. */
+INLAY_API inlay_status inlay_context_state_rewind(inlay_context *context, int64_t length, inlay_diag *diag);
+/* The states become those of another context of the session, which keeps its own. */
+INLAY_API inlay_status inlay_context_state_fork(inlay_context *context, const inlay_context *from, inlay_diag *diag);
+/* A copy of the index-th state, row-major, for the caller to read or save; INLAY_NOT_FOUND: it is empty. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_context_state_get(const inlay_context *context, uint32_t index,
+                                                               inlay_value **out_value, inlay_diag *diag);
+/* The index-th state becomes a copy of the value, which has the type and shape of the input. */
+INLAY_API inlay_status inlay_context_state_set(inlay_context *context, uint32_t index, const inlay_value *value,
+                                               inlay_diag *diag);
+
 /* ------------------------------------------------------------------ costs
  *
  * Who runs what is chosen by cost. Costs start from the providers' own models; a machine profile corrects these, and

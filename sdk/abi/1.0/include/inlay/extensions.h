@@ -143,6 +143,21 @@ typedef struct inlay_ext_weights {
     uint32_t reserved;
 } inlay_ext_weights;
 
+/* Of a provider (inlay_provider.extension): states that it appends to in place. A state is an input of the model that
+ * the next run gets from an output, as the past of an attention: Concat(past, new). Where the host keeps states, both
+ * may be one memory with room for more, row-major as if it were full. */
+#define INLAY_EXT_STATES "inlay.states/1"
+typedef struct inlay_ext_states {
+    uint64_t struct_size;
+    /* 1: the region can leave its output as its input with more behind it along *out_axis, where both begin at one
+     * address: it writes what is new and leaves the rest as it is. input, output: numbers in the compile request. The
+     * host then asks for it, at some shapes, by inlay_specialize_request.rooms. 0: it can't. Any thread. */
+    uint32_t (*appends)(void *state, inlay_compiled *compiled, uint32_t input, uint32_t output, uint32_t *out_axis);
+    /* 1: the region can read its input where another region has appended to it, with room behind its rows along axis.
+     * rooms says at which shapes it has to. May be NULL: none can. */
+    uint32_t (*reads)(void *state, inlay_compiled *compiled, uint32_t input, uint32_t axis);
+} inlay_ext_states;
+
 /* Of a provider (inlay_provider.extension): it runs control flow whole, bodies included, as an NPU does that compiles a
  * loop. Nodes of the operators that it names become its candidates; each is offered alone or with INLAY_OFFER_MERGE,
  * never in a group. Their bodies are in inlay_node_info.bodies, of every snapshot that assess, cost and compile get.

@@ -494,6 +494,9 @@ typedef struct inlay_specialize_request {
     inlay_output_plan *outputs;    /* out: [output_count], pre-set to KNOWN without alias */
     uint32_t output_count;
     uint32_t output_stride; /* bytes from one output plan to the next */
+    /* [input_count of the region], or NULL. Not 0: the input is a state in place (INLAY_EXT_STATES in extensions.h),
+     * whose memory has room for so many along its axis; so has the output that is appended to it. */
+    const uint64_t *rooms;
 } inlay_specialize_request;
 
 /* A tensor of a run. In host memory it starts at a multiple of 64 bytes when the host placed it, and of the element's

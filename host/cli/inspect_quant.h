@@ -1,0 +1,22 @@
+/* cli/inspect_quant.h - `inlay inspect --quantization`: what a file loses by the way it was quantized, and what to do.
+ */
+#ifndef CLI_INSPECT_QUANT_H
+#define CLI_INSPECT_QUANT_H
+#include "model/model.h"
+#include <jansson.h>
+
+enum { QUANT_DYNAMIC, QUANT_HALVES, QUANT_DEAD, QUANT_UNUSED, QUANT_SCALE, QUANT_OVERFLOW, QUANT_KINDS };
+
+/* What was found of each kind. */
+typedef struct quant_report {
+    struct {
+        uint64_t count, bytes;
+        const char *first; /* the model's: the first node or value that has it */
+    } found[QUANT_KINDS];
+} quant_report;
+
+/* Looks at all graphs of a model as it was loaded. false: no memory. */
+INLAY_NODISCARD bool quant_look(const graph_model *m, quant_report *out);
+void quant_print(const quant_report *r);
+json_t *quant_to_json(const quant_report *r);
+#endif

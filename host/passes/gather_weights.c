@@ -1,0 +1,106 @@
+/* Rows of a table of narrow weights become floats when they are looked up, not the whole table:
+ *
+ *     Gather(DequantizeLinear(w, scale, zero), i)    ->  DequantizeLinear(Gather(w, i), ..)
+ *     Gather(Cast(w), i)                             ->  Cast(Gather(w, i))
+ *
+ * for constants w and axis 0. Scales of columns stay as they are; those of rows and of blocks are looked up, too. */
+#include "passes/rewrite.h"
+
+enum { SMALL_BYTES = 4096 }; /* of a table that may as well be floats */
+
+/* A constant [n] as [n, 1]; INLAY_NONE: no memory. */
+static uint32_t as_column(rewrite *w, uint32_t v)
+{
+    const inlay_value_info *info = rw_info(w, v);
+
+    return rw_constant(w, info->dtype, 2, (const int64_t[]){ info->dims[0].value, 1 }, info->data, info->data_bytes);
+}
+
+/* Gather(v, i); INLAY_NONE: no memory. */
+static uint32_t looked_up(rewrite *w, const graph_node *gather, uint32_t v)
+{
+    graph_node *n = rw_make(w, "Gather", gather->opset, NULL, (const uint32_t[]){ v, rw_input(w, gather, 1) }, 2, 1);
+
+    return n == NULL || graph_set_attr_int(w->g, n, "axis", 0) != INLAY_OK ||
+                   rw_insert(w, n, rw_info(w, v)->dtype) != INLAY_OK
+               ? INLAY_NONE
+               : n->info.outputs[0];
+}
+
+/* Can Gather have the type, and are they worth it? */
+static bool is_table(const rewrite *w, uint32_t v)
+{
+    const inlay_value_info *info = rw_info(w, v);
+
+    return v != INLAY_NONE && rw_is_constant(w, v) && info->rank == 2 && info->data_bytes > SMALL_BYTES &&
+           (info->dtype == INLAY_INT8 || info->dtype == INLAY_UINT8 || info->dtype == INLAY_INT16 ||
+            info->dtype == INLAY_UINT16 || info->dtype == INLAY_FLOAT16 || info->dtype == INLAY_BFLOAT16);
+}
+
+static inlay_status match_cast(rewrite *w, graph_node *n, const graph_node *cast)
+{
+    const uint32_t table = rw_input(w, cast, 0);
+    graph_node *fresh;
+    uint32_t rows;
+
+    if (!is_table(w, table) || rw_info(w, rw_input(w, n, 0))->dtype != INLAY_FLOAT)
+        return INLAY_OK;
+    rows = looked_up(w, n, table);
+    fresh = rows == INLAY_NONE ? NULL : rw_make(w, "Cast", cast->opset, n, &rows, 1, 1);
+    return fresh == NULL || graph_set_attr_int(w->g, fresh, "to", INLAY_FLOAT) != INLAY_OK ? rw_no_memory(w)
+                                                                                           : rw_replace(w, n, fresh);
+}
+
+static inlay_status match_dequantize(rewrite *w, graph_node *n, const graph_node *dq)
+{
+    uint32_t inputs[3] = { rw_input(w, dq, 0), rw_input(w, dq, 1), rw_input(w, dq, 2) };
+    const inlay_value_info *scale = rw_info(w, inputs[1]);
+    const uint32_t count = inputs[2] == INLAY_NONE ? 2 : 3, more = rw_info(w, rw_input(w, n, 1))->rank;
+    int64_t axis = rw_attr_int(dq, "axis", 1), block = rw_attr_int(dq, "block_size", 0);
+    const bool one = rw_is_constant(w, inputs[1]) && block == 0 &&
+                     (scale->rank == 0 || (scale->rank == 1 && scale->dims[0].value == 1));
+    bool by_rows;
+    graph_node *fresh;
+
+    if (!is_table(w, inputs[0]) || !rw_is_constant(w, inputs[1]) || (count == 3 && !rw_is_constant(w, inputs[2])) ||
+        more == INLAY_RANK_UNKNOWN || scale->rank > 2)
+        return INLAY_OK;
+    axis += axis < 0 ? 2 : 0;
+    by_rows = !one && (block > 0 || axis == 0);
+    if ((by_rows && !pass_allows(w->ctx, 21)) || (block > 0 && axis == 0) ||
+        (count == 3 && rw_info(w, inputs[2])->rank != scale->rank))
+        return INLAY_OK;
+    for (uint32_t i = 1; by_rows && i < count; i++)
+        if ((block == 0 && (inputs[i] = as_column(w, inputs[i])) == INLAY_NONE) ||
+            (inputs[i] = looked_up(w, n, inputs[i])) == INLAY_NONE)
+            return rw_no_memory(w);
+    if (by_rows && block == 0) {
+        axis = 1;
+        block = rw_dim(rw_info(w, inputs[0]), 1);
+    }
+    inputs[0] = looked_up(w, n, inputs[0]);
+    fresh = inputs[0] == INLAY_NONE
+                ? NULL
+                : rw_make(w, "DequantizeLinear", by_rows && dq->opset < 21 ? 21 : dq->opset, n, inputs, count, 1);
+    if (fresh == NULL || (!one && graph_set_attr_int(w->g, fresh, "axis", axis + more - 1) != INLAY_OK) ||
+        (block > 0 && graph_set_attr_int(w->g, fresh, "block_size", block) != INLAY_OK))
+        return rw_no_memory(w);
+    return rw_replace(w, n, fresh);
+}
+
+static inlay_status match(rewrite *w, graph_node *n)
+{
+    const graph_node *maker =
+        pass_is_op(n, "Gather") && rw_attr_int(n, "axis", 0) == 0 ? rw_maker(w, rw_input(w, n, 0)) : NULL;
+
+    if (maker == NULL)
+        return INLAY_OK;
+    if (pass_is_op(maker, "DequantizeLinear"))
+        return match_dequantize(w, n, maker);
+    return pass_is_op(maker, "Cast") ? match_cast(w, n, maker) : INLAY_OK;
+}
+
+inlay_status pass_gather_weights(pass_ctx *ctx, bool *out_changed)
+{
+    return rewrite_each_graph(ctx, match, out_changed);
+}

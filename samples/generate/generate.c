@@ -1,0 +1,471 @@
+/* generate - a language model on libinlay: a prompt in, text out as it comes.
+ *
+ *     generate MODEL.onnx [OPTION...] PROMPT
+ *
+ * MODEL.onnx is a decoder with past keys and values, as Optimum exports them (input_ids, attention_mask, position_ids,
+ * past_key_values.*), and tokenizer.json is beside it or a folder above. The context keeps the past: each step reads
+ * one token. At the end stderr has the time to the first token and the tokens a second. */
+#include "sampler.h"
+#include "tokenizer.h"
+#include <argp.h>
+#include <errno.h>
+#include <inlay/inlay.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST_STOPS = 16, MOST_ENDS = 8, ROOM = 512 };
+
+typedef struct settings {
+    const char *model, *prompt, *tokenizer, *threads;
+    const char *stops[MOST_STOPS];
+    uint32_t stop_count;
+    bool chat;
+    long tokens;
+    sampler sampler;
+} settings;
+
+/* The model, and which of its inputs and outputs is what; INLAY_NONE: it has no such. */
+typedef struct model {
+    inlay_session *session;
+    inlay_context *context;
+    uint32_t ids, mask, positions, logits;
+    int64_t ends[MOST_ENDS]; /* tokens that end a text */
+    uint32_t end_count;
+} model;
+
+static bool complain(const char *what, const inlay_diag *diag)
+{
+    fprintf(stderr, "generate: %s: %s\n", what, diag->text);
+    return false;
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ------------------------------------------------------------------ files beside the model */
+
+/* The path of `name` in the model's folder or the one above; false: neither has it. */
+static bool find_file(const char *path, const char *name, char out[PATH_MAX])
+{
+    for (int up = 0; up < 2; up++) {
+        const char *slash = strrchr(path, '/');
+        const int folder = slash == NULL ? 0 : (int)(slash - path) + 1;
+        FILE *f;
+
+        (void)snprintf(out, PATH_MAX, "%.*s%s%s", folder, path, up ? "../" : "", name);
+        f = fopen(out, "r");
+        if (f == NULL)
+            continue;
+        (void)fclose(f);
+        return true;
+    }
+    return false;
+}
+
+static void add_end(model *m, const json_t *id)
+{
+    if (json_is_integer(id) && m->end_count < MOST_ENDS)
+        m->ends[m->end_count++] = json_integer_value(id);
+}
+
+/* eos_token_id of generation_config.json or config.json: a number or several. */
+static void find_ends(model *m, const char *path)
+{
+    static const char *const names[] = { "generation_config.json", "config.json" };
+    char file[PATH_MAX];
+
+    for (int i = 0; i < 2 && m->end_count == 0; i++) {
+        json_t *root = find_file(path, names[i], file) ? json_load_file(file, 0, NULL) : NULL;
+        const json_t *ends = json_object_get(root, "eos_token_id");
+
+        add_end(m, ends);
+        for (size_t k = 0; k < json_array_size(ends); k++)
+            add_end(m, json_array_get(ends, k));
+        json_decref(root);
+    }
+}
+
+/* ------------------------------------------------------------------ the model */
+
+static void model_close(model *m)
+{
+    inlay_context_destroy(m->context);
+    inlay_session_destroy(m->session);
+}
+
+static bool is_state(const model *m, uint32_t input)
+{
+    inlay_state_info info = { .struct_size = sizeof info };
+
+    for (uint32_t i = 0; inlay_session_state(m->session, i, &info) == INLAY_OK; i++)
+        if (info.input == input)
+            return true;
+    return false;
+}
+
+/* Are the inputs those that this program can give? */
+static bool check_inputs(model *m)
+{
+    inlay_io_info info = { .struct_size = sizeof info };
+
+    m->ids = inlay_session_find_input(m->session, "input_ids");
+    m->mask = inlay_session_find_input(m->session, "attention_mask");
+    m->positions = inlay_session_find_input(m->session, "position_ids");
+    m->logits = inlay_session_find_output(m->session, "logits");
+    for (uint32_t i = 0; inlay_session_input(m->session, i, &info) == INLAY_OK; i++) {
+        const bool mine = i == m->ids || i == m->mask || i == m->positions;
+
+        if ((mine && info.dtype != INLAY_INT64) || (!mine && !is_state(m, i) && info.optional == 0)) {
+            fprintf(stderr, "generate: input '%s' of %s is not one that this program knows\n", info.name,
+                    inlay_dtype_name(info.dtype));
+            return false;
+        }
+    }
+    if (m->ids != INLAY_NONE && m->logits != INLAY_NONE)
+        return true;
+    fprintf(stderr, "generate: the model has no input 'input_ids', or no output 'logits'\n");
+    return false;
+}
+
+static bool model_open(const settings *s, model *m)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *options = NULL;
+    bool ok = inlay_options_create(&options, &diag) == INLAY_OK &&
+              inlay_options_load(options, NULL, &diag) == INLAY_OK &&
+              inlay_options_load_environment(options, &diag) == INLAY_OK &&
+              /* runs read one token, most of them */
+              inlay_options_set(options, "assume", "sequence_length=1", &diag) == INLAY_OK &&
+              inlay_options_set(options, "assume", "batch_size=1", &diag) == INLAY_OK &&
+              (s->threads == NULL || inlay_options_set(options, "intra_threads", s->threads, &diag) == INLAY_OK) &&
+              inlay_session_create(s->model, options, &m->session, &diag) == INLAY_OK &&
+              inlay_context_create(m->session, &m->context, &diag) == INLAY_OK &&
+              inlay_context_keep_states(m->context, ROOM, &diag) == INLAY_OK;
+
+    inlay_options_destroy(options);
+    if (!ok)
+        return complain(s->model, &diag);
+    find_ends(m, s->model);
+    return check_inputs(m);
+}
+
+/* An input of integers: [1, count]; first, first + step, ... or those given. */
+static bool set_integers(model *m, uint32_t input, const int64_t *given, int64_t first, int64_t step, int64_t count,
+                         inlay_diag *diag)
+{
+    inlay_value *v = NULL;
+    int64_t *to;
+    bool ok;
+
+    if (input == INLAY_NONE)
+        return true;
+    if (inlay_value_create(INLAY_INT64, 2, (const int64_t[]){ 1, count }, &v, diag) != INLAY_OK)
+        return false;
+    to = inlay_value_data(v);
+    for (int64_t i = 0; i < count; i++)
+        to[i] = given != NULL ? given[i] : first + i * step;
+    ok = inlay_context_set_input(m->context, input, v, diag) == INLAY_OK;
+    inlay_value_unref(v);
+    return ok;
+}
+
+/* Reads tokens; *logits are of what comes behind the last, the context's until the next run. */
+static bool model_read(model *m, const int64_t *tokens, int64_t count, float **logits, size_t *vocabulary)
+{
+    const int64_t past = inlay_context_state_length(m->context);
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *y;
+
+    if (!set_integers(m, m->ids, tokens, 0, 0, count, &diag) ||
+        !set_integers(m, m->mask, NULL, 1, 0, past + count, &diag) ||
+        !set_integers(m, m->positions, NULL, past, 1, count, &diag) ||
+        inlay_context_run(m->context, NULL, &diag) != INLAY_OK)
+        return complain("the model did not run", &diag);
+    y = inlay_context_output(m->context, m->logits);
+    if (y == NULL || inlay_value_dtype(y) != INLAY_FLOAT || inlay_value_rank(y) != 3 || inlay_value_count(y) == 0) {
+        fprintf(stderr, "generate: 'logits' is no float tensor [1, tokens, vocabulary]\n");
+        return false;
+    }
+    *vocabulary = (size_t)inlay_value_dims(y)[2];
+    *logits = (float *)inlay_value_data(y) + (inlay_value_dims(y)[1] - 1) * inlay_value_dims(y)[2];
+    return true;
+}
+
+/* ------------------------------------------------------------------ text as it comes */
+
+/* Text that is not printed yet: the beginning of a character or of a stop word. */
+typedef struct stream {
+    const settings *s;
+    char *text;
+    size_t bytes, room;
+} stream;
+
+/* Bytes at the end that may be the beginning of a stop word, or of a character. */
+static size_t held_back(const stream *x)
+{
+    size_t held = 0;
+
+    for (size_t n = 1; n <= 3 && n <= x->bytes; n++) {
+        const unsigned char c = (unsigned char)x->text[x->bytes - n];
+
+        if (c >> 6 == 3 && n < (c >> 5 == 6 ? 2u : c >> 4 == 14 ? 3u : 4u))
+            held = n;
+        if (c >> 6 != 2)
+            break;
+    }
+    for (uint32_t i = 0; i < x->s->stop_count; i++)
+        for (size_t n = strlen(x->s->stops[i]) - 1; n > held; n--)
+            if (n <= x->bytes && memcmp(x->text + x->bytes - n, x->s->stops[i], n) == 0)
+                held = n;
+    return held;
+}
+
+static void flush(stream *x, size_t bytes)
+{
+    (void)fwrite(x->text, 1, bytes, stdout);
+    (void)fflush(stdout);
+    memmove(x->text, x->text + bytes, x->bytes - bytes);
+    x->bytes -= bytes;
+}
+
+/* Prints what is certain. *stopped: a stop word came, and what is before it was printed. */
+static bool stream_put(stream *x, const char *text, size_t bytes, bool *stopped)
+{
+    if (x->bytes + bytes + 1 > x->room) {
+        char *more = realloc(x->text, 2 * (x->bytes + bytes + 1));
+
+        if (more == NULL)
+            return false;
+        x->text = more;
+        x->room = 2 * (x->bytes + bytes + 1);
+    }
+    memcpy(x->text + x->bytes, text, bytes);
+    x->bytes += bytes;
+    *stopped = false;
+    for (uint32_t i = 0; i < x->s->stop_count; i++) {
+        const char *at = memmem(x->text, x->bytes, x->s->stops[i], strlen(x->s->stops[i]));
+
+        if (at != NULL) {
+            x->bytes = (size_t)(at - x->text);
+            *stopped = true;
+        }
+    }
+    flush(x, *stopped ? x->bytes : x->bytes - held_back(x));
+    return true;
+}
+
+/* ------------------------------------------------------------------ the loop */
+
+static bool is_end(const model *m, int64_t token)
+{
+    for (uint32_t i = 0; i < m->end_count; i++)
+        if (m->ends[i] == token)
+            return true;
+    return false;
+}
+
+static char *wrap_chat(const settings *s, const tokenizer *t)
+{
+    static const char form[] = "<|im_start|>user\n%s<|im_end|>\n<|im_start|>assistant\n";
+    char *text = NULL;
+
+    if (!s->chat)
+        return strdup(s->prompt);
+    if (tokenizer_added(t, "<|im_start|>") < 0 || tokenizer_added(t, "<|im_end|>") < 0) {
+        fprintf(stderr, "generate: --chat is for models with <|im_start|> and <|im_end|>; this one has its own form\n");
+        return NULL;
+    }
+    return asprintf(&text, form, s->prompt) < 0 ? NULL : text;
+}
+
+static void report(double begin, double first, double end, size_t prompt, size_t made)
+{
+    fprintf(stderr, "\nprompt %zu tokens, first token after %.1f ms; then %zu tokens", prompt, (first - begin) * 1e3,
+            made > 0 ? made - 1 : 0);
+    if (made > 1)
+        fprintf(stderr, ", %.1f a second (%.2f ms each)", (double)(made - 1) / (end - first),
+                (end - first) * 1e3 / (double)(made - 1));
+    fprintf(stderr, "\n");
+}
+
+static bool generate(settings *s, model *m, const tokenizer *t, int64_t **tokens, size_t *count)
+{
+    stream out = { s, NULL, 0, 0 };
+    const size_t prompt = *count;
+    size_t read = 0, made = 0, vocabulary = 0;
+    double begin = now_s(), first = begin;
+    bool ok = true, stopped = false;
+    float *logits = NULL;
+
+    while (ok && !stopped && made < (size_t)s->tokens) {
+        int64_t next;
+        const char *text;
+        size_t bytes = 0;
+        bool special = false;
+        int64_t *more;
+
+        if (!model_read(m, *tokens + read, (int64_t)(*count - read), &logits, &vocabulary)) {
+            ok = false;
+            break;
+        }
+        read = *count;
+        next = sampler_next(&s->sampler, logits, vocabulary, *tokens, *count);
+        more = realloc(*tokens, (*count + 1) * sizeof *more);
+        if (next < 0 || more == NULL) {
+            fprintf(stderr, "generate: no token could be chosen\n");
+            ok = false;
+            break;
+        }
+        *tokens = more;
+        more[(*count)++] = next;
+        first = made++ == 0 ? now_s() : first;
+        text = tokenizer_bytes(t, next, &bytes, &special);
+        if (is_end(m, next))
+            break;
+        ok = text == NULL || special || stream_put(&out, text, bytes, &stopped);
+    }
+    flush(&out, out.bytes);
+    report(begin, first, now_s(), prompt, made);
+    free(out.text);
+    return ok;
+}
+
+/* ------------------------------------------------------------------ options */
+
+enum {
+    KEY_TEMPERATURE = 256,
+    KEY_TOP_K,
+    KEY_TOP_P,
+    KEY_PENALTY,
+    KEY_SEED,
+    KEY_STOP,
+    KEY_CHAT,
+    KEY_THREADS,
+    KEY_TOKENIZER
+};
+
+static const struct argp_option options[] = {
+    { "tokens", 'n', "N", 0, "Stop after N tokens (default: 256)", 0 },
+    { "temperature", KEY_TEMPERATURE, "T", 0,
+      "Draw tokens, the more evenly the higher T is; 0 = always the likeliest (default)", 0 },
+    { "top-k", KEY_TOP_K, "K", 0, "Draw among the K likeliest tokens; 0 = all (default)", 0 },
+    { "top-p", KEY_TOP_P, "P", 0, "Draw among the likeliest that have this probability together (default: 1)", 0 },
+    { "penalty", KEY_PENALTY, "R", 0, "Make tokens that came before less likely; 1 = do not (default)", 0 },
+    { "seed", KEY_SEED, "N", 0, "Of what is drawn (default: 0)", 0 },
+    { "stop", KEY_STOP, "TEXT", 0, "End before this text; may be repeated", 0 },
+    { "chat", KEY_CHAT, NULL, 0, "Put the prompt as a question to a chat model (ChatML)", 0 },
+    { "threads", KEY_THREADS, "N", 0, "Threads of a run (default: all CPUs)", 0 },
+    { "tokenizer", KEY_TOKENIZER, "FILE", 0, "tokenizer.json (default: beside the model, or a folder above)", 0 },
+    { 0 }
+};
+
+/* A number from least to most, or the end of the program. */
+static double number(const char *arg, double least, double most, const char *name, struct argp_state *state)
+{
+    char *end;
+    double x;
+
+    errno = 0;
+    x = strtod(arg, &end);
+    if (end == arg || *end != '\0' || errno != 0 || !(x >= least && x <= most))
+        argp_error(state, "--%s %s: expected a number from %g to %g", name, arg, least, most);
+    return x;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    settings *s = state->input;
+
+    switch (key) {
+    case 'n':
+        s->tokens = (long)number(arg, 1, 1e6, "tokens", state);
+        break;
+    case KEY_TEMPERATURE:
+        s->sampler.temperature = (float)number(arg, 0, 100, "temperature", state);
+        break;
+    case KEY_TOP_K:
+        s->sampler.top_k = (uint32_t)number(arg, 0, 1e6, "top-k", state);
+        break;
+    case KEY_TOP_P:
+        s->sampler.top_p = (float)number(arg, 0, 1, "top-p", state);
+        break;
+    case KEY_PENALTY:
+        s->sampler.penalty = (float)number(arg, 0.01, 100, "penalty", state);
+        break;
+    case KEY_SEED:
+        s->sampler.state = (uint64_t)number(arg, 0, 9e15, "seed", state);
+        break;
+    case KEY_STOP:
+        if (arg[0] == '\0' || s->stop_count == MOST_STOPS)
+            argp_error(state, "--stop: expected at most %d texts, none of them empty", MOST_STOPS);
+        s->stops[s->stop_count++] = arg;
+        break;
+    case KEY_CHAT:
+        s->chat = true;
+        break;
+    case KEY_THREADS:
+        s->threads = arg;
+        break;
+    case KEY_TOKENIZER:
+        s->tokenizer = arg;
+        break;
+    case ARGP_KEY_ARG:
+        if (state->arg_num > 1)
+            argp_error(state, "'%s' is one argument too many: put the prompt in quotes", arg);
+        *(state->arg_num == 0 ? &s->model : &s->prompt) = arg;
+        break;
+    case ARGP_KEY_END:
+        if (state->arg_num < 2)
+            argp_error(state, "a model and a prompt are needed");
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct argp parser = {
+        options, parse, "MODEL.onnx PROMPT", "Continues PROMPT by a language model.", NULL, NULL, NULL
+    };
+    settings s = { .tokens = 256, .sampler = SAMPLER_INIT };
+    char path[PATH_MAX], error[512], *text = NULL;
+    int64_t *tokens = NULL;
+    tokenizer *t = NULL;
+    size_t count = 0;
+    model m = { 0 };
+    bool ok = false;
+
+    if (argp_parse(&parser, argc, argv, 0, NULL, &s) != 0)
+        return EXIT_FAILURE;
+    if (s.tokenizer == NULL && !find_file(s.model, "tokenizer.json", path)) {
+        fprintf(stderr, "generate: no tokenizer.json beside %s; --tokenizer names one\n", s.model);
+        return EXIT_FAILURE;
+    }
+    t = tokenizer_open(s.tokenizer != NULL ? s.tokenizer : path, error, sizeof error);
+    if (t == NULL) {
+        fprintf(stderr, "generate: %s\n", error);
+        return EXIT_FAILURE;
+    }
+    text = wrap_chat(&s, t);
+    if (text != NULL && (!tokenizer_encode(t, text, &tokens, &count) || count == 0))
+        fprintf(stderr, "generate: the prompt has no tokens\n");
+    else if (text != NULL && model_open(&s, &m))
+        ok = generate(&s, &m, t, &tokens, &count);
+    model_close(&m);
+    tokenizer_close(t);
+    sampler_deinit(&s.sampler);
+    free(tokens);
+    free(text);
+    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+}

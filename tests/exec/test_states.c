@@ -1,0 +1,445 @@
+/* States that a context keeps: the bits are those of a caller who hands outputs on, whatever was rewound, forked, saved
+ * or grown in between; a provider that appends in place copies nothing. */
+#include "../passes/graph_script.h"
+#include "session/session.h"
+
+enum { HEADS = 4, SHARED = 2, SIZE = 16, MOST = 400 };
+
+/* One layer of attention over a past, two heads of queries for one of keys. */
+static const char attention[] =
+    "q : B,4,S,16\nn : B,2,S,16\nu : B,2,S,16\nm : S,T\npast_0 : B,2,P,16\npast_1 : B,2,P,16\n"
+    "present_0 = Concat(past_0, n) axis=2\npresent_1 = Concat(past_1, u) axis=-2\n"
+    "y = Attention(q, present_0, present_1, m)\n-> y, present_0, present_1";
+/* A state that is replaced, with names of its own. */
+static const char layer[] = "x : B,8\nold : B,8\na = Add(x, old)\nnew = Tanh(a)\ny = Mul(new, x)\n-> y, new";
+
+static const char *const providers[] = { "onednn,reference", "reference" };
+enum { PROVIDERS = sizeof providers / sizeof providers[0] };
+
+/* false: the provider is not built. */
+static bool try_open(const char *text, const char *names, const char *state, rig *out)
+{
+    const char *options[] = {
+        "providers", names, "policy", "priority", "intra_threads", "1", state != NULL ? "state" : NULL, state, NULL
+    };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    wire w = { 0 };
+
+    script_model(&w, text, 23);
+    if (rig_try_open(&w, options, out, &diag) == INLAY_OK)
+        return true;
+    if (strstr(diag.text, "no provider 'onednn'") == NULL)
+        fail_msg("%s", diag.text);
+    rig_close(out);
+    return false;
+}
+
+/* Tokens [at, at + rows) of a sequence: what they are depends on their places alone. */
+static void bind_tokens(rig *r, int64_t batch, int64_t at, int64_t rows)
+{
+    const int64_t dims[] = { batch, 0, rows, SIZE };
+    inlay_value *mask = NULL;
+
+    for (uint32_t i = 0; i < 3; i++) {
+        int64_t own[4];
+        inlay_value *v = NULL;
+
+        memcpy(own, dims, sizeof own);
+        own[1] = i == 0 ? HEADS : SHARED;
+        assert_int_equal(inlay_value_create(INLAY_FLOAT, 4, own, &v, NULL), INLAY_OK);
+        for (int64_t b = 0; b < batch * own[1]; b++)
+            for (int64_t t = 0; t < rows; t++) {
+                uint32_t seed = (uint32_t)(((at + t) * 31 + b) * 5 + i) * 2654435761u;
+
+                for (int64_t e = 0; e < SIZE; e++)
+                    ((float *)inlay_value_data(v))[(b * rows + t) * SIZE + e] = 4 * script_random(&seed) - 2;
+            }
+        rig_bind(r, i, v);
+    }
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ rows, at + rows }, &mask, NULL), INLAY_OK);
+    for (int64_t t = 0; t < rows; t++)
+        for (int64_t k = at + t + 1; k < at + rows; k++)
+            ((float *)inlay_value_data(mask))[t * (at + rows) + k] = -1e30f;
+    rig_bind(r, 3, mask);
+}
+
+/* y of one run of the kept states. */
+static inlay_value *step(rig *r, int64_t batch, int64_t at, int64_t rows)
+{
+    bind_tokens(r, batch, at, rows);
+    assert_int_equal(inlay_context_state_length(r->context), at);
+    rig_run(r);
+    assert_int_equal(inlay_context_state_length(r->context), at + rows);
+    return inlay_value_ref(inlay_context_output(r->context, 0));
+}
+
+/* y of the same run with a past that the caller hands on. */
+static inlay_value *handed_on(rig *r, int64_t batch, int64_t at, int64_t rows)
+{
+    bind_tokens(r, batch, at, rows);
+    for (uint32_t i = 0; i < 2; i++) {
+        inlay_value *past = at > 0 ? inlay_value_ref(inlay_context_output(r->context, 1 + i)) : NULL;
+
+        if (at == 0)
+            assert_int_equal(
+                inlay_value_create(INLAY_FLOAT, 4, (const int64_t[]){ batch, SHARED, 0, SIZE }, &past, NULL), INLAY_OK);
+        rig_bind(r, 4 + i, past);
+    }
+    rig_run(r);
+    return inlay_value_ref(inlay_context_output(r->context, 0));
+}
+
+static void same_bits(inlay_value *a, inlay_value *b)
+{
+    assert_int_equal(inlay_value_bytes(a), inlay_value_bytes(b));
+    assert_memory_equal(inlay_value_data(a), inlay_value_data(b), (size_t)inlay_value_bytes(a));
+    inlay_value_unref(a);
+    inlay_value_unref(b);
+}
+
+static void keep(rig *r, uint64_t rows)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (inlay_context_keep_states(r->context, rows, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+}
+
+/* A prompt, single tokens past what there was room for, and a few at once. */
+static void equal_to_handing_on(void **state)
+{
+    static const int64_t rows[] = { 5, 1, 1, 1, 70, 1, 1, 3, 1, 200, 1, 1 };
+
+    (void)state;
+    for (uint32_t p = 0; p < 2 * PROVIDERS; p++) {
+        const int64_t batch = 1 + p / PROVIDERS;
+        int64_t at = 0;
+        rig kept, other;
+
+        if (!try_open(attention, providers[p % PROVIDERS], NULL, &kept) ||
+            !try_open(attention, providers[p % PROVIDERS], NULL, &other))
+            continue;
+        keep(&kept, 0);
+        for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; at += rows[i++]) {
+            inlay_value *a = step(&kept, batch, at, rows[i]), *b = handed_on(&other, batch, at, rows[i]);
+
+            same_bits(a, b);
+            for (uint32_t k = 0; k < 2; k++) {
+                inlay_value *now = NULL;
+
+                assert_int_equal(inlay_context_state_get(kept.context, k, &now, NULL), INLAY_OK);
+                same_bits(now, inlay_value_ref(inlay_context_output(other.context, 1 + k)));
+            }
+        }
+        rig_close(&kept);
+        rig_close(&other);
+    }
+}
+
+/* What appends in place computes what the plain operators do. */
+static void equal_to_the_reference(void **state)
+{
+    static const int64_t rows[] = { 7, 1, 1, 4, 1, 90, 1 };
+    rig fast, plain;
+    int64_t at = 0;
+
+    (void)state;
+    if (!try_open(attention, providers[0], NULL, &fast))
+        return;
+    assert_true(try_open(attention, providers[1], NULL, &plain));
+    keep(&fast, 0);
+    keep(&plain, 0);
+    for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; at += rows[i++]) {
+        inlay_value *a = step(&fast, 2, at, rows[i]), *b = step(&plain, 2, at, rows[i]);
+
+        for (int64_t k = 0; k < inlay_value_count(b); k++)
+            assert_float_equal(((float *)inlay_value_data(a))[k], ((float *)inlay_value_data(b))[k], 1e-5f);
+        inlay_value_unref(a);
+        inlay_value_unref(b);
+    }
+    rig_close(&fast);
+    rig_close(&plain);
+}
+
+/* Does the CPU have the loops of attention that read keys of shared heads where they lie? */
+static bool has_loops(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return false;
+#endif
+}
+
+static void pairs_are_found(void **state)
+{
+    inlay_state_info info = { .struct_size = sizeof info };
+
+    (void)state;
+    for (uint32_t p = 0; p < PROVIDERS; p++) {
+        rig r;
+
+        if (!try_open(attention, providers[p], NULL, &r))
+            continue;
+        assert_int_equal(inlay_session_state_count(r.session), 2);
+        assert_int_equal(inlay_session_state(r.session, 1, &info), INLAY_OK);
+        assert_int_equal(info.input, 5);
+        assert_int_equal(info.output, 2);
+        assert_int_equal(info.axis, 2);
+        assert_true(info.in_place == 0 || p == 0);
+        assert_true(info.in_place == 1 || p != 0 || !has_loops());
+        assert_int_equal(inlay_session_state(r.session, 2, &info), INLAY_NOT_FOUND);
+        keep(&r, 0);
+        inlay_value_unref(step(&r, 1, 0, 3));
+        assert_true((inlay_context_output(r.context, 2) == NULL) == (info.in_place == 1));
+        rig_close(&r);
+    }
+}
+
+static void rewound_and_forked(void **state)
+{
+    (void)state;
+    for (uint32_t p = 0; p < PROVIDERS; p++) {
+        inlay_value *first[MOST] = { NULL };
+        inlay_context *branch = NULL, *main_context;
+        rig r;
+
+        if (!try_open(attention, providers[p], NULL, &r))
+            continue;
+        keep(&r, 0);
+        inlay_value_unref(step(&r, 2, 0, 7));
+        for (int64_t t = 7; t < 80; t++)
+            first[t] = step(&r, 2, t, 1);
+        for (int64_t to = 70; to >= 7; to -= 21) {
+            assert_int_equal(inlay_context_state_rewind(r.context, to, NULL), INLAY_OK);
+            for (int64_t t = to; t < to + 5; t++)
+                same_bits(step(&r, 2, t, 1), inlay_value_ref(first[t]));
+        }
+        assert_int_equal(inlay_context_create(r.session, &branch, NULL), INLAY_OK);
+        assert_int_equal(inlay_context_state_fork(branch, r.context, NULL), INLAY_INVALID_ARGUMENT);
+        main_context = r.context;
+        r.context = branch;
+        keep(&r, 0);
+        assert_int_equal(inlay_context_state_fork(branch, main_context, NULL), INLAY_OK);
+        same_bits(step(&r, 2, 12, 1), inlay_value_ref(first[12]));
+        r.context = main_context; /* which knows nothing of the branch */
+        same_bits(step(&r, 2, 12, 1), inlay_value_ref(first[12]));
+        same_bits(step(&r, 2, 13, 1), inlay_value_ref(first[13]));
+        assert_int_equal(inlay_context_state_rewind(r.context, 0, NULL), INLAY_OK);
+        inlay_value_unref(step(&r, 1, 0, 4)); /* another sequence, of another batch */
+        assert_int_equal(inlay_context_state_rewind(r.context, 5, NULL), INLAY_INVALID_ARGUMENT);
+        inlay_context_destroy(branch);
+        for (uint32_t t = 0; t < MOST; t++)
+            inlay_value_unref(first[t]);
+        rig_close(&r);
+    }
+}
+
+static void saved_and_restored(void **state)
+{
+    (void)state;
+    for (uint32_t p = 0; p < PROVIDERS; p++) {
+        inlay_value *saved[2] = { NULL }, *wrong = NULL;
+        rig r, other;
+
+        if (!try_open(attention, providers[p], NULL, &r) || !try_open(attention, providers[p], NULL, &other))
+            continue;
+        keep(&r, 256);
+        keep(&other, 16);
+        assert_int_equal(inlay_context_state_get(r.context, 0, &saved[0], NULL), INLAY_NOT_FOUND);
+        inlay_value_unref(step(&r, 1, 0, 9));
+        for (uint32_t k = 0; k < 2; k++) {
+            assert_int_equal(inlay_context_state_get(r.context, k, &saved[k], NULL), INLAY_OK);
+            assert_int_equal(inlay_value_dims(saved[k])[2], 9);
+            assert_int_equal(inlay_context_state_set(other.context, k, saved[k], NULL), INLAY_OK);
+            inlay_value_unref(saved[k]);
+        }
+        same_bits(step(&r, 1, 9, 2), step(&other, 1, 9, 2));
+        assert_int_equal(inlay_value_create(INLAY_FLOAT, 4, (const int64_t[]){ 1, 3, 9, SIZE }, &wrong, NULL),
+                         INLAY_OK);
+        assert_int_equal(inlay_context_state_set(other.context, 0, wrong, NULL), INLAY_SHAPE_MISMATCH);
+        assert_int_equal(inlay_context_state_set(other.context, 2, wrong, NULL), INLAY_INVALID_ARGUMENT);
+        inlay_value_unref(wrong);
+        rig_close(&r);
+        rig_close(&other);
+    }
+}
+
+/* One run of a GroupQueryAttention over tokens [at, at + rows), the past kept or handed on. */
+static inlay_value *query_groups(rig *r, bool kept, int64_t at, int64_t rows)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        const int64_t wide = (i == 0 ? HEADS : SHARED) * SIZE;
+        inlay_value *v = NULL;
+
+        assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, (const int64_t[]){ 1, rows, wide }, &v, NULL), INLAY_OK);
+        for (int64_t t = 0; t < rows; t++) {
+            uint32_t seed = (uint32_t)((at + t) * 3 + i) * 2654435761u;
+
+            for (int64_t e = 0; e < wide; e++)
+                ((float *)inlay_value_data(v))[t * wide + e] = 4 * script_random(&seed) - 2;
+        }
+        rig_bind(r, i, v);
+    }
+    for (uint32_t i = 0; !kept && i < 2; i++) {
+        inlay_value *past = at > 0 ? inlay_value_ref(inlay_context_output(r->context, 1 + i)) : NULL;
+
+        if (at == 0)
+            assert_int_equal(inlay_value_create(INLAY_FLOAT, 4, (const int64_t[]){ 1, SHARED, 0, SIZE }, &past, NULL),
+                             INLAY_OK);
+        rig_bind(r, 3 + i, past);
+    }
+    rig_floats(r, 5, "1", (const float[]){ (float)(at + rows - 1) });
+    rig_floats(r, 6, "1", (const float[]){ (float)(at + rows) });
+    rig_run(r);
+    return inlay_value_ref(inlay_context_output(r->context, 0));
+}
+
+/* Its present is written by an operator that may find the past longer than it counts: not in place, but the same. */
+static void group_query_attention(void **state)
+{
+    static const char text[] =
+        "q : 1,S,64\nk : 1,S,32\nv : 1,S,32\npast_0 : 1,2,P,16\npast_1 : 1,2,P,16\nsl : 1\ntl : 1\na = Cast(sl) to=6\n"
+        "b = Cast(tl) to=6\ny, present_0, present_1 = ms.GroupQueryAttention(q, k, v, past_0, past_1, a, b) "
+        "num_heads=4 "
+        "kv_num_heads=2\n-> y, present_0, present_1";
+
+    (void)state;
+    for (uint32_t p = 0; p < PROVIDERS; p++) {
+        inlay_value *middle = NULL;
+        rig kept, other;
+        int64_t at = 0;
+
+        if (!try_open(text, providers[p], NULL, &kept) || !try_open(text, providers[p], NULL, &other))
+            continue;
+        keep(&kept, 0);
+        for (int64_t rows = 6; at < 90; at += rows, rows = 1) {
+            inlay_value *y = query_groups(&kept, true, at, rows);
+
+            middle = at == 40 ? inlay_value_ref(y) : middle;
+            same_bits(y, query_groups(&other, false, at, rows));
+        }
+        assert_int_equal(inlay_context_state_rewind(kept.context, 40, NULL), INLAY_OK);
+        same_bits(query_groups(&kept, true, 40, 1), inlay_value_ref(middle));
+        inlay_value_unref(middle);
+        rig_close(&kept);
+        rig_close(&other);
+    }
+}
+
+/* Once there is room, no run takes memory for its states. */
+static void memory_stays(void **state)
+{
+    inlay_memory_info before = { .struct_size = sizeof before }, after = before;
+    rig r;
+
+    (void)state;
+    if (!try_open(attention, providers[0], NULL, &r))
+        return;
+    keep(&r, MOST);
+    for (int64_t t = 0; t < MOST; t++) {
+        inlay_value_unref(step(&r, 1, t, 1));
+        if (t == 3)
+            (void)inlay_session_memory(r.session, &before);
+    }
+    (void)inlay_session_memory(r.session, &after);
+    assert_true(after.used_bytes < before.used_bytes + (1 << 16));
+    rig_close(&r);
+}
+
+static void replaced_states(void **state)
+{
+    float x[16], want[16] = { 0 };
+    rig r;
+
+    (void)state;
+    assert_true(try_open(layer, "reference", "old=new", &r));
+    keep(&r, 0);
+    for (uint32_t round = 0; round < 2; round++) {
+        memset(want, 0, sizeof want);
+        for (uint32_t t = 0; t < 5; t++) {
+            for (uint32_t i = 0; i < 16; i++) {
+                x[i] = 0.1f * (float)(i + t);
+                want[i] = tanhf(x[i] + want[i]);
+            }
+            rig_floats(&r, 0, "2,8", x);
+            rig_run(&r);
+            for (uint32_t i = 0; i < 16; i++)
+                assert_float_equal(((float *)inlay_value_data(inlay_context_output(r.context, 1)))[i], want[i], 1e-6f);
+        }
+        assert_int_equal(inlay_context_state_length(r.context), 0);
+        assert_int_equal(inlay_context_state_rewind(r.context, 0, NULL), INLAY_OK);
+    }
+    rig_close(&r);
+}
+
+/* What the caller holds of an output stays as it is, though the states move on. */
+static void outputs_that_are_kept(void **state)
+{
+    inlay_value *held;
+    float x[8] = { 1, 2, 3 }, copy[8];
+    rig r;
+
+    (void)state;
+    assert_true(try_open(layer, "reference", "old=new", &r));
+    keep(&r, 0);
+    rig_floats(&r, 0, "1,8", x);
+    rig_run(&r);
+    held = inlay_value_ref(inlay_context_output(r.context, 1));
+    memcpy(copy, inlay_value_data(held), sizeof copy);
+    for (int i = 0; i < 5; i++)
+        rig_run(&r);
+    assert_memory_equal(inlay_value_data(held), copy, sizeof copy);
+    inlay_value_unref(held);
+    rig_close(&r);
+}
+
+static void errors_say_what_is_wrong(void **state)
+{
+    static const struct {
+        const char *option, *part;
+    } wrong[] = { { "old", "not INPUT=OUTPUT" },
+                  { "nobody=new", "names no input" },
+                  { "*=new=y", "not INPUT=OUTPUT" },
+                  { "old=nothing", "names no input" } };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    rig r;
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        const char *options[] = { "state", wrong[i].option, NULL };
+        wire w = { 0 };
+
+        script_model(&w, layer, 17);
+        assert_int_equal(rig_try_open(&w, options, &r, &diag), INLAY_INVALID_ARGUMENT);
+        if (strstr(diag.text, wrong[i].part) == NULL)
+            fail_msg("%s: %s", wrong[i].option, diag.text);
+        rig_close(&r);
+    }
+    assert_true(try_open(layer, "reference", NULL, &r));
+    assert_int_equal(inlay_context_keep_states(r.context, 0, &diag), INLAY_NOT_FOUND);
+    assert_int_equal(inlay_context_state_rewind(r.context, 0, &diag), INLAY_INVALID_ARGUMENT);
+    assert_non_null(strstr(diag.text, "keep_states"));
+    rig_close(&r);
+    assert_true(try_open(layer, "reference", "old=new", &r));
+    rig_floats(&r, 0, "1,8", (float[8]){ 0 });
+    assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_INVALID_ARGUMENT); /* nothing is kept unasked */
+    assert_non_null(strstr(diag.text, "'old' is not bound"));
+    keep(&r, 0);
+    rig_run(&r);
+    assert_int_equal(inlay_context_state_rewind(r.context, 1, &diag), INLAY_INVALID_ARGUMENT);
+    rig_close(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_to_handing_on),   cmocka_unit_test(pairs_are_found),
+        cmocka_unit_test(rewound_and_forked),    cmocka_unit_test(saved_and_restored),
+        cmocka_unit_test(memory_stays),          cmocka_unit_test(replaced_states),
+        cmocka_unit_test(outputs_that_are_kept), cmocka_unit_test(errors_say_what_is_wrong),
+        cmocka_unit_test(group_query_attention), cmocka_unit_test(equal_to_the_reference),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
