@@ -35,7 +35,7 @@ inlay_status same_outputs(const cli_common *common, const char *a, const char *b
 {
     const char *const paths[] = { a, b };
     cli_common quiet = *common; /* what sizes are taken to be was said when the model was run */
-    subject both[2] = { { NULL, NULL }, { NULL, NULL } };
+    subject both[2] = { { .session = NULL }, { .session = NULL } };
     inlay_options *options = NULL;
     inlay_value **values = NULL;
     dataset *set = NULL;
