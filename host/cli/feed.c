@@ -152,7 +152,7 @@ static int64_t named_dim(const cli_common *common, const char *name)
     option_pair dim;
 
     for (uint32_t i = 0; options_pair(common->options, OPTION_dim, i, &dim); i++)
-        if (dim.key_bytes == n && memcmp(dim.key, name, n) == 0)
+        if ((dim.key_bytes == n || (dim.key_bytes == n + 1 && dim.key[n] == '?')) && memcmp(dim.key, name, n) == 0)
             return strtoll(dim.value, NULL, 10);
     return -1;
 }

@@ -64,6 +64,15 @@ static inlay_status fix_dims_of(graph_model *model, const inlay_dim **dims, uint
     return INLAY_OK;
 }
 
+/* 0: the model has none of that name. */
+static uint32_t find_symbol(const graph_model *m, const char *name, size_t bytes)
+{
+    for (uint32_t k = 1; k < m->symbol_count; k++)
+        if (strlen(m->symbols[k].name.data) == bytes && memcmp(m->symbols[k].name.data, name, bytes) == 0)
+            return k;
+    return 0;
+}
+
 /* The symbol becomes a size, or another symbol, wherever the main graph has it. */
 static inlay_status fix_symbol(graph_model *model, uint32_t symbol, inlay_dim to, bool *out_found, inlay_diag *diag)
 {
@@ -113,7 +122,8 @@ static inlay_status fix_sum(graph_model *model, uint32_t symbol, const inlay_opt
     return fix_symbol(model, symbol, to, out_found, diag);
 }
 
-/* Option dim: a symbol of the model becomes a size, wherever the main graph declares it. */
+/* Option dim: a symbol of the model becomes a size, wherever the main graph declares it. The name may end in ? for one
+ * that the model need not have. */
 static inlay_status fix_dims(inlay_session *s, const inlay_options *options, inlay_diag *diag)
 {
     graph_model *model = s->model;
@@ -122,19 +132,15 @@ static inlay_status fix_dims(inlay_session *s, const inlay_options *options, inl
     option_pair fix;
 
     for (uint32_t i = 0; options_pair(options, OPTION_dim, i, &fix); i++) {
-        bool found = false;
+        const inlay_dim to = { .value = strtoll(fix.value, NULL, 10), .kind = INLAY_DIM_FIXED };
+        uint32_t symbol = find_symbol(model, fix.key, fix.key_bytes);
+        bool found = false, optional = symbol == 0 && fix.key[fix.key_bytes - 1] == '?';
 
-        for (uint32_t k = 1; k < count && status == INLAY_OK; k++) {
-            const inlay_str *name = &model->symbols[k].name;
-
-            if (strlen(name->data) == fix.key_bytes && memcmp(name->data, fix.key, fix.key_bytes) == 0)
-                status =
-                    fix_symbol(model, k, (inlay_dim){ .value = strtoll(fix.value, NULL, 10), .kind = INLAY_DIM_FIXED },
-                               &found, diag);
-        }
-        if (status != INLAY_OK)
+        if (optional)
+            symbol = find_symbol(model, fix.key, fix.key_bytes - 1);
+        if (symbol != 0 && (status = fix_symbol(model, symbol, to, &found, diag)) != INLAY_OK)
             return status;
-        if (!found)
+        if (!found && !optional)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option dim: the model has no dimension named '%.*s'",
                               (int)fix.key_bytes, fix.key);
     }

@@ -166,6 +166,8 @@ json 0 '[.settings[] | select(.name == "dim") | [.value, .source, .item]] ==
 check 'inlay config --yaml can be read back' diff "$work/a.txt" "$work/b.txt"
 check 'and says as much' test -s "$work/a.txt"
 expect 0 '^sum: float' run "$add" --no-config
+expect 0 'sum' run "$add" --dim 'none?=3'
+refuses 2 "no dimension named 'none'" run "$add" --dim none=3
 printf 'providers: [{name: nowhere, optional: true, options: {a: 1}}, reference]\n' >"$work/optional.yaml"
 expect 0 '^sum: float' run "$add" --no-config --config "$work/optional.yaml"
 sed -i 's/true/false/' "$work/optional.yaml"

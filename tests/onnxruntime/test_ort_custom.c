@@ -459,6 +459,102 @@ static void test_failing_kernel_and_inferred_shape(void **state)
     free(w.bytes);
 }
 
+/* ------------------------------------------------------------------ operators that a kernel calls */
+
+static OrtOp *softmax, *clip, *unknown;
+
+static OrtStatus *make_calls(const OrtKernelInfo *info)
+{
+    static const int types[] = { FLOAT };
+    static const int64_t axis = 0;
+    const char *constraint = "T";
+    const OrtOpAttr *attrs[1];
+    OrtOp *nothing;
+    OrtOpAttr *a;
+
+    ok(api->CreateOpAttr("axis", &axis, 1, ORT_OP_ATTR_INT, &a));
+    attrs[0] = a;
+    ok(api->CreateOp(info, "Softmax", "", 13, &constraint, types, 1, attrs, 1, 1, 1, &softmax));
+    api->ReleaseOpAttr(a); /* the operator has its own */
+    ok(api->CreateOp(info, "Clip", "", 13, &constraint, types, 1, NULL, 0, 3, 1, &clip));
+    if (ours()) { /* theirs says so here already */
+        ok(api->CreateOp(info, "NoSuchOperator", "", 13, NULL, NULL, 0, NULL, 0, 1, 1, &unknown));
+        fails(api->CreateOp(info, "Add", "", 14, NULL, NULL, 0, NULL, 0, 2, 0, &nothing), ORT_INVALID_ARGUMENT,
+              "at least one output");
+        assert_null(nothing);
+    }
+    return NULL;
+}
+
+static OrtStatus *run_calls(OrtKernelContext *context)
+{
+    const OrtValue *in, *args[3];
+    OrtValue *out, *shares;
+    float parts[2], least = 0, largest = 0.6f, *data;
+    int64_t dims[1];
+    size_t n;
+
+    ok(api->KernelContext_GetInput(context, 0, &in));
+    data_of(in, &data, &n);
+    dims[0] = (int64_t)n;
+    ok(api->KernelContext_GetOutput(context, 0, dims, 1, &out));
+    shares = tensor(FLOAT, dims, 1, parts, n * sizeof *parts);
+    ok(api->InvokeOp(context, softmax, &in, 1, &shares, 1));
+    assert_float_equal(parts[0] + parts[1], 1, 1e-6);
+    args[0] = shares;
+    args[1] = ours() ? NULL : tensor(FLOAT, dims, 0, &least, sizeof least); /* theirs wants all inputs */
+    args[2] = tensor(FLOAT, dims, 0, &largest, sizeof largest);
+    ok(api->InvokeOp(context, clip, args, 3, &out, 1));
+    if (ours()) {
+        fails(api->InvokeOp(context, clip, args, 2, &out, 1), ORT_INVALID_ARGUMENT, "made with 3 inputs");
+        fails(api->InvokeOp(context, unknown, &in, 1, &out, 1), ORT_FAIL, "NoSuchOperator");
+    }
+    api->ReleaseValue((OrtValue *)(uintptr_t)args[1]);
+    api->ReleaseValue((OrtValue *)(uintptr_t)args[2]);
+    api->ReleaseValue(shares);
+    return NULL;
+}
+
+static void test_operators_called_by_a_kernel(void **state)
+{
+    test_op caller = {
+        .name = "Calls", .inputs = { FLOAT, -1 }, .outputs = { FLOAT, -1 }, .run = run_calls, .look = make_calls
+    };
+    static const int64_t dims[] = { 2 };
+    float x[2] = { 1, 4 }, *data;
+    OrtValue *in = tensor(FLOAT, dims, 1, x, sizeof x), *out;
+    OrtCustomOpDomain *domain;
+    OrtSessionOptions *options = options_with(&caller, "test.calls", &domain);
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    OrtSession *s;
+    size_t n;
+
+    (void)state;
+    mw_value(&w, MW_INPUT, "x", FLOAT, "2");
+    wire_end(&w, custom_begin(&w, "test.calls", "Calls", "x", "y"));
+    mw_value(&w, MW_OUTPUT, "y", FLOAT, "2");
+    wire_end(&w, g);
+    mw_opset(&w, 8, "test.calls", 1);
+    s = session_of(&w, options);
+    for (int round = 0; round < 3; round++) {
+        out = run1(s, "x", in, "y");
+        data_of(out, &data, &n);
+        assert_float_equal(data[0], 0.04742587, 1e-6);
+        assert_float_equal(data[1], 0.6, 1e-6);
+        api->ReleaseValue(out);
+    }
+    api->ReleaseOp(softmax);
+    api->ReleaseOp(clip);
+    if (ours())
+        api->ReleaseOp(unknown);
+    api->ReleaseValue(in);
+    api->ReleaseSession(s);
+    api->ReleaseSessionOptions(options);
+    api->ReleaseCustomOpDomain(domain);
+    free(w.bytes);
+}
+
 /* ------------------------------------------------------------------ a library */
 
 static void test_library(void **state)
@@ -511,6 +607,7 @@ int main(void)
         cmocka_unit_test(test_operator_of_the_program),
         cmocka_unit_test(test_texts_and_new_shapes),
         cmocka_unit_test(test_failing_kernel_and_inferred_shape),
+        cmocka_unit_test(test_operators_called_by_a_kernel),
         cmocka_unit_test(test_library),
     };
 

@@ -88,7 +88,7 @@ function settingsOf(options = {}) {
       throw new TypeError(`graphOptimizationLevel is one of ${Object.keys(LEVELS).join(', ')}`);
     out.push(['level', LEVELS[options.graphOptimizationLevel]]);
   }
-  for (const [name, size] of Object.entries(options.freeDimensionOverrides || {})) out.push(['dim', `${name}=${size}`]);
+  for (const [name, size] of Object.entries(options.freeDimensionOverrides || {})) out.push(['dim', `${name}?=${size}`]);
   for (const [name, value] of Object.entries(options.inlay || {}))
     for (const one of Array.isArray(value) ? value : [value]) out.push([name, typeof one === 'boolean' ? (one ? '1' : '0') : String(one)]);
   return out;

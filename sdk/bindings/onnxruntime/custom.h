@@ -4,6 +4,7 @@
  *     custom.c      domains; operators made known to inlay
  *     infer.c       shapes that are known before the run
  *     kernel.c      what a kernel asks: its node (OrtKernelInfo) and its run (OrtKernelContext)
+ *     operator.c    operators that kernels call
  *     provider.c    the provider that runs kernels
  *
  * A session's operators are looked up by a number that the session's options hand to the provider, so that sessions

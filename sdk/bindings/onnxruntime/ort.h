@@ -231,6 +231,8 @@ typedef struct ort_feed {
 } ort_feed;
 OrtStatus *ort_run(OrtSession *session, const OrtRunOptions *options, const ort_feed *feeds, size_t feed_count,
                    const uint32_t *wanted, OrtValue **fetches, size_t fetch_count);
+/* A session of a model that this library made. */
+OrtStatus *ort_session_from_bytes(const void *data, size_t bytes, OrtSession **out);
 OrtStatus *ort_find_input(const OrtSession *session, const char *name, uint32_t *out);
 OrtStatus *ort_find_output(const OrtSession *session, const char *name, uint32_t *out);
 #endif

@@ -246,6 +246,8 @@ static OrtStatus *write_profile(inlay_context *context, const char *prefix, char
     if (f == NULL)
         return ort_fail(ORT_FAIL, "profile %s cannot be written", path);
     status = inlay_context_profile_write(context, "trace", 0, 0, write_piece, f, &diag);
+    if (status == INLAY_INVALID_ARGUMENT && ftell(f) == 0) /* there was no run */
+        status = fputs("{\"traceEvents\": []}\n", f) < 0 ? INLAY_IO_ERROR : INLAY_OK;
     if (fclose(f) != 0 && status == INLAY_OK)
         return ort_fail(ORT_FAIL, "profile %s cannot be written", path);
     return ort_from(status, &diag);

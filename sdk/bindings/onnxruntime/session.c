@@ -109,7 +109,7 @@ static OrtStatus *apply_options(creation *c)
     if (o->reproducible)
         ORT_TRY(set_number(c, "reproducible", 1));
     for (size_t i = 0; i < o->dims.count; i++) {
-        (void)snprintf(pair, sizeof pair, "%s=%s", o->dims.keys[i], o->dims.values[i]);
+        (void)snprintf(pair, sizeof pair, "%s?=%s", o->dims.keys[i], o->dims.values[i]); /* a model need not have it */
         ORT_TRY(set_text(c, "dim", pair));
     }
     ORT_TRY(set_providers(c));
@@ -281,6 +281,11 @@ static OrtStatus *create(const OrtSessionOptions *options, const char *path, con
     else
         *out = c.session;
     return failed;
+}
+
+OrtStatus *ort_session_from_bytes(const void *data, size_t bytes, OrtSession **out)
+{
+    return create(NULL, NULL, data, bytes, out);
 }
 
 OrtStatus *ort_CreateSession(const OrtEnv *env, const char *model_path, const OrtSessionOptions *options,

@@ -201,14 +201,19 @@ static OrtStatus *set_csr(ort_sparse *s, const int64_t *inner, size_t inner_coun
     return NULL;
 }
 
+/* Values have the dimensions of a block first, then those of the blocks. */
 static OrtStatus *set_blocks(ort_sparse *s, const int64_t *shape, size_t rank, const int32_t *data, bool copy)
 {
-    size_t count;
+    size_t count, blocks = 1;
 
     ORT_TRY(check_empty(s));
     ORT_TRY(ort_check_shape(shape, rank, &count));
     if (rank == 0 || rank > 2)
         return ort_fail(ORT_INVALID_ARGUMENT, "the indices of blocks have two dimensions, not %zu", rank);
+    for (size_t i = 2; i < s->values_rank; i++)
+        blocks *= (size_t)s->values_dims[i];
+    if (s->values_rank > 2 && count != 2 * blocks)
+        return ort_fail(ORT_FAIL, "%zu blocks of values have two indices each, not %zu indices", blocks, count);
     ORT_TRY(set_indices(&s->first, data, sizeof *data, rank, shape[0], rank > 1 ? shape[1] : 0, count, copy));
     s->format = ORT_SPARSE_BLOCK_SPARSE;
     return NULL;

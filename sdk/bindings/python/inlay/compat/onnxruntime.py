@@ -96,7 +96,7 @@ class SessionOptions:
         if self.intra_op_num_threads > 0:
             out["intra_threads"] = self.intra_op_num_threads
         if self._dims:
-            out["dim"] = dict(self._dims)
+            out["dim"] = {name + "?": value for name, value in self._dims.items()} # a model need not have them
         known = inlay.options()
         for key, value in self._entries.items():
             name = key[len("inlay."):] if key.startswith("inlay.") else key

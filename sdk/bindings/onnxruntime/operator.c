@@ -1,0 +1,348 @@
+/* Operators that kernels of programs call (CreateOp, InvokeOp): a model of one node for each combination of element
+ * types that the operator is called with, made at the first call, and run as any session is. */
+#include "custom.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PORTS = 64 };
+
+/* The session for one combination of types. */
+typedef struct variant {
+    struct variant *next;
+    OrtSession *session;
+    inlay_dtype types[]; /* inputs, then outputs; INLAY_UNDEFINED: omitted */
+} variant;
+
+struct OrtOp {
+    char *name, *domain;
+    int version;
+    OrtOpAttr **attrs; /* [attr_count] */
+    size_t attr_count, input_count, output_count;
+    pthread_mutex_t lock;
+    variant *variants;
+};
+
+/* ------------------------------------------------------------------ ONNX's wire format */
+
+typedef struct writer {
+    unsigned char *data;
+    size_t count, room;
+    bool failed; /* no memory */
+} writer;
+
+static void put(writer *w, const void *data, size_t bytes)
+{
+    if (bytes > w->room - w->count) {
+        size_t room = (w->count + bytes) * 2 + 256;
+        unsigned char *more = w->failed ? NULL : realloc(w->data, room);
+
+        if (more == NULL) {
+            w->failed = true;
+            return;
+        }
+        w->data = more;
+        w->room = room;
+    }
+    if (bytes > 0)
+        memcpy(w->data + w->count, data, bytes);
+    w->count += bytes;
+}
+
+static void put_varint(writer *w, uint64_t value)
+{
+    do {
+        unsigned char c = (unsigned char)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
+
+        put(w, &c, 1);
+        value >>= 7;
+    } while (value > 0);
+}
+
+static void put_number(writer *w, uint32_t field, int64_t value)
+{
+    put_varint(w, field << 3);
+    put_varint(w, (uint64_t)value);
+}
+
+static void put_float(writer *w, uint32_t field, float value)
+{
+    put_varint(w, field << 3 | 5);
+    put(w, &value, sizeof value);
+}
+
+static void put_blob(writer *w, uint32_t field, const void *data, size_t bytes)
+{
+    put_varint(w, field << 3 | 2);
+    put_varint(w, bytes);
+    put(w, data, bytes);
+}
+
+static void put_text(writer *w, uint32_t field, const char *text)
+{
+    put_blob(w, field, text, strlen(text));
+}
+
+/* Appends part as a message and empties it. */
+static void put_message(writer *w, uint32_t field, writer *part)
+{
+    put_blob(w, field, part->data, part->count);
+    w->failed |= part->failed;
+    free(part->data);
+    *part = (writer){ 0 };
+}
+
+static void put_attr(writer *node, const OrtOpAttr *a)
+{
+    static const int kinds[] = { [ORT_OP_ATTR_INT] = 2,    [ORT_OP_ATTR_INTS] = 7,   [ORT_OP_ATTR_FLOAT] = 1,
+                                 [ORT_OP_ATTR_FLOATS] = 6, [ORT_OP_ATTR_STRING] = 3, [ORT_OP_ATTR_STRINGS] = 8 };
+    writer attr = { 0 };
+
+    put_text(&attr, 1, a->name);
+    put_number(&attr, 20, kinds[a->type]);
+    for (size_t i = 0; a->ints != NULL && i < a->count; i++)
+        put_number(&attr, a->type == ORT_OP_ATTR_INT ? 3 : 8, a->ints[i]);
+    for (size_t i = 0; a->floats != NULL && i < a->count; i++)
+        put_float(&attr, a->type == ORT_OP_ATTR_FLOAT ? 2 : 7, a->floats[i]);
+    for (size_t i = 0; a->strings != NULL && i < a->count; i++)
+        put_blob(&attr, a->type == ORT_OP_ATTR_STRING ? 4 : 9, a->strings[i].data, (size_t)a->strings[i].bytes);
+    put_message(node, 5, &attr);
+}
+
+/* A graph's input or output: a tensor of that type and of any shape. */
+static void put_port(writer *graph, uint32_t field, const char *name, inlay_dtype type)
+{
+    writer tensor = { 0 }, kind = { 0 }, port = { 0 };
+
+    put_number(&tensor, 1, type);
+    put_message(&kind, 1, &tensor);
+    put_text(&port, 1, name);
+    put_message(&port, 2, &kind);
+    put_message(graph, field, &port);
+}
+
+/* Empty where the node leaves it out. */
+static const char *port_name(char text[24], char kind, size_t i, inlay_dtype type)
+{
+    text[0] = '\0';
+    if (type != INLAY_UNDEFINED)
+        (void)snprintf(text, 24, "%c%zu", kind, i);
+    return text;
+}
+
+static void put_model(writer *file, const OrtOp *op, const inlay_dtype *types)
+{
+    writer node = { 0 }, graph = { 0 }, import = { 0 };
+    char name[24];
+
+    for (size_t i = 0; i < op->input_count; i++)
+        put_text(&node, 1, port_name(name, 'i', i, types[i]));
+    for (size_t i = 0; i < op->output_count; i++)
+        put_text(&node, 2, port_name(name, 'o', i, types[op->input_count + i]));
+    put_text(&node, 4, op->name);
+    for (size_t i = 0; i < op->attr_count; i++)
+        put_attr(&node, op->attrs[i]);
+    put_text(&node, 7, op->domain);
+    put_message(&graph, 1, &node);
+    put_text(&graph, 2, op->name);
+    for (size_t i = 0; i < op->input_count + op->output_count; i++) {
+        bool in = i < op->input_count;
+
+        if (types[i] != INLAY_UNDEFINED)
+            put_port(&graph, in ? 11 : 12, port_name(name, in ? 'i' : 'o', in ? i : i - op->input_count, types[i]),
+                     types[i]);
+    }
+    put_number(file, 1, 10);
+    put_message(file, 7, &graph);
+    put_text(&import, 1, op->domain);
+    put_number(&import, 2, op->version);
+    put_message(file, 8, &import);
+}
+
+/* ------------------------------------------------------------------ operators */
+
+void ort_ReleaseOp(OrtOp *input)
+{
+    if (input == NULL)
+        return;
+    while (input->variants != NULL) {
+        variant *v = input->variants;
+
+        input->variants = v->next;
+        ort_ReleaseSession(v->session);
+        free(v);
+    }
+    for (size_t i = 0; input->attrs != NULL && i < input->attr_count; i++)
+        ort_ReleaseOpAttr(input->attrs[i]);
+    (void)pthread_mutex_destroy(&input->lock);
+    free(input->attrs);
+    free(input->domain);
+    free(input->name);
+    free(input);
+}
+
+static OrtStatus *copy_attr(const OrtOpAttr *a, OrtOpAttr **out)
+{
+    const char **texts;
+    OrtStatus *failed;
+
+    switch (a->type) {
+    case ORT_OP_ATTR_INT:
+    case ORT_OP_ATTR_INTS:
+        return ort_CreateOpAttr(a->name, a->ints, (int)a->count, a->type, out);
+    case ORT_OP_ATTR_FLOAT:
+    case ORT_OP_ATTR_FLOATS:
+        return ort_CreateOpAttr(a->name, a->floats, (int)a->count, a->type, out);
+    case ORT_OP_ATTR_STRING:
+        return ort_CreateOpAttr(a->name, a->strings[0].data, (int)a->strings[0].bytes, a->type, out);
+    case ORT_OP_ATTR_STRINGS:
+        texts = calloc(a->count + 1, sizeof *texts);
+        for (size_t i = 0; texts != NULL && i < a->count; i++)
+            texts[i] = a->strings[i].data;
+        failed = texts == NULL ? ort_no_memory() : ort_CreateOpAttr(a->name, texts, (int)a->count, a->type, out);
+        free(texts);
+        return failed;
+    default:
+        return ort_fail(ORT_NOT_IMPLEMENTED, "attribute %s: operators called by kernels take no attribute of type %d",
+                        a->name, a->type);
+    }
+}
+
+static OrtStatus *fill_op(OrtOp *op, const char *name, const char *domain, const OrtOpAttr *const *attrs, size_t count)
+{
+    op->name = strdup(name);
+    op->domain = strdup(domain);
+    op->attrs = calloc(count + 1, sizeof(OrtOpAttr *));
+    if (op->name == NULL || op->domain == NULL || op->attrs == NULL)
+        return ort_no_memory();
+    for (; op->attr_count < count; op->attr_count++) {
+        ORT_NEED(attrs[op->attr_count]);
+        ORT_TRY(copy_attr(attrs[op->attr_count], &op->attrs[op->attr_count]));
+    }
+    return NULL;
+}
+
+/* The types that the program states are those of the values that it will give. */
+OrtStatus *ort_CreateOp(const OrtKernelInfo *info, const char *op_name, const char *domain, int version,
+                        const char **type_constraint_names, const ONNXTensorElementDataType *type_constraint_values,
+                        int type_constraint_count, const OrtOpAttr *const *attr_values, int attr_count, int input_count,
+                        int output_count, OrtOp **ort_op)
+{
+    OrtStatus *failed;
+    OrtOp *op;
+
+    (void)type_constraint_names, (void)type_constraint_values, (void)type_constraint_count;
+    ORT_NEED(info);
+    ORT_NEED(op_name);
+    ORT_NEED(ort_op);
+    *ort_op = NULL;
+    if (attr_count > 0)
+        ORT_NEED(attr_values);
+    if (attr_count < 0 || input_count < 0 || output_count < 1 || input_count + output_count > MOST_PORTS)
+        return ort_fail(ORT_INVALID_ARGUMENT,
+                        "operator %s: %d attributes, %d inputs, %d outputs; there is at least one "
+                        "output, and no more than %d of both",
+                        op_name, attr_count, input_count, output_count, MOST_PORTS);
+    op = calloc(1, sizeof *op);
+    if (op == NULL)
+        return ort_no_memory();
+    (void)pthread_mutex_init(&op->lock, NULL);
+    op->version = version;
+    op->input_count = (size_t)input_count;
+    op->output_count = (size_t)output_count;
+    failed = fill_op(op, op_name, domain != NULL ? domain : "", attr_values, (size_t)attr_count);
+    if (failed != NULL)
+        ort_ReleaseOp(op);
+    else
+        *ort_op = op;
+    return failed;
+}
+
+/* ------------------------------------------------------------------ calls */
+
+static OrtStatus *type_of(const OrtOp *op, const OrtValue *value, const char *what, size_t i, inlay_dtype *out)
+{
+    *out = INLAY_UNDEFINED;
+    if (value == NULL)
+        return NULL;
+    if (value->type != ONNX_TYPE_TENSOR || value->value == NULL)
+        return ort_fail(ORT_NOT_IMPLEMENTED, "operator %s, %s %zu: operators called by kernels take tensors only",
+                        op->name, what, i);
+    *out = inlay_value_dtype(value->value);
+    return NULL;
+}
+
+/* The session for these types, which stays. Called with the lock held. */
+static OrtStatus *find_variant(OrtOp *op, const inlay_dtype *types, OrtSession **out)
+{
+    size_t bytes = (op->input_count + op->output_count) * sizeof *types;
+    OrtStatus *failed;
+    writer file = { 0 };
+    variant *v;
+
+    for (v = op->variants; v != NULL; v = v->next) {
+        if (memcmp(v->types, types, bytes) == 0) {
+            *out = v->session;
+            return NULL;
+        }
+    }
+    v = calloc(1, sizeof *v + bytes);
+    if (v == NULL)
+        return ort_no_memory();
+    memcpy(v->types, types, bytes);
+    put_model(&file, op, types);
+    failed = file.failed ? ort_no_memory() : ort_session_from_bytes(file.data, file.count, &v->session);
+    free(file.data);
+    if (failed != NULL) {
+        free(v);
+        return failed;
+    }
+    v->next = op->variants;
+    op->variants = v;
+    *out = v->session;
+    return NULL;
+}
+
+OrtStatus *ort_InvokeOp(const OrtKernelContext *context, const OrtOp *ort_op, const OrtValue *const *input_values,
+                        int input_count, OrtValue *const *output_values, int output_count)
+{
+    OrtOp *op = (OrtOp *)(uintptr_t)ort_op; /* what it keeps of calls is its own */
+    inlay_dtype types[MOST_PORTS];
+    ort_feed feeds[MOST_PORTS];
+    OrtValue *fetches[MOST_PORTS];
+    uint32_t wanted[MOST_PORTS], fed = 0, fetched = 0;
+    OrtSession *session = NULL;
+    OrtStatus *failed;
+
+    ORT_NEED(context);
+    ORT_NEED(ort_op);
+    if (input_count < 0 || output_count < 0 || (size_t)input_count != op->input_count ||
+        (size_t)output_count != op->output_count)
+        return ort_fail(ORT_INVALID_ARGUMENT,
+                        "operator %s was made with %zu inputs and %zu outputs, and is called with "
+                        "%d and %d",
+                        op->name, op->input_count, op->output_count, input_count, output_count);
+    if (input_count > 0)
+        ORT_NEED(input_values);
+    ORT_NEED(output_values);
+    for (size_t i = 0; i < op->input_count; i++) {
+        ORT_TRY(type_of(op, input_values[i], "input", i, &types[i]));
+        if (input_values[i] != NULL) {
+            feeds[fed] = (ort_feed){ .index = fed, .value = input_values[i] };
+            fed++;
+        }
+    }
+    for (size_t i = 0; i < op->output_count; i++) {
+        ORT_TRY(type_of(op, output_values[i], "output", i, &types[op->input_count + i]));
+        if (output_values[i] != NULL) {
+            wanted[fetched] = fetched;
+            fetches[fetched++] = output_values[i];
+        }
+    }
+    if (fetched == 0)
+        return ort_fail(ORT_INVALID_ARGUMENT, "operator %s is called without any output", op->name);
+    (void)pthread_mutex_lock(&op->lock);
+    failed = find_variant(op, types, &session);
+    (void)pthread_mutex_unlock(&op->lock);
+    return failed != NULL ? failed : ort_run(session, NULL, feeds, fed, wanted, fetches, fetched);
+}

@@ -1,0 +1,47 @@
+/* same.h - a program for ONNX Runtime's C interface, compiled with the header of a distribution, that prints what each
+ * function answered. Two libraries that do the same print the same; see same.sh. */
+#ifndef SAME_H
+#define SAME_H
+#include <onnxruntime_c_api.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "onnx_bytes.h"
+
+extern const OrtApi *api;
+extern OrtEnv *env;
+extern OrtAllocator *allocator;
+
+/* Counts the function, once. */
+void note(const char *name);
+/* Prints the function and "ok" or the code of its failure, and releases the status; true: it succeeded. */
+bool called(const char *name, OrtStatus *status);
+/* Prints "    TEXT", formatted: what the function answered. */
+void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* A function that returns a status; one that returns something else. */
+#define CALL(name, ...) called(#name, (note(#name), api->name(__VA_ARGS__)))
+#define USE(name, ...) (note(#name), api->name(__VA_ARGS__))
+
+OrtMemoryInfo *cpu(void);
+/* A tensor over data; its first dims. */
+OrtValue *over(ONNXTensorElementDataType type, void *data, size_t bytes, size_t rank, const int64_t *dims);
+void tell_shape(const OrtTensorTypeAndShapeInfo *info);
+void tell_type(const OrtTypeInfo *type);
+void tell_floats(OrtValue *value);
+/* A session of the bytes, NULL when it failed. */
+OrtSession *open_bytes(const onnx_bytes *file, const OrtSessionOptions *options);
+
+void values(void);
+void types(void);
+void memory(void);
+void sparse(void);
+void environments(void);
+void sessions(void);
+void runs(void);
+void bindings(void);
+void kernels(void);
+void failures(void);
+#endif
