@@ -123,6 +123,19 @@ static void test_errors()
     cancel.set();
     CHECK(error_of([&] { session.run({ { "x", whole }, { "y", whole } }, { &cancel, {} }); }).code() == INLAY_CANCELLED);
     check_add(session);
+
+    std::vector<std::int32_t> ints(60);
+    shape = error_of([&] { session.run({ { "x", inlay::Value::borrow(ints, { 3, 4, 5 }) }, { "y", whole } }); });
+    CHECK(shape.code() == INLAY_SHAPE_MISMATCH && has(shape.what(), "the model wants float"));
+    inlay::Context context = session.context(), other = std::move(context);
+    CHECK(has(error_of([&] { context.run(); }).what(), "there is no context"));
+    CHECK(has(error_of([&] { context.set_input("x", whole); }).what(), "there is no context"));
+    inlay::Session moved = std::move(session);
+    CHECK(has(error_of([&] { session.run({ { "x", whole }, { "y", whole } }); }).what(), "there is no session"));
+    CHECK(has(error_of([&] { session.inputs(); }).what(), "there is no session"));
+    CHECK(has(error_of([&] { session.explain(); }).what(), "there is no session"));
+    CHECK(has(error_of([&] { session.context(); }).what(), "there is no session") && session.get() == nullptr);
+    check_add(moved);
 }
 
 static void test_callbacks()

@@ -180,6 +180,92 @@ class Values(unittest.TestCase):
         self.assertTrue(np.array_equal(session.run([x])["y"], torch.relu(x).numpy()))
 
 
+# ------------------------------------------------------------------ operators written in Python
+
+
+def field(number, data):
+    """A field of ONNX's wire format: an int, or bytes below 128."""
+    if isinstance(data, int):
+        return bytes([number << 3, data])
+    return bytes([number << 3 | 2, len(data)]) + data
+
+
+def tensor_info(name, dims):
+    shape = b"".join(field(1, field(2, d.encode()) if isinstance(d, str) else field(1, d)) for d in dims)
+    return field(1, name.encode()) + field(2, field(1, field(1, 1) + field(2, shape)))
+
+
+def custom_model(op, inputs, by=None):
+    """y = op(inputs) of domain test.python; x [n, 2], c a constant [2]."""
+    attribute = field(1, b"by") + bytes([2 << 3 | 5]) + np.float32(by).tobytes() + bytes([0xa0, 1, 1]) if by else b""
+    node = b"".join(field(1, name.encode()) for name in inputs) + field(2, b"y") + field(4, op.encode())
+    node += (field(5, attribute) if by else b"") + field(7, b"test.python")
+    constant = field(1, 2) + field(2, 1) + field(8, b"c") + field(9, np.float32([10, 20]).tobytes())
+    graph = (field(1, node) + field(2, b"g") + field(5, constant) + field(11, tensor_info("x", ["n", 2])) +
+             field(12, field(1, b"y") + field(2, field(1, field(1, 1)))))
+    imports = field(8, field(2, 17)) + field(8, field(1, b"test.python") + field(2, 1))
+    return field(1, 8) + imports + bytes([7 << 3 | 2]) + bytes([len(graph) & 127 | 128, len(graph) >> 7]) + graph
+
+
+@inlay.operator("test.python::Scale", "X:T, C?:T -> Y:T; T=float|double; by:f=2", infer=lambda x, *rest: [x])
+def scale(x, c, by):
+    return x * np.float32(by) + (0 if c is None else c)
+
+
+@inlay.operator("test.python::Positive", "X:T -> Y:T; T=float", pure=False)
+def positive(x):
+    if x.size == 0:
+        raise ZeroDivisionError("nothing to divide")
+    return x[x > 0]
+
+
+class Operators(unittest.TestCase):
+    def test_attributes_and_constants(self):
+        x = np.float32([[1, 2], [3, 4], [-5, 6]])
+        for model, wanted in ((custom_model("Scale", ["x", ""]), 2 * x), (custom_model("Scale", ["x", ""], 3), 3 * x),
+                              (custom_model("Scale", ["x", "c"]), 2 * x + np.float32([10, 20]))):
+            session = inlay.Session(model, config=False)
+            np.testing.assert_array_equal(session.run([x])["y"], wanted)
+            self.assertEqual(session.outputs[0].shape[1], 2)  # inferred
+            self.assertIn("python", str(session.explain()))
+
+    def test_sizes_that_the_run_brings(self):
+        session = inlay.Session(custom_model("Positive", ["x"]), config=False)
+        for _ in range(3):
+            self.assertEqual(session.run([np.float32([[1, -2], [3, 4]])])["y"].tolist(), [1, 3, 4])
+        self.assertEqual(session.run([np.float32([[-1, -2]])])["y"].shape, (0,))
+
+    def test_threads(self):
+        session = inlay.Session(custom_model("Scale", ["x", ""]), config=False)
+        results = [None] * 4
+
+        def run(i):
+            for _ in range(20):
+                results[i] = session.run([np.full((i + 1, 2), i, np.float32)])["y"]
+
+        threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        for i, result in enumerate(results):
+            np.testing.assert_array_equal(result, np.full((i + 1, 2), 2 * i, np.float32))
+
+    def test_failures(self):
+        session = inlay.Session(custom_model("Positive", ["x"]), config=False)
+        with self.assertRaises(inlay.InlayError) as caught:
+            session.run([np.zeros((0, 2), np.float32)])
+        self.assertIn("ZeroDivisionError: nothing to divide", str(caught.exception))
+        self.assertTrue(caught.exception.node)
+        self.assertEqual(session.run([np.float32([[1, 2]])])["y"].tolist(), [1, 2])
+        with self.assertRaisesRegex(ValueError, "there already"):
+            inlay.operator("test.python::Scale", "X:T -> Y:T; T=float")(scale)
+        with self.assertRaisesRegex(ValueError, "DOMAIN::NAME"):
+            inlay.operator("Scale", "X:T -> Y:T; T=float")
+        with self.assertRaises(inlay.InlayError):
+            inlay.operator("test.python::Wrong", "no signature")(scale)
+        with self.assertRaises(inlay.InlayError):
+            inlay.operator("ai.onnx::Scale", "X:T -> Y:T; T=float")(scale)
+
+
 class Errors(unittest.TestCase):
     def setUp(self):
         self.session = inlay.Session(case("test_add"), config=False)

@@ -416,7 +416,7 @@ public:
     {
         Diag diag;
 
-        diag.check(inlay_context_set_input(context_.get(), index, value.get(), diag));
+        diag.check(inlay_context_set_input(live(), index, value.get(), diag));
     }
     void set_input(const std::string &name, const Value &value) { set_input(find(name, true), value); }
     // Has runs write the output into value, where it fits.
@@ -424,7 +424,7 @@ public:
     {
         Diag diag;
 
-        diag.check(inlay_context_set_output(context_.get(), index, value.get(), diag));
+        diag.check(inlay_context_set_output(live(), index, value.get(), diag));
     }
     void set_output(const std::string &name, const Value &value) { set_output(find(name, false), value); }
     void run(const RunOptions &options = {})
@@ -434,12 +434,12 @@ public:
 
         o.cancel = options.cancel != nullptr ? options.cancel->word() : nullptr;
         o.timeout_ns = static_cast<std::uint64_t>(options.timeout.count());
-        diag.check(inlay_context_run(context_.get(), &o, diag));
+        diag.check(inlay_context_run(live(), &o, diag));
     }
     // Of the last run; later runs leave it alone for as long as it is held.
     Value output(std::uint32_t index) const
     {
-        inlay_value *v = inlay_context_output(context_.get(), index);
+        inlay_value *v = inlay_context_output(live(), index);
 
         if (v == nullptr)
             fail(INLAY_INVALID_ARGUMENT, "output " + std::to_string(index) + " is not there: no run has made it");
@@ -456,12 +456,18 @@ private:
     }
     std::uint32_t find(const std::string &name, bool input) const
     {
-        const inlay_session *s = shared_->session.get();
+        const inlay_session *s = (live(), shared_->session.get());
         std::uint32_t i = input ? inlay_session_find_input(s, name.c_str()) : inlay_session_find_output(s, name.c_str());
 
         if (i == INLAY_NONE)
             fail(INLAY_INVALID_ARGUMENT, std::string("the model has no ") + (input ? "input '" : "output '") + name + "'");
         return i;
+    }
+    inlay_context *live() const
+    {
+        if (context_ == nullptr)
+            fail(INLAY_INVALID_ARGUMENT, "there is no context: it was moved to another variable");
+        return context_.get();
     }
     std::shared_ptr<detail::Shared> shared_;
     detail::ContextPtr context_; // goes first
@@ -490,34 +496,40 @@ public:
         return s;
     }
 
-    Context context() const { return Context(shared_, new_context()); }
+    Context context() const
+    {
+        detail::ContextPtr c = new_context();
+
+        return Context(shared_, std::move(c));
+    }
 
     // All outputs, in the model's order. Any thread; contexts are kept for later runs.
     std::vector<Value> run(const Feeds &feeds, const RunOptions &options = {}) const
     {
-        Context c(shared_, take());
+        detail::ContextPtr taken = take();
+        Context c(shared_, std::move(taken));
         std::vector<Value> out;
 
         for (const auto &[name, value] : feeds)
             c.set_input(name, value);
         c.run(options);
-        for (std::uint32_t i = 0; i < inlay_session_output_count(get()); i++)
+        for (std::uint32_t i = 0; i < inlay_session_output_count(live()); i++)
             out.push_back(c.output(i));
         for (const auto &[name, value] : feeds)
             c.set_input(name, Value());
-        std::lock_guard<std::mutex> hold(shared_->mutex);
-        if (shared_->idle.size() < 64)
-            shared_->idle.push_back(std::move(c.context_));
+        std::lock_guard<std::mutex> hold(there().mutex);
+        if (there().idle.size() < 64)
+            there().idle.push_back(std::move(c.context_));
         return out;
     }
 
     std::vector<Info> inputs() const
     {
-        return infos(inlay_session_input_count(get()), inlay_session_input);
+        return infos(inlay_session_input_count(live()), inlay_session_input);
     }
     std::vector<Info> outputs() const
     {
-        return infos(inlay_session_output_count(get()), inlay_session_output);
+        return infos(inlay_session_output_count(live()), inlay_session_output);
     }
     Model model() const
     {
@@ -526,9 +538,9 @@ public:
         Model m;
 
         i.struct_size = sizeof i;
-        Diag().check(inlay_session_model(get(), &i));
+        Diag().check(inlay_session_model(live(), &i));
         m = { i.producer_name, i.producer_version, i.domain, i.graph_name, i.doc, i.model_version, i.ir_version, {} };
-        for (std::uint32_t k = 0; inlay_session_metadata(get(), k, &key, &value) == INLAY_OK; k++)
+        for (std::uint32_t k = 0; inlay_session_metadata(live(), k, &key, &value) == INLAY_OK; k++)
             m.metadata.emplace_back(key, value);
         return m;
     }
@@ -539,7 +551,7 @@ public:
         std::vector<Provider> out;
 
         i.struct_size = sizeof i;
-        for (std::uint32_t k = 0; inlay_session_provider(get(), k, &i) == INLAY_OK; k++)
+        for (std::uint32_t k = 0; inlay_session_provider(live(), k, &i) == INLAY_OK; k++)
             out.push_back({ i.name, i.plugin_path, i.plugin_version,
                             i.skipped != nullptr ? std::optional<std::string>(i.skipped) : std::nullopt });
         return out;
@@ -553,10 +565,10 @@ public:
 
         o.struct_size = sizeof o;
         o.format = format.c_str();
-        diag.check(inlay_session_explain_ex(get(), &o, detail::append, &out, diag));
+        diag.check(inlay_session_explain_ex(live(), &o, detail::append, &out, diag));
         return out;
     }
-    inlay_session *get() const noexcept { return shared_->session.get(); }
+    inlay_session *get() const noexcept { return shared_ != nullptr ? shared_->session.get() : nullptr; }
 
 private:
     Session() = default;
@@ -569,23 +581,30 @@ private:
         diag.check(create(&s, diag));
         shared_->session.reset(s);
     }
+    detail::Shared &there() const
+    {
+        if (shared_ == nullptr)
+            fail(INLAY_INVALID_ARGUMENT, "there is no session: it was moved to another variable");
+        return *shared_;
+    }
+    inlay_session *live() const { return there().session.get(); }
     detail::ContextPtr new_context() const
     {
         inlay_context *c = nullptr;
         Diag diag;
 
-        diag.check(inlay_context_create(get(), &c, diag));
+        diag.check(inlay_context_create(live(), &c, diag));
         return detail::ContextPtr(c);
     }
     detail::ContextPtr take() const
     {
         {
-            std::lock_guard<std::mutex> hold(shared_->mutex);
+            std::lock_guard<std::mutex> hold(there().mutex);
 
-            if (!shared_->idle.empty()) {
-                detail::ContextPtr c = std::move(shared_->idle.back());
+            if (!there().idle.empty()) {
+                detail::ContextPtr c = std::move(there().idle.back());
 
-                shared_->idle.pop_back();
+                there().idle.pop_back();
                 return c;
             }
         }
@@ -600,7 +619,7 @@ private:
             Info info;
 
             i.struct_size = sizeof i;
-            Diag().check(ask(get(), k, &i));
+            Diag().check(ask(live(), k, &i));
             info.name = i.name;
             info.kind = i.kind;
             info.dtype = i.dtype;

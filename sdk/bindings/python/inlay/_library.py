@@ -74,6 +74,7 @@ _PROTOTYPES = {
     "options_describe": (_STATUS, [c_uint32, POINTER(OptionDoc)]),
     "options_set_log": (None, [c_void_p, LogFn, c_void_p]),
     "options_set_progress": (None, [c_void_p, ProgressFn, c_void_p]),
+    "plugin_register": (_STATUS, [c_void_p, _DIAG]),
     "value_borrow": (_STATUS, [c_int32, c_uint32, POINTER(c_int64), c_void_p, c_uint64, _OUT, _DIAG]),
     "value_create_strings": (_STATUS, [c_uint32, POINTER(c_int64), POINTER(Str), _OUT, _DIAG]),
     "value_create_list": (_STATUS, [c_uint32, c_int32, _OUT, c_uint32, _OUT, _DIAG]),

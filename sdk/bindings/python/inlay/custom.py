@@ -1,0 +1,304 @@
+"""Operators written in Python, for trying things: each run calls the function with numpy's arrays.
+
+    @inlay.operator("com.example::Scale", "X:T -> Y:T; T=float|double; by:f=1")
+    def scale(x, by):
+        return x * by
+
+The signature is that of inlay/plugin.h: inputs -> outputs; type sets; attributes. Sessions that are created from then on
+know the operator; the provider ``python`` runs it, on one thread at a time."""
+import ctypes
+import re
+import threading
+from typing import Any, Callable, Optional
+
+import numpy as np
+
+from . import _plugin as abi
+from ._library import Diag, lib
+from .errors import check
+from .values import DTYPES
+
+OK, INVALID_ARGUMENT, INTERNAL = 0, 1, 13
+_FLOAT, _INT, _STRING, _TENSOR, _FLOATS, _INTS, _STRINGS = 1, 2, 3, 4, 6, 7, 8
+
+_lock = threading.Lock()
+_operators = {}  # (domain, name): _Operator
+_regions = {}    # handle: _Region
+_kept = []       # what the host refers to as long as the process lives
+_next = [1]
+
+
+def _say(diag, code: int, text: str, node: str = "") -> int:
+    """Fills a diag, as inlay_fail() does."""
+    if diag:
+        diag.contents.code = code
+        diag.contents.text = text.encode(errors="replace")[:511]
+        diag.contents.node = node.encode(errors="replace")[:127]
+    return code
+
+
+def _array(address: int, dtype: int, dims) -> np.ndarray:
+    kind = np.dtype(DTYPES[dtype][1])
+    count = int(np.prod(dims, dtype=np.int64))
+    if count == 0:
+        return np.empty(dims, kind)
+    memory = (ctypes.c_char * (count * kind.itemsize)).from_address(address)
+    out = np.frombuffer(memory, kind).reshape(dims)
+    out.flags.writeable = False
+    return out
+
+
+def _attribute(a: abi.AttrInfo) -> Any:
+    if a.kind == _TENSOR:
+        view = a.tensor.contents
+        return _array(view.data, view.dtype, tuple(view.dims[:view.rank])).copy()
+    return {_FLOAT: lambda: a.f, _INT: lambda: a.i, _STRING: lambda: str(a.s), _FLOATS: lambda: a.floats[:a.count],
+            _INTS: lambda: a.ints[:a.count], _STRINGS: lambda: [str(a.strings[i]) for i in range(a.count)]}[a.kind]()
+
+
+class _Operator:
+    def __init__(self, function, infer):
+        self.function, self.infer = function, infer
+
+
+class _Region:
+    """A compiled node: where its inputs come from, and which of its outputs are wanted."""
+
+    def __init__(self, request: abi.CompileRequest):
+        graph = request.graph.contents
+        node = graph.node(request.nodes[0])
+        entering = request.inputs[:request.input_count]
+        leaving = request.outputs[:request.output_count]
+        self.name = str(node.name)
+        self.operator = _operators[str(node.domain), str(node.op_type)]
+        self.attributes = {}
+        for i in range(node.attr_count):
+            a = abi.AttrInfo.from_address(node.attrs + i * node.attr_stride)
+            self.attributes[str(a.name)] = _attribute(a)
+        self.inputs = []  # an index of the run's inputs, an array, or None
+        for index in node.inputs[:node.input_count]:
+            value = graph.value(index)
+            if index in entering:
+                self.inputs.append(entering.index(index))
+            elif value is None:
+                self.inputs.append(None)
+            else:
+                dims = tuple(value.dims[d].value for d in range(value.rank))
+                self.inputs.append(_array(value.data, value.dtype, dims).copy())
+                request.constants[index] = abi.CONST_COPIED
+        outputs = node.outputs[:node.output_count]
+        self.outputs = [leaving.index(index) if index in leaving else None for index in outputs]
+        self.types = [None if index == abi.NONE else DTYPES[graph.value(index).dtype][1] for index in outputs]
+
+    def call(self, arrays):
+        """The results as arrays of the outputs' types."""
+        result = self.operator.function(*arrays, **self.attributes)
+        result = result if isinstance(result, tuple) else (result,)
+        if len(result) != len(self.outputs):
+            raise ValueError(f"returned {len(result)} values for {len(self.outputs)} outputs")
+        return [None if kind is None else np.ascontiguousarray(np.asarray(value, kind)).reshape(np.shape(value))
+                for value, kind in zip(result, self.types)]
+
+
+# ------------------------------------------------------------------ the provider
+
+
+def _create(ctx, host, args, out_state, diag):
+    _provider.host = host.contents
+    out_state[0] = 1
+    return OK
+
+
+def _why_not(graph, node) -> Optional[str]:
+    """Why this provider does not run the node; None: it does."""
+    for index in [*node.inputs[:node.input_count], *node.outputs[:node.output_count]]:
+        value = graph.value(index)
+        if value is not None and DTYPES.get(value.dtype, (None, None))[1] is None:
+            return f"value {value.name} has a type that numpy has not"
+    return None
+
+
+def _assess(state, graph, candidates, sink, diag):
+    graph, sink = graph.contents, sink.contents
+    status = OK
+    for n in range(graph.node_count):
+        if not candidates[n] or status != OK:
+            continue
+        node = graph.node(n)
+        code, text = abi.REFUSE_OPERATOR, "no operator of Python"
+        if (str(node.domain), str(node.op_type)) in _operators:
+            code, text = abi.REFUSE_DTYPE, _why_not(graph, node)
+        if text is None:
+            index = ctypes.c_uint32(n)
+            offer = abi.Offer(struct_size=ctypes.sizeof(abi.Offer), cookie=n, nodes=ctypes.pointer(index), node_count=1)
+            status = sink.offer(sink.ctx, ctypes.byref(offer))
+        else:
+            refusal = abi.Refusal(ctypes.sizeof(abi.Refusal), n, code, text.encode(), None)
+            status = sink.refuse(sink.ctx, ctypes.byref(refusal))
+    return status
+
+
+def _price(state, request, cost):
+    cost.contents.ns = 50000.0  # what a call of Python takes, about
+    return OK
+
+
+def _compile(state, request, out_compiled, diag):
+    try:
+        region = _Region(request.contents)
+    except Exception as error:
+        return _say(diag, INTERNAL, f"provider python: {type(error).__name__}: {error}")
+    with _lock:
+        handle = _next[0]
+        _next[0] += 1
+        _regions[handle] = region
+    out_compiled[0] = handle
+    return OK
+
+
+def _release(state, compiled):
+    with _lock:
+        _regions.pop(compiled, None)
+
+
+def _specialize(state, compiled, request, out_instance, diag):
+    request = request.contents
+    for i in range(request.output_count):
+        plan = abi.OutputPlan.from_address(request.outputs + i * request.output_stride)
+        plan.kind = abi.OUTPUT_ALLOCATED
+    out_instance[0] = compiled
+    return OK
+
+
+def _release_instance(state, compiled, instance):
+    pass
+
+
+def _give(args, place, array) -> int:
+    buffer = abi.Buffer()
+    dims = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
+    host = _provider.host
+    status = host.output_alloc(host.ctx, args.run, place, array.ndim, dims, ctypes.byref(buffer))
+    if status == OK and array.nbytes > 0:
+        ctypes.memmove(buffer.handle + buffer.offset, array.ctypes.data, array.nbytes)
+    return status
+
+
+def _execute(state, compiled, instance, args):
+    args = args.contents
+    region = _regions[compiled]
+    try:
+        arrays = []
+        for source in region.inputs:
+            if isinstance(source, int):
+                arg = abi.TensorArg.from_address(args.inputs + source * args.arg_stride)
+                source = _array(arg.buffer.handle + arg.buffer.offset, arg.dtype, tuple(arg.dims[:arg.rank]))
+            arrays.append(source)
+        results = region.call(arrays)
+        for place, array in zip(region.outputs, results):
+            status = _give(args, place, array) if place is not None else OK
+            if status != OK:
+                return status
+        return OK
+    except Exception as error:  # it may not leave through the host
+        return _say(args.diag, INVALID_ARGUMENT,
+                    f"node '{region.name}': the function of Python failed: {type(error).__name__}: {error}", region.name)
+
+
+def _infer(operator: _Operator):
+    """Shapes are tuples, None for an omitted input; a size is an int, or what the host handed over for one that is not
+    known yet."""
+    def infer(ctx, pointer, diag):
+        i = pointer.contents
+        try:
+            shapes = []
+            for k in range(i.input_count):
+                if not i.inputs[k]:
+                    shapes.append(None)
+                    continue
+                value = i.inputs[k].contents
+                if value.rank == abi.RANK_UNKNOWN:
+                    return OK
+                shapes.append(tuple(
+                    value.dims[d].value if value.dims[d].kind == abi.DIM_FIXED
+                    else abi.Dim(value.dims[d].value, value.dims[d].kind, value.dims[d].symbol)
+                    for d in range(value.rank)))
+            for k, shape in enumerate(operator.infer(*shapes)):
+                dims = (abi.Dim * max(len(shape), 1))()
+                for d, size in enumerate(shape):
+                    dims[d] = (size if isinstance(size, abi.Dim) else
+                               abi.Dim(-1, abi.DIM_UNKNOWN, 0) if size is None else abi.Dim(size, abi.DIM_FIXED, 0))
+                status = i.set_output(i.ctx, k, 0, len(shape), dims)
+                if status != OK:
+                    return status
+            return OK
+        except Exception as error:
+            return _say(diag, INVALID_ARGUMENT, f"the shapes of an operator of Python: {type(error).__name__}: {error}")
+    return infer
+
+
+class _ProviderHolder:
+    """The plugin with the provider, registered with the first operator."""
+
+    def __init__(self):
+        self.host, self.registered = None, False
+
+    def register(self):
+        if self.registered:
+            return
+        self.table = abi.Provider(
+            struct_size=ctypes.sizeof(abi.Provider), name=b"python", description=b"operators written in Python",
+            device_kind=1, create=abi.Create(_create), destroy=abi.Destroy(lambda state: None),
+            assess=abi.Assess(_assess), cost=abi.Price(_price), compile=abi.Compile(_compile),
+            release_compiled=abi.Release(_release), specialize=abi.Specialize(_specialize),
+            release_instance=abi.ReleaseInstance(_release_instance), execute=abi.Execute(_execute))
+        _register(abi.Plugin(struct_size=ctypes.sizeof(abi.Plugin), abi_major=1, name=b"python", version=b"1",
+                             build_id=b"python", provider_count=1, providers=ctypes.pointer(self.table),
+                             provider_stride=ctypes.sizeof(abi.Provider)))
+        self.registered = True
+
+
+_provider = _ProviderHolder()
+
+
+def _register(plugin: abi.Plugin) -> None:
+    def open_plugin(host, out_plugin, diag):
+        out_plugin[0] = ctypes.pointer(plugin)
+        return OK
+
+    entry = abi.OpenFn(open_plugin)
+    _kept.append((plugin, entry))
+    check(lib.plugin_register, ctypes.cast(entry, ctypes.c_void_p))
+
+
+def operator(name: str, signature: str, *, version: int = 1, infer: Optional[Callable] = None, pure: bool = True,
+             doc: str = "") -> Callable[[Callable], Callable]:
+    """Makes the decorated function the operator ``DOMAIN::NAME``.
+
+    It is called with an array for each input (None where one is omitted) and the attributes by name, and returns an
+    array, or a tuple of them. ``infer(*shapes)`` may return the shapes of the outputs, which helps planning; without it
+    they come with the run. ``pure=False``: two calls may differ, so that none is left out or done early."""
+    domain, _, op_type = name.partition("::")
+    if not re.fullmatch(r"[\w.-]+", domain) or not re.fullmatch(r"\w+", op_type):
+        raise ValueError(f"operator {name!r}: expected DOMAIN::NAME, such as 'com.example::Scale'")
+
+    def decorate(function: Callable) -> Callable:
+        with _lock:
+            if (domain, op_type) in _operators:
+                raise ValueError(f"operator {name} is there already; an operator stays until the process ends")
+            _provider.register()
+            entry = _Operator(function, infer)
+            row = abi.Operator(struct_size=ctypes.sizeof(abi.Operator), domain=domain.encode(), op_type=op_type.encode(),
+                               signature=signature.encode(), doc=(doc or function.__doc__ or "").encode() or None,
+                               since_version=version, flags=0 if pure else abi.OPERATOR_RANDOM)
+            if infer is not None:
+                row.infer = abi.InferFn(_infer(entry))
+            label = re.sub(r"\W", "_", f"python_{domain}_{op_type}").lower().encode()
+            _register(abi.Plugin(struct_size=ctypes.sizeof(abi.Plugin), abi_major=1, name=label, version=b"1",
+                                 build_id=label, operators=ctypes.pointer(row), operator_count=1,
+                                 operator_stride=ctypes.sizeof(abi.Operator)))
+            _kept.append(row)
+            _operators[domain, op_type] = entry
+        return function
+
+    return decorate
