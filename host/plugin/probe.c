@@ -19,7 +19,8 @@ extern char **environ;
 
 bool probe_find(char helper[PATH_MAX], char host[128])
 {
-    static const char *const places[] = { INLAY_LIBEXEC_FROM_LIB "/inlay-probe", "../libexec/inlay/inlay-probe" };
+    static const char *const places[] = { INLAY_LIBEXEC_FROM_LIB "/inlay-probe",
+                                          INLAY_LIBEXEC_FROM_BIN "/inlay-probe" };
     char here[PATH_MAX], path[PATH_MAX + 256];
     struct stat st;
     bool found = false;

@@ -1,0 +1,35 @@
+#!/bin/bash
+# Copies what an installation needs at run time, with the libraries that it is linked to, so that it runs where only a C
+# library is installed. The wheel and the npm package carry this.
+#   bundle.sh PREFIX OUT
+# PREFIX is what `cmake --install BUILD --prefix PREFIX` made. Libraries that providers open by name when they start
+# (libdnnl, libopenblas, libvulkan) are not copied: where one is not installed, its provider says so. Needs patchelf.
+set -euo pipefail
+[ $# = 2 ] || { echo "usage: bundle.sh PREFIX OUT" >&2; exit 2; }
+command -v patchelf >/dev/null || { echo "bundle.sh: patchelf is not installed" >&2; exit 1; }
+prefix=$1 out=$2
+library=$(find "$prefix" -name libinlay.so.1 | head -n 1)
+[ -n "$library" ] || { echo "bundle.sh: no libinlay.so.1 below $prefix" >&2; exit 1; }
+mkdir -p "$out/lib/inlay/plugins" "$out/libexec/inlay"
+cp -L "$library" "$out/lib/libinlay.so.1"
+cp -L "$(dirname "$library")"/inlay/plugins/*.so "$out/lib/inlay/plugins/"
+cp "$(find "$prefix" -name inlay-probe -type f)" "$out/libexec/inlay/inlay-probe"
+strip --strip-unneeded "$out/lib/libinlay.so.1" "$out/lib/inlay/plugins"/*.so "$out/libexec/inlay/inlay-probe"
+
+# Not what belongs to the C library, which has to be the one of the machine.
+ldd "$out/lib/libinlay.so.1" "$out/lib/inlay/plugins"/*.so "$out/libexec/inlay/inlay-probe" |
+    awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
+    grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so\.[0-9]+$' | while read -r path; do
+        cp -L "$path" "$out/lib/"
+        chmod u+w "$out/lib/$(basename "$path")"
+    done
+for file in "$out"/lib/*.so.*; do
+    # shellcheck disable=SC2016
+    patchelf --set-rpath '$ORIGIN' "$file"
+done
+for file in "$out"/lib/inlay/plugins/*.so; do
+    # shellcheck disable=SC2016
+    ! patchelf --print-needed "$file" | grep -qvE '^(libc|libm|ld-linux)' || patchelf --set-rpath '$ORIGIN/../..' "$file"
+done
+# shellcheck disable=SC2016
+patchelf --set-rpath '$ORIGIN/../../lib' "$out/libexec/inlay/inlay-probe"

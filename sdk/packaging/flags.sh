@@ -1,0 +1,39 @@
+#!/bin/sh
+# Prints every flag of every verb, a line each, as the program itself tells them: the tables of the verbs and of the
+# library's options (host/cli, host/config/options.def) are the only list.
+#   flags.sh INLAY
+# Columns, separated by tabs: verb, its summary, group (own or session), flag, short form, argument, text. The first line
+# of a verb has no flag, and the verb's arguments (MODEL) in the sixth column.
+set -eu
+inlay=$1
+export ARGP_HELP_FMT=opt-doc-col=70,rmargin=32000 LC_ALL=C
+tab=$(printf '\t')
+
+"$inlay" --help | sed -n -E 's/^  ([a-z][a-z-]*) +(.*)/\1\t\2/p' | while IFS=$tab read -r verb summary; do
+    [ "$verb" != help ] || continue
+    # A verb whose program is not installed has no flags.
+    { "$inlay" "$verb" --help </dev/null 2>/dev/null || true; } |
+        awk -v OFS='\t' -v verb="$verb" -v summary="$summary" '
+            BEGIN { group = "own" }
+            /^Usage: / && !seen++ {
+                sub(/^Usage: inlay [^ ]+ *(\[OPTION\.\.\.\])? */, "")
+                print verb, summary, group, "", "", $0, ""
+            }
+            /^ Session options/ { group = "session" }
+            match($0, /^ +(-[^-], )?--[a-z][a-z-]*/) {
+                name = substr($0, RSTART, RLENGTH)
+                text = substr($0, RSTART + RLENGTH)
+                short = argument = ""
+                sub(/^ +/, "", name)
+                if (name ~ /^-[^-],/) {
+                    short = substr(name, 1, 2)
+                    name = substr(name, 5)
+                }
+                if (match(text, /^\[?=[^ ]+/)) {
+                    argument = substr(text, RSTART, RLENGTH)
+                    text = substr(text, RSTART + RLENGTH)
+                }
+                sub(/^ +/, "", text)
+                print verb, summary, group, name, short, argument, text
+            }'
+done

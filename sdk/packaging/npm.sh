@@ -1,0 +1,37 @@
+#!/bin/bash
+# Makes the tarball of the npm package, as `npm pack` would, with the addon, the library and its plugins inside: nothing
+# is compiled or fetched when it is installed.
+#   npm.sh PREFIX BUNDLE OUT
+# PREFIX is what `cmake --install BUILD --prefix PREFIX` made, BUNDLE what bundle.sh made of it, OUT a folder.
+set -euo pipefail
+[ $# = 3 ] || { echo "usage: npm.sh PREFIX BUNDLE OUT" >&2; exit 2; }
+prefix=$1 bundle=$2
+mkdir -p "$3"
+out=$(realpath -- "$3")
+addon=$(find "$prefix" -name inlay.node | head -n 1)
+[ -n "$addon" ] || { echo "npm.sh: no inlay.node below $prefix: node_api.h was not installed (libnode-dev)" >&2; exit 1; }
+case $(uname -m) in
+x86_64) cpu=x64 ;;
+aarch64) cpu=arm64 ;;
+*) cpu=$(uname -m) ;;
+esac
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/package"
+cp "$(dirname "$addon")"/{index.js,index.d.ts,package.json,README.md} "$addon" "$work/package/"
+cp -r "$bundle/lib" "$bundle/libexec" "$work/package/"
+cp "$(dirname "$(realpath -- "$0")")/../../LICENSE" "$work/package/"
+# What only this tarball has: files beside the addon, which are those of one kind of CPU.
+sed -i -e "s/\"README.md\"\]/\"README.md\", \"lib\", \"libexec\"]/" -e "s/^  \"os\".*/&,\n  \"cpu\": [\"$cpu\"]/" \
+    "$work/package/package.json"
+if [ "$(grep -cE "\"libexec\"|\"$cpu\"" "$work/package/package.json")" != 2 ]; then
+    echo "npm.sh: package.json has other lines than those that are changed here" >&2
+    exit 1
+fi
+strip --strip-unneeded "$work/package/inlay.node"
+# shellcheck disable=SC2016
+patchelf --set-rpath '$ORIGIN/lib' "$work/package/inlay.node"
+version=$(sed -n -E 's/.*"version": "(.*)",/\1/p' "$work/package/package.json")
+tar -c --sort=name --owner=0 --group=0 --numeric-owner --mtime="@${SOURCE_DATE_EPOCH:-499162500}" -C "$work" package |
+    gzip -n >"$out/inlay-$version-linux-$cpu.tgz"
+echo "$out/inlay-$version-linux-$cpu.tgz"

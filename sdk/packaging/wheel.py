@@ -1,0 +1,101 @@
+#!/usr/bin/python3
+"""Makes the wheel of the Python package, with nothing but Python's own library.
+
+    wheel.py OUT                 a wheel for every machine: it uses the libinlay.so.1 that the system has
+    wheel.py --bundle DIR OUT    with the library, its helper and its plugins inside; DIR is what bundle.sh made
+
+OUT is a folder. The same tree gives the same bytes (SOURCE_DATE_EPOCH is the time of the files in it)."""
+import argparse
+import base64
+import hashlib
+import os
+import pathlib
+import platform
+import re
+import subprocess
+import sys
+import time
+import zipfile
+
+PACKAGE = pathlib.Path(__file__).resolve().parent.parent / "bindings" / "python"
+
+
+def project():
+    """The few keys of pyproject.toml that are used here; Python 3.9 has no parser for the format."""
+    text = (PACKAGE / "pyproject.toml").read_text()
+    keys = {key: re.search(rf'^{key} = "(.*)"$', text, re.M) for key in ("name", "version", "description",
+                                                                           "requires-python")}
+    missing = [key for key, found in keys.items() if found is None]
+    if missing:
+        sys.exit(f"wheel.py: {PACKAGE}/pyproject.toml does not say {', '.join(missing)}")
+    found = {key: match.group(1) for key, match in keys.items()}
+    found["requires"] = re.findall(r'"([^"]+)"', re.search(r"^dependencies = \[(.*)\]$", text, re.M).group(1))
+    return found
+
+
+def oldest_glibc(folder):
+    """The version of glibc that the files of a bundle need."""
+    newest = (2, 17)
+    for file in folder.rglob("*"):
+        if file.is_file() and not file.is_symlink():
+            versions = subprocess.run(["readelf", "-V", file], capture_output=True, text=True, check=True).stdout
+            for major, minor in re.findall(r"GLIBC_(\d+)\.(\d+)", versions):
+                newest = max(newest, (int(major), int(minor)))
+            if "GLIBC_ABI_DT_RELR" in versions:
+                newest = max(newest, (2, 36))
+    return newest
+
+
+def contents(bundle):
+    """Pairs of a name in the wheel and a file."""
+    for file in sorted((PACKAGE / "inlay").rglob("*")):
+        if file.is_file() and "__pycache__" not in file.parts and "lib" not in file.relative_to(PACKAGE).parts:
+            yield str(file.relative_to(PACKAGE)), file
+    if bundle is not None:
+        for file in sorted(bundle.rglob("*")):
+            if file.is_file():
+                yield "inlay/" + str(file.relative_to(bundle)), file
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Makes the wheel of the Python package.")
+    parser.add_argument("--bundle", type=pathlib.Path, metavar="DIR", help="what bundle.sh made")
+    parser.add_argument("out", type=pathlib.Path, help="folder to write to")
+    arguments = parser.parse_args()
+    if arguments.bundle is not None and not (arguments.bundle / "lib" / "libinlay.so.1").is_file():
+        sys.exit(f"wheel.py: {arguments.bundle} has no lib/libinlay.so.1; make it with bundle.sh")
+    about = project()
+    tag = "py3-none-any"
+    if arguments.bundle is not None:
+        tag = "py3-none-manylinux_{}_{}_{}".format(*oldest_glibc(arguments.bundle), platform.machine())
+    stem = f"{about['name']}-{about['version']}"
+    metadata = ["Metadata-Version: 2.1", f"Name: {about['name']}", f"Version: {about['version']}",
+                f"Summary: {about['description']}", "License: Apache-2.0",
+                f"Requires-Python: {about['requires-python']}", "Description-Content-Type: text/markdown",
+                *(f"Requires-Dist: {name}" for name in about["requires"]), "", (PACKAGE / "README.md").read_text()]
+    wheel = ["Wheel-Version: 1.0", "Generator: inlay", f"Root-Is-Purelib: {str(arguments.bundle is None).lower()}",
+             f"Tag: {tag}", ""]
+    when = time.gmtime(max(int(os.environ.get("SOURCE_DATE_EPOCH", time.time())), 315532800))[:6]
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    path = arguments.out / f"{stem}-{tag}.whl"
+    record = []
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        def add(name, data, mode=0o644):
+            info = zipfile.ZipInfo(name, when)
+            info.external_attr = (0o100000 | mode) << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, data)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            record.append(f"{name},sha256={digest},{len(data)}")
+
+        for name, file in contents(arguments.bundle):
+            add(name, file.read_bytes(), 0o755 if os.access(file, os.X_OK) else 0o644)
+        add(f"{stem}.dist-info/LICENSE", (PACKAGE.parent.parent.parent / "LICENSE").read_bytes())
+        add(f"{stem}.dist-info/METADATA", "\n".join(metadata).encode())
+        add(f"{stem}.dist-info/WHEEL", "\n".join(wheel).encode())
+        name = f"{stem}.dist-info/RECORD"
+        archive.writestr(zipfile.ZipInfo(name, when), "\n".join([*record, f"{name},,", ""]))
+    print(path)
+
+
+main()

@@ -1,0 +1,31 @@
+#!/bin/bash
+# Installs Debian's packages in clean systems and uses them: the autopkgtests (sdk/packaging/debian/tests) run the main
+# job, programs in C, C++, Python and for Node, and the rest; an older build is upgraded; at last everything is purged,
+# and the system has to be what it was.
+#   tests/packages_install.sh PACKAGES [SUITE]...
+# PACKAGES is a folder with the packages of each suite in a folder of its name, as
+#   sdk/packaging/deb.sh --suite bookworm PACKAGES/bookworm
+# makes it; without SUITE, all that are there. Needs root or sudo and the network (sdk/packaging/chroot.sh). The last
+# line is 'N passed, N failed'.
+set -euo pipefail
+tree=$(dirname "$(dirname "$(realpath -- "$0")")")
+[ $# -ge 1 ] && [ -d "$1" ] || { echo "usage: packages_install.sh PACKAGES [SUITE]..." >&2; exit 2; }
+packages=$(realpath -- "$1")
+shift
+[ $# -gt 0 ] || for suite in bookworm trixie; do
+    [ ! -d "$packages/$suite" ] || set -- "$@" "$suite"
+done
+[ $# -gt 0 ] || { echo "packages_install.sh: no folder bookworm or trixie in $packages" >&2; exit 2; }
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+for suite in "$@"; do
+    echo "== $suite"
+    "$tree/sdk/packaging/chroot.sh" --bind "$packages/$suite:/packages" --bind "$tree/tests/packaging:/tests" \
+        --bind "$tree/sdk/packaging/debian/tests:/autopkgtests" "$suite" bash /tests/inside.sh | tee -a "$log" || true
+done
+passed=$(grep -c '^ok ' "$log" || true)
+failed=$(grep -c '^FAIL ' "$log" || true)
+finished=$(grep -c '^finished$' "$log" || true)
+failed=$((failed + $# - finished)) # a system that did not come to its end counts as one
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

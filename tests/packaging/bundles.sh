@@ -1,0 +1,90 @@
+#!/bin/bash
+# The wheels and the npm tarball: what is inside, and that it runs where inlay is not installed.
+#   bundles.sh BUILD SOURCE_DIR
+set -uo pipefail
+build=$1 source=$2
+make=$source/sdk/packaging
+command -v patchelf >/dev/null || { echo "patchelf is not installed"; exit 77; }
+work=$(realpath "$(mktemp -d)")
+trap 'rm -rf "$work"' EXIT
+unset INLAY_LIBRARY INLAY_NODE_ADDON PYTHONPATH
+export PYTHONDONTWRITEBYTECODE=1 SOURCE_DATE_EPOCH=1700000000
+
+die() {
+    echo "bundles.sh: $*"
+    [ ! -s "$work/log" ] || tail -n 20 "$work/log"
+    exit 1
+}
+cmake --install "$build" --prefix "$work/prefix" >"$work/log" 2>&1 || die "cmake --install failed"
+"$make/bundle.sh" "$work/prefix" "$work/bundle" >"$work/log" 2>&1 || die "bundle.sh failed"
+ldd "$work/bundle/lib/libinlay.so.1" "$work/bundle/libexec/inlay/inlay-probe" >"$work/log"
+outside=$(awk '$2 == "=>" { print $3 }' "$work/log" | grep -vE "^$work/|/(libc|libm|libdl|libpthread|librt)\.so")
+[ -z "$outside" ] || die "the bundle uses $outside"
+
+# ---- wheels
+"$make/wheel.py" "$work/wheels" >"$work/log" 2>&1 || die "wheel.py failed"
+"$make/wheel.py" --bundle "$work/bundle" "$work/wheels" >"$work/log" 2>&1 || die "wheel.py --bundle failed"
+"$make/wheel.py" --bundle "$work/bundle" "$work/again" >"$work/log" 2>&1 || die "wheel.py --bundle failed"
+wheel=$(echo "$work"/wheels/inlay-*-manylinux_*.whl)
+cmp "$wheel" "$work/again/$(basename "$wheel")" || die "the same tree makes another wheel"
+! "$make/wheel.py" --bundle "$work/wheels" "$work/again" >"$work/log" 2>&1 || die "a folder without library was taken"
+grep -q 'bundle.sh' "$work/log" || die "the error names no fix"
+python3 - "$work/wheels" <<'END' || die "a wheel is not what its RECORD says"
+import base64, csv, hashlib, io, pathlib, sys, zipfile
+for path in sorted(pathlib.Path(sys.argv[1]).glob("*.whl")):
+    archive = zipfile.ZipFile(path)
+    record = next(name for name in archive.namelist() if name.endswith("/RECORD"))
+    rows = {row[0]: row[1:] for row in csv.reader(io.StringIO(archive.read(record).decode()))}
+    assert set(rows) == set(archive.namelist()), path
+    for name, (digest, size) in rows.items():
+        if name != record:
+            data = archive.read(name)
+            found = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            assert digest == "sha256=" + found and int(size) == len(data), name
+    tag = path.stem.split("-", 2)[2]
+    assert f"Tag: {tag}\n" in archive.read(record.replace("RECORD", "WHEEL")).decode(), tag
+    assert "inlay/session.py" in rows and "inlay/py.typed" in rows
+    assert ("inlay/lib/libinlay.so.1" in rows) == (tag != "py3-none-any"), path
+END
+export AUTOPKGTEST_TMP=$work
+HOME_BEFORE=$HOME
+# shellcheck disable=SC1091
+. "$source/sdk/packaging/debian/tests/model"
+export HOME=$HOME_BEFORE
+if /usr/bin/python3 -c 'import numpy' 2>/dev/null; then
+    mkdir site
+    (cd site && /usr/bin/python3 - "$wheel" <<'END'
+import os, sys, zipfile
+archive = zipfile.ZipFile(sys.argv[1])
+for info in archive.infolist(): # with their modes, as pip does
+    os.chmod(archive.extract(info), info.external_attr >> 16 or 0o644)
+END
+    )
+    PYTHONPATH=$work/site /usr/bin/python3 -c '
+import inlay, numpy
+session = inlay.Session("model.onnx", providers=["reference"])
+assert session.run({"x": numpy.array([1, -2, -40], numpy.float32)})["y"].tolist() == [11, 18, 0]
+assert open("/proc/self/maps").read().count("/site/inlay/lib/libinlay.so.1") > 0' >"$work/log" 2>&1 ||
+        die "the wheel runs no model"
+    [ -n "$(ls cache/inlay/plugins)" ] || die "the wheel's plugins were not tried by its helper"
+fi
+
+# ---- npm
+if [ -e "$build/lib/inlay/node/inlay.node" ]; then
+    "$make/npm.sh" "$work/prefix" "$work/bundle" "$work/npm" >"$work/log" 2>&1 || die "npm.sh failed"
+    mkdir -p node_modules
+    tar -x -C node_modules -f "$work"/npm/inlay-*.tgz && mv node_modules/package node_modules/inlay
+    node -e "
+const { files, cpu } = require('inlay/package.json');
+const fs = require('fs');
+for (const name of files) if (!fs.existsSync('node_modules/inlay/' + name)) throw new Error(name + ' is missing');
+if (cpu.join() !== process.arch) throw new Error('for ' + cpu);
+const { InferenceSession, Tensor } = require('inlay');
+InferenceSession.create('model.onnx').then(async (session) => {
+  const { y } = await session.run({ x: new Tensor('float32', [1, -2, -40], [3]) });
+  if (Array.from(y.data).join() !== '11,18,0') throw new Error(String(y.data));
+}).catch((error) => { console.error(error); process.exit(1); });" >"$work/log" 2>&1 || die "the npm package runs no model"
+fi
+for file in "$work"/wheels/* "$work"/npm/*; do
+    [ ! -e "$file" ] || echo "$(basename "$file"): $(($(stat -c %s "$file") / 1024)) KiB"
+done

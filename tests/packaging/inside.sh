@@ -1,0 +1,102 @@
+#!/bin/bash
+# What packages_install.sh does in a clean Debian: see there. /packages, /tests and /autopkgtests are shown to it.
+set -uo pipefail
+export DEBIAN_FRONTEND=noninteractive
+log=/tmp/log
+
+ok() { # TEXT COMMAND...: one line, and what the command said when it fails
+    local text=$1
+    shift
+    if "$@" >"$log" 2>&1; then
+        echo "ok $text"
+    else
+        echo "FAIL $text"
+        tail -n 30 "$log" | sed 's/^/    /'
+    fi
+}
+get() { apt-get -q -y --no-install-recommends "$@"; }
+# What is installed, and every file but those that any installation of anything changes.
+picture() {
+    dpkg-query -W -f '${Package} ${Version} ${db:Status-Status}\n' | grep -v ' config-files$\| not-installed$'
+    find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /packages -o -path /tests \
+        -o -path /autopkgtests -o -path /var/lib/apt -o -path /var/cache/apt -o -path /var/cache/man -o -path /var/log -o -path /run \
+        -o -path /var/lib/dpkg/triggers -o -path '/var/lib/dpkg/*-old' \) -prune -o -print | sort
+}
+size() { du -sxk --exclude=/var/lib/apt --exclude=/var/cache --exclude=/packages --exclude=/tests \
+    --exclude=/autopkgtests / 2>/dev/null | cut -f1; }
+
+get update >"$log" 2>&1 || { cat "$log"; exit 1; }
+
+# ---- the command alone, as somebody has it in an image
+before=$(size)
+slim=(/packages/inlay_*.deb /packages/inlay-probe_*.deb /packages/inlay-provider-reference_*.deb)
+ok "the command and the provider reference are installed" get install "${slim[@]}"
+echo "the command with the provider reference: $((($(size) - before) / 1024)) MiB"
+onednn=$(ls /packages/inlay-provider-onednn_*.deb 2>/dev/null)
+if [ -n "$onednn" ]; then
+    ok "the provider onednn is added" get install "$onednn"
+    echo "and with the provider onednn: $((($(size) - before) / 1024)) MiB"
+fi
+ok "they are purged" get purge --auto-remove inlay inlay-probe 'inlay-provider-*'
+
+# ---- all packages, over what their tests need
+needed=$(sed -n 's/^Depends: //p' /autopkgtests/control | tr ',' '\n' | sed -E 's/ *\[.*\]//; s/ //g' |
+    grep -vE '^$|inlay' | sort -u)
+# shellcheck disable=SC2086
+ok "what the tests need is installed" get install $needed python3-numpy nodejs
+picture >/tmp/before
+dpkg-query -W -f '${Package}\n' | sort -u >/tmp/packages-before
+all=()
+for file in /packages/*.deb; do
+    [[ $file == *-dbgsym_* ]] || all+=("$file")
+done
+ok "all ${#all[@]} packages are installed" get install "${all[@]}"
+for test in $(sed -n 's/^Tests: //p' /autopkgtests/control); do
+    AUTOPKGTEST_TMP=$(mktemp -d)
+    export AUTOPKGTEST_TMP
+    ok "test $test" "/autopkgtests/$test"
+done
+names=$(for file in "${all[@]}"; do dpkg-deb -f "$file" Package; done)
+# shellcheck disable=SC2086
+ok "all files are as they were packaged" bash -c '[ -z "$(dpkg --verify "$@" | tee /dev/stderr)" ]' verify $names
+# Ours, and what came with them: some of that could serve others as well, and would stay.
+came=$(dpkg-query -W -f '${Package}\n' | sort -u | comm -13 /tmp/packages-before -)
+# shellcheck disable=SC2086
+ok "all is purged" get purge $came
+picture >/tmp/after
+ok "nothing is left" diff /tmp/before /tmp/after
+
+# ---- an older build is upgraded: plugins of others, settings and caches stay
+older=/tmp/older
+mkdir -p $older
+for file in "${all[@]}"; do
+    case $file in
+    */inlay_* | */inlay-probe_* | */libinlay1_* | */inlay-provider-reference_*) ;;
+    *) continue ;;
+    esac
+    dpkg-deb -R "$file" $older/tree
+    sed -i -E 's/^Version: (.*)-[^-]*$/Version: \1-0older/' $older/tree/DEBIAN/control
+    dpkg-deb -b $older/tree "$older/$(basename "$file")" >/dev/null
+    rm -rf $older/tree
+done
+ok "an older build is installed" get install $older/*.deb
+# The model is made by what the tests source; it changes into its folder and names the one of the cache.
+AUTOPKGTEST_TMP=/tmp/upgrade
+mkdir $AUTOPKGTEST_TMP
+. /autopkgtests/model
+plugins=$(dirname "$(dpkg -L inlay-provider-reference | grep '/reference\.so$')")
+mkdir -p /etc/inlay
+echo 'intra_threads: 1' >/etc/inlay/inlay.yaml
+ok "the older build runs a model" inlay run model.onnx --seed 1
+cp "$plugins/reference.so" "$plugins/of-the-site.so" # any plugin that no package brought
+find cache -type f | sort >/tmp/cache-before
+mapfile -t new < <(for file in $older/*.deb; do echo "/packages/$(basename "$file")"; done)
+ok "it is upgraded" get install "${new[@]}"
+ok "no older build is left" bash -c "! dpkg-query -W -f '\${Version}\n' 'inlay*' libinlay1 2>/dev/null | grep older"
+ok "a plugin of the site is still there" test -e "$plugins/of-the-site.so"
+ok "settings are still there" grep -q intra_threads /etc/inlay/inlay.yaml
+rm "$plugins/of-the-site.so" # one provider of a name
+ok "the new build runs the model" inlay run model.onnx --seed 1
+find cache -type f | sort >/tmp/cache-after
+ok "the cache holds what it held" bash -c '[ -s /tmp/cache-before ] && [ -z "$(comm -23 /tmp/cache-before /tmp/cache-after)" ]'
+echo finished

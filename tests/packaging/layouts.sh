@@ -1,0 +1,82 @@
+#!/bin/bash
+# Where files may lie: staged below DESTDIR, unpacked from cpack's tarball in any folder, and two versions side by side.
+#   layouts.sh BUILD SOURCE_DIR CC
+set -uo pipefail
+build=$1 source=$2 cc=$3
+work=$(realpath "$(mktemp -d)")
+trap 'rm -rf "$work"' EXIT
+export XDG_CACHE_HOME=$work/cache XDG_CONFIG_HOME=$work/config
+
+die() {
+    echo "layouts.sh: $*"
+    [ ! -s "$work/log" ] || tail -n 20 "$work/log"
+    exit 1
+}
+files() { (cd "$1" && find . ! -type d | sort); }
+# The model of debian's tests: y = Relu(x + [10, 20, 30]).
+export AUTOPKGTEST_TMP=$work
+HOME_BEFORE=$HOME
+# shellcheck disable=SC1091
+. "$source/sdk/packaging/debian/tests/model"
+export HOME=$HOME_BEFORE
+
+# ---- DESTDIR: the same files, and none outside it
+cmake --install "$build" --prefix "$work/plain" >"$work/log" 2>&1 || die "cmake --install failed"
+DESTDIR=$work/stage cmake --install "$build" --prefix /opt/inlay >"$work/log" 2>&1 || die "DESTDIR failed"
+diff <(files "$work/plain") <(files "$work/stage/opt/inlay") >"$work/log" || die "DESTDIR has other files"
+! grep -rlF "$work/stage" "$work/stage" >"$work/log" || die "these files name DESTDIR"
+[ "$(ls "$work/stage")" = opt ] || die "DESTDIR has more than the prefix"
+
+# ---- cpack: unpacked wherever one likes
+cpack --config "$build/CPackConfig.cmake" -G TGZ -B "$work/pack" -D CPACK_STRIP_FILES=ON >"$work/log" 2>&1 ||
+    die "cpack failed"
+tarball=$(echo "$work"/pack/inlay-*.tar.gz)
+[ -f "$tarball" ] || die "cpack wrote no tarball"
+mkdir "$work/a folder"
+tar -x -C "$work/a folder" -f "$tarball"
+moved=$(echo "$work/a folder"/inlay-*)
+diff <(files "$work/plain") <(files "$moved") >"$work/log" || die "the tarball has other files"
+"$moved/bin/inlay" run model.onnx --seed 1 >"$work/log" 2>&1 || die "what was unpacked runs no model"
+"$moved/bin/inlay" providers >"$work/log" 2>&1 || die "what was unpacked lists no providers"
+grep -qF "$moved" "$work/log" || grep -q reference "$work/log" || die "what was unpacked has plugins from elsewhere"
+
+# ---- two versions side by side: each program runs with the library that it was built for, and its plugins
+second=$work/second
+cp -a "$work/plain" "$second"
+library=$(realpath "$(find "$second" -name libinlay.so.1)")
+version=$("$work/plain/bin/inlay" --version | cut -d' ' -f2)
+other=${version%.*}.$((${version##*.} + 1))
+sed -i "s/\\b${version//./\\.}\\x00/$other\\x00/" "$library"
+cat >program.c <<'END'
+#include <inlay/inlay.h>
+#include <stdio.h>
+
+int main(void)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_session *session = NULL;
+    inlay_session_provider_info info = { .struct_size = sizeof info };
+
+    if (inlay_session_create("model.onnx", NULL, &session, &diag) != INLAY_OK ||
+        inlay_session_provider(session, 0, &info) != INLAY_OK) {
+        fprintf(stderr, "%s\n", diag.text);
+        return 1;
+    }
+    printf("%s %s\n", inlay_version(), info.plugin_path);
+    inlay_session_destroy(session);
+    return 0;
+}
+END
+for prefix in "$work/plain" "$second"; do
+    lib=$(dirname "$(find "$prefix" -name libinlay.so.1)")
+    # shellcheck disable=SC2046
+    PKG_CONFIG_PATH=$lib/pkgconfig "$cc" program.c $(PKG_CONFIG_PATH=$lib/pkgconfig pkg-config --cflags --libs inlay) \
+        -Wl,-rpath,"$lib" -o "program-$(basename "$prefix")" >"$work/log" 2>&1 || die "$prefix: the program is not built"
+done
+for _ in 1 2; do # the second time with what the first one left in the cache
+    first=$(./program-plain) || die "the first version fails"
+    last=$(./program-second) || die "the second version fails"
+    [ "${first%% *}" = "$version" ] && [ "${last%% *}" = "$other" ] || die "versions: $first, $last"
+    [[ $first == *" $work/plain/"* && $last == *" $second/"* ]] || die "plugins: $first, $last"
+done
+echo "$(files "$work/plain" | wc -l) files; a tarball of $(($(stat -c %s "$tarball") / 1024)) KiB; $first; $last"
