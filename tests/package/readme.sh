@@ -1,22 +1,26 @@
 #!/bin/bash
 # Does what a README says, as its reader would: every command in it, against an installation, and what it prints must be
 # what the README shows.
-#   readme.sh README BUILD_DIR CC GENERATOR
+#   readme.sh README BUILD_DIR CC GENERATOR [PAGE]...
+# Pages are read after the README, in the same shell.
 #
 # In the README, a line `    $ command` is run; lines `    > more` continue it. The indented lines behind it are what it
 # prints, where `...` stands for any text and, on a line of its own, for any number of lines; times, ratios and blanks
-# may differ. A command must succeed unless it ends in `# exit code N`. All commands of a README share one shell, which
-# starts in a copy of a checkout's samples/, with the installation in ~/inlay.
+# may differ. A command must succeed unless it ends in `# exit code N`. All commands share one shell, which starts in a
+# copy of a checkout's samples/ and bindings, with the installation in ~/inlay.
 set -u
 readme=$(realpath "$1") build=$2
-samples=$(dirname "$(dirname "$readme")")
+tree=$(dirname "$(dirname "$(dirname "$(realpath "$0")")")")
 tmp=$(realpath "$(mktemp -d)")
 trap 'cd / && rm -rf "$tmp"' EXIT
-export HOME=$tmp/home CC=$3 CMAKE_GENERATOR=$4 CMAKE_BUILD_TYPE=Release LC_ALL=C
+export HOME=$tmp/home CC=$3 CMAKE_GENERATOR=$4 CMAKE_BUILD_TYPE=Release LC_ALL=C PYTHONDONTWRITEBYTECODE=1
+shift 4
+pages=("$readme" "$@")
 export XDG_CACHE_HOME=$HOME/.cache XDG_CONFIG_HOME=$HOME/.config
-mkdir "$HOME" "$tmp/checkout"
+mkdir -p "$HOME" "$tmp/checkout/sdk"
 cmake --install "$build" --prefix "$HOME/inlay" >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
-cp -r "$samples" "$tmp/checkout/samples"
+cp -r "$tree/samples" "$tmp/checkout/samples"
+cp -r "$tree/sdk/bindings" "$tmp/checkout/sdk/bindings"
 cd "$tmp/checkout" || exit 1
 wrong=0
 commands=0
@@ -67,22 +71,26 @@ finish() { # runs the command that was collected and holds what it prints agains
     command=
 }
 
-command='' expected='' blank='' line_number=0
-while IFS= read -r line || [ -n "$line" ]; do
-    line_number=$((line_number + 1))
-    if [[ $line == '    $ '* ]]; then
-        finish
-        command=${line#'    $ '} expected='' blank='' at=$line_number
-    elif [[ $line == '    > '* && -z $expected && -n $command ]]; then
-        command+=$'\n'${line#'    > '}
-    elif [[ $line == '    '* && -n $command ]]; then
-        expected+=$blank${line#'    '}$'\n' blank=
-    elif [[ -z $line && -n $expected && -n $command ]]; then
-        blank+=$'\n' # a blank line of the output, if more of it follows
-    else
-        finish
-    fi
-done <"$readme"
-finish
+command='' expected='' blank=''
+for readme in "${pages[@]}"; do
+    line_number=0
+    while IFS= read -r line || [ -n "$line" ]; do
+        line_number=$((line_number + 1))
+        if [[ $line == '    $ '* ]]; then
+            finish
+            command=${line#'    $ '} expected='' blank='' at=$line_number
+        elif [[ ($line == '    > '* || $line == '    >') && -z $expected && -n $command ]]; then
+            line=${line#'    >'}
+            command+=$'\n'${line# }
+        elif [[ $line == '    '* && -n $command ]]; then
+            expected+=$blank${line#'    '}$'\n' blank=
+        elif [[ -z $line && -n $expected && -n $command ]]; then
+            blank+=$'\n' # a blank line of the output, if more of it follows
+        else
+            finish
+        fi
+    done <"$readme"
+    finish
+done
 echo "$commands commands, $wrong wrong"
 [ $wrong -eq 0 ] && [ $commands -gt 0 ]

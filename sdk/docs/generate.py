@@ -1,0 +1,207 @@
+"""Writes the pages that nobody writes by hand: verbs, options, the C interfaces, and the READMEs.
+
+    generate.py INLAY OUT"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
+
+# The READMEs that are pages, with the group of the table of contents that they belong to.
+READMES = {
+    "guide-python": "sdk/bindings/python/README.md",
+    "guide-cpp": "sdk/bindings/cpp/README.md",
+    "guide-node": "sdk/bindings/node/README.md",
+    "guide-onnxruntime": "sdk/bindings/onnxruntime/README.md",
+    "guide-serve": "host/serve/README.md",
+    "guide-provider": "samples/provider_skeleton/README.md",
+    "guide-device": "samples/device_skeleton/README.md",
+    "guide-operator": "samples/custom_op/README.md",
+    "guide-packaging": "sdk/packaging/README.md",
+    "abi-promises": "sdk/abi/README.md",
+    "abi-changes": "sdk/abi/CHANGELOG.md",
+    "changes": "CHANGELOG.md",
+}
+# Headers of the reference, with the page's name and title.
+HEADERS = [
+    ("inlay.h", "api", "C API: inlay.h"),
+    ("types.h", "api-types", "Types: types.h"),
+    ("status.h", "api-status", "Failures: status.h"),
+    ("plugin.h", "abi", "Plugin ABI: plugin.h"),
+    ("kit.h", "kit", "Kit for plugins: kit.h"),
+    ("extensions.h", "extensions", "Extensions: extensions.h"),
+]
+
+
+def run(*command):
+    environment = dict(os.environ, ARGP_HELP_FMT="rmargin=1000") # lines as they are, not wrapped
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+
+
+def escape(text):
+    """Text as Markdown that reads the same; names of the interface as code."""
+    text = re.sub(r"([\\`*_<>|\[\]])", r"\\\1", text)
+    return re.sub(r"(?:inlay|INLAY)(?:\\_\w+)+(?:\\_?\*|\(\))?", lambda m: "`" + m.group().replace("\\", "") + "`", text)
+
+
+# ------------------------------------------------------------------ verbs and options
+
+
+def flags(inlay):
+    """Rows of flags.sh, as lists: verb, summary, group, flag, short form, argument, text."""
+    script = SOURCE / "sdk" / "packaging" / "flags.sh"
+    return [line.split("\t") for line in run("sh", str(script), inlay).splitlines()]
+
+
+def flag_text(row):
+    name = ", ".join(filter(None, [row[4], row[3] + row[5]]))
+    return f"| `{name}` | {escape(row[6])} |".replace("`" + name + "`", "`` " + name.replace("|", "\\|") + " ``")
+
+
+def prose_of(help_text):
+    """What --help says before the flags and after them."""
+    lines = help_text.splitlines()
+    first = next(i for i, line in enumerate(lines) if i > 0 and re.match(r" +(-.,)?\s*--| Session options", line))
+    last = max(i for i, line in enumerate(lines) if re.match(r" +(-., )?--", line))
+    before, after = lines[1:first], lines[last + 1:]
+    while after and after[0].startswith("   "):  # the rest of the last flag
+        after.pop(0)
+    return before, [line for line in after if not line.startswith("Mandatory or optional arguments")]
+
+
+def verbs_page(inlay, rows):
+    out = ["# Verbs", "", "Every verb has `--help` and `--json`, and takes the [options of the library](options.md) as "
+           "flags unless it says otherwise. The exit code tells what kind of failure it was:", ""]
+    out += ["    " + line for line in run(inlay, "help", "exit-codes").splitlines()]
+    for head in (row for row in rows if row[3] == ""):
+        verb = head[0]
+        before, after = prose_of(run(inlay, verb, "--help"))
+        own = [row for row in rows if row[0] == verb and row[2] == "own" and row[3] not in ("", "--help", "--usage")]
+        out += ["", f"## inlay {verb}", "", escape(head[1][0].upper() + head[1][1:]) + ".", "",
+                f"    inlay {verb} [OPTION...] {head[5]}".rstrip(), ""]
+        out += [escape(line) for line in before]
+        if own:
+            out += ["", "| flag | meaning |", "|---|---|"] + [flag_text(row) for row in own]
+        out.append("")
+        for line in after:
+            if not line.startswith("  "):
+                out += ["", escape(line), ""]
+            else:
+                out.append("    " + line.strip())
+    return "\n".join(out) + "\n"
+
+
+def options_page(rows):
+    out = ["# Options", "", "One name everywhere: `--intra-threads 2` on the command line, `INLAY_INTRA_THREADS=2` in the "
+           "environment, `intra_threads: 2` in `inlay.yaml`, `inlay_options_set(options, \"intra_threads\", \"2\", &diag)` "
+           "in C, `intra_threads=2` in Python. `inlay config` shows each value and where it comes from.", "",
+           "| option | value | meaning |", "|---|---|---|"]
+    for row in rows:
+        if row[0] == "run" and row[2] == "session" and row[5] and row[3] not in ("--config", "--option"):
+            out.append(f"| `{row[3][2:].replace('-', '_')}` | `` {row[5][1:].replace('|', chr(92) + '|')} `` | "
+                       f"{escape(row[6])} |")
+    return "\n".join(out) + "\n"
+
+
+def providers_page(inlay):
+    text = run(inlay, "providers", "--no-config", "--plugin-dirs", "")
+    out = ["# Providers and their options", "", "What `inlay providers` says where this page was made. An option is set "
+           "as `--option NAME.OPTION=VALUE`.", ""]
+    return "\n".join(out + ["    " + re.sub(r"(/\S+)/([^/\s]+\.so)", r"\2", line) for line in text.splitlines()]) + "\n"
+
+
+# ------------------------------------------------------------------ headers
+
+
+def comment_text(comment):
+    """The text of a comment as Markdown: paragraphs; what is indented, as it stands."""
+    lines = re.sub(r"^/\*\s?|\s*\*/$", "", comment.strip()).split("\n")
+    lines = [re.sub(r"^\s*\* ?", "", line) if i else line for i, line in enumerate(lines)]
+    out, code = [], False
+    for line in lines:
+        if line.startswith("  "):
+            if not code:
+                out.append("")
+            out.append("    " + line)
+        else:
+            if code and line:
+                out.append("")
+            out.append(escape(line))
+        code = line.startswith("  ")
+    return "\n".join(out)
+
+
+def names_in(code):
+    """What a piece of code declares, in its order."""
+    code = re.sub(r"/\*.*?\*/", "", code, flags=re.S)
+    found = []
+    depth = 0
+    for line in code.split("\n"):
+        if depth == 0:
+            for pattern in (r"\b((?:inlay|INLAY|kit)\w*)\(", r"^#define (INLAY_\w+)", r"^typedef .*?\b(inlay_\w+)(?:;| \{)",
+                            r"^typedef .*\(\*(inlay_\w+)\)", r"\bstatic inline .*?\b(\w+)\("):
+                found += re.findall(pattern, line)
+        depth += line.count("{") - line.count("}")
+    skip = {"INLAY_NODISCARD", "INLAY_API", "INLAY_PRINTF"}
+    return [name for name in dict.fromkeys(found) if name not in skip]
+
+
+def blocks(text):
+    """Pieces of a header: ("ruler", title, comment), ("text", comment) and ("code", code)."""
+    text = re.sub(r"#ifdef __cplusplus\n.*?#endif\n?", "", text, flags=re.S)
+    text = re.sub(r"^#(?:ifndef|define) INLAY_\w+_H\n|^#include .*\n", "", text, flags=re.M)
+    for piece in re.split(r"\n\s*\n", text):
+        piece = piece.strip("\n")
+        comment = re.match(r"/\*.*?\*/", piece, re.S)
+        if comment and re.match(r"/\* -{20,}", piece):
+            title, _, rest = comment.group()[2:-2].strip(" -").partition("\n")
+            yield "ruler", title.strip(), "/*" + rest + "*/" if rest.strip() else ""
+            piece = piece[comment.end():].strip("\n")
+            comment = re.match(r"/\*.*?\*/", piece, re.S)
+        if comment and not piece[comment.end():].startswith(" "):
+            yield "text", comment.group()
+            piece = piece[comment.end():].strip("\n")
+        if piece and piece != "#endif":
+            yield "code", piece
+
+
+def header_page(name, title):
+    out = [f"# {title}", "", f"    #include <inlay/{name}>", ""]
+    text, pending, level = (SOURCE / "sdk/include/inlay" / name).read_text(), [], "##"
+    for kind, *parts in blocks(text):
+        if kind == "ruler":
+            level = "###"
+            out += pending + ["", "## " + parts[0][0].upper() + parts[0][1:], ""]
+            pending = [comment_text(parts[1]), ""] if parts[1] else []
+        elif kind == "text":
+            pending += [comment_text(parts[0]), ""]
+        else:
+            names = names_in(parts[0])
+            if names:
+                out += ["", f"{level} " + ", ".join(names[:4]) + (" ..." if len(names) > 4 else ""), ""]
+            out += pending + ["", "```c", parts[0], "```", ""]
+            pending = []
+    return "\n".join(out + pending) + "\n"
+
+
+def readme_page(path):
+    """A README; links into the tree, which is not there, become plain text."""
+    text = (SOURCE / path).read_text()
+    return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", text)
+
+
+def main():
+    inlay, out = sys.argv[1], pathlib.Path(sys.argv[2])
+    rows = flags(inlay)
+    (out / "verbs.md").write_text(verbs_page(inlay, rows))
+    (out / "options.md").write_text(options_page(rows))
+    (out / "providers.md").write_text(providers_page(inlay))
+    for name, page, title in HEADERS:
+        (out / f"{page}.md").write_text(header_page(name, title))
+    for page, path in READMES.items():
+        (out / f"{page}.md").write_text(readme_page(path))
+
+
+main()

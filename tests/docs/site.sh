@@ -1,0 +1,54 @@
+#!/bin/bash
+# The documentation builds, and its reference has every verb, every flag, every option and every function of inlay.h; no
+# page names a place of the machine that made it.
+#   site.sh INLAY SOURCE_DIR
+set -uo pipefail
+inlay=$1 source=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+wrong=0
+
+complain() {
+    echo "FAIL $*"
+    wrong=$((wrong + 1))
+}
+"$source/sdk/docs/build.sh" "$inlay" "$work/site" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+text() {
+    sed -e 's/<[^>]*>//g' -e 's/&lt;/</g; s/&gt;/>/g; s/&quot;/"/g; s/&#x27;/'"'"'/g; s/&amp;/\&/g' "$work/site/$1.html"
+}
+text verbs >"$work/verbs"
+text options >"$work/options"
+text api >"$work/api"
+while IFS=$'\t' read -r verb group flag; do
+    case $group in
+    own)
+        case $flag in --help | --usage) continue ;; esac
+        grep -qF -- "$flag" "$work/verbs" || complain "verbs: $verb $flag is missing"
+        ;;
+    session)
+        name=${flag#--}
+        case $name in
+        config | no-config | option | json | quiet | verbose | help | usage) ;;
+        *) grep -qxF -- "${name//-/_}" "$work/options" || complain "options: ${name//-/_} is missing" ;;
+        esac
+        ;;
+    esac
+done < <("$source/sdk/packaging/flags.sh" "$inlay" |
+    awk -F '\t' -v OFS='\t' '$4 != "" && $1 != "serve" && !seen[$1 $4]++ { print $1, $3, $4 }')
+for name in $(grep -oE '\binlay_[a-z0-9_]+\(' "$source/sdk/include/inlay/inlay.h" | tr -d '(' | sort -u); do
+    grep -qw "$name" "$work/api" || complain "api: $name is missing"
+done
+! grep -rlE "$source|/tmp/tmp|/root/|/home/" "$work/site" --include='*.html' >"$work/log" ||
+    complain "pages name a place of this machine: $(tr '\n' ' ' <"$work/log")"
+for page in tutorial models choosing programs guide-python abi kit changes; do
+    [ -s "$work/site/$page.html" ] || complain "$page.html is missing"
+    grep -q 'name="viewport"' "$work/site/$page.html" || complain "$page.html says nothing of narrow screens"
+done
+# Each page with commands is one that is tested.
+for page in "$source"/sdk/docs/pages/*.md; do
+    name=$(basename "$page" .md)
+    ! grep -q '^    \$ ' "$page" || grep -q "$name.md" "$source/tests/docs/CMakeLists.txt" ||
+        complain "the commands of $name.md are run by no test"
+done
+echo "$(find "$work/site" -name '*.html' | wc -l) pages, $(du -sk "$work/site" | cut -f1) KiB, $wrong wrong"
+[ $wrong -eq 0 ]
