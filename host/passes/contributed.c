@@ -1,4 +1,4 @@
-/* Operators of com.microsoft, and those of ai.onnx that only ONNX Runtime has, as what they mean in ONNX:
+/* Operators of com.microsoft, those of ai.onnx that only ONNX Runtime has, and SwiGLU, as what they mean in ONNX:
  *
  *     BiasGelu(a, b)  ->  Gelu(Add(a, b))
  *
@@ -16,14 +16,14 @@ static const struct {
 #undef CONTRIBUTED
 };
 
-/* Those of ai.onnx are none of ONNX's own: what is there has the same name in com.microsoft. */
+/* Those of ai.onnx that ONNX has not are in com.microsoft under the same name. */
 static bool is_contributed(const graph_node *n)
 {
     const char *domain = n->info.domain.data, *op = n->info.op_type.data;
 
     return strcmp(domain, "com.microsoft") == 0 ||
-           (strcmp(domain, "ai.onnx") == 0 &&
-            (strcmp(op, "SimplifiedLayerNormalization") == 0 || strcmp(op, "ImageScaler") == 0));
+           (strcmp(domain, "ai.onnx") == 0 && (strcmp(op, "SimplifiedLayerNormalization") == 0 ||
+                                               strcmp(op, "ImageScaler") == 0 || strcmp(op, "SwiGLU") == 0));
 }
 
 static inlay_status match(rewrite *w, graph_node *n)
@@ -77,6 +77,15 @@ void spell_quick_gelu(spell *b)
         spell_op(b, "Mul", 14, x, spell_number(b, spell_dtype(b, x), rw_attr_float(b->n, "alpha", 1.702)));
 
     spell_output(b, 0, spell_op(b, "Mul", 14, x, spell_op(b, "Sigmoid", 13, scaled)));
+}
+
+/* SwiGLU-28: Swish(A) B. */
+void spell_swiglu(spell *b)
+{
+    uint32_t gate = spell_op(b, "Swish", 24, spell_in(b, 0));
+
+    spell_float(b, "alpha", rw_attr_float(b->n, "alpha", 1));
+    spell_output(b, 0, spell_op(b, "Mul", 14, gate, spell_in(b, 1)));
 }
 
 uint32_t contributed_activation(spell *b, const char *name, uint32_t x, const double *params, uint32_t count)

@@ -243,6 +243,59 @@ void spell_multi_head(spell *b)
     spell_output(b, 2, h.v);
 }
 
+/* Keys or values [batch, heads, 1, size] written into those of the past behind the `used` ones, as both stand in one
+ * buffer; *all are those that count. */
+static uint32_t in_buffer(spell *b, uint32_t past, uint32_t fresh, uint32_t used, uint32_t *all)
+{
+    const uint32_t batch =
+        spell_op(b, "Slice", 13, spell_typed(b, "Shape", 13, INLAY_INT64, past), spell_list(b, 0), spell_list(b, 1));
+    const uint32_t end = SHAPED(b, spell_op(b, "Add", 14, used, scalar(b, 1)), 1);
+    uint32_t buffer =
+        spell_op(b, "TensorScatter", 24, past, fresh, spell_op(b, "Expand", 13, SHAPED(b, used, 1), batch));
+
+    spell_int(b, "axis", 2);
+    *all = spell_op(b, "Slice", 13, buffer, spell_list(b, 0), end, spell_list(b, 2));
+    return buffer;
+}
+
+/* One row of queries for each sequence; keys and values of one row and a past, or those of an encoder, by head. */
+void spell_decoder_masked(spell *b)
+{
+    const int64_t count = rw_attr_int(b->n, "num_heads", 0);
+    const uint32_t bias = spell_in(b, 10), past_k = spell_in(b, 5), past_v = spell_in(b, 6);
+    const bool shares = rw_attr_int(b->n, "past_present_share_buffer", 0) != 0 && past_k != INLAY_NONE;
+    heads h = { spell_in(b, 0), spell_in(b, 1), spell_in(b, 2), spell_in(b, 4), INLAY_NONE, INLAY_NONE, 0, 0, 0 };
+    const int64_t wide = rw_dim(rw_info(b->w, h.q), -1);
+    const uint32_t rank = h.k == INLAY_NONE ? 0 : spell_rank(b, h.k), mask_rank = spell_rank(b, spell_in(b, 3));
+    uint32_t present_k, present_v, used;
+
+    if (count <= 0 || spell_wants(b, 3) || spell_rank(b, h.q) != 3 || (rank != 3 && rank != 4) || h.v == INLAY_NONE ||
+        spell_in(b, 9) != INLAY_NONE || (bias != INLAY_NONE && wide <= 0) ||
+        (past_k == INLAY_NONE) != (past_v == INLAY_NONE) || (shares && spell_in(b, 7) == INLAY_NONE) ||
+        (spell_in(b, 3) != INLAY_NONE && (mask_rank == 0 || mask_rank > 3)))
+        return;
+    add_columns(b, &h.q, bias, 0, wide);
+    add_columns(b, &h.k, bias, wide, 2 * wide);
+    add_columns(b, &h.v, bias, 2 * wide, INT64_MAX);
+    h.q = split_heads(b, h.q, count);
+    present_k = h.k = split_heads(b, h.k, count);
+    present_v = h.v = split_heads(b, h.v, count);
+    if (shares) {
+        used = spell_cast(b, shaped(b, spell_in(b, 7), NULL, 0), INLAY_INT64);
+        present_k = in_buffer(b, past_k, h.k, used, &h.k);
+        present_v = in_buffer(b, past_v, h.v, used, &h.v);
+    } else if (past_k != INLAY_NONE) {
+        present_k = h.k = joined(b, past_k, h.k, 2);
+        present_v = h.v = joined(b, past_v, h.v, 2);
+    }
+    h.scale = rw_attr_float(b->n, "scale", 0);
+    h.hidden = lowest(spell_dtype(b, h.q));
+    (void)add_mask(b, &h, spell_in(b, 3), rw_attr_float(b->n, "mask_filter_value", -10000));
+    spell_output(b, 0, join_heads(b, attend(b, &h)));
+    spell_output(b, 1, present_k);
+    spell_output(b, 2, present_v);
+}
+
 /* ------------------------------------------------------------------ Attention, QAttention */
 
 void spell_attention(spell *b)

@@ -267,3 +267,46 @@ void spell_linear(spell *b)
         spell_int(b, "axis", rw_attr_int(b->n, "axis", 1));
     spell_output(b, 0, y);
 }
+
+/* ------------------------------------------------------------------ recurrences */
+
+/* A scale or zero point of each matrix, or of each of its columns, beside [directions, rows, columns]. */
+static uint32_t beside_matrices(spell *b, uint32_t v)
+{
+    return spell_op(b, "Unsqueeze", 13, v, spell_rank(b, v) == 1 ? spell_list(b, 1, 2) : spell_list(b, 1));
+}
+
+/* Weights [directions, rows, columns] of bytes as floats [directions, columns, rows]. */
+static uint32_t float_weights(spell *b, uint32_t w, uint32_t scale, uint32_t zero)
+{
+    const int64_t perm[3] = { 0, 2, 1 };
+    uint32_t x = spell_cast(b, w, INLAY_FLOAT);
+
+    if (zero != INLAY_NONE)
+        x = spell_op(b, "Sub", 14, x, beside_matrices(b, spell_cast(b, zero, INLAY_FLOAT)));
+    return spell_transpose(b, spell_op(b, "Mul", 14, x, beside_matrices(b, scale)), perm, 3);
+}
+
+/* LSTM with weights of bytes. ONNX Runtime rounds what comes in to bytes, too, because its products are then faster;
+ * the result here is that of floats. */
+void spell_dynamic_quantize_lstm(spell *b)
+{
+    static const char *const attributes[] = { "activations", "activation_alpha", "activation_beta", "clip",
+                                              "direction",   "hidden_size",      "input_forget",    NULL };
+    const uint32_t w_scale = spell_in(b, 8), w_zero = spell_in(b, 9), r_scale = spell_in(b, 10),
+                   r_zero = spell_in(b, 11);
+    const uint32_t small[] = { w_scale, w_zero, r_scale, r_zero };
+    uint32_t w, r;
+
+    for (uint32_t i = 0; i < 4; i++)
+        if (small[i] != INLAY_NONE && spell_rank(b, small[i]) != 1 && spell_rank(b, small[i]) != 2)
+            return;
+    w = float_weights(b, spell_in(b, 1), w_scale, w_zero);
+    r = float_weights(b, spell_in(b, 2), r_scale, r_zero);
+    (void)spell_make(b, "LSTM", 14, INLAY_UNDEFINED, 3,
+                     (const uint32_t[]){ spell_in(b, 0), w, r, spell_in(b, 3), spell_in(b, 4), spell_in(b, 5),
+                                         spell_in(b, 6), spell_in(b, 7), SPELL_END });
+    spell_copy(b, attributes);
+    for (uint32_t o = 0; o < 3 && b->status == INLAY_OK; o++)
+        spell_output(b, o, spell_out(b, o));
+}

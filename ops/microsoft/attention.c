@@ -8,10 +8,17 @@ static const op_row rows[] = {
       "present?:T; T=float|float16, M=int32; do_rotary:i=0, mask_filter_value:f=-10000, num_heads:i!, "
       "past_present_share_buffer:i, qkv_hidden_sizes:is, rotary_embedding_dim:i, scale:f, unidirectional:i=0",
       NULL },
+    { "DecoderMaskedMultiHeadAttention", 1, 0,
+      "query:T, key?:T, value?:T, mask_index?:M, attention_bias?:T, past_key?:T, past_value?:T, "
+      "past_sequence_length?:M, beam_width?:M, cache_indirection?:M, bias?:T -> output:T, present_key?:T, "
+      "present_value?:T, qk?:QK; T=float|float16, QK=float|float16, M=int32; mask_filter_value:f=-10000, num_heads:i!, "
+      "output_qk:i=0, past_present_share_buffer:i, scale:f",
+      NULL },
     { "GroupQueryAttention", 1, 0,
       "query:T, key?:T, value?:T, past_key?:T, past_value?:T, seqlens_k:M, total_sequence_length:M, cos_cache?:T, "
       "sin_cache?:T, position_ids?:P, attention_bias?:T, head_sink?:T, k_scale?:S, v_scale?:S -> output:T, "
-      "present_key?:T, present_value?:T, output_qk?:T; T=float16|bfloat16|float, M=int32, P=int64, S=float; do_rotary:i=0, "
+      "present_key?:T, present_value?:T, output_qk?:T; T=float16|bfloat16|float, M=int32, P=int64, S=float; "
+      "do_rotary:i=0, "
       "k_quant_type:s='NONE', kv_cache_bit_width:i, kv_num_heads:i!, local_window_size:i=-1, num_heads:i!, "
       "qk_output:i=0, rotary_interleaved:i=0, scale:f, smooth_softmax:i=-1, softcap:f=0, v_quant_type:s='NONE'",
       NULL },

@@ -47,16 +47,32 @@ static inlay_status infer_crop(op_infer *infer)
     return infer_set_shape(infer, 0, 4, dims);
 }
 
+#define MIXTURE                                                                                                        \
+    "activation_alpha:f=1, activation_beta:f=0, activation_type:s='relu', k:i=1, normalize_routing_weights:i=0, "      \
+    "swiglu_fusion:i=0, swiglu_limit:f, use_sparse_mixer:i=0"
+
 static const op_row rows[] = {
     { "CropAndResize", 1, 0,
       "X:T1, rois:T1, batch_indices:T2, crop_size:T2 -> Y:T1; T1=@float, T2=int32; extrapolation_value:f=0, "
       "mode:s='bilinear'",
       infer_crop },
     { "Inverse", 1, 0, "X:T -> Y:T; T=@float", infer_inverse },
+    { "MoE", 1, 0,
+      "input:T, router_probs:T, fc1_experts_weights:T, fc1_experts_bias?:T, fc2_experts_weights:T, "
+      "fc2_experts_bias?:T, "
+      "fc3_experts_weights?:T, fc3_experts_bias?:T -> output:T; T=float|float16|bfloat16; " MIXTURE,
+      infer_same_as_first },
     { "MurmurHash3", 1, 0,
       "X:T1 -> Y:T2; T1=uint32|int32|uint64|int64|float|double|string, T2=uint32|int32; positive:i=1, seed:i=0",
       infer_hash },
-    { "NGramRepeatBlock", 1, 0, "input_ids:Tid, scores:T -> scores_out:T; Tid=int64, T=float; ngram_size:i!", infer_block },
+    { "NGramRepeatBlock", 1, 0, "input_ids:Tid, scores:T -> scores_out:T; Tid=int64, T=float; ngram_size:i!",
+      infer_block },
+    { "QMoE", 1, 0,
+      "input:T, router_probs:T, fc1_experts_weights:T1, fc1_scales:T2, fc1_experts_bias?:T, fc2_experts_weights:T1, "
+      "fc2_scales:T2, fc2_experts_bias?:T, fc3_experts_weights?:T1, fc3_scales?:T2, fc3_experts_bias?:T, "
+      "fc1_zero_points?:T1, fc2_zero_points?:T1, fc3_zero_points?:T1 -> output:T; T=float|float16|bfloat16, T1=uint8, "
+      "T2=float|float16|bfloat16; block_size:i=0, expert_weight_bits:i=4, " MIXTURE,
+      infer_same_as_first },
 };
 
 const op_table op_microsoft_computed = { "com.microsoft", rows, OP_COUNT(rows) };

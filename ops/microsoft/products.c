@@ -11,10 +11,14 @@ static const op_row rows[] = {
       "X:T, W:T, Pads?:int64, B?:T -> Y:T; T=@float; auto_pad:s='NOTSET', dilations:is, group:i=1, kernel_shape:is, "
       "output_padding:is, strides:is",
       NULL },
+    { "DynamicQuantizeLSTM", 1, 0,
+      "X:T, W:T2, R:T2, B?:T, sequence_lens?:T1, initial_h?:T, initial_c?:T, P?:T, W_scale:T, W_zero_point:T2, "
+      "R_scale:T, R_zero_point:T2 -> Y?:T, Y_h?:T, Y_c?:T; T=float, T1=int32, T2=int8|uint8; activation_alpha:fs, "
+      "activation_beta:fs, activations:ss, clip:f, direction:s='forward', hidden_size:i, input_forget:i=0",
+      NULL },
     { "DynamicQuantizeMatMul", 1, 0,
       "A:T1, B:T2, b_scale:T1, b_zero_point?:T2, bias?:T1 -> Y:T1; T1=float, T2=int8|uint8", NULL },
-    { "FusedConv", 1, 0,
-      "X:T, W:T, B?:T, Z?:T -> Y:T; T=@float; " CONV ", activation:s, activation_params:fs", NULL },
+    { "FusedConv", 1, 0, "X:T, W:T, B?:T, Z?:T -> Y:T; T=@float; " CONV ", activation:s, activation_params:fs", NULL },
     { "FusedGemm", 1, 0,
       "A:T, B:T, C?:T -> Y:T; T=float16|float|double|uint32|uint64|int32|int64; " TURNED
       ", beta:f=1, activation:s, activation_alpha:f, activation_beta:f, activation_gamma:f",
@@ -24,8 +28,8 @@ static const op_row rows[] = {
       "A:T1, B:T2, a_scale:T3, b_scale:T3, a_zero_point?:T1, b_zero_point?:T2, bias?:T3 -> Y:T3; T1=int8|uint8, "
       "T2=int8|uint8, T3=float|float16",
       NULL },
-    { "NhwcFusedConv", 1, 0,
-      "X:T, W:T, B?:T, Z?:T -> Y:T; T=@float; " CONV ", activation:s, activation_params:fs", NULL },
+    { "NhwcFusedConv", 1, 0, "X:T, W:T, B?:T, Z?:T -> Y:T; T=@float; " CONV ", activation:s, activation_params:fs",
+      NULL },
     { "NhwcMaxPool", 1, 0,
       "x:T -> y:T; T=int8|uint8; auto_pad:s='NOTSET', ceil_mode:i=0, dilations:is, kernel_shape:is!, pads:is, "
       "strides:is",
@@ -35,8 +39,7 @@ static const op_row rows[] = {
       "B?:T4 -> y:T3; T1=int8|uint8, T2=int8|uint8, T3=int8|uint8, T4=int32; " CONV ", channels_last:i=0",
       NULL },
     { "SparseToDenseMatMul", 1, 0,
-      "A:T, B:T1 -> Y:T1; T=float|double|int64|int32|uint64|uint32, T1=float|double|int64|int32|uint64|uint32; "
-      TURNED,
+      "A:T, B:T1 -> Y:T1; T=float|double|int64|int32|uint64|uint32, T1=float|double|int64|int32|uint64|uint32; " TURNED,
       NULL },
     { "TransposeMatMul", 1, 0, "A:T, B:T -> Y:T; T=@float_ir4; " TURNED, NULL },
 };

@@ -4,6 +4,7 @@
  * int64 are not: two dozen types each, seldom on a model's way, they would be a twentieth of the plugin. */
 #include "convert.h"
 #include "inlay/kit.h"
+#include "row_set.h"
 
 /* One loop per type and direction. EXPR reads element i (of type T, at p[i]) or, for packed types, first + i. */
 #define TO_CASES(D)                                                                                                    \
@@ -82,6 +83,10 @@ void convert_to_f32(float *restrict dst, inlay_dtype from, const void *restrict 
         dst += done;
         first += done;
         count -= done;
+    }
+    if (from == INLAY_FLOAT16) {
+        KERNEL_BEST(rows)->from_half((const uint16_t *)src + first, dst, count);
+        return;
     }
     switch (from) {
         TO_CASES(float)
@@ -179,6 +184,10 @@ void convert_from_f32(inlay_dtype to, void *restrict dst, int64_t first, int64_t
     bool saturate = (how & CONVERT_SATURATE) != 0;
     uint32_t mode = how >> CONVERT_E8M0_SHIFT & 3;
 
+    if (to == INLAY_FLOAT16) {
+        KERNEL_BEST(rows)->to_half(src, (uint16_t *)dst + first, count);
+        return;
+    }
     switch (to) {
         FROM_CASES
     default:

@@ -9,6 +9,7 @@
  *   vec_first(n)                 the mask of the first n lanes: none for n <= 0, all for n >= VEC_LANES
  *   vec_load_some(m, p)          lanes that are not selected are not read, and 0
  *   vec_store_some(p, m, v)      lanes that are not selected are not written
+ *   vec_load_half(p) vec_store_half(p, v)  of float16, rounded to nearest, halves to even; NaN stays one
  *   vec_add sub mul div (x, y)   vec_fma(x, y, z) = x y + z, vec_fms = x y - z, vec_fnma = z - x y; rounded once but in
  *                                plain C
  *   vec_min max (x, y)           x < y ? x : y and x > y ? x : y, so y where one is NaN
@@ -17,13 +18,14 @@
  *   vec_scale(x, n)              x 2^n for integers n from -252 to 252; with VEC_SCALES_ALL any n, and 0 for -infinity
  *   vec_transpose(v)             of VEC_LANES vectors
  *   vec_sums(v) vec_tops(v)      of VEC_LANES vectors: one lane each, their elements joined by vec_add, vec_max
+ *   vec_sum(x) vec_top(x)        all lanes added; the largest, any where one is NaN
  *   vec_lookup(table, i)         of 32 floats: the one whose number is in the lowest bits of i's integers
  *   vec_store_bytes(p, v, zero, flip)  of four vectors, each rounded to an integer within 2^15: as unsigned bytes, zero
  *                                added, beyond 0 and 255 those, with the bits of flip turned
  *   vec_interleave_3(p, x, y, z) stores x0 y0 z0 x1 y1 z1 ...
- * and VEC_FUSES: vec_fma rounds once; VEC_HAS_MASKS: loads of some lanes are as fast as those of all; VEC_NARROW: vectors are so long that few channels
- * leave them half empty (tiles_narrow.c).
- * Vectors also are what GCC and Clang call vector types: + - * between them and with numbers are theirs. */
+ * and VEC_FUSES: vec_fma rounds once; VEC_HAS_MASKS: loads of some lanes are as fast as those of all; VEC_NARROW:
+ * vectors are so long that few channels leave them half empty (tiles_narrow.c). Vectors also are what GCC and Clang
+ * call vector types: + - * between them and with numbers are theirs. */
 #ifndef KERNELS_VEC_H
 #define KERNELS_VEC_H
 #include <stdint.h>

@@ -66,6 +66,25 @@ VEC_OF_3(vec_fms, _mm256_fmsub_ps)
 VEC_OF_3(vec_fnma, _mm256_fnmadd_ps)
 #undef VEC_OF_3
 
+#define VEC_JOIN_LANES(name, op, op_ss)                                                                                \
+    VEC_INLINE float name(vec x)                                                                                       \
+    {                                                                                                                  \
+        const __m128 four = op(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));                                \
+        const __m128 two = op(four, _mm_movehl_ps(four, four));                                                        \
+                                                                                                                       \
+        return _mm_cvtss_f32(op_ss(two, _mm_movehdup_ps(two)));                                                        \
+    }
+VEC_JOIN_LANES(vec_sum, _mm_add_ps, _mm_add_ss)
+VEC_JOIN_LANES(vec_top, _mm_max_ps, _mm_max_ss)
+#undef VEC_JOIN_LANES
+VEC_INLINE vec vec_load_half(const uint16_t *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const void *)p));
+}
+VEC_INLINE void vec_store_half(uint16_t *p, vec v)
+{
+    _mm_storeu_si128((void *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
 VEC_INLINE vec vec_abs(vec x)
 {
     return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);

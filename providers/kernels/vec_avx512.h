@@ -64,6 +64,22 @@ VEC_OF_3(vec_fms, _mm512_fmsub_ps)
 VEC_OF_3(vec_fnma, _mm512_fnmadd_ps)
 #undef VEC_OF_3
 
+VEC_INLINE float vec_sum(vec x)
+{
+    return _mm512_reduce_add_ps(x);
+}
+VEC_INLINE float vec_top(vec x)
+{
+    return _mm512_reduce_max_ps(x);
+}
+VEC_INLINE vec vec_load_half(const uint16_t *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
+}
+VEC_INLINE void vec_store_half(uint16_t *p, vec v)
+{
+    _mm256_storeu_si256((void *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
 VEC_INLINE vec vec_abs(vec x)
 {
     return _mm512_abs_ps(x);

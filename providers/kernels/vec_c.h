@@ -1,6 +1,7 @@
 /* vec_c.h - vectors of four floats in plain C, for whatever CPU the compiler is told of, see vec.h. */
 #ifndef KERNELS_VEC_C_H
 #define KERNELS_VEC_C_H
+#include "convert.h"
 
 enum { VEC_LANES = 4, VEC_REGISTERS = 16 };
 #define VEC_HAS_MASKS 0
@@ -95,6 +96,25 @@ VEC_INLINE vec vec_fms(vec x, vec y, vec z)
 VEC_INLINE vec vec_fnma(vec x, vec y, vec z)
 {
     return z - x * y;
+}
+VEC_INLINE float vec_sum(vec x)
+{
+    return (x[0] + x[1]) + (x[2] + x[3]);
+}
+VEC_INLINE float vec_top(vec x)
+{
+    const float low = x[0] > x[1] ? x[0] : x[1], high = x[2] > x[3] ? x[2] : x[3];
+
+    return low > high ? low : high;
+}
+VEC_INLINE vec vec_load_half(const uint16_t *p)
+{
+    return (vec){ f16_to_f32(p[0]), f16_to_f32(p[1]), f16_to_f32(p[2]), f16_to_f32(p[3]) };
+}
+VEC_INLINE void vec_store_half(uint16_t *p, vec v)
+{
+    for (int i = 0; i < VEC_LANES; i++)
+        p[i] = f32_to_f16(v[i]);
 }
 VEC_INLINE vec vec_abs(vec x)
 {

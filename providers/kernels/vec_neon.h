@@ -81,6 +81,22 @@ VEC_INLINE vec vec_fnma(vec x, vec y, vec z)
 {
     return vfmsq_f32(z, x, y);
 }
+VEC_INLINE float vec_sum(vec x)
+{
+    return vaddvq_f32(x);
+}
+VEC_INLINE float vec_top(vec x)
+{
+    return vmaxvq_f32(x);
+}
+VEC_INLINE vec vec_load_half(const uint16_t *p)
+{
+    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
+}
+VEC_INLINE void vec_store_half(uint16_t *p, vec v)
+{
+    vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(v)));
+}
 VEC_INLINE vec vec_abs(vec x)
 {
     return vabsq_f32(x);

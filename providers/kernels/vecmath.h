@@ -257,4 +257,58 @@ static inline float vm_cosh(float x)
     float h = vm_exp(vm_abs(x) * 0.5f), e = h * h;
     return vm_abs(x) < 40.0f ? 0.5f * e + 0.5f / e : (0.5f * h) * h;
 }
+
+/* ------------------------------------------------------------------ of double */
+
+/* What is added to a double is rounded to an integer, which the lowest bits then are. */
+#define VD_INTEGER 6755399441055744.0
+/* e^r - 1 - r for |r| <= ln 2 / 2. */
+static inline double vd_exp_tail(double r)
+{
+    double p = 1.0 / 6227020800;
+    p = p * r + 1.0 / 479001600;
+    p = p * r + 1.0 / 39916800;
+    p = p * r + 1.0 / 3628800;
+    p = p * r + 1.0 / 362880;
+    p = p * r + 1.0 / 40320;
+    p = p * r + 1.0 / 5040;
+    p = p * r + 1.0 / 720;
+    p = p * r + 1.0 / 120;
+    p = p * r + 1.0 / 24;
+    p = p * r + 1.0 / 6;
+    p = p * r + 0.5;
+    return p * (r * r);
+}
+/* x = n ln 2 + r. */
+static inline double vd_reduce(double x, double *out_n)
+{
+    double n = (x * 1.4426950408889634 + VD_INTEGER) - VD_INTEGER;
+
+    *out_n = n;
+    return (x - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10;
+}
+/* 2^n for integer n in [-1022, 1023]. */
+static inline double vd_pow2i(double n)
+{
+    return f64_from_bits((f64_bits(n + VD_INTEGER) + 1023) << 52);
+}
+
+/* e^x, 2 ulp. */
+static inline double vd_exp(double x)
+{
+    double low = x > -746 ? x : -746, n, r = vd_reduce(low < 710 ? low : 710, &n);
+    double half = (n * 0.5 + VD_INTEGER) - VD_INTEGER;
+    double y = (vd_exp_tail(r) + r + 1.0) * vd_pow2i(half) * vd_pow2i(n - half);
+    return x != x ? x : y;
+}
+
+/* tanh x, 4 ulp, near 0 too: t / (t + 2) of t = e^2|x| - 1. */
+static inline double vd_tanh(double x)
+{
+    double a = x < 0 ? -x : x, n, r = vd_reduce(a < 20 ? a + a : 40, &n), scale = vd_pow2i(n);
+    double t = (vd_exp_tail(r) + r) * scale + (scale - 1.0);
+    double y = t / (t + 2.0);
+    y = x < 0 ? -y : x == 0 ? x : y;
+    return x != x ? x : y;
+}
 #endif

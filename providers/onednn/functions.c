@@ -3,6 +3,7 @@
  * they keep NaN, infinity and the sign of zero as ONNX has them. oneDNN's are left where they are faster: those with an
  * exponential, of tensors that are large enough for the time that a call of its takes. */
 #include "build.h"
+#include "row_set.h"
 #include "sgemm.h"
 #include "vecmath.h"
 #include <math.h>
@@ -32,10 +33,21 @@ static inline float log_of_more(float t)
     return 2 * s + 2 * s * z * p;
 }
 
+/* Those that kernels have. */
+#define KERNEL_ROW(name)                                                                                               \
+    static void name##_row(const float *x, float *y, int64_t n, float alpha, float beta)                               \
+    {                                                                                                                  \
+        (void)alpha, (void)beta;                                                                                       \
+        KERNEL_BEST(rows)->name(x, y, n);                                                                              \
+    }
+KERNEL_ROW(exp)
+KERNEL_ROW(tanh)
+KERNEL_ROW(erf)
+KERNEL_ROW(sigmoid)
+
 /* Log is rounded so that log(2) and the like are what everybody else's are: models cut positions into buckets by it,
  * and a result one bit lower is another bucket. */
 FUNCTION(log_row, vm_log(a))
-FUNCTION(exp_row, vm_exp(a))
 FUNCTION(relu_row, a < 0 ? 0 : a)
 FUNCTION(leaky_row, a < 0 ? a * alpha : a)
 FUNCTION(scale_row, a * alpha)
@@ -43,8 +55,6 @@ FUNCTION(linear_row, a * alpha + beta)
 FUNCTION(clip_row, a < alpha ? alpha : a > beta ? beta : a)
 FUNCTION(abs_row, vm_abs(a))
 FUNCTION(sqrt_row, sqrtf(a))
-FUNCTION(sigmoid_row, vm_sigmoid(a))
-FUNCTION(tanh_row, vm_tanh(a))
 FUNCTION(swish_row, a *vm_sigmoid(alpha *a))
 FUNCTION(gelu_row, vm_gelu(a))
 FUNCTION(gelu_tanh_row, vm_gelu_tanh(a))
@@ -62,8 +72,7 @@ static inline float hard_unit(float a)
 {
     return a < 0 ? 0 : a > 1 ? 1 : a;
 }
-FUNCTION(hardswish_row, a *hard_unit(a * (1.0f / 6) + 0.5f))
-FUNCTION(erf_row, vm_erf(a))
+FUNCTION(hardswish_row, a *hard_unit(a *(1.0f / 6) + 0.5f))
 FUNCTION(reciprocal_row, 1 / a)
 FUNCTION(floor_row, floorf(a))
 FUNCTION(ceil_row, ceilf(a))
@@ -187,9 +196,10 @@ bool rg_row_is_best(const rg_state *state, const rg_eltwise *f, int64_t count)
     if (state->strict) /* whose errors are those of vecmath.h */
         return rg_row_of(f) != NULL;
     switch ((int)f->alg) {
-    case dnnl_eltwise_logistic: /* its loops for AVX-512 keep NaN: there is an overflow between */
-        return count <= FEW || state->sgemm == NULL;
+    case dnnl_eltwise_logistic: /* oneDNN's loops for AVX-512 keep NaN: there is an overflow between */
+        return count <= FEW || state->sgemm == NULL || cpu_has(CPU_AVX512);
     case dnnl_eltwise_tanh:
+        return count <= FEW || cpu_has(CPU_AVX512);
     case dnnl_eltwise_swish:
     case dnnl_eltwise_gelu_erf:
     case dnnl_eltwise_gelu_tanh:

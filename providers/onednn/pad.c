@@ -125,13 +125,38 @@ static void fill(float *y, float value, int64_t count)
         y[i] = value;
 }
 
-/* Places [begin, end) of the innermost axis, of which none is the source's own. */
-static void pad_ends(const pad_step *p, const float *x, float *y, int64_t begin, int64_t end)
+/* Where the first places of the innermost axis, and its last ones, come from; the same in all rows. */
+enum { ENDS = 256 };
+typedef struct pad_ends_map {
+    int64_t from[2][ENDS];
+    bool whole; /* all of them are there */
+} pad_ends_map;
+
+static void map_ends(const pad_step *p, pad_ends_map *map)
 {
     const uint32_t last = p->rank - 1;
+    const int64_t past = p->begins[last] + p->sizes[last], after = p->dims[last] - past;
+
+    map->whole = p->mode != PAD_CONSTANT && p->begins[last] <= ENDS && after <= ENDS;
+    for (int64_t i = 0; map->whole && i < p->begins[last]; i++)
+        map->from[0][i] = source_of(p->mode, i, p->begins[last], p->sizes[last]);
+    for (int64_t i = 0; map->whole && i < after; i++)
+        map->from[1][i] = source_of(p->mode, past + i, p->begins[last], p->sizes[last]);
+}
+
+/* Places [begin, end) of the innermost axis, of which none is the source's own. */
+static void pad_ends(const pad_step *p, const pad_ends_map *map, const float *x, float *y, int64_t begin, int64_t end)
+{
+    const uint32_t last = p->rank - 1;
+    const int64_t *from = map->from[begin > 0];
 
     if (p->mode == PAD_CONSTANT) {
         fill(y + begin * p->block, p->value, (end - begin) * p->block);
+        return;
+    }
+    if (map->whole && p->block == 1) {
+        for (int64_t i = begin; i < end; i++)
+            y[i] = x[from[i - begin]];
         return;
     }
     for (int64_t i = begin; i < end; i++)
@@ -144,8 +169,10 @@ static inlay_status pad_some(void *user, int64_t begin, int64_t end, uint32_t wo
     const pad_step *p = call->p;
     const uint32_t last = p->rank - 1;
     const int64_t row = p->dims[last] * p->block, own = p->sizes[last], first = p->begins[last];
+    pad_ends_map map;
 
     (void)worker;
+    map_ends(p, &map);
     for (int64_t r = begin; r < end; r++) {
         float *y = call->y + r * row;
         const float *x = call->x;
@@ -162,9 +189,9 @@ static inlay_status pad_some(void *user, int64_t begin, int64_t end, uint32_t wo
             fill(y, p->value, row);
             continue;
         }
-        pad_ends(p, x, y, 0, first);
+        pad_ends(p, &map, x, y, 0, first);
         copy(p, x, y + first * p->block, own * p->block);
-        pad_ends(p, x, y, first + own, p->dims[last]);
+        pad_ends(p, &map, x, y, first + own, p->dims[last]);
     }
     return INLAY_OK;
 }

@@ -83,6 +83,29 @@ static bool is_whole_image(const rg_op *op, const int64_t *in, const int64_t *ou
     return true;
 }
 
+/* A pool of an image that lies row by row anyway, and of some pixels of it. */
+static inlay_status lower_plain(rg_build *b, const rg_place *in, const dn_op *desc, const int64_t *out_dims,
+                                uint32_t result, rg_place *out, bool *out_done)
+{
+    const rg_op *op = b->op;
+    rg_place plain = *in;
+    inlay_status status = INLAY_OK;
+
+    *out_done = false;
+    if (rg_md_is_image(&in->md) || in->md.data_type != dnnl_f32 || rg_count(b, op->in[0]) == 0)
+        goto done;
+    INLAY_TRY(rg_read_plain(b, op->in[0], &plain));
+    if (is_whole_image(op, b->dims[op->in[0]] + 2, out_dims + 2, desc->begins, desc->ends)) {
+        *out_done = true;
+        status = rg_lower_planes(b, &plain, result, out);
+    } else {
+        status = rg_lower_rows(b, &plain, out_dims, desc->kernel, desc->strides, desc->dilations, desc->begins, result,
+                               out, out_done);
+    }
+done:
+    return status;
+}
+
 static inlay_status lower_pool(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
@@ -99,8 +122,6 @@ static inlay_status lower_pool(rg_build *b, const rg_group *group)
     if (!rg_counts(b->dims[x], rank) || !rg_counts(b->dims[op->out[0]], b->ranks[op->out[0]]))
         return inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': pooling of more than 2^31 - 1 elements", op->name);
     INLAY_TRY(rg_read(b, x, &in));
-    if (!rg_md_is_image(&in.md)) /* kernels for row-major images are many times slower than a reorder */
-        INLAY_TRY(read_image(b, x, &in));
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = d < 2 ? b->dims[x][d] : op->global ? 1 : b->dims[op->out[0]][d];
     if (!op->global)
@@ -110,6 +131,11 @@ static inlay_status lower_pool(rg_build *b, const rg_group *group)
         desc.strides[i] = op->global ? 1 : op->strides[i];
         desc.dilations[i] = op->global ? 0 : op->dilations[i] - 1;
     }
+    INLAY_TRY(lower_plain(b, &in, &desc, dims, op->keepdims ? group->out : op->out[0], &out, &done));
+    if (done)
+        return set_reduced(b, group, &out);
+    if (!rg_md_is_image(&in.md)) /* oneDNN's kernels for row-major images are many times slower than a reorder */
+        INLAY_TRY(read_image(b, x, &in));
     if (op->alg == dnnl_pooling_max) {
         INLAY_TRY(rg_lower_max(b, &in, dims, desc.kernel, desc.strides, desc.dilations, desc.begins,
                                op->keepdims ? group->out : op->out[0], &out, &done));

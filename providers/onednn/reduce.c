@@ -5,6 +5,7 @@
  *
  * Sums are made in double and rounded once, so that those of rows are what LayerNormalization has (rows.h). */
 #include "build.h"
+#include "row_set.h"
 #include "rows.h"
 #include "vecmath.h"
 #include <math.h>
@@ -134,48 +135,27 @@ SUMS(magnitudes, fabs(a))
 SUMS(squares, a *a)
 
 /* The largest or smallest; a NaN among them is the result. */
-#define ENDS(name, is_better)                                                                                    \
-    KIT_MULTIVERSION static void rows_##name(const float *x, float *y, int64_t count, int64_t n)                 \
-    {                                                                                                            \
-        for (int64_t r = 0; r < count; r++, x += n) {                                                            \
-            float lanes[16], best;                                                                               \
-            int64_t i = 0;                                                                                       \
-            for (int k = 0; k < 16; k++)                                                                         \
-                lanes[k] = x[0];                                                                                 \
-            for (; i + 16 <= n; i += 16)                                                                         \
-                _Pragma("omp simd") for (int k = 0; k < 16; k++)                                                 \
-                {                                                                                                \
-                    const float a = x[i + k], b = lanes[k];                                                      \
-                    lanes[k] = (is_better) || a != a ? a : b;                                                    \
-                }                                                                                                \
-            best = lanes[0];                                                                                     \
-            for (int k = 1; k < 16; k++) {                                                                       \
-                const float a = lanes[k], b = best;                                                              \
-                best = (is_better) || a != a ? a : b;                                                            \
-            }                                                                                                    \
-            for (; i < n; i++) {                                                                                 \
-                const float a = x[i], b = best;                                                                  \
-                best = (is_better) || a != a ? a : b;                                                            \
-            }                                                                                                    \
-            y[r] = best;                                                                                         \
-        }                                                                                                        \
-    }                                                                                                            \
-    KIT_MULTIVERSION static void columns_##name(const float *x, float *y, int64_t n, int64_t step, int64_t width) \
-    {                                                                                                            \
-        float best[COLUMNS];                                                                                     \
-        for (int64_t j = 0; j < width; j++)                                                                      \
-            best[j] = x[j];                                                                                      \
-        for (int64_t i = 1; i < n; i++)                                                                          \
-            _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                              \
-            {                                                                                                    \
-                const float a = x[i * step + j], b = best[j];                                                    \
-                best[j] = (is_better) || a != a ? a : b;                                                         \
-            }                                                                                                    \
-        for (int64_t j = 0; j < width; j++)                                                                      \
-            y[j] = best[j];                                                                                      \
+#define ENDS(name, kernel, is_better)                                                                                  \
+    static void rows_##name(const float *x, float *y, int64_t count, int64_t n)                                        \
+    {                                                                                                                  \
+        KERNEL_BEST(rows)->kernel(x, y, count, n);                                                                     \
+    }                                                                                                                  \
+    KIT_MULTIVERSION static void columns_##name(const float *x, float *y, int64_t n, int64_t step, int64_t width)      \
+    {                                                                                                                  \
+        float best[COLUMNS];                                                                                           \
+        for (int64_t j = 0; j < width; j++)                                                                            \
+            best[j] = x[j];                                                                                            \
+        for (int64_t i = 1; i < n; i++)                                                                                \
+            _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                                    \
+            {                                                                                                          \
+                const float a = x[i * step + j], b = best[j];                                                          \
+                best[j] = (is_better) || a != a ? a : b;                                                               \
+            }                                                                                                          \
+        for (int64_t j = 0; j < width; j++)                                                                            \
+            y[j] = best[j];                                                                                            \
     }
-ENDS(max, a > b)
-ENDS(min, a < b)
+ENDS(max, tops, a > b)
+ENDS(min, lows, a < b)
 
 KIT_MULTIVERSION static void rows_product(const float *x, float *y, int64_t count, int64_t n)
 {

@@ -2,6 +2,7 @@
  * innermost. Where a row has a NaN, or an infinity, ONNX has NaN all along it; sums of differences from the largest
  * make it so. */
 #include "build.h"
+#include "row_set.h"
 #include "vecmath.h"
 #include <math.h>
 
@@ -21,32 +22,6 @@ static bool parse_softmax(const kit_node *node, rg_op *op, kit_refusal *why)
 }
 
 /* ------------------------------------------------------------------ loops */
-
-/* n elements of each of `count` rows; y may be x. */
-#define ROWS(name, keep, finish)                                                                        \
-    KIT_MULTIVERSION static void name(const float *x, float *y, int64_t count, int64_t n)               \
-    {                                                                                                   \
-        for (int64_t r = 0; r < count; r++, x += n, y += n) {                                           \
-            float top = x[0], sum = 0, factor;                                                          \
-            _Pragma("omp simd reduction(max : top)") for (int64_t i = 0; i < n; i++)                    \
-                top = x[i] > top ? x[i] : top;                                                          \
-            _Pragma("omp simd reduction(+ : sum)") for (int64_t i = 0; i < n; i++)                      \
-            {                                                                                           \
-                const float d = x[i] - top, e = vm_exp(d);                                              \
-                y[i] = (keep);                                                                          \
-                sum += e;                                                                               \
-            }                                                                                           \
-            factor = (finish);                                                                          \
-            _Pragma("omp simd") for (int64_t i = 0; i < n; i++) y[i] = LAST;                            \
-        }                                                                                               \
-    }
-#define LAST y[i] * factor
-ROWS(softmax_rows, e, 1 / sum)
-#undef LAST
-#define LAST y[i] - factor
-ROWS(log_rows, d, logf(sum))
-#undef LAST
-#undef ROWS
 
 enum { COLUMNS = 64 }; /* side by side */
 
@@ -103,7 +78,8 @@ static inlay_status softmax_some(void *user, int64_t begin, int64_t end, uint32_
 
     (void)worker;
     if (s->inner == 1) {
-        (s->log ? log_rows : softmax_rows)(c->x + begin * s->n, c->y + begin * s->n, end - begin, s->n);
+        (s->log ? KERNEL_BEST(rows)->log_softmax : KERNEL_BEST(rows)->softmax)(c->x + begin * s->n, c->y + begin * s->n,
+                                                                               end - begin, s->n);
         return INLAY_OK;
     }
     for (int64_t i = begin; i < end; i++) {

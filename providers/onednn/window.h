@@ -15,6 +15,14 @@ inlay_status rg_lower_max(rg_build *b, const rg_place *x, const int64_t *out_dim
 /* The same of the mean over all of each image (pool_mean.c). */
 inlay_status rg_lower_mean(rg_build *b, const rg_place *x, uint32_t result, rg_place *out, bool *out_done);
 
+/* The maximum or mean over windows of x, which lies row by row (pool_rows.c), by the op that is built. */
+inlay_status rg_lower_rows(rg_build *b, const rg_place *x, const int64_t *out_dims, const int64_t *kernel,
+                           const int64_t *strides, const int64_t *dilations, const int64_t *begins, uint32_t result,
+                           rg_place *out, bool *out_done);
+
+/* The same where the only window is all of an image that has pixels. */
+inlay_status rg_lower_planes(rg_build *b, const rg_place *x, uint32_t result, rg_place *out);
+
 /* ------------------------------------------------------------------ transposed convolutions */
 
 /* Pads at these sizes, [spatial], as ONNX ConvTranspose-11 has them: stated, or what is left of the output's shape.

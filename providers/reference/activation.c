@@ -1,5 +1,6 @@
 /* Activations: ONNX 1 to 28. float16 and bfloat16 compute in float, integers in int64 or double (elementwise.h). */
 #include "elementwise.h"
+#include "row_set.h"
 #include "vecmath.h"
 #include <math.h>
 #include <stdlib.h>
@@ -17,8 +18,7 @@
 #define F(x) ((x) <= A ? 0.0f : (x))
 #define D(x) ((x) <= A ? 0.0 : (x))
 #include "unary.inc"
-#define LOOP sigmoid
-#define F(x) vm_sigmoid(x)
+#define LOOP sigmoid /* of floats: below */
 #define D(x) sigmoid(x)
 static double sigmoid(double x)
 {
@@ -106,6 +106,12 @@ static inline float mish_f(float x)
 #define F(x) ((x) < -A ? (x) + B : (x) > A ? (x)-B : (x) == (x) ? 0.0f : (x))
 #define D(x) ((x) < -A ? (x) + B : (x) > A ? (x)-B : (x) == (x) ? 0.0 : (x))
 #include "unary.inc"
+
+static void sigmoid_f32(void *out, const void *in, int64_t n, const double *args)
+{
+    (void)args;
+    KERNEL_BEST(rows)->sigmoid(in, out, n);
+}
 
 static void relu_i64(void *out, const void *in, int64_t n, const double *args)
 {

@@ -2,6 +2,7 @@
 #include "args.h"
 #include "convert.h"
 #include "reference.h"
+#include "row_set.h"
 #include "strided.h"
 
 enum { ARG_MIN = 1u << 0, ARG_LAST = 1u << 1, ARG_BLOCK = 128 };
@@ -130,6 +131,42 @@ typedef struct arg_job {
     uint32_t how;
 } arg_job;
 
+/* Where the first element of a row is that is `best`, or NaN where that is: there is one. Blocks that have none are
+ * passed over. */
+KIT_MULTIVERSION static int64_t first_of(const float *x, int64_t n, float best)
+{
+    enum { BLOCK = 64 };
+    int64_t at = 0;
+
+    for (; at + BLOCK <= n; at += BLOCK) {
+        int32_t any = 0;
+
+        for (int i = 0; i < BLOCK; i++)
+            any |= (x[at + i] == best) | (x[at + i] != x[at + i]);
+        if (any != 0)
+            break;
+    }
+    while (at + 1 < n && x[at] != best && (best == best || x[at] == x[at]))
+        at++;
+    return at;
+}
+
+/* Rows [begin, end) of floats, by the kernel that finds the best of a row. */
+static inlay_status arg_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const arg_job *job = user;
+
+    (void)worker;
+    for (int64_t r = begin; r < end; r++) {
+        const float *x = (const float *)job->in + r * job->count;
+        float best;
+
+        ((job->how & ARG_MIN) != 0 ? KERNEL_BEST(rows)->lows : KERNEL_BEST(rows)->tops)(x, &best, 1, job->count);
+        job->out[r] = first_of(x, job->count, best);
+    }
+    return INLAY_OK;
+}
+
 static inlay_status arg_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const arg_job *job = user;
@@ -166,7 +203,9 @@ static inlay_status run_arg(const kit_call *call)
         return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "axis %u has more than 2^31 elements", axis);
     job.count = x->dims[axis];
     job.inner = strided_product(x->dims, axis + 1, x->rank);
-    INLAY_TRY(kit_parallel(call, y->count, 32768 / job.count + 1, arg_range, &job));
+    INLAY_TRY(kit_parallel(
+        call, y->count, 32768 / job.count + 1,
+        x->dtype == INLAY_FLOAT && job.inner == 1 && (state->how & ARG_LAST) == 0 ? arg_rows : arg_range, &job));
 done:
     return status;
 }

@@ -17,6 +17,17 @@ typedef struct col2im_job {
     void (*plane)(const struct col2im_job *job, const void *columns, void *accumulator, void *image);
 } col2im_job;
 
+/* Positions [*out_first, *out_end) of an axis at which the element is in the image. */
+static void col2im_inside(int64_t offset, int64_t stride, int64_t count, int64_t image, int64_t *out_first,
+                          int64_t *out_end)
+{
+    const int64_t first = offset < 0 ? (-offset + stride - 1) / stride : 0;
+    const int64_t end = offset < image ? (image - offset + stride - 1) / stride : 0;
+
+    *out_first = first;
+    *out_end = end < count ? end : count;
+}
+
 #define PLAIN(x) (x)
 #define TRUTH(x) ((uint8_t)((x) != 0))
 #define T float
@@ -24,54 +35,63 @@ typedef struct col2im_job {
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_f32
+#define CLONES KIT_MULTIVERSION
 #include "col2im.inc"
 #define T double
 #define ACC double
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_f64
+#define CLONES KIT_MULTIVERSION
 #include "col2im.inc"
 #define T uint16_t
 #define ACC float
 #define LOAD f16_to_f32
 #define STORE f32_to_f16
 #define NAME(x) x##_f16
+#define CLONES
 #include "col2im.inc"
 #define T uint16_t
 #define ACC float
 #define LOAD bf16_to_f32
 #define STORE f32_to_bf16
 #define NAME(x) x##_bf16
+#define CLONES
 #include "col2im.inc"
 #define T uint8_t
 #define ACC uint8_t
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_u8
+#define CLONES
 #include "col2im.inc"
 #define T uint16_t
 #define ACC uint16_t
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_u16
+#define CLONES
 #include "col2im.inc"
 #define T uint32_t
 #define ACC uint32_t
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_u32
+#define CLONES
 #include "col2im.inc"
 #define T uint64_t
 #define ACC uint64_t
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_u64
+#define CLONES
 #include "col2im.inc"
 #define T uint8_t
 #define ACC uint32_t
 #define LOAD PLAIN
 #define STORE TRUTH
 #define NAME(x) x##_bool
+#define CLONES
 #include "col2im.inc"
 
 typedef void (*plane_fn)(const col2im_job *job, const void *columns, void *accumulator, void *image);

@@ -19,6 +19,8 @@ typedef struct deform_state {
 typedef struct deform_plan {
     conv_geometry g;
     gemm_job job;
+    bool has_points; /* of floats; otherwise each is looked up for itself */
+    uint64_t points; /* bytes of the workspace before them */
     int64_t which[]; /* [images * group] group */
 } deform_plan;
 
@@ -63,6 +65,32 @@ done:
 
 static void pack_samples(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0,
                          int64_t k1, uint32_t width, void *out);
+static void pack_points(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0, int64_t k1,
+                        uint32_t width, void *out);
+
+/* Where all channels of an offset group are sampled for a tap: the four neighbours of each position and their weights,
+ * arrays of [positions] one behind the other. An index of -1: outside the image, which counts as 0. */
+enum { CORNERS = 4 };
+static int64_t point_bytes(const conv_geometry *g)
+{
+    return (g->positions * CORNERS * (int64_t)(sizeof(int32_t) + sizeof(float)) + 63) / 64 * 64;
+}
+
+/* Adds the points to the workspace where they fit. */
+static void plan_points(const deform_state *s, deform_plan *p, inlay_dtype dtype, uint64_t *workspace)
+{
+    uint64_t units, bytes, at = gemm_align(*workspace);
+
+    if (dtype != INLAY_FLOAT || p->g.in_positions > INT32_MAX || p->g.positions > INT32_MAX / 64 ||
+        __builtin_mul_overflow((uint64_t)(p->g.images * s->offset_group), (uint64_t)p->g.taps, &units) ||
+        __builtin_mul_overflow(units, (uint64_t)point_bytes(&p->g), &bytes) ||
+        __builtin_add_overflow(at, bytes, &bytes))
+        return;
+    p->has_points = true;
+    p->points = at;
+    p->job.b.pack = pack_points;
+    *workspace = bytes;
+}
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
@@ -103,6 +131,8 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     gemm_plan(&p->job, plan->max_threads);
     if (!gemm_workspace(&p->job, plan->max_threads, &plan->workspace_bytes))
         status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the workspace of this convolution exceeds the address space");
+    else
+        plan_points(s, p, plan->in[0].dtype, &plan->workspace_bytes);
 done:
     return status;
 }
@@ -113,6 +143,7 @@ typedef struct deform_run {
     const kit_call *call;
     const conv_geometry *g;
     int64_t offset_group;
+    char *points; /* of floats */
 } deform_run;
 
 static double element(const kit_tensor *x, const conv_geometry *g, int64_t plane, int64_t y, int64_t w)
@@ -122,21 +153,33 @@ static double element(const kit_tensor *x, const conv_geometry *g, int64_t plane
                : convert_get_f64(x->dtype, x->data, plane * g->in_positions + y * g->in[2] + w);
 }
 
-/* What tap k of channel c (of the group) meets at output position j. */
-static double sample(const deform_run *r, int64_t image, int64_t channel, int64_t tap, int64_t j)
+/* The place in the image that tap `tap` of an offset group looks at for output position j; false when it is outside.
+ * at: (image, offset group, tap). */
+static bool place(const deform_run *r, int64_t at, int64_t tap, int64_t j, double *out_y, double *out_z)
 {
     const conv_geometry *g = r->g;
-    const kit_tensor *x = &r->call->in[0], *offset = &r->call->in[2];
-    int64_t own = channel / (g->channels / r->offset_group);
-    int64_t at = (image * r->offset_group + own) * g->taps + tap;
+    const kit_tensor *offset = &r->call->in[2];
     int64_t h = j / g->out[2] * g->stride[1] - g->begin[1] + tap / g->kernel[2] * g->dilation[1];
     int64_t w = j % g->out[2] * g->stride[2] - g->begin[2] + tap % g->kernel[2] * g->dilation[2];
     double y = (double)h + convert_get_f64(offset->dtype, offset->data, 2 * at * g->positions + j);
     double z = (double)w + convert_get_f64(offset->dtype, offset->data, (2 * at + 1) * g->positions + j);
-    double value, fy, fz;
+
+    *out_y = y;
+    *out_z = z;
+    return y > -1 && y < (double)g->in[1] && z > -1 && z < (double)g->in[2]; /* NaN is nowhere */
+}
+
+/* What tap k of channel c (of the group) meets at output position j. */
+static double sample(const deform_run *r, int64_t image, int64_t channel, int64_t tap, int64_t j)
+{
+    const conv_geometry *g = r->g;
+    const kit_tensor *x = &r->call->in[0];
+    int64_t own = channel / (g->channels / r->offset_group);
+    int64_t at = (image * r->offset_group + own) * g->taps + tap;
+    double value, fy, fz, y, z;
     int64_t plane = image * g->channels + channel, y0, z0;
 
-    if (!(y > -1 && y < (double)g->in[1] && z > -1 && z < (double)g->in[2])) /* NaN is nowhere */
+    if (!place(r, at, tap, j, &y, &z))
         return 0;
     y0 = (int64_t)floor(y);
     z0 = (int64_t)floor(z);
@@ -147,6 +190,76 @@ static double sample(const deform_run *r, int64_t image, int64_t channel, int64_
     if (kit_has_input(r->call, 4))
         value *= convert_get_f64(r->call->in[4].dtype, r->call->in[4].data, at * g->positions + j);
     return value;
+}
+
+/* Fills the points of (image, offset group, tap) units [begin, end). */
+static inlay_status find_points(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const deform_run *r = user;
+    const conv_geometry *g = r->g;
+    const int64_t n = g->positions, height = g->in[1], width = g->in[2];
+
+    (void)worker;
+    for (int64_t at = begin; at < end; at++) {
+        int32_t *index = (int32_t *)(void *)(r->points + at * point_bytes(g));
+        float *weight = (float *)(index + CORNERS * n);
+
+        for (int64_t j = 0; j < n; j++) {
+            const double mask = kit_has_input(r->call, 4)
+                                    ? convert_get_f64(r->call->in[4].dtype, r->call->in[4].data, at * g->positions + j)
+                                    : 1;
+            double y, z;
+            const bool inside = place(r, at, at % g->taps, j, &y, &z);
+
+            for (int64_t c = 0; c < CORNERS; c++) {
+                const double fy = y - floor(y), fz = z - floor(z);
+                const int64_t cy = inside ? (int64_t)floor(y) + c / 2 : -1,
+                              cz = inside ? (int64_t)floor(z) + c % 2 : -1;
+                const bool there = cy >= 0 && cy < height && cz >= 0 && cz < width;
+
+                index[c * n + j] = there ? (int32_t)(cy * width + cz) : -1;
+                weight[c * n + j] = there ? (float)((c / 2 ? fy : 1 - fy) * (c % 2 ? fz : 1 - fz) * mask) : 0;
+            }
+        }
+    }
+    return INLAY_OK;
+}
+
+/* n points of a plane x; their corners lie `step` apart. */
+KIT_MULTIVERSION static void sample_points(const float *x, const int32_t *index, const float *weight, int64_t step,
+                                           int64_t n, float *restrict out)
+{
+    const int32_t *a = index, *b = index + step, *c = index + 2 * step, *d = index + 3 * step;
+    const float *u = weight, *v = weight + step, *w = weight + 2 * step, *z = weight + 3 * step;
+
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (convert_picked(x, a[i], u[i]) + convert_picked(x, b[i], v[i])) +
+                 (convert_picked(x, c[i], w[i]) + convert_picked(x, d[i], z[i]));
+}
+
+static void pack_points(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0, int64_t k1,
+                        uint32_t width, void *out)
+{
+    const deform_run *r = self->user;
+    const conv_geometry *g = r->g;
+    const int64_t channels = g->channels / g->group, first = batch % g->group * channels, image = batch / g->group;
+    const int64_t per_offset = g->channels / r->offset_group;
+    float *to = out;
+
+    for (int64_t l0 = line; l0 < line_end; l0 += width) {
+        const int64_t n = line_end - l0 < width ? line_end - l0 : width;
+
+        for (int64_t k = k0; k < k1; k++, to += width) {
+            const int64_t channel = first + k / g->taps;
+            const int64_t at = (image * r->offset_group + channel / per_offset) * g->taps + k % g->taps;
+            const int32_t *index = (const int32_t *)(const void *)(r->points + at * point_bytes(g));
+            const float *x = (const float *)r->call->in[0].data + (image * g->channels + channel) * g->in_positions;
+
+            sample_points(x, index + l0, (const float *)(index + CORNERS * g->positions) + l0, g->positions, n, to);
+            for (int64_t i = n; i < width; i++)
+                to[i] = 0;
+        }
+    }
 }
 
 static void pack_samples(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0,
@@ -190,7 +303,8 @@ static inlay_status run(const kit_call *call)
 {
     const deform_state *s = call->state;
     const deform_plan *p = call->plan;
-    deform_run r = { call, &p->g, s->offset_group };
+    deform_run r = { call, &p->g, s->offset_group, (char *)call->workspace + p->points };
+    inlay_status status = INLAY_OK;
     gemm_job job = p->job;
     gemm_half_output half;
 
@@ -203,7 +317,12 @@ static inlay_status run(const kit_call *call)
         job.init_user = &r;
     }
     gemm_set_output(&job, &half, call->out[0].dtype, call->out[0].data);
-    return gemm_run(call, &job, call->workspace);
+    if (p->has_points)
+        INLAY_TRY(kit_parallel(call, p->g.images * s->offset_group * p->g.taps, 2048 / (p->g.positions + 1) + 1,
+                               find_points, &r));
+    status = gemm_run(call, &job, call->workspace);
+done:
+    return status;
 }
 
 static const kit_kernel kernels[] = {

@@ -1,4 +1,5 @@
-/* Expand (ONNX 8, 13) and Tile (1, 6, 13): axes that repeat, which for the copying engine are axes of step 0. */
+/* Expand (ONNX 8, 13) and Tile (1, 6, 13). An axis that Expand repeats is one of step 0 for the copying engine. Tile
+ * writes what an axis repeats once, and then copies it. */
 #include "args.h"
 #include "convert.h"
 #include "reference.h"
@@ -68,37 +69,88 @@ static inlay_status read_repeats(const kit_call *call, int64_t *repeats)
     return INLAY_OK;
 }
 
-/* Each axis becomes two: repeats, and within them the input's. */
+typedef struct tile_job {
+    const char *in;
+    char *out;
+    uint32_t first, last; /* of the axes that repeat; those between them may, too */
+    uint32_t element;
+    int64_t sizes[INLAY_MAX_RANK]; /* of the input */
+    int64_t repeats[INLAY_MAX_RANK];
+    int64_t steps[INLAY_MAX_RANK];     /* bytes of the input */
+    int64_t out_steps[INLAY_MAX_RANK]; /* bytes of the output */
+} tile_job;
+
+/* A piece again and again: what there is already is copied, twice as much each time, within the cache. */
+static void repeat_piece(char *to, int64_t piece, int64_t repeats)
+{
+    enum { AT_ONCE = 16 << 10 };
+    const int64_t bytes = piece * repeats;
+    int64_t done = piece, n;
+
+    for (; done < bytes; done += n) {
+        n = done < AT_ONCE || done == piece ? done : AT_ONCE / piece > 0 ? AT_ONCE / piece * piece : piece;
+        n = n < bytes - done ? n : bytes - done;
+        memcpy(to + done, to, (size_t)n);
+    }
+}
+
+/* All of the output behind one index of the axes before `axis`: what is within it first, once, and then its repeats. */
+static void tile_axis(const tile_job *job, uint32_t axis, const char *from, char *to)
+{
+    const int64_t piece = job->sizes[axis] * job->out_steps[axis];
+
+    if (axis == job->last && piece == job->element) {
+        strided_fill(to, from, job->element, job->repeats[axis]);
+        return;
+    }
+    if (axis == job->last)
+        memcpy(to, from, (size_t)piece);
+    for (int64_t i = 0; axis < job->last && i < job->sizes[axis]; i++)
+        tile_axis(job, axis + 1, from + i * job->steps[axis], to + i * job->out_steps[axis]);
+    repeat_piece(to, piece, job->repeats[axis]);
+}
+
+/* Indices of the axes that come before all repeats. */
+static inlay_status tile_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const tile_job *job = user;
+    const int64_t from = job->sizes[job->first] * job->steps[job->first];
+    const int64_t to = job->sizes[job->first] * job->repeats[job->first] * job->out_steps[job->first];
+
+    (void)worker;
+    for (int64_t i = begin; i < end; i++)
+        tile_axis(job, job->first, job->in + i * from, job->out + i * to);
+    return INLAY_OK;
+}
+
 static inlay_status run_tile(const kit_call *call)
 {
+    enum { GRAIN = 64 << 10 };
     const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    const uint32_t element = strided_element_bytes(x->dtype);
-    int64_t repeats[INLAY_MAX_RANK] = { 0 }, dims[INLAY_MAX_RANK], steps[INLAY_MAX_RANK], out_steps[INLAY_MAX_RANK];
-    int64_t counts[2 * INLAY_MAX_RANK], from[2 * INLAY_MAX_RANK], to[2 * INLAY_MAX_RANK];
-    strided_plan plan;
-    inlay_status status = read_repeats(call, repeats);
+    int64_t dims[INLAY_MAX_RANK], units;
+    tile_job job = { .in = x->data, .out = y->data, .first = x->rank, .element = strided_element_bytes(x->dtype) };
+    inlay_status status = read_repeats(call, job.repeats);
 
     if (status != INLAY_OK)
         return status;
     for (uint32_t i = 0; i < x->rank; i++)
-        if (repeats[i] < 0 || __builtin_mul_overflow(x->dims[i], repeats[i], &dims[i]))
+        if (job.repeats[i] < 0 || __builtin_mul_overflow(x->dims[i], job.repeats[i], &dims[i]))
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "axis %u of size %lld cannot be repeated %lld times",
-                              i, (long long)x->dims[i], (long long)repeats[i]);
+                              i, (long long)x->dims[i], (long long)job.repeats[i]);
     status = arg_expect_dims(call->diag, y, x->rank, dims);
     if (status != INLAY_OK || y->count == 0)
         return status;
-    strided_row_major(x->rank, x->dims, element, steps);
-    strided_row_major(x->rank, dims, element, out_steps);
-    for (uint32_t i = 0; i < x->rank; i++) {
-        counts[2 * i] = repeats[i];
-        from[2 * i] = 0;
-        to[2 * i] = x->dims[i] * out_steps[i];
-        counts[2 * i + 1] = x->dims[i];
-        from[2 * i + 1] = steps[i];
-        to[2 * i + 1] = out_steps[i];
+    strided_row_major(x->rank, x->dims, job.element, job.steps);
+    strided_row_major(x->rank, dims, job.element, job.out_steps);
+    memcpy(job.sizes, x->dims, x->rank * sizeof *dims);
+    for (uint32_t i = x->rank; i-- > 0;) {
+        job.last = job.repeats[i] > 1 && job.first == x->rank ? i : job.last;
+        job.first = job.repeats[i] > 1 ? i : job.first;
     }
-    strided_plan_init(&plan, element, 2 * x->rank, counts, from, to);
-    return strided_copy(call, &plan, x->data, y->data);
+    if (job.first == x->rank)
+        return strided_memcpy(call, y->data, x->data, (uint64_t)(x->count * job.element));
+    units = strided_product(x->dims, 0, job.first);
+    return kit_parallel(call, units, GRAIN / (y->count / units * job.element + 1) + 1, tile_range, &job);
 }
 
 static const kit_kernel kernels[] = {

@@ -21,7 +21,7 @@ static inlay_status prepare_gather(const kit_node *node, void **out_state, inlay
 }
 
 /* Do all lie in [-dim, dim)? Without branches, so that it vectorises. */
-static bool indices_inside(const kit_tensor *indices, int64_t dim)
+KIT_MULTIVERSION static bool indices_inside(const kit_tensor *indices, int64_t dim)
 {
     const int64_t *wide = indices->data, count = indices->count;
     const int32_t *narrow = indices->data;
@@ -131,50 +131,41 @@ typedef struct elements_job {
     int64_t axis_step; /* elements from one index of the axis to the next */
     int64_t row_step;  /* elements from one column of a row to the next: 0 when the axis is the last */
     int64_t columns;
-    uint32_t element;
+    void (*row)(const struct elements_job *job, int64_t row_at, int64_t first);
     uint32_t row_rank;                /* axes that make up the rows */
     int64_t in_steps[INLAY_MAX_RANK]; /* elements; 0 on the axis */
 } elements_job;
 
-/* One row. Compiled for each width of index and the usual element, so that the loop has no branches. */
-static inline void elements_row(const elements_job *job, int64_t row_at, int64_t first, uint32_t element, bool wide)
-{
-    const int64_t columns = job->columns, row_step = job->row_step, axis_step = job->axis_step, dim = job->dim;
-    const int64_t *wide_index = (const int64_t *)job->indices->data + first;
-    const int32_t *narrow_index = (const int32_t *)job->indices->data + first;
-    const char *in = job->in + row_at * element;
-    char *to = job->out + first * element;
-
-    for (int64_t j = 0; j < columns; j++) {
-        int64_t index = wide ? wide_index[j] : narrow_index[j];
-
-        index = index < 0 ? index + dim : index;
-        memcpy(to + j * element, in + (j * row_step + index * axis_step) * element, element);
-    }
-}
+typedef struct element16 {
+    uint64_t low, high;
+} element16;
+#define T uint8_t
+#define NAME(x) x##_1
+#include "gather_elements.inc"
+#define T uint16_t
+#define NAME(x) x##_2
+#include "gather_elements.inc"
+#define T uint32_t
+#define NAME(x) x##_4
+#include "gather_elements.inc"
+#define T uint64_t
+#define NAME(x) x##_8
+#include "gather_elements.inc"
+#define T element16
+#define NAME(x) x##_16
+#include "gather_elements.inc"
 
 /* Rows of the indices: all axes but the last. */
 static inlay_status elements_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const elements_job *job = user;
-    const bool wide = job->indices->dtype == INLAY_INT64;
     strided_walk walk;
 
     (void)worker;
     strided_walk_init(&walk, job->row_rank, job->indices->dims, job->in_steps, NULL);
     strided_walk_seek(&walk, begin);
-    for (int64_t row = begin; row < end; row++, strided_walk_next(&walk)) {
-        const int64_t first = row * job->columns;
-
-        if (job->element == 4 && wide)
-            elements_row(job, walk.offset[0], first, 4, true);
-        else if (job->element == 4)
-            elements_row(job, walk.offset[0], first, 4, false);
-        else if (job->element == 8)
-            elements_row(job, walk.offset[0], first, 8, wide);
-        else
-            elements_row(job, walk.offset[0], first, job->element, wide);
-    }
+    for (int64_t row = begin; row < end; row++, strided_walk_next(&walk))
+        job->row(job, walk.offset[0], row * job->columns);
     return INLAY_OK;
 }
 
@@ -182,6 +173,9 @@ static inlay_status run_gather_elements(const kit_call *call)
 {
     const kit_tensor *x = &call->in[0], *indices = &call->in[1], *y = &call->out[0];
     uint32_t axis;
+    static void (*const rows[])(const elements_job *, int64_t, int64_t) = { elements_row_1, elements_row_2,
+                                                                            elements_row_4, elements_row_8,
+                                                                            elements_row_16 };
     elements_job job = { .in = x->data, .out = y->data, .indices = indices };
     inlay_status status = INLAY_OK;
 
@@ -198,7 +192,7 @@ static inlay_status run_gather_elements(const kit_call *call)
     if (y->count == 0)
         goto done;
     job.dim = x->dims[axis];
-    job.element = strided_element_bytes(x->dtype);
+    job.row = rows[__builtin_ctz(strided_element_bytes(x->dtype))];
     job.row_rank = x->rank - 1;
     job.columns = indices->dims[x->rank - 1];
     strided_row_major(x->rank, x->dims, 1, job.in_steps);

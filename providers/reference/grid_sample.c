@@ -293,10 +293,10 @@ static void point_taps(const sample_job *job, int64_t point, sample_taps *taps)
 
 enum { BLOCK = 64 };
 
-/* The four pixels of each of `count` points, numbered y 0 x 0, y 0 x 1, y 1 x 0, y 1 x 1, -1 for a zero. */
+/* The pixels of each of up to BLOCK points, -1 for a zero: 1, 4 or 16, y by y. */
 typedef struct sample_block {
-    int32_t offset[4][BLOCK];
-    float weight[4][BLOCK];
+    int32_t offset[16][BLOCK];
+    float weight[16][BLOCK];
 } sample_block;
 
 static void block_taps(const sample_job *job, int64_t point, int64_t count, sample_block *b)
@@ -305,46 +305,58 @@ static void block_taps(const sample_job *job, int64_t point, int64_t count, samp
     const int64_t height = job->x->dims[2], width = job->x->dims[3];
 
     for (int64_t i = 0; i < count; i++) {
-        int64_t x[2], y[2];
-        double wx[2], wy[2];
+        int64_t x[4], y[4];
+        double wx[4], wy[4];
+        const uint32_t n = axis_taps(job, locate(job, grid[2 * i], width), width, x, wx);
 
-        (void)axis_taps(job, locate(job, grid[2 * i], width), width, x, wx);
         (void)axis_taps(job, locate(job, grid[2 * i + 1], height), height, y, wy);
-        for (int k = 0; k < 4; k++) {
-            b->offset[k][i] = x[k & 1] < 0 || y[k >> 1] < 0 ? -1 : (int32_t)(y[k >> 1] * width + x[k & 1]);
-            b->weight[k][i] = (float)(wy[k >> 1] * wx[k & 1]);
+        for (uint32_t k = 0; k < n * n; k++) {
+            b->offset[k][i] = x[k % n] < 0 || y[k / n] < 0 ? -1 : (int32_t)(y[k / n] * width + x[k % n]);
+            b->weight[k][i] = (float)(wy[k / n] * wx[k % n]);
         }
     }
 }
 
-/* Bilinear, of one image of a batch: points are taken in blocks, so that channels are sums of vectors. */
+/* One channel of a block. The nearest pixel is taken as it is. */
+KIT_MULTIVERSION static void sample_channel(const sample_block *b, uint32_t taps, const float *x, float *restrict y,
+                                            int64_t count)
+{
+    if (taps == 1) {
+        for (int64_t i = 0; i < count; i++)
+            y[i] = convert_picked(x, b->offset[0][i], 1);
+        return;
+    }
+    for (uint32_t k = 0; k < taps; k += 4) {
+        const int32_t *at[4] = { b->offset[k], b->offset[k + 1], b->offset[k + 2], b->offset[k + 3] };
+        const float *w[4] = { b->weight[k], b->weight[k + 1], b->weight[k + 2], b->weight[k + 3] };
+
+        for (int64_t i = 0; i < count; i++) {
+            const float sum = (convert_picked(x, at[0][i], w[0][i]) + convert_picked(x, at[1][i], w[1][i])) +
+                              (convert_picked(x, at[2][i], w[2][i]) + convert_picked(x, at[3][i], w[3][i]));
+            y[i] = k == 0 ? sum : y[i] + sum;
+        }
+    }
+}
+
+/* One image of a batch: points are taken in blocks, so that channels are sums of vectors. */
 static void sample_blocks(const sample_job *job, int64_t begin, int64_t end, const float *in, float *out)
 {
+    const uint32_t taps = job->mode == MODE_NEAREST ? 1 : job->mode == MODE_LINEAR ? 4 : 16;
     sample_block b;
 
     for (int64_t first = begin; first < end; first += BLOCK) {
         const int64_t count = end - first < BLOCK ? end - first : BLOCK;
 
         block_taps(job, first, count, &b);
-        for (int64_t c = 0; c < job->channels; c++) {
-            const float *x = in + c * job->pixels;
-            float *y = out + c * job->points + first % job->points;
-
-            for (int64_t i = 0; i < count; i++) {
-                float sum = 0;
-
-                for (int k = 0; k < 4; k++)
-                    sum += b.offset[k][i] < 0 ? 0.0f : x[b.offset[k][i]] * b.weight[k][i];
-                y[i] = sum;
-            }
-        }
+        for (int64_t c = 0; c < job->channels; c++)
+            sample_channel(&b, taps, in + c * job->pixels, out + c * job->points + first % job->points, count);
     }
 }
 
 static bool is_plain(const sample_job *job)
 {
-    return job->mode == MODE_LINEAR && job->spatial == 2 && job->x->dtype == INLAY_FLOAT &&
-           job->grid->dtype == INLAY_FLOAT && job->pixels <= INT32_MAX;
+    return job->spatial == 2 && job->x->dtype == INLAY_FLOAT && job->grid->dtype == INLAY_FLOAT &&
+           job->pixels <= INT32_MAX;
 }
 
 /* Units are points of all images. */

@@ -52,6 +52,30 @@ static inlay_status pooled_shape(const kit_call *call, int64_t *dims)
     return INLAY_OK;
 }
 
+/* Elements whose indices count in the output itself; returns the first that is outside, or how many there are. */
+static int64_t unpool_flat(const kit_tensor *x, const int64_t *indices, const kit_tensor *y, int64_t element)
+{
+    const uint64_t count = (uint64_t)y->count;
+
+    for (int64_t i = 0; i < x->count; i++) {
+        const uint64_t at = (uint64_t)indices[i];
+
+        if (at >= count)
+            return i;
+        switch (element) {
+        case 4:
+            ((uint32_t *)y->data)[at] = ((const uint32_t *)x->data)[i];
+            break;
+        case 2:
+            ((uint16_t *)y->data)[at] = ((const uint16_t *)x->data)[i];
+            break;
+        default:
+            memcpy((char *)y->data + at * (uint64_t)element, (const char *)x->data + i * element, (size_t)element);
+        }
+    }
+    return x->count;
+}
+
 static inlay_status run_unpool(const kit_call *call)
 {
     const kit_tensor *x = &call->in[0], *indices = &call->in[1], *y = &call->out[0];
@@ -68,6 +92,14 @@ static inlay_status run_unpool(const kit_call *call)
                           "X, I and the output must have one rank, X and I one shape");
     memset(y->data, 0, (size_t)(y->count * element));
     strided_row_major(y->rank, y->dims, element, steps);
+    if (memcmp(dims, y->dims, x->rank * sizeof *dims) == 0) {
+        const int64_t first = unpool_flat(x, indices->data, y, element);
+
+        if (first < x->count)
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "I[%lld] is %lld, outside the output",
+                              (long long)first, (long long)((const int64_t *)indices->data)[first]);
+        return INLAY_OK;
+    }
     for (int64_t i = 0; i < x->count; i++) {
         int64_t rest = ((const int64_t *)indices->data)[i];
         char *to = y->data;

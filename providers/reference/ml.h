@@ -33,6 +33,17 @@ static inline void ml_pool_deinit(ml_pool *pool)
     while (pool->count > 0)
         free(pool->items[--pool->count]);
 }
+/* Frees one of them before the others. */
+static inline void ml_free(ml_pool *pool, void *item)
+{
+    for (uint32_t i = 0; i < pool->count; i++) {
+        if (pool->items[i] == item) {
+            pool->items[i] = pool->items[--pool->count];
+            free(item);
+            return;
+        }
+    }
+}
 
 /* The numbers of attribute `name`, or of the tensor attribute `tensor_name` (may be NULL), as doubles; NULL and 0 when
  * the node has neither. */
@@ -142,6 +153,33 @@ static inline inlay_status ml_put_string(const kit_call *call, inlay_str text, i
     *out = (inlay_str){ copy, text.bytes };
     return INLAY_OK;
 }
+
+/* ------------------------------------------------------------------ tables of coefficients */
+
+enum { ML_TABLE_WIDE = 16 };
+
+/* Floats of an attribute; NULL and 0 when there are none. Borrowed. */
+static inline const float *ml_floats(const kit_node *node, const char *name, uint32_t *out_count)
+{
+    const inlay_attr_info *a = kit_attr(node->info, name);
+    const bool has = a != NULL && a->kind == INLAY_ATTR_FLOATS;
+
+    *out_count = has ? a->count : 0;
+    return has ? a->floats : NULL;
+}
+/* The columns that a table of so many outputs has: the last ones are 0. */
+int64_t ml_table_columns(int64_t outputs);
+/* values [outputs, features] as ml_table_rows wants them; the pool's. */
+float *ml_table(ml_pool *pool, const float *values, int64_t outputs, int64_t features);
+/* out [rows, columns] from rows of x [.., features]: products with each column, or squares of distances from it. room:
+ * `features` doubles. */
+void ml_table_rows(const float *table, int64_t columns, int64_t features, const kit_tensor *x, int64_t first,
+                   int64_t rows, bool squares, double *room, double *out);
+/* v[i] = (factor * v[i] + term) ^ power, of 1 to 4. */
+void ml_powers(double *v, int64_t n, double factor, double term, int power);
+/* x[i] = e^x[i]; the sum of x[i] * y[i], in an order of its own. */
+void ml_exp(double *x, int64_t n);
+double ml_dot(const double *x, const double *y, int64_t n);
 
 /* ------------------------------------------------------------------ labels */
 

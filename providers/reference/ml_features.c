@@ -4,15 +4,22 @@
 enum { FEATURE_GRAIN = 1 << 13, FEATURE_BLOCK = 256 };
 enum { NORM_MAX, NORM_L1, NORM_L2 };
 
+/* Numbers of features, told over and over so that a loop need not ask which feature an element is. */
+typedef struct feature_list {
+    double *values;
+    uint32_t count;  /* as the attribute has them */
+    uint32_t length; /* of values: a multiple of count, at least FEATURE_BLOCK */
+} feature_list;
+
 typedef struct feature_state {
     ml_pool pool;
     double threshold;       /* Binarizer */
     uint32_t norm;          /* Normalizer */
-    double *offset, *scale; /* Scaler */
-    uint32_t offset_count, scale_count;
-    double *imputed, replaced;                   /* Imputer, floats */
+    feature_list offset, scale; /* Scaler */
+    feature_list imputed;       /* Imputer, floats */
+    double replaced;
     int64_t *imputed_integers, replaced_integer; /* and integers */
-    uint32_t imputed_count, imputed_integer_count;
+    uint32_t imputed_integer_count;
 } feature_state;
 
 static void release_feature(void *state)
@@ -22,6 +29,22 @@ static void release_feature(void *state)
     if (s != NULL)
         ml_pool_deinit(&s->pool);
     free(s);
+}
+
+/* The list of that name; without one, `otherwise` for all. */
+static feature_list feature_read(ml_pool *pool, const kit_node *node, const char *name, double otherwise)
+{
+    feature_list l = { 0 };
+    const float *floats = ml_floats(node, name, &l.count);
+    const uint32_t of = l.count > 0 ? l.count : 1;
+
+    if (of > UINT32_MAX / 2)
+        return l;
+    l.length = (FEATURE_BLOCK + of - 1) / of * of;
+    l.values = ml_alloc(pool, l.length, sizeof *l.values);
+    for (uint32_t i = 0; l.values != NULL && i < l.length; i++)
+        l.values[i] = floats != NULL && l.count > 0 ? (double)floats[i % of] : otherwise;
+    return l;
 }
 
 static inlay_status prepare_feature(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -34,9 +57,9 @@ static inlay_status prepare_feature(const kit_node *node, void **out_state, inla
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for attributes");
     s->threshold = kit_attr_float(node->info, "threshold", 0);
     s->norm = strcmp(norm, "L1") == 0 ? NORM_L1 : strcmp(norm, "L2") == 0 ? NORM_L2 : NORM_MAX;
-    s->offset = ml_doubles(&s->pool, node, "offset", NULL, &s->offset_count);
-    s->scale = ml_doubles(&s->pool, node, "scale", NULL, &s->scale_count);
-    s->imputed = ml_doubles(&s->pool, node, "imputed_value_floats", NULL, &s->imputed_count);
+    s->offset = feature_read(&s->pool, node, "offset", 0);
+    s->scale = feature_read(&s->pool, node, "scale", 1);
+    s->imputed = feature_read(&s->pool, node, "imputed_value_floats", 0);
     s->imputed_integers = ml_integers(&s->pool, node, "imputed_value_int64s", &s->imputed_integer_count);
     s->replaced = kit_attr_float(node->info, "replaced_value_float", 0);
     s->replaced_integer = kit_attr_int(node->info, "replaced_value_int64", 0);
@@ -63,6 +86,34 @@ static int64_t feature_columns(const kit_tensor *x)
     return x->rank > 0 && x->dims[x->rank - 1] > 0 ? x->dims[x->rank - 1] : 1;
 }
 
+/* The numbers for element i and those behind it; *out_n: for how many of at most `most`. */
+static const double *feature_at(const feature_list *l, int64_t i, int64_t most, int64_t *out_n)
+{
+    const int64_t at = i % l->length, left = l->length - at;
+    const int64_t n = most < FEATURE_BLOCK ? most : FEATURE_BLOCK;
+
+    *out_n = n < left ? n : left;
+    return l->values + at;
+}
+
+KIT_MULTIVERSION static void scale_run(double *v, const double *offset, const double *scale, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++)
+        v[j] = (v[j] - offset[j]) * scale[j];
+}
+KIT_MULTIVERSION static void threshold_run(double *v, double threshold, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++)
+        v[j] = v[j] > threshold ? 1 : 0;
+}
+KIT_MULTIVERSION static void impute_run(double *v, double replaced, const double *imputed, int64_t n)
+{
+    const bool any_nan = replaced != replaced;
+
+    for (int64_t j = 0; j < n; j++)
+        v[j] = (v[j] == replaced) | (any_nan & (v[j] != v[j])) ? imputed[j] : v[j];
+}
+
 static inlay_status binarizer_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const feature_job *job = user;
@@ -74,8 +125,7 @@ static inlay_status binarizer_range(void *user, int64_t begin, int64_t end, uint
     for (int64_t i = begin; i < end; i += FEATURE_BLOCK) {
         int64_t n = end - i < FEATURE_BLOCK ? end - i : FEATURE_BLOCK;
         convert_to_f64(v, x->dtype, x->data, i, n);
-        for (int64_t j = 0; j < n; j++)
-            v[j] = v[j] > job->s->threshold ? 1 : 0;
+        threshold_run(v, job->s->threshold, n);
         convert_from_f64(y->dtype, y->data, i, n, v, 0);
     }
     return INLAY_OK;
@@ -90,18 +140,41 @@ static inlay_status scaler_range(void *user, int64_t begin, int64_t end, uint32_
     double v[FEATURE_BLOCK];
 
     (void)worker;
-    for (int64_t i = begin; i < end; i += FEATURE_BLOCK) {
-        int64_t n = end - i < FEATURE_BLOCK ? end - i : FEATURE_BLOCK;
+    for (int64_t i = begin, n; i < end; i += n) {
+        const double *offset = feature_at(&s->offset, i, end - i, &n), *scale = feature_at(&s->scale, i, n, &n);
+
         convert_to_f64(v, x->dtype, x->data, i, n);
-        for (int64_t j = 0; j < n; j++) {
-            int64_t c = (i + j) % job->columns;
-            double offset = s->offset_count == 0 ? 0 : s->offset[s->offset_count == 1 ? 0 : c];
-            double scale = s->scale_count == 0 ? 1 : s->scale[s->scale_count == 1 ? 0 : c];
-            v[j] = (v[j] - offset) * scale;
-        }
+        scale_run(v, offset, scale, n);
         convert_from_f64(y->dtype, y->data, i, n, v, 0);
     }
     return INLAY_OK;
+}
+
+/* The norm of v, added to or compared with what there is of it. */
+KIT_MULTIVERSION static double norm_run(uint32_t kind, const double *v, int64_t n, double norm)
+{
+    double sum = 0;
+
+    if (kind == NORM_MAX) {
+        for (int64_t j = 0; j < n; j++)
+            norm = fabs(v[j]) > norm ? fabs(v[j]) : norm;
+        return norm;
+    }
+    if (kind == NORM_L1) {
+#pragma omp simd reduction(+ : sum)
+        for (int64_t j = 0; j < n; j++)
+            sum += fabs(v[j]);
+    } else {
+#pragma omp simd reduction(+ : sum)
+        for (int64_t j = 0; j < n; j++)
+            sum += v[j] * v[j];
+    }
+    return norm + sum;
+}
+KIT_MULTIVERSION static void divide_run(double *v, double by, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++)
+        v[j] /= by;
 }
 
 /* Rows [begin, end); a row of zeros stays. */
@@ -110,29 +183,26 @@ static inlay_status normalizer_rows(void *user, int64_t begin, int64_t end, uint
     const feature_job *job = user;
     const kit_tensor *x = &job->call->in[0];
     kit_tensor *y = &job->call->out[0];
+    const int64_t columns = job->columns;
     double v[FEATURE_BLOCK];
 
     (void)worker;
     for (int64_t r = begin; r < end; r++) {
         double norm = 0;
-        for (int pass = 0; pass < 2; pass++) {
-            for (int64_t i = 0; i < job->columns; i += FEATURE_BLOCK) {
-                int64_t n = job->columns - i < FEATURE_BLOCK ? job->columns - i : FEATURE_BLOCK;
-                convert_to_f64(v, x->dtype, x->data, r * job->columns + i, n);
-                for (int64_t j = 0; j < n && pass == 0; j++) {
-                    double a = fabs(v[j]);
-                    norm =
-                        job->s->norm == NORM_MAX ? (a > norm ? a : norm) : norm + (job->s->norm == NORM_L1 ? a : a * a);
-                }
-                for (int64_t j = 0; j < n && pass == 1; j++)
-                    v[j] /= norm;
-                if (pass == 1)
-                    convert_from_f64(y->dtype, y->data, r * job->columns + i, n, v, 0);
-            }
-            if (pass == 0) {
-                norm = job->s->norm == NORM_L2 ? sqrt(norm) : norm;
-                norm = norm == 0 ? 1 : norm;
-            }
+
+        for (int64_t i = 0; i < columns; i += FEATURE_BLOCK) {
+            int64_t n = columns - i < FEATURE_BLOCK ? columns - i : FEATURE_BLOCK;
+            convert_to_f64(v, x->dtype, x->data, r * columns + i, n);
+            norm = norm_run(job->s->norm, v, n, norm);
+        }
+        norm = job->s->norm == NORM_L2 ? sqrt(norm) : norm;
+        norm = norm == 0 ? 1 : norm;
+        for (int64_t i = 0; i < columns; i += FEATURE_BLOCK) {
+            int64_t n = columns - i < FEATURE_BLOCK ? columns - i : FEATURE_BLOCK;
+            if (columns > FEATURE_BLOCK)
+                convert_to_f64(v, x->dtype, x->data, r * columns + i, n);
+            divide_run(v, norm, n);
+            convert_from_f64(y->dtype, y->data, r * columns + i, n, v, 0);
         }
     }
     return INLAY_OK;
@@ -144,22 +214,39 @@ static inlay_status imputer_range(void *user, int64_t begin, int64_t end, uint32
     const feature_state *s = job->s;
     const kit_tensor *x = &job->call->in[0];
     kit_tensor *y = &job->call->out[0];
-    bool floats = x->dtype == INLAY_FLOAT || x->dtype == INLAY_DOUBLE;
+    double v[FEATURE_BLOCK];
 
     (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        int64_t c = i % job->columns;
-        if (floats) {
-            double v = convert_get_f64(x->dtype, x->data, i);
-            if (v == s->replaced || (isnan(v) && isnan(s->replaced)))
-                v = s->imputed[s->imputed_count == 1 ? 0 : c];
-            convert_from_f64(y->dtype, y->data, i, 1, &v, 0);
-        } else {
-            int64_t v = convert_get_i64(x->dtype, x->data, i);
-            if (v == s->replaced_integer)
-                v = s->imputed_integers[s->imputed_integer_count == 1 ? 0 : c];
-            convert_from_i64(y->dtype, y->data, i, 1, &v, 0);
+    for (int64_t i = begin, n; i < end; i += n) {
+        const double *imputed = feature_at(&s->imputed, i, end - i, &n);
+
+        convert_to_f64(v, x->dtype, x->data, i, n);
+        impute_run(v, s->replaced, imputed, n);
+        convert_from_f64(y->dtype, y->data, i, n, v, 0);
+    }
+    return INLAY_OK;
+}
+
+/* Of integers. */
+static inlay_status imputer_integers(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const feature_job *job = user;
+    const feature_state *s = job->s;
+    const kit_tensor *x = &job->call->in[0];
+    kit_tensor *y = &job->call->out[0];
+    int64_t v[FEATURE_BLOCK], c = begin % job->columns;
+
+    (void)worker;
+    for (int64_t i = begin; i < end; i += FEATURE_BLOCK) {
+        const int64_t n = end - i < FEATURE_BLOCK ? end - i : FEATURE_BLOCK;
+
+        convert_to_i64(v, x->dtype, x->data, i, n);
+        for (int64_t j = 0; j < n; j++) {
+            if (v[j] == s->replaced_integer)
+                v[j] = s->imputed_integers[s->imputed_integer_count == 1 ? 0 : c];
+            c = c + 1 == job->columns ? 0 : c + 1;
         }
+        convert_from_i64(y->dtype, y->data, i, n, v, 0);
     }
     return INLAY_OK;
 }
@@ -183,10 +270,10 @@ static inlay_status run_scaler(const kit_call *call)
 {
     const feature_state *s = call->state;
     feature_job job = { call, s, feature_columns(&call->in[0]) };
-    inlay_status status = s->offset_count > 0 ? feature_fits(call, "offset", s->offset_count, job.columns) : INLAY_OK;
+    inlay_status status = s->offset.count > 0 ? feature_fits(call, "offset", s->offset.count, job.columns) : INLAY_OK;
 
-    if (status == INLAY_OK && s->scale_count > 0)
-        status = feature_fits(call, "scale", s->scale_count, job.columns);
+    if (status == INLAY_OK && s->scale.count > 0)
+        status = feature_fits(call, "scale", s->scale.count, job.columns);
     return status == INLAY_OK ? kit_parallel(call, call->in[0].count, FEATURE_GRAIN, scaler_range, &job) : status;
 }
 
@@ -202,9 +289,11 @@ static inlay_status run_imputer(const kit_call *call)
     bool floats = call->in[0].dtype == INLAY_FLOAT || call->in[0].dtype == INLAY_DOUBLE;
     feature_job job = { call, s, feature_columns(&call->in[0]) };
     inlay_status status = feature_fits(call, floats ? "imputed_value_floats" : "imputed_value_int64s",
-                                       floats ? s->imputed_count : s->imputed_integer_count, job.columns);
+                                       floats ? s->imputed.count : s->imputed_integer_count, job.columns);
 
-    return status == INLAY_OK ? kit_parallel(call, call->in[0].count, FEATURE_GRAIN, imputer_range, &job) : status;
+    return status == INLAY_OK
+               ? kit_parallel(call, call->in[0].count, FEATURE_GRAIN, floats ? imputer_range : imputer_integers, &job)
+               : status;
 }
 
 /* ------------------------------------------------------------------ FeatureVectorizer, ArrayFeatureExtractor */
@@ -246,6 +335,17 @@ static inlay_status run_vectorizer(const kit_call *call)
     return status;
 }
 
+/* The picked elements of each row. Compiled for each usual size of an element. */
+static inline void extract_rows(const char *from, int64_t columns, const kit_tensor *picks, int64_t rows, char *to,
+                                size_t elem)
+{
+    const int64_t *pick = picks->data;
+
+    for (int64_t r = 0; r < rows; r++, from += (size_t)columns * elem)
+        for (int64_t i = 0; i < picks->count; i++, to += elem)
+            memcpy(to, from + (size_t)pick[i] * elem, elem);
+}
+
 static inlay_status run_extractor(const kit_call *call)
 {
     const kit_tensor *x = &call->in[0], *picks = &call->in[1];
@@ -260,10 +360,13 @@ static inlay_status run_extractor(const kit_call *call)
         if (c < 0 || c >= columns)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "Y[%lld] is %lld; X has %lld features", (long long)i,
                               (long long)c, (long long)columns);
-        for (int64_t r = 0; r < rows; r++)
-            memcpy((char *)call->out[0].data + (size_t)(r * picks->count + i) * elem,
-                   (const char *)x->data + (size_t)(r * columns + c) * elem, elem);
     }
+    if (elem == 4)
+        extract_rows(x->data, columns, picks, rows, call->out[0].data, 4);
+    else if (elem == 8)
+        extract_rows(x->data, columns, picks, rows, call->out[0].data, 8);
+    else
+        extract_rows(x->data, columns, picks, rows, call->out[0].data, elem);
     return INLAY_OK;
 }
 

@@ -1,16 +1,17 @@
 /* LinearClassifier, LinearRegressor: ai.onnx.ml 1. */
 #include "ml.h"
+#include "work.h"
 
-enum { LINEAR_GRAIN = 1 << 14 };
+enum { LINEAR_GRAIN = 1 << 16, LINEAR_ROWS = 12 };
 
 typedef struct linear_state {
     ml_pool pool;
     ml_labels labels;
     bool classifies;
     uint32_t transform;
-    double *coefficients; /* [outputs, features] */
+    float *table;         /* of coefficients [outputs, features] */
     double *intercepts;   /* [outputs], or NULL */
-    int64_t outputs, features;
+    int64_t outputs, features, columns;
 } linear_state;
 
 static void release_linear(void *state)
@@ -27,12 +28,12 @@ static inlay_status prepare_linear(const kit_node *node, void **out_state, inlay
     const char *transform = kit_attr_string(node->info, "post_transform", "NONE");
     linear_state *s = calloc(1, sizeof *s);
     uint32_t coefficients, intercepts;
+    const float *values = ml_floats(node, "coefficients", &coefficients);
     inlay_status status = INLAY_OK;
 
     if (s == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a linear model");
     s->classifies = strcmp(node->info->op_type.data, "LinearClassifier") == 0;
-    s->coefficients = ml_doubles(&s->pool, node, "coefficients", NULL, &coefficients);
     s->intercepts = ml_doubles(&s->pool, node, "intercepts", NULL, &intercepts);
     if (s->classifies) /* one row of coefficients may serve two classes */
         ml_labels_read(&s->pool, node, "classlabels_ints", &s->labels);
@@ -54,13 +55,20 @@ static inlay_status prepare_linear(const kit_node *node, void **out_state, inlay
         return status;
     }
     s->features = coefficients / s->outputs;
+    s->columns = ml_table_columns(s->outputs);
+    s->table = ml_table(&s->pool, values, s->outputs, s->features);
+    if (s->table == NULL) {
+        release_linear(s);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a linear model");
+    }
     *out_state = s;
     return INLAY_OK;
 }
 
+/* Doubles of a worker: a row, and the scores of LINEAR_ROWS. */
 static int64_t linear_scratch(const linear_state *s)
 {
-    return s->features + s->outputs + 1;
+    return s->features + LINEAR_ROWS * s->columns;
 }
 
 static inlay_status shape_linear(const void *state, kit_plan *plan, inlay_diag *diag)
@@ -77,34 +85,43 @@ static inlay_status shape_linear(const void *state, kit_plan *plan, inlay_diag *
     return status;
 }
 
+/* From the products of row r to the outputs. */
+static inlay_status linear_finish(const kit_call *call, int64_t r, double *scores)
+{
+    const linear_state *s = call->state;
+    kit_tensor *y = &call->out[s->classifies ? 1 : 0];
+    int64_t columns = s->classifies && s->labels.count == 2 ? 2 : s->outputs, best;
+
+    for (int64_t o = 0; o < s->outputs && s->intercepts != NULL; o++)
+        scores[o] += s->intercepts[o];
+    best = s->outputs == 1 ? scores[0] > 0 && s->labels.count == 2 : 0;
+    for (int64_t o = 1; o < s->outputs; o++)
+        best = scores[o] > scores[best] ? o : best;
+    if (s->classifies && s->outputs == 1 && s->labels.count == 2)
+        ml_two_scores(s->transform, false, scores);
+    else
+        ml_transform(s->transform, scores, s->outputs);
+    if (y->dtype != INLAY_UNDEFINED)
+        convert_from_f64(y->dtype, y->data, r * columns, columns, scores, 0);
+    if (s->classifies && kit_has_output(call, 0))
+        return ml_put_label(call, &s->labels, best, &call->out[0], r);
+    return INLAY_OK;
+}
+
 static inlay_status linear_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
     const linear_state *s = call->state;
     const kit_tensor *x = &call->in[0];
-    kit_tensor *y = &call->out[s->classifies ? 1 : 0];
     double *row = (double *)call->workspace + worker * linear_scratch(s), *scores = row + s->features;
-    int64_t columns = s->classifies && s->labels.count == 2 ? 2 : s->outputs, best;
     inlay_status status = INLAY_OK;
 
-    for (int64_t r = begin; r < end && status == INLAY_OK; r++) {
-        convert_to_f64(row, x->dtype, x->data, r * s->features, s->features);
-        for (int64_t o = 0; o < s->outputs; o++) {
-            scores[o] = s->intercepts != NULL ? s->intercepts[o] : 0;
-            for (int64_t i = 0; i < s->features; i++)
-                scores[o] += row[i] * s->coefficients[o * s->features + i];
-        }
-        best = s->outputs == 1 ? scores[0] > 0 && s->labels.count == 2 : 0;
-        for (int64_t o = 1; o < s->outputs; o++)
-            best = scores[o] > scores[best] ? o : best;
-        if (s->classifies && s->outputs == 1 && s->labels.count == 2)
-            ml_two_scores(s->transform, false, scores);
-        else
-            ml_transform(s->transform, scores, s->outputs);
-        if (y->dtype != INLAY_UNDEFINED)
-            convert_from_f64(y->dtype, y->data, r * columns, columns, scores, 0);
-        if (s->classifies && kit_has_output(call, 0))
-            status = ml_put_label(call, &s->labels, best, &call->out[0], r);
+    for (int64_t r = begin; r < end && status == INLAY_OK; r += LINEAR_ROWS) {
+        const int64_t count = end - r < LINEAR_ROWS ? end - r : LINEAR_ROWS;
+
+        ml_table_rows(s->table, s->columns, s->features, x, r, count, false, row, scores);
+        for (int64_t i = 0; i < count && status == INLAY_OK; i++)
+            status = linear_finish(call, r + i, scores + i * s->columns);
     }
     return status;
 }
@@ -128,10 +145,20 @@ static inlay_status run_linear(const kit_call *call)
                         linear_rows, &job);
 }
 
+static void cost_linear(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const kit_tensor *x = &shapes->in[0];
+    const double columns = x->rank > 0 && x->dims[x->rank - 1] > 0 ? (double)x->dims[x->rank - 1] : 1;
+    uint32_t coefficients = 0;
+
+    (void)ml_floats(node, "coefficients", &coefficients);
+    work_cost(shapes, work_count(x) / columns, 60 + 0.05 * coefficients, work_count(x) / columns, cost);
+}
+
 #define LINEAR_KERNEL(name)                                                                                            \
     {                                                                                                                  \
         .domain = "ai.onnx.ml", .op_type = name, .in_types = { ML_NUMBERS }, .prepare = prepare_linear,                \
-        .release = release_linear, .shape = shape_linear, .run = run_linear                                            \
+        .release = release_linear, .shape = shape_linear, .cost = cost_linear, .run = run_linear                       \
     }
 
 static const kit_kernel kernels[] = {

@@ -4,8 +4,9 @@
  * vectors contribute; the class that wins most pairs is the label, unless there are probabilities, which couple the
  * pairs' sigmoids (Wu, Lin and Weng's second method). Without support vectors the coefficients are one row a class. */
 #include "ml.h"
+#include "work.h"
 
-enum { SVM_GRAIN = 1 << 12 };
+enum { SVM_GRAIN = 1 << 15, SVM_ROWS = 6 };
 enum { SVM_LINEAR, SVM_POLY, SVM_RBF, SVM_SIGMOID };
 
 typedef struct svm_state {
@@ -14,7 +15,9 @@ typedef struct svm_state {
     bool classifies, one_class;
     uint32_t kernel, transform;
     double gamma, coef0, degree;
-    double *coefficients, *vectors, *rho, *prob_a, *prob_b;
+    double *coefficients, *rho, *prob_a, *prob_b;
+    float *table;              /* of the vectors, or of the coefficients where there are none */
+    int64_t columns;           /* of it */
     int64_t *starts;           /* [classes + 1] first vector of each class */
     int64_t vector_count;      /* 0: linear, a row of coefficients a class */
     int64_t features, classes; /* classes: 1 for a regressor */
@@ -34,11 +37,11 @@ static void release_svm(void *state)
 static inlay_status svm_sizes(const kit_node *node, svm_state *s, inlay_diag *diag)
 {
     uint32_t coefficients, vectors, rho, a, b, per_class_count;
+    const float *support = ml_floats(node, "support_vectors", &vectors), *linear;
     int64_t *per_class;
     bool fits;
 
     s->coefficients = ml_doubles(&s->pool, node, "coefficients", NULL, &coefficients);
-    s->vectors = ml_doubles(&s->pool, node, "support_vectors", NULL, &vectors);
     s->rho = ml_doubles(&s->pool, node, "rho", NULL, &rho);
     s->prob_a = ml_doubles(&s->pool, node, "prob_a", NULL, &a);
     s->prob_b = ml_doubles(&s->pool, node, "prob_b", NULL, &b);
@@ -76,7 +79,12 @@ static inlay_status svm_sizes(const kit_node *node, svm_state *s, inlay_diag *di
             "%u coefficients, %u numbers of support vectors, %u of rho, %u of prob_a, %u of prob_b and %u "
             "labels do not make a machine of %lld classes",
             coefficients, vectors, rho, a, b, s->labels.count, (long long)s->classes);
-    return INLAY_OK;
+    linear = ml_floats(node, "coefficients", &coefficients);
+    s->columns = ml_table_columns(s->vector_count > 0 ? s->vector_count : s->classes);
+    s->table = ml_table(&s->pool, s->vector_count > 0 ? support : linear,
+                        s->vector_count > 0 ? s->vector_count : s->classes, s->features);
+    return s->table != NULL ? INLAY_OK
+                            : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a support vector machine");
 }
 
 static inlay_status prepare_svm(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -112,21 +120,24 @@ static inlay_status prepare_svm(const kit_node *node, void **out_state, inlay_di
     return status;
 }
 
-static double svm_kernel(const svm_state *s, const double *a, const double *b)
+/* From products or squared distances to the n values of the kernel function. */
+static void svm_kernels(const svm_state *s, double *v, int64_t n)
 {
-    double sum = 0;
+    const bool whole = s->degree == 1 || s->degree == 2 || s->degree == 3 || s->degree == 4;
 
-    for (int64_t i = 0; i < s->features; i++)
-        sum += s->kernel == SVM_RBF ? (a[i] - b[i]) * (a[i] - b[i]) : a[i] * b[i];
-    switch (s->kernel) {
-    case SVM_POLY:
-        return pow(s->gamma * sum + s->coef0, s->degree);
-    case SVM_RBF:
-        return exp(-s->gamma * sum);
-    case SVM_SIGMOID:
-        return tanh(s->gamma * sum + s->coef0);
-    default:
-        return sum;
+    if (s->kernel == SVM_RBF) {
+        for (int64_t i = 0; i < n; i++)
+            v[i] *= -s->gamma;
+        ml_exp(v, n);
+        return;
+    }
+    if (s->kernel == SVM_POLY && whole) {
+        ml_powers(v, n, s->gamma, s->coef0, (int)s->degree);
+        return;
+    }
+    for (int64_t i = 0; i < n && s->kernel != SVM_LINEAR; i++) {
+        const double z = s->gamma * v[i] + s->coef0;
+        v[i] = s->kernel == SVM_POLY ? pow(z, s->degree) : tanh(z);
     }
 }
 
@@ -139,11 +150,11 @@ static void svm_pairs(const svm_state *s, const double *kernels, double *values,
         votes[i] = 0;
     for (int64_t i = 0; i < s->classes; i++) {
         for (int64_t j = i + 1; j < s->classes; j++, pair++) {
+            const double *for_i = s->coefficients + (j - 1) * s->vector_count,
+                         *for_j = s->coefficients + i * s->vector_count;
             double sum = s->rho[pair];
-            for (int64_t v = s->starts[i]; v < s->starts[i + 1]; v++)
-                sum += s->coefficients[(j - 1) * s->vector_count + v] * kernels[v];
-            for (int64_t v = s->starts[j]; v < s->starts[j + 1]; v++)
-                sum += s->coefficients[i * s->vector_count + v] * kernels[v];
+            sum += ml_dot(for_i + s->starts[i], kernels + s->starts[i], s->starts[i + 1] - s->starts[i]);
+            sum += ml_dot(for_j + s->starts[j], kernels + s->starts[j], s->starts[j + 1] - s->starts[j]);
             values[pair] = sum;
             votes[sum > 0 ? i : j] += 1;
         }
@@ -190,10 +201,11 @@ static void svm_couple(int64_t n, const double *r, double *q, double *p)
     }
 }
 
-/* Doubles of a worker: the row, a kernel value a vector, scores, votes, and room for coupling. */
+/* Doubles of a worker: a row, a kernel value a vector of SVM_ROWS, scores, votes, and room for coupling. */
 static int64_t svm_scratch(const svm_state *s)
 {
-    return s->features + s->vector_count + s->pairs + 2 * s->classes + 2 + 2 * s->classes * s->classes + s->classes;
+    return s->features + SVM_ROWS * s->columns + s->pairs + 2 * s->classes + 2 + 2 * s->classes * s->classes +
+           s->classes;
 }
 static int64_t svm_columns(const svm_state *s)
 {
@@ -216,22 +228,20 @@ static inlay_status shape_svm(const void *state, kit_plan *plan, inlay_diag *dia
     return status;
 }
 
-/* Scores of the sample `row` [features], whose scratch follows; returns its class. */
-static int64_t svm_classify(const svm_state *s, const double *row, double *kernels, double *scores)
+/* Scores of a sample from its kernel values; their scratch follows them. Returns its class. */
+static int64_t svm_classify(const svm_state *s, const double *kernels, double *scores)
 {
     double *votes = scores + s->pairs + s->classes + 2, *r = votes + s->classes, *q = r + s->classes * s->classes;
     int64_t best = 0, n = s->classes, pair = 0;
 
     if (s->vector_count == 0) {
         for (int64_t k = 0; k < n; k++) {
-            scores[k] = svm_kernel(s, row, s->coefficients + k * s->features) + s->rho[0];
+            scores[k] = kernels[k] + s->rho[0];
             best = scores[k] > scores[best] ? k : best;
         }
         ml_transform(s->transform, scores, n);
         return best;
     }
-    for (int64_t v = 0; v < s->vector_count; v++)
-        kernels[v] = svm_kernel(s, row, s->vectors + v * s->features);
     svm_pairs(s, kernels, scores, votes);
     if (s->prob_a == NULL) {
         for (int64_t k = 1; k < n; k++)
@@ -262,14 +272,11 @@ static int64_t svm_classify(const svm_state *s, const double *row, double *kerne
     return best;
 }
 
-static double svm_regress(const svm_state *s, const double *row)
+static double svm_regress(const svm_state *s, const double *kernels)
 {
     double sum = s->rho[0];
 
-    if (s->vector_count == 0)
-        sum += svm_kernel(s, row, s->coefficients);
-    for (int64_t v = 0; v < s->vector_count; v++)
-        sum += s->coefficients[v] * svm_kernel(s, row, s->vectors + v * s->features);
+    sum += s->vector_count == 0 ? kernels[0] : ml_dot(s->coefficients, kernels, s->vector_count);
     if (s->one_class)
         return sum > 0 ? 1 : -1;
     ml_transform(s->transform, &sum, 1);
@@ -282,21 +289,26 @@ static inlay_status svm_rows(void *user, int64_t begin, int64_t end, uint32_t wo
     const svm_state *s = call->state;
     const kit_tensor *x = &call->in[0];
     double *row = (double *)call->workspace + worker * svm_scratch(s), *kernels = row + s->features;
-    double *scores = kernels + s->vector_count;
+    double *scores = kernels + SVM_ROWS * s->columns;
     int64_t columns = svm_columns(s), o = s->classifies ? 1 : 0;
     inlay_status status = INLAY_OK;
 
-    for (int64_t i = begin; i < end && status == INLAY_OK; i++) {
-        convert_to_f64(row, x->dtype, x->data, i * s->features, s->features);
-        if (s->classifies) {
-            int64_t best = svm_classify(s, row, kernels, scores);
-            if (kit_has_output(call, 0))
-                status = ml_put_label(call, &s->labels, best, &call->out[0], i);
-        } else {
-            scores[0] = svm_regress(s, row);
+    for (int64_t r = begin; r < end && status == INLAY_OK; r += SVM_ROWS) {
+        const int64_t count = end - r < SVM_ROWS ? end - r : SVM_ROWS;
+
+        ml_table_rows(s->table, s->columns, s->features, x, r, count, s->kernel == SVM_RBF, row, kernels);
+        svm_kernels(s, kernels, count * s->columns);
+        for (int64_t i = 0; i < count && status == INLAY_OK; i++) {
+            if (s->classifies) {
+                int64_t best = svm_classify(s, kernels + i * s->columns, scores);
+                if (kit_has_output(call, 0))
+                    status = ml_put_label(call, &s->labels, best, &call->out[0], r + i);
+            } else {
+                scores[0] = svm_regress(s, kernels + i * s->columns);
+            }
+            if (kit_has_output(call, (uint32_t)o))
+                convert_from_f64(call->out[o].dtype, call->out[o].data, (r + i) * columns, columns, scores, 0);
         }
-        if (kit_has_output(call, (uint32_t)o))
-            convert_from_f64(call->out[o].dtype, call->out[o].data, i * columns, columns, scores, 0);
     }
     return status;
 }
@@ -320,10 +332,25 @@ static inlay_status run_svm(const kit_call *call)
                         svm_rows, &job);
 }
 
+/* Products or distances, a kernel value a vector, and the sums of those. */
+static void cost_svm(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const bool functions = strcmp(kit_attr_string(node->info, "kernel_type", "LINEAR"), "LINEAR") != 0;
+    const kit_tensor *x = &shapes->in[0];
+    uint32_t vectors = 0, coefficients = 0;
+    double columns, rows;
+
+    (void)ml_floats(node, "support_vectors", &vectors);
+    (void)ml_floats(node, "coefficients", &coefficients);
+    columns = x->rank > 0 && x->dims[x->rank - 1] > 0 ? (double)x->dims[x->rank - 1] : 1;
+    rows = work_count(x) / columns;
+    work_cost(shapes, rows, 60 + 0.05 * vectors + coefficients * (functions ? 1.2 : 0.3), rows, cost);
+}
+
 #define SVM_KERNEL(name)                                                                                               \
     {                                                                                                                  \
         .domain = "ai.onnx.ml", .op_type = name, .in_types = { ML_NUMBERS }, .prepare = prepare_svm,                   \
-        .release = release_svm, .shape = shape_svm, .run = run_svm                                                     \
+        .release = release_svm, .shape = shape_svm, .cost = cost_svm, .run = run_svm                                   \
     }
 
 static const kit_kernel kernels[] = {

@@ -47,13 +47,11 @@ void ml_transform(uint32_t transform, double *scores, int64_t n)
         return;
     for (int64_t i = 0; i < n; i++)
         max = scores[i] > max ? scores[i] : max;
-    for (int64_t i = 0; i < n; i++) {
-        if (transform == ML_SOFTMAX_ZERO && fabs(scores[i]) <= 1e-7) /* zero stays zero */
-            scores[i] = 0;
-        else
-            scores[i] = exp(scores[i] - max);
+    for (int64_t i = 0; i < n; i++) /* zero stays zero: e to the minus infinity */
+        scores[i] = transform == ML_SOFTMAX_ZERO && fabs(scores[i]) <= 1e-7 ? -INFINITY : scores[i] - max;
+    ml_exp(scores, n);
+    for (int64_t i = 0; i < n; i++)
         sum += scores[i];
-    }
     for (int64_t i = 0; i < n; i++)
         scores[i] = sum > 0 ? scores[i] / sum : 0;
 }

@@ -1,51 +1,22 @@
 /* TreeEnsembleClassifier, TreeEnsembleRegressor (ai.onnx.ml 1, 3, 5) and TreeEnsemble (5).
  *
- * All become one array of nodes whose children are indexes, with the weights of each leaf side by side. A walk that
- * takes more steps than there are nodes is in a circle, which is an error and not a hang. */
-#include "ml.h"
+ * All become one array of nodes whose children are indexes, with the weights of each leaf side by side. Nearly all are
+ * then made flat (ml_tree_flat.c); the others are walked as they are. A walk that takes more steps than there are nodes
+ * is in a circle, which is an error and not a hang. */
+#include "ml_tree.h"
+#include "work.h"
 
-enum { TREE_GRAIN = 1 << 10 };
-enum { TREE_LEQ, TREE_LT, TREE_GTE, TREE_GT, TREE_EQ, TREE_NEQ, TREE_MEMBER, TREE_LEAF };
-enum { TREE_AVERAGE, TREE_SUM, TREE_MIN, TREE_MAX };
-
-typedef struct tree_node {
-    uint32_t mode;
-    bool missing_goes_true;
-    int64_t feature;
-    double split;
-    int64_t yes, no;    /* children; MEMBER: the set is sets[first] to sets[end - 1] */
-    int64_t first, end; /* LEAF: its weights */
-} tree_node;
-
-typedef struct tree_weight {
-    int64_t target;
-    double weight;
-} tree_weight;
-
-typedef struct tree_state {
-    ml_pool pool;
-    ml_labels labels;
-    bool classifies;
-    bool one_sided;    /* two classes, of which only one has weights */
-    bool all_positive; /* weights: then a score is a probability */
-    uint32_t transform, aggregate;
-    int64_t targets, features; /* features: at least one more than the highest that a node looks at */
-    tree_node *nodes;
-    int64_t node_count;
-    int64_t *roots;
-    int64_t root_count;
-    tree_weight *weights;
-    double *sets;
-    double *base;
-    uint32_t base_count;
-} tree_state;
+enum { TREE_GRAIN = 1 << 15, TREE_LEAST_ROWS = 8 }; /* grain: steps that pay for waking a second thread */
 
 static void release_tree(void *state)
 {
     tree_state *s = state;
 
-    if (s != NULL)
+    if (s != NULL) {
         ml_pool_deinit(&s->pool);
+        ml_pool_deinit(&s->reading);
+        tree_flat_destroy(s->flat);
+    }
     free(s);
 }
 
@@ -71,21 +42,64 @@ static int tree_name_compare(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
-static int64_t tree_find(const tree_name *names, int64_t count, int64_t tree, int64_t number)
+/* All names, in their order. guess: where a tree's numbers begin, which most files count from 0 without gaps. */
+typedef struct tree_index {
+    tree_name *names;
+    int64_t count, guess;
+} tree_index;
+
+static int64_t tree_find(tree_index *x, int64_t tree, int64_t number)
 {
     tree_name key = { tree, number, 0 };
-    const tree_name *found = bsearch(&key, names, (size_t)count, sizeof key, tree_name_compare);
+    const tree_name *found = NULL;
+
+    if (x->guess >= x->count || x->names[x->guess].tree != tree) {
+        const tree_name first = { tree, INT64_MIN, 0 };
+        int64_t low = 0, high = x->count;
+        while (low < high) {
+            const int64_t middle = low + (high - low) / 2;
+            if (tree_name_compare(&x->names[middle], &first) < 0)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        x->guess = low;
+    }
+    if (number >= 0 && number < x->count - x->guess && tree_name_compare(&key, &x->names[x->guess + number]) == 0)
+        return x->names[x->guess + number].at;
+    found = bsearch(&key, x->names, (size_t)x->count, sizeof key, tree_name_compare);
     return found != NULL ? found->at : -1;
 }
 
-static bool tree_mode_find(inlay_str text, uint32_t *out)
+/* Sorts the names, unless they are. */
+static void tree_sort(tree_name *names, int64_t count)
 {
-    static const char *const names[] = { "BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE", "BRANCH_GT",
-                                         "BRANCH_EQ",  "BRANCH_NEQ", NULL,         "LEAF" };
+    for (int64_t i = 1; i < count; i++) {
+        if (tree_name_compare(&names[i - 1], &names[i]) > 0) {
+            qsort(names, (size_t)count, sizeof *names, tree_name_compare);
+            return;
+        }
+    }
+}
 
-    for (uint32_t i = 0; i < KIT_COUNT(names); i++) {
-        if (names[i] != NULL && strlen(names[i]) == text.bytes && memcmp(names[i], text.data, text.bytes) == 0) {
-            *out = i;
+static bool tree_mode_find(inlay_str text, uint8_t *out)
+{
+#define MODE(name)                                                                                                     \
+    {                                                                                                                  \
+        name, sizeof(name) - 1                                                                                         \
+    }
+    static const struct {
+        const char *name;
+        size_t bytes;
+    } modes[] = { [TREE_LEQ] = MODE("BRANCH_LEQ"), [TREE_LT] = MODE("BRANCH_LT"), [TREE_GTE] = MODE("BRANCH_GTE"),
+                  [TREE_GT] = MODE("BRANCH_GT"),   [TREE_EQ] = MODE("BRANCH_EQ"), [TREE_NEQ] = MODE("BRANCH_NEQ"),
+                  [TREE_LEAF] = MODE("LEAF") };
+#undef MODE
+
+    for (uint32_t i = 0; i < KIT_COUNT(modes); i++) {
+        if (modes[i].name != NULL && modes[i].bytes == text.bytes &&
+            memcmp(modes[i].name, text.data, modes[i].bytes) == 0) {
+            *out = (uint8_t)i;
             return true;
         }
     }
@@ -107,35 +121,46 @@ static bool tree_lists_read(const kit_node *node, tree_state *s, tree_lists *l)
     l->trees = kit_attr_ints(node->info, c ? "class_treeids" : "target_treeids", &a);
     l->numbers = kit_attr_ints(node->info, c ? "class_nodeids" : "target_nodeids", &b);
     l->targets = kit_attr_ints(node->info, c ? "class_ids" : "target_ids", &l->count);
-    l->weights = ml_doubles(&s->pool, node, c ? "class_weights" : "target_weights",
+    l->weights = ml_doubles(&s->reading, node, c ? "class_weights" : "target_weights",
                             c ? "class_weights_as_tensor" : "target_weights_as_tensor", &w);
     return a == l->count && b == l->count && w == l->count;
 }
 
 /* Hangs the weights on their leaves: counted first, then filled in. */
-static inlay_status tree_hang(tree_state *s, const tree_lists *l, const tree_name *names, inlay_diag *diag)
+static inlay_status tree_hang(tree_state *s, const tree_lists *l, tree_index *names, inlay_diag *diag)
 {
-    int64_t total = 0;
+    uint32_t total = 0;
 
     s->weights = ml_alloc(&s->pool, l->count, sizeof *s->weights);
     if (s->weights == NULL)
         return INLAY_OK; /* the pool says it */
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < l->count; i++) {
-            int64_t at = tree_find(names, s->node_count, l->trees[i], l->numbers[i]);
+            int64_t at = tree_find(names, l->trees[i], l->numbers[i]);
             if (at < 0 || s->nodes[at].mode != TREE_LEAF || l->targets[i] < 0 || l->targets[i] >= s->targets)
                 return tree_broken(diag, "a weight belongs to no leaf, or to a target or class that is not there");
             if (pass == 1)
-                s->weights[s->nodes[at].end] = (tree_weight){ l->targets[i], l->weights[i] };
+                s->weights[s->nodes[at].end] = (tree_weight){ l->weights[i], (uint32_t)l->targets[i] };
             s->nodes[at].end++;
         }
         for (int64_t i = 0; i < s->node_count && pass == 0; i++) {
-            int64_t n = s->nodes[i].end;
+            const uint32_t n = s->nodes[i].end;
             s->nodes[i].first = s->nodes[i].end = total;
             total += n;
         }
     }
     return INLAY_OK;
+}
+
+/* Where a branch leads and what it looks at; false when that cannot be. */
+static bool tree_branch(tree_node *t, int64_t yes, int64_t no, int64_t feature)
+{
+    if (yes < 0 || no < 0 || feature < 0 || feature > INT32_MAX)
+        return false;
+    t->yes = (uint32_t)yes;
+    t->no = (uint32_t)no;
+    t->feature = (uint32_t)feature;
+    return true;
 }
 
 static inlay_status tree_read_named(const kit_node *node, tree_state *s, inlay_diag *diag)
@@ -148,8 +173,9 @@ static inlay_status tree_read_named(const kit_node *node, tree_state *s, inlay_d
     const int64_t *features = kit_attr_ints(node->info, "nodes_featureids", &counts[3]);
     const int64_t *missing = kit_attr_ints(node->info, "nodes_missing_value_tracks_true", &missing_count);
     const inlay_attr_info *modes = kit_attr(node->info, "nodes_modes");
-    double *splits = ml_doubles(&s->pool, node, "nodes_values", "nodes_values_as_tensor", &split_count);
-    tree_name *names = ml_alloc(&s->pool, n, sizeof *names);
+    double *splits = ml_doubles(&s->reading, node, "nodes_values", "nodes_values_as_tensor", &split_count);
+    tree_name *names = ml_alloc(&s->reading, n, sizeof *names);
+    tree_index index = { names, n, 0 };
     tree_lists lists;
 
     counts[4] = modes != NULL && modes->kind == INLAY_ATTR_STRINGS ? modes->count : 0;
@@ -161,30 +187,30 @@ static inlay_status tree_read_named(const kit_node *node, tree_state *s, inlay_d
     s->node_count = n;
     s->nodes = ml_alloc(&s->pool, n, sizeof *s->nodes);
     s->roots = ml_alloc(&s->pool, n, sizeof *s->roots);
-    if (s->pool.failed)
+    if (s->pool.failed || s->reading.failed)
         return INLAY_OK;
     for (uint32_t i = 0; i < n; i++) {
         tree_node *t = &s->nodes[i];
         names[i] = (tree_name){ trees[i], numbers[i], i };
         if (i == 0 || trees[i] != trees[i - 1]) /* the first node of a tree is its root */
             s->roots[s->root_count++] = i;
-        t->feature = features[i];
         t->split = splits[i];
         t->missing_goes_true = i < missing_count && missing[i] != 0;
         if (!tree_mode_find(modes->strings[i], &t->mode))
             return tree_broken(diag, "nodes_modes holds an unknown mode");
     }
-    qsort(names, n, sizeof *names, tree_name_compare);
+    tree_sort(names, n);
     for (uint32_t i = 0; i < n; i++) {
         tree_node *t = &s->nodes[i];
+        int64_t to[2];
         if (t->mode == TREE_LEAF)
             continue;
-        t->yes = tree_find(names, n, trees[i], yes[i]);
-        t->no = tree_find(names, n, trees[i], no[i]);
-        if (t->yes < 0 || t->no < 0 || t->feature < 0)
-            return tree_broken(diag, "a branch leads to a node that is not there, or its feature is negative");
+        to[0] = tree_find(&index, trees[i], yes[i]);
+        to[1] = tree_find(&index, trees[i], no[i]);
+        if (!tree_branch(t, to[0], to[1], features[i]))
+            return tree_broken(diag, "a branch leads to a node that is not there, or its feature is not possible");
     }
-    return tree_hang(s, &lists, names, diag);
+    return tree_hang(s, &lists, &index, diag);
 }
 
 /* ------------------------------------------------------------------ TreeEnsemble-5: nodes and leaves by index */
@@ -203,7 +229,7 @@ static int64_t tree_child(const tree_state *s, int64_t nodes, int64_t at, int64_
 static inlay_status tree_members(const kit_node *node, tree_state *s, int64_t nodes, inlay_diag *diag)
 {
     uint32_t count;
-    int64_t at = 0;
+    uint32_t at = 0;
 
     s->sets = ml_doubles(&s->pool, node, "", "membership_values", &count);
     for (int64_t i = 0; i < nodes; i++) {
@@ -231,9 +257,9 @@ static inlay_status tree_read_indexed(const kit_node *node, tree_state *s, inlay
     const int64_t *no_leaf = kit_attr_ints(node->info, "nodes_falseleafs", &counts[3]);
     const int64_t *missing = kit_attr_ints(node->info, "nodes_missing_value_tracks_true", &missing_count);
     const int64_t *targets = kit_attr_ints(node->info, "leaf_targetids", &leaves);
-    double *splits = ml_doubles(&s->pool, node, "", "nodes_splits", &counts[4]);
-    double *modes = ml_doubles(&s->pool, node, "", "nodes_modes", &counts[5]);
-    double *leaf_weights = ml_doubles(&s->pool, node, "", "leaf_weights", &weights);
+    double *splits = ml_doubles(&s->reading, node, "", "nodes_splits", &counts[4]);
+    double *modes = ml_doubles(&s->reading, node, "", "nodes_modes", &counts[5]);
+    double *leaf_weights = ml_doubles(&s->reading, node, "", "leaf_weights", &weights);
 
     s->roots = ml_integers(&s->pool, node, "tree_roots", &roots);
     s->root_count = roots;
@@ -243,24 +269,24 @@ static inlay_status tree_read_indexed(const kit_node *node, tree_state *s, inlay
     if (n == 0 || weights != leaves || roots == 0)
         return tree_broken(diag, "there are no nodes or no roots, or the leaf_* attributes differ in length");
     s->node_count = (int64_t)n + leaves;
+    if (s->node_count > UINT32_MAX)
+        return tree_broken(diag, "there are more than 2^32 nodes");
     s->nodes = ml_alloc(&s->pool, (uint64_t)s->node_count, sizeof *s->nodes);
     s->weights = ml_alloc(&s->pool, leaves, sizeof *s->weights);
-    if (s->pool.failed)
+    if (s->pool.failed || s->reading.failed)
         return INLAY_OK;
     for (uint32_t i = 0; i < n; i++) {
         tree_node *t = &s->nodes[i];
-        t->feature = features[i];
         t->split = splits[i];
-        t->mode = modes[i] >= 0 && modes[i] <= TREE_MEMBER ? (uint32_t)modes[i] : TREE_LEAF;
+        t->mode = modes[i] >= 0 && modes[i] <= TREE_MEMBER ? (uint8_t)modes[i] : TREE_LEAF;
         t->missing_goes_true = i < missing_count && missing[i] != 0;
-        t->yes = tree_child(s, n, yes[i], yes_leaf[i]);
-        t->no = tree_child(s, n, no[i], no_leaf[i]);
-        if (t->yes < 0 || t->no < 0 || t->feature < 0 || t->mode == TREE_LEAF)
+        if (t->mode == TREE_LEAF ||
+            !tree_branch(t, tree_child(s, n, yes[i], yes_leaf[i]), tree_child(s, n, no[i], no_leaf[i]), features[i]))
             return tree_broken(diag, "a branch leads nowhere, or its mode or feature is not known");
     }
     for (uint32_t i = 0; i < leaves; i++) {
-        s->nodes[n + i] = (tree_node){ .mode = TREE_LEAF, .first = i, .end = (int64_t)i + 1 };
-        s->weights[i] = (tree_weight){ targets[i], leaf_weights[i] };
+        s->nodes[n + i] = (tree_node){ .mode = TREE_LEAF, .first = i, .end = i + 1 };
+        s->weights[i] = (tree_weight){ leaf_weights[i], (uint32_t)targets[i] };
         if (targets[i] < 0 || targets[i] >= s->targets)
             return tree_broken(diag, "leaf_targetids names a target that is not there");
     }
@@ -301,11 +327,46 @@ static inlay_status tree_numbers(const kit_node *node, tree_state *s, bool index
     return INLAY_OK;
 }
 
+/* What the weights and features say of the whole. */
+static void tree_survey(tree_state *s)
+{
+    int64_t only = -1;
+
+    s->one_sided = s->classifies && s->targets == 2;
+    s->all_positive = true;
+    for (int64_t i = 0; i < s->node_count; i++) {
+        const tree_node *t = &s->nodes[i];
+        if (t->mode != TREE_LEAF && t->feature >= s->features)
+            s->features = (int64_t)t->feature + 1;
+        for (uint32_t w = t->first; t->mode == TREE_LEAF && w < t->end; w++) {
+            s->all_positive = s->all_positive && s->weights[w].weight >= 0;
+            s->one_sided = s->one_sided && (only < 0 || only == s->weights[w].target);
+            only = s->weights[w].target;
+        }
+    }
+    for (int64_t i = 0; i < s->node_count && s->one_sided; i++) /* whose number does not matter */
+        for (uint32_t w = s->nodes[i].first; s->nodes[i].mode == TREE_LEAF && w < s->nodes[i].end; w++)
+            s->weights[w].target = 0;
+}
+
+/* Makes the trees flat and frees what is not needed then. */
+static void tree_flatten(tree_state *s, inlay_dtype dtype)
+{
+    s->flat = tree_flat_create(s, dtype);
+    if (s->flat == NULL)
+        return;
+    ml_free(&s->pool, s->nodes);
+    s->nodes = NULL;
+    if (tree_flat_is_direct(s->flat)) {
+        ml_free(&s->pool, s->weights);
+        s->weights = NULL;
+    }
+}
+
 static inlay_status prepare_tree(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     bool indexed = strcmp(node->info->op_type.data, "TreeEnsemble") == 0;
     tree_state *s = calloc(1, sizeof *s);
-    int64_t only = -1;
     inlay_status status;
 
     if (s == NULL)
@@ -313,27 +374,17 @@ static inlay_status prepare_tree(const kit_node *node, void **out_state, inlay_d
     s->classifies = strcmp(node->info->op_type.data, "TreeEnsembleClassifier") == 0;
     INLAY_TRY(tree_numbers(node, s, indexed, diag));
     INLAY_TRY(indexed ? tree_read_indexed(node, s, diag) : tree_read_named(node, s, diag));
-    if (s->pool.failed) {
+    if (s->pool.failed || s->reading.failed) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for trees");
         goto done;
     }
-    s->one_sided = s->classifies && s->targets == 2;
-    s->all_positive = true;
-    for (int64_t i = 0; i < s->node_count; i++) {
-        const tree_node *t = &s->nodes[i];
-        if (t->mode != TREE_LEAF && t->feature >= s->features)
-            s->features = t->feature + 1;
-        for (int64_t w = t->first; t->mode == TREE_LEAF && w < t->end; w++) {
-            s->all_positive = s->all_positive && s->weights[w].weight >= 0;
-            s->one_sided = s->one_sided && (only < 0 || only == s->weights[w].target);
-            only = s->weights[w].target;
-        }
-    }
-    for (int64_t i = 0; i < s->node_count && s->one_sided; i++) /* whose number does not matter */
-        for (int64_t w = s->nodes[i].first; s->nodes[i].mode == TREE_LEAF && w < s->nodes[i].end; w++)
-            s->weights[w].target = 0;
-    if (s->base_count != 0 && s->base_count != s->targets && s->base_count != 1)
+    ml_pool_deinit(&s->reading);
+    if (s->base_count != 0 && s->base_count != s->targets && s->base_count != 1) {
         status = tree_broken(diag, "base_values must have one entry a target");
+        goto done;
+    }
+    tree_survey(s);
+    tree_flatten(s, kit_input_dtype(node, 0));
 done:
     if (status == INLAY_OK)
         *out_state = s;
@@ -343,6 +394,22 @@ done:
 }
 
 /* ------------------------------------------------------------------ run */
+
+/* Rows that a worker takes at a time, when there are so many. */
+static int64_t tree_block_rows(const tree_state *s, int64_t rows)
+{
+    const int64_t most = s->flat != NULL ? tree_flat_rows(s->flat) : 1;
+    return rows < most ? rows : most;
+}
+/* Bytes of a worker: scores of a block, then keys, or one row in double. */
+static uint64_t tree_scratch(const tree_state *s, int64_t rows)
+{
+    const int64_t block = tree_block_rows(s, rows);
+    const uint64_t scores = (uint64_t)(block * 2 * s->targets) * sizeof(double);
+    const uint64_t room = s->flat != NULL ? tree_flat_room(s->flat, block) : (uint64_t)s->features * sizeof(double);
+
+    return (scores + room + 63) / 64 * 64;
+}
 
 static inlay_status shape_tree(const void *state, kit_plan *plan, inlay_diag *diag)
 {
@@ -354,7 +421,7 @@ static inlay_status shape_tree(const void *state, kit_plan *plan, inlay_diag *di
         status = inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X has %lld features, the trees look at %lld",
                             (long long)columns, (long long)s->features);
     ml_allocates(plan);
-    plan->workspace_bytes = (uint64_t)(columns + 2 * s->targets) * plan->max_threads * sizeof(double);
+    plan->workspace_bytes = tree_scratch(s, rows) * plan->max_threads;
     return status;
 }
 
@@ -383,8 +450,8 @@ static bool tree_goes(const tree_state *s, const tree_node *t, double v)
     }
 }
 
-/* Adds up the leaves that the sample x ends in; seen[t] counts the weights of target t. */
-static bool tree_walk(const tree_state *s, const double *x, double *scores, double *seen)
+/* Adds up the leaves that the sample x ends in. */
+static bool tree_walk(const tree_state *s, const double *x, double *scores)
 {
     for (int64_t r = 0; r < s->root_count; r++) {
         const tree_node *t = &s->nodes[s->roots[r]];
@@ -394,15 +461,7 @@ static bool tree_walk(const tree_state *s, const double *x, double *scores, doub
             if (++steps > s->node_count)
                 return false;
         }
-        for (int64_t w = t->first; w < t->end; w++) {
-            int64_t k = s->weights[w].target;
-            double v = s->weights[w].weight;
-            if (seen[k] == 0 || s->aggregate <= TREE_SUM)
-                scores[k] += v;
-            else if (s->aggregate == TREE_MIN ? v < scores[k] : v > scores[k])
-                scores[k] = v;
-            seen[k] += 1;
-        }
+        tree_add(s, t->first, t->end, scores);
     }
     return true;
 }
@@ -426,34 +485,57 @@ static int64_t tree_decide(const tree_state *s, double *scores)
     return best;
 }
 
+/* From the scores of row r to the outputs. */
+static inlay_status tree_finish(const kit_call *call, int64_t r, double *scores)
+{
+    const tree_state *s = call->state;
+    kit_tensor *y = &call->out[s->classifies ? 1 : 0];
+    inlay_status status = INLAY_OK;
+
+    if (s->classifies) {
+        int64_t best = tree_decide(s, scores);
+        if (kit_has_output(call, 0))
+            status = ml_put_label(call, &s->labels, best, &call->out[0], r);
+    } else {
+        for (int64_t k = 0; k < s->targets; k++) {
+            scores[k] /= s->aggregate == TREE_AVERAGE ? (double)s->root_count : 1;
+            scores[k] += s->base_count > 0 ? s->base[s->base_count == 1 ? 0 : k] : 0;
+        }
+        ml_transform(s->transform, scores, s->targets);
+    }
+    if (!s->classifies || kit_has_output(call, 1))
+        convert_from_f64(y->dtype, y->data, r * s->targets, s->targets, scores, 0);
+    return status;
+}
+
 static inlay_status tree_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
     const tree_state *s = call->state;
     const kit_tensor *x = &call->in[0];
-    kit_tensor *y = &call->out[s->classifies ? 1 : 0];
-    int64_t columns = x->dims[x->rank - 1];
-    double *row = (double *)call->workspace + worker * (columns + 2 * s->targets), *scores = row + columns;
+    const int64_t columns = x->dims[x->rank - 1], rows = x->rank == 2 ? x->dims[0] : 1;
+    const int64_t most = tree_block_rows(s, rows), stride = 2 * s->targets;
+    double *scores = (double *)((char *)call->workspace + worker * tree_scratch(s, rows));
+    tree_block block = {
+        .x = x->data, .dtype = x->dtype, .columns = columns, .scores = scores, .room = scores + most * stride
+    };
     inlay_status status = INLAY_OK;
 
-    for (int64_t r = begin; r < end && status == INLAY_OK; r++) {
-        convert_to_f64(row, x->dtype, x->data, r * columns, columns);
-        memset(scores, 0, (size_t)(2 * s->targets) * sizeof *scores);
-        if (!tree_walk(s, row, scores, scores + s->targets))
-            return inlay_fail(call->diag, INLAY_INVALID_MODEL, "the branches of a tree lead in a circle");
-        if (s->classifies) {
-            int64_t best = tree_decide(s, scores);
-            if (kit_has_output(call, 0))
-                status = ml_put_label(call, &s->labels, best, &call->out[0], r);
+    for (int64_t r = begin; r < end && status == INLAY_OK; r += block.rows) {
+        block.row = r;
+        block.rows = end - r < most ? end - r : most;
+        memset(scores, 0, (size_t)(block.rows * stride) * sizeof *scores);
+        if (s->flat != NULL) {
+            tree_flat_run(s->flat, s, &block);
         } else {
-            for (int64_t k = 0; k < s->targets; k++) {
-                scores[k] /= s->aggregate == TREE_AVERAGE ? (double)s->root_count : 1;
-                scores[k] += s->base_count > 0 ? s->base[s->base_count == 1 ? 0 : k] : 0;
-            }
-            ml_transform(s->transform, scores, s->targets);
+            convert_to_f64(block.room, x->dtype, x->data, r * columns, s->features);
+            if (!tree_walk(s, block.room, scores))
+                return inlay_fail(call->diag, INLAY_INVALID_MODEL, "the branches of a tree lead in a circle");
         }
-        if (!s->classifies || kit_has_output(call, 1))
-            convert_from_f64(y->dtype, y->data, r * s->targets, s->targets, scores, 0);
+        for (int64_t i = 0; i < block.rows && status == INLAY_OK; i++)
+            status = tree_finish(call, r + i, scores + i * stride);
+        if (status == INLAY_OK)
+            status = kit_poll(call);
     }
     return status;
 }
@@ -471,14 +553,38 @@ static inlay_status run_tree(const kit_call *call)
         status = ml_output(&job, s->classifies ? 1 : 0, 2, dims);
     if (status != INLAY_OK)
         return status;
-    return kit_parallel(call, dims[0], s->labels.texts != NULL ? dims[0] + 1 : TREE_GRAIN / s->root_count + 1,
+    return kit_parallel(call, dims[0],
+                        s->labels.texts != NULL ? dims[0] + 1 : TREE_GRAIN / (8 * s->root_count) + TREE_LEAST_ROWS,
                         tree_rows, &job);
+}
+
+/* A tree is walked as deep as one of its size is when it is even, and somewhat deeper. */
+static void cost_tree(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const double step_ns = 1.0, feature_ns = 1.5, row_ns = 60;
+    const kit_tensor *x = &shapes->in[0];
+    uint32_t nodes = 0, roots = 0;
+    const int64_t *of = kit_attr_ints(node->info, "nodes_treeids", &nodes);
+    double trees, steps, columns, rows;
+
+    if (of == NULL) {
+        (void)kit_attr_ints(node->info, "nodes_featureids", &nodes);
+        (void)kit_attr_ints(node->info, "tree_roots", &roots);
+        nodes *= 2; /* leaves are listed apart */
+    } else if (nodes > 0) {
+        roots = (uint32_t)(of[nodes - 1] >= of[0] && of[nodes - 1] - of[0] < nodes ? of[nodes - 1] - of[0] + 1 : 1);
+    }
+    trees = roots > 0 ? roots : 1;
+    steps = trees * log2((double)nodes / trees + 1);
+    columns = x->rank > 0 && x->dims[x->rank - 1] > 0 ? (double)x->dims[x->rank - 1] : 1;
+    rows = work_count(x) / columns;
+    work_cost(shapes, rows * steps, step_ns + (columns * feature_ns + row_ns) / steps, rows, cost);
 }
 
 #define TREE_KERNEL(name, types)                                                                                       \
     {                                                                                                                  \
         .domain = "ai.onnx.ml", .op_type = name, .in_types = { types }, .prepare = prepare_tree,                       \
-        .release = release_tree, .shape = shape_tree, .run = run_tree                                                  \
+        .release = release_tree, .shape = shape_tree, .cost = cost_tree, .run = run_tree                               \
     }
 
 static const kit_kernel kernels[] = {

@@ -31,8 +31,19 @@ static inlay_status prepare_nms(const kit_node *node, void **out_state, inlay_di
 typedef struct nms_plan {
     int64_t batches, classes, boxes;
     int64_t room; /* of a list */
-    uint64_t lists, counts, corners, bytes;
+    uint64_t kept, lists, counts, corners, bytes;
 } nms_plan;
+
+/* Boxes that a list keeps, side by side, so that one is compared with many at once. */
+enum { TOGETHER = 16 };
+typedef struct nms_kept {
+    float y1[TOGETHER], x1[TOGETHER], y2[TOGETHER], x2[TOGETHER], area[TOGETHER];
+} nms_kept;
+
+static int64_t nms_kept_room(const nms_plan *p)
+{
+    return p->room / TOGETHER + 1;
+}
 
 /* max_output_boxes_per_class, 0 when it is omitted; more than there are boxes is all of them. */
 static int64_t most_boxes(const kit_tensor *in, uint32_t in_count, int64_t boxes)
@@ -56,7 +67,7 @@ static inlay_status shape_nms(const void *state, kit_plan *plan, inlay_diag *dia
 {
     const kit_tensor *boxes = &plan->in[0], *scores = &plan->in[1];
     nms_plan *p;
-    uint64_t heaps;
+    uint64_t sorting;
     int64_t lists, entries;
     bool fits;
 
@@ -74,7 +85,8 @@ static inlay_status shape_nms(const void *state, kit_plan *plan, inlay_diag *dia
     if (plan->in_count < 3 || plan->in[2].dtype == INLAY_UNDEFINED || plan->in[2].data != NULL)
         p->room = most_boxes(plan->in, plan->in_count, p->boxes);
     fits = !__builtin_mul_overflow(p->batches, p->classes, &lists) &&
-           reserve(&p->bytes, p->boxes, plan->max_threads * sizeof(rank_entry), &heaps) &&
+           reserve(&p->bytes, p->boxes, plan->max_threads * 2 * sizeof(rank_entry), &sorting) &&
+           reserve(&p->bytes, nms_kept_room(p), plan->max_threads * sizeof(nms_kept), &p->kept) &&
            !__builtin_mul_overflow(lists, p->room, &entries) &&
            reserve(&p->bytes, entries, sizeof(int64_t), &p->lists) &&
            reserve(&p->bytes, lists, sizeof(int64_t), &p->counts) &&
@@ -89,25 +101,44 @@ typedef struct nms_job {
     const nms_plan *plan;
     const nms_box *boxes; /* [batches, boxes] */
     const float *scores;  /* [batches, classes, boxes] */
-    rank_entry *heaps;
+    rank_entry *sorting;  /* twice the boxes for each worker */
+    nms_kept *kept;
     int64_t *lists, *counts;
     int64_t most;
     float overlap, threshold;
     bool has_threshold;
 } nms_job;
 
-/* Intersection over union above the limit? Boxes without area overlap nothing. */
-static bool overlaps(const nms_box *a, const nms_box *b, float limit)
+/* Is intersection over union with one of a block above the limit? Boxes without area overlap nothing, and places that
+ * are free have none. */
+KIT_MULTIVERSION static bool overlaps(const nms_box *a, const nms_kept *b, float limit)
 {
-    const float y1 = a->y1 > b->y1 ? a->y1 : b->y1, y2 = a->y2 < b->y2 ? a->y2 : b->y2;
-    const float x1 = a->x1 > b->x1 ? a->x1 : b->x1, x2 = a->x2 < b->x2 ? a->x2 : b->x2;
-    float shared, both;
+    uint32_t any = 0;
 
-    if (!(y2 > y1) || !(x2 > x1) || !(a->area > 0) || !(b->area > 0))
-        return false;
-    shared = (y2 - y1) * (x2 - x1);
-    both = a->area + b->area - shared;
-    return both > 0 && shared / both > limit;
+    for (int i = 0; i < TOGETHER; i++) {
+        const float y1 = a->y1 > b->y1[i] ? a->y1 : b->y1[i], y2 = a->y2 < b->y2[i] ? a->y2 : b->y2[i];
+        const float x1 = a->x1 > b->x1[i] ? a->x1 : b->x1[i], x2 = a->x2 < b->x2[i] ? a->x2 : b->x2[i];
+        const float shared = (y2 - y1) * (x2 - x1), both = a->area + b->area[i] - shared;
+
+        any |=
+            (uint32_t)((y2 > y1) & (x2 > x1) & (a->area > 0) & (b->area[i] > 0) & (both > 0) & (shared / both > limit));
+    }
+    return any != 0;
+}
+
+/* The box becomes number `at` of those that are kept. */
+static void keep_box(nms_kept *kept, int64_t at, const nms_box *box)
+{
+    nms_kept *b = &kept[at / TOGETHER];
+    const int64_t i = at % TOGETHER;
+
+    if (i == 0)
+        *b = (nms_kept){ { 0 }, { 0 }, { 0 }, { 0 }, { 0 } };
+    b->y1[i] = box->y1;
+    b->x1[i] = box->x1;
+    b->y2[i] = box->y2;
+    b->x2[i] = box->x2;
+    b->area[i] = box->area;
 }
 
 /* Units are (batch, class) pairs. */
@@ -115,7 +146,8 @@ static inlay_status nms_range(void *user, int64_t begin, int64_t end, uint32_t w
 {
     const nms_job *job = user;
     const int64_t n = job->plan->boxes;
-    rank_entry *heap = job->heaps + worker * n;
+    rank_entry *sorted = job->sorting + worker * 2 * n;
+    nms_kept *kept_boxes = job->kept + worker * nms_kept_room(job->plan);
 
     for (int64_t unit = begin; unit < end; unit++) {
         const float *scores = job->scores + unit * n;
@@ -124,17 +156,18 @@ static inlay_status nms_range(void *user, int64_t begin, int64_t end, uint32_t w
 
         for (int64_t i = 0; i < n; i++)
             if (scores[i] == scores[i] && (!job->has_threshold || scores[i] > job->threshold))
-                heap[candidates++] = (rank_entry){ rank_key_f32(scores[i]), i };
-        rank_build(heap, candidates);
-        rank_sort(heap, candidates);
+                sorted[candidates++] = (rank_entry){ rank_key_f32(scores[i]), i };
+        rank_order(sorted, candidates, sorted + n);
         for (int64_t c = 0; c < candidates && count < job->most; c++) {
-            const int64_t i = heap[c].index;
+            const int64_t i = sorted[c].index;
             int64_t k = 0;
 
-            while (k < count && !overlaps(&boxes[i], &boxes[kept[k]], job->overlap))
-                k++;
-            if (k == count)
+            while (k < count && !overlaps(&boxes[i], &kept_boxes[k / TOGETHER], job->overlap))
+                k += TOGETHER;
+            if (k >= count) {
+                keep_box(kept_boxes, count, &boxes[i]);
                 kept[count++] = i;
+            }
         }
         job->counts[unit] = count;
     }
@@ -177,7 +210,7 @@ static inlay_status run_nms(const kit_call *call)
     const nms_plan *p = call->plan;
     char *workspace = call->workspace;
     nms_box *boxes = (nms_box *)(void *)(workspace + p->corners);
-    nms_job job = { .plan = p, .boxes = boxes, .scores = call->in[1].data, .heaps = call->workspace };
+    nms_job job = { .plan = p, .boxes = boxes, .scores = call->in[1].data, .sorting = call->workspace };
     const int64_t units = p->batches * p->classes;
     int64_t dims[2] = { 0, 3 }, *y;
     inlay_status status = INLAY_OK;
@@ -186,6 +219,7 @@ static inlay_status run_nms(const kit_call *call)
     if (job.most > p->room)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "max_output_boxes_per_class is not what was planned");
     if (units > 0) {
+        job.kept = (nms_kept *)(void *)(workspace + p->kept);
         job.lists = (int64_t *)(void *)(workspace + p->lists);
         job.counts = (int64_t *)(void *)(workspace + p->counts);
         job.overlap = read_scalar(call, 3, 0);
@@ -227,7 +261,7 @@ static void cost_nms(const kit_node *node, const kit_plan *shapes, inlay_cost *c
     if (shapes->in_count > 2 && shapes->in[2].data != NULL)
         most = (double)most_boxes(shapes->in, shapes->in_count, scores->dims[2]);
     seen = kept < 0.9 * most ? n - kept : kept / 2; /* those that are compared and not kept */
-    work_cost(shapes, lists * (n + work_sort(n) + kept * kept / 2 + (seen < n ? seen : n) * kept / 4), 2, lists, cost);
+    work_cost(shapes, lists * (5 * n + (kept * kept / 2 + (seen < n ? seen : n) * kept / 4) / 8), 2, lists, cost);
 }
 
 static const kit_kernel kernels[] = {

@@ -147,16 +147,40 @@ typedef struct pad_job {
     char value[16];
 } pad_job;
 
-/* Positions [begin, end) of the row that starts at `out`, one by one. */
+/* Positions [begin, end) of a row from where the map says; all of them are in the input. Compiled for each usual size.
+ */
+static inline void pad_from(const int64_t *map, const char *row, char *out, int64_t begin, int64_t end, int64_t block)
+{
+    for (int64_t i = begin; i < end; i++)
+        memcpy(out + i * block, row + map[i] * block, (size_t)block);
+}
+
+/* Positions [begin, end) of the row that starts at `out`, which are not those of the input in their order. */
 static void pad_columns(const pad_job *job, const char *row, char *out, int64_t begin, int64_t end)
 {
     const int64_t *map = job->maps[job->rank - 1];
 
-    for (int64_t i = begin; i < end; i++) {
-        if (row != NULL && map[i] >= 0)
-            memcpy(out + i * job->block, row + map[i] * job->block, (size_t)job->block);
-        else
-            strided_fill(out + i * job->block, job->value, job->element, job->block / job->element);
+    if (begin >= end)
+        return;
+    if (map[begin] < 0) { /* the constant's: then all of them are */
+        strided_fill(out + begin * job->block, job->value, job->element, (end - begin) * job->block / job->element);
+        return;
+    }
+    switch (job->block) {
+    case 1:
+        pad_from(map, row, out, begin, end, 1);
+        break;
+    case 2:
+        pad_from(map, row, out, begin, end, 2);
+        break;
+    case 4:
+        pad_from(map, row, out, begin, end, 4);
+        break;
+    case 8:
+        pad_from(map, row, out, begin, end, 8);
+        break;
+    default:
+        pad_from(map, row, out, begin, end, job->block);
     }
 }
 

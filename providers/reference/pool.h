@@ -100,10 +100,12 @@ static inline int64_t pool_window_next(const pool_plan *plan, pool_window *windo
 /* What MaxPool calls the element at that offset of the input. */
 static inline int64_t pool_index(const pool_plan *plan, int64_t at)
 {
-    int64_t plane = at / plan->in_plane, rest = at % plan->in_plane, index = 0, scale = 1;
+    int64_t plane, rest, index = 0, scale = 1;
 
     if (!plan->column_major)
         return at;
+    plane = at / plan->in_plane;
+    rest = at % plan->in_plane;
     for (uint32_t d = 0; d < plan->rank; d++) {
         index += rest / plan->steps[d] * scale;
         rest %= plan->steps[d];

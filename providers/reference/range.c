@@ -40,22 +40,24 @@ static void fill_integers(const kit_tensor *in, const kit_tensor *y)
 {
     const uint64_t start = (uint64_t)convert_get_i64(y->dtype, in[0].data, 0);
     const uint64_t delta = (uint64_t)convert_get_i64(y->dtype, in[2].data, 0);
+    uint64_t at = start;
+    const int64_t count = y->count;
     int16_t *y16 = y->data;
     int32_t *y32 = y->data;
     int64_t *y64 = y->data;
 
     if (y->dtype == INLAY_INT16)
-        for (int64_t i = 0; i < y->count; i++)
+        for (int64_t i = 0; i < count; i++)
             y16[i] = (int16_t)(start + (uint64_t)i * delta);
     else if (y->dtype == INLAY_INT32)
-        for (int64_t i = 0; i < y->count; i++)
-            y32[i] = (int32_t)(start + (uint64_t)i * delta);
+        for (int64_t i = 0; i < count; i++)
+            y32[i] = (int32_t)((uint32_t)start + (uint32_t)i * (uint32_t)delta);
     else
-        for (int64_t i = 0; i < y->count; i++)
-            y64[i] = (int64_t)(start + (uint64_t)i * delta);
+        for (int64_t i = 0; i < count; i++, at += delta)
+            y64[i] = (int64_t)at;
 }
 
-static void fill_floats(const kit_tensor *in, const kit_tensor *y)
+KIT_MULTIVERSION static void fill_floats(const kit_tensor *in, const kit_tensor *y)
 {
     const double start = convert_get_f64(y->dtype, in[0].data, 0), delta = convert_get_f64(y->dtype, in[2].data, 0);
     const float start32 = (float)start, delta32 = (float)delta;
@@ -63,18 +65,24 @@ static void fill_floats(const kit_tensor *in, const kit_tensor *y)
     float *y32 = y->data;
     uint16_t *y16 = y->data;
 
-    if (y->dtype == INLAY_DOUBLE)
-        for (int64_t i = 0; i < y->count; i++)
+    const int64_t count = y->count;
+    const int32_t narrow = (int32_t)(count < INT32_MAX ? count : INT32_MAX); /* which CPUs convert many at once */
+
+    if (y->dtype == INLAY_DOUBLE) {
+        for (int64_t i = 0; i < count; i++)
             y64[i] = start + (double)i * delta;
-    else if (y->dtype == INLAY_FLOAT)
-        for (int64_t i = 0; i < y->count; i++)
+    } else if (y->dtype == INLAY_FLOAT) {
+        for (int32_t i = 0; i < narrow; i++)
             y32[i] = start32 + (float)i * delta32;
-    else if (y->dtype == INLAY_FLOAT16)
-        for (int64_t i = 0; i < y->count; i++)
+        for (int64_t i = narrow; i < count; i++)
+            y32[i] = start32 + (float)i * delta32;
+    } else if (y->dtype == INLAY_FLOAT16) {
+        for (int64_t i = 0; i < count; i++)
             y16[i] = f32_to_f16(start32 + (float)i * delta32);
-    else
-        for (int64_t i = 0; i < y->count; i++)
+    } else {
+        for (int64_t i = 0; i < count; i++)
             y16[i] = f32_to_bf16(start32 + (float)i * delta32);
+    }
 }
 
 static inlay_status run_range(const kit_call *call)

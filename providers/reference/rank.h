@@ -1,7 +1,7 @@
 /* rank.h - choosing and sorting the best of many, without memory of its own (TopK, NonMaxSuppression).
  *
  * Elements are ranked by an unsigned key that orders as their values do; of equal keys the lower index comes first. A
- * heap keeps the best so far with the worst of them on top. */
+ * heap keeps few so far with the worst of them on top; many are chosen and sorted by the digits of their keys. */
 #ifndef RANK_H
 #define RANK_H
 #include "convert.h"
@@ -29,6 +29,12 @@ static inline uint64_t rank_key_i64(int64_t x)
 {
     return (uint64_t)x ^ UINT64_C(1) << 63;
 }
+
+/* Of n entries, told in the order of their indices, the best k stay, in that order; returns the key of the worst of
+ * them. 0 < k <= n. */
+uint64_t rank_keep(rank_entry *entries, int64_t n, int64_t k);
+/* Sorts by key, largest first; equal ones keep their order. other: room for n. */
+void rank_order(rank_entry *entries, int64_t n, rank_entry *other);
 
 /* Does a come after b? */
 static inline bool rank_after(rank_entry a, rank_entry b)

@@ -47,7 +47,9 @@ static inline int64_t whole(double v, double least, double most)
 #define LOWEST (-INFINITY)
 #define HIGHEST INFINITY
 #define CLONES
+#define THROUGH_F32 INLAY_FLOAT16
 #include "reduce.inc"
+#undef THROUGH_F32
 
 #define SUFFIX bf16
 #define T uint16_t
@@ -59,7 +61,9 @@ static inline int64_t whole(double v, double least, double most)
 #define LOWEST (-INFINITY)
 #define HIGHEST INFINITY
 #define CLONES
+#define THROUGH_F32 INLAY_BFLOAT16
 #include "reduce.inc"
+#undef THROUGH_F32
 
 #define SUFFIX i32
 #define T int32_t

@@ -1,19 +1,47 @@
 /* Softmax, LogSoftmax, Hardmax: ONNX 1, 11, 13. Before 13 the tensor is seen as a matrix cut at axis. */
+#include "convert.h"
 #include "reference.h"
+#include "row_set.h"
 #include "vecmath.h"
 #include <math.h>
 #include <stdlib.h>
 
 enum { SOFTMAX, LOG_SOFTMAX, HARDMAX };
-enum { SOFTMAX_TILE = 256, SOFTMAX_GRAIN = 1 << 13, SOFTMAX_NARROW = 4096, SOFTMAX_FEW = 16 };
+enum {
+    SOFTMAX_TILE = 256,
+    SOFTMAX_GRAIN = 1 << 13,
+    SOFTMAX_NARROW = 4096,
+    SOFTMAX_FEW = 16,
+    SOFTMAX_ROOM = 1 << 16 /* floats of a tile of narrower types */
+};
 
-#define BODY "softmax.inc"
-#include "floats.inc"
+#define NAME(what) what##_f64
+#define T double
+#define ACC double
+#define EXP(v) exp(v)
+#define LOG(v) log(v)
+#define CLONES
+#include "softmax.inc"
+#define NAME(what) what##_f32
+#define T float
+#define ACC float
+#define EXP(v) vm_exp(v)
+#define LOG(v) vm_log(v)
+#define CLONES KIT_MULTIVERSION
+#include "softmax.inc"
 
 typedef void (*softmax_fn)(const void *x, void *y, int64_t n, int64_t stride, int64_t columns, uint32_t kind);
-static const softmax_fn softmax_row[INLAY_DTYPE_COUNT] = BY_FLOAT(softmax_row);
-static const softmax_fn softmax_columns[INLAY_DTYPE_COUNT] = BY_FLOAT(softmax_columns);
-static const softmax_fn softmax_narrow[INLAY_DTYPE_COUNT] = BY_FLOAT(softmax_narrow);
+
+/* Rows of float, by kernels. */
+static void rows_f32(const void *x, void *y, int64_t n, int64_t stride, int64_t columns, uint32_t kind)
+{
+    if (kind == HARDMAX)
+        softmax_row_f32(x, y, n, stride, columns, kind);
+    else if (kind == SOFTMAX)
+        KERNEL_BEST(rows)->softmax(x, y, 1, n);
+    else
+        KERNEL_BEST(rows)->log_softmax(x, y, 1, n);
+}
 
 typedef struct softmax_state {
     uint32_t kind;
@@ -35,27 +63,99 @@ static inlay_status prepare_softmax(const kit_node *node, void **out_state, inla
     return INLAY_OK;
 }
 
+/* The axis, and how the tensor is cut. */
+typedef struct softmax_cut {
+    int64_t outer, n, inner; /* length of the axis, elements behind it */
+    int64_t tile;            /* columns that are taken at once */
+} softmax_cut;
+
+static bool is_narrow(inlay_dtype dtype)
+{
+    return dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16;
+}
+
+static inlay_status cut(const softmax_state *s, const kit_tensor *x, softmax_cut *c, inlay_diag *diag)
+{
+    int64_t axis = s->axis < 0 ? s->axis + x->rank : s->axis;
+
+    *c = (softmax_cut){ 1, 1, 1, SOFTMAX_TILE };
+    if (axis < 0 || (axis >= x->rank && !(axis == x->rank && (s->flattens || x->rank == 0))))
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "axis %lld is outside the input's rank %u", (long long)s->axis,
+                          x->rank);
+    for (uint32_t d = 0; d < x->rank; d++) {
+        if (d < axis)
+            c->outer *= x->dims[d];
+        else if (d == axis || s->flattens)
+            c->n *= x->dims[d];
+        else
+            c->inner *= x->dims[d];
+    }
+    if (is_narrow(x->dtype) && c->n > SOFTMAX_ROOM / SOFTMAX_TILE)
+        c->tile = c->n < SOFTMAX_ROOM ? SOFTMAX_ROOM / c->n : 1;
+    c->tile = c->tile < c->inner ? c->tile : c->inner;
+    return INLAY_OK;
+}
+
+/* float16 and bfloat16 pass through floats, a tile for each worker. */
+static inlay_status shape_softmax(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const kit_tensor *x = &plan->in[0];
+    softmax_cut c;
+    inlay_status status = cut(state, x, &c, diag);
+
+    if (status == INLAY_OK && x->count > 0 && is_narrow(x->dtype))
+        plan->workspace_bytes = (uint64_t)(c.n * c.tile) * sizeof(float) * plan->max_threads;
+    return status;
+}
+
 typedef struct softmax_job {
-    softmax_fn row, columns;
+    softmax_fn row, columns, narrow;
     const char *x;
     char *y;
-    int64_t n, inner, tiles; /* length of the axis, elements behind it, tiles of those */
+    float *floats; /* a tile for each worker, or NULL */
+    softmax_cut cut;
+    int64_t tiles; /* of the elements behind the axis */
+    inlay_dtype dtype;
     uint32_t elem_bytes;
     uint32_t kind;
 } softmax_job;
 
+/* One tile, whose columns lie `stride` apart along the axis. */
+static void softmax_tile(const softmax_job *job, const void *x, void *y, int64_t stride, int64_t columns)
+{
+    const int64_t n = job->cut.n;
+    softmax_fn fn = stride == 1 ? job->row : job->columns;
+
+    if (stride > 1 && stride < SOFTMAX_FEW && columns == stride && n <= SOFTMAX_NARROW / stride)
+        fn = job->narrow;
+    fn(x, y, n, stride, columns, job->kind);
+}
+
 static inlay_status softmax_items(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const softmax_job *job = user;
+    const softmax_cut *c = &job->cut;
 
-    (void)worker;
     for (int64_t i = begin; i < end; i++) {
-        int64_t first = i % job->tiles * SOFTMAX_TILE;
-        int64_t offset = (i / job->tiles * job->n * job->inner + first) * job->elem_bytes;
-        int64_t columns = job->inner - first < SOFTMAX_TILE ? job->inner - first : SOFTMAX_TILE;
-        softmax_fn fn = job->inner == 1 ? job->row : job->columns;
+        const int64_t first = i % job->tiles * c->tile, at = i / job->tiles * c->n * c->inner + first;
+        const int64_t columns = c->inner - first < c->tile ? c->inner - first : c->tile;
+        float *floats = job->floats + worker * c->n * c->tile;
 
-        fn(job->x + offset, job->y + offset, job->n, job->inner, columns, job->kind);
+        if (job->floats == NULL) {
+            softmax_tile(job, job->x + at * job->elem_bytes, job->y + at * job->elem_bytes, c->inner, columns);
+            continue;
+        }
+        if (columns == c->inner) { /* all of it lies together */
+            convert_to_f32(floats, job->dtype, job->x, at, c->n * columns);
+            softmax_tile(job, floats, floats, columns, columns);
+            convert_from_f32(job->dtype, job->y, at, c->n * columns, floats, 0);
+            continue;
+        }
+        for (int64_t k = 0; k < c->n; k++)
+            convert_to_f32(floats + k * columns, job->dtype, job->x, at + k * c->inner, columns);
+        softmax_tile(job, floats, floats, columns, columns);
+        for (int64_t k = 0; k < c->n; k++)
+            convert_from_f32(job->dtype, job->y, at + k * c->inner, columns, floats + k * columns, 0);
     }
     return INLAY_OK;
 }
@@ -64,41 +164,29 @@ static inlay_status run_softmax(const kit_call *call)
 {
     const softmax_state *s = call->state;
     const kit_tensor *x = &call->in[0];
-    int64_t axis = s->axis < 0 ? s->axis + x->rank : s->axis;
-    int64_t outer = 1, per_item;
-    softmax_job job = { .row = softmax_row[x->dtype],
-                        .columns = softmax_columns[x->dtype],
+    const bool wide = x->dtype == INLAY_DOUBLE;
+    softmax_job job = { .row = wide ? softmax_row_f64 : rows_f32,
+                        .columns = wide ? softmax_columns_f64 : softmax_columns_f32,
+                        .narrow = wide ? softmax_narrow_f64 : softmax_narrow_f32,
                         .x = x->data,
                         .y = call->out[0].data,
-                        .n = 1,
-                        .inner = 1,
+                        .floats = is_narrow(x->dtype) ? call->workspace : NULL,
+                        .dtype = x->dtype,
                         .elem_bytes = inlay_dtype_bits(x->dtype) / 8,
                         .kind = s->kind };
+    inlay_status status = cut(s, x, &job.cut, call->diag);
 
-    if (axis < 0 || (axis >= x->rank && !(axis == x->rank && (s->flattens || x->rank == 0))))
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "axis %lld is outside the input's rank %u",
-                          (long long)s->axis, x->rank);
-    if (x->count == 0)
-        return INLAY_OK;
-    for (uint32_t d = 0; d < x->rank; d++) {
-        if (d < axis)
-            outer *= x->dims[d];
-        else if (d == axis || s->flattens)
-            job.n *= x->dims[d];
-        else
-            job.inner *= x->dims[d];
-    }
-    job.tiles = (job.inner + SOFTMAX_TILE - 1) / SOFTMAX_TILE;
-    if (job.inner < SOFTMAX_FEW && job.n <= SOFTMAX_NARROW / job.inner)
-        job.columns = softmax_narrow[x->dtype];
-    per_item = x->count / (outer * job.tiles) + 1;
-    return kit_parallel(call, outer * job.tiles, SOFTMAX_GRAIN / per_item + 1, softmax_items, &job);
+    if (status != INLAY_OK || x->count == 0)
+        return status;
+    job.tiles = (job.cut.inner + job.cut.tile - 1) / job.cut.tile;
+    return kit_parallel(call, job.cut.outer * job.tiles,
+                        SOFTMAX_GRAIN / (x->count / (job.cut.outer * job.tiles) + 1) + 1, softmax_items, &job);
 }
 
 #define SOFTMAX_KERNEL(name)                                                                                           \
     {                                                                                                                  \
         .op_type = name, .in_types = { KIT_FLOATS }, .flags = KIT_IN_PLACE, .prepare = prepare_softmax,                \
-        .run = run_softmax                                                                                             \
+        .shape = shape_softmax, .run = run_softmax                                                                     \
     }
 
 static const kit_kernel kernels[] = {

@@ -15,6 +15,7 @@ typedef struct __attribute__((packed, may_alias)) element16 {
     uint64_t low, high;
 } element16;
 
+typedef uint8_t v16u8 __attribute__((vector_size(16), aligned(1), may_alias));
 typedef uint16_t v8u16 __attribute__((vector_size(16), aligned(1), may_alias));
 typedef uint32_t v4u32 __attribute__((vector_size(16), aligned(1), may_alias));
 
@@ -53,11 +54,34 @@ static inline void micro_2(const char *in, int64_t in_step, char *out, int64_t o
         *(v8u16 *)(void *)(out + i * out_step) = rows[i];
 }
 
+/* The 16 x 16 transposition of bytes: four rounds of interleaving row i with row i + 8. */
+static inline void micro_1(const char *in, int64_t in_step, char *out, int64_t out_step)
+{
+    v16u8 rows[16], next[16];
+
+    for (int i = 0; i < 16; i++)
+        rows[i] = *(const v16u8 *)(const void *)(in + i * in_step);
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < 8; i++) {
+            next[2 * i] =
+                __builtin_shufflevector(rows[i], rows[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+            next[2 * i + 1] = __builtin_shufflevector(rows[i], rows[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13,
+                                                      29, 14, 30, 15, 31);
+        }
+        for (int i = 0; i < 16; i++)
+            rows[i] = next[i];
+    }
+    for (int i = 0; i < 16; i++)
+        *(v16u8 *)(void *)(out + i * out_step) = rows[i];
+}
+
 #define T element1
 #define NAME(x) x##_1
+#define MICRO 16
 #include "strided.inc"
 #undef T
 #undef NAME
+#undef MICRO
 #define T element2
 #define NAME(x) x##_2
 #define MICRO 8

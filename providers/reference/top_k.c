@@ -6,58 +6,96 @@
 #include "strided.h"
 #include "work.h"
 
+/* Elements that are looked at before they are taken one by one; from how many on they are not kept in a heap. */
+enum { BLOCK = 64, FEW = 16 };
+
+/* Entries that are collected for the best k: at least k + BLOCK. */
+static int64_t select_room(int64_t k)
+{
+    return k <= FEW ? k : 2 * k + 2 * BLOCK;
+}
+/* Entries of a worker: those, and room to sort k. */
+static int64_t worker_room(int64_t k)
+{
+    return select_room(k) + (k <= FEW ? 0 : k);
+}
+
 #define KEY_F16(x) rank_key_f32(f16_to_f32(x))
 #define KEY_BF16(x) rank_key_f32(bf16_to_f32(x))
 #define T float
 #define KEY rank_key_f32
+#define VALUE
 #define NAME(x) x##_f32
+#define CLONES KIT_MULTIVERSION
 #include "top_k.inc"
 #define T double
 #define KEY rank_key_f64
+#define VALUE
 #define NAME(x) x##_f64
+#define CLONES
 #include "top_k.inc"
 #define T uint16_t
 #define KEY KEY_F16
+#define VALUE f16_to_f32
 #define NAME(x) x##_f16
+#define CLONES
 #include "top_k.inc"
 #define T uint16_t
 #define KEY KEY_BF16
+#define VALUE bf16_to_f32
 #define NAME(x) x##_bf16
+#define CLONES
 #include "top_k.inc"
 #define T int8_t
 #define KEY rank_key_i64
+#define VALUE
 #define NAME(x) x##_i8
+#define CLONES
 #include "top_k.inc"
 #define T int16_t
 #define KEY rank_key_i64
+#define VALUE
 #define NAME(x) x##_i16
+#define CLONES
 #include "top_k.inc"
 #define T int32_t
 #define KEY rank_key_i64
+#define VALUE
 #define NAME(x) x##_i32
+#define CLONES
 #include "top_k.inc"
 #define T int64_t
 #define KEY rank_key_i64
+#define VALUE
 #define NAME(x) x##_i64
+#define CLONES
 #include "top_k.inc"
 #define T uint8_t
 #define KEY
+#define VALUE
 #define NAME(x) x##_u8
+#define CLONES
 #include "top_k.inc"
 #define T uint16_t
 #define KEY
+#define VALUE
 #define NAME(x) x##_u16
+#define CLONES
 #include "top_k.inc"
 #define T uint32_t
 #define KEY
+#define VALUE
 #define NAME(x) x##_u32
+#define CLONES
 #include "top_k.inc"
 #define T uint64_t
 #define KEY
+#define VALUE
 #define NAME(x) x##_u64
+#define CLONES
 #include "top_k.inc"
 
-typedef void (*select_fn)(const void *data, int64_t step, int64_t count, int64_t k, uint64_t flip, rank_entry *heap);
+typedef void (*select_fn)(const void *data, int64_t step, int64_t count, int64_t k, uint64_t flip, rank_entry *best);
 static const select_fn by_dtype[INLAY_DTYPE_COUNT] = {
     [INLAY_FLOAT] = select_f32,     [INLAY_DOUBLE] = select_f64, [INLAY_FLOAT16] = select_f16,
     [INLAY_BFLOAT16] = select_bf16, [INLAY_INT8] = select_i8,    [INLAY_INT16] = select_i16,
@@ -89,7 +127,7 @@ static const kit_tensor *any_output(const kit_tensor *out, uint32_t count)
     return count > 1 && out[0].dtype == INLAY_UNDEFINED ? &out[1] : &out[0];
 }
 
-/* A heap for each worker. */
+/* Room for each worker to choose in. */
 static inlay_status shape_top_k(const void *opaque, kit_plan *plan, inlay_diag *diag)
 {
     const kit_tensor *y = any_output(plan->out, plan->out_count);
@@ -98,7 +136,9 @@ static inlay_status shape_top_k(const void *opaque, kit_plan *plan, inlay_diag *
 
     if (status != INLAY_OK || y->count < 0 || y->rank != plan->in[0].rank)
         return status;
-    if (__builtin_mul_overflow((uint64_t)y->dims[axis], sizeof(rank_entry) * plan->max_threads, &plan->workspace_bytes))
+    if (y->dims[axis] > INT64_MAX / 8 ||
+        __builtin_mul_overflow((uint64_t)worker_room(y->dims[axis]), sizeof(rank_entry) * plan->max_threads,
+                               &plan->workspace_bytes))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "K is %lld", (long long)y->dims[axis]);
     return INLAY_OK;
 }
@@ -107,7 +147,7 @@ typedef struct top_k_job {
     const char *in;
     char *values;     /* NULL: not wanted */
     int64_t *indices; /* NULL: not wanted */
-    rank_entry *heaps;
+    rank_entry *room;
     select_fn select;
     int64_t count, k, inner;
     uint64_t flip;
@@ -118,21 +158,21 @@ typedef struct top_k_job {
 static inlay_status top_k_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const top_k_job *job = user;
-    rank_entry *heap = job->heaps + worker * job->k;
+    rank_entry *best = job->room + worker * worker_room(job->k);
 
     for (int64_t row = begin; row < end; row++) {
         const int64_t outer = row / job->inner, inner = row % job->inner;
         const char *from = job->in + (outer * job->count * job->inner + inner) * job->element;
         const int64_t first = outer * job->k * job->inner + inner;
 
-        job->select(from, job->inner, job->count, job->k, job->flip, heap);
+        job->select(from, job->inner, job->count, job->k, job->flip, best);
         for (int64_t i = 0; i < job->k; i++) {
             const int64_t to = first + i * job->inner;
 
             if (job->indices != NULL)
-                job->indices[to] = heap[i].index;
+                job->indices[to] = best[i].index;
             if (job->values != NULL)
-                memcpy(job->values + to * job->element, from + heap[i].index * job->inner * job->element, job->element);
+                memcpy(job->values + to * job->element, from + best[i].index * job->inner * job->element, job->element);
         }
     }
     return INLAY_OK;
@@ -142,7 +182,7 @@ static inlay_status run_top_k(const kit_call *call)
 {
     const top_k_state *state = call->state;
     const kit_tensor *x = &call->in[0], *y = any_output(call->out, call->out_count);
-    top_k_job job = { .in = x->data, .heaps = call->workspace, .select = by_dtype[x->dtype] };
+    top_k_job job = { .in = x->data, .room = call->workspace, .select = by_dtype[x->dtype] };
     int64_t dims[INLAY_MAX_RANK];
     inlay_status status = INLAY_OK;
     uint32_t axis;
@@ -172,7 +212,8 @@ done:
     return status;
 }
 
-/* All elements are looked at; of n in any order k * (1 + ln(n / k)) get into the heap, and k leave it in order. */
+/* All elements are looked at; of n in any order k * (1 + ln(n / k)) get into the heap of few, and k leave it in order.
+ * Many are collected, and looked at once a digit. */
 static void cost_top_k(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const kit_tensor *x = &shapes->in[0], *y = any_output(shapes->out, shapes->out_count);
@@ -185,7 +226,7 @@ static void cost_top_k(const kit_node *node, const kit_plan *shapes, inlay_cost 
     n = (double)x->dims[axis];
     k = (double)y->dims[axis];
     rows = (double)x->count / n;
-    work_cost(shapes, rows * (n / 2 + k * (2 + log(n / k)) * log2(k + 1)), 1.5, rows, cost);
+    work_cost(shapes, rows * (n / 4 + k * (k <= FEW ? (2 + log(n / k)) * log2(k + 1) : 20)), 1.5, rows, cost);
 }
 
 static const kit_kernel kernels[] = {

@@ -1,6 +1,7 @@
 /* Unary mathematics: ONNX 1 to 22. float16 and bfloat16 compute in float, integers in int64 or double
  * (elementwise.h). */
 #include "elementwise.h"
+#include "row_set.h"
 #include "vecmath.h"
 #include <math.h>
 #include <stdlib.h>
@@ -33,9 +34,9 @@
 #define F(x) sqrtf(x)
 #define D(x) sqrt(x)
 #include "unary.inc"
-#define LOOP exp
-#define F(x) vm_exp(x)
-#define D(x) exp(x)
+#define LOOP exp /* of floats: below */
+#define D(x) vd_exp(x)
+#define CLONES KIT_MULTIVERSION
 #include "unary.inc"
 #define LOOP log
 #define F(x) vm_log(x)
@@ -45,8 +46,7 @@
 #define F(x) (1.0f / (x))
 #define D(x) (1.0 / (x))
 #include "unary.inc"
-#define LOOP erf
-#define F(x) vm_erf(x)
+#define LOOP erf /* of floats: below */
 #define D(x) erf(x)
 #include "unary.inc"
 #define LOOP sin_near
@@ -81,9 +81,9 @@
 #define F(x) vm_cosh(x)
 #define D(x) cosh(x)
 #include "unary.inc"
-#define LOOP tanh
-#define F(x) vm_tanh(x)
-#define D(x) tanh(x)
+#define LOOP tanh /* of floats: below */
+#define D(x) vd_tanh(x)
+#define CLONES KIT_MULTIVERSION
 #include "unary.inc"
 #define LOOP asinh
 #define F(x) asinhf(x)
@@ -107,6 +107,17 @@
 #define D(x) (((x) > 1.7976931348623157e308 && B != 0.0) || ((x) < -1.7976931348623157e308 && A != 0.0))
 #define R uint8_t
 #include "unary.inc"
+
+/* Those that kernels have. */
+#define KERNEL_LOOP(name)                                                                                              \
+    static void name##_f32(void *out, const void *in, int64_t n, const double *args)                                   \
+    {                                                                                                                  \
+        (void)args;                                                                                                    \
+        KERNEL_BEST(rows)->name(in, out, n);                                                                           \
+    }
+KERNEL_LOOP(exp)
+KERNEL_LOOP(erf)
+KERNEL_LOOP(tanh)
 
 /* The fast functions of an angle are for moderate ones; a block that holds others takes the library's. */
 static KIT_MULTIVERSION bool all_near(const float *x, int64_t n)

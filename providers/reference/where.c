@@ -9,13 +9,13 @@
 #define T uint8_t
 #define SUFFIX 1
 #include "where.inc"
-#undef HOT
 #define T uint16_t
 #define SUFFIX 2
 #include "where.inc"
 #define T uint64_t
 #define SUFFIX 8
 #include "where.inc"
+#undef HOT
 #define T inlay_str
 #define SUFFIX 16
 #include "where.inc"

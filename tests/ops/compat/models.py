@@ -228,6 +228,8 @@ def activations():
     yield one("BiasGelu", {"x": x, "b_": bias}, [gelu(x + bias)])
     yield one("QuickGelu", {"x": x}, [x * sigmoid(np.float32(1.702) * x)])
     yield one("QuickGelu", {"x": x}, [x * sigmoid(x)], {"alpha": 1.0}, name="QuickGelu_alpha")
+    yield one("SwiGLU", {"x": x, "y": bias}, [x * sigmoid(np.float32(1.5) * x) * bias], {"alpha": 1.5}, domain="", main=28,
+              ir=14, peer=False)
     square = floats(2, 4, 5)
     yield one("Trilu", {"x": square, "k_": np.int64(1)}, [np.tril(square, 1)], {"upper": 0})
     g = floats(8, low=0.5)
@@ -301,6 +303,90 @@ def products():
             full[:, :, 2 * i : 2 * i + 3, 2 * j : 2 * j + 3] += np.einsum("nc,cmhw->nmhw", xt[:, :, i, j], wt)
     yield one("ConvTransposeWithDynamicPads", {"x": xt, "w_": wt, "p": np.array([1, 0, 0, 1])}, [full[:, :, 1:, :-1]],
               {"strides": [2, 2], "kernel_shape": [3, 3]})
+
+
+    yield from recurrences()
+    yield from experts()
+
+
+def mixture(x, router, act, first, second, k, normalizes=False):
+    """first and second: functions of (expert, vector)."""
+    y = np.zeros_like(x)
+    for t, row in enumerate(x):
+        shares = np.exp(router[t] - router[t].max())
+        shares /= shares.sum()
+        top = np.argsort(-router[t], kind="stable")[:k]
+        whole = shares[top].sum() if normalizes else 1
+        for e in top:
+            y[t] += shares[e] / whole * second(e, act(first(e, row)))
+    return y
+
+
+def experts():
+    x, router = floats(5, 8), floats(5, 3)
+    w1, b1, w2, b2 = floats(3, 16, 8), floats(3, 16), floats(3, 8, 16), floats(3, 8)
+    silu = lambda v: v * sigmoid(v)
+    first, second = lambda e, v: w1[e] @ v + b1[e], lambda e, v: w2[e] @ v + b2[e]
+    given = {"x": x, "r": router, "a_": w1, "ab_": b1, "b_": w2, "bb_": b2}
+    for name, act in (("relu", lambda v: np.maximum(v, 0)), ("silu", silu), ("gelu", fast_gelu), ("identity", lambda v: v)):
+        yield one("MoE", given, [mixture(x, router, act, first, second, 2)], {"activation_type": name, "k": 2},
+                  name="MoE_" + name)
+    yield one("MoE", given, [mixture(x, router, silu, first, second, 2, True)],
+              {"activation_type": "silu", "k": 2, "normalize_routing_weights": 1}, name="MoE_normalized")
+    w3 = floats(3, 16, 8)
+    gated = lambda e, v: silu(w1[e] @ v + b1[e]) * (w3[e] @ v)
+    yield one("MoE", {**given, "c_": w3}, [mixture(x, router, lambda v: v, gated, second, 1)],
+              {"activation_type": "silu", "k": 1}, name="MoE_gated", peer=False)
+    wide, wide_bias = floats(3, 32, 8), floats(3, 32)
+    def swiglu(v):
+        gate, linear = np.minimum(v[0::2], 0.5), np.clip(v[1::2], -0.5, 0.5)
+        return gate * sigmoid(np.float32(1.702) * gate) * (linear + 1)
+    yield one("MoE", {**given, "a_": wide, "ab_": wide_bias},
+              [mixture(x, router, swiglu, lambda e, v: wide[e] @ v + wide_bias[e], second, 2, True)],
+              {"activation_type": "swiglu", "k": 2, "swiglu_fusion": 1, "activation_alpha": 1.702, "activation_beta": 1.0,
+               "swiglu_limit": 0.5, "normalize_routing_weights": 1}, name="MoE_swiglu")
+    x = floats(5, 32)
+    for bits in (4, 8):
+        q1, q2 = (RNG.integers(0, 256, (3, rows, columns * bits // 8)).astype(np.uint8) for rows, columns in
+                  ((16, 32), (32, 16)))
+        s1, s2 = floats(3, 16, low=0.01, high=0.02), floats(3, 32, low=0.01, high=0.02)
+        wide = lambda q: (q.astype(np.float32) - 128 if bits == 8 else
+                          np.stack([q & 15, q >> 4], -1).reshape(*q.shape[:-1], -1).astype(np.float32) - 8)
+        f1, f2 = wide(q1) * s1[..., None], wide(q2) * s2[..., None]
+        yield one("QMoE", {"x": x, "r": router, "a_": q1, "as_": s1, "ab_": None, "b_": q2, "bs_": s2},
+                  [mixture(x, router, silu, lambda e, v: f1[e] @ v, lambda e, v: f2[e] @ v, 2, True)],
+                  {"activation_type": "silu", "k": 2, "expert_weight_bits": bits, "normalize_routing_weights": 1},
+                  name=f"QMoE_{bits}", rtol=1e-4, atol=1e-4)
+
+
+def lstm(x, w, r, bias):
+    """One direction forward: [length, batch, rows] by w and r [4 hidden, rows], gates in ONNX's order i o f c."""
+    hidden = r.shape[1]
+    h, c, made = np.zeros((x.shape[1], hidden)), np.zeros((x.shape[1], hidden)), []
+    for step in x:
+        i, o, f, g = np.split(step @ w.T + h @ r.T + bias[: 4 * hidden] + bias[4 * hidden :], 4, axis=1)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        made.append(h)
+    return np.stack(made), h, c
+
+
+def recurrences():
+    # ONNX Runtime rounds what comes in to bytes; its result is so far off.
+    x, bias = floats(5, 2, 6), floats(1, 32)
+    for name, dtype, zero in (("DynamicQuantizeLSTM", np.int8, 0), ("DynamicQuantizeLSTM_bytes", np.uint8, 128)):
+        for columns in ((), (16,)):
+            w, r = (RNG.integers(-120, 120, (1, rows, 16)) for rows in (6, 4))
+            scales = [floats(1, *columns, low=0.003, high=0.005) for _ in range(2)]
+            wide = [scale.reshape(1, 1, -1) if columns else scale.reshape(1, 1, 1) for scale in scales]
+            bias4 = bias[:, : 32]
+            y, h, c = lstm(x, (w * wide[0])[0].T, (r * wide[1])[0].T, bias4[0])
+            zeros = [np.full((1, *columns), zero, dtype) for _ in range(2)]
+            yield one("DynamicQuantizeLSTM", {"x": x, "w_": (w + zero).astype(dtype), "r_": (r + zero).astype(dtype),
+                      "b_": bias4, "l": None, "h": None, "c": None, "p": None, "ws_": scales[0], "wz_": zeros[0],
+                      "rs_": scales[1], "rz_": zeros[1]},
+                      [v.astype(np.float32) for v in (y[:, None], h[None], c[None])], {"hidden_size": 4},
+                      name=name + ("_columns" if columns else ""), rtol=2e-2, atol=2e-2)
 
 
 def movement():
@@ -455,6 +541,19 @@ def attentions():
     yield one("MultiHeadAttention", {"q": q, "k": new_k, "v": new_v, "b_": None, "m": None, "a": None, "pk": past_k,
               "pv": past_v}, [attend(heads(q, 2), all_k, all_v, causal(rows, 7)), all_k, all_v],
               {**two, "unidirectional": 1}, name="MultiHeadAttention_past")
+    row, one_k, one_v = floats(n, 1, wide), floats(n, 1, wide), floats(n, 1, wide)
+    op, seen = "DecoderMaskedMultiHeadAttention", [np.concatenate([p, heads(v, 2)], 2) for p, v in
+                                                   ((past_k, one_k), (past_v, one_v))]
+    yield one(op, {"q": row, "k": heads(k, 2).copy(), "v": heads(v, 2).copy(), "m": None, "a": None, "pk": None,
+              "pv": None, "l": None, "w": None, "c": None, "b_": np.concatenate([b[:8], b[:16] * 0])},
+              [attend(heads(row + b[:8], 2), heads(k, 2), heads(v, 2))], two, name=op + "_cross")
+    yield one(op, {"q": row, "k": one_k, "v": one_v, "m": None, "a": None, "pk": past_k, "pv": past_v},
+              [attend(heads(row, 2), *seen), *seen], two, name=op + "_past", peer=False)
+    room = [np.concatenate([p, np.zeros((n, 2, 3, 4), np.float32)], 2) for p in (past_k, past_v)]
+    full = [np.concatenate([s, np.zeros((n, 2, 2, 4), np.float32)], 2) for s in seen]
+    yield one(op, {"q": row, "k": one_k, "v": one_v, "m": None, "a": None, "pk": room[0], "pv": room[1],
+              "l": np.array([4], np.int32)}, [attend(heads(row, 2), *seen), *full],
+              {**two, "past_present_share_buffer": 1}, name=op + "_buffer", peer=False)
     packed = floats(n, rows, 2, 3, 4)
     parts = [packed[:, :, :, i].transpose(0, 2, 1, 3) for i in range(3)]
     yield one("MultiHeadAttention", {"q": packed}, [attend(*parts)], two, name="MultiHeadAttention_packed", peer=False)

@@ -1,0 +1,276 @@
+/* Functions over rows, see row_set.h. */
+#include "odd_tables.h"
+#include "row_set.h"
+#include "vec.h"
+#include "vecmath.h"
+#include <math.h>
+
+/* ------------------------------------------------------------------ of each element */
+
+/* e^x, 1 ulp: 2^n times a polynomial. */
+VEC_INLINE vec exp_of(vec x)
+{
+    const vec c = vec_max(vec_set(-104), vec_min(vec_set(89), x)); /* the second where one is NaN */
+    const vec n = vec_round(vec_mul(c, vec_set(1.44269504f)));
+    const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), vec_fnma(n, vec_set(VM_LN2_HIGH), c));
+    vec p = vec_fma(vec_set(1.9739558e-4f), r, vec_set(1.39350968e-3f));
+
+    p = vec_fma(p, r, vec_set(8.33357126e-3f));
+    p = vec_fma(p, r, vec_set(4.1666463e-2f));
+    p = vec_fma(p, r, vec_set(1.66666657e-1f));
+    p = vec_fma(p, r, vec_set(0.5f));
+    p = vec_add(vec_fma(vec_mul(r, r), p, r), vec_set(1));
+    return vec_scale(p, n);
+}
+
+/* 1 / (1 + e^-x), 3 ulp. */
+VEC_INLINE vec sigmoid_of(vec x)
+{
+    const vec e = exp_of(vec_sub(vec_zero(), vec_abs(x))); /* at most 1: no overflow */
+    const vec d = vec_div(vec_set(1), vec_add(vec_set(1), e));
+
+    return vec_select(vec_greater(vec_zero(), x), vec_mul(e, d), d);
+}
+
+/* name(x, y, n): of whole vectors, four at a time, then what is left. */
+#define EACH(name, of)                                                                                                 \
+    static void name(const float *x, float *y, int64_t n)                                                              \
+    {                                                                                                                  \
+        int64_t i = 0;                                                                                                 \
+                                                                                                                       \
+        for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES) {                                                           \
+            vec v[4];                                                                                                  \
+                                                                                                                       \
+            VEC_UNROLL                                                                                                 \
+            for (int k = 0; k < 4; k++)                                                                                \
+                v[k] = of(vec_load(x + i + k * VEC_LANES));                                                            \
+            VEC_UNROLL                                                                                                 \
+            for (int k = 0; k < 4; k++)                                                                                \
+                vec_store(y + i + k * VEC_LANES, v[k]);                                                                \
+        }                                                                                                              \
+        for (; i < n; i += VEC_LANES)                                                                                  \
+            vec_store_some(y + i, vec_first(n - i), of(vec_load_some(vec_first(n - i), x + i)));                       \
+    }
+EACH(row_exp, exp_of)
+EACH(row_sigmoid, sigmoid_of)
+#if VEC_SCALES_ALL /* tables are looked up by single instructions */
+/* x with the sign of `sign`. */
+VEC_INLINE vec with_sign(vec x, vec sign)
+{
+    return vec_select(vec_greater(vec_zero(), sign), vec_sub(vec_zero(), x), x);
+}
+
+/* An odd function, by its table. */
+VEC_INLINE vec odd_of(const odd_table *table, vec x)
+{
+    const vec steps = vec_set(table->steps), integer = vec_set(8388608);              /* 2^23 has no fraction */
+    const vec low = vec_min(vec_set((ODD_INTERVALS - 1) / table->steps), vec_abs(x)); /* NaN stays */
+    const vec at = vec_fma(low, steps, integer); /* its lowest bits are the interval */
+    const vec r = vec_fms(low, steps, vec_sub(at, integer));
+    vec g = vec_zero();
+
+    VEC_UNROLL
+    for (int d = ODD_DEGREE; d >= 0; d--) {
+        const vec term = vec_lookup(table->terms[d], at);
+
+        g = d == ODD_DEGREE ? term : vec_fma(g, r, term);
+    }
+    return vec_select(vec_greater(vec_abs(x), vec_zero()), with_sign(vec_min(vec_set(1), vec_mul(low, g)), x),
+                      vec_add(x, vec_mul(x, vec_zero()))); /* zeros and NaN */
+}
+
+#define TANH_OF(x) odd_of(&tanh_table, x)
+#define ERF_OF(x) odd_of(&erf_table, x)
+EACH(row_tanh, TANH_OF)
+EACH(row_erf, ERF_OF)
+#else
+static void row_tanh(const float *x, float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = vm_tanh(x[i]);
+}
+static void row_erf(const float *x, float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = vm_erf(x[i]);
+}
+#endif
+
+/* ------------------------------------------------------------------ of all of a row */
+
+/* The largest of n elements, NaN aside. sign -1: the least, turned round. *special, unless NULL, becomes NaN where
+ * there are NaN or infinities. */
+VEC_INLINE float top_of_row(const float *x, int64_t n, float sign, float *special)
+{
+    const vec zero = vec_zero(), by = vec_set(sign);
+    vec best[4], seen[4];
+    int64_t i = 0;
+
+    for (int k = 0; k < 4; k++) {
+        best[k] = vec_set(x[0] * sign);
+        seen[k] = zero;
+    }
+    for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES) {
+        VEC_UNROLL
+        for (int k = 0; k < 4; k++) {
+            const vec v = vec_mul(vec_load(x + i + k * VEC_LANES), by);
+
+            best[k] = vec_max(v, best[k]);
+            seen[k] = special != NULL ? vec_fma(v, zero, seen[k]) : zero;
+        }
+    }
+    for (; i < n; i += VEC_LANES) {
+        const vmask m = vec_first(n - i);
+        const vec v = vec_select(m, vec_mul(vec_load_some(m, x + i), by), best[0]);
+
+        best[0] = vec_max(v, best[0]);
+        seen[0] = special != NULL ? vec_fma(v, zero, seen[0]) : zero;
+    }
+    if (special != NULL)
+        *special = vec_sum(vec_add(vec_add(seen[0], seen[1]), vec_add(seen[2], seen[3])));
+    return vec_top(vec_max(vec_max(best[0], best[1]), vec_max(best[2], best[3])));
+}
+
+/* name(x, y, count, n): the end of each row, by `is_better` of a and b where there are special numbers. */
+#define ENDS(name, sign, is_better)                                                                                    \
+    static void name(const float *x, float *y, int64_t count, int64_t n)                                               \
+    {                                                                                                                  \
+        for (int64_t r = 0; r < count; r++, x += n) {                                                                  \
+            float special, b = top_of_row(x, n, sign, &special) * (sign);                                              \
+                                                                                                                       \
+            if (special != special) {                                                                                  \
+                b = x[0];                                                                                              \
+                for (int64_t i = 1; i < n; i++) {                                                                      \
+                    const float a = x[i];                                                                              \
+                                                                                                                       \
+                    b = b != b ? b : (is_better) || a != a ? a : b;                                                    \
+                }                                                                                                      \
+            }                                                                                                          \
+            y[r] = b;                                                                                                  \
+        }                                                                                                              \
+    }
+ENDS(row_tops, 1, a > b)
+ENDS(row_lows, -1, a < b)
+
+/* Some hundred numbers are added in float, and those sums in double. */
+static void row_means(const float *x, float *y, int64_t count, int64_t n)
+{
+    enum { STRETCH = 32 * VEC_LANES };
+
+    for (int64_t r = 0; r < count; r++, x += n) {
+        double total = 0;
+
+        for (int64_t first = 0; first < n; first += STRETCH) {
+            const int64_t end = n - first < STRETCH ? n : first + STRETCH;
+            vec sum[2] = { vec_zero(), vec_zero() };
+            int64_t i = first;
+
+            for (; i + 2 * VEC_LANES <= end; i += 2 * VEC_LANES) {
+                sum[0] = vec_add(sum[0], vec_load(x + i));
+                sum[1] = vec_add(sum[1], vec_load(x + i + VEC_LANES));
+            }
+            for (; i < end; i += VEC_LANES)
+                sum[0] = vec_add(sum[0], vec_load_some(vec_first(end - i), x + i));
+            total += (double)vec_sum(vec_add(sum[0], sum[1]));
+        }
+        y[r] = (float)(total / (double)n);
+    }
+}
+
+/* y = e^(x - top), kept where `keeps`; the sum of them. */
+VEC_INLINE float exponentials(const float *x, float *y, int64_t n, float top, bool keeps)
+{
+    const vec by = vec_set(top);
+    vec sum[4] = { vec_zero(), vec_zero(), vec_zero(), vec_zero() };
+    int64_t i = 0;
+
+    for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES) {
+        VEC_UNROLL
+        for (int k = 0; k < 4; k++) {
+            const vec e = exp_of(vec_sub(vec_load(x + i + k * VEC_LANES), by));
+
+            sum[k] = vec_add(sum[k], e);
+            if (keeps)
+                vec_store(y + i + k * VEC_LANES, e);
+        }
+    }
+    for (; i < n; i += VEC_LANES) {
+        const vmask m = vec_first(n - i);
+        const vec e = exp_of(vec_sub(vec_load_some(m, x + i), by));
+
+        sum[0] = vec_add(sum[0], vec_select(m, e, vec_zero()));
+        if (keeps)
+            vec_store_some(y + i, m, e);
+    }
+    return vec_sum(vec_add(vec_add(sum[0], sum[1]), vec_add(sum[2], sum[3])));
+}
+
+/* y = x times factor less shift. */
+VEC_INLINE void scale_row(const float *x, float *y, int64_t n, float top, float by, bool multiplies)
+{
+    const vec t = vec_set(top), f = vec_set(by);
+
+    for (int64_t i = 0; i < n; i += VEC_LANES) {
+        const vmask m = vec_first(n - i);
+        const bool whole = n - i >= VEC_LANES;
+        const vec v = whole ? vec_load(x + i) : vec_load_some(m, x + i);
+        const vec w = multiplies ? vec_mul(v, f) : vec_sub(vec_sub(v, t), f);
+
+        if (whole)
+            vec_store(y + i, w);
+        else
+            vec_store_some(y + i, m, w);
+    }
+}
+
+static void row_softmax(const float *x, float *y, int64_t count, int64_t n)
+{
+    for (int64_t r = 0; r < count; r++, x += n, y += n) {
+        const float top = top_of_row(x, n, 1, NULL);
+
+        scale_row(y, y, n, 0, 1 / exponentials(x, y, n, top, true), true);
+    }
+}
+
+static void row_log_softmax(const float *x, float *y, int64_t count, int64_t n)
+{
+    for (int64_t r = 0; r < count; r++, x += n, y += n) {
+        const float top = top_of_row(x, n, 1, NULL);
+
+        scale_row(x, y, n, top, logf(exponentials(x, y, n, top, false)), false);
+    }
+}
+
+/* ------------------------------------------------------------------ float16 */
+
+/* What is left behind whole vectors goes the same way as they do: the bits of NaN depend on it. */
+static void row_from_half(const uint16_t *x, float *y, int64_t n)
+{
+    int64_t i = 0;
+
+    for (; i + VEC_LANES <= n; i += VEC_LANES)
+        vec_store(y + i, vec_load_half(x + i));
+    if (i < n) {
+        uint16_t rest[VEC_LANES] = { 0 };
+
+        memcpy(rest, x + i, (size_t)(n - i) * sizeof *x);
+        vec_store_some(y + i, vec_first(n - i), vec_load_half(rest));
+    }
+}
+
+static void row_to_half(const float *x, uint16_t *y, int64_t n)
+{
+    int64_t i = 0;
+
+    for (; i + VEC_LANES <= n; i += VEC_LANES)
+        vec_store_half(y + i, vec_load(x + i));
+    if (i < n) {
+        uint16_t rest[VEC_LANES];
+
+        vec_store_half(rest, vec_load_some(vec_first(n - i), x + i));
+        memcpy(y + i, rest, (size_t)(n - i) * sizeof *y);
+    }
+}
+
+const row_set KERNEL(rows) = { row_exp,  row_tanh, row_erf,   row_sigmoid,   row_softmax, row_log_softmax,
+                               row_tops, row_lows, row_means, row_from_half, row_to_half };

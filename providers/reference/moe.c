@@ -1,0 +1,433 @@
+/* MoE and QMoE of com.microsoft (version 1): a mixture of experts. Of a softmax over all experts the k largest count
+ * for a row; each of these is a network of two layers, whose results are added by their shares.
+ *
+ * The (row, expert) pairs are sorted by expert, so that a row of weights, which QMoE keeps as 4 or 8 bits, is read once
+ * for some rows of the input. */
+#include "args.h"
+#include "convert.h"
+#include "reference.h"
+#include <math.h>
+
+enum { TOGETHER = 4, CHUNK = 32 }; /* pairs that share a row of weights; rows of weights that are a task */
+enum { ACT_RELU, ACT_GELU, ACT_SILU, ACT_IDENTITY, ACT_SWIGLU };
+enum { NONE = -1 };
+
+/* The inputs of a layer; NONE where there is none. */
+typedef struct layer {
+    int weights, scales, bias, zeros;
+} layer;
+
+typedef struct moe_state {
+    layer first, second, gate; /* gate: a third layer beside the first, whose results multiply its */
+    int64_t k, bits, block;
+    uint32_t activation;
+    int64_t fusion; /* of swiglu: 1 gates and values alternate in the first layer's rows, 2 follow each other */
+    float alpha, beta, limit;
+    bool normalizes;
+} moe_state;
+
+typedef struct moe_sizes {
+    int64_t rows, hidden, experts, inner, first_rows, pairs; /* inner: of the second layer's input */
+} moe_sizes;
+
+typedef struct moe_pair {
+    int64_t row, expert;
+    float share;
+} moe_pair;
+
+static inlay_status prepare_moe(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    static const char *const names[] = { "relu", "gelu", "silu", "identity", "swiglu" };
+    const char *activation = kit_attr_string(node->info, "activation_type", "relu");
+    const bool quantized = node->info->op_type.data[0] == 'Q';
+    moe_state *s;
+    inlay_status status = arg_state(sizeof *s, out_state, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    s = *out_state;
+    *s = (moe_state){ .k = kit_attr_int(node->info, "k", 1),
+                      .bits = quantized ? kit_attr_int(node->info, "expert_weight_bits", 4) : 0,
+                      .block = kit_attr_int(node->info, "block_size", 0),
+                      .fusion = kit_attr_int(node->info, "swiglu_fusion", 0),
+                      .alpha = (float)kit_attr_float(node->info, "activation_alpha", 1),
+                      .beta = (float)kit_attr_float(node->info, "activation_beta", 0),
+                      .limit = (float)kit_attr_float(node->info, "swiglu_limit", INFINITY),
+                      .normalizes = kit_attr_int(node->info, "normalize_routing_weights", 0) != 0 };
+    if (quantized) {
+        s->first = (layer){ 2, 3, 4, 11 };
+        s->second = (layer){ 5, 6, 7, 12 };
+        s->gate = (layer){ 8, 9, 10, 13 };
+    } else {
+        s->first = (layer){ 2, NONE, 3, NONE };
+        s->second = (layer){ 4, NONE, 5, NONE };
+        s->gate = (layer){ 6, NONE, 7, NONE };
+    }
+    while (s->activation < KIT_COUNT(names) && strcmp(names[s->activation], activation) != 0)
+        s->activation++;
+    if (s->activation == KIT_COUNT(names))
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "activation_type '%.40s' is none of relu, gelu, silu, identity, "
+                          "swiglu",
+                          activation);
+    if (s->k < 1 || (quantized && s->bits != 4 && s->bits != 8) || s->fusion < 0 || s->fusion > 2 || s->block < 0)
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "k, expert_weight_bits, swiglu_fusion or block_size is not possible");
+    return INLAY_OK;
+}
+
+static bool has(const kit_tensor *in, uint32_t count, int i)
+{
+    return i != NONE && (uint32_t)i < count && in[i].dtype != INLAY_UNDEFINED;
+}
+
+/* Weights [experts, rows, columns], of which QMoE packs some in a byte. */
+static bool layer_fits(const moe_state *s, const layer *l, const kit_tensor *in, uint32_t count, int64_t experts,
+                       int64_t rows, int64_t columns)
+{
+    const kit_tensor *w = &in[l->weights];
+    const int64_t packed = s->bits != 0 ? 8 / s->bits : 1;
+    const int64_t scales = s->block > 0 ? rows * ((columns + s->block - 1) / s->block) : rows;
+
+    return w->rank == 3 && w->dims[0] == experts && w->dims[1] == rows && columns % packed == 0 &&
+           w->dims[2] == columns / packed &&
+           (l->scales == NONE || (has(in, count, l->scales) && in[l->scales].count == experts * scales)) &&
+           (!has(in, count, l->bias) || in[l->bias].count == experts * rows) &&
+           (!has(in, count, l->zeros) || in[l->zeros].count * packed == experts * scales);
+}
+
+static inlay_status read_sizes(const moe_state *s, const kit_tensor *in, uint32_t count, moe_sizes *z, inlay_diag *diag)
+{
+    const kit_tensor *x = &in[0], *probabilities = &in[1], *w = &in[s->first.weights];
+    bool fits = x->rank >= 1 && probabilities->rank == 2 && w->rank == 3 && in[s->second.weights].rank == 3;
+
+    if (fits) {
+        z->hidden = x->dims[x->rank - 1];
+        z->rows = z->hidden > 0 ? x->count / z->hidden : 0;
+        z->experts = probabilities->dims[1];
+        z->first_rows = w->dims[1];
+        z->inner = s->fusion != 0 && s->activation == ACT_SWIGLU ? z->first_rows / 2 : z->first_rows;
+        z->pairs = z->rows * s->k;
+        fits = probabilities->dims[0] == z->rows && s->k <= z->experts && z->first_rows > 0 &&
+               layer_fits(s, &s->first, in, count, z->experts, z->first_rows, z->hidden) &&
+               layer_fits(s, &s->second, in, count, z->experts, z->hidden, z->inner) &&
+               (!has(in, count, s->gate.weights) ||
+                layer_fits(s, &s->gate, in, count, z->experts, z->first_rows, z->hidden));
+    }
+    return fits
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                            "input [.., hidden], router_probs [rows, experts], weights [experts, rows, columns], their "
+                            "scales and biases, and k do not fit together");
+}
+
+/* Pairs by row and by expert, their results of both layers, and a row of weights for each worker. */
+typedef struct moe_room {
+    uint64_t chosen, pairs, input, inner, gate, out, rows, bytes;
+} moe_room;
+
+static bool plan_room(const moe_sizes *z, uint32_t threads, moe_room *r)
+{
+    const int64_t widest = z->hidden > z->inner ? z->hidden : z->inner,
+                  first = z->first_rows > z->inner ? z->first_rows : z->inner;
+    const struct {
+        uint64_t *at;
+        int64_t count;
+        uint64_t each;
+    } parts[] = { { &r->chosen, z->pairs, sizeof(moe_pair) },        { &r->pairs, z->pairs, sizeof(moe_pair) },
+                  { &r->input, z->rows * z->hidden, sizeof(float) }, { &r->inner, z->pairs * first, sizeof(float) },
+                  { &r->gate, z->pairs * first, sizeof(float) },     { &r->out, z->pairs * z->hidden, sizeof(float) },
+                  { &r->rows, widest * threads, sizeof(float) } };
+
+    r->bytes = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        uint64_t bytes;
+
+        *parts[i].at = r->bytes;
+        if (__builtin_mul_overflow((uint64_t)parts[i].count, parts[i].each, &bytes) ||
+            __builtin_add_overflow(r->bytes, (bytes + 63) / 64 * 64, &r->bytes))
+            return false;
+    }
+    return true;
+}
+
+static inlay_status shape_moe(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    moe_sizes z = { 0 };
+    moe_room room;
+    inlay_status status = read_sizes(state, plan->in, plan->in_count, &z, diag);
+
+    if (status == INLAY_OK && !plan_room(&z, plan->max_threads, &room))
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "too many rows and experts");
+    plan->workspace_bytes = status == INLAY_OK ? room.bytes : 0;
+    return status;
+}
+
+/* ------------------------------------------------------------------ who goes where */
+
+/* The k largest of n, the first of equal ones, as pairs of that row. */
+static void choose(const moe_state *s, const kit_tensor *probabilities, int64_t row, int64_t n, moe_pair *pairs)
+{
+    double sum = 0, kept = 0, top = -INFINITY;
+
+    for (int64_t e = 0; e < n; e++)
+        top = fmax(top, convert_get_f64(probabilities->dtype, probabilities->data, row * n + e));
+    for (int64_t e = 0; e < n; e++)
+        sum += exp(convert_get_f64(probabilities->dtype, probabilities->data, row * n + e) - top);
+    for (int64_t i = 0; i < s->k; i++) {
+        double best = -INFINITY;
+        int64_t at = NONE;
+
+        for (int64_t e = 0; e < n; e++) {
+            const double v = convert_get_f64(probabilities->dtype, probabilities->data, row * n + e);
+            bool taken = at != NONE && !(v > best);
+
+            for (int64_t j = 0; j < i && !taken; j++)
+                taken = pairs[j].expert == e;
+            if (!taken) {
+                best = v;
+                at = e;
+            }
+        }
+        pairs[i] = (moe_pair){ row, at, (float)(exp(best - top) / sum) };
+        kept += exp(best - top) / sum;
+    }
+    for (int64_t i = 0; i < s->k && s->normalizes; i++)
+        pairs[i].share = (float)((double)pairs[i].share / kept);
+}
+
+/* ------------------------------------------------------------------ layers */
+
+typedef struct layer_job {
+    const kit_call *call;
+    const moe_state *s;
+    const layer *l;
+    const moe_pair *pairs;
+    const float *x;  /* [inputs, columns] */
+    float *y;        /* [pairs, rows] */
+    float *unpacked; /* a row of weights for each worker */
+    int64_t count, rows, columns, widest, chunks;
+    bool by_row; /* x is told by the pair's row, otherwise by the pair */
+} layer_job;
+
+static void unpack_row(const uint8_t *q, int64_t n, int64_t bits, float scale, float zero, float *out)
+{
+    if (bits == 8)
+        for (int64_t i = 0; i < n; i++)
+            out[i] = ((float)q[i] - zero) * scale;
+    else
+        for (int64_t i = 0; i < n / 2; i++) {
+            out[2 * i] = ((float)(q[i] & 15) - zero) * scale;
+            out[2 * i + 1] = ((float)(q[i] >> 4) - zero) * scale;
+        }
+}
+
+/* Row `row` of all experts' rows, as floats. */
+static const float *weight_row(const layer_job *job, int64_t row, float *room)
+{
+    const moe_state *s = job->s;
+    const kit_tensor *w = &job->call->in[job->l->weights], *scales = &job->call->in[job->l->scales];
+    const int64_t n = job->columns, block = s->block > 0 ? s->block : n, blocks = (n + block - 1) / block;
+    const bool has_zeros = has(job->call->in, job->call->in_count, job->l->zeros);
+
+    if (s->bits == 0 && w->dtype == INLAY_FLOAT)
+        return (const float *)w->data + row * n;
+    if (s->bits == 0) {
+        convert_to_f32(room, w->dtype, w->data, row * n, n);
+        return room;
+    }
+    for (int64_t b = 0; b < blocks; b++) {
+        const int64_t left = n - b * block, at = row * blocks + b;
+        float scale, zero = s->bits == 4 ? 8 : 128;
+
+        convert_to_f32(&scale, scales->dtype, scales->data, at, 1);
+        if (has_zeros) {
+            const uint8_t *zeros = job->call->in[job->l->zeros].data;
+            zero = s->bits == 8 ? zeros[at] : (float)(zeros[at / 2] >> (at % 2 * 4) & 15);
+        }
+        unpack_row((const uint8_t *)w->data + (row * n + b * block) * s->bits / 8, left < block ? left : block, s->bits,
+                   scale, zero, room + b * block);
+    }
+    return room;
+}
+
+KIT_MULTIVERSION static float dot(const float *x, const float *w, int64_t n)
+{
+    float sum = 0;
+
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i] * w[i];
+    return sum;
+}
+
+/* Units are (some pairs of one expert, a chunk of weights' rows). */
+static inlay_status layer_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const layer_job *job = user;
+    const kit_tensor *bias =
+        has(job->call->in, job->call->in_count, job->l->bias) ? &job->call->in[job->l->bias] : NULL;
+    float *room = job->unpacked + worker * job->widest;
+
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t first = unit / job->chunks * TOGETHER, chunk = unit % job->chunks * CHUNK;
+        const int64_t last = first + TOGETHER < job->count ? first + TOGETHER : job->count;
+        const int64_t past = chunk + CHUNK < job->rows ? chunk + CHUNK : job->rows;
+
+        for (int64_t r = chunk; r < past; r++) {
+            const float *w = NULL;
+            float added = 0;
+
+            for (int64_t p = first; p < last; p++) {
+                const moe_pair *pair = &job->pairs[p];
+                const int64_t row = pair->expert * job->rows + r;
+
+                if (w == NULL || pair->expert != job->pairs[p - 1].expert) {
+                    w = weight_row(job, row, room);
+                    if (bias != NULL)
+                        convert_to_f32(&added, bias->dtype, bias->data, row, 1);
+                }
+                job->y[p * job->rows + r] =
+                    dot(job->x + (job->by_row ? pair->row : p) * job->columns, w, job->columns) + added;
+            }
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_layer(layer_job *job, const layer *l, const float *x, bool by_row, int64_t rows,
+                              int64_t columns, float *y)
+{
+    job->l = l;
+    job->x = x;
+    job->by_row = by_row;
+    job->rows = rows;
+    job->columns = columns;
+    job->y = y;
+    job->chunks = (rows + CHUNK - 1) / CHUNK;
+    return kit_parallel(job->call, (job->count + TOGETHER - 1) / TOGETHER * job->chunks,
+                        262144 / (CHUNK * TOGETHER * columns + 1) + 1, layer_range, job);
+}
+
+static float activate(uint32_t kind, float v)
+{
+    switch (kind) {
+    case ACT_RELU:
+        return v < 0 ? 0 : v;
+    case ACT_GELU:
+        return 0.5f * v * (1 + tanhf(0.79788456f * (v + 0.044715f * v * v * v))); /* as ONNX Runtime has it here */
+    case ACT_SILU:
+        return v / (1 + expf(-v));
+    default:
+        return v;
+    }
+}
+
+/* The first layer's results of a pair [first_rows] become [inner]; gate: those of the third, or NULL. */
+static void apply(const moe_state *s, const moe_sizes *z, float *v, const float *gate)
+{
+    const int64_t n = z->inner;
+
+    if (s->activation != ACT_SWIGLU) {
+        for (int64_t i = 0; i < n; i++)
+            v[i] = activate(s->activation, v[i]) * (gate != NULL ? gate[i] : 1);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        float g = s->fusion == 1 ? v[2 * i] : v[i];
+        float linear = s->fusion == 1 ? v[2 * i + 1] : s->fusion == 2 ? v[n + i] : gate != NULL ? gate[i] : 1;
+
+        g = g > s->limit ? s->limit : g;
+        linear = linear > s->limit ? s->limit : linear < -s->limit ? -s->limit : linear;
+        v[i] = g / (1 + expf(-s->alpha * g)) * (linear + s->beta);
+    }
+}
+
+static inlay_status run_moe(const kit_call *call)
+{
+    const moe_state *s = call->state;
+    const kit_tensor *y = &call->out[0];
+    const bool gated = has(call->in, call->in_count, s->gate.weights);
+    moe_sizes z = { 0 };
+    moe_room r = { 0 };
+    char *room = call->workspace;
+    inlay_status status = read_sizes(s, call->in, call->in_count, &z, call->diag);
+    moe_pair *pairs, *chosen;
+    float *x, *inner, *gate, *out;
+
+    if (status != INLAY_OK || y->count == 0)
+        return status;
+    (void)plan_room(&z, call->max_threads, &r);
+    pairs = (moe_pair *)(void *)(room + r.pairs);
+    chosen = (moe_pair *)(void *)(room + r.chosen);
+    x = (float *)(void *)(room + r.input);
+    inner = (float *)(void *)(room + r.inner);
+    gate = (float *)(void *)(room + r.gate);
+    out = (float *)(void *)(room + r.out);
+    layer_job job = { .call = call,
+                      .s = s,
+                      .pairs = pairs,
+                      .count = z.pairs,
+                      .unpacked = (float *)(void *)(room + r.rows),
+                      .widest = z.hidden > z.inner ? z.hidden : z.inner };
+    convert_to_f32(x, call->in[0].dtype, call->in[0].data, 0, z.rows * z.hidden);
+    for (int64_t row = 0; row < z.rows; row++)
+        choose(s, &call->in[1], row, z.experts, chosen + row * s->k);
+    for (int64_t e = 0, n = 0; e < z.experts; e++)
+        for (int64_t p = 0; p < z.pairs; p++)
+            if (chosen[p].expert == e)
+                pairs[n++] = chosen[p];
+    INLAY_TRY(run_layer(&job, &s->first, x, true, z.first_rows, z.hidden, inner));
+    if (gated)
+        INLAY_TRY(run_layer(&job, &s->gate, x, true, z.first_rows, z.hidden, gate));
+    for (int64_t p = 0; p < z.pairs; p++) {
+        apply(s, &z, inner + p * z.first_rows, gated ? gate + p * z.first_rows : NULL);
+        memmove(inner + p * z.inner, inner + p * z.first_rows, (size_t)z.inner * sizeof *inner);
+    }
+    INLAY_TRY(run_layer(&job, &s->second, inner, false, z.hidden, z.inner, out));
+    memset(x, 0, (size_t)(z.rows * z.hidden) * sizeof *x);
+    for (int64_t p = 0; p < z.pairs; p++)
+        for (int64_t i = 0; i < z.hidden; i++)
+            x[pairs[p].row * z.hidden + i] += pairs[p].share * out[p * z.hidden + i];
+    convert_from_f32(y->dtype, y->data, 0, z.rows * z.hidden, x, 0);
+done:
+    return status;
+}
+
+static void cost_moe(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const kit_tensor *w = &shapes->in[2];
+    const double k = (double)kit_attr_int(node->info, "k", 1);
+
+    if (w->count > 0 && w->rank == 3 && shapes->in[1].rank == 2)
+        cost->flops = 4 * (double)shapes->in[1].dims[0] * k * (double)w->count / (double)w->dims[0];
+}
+
+static bool supports_moe(const kit_node *node, kit_refusal *why)
+{
+    return kit_attr_int(node->info, "use_sparse_mixer", 0) == 0 ||
+           kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "leave use_sparse_mixer away", "experts chosen by a sparse mixer");
+}
+
+#define FLOATS_HERE (KIT_BIT(FLOAT) | KIT_BIT(FLOAT16) | KIT_BIT(BFLOAT16))
+static const kit_kernel kernels[] = {
+    { .domain = "com.microsoft",
+      .op_type = "MoE",
+      .since_max = 1,
+      .in_types = { FLOATS_HERE },
+      .supports = supports_moe,
+      .prepare = prepare_moe,
+      .shape = shape_moe,
+      .cost = cost_moe,
+      .run = run_moe },
+    { .domain = "com.microsoft",
+      .op_type = "QMoE",
+      .since_max = 1,
+      .in_types = { FLOATS_HERE },
+      .supports = supports_moe,
+      .prepare = prepare_moe,
+      .shape = shape_moe,
+      .cost = cost_moe,
+      .run = run_moe },
+};
+const kit_table reference_moe = { kernels, KIT_COUNT(kernels) };

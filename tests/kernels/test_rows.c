@@ -1,0 +1,198 @@
+/* Functions over rows, at every level of instructions that this CPU has, against double: errors in units of the last
+ * place, special numbers, ends of rows of any length, float16. */
+#include "convert.h"
+#include "row_set.h"
+#include "cmocka_all.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { LEVELS = 4, LENGTH = 100003, SHORT = 150 };
+
+static uint32_t levels(const row_set *out[LEVELS])
+{
+    uint32_t n = 0;
+
+#if defined(__x86_64__)
+    if (cpu_has(CPU_AVX512))
+        out[n++] = &rows_avx512;
+    if (cpu_has(CPU_AVX2))
+        out[n++] = &rows_avx2;
+#elif defined(__aarch64__)
+    out[n++] = &rows_neon;
+#endif
+    out[n++] = &rows_c;
+    return n;
+}
+
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+/* How many floats lie between y and the exact result, where that is normal. */
+static double ulps(float y, double exact)
+{
+    const double step = ldexp(1, ilogb(exact) - 23);
+    return fabs((double)y - exact) / step;
+}
+
+static void check(row_fn fn, double (*exact)(double), float from, float to, double most)
+{
+    float *x = malloc(LENGTH * sizeof *x), *y = malloc(LENGTH * sizeof *y);
+    double worst = 0;
+
+    assert_non_null(x);
+    assert_non_null(y);
+    for (int i = 0; i < LENGTH; i++)
+        x[i] = from + (to - from) * (float)i / LENGTH;
+    fn(x, y, LENGTH);
+    for (int i = 0; i < LENGTH; i++) {
+        const double want = exact((double)x[i]);
+
+        if (fabs(want) > 1e-37 && fabs(want) < 3e38)
+            worst = fmax(worst, ulps(y[i], want));
+    }
+    fn(x, x, LENGTH); /* in place */
+    assert_memory_equal(x, y, LENGTH * sizeof *x);
+    if (worst > most)
+        print_error("%g units\n", worst);
+    assert_true(worst <= most);
+    free(x);
+    free(y);
+}
+
+static void test_functions(void **state)
+{
+    const row_set *all[LEVELS];
+    const uint32_t n = levels(all);
+
+    (void)state;
+    for (uint32_t l = 0; l < n; l++) {
+        check(all[l]->exp, exp, -87, 88.7f, 1.2);
+        check(all[l]->exp, exp, -1e-3f, 1e-3f, 1.2);
+        check(all[l]->tanh, tanh, -12, 12, 2.4);
+        check(all[l]->tanh, tanh, -0.7f, 0.7f, 2.4);
+        check(all[l]->tanh, tanh, -1e-5f, 1e-5f, 2.4);
+        check(all[l]->erf, erf, -5, 5, 2.4);
+        check(all[l]->erf, erf, -0.01f, 0.01f, 2.4);
+        check(all[l]->sigmoid, sigmoid, -80, 20, 3);
+    }
+}
+
+static void test_special(void **state)
+{
+    const row_set *all[LEVELS];
+    const uint32_t n = levels(all);
+
+    (void)state;
+    for (uint32_t l = 0; l < n; l++) {
+        const float x[7] = { NAN, INFINITY, -INFINITY, 0.0f, -0.0f, -200, 200 };
+        float y[7];
+
+        all[l]->exp(x, y, 7);
+        assert_true(isnan(y[0]) && y[1] == INFINITY && y[2] == 0 && y[3] == 1 && y[4] == 1 && y[5] == 0 &&
+                    y[6] == INFINITY);
+        all[l]->tanh(x, y, 7);
+        assert_true(isnan(y[0]) && y[1] == 1 && y[2] == -1 && y[3] == 0 && !signbit(y[3]) && y[4] == 0 &&
+                    signbit(y[4]) && y[5] == -1 && y[6] == 1);
+        all[l]->erf(x, y, 7);
+        assert_true(isnan(y[0]) && y[1] == 1 && y[2] == -1 && y[3] == 0 && !signbit(y[3]) && y[4] == 0 &&
+                    signbit(y[4]) && y[5] == -1 && y[6] == 1);
+        all[l]->sigmoid(x, y, 7);
+        assert_true(isnan(y[0]) && y[1] == 1 && y[2] == 0 && y[3] == 0.5f && y[4] == 0.5f && y[5] >= 0 &&
+                    y[5] < 1e-37f && y[6] == 1);
+    }
+}
+
+/* Rows of every length, with and without a NaN at each place of some. */
+static void test_rows(void **state)
+{
+    const row_set *all[LEVELS];
+    const uint32_t levels_here = levels(all);
+    float x[SHORT], y[SHORT], z[SHORT];
+
+    (void)state;
+    for (uint32_t l = 0; l < levels_here; l++) {
+        for (int n = 1; n <= SHORT; n++) {
+            double sum = 0, mean = 0, top = -INFINITY, low = INFINITY;
+            float end;
+
+            for (int i = 0; i < n; i++) {
+                x[i] = (float)((i * 37 + n) % 101) / 7 - 6;
+                top = fmax(top, (double)x[i]);
+                low = fmin(low, (double)x[i]);
+            }
+            for (int i = 0; i < n; i++)
+                sum += exp((double)x[i] - top);
+            all[l]->softmax(x, y, 1, n);
+            all[l]->log_softmax(x, z, 1, n);
+            for (int i = 0; i < n; i++) {
+                assert_true(fabs((double)y[i] - exp((double)x[i] - top) / sum) <= 1e-6 * (double)y[i]);
+                assert_true(fabs((double)z[i] - ((double)x[i] - top - log(sum))) <= 2e-6);
+            }
+            all[l]->means(x, &end, 1, n);
+            for (int i = 0; i < n; i++)
+                mean += (double)x[i] / n;
+            assert_true(fabs((double)end - mean) <= 1e-6);
+            all[l]->tops(x, &end, 1, n);
+            assert_true((double)end == top);
+            all[l]->lows(x, &end, 1, n);
+            assert_true((double)end == low);
+            x[(n * 5) % n] = NAN;
+            x[n / 2] = NAN;
+            all[l]->tops(x, &end, 1, n);
+            assert_true(isnan(end));
+            all[l]->lows(x, &end, 1, n);
+            assert_true(isnan(end));
+            all[l]->softmax(x, y, 1, n);
+            for (int i = 0; i < n; i++)
+                assert_true(isnan(y[i]));
+            for (int i = 0; i < n; i++)
+                x[i] = i == n / 2 ? INFINITY : -INFINITY;
+            all[l]->tops(x, &end, 1, n);
+            assert_true(end == INFINITY);
+            all[l]->lows(x, &end, 1, n);
+            assert_true(n == 1 ? end == INFINITY : end == -INFINITY);
+        }
+    }
+}
+
+static void test_half(void **state)
+{
+    const row_set *all[LEVELS];
+    const uint32_t n = levels(all);
+    static uint16_t halves[65536], back[65536];
+    static float floats[65536], nudged[65536];
+
+    (void)state;
+    for (uint32_t i = 0; i < 65536; i++)
+        halves[i] = (uint16_t)i;
+    for (uint32_t l = 0; l < n; l++) {
+        for (int64_t count = 65536; count > 65530; count--) {
+            all[l]->from_half(halves, floats, count);
+            all[l]->to_half(floats, back, count);
+            for (int64_t i = 0; i < count; i++) {
+                const bool is_nan = (i & 0x7fff) > 0x7c00;
+
+                assert_true(is_nan ? isnan(floats[i]) : floats[i] == f16_to_f32((uint16_t)i));
+                assert_true(is_nan ? (back[i] & 0x7fff) > 0x7c00 : back[i] == i);
+            }
+        }
+        for (uint32_t i = 0; i < 65536; i++) /* halfway to the next, and beside that */
+            nudged[i] = f32_from_bits(f32_bits(f16_to_f32((uint16_t)(i & 0x7bff))) + 0x1000u + i % 3 - 1);
+        all[l]->to_half(nudged, back, 65536);
+        for (uint32_t i = 0; i < 65536; i++)
+            assert_int_equal(back[i], f32_to_f16(nudged[i]));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_special),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_half),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
